@@ -27,4 +27,4 @@ docs/yoke.h.3: include/yoke/yoke.h scripts/api scripts/csource.py
 	@$(MKDIR_P) docs
 	$(AM_V_GEN)$(PYTHON3) $(top_srcdir)/scripts/api man > $@.tmp && mv $@.tmp $@
 endif
-EXTRA_DIST += docs/glossary.md
+EXTRA_DIST += docs/glossary.md docs/launching.md

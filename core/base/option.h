@@ -54,7 +54,14 @@ typedef enum yk__option_kind {
     X(LAUNCHER, "YOKE_LAUNCHER", WORD, "", 0, 0, "none", "group",                                                                 \
       "none: a process that another launcher started is a job of its own")                                                       \
     X(JOB_FD, "YOKE_JOB_FD", TEXT, "", 0, 0, NULL, "group", "set by yoke launch: the job's descriptor")                          \
-    X(RANK, "YOKE_RANK", TEXT, "", 0, 0, NULL, "group", "set by yoke launch: the number of this rank")                           \
+    X(RANK, "YOKE_RANK", TEXT, "", 0, 0, NULL, "group", "the number of this rank; yoke launch sets it, or whoever starts ranks by hand") \
+    X(RANKS, "YOKE_SIZE", TEXT, "", 0, 0, NULL, "group", "the number of ranks, where they are started by hand or by Kubernetes")   \
+    X(ADDR, "YOKE_ADDR", TEXT, "", 0, 0, NULL, "group", "the name or address of rank 0's host, which rank 0 listens on")         \
+    X(PORT, "YOKE_PORT", TEXT, "", 0, 0, NULL, "group", "the TCP port of rank 0")                                                \
+    X(SECRET_FILE, "YOKE_SECRET_FILE", PATH, "", 0, 0, NULL, "group",                                                            \
+      "a file of 16 bytes or more, readable by its owner alone (chmod 600), equal on all hosts: who knows it may join")          \
+    X(SERVICE, "YOKE_SERVICE", TEXT, "", 0, 0, NULL, "group", "the headless service of a Kubernetes indexed job")                \
+    X(HOST_ID, "YOKE_HOST_ID", TEXT, "", 0, 0, NULL, "group", "for tests: ranks with unlike values count as on unlike hosts")    \
     X(WORLD_SIZE, "YOKE_WORLD_SIZE", TEXT, "", 0, 0, NULL, "group", "set by yoke launch: the number of ranks")                   \
     X(LOCAL_RANK, "YOKE_LOCAL_RANK", TEXT, "", 0, 0, NULL, "group", "set by yoke launch: its number on this host")
 

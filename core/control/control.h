@@ -3,11 +3,13 @@
  * The control plane: who is in the job, whether all of them live and do something, and how the job ends. It knows nothing of
  * the data that ranks exchange (core/coll).
  *
- * A rank joins over the descriptor that the launcher gave it (YOKE_JOB_FD): over it come the job's secret and two memory
- * objects without a name, one with a slot per rank for what stands here, one for the data of the ranks of this host. The launcher's
- * side is in job.h.
+ * A rank joins over a descriptor, which the launcher gave it (YOKE_JOB_FD) or which it found by itself (bootstrap.h): over it come
+ * the job's secret and two memory objects without a name, one with a slot per rank of the job, for what stands here, one for the data
+ * of the ranks of this host. The side that makes them is in job.h. Slots of ranks on other hosts are kept up to date by the agent of
+ * the host (agent.h), so all that stands here is the same whether ranks share a host or not.
  *
- * A thread per rank shows that its process lives, and looks whether the others do: a rank that is silent for liveness_ms is lost.
+ * A thread per rank shows that its process lives, and looks whether the others of its host do: a rank that is silent for liveness_ms
+ * is lost.
  * A rank that lives but does nothing is found by those who wait for it (yk__control_look). The end of a job is one record that all
  * waits look at; the first who writes it wins, so every rank reports the same error.
  *
@@ -22,9 +24,11 @@
 #include "core/base/error.h"
 
 typedef struct yk__control yk__control;
+typedef struct yk__agent yk__agent; /* agent.h */
 
 typedef struct yk__control_config {
-    int job_fd;           /* from the launcher; join takes it */
+    int job_fd;           /* from the launcher, or of yk__bootstrap; join takes it */
+    yk__agent *agent;     /* of yk__bootstrap, or NULL; join takes it */
     const char *name;     /* what others call this rank in messages; NULL: as the launcher named it */
     uint32_t liveness_ms; /* a rank without a sign of life for so long is lost; 0: never */
     uint32_t join_ms;     /* how long join waits for all ranks; 0: for ever */
@@ -34,7 +38,8 @@ typedef struct yk__control_config {
 
 /* Returns when all ranks have joined. */
 yk_status yk__control_join(const yk__control_config *config, yk__control **control, yk_error *err);
-/* Says goodbye, so that others do not take it for a death. In a fork of the process that joined: releases the memory alone. */
+/* Says goodbye, so that others do not take it for a death. Where this process has its host's agent, returns when no other rank needs
+ * it any more. In a fork of the process that joined: releases the memory alone. */
 void yk__control_leave(yk__control *c);
 
 uint32_t yk__control_rank(const yk__control *c);

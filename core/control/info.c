@@ -8,14 +8,18 @@
 #include <string.h>
 #include <time.h>
 
+void yk__control_slot_publish(yk__control_slot *s, const void *info, uint32_t bytes)
+{
+    const uint32_t stamp = atomic_load_explicit(&s->stamp, memory_order_relaxed);
+    atomic_store_explicit(&s->stamp, stamp + 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release);
+    memcpy(s->info, info, bytes);
+    atomic_store_explicit(&s->stamp, stamp + 2, memory_order_release);
+}
+
 void yk__control_publish(yk__control *c, const void *info, uint32_t bytes)
 {
-    yk__control_slot *own = &c->head->slot[c->rank];
-    const uint32_t stamp = atomic_load_explicit(&own->stamp, memory_order_relaxed);
-    atomic_store_explicit(&own->stamp, stamp + 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release);
-    memcpy(own->info, info, bytes);
-    atomic_store_explicit(&own->stamp, stamp + 2, memory_order_release);
+    yk__control_slot_publish(&c->head->slot[c->rank], info, bytes);
 }
 
 bool yk__control_read(const yk__control *c, uint32_t rank, void *info, uint32_t bytes)
@@ -54,13 +58,16 @@ yk_status yk__control_exchange(yk__control *c, const char *what, const void *blo
     if (wait_counters(c, true, c->exchanges, what, err)) /* all have read the last one */
         return err->status;
     memcpy(own->blob, blob, bytes);
+    own->blob_bytes = bytes;
     c->exchanges++;
     atomic_store(&own->given, c->exchanges);
     yk__control_count_call(c);
+    yk__control_report_change(c);
     if (wait_counters(c, false, c->exchanges, what, err))
         return err->status;
     for (uint32_t r = 0; r < c->size; r++)
         memcpy((char *)all + (size_t)r * bytes, c->head->slot[r].blob, bytes);
     atomic_store(&own->taken, c->exchanges);
+    yk__control_report_change(c);
     return YK_OK;
 }

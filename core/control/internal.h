@@ -16,7 +16,7 @@
 #include "core/control/job.h"
 
 #define YK__CONTROL_MAGIC 0x31626f6a656b6f79ull /* "yokejob1" */
-#define YK__CONTROL_VERSION 3u
+#define YK__CONTROL_VERSION 4u
 #define YK__CONTROL_NAME 96
 #define YK__CONTROL_BEAT_MS 100
 #define YK__CONTROL_OBJECTS 2 /* descriptors that come with the hello: the control object, the memory object */
@@ -36,6 +36,7 @@ typedef struct yk__control_slot {
     _Alignas(64) _Atomic uint32_t stamp; /* of `info`; odd while it is being written, 0 before */
     uint8_t info[YK__CONTROL_INFO];
     _Alignas(64) _Atomic uint32_t given, taken; /* exchanges: blobs written; of all ranks read */
+    uint32_t blob_bytes;                        /* written before `given` */
     uint8_t blob[YK__CONTROL_BLOB];
     _Alignas(64) char name[YK__CONTROL_NAME]; /* by the launcher, then by the rank before it joins */
 } yk__control_slot;
@@ -45,26 +46,37 @@ typedef struct yk__control_head {
     uint32_t version, ranks;
     uint64_t bytes; /* of head and slots */
     uint8_t secret[YK__CONTROL_SECRET];
+    uint64_t host;    /* a number that no other host's object has; of who maps this one */
+    uint32_t relayed; /* there are other hosts: a change is to be reported over the rank's socket (YK__NOTE_CHANGE) */
     _Alignas(64) _Atomic uint32_t abort; /* all: the first to change it writes the record below */
     uint32_t abort_rank, abort_status, abort_silent;
     char abort_text[640];
     yk__control_slot slot[];
 } yk__control_head;
 
-/* What the launcher sends first on each rank's socket, with the objects' descriptors. */
+/* What the launcher, or the rank that serves its host, sends first on each rank's socket, with the objects' descriptors. */
 typedef struct yk__control_hello {
     uint64_t magic;
-    uint32_t version, rank, ranks, unused;
+    uint32_t version, rank, ranks;
+    uint32_t server; /* who holds the other end: 0 a launcher, else 1 + that rank */
     uint64_t bytes;
     uint8_t secret[YK__CONTROL_SECRET];
 } yk__control_hello;
 
 /* What a rank may send to the launcher. */
-enum { YK__NOTE_ABORT = 1, YK__NOTE_ERROR, YK__NOTE_LEFT };
+enum { YK__NOTE_ABORT = 1, YK__NOTE_ERROR, YK__NOTE_LEFT, YK__NOTE_CHANGE };
 typedef struct yk__control_note {
     uint32_t kind, status;
     char text[YK_ERROR_TEXT];
 } yk__control_note;
+
+struct yk__control_job {
+    yk__control_head *head;
+    uint64_t bytes;
+    uint32_t ranks, server; /* server: as in the hello */
+    int object, memory;     /* the control object, the ranks' memory */
+    int (*fd)[2];           /* [ranks]: the launcher's end, the rank's end; -1: none */
+};
 
 /* How long a peer has been silent, as this rank counts it. */
 typedef struct yk__control_silence {
@@ -76,6 +88,8 @@ struct yk__control {
     yk__control_head *head;
     uint64_t bytes;
     uint32_t rank, size;
+    uint32_t server; /* as in the hello */
+    yk__agent *agent; /* of this host, in this process; NULL: there is none, or it is another's */
     int fd, memory_fd, job_fd, wake_fd;
     uint32_t liveness_ms, stuck_ms;
     const volatile uint32_t *advance;
@@ -93,10 +107,14 @@ bool yk__control_same_secret(const uint8_t *a, const uint8_t *b);
 void yk__control_copy_name(char *to, const char *from); /* bounded, ended, printable */
 int64_t yk__control_now(void);                          /* monotonic, ns */
 
+/* info.c */
+void yk__control_slot_publish(yk__control_slot *slot, const void *info, uint32_t bytes);
+
 /* job.c */
 /* From a rank: ends the job for the fault of `rank` and wakes the launcher. */
 void yk__control_end_for(yk__control *c, uint32_t rank, bool silent, yk_status status, const char *text);
 void yk__control_report_left(const yk__control *c);
+void yk__control_report_change(const yk__control *c); /* what other hosts wait for; nothing where there are none */
 
 /* live.c */
 yk_status yk__control_beat_start(yk__control *c, yk_error *err);

@@ -14,13 +14,6 @@
 
 #include "core/base/mem.h"
 
-struct yk__control_job {
-    yk__control_head *head;
-    uint64_t bytes;
-    uint32_t ranks;
-    int object, memory; /* the control object, the ranks' memory */
-    int (*fd)[2]; /* the launcher's end, the rank's end */
-};
 
 /* Nobody may shrink it: an access behind the end would kill the ranks. */
 static yk_status make_object(const yk__control_job *j, const char *name, uint64_t bytes, int seals, int *fd, yk_error *err)
@@ -49,11 +42,15 @@ static yk_status make_objects(yk__control_job *j, yk_error *err)
     return YK_OK;
 }
 
-static yk_status fill_head(yk__control_job *j, yk_error *err)
+static yk_status fill_head(yk__control_job *j, const uint8_t *secret, yk_error *err)
 {
     yk__control_head *h = j->head;
-    if (getrandom(h->secret, sizeof h->secret, 0) != (ssize_t)sizeof h->secret)
+    if (secret)
+        memcpy(h->secret, secret, sizeof h->secret);
+    else if (getrandom(h->secret, sizeof h->secret, 0) != (ssize_t)sizeof h->secret)
         return yk__fail(err, YK_E_IO, "the job's secret: getrandom: %s", strerror(errno));
+    if (getrandom(&h->host, sizeof h->host, 0) != (ssize_t)sizeof h->host)
+        return yk__fail(err, YK_E_IO, "a number of this host: getrandom: %s", strerror(errno));
     h->magic = YK__CONTROL_MAGIC;
     h->version = YK__CONTROL_VERSION;
     h->ranks = j->ranks;
@@ -61,47 +58,44 @@ static yk_status fill_head(yk__control_job *j, yk_error *err)
     return YK_OK;
 }
 
-static yk_status send_hello(const yk__control_job *j, uint32_t rank, yk_error *err)
+yk_status yk__control_job_hand(yk__control_job *j, uint32_t rank, int fd, yk_error *err)
 {
-    yk__control_hello hello = {YK__CONTROL_MAGIC, YK__CONTROL_VERSION, rank, j->ranks, 0, j->head->bytes, {0}};
+    yk__control_hello hello = {YK__CONTROL_MAGIC, YK__CONTROL_VERSION, rank, j->ranks, j->server, j->head->bytes, {0}};
     const int fds[YK__CONTROL_OBJECTS] = {j->object, j->memory};
     struct iovec iov = {&hello, sizeof hello};
     _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof fds)] = {0};
     struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+    j->fd[rank][0] = fd;
     memcpy(hello.secret, j->head->secret, sizeof hello.secret);
     c->cmsg_level = SOL_SOCKET;
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof fds);
     memcpy(CMSG_DATA(c), fds, sizeof fds);
-    if (sendmsg(j->fd[rank][0], &m, MSG_NOSIGNAL) != (ssize_t)sizeof hello)
+    if (sendmsg(fd, &m, MSG_NOSIGNAL) != (ssize_t)sizeof hello)
         return yk__fail(err, YK_E_IO, "handing the job to rank %u: %s", rank, strerror(errno));
     return YK_OK;
 }
 
-static yk_status make_sockets(yk__control_job *j, yk_error *err)
+yk_status yk__control_job_pair(yk__control_job *j, uint32_t rank, yk_error *err)
 {
-    yk_status s = YK_OK;
-    for (uint32_t r = 0; s == YK_OK && r < j->ranks; r++) {
-        if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, j->fd[r])) {
-            j->fd[r][0] = j->fd[r][1] = -1;
-            return yk__fail(err, YK_E_IO, "a socket for rank %u: %s", r, strerror(errno));
-        }
-        s = send_hello(j, r, err);
-    }
-    return s;
+    int fd[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fd))
+        return yk__fail(err, YK_E_IO, "a socket for rank %u: %s", rank, strerror(errno));
+    j->fd[rank][1] = fd[1];
+    return yk__control_job_hand(j, rank, fd[0], err);
 }
 
-yk_status yk__control_job_new(uint32_t ranks, yk__control_job **job, yk_error *err)
+yk_status yk__control_job_make(uint32_t ranks, uint32_t server, const uint8_t *secret, yk__control_job **job, yk_error *err)
 {
     yk__control_job *j;
-    yk_status s;
     if (!ranks || ranks > INT32_MAX / sizeof *j->fd)
         return yk__fail(err, YK_E_ARG, "a job of %u ranks: expected 1 or more, and fewer than a machine has descriptors", ranks);
     j = yk__calloc(1, sizeof *j);
     if (!j)
         return yk__fail_mem(err, sizeof *j, "a job");
     j->ranks = ranks;
+    j->server = server;
     j->object = j->memory = -1;
     j->fd = yk__calloc(ranks, sizeof *j->fd);
     if (!j->fd) {
@@ -109,13 +103,24 @@ yk_status yk__control_job_new(uint32_t ranks, yk__control_job **job, yk_error *e
         return yk__fail_mem(err, ranks * sizeof *j->fd, "a job's sockets");
     }
     memset(j->fd, 0xff, ranks * sizeof *j->fd);
-    s = make_objects(j, err);
-    s = s ? s : fill_head(j, err);
-    s = s ? s : make_sockets(j, err);
-    if (s) {
+    if (make_objects(j, err) || fill_head(j, secret, err)) {
         yk__control_job_free(j);
-        return s;
+        return err->status;
     }
+    *job = j;
+    return YK_OK;
+}
+
+yk_status yk__control_job_new(uint32_t ranks, yk__control_job **job, yk_error *err)
+{
+    yk__control_job *j = NULL;
+    if (yk__control_job_make(ranks, 0, NULL, &j, err))
+        return err->status;
+    for (uint32_t r = 0; r < ranks; r++)
+        if (yk__control_job_pair(j, r, err)) {
+            yk__control_job_free(j);
+            return err->status;
+        }
     *job = j;
     return YK_OK;
 }
@@ -151,6 +156,13 @@ void yk__control_job_name(yk__control_job *j, uint32_t rank, const char *name)
 int yk__control_job_rank_fd(const yk__control_job *j, uint32_t rank)
 {
     return j->fd[rank][1];
+}
+
+int yk__control_job_take_rank_fd(yk__control_job *j, uint32_t rank)
+{
+    const int fd = j->fd[rank][1];
+    j->fd[rank][1] = -1;
+    return fd;
 }
 
 int yk__control_job_fd(const yk__control_job *j, uint32_t rank)
@@ -223,6 +235,13 @@ void yk__control_report_left(const yk__control *c)
 {
     const yk__control_note note = {.kind = YK__NOTE_LEFT};
     note_send(c->job_fd, &note); /* wakes the launcher; it reads the state itself */
+}
+
+void yk__control_report_change(const yk__control *c)
+{
+    const yk__control_note note = {.kind = YK__NOTE_CHANGE};
+    if (c->head->relayed)
+        note_send(c->job_fd, &note);
 }
 
 void yk__control_end_for(yk__control *c, uint32_t rank, bool silent, yk_status status, const char *text)

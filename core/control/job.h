@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The launcher's side of a job on one host: two memory objects without a name (memfd), one for the control plane, one for the
- * ranks' data, made here and handed to each rank, with the job's secret, over a socket it inherits. So nothing can be left
- * behind in /dev/shm.
+ * The side of a job's host that makes what its ranks have in common: two memory objects without a name (memfd), one for the control
+ * plane, one for the ranks' data, handed to each rank, with the job's secret, over a socket. So nothing can be left behind in
+ * /dev/shm. It is the launcher's side, whose ranks inherit their sockets; or, where there is no launcher of ours, that of the host's
+ * lowest rank (bootstrap.h), and then the other ranks come to it.
  *
  * Thread rule: one thread, but for yk__control_report.
  */
@@ -20,11 +21,19 @@ typedef struct yk__control_job yk__control_job;
 /* The memory objects and one socket pair per rank. All descriptors are close-on-exec. */
 yk_status yk__control_job_new(uint32_t ranks, yk__control_job **job, yk_error *err);
 void yk__control_job_free(yk__control_job *job);
+/* The memory objects alone, for a job of which some ranks are on other hosts. secret: YK__CONTROL_SECRET bytes that all hosts have;
+ * NULL: a new one. server: 1 + the rank that this process is; 0: a launcher. */
+yk_status yk__control_job_make(uint32_t ranks, uint32_t server, const uint8_t *secret, yk__control_job **job, yk_error *err);
+/* Hands the job to a rank that came over a socket of its own, SOCK_SEQPACKET, which is the job's from now on. */
+yk_status yk__control_job_hand(yk__control_job *job, uint32_t rank, int fd, yk_error *err);
+/* A socket pair for the rank, with the hello waiting in it, as yk__control_job_new makes for each. */
+yk_status yk__control_job_pair(yk__control_job *job, uint32_t rank, yk_error *err);
 /* The name that messages use until the rank joins under its own. */
 void yk__control_job_name(yk__control_job *job, uint32_t rank, const char *name);
 /* The descriptor for the rank's process (its YOKE_JOB_FD) and the launcher's end. The hello is waiting in it. */
 int yk__control_job_rank_fd(const yk__control_job *job, uint32_t rank);
 int yk__control_job_fd(const yk__control_job *job, uint32_t rank);
+int yk__control_job_take_rank_fd(yk__control_job *job, uint32_t rank); /* for this process, which closes it */
 /* Closes the rank's end after the process was started. */
 void yk__control_job_started(yk__control_job *job, uint32_t rank);
 /* True when the rank joined and has not said goodbye. */

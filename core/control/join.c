@@ -21,8 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/base/hash.h"
 #include "core/base/mem.h"
+#include "core/control/agent.h"
 
 static yk_status receive_hello(yk__control *c, yk__control_hello *hello, yk_error *err)
 {
@@ -45,7 +45,7 @@ static yk_status receive_hello(yk__control *c, yk__control_hello *hello, yk_erro
     if (hello->version != YK__CONTROL_VERSION)
         return yk__fail(err, YK_E_FORMAT, "the launcher speaks version %u, this program %u: use one version", hello->version,
                         YK__CONTROL_VERSION);
-    if (!hello->ranks || hello->rank >= hello->ranks || hello->bytes != yk__control_bytes(hello->ranks))
+    if (!hello->ranks || hello->rank >= hello->ranks || hello->server > hello->ranks || hello->bytes != yk__control_bytes(hello->ranks))
         return yk__fail(err, YK_E_FORMAT, "the launcher's description of the job does not fit: rank %u of %u", hello->rank,
                         hello->ranks);
     return YK_OK;
@@ -74,6 +74,7 @@ static yk_status map_head(yk__control *c, const yk__control_hello *hello, yk_err
     c->bytes = hello->bytes;
     c->rank = hello->rank;
     c->size = hello->ranks;
+    c->server = hello->server;
     if (c->head->magic != hello->magic || c->head->version != hello->version || c->head->ranks != hello->ranks ||
         c->head->bytes != hello->bytes || !yk__control_same_secret(c->head->secret, hello->secret))
         return yk__fail(err, YK_E_FORMAT, "the job's shared memory is not the launcher's: its secret or size differs");
@@ -111,17 +112,6 @@ static yk_status wait_joined(yk__control *c, uint32_t peer, int64_t begin, uint3
     return YK_OK;
 }
 
-/* A number of the kernel that runs here, other after each start of it. */
-static uint64_t host_id(void)
-{
-    char text[64];
-    const int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-    const ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text);
-    if (fd >= 0)
-        close(fd);
-    return yk__hash_bytes(YK_HASH_SEED, text, n > 0 ? (size_t)n : 0);
-}
-
 static yk_status lists_new(yk__control *c, yk_error *err)
 {
     c->name = yk__calloc(c->size, sizeof *c->name);
@@ -144,9 +134,10 @@ static yk_status job_join(yk__control *c, const yk__control_config *config, yk_e
         return err->status;
     c->pid = getpid();
     atomic_store(&own->pid, c->pid);
-    atomic_store(&own->host, host_id());
+    atomic_store(&own->host, c->head->host);
     if (!atomic_compare_exchange_strong(&own->state, &absent, YK__RANK_JOINED))
         return fail_join(c, c->rank, YK_E_DEVICE_LOST, "joined after the launcher saw it end: its program must stay in front", err);
+    yk__control_report_change(c);
     for (uint32_t r = 0; r < c->size; r++)
         if (wait_joined(c, r, begin, config->join_ms, err))
             return err->status;
@@ -167,8 +158,13 @@ void yk__control_leave(yk__control *c)
         atomic_store(&c->head->slot[c->rank].state, YK__RANK_LEFT);
         yk__control_report_left(c);
     }
-    if (c->pid == getpid() || !c->pid)
+    if (c->pid == getpid() || !c->pid) {
+        yk__agent_stop(c->agent);
         yk__control_beat_stop(c);
+    } else
+        yk__agent_forget(c->agent);
+    if (c->server)
+        close_object(c->job_fd); /* the launcher's is the environment's, for those who look there */
     if (c->head)
         munmap(c->head, c->bytes);
     close_object(c->fd);
@@ -182,10 +178,13 @@ yk_status yk__control_join(const yk__control_config *config, yk__control **out, 
 {
     yk__control_hello hello;
     yk__control *c = yk__calloc(1, sizeof *c);
-    if (!c)
+    if (!c) {
+        yk__agent_stop(config->agent);
         return yk__fail_mem(err, sizeof *c, "the control plane");
+    }
     c->fd = c->memory_fd = c->wake_fd = -1;
     c->job_fd = config->job_fd;
+    c->agent = config->agent;
     c->liveness_ms = config->liveness_ms;
     c->stuck_ms = config->stuck_ms;
     c->advance = config->advance;

@@ -85,7 +85,8 @@ static void find_silent(yk__control *c, uint32_t peer, int64_t step_ms)
     const uint32_t beat = atomic_load(&s->beat);
     yk_error err;
     char name[YK__CONTROL_NAME];
-    if (beat != silence->beat || atomic_load(&s->state) != YK__RANK_JOINED) {
+    const bool other_host = atomic_load(&s->host) != c->head->host; /* the agent sees to it */
+    if (beat != silence->beat || other_host || atomic_load(&s->state) != YK__RANK_JOINED) {
         *silence = (yk__control_silence){.beat = beat};
         return;
     }
@@ -97,12 +98,27 @@ static void find_silent(yk__control *c, uint32_t peer, int64_t step_ms)
     yk__control_end_for(c, peer, true, err.status, err.text);
 }
 
-/* True when the launcher has closed its end. Nothing is ever sent to a rank after the hello. */
-static bool launcher_gone(int fd)
+/* True when who holds the other end, the launcher or the host's lowest rank, has closed it. Nothing is sent to a rank after the hello. */
+static bool server_gone(int fd)
 {
     char c;
     ssize_t n = recv(fd, &c, 1, MSG_DONTWAIT | MSG_PEEK);
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
+}
+
+/* The lowest rank of a host leaves after all others of it have left. */
+static void note_server_gone(yk__control *c)
+{
+    char name[YK__CONTROL_NAME], text[YK__CONTROL_NAME + 80];
+    if (!c->server) {
+        yk__control_record_end(c->head, c->rank, false, YK_E_CANCELLED, "the launcher of the job has died");
+        return;
+    }
+    if (atomic_load(&c->head->slot[c->rank].state) == YK__RANK_LEFT)
+        return;
+    yk__control_copy_name(name, c->head->slot[c->server - 1].name);
+    snprintf(text, sizeof text, "%s ended without leaving the job (killed, or by an exit of its own)", name);
+    yk__control_record_end(c->head, c->server - 1, false, YK_E_DEVICE_LOST, text);
 }
 
 static void *beat_main(void *arg)
@@ -119,8 +135,8 @@ static void *beat_main(void *arg)
         atomic_fetch_add(&c->head->slot[c->rank].beat, 1);
         if (c->advance)
             atomic_store(&c->head->slot[c->rank].advance, __atomic_load_n(c->advance, __ATOMIC_RELAXED));
-        if (p[1].revents && launcher_gone(c->job_fd)) {
-            yk__control_record_end(c->head, c->rank, false, YK_E_CANCELLED, "the launcher of the job has died");
+        if (p[1].revents && server_gone(c->job_fd)) {
+            note_server_gone(c);
             p[1].fd = -1;
         }
         now = yk__control_now();

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How this process was started, as its environment tells: by yoke launch (with a descriptor that works), by nobody, or in a
- * way in which it would train alone while it is one of several: behind a wrapper that closed the descriptor, or under another
- * launcher. The variables of other launchers are in one table.
+ * How this process was started, as its environment tells (origin.h has the order): by yoke launch, with a descriptor that works or
+ * one that a program between has closed; by hand; by another launcher (launchers.c); or by nobody.
  */
 #include "config.h"
 
-#include "core/control/origin.h"
+#include "core/control/origin_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,43 +17,17 @@
 
 #include "core/base/option.h"
 
-/* A launcher, and what it sets for each of its processes. One that tells no size (NULL) is believed to have started several
- * unless another row has told that there is one process. */
-typedef struct launcher_row {
-    const char *name;
-    const char *size, *rank;   /* how many processes; the number of this one */
-    const char *needs, *spoils; /* the row counts only where `needs` is set and `spoils` is not (NULL: always) */
-    bool own_log;              /* what a process prints is not seen beside what the others print */
-} launcher_row;
+/* ---- Variables --------------------------------------------------------------------------------------------------- */
 
-/* Slurm: sbatch sets SLURM_PROCID and SLURM_NTASKS for its script too, and salloc for its shell, where one process runs; those
- * of a step are set by srun alone. */
-static const launcher_row launchers[] = {
-    {"torchrun or a launcher like it", "WORLD_SIZE", "RANK", NULL, NULL, false},
-    {"torchrun or a launcher like it", "WORLD_SIZE", "LOCAL_RANK", NULL, "RANK", false},
-    {"mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", NULL, NULL, false},
-    {"mpirun (MVAPICH)", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", NULL, NULL, false},
-    {"mpiexec (MPICH, Intel MPI) or srun with PMI", "PMI_SIZE", "PMI_RANK", NULL, NULL, false},
-    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NULL, NULL, false},
-    {"srun", "SLURM_NTASKS", "SLURM_PROCID", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", false},
-    {"a PMIx launcher (prterun, srun)", NULL, "PMIX_RANK", NULL, NULL, false},
-    {"a Kubernetes indexed job", NULL, "JOB_COMPLETION_INDEX", NULL, NULL, true},
-};
-
-typedef struct found_launcher {
-    const launcher_row *row; /* NULL: none */
-    unsigned long long size, rank;
-} found_launcher;
-
-static const char *variable_text(const char *name)
+const char *yk__variable_text(const char *name)
 {
     const char *s = getenv(name);
     return s && *s ? s : NULL;
 }
 
-static bool variable_number(const char *name, unsigned long long *value)
+bool yk__variable_number(const char *name, unsigned long long *value)
 {
-    const char *s = variable_text(name);
+    const char *s = yk__variable_text(name);
     char *end;
     if (!s || *s < '0' || *s > '9')
         return false;
@@ -63,25 +36,51 @@ static bool variable_number(const char *name, unsigned long long *value)
     return !errno && !*end;
 }
 
-static bool row_counts(const launcher_row *row, unsigned long long *rank)
+void yk__missing_add(yk__missing *missing, const char *name)
 {
-    return variable_number(row->rank, rank) && (!row->needs || variable_text(row->needs)) &&
-           (!row->spoils || !variable_text(row->spoils));
+    const size_t used = strlen(missing->names);
+    if (!yk__variable_text(name))
+        snprintf(missing->names + used, sizeof missing->names - used, "%s%s", used ? ", " : "", name);
 }
 
-/* The first row that tells of more than one process. */
-static found_launcher find_launcher(void)
+yk_status yk__missing_fail(const yk__missing *missing, const yk__origin *origin, yk_error *err)
 {
-    bool one = false; /* some row tells that there is one process */
-    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-        found_launcher found = {&launchers[i], 0, 0};
-        if (!row_counts(found.row, &found.rank) || (found.row->size && !variable_number(found.row->size, &found.size)))
-            continue;
-        if (found.row->size ? found.size > 1 : found.rank > 0 || !one)
-            return found;
-        one = true;
-    }
-    return (found_launcher){NULL, 0, 0};
+    const bool secret = strstr(missing->names, "YOKE_SECRET_FILE") != NULL;
+    return yk__fail(err, YK_E_ARG,
+                    "this process is one of several of %s (%s), but how they find each other is not known; not set: %s.%s If each "
+                    "process is a job of its own, set YOKE_LAUNCHER=none; for one host 'yoke launch --devices \"cpu:0 cpu:1\" "
+                    "PROGRAM' needs none of this",
+                    origin->launcher, origin->why, missing->names,
+                    secret ? " A secret: head -c 32 /dev/urandom > FILE; chmod 600 FILE; the same file on each host." : "");
+}
+
+yk_status yk__origin_read_port(yk__origin *origin, yk_error *err)
+{
+    const char *text = yk__variable_text("YOKE_PORT");
+    unsigned long long port = 0;
+    if (!text)
+        return YK_OK;
+    if (!yk__variable_number("YOKE_PORT", &port) || !port || port > 65535)
+        return yk__fail(err, YK_E_ARG, "YOKE_PORT=%.40s: expected a number from 1 to 65535", text);
+    origin->port = (uint16_t)port;
+    return YK_OK;
+}
+
+yk_status yk__origin_meet(yk__origin *origin, yk_error *err)
+{
+    yk__missing missing = {""};
+    const char *address = yk__variable_text("YOKE_ADDR");
+    if (address)
+        snprintf(origin->address, sizeof origin->address, "%s", address);
+    if (yk__origin_read_port(origin, err))
+        return err->status;
+    if (!origin->address[0])
+        yk__missing_add(&missing, "YOKE_ADDR");
+    if (!origin->port)
+        yk__missing_add(&missing, "YOKE_PORT");
+    yk__missing_add(&missing, "YOKE_SECRET_FILE");
+    origin->kind = YK__ORIGIN_ADDRESS;
+    return missing.names[0] ? yk__missing_fail(&missing, origin, err) : YK_OK;
 }
 
 /* ---- The descriptor of yoke launch ------------------------------------------------------------------------------- */
@@ -104,32 +103,26 @@ static bool is_job_socket(int fd)
 int yk__launch_fd(void)
 {
     unsigned long long fd;
-    if (is_own_job() || !variable_number("YOKE_JOB_FD", &fd) || fd > INT32_MAX || !is_job_socket((int)fd))
+    if (is_own_job() || !yk__variable_number("YOKE_JOB_FD", &fd) || fd > INT32_MAX || !is_job_socket((int)fd))
         return -1;
     return (int)fd;
-}
-
-bool yk__launched(void)
-{
-    return yk__launch_fd() >= 0;
 }
 
 /* Whether the variables of yoke launch are here, its descriptor or not. */
 static bool is_ours(void)
 {
     unsigned long long n;
-    return variable_text("YOKE_JOB_FD") || (variable_number("YOKE_WORLD_SIZE", &n) && n > 1) ||
-           (variable_number("YOKE_RANK", &n) && n > 0);
+    return yk__variable_text("YOKE_JOB_FD") || (yk__variable_number("YOKE_WORLD_SIZE", &n) && n > 1);
 }
 
 static yk_status descriptor_fail(yk_error *err)
 {
-    const char *fd = variable_text("YOKE_JOB_FD"), *rank = variable_text("YOKE_RANK"), *size = variable_text("YOKE_WORLD_SIZE");
+    const char *fd = yk__variable_text("YOKE_JOB_FD"), *rank = yk__variable_text("YOKE_RANK"), *size = yk__variable_text("YOKE_WORLD_SIZE");
     char what[160];
     unsigned long long n = 0;
     if (!fd)
         snprintf(what, sizeof what, "YOKE_JOB_FD is not set");
-    else if (!variable_number("YOKE_JOB_FD", &n) || n > INT32_MAX)
+    else if (!yk__variable_number("YOKE_JOB_FD", &n) || n > INT32_MAX)
         snprintf(what, sizeof what, "YOKE_JOB_FD=%.40s is not the number of a descriptor", fd);
     else if (fcntl((int)n, F_GETFD) < 0)
         snprintf(what, sizeof what, "YOKE_JOB_FD=%llu, but descriptor %llu is closed", n, n);
@@ -142,47 +135,116 @@ static yk_status descriptor_fail(yk_error *err)
                     rank ? rank : "?", size ? size : "?", what);
 }
 
-/* ---- The check --------------------------------------------------------------------------------------------------- */
+/* ---- By hand ----------------------------------------------------------------------------------------------------- */
 
-static yk_status launcher_fail(const found_launcher *found, yk_error *err)
+/* YOKE_RANK beside YOKE_WORLD_SIZE=1 is what a rank of yoke launch passed on; YOKE_SIZE beside another launcher's number of this
+ * process (Kubernetes) belongs to that. */
+static bool is_by_hand(void)
 {
-    char size[96] = "";
-    if (found->row->size)
-        snprintf(size, sizeof size, "%s=%llu, ", found->row->size, found->size);
-    return yk__fail(
-        err, YK_E_ARG,
-        "this process is one of several of %s (%s%s=%llu), which Yoke does not work under yet: each would train the "
-        "whole for itself. Start the program once; 'yoke launch --devices \"cpu:0 cpu:1\" PROGRAM' runs it as the "
-        "ranks of one job on this host. If each process is a job of its own, set YOKE_LAUNCHER=none",
-        found->row->name, size, found->row->rank, found->rank);
+    return (yk__variable_text("YOKE_RANK") && !yk__variable_text("YOKE_WORLD_SIZE")) ||
+           (yk__variable_text("YOKE_SIZE") && !yk__variable_text("JOB_COMPLETION_INDEX"));
+}
+
+static yk_status find_by_hand(yk__origin *origin, yk_error *err)
+{
+    const char *rank_text = yk__variable_text("YOKE_RANK"), *size_text = yk__variable_text("YOKE_SIZE");
+    unsigned long long rank = 0, size = 0;
+    yk__missing missing = {""};
+    const bool numbers = yk__variable_number("YOKE_RANK", &rank) && yk__variable_number("YOKE_SIZE", &size);
+    *origin = (yk__origin){.kind = YK__ORIGIN_ADDRESS, .launcher = "YOKE_RANK and YOKE_SIZE"};
+    snprintf(origin->why, sizeof origin->why, "YOKE_RANK=%.20s, YOKE_SIZE=%.20s", rank_text ? rank_text : "",
+             size_text ? size_text : "");
+    if (rank_text && size_text && (!numbers || rank >= size || size > YK__ORIGIN_RANKS))
+        return yk__fail(err, YK_E_ARG, "YOKE_RANK=%.20s, YOKE_SIZE=%.20s: expected a rank below the number of ranks, of which there "
+                        "are at most %u", rank_text, size_text, YK__ORIGIN_RANKS);
+    origin->rank = (uint32_t)rank;
+    origin->size = (uint32_t)size;
+    if (size == 1 && rank_text) {
+        origin->kind = YK__ORIGIN_SINGLE;
+        return YK_OK;
+    }
+    if (rank_text && size_text)
+        return yk__origin_meet(origin, err);
+    yk__missing_add(&missing, "YOKE_RANK");
+    yk__missing_add(&missing, "YOKE_SIZE");
+    yk__missing_add(&missing, "YOKE_ADDR");
+    yk__missing_add(&missing, "YOKE_PORT");
+    yk__missing_add(&missing, "YOKE_SECRET_FILE");
+    return yk__missing_fail(&missing, origin, err);
+}
+
+/* ---- The order --------------------------------------------------------------------------------------------------- */
+
+static yk_status find_origin(yk__origin *origin, bool *own_log, yk_error *err)
+{
+    *own_log = false;
+    *origin = (yk__origin){.kind = YK__ORIGIN_SINGLE, .launcher = "nobody", .why = "no launcher's variables are set", .size = 1};
+    if (yk__option_check(YK__OPTION_LAUNCHER, err))
+        return err->status;
+    if (is_own_job()) {
+        snprintf(origin->why, sizeof origin->why, "YOKE_LAUNCHER=none");
+        return YK_OK;
+    }
+    if (yk__launch_fd() >= 0) {
+        *origin = (yk__origin){.kind = YK__ORIGIN_LAUNCH, .launcher = "yoke launch"};
+        snprintf(origin->why, sizeof origin->why, "YOKE_JOB_FD=%d", yk__launch_fd());
+        return YK_OK;
+    }
+    if (is_ours())
+        return descriptor_fail(err);
+    return is_by_hand() ? find_by_hand(origin, err) : yk__launcher_find(origin, own_log, err);
+}
+
+yk_status yk__origin_find(yk__origin *origin, yk_error *err)
+{
+    bool own_log;
+    return find_origin(origin, &own_log, err);
+}
+
+void yk__origin_text(const yk__origin *o, char *text, size_t size)
+{
+    char meet[320] = "";
+    if (o->kind == YK__ORIGIN_SINGLE) {
+        snprintf(text, size, "a single process (%s)", o->why);
+        return;
+    }
+    if (o->kind == YK__ORIGIN_LAUNCH) {
+        snprintf(text, size, "a rank of yoke launch (%s)", o->why);
+        return;
+    }
+    if (o->kind == YK__ORIGIN_HOST || o->kind == YK__ORIGIN_STORE)
+        snprintf(meet, sizeof meet, "all on this host");
+    else
+        snprintf(meet, sizeof meet, "the ranks meet at %s, port %u", o->address, o->port);
+    snprintf(text, size, "rank %u of %u of %s (%s); %s", o->rank, o->size, o->launcher, o->why, meet);
+}
+
+bool yk__launched(void)
+{
+    yk__origin origin;
+    yk_error ignored = YK_ERROR_INIT;
+    return !yk__origin_find(&origin, &ignored) && origin.kind != YK__ORIGIN_SINGLE;
 }
 
 yk_status yk__launch_check(yk_error *err)
 {
-    found_launcher found;
-    if (yk__option_check(YK__OPTION_LAUNCHER, err))
-        return err->status;
-    if (is_own_job() || yk__launched())
-        return YK_OK;
-    if (is_ours())
-        return descriptor_fail(err);
-    found = find_launcher();
-    return found.row ? launcher_fail(&found, err) : YK_OK;
+    yk__origin origin;
+    return yk__origin_find(&origin, err);
 }
 
 bool yk__launch_speaks(void)
 {
     yk_error ignored = YK_ERROR_INIT;
     unsigned long long rank = 0;
-    found_launcher found;
-    if (!yk__launch_check(&ignored))
+    yk__origin origin;
+    bool own_log;
+    if (!find_origin(&origin, &own_log, &ignored))
         return true;
     if (is_ours()) {
         /* The launcher ends the job before a second rank says the same; it does not where rank 0 is well. */
-        if (variable_number("YOKE_RANK", &rank) && rank)
+        if (yk__variable_number("YOKE_RANK", &rank) && rank)
             nanosleep(&(struct timespec){3, 0}, NULL);
         return true;
     }
-    found = find_launcher();
-    return !found.row || found.row->own_log || !found.rank;
+    return own_log || !origin.rank;
 }

@@ -8,6 +8,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/control/bootstrap.h"
 #include "core/control/job.h"
 #include "core/control/origin.h"
 #include "core/group/transport.h"
@@ -25,7 +26,7 @@ bool yk__group_report(const yk_error *why)
     if (!joined)
         return yk__control_report(yk__launch_fd(), why);
     yk__group_abort(joined, why); /* at once for all: nobody may see this rank leave before they see why */
-    return true;
+    return yk__launch_fd() >= 0;
 }
 
 /* ---- Making -------------------------------------------------------------------------------------------------------- */
@@ -54,28 +55,33 @@ yk_status yk__group_solo(yk__group **out, yk_error *err)
     return group_new(NULL, out, err);
 }
 
-static yk_status join_job(int fd, const char *name, yk__control **control, yk_error *err)
+static yk_status join_job(const yk__origin *origin, const char *name, yk__control **control, yk_error *err)
 {
-    const yk__control_config c = {.job_fd = fd,
-                                  .name = name,
-                                  .liveness_ms = (uint32_t)yk__option_number(YK__OPTION_LIVENESS_MS),
-                                  .join_ms = (uint32_t)yk__option_number(YK__OPTION_JOIN_MS),
-                                  .stuck_ms = yk__stuck_ms(),
-                                  .advance = yk__advance_count()};
+    yk__control_config c = {.job_fd = yk__launch_fd(),
+                            .name = name,
+                            .liveness_ms = (uint32_t)yk__option_number(YK__OPTION_LIVENESS_MS),
+                            .join_ms = (uint32_t)yk__option_number(YK__OPTION_JOIN_MS),
+                            .stuck_ms = yk__stuck_ms(),
+                            .advance = yk__advance_count()};
+    if (origin->kind != YK__ORIGIN_LAUNCH) {
+        c.name = NULL;
+        if (yk__bootstrap(origin, c.join_ms, c.liveness_ms > 0, &c.job_fd, &c.agent, err))
+            return yk__fail_in(err, "joining the group");
+    } else
+        fcntl(c.job_fd, F_SETFD, FD_CLOEXEC); /* it is not for programs that this one starts */
     return yk__control_join(&c, control, err) ? yk__fail_in(err, "joining the group") : YK_OK;
 }
 
 yk_status yk__group_join(const char *name, yk__group **out, yk_error *err)
 {
-    const int fd = yk__launch_fd();
     yk__control *control = NULL;
     yk__group *g = NULL;
-    if (yk__launch_check(err))
+    yk__origin origin;
+    if (yk__origin_find(&origin, err))
         return err->status;
-    if (fd < 0)
-        return yk__fail(err, YK_E_ARG, "no group to join: YOKE_JOB_FD is not set; start this program by 'yoke launch'");
-    fcntl(fd, F_SETFD, FD_CLOEXEC); /* it is not for programs that this one starts */
-    if (join_job(fd, name, &control, err) || group_new(control, &g, err))
+    if (origin.kind == YK__ORIGIN_SINGLE)
+        return yk__fail(err, YK_E_ARG, "no group to join: this is a single process (%s); start it by 'yoke launch'", origin.why);
+    if (join_job(&origin, name, &control, err) || group_new(control, &g, err))
         return err->status;
     joined = g;
     yk__log_set_rank((int)g->rank);
@@ -114,6 +120,11 @@ uint32_t yk__group_rank(const yk__group *g)
 uint32_t yk__group_size(const yk__group *g)
 {
     return g->size;
+}
+
+bool yk__group_same_host(const yk__group *g, uint32_t rank, uint32_t other)
+{
+    return rank == other || (g->control && yk__control_host(g->control, rank) == yk__control_host(g->control, other));
 }
 
 static yk__comm *world_of(const yk__group *g)

@@ -26,20 +26,22 @@ typedef struct yk__group yk__group;
 
 /* A group of one. */
 yk_status yk__group_solo(yk__group **g, yk_error *err);
-/* Joins the group described by the launcher (YOKE_JOB_FD); YK_E_ARG when there is none. name: what others call this
- * rank in messages ("rank 1 (opencl:0@1)"). */
+/* Joins the group that this process's origin describes (core/control/origin.h); YK_E_ARG when there is none. name: what others call
+ * this rank in messages ("rank 1 (opencl:0@1)"), under yoke launch; elsewhere it bears its host's name. */
 yk_status yk__group_join(const char *name, yk__group **g, yk_error *err);
 void yk__group_leave(yk__group *g); /* says goodbye, so that others do not take it for a death */
 /* Ends the job for all ranks with this error; every wait of theirs returns it. */
 void yk__group_abort(yk__group *g, const yk_error *why);
-/* In a process that yk__launch started, for an error of its own, before or after it joined: ends the job with it (as
- * yk__group_abort); the launcher prints it once, with the rank's name, and the process exits without printing. False when there
- * is no launcher to report to. An error that a wait returned because of another rank may be reported too: the first one counts. */
+/* For an error of this process, before or after it joined: ends the job with it (as yk__group_abort). In a process that yk__launch
+ * started the launcher prints it once, with the rank's name, and the process exits without printing. False when there is no launcher
+ * of ours that prints: then each rank does. An error that a wait returned because of another rank may be reported too: the first one
+ * counts. */
 bool yk__group_report(const yk_error *why);
 
 yk__coll *yk__group_coll(const yk__group *g);
 uint32_t yk__group_rank(const yk__group *g);
 uint32_t yk__group_size(const yk__group *g);
+bool yk__group_same_host(const yk__group *g, uint32_t rank, uint32_t other);
 const char *yk__group_name(const yk__group *g, uint32_t rank);
 /* Ranks with equal numbers run on one host. */
 uint64_t yk__group_host(const yk__group *g, uint32_t rank);

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/hash.h"
 #include "core/base/limit.h"
 #include "core/base/log.h"
 #include "core/base/option.h"
@@ -36,6 +37,71 @@ static yk_status check_config(yk_job *job, yk_error *err)
     return YK_OK;
 }
 
+/* How many ranks of this host run on the same cores as this one, and how many of them have lower numbers: a launcher may have bound
+ * each of its processes to cores of its own, or none. */
+static yk_status count_sharers(const yk_job *job, uint32_t *lower, uint32_t *sharers, yk_error *err)
+{
+    yk__group *g = job->team.group;
+    const uint32_t size = yk__group_size(g), own = yk__group_rank(g);
+    char *cores = yk__topology_core_list(job->topology);
+    const uint64_t key = yk__hash_bytes(YK_HASH_SEED, cores ? cores : "", cores ? strlen(cores) : 0);
+    uint64_t *keys = yk__calloc(size, sizeof *keys);
+    yk__free(cores);
+    if (!keys)
+        return yk__fail_mem(err, size * sizeof *keys, "the cores of a host's ranks");
+    *lower = *sharers = 0;
+    if (!yk__group_all_gather(g, &key, sizeof key, keys, err))
+        for (uint32_t r = 0; r < size; r++)
+            if (keys[r] == key && yk__group_same_host(g, r, own)) {
+                *lower += r < own;
+                ++*sharers;
+            }
+    yk__free(keys);
+    return err->status;
+}
+
+/* This rank's part of the cores that it shares with others; where there are fewer cores than ranks, one of them. */
+static yk_status choose_cores(yk_job *job, yk__placement *chosen, yk_error *err)
+{
+    uint32_t lower = 0, sharers = 1, n = 0;
+    const uint32_t cores = yk__topology_cores(job->topology);
+    yk__placement *place = NULL;
+    char parts[32];
+    if (count_sharers(job, &lower, &sharers, err))
+        return err->status;
+    snprintf(parts, sizeof parts, "cpu/%u", sharers < cores ? sharers : cores);
+    if (yk__device_select(parts, job->topology, &place, &n, err))
+        return err->status;
+    *chosen = place[lower % n];
+    yk__free(place);
+    return YK_OK;
+}
+
+/* Of the devices that are selected for all ranks of this host, that of this one. */
+static yk_status choose_by_local_rank(yk_job *job, const char *spec, bool automatic, yk__placement *chosen, yk_error *err)
+{
+    uint32_t local_rank = 0, local_size = 0, n = 0;
+    yk__placement *place = NULL;
+    if (yk__device_select(spec, job->topology, &place, &n, err))
+        return err->status;
+    for (uint32_t r = 0; r < yk__group_size(job->team.group); r++)
+        if (yk__group_same_host(job->team.group, r, yk__group_rank(job->team.group))) {
+            local_rank += r < yk__group_rank(job->team.group);
+            local_size++;
+        }
+    if (automatic && n < local_size)
+        choose_cores(job, chosen, err);
+    else if (n == 1 && !automatic)
+        *chosen = place[0];
+    else if (local_rank < n)
+        *chosen = place[local_rank];
+    else
+        yk__fail(err, YK_E_ARG, "devices \"%s\" are %u, and this is process %u of the %u of this host: give each its own in YOKE_DEVICES, "
+                 "or as many as there are processes", spec ? spec : "auto", n, local_rank, local_size);
+    yk__free(place);
+    return err->status;
+}
+
 /* The one device of this process. */
 static yk_status choose_device(yk_job *job, yk__placement *chosen, yk_error *err)
 {
@@ -45,7 +111,11 @@ static yk_status choose_device(yk_job *job, yk__placement *chosen, yk_error *err
     if (!spec)
         spec = yk__option_text(YK__OPTION_DEVICES);
     bool automatic = !spec || !*spec || !strcmp(spec, "auto");
-    if (yk__topology_new(&job->topology, err) || yk__device_select(spec, job->topology, &place, &n, err))
+    if (yk__topology_new(&job->topology, err))
+        return err->status;
+    if (job->team.group)
+        return choose_by_local_rank(job, spec, automatic, chosen, err);
+    if (yk__device_select(spec, job->topology, &place, &n, err))
         return err->status;
     if (n == 0)
         yk__fail(err, YK_E_ARG, "devices \"%s\" select none", spec ? spec : "auto");
@@ -205,11 +275,21 @@ static yk_status all_members(yk_job *job, yk_error *err)
     return err->status;
 }
 
+/* Whom nobody has given a device learns from the others of its host which one it is to have. */
+static yk_status find_place(yk_job *job, yk__placement *chosen, yk_error *err)
+{
+    const bool given = !yk__launched() || yk__launch_fd() >= 0;
+    if (!given && find_group(&job->team.group, err))
+        return err->status;
+    if (choose_device(job, chosen, err))
+        return err->status;
+    return given ? find_group(&job->team.group, err) : YK_OK;
+}
+
 static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
 {
     yk__placement chosen;
-    if (yk__launch_check(err) || yk__options_check(err) || check_config(job, err) || choose_device(job, &chosen, err) ||
-        find_group(&job->team.group, err))
+    if (yk__launch_check(err) || yk__options_check(err) || check_config(job, err) || find_place(job, &chosen, err))
         return err->status;
     job->team.rank = yk__group_rank(job->team.group);
     job->team.world = yk__group_size(job->team.group);

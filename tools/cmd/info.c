@@ -20,6 +20,7 @@
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/base/option_names.h"
+#include "core/control/origin.h"
 #include "core/device/device.h"
 #include "tools/cli.h"
 
@@ -125,6 +126,24 @@ static void print_plugin(const yk__plugin_info *p)
     }
 }
 
+/* How this process was started, and so how a program that is started like it finds the other ranks. */
+static void write_origin(char *text, size_t size)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__origin origin;
+    if (yk__origin_find(&origin, &err))
+        snprintf(text, size, "refused: %s", err.text);
+    else
+        yk__origin_text(&origin, text, size);
+}
+
+static void origin_line(void)
+{
+    char text[YK_ERROR_TEXT + 16];
+    write_origin(text, sizeof text);
+    printf("started as: %s\n", text);
+}
+
 static void print_text(const survey *s)
 {
     char *cores = yk__topology_core_list(s->topology);
@@ -134,6 +153,7 @@ static void print_text(const survey *s)
     printf("libraries:\n");
     libraries_each(library_line);
     yk__free(cores);
+    origin_line();
 }
 
 static void print_device_json(const yk__plugin_info *p, uint32_t i)
@@ -153,6 +173,7 @@ static void print_device_json(const yk__plugin_info *p, uint32_t i)
 
 static void print_json(const survey *s)
 {
+    char origin[YK_ERROR_TEXT + 16];
     printf("{\"version\": \"%s\", \"cores\": %u, \"plugins\": [", PACKAGE_VERSION, yk__topology_cores(s->topology));
     for (uint32_t i = 0; i < s->n_plugin; i++) {
         const yk__plugin_info *p = &s->plugin[i];
@@ -169,7 +190,10 @@ static void print_json(const survey *s)
     }
     printf("], \"libraries\": {");
     libraries_each(library_json);
-    printf("}}\n");
+    printf("}, \"started_as\": ");
+    write_origin(origin, sizeof origin);
+    yk__json_text(origin);
+    printf("}\n");
 }
 
 static void print_kinds(const survey *s)

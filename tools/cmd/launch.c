@@ -40,10 +40,11 @@ static const yk__cli_command command = {
         "own does not; YOKE_JOIN_MS is how long the ranks wait for each other at the "
         "start (default 300000).\n"
         "\n"
-        "A rank that lost the descriptor (behind a wrapper that closes what it inherits) and a process that another "
-        "launcher started as one of several (torchrun, mpirun, mpiexec, srun, a Kubernetes indexed job), which Yoke does "
-        "not work under yet, end with an error instead of training alone. YOKE_LAUNCHER=none says that such a process is a "
-        "job of its own.\n"
+        "Other launchers work too: under mpirun, mpiexec, srun, torchrun, in a Kubernetes indexed job, or started by hand with "
+        "YOKE_RANK, YOKE_SIZE, YOKE_ADDR, YOKE_PORT and YOKE_SECRET_FILE, the processes are the ranks of one job; docs/launching.md "
+        "says what each needs, 'yoke info' how a process was started. A rank that lost the descriptor (behind a wrapper that "
+        "closes what it inherits), and one of several processes whose variables do not suffice, end with an error instead of training "
+        "alone. YOKE_LAUNCHER=none says that such a process is a job of its own.\n"
         "\n"
         "The exit code is 2 when the rank at fault ended with 2, and 128 plus the signal's number after an "
         "interruption.",
@@ -87,6 +88,9 @@ int yk__cmd_launch(int argc, char **argv)
         return code;
     if (yk__launch_check(&err))
         return yk__launch_speaks() ? yk__cli_usage(&command, "%s", err.text) : YK_EXIT_USAGE;
+    if (yk__launched() && yk__launch_fd() < 0)
+        return yk__cli_usage(&command, "this process is a rank of another launcher's job already (yoke info): start the program itself, "
+                             "or set YOKE_LAUNCHER=none");
     if (yk__launch_select(yk__cli_text(&cli, "devices"), &place, &n, &err))
         return yk__cli_usage(&command, "%s", err.text);
     cli.positional[cli.n_positional] = NULL; /* the list lies in argv, behind the command's name */

@@ -14,7 +14,7 @@
 
 typedef struct origin_case {
     const char *variables; /* separated by spaces */
-    const char *words;     /* in the error; NULL: no error */
+    const char *words;     /* in the error, or, where this process is a rank, in what is said of its origin; NULL: a single process */
     bool silent;           /* this process leaves the error to another one */
 } origin_case;
 
@@ -40,10 +40,42 @@ static const origin_case cases[] = {
     {"KUBERNETES_SERVICE_HOST=10.0.0.1 KUBERNETES_PORT=443 HOSTNAME=train-abc", NULL, false},
     {"JOB_COMPLETION_INDEX=0 WORLD_SIZE=1 RANK=0", NULL, false},
 
-    /* several */
-    {"WORLD_SIZE=4 RANK=0 LOCAL_RANK=0", "torchrun or a launcher like it (WORLD_SIZE=4, RANK=0)", false},
+    /* several, who find each other: all on this host */
+    {"OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=7 PMIX_RANK=1",
+     "rank 1 of 2 of mpirun (Open MPI) (OMPI_COMM_WORLD_SIZE=2, OMPI_COMM_WORLD_RANK=1); all on this host", false},
+    {"WORLD_SIZE=4 RANK=2 LOCAL_RANK=2 LOCAL_WORLD_SIZE=4 MASTER_ADDR=node MASTER_PORT=9 TORCHELASTIC_RUN_ID=x PMIX_RANK=0 "
+     "OMPI_COMM_WORLD_SIZE=8 OMPI_COMM_WORLD_RANK=7", "rank 2 of 4 of torchrun or a launcher like it (WORLD_SIZE=4, RANK=2)", false},
+    {"WORLD_SIZE=2 RANK=1 LOCAL_RANK=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=29500", "rank 1 of 2 of torchrun", false},
+    {"SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=3 SLURM_STEP_NUM_NODES=1 PMIX_RANK=3",
+     "rank 3 of 4 of srun (SLURM_STEP_NUM_TASKS=4, SLURM_PROCID=3); all on this host", false},
+    {"SLURM_JOB_ID=7 SLURM_STEP_ID=0 SLURM_NTASKS=2 SLURM_PROCID=1 SLURM_NNODES=1", "rank 1 of 2 of srun (SLURM_NTASKS=2", false},
+    {"PMI_SIZE=8 PMI_RANK=7 PMI_FD=5 MPI_LOCALNRANKS=8", "rank 7 of 8 of mpiexec (MPICH, Intel MPI) or srun with PMI", false},
+
+    /* several hosts */
+    {"YOKE_RANK=1 YOKE_SIZE=3 YOKE_ADDR=node-a YOKE_PORT=7001 YOKE_SECRET_FILE=/s",
+     "rank 1 of 3 of YOKE_RANK and YOKE_SIZE (YOKE_RANK=1, YOKE_SIZE=3); the ranks meet at node-a, port 7001", false},
+    {"YOKE_RANK=1 YOKE_SIZE=3 YOKE_ADDR=node-a YOKE_PORT=7001 YOKE_SECRET_FILE=/s WORLD_SIZE=9 RANK=2", "rank 1 of 3", false},
+    {"YOKE_RANK=0 YOKE_SIZE=1", NULL, false},
+    {"OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=7 YOKE_ADDR=a YOKE_PORT=1 "
+     "YOKE_SECRET_FILE=/s", "OMPI_COMM_WORLD_RANK=3); the ranks meet at a, port 1", false},
+    {"WORLD_SIZE=4 RANK=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node MASTER_PORT=29500 YOKE_SECRET_FILE=/s", "meet at node, port 29500", false},
+    {"WORLD_SIZE=4 RANK=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node MASTER_PORT=29500 YOKE_SECRET_FILE=/s TORCHELASTIC_USE_AGENT_STORE=True",
+     "meet at node, port 29501", false},
+    {"WORLD_SIZE=4 RANK=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node MASTER_PORT=29500 YOKE_SECRET_FILE=/s TORCHELASTIC_USE_AGENT_STORE=True "
+     "YOKE_PORT=5", "meet at node, port 5", false},
+    {"SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=n[3-4,9],m "
+     "YOKE_SECRET_FILE=/s", "meet at n3, port 20113", false},
+    {"SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=host,m "
+     "YOKE_SECRET_FILE=/s YOKE_PORT=80", "meet at host, port 80", false},
+    {"JOB_COMPLETION_INDEX=2 YOKE_SIZE=4 YOKE_SERVICE=train HOSTNAME=my-job-2 YOKE_PORT=29500 YOKE_SECRET_FILE=/s",
+     "rank 2 of 4 of a Kubernetes indexed job (YOKE_SIZE=4, JOB_COMPLETION_INDEX=2); the ranks meet at my-job-0.train, port 29500", false},
+
+    /* several, and something is missing */
+    {"WORLD_SIZE=4 RANK=0 LOCAL_RANK=0", "not set: YOKE_ADDR, YOKE_PORT, YOKE_SECRET_FILE. A secret: head -c 32", false},
     {"WORLD_SIZE=4 RANK=2 LOCAL_RANK=2", "(WORLD_SIZE=4, RANK=2)", true},
-    {"WORLD_SIZE=2 LOCAL_RANK=1", "(WORLD_SIZE=2, LOCAL_RANK=1)", true},
+    {"WORLD_SIZE=2 LOCAL_RANK=1", "not set: RANK", true},
+    {"WORLD_SIZE=2 RANK=5 MASTER_ADDR=localhost MASTER_PORT=1", "expected the number of a process below", true},
+    {"WORLD_SIZE=4 RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=2", "not set: YOKE_SECRET_FILE.", false},
     {"OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 PMIX_RANK=0", "mpirun (Open MPI) (OMPI_COMM_WORLD_SIZE=2", false},
     {"OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 PMIX_RANK=1", "OMPI_COMM_WORLD_RANK=1", true},
     {"MV2_COMM_WORLD_SIZE=2 MV2_COMM_WORLD_RANK=0", "mpirun (MVAPICH)", false},
@@ -52,12 +84,19 @@ static const origin_case cases[] = {
     {"SLURM_NTASKS=2 SLURM_PROCID=0 SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=2", "srun (SLURM_STEP_NUM_TASKS=2", false},
     {"SLURM_NTASKS=2 SLURM_PROCID=1 SLURM_STEP_ID=0", "srun (SLURM_NTASKS=2, SLURM_PROCID=1)", true},
     {"SLURM_STEP_NUM_TASKS=3 SLURM_PROCID=0 WORLD_SIZE=1 RANK=0", "srun (SLURM_STEP_NUM_TASKS=3", false},
-    {"PMIX_RANK=0 PMIX_NAMESPACE=x", "a PMIx launcher (prterun, srun) (PMIX_RANK=0)", false},
+    {"PMIX_RANK=0 PMIX_NAMESPACE=x", "a PMIx launcher (prterun, srun) (PMIX_RANK=0), but how they find each other is not known; not "
+     "set: YOKE_RANK, YOKE_SIZE,", false},
     {"PMIX_RANK=1", "PMIX_RANK=1", true},
-    {"JOB_COMPLETION_INDEX=0", "a Kubernetes indexed job (JOB_COMPLETION_INDEX=0)", false},
+    {"JOB_COMPLETION_INDEX=0", "not set: YOKE_SIZE, YOKE_SERVICE, YOKE_PORT, YOKE_SECRET_FILE", false},
     {"JOB_COMPLETION_INDEX=3", "JOB_COMPLETION_INDEX=3", false}, /* a pod has a log of its own */
     {"WORLD_SIZE=2 RANK=0", "'yoke launch", false},
     {"WORLD_SIZE=2 RANK=0", "YOKE_LAUNCHER=none", false},
+    {"YOKE_RANK=1", "not set: YOKE_SIZE, YOKE_ADDR, YOKE_PORT, YOKE_SECRET_FILE", true},
+    {"YOKE_SIZE=2 YOKE_ADDR=a", "not set: YOKE_RANK, YOKE_PORT, YOKE_SECRET_FILE", false},
+    {"YOKE_RANK=2 YOKE_SIZE=2", "YOKE_RANK=2, YOKE_SIZE=2: expected a rank below", false},
+    {"YOKE_RANK=x YOKE_SIZE=2", "YOKE_RANK=x, YOKE_SIZE=2: expected", false},
+    {"YOKE_RANK=0 YOKE_SIZE=99999999", "at most 32768", false},
+    {"YOKE_RANK=0 YOKE_SIZE=2 YOKE_ADDR=a YOKE_PORT=70000 YOKE_SECRET_FILE=/s", "YOKE_PORT=70000: expected a number from 1 to", false},
 
     /* overruled */
     {"WORLD_SIZE=4 RANK=2 YOKE_LAUNCHER=none", NULL, false},
@@ -73,14 +112,13 @@ static const origin_case cases[] = {
     {"YOKE_JOB_FD=abc", "YOKE_JOB_FD=abc is not the number", false},
     {"YOKE_JOB_FD=99999999999 YOKE_RANK=0", "is not the number", false},
     {"YOKE_RANK=0 YOKE_WORLD_SIZE=2", "YOKE_JOB_FD is not set", false},
-    {"YOKE_RANK=1", "YOKE_JOB_FD is not set", false},
     {"YOKE_JOB_FD=77 YOKE_RANK=0 YOKE_WORLD_SIZE=2 WORLD_SIZE=4 RANK=3", "a 'yoke launch'", false},
 };
 #define CASES ((int)(sizeof cases / sizeof *cases))
 
 static void set_variables(const char *list)
 {
-    char copy[256], *rest = copy, *one;
+    char copy[512], *rest = copy, *one;
     snprintf(copy, sizeof copy, "%s", list);
     clearenv();
     while ((one = strtok_r(rest, " ", &rest))) {
@@ -94,13 +132,18 @@ START_TEST(rank_is_read_from_the_environment)
 {
     const origin_case *c = &cases[_i];
     yk_error err = YK_ERROR_INIT;
+    yk__origin origin;
+    char text[512] = "";
     yk_status s;
     set_variables(c->variables);
-    s = yk__launch_check(&err);
-    ck_assert_msg(!yk__launched(), "'%s': launched", c->variables);
-    ck_assert_msg(s == (c->words ? YK_E_ARG : YK_OK), "'%s': status %d '%s'", c->variables, (int)s, err.text);
-    if (c->words)
-        ck_assert_msg(strstr(err.text, c->words) != NULL, "'%s': '%s', expected '%s'", c->variables, err.text, c->words);
+    s = yk__origin_find(&origin, &err);
+    ck_assert_int_eq(yk__launch_check(&err), s);
+    ck_assert_msg(s == YK_OK || s == YK_E_ARG, "'%s': status %d '%s'", c->variables, (int)s, err.text);
+    ck_assert_msg(yk__launched() == (!s && c->words), "'%s': a rank of several: %d", c->variables, yk__launched());
+    if (!s)
+        yk__origin_text(&origin, text, sizeof text);
+    ck_assert_msg(strstr(s ? err.text : text, c->words ? c->words : "a single process (") != NULL, "'%s': '%s', expected '%s'",
+                  c->variables, s ? err.text : text, c->words ? c->words : "a single process");
     ck_assert_msg(yk__launch_speaks() == !c->silent, "'%s': who says so", c->variables);
 }
 END_TEST

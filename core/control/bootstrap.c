@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ways to a control object: by the job's name where all ranks run on one host, through rank 0's address where they do not.
+ *
+ * Of several hosts: every rank opens a socket for the ranks of its host before it goes to rank 0, so that the name is there when the
+ * others hear of it; the lowest rank of a host uses it, the others close theirs.
+ */
+#include "config.h"
+
+#include "core/control/bootstrap.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/hash.h"
+#include "core/base/mem.h"
+#include "core/base/option.h"
+#include "core/control/gather.h"
+#include "core/control/mirror.h"
+#include "core/control/pmi.h"
+#include "core/control/secret.h"
+
+#define NAP_MS 20
+#define GOODBYE_MS 2000 /* from the last frame to the end of the connection */
+
+typedef struct start {
+    const yk__origin *origin;
+    uint32_t join_ms;
+    bool liveness;
+    int64_t deadline;  /* yk__clock_ms; 0: none */
+    uint32_t *lowest;  /* [size]: the lowest rank of each rank's host */
+    int listener;      /* for the other ranks of this host; -1: none */
+    uint8_t token[YK__RENDEZVOUS_TOKEN];
+    uint8_t secret[YK__SECRET_MOST];
+    uint32_t secret_bytes;
+} start;
+
+/* ---- The lowest rank of a host ----------------------------------------------------------------------------------- */
+
+static void name_ranks(yk__control_job *job, const uint32_t *lowest, uint32_t own, uint32_t ranks)
+{
+    char host[64] = "", name[YK__CONTROL_NAME];
+    if (gethostname(host, sizeof host))
+        host[0] = 0;
+    host[sizeof host - 1] = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        if (lowest[r] == lowest[own] && host[0])
+            snprintf(name, sizeof name, "rank %u (%s)", r, host);
+        else
+            snprintf(name, sizeof name, "rank %u", r);
+        yk__control_job_name(job, r, name);
+    }
+}
+
+/* Takes the listener and the links. */
+static yk_status serve_host(start *st, const uint8_t *secret, yk__link *link, uint32_t links, int *job_fd, yk__agent **agent,
+                            yk_error *err)
+{
+    const uint32_t own = st->origin->rank, ranks = st->origin->size;
+    yk__control_job *job = NULL;
+    yk__agent_config config = {.rank = own, .ranks = ranks, .lowest = st->lowest, .listener = st->listener, .link = link,
+                               .links = links, .liveness = st->liveness};
+    int fd = -1;
+    memcpy(config.token, st->token, sizeof config.token);
+    if (!yk__control_job_make(ranks, 1 + own, secret, &job, err) && !yk__control_job_pair(job, own, err)) {
+        name_ranks(job, st->lowest, own, ranks);
+        fd = yk__control_job_take_rank_fd(job, own);
+        config.job = job;
+        st->listener = -1;
+        if (!yk__agent_start(&config, agent, err))
+            *job_fd = fd;
+        else
+            close(fd);
+        return err->status;
+    }
+    for (uint32_t i = 0; i < links; i++)
+        yk__link_close(&link[i]);
+    yk__free(link);
+    yk__control_job_free(job);
+    return err->status;
+}
+
+/* ---- One host ---------------------------------------------------------------------------------------------------- */
+
+static yk_status listen_for_host(start *st, const yk__rendezvous_place *place, yk_error *err)
+{
+    while (yk__rendezvous_listen(place, &st->listener, err)) {
+        if (st->deadline && yk__clock_ms() > st->deadline)
+            return err->status;
+        *err = (yk_error)YK_ERROR_INIT; /* of the program that ran before this one under the same launcher */
+        nanosleep(&(struct timespec){0, NAP_MS * 1000000}, NULL);
+    }
+    return YK_OK;
+}
+
+static yk_status start_on_host(start *st, const char *name, int *job_fd, yk__agent **agent, yk_error *err)
+{
+    yk__rendezvous_place place;
+    const uint64_t hash = yk__hash_bytes(~YK_HASH_SEED, name, strlen(name));
+    yk__rendezvous_address(name, &place);
+    memcpy(st->token, &hash, sizeof hash);
+    if (st->origin->rank)
+        return yk__rendezvous_join(&place, st->token, st->origin->rank, st->origin->size, st->deadline, job_fd, err);
+    return listen_for_host(st, &place, err) ? err->status : serve_host(st, NULL, NULL, 0, job_fd, agent, err);
+}
+
+static yk_status start_by_store(start *st, int *job_fd, yk__agent **agent, yk_error *err)
+{
+    char name[YK__PMI_VALUE];
+    return yk__pmi_job_name(st->origin->store_fd, name, err) ? err->status : start_on_host(st, name, job_fd, agent, err);
+}
+
+/* ---- Several hosts ----------------------------------------------------------------------------------------------- */
+
+/* The kernel that runs here since its start, and the network that its processes see: a pod has one of its own, and sockets of another
+ * are not there. YOKE_HOST_ID, for tests, makes two of one. */
+static uint64_t host_number(void)
+{
+    const char *given = yk__option_text(YK__OPTION_HOST_ID);
+    char boot[64] = "", net[64] = "";
+    uint64_t hash = YK_HASH_SEED;
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
+    if (f) {
+        hash = yk__hash_bytes(hash, boot, fread(boot, 1, sizeof boot, f));
+        fclose(f);
+    }
+    const ssize_t n = readlink("/proc/self/ns/net", net, sizeof net);
+    hash = yk__hash_bytes(hash, net, n > 0 ? (size_t)n : 0);
+    return given ? yk__hash_bytes(hash, given, strlen(given)) : hash;
+}
+
+static void find_lowest(const yk__gathered *all, uint32_t ranks, uint32_t *lowest)
+{
+    for (uint32_t r = 0; r < ranks; r++) {
+        lowest[r] = r;
+        for (uint32_t q = 0; q < r && lowest[r] == r; q++)
+            if (all->entry[q].host == all->entry[r].host)
+                lowest[r] = q;
+    }
+}
+
+/* A connection that is closed with heartbeats in it that nobody has read is reset, and what was sent last may be lost. */
+static yk_status say_goodbye(yk__link *link, yk_error *err)
+{
+    const int64_t until = yk__clock_ms() + GOODBYE_MS;
+    bool ended = false;
+    if (yk__link_send(link, YK__FRAME_GOODBYE, NULL, 0, err))
+        return err->status;
+    while (!ended && yk__clock_ms() < until) {
+        struct pollfd p = {link->fd, POLLIN, 0};
+        if (poll(&p, 1, NAP_MS) > 0 && yk__link_read(link, &ended, err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+/* On a rank that is not its host's lowest: it goes to the one that is, and then ends its connection with rank 0. */
+static yk_status go_to_lowest(start *st, yk__gathered *all, int *job_fd, yk_error *err)
+{
+    const uint32_t own = st->origin->rank;
+    yk__rendezvous_place place;
+    yk__rendezvous_address_of(all->entry[st->lowest[own]].name, &place);
+    if (yk__rendezvous_join(&place, st->token, own, st->origin->size, st->deadline, job_fd, err))
+        return err->status;
+    return say_goodbye(all->link, err);
+}
+
+static yk_status start_gathered(start *st, yk__gathered *all, int *job_fd, yk__agent **agent, yk_error *err)
+{
+    uint8_t secret[YK__CONTROL_SECRET], token[YK__AUTH_BYTES];
+    yk__link *link = all->link;
+    uint32_t links = all->links;
+    yk__auth_derive(st->secret, st->secret_bytes, "job", all->nonce, sizeof all->nonce, secret);
+    yk__auth_derive(st->secret, st->secret_bytes, "host", all->nonce, sizeof all->nonce, token);
+    memcpy(st->token, token, sizeof st->token);
+    find_lowest(all, st->origin->size, st->lowest);
+    if (st->lowest[st->origin->rank] != st->origin->rank)
+        return go_to_lowest(st, all, job_fd, err);
+    all->link = NULL;
+    serve_host(st, secret, link, links, job_fd, agent, err);
+    yk__auth_wipe(secret, sizeof secret);
+    return err->status;
+}
+
+static yk_status start_at_address(start *st, int *job_fd, yk__agent **agent, yk_error *err)
+{
+    const yk__origin *o = st->origin;
+    const char *path = yk__option_text(YK__OPTION_SECRET_FILE);
+    yk__gather_config config = {.secret = st->secret, .address = o->address, .port = o->port, .listener = -1, .rank = o->rank,
+                                .ranks = o->size, .join_ms = st->join_ms, .liveness = st->liveness};
+    yk__gathered all = {.link = NULL};
+    if (!path)
+        return yk__fail(err, YK_E_ARG, "YOKE_SECRET_FILE is not read in a setuid program");
+    if (yk__secret_read(path, st->secret, &st->secret_bytes, err))
+        return err->status;
+    config.secret_bytes = st->secret_bytes;
+    config.own.host = host_number();
+    if (yk__rendezvous_listen_any(&st->listener, config.own.name, err) || yk__gather_ranks(&config, &all, err))
+        return err->status;
+    start_gathered(st, &all, job_fd, agent, err);
+    yk__gathered_free(&all);
+    return err->status;
+}
+
+yk_status yk__bootstrap(const yk__origin *origin, uint32_t join_ms, bool liveness, int *job_fd, yk__agent **agent, yk_error *err)
+{
+    start *st = yk__calloc(1, sizeof *st);
+    uint32_t *lowest = yk__calloc(origin->size + 1, sizeof *lowest); /* 0 for all: of one host */
+    *agent = NULL;
+    if (!st || !lowest) {
+        yk__free(st);
+        yk__free(lowest);
+        return yk__fail_mem(err, origin->size * sizeof *lowest, "the ranks of a job");
+    }
+    *st = (start){.origin = origin, .join_ms = join_ms, .liveness = liveness, .lowest = lowest, .listener = -1};
+    st->deadline = join_ms ? yk__clock_ms() + join_ms : 0;
+    if (origin->kind == YK__ORIGIN_HOST)
+        start_on_host(st, origin->job, job_fd, agent, err);
+    else if (origin->kind == YK__ORIGIN_STORE)
+        start_by_store(st, job_fd, agent, err);
+    else
+        start_at_address(st, job_fd, agent, err);
+    if (st->listener >= 0)
+        close(st->listener);
+    yk__auth_wipe(st->secret, sizeof st->secret);
+    yk__free(lowest);
+    yk__free(st);
+    return err->status;
+}

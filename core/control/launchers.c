@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What other launchers set for the processes that they start, in one table. A row that counts is completed to a way in which the
+ * ranks find each other, or refused with what is missing.
+ *
+ * Sources: torchrun's "Environment Variables" (docs.pytorch.org, elastic/run), srun(1) "OUTPUT ENVIRONMENT VARIABLES", mpirun(1) of
+ * Open MPI 4.1, MPICH's hydra, Kubernetes' "Indexed Job".
+ */
+#include "config.h"
+
+#include "core/control/origin_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/hash.h"
+
+#define JOB_VARIABLES 4
+#define PORT_LOWEST 20000u /* of ports that are made from a job's number, and how many there are */
+#define PORT_COUNT 10000u
+
+/* ---- Where rank 0 is --------------------------------------------------------------------------------------------- */
+
+/* The agent of torchrun listens on MASTER_PORT itself where the workers use its store, so the next port is ours. */
+static yk_status find_torch_address(yk__origin *origin, yk_error *err)
+{
+    const char *address = yk__variable_text("MASTER_ADDR"), *agent = yk__variable_text("TORCHELASTIC_USE_AGENT_STORE");
+    const unsigned own = agent && (!strcmp(agent, "True") || !strcmp(agent, "1"));
+    unsigned long long port;
+    if (address)
+        snprintf(origin->address, sizeof origin->address, "%s", address);
+    if (yk__variable_number("MASTER_PORT", &port) && port && port + own <= 65535)
+        origin->port = (uint16_t)(port + own);
+    return yk__origin_meet(origin, err);
+}
+
+/* The first of "a[3-4,7],b" is a3. */
+static void write_first_node(const char *list, char *name, size_t size)
+{
+    const size_t plain = strcspn(list, "[,"), number = list[plain] == '[' ? strcspn(list + plain + 1, "-,]") : 0;
+    snprintf(name, size, "%.*s%.*s", (int)plain, list, (int)number, number ? list + plain + 1 : "");
+}
+
+/* Rank 0 is a task of the step's first node. A port of the job's number, so that jobs on one node do not meet. */
+static yk_status find_slurm_address(yk__origin *origin, yk_error *err)
+{
+    const char *list = yk__variable_text("SLURM_STEP_NODELIST");
+    unsigned long long job = 0, step = 0;
+    if (list)
+        write_first_node(list, origin->address, sizeof origin->address);
+    if (yk__variable_number("SLURM_JOB_ID", &job)) {
+        yk__variable_number("SLURM_STEP_ID", &step);
+        origin->port = (uint16_t)(PORT_LOWEST + (job * 16 + step) % PORT_COUNT);
+    }
+    return yk__origin_meet(origin, err);
+}
+
+/* A pod of an indexed job is JOB-INDEX, and known to others as JOB-INDEX.SERVICE where a headless service of its name is there. */
+static yk_status find_pod_address(yk__origin *origin, yk_error *err)
+{
+    const char *service = yk__variable_text("YOKE_SERVICE"), *host = yk__variable_text("HOSTNAME");
+    const char *dash = host ? strrchr(host, '-') : NULL;
+    yk__missing missing = {""};
+    if (service && dash)
+        snprintf(origin->address, sizeof origin->address, "%.*s-0.%s", (int)(dash - host), host, service);
+    yk__missing_add(&missing, "YOKE_SIZE");
+    if (!service && !yk__variable_text("YOKE_ADDR"))
+        yk__missing_add(&missing, "YOKE_SERVICE");
+    yk__missing_add(&missing, "YOKE_PORT");
+    yk__missing_add(&missing, "YOKE_SECRET_FILE");
+    return missing.names[0] ? yk__missing_fail(&missing, origin, err) : yk__origin_meet(origin, err);
+}
+
+/* ---- The table --------------------------------------------------------------------------------------------------- */
+
+/* A launcher, and what it sets for each of its processes. One that tells no size (NULL) is believed to have started several
+ * unless another row has told that there is one process. */
+typedef struct launcher_row {
+    const char *name;
+    const char *size, *rank;    /* how many processes; the number of this one */
+    const char *local_size;     /* how many of them are on this host; NULL: it does not tell */
+    const char *nodes;          /* on how many hosts they are; NULL: it does not tell */
+    const char *needs, *spoils; /* the row counts only where `needs` is set and `spoils` is not (NULL: always) */
+    const char *job[JOB_VARIABLES]; /* what tells one job on a host from others */
+    yk_status (*find_address)(yk__origin *origin, yk_error *err); /* of rank 0, for ranks of several hosts; NULL: it has a store */
+    bool own_log;               /* what a process prints is not seen with what the others print */
+} launcher_row;
+
+/* A worker of torchrun may have inherited what the launcher of torchrun itself set, so these rows are spoiled by its variables.
+ * Slurm: sbatch sets SLURM_PROCID and SLURM_NTASKS for its script too, and salloc for its shell, where one process runs; those
+ * of a step are set by srun alone. */
+#define TORCH "torchrun or a launcher like it"
+#define TORCH_JOB {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"}
+#define SLURM_JOB {"SLURM_JOB_ID", "SLURM_STEP_ID"}
+static const launcher_row launchers[] = {
+    {"mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, NULL,
+     "TORCHELASTIC_RUN_ID", {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}, yk__origin_meet, false},
+    {TORCH, "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", NULL, NULL, NULL, TORCH_JOB, find_torch_address, false},
+    {TORCH, "WORLD_SIZE", "LOCAL_RANK", NULL, NULL, NULL, "RANK", TORCH_JOB, find_torch_address, false},
+    {"mpirun (MVAPICH)", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", NULL, NULL, NULL, NULL, {NULL}, yk__origin_meet, false},
+    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NULL, "SLURM_STEP_NUM_NODES", NULL, NULL, SLURM_JOB, find_slurm_address, false},
+    {"srun", "SLURM_NTASKS", "SLURM_PROCID", NULL, "SLURM_NNODES", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", SLURM_JOB,
+     find_slurm_address, false},
+    {"mpiexec (MPICH, Intel MPI) or srun with PMI", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", NULL, NULL, NULL, {"PMI_FD"}, NULL,
+     false},
+    {"a PMIx launcher (prterun, srun)", NULL, "PMIX_RANK", NULL, NULL, NULL, NULL, {"PMIX_NAMESPACE"}, yk__origin_meet, false},
+    {"a Kubernetes indexed job", "YOKE_SIZE", "JOB_COMPLETION_INDEX", NULL, NULL, NULL, NULL, {NULL}, find_pod_address, true},
+    {"a Kubernetes indexed job", NULL, "JOB_COMPLETION_INDEX", NULL, NULL, NULL, "YOKE_SIZE", {NULL}, find_pod_address, true},
+};
+
+typedef struct found_launcher {
+    const launcher_row *row; /* NULL: none */
+    unsigned long long size, rank;
+} found_launcher;
+
+/* ---- The row that counts ----------------------------------------------------------------------------------------- */
+
+static bool row_counts(const launcher_row *row, unsigned long long *rank)
+{
+    return yk__variable_number(row->rank, rank) && (!row->needs || yk__variable_text(row->needs)) &&
+           (!row->spoils || !yk__variable_text(row->spoils));
+}
+
+/* The first row that tells of more than one process. */
+static found_launcher find_launcher(void)
+{
+    bool one = false; /* some row tells that there is one process */
+    for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
+        found_launcher found = {&launchers[i], 0, 0};
+        if (!row_counts(found.row, &found.rank) || (found.row->size && !yk__variable_number(found.row->size, &found.size)))
+            continue;
+        if (found.row->size ? found.size > 1 : found.rank > 0 || !one)
+            return found;
+        one = true;
+    }
+    return (found_launcher){NULL, 0, 0};
+}
+
+/* Loopback addresses reach this host alone, so whoever is given one is on it. */
+static bool is_loopback(const char *address)
+{
+    return !strcmp(address, "localhost") || !strcmp(address, "::1") || !strncmp(address, "127.", 4);
+}
+
+static bool is_one_host(const found_launcher *found)
+{
+    const launcher_row *row = found->row;
+    const char *master = row->find_address == find_torch_address ? yk__variable_text("MASTER_ADDR") : NULL;
+    unsigned long long n;
+    if (row->local_size && yk__variable_number(row->local_size, &n))
+        return n == found->size;
+    if (row->nodes && yk__variable_number(row->nodes, &n))
+        return n == 1;
+    return master && is_loopback(master);
+}
+
+static void write_job(const launcher_row *row, char *job, size_t size)
+{
+    size_t used = 0;
+    job[0] = 0;
+    for (int i = 0; i < JOB_VARIABLES && row->job[i]; i++) {
+        const char *value = yk__variable_text(row->job[i]);
+        if (value && used < size)
+            used += (size_t)snprintf(job + used, size - used, "%s=%s ", row->job[i], value);
+    }
+}
+
+static yk_status complete_origin(yk__origin *origin, const found_launcher *found, yk_error *err)
+{
+    const bool one_host = is_one_host(found);
+    unsigned long long fd;
+    if (found->row->job[0] && strcmp(found->row->job[0], "PMI_FD"))
+        write_job(found->row, origin->job, sizeof origin->job);
+    if (one_host && origin->job[0] && !yk__variable_text("YOKE_ADDR")) {
+        origin->kind = YK__ORIGIN_HOST;
+        return YK_OK;
+    }
+    if (one_host && yk__variable_number("PMI_FD", &fd) && fd <= INT32_MAX && !yk__variable_text("YOKE_ADDR")) {
+        origin->kind = YK__ORIGIN_STORE;
+        origin->store_fd = (int)fd;
+        return YK_OK;
+    }
+    return found->row->find_address ? found->row->find_address(origin, err) : yk__origin_meet(origin, err);
+}
+
+static yk_status launcher_numbers_fail(const yk__origin *origin, yk_error *err)
+{
+    return yk__fail(err, YK_E_ARG, "%s (%s): expected the number of a process below how many there are, %u at most", origin->launcher,
+                    origin->why, YK__ORIGIN_RANKS);
+}
+
+/* A pod says its index and not how many there are; a rank of torchrun without RANK is incomplete. */
+static yk_status launcher_incomplete(const found_launcher *found, yk__origin *origin, yk_error *err)
+{
+    yk__missing missing = {""};
+    if (found->row->find_address == find_pod_address)
+        return find_pod_address(origin, err);
+    if (found->row->find_address == find_torch_address)
+        yk__missing_add(&missing, "RANK");
+    else {
+        yk__missing_add(&missing, "YOKE_RANK");
+        yk__missing_add(&missing, "YOKE_SIZE");
+    }
+    yk__missing_add(&missing, "YOKE_ADDR");
+    yk__missing_add(&missing, "YOKE_PORT");
+    yk__missing_add(&missing, "YOKE_SECRET_FILE");
+    return yk__missing_fail(&missing, origin, err);
+}
+
+yk_status yk__launcher_find(yk__origin *origin, bool *own_log, yk_error *err)
+{
+    const found_launcher found = find_launcher();
+    const launcher_row *row = found.row;
+    char size[96] = "";
+    if (!row)
+        return YK_OK;
+    *own_log = row->own_log;
+    *origin = (yk__origin){.kind = YK__ORIGIN_ADDRESS, .launcher = row->name, .store_fd = -1};
+    if (row->size)
+        snprintf(size, sizeof size, "%s=%llu, ", row->size, found.size);
+    snprintf(origin->why, sizeof origin->why, "%.90s%.40s=%llu", size, row->rank, found.rank);
+    origin->rank = found.rank < UINT32_MAX ? (uint32_t)found.rank : UINT32_MAX;
+    origin->size = found.size < UINT32_MAX ? (uint32_t)found.size : UINT32_MAX;
+    if (!row->size || !strcmp(row->rank, "LOCAL_RANK"))
+        return launcher_incomplete(&found, origin, err);
+    if (found.rank >= found.size || found.size > YK__ORIGIN_RANKS)
+        return launcher_numbers_fail(origin, err);
+    return complete_origin(origin, &found, err);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How ranks of one host that nobody handed a descriptor come to the control object: the host's lowest rank listens on a unix socket
+ * of the abstract name space, which leaves no file behind, and hands the object to each process of its own user that shows the
+ * job's token and a rank that has not come yet. Both sides look who the other is (SO_PEERCRED).
+ *
+ * Thread rule: one thread at a time per object.
+ */
+#ifndef YOKE_CORE_CONTROL_RENDEZVOUS_H
+#define YOKE_CORE_CONTROL_RENDEZVOUS_H
+
+#include <poll.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "core/control/agent.h"
+
+#define YK__RENDEZVOUS_PENDING 64               /* that have come and not said who they are */
+#define YK__RENDEZVOUS_POLL (YK__RENDEZVOUS_PENDING + 1)
+#define YK__RENDEZVOUS_NAME 8                    /* bytes of the name that the system chose */
+
+typedef struct yk__rendezvous_place {
+    struct sockaddr_un at;
+    socklen_t bytes;
+} yk__rendezvous_place;
+
+/* The socket's address of a job all of whose ranks run on this host. */
+void yk__rendezvous_address(const char *job, yk__rendezvous_place *place);
+/* A listener at that address; YK_E_IO when somebody has it. */
+yk_status yk__rendezvous_listen(const yk__rendezvous_place *place, int *fd, yk_error *err);
+/* A listener under a name that the system chooses, which others go to. */
+yk_status yk__rendezvous_listen_any(int *fd, uint8_t name[YK__RENDEZVOUS_NAME], yk_error *err);
+void yk__rendezvous_address_of(const uint8_t name[YK__RENDEZVOUS_NAME], yk__rendezvous_place *place);
+
+/* Goes there, again and again until `deadline` (yk__clock_ms; 0: for ever), and waits for the object's hello, which stays in the
+ * socket for yk__control_join. */
+yk_status yk__rendezvous_join(const yk__rendezvous_place *place, const uint8_t token[YK__RENDEZVOUS_TOKEN], uint32_t rank,
+                    uint32_t ranks, int64_t deadline, int *job_fd, yk_error *err);
+
+/* The listening side. */
+typedef struct yk__rendezvous yk__rendezvous;
+/* Takes config->listener; *rendezvous is NULL where there is none. */
+yk_status yk__rendezvous_new(const yk__agent_config *config, yk__rendezvous **rendezvous, yk_error *err);
+void yk__rendezvous_free(yk__rendezvous *rendezvous);
+nfds_t yk__rendezvous_poll(const yk__rendezvous *rendezvous, struct pollfd *poll);
+/* Lets in who has come. Nothing once all ranks of the host are there. */
+yk_status yk__rendezvous_serve(yk__rendezvous *rendezvous, yk__control_job *job, yk_error *err);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading a secret: what is looked at is the file that was opened, not what its name stands for a moment later. */
+#include "config.h"
+
+#include "core/control/secret.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/net/auth.h"
+
+static yk_status check_file(const char *path, int fd, yk_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st))
+        return yk__fail(err, YK_E_IO, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode))
+        return yk__fail(err, YK_E_ARG, "%s: the job's secret is to be a plain file", path);
+    if (st.st_uid != geteuid() && st.st_uid != 0)
+        return yk__fail(err, YK_E_ARG, "%s: the job's secret belongs to user %u: expected %u", path, (unsigned)st.st_uid,
+                        (unsigned)geteuid());
+    if (st.st_mode & 077)
+        return yk__fail(err, YK_E_ARG, "%s: the job's secret may be read or written by others (mode %04o): chmod 600 it", path,
+                        (unsigned)st.st_mode & 07777);
+    if (st.st_size < YK__AUTH_SECRET_LEAST || st.st_size > YK__SECRET_MOST)
+        return yk__fail(err, YK_E_ARG, "%s: a secret of %lld bytes: expected %u to %u (head -c 32 /dev/urandom > FILE)", path,
+                        (long long)st.st_size, YK__AUTH_SECRET_LEAST, YK__SECRET_MOST);
+    return YK_OK;
+}
+
+yk_status yk__secret_read(const char *path, uint8_t secret[YK__SECRET_MOST], uint32_t *bytes, yk_error *err)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    ssize_t n;
+    if (fd < 0)
+        return yk__fail_open(err, path, errno);
+    if (check_file(path, fd, err)) {
+        close(fd);
+        return err->status;
+    }
+    n = read(fd, secret, YK__SECRET_MOST);
+    close(fd);
+    if (n < (ssize_t)YK__AUTH_SECRET_LEAST)
+        return yk__fail(err, YK_E_IO, "%s: the job's secret cannot be read whole", path);
+    *bytes = (uint32_t)n;
+    return YK_OK;
+}

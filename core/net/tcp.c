@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* TCP sockets of a job. A name is looked up anew each time: a pod's appears some time after the pod. */
+#include "config.h"
+
+#include "core/net/tcp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define PENDING 64         /* connections that the kernel keeps for a listener */
+#define LOST_MS 10000      /* the kernel gives up what was sent and not acknowledged; a second net below the heartbeats */
+
+static yk_status find_host(const char *host, uint16_t port, struct addrinfo **list, yk_error *err)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    char service[8];
+    int e;
+    snprintf(service, sizeof service, "%u", port);
+    e = getaddrinfo(host, service, &hints, list);
+    if (e)
+        return yk__fail(err, YK_E_ARG, "host %.200s: %s", host, e == EAI_SYSTEM ? strerror(errno) : gai_strerror(e));
+    return YK_OK;
+}
+
+static void set_options(int fd)
+{
+    const int one = 1, ms = LOST_MS;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
+    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
+}
+
+static int listen_on(const struct addrinfo *at)
+{
+    const int one = 1, fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int e;
+    if (fd < 0)
+        return -1;
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (!bind(fd, at->ai_addr, at->ai_addrlen) && !listen(fd, PENDING))
+        return fd;
+    e = errno;
+    close(fd);
+    errno = e;
+    return -1;
+}
+
+yk_status yk__tcp_listen(const char *host, uint16_t port, int *fd, yk_error *err)
+{
+    struct addrinfo *list = NULL;
+    int e = EADDRNOTAVAIL, listener = -1;
+    if (find_host(host, port, &list, err))
+        return err->status;
+    for (const struct addrinfo *at = list; at && listener < 0; at = at->ai_next) {
+        listener = listen_on(at);
+        e = listener < 0 ? errno : 0;
+    }
+    freeaddrinfo(list);
+    if (listener < 0)
+        return yk__fail(err, e == EADDRINUSE ? YK_E_IO : YK_E_ARG, "listening on %.200s port %u: %s%s", host, port, strerror(e),
+                        e == EADDRNOTAVAIL ? "; rank 0 must run on that host" : e == EADDRINUSE ? "; choose another (YOKE_PORT)" : "");
+    *fd = listener;
+    return YK_OK;
+}
+
+uint16_t yk__tcp_port(int fd)
+{
+    struct sockaddr_storage at = {0};
+    socklen_t n = sizeof at;
+    if (getsockname(fd, (struct sockaddr *)&at, &n))
+        return 0;
+    return ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port : ((struct sockaddr_in *)&at)->sin_port);
+}
+
+yk_status yk__tcp_accept(int listener, int *fd, yk_error *err)
+{
+    *fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (*fd >= 0)
+        set_options(*fd);
+    else if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED)
+        return yk__fail(err, YK_E_IO, "accepting a connection: %s", strerror(errno));
+    return YK_OK;
+}
+
+/* 0 or an errno. */
+static int connect_to(const struct addrinfo *at, int ms, int *fd)
+{
+    const int s = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct pollfd p = {s, POLLOUT, 0};
+    int e = 0;
+    socklen_t n = sizeof e;
+    if (s < 0)
+        return errno;
+    set_options(s);
+    if (connect(s, at->ai_addr, at->ai_addrlen) && errno != EINPROGRESS)
+        e = errno;
+    else if (poll(&p, 1, ms) <= 0)
+        e = ETIMEDOUT;
+    else if (getsockopt(s, SOL_SOCKET, SO_ERROR, &e, &n))
+        e = errno;
+    if (e)
+        close(s);
+    else
+        *fd = s;
+    return e;
+}
+
+yk_status yk__tcp_connect(const char *host, uint16_t port, int ms, int *fd, yk_error *err)
+{
+    struct addrinfo *list = NULL;
+    int e = EHOSTUNREACH;
+    if (find_host(host, port, &list, err))
+        return err->status;
+    for (const struct addrinfo *at = list; at && e; at = at->ai_next)
+        e = connect_to(at, ms, fd);
+    freeaddrinfo(list);
+    return e ? yk__fail(err, e == ETIMEDOUT ? YK_E_TIMEOUT : YK_E_IO, "%.200s port %u: %s", host, port, strerror(e)) : YK_OK;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* 50 steps of an MLP, each rank with as many rows as any other, so that the parameters hang on nothing that is measured. Run by
+ * tests/dist/launchers.sh under every launcher; rank 0 prints "ranks N parameters HASH". */
+#include <stdio.h>
+#include <yoke/yoke.h>
+
+enum { STEPS = 50, ROWS = 8, IN = 6, HIDDEN = 16, OUT = 3, RANKS_MOST = 16 };
+
+/* This rank's rows of a batch. */
+static void batch_make(yk_job *job, uint64_t batch, yk_t *x, yk_t *labels)
+{
+    const uint32_t rank = yk_rank(job), world = yk_world_size(job);
+    float point[ROWS][IN];
+    int32_t label[ROWS], row[ROWS];
+    for (uint32_t i = 0; i < ROWS; i++) {
+        const uint64_t number = (batch * RANKS_MOST + rank) * ROWS + i;
+        row[i] = (int32_t)(rank * ROWS + i);
+        label[i] = (int32_t)(number % OUT);
+        for (uint32_t k = 0; k < IN; k++)
+            point[i][k] = (float)((number * 2654435761u + k * 40503u) % 1000) / 500 - 1;
+    }
+    yk_set_rows(job, ROWS, row, (int64_t)world * ROWS);
+    *x = yk_input(job, YK_F32, 2, (int64_t[]){ROWS, IN}, point);
+    *labels = yk_input(job, YK_I32, 1, (int64_t[]){ROWS}, label);
+}
+
+int main(void)
+{
+    yk_job *job = yk_open(&(yk_config){.seed = 1, .quiet = true});
+    const yk_init normal = {YK_INIT_NORMAL, 0, 0.3f};
+    const yk_t w1 = yk_param(job, "w1", 2, (int64_t[]){HIDDEN, IN}, normal), b1 = yk_param(job, "b1", 1, (int64_t[]){HIDDEN}, normal);
+    const yk_t w2 = yk_param(job, "w2", 2, (int64_t[]){OUT, HIDDEN}, normal), b2 = yk_param(job, "b2", 1, (int64_t[]){OUT}, normal);
+    yk_opt *opt = yk_adam(job, &(yk_adam_config){.lr = 0.01});
+    for (uint64_t i = 0; i < STEPS && yk_ok(job); i++) {
+        yk_t x, labels;
+        batch_make(job, i, &x, &labels);
+        yk_backward(yk_cross_entropy(yk_linear(yk_tanh(yk_linear(x, w1, b1)), w2, b2), labels));
+        yk_step(opt);
+    }
+    const uint64_t hash = yk_param_hash(job);
+    if (yk_ok(job))
+        yk_print(job, "ranks %u parameters %016llx\n", yk_world_size(job), (unsigned long long)hash);
+    return yk_close(job);
+}

@@ -1,0 +1,151 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Four ranks train 50 steps to the same parameters under yoke launch and under every other launcher, or under its variables. What is not
+# installed, or a sandbox forbids, is skipped by name. Each run has a session of its own, which is killed when it takes too long.
+yoke=$YOKE_BUILD/yoke
+tmp=$(mktemp -d) || exit 1
+slurm= munged=
+stop_slurm() {
+    [ -n "$slurm" ] || return 0
+    for f in "$slurm"/slurmd.pid "$slurm"/slurmctld.pid; do [ -f "$f" ] && kill "$(cat "$f")" 2>/dev/null; done
+    [ -n "$munged" ] && kill "$(cat /run/munge/munged.pid)" 2>/dev/null
+    sleep 1
+}
+trap 'stop_slurm; rm -rf "$tmp"' EXIT
+echo "1..9"
+n=0 limit=120
+skip() { # NAME REASON
+    n=$((n + 1))
+    echo "ok $n - $1 # SKIP $2"
+}
+check() { # NAME: the last command's status decides
+    if [ $? -eq 0 ]; then r=ok; else r="not ok"; echo "# exit code $code"; sed 's/^/# /' "$tmp"/out* 2>/dev/null; fi
+    n=$((n + 1))
+    echo "$r $n - $1"
+}
+if [ ! -x "$yoke" ]; then
+    while [ $n -lt 9 ]; do skip "all" "yoke is not built"; done
+    exit 0
+fi
+export YOKE_DEVICES="cpu:0 cpu:0 cpu:0 cpu:0" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+train=$YOKE_BUILD/tests/dist/fifty
+run() { # COMMAND...: in a session of its own
+    rm -f "$tmp"/out*
+    timeout -k 5 $limit setsid -w "$@" >"$tmp/out" 2>&1 </dev/null
+    code=$?
+}
+run_by_variables() { # NAME=VALUE..., with @ for the rank: four processes, as a launcher starts them
+    rm -f "$tmp"/out*
+    pids=
+    for rank in 0 1 2 3; do
+        # shellcheck disable=SC2046
+        timeout -k 5 $limit setsid -w env $(printf '%s ' "$@" | sed "s/@/$rank/g") "$train" >"$tmp/out$rank" 2>&1 </dev/null &
+        pids="$pids $!"
+    done
+    code=0
+    for p in $pids; do wait "$p" || code=$?; done
+}
+parameters() { sed -n 's/^ranks 4 parameters //p' "$tmp"/out*; }
+same() { [ $code -eq 0 ] && [ -n "$hash" ] && [ "$(parameters)" = "$hash" ]; }
+
+run "$yoke" launch -- "$train"
+hash=$(parameters)
+[ $code -eq 0 ] && [ -n "$hash" ]
+check "yoke launch"
+
+if command -v mpirun.openmpi >/dev/null; then
+    run mpirun.openmpi --oversubscribe -np 4 "$train"
+    same
+    check "mpirun (Open MPI)"
+else
+    skip "mpirun (Open MPI)" "mpirun.openmpi is not installed"
+fi
+
+if command -v mpiexec.hydra >/dev/null; then
+    run mpiexec.hydra -n 4 "$train"
+    same
+    check "mpiexec (hydra)"
+else
+    skip "mpiexec (hydra)" "mpiexec.hydra is not installed"
+fi
+
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+run_by_variables WORLD_SIZE=4 RANK=@ LOCAL_RANK=@ LOCAL_WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" \
+    TORCHELASTIC_RUN_ID="t$$" TORCHELASTIC_RESTART_COUNT=0 TORCHELASTIC_USE_AGENT_STORE=True
+same
+check "torchrun's variables"
+
+head -c 32 /dev/urandom >"$tmp/secret" && chmod 600 "$tmp/secret"
+run_by_variables JOB_COMPLETION_INDEX=@ YOKE_SIZE=4 YOKE_ADDR=127.0.0.1 YOKE_PORT="$port" YOKE_SECRET_FILE="$tmp/secret"
+same
+check "Kubernetes' variables"
+
+run_by_variables YOKE_RANK=@ YOKE_SIZE=4 YOKE_ADDR=127.0.0.1 YOKE_PORT="$port" YOKE_SECRET_FILE="$tmp/secret"
+same
+check "by hand"
+
+# A whole Slurm of one node, without systemd and cgroups. munged only starts from the folder that Debian gives it.
+start_munge() {
+    munge -n >/dev/null 2>&1 && return 0
+    install -d -o munge -g munge -m 0755 /run/munge &&
+        setpriv --reuid munge --regid munge --clear-groups munged --num-threads=2 --pid-file=/run/munge/munged.pid >/dev/null 2>&1
+    munge -n >/dev/null 2>&1 || return 1
+    munged=yes
+}
+start_slurm() {
+    for c in slurmctld slurmd munged srun; do command -v $c >/dev/null || { why="$c is not installed"; return 1; }; done
+    [ "$(id -u)" = 0 ] || { why="slurmd needs root"; return 1; }
+    start_munge || { why="munged does not start here"; return 1; }
+    slurm=$tmp/slurm
+    mkdir -p "$slurm/state" "$slurm/spool" "$slurm/tmp" && chmod 755 "$tmp"
+    ports=$(python3 -c 'import socket
+s = [socket.socket() for i in range(2)]
+for i in s: i.bind(("127.0.0.1", 0))
+print(*[i.getsockname()[1] for i in s])')
+    cat >"$slurm/slurm.conf" <<E
+ClusterName=yoke
+SlurmctldHost=localhost
+SlurmctldPort=${ports% *}
+AuthType=auth/munge
+SlurmUser=root
+StateSaveLocation=$slurm/state
+SlurmctldPidFile=$slurm/slurmctld.pid
+SlurmctldLogFile=$slurm/slurmctld.log
+SlurmdPidFile=$slurm/slurmd.pid
+SlurmdLogFile=$slurm/slurmd.log
+SlurmdSpoolDir=$slurm/spool
+TmpFS=$slurm/tmp
+SlurmdParameters=config_overrides
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+ReturnToService=2
+KillWait=2
+NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=${ports#* } CPUs=4 CoresPerSocket=4 State=UNKNOWN
+PartitionName=p Nodes=n1 Default=YES MaxTime=INFINITE State=UP
+E
+    export SLURM_CONF="$slurm/slurm.conf"
+    why="the Slurm of this test does not start here"
+    { slurmctld -f "$SLURM_CONF" && slurmd -f "$SLURM_CONF" -N n1; } >"$slurm/start.log" 2>&1 || return 1
+    i=0
+    until sinfo -h -o %T 2>/dev/null | grep -q idle; do
+        i=$((i + 1))
+        [ $i -lt 100 ] || return 1
+        sleep 0.2
+    done
+}
+if start_slurm; then
+    for kind in none pmi2 pmix; do
+        if srun --mpi=list 2>&1 | grep -q "$kind"; then
+            run srun --mpi=$kind -n 4 "$train"
+            same
+            check "srun --mpi=$kind"
+        else
+            skip "srun --mpi=$kind" "this Slurm has no such plugin"
+        fi
+    done
+else
+    for kind in none pmi2 pmix; do skip "srun --mpi=$kind" "$why"; done
+fi
