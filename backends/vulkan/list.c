@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Devices: those of all drivers that can run the kit's kernels. No driver, no device: all normal. One that lacks a feature is left
- * out, and the log says which.
+ * out, and the log says which. What devices there are is answered from what an earlier process found, if that still holds
+ * (plugins/kit/survey.h); the drivers are loaded when a device is opened, or when there is no such answer.
  */
 #include "backends/vulkan/vlk.h"
 
@@ -9,17 +10,19 @@
 #include <unistd.h>
 
 #include "plugins/kit/plugin.h"
+#include "plugins/kit/survey.h"
 
 #define MAX_DEVICES 32
 #define NONE UINT32_MAX
 
 static struct {
     pthread_mutex_t lock;
-    bool known;
+    bool known, loaded; /* how many and what they can do; and the drivers' own handles */
+    uint64_t key;       /* of what is kept about them; 0: nothing is */
     VkInstance instance;
     uint32_t n;
     vlk_physical device[MAX_DEVICES];
-    char locality[MAX_DEVICES][64];
+    yk_device_caps caps[MAX_DEVICES];
 } list = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- What a device can do ---- */
@@ -138,20 +141,23 @@ static bool device_usable(vlk_physical *p)
 
 /* ---- The list ---- */
 
+static void caps_fill(const vlk_physical *p, yk_device_caps *c);
+
 static void list_device(VkPhysicalDevice handle)
 {
     vlk_physical *p = &list.device[list.n];
     *p = (vlk_physical){.handle = handle};
-    list.locality[list.n][0] = 0;
     vkGetPhysicalDeviceProperties(handle, &p->properties);
     vkGetPhysicalDeviceMemoryProperties(handle, &p->memory);
     if (!device_usable(p))
         return;
-    limits_read(p, list.locality[list.n]);
-    list.n++;
+    yk_device_caps caps = {.size = sizeof caps};
+    limits_read(p, caps.locality);
+    caps_fill(p, &caps);
+    list.caps[list.n++] = caps;
 }
 
-static void list_load(void)
+static void list_drivers(void)
 {
     const VkApplicationInfo own = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
                                    .pApplicationName = "yoke",
@@ -160,8 +166,6 @@ static void list_load(void)
     VkPhysicalDevice handle[MAX_DEVICES];
     uint32_t n = MAX_DEVICES;
     list.n = 0;
-    list.known = true;
-    vlk_probe_drivers();
     const VkResult result = vkCreateInstance(&info, NULL, &list.instance);
     if (result != VK_SUCCESS) {
         list.instance = NULL;
@@ -173,33 +177,60 @@ static void list_load(void)
         list_device(handle[i]);
 }
 
+/* Loads the drivers. What they say replaces what an earlier process found. */
+static void list_load(void)
+{
+    const kit_survey own = vlk_survey();
+    vlk_probe_drivers();
+    list_drivers();
+    vlk_probe_done();
+    if (list.key)
+        kit_survey_write(&own, "devices", list.key, list.caps, list.n * (uint32_t)sizeof *list.caps);
+    list.known = list.loaded = true;
+}
+
+static bool list_recall(void)
+{
+    const kit_survey own = vlk_survey();
+    uint64_t age;
+    uint32_t bytes = 0;
+    list.key = vlk_probe_key();
+    if (!list.key || !vlk_probe_believed() || !kit_survey_read(&own, "devices", list.key, list.caps, sizeof list.caps, &bytes, &age))
+        return false;
+    list.n = bytes / (uint32_t)sizeof *list.caps;
+    list.known = true;
+    return true;
+}
+
 void vlk_devices_forget(void)
 {
     if (list.instance)
         vkDestroyInstance(list.instance, NULL);
     list.instance = NULL;
-    list.known = false;
+    list.known = list.loaded = false;
     list.n = 0;
 }
 
-static void list_need(void)
+static void list_need(bool loaded)
 {
     pthread_mutex_lock(&list.lock);
-    if (!list.known)
+    if (!list.known && !list_recall())
+        list_load();
+    if (loaded && !list.loaded)
         list_load();
     pthread_mutex_unlock(&list.lock);
 }
 
 yk_status vlk_device_count(uint32_t *n)
 {
-    list_need();
+    list_need(false);
     *n = list.n;
     return YK_OK;
 }
 
-static yk_status device_known(uint32_t i)
+static yk_status device_known(uint32_t i, bool loaded)
 {
-    list_need();
+    list_need(loaded);
     if (i < list.n)
         return YK_OK;
     vlk_host->fail(VLK_WHO, "device %u: there are %u", i, list.n);
@@ -218,12 +249,11 @@ static void memory_free(const vlk_physical *p, uint32_t heap, yk_device_caps *c)
     c->mem_free = budget.heapBudget[heap] > budget.heapUsage[heap] ? budget.heapBudget[heap] - budget.heapUsage[heap] : 0;
 }
 
-static void caps_fill(const vlk_physical *p, const char *locality, yk_device_caps *c)
+static void caps_fill(const vlk_physical *p, yk_device_caps *c)
 {
     const uint32_t heap = p->memory.memoryTypes[p->memory_type].heapIndex, version = p->properties.apiVersion;
     const bool cpu = p->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     snprintf(c->name, sizeof c->name, "%.95s", p->properties.deviceName);
-    snprintf(c->locality, sizeof c->locality, "%s", locality);
     snprintf(c->isa, sizeof c->isa, "Vulkan %u.%u, %s", VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version),
              p->visible ? "memory in place" : "memory of its own");
     c->flags = YK_CAP_DETERMINISTIC | (cpu ? YK_CAP_CPU : 0u) | (p->visible ? YK_CAP_HOST_VISIBLE : 0u);
@@ -238,17 +268,14 @@ static void caps_fill(const vlk_physical *p, const char *locality, yk_device_cap
 
 yk_status vlk_device_caps(uint32_t i, yk_device_caps *caps)
 {
-    yk_device_caps c = {0};
-    const yk_status s = device_known(i);
-    if (s)
-        return s;
-    caps_fill(&list.device[i], list.locality[i], &c);
-    kit_caps_give(caps, &c);
-    return YK_OK;
+    const yk_status s = device_known(i, false);
+    if (!s)
+        kit_caps_give(caps, &list.caps[i]);
+    return s;
 }
 
 yk_status vlk_device_open(uint32_t i, yk_device **dev)
 {
-    const yk_status s = device_known(i);
+    const yk_status s = device_known(i, true);
     return s ? s : vlk_device_make(&list.device[i], dev);
 }

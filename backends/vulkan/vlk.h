@@ -20,6 +20,7 @@
 
 #include "plugins/kit/lower/lower.h"
 #include "plugins/kit/queue.h"
+#include "plugins/kit/survey.h"
 
 #define VLK_WHO "vulkan"
 #define VLK_VERSION "0.1.0"
@@ -35,7 +36,11 @@ yk_status vlk_result_status(VkResult result);
 yk_status vlk_error(VkResult result, const char *what);
 
 /* ---- probe.c ---- */
-void vlk_probe_drivers(void); /* leaves out drivers that abort or hang, by VK_DRIVER_FILES */
+uint64_t vlk_probe_key(void);    /* of the drivers there are and what they depend on, before anything is set up; 0: no driver */
+kit_survey vlk_survey(void);   /* whose answers about drivers and devices are kept */
+bool vlk_probe_believed(void);  /* what is known of these drivers is recent enough, or they are not tried at all */
+void vlk_probe_drivers(void);   /* leaves out drivers that abort or hang, by VK_DRIVER_FILES; after vlk_probe_key */
+void vlk_probe_done(void);      /* after they are loaded */
 bool vlk_probe_helper(const char *value); /* as an option may name one */
 bool vlk_probe_cores(const char *value);
 

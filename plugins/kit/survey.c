@@ -8,7 +8,7 @@
  * a driver fail may be gone.
  */
 #define _GNU_SOURCE
-#include "backends/opencl/survey.h"
+#include "plugins/kit/survey.h"
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -19,6 +19,9 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "plugins/kit/plugin.h"
+#include "plugins/kit/text.h"
 
 #define MAGIC 0x31796576727573ull /* "survey1" */
 #define MAX_FILES 256
@@ -72,7 +75,7 @@ static uint64_t hash_environment(uint64_t h)
     static const char *const begins[] = {"OCL_",  "OPENCL_", "POCL_", "RUSTICL_", "CL_",  "LD_",   "CUDA_",   "NV",
                                          "HIP_",  "HSA_",    "ROC",   "GPU_",     "AMD_", "ZE_",   "ONEAPI_", "SYCL_",
                                          "INTEL", "NEO",     "IGC_",  "MESA_",    "LP_",  "DRI_",  "GALLIUM", "LIBGL_",
-                                         "YOKE_OPENCL_"};
+                                         "VK_",   "XDG_",    "YOKE_OPENCL_",      "YOKE_VULKAN_"};
     uint64_t sum = 0; /* in any order */
     for (char **e = environ; *e; e++)
         for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
@@ -115,17 +118,18 @@ static uint64_t hash_machine(uint64_t h)
 /* This build of the plugin: another one may judge otherwise. */
 static uint64_t hash_build(uint64_t h)
 {
+    static const char here;
     Dl_info info;
     file_stamp s;
-    if (!dladdr((void *)&ocl_host, &info) || !info.dli_fname)
+    if (!dladdr(&here, &info) || !info.dli_fname)
         return h;
     stamp_take(&s, info.dli_fname);
     return kit_hash(h, &s, sizeof s);
 }
 
-uint64_t ocl_survey_key(const char *const *entry, uint32_t n_entry)
+uint64_t kit_survey_key(const kit_survey *who, const char *const *entry, uint32_t n_entry)
 {
-    uint64_t h = hash_machine(hash_environment(hash_build(hash_text(KIT_HASH_SEED, OCL_VERSION))));
+    uint64_t h = hash_machine(hash_environment(hash_build(hash_text(KIT_HASH_SEED, who->version))));
     file_stamp s;
     for (uint32_t i = 0; i < n_entry; i++) {
         stamp_take(&s, entry[i]);
@@ -134,27 +138,31 @@ uint64_t ocl_survey_key(const char *const *entry, uint32_t n_entry)
     return h;
 }
 
-uint64_t ocl_survey_key_devices(uint64_t key)
+uint64_t kit_survey_key_devices(const kit_survey *who, uint64_t key)
 {
-    static const char *const options[] = {"CORES", "FAMILY"};
     cpu_set_t set;
     CPU_ZERO(&set);
     sched_getaffinity(0, sizeof set, &set);
     key = kit_hash(key, &set, sizeof set);
-    for (size_t i = 0; i < 2; i++) {
-        const char *v = ocl_option(options[i]);
-        key = hash_text(key, v ? v : "-");
+    for (size_t i = 0; i < KIT_SURVEY_OPTIONS && who->option[i]; i++) {
+        const char *v = who->host->option(who->plugin, who->option[i]);
+        key = hash_text(key, v && *v ? v : "-");
     }
     return key;
 }
 
 /* ---- The files ---- */
 
-static bool survey_path(char *path, size_t n, const char *kind, uint64_t key)
+static bool survey_path(const kit_survey *who, char *path, size_t n, const char *kind, uint64_t key)
 {
-    const char *dir = ocl_host->cache_dir();
-    int k = dir ? snprintf(path, n, "%s/ocl-%s-%016llx.bin", dir, kind, (unsigned long long)key) : -1;
+    const char *dir = who->host->cache_dir();
+    int k = dir ? snprintf(path, n, "%s/%s-%s-%016llx.bin", dir, who->prefix, kind, (unsigned long long)key) : -1;
     return k > 0 && (size_t)k < n;
+}
+
+static survey_image *image_new(const kit_survey *who)
+{
+    return kit_zeroed(who->host, who->plugin, sizeof(survey_image), "an answer that is kept");
 }
 
 static bool still_so(const survey_image *m)
@@ -183,18 +191,20 @@ static bool read_image(FILE *f, survey_image *m, void *answer, uint32_t bytes)
     return sum == want;
 }
 
-bool ocl_survey_read(const char *kind, uint64_t key, void *answer, uint32_t bytes, uint32_t *got, uint64_t *age)
+bool kit_survey_read(const kit_survey *who, const char *kind, uint64_t key, void *answer, uint32_t bytes, uint32_t *got,
+                     uint64_t *age)
 {
     char path[700];
-    FILE *f = survey_path(path, sizeof path, kind, key) ? fopen(path, "re") : NULL;
-    survey_image *m = f ? ocl_alloc(sizeof *m) : NULL;
+    FILE *f = survey_path(who, path, sizeof path, kind, key) ? fopen(path, "re") : NULL;
+    survey_image *m = f ? image_new(who) : NULL;
     uint64_t now = (uint64_t)time(NULL);
     bool good = m && read_image(f, m, answer, bytes) && m->key == key && m->made <= now && still_so(m);
     if (good) {
         *got = m->bytes;
         *age = now - m->made;
     }
-    ocl_free(m);
+    if (m)
+        who->host->free(m);
     if (f)
         fclose(f);
     return good;
@@ -217,10 +227,10 @@ static bool write_image(const char *path, const survey_image *m, const void *ans
     return good;
 }
 
-void ocl_survey_write(const char *kind, uint64_t key, const void *answer, uint32_t bytes)
+void kit_survey_write(const kit_survey *who, const char *kind, uint64_t key, const void *answer, uint32_t bytes)
 {
     char path[700];
-    survey_image *m = survey_path(path, sizeof path, kind, key) ? ocl_alloc(sizeof *m) : NULL;
+    survey_image *m = survey_path(who, path, sizeof path, kind, key) ? image_new(who) : NULL;
     if (!m)
         return;
     m->magic = MAGIC;
@@ -230,11 +240,12 @@ void ocl_survey_write(const char *kind, uint64_t key, const void *answer, uint32
     stamp_take(&m->file[m->n_file++], "/etc/ld.so.cache"); /* a driver's library that was missing may come */
     dl_iterate_phdr(add_library, m);
     if (m->n_file == MAX_FILES || !write_image(path, m, answer))
-        ocl_host->log(3, OCL_WHO, "%s is not kept", path);
-    ocl_free(m);
+        who->host->log(3, who->plugin, "%s is not kept", path);
+    if (m)
+        who->host->free(m);
 }
 
-bool ocl_survey_old(uint64_t age)
+bool kit_survey_old(uint64_t age)
 {
     return age > BAD_SECONDS;
 }
