@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # The kit: a convenience library for plugins, and the kernel sources as C strings.
 noinst_LTLIBRARIES += libkit.la
-libkit_la_SOURCES = plugins/kit/cache.c plugins/kit/cache.h plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c plugins/kit/lower/chain.c \
-	plugins/kit/lower/conv.c plugins/kit/lower/data.c plugins/kit/lower/dot.c plugins/kit/lower/launch.c \
-	plugins/kit/lower/internal.h plugins/kit/lower/lower.c plugins/kit/lower/lower.h plugins/kit/lower/nn.c plugins/kit/options.c plugins/kit/options.h \
-	plugins/kit/program.c plugins/kit/program.h plugins/kit/queue.c plugins/kit/queue.h \
-	plugins/kit/source.c plugins/kit/source.h plugins/kit/text.c plugins/kit/text.h \
-	plugins/kit/value.h
+libkit_la_SOURCES = plugins/kit/cache.c plugins/kit/cache.h plugins/kit/emit.c plugins/kit/emit.h \
+	plugins/kit/emit_kernel.c plugins/kit/lower/chain.c plugins/kit/lower/conv.c plugins/kit/lower/data.c \
+	plugins/kit/lower/dot.c plugins/kit/lower/launch.c plugins/kit/lower/internal.h plugins/kit/lower/lower.c \
+	plugins/kit/lower/lower.h plugins/kit/lower/nn.c plugins/kit/options.c plugins/kit/options.h plugins/kit/program.c \
+	plugins/kit/program.h plugins/kit/queue.c plugins/kit/queue.h plugins/kit/source.c plugins/kit/source.h \
+	plugins/kit/text.c plugins/kit/text.h plugins/kit/value.h
 libkit_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION)
 
 KIT_KERNELS = plugins/kit/kernels/dialect.kc plugins/kit/kernels/math.kc plugins/kit/kernels/data.kc \
