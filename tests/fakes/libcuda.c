@@ -101,8 +101,9 @@ void fake_object_remove(void *object)
 
 void fake_context_settle(CUcontext context)
 {
+    const struct CUstream_st *null_stream = fake.null_stream[context - fake.device];
     for (bool busy = true; busy;) {
-        busy = false;
+        busy = null_stream->done < null_stream->given;
         for (const fake_object *o = objects; o && !busy; o = o->next) {
             const struct CUstream_st *s = o->object;
             busy = o->kind == FAKE_STREAM && o->context == context && s->done < s->given;

@@ -55,4 +55,5 @@ noinst_HEADERS += tests/unit/balance/world.h
 UNIT_SH = tests/style.sh tests/count.sh tests/api.sh tests/unit/cuda/header.sh tests/unit/data/commands.sh
 dist_check_SCRIPTS += $(UNIT_SH)
 TESTS += $(UNIT_SH)
-EXTRA_DIST += tests/unit/cuda/header.c scripts/style scripts/api scripts/count scripts/csource.py scripts/packages.sh quickstart autogen.sh
+EXTRA_DIST += tests/unit/cuda/header.c scripts/gpu-report
+EXTRA_DIST += scripts/style scripts/api scripts/count scripts/csource.py scripts/packages.sh quickstart autogen.sh

@@ -23,7 +23,6 @@
 static char driver_path[600], nvrtc_path[600], cache[64], said[1000];
 static const char *option_graphs, *option_nvrtc, *option_driver, *cache_folder;
 static const yk_plugin *plugin;
-static yk_queue *left_behind; /* of the test of a kernel that never ends */
 
 /* What the fakes are asked, by name, as the plugin opens them itself. */
 static struct {
@@ -388,7 +387,7 @@ END_TEST
 
 START_TEST(a_queue_that_hangs_can_be_given_up)
 {
-    scene s;
+    static scene s; /* what is left behind is found here by a checker of leaks */
     scene_start(&s);
     fake.hang(1);
     ck_assert_int_eq(scene_submit(&s), YK_OK);
@@ -396,7 +395,6 @@ START_TEST(a_queue_that_hangs_can_be_given_up)
     ck_assert_int_eq(plugin->queue_wait(s.compute, s.point, UINT64_MAX), YK_E_CANCELLED);
     ck_assert_msg(strstr(said, "aborted") != NULL, "%s", said);
     ck_assert_int_eq(scene_submit(&s), YK_E_CANCELLED);
-    left_behind = s.compute;
     plugin->queue_free(s.compute); /* returns, and leaves it: such a device is not closed */
     fake.release();
     fake.hang(0);
