@@ -164,7 +164,8 @@ static yk_status compile_failed(nvrtcProgram program, nvrtcResult code, const ch
     char *text = compiler.call.log_bytes(program, &n) ? NULL : cuda_alloc(n + 1);
     if (text && compiler.call.log(program, text))
         *text = 0;
-    cuda_host->fail(CUDA_WHO, "compiling kernels (%s): %s (%d)\n%.4000s", macros, compiler.call.error_text(code), (int)code, text ? text : "");
+    cuda_host->fail(CUDA_WHO, "compiling kernels (%s): %s (%d)\n%.4000s", macros, compiler.call.error_text(code), (int)code,
+                    text ? text : "");
     cuda_free(text);
     return YK_E_INTERNAL;
 }

@@ -80,9 +80,10 @@ yk_status cuda_host_pin(yk_device *dev, void *memory, uint64_t bytes, yk_pin **o
 void cuda_host_unpin(yk_pin *pin)
 {
     yk_status s;
-    if (!pin->shared && cuda_enter(pin->dev, &s)) {
-        cuda.host_unregister(pin->memory);
+    const bool entered = !pin->shared && cuda_enter(pin->dev, &s);
+    if (!pin->shared)
+        cuda.host_unregister(pin->memory); /* it is of the process: another context than ours will do */
+    if (entered)
         cuda_leave();
-    }
     cuda_free(pin);
 }

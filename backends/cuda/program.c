@@ -130,8 +130,8 @@ static yk_status launches_run(yk_program *p, CUstream stream)
 {
     for (size_t i = 0; i < p->kit.n_launch; i++) {
         const kit_launch *l = &p->kit.launch[i];
-        const CUresult rc = cuda.launch(p->function[i], (unsigned)l->groups[0], (unsigned)l->groups[1], (unsigned)l->groups[2], l->local, 1, 1,
-                                        0, stream, p->parameter + p->first[i], NULL);
+        const CUresult rc = cuda.launch(p->function[i], (unsigned)l->groups[0], (unsigned)l->groups[1], (unsigned)l->groups[2], l->local,
+                                        1, 1, 0, stream, p->parameter + p->first[i], NULL);
         if (rc) {
             char what[100];
             snprintf(what, sizeof what, "node %u, kernel %s", l->node, l->kernel);

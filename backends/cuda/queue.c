@@ -184,8 +184,8 @@ static bool queue_ends(yk_queue *q)
 {
     const struct timespec moment = {0, 1000000};
     const uint64_t begin = cuda_now_ns();
-    while (atomic_load(&q->failed) && !ring_is_done(q)) {
-        if (cuda_now_ns() - begin > LEAVE_NS)
+    while (!ring_is_done(q)) {
+        if (atomic_load(&q->failed) && cuda_now_ns() - begin > LEAVE_NS)
             return false;
         nanosleep(&moment, NULL);
     }
@@ -194,7 +194,7 @@ static bool queue_ends(yk_queue *q)
 
 static void queue_release(yk_queue *q)
 {
-    cuda.stream_synchronize(q->stream);
+    cuda.stream_synchronize(q->stream); /* of a failed queue, what has no point */
     for (size_t i = 0; i < q->n; i++)
         cuda.event_free(q->ring[(q->first + i) % q->cap].event);
     for (size_t i = 0; i < q->n_idle; i++)

@@ -11,6 +11,7 @@
  *   FAKE_CUDA_LOSE=n   the n-th kernel that is launched loses its device: an illegal address
  *   FAKE_CUDA_HANG=n   the n-th kernel that runs does not end before fake_cuda_release
  *   FAKE_NVRTC_FAIL=n  the n-th call of NVRTC fails
+ *   FAKE_NVRTC_CHECK   a real NVRTC: it has to compile all that the fake is given, for each chip of FAKE_NVRTC_ARCHS ("75 90 120")
  */
 #ifndef YOKE_TESTS_FAKES_FAKE_CUDA_H
 #define YOKE_TESTS_FAKES_FAKE_CUDA_H
@@ -20,14 +21,12 @@
 #define FAKE_EXPORT __attribute__((visibility("default")))
 
 /* For tests that dlopen the fake themselves; any thread. */
-typedef void fake_cuda_fail_fn(uint64_t n, int code); /* the n-th call from now on fails (0: none) */
-typedef uint64_t fake_cuda_count_fn(void);
-FAKE_EXPORT void fake_cuda_fail(uint64_t n, int code);
+FAKE_EXPORT void fake_cuda_fail(uint64_t n, int code); /* the n-th call from now on fails (0: none) */
 FAKE_EXPORT uint64_t fake_cuda_calls(void); /* so far */
 FAKE_EXPORT uint64_t fake_cuda_live(void);  /* contexts, memory, registrations, streams, events, modules, graphs that were not freed */
 FAKE_EXPORT uint64_t fake_cuda_graphs(void);  /* launched so far */
-FAKE_EXPORT uint64_t fake_cuda_overlaps(void); /* copies that ran while a kernel ran on another stream */
-typedef void fake_cuda_release_fn(void);
+FAKE_EXPORT uint64_t fake_cuda_abandoned(void); /* objects that only the end of their context freed, so far */
+FAKE_EXPORT const char *fake_cuda_failed(void); /* the call that was made to fail last, or "" */
 FAKE_EXPORT void fake_cuda_release(void); /* what hangs goes on */
 FAKE_EXPORT void fake_cuda_hang(uint64_t n); /* the n-th kernel from now on hangs */
 FAKE_EXPORT void fake_cuda_lose(uint64_t n); /* the n-th launch from now on loses its device */

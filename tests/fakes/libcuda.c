@@ -29,6 +29,11 @@ static piece *pieces; /* under the lock */
 static _Thread_local CUcontext stack[STACK];
 static _Thread_local int depth;
 
+char *fake_host(CUdeviceptr address)
+{
+    return (char *)(uintptr_t)(address & ~FAKE_TAG);
+}
+
 /* ---- Failing on purpose ---- */
 
 uint64_t fake_env(const char *name, uint64_t otherwise)
@@ -37,10 +42,11 @@ uint64_t fake_env(const char *name, uint64_t otherwise)
     return text && *text ? strtoull(text, NULL, 10) : otherwise;
 }
 
-bool fake_call_fails(CUresult *rc)
+bool fake_call_counted(const char *name, CUresult *rc)
 {
     pthread_mutex_lock(&fake.lock);
     const bool fails = ++fake.calls == fake.fail_at;
+    fake.failed = fails ? name : fake.failed;
     *rc = fails ? (CUresult)fake.fail_code : CUDA_SUCCESS;
     pthread_mutex_unlock(&fake.lock);
     return fails;
@@ -51,11 +57,11 @@ CUcontext fake_context_now(void)
     return depth ? stack[depth - 1] : NULL;
 }
 
-CUresult fake_call_begin(CUcontext *context)
+CUresult fake_context_begin(const char *name, CUcontext *context)
 {
     CUresult rc;
     *context = fake_context_now();
-    if (fake_call_fails(&rc))
+    if (fake_call_counted(name, &rc))
         return rc;
     if (!fake.begun)
         return CUDA_ERROR_NOT_INITIALIZED;
@@ -67,11 +73,56 @@ CUresult fake_call_begin(CUcontext *context)
     return rc;
 }
 
-void fake_live_add(int n)
+/* ---- What was made ---- */
+
+static fake_object *objects; /* under the lock */
+
+void fake_object_add(fake_kind kind, void *object, CUcontext context)
 {
+    fake_object *own = malloc(sizeof *own);
     pthread_mutex_lock(&fake.lock);
-    fake.live += (uint64_t)n;
+    *own = (fake_object){.next = objects, .object = object, .context = context, .kind = kind};
+    objects = own;
     pthread_mutex_unlock(&fake.lock);
+}
+
+void fake_object_remove(void *object)
+{
+    fake_object *found = NULL;
+    pthread_mutex_lock(&fake.lock);
+    for (fake_object **at = &objects; *at && !found; at = found ? at : &(*at)->next)
+        if ((*at)->object == object) {
+            found = *at;
+            *at = found->next;
+        }
+    pthread_mutex_unlock(&fake.lock);
+    free(found);
+}
+
+void fake_context_settle(CUcontext context)
+{
+    const struct CUstream_st *null_stream = fake.null_stream[context - fake.device];
+    for (bool busy = true; busy;) {
+        busy = null_stream->done < null_stream->given;
+        for (const fake_object *o = objects; o && !busy; o = o->next) {
+            const struct CUstream_st *s = o->object;
+            busy = o->kind == FAKE_STREAM && o->context == context && s->done < s->given;
+        }
+        if (busy)
+            pthread_cond_wait(&fake.changed, &fake.lock);
+    }
+}
+
+static uint64_t live_count(void)
+{
+    uint64_t n = 0;
+    for (const fake_object *o = objects; o; o = o->next)
+        n++;
+    for (const piece *p = pieces; p; p = p->next)
+        n++;
+    for (int i = 0; i < fake.n; i++)
+        n += fake.device[i].retained;
+    return n;
 }
 
 #define FAKE_NUMBER(function, expression)                                                                                                 \
@@ -83,9 +134,14 @@ void fake_live_add(int n)
         return number;                                                                                                                    \
     }
 FAKE_NUMBER(fake_cuda_calls, fake.calls)
-FAKE_NUMBER(fake_cuda_live, fake.live)
+FAKE_NUMBER(fake_cuda_live, live_count())
 FAKE_NUMBER(fake_cuda_graphs, fake.graphs)
-FAKE_NUMBER(fake_cuda_overlaps, fake.overlaps)
+FAKE_NUMBER(fake_cuda_abandoned, fake.abandoned)
+
+const char *fake_cuda_failed(void)
+{
+    return fake.failed ? fake.failed : "";
+}
 
 void fake_cuda_fail(uint64_t n, int code)
 {
@@ -263,6 +319,61 @@ CUresult cuDeviceGetPCIBusId(char *text, int bytes, CUdevice device)
 
 /* ---- Contexts ---- */
 
+static void module_free(CUmodule m)
+{
+    dlclose(m->object);
+    free(m->function);
+    free(m);
+}
+
+/* Frees any one object of the context; false: there is none. */
+static bool object_end(CUcontext context, fake_kind kind)
+{
+    void *object = NULL;
+    pthread_mutex_lock(&fake.lock);
+    for (const fake_object *o = objects; o && !object; o = o->next)
+        object = o->context == context && o->kind == kind ? o->object : NULL;
+    fake.abandoned += object != NULL;
+    if (object && kind == FAKE_EVENT)
+        fake_event_release(object);
+    pthread_mutex_unlock(&fake.lock);
+    if (!object)
+        return false;
+    fake_object_remove(object);
+    if (kind == FAKE_STREAM)
+        fake_stream_stop(object);
+    else if (kind == FAKE_MODULE)
+        module_free(object);
+    else if (kind == FAKE_CAPTURED)
+        fake_graph_free(object);
+    else if (kind == FAKE_EXEC)
+        fake_exec_free(object);
+    return true;
+}
+
+/* Frees what is left: streams first, which may still work. */
+static void context_end(CUcontext context)
+{
+    static const fake_kind order[] = {FAKE_STREAM, FAKE_EVENT, FAKE_CAPTURED, FAKE_EXEC, FAKE_MODULE};
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++)
+        while (object_end(context, order[i]))
+            ;
+    pthread_mutex_lock(&fake.lock);
+    for (piece **at = &pieces; *at;) {
+        piece *p = *at;
+        if (p->on_device && p->context == context) {
+            *at = p->next;
+            free(fake_host(p->address));
+            free(p);
+            fake.abandoned++;
+        } else {
+            at = &p->next;
+        }
+    }
+    context->used = 0;
+    pthread_mutex_unlock(&fake.lock);
+}
+
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned *flags, int *active)
 {
     const CUresult rc = device_begin(device);
@@ -282,7 +393,6 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
         return rc;
     pthread_mutex_lock(&fake.lock);
     *context = &fake.device[device];
-    fake.live++;
     const bool first = (*context)->retained++ == 0;
     pthread_mutex_unlock(&fake.lock);
     if (first)
@@ -296,13 +406,14 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
     if ((int)rc == CUDA_ERROR_INVALID_DEVICE)
         return rc;
     pthread_mutex_lock(&fake.lock);
-    fake.live--;
     const bool last = --fake.device[device].retained == 0;
     if (last)
         fake.device[device].lost = 0;
     pthread_mutex_unlock(&fake.lock);
-    if (last)
+    if (last) {
+        context_end(&fake.device[device]);
         fake_stream_stop(fake.null_stream[device]);
+    }
     return rc;
 }
 
@@ -329,15 +440,11 @@ CUresult cuCtxPopCurrent_v2(CUcontext *context)
 
 /* ---- Memory ---- */
 
-char *fake_host(CUdeviceptr address)
-{
-    return (char *)(uintptr_t)(address & ~FAKE_TAG);
-}
-
 static piece *piece_find(uint64_t address, size_t bytes, bool on_device)
 {
     for (piece *p = pieces; p; p = p->next)
-        if (p->on_device == on_device && address >= p->address && address - p->address <= p->bytes && bytes <= p->bytes - (address - p->address))
+        if (p->on_device == on_device && address >= p->address && address - p->address <= p->bytes &&
+            bytes <= p->bytes - (address - p->address))
             return p;
     return NULL;
 }
@@ -358,7 +465,6 @@ static void piece_add(piece p)
     *own = p;
     own->next = pieces;
     pieces = own;
-    fake.live++;
 }
 
 /* Takes the piece that begins there off the list; a zero one if there is none. */
@@ -371,7 +477,6 @@ static piece piece_take(uint64_t address, bool on_device)
             found = *p;
             *at = p->next;
             free(p);
-            fake.live--;
             break;
         }
     return found;
@@ -416,6 +521,8 @@ CUresult cuMemFree_v2(CUdeviceptr memory)
     CUcontext context;
     const CUresult rc = fake_call_begin(&context);
     pthread_mutex_lock(&fake.lock);
+    if (context)
+        fake_context_settle(context); /* as the driver does */
     const piece p = piece_take(memory, true);
     if (p.bytes) {
         p.context->used -= p.bytes;
@@ -526,7 +633,7 @@ CUresult cuModuleLoadData(CUmodule *module, const void *image)
         return CUDA_ERROR_INVALID_IMAGE;
     }
     functions_make(m);
-    fake_live_add(1);
+    fake_object_add(FAKE_MODULE, m, context);
     *module = m;
     return CUDA_SUCCESS;
 }
@@ -535,10 +642,8 @@ CUresult cuModuleUnload(CUmodule module)
 {
     CUcontext context;
     const CUresult rc = fake_call_begin(&context);
-    dlclose(module->object);
-    free(module->function);
-    free(module);
-    fake_live_add(-1);
+    fake_object_remove(module);
+    module_free(module);
     return rc;
 }
 

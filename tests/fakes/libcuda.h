@@ -75,24 +75,41 @@ typedef struct fake_state {
     int n, sm;
     struct CUctx_st device[FAKE_DEVICES];
     struct CUstream_st *null_stream[FAKE_DEVICES]; /* the stream NULL */
-    uint64_t calls, fail_at, live, launches, lose_at, kernels, hang_at, graphs, overlaps;
-    int fail_code, running; /* running: kernels, now */
+    uint64_t calls, fail_at, launches, lose_at, kernels, hang_at, graphs, abandoned;
+    int fail_code;
+    const char *failed; /* the call that was made to fail */
     bool released;
 } fake_state;
 
 extern fake_state fake;
 
-/* Counts a call; true if it is the one that fails, with the code. */
-bool fake_call_fails(CUresult *rc);
+/* Counts a call of this function; true if it is the one that fails, with the code. */
+#define fake_call_fails(rc) fake_call_counted(__func__, rc)
+bool fake_call_counted(const char *name, CUresult *rc);
 /* The current context of this thread, if it can be used: counts the call too. */
-CUresult fake_call_begin(CUcontext *context);
+#define fake_call_begin(context) fake_context_begin(__func__, context)
+CUresult fake_context_begin(const char *name, CUcontext *context);
 CUcontext fake_context_now(void);
 
 char *fake_host(CUdeviceptr address); /* where device memory lies */
 /* Whether device memory is that of one allocation. Under the lock. */
 bool fake_memory_covers(CUdeviceptr address, size_t bytes);
 bool fake_is_pinned(const void *memory, size_t bytes); /* under the lock */
-void fake_live_add(int n);
+
+/* What was made and not freed. The end of a context frees what is left of it, and counts it. */
+typedef enum fake_kind { FAKE_MODULE, FAKE_STREAM, FAKE_EVENT, FAKE_CAPTURED, FAKE_EXEC } fake_kind;
+typedef struct fake_object {
+    struct fake_object *next;
+    void *object;
+    CUcontext context;
+    fake_kind kind;
+} fake_object;
+void fake_object_add(fake_kind kind, void *object, CUcontext context); /* takes the lock, as does the next */
+void fake_object_remove(void *object);
+void fake_context_settle(CUcontext context); /* until its streams have done what they were given; under the lock */
+void fake_event_release(CUevent event); /* under the lock */
+void fake_graph_free(CUgraph graph);
+void fake_exec_free(CUgraphExec exec);
 uint64_t fake_env(const char *name, uint64_t otherwise);
 CUstream fake_stream_start(CUcontext context); /* NULL: no thread */
 void fake_stream_stop(CUstream s); /* waits for what it was given */

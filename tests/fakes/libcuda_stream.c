@@ -16,7 +16,7 @@
 CUDA_DRIVER_TABLE(X)
 #undef X
 
-static void event_release(CUevent e)
+void fake_event_release(CUevent e)
 {
     if (--e->uses == 0)
         free(e);
@@ -27,7 +27,7 @@ static void event_release(CUevent e)
 static void op_free(fake_op *op)
 {
     if (op->event)
-        event_release(op->event);
+        fake_event_release(op->event);
     free(op->snapshot);
     free(op);
 }
@@ -38,18 +38,15 @@ static void op_launch(CUstream s, const fake_op *op, char *stacks)
     const bool hangs = ++fake.kernels == fake.hang_at;
     while (hangs && !fake.released && !s->context->lost)
         pthread_cond_wait(&fake.changed, &fake.lock);
-    fake.running++;
     pthread_mutex_unlock(&fake.lock);
     const int good = op->kernel->run(op->parameter, op->grid, op->threads, stacks);
     pthread_mutex_lock(&fake.lock);
-    fake.running--;
     if (!good && !s->context->lost)
         s->context->lost = CUDA_ERROR_LAUNCH_FAILED;
 }
 
 static void op_copy(const fake_op *op)
 {
-    fake.overlaps += fake.running > 0;
     pthread_mutex_unlock(&fake.lock);
     memcpy(op->to, op->from, op->bytes);
     pthread_mutex_lock(&fake.lock);
@@ -84,7 +81,8 @@ static void op_do(CUstream s, const fake_op *op, char *stacks)
 static void *stream_main(void *arg)
 {
     CUstream s = arg;
-    char *stacks = mmap(NULL, (size_t)FAKE_STACK * FAKE_THREADS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *stacks = mmap(NULL, (size_t)FAKE_STACK * FAKE_THREADS, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                        -1, 0);
     pthread_mutex_lock(&fake.lock);
     while (s->first || !s->stop) {
         fake_op *op = s->first;
@@ -125,8 +123,6 @@ void fake_stream_stop(CUstream s)
     pthread_cond_broadcast(&fake.changed);
     pthread_mutex_unlock(&fake.lock);
     pthread_join(s->thread, NULL);
-    if (s->capture)
-        free(s->capture);
     free(s);
 }
 
@@ -162,7 +158,7 @@ CUresult cuStreamCreateWithPriority(CUstream *stream, unsigned flags, int priori
         return rc;
     if (!(*stream = fake_stream_start(context)))
         return CUDA_ERROR_OUT_OF_MEMORY;
-    fake_live_add(1);
+    fake_object_add(FAKE_STREAM, *stream, context);
     return CUDA_SUCCESS;
 }
 
@@ -170,8 +166,8 @@ CUresult cuStreamDestroy_v2(CUstream stream)
 {
     CUcontext context;
     const CUresult rc = fake_call_begin(&context);
+    fake_object_remove(stream);
     fake_stream_stop(stream);
-    fake_live_add(-1);
     return rc;
 }
 
@@ -202,7 +198,7 @@ CUresult cuEventCreate(CUevent *event, unsigned flags)
         return rc;
     *event = calloc(1, sizeof **event);
     **event = (struct CUevent_st){.context = context, .uses = 1};
-    fake_live_add(1);
+    fake_object_add(FAKE_EVENT, *event, context);
     return CUDA_SUCCESS;
 }
 
@@ -210,9 +206,9 @@ CUresult cuEventDestroy_v2(CUevent event)
 {
     CUcontext context;
     const CUresult rc = fake_call_begin(&context);
+    fake_object_remove(event);
     pthread_mutex_lock(&fake.lock);
-    event_release(event);
-    fake.live--;
+    fake_event_release(event);
     pthread_mutex_unlock(&fake.lock);
     return rc;
 }
@@ -362,7 +358,8 @@ static fake_op *launch_new(const fake_kernel *kernel, const unsigned grid[3], un
 
 static bool grid_good(const unsigned grid[3], unsigned threads)
 {
-    return grid[0] && grid[1] && grid[2] && grid[0] <= 2147483647u && grid[1] <= 65535 && grid[2] <= 65535 && threads && threads <= FAKE_THREADS;
+    return grid[0] && grid[1] && grid[2] && grid[0] <= 2147483647u && grid[1] <= 65535 && grid[2] <= 65535 && threads &&
+           threads <= FAKE_THREADS;
 }
 
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
@@ -403,7 +400,7 @@ CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
         return rc ? rc : CUDA_ERROR_INVALID_VALUE;
     stream->capture = calloc(1, sizeof *stream->capture);
     stream->capture->end = &stream->capture->first;
-    fake_live_add(1);
+    fake_object_add(FAKE_CAPTURED, stream->capture, context);
     return CUDA_SUCCESS;
 }
 
@@ -415,6 +412,18 @@ static void ops_free(fake_op *op)
     }
 }
 
+void fake_graph_free(CUgraph graph)
+{
+    ops_free(graph->first);
+    free(graph);
+}
+
+void fake_exec_free(CUgraphExec exec)
+{
+    ops_free(exec->first);
+    free(exec);
+}
+
 /* A capture that fails here is over all the same, without a graph. */
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
@@ -424,9 +433,8 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
         return CUDA_ERROR_INVALID_VALUE;
     *graph = rc ? NULL : stream->capture;
     if (rc) {
-        ops_free(stream->capture->first);
-        free(stream->capture);
-        fake_live_add(-1);
+        fake_object_remove(stream->capture);
+        fake_graph_free(stream->capture);
     }
     stream->capture = NULL;
     return rc;
@@ -444,7 +452,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned 
         *end = launch_new(op->kernel, op->grid, op->threads, op->parameter);
         end = &(*end)->next;
     }
-    fake_live_add(1);
+    fake_object_add(FAKE_EXEC, e, context);
     *exec = e;
     return CUDA_SUCCESS;
 }
@@ -468,9 +476,8 @@ CUresult cuGraphDestroy(CUgraph graph)
 {
     CUcontext context;
     const CUresult rc = fake_call_begin(&context);
-    ops_free(graph->first);
-    free(graph);
-    fake_live_add(-1);
+    fake_object_remove(graph);
+    fake_graph_free(graph);
     return rc;
 }
 
@@ -478,8 +485,7 @@ CUresult cuGraphExecDestroy(CUgraphExec exec)
 {
     CUcontext context;
     const CUresult rc = fake_call_begin(&context);
-    ops_free(exec->first);
-    free(exec);
-    fake_live_add(-1);
+    fake_object_remove(exec);
+    fake_exec_free(exec);
     return rc;
 }

@@ -4,6 +4,7 @@
  * (`__global__ void NAME(`), and each gets an entry in a table that the fake driver reads.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -144,7 +145,8 @@ static nvrtcResult source_compile(nvrtcProgram p, const char *folder, const char
     char *text = good ? file_read(path, &bytes) : NULL;
     char *table = text ? table_make(text) : NULL;
     good = good && file_write(folder, "c.cc", (const char *[]){kit_src_host, text, table, NULL}) &&
-           command_run("%s -std=gnu++17 -O1 -w -fPIC -shared -fvisibility=hidden -fno-exceptions -fno-rtti -fno-math-errno -ffp-contract=off "
+           command_run("%s -std=gnu++17 -O1 -w -fPIC -shared -fvisibility=hidden -fno-exceptions -fno-rtti -fno-math-errno "
+                       "-ffp-contract=off "
                        "-fcf-protection=none -fno-stack-protector %s/c.cc -o %s/c.so 2>%s/log", compiler, folder, folder, folder);
     free(text);
     free(table);
@@ -182,10 +184,66 @@ static nvrtcResult options_read(nvrtcProgram p, int n, const char *const *option
     return p->arch ? NVRTC_SUCCESS : INVALID_OPTION;
 }
 
+/* ---- A real one beside ---- */
+
+static bool real_open(const char *path, cuda_compiler *real)
+{
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL), *symbol;
+#define FIND(member, name, parameters)                                                                                                    \
+    if (!library || !(symbol = dlsym(library, #name)))                                                                                    \
+        return false;                                                                                                                     \
+    memcpy(&real->member, &symbol, sizeof symbol);
+    CUDA_COMPILER_TABLE(FIND)
+#undef FIND
+    return true;
+}
+
+static nvrtcResult real_compile(nvrtcProgram p, const cuda_compiler *real, int arch, int n, const char *const *options)
+{
+    char chip[40];
+    const char *list[64] = {chip};
+    nvrtcProgram program;
+    size_t bytes = 0;
+    snprintf(chip, sizeof chip, "--gpu-architecture=sm_%d", arch);
+    for (int i = 1; i < n && i < 64; i++)
+        list[i] = options[i];
+    nvrtcResult rc = real->program_new(&program, p->text, "yoke.cu", 0, NULL, NULL);
+    if (rc)
+        return rc;
+    rc = real->compile(program, n, list);
+    if (rc && !real->log_bytes(program, &bytes)) {
+        free(p->log);
+        p->log = calloc(1, bytes + 1);
+        real->log(program, p->log);
+    }
+    real->program_free(&program);
+    return rc;
+}
+
+/* What the program is given, compiled by the real NVRTC for each chip that is named; the first option is the chip. */
+static nvrtcResult real_check(nvrtcProgram p, int n, const char *const *options)
+{
+    const char *path = getenv("FAKE_NVRTC_CHECK"), *archs_text = getenv("FAKE_NVRTC_ARCHS");
+    cuda_compiler real;
+    nvrtcResult rc = NVRTC_SUCCESS;
+    if (!path)
+        return rc;
+    if (!real_open(path, &real))
+        return INTERNAL;
+    for (const char *at = archs_text ? archs_text : "90"; *at && !rc; at += strspn(at, " ")) {
+        char *end;
+        rc = real_compile(p, &real, (int)strtol(at, &end, 10), n, options);
+        at = end;
+    }
+    return rc;
+}
+
 nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int n_option, const char *const *options)
 {
     char folder[] = "/tmp/yoke-nvrtc-XXXXXX", macros[1000];
     nvrtcResult rc = call_fails() ? INTERNAL : options_read(p, n_option, options, macros, sizeof macros);
+    if (!rc)
+        rc = real_check(p, n_option, options);
     if (rc)
         return rc;
     if (!mkdtemp(folder))

@@ -1,0 +1,36 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# CUDA ranks, on the driver without a GPU (tests/fakes), alone and with a CPU and an OpenCL rank, train as one CPU does with the same
+# global batch: the loss of each step in fp32; bit-identical parameters (the trainer fails otherwise); no rank excluded.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist
+need_cores 2
+[ "$(uname -m)" = x86_64 ] || { echo "1..0 # SKIP the fake driver runs kernels on x86-64 only"; exit 0; }
+export YOKE_CUDA_DRIVER="$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so" YOKE_CUDA_NVRTC="$YOKE_BUILD/tests/fakes/.libs/fake_nvrtc.so"
+small_images "$out/images"
+
+train() { # train NAME DEVICES: log in $out/NAME.jsonl
+    "$yoke" train --model mlp --model-config hidden=32,dropout=0.1 --data "idx:$out/images" --devices "$2" --global-batch 32 \
+        --max-steps 50 --optim sgd --learning-rate 0.02 --max-grad-norm 0 --logging-steps 1 --log "$out/$1.jsonl" \
+        --overwrite-output-dir --output-dir "$out/model"
+}
+
+same() { # same DEVICES: as the CPU alone, to 1e-4
+    train mixed "$1" && python3 - "$out/alone.jsonl" "$out/mixed.jsonl" <<'P'
+import json, sys
+a, b = ([r["loss"] for r in map(json.loads, open(f)) if "loss" in r] for f in sys.argv[1:])
+worst = max(abs(x - y) / abs(x) for x, y in zip(a, b))
+print("largest relative difference of", len(a), "losses:", worst)
+assert len(a) == len(b) == 50 and worst <= 1e-4
+P
+}
+
+ok "cpu:0 alone" train alone cpu:0
+ok "cuda:0 alone" same cuda:0
+ok "cpu:0 and cuda:0" same "cpu:0! cuda:0!"
+if "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$'; then
+    ok "cuda:0, cuda:1 and opencl:0" same "cuda:0! cuda:1! opencl:0!"
+else
+    skip "cuda:0, cuda:1 and opencl:0" "no OpenCL device here"
+fi
+plan

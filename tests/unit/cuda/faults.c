@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CUDA plugin on a driver that fails (tests/fakes): every call of the driver and of NVRTC in turn, memory that is short, a device
+ * that is lost, a kernel that never ends. Each failure is said, what was made is freed, and the next try works.
+ */
+#include <check.h>
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backends/cuda/driver.h"
+#include "tests/fakes/fake_cuda.h"
+#include "tests/support/kit.h"
+
+#define COUNT 1000
+#define RUNS 4 /* with the same memory: the second is recorded, the others launch the graph */
+#define LIMIT_NS 20000000000u /* for what takes milliseconds, on a machine that is busy */
+
+static char driver_path[600], nvrtc_path[600], cache[64], said[1000];
+static const char *option_graphs, *option_nvrtc, *option_driver, *cache_folder;
+static const yk_plugin *plugin;
+
+/* What the fakes are asked, by name, as the plugin opens them itself. */
+static struct {
+    void (*fail_call)(uint64_t n, int code);
+    void (*hang)(uint64_t n);
+    void (*lose)(uint64_t n);
+    void (*release)(void);
+    uint64_t (*calls)(void), (*live)(void), (*abandoned)(void), (*graphs)(void);
+    const char *(*failed)(void);
+    void (*nvrtc_fail)(uint64_t n);
+    uint64_t (*nvrtc_calls)(void);
+} fake;
+
+/* ---- The host ---- */
+
+static void host_say(const char *who, const char *fmt, va_list args)
+{
+    char line[800];
+    vsnprintf(line, sizeof line, fmt, args);
+    snprintf(said, sizeof said, "%s: %s", who, line);
+}
+
+static void host_log(int level, const char *who, const char *fmt, ...)
+{
+    va_list args;
+    (void)level;
+    va_start(args, fmt);
+    host_say(who, fmt, args);
+    va_end(args);
+}
+
+static void host_fail(const char *who, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    host_say(who, fmt, args);
+    va_end(args);
+}
+
+static const char *host_option(const char *name, const char *key)
+{
+    (void)name;
+    if (!strcmp(key, "DRIVER"))
+        return option_driver;
+    if (!strcmp(key, "NVRTC"))
+        return option_nvrtc;
+    return strcmp(key, "GRAPHS") ? NULL : option_graphs;
+}
+
+static const char *host_cache(void)
+{
+    return cache_folder;
+}
+
+static const yk_host host = {.size = sizeof host, .abi = YK_ABI, .alloc = kit_alloc, .free = free, .log = host_log, .fail = host_fail,
+                             .option = host_option, .cache_dir = host_cache};
+
+static void symbol_find(void *library, const char *name, void *to)
+{
+    void *symbol = library ? dlsym(library, name) : NULL;
+    ck_assert_msg(symbol != NULL, "%s: %s", name, library ? "not there" : dlerror());
+    memcpy(to, &symbol, sizeof symbol);
+}
+
+static void libraries_open(void)
+{
+    const char *build = getenv("YOKE_BUILD");
+    char path[600];
+    yk_plugin_query_fn query;
+    snprintf(driver_path, sizeof driver_path, "%s/tests/fakes/.libs/fake_cuda.so", build ? build : ".");
+    snprintf(nvrtc_path, sizeof nvrtc_path, "%s/tests/fakes/.libs/fake_nvrtc.so", build ? build : ".");
+    snprintf(path, sizeof path, "%s/.libs/yoke_cuda.so", build ? build : ".");
+    void *driver = dlopen(driver_path, RTLD_NOW | RTLD_LOCAL), *nvrtc = dlopen(nvrtc_path, RTLD_NOW | RTLD_LOCAL);
+    symbol_find(driver, "fake_cuda_fail", &fake.fail_call);
+    symbol_find(driver, "fake_cuda_hang", &fake.hang);
+    symbol_find(driver, "fake_cuda_lose", &fake.lose);
+    symbol_find(driver, "fake_cuda_release", &fake.release);
+    symbol_find(driver, "fake_cuda_calls", &fake.calls);
+    symbol_find(driver, "fake_cuda_live", &fake.live);
+    symbol_find(driver, "fake_cuda_abandoned", &fake.abandoned);
+    symbol_find(driver, "fake_cuda_graphs", &fake.graphs);
+    symbol_find(driver, "fake_cuda_failed", &fake.failed);
+    symbol_find(nvrtc, "fake_nvrtc_fail", &fake.nvrtc_fail);
+    symbol_find(nvrtc, "fake_nvrtc_calls", &fake.nvrtc_calls);
+    symbol_find(dlopen(path, RTLD_NOW | RTLD_LOCAL), YK_PLUGIN_SYMBOL, &query);
+    plugin = query(YK_ABI);
+    ck_assert_ptr_nonnull(plugin);
+}
+
+/* ---- A scenario: everything once, from the start to the end ---- */
+
+typedef struct scene {
+    yk_device *dev;
+    yk_queue *compute, *copy;
+    yk_buffer *buffer[KIT_VALUES];
+    yk_program *program;
+    yk_pin *pin;
+    kit *k;
+    uint32_t a, b, y;
+    uint64_t point;
+} scene;
+
+/* t = a + b; y = t * a */
+static kit *graph_make(scene *s)
+{
+    kit *k = kit_new();
+    const uint32_t a = KIT(k, YK_F32, COUNT), b = KIT(k, YK_F32, COUNT), t = KIT(k, YK_F32, COUNT), y = KIT(k, YK_F32, COUNT);
+    kit_node(k, YK_OP_ADD, KIT_IDS(a, b), KIT_IDS(t), NULL, 0);
+    kit_node(k, YK_OP_MUL, KIT_IDS(t, a), KIT_IDS(y), NULL, 0);
+    kit_random_int(k, a, -50, 50);
+    kit_random_int(k, b, -50, 50);
+    s->a = a;
+    s->b = b;
+    s->y = y;
+    return k;
+}
+
+static yk_status scene_open(scene *s)
+{
+    uint32_t n = 0;
+    yk_device_caps caps = {.size = sizeof caps};
+    yk_status st = plugin->init(&host);
+    if (!st)
+        st = plugin->device_count(&n);
+    if (!st && !n)
+        return YK_E_UNSUPPORTED; /* no device: the log says why */
+    if (!st)
+        st = plugin->device_open(0, &s->dev);
+    return st ? st : plugin->device_caps(0, &caps);
+}
+
+static yk_status scene_make(scene *s)
+{
+    yk_status st = plugin->queue_new(s->dev, KIT_QUEUE, &s->compute);
+    if (!st)
+        st = plugin->queue_new(s->dev, &(yk_queue_desc){.size = sizeof(yk_queue_desc), .kind = YK_QUEUE_COPY}, &s->copy);
+    for (uint32_t i = 0; i < s->k->g.n_slot && !st; i++)
+        st = plugin->buffer_new(s->dev, KIT_BYTES(s->k->slot[i].bytes + KIT_GUARD), &s->buffer[i]);
+    if (!st)
+        st = plugin->program_new(s->dev, &s->k->g, &s->program);
+    return st ? st : plugin->host_pin(s->dev, s->k->data[s->y], s->k->slot[s->y].bytes, &s->pin);
+}
+
+static yk_status scene_submit(scene *s)
+{
+    static const uint64_t zero[KIT_VALUES];
+    const yk_submit submit = {.size = sizeof submit, .n_slot = s->k->g.n_slot, .program = s->program, .slot = s->buffer,
+                              .slot_offset = zero, .slot_version = zero};
+    return plugin->queue_run(s->compute, &submit, &s->point);
+}
+
+/* Copies on a queue of their own, which the runs wait for, and the other way round. */
+static yk_status scene_run(scene *s)
+{
+    yk_copy back = {.size = sizeof back, .n_wait = 1, .src = s->buffer[s->y], .dst_host = s->k->data[s->y]};
+    uint64_t point = 0;
+    yk_status st = yk_put(plugin, s->compute, s->buffer[s->a], 0, s->k->data[s->a], COUNT * sizeof(float), &point);
+    if (!st)
+        st = yk_put(plugin, s->compute, s->buffer[s->b], 0, s->k->data[s->b], COUNT * sizeof(float), &point);
+    for (int i = 0; i < RUNS && !st; i++)
+        st = scene_submit(s);
+    back.bytes = s->k->slot[s->y].bytes;
+    back.wait = &(yk_wait){s->compute, s->point};
+    if (!st)
+        st = plugin->queue_copy(s->copy, &back, &point);
+    return st ? st : plugin->queue_wait(s->copy, point, UINT64_MAX);
+}
+
+static void scene_close(scene *s)
+{
+    if (s->compute)
+        plugin->queue_free(s->compute);
+    if (s->copy)
+        plugin->queue_free(s->copy);
+    if (s->pin)
+        plugin->host_unpin(s->pin);
+    if (s->program)
+        plugin->program_free(s->program);
+    for (uint32_t i = 0; i < KIT_VALUES; i++)
+        if (s->buffer[i])
+            plugin->buffer_free(s->buffer[i]);
+    if (s->dev)
+        plugin->device_close(s->dev);
+    plugin->fini();
+    kit_free(s->k);
+}
+
+static bool scene_right(const scene *s)
+{
+    for (int i = 0; i < COUNT; i++) {
+        const double a = kit_get(s->k, s->a, i), b = kit_get(s->k, s->b, i);
+        if (kit_get(s->k, s->y, i) != (a + b) * a)
+            return false;
+    }
+    return true;
+}
+
+/* From init to fini; the status of what failed first. Results are right where nothing did. */
+static yk_status scenario_run(void)
+{
+    scene s = {.k = NULL};
+    *said = 0;
+    s.k = graph_make(&s);
+    yk_status st = scene_open(&s);
+    if (!st)
+        st = scene_make(&s);
+    if (!st)
+        st = scene_run(&s);
+    ck_assert_msg(st || scene_right(&s), "nothing failed, and the result is wrong");
+    scene_close(&s);
+    return st;
+}
+
+static void scene_start(scene *s)
+{
+    *s = (scene){.k = NULL};
+    s->k = graph_make(s);
+    ck_assert_msg(scene_open(s) == YK_OK && scene_make(s) == YK_OK, "%s", said);
+}
+
+/* ---- Tests ---- */
+
+static void case_start(void)
+{
+    snprintf(cache, sizeof cache, "/tmp/yoke-cuda-test-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(cache));
+    libraries_open();
+    cache_folder = cache;
+    option_driver = driver_path;
+    option_nvrtc = nvrtc_path;
+}
+
+static void case_stop(void)
+{
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", cache);
+    ck_assert_int_eq(system(command), 0);
+}
+
+START_TEST(every_driver_call_fails_in_turn)
+{
+    uint64_t failures = 0;
+    ck_assert_msg(scenario_run() == YK_OK, "%s", said);
+    const uint64_t before = fake.calls();
+    ck_assert_int_eq(scenario_run(), YK_OK);
+    const uint64_t calls = fake.calls() - before;
+    for (uint64_t n = 1; n <= calls; n++) {
+        const uint64_t abandoned = fake.abandoned();
+        fake.fail_call(n, CUDA_ERROR_UNKNOWN);
+        const yk_status st = scenario_run();
+        fake.fail_call(0, 0);
+        failures += st != YK_OK;
+        ck_assert_msg(!st || *said, "call %llu, %s: status %d without a word", (unsigned long long)n, fake.failed(), st);
+        ck_assert_msg(fake.live() == 0, "call %llu, %s: %llu objects are left", (unsigned long long)n, fake.failed(),
+                      (unsigned long long)fake.live());
+        /* without its context nothing can be freed one by one: the end of the context does it */
+        ck_assert_msg(fake.abandoned() == abandoned || !strcmp(fake.failed(), "cuCtxPushCurrent_v2"),
+                      "call %llu, %s: %llu objects were not freed", (unsigned long long)n, fake.failed(),
+                      (unsigned long long)(fake.abandoned() - abandoned));
+    }
+    ck_assert_msg(failures > calls / 2, "%llu of %llu calls that failed were seen", (unsigned long long)failures,
+                  (unsigned long long)calls);
+    ck_assert_int_eq(scenario_run(), YK_OK);
+}
+END_TEST
+
+START_TEST(every_compiler_call_fails_in_turn)
+{
+    cache_folder = NULL;
+    const uint64_t before = fake.nvrtc_calls();
+    ck_assert_msg(scenario_run() == YK_OK, "%s", said);
+    const uint64_t calls = fake.nvrtc_calls() - before;
+    ck_assert_uint_ge(calls, 6);
+    for (uint64_t n = 1; n <= calls; n++) {
+        fake.nvrtc_fail(n);
+        const yk_status st = scenario_run();
+        fake.nvrtc_fail(0);
+        ck_assert_msg(!st || strstr(said, "NVRTC") || strstr(said, "nvrtc"), "call %llu: %s", (unsigned long long)n, said);
+        ck_assert_uint_eq(fake.live(), 0);
+    }
+}
+END_TEST
+
+START_TEST(libraries_that_are_not_what_they_should_be)
+{
+    option_nvrtc = driver_path; /* a library, but not this one */
+    cache_folder = NULL;
+    ck_assert_int_eq(scenario_run(), YK_E_UNSUPPORTED);
+    ck_assert_msg(strstr(said, "NVRTC is needed") != NULL, "%s", said);
+    ck_assert_uint_eq(fake.live(), 0);
+    option_nvrtc = "/nonexistent";
+    ck_assert_int_eq(plugin->init(&host), YK_E_ARG);
+    ck_assert_msg(strstr(said, "YOKE_CUDA_NVRTC=/nonexistent") != NULL, "%s", said);
+    plugin->fini();
+}
+END_TEST
+
+START_TEST(memory_that_is_short_is_said)
+{
+    scene s;
+    yk_buffer *b = NULL;
+    scene_start(&s);
+    const uint64_t abandoned = fake.abandoned();
+    ck_assert_int_eq(plugin->buffer_new(s.dev, KIT_BYTES(1ull << 40), &b), YK_E_MEM);
+    ck_assert_msg(strstr(said, "1099511627776 bytes") && strstr(said, "are free"), "%s", said);
+    ck_assert_int_eq(scene_run(&s), YK_OK);
+    ck_assert(scene_right(&s));
+    scene_close(&s);
+    ck_assert_uint_eq(fake.live(), 0);
+    ck_assert_uint_eq(fake.abandoned(), abandoned);
+}
+END_TEST
+
+START_TEST(a_lost_device_stays_lost_until_it_is_opened_again)
+{
+    scene s;
+    uint64_t point = 0, done;
+    scene_start(&s);
+    fake.lose(2);
+    ck_assert_int_eq(scene_run(&s), YK_E_DEVICE_LOST);
+    ck_assert_msg(strstr(said, "CUDA_ERROR_ILLEGAL_ADDRESS") != NULL, "%s", said);
+    ck_assert_int_eq(scene_submit(&s), YK_E_DEVICE_LOST);
+    ck_assert_int_eq(plugin->queue_poll(s.compute, &done), YK_E_DEVICE_LOST);
+    ck_assert_int_ne(yk_put(plugin, s.copy, s.buffer[s.a], 0, s.k->data[s.a], 4, &point), YK_OK);
+    scene_close(&s);
+    ck_assert_uint_eq(fake.live(), 0);
+    ck_assert_msg(scenario_run() == YK_OK, "%s", said);
+}
+END_TEST
+
+START_TEST(programs_with_the_same_memory_become_graphs)
+{
+    const uint64_t begin = fake.graphs();
+    ck_assert_int_eq(scenario_run(), YK_OK);
+    ck_assert_uint_eq(fake.graphs() - begin, RUNS - 1);
+    option_graphs = "0";
+    ck_assert_int_eq(scenario_run(), YK_OK);
+    ck_assert_uint_eq(fake.graphs() - begin, RUNS - 1);
+    option_graphs = NULL;
+}
+END_TEST
+
+/* The kernel waits until it is released, and a copy from registered memory is done nevertheless. */
+START_TEST(copies_run_while_a_kernel_does)
+{
+    scene s;
+    uint64_t point = 0, done = 99;
+    scene_start(&s);
+    fake.hang(1);
+    ck_assert_int_eq(scene_submit(&s), YK_OK);
+    ck_assert_int_eq(yk_put(plugin, s.copy, s.buffer[s.b], 0, s.k->data[s.y], COUNT * sizeof(float), &point), YK_OK);
+    ck_assert_int_eq(plugin->queue_wait(s.copy, point, LIMIT_NS), YK_OK);
+    ck_assert_int_eq(plugin->queue_poll(s.compute, &done), YK_OK);
+    ck_assert_uint_eq(done, 0);
+    ck_assert_int_eq(plugin->queue_wait(s.compute, s.point, 1000000), YK_E_TIMEOUT);
+    fake.release();
+    ck_assert_int_eq(plugin->queue_wait(s.compute, s.point, LIMIT_NS), YK_OK);
+    fake.hang(0);
+    scene_close(&s);
+}
+END_TEST
+
+START_TEST(a_queue_that_hangs_can_be_given_up)
+{
+    static scene s; /* what is left behind is found here by a checker of leaks */
+    scene_start(&s);
+    fake.hang(1);
+    ck_assert_int_eq(scene_submit(&s), YK_OK);
+    plugin->queue_abort(s.compute, YK_E_CANCELLED);
+    ck_assert_int_eq(plugin->queue_wait(s.compute, s.point, UINT64_MAX), YK_E_CANCELLED);
+    ck_assert_msg(strstr(said, "aborted") != NULL, "%s", said);
+    ck_assert_int_eq(scene_submit(&s), YK_E_CANCELLED);
+    plugin->queue_free(s.compute); /* returns, and leaves it: such a device is not closed */
+    fake.release();
+    fake.hang(0);
+}
+END_TEST
+
+int main(void)
+{
+#ifndef __x86_64__
+    printf("1..0 # SKIP the fake driver runs kernels on x86-64 only\n");
+    return 0;
+#endif
+    Suite *suite = suite_create("cuda");
+    TCase *t = tcase_create("faults");
+    tcase_add_unchecked_fixture(t, case_start, case_stop);
+    tcase_set_timeout(t, 300);
+    tcase_add_test(t, programs_with_the_same_memory_become_graphs);
+    tcase_add_test(t, every_driver_call_fails_in_turn);
+    tcase_add_test(t, every_compiler_call_fails_in_turn);
+    tcase_add_test(t, memory_that_is_short_is_said);
+    tcase_add_test(t, a_lost_device_stays_lost_until_it_is_opened_again);
+    tcase_add_test(t, copies_run_while_a_kernel_does);
+    tcase_add_test(t, libraries_that_are_not_what_they_should_be);
+    tcase_add_test(t, a_queue_that_hangs_can_be_given_up);
+    suite_add_tcase(suite, t);
+    SRunner *r = srunner_create(suite);
+    srunner_set_tap(r, "-");
+    srunner_run_all(r, CK_SILENT);
+    srunner_free(r);
+    return 0;
+}
