@@ -44,7 +44,7 @@ typedef enum yk__option_kind {
       "after so long a rank that does nothing, while others wait for it, is taken for stuck, a device too; 0: never")             \
     X(JOIN_MS, "YOKE_JOIN_MS", COUNT, "300000", 1, 86400000, NULL, "group", "how long ranks wait for all to join")               \
     X(TRANSPORT, "YOKE_TRANSPORT", TEXT, "auto", 0, 0, NULL, "group",                                                             \
-      "how ranks exchange data: auto, shm (memory in common), or the name of a transport")                                       \
+      "how ranks exchange data: auto, shm (memory in common), or a transport: sock (TCP), ..")                                       \
     X(PROGRESS, "YOKE_PROGRESS", WORD, "on", 0, 0, "on, off", "group", "a thread that moves messages while the device computes")  \
     X(SOCK_STREAMS, "YOKE_SOCK_STREAMS", COUNT, "2", 1, 4, NULL, "transport",                                                     \
       "connections between two ranks over TCP; the first is for short messages alone where there are others")                    \

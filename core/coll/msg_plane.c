@@ -2,6 +2,7 @@
 /* Opening the transport that a job's messages go over, and memory that is registered with it. */
 #include "core/coll/msg.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,11 +13,17 @@ static yk_status exchange_blobs(void *arg, const void *own, uint32_t bytes, void
 {
     yk_error err = YK_ERROR_INIT;
     const yk_status s = yk__control_exchange(arg, "opening a transport", own, bytes, all, &err);
-    if (s) {
-        memset(error, 0, sizeof *error);
-        memcpy(error->text, err.text, sizeof error->text - 1);
-    }
+    if (s)
+        snprintf(error->text, sizeof error->text, "%.639s", err.text);
     return s;
+}
+
+static yk_status check_job(void *arg, yk_tr_error *error)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (yk__control_check(arg, &err))
+        snprintf(error->text, sizeof error->text, "%.639s", err.text);
+    return err.status;
 }
 
 static yk_status check_table(const yk_transport *table, uint32_t ranks, yk_error *err)
@@ -64,7 +71,9 @@ static yk_status open_transport(yk__coll *coll, yk_error *err)
                       .exchange = exchange_blobs,
                       .exchange_arg = coll->control,
                       .secret = yk__control_secret(coll->control),
-                      .secret_bytes = YK__CONTROL_SECRET};
+                      .secret_bytes = YK__CONTROL_SECRET,
+                      .address = yk__control_address(coll->control),
+                      .check = check_job};
     yk_tr_error error = {""};
     yk_status s;
     for (uint32_t r = 0; r < coll->size; r++)

@@ -66,10 +66,15 @@ static yk_status serve_host(start *st, const uint8_t *secret, yk__link *link, ui
     yk__control_job *job = NULL;
     yk__agent_config config = {.rank = own, .ranks = ranks, .lowest = st->lowest, .listener = st->listener, .link = link,
                                .links = links, .liveness = st->liveness};
+    char address[YK__TCP_ADDRESS];
     int fd = -1;
     memcpy(config.token, st->token, sizeof config.token);
     if (!yk__control_job_make(ranks, 1 + own, secret, &job, err) && !yk__control_job_pair(job, own, err)) {
         name_ranks(job, st->lowest, own, ranks);
+        if (links) {
+            yk__tcp_own_address(link[0].fd, address);
+            yk__control_job_address(job, address);
+        }
         fd = yk__control_job_take_rank_fd(job, own);
         config.job = job;
         st->listener = -1;

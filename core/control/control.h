@@ -47,6 +47,8 @@ uint32_t yk__control_size(const yk__control *c);
 const char *yk__control_name(const yk__control *c, uint32_t rank); /* lives as long as c; "" for no such rank */
 /* Ranks with equal numbers run on one host, under one kernel. */
 uint64_t yk__control_host(const yk__control *c, uint32_t rank);
+/* Numeric, of this host in the job's network; NULL where all ranks run on one. Lives as long as c. */
+const char *yk__control_address(const yk__control *c);
 /* The memory object that the ranks of this host have in common, empty at first; core/coll/shm.h lays it out. */
 int yk__control_memory(const yk__control *c);
 #define YK__CONTROL_SECRET 32

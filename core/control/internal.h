@@ -14,9 +14,10 @@
 
 #include "core/control/control.h"
 #include "core/control/job.h"
+#include "core/net/tcp.h"
 
 #define YK__CONTROL_MAGIC 0x31626f6a656b6f79ull /* "yokejob1" */
-#define YK__CONTROL_VERSION 4u
+#define YK__CONTROL_VERSION 5u
 #define YK__CONTROL_NAME 96
 #define YK__CONTROL_BEAT_MS 100
 #define YK__CONTROL_OBJECTS 2 /* descriptors that come with the hello: the control object, the memory object */
@@ -46,6 +47,7 @@ typedef struct yk__control_head {
     uint32_t version, ranks;
     uint64_t bytes; /* of head and slots */
     uint8_t secret[YK__CONTROL_SECRET];
+    char address[YK__TCP_ADDRESS]; /* numeric, of this host in the job's network; "": there are no other hosts */
     uint64_t host;    /* a number that no other host's object has; of who maps this one */
     uint32_t relayed; /* there are other hosts: a change is to be reported over the rank's socket (YK__NOTE_CHANGE) */
     _Alignas(64) _Atomic uint32_t abort; /* all: the first to change it writes the record below */
@@ -99,6 +101,7 @@ struct yk__control {
     yk__control_silence *silence; /* [size], the beat thread's */
     uint32_t exchanges;
     char (*name)[YK__CONTROL_NAME];
+    char address[YK__TCP_ADDRESS];
 };
 
 /* layout.c */

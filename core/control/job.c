@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
@@ -151,6 +152,11 @@ void yk__control_job_free(yk__control_job *j)
 void yk__control_job_name(yk__control_job *j, uint32_t rank, const char *name)
 {
     yk__control_copy_name(j->head->slot[rank].name, name);
+}
+
+void yk__control_job_address(yk__control_job *j, const char *address)
+{
+    snprintf(j->head->address, sizeof j->head->address, "%s", address);
 }
 
 int yk__control_job_rank_fd(const yk__control_job *j, uint32_t rank)

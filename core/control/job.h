@@ -30,6 +30,8 @@ yk_status yk__control_job_hand(yk__control_job *job, uint32_t rank, int fd, yk_e
 yk_status yk__control_job_pair(yk__control_job *job, uint32_t rank, yk_error *err);
 /* The name that messages use until the rank joins under its own. */
 void yk__control_job_name(yk__control_job *job, uint32_t rank, const char *name);
+/* This host's address in the job's network, numeric; before a rank joins. */
+void yk__control_job_address(yk__control_job *job, const char *address);
 /* The descriptor for the rank's process (its YOKE_JOB_FD) and the launcher's end. The hello is waiting in it. */
 int yk__control_job_rank_fd(const yk__control_job *job, uint32_t rank);
 int yk__control_job_fd(const yk__control_job *job, uint32_t rank);

@@ -128,6 +128,7 @@ static yk_status job_join(yk__control *c, const yk__control_config *config, yk_e
         return err->status;
     for (uint32_t r = 0; r < c->size; r++)
         yk__control_copy_name(c->name[r], c->head->slot[r].name);
+    memcpy(c->address, c->head->address, sizeof c->address - 1);
     if (config->name)
         yk__control_copy_name(own->name, config->name);
     if (yk__control_beat_start(c, err))
@@ -214,6 +215,11 @@ const char *yk__control_name(const yk__control *c, uint32_t rank)
 uint64_t yk__control_host(const yk__control *c, uint32_t rank)
 {
     return atomic_load(&c->head->slot[rank].host);
+}
+
+const char *yk__control_address(const yk__control *c)
+{
+    return c->address[0] ? c->address : NULL;
 }
 
 int yk__control_memory(const yk__control *c)

@@ -10,7 +10,10 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/device/transport.h"
 #include "transport/local/local.h"
+
+#define BETWEEN_HOSTS "sock" /* what auto takes where ranks have no memory in common */
 
 enum { NAME_BYTES = 64 };
 
@@ -21,13 +24,15 @@ void yk__transport_offer(const yk_transport *table)
     offered = table;
 }
 
-static const yk_transport *find_transport(const char *name)
+/* Of the program, within the library, or a file. */
+static yk_status find_transport(const char *name, const yk_transport **table, yk_error *err)
 {
     const yk_transport *const known[] = {yk__local_transport(), offered};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    *table = NULL;
+    for (size_t i = 0; i < sizeof known / sizeof *known && !*table; i++)
         if (known[i] && !strcmp(known[i]->name, name))
-            return known[i];
-    return NULL;
+            *table = known[i];
+    return *table ? YK_OK : yk__transport_load(name, table, err);
 }
 
 /* The first rank on another host than rank 0; 0: all are on one. */
@@ -55,27 +60,23 @@ static yk_status compare_names(yk__control *control, const char *own, yk_error *
     return err->status;
 }
 
-static yk_status choose_memory(const yk__control *control, const char *name, yk_error *err)
+static yk_status refuse_memory(const yk__control *control, uint32_t other, yk_error *err)
 {
-    const uint32_t other = first_elsewhere(control);
-    if (!other)
-        return YK_OK;
-    return yk__fail(err, YK_E_ARG, "YOKE_TRANSPORT=%s: %s runs on another host than %s, so that they have no memory in common: name a "
-                    "transport between hosts", name, yk__control_name(control, other), yk__control_name(control, 0));
+    return yk__fail(err, YK_E_ARG, "YOKE_TRANSPORT=shm: %s runs on another host than %s, so that they have no memory in common: leave "
+                    "it out, or name a transport between hosts", yk__control_name(control, other), yk__control_name(control, 0));
 }
 
 yk_status yk__transport_choose(yk__coll_config *config, yk_error *err)
 {
     const char *text = yk__option_text(YK__OPTION_TRANSPORT), *name = text ? text : "auto";
+    const uint32_t other = first_elsewhere(config->control);
     if (compare_names(config->control, name, err))
         return err->status;
-    if (!strcmp(name, "auto") || !strcmp(name, "shm"))
-        return choose_memory(config->control, name, err);
-    config->transport = find_transport(name);
+    if (!strcmp(name, "shm") && other)
+        return refuse_memory(config->control, other, err);
+    if (!strcmp(name, "shm") || (!strcmp(name, "auto") && !other))
+        return YK_OK;
     config->messages_only = true;
     config->progress = yk__option_words(YK__OPTION_PROGRESS) == 0;
-    if (config->transport)
-        return YK_OK;
-    return yk__fail(err, YK_E_ARG, "YOKE_TRANSPORT=%s: there is no such transport; expected auto, shm, %s%s%s", name,
-                    yk__local_transport()->name, offered ? " or " : "", offered ? offered->name : "");
+    return find_transport(strcmp(name, "auto") ? name : BETWEEN_HOSTS, &config->transport, err);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which transport a job's ranks use: what YOKE_TRANSPORT says, the same on all ranks.
- *   auto   memory in common where all ranks run on one host
- *   shm    the same, and an error where they do not
+ *   auto   memory in common where all ranks run on one host, else sock
+ *   shm    memory in common, and an error where some rank runs on another host
  *   NAME   the messages of that transport, on one host too
  * Thread rule: one thread (the step thread).
  */

@@ -80,6 +80,15 @@ uint16_t yk__tcp_port(int fd)
     return ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port : ((struct sockaddr_in *)&at)->sin_port);
 }
 
+void yk__tcp_own_address(int fd, char address[YK__TCP_ADDRESS])
+{
+    struct sockaddr_storage own;
+    socklen_t n = sizeof own;
+    if (getsockname(fd, (struct sockaddr *)&own, &n) ||
+        getnameinfo((struct sockaddr *)&own, n, address, YK__TCP_ADDRESS, NULL, 0, NI_NUMERICHOST))
+        address[0] = 0;
+}
+
 yk_status yk__tcp_accept(int listener, int *fd, yk_error *err)
 {
     *fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);

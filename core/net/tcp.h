@@ -14,6 +14,9 @@
 /* Listens on the address of that host (a name or a number), which has to be this host's. port 0: any free one. */
 yk_status yk__tcp_listen(const char *host, uint16_t port, int *fd, yk_error *err);
 uint16_t yk__tcp_port(int fd); /* that a listening socket has; 0: none */
+#define YK__TCP_ADDRESS 64 /* bytes of a numeric address */
+/* This end's address of a connection; "" where it has none. */
+void yk__tcp_own_address(int fd, char address[YK__TCP_ADDRESS]);
 /* The next connection; *fd is -1 when none is waiting. */
 yk_status yk__tcp_accept(int listener, int *fd, yk_error *err);
 /* Connects within ms; YK_E_TIMEOUT or YK_E_IO, after which it may be tried again. YK_E_ARG where there is no such host. */
