@@ -21,6 +21,7 @@ typedef struct piece {
     uint64_t address;
     size_t bytes;
     bool on_device, own; /* own: of the host's, allocated here */
+    void *memory;        /* of a device's: where it lies, for a checker of leaks, which does not know the tag */
     CUcontext context;
 } piece;
 
@@ -509,7 +510,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes)
         memset(own, 0xa5, bytes);
         context->used += bytes;
         *memory = (uint64_t)(uintptr_t)own | FAKE_TAG;
-        piece_add((piece){.address = *memory, .bytes = bytes, .on_device = true, .context = context});
+        piece_add((piece){.address = *memory, .bytes = bytes, .on_device = true, .memory = own, .context = context});
     }
     pthread_mutex_unlock(&fake.lock);
     return rc;
