@@ -29,6 +29,13 @@ bool yk__group_report(const yk_error *why)
     return yk__launch_fd() >= 0;
 }
 
+void yk__group_explain(const yk__group *g, yk_error *err)
+{
+    yk_error why = YK_ERROR_INIT;
+    if (err->status == YK_E_CANCELLED && g && g->control && yk__control_check(g->control, &why))
+        *err = why;
+}
+
 /* ---- Making -------------------------------------------------------------------------------------------------------- */
 
 static yk_status group_new(yk__control *control, yk__group **out, yk_error *err)

@@ -38,6 +38,9 @@ void yk__group_abort(yk__group *g, const yk_error *why);
  * counts. */
 bool yk__group_report(const yk_error *why);
 
+/* An error that says no more than that the job ends becomes the one that ends it. */
+void yk__group_explain(const yk__group *g, yk_error *err);
+
 yk__coll *yk__group_coll(const yk__group *g);
 uint32_t yk__group_rank(const yk__group *g);
 uint32_t yk__group_size(const yk__group *g);

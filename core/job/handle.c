@@ -97,6 +97,7 @@ void yk__job_fail(yk_job *job, yk_error *err)
 {
     const yk__call_site *at = yk__call_sites_find(&job->sites, yk__call_named(err->text));
     char text[YK_ERROR_TEXT], where[200];
+    yk__group_explain(job->team.group, err);
     if (at && here_file) {
         memcpy(text, err->text, sizeof text);
         yk__fail(err, err->status, "%s (noticed at %s)", text, yk__here_text(where, sizeof where));

@@ -70,7 +70,8 @@ typedef struct yk_tr_config {
     void *shared;    /* shared_bytes of memory that all ranks have in common, zero at first; NULL: there is none */
     /* since 2.1: */
     const char *address; /* numeric, of this rank's host in the job's network: what a transport listens on. NULL: not known */
-    /* Whether the job goes on: asked now and then while open waits for other ranks. A failure ends it. NULL: not to be asked. */
+    /* Whether the job goes on: asked now and then while open and close wait for other ranks. A failure ends that. NULL: not to be
+     * asked. */
     yk_status (*check)(void *exchange_arg, yk_tr_error *error);
 } yk_tr_config;
 

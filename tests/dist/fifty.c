@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* 50 steps of an MLP, each rank with as many rows as any other, so that the parameters hang on nothing that is measured. Run by
- * tests/dist/launchers.sh under every launcher; rank 0 prints "ranks N parameters HASH". */
+/*
+ * 50 steps of an MLP, each rank with as many rows as any other, so that the parameters hang on nothing that is measured; rank 0 prints
+ * "ranks N parameters HASH". With an argument so many steps, and "training" after the first, for tests that disturb them. Run by
+ * launchers.sh under every launcher, and by network.sh.
+ */
 #include <stdio.h>
+#include <stdlib.h>
 #include <yoke/yoke.h>
 
 enum { STEPS = 50, ROWS = 8, IN = 6, HIDDEN = 16, OUT = 3, RANKS_MOST = 16 };
@@ -24,18 +28,23 @@ static void batch_make(yk_job *job, uint64_t batch, yk_t *x, yk_t *labels)
     *labels = yk_input(job, YK_I32, 1, (int64_t[]){ROWS}, label);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const uint64_t steps = argc > 1 ? strtoull(argv[1], NULL, 10) : STEPS;
     yk_job *job = yk_open(&(yk_config){.seed = 1, .quiet = true});
     const yk_init normal = {YK_INIT_NORMAL, 0, 0.3f};
     const yk_t w1 = yk_param(job, "w1", 2, (int64_t[]){HIDDEN, IN}, normal), b1 = yk_param(job, "b1", 1, (int64_t[]){HIDDEN}, normal);
     const yk_t w2 = yk_param(job, "w2", 2, (int64_t[]){OUT, HIDDEN}, normal), b2 = yk_param(job, "b2", 1, (int64_t[]){OUT}, normal);
     yk_opt *opt = yk_adam(job, &(yk_adam_config){.lr = 0.01});
-    for (uint64_t i = 0; i < STEPS && yk_ok(job); i++) {
+    for (uint64_t i = 0; i < steps && yk_ok(job); i++) {
         yk_t x, labels;
         batch_make(job, i, &x, &labels);
         yk_backward(yk_cross_entropy(yk_linear(yk_tanh(yk_linear(x, w1, b1)), w2, b2), labels));
         yk_step(opt);
+        if (!i && argc > 1 && yk_ok(job)) {
+            yk_print(job, "training\n");
+            fflush(stdout);
+        }
     }
     const uint64_t hash = yk_param_hash(job);
     if (yk_ok(job))

@@ -351,13 +351,6 @@ static yk_status fail_missing(const opening *o, yk_tr_error *error)
     return YK_OK;
 }
 
-static yk_status job_check(const yk_tr_config *c, yk_tr_error *error)
-{
-    if (c->size > offsetof(yk_tr_config, check) && c->check)
-        return c->check(c->exchange_arg, error);
-    return YK_OK;
-}
-
 static yk_status connect_all(opening *o, yk_tr_error *error)
 {
     const int64_t begin = yk__clock_ms();
@@ -366,7 +359,7 @@ static yk_status connect_all(opening *o, yk_tr_error *error)
         s = poll_round(o, error);
         drop_late(o);
         if (!s)
-            s = job_check(o->config, error);
+            s = o->t->check ? o->t->check(o->t->exchange_arg, error) : YK_OK;
         if (!s && o->missing && yk__clock_ms() - begin > OPEN_MS)
             s = fail_missing(o, error);
     }

@@ -119,6 +119,8 @@ struct yk_tr {
     uint32_t sleepers;
     yk_status failed; /* a stream is damaged: every call says why */
     yk_tr_error why;
+    yk_status (*check)(void *exchange_arg, yk_tr_error *error); /* of the configuration; NULL: there is none */
+    void *exchange_arg;
 };
 
 yk_status yk__sock_fail(yk_tr_error *error, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);

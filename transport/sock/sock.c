@@ -216,7 +216,8 @@ static void finish_sending(yk_tr *t)
 {
     const int64_t until = yk__clock_ms() + LINGER_MS;
     const struct timespec pause = {0, 200000};
-    while (still_sending(t) && yk__clock_ms() < until)
+    yk_tr_error ignored;
+    while ((!t->check || !t->check(t->exchange_arg, &ignored)) && still_sending(t) && yk__clock_ms() < until)
         nanosleep(&pause, NULL);
 }
 
@@ -309,6 +310,9 @@ static yk_status sock_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *erro
     t->ranks = c->ranks;
     t->streams = (uint32_t)yk__option_number(YK__OPTION_SOCK_STREAMS);
     t->poll = t->bell = -1;
+    if (c->size > offsetof(yk_tr_config, check))
+        t->check = c->check;
+    t->exchange_arg = c->exchange_arg;
     pthread_mutex_init(&t->lock, NULL);
     s = peers_new(t, c, error);
     if (!s)

@@ -1,0 +1,123 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Two hosts, each a network namespace of its own with two ranks, over a link between them: they train to the parameters of one host, nothing
+# listens while they do, and whatever happens to the link or to a rank ends the job with one error on every rank that is left. Where
+# namespaces are forbidden everything is skipped by name.
+yoke=$YOKE_BUILD/yoke
+train=$YOKE_BUILD/tests/dist/fifty
+tmp=$(mktemp -d) || exit 1
+a=yk$$a b=yk$$b
+pids=
+# shellcheck disable=SC2086
+stop() { [ -n "$pids" ] && kill -9 $pids 2>/dev/null; ip netns del $a; ip netns del $b; rm -rf "$tmp"; }
+trap 'stop 2>/dev/null' EXIT
+CASES="the parameters of one host;nothing listens while ranks train;the link goes down;a rank of the other host is killed;\
+rank 0 is killed;a host is cut off without a word"
+echo "1..6"
+n=0
+skip() { # NAME REASON
+    n=$((n + 1))
+    echo "ok $n - $1 # SKIP $2"
+}
+check() { # NAME: the last command's status decides
+    if [ $? -eq 0 ]; then r=ok; else r="not ok"; sed 's/^/# /' "$tmp"/out*; fi
+    n=$((n + 1))
+    echo "$r $n - $1"
+}
+skip_all() {
+    echo "$CASES" | tr ';' '\n' | while read -r name; do skip "$name" "$1"; done
+    exit 0
+}
+[ -x "$yoke" ] || skip_all "yoke is not built"
+[ -e "$YOKE_BUILD/.libs/transport_sock.so" ] || skip_all "the sock transport is not built"
+command -v ip >/dev/null || skip_all "ip is not installed"
+{ ip netns add $a && ip netns add $b && ip link add yk0 netns $a type veth peer name yk0 netns $b; } 2>/dev/null ||
+    skip_all "network namespaces are forbidden here"
+up() { ip -n "$1" link set lo up && ip -n "$1" addr add "$2/24" dev yk0 && ip -n "$1" link set yk0 up; }
+up $a 10.177.0.1 && up $b 10.177.0.2 || skip_all "a link between namespaces is forbidden here"
+export YOKE_DEVICES="cpu:0 cpu:0" YOKE_LOG=error
+head -c 32 /dev/urandom >"$tmp/secret" && chmod 600 "$tmp/secret"
+
+start() { # STEPS: ranks 0 and 1 in namespace a, 2 and 3 in b
+    rm -f "$tmp"/out*
+    pids=
+    for rank in 0 1 2 3; do
+        host=$a
+        [ $rank -ge 2 ] && host=$b
+        ip netns exec $host env YOKE_RANK=$rank YOKE_SIZE=4 YOKE_ADDR=10.177.0.1 YOKE_PORT=17717 YOKE_SECRET_FILE="$tmp/secret" \
+            timeout -k 1 150 "$train" $1 >"$tmp/out$rank" 2>&1 </dev/null &
+        pids="$pids $!"
+        eval "pid$rank=$!"
+    done
+}
+finish() { # waits for all; $failed: how many ended badly, $ms: milliseconds until the last
+    begin=$(date +%s%N)
+    failed=0
+    for p in $pids; do wait "$p" || failed=$((failed + 1)); done
+    pids=
+    ms=$((($(date +%s%N) - begin) / 1000000))
+}
+training() {
+    i=0
+    until grep -q '^training' "$tmp/out0"; do
+        i=$((i + 1))
+        [ $i -lt 600 ] || return 1
+        sleep 0.1
+    done
+}
+# ended COUNT WORDS..: so many ranks ended badly, and every one that was left says one of the words; soon: a host's silence counts after 2 s
+ended() {
+    count=$1
+    shift
+    echo "# $ms ms until the last rank ended"
+    [ $failed -eq 4 ] && [ $ms -lt 8000 ] && [ "$(grep -lE "$*" "$tmp"/out* | wc -l)" -eq "$count" ]
+}
+restore() {
+    ip -n $b link set yk0 up
+    ip netns exec $b iptables -F 2>/dev/null
+    sleep 0.2
+}
+
+want=$(YOKE_DEVICES="cpu:0 cpu:0 cpu:0 cpu:0" timeout 150 "$yoke" launch -- "$train" 2>&1 | sed -n 's/^ranks 4 parameters //p')
+start
+finish
+[ $failed -eq 0 ] && [ -n "$want" ] && [ "$(sed -n 's/^ranks 4 parameters //p' "$tmp"/out*)" = "$want" ]
+check "the parameters of one host"
+
+start 1000000000
+training
+began=$?
+listening=$(ip netns exec $a ss -Hltn; ip netns exec $b ss -Hltn)
+[ $began -eq 0 ] && [ -z "$listening" ] || { echo "# $listening" && false; }
+check "nothing listens while ranks train"
+
+ip -n $b link set yk0 down
+finish
+ended 4 'lost|no sign of life|silent|ended|died'
+check "the link goes down"
+restore
+
+start 1000000000
+training
+pkill -9 -P "$pid3"
+finish
+ended 3 'rank 3'
+check "a rank of the other host is killed"
+
+start 1000000000
+training
+pkill -9 -P "$pid0"
+finish
+ended 3 'rank 0'
+check "rank 0 is killed"
+
+if ip netns exec $b iptables -L >/dev/null 2>&1; then
+    start 1000000000
+    training
+    ip netns exec $b iptables -A INPUT -i yk0 -j DROP && ip netns exec $b iptables -A OUTPUT -o yk0 -j DROP
+    finish
+    ended 4 'lost|no sign of life|silent|ended|died'
+    check "a host is cut off without a word"
+else
+    skip "a host is cut off without a word" "iptables does not work here"
+fi
