@@ -22,6 +22,7 @@
 #include "core/base/option_names.h"
 #include "core/control/origin.h"
 #include "core/device/device.h"
+#include "core/device/transport.h"
 #include "tools/cli.h"
 
 static const yk__cli_option options[] = {
@@ -144,6 +145,26 @@ static void origin_line(void)
     printf("started as: %s\n", text);
 }
 
+/* The transports there are, and what a job would use. */
+static void write_transports(char *text, size_t size)
+{
+    const char *chosen = yk__option_text(YK__OPTION_TRANSPORT);
+    char *files = yk__transport_names();
+    const bool choose = !chosen || !strcmp(chosen, "auto");
+    snprintf(text, size, "shm, local%s%s; %s", files && *files ? ", " : "", files ? files : "",
+             choose ? "shm among ranks of one host, sock where there are several" : chosen);
+    if (!choose)
+        snprintf(text + strlen(text), size - strlen(text), ", as YOKE_TRANSPORT says");
+    yk__free(files);
+}
+
+static void transport_line(void)
+{
+    char text[512];
+    write_transports(text, sizeof text);
+    printf("transports: %s\n", text);
+}
+
 static void print_text(const survey *s)
 {
     char *cores = yk__topology_core_list(s->topology);
@@ -153,6 +174,7 @@ static void print_text(const survey *s)
     printf("libraries:\n");
     libraries_each(library_line);
     yk__free(cores);
+    transport_line();
     origin_line();
 }
 
@@ -173,7 +195,7 @@ static void print_device_json(const yk__plugin_info *p, uint32_t i)
 
 static void print_json(const survey *s)
 {
-    char origin[YK_ERROR_TEXT + 16];
+    char origin[YK_ERROR_TEXT + 16], transports[512];
     printf("{\"version\": \"%s\", \"cores\": %u, \"plugins\": [", PACKAGE_VERSION, yk__topology_cores(s->topology));
     for (uint32_t i = 0; i < s->n_plugin; i++) {
         const yk__plugin_info *p = &s->plugin[i];
@@ -193,6 +215,9 @@ static void print_json(const survey *s)
     printf("}, \"started_as\": ");
     write_origin(origin, sizeof origin);
     yk__json_text(origin);
+    printf(", \"transports\": ");
+    write_transports(transports, sizeof transports);
+    yk__json_text(transports);
     printf("}\n");
 }
 
