@@ -101,10 +101,8 @@ yk_status yk__images_fill(const yk__dataset *set, const int64_t *rows, int64_t n
     float *x = buffers[0];
     int32_t *label = buffers[1];
     yk_status s = YK_OK;
-    uint8_t *copy = yk__malloc(bytes);
+    uint8_t *copy = NULL; /* of an image on disk */
     (void)width;
-    if (!copy)
-        return yk__fail_mem(err, bytes, "an image");
     for (int64_t i = 0; i < n; i++) { /* shuffled rows are in no cache: all misses at once, not one after the other */
         __builtin_prefetch(pixels_held(images, images->first + rows[i]));
         __builtin_prefetch(images->labels + images->first + rows[i]);
@@ -112,7 +110,9 @@ yk_status yk__images_fill(const yk__dataset *set, const int64_t *rows, int64_t n
     for (int64_t i = 0; i < n && !s; i++) {
         const int64_t image = images->first + rows[i];
         const uint8_t *pixels = pixels_held(images, image);
-        if (!pixels)
+        if (!pixels && !copy && !(copy = yk__malloc(bytes)))
+            s = yk__fail_mem(err, bytes, "an image");
+        if (!pixels && !s)
             s = record_read(images, image, images->skip, copy, bytes, err);
         if (!s)
             x = pixels_normalise(images, pixels ? pixels : copy, x);

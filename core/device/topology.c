@@ -52,14 +52,14 @@ static yk_status check_made_up(yk_error *err)
 
 static int open_hwloc(hwloc_topology_t *t, bool io)
 {
-    const char *xml = recorded_file();
+    const char *xml = recorded_file() ? recorded_file() : getenv("HWLOC_XMLFILE"); /* which hwloc itself may pass over */
     if (hwloc_topology_init(t))
         return -1;
     hwloc_topology_set_components(*t, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "opencl");
     hwloc_topology_set_components(*t, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "gl");
     if (io)
         hwloc_topology_set_io_types_filter(*t, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
-    if ((xml && hwloc_topology_set_xml(*t, xml)) || hwloc_topology_load(*t)) {
+    if ((xml && *xml && hwloc_topology_set_xml(*t, xml)) || hwloc_topology_load(*t)) {
         hwloc_topology_destroy(*t);
         return -1;
     }

@@ -32,7 +32,10 @@ static yk_status find_transport(const char *name, const yk_transport **table, yk
     for (size_t i = 0; i < sizeof known / sizeof *known && !*table; i++)
         if (known[i] && !strcmp(known[i]->name, name))
             *table = known[i];
-    return *table ? YK_OK : yk__transport_load(name, table, err);
+    if (*table || !yk__transport_load(name, table, err))
+        return YK_OK;
+    return yk__fail_in(err, "YOKE_TRANSPORT=%.60s, expected auto, shm, %s%s%s or one that is installed", name, yk__local_transport()->name,
+                       offered ? ", " : "", offered ? offered->name : "");
 }
 
 /* The first rank on another host than rank 0; 0: all are on one. */

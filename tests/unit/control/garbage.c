@@ -187,7 +187,7 @@ static const struct {
 } harms[] = {
     {no_harm, YK_OK, ""},
     {hello_magic, YK_E_FORMAT, "not a job"},
-    {hello_version, YK_E_FORMAT, "version 5"},
+    {hello_version, YK_E_FORMAT, "use one version"},
     {hello_rank, YK_E_FORMAT, "rank 2 of 2"},
     {hello_ranks, YK_E_FORMAT, "of 4294967295"},
     {hello_no_ranks, YK_E_FORMAT, "of 0"},
