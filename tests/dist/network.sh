@@ -34,7 +34,7 @@ command -v ip >/dev/null || skip_all "ip is not installed"
 { ip netns add $a && ip netns add $b && ip link add yk0 netns $a type veth peer name yk0 netns $b; } 2>/dev/null ||
     skip_all "network namespaces are forbidden here"
 up() { ip -n "$1" link set lo up && ip -n "$1" addr add "$2/24" dev yk0 && ip -n "$1" link set yk0 up; }
-up $a 10.177.0.1 && up $b 10.177.0.2 || skip_all "a link between namespaces is forbidden here"
+up $a 10.177.0.1 && up $b 10.177.0.2 && ip netns exec $a true 2>/dev/null || skip_all "a link between namespaces is forbidden here"
 export YOKE_DEVICES="cpu:0 cpu:0" YOKE_LOG=error
 head -c 32 /dev/urandom >"$tmp/secret" && chmod 600 "$tmp/secret"
 
