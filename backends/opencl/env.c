@@ -99,7 +99,7 @@ static void env_cache(void)
 {
     char own[48];
     const char *set = secure_getenv("POCL_CACHE_DIR"), *tmp = secure_getenv("TMPDIR");
-    if (set) {
+    if (set && *set) { /* PoCL aborts on an empty one */
         if (access(set, F_OK) == 0 && !env_usable(set))
             ocl_host->log(1, OCL_WHO, "POCL_CACHE_DIR=%s: not writable, mounted noexec, or full", set);
         return;
