@@ -6,6 +6,9 @@
 PLUGIN=$YOKE_BUILD/.libs/yoke_vulkan.so
 XFAIL="--xfail $YOKE_SOURCE/tests/cts/vulkan.xfail"
 [ -e "$PLUGIN" ] || skip_all "the Vulkan plugin is not built"
+# Under sanitizers: the driver leaks, from where it has been unloaded, so that no suppression names it; leaks of ours are looked for by
+# the suite's group in the plain build.
+export VK_DRIVER_FILES="$LAVAPIPE" ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0"
 # lavapipe: kernels run in the thread that submits, and new memory is not zero
 export YOKE_PLUGIN_DIR="$YOKE_BUILD/.libs" LP_NUM_THREADS=0 LVP_POISON_MEMORY=1
 "$CTS" --plugin "$PLUGIN" --only abi/devices >"$WORK/out" 2>&1
@@ -25,7 +28,7 @@ validated()
     result $? "the validation layer has nothing to say of $1"
 }
 
-if [ "$SANITIZER" != none ]; then # the layer leaks, from where it has been unloaded: no suppression names it
+if [ "$SANITIZER" != none ]; then # with the layer in the plain build
     for group in buffer queue rebind; do
         YOKE_VULKAN_STAGING=1 run_cts "vulkan with memory of its own: $group" "$PLUGIN" --timeout 300 --group $group
     done
