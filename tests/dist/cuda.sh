@@ -7,8 +7,6 @@ need_data fashion-mnist
 need_cores 2
 [ "$(uname -m)" = x86_64 ] || { echo "1..0 # SKIP the fake driver runs kernels on x86-64 only"; exit 0; }
 export YOKE_CUDA_DRIVER="$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so" YOKE_CUDA_NVRTC="$YOKE_BUILD/tests/fakes/.libs/fake_nvrtc.so"
-# That a device has a place on a bus makes hwloc load libpciaccess, which leaks and is unloaded, so that no suppression names it.
-instrumented && export HWLOC_PLUGINS_BLACKLIST=hwloc_pci.so
 small_images "$out/images"
 
 train() { # train NAME DEVICES: log in $out/NAME.jsonl

@@ -80,7 +80,7 @@ static int rank_misbehave(const char *what, yk__group *g)
     if (!strcmp(what, "idle"))
         sleep_deaf();
     if (!strcmp(what, "spin"))
-        for (volatile int i = 0;; i++)
+        for (volatile unsigned i = 0;; i++)
             ;
     if (!strcmp(what, "exit0"))
         _exit(0);

@@ -235,13 +235,13 @@ static void declaration_read(spv_compile *c)
 static bool parameter_changes(const spv_compile *c, const spv_function *f, const spv_symbol *name)
 {
     uint32_t depth = 0;
-    for (size_t i = f->body; i < c->token.n; i++) {
+    for (size_t i = f->body; i + 1 < c->token.n; i++) { /* the last one ends the text */
         const spv_token *t = &c->token.at[i], *next = t + 1;
         depth += token_is(t, '{') ? 1u : 0u;
         depth -= token_is(t, '}') ? 1u : 0u;
         if (!depth)
             return false;
-        if (t->kind != SPV_NAME || t->symbol != name)
+        if (t->kind != SPV_NAME || t->symbol != name || !next->length)
             continue;
         const char last = next->text[next->length - 1];
         const bool compares = next->punct == SPV_P2('=', '=') || next->punct == SPV_P2('!', '=') || next->punct == SPV_P2('<', '=') ||
