@@ -243,6 +243,7 @@ int main(void)
 {
     Suite *s = suite_create("cpu_gemm");
     TCase *t = tcase_create("all");
+    tcase_set_timeout(t, 600); /* under TSan, on a busy machine */
     tcase_add_test(t, every_set);
     tcase_add_test(t, emulated_tiles);
     tcase_add_test(t, same_bits_of_all_threads);
