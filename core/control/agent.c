@@ -103,15 +103,33 @@ typedef struct relay {
     uint32_t from; /* the link that it came over; LOCAL: of this host */
 } relay;
 
+static void link_send(yk__agent *agent, uint32_t at, uint32_t kind, const void *data, uint32_t bytes)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (agent->link[at].fd >= 0 && (!agent->joining[at] || kind == YK__FRAME_HEARTBEAT) &&
+        yk__link_send(&agent->link[at], kind, data, bytes, &err))
+        link_fail(agent, at, &err);
+}
+
+static void end_relay(yk__agent *agent)
+{
+    yk__frame_end end;
+    if (agent->end_sent || !job_ends(agent) || !yk__mirror_end(agent->head, &end))
+        return;
+    agent->end_sent = true;
+    for (uint32_t i = 0; i < agent->links; i++)
+        link_send(agent, i, YK__FRAME_END, &end, sizeof end);
+}
+
+/* The end of the job goes before a state that may come of it: or who reads that a rank has left would not know why. */
 static void relay_frame(void *arg, uint32_t kind, const void *data, uint32_t bytes)
 {
     const relay *r = arg;
-    yk__agent *agent = r->agent;
-    yk_error err = YK_ERROR_INIT;
-    for (uint32_t i = 0; i < agent->links; i++)
-        if (i != r->from && agent->link[i].fd >= 0 && (!agent->joining[i] || kind == YK__FRAME_HEARTBEAT) &&
-            yk__link_send(&agent->link[i], kind, data, bytes, &err))
-            link_fail(agent, i, &err);
+    if (kind == YK__FRAME_STATE)
+        end_relay(r->agent);
+    for (uint32_t i = 0; i < r->agent->links; i++)
+        if (i != r->from)
+            link_send(r->agent, i, kind, data, bytes);
 }
 
 static yk_status take_frame(yk__agent *agent, uint32_t at, const yk__frame *frame, yk_error *err)
@@ -222,14 +240,10 @@ static void rendezvous_serve(yk__agent *agent)
 static void slots_scan(yk__agent *agent, bool all)
 {
     relay own = {agent, LOCAL};
-    yk__frame_end end;
     for (uint32_t r = 0; r < agent->ranks; r++)
         if (agent->via[r] == LOCAL)
             yk__mirror_scan(agent->head, r, all, &agent->seen[r], relay_frame, &own);
-    if (agent->end_sent || !job_ends(agent) || !yk__mirror_end(agent->head, &end))
-        return;
-    agent->end_sent = true;
-    relay_frame(&own, YK__FRAME_END, &end, sizeof end);
+    end_relay(agent);
 }
 
 /* ---- The thread -------------------------------------------------------------------------------------------------- */
