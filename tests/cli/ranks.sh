@@ -6,10 +6,13 @@
 need_data fashion-mnist
 small_images "$out/images"
 
+steps=50
+instrumented && steps=10 # what a sanitizer sees is in the first ones
+
 train() { # train DEVICES LOG OPTION...
     devices=$1 log=$2
     shift 2
-    "$yoke" train "$@" --data "idx:$out/images" --devices "$devices" --global-batch 32 --max-steps 50 --optim sgd \
+    "$yoke" train "$@" --data "idx:$out/images" --devices "$devices" --global-batch 32 --max-steps $steps --optim sgd \
         --max-grad-norm 0 --logging-steps 1 --log "$log" --overwrite-output-dir --output-dir "$out/m"
 }
 
@@ -17,7 +20,7 @@ alike() { # alike MOST EARLY LATE OPTION...: the loss to EARLY in the first MOST
     most=$1 early=$2 late=$3
     shift 3
     train cpu:0 "$out/one" "$@" && train "cpu:0! cpu:0!" "$out/two" "$@" || return 1
-    python3 "$YOKE_SOURCE/tests/cli/alike.py" "$out/one" "$out/two" "$most" "$early" "$late"
+    python3 "$YOKE_SOURCE/tests/cli/alike.py" $steps "$out/one" "$out/two" "$most" "$early" "$late"
 }
 
 # The reference job's rate: SGD, momentum 0.9, up to 0.1 in 200 steps. With ReLU the sign of activations next to zero depends

@@ -11,6 +11,7 @@
 
 #include "core/job/job.h"
 #include "tests/support/ranks.h"
+#include "tests/support/sanitize.h"
 
 #define ROWS 12
 #define IN 8
@@ -20,11 +21,7 @@
 
 #define JOBS 60
 #define RESTED 500 /* steps */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SLOWER 10 /* than without checks */
-#else
-#define SLOWER 1
-#endif
+#define SLOWER (TEST_UNDER_ASAN || TEST_UNDER_TSAN ? 10 : 1) /* than without checks */
 
 #define DEVICES "cpu:0! cpu:0! cpu:0!"
 

@@ -7,11 +7,14 @@ need_data fashion-mnist cifar10-part banking77
 need_opencl
 need_cores 2
 
+steps=50
+instrumented && steps=10 # what a sanitizer sees is in the first ones
+
 train() { # train NAME DEVICES OPTION...: log in $out/NAME.jsonl
     log=$out/$1.jsonl
     devices=$2
     shift 2
-    "$yoke" train "$@" --devices "$devices" --max-steps 50 --logging-steps 1 --json --log "$log" \
+    "$yoke" train "$@" --devices "$devices" --max-steps $steps --logging-steps 1 --json --log "$log" \
         --overwrite-output-dir --output-dir "$out/model" \
         >"$out/json" || return 1
 }
@@ -20,7 +23,7 @@ same() { # same MOST EARLY LATE OPTION...: as tests/cli/alike.py says
     most=$1 early=$2 late=$3
     shift 3
     train alone cpu:0 "$@" && train mixed "cpu:0! opencl:0@1!" "$@" || return 1
-    python3 "$YOKE_SOURCE/tests/cli/alike.py" "$out/alone.jsonl" "$out/mixed.jsonl" "$most" "$early" "$late"
+    python3 "$YOKE_SOURCE/tests/cli/alike.py" $steps "$out/alone.jsonl" "$out/mixed.jsonl" "$most" "$early" "$late"
     code=$?
     tail -n 1 "$out/log" | sed 's/^/# /' >&3
     return $code

@@ -11,6 +11,7 @@
 #include "backends/cpu/isa/gemm_kernels.h"
 #include "backends/cpu/isa/vec_kernels.h"
 #include "tests/support/cpu_kit.h"
+#include "tests/support/sanitize.h"
 
 typedef struct problem {
     int64_t m, n, k;
@@ -96,7 +97,7 @@ static void problem_compare(const problem *p, const cpu_isa *isa)
 }
 
 /* Instrumented, the large shapes take minutes; the smaller ones still cut every dimension in blocks. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if TEST_UNDER_ASAN || TEST_UNDER_TSAN
 #define LARGE {40, 70, 801}, {70, 130, 330}
 #else
 #define LARGE {50, 300, 801}, {130, 257, 1537}
@@ -244,8 +245,10 @@ int main(void)
     Suite *s = suite_create("cpu_gemm");
     TCase *t = tcase_create("all");
     tcase_set_timeout(t, 600); /* under TSan, on a busy machine */
-    tcase_add_test(t, every_set);
-    tcase_add_test(t, emulated_tiles);
+    if (!TEST_UNDER_TSAN) { /* each of these is of one thread */
+        tcase_add_test(t, every_set);
+        tcase_add_test(t, emulated_tiles);
+    }
     tcase_add_test(t, same_bits_of_all_threads);
     tcase_add_test(t, pairs_pay_on_a_noisy_core);
     suite_add_tcase(s, t);

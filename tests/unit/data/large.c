@@ -8,18 +8,10 @@
 #include "core/data/images.h"
 #include <yoke/yoke.h>
 
+#include "tests/support/sanitize.h"
 #include "tests/support/suite.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define CHECKED 1 /* a sanitizer's own memory is many times the limit */
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define CHECKED 1
-#endif
-#endif
-#ifndef CHECKED
-#define CHECKED 0
-#endif
+#define CHECKED (TEST_UNDER_ASAN || TEST_UNDER_TSAN) /* a sanitizer's own memory is many times the limit */
 
 enum { SEQ_LEN = 16384, ROWS = 4096, BATCH = 32 };
 

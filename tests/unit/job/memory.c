@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/job/job.h"
+#include "tests/support/sanitize.h"
 
 static char dir[] = "/tmp/yoke-memory-XXXXXX";
 
@@ -58,17 +59,6 @@ START_TEST(every_allocation)
 END_TEST
 
 /* ---- A whole training ---- */
-
-#if defined(__SANITIZE_ADDRESS__)
-#define CHECKED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define CHECKED 1
-#endif
-#endif
-#ifndef CHECKED
-#define CHECKED 0
-#endif
 
 typedef struct training {
     const char *name, *config, *spec, *tokenizer;
@@ -159,7 +149,7 @@ static void training_without_memory(training t)
     ck_assert_int_eq(train_all(&t, false, -1, &asked), 0);
     ck_assert_int_gt((int)asked, 1000);
     fclose(stderr);
-    for (unsigned long n = 0, unused; n < asked; n += (unsigned long)t.stride[CHECKED])
+    for (unsigned long n = 0, unused; n < asked; n += (unsigned long)t.stride[TEST_UNDER_ASAN])
         train_all(&t, false, (long)n, &unused);
     char cmd[96];
     snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
