@@ -13,6 +13,7 @@
 #include "core/data/loader.h"
 #include "core/data/order.h"
 #include "core/data/spec.h"
+#include "tests/support/sanitize.h"
 #include "tests/support/suite.h"
 
 static yk_error err;
@@ -553,8 +554,10 @@ int main(void)
     TCase *t = tcase_create("loader");
     tcase_set_timeout(t, 120);
     tcase_add_test(t, order_by_lanes);
-    tcase_add_test(t, order_is_a_permutation);
-    tcase_add_test(t, order_is_uniform);
+    if (!TEST_UNDER_TSAN) { /* these have no threads */
+        tcase_add_test(t, order_is_a_permutation);
+        tcase_add_test(t, order_is_uniform);
+    }
     tcase_add_test(t, lengths_are_spread);
     tcase_add_test(t, order_mixes);
     tcase_add_test(t, specs_are_parsed_or_refused);
