@@ -60,6 +60,9 @@ typedef enum yk__option_kind {
     X(PORT, "YOKE_PORT", TEXT, "", 0, 0, NULL, "group", "the TCP port of rank 0")                                                \
     X(SECRET_FILE, "YOKE_SECRET_FILE", PATH, "", 0, 0, NULL, "group",                                                            \
       "a file of 16 bytes or more, readable by its owner alone (chmod 600), equal on all hosts: who knows it may join")          \
+    X(LISTEN_FD, "YOKE_LISTEN_FD", TEXT, "", 0, 0, NULL, "group", "set by yoke launch --hosts: the socket on which rank 0 listens") \
+    X(SSH, "YOKE_SSH", TEXT, "ssh -o BatchMode=yes", 0, 0, NULL, "launch",                                                       \
+      "the command by which yoke launch --hosts runs another on a host")                                                        \
     X(SERVICE, "YOKE_SERVICE", TEXT, "", 0, 0, NULL, "group", "the headless service of a Kubernetes indexed job")                \
     X(HOST_ID, "YOKE_HOST_ID", TEXT, "", 0, 0, NULL, "group", "for tests: ranks with unlike values count as on unlike hosts")    \
     X(WORLD_SIZE, "YOKE_WORLD_SIZE", TEXT, "", 0, 0, NULL, "group", "set by yoke launch: the number of ranks")                   \

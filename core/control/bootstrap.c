@@ -10,6 +10,7 @@
 #include "core/control/bootstrap.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -193,6 +194,19 @@ static yk_status start_gathered(start *st, yk__gathered *all, int *job_fd, yk__a
     return err->status;
 }
 
+/* The socket on which this process's launcher listens for it already; -1: there is none. */
+static int inherited_listener(uint16_t port)
+{
+    const char *text = yk__option_text(YK__OPTION_LISTEN_FD);
+    const int fd = text ? atoi(text) : -1;
+    int listens = 0;
+    socklen_t bytes = sizeof listens;
+    if (fd < 3 || getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes) || !listens || yk__tcp_port(fd) != port)
+        return -1;
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    return fd;
+}
+
 static yk_status start_at_address(start *st, int *job_fd, yk__agent **agent, yk_error *err)
 {
     const yk__origin *o = st->origin;
@@ -200,6 +214,8 @@ static yk_status start_at_address(start *st, int *job_fd, yk__agent **agent, yk_
     yk__gather_config config = {.secret = st->secret, .address = o->address, .port = o->port, .listener = -1, .rank = o->rank,
                                 .ranks = o->size, .join_ms = st->join_ms, .liveness = st->liveness};
     yk__gathered all = {.link = NULL};
+    if (!o->rank)
+        config.listener = inherited_listener(o->port);
     if (!path)
         return yk__fail(err, YK_E_ARG, "YOKE_SECRET_FILE is not read in a setuid program");
     if (yk__secret_read(path, st->secret, &st->secret_bytes, err))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rank 0 listens on its own address alone; who connects has YK__HELLO_SECONDS for the hello, and at most YK__HELLO_PENDING are in it. What
- * fails the hello is closed without a word and logged once. Those that have come send heartbeats, so that one that dies or stops
+ * Rank 0 listens on its own address alone; who connects has YK__HELLO_SECONDS for the hello, and at most YK__HELLO_PENDING are in it: one
+ * more takes the place of the oldest, so that strangers who say nothing keep no rank out. What fails the hello is closed without a word
+ * and logged once. Those that have come send heartbeats, so that one that dies or stops
  * meanwhile ends the start of all.
  */
 #include "config.h"
@@ -27,6 +28,7 @@
 #define LAST_WORDS_MS 1000
 #define CONNECT_MS 2000
 #define HELLO_TRIES 3    /* a listener that is full closes connections too */
+#define ACCEPT_MOST (YK__HELLO_PENDING / 4) /* between two steps of each hello, so that a rank has some before its place is taken */
 #define BYTE_ORDER_MARK 0x01020304u
 
 typedef struct frame_here {
@@ -106,20 +108,28 @@ static void greeting_drop(gather *g, uint32_t i)
     g->greetings--;
 }
 
+static void greeting_evict(gather *g)
+{
+    uint32_t oldest = 0;
+    for (uint32_t i = 1; i < g->greetings; i++)
+        if (g->greeting[i].until < g->greeting[oldest].until)
+            oldest = i;
+    connection_refuse(g, g->greeting[oldest].fd, "too many are in their hello, of which it was the oldest");
+    greeting_drop(g, oldest);
+}
+
 static yk_status connections_accept(gather *g, yk_error *err)
 {
     yk__hello_config hello;
     int fd;
     hello_config(g->config, YK__HELLO_ANY, &hello);
-    for (;;) {
+    for (uint32_t i = 0; i < ACCEPT_MOST; i++) {
         if (yk__tcp_accept(g->listener, &fd, err))
             return err->status;
         if (fd < 0)
             return YK_OK;
-        if (g->greetings == YK__HELLO_PENDING) {
-            connection_refuse(g, fd, "too many are in their hello");
-            continue;
-        }
+        if (g->greetings == YK__HELLO_PENDING)
+            greeting_evict(g);
         greeting *next = &g->greeting[g->greetings];
         if (yk__hello_begin(&next->hello, &hello, false, err)) {
             close(fd);
@@ -129,6 +139,7 @@ static yk_status connections_accept(gather *g, yk_error *err)
         next->until = yk__clock_ms() + YK__HELLO_SECONDS * 1000;
         g->greetings++;
     }
+    return YK_OK;
 }
 
 /* The hello of connection i is done. */

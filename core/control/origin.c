@@ -108,11 +108,12 @@ int yk__launch_fd(void)
     return (int)fd;
 }
 
-/* Whether the variables of yoke launch are here, its descriptor or not. */
+/* Whether the variables of yoke launch are here, its descriptor or not. On several hosts it starts ranks as one does by hand. */
 static bool is_ours(void)
 {
     unsigned long long n;
-    return yk__variable_text("YOKE_JOB_FD") || (yk__variable_number("YOKE_WORLD_SIZE", &n) && n > 1);
+    return yk__variable_text("YOKE_JOB_FD") ||
+           (yk__variable_number("YOKE_WORLD_SIZE", &n) && n > 1 && !(yk__variable_text("YOKE_SIZE") && yk__variable_text("YOKE_RANK")));
 }
 
 static yk_status descriptor_fail(yk_error *err)
@@ -141,7 +142,7 @@ static yk_status descriptor_fail(yk_error *err)
  * process (Kubernetes) belongs to that. */
 static bool is_by_hand(void)
 {
-    return (yk__variable_text("YOKE_RANK") && !yk__variable_text("YOKE_WORLD_SIZE")) ||
+    return (yk__variable_text("YOKE_RANK") && (yk__variable_text("YOKE_SIZE") || !yk__variable_text("YOKE_WORLD_SIZE"))) ||
            (yk__variable_text("YOKE_SIZE") && !yk__variable_text("JOB_COMPLETION_INDEX"));
 }
 

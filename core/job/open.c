@@ -22,6 +22,12 @@
 #include "core/job/share.h"
 
 static atomic_int open_jobs;
+static atomic_bool opened; /* some job, ever */
+
+bool yk__job_opened(void)
+{
+    return atomic_load(&opened);
+}
 
 /* ---- Opening ---- */
 
@@ -228,9 +234,9 @@ free_all:
 static yk__group *joined;
 static pid_t joined_by;
 
-static void leave_joined(void)
+void yk__job_leave(void)
 {
-    if (getpid() != joined_by) /* a fork that ends: the group is its parent's */
+    if (!joined || getpid() != joined_by) /* a fork that ends: the group is its parent's */
         return;
     yk__group_leave(joined);
     joined = NULL;
@@ -244,7 +250,7 @@ static yk_status find_group(yk__group **group, yk_error *err)
         if (yk__group_join(NULL, &joined, err)) /* as the launcher named it: "rank 1 (cpu:1)" */
             return err->status;
         joined_by = getpid();
-        atexit(leave_joined);
+        atexit(yk__job_leave);
         yk__group_place(joined, yk__here_place);
     }
     *group = joined;
@@ -320,6 +326,7 @@ static yk_job *open_job(const yk_config *config, bool capped)
     job->team.world = 1;
     job->training = true;
     atomic_fetch_add(&open_jobs, 1);
+    atomic_store(&opened, true);
     yk__step_init(&job->step);
     if (yk__job_register(job, &err) || assemble_job(job, capped, &err))
         yk__job_fail(job, &err);

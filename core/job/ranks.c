@@ -10,6 +10,7 @@
 #include "core/base/option.h"
 #include "core/control/origin.h"
 #include "core/job/job.h"
+#include "core/job/open.h"
 #include "core/launch/launch.h"
 
 static void say_launch(const char *text)
@@ -41,6 +42,46 @@ int yk_launch(const char *devices, char *const *argv)
     if (yk__launch_speaks())
         say_launch(err.text);
     return err.status == YK_E_ARG || err.status == YK_E_FORMAT ? 2 : 1;
+}
+
+typedef struct user_call {
+    int (*function)(void *argument);
+    void *argument;
+} user_call;
+
+/* In a rank. */
+static int call_user(void *argument)
+{
+    const user_call *call = argument;
+    const int code = call->function(call->argument);
+    yk__job_leave();
+    return code;
+}
+
+static int call_ranks(uint32_t ranks, const char *devices, user_call *call)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__placement *place = NULL;
+    const char *spec = devices ? devices : yk__option_text(YK__OPTION_DEVICES);
+    uint32_t n = 0;
+    int code = 0;
+    if (yk__job_opened())
+        yk__fail(&err, YK_E_ARG, "yk_launch_ranks after yk_open: the drivers that this process has loaded do not work in its forks. Open "
+                 "jobs in the function alone");
+    else if (!yk__launch_check(&err) && !yk__options_check(&err) && !yk__launch_select_ranks(spec, ranks, &place, &n, &err)) {
+        yk__launch_call(place, n, call_user, call, say_launch, &code, &err);
+        yk__free(place);
+        return code;
+    }
+    if (yk__launch_speaks())
+        say_launch(err.text);
+    return err.status == YK_E_ARG || err.status == YK_E_FORMAT ? 2 : 1;
+}
+
+int yk_launch_ranks(uint32_t ranks, const char *devices, int (*function)(void *argument), void *argument)
+{
+    user_call call = {function, argument};
+    return yk__launched() ? function(argument) : call_ranks(ranks, devices, &call);
 }
 
 uint32_t yk_rank(const yk_job *job)

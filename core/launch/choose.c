@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -19,25 +20,12 @@
 #include "core/base/mem.h"
 #include "core/device/device.h"
 #include "core/group/group.h"
+#include "core/launch/lines.h"
 
 typedef struct answer {
     yk_error err;
     uint32_t n;
 } answer;
-
-static bool write_all(int fd, const void *data, size_t n)
-{
-    for (const char *p = data; n;) {
-        ssize_t k = write(fd, p, n);
-        if (k < 0 && errno == EINTR)
-            continue;
-        if (k <= 0)
-            return false;
-        p += k;
-        n -= (size_t)k;
-    }
-    return true;
-}
 
 static bool read_all(int fd, void *data, size_t n)
 {
@@ -60,8 +48,8 @@ static _Noreturn void select_and_exit(const char *device_specs, int fd)
     yk__topology *t = NULL;
     if (!yk__topology_new(&t, &a.err) && !yk__device_select(device_specs, t, &place, &a.n, &a.err) && a.n > YK__RANKS)
         yk__fail(&a.err, YK_E_ARG, "%u devices were selected: a job has at most %u ranks", a.n, YK__RANKS);
-    if (write_all(fd, &a, sizeof a) && !a.err.status)
-        write_all(fd, place, a.n * sizeof *place);
+    if (yk__write_all(fd, &a, sizeof a) && !a.err.status)
+        yk__write_all(fd, place, a.n * sizeof *place);
     _exit(0); /* child: no exit handlers of drivers */
 }
 
@@ -126,4 +114,51 @@ yk_status yk__launch_select(const char *device_specs, struct yk__placement **pla
                     "selecting devices: a driver ended the process with exit code %d; name the "
                     "devices to use, or the plugins in YOKE_PLUGINS",
                     WEXITSTATUS(status));
+}
+
+/* ---- So many ranks ----------------------------------------------------------------------------------------------- */
+
+/* `n` devices become those of `ranks`, in turn: several ranks share one. */
+static yk_status places_repeat(yk__placement **place, uint32_t *n, uint32_t ranks, yk_error *err)
+{
+    yk__placement *all = yk__calloc(ranks, sizeof *all);
+    if (!all)
+        return yk__fail_mem(err, ranks * sizeof *all, "the devices of this host");
+    for (uint32_t r = 0; r < ranks; r++)
+        all[r] = (*place)[r % *n];
+    yk__free(*place);
+    *place = all;
+    *n = ranks;
+    return YK_OK;
+}
+
+/* Equal parts of the cores; where there are fewer cores than ranks, all of them for each. */
+static yk_status cores_split(yk__placement **place, uint32_t *n, uint32_t ranks, yk_error *err)
+{
+    yk_error few = YK_ERROR_INIT;
+    char spec[32];
+    yk__free(*place);
+    *place = NULL;
+    snprintf(spec, sizeof spec, "cpu/%u", ranks);
+    if (!yk__launch_select(spec, place, n, &few))
+        return YK_OK;
+    return yk__launch_select("cpu", place, n, err) ? err->status : places_repeat(place, n, ranks, err);
+}
+
+yk_status yk__launch_select_ranks(const char *device_specs, uint32_t ranks, struct yk__placement **place, uint32_t *n, yk_error *err)
+{
+    const bool automatic = !device_specs || !*device_specs || !strcmp(device_specs, "auto");
+    if (yk__launch_select(device_specs, place, n, err))
+        return err->status;
+    if (!ranks || *n == ranks)
+        return YK_OK;
+    if (*n > ranks) {
+        *n = ranks;
+        return YK_OK;
+    }
+    if (automatic)
+        return cores_split(place, n, ranks, err);
+    if (*n == 1)
+        return places_repeat(place, n, ranks, err);
+    return yk__fail(err, YK_E_ARG, "devices \"%.200s\" are %u, for %u ranks: give as many, or one that all share", device_specs, *n, ranks);
 }

@@ -334,21 +334,44 @@ static int next_timeout(const yk__launcher *launcher)
     return at < 0 ? 0 : (int)at + 1;
 }
 
+/* Signals, notices of the ranks, and what a host of several has besides. */
+static nfds_t polls_fill(const yk__launcher *launcher, struct pollfd *p)
+{
+    p[0] = (struct pollfd){launcher->signal_fd, POLLIN, 0};
+    for (uint32_t r = 0; r < launcher->n_ranks; r++)
+        p[r + 1] = (struct pollfd){yk__control_job_fd(launcher->job, r), POLLIN, 0};
+    return launcher->n_ranks + 1 + (launcher->node ? yk__node_poll(launcher->node, p + launcher->n_ranks + 1) : 0);
+}
+
+static void node_serve(yk__launcher *launcher)
+{
+    int order;
+    if (!launcher->node)
+        return;
+    yk__node_pump(launcher->node);
+    while ((order = yk__node_order(launcher->node)) > 0)
+        job_interrupt(launcher, order);
+    if (order < 0) {
+        yk__control_job_abort(launcher->job, launcher->n_ranks, YK_E_CANCELLED, "the launcher of the job has ended");
+        begin_end(launcher);
+    }
+}
+
 static void job_supervise(yk__launcher *launcher, struct pollfd *p)
 {
     while (launcher->alive && !launcher->gave_up) {
-        p[0] = (struct pollfd){launcher->signal_fd, POLLIN, 0};
-        for (uint32_t r = 0; r < launcher->n_ranks; r++)
-            p[r + 1] = (struct pollfd){yk__control_job_fd(launcher->job, r), POLLIN, 0};
-        if (poll(p, launcher->n_ranks + 1, next_timeout(launcher)) < 0 && errno != EINTR)
+        if (poll(p, polls_fill(launcher, p), next_timeout(launcher)) < 0 && errno != EINTR)
             break;
         for (uint32_t r = 0; r < launcher->n_ranks; r++)
             if (p[r + 1].revents)
                 read_notices(launcher, r);
         read_signals(launcher);
+        node_serve(launcher);
         ranks_reap(launcher);
         deadlines_enforce(launcher);
     }
+    if (launcher->node)
+        yk__node_pump(launcher->node); /* their last words */
 }
 
 static yk_status job_verdict(const yk__launcher *launcher, int *code, yk_error *err)
@@ -367,11 +390,12 @@ static yk_status job_verdict(const yk__launcher *launcher, int *code, yk_error *
 
 static yk_status launcher_run(yk__launcher *launcher, const yk__placement *place, int *code, yk_error *err)
 {
-    struct pollfd *p = yk__calloc(launcher->n_ranks + 1, sizeof *p);
+    const size_t polls = launcher->n_ranks + 1 + YK__NODE_POLL((size_t)launcher->n_ranks);
+    struct pollfd *p = yk__calloc(polls, sizeof *p);
     struct sigaction old_child;
     yk_status s;
     if (!p)
-        return yk__fail_mem(err, (launcher->n_ranks + 1) * sizeof *p, "the launcher's descriptors");
+        return yk__fail_mem(err, polls * sizeof *p, "the launcher's descriptors");
     s = catch_signals(launcher, &old_child, err);
     if (s) {
         yk__free(p);
@@ -397,7 +421,7 @@ static yk_status launcher_run(yk__launcher *launcher, const yk__placement *place
 static yk_status prepare_launch(yk__launcher *launcher, yk_error *err)
 {
     const int64_t stuck = yk__stuck_ms();
-    if (!launcher->n_ranks || !launcher->argv || !launcher->argv[0])
+    if (!launcher->n_ranks || (!launcher->function && (!launcher->argv || !launcher->argv[0])))
         return yk__fail(err, YK_E_ARG, "nothing to launch: %u devices, program '%s'", launcher->n_ranks,
                         launcher->argv && launcher->argv[0] ? launcher->argv[0] : "");
     yk__limit_is_error();
@@ -410,17 +434,36 @@ static yk_status prepare_launch(yk__launcher *launcher, yk_error *err)
     return launcher->rank ? YK_OK : yk__fail_mem(err, launcher->n_ranks * sizeof *launcher->rank, "the ranks of a job");
 }
 
+static yk_status launch_job(yk__launcher *launcher, const struct yk__placement *place, int *code, yk_error *err)
+{
+    yk_status s = prepare_launch(launcher, err);
+    *code = s == YK_E_ARG ? 2 : 1;
+    if (!s)
+        s = launcher_run(launcher, place, code, err);
+    if (s && !launcher->said)
+        say_line(launcher, err->text);
+    yk__free(launcher->rank);
+    yk__control_job_free(launcher->job);
+    return s;
+}
+
 yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const *argv, yk__launch_say say, int *code,
                      yk_error *err)
 {
     yk__launcher launcher = {.n_ranks = n, .argv = argv, .say = say, .guard = {0, -1}, .signal_fd = -1};
-    yk_status s = prepare_launch(&launcher, err);
-    *code = s == YK_E_ARG ? 2 : 1;
-    if (!s)
-        s = launcher_run(&launcher, place, code, err);
-    if (s && !launcher.said)
-        say_line(&launcher, err->text);
-    yk__free(launcher.rank);
-    yk__control_job_free(launcher.job);
-    return s;
+    return launch_job(&launcher, place, code, err);
+}
+
+yk_status yk__launch_node(yk__node *node, const yk__placement *place, char *const *argv, yk__launch_say say, int *code, yk_error *err)
+{
+    yk__launcher launcher = {.n_ranks = node->ranks, .argv = argv, .node = node, .say = say, .guard = {0, -1}, .signal_fd = -1};
+    return launch_job(&launcher, place, code, err);
+}
+
+yk_status yk__launch_call(const struct yk__placement *place, uint32_t n, yk__launch_function function, void *argument, yk__launch_say say,
+                          int *code, yk_error *err)
+{
+    yk__launcher launcher = {.n_ranks = n, .function = function, .argument = argument, .say = say, .guard = {0, -1}, .signal_fd = -1};
+    fflush(NULL); /* or each rank would print again what waits here */
+    return launch_job(&launcher, place, code, err);
 }

@@ -15,6 +15,9 @@ struct yk__placement; /* core/device/device.h */
 /* yk__device_select in a child process, so that the launcher can fork afterwards: no driver has run in it. The result
  * is released with yk__free. */
 yk_status yk__launch_select(const char *device_specs, struct yk__placement **place, uint32_t *n, yk_error *err);
+/* The same for so many ranks of this host: of more devices the first; where the specs are "auto", NULL or "" and there are fewer devices,
+ * parts of the cores; where they name one device, that one for all. ranks 0: one per device. */
+yk_status yk__launch_select_ranks(const char *device_specs, uint32_t ranks, struct yk__placement **place, uint32_t *n, yk_error *err);
 /* Starts `argv` once per placement, with YOKE_RANK, YOKE_WORLD_SIZE, YOKE_LOCAL_RANK, YOKE_DEVICES set for each and the
  * job's secret and shared memory over an inherited descriptor; waits for all. When one ends badly or dies the others
  * are ended within 2 s, nothing is left (processes, shared memory), and err names the rank: "rank 1 (opencl:0@1) was
@@ -28,5 +31,10 @@ yk_status yk__launch_select(const char *device_specs, struct yk__placement **pla
 typedef void (*yk__launch_say)(const char *text);
 yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const *argv, yk__launch_say say, int *code,
                      yk_error *err);
+/* The same with forks of this process, in each of which `function` is called: what it returns is the exit code. This process has loaded no
+ * driver, and has one thread or others that hold nothing which a rank needs. */
+typedef int (*yk__launch_function)(void *argument);
+yk_status yk__launch_call(const struct yk__placement *place, uint32_t n, yk__launch_function function, void *argument, yk__launch_say say,
+                          int *code, yk_error *err);
 
 #endif

@@ -14,32 +14,55 @@
 #include "core/base/limit.h"
 #include "core/base/mem.h"
 
-#define RANK_VARIABLES 5
+#define RANK_VARIABLES 9
 
 extern char **environ;
 
 static bool is_ours(const char *variable)
 {
-    static const char *const names[] = {
-        "YOKE_RANK=", "YOKE_WORLD_SIZE=", "YOKE_LOCAL_RANK=", "YOKE_DEVICES=", "YOKE_JOB_FD=", "YOKE_LAUNCHER="};
+    static const char *const names[] = {"YOKE_RANK=",     "YOKE_WORLD_SIZE=", "YOKE_LOCAL_RANK=", "YOKE_DEVICES=",
+                                        "YOKE_JOB_FD=",   "YOKE_LAUNCHER=",   "YOKE_SIZE=",       "YOKE_ADDR=",
+                                        "YOKE_PORT=",     "YOKE_SECRET_FILE=", "YOKE_LISTEN_FD="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strncmp(variable, names[i], strlen(names[i])))
             return true;
     return false;
 }
 
-static void env_free(char **env, size_t own)
+static void env_free(char **env)
 {
-    for (size_t i = 0; env && i < own; i++)
+    for (size_t i = 0; env && i < RANK_VARIABLES; i++)
         yk__free(env[i]);
     yk__free(env);
 }
 
-/* The rank's environment: RANK_VARIABLES of ours, then the launcher's. Made before the fork, where memory may be
- * asked for. */
-static char **env_new(const yk__launcher *launcher, const yk__placement *place, uint32_t rank)
+/* How the rank comes into its job, from env[0] on: over the launcher's descriptor, or at rank 0's address. */
+static void env_write_way(const yk__launcher *launcher, uint32_t rank, char **env)
+{
+    const yk__node *node = launcher->node;
+    if (!node) {
+        env[0] = yk__format("YOKE_JOB_FD=%d", yk__control_job_rank_fd(launcher->job, rank));
+        return;
+    }
+    env[0] = yk__format("YOKE_SIZE=%u", node->size);
+    env[1] = yk__format("YOKE_ADDR=%s", node->address);
+    env[2] = yk__format("YOKE_PORT=%u", node->port);
+    env[3] = yk__format("YOKE_SECRET_FILE=/proc/self/fd/%d", node->secret);
+    if (node->listener >= 0 && !rank)
+        env[4] = yk__format("YOKE_LISTEN_FD=%d", node->listener);
+}
+
+static size_t variables_of(const yk__launcher *launcher, uint32_t rank)
+{
+    return !launcher->node ? 5 : launcher->node->listener >= 0 && !rank ? 9 : 8;
+}
+
+/* The rank's environment: RANK_VARIABLES of ours, of which the last may be missing, then the launcher's. Made before the fork, where
+ * memory may be asked for. *begin: what the process is to see. */
+static char **env_new(const yk__launcher *launcher, const yk__placement *place, uint32_t rank, char ***begin)
 {
     char device_spec[sizeof place->plugin + sizeof place->cores + 16];
+    const size_t own = variables_of(launcher, rank), spare = RANK_VARIABLES - own;
     size_t n = 0, at = RANK_VARIABLES;
     char **env;
     while (environ[n])
@@ -47,43 +70,98 @@ static char **env_new(const yk__launcher *launcher, const yk__placement *place, 
     env = yk__calloc(n + RANK_VARIABLES + 1, sizeof *env);
     if (!env)
         return NULL;
+    *begin = env + spare;
     yk__placement_text(place, device_spec, sizeof device_spec);
-    env[0] = yk__format("YOKE_RANK=%u", rank);
-    env[1] = yk__format("YOKE_WORLD_SIZE=%u", launcher->n_ranks);
-    env[2] = yk__format("YOKE_LOCAL_RANK=%u", rank);
-    env[3] = yk__format("YOKE_DEVICES=%s", device_spec);
-    env[4] = yk__format("YOKE_JOB_FD=%d", yk__control_job_rank_fd(launcher->job, rank));
+    (*begin)[0] = yk__format("YOKE_RANK=%u", (launcher->node ? launcher->node->first : 0) + rank);
+    (*begin)[1] = yk__format("YOKE_WORLD_SIZE=%u", launcher->node ? launcher->node->size : launcher->n_ranks);
+    (*begin)[2] = yk__format("YOKE_LOCAL_RANK=%u", rank);
+    (*begin)[3] = yk__format("YOKE_DEVICES=%s", device_spec);
+    env_write_way(launcher, rank, *begin + 4);
     for (size_t i = 0; i < n; i++)
         if (!is_ours(environ[i]))
             env[at++] = environ[i];
-    for (size_t i = 0; i < RANK_VARIABLES; i++)
+    for (size_t i = spare; i < RANK_VARIABLES; i++)
         if (!env[i]) {
-            env_free(env, RANK_VARIABLES);
+            env_free(env);
             return NULL;
         }
     return env;
 }
 
-/* After the fork: only async-signal-safe calls. Never returns. */
-static void become_rank(const yk__launcher *launcher, uint32_t rank, char **env, pid_t parent, int report)
+static void read_nothing(void)
 {
-    int e, null;
+    const int null = open("/dev/null", O_RDONLY);
+    if (null >= 0 && null != STDIN_FILENO) {
+        dup2(null, STDIN_FILENO);
+        close(null);
+    }
+}
+
+/* What the rank inherits. */
+static void keep_descriptors(const yk__launcher *launcher, uint32_t rank)
+{
+    if (!launcher->node) {
+        fcntl(yk__control_job_rank_fd(launcher->job, rank), F_SETFD, 0);
+        return;
+    }
+    fcntl(launcher->node->secret, F_SETFD, 0);
+    if (launcher->node->listener >= 0 && !rank)
+        fcntl(launcher->node->listener, F_SETFD, 0);
+}
+
+/* What a new program would have: handlers of the caller are not for its ranks, which these signals end. */
+static void reset_handlers(void)
+{
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction now;
+    for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
+        if (!sigaction(ending[i], NULL, &now) && now.sa_handler != SIG_IGN)
+            signal(ending[i], SIG_DFL);
+}
+
+/* A fork that goes on with this program keeps none of the launcher's descriptors, or its end would not be seen: by the ranks over their
+ * sockets, by the guard, by the launcher itself that waits for `report`. */
+static _Noreturn void call_function(const yk__launcher *launcher, uint32_t rank, int report)
+{
+    int code;
+    for (uint32_t r = 0; r < launcher->n_ranks; r++) {
+        close(yk__control_job_fd(launcher->job, r));
+        if (r != rank && yk__control_job_rank_fd(launcher->job, r) >= 0)
+            close(yk__control_job_rank_fd(launcher->job, r));
+    }
+    if (launcher->guard.fd >= 0)
+        close(launcher->guard.fd);
+    close(launcher->signal_fd);
+    close(report);
+    code = launcher->function(launcher->argument);
+    fflush(NULL);
+    _exit(code); /* child: exit handlers are the caller's */
+}
+
+/* After the fork: only async-signal-safe calls, but for a function of the caller. Never returns. output: for the rank's
+ * standard output and error, or NULL. */
+static void become_rank(const yk__launcher *launcher, uint32_t rank, char **env, pid_t parent, const int *output, int report)
+{
+    int e;
     setpgid(0, 0);
     yk__guard_add(&launcher->guard, getpid());
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
-        _exit(1);                       /* child: the launcher died before the prctl */
-    if (rank || isatty(STDIN_FILENO)) { /* a background process that reads the terminal would be stopped */
-        null = open("/dev/null", O_RDONLY);
-        if (null >= 0 && null != STDIN_FILENO) {
-            dup2(null, STDIN_FILENO);
-            close(null);
-        }
+        _exit(1); /* child: the launcher died before the prctl */
+    if (rank || launcher->node || isatty(STDIN_FILENO))
+        read_nothing(); /* a background process that reads the terminal would be stopped */
+    if (output) {
+        dup2(output[0], STDOUT_FILENO);
+        dup2(output[1], STDERR_FILENO);
     }
-    fcntl(yk__control_job_rank_fd(launcher->job, rank), F_SETFD, 0);
+    keep_descriptors(launcher, rank);
+    if (launcher->function)
+        reset_handlers();
     sigprocmask(SIG_SETMASK, &launcher->mask, NULL);
     yk__limit_restore();
     environ = env;
+    if (launcher->function)
+        call_function(launcher, rank, report);
     execvp(launcher->argv[0], launcher->argv);
     e = errno;
     if (write(report, &e, sizeof e) < 0)
@@ -91,49 +169,78 @@ static void become_rank(const yk__launcher *launcher, uint32_t rank, char **env,
     _exit(127);     /* child */
 }
 
-static yk_status start_rank(yk__launcher *launcher, const yk__placement *place, uint32_t rank, yk_error *err)
+/* The process runs, or the errno of its exec; it has been counted in every case. */
+static int await_exec(yk__launcher *launcher, uint32_t rank, pid_t pid, int report)
 {
-    char **env = env_new(launcher, place, rank);
-    pid_t parent = getpid(), pid;
-    int report[2], e = 0;
     ssize_t got;
-    if (!env)
-        return yk__fail_mem(err, 0, "the environment of a rank");
-    if (pipe2(report, O_CLOEXEC)) {
-        env_free(env, RANK_VARIABLES);
+    int e = 0;
+    setpgid(pid, pid); /* whoever comes first */
+    launcher->rank[rank].pid = pid;
+    launcher->alive++;
+    if (!launcher->node)
+        yk__control_job_started(launcher->job, rank);
+    do
+        got = read(report, &e, sizeof e); /* nothing, once the program runs */
+    while (got < 0 && errno == EINTR);
+    return got == (ssize_t)sizeof e ? e : 0;
+}
+
+static yk_status fork_rank(yk__launcher *launcher, uint32_t rank, char **env, const int *output, yk_error *err)
+{
+    const pid_t parent = getpid();
+    pid_t pid;
+    int report[2], e;
+    if (pipe2(report, O_CLOEXEC))
         return yk__fail(err, YK_E_IO, "starting rank %u: pipe: %s", rank, strerror(errno));
-    }
     pid = fork();
     if (pid == 0)
-        become_rank(launcher, rank, env, parent, report[1]);
+        become_rank(launcher, rank, env, parent, output, report[1]);
     e = pid < 0 ? errno : 0;
     close(report[1]);
-    env_free(env, RANK_VARIABLES);
-    if (pid > 0) {
-        setpgid(pid, pid); /* whoever comes first */
-        launcher->rank[rank].pid = pid;
-        launcher->alive++;
-        yk__control_job_started(launcher->job, rank);
-        do
-            got = read(report[0], &e, sizeof e); /* nothing, once the program runs */
-        while (got < 0 && errno == EINTR);
-        e = got == (ssize_t)sizeof e ? e : 0;
-    }
+    if (pid > 0)
+        e = await_exec(launcher, rank, pid, report[0]);
     close(report[0]);
-    return e ? yk__fail(err, YK_E_ARG, "cannot start '%s' for rank %u: %s", launcher->argv[0], rank, strerror(e))
+    return e ? yk__fail(err, YK_E_ARG, "cannot start '%s' for rank %u: %s", launcher->function ? "a fork" : launcher->argv[0], rank,
+                        strerror(e))
              : YK_OK;
+}
+
+static yk_status start_rank(yk__launcher *launcher, const yk__placement *place, uint32_t rank, yk_error *err)
+{
+    yk__node *node = launcher->node;
+    int output[2] = {-1, -1};
+    char **begin = NULL, **env = env_new(launcher, place, rank, &begin);
+    if (!env)
+        return yk__fail_mem(err, 0, "the environment of a rank");
+    for (int i = 0; node && i < 2 && !err->status; i++)
+        yk__lines_open(&node->output[2 * rank + (uint32_t)i], &output[i], err);
+    if (!err->status)
+        fork_rank(launcher, rank, begin, node ? output : NULL, err);
+    for (int i = 0; i < 2; i++)
+        if (output[i] >= 0)
+            close(output[i]);
+    env_free(env);
+    return err->status;
+}
+
+static void name_rank(yk__launcher *launcher, uint32_t rank, const yk__placement *place)
+{
+    char device_spec[80]; /* a longer list of cores is cut in messages */
+    char *name = launcher->rank[rank].name;
+    yk__placement_text(place, device_spec, sizeof device_spec);
+    if (launcher->node)
+        snprintf(name, sizeof launcher->rank[rank].name, "rank %u (%.60s on %.40s)", launcher->node->first + rank, device_spec,
+                 launcher->node->host);
+    else
+        snprintf(name, sizeof launcher->rank[rank].name, "rank %u (%s)", rank, device_spec);
+    yk__control_job_name(launcher->job, rank, name);
 }
 
 yk_status yk__launcher_start(yk__launcher *launcher, const yk__placement *place, yk_error *err)
 {
-    char device_spec[80]; /* a longer list of cores is cut in messages */
-    yk_status s = YK_OK;
-    for (uint32_t r = 0; r < launcher->n_ranks; r++) {
-        yk__placement_text(&place[r], device_spec, sizeof device_spec);
-        snprintf(launcher->rank[r].name, sizeof launcher->rank[r].name, "rank %u (%s)", r, device_spec);
-        yk__control_job_name(launcher->job, r, launcher->rank[r].name);
-    }
-    for (uint32_t r = 0; r < launcher->n_ranks && !s; r++)
-        s = start_rank(launcher, &place[r], r, err);
-    return s;
+    for (uint32_t r = 0; r < launcher->n_ranks; r++)
+        name_rank(launcher, r, &place[r]);
+    for (uint32_t r = 0; r < launcher->n_ranks && !err->status; r++)
+        start_rank(launcher, &place[r], r, err);
+    return err->status;
 }

@@ -111,6 +111,12 @@ YK_API void yk_fail(yk_job *job, yk_status status, const char *text);
  * last member NULL) once per rank, waits for all, and returns the exit code; errors stand on standard error. Otherwise returns -1 at
  * once: go on in this process. Called before yk_open, by a program with one thread. */
 YK_API int yk_launch(const char *devices, char *const *argv);
+/* [waits] [safe] The same without a program of its own (a notebook, a test): forks this process `ranks` times, calls function(argument) in
+ * each, and returns the exit code of the job when all have ended; errors stand on standard error. What the function returns is its
+ * rank's exit code: yk_close's. ranks 0: one per device of `devices`; more than there are: each its part of the cores, or all the one
+ * device that is named. In a process that is a rank already, the function is called there. An error after yk_open: jobs are opened in the
+ * function alone. */
+YK_API int yk_launch_ranks(uint32_t ranks, const char *devices, int (*function)(void *argument), void *argument);
 
 /* [safe] The number of this rank, 0 to yk_world_size - 1, and how many there are; of a job that failed to open 0 and 1. */
 YK_API uint32_t yk_rank(const yk_job *job);

@@ -487,6 +487,25 @@ START_TEST(strangers_are_refused_and_the_job_goes_on)
 }
 END_TEST
 
+/* More strangers than there are places hold their connections and say nothing: a rank takes the place of one. */
+START_TEST(flood_of_strangers_keeps_no_rank_out)
+{
+    int fd[200];
+    job j;
+    job_new(&j, "ab");
+    job_choose_port(&j);
+    job_start_rank(&j, 0, "exchange", "secret");
+    for (int i = 0; i < 200; i++)
+        fd[i] = connect_loopback(&j);
+    job_start_rank(&j, 1, "exchange", "secret");
+    job_wait(&j, -1);
+    for (int i = 0; i < 200; i++)
+        close(fd[i]);
+    assert_well(&j);
+    job_free(&j);
+}
+END_TEST
+
 /* The second of two that say that they are rank 1. */
 START_TEST(rank_that_is_there_already_is_refused)
 {
@@ -567,6 +586,7 @@ static int run_suite_hosts(void)
     tcase_add_test(t, rank_zero_that_never_comes_is_named);
     tcase_add_test(t, death_before_all_have_come_is_named);
     tcase_add_test(t, strangers_are_refused_and_the_job_goes_on);
+    tcase_add_test(t, flood_of_strangers_keeps_no_rank_out);
     tcase_add_test(t, rank_that_is_there_already_is_refused);
     tcase_add_test(t, nothing_listens_once_all_have_come);
     tcase_add_test(t, secret_of_others_is_refused);

@@ -10,12 +10,13 @@ tests_dist_excluded_LDADD = libyoke.la
 tests_dist_fifty_SOURCES = tests/dist/fifty.c
 tests_dist_fifty_LDADD = libyoke.la
 RANKS_SH = tests/dist/cuda.sh tests/dist/launch.sh tests/dist/launchers.sh tests/dist/machines.sh \
-	tests/dist/mixed.sh tests/dist/network.sh tests/dist/started.sh
+	tests/dist/mixed.sh tests/dist/network.sh tests/dist/several_hosts.sh tests/dist/started.sh
 dist_check_SCRIPTS += $(RANKS_SH)
 TESTS += $(RANKS_SH)
 noinst_HEADERS += tests/dist/losses.h tests/dist/net.h
 if WITH_CHECK
-UNIT_TESTS += tests/dist/agree.test tests/dist/coll.test tests/dist/collect.test tests/dist/engine.test tests/dist/hosts.test
+UNIT_TESTS += tests/dist/agree.test tests/dist/coll.test tests/dist/collect.test tests/dist/engine.test
+UNIT_TESTS += tests/dist/function.test tests/dist/hosts.test
 UNIT_TESTS += tests/dist/job_losses.test tests/dist/job_loop.test tests/dist/job_ranks.test tests/dist/message.test
 UNIT_TESTS += tests/dist/roles.test tests/dist/shm.test tests/dist/train.test
 TSAN_TESTS += tests/dist/coll.test tests/dist/collect.test tests/dist/hosts.test tests/dist/message.test tests/dist/roles.test

@@ -20,7 +20,7 @@ UNIT_TESTS += tests/unit/job/host.test tests/unit/job/kill.test tests/unit/job/l
 UNIT_TESTS += tests/unit/job/memory.test tests/unit/job/pack.test tests/unit/job/resume.test
 UNIT_TESTS += tests/unit/job/sampler.test
 UNIT_TESTS += tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/kit/lower.test
-UNIT_TESTS += tests/unit/local/garbage.test
+UNIT_TESTS += tests/unit/launch/hosts.test tests/unit/local/garbage.test
 if WITH_SODIUM
 UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test tests/unit/sock/open.test
 TSAN_TESTS += tests/unit/sock/open.test

@@ -1,22 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke launch: one process per device, as the ranks of one job. */
+/* yoke launch: one process per device, as the ranks of one job, on this host or on several. */
 #include "tools/cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/option.h"
 #include "core/control/origin.h"
 #include "core/device/device.h"
 #include "core/launch/launch.h"
+#include "core/launch/node.h"
+#include "core/launch/remote.h"
 
 static const yk__cli_option options[] = {
-    {"devices", "SPECS", NULL, "which devices: one rank each", "YOKE_DEVICES"},
+    {"devices", "SPECS", NULL, "which devices: one rank each; of each host, where there are several", "YOKE_DEVICES"},
+    {"hosts", "LIST", NULL, "run on these hosts, by ssh: NAME, NAME:RANKS or NAME:RANKS=SPECS each, with commas between", NULL},
+    {"hostfile", "FILE", NULL, "a file with one host of such a list on each line, or 'NAME slots=RANKS'", NULL},
+    {"ssh", "COMMAND", NULL, "the command that runs another on a host, default: ssh -o BatchMode=yes", "YOKE_SSH"},
+    {"dry-run", NULL, NULL, "print what would be run where, and start no rank; hosts are asked for their devices", NULL},
     {"json", NULL, NULL, "print, when all has ended, one JSON line about the job on standard output", NULL},
 };
 
 static const yk__cli_command command = {
     .name = "launch",
-    .usage = "[--devices SPECS] [--json] [--] PROGRAM [ARGUMENTS]",
+    .usage = "[--hosts LIST] [--devices SPECS] [--dry-run] [--json] [--] PROGRAM [ARGUMENTS]",
     .summary = "run a program once per device, as the ranks of one job",
     .text =
         "SPECS select the devices, separated by spaces or commas: cpu (one rank on all cores), cpu:0-3 (one rank on "
@@ -40,6 +49,13 @@ static const yk__cli_command command = {
         "own does not; YOKE_JOIN_MS is how long the ranks wait for each other at the "
         "start (default 300000).\n"
         "\n"
+        "With --hosts the ranks run on several hosts, numbered in the order of the list: --hosts a:2,b:4 or, with devices, --hosts "
+        "'a=opencl:0 opencl:1,b:4=cpu/4'. A host without a number of ranks has one per device. ssh has to work without a password, "
+        "and yoke, the program and the current folder have the same path on every host; variables whose names begin with YOKE_ are "
+        "passed on. In a Slurm allocation of several nodes they are the hosts, and srun takes the place of ssh; YOKE_LAUNCHER=none takes this node alone. "
+        "The job's secret goes to the hosts over standard input. What ranks print has '[RANK] ' in front of each line. Rank 0 listens, "
+        "until all have come, at the address where ssh reached its host, or at YOKE_ADDR and YOKE_PORT.\n"
+        "\n"
         "Other launchers work too: under mpirun, mpiexec, srun, torchrun, in a Kubernetes indexed job, or started by hand with "
         "YOKE_RANK, YOKE_SIZE, YOKE_ADDR, YOKE_PORT and YOKE_SECRET_FILE, the processes are the ranks of one job; docs/launching.md "
         "says what each needs, 'yoke info' how a process was started. A rank that lost the descriptor (behind a wrapper that "
@@ -55,14 +71,44 @@ static const yk__cli_command command = {
     .rest = true,
 };
 
-static void print_json(const yk__placement *place, uint32_t n, int code, const yk_error *err)
+/* What was launched: device specs by rank, and their hosts; NULL: this one. */
+typedef struct launched {
+    uint32_t ranks;
+    char **device;
+    const char **host;
+} launched;
+
+static void launched_free(launched *job)
 {
-    char spec[sizeof place->plugin + sizeof place->cores + 16];
+    for (uint32_t r = 0; job->device && r < job->ranks; r++)
+        yk__free(job->device[r]);
+    yk__free(job->device);
+    yk__free(job->host);
+}
+
+static yk_status launched_new(launched *job, uint32_t ranks, yk_error *err)
+{
+    *job = (launched){ranks, yk__calloc(ranks, sizeof *job->device), yk__calloc(ranks, sizeof *job->host)};
+    return job->device && job->host ? YK_OK : yk__fail_mem(err, ranks * sizeof *job->device, "the ranks of a job");
+}
+
+static yk_status launched_fill(launched *job, uint32_t rank, const char *device, const char *host, yk_error *err)
+{
+    job->host[rank] = host;
+    job->device[rank] = yk__strdup(device);
+    return job->device[rank] ? YK_OK : yk__fail_mem(err, strlen(device), "the devices of a job");
+}
+
+static void print_json(const launched *job, int code, const yk_error *err)
+{
     printf("{\"ranks\": [");
-    for (uint32_t r = 0; r < n; r++) {
-        yk__placement_text(&place[r], spec, sizeof spec);
+    for (uint32_t r = 0; r < job->ranks; r++) {
         printf("%s", r ? ", " : "");
-        yk__json_text(spec);
+        yk__json_text(job->device[r]);
+    }
+    for (uint32_t r = 0; r < job->ranks && job->host[r]; r++) {
+        printf("%s", r ? ", " : "], \"hosts\": [");
+        yk__json_text(job->host[r]);
     }
     printf("], \"exit_code\": %d, \"error\": ", code);
     if (err->status)
@@ -72,18 +118,148 @@ static void print_json(const yk__placement *place, uint32_t n, int code, const y
     printf("}\n");
 }
 
+static void print_ranks(const launched *job, const char *host)
+{
+    for (uint32_t r = 0; r < job->ranks; r++)
+        if (!host || !strcmp(job->host[r], host))
+            printf("%srank %u: %s\n", host ? "  " : "", r, job->device[r]);
+}
+
+static void print_program(char *const *argv)
+{
+    printf("program:");
+    for (; *argv; argv++)
+        printf(" %s", *argv);
+    printf("\n");
+}
+
 static void say_launch(const char *text)
 {
     fprintf(stderr, "yoke launch: %s\n", text);
 }
 
-int yk__cmd_launch(int argc, char **argv)
+/* ---- This host --------------------------------------------------------------------------------------------------- */
+
+static yk_status describe_places(const yk__placement *place, uint32_t n, launched *job, yk_error *err)
+{
+    char spec[sizeof place->plugin + sizeof place->cores + 16];
+    launched_new(job, n, err);
+    for (uint32_t r = 0; r < n && !err->status; r++) {
+        yk__placement_text(&place[r], spec, sizeof spec);
+        launched_fill(job, r, spec, NULL, err);
+    }
+    return err->status;
+}
+
+static int launch_here(const yk__cli *cli)
 {
     yk_error err = YK_ERROR_INIT;
     yk__placement *place = NULL;
+    launched job = {0, NULL, NULL};
     uint32_t n = 0;
+    int code = 0;
+    if (yk__launch_select(yk__cli_text(cli, "devices"), &place, &n, &err) || describe_places(place, n, &job, &err))
+        code = yk__cli_usage(&command, "%s", err.text);
+    else if (yk__cli_on(cli, "dry-run")) {
+        print_ranks(&job, NULL);
+        print_program(cli->positional);
+    } else {
+        yk__launch(place, n, cli->positional, say_launch, &code, &err);
+        if (yk__cli_on(cli, "json"))
+            print_json(&job, code, &err);
+    }
+    launched_free(&job);
+    yk__free(place);
+    return code;
+}
+
+/* ---- Several hosts ----------------------------------------------------------------------------------------------- */
+
+static const char *variable_text(const char *name)
+{
+    const char *value = getenv(name);
+    return value && *value ? value : NULL;
+}
+
+/* The nodes of a Slurm allocation of several; how many ranks each has is known where the number of tasks was asked for. */
+static bool is_allocation(void)
+{
+    const char *nodes = variable_text("SLURM_NNODES"), *own = yk__option_text(YK__OPTION_LAUNCHER);
+    return variable_text("SLURM_JOB_ID") && variable_text("SLURM_JOB_NODELIST") && nodes && atoi(nodes) > 1 &&
+           !(own && !strcmp(own, "none"));
+}
+
+/* *count stays 0 where the job is of this host alone. */
+static yk_status find_hosts(const yk__cli *cli, yk__hosts *hosts, bool *slurm, yk_error *err)
+{
+    const char *list = yk__cli_text(cli, "hosts"), *file = yk__cli_text(cli, "hostfile");
+    if (list && file)
+        return yk__fail(err, YK_E_ARG, "--hosts and --hostfile: give one of them");
+    if (list)
+        return yk__hosts_parse(list, hosts, err);
+    if (file)
+        return yk__hosts_read(file, hosts, err);
+    *slurm = is_allocation();
+    return *slurm ? yk__hosts_of_slurm(variable_text("SLURM_JOB_NODELIST"),
+                                       variable_text("SLURM_NTASKS") ? variable_text("SLURM_TASKS_PER_NODE") : NULL, hosts, err)
+                  : YK_OK;
+}
+
+static yk_status describe_hosts(const yk__remote *remote, const yk__hosts *hosts, launched *job, yk_error *err)
+{
+    launched_new(job, yk__remote_size(remote), err);
+    for (uint32_t r = 0; r < job->ranks && !err->status; r++)
+        launched_fill(job, r, yk__remote_device(remote, r), hosts->host[yk__remote_host(remote, r)].name, err);
+    return err->status;
+}
+
+static void print_hosts(const yk__remote *remote, const yk__hosts *hosts, const launched *job, char *const *argv)
+{
+    char text[8192];
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        yk__remote_command(remote, i, text, sizeof text);
+        printf("host %s: %s\n", hosts->host[i].name, text);
+        print_ranks(job, hosts->host[i].name);
+    }
+    print_program(argv);
+}
+
+static int launch_on_hosts(const yk__cli *cli, const yk__hosts *hosts, bool slurm)
+{
+    const char *shell = yk__cli_text(cli, "ssh");
+    const yk__remote_config config = {.hosts = hosts, .devices = yk__cli_text(cli, "devices"), .slurm = slurm, .argv = cli->positional,
+                                      .shell = shell ? shell : yk__option_row_of(YK__OPTION_SSH)->preset, .say = say_launch};
+    yk_error err = YK_ERROR_INIT;
+    yk__remote *remote = NULL;
+    launched job = {0, NULL, NULL};
+    int code = 0;
+    fflush(stdout);
+    if (!yk__remote_open(&config, &remote, &code, &err)) { /* else it has said why */
+        if (describe_hosts(remote, hosts, &job, &err)) {
+            say_launch(err.text);
+            code = YK_EXIT_FAILED;
+        } else if (yk__cli_on(cli, "dry-run"))
+            print_hosts(remote, hosts, &job, cli->positional);
+        else
+            yk__remote_run(remote, &code, &err);
+    }
+    if (yk__cli_on(cli, "json") && !yk__cli_on(cli, "dry-run"))
+        print_json(&job, code, &err);
+    yk__remote_close(remote);
+    launched_free(&job);
+    return code;
+}
+
+int yk__cmd_launch(int argc, char **argv)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__hosts hosts = {NULL, 0};
+    bool slurm = false;
     yk__cli cli;
-    int code = yk__cli_parse(&command, argc, argv, &cli);
+    int code;
+    if (argc == 2 && !strcmp(argv[1], "--node"))
+        return yk__node_main();
+    code = yk__cli_parse(&command, argc, argv, &cli);
     if (code >= 0)
         return code;
     if (yk__launch_check(&err))
@@ -91,12 +267,10 @@ int yk__cmd_launch(int argc, char **argv)
     if (yk__launched() && yk__launch_fd() < 0)
         return yk__cli_usage(&command, "this process is a rank of another launcher's job already (yoke info): start the program itself, "
                              "or set YOKE_LAUNCHER=none");
-    if (yk__launch_select(yk__cli_text(&cli, "devices"), &place, &n, &err))
+    if (find_hosts(&cli, &hosts, &slurm, &err))
         return yk__cli_usage(&command, "%s", err.text);
     cli.positional[cli.n_positional] = NULL; /* the list lies in argv, behind the command's name */
-    yk__launch(place, n, cli.positional, say_launch, &code, &err);
-    if (yk__cli_on(&cli, "json"))
-        print_json(place, n, code, &err);
-    yk__free(place);
+    code = hosts.count ? launch_on_hosts(&cli, &hosts, slurm) : launch_here(&cli);
+    yk__hosts_free(&hosts);
     return code;
 }

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Readers of lists of hosts. The forms are those that people have: NAME:COUNT of mpirun's --host, "NAME slots=COUNT" of its and
+ * DeepSpeed's host files, and what Slurm sets for an allocation (sbatch(1): SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE).
+ */
+#include "config.h"
+
+#include "core/launch/hosts.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+
+#define RANKS_MOST 256u /* of a host */
+#define NAME_MOST 255u
+#define FORM "expected NAME, NAME:RANKS, NAME=DEVICES or NAME:RANKS=DEVICES"
+
+void yk__hosts_free(yk__hosts *hosts)
+{
+    for (uint32_t i = 0; i < hosts->count; i++) {
+        yk__free(hosts->host[i].name);
+        yk__free(hosts->host[i].devices);
+    }
+    yk__free(hosts->host);
+    *hosts = (yk__hosts){.host = NULL};
+}
+
+/* A name that begins with a dash would be an option of ssh. */
+static bool is_name(const char *name, size_t bytes)
+{
+    if (!bytes || bytes > NAME_MOST || name[0] == '-')
+        return false;
+    for (size_t i = 0; i < bytes; i++)
+        if (name[i] <= ' ' || name[i] > '~' || strchr("'\"\\$`;&|<>()*?!#[]{},", name[i]))
+            return false;
+    return true;
+}
+
+static bool read_ranks(const char *text, size_t bytes, uint32_t *ranks)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < bytes; i++) {
+        if (text[i] < '0' || text[i] > '9' || value > RANKS_MOST)
+            return false;
+        value = value * 10 + (uint64_t)(text[i] - '0');
+    }
+    *ranks = (uint32_t)value;
+    return value && value <= RANKS_MOST;
+}
+
+/* devices: NULL or text that is copied. */
+static yk_status host_add(yk__hosts *hosts, const char *name, size_t bytes, uint32_t ranks, const char *devices, yk_error *err)
+{
+    yk__host *host;
+    if (!is_name(name, bytes))
+        return yk__fail(err, YK_E_ARG, "host '%.*s': no name of a host; " FORM, (int)(bytes < 80 ? bytes : 80), name);
+    for (uint32_t i = 0; i < hosts->count; i++)
+        if (strlen(hosts->host[i].name) == bytes && !memcmp(hosts->host[i].name, name, bytes))
+            return yk__fail(err, YK_E_ARG, "host '%s' stands twice in the list: give it the ranks of both (%s:COUNT)", hosts->host[i].name,
+                            hosts->host[i].name);
+    if (hosts->count == YK__HOSTS_MOST)
+        return yk__fail(err, YK_E_ARG, "more than %u hosts", YK__HOSTS_MOST);
+    host = yk__realloc(hosts->host, hosts->count + 1, sizeof *host);
+    if (!host)
+        return yk__fail_mem(err, (hosts->count + 1) * sizeof *host, "the hosts of a job");
+    hosts->host = host;
+    host += hosts->count++;
+    *host = (yk__host){.name = yk__strndup(name, bytes), .devices = devices ? yk__strdup(devices) : NULL, .ranks = ranks};
+    return host->name && (host->devices || !devices) ? YK_OK : yk__fail_mem(err, bytes, "the name of a host");
+}
+
+/* NAME[:RANKS][=DEVICES] */
+static yk_status entry_add(yk__hosts *hosts, const char *entry, yk_error *err)
+{
+    const char *equals = strchr(entry, '=');
+    const size_t head = equals ? (size_t)(equals - entry) : strlen(entry), name = strcspn(entry, ":=");
+    uint32_t ranks = 0;
+    if (name < head && !read_ranks(entry + name + 1, head - name - 1, &ranks))
+        return yk__fail(err, YK_E_ARG, "host '%.80s': " FORM ", from 1 to %u ranks", entry, RANKS_MOST);
+    if (equals && !equals[1])
+        return yk__fail(err, YK_E_ARG, "host '%.80s': no devices behind the '='", entry);
+    return host_add(hosts, entry, name, ranks, equals ? equals + 1 : NULL, err);
+}
+
+static yk_status fail_list(yk__hosts *hosts, yk_error *err)
+{
+    yk__hosts_free(hosts);
+    return err->status;
+}
+
+yk_status yk__hosts_parse(const char *text, yk__hosts *hosts, yk_error *err)
+{
+    char *copy = yk__strdup(text), *next = copy, *entry;
+    *hosts = (yk__hosts){.host = NULL};
+    if (!copy)
+        return yk__fail_mem(err, strlen(text), "the hosts of a job");
+    while (!err->status && (entry = strsep(&next, ",")))
+        entry_add(hosts, entry, err);
+    yk__free(copy);
+    return err->status ? fail_list(hosts, err) : YK_OK;
+}
+
+/* ---- Files ------------------------------------------------------------------------------------------------------- */
+
+/* "a slots=2" becomes "a:2", in place; other lines stay. */
+static void line_rewrite(char *line)
+{
+    const size_t name = strcspn(line, " \t");
+    const char *slots = line + name + strspn(line + name, " \t");
+    if (strncmp(slots, "slots=", 6))
+        return;
+    line[name] = ':';
+    memmove(line + name + 1, slots + 6, strlen(slots + 6) + 1);
+}
+
+static yk_status line_add(yk__hosts *hosts, char *line, yk_error *err)
+{
+    char *begin = line + strspn(line, " \t"), *end;
+    begin[strcspn(begin, "#\r\n")] = 0;
+    end = begin + strlen(begin);
+    while (end > begin && (end[-1] == ' ' || end[-1] == '\t'))
+        *--end = 0;
+    line_rewrite(begin);
+    return *begin ? entry_add(hosts, begin, err) : YK_OK;
+}
+
+yk_status yk__hosts_read(const char *path, yk__hosts *hosts, yk_error *err)
+{
+    char line[4096];
+    FILE *file = fopen(path, "re");
+    *hosts = (yk__hosts){.host = NULL};
+    if (!file)
+        return yk__fail_open(err, path, errno);
+    for (int number = 1; !err->status && fgets(line, sizeof line, file); number++)
+        if (line_add(hosts, line, err))
+            yk__fail_in(err, "%.200s, line %d", path, number);
+    if (!err->status && ferror(file))
+        yk__fail(err, YK_E_IO, "%.200s: cannot be read", path);
+    fclose(file);
+    if (!err->status && !hosts->count)
+        yk__fail(err, YK_E_ARG, "%.200s: names no host", path);
+    return err->status ? fail_list(hosts, err) : YK_OK;
+}
+
+/* ---- Slurm ------------------------------------------------------------------------------------------------------- */
+
+static yk_status fail_nodes(const char *nodes, yk_error *err)
+{
+    return yk__fail(err, YK_E_FORMAT, "nodes '%.120s' of Slurm: expected names with numbers like a[1-3,07],b", nodes);
+}
+
+/* Hosts HEAD01 .. HEAD12 for "01-12": numbers have as many digits as the first is written with. */
+static yk_status range_add(yk__hosts *hosts, const char *head, size_t bytes, const char *range, size_t length, yk_error *err)
+{
+    char text[32], name[NAME_MOST + 32], *end;
+    unsigned long first, last;
+    int digits;
+    if (!length || length >= sizeof text || bytes > NAME_MOST || range[0] < '0' || range[0] > '9')
+        return fail_nodes(range, err);
+    snprintf(text, sizeof text, "%.*s", (int)length, range);
+    first = last = strtoul(text, &end, 10);
+    digits = (int)(end - text);
+    if (*end == '-')
+        last = strtoul(end + 1, &end, 10);
+    if (*end || last < first || last - first >= YK__HOSTS_MOST || digits > 12)
+        return fail_nodes(range, err);
+    for (unsigned long i = first; i <= last; i++) {
+        const int n = snprintf(name, sizeof name, "%.*s%0*lu", (int)bytes, head, digits, i);
+        if (host_add(hosts, name, (size_t)n, 0, NULL, err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+/* One of the list's parts, "a" or "a[1-3,7]"; *at moves behind it. */
+static yk_status part_add(yk__hosts *hosts, const char **at, yk_error *err)
+{
+    const char *begin = *at, *range;
+    const size_t head = strcspn(begin, "[,");
+    *at = begin + head;
+    if (begin[head] != '[')
+        return host_add(hosts, begin, head, 0, NULL, err);
+    for (range = begin + head + 1; *range && range[-1] != ']'; range += strcspn(range, ",]") + 1) {
+        const size_t length = strcspn(range, ",]");
+        if (!range[length])
+            return fail_nodes(begin, err);
+        if (range_add(hosts, begin, head, range, length, err))
+            return err->status;
+    }
+    *at = range;
+    return range[-1] == ']' ? YK_OK : fail_nodes(begin, err);
+}
+
+static yk_status fail_tasks(const char *tasks, yk_error *err)
+{
+    return yk__fail(err, YK_E_FORMAT, "tasks '%.80s' of Slurm: expected counts from 1 to %u like 2(x3),1", tasks, RANKS_MOST);
+}
+
+/* Ranks of the hosts by "2(x3),1". */
+static yk_status tasks_take(yk__hosts *hosts, const char *tasks, yk_error *err)
+{
+    uint32_t host = 0;
+    const char *at = tasks;
+    do {
+        at += *at == ',' && at != tasks;
+        const size_t digits = strspn(at, "0123456789");
+        unsigned long times = 1;
+        uint32_t ranks;
+        char *end = (char *)(uintptr_t)at + digits;
+        if (!read_ranks(at, digits, &ranks))
+            return fail_tasks(tasks, err);
+        if (!strncmp(end, "(x", 2)) {
+            times = strtoul(end + 2, &end, 10);
+            end += *end == ')';
+        }
+        for (; times && host < hosts->count; times--)
+            hosts->host[host++].ranks = ranks;
+        at = end;
+    } while (*at == ',');
+    if (*at)
+        return fail_tasks(tasks, err);
+    return host == hosts->count ? YK_OK : yk__fail(err, YK_E_FORMAT, "tasks '%.80s' of Slurm are of %u nodes: expected %u", tasks, host,
+                                                   hosts->count);
+}
+
+yk_status yk__hosts_of_slurm(const char *nodes, const char *tasks, yk__hosts *hosts, yk_error *err)
+{
+    const char *at = nodes;
+    *hosts = (yk__hosts){.host = NULL};
+    while (!err->status && !part_add(hosts, &at, err) && *at)
+        if (*at++ != ',')
+            fail_nodes(nodes, err);
+    if (!err->status && tasks)
+        tasks_take(hosts, tasks, err);
+    return err->status ? fail_list(hosts, err) : YK_OK;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The hosts of a job: of an option, of a file, or of a Slurm allocation.
+ *
+ * Thread rule: any thread.
+ */
+#ifndef YOKE_CORE_LAUNCH_HOSTS_H
+#define YOKE_CORE_LAUNCH_HOSTS_H
+
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+#define YK__HOSTS_MOST 4096u
+
+typedef struct yk__host {
+    char *name;     /* as ssh takes it, "user@node" too */
+    char *devices;  /* device specs; NULL: those of the whole job */
+    uint32_t ranks; /* 0: one per device */
+} yk__host;
+
+typedef struct yk__hosts {
+    yk__host *host; /* [count] */
+    uint32_t count;
+} yk__hosts;
+
+/* "a:2,b,c:4=opencl:0 opencl:1": a name, how many ranks, which devices, with commas between the hosts and blanks between the devices. */
+yk_status yk__hosts_parse(const char *text, yk__hosts *hosts, yk_error *err);
+/* A file with one of these on each line, or "a slots=2"; what follows a '#' is a comment. */
+yk_status yk__hosts_read(const char *path, yk__hosts *hosts, yk_error *err);
+/* nodes: "n[1-3,07],m"; tasks: "2(x3),1", how many ranks on each, or NULL. */
+yk_status yk__hosts_of_slurm(const char *nodes, const char *tasks, yk__hosts *hosts, yk_error *err);
+void yk__hosts_free(yk__hosts *hosts);
+
+#endif

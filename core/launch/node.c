@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A host's part of a job: reading the launcher's records, choosing devices, listening for rank 0, passing on lines and signals. */
+#include "config.h"
+
+#include "core/launch/node.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+#include "core/base/option.h"
+#include "core/launch/internal.h"
+#include "core/launch/launch.h"
+#include "core/net/tcp.h"
+
+#define RECORD_MOST 131072u
+#define RANKS_MOST 32768u
+
+typedef struct part { /* what the launcher said */
+    char *folder, *devices, *name, *address;
+    uint32_t ranks, hosts, port, first, size;
+    char **argv;
+    size_t args, arg_capacity;
+    uint8_t secret[YK__NODE_SECRET];
+    bool has_secret;
+} part;
+
+static void say_error(const char *text)
+{
+    printf(YK__NODE_LINE "error %s\n", text);
+    fflush(stdout);
+}
+
+/* ---- Records ----------------------------------------------------------------------------------------------------- */
+
+/* One byte at a time: what follows the records are signals. False at the end of the input. */
+static bool record_read(char *record)
+{
+    for (size_t n = 0; n < RECORD_MOST; n++) {
+        ssize_t got;
+        do
+            got = read(STDIN_FILENO, record + n, 1);
+        while (got < 0 && errno == EINTR);
+        if (got != 1)
+            return false;
+        if (!record[n])
+            return true;
+    }
+    return false;
+}
+
+static yk_status number_take(const char *name, const char *value, uint32_t most, uint32_t *number, yk_error *err)
+{
+    char *end;
+    const unsigned long n = strtoul(value, &end, 10);
+    if (*value < '0' || *value > '9' || *end || n > most)
+        return yk__fail(err, YK_E_FORMAT, "the launcher says %s=%.40s: expected a number up to %u", name, value, most);
+    *number = (uint32_t)n;
+    return YK_OK;
+}
+
+static yk_status text_take(const char *value, char **text, yk_error *err)
+{
+    yk__free(*text);
+    *text = yk__strdup(value);
+    return *text ? YK_OK : yk__fail_mem(err, strlen(value), "what the launcher says");
+}
+
+static yk_status secret_take(part *own, const char *value, yk_error *err)
+{
+    unsigned byte;
+    if (strlen(value) != 2 * sizeof own->secret)
+        return yk__fail(err, YK_E_FORMAT, "the launcher's secret has %zu digits", strlen(value));
+    for (size_t i = 0; i < sizeof own->secret; i++) {
+        if (sscanf(value + 2 * i, "%2x", &byte) != 1)
+            return yk__fail(err, YK_E_FORMAT, "the launcher's secret is no number");
+        own->secret[i] = (uint8_t)byte;
+    }
+    own->has_secret = true;
+    return YK_OK;
+}
+
+static yk_status argument_take(part *own, const char *value, yk_error *err)
+{
+    if (yk__grow(&own->argv, &own->arg_capacity, own->args + 2, sizeof *own->argv))
+        return yk__fail_mem(err, strlen(value), "the program's arguments");
+    own->argv[own->args] = NULL;
+    if (text_take(value, &own->argv[own->args], err))
+        return err->status;
+    own->argv[++own->args] = NULL;
+    return YK_OK;
+}
+
+/* Only variables of Yoke: the rest of the environment is this host's. */
+static yk_status variable_take(char *value, yk_error *err)
+{
+    char *equals = strchr(value, '=');
+    if (strncmp(value, "YOKE_", 5) || !equals)
+        return yk__fail(err, YK_E_FORMAT, "the launcher sets %.60s: expected a variable of Yoke", value);
+    *equals = 0;
+    return setenv(value, equals + 1, 1) ? yk__fail_mem(err, 0, "an environment variable") : YK_OK;
+}
+
+static yk_status record_take(part *own, char *record, yk_error *err)
+{
+    char *value = strchr(record, '=');
+    if (!value)
+        return yk__fail(err, YK_E_FORMAT, "the launcher says '%.60s': expected NAME=VALUE", record);
+    *value++ = 0;
+    if (!strcmp(record, "folder"))
+        return text_take(value, &own->folder, err);
+    if (!strcmp(record, "devices"))
+        return text_take(value, &own->devices, err);
+    if (!strcmp(record, "name"))
+        return text_take(value, &own->name, err);
+    if (!strcmp(record, "address"))
+        return text_take(value, &own->address, err);
+    if (!strcmp(record, "arg"))
+        return argument_take(own, value, err);
+    if (!strcmp(record, "env"))
+        return variable_take(value, err);
+    if (!strcmp(record, "secret"))
+        return secret_take(own, value, err);
+    if (!strcmp(record, "port"))
+        return number_take(record, value, UINT16_MAX, &own->port, err);
+    if (!strcmp(record, "version") && !strcmp(value, YK__NODE_VERSION))
+        return YK_OK;
+    uint32_t *const number = !strcmp(record, "ranks")   ? &own->ranks
+                             : !strcmp(record, "hosts") ? &own->hosts
+                             : !strcmp(record, "first") ? &own->first
+                             : !strcmp(record, "size")  ? &own->size
+                                                        : NULL;
+    return number ? number_take(record, value, RANKS_MOST, number, err)
+                  : yk__fail(err, YK_E_FORMAT, "the launcher says %.40s=%.40s, which this version does not know: use one version of Yoke "
+                             "on all hosts", record, value);
+}
+
+/* Up to the empty record. *whole: false where the launcher has ended before. */
+static yk_status records_read(part *own, bool *whole, yk_error *err)
+{
+    char *record = yk__malloc(RECORD_MOST);
+    if (!record)
+        return yk__fail_mem(err, RECORD_MOST, "what the launcher says");
+    while ((*whole = record_read(record)) && *record && !record_take(own, record, err))
+        ;
+    yk__free(record);
+    return err->status;
+}
+
+/* ---- Rank 0's address -------------------------------------------------------------------------------------------- */
+
+static bool is_loopback_address(const char *address)
+{
+    return !strncmp(address, "127.", 4) || !strcmp(address, "::1");
+}
+
+/* The address at which ssh came in here; NULL: it did not, or from this host itself. */
+static const char *find_ssh_address(char text[YK__TCP_ADDRESS])
+{
+    const char *connection = getenv("SSH_CONNECTION"); /* client, its port, this side's address, its port */
+    if (!connection || sscanf(connection, "%*s %*s %63s", text) != 1 || is_loopback_address(text))
+        return NULL;
+    return text;
+}
+
+/* address= is empty where the user gave none. */
+static yk_status listen_for_ranks(const part *own, yk__node *node, yk_error *err)
+{
+    char text[YK__TCP_ADDRESS];
+    const char *ssh = find_ssh_address(text), *at = strrchr(own->name, '@');
+    const char *name = *own->address ? own->address : own->hosts < 2 ? "127.0.0.1" : ssh ? ssh : at ? at + 1 : own->name;
+    if (yk__tcp_listen(name, (uint16_t)own->port, &node->listener, err))
+        return yk__fail_in(err, "rank 0's address");
+    node->port = yk__tcp_port(node->listener);
+    yk__tcp_own_address(node->listener, text);
+    snprintf(node->address, sizeof node->address, "%s", text);
+    if (!*own->address && own->hosts > 1 && is_loopback_address(node->address))
+        return yk__fail(err, YK_E_ARG, "its name stands for %s there, which other hosts do not reach: set YOKE_ADDR to an address or name "
+                        "of it in the job's network", node->address);
+    return YK_OK;
+}
+
+/* ---- Lines and signals while ranks run --------------------------------------------------------------------------- */
+
+nfds_t yk__node_poll(const yk__node *node, struct pollfd *poll)
+{
+    nfds_t n = 0;
+    poll[n++] = (struct pollfd){node->orders, POLLIN, 0};
+    for (uint32_t i = 0; i < 2 * node->ranks; i++)
+        poll[n++] = (struct pollfd){node->output[i].fd, POLLIN, 0};
+    return n;
+}
+
+typedef struct outlet {
+    int fd;
+    uint32_t rank;
+} outlet;
+
+static void line_pass(void *context, const char *text, size_t bytes)
+{
+    const outlet *out = context;
+    char line[YK__LINE_MOST + 24];
+    int n = snprintf(line, sizeof line, "[%u] ", out->rank);
+    memcpy(line + n, text, bytes);
+    n += (int)bytes;
+    if (text[bytes - 1] != '\n')
+        line[n++] = '\n';
+    yk__write_all(out->fd, line, (size_t)n);
+}
+
+void yk__node_pump(yk__node *node)
+{
+    for (uint32_t i = 0; i < 2 * node->ranks; i++) {
+        outlet out = {i % 2 ? STDERR_FILENO : STDOUT_FILENO, node->first + i / 2};
+        yk__lines_pump(&node->output[i], line_pass, &out);
+    }
+}
+
+int yk__node_order(yk__node *node)
+{
+    struct pollfd p = {node->orders, POLLIN, 0};
+    uint8_t sig = 0;
+    while (node->orders >= 0 && poll(&p, 1, 0) > 0) {
+        const ssize_t n = read(node->orders, &sig, 1);
+        if (n == 1 && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP))
+            return sig;
+        if (n == 1 || (n < 0 && errno == EINTR))
+            continue;
+        node->orders = -1;
+        return -1;
+    }
+    return 0;
+}
+
+/* ---- The whole --------------------------------------------------------------------------------------------------- */
+
+/* A file without a name that its owner alone may read, as core/control/secret.h wants it. */
+static yk_status secret_store(part *own, int *fd, yk_error *err)
+{
+    *fd = memfd_create("yoke-secret", MFD_CLOEXEC);
+    if (*fd < 0 || fchmod(*fd, 0400) || !yk__write_all(*fd, own->secret, sizeof own->secret))
+        return yk__fail(err, YK_E_IO, "the job's secret: %s", strerror(errno));
+    explicit_bzero(own->secret, sizeof own->secret);
+    return YK_OK;
+}
+
+static void answer_ready(const yk__node *node, const yk__placement *place, uint32_t n)
+{
+    char spec[sizeof place->plugin + sizeof place->cores + 16];
+    for (uint32_t r = 0; r < n; r++) {
+        yk__placement_text(&place[r], spec, sizeof spec);
+        printf(YK__NODE_LINE "rank %s\n", spec);
+    }
+    printf(YK__NODE_LINE "ready %s %u\n", node->listener >= 0 ? node->address : "-", node->port);
+    fflush(stdout);
+}
+
+static yk_status start_ranks(part *own, yk__node *node, const yk__placement *place, uint32_t n, int *code, yk_error *err)
+{
+    node->first = own->first;
+    node->size = own->size;
+    node->port = (uint16_t)own->port;
+    snprintf(node->address, sizeof node->address, "%s", own->address);
+    node->output = yk__calloc(2 * (size_t)n, sizeof *node->output);
+    if (!node->output)
+        return yk__fail_mem(err, 2 * (size_t)n * sizeof *node->output, "what the ranks print");
+    for (uint32_t i = 0; i < 2 * n; i++)
+        node->output[i].fd = -1;
+    node->ranks = n;
+    if (!own->has_secret || !own->argv || own->first + (uint64_t)n > own->size)
+        return yk__fail(err, YK_E_FORMAT, "the launcher does not say all that a host has to know");
+    if (secret_store(own, &node->secret, err))
+        return err->status;
+    return yk__launch_node(node, place, own->argv, say_error, code, err);
+}
+
+static yk_status node_prepare(const part *own, yk__node *node, yk__placement **place, uint32_t *n, yk_error *err)
+{
+    if (!own->folder || !own->name)
+        return yk__fail(err, YK_E_FORMAT, "the launcher does not say all that a host has to know");
+    if (chdir(own->folder))
+        return yk__fail(err, YK_E_ARG, "the folder %.300s of the launcher is not there: %s", own->folder, strerror(errno));
+    node->host = own->name;
+    if (yk__options_check(err) || yk__launch_select_ranks(own->devices, own->ranks, place, n, err))
+        return err->status;
+    return own->address ? listen_for_ranks(own, node, err) : YK_OK;
+}
+
+static yk_status node_run(part *own, yk__node *node, int *code, yk_error *err)
+{
+    yk__placement *place = NULL;
+    uint32_t n = 0;
+    bool whole = false;
+    if (records_read(own, &whole, err) || !whole)
+        return err->status;
+    if (!node_prepare(own, node, &place, &n, err)) {
+        answer_ready(node, place, n);
+        if (!records_read(own, &whole, err) && whole)
+            start_ranks(own, node, place, n, code, err);
+    }
+    yk__free(place);
+    return err->status;
+}
+
+static void part_free(part *own)
+{
+    yk__free(own->folder);
+    yk__free(own->devices);
+    yk__free(own->name);
+    yk__free(own->address);
+    for (size_t i = 0; i < own->args; i++)
+        yk__free(own->argv[i]);
+    yk__free(own->argv);
+}
+
+int yk__node_main(void)
+{
+    yk_error err = YK_ERROR_INIT;
+    part own = {.folder = NULL};
+    yk__node node = {.listener = -1, .secret = -1, .orders = STDIN_FILENO};
+    int code = 0;
+    if (node_run(&own, &node, &code, &err) && !code) { /* else it has been said */
+        code = err.status == YK_E_ARG || err.status == YK_E_FORMAT ? 2 : 1;
+        say_error(err.text);
+    }
+    if (node.listener >= 0)
+        close(node.listener);
+    if (node.secret >= 0)
+        close(node.secret);
+    for (uint32_t i = 0; i < 2 * node.ranks; i++)
+        yk__lines_close(&node.output[i]);
+    yk__free(node.output);
+    part_free(&own);
+    return code;
+}

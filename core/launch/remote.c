@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The launcher of several hosts. It holds a child per host, ssh or srun, and knows of a host only what comes over it: a node that is told
+ * to end, or whose connection ends, ends its ranks itself.
+ *
+ * After the first error all nodes are told to end by closing their input; a connection that is still there END_MS later is killed.
+ */
+#include "config.h"
+
+#include "core/launch/remote.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "core/base/option.h"
+#include "core/launch/node.h"
+#include "core/launch/remote_internal.h"
+
+#define END_MS 6000 /* a node needs 2 s at most */
+
+/* ---- What nodes say ---------------------------------------------------------------------------------------------- */
+
+/* The first error counts: others come of it. peer: whose it is, or NULL. */
+static void job_fail(yk__remote *remote, const yk__peer *peer, int code, yk_status status, const char *text)
+{
+    if (remote->err.status)
+        return;
+    remote->failed = peer;
+    remote->code = code;
+    yk__fail(&remote->err, status, "%s", text);
+    if (remote->config.say)
+        remote->config.say(remote->err.text);
+    remote->kill_at = yk__clock_ms() + END_MS;
+    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
+        yk__remote_hang_up(&remote->peer[i]);
+}
+
+static void rank_take(yk__remote *remote, yk__peer *peer, const char *spec)
+{
+    if (yk__grow(&peer->device, &peer->capacity, peer->ranks + 1, sizeof *peer->device) ||
+        !(peer->device[peer->ranks] = yk__strdup(spec)))
+        job_fail(remote, peer, 1, YK_E_MEM, "out of memory for the devices of a host");
+    else
+        peer->ranks++;
+}
+
+static void ready_take(yk__remote *remote, yk__peer *peer, const char *answer)
+{
+    unsigned port = 0;
+    if (sscanf(answer, "%255s %u", peer->address, &port) != 2 || port > UINT16_MAX || peer->ready) {
+        char text[384];
+        snprintf(text, sizeof text, "host %.200s answers '%.100s'", peer->name, answer);
+        job_fail(remote, peer, 1, YK_E_FORMAT, text);
+        return;
+    }
+    peer->port = port;
+    peer->ready = true;
+}
+
+/* A line of the node's own. */
+static void answer_take(yk__remote *remote, yk__peer *peer, char *line)
+{
+    char text[YK_ERROR_TEXT];
+    line[strcspn(line, "\n")] = 0;
+    if (!strncmp(line, "rank ", 5) && !peer->ready)
+        rank_take(remote, peer, line + 5);
+    else if (!strncmp(line, "ready ", 6))
+        ready_take(remote, peer, line + 6);
+    else if (!strncmp(line, "error ", 6)) {
+        snprintf(text, sizeof text, peer->ready ? "%.0s%.700s" : "host %.60s: %.600s", peer->name, line + 6);
+        job_fail(remote, peer, 1, YK_E_DEVICE_LOST, text); /* its exit code comes with its end; the others hear of it now */
+    }
+}
+
+typedef struct line_context {
+    yk__remote *remote;
+    yk__peer *peer;
+} line_context;
+
+/* Lines that are not the node's are its ranks', or of what the host's shell prints when it starts. */
+static void output_take(void *context, const char *text, size_t bytes)
+{
+    const line_context *line = context;
+    char copy[YK__LINE_MOST];
+    if (!strncmp(text, YK__NODE_LINE, sizeof YK__NODE_LINE - 1)) {
+        snprintf(copy, sizeof copy, "%s", text + sizeof YK__NODE_LINE - 1);
+        answer_take(line->remote, line->peer, copy);
+    } else
+        yk__write_all(STDOUT_FILENO, text, bytes);
+}
+
+/* The last line of a host that has not answered says why. */
+static void complaint_take(void *context, const char *text, size_t bytes)
+{
+    const line_context *line = context;
+    if (!line->peer->ready)
+        snprintf(line->peer->complaint, sizeof line->peer->complaint, "%.*s", (int)strcspn(text, "\r\n"), text);
+    else
+        yk__write_all(STDERR_FILENO, text, bytes);
+}
+
+static void peer_pump(yk__remote *remote, yk__peer *peer)
+{
+    line_context line = {remote, peer};
+    yk__lines_pump(&peer->out, output_take, &line);
+    yk__lines_pump(&peer->err, complaint_take, &line);
+}
+
+/* ---- Ends -------------------------------------------------------------------------------------------------------- */
+
+static void fail_unreached(yk__remote *remote, const yk__peer *peer, const char *how)
+{
+    char text[YK_ERROR_TEXT];
+    snprintf(text, sizeof text, "host %.100s cannot be reached: %.40s %s%s%.300s", peer->name, peer->argv[0], how,
+             peer->complaint[0] ? ": " : "", peer->complaint);
+    job_fail(remote, peer, 1, YK_E_IO, text);
+}
+
+/* The child of a host has ended. */
+static void peer_end(yk__remote *remote, yk__peer *peer, int status)
+{
+    char how[64], text[YK_ERROR_TEXT];
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    peer->pid = 0;
+    remote->alive--;
+    peer_pump(remote, peer); /* its last words */
+    yk__remote_hang_up(peer);
+    if (WIFEXITED(status))
+        snprintf(how, sizeof how, "ended with exit code %d", code);
+    else
+        snprintf(how, sizeof how, "was killed by signal %d", WTERMSIG(status));
+    if (peer == remote->failed)
+        remote->code = code == 2 ? 2 : 1;
+    else if (!peer->ready)
+        fail_unreached(remote, peer, how);
+    else if (code && remote->running) {
+        snprintf(text, sizeof text, "host %.100s: its connection (%.40s) %s", peer->name, peer->argv[0], how);
+        job_fail(remote, peer, 1, YK_E_DEVICE_LOST, text);
+    }
+}
+
+static void peers_reap(yk__remote *remote)
+{
+    for (uint32_t i = 0; i < remote->config.hosts->count; i++) {
+        yk__peer *peer = &remote->peer[i];
+        int status;
+        if (peer->pid && waitpid(peer->pid, &status, WNOHANG) == peer->pid)
+            peer_end(remote, peer, status);
+    }
+}
+
+static void peers_signal(const yk__remote *remote, int sig)
+{
+    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
+        if (remote->peer[i].pid)
+            kill(-remote->peer[i].pid, sig);
+}
+
+/* ---- Waiting ----------------------------------------------------------------------------------------------------- */
+
+/* Before the ranks run there is nobody to pass a signal on to. */
+static void signal_take(yk__remote *remote, int sig)
+{
+    const uint8_t byte = (uint8_t)sig;
+    char text[96];
+    if (!remote->interrupted)
+        remote->interrupted = sig;
+    if (!remote->running) {
+        snprintf(text, sizeof text, "interrupted by signal %d (%s)", sig, strsignal(sig));
+        job_fail(remote, NULL, 128 + sig, YK_E_CANCELLED, text);
+        return;
+    }
+    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
+        if (remote->peer[i].in >= 0 && send(remote->peer[i].in, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
+            yk__remote_hang_up(&remote->peer[i]);
+}
+
+static void signals_read(yk__remote *remote)
+{
+    struct signalfd_siginfo info;
+    while (read(remote->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
+        if (info.ssi_signo != SIGCHLD)
+            signal_take(remote, (int)info.ssi_signo);
+}
+
+static bool all_ready(const yk__remote *remote)
+{
+    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
+        if (!remote->peer[i].ready)
+            return false;
+    return true;
+}
+
+static void fail_slow(yk__remote *remote)
+{
+    char text[256];
+    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
+        if (!remote->peer[i].ready) {
+            snprintf(text, sizeof text, "host %.100s has not answered within %.1f s (YOKE_JOIN_MS)", remote->peer[i].name,
+                     (double)yk__option_number(YK__OPTION_JOIN_MS) / 1000);
+            job_fail(remote, &remote->peer[i], 1, YK_E_TIMEOUT, text);
+            return;
+        }
+}
+
+static int timeout_find(const yk__remote *remote, int64_t ready_at)
+{
+    const int64_t at = remote->kill_at ? remote->kill_at : ready_at, left = at - yk__clock_ms();
+    return !at ? -1 : left < 0 ? 0 : left > 1000000 ? 1000000 : (int)left + 1;
+}
+
+static void look_once(yk__remote *remote, int64_t ready_at)
+{
+    struct pollfd *p = remote->poll;
+    nfds_t n = 0;
+    p[n++] = (struct pollfd){remote->signal_fd, POLLIN, 0};
+    for (uint32_t i = 0; i < remote->config.hosts->count; i++) {
+        p[n++] = (struct pollfd){remote->peer[i].out.fd, POLLIN, 0};
+        p[n++] = (struct pollfd){remote->peer[i].err.fd, POLLIN, 0};
+    }
+    poll(p, n, timeout_find(remote, ready_at));
+    signals_read(remote);
+    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
+        peer_pump(remote, &remote->peer[i]);
+    peers_reap(remote);
+    if (remote->kill_at && yk__clock_ms() >= remote->kill_at) {
+        peers_signal(remote, SIGKILL);
+        remote->kill_at = yk__clock_ms() + END_MS;
+    }
+}
+
+/* Until every host has answered, or all children have ended after an error. */
+static yk_status ready_wait(yk__remote *remote)
+{
+    const int64_t until = yk__clock_ms() + (int64_t)yk__option_number(YK__OPTION_JOIN_MS);
+    while (remote->err.status ? remote->alive > 0 : !all_ready(remote)) {
+        look_once(remote, until);
+        if (!remote->err.status && yk__clock_ms() >= until)
+            fail_slow(remote);
+    }
+    return remote->err.status;
+}
+
+/* ---- Signals of this process ------------------------------------------------------------------------------------- */
+
+static yk_status signals_catch(yk__remote *remote, yk_error *err)
+{
+    static const int passed[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction act = {.sa_handler = SIG_DFL}, now;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
+        if (!sigaction(passed[i], NULL, &now) && now.sa_handler != SIG_IGN)
+            sigaddset(&set, passed[i]);
+    remote->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (remote->signal_fd < 0)
+        return yk__fail(err, YK_E_IO, "signalfd: %s", strerror(errno));
+    sigaction(SIGCHLD, &act, &remote->old_child);
+    sigprocmask(SIG_BLOCK, &set, &remote->mask);
+    return YK_OK;
+}
+
+static void signals_release(yk__remote *remote)
+{
+    if (remote->signal_fd < 0)
+        return;
+    signals_read(remote); /* one that came late has nothing to end any more */
+    close(remote->signal_fd);
+    sigprocmask(SIG_SETMASK, &remote->mask, NULL);
+    sigaction(SIGCHLD, &remote->old_child, NULL);
+}
+
+/* ---- The whole --------------------------------------------------------------------------------------------------- */
+
+static yk_status remote_start(yk__remote *remote, yk_error *err)
+{
+    if (signals_catch(remote, err))
+        return err->status;
+    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
+        if (yk__remote_start(remote, i, err))
+            return err->status;
+    return YK_OK;
+}
+
+static yk_status remote_new(const yk__remote_config *config, yk__remote **out, yk_error *err)
+{
+    const size_t hosts = config->hosts->count;
+    yk__remote *remote = yk__calloc(1, sizeof *remote);
+    if (!remote)
+        return yk__fail_mem(err, sizeof *remote, "the hosts of a job");
+    remote->config = *config;
+    remote->signal_fd = -1;
+    remote->peer = yk__calloc(hosts, sizeof *remote->peer);
+    remote->poll = yk__calloc(1 + 2 * hosts, sizeof *remote->poll);
+    for (uint32_t i = 0; remote->peer && i < hosts; i++) {
+        yk__peer *peer = &remote->peer[i];
+        peer->name = config->hosts->host[i].name;
+        peer->in = peer->out.fd = peer->err.fd = -1;
+    }
+    if (remote->peer && remote->poll) {
+        *out = remote;
+        return YK_OK;
+    }
+    yk__free(remote->peer);
+    yk__free(remote->poll);
+    yk__free(remote);
+    return yk__fail_mem(err, hosts * sizeof *remote->peer, "the hosts of a job");
+}
+
+yk_status yk__remote_open(const yk__remote_config *config, yk__remote **out, int *code, yk_error *err)
+{
+    yk__remote *remote = NULL;
+    *code = 1;
+    if (remote_new(config, &remote, err)) {
+        if (config->say)
+            config->say(err->text);
+        return err->status;
+    }
+    if (remote_start(remote, err))
+        job_fail(remote, NULL, 1, err->status, err->text);
+    if (!ready_wait(remote)) {
+        *code = 0;
+        *out = remote;
+        return YK_OK;
+    }
+    *err = remote->err;
+    *code = remote->code;
+    yk__remote_close(remote);
+    return err->status;
+}
+
+static void ranks_start(yk__remote *remote)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (yk__remote_begin(remote, &err))
+        job_fail(remote, NULL, 1, err.status, err.text);
+}
+
+yk_status yk__remote_run(yk__remote *remote, int *code, yk_error *err)
+{
+    remote->running = true;
+    ranks_start(remote);
+    while (remote->alive)
+        look_once(remote, 0);
+    *code = remote->err.status && remote->interrupted ? 128 + remote->interrupted : remote->code;
+    *err = remote->err;
+    return err->status;
+}
+
+void yk__remote_close(yk__remote *remote)
+{
+    if (!remote)
+        return;
+    remote->running = false;
+    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
+        yk__remote_hang_up(&remote->peer[i]);
+    if (!remote->kill_at)
+        remote->kill_at = yk__clock_ms() + END_MS;
+    while (remote->alive)
+        look_once(remote, 0);
+    signals_release(remote);
+    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
+        yk__peer_release(&remote->peer[i]);
+    yk__free(remote->peer);
+    yk__free(remote->poll);
+    yk__free(remote);
+}
+
+uint32_t yk__remote_size(const yk__remote *remote)
+{
+    uint32_t size = 0;
+    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
+        size += remote->peer[i].ranks;
+    return size;
+}
+
+uint32_t yk__remote_host(const yk__remote *remote, uint32_t rank)
+{
+    uint32_t host = 0;
+    while (rank >= remote->peer[host].ranks)
+        rank -= remote->peer[host++].ranks;
+    return host;
+}
+
+const char *yk__remote_device(const yk__remote *remote, uint32_t rank)
+{
+    uint32_t host = 0;
+    while (rank >= remote->peer[host].ranks)
+        rank -= remote->peer[host++].ranks;
+    return remote->peer[host].device[rank];
+}

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starting a node on each host: the command, its process, and the records that it is sent (node.h). */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "core/base/limit.h"
+#include "core/base/mem.h"
+#include "core/base/option.h"
+#include "core/launch/node.h"
+#include "core/launch/remote_internal.h"
+
+#define WORDS_MOST 64
+
+extern char **environ;
+
+void yk__remote_hang_up(yk__peer *peer)
+{
+    if (peer->in >= 0)
+        close(peer->in);
+    peer->in = -1;
+}
+
+void yk__peer_release(yk__peer *peer)
+{
+    yk__remote_hang_up(peer);
+    yk__lines_close(&peer->out);
+    yk__lines_close(&peer->err);
+    for (uint32_t i = 0; i < peer->ranks; i++)
+        yk__free(peer->device[i]);
+    yk__free(peer->device);
+    for (size_t i = 0; peer->argv && peer->argv[i]; i++)
+        yk__free(peer->argv[i]);
+    yk__free(peer->argv);
+}
+
+/* ---- The command ------------------------------------------------------------------------------------------------- */
+
+/* For a shell: 'it'\''s'. Allocated. */
+static char *text_quote(const char *text)
+{
+    char *quoted = yk__malloc(4 * strlen(text) + 3), *to = quoted;
+    if (!quoted)
+        return NULL;
+    *to++ = '\'';
+    for (; *text; text++) {
+        if (*text == '\'') {
+            memcpy(to, "'\\'", 3);
+            to += 3;
+        }
+        *to++ = *text;
+    }
+    *to++ = '\'';
+    *to = 0;
+    return quoted;
+}
+
+static void word_add(char **words, size_t *n, char *word)
+{
+    if (*n < WORDS_MOST - 1)
+        words[(*n)++] = word;
+    else
+        yk__free(word);
+}
+
+/* The words of `shell`, which is changed. */
+static void words_split(char *shell, char **words, size_t *n)
+{
+    char *next = shell, *word;
+    while ((word = strsep(&next, " \t")))
+        if (*word)
+            word_add(words, n, yk__strdup(word));
+}
+
+/* ssh hands one line to the host's shell; srun hands over words. */
+static void words_write(const yk__remote_config *config, const char *host, const char *program, char **words, size_t *n)
+{
+    static const char *const srun[] = {"srun", "--nodes=1", "--ntasks=1", "--overlap", "--cpu-bind=none", "--mpi=none", "--input=0"};
+    if (config->slurm) {
+        for (size_t i = 0; i < sizeof srun / sizeof *srun; i++)
+            word_add(words, n, yk__strdup(srun[i]));
+        word_add(words, n, yk__format("--nodelist=%s", host));
+        word_add(words, n, yk__strdup(program));
+        word_add(words, n, yk__strdup("launch"));
+        word_add(words, n, yk__strdup("--node"));
+        return;
+    }
+    char *shell = yk__strdup(config->shell), *quoted = text_quote(program);
+    if (shell)
+        words_split(shell, words, n);
+    word_add(words, n, yk__strdup(host));
+    word_add(words, n, quoted ? yk__format("exec %s launch --node", quoted) : NULL);
+    yk__free(shell);
+    yk__free(quoted);
+}
+
+static yk_status command_make(const yk__remote_config *config, yk__peer *peer, yk_error *err)
+{
+    char program[4096];
+    const ssize_t bytes = readlink("/proc/self/exe", program, sizeof program - 1);
+    size_t n = 0;
+    if (bytes < 0)
+        return yk__fail(err, YK_E_IO, "/proc/self/exe: %s", strerror(errno));
+    program[bytes] = 0;
+    peer->argv = yk__calloc(WORDS_MOST, sizeof *peer->argv);
+    if (!peer->argv)
+        return yk__fail_mem(err, WORDS_MOST * sizeof *peer->argv, "the command of a host");
+    words_write(config, peer->name, program, peer->argv, &n);
+    for (size_t i = 0; i < n; i++)
+        if (!peer->argv[i])
+            return yk__fail_mem(err, sizeof program, "the command of a host");
+    return YK_OK;
+}
+
+void yk__remote_command(const yk__remote *remote, uint32_t host, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (size_t i = 0; remote->peer[host].argv[i] && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "", remote->peer[host].argv[i]);
+}
+
+/* ---- Its process ------------------------------------------------------------------------------------------------- */
+
+/* After the fork: only async-signal-safe calls. */
+static void become_shell(const yk__remote *remote, const yk__peer *peer, const int *fd, pid_t launcher)
+{
+    static const char words[] = " cannot be started\n";
+    setpgid(0, 0); /* what ends the terminal's group is passed on by the launcher */
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != launcher)
+        _exit(1); /* child: the launcher died before the prctl */
+    for (int i = 0; i < 3; i++)
+        dup2(fd[i], i);
+    sigprocmask(SIG_SETMASK, &remote->mask, NULL);
+    yk__limit_restore();
+    execvp(peer->argv[0], peer->argv);
+    if (write(STDERR_FILENO, peer->argv[0], strlen(peer->argv[0])) < 0 || write(STDERR_FILENO, words, sizeof words - 1) < 0)
+        _exit(126); /* child */
+    _exit(127);     /* child */
+}
+
+static yk_status peer_fork(yk__remote *remote, yk__peer *peer, const int *fd, yk_error *err)
+{
+    const pid_t launcher = getpid();
+    peer->pid = fork();
+    if (peer->pid == 0)
+        become_shell(remote, peer, fd, launcher);
+    if (peer->pid < 0) {
+        peer->pid = 0;
+        return yk__fail(err, YK_E_IO, "starting %s for host %s: fork: %s", peer->argv[0], peer->name, strerror(errno));
+    }
+    setpgid(peer->pid, peer->pid);
+    remote->alive++;
+    return YK_OK;
+}
+
+/* fd: what the child has as 0, 1 and 2. A standard descriptor of this process that is closed would be taken by one of them. */
+static yk_status descriptors_open(yk__peer *peer, int *fd, yk_error *err)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair))
+        return yk__fail(err, YK_E_IO, "a socket for host %s: %s", peer->name, strerror(errno));
+    peer->in = pair[0];
+    fd[0] = pair[1];
+    if (yk__lines_open(&peer->out, &fd[1], err) || yk__lines_open(&peer->err, &fd[2], err))
+        return err->status;
+    for (int i = 0; i < 3; i++)
+        if (fd[i] < 3)
+            return yk__fail(err, YK_E_ARG, "standard input, output or error of the launcher is closed: give it /dev/null");
+    return YK_OK;
+}
+
+/* ---- Records ----------------------------------------------------------------------------------------------------- */
+
+/* A host that does not take it ends soon, and is seen then. */
+static void record_send(yk__peer *peer, const char *name, const char *value)
+{
+    char *record = name ? yk__format("%s=%s", name, value) : yk__strdup("");
+    const size_t bytes = record ? strlen(record) + 1 : 0;
+    size_t sent = 0;
+    while (peer->in >= 0 && sent < bytes) {
+        const ssize_t n = send(peer->in, record + sent, bytes - sent, MSG_NOSIGNAL);
+        if (n > 0)
+            sent += (size_t)n;
+        else if (errno != EINTR)
+            yk__remote_hang_up(peer);
+    }
+    if (!record)
+        yk__remote_hang_up(peer);
+    yk__free(record);
+}
+
+static void number_send(yk__peer *peer, const char *name, uint32_t value)
+{
+    char text[16];
+    snprintf(text, sizeof text, "%u", value);
+    record_send(peer, name, text);
+}
+
+/* Variables of Yoke are the job's, but those that say who a process is and where; the devices go by a record of their own. */
+static bool is_of_job(const char *variable)
+{
+    static const char *const own[] = {"RANK=", "WORLD_SIZE=", "SIZE=", "LOCAL_RANK=", "JOB_FD=", "LAUNCHER=", "ADDR=", "PORT=",
+                                      "SECRET_FILE=", "LISTEN_FD=", "HOST_ID=", "SSH=", "DEVICES=", "SERVICE="};
+    if (strncmp(variable, "YOKE_", 5))
+        return false;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (!strncmp(variable + 5, own[i], strlen(own[i])))
+            return false;
+    return true;
+}
+
+/* Rank 0's host gets an address to listen on, "" for one that it finds itself. */
+static void address_send(yk__peer *peer)
+{
+    const char *address = yk__option_text(YK__OPTION_ADDR), *port = yk__option_text(YK__OPTION_PORT);
+    record_send(peer, "address", address ? address : "");
+    record_send(peer, "port", port ? port : "0");
+}
+
+static void records_send(yk__remote *remote, uint32_t index, const char *folder)
+{
+    yk__peer *peer = &remote->peer[index];
+    const yk__host *host = &remote->config.hosts->host[index];
+    const char *devices = host->devices ? host->devices : remote->config.devices;
+    record_send(peer, "version", YK__NODE_VERSION);
+    record_send(peer, "name", host->name);
+    record_send(peer, "folder", folder);
+    if (devices)
+        record_send(peer, "devices", devices);
+    number_send(peer, "ranks", host->ranks);
+    number_send(peer, "hosts", remote->config.hosts->count);
+    if (!index)
+        address_send(peer);
+    for (char **variable = environ; *variable; variable++)
+        if (is_of_job(*variable))
+            record_send(peer, "env", *variable);
+    for (char *const *word = remote->config.argv; *word; word++)
+        record_send(peer, "arg", *word);
+    record_send(peer, NULL, NULL);
+}
+
+yk_status yk__remote_start(yk__remote *remote, uint32_t host, yk_error *err)
+{
+    yk__peer *peer = &remote->peer[host];
+    int fd[3] = {-1, -1, -1};
+    char *folder = getcwd(NULL, 0);
+    if (!folder)
+        return yk__fail(err, YK_E_IO, "the current folder: %s", strerror(errno));
+    if (!command_make(&remote->config, peer, err) && !descriptors_open(peer, fd, err) && !peer_fork(remote, peer, fd, err))
+        records_send(remote, host, folder);
+    for (int i = 0; i < 3; i++)
+        if (fd[i] >= 0)
+            close(fd[i]);
+    free(folder); /* getcwd's */
+    return err->status;
+}
+
+static yk_status secret_make(char *text, yk_error *err)
+{
+    uint8_t secret[YK__NODE_SECRET];
+    if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret)
+        return yk__fail(err, YK_E_IO, "the job's secret: getrandom: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof secret; i++)
+        snprintf(text + 2 * i, 3, "%02x", secret[i]);
+    explicit_bzero(secret, sizeof secret);
+    return YK_OK;
+}
+
+yk_status yk__remote_begin(yk__remote *remote, yk_error *err)
+{
+    const uint32_t size = yk__remote_size(remote);
+    char secret[2 * YK__NODE_SECRET + 1];
+    uint32_t first = 0;
+    if (secret_make(secret, err))
+        return err->status;
+    for (uint32_t i = 0; i < remote->config.hosts->count; i++) {
+        yk__peer *peer = &remote->peer[i];
+        record_send(peer, "secret", secret);
+        number_send(peer, "first", first);
+        number_send(peer, "size", size);
+        record_send(peer, "address", remote->peer[0].address);
+        number_send(peer, "port", remote->peer[0].port);
+        record_send(peer, NULL, NULL);
+        first += peer->ranks;
+    }
+    explicit_bzero(secret, sizeof secret);
+    return YK_OK;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks that are forks of a program: what they see and give, whose error ends them, and what is refused. */
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <yoke/yoke.h>
+
+#include "tests/support/run.h"
+
+#define RANKS 3
+
+typedef struct board { /* memory that the ranks have in common with the test */
+    uint32_t world[RANKS];
+    double sum[RANKS];
+    char said[2048];
+} board;
+
+static board *shared;
+
+static void board_make(void)
+{
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(shared, MAP_FAILED);
+}
+
+static void board_free(void)
+{
+    munmap(shared, sizeof *shared);
+}
+
+/* Each gives its number and one; all see the sum. */
+static int sum_ranks(void *argument)
+{
+    board *to = argument;
+    yk_job *job = yk_open(&(yk_config){.quiet = true});
+    double value = yk_rank(job) + 1;
+    yk_all_reduce_sum(job, &value, 1);
+    if (yk_ok(job)) {
+        to->world[yk_rank(job)] = yk_world_size(job);
+        to->sum[yk_rank(job)] = value;
+    }
+    return yk_close(job);
+}
+
+START_TEST(ranks_are_of_one_job_and_share_what_was_there)
+{
+    ck_assert_int_eq(yk_launch_ranks(RANKS, "cpu:0", sum_ranks, shared), 0);
+    for (int r = 0; r < RANKS; r++) {
+        ck_assert_uint_eq(shared->world[r], RANKS);
+        ck_assert_double_eq(shared->sum[r], 6.0);
+    }
+}
+END_TEST
+
+/* Rank 1 ends badly while the others wait for it. */
+static int fail_one(void *argument)
+{
+    yk_job *job = yk_open(&(yk_config){.quiet = true});
+    (void)argument;
+    if (yk_rank(job) == 1)
+        yk_fail(job, YK_E_ARG, "no such thing");
+    else
+        yk_barrier(job);
+    return yk_close(job);
+}
+
+/* Standard error of the call, in shared->said. */
+static int call_and_listen(int (*function)(void *), void *argument)
+{
+    char path[] = "/tmp/yoke-function-XXXXXX";
+    const int fd = mkstemp(path), before = dup(2);
+    ck_assert_int_ge(fd, 0);
+    unlink(path);
+    dup2(fd, 2);
+    const int code = yk_launch_ranks(RANKS, "cpu:0", function, argument);
+    dup2(before, 2);
+    close(before);
+    const ssize_t n = pread(fd, shared->said, sizeof shared->said - 1, 0);
+    shared->said[n > 0 ? n : 0] = 0;
+    close(fd);
+    return code;
+}
+
+START_TEST(error_of_one_ends_all_and_is_named)
+{
+    const int code = call_and_listen(fail_one, NULL);
+    ck_assert_msg(code == 2, "code %d: '%s'", code, shared->said);
+    ck_assert_msg(strstr(shared->said, "rank 1") && strstr(shared->said, "no such thing"), "'%s'", shared->said);
+}
+END_TEST
+
+static int die_by_signal(void *argument)
+{
+    (void)argument;
+    if (atoi(getenv("YOKE_RANK")) == 2)
+        raise(SIGKILL);
+    pause();
+    return 0;
+}
+
+START_TEST(death_of_one_ends_all)
+{
+    ck_assert_int_eq(call_and_listen(die_by_signal, NULL), 1);
+    ck_assert_msg(strstr(shared->said, "rank 2 (cpu:0) was killed by signal 9"), "'%s'", shared->said);
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1); /* no child is left */
+}
+END_TEST
+
+START_TEST(call_after_a_job_is_refused)
+{
+    yk_close(yk_open(&(yk_config){.devices = "cpu:0", .quiet = true}));
+    ck_assert_int_eq(call_and_listen(sum_ranks, shared), 2);
+    ck_assert_msg(strstr(shared->said, "after yk_open"), "'%s'", shared->said);
+    ck_assert_uint_eq(shared->world[0], 0);
+}
+END_TEST
+
+static int run_suite_function(void)
+{
+    TCase *t = tcase_create("function");
+    tcase_set_timeout(t, 120);
+    tcase_add_checked_fixture(t, board_make, board_free);
+    tcase_add_test(t, ranks_are_of_one_job_and_share_what_was_there);
+    tcase_add_test(t, error_of_one_ends_all_and_is_named);
+    tcase_add_test(t, death_of_one_ends_all);
+    tcase_add_test(t, call_after_a_job_is_refused);
+    return suite_run("function", t);
+}
+
+int main(void)
+{
+    unsetenv("YOKE_DEVICES");
+    return run_suite_function();
+}

@@ -1,0 +1,167 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# yoke launch --hosts, over a script in the place of ssh that runs the command here under another YOKE_HOST_ID: three "hosts" train to the
+# parameters of one; what is wrong on one of them ends all, in one line that names it; srun takes the place of ssh in an allocation.
+yoke=$YOKE_BUILD/yoke
+train=$YOKE_BUILD/tests/dist/fifty
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+CASES="ranks find their numbers;the parameters of one host;devices of each host;a plan and no rank;a file of hosts;\
+a host that cannot be reached;a host without such devices;a failing rank ends those of all hosts;a killed rank is named;\
+a connection that ends;Ctrl-C ends all;a killed launcher leaves nothing;an allocation of Slurm;a list with a fault"
+total=$(echo "$CASES" | tr ';' '\n' | wc -l)
+echo "1..$total"
+n=0
+check() { # the last command's status decides; cases stand in CASES, in order
+    if [ $? -eq 0 ]; then r=ok; else r="not ok"; echo "# exit code $code"; sed 's/^/# /' "$tmp/out" "$tmp/err"; fi
+    n=$((n + 1))
+    echo "$r $n - $(echo "$CASES" | cut -d';' -f$n)"
+}
+if [ ! -x "$yoke" ] || [ ! -e "$YOKE_BUILD/.libs/transport_sock.so" ]; then
+    while [ $n -lt "$total" ]; do n=$((n + 1)); echo "ok $n # SKIP yoke or the sock transport is not built"; done
+    exit 0
+fi
+# The host's shell says something of its own first, as shells do. Processes of a host are found by its name in their environment.
+cat >"$tmp/ssh" <<'E2'
+#!/bin/sh
+echo "welcome to $1"
+[ "$1" != gone ] || { echo "ssh: connect to host gone port 22: No route to host" >&2; exit 255; }
+YOKE_HOST_ID=$1 YOKE_TEST_HOST=$YOKE_TEST_JOB.$1
+export YOKE_HOST_ID YOKE_TEST_HOST
+exec sh -c "$2"
+E2
+cat >"$tmp/srun" <<'E2'
+#!/bin/sh
+while :; do
+    case $1 in
+    --nodelist=*) host=${1#--nodelist=} ;;
+    -*) ;;
+    *) break ;;
+    esac
+    shift
+done
+YOKE_HOST_ID=$host exec "$@"
+E2
+chmod +x "$tmp/ssh" "$tmp/srun"
+export YOKE_SSH="$tmp/ssh" YOKE_ADDR=127.0.0.1 YOKE_TEST_JOB=j$$ YOKE_LOG=error YOKE_DEVICES=cpu:0
+limit=100
+run() { # WORDS...: yoke launch with these; $code
+    timeout -k 5 $limit "$yoke" launch "$@" >"$tmp/out" 2>"$tmp/err" </dev/null
+    code=$?
+}
+# Nothing of the job is left, or only what ends within two seconds more
+nothing_left() {
+    i=0
+    while grep -lz "YOKE_TEST_HOST=$YOKE_TEST_JOB" /proc/[0-9]*/environ >"$tmp/left" 2>/dev/null; [ -s "$tmp/left" ]; do
+        i=$((i + 1))
+        [ $i -lt 200 ] || { sed 's/^/# left: /' "$tmp/left"; return 1; }
+        sleep 0.05
+    done
+}
+await() { # COMMAND...: until it succeeds
+    i=0
+    until "$@"; do
+        i=$((i + 1))
+        [ $i -lt 1200 ] || return 1
+        sleep 0.05
+    done
+}
+
+run --hosts a:2,b,c -- sh -c 'echo "$YOKE_RANK $YOKE_LOCAL_RANK $YOKE_WORLD_SIZE $YOKE_SIZE $YOKE_HOST_ID $YOKE_DEVICES"'
+[ $code -eq 0 ] && [ "$(grep '^\[' "$tmp/out" | LC_ALL=C sort)" = "[0] 0 0 4 4 a cpu:0
+[1] 1 1 4 4 a cpu:0
+[2] 2 0 4 4 b cpu:0
+[3] 3 0 4 4 c cpu:0" ]
+check
+
+want=$(YOKE_DEVICES="cpu:0 cpu:0 cpu:0 cpu:0" timeout $limit "$yoke" launch -- "$train" 2>&1 | sed -n 's/^ranks 4 parameters //p')
+run --hosts a:2,b:1,c:1 -- "$train"
+[ $code -eq 0 ] && [ -n "$want" ] && [ "$(sed -n 's/^\[0\] ranks 4 parameters //p' "$tmp/out")" = "$want" ]
+check
+
+run --json --hosts "a=cpu:0 cpu:0!,user@b:1=cpu:0" sh -c 'echo "$YOKE_DEVICES"'
+[ $code -eq 0 ] && tail -n 1 "$tmp/out" | python3 -c '
+import json, sys
+assert json.load(sys.stdin) == {"ranks": ["cpu:0", "cpu:0!", "cpu:0"], "hosts": ["a", "a", "user@b"], "exit_code": 0, "error": None}' &&
+    grep -qx '\[1\] cpu:0!' "$tmp/out"
+check
+
+run --dry-run --hosts a:2,b -- touch "$tmp/touched"
+[ $code -eq 0 ] && [ ! -e "$tmp/touched" ] && [ "$(grep -v '^welcome' "$tmp/out" | cut -c-40 | sed "s,$tmp,T," | grep -v '^host')" = \
+    "$(printf '  rank 0: cpu:0\n  rank 1: cpu:0\n  rank 2: cpu:0\nprogram: touch %s' "$tmp/touched" | cut -c-40 | sed "s,$tmp,T,")" ] &&
+    grep -q "^host b: $tmp/ssh b exec '.*yoke' launch --node$" "$tmp/out"
+check
+
+printf '# two\na slots=2 # here\n\n b=cpu:0\n' >"$tmp/hosts"
+run --dry-run --hostfile "$tmp/hosts" true
+[ $code -eq 0 ] && [ "$(grep -c '^  rank' "$tmp/out")" -eq 3 ]
+check
+
+run --hosts a,gone,c -- touch "$tmp/touched"
+[ $code -eq 1 ] && [ ! -e "$tmp/touched" ] && [ "$(grep -c '^yoke launch' "$tmp/err")" -eq 1 ] &&
+    grep -q "^yoke launch: host gone cannot be reached: .*exit code 255: ssh: connect to host gone port 22: No route" "$tmp/err" &&
+    nothing_left
+check
+
+run --hosts a,b=nosuch:0 -- touch "$tmp/touched"
+[ $code -eq 2 ] && [ ! -e "$tmp/touched" ] && grep -q "^yoke launch: host b: .*nosuch" "$tmp/err" && nothing_left
+check
+
+run --hosts a:2,b,c -- sh -c 'test $YOKE_RANK = 2 || exec sleep 60; exit 2'
+[ $code -eq 2 ] && grep -q "^yoke launch: rank 2 (cpu:0 on b) ended with exit code 2$" "$tmp/err" && nothing_left
+check
+
+run --hosts a:2,b,c -- sh -c 'test $YOKE_RANK = 3 && sleep 0.2 && kill -9 $$; exec "$0" 1000000000' "$train"
+[ $code -eq 1 ] && grep -q "^yoke launch: rank 3 (cpu:0 on c) was killed by signal 9" "$tmp/err" && nothing_left
+check
+
+start() { # WORDS...: in the background, as $pid
+    timeout -k 5 $limit "$yoke" launch "$@" >"$tmp/out" 2>"$tmp/err" </dev/null &
+    outer=$!
+    await pgrep -P $outer >/dev/null
+    pid=$(pgrep -P $outer)
+}
+finish() {
+    wait $outer
+    code=$?
+}
+training() { await grep -q '^\[0\] training' "$tmp/out"; }
+node_of() { # HOST: the process that its ssh became
+    for p in $(pgrep -P "$pid"); do
+        tr '\0' '\n' <"/proc/$p/environ" 2>/dev/null | grep -qx "YOKE_HOST_ID=$1" && echo "$p"
+    done
+}
+
+start --hosts a,b,c -- "$train" 1000000000
+training && kill -9 "$(node_of b)"
+finish
+[ $code -eq 1 ] && [ "$(grep -c '^yoke launch' "$tmp/err")" -eq 1 ] && nothing_left
+check
+
+start --hosts a:2,b,c -- "$train" 1000000000
+training && kill -INT "$pid"
+finish
+[ $code -eq 130 ] && grep -q "^yoke launch: interrupted by signal 2" "$tmp/err" && nothing_left
+check
+
+start --hosts a:2,b,c -- "$train" 1000000000
+training && kill -9 "$pid"
+finish
+[ $code -eq 137 ] && nothing_left
+check
+
+PATH=$tmp:$PATH SLURM_JOB_ID=7 SLURM_NNODES=3 SLURM_JOB_NODELIST="n[1-2],m" SLURM_NTASKS=4 SLURM_TASKS_PER_NODE="1(x2),2" \
+    run -- sh -c 'echo "$YOKE_RANK $YOKE_HOST_ID"'
+[ $code -eq 0 ] && [ "$(grep '^\[' "$tmp/out" | LC_ALL=C sort)" = "[0] 0 n1
+[1] 1 n2
+[2] 2 m
+[3] 3 m" ]
+check
+
+run --hosts "a,b:0" true
+first=$code
+run --hosts "a,-oProxyCommand=x" true
+second=$code
+run --hosts "a,a" true
+[ $first -eq 2 ] && [ $second -eq 2 ] && [ $code -eq 2 ] && grep -q "host 'a' stands twice" "$tmp/err"
+check
