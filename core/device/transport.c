@@ -86,15 +86,19 @@ static yk_status load_path(const char *given, const yk_transport **table, yk_err
     return err->status;
 }
 
+char *yk__transport_path(const char *name_or_path)
+{
+    if (strchr(name_or_path, '/'))
+        return yk__strdup(name_or_path);
+    return yk__format("%s/%s%s%s", yk__plugin_folder(), prefix, name_or_path, suffix);
+}
+
 yk_status yk__transport_load(const char *name_or_path, const yk_transport **table, yk_error *err)
 {
-    char *path;
-    if (strchr(name_or_path, '/'))
-        return load_path(name_or_path, table, err);
-    path = yk__format("%s/%s%s%s", yk__plugin_folder(), prefix, name_or_path, suffix);
+    char *path = yk__transport_path(name_or_path);
     if (!path)
         return yk__fail_mem(err, strlen(name_or_path), "a transport's path");
-    if (access(path, F_OK))
+    if (!strchr(name_or_path, '/') && access(path, F_OK))
         unknown_name(name_or_path, err);
     else
         load_path(path, table, err);

@@ -10,7 +10,9 @@
 
 #include "core/base/error.h"
 
-/* name_or_path: with a '/' in it it is a path. The table stays for as long as the process does. YK_E_ARG for a name that is not there,
+/* The file of a name in the folder of plugins; a text with a '/' in it is a path, and stays as it is. Allocated; NULL: no memory. */
+char *yk__transport_path(const char *name_or_path);
+/* The table stays for as long as the process does. YK_E_ARG for a name that is not there,
  * YK_E_ABI for a file that is none, or of another major. */
 yk_status yk__transport_load(const char *name_or_path, const yk_transport **table, yk_error *err);
 /* Names of the transports in the folder, separated by ", "; allocated; NULL: no memory. */

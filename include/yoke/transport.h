@@ -154,6 +154,15 @@ typedef struct yk_transport {
     yk_status (*notices)(yk_tr *t, uint32_t peer, uint32_t notice, uint64_t *count, yk_tr_error *error);
 } yk_transport;
 
+/* An extension: what a transport is made of here, for whoever asks what a job would use. [any] */
+#define YK_TR_EXT_DESCRIBE "yoke.describe.1"
+typedef struct yk_tr_describe {
+    uint32_t size; /* of this struct */
+    uint32_t unused; /* 0 */
+    /* Writes one line to text[capacity]: by what means it would reach other hosts, or, where it returns a failure, why it cannot. */
+    yk_status (*describe)(char *text, uint64_t capacity);
+} yk_tr_describe;
+
 /* The one exported symbol: `const yk_transport *yk_transport_query(uint32_t major)`. NULL if it cannot serve that major. */
 typedef const yk_transport *(*yk_transport_query_fn)(uint32_t major);
 #define YK_TRANSPORT_SYMBOL "yk_transport_query"

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 CTS_TESTS = tests/cts/template.sh tests/cts/broken.sh tests/cts/loader.sh tests/cts/cpu.sh tests/cts/far.sh tests/cts/cjit.sh \
-	tests/cts/cuda.sh tests/cts/record.sh tests/cts/opencl.sh tests/cts/opencl_machines.sh tests/cts/rusticl.sh tests/cts/vulkan.sh
+	tests/cts/cuda.sh tests/cts/record.sh tests/cts/opencl.sh tests/cts/opencl_machines.sh tests/cts/rusticl.sh tests/cts/transport.sh \
+	tests/cts/vulkan.sh
+check_LTLIBRARIES += tests/cts/transport_loopback.la
+tests_cts_transport_loopback_la_SOURCES = tests/cts/broken_transport.c tests/support/loopback.c
+tests_cts_transport_loopback_la_CFLAGS = $(AM_CFLAGS)
+tests_cts_transport_loopback_la_LDFLAGS = $(TEST_MODULE) -export-symbols-regex '^yk_transport_query$$'
 dist_check_SCRIPTS += $(CTS_TESTS)
 TESTS += $(CTS_TESTS)
 EXTRA_DIST += tests/cts/lib.sh tests/cts/broken.c tests/cts/broken_far.c tests/cts/cjit.c tests/cts/island.c \

@@ -67,7 +67,7 @@ typedef struct end {
 
 struct yk_tr {
     uint32_t rank, ranks;
-    uint64_t events, host;
+    uint64_t events, *host; /* [ranks] */
     end *peer;
     pthread_mutex_t lock;
 };
@@ -106,11 +106,27 @@ static int connect_to(const char *name, const yk_tr_config *c)
     return fd;
 }
 
+static bool has_check(const yk_tr_config *c)
+{
+    return c->size > offsetof(yk_tr_config, check) && c->check;
+}
+
+/* Until somebody connects, or the job is over. */
+static bool await_peer(int listener, const yk_tr_config *c)
+{
+    struct pollfd p = {listener, POLLIN, 0};
+    yk_tr_error ignored;
+    while (poll(&p, 1, 20) == 0)
+        if (has_check(c) && c->check(c->exchange_arg, &ignored))
+            return false;
+    return true;
+}
+
 /* A peer says its number and the job's secret. */
 static int accept_from(int listener, const yk_tr_config *c, uint32_t *rank)
 {
     unsigned char secret[64];
-    const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+    const int fd = await_peer(listener, c) ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1;
     if (fd < 0 || recv(fd, rank, sizeof *rank, MSG_WAITALL) != (ssize_t)sizeof *rank ||
         recv(fd, secret, c->secret_bytes, MSG_WAITALL) != (ssize_t)c->secret_bytes ||
         memcmp(secret, c->secret, c->secret_bytes) || *rank >= c->ranks) {
@@ -170,6 +186,7 @@ static void loop_close(yk_tr *t)
         }
     }
     pthread_mutex_destroy(&t->lock);
+    free(t->host);
     free(t->peer);
     free(t);
 }
@@ -180,7 +197,8 @@ static yk_status loop_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *erro
     yk_status s;
     t->rank = c->rank;
     t->ranks = c->ranks;
-    t->host = c->host[c->rank];
+    t->host = calloc(c->ranks, sizeof *t->host);
+    memcpy(t->host, c->host, c->ranks * sizeof *t->host);
     t->peer = calloc(c->ranks, sizeof *t->peer);
     pthread_mutex_init(&t->lock, NULL);
     for (uint32_t r = 0; r < c->ranks; r++)
@@ -385,7 +403,7 @@ static yk_status loop_peer(const yk_tr *t, uint32_t peer, yk_tr_peer *info, yk_t
     if (peer >= t->ranks)
         return yk__tr_fail(error, YK_E_ARG, "rank %u of %u", peer, t->ranks);
     info->caps = peer == t->rank ? 0 : YK_TR_CAP_MESSAGES | YK_TR_CAP_PUT;
-    info->host = t->host;
+    info->host = t->host[peer];
     return YK_OK;
 }
 

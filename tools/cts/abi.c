@@ -10,6 +10,7 @@
 #include "tools/cts/cts.h"
 
 typedef struct symbols {
+    const char *name; /* of the entry point */
     uint32_t exported, foreign;
     char wrong[300];   /* exported names that should not be, or undefined ones nobody gives */
     char library[400]; /* needed */
@@ -41,7 +42,7 @@ static void take_symbol(void *arg, const char *name, bool defined, const char *v
 {
     symbols *s = arg;
     s->versioned = s->versioned || *version;
-    if (defined && !strcmp(name, YK_PLUGIN_SYMBOL)) {
+    if (defined && !strcmp(name, s->name)) {
         s->entry = true;
     } else if (defined) {
         s->exported++;
@@ -67,26 +68,31 @@ static void take_library(void *arg, const char *library)
         text_append(s->library, sizeof s->library, library);
 }
 
-static void check_file(cts *c, const char *path)
+void cts_file_check(cts *c, const char *path, const char *symbol)
 {
-    symbols s = {.exported = 0};
+    symbols s = {.name = symbol};
     yk_error err = YK_ERROR_INIT;
-    if (!cts_begin(c, "symbols"))
-        return;
     cts_elf_read(path, &s, take_symbol, take_library, &err);
     if (!cts_error(c, &err))
         return;
     if (!s.entry)
-        cts_fail(c, "%s is not exported", YK_PLUGIN_SYMBOL);
+        cts_fail(c, "%s is not exported", symbol);
     else if (s.exported)
-        cts_fail(c, "it exports more than " YK_PLUGIN_SYMBOL ": %s", s.wrong);
+        cts_fail(c, "it exports more than %s: %s", symbol, s.wrong);
     else if (*s.wrong)
         cts_fail(c, "it uses symbols of the host: %s; a plugin links nothing of yoke", s.wrong);
     else if (s.foreign && s.versioned && !s.vendor)
         cts_fail(c, "%u undefined symbols are of no library it names as needed", s.foreign);
-    cts_pass(c);
     if (*s.library)
         fprintf(stderr, "# %s needs %s\n", path, s.library);
+}
+
+static void check_file(cts *c, const char *path)
+{
+    if (!cts_begin(c, "symbols"))
+        return;
+    cts_file_check(c, path, YK_PLUGIN_SYMBOL);
+    cts_pass(c);
 }
 
 static const yk_plugin *plugin_query(cts *c, const char *path)

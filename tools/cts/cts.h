@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke-cts: the conformance suite for compute plugins. Every group runs in a child process that loads the plugin afresh,
- * and results come back over a pipe. A crash or a hang is one failed test: another process goes on with the next one.
+ * yoke-cts: the conformance suite for compute plugins, and for transports (tr.h). Every group runs in a child process that loads
+ * the plugin afresh, and results come back over a pipe. A crash or a hang is one failed test: another process goes on with the next one.
  */
 #ifndef YOKE_TOOLS_CTS_CTS_H
 #define YOKE_TOOLS_CTS_CTS_H
@@ -12,6 +12,8 @@
 
 #include "core/device/device.h"
 #include "core/device/simple.h"
+
+#include <yoke/transport.h>
 
 typedef enum cts_verdict { CTS_PASS, CTS_FAIL, CTS_UNSUPPORTED } cts_verdict;
 
@@ -34,6 +36,9 @@ typedef struct cts {
     /* The open device; NULL in the groups that open it themselves. */
     yk__device *dev;
     const yk_plugin *t;
+    /* or the transport; NULL: a plugin is tested */
+    const yk_transport *transport;
+    const char *transport_path;
 } cts;
 
 /* ---- Reporting ------------------------------------------------------------------------------------------------------- */
@@ -50,12 +55,16 @@ bool cts_error(cts *c, yk_error *err); /* as cts_ok; clears err */
 
 typedef struct cts_group {
     const char *name, *text;
-    bool open; /* the device is opened before the group runs */
+    bool open; /* the device is opened, or the transport loaded, before the group runs */
     void (*run)(cts *c);
 } cts_group;
 
-extern const cts_group cts_groups[];
-extern const uint32_t cts_n_group;
+/* What is run: the groups for plugins, or those for transports. */
+typedef struct cts_suite {
+    const char *name; /* of the option that picks it */
+    const cts_group *group;
+    uint32_t n;
+} cts_suite;
 
 /* ---- Objects of the device; released through the table ---------------------------------------------------------------- */
 
@@ -178,6 +187,20 @@ void cts_group_leak(cts *c);
 void cts_group_extension(cts *c);
 void cts_group_errors(cts *c);
 
+/* What a process holds, and what of it grew between two parts of a test as much as a leak of each round would make it. */
+typedef struct cts_held {
+    int64_t bytes, pages, files, threads, device;
+} cts_held;
+
+typedef struct cts_grown {
+    bool threads, files, bytes, pages, device;
+} cts_grown;
+
+cts_held cts_held_now(const cts *c);
+cts_grown cts_held_grown(const cts_held *before, const cts_held *now, uint32_t rounds);
+
+/* Fails the test where a shared object exports anything but its entry point, or takes anything of the host. */
+void cts_file_check(cts *c, const char *path, const char *symbol);
 /* Reads the ELF file of a plugin: exported and undefined symbols, libraries it needs. */
 yk_status cts_elf_read(const char *path, void *arg, void (*symbol)(void *arg, const char *name, bool defined, const char *version),
                        void (*needed)(void *arg, const char *library), yk_error *err);

@@ -20,10 +20,6 @@
 #define LEAST_BYTES 24   /* of a round: a lost object is at least so large, noise of a part less */
 #define LEAST_PAGES 8    /* 32 KiB of a round */
 
-typedef struct held {
-    int64_t bytes, pages, files, threads, device;
-} held;
-
 /* What sanitizers count; absent elsewhere. */
 extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
@@ -66,24 +62,19 @@ static int64_t pages_held(void)
 static int64_t device_held(const cts *c)
 {
     yk_device_caps k = {.size = sizeof k};
-    if (c->dev->caps.flags & YK_CAP_CPU || c->t->device_caps(c->device, &k))
+    if (!c->dev || c->dev->caps.flags & YK_CAP_CPU || c->t->device_caps(c->device, &k))
         return 0;
     return k.mem_free ? -(int64_t)k.mem_free : 0;
 }
 
-static held held_now(const cts *c)
+cts_held cts_held_now(const cts *c)
 {
-    return (held){bytes_held(), pages_held(), entries_of("/proc/self/fd"), entries_of("/proc/self/task"), device_held(c)};
+    return (cts_held){bytes_held(), pages_held(), entries_of("/proc/self/fd"), entries_of("/proc/self/task"), device_held(c)};
 }
 
-/* What grew between two parts by as much as a leak of each round would make it. */
-typedef struct grown {
-    bool threads, files, bytes, pages, device;
-} grown;
-
-static grown held_grown(const held *before, const held *now, uint32_t rounds)
+cts_grown cts_held_grown(const cts_held *before, const cts_held *now, uint32_t rounds)
 {
-    return (grown){
+    return (cts_grown){
         .threads = now->threads - before->threads >= rounds / 2,
         .files = now->files - before->files >= rounds / 2,
         .bytes = now->bytes - before->bytes >= rounds * LEAST_BYTES,
@@ -92,7 +83,7 @@ static grown held_grown(const held *before, const held *now, uint32_t rounds)
     };
 }
 
-static void fail_grown(cts *c, grown g, const held *first, const held *last, double rounds)
+static void fail_grown(cts *c, cts_grown g, const cts_held *first, const cts_held *last, double rounds)
 {
     if (g.threads)
         cts_fail(c, "it keeps %.2f threads each time", (double)(last->threads - first->threads) / rounds);
@@ -109,16 +100,16 @@ static void fail_grown(cts *c, grown g, const held *first, const held *last, dou
 /* Calls part(arg), which does the thing `rounds` times, until nothing has grown in all parts so far. */
 static void measure_parts(cts *c, uint32_t rounds, void (*part)(cts *c, void *arg), void *arg)
 {
-    grown all = {true, true, true, true, true};
-    held first, before, now;
+    cts_grown all = {true, true, true, true, true};
+    cts_held first, before, now;
     part(c, arg);
-    before = first = held_now(c);
+    before = first = cts_held_now(c);
     for (int i = 1; i < PARTS && !c->failed_now; i++) {
-        grown g;
+        cts_grown g;
         part(c, arg);
-        now = held_now(c);
-        g = held_grown(&before, &now, rounds);
-        all = (grown){all.threads && g.threads, all.files && g.files, all.bytes && g.bytes, all.pages && g.pages,
+        now = cts_held_now(c);
+        g = cts_held_grown(&before, &now, rounds);
+        all = (cts_grown){all.threads && g.threads, all.files && g.files, all.bytes && g.bytes, all.pages && g.pages,
                       all.device && g.device};
         if (!all.threads && !all.files && !all.bytes && !all.pages && !all.device)
             return;

@@ -12,13 +12,14 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/device/transport.h"
 #include "tools/cli.h"
-#include "tools/cts/cts.h"
+#include "tools/cts/tr.h"
 
 #define DEATHS 20       /* of a group's processes, then its other tests are not run */
 #define COUNT_MS 60000
 
-const cts_group cts_groups[] = {
+static const cts_group plugin_groups[] = {
     {"abi", "the file, its one symbol, the table, starting twice", false, cts_group_abi},
     {"buffer", "buffers: new, put, get, map, wrap, out of memory", true, cts_group_buffer},
     {"queue", "queues: points, order, waits, polls", true, cts_group_queue},
@@ -33,12 +34,13 @@ const cts_group cts_groups[] = {
     {"extension", "collectives among devices, shared buffers", true, cts_group_extension},
     {"errors", "refusals, sticky failures", true, cts_group_errors},
 };
-const uint32_t cts_n_group = sizeof cts_groups / sizeof *cts_groups;
 
 static const yk__cli_option options[] = {
     {"plugin", "PATH", NULL, "the plugin: a file, or a name as in YOKE_DEVICES", NULL},
+    {"transport", "PATH", NULL, "a transport instead: a file, or a name as in YOKE_TRANSPORT", NULL},
     {"device", "N", "0", "number of the device", NULL},
-    {"group", "G,...", NULL, "groups to run: abi buffer queue op composite body random gradients guard rebind leak extension errors", NULL},
+    {"group", "G,...", NULL, "groups to run: abi buffer queue op composite body random gradients guard rebind leak extension errors; of a "
+     "transport: abi connect order sizes match many wait threads cancel memory put arguments death close leak", NULL},
     {"only", "PATTERN", NULL, "tests to run, such as 'op/dot.*'", NULL},
     {"seed", "S", "1", "of the numbers and the random graphs", NULL},
     {"count", "N", "60", "random graphs", NULL},
@@ -53,36 +55,37 @@ static const yk__cli_option options[] = {
 static const yk__cli_command command = {
     .name = "cts",
     .own_program = true,
-    .usage = "--plugin PATH [options]",
-    .summary = "conformance suite for compute plugins",
-    .text = "Runs the tests of <yoke/plugin.h> on one device of a plugin and prints a line for each, and the totals. "
+    .usage = "--plugin PATH | --transport PATH [options]",
+    .summary = "conformance suite for compute plugins and transports",
+    .text = "Runs the tests of <yoke/plugin.h> on one device of a plugin, or those of <yoke/transport.h> among up to three ranks "
+            "that it starts itself, and prints a line for each, and the totals. "
             "Every group runs in a process of its own; after a test that crashes or hangs another goes on. Exit code: 0 all "
-            "passed, 1 some failed, 2 wrong usage or a plugin that cannot be read.\n"
+            "passed, 1 some failed, 2 wrong usage or a file that cannot be read.\n"
             "The files of --unsupported and --xfail hold one pattern a line, as for --only; '#' begins a comment. A test "
             "named in neither is expected to pass, or to be something the plugin does not claim.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
 };
 
-static const cts_group *find_group(const char *name, size_t n)
+static bool group_exists(const cts_suite *suite, const char *name, size_t n)
 {
-    for (uint32_t i = 0; i < cts_n_group; i++)
-        if (strlen(cts_groups[i].name) == n && !strncmp(cts_groups[i].name, name, n))
-            return &cts_groups[i];
-    return NULL;
+    for (uint32_t i = 0; i < suite->n; i++)
+        if (strlen(suite->group[i].name) == n && !strncmp(suite->group[i].name, name, n))
+            return true;
+    return false;
 }
 
-static int check_groups(const char *words)
+static int check_groups(const cts_suite *suite, const char *words)
 {
     const char *names[32], *near;
     char word[32];
-    for (uint32_t i = 0; i < cts_n_group; i++)
-        names[i] = cts_groups[i].name;
+    for (uint32_t i = 0; i < suite->n; i++)
+        names[i] = suite->group[i].name;
     while (words && *words) {
         size_t n = strcspn(words, ",");
-        if (n && !find_group(words, n)) {
+        if (n && !group_exists(suite, words, n)) {
             snprintf(word, sizeof word, "%.*s", (int)n, words);
-            near = yk__nearest_word(word, names, cts_n_group);
+            near = yk__nearest_word(word, names, suite->n);
             return yk__cli_usage(&command, "there is no group \"%s\"%s%s%s", word, near ? "; did you mean " : "",
                                  near ? near : "", near ? "?" : "");
         }
@@ -117,11 +120,16 @@ static bool open_device(cts *c, yk_error *err)
     return true;
 }
 
+static bool open_tested(cts *c, yk_error *err)
+{
+    return c->transport_path ? !yk__transport_load(c->transport_path, &c->transport, err) : open_device(c, err);
+}
+
 static void run_group(cts *c, const cts_group *g)
 {
     yk_error err = YK_ERROR_INIT;
     c->group = g->name;
-    if (g->open && !open_device(c, &err)) {
+    if (g->open && !open_tested(c, &err)) {
         if (cts_begin(c, "open"))
             cts_fail(c, "%s (%s)", err.text, yk__status_name(err.status));
         return;
@@ -305,12 +313,12 @@ static int totals_print(const cts *c, const cts_totals *t)
     return t->failed || !t->number ? YK_EXIT_FAILED : YK_EXIT_OK;
 }
 
-static int run_all(cts *c, const char *groups, bool json)
+static int run_all(cts *c, const cts_suite *suite, const char *groups, bool json)
 {
     cts_totals t = {.json = json};
-    for (uint32_t i = 0; i < cts_n_group; i++)
-        if (group_chosen(groups, cts_groups[i].name) && run_group_all(c, &cts_groups[i], &t)) {
-            fprintf(stderr, "yoke-cts: a process for group %s could not be run\n", cts_groups[i].name);
+    for (uint32_t i = 0; i < suite->n; i++)
+        if (group_chosen(groups, suite->group[i].name) && run_group_all(c, &suite->group[i], &t)) {
+            fprintf(stderr, "yoke-cts: a process for group %s could not be run\n", suite->group[i].name);
             return YK_EXIT_FAILED;
         }
     return totals_print(c, &t);
@@ -326,16 +334,38 @@ static int read_lists(const yk__cli *cli, cts_lists *l)
     return 0;
 }
 
+/* The file of a transport's name is in the folder of plugins. */
+static char *tested_file(const yk__cli *cli, cts *c)
+{
+    const char *plugin = yk__cli_text(cli, "plugin"), *transport = yk__cli_text(cli, "transport");
+    char *path = transport ? yk__transport_path(transport) : NULL;
+    c->path = plugin;
+    c->transport_path = path;
+    return path;
+}
+
+static int check_tested(const cts *c)
+{
+    const char *file = c->transport_path ? c->transport_path : c->path;
+    if (!c->transport_path == !c->path)
+        return yk__cli_usage(&command, "--plugin or --transport, one of them: what is to be tested?");
+    if (strchr(file, '/') && access(file, R_OK))
+        return yk__cli_usage(&command, "%s cannot be read", file);
+    return 0;
+}
+
 static int run_suite(int argc, char **argv)
 {
+    static const cts_suite plugins = {"plugin", plugin_groups, sizeof plugin_groups / sizeof *plugin_groups};
+    const cts_suite transports = {"transport", cts_tr_groups, cts_n_tr_group}, *suite;
     yk__cli cli;
     cts_lists lists = {NULL, NULL, false};
     cts c = {.lists = &lists};
+    char *path;
     bool bad = false;
     int code = yk__cli_parse(&command, argc, argv, &cli);
     if (code >= 0)
         return code;
-    c.path = yk__cli_text(&cli, "plugin");
     c.only = yk__cli_text(&cli, "only");
     c.quick = yk__cli_on(&cli, "quick");
     c.device = (uint32_t)yk__cli_int(&cli, "device", 0, 1024, &bad);
@@ -347,18 +377,19 @@ static int run_suite(int argc, char **argv)
     yk_error err = YK_ERROR_INIT;
     if (yk__options_check(&err))
         return yk__cli_usage(&command, "%s", err.text);
-    if (!c.path)
-        return yk__cli_usage(&command, "--plugin is missing: which plugin is to be tested?");
-    if (strchr(c.path, '/') && access(c.path, R_OK))
-        return yk__cli_usage(&command, "%s cannot be read", c.path);
-    code = check_groups(yk__cli_text(&cli, "group"));
+    path = tested_file(&cli, &c);
+    suite = path ? &transports : &plugins;
+    code = check_tested(&c);
+    if (!code)
+        code = check_groups(suite, yk__cli_text(&cli, "group"));
     if (!code)
         code = read_lists(&cli, &lists);
     setenv("YOKE_PROBE", "off", 1); /* what it would find is what the tests are to find, one by one */
     if (!code)
-        code = run_all(&c, yk__cli_text(&cli, "group"), yk__cli_on(&cli, "json"));
+        code = run_all(&c, suite, yk__cli_text(&cli, "group"), yk__cli_on(&cli, "json"));
     cts_list_free(lists.unsupported);
     cts_list_free(lists.expected);
+    yk__free(path);
     return code;
 }
 

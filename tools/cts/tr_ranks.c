@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ranks of a transport's test: processes that are forked for it, and have a piece of memory in common, through which they meet and
+ * say what went wrong. No rank waits for another for longer than a test may take, whatever the transport does.
+ */
+#include "config.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+#include "tools/cts/tr.h"
+
+enum { PAUSE_US = 200, GRACE_MS = 500 };
+
+/* LATE: something did not come in time, for which another rank may have a better reason. */
+typedef enum verdict_state { NOTHING, WRITING, FAILED, LATE, UNSUPPORTED } verdict_state;
+
+typedef struct rank_verdict {
+    uint32_t state; /* atomic: verdict_state */
+    char text[900];
+} rank_verdict;
+
+struct cts_tr_meeting {
+    uint32_t entered[CTS_TR_RANKS]; /* atomic: meetings that the rank has come to */
+    uint32_t died[CTS_TR_RANKS];    /* atomic: it is no more */
+    uint32_t failed;                /* atomic: some rank has failed */
+    uint32_t unused;
+    rank_verdict verdict[CTS_TR_RANKS];
+    uint8_t blob[2][CTS_TR_RANKS][CTS_TR_BLOB]; /* of even and odd meetings: nobody is two ahead of anybody */
+};
+
+static bool verdict_is(const rank_verdict *v, verdict_state state)
+{
+    return __atomic_load_n(&v->state, __ATOMIC_ACQUIRE) == (uint32_t)state;
+}
+
+static bool flag_read(const uint32_t *flag)
+{
+    return __atomic_load_n(flag, __ATOMIC_ACQUIRE) != 0;
+}
+
+static void flag_set(uint32_t *flag)
+{
+    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
+}
+
+/* ---- In a rank ----------------------------------------------------------------------------------------------------------- */
+
+static bool verdict_say(cts_tr *t, verdict_state state, const char *fmt, va_list ap)
+{
+    rank_verdict *v = &t->meeting->verdict[t->rank];
+    uint32_t nothing = NOTHING;
+    if (!__atomic_compare_exchange_n(&v->state, &nothing, WRITING, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        return false;
+    vsnprintf(v->text, sizeof v->text, fmt, ap);
+    __atomic_store_n(&v->state, (uint32_t)state, __ATOMIC_RELEASE);
+    if (state == FAILED)
+        flag_set(&t->meeting->failed);
+    return false;
+}
+
+bool cts_tr_fail(cts_tr *t, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    verdict_say(t, FAILED, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+bool cts_tr_late(cts_tr *t, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    verdict_say(t, LATE, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+bool cts_tr_unsupported(cts_tr *t, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    verdict_say(t, UNSUPPORTED, fmt, ap);
+    va_end(ap);
+    return false;
+}
+
+/* Until `flags` of all ranks are at least that; the transport moves, if it is open. */
+static bool ranks_await(cts_tr *t, const uint32_t *reached, uint32_t from, uint32_t to, uint32_t value)
+{
+    const int64_t until = yk__clock_ms() + t->limit_ms;
+    for (uint32_t r = from; r < to;) {
+        uint64_t events = 0;
+        yk_tr_error error = {""};
+        if (__atomic_load_n(&reached[r], __ATOMIC_ACQUIRE) >= value) {
+            r++;
+            continue;
+        }
+        if (flag_read(&t->meeting->failed))
+            return cts_tr_late(t, "another rank has failed");
+        if (yk__clock_ms() > until)
+            return cts_tr_late(t, "rank %u did not come within %d ms", r, t->limit_ms);
+        if (t->tr && !cts_tr_ok(t, t->table->progress(t->tr, 0, &events, &error), &error, "progress"))
+            return false;
+        usleep(PAUSE_US);
+    }
+    return true;
+}
+
+bool cts_tr_exchange(cts_tr *t, const void *own, uint32_t bytes, void *all)
+{
+    cts_tr_meeting *m = t->meeting;
+    const uint32_t number = m->entered[t->rank] + 1;
+    if (bytes > CTS_TR_BLOB)
+        return cts_tr_fail(t, "the transport exchanges %u bytes, at most %d are allowed", bytes, CTS_TR_BLOB);
+    memcpy(m->blob[number % 2][t->rank], own, bytes);
+    __atomic_store_n(&m->entered[t->rank], number, __ATOMIC_RELEASE);
+    if (!ranks_await(t, m->entered, 0, t->ranks, number))
+        return false;
+    for (uint32_t r = 0; r < t->ranks; r++)
+        memcpy((uint8_t *)all + (size_t)r * bytes, m->blob[number % 2][r], bytes);
+    return true;
+}
+
+bool cts_tr_meet(cts_tr *t)
+{
+    uint8_t all[CTS_TR_RANKS];
+    return cts_tr_exchange(t, "", 1, all);
+}
+
+uint32_t cts_tr_victim(const cts_tr *t)
+{
+    (void)t;
+    return 1;
+}
+
+bool cts_tr_await_death(cts_tr *t, uint32_t rank)
+{
+    yk_tr *tr = t->tr;
+    bool dead;
+    t->tr = NULL; /* what it does about the death is what the test looks at */
+    dead = ranks_await(t, t->meeting->died, rank, rank + 1, 1);
+    t->tr = tr;
+    return dead;
+}
+
+void cts_tr_die(cts_tr *t)
+{
+    (void)t;
+    kill(getpid(), SIGKILL);
+    _exit(4);
+}
+
+static yk_status exchange_blobs(void *arg, const void *own, uint32_t bytes, void *all, yk_tr_error *error)
+{
+    cts_tr *t = arg;
+    if (cts_tr_exchange(t, own, bytes, all))
+        return YK_OK;
+    snprintf(error->text, sizeof error->text, "%.600s", t->meeting->verdict[t->rank].text);
+    return YK_E_CANCELLED;
+}
+
+/* What the host's control plane would say. */
+static yk_status check_ranks(void *arg, yk_tr_error *error)
+{
+    const cts_tr *t = arg;
+    for (uint32_t r = 0; r < t->ranks; r++)
+        if (flag_read(&t->meeting->died[r])) {
+            snprintf(error->text, sizeof error->text, "rank %u has died", r);
+            return YK_E_CANCELLED;
+        }
+    return YK_OK;
+}
+
+static bool rank_open(cts_tr *t, bool hosts)
+{
+    static const uint8_t secret[32] = "the secret of this conformance..";
+    uint64_t host[CTS_TR_RANKS] = {0};
+    yk_tr_error error = {""};
+    const yk_tr_config config = {.size = sizeof config, .rank = t->rank, .ranks = t->ranks, .host = host, .name = "yoke-cts",
+                                 .exchange = exchange_blobs, .exchange_arg = t, .secret = secret, .secret_bytes = sizeof secret,
+                                 .shared = t->shared, .address = "127.0.0.1", .check = check_ranks};
+    for (uint32_t r = 0; hosts && r < t->ranks; r++)
+        host[r] = 7 + r;
+    return cts_tr_ok(t, t->table->open(&config, &t->tr, &error), &error, "open");
+}
+
+bool cts_tr_open(cts_tr *t)
+{
+    return rank_open(t, false);
+}
+
+void cts_tr_close(cts_tr *t)
+{
+    t->table->close(t->tr);
+    t->tr = NULL;
+}
+
+static void rank_run(cts_tr *t, unsigned how, cts_tr_test *test)
+{
+    if (!(how & CTS_TR_CLOSED) && !rank_open(t, (how & CTS_TR_HOSTS) != 0))
+        _exit(1);
+    if (!test(t) && !verdict_is(&t->meeting->verdict[t->rank], UNSUPPORTED))
+        _exit(1); /* what is under way may refer to memory that is gone */
+    if (!(how & (CTS_TR_CLOSED | CTS_TR_LOSES)))
+        cts_tr_meet(t); /* nobody closes while others need it */
+    if (t->tr)
+        cts_tr_close(t);
+    fflush(stdout);
+    _exit(0);
+}
+
+/* ---- In the process of the group ----------------------------------------------------------------------------------------- */
+
+typedef struct trial {
+    cts *c;
+    cts_tr t; /* as every rank begins */
+    unsigned how;
+    pid_t pid[CTS_TR_RANKS]; /* 0: it has ended */
+} trial;
+
+static void *memory_share(size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+static void ranks_start(trial *x, cts_tr_test *test)
+{
+    fflush(NULL);
+    for (uint32_t r = 0; r < x->t.ranks; r++) {
+        x->pid[r] = fork();
+        if (x->pid[r] == 0) {
+            x->t.rank = r;
+            rank_run(&x->t, x->how, test);
+        }
+    }
+}
+
+static void rank_ended(trial *x, uint32_t r, int status)
+{
+    const bool meant = (x->how & CTS_TR_LOSES) && r == cts_tr_victim(&x->t);
+    x->pid[r] = 0;
+    flag_set(&x->t.meeting->died[r]);
+    if (WIFSIGNALED(status) && !(meant && WTERMSIG(status) == SIGKILL)) {
+        flag_set(&x->t.meeting->failed);
+        cts_fail(x->c, "rank %u was killed by signal %d (%s)", r, WTERMSIG(status), strsignal(WTERMSIG(status)));
+    } else if (WIFEXITED(status) && WEXITSTATUS(status) > 1) {
+        flag_set(&x->t.meeting->failed);
+        cts_fail(x->c, "rank %u ended with code %d", r, WEXITSTATUS(status));
+    }
+}
+
+/* Whether all have ended. */
+static bool ranks_collect(trial *x)
+{
+    bool all = true;
+    for (uint32_t r = 0; r < x->t.ranks; r++) {
+        int status = 0;
+        if (x->pid[r] > 0 && waitpid(x->pid[r], &status, WNOHANG) == x->pid[r])
+            rank_ended(x, r, status);
+        all = all && x->pid[r] <= 0;
+    }
+    return all;
+}
+
+static void ranks_kill(trial *x)
+{
+    for (uint32_t r = 0; r < x->t.ranks; r++)
+        if (x->pid[r] > 0) {
+            kill(x->pid[r], SIGKILL);
+            waitpid(x->pid[r], NULL, 0);
+            cts_fail(x->c, "rank %u did not end within %d ms", r, 2 * x->t.limit_ms);
+        }
+}
+
+static void verdicts_fail(const trial *x, verdict_state state)
+{
+    for (uint32_t r = 0; r < x->t.ranks; r++)
+        if (verdict_is(&x->t.meeting->verdict[r], state))
+            cts_fail(x->c, "rank %u: %s", r, x->t.meeting->verdict[r].text);
+}
+
+/* The first that is reported counts: what is wrong before what hangs, and that before what others waited for in vain. */
+static void trial_report(trial *x)
+{
+    verdicts_fail(x, FAILED);
+    ranks_kill(x);
+    verdicts_fail(x, LATE);
+    for (uint32_t r = 0; r < x->t.ranks; r++)
+        if (verdict_is(&x->t.meeting->verdict[r], UNSUPPORTED) && !x->c->failed_now) {
+            cts_unsupported(x->c, "%s", x->t.meeting->verdict[r].text);
+            return;
+        }
+    cts_pass(x->c);
+}
+
+/* Until all have ended, or have had time enough; one that failed leaves the others little. */
+static void ranks_finish(trial *x)
+{
+    int64_t until = yk__clock_ms() + 2 * x->t.limit_ms;
+    bool hurry = false;
+    while (!ranks_collect(x) && yk__clock_ms() < until) {
+        if (!hurry && flag_read(&x->t.meeting->failed)) {
+            const int64_t early = yk__clock_ms() + x->t.limit_ms + GRACE_MS;
+            until = early < until ? early : until;
+            hurry = true;
+        }
+        usleep(PAUSE_US);
+    }
+}
+
+void cts_tr_run(cts *c, const char *name, uint32_t ranks, unsigned how, cts_tr_test *test)
+{
+    const uint64_t bytes = c->transport->shared_bytes(ranks);
+    trial x = {.c = c, .how = how, .t = {.suite = c, .table = c->transport, .ranks = ranks,
+                                         .limit_ms = (int)(c->timeout_ns / 1000000u)}};
+    if (!cts_begin(c, "%s", name))
+        return;
+    x.t.meeting = memory_share(sizeof *x.t.meeting);
+    x.t.shared = bytes ? memory_share(bytes) : NULL;
+    if (!x.t.meeting || (bytes && !x.t.shared)) {
+        cts_fail(c, "memory for the ranks to share: %s", strerror(errno));
+        return;
+    }
+    ranks_start(&x, test);
+    ranks_finish(&x);
+    trial_report(&x);
+    munmap(x.t.meeting, sizeof *x.t.meeting);
+    if (x.t.shared)
+        munmap(x.t.shared, bytes);
+}
