@@ -36,6 +36,16 @@ uint16_t yk__f32_to_bf16(float f)
     return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1)) >> 16);
 }
 
+/* Without a branch on a NaN, so that the compiler makes vectors of it. */
+void yk__f32_to_bf16s(const float *from, size_t n, uint16_t *to)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint32_t u = f32_bits(from[i]), nan = (u & 0x7fffffffu) > 0x7f800000u;
+        const uint32_t rounded = u + 0x7fffu + ((u >> 16) & 1), quiet = u | 0x400000u;
+        to[i] = (uint16_t)((nan ? quiet : rounded) >> 16);
+    }
+}
+
 float yk__f16_to_f32(uint16_t h)
 {
     const uint32_t sign = (uint32_t)(h & 0x8000) << 16, exponent = (h >> 10) & 31, fraction = h & 1023;

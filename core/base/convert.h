@@ -11,6 +11,7 @@
 
 float yk__bf16_to_f32(uint16_t b);
 uint16_t yk__f32_to_bf16(float f);
+void yk__f32_to_bf16s(const float *from, size_t n, uint16_t *to);
 float yk__f16_to_f32(uint16_t h);
 uint16_t yk__f32_to_f16(float f);
 

@@ -30,15 +30,33 @@ static yk_status make_comms(yk__coll *coll, yk_error *err)
     return s;
 }
 
+/* Which ranks have memory in common. */
+static yk_status list_hosts(yk__coll *coll, bool messages_only, yk_error *err)
+{
+    coll->local = yk__calloc(coll->size, sizeof *coll->local);
+    coll->host_id = yk__calloc(coll->size, sizeof *coll->host_id);
+    if (!coll->local || !coll->host_id)
+        return yk__fail_mem(err, coll->size * sizeof *coll->host_id, "the hosts of a job");
+    for (uint32_t r = 0; r < coll->size; r++) {
+        coll->local[r] = coll->host_shm ? yk__shm_index(coll->host_shm, r) : UINT32_MAX;
+        coll->host_id[r] = messages_only ? r : yk__control_host(coll->control, r);
+    }
+    return YK_OK;
+}
+
 static yk_status connect_ranks(yk__coll *coll, const yk__coll_config *config, yk_error *err)
 {
-    if (!config->messages_only && yk__shm_attach(coll->control, &coll->shm, err))
+    yk__shm *shm = NULL;
+    if (!config->messages_only && yk__shm_attach(coll->control, &shm, err))
         return err->status;
-    if (coll->shm)
-        yk__shm_watch(coll->shm, watch_calls, coll);
-    if (coll->shm ? yk__feed_new(coll, err) : yk__msg_open(coll, config, err))
-        return err->status;
-    return YK_OK;
+    if (shm)
+        yk__shm_watch(shm, watch_calls, coll);
+    if (shm && yk__shm_ranks(shm) == coll->size) {
+        coll->shm = shm;
+        return yk__feed_new(coll, err);
+    }
+    coll->host_shm = shm;
+    return list_hosts(coll, config->messages_only, err) ? err->status : yk__msg_open(coll, config, err);
 }
 
 yk_status yk__coll_new(const yk__coll_config *config, yk__coll **out, yk_error *err)
@@ -48,6 +66,8 @@ yk_status yk__coll_new(const yk__coll_config *config, yk__coll **out, yk_error *
         return yk__fail_mem(err, sizeof *coll, "the communicators of a rank");
     coll->control = config->control;
     coll->place = config->place;
+    coll->by_host = config->by_host;
+    coll->wire = config->bf16_wire ? YK_BF16 : YK_F32;
     coll->size = coll->control ? yk__control_size(coll->control) : 1;
     coll->rank = coll->control ? yk__control_rank(coll->control) : 0;
     if ((coll->control && connect_ranks(coll, config, err)) || make_comms(coll, err)) {
@@ -70,6 +90,9 @@ void yk__coll_free(yk__coll *coll)
     }
     yk__msg_close(coll);
     yk__shm_detach(coll->shm);
+    yk__shm_detach(coll->host_shm);
+    yk__free(coll->host_id);
+    yk__free(coll->local);
     yk__free(coll);
 }
 
@@ -143,6 +166,29 @@ static yk_status alloc_common(yk__coll *coll, const char *what, yk__coll_mode mo
     return YK_OK;
 }
 
+/* A block for each rank of this host. */
+static yk_status alloc_host(yk__coll *coll, const char *what, yk__coll_buffer *b, yk_error *err)
+{
+    const uint32_t ranks = yk__shm_ranks(coll->host_shm);
+    b->stride = whole_lines(b->bytes);
+    if (b->bytes > INT64_MAX / 2 / ranks)
+        return yk__fail_mem(err, b->bytes, what);
+    if (yk__shm_alloc(coll->host_shm, what, b->stride * ranks, &b->base, err))
+        return err->status;
+    b->local = coll->local;
+    b->mem = (char *)b->base + b->stride * coll->local[coll->rank];
+    if (yk__msg_register(coll, b, err))
+        yk__shm_release(coll->host_shm, b->base);
+    return err->status;
+}
+
+static yk_status alloc_block(yk__coll *coll, const char *what, yk__coll_mode mode, yk__coll_buffer *b, yk_error *err)
+{
+    if (coll->shm)
+        return alloc_common(coll, what, mode, b, err);
+    return coll->host_shm ? alloc_host(coll, what, b, err) : alloc_own(coll, what, b, err);
+}
+
 yk_status yk__coll_alloc(yk__coll *coll, const char *what, uint64_t bytes, yk__coll_mode mode, yk__coll_buffer *buffer,
                          yk_error *err)
 {
@@ -152,7 +198,7 @@ yk_status yk__coll_alloc(yk__coll *coll, const char *what, uint64_t bytes, yk__c
     if (coll->control)
         yk__call_begin(&request);
     coll->waits = &request.call;
-    s = coll->shm ? alloc_common(coll, what, mode, &b, err) : alloc_own(coll, what, &b, err);
+    s = alloc_block(coll, what, mode, &b, err);
     coll->waits = NULL;
     if (!s)
         *buffer = b;
@@ -164,7 +210,7 @@ void yk__coll_release(yk__coll *coll, yk__coll_buffer *b)
     if (b->registered)
         yk__msg_unregister(coll, b);
     if (b->base)
-        yk__shm_release(coll->shm, b->base);
+        yk__shm_release(coll->shm ? coll->shm : coll->host_shm, b->base);
     else
         yk__free(b->mem);
     *b = (yk__coll_buffer){0};
@@ -177,5 +223,11 @@ bool yk__coll_shares(const yk__coll *coll)
 
 void *yk__coll_peer_view(const yk__coll_buffer *b, uint32_t rank)
 {
-    return b->base ? (char *)b->base + b->stride * rank : NULL;
+    const uint32_t place = b->local ? b->local[rank] : rank;
+    return b->base && place != UINT32_MAX ? (char *)b->base + b->stride * place : NULL;
+}
+
+uint64_t yk__coll_sent(yk__coll *coll)
+{
+    return coll->plane ? yk__msg_sent_far(coll) : 0;
 }

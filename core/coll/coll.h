@@ -8,7 +8,9 @@
  * user's program; where two ranks differ, both end with YK_E_INTERNAL, which names both ranks, both requests and both places.
  *
  * Sums are taken in the order of rank numbers, so a result depends neither on timing nor on the algorithm: ranks of one host
- * compute in shared memory (shm_*.c), others over the messages of a transport (msg_*.c), and get the same bits.
+ * compute in shared memory (shm_*.c), others over the messages of a transport (msg_*.c), and get the same bits. A job may ask for
+ * what gives that up for fewer bytes between hosts: sums of each host first, and numbers of 16 bits on the way (yk__coll_config). All
+ * ranks still have the same bits, and every run with the same ranks on the same hosts gives them again.
  *
  * Members and excluded ranks. There are two communicators from the start: the world, and the members, who are all ranks at first
  * and are changed by yk__comm_set_members. A rank that is not in the members is excluded: no member waits for it, and what members
@@ -42,6 +44,8 @@ typedef struct yk__coll_config {
     yk__control *control;          /* NULL: a job of one rank */
     const yk_transport *transport; /* between ranks without common memory; NULL: there is none */
     bool messages_only;            /* not even ranks of one host compute in shared memory */
+    bool by_host;                  /* reduce-scatter: each host's sum first, then those in the order of the hosts' lowest ranks */
+    bool bf16_wire;                /* reduce-scatter: what goes to another host is rounded to bf16; the same on all ranks, both */
     bool progress;                 /* a thread drives requests over messages while the step thread computes */
     void (*place)(const char **file, int *line); /* where in the user's program a request is begun; NULL: not known */
 } yk__coll_config;
@@ -73,13 +77,14 @@ bool yk__comm_has(const yk__comm *comm, uint32_t rank);
 
 typedef enum yk__coll_mode {
     YK__COLL_PRIVATE, /* a block per rank */
-    YK__COLL_COMMON   /* one block for all ranks of a host, where they have memory in common; else a copy per rank */
+    YK__COLL_COMMON   /* one block for all ranks, where all have memory in common; else a copy per rank */
 } yk__coll_mode;
 
 /* Registered memory. Page aligned, zero at first. */
 typedef struct yk__coll_buffer {
     void *mem;        /* this rank's block */
-    void *base;       /* rank 0's, where ranks see each other's blocks; NULL: they do not */
+    void *base;       /* the first block of those that this rank sees; NULL: it sees none but its own */
+    const uint32_t *local; /* [world]: the place of each rank's block there, UINT32_MAX: none; NULL: the rank's number */
     uint64_t stride;  /* bytes from one rank's block to the next; 0: all have one */
     uint64_t bytes;   /* of a block */
     void *registered; /* yk_tr_mem of it; NULL: none */
@@ -94,6 +99,7 @@ void yk__coll_release(yk__coll *coll, yk__coll_buffer *buffer);
 bool yk__coll_shares(const yk__coll *coll);
 /* That rank's block, in memory that it shares with this rank; NULL over a wire. */
 void *yk__coll_peer_view(const yk__coll_buffer *buffer, uint32_t rank);
+uint64_t yk__coll_sent(yk__coll *coll); /* bytes of requests so far, from this rank to other hosts */
 
 /* ---- Requests ---------------------------------------------------------------------------------------------------- */
 
@@ -141,8 +147,8 @@ typedef struct yk__coll_desc {
 } yk__coll_desc;
 
 /* The data belongs to the request until it is done; but what an all-reduce or all-gather takes in it has read when begin returns.
- * A member's block of a reduce-scatter's buffer may be written again when a later request that all began after waiting for this
- * one is done. */
+ * A member's block of a reduce-scatter's or all-gatherv's buffer may be written again, by requests too, when a later request that all
+ * began after waiting for this one is done. */
 yk_status yk__coll_begin(yk__comm *comm, const yk__coll_desc *desc, yk__request **request, yk_error *err);
 /* Whether it is done, without waiting; then, and after an error, it is released. */
 yk_status yk__coll_test(yk__request *request, bool *done, yk_error *err);

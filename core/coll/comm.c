@@ -18,6 +18,8 @@ static void set_list(yk__comm *comm, const bool *member)
         if (member[r])
             comm->member[comm->size++] = r;
     comm->joined = member[comm->coll->rank];
+    if (comm->hosts.of)
+        yk__comm_hosts_set(&comm->hosts, comm->member, comm->size, comm->coll->host_id);
 }
 
 uint32_t yk__comm_size(const yk__comm *comm)
@@ -55,6 +57,7 @@ void yk__comm_free(yk__comm *comm)
         if (r->algorithm->release)
             r->algorithm->release(r);
     yk__comm_shm_free(comm);
+    yk__comm_hosts_free(&comm->hosts);
     yk__free(comm->part);
     yk__free(comm->member);
     yk__free(comm->has);
@@ -76,7 +79,8 @@ yk_status yk__comm_make(yk__coll *coll, const bool *member, yk__comm **out, yk_e
         return yk__fail_mem(err, sizeof *comm, "a communicator");
     comm->coll = coll;
     comm->id = coll->comms;
-    if (lists_new(comm, coll->size, err) || (coll->shm && yk__comm_shm_new(comm, err))) {
+    if (lists_new(comm, coll->size, err) || (coll->shm && yk__comm_shm_new(comm, err)) ||
+        (coll->host_id && yk__comm_hosts_new(&comm->hosts, coll->size, err))) {
         yk__comm_free(comm);
         return err->status;
     }

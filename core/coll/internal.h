@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "core/coll/coll.h"
+#include "core/coll/comm_hosts.h"
 #include "core/coll/shm.h"
 
 /* ---- What ranks see of each other's requests (call.c) ------------------------------------------------------------- */
@@ -78,6 +79,7 @@ struct yk__comm {
     bool *has;        /* [world]: that rank is a member */
     uint32_t *member; /* [size], ascending */
     uint32_t size;
+    yk__comm_hosts hosts; /* over messages; of its members */
     bool joined;       /* this rank is a member */
     bool broken;       /* a request was cancelled */
     uint32_t sequence; /* of the last request */
@@ -89,7 +91,12 @@ struct yk__comm {
 
 struct yk__coll {
     yk__control *control; /* NULL: one rank */
-    yk__shm *shm;
+    yk__shm *shm;      /* of all ranks; NULL: they talk by messages */
+    yk__shm *host_shm; /* beside messages: of the ranks of this host; NULL: there are no others, or it is not to be used */
+    uint32_t *local;   /* [size], with host_shm: yk__shm_index of each rank */
+    uint64_t *host_id; /* [size], over messages: equal for ranks that have memory in common */
+    bool by_host;
+    yk_dtype wire;
     uint32_t rank, size;
     yk__comm *comm; /* all; the world and the members first */
     uint32_t comms;

@@ -39,6 +39,15 @@ bool yk__msg_done(yk__request *request)
     return done;
 }
 
+uint64_t yk__msg_sent_far(yk__coll *coll)
+{
+    uint64_t bytes;
+    pthread_mutex_lock(&coll->plane->lock);
+    bytes = coll->plane->sent_far;
+    pthread_mutex_unlock(&coll->plane->lock);
+    return bytes;
+}
+
 /* ---- Pieces ------------------------------------------------------------------------------------------------------- */
 
 /* Records for excluded ranks are counted by what all ranks' programs have in common. */
@@ -59,6 +68,8 @@ yk_status yk__msg_post(yk__request *request, yk__msg_piece *piece, bool send, ui
                              : plane->table->recv(plane->tr, peer, tag, range, &piece->op[piece->n], &error);
     if (s)
         return yk__msg_fail(err, s, &error, request->comm->coll);
+    if (send && plane->host[peer] != plane->host[request->comm->coll->rank])
+        plane->sent_far += range->bytes;
     piece->bytes[piece->n] = send ? UINT64_MAX : range->bytes;
     piece->peer[piece->n] = peer;
     piece->n++;
@@ -195,14 +206,14 @@ static void msg_free(yk__msg *m)
         yk__free(m->piece[i].peer);
     }
     yk__free(m->peer);
-    yk__free(m->scratch);
+    yk__msg_sum_free(m->sum);
     yk__free(m->record);
     yk__free(m);
 }
 
 static bool pieces_new(yk__msg *m)
 {
-    const size_t most = 4ull * m->peers + 1;
+    const size_t most = 6ull * m->peers + 1;
     bool all = true;
     for (uint32_t i = 0; i < YK__MSG_WINDOW; i++) {
         yk__msg_piece *p = &m->piece[i];
@@ -221,21 +232,19 @@ static yk_status msg_new(yk__request *request, yk_error *err)
     if (!m)
         return yk__fail_mem(err, sizeof *m, "a collective");
     m->peers = comm->joined ? comm->size - 1 : 1;
-    m->pieces = yk__msg_count_pieces(request);
     m->record_bytes = sizeof request->call + (!comm->joined ? yk__msg_result_bytes(request)
                                               : is_small(&request->desc) ? yk__call_bytes(&request->call)
                                                                          : 0);
     m->peer = yk__calloc(comm->size, sizeof *m->peer);
     m->record = yk__calloc(m->peers + 1, m->record_bytes);
-    m->scratch = yk__malloc(yk__msg_scratch_numbers(request) * sizeof(float) + 1);
-    if (!m->peer || !m->record || !m->scratch || !pieces_new(m))
-        return yk__fail_mem(err, yk__msg_scratch_numbers(request) * sizeof(float), "a collective");
+    if (!m->peer || !m->record || !pieces_new(m))
+        return yk__fail_mem(err, (m->peers + 1) * m->record_bytes, "a collective");
     for (uint32_t i = 0, n = 0; i < comm->size && n < m->peers; i++) /* of an excluded rank: the lowest member */
         if (comm->member[i] != comm->coll->rank)
             m->peer[n++] = comm->member[i];
     if (comm->joined)
         write_record(request);
-    return YK_OK;
+    return yk__msg_plan_pieces(request, err);
 }
 
 static yk_status msg_start(yk__request *request, yk_error *err)

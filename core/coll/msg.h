@@ -3,8 +3,12 @@
  * Collectives over the messages of a transport, for ranks that have no memory in common. Every member sends what another one needs
  * directly to it; what is computed from it is reduce.c's, in the order of rank numbers.
  *
+ * Ranks of one host read each other's blocks in memory that they have in common, so that of large vectors only what another host needs
+ * is sent (comm_hosts.h); records and small data go as messages between all.
+ *
  * A request goes in pieces; two are under way at once, so that one travels while the other is summed. Each piece is some sends and
- * receives; the first carries the record of the request, which is compared.
+ * receives; the first carries the record of the request, which is compared. So what is posted with piece k finds pieces before k - 1
+ * done, and with the first of them every member's record: the member has begun, and written its block.
  *
  * Thread rule: all state of requests over messages is under the plane's lock, as the progress thread (progress.c) drives them too.
  */
@@ -26,20 +30,25 @@ typedef struct yk__msg_piece {
     uint64_t number;   /* of the piece */
 } yk__msg_piece;
 
+typedef struct yk__msg_sum yk__msg_sum; /* msg_reduce.c */
+
 /* What a request over messages has beyond its description. */
 typedef struct yk__msg {
     uint64_t pieces, posted, finished;
+    uint64_t chunk; /* numbers of each slice that travel at a time */
+    uint32_t lag;   /* pieces after which a chunk that came, or what others of this host wrote, is passed on; 0: nothing is */
+    uint8_t notice[2]; /* received; sent */
     yk__msg_piece piece[YK__MSG_WINDOW];
     uint8_t *record; /* own record and small data; then those of the other members, each record_bytes */
     uint64_t record_bytes;
-    float *scratch; /* reduce-scatter: [window][members - 1][YK__MSG_PIECE] */
+    yk__msg_sum *sum; /* of a reduce-scatter */
     uint32_t *peer; /* the other members, in the order of rank numbers */
     uint32_t peers;
     bool counted; /* in the plane's `active` */
     yk_error err; /* what a progress thread met */
 } yk__msg;
 
-#define YK__MSG_PIECE (256u << 10) /* numbers of a reduce-scatter's piece */
+#define YK__MSG_CHUNK (256ull << 10) /* numbers of every slice in a piece */
 
 /* The low 16 bits of a message's tag; pieces of data count on from STEP_DATA. */
 enum { YK__MSG_STEP_RECORD = 0, YK__MSG_STEP_DATA = 1, YK__MSG_STEPS = 0x7fff, YK__MSG_STEP_FEED = 0xffff };
@@ -55,7 +64,8 @@ typedef struct yk__msg_plane {
     const yk_transport *table;
     yk_tr *tr;
     yk__shm *shm; /* where the transport makes use of common memory */
-    uint64_t *host;
+    uint64_t *host; /* [world] */
+    uint64_t sent_far; /* bytes to other hosts */
     pthread_mutex_t lock;
     pthread_cond_t begun, done; /* a request was */
     pthread_t thread;
@@ -72,6 +82,7 @@ void yk__msg_close(yk__coll *coll);
 void yk__msg_lock(yk__comm *comm);
 void yk__msg_unlock(yk__comm *comm);
 bool yk__msg_done(yk__request *request);
+uint64_t yk__msg_sent_far(yk__coll *coll);
 yk_status yk__msg_register(yk__coll *coll, yk__coll_buffer *buffer, yk_error *err);
 void yk__msg_unregister(yk__coll *coll, yk__coll_buffer *buffer);
 
@@ -86,16 +97,33 @@ void yk__msg_fail_all(yk__coll *coll, yk_status status, const yk_tr_error *error
 yk_status yk__msg_fail(yk_error *err, yk_status status, const yk_tr_error *error, const yk__coll *coll);
 
 /* msg_pieces.c: what the pieces of each kind are */
-uint64_t yk__msg_count_pieces(const yk__request *request);
-uint64_t yk__msg_scratch_numbers(const yk__request *request);
+yk_status yk__msg_plan_pieces(yk__request *request, yk_error *err);
 yk_status yk__msg_post_piece(yk__request *request, yk__msg_piece *piece, yk_error *err);
 yk_status yk__msg_finish_piece(yk__request *request, const yk__msg_piece *piece, yk_error *err);
 /* An error when a member's record that is here is not that of this request. */
 yk_status yk__msg_check_records(const yk__request *request, yk_error *err);
+uint64_t yk__msg_slice(const yk__request *request, uint32_t owner); /* numbers */
+uint64_t yk__msg_longest_slice(const yk__request *request);
+/* How many numbers of that rank's slice are in the chunk. */
+uint64_t yk__msg_chunk_numbers(const yk__request *request, uint32_t owner, uint64_t chunk);
+uint32_t yk__msg_chunk_step(uint64_t chunk);
+yk_tr_range yk__msg_buffer_range(const yk__coll_desc *d, uint64_t at, uint64_t n); /* numbers of the own block */
+const float *yk__msg_view(const yk__coll_desc *d, uint32_t own, uint32_t rank);    /* a block of this host, from the offset on */
 yk_status yk__msg_post(yk__request *request, yk__msg_piece *piece, bool send, uint32_t peer, uint32_t step,
                        const yk_tr_range *range, yk_error *err);
 
 uint64_t yk__msg_tag(const yk__call *call, uint32_t step);
+
+/* msg_reduce.c, msg_gather.c: pieces of large vectors beyond the records */
+yk_status yk__msg_sum_new(yk__request *request, yk_error *err);
+void yk__msg_sum_free(yk__msg_sum *sum);
+yk_status yk__msg_sum_post(yk__request *request, yk__msg_piece *piece, yk_error *err);
+void yk__msg_sum_finish(yk__request *request, const yk__msg_piece *piece);
+uint32_t yk__msg_gather_lag(const yk__request *request);
+yk_status yk__msg_gather_post(yk__request *request, yk__msg_piece *piece, yk_error *err);
+void yk__msg_gather_finish(yk__request *request, const yk__msg_piece *piece);
+uint32_t yk__msg_broadcast_lag(const yk__request *request);
+yk_status yk__msg_broadcast_post(yk__request *request, yk__msg_piece *piece, yk_error *err);
 
 /* msg_feed.c: results for excluded ranks, from the lowest member */
 uint64_t yk__msg_result_bytes(const yk__request *request);

@@ -55,8 +55,10 @@ static yk_status share_memory(yk__coll *coll, yk_tr_config *c, yk_error *err)
 {
     yk__msg_plane *plane = coll->plane;
     const uint64_t bytes = plane->table->shared_bytes(coll->size);
-    if (!bytes || yk__shm_attach(coll->control, &plane->shm, err) || !plane->shm)
-        return bytes ? err->status : YK_OK;
+    if (!bytes || !yk__shm_one_host(coll->control))
+        return YK_OK;
+    if (yk__shm_attach(coll->control, &plane->shm, err))
+        return err->status;
     return yk__shm_alloc(plane->shm, "messages", bytes, &c->shared, err);
 }
 

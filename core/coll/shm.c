@@ -145,7 +145,7 @@ void yk__shm_wake(const uint32_t *word)
 
 /* ---- Attaching --------------------------------------------------------------------------------------------------- */
 
-static bool one_host(const yk__control *c)
+bool yk__shm_one_host(const yk__control *c)
 {
     for (uint32_t r = 1; r < yk__control_size(c); r++)
         if (yk__control_host(c, r) != yk__control_host(c, 0))
@@ -153,19 +153,30 @@ static bool one_host(const yk__control *c)
     return true;
 }
 
+static void list_local(yk__shm *shm)
+{
+    for (uint32_t r = 0; r < shm->size; r++)
+        if (yk__control_host(shm->control, r) == yk__control_host(shm->control, shm->rank))
+            shm->local[shm->locals++] = r;
+}
+
 static yk_status shm_new(yk__control *c, yk__shm **out, yk_error *err)
 {
     yk__shm *shm = yk__calloc(1, sizeof *shm);
     if (!shm)
         return yk__fail_mem(err, sizeof *shm, "the shared memory of a job");
+    *out = shm;
     shm->control = c;
     shm->cancelled = yk__control_cancelled(c);
     shm->rank = yk__control_rank(c);
     shm->size = yk__control_size(c);
+    shm->local = yk__calloc(shm->size, sizeof *shm->local);
+    if (!shm->local)
+        return yk__fail_mem(err, shm->size * sizeof *shm->local, "the shared memory of a job");
+    list_local(shm);
     shm->fd = yk__control_memory(c);
     shm->place_bytes = (shm->size * sizeof *shm->place + YK__SHM_PAGE - 1) / YK__SHM_PAGE * YK__SHM_PAGE;
     shm->end = shm->place_bytes;
-    *out = shm;
     return YK_OK;
 }
 
@@ -177,7 +188,7 @@ static yk_status map_places(yk__shm *shm, yk_error *err)
     yk_status s;
     if (!all)
         return yk__fail_mem(err, shm->size, "the shared memory of a job");
-    if (shm->rank == 0 && ftruncate(shm->fd, (off_t)shm->place_bytes))
+    if (shm->rank == shm->local[0] && ftruncate(shm->fd, (off_t)shm->place_bytes))
         s = yk__fail(err, YK_E_MEM, "%llu bytes of shared memory: %s", (unsigned long long)shm->place_bytes, strerror(errno));
     else
         s = yk__control_exchange(shm->control, "making shared memory", &none, 1, all, err); /* all wait for it */
@@ -197,16 +208,28 @@ yk_status yk__shm_attach(yk__control *c, yk__shm **out, yk_error *err)
 {
     yk__shm *shm = NULL;
     *out = NULL;
-    if (!one_host(c))
-        return YK_OK;
-    if (shm_new(c, &shm, err))
-        return err->status;
-    if (map_places(shm, err)) {
+    if (shm_new(c, &shm, err) || map_places(shm, err)) {
         yk__shm_detach(shm);
         return err->status;
     }
-    *out = shm;
+    if (shm->locals > 1 || shm->size == 1)
+        *out = shm;
+    else
+        yk__shm_detach(shm);
     return YK_OK;
+}
+
+uint32_t yk__shm_ranks(const yk__shm *shm)
+{
+    return shm->locals;
+}
+
+uint32_t yk__shm_index(const yk__shm *shm, uint32_t rank)
+{
+    for (uint32_t i = 0; i < shm->locals; i++)
+        if (shm->local[i] == rank)
+            return i;
+    return UINT32_MAX;
 }
 
 void yk__shm_detach(yk__shm *shm)
@@ -217,6 +240,7 @@ void yk__shm_detach(yk__shm *shm)
         munmap(shm->block[i].mem, shm->block[i].bytes);
     if (shm->place)
         munmap(shm->place, shm->place_bytes);
+    yk__free(shm->local);
     yk__free(shm->block);
     yk__free(shm->gap);
     yk__free(shm);

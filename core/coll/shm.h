@@ -25,13 +25,18 @@ typedef struct yk__counter {
     _Atomic uint32_t sequence; /* in posted: the last request that its rank is done with; nobody sleeps on it */
 } yk__counter;
 
-/* By all ranks of the job. *shm stays NULL where they do not run on one host. */
+bool yk__shm_one_host(const yk__control *control); /* all ranks of the job run on one */
+/* By all ranks of the job: what those of a host have in common. *shm stays NULL where this rank is alone on its host. */
 yk_status yk__shm_attach(yk__control *control, yk__shm **shm, yk_error *err);
 void yk__shm_detach(yk__shm *shm); /* releases all blocks */
 /* Called now and then while a wait for a peer lasts; not YK_OK: the wait ends with that error. */
 void yk__shm_watch(yk__shm *shm, yk_status (*watch)(void *arg, uint32_t peer, yk_error *err), void *arg);
 
-/* A block of all ranks, zero at first, page aligned, of equal size on all; all ranks call in the same order. what: for errors. */
+uint32_t yk__shm_ranks(const yk__shm *shm); /* of this host */
+/* The place of that rank among those of this host, in the order of rank numbers; UINT32_MAX: it runs on another. */
+uint32_t yk__shm_index(const yk__shm *shm, uint32_t rank);
+
+/* A block of the host's ranks, zero at first, page aligned, of equal size on all; all call in the same order. what: for errors. */
 yk_status yk__shm_alloc(yk__shm *shm, const char *what, uint64_t bytes, void **mem, yk_error *err);
 /* Gives it back: this rank's address is no longer valid, others' are until they release it, too. All ranks make and release
  * blocks in the same order; nobody is waited for. */

@@ -55,8 +55,8 @@ static void join_gap(yk__shm *shm, yk__shm_gap gap)
 
 static bool released_by_all(const yk__shm *shm)
 {
-    for (uint32_t r = 0; r < shm->size; r++)
-        if (!yk__shm_reached(&shm->place[r].released, shm->released))
+    for (uint32_t i = 0; i < shm->locals; i++)
+        if (!yk__shm_reached(&shm->place[shm->local[i]].released, shm->released))
             return false;
     return true;
 }
@@ -102,7 +102,12 @@ static yk_status fail_memory(yk__shm *shm, const char *what, uint64_t bytes, int
     return err->status;
 }
 
-/* Without this a lack of memory would show as a SIGBUS in the middle of a step. Rank 0 does it when all have come: by then they
+static bool is_lowest(const yk__shm *shm)
+{
+    return shm->rank == shm->local[0];
+}
+
+/* Without this a lack of memory would show as a SIGBUS in the middle of a step. The lowest rank does it when all have come: by then they
  * have given back what lay there before. */
 static yk_status reserve_block(yk__shm *shm, const char *what, uint64_t at, uint64_t bytes, yk_error *err)
 {
@@ -120,16 +125,17 @@ static yk_status reserve_block(yk__shm *shm, const char *what, uint64_t at, uint
     return failed && errno != EOPNOTSUPP ? fail_memory(shm, what, bytes, errno, err) : YK_OK;
 }
 
-/* Rank 0 makes the object longer, then all tell what they asked for and compare. */
+/* The lowest rank makes the object longer, then all tell what they asked for and compare. */
 static yk_status agree_block(yk__shm *shm, const char *what, uint64_t bytes, yk_error *err)
 {
     yk__shm_place *own = &shm->place[shm->rank];
     const uint32_t number = shm->made + 1;
-    if (shm->rank == 0 && ftruncate(shm->fd, (off_t)shm->end))
+    if (is_lowest(shm) && ftruncate(shm->fd, (off_t)shm->end))
         return fail_memory(shm, what, bytes, errno, err);
     atomic_store(&own->bytes, bytes);
     yk__shm_set(shm, &own->asked, number);
-    for (uint32_t r = 0; r < shm->size; r++) {
+    for (uint32_t i = 0; i < shm->locals; i++) {
+        const uint32_t r = shm->local[i];
         uint64_t theirs;
         if (yk__shm_wait(shm, &shm->place[r].asked, number, r, what, err))
             return err->status;
@@ -169,14 +175,14 @@ yk_status yk__shm_alloc(yk__shm *shm, const char *what, uint64_t bytes, void **m
     if (yk__grow(&shm->block, &shm->block_cap, shm->n_block + 1, sizeof *shm->block))
         return yk__fail(err, YK_E_MEM, "out of memory (the list of shared blocks)");
     at = place_block(shm, whole);
-    if (agree_block(shm, what, bytes, err) || (shm->rank == 0 && reserve_block(shm, what, at, whole, err)) ||
+    if (agree_block(shm, what, bytes, err) || (is_lowest(shm) && reserve_block(shm, what, at, whole, err)) ||
         map_block(shm, what, at, whole, &p, err))
         return err->status;
     shm->made++;
     /* `bytes` of the place may change only after all have read it */
     yk__shm_set(shm, &shm->place[shm->rank].mapped, shm->made);
-    for (uint32_t r = 0; r < shm->size; r++)
-        if (yk__shm_wait(shm, &shm->place[r].mapped, shm->made, r, what, err))
+    for (uint32_t i = 0; i < shm->locals; i++)
+        if (yk__shm_wait(shm, &shm->place[shm->local[i]].mapped, shm->made, shm->local[i], what, err))
             return err->status;
     *mem = p;
     return YK_OK;

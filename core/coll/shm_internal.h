@@ -29,6 +29,8 @@ struct yk__shm {
     yk__control *control;
     const volatile int *cancelled;
     uint32_t rank, size;
+    uint32_t *local; /* [locals]: the ranks of this host, ascending */
+    uint32_t locals;
     int fd; /* control's */
     yk__shm_place *place; /* [size] */
     uint64_t place_bytes;

@@ -47,18 +47,41 @@ static uint32_t first_elsewhere(const yk__control *control)
     return 0;
 }
 
-static yk_status compare_names(yk__control *control, const char *own, yk_error *err)
+/* What all ranks must have in common. */
+static const struct {
+    yk__option option;
+    const char *preset;
+} settings[] = {{YK__OPTION_TRANSPORT, "auto"}, {YK__OPTION_REPRODUCIBILITY, "rank"}, {YK__OPTION_WIRE, "fp32"}};
+
+enum { SETTINGS = sizeof settings / sizeof *settings };
+
+typedef struct setting_names {
+    char name[SETTINGS][NAME_BYTES];
+} setting_names;
+
+static yk_status compare_ranks(const yk__control *control, const setting_names *all, yk_error *err)
+{
+    for (uint32_t r = 1; r < yk__control_size(control); r++)
+        for (size_t i = 0; i < SETTINGS; i++)
+            if (memcmp(all[0].name[i], all[r].name[i], NAME_BYTES))
+                return yk__fail(err, YK_E_ARG, "%s is '%.63s' on %s and '%.63s' on %s: expected the same on all ranks",
+                                yk__option_row_of(settings[i].option)->name, all[0].name[i], yk__control_name(control, 0),
+                                all[r].name[i], yk__control_name(control, r));
+    return YK_OK;
+}
+
+static yk_status compare_settings(yk__control *control, yk_error *err)
 {
     const uint32_t ranks = yk__control_size(control);
-    char *all = yk__calloc(ranks, NAME_BYTES), name[NAME_BYTES] = "";
+    setting_names own = {{""}}, *all = yk__calloc(ranks, sizeof *all);
     if (!all)
-        return yk__fail_mem(err, (uint64_t)ranks * NAME_BYTES, "the ranks' transports");
-    snprintf(name, sizeof name, "%s", own);
-    if (!yk__control_exchange(control, "choosing a transport", name, sizeof name, all, err))
-        for (uint32_t r = 1; r < ranks && !err->status; r++)
-            if (memcmp(all, all + r * NAME_BYTES, NAME_BYTES))
-                yk__fail(err, YK_E_ARG, "YOKE_TRANSPORT is '%.63s' on %s and '%.63s' on %s: expected the same on all ranks", all,
-                         yk__control_name(control, 0), all + r * NAME_BYTES, yk__control_name(control, r));
+        return yk__fail_mem(err, ranks * sizeof *all, "the ranks' transports");
+    for (size_t i = 0; i < SETTINGS; i++) {
+        const char *text = yk__option_text(settings[i].option);
+        snprintf(own.name[i], NAME_BYTES, "%s", text ? text : settings[i].preset);
+    }
+    if (!yk__control_exchange(control, "choosing a transport", &own, sizeof own, all, err))
+        compare_ranks(control, all, err);
     yk__free(all);
     return err->status;
 }
@@ -73,13 +96,15 @@ yk_status yk__transport_choose(yk__coll_config *config, yk_error *err)
 {
     const char *text = yk__option_text(YK__OPTION_TRANSPORT), *name = text ? text : "auto";
     const uint32_t other = first_elsewhere(config->control);
-    if (compare_names(config->control, name, err))
+    if (compare_settings(config->control, err))
         return err->status;
     if (!strcmp(name, "shm") && other)
         return refuse_memory(config->control, other, err);
     if (!strcmp(name, "shm") || (!strcmp(name, "auto") && !other))
         return YK_OK;
-    config->messages_only = true;
+    config->messages_only = !other; /* by name, on one host */
+    config->by_host = yk__option_words(YK__OPTION_REPRODUCIBILITY) == 1;
+    config->bf16_wire = yk__option_words(YK__OPTION_WIRE) == 1;
     config->progress = yk__option_words(YK__OPTION_PROGRESS) == 0;
     return find_transport(strcmp(name, "auto") ? name : BETWEEN_HOSTS, &config->transport, err);
 }

@@ -26,9 +26,9 @@
 #include "core/control/control.h"
 #include "core/net/auth.h"
 #include "core/net/tcp.h"
+#include "tests/support/hosts.h"
 #include "tests/support/run.h"
 
-#define RANKS_MOST 5
 #define WATCHDOG_S 100 /* ends a rank that hangs */
 #define EXCHANGES 40
 
@@ -55,7 +55,7 @@ static void fill_blob(uint8_t *blob, uint32_t bytes, uint32_t rank, uint32_t tur
 
 static yk_status exchange_once(yk__control *c, uint32_t turn, yk_error *err)
 {
-    static uint8_t own[YK__CONTROL_BLOB], all[RANKS_MOST * YK__CONTROL_BLOB];
+    static uint8_t own[YK__CONTROL_BLOB], all[HOSTS_RANKS * YK__CONTROL_BLOB];
     const uint32_t bytes = 1 + turn * 977 % YK__CONTROL_BLOB, size = yk__control_size(c);
     uint8_t expected[YK__CONTROL_BLOB];
     fill_blob(own, bytes, yk__control_rank(c), turn);
@@ -171,119 +171,7 @@ static int as_rank(const char *name)
 
 /* ---- The test ---------------------------------------------------------------------------------------------------- */
 
-typedef struct job {
-    uint32_t ranks;
-    char folder[64];
-    char hosts[RANKS_MOST + 1]; /* a letter for each rank */
-    char port[8];
-    pid_t pid[RANKS_MOST];
-    int status[RANKS_MOST];
-    char said[RANKS_MOST][1024];
-} job;
-
-static void job_new(job *j, const char *hosts)
-{
-    char path[96];
-    int fd;
-    memset(j, 0, sizeof *j);
-    j->ranks = (uint32_t)strlen(hosts);
-    snprintf(j->hosts, sizeof j->hosts, "%s", hosts);
-    snprintf(j->folder, sizeof j->folder, "/tmp/yoke-hosts-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(j->folder));
-    snprintf(path, sizeof path, "%s/secret", j->folder);
-    fd = open(path, O_CREAT | O_WRONLY, 0600);
-    ck_assert_int_eq(write(fd, "sixteen bytes and more of secret", 32), 32);
-    close(fd);
-}
-
-/* A port that is free now: rank 0 listens on it a moment later. */
-static void job_choose_port(job *j)
-{
-    yk_error err = YK_ERROR_INIT;
-    int fd = -1;
-    ck_assert_msg(!yk__tcp_listen("127.0.0.1", 0, &fd, &err), "%s", err.text);
-    snprintf(j->port, sizeof j->port, "%u", yk__tcp_port(fd));
-    close(fd);
-}
-
-static void set_number(const char *name, uint32_t value)
-{
-    char text[16];
-    snprintf(text, sizeof text, "%u", value);
-    setenv(name, text, 1);
-}
-
-static void become_rank(const job *j, uint32_t rank, const char *what, const char *secret)
-{
-    char path[96], host[2] = {j->hosts[rank], 0};
-    char *argv[] = {(char[]){"/proc/self/exe"}, (char *)(uintptr_t)what, NULL};
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    snprintf(path, sizeof path, "%s/said.%u", j->folder, rank);
-    dup2(open(path, O_CREAT | O_TRUNC | O_WRONLY, 0600), 1);
-    snprintf(path, sizeof path, "%s/ready.%u", j->folder, rank);
-    setenv("TEST_READY", path, 1);
-    setenv("TEST_HOSTS", j->hosts, 1);
-    snprintf(path, sizeof path, "%s/%s", j->folder, secret);
-    setenv("YOKE_SECRET_FILE", path, 1);
-    setenv("YOKE_HOST_ID", host, 1);
-    setenv("YOKE_ADDR", "127.0.0.1", 1);
-    setenv("YOKE_PORT", j->port, 1);
-    set_number("YOKE_RANK", rank);
-    set_number("YOKE_SIZE", j->ranks);
-    execv(argv[0], argv);
-    _exit(127);
-}
-
-static void job_start_rank(job *j, uint32_t rank, const char *what, const char *secret)
-{
-    j->pid[rank] = fork();
-    ck_assert_int_ge(j->pid[rank], 0);
-    if (!j->pid[rank])
-        become_rank(j, rank, what, secret);
-}
-
-static void job_start(job *j, const char *what)
-{
-    job_choose_port(j);
-    for (uint32_t r = 0; r < j->ranks; r++)
-        job_start_rank(j, r, what, "secret");
-}
-
-static void read_said(job *j, uint32_t rank)
-{
-    char path[96];
-    snprintf(path, sizeof path, "%s/said.%u", j->folder, rank);
-    FILE *f = fopen(path, "r");
-    j->said[rank][f ? fread(j->said[rank], 1, sizeof j->said[rank] - 1, f) : 0] = 0;
-    if (f)
-        fclose(f);
-}
-
-/* Waits for the end of all but `spared`. */
-static void job_wait(job *j, int spared)
-{
-    for (uint32_t r = 0; r < j->ranks; r++) {
-        if ((int)r == spared || !j->pid[r])
-            continue;
-        ck_assert_int_eq(waitpid(j->pid[r], &j->status[r], 0), j->pid[r]);
-        j->pid[r] = 0;
-        read_said(j, r);
-    }
-}
-
-static void job_free(job *j)
-{
-    char command[96];
-    for (uint32_t r = 0; r < j->ranks; r++)
-        if (j->pid[r]) {
-            kill(j->pid[r], SIGKILL);
-            waitpid(j->pid[r], NULL, 0);
-        }
-    snprintf(command, sizeof command, "rm -rf %s", j->folder);
-    ck_assert_int_eq(system(command), 0);
-}
-
-static void wait_ready(const job *j)
+static void wait_ready(const hosts_job *j)
 {
     const int64_t until = yk__clock_ms() + WATCHDOG_S * 1000;
     for (uint32_t r = 0; r < j->ranks; r++) {
@@ -296,23 +184,16 @@ static void wait_ready(const job *j)
     }
 }
 
-static void assert_well(const job *j)
-{
-    for (uint32_t r = 0; r < j->ranks; r++)
-        ck_assert_msg(WIFEXITED(j->status[r]) && WEXITSTATUS(j->status[r]) == 0, "rank %u of %s: status %x, '%s'", r, j->hosts,
-                      (unsigned)j->status[r], j->said[r]);
-}
-
 static const char *const layouts[] = {"aaa", "ab", "aabb", "abab", "abc", "abbbc"};
 
 static void run_well(const char *hosts, const char *what)
 {
-    job j;
-    job_new(&j, hosts);
-    job_start(&j, what);
-    job_wait(&j, -1);
-    assert_well(&j);
-    job_free(&j);
+    hosts_job j;
+    hosts_new(&j, hosts);
+    hosts_start(&j, what);
+    hosts_wait(&j, -1);
+    hosts_assert_well(&j);
+    hosts_free(&j);
 }
 
 START_TEST(ranks_of_all_layouts_exchange_bytes)
@@ -341,13 +222,13 @@ END_TEST
 
 START_TEST(end_by_one_reaches_all)
 {
-    job j;
-    job_new(&j, "abbc");
-    job_start(&j, "end");
-    job_wait(&j, -1);
+    hosts_job j;
+    hosts_new(&j, "abbc");
+    hosts_start(&j, "end");
+    hosts_wait(&j, -1);
     for (uint32_t r = 0; r < j.ranks; r++)
         ck_assert_msg(!strcmp(j.said[r], "rank 2 read nonsense"), "rank %u: '%s'", r, j.said[r]);
-    job_free(&j);
+    hosts_free(&j);
 }
 END_TEST
 
@@ -366,14 +247,14 @@ START_TEST(death_of_one_is_named_by_all_others)
     const strike *s = &strikes[_i];
     char name[32];
     int64_t begin;
-    job j;
-    job_new(&j, "aabb");
-    job_start(&j, "work");
+    hosts_job j;
+    hosts_new(&j, "aabb");
+    hosts_start(&j, "work");
     wait_ready(&j);
     snprintf(name, sizeof name, "rank %u (", s->victim);
     begin = yk__clock_ms();
     ck_assert_int_eq(kill(j.pid[s->victim], s->signal), 0);
-    job_wait(&j, (int)s->victim);
+    hosts_wait(&j, (int)s->victim);
     begin = yk__clock_ms() - begin;
     for (uint32_t r = 0; r < j.ranks; r++)
         if (r != s->victim)
@@ -382,58 +263,58 @@ START_TEST(death_of_one_is_named_by_all_others)
     ck_assert_msg(begin < LIMIT_MS, "it took %lld ms", (long long)begin);
     if (getenv("TEST_VERBOSE"))
         fprintf(stderr, "signal %d to rank %u: %lld ms\n", s->signal, s->victim, (long long)begin);
-    job_free(&j);
+    hosts_free(&j);
 }
 END_TEST
 
 START_TEST(rank_that_never_comes_is_named)
 {
-    job j;
-    job_new(&j, "abc");
-    job_choose_port(&j);
+    hosts_job j;
+    hosts_new(&j, "abc");
+    hosts_choose_port(&j);
     setenv("TEST_JOIN_MS", "4000", 1);
     for (uint32_t r = 0; r < 2; r++)
-        job_start_rank(&j, r, "exchange", "secret");
-    job_wait(&j, -1);
+        hosts_start_rank(&j, r, "exchange", "secret");
+    hosts_wait(&j, -1);
     for (uint32_t r = 0; r < 2; r++)
         ck_assert_msg(strstr(j.said[r], "rank 2 of 3 has not come to 127.0.0.1"), "rank %u: '%s'", r, j.said[r]);
-    job_free(&j);
+    hosts_free(&j);
 }
 END_TEST
 
 START_TEST(rank_zero_that_never_comes_is_named)
 {
-    job j;
-    job_new(&j, "ab");
-    job_choose_port(&j);
+    hosts_job j;
+    hosts_new(&j, "ab");
+    hosts_choose_port(&j);
     setenv("TEST_JOIN_MS", "300", 1);
-    job_start_rank(&j, 1, "exchange", "secret");
-    job_wait(&j, -1);
+    hosts_start_rank(&j, 1, "exchange", "secret");
+    hosts_wait(&j, -1);
     ck_assert_msg(strstr(j.said[1], "rank 0 cannot be reached within 0.3 s"), "'%s'", j.said[1]);
-    job_free(&j);
+    hosts_free(&j);
 }
 END_TEST
 
 /* Killed when it has come and another has not: all hear of it at once, not after the time to join. */
 START_TEST(death_before_all_have_come_is_named)
 {
-    job j;
-    job_new(&j, "abc");
-    job_choose_port(&j);
-    job_start_rank(&j, 0, "exchange", "secret");
-    job_start_rank(&j, 1, "exchange", "secret");
+    hosts_job j;
+    hosts_new(&j, "abc");
+    hosts_choose_port(&j);
+    hosts_start_rank(&j, 0, "exchange", "secret");
+    hosts_start_rank(&j, 1, "exchange", "secret");
     nanosleep(&(struct timespec){1, 0}, NULL); /* it may come later than that, and is then missing: both are right */
     kill(j.pid[1], SIGKILL);
-    job_wait(&j, -1);
+    hosts_wait(&j, -1);
     ck_assert_msg(strstr(j.said[0], "rank 1 on ") || strstr(j.said[0], "has not come") || strstr(j.said[0], "have not come"), "'%s'",
                   j.said[0]);
-    job_free(&j);
+    hosts_free(&j);
 }
 END_TEST
 
 /* ---- Those who are to be refused ---- */
 
-static void write_other_secret(const job *j)
+static void write_other_secret(const hosts_job *j)
 {
     char path[96];
     snprintf(path, sizeof path, "%s/other", j->folder);
@@ -442,7 +323,7 @@ static void write_other_secret(const job *j)
     close(fd);
 }
 
-static int connect_loopback(const job *j)
+static int connect_loopback(const hosts_job *j)
 {
     yk_error err = YK_ERROR_INIT;
     int fd = -1;
@@ -460,11 +341,11 @@ START_TEST(strangers_are_refused_and_the_job_goes_on)
 {
     char garbage[4096];
     int fd[70];
-    job j;
-    job_new(&j, "ab");
+    hosts_job j;
+    hosts_new(&j, "ab");
     write_other_secret(&j);
-    job_choose_port(&j);
-    job_start_rank(&j, 0, "exchange", "secret");
+    hosts_choose_port(&j);
+    hosts_start_rank(&j, 0, "exchange", "secret");
     memset(garbage, 0x5a, sizeof garbage);
     for (int i = 0; i < 70; i++) {
         fd[i] = connect_loopback(&j);
@@ -473,17 +354,17 @@ START_TEST(strangers_are_refused_and_the_job_goes_on)
         if (i % 3 == 1)
             close(fd[i]);
     }
-    job_start_rank(&j, 1, "exchange", "other");
+    hosts_start_rank(&j, 1, "exchange", "other");
     ck_assert_int_eq(waitpid(j.pid[1], &j.status[1], 0), j.pid[1]);
-    read_said(&j, 1);
+    hosts_read_said(&j, 1);
     ck_assert_msg(WEXITSTATUS(j.status[1]) == 3 && strstr(j.said[1], "does not take rank 1 of 2"), "'%s'", j.said[1]);
     for (int i = 0; i < 70; i++)
         if (i % 3 != 1)
             close(fd[i]);
-    job_start_rank(&j, 1, "exchange", "secret");
-    job_wait(&j, -1);
-    assert_well(&j);
-    job_free(&j);
+    hosts_start_rank(&j, 1, "exchange", "secret");
+    hosts_wait(&j, -1);
+    hosts_assert_well(&j);
+    hosts_free(&j);
 }
 END_TEST
 
@@ -509,26 +390,26 @@ END_TEST
 /* The second of two that say that they are rank 1. */
 START_TEST(rank_that_is_there_already_is_refused)
 {
-    job j;
-    job_new(&j, "abc");
-    job_choose_port(&j);
-    job_start_rank(&j, 0, "exchange", "secret");
-    job_start_rank(&j, 1, "exchange", "secret");
+    hosts_job j;
+    hosts_new(&j, "abc");
+    hosts_choose_port(&j);
+    hosts_start_rank(&j, 0, "exchange", "secret");
+    hosts_start_rank(&j, 1, "exchange", "secret");
     nanosleep(&(struct timespec){0, 300000000}, NULL); /* whichever comes first: one of them is refused */
     const pid_t first = j.pid[1];
     int first_status = 0, second_status = 0;
-    job_start_rank(&j, 1, "exchange", "secret");
+    hosts_start_rank(&j, 1, "exchange", "secret");
     const pid_t second = j.pid[1];
     nanosleep(&(struct timespec){1, 500000000}, NULL);
-    job_start_rank(&j, 2, "exchange", "secret");
+    hosts_start_rank(&j, 2, "exchange", "secret");
     ck_assert_int_eq(waitpid(first, &first_status, 0), first);
     ck_assert_int_eq(waitpid(second, &second_status, 0), second);
     ck_assert_msg((WEXITSTATUS(first_status) == 0) != (WEXITSTATUS(second_status) == 0), "%x, %x", (unsigned)first_status,
                   (unsigned)second_status);
     j.pid[1] = 0;
-    job_wait(&j, -1);
-    assert_well(&j);
-    job_free(&j);
+    hosts_wait(&j, -1);
+    hosts_assert_well(&j);
+    hosts_free(&j);
 }
 END_TEST
 
@@ -536,33 +417,33 @@ START_TEST(nothing_listens_once_all_have_come)
 {
     yk_error err = YK_ERROR_INIT;
     int fd = -1;
-    job j;
-    job_new(&j, "aab");
-    job_start(&j, "work");
+    hosts_job j;
+    hosts_new(&j, "aab");
+    hosts_start(&j, "work");
     wait_ready(&j);
     ck_assert_int_eq(yk__tcp_connect("127.0.0.1", (uint16_t)atoi(j.port), 1000, &fd, &err), YK_E_IO);
     ck_assert_msg(strstr(err.text, "refused"), "'%s'", err.text);
-    job_free(&j);
+    hosts_free(&j);
 }
 END_TEST
 
 static void assert_secret_refused(mode_t mode, size_t bytes, const char *words)
 {
     char path[96], secret[64] = "a secret that is long enough to be one, were it not readable";
-    job j;
-    job_new(&j, "a");
+    hosts_job j;
+    hosts_new(&j, "a");
     j.ranks = 2;
     snprintf(j.hosts, sizeof j.hosts, "ab");
-    job_choose_port(&j);
+    hosts_choose_port(&j);
     snprintf(path, sizeof path, "%s/other", j.folder);
     const int fd = open(path, O_CREAT | O_WRONLY, 0600);
     ck_assert_int_eq(write(fd, secret, bytes), (ssize_t)bytes);
     ck_assert_int_eq(fchmod(fd, mode), 0);
     close(fd);
-    job_start_rank(&j, 0, "exchange", "other");
-    job_wait(&j, -1);
+    hosts_start_rank(&j, 0, "exchange", "other");
+    hosts_wait(&j, -1);
     ck_assert_msg(strstr(j.said[0], words), "'%s', expected '%s'", j.said[0], words);
-    job_free(&j);
+    hosts_free(&j);
 }
 
 START_TEST(secret_of_others_is_refused)

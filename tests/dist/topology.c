@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Collectives over messages where some ranks share a host: large vectors go to each host once. Each rank adds up by itself what it
+ * expects, in the order that the job's settings say, and compares bit for bit; the bytes between hosts are counted. And jobs train
+ * over such hosts: to the same parameters on all ranks, those of any other layout where sums go by rank, near them elsewhere.
+ *
+ * A rank has one argument: SUMS-WIRE of collectives, or "train".
+ */
+#include "config.h"
+
+#include <yoke/yoke.h>
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/convert.h"
+#include "core/coll/coll.h"
+#include "core/coll/internal.h"
+#include "core/control/bootstrap.h"
+#include "core/control/control.h"
+#include "tests/support/hosts.h"
+#include "tests/support/run.h"
+#ifdef HAVE_SODIUM
+#include "transport/sock/sock.h"
+#endif
+
+enum {
+    NUMBERS = 610001, /* the largest slice goes in three chunks */
+    LITTLE = 77,
+    BROADCAST = (5 << 19) + 3,
+    TURNS = 2,
+    WATCHDOG_S = 100
+};
+
+static yk__control *control;
+static yk__coll *coll;
+static uint32_t rank, ranks;
+static bool by_host, bf16;
+
+/* ---- What is expected --------------------------------------------------------------------------------------------- */
+
+/* Every rank can compute every rank's input. */
+static float input_of(uint32_t r, uint32_t turn, uint32_t i)
+{
+    uint64_t x = ((uint64_t)(r + 1) << 40 | (uint64_t)turn << 32 | i) * 0x9e3779b97f4a7c15u;
+    x = (x ^ x >> 29) * 0xbf58476d1ce4e5b9u;
+    return (float)((double)(int32_t)(x >> 32) / 65536.0 * ((x & 7) ? 1.0 : 1e6));
+}
+
+static bool same_host(uint32_t a, uint32_t b)
+{
+    return yk__control_host(control, a) == yk__control_host(control, b);
+}
+
+static float as_sent(float v, uint32_t from, uint32_t owner)
+{
+    return bf16 && !same_host(from, owner) ? yk__bf16_to_f32(yk__f32_to_bf16(v)) : v;
+}
+
+/* The sum of the host's members, in the order of rank numbers, as its owner gets it. */
+static float host_sum(const yk__comm *comm, uint32_t lowest, uint32_t owner, uint32_t turn, uint32_t i)
+{
+    float sum = input_of(lowest, turn, i);
+    for (uint32_t r = lowest + 1; r < ranks; r++)
+        if (yk__comm_has(comm, r) && same_host(lowest, r))
+            sum += input_of(r, turn, i);
+    return as_sent(sum, lowest, owner);
+}
+
+static bool is_lowest(const yk__comm *comm, uint32_t rank_of)
+{
+    for (uint32_t r = 0; r < rank_of; r++)
+        if (yk__comm_has(comm, r) && same_host(r, rank_of))
+            return false;
+    return true;
+}
+
+static float expected_sum(const yk__comm *comm, uint32_t owner, uint32_t turn, uint32_t i)
+{
+    float sum = 0;
+    bool first = true;
+    for (uint32_t r = 0; r < ranks; r++) {
+        float part;
+        if (!yk__comm_has(comm, r) || (by_host && !is_lowest(comm, r)))
+            continue;
+        part = by_host ? host_sum(comm, r, owner, turn, i) : as_sent(input_of(r, turn, i), r, owner);
+        sum = first ? part : sum + part;
+        first = false;
+    }
+    return sum;
+}
+
+/* How many hosts with members there are beside that of `rank_of`; how many members on them. */
+static void count_far(const yk__comm *comm, uint32_t rank_of, uint64_t *hosts, uint64_t *members)
+{
+    *hosts = *members = 0;
+    for (uint32_t r = 0; r < ranks; r++)
+        if (yk__comm_has(comm, r) && !same_host(r, rank_of)) {
+            *hosts += is_lowest(comm, r);
+            ++*members;
+        }
+}
+
+/* Bytes between hosts of a reduce-scatter and an all-gather of these slices, with the records of both. */
+static uint64_t expected_bytes(const yk__comm *comm, const yk__slices *parts)
+{
+    uint64_t all = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        const uint64_t n = parts->begin[r + 1] - parts->begin[r];
+        uint64_t hosts, members;
+        if (!yk__comm_has(comm, r))
+            continue;
+        count_far(comm, r, &hosts, &members);
+        all += n * (by_host ? hosts : members) * (bf16 ? 2 : 4) + n * hosts * 4 + 2 * members * sizeof(yk__call);
+    }
+    return all;
+}
+
+/* ---- A rank ------------------------------------------------------------------------------------------------------- */
+
+static int fail_wrong(yk_error *err, const char *what, uint32_t number)
+{
+    return !err->status && yk__fail(err, YK_E_INTERNAL, "rank %u: %s %u is wrong", rank, what, number);
+}
+
+typedef struct vector {
+    uint32_t n;
+    yk__coll_buffer grad, param;
+    yk__slices parts;
+    yk__request *request;
+} vector;
+
+static void fill_grads(vector *v, uint32_t turn)
+{
+    for (uint32_t i = 0; i < v->n; i++)
+        ((float *)v->grad.mem)[i] = input_of(rank, turn, i);
+}
+
+/* What is to come is no number yet. */
+static void spoil_params(vector *v)
+{
+    for (uint64_t i = 0; i < v->n; i++)
+        if (i < v->parts.begin[rank] || i >= v->parts.begin[rank + 1])
+            ((float *)v->param.mem)[i] = NAN;
+}
+
+static yk_status begin_sum(yk__comm *comm, vector *v, uint32_t turn, yk_error *err)
+{
+    yk__coll_desc d = {.kind = YK__COLL_REDUCE_SCATTER, .dtype = YK_F32, .count = v->n, .buffer = &v->grad, .parts = &v->parts};
+    d.out = (float *)(turn % 2 ? v->param.mem : v->grad.mem) + v->parts.begin[rank];
+    return yk__coll_begin(comm, &d, &v->request, err);
+}
+
+static yk_status begin_gather(yk__comm *comm, vector *v, uint32_t turn, yk_error *err)
+{
+    const yk__coll_desc d = {.kind = YK__COLL_ALL_GATHERV, .dtype = YK_F32, .count = v->n, .buffer = &v->param, .parts = &v->parts};
+    const uint64_t begin = v->parts.begin[rank], n = v->parts.begin[rank + 1] - begin;
+    spoil_params(v);
+    if (turn % 2 == 0) /* else they were summed up there */
+        memcpy((float *)v->param.mem + begin, (float *)v->grad.mem + begin, n * sizeof(float));
+    return yk__coll_begin(comm, &d, &v->request, err);
+}
+
+static bool is_expected(const yk__comm *comm, const vector *v, uint32_t turn)
+{
+    for (uint32_t r = 0; r < ranks; r++)
+        for (uint64_t i = v->parts.begin[r]; i < v->parts.begin[r + 1]; i++) {
+            const float want = expected_sum(comm, r, turn, (uint32_t)i);
+            if (memcmp(&want, (float *)v->param.mem + i, sizeof want))
+                return false;
+        }
+    return true;
+}
+
+/* Two vectors on their way at once; what others read of them is written again in the next turn. */
+static int run_turn(yk__comm *comm, vector *v, uint32_t turn, yk_error *err)
+{
+    for (uint32_t k = 0; k < 2; k++)
+        fill_grads(&v[k], turn);
+    for (uint32_t k = 0; k < 2; k++)
+        if (begin_sum(comm, &v[k], turn, err))
+            return 1;
+    for (uint32_t k = 0; k < 2; k++)
+        if (yk__coll_wait(v[k].request, err))
+            return 1;
+    for (uint32_t k = 0; k < 2; k++)
+        if (begin_gather(comm, &v[k], turn, err))
+            return 1;
+    for (uint32_t k = 0; k < 2; k++)
+        if (yk__coll_wait(v[k].request, err) || !is_expected(comm, &v[k], turn))
+            return fail_wrong(err, "vector", turn * 2 + k);
+    return 0;
+}
+
+static yk_status sum_sent(double *sent, yk_error *err)
+{
+    *sent = (double)yk__coll_sent(coll);
+    return yk__coll_run(yk__coll_world(coll), &(yk__coll_desc){.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F64, .out = sent, .count = 1},
+                        err);
+}
+
+/* By all ranks. What sum_sent sends itself is known from the first call to the second. */
+static int run_turns(yk__comm *comm, vector *v, yk_error *err)
+{
+    double begin, idle, end;
+    if (sum_sent(&begin, err) || sum_sent(&idle, err))
+        return 1;
+    for (uint32_t turn = 0; turn < TURNS && yk__comm_has(comm, rank); turn++)
+        if (run_turn(comm, v, turn, err))
+            return 1;
+    if (sum_sent(&end, err))
+        return 1;
+    const double sent = end - idle - (idle - begin);
+    const double want = (double)(expected_bytes(comm, &v[0].parts) + expected_bytes(comm, &v[1].parts)) * TURNS;
+    return sent == want ? 0 : yk__fail(err, YK_E_INTERNAL, "%.0f bytes between hosts, expected %.0f", sent, want);
+}
+
+static int run_broadcast(yk__comm *comm, uint32_t root, yk_error *err)
+{
+    static uint8_t data[BROADCAST];
+    const yk__coll_desc d = {.kind = YK__COLL_BROADCAST, .dtype = YK_U8, .root = root, .out = data, .count = BROADCAST};
+    for (uint32_t i = 0; i < BROADCAST; i++)
+        data[i] = rank == root ? (uint8_t)(root + i * 7 + i / 251) : 0;
+    if (yk__coll_run(comm, &d, err))
+        return 1;
+    for (uint32_t i = 0; i < BROADCAST; i++)
+        if (data[i] != (uint8_t)(root + i * 7 + i / 251))
+            return fail_wrong(err, "broadcast", root);
+    return 0;
+}
+
+static int check_broadcasts(yk_error *err)
+{
+    double begin, idle, end, want = 0;
+    uint64_t hosts, members;
+    if (sum_sent(&begin, err) || sum_sent(&idle, err))
+        return 1;
+    for (uint32_t root = 0; root < ranks; root++) {
+        if (run_broadcast(yk__coll_world(coll), root, err))
+            return 1;
+        count_far(yk__coll_world(coll), root, &hosts, &members);
+        want += (double)(hosts * BROADCAST);
+        for (uint32_t r = 0; r < ranks; r++) { /* records */
+            count_far(yk__coll_world(coll), r, &hosts, &members);
+            want += (double)(members * sizeof(yk__call));
+        }
+    }
+    if (sum_sent(&end, err))
+        return 1;
+    return end - idle - (idle - begin) == want ? 0 : fail_wrong(err, "count of bytes broadcast", 0);
+}
+
+static yk_status vector_new(vector *v, uint32_t n, const double *part, yk_error *err)
+{
+    *v = (vector){.n = n};
+    yk__slices_by(&v->parts, n, ranks, part);
+    return yk__coll_alloc(coll, "gradients", n * sizeof(float), YK__COLL_PRIVATE, &v->grad, err) ||
+                   yk__coll_alloc(coll, "parameters", n * sizeof(float), YK__COLL_COMMON, &v->param, err)
+               ? err->status
+               : YK_OK;
+}
+
+/* Of the members, who own by `part`. */
+static int check_vectors(yk__comm *comm, uint32_t n, const double *part, yk_error *err)
+{
+    vector v[2];
+    int bad = 1;
+    if (!vector_new(&v[0], n, part, err) && !vector_new(&v[1], LITTLE, part, err)) {
+        bad = run_turns(comm, v, err);
+        for (uint32_t k = 0; k < 2; k++) {
+            yk__coll_release(coll, &v[k].grad);
+            yk__coll_release(coll, &v[k].param);
+        }
+    }
+    return bad;
+}
+
+/* Of all, then without rank 1, so that hosts have other members. */
+static int check_all(yk_error *err)
+{
+    const bool some[HOSTS_RANKS] = {true, false, true, true, true}, all[HOSTS_RANKS] = {true, true, true, true, true};
+    const double part[HOSTS_RANKS] = {1, 36, 0, 2, 1}, others[HOSTS_RANKS] = {36, 0, 1, 1, 2};
+    yk__comm *members = yk__coll_members(coll);
+    if (check_vectors(members, NUMBERS, part, err) || check_broadcasts(err) || yk__comm_set_members(members, some, err))
+        return 1;
+    return check_vectors(members, NUMBERS, others, err) || yk__comm_set_members(members, all, err) || check_vectors(members, 3 * LITTLE, part, err);
+}
+
+static yk_status rank_join(yk_error *err)
+{
+    static uint32_t advance;
+    yk__control_config config = {.liveness_ms = 20000, .join_ms = 60000, .stuck_ms = 60000, .advance = &advance};
+    yk__origin origin;
+    if (yk__origin_find(&origin, err) || yk__bootstrap(&origin, config.join_ms, true, &config.job_fd, &config.agent, err) ||
+        yk__control_join(&config, &control, err))
+        return err->status;
+    rank = yk__control_rank(control);
+    ranks = yk__control_size(control);
+    return YK_OK;
+}
+
+static int run_collectives(const char *what)
+{
+    yk_error err = YK_ERROR_INIT;
+    by_host = strstr(what, "run") != NULL;
+    bf16 = strstr(what, "bf16") != NULL;
+    yk__coll_config config = {.by_host = by_host, .bf16_wire = bf16, .progress = strstr(what, "threaded") != NULL};
+#ifdef HAVE_SODIUM
+    config.transport = yk__sock_transport();
+#endif
+    if (!rank_join(&err)) {
+        config.control = control;
+        if ((yk__coll_new(&config, &coll, &err) || check_all(&err)) && err.status != YK_E_CANCELLED)
+            yk__control_end(control, rank, err.status, err.text);
+        yk__coll_free(coll);
+        yk__control_leave(control);
+    }
+    printf("%s", err.text);
+    return err.status ? 3 : 0;
+}
+
+/* ---- Training ----------------------------------------------------------------------------------------------------- */
+
+enum { ROWS = 16, IN = 24, HIDDEN = 200, OUT = 5, STEPS = 40 };
+
+static void make_batch(yk_job *job, uint32_t step, yk_t *x, yk_t *labels)
+{
+    const uint32_t number = yk_rank(job), world = yk_world_size(job);
+    float point[ROWS][IN];
+    int32_t label[ROWS], row[ROWS];
+    for (uint32_t i = 0; i < ROWS; i++) {
+        row[i] = (int32_t)(number * ROWS + i);
+        label[i] = (int32_t)((step * ROWS + i) % OUT);
+        for (uint32_t k = 0; k < IN; k++)
+            point[i][k] = input_of(number, step, i * IN + k) / 65536.0f / 1e6f + (k == (uint32_t)label[i] ? 0.4f : 0.0f);
+    }
+    yk_set_rows(job, ROWS, row, (int64_t)world * ROWS);
+    *x = yk_input(job, YK_F32, 2, (int64_t[]){ROWS, IN}, point);
+    *labels = yk_input(job, YK_I32, 1, (int64_t[]){ROWS}, label);
+}
+
+/* Prints the hash of the parameters and the last loss. */
+static int run_training(void)
+{
+    yk_job *job = yk_open(&(yk_config){.seed = 1, .quiet = true});
+    const yk_init normal = {YK_INIT_NORMAL, 0, 0.1f};
+    const yk_t w1 = yk_param(job, "w1", 2, (int64_t[]){HIDDEN, IN}, normal);
+    const yk_t w2 = yk_param(job, "w2", 2, (int64_t[]){OUT, HIDDEN}, normal);
+    yk_opt *opt = yk_adam(job, &(yk_adam_config){.lr = 0.003});
+    double loss_value = 0;
+    for (uint32_t step = 0; step < STEPS && yk_ok(job); step++) {
+        yk_t x, labels, loss;
+        make_batch(job, step, &x, &labels);
+        loss = yk_cross_entropy(yk_linear(yk_tanh(yk_linear(x, w1, YK_NO)), w2, YK_NO), labels);
+        yk_backward(loss);
+        if (step + 1 == STEPS)
+            loss_value = yk_item(loss);
+        yk_step(opt);
+    }
+    if (yk_ok(job))
+        printf("%016llx %.6f", (unsigned long long)yk_param_hash(job), loss_value);
+    else
+        printf("%s", yk_error_text(job));
+    return yk_close(job);
+}
+
+/* ---- The test ----------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *hosts, *what;
+} runs[] = {{"aabb", "rank-fp32"}, {"abab", "rank-fp32-threaded"}, {"abbbc", "rank-bf16"}, {"aabb", "run-fp32-threaded"},
+            {"abbbc", "run-fp32"}, {"aabba", "run-bf16"}, {"abc", "run-bf16-threaded"}};
+
+START_TEST(each_host_gets_bytes_once)
+{
+    hosts_job j;
+    hosts_new(&j, runs[_i].hosts);
+    hosts_start(&j, runs[_i].what);
+    hosts_wait(&j, -1);
+    hosts_assert_well(&j);
+    hosts_free(&j);
+}
+END_TEST
+
+/* Trains over hosts; the parameters' hash, the same on all ranks, and the loss. */
+static double train_over(const char *hosts, const char *sums, const char *wire, char hash[17])
+{
+    hosts_job j;
+    double loss;
+    setenv("YOKE_DEVICES", "cpu:0", 1);
+    setenv("YOKE_REPRODUCIBILITY", sums, 1);
+    setenv("YOKE_WIRE", wire, 1);
+    hosts_new(&j, hosts);
+    hosts_start(&j, "train");
+    hosts_wait(&j, -1);
+    hosts_assert_well(&j);
+    ck_assert_int_eq(sscanf(j.said[0], "%16s %lf", hash, &loss), 2);
+    for (uint32_t r = 1; r < j.ranks; r++)
+        ck_assert_msg(!strcmp(j.said[0], j.said[r]), "rank %u of %s: '%s', rank 0: '%s'", r, hosts, j.said[r], j.said[0]);
+    hosts_free(&j);
+    return loss;
+}
+
+START_TEST(training_over_hosts)
+{
+    char by_rank[17], others[17], by_hosts[17], rounded[17];
+    const double loss = train_over("aabb", "rank", "fp32", by_rank);
+    train_over("abbc", "rank", "fp32", others);
+    ck_assert_str_eq(by_rank, others);
+    const double near = train_over("aabb", "run", "fp32", by_hosts), rough = train_over("aabb", "run", "bf16", rounded);
+    ck_assert_msg(loss < 0.8 && fabs(near - loss) < 1e-3 * loss && fabs(rough - loss) < 2e-2 * loss, "%g, by host %g, bf16 %g", loss,
+                  near, rough);
+    ck_assert_msg(strcmp(by_rank, by_hosts) && strcmp(by_hosts, rounded), "other sums have the same bits: %s %s %s", by_rank, by_hosts,
+                  rounded);
+}
+END_TEST
+
+START_TEST(settings_that_differ_are_named)
+{
+    hosts_job j;
+    hosts_new(&j, "ab");
+    hosts_choose_port(&j);
+    setenv("YOKE_WIRE", "bf16", 1);
+    hosts_start_rank(&j, 0, "train", "secret");
+    setenv("YOKE_WIRE", "fp32", 1);
+    hosts_start_rank(&j, 1, "train", "secret");
+    hosts_wait(&j, -1);
+    for (uint32_t r = 0; r < 2; r++)
+        ck_assert_msg(strstr(j.said[r], "YOKE_WIRE is 'bf16' on rank 0"), "rank %u: '%s'", r, j.said[r]);
+    hosts_free(&j);
+}
+END_TEST
+
+static int run_suite(void)
+{
+    TCase *t = tcase_create("topology");
+    tcase_set_timeout(t, 240);
+#ifdef HAVE_SODIUM
+    tcase_add_loop_test(t, each_host_gets_bytes_once, 0, (int)(sizeof runs / sizeof *runs));
+    tcase_add_test(t, training_over_hosts);
+    tcase_add_test(t, settings_that_differ_are_named);
+#endif
+    return suite_run("topology", t);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2)
+        return run_suite();
+    alarm(WATCHDOG_S);
+    return strcmp(argv[1], "train") ? run_collectives(argv[1]) : run_training();
+}
