@@ -372,18 +372,18 @@ END_TEST
 START_TEST(flood_of_strangers_keeps_no_rank_out)
 {
     int fd[200];
-    job j;
-    job_new(&j, "ab");
-    job_choose_port(&j);
-    job_start_rank(&j, 0, "exchange", "secret");
+    hosts_job j;
+    hosts_new(&j, "ab");
+    hosts_choose_port(&j);
+    hosts_start_rank(&j, 0, "exchange", "secret");
     for (int i = 0; i < 200; i++)
         fd[i] = connect_loopback(&j);
-    job_start_rank(&j, 1, "exchange", "secret");
-    job_wait(&j, -1);
+    hosts_start_rank(&j, 1, "exchange", "secret");
+    hosts_wait(&j, -1);
     for (int i = 0; i < 200; i++)
         close(fd[i]);
-    assert_well(&j);
-    job_free(&j);
+    hosts_assert_well(&j);
+    hosts_free(&j);
 }
 END_TEST
 

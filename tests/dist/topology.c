@@ -255,8 +255,8 @@ static int check_broadcasts(yk_error *err)
 static yk_status vector_new(vector *v, uint32_t n, const double *part, yk_error *err)
 {
     *v = (vector){.n = n};
-    yk__slices_by(&v->parts, n, ranks, part);
-    return yk__coll_alloc(coll, "gradients", n * sizeof(float), YK__COLL_PRIVATE, &v->grad, err) ||
+    return yk__slices_by(&v->parts, n, ranks, part, err) ||
+                   yk__coll_alloc(coll, "gradients", n * sizeof(float), YK__COLL_PRIVATE, &v->grad, err) ||
                    yk__coll_alloc(coll, "parameters", n * sizeof(float), YK__COLL_COMMON, &v->param, err)
                ? err->status
                : YK_OK;
@@ -272,6 +272,7 @@ static int check_vectors(yk__comm *comm, uint32_t n, const double *part, yk_erro
         for (uint32_t k = 0; k < 2; k++) {
             yk__coll_release(coll, &v[k].grad);
             yk__coll_release(coll, &v[k].param);
+            yk__slices_free(&v[k].parts);
         }
     }
     return bad;
