@@ -3,7 +3,7 @@ CTS_TESTS = tests/cts/template.sh tests/cts/broken.sh tests/cts/loader.sh tests/
 	tests/cts/cuda.sh tests/cts/record.sh tests/cts/opencl.sh tests/cts/opencl_machines.sh tests/cts/rusticl.sh tests/cts/vulkan.sh
 dist_check_SCRIPTS += $(CTS_TESTS)
 TESTS += $(CTS_TESTS)
-EXTRA_DIST += tests/cts/lib.sh tests/cts/broken.c tests/cts/broken_far.c tests/cts/cjit.c tests/cts/island.c \
+EXTRA_DIST += tests/cts/lib.sh tests/cts/broken.c tests/cts/broken_far.c tests/cts/broken_island.c tests/cts/cjit.c tests/cts/island.c \
 	tests/cts/loader.c tests/cts/rusticl.xfail tests/cts/vulkan.xfail tests/cts/abi.txt tests/cts/symbols.txt
 # the plugin's queues and locks under TSan
 TSAN_TESTS += tests/cts/vulkan.sh
