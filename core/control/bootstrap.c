@@ -23,6 +23,7 @@
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/control/gather.h"
+#include "core/control/meeting.h"
 #include "core/control/mirror.h"
 #include "core/control/pmi.h"
 #include "core/control/secret.h"
@@ -207,26 +208,54 @@ static int inherited_listener(uint16_t port)
     return fd;
 }
 
-static yk_status start_at_address(start *st, int *job_fd, yk__agent **agent, yk_error *err)
+/* listener: of rank 0, or -1; taken. st->secret is known. */
+static yk_status start_at(start *st, const char *address, uint16_t port, int listener, int *job_fd, yk__agent **agent, yk_error *err)
 {
     const yk__origin *o = st->origin;
-    const char *path = yk__option_text(YK__OPTION_SECRET_FILE);
-    yk__gather_config config = {.secret = st->secret, .address = o->address, .port = o->port, .listener = -1, .rank = o->rank,
-                                .ranks = o->size, .join_ms = st->join_ms, .liveness = st->liveness};
+    yk__gather_config config = {.secret = st->secret, .secret_bytes = st->secret_bytes, .address = address, .port = port,
+                                .listener = listener, .rank = o->rank, .ranks = o->size, .join_ms = st->join_ms, .liveness = st->liveness};
     yk__gathered all = {.link = NULL};
-    if (!o->rank)
-        config.listener = inherited_listener(o->port);
-    if (!path)
-        return yk__fail(err, YK_E_ARG, "YOKE_SECRET_FILE is not read in a setuid program");
-    if (yk__secret_read(path, st->secret, &st->secret_bytes, err))
-        return err->status;
-    config.secret_bytes = st->secret_bytes;
     config.own.host = host_number();
-    if (yk__rendezvous_listen_any(&st->listener, config.own.name, err) || yk__gather_ranks(&config, &all, err))
+    if (yk__rendezvous_listen_any(&st->listener, config.own.name, err)) {
+        if (listener >= 0)
+            close(listener);
+        return err->status;
+    }
+    if (yk__gather_ranks(&config, &all, err))
         return err->status;
     start_gathered(st, &all, job_fd, agent, err);
     yk__gathered_free(&all);
     return err->status;
+}
+
+static yk_status read_secret_file(start *st, yk_error *err)
+{
+    const char *path = yk__option_text(YK__OPTION_SECRET_FILE);
+    return path ? yk__secret_read(path, st->secret, &st->secret_bytes, err)
+                : yk__fail(err, YK_E_ARG, "YOKE_SECRET_FILE is not read in a setuid program");
+}
+
+static yk_status start_at_address(start *st, int *job_fd, yk__agent **agent, yk_error *err)
+{
+    const yk__origin *o = st->origin;
+    if (read_secret_file(st, err))
+        return err->status;
+    return start_at(st, o->address, o->port, o->rank ? -1 : inherited_listener(o->port), job_fd, agent, err);
+}
+
+/* Rank 0 says over the launcher's store where it listens, and the secret, unless a file has it. */
+static yk_status start_by_meeting(start *st, int *job_fd, yk__agent **agent, yk_error *err)
+{
+    yk__meeting meeting = {.listener = -1};
+    const bool file = yk__option_text(YK__OPTION_SECRET_FILE) != NULL;
+    if ((file && read_secret_file(st, err)) || yk__meeting_share(st->origin, st->join_ms, !file, &meeting, err))
+        return err->status;
+    if (!file) {
+        memcpy(st->secret, meeting.secret, sizeof meeting.secret);
+        st->secret_bytes = sizeof meeting.secret;
+        yk__auth_wipe(meeting.secret, sizeof meeting.secret);
+    }
+    return start_at(st, meeting.address, meeting.port, meeting.listener, job_fd, agent, err);
 }
 
 yk_status yk__bootstrap(const yk__origin *origin, uint32_t join_ms, bool liveness, int *job_fd, yk__agent **agent, yk_error *err)
@@ -245,6 +274,8 @@ yk_status yk__bootstrap(const yk__origin *origin, uint32_t join_ms, bool livenes
         start_on_host(st, origin->job, job_fd, agent, err);
     else if (origin->kind == YK__ORIGIN_STORE)
         start_by_store(st, job_fd, agent, err);
+    else if (origin->kind == YK__ORIGIN_SHARED)
+        start_by_meeting(st, job_fd, agent, err);
     else
         start_at_address(st, job_fd, agent, err);
     if (st->listener >= 0)

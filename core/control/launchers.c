@@ -167,6 +167,23 @@ static void write_job(const launcher_row *row, char *job, size_t size)
     }
 }
 
+/* The launcher's store, over which rank 0 says where it listens; not where the address is known already, from the user or, with a secret,
+ * from the launcher's variables. */
+static bool find_store(const found_launcher *found, yk__origin *origin)
+{
+    const bool knows = found->row->find_address && found->row->find_address != yk__origin_meet;
+    unsigned long long number;
+    if (yk__variable_text("YOKE_ADDR") || (knows && found->row->find_address != find_slurm_address) ||
+        (knows && yk__variable_text("YOKE_SECRET_FILE")))
+        return false;
+    if (yk__variable_number("PMI_FD", &number) && number <= INT32_MAX)
+        origin->store_fd = (int)number;
+    else if (!yk__variable_text("PMIX_NAMESPACE") || !yk__variable_number("PMIX_RANK", &number) || number != found->rank)
+        return false;
+    origin->kind = YK__ORIGIN_SHARED;
+    return true;
+}
+
 static yk_status complete_origin(yk__origin *origin, const found_launcher *found, yk_error *err)
 {
     const bool one_host = is_one_host(found);
@@ -182,6 +199,8 @@ static yk_status complete_origin(yk__origin *origin, const found_launcher *found
         origin->store_fd = (int)fd;
         return YK_OK;
     }
+    if (!one_host && find_store(found, origin))
+        return yk__origin_read_port(origin, err);
     return found->row->find_address ? found->row->find_address(origin, err) : yk__origin_meet(origin, err);
 }
 

@@ -215,6 +215,8 @@ void yk__origin_text(const yk__origin *o, char *text, size_t size)
     }
     if (o->kind == YK__ORIGIN_HOST || o->kind == YK__ORIGIN_STORE)
         snprintf(meet, sizeof meet, "all on this host");
+    else if (o->kind == YK__ORIGIN_SHARED)
+        snprintf(meet, sizeof meet, "the ranks meet where rank 0 says over %s", o->store_fd >= 0 ? "PMI" : "PMIx");
     else
         snprintf(meet, sizeof meet, "the ranks meet at %s, port %u", o->address, o->port);
     snprintf(text, size, "rank %u of %u of %s (%s); %s", o->rank, o->size, o->launcher, o->why, meet);

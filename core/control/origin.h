@@ -6,7 +6,7 @@
  *     YOKE_LAUNCHER=none                      a job of its own, whatever else is set
  *     YOKE_JOB_FD                             yoke launch, over the descriptor
  *     YOKE_RANK, YOKE_SIZE, YOKE_ADDR, ..     by hand
- *     PMIx                                    mpirun (Open MPI), prterun, srun --mpi=pmix
+ *     OMPI_COMM_WORLD_SIZE, _RANK, PMIx       mpirun (Open MPI)
  *     WORLD_SIZE, RANK, ..                    torchrun
  *     SLURM_STEP_NUM_TASKS, SLURM_PROCID, ..  srun
  *     PMI_SIZE, PMI_RANK, PMI_FD              mpiexec (MPICH, Intel MPI), srun --mpi=pmi2
@@ -32,7 +32,8 @@ typedef enum yk__origin_kind {
     YK__ORIGIN_LAUNCH,  /* over the descriptor of yoke launch */
     YK__ORIGIN_HOST,    /* all run on this host: by the name of the job */
     YK__ORIGIN_ADDRESS, /* at rank 0's address and port, with the secret of a file */
-    YK__ORIGIN_STORE    /* all run on this host: by the name that the launcher's store has for the job (PMI_FD) */
+    YK__ORIGIN_STORE,   /* all run on this host: by the name that the launcher's store has for the job (PMI_FD) */
+    YK__ORIGIN_SHARED   /* on several: at the address that rank 0 puts into the launcher's store (store_fd, or PMIx) */
 } yk__origin_kind;
 
 typedef struct yk__origin {
@@ -43,7 +44,7 @@ typedef struct yk__origin {
     char job[192];        /* of HOST: what tells this job from others on this host */
     char address[256];    /* of ADDRESS: name or number of rank 0's host */
     uint16_t port;        /* of ADDRESS */
-    int store_fd;         /* of STORE */
+    int store_fd;         /* of STORE and SHARED: PMI_FD; -1: the store is PMIx's */
 } yk__origin;
 
 /* YK_E_ARG where the process is one of several but its variables do not suffice: the text names what is missing. *origin is then

@@ -7,12 +7,12 @@ tmp=$(mktemp -d) || exit 1
 slurm= munged=
 stop_slurm() {
     [ -n "$slurm" ] || return 0
-    for f in "$slurm"/slurmd.pid "$slurm"/slurmctld.pid; do [ -f "$f" ] && kill "$(cat "$f")" 2>/dev/null; done
+    for f in "$slurm"/slurmd.*.pid "$slurm"/slurmctld.pid; do [ -f "$f" ] && kill "$(cat "$f")" 2>/dev/null; done
     [ -n "$munged" ] && kill "$(cat /run/munge/munged.pid)" 2>/dev/null
     sleep 1
 }
 trap 'stop_slurm; rm -rf "$tmp"' EXIT
-echo "1..9"
+echo "1..13"
 n=0 limit=120
 skip() { # NAME REASON
     n=$((n + 1))
@@ -24,7 +24,7 @@ check() { # NAME: the last command's status decides
     echo "$r $n - $1"
 }
 if [ ! -x "$yoke" ]; then
-    while [ $n -lt 9 ]; do skip "all" "yoke is not built"; done
+    while [ $n -lt 13 ]; do skip "all" "yoke is not built"; done
     exit 0
 fi
 export YOKE_DEVICES="cpu:0 cpu:0 cpu:0 cpu:0" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -84,7 +84,31 @@ run_by_variables YOKE_RANK=@ YOKE_SIZE=4 YOKE_ADDR=127.0.0.1 YOKE_PORT="$port" Y
 same
 check "by hand"
 
-# A whole Slurm of one node, without systemd and cgroups. munged only starts from the folder that Debian gives it.
+# Two hosts, which mpirun reaches by a script in the place of ssh, that are this one under another name. The address comes over PMIx; a
+# secret by a file, or by munge where its daemon runs, and without either every rank ends at once.
+cat >"$tmp/rsh" <<'E'
+#!/bin/sh
+host=$1
+shift
+export YOKE_HOST_ID="$host" TMPDIR="$0.$host" # the daemons of two hosts share no folder
+mkdir -p "$TMPDIR" && exec sh -c "$*"
+E
+chmod +x "$tmp/rsh"
+on_two_hosts() { run mpirun.openmpi --mca plm_rsh_agent "$tmp/rsh" -H a:2,b:2 -x YOKE_DEVICES "$@" "$train"; }
+said_what_to_set() { [ $code -ne 0 ] && grep -q "need a secret: set YOKE_SECRET_FILE .* or run munged" "$tmp/out"; }
+if ! command -v mpirun.openmpi >/dev/null || [ ! -e "$YOKE_BUILD/.libs/transport_sock.so" ]; then
+    skip "mpirun on two hosts" "mpirun.openmpi is not installed, or the sock transport not built"
+    skip "mpirun on two hosts without a file" "mpirun.openmpi is not installed, or the sock transport not built"
+else
+    on_two_hosts -x YOKE_SECRET_FILE="$tmp/secret"
+    same
+    check "mpirun on two hosts"
+    on_two_hosts
+    if munge -n >/dev/null 2>&1; then same; else said_what_to_set; fi
+    check "mpirun on two hosts without a file"
+fi
+
+# A whole Slurm of two nodes, which are this host, without systemd and cgroups. munged only starts from the folder that Debian gives it.
 start_munge() {
     munge -n >/dev/null 2>&1 && return 0
     install -d -o munge -g munge -m 0755 /run/munge &&
@@ -97,24 +121,26 @@ start_slurm() {
     [ "$(id -u)" = 0 ] || { why="slurmd needs root"; return 1; }
     start_munge || { why="munged does not start here"; return 1; }
     slurm=$tmp/slurm
-    mkdir -p "$slurm/state" "$slurm/spool" "$slurm/tmp" && chmod 755 "$tmp"
+    mkdir -p "$slurm/state" "$slurm/spool.n1" "$slurm/tmp.n1" "$slurm/spool.n2" "$slurm/tmp.n2" && chmod 755 "$tmp"
     ports=$(python3 -c 'import socket
-s = [socket.socket() for i in range(2)]
+s = [socket.socket() for i in range(3)]
 for i in s: i.bind(("127.0.0.1", 0))
 print(*[i.getsockname()[1] for i in s])')
+    # shellcheck disable=SC2086
+    set -- $ports
     cat >"$slurm/slurm.conf" <<E
 ClusterName=yoke
 SlurmctldHost=localhost
-SlurmctldPort=${ports% *}
+SlurmctldPort=$1
 AuthType=auth/munge
 SlurmUser=root
 StateSaveLocation=$slurm/state
 SlurmctldPidFile=$slurm/slurmctld.pid
 SlurmctldLogFile=$slurm/slurmctld.log
-SlurmdPidFile=$slurm/slurmd.pid
-SlurmdLogFile=$slurm/slurmd.log
-SlurmdSpoolDir=$slurm/spool
-TmpFS=$slurm/tmp
+SlurmdPidFile=$slurm/slurmd.%n.pid
+SlurmdLogFile=$slurm/slurmd.%n.log
+SlurmdSpoolDir=$slurm/spool.%n
+TmpFS=$slurm/tmp.%n
 SlurmdParameters=config_overrides
 ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
@@ -123,29 +149,44 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 ReturnToService=2
 KillWait=2
-NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=${ports#* } CPUs=4 CoresPerSocket=4 State=UNKNOWN
-PartitionName=p Nodes=n1 Default=YES MaxTime=INFINITE State=UP
+NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$2 CPUs=4 CoresPerSocket=4 State=UNKNOWN
+NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$3 CPUs=4 CoresPerSocket=4 State=UNKNOWN
+PartitionName=p Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP
 E
     export SLURM_CONF="$slurm/slurm.conf"
     why="the Slurm of this test does not start here"
-    { slurmctld -f "$SLURM_CONF" && slurmd -f "$SLURM_CONF" -N n1; } >"$slurm/start.log" 2>&1 || return 1
+    { slurmctld -f "$SLURM_CONF" && slurmd -f "$SLURM_CONF" -N n1 && slurmd -f "$SLURM_CONF" -N n2; } >"$slurm/start.log" 2>&1 || return 1
     i=0
-    until sinfo -h -o %T 2>/dev/null | grep -q idle; do
+    until [ "$(sinfo -h -N -o %T 2>/dev/null | grep -c idle)" -eq 2 ]; do
         i=$((i + 1))
         [ $i -lt 100 ] || return 1
         sleep 0.2
     done
 }
+has_mpi() { srun --mpi=list 2>&1 | grep -q "$1"; }
 if start_slurm; then
     for kind in none pmi2 pmix; do
-        if srun --mpi=list 2>&1 | grep -q "$kind"; then
-            run srun --mpi=$kind -n 4 "$train"
+        if has_mpi $kind; then
+            run srun -N1 --mpi=$kind -n 4 "$train"
             same
             check "srun --mpi=$kind"
         else
             skip "srun --mpi=$kind" "this Slurm has no such plugin"
         fi
     done
+    # the address and, by munge, the secret come over the launcher's store
+    for kind in pmi2 pmix; do
+        if ! has_mpi $kind; then
+            skip "srun --mpi=$kind on two nodes" "this Slurm has no such plugin"
+        elif [ ! -e "$YOKE_BUILD/.libs/transport_sock.so" ]; then
+            skip "srun --mpi=$kind on two nodes" "the sock transport is not built"
+        else
+            # shellcheck disable=SC2016
+            run srun -N2 --mpi=$kind -n 4 sh -c 'YOKE_HOST_ID=$SLURMD_NODENAME exec "$0"' "$train"
+            same
+            check "srun --mpi=$kind on two nodes"
+        fi
+    done
 else
-    for kind in none pmi2 pmix; do skip "srun --mpi=$kind" "$why"; done
+    for kind in none pmi2 pmix "pmi2 on two nodes" "pmix on two nodes"; do skip "srun --mpi=$kind" "$why"; done
 fi

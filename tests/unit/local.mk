@@ -65,8 +65,9 @@ tests_unit_vulkan_hang_icd_la_LDFLAGS = $(TEST_MODULE)
 endif
 endif
 noinst_HEADERS += tests/unit/balance/world.h
-UNIT_SH = tests/style.sh tests/count.sh tests/api.sh tests/pages.sh tests/unit/cuda/header.sh tests/unit/data/commands.sh
+UNIT_SH = tests/style.sh tests/count.sh tests/api.sh tests/pages.sh tests/unit/control/pmix_header.sh \
+	tests/unit/cuda/header.sh tests/unit/data/commands.sh
 dist_check_SCRIPTS += $(UNIT_SH)
 TESTS += $(UNIT_SH)
-EXTRA_DIST += tests/unit/cuda/header.c scripts/gpu-report
+EXTRA_DIST += tests/unit/control/pmix_header.c tests/unit/cuda/header.c scripts/gpu-report
 EXTRA_DIST += scripts/style scripts/api scripts/count scripts/pages scripts/csource.py scripts/packages.sh quickstart autogen.sh

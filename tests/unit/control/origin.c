@@ -70,6 +70,20 @@ static const origin_case cases[] = {
     {"JOB_COMPLETION_INDEX=2 YOKE_SIZE=4 YOKE_SERVICE=train HOSTNAME=my-job-2 YOKE_PORT=29500 YOKE_SECRET_FILE=/s",
      "rank 2 of 4 of a Kubernetes indexed job (YOKE_SIZE=4, JOB_COMPLETION_INDEX=2); the ranks meet at my-job-0.train, port 29500", false},
 
+    /* .. and the launcher's store has the address: PMIx, PMI; not where the user or the launcher says it */
+    {"OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=7 PMIX_RANK=3",
+     "OMPI_COMM_WORLD_RANK=3); the ranks meet where rank 0 says over PMIx", false},
+    {"SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=a,b "
+     "PMIX_NAMESPACE=7 PMIX_RANK=0", "the ranks meet where rank 0 says over PMIx", false},
+    {"SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=a,b "
+     "PMI_FD=5", "the ranks meet where rank 0 says over PMI", false},
+    {"SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=0 SLURM_STEP_NUM_NODES=2 SLURM_STEP_NODELIST=a,b "
+     "PMI_FD=5 YOKE_SECRET_FILE=/s", "the ranks meet at a, port 20113", false},
+    {"PMI_SIZE=8 PMI_RANK=7 PMI_FD=5 MPI_LOCALNRANKS=4", "the ranks meet where rank 0 says over PMI", false},
+    {"WORLD_SIZE=4 RANK=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node MASTER_PORT=29500 YOKE_SECRET_FILE=/s PMIX_NAMESPACE=7 PMIX_RANK=2",
+     "meet at node, port 29500", false},
+    {"YOKE_RANK=1 YOKE_SIZE=3 YOKE_WORLD_SIZE=3 YOKE_ADDR=a YOKE_PORT=1 YOKE_SECRET_FILE=/s", "rank 1 of 3", false},
+
     /* several, and something is missing */
     {"WORLD_SIZE=4 RANK=0 LOCAL_RANK=0", "not set: YOKE_ADDR, YOKE_PORT, YOKE_SECRET_FILE. A secret: head -c 32", false},
     {"WORLD_SIZE=4 RANK=2 LOCAL_RANK=2", "(WORLD_SIZE=4, RANK=2)", true},

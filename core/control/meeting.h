@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Where the ranks of several hosts meet, when their launcher has a store (PMI, PMIx): rank 0 opens a socket on its host's address, and puts
+ * that and a secret, as a credential of munge, into the store; the others take them out.
+ *
+ * Thread rule: one thread.
+ */
+#ifndef YOKE_CORE_CONTROL_MEETING_H
+#define YOKE_CORE_CONTROL_MEETING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/control/origin.h"
+
+typedef struct yk__meeting {
+    char address[64];   /* numeric */
+    uint16_t port;
+    int listener;       /* of rank 0, which takes it; else -1 */
+    uint8_t secret[32]; /* where one was asked for */
+} yk__meeting;
+
+/* Collective. secret: whether one is needed, because no file has it. ms: how long to wait for all; 0: for ever. */
+yk_status yk__meeting_share(const yk__origin *origin, uint32_t ms, bool secret, yk__meeting *meeting, yk_error *err);
+
+#endif

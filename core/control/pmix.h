@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The store of a PMIx launcher (mpirun of Open MPI, srun --mpi=pmix), through libpmix, which is opened when it is needed.
+ *
+ * Thread rule: one thread.
+ */
+#ifndef YOKE_CORE_CONTROL_PMIX_H
+#define YOKE_CORE_CONTROL_PMIX_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "core/base/error.h"
+
+/* Collective: all ranks of the launcher's job get rank 0's text in value[size]. ms: how long to wait for all. */
+yk_status yk__pmix_share(uint32_t rank, uint32_t ms, char *value, size_t size, yk_error *err);
+
+#endif
