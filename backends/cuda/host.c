@@ -3,37 +3,24 @@
 #include "backends/cuda/internal.h"
 
 #include <stdio.h>
-#include <time.h>
+
+#include "plugins/kit/plugin.h"
 
 const yk_host *cuda_host;
 
 void *cuda_alloc(size_t bytes)
 {
-    void *p = cuda_host->alloc(bytes ? bytes : 1, 64);
-    if (p)
-        memset(p, 0, bytes);
-    else
-        cuda_host->fail(CUDA_WHO, "out of memory: %zu bytes", bytes);
-    return p;
+    return kit_zeroed(cuda_host, CUDA_WHO, bytes, "what the plugin keeps");
 }
 
 void cuda_free(void *p)
 {
-    if (p)
-        cuda_host->free(p);
-}
-
-uint64_t cuda_now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+    kit_release(cuda_host, p);
 }
 
 const char *cuda_option(const char *key)
 {
-    const char *value = cuda_host->option(CUDA_WHO, key);
-    return value && *value ? value : NULL;
+    return kit_option_value(cuda_host, CUDA_WHO, key);
 }
 
 /* After these the context is of no more use: whoever wants the device again needs a new process. */

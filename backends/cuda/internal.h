@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The CUDA plugin's own types. One file per part, each calling only those named after it: plugin.c (table); list.c (which devices
- * there are, opening one); queue.c (streams, points, copies); program.c (launches, graphs); build.c (units as modules, the cache);
+ * there are, opening one); queue.c (streams, points, copies); program.c (launches, graphs); build.c (units as modules);
  * compile.c (NVRTC); memory.c (buffers, registered host memory); driver.c (libcuda); host.c (the host's table, errors).
  * Which launches run a graph is decided by the kit (plugins/kit/lower/lower.h).
  *
@@ -19,7 +19,7 @@
 
 #include "backends/cuda/driver.h"
 #include "plugins/kit/lower/lower.h"
-#include "plugins/kit/source.h"
+#include "plugins/kit/units.h"
 
 #define CUDA_WHO "cuda"
 #define CUDA_ALIGN 256u /* what cuMemAlloc promises at least */
@@ -29,7 +29,6 @@ extern const yk_host *cuda_host; /* NULL before init */
 
 void *cuda_alloc(size_t bytes); /* zeroed; NULL after the host was told why */
 void cuda_free(void *p);
-uint64_t cuda_now_ns(void); /* of a clock that only goes forward */
 const char *cuda_option(const char *key); /* NULL: not set, or empty */
 /* A status for a failed call of the driver, explained to the host as "what: CUDA_ERROR_NAME (code), text". */
 yk_status cuda_error(CUresult code, const char *what);
@@ -73,12 +72,6 @@ void cuda_host_unpin(yk_pin *pin);
 yk_status cuda_memory_alloc(yk_device *dev, uint64_t bytes, CUdeviceptr *memory); /* the context is current */
 
 /* ---- list.c ---- */
-typedef struct cuda_unit { /* compiled code by the hash of what it was made of */
-    uint64_t key;
-    CUmodule module;
-    bool owner; /* several generated kernels lie in one module */
-} cuda_unit;
-
 struct yk_device {
     CUdevice id;
     CUcontext context;
@@ -86,10 +79,7 @@ struct yk_device {
     int sm;               /* compute capability: 90 is 9.0 */
     unsigned grid[3];     /* most blocks in x, y, z */
     bool graphs;          /* programs run as CUDA graphs */
-    uint64_t identity;    /* hash of chip, driver and compiler: part of the key of cached code */
-    pthread_mutex_t lock; /* guards the units, and compiling */
-    cuda_unit *unit;
-    size_t n_unit, cap_unit;
+    kit_units units;
 };
 
 yk_status cuda_device_count(uint32_t *n);
@@ -103,9 +93,7 @@ bool cuda_enter(const yk_device *dev, yk_status *s);
 void cuda_leave(void);
 
 /* ---- build.c ---- */
-/* The modules of a program's units, of[i] for unit[i]; the device keeps them. The context is current. */
-yk_status cuda_units_get(yk_device *dev, const kit_program *kit, CUmodule *of);
-void cuda_units_free(yk_device *dev);
+extern const kit_compiler cuda_units_compiler; /* the device's context is current */
 
 /* ---- program.c ---- */
 typedef struct cuda_scratch { /* of a queue: its programs run one after the other */

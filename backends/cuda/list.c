@@ -5,6 +5,8 @@
 #include <ctype.h>
 #include <stdio.h>
 
+#include "plugins/kit/plugin.h"
+
 /* ---- What a device is ---- */
 
 /* A number that the driver knows of a device; *s stays the first failure, and the answer then is 0. */
@@ -21,12 +23,10 @@ static yk_status device_find(uint32_t i, CUdevice *id)
 {
     int n = 0;
     yk_status s = cuda_driver_open(&n);
+    if (!s)
+        s = kit_device_check(cuda_host, CUDA_WHO, i, (uint32_t)n);
     if (s)
         return s;
-    if (i >= (uint32_t)n) {
-        cuda_host->fail(CUDA_WHO, "device %u: there are %d", i, n);
-        return YK_E_ARG;
-    }
     const CUresult rc = cuda.device_get(id, (int)i);
     return rc ? cuda_error(rc, "cuDeviceGet") : YK_OK;
 }
@@ -87,8 +87,8 @@ static yk_status caps_fill(CUdevice id, yk_device_caps *c)
     c->mem_free = memory_free_now(id);
     c->align = CUDA_ALIGN;
     c->units = (uint32_t)device_number(id, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &s);
-    c->store = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32 | 1u << YK_U8 | 1u << YK_BOOL;
-    c->compute = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32;
+    c->store = KIT_STORE;
+    c->compute = KIT_COMPUTE;
     return s;
 }
 
@@ -107,11 +107,9 @@ yk_status cuda_device_caps(uint32_t i, yk_device_caps *caps)
     yk_status s = device_find(i, &id);
     if (!s)
         s = caps_fill(id, &c);
-    if (s)
-        return s;
-    c.size = caps->size < sizeof c ? caps->size : (uint32_t)sizeof c;
-    memcpy(caps, &c, c.size);
-    return YK_OK;
+    if (!s)
+        kit_caps_give(caps, &c);
+    return s;
 }
 
 /* ---- Open devices ---- */
@@ -148,12 +146,22 @@ static yk_status device_fill(yk_device *dev)
         dev->grid[d] = (unsigned)device_number(dev->id, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + d, &s);
     dev->sm = device_sm(dev->id, &s);
     dev->graphs = !graphs || strcmp(graphs, "0");
-    dev->identity = device_identity(dev);
     if (!s) {
         const CUresult rc = cuda.context_retain(&dev->context, dev->id);
         s = rc ? cuda_error(rc, "opening the device") : YK_OK;
     }
     return s;
+}
+
+static void units_start(yk_device *dev)
+{
+    dev->units = (kit_units){.dev = dev,
+                             .target = &dev->target,
+                             .compiler = &cuda_units_compiler,
+                             .cache = {.host = cuda_host, .plugin = CUDA_WHO, .prefix = CUDA_WHO},
+                             .cached = true,
+                             .identity = device_identity(dev)};
+    kit_units_init(&dev->units);
 }
 
 yk_status cuda_device_open(uint32_t i, yk_device **out)
@@ -166,27 +174,24 @@ yk_status cuda_device_open(uint32_t i, yk_device **out)
     if (!dev)
         return YK_E_MEM;
     dev->id = id;
-    pthread_mutex_init(&dev->lock, NULL);
     s = device_fill(dev);
-    if (!s) {
-        *out = dev;
-        return YK_OK;
+    if (s) {
+        cuda_free(dev);
+        return s;
     }
-    pthread_mutex_destroy(&dev->lock);
-    cuda_free(dev);
-    return s;
+    units_start(dev);
+    *out = dev;
+    return YK_OK;
 }
 
 void cuda_device_close(yk_device *dev)
 {
     yk_status s;
-    if (cuda_enter(dev, &s)) {
-        cuda_units_free(dev);
+    const bool entered = cuda_enter(dev, &s); /* without its context code is freed with it */
+    kit_units_release(&dev->units, entered);
+    if (entered)
         cuda_leave();
-    }
-    cuda_free(dev->unit);
     cuda.context_release(dev->id);
-    pthread_mutex_destroy(&dev->lock);
     cuda_free(dev);
 }
 

@@ -2,26 +2,12 @@
 /* The plugin's table: what the host calls. */
 #include "backends/cuda/internal.h"
 
-#include <stddef.h>
 #include <unistd.h>
 
 #include "plugins/kit/options.h"
+#include "plugins/kit/plugin.h"
 
 #define CUDA_VERSION_TEXT "0.1.0"
-#ifndef YK_SANITIZER
-#if defined(__SANITIZE_ADDRESS__)
-#define YK_SANITIZER "address"
-#elif defined(__SANITIZE_THREAD__)
-#define YK_SANITIZER "thread"
-#else
-#define YK_SANITIZER "none"
-#endif
-#endif
-
-static bool value_cores(const char *value)
-{
-    return *value != 0; /* of every rank; no thread of this plugin's computes */
-}
 
 static bool value_file(const char *value)
 {
@@ -29,16 +15,16 @@ static bool value_file(const char *value)
 }
 
 static const kit_option options[] = {
-    {"CORES", value_cores, "a list of cores such as 0-3,6"},
+    {"CORES", kit_option_is_cores, KIT_ALLOWED_CORES},
     {"DRIVER", value_file, "a file that can be read: a library to be used as libcuda.so.1"},
-    {"GRAPHS", kit_option_is_flag, "0 or 1"},
+    {"GRAPHS", kit_option_is_flag, KIT_ALLOWED_FLAG},
     {"NVRTC", value_file, "a file that can be read: a library to be used as libnvrtc.so"},
 };
 
 static yk_status plugin_init(const yk_host *host)
 {
-    if (host->size < offsetof(yk_host, cache_dir) + sizeof host->cache_dir)
-        return YK_E_ABI; /* it lends less than what is called here */
+    if (!kit_host_fits(host))
+        return YK_E_ABI;
     cuda_host = host;
     return kit_options_check(host, CUDA_WHO, options, sizeof options / sizeof *options);
 }
@@ -52,14 +38,7 @@ static void plugin_fini(void)
 }
 
 static const yk_plugin TABLE = {
-    .size = sizeof(yk_plugin),
-    .abi = YK_ABI,
-    .minor = YK_ABI_MINOR,
-    .n_op = YK_OP_COUNT,
-    .n_dtype = YK_DTYPE_COUNT,
-    .name = CUDA_WHO,
-    .version = CUDA_VERSION_TEXT,
-    .sanitizer = YK_SANITIZER,
+    KIT_PLUGIN_HEAD(CUDA_WHO, CUDA_VERSION_TEXT),
     .init = plugin_init,
     .fini = plugin_fini,
     .device_count = cuda_device_count,
@@ -83,9 +62,4 @@ static const yk_plugin TABLE = {
     .host_unpin = cuda_host_unpin,
 };
 
-__attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi);
-
-const yk_plugin *yk_plugin_query(uint32_t abi)
-{
-    return abi == YK_ABI ? &TABLE : NULL;
-}
+KIT_PLUGIN_EXPORT(TABLE)

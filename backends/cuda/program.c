@@ -223,12 +223,12 @@ static void launch_args(yk_program *p, const kit_launch *l, size_t *at)
                 p->used[arg->slot] = true;
             *at += 2;
         } else {
-            memcpy(&p->value[(*at)++], &arg->value, sizeof arg->value);
+            p->value[(*at)++] = kit_arg_bits(arg);
         }
     }
 }
 
-static yk_status launches_make(yk_program *p, const CUmodule *of)
+static yk_status launches_make(yk_program *p, void *const *of)
 {
     size_t at = 0;
     yk_status s = YK_OK;
@@ -262,7 +262,7 @@ static yk_status program_fill(yk_program *p)
     const kit_program *kit = &p->kit;
     for (size_t i = 0; i < kit->n_arg; i++)
         p->n_value += kit_arg_is_memory(&kit->arg[i]) ? 2 : 1;
-    CUmodule *of = cuda_alloc(kit->n_unit * sizeof *of);
+    void **of = cuda_alloc(kit->n_unit * sizeof *of);
     p->function = cuda_alloc(kit->n_launch * sizeof *p->function);
     p->first = cuda_alloc(kit->n_launch * sizeof *p->first);
     p->value = cuda_alloc(p->n_value * sizeof *p->value);
@@ -270,7 +270,7 @@ static yk_status program_fill(yk_program *p)
     p->used = cuda_alloc(p->graph->n_slot * sizeof *p->used);
     yk_status s = of && p->function && p->first && p->value && p->parameter && p->used ? YK_OK : YK_E_MEM;
     if (!s && cuda_enter(p->dev, &s)) {
-        s = cuda_units_get(p->dev, kit, of);
+        s = kit_units_get(&p->dev->units, kit, of);
         if (!s)
             s = launches_make(p, of);
         if (!s)
@@ -331,11 +331,5 @@ void cuda_program_free(yk_program *p)
 
 yk_status cuda_graph_scratch(yk_device *dev, const yk_graph *graph, uint64_t *bytes)
 {
-    kit_program kit;
-    const yk_status s = kit_program_make(&dev->target, graph, &kit);
-    if (s)
-        return s;
-    *bytes = kit.scratch_bytes;
-    kit_program_free(&kit);
-    return YK_OK;
+    return kit_scratch_bytes(&dev->target, graph, bytes);
 }

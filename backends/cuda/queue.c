@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "plugins/kit/clock.h"
+
 #define LEAVE_NS 2000000000u /* how long what an aborted queue was given may take to end */
 #define SPIN_NS 50000u       /* how long a wait looks before it naps */
 #define NAP_NS 20000
@@ -183,9 +185,9 @@ static bool ring_is_done(yk_queue *q)
 static bool queue_ends(yk_queue *q)
 {
     const struct timespec moment = {0, 1000000};
-    const uint64_t begin = cuda_now_ns();
+    const uint64_t begin = kit_now_ns();
     while (!ring_is_done(q)) {
-        if (atomic_load(&q->failed) && cuda_now_ns() - begin > LEAVE_NS)
+        if (atomic_load(&q->failed) && kit_now_ns() - begin > LEAVE_NS)
             return false;
         nanosleep(&moment, NULL);
     }
@@ -373,7 +375,7 @@ static uint64_t queue_last(yk_queue *q)
 static void wait_nap(uint64_t begin, long *nap)
 {
     const struct timespec moment = {0, *nap};
-    if (cuda_now_ns() - begin < SPIN_NS)
+    if (kit_now_ns() - begin < SPIN_NS)
         return;
     nanosleep(&moment, NULL);
     *nap = 2 * *nap < NAP_MOST_NS ? 2 * *nap : NAP_MOST_NS;
@@ -381,7 +383,7 @@ static void wait_nap(uint64_t begin, long *nap)
 
 yk_status cuda_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 {
-    const uint64_t begin = cuda_now_ns(), last = queue_last(q);
+    const uint64_t begin = kit_now_ns(), last = queue_last(q);
     uint64_t done = 0;
     long nap = NAP_NS;
     yk_status s = queue_status(q);
@@ -390,7 +392,7 @@ yk_status cuda_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
         return YK_E_ARG;
     }
     while (!s && !(s = cuda_queue_poll(q, &done)) && done < point) {
-        if (cuda_now_ns() - begin >= timeout_ns)
+        if (kit_now_ns() - begin >= timeout_ns)
             return YK_E_TIMEOUT;
         wait_nap(begin, &nap);
     }

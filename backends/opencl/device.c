@@ -67,8 +67,14 @@ static yk_status device_start(cl_device_id id, bool cpu_shape, yk_device *d)
         .max_local = local > 1u << 30 ? 1u << 30 : (uint32_t)(local > LOCAL_SPARE ? local - LOCAL_SPARE : 0),
         .max_alloc = ocl_device_number(id, CL_DEVICE_MAX_MEM_ALLOC_SIZE),
     };
-    d->identity = ocl_device_identity(id);
-    d->binaries = device_binaries(id);
+    d->units = (kit_units){
+        .dev = d,
+        .target = &d->target,
+        .compiler = &ocl_units_compiler,
+        .cache = {.host = ocl_host, .plugin = OCL_WHO, .prefix = "ocl"},
+        .cached = device_binaries(id),
+        .identity = ocl_device_identity(id),
+    };
     ocl_device_text(id, CL_DEVICE_NAME, d->name, sizeof d->name);
     d->ctx = clCreateContext(NULL, 1, &id, NULL, NULL, &rc);
     return rc == CL_SUCCESS ? YK_OK : ocl_error(rc, "opening the device");
@@ -79,14 +85,13 @@ yk_status ocl_device_make(cl_device_id id, bool cpu_shape, bool in_place, yk_dev
     yk_device *d = ocl_alloc(sizeof *d);
     if (!d)
         return YK_E_MEM;
-    pthread_mutex_init(&d->lock, NULL);
     d->visible = in_place;
     yk_status s = device_start(id, cpu_shape, d);
     if (s != YK_OK) {
-        pthread_mutex_destroy(&d->lock);
         ocl_free(d);
         return s;
     }
+    kit_units_init(&d->units);
     *dev = d;
     return YK_OK;
 }
@@ -95,11 +100,8 @@ void ocl_device_close(yk_device *d)
 {
     if (!d)
         return;
-    for (size_t i = 0; i < d->n_unit; i++)
-        clReleaseProgram(d->unit[i].program);
-    ocl_free(d->unit);
+    kit_units_release(&d->units, true);
     clReleaseContext(d->ctx);
-    pthread_mutex_destroy(&d->lock);
     ocl_free(d);
 }
 

@@ -2,34 +2,18 @@
 /* What all parts share and nothing below them: the host's table, its memory, time, and the texts of failed calls. */
 #include "backends/opencl/ocl.h"
 
-#include <stdio.h>
+#include "plugins/kit/plugin.h"
 
 const yk_host *ocl_host;
 
 void *ocl_alloc(size_t bytes)
 {
-    void *p = ocl_host->alloc(bytes ? bytes : 1, 64);
-    if (p)
-        memset(p, 0, bytes);
-    else
-        ocl_host->fail(OCL_WHO, "out of memory: %zu bytes", bytes);
-    return p;
-}
-
-void *ocl_grow(void *old, size_t bytes, size_t more)
-{
-    char *p = ocl_alloc(bytes + more);
-    if (p && old) {
-        memcpy(p, old, bytes);
-        ocl_free(old);
-    }
-    return p;
+    return kit_zeroed(ocl_host, OCL_WHO, bytes, "what the plugin keeps");
 }
 
 void ocl_free(void *p)
 {
-    if (p)
-        ocl_host->free(p);
+    kit_release(ocl_host, p);
 }
 
 #define OCL_ERRORS(X)                                                                                                  \

@@ -19,7 +19,7 @@
 #include <yoke/plugin.h>
 
 #include "plugins/kit/lower/lower.h"
-#include "plugins/kit/source.h"
+#include "plugins/kit/units.h"
 
 #define OCL_WHO "opencl"
 #define OCL_VERSION "0.1.0"
@@ -29,7 +29,6 @@
 extern const yk_host *ocl_host;
 
 void *ocl_alloc(size_t bytes); /* zeroed; NULL after telling the host */
-void *ocl_grow(void *old, size_t bytes, size_t more); /* a larger zero-extended copy, the old one freed */
 void ocl_free(void *p);
 /* A status for a failed OpenCL call, explained to the host as "what: CL_NAME (code)". */
 yk_status ocl_error(cl_int code, const char *what);
@@ -45,27 +44,18 @@ ocl_signals *ocl_signals_save(void); /* NULL is harmless */
 void ocl_signals_restore(ocl_signals *s);
 void ocl_env_setup(void);    /* before the first OpenCL call: caches, cores */
 uint64_t ocl_probe_key(void); /* of what is there now, before the environment is set up; 0: no driver */
-bool ocl_probe_believed(void); /* what is known of these drivers is recent enough, or they are not tried at all */
+bool ocl_probe_known(void); /* what is known of these drivers is recent enough, or they are not tried at all */
 void ocl_probe_drivers(void); /* leaves out drivers that abort or hang */
 void ocl_probe_done(void);    /* after the loader has read its entries */
 
 /* ---- device.c ---- */
-typedef struct ocl_unit { /* a compiled program, by name: a unit of the kit, or a generated one */
-    uint64_t key;
-    cl_program program;
-} ocl_unit;
-
 struct yk_device {
     cl_device_id id;
     cl_context ctx;
     char name[64];
     kit_target target;    /* what decides about its launches */
     bool visible;         /* host memory is used in place */
-    bool binaries;        /* compiled programs are kept in the cache folder; no: the driver keeps its own */
-    pthread_mutex_t lock; /* guards the next three, and compiling */
-    ocl_unit *unit;
-    size_t n_unit, cap_unit;
-    uint64_t identity;             /* hash of device, driver, platform: part of the key of cached binaries */
+    kit_units units;
     _Atomic uint64_t compiling_ns; /* so far, and whether the user was told (watch.c) */
     atomic_bool compiling_reported;
 };
@@ -112,11 +102,7 @@ void ocl_watch_begin(ocl_watch *watch, yk_device *dev);
 void ocl_watch_end(ocl_watch *watch);
 
 /* ---- build.c ---- */
-/*
- * The compiled programs of a program's units, of[i] for unit[i]: those the device has are found, generated kernels it has not are
- * compiled together. The device keeps them.
- */
-yk_status ocl_units_get(yk_device *dev, const kit_program *kit, cl_program *of);
+extern const kit_compiler ocl_units_compiler;
 
 /* ---- program.c ---- */
 typedef struct ocl_launch {

@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plugin's table: what the host calls. */
 #include "backends/opencl/ocl.h"
-
-#include <stddef.h>
-
-#ifndef YK_SANITIZER
-#if defined(__SANITIZE_ADDRESS__)
-#define YK_SANITIZER "address"
-#elif defined(__SANITIZE_THREAD__)
-#define YK_SANITIZER "thread"
-#else
-#define YK_SANITIZER "none"
-#endif
-#endif
+#include "plugins/kit/plugin.h"
 
 static yk_status plugin_init(const yk_host *host)
 {
-    if (host->size < offsetof(yk_host, cache_dir) + sizeof host->cache_dir)
-        return YK_E_ABI; /* it lends less than what is called here */
+    if (!kit_host_fits(host))
+        return YK_E_ABI;
     ocl_host = host;
     return ocl_options_check();
 }
@@ -31,14 +20,7 @@ static void plugin_fini(void)
 }
 
 static const yk_plugin TABLE = {
-    .size = sizeof(yk_plugin),
-    .abi = YK_ABI,
-    .minor = YK_ABI_MINOR,
-    .n_op = YK_OP_COUNT,
-    .n_dtype = YK_DTYPE_COUNT,
-    .name = OCL_WHO,
-    .version = OCL_VERSION,
-    .sanitizer = YK_SANITIZER,
+    KIT_PLUGIN_HEAD(OCL_WHO, OCL_VERSION),
     .init = plugin_init,
     .fini = plugin_fini,
     .device_count = ocl_device_count,
@@ -62,9 +44,4 @@ static const yk_plugin TABLE = {
     .queue_abort = ocl_queue_abort,
 };
 
-__attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi);
-
-const yk_plugin *yk_plugin_query(uint32_t abi)
-{
-    return abi == YK_ABI ? &TABLE : NULL;
-}
+KIT_PLUGIN_EXPORT(TABLE)

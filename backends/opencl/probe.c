@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Drivers tried in a child process (plugins/kit/probe.h): each loader entry (*.icd) by itself; when one fails, OCL_ICD_VENDORS is
- * pointed to a folder with the others. The verdicts are kept (survey.c), so that this happens once after a driver or the machine
- * changed.
+ * pointed to a folder with the others.
  */
 #define _GNU_SOURCE
 #include "backends/opencl/survey.h"
@@ -14,7 +13,7 @@
 
 #define VENDORS "/etc/OpenCL/vendors"
 
-static kit_probe probed = {.plugin = OCL_WHO, .options = "YOKE_OPENCL_", .helper = "yoke-probe-opencl", .variable = "OCL_ICD_VENDORS"};
+static kit_probe probed = {.options = "YOKE_OPENCL_", .helper = "yoke-probe-opencl", .variable = "OCL_ICD_VENDORS"};
 
 /* ---- Which entries ---- */
 
@@ -27,7 +26,7 @@ static bool ends_with(const char *s, const char *end)
 static void entries_find(void)
 {
     const char *where = getenv("OCL_ICD_VENDORS");
-    probed.host = ocl_host;
+    probed.survey = ocl_survey();
     probed.n = 0;
     if (where && *where && ends_with(where, ".icd"))
         kit_probe_add(&probed, NULL, where, ".icd");
@@ -72,73 +71,23 @@ static void entries_keep(const kit_probe *list, char *dir, size_t n)
     setenv("OCL_ICD_VENDORS", dir, 1);
 }
 
-static char private_dir[320];
-static uint64_t probe_key;
-static bool probe_fresh; /* tried by this process */
-static bool probe_reported;  /* which drivers are not used */
+static char private_dir[320]; /* until the loader has read it; empty: there is none */
 
 uint64_t ocl_probe_key(void)
 {
-    const char *path[KIT_PROBE_ENTRIES];
     entries_find();
-    probe_reported = false;
-    for (uint32_t i = 0; i < probed.n; i++)
-        path[i] = probed.entry[i].path;
-    probe_key = probed.n ? ocl_survey_key(path, probed.n) : 0;
-    return probe_key;
+    return kit_probe_key(&probed);
 }
 
-/* The entries are part of the key: verdict i is that of entry i. */
-static bool probe_recall(void)
+bool ocl_probe_known(void)
 {
-    uint8_t good[KIT_PROBE_ENTRIES];
-    uint64_t age;
-    uint32_t n, bad = 0;
-    if (!ocl_survey_read("tried", probe_key, good, sizeof good, &n, &age) || n != probed.n)
-        return false;
-    for (uint32_t i = 0; i < n; i++)
-        bad += !good[i];
-    if (bad && ocl_survey_old(age))
-        return false;
-    for (uint32_t i = 0; i < n; i++) {
-        probed.entry[i].good = good[i];
-        if (!good[i] && !probe_reported)
-            ocl_host->log(1, OCL_WHO, "%s is not used: its driver failed when tried %llu minutes ago (it is tried again after an hour)",
-                          probed.entry[i].path, (unsigned long long)age / 60);
-    }
-    probe_reported = true;
-    return true;
-}
-
-bool ocl_probe_believed(void)
-{
-    char helper[512];
-    return !kit_probe_find_helper(&probed, helper, sizeof helper) || probe_recall();
-}
-
-static void probe_keep(void)
-{
-    uint8_t good[KIT_PROBE_ENTRIES];
-    for (uint32_t i = 0; i < probed.n; i++)
-        good[i] = probed.entry[i].good;
-    if (probe_fresh)
-        ocl_survey_write("tried", probe_key, good, probed.n);
-    probe_fresh = false;
+    return kit_probe_known(&probed);
 }
 
 void ocl_probe_drivers(void)
 {
-    char helper[512];
-    uint32_t good = 0;
     private_dir[0] = 0;
-    if (!probed.n || !kit_probe_find_helper(&probed, helper, sizeof helper))
-        return;
-    probe_fresh = !probe_recall();
-    if (probe_fresh)
-        kit_probe_try(&probed, helper);
-    for (uint32_t i = 0; i < probed.n; i++)
-        good += probed.entry[i].good;
-    if (good < probed.n)
+    if (kit_probe_drivers(&probed))
         entries_keep(&probed, private_dir, sizeof private_dir);
 }
 
@@ -147,5 +96,5 @@ void ocl_probe_done(void)
     if (private_dir[0])
         unlink_all(private_dir, &probed);
     private_dir[0] = 0;
-    probe_keep();
+    kit_probe_done(&probed);
 }

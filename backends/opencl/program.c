@@ -175,7 +175,7 @@ static yk_status launch_args(yk_program *program, const kit_program *kit, uint32
     return s;
 }
 
-static yk_status launch_make(yk_program *program, const kit_program *kit, const cl_program *of, uint32_t number)
+static yk_status launch_make(yk_program *program, const kit_program *kit, void *const *of, uint32_t number)
 {
     const kit_launch *from = &kit->launch[number];
     ocl_launch *launch = &program->launch[number];
@@ -194,14 +194,14 @@ static yk_status launch_make(yk_program *program, const kit_program *kit, const 
 
 static yk_status program_fill(yk_program *program, const kit_program *kit)
 {
-    cl_program *of = ocl_alloc(kit->n_unit * sizeof *of);
+    void **of = ocl_alloc(kit->n_unit * sizeof *of);
     program->launch = ocl_alloc(kit->n_launch * sizeof *program->launch);
     program->bind = ocl_alloc(kit->n_arg * sizeof *program->bind);
     program->bound = ocl_alloc(program->graph->n_slot * sizeof *program->bound);
     program->bound_offset = ocl_alloc(program->graph->n_slot * sizeof *program->bound_offset);
     program->scratch_bytes = kit->scratch_bytes;
     yk_status s = of && program->launch && program->bind && program->bound && program->bound_offset
-                      ? ocl_units_get(program->dev, kit, of)
+                      ? kit_units_get(&program->dev->units, kit, of)
                       : YK_E_MEM;
     for (uint32_t i = 0; i < kit->n_launch && s == YK_OK; i++)
         s = launch_make(program, kit, of, i);
@@ -234,13 +234,7 @@ yk_status ocl_program_new(yk_device *dev, const yk_graph *graph, yk_program **ou
 
 yk_status ocl_graph_scratch(yk_device *dev, const yk_graph *graph, uint64_t *bytes)
 {
-    kit_program kit;
-    yk_status s = kit_program_make(&dev->target, graph, &kit);
-    if (s != YK_OK)
-        return s;
-    *bytes = kit.scratch_bytes;
-    kit_program_free(&kit);
-    return YK_OK;
+    return kit_scratch_bytes(&dev->target, graph, bytes);
 }
 
 void ocl_program_free(yk_program *program)

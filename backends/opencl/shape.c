@@ -138,15 +138,16 @@ static double shape_rate(cl_device_id id, bool cpu_shape)
 
 static shape_gflops shape_rates(cl_device_id id, uint64_t key)
 {
+    const kit_survey survey = ocl_survey();
     shape_gflops r;
     uint32_t bytes = 0;
     uint64_t age;
-    if (key && ocl_survey_read("shape", key, &r, sizeof r, &bytes, &age) && bytes == sizeof r)
+    if (key && kit_survey_read(&survey, "shape", key, &r, sizeof r, &bytes, &age) && bytes == sizeof r)
         return r;
     r.gpu = shape_rate(id, false);
     r.cpu = shape_rate(id, true);
     if (key)
-        ocl_survey_write("shape", key, &r, sizeof r);
+        kit_survey_write(&survey, "shape", key, &r, sizeof r);
     return r;
 }
 

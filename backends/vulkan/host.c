@@ -8,19 +8,17 @@ const yk_host *vlk_host;
 
 void *vlk_alloc(size_t bytes)
 {
-    return kit_zeroed(vlk_host, VLK_WHO, bytes ? bytes : 1, "what the plugin keeps");
+    return kit_zeroed(vlk_host, VLK_WHO, bytes, "what the plugin keeps");
 }
 
 void vlk_free(void *p)
 {
-    if (p)
-        vlk_host->free(p);
+    kit_release(vlk_host, p);
 }
 
 const char *vlk_option(const char *key)
 {
-    const char *v = vlk_host->option(VLK_WHO, key);
-    return v && *v ? v : NULL;
+    return kit_option_value(vlk_host, VLK_WHO, key);
 }
 
 #define RESULTS(X)                                                                                                     \

@@ -1,29 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Devices: those of all drivers that can run the kit's kernels. No driver, no device: all normal. One that lacks a feature is left
- * out, and the log says which. What devices there are is answered from what an earlier process found, if that still holds
- * (plugins/kit/survey.h); the drivers are loaded when a device is opened, or when there is no such answer.
+ * out, and the log says which. When drivers are loaded and when not, plugins/kit/devices.h says.
  */
 #include "backends/vulkan/vlk.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
+#include "plugins/kit/devices.h"
 #include "plugins/kit/plugin.h"
-#include "plugins/kit/survey.h"
 
-#define MAX_DEVICES 32
 #define NONE UINT32_MAX
 
-static struct {
-    pthread_mutex_t lock;
-    bool known, loaded; /* how many and what they can do; and the drivers' own handles */
-    uint64_t key;       /* of what is kept about them; 0: nothing is */
-    VkInstance instance;
-    uint32_t n;
-    vlk_physical device[MAX_DEVICES];
-    yk_device_caps caps[MAX_DEVICES];
-} list = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static bool devices_load(void);
+
+static VkInstance instance;
+static vlk_physical physical[KIT_DEVICES]; /* where the drivers are loaded */
+static kit_devices list = {.survey = vlk_survey,
+                           .find_key = vlk_probe_key,
+                           .drivers_known = vlk_probe_known,
+                           .load = devices_load,
+                           .lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- What a device can do ---- */
 
@@ -145,7 +143,7 @@ static void caps_fill(const vlk_physical *p, yk_device_caps *c);
 
 static void list_device(VkPhysicalDevice handle)
 {
-    vlk_physical *p = &list.device[list.n];
+    vlk_physical *p = &physical[list.n];
     *p = (vlk_physical){.handle = handle};
     vkGetPhysicalDeviceProperties(handle, &p->properties);
     vkGetPhysicalDeviceMemoryProperties(handle, &p->memory);
@@ -163,78 +161,41 @@ static void list_drivers(void)
                                    .pApplicationName = "yoke",
                                    .apiVersion = VK_API_VERSION_1_2};
     const VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &own};
-    VkPhysicalDevice handle[MAX_DEVICES];
-    uint32_t n = MAX_DEVICES;
+    VkPhysicalDevice handle[KIT_DEVICES];
+    uint32_t n = KIT_DEVICES;
     list.n = 0;
-    const VkResult result = vkCreateInstance(&info, NULL, &list.instance);
+    const VkResult result = vkCreateInstance(&info, NULL, &instance);
     if (result != VK_SUCCESS) {
-        list.instance = NULL;
+        instance = NULL;
         vlk_host->log(3, VLK_WHO, "no driver: %s", vlk_result_name(result));
         return;
     }
-    const VkResult found = vkEnumeratePhysicalDevices(list.instance, &n, handle);
+    const VkResult found = vkEnumeratePhysicalDevices(instance, &n, handle);
     for (uint32_t i = 0; (found == VK_SUCCESS || found == VK_INCOMPLETE) && i < n; i++)
         list_device(handle[i]);
 }
 
-/* Loads the drivers. What they say replaces what an earlier process found. */
-static void list_load(void)
+static bool devices_load(void)
 {
-    const kit_survey own = vlk_survey();
     vlk_probe_drivers();
     list_drivers();
     vlk_probe_done();
-    if (list.key)
-        kit_survey_write(&own, "devices", list.key, list.caps, list.n * (uint32_t)sizeof *list.caps);
-    list.known = list.loaded = true;
-}
-
-static bool list_recall(void)
-{
-    const kit_survey own = vlk_survey();
-    uint64_t age;
-    uint32_t bytes = 0;
-    list.key = vlk_probe_key();
-    if (!list.key || !vlk_probe_believed() || !kit_survey_read(&own, "devices", list.key, list.caps, sizeof list.caps, &bytes, &age))
-        return false;
-    list.n = bytes / (uint32_t)sizeof *list.caps;
-    list.known = true;
     return true;
 }
 
 void vlk_devices_forget(void)
 {
-    if (list.instance)
-        vkDestroyInstance(list.instance, NULL);
-    list.instance = NULL;
-    list.known = list.loaded = false;
-    list.n = 0;
-}
-
-static void list_need(bool loaded)
-{
-    pthread_mutex_lock(&list.lock);
-    if (!list.known && !list_recall())
-        list_load();
-    if (loaded && !list.loaded)
-        list_load();
-    pthread_mutex_unlock(&list.lock);
+    if (instance)
+        vkDestroyInstance(instance, NULL);
+    instance = NULL;
+    kit_devices_forget(&list);
 }
 
 yk_status vlk_device_count(uint32_t *n)
 {
-    list_need(false);
+    kit_devices_need(&list, false);
     *n = list.n;
     return YK_OK;
-}
-
-static yk_status device_known(uint32_t i, bool loaded)
-{
-    list_need(loaded);
-    if (i < list.n)
-        return YK_OK;
-    vlk_host->fail(VLK_WHO, "device %u: there are %u", i, list.n);
-    return YK_E_ARG;
 }
 
 /* ---- Capabilities ---- */
@@ -262,13 +223,13 @@ static void caps_fill(const vlk_physical *p, yk_device_caps *c)
     c->max_alloc = p->max_alloc;
     c->align = 64;
     c->units = cpu ? (uint32_t)sysconf(_SC_NPROCESSORS_ONLN) : 1;
-    c->store = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32 | 1u << YK_U8 | 1u << YK_BOOL;
-    c->compute = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32;
+    c->store = KIT_STORE;
+    c->compute = KIT_COMPUTE;
 }
 
 yk_status vlk_device_caps(uint32_t i, yk_device_caps *caps)
 {
-    const yk_status s = device_known(i, false);
+    const yk_status s = kit_devices_find(&list, i, false);
     if (!s)
         kit_caps_give(caps, &list.caps[i]);
     return s;
@@ -276,6 +237,6 @@ yk_status vlk_device_caps(uint32_t i, yk_device_caps *caps)
 
 yk_status vlk_device_open(uint32_t i, yk_device **dev)
 {
-    const yk_status s = device_known(i, true);
-    return s ? s : vlk_device_make(&list.device[i], dev);
+    const yk_status s = kit_devices_find(&list, i, true);
+    return s ? s : vlk_device_make(&physical[i], dev);
 }

@@ -2,93 +2,22 @@
 /* The plugin's table, and its options (YOKE_VULKAN_*): a name or value that means nothing is an error. */
 #include "backends/vulkan/vlk.h"
 
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-
+#include "plugins/kit/options.h"
 #include "plugins/kit/plugin.h"
 
-#ifndef YK_SANITIZER
-#if defined(__SANITIZE_ADDRESS__)
-#define YK_SANITIZER "address"
-#elif defined(__SANITIZE_THREAD__)
-#define YK_SANITIZER "thread"
-#else
-#define YK_SANITIZER "none"
-#endif
-#endif
-#define PREFIX "YOKE_VULKAN_"
-
-extern char **environ;
-
-/* ---- Options ---- */
-
-static bool value_flag(const char *v)
-{
-    return !strcmp(v, "0") || !strcmp(v, "1");
-}
-
-static bool value_ms(const char *v)
-{
-    char *end;
-    const long ms = strtol(v, &end, 10);
-    return end != v && !*end && ms >= 1 && ms <= 3600000;
-}
-
-static const struct {
-    const char *key;
-    bool (*good)(const char *value);
-    const char *allowed;
-} options[] = {
-    {"CORES", vlk_probe_cores, "a list of cores such as 0-3,6"},
-    {"PROBE", vlk_probe_helper, "none, or a program that can be run"},
-    {"PROBE_MS", value_ms, "milliseconds, 1 to 3600000"},
-    {"STAGING", value_flag, "0 or 1"},
+static const kit_option options[] = {
+    {"CORES", kit_option_is_cores, KIT_ALLOWED_CORES},
+    {"PROBE", kit_option_is_helper, KIT_ALLOWED_HELPER},
+    {"PROBE_MS", kit_option_is_ms, KIT_ALLOWED_MS},
+    {"STAGING", kit_option_is_flag, KIT_ALLOWED_FLAG},
 };
-#define N_OPTIONS (sizeof options / sizeof *options)
-
-/* A variable of the environment, "NAME=value", that only looks like an option. */
-static bool name_unknown(const char *variable)
-{
-    const size_t n = strlen(PREFIX), end = strcspn(variable, "=");
-    if (strncmp(variable, PREFIX, n))
-        return false;
-    for (size_t i = 0; i < N_OPTIONS; i++)
-        if (strlen(options[i].key) == end - n && !strncmp(variable + n, options[i].key, end - n))
-            return false;
-    return true;
-}
-
-static yk_status names_check(void)
-{
-    for (char **e = environ; *e; e++)
-        if (name_unknown(*e)) {
-            vlk_host->fail(VLK_WHO, "%.100s: there is no such option; there are " PREFIX "CORES, _PROBE, _PROBE_MS and _STAGING", *e);
-            return YK_E_ARG;
-        }
-    return YK_OK;
-}
-
-static yk_status options_check(void)
-{
-    for (size_t i = 0; i < N_OPTIONS; i++) {
-        const char *v = vlk_option(options[i].key);
-        if (v && !options[i].good(v)) {
-            vlk_host->fail(VLK_WHO, PREFIX "%s=%.100s: expected %s", options[i].key, v, options[i].allowed);
-            return YK_E_ARG;
-        }
-    }
-    return names_check();
-}
-
-/* ---- The table ---- */
 
 static yk_status plugin_init(const yk_host *host)
 {
-    if (host->size < offsetof(yk_host, cache_dir) + sizeof host->cache_dir)
-        return YK_E_ABI; /* it lends less than what is called here */
+    if (!kit_host_fits(host))
+        return YK_E_ABI;
     vlk_host = host;
-    return options_check();
+    return kit_options_check(host, VLK_WHO, options, sizeof options / sizeof *options);
 }
 
 /* The loader and drivers stay loaded: their threads and exit handlers do not survive being unloaded. */
@@ -100,14 +29,7 @@ static void plugin_fini(void)
 }
 
 static const yk_plugin TABLE = {
-    .size = sizeof(yk_plugin),
-    .abi = YK_ABI,
-    .minor = YK_ABI_MINOR,
-    .n_op = YK_OP_COUNT,
-    .n_dtype = YK_DTYPE_COUNT,
-    .name = VLK_WHO,
-    .version = VLK_VERSION,
-    .sanitizer = YK_SANITIZER,
+    KIT_PLUGIN_HEAD(VLK_WHO, VLK_VERSION),
     .init = plugin_init,
     .fini = plugin_fini,
     .device_count = vlk_device_count,

@@ -16,10 +16,7 @@
 
 #define ENDING ".json"
 
-static uint64_t probe_key;
-static bool probe_fresh;    /* tried by this process */
-static bool probe_reported; /* which drivers are not used */
-static kit_probe probe = {.plugin = VLK_WHO, .options = "YOKE_VULKAN_", .helper = "yoke-probe-vulkan", .variable = "VK_DRIVER_FILES"};
+static kit_probe probe = {.options = "YOKE_VULKAN_", .helper = "yoke-probe-vulkan", .variable = "VK_DRIVER_FILES"};
 
 /* ---- Which manifests: the loader's own search ---- */
 
@@ -46,7 +43,7 @@ static void manifests_find(void)
 {
     const char *named = named_by("VK_DRIVER_FILES", named_by("VK_ICD_FILENAMES", NULL)), *user = secure_getenv("HOME");
     char own[280];
-    probe.host = vlk_host;
+    probe.survey = vlk_survey();
     probe.n = 0;
     if (named) {
         paths_add(named, "");
@@ -77,17 +74,6 @@ static void manifests_keep(void)
     vlk_free(good);
 }
 
-bool vlk_probe_helper(const char *v)
-{
-    return !strcmp(v, "none") || access(v, X_OK) == 0;
-}
-
-bool vlk_probe_cores(const char *v)
-{
-    cpu_set_t set;
-    return kit_cores_parse(v, &set) > 0;
-}
-
 /* A software driver's threads inherit the mask of the thread that loads it; it starts as many as it is told. */
 static void cores_bind(void)
 {
@@ -112,67 +98,24 @@ kit_survey vlk_survey(void)
 
 uint64_t vlk_probe_key(void)
 {
-    const char *path[KIT_PROBE_ENTRIES];
-    const kit_survey own = vlk_survey();
     manifests_find();
-    probe_reported = probe_fresh = false;
-    for (uint32_t i = 0; i < probe.n; i++)
-        path[i] = probe.entry[i].path;
-    probe_key = probe.n ? kit_survey_key(&own, path, probe.n) : 0;
-    return probe_key ? kit_survey_key_devices(&own, probe_key) : 0;
+    const uint64_t key = kit_probe_key(&probe);
+    return key ? kit_survey_key_devices(&probe.survey, key) : 0;
 }
 
-/* The manifests are part of the key: verdict i is that of manifest i. */
-static bool probe_recall(void)
+bool vlk_probe_known(void)
 {
-    const kit_survey own = vlk_survey();
-    uint8_t good[KIT_PROBE_ENTRIES];
-    uint64_t age;
-    uint32_t n;
-    if (!kit_survey_read(&own, "tried", probe_key, good, sizeof good, &n, &age) || n != probe.n)
-        return false;
-    for (uint32_t i = 0; i < n; i++)
-        if (!good[i] && kit_survey_old(age))
-            return false;
-    for (uint32_t i = 0; i < n; i++) {
-        probe.entry[i].good = good[i];
-        if (!good[i] && !probe_reported)
-            vlk_host->log(1, VLK_WHO, "%s is not used: its driver failed when tried %llu minutes ago (it is tried again after an hour)",
-                          probe.entry[i].path, (unsigned long long)age / 60);
-    }
-    probe_reported = true;
-    return true;
-}
-
-bool vlk_probe_believed(void)
-{
-    char helper[512];
-    return !kit_probe_find_helper(&probe, helper, sizeof helper) || probe_recall();
-}
-
-void vlk_probe_done(void)
-{
-    const kit_survey own = vlk_survey();
-    uint8_t good[KIT_PROBE_ENTRIES];
-    for (uint32_t i = 0; i < probe.n; i++)
-        good[i] = probe.entry[i].good;
-    if (probe_fresh)
-        kit_survey_write(&own, "tried", probe_key, good, probe.n);
-    probe_fresh = false;
+    return kit_probe_known(&probe);
 }
 
 void vlk_probe_drivers(void)
 {
-    char helper[512];
-    uint32_t good = 0;
     cores_bind();
-    if (!probe.n || !kit_probe_find_helper(&probe, helper, sizeof helper))
-        return;
-    probe_fresh = !probe_recall();
-    if (probe_fresh)
-        kit_probe_try(&probe, helper);
-    for (uint32_t i = 0; i < probe.n; i++)
-        good += probe.entry[i].good;
-    if (good < probe.n)
+    if (kit_probe_drivers(&probe))
         manifests_keep();
+}
+
+void vlk_probe_done(void)
+{
+    kit_probe_done(&probe);
 }

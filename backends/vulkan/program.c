@@ -118,20 +118,13 @@ const yk_graph *vlk_program_graph(const yk_program *program)
 
 yk_status vlk_graph_scratch(yk_device *dev, const yk_graph *graph, uint64_t *bytes)
 {
-    kit_program kit;
-    const yk_status s = kit_program_make(&dev->target, graph, &kit);
-    if (s)
-        return s;
-    *bytes = kit.scratch_bytes;
-    kit_program_free(&kit);
-    return YK_OK;
+    return kit_scratch_bytes(&dev->target, graph, bytes);
 }
 
 /* ---- Recording ---- */
 
 static uint64_t argument_word(const yk_program *p, const kit_arg *arg, const VkDeviceAddress *address)
 {
-    uint64_t word = 0;
     switch ((kit_arg_kind)arg->kind) {
     case KIT_ARG_SLOT:
         return address[arg->slot] + arg->value.offset;
@@ -139,17 +132,9 @@ static uint64_t argument_word(const yk_program *p, const kit_arg *arg, const VkD
         return address[p->graph->n_slot] + arg->value.offset;
     case KIT_ARG_META:
         return p->meta.address + arg->value.offset;
-    case KIT_ARG_I64:
-        memcpy(&word, &arg->value.i64, sizeof arg->value.i64);
-        break;
-    case KIT_ARG_I32:
-        memcpy(&word, &arg->value.i32, sizeof arg->value.i32);
-        break;
-    case KIT_ARG_F32:
-        memcpy(&word, &arg->value.f32, sizeof arg->value.f32);
-        break;
+    default:
+        return kit_arg_bits(arg);
     }
-    return word;
 }
 
 static void arguments_write(const yk_program *p, binding *b)

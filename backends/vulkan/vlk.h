@@ -38,11 +38,9 @@ yk_status vlk_error(VkResult result, const char *what);
 /* ---- probe.c ---- */
 uint64_t vlk_probe_key(void);    /* of the drivers there are and what they depend on, before anything is set up; 0: no driver */
 kit_survey vlk_survey(void);   /* whose answers about drivers and devices are kept */
-bool vlk_probe_believed(void);  /* what is known of these drivers is recent enough, or they are not tried at all */
+bool vlk_probe_known(void);     /* what is known of these drivers is recent enough, or they are not tried at all */
 void vlk_probe_drivers(void);   /* leaves out drivers that abort or hang, by VK_DRIVER_FILES; after vlk_probe_key */
 void vlk_probe_done(void);      /* after they are loaded */
-bool vlk_probe_helper(const char *value); /* as an option may name one */
-bool vlk_probe_cores(const char *value);
 
 /* ---- list.c ---- */
 typedef struct vlk_physical { /* a device as it was found; lives until vlk_devices_forget */

@@ -33,7 +33,8 @@ static yk_status check_reduce(const yk__coll_desc *d, const yk__call *call, yk_e
 
 static yk_status check_slices(const yk__comm *comm, const yk__coll_desc *d, const yk__call *call, yk_error *err)
 {
-    if (!d->buffer || !d->parts || d->dtype != YK_F32 || d->parts->begin[comm->coll->size] != d->count)
+    if (!d->buffer || !d->parts || d->dtype != YK_F32 || d->parts->ranks != comm->coll->size ||
+        d->parts->begin[comm->coll->size] != d->count)
         return fail_desc(call, "expected a buffer of f32 and its slices", err);
     if ((d->offset + d->count) * sizeof(float) > d->buffer->bytes)
         return fail_desc(call, "the buffer is shorter", err);

@@ -47,6 +47,12 @@ static yk_status group_new(yk__control *control, yk__group **out, yk_error *err)
         return yk__fail_mem(err, sizeof *g, "a group");
     }
     g->control = control;
+    if (control && yk__control_size(control) > YK__RANKS) {
+        yk__fail(err, YK_E_ARG, "a job of %u ranks: at most %u are supported (YK__RANKS in core/group/group.h); start fewer",
+                 yk__control_size(control), YK__RANKS);
+        yk__group_leave(g);
+        return err->status;
+    }
     g->rank = control ? yk__control_rank(control) : 0;
     g->size = control ? yk__control_size(control) : 1;
     if ((control && yk__transport_choose(&config, err)) || yk__coll_new(&config, &g->coll, err)) {

@@ -21,8 +21,6 @@ static double seconds_now(void)
 
 yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk_error *err)
 {
-    if (job->team.world > YK__RANKS)
-        return yk__fail(err, YK_E_ARG, "%u ranks: at most %u", job->team.world, YK__RANKS);
     job->team.share = yk__calloc(1, sizeof *job->team.share);
     if (!job->team.share)
         return yk__fail_mem(err, sizeof *job->team.share, "the shares");

@@ -18,8 +18,7 @@
 
 #include "core/base/mem.h"
 #include "core/device/device.h"
-
-#define MAX_PLACES 256u
+#include "core/group/group.h"
 
 typedef struct answer {
     yk_error err;
@@ -59,8 +58,8 @@ static _Noreturn void select_and_exit(const char *device_specs, int fd)
     answer a = {YK_ERROR_INIT, 0};
     yk__placement *place = NULL;
     yk__topology *t = NULL;
-    if (!yk__topology_new(&t, &a.err) && !yk__device_select(device_specs, t, &place, &a.n, &a.err) && a.n > MAX_PLACES)
-        yk__fail(&a.err, YK_E_ARG, "%u devices were selected: a job has at most %u ranks", a.n, MAX_PLACES);
+    if (!yk__topology_new(&t, &a.err) && !yk__device_select(device_specs, t, &place, &a.n, &a.err) && a.n > YK__RANKS)
+        yk__fail(&a.err, YK_E_ARG, "%u devices were selected: a job has at most %u ranks", a.n, YK__RANKS);
     if (write_all(fd, &a, sizeof a) && !a.err.status)
         write_all(fd, place, a.n * sizeof *place);
     _exit(0); /* child: no exit handlers of drivers */

@@ -30,7 +30,10 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e = yk__calloc(1, sizeof *e);
     if (!e)
         return yk__fail_mem(err, sizeof *e, "an engine");
-    yk__exchange_open(&e->exchange, group, dev->plans_only);
+    if (yk__exchange_open(&e->exchange, group, dev->plans_only, err)) {
+        yk__free(e);
+        return err->status;
+    }
     e->queue = (yk__queue){.dev = dev, .cancel = yk__exchange_cancel(&e->exchange), .limit = c->memory_limit};
     e->params =
         (yk__params){.queue = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1, .is_reduced = true};
@@ -58,6 +61,7 @@ void yk__engine_free(yk__engine *e)
     yk__params_drop_layout(&e->params);
     yk__exec_free(&e->exec);
     yk__params_free(&e->params);
+    yk__exchange_close(&e->exchange);
     yk__free(e);
 }
 

@@ -9,7 +9,7 @@
 #include "core/base/mem.h"
 #include "core/run/queue.h"
 
-void yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans_only)
+yk_status yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans_only, yk_error *err)
 {
     *exchange = (yk__exchange){.group = group,
                                .coll = yk__group_coll(group),
@@ -21,6 +21,12 @@ void yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans_only
         exchange->roles.member[r] = true;
         exchange->roles.owns[r] = 1.0;
     }
+    return yk__slices_even(&exchange->none, 0, exchange->world, err);
+}
+
+void yk__exchange_close(yk__exchange *exchange)
+{
+    yk__slices_free(&exchange->none);
 }
 
 static yk__comm *world_of(const yk__exchange *exchange)
@@ -147,8 +153,7 @@ yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk_
 
 yk_status yk__exchange_all_written(yk__exchange *exchange, yk_error *err)
 {
-    static const yk__slices none;
-    const yk__coll_desc d = {.kind = YK__COLL_ALL_GATHERV, .dtype = YK_F32, .buffer = &exchange->value, .parts = &none};
+    const yk__coll_desc d = {.kind = YK__COLL_ALL_GATHERV, .dtype = YK_F32, .buffer = &exchange->value, .parts = &exchange->none};
     return exchange->talks ? yk__coll_run(members_of(exchange), &d, err) : YK_OK;
 }
 

@@ -22,6 +22,7 @@ typedef struct yk__exchange {
     bool talks;
     bool shares; /* the ranks have memory in common */
     yk__roles roles;
+    yk__slices none; /* of no elements */
     bool excluded;               /* this rank is no member */
     yk__coll_buffer grad, value; /* of the trained buckets */
     uint64_t shared_bytes;       /* of these, or what they would have */
@@ -29,7 +30,8 @@ typedef struct yk__exchange {
 } yk__exchange;
 
 /* All ranks are members and own even parts. */
-void yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans_only);
+yk_status yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans_only, yk_error *err);
+void yk__exchange_close(yk__exchange *exchange);
 const char *yk__exchange_name(const yk__exchange *exchange, uint32_t rank);
 uint32_t yk__exchange_first_member(const yk__exchange *exchange);
 const volatile int *yk__exchange_cancel(const yk__exchange *exchange); /* not 0 once the job is to end; for waits */

@@ -119,11 +119,13 @@ static yk_status list_buckets(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
-void yk__params_cut(const yk__params *p, yk__bucket *b)
+yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err)
 {
-    yk__slices_by(&b->slice, b->n, p->exchange->world, p->exchange->roles.owns);
+    if (yk__slices_by(&b->slice, b->n, p->exchange->world, p->exchange->roles.owns, err))
+        return err->status;
     b->begin = b->slice.begin[p->exchange->rank];
     b->end = b->slice.begin[p->exchange->rank + 1];
+    return YK_OK;
 }
 
 /* The device adds the gradients up where exchanges take them itself, where it can. */
@@ -159,8 +161,7 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err)
             return err->status;
         if (!b->trained)
             continue;
-        yk__params_cut(p, b);
-        if (make_grad(p, b, err))
+        if (yk__params_cut(p, b, err) || make_grad(p, b, err))
             return err->status;
     }
     return YK_OK;
@@ -186,6 +187,8 @@ void yk__params_drop_layout(yk__params *p)
         free_part(p->queue, &b->grad, b->is_wrapped, b->n * sizeof(float), YK__GRAD_BYTES);
         for (uint32_t k = 0; k < YK__MOMENTS; k++)
             yk__queue_unbuffer(p->queue, &b->moment[k], own, YK__STATE_BYTES);
+        yk__slices_free(&b->slice);
+        yk__slices_free(&b->summed);
     }
     yk__exchange_release(p->exchange);
     yk__free(p->bucket);

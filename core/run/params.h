@@ -87,7 +87,7 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err);
 void yk__params_drop_layout(yk__params *p);
 void yk__params_free(yk__params *p); /* states and names; there is no layout */
 /* The slices of a bucket, by the roles. */
-void yk__params_cut(const yk__params *p, yk__bucket *b);
+yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err);
 /* Bytes of a parameter's copy in the compute format, and making it. */
 uint64_t yk__params_compute_bytes(const yk__params *p, const yk__param *q);
 yk_status yk__params_make_compute(yk__params *p, yk__param *q, yk_error *err);

@@ -57,28 +57,39 @@ static yk_status move_moment(yk__params *p, yk__bucket *b, const yk__bucket *was
     return yk__queue_write(p->queue, b->moment[k], 0, all + b->begin, has, err);
 }
 
-static yk_status move_bucket(yk__params *p, yk__bucket *b, bool has_moments, yk_error *err)
+static yk_status move_moments(yk__params *p, yk__bucket *b, const yk__bucket *was, yk_error *err)
 {
-    const yk__bucket was = *b;
-    float *all;
-    yk__params_cut(p, b);
-    if (!has_moments || !memcmp(&was.slice, &b->slice, (p->exchange->world + 1ull) * sizeof b->slice.begin[0]))
-        return YK_OK;
-    all = yk__malloc(b->n * sizeof *all);
+    float *all = yk__malloc(b->n * sizeof *all);
     if (!all)
         return yk__fail_mem(err, b->n * sizeof *all, "moments that change their owner");
     for (uint32_t k = 0; k < p->n_moment && !err->status; k++)
-        move_moment(p, b, &was, k, all, err);
+        move_moment(p, b, was, k, all, err);
     yk__free(all);
     return err->status;
 }
 
+static yk_status move_bucket(yk__params *p, yk__bucket *b, bool has_moments, yk_error *err)
+{
+    yk__bucket was = *b;
+    b->slice = (yk__slices){0};
+    if (yk__params_cut(p, b, err)) {
+        b->slice = was.slice;
+        return err->status;
+    }
+    if (has_moments && !yk__slices_same(&was.slice, &b->slice))
+        move_moments(p, b, &was, err);
+    yk__slices_free(&was.slice);
+    return err->status;
+}
+
 /* The sums of gradients stay where they were made; they can still be asked for. */
-static void keep_summed(yk__params *p)
+static yk_status keep_summed(yk__params *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->n_bucket && !p->slices_changed; i++)
-        p->bucket[i].summed = p->bucket[i].slice;
+        if (yk__slices_copy(&p->bucket[i].summed, &p->bucket[i].slice, err))
+            return err->status;
     p->slices_changed = true;
+    return YK_OK;
 }
 
 /* A state as a member has it, to ranks that were excluded. */
@@ -130,7 +141,8 @@ static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *
     memcpy(exchange->roles.owns, roles->owns, sizeof exchange->roles.owns);
     if (!e->params.laid_out || same)
         return YK_OK;
-    keep_summed(&e->params);
+    if (keep_summed(&e->params, err))
+        return err->status;
     yk__optim_drop(&e->updater.optim);
     for (uint32_t i = 0; i < e->params.n_bucket; i++)
         if (move_bucket(&e->params, &e->params.bucket[i], e->updater.optim.has_layout && e->params.n_moment, err))

@@ -2,7 +2,8 @@
 # The kit: a convenience library for plugins, and the kernel sources as C strings.
 noinst_LTLIBRARIES += libkit.la
 libkit_la_SOURCES = plugins/kit/cache.c plugins/kit/cache.h plugins/kit/clock.h plugins/kit/cores.c \
-	plugins/kit/cores.h plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c plugins/kit/lower/chain.c \
+	plugins/kit/cores.h plugins/kit/devices.c plugins/kit/devices.h \
+	plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c plugins/kit/lower/chain.c \
 	plugins/kit/lower/conv.c plugins/kit/lower/data.c plugins/kit/lower/dot.c plugins/kit/lower/internal.h \
 	plugins/kit/lower/launch.c plugins/kit/lower/lower.c plugins/kit/lower/lower.h plugins/kit/lower/nn.c \
 	plugins/kit/options.c plugins/kit/options.h plugins/kit/plugin.h plugins/kit/probe.c plugins/kit/probe.h \
@@ -11,6 +12,7 @@ libkit_la_SOURCES = plugins/kit/cache.c plugins/kit/cache.h plugins/kit/clock.h 
 	plugins/kit/spirv/lex.c plugins/kit/spirv/macro.c plugins/kit/spirv/memory.c plugins/kit/spirv/module.c \
 	plugins/kit/spirv/opcodes.h plugins/kit/spirv/spirv.h plugins/kit/spirv/stmt.c plugins/kit/spirv/unit.c \
 	plugins/kit/spirv/value.c plugins/kit/survey.c plugins/kit/survey.h plugins/kit/text.c plugins/kit/text.h \
+	plugins/kit/units.c plugins/kit/units.h \
 	plugins/kit/value.h
 libkit_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION)
 

@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The check of a plugin's options. Values come from the host, which knows device specs too; names are looked for in the environment. */
+#define _GNU_SOURCE
 #include "plugins/kit/options.h"
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "plugins/kit/cores.h"
+#include "plugins/kit/plugin.h"
+
+#define MOST_MS 3600000
 #define PREFIX 64
 #define KNOWN 256
 
@@ -47,8 +55,8 @@ yk_status kit_options_check(const yk_host *host, const char *plugin, const kit_o
     char prefix[PREFIX];
     prefix_make(plugin, prefix);
     for (size_t i = 0; i < n_option; i++) {
-        const char *value = host->option(plugin, option[i].key);
-        if (value && *value && !option[i].good(value)) {
+        const char *value = kit_option_value(host, plugin, option[i].key);
+        if (value && !option[i].good(value)) {
             host->fail(plugin, "%s%s=%.100s: expected %s", prefix, option[i].key, value, option[i].allowed);
             return YK_E_ARG;
         }
@@ -59,4 +67,22 @@ yk_status kit_options_check(const yk_host *host, const char *plugin, const kit_o
 bool kit_option_is_flag(const char *value)
 {
     return !strcmp(value, "0") || !strcmp(value, "1");
+}
+
+bool kit_option_is_ms(const char *value)
+{
+    char *end;
+    const long ms = strtol(value, &end, 10);
+    return end != value && !*end && ms >= 1 && ms <= MOST_MS;
+}
+
+bool kit_option_is_cores(const char *value)
+{
+    cpu_set_t set;
+    return kit_cores_parse(value, &set) > 0;
+}
+
+bool kit_option_is_helper(const char *value)
+{
+    return !strcmp(value, "none") || access(value, X_OK) == 0;
 }

@@ -16,6 +16,14 @@ typedef struct kit_option {
 /* YK_E_ARG, explained to the host, for a value that is not good or a variable of the environment that only looks like one. */
 yk_status kit_options_check(const yk_host *host, const char *plugin, const kit_option *option, size_t n_option);
 
-bool kit_option_is_flag(const char *value); /* "0" or "1" */
+/* Values that several plugins take, each with what its message says is allowed. */
+bool kit_option_is_flag(const char *value);
+bool kit_option_is_ms(const char *value);
+bool kit_option_is_cores(const char *value);
+bool kit_option_is_helper(const char *value);
+#define KIT_ALLOWED_FLAG "0 or 1"
+#define KIT_ALLOWED_MS "milliseconds, 1 to 3600000"
+#define KIT_ALLOWED_CORES "a list of cores such as 0-3,6"
+#define KIT_ALLOWED_HELPER "none, or a program that can be run"
 
 #endif

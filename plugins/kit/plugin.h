@@ -1,12 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every plugin begins with: memory from the host, the machine's, and answers that an older host can take. No state: any thread. */
+/*
+ * What every plugin begins with: memory and options from the host, the machine's memory, and answers that an older host can take.
+ * No state: any thread.
+ */
 #ifndef YOKE_PLUGINS_KIT_PLUGIN_H
 #define YOKE_PLUGINS_KIT_PLUGIN_H
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <yoke/plugin.h>
+
+/* What yk_plugin.sanitizer says of this build; a configured build has said it in config.h. */
+#if defined(YK_SANITIZER)
+#define KIT_SANITIZER YK_SANITIZER
+#elif defined(__SANITIZE_ADDRESS__)
+#define KIT_SANITIZER "address"
+#elif defined(__SANITIZE_THREAD__)
+#define KIT_SANITIZER "thread"
+#else
+#define KIT_SANITIZER "none"
+#endif
+
+/* The element types of a device that runs the kit's kernels: those it keeps, and those it computes with. */
+#define KIT_STORE (1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32 | 1u << YK_U8 | 1u << YK_BOOL)
+#define KIT_COMPUTE (1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32)
+
+/* The first members of a plugin's table, which say what it was built with. */
+#define KIT_PLUGIN_HEAD(plugin_name, plugin_version)                                                                 \
+    .size = sizeof(yk_plugin), .abi = YK_ABI, .minor = YK_ABI_MINOR, .n_op = YK_OP_COUNT, .n_dtype = YK_DTYPE_COUNT, \
+    .name = (plugin_name), .version = (plugin_version), .sanitizer = KIT_SANITIZER
+
+/* Whether the host lends all that the kit calls; a plugin's init answers YK_E_ABI if not. */
+static inline bool kit_host_fits(const yk_host *host)
+{
+    return host->size >= offsetof(yk_host, cache_dir) + sizeof host->cache_dir;
+}
 
 /* Says that there is no memory for something; returns YK_E_MEM. */
 static inline yk_status kit_no_memory(const yk_host *host, const char *plugin, uint64_t bytes, const char *what)
@@ -15,15 +46,28 @@ static inline yk_status kit_no_memory(const yk_host *host, const char *plugin, u
     return YK_E_MEM;
 }
 
-/* Memory of zeros, for host->free; NULL after having said so. */
+/* Memory of zeros, for kit_release; of 0 bytes too. NULL after having said so. */
 static inline void *kit_zeroed(const yk_host *host, const char *plugin, size_t bytes, const char *what)
 {
-    void *p = host->alloc(bytes, 64);
+    void *p = host->alloc(bytes ? bytes : 1, 64);
     if (p)
         memset(p, 0, bytes);
     else
         kit_no_memory(host, plugin, bytes, what);
     return p;
+}
+
+static inline void kit_release(const yk_host *host, void *p)
+{
+    if (p)
+        host->free(p);
+}
+
+/* The value of YOKE_<PLUGIN>_<KEY>; NULL: not set, or empty. */
+static inline const char *kit_option_value(const yk_host *host, const char *plugin, const char *key)
+{
+    const char *value = host->option(plugin, key);
+    return value && *value ? value : NULL;
 }
 
 /* Bytes of memory that this machine has. */
@@ -32,11 +76,20 @@ static inline uint64_t kit_host_memory(void)
     return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
+/* Whether there is a device `i` among n; YK_E_ARG, said to the host, if not. */
+static inline yk_status kit_device_check(const yk_host *host, const char *plugin, uint32_t i, uint32_t n)
+{
+    if (i < n)
+        return YK_OK;
+    host->fail(plugin, "device %u: there are %u", i, n);
+    return YK_E_ARG;
+}
+
 /* Fills what the caller asked for, whose struct may be older, and shorter, than this plugin's. */
 static inline void kit_caps_give(yk_device_caps *to, const yk_device_caps *caps)
 {
-    const uint32_t size = to->size;
-    memcpy(to, caps, size < sizeof *caps ? size : sizeof *caps);
+    const uint32_t size = to->size < sizeof *caps ? to->size : (uint32_t)sizeof *caps;
+    memcpy(to, caps, size);
     to->size = size;
 }
 

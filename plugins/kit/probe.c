@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Spawning a helper for each driver, waiting for their verdicts; see probe.h. */
+/* Spawning a helper for each driver, waiting for their verdicts, keeping them; see probe.h. */
 #define _GNU_SOURCE
 #include "plugins/kit/probe.h"
 
@@ -15,6 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "plugins/kit/plugin.h"
+
+#define HELPER_PATH 512
 #define LIMIT_MS 30000 /* PoCL's first kernel takes seconds */
 
 extern char **environ;
@@ -52,8 +55,7 @@ void kit_probe_add_folder(kit_probe *probe, const char *dir, const char *ending)
 
 static const char *option_of(const kit_probe *probe, const char *key)
 {
-    const char *v = probe->host->option(probe->plugin, key);
-    return v && *v ? v : NULL;
+    return kit_option_value(probe->survey.host, probe->survey.plugin, key);
 }
 
 static bool helper_at(const kit_probe *probe, char *path, size_t n, const char *dir, int dir_n, const char *rest)
@@ -62,7 +64,7 @@ static bool helper_at(const kit_probe *probe, char *path, size_t n, const char *
     return k > 0 && (size_t)k < n && access(path, X_OK) == 0;
 }
 
-bool kit_probe_find_helper(const kit_probe *probe, char *path, size_t n)
+static bool helper_find(const kit_probe *probe, char *path, size_t n)
 {
     static const char here;
     const char *option = option_of(probe, "PROBE");
@@ -78,7 +80,7 @@ bool kit_probe_find_helper(const kit_probe *probe, char *path, size_t n)
     int dir_n = slash ? (int)(slash - info.dli_fname) : 1;
     if (helper_at(probe, path, n, dir, dir_n, "") || helper_at(probe, path, n, dir, dir_n, "../"))
         return true;
-    probe->host->log(2, probe->plugin, "no %s beside the plugin: drivers are loaded untried", probe->helper);
+    probe->survey.host->log(2, probe->survey.plugin, "no %s beside the plugin: drivers are loaded untried", probe->helper);
     return false;
 }
 
@@ -89,7 +91,7 @@ static char **helper_env(const kit_probe *probe, char *setting)
     size_t n = 0;
     while (environ[n])
         n++;
-    char **env = probe->host->alloc((n + 2) * sizeof *env, 64);
+    char **env = probe->survey.host->alloc((n + 2) * sizeof *env, 64);
     size_t k = 0;
     for (size_t i = 0; env && i < n; i++)
         if (strncmp(environ[i], setting, name))
@@ -110,7 +112,7 @@ static void helper_start(const kit_probe *probe, kit_probe_entry *e, const char 
     if (!env)
         return;
     if (posix_spawn_file_actions_init(&actions)) {
-        probe->host->free(env);
+        probe->survey.host->free(env);
         return;
     }
     posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
@@ -119,17 +121,18 @@ static void helper_start(const kit_probe *probe, kit_probe_entry *e, const char 
     if (posix_spawn(&e->pid, helper, &actions, NULL, argv, env))
         e->pid = 0;
     posix_spawn_file_actions_destroy(&actions);
-    probe->host->free(env);
+    probe->survey.host->free(env);
 }
 
 static void helper_verdict(const kit_probe *probe, kit_probe_entry *e, int status)
 {
+    const kit_survey *who = &probe->survey;
     e->pid = 0;
     e->good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
     if (!e->good && WIFSIGNALED(status))
-        probe->host->log(1, probe->plugin, "%s is not used: its driver died of signal %d when tried", e->path, WTERMSIG(status));
+        who->host->log(1, who->plugin, "%s is not used: its driver died of signal %d when tried", e->path, WTERMSIG(status));
     else if (!e->good)
-        probe->host->log(1, probe->plugin, "%s is not used: its driver failed when tried (exit %d)", e->path, WEXITSTATUS(status));
+        who->host->log(1, who->plugin, "%s is not used: its driver failed when tried (exit %d)", e->path, WEXITSTATUS(status));
 }
 
 /* One look at all children; the number still running. */
@@ -161,8 +164,9 @@ static int limit_ms(const kit_probe *probe)
 
 static void helper_kill(const kit_probe *probe, kit_probe_entry *e, int limit)
 {
-    probe->host->log(1, probe->plugin, "%s is not used: its driver gave no answer within %d ms when tried (%sPROBE_MS)", e->path, limit,
-                     probe->options);
+    const kit_survey *who = &probe->survey;
+    who->host->log(1, who->plugin, "%s is not used: its driver gave no answer within %d ms when tried (%sPROBE_MS)", e->path, limit,
+                   probe->options);
     kill(e->pid, SIGKILL);
     waitpid(e->pid, NULL, 0);
     e->pid = 0;
@@ -179,9 +183,78 @@ static void helper_wait(kit_probe *probe)
     }
 }
 
-void kit_probe_try(kit_probe *probe, const char *helper)
+static void probe_try(kit_probe *probe, const char *helper)
 {
     for (uint32_t i = 0; i < probe->n; i++)
         helper_start(probe, &probe->entry[i], helper);
     helper_wait(probe);
+}
+
+/* ---- Verdicts that are kept ---- */
+
+uint64_t kit_probe_key(kit_probe *probe)
+{
+    const char *path[KIT_PROBE_ENTRIES];
+    probe->fresh = probe->reported = false;
+    for (uint32_t i = 0; i < probe->n; i++)
+        path[i] = probe->entry[i].path;
+    probe->key = probe->n ? kit_survey_key(&probe->survey, path, probe->n) : 0;
+    return probe->key;
+}
+
+static void verdict_report(const kit_probe *probe, const kit_probe_entry *e, uint64_t age)
+{
+    probe->survey.host->log(1, probe->survey.plugin,
+                            "%s is not used: its driver failed when tried %llu minutes ago (it is tried again after an hour)", e->path,
+                            (unsigned long long)age / 60);
+}
+
+/* The entries are part of the key: verdict i is that of entry i. */
+static bool verdicts_recall(kit_probe *probe)
+{
+    uint8_t good[KIT_PROBE_ENTRIES];
+    uint64_t age;
+    uint32_t n;
+    if (!kit_survey_read(&probe->survey, "tried", probe->key, good, sizeof good, &n, &age) || n != probe->n)
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (!good[i] && kit_survey_old(age))
+            return false;
+    for (uint32_t i = 0; i < n; i++) {
+        probe->entry[i].good = good[i];
+        if (!good[i] && !probe->reported)
+            verdict_report(probe, &probe->entry[i], age);
+    }
+    probe->reported = true;
+    return true;
+}
+
+bool kit_probe_known(kit_probe *probe)
+{
+    char helper[HELPER_PATH];
+    return !helper_find(probe, helper, sizeof helper) || verdicts_recall(probe);
+}
+
+bool kit_probe_drivers(kit_probe *probe)
+{
+    char helper[HELPER_PATH];
+    uint32_t good = 0;
+    if (!probe->n || !helper_find(probe, helper, sizeof helper))
+        return false;
+    probe->fresh = !verdicts_recall(probe);
+    if (probe->fresh)
+        probe_try(probe, helper);
+    for (uint32_t i = 0; i < probe->n; i++)
+        good += probe->entry[i].good;
+    return good < probe->n;
+}
+
+void kit_probe_done(kit_probe *probe)
+{
+    uint8_t good[KIT_PROBE_ENTRIES];
+    for (uint32_t i = 0; i < probe->n; i++)
+        good[i] = probe->entry[i].good;
+    if (probe->fresh)
+        kit_survey_write(&probe->survey, "tried", probe->key, good, probe->n);
+    probe->fresh = false;
 }

@@ -5,6 +5,8 @@
  * environment that names it. Nothing is forked: the children are spawned from the one thread that asks.
  *
  * The helper is the option PROBE, or lies beside the plugin; PROBE=none leaves this out; PROBE_MS is how long an answer may take.
+ * Verdicts are kept between processes (survey.h). The order of calls: kit_probe_add.., kit_probe_key, kit_probe_drivers, loading,
+ * kit_probe_done; or kit_probe_known alone, if nothing has to be loaded. One thread at a time.
  */
 #ifndef YOKE_PLUGINS_KIT_PROBE_H
 #define YOKE_PLUGINS_KIT_PROBE_H
@@ -13,6 +15,8 @@
 #include <sys/types.h>
 
 #include <yoke/plugin.h>
+
+#include "plugins/kit/survey.h"
 
 #define KIT_PROBE_ENTRIES 32
 
@@ -23,10 +27,13 @@ typedef struct kit_probe_entry {
 } kit_probe_entry;
 
 typedef struct kit_probe {
-    const yk_host *host;
-    const char *plugin, *options; /* "opencl", "YOKE_OPENCL_" */
-    const char *helper;           /* file name of the program */
-    const char *variable;         /* that names the one driver to load */
+    kit_survey survey;    /* whose verdicts */
+    const char *options;  /* "YOKE_OPENCL_" */
+    const char *helper;   /* file name of the program */
+    const char *variable; /* that names the one driver to load */
+    uint64_t key;         /* of the entries and what they depend on; 0: there is none */
+    bool fresh;           /* tried by this process, and not kept yet */
+    bool reported;        /* which drivers are not used */
     uint32_t n;
     kit_probe_entry entry[KIT_PROBE_ENTRIES];
 } kit_probe;
@@ -35,9 +42,13 @@ typedef struct kit_probe {
 void kit_probe_add(kit_probe *probe, const char *dir, const char *name, const char *ending);
 /* Adds what a folder has with that ending. */
 void kit_probe_add_folder(kit_probe *probe, const char *dir, const char *ending);
-/* The helper's path; false: drivers are not tried. */
-bool kit_probe_find_helper(const kit_probe *probe, char *path, size_t size);
-/* Tries all entries; what is not good is logged. */
-void kit_probe_try(kit_probe *probe, const char *helper);
+/* What the verdicts of all entries added are kept under; 0: there is no entry. */
+uint64_t kit_probe_key(kit_probe *probe);
+/* Whether what is known of these drivers is recent enough to go by, or they are not tried at all. */
+bool kit_probe_known(kit_probe *probe);
+/* Tries what is not known; what is not good is logged. True: some are to be left out, those whose entry is not good. */
+bool kit_probe_drivers(kit_probe *probe);
+/* Call it with the drivers loaded: keeps what was tried. */
+void kit_probe_done(kit_probe *probe);
 
 #endif

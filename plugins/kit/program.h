@@ -9,6 +9,7 @@
 #define YOKE_PLUGINS_KIT_PROGRAM_H
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "plugins/kit/text.h"
 
@@ -95,6 +96,14 @@ static inline bool kit_arg_element(const kit_arg *arg, uint64_t at, uint64_t *el
 {
     *element = (at + arg->value.offset) / arg->element;
     return (at + arg->value.offset) % arg->element == 0;
+}
+
+/* A number's bits at the beginning of 8 bytes, as every kernel interface takes them; the bytes behind them are 0. */
+static inline uint64_t kit_arg_bits(const kit_arg *arg)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, &arg->value, arg->kind == KIT_ARG_I64 ? sizeof arg->value.i64 : sizeof arg->value.i32);
+    return bits;
 }
 
 static inline bool kit_arg_is_memory(const kit_arg *arg)

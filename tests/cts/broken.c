@@ -318,7 +318,7 @@ static yk_status bad_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes)
 }
 #endif
 
-#if defined BREAK_VALUE_ALIGN || defined BREAK_BIND || defined BREAK_PINS /* what it says of itself cannot be */
+#if defined BREAK_VALUE_ALIGN || defined BREAK_BIND || defined BREAK_PINS || defined BREAK_CAPS_RESERVED /* what it says of itself cannot be */
 static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
 {
     const yk_status s = device_caps(i, caps);
@@ -327,6 +327,8 @@ static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
         caps->value_align = 48;
 #elif defined BREAK_BIND
         caps->max_bind = caps->max_alloc + 1;
+#elif defined BREAK_CAPS_RESERVED
+        caps->reserved = 5;
 #else
         caps->flags |= YK_CAP_PINS;
 #endif
@@ -385,6 +387,26 @@ static yk_status bad_program(yk_device *dev, const yk_graph *g, yk_program **out
 }
 #endif
 
+#ifdef BREAK_USE /* a buffer is for one kind of slot, or for any */
+static yk_status bad_buffer(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b)
+{
+    return desc->use & (desc->use - 1) ? YK_E_UNSUPPORTED : buffer_new(dev, desc, b);
+}
+#endif
+
+#ifdef BREAK_ARENA /* there is one arena, slot 0: another one lies in its memory */
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    const yk_graph *g = s->program->graph;
+    yk_buffer *slot[64];
+    yk_submit one = *s;
+    for (uint32_t i = 0; i < g->n_slot && i < 64; i++)
+        slot[i] = g->slot[i].kind == YK_SLOT_ARENA && g->slot[i].bytes <= s->slot[0]->bytes ? s->slot[0] : s->slot[i];
+    one.slot = slot;
+    return queue_run(q, &one, point);
+}
+#endif
+
 #ifdef BREAK_FLAGS /* memory for the host to read is not to be had */
 static yk_status bad_buffer(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b)
 {
@@ -399,7 +421,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
     bad = table;
 #if defined BREAK_RESULT || defined BREAK_END || defined BREAK_CRASH || defined BREAK_VERSION || defined SPOILS || \
     defined CHANGES || defined BREAK_PACKED || defined BREAK_HANG || defined BREAK_LEAK_RUN || defined BREAK_NARROW || \
-    defined BREAK_STRIDED
+    defined BREAK_STRIDED || defined BREAK_ARENA
     bad.queue_run = bad_run;
 #endif
 #if defined SPOILS || defined BREAK_NARROW || defined BREAK_STRIDED
@@ -423,13 +445,13 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #if defined BREAK_LEAK_THREAD || defined BREAK_PRIORITY
     bad.queue_new = bad_queue;
 #endif
-#ifdef BREAK_FLAGS
+#if defined BREAK_FLAGS || defined BREAK_USE
     bad.buffer_new = bad_buffer;
 #endif
 #ifdef BREAK_SCRATCH_BYTES
     bad.graph_scratch = bad_scratch;
 #endif
-#if defined BREAK_VALUE_ALIGN || defined BREAK_BIND || defined BREAK_PINS
+#if defined BREAK_VALUE_ALIGN || defined BREAK_BIND || defined BREAK_PINS || defined BREAK_CAPS_RESERVED
     bad.device_caps = bad_caps;
 #endif
 #ifdef OLDER /* of a minor before abort; knows no relu and no youngest type */
@@ -442,6 +464,18 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #ifdef BREAK_POINT
     bad.queue_copy = bad_copy;
     bad.queue_wait = bad_wait;
+#endif
+#ifdef BREAK_OPS /* a table that was filled by hand, and not to the end */
+    bad.n_op = 0;
+#endif
+#ifdef BREAK_DTYPES
+    bad.n_dtype = YK_F64;
+#endif
+#ifdef BREAK_MINOR /* it grew, and is still of the minor before */
+    bad.size += sizeof(void *);
+#endif
+#ifdef BREAK_RESERVED
+    bad.reserved = 7;
 #endif
 #ifdef BREAK_SIZE
     bad.size = offsetof(yk_plugin, queue_run);

@@ -25,6 +25,14 @@ broken()
     found "$@"
 }
 
+# broken_island FAULT TESTS WORDS: the plugin of both extensions
+broken_island()
+{
+    compile "$WORK/yoke_bad.so" "$YOKE_SOURCE/tests/cts/broken_island.c" -pthread "$YOKE_SOURCE/plugins/kit/queue.c" -DBREAK_"$1" ||
+        { result 1 "$1 is built"; return; }
+    found "$@"
+}
+
 broken_far()
 {
     compile "$WORK/yoke_bad.so" "$FAR" -pthread "$YOKE_SOURCE/plugins/kit/queue.c" -DBREAK_"$1" || { result 1 "$1 is built"; return; }
@@ -56,6 +64,16 @@ broken VALUE_ALIGN abi 'value_align 48'
 broken BIND abi 'max_bind'
 broken PINS buffer 'host_pin'
 broken PRIORITY queue 'queue_new'
+broken OPS abi 'knows 0 operations'
+broken DTYPES abi 'and 3 types'
+broken MINOR abi 'says minor 0, whose tables have at most'
+broken RESERVED abi 'the reserved word of the table is 7'
+broken CAPS_RESERVED abi 'the reserved word of the capabilities is 5'
+broken USE 'buffer/described' 'buffer_new with use 0x'
+broken ARENA 'random/*' 'two arenas'
+broken_island EXTENSION 'extension/unknown' 'extension("yk.coll") is not NULL'
+broken_island COLL 'extension/coll.all_reduce*' 'yk.coll.1: all_reduce over 2 members'
+broken_island SHARE 'extension/share' 'yk.share.1: what is written'
 broken PRINT rebind 'prints to standard output: "compiling"'
 case $SANITIZER in
 none)
@@ -72,6 +90,7 @@ none)
     broken_far EARLY queue 'expected'
     broken_far SCRATCH queue 'two queues at a time'
     broken_far ABORT queue 'queue_abort'
+    broken_island COLL_ABORT 'extension/coll.abort' 'yk.coll.1: after abort'
     broken_far SPAN queue 'YK_E_ARG\|no time at all\|is said to be'
     broken CRASH 'op/*[a-z].*f32*' 'killed by signal 11'
     passed=$(grep -c '^ok.* - op/\(dot\|scatter_add\)\.' "$WORK/out")

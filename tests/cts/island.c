@@ -12,6 +12,9 @@
 
 #include <yoke/extension.h>
 
+#ifndef ISLAND_QUERY /* broken_island.c is made over it */
+#define ISLAND_QUERY yk_plugin_query
+#endif
 #define MOST 8u /* members */
 
 /* ---- yk.coll.1 ---- */
@@ -256,9 +259,9 @@ static yk_status island_init(const yk_host *h)
 
 static yk_plugin island_table;
 
-__attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi);
+__attribute__((visibility("default"))) const yk_plugin *ISLAND_QUERY(uint32_t abi);
 
-__attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi)
+__attribute__((visibility("default"))) const yk_plugin *ISLAND_QUERY(uint32_t abi)
 {
     island_table = table;
     island_table.name = "island";

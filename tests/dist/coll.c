@@ -209,8 +209,8 @@ static int make_buckets(bucket *b, const double *part, yk_error *err)
     static const uint64_t sizes[BUCKETS] = {1, 63, 64, 1025, 30011, 1700000};
     for (uint32_t k = 0; k < BUCKETS; k++) {
         b[k] = (bucket){.n = sizes[k]};
-        yk__slices_by(&b[k].parts, b[k].n, ranks, part);
-        if (yk__coll_alloc(coll, "gradients", b[k].n * sizeof(float), YK__COLL_PRIVATE, &b[k].grad, err) ||
+        if (yk__slices_by(&b[k].parts, b[k].n, ranks, part, err) ||
+            yk__coll_alloc(coll, "gradients", b[k].n * sizeof(float), YK__COLL_PRIVATE, &b[k].grad, err) ||
             yk__coll_alloc(coll, "parameters", b[k].n * sizeof(float), k % 2 ? YK__COLL_PRIVATE : YK__COLL_COMMON, &b[k].param, err))
             return 1;
     }
@@ -297,6 +297,7 @@ static void free_buckets(bucket *b)
     for (uint32_t k = 0; k < BUCKETS; k++) {
         yk__coll_release(coll, &b[k].grad);
         yk__coll_release(coll, &b[k].param);
+        yk__slices_free(&b[k].parts);
     }
 }
 
@@ -415,13 +416,13 @@ static int case_diverge(yk_error *err)
 /* A reduce-scatter of unlike lengths. */
 static int case_lengths(yk_error *err)
 {
-    yk__slices parts;
+    yk__slices parts = {0};
     yk__coll_buffer b = {0};
     float out[2048];
     const uint64_t n = rank ? 1024 : 2048;
-    yk__slices_even(&parts, n, ranks);
     yk__coll_place(coll, test_place);
-    if (!yk__coll_alloc(coll, "gradients", 2048 * sizeof(float), YK__COLL_PRIVATE, &b, err))
+    if (!yk__slices_even(&parts, n, ranks, err) &&
+        !yk__coll_alloc(coll, "gradients", 2048 * sizeof(float), YK__COLL_PRIVATE, &b, err))
         yk__coll_run(yk__coll_world(coll),
                      &(yk__coll_desc){.kind = YK__COLL_REDUCE_SCATTER,
                                       .dtype = YK_F32,
@@ -432,6 +433,7 @@ static int case_lengths(yk_error *err)
                      err);
     report_wrong(err, "unlike lengths", 0);
     yk__coll_release(coll, &b);
+    yk__slices_free(&parts);
     return 1;
 }
 

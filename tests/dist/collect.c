@@ -204,8 +204,8 @@ static int bucket_new(yk__group *g, bucket *b, uint64_t n, yk_error *err)
 {
     yk__coll *coll = yk__group_coll(g);
     *b = (bucket){.n = n};
-    yk__slices_even(&b->s, n, yk__group_size(g));
-    if (yk__coll_alloc(coll, "gradients", n * sizeof(float), YK__COLL_PRIVATE, &b->grad, err))
+    if (yk__slices_even(&b->s, n, yk__group_size(g), err) ||
+        yk__coll_alloc(coll, "gradients", n * sizeof(float), YK__COLL_PRIVATE, &b->grad, err))
         return 1;
     for (uint32_t r = 0; r < yk__group_size(g); r++)
         for (uint64_t i = 0; i < n; i++)
@@ -220,6 +220,7 @@ static void bucket_free(yk__group *g, bucket *b)
 {
     yk__coll_release(yk__group_coll(g), &b->grad);
     yk__coll_release(yk__group_coll(g), &b->param);
+    yk__slices_free(&b->s);
 }
 
 static yk_status reduce_bucket(yk__group *g, const bucket *b, float *out, yk_error *err)

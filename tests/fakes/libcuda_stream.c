@@ -213,6 +213,16 @@ CUresult cuEventDestroy_v2(CUevent event)
     return rc;
 }
 
+/* An event's record, or a wait for it, to a stream. Under the lock. */
+static void event_give(CUstream s, int kind, CUevent event, uint64_t record)
+{
+    fake_op *op = op_new(kind, 0);
+    op->event = event;
+    op->record = record;
+    event->uses++;
+    stream_give(s, op);
+}
+
 CUresult cuEventRecord(CUevent event, CUstream stream)
 {
     CUcontext context;
@@ -222,12 +232,8 @@ CUresult cuEventRecord(CUevent event, CUstream stream)
     CUstream s = stream_of(stream, context);
     if (s->context != event->context)
         return CUDA_ERROR_INVALID_HANDLE;
-    fake_op *op = op_new(FAKE_RECORD, 0);
     pthread_mutex_lock(&fake.lock);
-    op->event = event;
-    op->record = ++event->asked;
-    event->uses++;
-    stream_give(s, op);
+    event_give(s, FAKE_RECORD, event, ++event->asked);
     pthread_mutex_unlock(&fake.lock);
     return CUDA_SUCCESS;
 }
@@ -238,12 +244,8 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
     const CUresult rc = fake_call_begin(&context);
     if (rc || flags)
         return rc ? rc : CUDA_ERROR_INVALID_VALUE;
-    fake_op *op = op_new(FAKE_WAIT, 0);
     pthread_mutex_lock(&fake.lock);
-    op->event = event;
-    op->record = event->asked;
-    event->uses++;
-    stream_give(stream_of(stream, context), op);
+    event_give(stream_of(stream, context), FAKE_WAIT, event, event->asked);
     pthread_mutex_unlock(&fake.lock);
     return CUDA_SUCCESS;
 }
@@ -293,46 +295,41 @@ static CUresult copy_give(CUstream stream, char *to, const char *from, size_t by
     return CUDA_SUCCESS;
 }
 
-static bool memory_good(CUdeviceptr memory, size_t bytes)
+/* What every copy begins with: device memory that is there, or NULL where there is none of it. */
+static CUresult copy_begin(const CUdeviceptr *to, const CUdeviceptr *from, size_t bytes)
 {
+    CUcontext context;
+    const CUresult rc = fake_call_begin(&context);
+    if (rc)
+        return rc;
     pthread_mutex_lock(&fake.lock);
-    const bool covers = fake_memory_covers(memory, bytes);
+    const bool good = (!to || fake_memory_covers(*to, bytes)) && (!from || fake_memory_covers(*from, bytes));
     pthread_mutex_unlock(&fake.lock);
-    return covers;
+    return good ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUstream stream)
 {
-    CUcontext context;
-    const CUresult rc = fake_call_begin(&context);
-    if (rc || !memory_good(to, bytes))
-        return rc ? rc : CUDA_ERROR_INVALID_VALUE;
-    return copy_give(stream, fake_host(to), from, bytes, from, false);
+    const CUresult rc = copy_begin(&to, NULL, bytes);
+    return rc ? rc : copy_give(stream, fake_host(to), from, bytes, from, false);
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-    CUcontext context;
-    const CUresult rc = fake_call_begin(&context);
-    if (rc || !memory_good(from, bytes))
-        return rc ? rc : CUDA_ERROR_INVALID_VALUE;
-    return copy_give(stream, to, fake_host(from), bytes, to, true);
+    const CUresult rc = copy_begin(NULL, &from, bytes);
+    return rc ? rc : copy_give(stream, to, fake_host(from), bytes, to, true);
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream)
 {
-    CUcontext context;
-    const CUresult rc = fake_call_begin(&context);
-    if (rc || !memory_good(to, bytes) || !memory_good(from, bytes))
-        return rc ? rc : CUDA_ERROR_INVALID_VALUE;
-    return copy_give(stream, fake_host(to), fake_host(from), bytes, NULL, false);
+    const CUresult rc = copy_begin(&to, &from, bytes);
+    return rc ? rc : copy_give(stream, fake_host(to), fake_host(from), bytes, NULL, false);
 }
 
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, size_t bytes, CUstream stream)
 {
-    CUcontext context;
-    const CUresult rc = fake_call_begin(&context);
-    if (rc || !to_context || !from_context || !memory_good(to, bytes) || !memory_good(from, bytes))
+    const CUresult rc = copy_begin(&to, &from, bytes);
+    if (rc || !to_context || !from_context)
         return rc ? rc : CUDA_ERROR_INVALID_VALUE;
     return copy_give(stream, fake_host(to), fake_host(from), bytes, NULL, false);
 }

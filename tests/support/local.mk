@@ -2,12 +2,12 @@
 # What tests and benches share. A test is its own file and this library: its line in a local.mk is its name alone, unless it needs
 # more (Makefile.am: LDADD).
 noinst_LTLIBRARIES += libtestkit.la
-libtestkit_la_SOURCES = tests/support/cpu_kit.c tests/support/kit.c tests/support/refplugin.c
+libtestkit_la_SOURCES = tests/support/cpu_kit.c tests/support/kit.c tests/support/plugin_host.c tests/support/refplugin.c
 if WITH_OPENCL
 libtestkit_la_SOURCES += tests/support/opencl_kit.c
 endif
 noinst_HEADERS += tests/support/cpu_kit.h tests/support/cpu_near.h tests/support/f16.h tests/support/graph_file.h \
 	tests/support/graph_lab.h tests/support/graph_vectors.h tests/support/kit.h tests/support/machines.h tests/support/opencl_kit.h \
-	tests/support/loopback.h tests/support/plan_lab.h tests/support/ranks.h tests/support/refplugin.h tests/support/run.h \
-	tests/support/sha256.h tests/support/suite.h
+	tests/support/loopback.h tests/support/plan_lab.h tests/support/plugin_host.h tests/support/ranks.h \
+	tests/support/refplugin.h tests/support/run.h tests/support/sha256.h tests/support/suite.h
 EXTRA_DIST += tests/lsan.supp

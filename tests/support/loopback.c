@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +21,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/mem.h"
+#include "transport/op.h"
+
 enum { CHUNK = 32768, NAME = 64 };
 enum { KIND_MESSAGE, KIND_PUT, KIND_CANCELLED };
 
@@ -30,21 +32,19 @@ typedef struct chunk_head {
     uint64_t tag, total, at, key, offset;
 } chunk_head;
 
-struct yk_tr_mem {
-    uint8_t *data;
-    uint64_t bytes, key; /* key: of a peer's */
+/* Memory of a peer, for puts; there is no data. */
+typedef struct remote_mem {
+    yk_tr_mem mem;
+    uint64_t key;
     uint32_t peer;
-    bool remote;
-};
+} remote_mem;
 
-struct yk_tr_op {
-    yk_tr_op *next;
-    uint64_t tag, bytes, moved, total, key, offset;
-    uint8_t *data;
-    uint32_t peer, notice;
-    bool is_send, is_put, begun, done, orphan;
-    yk_status status;
-};
+typedef struct loop_op {
+    yk_tr_op op;     /* its phase: KIND_MESSAGE or KIND_PUT, */
+    uint64_t key;    /* which goes to this memory of the peer's, */
+    uint64_t offset; /* there, */
+    uint32_t notice; /* and is told so */
+} loop_op;
 
 typedef struct early {
     struct early *next;
@@ -71,31 +71,6 @@ struct yk_tr {
     end *peer;
     pthread_mutex_t lock;
 };
-
-static yk_status fail_call(yk_tr_error *error, yk_status status, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(error->text, sizeof error->text, fmt, ap);
-    va_end(ap);
-    return status;
-}
-
-static void list_append(yk_tr_op **list, yk_tr_op *op)
-{
-    op->next = NULL;
-    while (*list)
-        list = &(*list)->next;
-    *list = op;
-}
-
-static void list_remove(yk_tr_op **list, const yk_tr_op *op)
-{
-    while (*list && *list != op)
-        list = &(*list)->next;
-    if (*list)
-        *list = op->next;
-}
 
 /* ---- Connecting --------------------------------------------------------------------------------------------------- */
 
@@ -171,18 +146,18 @@ static yk_status connect_all(yk_tr *t, const yk_tr_config *c, yk_tr_error *error
     snprintf(name, sizeof name, "yoke-loopback-%ld", (long)getpid());
     n = address_of(name, &a);
     if (bind(listener, (struct sockaddr *)&a, n) || listen(listener, (int)c->ranks))
-        return fail_call(error, YK_E_IO, "listening as '%s': %s", name, strerror(errno));
+        return yk__tr_fail(error, YK_E_IO, "listening as '%s': %s", name, strerror(errno));
     s = c->exchange(c->exchange_arg, name, NAME, all, error);
     for (uint32_t r = 0; r < c->rank && !s; r++) {
         t->peer[r].fd = connect_to(all + r * NAME, c);
         if (t->peer[r].fd < 0)
-            s = fail_call(error, YK_E_IO, "connecting to rank %u: %s", r, strerror(errno));
+            s = yk__tr_fail(error, YK_E_IO, "connecting to rank %u: %s", r, strerror(errno));
     }
     for (uint32_t i = c->rank + 1; i < c->ranks && !s; i++) {
         uint32_t rank = 0;
         const int fd = accept_from(listener, c, &rank);
         if (fd < 0)
-            s = fail_call(error, YK_E_IO, "a connection that is not of this job");
+            s = yk__tr_fail(error, YK_E_IO, "a connection that is not of this job");
         else
             t->peer[rank].fd = fd;
     }
@@ -200,12 +175,9 @@ static void loop_close(yk_tr *t)
         end *p = &t->peer[r];
         if (p->fd >= 0)
             close(p->fd);
-        free(p->last);
-        while (p->sends || p->recvs) {
-            yk_tr_op **list = p->sends ? &p->sends : &p->recvs, *op = *list;
-            *list = op->next;
-            free(op);
-        }
+        yk__free(p->last);
+        yk__tr_free_all(&p->sends);
+        yk__tr_free_all(&p->recvs);
         while (p->early) {
             early *e = p->early;
             p->early = e->next;
@@ -247,15 +219,21 @@ static void finish_op(yk_tr *t, yk_tr_op *op)
     t->events++;
 }
 
+static loop_op *put_of(yk_tr_op *op)
+{
+    return (loop_op *)(void *)op;
+}
+
 /* Copies the next chunk of the first send. */
 static void fill_out(end *p)
 {
     yk_tr_op *op = p->sends;
+    const loop_op *put = put_of(op);
     const bool cancelled = op->orphan;
     const uint64_t left = op->bytes - op->moved;
     const uint32_t n = cancelled ? 0 : left < CHUNK ? (uint32_t)left : CHUNK;
-    const chunk_head h = {.kind = cancelled ? KIND_CANCELLED : op->is_put ? KIND_PUT : KIND_MESSAGE, .bytes = n, .notice = op->notice,
-                          .tag = op->tag, .total = op->bytes, .at = op->moved, .key = op->key, .offset = op->offset};
+    const chunk_head h = {.kind = cancelled ? KIND_CANCELLED : op->phase, .bytes = n, .notice = put->notice,
+                          .tag = op->tag, .total = op->bytes, .at = op->moved, .key = put->key, .offset = put->offset};
     memcpy(p->out, &h, sizeof h);
     if (n)
         memcpy(p->out + sizeof h, op->data + op->moved, n);
@@ -267,7 +245,7 @@ static void fill_out(end *p)
         return;
     p->sends = op->next;
     if (cancelled)
-        free(op);
+        yk__free(op);
     else
         p->last = op;
 }
@@ -316,7 +294,7 @@ static void end_message(yk_tr *t, end *p)
 {
     if (p->op) {
         finish_op(t, p->op);
-        list_remove(&p->recvs, p->op);
+        yk__tr_unlink(&p->recvs, p->op);
     }
     if (p->store)
         p->store->whole = true;
@@ -359,7 +337,7 @@ static void receive_chunk(yk_tr *t, end *p, const chunk_head *h, const uint8_t *
         begin_message(p, h);
     if (p->op && !p->op->status) {
         memcpy(p->op->data + h->at, data, h->bytes);
-        p->op->moved += h->bytes;
+        p->op->moved = h->at + h->bytes;
     }
     if (p->store)
         memcpy(p->store->data + h->at, data, h->bytes);
@@ -423,38 +401,15 @@ static void move_all(yk_tr *t)
 static yk_status loop_peer(const yk_tr *t, uint32_t peer, yk_tr_peer *info, yk_tr_error *error)
 {
     if (peer >= t->ranks)
-        return fail_call(error, YK_E_ARG, "rank %u of %u", peer, t->ranks);
+        return yk__tr_fail(error, YK_E_ARG, "rank %u of %u", peer, t->ranks);
     info->caps = peer == t->rank ? 0 : YK_TR_CAP_MESSAGES | YK_TR_CAP_PUT;
     info->host = t->host[peer];
     return YK_OK;
 }
 
-static yk_status loop_register(yk_tr *t, const yk_tr_mem_source *source, yk_tr_mem **mem, yk_tr_error *error)
+static yk_status op_new(const yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *range, yk_tr_op **op, yk_tr_error *error)
 {
-    (void)t;
-    if (source->kind != YK_TR_MEM_HOST)
-        return fail_call(error, YK_E_ARG, "memory of kind %u: only host memory", source->kind);
-    *mem = calloc(1, sizeof **mem);
-    **mem = (yk_tr_mem){.data = source->data, .bytes = source->bytes};
-    return YK_OK;
-}
-
-static void loop_mem_release(yk_tr *t, yk_tr_mem *mem)
-{
-    (void)t;
-    free(mem);
-}
-
-static yk_status op_new(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *range, yk_tr_op **op, yk_tr_error *error)
-{
-    if (peer >= t->ranks || peer == t->rank)
-        return fail_call(error, YK_E_ARG, "a message between rank %u and rank %u of %u: not possible", t->rank, peer, t->ranks);
-    if (range->mem && (range->offset > range->mem->bytes || range->bytes > range->mem->bytes - range->offset))
-        return fail_call(error, YK_E_ARG, "beyond registered memory");
-    *op = calloc(1, sizeof **op);
-    **op = (yk_tr_op){.peer = peer, .tag = tag, .bytes = range->bytes};
-    (*op)->data = range->mem ? range->mem->data + range->offset : range->data;
-    return YK_OK;
+    return yk__tr_op_new(sizeof(loop_op), t->rank, peer, peer < t->ranks && peer != t->rank, tag, range, op, error);
 }
 
 static yk_status loop_send(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *from, yk_tr_op **op, yk_tr_error *error)
@@ -464,7 +419,7 @@ static yk_status loop_send(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_ra
         return s;
     (*op)->is_send = true;
     pthread_mutex_lock(&t->lock);
-    list_append(&t->peer[peer].sends, *op);
+    yk__tr_append(&t->peer[peer].sends, *op);
     pthread_mutex_unlock(&t->lock);
     return YK_OK;
 }
@@ -487,7 +442,7 @@ static void adopt_early(yk_tr *t, end *p, yk_tr_op *op)
     }
     if (e->whole) {
         finish_op(t, op);
-        list_remove(&p->recvs, op);
+        yk__tr_unlink(&p->recvs, op);
     } else {
         p->op = op;
         p->store = NULL;
@@ -503,7 +458,7 @@ static yk_status loop_recv(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_ra
     if (s)
         return s;
     pthread_mutex_lock(&t->lock);
-    list_append(&t->peer[peer].recvs, *op);
+    yk__tr_append(&t->peer[peer].recvs, *op);
     adopt_early(t, &t->peer[peer], *op);
     pthread_mutex_unlock(&t->lock);
     return YK_OK;
@@ -537,41 +492,18 @@ static yk_status loop_progress(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr
 
 static yk_status loop_test(yk_tr *t, yk_tr_op *op, int *done, uint64_t *bytes, yk_tr_error *error)
 {
-    yk_status s;
     pthread_mutex_lock(&t->lock);
     if (!op->done)
         move_all(t);
     *done = op->done;
     pthread_mutex_unlock(&t->lock);
-    if (!*done)
-        return YK_OK;
-    s = op->status;
-    if (s)
-        fail_call(error, s, "a message from rank %u with tag %llu has %llu bytes, the receive buffer holds %llu", op->peer,
-                  (unsigned long long)op->tag, (unsigned long long)op->total, (unsigned long long)op->bytes);
-    else if (bytes)
-        *bytes = op->is_send ? op->bytes : op->total;
-    free(op);
-    return s;
+    return *done ? yk__tr_op_end(op, bytes, error) : YK_OK;
 }
 
 static yk_status loop_wait_any(yk_tr *t, yk_tr_op *const *op, uint32_t n, int timeout_ms, uint32_t *index, yk_tr_error *error)
 {
-    for (int waited = 0;; waited += 5) {
-        uint64_t events;
-        pthread_mutex_lock(&t->lock);
-        events = t->events;
-        for (uint32_t i = 0; i < n; i++)
-            if (op[i] && op[i]->done) {
-                *index = i;
-                pthread_mutex_unlock(&t->lock);
-                return YK_OK;
-            }
-        pthread_mutex_unlock(&t->lock);
-        if (timeout_ms >= 0 && waited > timeout_ms)
-            return fail_call(error, YK_E_TIMEOUT, "none of %u messages is done after %d ms", n, timeout_ms);
-        loop_progress(t, 5, &events, error);
-    }
+    const yk__tr_done how = {&t->lock, &t->events, loop_progress};
+    return yk__tr_wait_any(t, &how, op, n, timeout_ms, index, error);
 }
 
 static void loop_cancel(yk_tr *t, yk_tr_op *op)
@@ -580,15 +512,15 @@ static void loop_cancel(yk_tr *t, yk_tr_op *op)
     pthread_mutex_lock(&t->lock);
     if (op == p->last) { /* it is on its way as a whole */
         p->last = NULL;
-        free(op);
+        yk__free(op);
     } else if (op->is_send && op->begun && !op->done) {
         op->orphan = true;
         op->data = NULL;
     } else {
         if (p->op == op)
             p->op = NULL;
-        list_remove(op->is_send ? &p->sends : &p->recvs, op);
-        free(op);
+        yk__tr_unlink(op->is_send ? &p->sends : &p->recvs, op);
+        yk__free(op);
     }
     pthread_mutex_unlock(&t->lock);
 }
@@ -600,7 +532,7 @@ static yk_status loop_key(yk_tr *t, yk_tr_mem *mem, void *key, uint32_t *bytes, 
     const uint64_t address = (uintptr_t)mem;
     (void)t;
     if (*bytes < sizeof address)
-        return fail_call(error, YK_E_ARG, "a key takes %zu bytes", sizeof address);
+        return yk__tr_fail(error, YK_E_ARG, "a key takes %zu bytes", sizeof address);
     memcpy(key, &address, sizeof address);
     *bytes = sizeof address;
     return YK_OK;
@@ -611,28 +543,31 @@ static yk_status loop_import(yk_tr *t, uint32_t peer, const void *key, uint32_t 
     uint64_t address;
     (void)t;
     if (bytes != sizeof address)
-        return fail_call(error, YK_E_ARG, "a key of %u bytes", bytes);
+        return yk__tr_fail(error, YK_E_ARG, "a key of %u bytes", bytes);
     memcpy(&address, key, sizeof address);
-    *mem = calloc(1, sizeof **mem);
-    **mem = (yk_tr_mem){.key = address, .peer = peer, .remote = true};
+    remote_mem *remote = yk__calloc(1, sizeof *remote);
+    *remote = (remote_mem){.key = address, .peer = peer};
+    *mem = &remote->mem;
     return YK_OK;
 }
 
 static yk_status loop_put(yk_tr *t, const yk_tr_range *from, yk_tr_mem *to, uint64_t offset, uint32_t notice, yk_tr_op **op,
                           yk_tr_error *error)
 {
-    yk_status s;
-    if (!to->remote || notice >= YK_TR_NOTICES)
-        return fail_call(error, YK_E_ARG, "a put into memory of one's own, or notice %u", notice);
-    s = op_new(t, to->peer, 0, from, op, error);
+    const remote_mem *remote = (const remote_mem *)(const void *)to;
+    if (to->data || notice >= YK_TR_NOTICES)
+        return yk__tr_fail(error, YK_E_ARG, "a put into memory of one's own, or notice %u", notice);
+    const yk_status s = op_new(t, remote->peer, 0, from, op, error);
     if (s)
         return s;
-    (*op)->is_send = (*op)->is_put = true;
-    (*op)->key = to->key;
-    (*op)->offset = offset;
-    (*op)->notice = notice;
+    loop_op *put = put_of(*op);
+    put->op.is_send = true;
+    put->op.phase = KIND_PUT;
+    put->key = remote->key;
+    put->offset = offset;
+    put->notice = notice;
     pthread_mutex_lock(&t->lock);
-    list_append(&t->peer[to->peer].sends, *op);
+    yk__tr_append(&t->peer[remote->peer].sends, *op);
     pthread_mutex_unlock(&t->lock);
     return YK_OK;
 }
@@ -640,23 +575,11 @@ static yk_status loop_put(yk_tr *t, const yk_tr_range *from, yk_tr_mem *to, uint
 static yk_status loop_notices(yk_tr *t, uint32_t peer, uint32_t notice, uint64_t *count, yk_tr_error *error)
 {
     if (peer >= t->ranks || notice >= YK_TR_NOTICES)
-        return fail_call(error, YK_E_ARG, "notice %u of rank %u", notice, peer);
+        return yk__tr_fail(error, YK_E_ARG, "notice %u of rank %u", notice, peer);
     pthread_mutex_lock(&t->lock);
     *count = t->peer[peer].notices[notice];
     pthread_mutex_unlock(&t->lock);
     return YK_OK;
-}
-
-static const void *loop_extension(const char *name)
-{
-    (void)name;
-    return NULL;
-}
-
-static uint64_t loop_shared_bytes(uint32_t ranks)
-{
-    (void)ranks;
-    return 0;
 }
 
 const yk_transport *loopback_transport(void)
@@ -666,13 +589,13 @@ const yk_transport *loopback_transport(void)
         .major = YK_TRANSPORT_MAJOR,
         .minor = YK_TRANSPORT_MINOR,
         .name = "loopback",
-        .extension = loop_extension,
-        .shared_bytes = loop_shared_bytes,
+        .extension = yk__tr_no_extension,
+        .shared_bytes = yk__tr_no_shared_bytes,
         .open = loop_open,
         .close = loop_close,
         .peer = loop_peer,
-        .mem_register = loop_register,
-        .mem_release = loop_mem_release,
+        .mem_register = yk__tr_mem_register,
+        .mem_release = yk__tr_mem_release,
         .send = loop_send,
         .recv = loop_recv,
         .progress = loop_progress,

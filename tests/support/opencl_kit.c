@@ -1,87 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/opencl_kit.h"
 
-#include <dlfcn.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 const yk_plugin *ok_plugin;
 yk_device *ok_device;
-const char *ok_option_key[8], *ok_option_value[8], *ok_cache_dir;
-int ok_quiet;
-char ok_log_text[8192];
-
-static void host_say(const char *who, const char *fmt, va_list args)
-{
-    size_t n = strlen(ok_log_text);
-    char line[5000];
-    vsnprintf(line, sizeof line, fmt, args);
-    snprintf(ok_log_text + n, sizeof ok_log_text - n, "%s: %s\n", who, line);
-    if (!ok_quiet)
-        fprintf(stderr, "# %s: %s\n", who, line);
-}
-
-static void host_log(int level, const char *who, const char *fmt, ...)
-{
-    va_list args;
-    (void)level;
-    va_start(args, fmt);
-    host_say(who, fmt, args);
-    va_end(args);
-}
-
-static void host_fail(const char *who, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    host_say(who, fmt, args);
-    va_end(args);
-}
-
-static const char *host_option(const char *plugin, const char *key)
-{
-    (void)plugin;
-    for (int i = 0; i < 8 && ok_option_key[i]; i++)
-        if (!strcmp(ok_option_key[i], key))
-            return ok_option_value[i];
-    return NULL;
-}
-
-static const char *host_cache(void)
-{
-    return ok_cache_dir;
-}
-
-static const yk_host host = {.size = sizeof host,
-                             .abi = YK_ABI,
-                             .alloc = kit_alloc,
-                             .free = free,
-                             .log = host_log,
-                             .fail = host_fail,
-                             .option = host_option,
-                             .cache_dir = host_cache};
-
-const yk_plugin *ok_load(void)
-{
-    char path[600];
-    const char *dir = getenv("YOKE_PLUGIN_DIR");
-    snprintf(path, sizeof path, "%s/yoke_opencl.so", dir ? dir : ".libs");
-    void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    if (!so) {
-        fprintf(stderr, "# %s\n", dlerror());
-        return NULL;
-    }
-    yk_plugin_query_fn query = (yk_plugin_query_fn)dlsym(so, YK_PLUGIN_SYMBOL);
-    return query ? query(YK_ABI) : NULL;
-}
 
 int ok_start(uint32_t device)
 {
     uint32_t n = 0;
-    ok_plugin = ok_load();
-    if (!ok_plugin || ok_plugin->init(&host) != YK_OK || ok_plugin->device_count(&n) != YK_OK)
+    plugin_host_prints = true;
+    ok_plugin = plugin_host_load("opencl");
+    if (!ok_plugin || ok_plugin->init(&plugin_host) != YK_OK || ok_plugin->device_count(&n) != YK_OK)
         return -1;
     if (n > device && ok_plugin->device_open(device, &ok_device) != YK_OK)
         return -1;

@@ -4,16 +4,12 @@
 #define YOKE_TESTS_SUPPORT_OPENCL_KIT_H
 
 #include "tests/support/kit.h"
+#include "tests/support/plugin_host.h"
 
 extern const yk_plugin *ok_plugin;
 extern yk_device *ok_device;
-extern const char *ok_option_key[8], *ok_option_value[8]; /* what the host answers for options */
-extern const char *ok_cache_dir;
-extern int ok_quiet;
-extern char ok_log_text[8192]; /* all log and fail lines */
 
-const yk_plugin *ok_load(void);         /* NULL: not built */
-int ok_start(uint32_t device);          /* loads, inits, opens; number of devices, -1 on failure */
+int ok_start(uint32_t device); /* loads, inits, opens; number of devices, -1 on failure */
 void ok_stop(void);
 
 uint32_t ok_claims(kit *k, uint32_t node);

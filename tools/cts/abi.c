@@ -125,7 +125,10 @@ static void check_table(cts *c, const yk_plugin *t)
         return;
     yk__plugin_table_take(t, "this plugin", &taken, &err);
     if (cts_error(c, &err) && t->reserved)
-        cts_fail(c, "a reserved word is %u, expected 0", t->reserved);
+        cts_fail(c, "the reserved word of the table is %u, expected 0", t->reserved);
+    else if (!c->failed_now && t->minor <= YK_ABI_MINOR && t->size > sizeof *t)
+        cts_fail(c, "the table has %u bytes and says minor %u, whose tables have at most %zu: what is added raises the minor", t->size,
+                 t->minor, sizeof *t);
     cts_pass(c);
 }
 
@@ -160,7 +163,12 @@ static void check_caps(cts *c, const yk_plugin *t)
     yk_device_caps k = {.size = sizeof k};
     if (!cts_begin(c, "caps") || !cts_ok(c, t->device_caps(c->device, &k), "device_caps"))
         return;
-    if (!k.align || (k.align & (k.align - 1)) || k.align > 65536)
+    if (k.reserved)
+        cts_fail(c, "the reserved word of the capabilities is %u, expected 0", k.reserved);
+    else if (t->n_dtype < 32 && (k.store | k.compute) >> t->n_dtype)
+        cts_fail(c, "store (%#x) or compute (%#x) has types from number %u on, which n_dtype says the plugin does not know", k.store,
+                 k.compute, t->n_dtype);
+    else if (!k.align || (k.align & (k.align - 1)) || k.align > 65536)
         cts_fail(c, "align %u is not a power of two up to 65536", k.align);
     else if ((k.store & must) != must)
         cts_fail(c, "store lacks one of f32, i32, bool");

@@ -122,8 +122,9 @@ bool cts_compare(cts *c, const cts_check *k, uint32_t which, const yk_value *got
             continue;
         if (value_rounded(y, got_v->dtype) == x) /* infinities of a narrow type */
             continue;
-        cts_fail(c, "output %u %s element %lld is %.9g, expected %.9g, allowed error %.3g", which,
-                 yk__value_shape_text(got_v, shape, sizeof shape), (long long)i, x, y, may);
+        cts_fail(c, "output %u %s element %lld is %.9g, expected %.9g, allowed error %.3g%s", which,
+                 yk__value_shape_text(got_v, shape, sizeof shape), (long long)i, x, y, may,
+                 k->arenas ? "; the program has two arenas (YK_SLOT_ARENA)" : "");
         return false;
     }
     return true;

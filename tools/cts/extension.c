@@ -25,7 +25,7 @@ typedef struct member {
     yk_queue *q;
     yk_buffer *b;
     yk_comm *comm;
-    yk_status status;
+    yk_status status, ended; /* ended: of the wait for what was given up */
     float data[COUNT];
 } member;
 
@@ -54,6 +54,12 @@ static void member_close(member *m)
         m->c->t->device_close(m->dev);
 }
 
+static yk_coll_op sum_in_place(yk_buffer *b)
+{
+    return (yk_coll_op){.size = sizeof(yk_coll_op), .kind = YK_COLL_ALL_REDUCE, .dtype = YK_F32, .wire = YK_F32, .src = b, .dst = b,
+                        .count = COUNT};
+}
+
 static void *member_main(void *arg)
 {
     member *m = arg;
@@ -61,8 +67,7 @@ static void *member_main(void *arg)
     uint64_t point = 0;
     m->status = member_open(m);
     for (int round = 0; round < 3 && !m->status; round++) {
-        const yk_coll_op op = {.size = sizeof op, .kind = YK_COLL_ALL_REDUCE, .dtype = YK_F32, .wire = YK_F32, .src = m->b, .dst = m->b,
-                               .count = COUNT};
+        const yk_coll_op op = sum_in_place(m->b);
         m->status = yk_put(t, m->q, m->b, 0, m->data, BYTES, &point);
         if (!m->status)
             m->status = m->coll->run(m->q, m->comm, &op, &point);
@@ -82,10 +87,31 @@ static void sums_check(cts *c, const member *m, uint32_t ranks)
             return;
         for (uint32_t i = 0; i < COUNT; i++)
             if (m[r].data[i] != (float)((i % 7) * (ranks * (ranks + 1) / 2) * ranks * ranks)) {
-                cts_fail(c, "all_reduce over %u members: element %u of member %u is %g", ranks, i, r, m[r].data[i]);
+                cts_fail(c, "yk.coll.1: all_reduce over %u members: element %u of member %u is %g", ranks, i, r, m[r].data[i]);
                 return;
             }
     }
+}
+
+/* A thread for each member of `ranks`, with numbers to add; how many could be started. */
+static uint32_t members_begin(cts *c, const yk_coll *coll, member *m, uint32_t ranks, const uint8_t *ticket, uint32_t bytes,
+                              void *(*run)(void *), pthread_t *thread)
+{
+    uint32_t begun = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        m[r] = (member){.c = c, .coll = coll, .ticket = ticket, .bytes = bytes, .rank = r, .ranks = ranks};
+        for (uint32_t i = 0; i < COUNT; i++)
+            m[r].data[i] = (float)((i % 7) * (r + 1));
+    }
+    while (begun < ranks && !pthread_create(&thread[begun], NULL, run, &m[begun]))
+        begun++;
+    return begun;
+}
+
+static void members_join(const pthread_t *thread, uint32_t n)
+{
+    for (uint32_t r = 0; r < n; r++)
+        pthread_join(thread[r], NULL);
 }
 
 static void test_all_reduce(cts *c, const yk_coll *coll, uint32_t ranks)
@@ -93,26 +119,58 @@ static void test_all_reduce(cts *c, const yk_coll *coll, uint32_t ranks)
     member *m = yk__calloc(ranks, sizeof *m);
     pthread_t thread[4];
     uint8_t ticket[256];
-    uint32_t bytes = 0, begun = 0;
-    if (!m || !cts_begin(c, "coll.all_reduce.%u", ranks)) {
-        yk__free(m);
-        return;
-    }
-    if (cts_ok(c, coll->ticket(c->dev->handle, ticket, &bytes), "ticket")) {
-        for (uint32_t r = 0; r < ranks; r++) {
-            m[r] = (member){.c = c, .coll = coll, .ticket = ticket, .bytes = bytes, .rank = r, .ranks = ranks};
-            for (uint32_t i = 0; i < COUNT; i++)
-                m[r].data[i] = (float)((i % 7) * (r + 1));
+    uint32_t bytes = 0;
+    if (m && cts_begin(c, "coll.all_reduce.%u", ranks)) {
+        if (cts_ok(c, coll->ticket(c->dev->handle, ticket, &bytes), "ticket")) {
+            const uint32_t begun = members_begin(c, coll, m, ranks, ticket, bytes, member_main, thread);
+            members_join(thread, begun);
+            sums_check(c, m, ranks);
+            for (uint32_t r = 0; r < begun; r++)
+                member_close(&m[r]);
         }
-        while (begun < ranks && !pthread_create(&thread[begun], NULL, member_main, &m[begun]))
-            begun++;
-        for (uint32_t r = 0; r < begun; r++)
-            pthread_join(thread[r], NULL);
-        sums_check(c, m, ranks);
-        for (uint32_t r = 0; r < begun; r++)
-            member_close(&m[r]);
+        cts_pass(c);
     }
-    cts_pass(c);
+    yk__free(m);
+}
+
+/* The first member begins a sum that nobody else comes to, and gives it up. */
+static void *abort_main(void *arg)
+{
+    member *m = arg;
+    const yk_plugin *t = m->c->t;
+    uint64_t point = 0;
+    m->status = member_open(m);
+    if (m->status || m->rank)
+        return NULL;
+    const yk_coll_op op = sum_in_place(m->b);
+    m->status = m->coll->run(m->q, m->comm, &op, &point);
+    if (m->status)
+        return NULL;
+    m->coll->abort(m->comm);
+    m->ended = t->queue_wait(m->q, point, m->c->timeout_ns);
+    return NULL;
+}
+
+static void test_abort(cts *c, const yk_coll *coll)
+{
+    member *m = yk__calloc(2, sizeof *m);
+    pthread_t thread[2];
+    uint8_t ticket[256];
+    uint32_t bytes = 0, begun = 0;
+    if (m && cts_begin(c, "coll.abort")) {
+        if (cts_ok(c, coll->ticket(c->dev->handle, ticket, &bytes), "ticket")) {
+            begun = members_begin(c, coll, m, 2, ticket, bytes, abort_main, thread);
+            members_join(thread, begun);
+        }
+        for (uint32_t r = 0; r < begun; r++)
+            cts_ok(c, m[r].status, "a member of the collective");
+        if (begun == 2 && !c->failed_now && (m[0].ended == YK_OK || m[0].ended == YK_E_TIMEOUT))
+            cts_fail(c, "yk.coll.1: after abort the wait for a sum of one member of two gives %s, expected a failure",
+                     yk__status_name(m[0].ended));
+        for (uint32_t r = 0; r < begun && !c->failed_now; r++) /* what may never end is left behind */
+            member_close(&m[r]);
+        cts_pass(c);
+    }
     yk__free(m);
 }
 
@@ -133,7 +191,7 @@ static void share_memory(cts *c, const yk_share *share, yk_buffer *b)
         if (cts_ok(c, yk_put(c->t, c->dev->queue, b, 64, out, sizeof out, &point), "queue_copy") &&
             cts_ok(c, yk_get(c->t, c->dev->queue, again, 64, in, sizeof in, &point), "queue_copy") &&
             cts_wait(c, c->dev->queue, point) && memcmp(in, out, sizeof out))
-            cts_fail(c, "what is written to a shared buffer is not there in the imported one");
+            cts_fail(c, "yk.share.1: what is written to a shared buffer is not there in the imported one");
         c->t->buffer_free(again);
     }
     if (handle.fd >= 0)
@@ -162,17 +220,27 @@ static const void *extension_of(cts *c, const char *name, const char *test)
     return e;
 }
 
+/* A version is a part of the name: what another one's functions mean is not known here. */
+static void test_unknown(cts *c)
+{
+    static const char *const names[] = {"yk.no-such-extension.1", "yk.coll", "yk.coll.0", "yk.coll.10", "yk.share.10", "yk.share.1 ", ""};
+    if (!cts_begin(c, "unknown"))
+        return;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (c->t->extension(names[i]))
+            cts_fail(c, "extension(\"%s\") is not NULL: nobody knows this name", names[i]);
+    cts_pass(c);
+}
+
 void cts_group_extension(cts *c)
 {
     const yk_coll *coll = extension_of(c, YK_EXT_COLL, "coll");
     const yk_share *share = extension_of(c, YK_EXT_SHARE, "share");
     for (uint32_t ranks = 1; coll && ranks <= 3; ranks++)
         test_all_reduce(c, coll, ranks);
+    if (coll)
+        test_abort(c, coll);
     if (share)
         test_share(c, share);
-    if (cts_begin(c, "unknown")) {
-        if (c->t->extension("yk.no-such-extension.1"))
-            cts_fail(c, "an unknown extension is not NULL");
-        cts_pass(c);
-    }
+    test_unknown(c);
 }

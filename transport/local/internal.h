@@ -10,8 +10,8 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "core/base/error.h"
 #include "transport/local/local.h"
+#include "transport/op.h"
 
 /* Rung by a peer that has changed one of this rank's rings; what it sleeps on. */
 typedef struct yk__local_bell {
@@ -26,7 +26,7 @@ typedef struct yk__local_ring {
     _Alignas(64) uint8_t data[];
 } yk__local_ring;
 
-/* What the next frame of an entry of the send queue is. */
+/* What the next frame of an entry of the send queue is: yk_tr_op.phase. */
 typedef enum yk__local_phase {
     YK__LOCAL_DATA,  /* a part of a short message */
     YK__LOCAL_ASK,   /* a long message is announced */
@@ -34,19 +34,6 @@ typedef enum yk__local_phase {
     YK__LOCAL_LONG,  /* a part of a long message */
     YK__LOCAL_REVOKE /* a message is given up */
 } yk__local_phase;
-
-struct yk_tr_op {
-    yk_tr_op *next;
-    uint64_t tag, bytes, moved; /* bytes: of the message, or of the receive */
-    uint8_t *data;
-    uint64_t total; /* of a receive: the message's length, once matched */
-    uint32_t peer;
-    uint32_t id; /* of a long message, between these two ranks in this direction */
-    yk__local_phase phase;
-    bool is_send, begun, done;
-    bool orphan; /* nobody waits for it: it goes when its last frame is written */
-    yk_status status;
-};
 
 /* A message without its receive. */
 typedef struct yk__local_early {
@@ -70,11 +57,6 @@ typedef struct yk__local_peer {
     yk__local_early *store; /* or memory, or (neither) nowhere */
 } yk__local_peer;
 
-struct yk_tr_mem {
-    uint8_t *data;
-    uint64_t bytes;
-};
-
 struct yk_tr {
     uint32_t rank, ranks, ring_bytes; /* ring_bytes: of data in one ring; a power of two */
     uint64_t *host;
@@ -86,8 +68,6 @@ struct yk_tr {
 
 /* message.c; under the lock */
 bool yk__local_reaches(const yk_tr *t, uint32_t peer);
-void yk__local_append(yk_tr_op **list, yk_tr_op *op);
-void yk__local_unlink(yk_tr_op **list, const yk_tr_op *op);
 /* A receive that was just posted takes what came before it. */
 yk_status yk__local_adopt(yk_tr *t, yk_tr_op *op, yk_tr_error *error);
 /* Moves what can be moved, and rings those whose rings were changed. */
@@ -95,7 +75,6 @@ yk_status yk__local_move(yk_tr *t, yk_tr_error *error);
 void yk__local_give_up(yk_tr *t, yk_tr_op *op);
 void yk__local_drop_all(yk_tr *t);
 void yk__local_ring_bell(yk_tr *t, uint32_t rank);
-yk_status yk__local_fail(yk_tr_error *error, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
 
 /* Messages up to so many bytes are sent before they are asked for. */
 #define YK__LOCAL_EAGER (64u << 10)

@@ -10,18 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/mem.h"
 
 #define LINE 64u
 #define SPIN_NS 40000
 #define SLICE_NS (20 * 1000000ll)
-
-static int64_t now_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
 
 /* ---- Layout ------------------------------------------------------------------------------------------------------ */
 
@@ -63,7 +57,7 @@ static yk_status peers_new(yk_tr *t, const yk_tr_config *c, yk_tr_error *error)
     t->host = yk__calloc(t->ranks, sizeof *t->host);
     t->peer = yk__calloc(t->ranks, sizeof *t->peer);
     if (!t->host || !t->peer)
-        return yk__local_fail(error, YK_E_MEM, "out of memory (messages of %u ranks)", t->ranks);
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (messages of %u ranks)", t->ranks);
     memcpy(t->host, c->host, t->ranks * sizeof *t->host);
     t->bell = c->shared;
     for (uint32_t r = 0; c->shared && r < t->ranks; r++) {
@@ -78,10 +72,10 @@ static yk_status local_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *err
     yk_tr *t;
     yk_status s;
     if (c->size < sizeof *c || !c->ranks || c->rank >= c->ranks || !c->host)
-        return yk__local_fail(error, YK_E_ARG, "a transport for rank %u of %u: the description does not fit", c->rank, c->ranks);
+        return yk__tr_fail(error, YK_E_ARG, "a transport for rank %u of %u: the description does not fit", c->rank, c->ranks);
     t = yk__calloc(1, sizeof *t);
     if (!t)
-        return yk__local_fail(error, YK_E_MEM, "out of memory (a transport)");
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (a transport)");
     t->rank = c->rank;
     t->ranks = c->ranks;
     t->ring_bytes = ring_bytes(t->ranks);
@@ -98,60 +92,17 @@ static yk_status local_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *err
 static yk_status local_peer(const yk_tr *t, uint32_t peer, yk_tr_peer *info, yk_tr_error *error)
 {
     if (peer >= t->ranks)
-        return yk__local_fail(error, YK_E_ARG, "rank %u: there are %u ranks", peer, t->ranks);
+        return yk__tr_fail(error, YK_E_ARG, "rank %u: there are %u ranks", peer, t->ranks);
     info->caps = yk__local_reaches(t, peer) ? YK_TR_CAP_MESSAGES : 0;
     info->host = t->host[peer];
     return YK_OK;
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------------------------ */
-
-static yk_status local_register(yk_tr *t, const yk_tr_mem_source *source, yk_tr_mem **mem, yk_tr_error *error)
-{
-    (void)t;
-    if (source->size < sizeof *source || source->kind != YK_TR_MEM_HOST)
-        return yk__local_fail(error, YK_E_ARG, "memory of kind %u: only host memory can be registered here", source->kind);
-    *mem = yk__calloc(1, sizeof **mem);
-    if (!*mem)
-        return yk__local_fail(error, YK_E_MEM, "out of memory (registered memory)");
-    **mem = (yk_tr_mem){source->data, source->bytes};
-    return YK_OK;
-}
-
-static void local_mem_release(yk_tr *t, yk_tr_mem *mem)
-{
-    (void)t;
-    yk__free(mem);
-}
-
 /* ---- Sends and receives ------------------------------------------------------------------------------------------ */
 
-static yk_status range_data(const yk_tr_range *range, uint8_t **data, yk_tr_error *error)
+static yk_status op_new(const yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *range, yk_tr_op **op, yk_tr_error *error)
 {
-    static uint8_t nothing;
-    if (range->mem && (range->offset > range->mem->bytes || range->bytes > range->mem->bytes - range->offset))
-        return yk__local_fail(error, YK_E_ARG, "%llu bytes at %llu of registered memory of %llu", (unsigned long long)range->bytes,
-                              (unsigned long long)range->offset, (unsigned long long)range->mem->bytes);
-    *data = range->mem ? range->mem->data + range->offset : range->data;
-    *data = range->bytes ? *data : &nothing;
-    return YK_OK;
-}
-
-static yk_status op_new(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *range, yk_tr_op **out, yk_tr_error *error)
-{
-    uint8_t *data = NULL;
-    yk_status s;
-    if (!yk__local_reaches(t, peer) || range->bytes > INT64_MAX)
-        return yk__local_fail(error, YK_E_ARG, "a message between rank %u and rank %u of %u, tag %llu, %llu bytes: not possible",
-                              t->rank, peer, t->ranks, (unsigned long long)tag, (unsigned long long)range->bytes);
-    s = range_data(range, &data, error);
-    if (s)
-        return s;
-    *out = yk__calloc(1, sizeof **out);
-    if (!*out)
-        return yk__local_fail(error, YK_E_MEM, "out of memory (a message)");
-    **out = (yk_tr_op){.peer = peer, .tag = tag, .data = data, .bytes = range->bytes};
-    return YK_OK;
+    return yk__tr_op_new(sizeof **op, t->rank, peer, yk__local_reaches(t, peer), tag, range, op, error);
 }
 
 static yk_status local_send(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *from, yk_tr_op **out, yk_tr_error *error)
@@ -164,9 +115,9 @@ static yk_status local_send(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_r
     pthread_mutex_lock(&t->lock);
     if (op->bytes > YK__LOCAL_EAGER) {
         op->phase = YK__LOCAL_ASK;
-        op->id = ++t->peer[peer].ids ? t->peer[peer].ids : ++t->peer[peer].ids; /* 0: no long one */
+        op->number = ++t->peer[peer].ids ? t->peer[peer].ids : ++t->peer[peer].ids; /* 0: no long one */
     }
-    yk__local_append(&t->peer[peer].sends, op);
+    yk__tr_append(&t->peer[peer].sends, op);
     pthread_mutex_unlock(&t->lock);
     *out = op;
     return YK_OK;
@@ -179,7 +130,7 @@ static yk_status local_recv(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_r
     if (s)
         return s;
     pthread_mutex_lock(&t->lock);
-    yk__local_append(&t->peer[peer].recvs, op);
+    yk__tr_append(&t->peer[peer].recvs, op);
     s = yk__local_adopt(t, op, error);
     if (s)
         yk__local_give_up(t, op);
@@ -222,7 +173,7 @@ static yk_status move_once(yk_tr *t, uint32_t *rung, uint64_t *events, yk_tr_err
 
 static yk_status local_progress(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr_error *error)
 {
-    const int64_t begin = now_ns(), limit = timeout_ms * 1000000ll;
+    const int64_t begin = yk__clock_ns(), limit = timeout_ms * 1000000ll;
     for (;;) {
         uint64_t done;
         uint32_t rung;
@@ -230,7 +181,7 @@ static yk_status local_progress(yk_tr *t, int timeout_ms, uint64_t *events, yk_t
         const yk_status s = move_once(t, &rung, &done, error);
         if (s)
             return s;
-        waited = now_ns() - begin;
+        waited = yk__clock_ns() - begin;
         if (done != *events || waited >= limit || !t->bell) {
             *events = done;
             return YK_OK;
@@ -238,12 +189,6 @@ static yk_status local_progress(yk_tr *t, int timeout_ms, uint64_t *events, yk_t
         if (waited > SPIN_NS)
             sleep_on_bell(t, rung, limit - waited < SLICE_NS ? limit - waited : SLICE_NS);
     }
-}
-
-static yk_status fail_op(const yk_tr_op *op, yk_tr_error *error)
-{
-    return yk__local_fail(error, op->status, "a message from rank %u with tag %llu has %llu bytes, the receive buffer holds %llu",
-                          op->peer, (unsigned long long)op->tag, (unsigned long long)op->total, (unsigned long long)op->bytes);
 }
 
 static yk_status local_test(yk_tr *t, yk_tr_op *op, int *done, uint64_t *bytes, yk_tr_error *error)
@@ -254,49 +199,13 @@ static yk_status local_test(yk_tr *t, yk_tr_op *op, int *done, uint64_t *bytes, 
         s = yk__local_move(t, error);
     *done = op->done;
     pthread_mutex_unlock(&t->lock);
-    if (!*done || s)
-        return s;
-    if (op->status)
-        s = fail_op(op, error);
-    else if (bytes)
-        *bytes = op->moved;
-    yk__free(op);
-    return s;
-}
-
-static bool any_done(yk_tr *t, yk_tr_op *const *op, uint32_t n, uint64_t *events, uint32_t *index)
-{
-    bool done = false;
-    pthread_mutex_lock(&t->lock);
-    *events = t->events;
-    for (uint32_t i = 0; i < n && !done; i++)
-        if (op[i] && op[i]->done) {
-            *index = i;
-            done = true;
-        }
-    pthread_mutex_unlock(&t->lock);
-    return done;
+    return *done && !s ? yk__tr_op_end(op, bytes, error) : s;
 }
 
 static yk_status local_wait_any(yk_tr *t, yk_tr_op *const *op, uint32_t n, int timeout_ms, uint32_t *index, yk_tr_error *error)
 {
-    const int64_t begin = now_ns();
-    uint64_t events = 0;
-    while (!any_done(t, op, n, &events, index)) {
-        const int64_t left = timeout_ms < 0 ? 1000 : timeout_ms - (now_ns() - begin) / 1000000;
-        const yk_status s = local_progress(t, left > 0 ? (int)left : 0, &events, error);
-        if (s)
-            return s;
-        if (left <= 0 && !any_done(t, op, n, &events, index))
-            return yk__local_fail(error, YK_E_TIMEOUT, "none of %u messages is done after %d ms", n, timeout_ms);
-    }
-    return YK_OK;
-}
-
-static const void *local_extension(const char *name)
-{
-    (void)name;
-    return NULL;
+    const yk__tr_done how = {&t->lock, &t->events, local_progress};
+    return yk__tr_wait_any(t, &how, op, n, timeout_ms, index, error);
 }
 
 const yk_transport *yk__local_transport(void)
@@ -306,13 +215,13 @@ const yk_transport *yk__local_transport(void)
         .major = YK_TRANSPORT_MAJOR,
         .minor = YK_TRANSPORT_MINOR,
         .name = "local",
-        .extension = local_extension,
+        .extension = yk__tr_no_extension,
         .shared_bytes = yk__local_bytes,
         .open = local_open,
         .close = local_close,
         .peer = local_peer,
-        .mem_register = local_register,
-        .mem_release = local_mem_release,
+        .mem_register = yk__tr_mem_register,
+        .mem_release = yk__tr_mem_release,
         .send = local_send,
         .recv = local_recv,
         .progress = local_progress,

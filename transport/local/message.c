@@ -13,8 +13,6 @@
 
 #include <limits.h>
 #include <linux/futex.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,18 +26,9 @@ typedef struct yk__local_frame {
     uint64_t tag, total, at;
 } yk__local_frame;
 
-yk_status yk__local_fail(yk_tr_error *error, yk_status status, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(error->text, sizeof error->text, fmt, ap);
-    va_end(ap);
-    return status;
-}
-
 static yk_status fail_damaged(const yk_tr *t, uint32_t peer, yk_tr_error *error)
 {
-    return yk__local_fail(error, YK_E_FORMAT, "the messages between rank %u and rank %u are damaged", t->rank, peer);
+    return yk__tr_fail(error, YK_E_FORMAT, "the messages between rank %u and rank %u are damaged", t->rank, peer);
 }
 
 bool yk__local_reaches(const yk_tr *t, uint32_t peer)
@@ -72,22 +61,6 @@ static void get_bytes(const yk__local_ring *ring, uint32_t size, uint32_t at, vo
     memcpy((uint8_t *)to + k, ring->data, n - k);
 }
 
-void yk__local_unlink(yk_tr_op **list, const yk_tr_op *op)
-{
-    while (*list && *list != op)
-        list = &(*list)->next;
-    if (*list)
-        *list = op->next;
-}
-
-void yk__local_append(yk_tr_op **list, yk_tr_op *op)
-{
-    op->next = NULL;
-    while (*list)
-        list = &(*list)->next;
-    *list = op;
-}
-
 static void finish_op(yk_tr *t, yk_tr_op *op)
 {
     op->done = true;
@@ -103,7 +76,7 @@ static bool put_frame(yk_tr *t, yk__local_peer *p, yk_tr_op *op, uint32_t capaci
     const uint64_t left = carries ? op->bytes - op->moved : 0;
     const uint32_t most = t->ring_bytes / 4, n = left < most ? (uint32_t)left : most;
     const uint32_t at = atomic_load_explicit(&p->out->written, memory_order_relaxed);
-    const yk__local_frame f = {FRAME_MAGIC, n, op->phase, op->id, op->tag, op->bytes, op->moved};
+    const yk__local_frame f = {FRAME_MAGIC, n, op->phase, (uint32_t)op->number, op->tag, op->bytes, op->moved};
     if (capacity < sizeof f + n)
         return false;
     put_bytes(p->out, t->ring_bytes, at, &f, sizeof f);
@@ -123,7 +96,7 @@ static void leave_queue(yk_tr *t, yk__local_peer *p, yk_tr_op *op)
     if (op->orphan)
         yk__free(op);
     else if (op->phase == YK__LOCAL_ASK)
-        yk__local_append(&p->asked, op);
+        yk__tr_append(&p->asked, op);
     else
         finish_op(t, op);
 }
@@ -150,13 +123,13 @@ static yk_status send_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_error *er
 static void send_asked(yk__local_peer *p, uint32_t id)
 {
     yk_tr_op *op = p->asked;
-    while (op && op->id != id)
+    while (op && op->number != id)
         op = op->next;
     if (!op)
         return;
-    yk__local_unlink(&p->asked, op);
+    yk__tr_unlink(&p->asked, op);
     op->phase = YK__LOCAL_LONG;
-    yk__local_append(&p->sends, op);
+    yk__tr_append(&p->sends, op);
 }
 
 /* A frame of its own: a go-ahead, or that a message is given up. */
@@ -164,9 +137,9 @@ static yk_status send_word(yk_tr *t, uint32_t peer, yk__local_phase phase, const
 {
     yk_tr_op *op = yk__calloc(1, sizeof *op);
     if (!op)
-        return yk__local_fail(error, YK_E_MEM, "out of memory (a message)");
-    *op = (yk_tr_op){.peer = peer, .phase = phase, .is_send = true, .orphan = true, .id = about->id, .tag = about->tag};
-    yk__local_append(&t->peer[peer].sends, op);
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (a message)");
+    *op = (yk_tr_op){.peer = peer, .phase = phase, .is_send = true, .orphan = true, .number = about->number, .tag = about->tag};
+    yk__tr_append(&t->peer[peer].sends, op);
     return YK_OK;
 }
 
@@ -184,7 +157,7 @@ static void begin_op(yk_tr_op *op, uint64_t total, uint32_t id)
 {
     op->begun = true;
     op->total = total;
-    op->id = id;
+    op->number = id;
     op->status = total > op->bytes ? YK_E_ARG : YK_OK;
 }
 
@@ -229,7 +202,7 @@ static yk_status open_short(yk_tr *t, yk__local_peer *p, const yk__local_frame *
     if (p->op)
         begin_op(p->op, f->total, 0);
     else if (!(p->store = early_new(p, f, f->total)))
-        return yk__local_fail(error, YK_E_MEM, "out of memory (a message of %llu bytes)", (unsigned long long)f->total);
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (a message of %llu bytes)", (unsigned long long)f->total);
     return YK_OK;
 }
 
@@ -239,7 +212,7 @@ static yk_status note_announced(yk_tr *t, uint32_t peer, const yk__local_frame *
     yk__local_peer *p = &t->peer[peer];
     yk_tr_op *op = op_match(p, f->tag);
     if (!op)
-        return early_new(p, f, 0) ? YK_OK : yk__local_fail(error, YK_E_MEM, "out of memory (a message)");
+        return early_new(p, f, 0) ? YK_OK : yk__tr_fail(error, YK_E_MEM, "out of memory (a message)");
     begin_op(op, f->total, f->id);
     return send_word(t, peer, YK__LOCAL_CLEAR, op, error);
 }
@@ -247,7 +220,7 @@ static yk_status note_announced(yk_tr *t, uint32_t peer, const yk__local_frame *
 static yk_tr_op *cleared_op(const yk__local_peer *p, uint32_t id)
 {
     for (yk_tr_op *op = p->recvs; op; op = op->next)
-        if (op->begun && op->id == id)
+        if (op->begun && op->number == id)
             return op;
     return NULL;
 }
@@ -269,7 +242,7 @@ static void close_message(yk_tr *t, yk__local_peer *p)
 {
     if (p->op) {
         finish_op(t, p->op);
-        yk__local_unlink(&p->recvs, p->op);
+        yk__tr_unlink(&p->recvs, p->op);
     }
     p->open = false;
     p->op = NULL;
@@ -280,7 +253,7 @@ static void reset_op(yk_tr_op *op)
 {
     op->begun = false;
     op->moved = 0;
-    op->id = 0;
+    op->number = 0;
     op->status = YK_OK;
 }
 
@@ -404,7 +377,7 @@ yk_status yk__local_adopt(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
         p->store = NULL;
     } else {
         finish_op(t, op);
-        yk__local_unlink(&p->recvs, op);
+        yk__tr_unlink(&p->recvs, op);
     }
     early_drop(p, e);
     return YK_OK;
@@ -431,15 +404,15 @@ yk_status yk__local_move(yk_tr *t, yk_tr_error *error)
 static void give_up_send(yk_tr *t, yk_tr_op *op)
 {
     yk__local_peer *p = &t->peer[op->peer];
-    yk__local_unlink(&p->asked, op);
+    yk__tr_unlink(&p->asked, op);
     if (!op->begun) {
-        yk__local_unlink(&p->sends, op);
+        yk__tr_unlink(&p->sends, op);
         yk__free(op);
         return;
     }
     if (p->sends != op) { /* nothing, or only the announcement, is with the peer */
-        yk__local_unlink(&p->sends, op);
-        yk__local_append(&p->sends, op);
+        yk__tr_unlink(&p->sends, op);
+        yk__tr_append(&p->sends, op);
     }
     op->phase = YK__LOCAL_REVOKE; /* its last frame; it is released then */
     op->data = NULL;
@@ -456,7 +429,7 @@ void yk__local_give_up(yk_tr *t, yk_tr_op *op)
     }
     if (p->op == op)
         p->op = NULL; /* the rest of the message goes nowhere */
-    yk__local_unlink(&p->recvs, op);
+    yk__tr_unlink(&p->recvs, op);
     yk__free(op);
 }
 

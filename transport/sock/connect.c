@@ -72,7 +72,7 @@ static yk_status address_parse(const char *address, uint32_t port, struct sockad
     snprintf(number, sizeof number, "%u", port);
     failed = port > 65535 ? EAI_SERVICE : getaddrinfo(address, number, &hints, &found);
     if (failed)
-        return yk__sock_fail(error, YK_E_ARG, "'%s' port %u is no numeric address: %s", address, port, gai_strerror(failed));
+        return yk__tr_fail(error, YK_E_ARG, "'%s' port %u is no numeric address: %s", address, port, gai_strerror(failed));
     memcpy(to, found->ai_addr, found->ai_addrlen);
     *bytes = found->ai_addrlen;
     freeaddrinfo(found);
@@ -117,14 +117,14 @@ static yk_status listener_open(opening *o, contact *own, yk_tr_error *error)
     struct sockaddr_storage a;
     socklen_t bytes = 0;
     if (!known && !on_one_host(o->config))
-        return yk__sock_fail(error, YK_E_ARG, "rank %u runs beside other hosts, and its address in their network is not known",
+        return yk__tr_fail(error, YK_E_ARG, "rank %u runs beside other hosts, and its address in their network is not known",
                              o->config->rank);
     if (address_parse(address, 0, &a, &bytes, error))
         return YK_E_ARG;
     o->listener = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (o->listener < 0 || bind(o->listener, (struct sockaddr *)&a, bytes) || listen(o->listener, YK__HELLO_PENDING) ||
         getsockname(o->listener, (struct sockaddr *)&a, &bytes))
-        return yk__sock_fail(error, YK_E_IO, "rank %u cannot listen on %s: %s", o->config->rank, address, strerror(errno));
+        return yk__tr_fail(error, YK_E_IO, "rank %u cannot listen on %s: %s", o->config->rank, address, strerror(errno));
     snprintf(own->address, sizeof own->address, "%s", address);
     own->port = address_port(&a);
     return YK_OK;
@@ -148,7 +148,7 @@ static yk_status contact_decode(const uint8_t *from, uint32_t rank, contact *to,
     to->job = yk__bytes_get64(from + ADDRESS + 8);
     if (memchr(to->address, 0, ADDRESS) && to->streams >= 1 && to->streams <= YK__SOCK_STREAMS)
         return YK_OK;
-    return yk__sock_fail(error, YK_E_FORMAT, "what rank %u says of its address cannot be read", rank);
+    return yk__tr_fail(error, YK_E_FORMAT, "what rank %u says of its address cannot be read", rank);
 }
 
 /* All ranks have as many streams as the one that wants the fewest. */
@@ -158,7 +158,7 @@ static yk_status exchange_contacts(opening *o, const contact *own, yk_tr_error *
     uint8_t own_encoded[CONTACT], *all = yk__calloc(c->ranks, CONTACT);
     yk_status s;
     if (!all)
-        return yk__sock_fail(error, YK_E_MEM, "out of memory (addresses of %u ranks)", c->ranks);
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (addresses of %u ranks)", c->ranks);
     contact_encode(own, own_encoded);
     s = c->exchange(c->exchange_arg, own_encoded, CONTACT, all, error);
     o->t->streams = own->streams;
@@ -202,11 +202,11 @@ static yk_status connect_stream(opening *o, uint32_t peer, uint32_t stream, pend
         return YK_E_ARG;
     *p = (pending){.fd = -1, .connects = true, .peer = peer, .stream = stream};
     if (pending_begin(o, p, &err))
-        return yk__sock_fail(error, err.status, "%.600s", err.text);
+        return yk__tr_fail(error, err.status, "%.600s", err.text);
     address_print(&a, bytes, p->from, sizeof p->from);
     p->fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (p->fd < 0 || (connect(p->fd, (struct sockaddr *)&a, bytes) && errno != EINPROGRESS))
-        return yk__sock_fail(error, YK_E_IO, "rank %u cannot connect to rank %u at %s: %s", o->config->rank, peer, p->from,
+        return yk__tr_fail(error, YK_E_IO, "rank %u cannot connect to rank %u at %s: %s", o->config->rank, peer, p->from,
                              strerror(errno));
     return YK_OK;
 }
@@ -260,7 +260,7 @@ static yk_status keep_stream(opening *o, pending *p, yk_tr_error *error)
     yk__sock_stream *stream = &t->peer[p->hello.peer].stream[p->hello.stream];
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = stream};
     if (epoll_ctl(t->poll, EPOLL_CTL_ADD, p->fd, &e))
-        return yk__sock_fail(error, YK_E_IO, "a stream to rank %u: %s", p->hello.peer, strerror(errno));
+        return yk__tr_fail(error, YK_E_IO, "a stream to rank %u: %s", p->hello.peer, strerror(errno));
     set_options(p->fd);
     stream->fd = p->fd;
     p->fd = -1;
@@ -287,7 +287,7 @@ static yk_status finish_connect(opening *o, pending *p, yk_tr_error *error)
     getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &failed, &bytes);
     p->connected = true;
     if (failed)
-        return yk__sock_fail(error, YK_E_IO, "rank %u cannot connect to rank %u at %s: %s", o->config->rank, p->peer, p->from,
+        return yk__tr_fail(error, YK_E_IO, "rank %u cannot connect to rank %u at %s: %s", o->config->rank, p->peer, p->from,
                              strerror(failed));
     return YK_OK;
 }
@@ -303,7 +303,7 @@ static yk_status step_pending(opening *o, pending *p, yk_tr_error *error)
         refuse_stranger(o, p, err.text);
         return YK_OK;
     }
-    return yk__sock_fail(error, err.status, "rank %u connects to rank %u at %s: %.400s", o->config->rank, p->peer, p->from, err.text);
+    return yk__tr_fail(error, err.status, "rank %u connects to rank %u at %s: %.400s", o->config->rank, p->peer, p->from, err.text);
 }
 
 static void drop_late(opening *o)
@@ -345,7 +345,7 @@ static yk_status fail_missing(const opening *o, yk_tr_error *error)
     for (uint32_t r = 0; r < o->t->ranks; r++)
         for (uint32_t i = 0; i < o->t->streams; i++)
             if (r != o->t->rank && o->t->peer[r].stream[i].fd < 0)
-                return yk__sock_fail(error, YK_E_TIMEOUT, "rank %u has no connection with rank %u (%s:%u) after %d s; %u streams of all "
+                return yk__tr_fail(error, YK_E_TIMEOUT, "rank %u has no connection with rank %u (%s:%u) after %d s; %u streams of all "
                                      "are missing", o->t->rank, r, o->contact[r].address, o->contact[r].port, OPEN_MS / 1000,
                                      o->missing);
     return YK_OK;
@@ -374,7 +374,7 @@ static yk_status opening_reserve(opening *o, yk_tr_error *error)
     o->pending = yk__calloc(o->slots, sizeof *o->pending);
     o->poll = yk__calloc(1 + o->slots, sizeof *o->poll);
     if (!o->pending || !o->poll)
-        return yk__sock_fail(error, YK_E_MEM, "out of memory (%u connections)", o->slots);
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (%u connections)", o->slots);
     for (uint32_t i = 0; i < o->slots; i++)
         o->pending[i].fd = -1;
     return YK_OK;
@@ -398,9 +398,9 @@ yk_status yk__sock_connect(yk_tr *t, const yk_tr_config *config, yk_tr_error *er
     yk_error err = YK_ERROR_INIT;
     yk_status s = YK_OK;
     if (!o.contact)
-        return yk__sock_fail(error, YK_E_MEM, "out of memory (addresses of %u ranks)", config->ranks);
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (addresses of %u ranks)", config->ranks);
     if (yk__auth_init(&err))
-        s = yk__sock_fail(error, err.status, "%.600s", err.text);
+        s = yk__tr_fail(error, err.status, "%.600s", err.text);
     else
         yk__auth_random(&own.job, sizeof own.job);
     if (!s)

@@ -17,7 +17,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "core/base/error.h"
+#include "transport/op.h"
 #include "transport/sock/sock.h"
 
 enum {
@@ -42,19 +42,6 @@ typedef struct yk__sock_head {
     uint32_t kind, bytes;
     uint64_t tag, total, number, place;
 } yk__sock_head;
-
-struct yk_tr_op {
-    yk_tr_op *next;
-    uint64_t tag, bytes; /* bytes: of the message, or of the receive */
-    uint8_t *data;
-    uint64_t moved;  /* bytes that were read or written */
-    uint64_t queued; /* of a long send: bytes that streams have taken on */
-    uint64_t total;  /* of a receive: the message's bytes, once matched */
-    uint64_t number; /* of a long message, between these two ranks in this direction; from 1 */
-    uint32_t peer;
-    bool is_send, begun, done; /* begun: of a receive: matched; of a long send: announced */
-    yk_status status;
-};
 
 /* A message without its receive. */
 typedef struct yk__sock_early {
@@ -104,11 +91,6 @@ typedef struct yk__sock_peer {
     uint64_t numbers;
 } yk__sock_peer;
 
-struct yk_tr_mem {
-    uint8_t *data;
-    uint64_t bytes;
-};
-
 struct yk_tr {
     uint32_t rank, ranks, streams;
     uint64_t *host;      /* [ranks] */
@@ -123,9 +105,6 @@ struct yk_tr {
     void *exchange_arg;
 };
 
-yk_status yk__sock_fail(yk_tr_error *error, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
-void yk__sock_append(yk_tr_op **list, yk_tr_op *op);
-void yk__sock_unlink(yk_tr_op **list, const yk_tr_op *op);
 /* Under the lock, as all below. */
 void yk__sock_finish(yk_tr *t, yk_tr_op *op);
 /* The stream has ended. Operations that need it stay: that the peer has died is the host's to say. */

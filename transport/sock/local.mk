@@ -5,8 +5,9 @@ SOCK_SOURCES = transport/sock/connect.c transport/sock/internal.h transport/sock
 libyokecore_la_SOURCES += $(SOCK_SOURCES)
 if WITH_SODIUM
 plugin_LTLIBRARIES += transport_sock.la
-transport_sock_la_SOURCES = $(SOCK_SOURCES) transport/sock/plugin.c core/base/error.c core/base/limit.c core/base/log.c core/base/mem.c \
-	core/base/nearest.c core/base/number.c core/base/option.c core/net/auth.c core/net/hello.c
+transport_sock_la_SOURCES = $(SOCK_SOURCES) transport/op.c transport/op.h transport/sock/plugin.c core/base/error.c \
+	core/base/limit.c core/base/log.c core/base/mem.c core/base/nearest.c core/base/number.c core/base/option.c \
+	core/net/auth.c core/net/hello.c
 transport_sock_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION)
 transport_sock_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -no-undefined -export-symbols-regex \
 	'^yk_transport_query$$'

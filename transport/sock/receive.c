@@ -19,7 +19,7 @@ enum { ROUNDS = 16 }; /* reads of one stream before others have their turn */
 
 static yk_status fail_damaged(const yk_tr *t, const yk__sock_stream *stream, yk_tr_error *error)
 {
-    return yk__sock_fail(error, YK_E_FORMAT, "rank %u sent a frame on stream %u that rank %u cannot take: kind %u, %u bytes of %llu at "
+    return yk__tr_fail(error, YK_E_FORMAT, "rank %u sent a frame on stream %u that rank %u cannot take: kind %u, %u bytes of %llu at "
                          "%llu", stream->peer, stream->number, t->rank, stream->in.head.kind, stream->in.head.bytes,
                          (unsigned long long)stream->in.head.total, (unsigned long long)stream->in.head.place);
 }
@@ -87,7 +87,7 @@ static void detach_op(const yk_tr *t, yk__sock_peer *p, const yk_tr_op *op)
 static void end_op(yk_tr *t, yk_tr_op *op)
 {
     detach_op(t, &t->peer[op->peer], op);
-    yk__sock_unlink(&t->peer[op->peer].recvs, op);
+    yk__tr_unlink(&t->peer[op->peer].recvs, op);
     yk__sock_finish(t, op);
 }
 
@@ -108,7 +108,7 @@ static yk__sock_early *early_new(const yk__sock_head *h, yk_tr_error *error)
     if (early)
         *early = (yk__sock_early){.tag = h->tag, .total = h->total, .number = h->number};
     else
-        yk__sock_fail(error, YK_E_MEM, "out of memory (a message of %u bytes)", h->bytes);
+        yk__tr_fail(error, YK_E_MEM, "out of memory (a message of %u bytes)", h->bytes);
     return early;
 }
 
@@ -346,5 +346,5 @@ yk_status yk__sock_read(yk_tr *t, yk__sock_stream *stream, yk_tr_error *error)
 void yk__sock_cancel_recv(yk_tr *t, yk_tr_op *op)
 {
     detach_op(t, &t->peer[op->peer], op); /* the rest of the message goes nowhere */
-    yk__sock_unlink(&t->peer[op->peer].recvs, op);
+    yk__tr_unlink(&t->peer[op->peer].recvs, op);
 }

@@ -53,7 +53,7 @@ static yk_status output_append(yk__sock_output *out, const uint8_t *data, size_t
     if (out->begin == out->end)
         out->begin = out->end = 0;
     if (yk__grow(&out->data, &out->capacity, out->end + bytes, 1))
-        return yk__sock_fail(error, YK_E_MEM, "out of memory (%zu bytes to be sent)", bytes);
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (%zu bytes to be sent)", bytes);
     memcpy(out->data + out->end, data, bytes);
     out->end += bytes;
     return YK_OK;
@@ -97,7 +97,7 @@ static yk_status write_short(yk_tr *t, yk__sock_stream *stream, yk_tr_op *op, yk
         s = output_append(&stream->out, op->data + written, op->bytes - written, error);
     if (s)
         return s; /* half a frame is out: the transport has failed */
-    yk__sock_unlink(&t->peer[op->peer].sends, op);
+    yk__tr_unlink(&t->peer[op->peer].sends, op);
     op->moved = op->bytes;
     yk__sock_finish(t, op);
     return YK_OK;
@@ -110,8 +110,8 @@ static yk_status announce_long(yk_tr *t, yk__sock_stream *stream, yk_tr_op *op, 
     if (output_append(&stream->out, head, sizeof head, error))
         return YK_E_MEM;
     op->begun = true;
-    yk__sock_unlink(&t->peer[op->peer].sends, op);
-    yk__sock_append(&t->peer[op->peer].announced, op);
+    yk__tr_unlink(&t->peer[op->peer].sends, op);
+    yk__tr_append(&t->peer[op->peer].announced, op);
     return YK_OK;
 }
 
@@ -131,9 +131,9 @@ void yk__sock_asked(yk_tr *t, uint32_t peer, uint64_t number, bool wanted)
         op = op->next;
     if (!op)
         return;
-    yk__sock_unlink(&p->announced, op);
+    yk__tr_unlink(&p->announced, op);
     if (wanted) {
-        yk__sock_append(&p->asked, op);
+        yk__tr_append(&p->asked, op);
     } else {
         op->moved = op->bytes;
         yk__sock_finish(t, op);
@@ -171,7 +171,7 @@ static void close_segment(yk_tr *t, yk__sock_output *out)
         return;
     op->moved += out->bytes;
     if (op->moved == op->bytes) {
-        yk__sock_unlink(&t->peer[op->peer].asked, op);
+        yk__tr_unlink(&t->peer[op->peer].asked, op);
         yk__sock_finish(t, op);
     }
 }
@@ -259,9 +259,9 @@ void yk__sock_cancel_send(yk_tr *t, yk_tr_op *op)
     yk__sock_peer *p = &t->peer[op->peer];
     if (op->done)
         return;
-    yk__sock_unlink(&p->sends, op);
-    yk__sock_unlink(&p->announced, op);
-    yk__sock_unlink(&p->asked, op);
+    yk__tr_unlink(&p->sends, op);
+    yk__tr_unlink(&p->announced, op);
+    yk__tr_unlink(&p->asked, op);
     for (uint32_t i = 0; i < t->streams; i++)
         if (p->stream[i].out.op == op)
             p->stream[i].out.op = NULL;

@@ -9,8 +9,6 @@
 
 #include <errno.h>
 #include <linux/sockios.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -29,31 +27,6 @@ enum {
     SPIN_US = 20,   /* before that */
     LINGER_MS = 1000 /* of close, for what was sent */
 };
-
-yk_status yk__sock_fail(yk_tr_error *error, yk_status status, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(error->text, sizeof error->text, fmt, ap);
-    va_end(ap);
-    return status;
-}
-
-void yk__sock_append(yk_tr_op **list, yk_tr_op *op)
-{
-    op->next = NULL;
-    while (*list)
-        list = &(*list)->next;
-    *list = op;
-}
-
-void yk__sock_unlink(yk_tr_op **list, const yk_tr_op *op)
-{
-    while (*list && *list != op)
-        list = &(*list)->next;
-    if (*list)
-        *list = op->next;
-}
 
 void yk__sock_finish(yk_tr *t, yk_tr_op *op)
 {
@@ -162,15 +135,6 @@ static yk_status sock_progress(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr
 
 /* ---- Opening and closing ------------------------------------------------------------------------------------------ */
 
-static void free_ops(yk_tr_op **list)
-{
-    while (*list) {
-        yk_tr_op *op = *list;
-        *list = op->next;
-        yk__free(op);
-    }
-}
-
 /* Operations that nobody has given up. What is half written of a long message is filled up with zeros. */
 static void drop_operations(yk_tr *t, yk__sock_peer *p)
 {
@@ -178,10 +142,10 @@ static void drop_operations(yk_tr *t, yk__sock_peer *p)
         p->stream[i].out.op = NULL;
         p->stream[i].in.op = NULL;
     }
-    free_ops(&p->sends);
-    free_ops(&p->announced);
-    free_ops(&p->asked);
-    free_ops(&p->recvs);
+    yk__tr_free_all(&p->sends);
+    yk__tr_free_all(&p->announced);
+    yk__tr_free_all(&p->asked);
+    yk__tr_free_all(&p->recvs);
 }
 
 /* Throws away what comes in: a socket that is closed with bytes unread resets the connection, and what was sent is lost. */
@@ -263,7 +227,7 @@ static yk_status peers_new(yk_tr *t, const yk_tr_config *c, yk_tr_error *error)
     t->host = yk__calloc(t->ranks, sizeof *t->host);
     t->peer = yk__calloc(t->ranks, sizeof *t->peer);
     if (!t->host || !t->peer)
-        return yk__sock_fail(error, YK_E_MEM, "out of memory (connections to %u ranks)", t->ranks);
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (connections to %u ranks)", t->ranks);
     memcpy(t->host, c->host, t->ranks * sizeof *t->host);
     for (uint32_t r = 0; r < t->ranks; r++)
         for (uint32_t i = 0; i < YK__SOCK_STREAMS; i++) {
@@ -278,7 +242,7 @@ static yk_status inputs_new(yk_tr *t, yk_tr_error *error)
     for (uint32_t r = 0; r < t->ranks; r++)
         for (uint32_t i = 0; i < t->streams && r != t->rank; i++)
             if (!(t->peer[r].stream[i].in.data = yk__malloc(YK__SOCK_INPUT)))
-                return yk__sock_fail(error, YK_E_MEM, "out of memory (streams to %u ranks)", t->ranks);
+                return yk__tr_fail(error, YK_E_MEM, "out of memory (streams to %u ranks)", t->ranks);
     return YK_OK;
 }
 
@@ -288,7 +252,7 @@ static yk_status poll_new(yk_tr *t, yk_tr_error *error)
     t->poll = epoll_create1(EPOLL_CLOEXEC);
     t->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (t->poll < 0 || t->bell < 0 || epoll_ctl(t->poll, EPOLL_CTL_ADD, t->bell, &e))
-        return yk__sock_fail(error, YK_E_IO, "making an epoll and an eventfd: %s", strerror(errno));
+        return yk__tr_fail(error, YK_E_IO, "making an epoll and an eventfd: %s", strerror(errno));
     return YK_OK;
 }
 
@@ -302,10 +266,10 @@ static yk_status sock_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *erro
     yk_tr *t;
     yk_status s;
     if (!config_fits(c))
-        return yk__sock_fail(error, YK_E_ARG, "a transport for rank %u of %u: the description does not fit", c->rank, c->ranks);
+        return yk__tr_fail(error, YK_E_ARG, "a transport for rank %u of %u: the description does not fit", c->rank, c->ranks);
     t = yk__calloc(1, sizeof *t);
     if (!t)
-        return yk__sock_fail(error, YK_E_MEM, "out of memory (a transport)");
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (a transport)");
     t->rank = c->rank;
     t->ranks = c->ranks;
     t->streams = (uint32_t)yk__option_number(YK__OPTION_SOCK_STREAMS);
@@ -331,60 +295,17 @@ static yk_status sock_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *erro
 static yk_status sock_peer(const yk_tr *t, uint32_t peer, yk_tr_peer *info, yk_tr_error *error)
 {
     if (peer >= t->ranks)
-        return yk__sock_fail(error, YK_E_ARG, "rank %u: there are %u ranks", peer, t->ranks);
+        return yk__tr_fail(error, YK_E_ARG, "rank %u: there are %u ranks", peer, t->ranks);
     info->caps = peer == t->rank ? 0 : YK_TR_CAP_MESSAGES;
     info->host = t->host[peer];
     return YK_OK;
 }
 
-/* ---- Memory ------------------------------------------------------------------------------------------------------- */
-
-static yk_status sock_register(yk_tr *t, const yk_tr_mem_source *source, yk_tr_mem **mem, yk_tr_error *error)
-{
-    (void)t;
-    if (source->size < sizeof *source || source->kind != YK_TR_MEM_HOST)
-        return yk__sock_fail(error, YK_E_ARG, "memory of kind %u: only host memory can be registered here", source->kind);
-    *mem = yk__calloc(1, sizeof **mem);
-    if (!*mem)
-        return yk__sock_fail(error, YK_E_MEM, "out of memory (registered memory)");
-    **mem = (yk_tr_mem){source->data, source->bytes};
-    return YK_OK;
-}
-
-static void sock_mem_release(yk_tr *t, yk_tr_mem *mem)
-{
-    (void)t;
-    yk__free(mem);
-}
-
 /* ---- Sends and receives ------------------------------------------------------------------------------------------- */
 
-static yk_status range_data(const yk_tr_range *range, uint8_t **data, yk_tr_error *error)
+static yk_status op_new(const yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *range, yk_tr_op **op, yk_tr_error *error)
 {
-    static uint8_t nothing;
-    if (range->mem && (range->offset > range->mem->bytes || range->bytes > range->mem->bytes - range->offset))
-        return yk__sock_fail(error, YK_E_ARG, "%llu bytes at %llu of registered memory of %llu", (unsigned long long)range->bytes,
-                             (unsigned long long)range->offset, (unsigned long long)range->mem->bytes);
-    *data = range->mem ? range->mem->data + range->offset : range->data;
-    *data = range->bytes ? *data : &nothing;
-    return YK_OK;
-}
-
-static yk_status op_new(const yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *range, yk_tr_op **out, yk_tr_error *error)
-{
-    uint8_t *data = NULL;
-    yk_status s;
-    if (peer >= t->ranks || peer == t->rank || range->bytes > INT64_MAX)
-        return yk__sock_fail(error, YK_E_ARG, "a message between rank %u and rank %u of %u, tag %llu, %llu bytes: not possible",
-                             t->rank, peer, t->ranks, (unsigned long long)tag, (unsigned long long)range->bytes);
-    s = range_data(range, &data, error);
-    if (s)
-        return s;
-    *out = yk__calloc(1, sizeof **out);
-    if (!*out)
-        return yk__sock_fail(error, YK_E_MEM, "out of memory (a message)");
-    **out = (yk_tr_op){.peer = peer, .tag = tag, .data = data, .bytes = range->bytes};
-    return YK_OK;
+    return yk__tr_op_new(sizeof **op, t->rank, peer, peer < t->ranks && peer != t->rank, tag, range, op, error);
 }
 
 /* Begins it. A failure here is one of the transport. */
@@ -394,13 +315,13 @@ static yk_status begin_send(yk_tr *t, yk_tr_op *op)
     op->is_send = true;
     if (op->bytes > YK__SOCK_EAGER)
         op->number = ++p->numbers;
-    yk__sock_append(&p->sends, op);
+    yk__tr_append(&p->sends, op);
     return yk__sock_write_peer(t, op->peer, &t->why);
 }
 
 static yk_status begin_recv(yk_tr *t, yk_tr_op *op)
 {
-    yk__sock_append(&t->peer[op->peer].recvs, op);
+    yk__tr_append(&t->peer[op->peer].recvs, op);
     return yk__sock_adopt(t, op, &t->why);
 }
 
@@ -463,12 +384,6 @@ static void sock_cancel(yk_tr *t, yk_tr_op *op)
 
 /* ---- Waiting ------------------------------------------------------------------------------------------------------ */
 
-static yk_status fail_op(const yk_tr_op *op, yk_tr_error *error)
-{
-    return yk__sock_fail(error, op->status, "a message from rank %u with tag %llu has %llu bytes, the receive buffer holds %llu",
-                         op->peer, (unsigned long long)op->tag, (unsigned long long)op->total, (unsigned long long)op->bytes);
-}
-
 static yk_status sock_test(yk_tr *t, yk_tr_op *op, int *done, uint64_t *bytes, yk_tr_error *error)
 {
     yk_status s = YK_OK;
@@ -477,54 +392,13 @@ static yk_status sock_test(yk_tr *t, yk_tr_op *op, int *done, uint64_t *bytes, y
         s = move_ready(t, error);
     *done = op->done;
     pthread_mutex_unlock(&t->lock);
-    if (!*done)
-        return s;
-    s = op->status ? fail_op(op, error) : YK_OK;
-    if (!s && bytes)
-        *bytes = op->moved;
-    yk__free(op);
-    return s;
-}
-
-static bool find_done(yk_tr *t, yk_tr_op *const *op, uint32_t n, uint64_t *events, uint32_t *index)
-{
-    bool done = false;
-    pthread_mutex_lock(&t->lock);
-    *events = t->events;
-    for (uint32_t i = 0; i < n && !done; i++)
-        if (op[i] && op[i]->done) {
-            *index = i;
-            done = true;
-        }
-    pthread_mutex_unlock(&t->lock);
-    return done;
+    return *done ? yk__tr_op_end(op, bytes, error) : s;
 }
 
 static yk_status sock_wait_any(yk_tr *t, yk_tr_op *const *op, uint32_t n, int timeout_ms, uint32_t *index, yk_tr_error *error)
 {
-    const int64_t begin = yk__clock_ms();
-    uint64_t events = 0;
-    while (!find_done(t, op, n, &events, index)) {
-        const int64_t left = timeout_ms < 0 ? 1000 : timeout_ms - (yk__clock_ms() - begin);
-        const yk_status s = sock_progress(t, left > 0 ? (int)left : 0, &events, error);
-        if (s)
-            return s;
-        if (left <= 0 && !find_done(t, op, n, &events, index))
-            return yk__sock_fail(error, YK_E_TIMEOUT, "none of %u messages is done after %d ms", n, timeout_ms);
-    }
-    return YK_OK;
-}
-
-static const void *sock_extension(const char *name)
-{
-    (void)name;
-    return NULL;
-}
-
-static uint64_t sock_shared_bytes(uint32_t ranks)
-{
-    (void)ranks;
-    return 0;
+    const yk__tr_done how = {&t->lock, &t->events, sock_progress};
+    return yk__tr_wait_any(t, &how, op, n, timeout_ms, index, error);
 }
 
 const yk_transport *yk__sock_transport(void)
@@ -534,13 +408,13 @@ const yk_transport *yk__sock_transport(void)
         .major = YK_TRANSPORT_MAJOR,
         .minor = YK_TRANSPORT_MINOR,
         .name = "sock",
-        .extension = sock_extension,
-        .shared_bytes = sock_shared_bytes,
+        .extension = yk__tr_no_extension,
+        .shared_bytes = yk__tr_no_shared_bytes,
         .open = sock_open,
         .close = sock_close,
         .peer = sock_peer,
-        .mem_register = sock_register,
-        .mem_release = sock_mem_release,
+        .mem_register = yk__tr_mem_register,
+        .mem_release = yk__tr_mem_release,
         .send = sock_send,
         .recv = sock_recv,
         .progress = sock_progress,

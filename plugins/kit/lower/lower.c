@@ -45,3 +45,14 @@ uint32_t kit_claims(const kit_target *target, const yk_graph *graph, uint32_t no
     const kit_rule *rule = rule_of(graph->node[node].op);
     return rule && rule->claims ? rule->claims(target, graph, node) : 0;
 }
+
+yk_status kit_scratch_bytes(const kit_target *target, const yk_graph *graph, uint64_t *bytes)
+{
+    kit_program program;
+    const yk_status s = kit_program_make(target, graph, &program);
+    if (s)
+        return s;
+    *bytes = program.scratch_bytes;
+    kit_program_free(&program);
+    return YK_OK;
+}

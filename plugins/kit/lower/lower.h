@@ -9,7 +9,7 @@
  * A backend keeps one kit_target per device and one kit_program per yk_program (program.h):
  *
  *     kit_program_make(&target, graph, &k);
- *     for each k.unit:   compile kit_unit_parts with kit_unit_macros (source.h), unless the device has it already
+ *     for each k.unit:   its code (kit_units_get of units.h, which compiles what the device does not have already)
  *     once:              copy k.meta to the device; have k.scratch_bytes of memory that queues do not share
  *     for each k.launch: groups x local work-items of kernel `launch.kernel` of its unit, over launch.n_arg arguments
  *
@@ -28,5 +28,8 @@ yk_status kit_program_make(const kit_target *target, const yk_graph *graph, kit_
 
 /* As yk_plugin.claims asks: 0, or YK_CLAIM_RUN with what else holds. */
 uint32_t kit_claims(const kit_target *target, const yk_graph *graph, uint32_t node);
+
+/* As yk_plugin.graph_scratch asks: what a program of the graph needs beside slots and meta. Fails as kit_program_make does. */
+yk_status kit_scratch_bytes(const kit_target *target, const yk_graph *graph, uint64_t *bytes);
 
 #endif

@@ -216,43 +216,92 @@ START_TEST(no_memory)
 }
 END_TEST
 
+/* What holds of all slices of n elements. */
+static void check_slices(const yk__slices *s, uint64_t n, uint32_t ranks)
+{
+    ck_assert_uint_eq(s->ranks, ranks);
+    ck_assert_uint_eq(s->begin[0], 0);
+    ck_assert_uint_eq(s->begin[ranks], n);
+    for (uint32_t r = 0; r < ranks; r++) {
+        ck_assert_uint_le(s->begin[r], s->begin[r + 1]);
+        ck_assert(s->begin[r] % 64 == 0 || s->begin[r] == n);
+    }
+}
+
 START_TEST(even_slices)
 {
     static const uint64_t sizes[] = {0, 1, 63, 64, 65, 1000, 123456789, UINT64_MAX / 8};
-    for (uint32_t ranks = 1; ranks <= 256; ranks += ranks < 8 ? 1 : 31)
+    static const uint32_t ranks[] = {1, 2, 3, 4, 5, 6, 7, 8, 39, 256, 257, 1000, 10007};
+    yk_error err = YK_ERROR_INIT;
+    yk__slices s = {0};
+    for (size_t k = 0; k < sizeof ranks / sizeof *ranks; k++)
         for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            yk__slices s;
-            yk__slices_even(&s, sizes[i], ranks);
-            ck_assert_uint_eq(s.begin[0], 0);
-            ck_assert_uint_eq(s.begin[ranks], sizes[i]);
-            for (uint32_t r = 0; r < ranks; r++) {
-                uint64_t n = s.begin[r + 1] - s.begin[r];
-                ck_assert_uint_le(s.begin[r], s.begin[r + 1]);
-                ck_assert(s.begin[r] % 64 == 0 || s.begin[r] == sizes[i]);
-                ck_assert_uint_le(n, sizes[i] / ranks + 128);
-            }
+            ck_assert_int_eq(yk__slices_even(&s, sizes[i], ranks[k], &err), YK_OK);
+            check_slices(&s, sizes[i], ranks[k]);
+            for (uint32_t r = 0; r < ranks[k]; r++)
+                ck_assert_uint_le(s.begin[r + 1] - s.begin[r], sizes[i] / ranks[k] + 128);
         }
+    yk__slices_free(&s);
 }
 END_TEST
 
 START_TEST(weighted_slices)
 {
     const double part[4][4] = {{1, 1, 1, 1}, {0, 3, 0, 1}, {1, 0, 0, 0}, {0, 0, 0, 0.001}};
+    yk_error err = YK_ERROR_INIT;
+    yk__slices s = {0}, even = {0};
+    ck_assert_int_eq(yk__slices_even(&even, 100000, 4, &err), YK_OK);
     for (int i = 0; i < 4; i++) {
-        yk__slices s, even;
-        yk__slices_by(&s, 100000, 4, part[i]);
-        yk__slices_even(&even, 100000, 4);
-        ck_assert_uint_eq(s.begin[0], 0);
-        ck_assert_uint_eq(s.begin[4], 100000);
+        ck_assert_int_eq(yk__slices_by(&s, 100000, 4, part[i], &err), YK_OK);
+        check_slices(&s, 100000, 4);
+        ck_assert(yk__slices_same(&s, &even) == (i == 0));
         for (int r = 0; r < 4; r++) {
             const uint64_t n = s.begin[r + 1] - s.begin[r];
-            ck_assert_uint_le(s.begin[r], s.begin[r + 1]);
             ck_assert(part[i][r] > 0.0 || n == 0);
-            ck_assert(s.begin[r] % 64 == 0 || s.begin[r] == 100000);
-            ck_assert(i || s.begin[r] == even.begin[r]);
             ck_assert(i != 1 || fabs((double)n - part[i][r] * 25000.0) <= 64.0);
         }
     }
+    yk__slices_free(&even);
+    yk__slices_free(&s);
+}
+END_TEST
+
+/* Every third rank owns nothing, the others as much as their number. */
+START_TEST(slices_of_a_thousand_ranks)
+{
+    enum { RANKS = 1000 };
+    const uint64_t n = 64ull * 1000000;
+    yk_error err = YK_ERROR_INIT;
+    yk__slices s = {0}, copy = {0};
+    double part[RANKS], sum = 0;
+    for (uint32_t r = 0; r < RANKS; r++)
+        sum += part[r] = r % 3 ? r : 0;
+    ck_assert_int_eq(yk__slices_by(&s, n, RANKS, part, &err), YK_OK);
+    check_slices(&s, n, RANKS);
+    for (uint32_t r = 0; r < RANKS; r++)
+        ck_assert_double_le(fabs((double)(s.begin[r + 1] - s.begin[r]) - (double)n * part[r] / sum), r % 3 ? 64.0 : 0.0);
+    ck_assert_int_eq(yk__slices_copy(&copy, &s, &err), YK_OK);
+    ck_assert(yk__slices_same(&copy, &s));
+    copy.begin[RANKS - 1] -= 64;
+    ck_assert(!yk__slices_same(&copy, &s));
+    ck_assert_int_eq(yk__slices_even(&copy, n, 3, &err), YK_OK); /* the same memory serves other ranks */
+    check_slices(&copy, n, 3);
+    yk__slices_free(&copy);
+    yk__slices_free(&s);
+}
+END_TEST
+
+/* Without memory slices stay as they were. */
+START_TEST(slices_without_memory)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__slices s = {0};
+    ck_assert_int_eq(yk__slices_even(&s, 1000, 2, &err), YK_OK);
+    yk__mem_fail_after(0);
+    ck_assert_int_eq(yk__slices_even(&s, 1000, 3, &err), YK_E_MEM);
+    yk__mem_fail_after(-1);
+    check_slices(&s, 1000, 2);
+    yk__slices_free(&s);
 }
 END_TEST
 
@@ -263,7 +312,7 @@ START_TEST(group_of_one)
     float v[3] = {1, 2, 3}, out[3] = {0}, *mem = NULL;
     yk__coll_buffer block;
     yk__coll *coll;
-    yk__slices s;
+    yk__slices s = {0};
     ck_assert_int_eq(yk__group_solo(&g, &err), YK_OK);
     coll = yk__group_coll(g);
     ck_assert_uint_eq(yk__group_size(g), 1);
@@ -281,7 +330,7 @@ START_TEST(group_of_one)
     ck_assert_uint_eq((uintptr_t)mem % 4096, 0);
     ck_assert(mem[0] == 0 && mem[2] == 0);
     memcpy(mem, v, sizeof v);
-    yk__slices_even(&s, 3, 1);
+    ck_assert_int_eq(yk__slices_even(&s, 3, 1, &err), YK_OK);
     memset(out, 0, sizeof out);
     const yk__coll_desc scatter = {
         .kind = YK__COLL_REDUCE_SCATTER, .dtype = YK_F32, .out = out, .count = 3, .buffer = &block, .parts = &s};
@@ -298,6 +347,7 @@ START_TEST(group_of_one)
     ck_assert_str_eq(err.text, "the disk is full");
     yk__group_leave(g);
     yk__group_leave(NULL);
+    yk__slices_free(&s);
 }
 END_TEST
 
@@ -336,6 +386,8 @@ int main(void)
     tcase_add_test(t, no_memory);
     tcase_add_test(one, even_slices);
     tcase_add_test(one, weighted_slices);
+    tcase_add_test(one, slices_of_a_thousand_ranks);
+    tcase_add_test(one, slices_without_memory);
     tcase_add_test(one, group_of_one);
     tcase_add_test(one, nothing_to_join);
     suite_add_tcase(s, t);

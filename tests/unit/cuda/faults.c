@@ -5,7 +5,6 @@
  */
 #include <check.h>
 #include <dlfcn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,13 +14,13 @@
 #include "backends/cuda/driver.h"
 #include "tests/fakes/fake_cuda.h"
 #include "tests/support/kit.h"
+#include "tests/support/plugin_host.h"
 
 #define COUNT 1000
 #define RUNS 4 /* with the same memory: the second is recorded, the others launch the graph */
 #define LIMIT_NS 20000000000u /* for what takes milliseconds, on a machine that is busy */
 
-static char driver_path[600], nvrtc_path[600], cache[64], said[1000];
-static const char *option_graphs, *option_nvrtc, *option_driver, *cache_folder;
+static char driver_path[600], nvrtc_path[600], cache[64];
 static const yk_plugin *plugin;
 
 /* What the fakes are asked, by name, as the plugin opens them itself. */
@@ -36,49 +35,7 @@ static struct {
     uint64_t (*nvrtc_calls)(void);
 } fake;
 
-/* ---- The host ---- */
-
-static void host_say(const char *who, const char *fmt, va_list args)
-{
-    char line[800];
-    vsnprintf(line, sizeof line, fmt, args);
-    snprintf(said, sizeof said, "%s: %s", who, line);
-}
-
-static void host_log(int level, const char *who, const char *fmt, ...)
-{
-    va_list args;
-    (void)level;
-    va_start(args, fmt);
-    host_say(who, fmt, args);
-    va_end(args);
-}
-
-static void host_fail(const char *who, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    host_say(who, fmt, args);
-    va_end(args);
-}
-
-static const char *host_option(const char *name, const char *key)
-{
-    (void)name;
-    if (!strcmp(key, "DRIVER"))
-        return option_driver;
-    if (!strcmp(key, "NVRTC"))
-        return option_nvrtc;
-    return strcmp(key, "GRAPHS") ? NULL : option_graphs;
-}
-
-static const char *host_cache(void)
-{
-    return cache_folder;
-}
-
-static const yk_host host = {.size = sizeof host, .abi = YK_ABI, .alloc = kit_alloc, .free = free, .log = host_log, .fail = host_fail,
-                             .option = host_option, .cache_dir = host_cache};
+/* ---- The libraries ---- */
 
 static void symbol_find(void *library, const char *name, void *to)
 {
@@ -90,11 +47,8 @@ static void symbol_find(void *library, const char *name, void *to)
 static void libraries_open(void)
 {
     const char *build = getenv("YOKE_BUILD");
-    char path[600];
-    yk_plugin_query_fn query;
     snprintf(driver_path, sizeof driver_path, "%s/tests/fakes/.libs/fake_cuda.so", build ? build : ".");
     snprintf(nvrtc_path, sizeof nvrtc_path, "%s/tests/fakes/.libs/fake_nvrtc.so", build ? build : ".");
-    snprintf(path, sizeof path, "%s/.libs/yoke_cuda.so", build ? build : ".");
     void *driver = dlopen(driver_path, RTLD_NOW | RTLD_LOCAL), *nvrtc = dlopen(nvrtc_path, RTLD_NOW | RTLD_LOCAL);
     symbol_find(driver, "fake_cuda_fail", &fake.fail_call);
     symbol_find(driver, "fake_cuda_hang", &fake.hang);
@@ -107,8 +61,7 @@ static void libraries_open(void)
     symbol_find(driver, "fake_cuda_failed", &fake.failed);
     symbol_find(nvrtc, "fake_nvrtc_fail", &fake.nvrtc_fail);
     symbol_find(nvrtc, "fake_nvrtc_calls", &fake.nvrtc_calls);
-    symbol_find(dlopen(path, RTLD_NOW | RTLD_LOCAL), YK_PLUGIN_SYMBOL, &query);
-    plugin = query(YK_ABI);
+    plugin = plugin_host_load("cuda");
     ck_assert_ptr_nonnull(plugin);
 }
 
@@ -144,7 +97,7 @@ static yk_status scene_open(scene *s)
 {
     uint32_t n = 0;
     yk_device_caps caps = {.size = sizeof caps};
-    yk_status st = plugin->init(&host);
+    yk_status st = plugin->init(&plugin_host);
     if (!st)
         st = plugin->device_count(&n);
     if (!st && !n)
@@ -224,7 +177,7 @@ static bool scene_right(const scene *s)
 static yk_status scenario_run(void)
 {
     scene s = {.k = NULL};
-    *said = 0;
+    *plugin_host_text = 0;
     s.k = graph_make(&s);
     yk_status st = scene_open(&s);
     if (!st)
@@ -238,9 +191,10 @@ static yk_status scenario_run(void)
 
 static void scene_start(scene *s)
 {
+    *plugin_host_text = 0;
     *s = (scene){.k = NULL};
     s->k = graph_make(s);
-    ck_assert_msg(scene_open(s) == YK_OK && scene_make(s) == YK_OK, "%s", said);
+    ck_assert_msg(scene_open(s) == YK_OK && scene_make(s) == YK_OK, "%s", plugin_host_text);
 }
 
 /* ---- Tests ---- */
@@ -250,9 +204,9 @@ static void case_start(void)
     snprintf(cache, sizeof cache, "/tmp/yoke-cuda-test-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(cache));
     libraries_open();
-    cache_folder = cache;
-    option_driver = driver_path;
-    option_nvrtc = nvrtc_path;
+    plugin_host_cache = cache;
+    plugin_host_option("DRIVER", driver_path);
+    plugin_host_option("NVRTC", nvrtc_path);
 }
 
 static void case_stop(void)
@@ -265,7 +219,7 @@ static void case_stop(void)
 START_TEST(every_driver_call_fails_in_turn)
 {
     uint64_t failures = 0;
-    ck_assert_msg(scenario_run() == YK_OK, "%s", said);
+    ck_assert_msg(scenario_run() == YK_OK, "%s", plugin_host_text);
     const uint64_t before = fake.calls();
     ck_assert_int_eq(scenario_run(), YK_OK);
     const uint64_t calls = fake.calls() - before;
@@ -275,7 +229,7 @@ START_TEST(every_driver_call_fails_in_turn)
         const yk_status st = scenario_run();
         fake.fail_call(0, 0);
         failures += st != YK_OK;
-        ck_assert_msg(!st || *said, "call %llu, %s: status %d without a word", (unsigned long long)n, fake.failed(), st);
+        ck_assert_msg(!st || *plugin_host_text, "call %llu, %s: status %d without a word", (unsigned long long)n, fake.failed(), st);
         ck_assert_msg(fake.live() == 0, "call %llu, %s: %llu objects are left", (unsigned long long)n, fake.failed(),
                       (unsigned long long)fake.live());
         /* without its context nothing can be freed one by one: the end of the context does it */
@@ -291,16 +245,17 @@ END_TEST
 
 START_TEST(every_compiler_call_fails_in_turn)
 {
-    cache_folder = NULL;
+    plugin_host_cache = NULL;
     const uint64_t before = fake.nvrtc_calls();
-    ck_assert_msg(scenario_run() == YK_OK, "%s", said);
+    ck_assert_msg(scenario_run() == YK_OK, "%s", plugin_host_text);
     const uint64_t calls = fake.nvrtc_calls() - before;
     ck_assert_uint_ge(calls, 6);
     for (uint64_t n = 1; n <= calls; n++) {
         fake.nvrtc_fail(n);
         const yk_status st = scenario_run();
         fake.nvrtc_fail(0);
-        ck_assert_msg(!st || strstr(said, "NVRTC") || strstr(said, "nvrtc"), "call %llu: %s", (unsigned long long)n, said);
+        ck_assert_msg(!st || strstr(plugin_host_text, "NVRTC") || strstr(plugin_host_text, "nvrtc"), "call %llu: %s",
+                      (unsigned long long)n, plugin_host_text);
         ck_assert_uint_eq(fake.live(), 0);
     }
 }
@@ -308,14 +263,14 @@ END_TEST
 
 START_TEST(libraries_that_are_not_what_they_should_be)
 {
-    option_nvrtc = driver_path; /* a library, but not this one */
-    cache_folder = NULL;
+    plugin_host_option("NVRTC", driver_path); /* a library, but not this one */
+    plugin_host_cache = NULL;
     ck_assert_int_eq(scenario_run(), YK_E_UNSUPPORTED);
-    ck_assert_msg(strstr(said, "NVRTC is needed") != NULL, "%s", said);
+    ck_assert_msg(strstr(plugin_host_text, "NVRTC is needed") != NULL, "%s", plugin_host_text);
     ck_assert_uint_eq(fake.live(), 0);
-    option_nvrtc = "/nonexistent";
-    ck_assert_int_eq(plugin->init(&host), YK_E_ARG);
-    ck_assert_msg(strstr(said, "YOKE_CUDA_NVRTC=/nonexistent") != NULL, "%s", said);
+    plugin_host_option("NVRTC", "/nonexistent");
+    ck_assert_int_eq(plugin->init(&plugin_host), YK_E_ARG);
+    ck_assert_msg(strstr(plugin_host_text, "YOKE_CUDA_NVRTC=/nonexistent") != NULL, "%s", plugin_host_text);
     plugin->fini();
 }
 END_TEST
@@ -327,7 +282,7 @@ START_TEST(memory_that_is_short_is_said)
     scene_start(&s);
     const uint64_t abandoned = fake.abandoned();
     ck_assert_int_eq(plugin->buffer_new(s.dev, KIT_BYTES(1ull << 40), &b), YK_E_MEM);
-    ck_assert_msg(strstr(said, "1099511627776 bytes") && strstr(said, "are free"), "%s", said);
+    ck_assert_msg(strstr(plugin_host_text, "1099511627776 bytes") && strstr(plugin_host_text, "are free"), "%s", plugin_host_text);
     ck_assert_int_eq(scene_run(&s), YK_OK);
     ck_assert(scene_right(&s));
     scene_close(&s);
@@ -343,13 +298,13 @@ START_TEST(a_lost_device_stays_lost_until_it_is_opened_again)
     scene_start(&s);
     fake.lose(2);
     ck_assert_int_eq(scene_run(&s), YK_E_DEVICE_LOST);
-    ck_assert_msg(strstr(said, "CUDA_ERROR_ILLEGAL_ADDRESS") != NULL, "%s", said);
+    ck_assert_msg(strstr(plugin_host_text, "CUDA_ERROR_ILLEGAL_ADDRESS") != NULL, "%s", plugin_host_text);
     ck_assert_int_eq(scene_submit(&s), YK_E_DEVICE_LOST);
     ck_assert_int_eq(plugin->queue_poll(s.compute, &done), YK_E_DEVICE_LOST);
     ck_assert_int_ne(yk_put(plugin, s.copy, s.buffer[s.a], 0, s.k->data[s.a], 4, &point), YK_OK);
     scene_close(&s);
     ck_assert_uint_eq(fake.live(), 0);
-    ck_assert_msg(scenario_run() == YK_OK, "%s", said);
+    ck_assert_msg(scenario_run() == YK_OK, "%s", plugin_host_text);
 }
 END_TEST
 
@@ -358,10 +313,10 @@ START_TEST(programs_with_the_same_memory_become_graphs)
     const uint64_t begin = fake.graphs();
     ck_assert_int_eq(scenario_run(), YK_OK);
     ck_assert_uint_eq(fake.graphs() - begin, RUNS - 1);
-    option_graphs = "0";
+    plugin_host_option("GRAPHS", "0");
     ck_assert_int_eq(scenario_run(), YK_OK);
     ck_assert_uint_eq(fake.graphs() - begin, RUNS - 1);
-    option_graphs = NULL;
+    plugin_host_option("GRAPHS", NULL);
 }
 END_TEST
 
@@ -393,7 +348,7 @@ START_TEST(a_queue_that_hangs_can_be_given_up)
     ck_assert_int_eq(scene_submit(&s), YK_OK);
     plugin->queue_abort(s.compute, YK_E_CANCELLED);
     ck_assert_int_eq(plugin->queue_wait(s.compute, s.point, UINT64_MAX), YK_E_CANCELLED);
-    ck_assert_msg(strstr(said, "aborted") != NULL, "%s", said);
+    ck_assert_msg(strstr(plugin_host_text, "aborted") != NULL, "%s", plugin_host_text);
     ck_assert_int_eq(scene_submit(&s), YK_E_CANCELLED);
     plugin->queue_free(s.compute); /* returns, and leaves it: such a device is not closed */
     fake.release();

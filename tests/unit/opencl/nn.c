@@ -470,11 +470,10 @@ static void case_start(void)
 {
     const char *family = getenv("YOKE_TEST_FAMILY");
     if (family) {
-        ok_option_key[0] = "FAMILY";
-        ok_option_value[0] = family;
+        plugin_host_option("FAMILY", family);
         claimed_least = getenv("YOKE_TEST_LOCAL") ? 1 : 0;
     }
-    ok_cache_dir = getenv("YOKE_CACHE_DIR");
+    plugin_host_cache = getenv("YOKE_CACHE_DIR");
     ck_assert_int_ge(ok_start(0), 1);
 }
 

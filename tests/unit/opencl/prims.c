@@ -530,10 +530,9 @@ static void case_start(void)
     static const char *device;
     device = getenv("YOKE_TEST_FAMILY");
     if (device) {
-        ok_option_key[0] = "FAMILY";
-        ok_option_value[0] = device;
+        plugin_host_option("FAMILY", device);
     }
-    ok_cache_dir = getenv("YOKE_CACHE_DIR");
+    plugin_host_cache = getenv("YOKE_CACHE_DIR");
     ck_assert_int_ge(ok_start(0), 1);
 }
 

@@ -42,7 +42,7 @@ static int device_runs(void)
 
 static int child_count(void)
 {
-    ok_cache_dir = getenv("TRAP_CACHE");
+    plugin_host_cache = getenv("TRAP_CACHE");
     int n = ok_start(0);
     return n < 0 ? 100 : n > 0 && device_runs() ? 101 : n;
 }
@@ -67,24 +67,22 @@ static int child_signals(void)
 static int child_damaged(void)
 {
     char path[700];
-    ok_cache_dir = getenv("TRAP_CACHE");
-    ok_option_key[0] = "BINARIES";
-    ok_option_value[0] = "1";
+    plugin_host_cache = getenv("TRAP_CACHE");
+    plugin_host_option("BINARIES", "1");
     if (ok_start(0) < 1 || device_runs())
         return 100;
     ok_stop();
     snprintf(path, sizeof path, "for f in %s/ocl-*.bin; do printf x | dd of=$f bs=1 seek=100 conv=notrunc 2>/dev/null; done",
-             ok_cache_dir);
-    ok_log_text[0] = 0;
+             plugin_host_cache);
+    plugin_host_text[0] = 0;
     if (system(path) || ok_start(0) < 1 || device_runs())
         return 104;
-    return strstr(ok_log_text, "damaged") ? 1 : 105;
+    return strstr(plugin_host_text, "damaged") ? 1 : 105;
 }
 
 static int child_cores(void)
 {
-    ok_option_key[0] = "CORES";
-    ok_option_value[0] = "0";
+    plugin_host_option("CORES", "0");
     yk_device_caps caps = {.size = sizeof caps};
     if (ok_start(0) < 1 || device_runs() || ok_plugin->device_caps(0, &caps) != YK_OK)
         return 100;
@@ -94,22 +92,21 @@ static int child_cores(void)
 static void no_kept_answers(void)
 {
     char command[200];
-    snprintf(command, sizeof command, "rm -f %s/ocl-tried-* %s/ocl-devices-*", ok_cache_dir, ok_cache_dir);
+    snprintf(command, sizeof command, "rm -f %s/ocl-tried-* %s/ocl-devices-*", plugin_host_cache, plugin_host_cache);
     (void)!system(command);
 }
 
 /* A driver that never answers costs its time once, and a line that says so. */
 static int child_hang(void)
 {
-    ok_cache_dir = getenv("TRAP_CACHE");
-    ok_option_key[0] = "PROBE_MS";
-    ok_option_value[0] = "700";
+    plugin_host_cache = getenv("TRAP_CACHE");
+    plugin_host_option("PROBE_MS", "700");
     for (int i = 0; i < 2; i++) {
         time_t begin = time(NULL);
-        ok_log_text[0] = 0;
+        plugin_host_text[0] = 0;
         if (ok_start(0) != 0 || time(NULL) - begin > 20)
             return 100;
-        if (!strstr(ok_log_text, i ? "not used: its driver failed when tried" : "no answer within 700 ms"))
+        if (!strstr(plugin_host_text, i ? "not used: its driver failed when tried" : "no answer within 700 ms"))
             return 107;
         ok_stop();
         setenv("OCL_ICD_VENDORS", getenv("TRAP_VENDORS"), 1); /* the plugin has pointed it elsewhere */
@@ -120,7 +117,7 @@ static int child_hang(void)
 /* Ends like a killed launcher while the driver is tried; what was started goes with it. */
 static int child_orphan(void)
 {
-    ok_cache_dir = "/nonexistent";
+    plugin_host_cache = "/nonexistent";
     ok_start(0);
     return 100;
 }
@@ -142,11 +139,11 @@ static int child_kept(int what)
 {
     yk_device_caps caps = {.size = sizeof caps};
     char command[300];
-    ok_cache_dir = getenv("TRAP_CACHE");
+    plugin_host_cache = getenv("TRAP_CACHE");
     if (what == 0)
         no_kept_answers();
     snprintf(command, sizeof command,
-             "for f in %s/ocl-devices-*.bin; do printf x | dd of=$f bs=1 seek=%d conv=notrunc 2>/dev/null; done", ok_cache_dir,
+             "for f in %s/ocl-devices-*.bin; do printf x | dd of=$f bs=1 seek=%d conv=notrunc 2>/dev/null; done", plugin_host_cache,
              700);
     if ((what == 2 && system(command)) || (what == 3 && system("touch \"$OCL_ICD_VENDORS/pocl.icd\"")))
         return 108;
@@ -167,7 +164,7 @@ static int child_threads(void)
 {
     enum { N = 96, C = 16, S = 16, PLANE = S * S * C };
     static double image[N * PLANE];
-    ok_cache_dir = getenv("TRAP_CACHE");
+    plugin_host_cache = getenv("TRAP_CACHE");
     if (ok_start(0) < 1)
         return 100;
     kit *k = kit_new();
@@ -361,8 +358,7 @@ static int child_main(const char *mode)
         return child_orphan();
     if (!strncmp(mode, "kept", 4))
         return child_kept(atoi(mode + 4));
-    ok_option_key[0] = "PROBE";
-    ok_option_value[0] = "none";
+    plugin_host_option("PROBE", "none");
     return child_count();
 }
 

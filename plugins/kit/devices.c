@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of devices: known from an earlier process, or loaded; see devices.h. */
+#include "plugins/kit/devices.h"
+
+#include "plugins/kit/plugin.h"
+
+/* What the drivers say replaces what an earlier process found. */
+static void devices_load(kit_devices *d)
+{
+    const kit_survey survey = d->survey();
+    if (d->load() && d->key)
+        kit_survey_write(&survey, "devices", d->key, d->caps, d->n * (uint32_t)sizeof *d->caps);
+    d->known = d->loaded = true;
+}
+
+static bool devices_recall(kit_devices *d)
+{
+    const kit_survey survey = d->survey();
+    uint64_t age;
+    uint32_t bytes = 0;
+    d->key = d->find_key();
+    if (!d->key || !d->drivers_known() || !kit_survey_read(&survey, "devices", d->key, d->caps, sizeof d->caps, &bytes, &age))
+        return false;
+    d->n = bytes / (uint32_t)sizeof *d->caps;
+    d->known = true;
+    return true;
+}
+
+void kit_devices_need(kit_devices *d, bool loaded)
+{
+    pthread_mutex_lock(&d->lock);
+    if (!d->known && !devices_recall(d))
+        devices_load(d);
+    if (loaded && !d->loaded)
+        devices_load(d);
+    pthread_mutex_unlock(&d->lock);
+}
+
+void kit_devices_forget(kit_devices *d)
+{
+    d->known = d->loaded = false;
+    d->n = 0;
+}
+
+yk_status kit_devices_find(kit_devices *d, uint32_t i, bool loaded)
+{
+    kit_devices_need(d, loaded);
+    const kit_survey survey = d->survey();
+    return kit_device_check(survey.host, survey.plugin, i, d->n);
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The plugin "island" (island.c) with one fault of its extensions, chosen by -D: what the suite must find.
+ */
+#define ISLAND_QUERY good_query
+#include "tests/cts/island.c"
+
+static yk_plugin bad;
+static yk_coll bad_coll;
+static yk_share bad_share;
+
+#ifdef BREAK_COLL /* members keep what they came with: only the first one has the sum */
+static yk_status keep_own(void *arg, char why[KIT_WHY])
+{
+    island_job *job = arg;
+    const yk_coll_op op = job->op;
+    const uint32_t rank = job->comm->rank;
+    const uint64_t bytes = op.count * sizeof(float);
+    void *own = host->alloc(bytes, 64);
+    memcpy(own, op.src->far + op.src_offset, bytes);
+    const yk_status s = all_reduce(job, why);
+    if (rank)
+        memcpy(op.dst->far + op.dst_offset, own, bytes);
+    host->free(own);
+    return s;
+}
+
+static yk_status bad_coll_run(yk_queue *q, yk_comm *comm, const yk_coll_op *op, uint64_t *point)
+{
+    island_job *job = kit_zeroed(host, WHO, sizeof *job, "a collective");
+    *job = (island_job){comm, *op};
+    return kit_queue_call(q, op->n_wait, op->wait, keep_own, job, point);
+}
+#endif
+
+#ifdef BREAK_COLL_ABORT
+static void bad_abort(yk_comm *comm)
+{
+    (void)comm;
+}
+#endif
+
+#ifdef BREAK_SHARE /* an imported buffer is a copy */
+static yk_status bad_import(yk_device *dev, const yk_share_handle *handle, yk_buffer **b)
+{
+    const yk_buffer_desc desc = {.size = sizeof desc, .bytes = handle->bytes};
+    return buffer_new(dev, &desc, b);
+}
+#endif
+
+static const void *bad_extension(const char *name)
+{
+#ifdef BREAK_EXTENSION /* a name is told by how it begins */
+    return !strncmp(name, YK_EXT_COLL, 7) ? (const void *)&bad_coll : !strncmp(name, YK_EXT_SHARE, 8) ? &bad_share : NULL;
+#else
+    return !strcmp(name, YK_EXT_COLL) ? (const void *)&bad_coll : !strcmp(name, YK_EXT_SHARE) ? &bad_share : NULL;
+#endif
+}
+
+__attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi);
+
+__attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi)
+{
+    bad = *good_query(YK_ABI);
+    bad_coll = coll;
+    bad_share = share;
+    bad.extension = bad_extension;
+#ifdef BREAK_COLL
+    bad_coll.run = bad_coll_run;
+#endif
+#ifdef BREAK_COLL_ABORT
+    bad_coll.abort = bad_abort;
+#endif
+#ifdef BREAK_SHARE
+    bad_share.import_buffer = bad_import;
+#endif
+    return abi == YK_ABI ? &bad : NULL;
+}

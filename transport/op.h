@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What transports over messages have in common: an operation from its beginning to its end, memory of the host, waiting for any of
+ * several. What moves the bytes is each transport's own. Lists and operations are the caller's to lock.
+ */
+#ifndef YOKE_TRANSPORT_OP_H
+#define YOKE_TRANSPORT_OP_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <yoke/transport.h>
+
+#include "core/base/error.h"
+
+/* A transport that has more to say of one makes a struct that begins with it. */
+struct yk_tr_op {
+    yk_tr_op *next;
+    uint64_t tag, bytes; /* bytes: of the message, or of the receive */
+    uint8_t *data;
+    uint64_t moved;  /* bytes that were read or written */
+    uint64_t queued; /* of a long send: bytes that were taken on */
+    uint64_t total;  /* of a receive: the message's bytes, once matched */
+    uint64_t number; /* of a long message, between these two ranks in this direction; 0: a short one */
+    uint32_t peer;
+    uint32_t phase;  /* what is written of it next, as the transport counts */
+    bool is_send, done;
+    bool begun;  /* a receive is matched; of a send the peer knows */
+    bool orphan; /* nobody waits for it: it goes when its last byte is written */
+    yk_status status;
+};
+
+struct yk_tr_mem {
+    uint8_t *data;
+    uint64_t bytes;
+};
+
+/* Puts the text into *error; returns status. */
+yk_status yk__tr_fail(yk_tr_error *error, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
+
+/* Lists of operations, in order. */
+void yk__tr_append(yk_tr_op **list, yk_tr_op *op);
+void yk__tr_unlink(yk_tr_op **list, const yk_tr_op *op); /* one that is not in it is left alone */
+void yk__tr_free_all(yk_tr_op **list);
+
+/*
+ * An operation of `size` bytes, zeroed behind what it begins with, between rank and peer; reaches: whether messages get there. The
+ * data of an empty range may be read, not written. Freed by yk__tr_op_end or yk__free.
+ */
+yk_status yk__tr_op_new(size_t size, uint32_t rank, uint32_t peer, bool reaches, uint64_t tag, const yk_tr_range *range, yk_tr_op **op,
+                        yk_tr_error *error);
+/* One that is done: its status, explained, or *bytes (NULL: nobody asks) that were moved. It is freed. */
+yk_status yk__tr_op_end(yk_tr_op *op, uint64_t *bytes, yk_tr_error *error);
+
+/* What yk__tr_wait_any looks at: operations that were done, counted under the lock. */
+typedef struct yk__tr_done {
+    pthread_mutex_t *lock;
+    const uint64_t *events;
+    yk_status (*progress)(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr_error *error); /* as in yk_transport */
+} yk__tr_done;
+
+/* As yk_transport.wait_any. */
+yk_status yk__tr_wait_any(yk_tr *t, const yk__tr_done *how, yk_tr_op *const *op, uint32_t n, int timeout_ms, uint32_t *index,
+                          yk_tr_error *error);
+
+/* Members of yk_transport of one that registers host memory alone, has no extension, and takes no shared memory. */
+yk_status yk__tr_mem_register(yk_tr *t, const yk_tr_mem_source *source, yk_tr_mem **mem, yk_tr_error *error);
+void yk__tr_mem_release(yk_tr *t, yk_tr_mem *mem);
+const void *yk__tr_no_extension(const char *name);
+uint64_t yk__tr_no_shared_bytes(uint32_t ranks);
+
+#endif
