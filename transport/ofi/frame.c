@@ -152,7 +152,7 @@ static yk_status receive_post(yk_tr *t, yk__ofi_buffer *b, yk_tr_error *error)
         n = fi_trecv(t->ep, b->data, STRANGE_BYTES, t->desc, FI_ADDR_UNSPEC, ~t->tag & bit, t->tag_bits & ~bit, &b->context);
     if (!n)
         return YK_OK;
-    return yk__ofi_fail(error, YK_E_IO, "libfabric does not take a receive: %s", fi_strerror((int)-n));
+    return yk__tr_fail(error, YK_E_IO, "libfabric does not take a receive: %s", fi_strerror((int)-n));
 }
 
 yk_status yk__ofi_post_all(yk_tr *t, yk_tr_error *error)
@@ -180,7 +180,7 @@ static yk_status frame_take(yk_tr *t, yk__ofi_buffer *b, yk_tr_error *error)
     const yk__ofi_head head = head_decode(b->data);
     t->peer[b->peer].expected++;
     if (head.bytes != b->bytes - YK__OFI_HEAD - YK__OFI_MAC)
-        return yk__ofi_fail(error, YK_E_FORMAT, "rank %u sent a frame of %u bytes that says it has %u", b->peer, b->bytes, head.bytes);
+        return yk__tr_fail(error, YK_E_FORMAT, "rank %u sent a frame of %u bytes that says it has %u", b->peer, b->bytes, head.bytes);
     if (yk__ofi_take(t, b->peer, &head, b->data + YK__OFI_HEAD, error))
         return YK_E_FORMAT;
     return receive_post(t, b, error);
@@ -292,7 +292,7 @@ static yk_status completions_read(yk_tr *t, bool *moved, yk_tr_error *error)
         if (n == -FI_EAVAIL)
             s = failure_take(t, error);
         else if (n < 0 && n != -FI_EAGAIN)
-            return yk__ofi_fail(error, YK_E_IO, "libfabric's completions cannot be read: %s", fi_strerror((int)-n));
+            return yk__tr_fail(error, YK_E_IO, "libfabric's completions cannot be read: %s", fi_strerror((int)-n));
         else if (n <= 0)
             return YK_OK;
         for (ssize_t i = 0; i < n && !s; i++)

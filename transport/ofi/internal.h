@@ -23,9 +23,9 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_tagged.h>
 
-#include "core/base/error.h"
 #include "core/net/auth.h"
 #include "transport/ofi/ofi.h"
+#include "transport/op.h"
 
 enum {
     YK__OFI_HEAD = 48, /* bytes */
@@ -55,18 +55,6 @@ typedef struct yk__ofi_head {
     uint32_t kind, bytes;
     uint64_t tag, total, number, place;
 } yk__ofi_head;
-
-struct yk_tr_op {
-    yk_tr_op *next;
-    uint64_t tag, bytes; /* bytes: of the message, or of the receive */
-    uint8_t *data;
-    uint64_t moved;  /* bytes that were copied from or to frames */
-    uint64_t total;  /* of a receive: the message's bytes, once matched */
-    uint64_t number; /* of a long message, between these two ranks in this direction; from 1 */
-    uint32_t peer;
-    bool is_send, begun, done; /* begun: of a receive: matched; of a long send: announced */
-    yk_status status;
-};
 
 /* A message without its receive. */
 typedef struct yk__ofi_early {
@@ -118,11 +106,6 @@ typedef struct yk__ofi_peer {
     char why[160];
 } yk__ofi_peer;
 
-struct yk_tr_mem {
-    uint8_t *data;
-    uint64_t bytes;
-};
-
 struct yk_tr {
     uint32_t rank, ranks;
     uint64_t *host;      /* [ranks] */
@@ -150,8 +133,6 @@ struct yk_tr {
     void *exchange_arg;
 };
 
-yk_status yk__ofi_fail(yk_tr_error *error, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
-
 /* provider.c: what this host has for an endpoint at that address (NULL: the loopback interface); released with fi_freeinfo. */
 yk_status yk__ofi_provider(const char *address, struct fi_info **info, yk_tr_error *error);
 yk_status yk__ofi_describe(char *text, uint64_t capacity);
@@ -168,7 +149,6 @@ yk_status yk__ofi_post_all(yk_tr *t, yk_tr_error *error);
 bool yk__ofi_unsent(const yk_tr *t, uint32_t peer);
 
 /* message.c; under the lock. */
-void yk__ofi_append(yk_tr_op **list, yk_tr_op *op);
 void yk__ofi_finish(yk_tr *t, yk_tr_op *op);
 yk_status yk__ofi_say(yk_tr *t, uint32_t peer, yk__ofi_kind kind, uint64_t number, yk_tr_error *error);
 /* The next frame for a peer: its head, and its payload at `to`. False: there is none. */

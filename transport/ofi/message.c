@@ -11,22 +11,6 @@
 
 #include "core/base/mem.h"
 
-void yk__ofi_append(yk_tr_op **list, yk_tr_op *op)
-{
-    op->next = NULL;
-    while (*list)
-        list = &(*list)->next;
-    *list = op;
-}
-
-static void op_unlink(yk_tr_op **list, const yk_tr_op *op)
-{
-    while (*list && *list != op)
-        list = &(*list)->next;
-    if (*list)
-        *list = op->next;
-}
-
 void yk__ofi_finish(yk_tr *t, yk_tr_op *op)
 {
     op->done = true;
@@ -39,7 +23,7 @@ yk_status yk__ofi_say(yk_tr *t, uint32_t peer, yk__ofi_kind kind, uint64_t numbe
 {
     yk__ofi_talk **end = &t->peer[peer].talk, *talk = yk__malloc(sizeof *talk);
     if (!talk)
-        return yk__ofi_fail(error, YK_E_MEM, "out of memory (a frame to rank %u)", peer);
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (a frame to rank %u)", peer);
     *talk = (yk__ofi_talk){.kind = kind, .number = number};
     while (*end)
         end = &(*end)->next;
@@ -67,7 +51,7 @@ static void next_send(yk_tr *t, yk__ofi_peer *p, yk__ofi_head *head, uint8_t *to
     head->kind = op->number ? YK__OFI_ANNOUNCE : YK__OFI_SHORT;
     op->begun = true;
     if (op->number) {
-        yk__ofi_append(&p->announced, op);
+        yk__tr_append(&p->announced, op);
         return;
     }
     head->bytes = (uint32_t)op->bytes;
@@ -135,7 +119,7 @@ static void begin_op(yk_tr_op *op, uint64_t total, uint64_t number)
 
 static void end_recv(yk_tr *t, yk_tr_op *op)
 {
-    op_unlink(&t->peer[op->peer].recvs, op);
+    yk__tr_unlink(&t->peer[op->peer].recvs, op);
     yk__ofi_finish(t, op);
 }
 
@@ -166,7 +150,7 @@ static yk_status keep_early(yk__ofi_peer *p, const yk__ofi_head *head, const uin
 {
     yk__ofi_early **end = &p->early, *early = yk__malloc(sizeof *early + head->bytes);
     if (!early)
-        return yk__ofi_fail(error, YK_E_MEM, "out of memory (a message of %u bytes)", head->bytes);
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (a message of %u bytes)", head->bytes);
     *early = (yk__ofi_early){.tag = head->tag, .total = head->total, .number = head->number};
     if (head->bytes)
         memcpy(early->data, payload, head->bytes);
@@ -224,7 +208,7 @@ static bool head_fits(const yk__ofi_head *h)
 
 static yk_status fail_damaged(const yk_tr *t, uint32_t peer, const yk__ofi_head *h, yk_tr_error *error)
 {
-    return yk__ofi_fail(error, YK_E_FORMAT, "rank %u sent a frame that rank %u cannot take: kind %u, %u bytes of %llu at %llu", peer,
+    return yk__tr_fail(error, YK_E_FORMAT, "rank %u sent a frame that rank %u cannot take: kind %u, %u bytes of %llu at %llu", peer,
                         t->rank, h->kind, h->bytes, (unsigned long long)h->total, (unsigned long long)h->place);
 }
 
@@ -259,9 +243,9 @@ static void take_answer(yk_tr *t, yk__ofi_peer *p, uint64_t number, bool wanted)
     yk_tr_op *op = op_by_number(p->announced, number);
     if (!op)
         return;
-    op_unlink(&p->announced, op);
+    yk__tr_unlink(&p->announced, op);
     if (wanted) {
-        yk__ofi_append(&p->asked, op);
+        yk__tr_append(&p->asked, op);
         return;
     }
     op->moved = op->bytes;
@@ -326,10 +310,10 @@ void yk__ofi_cancel(yk_tr *t, yk_tr_op *op)
 {
     yk__ofi_peer *p = &t->peer[op->peer];
     const bool known = op->is_send && op->begun && !op->done;
-    op_unlink(&p->sends, op);
-    op_unlink(&p->announced, op);
-    op_unlink(&p->asked, op);
-    op_unlink(&p->recvs, op);
+    yk__tr_unlink(&p->sends, op);
+    yk__tr_unlink(&p->announced, op);
+    yk__tr_unlink(&p->asked, op);
+    yk__tr_unlink(&p->recvs, op);
     if (known && !t->failed && !p->lost)
         t->failed = yk__ofi_say(t, op->peer, YK__OFI_REVOKE, op->number, &t->why);
     yk__free(op);

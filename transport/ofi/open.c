@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening and closing. Every rank makes an endpoint and says where it is and of which provider; all have to have the same, since libfabric's
- * providers do not understand each other. Then each greets each, so that all connections are there before the first message. Closing ends when
- * all that was sent has come, or the others have gone, or it has taken too long.
+ * Opening and closing. Every rank makes an endpoint and says where it is and of which provider; all have to have the same, since
+ * libfabric's providers do not understand each other. Then each greets each, so that all connections are there before the first message.
+ * Closing ends when all that was sent has come, or the others have gone, or it has taken too long.
  */
 #include "config.h"
 
@@ -35,7 +35,7 @@ enum {
 
 static yk_status fail_call(yk_tr_error *error, const yk_tr *t, const char *what, int code)
 {
-    return yk__ofi_fail(error, YK_E_IO, "provider %s: %s: %s", t->info->fabric_attr->prov_name, what, fi_strerror(code < 0 ? -code : code));
+    return yk__tr_fail(error, YK_E_IO, "provider %s: %s: %s", t->info->fabric_attr->prov_name, what, fi_strerror(code < 0 ? -code : code));
 }
 
 /* ---- libfabric's objects -------------------------------------------------------------------------------------------- */
@@ -105,7 +105,7 @@ static yk_status buffers_new(yk_tr *t, yk_tr_error *error)
     t->memory = yk__calloc(1, bytes);
     t->buffer = yk__calloc(frames + YK__OFI_STRANGERS, sizeof *t->buffer);
     if (!t->memory || !t->buffer)
-        return yk__ofi_fail(error, YK_E_MEM, "out of memory (%zu bytes of frames for %u ranks)", bytes, t->ranks);
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (%zu bytes of frames for %u ranks)", bytes, t->ranks);
     buffers_share_out(t);
     if (!(t->info->domain_attr->mr_mode & FI_MR_LOCAL))
         return YK_OK;
@@ -147,12 +147,12 @@ static yk_status providers_compare(const uint8_t *all, uint32_t ranks, yk_tr_err
     for (uint32_t r = 0; r < ranks; r++) {
         const uint8_t *contact = all + (size_t)r * CONTACT;
         if (!memchr(contact, 0, YK__OFI_NAME) || yk__bytes_get32(contact + CONTACT_ADDRESS_BYTES) > ADDRESS)
-            return yk__ofi_fail(error, YK_E_FORMAT, "what rank %u says of its provider cannot be read", r);
+            return yk__tr_fail(error, YK_E_FORMAT, "what rank %u says of its provider cannot be read", r);
         if (!memcmp(contact, all, CONTACT_LIBRARY))
             continue;
         provider_print(all, first, sizeof first);
         provider_print(contact, other, sizeof other);
-        return yk__ofi_fail(error, YK_E_ARG, "rank 0 has libfabric's provider %s, and rank %u has %s, which do not understand each other: "
+        return yk__tr_fail(error, YK_E_ARG, "rank 0 has libfabric's provider %s, and rank %u has %s, which do not understand each other: "
                             "YOKE_OFI_PROVIDER=NAME takes one that all hosts have, such as tcp;ofi_rxm", first, r, other);
     }
     return YK_OK;
@@ -190,7 +190,7 @@ static yk_status addresses_insert(yk_tr *t, const uint8_t *all, yk_tr_error *err
 {
     for (uint32_t r = 0; r < t->ranks; r++)
         if (r != t->rank && fi_av_insert(t->av, all + (size_t)r * CONTACT + CONTACT_ADDRESS, 1, &t->peer[r].address, 0, NULL) != 1)
-            return yk__ofi_fail(error, YK_E_IO, "provider %s does not take the address of rank %u", t->info->fabric_attr->prov_name, r);
+            return yk__tr_fail(error, YK_E_IO, "provider %s does not take the address of rank %u", t->info->fabric_attr->prov_name, r);
     return YK_OK;
 }
 
@@ -199,7 +199,7 @@ static yk_status contacts_exchange(yk_tr *t, const yk_tr_config *c, yk_tr_error 
     uint8_t own[CONTACT] = {0}, *all = yk__calloc(t->ranks, CONTACT);
     yk_status s;
     if (!all)
-        return yk__ofi_fail(error, YK_E_MEM, "out of memory (addresses of %u ranks)", t->ranks);
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (addresses of %u ranks)", t->ranks);
     s = contact_encode(t, own, error);
     if (!s)
         s = c->exchange(c->exchange_arg, own, CONTACT, all, error);
@@ -228,7 +228,7 @@ static yk_status fail_lost(const yk_tr *t, yk_tr_error *error)
 {
     for (uint32_t r = 0; r < t->ranks; r++)
         if (t->peer[r].lost)
-            return yk__ofi_fail(error, YK_E_IO, "rank %u cannot reach rank %u: provider %s: %s", t->rank, r,
+            return yk__tr_fail(error, YK_E_IO, "rank %u cannot reach rank %u: provider %s: %s", t->rank, r,
                                 t->info->fabric_attr->prov_name, t->peer[r].why);
     return YK_OK;
 }
@@ -246,7 +246,7 @@ static yk_status ranks_await(yk_tr *t, yk_tr_error *error)
         if (!s)
             s = fail_lost(t, error);
         if (!s && yk__clock_ms() - begin > OPEN_MS)
-            s = yk__ofi_fail(error, YK_E_TIMEOUT, "rank %u has heard nothing of rank %u over provider %s for %d s", t->rank,
+            s = yk__tr_fail(error, YK_E_TIMEOUT, "rank %u has heard nothing of rank %u over provider %s for %d s", t->rank,
                              missing_peer(t), t->info->fabric_attr->prov_name, OPEN_MS / 1000);
         if (!moved)
             nanosleep(&pause, NULL);
@@ -272,7 +272,7 @@ static yk_status peers_new(yk_tr *t, const yk_tr_config *c, yk_tr_error *error)
     t->host = yk__calloc(t->ranks, sizeof *t->host);
     t->peer = yk__calloc(t->ranks, sizeof *t->peer);
     if (!t->host || !t->peer)
-        return yk__ofi_fail(error, YK_E_MEM, "out of memory (%u ranks)", t->ranks);
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (%u ranks)", t->ranks);
     memcpy(t->host, c->host, t->ranks * sizeof *t->host);
     return YK_OK;
 }
@@ -290,9 +290,9 @@ static yk_status provider_choose(yk_tr *t, const yk_tr_config *c, yk_tr_error *e
     const char *address = c->size > offsetof(yk_tr_config, address) && c->address && *c->address ? c->address : NULL;
     yk_error err = YK_ERROR_INIT;
     if (yk__auth_init(&err))
-        return yk__ofi_fail(error, err.status, "%.600s", err.text);
+        return yk__tr_fail(error, err.status, "%.600s", err.text);
     if (!address && !on_one_host(c))
-        return yk__ofi_fail(error, YK_E_ARG, "rank %u runs beside other hosts, and its address in their network is not known", c->rank);
+        return yk__tr_fail(error, YK_E_ARG, "rank %u runs beside other hosts, and its address in their network is not known", c->rank);
     return yk__ofi_provider(address, &t->info, error);
 }
 
@@ -321,10 +321,10 @@ yk_status yk__ofi_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *error)
     yk_tr *t;
     yk_status s;
     if (c->size < offsetof(yk_tr_config, address) || !c->ranks || c->rank >= c->ranks || !c->host || !c->exchange)
-        return yk__ofi_fail(error, YK_E_ARG, "a transport for rank %u of %u: the description does not fit", c->rank, c->ranks);
+        return yk__tr_fail(error, YK_E_ARG, "a transport for rank %u of %u: the description does not fit", c->rank, c->ranks);
     t = yk__calloc(1, sizeof *t);
     if (!t)
-        return yk__ofi_fail(error, YK_E_MEM, "out of memory (a transport)");
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (a transport)");
     t->rank = c->rank;
     t->ranks = c->ranks;
     if (c->size > offsetof(yk_tr_config, check))
@@ -341,22 +341,13 @@ yk_status yk__ofi_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *error)
 
 /* ---- Closing -------------------------------------------------------------------------------------------------------- */
 
-static void list_free(yk_tr_op **list)
-{
-    while (*list) {
-        yk_tr_op *op = *list;
-        *list = op->next;
-        yk__free(op);
-    }
-}
-
 /* Operations that nobody has given up. */
 static void operations_drop(yk__ofi_peer *p)
 {
-    list_free(&p->sends);
-    list_free(&p->announced);
-    list_free(&p->asked);
-    list_free(&p->recvs);
+    yk__tr_free_all(&p->sends);
+    yk__tr_free_all(&p->announced);
+    yk__tr_free_all(&p->asked);
+    yk__tr_free_all(&p->recvs);
 }
 
 static bool still_sending(const yk_tr *t)

@@ -73,11 +73,11 @@ static yk_status provider_forced(const char *name, const char *address, struct f
     if (!known)
         known = candidate_find(others, sizeof others / sizeof *others, name);
     if (!known)
-        return yk__ofi_fail(error, YK_E_ARG, "YOKE_OFI_PROVIDER=%.60s, expected efa, cxi, verbs;ofi_rxm, psm3, tcp, net, tcp;ofi_rxm, "
+        return yk__tr_fail(error, YK_E_ARG, "YOKE_OFI_PROVIDER=%.60s, expected efa, cxi, verbs;ofi_rxm, psm3, tcp, net, tcp;ofi_rxm, "
                             "shm, sockets or udp;ofi_rxd", name);
     *info = provider_find(known, address);
     if (!*info)
-        return yk__ofi_fail(error, YK_E_UNSUPPORTED, "YOKE_OFI_PROVIDER=%.60s: libfabric %u.%u has no such provider here that offers tagged "
+        return yk__tr_fail(error, YK_E_UNSUPPORTED, "YOKE_OFI_PROVIDER=%.60s: libfabric %u.%u has no such provider here that offers tagged "
                             "messages at %s (fi_info -p says what it has)", name, FI_MAJOR(fi_version()), FI_MINOR(fi_version()),
                             known->by_address && address ? address : "this host");
     return YK_OK;
@@ -92,7 +92,7 @@ yk_status yk__ofi_provider(const char *address, struct fi_info **info, yk_tr_err
     for (size_t i = 0; i < sizeof preferred / sizeof *preferred && !*info; i++)
         *info = provider_find(&preferred[i], address);
     if (!*info)
-        return yk__ofi_fail(error, YK_E_UNSUPPORTED, "libfabric %u.%u has no provider here that offers tagged messages at %s; fi_info says "
+        return yk__tr_fail(error, YK_E_UNSUPPORTED, "libfabric %u.%u has no provider here that offers tagged messages at %s; fi_info says "
                             "what it has, YOKE_TRANSPORT=sock takes TCP without it", FI_MAJOR(fi_version()), FI_MINOR(fi_version()),
                             address ? address : "this host");
     return YK_OK;
