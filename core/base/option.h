@@ -51,6 +51,8 @@ typedef enum yk__option_kind {
     X(PROGRESS, "YOKE_PROGRESS", WORD, "on", 0, 0, "on, off", "group", "a thread that moves messages while the device computes")  \
     X(SOCK_STREAMS, "YOKE_SOCK_STREAMS", COUNT, "2", 1, 4, NULL, "transport",                                                     \
       "connections between two ranks over TCP; the first is for short messages alone where there are others")                    \
+    X(OFI_PROVIDER, "YOKE_OFI_PROVIDER", TEXT, "", 0, 0, NULL, "transport",                                                        \
+      "of libfabric, for the transport ofi: the same on all hosts; else the best that there is")                                  \
     X(BUCKET_BYTES, "YOKE_BUCKET_BYTES", SIZE, "16M", 4096, 1ull << 40, NULL, "run", "gradients exchanged at a time")            \
     X(CUT, "YOKE_CUT", WORD, "bucket", 0, 0, "bucket, node", "plan", "node: every node is a segment of its own, to find a fault") \
     X(DUMP, "YOKE_DUMP", PATH, "", 0, 0, NULL, "plan", "a folder that gets every plan, and its graph after each pass")                 \

@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,6 +37,20 @@ char *yk__transport_names(void)
     }
     free(entry);
     return names;
+}
+
+void yk__transport_describe(const char *name, char *text, size_t capacity)
+{
+    const yk_transport *t = NULL;
+    const yk_tr_describe *how = NULL;
+    yk_error err = YK_ERROR_INIT;
+    *text = 0;
+    if (yk__transport_load(name, &t, &err))
+        snprintf(text, capacity, "cannot be used: %s", err.text);
+    else
+        how = t->extension(YK_TR_EXT_DESCRIBE);
+    if (how && how->size >= sizeof *how)
+        how->describe(text, capacity);
 }
 
 static yk_status unknown_name(const char *name, yk_error *err)

@@ -17,5 +17,7 @@ char *yk__transport_path(const char *name_or_path);
 yk_status yk__transport_load(const char *name_or_path, const yk_transport **table, yk_error *err);
 /* Names of the transports in the folder, separated by ", "; allocated; NULL: no memory. */
 char *yk__transport_names(void);
+/* What a transport says of itself, or why it cannot be used; "" where it says nothing. */
+void yk__transport_describe(const char *name, char *text, size_t capacity);
 
 #endif

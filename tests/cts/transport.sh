@@ -1,21 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The suite for transports: sock and loopback pass it, and every one of the loopback's faults is found by the test that looks for it.
+# The suite for transports: sock, ofi and loopback pass it, and every one of the loopback's faults is found by the test that looks for it.
 . "$YOKE_SOURCE/tests/cts/lib.sh"
 LOOPBACK=$YOKE_BUILD/tests/cts/.libs/transport_loopback.so
 YOKE_PLUGIN_DIR=$YOKE_BUILD/.libs
 export YOKE_PLUGIN_DIR
 
-# passes TRANSPORT
+# passes TRANSPORT LEAST [OPTIONS]: all tests pass, and so many of them are no skips
 passes()
 {
-    "$CTS" --transport "$1" >"$WORK/out" 2>"$WORK/err"
+    name=$1
+    least=$2
+    shift 2
+    "$CTS" --transport "$name" "$@" >"$WORK/out" 2>"$WORK/err"
     code=$?
     grep -A1 '^not ok' "$WORK/out" | sed 's/^/# /'
     [ $code -eq 0 ] || tail -5 "$WORK/err" | sed 's/^/# /'
-    echo "# $1: $(tail -1 "$WORK/out" | sed 's/^# //')"
-    [ $code -eq 0 ] && grep -q '^# 4[0-9] passed, 0 failed\|^# 5[0-9] passed, 0 failed' "$WORK/out"
-    result $? "${1##*/} passes"
+    echo "# $name: $(tail -1 "$WORK/out" | sed 's/^# //')"
+    [ $code -eq 0 ] && [ "$(grep '^ok' "$WORK/out" | grep -vc SKIP)" -ge "$least" ]
+    result $? "${name##*/} passes"
 }
 
 # found FAULT TEST WORDS
@@ -29,8 +32,14 @@ found()
     result $found "$1 is found by $2"
 }
 
-passes "$LOOPBACK"
-if [ -e "$YOKE_PLUGIN_DIR/transport_sock.so" ]; then passes sock; else echo "# the sock transport is not built"; fi
+passes "$LOOPBACK" 50
+if [ -e "$YOKE_PLUGIN_DIR/transport_sock.so" ]; then passes sock 48; else echo "# the sock transport is not built"; fi
+# libfabric takes its time to be loaded, in each process: the groups that say most
+if [ -e "$YOKE_PLUGIN_DIR/transport_ofi.so" ]; then
+    passes ofi 19 --group abi,order,sizes,cancel,threads,death,close
+else
+    echo "# the ofi transport is not built"
+fi
 found NAME abi/table 'its name is "Another One"'
 found MAJOR abi/query 'that does not exist yet'
 found HOST connect/hosts 'is said to run on host'

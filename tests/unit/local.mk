@@ -24,6 +24,12 @@ UNIT_TESTS += tests/unit/launch/hosts.test tests/unit/local/garbage.test
 if WITH_SODIUM
 UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test tests/unit/sock/open.test
 TSAN_TESTS += tests/unit/sock/open.test
+if WITH_OFI
+UNIT_TESTS += tests/unit/ofi/open.test
+tests_unit_ofi_open_test_SOURCES = tests/unit/ofi/open.c $(OFI_SOURCES)
+tests_unit_ofi_open_test_CFLAGS = $(AM_CFLAGS) $(OFI_CFLAGS)
+tests_unit_ofi_open_test_LDADD = $(LDADD) $(OFI_LIBS)
+endif
 CLANG_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test
 endif
 UNIT_TESTS += tests/unit/nn/tables.test

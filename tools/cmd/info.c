@@ -145,22 +145,33 @@ static void origin_line(void)
     printf("started as: %s\n", text);
 }
 
+/* Appends the installed transports, each with what it says of itself. */
+static void write_installed(char *text, size_t size)
+{
+    char *names = yk__transport_names();
+    for (char *name = names ? strtok(names, ", ") : NULL; name; name = strtok(NULL, ", ")) {
+        char words[400];
+        const size_t used = strlen(text);
+        yk__transport_describe(name, words, sizeof words);
+        snprintf(text + used, size - used, *words ? ", %s (%s)" : ", %s", name, words);
+    }
+    yk__free(names);
+}
+
 /* The transports there are, and what a job would use. */
 static void write_transports(char *text, size_t size)
 {
     const char *chosen = yk__option_text(YK__OPTION_TRANSPORT);
-    char *files = yk__transport_names();
     const bool choose = !chosen || !strcmp(chosen, "auto");
-    snprintf(text, size, "shm, local%s%s; %s", files && *files ? ", " : "", files ? files : "",
+    snprintf(text, size, "shm, local");
+    write_installed(text, size);
+    snprintf(text + strlen(text), size - strlen(text), choose ? "; %s" : "; %s, as YOKE_TRANSPORT says",
              choose ? "shm among ranks of one host, sock where there are several" : chosen);
-    if (!choose)
-        snprintf(text + strlen(text), size - strlen(text), ", as YOKE_TRANSPORT says");
-    yk__free(files);
 }
 
 static void transport_line(void)
 {
-    char text[512];
+    char text[1600];
     write_transports(text, sizeof text);
     printf("transports: %s\n", text);
 }
@@ -195,7 +206,7 @@ static void print_device_json(const yk__plugin_info *p, uint32_t i)
 
 static void print_json(const survey *s)
 {
-    char origin[YK_ERROR_TEXT + 16], transports[512];
+    char origin[YK_ERROR_TEXT + 16], transports[1600];
     printf("{\"version\": \"%s\", \"cores\": %u, \"plugins\": [", PACKAGE_VERSION, yk__topology_cores(s->topology));
     for (uint32_t i = 0; i < s->n_plugin; i++) {
         const yk__plugin_info *p = &s->plugin[i];

@@ -62,7 +62,7 @@ START_TEST(sock_is_found_by_name_and_opens)
     yk_tr *tr = NULL;
     yk_tr_error error = {""};
     char *names = yk__transport_names();
-    ck_assert_str_eq(names, "sock");
+    ck_assert_ptr_nonnull(strstr(names, "sock"));
     yk__free(names);
     ck_assert_msg(!yk__transport_load("sock", &table, &err), "%s", err.text);
     ck_assert_str_eq(table->name, "sock");

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Frames: what the provider carries. Each rank keeps receives posted for each other one, which take nothing but what that rank's address
+ * sent with the job's tag; and receives for everything that has another tag, one for each bit in which a tag can differ from the job's, so
+ * that a stranger's message is thrown away and said once, and not kept by the provider for ever.
+ */
+#include "config.h"
+
+#include "transport/ofi/internal.h"
+
+#include <rdma/fi_errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/log.h"
+#include "core/net/bytes.h"
+
+enum {
+    COMPLETIONS = 16, /* read at a time */
+    ROUNDS = 8,       /* of them before others have their turn */
+    LOST_MS = 3000,   /* after so long without a peer its operations fail, if the host has not said by then that it is dead */
+    STRANGE_BYTES = 64
+};
+
+/* ---- Heads ---------------------------------------------------------------------------------------------------------- */
+
+static void head_encode(const yk__ofi_head *head, uint8_t *to)
+{
+    yk__bytes_put64(to, head->sequence);
+    yk__bytes_put32(to + 8, head->kind);
+    yk__bytes_put32(to + 12, head->bytes);
+    yk__bytes_put64(to + 16, head->tag);
+    yk__bytes_put64(to + 24, head->total);
+    yk__bytes_put64(to + 32, head->number);
+    yk__bytes_put64(to + 40, head->place);
+}
+
+static yk__ofi_head head_decode(const uint8_t *from)
+{
+    return (yk__ofi_head){.sequence = yk__bytes_get64(from), .kind = yk__bytes_get32(from + 8), .bytes = yk__bytes_get32(from + 12),
+                          .tag = yk__bytes_get64(from + 16), .total = yk__bytes_get64(from + 24), .number = yk__bytes_get64(from + 32),
+                          .place = yk__bytes_get64(from + 40)};
+}
+
+static void frame_seal(const yk__ofi_peer *p, yk__ofi_buffer *b)
+{
+    uint8_t mac[YK__AUTH_BYTES];
+    yk__auth_mac(p->send_key, b->data, b->bytes - YK__OFI_MAC, mac);
+    memcpy(b->data + b->bytes - YK__OFI_MAC, mac, YK__OFI_MAC);
+}
+
+/* Whether a frame is the peer's, and whole. */
+static bool frame_proven(const yk__ofi_peer *p, const yk__ofi_buffer *b)
+{
+    uint8_t mac[YK__AUTH_BYTES];
+    if (b->bytes < YK__OFI_HEAD + YK__OFI_MAC || b->bytes > YK__OFI_FRAME)
+        return false;
+    yk__auth_mac(p->recv_key, b->data, b->bytes - YK__OFI_MAC, mac);
+    return yk__auth_equal(mac, b->data + b->bytes - YK__OFI_MAC, YK__OFI_MAC);
+}
+
+/* ---- Peers that are lost -------------------------------------------------------------------------------------------- */
+
+/* The host will say that a rank has died, and better; what it does not know of, a connection that broke, is said here later. */
+static void peer_lose(yk__ofi_peer *p, const char *why)
+{
+    if (p->lost)
+        return;
+    p->lost = true;
+    p->lost_ms = yk__clock_ms();
+    snprintf(p->why, sizeof p->why, "%s", why);
+}
+
+static void peers_expire(yk_tr *t)
+{
+    for (uint32_t r = 0; r < t->ranks; r++)
+        if (t->peer[r].lost && !t->peer[r].failed && yk__clock_ms() - t->peer[r].lost_ms > LOST_MS)
+            yk__ofi_fail_peer(t, r);
+}
+
+/* ---- Sending -------------------------------------------------------------------------------------------------------- */
+
+static void buffer_append(yk__ofi_buffer **list, yk__ofi_buffer *b)
+{
+    b->next = NULL;
+    while (*list)
+        list = &(*list)->next;
+    *list = b;
+}
+
+static yk__ofi_buffer *buffer_pop(yk__ofi_buffer **list)
+{
+    yk__ofi_buffer *b = *list;
+    *list = b->next;
+    b->next = NULL;
+    return b;
+}
+
+static void frames_fill(yk_tr *t, uint32_t peer, bool *moved)
+{
+    yk__ofi_peer *p = &t->peer[peer];
+    while (p->idle && !p->lost) {
+        yk__ofi_buffer *b = p->idle;
+        yk__ofi_head head = {.sequence = p->sent};
+        if (!yk__ofi_next(t, peer, &head, b->data + YK__OFI_HEAD))
+            return;
+        head_encode(&head, b->data);
+        b->bytes = YK__OFI_HEAD + head.bytes + YK__OFI_MAC;
+        frame_seal(p, b);
+        p->sent++;
+        buffer_append(&p->filled, buffer_pop(&p->idle));
+        *moved = true;
+    }
+}
+
+/* EAGAIN: the provider takes no more for now, or is still connecting. */
+static void frames_post(yk_tr *t, uint32_t peer, bool *moved)
+{
+    yk__ofi_peer *p = &t->peer[peer];
+    while (p->filled) {
+        yk__ofi_buffer *b = p->filled;
+        const ssize_t n = p->lost ? 0 : fi_tsend(t->ep, b->data, b->bytes, t->desc, p->address, t->tag, &b->context);
+        if (n == -FI_EAGAIN)
+            return;
+        buffer_pop(&p->filled);
+        if (n)
+            peer_lose(p, fi_strerror((int)-n));
+        if (n || p->lost)
+            buffer_append(&p->idle, b);
+        else
+            p->under_way++;
+        *moved = true;
+    }
+}
+
+bool yk__ofi_unsent(const yk_tr *t, uint32_t peer)
+{
+    const yk__ofi_peer *p = &t->peer[peer];
+    return !p->lost && (p->filled || p->under_way || p->talk);
+}
+
+/* ---- Receiving ------------------------------------------------------------------------------------------------------ */
+
+static yk_status receive_post(yk_tr *t, yk__ofi_buffer *b, yk_tr_error *error)
+{
+    const uint64_t bit = b->use == YK__OFI_STRANGE ? 1ull << b->peer : 0;
+    ssize_t n;
+    if (b->use == YK__OFI_RECEIVED)
+        n = fi_trecv(t->ep, b->data, YK__OFI_FRAME, t->desc, t->peer[b->peer].address, t->tag, 0, &b->context);
+    else
+        n = fi_trecv(t->ep, b->data, STRANGE_BYTES, t->desc, FI_ADDR_UNSPEC, ~t->tag & bit, t->tag_bits & ~bit, &b->context);
+    if (!n)
+        return YK_OK;
+    return yk__tr_fail(error, YK_E_IO, "libfabric does not take a receive: %s", fi_strerror((int)-n));
+}
+
+yk_status yk__ofi_post_all(yk_tr *t, yk_tr_error *error)
+{
+    yk_status s = YK_OK;
+    for (uint32_t i = 0; i < t->buffers && !s; i++)
+        if (t->buffer[i].use != YK__OFI_SENT && (t->buffer[i].use == YK__OFI_STRANGE || t->buffer[i].peer != t->rank))
+            s = receive_post(t, &t->buffer[i], error);
+    return s;
+}
+
+/* Said once, so that nobody can fill the log. */
+static void frame_refuse(yk_tr *t, const yk__ofi_buffer *b, const char *why)
+{
+    char from[40] = "a stranger";
+    if (b->use == YK__OFI_RECEIVED)
+        snprintf(from, sizeof from, "the address of rank %u", b->peer);
+    if (!t->refused)
+        yk__log(YK_LOG_WARN, "ofi", "rank %u refuses a message from %s: %s; more of them are not reported", t->rank, from, why);
+    t->refused = true;
+}
+
+static yk_status frame_take(yk_tr *t, yk__ofi_buffer *b, yk_tr_error *error)
+{
+    const yk__ofi_head head = head_decode(b->data);
+    t->peer[b->peer].expected++;
+    if (head.bytes != b->bytes - YK__OFI_HEAD - YK__OFI_MAC)
+        return yk__tr_fail(error, YK_E_FORMAT, "rank %u sent a frame of %u bytes that says it has %u", b->peer, b->bytes, head.bytes);
+    if (yk__ofi_take(t, b->peer, &head, b->data + YK__OFI_HEAD, error))
+        return YK_E_FORMAT;
+    return receive_post(t, b, error);
+}
+
+/* The frames that waited for the one that was just taken. */
+static yk_status parked_take(yk_tr *t, yk__ofi_peer *p, yk_tr_error *error)
+{
+    yk_status s = YK_OK;
+    for (yk__ofi_buffer **at = &p->parked; *at && !s;) {
+        if ((*at)->sequence != p->expected) {
+            at = &(*at)->next;
+            continue;
+        }
+        s = frame_take(t, buffer_pop(at), error);
+        at = &p->parked;
+    }
+    return s;
+}
+
+static bool is_parked(const yk__ofi_peer *p, uint64_t sequence)
+{
+    for (const yk__ofi_buffer *b = p->parked; b; b = b->next)
+        if (b->sequence == sequence)
+            return true;
+    return false;
+}
+
+static yk_status frame_came(yk_tr *t, yk__ofi_buffer *b, yk_tr_error *error)
+{
+    yk__ofi_peer *p = &t->peer[b->peer];
+    if (!frame_proven(p, b)) {
+        frame_refuse(t, b, "it does not prove the job's secret");
+        return receive_post(t, b, error);
+    }
+    b->sequence = head_decode(b->data).sequence;
+    if (b->sequence < p->expected || is_parked(p, b->sequence)) {
+        frame_refuse(t, b, "it was sent before");
+        return receive_post(t, b, error);
+    }
+    if (b->sequence > p->expected) {
+        buffer_append(&p->parked, b);
+        return YK_OK;
+    }
+    if (frame_take(t, b, error))
+        return YK_E_FORMAT;
+    return parked_take(t, p, error);
+}
+
+/* ---- Completions ---------------------------------------------------------------------------------------------------- */
+
+static void frame_sent(yk_tr *t, yk__ofi_buffer *b)
+{
+    yk__ofi_peer *p = &t->peer[b->peer];
+    p->under_way--;
+    buffer_append(&p->idle, b);
+}
+
+static yk_status completion_take(yk_tr *t, const struct fi_cq_msg_entry *e, yk_tr_error *error)
+{
+    yk__ofi_buffer *b = e->op_context;
+    if (b->use == YK__OFI_SENT) {
+        frame_sent(t, b);
+        return YK_OK;
+    }
+    b->bytes = (uint32_t)e->len;
+    if (b->use == YK__OFI_RECEIVED)
+        return frame_came(t, b, error);
+    frame_refuse(t, b, "it is not of this job");
+    return receive_post(t, b, error);
+}
+
+/* What came is longer than a frame: it is nobody's of this job. */
+static yk_status refuse_long(yk_tr *t, yk__ofi_buffer *b, yk_tr_error *error)
+{
+    frame_refuse(t, b, b->use == YK__OFI_STRANGE ? "it is not of this job" : "it is longer than a frame");
+    return receive_post(t, b, error);
+}
+
+static yk_status failure_take(yk_tr *t, yk_tr_error *error)
+{
+    struct fi_cq_err_entry e;
+    char provider[80], text[160];
+    yk__ofi_buffer *b;
+    memset(&e, 0, sizeof e);
+    if (fi_cq_readerr(t->cq, &e, 0) != 1)
+        return YK_OK;
+    b = e.op_context;
+    if (!b || (b->use != YK__OFI_SENT && e.err == FI_ECANCELED && t->closing))
+        return YK_OK;
+    if (b->use != YK__OFI_SENT && (e.err == FI_ETRUNC || e.err == FI_EMSGSIZE))
+        return refuse_long(t, b, error);
+    if (b->use == YK__OFI_STRANGE)
+        return e.err == FI_ECANCELED ? YK_OK : receive_post(t, b, error);
+    snprintf(provider, sizeof provider, "%s", fi_cq_strerror(t->cq, e.prov_errno, e.err_data, NULL, 0));
+    snprintf(text, sizeof text, "%s (%s)", fi_strerror(e.err), provider);
+    peer_lose(&t->peer[b->peer], text);
+    if (b->use == YK__OFI_SENT)
+        frame_sent(t, b);
+    return YK_OK;
+}
+
+static yk_status completions_read(yk_tr *t, bool *moved, yk_tr_error *error)
+{
+    struct fi_cq_msg_entry entry[COMPLETIONS];
+    yk_status s = YK_OK;
+    for (int round = 0; round < ROUNDS && !s; round++) {
+        const ssize_t n = fi_cq_read(t->cq, entry, COMPLETIONS);
+        if (n == -FI_EAVAIL)
+            s = failure_take(t, error);
+        else if (n < 0 && n != -FI_EAGAIN)
+            return yk__tr_fail(error, YK_E_IO, "libfabric's completions cannot be read: %s", fi_strerror((int)-n));
+        else if (n <= 0)
+            return YK_OK;
+        for (ssize_t i = 0; i < n && !s; i++)
+            s = completion_take(t, &entry[i], error);
+        *moved = true;
+    }
+    return s;
+}
+
+yk_status yk__ofi_move(yk_tr *t, bool *moved, yk_tr_error *error)
+{
+    bool more = true;
+    *moved = false;
+    for (int round = 0; round < ROUNDS && more && !t->failed; round++) {
+        more = false;
+        for (uint32_t r = 0; r < t->ranks; r++) {
+            frames_fill(t, r, &more);
+            frames_post(t, r, &more);
+        }
+        t->failed = completions_read(t, &more, &t->why);
+        *moved = *moved || more;
+    }
+    peers_expire(t);
+    if (t->failed)
+        *error = t->why;
+    return t->failed;
+}
