@@ -16,10 +16,11 @@ TESTS += $(RANKS_SH)
 noinst_HEADERS += tests/dist/losses.h tests/dist/net.h
 if WITH_CHECK
 UNIT_TESTS += tests/dist/agree.test tests/dist/coll.test tests/dist/collect.test tests/dist/engine.test tests/dist/hosts.test
+UNIT_TESTS += tests/dist/emergency.test
 UNIT_TESTS += tests/dist/job_losses.test tests/dist/job_loop.test tests/dist/job_ranks.test tests/dist/message.test
 UNIT_TESTS += tests/dist/roles.test tests/dist/shm.test tests/dist/train.test
 TSAN_TESTS += tests/dist/coll.test tests/dist/collect.test tests/dist/hosts.test tests/dist/message.test tests/dist/roles.test
-TSAN_TESTS += tests/dist/shm.test tests/dist/train.test
+TSAN_TESTS += tests/dist/shm.test tests/dist/train.test tests/dist/emergency.test
 tests_dist_coll_test_SOURCES = tests/dist/coll.c tests/support/loopback.c
 tests_dist_engine_test_SOURCES = tests/dist/engine.c tests/dist/net.c
 tests_dist_job_losses_test_SOURCES = tests/dist/job_losses.c tests/dist/losses.c
