@@ -56,6 +56,9 @@ typedef enum yk__option_kind {
     X(BUCKET_BYTES, "YOKE_BUCKET_BYTES", SIZE, "16M", 4096, 1ull << 40, NULL, "run", "gradients exchanged at a time")            \
     X(CUT, "YOKE_CUT", WORD, "bucket", 0, 0, "bucket, node", "plan", "node: every node is a segment of its own, to find a fault") \
     X(DUMP, "YOKE_DUMP", PATH, "", 0, 0, NULL, "plan", "a folder that gets every plan, and its graph after each pass")                 \
+    X(EMERGENCY_CHECKPOINT, "YOKE_EMERGENCY_CHECKPOINT", PATH, "", 0, 0, NULL, "job",                                               \
+      "a folder: the last whole step goes there when a rank of this host is lost")                                               \
+    X(EMERGENCY_STEPS, "YOKE_EMERGENCY_STEPS", COUNT, "1", 1, 1000000, NULL, "job", "one step of so many is kept for that")       \
     X(LAUNCHER, "YOKE_LAUNCHER", WORD, "", 0, 0, "none", "group",                                                                 \
       "none: a process that another launcher started is a job of its own")                                                       \
     X(JOB_FD, "YOKE_JOB_FD", TEXT, "", 0, 0, NULL, "group", "set by yoke launch: the job's descriptor")                          \

@@ -8,6 +8,7 @@
 #include "core/data/spec.h"
 #include "core/job/agree.h"
 #include "core/job/data_info.h"
+#include "core/job/emergency.h"
 #include "core/job/feed.h"
 #include "core/job/flush.h"
 #include "core/job/share.h"
@@ -233,6 +234,8 @@ bool yk_data_next(yk_data *d, yk_batch *batch)
         return false;
     if (d->job->step.from_loader)
         yk__step_end(d->job);
+    if (!d->eval && !yk__emergency_keep(d->job))
+        return false;
     if (!d->eval && !d->equal && !yk__share_update(d->job, d->batch, &changed))
         return false;
     if ((!changed || !yk__loader_flush(d->loader, &err)) && !yk__loader_next(d->loader, &b, &err) && !b) {

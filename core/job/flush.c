@@ -172,6 +172,8 @@ bool yk__step_flush(yk_job *job)
         return false;
     if (!train && !wanted && step->n_assign == step->assign_sent)
         return true;
+    if (job->training && job->emergency.keep && !job->emergency.keep(job))
+        return false;
     if (needs_counts(job) && !yk__count_ranks(job))
         return false;
     if (!yk__params_ready(job) || !trace_run(job, wanted, train))

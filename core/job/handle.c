@@ -88,6 +88,8 @@ static void fail_at(yk_job *job, yk_error *err, const yk__call_site *at)
             yk__fail_in(&job->error, "%s:%d", at->file, at->line);
         if (job->team.group)
             yk__group_abort(job->team.group, &job->error);
+        if (job->emergency.failed)
+            job->emergency.failed(job);
     }
     *err = (yk_error)YK_ERROR_INIT;
 }

@@ -79,6 +79,16 @@ typedef struct yk__gathered {
     size_t cap_data, cap_size;
 } yk__gathered;
 
+/* The last whole step, for a checkpoint by those that are left when a rank is lost (emergency.h). */
+typedef struct yk__emergency {
+    const char *dir;             /* NULL: none is asked for */
+    uint64_t every, windows;     /* a step of so many is kept; windows so far */
+    bool due;                    /* before the next window begins */
+    bool (*keep)(yk_job *job);   /* before anything of a step runs; false: the job has failed */
+    void (*failed)(yk_job *job); /* once the job has failed */
+    uint64_t capacity;               /* bytes of the numbers; 0: not known yet */
+} yk__emergency;
+
 struct yk_job {
     uint16_t serial, gen;
     yk_error error; /* the first failure, with the user's place in front */
@@ -112,6 +122,7 @@ struct yk_job {
     yk__attached attached;
     yk__batch_rows last_batch;
     yk__gathered gathered;
+    yk__emergency emergency;
     bool trigger; /* yk_set_trigger was called here */
     uint32_t samplers; /* made so far */
     char *scratch; /* text handed to the user */

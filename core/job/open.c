@@ -16,6 +16,7 @@
 #include "core/base/option.h"
 #include "core/base/option_names.h"
 #include "core/control/origin.h"
+#include "core/job/emergency.h"
 #include "core/job/log.h"
 #include "core/job/open.h"
 #include "core/job/opt.h"
@@ -308,7 +309,8 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
         job->config.memory_limit = yk__option_size_of(YK__OPTION_MEMORY_LIMIT, job->team.rank);
     make_scaler(job);
     const yk__engine_config c = {.precision = job->precision, .memory_limit = capped ? job->config.memory_limit : 0};
-    if (all_members(job, err) || yk__engine_new(job->device, job->team.group, &c, &job->engine, err) || exchange_infos(job, err))
+    if (all_members(job, err) || yk__engine_new(job->device, job->team.group, &c, &job->engine, err) || exchange_infos(job, err) ||
+        yk__emergency_open(job, err))
         return err->status;
     return YK_OK;
 }

@@ -281,14 +281,19 @@ yk_dtype yk__param_file_type(const yk__job_param *p)
     return p->dtype == YK_I32 ? YK_I64 : YK_F32;
 }
 
-bool yk__param_get_file(yk_job *job, yk__job_param *p, void *data)
+void yk__param_to_file(const yk__job_param *p, void *data)
 {
-    if (!yk__param_get(job, p, data))
-        return false;
     for (uint64_t k = p->n; k-- > 0 && p->dtype == YK_I32;) { /* from the end: the wide ones cover the narrow ones behind */
         const int64_t v = ((const int32_t *)data)[k];
         memcpy((int64_t *)data + k, &v, sizeof v);
     }
+}
+
+bool yk__param_get_file(yk_job *job, yk__job_param *p, void *data)
+{
+    if (!yk__param_get(job, p, data))
+        return false;
+    yk__param_to_file(p, data);
     return true;
 }
 

@@ -15,6 +15,7 @@ bool yk__param_get(yk_job *job, yk__job_param *p, void *data);
 /* As files have it: f32; a state of i32 is i64 there (a batch norm's count of batches), and exact all the way. */
 yk_dtype yk__param_file_type(const yk__job_param *p);
 bool yk__param_put_file(yk_job *job, yk__job_param *p, void *data); /* data is changed */
+void yk__param_to_file(const yk__job_param *p, void *data); /* from the parameter's own type, in place */
 bool yk__param_get_file(yk_job *job, yk__job_param *p, void *data);
 
 #endif

@@ -32,15 +32,33 @@ void yk__registered_read(yk_job *job, const char *dir)
         job->attached.reader[i].call(job->attached.reader[i].object, dir);
 }
 
-yk_status yk__registered_save(yk__checkpoint *ckpt, const yk_job *job, yk_error *err)
+uint64_t yk__registered_bytes(const yk_job *job)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < job->attached.n_block; i++)
+        n += (uint64_t)job->attached.block[i].bytes;
+    return n;
+}
+
+void yk__registered_pack(const yk_job *job, char *to)
+{
+    for (size_t i = 0; i < job->attached.n_block; i++) {
+        memcpy(to, job->attached.block[i].data, (size_t)job->attached.block[i].bytes);
+        to += job->attached.block[i].bytes;
+    }
+}
+
+yk_status yk__registered_save(yk__checkpoint *ckpt, const yk_job *job, const char *packed, yk_error *err)
 {
     const yk__attached *a = &job->attached;
     yk__safetensors_out *out = yk__calloc(a->n_block + 1, sizeof *out);
     if (!out)
         return yk__fail_mem(err, a->n_block * sizeof *out, "a checkpoint");
-    for (size_t i = 0; i < a->n_block; i++)
+    for (size_t i = 0; i < a->n_block; i++) {
         out[i] = (yk__safetensors_out){.name = a->block[i].name, .dtype = YK_U8, .rank = 1, .shape = &a->block[i].bytes,
-                                        .data = a->block[i].data};
+                                        .data = packed ? packed : a->block[i].data};
+        packed += packed ? a->block[i].bytes : 0;
+    }
     if (a->n_block)
         yk__checkpoint_tensors(ckpt, REGISTERED, out, (int64_t)a->n_block, NULL, NULL, err);
     yk__free(out);

@@ -14,6 +14,7 @@
 #include "core/job/param.h"
 #include "core/job/registered.h"
 #include "core/job/resume.h"
+#include "core/job/save.h"
 #include "core/job/share.h"
 #include "core/job/state.h"
 
@@ -29,7 +30,8 @@ typedef struct tensors {
     uint32_t *param, *kind; /* number in job->param; which moment */
     int64_t n, held;
     bool moments;
-    float *whole;           /* of tensor `held` */
+    const yk__kept_step *kept; /* they are read from it; NULL: from the device */
+    float *whole;              /* of tensor `held` */
 } tensors;
 
 static const char *moment_name(const yk_opt *opt, uint32_t kind)
@@ -88,7 +90,20 @@ static bool tensors_list(yk_job *job, bool moments, tensors *t)
     return ok;
 }
 
-/* Tensor i to t->whole; moments are collective. */
+/* Of a step that was kept. */
+static void tensor_copy(tensors *t, int64_t i)
+{
+    const yk__engine *e = t->job->engine;
+    const yk__job_param *p = &t->job->param[t->param[i]];
+    const void *from = t->moments ? (const void *)yk__engine_snapshot_moment(e, t->kept, t->kind[i], p->number)
+                       : p->state ? yk__engine_snapshot_state(e, t->kept, p->number)
+                                  : yk__engine_snapshot_param(e, t->kept, p->number);
+    memcpy(t->whole, from, p->n * yk_dtype_bytes(t->moments ? YK_F32 : p->dtype));
+    if (!t->moments)
+        yk__param_to_file(p, t->whole);
+}
+
+/* Tensor i to t->whole; moments of the device are collective. */
 static yk_status tensor_read(tensors *t, int64_t i, yk_error *err)
 {
     yk_job *job = t->job;
@@ -96,6 +111,10 @@ static yk_status tensor_read(tensors *t, int64_t i, yk_error *err)
     if (t->held == i)
         return YK_OK;
     t->held = i;
+    if (t->kept) {
+        tensor_copy(t, i);
+        return YK_OK;
+    }
     if (t->moments)
         return yk__engine_moment_read(job->engine, t->kind[i], p->number, t->whole, err);
     return yk__param_get_file(job, p, t->whole) ? YK_OK : yk__fail(err, job->error.status, "%s", job->error.text);
@@ -216,7 +235,7 @@ static double save_time(yk_job *job)
     return job->saved_at = t > job->saved_at ? t : job->saved_at + 1e-3;
 }
 
-static json_t *state_of(yk_job *job)
+json_t *yk__save_state(yk_job *job)
 {
     json_t *o = json_object();
     json_object_set_new(o, "format", json_string("yoke-checkpoint"));
@@ -232,7 +251,12 @@ static json_t *state_of(yk_job *job)
         json_object_set_new(o, "optimizer", optimizer_state(job->opt));
     if (job->scaling)
         json_object_set_new(o, "scaler", scaler_state(&job->scaler));
-    json_t *shares = yk__share_save(job);
+    return o;
+}
+
+static json_t *state_with_shares(yk_job *job)
+{
+    json_t *o = yk__save_state(job), *shares = yk__share_save(job);
     if (shares)
         json_object_set_new(o, "shares", shares);
     return o;
@@ -248,11 +272,12 @@ static yk_status tensors_follow(tensors *t, yk_error *err)
     return err->status;
 }
 
-static yk_status save_file(yk__checkpoint *c, yk_job *job, const char *file, bool moments, yk_error *err)
+static yk_status save_file(yk__checkpoint *c, yk_job *job, const char *file, bool moments, const yk__kept_step *kept, yk_error *err)
 {
     tensors t;
     if (!tensors_list(job, moments, &t))
         return yk__fail(err, job->error.status, "%s", job->error.text);
+    t.kept = kept;
     if (c)
         yk__checkpoint_tensors(c, file, t.out, t.n, tensor_fetch, &t, err);
     else if (moments)
@@ -261,7 +286,7 @@ static yk_status save_file(yk__checkpoint *c, yk_job *job, const char *file, boo
     return err->status;
 }
 
-static yk_status write_companions(yk_job *job, const char *dir, yk_error *err)
+yk_status yk__save_companions(yk_job *job, const char *dir, yk_error *err)
 {
     for (size_t i = 0; i < job->attached.n_companion && yk_ok(job); i++)
         job->attached.companion[i].write(job->attached.companion[i].object, dir);
@@ -271,10 +296,15 @@ static yk_status write_companions(yk_job *job, const char *dir, yk_error *err)
 /* All files but the state; c NULL: of another rank than 0. */
 static yk_status save_parts(yk__checkpoint *c, yk_job *job, yk_error *err)
 {
-    if (save_file(c, job, MODEL, false, err) || (job->opt && save_file(c, job, MOMENTS, true, err)) ||
-        (c && (yk__registered_save(c, job, err) || write_companions(job, yk__checkpoint_folder(c), err))))
+    if (save_file(c, job, MODEL, false, NULL, err) || (job->opt && save_file(c, job, MOMENTS, true, NULL, err)) ||
+        (c && (yk__registered_save(c, job, NULL, err) || yk__save_companions(job, yk__checkpoint_folder(c), err))))
         return err->status;
     return YK_OK;
+}
+
+yk_status yk__save_kept(yk__checkpoint *c, yk_job *job, const yk__kept_step *kept, yk_error *err)
+{
+    return save_file(c, job, MODEL, false, kept, err) || save_file(c, job, MOMENTS, true, kept, err) ? err->status : YK_OK;
 }
 
 void yk_on_save(yk_job *job, void *object, void (*write)(void *object, const char *dir))
@@ -300,7 +330,7 @@ void yk_save(yk_job *job, const char *dir)
     if ((job->team.rank == 0 && yk__checkpoint_begin(dir, &c, &err)) || save_parts(c, job, &err)) {
         yk__checkpoint_abandon(c);
     } else if (c) {
-        json_t *state = state_of(job);
+        json_t *state = state_with_shares(job);
         yk__checkpoint_commit(c, state, &err);
         json_decref(state);
     }
@@ -455,6 +485,7 @@ void yk_load(yk_job *job, const char *dir)
         restore_data(job, dir, json_object_get(state, "data"));
         yk__registered_read(job, dir);
     }
+    job->emergency.due = true; /* what was kept before is of another training */
     json_decref(state);
     yk_barrier(job);
 }

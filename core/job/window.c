@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "core/job/blame.h"
+#include "core/job/emergency.h"
 #include "core/job/flush.h"
 #include "core/job/hash.h"
 #include "core/job/log.h"
@@ -129,6 +130,7 @@ static void window_finish(yk_opt *opt)
     read_parts(opt);
     opt->micro = 0;
     opt->weight = opt->unit = 0.0;
+    yk__emergency_stepped(job);
     if (job->team.world > 1 && opt->stepped && opt->steps % job->config.hash_every == 0)
         yk__job_hash(job, false, &hash);
 }

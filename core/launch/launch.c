@@ -29,6 +29,7 @@
 
 #define GRACE_MS 1600       /* from the error to SIGKILL ... */
 #define GRACE_SILENT_MS 360 /* ... and where finding it has taken most of the two seconds */
+#define SAVE_MS 120000      /* and where the ranks that are left write an emergency checkpoint: they end by themselves when they have */
 #define STOPPED_MS 1100     /* some, not all, ranks stopped for so long: lost. Before their silence tells the others */
 #define DEATH_MS 2000       /* from SIGKILL to giving up */
 #define LEFT_MS 60000       /* from a goodbye to the end of the process: exit handlers, of drivers mostly */
@@ -56,22 +57,33 @@ static void kill_all(yk__launcher *launcher)
         launcher->killed_at = yk__clock_ms();
 }
 
+static void start_clock(yk__launcher *launcher, int64_t grace)
+{
+    grace = yk__option_text(YK__OPTION_EMERGENCY_CHECKPOINT) ? SAVE_MS : grace;
+    launcher->kill_at = yk__clock_ms() + grace;
+    launcher->term_at = launcher->kill_at - grace / 2;
+}
+
+/* It does not listen. */
+static void kill_silent(const yk__launcher *launcher, uint32_t rank)
+{
+    if (rank < launcher->n_ranks && launcher->rank[rank].pid)
+        kill(-launcher->rank[rank].pid, SIGKILL);
+}
+
 /* An error stands in the record: starts the clock. */
 static void begin_end(yk__launcher *launcher)
 {
     yk_error err = YK_ERROR_INIT;
     uint32_t rank;
     bool silent;
-    int64_t grace;
     if (launcher->ending || !yk__control_job_error(launcher->job, &rank, &silent, &err))
         return;
     launcher->ending = true;
     say_line(launcher, err.text);
-    grace = silent ? GRACE_SILENT_MS : GRACE_MS;
-    launcher->kill_at = yk__clock_ms() + grace;
-    launcher->term_at = launcher->kill_at - grace / 2;
-    if (silent && rank < launcher->n_ranks && launcher->rank[rank].pid)
-        kill(-launcher->rank[rank].pid, SIGKILL); /* it does not listen */
+    start_clock(launcher, silent ? GRACE_SILENT_MS : GRACE_MS);
+    if (silent)
+        kill_silent(launcher, rank);
 }
 
 /* What SIGKILL does not end waits in the kernel, for a device or a file system, or is frozen; it dies when it wakes. */
@@ -208,8 +220,9 @@ static void watch_stopped(yk__launcher *launcher)
         launcher->stopped_since = yk__clock_ms();
     if (!launcher->ending && yk__clock_ms() - launcher->stopped_since >= STOPPED_MS) {
         fail_rank(launcher, which, YK_E_DEVICE_LOST, " was stopped while others run");
-        launcher->kill_at = yk__clock_ms() + GRACE_SILENT_MS;
-        launcher->term_at = launcher->kill_at - GRACE_SILENT_MS / 2;
+        start_clock(launcher, GRACE_SILENT_MS);
+        if (yk__option_text(YK__OPTION_EMERGENCY_CHECKPOINT)) /* or it would be waited for as long as for those that save */
+            kill_silent(launcher, which);
     }
 }
 

@@ -42,6 +42,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
         (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .cache_bytes = c->cache_bytes, .runs = 1};
     e->updater =
         (yk__updater){.optim = {.exec = &e->exec, .params = &e->params}, .exec = &e->exec, .params = &e->params, .divisor = 1.0};
+    e->snapshot = (yk__snapshot){.params = &e->params, .exchange = &e->exchange};
     *out = e;
     return YK_OK;
 }
@@ -58,6 +59,7 @@ void yk__engine_free(yk__engine *e)
     yk__updater_free(&e->updater);
     yk__cache_clear(&e->exec);
     yk__compute_drop(&e->exec);
+    yk__snapshot_release(&e->snapshot);
     yk__params_drop_layout(&e->params);
     yk__exec_free(&e->exec);
     yk__params_free(&e->params);
@@ -117,6 +119,48 @@ yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out
     if (!e->updater.optim.has_layout)
         return yk__fail(err, YK_E_INTERNAL, "an update before yk__engine_optimizer");
     return yk__updater_run(&e->updater, u, out, err);
+}
+
+/* ---- The last whole step ---- */
+
+bool yk__engine_can_snapshot(const yk__engine *e)
+{
+    return e->exchange.talks && e->exchange.shares;
+}
+
+bool yk__engine_snapshot_packs(const yk__engine *e)
+{
+    return e->exchange.rank == yk__exchange_first_member(&e->exchange);
+}
+
+yk_status yk__engine_snapshot(yk__engine *e, const void *host, uint64_t bytes, uint64_t capacity, yk_error *err)
+{
+    if (!e->updater.optim.has_layout)
+        return yk__fail(err, YK_E_INTERNAL, "a snapshot before yk__engine_optimizer");
+    return yk__snapshot_write(&e->snapshot, host, bytes, capacity, err);
+}
+
+bool yk__engine_snapshot_claim(yk__engine *e, yk__kept_step *kept)
+{
+    kept->copy = e ? yk__snapshot_claim(&e->snapshot) : -1;
+    if (kept->copy >= 0)
+        kept->host = yk__snapshot_host(&e->snapshot, kept->copy, &kept->bytes);
+    return kept->copy >= 0;
+}
+
+const float *yk__engine_snapshot_param(const yk__engine *e, const yk__kept_step *kept, uint32_t number)
+{
+    return yk__snapshot_param(&e->snapshot, kept->copy, number);
+}
+
+const float *yk__engine_snapshot_moment(const yk__engine *e, const yk__kept_step *kept, uint32_t kind, uint32_t number)
+{
+    return yk__snapshot_moment(&e->snapshot, kept->copy, kind, number);
+}
+
+const void *yk__engine_snapshot_state(const yk__engine *e, const yk__kept_step *kept, uint32_t number)
+{
+    return yk__snapshot_state(&e->snapshot, kept->copy, number);
 }
 
 /* ---- Reports ---- */

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine as its own files see it: a device's queue, the talk with other ranks, parameters, execution, update. Each of them
+ * The engine as its own files see it: a device's queue, the talk with other ranks, parameters, execution, update, snapshot. Each of them
  * knows those before it; what needs several stands in the engine's files (api.c, layout.c, micro.c, state.c, roles.c, hash.c).
  */
 #ifndef YOKE_CORE_RUN_ENGINE_H
 #define YOKE_CORE_RUN_ENGINE_H
 
+#include "core/run/snapshot.h"
 #include "core/run/update.h"
 
 #define YK__TICKETS 64
@@ -16,6 +17,7 @@ struct yk__engine {
     yk__params params;
     yk__exec exec;
     yk__updater updater;
+    yk__snapshot snapshot;
     uint64_t ticket, ticket_point[YK__TICKETS];
 };
 

@@ -86,6 +86,23 @@ void yk__exchange_release(yk__exchange *exchange)
     exchange->shared_bytes = 0;
 }
 
+yk_status yk__exchange_alloc_snapshot(yk__exchange *exchange, uint64_t bytes, yk__coll_buffer *block, yk_error *err)
+{
+    if (!exchange->talks || !exchange->shares)
+        return yk__fail(err, YK_E_UNSUPPORTED, "the last step can be kept only where several ranks have memory in common: these %s",
+                        exchange->world > 1 ? "exchange messages" : "are one");
+    if (yk__coll_alloc(exchange->coll, "the last whole step", bytes, YK__COLL_COMMON, block, err))
+        return err->status;
+    exchange->shared_bytes += bytes;
+    return YK_OK;
+}
+
+void yk__exchange_release_snapshot(yk__exchange *exchange, yk__coll_buffer *block)
+{
+    exchange->shared_bytes -= block->bytes;
+    yk__coll_release(exchange->coll, block);
+}
+
 float *yk__exchange_grads(const yk__exchange *exchange, uint64_t at)
 {
     return exchange->grad.mem ? (float *)exchange->grad.mem + at : NULL;

@@ -41,6 +41,9 @@ const volatile int *yk__exchange_cancel(const yk__exchange *exchange); /* not 0 
 /* For n elements of the layout of this number; collective. */
 yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n, yk_error *err);
 void yk__exchange_release(yk__exchange *exchange);
+/* Memory for snapshot.h, which all ranks have in common; YK_E_UNSUPPORTED where they have none. Collective. */
+yk_status yk__exchange_alloc_snapshot(yk__exchange *exchange, uint64_t bytes, yk__coll_buffer *block, yk_error *err);
+void yk__exchange_release_snapshot(yk__exchange *exchange, yk__coll_buffer *block);
 /* Element `at` of this rank's gradients, of the parameters; NULL where there are none. */
 float *yk__exchange_grads(const yk__exchange *exchange, uint64_t at);
 float *yk__exchange_values(const yk__exchange *exchange, uint64_t at);

@@ -21,13 +21,13 @@ typedef struct stretches {
     size_t n, cap;
 } stretches;
 
-static uint32_t group_of(const yk__optim *optim, size_t param)
+static uint32_t group_of(const yk__optim_programs *optim, size_t param)
 {
     return optim->group_of ? optim->group_of[param] : 0;
 }
 
 /* Appends one parameter's part of its bucket, up to the next parameter's begin. */
-static yk_status add_stretch(yk__optim *optim, stretches *s, uint32_t number, uint64_t end, yk_error *err)
+static yk_status add_stretch(yk__optim_programs *optim, stretches *s, uint32_t number, uint64_t end, yk_error *err)
 {
     const yk__param *p = &optim->params->param[number];
     const uint32_t group = group_of(optim, number),
@@ -49,7 +49,7 @@ static yk_status add_stretch(yk__optim *optim, stretches *s, uint32_t number, ui
 }
 
 /* The last parameter stands first: the end of one is the begin of the one declared before it in the same bucket. */
-static yk_status find_stretches(yk__optim *optim, stretches *s, yk_error *err)
+static yk_status find_stretches(yk__optim_programs *optim, stretches *s, yk_error *err)
 {
     *s = (stretches){0};
     for (size_t i = optim->params->n_param; i-- > 0;) {
@@ -79,7 +79,7 @@ static yk__vid stretch_leaf(yk__graph *g, uint32_t slot, const stretch *s, uint6
     return yk__leaf(g, slot, (s->begin - from) * sizeof(float), YK_F32, 1, &n);
 }
 
-static bucket_slots *make_slots(yk__optim *optim, yk__graph *g)
+static bucket_slots *make_slots(yk__optim_programs *optim, yk__graph *g)
 {
     bucket_slots *s = yk__calloc(optim->params->n_bucket + 1ull, sizeof *s);
     for (uint32_t i = 0; s && i < optim->params->n_bucket; i++) {
@@ -94,7 +94,7 @@ static bucket_slots *make_slots(yk__optim *optim, yk__graph *g)
     return s;
 }
 
-static void step_node(yk__optim *optim, yk__graph *g, const bucket_slots *slots, uint32_t hyper, const stretch *s)
+static void step_node(yk__optim_programs *optim, yk__graph *g, const bucket_slots *slots, uint32_t hyper, const stretch *s)
 {
     const bucket_slots *k = &slots[s->bucket];
     const uint64_t own = optim->params->bucket[s->bucket].begin;
@@ -119,7 +119,7 @@ static void step_node(yk__optim *optim, yk__graph *g, const bucket_slots *slots,
                          yk__slice(g, out[0], 0, 0, (int64_t)optim->params->param[s->compute].n, 1));
 }
 
-static yk_status plan_graph(yk__optim *optim, yk__graph *g, uint32_t n_result, const yk__vid *result, yk__prog **p, yk_error *err)
+static yk_status plan_graph(yk__optim_programs *optim, yk__graph *g, uint32_t n_result, const yk__vid *result, yk__prog **p, yk_error *err)
 {
     yk__plan_request r;
     yk__prog_request(optim->exec, g, &r);
@@ -133,7 +133,7 @@ static yk_status plan_graph(yk__optim *optim, yk__graph *g, uint32_t n_result, c
     return err->status;
 }
 
-static yk_status make_step(yk__optim *optim, const stretches *s, yk_error *err)
+static yk_status make_step(yk__optim_programs *optim, const stretches *s, yk_error *err)
 {
     yk__graph g;
     bucket_slots *slots;
@@ -152,7 +152,7 @@ static yk_status make_step(yk__optim *optim, const stretches *s, yk_error *err)
     return err->status;
 }
 
-static void stat_nodes(yk__optim *optim, yk__graph *g, yk__vid scale, yk__vid *result)
+static void stat_nodes(yk__optim_programs *optim, yk__graph *g, yk__vid scale, yk__vid *result)
 {
     optim->n_stat = 0;
     for (uint32_t i = 0; i < optim->params->n_bucket; i++) {
@@ -169,7 +169,7 @@ static void stat_nodes(yk__optim *optim, yk__graph *g, yk__vid scale, yk__vid *r
     }
 }
 
-static yk_status make_stats(yk__optim *optim, yk_error *err)
+static yk_status make_stats(yk__optim_programs *optim, yk_error *err)
 {
     const int64_t one = 1;
     yk__vid *result = yk__calloc(optim->params->n_bucket + 1ull, sizeof *result);
@@ -189,7 +189,7 @@ static yk_status make_stats(yk__optim *optim, yk_error *err)
     return err->status;
 }
 
-static yk_status make_step_program(yk__optim *optim, yk_error *err)
+static yk_status make_step_program(yk__optim_programs *optim, yk_error *err)
 {
     stretches s;
     if (!optim->hyper) /* it stays when the program is made again */
@@ -203,7 +203,7 @@ static yk_status make_step_program(yk__optim *optim, yk_error *err)
     return err->status;
 }
 
-yk_status yk__optim_make(yk__optim *optim, bool stats, yk_error *err)
+yk_status yk__optim_make(yk__optim_programs *optim, bool stats, yk_error *err)
 {
     if (stats && !optim->stat_prog && make_stats(optim, err))
         return err->status;
@@ -216,7 +216,7 @@ yk_status yk__optim_make(yk__optim *optim, bool stats, yk_error *err)
     return optim->step_prog || optim->layout.kind == YK_OPT_NONE ? YK_OK : make_step_program(optim, err);
 }
 
-void yk__optim_drop(yk__optim *optim)
+void yk__optim_drop(yk__optim_programs *optim)
 {
     yk__prog_free(optim->exec, optim->step_prog);
     yk__prog_free(optim->exec, optim->stat_prog);
@@ -231,7 +231,7 @@ static uint32_t moments_of(const yk__opt_layout *l)
     return l->kind == YK_OPT_ADAM ? ((l->flags & YK_OPT_AMSGRAD) ? 3 : 2) : l->kind == YK_OPT_SGD && l->momentum;
 }
 
-yk_status yk__optim_set_layout(yk__optim *optim, const yk__opt_layout *layout, yk_error *err)
+yk_status yk__optim_set_layout(yk__optim_programs *optim, const yk__opt_layout *layout, yk_error *err)
 {
     const size_t n = optim->params->n_param;
     optim->layout = *layout;
@@ -247,7 +247,7 @@ yk_status yk__optim_set_layout(yk__optim *optim, const yk__opt_layout *layout, y
     return YK_OK;
 }
 
-void yk__optim_free(yk__optim *optim)
+void yk__optim_free(yk__optim_programs *optim)
 {
     yk__optim_drop(optim);
     yk__free(optim->group_of);

@@ -8,7 +8,7 @@
 
 #include "core/run/exec.h"
 
-typedef struct yk__optim {
+typedef struct yk__optim_programs {
     yk__exec *exec;
     yk__params *params;
     bool has_layout;
@@ -19,12 +19,12 @@ typedef struct yk__optim {
     uint32_t n_stat;
     float *hyper;                      /* step_prog's input: 64 numbers for each group */
     float *stats;                      /* stat_prog's results, by bucket: sum of squares, number of elements that are not finite */
-} yk__optim;
+} yk__optim_programs;
 
 /* What the programs are to do; once. */
-yk_status yk__optim_set_layout(yk__optim *optim, const yk__opt_layout *layout, yk_error *err);
-yk_status yk__optim_make(yk__optim *optim, bool stats, yk_error *err); /* the programs that are missing; stats: stat_prog too */
-void yk__optim_drop(yk__optim *optim);                                 /* the programs and their numbers */
-void yk__optim_free(yk__optim *optim);
+yk_status yk__optim_set_layout(yk__optim_programs *optim, const yk__opt_layout *layout, yk_error *err);
+yk_status yk__optim_make(yk__optim_programs *optim, bool stats, yk_error *err); /* the programs that are missing; stats: stat_prog too */
+void yk__optim_drop(yk__optim_programs *optim);                                 /* the programs and their numbers */
+void yk__optim_free(yk__optim_programs *optim);
 
 #endif

@@ -69,6 +69,7 @@ typedef struct yk__params {
     uint64_t n_trained;             /* elements of all trained buckets */
     uint32_t n_moment;              /* of each element of a slice */
     uint64_t version;               /* of the values */
+    uint64_t writes;                /* by the host */
     yk__stale compute_stale;
     uint32_t n_compute;             /* parameters with a copy */
     bool is_behind;                 /* others updated parameters since this device's own copies of them were taken */

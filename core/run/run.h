@@ -95,7 +95,7 @@ typedef struct yk__opt_layout {
     const uint32_t *group_of; /* by parameter number */
 } yk__opt_layout;
 
-/* Makes room for the state of this rank's slices. Once, before the first update. */
+/* Makes capacity for the state of this rank's slices. Once, before the first update. */
 yk_status yk__engine_optimizer(yk__engine *e, const yk__opt_layout *layout, yk_error *err);
 
 typedef struct yk__update {
@@ -120,6 +120,26 @@ yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out
 uint32_t yk__engine_moments(const yk__engine *e);
 yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, float *data, yk_error *err);
 yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number, const float *data, yk_error *err);
+
+/* ---- The last whole step: what a rank that dies owned is there for those that are left (docs/decisions/0027) --------------- */
+
+bool yk__engine_can_snapshot(const yk__engine *e);   /* several ranks, which have memory in common */
+bool yk__engine_snapshot_packs(const yk__engine *e); /* this rank is the first member, whose bytes are kept */
+/* Keeps parameters, states and moments as they are now, with `bytes` of the caller's (the first member's count), `capacity` at most. By all
+ * ranks, between windows, with equal capacity. The first call waits for the others; the next ones only for the device. */
+yk_status yk__engine_snapshot(yk__engine *e, const void *host, uint64_t bytes, uint64_t capacity, yk_error *err);
+
+typedef struct yk__kept_step {
+    uint64_t bytes;
+    const void *host; /* what the caller gave; as long as the engine */
+    int copy;
+} yk__kept_step;
+
+/* After the job has failed: the newest state that all members have kept. False: there is none, or another rank asked first. */
+bool yk__engine_snapshot_claim(yk__engine *e, yk__kept_step *kept);
+const float *yk__engine_snapshot_param(const yk__engine *e, const yk__kept_step *kept, uint32_t number);
+const float *yk__engine_snapshot_moment(const yk__engine *e, const yk__kept_step *kept, uint32_t kind, uint32_t number);
+const void *yk__engine_snapshot_state(const yk__engine *e, const yk__kept_step *kept, uint32_t number);
 
 /* ---- Roles: who takes part in a step, and who updates how much of the parameters ------------------------------------------- */
 

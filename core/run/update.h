@@ -8,7 +8,7 @@
 #include "core/run/optim.h"
 
 typedef struct yk__updater {
-    yk__optim optim;
+    yk__optim_programs optim;
     yk__exec *exec;
     yk__params *params;
     double divisor;                      /* of the last update */

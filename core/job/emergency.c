@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Emergency checkpoints. A step is kept when the next window begins and not when its own ends, because what the user's loop does after
+ * yk_step (the schedule, its own counts) belongs to it.
+ */
+#include "core/job/emergency.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/base/option.h"
+#include "core/job/opt.h"
+#include "core/job/registered.h"
+#include "core/job/save.h"
+
+#define NUMBERS_BYTES (1u << 20) /* of the state as text: some KiB, and some hundred bytes a rank */
+
+static void write_kept(yk_job *job);
+
+yk_status yk__emergency_open(yk_job *job, yk_error *err)
+{
+    const char *dir = yk__option_text(YK__OPTION_EMERGENCY_CHECKPOINT);
+    if (!dir || job->config.plan_only)
+        return YK_OK;
+    if (job->team.world == 1) {
+        yk__log(YK_LOG_WARN, "save", "YOKE_EMERGENCY_CHECKPOINT: this job is one rank, and nobody is left when it is lost");
+        return YK_OK;
+    }
+    if (!yk__engine_can_snapshot(job->engine))
+        return yk__fail(err, YK_E_UNSUPPORTED, "YOKE_EMERGENCY_CHECKPOINT is \"%s\", but these ranks have no memory in common: a step can "
+                        "be kept by ranks of one host alone, without YOKE_TRANSPORT; save more often instead", dir);
+    job->emergency = (yk__emergency){.dir = dir,
+                                     .every = yk__option_number(YK__OPTION_EMERGENCY_STEPS),
+                                     .keep = yk__emergency_keep,
+                                     .failed = write_kept};
+    return YK_OK;
+}
+
+/* ---- Keeping ---- */
+
+void yk__emergency_stepped(yk_job *job)
+{
+    yk__emergency *emergency = &job->emergency;
+    if (emergency->dir && ++emergency->windows % emergency->every == 0)
+        emergency->due = true;
+}
+
+/* The state as text, its end, the registered bytes. */
+static char *pack_numbers(yk_job *job, uint64_t *bytes)
+{
+    json_t *state = yk__save_state(job);
+    char *text = json_dumps(state, JSON_COMPACT), *all = NULL;
+    const size_t length = text ? strlen(text) + 1 : 0;
+    *bytes = length + yk__registered_bytes(job);
+    if (text)
+        all = yk__malloc(*bytes);
+    if (all) {
+        memcpy(all, text, length);
+        yk__registered_pack(job, all + length);
+    }
+    free(text);
+    json_decref(state);
+    return all;
+}
+
+/* The first member's are taken. */
+static void keep_step(yk_job *job, yk_error *err)
+{
+    const bool packs = yk__engine_snapshot_packs(job->engine);
+    uint64_t bytes = 0;
+    char *all = packs ? pack_numbers(job, &bytes) : NULL;
+    if (packs && !all) {
+        yk__fail_mem(err, bytes, "the numbers of a step");
+        return;
+    }
+    job->emergency.capacity = job->emergency.capacity ? job->emergency.capacity : NUMBERS_BYTES + yk__registered_bytes(job);
+    yk__engine_snapshot(job->engine, all, bytes, job->emergency.capacity, err);
+    yk__free(all);
+}
+
+bool yk__emergency_keep(yk_job *job)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (!job->emergency.dir || !job->emergency.due || !job->params_fixed || !job->opt || job->opt->micro)
+        return yk_ok(job);
+    job->emergency.due = false;
+    keep_step(job, &err);
+    if (err.status)
+        yk__job_fail(job, &err);
+    return yk_ok(job);
+}
+
+/* ---- After a failure ---- */
+
+static yk_status write_files(yk__checkpoint *c, yk_job *job, const yk__kept_step *kept, yk_error *err)
+{
+    const char *packed = (const char *)kept->host + strlen(kept->host) + 1;
+    if (yk__save_kept(c, job, kept, err) || yk__registered_save(c, job, packed, err) ||
+        yk__save_companions(job, yk__checkpoint_folder(c), err))
+        return err->status;
+    return YK_OK;
+}
+
+static yk_status write_checkpoint(yk_job *job, const yk__kept_step *kept, json_t *state, yk_error *err)
+{
+    yk__checkpoint *c = NULL;
+    if (!state)
+        return yk__fail_mem(err, kept->bytes, "the numbers of a step");
+    if (yk__checkpoint_begin(job->emergency.dir, &c, err) || write_files(c, job, kept, err)) {
+        yk__checkpoint_abandon(c);
+        return err->status;
+    }
+    return yk__checkpoint_commit(c, state, err);
+}
+
+/* The error that ended the job stays; it is put aside, because what writes the files asks whether all is well. */
+static void write_kept(yk_job *job)
+{
+    const yk_error why = job->error;
+    yk_error err = YK_ERROR_INIT;
+    yk__kept_step kept;
+    json_t *state;
+    job->emergency.failed = NULL;
+    if (!yk__engine_snapshot_claim(job->engine, &kept))
+        return;
+    job->error = (yk_error)YK_ERROR_INIT;
+    state = json_loads(kept.host, 0, NULL);
+    if (write_checkpoint(job, &kept, state, &err))
+        yk__log(YK_LOG_ERROR, "save", "the emergency checkpoint: %s", err.text);
+    else
+        yk__log(YK_LOG_WARN, "save", "%s holds the training after step %lld, the last whole one: go on from there", job->emergency.dir,
+                (long long)json_integer_value(json_object_get(state, "global_step")));
+    json_decref(state);
+    job->error = why;
+}
