@@ -28,6 +28,11 @@ static bool value_flag(const char *v)
     return !strcmp(v, "0") || !strcmp(v, "1");
 }
 
+static bool value_shape(const char *v)
+{
+    return !strcmp(v, "auto") || !strcmp(v, "groups");
+}
+
 static bool value_ms(const char *v)
 {
     char *end;
@@ -41,8 +46,11 @@ static const struct {
     const char *allowed;
 } options[] = {
     {"CORES", vlk_probe_cores, "a list of cores such as 0-3,6"},
+    {"LIMITS", vlk_limits_good, "phone, or a list of alloc=BYTES (1048576 or more), local=BYTES (16384), group=N (128)"},
     {"PROBE", vlk_probe_helper, "none, or a program that can be run"},
     {"PROBE_MS", value_ms, "milliseconds, 1 to 3600000"},
+    {"PROFILE", value_flag, "0 or 1"},
+    {"SHAPE", value_shape, "auto or groups"},
     {"STAGING", value_flag, "0 or 1"},
 };
 #define N_OPTIONS (sizeof options / sizeof *options)
@@ -63,7 +71,7 @@ static yk_status names_check(void)
 {
     for (char **e = environ; *e; e++)
         if (name_unknown(*e)) {
-            vlk_host->fail(VLK_WHO, "%.100s: there is no such option; there are " PREFIX "CORES, _PROBE, _PROBE_MS and _STAGING", *e);
+            vlk_host->fail(VLK_WHO, "%.100s: there is no such option; there are " PREFIX "CORES, _LIMITS, _PROBE, _PROBE_MS, _PROFILE, _SHAPE and _STAGING", *e);
             return YK_E_ARG;
         }
     return YK_OK;
