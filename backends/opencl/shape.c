@@ -169,7 +169,7 @@ static void shape_limits(cl_device_id id, ocl_shape *cannot)
     if (local < KIT_LOCAL_LEAST) {
         cannot->cpu = true;
         snprintf(cannot->why, sizeof cannot->why, "%llu KiB of local memory", (unsigned long long)local >> 10);
-    } else if (team < KIT_GROUP_LEAST) {
+    } else if (team < KIT_GROUP_MOST) {
         cannot->cpu = false;
         snprintf(cannot->why, sizeof cannot->why, "groups of %llu at most", (unsigned long long)team);
     }

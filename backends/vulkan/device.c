@@ -48,8 +48,10 @@ static yk_status device_start(yk_device *d)
     const vlk_physical *p = d->physical;
     d->target = (kit_target){.host = vlk_host,
                              .plugin = VLK_WHO,
+                             .lanes = p->lanes,
                              .units = 1,
-                             .max_local = p->properties.limits.maxComputeSharedMemorySize,
+                             .max_group = p->max_group,
+                             .max_local = p->max_local,
                              .max_alloc = p->max_alloc};
     VkResult result = handle_make(p, &d->handle);
     if (result == VK_SUCCESS) {
@@ -79,6 +81,7 @@ void vlk_device_close(yk_device *d)
 {
     if (!d)
         return;
+    vlk_profile_end(d);
     if (d->handle) {
         vlk_lanes_free(d);
         vlk_pipelines_free(d);

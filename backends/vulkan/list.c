@@ -12,6 +12,7 @@
 #include "plugins/kit/plugin.h"
 
 #define NONE UINT32_MAX
+#define LANES_MOST 16u /* the translator writes loops over lanes out */
 
 static bool devices_load(void);
 
@@ -100,19 +101,34 @@ static bool extension_there(VkPhysicalDevice handle, const char *name)
     return there;
 }
 
-static void limits_read(vlk_physical *p, char locality[64])
+/*
+ * Of a software driver whose subgroups have one size: kernels get the shape for lanes of a vector. That is not asked of the driver's
+ * speed, as a GPU's other families are (decision 0012): its barriers cost by what it is. SHAPE=groups gives it a GPU's kernels.
+ */
+static uint32_t lanes_find(const vlk_physical *p)
+{
+    const VkSubgroupFeatureFlags need = VK_SUBGROUP_FEATURE_BASIC_BIT | VK_SUBGROUP_FEATURE_BALLOT_BIT;
+    const char *shape = vlk_option("SHAPE");
+    VkPhysicalDeviceSubgroupProperties own = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+    VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &own};
+    vkGetPhysicalDeviceProperties2(p->handle, &all);
+    const bool can = (own.supportedOperations & need) == need && own.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT;
+    const bool is_cpu = p->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
+    return can && is_cpu && own.subgroupSize <= LANES_MOST && !(shape && !strcmp(shape, "groups")) ? own.subgroupSize : 0;
+}
+
+static void traits_read(vlk_physical *p, char locality[64])
 {
     VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
     VkPhysicalDeviceVulkan12Properties v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
-    VkPhysicalDeviceMaintenance3Properties most = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES, .pNext = &v12};
-    VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &most};
+    VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &v12};
     const bool has_pci = extension_there(p->handle, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
     if (has_pci)
         v12.pNext = &pci;
     vkGetPhysicalDeviceProperties2(p->handle, &all);
-    p->max_alloc = most.maxMemoryAllocationSize;
     p->keeps_nan = v12.shaderSignedZeroInfNanPreserveFloat32;
     p->ends_loops = v12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
+    p->lanes = lanes_find(p);
     p->budget = extension_there(p->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     if (has_pci)
         snprintf(locality, 64, "pci:%04x:%02x:%02x.%x", pci.pciDomain, pci.pciBus, pci.pciDevice, pci.pciFunction);
@@ -120,15 +136,15 @@ static void limits_read(vlk_physical *p, char locality[64])
 
 static bool device_usable(vlk_physical *p)
 {
-    const VkPhysicalDeviceLimits *limits = &p->properties.limits;
     const char *missing;
+    vlk_limits_read(p);
     if (p->properties.apiVersion < VK_API_VERSION_1_2)
         missing = "Vulkan 1.2";
     else if (!(missing = feature_missing(p->handle)) && (p->family = family_find(p->handle)) == NONE)
         missing = "a queue that computes";
-    if (!missing && (limits->maxComputeWorkGroupInvocations < KIT_GROUP_LEAST || limits->maxComputeWorkGroupSize[0] < KIT_GROUP_LEAST))
-        missing = "groups of 256 work-items";
-    if (!missing && limits->maxComputeSharedMemorySize < KIT_LOCAL_LEAST / 2)
+    if (!missing && p->max_group < KIT_GROUP_LEAST)
+        missing = "groups of 128 work-items";
+    if (!missing && p->max_local < KIT_LOCAL_LEAST / 2)
         missing = "16 KiB of memory that a group shares";
     if (!missing && !memory_choose(p))
         missing = "memory that the host sees";
@@ -150,7 +166,7 @@ static void list_device(VkPhysicalDevice handle)
     if (!device_usable(p))
         return;
     yk_device_caps caps = {.size = sizeof caps};
-    limits_read(p, caps.locality);
+    traits_read(p, caps.locality);
     caps_fill(p, &caps);
     list.caps[list.n++] = caps;
 }

@@ -44,9 +44,10 @@ static yk_status pipeline_make(yk_device *dev, const kit_spirv_source *source, u
     kit_spirv shader;
     vlk_pipeline *p = vlk_alloc(sizeof *p);
     yk_status s = p ? kit_spirv_make(&dev->target, source, &shader) : YK_E_MEM;
-    if (!s && shader.local_bytes > dev->physical->properties.limits.maxComputeSharedMemorySize) {
-        vlk_host->fail(VLK_WHO, "kernel %s shares %u bytes in a group; this device has %u", source->kernel, shader.local_bytes,
-                       dev->physical->properties.limits.maxComputeSharedMemorySize);
+    const vlk_physical *most = dev->physical;
+    if (!s && (shader.local_bytes > most->max_local || source->local > most->max_group)) {
+        vlk_host->fail(VLK_WHO, "kernel %s has groups of %u work-items that share %u bytes; this device allows %u and %u", source->kernel,
+                       source->local, shader.local_bytes, most->max_group, most->max_local);
         s = YK_E_UNSUPPORTED;
     }
     if (!s) {

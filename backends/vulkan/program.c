@@ -17,6 +17,7 @@ typedef struct binding {
     VkDeviceAddress *address; /* of each slot, then of scratch memory */
     vlk_memory arguments;     /* a word per kit_arg, then which launch was stopped: its number and 1, or 0 */
     VkCommandBuffer commands;
+    VkQueryPool times;        /* when each launch ended, or NULL */
     uint32_t users;           /* submissions under way */
 } binding;
 
@@ -89,6 +90,7 @@ static void binding_free(yk_program *p, binding *b)
 {
     if (b->commands)
         vkFreeCommandBuffers(p->dev->handle, p->pool, 1, &b->commands);
+    vkDestroyQueryPool(p->dev->handle, b->times, NULL);
     vlk_memory_free(p->dev, &b->arguments);
     vlk_free(b->address);
     vlk_free(b);
@@ -182,13 +184,22 @@ static VkResult binding_record(yk_program *p, binding *b)
     const VkCommandBufferBeginInfo begin = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                             .flags = VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT};
     VkResult result = vkAllocateCommandBuffers(p->dev->handle, &one, &b->commands);
+    if (result == VK_SUCCESS && vlk_profile_wanted())
+        result = vlk_profile_begin(p->dev, (uint32_t)p->kit.n_launch, &b->times);
     if (result == VK_SUCCESS)
         result = vkBeginCommandBuffer(b->commands, &begin);
     if (result != VK_SUCCESS)
         return result;
     vlk_barrier(b->commands);
-    for (size_t i = 0; i < p->kit.n_launch; i++)
+    if (b->times) {
+        vkCmdResetQueryPool(b->commands, b->times, 0, (uint32_t)p->kit.n_launch + 1);
+        vkCmdWriteTimestamp(b->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, b->times, 0);
+    }
+    for (size_t i = 0; i < p->kit.n_launch; i++) {
         launch_record(p, b, i);
+        if (b->times)
+            vkCmdWriteTimestamp(b->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, b->times, (uint32_t)i + 1);
+    }
     return vkEndCommandBuffer(b->commands);
 }
 
@@ -282,6 +293,20 @@ static yk_status scratch_need(yk_device *dev, vlk_memory *scratch, uint64_t byte
     return vlk_memory_new(dev, bytes, false, scratch, "scratch memory");
 }
 
+void vlk_launch_text(const yk_graph *graph, const kit_launch *launch, char text[VLK_LAUNCH_TEXT])
+{
+    const yk_node *n = &graph->node[launch->node];
+    int at = snprintf(text, VLK_LAUNCH_TEXT, "%s %s", kit_op_name(n->op), launch->kernel);
+    for (uint32_t i = 0; i < n->n_in + n->n_out && at > 0 && at < VLK_LAUNCH_TEXT; i++) {
+        const yk_value *v = &graph->value[graph->index[i < n->n_in ? n->in + i : n->out + i - n->n_in]];
+        at += snprintf(text + at, VLK_LAUNCH_TEXT - (size_t)at, i == n->n_in ? " -> [" : " [");
+        for (uint32_t d = 0; d < v->dims && at < VLK_LAUNCH_TEXT; d++)
+            at += snprintf(text + at, VLK_LAUNCH_TEXT - (size_t)at, d ? ",%lld" : "%lld", (long long)v->dim[d]);
+        if (at < VLK_LAUNCH_TEXT)
+            at += snprintf(text + at, VLK_LAUNCH_TEXT - (size_t)at, "]");
+    }
+}
+
 /* A driver that ends loops early leaves wrong results: that fails the queue. */
 static yk_status stopped_check(const yk_program *p, const binding *b, char why[KIT_WHY])
 {
@@ -293,6 +318,16 @@ static yk_status stopped_check(const yk_program *p, const binding *b, char why[K
              "node %u (%s): %.50s ends a kernel's loops after 65535 rounds, and %s needs more; give this rank fewer rows",
              l->node, kit_op_name(p->graph->node[l->node].op), p->dev->physical->properties.deviceName, l->kernel);
     return YK_E_UNSUPPORTED;
+}
+
+/* A device does not say at which of the launches it failed. */
+static void failure_tell(const yk_program *p, VkResult result, char why[KIT_WHY])
+{
+    char first[VLK_LAUNCH_TEXT];
+    vlk_launch_text(p->graph, &p->kit.launch[0], first);
+    const int n = snprintf(why, KIT_WHY, "%.40s: %s in %.140s", p->dev->physical->properties.deviceName, vlk_result_name(result), first);
+    if (p->graph->n_node > 1 && n > 0 && n < KIT_WHY)
+        snprintf(why + n, KIT_WHY - (size_t)n, " or %u operations after it", p->graph->n_node - 1);
 }
 
 static yk_status lane_submit(yk_program *p, vlk_lane *lane, const yk_submit *s, char why[KIT_WHY])
@@ -309,10 +344,11 @@ static yk_status lane_submit(yk_program *p, vlk_lane *lane, const yk_submit *s, 
     const VkResult result = vlk_lane_run(p->dev, lane, b->commands);
     if (result == VK_SUCCESS)
         st = stopped_check(p, b, why);
+    if (result == VK_SUCCESS && b->times)
+        vlk_profile_add(p->dev, b->times, p->graph, &p->kit);
     binding_give(p, b);
     if (result != VK_SUCCESS)
-        snprintf(why, KIT_WHY, "a program of %u nodes (the first one %s) on %.80s: %s", p->graph->n_node, kit_op_name(p->graph->node[0].op),
-                 p->dev->physical->properties.deviceName, vlk_result_name(result));
+        failure_tell(p, result, why);
     return result == VK_SUCCESS ? st : vlk_result_status(result);
 }
 

@@ -2,7 +2,7 @@
 /*
  * The Vulkan plugin's own types. One file per part, each calling only those named after it: plugin.c (table, options); queue.c
  * (what the kit's queue does here); program.c (launches of the kit as recorded commands); pipeline.c (kernels as pipelines);
- * memory.c (buffers); work.c (submitting and waiting); device.c (one that is open); list.c (which there are); probe.c (drivers
+ * profile.c (where time goes); memory.c (buffers); work.c (submitting and waiting); device.c (one that is open); list.c (which there are); limits.c; probe.c (drivers
  * tried in a child process); host.c.
  * Which launches run a graph is decided by the kit (plugins/kit/lower/lower.h), which also translates kernels (spirv/spirv.h).
  *
@@ -48,18 +48,24 @@ typedef struct vlk_physical { /* a device as it was found; lives until vlk_devic
     VkPhysicalDeviceProperties properties;
     VkPhysicalDeviceMemoryProperties memory;
     uint64_t max_alloc;
+    uint32_t max_group, max_local; /* work-items of a group, bytes they share */
     uint32_t family;       /* of the queue that is used */
     uint32_t memory_type;  /* of buffers */
     uint32_t staging_type; /* of memory that the host reads and writes */
     bool visible;          /* the host sees buffers */
     bool keeps_nan;        /* a kernel may ask for NaN and infinity to be kept */
     bool ends_loops;       /* llvmpipe: after 65535 rounds of a kernel's loops, without a word */
+    uint32_t lanes;        /* a processor: work-items of a subgroup, which are lanes of its vectors; 0: a GPU */
     bool budget;           /* VK_EXT_memory_budget */
 } vlk_physical;
 yk_status vlk_device_count(uint32_t *n);
 yk_status vlk_device_caps(uint32_t i, yk_device_caps *caps);
 yk_status vlk_device_open(uint32_t i, yk_device **dev);
 void vlk_devices_forget(void);
+
+/* ---- limits.c ---- */
+bool vlk_limits_good(const char *value); /* of the option LIMITS */
+void vlk_limits_read(vlk_physical *p); /* max_alloc, max_group, max_local: the device's, or lower ones as the option says */
 
 /* ---- device.c ---- */
 typedef struct vlk_memory { /* bytes with an address */
@@ -75,6 +81,8 @@ typedef struct vlk_pipeline { /* by name: of source, kernel and size of a group 
     uint64_t key;
     VkPipeline pipeline;
 } vlk_pipeline;
+
+typedef struct vlk_profile_entry vlk_profile_entry;
 
 typedef struct vlk_lane { /* what one submission at a time needs; its owner is the thread that took it */
     struct vlk_lane *next;
@@ -93,7 +101,8 @@ struct yk_device {
     VkPipelineLayout layout;
     VkPipelineCache cache;
     kit_target target;
-    pthread_mutex_t lock; /* of the next two */
+    pthread_mutex_t lock; /* of the next three */
+    vlk_profile_entry *profile;
     vlk_pipeline *pipeline;
     vlk_lane *lane; /* that nobody has taken */
 };
@@ -133,6 +142,16 @@ void vlk_program_free(yk_program *program);
 yk_status vlk_graph_scratch(yk_device *dev, const yk_graph *graph, uint64_t *bytes);
 const yk_graph *vlk_program_graph(const yk_program *program);
 yk_status vlk_program_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY]);
+
+/* "dot gemm_0f.. [64,784] [784,256] -> [64,256]": what a launch does, its node's operation, the kernel, and the shapes; cut where it is long. */
+#define VLK_LAUNCH_TEXT 160
+void vlk_launch_text(const yk_graph *graph, const kit_launch *launch, char text[VLK_LAUNCH_TEXT]);
+
+/* ---- profile.c ---- */
+bool vlk_profile_wanted(void);
+VkResult vlk_profile_begin(yk_device *dev, uint32_t n_launch, VkQueryPool *pool); /* for n_launch + 1 timestamps */
+void vlk_profile_add(yk_device *dev, VkQueryPool pool, const yk_graph *graph, const kit_program *kit); /* after a run */
+void vlk_profile_end(yk_device *dev); /* prints, and forgets */
 
 /* ---- queue.c ---- */
 yk_status vlk_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **queue);

@@ -15,17 +15,17 @@
 
 /* What every device must have: shared memory of a group in the CPU shape, work-items of a group in the GPU shape. */
 #define KIT_LOCAL_LEAST (32u << 10)
-#define KIT_GROUP_LEAST 256u
+#define KIT_GROUP_LEAST 128u
+#define KIT_GROUP_MOST 256u /* more are not used */
 
-/*
- * A device, as far as it decides about launches. A member comes with the first kernel that asks for it: subgroups and matrix
- * units are not here because no kernel uses them.
- */
+/* A device, as far as it decides about launches. A member comes with the first kernel that asks for it. */
 typedef struct kit_target {
     const yk_host *host;   /* allocates, and tells the user why something failed */
     const char *plugin;    /* who says so */
     bool cpu_shape;        /* a work-item is a group of its own and computes in vectors; no: groups of many work-items */
+    uint32_t lanes;        /* GPU shape: work-items are lanes of a processor's vector, so many of them; 0: of a GPU */
     uint32_t units;        /* groups that run at the same time, at least: compute units, multiprocessors, cores */
+    uint32_t max_group;    /* work-items of a group; 0: KIT_GROUP_MOST */
     uint32_t max_local;    /* bytes of memory that a group's work-items share */
     uint64_t max_alloc;    /* bytes of one allocation; 0: no limit known */
 } kit_target;

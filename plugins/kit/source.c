@@ -14,6 +14,7 @@
 #include "plugins/kit/kernels/gemm.kch"
 #include "plugins/kit/kernels/gemm_dot.kch"
 #include "plugins/kit/kernels/gemm_gpu.kch"
+#include "plugins/kit/kernels/gemm_lanes.kch"
 #include "plugins/kit/kernels/math.kch"
 #include "plugins/kit/kernels/nn.kch"
 #include "plugins/kit/kernels/pool.kch"
@@ -65,7 +66,7 @@ bool kit_unit_macros(const kit_target *target, const char *macros, char *text, s
     return false;
 }
 
-const char *kit_dot_source(const kit_target *target)
+const char *kit_dot_source(const kit_target *target, bool lanes)
 {
-    return target->cpu_shape ? kit_src_gemm_dot : kit_src_gemm_gpu;
+    return target->cpu_shape ? kit_src_gemm_dot : lanes ? kit_src_gemm_lanes : kit_src_gemm_gpu;
 }

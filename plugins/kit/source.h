@@ -15,7 +15,7 @@ bool kit_unit_parts(const kit_target *target, const char *file, const char *gene
 /* The compiler's macros, "-DNAME=VALUE" each, separated by blanks; false if they do not fit. */
 bool kit_unit_macros(const kit_target *target, const char *macros, char *text, size_t size);
 
-/* For the lowering: the kernel of a product, before which its macros are written. */
-const char *kit_dot_source(const kit_target *target);
+/* For the lowering: the kernel of a product, before which its macros are written; lanes: the one for kit_target.lanes. */
+const char *kit_dot_source(const kit_target *target, bool lanes);
 
 #endif

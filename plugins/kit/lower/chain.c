@@ -65,7 +65,8 @@ static void lower_chain(kit_lowering *ctx, const yk_node *node)
     const int64_t block = chain_block(ctx->target, &c);
     const uint32_t n = c.nodes.reduce ? kit_meta_reduce(&c.nodes, &c.space, block, meta, &groups)
                                       : kit_meta_map(&c.nodes, &c.space, block, meta, &groups);
-    kit_launch_add_generated(ctx, kit_unit_generated(ctx, "e", chain_emit, &c), groups, 1, 1, TEAM_GPU);
+    kit_launch_add_generated(ctx, kit_unit_generated(ctx, "e", chain_emit, &c), groups, 1, 1,
+                             kit_team(ctx->target, TEAM_GPU));
     for (uint32_t i = 0; i < c.nodes.n_leaf; i++)
         kit_arg_value(ctx, c.nodes.leaf[i]);
     for (uint32_t i = 0; i < c.nodes.n_out; i++)

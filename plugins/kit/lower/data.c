@@ -117,7 +117,8 @@ static void scatter_sizes(kit_lowering *ctx, const yk_value *y, int64_t rows, in
 
 static void lower_scatter_int(kit_lowering *ctx, const yk_node *n, int64_t rows, int64_t width)
 {
-    kit_launch_add(ctx, "data", "-DUNIT_MAKE", "scatter_i32", kit_div_up(width, ctx->target->cpu_shape ? 1 : TEAM), 1, 1, TEAM);
+    kit_launch_add(ctx, "data", "-DUNIT_MAKE", "scatter_i32", kit_div_up(width, kit_team(ctx->target, TEAM)), 1, 1,
+                   TEAM);
     kit_arg_in(ctx, n, 0);
     kit_arg_in(ctx, n, 1);
     kit_arg_out(ctx, n, 0);

@@ -14,6 +14,9 @@
 #define GEMM_MC 128
 #define GEMM_NC 256
 #define GEMM_GPU 64
+#define LANES_ROWS 16      /* of a tile of kernels/gemm_lanes.kc, about: larger ones are hardly faster and take seconds to compile; */
+#define LANES_COLS 2       /* columns of a work-item, */
+#define LANES_TERMS 60000  /* and terms of a sum: llvmpipe ends loops after 65535 rounds */
 #define BLOCK_A (96 * 1024)      /* elements of A that a group's rows should have at most: they stay in its cache */
 #define PANELS_MOST (16 << 20)   /* elements of packed panels of one operand, where one panel has fewer */
 
@@ -139,7 +142,20 @@ typedef struct dot_plan {
     const yk_value *a, *b, *c;
     kit_chain epilogue; /* n_node 0: the product itself is stored */
     uint32_t unit;      /* its kernel */
+    uint32_t lane_rows, lane_cols; /* kernels/gemm_lanes.kc: GEMM_LR and GEMM_LC; 0: another kernel */
 } dot_plan;
+
+/* Tiles no larger than the product. */
+static void dot_lanes(dot_plan *dot)
+{
+    const int64_t lanes = dot->target->lanes;
+    const dot_matrix a = matrix_of(dot->a), c = matrix_of(dot->c);
+    if (!lanes || a.cols > LANES_TERMS)
+        return;
+    const int64_t rows = kit_div_up(c.rows, lanes), cols = kit_div_up(c.cols, lanes), most = lanes < LANES_ROWS ? LANES_ROWS / lanes : 1;
+    dot->lane_rows = (uint32_t)(rows < most ? rows : most);
+    dot->lane_cols = (uint32_t)(cols < LANES_COLS ? cols : LANES_COLS);
+}
 
 static bool dot_of(const yk_graph *graph, const yk_node *n, dot_plan *dot)
 {
@@ -151,14 +167,25 @@ static bool dot_of(const yk_graph *graph, const yk_node *n, dot_plan *dot)
                                   : dot_fits(dot->a, dot->b, dot->c);
 }
 
+/* Work-items of a group of kernels/gemm_gpu.kc. */
+static uint32_t gpu_team(const kit_target *target)
+{
+    return target->max_group && target->max_group < KIT_GROUP_MOST ? KIT_GROUP_LEAST : KIT_GROUP_MOST;
+}
+
 /* The CPU shape's kernel knows no type of its operands: they are packed. */
 static void dot_emit(kit_text *text, const char *name, const void *what)
 {
     const dot_plan *dot = what;
-    const char *source = kit_dot_source(dot->target);
-    kit_text_add(text, "#undef EPI_ARGS\n#undef EPI_BIND\n#undef EPI\n#undef GEMM_NAME\n#undef TC\n#undef TA\n");
+    const char *source = kit_dot_source(dot->target, dot->lane_rows);
+    kit_text_add(text, "#undef EPI_ARGS\n#undef EPI_BIND\n#undef EPI\n#undef GEMM_NAME\n#undef GEMM_TEAM\n#undef GEMM_EACH\n#undef TC\n#undef TA\n");
     kit_text_add(text, "#define GEMM_NAME %s\n#define TC %s\n#define TA %s\n", name, kit_type(dot->c->dtype),
                  dot->target->cpu_shape ? "f32" : kit_type(dot->a->dtype));
+    if (dot->lane_rows)
+        kit_text_add(text, "#define GEMM_LANES %u\n#define GEMM_LR %u\n#define GEMM_LC %u\n", dot->target->lanes, dot->lane_rows,
+                     dot->lane_cols);
+    else
+        kit_text_add(text, "#define GEMM_TEAM %u\n#define GEMM_EACH %u\n", gpu_team(dot->target), GEMM_GPU * GEMM_GPU / 4 / gpu_team(dot->target));
     if (dot->epilogue.n_node)
         epilogue_emit(text, &dot->epilogue);
     else
@@ -233,7 +260,10 @@ static void dot_epilogue_args(kit_lowering *ctx, const kit_chain *chain)
 static void dot_whole(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
 {
     dot_matrix a = matrix_of(dot->a), b = matrix_of(dot->b), c = matrix_of(dot->c);
-    kit_launch_add_generated(ctx, dot->unit, kit_div_up(c.cols, GEMM_GPU), kit_div_up(c.rows, GEMM_GPU), c.batch, 256);
+    const uint32_t lanes = ctx->target->lanes;
+    const int64_t mc = dot->lane_rows ? dot->lane_rows * lanes : GEMM_GPU, nc = dot->lane_cols ? dot->lane_cols * lanes : GEMM_GPU;
+    kit_launch_add_generated(ctx, dot->unit, kit_div_up(c.cols, nc), kit_div_up(c.rows, mc), c.batch,
+                             dot->lane_rows ? lanes : gpu_team(ctx->target));
     kit_arg_value(ctx, ctx->graph->index[n->in]);
     kit_arg_value(ctx, ctx->graph->index[n->in + 1]);
     kit_arg_value(ctx, ctx->graph->index[n->out]);
@@ -241,8 +271,8 @@ static void dot_whole(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
                             a.batch_stride, b.row_stride, b.col_stride, b.batch_stride, c.rows * c.cols};
     for (size_t i = 0; i < sizeof size / sizeof *size; i++)
         kit_arg_i64(ctx, size[i]);
-    kit_arg_i32(ctx, GEMM_GPU);
-    kit_arg_i32(ctx, GEMM_GPU);
+    kit_arg_i32(ctx, mc);
+    kit_arg_i32(ctx, nc);
     kit_arg_i32(ctx, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
     dot_epilogue_args(ctx, &dot->epilogue);
 }
@@ -315,6 +345,7 @@ static void lower_dot(kit_lowering *ctx, const yk_node *n)
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
         return;
     }
+    dot_lanes(&dot);
     dot.unit = kit_unit_generated(ctx, "gemm_", dot_emit, &dot);
     if (ctx->target->cpu_shape)
         dot_slabs(ctx, n, &dot);

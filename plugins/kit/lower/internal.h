@@ -19,10 +19,12 @@ typedef struct kit_lowering {
 
 /* ---- launch.c: a launch, then its arguments in the kernel's order ---- */
 
-/* groups x, y, z; local: work-items of a group where there are any */
+/* Work-items of a group: 1 in the CPU shape; on lanes one subgroup, for which a barrier costs little; `gpu` of them on a GPU. */
+uint32_t kit_team(const kit_target *target, uint32_t gpu);
+/* groups x, y, z; local: work-items of a group on a GPU, as kit_team makes them */
 void kit_launch_add(kit_lowering *ctx, const char *file, const char *macros, const char *kernel, int64_t x, int64_t y, int64_t z,
                     uint32_t local);
-/* Of a kernel that was generated; `unit` is kit_unit_generated's. */
+/* Of a kernel that was generated; `unit` is kit_unit_generated's; local is taken as it is. */
 void kit_launch_add_generated(kit_lowering *ctx, uint32_t unit, int64_t x, int64_t y, int64_t z, uint32_t local);
 void kit_arg_value(kit_lowering *ctx, uint32_t value);
 void kit_arg_value_at(kit_lowering *ctx, uint32_t value, int64_t element); /* from that element on */

@@ -104,6 +104,11 @@ uint32_t kit_unit_generated(kit_lowering *ctx, const char *prefix, kit_emit_fn e
 
 /* ---- Launches ---- */
 
+uint32_t kit_team(const kit_target *target, uint32_t gpu)
+{
+    return target->cpu_shape ? 1 : target->lanes && target->lanes < gpu ? target->lanes : gpu;
+}
+
 static void launch_add(kit_lowering *ctx, uint32_t unit, const char *kernel, int64_t x, int64_t y, int64_t z, uint32_t local)
 {
     kit_program *program = ctx->program;
@@ -114,7 +119,7 @@ static void launch_add(kit_lowering *ctx, uint32_t unit, const char *kernel, int
     *launch = (kit_launch){.unit = unit,
                            .node = ctx->node,
                            .groups = {(uint64_t)x, (uint64_t)y, (uint64_t)z},
-                           .local = ctx->target->cpu_shape ? 1 : local,
+                           .local = local,
                            .arg = (uint32_t)program->n_arg};
     snprintf(launch->kernel, sizeof launch->kernel, "%s", kernel);
 }
@@ -123,7 +128,7 @@ void kit_launch_add(kit_lowering *ctx, const char *file, const char *macros, con
                     uint32_t local)
 {
     if (ctx->failed == YK_OK)
-        launch_add(ctx, unit_of_file(ctx, file, macros), kernel, x, y, z, local);
+        launch_add(ctx, unit_of_file(ctx, file, macros), kernel, x, y, z, kit_team(ctx->target, local));
 }
 
 void kit_launch_add_generated(kit_lowering *ctx, uint32_t unit, int64_t x, int64_t y, int64_t z, uint32_t local)

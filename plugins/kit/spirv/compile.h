@@ -20,7 +20,8 @@ typedef enum spv_space { SPV_PRIVATE, SPV_LOCAL, SPV_GLOBAL, SPV_SPACES } spv_sp
 typedef enum spv_word {
     SPV_NO_WORD, SPV_IF, SPV_ELSE, SPV_FOR, SPV_WHILE, SPV_DO, SPV_RETURN, SPV_CONTINUE, SPV_CONST, SPV_TYPEDEF, SPV_KERNEL, SPV_INLINE,
     SPV_IN_GLOBAL, SPV_IN_LOCAL,
-    SPV_GROUP, SPV_LANE, SPV_LANES, SPV_BARRIER, SPV_AS_FLOAT, SPV_AS_INT, SPV_AS_UINT, SPV_MULHI, SPV_SQRT, SPV_FMA /* functions */
+    SPV_GROUP, SPV_LANE, SPV_LANES, SPV_BARRIER, SPV_AS_FLOAT, SPV_AS_INT, SPV_AS_UINT, SPV_MULHI, SPV_SQRT, SPV_FMA,
+    SPV_OF_LANE /* functions */
 } spv_word;
 
 typedef struct spv_symbol spv_symbol;
@@ -134,6 +135,7 @@ typedef struct spv_compile {
     spv_constant constant[SPV_CONSTANTS];
     uint32_t n_constant, local_bytes;
     uint32_t group_id[3], lane_id, stopped_id, launch_id, stopped_variable;
+    bool uses_subgroups;
     bool open;        /* the block that is written has no end yet */
     uint32_t effects; /* grows with each instruction that may not run where the text does not run it */
     /* the function that is expanded */

@@ -96,6 +96,22 @@ static spv_item barrier_write(spv_compile *c)
     return (spv_item){.form = SPV_NOTHING};
 }
 
+/* A work-item's value, as the work-item of a constant number in the subgroup has it. */
+static spv_item of_lane_read(spv_compile *c)
+{
+    spv_item v = spv_convert(c, spv_rvalue(c), SPV_F32);
+    spv_expect(c, ',');
+    const spv_item lane = spv_rvalue(c);
+    const uint32_t id = spv_id(c);
+    if (!lane.constant || lane.number < 0 || lane.number > 127)
+        spv_fail(c, "a value is asked of the lane of a constant number");
+    c->uses_subgroups = true;
+    c->effects++;
+    SPV_CODE(c, OpGroupNonUniformBroadcast, spv_type_id(c, SPV_F32), id, spv_constant_id(c, SPV_U32, ScopeSubgroup),
+             spv_value_id(c, &v), spv_constant_id(c, SPV_U32, (uint64_t)lane.number));
+    return spv_value(SPV_F32, id);
+}
+
 /* The dialect's own functions. */
 static spv_item builtin_read(spv_compile *c, uint32_t word)
 {
@@ -111,6 +127,8 @@ static spv_item builtin_read(spv_compile *c, uint32_t word)
         v = barrier_write(c);
     else if (word == SPV_MULHI)
         v = mulhi_read(c);
+    else if (word == SPV_OF_LANE)
+        v = of_lane_read(c);
     else if (word == SPV_SQRT || word == SPV_FMA)
         v = glsl_read(c, word == SPV_SQRT ? GlslSqrt : GlslFma, word == SPV_SQRT ? 1 : 3);
     else

@@ -269,6 +269,10 @@ static void head_write(spv_compile *c, uint32_t main, spv_words *out)
     spv_words_add(c, out, head, 5);
     for (size_t i = 0; i < sizeof capability / sizeof *capability - !nan; i++)
         SPV_OP(c, out, OpCapability, capability[i]);
+    if (c->uses_subgroups) {
+        SPV_OP(c, out, OpCapability, CapSubgroup);
+        SPV_OP(c, out, OpCapability, CapSubgroupBallot);
+    }
     op_text(c, out, OpExtInstImport, &c->import, 1, "GLSL.std.450", NULL);
     SPV_OP(c, out, OpMemoryModel, ModelAddresses64, ModelGlsl450);
     op_text(c, out, OpEntryPoint, (const uint32_t[]){ModelCompute, main}, 2, "main", &c->interface);

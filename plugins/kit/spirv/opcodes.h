@@ -20,11 +20,11 @@ enum { /* instructions */
     OpFOrdGreaterThan = 186, OpFOrdLessThanEqual = 188, OpFOrdGreaterThanEqual = 190, OpShiftRightLogical = 194,
     OpShiftRightArithmetic = 195, OpShiftLeftLogical = 196, OpBitwiseOr = 197, OpBitwiseXor = 198, OpBitwiseAnd = 199, OpNot = 200,
     OpControlBarrier = 224, OpLoopMerge = 246, OpSelectionMerge = 247, OpLabel = 248, OpBranch = 249, OpBranchConditional = 250,
-    OpReturn = 253
+    OpReturn = 253, OpGroupNonUniformBroadcast = 337
 };
 
 enum { /* capabilities */
-    CapShader = 1, CapInt64 = 11, CapStorageBuffer16 = 4433, CapStorageBuffer8 = 4448, CapKeepNan = 4466, CapAddresses = 5347
+    CapShader = 1, CapInt64 = 11, CapSubgroup = 61, CapSubgroupBallot = 64, CapStorageBuffer16 = 4433, CapStorageBuffer8 = 4448, CapKeepNan = 4466, CapAddresses = 5347
 };
 
 enum { /* storage classes, models, modes, decorations, built-in variables, functions of GLSL.std.450 */
@@ -34,7 +34,7 @@ enum { /* storage classes, models, modes, decorations, built-in variables, funct
     DecorBlock = 2, DecorBuiltIn = 11, DecorOffset = 35, DecorNoContraction = 42,
     BuiltInWorkgroupId = 26, BuiltInLocalInvocationId = 27,
     GlslSqrt = 31, GlslFma = 50,
-    MemoryAligned = 2, ScopeWorkgroup = 2, SemanticsLocal = 0x108 /* acquire and release, of workgroup memory */
+    MemoryAligned = 2, ScopeWorkgroup = 2, ScopeSubgroup = 3, SemanticsLocal = 0x108 /* acquire and release, of workgroup memory */
 };
 
 #endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Limits that kernels and allocations keep to. The option LIMITS lowers them, so that a device with fewer can be imitated on one that
+ * has more: "alloc=BYTES,local=BYTES,group=N", or "phone" for what small mobile GPUs guarantee. The least push constants of all devices
+ * (128 bytes) are never passed, as kit_spirv_push has 32.
+ */
+#include "backends/vulkan/vlk.h"
+
+#include <stdlib.h>
+
+#define PHONE "alloc=134217728,local=16384,group=128"
+
+static const struct {
+    const char *name;
+    uint64_t least;
+} limit[] = {{"alloc=", 1u << 20}, {"local=", KIT_LOCAL_LEAST / 2}, {"group=", KIT_GROUP_LEAST}};
+#define N_LIMITS (sizeof limit / sizeof *limit)
+
+/* One of a list; false: it is none. */
+static bool limit_parse(const char **text, uint64_t value[N_LIMITS])
+{
+    for (size_t i = 0; i < N_LIMITS; i++) {
+        const size_t n = strlen(limit[i].name);
+        char *end;
+        if (strncmp(*text, limit[i].name, n))
+            continue;
+        value[i] = strtoull(*text + n, &end, 10);
+        const bool good = end != *text + n && (!*end || *end == ',') && value[i] >= limit[i].least;
+        *text = *end ? end + 1 : end;
+        return good;
+    }
+    return false;
+}
+
+static bool limits_parse(const char *text, uint64_t value[N_LIMITS])
+{
+    if (!strcmp(text, "phone"))
+        text = PHONE;
+    while (*text)
+        if (!limit_parse(&text, value))
+            return false;
+    return true;
+}
+
+bool vlk_limits_good(const char *text)
+{
+    uint64_t value[N_LIMITS];
+    return limits_parse(text, value);
+}
+
+static uint64_t limit_of(uint64_t own, uint64_t wanted)
+{
+    return wanted < own ? wanted : own;
+}
+
+void vlk_limits_read(vlk_physical *p)
+{
+    VkPhysicalDeviceMaintenance3Properties most = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+    VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &most};
+    uint64_t wanted[N_LIMITS] = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+    const char *option = vlk_option("LIMITS");
+    vkGetPhysicalDeviceProperties2(p->handle, &all);
+    const VkPhysicalDeviceLimits *own = &all.properties.limits;
+    const uint32_t group = own->maxComputeWorkGroupInvocations < own->maxComputeWorkGroupSize[0] ? own->maxComputeWorkGroupInvocations
+                                                                                                    : own->maxComputeWorkGroupSize[0];
+    if (option)
+        limits_parse(option, wanted);
+    p->max_alloc = limit_of(most.maxMemoryAllocationSize, wanted[0]);
+    p->max_local = (uint32_t)limit_of(own->maxComputeSharedMemorySize, wanted[1]);
+    p->max_group = (uint32_t)limit_of(group, wanted[2]);
+}
