@@ -6,7 +6,8 @@ libyokecpu_la_SOURCES = backends/cpu/conv/conv.c backends/cpu/conv/conv.h backen
 	backends/cpu/conv/conv_gemm.c backends/cpu/conv/conv_plane.c backends/cpu/conv/conv_plane.h \
 	backends/cpu/conv/conv_shape.c backends/cpu/conv/conv_shape.h backends/cpu/conv/conv_wino.c \
 	backends/cpu/conv/conv_wino.h backends/cpu/conv/conv_wino_dw.c backends/cpu/conv/window.c backends/cpu/exec/build.c \
-	backends/cpu/exec/cpu.h backends/cpu/exec/device.h backends/cpu/exec/internal.h backends/cpu/exec/pace.c \
+	backends/cpu/exec/cpu.h backends/cpu/exec/device.h backends/cpu/exec/internal.h backends/cpu/exec/migrate.c \
+	backends/cpu/exec/migrate.h backends/cpu/exec/pace.c \
 	backends/cpu/exec/pace.h backends/cpu/exec/pool.c backends/cpu/exec/pool.h backends/cpu/exec/profile.c \
 	backends/cpu/exec/profile.h backends/cpu/exec/program.c backends/cpu/exec/program.h backends/cpu/exec/queue.c \
 	backends/cpu/exec/steal.c backends/cpu/exec/steal.h backends/cpu/gemm/blocking.c backends/cpu/gemm/blocking.h \

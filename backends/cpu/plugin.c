@@ -159,6 +159,15 @@ static yk_status device_caps(uint32_t i, yk_device_caps *out)
     return YK_OK;
 }
 
+static void device_measure(yk_device *d)
+{
+    cpu_pool_measure(d->pool, cpu_isa_slowness(d->isa));
+    const cpu_costs costs = cpu_pool_costs(d->pool);
+    cpu_host->log(3, "cpu", "%d workers: waking one takes %.1f us, all that spin come in %.2f us; a step of %.1f us and more is shared; "
+                  "products of %s take %.2f of the time guessed", d->n, 1e-3 * (double)costs.wake_ns, 1e-3 * (double)costs.turn_ns,
+                  1e-3 * costs.share_ns, d->isa->name, costs.slowness);
+}
+
 static yk_status device_open(uint32_t i, yk_device **dev)
 {
     int cores[CPU_MAX_CORES], n = 0;
@@ -184,7 +193,7 @@ static yk_status device_open(uint32_t i, yk_device **dev)
         cpu_host->free(d);
         return YK_E_MEM;
     }
-    cpu_pool_measure(d->pool);
+    device_measure(d);
     cpu_profile_workers(n);
     pthread_mutex_init(&d->lock, NULL);
     *dev = d;

@@ -10,7 +10,6 @@
 #include "backends/cpu/exec/steal.h"
 #include "plugins/kit/value.h"
 
-#define SERIAL_NS 6000.0 /* below this a step is not worth sharing */
 #define CHUNK (64 << 10)
 
 const yk_host *cpu_host;
@@ -62,7 +61,7 @@ void cpu_emit_pieces(cpu_build *build, cpu_fn fn, const void *args, double work,
     cpu_prog *prog = build->prog;
     if (build->status != YK_OK || !steps_grow(build))
         return;
-    if (build->workers == 1 || work < SERIAL_NS)
+    if (build->workers == 1 || work < CPU_SHARE_LEAST_NS)
         pieces = 1;
     pieces = pieces > CPU_PIECES_MOST ? CPU_PIECES_MOST : pieces;
     prog->steps[prog->n_step++] =

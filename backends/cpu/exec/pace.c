@@ -5,7 +5,6 @@
 #define FIRST 64        /* runs before the first trial: one costs about two runs */
 #define RETRY 16         /* runs before the next one where something has changed */
 #define SELDOM 1024     /* runs between trials, at most */
-#define TRIAL 4         /* runs of a trial, fewer where these take as long already */
 #define BETTER 0.95     /* a level this much faster is kept */
 #define CHANGED 1.3     /* a level that has become so much slower is compared again soon */
 #define KEEP 0.875      /* weight of what was known beside a new run */
@@ -27,52 +26,88 @@ static int level_next(cpu_pace *pace, int n)
     return pace->up ? pace->level - 1 : pace->level + 1;
 }
 
+/* Whether the run to come, or the one that ended, is a trial's of the other level. */
+static bool trial_has_other(const cpu_pace *pace)
+{
+    return pace->trying && pace->tried % 2 == 0;
+}
+
 int cpu_pace_workers(cpu_pace *pace, int n)
 {
     if (n == 1)
         return 1;
     pace->wait = pace->wait ? pace->wait : FIRST;
-    if (!pace->tried && pace->runs >= pace->wait) {
+    if (!pace->trying && pace->runs >= pace->wait) {
         pace->other = level_next(pace, n);
-        pace->ns[pace->other] = 0.0;
-        pace->tried = 1;
+        pace->trying = true;
+        pace->tried = 0;
     }
-    return n >> (pace->tried ? pace->other : pace->level);
+    return n >> (trial_has_other(pace) ? pace->other : pace->level);
+}
+
+static double level_clip(const cpu_pace *pace, double ns)
+{
+    const double most = OUTLIER * pace->ns[pace->level];
+    return most > 0.0 && ns > most ? most : ns;
 }
 
 static void level_add(double *mean, double ns)
 {
-    if (*mean > 0.0 && ns > OUTLIER * *mean)
-        ns = OUTLIER * *mean;
     *mean = *mean > 0.0 ? KEEP * *mean + (1.0 - KEEP) * ns : ns;
+}
+
+static double trial_sum(const double *ns, uint32_t n)
+{
+    double sum = 0.0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += ns[i];
+    return sum;
+}
+
+/* Mean and median together. Sorts. */
+static double trial_score(double *ns)
+{
+    for (int i = 1; i < CPU_PACE_TRIAL; i++)
+        for (int k = i; k && ns[k - 1] > ns[k]; k--) {
+            const double later = ns[k];
+            ns[k] = ns[k - 1];
+            ns[k - 1] = later;
+        }
+    return trial_sum(ns, CPU_PACE_TRIAL) / CPU_PACE_TRIAL + 0.5 * (ns[CPU_PACE_TRIAL / 2] + ns[(CPU_PACE_TRIAL - 1) / 2]);
 }
 
 /* Won: the next comparison comes soon, for two levels away may be better still. Lost: later and later. */
 static void trial_end(cpu_pace *pace)
 {
-    const bool won = pace->ns[pace->other] < BETTER * pace->ns[pace->level];
-    if (won)
+    const bool all = pace->tried == 2 * CPU_PACE_TRIAL, won = all && trial_score(pace->trial[1]) < BETTER * trial_score(pace->trial[0]);
+    if (won) {
         pace->level = pace->other;
+        pace->ns[pace->level] = trial_sum(pace->trial[1], CPU_PACE_TRIAL) / CPU_PACE_TRIAL;
+    }
     pace->wait = won ? RETRY : pace->wait < SELDOM / 4 ? 4 * pace->wait : SELDOM;
     pace->settled = pace->ns[pace->level];
-    pace->runs = pace->tried = 0;
+    pace->runs = 0;
+    pace->trying = false;
 }
 
+/* Ends where the other level has taken as long already as all its runs should. */
 static void trial_add(cpu_pace *pace, double ns)
 {
-    double *mean = &pace->ns[pace->other];
-    *mean += (ns - *mean) / pace->tried; /* a plain mean of the few */
-    if (pace->tried == TRIAL || *mean * pace->tried > TRIAL * pace->ns[pace->level])
+    const bool other = trial_has_other(pace);
+    const uint32_t turn = pace->tried / 2;
+    pace->trial[other][turn] = ns;
+    pace->tried++;
+    const bool lost = other && turn + 1 < CPU_PACE_TRIAL && trial_sum(pace->trial[1], turn + 1) >= CPU_PACE_TRIAL * pace->ns[pace->level];
+    if (lost || pace->tried == 2 * CPU_PACE_TRIAL)
         trial_end(pace);
-    else
-        pace->tried++;
 }
 
 void cpu_pace_record(cpu_pace *pace, int n, double ns)
 {
     if (n == 1 || !(ns > 0.0))
         return;
-    if (pace->tried) {
+    ns = level_clip(pace, ns);
+    if (pace->trying) {
         trial_add(pace, ns);
         return;
     }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "backends/cpu/exec/cpu.h"
+#include "backends/cpu/exec/migrate.h"
 #include "backends/cpu/exec/steal.h"
 #include "plugins/kit/clock.h"
 
@@ -21,19 +22,26 @@
 #define SPIN_MOST_NS 200000
 #define SPINS 16 /* between two looks at the clock */
 #define TIMESLICE_NS 1000000 /* less than schedulers give a thread at a time */
-#define TRIES 5  /* whose median a measurement is */
+#define WAKE_TRIES 5
+#define TURN_TRIES 16
+#define SHARE_NS 6000.0 /* of whom nobody measured */
+#define SHARE_MOST_NS 20000.0
+#define SHARE_PAYS 8.0 /* a step is shared where it saves so many times what meeting costs: its data change caches, too */
 
 typedef struct pool_worker {
     cpu_pool *pool;
     pthread_t thread;
     int number, core;
     uint64_t on_core; /* when it last got its core, or was not refused it */
+    _Alignas(64) cpu_seat seat;
 } pool_worker;
 
 struct cpu_pool {
     int workers;
     _Atomic bool stop;
-    _Atomic uint64_t wake_ns; /* from waking a worker to its first instruction */
+    _Atomic uint64_t wake_ns; /* as in cpu_costs */
+    uint64_t turn_ns;
+    double share_ns, slowness;
     pool_worker *worker;
     cpu_range *range; /* of each worker */
     /* of the phase that is going on; written by who begins it, before its ranges */
@@ -46,7 +54,7 @@ struct cpu_pool {
     cpu_event called;              /* grows with `active`: those who take no part wait for it */
     _Alignas(64) cpu_event caller; /* phases and the end of the run: worker 0 waits for it */
     _Atomic bool over;
-    _Alignas(64) _Atomic uint64_t woken_at; /* when a worker last came out of its wait, for the measurement */
+    _Alignas(64) _Atomic int arrived; /* workers that came out of a wait, for the measurements */
 };
 
 static void spin_pause(void)
@@ -154,10 +162,28 @@ void cpu_float_end(uint64_t before)
 
 /* ---- Phases ---- */
 
-static void pool_wait(const cpu_pool *pool, cpu_event *event, uint32_t seen)
+/* Whether some worker has lost its core with a piece and now goes on on this one. */
+static bool pool_fetch_stalled(cpu_pool *pool, int waiter)
 {
-    if (!event_spin(event, seen, atomic_load_explicit(&pool->wake_ns, memory_order_relaxed)))
-        cpu_event_sleep_until(event, seen, UINT64_MAX);
+    const int active = atomic_load(&pool->active);
+    for (int i = 1; i < active; i++) {
+        cpu_seat *seat = &pool->worker[(waiter + i) % active].seat;
+        if (cpu_seat_stalled(seat) && cpu_seat_fetch(seat))
+            return true;
+    }
+    return false;
+}
+
+/* Spins for as long as a wake takes, then sleeps; while others hold pieces, with a look at them now and then. */
+static void pool_wait(cpu_pool *pool, int waiter, cpu_event *event, uint32_t seen)
+{
+    uint64_t pause = atomic_load_explicit(&pool->wake_ns, memory_order_relaxed);
+    if (event_spin(event, seen, pause))
+        return;
+    for (; pool->worker[waiter].core >= 0 && atomic_load(&pool->left) > 0 && !pool_fetch_stalled(pool, waiter); pause *= 2)
+        if (cpu_event_sleep_until(event, seen, kit_now_ns() + pause))
+            return;
+    cpu_event_sleep_until(event, seen, UINT64_MAX);
 }
 
 static void pool_begin(cpu_pool *pool, cpu_phase phase)
@@ -165,7 +191,7 @@ static void pool_begin(cpu_pool *pool, cpu_phase phase)
     pool->pieces = phase.pieces;
     atomic_store_explicit(&pool->left, phase.pieces, memory_order_relaxed);
     cpu_steal_begin(pool->range, atomic_load(&pool->active), ++pool->phases, phase.pieces);
-    if (phase.work > (double)atomic_load_explicit(&pool->wake_ns, memory_order_relaxed))
+    if (phase.work * pool->slowness > (double)atomic_load_explicit(&pool->wake_ns, memory_order_relaxed))
         cpu_event_post(&pool->begun);
     else
         atomic_fetch_add(&pool->begun.value, 1); /* for those who spin */
@@ -198,11 +224,15 @@ static void worker_yield(pool_worker *worker)
 static void pool_take_part(cpu_pool *pool, int worker)
 {
     const int active = atomic_load(&pool->active); /* perhaps of a run that is over; ranges are valid always */
+    cpu_seat *seat = &pool->worker[worker].seat;
     int piece;
     while (worker_yield(&pool->worker[worker]), cpu_steal_next(pool->range, active, worker % active, &piece)) {
+        atomic_store_explicit(&seat->holds_piece, true, memory_order_relaxed);
         pool->work->piece(pool->work->arg, worker, piece, pool->pieces);
+        atomic_store(&seat->holds_piece, false);
         if (atomic_fetch_sub(&pool->left, 1) == 1)
             pool_advance(pool, worker);
+        cpu_seat_return(seat);
     }
 }
 
@@ -211,6 +241,7 @@ static void *worker_main(void *arg)
     pool_worker *worker = arg;
     cpu_pool *pool = worker->pool;
     cpu_pool_bind(worker->core);
+    cpu_seat_take(&worker->seat);
     cpu_float_begin();
     for (;;) {
         const uint32_t seen = atomic_load(&pool->begun.value), called = atomic_load(&pool->called.value);
@@ -221,8 +252,8 @@ static void *worker_main(void *arg)
             continue;
         }
         pool_take_part(pool, worker->number);
-        pool_wait(pool, &pool->begun, seen);
-        atomic_store_explicit(&pool->woken_at, kit_now_ns(), memory_order_relaxed);
+        pool_wait(pool, worker->number, &pool->begun, seen);
+        atomic_fetch_add_explicit(&pool->arrived, 1, memory_order_relaxed);
     }
 }
 
@@ -232,6 +263,7 @@ void cpu_pool_run(cpu_pool *pool, const cpu_work *work, int workers)
     if (!phase.pieces)
         return;
     pool->work = work;
+    cpu_seat_take(&pool->worker[0].seat);
     if (atomic_exchange(&pool->active, workers) < workers)
         cpu_event_post(&pool->called);
     atomic_store(&pool->over, false);
@@ -241,7 +273,7 @@ void cpu_pool_run(cpu_pool *pool, const cpu_work *work, int workers)
         pool_take_part(pool, 0);
         if (atomic_load(&pool->over))
             return;
-        pool_wait(pool, &pool->caller, seen);
+        pool_wait(pool, 0, &pool->caller, seen);
     }
 }
 
@@ -252,19 +284,37 @@ int cpu_pool_size(const cpu_pool *pool)
 
 /* ---- Measurement ---- */
 
-/* A worker is let fall asleep and woken; SPIN_MOST_NS if it does neither in time. */
-static uint64_t wake_time(cpu_pool *pool)
+/* Workers are called, and come; SPIN_MOST_NS if not so many do in time. */
+static uint64_t pool_call(cpu_pool *pool, int wanted)
 {
-    uint64_t end = kit_now_ns() + 10 * SPIN_MOST_NS, from;
-    while (!atomic_load(&pool->begun.sleepers) && kit_now_ns() < end)
-        spin_pause();
-    atomic_store(&pool->woken_at, 0);
-    from = kit_now_ns();
+    atomic_store(&pool->arrived, 0);
+    const uint64_t from = kit_now_ns();
     cpu_event_post(&pool->begun);
-    end = kit_now_ns() + SPIN_MOST_NS;
-    while (!atomic_load(&pool->woken_at) && kit_now_ns() < end)
+    while (atomic_load(&pool->arrived) < wanted && kit_now_ns() - from < SPIN_MOST_NS)
         spin_pause();
     return kit_now_ns() - from;
+}
+
+/* One is let fall asleep, and called. */
+static uint64_t wake_time(cpu_pool *pool)
+{
+    const uint64_t end = kit_now_ns() + 10 * SPIN_MOST_NS;
+    while (!atomic_load(&pool->begun.sleepers) && kit_now_ns() < end)
+        spin_pause();
+    return pool_call(pool, 1);
+}
+
+/* All are called while they spin: a little after they came for the call before, long before they fall asleep. */
+static uint64_t turn_time(cpu_pool *pool)
+{
+    uint64_t least = SPIN_MOST_NS;
+    for (int i = 0; i < TURN_TRIES; i++) {
+        for (const uint64_t begin = kit_now_ns(); kit_now_ns() - begin < SPIN_LEAST_NS / 4;)
+            spin_pause();
+        const uint64_t ns = pool_call(pool, pool->workers - 1);
+        least = ns < least ? ns : least;
+    }
+    return least;
 }
 
 static uint64_t middle_of(uint64_t *ns, int n)
@@ -278,15 +328,36 @@ static uint64_t middle_of(uint64_t *ns, int n)
     return ns[n / 2];
 }
 
-void cpu_pool_measure(cpu_pool *pool)
+/* What is saved is (n - 1) / n of the step; what meeting costs is two turns, to begin and to end. */
+static double share_time(uint64_t turn_ns, int n)
 {
-    uint64_t ns[TRIES];
-    if (pool->workers == 1)
+    if (turn_ns >= SPIN_MOST_NS)
+        return SHARE_NS; /* somebody else has a core */
+    const double ns = SHARE_PAYS * 2.0 * (double)turn_ns * n / (n - 1);
+    return ns < CPU_SHARE_LEAST_NS ? CPU_SHARE_LEAST_NS : ns > SHARE_MOST_NS ? SHARE_MOST_NS : ns;
+}
+
+void cpu_pool_measure(cpu_pool *pool, double slowness)
+{
+    uint64_t ns[WAKE_TRIES];
+    cpu_set_t own;
+    pool->slowness = slowness;
+    if (pool->workers == 1 || pthread_getaffinity_np(pthread_self(), sizeof own, &own))
         return;
-    for (int i = 0; i < TRIES; i++)
+    cpu_pool_bind(pool->worker[0].core); /* not on that of a worker, which would have to wait for the one who measures */
+    for (int i = 0; i < WAKE_TRIES; i++)
         ns[i] = wake_time(pool);
-    const uint64_t wake = middle_of(ns, TRIES);
+    const uint64_t wake = middle_of(ns, WAKE_TRIES);
     atomic_store(&pool->wake_ns, wake < SPIN_LEAST_NS ? SPIN_LEAST_NS : wake > SPIN_MOST_NS ? SPIN_MOST_NS : wake);
+    pool->turn_ns = turn_time(pool);
+    pool->share_ns = share_time(pool->turn_ns, pool->workers);
+    pthread_setaffinity_np(pthread_self(), sizeof own, &own);
+}
+
+cpu_costs cpu_pool_costs(const cpu_pool *pool)
+{
+    return (cpu_costs){.wake_ns = atomic_load(&pool->wake_ns), .turn_ns = pool->turn_ns, .share_ns = pool->share_ns,
+                       .slowness = pool->slowness};
 }
 
 static void stop_workers(cpu_pool *pool, int n)
@@ -303,7 +374,7 @@ cpu_pool *cpu_pool_new(const int *cores, int n)
     cpu_pool *pool = cpu_host->alloc(sizeof *pool, 64);
     if (!pool)
         return NULL;
-    *pool = (cpu_pool){.workers = n, .active = n, .wake_ns = SPIN_NS, .worker = cpu_host->alloc((size_t)n * sizeof(pool_worker), 64),
+    *pool = (cpu_pool){.workers = n, .active = n, .wake_ns = SPIN_NS, .share_ns = SHARE_NS, .slowness = 1.0, .worker = cpu_host->alloc((size_t)n * sizeof(pool_worker), 64),
                     .range = cpu_host->alloc((size_t)n * sizeof(cpu_range), 64)};
     if (!pool->worker || !pool->range)
         goto free_workers;

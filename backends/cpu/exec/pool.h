@@ -50,8 +50,20 @@ typedef struct cpu_work {
 cpu_pool *cpu_pool_new(const int *cores, int n);
 void cpu_pool_free(cpu_pool *pool);
 int cpu_pool_size(const cpu_pool *pool);
-/* Measures what waking a worker takes here and now; spins and wakes go by it. Before the first run. */
-void cpu_pool_measure(cpu_pool *pool);
+
+#define CPU_SHARE_LEAST_NS 2000.0 /* no step of less is shared, on any machine */
+
+/* What workers cost each other, in ns. Who does what goes by it, results do not. */
+typedef struct cpu_costs {
+    uint64_t wake_ns; /* from waking one to its first instruction: so long a wait spins before it sleeps */
+    uint64_t turn_ns; /* until all come that spin; 0: not measured */
+    double share_ns;  /* a step of less is done by one */
+    double slowness;  /* of a core: ns that a guessed one takes */
+} cpu_costs;
+
+/* Measures them here and now, in 15 ms at most. Before the first run. */
+void cpu_pool_measure(cpu_pool *pool, double slowness);
+cpu_costs cpu_pool_costs(const cpu_pool *pool);
 /* Runs it on the first so many workers; returns when the run is over. */
 void cpu_pool_run(cpu_pool *pool, const cpu_work *work, int workers);
 

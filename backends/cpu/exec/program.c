@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A run of a compiled program: shared steps as phases of the pool, what lies between them by whoever ended the last one. */
+#include <math.h>
+
 #include "backends/cpu/exec/internal.h"
 #include "backends/cpu/exec/program.h"
 #include "plugins/kit/clock.h"
@@ -61,6 +63,7 @@ typedef struct prog_run {
     const cpu_bound *bound;
     uint32_t steps; /* that are begun */
     uint64_t begun; /* when the last of them was */
+    double share;   /* a step of less work is done by one worker */
 } prog_run;
 
 static void run_piece(void *arg, int worker, int piece, int pieces)
@@ -82,9 +85,10 @@ static cpu_phase run_next(void *arg, int worker)
         run->begun = cpu_profile_add(prog->steps[run->steps - 1].entry, run->begun);
     while (run->steps < prog->n_step) {
         const prog_step *step = &prog->steps[run->steps++];
-        if (step->pieces > 1)
+        if (step->pieces > 1 && step->work >= run->share)
             return (cpu_phase){step->pieces, step->work};
-        run_piece(run, worker, 0, 1);
+        for (int i = 0; i < step->pieces; i++)
+            run_piece(run, worker, i, step->pieces);
         run->begun = cpu_profile_add(step->entry, run->begun);
     }
     return (cpu_phase){0, 0.0};
@@ -92,13 +96,14 @@ static cpu_phase run_next(void *arg, int worker)
 
 void cpu_prog_run(cpu_prog *prog, const cpu_bound *bound, cpu_pool *pool)
 {
-    prog_run run = {prog, bound, 0, cpu_profile_now()};
-    const int n = cpu_pool_size(pool);
-    if (prog->serial) {
-        run_next(&run, 0);
-        return;
-    }
+    const int n = cpu_pool_size(pool), workers = prog->serial ? 1 : cpu_pace_workers(&prog->pace, n);
+    const cpu_costs costs = cpu_pool_costs(pool);
+    prog_run run = {prog, bound, 0, cpu_profile_now(), workers == 1 ? INFINITY : costs.share_ns / costs.slowness};
     const uint64_t begun = kit_now_ns();
-    cpu_pool_run(pool, &(cpu_work){run_piece, run_next, &run}, cpu_pace_workers(&prog->pace, n));
-    cpu_pace_record(&prog->pace, n, (double)(kit_now_ns() - begun));
+    if (workers == 1)
+        run_next(&run, 0);
+    else
+        cpu_pool_run(pool, &(cpu_work){run_piece, run_next, &run}, workers);
+    if (!prog->serial)
+        cpu_pace_record(&prog->pace, n, (double)(kit_now_ns() - begun));
 }

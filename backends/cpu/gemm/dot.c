@@ -289,7 +289,7 @@ static void emit_dot(cpu_build *build, const yk_node *node, dot_args *dot, const
     choose_shared(build, dot);
     dot->map_at = kit_round_bytes(scratch_of(build, dot, k), 64);
     cpu_need_thread_ws(build, dot->map_at + (dot->map ? cpu_map_scratch(dot->map) : 0));
-    double rate = dot->gemm.mode == CPU_GEMM_F32 ? 100.0 : 200.0;
+    double rate = (dot->gemm.mode == CPU_GEMM_F32 ? 1.0 : 2.0) * CPU_GUESSED_RATE;
     double work = 2.0 * (double)dot->batch * (double)m * (double)nn * (double)k / rate;
     if (dot->shared)
         cpu_emit(build, shared_pack_step, dot, (double)(dot->shared == DOT_SHARED_A ? dot->gemm.m : dot->gemm.n) * (double)k * 0.3);

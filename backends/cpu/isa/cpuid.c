@@ -102,6 +102,23 @@ bool cpu_pairs_pay(const cpu_isa *isa, double (*ns)(const cpu_isa *, bool pairs)
     return pair < 2.0 * f32;
 }
 
+double cpu_isa_slowness(const cpu_isa *isa)
+{
+    const cpu_packed_kernel kernel = isa->gemm[CPU_WORDS_F32]->packed[isa->mr][2];
+    static _Alignas(64) float a[14 * TRY_WORDS], b[32 * TRY_WORDS];
+    const int columns = 2 * isa->vw;
+    float c[14 * 32];
+    double least = 1e30;
+    for (int i = 0; i < LEAST_TRIES; i++) {
+        const uint64_t begin = kit_now_ns();
+        for (int r = 0; r < 4; r++)
+            kernel(TRY_WORDS, a, b, (size_t)columns, c, (size_t)columns, (size_t)columns, 0, NULL, 0);
+        const double ns = (double)(kit_now_ns() - begin);
+        least = ns < least ? ns : least;
+    }
+    return least * CPU_GUESSED_RATE / (4.0 * 2.0 * TRY_WORDS * isa->mr * columns);
+}
+
 static const cpu_isa *isa_fastest(const cpu_isa *const *have, int n)
 {
     if (n > 1 && have[n - 1]->bf16 == CPU_BF16_PAIRS && !cpu_pairs_pay(have[n - 1], try_kernel))

@@ -48,6 +48,10 @@ extern const cpu_isa cpu_isa_portable, cpu_isa_avx2, cpu_isa_avx512, cpu_isa_avx
 const cpu_isa *cpu_isa_choose(const char *want, const char **why);
 /* Whether products of pairs beat those of f32 for bf16 operands; ns: what one try of either takes. */
 bool cpu_pairs_pay(const cpu_isa *isa, double (*ns)(const cpu_isa *, bool pairs));
+/* How many ns a product takes here for one of a planner's guess, which counts with CPU_GUESSED_RATE operations each; measured,
+ * a tenth of a millisecond. */
+double cpu_isa_slowness(const cpu_isa *isa);
+#define CPU_GUESSED_RATE 100.0
 /* All sets this machine can run, best last. */
 int cpu_isa_list(const cpu_isa *out[5]);
 

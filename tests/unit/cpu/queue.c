@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "backends/cpu/exec/device.h"
+#include "backends/cpu/exec/migrate.h"
 #include "backends/cpu/exec/pace.h"
 #include "backends/cpu/exec/steal.h"
 #include "plugins/kit/value.h"
@@ -339,7 +340,7 @@ START_TEST(phases_in_order)
         static const int cores[WORKERS] = {-1, -1, -1, -1};
         cpu_pool *pool = cpu_pool_new(cores, n);
         phases f;
-        cpu_pool_measure(pool);
+        cpu_pool_measure(pool, 1.0);
         for (int i = 0; i < 3; i++)
             phases_run(pool, &f, 1e9, i == 1 ? (n + 1) / 2 : n);
         cpu_pool_free(pool);
@@ -360,6 +361,136 @@ START_TEST(sleepers_are_not_waited_for)
     for (int i = 1; i < WORKERS; i++)
         ck_assert_int_eq(f.by[i], 0);
     cpu_pool_free(pool);
+}
+END_TEST
+
+/* What was measured is what decides, and is within its limits whatever else the machine does. */
+START_TEST(costs_are_measured)
+{
+    static const int cores[WORKERS] = {-1, -1, -1, -1};
+    kit_host();
+    cpu_pool *pool = cpu_pool_new(cores, WORKERS);
+    const cpu_costs guessed = cpu_pool_costs(pool);
+    ck_assert(guessed.turn_ns == 0 && guessed.slowness == 1.0);
+    cpu_pool_measure(pool, 2.5);
+    const cpu_costs costs = cpu_pool_costs(pool);
+    ck_assert(costs.turn_ns > 0 && costs.slowness == 2.5);
+    ck_assert(costs.wake_ns >= 20000 && costs.wake_ns <= 200000);
+    ck_assert(costs.share_ns >= CPU_SHARE_LEAST_NS && costs.share_ns <= 20000.0);
+    cpu_pool_free(pool);
+    ck_assert_double_gt(cpu_isa_slowness(&cpu_isa_portable), 0.1);
+}
+END_TEST
+
+/* ---- Workers that lost their core ---- */
+
+enum { PATIENCE = 60 }; /* seconds: of a machine on which all else failed */
+
+static cpu_set_t cores_of(int thread)
+{
+    cpu_set_t set;
+    ck_assert_int_eq(sched_getaffinity(thread, sizeof set, &set), 0);
+    return set;
+}
+
+typedef struct sitter {
+    cpu_seat seat;
+    pthread_barrier_t meet;
+    cpu_set_t before, after;
+} sitter;
+
+static void *sit(void *arg)
+{
+    sitter *s = arg;
+    s->before = cores_of(0);
+    cpu_seat_take(&s->seat);
+    pthread_barrier_wait(&s->meet);
+    pthread_barrier_wait(&s->meet); /* asleep here until it has been fetched */
+    cpu_seat_return(&s->seat);
+    s->after = cores_of(0);
+    return NULL;
+}
+
+START_TEST(seats_are_fetched_and_return)
+{
+    sitter s = {0};
+    pthread_t thread;
+    ck_assert(!cpu_seat_stalled(&s.seat)); /* whose thread is not known */
+    pthread_barrier_init(&s.meet, NULL, 2);
+    ck_assert(!pthread_create(&thread, NULL, sit, &s));
+    pthread_barrier_wait(&s.meet);
+    ck_assert(!cpu_seat_stalled(&s.seat)); /* not at work */
+    atomic_store(&s.seat.holds_piece, true);
+    for (const double end = seconds_now() + PATIENCE; !cpu_seat_stalled(&s.seat);)
+        ck_assert_double_lt(seconds_now(), end);
+    ck_assert(cpu_seat_fetch(&s.seat));
+    ck_assert(!cpu_seat_fetch(&s.seat)); /* it is away */
+    const cpu_set_t away = cores_of(atomic_load(&s.seat.thread));
+    ck_assert_int_eq(CPU_COUNT(&away), 1);
+    pthread_barrier_wait(&s.meet);
+    pthread_join(thread, NULL);
+    ck_assert(CPU_EQUAL(&s.before, &s.after));
+    pthread_barrier_destroy(&s.meet);
+}
+END_TEST
+
+/* Two pieces, one for each of two workers. Worker 1 begins each at home, and in every other phase sleeps until it is on the other's
+ * core. */
+typedef struct stall {
+    int core[2], phase;
+    _Atomic int begun; /* pieces of the phase */
+    _Atomic int home, away; /* how often worker 1 was found there */
+} stall;
+
+static bool core_is(int core)
+{
+    const cpu_set_t at = cores_of(0);
+    return CPU_COUNT(&at) == 1 && CPU_ISSET(core, &at);
+}
+
+static void stall_piece(void *arg, int worker, int piece, int pieces)
+{
+    stall *s = arg;
+    const struct timespec nap = {0, 200000};
+    const double end = seconds_now() + PATIENCE;
+    bool away = false;
+    (void)piece;
+    if (worker)
+        atomic_fetch_add(&s->home, core_is(s->core[1])); /* nobody waits for it yet */
+    atomic_fetch_add(&s->begun, 1);
+    while (atomic_load(&s->begun) < pieces && seconds_now() < end) /* so that each has one */
+        sched_yield();
+    while (worker && s->phase % 2 && !(away = core_is(s->core[0])) && seconds_now() < end)
+        nanosleep(&nap, NULL);
+    atomic_fetch_add(&s->away, away);
+}
+
+static cpu_phase stall_next(void *arg, int worker)
+{
+    stall *s = arg;
+    (void)worker;
+    atomic_store(&s->begun, 0);
+    return (cpu_phase){++s->phase <= 4 ? 2 : 0, 1e9};
+}
+
+START_TEST(stalled_worker_is_fetched)
+{
+    cpu_set_t own = cores_of(0);
+    stall s = {0};
+    int n = 0;
+    for (int i = 0; i < CPU_SETSIZE && n < 2; i++)
+        if (CPU_ISSET(i, &own))
+            s.core[n++] = i;
+    if (n < 2)
+        return; /* one core: there is nowhere to go */
+    kit_host();
+    cpu_pool *pool = cpu_pool_new(s.core, 2);
+    cpu_pool_bind(s.core[0]);
+    cpu_pool_run(pool, &(cpu_work){stall_piece, stall_next, &s}, 2);
+    ck_assert_int_eq(s.home, 4);
+    ck_assert_int_eq(s.away, 2);
+    cpu_pool_free(pool);
+    sched_setaffinity(0, sizeof own, &own);
 }
 END_TEST
 
@@ -394,6 +525,22 @@ START_TEST(pace_finds_the_best)
     pace_lost(&p, 4, calm, 4000, 50); /* and back, when it is time for a trial */
     ck_assert_int_eq(p.level, 0);
     ck_assert_double_lt(pace_lost(&p, 4, calm, 10000, 50), 40);
+}
+END_TEST
+
+/* Two workers that take 130, 130, 130 and 10 in turn are as fast as one that takes 100, but most steps are slower. */
+START_TEST(pace_heeds_the_median)
+{
+    static const double two[] = {130, 130, 130, 10};
+    cpu_pace p = {0};
+    int alone = 0;
+    for (int i = 0, k = 0; i < 2000; i++) {
+        const int workers = cpu_pace_workers(&p, 2);
+        cpu_pace_record(&p, 2, workers == 2 ? two[k++ % 4] : 100.0);
+        alone += workers == 1;
+    }
+    ck_assert_int_eq(p.level, 1);
+    ck_assert_int_gt(alone, 1500);
 }
 END_TEST
 
@@ -452,6 +599,7 @@ int main(void)
 {
     Suite *s = suite_create("cpu_queue");
     TCase *t = tcase_create("all");
+    tcase_set_timeout(t, 2 * PATIENCE); /* of a busy machine; none takes a second */
     tcase_add_test(t, in_order);
     tcase_add_test(t, denormals_are_zero);
     tcase_add_test(t, scratch_is_reported);
@@ -460,8 +608,12 @@ int main(void)
     tcase_add_test(t, sleepers_are_woken);
     tcase_add_test(t, phases_in_order);
     tcase_add_test(t, sleepers_are_not_waited_for);
+    tcase_add_test(t, costs_are_measured);
+    tcase_add_test(t, seats_are_fetched_and_return);
+    tcase_add_test(t, stalled_worker_is_fetched);
     tcase_add_test(t, every_piece_once);
     tcase_add_test(t, pace_finds_the_best);
+    tcase_add_test(t, pace_heeds_the_median);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_set_tap(sr, "-");

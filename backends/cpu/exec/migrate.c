@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Threads moved by sched_setaffinity; that one does not run is seen by its processor clock (clock_getcpuclockid(3), by thread). */
+#define _GNU_SOURCE
+#include "backends/cpu/exec/migrate.h"
+
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "plugins/kit/clock.h"
+
+#define STALL_NS 5000 /* a clock that stands still so long belongs to a thread that is not running: it counts single ns */
+
+enum { AT_HOME, MOVING, AWAY };
+
+void cpu_seat_take(cpu_seat *seat)
+{
+    static _Thread_local int self;
+    if (!self)
+        self = (int)syscall(SYS_gettid);
+    atomic_store_explicit(&seat->thread, self, memory_order_relaxed);
+}
+
+/* 0 where the thread has ended. */
+static uint64_t thread_run_ns(int thread)
+{
+    struct timespec t;
+    const clockid_t clock = (clockid_t)((~(unsigned)thread << 3) | 6); /* as pthread_getcpuclockid makes it: a thread's, in ns */
+    return clock_gettime(clock, &t) ? 0 : (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool cpu_seat_stalled(const cpu_seat *seat)
+{
+    const int thread = atomic_load_explicit(&seat->thread, memory_order_relaxed);
+    if (!thread || !atomic_load(&seat->holds_piece))
+        return false;
+    const uint64_t before = thread_run_ns(thread), end = kit_now_ns() + STALL_NS;
+    while (kit_now_ns() < end)
+        if (!atomic_load_explicit(&seat->holds_piece, memory_order_relaxed))
+            return false;
+    return thread_run_ns(thread) == before;
+}
+
+bool cpu_seat_fetch(cpu_seat *seat)
+{
+    const int thread = atomic_load_explicit(&seat->thread, memory_order_relaxed), core = sched_getcpu();
+    int at = AT_HOME;
+    cpu_set_t here;
+    if (core < 0 || core >= CPU_SETSIZE || !atomic_compare_exchange_strong(&seat->state, &at, MOVING))
+        return false;
+    CPU_ZERO(&here);
+    CPU_SET(core, &here);
+    /* who lets go of his piece does so before he looks at the state: either is seen here, or waits there */
+    const bool moved = atomic_load(&seat->holds_piece) && !sched_getaffinity(thread, sizeof seat->home, &seat->home) &&
+                       !sched_setaffinity(thread, sizeof here, &here);
+    atomic_store(&seat->state, moved ? AWAY : AT_HOME);
+    return moved;
+}
+
+void cpu_seat_return(cpu_seat *seat)
+{
+    int at;
+    while ((at = atomic_load(&seat->state)) == MOVING)
+        sched_yield();
+    if (at == AT_HOME)
+        return;
+    sched_setaffinity(0, sizeof seat->home, &seat->home);
+    atomic_store(&seat->state, AT_HOME);
+}
