@@ -76,7 +76,8 @@ struct yk__policy {
     uint64_t n;
     yk__balance *balance;
     yk__seat *seat;
-    bool member[YK__RANKS], said_costs[YK__RANKS], excluded[YK__RANKS], tried[YK__RANKS], swapped[YK__RANKS];
+    bool member[YK__RANKS], said_costs[YK__RANKS], excluded[YK__RANKS], tried[YK__RANKS];
+    bool swapped[YK__RANKS], swapped_once[YK__RANKS]; /* tried instead of a member: since all were due again; at all */
     uint64_t share[YK__RANKS], cap[YK__RANKS];
     double owns[YK__RANKS], update[YK__RANKS], copy[YK__RANKS];
     double part[YK__RANKS];             /* of the optimizer, that fits its memory; 0: not known */
@@ -93,6 +94,7 @@ struct yk__policy {
     double elapsed, compiling, left;    /* seconds; seconds of a change's compiles; windows that are left, 0: not known */
     double usual, before_alert;         /* seconds of a steady window, and of one before the alert that is settled; 0: not known */
     uint32_t usual_n;
+    bool doubted;                       /* an alert that is not confirmed yet */
     uint64_t alert_after, pause;        /* windows: no alert before; how long the next pause is */
     yk__trial trial;
     uint32_t retried;                   /* the rank of the retry */
@@ -104,7 +106,9 @@ struct yk__policy {
 /* policy_shares.c */
 void yk__times_add(yk__times *w, double seconds);
 double yk__times_mean(const yk__times *w);
+double yk__times_median(const yk__times *w);
 double yk__samples_mean(const yk__samples *s);
+double yk__samples_median(const yk__samples *s);
 double yk__samples_least(const yk__samples *s);
 uint32_t yk__members_count(const yk__policy *p);
 void yk__event_add(yk__policy *p, int kind, uint32_t rank, double with, double without);
@@ -114,6 +118,7 @@ bool yk__shares_set(yk__policy *p, const uint64_t *share);
 uint64_t yk__cap_of(const yk__policy *p, uint32_t r);
 bool yk__shares_split(const yk__policy *p, const bool *member, double trust, uint64_t *share);
 bool yk__shares_worth(const yk__policy *p, const uint64_t *next);
+bool yk__shares_follow(yk__policy *p, double trust); /* a step towards the best shares, where those are worth it; true: new ones */
 void yk__roles_set(yk__policy *p, const bool *member, const double *owns); /* owns NULL: the best parts */
 void yk__parts_best(const yk__policy *p, const bool *member, double *owns);
 bool yk__roles_improve(yk__policy *p); /* new parts of the optimizer, where they are worth moving its moments */
@@ -128,6 +133,7 @@ bool yk__timed_often(const yk__policy *p, uint32_t times);
 
 /* policy_settle.c */
 void yk__settle_begin(yk__policy *p);
+void yk__doubt_begin(yk__policy *p); /* settles only if the next look confirms what was off */
 void yk__settle_look(yk__policy *p);
 void yk__probe_look(yk__policy *p);
 bool yk__records_add(yk__policy *p);
@@ -137,12 +143,15 @@ uint32_t yk__trial_candidate(const yk__policy *p);
 bool yk__trial_begin(yk__policy *p, uint32_t rank);
 bool yk__trial_next(yk__policy *p);    /* begins the next one that is due; false: none is */
 void yk__trial_round(yk__policy *p);   /* all are due again */
+void yk__trial_reweigh(yk__policy *p); /* all but clear gains, as lines have changed */
 void yk__trial_look(yk__policy *p, bool clean, double wall);
 bool yk__gain_counts(const yk__policy *p, uint32_t rank, double gain); /* gain: what the rank adds to the rate, in parts of it */
 double yk__flip_predict(const yk__policy *p, uint32_t rank); /* seconds of a window without this member, or with this one too; 0: none */
 
 /* policy_steady.c */
 void yk__steady_begin(yk__policy *p);
+void yk__alert_confirmed(yk__policy *p);
+bool yk__rank_off(const yk__policy *p, uint32_t rank, double seconds); /* it took this, and 20 % more or less was foreseen */
 void yk__steady_look(yk__policy *p, bool clean, double wall);
 void yk__retry_look(yk__policy *p, const yk__report *report);
 double yk__retry_harm(const yk__policy *p, uint32_t rank); /* seconds that a window with an excluded rank costs */

@@ -12,7 +12,14 @@
 void yk__settle_begin(yk__policy *p)
 {
     p->looks = p->calm = 0;
+    p->doubted = false;
     yk__phase_begin(p, SETTLE);
+}
+
+void yk__doubt_begin(yk__policy *p)
+{
+    yk__settle_begin(p);
+    p->doubted = true;
 }
 
 static void settle_end(yk__policy *p)
@@ -53,24 +60,63 @@ bool yk__records_add(yk__policy *p)
     }
     yk__rest_record(p, yk__times_mean(&p->wall), longest);
     if (renewed)
-        yk__trial_round(p);
+        yk__trial_reweigh(p);
     return outlier;
+}
+
+/* Whether the middle one of a look's windows is off, too, of a rank or of the job. A machine that does other things delays single
+ * windows all the time; shares that follow those wander, and trials that come of it cost more than what they find. */
+static bool alert_holds(const yk__policy *p)
+{
+    bool off = p->before_alert > 0 && yk__times_median(&p->wall) > ALERT * p->before_alert;
+    for (uint32_t r = 0; r < p->ranks; r++)
+        off = off || yk__rank_off(p, r, yk__samples_median(&p->busy[r]));
+    return off;
+}
+
+/* The windows that confirmed it are the second time that it was seen: lines are scaled at once. */
+static void lines_renew(yk__policy *p)
+{
+    bool any = false;
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (yk__rank_off(p, r, yk__samples_median(&p->busy[r]))) {
+            yk__balance_renew(p->balance, r, p->share[r], yk__samples_mean(&p->busy[r]));
+            p->busy[r].n = 0;
+            any = true;
+        }
+    if (any)
+        yk__trial_reweigh(p);
+}
+
+/* True: it was nothing, and all goes on as before. */
+static bool doubt_end(yk__policy *p)
+{
+    const bool holds = alert_holds(p);
+    p->doubted = false;
+    if (holds) {
+        yk__alert_confirmed(p);
+        lines_renew(p);
+    } else {
+        p->before_alert = 0;
+        yk__phase_begin(p, STEADY);
+    }
+    return !holds;
 }
 
 void yk__settle_look(yk__policy *p)
 {
-    uint64_t next[YK__RANKS];
-    bool off;
+    bool off, moved;
     if (!yk__timed_often(p, LOOK) && p->in_phase < 4ull * LOOK)
+        return;
+    if (p->doubted && doubt_end(p))
         return;
     p->in_phase = 0;
     off = yk__records_add(p);
     p->looks++;
-    if (p->looks < LOOKS && yk__roles_improve(p))
+    moved = p->looks < LOOKS && yk__roles_improve(p);
+    if (!moved && loss_foreseen(p) && yk__trial_begin(p, yk__trial_candidate(p)))
         return;
-    if (loss_foreseen(p) && yk__trial_begin(p, yk__trial_candidate(p)))
-        return;
-    if (yk__shares_split(p, p->member, p->early ? TRUST * TRUST : TRUST, next) && yk__shares_worth(p, next) && yk__shares_set(p, next))
+    if (yk__shares_follow(p, p->early ? TRUST * TRUST : TRUST) || moved)
         p->calm = 0;
     else
         p->calm++;

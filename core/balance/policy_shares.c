@@ -49,6 +49,24 @@ double yk__samples_mean(const yk__samples *s)
     return s->n ? sum / s->n : 0;
 }
 
+static double median_of(const double *seconds, uint32_t n)
+{
+    double v[KEPT_TIMES];
+    memcpy(v, seconds, n * sizeof *v);
+    qsort(v, n, sizeof *v, double_order);
+    return n ? v[n / 2] : 0;
+}
+
+double yk__times_median(const yk__times *w)
+{
+    return median_of(w->seconds, w->n < KEPT_TIMES ? w->n : KEPT_TIMES);
+}
+
+double yk__samples_median(const yk__samples *s)
+{
+    return median_of(s->seconds, s->n);
+}
+
 double yk__samples_least(const yk__samples *s)
 {
     double least = s->n ? s->seconds[0] : 0;
@@ -182,6 +200,14 @@ bool yk__shares_worth(const yk__policy *p, const uint64_t *next)
         if (p->share[r] > yk__cap_of(p, r))
             return true;
     return now - then > DEAD_BAND * now && (now - then) * horizon > p->compiling;
+}
+
+/* What is worth it is the whole way: of a rank that may only double its one row a step alone never is. */
+bool yk__shares_follow(yk__policy *p, double trust)
+{
+    uint64_t best[YK__RANKS], next[YK__RANKS];
+    return yk__shares_split(p, p->member, 0, best) && yk__shares_worth(p, best) && yk__shares_split(p, p->member, trust, next) &&
+           yk__shares_set(p, next);
 }
 
 /* ---- Roles ------------------------------------------------------------------------------------------------------- */

@@ -16,15 +16,27 @@ void yk__steady_begin(yk__policy *p)
     yk__phase_begin(p, STEADY);
 }
 
-/* Settles again; what is longer than before even then, with nothing that the lines know of, has trials for all (settle_end). */
+/* Settles again if it is confirmed; what is longer than before even then, with nothing that the lines know of, has trials for all
+ * (settle_end). */
 static void steady_alert(yk__policy *p)
 {
     if (p->windows < p->alert_after)
         return;
-    p->pause = p->pause ? (p->pause < 160 ? 2 * p->pause : p->pause) : 10;
-    p->alert_after = p->windows + p->pause;
+    p->alert_after = p->windows + EVERY;
     p->before_alert = p->usual;
-    yk__settle_begin(p);
+    yk__doubt_begin(p);
+}
+
+void yk__alert_confirmed(yk__policy *p)
+{
+    p->pause = p->pause ? (p->pause < 160 ? 2 * p->pause : p->pause) : EVERY;
+    p->alert_after = p->windows + p->pause;
+}
+
+bool yk__rank_off(const yk__policy *p, uint32_t rank, double seconds)
+{
+    const double seen = yk__balance_predict(p->balance, rank, p->share[rank]);
+    return p->member[rank] && seen > 0 && seconds > 0 && (seconds > 1.2 * seen || seconds < seen / 1.2);
 }
 
 /* What a window with the rank costs, from the trial that excluded it. */
@@ -87,23 +99,17 @@ static void retry_begin(yk__policy *p)
 static void steady_samples(yk__policy *p, bool *off)
 {
     bool whole = true;
-    uint64_t next[YK__RANKS];
     for (uint32_t r = 0; r < p->ranks; r++) {
         const yk__samples *s = &p->busy[r];
-        const double seen = yk__balance_predict(p->balance, r, p->share[r]);
-        const double last = s->n ? s->seconds[s->n - 1] : 0;
         if (!p->member[r] || !p->share[r])
             continue;
         whole = whole && s->n >= 5;
-        *off = *off || (s->n && seen > 0 && (last > 1.2 * seen || last < seen / 1.2));
+        *off = *off || (s->n && yk__rank_off(p, r, s->seconds[s->n - 1]));
     }
-    if (*off) /* the first of two */
-        yk__records_add(p);
-    else if (whole) {
-        yk__records_add(p);
-        if (yk__shares_split(p, p->member, TRUST, next) && yk__shares_worth(p, next))
-            yk__shares_set(p, next);
-    }
+    if (!whole)
+        return;
+    yk__records_add(p);
+    yk__shares_follow(p, TRUST);
 }
 
 void yk__steady_look(yk__policy *p, bool clean, double wall)

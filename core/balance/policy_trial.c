@@ -167,18 +167,29 @@ static double swap_predict(const yk__policy *p, uint32_t rank, uint32_t instead)
     return yk__set_predict(p, member, share);
 }
 
+/* The first time at once, then where it costs little of the time that has passed. */
+static bool swap_due(const yk__policy *p, uint32_t rank, double now, double then)
+{
+    const double cost = BLOCK * fmax(then - now, 0) + 2 * p->compiling;
+    return p->swapped_once[rank] ? p->trial_cost + cost < TRIAL_PART * p->elapsed : then < SWAP_COST * now;
+}
+
 /* Of two ranks on the same cores the weaker is excluded first, by what it took beside the other. Alone it may be the better. */
 static bool swap_begin(yk__policy *p, uint32_t rank)
 {
-    const double most = SWAP_COST * yk__window_predict(p, p->member, p->share);
+    const double now = yk__window_predict(p, p->member, p->share);
     for (uint32_t r = 0; r < p->ranks; r++) {
         double then;
         if (!p->member[r] || p->seat[r].forced || !yk__seats_overlap(&p->seat[r], &p->seat[rank]))
             continue;
         then = swap_predict(p, rank, r);
+        if (then > 0 && !swap_due(p, rank, now, then))
+            continue;
         p->swapped[rank] = true;
-        if (then > 0 && then < most)
+        if (then > 0) {
+            p->swapped_once[rank] = true;
             return trial_begin(p, (yk__trial){.rank = rank, .instead = r});
+        }
     }
     return false;
 }
@@ -202,6 +213,17 @@ void yk__trial_round(yk__policy *p)
 {
     memset(p->tried, 0, sizeof p->tried);
     memset(p->swapped, 0, sizeof p->swapped);
+}
+
+/* What was measured to be a clear gain, and is foreseen to be one still, needs no other trial. */
+void yk__trial_reweigh(yk__policy *p)
+{
+    const double with = yk__window_predict(p, p->member, p->share);
+    bool clear[YK__RANKS];
+    for (uint32_t r = 0; r < p->ranks; r++)
+        clear[r] = p->tried[r] && p->member[r] && p->adds[r] > CLEAR - 1 && yk__flip_predict(p, r) > CLEAR * with;
+    yk__trial_round(p);
+    memcpy(p->tried, clear, p->ranks * sizeof *clear);
 }
 
 /* ---- The verdict ------------------------------------------------------------------------------------------------- */
@@ -255,7 +277,7 @@ static void swap_take(yk__policy *p, double with, double without)
     p->adds[instead] = 0;
     p->disturbs[instead] = p->disturbs[rank];
     p->harm[instead] = p->harm[rank];
-    p->swapped[instead] = true;
+    p->swapped[instead] = p->swapped_once[instead] = true;
     p->tried[instead] = true;
     yk__event_add(p, YK_POLICY_EXCLUDED, instead, without, with);
     rank_keep(p, rank, with, without);

@@ -143,14 +143,110 @@ START_TEST(a_disturbed_rank_has_fewer_rows)
 {
     world w = {.ranks = 2, .n = 128, .d = {{.a = 2e-4, .b = 4e-5, .noise = 0.02},
                                            {.a = 2e-4, .b = 4e-5, .noise = 0.02, .absent = 0.4}}};
-    double sum = 0;
+    double sum = 0, rows = 0;
     world_begin(&w);
     world_windows(&w, 400);
     w.elapsed = 0;
-    world_windows(&w, 400);
+    for (int i = 0; i < 400; i++) {
+        world_window(&w);
+        rows += (double)world_share(&w, 1) / 400;
+    }
     sum = w.elapsed / 400;
-    ck_assert_msg(sum < 1.1 * world_best_of(&w, 1), "%g, alone %g", sum, world_best_of(&w, 1));
-    ck_assert_msg(world_share(&w, 1) < 60, "%d rows", (int)world_share(&w, 1));
+    ck_assert_msg(sum < 0.85 * world_best_of(&w, 1), "%g, alone %g", sum, world_best_of(&w, 1));
+    ck_assert_msg(rows < 60, "%g rows", rows);
+    world_finish(&w);
+}
+END_TEST
+
+/* ---- A machine that does other things ---- */
+
+/* As measured on a virtual machine whose host is busy: windows of some milliseconds, most within 10 %, some twice as long. */
+static world noisy_world(uint32_t seed)
+{
+    const device like = {.a = 5e-4, .b = 2e-5, .update = 1e-4, .noise = 0.1, .absent = 0.06};
+    world w = {.ranks = 2, .n = 128, .exchange = 2e-4, .d = {like, like}, .seat = {{.pace = 1}, {.pace = 1}}};
+    random_from(seed * 100000u);
+    return w;
+}
+
+/* Windows from now on until the job is within 7 % of the best for the rest of them. */
+static int windows_to_follow(world *w, int n)
+{
+    int last = 0;
+    for (int i = 0; i < n; i++) {
+        world_window(w);
+        last = world_rate(w) < 0.93 ? i + 1 : last;
+    }
+    return last;
+}
+
+/* A rank 2 or 4 times slower in mid-run: half of the jobs are right within 20 windows, four of five within 40. */
+START_TEST(shares_follow_in_noise)
+{
+    enum { JOBS = 40 };
+    int early = 0, late = 0;
+    for (uint32_t seed = 0; seed < JOBS; seed++) {
+        world w = noisy_world(seed);
+        int windows;
+        w.d[1].from = 300, w.d[1].to = 1000000, w.d[1].factor = _i ? 4 : 2;
+        w.seat[0].forced = w.seat[1].forced = true;
+        world_begin(&w);
+        world_windows(&w, 300);
+        windows = windows_to_follow(&w, 150);
+        early += windows <= 20;
+        late += windows <= 40;
+        world_finish(&w);
+    }
+    ck_assert_msg(early >= JOBS / 2, "%d of %d jobs within 20 windows", early, JOBS);
+    ck_assert_msg(late > JOBS * 4 / 5, "%d of %d jobs within 40 windows", late, JOBS);
+}
+END_TEST
+
+/* The best rate beside the mean one of 1200 windows, the mean of some jobs; *steady: the part of windows in which nothing is found out. */
+static double rate_in_noise(int core, double *steady)
+{
+    enum { JOBS = 20, WINDOWS = 1200 };
+    double rate = 0;
+    *steady = 0;
+    for (uint32_t seed = 0; seed < JOBS; seed++) {
+        world w = noisy_world(seed);
+        double sum = 0;
+        w.d[0].core = w.d[1].core = core;
+        w.d[1].b *= 1.25;
+        world_begin(&w);
+        world_windows(&w, 400);
+        for (int i = 0; i < WINDOWS; i++) {
+            world_window(&w);
+            sum += 1 / world_rate(&w);
+            *steady += yk__policy_settled(w.p) / (double)WINDOWS / JOBS;
+        }
+        rate += WINDOWS / sum / JOBS;
+        world_finish(&w);
+    }
+    return rate;
+}
+
+/* Single windows that are late move nobody's rows and bring no trials: of ranks on one core, of which one is left, and of two that
+ * help each other. */
+START_TEST(noise_is_not_followed)
+{
+    double steady, rate = rate_in_noise(_i, &steady);
+    ck_assert_msg(rate > (_i ? 0.99 : 0.975), "%g of the best rate", rate);
+    ck_assert_msg(steady > 0.78, "settled for %g of the time", steady);
+}
+END_TEST
+
+/* A rank that came down to one row and is fast again: two rows gain less than is worth new shares, the whole way gains much. */
+START_TEST(one_row_is_no_trap)
+{
+    world w = {.ranks = 2, .n = 128, .exchange = 2e-4,
+               .d = {{.a = 5e-4, .b = 2e-5}, {.a = 5e-4, .b = 2e-5, .from = 300, .to = 600, .factor = 30}},
+               .seat = {{.pace = 1, .forced = true}, {.pace = 1, .forced = true}}};
+    world_begin(&w);
+    world_windows(&w, 590);
+    ck_assert_uint_le(world_share(&w, 1), 1);
+    world_windows(&w, 110);
+    ck_assert_msg(world_rate(&w) > 0.95, "%g of the best, %d rows", world_rate(&w), (int)world_share(&w, 1));
     world_finish(&w);
 }
 END_TEST
@@ -363,6 +459,9 @@ int main(void)
     tcase_add_test(t, several_weak_ranks_go_one_by_one);
     tcase_add_loop_test(t, shares_follow_within_20_windows, 0, 2);
     tcase_add_test(t, a_disturbed_rank_has_fewer_rows);
+    tcase_add_loop_test(t, shares_follow_in_noise, 0, 2);
+    tcase_add_loop_test(t, noise_is_not_followed, 0, 2);
+    tcase_add_test(t, one_row_is_no_trap);
     tcase_add_test(t, changes_earn_their_compiles);
     tcase_add_test(t, steady_shares_are_calm);
     tcase_add_test(t, parts_of_the_optimizer_follow);
