@@ -41,7 +41,7 @@ static yk_status calls_load(munge_calls *calls, yk_error *err)
 
 yk_status yk__munge_seal(const uint8_t *secret, size_t bytes, char *text, size_t size, yk_error *err)
 {
-    munge_calls calls = {NULL};
+    munge_calls calls = {.encode = NULL};
     char *credential = NULL;
     void *ctx;
     int e;
@@ -67,7 +67,7 @@ yk_status yk__munge_seal(const uint8_t *secret, size_t bytes, char *text, size_t
 
 yk_status yk__munge_open(const char *text, uint8_t *secret, size_t bytes, yk_error *err)
 {
-    munge_calls calls = {NULL};
+    munge_calls calls = {.encode = NULL};
     void *data = NULL;
     int n = 0, e;
     uid_t uid = (uid_t)-1;

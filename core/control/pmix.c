@@ -73,7 +73,7 @@ static yk_status value_get(const yk__pmix_calls *calls, const yk__pmix_proc *own
 
 yk_status yk__pmix_share(uint32_t rank, uint32_t ms, char *value, size_t size, yk_error *err)
 {
-    yk__pmix_calls calls = {NULL};
+    yk__pmix_calls calls = {.init = NULL};
     yk__pmix_proc own = {"", 0};
     int s;
     if (calls_load(&calls, err))

@@ -31,14 +31,17 @@
 
 /* ---- What nodes say ---------------------------------------------------------------------------------------------- */
 
-/* The first error counts: others come of it. peer: whose it is, or NULL. */
+/* The first error counts: others come of it, and all of them of a signal. peer: whose it is, or NULL. */
 static void job_fail(yk__remote *remote, const yk__peer *peer, int code, yk_status status, const char *text)
 {
     if (remote->err.status)
         return;
     remote->failed = peer;
     remote->code = code;
-    yk__fail(&remote->err, status, "%s", text);
+    if (remote->interrupted)
+        yk__fail(&remote->err, YK_E_CANCELLED, "interrupted by signal %d (%s)", remote->interrupted, strsignal(remote->interrupted));
+    else
+        yk__fail(&remote->err, status, "%s", text);
     if (remote->config.say)
         remote->config.say(remote->err.text);
     remote->kill_at = yk__clock_ms() + END_MS;
@@ -173,12 +176,10 @@ static void peers_signal(const yk__remote *remote, int sig)
 static void signal_take(yk__remote *remote, int sig)
 {
     const uint8_t byte = (uint8_t)sig;
-    char text[96];
     if (!remote->interrupted)
         remote->interrupted = sig;
     if (!remote->running) {
-        snprintf(text, sizeof text, "interrupted by signal %d (%s)", sig, strsignal(sig));
-        job_fail(remote, NULL, 128 + sig, YK_E_CANCELLED, text);
+        job_fail(remote, NULL, 128 + sig, YK_E_CANCELLED, "");
         return;
     }
     for (uint32_t i = 0; i < remote->config.hosts->count; i++)
