@@ -399,7 +399,7 @@ typedef struct sitter {
     cpu_set_t before, after;
 } sitter;
 
-static void *sit(void *arg)
+static void *seat_hold(void *arg)
 {
     sitter *s = arg;
     s->before = cores_of(0);
@@ -417,7 +417,7 @@ START_TEST(seats_are_fetched_and_return)
     pthread_t thread;
     ck_assert(!cpu_seat_stalled(&s.seat)); /* whose thread is not known */
     pthread_barrier_init(&s.meet, NULL, 2);
-    ck_assert(!pthread_create(&thread, NULL, sit, &s));
+    ck_assert(!pthread_create(&thread, NULL, seat_hold, &s));
     pthread_barrier_wait(&s.meet);
     ck_assert(!cpu_seat_stalled(&s.seat)); /* not at work */
     atomic_store(&s.seat.holds_piece, true);
