@@ -11,7 +11,7 @@
 
 #define STALL_NS 5000 /* a clock that stands still so long belongs to a thread that is not running: it counts single ns */
 
-enum { AT_HOME, MOVING, AWAY };
+enum { IN_PLACE, MOVING, AWAY };
 
 void cpu_seat_take(cpu_seat *seat)
 {
@@ -44,16 +44,16 @@ bool cpu_seat_stalled(const cpu_seat *seat)
 bool cpu_seat_fetch(cpu_seat *seat)
 {
     const int thread = atomic_load_explicit(&seat->thread, memory_order_relaxed), core = sched_getcpu();
-    int at = AT_HOME;
+    int at = IN_PLACE;
     cpu_set_t here;
     if (core < 0 || core >= CPU_SETSIZE || !atomic_compare_exchange_strong(&seat->state, &at, MOVING))
         return false;
     CPU_ZERO(&here);
     CPU_SET(core, &here);
     /* who lets go of his piece does so before he looks at the state: either is seen here, or waits there */
-    const bool moved = atomic_load(&seat->holds_piece) && !sched_getaffinity(thread, sizeof seat->home, &seat->home) &&
+    const bool moved = atomic_load(&seat->holds_piece) && !sched_getaffinity(thread, sizeof seat->own, &seat->own) &&
                        !sched_setaffinity(thread, sizeof here, &here);
-    atomic_store(&seat->state, moved ? AWAY : AT_HOME);
+    atomic_store(&seat->state, moved ? AWAY : IN_PLACE);
     return moved;
 }
 
@@ -62,8 +62,8 @@ void cpu_seat_return(cpu_seat *seat)
     int at;
     while ((at = atomic_load(&seat->state)) == MOVING)
         sched_yield();
-    if (at == AT_HOME)
+    if (at == IN_PLACE)
         return;
-    sched_setaffinity(0, sizeof seat->home, &seat->home);
-    atomic_store(&seat->state, AT_HOME);
+    sched_setaffinity(0, sizeof seat->own, &seat->own);
+    atomic_store(&seat->state, IN_PLACE);
 }

@@ -15,8 +15,8 @@
 typedef struct cpu_seat {
     _Atomic int thread;       /* the system's number; 0: not known yet */
     _Atomic bool holds_piece; /* others may have to wait for it */
-    _Atomic int state;        /* at home, being moved, away */
-    cpu_set_t home;           /* its cores, while it is away */
+    _Atomic int state;        /* in place, being moved, away */
+    cpu_set_t own;           /* its own cores, while it is away */
 } cpu_seat;
 
 /* The calling thread is the one of this seat. */

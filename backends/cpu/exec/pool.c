@@ -374,7 +374,8 @@ cpu_pool *cpu_pool_new(const int *cores, int n)
     cpu_pool *pool = cpu_host->alloc(sizeof *pool, 64);
     if (!pool)
         return NULL;
-    *pool = (cpu_pool){.workers = n, .active = n, .wake_ns = SPIN_NS, .share_ns = SHARE_NS, .slowness = 1.0, .worker = cpu_host->alloc((size_t)n * sizeof(pool_worker), 64),
+    *pool = (cpu_pool){.workers = n, .active = n, .wake_ns = SPIN_NS, .share_ns = SHARE_NS, .slowness = 1.0,
+                    .worker = cpu_host->alloc((size_t)n * sizeof(pool_worker), 64),
                     .range = cpu_host->alloc((size_t)n * sizeof(cpu_range), 64)};
     if (!pool->worker || !pool->range)
         goto free_workers;

@@ -399,7 +399,7 @@ typedef struct sitter {
     cpu_set_t before, after;
 } sitter;
 
-static void *sit(void *arg)
+static void *seat_hold(void *arg)
 {
     sitter *s = arg;
     s->before = cores_of(0);
@@ -417,7 +417,7 @@ START_TEST(seats_are_fetched_and_return)
     pthread_t thread;
     ck_assert(!cpu_seat_stalled(&s.seat)); /* whose thread is not known */
     pthread_barrier_init(&s.meet, NULL, 2);
-    ck_assert(!pthread_create(&thread, NULL, sit, &s));
+    ck_assert(!pthread_create(&thread, NULL, seat_hold, &s));
     pthread_barrier_wait(&s.meet);
     ck_assert(!cpu_seat_stalled(&s.seat)); /* not at work */
     atomic_store(&s.seat.holds_piece, true);
@@ -434,12 +434,12 @@ START_TEST(seats_are_fetched_and_return)
 }
 END_TEST
 
-/* Two pieces, one for each of two workers. Worker 1 begins each at home, and in every other phase sleeps until it is on the other's
+/* Two pieces, one for each of two workers. Worker 1 begins each on its own core, and in every other phase sleeps until it is on the other's
  * core. */
 typedef struct stall {
     int core[2], phase;
     _Atomic int begun; /* pieces of the phase */
-    _Atomic int home, away; /* how often worker 1 was found there */
+    _Atomic int own, away; /* how often worker 1 was found on its own core, on the other one */
 } stall;
 
 static bool core_is(int core)
@@ -456,7 +456,7 @@ static void stall_piece(void *arg, int worker, int piece, int pieces)
     bool away = false;
     (void)piece;
     if (worker)
-        atomic_fetch_add(&s->home, core_is(s->core[1])); /* nobody waits for it yet */
+        atomic_fetch_add(&s->own, core_is(s->core[1])); /* nobody waits for it yet */
     atomic_fetch_add(&s->begun, 1);
     while (atomic_load(&s->begun) < pieces && seconds_now() < end) /* so that each has one */
         sched_yield();
@@ -487,7 +487,7 @@ START_TEST(stalled_worker_is_fetched)
     cpu_pool *pool = cpu_pool_new(s.core, 2);
     cpu_pool_bind(s.core[0]);
     cpu_pool_run(pool, &(cpu_work){stall_piece, stall_next, &s}, 2);
-    ck_assert_int_eq(s.home, 4);
+    ck_assert_int_eq(s.own, 4);
     ck_assert_int_eq(s.away, 2);
     cpu_pool_free(pool);
     sched_setaffinity(0, sizeof own, &own);
@@ -533,14 +533,14 @@ START_TEST(pace_heeds_the_median)
 {
     static const double two[] = {130, 130, 130, 10};
     cpu_pace p = {0};
-    int alone = 0;
+    int single = 0;
     for (int i = 0, k = 0; i < 2000; i++) {
         const int workers = cpu_pace_workers(&p, 2);
         cpu_pace_record(&p, 2, workers == 2 ? two[k++ % 4] : 100.0);
-        alone += workers == 1;
+        single += workers == 1;
     }
     ck_assert_int_eq(p.level, 1);
-    ck_assert_int_gt(alone, 1500);
+    ck_assert_int_gt(single, 1500);
 }
 END_TEST
 
