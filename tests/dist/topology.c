@@ -31,7 +31,7 @@ enum {
     LITTLE = 77,
     BROADCAST = (5 << 17) + 3,
     TURNS = 2,
-    WATCHDOG_S = 100
+    WATCHDOG_S = 200
 };
 
 static yk__control *control;
@@ -392,6 +392,7 @@ static double train_over(const char *hosts, const char *sums, const char *wire, 
     hosts_job j;
     double loss;
     setenv("YOKE_DEVICES", "cpu:0", 1);
+    setenv("YOKE_LIVENESS_MS", "20000", 1); /* nobody dies here, but a busy machine is slow */
     setenv("YOKE_REPRODUCIBILITY", sums, 1);
     setenv("YOKE_WIRE", wire, 1);
     hosts_new(&j, hosts);
