@@ -2,13 +2,15 @@
 /* Requests over messages: posting pieces, going on with them, waiting. */
 #include "core/coll/msg.h"
 
+#include <sched.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/base/clock.h"
 #include "core/base/mem.h"
 
-#define SLICE_MS 20   /* a wait looks at its peers so often */
-#define LEFT_ROUNDS 4 /* and so often at one that has left, for what it sent before */
+#define POLL_NS 300000 /* a wait begins with so much of looking for messages */
+#define SLICE_MS 20    /* then it looks at its peers so often */
+#define LEFT_ROUNDS 4  /* and so often at one that has left, for what it sent before */
 
 /* ---- Errors and locks --------------------------------------------------------------------------------------------- */
 
@@ -155,7 +157,6 @@ static yk_status step_request(yk__request *request, yk_error *err)
         return err->status;
     yk__request_finish(request);
     request->comm->coll->plane->active--;
-    pthread_cond_broadcast(&request->comm->coll->plane->done);
     return YK_OK;
 }
 
@@ -163,8 +164,8 @@ void yk__msg_step_all(yk__coll *coll)
 {
     for (yk__comm *comm = coll->comm; comm; comm = comm->next)
         for (yk__request *r = comm->first; r; r = r->next)
-            if (r->msg && !r->done && !r->msg->err.status && step_request(r, &r->msg->err))
-                pthread_cond_broadcast(&coll->plane->done);
+            if (r->msg && !r->done && !r->msg->err.status)
+                step_request(r, &r->msg->err);
     yk__msg_feed_reap(coll);
 }
 
@@ -174,7 +175,6 @@ void yk__msg_fail_all(yk__coll *coll, yk_status status, const yk_tr_error *error
         for (yk__request *r = comm->first; r; r = r->next)
             if (r->msg && !r->done && !r->msg->err.status)
                 yk__msg_fail(&r->msg->err, status, error, coll);
-    pthread_cond_broadcast(&coll->plane->done);
 }
 
 /* ---- Beginning ---------------------------------------------------------------------------------------------------- */
@@ -260,9 +260,19 @@ static yk_status msg_start(yk__request *request, yk_error *err)
         request->msg->counted = true;
         s = step_request(request, err);
     }
-    pthread_cond_signal(&plane->begun);
     pthread_mutex_unlock(&plane->lock);
     return s;
+}
+
+void yk__msg_hand_over(yk__coll *coll)
+{
+    yk__msg_plane *plane = coll->plane;
+    if (!plane)
+        return;
+    pthread_mutex_lock(&plane->lock);
+    if (plane->active || plane->feeds)
+        pthread_cond_signal(&plane->begun);
+    pthread_mutex_unlock(&plane->lock);
 }
 
 static void msg_release(yk__request *request)
@@ -308,26 +318,35 @@ static yk_status look_at(const yk__request *request, yk__control_wait *wait, uin
     return YK_OK;
 }
 
-/* Sleeps until something has happened, with the lock held before and after; the progress thread, or this one, moves data. */
-static yk_status sleep_some(yk__coll *coll, uint64_t *events, yk_error *err)
+/* Moves what there is, and waits for more, with the lock held before and after. */
+static yk_status move_some(yk__coll *coll, int timeout_ms, uint64_t *events, yk_error *err)
 {
     yk__msg_plane *plane = coll->plane;
     yk_tr_error error = {""};
-    struct timespec until;
-    yk_status s = YK_OK;
-    if (plane->threaded) {
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += SLICE_MS * 1000000;
-        until.tv_sec += until.tv_nsec / 1000000000;
-        until.tv_nsec %= 1000000000;
-        pthread_cond_timedwait(&plane->done, &plane->lock, &until);
-        return YK_OK;
-    }
+    yk_status s;
     pthread_mutex_unlock(&plane->lock);
-    s = plane->table->progress(plane->tr, SLICE_MS, events, &error);
+    s = plane->table->progress(plane->tr, timeout_ms, events, &error);
     pthread_mutex_lock(&plane->lock);
     yk__msg_step_all(coll);
     return s ? yk__msg_fail(err, s, &error, coll) : YK_OK;
+}
+
+static bool is_open(const yk__request *request)
+{
+    return !request->done && !request->msg->err.status;
+}
+
+/* Between others' turns of the processor: a thread that sleeps takes long to come back. */
+static yk_status poll_some(yk__request *request, uint64_t *events, yk_error *err)
+{
+    const int64_t until = yk__clock_ns() + POLL_NS;
+    yk_status s = YK_OK;
+    while (!s && is_open(request) && yk__clock_ns() < until) {
+        s = move_some(request->comm->coll, 0, events, err);
+        if (!s && is_open(request))
+            sched_yield();
+    }
+    return s;
 }
 
 /* What was sent before a rank left may still be on its way: only what is not here after some more rounds is lost. */
@@ -337,17 +356,20 @@ static yk_status wait_done(yk__request *request, yk_error *err)
     yk__control_wait wait = {0};
     uint64_t events = 0;
     uint32_t left = 0;
-    yk_status s = YK_OK;
-    while (!s && !request->done && !request->msg->err.status) {
+    yk_status s;
+    coll->plane->waiting = true;
+    s = poll_some(request, &events, err);
+    while (!s && is_open(request)) {
         const uint32_t peer = open_peer(request);
         left = peer != UINT32_MAX && yk__control_left(coll->control, peer) ? left + 1 : 0;
-        s = sleep_some(coll, &events, err);
-        if (s || request->done || request->msg->err.status)
+        s = move_some(coll, SLICE_MS, &events, err);
+        if (s || !is_open(request))
             break;
         s = left > LEFT_ROUNDS ? yk__control_fail_left(coll->control, peer, yk__call_name(&request->call), err)
                                : look_at(request, &wait, peer, err);
     }
     yk__control_waited(coll->control, &wait);
+    coll->plane->waiting = false;
     return s;
 }
 

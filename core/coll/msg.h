@@ -48,7 +48,10 @@ typedef struct yk__msg {
     yk_error err; /* what a progress thread met */
 } yk__msg;
 
-#define YK__MSG_CHUNK (256ull << 10) /* numbers of every slice in a piece */
+/* Numbers of every slice that are in a piece: a rank has two pieces under way with each other host, which a line's queue must hold, or
+ * packets of several senders to one are lost (0.5 MiB: of 100 Mbit/s and 50 ms), and a message is worth its overhead. */
+#define YK__MSG_CHUNK (64ull << 10)      /* for one other host; a part of it for more, */
+#define YK__MSG_CHUNK_LEAST (8ull << 10) /* and not below */
 
 /* The low 16 bits of a message's tag; pieces of data count on from STEP_DATA. */
 enum { YK__MSG_STEP_RECORD = 0, YK__MSG_STEP_DATA = 1, YK__MSG_STEPS = 0x7fff, YK__MSG_STEP_FEED = 0xffff };
@@ -67,9 +70,10 @@ typedef struct yk__msg_plane {
     uint64_t *host; /* [world] */
     uint64_t sent_far; /* bytes to other hosts */
     pthread_mutex_t lock;
-    pthread_cond_t begun, done; /* a request was */
+    pthread_cond_t begun; /* a request was, and its rank does something else now */
     pthread_t thread;
     bool threaded, stop;
+    bool waiting; /* the step thread waits, and drives all requests itself: nobody has to wake it */
     pid_t pid; /* of the process that has the thread */
     uint32_t active; /* requests that are not done */
     yk__msg_feed *feed;
@@ -82,6 +86,7 @@ void yk__msg_close(yk__coll *coll);
 void yk__msg_lock(yk__comm *comm);
 void yk__msg_unlock(yk__comm *comm);
 bool yk__msg_done(yk__request *request);
+void yk__msg_hand_over(yk__coll *coll); /* the step thread goes on: what is under way is the progress thread's */
 uint64_t yk__msg_sent_far(yk__coll *coll);
 yk_status yk__msg_register(yk__coll *coll, yk__coll_buffer *buffer, yk_error *err);
 void yk__msg_unregister(yk__coll *coll, yk__coll_buffer *buffer);

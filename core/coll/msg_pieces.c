@@ -36,10 +36,10 @@ uint32_t yk__msg_chunk_step(uint64_t chunk)
     return YK__MSG_STEP_DATA + (uint32_t)(chunk % YK__MSG_STEPS);
 }
 
-/* Where no rank passes on what came, it travels as a whole. */
-static uint64_t passed_chunk(const yk__request *request)
+static uint64_t chunk_of(const yk__request *request)
 {
-    return request->comm->hosts.count < request->comm->size ? YK__MSG_CHUNK : 1ull << 60;
+    const uint64_t others = request->comm->hosts.count > 2 ? request->comm->hosts.count - 1 : 1, n = YK__MSG_CHUNK / others / 1024 * 1024;
+    return n > YK__MSG_CHUNK_LEAST ? n : YK__MSG_CHUNK_LEAST;
 }
 
 static uint64_t count_chunks(uint64_t numbers, uint64_t chunk)
@@ -51,7 +51,7 @@ yk_status yk__msg_plan_pieces(yk__request *request, yk_error *err)
 {
     yk__msg *m = request->msg;
     uint64_t numbers = 0;
-    m->chunk = request->desc.kind == YK__COLL_REDUCE_SCATTER ? YK__MSG_CHUNK : passed_chunk(request);
+    m->chunk = chunk_of(request);
     if (request->desc.kind == YK__COLL_REDUCE_SCATTER || request->desc.kind == YK__COLL_ALL_GATHERV)
         numbers = yk__msg_longest_slice(request);
     if (request->desc.kind == YK__COLL_BROADCAST)

@@ -99,7 +99,6 @@ yk_status yk__msg_open(yk__coll *coll, const yk__coll_config *config, yk_error *
     plane->pid = getpid();
     pthread_mutex_init(&plane->lock, NULL);
     pthread_cond_init(&plane->begun, NULL);
-    pthread_cond_init(&plane->done, NULL);
     plane->host = yk__calloc(coll->size, sizeof *plane->host);
     if (!plane->host)
         return yk__fail_mem(err, coll->size * sizeof *plane->host, "a transport");
@@ -118,7 +117,6 @@ void yk__msg_close(yk__coll *coll)
         plane->table->close(plane->tr);
     }
     yk__shm_detach(plane->shm);
-    pthread_cond_destroy(&plane->done);
     pthread_cond_destroy(&plane->begun);
     pthread_mutex_destroy(&plane->lock);
     yk__free(plane->host);

@@ -74,7 +74,7 @@ static void count_peers(const yk__request *request)
 
 static uint64_t chunk_bytes(const yk__request *request, uint64_t numbers)
 {
-    return (numbers < YK__MSG_CHUNK ? numbers : YK__MSG_CHUNK) * request->msg->sum->width;
+    return (numbers < request->msg->chunk ? numbers : request->msg->chunk) * request->msg->sum->width;
 }
 
 yk_status yk__msg_sum_new(yk__request *request, yk_error *err)
@@ -151,7 +151,7 @@ static void pack_part(const yk__request *request, uint64_t begin, uint64_t n, ui
 static yk_status send_part(yk__request *request, yk__msg_piece *piece, uint64_t chunk, uint32_t target, uint32_t place, yk_error *err)
 {
     const yk__msg_sum *sum = request->msg->sum;
-    const uint64_t begin = request->desc.parts->begin[target] + chunk * YK__MSG_CHUNK;
+    const uint64_t begin = request->desc.parts->begin[target] + chunk * request->msg->chunk;
     const uint64_t n = yk__msg_chunk_numbers(request, target, chunk);
     yk_tr_range range = yk__msg_buffer_range(&request->desc, begin, n);
     if (!n)
@@ -253,7 +253,7 @@ void yk__msg_sum_finish(yk__request *request, const yk__msg_piece *piece)
     if (piece->number < request->msg->lag)
         return;
     chunk = piece->number - request->msg->lag;
-    from = chunk * YK__MSG_CHUNK;
+    from = chunk * request->msg->chunk;
     all = yk__msg_chunk_numbers(request, own_rank(request), chunk);
     for (uint64_t at = 0; at < all; at += BLOCK) {
         const uint64_t n = all - at < BLOCK ? all - at : BLOCK, begin = d->parts->begin[own_rank(request)] + from + at;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The progress thread: drives requests over messages while the step thread computes. It sleeps while none is under way, else in the
- * transport, until something has arrived. In common memory there is nothing to drive: a member's part is there when it begins.
+ * The progress thread: drives requests over messages while the step thread computes. It sleeps while none is under way, and while the
+ * step thread waits and drives them itself, else in the transport, until something has arrived. In common memory there is nothing to
+ * drive: a member's part is there when it begins.
  */
 #include "core/coll/msg.h"
 
@@ -20,7 +21,7 @@ static void *progress_main(void *arg)
     while (!plane->stop) {
         yk_tr_error error = {""};
         yk_status s;
-        if (!plane->active && !plane->feeds) {
+        if ((!plane->active && !plane->feeds) || plane->waiting) {
             pthread_cond_wait(&plane->begun, &plane->lock);
             continue;
         }

@@ -17,15 +17,6 @@ static void sum_f64(double *v, const void *const *part, uint32_t parts, uint64_t
     }
 }
 
-static void sum_f32(float *v, const void *const *part, uint32_t parts, uint64_t from, uint64_t n)
-{
-    for (uint32_t r = 0; r < parts; r++) {
-        const float *x = (const float *)part[r] + from;
-        for (uint64_t i = 0; i < n; i++)
-            v[i] = r ? v[i] + x[i] : x[i];
-    }
-}
-
 static void max_f32(float *v, const void *const *part, uint32_t parts, uint64_t from, uint64_t n)
 {
     for (uint32_t r = 0; r < parts; r++) {
@@ -66,7 +57,10 @@ void yk__reduce_small(const yk__coll_desc *d, const void *const *part, uint32_t 
         return;
     }
     for (uint32_t row = 0; row < d->rows; row++)
-        (d->op == YK__COLL_MAX ? max_f32 : sum_f32)((float *)d->out + row * d->pitch, part, parts, row * d->count, d->count);
+        if (d->op == YK__COLL_MAX)
+            max_f32((float *)d->out + row * d->pitch, part, parts, row * d->count, d->count);
+        else
+            yk__reduce_slice(part, parts, row * d->count, d->count, (float *)d->out + row * d->pitch, NULL);
 }
 
 enum { SUM_BLOCK = 1024 };

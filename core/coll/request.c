@@ -139,7 +139,7 @@ static yk_status begin_checked(yk__comm *comm, const yk__coll_desc *d, const yk_
     return YK_OK;
 }
 
-yk_status yk__coll_begin(yk__comm *comm, const yk__coll_desc *desc, yk__request **out, yk_error *err)
+static yk_status request_begin(yk__comm *comm, const yk__coll_desc *desc, yk__request **out, yk_error *err)
 {
     yk__coll_desc d = *desc;
     const yk__coll_algorithm *algorithm = algorithm_of(comm, desc);
@@ -153,6 +153,14 @@ yk_status yk__coll_begin(yk__comm *comm, const yk__coll_desc *desc, yk__request 
     if (comm->broken)
         return yk__fail(err, YK_E_CANCELLED, "a request was cancelled on this communicator: set its members first");
     return begin_checked(comm, &d, algorithm, out, err);
+}
+
+yk_status yk__coll_begin(yk__comm *comm, const yk__coll_desc *desc, yk__request **out, yk_error *err)
+{
+    const yk_status s = request_begin(comm, desc, out, err);
+    if (!s)
+        yk__msg_hand_over(comm->coll);
+    return s;
 }
 
 static bool goes_in_order(const yk__request *request)
@@ -200,9 +208,11 @@ yk_status yk__coll_test(yk__request *request, bool *done, yk_error *err)
 
 yk_status yk__coll_wait(yk__request *request, yk_error *err)
 {
+    yk__coll *coll = request->comm->coll;
     const yk_status s = advance_to(request, true, err);
-    request->comm->coll->waits = NULL;
+    coll->waits = NULL;
     request_release(request);
+    yk__msg_hand_over(coll);
     return s;
 }
 
@@ -215,5 +225,5 @@ void yk__coll_cancel(yk__request *request)
 yk_status yk__coll_run(yk__comm *comm, const yk__coll_desc *desc, yk_error *err)
 {
     yk__request *request = NULL;
-    return yk__coll_begin(comm, desc, &request, err) ? err->status : yk__coll_wait(request, err);
+    return request_begin(comm, desc, &request, err) ? err->status : yk__coll_wait(request, err);
 }

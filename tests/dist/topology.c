@@ -27,11 +27,11 @@
 #endif
 
 enum {
-    NUMBERS = 610001, /* the largest slice goes in three chunks */
+    NUMBERS = 260001, /* the largest slice goes in three chunks */
     LITTLE = 77,
-    BROADCAST = (5 << 19) + 3,
+    BROADCAST = (5 << 17) + 3,
     TURNS = 2,
-    WATCHDOG_S = 100
+    WATCHDOG_S = 200
 };
 
 static yk__control *control;
@@ -286,7 +286,9 @@ static int check_all(yk_error *err)
     yk__comm *members = yk__coll_members(coll);
     if (check_vectors(members, NUMBERS, part, err) || check_broadcasts(err) || yk__comm_set_members(members, some, err))
         return 1;
-    return check_vectors(members, NUMBERS, others, err) || yk__comm_set_members(members, all, err) || check_vectors(members, 3 * LITTLE, part, err);
+    if (check_vectors(members, NUMBERS, others, err) || yk__comm_set_members(members, all, err))
+        return 1;
+    return check_vectors(members, 3 * LITTLE, part, err);
 }
 
 static yk_status rank_join(yk_error *err)
@@ -391,6 +393,7 @@ static double train_over(const char *hosts, const char *sums, const char *wire, 
     hosts_job j;
     double loss;
     setenv("YOKE_DEVICES", "cpu:0", 1);
+    setenv("YOKE_LIVENESS_MS", "20000", 1); /* nobody dies here, but a busy machine is slow */
     setenv("YOKE_REPRODUCIBILITY", sums, 1);
     setenv("YOKE_WIRE", wire, 1);
     hosts_new(&j, hosts);
