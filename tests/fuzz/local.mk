@@ -6,4 +6,9 @@ UNIT_TESTS += tests/fuzz/graph.test tests/fuzz/readers.test tests/fuzz/state.tes
 if WITH_SODIUM
 UNIT_TESTS += tests/fuzz/net.test
 endif
+if WITH_OFI
+UNIT_TESTS += tests/fuzz/ofi.test
+tests_fuzz_ofi_test_SOURCES = tests/fuzz/ofi.c transport/ofi/message.c
+tests_fuzz_ofi_test_CFLAGS = $(AM_CFLAGS) $(OFI_CFLAGS)
+endif
 endif

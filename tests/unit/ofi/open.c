@@ -380,9 +380,10 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        a_strangers_messages_are_refused_and_logged_once, who_knows_the_tag_meets_no_receive, a_forged_message_from_a_ranks_address_is_refused,
-        a_replayed_message_is_refused, a_damaged_frame_is_an_error_that_names_the_rank, unlike_providers_are_an_error_that_names_both,
-        the_end_of_the_job_ends_opening, an_unknown_provider_is_an_error_that_lists_the_others,
+        a_strangers_messages_are_refused_and_logged_once, who_knows_the_tag_meets_no_receive,
+        a_forged_message_from_a_ranks_address_is_refused, a_replayed_message_is_refused, a_damaged_frame_is_an_error_that_names_the_rank,
+        unlike_providers_are_an_error_that_names_both, the_end_of_the_job_ends_opening,
+        an_unknown_provider_is_an_error_that_lists_the_others,
     };
     return suite_run_all("ofi", tests, sizeof tests / sizeof *tests, open_meeting, close_all);
 }
