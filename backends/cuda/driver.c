@@ -3,9 +3,14 @@
  * libcuda, opened when devices are first asked for. A machine without the driver, without a device, or with a driver that cannot
  * begin has 0 devices, and the log says which it was: that is no error. YOKE_CUDA_DRIVER names another library than libcuda.so.1.
  */
-#include "backends/cuda/internal.h"
+#include "backends/cuda/driver.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "backends/cuda/host.h"
 
 cuda_driver cuda;
 

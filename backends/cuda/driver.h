@@ -9,6 +9,8 @@
 
 #include <stddef.h>
 
+#include <yoke/status.h>
+
 #ifndef __cuda_cuda_h__
 typedef int CUresult;
 typedef int CUdevice;
@@ -119,6 +121,14 @@ typedef struct cuda_driver {
     CUDA_DRIVER_TABLE(CUDA_DRIVER_MEMBER)
 #undef CUDA_DRIVER_MEMBER
 } cuda_driver;
+
+/* ---- libcuda, opened (driver.c) ---- */
+
+extern cuda_driver cuda; /* filled once cuda_driver_open has said YK_OK and *n is not 0 */
+
+/* Opens libcuda and counts devices; 0 of them, and the reason in the log, where there is no driver. Any thread. */
+yk_status cuda_driver_open(int *n);
+void cuda_driver_forget(void); /* fini: the library stays, the count is asked for again */
 
 /* ---- NVRTC: compiles CUDA C++ at run time ---- */
 

@@ -2,7 +2,8 @@
 /*
  * The CUDA plugin's own types. One file per part, each calling only those named after it: plugin.c (table); list.c (which devices
  * there are, opening one); queue.c (streams, points, copies); program.c (launches, graphs); build.c (units as modules);
- * compile.c (NVRTC); memory.c (buffers, registered host memory); driver.c (libcuda); host.c (the host's table, errors).
+ * compile.c (NVRTC); memory.c (buffers, registered host memory); error.c (of its calls); driver.c
+ * (libcuda); host.c (the host's table).
  * Which launches run a graph is decided by the kit (plugins/kit/lower/lower.h).
  *
  * Every call of the driver that needs one has the device's context current (cuda_enter .. cuda_leave): the primary context, which
@@ -18,30 +19,18 @@
 #include <yoke/plugin.h>
 
 #include "backends/cuda/driver.h"
+#include "backends/cuda/host.h"
 #include "plugins/kit/lower/lower.h"
 #include "plugins/kit/units.h"
 
-#define CUDA_WHO "cuda"
 #define CUDA_ALIGN 256u /* what cuMemAlloc promises at least */
 
-/* ---- host.c ---- */
-extern const yk_host *cuda_host; /* NULL before init */
-
-void *cuda_alloc(size_t bytes); /* zeroed; NULL after the host was told why */
-void cuda_free(void *p);
-const char *cuda_option(const char *key); /* NULL: not set, or empty */
+/* ---- error.c ---- */
 /* A status for a failed call of the driver, explained to the host as "what: CUDA_ERROR_NAME (code), text". */
 yk_status cuda_error(CUresult code, const char *what);
 #define CUDA_ERROR_BYTES 300
 const char *cuda_error_last(void); /* what this thread's last cuda_error said since .. */
 void cuda_error_forget(void);      /* .. then; or "" */
-
-/* ---- driver.c ---- */
-extern cuda_driver cuda; /* filled once cuda_driver_open has said YK_OK and *n is not 0 */
-
-/* Opens libcuda and counts devices; 0 of them, and the reason in the log, where there is no driver. Any thread. */
-yk_status cuda_driver_open(int *n);
-void cuda_driver_forget(void); /* fini: the library stays, the count is asked for again */
 
 /* ---- compile.c ---- */
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Devices: those of all platforms that answer. No loader entry, no platform, a platform without devices: all normal.
- * What devices there are is answered from what an earlier process found, if that still holds (survey.c); the drivers are
+ * What devices there are is answered from what an earlier process found, if that still holds; the drivers are
  * loaded when a device is opened, or when there is no such answer (plugins/kit/devices.h).
  */
 #include "backends/opencl/shape.h"

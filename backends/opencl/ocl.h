@@ -3,7 +3,7 @@
  * The OpenCL plugin's own types. One file per part, each calling only those named after it: plugin.c (table); list.c (which
  * devices there are); shape.c (which kernels a device gets); queue.c; program.c (launches of the kit as kernel objects);
  * build.c (compiling and the cache of binaries); watch.c; memory.c; device.c (one that is open); probe.c (drivers tried in a
- * child process); survey.c (answers kept between processes); env.c (environment, signals); options.c; cores.c; host.c.
+ * child process); survey.h (whose answers are kept); env.c (environment, signals); options.c; host.c.
  * Which launches run a graph is decided by the kit (plugins/kit/lower/lower.h).
  */
 #ifndef YOKE_BACKENDS_OPENCL_OCL_H

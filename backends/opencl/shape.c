@@ -3,7 +3,7 @@
  * Which of the two families of kernels a device gets. The CPU shape (a work-item is a group of its own and computes in
  * vectors, blocks lie in local memory that is really cache) and the GPU shape (groups of many work-items) differ tenfold
  * on the wrong device, and nothing a driver says about itself tells which is right: so a small product is timed in both,
- * once for a device and driver, and the rates are kept (survey.c). A GPU is not asked: its lanes are work-items. The
+ * once for a device and driver, and the rates are kept (plugins/kit/survey.h). A GPU is not asked: its lanes are work-items. The
  * option FAMILY rules over all this.
  */
 #include "backends/opencl/shape.h"

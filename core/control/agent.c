@@ -23,7 +23,6 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/control/mirror.h"
-#include "core/control/rendezvous.h"
 
 #define LOCAL UINT32_MAX    /* agent.via of a rank of this host */
 #define TICK_MS 50          /* what nobody is woken for is looked at so often */
@@ -394,7 +393,8 @@ yk_status yk__agent_start(const yk__agent_config *config, yk__agent **out, yk_er
     agent->links = config->links;
     agent->liveness = config->liveness;
     agent->last = yk__clock_ms();
-    if (yk__rendezvous_new(config, &agent->rendezvous, err) || agent_fill(agent, config, err) || thread_start(agent, err)) {
+    if (yk__rendezvous_new(config->listener, config->token, config->rank, config->ranks, config->lowest, &agent->rendezvous, err) ||
+        agent_fill(agent, config, err) || thread_start(agent, err)) {
         agent_free(agent);
         return err->status;
     }

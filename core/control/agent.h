@@ -16,11 +16,11 @@
 
 #include "core/control/control.h"
 #include "core/control/job.h"
+#include "core/control/rendezvous.h"
 #include "core/net/link.h"
 
 #define YK__AGENT_BEAT_MS 250
 #define YK__AGENT_SILENT_MS 2000
-#define YK__RENDEZVOUS_TOKEN 16 /* bytes that a rank of this host shows, so that jobs do not mix */
 
 typedef struct yk__agent_config {
     yk__control_job *job;     /* the agent takes it */

@@ -22,6 +22,7 @@
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/control/agent.h"
 #include "core/control/gather.h"
 #include "core/control/meeting.h"
 #include "core/control/mirror.h"

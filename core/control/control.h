@@ -93,4 +93,8 @@ bool yk__control_read(const yk__control *c, uint32_t rank, void *info, uint32_t 
 /* all[r * bytes ..] = rank r's `blob`, on every rank; a collective, for the start of a job (addresses, keys). */
 yk_status yk__control_exchange(yk__control *c, const char *what, const void *blob, uint32_t bytes, void *all, yk_error *err);
 
+/* In a rank, whether it has joined or not: tells the launcher of an error, over the descriptor that it gave. False when there is no
+ * launcher. Any thread. */
+bool yk__control_report(int job_fd, const yk_error *why);
+
 #endif

@@ -20,6 +20,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/control/agent.h"
 #include "core/control/mirror.h"
 #include "core/net/tcp.h"
 

@@ -13,7 +13,6 @@
 #include <sys/types.h>
 
 #include "core/control/control.h"
-#include "core/control/job.h"
 #include "core/net/tcp.h"
 
 #define YK__CONTROL_MAGIC 0x31626f6a656b6f79ull /* "yokejob1" */
@@ -72,6 +71,7 @@ typedef struct yk__control_note {
     char text[YK_ERROR_TEXT];
 } yk__control_note;
 
+typedef struct yk__control_job yk__control_job; /* job.h */
 struct yk__control_job {
     yk__control_head *head;
     uint64_t bytes;
@@ -113,7 +113,10 @@ int64_t yk__control_now(void);                          /* monotonic, ns */
 /* info.c */
 void yk__control_slot_publish(yk__control_slot *slot, const void *info, uint32_t bytes);
 
-/* job.c */
+/* end.c */
+bool yk__control_record_end(yk__control_head *head, uint32_t rank, bool silent, yk_status status, const char *text);
+/* Copies the record; false when the job is not ending. */
+bool yk__control_read_end(const yk__control_head *head, uint32_t ranks, uint32_t *rank, bool *silent, yk_error *err);
 /* From a rank: ends the job for the fault of `rank` and wakes the launcher. */
 void yk__control_end_for(yk__control *c, uint32_t rank, bool silent, yk_status status, const char *text);
 void yk__control_report_left(const yk__control *c);
@@ -122,8 +125,5 @@ void yk__control_report_change(const yk__control *c); /* what other hosts wait f
 /* live.c */
 yk_status yk__control_beat_start(yk__control *c, yk_error *err);
 void yk__control_beat_stop(yk__control *c);
-bool yk__control_record_end(yk__control_head *head, uint32_t rank, bool silent, yk_status status, const char *text);
-/* Copies the record; false when the job is not ending. */
-bool yk__control_read_end(const yk__control_head *head, uint32_t ranks, uint32_t *rank, bool *silent, yk_error *err);
 
 #endif

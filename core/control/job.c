@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "core/control/internal.h"
+#include "core/control/job.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +15,6 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
-
 
 /* Nobody may shrink it: an access behind the end would kill the ranks. */
 static yk_status make_object(const yk__control_job *j, const char *name, uint64_t bytes, int seals, int *fd, yk_error *err)
@@ -223,36 +223,4 @@ bool yk__control_job_notice(yk__control_job *j, uint32_t rank, yk_error *err)
     note.text[sizeof note.text - 1] = 0;
     yk__fail(err, (yk_status)note.status, "%s", note.text);
     return true;
-}
-
-static bool note_send(int fd, const yk__control_note *note)
-{
-    return fd >= 0 && send(fd, note, sizeof *note, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof *note;
-}
-
-bool yk__control_report(int job_fd, const yk_error *why)
-{
-    yk__control_note note = {.kind = YK__NOTE_ERROR, .status = (uint32_t)why->status};
-    memcpy(note.text, why->text, sizeof note.text);
-    return note_send(job_fd, &note);
-}
-
-void yk__control_report_left(const yk__control *c)
-{
-    const yk__control_note note = {.kind = YK__NOTE_LEFT};
-    note_send(c->job_fd, &note); /* wakes the launcher; it reads the state itself */
-}
-
-void yk__control_report_change(const yk__control *c)
-{
-    const yk__control_note note = {.kind = YK__NOTE_CHANGE};
-    if (c->head->relayed)
-        note_send(c->job_fd, &note);
-}
-
-void yk__control_end_for(yk__control *c, uint32_t rank, bool silent, yk_status status, const char *text)
-{
-    yk__control_note note = {.kind = YK__NOTE_ABORT};
-    if (yk__control_record_end(c->head, rank, silent, status, text))
-        note_send(c->job_fd, &note); /* wakes the launcher; it reads the record itself */
 }

@@ -5,7 +5,7 @@
  * /dev/shm. It is the launcher's side, whose ranks inherit their sockets; or, where there is no launcher of ours, that of the host's
  * lowest rank (bootstrap.h), and then the other ranks come to it.
  *
- * Thread rule: one thread, but for yk__control_report.
+ * Thread rule: one thread.
  */
 #ifndef YOKE_CORE_CONTROL_JOB_H
 #define YOKE_CORE_CONTROL_JOB_H
@@ -52,8 +52,5 @@ bool yk__control_job_error(const yk__control_job *job, uint32_t *rank, bool *sil
 /* Takes one notice that came on the rank's socket: an error to report, or news of an abort or a goodbye (then false). Also false
  * when there is none or it is malformed. */
 bool yk__control_job_notice(yk__control_job *job, uint32_t rank, yk_error *err);
-
-/* In a rank: tells the launcher of an error, whether it has joined or not. False when there is no launcher. */
-bool yk__control_report(int job_fd, const yk_error *why);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Liveness: a thread per rank shows that this process lives and looks whether the others do. The end of a job is one
- * record in the shared head that all waits look at.
+ * Liveness: a thread per rank shows that this process lives and looks whether the others do.
  *
  * Silence is added up from this thread's own short steps, each counted with a bound, so that a job that was stopped as
  * a whole (Ctrl-Z, a suspended machine) finds its peers alive when it goes on.
@@ -13,7 +12,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -22,61 +20,6 @@
 #include <unistd.h>
 
 #define STEP_MAX_MS 150 /* more than this between two looks is this process's own pause */
-
-bool yk__control_record_end(yk__control_head *head, uint32_t rank, bool silent, yk_status status, const char *text)
-{
-    uint32_t running = YK__JOB_RUNNING;
-    if (!atomic_compare_exchange_strong(&head->abort, &running, YK__JOB_ENDING))
-        return false;
-    head->abort_rank = rank;
-    head->abort_status = (uint32_t)status;
-    head->abort_silent = silent;
-    snprintf(head->abort_text, sizeof head->abort_text, "%s", text);
-    atomic_store(&head->abort, YK__JOB_ENDED);
-    return true;
-}
-
-/* The writer may have died between the two stores, so the wait for the text is short. */
-static bool text_ready(const yk__control_head *head)
-{
-    struct timespec ms = {0, 1000000};
-    for (int i = 0; i < 50; i++) {
-        if (atomic_load(&head->abort) == YK__JOB_ENDED)
-            return true;
-        nanosleep(&ms, NULL);
-    }
-    return false;
-}
-
-bool yk__control_read_end(const yk__control_head *head, uint32_t ranks, uint32_t *rank, bool *silent, yk_error *err)
-{
-    char text[sizeof head->abort_text];
-    uint32_t status, who;
-    if (atomic_load(&head->abort) == YK__JOB_RUNNING)
-        return false;
-    *rank = UINT32_MAX;
-    *silent = false;
-    if (!text_ready(head)) {
-        yk__fail(err, YK_E_DEVICE_LOST, "the job was ended by a rank that died before it could say why");
-        return true;
-    }
-    who = head->abort_rank;
-    status = head->abort_status;
-    memcpy(text, head->abort_text, sizeof text);
-    text[sizeof text - 1] = 0;
-    yk__fail(err, status && status < YK_STATUS_COUNT ? (yk_status)status : YK_E_DEVICE_LOST, "%s", text);
-    if (who < ranks)
-        *rank = who;
-    *silent = head->abort_silent != 0;
-    return true;
-}
-
-yk_status yk__control_check(const yk__control *c, yk_error *err)
-{
-    uint32_t rank;
-    bool silent;
-    return yk__control_read_end(c->head, c->size, &rank, &silent, err) ? err->status : YK_OK;
-}
 
 static void find_silent(yk__control *c, uint32_t peer, int64_t step_ms)
 {

@@ -178,28 +178,29 @@ yk_status yk__rendezvous_join(const yk__rendezvous_place *place, const uint8_t t
 
 /* ---- The rank that lets in --------------------------------------------------------------------------------------- */
 
-yk_status yk__rendezvous_new(const yk__agent_config *config, yk__rendezvous **out, yk_error *err)
+yk_status yk__rendezvous_new(int listener, const uint8_t token[YK__RENDEZVOUS_TOKEN], uint32_t rank, uint32_t ranks,
+                             const uint32_t *lowest, yk__rendezvous **out, yk_error *err)
 {
     yk__rendezvous *v;
     *out = NULL;
-    if (config->listener < 0)
+    if (listener < 0)
         return YK_OK;
     v = yk__calloc(1, sizeof *v);
     if (!v) {
-        close(config->listener);
+        close(listener);
         return yk__fail_mem(err, sizeof *v, "the ranks of this host");
     }
-    v->listener = config->listener;
-    v->rank = config->rank;
-    v->ranks = config->ranks;
-    memcpy(v->token, config->token, sizeof v->token);
+    v->listener = listener;
+    v->rank = rank;
+    v->ranks = ranks;
+    memcpy(v->token, token, sizeof v->token);
     v->expected = yk__calloc(v->ranks, sizeof *v->expected);
     if (!v->expected) {
         yk__rendezvous_free(v);
         return yk__fail_mem(err, v->ranks, "the ranks of this host");
     }
     for (uint32_t r = 0; r < v->ranks; r++) {
-        v->expected[r] = r != v->rank && config->lowest[r] == v->rank;
+        v->expected[r] = r != v->rank && lowest[r] == v->rank;
         v->absent += v->expected[r];
     }
     *out = v;

@@ -14,8 +14,10 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "core/control/agent.h"
+#include "core/base/error.h"
+#include "core/control/job.h"
 
+#define YK__RENDEZVOUS_TOKEN 16                 /* bytes that a rank of this host shows, so that jobs do not mix */
 #define YK__RENDEZVOUS_PENDING 64               /* that have come and not said who they are */
 #define YK__RENDEZVOUS_POLL (YK__RENDEZVOUS_PENDING + 1)
 #define YK__RENDEZVOUS_NAME 8                    /* bytes of the name that the system chose */
@@ -40,8 +42,9 @@ yk_status yk__rendezvous_join(const yk__rendezvous_place *place, const uint8_t t
 
 /* The listening side. */
 typedef struct yk__rendezvous yk__rendezvous;
-/* Takes config->listener; *rendezvous is NULL where there is none. */
-yk_status yk__rendezvous_new(const yk__agent_config *config, yk__rendezvous **rendezvous, yk_error *err);
+/* For the ranks whose lowest[r] is `rank`, this process; takes the listener. *rendezvous is NULL where that is -1. */
+yk_status yk__rendezvous_new(int listener, const uint8_t token[YK__RENDEZVOUS_TOKEN], uint32_t rank, uint32_t ranks,
+                             const uint32_t *lowest, yk__rendezvous **rendezvous, yk_error *err);
 void yk__rendezvous_free(yk__rendezvous *rendezvous);
 nfds_t yk__rendezvous_poll(const yk__rendezvous *rendezvous, struct pollfd *poll);
 /* Lets in who has come. Nothing once all ranks of the host are there. */

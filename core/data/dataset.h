@@ -43,37 +43,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <yoke/plugin.h>
-
 #include "core/base/error.h"
+#include "core/data/options.h"
 #include "core/text/tokenizer.h"
-
-typedef struct yk__dataset yk__dataset;
-
-#define YK__FIELDS 4
-
-typedef struct yk__field {
-    const char *name;
-    uint32_t dtype; /* YK_F32 or YK_I32 */
-    int rank;
-    int64_t shape[3]; /* of one row; -1: the batch's width */
-} yk__field;
-
-/* Keys of the spec win over these. */
-typedef struct yk__dataset_options {
-    bool eval;               /* the evaluation part */
-    const char *tokenizer;   /* "char", "bytes" or a folder */
-    uint32_t max_length;     /* of csv and jsonl rows; 0: 128 */
-    uint32_t seq_len;        /* of text and tokens; 0: 128 */
-    const char *eval_rows;   /* csv, jsonl: file of line numbers (as yk__rows.line) that evaluate instead of train */
-    const char *model;       /* csv, jsonl: a model's config.json, whose id2label numbers the label names */
-    bool unlabelled;         /* csv, jsonl: labels are neither needed nor looked at; lines have none */
-    bool numbers;            /* csv, jsonl: labels are numbers, of a regression */
-    double mask;             /* probability that a token is hidden, for a masked language model; 0: none is */
-    bool whole;              /* text, tokens: no split, all of the file */
-    uint64_t max_rows;       /* only the first so many; 0: all */
-    const yk__dataset *like; /* number label names and characters as there (the training data) */
-} yk__dataset_options;
 
 /* A csv or jsonl without eval_rows trains and evaluates on all its rows. */
 yk_status yk__dataset_open(const char *text, const yk__dataset_options *options, yk__dataset **out, yk_error *err);
@@ -93,7 +65,6 @@ const yk__tokenizer *yk__dataset_tokenizer(const yk__dataset *set); /* NULL: non
 /* Where a row stands: "t.csv: line 7", "DIR: image 12 (from 0)", "FILE: ids 640 to 767". */
 void yk__dataset_where(const yk__dataset *set, int64_t row, char *buf, size_t n);
 /* Of what its rows are: equal on ranks that read the same. All of up to YK__DATASET_HASHED bytes, evenly spread parts of more. */
-#define YK__DATASET_HASHED (256u << 20)
 yk_status yk__dataset_hash(const yk__dataset *set, uint64_t *out, yk_error *err);
 
 /* Width of a batch of these rows (1 for images). */

@@ -3,14 +3,15 @@
  * What a kind of data set is: a table of functions and a state of its own. The kinds include this, nobody else.
  *
  * A new kind is one file, kind_NAME.c, that defines `const yk__dataset_kind yk__kind_NAME`, and one line in the list of
- * dataset.c.
+ * dataset.c. What kinds have in common is in kind.c.
  */
 #ifndef YOKE_CORE_DATA_KIND_H
 #define YOKE_CORE_DATA_KIND_H
 
-#include "core/data/dataset.h"
 #include "core/data/mask.h"
+#include "core/data/options.h"
 #include "core/data/spec.h"
+#include "core/text/tokenizer.h"
 
 #define YK__NO_LABEL (-100) /* of a token: it counts in no loss */
 

@@ -9,7 +9,6 @@
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/control/bootstrap.h"
-#include "core/control/job.h"
 #include "core/control/origin.h"
 #include "core/group/transport.h"
 

@@ -318,7 +318,8 @@ static yk_status bad_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes)
 }
 #endif
 
-#if defined BREAK_VALUE_ALIGN || defined BREAK_BIND || defined BREAK_PINS || defined BREAK_CAPS_RESERVED /* what it says of itself cannot be */
+#if defined BREAK_VALUE_ALIGN || defined BREAK_BIND || defined BREAK_PINS || defined BREAK_CAPS_RESERVED
+/* What it says of itself cannot be. */
 static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
 {
     const yk_status s = device_caps(i, caps);
@@ -414,6 +415,23 @@ static yk_status bad_buffer(yk_device *dev, const yk_buffer_desc *desc, yk_buffe
 }
 #endif
 
+/* What the table says of itself. */
+static void numbers_break(void)
+{
+#ifdef BREAK_OPS /* a table that was filled by hand, and not to the end */
+    bad.n_op = 0;
+#endif
+#ifdef BREAK_DTYPES
+    bad.n_dtype = YK_F64;
+#endif
+#ifdef BREAK_MINOR /* it grew, and is still of the minor before */
+    bad.size += sizeof(void *);
+#endif
+#ifdef BREAK_RESERVED
+    bad.reserved = 7;
+#endif
+}
+
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi);
 
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi)
@@ -465,18 +483,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
     bad.queue_copy = bad_copy;
     bad.queue_wait = bad_wait;
 #endif
-#ifdef BREAK_OPS /* a table that was filled by hand, and not to the end */
-    bad.n_op = 0;
-#endif
-#ifdef BREAK_DTYPES
-    bad.n_dtype = YK_F64;
-#endif
-#ifdef BREAK_MINOR /* it grew, and is still of the minor before */
-    bad.size += sizeof(void *);
-#endif
-#ifdef BREAK_RESERVED
-    bad.reserved = 7;
-#endif
+    numbers_break();
 #ifdef BREAK_SIZE
     bad.size = offsetof(yk_plugin, queue_run);
 #endif

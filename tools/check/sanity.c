@@ -5,6 +5,7 @@
  * numbers as plain float64 on the host. What a loop is made of beside that is in sanity_ranks.c.
  */
 #include "tools/check/sanity.h"
+#include "tools/check/sanity_ranks.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -101,14 +102,6 @@ static const check checks[] = {
     {"bf16 changes nothing where only elementwise ops are", YK_BF16, 1, 0},
     {"fp16 with loss scaling changes nothing there", YK_F16, 1, 0},
 };
-
-void sanity_report(sanity *s, bool ok, const char *name, const char *text)
-{
-    s->passed += ok;
-    s->failed += !ok;
-    if (s->speak)
-        printf("%s  %s%s%s%s\n", ok ? "ok    " : "FAILED", name, text[0] ? " (" : "", text, text[0] ? ")" : "");
-}
 
 static void run_check(sanity *s, const check *c, const sample *data, line want)
 {

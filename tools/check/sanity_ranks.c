@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/check/sanity.h"
+#include "tools/check/sanity_ranks.h"
 
 enum { MOST_RANKS = 1024, MOST_ROWS = 32 * MOST_RANKS };
 

@@ -10,7 +10,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "transport/local/local.h"
 #include "transport/op.h"
 
 /* Rung by a peer that has changed one of this rank's rings; what it sleeps on. */

@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "transport/local/internal.h"
+#include "transport/local/local.h"
 
 #include <linux/futex.h>
 #include <string.h>

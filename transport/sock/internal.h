@@ -16,9 +16,9 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <unistd.h>
 
 #include "transport/op.h"
-#include "transport/sock/sock.h"
 
 enum {
     YK__SOCK_STREAMS = 4,           /* between two ranks, at most */
@@ -106,9 +106,18 @@ struct yk_tr {
 };
 
 /* Under the lock, as all below. */
-void yk__sock_finish(yk_tr *t, yk_tr_op *op);
+static inline void yk__sock_finish(yk_tr *t, yk_tr_op *op)
+{
+    op->done = true;
+    t->events++;
+}
+
 /* The stream has ended. Operations that need it stay: that the peer has died is the host's to say. */
-void yk__sock_hang_up(yk__sock_stream *stream);
+static inline void yk__sock_hang_up(yk__sock_stream *stream)
+{
+    close(stream->fd);
+    stream->fd = -1;
+}
 
 /* connect.c: all streams to all ranks. */
 yk_status yk__sock_connect(yk_tr *t, const yk_tr_config *config, yk_tr_error *error);

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "transport/sock/internal.h"
+#include "transport/sock/sock.h"
 
 #include <errno.h>
 #include <linux/sockios.h>
@@ -27,18 +28,6 @@ enum {
     SPIN_US = 20,   /* before that */
     LINGER_MS = 1000 /* of close, for what was sent */
 };
-
-void yk__sock_finish(yk_tr *t, yk_tr_op *op)
-{
-    op->done = true;
-    t->events++;
-}
-
-void yk__sock_hang_up(yk__sock_stream *stream)
-{
-    close(stream->fd);
-    stream->fd = -1;
-}
 
 /* ---- Moving ------------------------------------------------------------------------------------------------------- */
 

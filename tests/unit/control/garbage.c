@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/control/internal.h"
+#include "core/control/job.h"
 
 typedef struct fake {
     yk__control_hello hello;

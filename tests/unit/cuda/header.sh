@@ -13,8 +13,9 @@ if ! ${CC:-cc} $folders -fsyntax-only "${TMPDIR:-/tmp}/yoke-cuda-$$.c" 2>/dev/nu
     echo "1..0 # SKIP no cuda.h and nvrtc.h here (CUDA_INCLUDE names their folders)"
     exit 0
 fi
+folders="$folders -I$YOKE_SOURCE -I$YOKE_SOURCE/include"
 # shellcheck disable=SC2086
-if errors=$(${CC:-cc} -std=gnu11 $folders -I"$YOKE_SOURCE" -fsyntax-only "$YOKE_SOURCE/tests/unit/cuda/header.c" 2>&1); then
+if errors=$(${CC:-cc} -std=gnu11 $folders -fsyntax-only "$YOKE_SOURCE/tests/unit/cuda/header.c" 2>&1); then
     echo "ok 1 - prototypes"
 else
     echo "$errors" | sed 's/^/# /'

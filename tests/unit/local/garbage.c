@@ -8,6 +8,7 @@
 
 #include "core/base/philox.h"
 #include "transport/local/internal.h"
+#include "transport/local/local.h"
 
 static uint32_t drawn;
 

@@ -22,6 +22,7 @@
 #include "core/net/hello.h"
 #include "tests/support/run.h"
 #include "transport/sock/internal.h"
+#include "transport/sock/sock.h"
 
 enum { RANKS = 2, CONTACT = 80, PORT_AT = 64, JOB_AT = 72, IDLE = YK__HELLO_PENDING + 6 };
 

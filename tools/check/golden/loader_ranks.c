@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loader/ by the ranks of the run: samplers give out row numbers, yk_gather_for_metrics puts them together. */
+#include "tools/check/golden/loader_ranks.h"
+
 #include <string.h>
 
-#include "tools/check/golden/loader.h"
+#include "tools/check/golden/loader_case.h"
 
 typedef struct epoch {
     json_t *want; /* this rank's batches; NULL: not compared */

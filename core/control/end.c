@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The end of a job: one record in the shared head that all waits look at, and the notes by which a rank wakes the launcher, which
+ * reads the record itself. Both sides write it; the first one counts.
+ */
+#include "config.h"
+
+#include "core/control/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+/* ---- The record -------------------------------------------------------------------------------------------------- */
+
+bool yk__control_record_end(yk__control_head *head, uint32_t rank, bool silent, yk_status status, const char *text)
+{
+    uint32_t running = YK__JOB_RUNNING;
+    if (!atomic_compare_exchange_strong(&head->abort, &running, YK__JOB_ENDING))
+        return false;
+    head->abort_rank = rank;
+    head->abort_status = (uint32_t)status;
+    head->abort_silent = silent;
+    snprintf(head->abort_text, sizeof head->abort_text, "%s", text);
+    atomic_store(&head->abort, YK__JOB_ENDED);
+    return true;
+}
+
+/* The writer may have died between the two stores, so the wait for the text is short. */
+static bool text_ready(const yk__control_head *head)
+{
+    struct timespec ms = {0, 1000000};
+    for (int i = 0; i < 50; i++) {
+        if (atomic_load(&head->abort) == YK__JOB_ENDED)
+            return true;
+        nanosleep(&ms, NULL);
+    }
+    return false;
+}
+
+bool yk__control_read_end(const yk__control_head *head, uint32_t ranks, uint32_t *rank, bool *silent, yk_error *err)
+{
+    char text[sizeof head->abort_text];
+    uint32_t status, who;
+    if (atomic_load(&head->abort) == YK__JOB_RUNNING)
+        return false;
+    *rank = UINT32_MAX;
+    *silent = false;
+    if (!text_ready(head)) {
+        yk__fail(err, YK_E_DEVICE_LOST, "the job was ended by a rank that died before it could say why");
+        return true;
+    }
+    who = head->abort_rank;
+    status = head->abort_status;
+    memcpy(text, head->abort_text, sizeof text);
+    text[sizeof text - 1] = 0;
+    yk__fail(err, status && status < YK_STATUS_COUNT ? (yk_status)status : YK_E_DEVICE_LOST, "%s", text);
+    if (who < ranks)
+        *rank = who;
+    *silent = head->abort_silent != 0;
+    return true;
+}
+
+yk_status yk__control_check(const yk__control *c, yk_error *err)
+{
+    uint32_t rank;
+    bool silent;
+    return yk__control_read_end(c->head, c->size, &rank, &silent, err) ? err->status : YK_OK;
+}
+
+/* ---- Notes to the launcher --------------------------------------------------------------------------------------- */
+
+static bool note_send(int fd, const yk__control_note *note)
+{
+    return fd >= 0 && send(fd, note, sizeof *note, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)sizeof *note;
+}
+
+bool yk__control_report(int job_fd, const yk_error *why)
+{
+    yk__control_note note = {.kind = YK__NOTE_ERROR, .status = (uint32_t)why->status};
+    memcpy(note.text, why->text, sizeof note.text);
+    return note_send(job_fd, &note);
+}
+
+void yk__control_report_left(const yk__control *c)
+{
+    const yk__control_note note = {.kind = YK__NOTE_LEFT};
+    note_send(c->job_fd, &note); /* wakes the launcher; it reads the state itself */
+}
+
+void yk__control_report_change(const yk__control *c)
+{
+    const yk__control_note note = {.kind = YK__NOTE_CHANGE};
+    if (c->head->relayed)
+        note_send(c->job_fd, &note);
+}
+
+void yk__control_end_for(yk__control *c, uint32_t rank, bool silent, yk_status status, const char *text)
+{
+    yk__control_note note = {.kind = YK__NOTE_ABORT};
+    if (yk__control_record_end(c->head, rank, silent, status, text))
+        note_send(c->job_fd, &note); /* wakes the launcher; it reads the record itself */
+}
+
+void yk__control_end(yk__control *c, uint32_t rank, yk_status status, const char *text)
+{
+    yk__control_end_for(c, rank, false, status, text);
+}

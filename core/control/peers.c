@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a rank that has joined knows of itself and of the others. */
+#include "core/control/internal.h"
+
+uint32_t yk__control_rank(const yk__control *c)
+{
+    return c->rank;
+}
+
+uint32_t yk__control_size(const yk__control *c)
+{
+    return c->size;
+}
+
+const char *yk__control_name(const yk__control *c, uint32_t rank)
+{
+    return rank < c->size ? c->name[rank] : "";
+}
+
+uint64_t yk__control_host(const yk__control *c, uint32_t rank)
+{
+    return atomic_load(&c->head->slot[rank].host);
+}
+
+const char *yk__control_address(const yk__control *c)
+{
+    return c->address[0] ? c->address : NULL;
+}
+
+int yk__control_memory(const yk__control *c)
+{
+    return c->memory_fd;
+}
+
+const uint8_t *yk__control_secret(const yk__control *c)
+{
+    return c->head->secret;
+}
+
+const volatile int *yk__control_cancelled(const yk__control *c)
+{
+    return (const volatile int *)&c->head->abort;
+}
+
+bool yk__control_left(const yk__control *c, uint32_t rank)
+{
+    return atomic_load(&c->head->slot[rank].state) == YK__RANK_LEFT;
+}
+
+yk_status yk__control_fail_left(yk__control *c, uint32_t rank, const char *what, yk_error *err)
+{
+    yk__fail(err, YK_E_DEVICE_LOST, "%s left the group while %s waited for it in %s", c->name[rank], c->name[c->rank], what);
+    yk__control_end_for(c, rank, false, err->status, err->text);
+    return err->status;
+}
+
+void yk__control_count_call(yk__control *c)
+{
+    atomic_fetch_add_explicit(&c->head->slot[c->rank].calls, 1, memory_order_relaxed);
+}

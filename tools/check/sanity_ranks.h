@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What ranks do together beside the training; a check holds where it does on every rank. */
+#ifndef YOKE_TOOLS_CHECK_SANITY_RANKS_H
+#define YOKE_TOOLS_CHECK_SANITY_RANKS_H
+
+#include "tools/check/sanity_report.h"
+
+void sanity_ranks(sanity *s, yk_job *job);
+
+#endif

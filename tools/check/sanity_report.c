@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What came of a check of `yoke test`. */
+#include "tools/check/sanity_report.h"
+
+#include <stdio.h>
+
+void sanity_report(sanity *s, bool ok, const char *name, const char *text)
+{
+    s->passed += ok;
+    s->failed += !ok;
+    if (s->speak)
+        printf("%s  %s%s%s%s\n", ok ? "ok    " : "FAILED", name, text[0] ? " (" : "", text, text[0] ? ")" : "");
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The checks of `yoke test` as they are counted and printed. */
+#ifndef YOKE_TOOLS_CHECK_SANITY_REPORT_H
+#define YOKE_TOOLS_CHECK_SANITY_REPORT_H
+
+#ifndef YK_NO_HERE
+#define YK_NO_HERE
+#endif
+#include <yoke/yoke.h>
+
+typedef struct sanity {
+    const char *devices;
+    bool speak; /* rank 0 */
+    uint32_t world;
+    unsigned passed, failed;
+} sanity;
+
+/* Counts a check, and prints it on rank 0. */
+void sanity_report(sanity *s, bool ok, const char *name, const char *text);
+
+#endif
