@@ -71,7 +71,8 @@ static yk_status names_check(void)
 {
     for (char **e = environ; *e; e++)
         if (name_unknown(*e)) {
-            vlk_host->fail(VLK_WHO, "%.100s: there is no such option; there are " PREFIX "CORES, _LIMITS, _PROBE, _PROBE_MS, _PROFILE, _SHAPE and _STAGING", *e);
+            vlk_host->fail(VLK_WHO, "%.100s: there is no such option; there are " PREFIX
+                           "CORES, _LIMITS, _PROBE, _PROBE_MS, _PROFILE, _SHAPE and _STAGING", *e);
             return YK_E_ARG;
         }
     return YK_OK;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 CTS_TESTS = tests/cts/template.sh tests/cts/broken.sh tests/cts/loader.sh tests/cts/cpu.sh tests/cts/far.sh tests/cts/cjit.sh \
-	tests/cts/cuda.sh tests/cts/record.sh tests/cts/opencl.sh tests/cts/opencl_machines.sh tests/cts/rusticl.sh tests/cts/vulkan.sh
+	tests/cts/cuda.sh tests/cts/record.sh tests/cts/opencl.sh tests/cts/opencl_machines.sh tests/cts/rusticl.sh tests/cts/vulkan.sh \
+	tests/cts/vulkan_faults.sh
 dist_check_SCRIPTS += $(CTS_TESTS)
 TESTS += $(CTS_TESTS)
 EXTRA_DIST += tests/cts/lib.sh tests/cts/broken.c tests/cts/broken_far.c tests/cts/cjit.c tests/cts/island.c \
