@@ -23,16 +23,18 @@ typedef struct bench {
 
 static yk_status run_slices(bench *b, yk__coll_kind kind, uint64_t n, yk_error *err)
 {
-    yk__slices parts;
-    yk__slices_even(&parts, n, b->ranks);
-    return yk__coll_run(yk__coll_members(b->coll),
-                        &(yk__coll_desc){.kind = kind,
-                                         .dtype = YK_F32,
-                                         .count = n,
-                                         .buffer = kind == YK__COLL_REDUCE_SCATTER ? &b->grad : &b->param,
-                                         .parts = &parts,
-                                         .out = (float *)b->param.mem + parts.begin[b->rank]},
-                        err);
+    yk__slices parts = {0};
+    if (!yk__slices_even(&parts, n, b->ranks, err))
+        yk__coll_run(yk__coll_members(b->coll),
+                     &(yk__coll_desc){.kind = kind,
+                                      .dtype = YK_F32,
+                                      .count = n,
+                                      .buffer = kind == YK__COLL_REDUCE_SCATTER ? &b->grad : &b->param,
+                                      .parts = &parts,
+                                      .out = (float *)b->param.mem + parts.begin[b->rank]},
+                     err);
+    yk__slices_free(&parts);
+    return err->status;
 }
 
 static yk_status run_operation(bench *b, int operation, uint64_t bytes, yk_error *err)

@@ -93,7 +93,11 @@ static void cores_bind(void)
 
 kit_survey vlk_survey(void)
 {
-    return (kit_survey){.host = vlk_host, .plugin = VLK_WHO, .version = VLK_VERSION, .prefix = "vk", .option = {"CORES", "LIMITS", "SHAPE", "STAGING"}};
+    return (kit_survey){.host = vlk_host,
+                        .plugin = VLK_WHO,
+                        .version = VLK_VERSION,
+                        .prefix = "vk",
+                        .option = {"CORES", "LIMITS", "SHAPE", "STAGING"}};
 }
 
 uint64_t vlk_probe_key(void)

@@ -337,8 +337,8 @@ static yk_status lane_submit(yk_program *p, vlk_lane *lane, const yk_submit *s, 
     if (!st)
         st = binding_get(p, s, lane->scratch.address, &b);
     if (st) {
-        snprintf(why, KIT_WHY, "no memory for a program of %zu launches (%llu bytes of scratch)", p->kit.n_launch,
-                 (unsigned long long)p->kit.scratch_bytes);
+        snprintf(why, KIT_WHY, "%.80s: no memory for a program of %zu launches (%llu bytes of scratch)",
+                 p->dev->physical->properties.deviceName, p->kit.n_launch, (unsigned long long)p->kit.scratch_bytes);
         return st;
     }
     const VkResult result = vlk_lane_run(p->dev, lane, b->commands);

@@ -2,8 +2,8 @@
 /*
  * The Vulkan plugin's own types. One file per part, each calling only those named after it: plugin.c (table, options); queue.c
  * (what the kit's queue does here); program.c (launches of the kit as recorded commands); pipeline.c (kernels as pipelines);
- * profile.c (where time goes); memory.c (buffers); work.c (submitting and waiting); device.c (one that is open); list.c (which there are); limits.c; probe.c (drivers
- * tried in a child process); host.c.
+ * profile.c (where time goes); memory.c (buffers); work.c (submitting and waiting); device.c (one that is open); list.c (which there
+ * are); limits.c; probe.c (drivers tried in a child process); host.c.
  * Which launches run a graph is decided by the kit (plugins/kit/lower/lower.h), which also translates kernels (spirv/spirv.h).
  *
  * Memory is named by its address (bufferDeviceAddress): there are no descriptors, no limit of a binding's range, and recorded
@@ -143,7 +143,7 @@ yk_status vlk_graph_scratch(yk_device *dev, const yk_graph *graph, uint64_t *byt
 const yk_graph *vlk_program_graph(const yk_program *program);
 yk_status vlk_program_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY]);
 
-/* "dot gemm_0f.. [64,784] [784,256] -> [64,256]": what a launch does, its node's operation, the kernel, and the shapes; cut where it is long. */
+/* "dot gemm_0f.. [64,784] [784,256] -> [64,256]": a launch's operation, kernel and shapes; cut where it is long. */
 #define VLK_LAUNCH_TEXT 160
 void vlk_launch_text(const yk_graph *graph, const kit_launch *launch, char text[VLK_LAUNCH_TEXT]);
 

@@ -171,13 +171,15 @@ yk_status vlk_copy_run(yk_device *dev, const yk_copy *c, char why[KIT_WHY])
     if (s)
         return s;
     if (!lane->staging.buffer && !(c->src && c->dst) && (s = vlk_memory_new(dev, STAGING, true, &lane->staging, "memory for copies")))
-        snprintf(why, KIT_WHY, "no memory for copies between host and device");
+        snprintf(why, KIT_WHY, "%.80s: no memory for copies between host and device (%u bytes)", dev->physical->properties.deviceName,
+                 STAGING);
     if (!s) {
         result = !c->src || !c->dst ? host_copy(dev, lane, c)
                                     : region_copy(dev, lane, c->src->memory.buffer, c->src_offset, c->dst->memory.buffer,
                                                   c->dst_offset, c->bytes);
         if ((s = vlk_result_status(result)) != YK_OK)
-            snprintf(why, KIT_WHY, "a copy of %llu bytes: %s", (unsigned long long)c->bytes, vlk_result_name(result));
+            snprintf(why, KIT_WHY, "%.80s: %s in a copy of %llu bytes", dev->physical->properties.deviceName, vlk_result_name(result),
+                     (unsigned long long)c->bytes);
     }
     vlk_lane_give(dev, lane);
     return s;

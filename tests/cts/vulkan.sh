@@ -44,6 +44,15 @@ fi
 [ -n "$YOKE_CTS_FULL" ] || QUICK=--quick
 # shellcheck disable=SC2086
 run_cts "vulkan" "$PLUGIN" --timeout 300 $QUICK $XFAIL
+# a GPU's kernels, in groups as small as a phone's, with as little memory
+export YOKE_VULKAN_SHAPE=groups YOKE_VULKAN_LIMITS=phone
+if [ -n "$YOKE_CTS_FULL" ]; then
+    # shellcheck disable=SC2086
+    YOKE_VULKAN_STAGING=1 run_cts "vulkan as a small phone" "$PLUGIN" --timeout 300 $XFAIL
+else
+    YOKE_VULKAN_STAGING=1 run_cts "vulkan as a small phone" "$PLUGIN" --timeout 300 --group composite,random --count 6 --quick
+fi
+unset YOKE_VULKAN_SHAPE YOKE_VULKAN_LIMITS
 for width in 128 512; do
     LP_NATIVE_VECTOR_WIDTH=$width run_cts "vulkan in vectors of $width bits" "$PLUGIN" --group rebind,random --count 6 --timeout 300
 done

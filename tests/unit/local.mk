@@ -65,7 +65,10 @@ tests_unit_opencl_fake_test_LDADD = $(LDADD) $(OPENCL_LIBS)
 tests_unit_opencl_nn_test_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 endif
 if WITH_VULKAN
-check_LTLIBRARIES += tests/unit/vulkan/bad_icd.la tests/unit/vulkan/hang_icd.la
+check_LTLIBRARIES += tests/unit/vulkan/bad_icd.la tests/unit/vulkan/hang_icd.la tests/unit/vulkan/lost.la
+tests_unit_vulkan_lost_la_CFLAGS = $(AM_CFLAGS) $(VULKAN_CFLAGS)
+tests_unit_vulkan_lost_la_LDFLAGS = $(TEST_MODULE)
+tests_unit_vulkan_lost_la_LIBADD = -ldl
 tests_unit_vulkan_bad_icd_la_LDFLAGS = $(TEST_MODULE)
 tests_unit_vulkan_hang_icd_la_LDFLAGS = $(TEST_MODULE)
 endif

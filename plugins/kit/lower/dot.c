@@ -178,14 +178,16 @@ static void dot_emit(kit_text *text, const char *name, const void *what)
 {
     const dot_plan *dot = what;
     const char *source = kit_dot_source(dot->target, dot->lane_rows);
-    kit_text_add(text, "#undef EPI_ARGS\n#undef EPI_BIND\n#undef EPI\n#undef GEMM_NAME\n#undef GEMM_TEAM\n#undef GEMM_EACH\n#undef TC\n#undef TA\n");
+    kit_text_add(text, "#undef EPI_ARGS\n#undef EPI_BIND\n#undef EPI\n#undef GEMM_NAME\n#undef TC\n#undef TA\n");
+    kit_text_add(text, "#undef GEMM_TEAM\n#undef GEMM_EACH\n#undef GEMM_LANES\n#undef GEMM_LR\n#undef GEMM_LC\n");
     kit_text_add(text, "#define GEMM_NAME %s\n#define TC %s\n#define TA %s\n", name, kit_type(dot->c->dtype),
                  dot->target->cpu_shape ? "f32" : kit_type(dot->a->dtype));
     if (dot->lane_rows)
         kit_text_add(text, "#define GEMM_LANES %u\n#define GEMM_LR %u\n#define GEMM_LC %u\n", dot->target->lanes, dot->lane_rows,
                      dot->lane_cols);
     else
-        kit_text_add(text, "#define GEMM_TEAM %u\n#define GEMM_EACH %u\n", gpu_team(dot->target), GEMM_GPU * GEMM_GPU / 4 / gpu_team(dot->target));
+        kit_text_add(text, "#define GEMM_TEAM %u\n#define GEMM_EACH %u\n", gpu_team(dot->target),
+                     GEMM_GPU * GEMM_GPU / 4 / gpu_team(dot->target));
     if (dot->epilogue.n_node)
         epilogue_emit(text, &dot->epilogue);
     else

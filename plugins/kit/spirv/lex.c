@@ -39,7 +39,8 @@ void spv_symbols_begin(spv_compile *c)
         {"spv_group", SPV_GROUP, SPV_TYPES}, {"spv_lane", SPV_LANE, SPV_TYPES}, {"spv_lanes", SPV_LANES, SPV_TYPES},
         {"spv_barrier", SPV_BARRIER, SPV_TYPES}, {"spv_as_float", SPV_AS_FLOAT, SPV_TYPES}, {"spv_as_int", SPV_AS_INT, SPV_TYPES},
         {"spv_as_uint", SPV_AS_UINT, SPV_TYPES}, {"spv_mulhi", SPV_MULHI, SPV_TYPES}, {"spv_sqrt", SPV_SQRT, SPV_TYPES},
-        {"spv_fma", SPV_FMA, SPV_TYPES}, {"spv_of_lane", SPV_OF_LANE, SPV_TYPES}, {"void", 0, SPV_VOID}, {"uchar", 0, SPV_U8}, {"ushort", 0, SPV_U16}, {"int", 0, SPV_I32},
+        {"spv_fma", SPV_FMA, SPV_TYPES}, {"spv_of_lane", SPV_OF_LANE, SPV_TYPES},
+        {"void", 0, SPV_VOID}, {"uchar", 0, SPV_U8}, {"ushort", 0, SPV_U16}, {"int", 0, SPV_I32},
         {"uint", 0, SPV_U32}, {"long", 0, SPV_I64}, {"ulong", 0, SPV_U64}, {"float", 0, SPV_F32},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {

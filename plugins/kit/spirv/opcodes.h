@@ -24,7 +24,8 @@ enum { /* instructions */
 };
 
 enum { /* capabilities */
-    CapShader = 1, CapInt64 = 11, CapSubgroup = 61, CapSubgroupBallot = 64, CapStorageBuffer16 = 4433, CapStorageBuffer8 = 4448, CapKeepNan = 4466, CapAddresses = 5347
+    CapShader = 1, CapInt64 = 11, CapSubgroup = 61, CapSubgroupBallot = 64, CapStorageBuffer16 = 4433,
+    CapStorageBuffer8 = 4448, CapKeepNan = 4466, CapAddresses = 5347
 };
 
 enum { /* storage classes, models, modes, decorations, built-in variables, functions of GLSL.std.450 */

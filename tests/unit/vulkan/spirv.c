@@ -107,6 +107,7 @@ static const struct {
     {"#include <x>\n", "#include is not of the dialect"},
     {"float x;", "outside a function"},
     {"KERNEL void k(OUT(float, y)) { AT(float, y); y[0] = 1.0f << 2; }", "an operator"},
+    {"KERNEL void k(OUT(float, y), int n) { AT(float, y); y[0] = OF_LANE(1.0f, n); }", "the lane of a constant number"},
 };
 
 START_TEST(text_outside_the_dialect_is_refused_by_name)
@@ -117,6 +118,22 @@ START_TEST(text_outside_the_dialect_is_refused_by_name)
     ck_assert_uint_eq(kit_spirv_make(&target, &s, &shader), YK_E_INTERNAL);
     ck_assert_msg(strstr(said, wrong[_i].says) != NULL, "it says: %s", said);
     ck_assert_ptr_null(shader.word);
+}
+END_TEST
+
+START_TEST(product_over_lanes_is_translated_and_valid)
+{
+    static const char before[] = "#define GEMM_NAME k\n#define TA bf16\n#define TC f32\n#define GEMM_LANES 8\n#define GEMM_LR 2\n"
+                                 "#define GEMM_LC 2\n#define EPI_ARGS\n#define EPI_BIND\n#define EPI(v, z, m, n, cnt) c[m * N + n] = v;\n";
+    const char *kernel = kit_dot_source(&target, true);
+    char text[8192];
+    kit_spirv shader;
+    kit_spirv_source s = {.macros = "", .kernel = "k", .local = 8, .checks_loops = true};
+    ck_assert_int_lt(snprintf(text, sizeof text, "%s%s", before, kernel), (int)sizeof text);
+    ck_assert(kit_unit_parts(&target, NULL, text, s.part));
+    ck_assert_msg(kit_spirv_make(&target, &s, &shader) == YK_OK, "%s", said);
+    shader_validate(&shader, "gemm_lanes");
+    kit_spirv_free(&shader);
 }
 END_TEST
 
@@ -147,6 +164,7 @@ int main(void)
     TCase *c = tcase_create("kernels");
     tcase_add_loop_test(c, kernel_is_translated_and_valid, 0, N_KERNELS);
     tcase_add_loop_test(c, text_outside_the_dialect_is_refused_by_name, 0, (int)(sizeof wrong / sizeof *wrong));
+    tcase_add_test(c, product_over_lanes_is_translated_and_valid);
     tcase_add_test(c, text_that_is_cut_does_no_harm);
     suite_add_tcase(suite, c);
     SRunner *runner = srunner_create(suite);

@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# What a user reads when a Vulkan device fails in training: one error that names rank, device, operation and shapes, and a process that
+# ends. The failures are those of a library before the loader (tests/unit/vulkan/lost.c).
+. "$YOKE_SOURCE/tests/cts/lib.sh"
+PLUGIN=$YOKE_BUILD/.libs/yoke_vulkan.so
+LOST=$YOKE_BUILD/tests/unit/vulkan/.libs/lost.so
+[ -e "$PLUGIN" ] || skip_all "the Vulkan plugin is not built"
+[ "$SANITIZER" = none ] || skip_all "a sanitizer's library must be the first one that is loaded"
+export VK_DRIVER_FILES="$LAVAPIPE" YOKE_PLUGIN_DIR="$YOKE_BUILD/.libs" LP_NUM_THREADS=0
+"$CTS" --plugin "$PLUGIN" --only abi/devices >"$WORK/out" 2>&1
+grep -q 'it has 0' "$WORK/out" && skip_all "no Vulkan device here"
+[ -e "$LOST" ] || skip_all "the library that makes devices fail is not built"
+
+# fails NAME DEVICES HIDDEN SETTING WORDS..: with that variable set an MLP's training ends with code 1 and one error that has the words
+fails()
+{
+    name=$1
+    devices=$2
+    hidden=$3
+    setting=$4
+    shift 4
+    env LD_PRELOAD="$LOST" "$setting" timeout -k 5 200 "$YOKE_BUILD/yoke" bench step --devices "$devices" --iterations 10 --model mlp \
+        --model-config "hidden=$hidden" --global-batch 16 >"$WORK/out" 2>"$WORK/err"
+    code=$?
+    grep -e 'error: ' -e 'launch: rank' "$WORK/err" >"$WORK/said"
+    failed=0
+    [ $code = 1 ] && [ "$(grep -c . "$WORK/said")" = 1 ] || failed=1
+    for word in "$@"; do grep -q -e "$word" "$WORK/said" || failed=1; done
+    [ $failed = 0 ] || { echo "# exit code $code"; sed 's/^/# /' "$WORK/err" | tail -20; }
+    result $failed "$name"
+}
+
+# memory in place: only programs are submitted
+lost="llvmpipe.*: VK_ERROR_DEVICE_LOST in "
+fails "a device that is lost in a step" vulkan:0 48 YOKE_TEST_VULKAN_LOST=12 "vulkan: .*$lost" " -> \["
+fails "a device that is lost beside a CPU" "cpu:0! vulkan:0!" 48 YOKE_TEST_VULKAN_LOST=12 "rank 1 (vulkan:0!): vulkan: .*$lost" " -> \["
+fails "a device that is lost while it is waited for" vulkan:0 48 YOKE_TEST_VULKAN_LOST_WAIT=12 "vulkan: .*$lost" " -> \["
+export YOKE_VULKAN_STAGING=1
+fails "a device that is lost in a copy" vulkan:0 48 YOKE_TEST_VULKAN_LOST=1 "vulkan: .*${lost}a copy of [0-9]* bytes"
+fails "no memory for copies" vulkan:0 48 YOKE_TEST_VULKAN_MEMORY=200000 "no memory for copies .*bytes)"
+fails "memory that is full" vulkan:0 2048 YOKE_TEST_VULKAN_MEMORY=12000000 "a buffer of [0-9]* bytes: VK_ERROR_OUT_OF_DEVICE_MEMORY"
+finish
