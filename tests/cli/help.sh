@@ -54,7 +54,8 @@ types = {"yk_job", "yk_data"} # without a body
 assert len(ours) > 70 and ours - types <= declared, ours - declared
 for struct, member in re.findall(r"\b(yk_\w+)\.(\w+)", page):
     assert re.search(rf"\b{member}\b", re.sub(r"/\*.*?\*/", "", bodies[struct], flags=re.S)), (struct, member)
-manual = subprocess.run([sys.argv[2], "train", "--man"], capture_output=True, text=True, check=True).stdout.replace("\\-", "-")
+manual = "".join(subprocess.run([sys.argv[2], command, "--man"], capture_output=True, text=True, check=True).stdout.replace("\\-", "-")
+                 for command in ("train", "launch"))
 for text in re.findall(r"`(?:yoke train )?(--(?!golden|cpu)[a-z-]+)", page):
     assert text in manual, text
 theirs = """split_batches even_batches drop_last dispatch_batches skip_first_batches set_epoch use_seedable_sampler use_stateful_dataloader

@@ -38,7 +38,7 @@ while IFS='|' read -r names users tests faults; do
         done
     done
     for fault in $faults; do
-        grep -q "^ *broken[_far]* $fault " "$YOKE_SOURCE/tests/cts/broken.sh" || { echo "# broken.sh does not run $fault"; code=1; }
+        grep -q "^ *broken[a-z_]* $fault " "$YOKE_SOURCE/tests/cts/broken.sh" || { echo "# broken.sh does not run $fault"; code=1; }
     done
     echo "$tests" | grep -q . || code=1
 done <"$WORK/rows"

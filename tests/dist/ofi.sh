@@ -78,5 +78,5 @@ echo "# $ms ms until the last rank ended"
 [ $failed -eq 3 ] && [ $ms -lt 8000 ] && [ "$(grep -l 'rank 2' "$tmp"/out* | wc -l)" -eq 2 ]
 check "a rank that is killed ends the job, named"
 
-"$yoke" info | grep -q '^transports: .*ofi (provider [a-z;_]* of libfabric'
+YOKE_TRANSPORT=ofi "$yoke" info | grep -q '^transports: .*ofi (provider [a-z;_]* of libfabric'
 check "yoke info names the provider"

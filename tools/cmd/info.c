@@ -145,14 +145,15 @@ static void origin_line(void)
     printf("started as: %s\n", text);
 }
 
-/* Appends the installed transports, each with what it says of itself. */
-static void write_installed(char *text, size_t size)
+/* Appends the installed transports; the chosen one says of itself by what means it reaches others, which can take a second to find. */
+static void write_installed(char *text, size_t size, const char *chosen)
 {
     char *names = yk__transport_names();
     for (char *name = names ? strtok(names, ", ") : NULL; name; name = strtok(NULL, ", ")) {
-        char words[400];
+        char words[400] = "";
         const size_t used = strlen(text);
-        yk__transport_describe(name, words, sizeof words);
+        if (chosen && !strcmp(name, chosen))
+            yk__transport_describe(name, words, sizeof words);
         snprintf(text + used, size - used, *words ? ", %s (%s)" : ", %s", name, words);
     }
     yk__free(names);
@@ -164,7 +165,7 @@ static void write_transports(char *text, size_t size)
     const char *chosen = yk__option_text(YK__OPTION_TRANSPORT);
     const bool choose = !chosen || !strcmp(chosen, "auto");
     snprintf(text, size, "shm, local");
-    write_installed(text, size);
+    write_installed(text, size, chosen);
     snprintf(text + strlen(text), size - strlen(text), choose ? "; %s" : "; %s, as YOKE_TRANSPORT says",
              choose ? "shm among ranks of one host, sock where there are several" : chosen);
 }
