@@ -10,7 +10,7 @@ tests_dist_excluded_LDADD = libyoke.la
 tests_dist_fifty_SOURCES = tests/dist/fifty.c
 tests_dist_fifty_LDADD = libyoke.la
 RANKS_SH = tests/dist/cuda.sh tests/dist/launch.sh tests/dist/launchers.sh tests/dist/machines.sh \
-	tests/dist/mixed.sh tests/dist/network.sh tests/dist/started.sh
+	tests/dist/mixed.sh tests/dist/network.sh tests/dist/started.sh tests/dist/trace.sh
 dist_check_SCRIPTS += $(RANKS_SH)
 TESTS += $(RANKS_SH)
 noinst_HEADERS += tests/dist/losses.h tests/dist/net.h
