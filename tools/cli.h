@@ -37,7 +37,7 @@ typedef struct yk__cli_command {
     size_t n_options;     /* at most YK_CLI_OPTIONS */
     int least, most;      /* number of positional arguments; most -1: any */
     bool own_program;     /* a program of its own, "yoke-NAME" */
-    bool rest;            /* the first positional argument ends the options (launch) */
+    bool rest;            /* the first positional argument ends the options (launch, trace) */
 } yk__cli_command;
 
 typedef struct yk__cli {
@@ -91,6 +91,7 @@ void yk__json_write(FILE *f, const char *s); /* the same into a file */
     X(eval, "eval", "evaluate a model")                                                                                \
     X(predict, "predict", "name the class of each row of a file")                                                      \
     X(launch, "launch", "run a program once per device, as the ranks of one job")                                      \
+    X(trace, "trace", "run a program and write a timeline of some of its steps")                                       \
     X(estimate, "estimate-memory", "say beforehand what memory a training step takes")                                 \
     X(bench, "bench", "measure steps, peaks, mixed efficiency and overheads")                                          \
     X(test, "test", "check that this machine computes right")                                                          \

@@ -59,6 +59,9 @@ typedef enum yk__option_kind {
     X(EMERGENCY_CHECKPOINT, "YOKE_EMERGENCY_CHECKPOINT", PATH, "", 0, 0, NULL, "job",                                               \
       "a folder: the last whole step goes there when a rank of this host is lost")                                               \
     X(EMERGENCY_STEPS, "YOKE_EMERGENCY_STEPS", COUNT, "1", 1, 1000000, NULL, "job", "one step of so many is kept for that")       \
+    X(TRACE, "YOKE_TRACE", PATH, "", 0, 0, NULL, "run", "a file: rank R writes a trace of some steps to FILE.R; yoke trace joins them")\
+    X(TRACE_SKIP, "YOKE_TRACE_SKIP", COUNT, "10", 0, 1ull << 40, NULL, "run", "steps before those that are traced")              \
+    X(TRACE_STEPS, "YOKE_TRACE_STEPS", COUNT, "3", 1, 1000, NULL, "run", "steps that are traced")                                 \
     X(LAUNCHER, "YOKE_LAUNCHER", WORD, "", 0, 0, "none", "group",                                                                 \
       "none: a process that another launcher started is a job of its own")                                                       \
     X(JOB_FD, "YOKE_JOB_FD", TEXT, "", 0, 0, NULL, "group", "set by yoke launch: the job's descriptor")                          \

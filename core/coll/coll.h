@@ -142,6 +142,7 @@ typedef struct yk__coll_desc {
     uint64_t offset;               /* elements */
     const yk__slices *parts;       /* of `count` elements */
     yk__exact *squares; /* of reduce-scatter: the squares of what was written to out are added to it; NULL: they are not */
+    int64_t *done_ns;   /* when it was done, in ns of CLOCK_MONOTONIC; NULL: nobody asks */
     const char *file;   /* of the call; NULL: as yk__coll_config.place says */
     int line;
 } yk__coll_desc;

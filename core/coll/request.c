@@ -3,6 +3,7 @@
  * Requests: begin, test, wait, cancel. A communicator holds its requests in a fixed pool, so that a step allocates nothing, and lists
  * them in the order in which they were begun. They may be done in any order, but for broadcasts and for what feeds excluded ranks.
  */
+#include "core/base/clock.h"
 #include "core/coll/internal.h"
 #include "core/coll/msg.h"
 
@@ -112,6 +113,8 @@ void yk__request_finish(yk__request *request)
 {
     yk__comm *comm = request->comm;
     const yk__request *open = comm->first;
+    if (request->desc.done_ns)
+        *request->desc.done_ns = yk__clock_ns();
     request->done = true;
     while (open && open->done)
         open = open->next;

@@ -42,6 +42,10 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
         (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .cache_bytes = c->cache_bytes, .runs = 1};
     e->updater =
         (yk__updater){.optim = {.exec = &e->exec, .params = &e->params}, .exec = &e->exec, .params = &e->params, .divisor = 1.0};
+    if (yk__tracer_open(dev, e->exchange.rank, yk__exchange_name(&e->exchange, e->exchange.rank), &e->queue.tracer, err)) {
+        yk__free(e);
+        return err->status;
+    }
     e->snapshot = (yk__snapshot){.params = &e->params, .exchange = &e->exchange};
     *out = e;
     return YK_OK;
@@ -55,6 +59,8 @@ void yk__engine_free(yk__engine *e)
     if (!__atomic_load_n(e->queue.cancel, __ATOMIC_ACQUIRE)) /* others may still wait for what this rank sends */
         yk__params_settle(&e->params, &err);
     yk__queue_drain(&e->queue);
+    yk__tracer_close(e->queue.tracer);
+    e->queue.tracer = NULL;
     yk__exchange_drop(&e->exchange.reduction);
     yk__updater_free(&e->updater);
     yk__cache_clear(&e->exec);
@@ -118,7 +124,10 @@ yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out
 {
     if (!e->updater.optim.has_layout)
         return yk__fail(err, YK_E_INTERNAL, "an update before yk__engine_optimizer");
-    return yk__updater_run(&e->updater, u, out, err);
+    if (yk__updater_run(&e->updater, u, out, err))
+        return err->status;
+    yk__tracer_stepped(e->queue.tracer);
+    return YK_OK;
 }
 
 /* ---- The last whole step ---- */

@@ -153,18 +153,21 @@ static yk__coll_desc bucket_desc(const yk__exchange *exchange, yk__coll_kind kin
         .kind = kind, .dtype = YK_F32, .count = s->begin[exchange->world], .buffer = block, .offset = at, .parts = s};
 }
 
-yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const yk__slices *s, yk__exact *squares, yk__request **r,
-                                      yk_error *err)
+yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const yk__slices *s, yk__exact *squares, int64_t *done_ns,
+                                      yk__request **r, yk_error *err)
 {
     yk__coll_desc d = bucket_desc(exchange, YK__COLL_REDUCE_SCATTER, &exchange->grad, at, s);
     d.out = yk__exchange_grads(exchange, at + s->begin[exchange->rank]);
     d.squares = squares;
+    d.done_ns = done_ns;
     return exchange->talks ? yk__coll_begin(members_of(exchange), &d, r, err) : YK_OK;
 }
 
-yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk__slices *s, yk__request **r, yk_error *err)
+yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk__slices *s, int64_t *done_ns, yk__request **r,
+                                  yk_error *err)
 {
-    const yk__coll_desc d = bucket_desc(exchange, YK__COLL_ALL_GATHERV, &exchange->value, at, s);
+    yk__coll_desc d = bucket_desc(exchange, YK__COLL_ALL_GATHERV, &exchange->value, at, s);
+    d.done_ns = done_ns;
     return exchange->talks ? yk__coll_begin(members_of(exchange), &d, r, err) : YK_OK;
 }
 

@@ -58,11 +58,12 @@ void yk__exchange_updating(yk__exchange *exchange, bool on);
 /* How many buckets may be on their way at once. */
 uint32_t yk__exchange_depth(const yk__exchange *exchange);
 /* The sum over the members of the bucket that begins at element `at`, this rank's slice of it, in place; its squares are added. *r:
- * to be waited for; NULL where the rank does not talk. */
-yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const yk__slices *s, yk__exact *squares, yk__request **r,
-                                      yk_error *err);
+ * to be waited for; NULL where the rank does not talk. *done_ns: then, when it was done, in ns of CLOCK_MONOTONIC. */
+yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const yk__slices *s, yk__exact *squares, int64_t *done_ns,
+                                      yk__request **r, yk_error *err);
 /* Every member has written its slice of the parameters of that bucket: they are all there. */
-yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk__slices *s, yk__request **r, yk_error *err);
+yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk__slices *s, int64_t *done_ns, yk__request **r,
+                                  yk_error *err);
 /* The same of all buckets at once, where ranks share memory. */
 yk_status yk__exchange_all_written(yk__exchange *exchange, yk_error *err);
 yk_status yk__exchange_wait(yk__request **r, yk_error *err); /* sets it to NULL; NULL: nothing */

@@ -64,6 +64,7 @@ static void free_stage(yk__exec *exec, yk__stage *s)
 {
     if (s->buffer)
         yk__queue_unbuffer(exec->queue, &s->buffer, s->bytes, YK__INPUT_BYTES);
+    yk__queue_unpin(exec->queue, &s->pin);
     yk__free(s->host);
     *s = (yk__stage){0};
 }
@@ -80,6 +81,8 @@ static yk_status stage_new(yk__exec *exec, yk__stage *s, uint64_t bytes, yk_erro
     s->bytes = bytes;
     if (yk__queue_wraps(exec->queue))
         st = yk__queue_wrap(exec->queue, s->host, bytes, &s->buffer, YK__INPUT_BYTES, err);
+    else
+        yk__queue_pin(exec->queue, s->host, bytes, &s->pin);
     if (st)
         free_stage(exec, s);
     return st;
@@ -155,12 +158,14 @@ static yk_status reserve_copy(yk__exec *exec, yk__reduction *r, uint64_t bytes, 
         return YK_OK;
     if (r->copy && yk__queue_idle(exec->queue, err)) /* the last one may still be on its way to the device */
         return err->status;
+    yk__queue_unpin(exec->queue, &r->pin);
     yk__free(r->copy);
     r->copy_bytes = 0;
     r->copy = yk__malloc_aligned(bytes, 64);
     if (!r->copy)
         return yk__fail_mem(err, bytes, "a sum over ranks");
     r->copy_bytes = bytes;
+    yk__queue_pin(exec->queue, r->copy, bytes, &r->pin);
     return YK_OK;
 }
 
@@ -177,6 +182,7 @@ static yk_status begin_all_reduce(yk__exec *exec, const yk__prog *p, const yk__a
     if (r->vector ? yk__queue_idle(exec->queue, err)
                   : reserve_copy(exec, r, bytes, err) || yk__queue_read(exec->queue, r->buffer, r->offset, r->copy, bytes, err))
         return err->status;
+    r->begun_ns = yk__clock_ns();
     return yk__exchange_all_reduce_begin(exec->exchange, r->vector ? r->vector : r->copy, a->count, a->op, err);
 }
 
@@ -189,6 +195,7 @@ static yk_status end_all_reduce(yk__exec *exec, const yk__action *a, yk_error *e
         yk__exchange_all_reduce_end(exec->exchange, r->vector ? r->vector : r->copy, a->count, a->op, &exec->queue->exchanging,
                                     err))
         return err->status;
+    yk__tracer_span(exec->queue->tracer, YK__LANE_WIRE, "all_reduce", a->count, r->begun_ns, yk__clock_ns());
     return r->vector ? YK_OK : yk__queue_put(exec->queue, r->buffer, r->offset, r->copy, a->count * sizeof(float), err);
 }
 
@@ -236,7 +243,10 @@ static yk_status submit_segment(yk__exec *exec, yk__prog *p, uint32_t i, yk_erro
         return YK_OK;
     yk__plugin_words();
     st = exec->queue->dev->table->queue_run(exec->queue->dev->queue, &s, &exec->queue->last_point);
-    return st ? yk__plugin_fail(err, exec->queue->dev->plugin, st, "starting a program") : YK_OK;
+    if (st)
+        return yk__plugin_fail(err, exec->queue->dev->plugin, st, "starting a program");
+    yk__tracer_submitted(exec->queue->tracer, YK__LANE_COMPUTE, p->is_update ? "update" : "segment", i, exec->queue->last_point);
+    return YK_OK;
 }
 
 static yk_status run_segment(yk__exec *exec, yk__prog *p, uint32_t i, yk_buffer *input, yk_error *err)
@@ -288,5 +298,6 @@ void yk__exec_free(yk__exec *exec)
     yk__queue_unbuffer(exec->queue, &exec->result, exec->result_bytes, YK__INPUT_BYTES);
     for (uint32_t i = 0; i <= YK__STAGES; i++)
         free_stage(exec, &exec->stage[i]);
+    yk__queue_unpin(exec->queue, &exec->reduction.pin);
     yk__free(exec->reduction.copy);
 }

@@ -29,6 +29,7 @@ typedef struct yk__prog {
 /* Host memory that inputs wait in, and of which a device that can compute on host memory reads them (buffer). */
 typedef struct yk__stage {
     void *host;
+    yk_pin *pin;
     yk_buffer *buffer;
     uint64_t bytes, point; /* point: until then it is read */
 } yk__stage;
@@ -39,7 +40,9 @@ typedef struct yk__reduction {
     uint64_t offset;
     float *vector;
     float *copy;
+    yk_pin *pin; /* of the copy */
     uint64_t copy_bytes;
+    int64_t begun_ns; /* for traces */
 } yk__reduction;
 
 typedef struct yk__exec {

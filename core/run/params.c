@@ -148,6 +148,15 @@ static yk_status make_value(yk__params *p, yk__bucket *b, yk_error *err)
     return b->is_common ? YK_OK : yk__queue_buffer(p->queue, bytes, &b->value, YK__PARAM_BYTES, err);
 }
 
+/* Gradients leave the device, and parameters come to it, beside its programs. */
+static void pin_blocks(yk__params *p)
+{
+    if (yk__queue_wraps(p->queue))
+        return;
+    yk__queue_pin(p->queue, p->exchange->grad.mem, p->n_trained * sizeof(float), &p->grad_pin);
+    yk__queue_pin(p->queue, p->exchange->value.mem, p->n_trained * sizeof(float), &p->value_pin);
+}
+
 yk_status yk__params_lay_out(yk__params *p, yk_error *err)
 {
     if (list_buckets(p, err))
@@ -155,6 +164,7 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err)
     p->layouts++;
     if (yk__exchange_alloc(p->exchange, p->layouts, p->n_trained, err))
         return err->status;
+    pin_blocks(p);
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
         if (make_value(p, b, err))
@@ -190,6 +200,8 @@ void yk__params_drop_layout(yk__params *p)
         yk__slices_free(&b->slice);
         yk__slices_free(&b->summed);
     }
+    yk__queue_unpin(p->queue, &p->grad_pin);
+    yk__queue_unpin(p->queue, &p->value_pin);
     yk__exchange_release(p->exchange);
     yk__free(p->bucket);
     p->bucket = NULL;

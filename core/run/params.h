@@ -49,6 +49,7 @@ typedef struct yk__bucket {
     uint64_t begin, end; /* this rank's slice */
     uint64_t point;      /* when the gradients of the last micro batch are there */
     yk__request *request; /* its exchange that is under way */
+    int64_t begun_ns, done_ns; /* of the last one, for traces */
 } yk__bucket;
 
 /* Which copies in the compute format are not what the parameters are. */
@@ -62,6 +63,7 @@ typedef struct yk__params {
     yk__param *param;
     yk__state *state;
     size_t n_param, cap_param, n_state, cap_state;
+    yk_pin *grad_pin, *value_pin;   /* of the blocks for exchanges */
     bool laid_out;
     uint32_t layouts;               /* made so far */
     yk__bucket *bucket;

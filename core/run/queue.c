@@ -4,6 +4,8 @@
 
 #include <time.h>
 
+#include "core/base/log.h"
+
 double yk__seconds(void)
 {
     struct timespec t;
@@ -98,16 +100,44 @@ yk_status yk__queue_reserve(yk__queue *q, yk_buffer **b, uint64_t *have, uint64_
     return YK_OK;
 }
 
+/* ---- Registered host memory ---- */
+
+void yk__queue_pin(yk__queue *q, void *memory, uint64_t bytes, yk_pin **pin)
+{
+    *pin = NULL;
+    if (!memory || !bytes || q->dev->plans_only || !(q->dev->caps.flags & YK_CAP_PINS))
+        return;
+    yk__plugin_words();
+    if (!q->dev->table->host_pin(q->dev->handle, memory, bytes, pin))
+        return;
+    *pin = NULL;
+    yk__log(YK_LOG_INFO, "run", "%s: %llu bytes of host memory could not be registered: copies of them hold up the host", q->dev->caps.name,
+            (unsigned long long)bytes);
+}
+
+void yk__queue_unpin(yk__queue *q, yk_pin **pin)
+{
+    if (*pin)
+        q->dev->table->host_unpin(*pin);
+    *pin = NULL;
+}
+
 /* ---- Transfers ---- */
 
 yk_status yk__queue_put(yk__queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, yk_error *err)
 {
-    return yk__device_put(q->dev, b, offset, src, bytes, &q->last_point, err);
+    if (yk__device_put(q->dev, b, offset, src, bytes, &q->last_point, err))
+        return err->status;
+    yk__tracer_submitted(q->tracer, YK__LANE_COPY, "to device", bytes, q->last_point);
+    return YK_OK;
 }
 
 yk_status yk__queue_get(yk__queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, yk_error *err)
 {
-    return yk__device_get(q->dev, b, offset, dst, bytes, &q->last_point, err);
+    if (yk__device_get(q->dev, b, offset, dst, bytes, &q->last_point, err))
+        return err->status;
+    yk__tracer_submitted(q->tracer, YK__LANE_COPY, "from device", bytes, q->last_point);
+    return YK_OK;
 }
 
 yk_status yk__queue_write(yk__queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, yk_error *err)

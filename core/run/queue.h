@@ -8,7 +8,7 @@
 #ifndef YOKE_CORE_RUN_QUEUE_H
 #define YOKE_CORE_RUN_QUEUE_H
 
-#include "core/device/device.h"
+#include "core/run/tracer.h"
 
 /* What bytes of the device are for. */
 typedef enum yk__account {
@@ -23,6 +23,7 @@ typedef enum yk__account {
 
 typedef struct yk__queue {
     yk__device *dev;
+    yk__tracer *tracer;         /* NULL: off */
     const volatile int *cancel; /* ends waits */
     uint64_t limit;             /* bytes held at most; 0: none */
     uint64_t held, peak;        /* bytes of all accounts, now and at most */
@@ -51,6 +52,11 @@ void yk__queue_unwrap_shared(yk__queue *q, yk_buffer **b);
 yk_status yk__queue_reserve(yk__queue *q, yk_buffer **b, uint64_t *have, uint64_t bytes, yk__account account, yk_error *err);
 /* Adds bytes that the plugin takes. */
 void yk__queue_count(yk__queue *q, uint64_t bytes, yk__account account);
+
+/* Registers host memory, so that transfers from and to it go on beside the host and the device's programs, where the device has
+ * such a way (YK_CAP_PINS). *pin NULL: it has not, or could not, which is logged: transfers go the slower way. */
+void yk__queue_pin(yk__queue *q, void *memory, uint64_t bytes, yk_pin **pin);
+void yk__queue_unpin(yk__queue *q, yk_pin **pin); /* before the memory goes; no transfer uses it any more. NULL: nothing */
 
 /* Transfers; last_point completes them. src and dst stay until then. */
 yk_status yk__queue_put(yk__queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, yk_error *err);

@@ -32,12 +32,26 @@ static yk_status begin_sums(yk__params *p, yk__bucket *b, yk_error *err)
 {
     if (grads_to_shared(p, b, err))
         return err->status;
-    return yk__exchange_reduce_scatter(p->exchange, b->shared_at, &b->slice, &p->squares, &b->request, err);
+    b->begun_ns = yk__clock_ns();
+    return yk__exchange_reduce_scatter(p->exchange, b->shared_at, &b->slice, &p->squares, &b->done_ns, &b->request, err);
+}
+
+/* Waits for a bucket's exchange, and traces it and the wait. */
+static yk_status await_exchange(yk__params *p, yk__bucket *b, const char *what, yk_error *err)
+{
+    const int64_t begin = yk__clock_ns();
+    const uint64_t number = (uint64_t)(b - p->bucket);
+    const bool was = b->request != NULL;
+    if (yk__exchange_wait(&b->request, err) || !was)
+        return err->status;
+    yk__tracer_span(p->queue->tracer, YK__LANE_WIRE, what, number, b->begun_ns, b->done_ns);
+    yk__tracer_span(p->queue->tracer, YK__LANE_HOST, "wait", number, begin, yk__clock_ns());
+    return YK_OK;
 }
 
 static yk_status end_sums(yk__params *p, yk__bucket *b, yk_error *err)
 {
-    return yk__exchange_wait(&b->request, err) ? err->status : sums_to_device(p, b, err);
+    return await_exchange(p, b, "reduce_scatter", err) ? err->status : sums_to_device(p, b, err);
 }
 
 /* All buckets in order, as many under way at once as are of use. */
@@ -112,7 +126,7 @@ uint64_t yk__params_taken(const yk__params *p)
 static yk_status end_gather(yk__params *p, yk_error *err)
 {
     yk__bucket *b = &p->bucket[p->n_bucket - 1 - p->gathered];
-    if (yk__exchange_wait(&b->request, err) || take_bucket(p, b, err))
+    if (await_exchange(p, b, "all_gather", err) || take_bucket(p, b, err))
         return err->status;
     p->gathered++;
     return YK_OK;
@@ -127,7 +141,8 @@ static yk_status send_buckets(yk__params *p, yk_error *err)
         yk__bucket *b = &p->bucket[p->n_bucket - 1 - i];
         if (i >= p->gathered + yk__exchange_depth(p->exchange) && end_gather(p, err))
             return err->status;
-        if (yk__exchange_all_gather(p->exchange, b->shared_at, &b->slice, &b->request, err))
+        b->begun_ns = yk__clock_ns();
+        if (yk__exchange_all_gather(p->exchange, b->shared_at, &b->slice, &b->done_ns, &b->request, err))
             return err->status;
     }
     return YK_OK;

@@ -19,6 +19,7 @@ RANKS_SH = \
 	tests/dist/ofi.sh \
 	tests/dist/several_hosts.sh \
 	tests/dist/started.sh \
+	tests/dist/trace.sh \
 	tests/dist/vulkan.sh
 dist_check_SCRIPTS += $(RANKS_SH)
 TESTS += $(RANKS_SH)

@@ -194,6 +194,17 @@ static void state_begin(void)
         fake.device[i].memory = fake_env("FAKE_CUDA_MEMORY", 1u << 30);
 }
 
+/* FAKE_CUDA_PAGEABLE: a file that gets the number of such copies. */
+__attribute__((destructor)) static void say_pageable(void)
+{
+    const char *path = getenv("FAKE_CUDA_PAGEABLE");
+    FILE *f = path && fake.begun ? fopen(path, "w") : NULL;
+    if (!f)
+        return;
+    fprintf(f, "%llu\n", (unsigned long long)fake.pageable);
+    fclose(f);
+}
+
 CUresult cuInit(unsigned flags)
 {
     CUresult rc;

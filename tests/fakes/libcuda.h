@@ -76,6 +76,7 @@ typedef struct fake_state {
     struct CUctx_st device[FAKE_DEVICES];
     struct CUstream_st *null_stream[FAKE_DEVICES]; /* the stream NULL */
     uint64_t calls, fail_at, launches, lose_at, kernels, hang_at, graphs, abandoned;
+    uint64_t pageable; /* copies of host memory that is not registered, but for short ones: they hold up the host */
     int fail_code;
     const char *failed; /* the call that was made to fail */
     bool released;

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Traces: events are listed in memory of a fixed size and written as the Chrome trace format's complete events ("ph": "X"). */
+#include "core/run/tracer.h"
+
+#include <jansson.h>
+#include <stdio.h>
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/base/option.h"
+
+#define EVENTS 16384u
+#define PENDING 64u /* points that queue_span knows */
+
+typedef struct trace_event {
+    yk__lane lane;
+    const char *what;
+    uint64_t number;
+    int64_t begin, end; /* ns */
+    bool by_device;     /* of its clock */
+} trace_event;
+
+typedef struct trace_pending {
+    uint64_t point;
+    int64_t submitted;
+    uint32_t event; /* where it goes */
+} trace_pending;
+
+struct yk__tracer {
+    yk__device *dev;
+    char *path, *name;
+    uint32_t rank;
+    uint64_t skip, steps, step; /* of windows; step: so far */
+    int64_t step_begin;
+    trace_event *event;
+    uint32_t n_event, dropped, unknown;     /* unknown: points whose span was not to be had */
+    trace_pending pending[PENDING];
+    uint32_t n_pending;
+    int64_t offset; /* host's clock less the device's: at least */
+    bool has_offset, written;
+};
+
+/* ---- Making ---- */
+
+static void tracer_free(yk__tracer *tracer)
+{
+    yk__free(tracer->path);
+    yk__free(tracer->name);
+    yk__free(tracer->event);
+    yk__free(tracer);
+}
+
+yk_status yk__tracer_open(yk__device *dev, uint32_t rank, const char *name, yk__tracer **out, yk_error *err)
+{
+    const char *path = yk__option_text(YK__OPTION_TRACE);
+    yk__tracer *tracer;
+    if (!path || dev->plans_only)
+        return YK_OK;
+    tracer = yk__calloc(1, sizeof *tracer);
+    if (!tracer)
+        return yk__fail_mem(err, sizeof *tracer, "a trace");
+    tracer->dev = dev;
+    tracer->rank = rank;
+    tracer->path = yk__format("%s.%u", path, rank);
+    tracer->name = yk__strdup(name);
+    tracer->event = yk__calloc(EVENTS, sizeof *tracer->event);
+    tracer->skip = yk__option_number(YK__OPTION_TRACE_SKIP);
+    tracer->steps = yk__option_number(YK__OPTION_TRACE_STEPS);
+    if (!tracer->path || !tracer->name || !tracer->event) {
+        tracer_free(tracer);
+        return yk__fail_mem(err, EVENTS * sizeof *tracer->event, "a trace");
+    }
+    tracer->step_begin = yk__clock_ns();
+    *out = tracer;
+    return YK_OK;
+}
+
+/* ---- Listing ---- */
+
+static bool is_tracing(const yk__tracer *tracer)
+{
+    return tracer && !tracer->written && tracer->step >= tracer->skip;
+}
+
+static trace_event *append_event(yk__tracer *tracer, yk__lane lane, const char *what, uint64_t number)
+{
+    trace_event *event = &tracer->event[tracer->n_event];
+    if (tracer->n_event == EVENTS) {
+        tracer->dropped++;
+        return NULL;
+    }
+    *event = (trace_event){.lane = lane, .what = what, .number = number};
+    tracer->n_event++;
+    return event;
+}
+
+/* A done point's span, or what the host saw. */
+static void resolve_point(yk__tracer *tracer, const trace_pending *pending)
+{
+    trace_event *event = &tracer->event[pending->event];
+    uint64_t begin, end;
+    event->begin = pending->submitted;
+    event->end = yk__clock_ns();
+    if (tracer->dev->table->queue_span(tracer->dev->queue, pending->point, &begin, &end)) {
+        tracer->unknown++;
+        return;
+    }
+    event->begin = (int64_t)begin;
+    event->end = (int64_t)end;
+    event->by_device = true;
+    const int64_t least = pending->submitted - event->begin;
+    tracer->offset = !tracer->has_offset || least > tracer->offset ? least : tracer->offset;
+    tracer->has_offset = true;
+}
+
+/* Points are done in order. */
+static void resolve_done(yk__tracer *tracer)
+{
+    uint64_t done = 0;
+    uint32_t n = 0;
+    if (!tracer->n_pending || tracer->dev->table->queue_poll(tracer->dev->queue, &done))
+        return;
+    while (n < tracer->n_pending && tracer->pending[n].point <= done)
+        resolve_point(tracer, &tracer->pending[n++]);
+    for (uint32_t i = n; i < tracer->n_pending; i++)
+        tracer->pending[i - n] = tracer->pending[i];
+    tracer->n_pending -= n;
+}
+
+void yk__tracer_submitted(yk__tracer *tracer, yk__lane lane, const char *what, uint64_t number, uint64_t point)
+{
+    if (!is_tracing(tracer))
+        return;
+    const int64_t now = yk__clock_ns();
+    resolve_done(tracer);
+    if (tracer->n_pending == PENDING) {
+        tracer->dropped++;
+        return;
+    }
+    if (append_event(tracer, lane, what, number))
+        tracer->pending[tracer->n_pending++] = (trace_pending){point, now, tracer->n_event - 1};
+}
+
+void yk__tracer_span(yk__tracer *tracer, yk__lane lane, const char *what, uint64_t number, int64_t begin_ns, int64_t end_ns)
+{
+    if (!is_tracing(tracer))
+        return;
+    trace_event *event = append_event(tracer, lane, what, number);
+    if (event) {
+        event->begin = begin_ns;
+        event->end = end_ns;
+    }
+    resolve_done(tracer);
+}
+
+/* ---- Writing ---- */
+
+static json_t *event_json(const yk__tracer *tracer, const trace_event *event)
+{
+    const int64_t shift = event->by_device ? tracer->offset : 0;
+    return json_pack("{s:s, s:s, s:i, s:i, s:f, s:f, s:{s:I}}", "name", event->what, "ph", "X", "pid", (int)tracer->rank, "tid",
+                     (int)event->lane, "ts", (double)(event->begin + shift) * 1e-3, "dur",
+                     (double)(event->end - event->begin) * 1e-3, "args", "number", (json_int_t)event->number);
+}
+
+static json_t *name_json(const char *what, uint32_t rank, int lane, const char *name)
+{
+    return json_pack("{s:s, s:s, s:i, s:i, s:{s:s}}", "name", what, "ph", "M", "pid", (int)rank, "tid", lane, "args", "name", name);
+}
+
+static void append_names(const yk__tracer *tracer, json_t *list)
+{
+    static const char *const lane[YK__LANES] = {"host", "compute", "copies", "wire"};
+    const char *const silent = "compute (the device does not tell: from submission until seen done)";
+    json_array_append_new(list, name_json("process_name", tracer->rank, 0, tracer->name));
+    for (int i = 0; i < YK__LANES; i++)
+        json_array_append_new(list, name_json("thread_name", tracer->rank, i,
+                                              i == YK__LANE_COMPUTE && !tracer->has_offset ? silent : lane[i]));
+}
+
+/* What is not done yet when it is written has no end, and is left out. */
+static bool is_pending(const yk__tracer *tracer, uint32_t event)
+{
+    for (uint32_t i = 0; i < tracer->n_pending; i++)
+        if (tracer->pending[i].event == event)
+            return true;
+    return false;
+}
+
+static void write_trace(yk__tracer *tracer)
+{
+    json_t *list = json_array(), *whole;
+    tracer->written = true;
+    append_names(tracer, list);
+    for (uint32_t i = 0; i < tracer->n_event; i++)
+        if (!is_pending(tracer, i))
+            json_array_append_new(list, event_json(tracer, &tracer->event[i]));
+    whole = json_pack("{s:o, s:s, s:{s:i, s:i}}", "traceEvents", list, "displayTimeUnit", "ms", "otherData", "dropped",
+                      (int)tracer->dropped, "unknown", (int)tracer->unknown);
+    if (!whole || json_dump_file(whole, tracer->path, JSON_COMPACT))
+        yk__log(YK_LOG_WARN, "trace", "%s: the trace could not be written", tracer->path);
+    json_decref(whole);
+}
+
+void yk__tracer_stepped(yk__tracer *tracer)
+{
+    if (!tracer || tracer->written)
+        return;
+    const int64_t now = yk__clock_ns();
+    yk__tracer_span(tracer, YK__LANE_HOST, "step", tracer->step, tracer->step_begin, now);
+    tracer->step_begin = now;
+    if (++tracer->step >= tracer->skip + tracer->steps)
+        write_trace(tracer);
+}
+
+void yk__tracer_close(yk__tracer *tracer)
+{
+    if (!tracer)
+        return;
+    resolve_done(tracer);
+    if (!tracer->written)
+        write_trace(tracer);
+    tracer_free(tracer);
+}

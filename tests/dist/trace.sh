@@ -1,0 +1,80 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# yoke trace: one JSON file of all ranks, whose lanes nest, with every bucket in every step, over memory in common, over messages, and
+# with a device that has memory of its own (tests/fakes). The exit code is the program's; a program without a step is told so.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist
+need_cores 2
+small_images "$out/images"
+export YOKE_BUCKET_BYTES=4096 # two buckets
+
+trace() { # trace DEVICES: two steps into $out/trace.json
+    rm -f "$out/trace.json"
+    "$yoke" trace --output "$out/trace.json" --steps 2 --skip 12 -- "$yoke" train --model mlp --model-config hidden=32+32 \
+        --data "idx:$out/images" --devices "$1" --global-batch 32 --max-steps 20 --overwrite-output-dir --output-dir "$out/model"
+}
+
+holds() { # holds own|wrapped WIRE..: whether rank 1 has memory of its own; what is wanted of the wire lane of two ranks
+    [ ! -e "$out/trace.json.0" ] && python3 - "$out/trace.json" "$@" <<'P'
+import json, sys
+host, compute, copies, wire = range(4)
+own_memory = sys.argv[2] == "own"
+with open(sys.argv[1]) as f:
+    all_events = json.load(f)["traceEvents"]
+events = [e for e in all_events if e["ph"] == "X"]
+assert {e["pid"] for e in all_events} == {0, 1}, "two ranks"
+for rank in 0, 1:
+    lane = [sorted((e for e in events if (e["pid"], e["tid"]) == (rank, i)), key=lambda e: (e["ts"], -e["dur"])) for i in range(4)]
+    names = {e["tid"]: e["args"]["name"] for e in all_events if e["pid"] == rank and e["name"] == "thread_name"}
+    silent = "does not tell" in names[1]  # the device has no queue_span
+    assert names == {0: "host", 1: names[1] if silent else "compute", 2: "copies", 3: "wire"}, names
+    assert silent == (rank == 1 and own_memory), names
+    assert all(e["dur"] >= 0 for e in events)
+    open_until = []
+    for e in lane[host]:  # each lies within what is open, or behind it; 2 ns for the rounding of microseconds
+        while open_until and e["ts"] >= open_until[-1] - 0.002:
+            open_until.pop()
+        assert not open_until or e["ts"] + e["dur"] <= open_until[-1] + 0.002, ("host lane", e)
+        open_until.append(e["ts"] + e["dur"])
+    for a, b in zip(lane[compute], lane[compute][1:]) if not silent else ():
+        assert a["ts"] + a["dur"] <= b["ts"] + 0.002, ("compute lane", a, b)
+    steps = [e for e in lane[host] if e["name"] == "step"]
+    assert [e["args"]["number"] for e in steps] == [12, 13], steps
+    assert any(e["name"] == "segment" for e in lane[compute]), lane[compute]
+    if rank == 1 and own_memory:
+        assert {e["name"] for e in lane[copies]} == {"to device", "from device"}, lane[copies]
+    for what in sys.argv[3:]:
+        for step in steps[:1] if what == "all_gather" else steps:  # those of the last are not done yet, and left out
+            inside = [e["args"]["number"] for e in lane[wire] if e["name"] == what and step["ts"] <= e["ts"] < step["ts"] + step["dur"]]
+            assert sorted(inside) == [0, 1], (what, step, inside)
+assert any(e["name"] == "update" for e in events), "a slow rank may own nothing to update; some rank does"
+print(len(events), "events")
+P
+}
+
+over() { # over TRANSPORT DEVICES own|wrapped WIRE..
+    # shellcheck disable=SC2030
+    export YOKE_TRANSPORT="$1"
+    devices=$2
+    shift 2
+    trace "$devices" && holds "$@"
+}
+
+codes() {
+    "$yoke" trace --output "$out/none.json" -- sh -c 'exit 7' 2>"$out/err"
+    [ $? = 7 ] && grep -q "has written no trace" "$out/err" || return 1
+    "$yoke" trace --output "$out/none.json" -- true 2>"$out/err"
+    [ $? = 1 ] && [ ! -e "$out/none.json" ]
+}
+
+ok "memory in common" over shm "cpu:0! cpu:0!" wrapped reduce_scatter
+ok "messages" over local "cpu:0! cpu:0!" wrapped reduce_scatter all_gather
+fake="$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so"
+if [ -e "$fake" ] && [ "$(uname -m)" = x86_64 ]; then
+    export YOKE_CUDA_DRIVER="$fake" YOKE_CUDA_NVRTC="$YOKE_BUILD/tests/fakes/.libs/fake_nvrtc.so"
+    ok "a device with memory of its own" over local "cpu:0! cuda:0!" own reduce_scatter all_gather
+else
+    skip "a device with memory of its own" "the fake driver runs kernels on x86-64 only"
+fi
+ok "exit codes" codes
+plan
