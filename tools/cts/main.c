@@ -39,8 +39,7 @@ static const yk__cli_option options[] = {
     {"plugin", "PATH", NULL, "the plugin: a file, or a name as in YOKE_DEVICES", NULL},
     {"transport", "PATH", NULL, "a transport instead: a file, or a name as in YOKE_TRANSPORT", NULL},
     {"device", "N", "0", "number of the device", NULL},
-    {"group", "G,...", NULL, "groups to run: abi buffer queue op composite body random gradients guard rebind leak extension errors; of a "
-     "transport: abi connect order sizes match many wait threads cancel memory put arguments death close leak", NULL},
+    {"group", "G,...", NULL, "groups to run: abi buffer queue op composite body random gradients guard rebind leak extension errors", NULL},
     {"only", "PATTERN", NULL, "tests to run, such as 'op/dot.*'", NULL},
     {"seed", "S", "1", "of the numbers and the random graphs", NULL},
     {"count", "N", "60", "random graphs", NULL},
@@ -61,6 +60,7 @@ static const yk__cli_command command = {
             "that it starts itself, and prints a line for each, and the totals. "
             "Every group runs in a process of its own; after a test that crashes or hangs another goes on. Exit code: 0 all "
             "passed, 1 some failed, 2 wrong usage or a file that cannot be read.\n"
+            "Groups of a transport: abi connect order sizes match many wait threads cancel memory put arguments death close leak.\n"
             "The files of --unsupported and --xfail hold one pattern a line, as for --only; '#' begins a comment. A test "
             "named in neither is expected to pass, or to be something the plugin does not claim.",
     .options = options,
