@@ -26,6 +26,7 @@ UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test tests/unit/soc
 TSAN_TESTS += tests/unit/sock/open.test
 if WITH_OFI
 UNIT_TESTS += tests/unit/ofi/open.test
+TSAN_TESTS += tests/unit/ofi/open.test
 tests_unit_ofi_open_test_SOURCES = tests/unit/ofi/open.c $(OFI_SOURCES)
 tests_unit_ofi_open_test_CFLAGS = $(AM_CFLAGS) $(OFI_CFLAGS)
 tests_unit_ofi_open_test_LDADD = $(LDADD) $(OFI_LIBS)
