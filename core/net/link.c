@@ -53,9 +53,9 @@ yk_status yk__link_flush(yk__link *link, yk_error *err)
             continue;
         if (n < 0 && errno == EAGAIN)
             break;
-        if (n < 0)
+        if (n < 0 && errno != EPIPE && errno != ECONNRESET)
             return yk__fail(err, YK_E_IO, "sending to rank %u: %s", link->peer, strerror(errno));
-        link->sent += (size_t)n;
+        link->sent = n < 0 ? link->queued : link->sent + (size_t)n; /* who reads sees the end, behind the peer's last words */
     }
     if (link->sent)
         drop_front(link->queue, &link->sent, &link->queued);
@@ -84,7 +84,7 @@ yk_status yk__link_read(yk__link *link, bool *ended, yk_error *err)
             continue;
         if (n < 0 && errno == EAGAIN)
             return YK_OK;
-        if (n < 0 && errno != ECONNRESET)
+        if (n < 0 && errno != ECONNRESET && errno != EPIPE)
             return yk__fail(err, YK_E_IO, "receiving from rank %u: %s", link->peer, strerror(errno));
         *ended = n <= 0;
         if (*ended)

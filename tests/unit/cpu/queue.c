@@ -22,8 +22,11 @@ static const char *isa_wanted, *cores_wanted;
 
 static void host_hear(const char *who, const char *fmt, ...)
 {
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* several threads may be refused at once */
     (void)who;
+    pthread_mutex_lock(&lock);
     snprintf(said, sizeof said, "%s", fmt);
+    pthread_mutex_unlock(&lock);
 }
 
 static const char *host_option(const char *plugin, const char *key)
