@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A link whose peer has gone: what it said last is read before its end, whatever was sent to it meanwhile. */
+#include "config.h"
+
+#include <check.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "core/net/link.h"
+#include "tests/support/run.h"
+
+START_TEST(last_words_are_read_after_a_failed_send)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__hello hello[2] = {{.peer = 1}, {.peer = 0}}; /* keys of zeros: the same both ways */
+    yk__link link[2] = {{.fd = -1}, {.fd = -1}};
+    yk__frame frame;
+    bool ended = false;
+    int fd[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fd), 0);
+    for (int i = 0; i < 2; i++)
+        yk__link_open(&link[i], fd[i], &hello[i]);
+    ck_assert_int_eq(yk__link_send(&link[1], 7, "farewell", 8, &err), YK_OK);
+    yk__link_close(&link[1]);
+    for (int i = 0; i < 3; i++)
+        ck_assert_msg(!yk__link_send(&link[0], 8, "hallo", 5, &err), "%s", err.text);
+    ck_assert(!yk__link_waiting(&link[0]));
+    ck_assert_int_eq(yk__link_read(&link[0], &ended, &err), YK_OK);
+    ck_assert(ended);
+    ck_assert_int_eq(yk__link_next(&link[0], 64, &frame, &err), YK_OK);
+    ck_assert(frame.data && frame.bytes == 8 && !memcmp(frame.data, "farewell", 8));
+    yk__link_close(&link[0]);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *t = tcase_create("link");
+    tcase_add_test(t, last_words_are_read_after_a_failed_send);
+    return suite_run("link", t);
+}
