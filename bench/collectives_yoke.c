@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/base/option.h"
-#include "core/coll/internal.h"
+#include "core/coll/reduce.h"
 #include "core/group/group.h"
 
 typedef struct bench {

@@ -7,10 +7,19 @@
  * over both: all that a member begins (order), by which two members compare; and those that every rank's program reaches, excluded
  * ones too (common), by which an excluded rank and a member compare. On other communicators only their own sequence is compared.
  */
-#include "core/coll/internal.h"
+#include "core/coll/call.h"
 
 #include <stdio.h>
 #include <string.h>
+
+/* What a rank shows of itself: its last request. */
+typedef struct yk__call_info {
+    yk__call call;
+    uint32_t excluded;
+    uint32_t begun[2]; /* the last sequence numbers on world and members */
+} yk__call_info;
+
+_Static_assert(sizeof(yk__call_info) <= YK__CONTROL_INFO, "fits what a rank can show");
 
 #define PASSED 3 /* looks at which a rank must be seen beyond a request that it never began */
 
@@ -89,8 +98,6 @@ void yk__call_begin(yk__request *request)
     info.begun[YK__COMM_WORLD] = coll->comm->sequence;
     info.begun[YK__COMM_MEMBERS] = coll->comm->next->sequence;
     yk__control_publish(coll->control, &info, sizeof info);
-    if (request->comm->id == YK__COMM_WORLD)
-        yk__feed_wake(coll);
 }
 
 bool yk__call_same(const yk__call *a, const yk__call *b)

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The communicators of a rank as a whole: making them, buffers, the end of the job. */
-#include "core/coll/internal.h"
-#include "core/coll/msg.h"
+#include "core/coll/coll.h"
 
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/coll/call.h"
+#include "core/coll/feed.h"
+#include "core/coll/msg_feed.h"
+#include "core/coll/msg_plane.h"
+#include "core/coll/progress.h"
 
 /* ---- Making -------------------------------------------------------------------------------------------------------- */
 
@@ -13,21 +17,6 @@ static yk_status watch_calls(void *arg, uint32_t peer, yk_error *err)
 {
     yk__coll *coll = arg;
     return coll->waits ? yk__call_look(coll, coll->waits, peer, err) : YK_OK;
-}
-
-static yk_status make_comms(yk__coll *coll, yk_error *err)
-{
-    yk__comm *comm = NULL;
-    yk_status s;
-    bool *all = yk__calloc(coll->size, sizeof *all);
-    if (!all)
-        return yk__fail_mem(err, coll->size, "communicators");
-    for (uint32_t r = 0; r < coll->size; r++)
-        all[r] = true;
-    s = yk__comm_make(coll, all, &comm, err);
-    s = s ? s : yk__comm_make(coll, all, &comm, err);
-    yk__free(all);
-    return s;
 }
 
 /* Which ranks have memory in common. */
@@ -56,11 +45,14 @@ static yk_status connect_ranks(yk__coll *coll, const yk__coll_config *config, yk
         return yk__feed_new(coll, err);
     }
     coll->host_shm = shm;
-    return list_hosts(coll, config->messages_only, err) ? err->status : yk__msg_open(coll, config, err);
+    if (list_hosts(coll, config->messages_only, err) || yk__msg_open(coll, config->transport, err))
+        return err->status;
+    return config->progress ? yk__msg_start_thread(coll, err) : YK_OK;
 }
 
 yk_status yk__coll_new(const yk__coll_config *config, yk__coll **out, yk_error *err)
 {
+    yk__comm *comm = NULL;
     yk__coll *coll = yk__calloc(1, sizeof *coll);
     if (!coll)
         return yk__fail_mem(err, sizeof *coll, "the communicators of a rank");
@@ -70,7 +62,8 @@ yk_status yk__coll_new(const yk__coll_config *config, yk__coll **out, yk_error *
     coll->wire = config->bf16_wire ? YK_BF16 : YK_F32;
     coll->size = coll->control ? yk__control_size(coll->control) : 1;
     coll->rank = coll->control ? yk__control_rank(coll->control) : 0;
-    if ((coll->control && connect_ranks(coll, config, err)) || make_comms(coll, err)) {
+    if ((coll->control && connect_ranks(coll, config, err)) || yk__comm_make(coll, &comm, err) /* the world, */ ||
+        yk__comm_make(coll, &comm, err) /* and the members */) {
         yk__coll_free(coll);
         return err->status;
     }
@@ -88,6 +81,7 @@ void yk__coll_free(yk__coll *coll)
         yk__comm_free(coll->comm);
         coll->comm = next;
     }
+    yk__msg_feed_free(coll);
     yk__msg_close(coll);
     yk__shm_detach(coll->shm);
     yk__shm_detach(coll->host_shm);
@@ -99,16 +93,6 @@ void yk__coll_free(yk__coll *coll)
 void yk__coll_place(yk__coll *coll, void (*place)(const char **file, int *line))
 {
     coll->place = place;
-}
-
-yk__comm *yk__coll_world(yk__coll *coll)
-{
-    return coll->comm;
-}
-
-yk__comm *yk__coll_members(yk__coll *coll)
-{
-    return coll->comm->next;
 }
 
 /* ---- The end of the job -------------------------------------------------------------------------------------------- */
@@ -195,8 +179,10 @@ yk_status yk__coll_alloc(yk__coll *coll, const char *what, uint64_t bytes, yk__c
     yk__coll_buffer b = {.bytes = bytes};
     yk__request request = {.comm = coll->comm, .desc = {.kind = YK__COLL_ALLOC, .dtype = YK_U8}};
     yk_status s;
-    if (coll->control)
+    if (coll->control) {
         yk__call_begin(&request);
+        yk__feed_wake(coll);
+    }
     coll->waits = &request.call;
     s = alloc_block(coll, what, mode, &b, err);
     coll->waits = NULL;
@@ -221,13 +207,24 @@ bool yk__coll_shares(const yk__coll *coll)
     return !coll->plane;
 }
 
-void *yk__coll_peer_view(const yk__coll_buffer *b, uint32_t rank)
-{
-    const uint32_t place = b->local ? b->local[rank] : rank;
-    return b->base && place != UINT32_MAX ? (char *)b->base + b->stride * place : NULL;
-}
-
 uint64_t yk__coll_sent(yk__coll *coll)
 {
     return coll->plane ? yk__msg_sent_far(coll) : 0;
+}
+
+/* ---- Parameters that an excluded rank reads ------------------------------------------------------------------------ */
+
+void yk__coll_updating(yk__coll *coll, bool on)
+{
+    yk__feed_updating(coll, on);
+}
+
+uint32_t yk__coll_read_begin(const yk__coll *coll)
+{
+    return yk__feed_read_begin(coll);
+}
+
+bool yk__coll_read_end(yk__coll *coll, uint32_t begun)
+{
+    return yk__feed_read_end(coll, begun);
 }

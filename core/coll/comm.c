@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators: lists of ranks, and changing them. */
-#include "core/coll/internal.h"
-#include "core/coll/msg.h"
+/* Communicators: making them, and changing their members. */
+#include "core/coll/comm.h"
 
 #include <string.h>
 
 #include "core/base/hash.h"
 #include "core/base/mem.h"
+#include "core/coll/call.h"
+#include "core/coll/feed.h"
+#include "core/coll/members.h"
+#include "core/coll/msg_plane.h"
+#include "core/coll/request.h"
+#include "core/coll/shm_slot.h"
 
-/* ---- Lists of members --------------------------------------------------------------------------------------------- */
+/* ---- Reading ------------------------------------------------------------------------------------------------------- */
 
-static void set_list(yk__comm *comm, const bool *member)
+yk__comm *yk__coll_world(yk__coll *coll)
 {
-    comm->size = 0;
-    memcpy(comm->has, member, comm->coll->size * sizeof *member);
-    for (uint32_t r = 0; r < comm->coll->size; r++)
-        if (member[r])
-            comm->member[comm->size++] = r;
-    comm->joined = member[comm->coll->rank];
-    if (comm->hosts.of)
-        yk__comm_hosts_set(&comm->hosts, comm->member, comm->size, comm->coll->host_id);
+    return coll->comm;
+}
+
+yk__comm *yk__coll_members(yk__coll *coll)
+{
+    return coll->comm->next;
 }
 
 uint32_t yk__comm_size(const yk__comm *comm)
@@ -35,16 +38,6 @@ uint32_t yk__comm_generation(const yk__comm *comm)
 bool yk__comm_has(const yk__comm *comm, uint32_t rank)
 {
     return rank < comm->coll->size && comm->has[rank];
-}
-
-uint32_t yk__comm_lowest(const yk__comm *comm)
-{
-    return comm->member[0];
-}
-
-uint32_t yk__coll_excluded(const yk__coll *coll)
-{
-    return coll->size - coll->comm->next->size;
 }
 
 /* ---- Making -------------------------------------------------------------------------------------------------------- */
@@ -72,9 +65,21 @@ static yk_status lists_new(yk__comm *comm, uint32_t size, yk_error *err)
     return comm->has && comm->member && comm->part ? YK_OK : yk__fail_mem(err, size * sizeof *comm->member, "a communicator");
 }
 
-yk_status yk__comm_make(yk__coll *coll, const bool *member, yk__comm **out, yk_error *err)
+static void comm_append(yk__comm *comm)
 {
-    yk__comm **end = &coll->comm, *comm = yk__calloc(1, sizeof *comm);
+    yk__coll *coll = comm->coll;
+    yk__comm **end = &coll->comm;
+    yk__msg_lock(coll);
+    while (*end)
+        end = &(*end)->next;
+    *end = comm;
+    coll->comms++;
+    yk__msg_unlock(coll);
+}
+
+yk_status yk__comm_make(yk__coll *coll, yk__comm **out, yk_error *err)
+{
+    yk__comm *comm = yk__calloc(1, sizeof *comm);
     if (!comm)
         return yk__fail_mem(err, sizeof *comm, "a communicator");
     comm->coll = coll;
@@ -84,13 +89,10 @@ yk_status yk__comm_make(yk__coll *coll, const bool *member, yk__comm **out, yk_e
         yk__comm_free(comm);
         return err->status;
     }
-    set_list(comm, member);
-    while (*end)
-        end = &(*end)->next;
-    yk__msg_lock(comm);
-    *end = comm;
-    coll->comms++;
-    yk__msg_unlock(comm);
+    for (uint32_t r = 0; r < coll->size; r++)
+        comm->has[r] = true;
+    yk__members_set(comm, comm->has);
+    comm_append(comm);
     *out = comm;
     return YK_OK;
 }
@@ -135,7 +137,7 @@ static void change_members(yk__comm *comm, const bool *member, const yk__comm_st
 {
     const bool was = comm->joined;
     yk__coll *coll = comm->coll;
-    set_list(comm, member);
+    yk__members_set(comm, member);
     comm->generation++;
     comm->broken = false;
     comm->sequence = old->sequence;
@@ -163,7 +165,7 @@ yk_status yk__comm_set_members(yk__comm *comm, const bool *member, yk_error *err
         return yk__fail_mem(err, coll->size * sizeof *all, "the members of a communicator");
     s = exchange_state(comm, member, all, err);
     if (!s)
-        change_members(comm, member, &all[yk__comm_lowest(comm)]);
+        change_members(comm, member, &all[yk__members_lowest(comm)]);
     yk__free(all);
     return s;
 }
@@ -171,16 +173,8 @@ yk_status yk__comm_set_members(yk__comm *comm, const bool *member, yk_error *err
 yk_status yk__comm_new(yk__coll *coll, const bool *member, yk__comm **out, yk_error *err)
 {
     yk__comm *comm = NULL;
-    bool *all = yk__calloc(coll->size, sizeof *all);
-    yk_status s;
-    if (!all)
-        return yk__fail_mem(err, coll->size, "a communicator");
-    for (uint32_t r = 0; r < coll->size; r++)
-        all[r] = true;
-    s = yk__comm_make(coll, all, &comm, err);
-    s = s ? s : yk__comm_set_members(comm, member, err);
-    if (!s)
-        *out = comm;
-    yk__free(all);
-    return s;
+    if (yk__comm_make(coll, &comm, err) || yk__comm_set_members(comm, member, err))
+        return err->status;
+    *out = comm;
+    return YK_OK;
 }

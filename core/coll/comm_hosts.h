@@ -2,7 +2,7 @@
 /*
  * Which members of a communicator run on one host. Where they do not compute by hosts each member counts as a host of its own, and the
  * algorithms over messages become direct exchanges between all of them.
- * Plain data; under the lock of the plane (msg.h) where there is one.
+ * Plain data; under the lock of the plane (msg_plane.h) where there is one.
  */
 #ifndef YOKE_CORE_COLL_COMM_HOSTS_H
 #define YOKE_CORE_COLL_COMM_HOSTS_H

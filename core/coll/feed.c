@@ -5,10 +5,13 @@
  * which is changed when half of the ring is new or when a request of all ranks needs it; it also looks a few times a second, so that
  * what it prints is not late.
  */
-#include "core/coll/internal.h"
+#include "core/coll/feed.h"
 
 #include <stddef.h>
 #include <string.h>
+
+#include "core/coll/call.h"
+#include "core/coll/members.h"
 
 #define LINE 64u
 #define LINES 16384u /* a power of two */
@@ -43,7 +46,7 @@ static yk__comm *members_of(const yk__coll *coll)
 
 static bool writes_feed(const yk__coll *coll)
 {
-    return coll->feed && coll->rank == yk__comm_lowest(members_of(coll));
+    return coll->feed && coll->rank == yk__members_lowest(members_of(coll));
 }
 
 static uint32_t count_lines(uint64_t bytes)
@@ -61,7 +64,7 @@ static uint64_t result_bytes(const yk__request *request)
 
 void yk__feed_wake(yk__coll *coll)
 {
-    if (!coll->feed || !yk__coll_excluded(coll) || !writes_feed(coll))
+    if (!coll->feed || !yk__members_excluded(coll) || !writes_feed(coll))
         return;
     coll->unread = 0;
     __atomic_add_fetch(&coll->feed->word, 1, __ATOMIC_SEQ_CST);
@@ -105,7 +108,7 @@ yk_status yk__feed_put(yk__request *request, yk_error *err)
     const uint32_t n = count_lines(bytes);
     const yk__feed_head head = {.call = request->call};
     uint32_t at, skip;
-    if (!coll->feed || !yk__coll_excluded(coll) || !writes_feed(coll))
+    if (!coll->feed || !yk__members_excluded(coll) || !writes_feed(coll))
         return YK_OK;
     if (bytes > LINES / 4 * LINE)
         return yk__fail(err, YK_E_ARG, "%llu bytes of results for excluded ranks: at most %u", (unsigned long long)bytes,
@@ -136,7 +139,7 @@ static bool has_record(const yk__coll *coll)
 static yk_status wait_record(const yk__request *request, yk_error *err)
 {
     yk__coll *coll = request->comm->coll;
-    const uint32_t lowest = yk__comm_lowest(request->comm);
+    const uint32_t lowest = yk__members_lowest(request->comm);
     while (!has_record(coll)) {
         const uint32_t word = __atomic_load_n(&coll->feed->word, __ATOMIC_SEQ_CST);
         if (has_record(coll))
@@ -168,7 +171,7 @@ static yk_status take_record(yk__request *request, yk_error *err)
     yk__feed_head head;
     memcpy(&head, line_at(coll->feed, coll->read), sizeof head);
     if (head.call.common != request->call.common || !yk__call_same(&head.call, &request->call))
-        return yk__call_fail(coll, &request->call, yk__comm_lowest(request->comm), &head.call, err);
+        return yk__call_fail(coll, &request->call, yk__members_lowest(request->comm), &head.call, err);
     copy_result(request, line_at(coll->feed, coll->read) + sizeof head, false);
     coll->read += count_lines(result_bytes(request));
     yk__shm_set(coll->shm, &coll->feed->read[coll->rank], coll->read);
@@ -195,7 +198,12 @@ static yk_status feed_advance(yk__request *request, bool wait, yk_error *err)
     return take_record(request, err);
 }
 
-const yk__coll_algorithm yk__feed_algorithm = {.name = "feed", .start = feed_start, .advance = feed_advance};
+static bool feed_fits(const yk__comm *comm, const yk__coll_desc *desc)
+{
+    return comm->shm && !comm->joined && desc->feeds;
+}
+
+const yk__coll_algorithm yk__feed_algorithm = {.name = "feed", .fits = feed_fits, .start = feed_start, .advance = feed_advance};
 
 uint32_t yk__feed_written(const yk__coll *coll)
 {
@@ -211,7 +219,7 @@ void yk__feed_resume(yk__coll *coll, uint32_t written)
 
 /* ---- Parameters that an excluded rank reads while members go on ---- */
 
-void yk__coll_updating(yk__coll *coll, bool on)
+void yk__feed_updating(yk__coll *coll, bool on)
 {
     uint32_t now;
     if (!writes_feed(coll))
@@ -220,12 +228,12 @@ void yk__coll_updating(yk__coll *coll, bool on)
     __atomic_store_n(&coll->feed->updating, now + (now % 2 != on), __ATOMIC_SEQ_CST);
 }
 
-uint32_t yk__coll_read_begin(const yk__coll *coll)
+uint32_t yk__feed_read_begin(const yk__coll *coll)
 {
     return coll->feed ? __atomic_load_n(&coll->feed->updating, __ATOMIC_ACQUIRE) : 0;
 }
 
-bool yk__coll_read_end(yk__coll *coll, uint32_t begun)
+bool yk__feed_read_end(yk__coll *coll, uint32_t begun)
 {
     /* adding 0 releases too, so that what was read before cannot move behind it; a fence is nothing that TSan knows */
     return begun % 2 == 0 && (!coll->feed || __atomic_fetch_add(&coll->feed->updating, 0, __ATOMIC_ACQ_REL) == begun);

@@ -7,112 +7,17 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "core/coll/call.h"
+#include "core/coll/msg_feed.h"
+#include "core/coll/msg_kinds.h"
+#include "core/coll/msg_reduce.h"
+#include "core/coll/pool.h"
 
 #define POLL_NS 300000 /* a wait begins with so much of looking for messages */
 #define SLICE_MS 20    /* then it looks at its peers so often */
 #define LEFT_ROUNDS 4  /* and so often at one that has left, for what it sent before */
 
-/* ---- Errors and locks --------------------------------------------------------------------------------------------- */
-
-yk_status yk__msg_fail(yk_error *err, yk_status status, const yk_tr_error *error, const yk__coll *coll)
-{
-    return yk__fail(err, status, "%s, transport %s: %s", yk__control_name(coll->control, coll->rank), coll->plane->table->name,
-                    error->text);
-}
-
-void yk__msg_lock(yk__comm *comm)
-{
-    if (comm->coll->plane)
-        pthread_mutex_lock(&comm->coll->plane->lock);
-}
-
-void yk__msg_unlock(yk__comm *comm)
-{
-    if (comm->coll->plane)
-        pthread_mutex_unlock(&comm->coll->plane->lock);
-}
-
-bool yk__msg_done(yk__request *request)
-{
-    bool done;
-    yk__msg_lock(request->comm);
-    done = request->done;
-    yk__msg_unlock(request->comm);
-    return done;
-}
-
-uint64_t yk__msg_sent_far(yk__coll *coll)
-{
-    uint64_t bytes;
-    pthread_mutex_lock(&coll->plane->lock);
-    bytes = coll->plane->sent_far;
-    pthread_mutex_unlock(&coll->plane->lock);
-    return bytes;
-}
-
 /* ---- Pieces ------------------------------------------------------------------------------------------------------- */
-
-/* Records for excluded ranks are counted by what all ranks' programs have in common. */
-uint64_t yk__msg_tag(const yk__call *call, uint32_t step)
-{
-    const uint32_t number = step == YK__MSG_STEP_FEED ? call->common : call->sequence;
-    return (uint64_t)(call->comm & 0xfff) << 52 | (uint64_t)(call->generation & 0xfff) << 40 |
-           (uint64_t)(number & 0xffffff) << 16 | step;
-}
-
-yk_status yk__msg_post(yk__request *request, yk__msg_piece *piece, bool send, uint32_t peer, uint32_t step,
-                       const yk_tr_range *range, yk_error *err)
-{
-    yk__msg_plane *plane = request->comm->coll->plane;
-    const uint64_t tag = yk__msg_tag(&request->call, step);
-    yk_tr_error error = {""};
-    const yk_status s = send ? plane->table->send(plane->tr, peer, tag, range, &piece->op[piece->n], &error)
-                             : plane->table->recv(plane->tr, peer, tag, range, &piece->op[piece->n], &error);
-    if (s)
-        return yk__msg_fail(err, s, &error, request->comm->coll);
-    if (send && plane->host[peer] != plane->host[request->comm->coll->rank])
-        plane->sent_far += range->bytes;
-    piece->bytes[piece->n] = send ? UINT64_MAX : range->bytes;
-    piece->peer[piece->n] = peer;
-    piece->n++;
-    piece->open++;
-    return YK_OK;
-}
-
-/* What came has another length than was expected. Records that came before say more; where the record itself is too long, or short,
- * what the peer shows of its request does. */
-static yk_status fail_length(const yk__request *request, uint32_t peer, uint64_t got, uint64_t want, yk_error *err)
-{
-    yk__coll *coll = request->comm->coll;
-    if (yk__msg_check_records(request, err) || yk__call_look(coll, &request->call, peer, err))
-        return err->status;
-    return yk__fail(err, YK_E_INTERNAL, "%s sent %s than %llu bytes in %s to %s: the ranks' calls differ",
-                    yk__control_name(coll->control, peer), got > want ? "more" : "less", (unsigned long long)want,
-                    yk__call_name(&request->call), yk__control_name(coll->control, coll->rank));
-}
-
-static yk_status test_ops(const yk__request *request, yk__msg_piece *piece, yk_error *err)
-{
-    yk__msg_plane *plane = request->comm->coll->plane;
-    for (uint32_t i = 0; i < piece->n && piece->open; i++) {
-        yk_tr_error error = {""};
-        uint64_t bytes = UINT64_MAX;
-        int done = 0;
-        yk_status s;
-        if (!piece->op[i])
-            continue;
-        s = plane->table->test(plane->tr, piece->op[i], &done, &bytes, &error);
-        if (done) {
-            piece->op[i] = NULL;
-            piece->open--;
-        }
-        if (s && (s != YK_E_ARG || piece->bytes[i] == UINT64_MAX))
-            return yk__msg_fail(err, s, &error, request->comm->coll);
-        if (done && piece->bytes[i] != UINT64_MAX && bytes != piece->bytes[i])
-            return fail_length(request, piece->peer[i], bytes, piece->bytes[i], err);
-    }
-    return YK_OK;
-}
 
 /* Posts pieces as far as the window goes. */
 static yk_status post_pieces(yk__request *request, yk_error *err)
@@ -133,7 +38,7 @@ static yk_status finish_pieces(yk__request *request, yk_error *err)
     yk__msg *m = request->msg;
     while (m->finished < m->posted) {
         yk__msg_piece *piece = &m->piece[m->finished % YK__MSG_WINDOW];
-        if (test_ops(request, piece, err))
+        if (yk__msg_piece_test(request, piece, err))
             return err->status;
         if (piece->open)
             return YK_OK;
@@ -155,7 +60,7 @@ static yk_status step_request(yk__request *request, yk_error *err)
         return YK_OK;
     if (request->desc.feeds && request->comm->joined && yk__msg_feed_put(request, err))
         return err->status;
-    yk__request_finish(request);
+    yk__pool_finish(request);
     request->comm->coll->plane->active--;
     return YK_OK;
 }
@@ -392,5 +297,10 @@ static yk_status msg_advance(yk__request *request, bool wait, yk_error *err)
     return s;
 }
 
+static bool msg_fits(const yk__comm *comm, const yk__coll_desc *desc)
+{
+    return comm->coll->plane && (comm->joined || desc->feeds);
+}
+
 const yk__coll_algorithm yk__msg_algorithm = {
-    .name = "messages", .start = msg_start, .advance = msg_advance, .release = msg_release};
+    .name = "messages", .fits = msg_fits, .start = msg_start, .advance = msg_advance, .release = msg_release};

@@ -1,146 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives over the messages of a transport, for ranks that have no memory in common. Every member sends what another one needs
- * directly to it; what is computed from it is reduce.c's, in the order of rank numbers.
- *
- * Ranks of one host read each other's blocks in memory that they have in common, so that of large vectors only what another host needs
- * is sent (comm_hosts.h); records and small data go as messages between all.
- *
- * A request goes in pieces; two are under way at once, so that one travels while the other is summed. Each piece is some sends and
- * receives; the first carries the record of the request, which is compared. So what is posted with piece k finds pieces before k - 1
- * done, and with the first of them every member's record: the member has begun, and written its block.
- *
- * Thread rule: all state of requests over messages is under the plane's lock, as the progress thread (progress.c) drives them too.
+ * Requests over messages as a whole: beginning them, going on with all that are under way, waiting. How they are made of pieces:
+ * msg_piece.h. Thread rule: under the lock of the plane (msg_plane.h) but where it says else.
  */
 #ifndef YOKE_CORE_COLL_MSG_H
 #define YOKE_CORE_COLL_MSG_H
 
-#include <sys/types.h>
-
-#include "core/coll/internal.h"
-
-enum { YK__MSG_WINDOW = 2 };
-
-/* Sends and receives of one piece. */
-typedef struct yk__msg_piece {
-    yk_tr_op **op;     /* [most]; NULL: it is done */
-    uint64_t *bytes;   /* [most]; what has to come, of a receive; UINT64_MAX: of a send */
-    uint32_t *peer;    /* [most] */
-    uint32_t n, open;  /* operations; how many are not done */
-    uint64_t number;   /* of the piece */
-} yk__msg_piece;
-
-typedef struct yk__msg_sum yk__msg_sum; /* msg_reduce.c */
-
-/* What a request over messages has beyond its description. */
-typedef struct yk__msg {
-    uint64_t pieces, posted, finished;
-    uint64_t chunk; /* numbers of each slice that travel at a time */
-    uint32_t lag;   /* pieces after which a chunk that came, or what others of this host wrote, is passed on; 0: nothing is */
-    uint8_t notice[2]; /* received; sent */
-    yk__msg_piece piece[YK__MSG_WINDOW];
-    uint8_t *record; /* own record and small data; then those of the other members, each record_bytes */
-    uint64_t record_bytes;
-    yk__msg_sum *sum; /* of a reduce-scatter */
-    uint32_t *peer; /* the other members, in the order of rank numbers */
-    uint32_t peers;
-    bool counted; /* in the plane's `active` */
-    yk_error err; /* what a progress thread met */
-} yk__msg;
-
-/* Numbers of every slice that are in a piece: a rank has two pieces under way with each other host, which a line's queue must hold, or
- * packets of several senders to one are lost (0.5 MiB: of 100 Mbit/s and 50 ms), and a message is worth its overhead. */
-#define YK__MSG_CHUNK (64ull << 10)      /* for one other host; a part of it for more, */
-#define YK__MSG_CHUNK_LEAST (8ull << 10) /* and not below */
-
-/* The low 16 bits of a message's tag; pieces of data count on from STEP_DATA. */
-enum { YK__MSG_STEP_RECORD = 0, YK__MSG_STEP_DATA = 1, YK__MSG_STEPS = 0x7fff, YK__MSG_STEP_FEED = 0xffff };
-
-/* A result on its way to an excluded rank. */
-typedef struct yk__msg_feed {
-    struct yk__msg_feed *next;
-    yk_tr_op *op;
-    uint8_t data[];
-} yk__msg_feed;
-
-typedef struct yk__msg_plane {
-    const yk_transport *table;
-    yk_tr *tr;
-    yk__shm *shm; /* where the transport makes use of common memory */
-    uint64_t *host; /* [world] */
-    uint64_t sent_far; /* bytes to other hosts */
-    pthread_mutex_t lock;
-    pthread_cond_t begun; /* a request was, and its rank does something else now */
-    pthread_t thread;
-    bool threaded, stop;
-    bool waiting; /* the step thread waits, and drives all requests itself: nobody has to wake it */
-    pid_t pid; /* of the process that has the thread */
-    uint32_t active; /* requests that are not done */
-    yk__msg_feed *feed;
-    uint32_t feeds;
-} yk__msg_plane;
-
-yk_status yk__msg_open(yk__coll *coll, const yk__coll_config *config, yk_error *err);
-void yk__msg_close(yk__coll *coll);
-/* The lists of requests of a communicator over messages, and of communicators. Nothing for one in common memory. */
-void yk__msg_lock(yk__comm *comm);
-void yk__msg_unlock(yk__comm *comm);
-bool yk__msg_done(yk__request *request);
-void yk__msg_hand_over(yk__coll *coll); /* the step thread goes on: what is under way is the progress thread's */
-uint64_t yk__msg_sent_far(yk__coll *coll);
-yk_status yk__msg_register(yk__coll *coll, yk__coll_buffer *buffer, yk_error *err);
-void yk__msg_unregister(yk__coll *coll, yk__coll_buffer *buffer);
+#include "core/coll/msg_plane.h"
 
 extern const yk__coll_algorithm yk__msg_algorithm;
 
-/* ---- Between the files msg*.c and progress.c, under the lock ---- */
-
+void yk__msg_hand_over(yk__coll *coll); /* without the lock. The step thread goes on: what is under way is the progress thread's */
 /* Goes on with all requests that are not done; those that fail keep their error. */
 void yk__msg_step_all(yk__coll *coll);
 /* The transport has failed: so have all requests. */
 void yk__msg_fail_all(yk__coll *coll, yk_status status, const yk_tr_error *error);
-yk_status yk__msg_fail(yk_error *err, yk_status status, const yk_tr_error *error, const yk__coll *coll);
-
-/* msg_pieces.c: what the pieces of each kind are */
-yk_status yk__msg_plan_pieces(yk__request *request, yk_error *err);
-yk_status yk__msg_post_piece(yk__request *request, yk__msg_piece *piece, yk_error *err);
-yk_status yk__msg_finish_piece(yk__request *request, const yk__msg_piece *piece, yk_error *err);
-/* An error when a member's record that is here is not that of this request. */
-yk_status yk__msg_check_records(const yk__request *request, yk_error *err);
-uint64_t yk__msg_slice(const yk__request *request, uint32_t owner); /* numbers */
-uint64_t yk__msg_longest_slice(const yk__request *request);
-/* How many numbers of that rank's slice are in the chunk. */
-uint64_t yk__msg_chunk_numbers(const yk__request *request, uint32_t owner, uint64_t chunk);
-uint32_t yk__msg_chunk_step(uint64_t chunk);
-yk_tr_range yk__msg_buffer_range(const yk__coll_desc *d, uint64_t at, uint64_t n); /* numbers of the own block */
-const float *yk__msg_view(const yk__coll_desc *d, uint32_t own, uint32_t rank);    /* a block of this host, from the offset on */
-yk_status yk__msg_post(yk__request *request, yk__msg_piece *piece, bool send, uint32_t peer, uint32_t step,
-                       const yk_tr_range *range, yk_error *err);
-
-uint64_t yk__msg_tag(const yk__call *call, uint32_t step);
-
-/* msg_reduce.c, msg_gather.c: pieces of large vectors beyond the records */
-yk_status yk__msg_sum_new(yk__request *request, yk_error *err);
-void yk__msg_sum_free(yk__msg_sum *sum);
-yk_status yk__msg_sum_post(yk__request *request, yk__msg_piece *piece, yk_error *err);
-void yk__msg_sum_finish(yk__request *request, const yk__msg_piece *piece);
-uint32_t yk__msg_gather_lag(const yk__request *request);
-yk_status yk__msg_gather_post(yk__request *request, yk__msg_piece *piece, yk_error *err);
-void yk__msg_gather_finish(yk__request *request, const yk__msg_piece *piece);
-uint32_t yk__msg_broadcast_lag(const yk__request *request);
-yk_status yk__msg_broadcast_post(yk__request *request, yk__msg_piece *piece, yk_error *err);
-
-/* msg_feed.c: results for excluded ranks, from the lowest member */
-uint64_t yk__msg_result_bytes(const yk__request *request);
-yk_status yk__msg_feed_take(yk__request *request, const uint8_t *record, yk_error *err);
-/* Waits, without the lock, while too many are on their way. */
-yk_status yk__msg_feed_reserve(yk__request *request, yk_error *err);
-yk_status yk__msg_feed_put(yk__request *request, yk_error *err);
-void yk__msg_feed_reap(yk__coll *coll);
-void yk__msg_feed_free(yk__coll *coll);
-
-/* progress.c */
-yk_status yk__msg_start_thread(yk__coll *coll, yk_error *err);
-void yk__msg_stop(yk__coll *coll); /* before the communicators go */
 
 #endif

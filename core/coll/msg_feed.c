@@ -3,11 +3,20 @@
  * What excluded ranks learn of the steps they take no part in, over messages: the lowest member sends each of them the record and the
  * result of every request that feeds them. Nobody waits for an excluded rank but when very many results are on their way.
  */
-#include "core/coll/msg.h"
+#include "core/coll/msg_feed.h"
 
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/coll/call.h"
+#include "core/coll/members.h"
+
+/* A result on its way to an excluded rank. */
+struct yk__msg_feed {
+    yk__msg_feed *next;
+    yk_tr_op *op;
+    uint8_t data[];
+};
 
 #define FEEDS 256u /* results on their way at once, to all excluded ranks */
 
@@ -65,7 +74,7 @@ static yk_status send_result(yk__request *request, uint32_t peer, yk_error *err)
 static bool feeds_others(const yk__request *request)
 {
     const yk__coll *coll = request->comm->coll;
-    return request->desc.feeds && request->comm->joined && coll->rank == yk__comm_lowest(request->comm) && yk__coll_excluded(coll);
+    return request->desc.feeds && request->comm->joined && coll->rank == yk__members_lowest(request->comm) && yk__members_excluded(coll);
 }
 
 yk_status yk__msg_feed_put(yk__request *request, yk_error *err)
@@ -118,7 +127,7 @@ yk_status yk__msg_feed_reserve(yk__request *request, yk_error *err)
 void yk__msg_feed_free(yk__coll *coll)
 {
     yk__msg_plane *plane = coll->plane;
-    while (plane->feed) {
+    while (plane && yk__msg_plane_is_own(plane) && plane->feed) {
         yk__msg_feed *f = plane->feed;
         plane->feed = f->next;
         plane->table->cancel(plane->tr, f->op);

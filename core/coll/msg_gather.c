@@ -6,9 +6,11 @@
  *
  * What depends on a chunk that another host sends is done two pieces later (yk__msg.lag): by then the window has it.
  */
-#include "core/coll/msg.h"
+#include "core/coll/msg_gather.h"
 
 #include <string.h>
+
+#include "core/coll/call.h"
 
 static const yk__comm_hosts *hosts_of(const yk__request *request)
 {

@@ -1,12 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening the transport that a job's messages go over, and memory that is registered with it. */
-#include "core/coll/msg.h"
+#include "core/coll/msg_plane.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "core/base/mem.h"
+
+void yk__msg_lock(yk__coll *coll)
+{
+    if (coll->plane)
+        pthread_mutex_lock(&coll->plane->lock);
+}
+
+void yk__msg_unlock(yk__coll *coll)
+{
+    if (coll->plane)
+        pthread_mutex_unlock(&coll->plane->lock);
+}
+
+yk_status yk__msg_fail(yk_error *err, yk_status status, const yk_tr_error *error, const yk__coll *coll)
+{
+    return yk__fail(err, status, "%s, transport %s: %s", yk__control_name(coll->control, coll->rank), coll->plane->table->name,
+                    error->text);
+}
+
+uint64_t yk__msg_sent_far(yk__coll *coll)
+{
+    uint64_t bytes;
+    pthread_mutex_lock(&coll->plane->lock);
+    bytes = coll->plane->sent_far;
+    pthread_mutex_unlock(&coll->plane->lock);
+    return bytes;
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------------------------ */
 
 /* The transport's rendezvous goes over the control plane. */
 static yk_status exchange_blobs(void *arg, const void *own, uint32_t bytes, void *all, yk_tr_error *error)
@@ -87,35 +116,36 @@ static yk_status open_transport(yk__coll *coll, yk_error *err)
     return s ? yk__msg_fail(err, s, &error, coll) : check_peers(coll, err);
 }
 
-yk_status yk__msg_open(yk__coll *coll, const yk__coll_config *config, yk_error *err)
+yk_status yk__msg_open(yk__coll *coll, const yk_transport *transport, yk_error *err)
 {
     yk__msg_plane *plane;
-    if (check_table(config->transport, coll->size, err))
+    if (check_table(transport, coll->size, err))
         return err->status;
     plane = coll->plane = yk__calloc(1, sizeof *plane);
     if (!plane)
         return yk__fail_mem(err, sizeof *plane, "a transport");
-    plane->table = config->transport;
+    plane->table = transport;
     plane->pid = getpid();
     pthread_mutex_init(&plane->lock, NULL);
     pthread_cond_init(&plane->begun, NULL);
     plane->host = yk__calloc(coll->size, sizeof *plane->host);
     if (!plane->host)
         return yk__fail_mem(err, coll->size * sizeof *plane->host, "a transport");
-    if (open_transport(coll, err))
-        return err->status;
-    return config->progress ? yk__msg_start_thread(coll, err) : YK_OK;
+    return open_transport(coll, err);
+}
+
+bool yk__msg_plane_is_own(const yk__msg_plane *plane)
+{
+    return plane->pid == getpid();
 }
 
 void yk__msg_close(yk__coll *coll)
 {
     yk__msg_plane *plane = coll->plane;
-    if (!plane || plane->pid != getpid()) /* in a fork the lock may be held by a thread that is not there */
+    if (!plane || !yk__msg_plane_is_own(plane))
         return;
-    if (plane->tr) {
-        yk__msg_feed_free(coll);
+    if (plane->tr)
         plane->table->close(plane->tr);
-    }
     yk__shm_detach(plane->shm);
     pthread_cond_destroy(&plane->begun);
     pthread_mutex_destroy(&plane->lock);
@@ -123,6 +153,8 @@ void yk__msg_close(yk__coll *coll)
     yk__free(plane);
     coll->plane = NULL;
 }
+
+/* ---- Memory ------------------------------------------------------------------------------------------------------- */
 
 yk_status yk__msg_register(yk__coll *coll, yk__coll_buffer *b, yk_error *err)
 {

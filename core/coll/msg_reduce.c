@@ -10,12 +10,13 @@
  *
  * What travels may be rounded to bf16 (yk__coll_config.wire), by its sender, to nearest even. It is added up in f32.
  */
-#include "core/coll/msg.h"
+#include "core/coll/msg_reduce.h"
 
 #include <string.h>
 
 #include "core/base/convert.h"
 #include "core/base/mem.h"
+#include "core/coll/reduce.h"
 
 enum { BLOCK = 1024 }; /* numbers that are widened, or added up within a host, at a time */
 

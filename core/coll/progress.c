@@ -4,11 +4,13 @@
  * step thread waits and drives them itself, else in the transport, until something has arrived. In common memory there is nothing to
  * drive: a member's part is there when it begins.
  */
-#include "core/coll/msg.h"
+#include "core/coll/progress.h"
 
 #include <signal.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "core/coll/msg.h"
+#include "core/coll/msg_plane.h"
 
 #define SLICE_MS 5 /* in the transport; requests that were begun meanwhile have posted what they can */
 
@@ -57,7 +59,7 @@ yk_status yk__msg_start_thread(yk__coll *coll, yk_error *err)
 void yk__msg_stop(yk__coll *coll)
 {
     yk__msg_plane *plane = coll->plane;
-    if (!plane || !plane->threaded || plane->pid != getpid())
+    if (!plane || !plane->threaded || !yk__msg_plane_is_own(plane))
         return;
     pthread_mutex_lock(&plane->lock);
     plane->stop = true;

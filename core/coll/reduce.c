@@ -3,7 +3,7 @@
  * The arithmetic of collectives, over the members' data in the order of rank numbers. Every algorithm ends here, whether the data
  * lies in common memory or came as messages, so all of them give the same bits.
  */
-#include "core/coll/internal.h"
+#include "core/coll/reduce.h"
 
 #include <math.h>
 #include <string.h>

@@ -3,11 +3,14 @@
  * Requests: begin, test, wait, cancel. A communicator holds its requests in a fixed pool, so that a step allocates nothing, and lists
  * them in the order in which they were begun. They may be done in any order, but for broadcasts and for what feeds excluded ranks.
  */
-#include "core/base/clock.h"
-#include "core/coll/internal.h"
-#include "core/coll/msg.h"
+#include "core/coll/request.h"
 
-#include <string.h>
+#include "core/coll/algorithms.h"
+#include "core/coll/call.h"
+#include "core/coll/feed.h"
+#include "core/coll/msg.h"
+#include "core/coll/msg_plane.h"
+#include "core/coll/pool.h"
 
 static yk_status fail_desc(const yk__call *call, const char *why, yk_error *err)
 {
@@ -67,75 +70,22 @@ static yk_status check_desc(const yk__comm *comm, const yk__coll_desc *d, yk_err
     return fail_desc(&call, "no such request", err);
 }
 
-static const yk__coll_algorithm *algorithm_of(const yk__comm *comm, const yk__coll_desc *d)
-{
-    if (!comm->coll->control)
-        return &yk__solo_algorithm;
-    if (!comm->joined)
-        return !d->feeds ? NULL : comm->shm ? &yk__feed_algorithm : &yk__msg_algorithm;
-    return comm->shm ? &yk__shm_algorithm : &yk__msg_algorithm;
-}
-
-static yk__request *request_take(yk__comm *comm)
-{
-    for (uint32_t i = 0; i < YK__COLL_REQUESTS; i++)
-        if (!comm->pool[i].used) {
-            comm->pool[i] = (yk__request){.comm = comm, .used = true};
-            return &comm->pool[i];
-        }
-    return NULL;
-}
-
-static void request_release(yk__request *request)
-{
-    yk__comm *comm = request->comm;
-    yk__request **at = &comm->first;
-    if (request->algorithm->release)
-        request->algorithm->release(request);
-    yk__msg_lock(comm);
-    while (*at && *at != request)
-        at = &(*at)->next;
-    if (*at)
-        *at = request->next;
-    request->used = false;
-    yk__msg_unlock(comm);
-}
-
-static void request_append(yk__request *request)
-{
-    yk__request **at = &request->comm->first;
-    while (*at)
-        at = &(*at)->next;
-    *at = request;
-}
-
-void yk__request_finish(yk__request *request)
-{
-    yk__comm *comm = request->comm;
-    const yk__request *open = comm->first;
-    if (request->desc.done_ns)
-        *request->desc.done_ns = yk__clock_ns();
-    request->done = true;
-    while (open && open->done)
-        open = open->next;
-    if (comm->shm)
-        yk__comm_shm_finish(comm, open ? open->call.sequence - 1 : comm->sequence);
-}
-
 static yk_status begin_checked(yk__comm *comm, const yk__coll_desc *d, const yk__coll_algorithm *algorithm, yk__request **out,
                                yk_error *err)
 {
-    yk__request *request = request_take(comm);
+    yk__request *request = yk__pool_take(comm);
     if (!request)
         return yk__fail(err, YK_E_ARG, "%u requests are under way on a communicator: wait for one first", YK__COLL_REQUESTS);
     request->algorithm = algorithm;
     request->desc = *d;
-    yk__msg_lock(comm);
+    yk__msg_lock(comm->coll);
     yk__call_begin(request);
-    request_append(request);
-    yk__msg_unlock(comm);
+    yk__pool_append(request);
+    yk__msg_unlock(comm->coll);
+    if (comm->id == YK__COMM_WORLD)
+        yk__feed_wake(comm->coll);
     if (algorithm->start(request, err)) {
-        request_release(request);
+        yk__pool_release(request);
         return err->status;
     }
     *out = request;
@@ -145,7 +95,7 @@ static yk_status begin_checked(yk__comm *comm, const yk__coll_desc *d, const yk_
 static yk_status request_begin(yk__comm *comm, const yk__coll_desc *desc, yk__request **out, yk_error *err)
 {
     yk__coll_desc d = *desc;
-    const yk__coll_algorithm *algorithm = algorithm_of(comm, desc);
+    const yk__coll_algorithm *algorithm = yk__algorithms_find(comm, desc);
     d.rows = d.rows ? d.rows : 1;
     d.pitch = d.pitch ? d.pitch : d.count;
     if (check_desc(comm, &d, err))
@@ -177,11 +127,11 @@ static yk_status advance_before(yk__request *request, bool wait, bool *open, yk_
     yk_status s = YK_OK;
     *open = false;
     for (yk__request *r = request->comm->first; r && r != request && !*open && !s; r = r->next) {
-        if (!goes_in_order(r) || yk__msg_done(r))
+        if (!goes_in_order(r) || yk__pool_done(r))
             continue;
         request->comm->coll->waits = &r->call;
         s = r->algorithm->advance(r, wait, err);
-        *open = !yk__msg_done(r);
+        *open = !yk__pool_done(r);
     }
     return s;
 }
@@ -190,7 +140,7 @@ static yk_status advance_to(yk__request *request, bool wait, yk_error *err)
 {
     bool open;
     yk_status s;
-    if (yk__msg_done(request))
+    if (yk__pool_done(request))
         return YK_OK;
     s = advance_before(request, wait, &open, err);
     if (s || open)
@@ -203,9 +153,9 @@ yk_status yk__coll_test(yk__request *request, bool *done, yk_error *err)
 {
     const yk_status s = advance_to(request, false, err);
     request->comm->coll->waits = NULL;
-    *done = !s && yk__msg_done(request);
+    *done = !s && yk__pool_done(request);
     if (s || *done)
-        request_release(request);
+        yk__pool_release(request);
     return s;
 }
 
@@ -214,7 +164,7 @@ yk_status yk__coll_wait(yk__request *request, yk_error *err)
     yk__coll *coll = request->comm->coll;
     const yk_status s = advance_to(request, true, err);
     coll->waits = NULL;
-    request_release(request);
+    yk__pool_release(request);
     yk__msg_hand_over(coll);
     return s;
 }
@@ -222,7 +172,7 @@ yk_status yk__coll_wait(yk__request *request, yk_error *err)
 void yk__coll_cancel(yk__request *request)
 {
     request->comm->broken = true;
-    request_release(request);
+    yk__pool_release(request);
 }
 
 yk_status yk__coll_run(yk__comm *comm, const yk__coll_desc *desc, yk_error *err)

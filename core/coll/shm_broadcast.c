@@ -3,9 +3,13 @@
  * Broadcasts in common memory: the root writes chunks into its slot, two in turn, the others read them. Chunks are numbered over all
  * broadcasts of a communicator; the root writes one when all have read the last but one, whosever that was.
  */
-#include "core/coll/shm_comm.h"
+#include "core/coll/shm_broadcast.h"
 
 #include <string.h>
+
+#include "core/coll/call.h"
+#include "core/coll/pool.h"
+#include "core/coll/shm_slot.h"
 
 /* All members have read every chunk before `value`. */
 static yk_status need_all_read(yk__request *request, uint32_t value, bool wait, bool *there, yk_error *err)
@@ -52,6 +56,6 @@ yk_status yk__shm_broadcast(yk__request *request, bool wait, yk_error *err)
             yk__shm_set(comm->coll->shm, &own->chunk_written, (uint32_t)number + 1);
         yk__shm_set(comm->coll->shm, &own->chunk_read, (uint32_t)number + 1);
     }
-    yk__request_finish(request);
+    yk__pool_finish(request);
     return YK_OK;
 }

@@ -12,65 +12,14 @@
 #include <sched.h>
 #include <string.h>
 
-#include "core/base/mem.h"
-
-/* ---- The state of a communicator ---------------------------------------------------------------------------------- */
-
-yk_status yk__comm_shm_new(yk__comm *comm, yk_error *err)
-{
-    yk__coll *coll = comm->coll;
-    void *mem = NULL;
-    comm->shm = yk__calloc(1, sizeof *comm->shm);
-    if (!comm->shm)
-        return yk__fail_mem(err, sizeof *comm->shm, "a communicator");
-    if (yk__shm_alloc(coll->shm, "small messages", coll->size * sizeof *comm->shm->slot, &mem, err))
-        return err->status;
-    comm->shm->slot = mem;
-    return YK_OK;
-}
-
-void yk__comm_shm_free(yk__comm *comm)
-{
-    yk__free(comm->shm);
-    comm->shm = NULL;
-}
-
-void yk__comm_shm_save(const yk__comm *comm, yk__comm_state *state)
-{
-    state->small = comm->shm->small;
-    state->chunks = comm->shm->chunks;
-}
-
-/* As the members are: they have no request under way. */
-void yk__comm_shm_load(yk__comm *comm, const yk__comm_state *state)
-{
-    yk__comm_slot *own = yk__shm_slot(comm, comm->coll->rank);
-    comm->shm->small = state->small;
-    comm->shm->chunks = state->chunks;
-    for (uint32_t i = 0; i < YK__LANES; i++)
-        comm->shm->lane[i] = state->sequence;
-    atomic_store(&own->posted.sequence, state->sequence);
-    yk__shm_set(comm->coll->shm, &own->chunk_written, (uint32_t)state->chunks);
-    yk__shm_set(comm->coll->shm, &own->chunk_read, (uint32_t)state->chunks);
-    yk__shm_set(comm->coll->shm, &own->posted, state->sequence);
-}
-
-void yk__comm_shm_finish(yk__comm *comm, uint32_t sequence)
-{
-    atomic_store_explicit(&yk__shm_slot(comm, comm->coll->rank)->posted.sequence, sequence, memory_order_release);
-}
+#include "core/coll/call.h"
+#include "core/coll/feed.h"
+#include "core/coll/pool.h"
+#include "core/coll/reduce.h"
+#include "core/coll/shm_broadcast.h"
+#include "core/coll/shm_slot.h"
 
 /* ---- Waiting ------------------------------------------------------------------------------------------------------ */
-
-yk_status yk__shm_need(yk__request *request, yk__counter *counter, uint32_t value, uint32_t peer, bool wait, bool *there,
-                       yk_error *err)
-{
-    *there = yk__shm_reached(counter, value);
-    if (*there || !wait)
-        return YK_OK;
-    *there = true;
-    return yk__shm_wait(request->comm->coll->shm, counter, value, peer, yk__call_name(&request->call), err);
-}
 
 static yk_status check_calls(const yk__request *request, yk_error *err)
 {
@@ -83,7 +32,8 @@ static yk_status check_calls(const yk__request *request, yk_error *err)
     return YK_OK;
 }
 
-yk_status yk__shm_all_posted(yk__request *request, bool wait, bool *there, yk_error *err)
+/* Whether all members have begun this request; and it is the same. */
+static yk_status check_posted(yk__request *request, bool wait, bool *there, yk_error *err)
 {
     const yk__comm *comm = request->comm;
     uint32_t own = 0;
@@ -252,14 +202,20 @@ static void compute_result(const yk__request *request)
 static yk_status shm_advance(yk__request *request, bool wait, yk_error *err)
 {
     bool there = false;
-    const yk_status s = request->done ? YK_OK : yk__shm_all_posted(request, wait, &there, err);
+    const yk_status s = request->done ? YK_OK : check_posted(request, wait, &there, err);
     if (s || !there)
         return s;
     if (request->desc.kind == YK__COLL_BROADCAST)
         return yk__shm_broadcast(request, wait, err);
     compute_result(request);
-    yk__request_finish(request);
+    yk__pool_finish(request);
     return request->desc.feeds ? yk__feed_put(request, err) : YK_OK;
 }
 
-const yk__coll_algorithm yk__shm_algorithm = {.name = "common memory", .start = shm_start, .advance = shm_advance};
+static bool shm_fits(const yk__comm *comm, const yk__coll_desc *desc)
+{
+    (void)desc;
+    return comm->shm && comm->joined;
+}
+
+const yk__coll_algorithm yk__shm_algorithm = {.name = "common memory", .fits = shm_fits, .start = shm_start, .advance = shm_advance};

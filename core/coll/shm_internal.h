@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What shm.c and shm_block.c share. The memory object begins with the places below, one per rank; blocks follow. */
+/*
+ * What the files shm_attach.c, shm_block.c and shm_wait.c share. The memory object begins with the places below, one per rank; blocks
+ * follow.
+ */
 #ifndef YOKE_CORE_COLL_SHM_INTERNAL_H
 #define YOKE_CORE_COLL_SHM_INTERNAL_H
 

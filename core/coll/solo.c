@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Collectives of a job of one rank: there is nobody to wait for. */
-#include "core/coll/internal.h"
+#include "core/coll/solo.h"
 
 #include <string.h>
+
+#include "core/coll/pool.h"
+#include "core/coll/reduce.h"
 
 static void reduce_own(const yk__request *request)
 {
@@ -24,7 +27,7 @@ static yk_status solo_start(yk__request *request, yk_error *err)
         memmove(d->out, d->in, d->count * yk_dtype_bytes(d->dtype));
     if (d->kind == YK__COLL_REDUCE_SCATTER)
         reduce_own(request);
-    yk__request_finish(request);
+    yk__pool_finish(request);
     return YK_OK;
 }
 
@@ -36,4 +39,10 @@ static yk_status solo_advance(yk__request *request, bool wait, yk_error *err)
     return YK_OK;
 }
 
-const yk__coll_algorithm yk__solo_algorithm = {.name = "one rank", .start = solo_start, .advance = solo_advance};
+static bool solo_fits(const yk__comm *comm, const yk__coll_desc *desc)
+{
+    (void)desc;
+    return !comm->coll->control;
+}
+
+const yk__coll_algorithm yk__solo_algorithm = {.name = "one rank", .fits = solo_fits, .start = solo_start, .advance = solo_advance};

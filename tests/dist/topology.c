@@ -17,7 +17,7 @@
 
 #include "core/base/convert.h"
 #include "core/coll/coll.h"
-#include "core/coll/internal.h"
+#include "core/coll/state.h"
 #include "core/control/bootstrap.h"
 #include "core/control/control.h"
 #include "core/control/origin.h"

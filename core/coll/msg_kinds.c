@@ -6,35 +6,15 @@
  *   broadcast, all-gatherv            the first with records; chunks to each host, and within it (msg_gather.c)
  *   reduce-scatter                    the first with records; a chunk of every slice to its owner (msg_reduce.c)
  */
-#include "core/coll/msg.h"
+#include "core/coll/msg_kinds.h"
 
 #include <string.h>
 
-uint64_t yk__msg_slice(const yk__request *request, uint32_t owner)
-{
-    return request->desc.parts->begin[owner + 1] - request->desc.parts->begin[owner];
-}
-
-uint64_t yk__msg_longest_slice(const yk__request *request)
-{
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < request->comm->size; i++) {
-        const uint64_t n = yk__msg_slice(request, request->comm->member[i]);
-        most = n > most ? n : most;
-    }
-    return most;
-}
-
-uint64_t yk__msg_chunk_numbers(const yk__request *request, uint32_t owner, uint64_t chunk)
-{
-    const uint64_t n = yk__msg_slice(request, owner), each = request->msg->chunk, at = chunk * each;
-    return at >= n ? 0 : n - at < each ? n - at : each;
-}
-
-uint32_t yk__msg_chunk_step(uint64_t chunk)
-{
-    return YK__MSG_STEP_DATA + (uint32_t)(chunk % YK__MSG_STEPS);
-}
+#include "core/coll/call.h"
+#include "core/coll/msg_feed.h"
+#include "core/coll/msg_gather.h"
+#include "core/coll/msg_reduce.h"
+#include "core/coll/reduce.h"
 
 static uint64_t chunk_of(const yk__request *request)
 {
@@ -66,11 +46,6 @@ yk_status yk__msg_plan_pieces(yk__request *request, yk_error *err)
     return YK_OK;
 }
 
-static uint8_t *record_of(const yk__request *request, uint32_t peer_index)
-{
-    return request->msg->record + (peer_index + 1ull) * request->msg->record_bytes;
-}
-
 /* ---- Posting ------------------------------------------------------------------------------------------------------ */
 
 static yk_status post_records(yk__request *request, yk__msg_piece *piece, yk_error *err)
@@ -78,7 +53,7 @@ static yk_status post_records(yk__request *request, yk__msg_piece *piece, yk_err
     yk__msg *m = request->msg;
     for (uint32_t i = 0; i < m->peers; i++) {
         const yk_tr_range from = {.data = m->record, .bytes = m->record_bytes};
-        const yk_tr_range to = {.data = record_of(request, i), .bytes = m->record_bytes};
+        const yk_tr_range to = {.data = yk__msg_record(request, i), .bytes = m->record_bytes};
         if (yk__msg_post(request, piece, false, m->peer[i], YK__MSG_STEP_RECORD, &to, err) ||
             yk__msg_post(request, piece, true, m->peer[i], YK__MSG_STEP_RECORD, &from, err))
             return err->status;
@@ -86,22 +61,9 @@ static yk_status post_records(yk__request *request, yk__msg_piece *piece, yk_err
     return YK_OK;
 }
 
-const float *yk__msg_view(const yk__coll_desc *d, uint32_t own, uint32_t rank)
-{
-    const void *block = rank == own ? d->buffer->mem : yk__coll_peer_view(d->buffer, rank);
-    return (const float *)block + d->offset;
-}
-
-yk_tr_range yk__msg_buffer_range(const yk__coll_desc *d, uint64_t at, uint64_t n)
-{
-    const uint64_t offset = (d->offset + at) * sizeof(float);
-    return (yk_tr_range){.data = (char *)d->buffer->mem + offset, .mem = d->buffer->registered, .offset = offset,
-                         .bytes = n * sizeof(float)};
-}
-
 yk_status yk__msg_post_piece(yk__request *request, yk__msg_piece *piece, yk_error *err)
 {
-    const yk_tr_range result = {.data = record_of(request, 0), .bytes = request->msg->record_bytes};
+    const yk_tr_range result = {.data = yk__msg_record(request, 0), .bytes = request->msg->record_bytes};
     if (!request->comm->joined)
         return yk__msg_post(request, piece, false, request->msg->peer[0], YK__MSG_STEP_FEED, &result, err);
     if (piece->number == 0 && post_records(request, piece, err))
@@ -120,26 +82,13 @@ yk_status yk__msg_post_piece(yk__request *request, yk__msg_piece *piece, yk_erro
 
 /* ---- Results ------------------------------------------------------------------------------------------------------ */
 
-yk_status yk__msg_check_records(const yk__request *request, yk_error *err)
-{
-    for (uint32_t i = 0; i < request->msg->peers; i++) {
-        yk__call theirs;
-        memcpy(&theirs, record_of(request, i), sizeof theirs);
-        if (theirs.kind == YK__COLL_NONE)
-            continue;
-        if (theirs.common != request->call.common || !yk__call_same(&theirs, &request->call))
-            return yk__call_fail(request->comm->coll, &request->call, request->msg->peer[i], &theirs, err);
-    }
-    return YK_OK;
-}
-
 /* Each member's small data, in the order of rank numbers. */
 static void collect_parts(const yk__request *request)
 {
     const yk__comm *comm = request->comm;
     for (uint32_t i = 0, peer = 0; i < comm->size; i++)
         comm->part[i] = sizeof(yk__call) +
-                        (comm->member[i] == comm->coll->rank ? request->msg->record : record_of(request, peer++));
+                        (comm->member[i] == comm->coll->rank ? request->msg->record : yk__msg_record(request, peer++));
 }
 
 static void gather_small(const yk__request *request)
@@ -154,7 +103,7 @@ static void gather_small(const yk__request *request)
 yk_status yk__msg_finish_piece(yk__request *request, const yk__msg_piece *piece, yk_error *err)
 {
     if (!request->comm->joined)
-        return yk__msg_feed_take(request, record_of(request, 0), err);
+        return yk__msg_feed_take(request, yk__msg_record(request, 0), err);
     if (piece->number == 0 && yk__msg_check_records(request, err))
         return err->status;
     switch (request->desc.kind) {

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of algorithms: which one runs a request is said by `fits`, the first that does. */
+#include "core/coll/algorithms.h"
+
+#include "core/coll/feed.h"
+#include "core/coll/msg.h"
+#include "core/coll/shm_comm.h"
+#include "core/coll/solo.h"
+
+static const yk__coll_algorithm *const algorithms[] = {
+    &yk__solo_algorithm,
+    &yk__shm_algorithm,
+    &yk__feed_algorithm,
+    &yk__msg_algorithm,
+};
+
+const yk__coll_algorithm *yk__algorithms_find(const yk__comm *comm, const yk__coll_desc *desc)
+{
+    for (size_t i = 0; i < sizeof algorithms / sizeof *algorithms; i++)
+        if (algorithms[i]->fits(comm, desc))
+            return algorithms[i];
+    return NULL;
+}

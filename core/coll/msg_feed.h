@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Results for excluded ranks over messages, from the lowest member. Under the lock of the plane (msg_plane.h) but where it says else. */
+#ifndef YOKE_CORE_COLL_MSG_FEED_H
+#define YOKE_CORE_COLL_MSG_FEED_H
+
+#include "core/coll/msg_piece.h"
+
+uint64_t yk__msg_result_bytes(const yk__request *request);
+yk_status yk__msg_feed_take(yk__request *request, const uint8_t *record, yk_error *err);
+/* Waits, without the lock, while too many are on their way. */
+yk_status yk__msg_feed_reserve(yk__request *request, yk_error *err);
+yk_status yk__msg_feed_put(yk__request *request, yk_error *err);
+void yk__msg_feed_reap(yk__coll *coll);
+void yk__msg_feed_free(yk__coll *coll); /* before the plane is closed, with no thread on it */
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Broadcasts in common memory. The step thread. */
+#ifndef YOKE_CORE_COLL_SHM_BROADCAST_H
+#define YOKE_CORE_COLL_SHM_BROADCAST_H
+
+#include "core/coll/state.h"
+
+/* Goes on with it, once all have begun it; wait: until it is done. */
+yk_status yk__shm_broadcast(yk__request *request, bool wait, yk_error *err);
+
+#endif
