@@ -18,44 +18,7 @@
 #include "core/base/mem.h"
 #include "core/balance/policy_inner.h"
 
-/* ---- The first windows ------------------------------------------------------------------------------------------- */
-
-static double pace_least(const yk__policy *p)
-{
-    double least = 0;
-    for (uint32_t r = 0; r < p->ranks; r++)
-        if (p->seat[r].pace > 0 && !p->seat[r].limited && (least <= 0 || p->seat[r].pace < least))
-            least = p->seat[r].pace;
-    return least;
-}
-
-/* Begins with few rows: of limited memory, or much slower than another whose memory is not. */
-bool yk__begins_low(const yk__policy *p, uint32_t r)
-{
-    return p->seat[r].limited || (p->seat[r].pace > 0 && p->seat[r].pace > ALIKE * pace_least(p));
-}
-
-static void shares_first(yk__policy *p)
-{
-    const uint64_t part = p->n / (4ull * p->ranks);
-    uint64_t rest = p->n;
-    uint32_t low = 0, seen = 0;
-    for (uint32_t r = 0; r < p->ranks; r++)
-        low += yk__begins_low(p, r);
-    low = low == p->ranks || !part ? 0 : low;
-    for (uint32_t r = 0; r < p->ranks && low; r++)
-        if (yk__begins_low(p, r)) {
-            p->share[r] = p->seat[r].limited ? part : p->seat[r].pace > FAR * pace_least(p) ? 1 : part < FEW ? part : FEW;
-            rest -= p->share[r];
-        }
-    for (uint32_t r = 0; r < p->ranks; r++)
-        if (!low || !yk__begins_low(p, r)) {
-            p->share[r] = rest / (p->ranks - low) + (seen < rest % (p->ranks - low));
-            seen++;
-        }
-    for (uint32_t r = 0; r < p->ranks; r++)
-        p->owns[r] = low && yk__begins_low(p, r) && !p->seat[r].limited ? 0 : 1;
-}
+/* ---- Objects ------------------------------------------------------------------------------------------------------ */
 
 yk_status yk__policy_new(uint32_t ranks, const yk__seat *seat, uint64_t n, yk__policy **out, yk_error *err)
 {
@@ -80,7 +43,7 @@ yk_status yk__policy_new(uint32_t ranks, const yk__seat *seat, uint64_t n, yk__p
         p->member[r] = true;
     p->early = true;
     p->skip = 1;
-    shares_first(p);
+    yk__shares_first(p);
     *out = p;
     return YK_OK;
 }
@@ -134,15 +97,6 @@ static bool report_take(yk__policy *p, const yk__report *report, double *mean)
             p->busy[r].seconds[p->busy[r].n++] = report[r].busy;
     p->skip -= p->skip > 0;
     return clean && compiling <= 0;
-}
-
-/* All members with rows were timed so often. */
-bool yk__timed_often(const yk__policy *p, uint32_t times)
-{
-    for (uint32_t r = 0; r < p->ranks; r++)
-        if (p->member[r] && p->share[r] && p->busy[r].n < times)
-            return false;
-    return true;
 }
 
 /* ---- The window's end -------------------------------------------------------------------------------------------- */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the policy: what its files share. policy.c takes what ranks tell and hands it to the phase; policy_shares.c makes shares
- * and roles; policy_settle.c, policy_trial.c and policy_steady.c are the phases.
+ * Inside the policy: what its files share, each over those after it. policy.c takes what ranks tell and hands it to the phase;
+ * policy_steady.c, policy_settle.c, policy_probe.c and policy_trial.c are the phases; policy_shares.c makes shares and roles;
+ * policy_phase.c begins phases, so that none needs the inside of the one that follows it.
  */
 #ifndef YOKE_CORE_BALANCE_POLICY_INNER_H
 #define YOKE_CORE_BALANCE_POLICY_INNER_H
@@ -103,6 +104,14 @@ struct yk__policy {
     uint32_t n_event;
 };
 
+/* policy_phase.c */
+void yk__looks_clear(yk__policy *p);
+void yk__phase_begin(yk__policy *p, yk__phase to);
+void yk__settle_begin(yk__policy *p);
+void yk__doubt_begin(yk__policy *p); /* settles only if the next look confirms what was off */
+void yk__steady_begin(yk__policy *p);
+void yk__alert_confirmed(yk__policy *p);
+
 /* policy_shares.c */
 void yk__times_add(yk__times *w, double seconds);
 double yk__times_mean(const yk__times *w);
@@ -110,10 +119,10 @@ double yk__times_median(const yk__times *w);
 double yk__samples_mean(const yk__samples *s);
 double yk__samples_median(const yk__samples *s);
 double yk__samples_least(const yk__samples *s);
+bool yk__timed_often(const yk__policy *p, uint32_t times);
+bool yk__rank_off(const yk__policy *p, uint32_t rank, double seconds); /* it took this, and 20 % more or less was foreseen */
 uint32_t yk__members_count(const yk__policy *p);
 void yk__event_add(yk__policy *p, int kind, uint32_t rank, double with, double without);
-void yk__looks_clear(yk__policy *p);
-void yk__phase_begin(yk__policy *p, yk__phase to);
 bool yk__shares_set(yk__policy *p, const uint64_t *share);
 uint64_t yk__cap_of(const yk__policy *p, uint32_t r);
 bool yk__shares_split(const yk__policy *p, const bool *member, double trust, uint64_t *share);
@@ -127,19 +136,13 @@ double yk__window_predict(const yk__policy *p, const bool *member, const uint64_
 double yk__set_predict(const yk__policy *p, const bool *member, uint64_t *share); /* with the best shares; 0: it cannot be done */
 void yk__rest_record(yk__policy *p, double window, double longest); /* longest: seconds of the longest run */
 
-/* policy.c */
-bool yk__begins_low(const yk__policy *p, uint32_t r);
-bool yk__timed_often(const yk__policy *p, uint32_t times);
-
-/* policy_settle.c */
-void yk__settle_begin(yk__policy *p);
-void yk__doubt_begin(yk__policy *p); /* settles only if the next look confirms what was off */
-void yk__settle_look(yk__policy *p);
+/* policy_probe.c */
+void yk__shares_first(yk__policy *p);
 void yk__probe_look(yk__policy *p);
-bool yk__records_add(yk__policy *p);
 
 /* policy_trial.c */
 uint32_t yk__trial_candidate(const yk__policy *p);
+bool yk__loss_foreseen(const yk__policy *p); /* by the lines, with the next candidate */
 bool yk__trial_begin(yk__policy *p, uint32_t rank);
 bool yk__trial_next(yk__policy *p);    /* begins the next one that is due; false: none is */
 void yk__trial_round(yk__policy *p);   /* all are due again */
@@ -148,12 +151,12 @@ void yk__trial_look(yk__policy *p, bool clean, double wall);
 bool yk__gain_counts(const yk__policy *p, uint32_t rank, double gain); /* gain: what the rank adds to the rate, in parts of it */
 double yk__flip_predict(const yk__policy *p, uint32_t rank); /* seconds of a window without this member, or with this one too; 0: none */
 
+/* policy_settle.c */
+void yk__settle_look(yk__policy *p);
+bool yk__records_add(yk__policy *p);
+
 /* policy_steady.c */
-void yk__steady_begin(yk__policy *p);
-void yk__alert_confirmed(yk__policy *p);
-bool yk__rank_off(const yk__policy *p, uint32_t rank, double seconds); /* it took this, and 20 % more or less was foreseen */
 void yk__steady_look(yk__policy *p, bool clean, double wall);
 void yk__retry_look(yk__policy *p, const yk__report *report);
-double yk__retry_harm(const yk__policy *p, uint32_t rank); /* seconds that a window with an excluded rank costs */
 
 #endif

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/mem.h"
 #include "core/balance/policy_inner.h"
 
 /* ---- Small helpers ----------------------------------------------------------------------------------------------- */
@@ -75,6 +74,21 @@ double yk__samples_least(const yk__samples *s)
     return least;
 }
 
+/* All members with rows were timed so often. */
+bool yk__timed_often(const yk__policy *p, uint32_t times)
+{
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (p->member[r] && p->share[r] && p->busy[r].n < times)
+            return false;
+    return true;
+}
+
+bool yk__rank_off(const yk__policy *p, uint32_t rank, double seconds)
+{
+    const double seen = yk__balance_predict(p->balance, rank, p->share[rank]);
+    return p->member[rank] && seen > 0 && seconds > 0 && (seconds > 1.2 * seen || seconds < seen / 1.2);
+}
+
 static uint32_t flags_count(const bool *flag, uint32_t n)
 {
     uint32_t sum = 0;
@@ -96,21 +110,6 @@ void yk__event_add(yk__policy *p, int kind, uint32_t rank, double with, double w
     p->event[p->n_event].rank = rank;
     p->event[p->n_event].with = with;
     p->event[p->n_event++].without = without;
-}
-
-void yk__looks_clear(yk__policy *p)
-{
-    for (uint32_t r = 0; r < p->ranks; r++)
-        p->busy[r].n = 0;
-    p->wall.n = 0;
-}
-
-void yk__phase_begin(yk__policy *p, yk__phase to)
-{
-    p->phase = to;
-    p->in_phase = 0;
-    p->unreported = 0;
-    yk__looks_clear(p);
 }
 
 /* New shares; the first window with them says nothing. */

@@ -3,18 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/base/mem.h"
 #include "core/balance/policy_inner.h"
 
 /* ---- Steady ------------------------------------------------------------------------------------------------------ */
-
-void yk__steady_begin(yk__policy *p)
-{
-    p->early = false;
-    p->usual = 0;
-    p->usual_n = 0;
-    yk__phase_begin(p, STEADY);
-}
 
 /* Settles again if it is confirmed; what is longer than before even then, with nothing that the lines know of, has trials for all
  * (settle_end). */
@@ -27,20 +18,8 @@ static void steady_alert(yk__policy *p)
     yk__doubt_begin(p);
 }
 
-void yk__alert_confirmed(yk__policy *p)
-{
-    p->pause = p->pause ? (p->pause < 160 ? 2 * p->pause : p->pause) : EVERY;
-    p->alert_after = p->windows + p->pause;
-}
-
-bool yk__rank_off(const yk__policy *p, uint32_t rank, double seconds)
-{
-    const double seen = yk__balance_predict(p->balance, rank, p->share[rank]);
-    return p->member[rank] && seen > 0 && seconds > 0 && (seconds > 1.2 * seen || seconds < seen / 1.2);
-}
-
 /* What a window with the rank costs, from the trial that excluded it. */
-double yk__retry_harm(const yk__policy *p, uint32_t r)
+static double retry_harm(const yk__policy *p, uint32_t r)
 {
     return fmax(p->harm[r], 0.1 * p->usual);
 }
@@ -55,7 +34,7 @@ static bool lines_promise(const yk__policy *p, uint32_t rank)
 static double retry_price(const yk__policy *p, uint32_t rank, bool promising)
 {
     if (promising)
-        return p->trial.length * yk__retry_harm(p, rank) + p->compiling;
+        return p->trial.length * retry_harm(p, rank) + p->compiling;
     return p->retry_cost > 0 ? p->retry_cost : LOOK * yk__balance_predict(p->balance, rank, 1) + p->compiling;
 }
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trials: which rank is next, and windows with and without it in turn. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "core/base/mem.h"
 #include "core/balance/policy_inner.h"
 
 /* Gain in rate that justifies a rank: WORTH, less what excluded ranks were measured to add. */
@@ -124,6 +122,21 @@ uint32_t yk__trial_candidate(const yk__policy *p)
             which = r;
     }
     return which;
+}
+
+/* Whether the lines say that the job would be much faster without some rank, however its rows are shared: then nothing else
+ * matters first. */
+bool yk__loss_foreseen(const yk__policy *p)
+{
+    bool member[YK__RANKS];
+    uint64_t share[YK__RANKS];
+    const uint32_t rank = yk__members_count(p) > 1 ? yk__trial_candidate(p) : p->ranks;
+    double with, without;
+    if (rank == p->ranks || !yk__members_flip(p, rank, false, member))
+        return false;
+    without = yk__set_predict(p, member, share);
+    with = yk__set_predict(p, p->member, share);
+    return without > 0 && without * CLEAR < with && share[rank] <= FEW;
 }
 
 /* The weakest member goes through its trial at once; others too where that is not likely to cost much, or when all trials

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How phases begin. That is all that they know of each other's inside: one that is over names the next here, and the next window's
+ * look goes to it (policy.c).
+ */
+#include "core/balance/policy_inner.h"
+
+void yk__looks_clear(yk__policy *p)
+{
+    for (uint32_t r = 0; r < p->ranks; r++)
+        p->busy[r].n = 0;
+    p->wall.n = 0;
+}
+
+void yk__phase_begin(yk__policy *p, yk__phase to)
+{
+    p->phase = to;
+    p->in_phase = 0;
+    p->unreported = 0;
+    yk__looks_clear(p);
+}
+
+void yk__settle_begin(yk__policy *p)
+{
+    p->looks = p->calm = 0;
+    p->doubted = false;
+    yk__phase_begin(p, SETTLE);
+}
+
+void yk__doubt_begin(yk__policy *p)
+{
+    yk__settle_begin(p);
+    p->doubted = true;
+}
+
+void yk__steady_begin(yk__policy *p)
+{
+    p->early = false;
+    p->usual = 0;
+    p->usual_n = 0;
+    yk__phase_begin(p, STEADY);
+}
+
+void yk__alert_confirmed(yk__policy *p)
+{
+    p->pause = p->pause ? (p->pause < 160 ? 2 * p->pause : p->pause) : EVERY;
+    p->alert_after = p->windows + p->pause;
+}

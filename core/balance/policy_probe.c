@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The first windows: shares that need no line, even among ranks of like pace and few rows for slower ones, and what they tell. */
+#include <math.h>
+#include <string.h>
+
+#include "core/balance/policy_inner.h"
+
+/* ---- The first windows ------------------------------------------------------------------------------------------- */
+
+static double pace_least(const yk__policy *p)
+{
+    double least = 0;
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (p->seat[r].pace > 0 && !p->seat[r].limited && (least <= 0 || p->seat[r].pace < least))
+            least = p->seat[r].pace;
+    return least;
+}
+
+/* Begins with few rows: of limited memory, or much slower than another whose memory is not. */
+static bool begins_low(const yk__policy *p, uint32_t r)
+{
+    return p->seat[r].limited || (p->seat[r].pace > 0 && p->seat[r].pace > ALIKE * pace_least(p));
+}
+
+void yk__shares_first(yk__policy *p)
+{
+    const uint64_t part = p->n / (4ull * p->ranks);
+    uint64_t rest = p->n;
+    uint32_t low = 0, seen = 0;
+    for (uint32_t r = 0; r < p->ranks; r++)
+        low += begins_low(p, r);
+    low = low == p->ranks || !part ? 0 : low;
+    for (uint32_t r = 0; r < p->ranks && low; r++)
+        if (begins_low(p, r)) {
+            p->share[r] = p->seat[r].limited ? part : p->seat[r].pace > FAR * pace_least(p) ? 1 : part < FEW ? part : FEW;
+            rest -= p->share[r];
+        }
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (!low || !begins_low(p, r)) {
+            p->share[r] = rest / (p->ranks - low) + (seen < rest % (p->ranks - low));
+            seen++;
+        }
+    for (uint32_t r = 0; r < p->ranks; r++)
+        p->owns[r] = low && begins_low(p, r) && !p->seat[r].limited ? 0 : 1;
+}
+
+/* ---- Probing ----------------------------------------------------------------------------------------------------- */
+
+static void probe_record(yk__policy *p)
+{
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (p->busy[r].n)
+            yk__balance_record(p->balance, r, p->share[r], yk__samples_least(&p->busy[r]));
+}
+
+/* Four times the rows for those that began with few and took less for them than the others for all the rest. */
+static bool probe_grow(const yk__policy *p, uint64_t *next)
+{
+    const double longest = yk__balance_longest(p->balance, p->share);
+    uint32_t largest = 0;
+    bool any = false;
+    for (uint32_t r = 1; r < p->ranks; r++)
+        largest = p->share[r] > p->share[largest] ? r : largest;
+    memcpy(next, p->share, p->ranks * sizeof *next);
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        const uint64_t more = 3 * p->share[r];
+        if (r == largest || !begins_low(p, r) || yk__balance_predict(p->balance, r, p->share[r]) >= longest ||
+            next[largest] < 2 * more || p->share[r] + more > yk__cap_of(p, r))
+            continue;
+        next[r] += more;
+        next[largest] -= more;
+        any = true;
+    }
+    return any;
+}
+
+/* A rank with few rows keeps the others waiting by far: one window says enough. */
+static bool probe_clear(const yk__policy *p)
+{
+    double few = 0, many = 0;
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (begins_low(p, r) && p->share[r] <= FEW)
+            few = fmax(few, yk__samples_least(&p->busy[r]));
+        else
+            many = fmax(many, yk__samples_least(&p->busy[r]));
+    return few > 4 * many && many > 0;
+}
+
+void yk__probe_look(yk__policy *p)
+{
+    uint64_t next[YK__RANKS];
+    if (!yk__timed_often(p, probe_clear(p) ? 1 : 2) && p->in_phase < 12)
+        return;
+    probe_record(p);
+    if (p->phase == PROBE && probe_grow(p, next)) {
+        yk__shares_set(p, next);
+        yk__phase_begin(p, GROW);
+        return;
+    }
+    yk__roles_set(p, p->member, NULL);
+    if (yk__loss_foreseen(p) && yk__trial_begin(p, yk__trial_candidate(p)))
+        return;
+    if (yk__shares_split(p, p->member, 0, next))
+        yk__shares_set(p, next);
+    yk__settle_begin(p);
+}
