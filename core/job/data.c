@@ -252,18 +252,3 @@ bool yk_data_next(yk_data *d, yk_batch *batch)
     d->next = (uint64_t)b->index + 1;
     return begin_step(d, b, batch);
 }
-
-void yk_data_seek(yk_data *d, uint64_t epoch, uint64_t batch)
-{
-    yk_error err = YK_ERROR_INIT;
-    if (!d || !yk_ok(d->job))
-        return;
-    if (batch > INT64_MAX || yk__loader_rewind(d->loader, epoch, (int64_t)batch, &err)) {
-        if (!err.status)
-            yk__fail(&err, YK_E_ARG, "yk_data_seek: batch %llu", (unsigned long long)batch);
-        yk__job_fail(d->job, &err);
-        return;
-    }
-    d->epoch = epoch;
-    d->next = batch;
-}

@@ -10,6 +10,21 @@ void yk_data_tell(const yk_data *d, uint64_t *epoch, uint64_t *batch)
     *batch = d ? d->next : 0;
 }
 
+void yk_data_seek(yk_data *d, uint64_t epoch, uint64_t batch)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (!d || !yk_ok(d->job))
+        return;
+    if (batch > INT64_MAX || yk__loader_rewind(d->loader, epoch, (int64_t)batch, &err)) {
+        if (!err.status)
+            yk__fail(&err, YK_E_ARG, "yk_data_seek: batch %llu", (unsigned long long)batch);
+        yk__job_fail(d->job, &err);
+        return;
+    }
+    d->epoch = epoch;
+    d->next = batch;
+}
+
 bool yk__data_where(const yk_job *job, int64_t row, char *buf, size_t n)
 {
     const yk_data *d = job->step.from_loader ? job->step.batch_source : NULL;

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing a job: device, group, engine, the table of ranks. */
-#include <errno.h>
-#include <math.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/base/hash.h"
 #include "core/base/limit.h"
@@ -17,18 +11,13 @@
 #include "core/base/option_names.h"
 #include "core/control/origin.h"
 #include "core/job/emergency.h"
+#include "core/job/join.h"
 #include "core/job/log.h"
 #include "core/job/open.h"
 #include "core/job/opt.h"
 #include "core/job/share.h"
 
 static atomic_int open_jobs;
-static atomic_bool opened; /* some job, ever */
-
-bool yk__job_opened(void)
-{
-    return atomic_load(&opened);
-}
 
 /* ---- Opening ---- */
 
@@ -231,33 +220,6 @@ free_all:
     return err->status;
 }
 
-/* A launched process joins its ranks once; jobs that follow one another share the group, which is left at exit. */
-static yk__group *joined;
-static pid_t joined_by;
-
-void yk__job_leave(void)
-{
-    if (!joined || getpid() != joined_by) /* a fork that ends: the group is its parent's */
-        return;
-    yk__group_leave(joined);
-    joined = NULL;
-}
-
-static yk_status find_group(yk__group **group, yk_error *err)
-{
-    if (!yk__launched() && !joined)
-        return yk__group_solo(group, err);
-    if (!joined) {
-        if (yk__group_join(NULL, &joined, err)) /* as the launcher named it: "rank 1 (cpu:1)" */
-            return err->status;
-        joined_by = getpid();
-        atexit(yk__job_leave);
-        yk__group_place(joined, yk__here_place);
-    }
-    *group = joined;
-    return YK_OK;
-}
-
 /* Once the plugin is loaded, as its own variables bear its name. */
 static void warn_unknown_options(void)
 {
@@ -286,11 +248,11 @@ static yk_status all_members(yk_job *job, yk_error *err)
 static yk_status find_place(yk_job *job, yk__placement *chosen, yk_error *err)
 {
     const bool given = !yk__launched() || yk__launch_fd() >= 0;
-    if (!given && find_group(&job->team.group, err))
+    if (!given && yk__join_group(&job->team.group, err))
         return err->status;
     if (choose_device(job, chosen, err))
         return err->status;
-    return given ? find_group(&job->team.group, err) : YK_OK;
+    return given ? yk__join_group(&job->team.group, err) : YK_OK;
 }
 
 static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
@@ -328,7 +290,7 @@ static yk_job *open_job(const yk_config *config, bool capped)
     job->team.world = 1;
     job->training = true;
     atomic_fetch_add(&open_jobs, 1);
-    atomic_store(&opened, true);
+    yk__join_note_job();
     yk__step_init(&job->step);
     if (yk__job_register(job, &err) || assemble_job(job, capped, &err))
         yk__job_fail(job, &err);
@@ -373,8 +335,7 @@ static void release_all(yk_job *job)
     yk__values_free(&job->values, NULL);
     yk__device_close(job->device);
     yk__share_free(job->team.share);
-    if (job->team.group != joined)
-        yk__group_leave(job->team.group);
+    yk__join_release(job->team.group);
     yk__topology_free(job->topology);
     free_tables(job);
 }

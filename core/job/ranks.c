@@ -10,7 +10,7 @@
 #include "core/base/option.h"
 #include "core/control/origin.h"
 #include "core/job/job.h"
-#include "core/job/open.h"
+#include "core/job/join.h"
 #include "core/launch/choose.h"
 #include "core/launch/launch.h"
 
@@ -55,7 +55,7 @@ static int call_user(void *argument)
 {
     const user_call *call = argument;
     const int code = call->function(call->argument);
-    yk__job_leave();
+    yk__join_leave();
     return code;
 }
 
@@ -66,7 +66,7 @@ static int call_ranks(uint32_t ranks, const char *devices, user_call *call)
     const char *spec = devices ? devices : yk__option_text(YK__OPTION_DEVICES);
     uint32_t n = 0;
     int code = 0;
-    if (yk__job_opened())
+    if (yk__join_had_job())
         yk__fail(&err, YK_E_ARG, "yk_launch_ranks after yk_open: the drivers that this process has loaded do not work in its forks. Open "
                  "jobs in the function alone");
     else if (!yk__launch_check(&err) && !yk__options_check(&err) && !yk__launch_select_ranks(spec, ranks, &place, &n, &err)) {
