@@ -12,7 +12,7 @@
 
 struct vlk_profile_entry {
     vlk_profile_entry *next;
-    char name[VLK_LAUNCH_TEXT];
+    char name[KIT_LAUNCH_TEXT];
     uint64_t first_ns, ns, runs; /* the first run; the others */
 };
 
@@ -52,13 +52,13 @@ static void entry_add(yk_device *dev, const char *name, uint64_t ns)
 void vlk_profile_add(yk_device *dev, VkQueryPool pool, const yk_graph *graph, const kit_program *kit)
 {
     const uint32_t n = (uint32_t)kit->n_launch + 1;
-    char name[VLK_LAUNCH_TEXT];
+    char name[KIT_LAUNCH_TEXT];
     uint64_t *ticks = vlk_alloc(n * sizeof *ticks);
     if (ticks && vkGetQueryPoolResults(dev->handle, pool, 0, n, n * sizeof *ticks, ticks, sizeof *ticks,
                                        VK_QUERY_RESULT_64_BIT | VK_QUERY_RESULT_WAIT_BIT) == VK_SUCCESS) {
         pthread_mutex_lock(&dev->lock);
         for (uint32_t i = 0; i + 1 < n; i++) {
-            vlk_launch_text(graph, &kit->launch[i], name);
+            kit_launch_text(graph, &kit->launch[i], name);
             entry_add(dev, name, (uint64_t)((double)(ticks[i + 1] - ticks[i]) * (double)dev->physical->properties.limits.timestampPeriod));
         }
         pthread_mutex_unlock(&dev->lock);

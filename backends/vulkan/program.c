@@ -293,20 +293,6 @@ static yk_status scratch_need(yk_device *dev, vlk_memory *scratch, uint64_t byte
     return vlk_memory_new(dev, bytes, false, scratch, "scratch memory");
 }
 
-void vlk_launch_text(const yk_graph *graph, const kit_launch *launch, char text[VLK_LAUNCH_TEXT])
-{
-    const yk_node *n = &graph->node[launch->node];
-    int at = snprintf(text, VLK_LAUNCH_TEXT, "%s %s", kit_op_name(n->op), launch->kernel);
-    for (uint32_t i = 0; i < n->n_in + n->n_out && at > 0 && at < VLK_LAUNCH_TEXT; i++) {
-        const yk_value *v = &graph->value[graph->index[i < n->n_in ? n->in + i : n->out + i - n->n_in]];
-        at += snprintf(text + at, VLK_LAUNCH_TEXT - (size_t)at, i == n->n_in ? " -> [" : " [");
-        for (uint32_t d = 0; d < v->dims && at < VLK_LAUNCH_TEXT; d++)
-            at += snprintf(text + at, VLK_LAUNCH_TEXT - (size_t)at, d ? ",%lld" : "%lld", (long long)v->dim[d]);
-        if (at < VLK_LAUNCH_TEXT)
-            at += snprintf(text + at, VLK_LAUNCH_TEXT - (size_t)at, "]");
-    }
-}
-
 /* A driver that ends loops early leaves wrong results: that fails the queue. */
 static yk_status stopped_check(const yk_program *p, const binding *b, char why[KIT_WHY])
 {
@@ -323,8 +309,8 @@ static yk_status stopped_check(const yk_program *p, const binding *b, char why[K
 /* A device does not say at which of the launches it failed. */
 static void failure_tell(const yk_program *p, VkResult result, char why[KIT_WHY])
 {
-    char first[VLK_LAUNCH_TEXT];
-    vlk_launch_text(p->graph, &p->kit.launch[0], first);
+    char first[KIT_LAUNCH_TEXT];
+    kit_launch_text(p->graph, &p->kit.launch[0], first);
     const int n = snprintf(why, KIT_WHY, "%.40s: %s in %.140s", p->dev->physical->properties.deviceName, vlk_result_name(result), first);
     if (p->graph->n_node > 1 && n > 0 && n < KIT_WHY)
         snprintf(why + n, KIT_WHY - (size_t)n, " or %u operations after it", p->graph->n_node - 1);

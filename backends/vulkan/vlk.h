@@ -143,10 +143,6 @@ yk_status vlk_graph_scratch(yk_device *dev, const yk_graph *graph, uint64_t *byt
 const yk_graph *vlk_program_graph(const yk_program *program);
 yk_status vlk_program_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY]);
 
-/* "dot gemm_0f.. [64,784] [784,256] -> [64,256]": a launch's operation, kernel and shapes; cut where it is long. */
-#define VLK_LAUNCH_TEXT 160
-void vlk_launch_text(const yk_graph *graph, const kit_launch *launch, char text[VLK_LAUNCH_TEXT]);
-
 /* ---- profile.c ---- */
 bool vlk_profile_wanted(void);
 VkResult vlk_profile_begin(yk_device *dev, uint32_t n_launch, VkQueryPool *pool); /* for n_launch + 1 timestamps */

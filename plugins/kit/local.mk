@@ -10,7 +10,7 @@ libkit_la_SOURCES = plugins/kit/cache.c plugins/kit/cache.h plugins/kit/clock.h 
 	plugins/kit/program.c plugins/kit/program.h plugins/kit/queue.c plugins/kit/queue.h \
 	plugins/kit/source.c plugins/kit/source.h plugins/kit/spirv/compile.h plugins/kit/spirv/expr.c \
 	plugins/kit/spirv/lex.c plugins/kit/spirv/macro.c plugins/kit/spirv/memory.c plugins/kit/spirv/module.c \
-	plugins/kit/spirv/opcodes.h plugins/kit/spirv/spirv.h plugins/kit/spirv/stmt.c plugins/kit/spirv/unit.c \
+	plugins/kit/spirv/opcodes.h plugins/kit/spirv/read.c plugins/kit/spirv/spirv.h plugins/kit/spirv/stmt.c plugins/kit/spirv/unit.c \
 	plugins/kit/spirv/value.c plugins/kit/survey.c plugins/kit/survey.h plugins/kit/text.c plugins/kit/text.h \
 	plugins/kit/units.c plugins/kit/units.h \
 	plugins/kit/value.h

@@ -88,6 +88,10 @@ typedef struct kit_program {
 void kit_program_init(kit_program *program, const yk_host *host); /* empty */
 void kit_program_free(kit_program *program); /* an empty or zeroed one too */
 
+/* "dot gemm_0f.. [64,784] [784,256] -> [64,256]": a launch's operation, kernel and shapes; cut where it is long. */
+#define KIT_LAUNCH_TEXT 160
+void kit_launch_text(const yk_graph *graph, const kit_launch *launch, char text[KIT_LAUNCH_TEXT]);
+
 /*
  * The element at which a memory argument begins, if what it lies in begins at byte `at` of the memory a kernel is given.
  * False: not at a multiple of its elements.

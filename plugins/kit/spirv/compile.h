@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside the translator: one pass over the tokens of a kernel that writes instructions as it reads. lex.c makes tokens of texts,
- * macro.c expands them, memory.c and module.c keep words, types and constants, value.c computes, expr.c reads expressions, stmt.c
- * statements, unit.c functions and the kernel. Functions are expanded where they are called: their tokens are read once more.
+ * macro.c expands them, memory.c and module.c keep words, types and constants, value.c computes, read.c takes tokens and reads types,
+ * expr.c reads expressions, stmt.c statements, unit.c functions and the kernel. Each calls only those named before it; but functions are
+ * expanded where they are called, their tokens read once more, so an expression comes back to unit.c by `call`.
  */
 #ifndef YOKE_PLUGINS_KIT_SPIRV_COMPILE_H
 #define YOKE_PLUGINS_KIT_SPIRV_COMPILE_H
@@ -120,7 +121,8 @@ typedef struct spv_constant {
 #define SPV_CONSTANTS 1024
 #define SPV_WHY 240
 
-typedef struct spv_compile {
+typedef struct spv_compile spv_compile;
+struct spv_compile {
     const kit_target *target;
     const kit_spirv_source *source;
     struct spv_chunk *chunks; /* all that lives as long as the call */
@@ -144,7 +146,8 @@ typedef struct spv_compile {
     uint32_t result_variable, leave_label, continue_label;
     spv_undo undo[SPV_SCOPE_NAMES];
     uint32_t n_undo, depth;
-} spv_compile;
+    spv_item (*call)(spv_compile *c, const spv_function *f); /* unit.c's: writes the call of a function, after its name */
+};
 
 /* ---- memory.c ---- */
 void *spv_take(spv_compile *c, size_t bytes); /* zeroed; NULL after a failure */
@@ -192,6 +195,23 @@ static inline bool spv_type_whole(uint32_t type)
     return type >= SPV_I32 && type <= SPV_U64;
 }
 
+/* ---- read.c ---- */
+const spv_token *spv_next(spv_compile *c); /* the next token, which is not taken; an end at the end */
+bool spv_accept(spv_compile *c, uint32_t punct);
+void spv_expect(spv_compile *c, uint32_t punct);
+bool spv_starts_type(const spv_token *token);
+spv_declared spv_type_read(spv_compile *c);
+
+static inline bool spv_token_is(const spv_token *token, uint32_t punct)
+{
+    return token->kind == SPV_PUNCT && token->punct == punct;
+}
+
+static inline bool spv_token_word(const spv_token *token, spv_word word)
+{
+    return token->kind == SPV_NAME && token->symbol->word == word;
+}
+
 /* ---- value.c ---- */
 spv_item spv_number(uint32_t type, int64_t number);
 spv_item spv_value(uint32_t type, uint32_t id);
@@ -213,11 +233,6 @@ spv_item spv_rvalue(spv_compile *c);     /* an assignment, loaded */
 uint32_t spv_condition(spv_compile *c, spv_item *item); /* an expression as a truth value; its id */
 
 /* ---- stmt.c ---- */
-const spv_token *spv_next(spv_compile *c); /* the next token, which is not taken; an end at the end */
-bool spv_accept(spv_compile *c, uint32_t punct);
-void spv_expect(spv_compile *c, uint32_t punct);
-bool spv_starts_type(const spv_token *token);
-spv_declared spv_type_read(spv_compile *c);
 void spv_block(spv_compile *c); /* braces and what is between */
 void spv_bind(spv_compile *c, spv_symbol *name, spv_item item);
 void spv_bind_parameter(spv_compile *c, const spv_function *f, uint32_t i, spv_item value);
@@ -226,6 +241,5 @@ void spv_scope_end(spv_compile *c, uint32_t mark);
 /* ---- unit.c ---- */
 void spv_unit_read(spv_compile *c); /* the functions of the text */
 void spv_kernel_write(spv_compile *c);
-spv_item spv_call(spv_compile *c, const spv_function *f); /* after its name */
 
 #endif

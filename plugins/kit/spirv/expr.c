@@ -145,7 +145,7 @@ static spv_item name_read(spv_compile *c, const spv_token *t)
     if (s->bound)
         return *s->bound;
     if (s->function && !s->function->kernel)
-        return spv_call(c, s->function);
+        return c->call(c, s->function);
     spv_fail(c, "%.*s is not known", (int)t->length, t->text);
     return spv_number(SPV_I32, 0);
 }

@@ -4,32 +4,6 @@
 
 #define UNROLL_MOST 16u
 
-static const spv_token token_end = {.kind = SPV_END, .text = "its end", .length = 7};
-
-const spv_token *spv_next(spv_compile *c)
-{
-    return c->failed || c->at >= c->token.n ? &token_end : &c->token.at[c->at];
-}
-
-static bool token_is(const spv_token *t, uint32_t punct)
-{
-    return t->kind == SPV_PUNCT && t->punct == punct;
-}
-
-bool spv_accept(spv_compile *c, uint32_t punct)
-{
-    const bool is = token_is(spv_next(c), punct);
-    c->at += is;
-    return is;
-}
-
-void spv_expect(spv_compile *c, uint32_t punct)
-{
-    const spv_token *t = spv_next(c);
-    if (!spv_accept(c, punct))
-        spv_fail(c, "%.*s, where %c is expected", (int)t->length, t->text, (char)punct);
-}
-
 static bool word_accept(spv_compile *c, spv_word word)
 {
     const spv_token *t = spv_next(c);
@@ -61,8 +35,8 @@ static void pair_skip(spv_compile *c, uint32_t open, uint32_t close)
             spv_fail(c, "a %c has no partner", (char)open);
             return;
         }
-        depth += token_is(t, open) ? 1u : 0u;
-        depth -= token_is(t, close) ? 1u : 0u;
+        depth += spv_token_is(t, open) ? 1u : 0u;
+        depth -= spv_token_is(t, close) ? 1u : 0u;
         c->at++;
     } while (depth);
 }
@@ -70,10 +44,10 @@ static void pair_skip(spv_compile *c, uint32_t open, uint32_t close)
 /* To the token itself, over what parentheses enclose. */
 static void skip_to(spv_compile *c, uint32_t punct)
 {
-    while (spv_next(c)->kind != SPV_END && !token_is(spv_next(c), punct))
-        if (token_is(spv_next(c), '('))
+    while (spv_next(c)->kind != SPV_END && !spv_token_is(spv_next(c), punct))
+        if (spv_token_is(spv_next(c), '('))
             pair_skip(c, '(', ')');
-        else if (token_is(spv_next(c), '{'))
+        else if (spv_token_is(spv_next(c), '{'))
             pair_skip(c, '{', '}');
         else
             c->at++;
@@ -81,7 +55,7 @@ static void skip_to(spv_compile *c, uint32_t punct)
 
 static void statement_skip(spv_compile *c)
 {
-    if (token_is(spv_next(c), '{')) {
+    if (spv_token_is(spv_next(c), '{')) {
         pair_skip(c, '{', '}');
     } else if (word_accept(c, SPV_IF)) {
         pair_skip(c, '(', ')');
@@ -121,32 +95,7 @@ void spv_scope_end(spv_compile *c, uint32_t mark)
     }
 }
 
-/* ---- Types and declarations ---- */
-
-bool spv_starts_type(const spv_token *t)
-{
-    if (t->kind != SPV_NAME)
-        return false;
-    const uint8_t word = t->symbol->word;
-    return t->symbol->type != SPV_TYPES || word == SPV_CONST || word == SPV_IN_GLOBAL || word == SPV_IN_LOCAL;
-}
-
-spv_declared spv_type_read(spv_compile *c)
-{
-    spv_declared d = {.type = SPV_TYPES, .space = SPV_PRIVATE};
-    for (const spv_token *t = spv_next(c); spv_starts_type(t); t = spv_next(c)) {
-        d.constant |= t->symbol->word == SPV_CONST;
-        if (t->symbol->word == SPV_IN_GLOBAL || t->symbol->word == SPV_IN_LOCAL)
-            d.space = t->symbol->word == SPV_IN_GLOBAL ? SPV_GLOBAL : SPV_LOCAL;
-        if (t->symbol->type != SPV_TYPES)
-            d.type = t->symbol->type;
-        c->at++;
-    }
-    if (d.type == SPV_TYPES)
-        spv_fail(c, "%.*s, where a type is expected", (int)spv_next(c)->length, spv_next(c)->text);
-    d.pointer = spv_accept(c, '*');
-    return d;
-}
+/* ---- Declarations ---- */
 
 static uint32_t length_read(spv_compile *c)
 {
@@ -220,7 +169,7 @@ static void declaration_read(spv_compile *c)
         spv_symbol *name = name_expect(c);
         if (!name)
             return;
-        if (token_is(spv_next(c), '['))
+        if (spv_token_is(spv_next(c), '['))
             array_declare(c, &d, name);
         else if (d.pointer)
             pointer_declare(c, &d, name);
@@ -237,8 +186,8 @@ static bool parameter_changes(const spv_compile *c, const spv_function *f, const
     uint32_t depth = 0;
     for (size_t i = f->body; i + 1 < c->token.n; i++) { /* the last one ends the text */
         const spv_token *t = &c->token.at[i], *next = t + 1;
-        depth += token_is(t, '{') ? 1u : 0u;
-        depth -= token_is(t, '}') ? 1u : 0u;
+        depth += spv_token_is(t, '{') ? 1u : 0u;
+        depth -= spv_token_is(t, '}') ? 1u : 0u;
         if (!depth)
             return false;
         if (t->kind != SPV_NAME || t->symbol != name || !next->length)
@@ -376,10 +325,10 @@ static bool loop_is_counted(spv_compile *c, counted *k)
     const size_t from = c->at;
     const spv_token *t = &c->token.at[from];
     bool is = from + 12 < c->token.n && t[0].kind == SPV_NAME && t[0].symbol->type == SPV_I32 && t[1].kind == SPV_NAME &&
-              token_is(t + 2, '=') && t[3].length == 1 && t[3].text[0] == '0' && token_is(t + 4, ';');
-    is = is && t[5].kind == SPV_NAME && t[5].symbol == t[1].symbol && token_is(t + 6, '<') && t[7].kind == SPV_NUMBER &&
-         token_is(t + 8, ';') && t[9].kind == SPV_NAME && t[9].symbol == t[1].symbol && token_is(t + 10, SPV_P2('+', '+')) &&
-         token_is(t + 11, ')');
+              spv_token_is(t + 2, '=') && t[3].length == 1 && t[3].text[0] == '0' && spv_token_is(t + 4, ';');
+    is = is && t[5].kind == SPV_NAME && t[5].symbol == t[1].symbol && spv_token_is(t + 6, '<') && t[7].kind == SPV_NUMBER &&
+         spv_token_is(t + 8, ';') && t[9].kind == SPV_NAME && t[9].symbol == t[1].symbol && spv_token_is(t + 10, SPV_P2('+', '+')) &&
+         spv_token_is(t + 11, ')');
     if (!is)
         return false;
     c->at = from + 7;
@@ -418,7 +367,7 @@ static void for_read(spv_compile *c)
     }
     const loop l = loop_begin(c);
     const size_t condition = c->at;
-    if (token_is(spv_next(c), ';'))
+    if (spv_token_is(spv_next(c), ';'))
         spv_fail(c, "a loop without a condition");
     loop_condition(c, &l);
     spv_expect(c, ';');
@@ -429,7 +378,7 @@ static void for_read(spv_compile *c)
     const size_t end = c->at;
     spv_label(c, l.next);
     c->at = step;
-    if (!token_is(spv_next(c), ')'))
+    if (!spv_token_is(spv_next(c), ')'))
         spv_expression(c);
     c->at = end;
     loop_end(c, &l, condition);
@@ -464,7 +413,7 @@ static void continue_write(spv_compile *c)
 static void return_write(spv_compile *c)
 {
     spv_item v = {.form = SPV_NOTHING};
-    if (!token_is(spv_next(c), ';'))
+    if (!spv_token_is(spv_next(c), ';'))
         v = spv_convert(c, spv_load(c, spv_expression(c)), c->function->result.type);
     spv_expect(c, ';');
     if (c->function->kernel) {
@@ -486,7 +435,7 @@ static void statement_read(spv_compile *c)
 {
     if (c->failed)
         return;
-    if (token_is(spv_next(c), '{'))
+    if (spv_token_is(spv_next(c), '{'))
         spv_block(c);
     else if (word_accept(c, SPV_IF))
         if_read(c);
@@ -512,7 +461,7 @@ void spv_block(spv_compile *c)
 {
     const uint32_t mark = c->n_undo;
     spv_expect(c, '{');
-    while (!c->failed && !token_is(spv_next(c), '}'))
+    while (!c->failed && !spv_token_is(spv_next(c), '}'))
         statement_read(c);
     spv_expect(c, '}');
     spv_scope_end(c, mark);

@@ -7,16 +7,6 @@
 
 #define CALLS_DEEP 32u
 
-static bool token_word(const spv_token *t, spv_word word)
-{
-    return t->kind == SPV_NAME && t->symbol->word == word;
-}
-
-static bool token_is(const spv_token *t, uint32_t punct)
-{
-    return t->kind == SPV_PUNCT && t->punct == punct;
-}
-
 /* ---- Functions ---- */
 
 static void parameters_read(spv_compile *c, spv_function *f)
@@ -47,14 +37,14 @@ static bool body_skip(spv_compile *c)
             spv_fail(c, "a function has no end");
             return false;
         }
-        depth += token_is(t, '{') ? 1u : 0u;
-        if (token_is(t, '}')) {
+        depth += spv_token_is(t, '{') ? 1u : 0u;
+        if (spv_token_is(t, '}')) {
             depth--;
             last &= !depth;
         }
-        if (token_word(t, SPV_RETURN)) {
+        if (spv_token_word(t, SPV_RETURN)) {
             returns++;
-            last = depth == 1 && (token_is(t - 1, ';') || token_is(t - 1, '}') || token_is(t - 1, '{'));
+            last = depth == 1 && (spv_token_is(t - 1, ';') || spv_token_is(t - 1, '}') || spv_token_is(t - 1, '{'));
         }
         c->at++;
     } while (depth);
@@ -98,9 +88,9 @@ void spv_unit_read(spv_compile *c)
     while (spv_next(c)->kind != SPV_END) {
         const spv_token *t = spv_next(c);
         c->at++;
-        if (token_word(t, SPV_INLINE) || token_word(t, SPV_KERNEL))
-            function_read(c, token_word(t, SPV_KERNEL));
-        else if (token_word(t, SPV_TYPEDEF))
+        if (spv_token_word(t, SPV_INLINE) || spv_token_word(t, SPV_KERNEL))
+            function_read(c, spv_token_word(t, SPV_KERNEL));
+        else if (spv_token_word(t, SPV_TYPEDEF))
             typedef_read(c);
         else
             spv_fail(c, "%.*s outside a function", (int)t->length, t->text);
@@ -147,7 +137,7 @@ static void body_write_leaving(spv_compile *c, const spv_function *f)
         c->result = spv_load(c, (spv_item){.form = SPV_VARIABLE, .type = f->result.type, .id = c->result_variable});
 }
 
-spv_item spv_call(spv_compile *c, const spv_function *f)
+static spv_item call_write(spv_compile *c, const spv_function *f)
 {
     spv_item value[SPV_PARAMETERS];
     arguments_read(c, f, value);
@@ -261,6 +251,7 @@ yk_status kit_spirv_make(const kit_target *target, const kit_spirv_source *sourc
     memset(c, 0, sizeof *c);
     c->target = target;
     c->source = source;
+    c->call = call_write;
     text_read(c);
     spv_unit_read(c);
     spv_module_begin(c);
