@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What transports over messages have in common: an operation from its beginning to its end, memory of the host, waiting for any of
- * several. What moves the bytes is each transport's own. Lists and operations are the caller's to lock.
+ * An operation of a transport over messages, from its beginning to its end, and lists of them. The caller locks.
  */
 #ifndef YOKE_TRANSPORT_OP_H
 #define YOKE_TRANSPORT_OP_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -29,6 +27,7 @@ struct yk_tr_op {
     bool begun;  /* a receive is matched; of a send the peer knows */
     bool orphan; /* nobody waits for it: it goes when its last byte is written */
     yk_status status;
+    const char *why; /* text of the status, which outlives it; NULL: the message is longer than its receive */
 };
 
 struct yk_tr_mem {
@@ -52,22 +51,5 @@ yk_status yk__tr_op_new(size_t size, uint32_t rank, uint32_t peer, bool reaches,
                         yk_tr_error *error);
 /* One that is done: its status, explained, or *bytes (NULL: nobody asks) that were moved. It is freed. */
 yk_status yk__tr_op_end(yk_tr_op *op, uint64_t *bytes, yk_tr_error *error);
-
-/* What yk__tr_wait_any looks at: operations that were done, counted under the lock. */
-typedef struct yk__tr_done {
-    pthread_mutex_t *lock;
-    const uint64_t *events;
-    yk_status (*progress)(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr_error *error); /* as in yk_transport */
-} yk__tr_done;
-
-/* As yk_transport.wait_any. */
-yk_status yk__tr_wait_any(yk_tr *t, const yk__tr_done *how, yk_tr_op *const *op, uint32_t n, int timeout_ms, uint32_t *index,
-                          yk_tr_error *error);
-
-/* Members of yk_transport of one that registers host memory alone, has no extension, and takes no shared memory. */
-yk_status yk__tr_mem_register(yk_tr *t, const yk_tr_mem_source *source, yk_tr_mem **mem, yk_tr_error *error);
-void yk__tr_mem_release(yk_tr *t, yk_tr_mem *mem);
-const void *yk__tr_no_extension(const char *name);
-uint64_t yk__tr_no_shared_bytes(uint32_t ranks);
 
 #endif

@@ -8,27 +8,21 @@
 
 #include <stdio.h>
 
-#include "core/base/mem.h"
-#include "core/net/bytes.h"
 #include "tests/fuzz/mutate.h"
 #include "transport/ofi/internal.h"
+#include "transport/ofi/message.h"
 
-enum { HEAD = YK__OFI_HEAD - 8, RECEIVES = 3, LENGTH = 100000 };
+enum { HEAD = YK__MATCH_HEAD, RECEIVES = 3, LENGTH = 100000 };
 
 static long accepted; /* frames that were good */
 
-static void peer_end(yk__ofi_peer *p)
+static void peer_end(yk_tr *t)
 {
-    yk__ofi_head head;
+    yk__match_head head;
     static uint8_t payload[YK__OFI_SEGMENT];
-    yk_tr t = {.rank = 0, .ranks = 1, .peer = p};
-    while (yk__ofi_next(&t, 0, &head, payload))
+    while (yk__ofi_next(t, 1, &head, payload))
         ;
-    while (p->early) {
-        yk__ofi_early *early = p->early;
-        p->early = early->next;
-        yk__free(early);
-    }
+    yk__match_drop_early(&t->peer[1].match);
 }
 
 static yk_tr_op *op_post(yk_tr *t, bool send, uint64_t tag, uint64_t bytes, uint8_t *data)
@@ -38,9 +32,9 @@ static yk_tr_op *op_post(yk_tr *t, bool send, uint64_t tag, uint64_t bytes, uint
     if (yk__tr_op_new(sizeof *op, 0, 1, true, tag, &(yk_tr_range){.data = data, .bytes = bytes}, &op, &error))
         abort();
     op->is_send = send;
-    op->number = send && bytes > YK__OFI_EAGER ? ++t->peer[1].numbers : 0;
-    yk__tr_append(send ? &t->peer[1].sends : &t->peer[1].recvs, op);
-    if (!send && yk__ofi_adopt(t, op, &error))
+    if (send)
+        yk__match_send(&t->peer[1].match, op);
+    else if (yk__match_recv(&t->peer[1].match, op, &error))
         abort();
     return op;
 }
@@ -50,9 +44,7 @@ static void take_frames(yk_tr *t, const uint8_t *data, size_t size)
     static uint8_t answer[YK__OFI_SEGMENT];
     yk_tr_error error;
     while (size >= HEAD) {
-        yk__ofi_head reply, head = {.kind = yk__bytes_get32(data), .bytes = yk__bytes_get32(data + 4), .tag = yk__bytes_get64(data + 8),
-                                    .total = yk__bytes_get64(data + 16), .number = yk__bytes_get64(data + 24),
-                                    .place = yk__bytes_get64(data + 32)};
+        yk__match_head reply, head = yk__match_head_decode(data);
         data += HEAD;
         size -= HEAD;
         if (head.bytes > size) /* frame.c has compared it with what came */
@@ -68,13 +60,15 @@ static void take_frames(yk_tr *t, const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    static const yk__match_calls calls = {.say = yk__ofi_say};
     yk__ofi_peer peer[2] = {{.sent = 0}};
-    yk_tr t = {.rank = 0, .ranks = 2, .peer = peer};
+    yk_tr t = {.base = {.ranks = 2}, .peer = peer};
     yk_tr_op *op[RECEIVES + 2];
-    yk__ofi_head head;
+    yk__match_head head;
     static uint8_t payload[YK__OFI_SEGMENT];
     uint8_t *block = malloc(RECEIVES * LENGTH);
     memset(block, 0, RECEIVES * LENGTH);
+    peer[1].match = (yk__match){.calls = &calls, .t = &t, .peer = 1, .events = &t.base.events};
     for (uint32_t i = 0; i < RECEIVES; i++)
         op[i] = op_post(&t, false, i % 2, i == 2 ? 10 : LENGTH, block + i * LENGTH);
     op[RECEIVES] = op_post(&t, true, 5, LENGTH, block);
@@ -85,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     take_frames(&t, data, size);
     for (uint32_t i = 1; i < RECEIVES + 2; i++)
         yk__ofi_cancel(&t, op[i]);
-    peer_end(&peer[1]);
+    peer_end(&t);
     free(block);
     return 0;
 }
@@ -94,14 +88,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #define WORD(byte) byte "\0\0\0"
 #define LONG(byte) WORD(byte) WORD("\0")
 #define FRAME(kind, bytes, tag, total, number, place) WORD(kind) WORD(bytes) LONG(tag) LONG(total) LONG(number) LONG(place)
-#define HELLO FRAME("\1", "\0", "\0", "\0", "\0", "\0")
+#define HELLO FRAME("\7", "\0", "\0", "\0", "\0", "\0")
 #define SEED(text) {text, sizeof text - 1}
 
 static const fuzz_seed seeds[] = {
-    SEED(HELLO FRAME("\2", "\4", "\1", "\4", "\0", "\0") "four" FRAME("\2", "\4", "\7", "\4", "\0", "\0") "kept"),
-    SEED(HELLO "\3\0\0\0\0\0\0\0" LONG("\0") "\0\0\1\1\0\0\0\0" LONG("\1") LONG("\0") "\6\0\0\0\10\0\0\0" LONG("\0") "\0\0\1\1\0\0\0\0"
-         LONG("\1") LONG("\0") "segments" FRAME("\7", "\0", "\0", "\0", "\1", "\0")),
-    SEED(HELLO FRAME("\4", "\0", "\0", "\0", "\1", "\0") FRAME("\5", "\0", "\0", "\0", "\1", "\0")
+    SEED(HELLO FRAME("\1", "\4", "\1", "\4", "\0", "\0") "four" FRAME("\1", "\4", "\7", "\4", "\0", "\0") "kept"),
+    SEED(HELLO "\2\0\0\0\0\0\0\0" LONG("\0") "\0\0\1\1\0\0\0\0" LONG("\1") LONG("\0") "\5\0\0\0\10\0\0\0" LONG("\0") "\0\0\1\1\0\0\0\0"
+         LONG("\1") LONG("\0") "segments" FRAME("\6", "\0", "\0", "\0", "\1", "\0")),
+    SEED(HELLO FRAME("\3", "\0", "\0", "\0", "\1", "\0") FRAME("\4", "\0", "\0", "\0", "\1", "\0")
          FRAME("\10", "\0", "\0", "\0", "\0", "\0")),
 };
 

@@ -2,7 +2,8 @@
 # What tests and benches share. A test is its own file and this library: its line in a local.mk is its name alone, unless it needs
 # more (Makefile.am: LDADD).
 noinst_LTLIBRARIES += libtestkit.la
-libtestkit_la_SOURCES = tests/support/cpu_kit.c tests/support/kit.c tests/support/plugin_host.c tests/support/refplugin.c
+libtestkit_la_SOURCES = tests/support/cpu_kit.c tests/support/kit.c tests/support/meeting.c \
+	tests/support/plugin_host.c tests/support/refplugin.c
 if WITH_OPENCL
 libtestkit_la_SOURCES += tests/support/opencl_kit.c
 endif
@@ -17,6 +18,7 @@ noinst_HEADERS += \
 	tests/support/kit.h \
 	tests/support/loopback.h \
 	tests/support/machines.h \
+	tests/support/meeting.h \
 	tests/support/opencl_kit.h \
 	tests/support/plan_lab.h \
 	tests/support/plugin_host.h \

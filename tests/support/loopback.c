@@ -22,7 +22,7 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
-#include "transport/op.h"
+#include "transport/base.h"
 
 enum { CHUNK = 32768, NAME = 64 };
 enum { KIND_MESSAGE, KIND_PUT, KIND_CANCELLED };
@@ -66,10 +66,8 @@ typedef struct end {
 } end;
 
 struct yk_tr {
-    uint32_t rank, ranks;
-    uint64_t events, *host; /* [ranks] */
+    yk__tr_base base;
     end *peer;
-    pthread_mutex_t lock;
 };
 
 /* ---- Connecting --------------------------------------------------------------------------------------------------- */
@@ -106,27 +104,22 @@ static int connect_to(const char *name, const yk_tr_config *c)
     return fd;
 }
 
-static bool has_check(const yk_tr_config *c)
-{
-    return c->size > offsetof(yk_tr_config, check) && c->check;
-}
-
 /* Until somebody connects, or the job is over. */
-static bool await_peer(int listener, const yk_tr_config *c)
+static bool await_peer(int listener, const yk_tr *t)
 {
     struct pollfd p = {listener, POLLIN, 0};
     yk_tr_error ignored;
     while (poll(&p, 1, 20) == 0)
-        if (has_check(c) && c->check(c->exchange_arg, &ignored))
+        if (yk__tr_check(t, &ignored))
             return false;
     return true;
 }
 
 /* A peer says its number and the job's secret. */
-static int accept_from(int listener, const yk_tr_config *c, uint32_t *rank)
+static int accept_from(int listener, const yk_tr *t, const yk_tr_config *c, uint32_t *rank)
 {
     unsigned char secret[64];
-    const int fd = await_peer(listener, c) ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1;
+    const int fd = await_peer(listener, t) ? accept4(listener, NULL, NULL, SOCK_CLOEXEC) : -1;
     if (fd < 0 || recv(fd, rank, sizeof *rank, MSG_WAITALL) != (ssize_t)sizeof *rank ||
         recv(fd, secret, c->secret_bytes, MSG_WAITALL) != (ssize_t)c->secret_bytes ||
         memcmp(secret, c->secret, c->secret_bytes) || *rank >= c->ranks) {
@@ -155,7 +148,7 @@ static yk_status connect_all(yk_tr *t, const yk_tr_config *c, yk_tr_error *error
     }
     for (uint32_t i = c->rank + 1; i < c->ranks && !s; i++) {
         uint32_t rank = 0;
-        const int fd = accept_from(listener, c, &rank);
+        const int fd = accept_from(listener, t, c, &rank);
         if (fd < 0)
             s = yk__tr_fail(error, YK_E_IO, "a connection that is not of this job");
         else
@@ -171,7 +164,7 @@ static yk_status connect_all(yk_tr *t, const yk_tr_config *c, yk_tr_error *error
 
 static void loop_close(yk_tr *t)
 {
-    for (uint32_t r = 0; r < t->ranks; r++) {
+    for (uint32_t r = 0; r < t->base.ranks; r++) {
         end *p = &t->peer[r];
         if (p->fd >= 0)
             close(p->fd);
@@ -185,30 +178,8 @@ static void loop_close(yk_tr *t)
             free(e);
         }
     }
-    pthread_mutex_destroy(&t->lock);
-    free(t->host);
     free(t->peer);
-    free(t);
-}
-
-static yk_status loop_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *error)
-{
-    yk_tr *t = calloc(1, sizeof *t);
-    yk_status s;
-    t->rank = c->rank;
-    t->ranks = c->ranks;
-    t->host = calloc(c->ranks, sizeof *t->host);
-    memcpy(t->host, c->host, c->ranks * sizeof *t->host);
-    t->peer = calloc(c->ranks, sizeof *t->peer);
-    pthread_mutex_init(&t->lock, NULL);
-    for (uint32_t r = 0; r < c->ranks; r++)
-        t->peer[r].fd = -1;
-    s = connect_all(t, c, error);
-    if (s)
-        loop_close(t);
-    else
-        *out = t;
-    return s;
+    yk__tr_free(t);
 }
 
 /* ---- Chunks ------------------------------------------------------------------------------------------------------- */
@@ -216,7 +187,7 @@ static yk_status loop_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *erro
 static void finish_op(yk_tr *t, yk_tr_op *op)
 {
     op->done = true;
-    t->events++;
+    t->base.events++;
 }
 
 static loop_op *put_of(yk_tr_op *op)
@@ -330,7 +301,7 @@ static void receive_chunk(yk_tr *t, end *p, const chunk_head *h, const uint8_t *
         const yk_tr_mem *mem = (const yk_tr_mem *)(uintptr_t)h->key; /* this rank's own address, which it gave away */
         memcpy(mem->data + h->offset + h->at, data, h->bytes);
         p->notices[h->notice] += h->at + h->bytes == h->total;
-        t->events++;
+        t->base.events++;
         return;
     }
     if (h->at == 0)
@@ -389,39 +360,18 @@ void loopback_hold(int ms)
 static void move_all(yk_tr *t)
 {
     const bool held = now_ms() < __atomic_load_n(&held_until, __ATOMIC_RELAXED);
-    for (uint32_t r = 0; r < t->ranks; r++) {
+    for (uint32_t r = 0; r < t->base.ranks; r++) {
         if (!held)
             receive_some(t, &t->peer[r]);
         send_some(t, &t->peer[r]);
     }
 }
 
-/* ---- The calls ---------------------------------------------------------------------------------------------------- */
+/* ---- Operations --------------------------------------------------------------------------------------------------- */
 
-static yk_status loop_peer(const yk_tr *t, uint32_t peer, yk_tr_peer *info, yk_tr_error *error)
+static bool loop_reaches(const yk_tr *t, uint32_t peer)
 {
-    if (peer >= t->ranks)
-        return yk__tr_fail(error, YK_E_ARG, "rank %u of %u", peer, t->ranks);
-    info->caps = peer == t->rank ? 0 : YK_TR_CAP_MESSAGES | YK_TR_CAP_PUT;
-    info->host = t->host[peer];
-    return YK_OK;
-}
-
-static yk_status op_new(const yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *range, yk_tr_op **op, yk_tr_error *error)
-{
-    return yk__tr_op_new(sizeof(loop_op), t->rank, peer, peer < t->ranks && peer != t->rank, tag, range, op, error);
-}
-
-static yk_status loop_send(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *from, yk_tr_op **op, yk_tr_error *error)
-{
-    const yk_status s = op_new(t, peer, tag, from, op, error);
-    if (s)
-        return s;
-    (*op)->is_send = true;
-    pthread_mutex_lock(&t->lock);
-    yk__tr_append(&t->peer[peer].sends, *op);
-    pthread_mutex_unlock(&t->lock);
-    return YK_OK;
+    return peer != t->base.rank;
 }
 
 /* What came before its receive goes to it: whole, or what is there of it. */
@@ -452,34 +402,32 @@ static void adopt_early(yk_tr *t, end *p, yk_tr_op *op)
     free(e);
 }
 
-static yk_status loop_recv(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *to, yk_tr_op **op, yk_tr_error *error)
+static yk_status op_begin(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
 {
-    const yk_status s = op_new(t, peer, tag, to, op, error);
-    if (s)
-        return s;
-    pthread_mutex_lock(&t->lock);
-    yk__tr_append(&t->peer[peer].recvs, *op);
-    adopt_early(t, &t->peer[peer], *op);
-    pthread_mutex_unlock(&t->lock);
+    end *p = &t->peer[op->peer];
+    (void)error;
+    yk__tr_append(op->is_send ? &p->sends : &p->recvs, op);
+    if (!op->is_send)
+        adopt_early(t, p, op);
     return YK_OK;
 }
 
 static yk_status loop_progress(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr_error *error)
 {
     struct pollfd p[64];
-    const nfds_t n = t->ranks < 64 ? t->ranks : 64;
+    const nfds_t n = t->base.ranks < 64 ? t->base.ranks : 64;
     struct timespec begin, now;
     int waited = 0;
     (void)error;
     clock_gettime(CLOCK_MONOTONIC, &begin);
     for (;;) {
         uint64_t done;
-        pthread_mutex_lock(&t->lock);
+        pthread_mutex_lock(&t->base.lock);
         move_all(t);
-        done = t->events;
+        done = t->base.events;
         for (uint32_t r = 0; r < n; r++)
             p[r] = (struct pollfd){t->peer[r].fd, (short)(POLLIN | (t->peer[r].sends || t->peer[r].out_n ? POLLOUT : 0)), 0};
-        pthread_mutex_unlock(&t->lock);
+        pthread_mutex_unlock(&t->base.lock);
         if (done != *events || waited >= timeout_ms) {
             *events = done;
             return YK_OK;
@@ -490,26 +438,9 @@ static yk_status loop_progress(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr
     }
 }
 
-static yk_status loop_test(yk_tr *t, yk_tr_op *op, int *done, uint64_t *bytes, yk_tr_error *error)
-{
-    pthread_mutex_lock(&t->lock);
-    if (!op->done)
-        move_all(t);
-    *done = op->done;
-    pthread_mutex_unlock(&t->lock);
-    return *done ? yk__tr_op_end(op, bytes, error) : YK_OK;
-}
-
-static yk_status loop_wait_any(yk_tr *t, yk_tr_op *const *op, uint32_t n, int timeout_ms, uint32_t *index, yk_tr_error *error)
-{
-    const yk__tr_done how = {&t->lock, &t->events, loop_progress};
-    return yk__tr_wait_any(t, &how, op, n, timeout_ms, index, error);
-}
-
-static void loop_cancel(yk_tr *t, yk_tr_op *op)
+static void op_give_up(yk_tr *t, yk_tr_op *op)
 {
     end *p = &t->peer[op->peer];
-    pthread_mutex_lock(&t->lock);
     if (op == p->last) { /* it is on its way as a whole */
         p->last = NULL;
         yk__free(op);
@@ -522,7 +453,6 @@ static void loop_cancel(yk_tr *t, yk_tr_op *op)
         yk__tr_unlink(op->is_send ? &p->sends : &p->recvs, op);
         yk__free(op);
     }
-    pthread_mutex_unlock(&t->lock);
 }
 
 /* ---- Puts --------------------------------------------------------------------------------------------------------- */
@@ -557,7 +487,7 @@ static yk_status loop_put(yk_tr *t, const yk_tr_range *from, yk_tr_mem *to, uint
     const remote_mem *remote = (const remote_mem *)(const void *)to;
     if (to->data || notice >= YK_TR_NOTICES)
         return yk__tr_fail(error, YK_E_ARG, "a put into memory of one's own, or notice %u", notice);
-    const yk_status s = op_new(t, remote->peer, 0, from, op, error);
+    const yk_status s = yk__tr_op_new(sizeof(loop_op), t->base.rank, remote->peer, true, 0, from, op, error);
     if (s)
         return s;
     loop_op *put = put_of(*op);
@@ -566,42 +496,69 @@ static yk_status loop_put(yk_tr *t, const yk_tr_range *from, yk_tr_mem *to, uint
     put->key = remote->key;
     put->offset = offset;
     put->notice = notice;
-    pthread_mutex_lock(&t->lock);
+    pthread_mutex_lock(&t->base.lock);
     yk__tr_append(&t->peer[remote->peer].sends, *op);
-    pthread_mutex_unlock(&t->lock);
+    pthread_mutex_unlock(&t->base.lock);
     return YK_OK;
 }
 
 static yk_status loop_notices(yk_tr *t, uint32_t peer, uint32_t notice, uint64_t *count, yk_tr_error *error)
 {
-    if (peer >= t->ranks || notice >= YK_TR_NOTICES)
+    if (peer >= t->base.ranks || notice >= YK_TR_NOTICES)
         return yk__tr_fail(error, YK_E_ARG, "notice %u of rank %u", notice, peer);
-    pthread_mutex_lock(&t->lock);
+    pthread_mutex_lock(&t->base.lock);
     *count = t->peer[peer].notices[notice];
-    pthread_mutex_unlock(&t->lock);
+    pthread_mutex_unlock(&t->base.lock);
     return YK_OK;
+}
+
+/* ---- The table ---------------------------------------------------------------------------------------------------- */
+
+static yk_status move_quietly(yk_tr *t, yk_tr_error *error)
+{
+    (void)error;
+    move_all(t);
+    return YK_OK;
+}
+
+static yk_status loop_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *error)
+{
+    static const yk__tr_calls calls = {.op_bytes = sizeof(loop_op), .reaches = loop_reaches, .begin = op_begin, .move = move_quietly,
+                                       .give_up = op_give_up, .progress = loop_progress};
+    yk_tr *t = NULL;
+    yk_status s = yk__tr_new(sizeof *t, &calls, c, &t, error);
+    if (s)
+        return s;
+    t->peer = calloc(c->ranks, sizeof *t->peer);
+    for (uint32_t r = 0; r < c->ranks; r++)
+        t->peer[r].fd = -1;
+    s = connect_all(t, c, error);
+    if (s)
+        loop_close(t);
+    else
+        *out = t;
+    return s;
+}
+
+static yk_status loop_peer(const yk_tr *t, uint32_t peer, yk_tr_peer *info, yk_tr_error *error)
+{
+    const yk_status s = yk__tr_peer(t, peer, info, error);
+    if (!s && info->caps)
+        info->caps |= YK_TR_CAP_PUT;
+    return s;
 }
 
 const yk_transport *loopback_transport(void)
 {
     static const yk_transport table = {
-        .size = sizeof table,
-        .major = YK_TRANSPORT_MAJOR,
-        .minor = YK_TRANSPORT_MINOR,
+        YK__TR_TABLE,
         .name = "loopback",
         .extension = yk__tr_no_extension,
         .shared_bytes = yk__tr_no_shared_bytes,
         .open = loop_open,
         .close = loop_close,
         .peer = loop_peer,
-        .mem_register = yk__tr_mem_register,
-        .mem_release = yk__tr_mem_release,
-        .send = loop_send,
-        .recv = loop_recv,
         .progress = loop_progress,
-        .test = loop_test,
-        .wait_any = loop_wait_any,
-        .cancel = loop_cancel,
         .mem_key = loop_key,
         .mem_import = loop_import,
         .put = loop_put,

@@ -6,11 +6,10 @@
 #ifndef YOKE_TRANSPORT_LOCAL_INTERNAL_H
 #define YOKE_TRANSPORT_LOCAL_INTERNAL_H
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "transport/op.h"
+#include "transport/base.h"
 
 /* Rung by a peer that has changed one of this rank's rings; what it sleeps on. */
 typedef struct yk__local_bell {
@@ -57,18 +56,15 @@ typedef struct yk__local_peer {
 } yk__local_peer;
 
 struct yk_tr {
-    uint32_t rank, ranks, ring_bytes; /* ring_bytes: of data in one ring; a power of two */
-    uint64_t *host;
+    yk__tr_base base;
+    uint32_t ring_bytes; /* of data in one ring; a power of two */
     yk__local_bell *bell; /* [ranks] */
     yk__local_peer *peer; /* [ranks] */
-    pthread_mutex_t lock; /* of all below and of the peers */
-    uint64_t events;      /* operations that were done */
 };
 
 /* message.c; under the lock */
 bool yk__local_reaches(const yk_tr *t, uint32_t peer);
-/* A receive that was just posted takes what came before it. */
-yk_status yk__local_adopt(yk_tr *t, yk_tr_op *op, yk_tr_error *error);
+yk_status yk__local_begin(yk_tr *t, yk_tr_op *op, yk_tr_error *error);
 /* Moves what can be moved, and rings those whose rings were changed. */
 yk_status yk__local_move(yk_tr *t, yk_tr_error *error);
 void yk__local_give_up(yk_tr *t, yk_tr_op *op);

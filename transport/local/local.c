@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of the transport of one host: opening, sends and receives, waiting. */
+/* The calls of the transport of one host that are its own: waiting, opening. */
 #include "config.h"
-
-#include "transport/local/internal.h"
-#include "transport/local/local.h"
 
 #include <linux/futex.h>
 #include <string.h>
@@ -13,6 +10,8 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "transport/local/internal.h"
+#include "transport/local/local.h"
 
 #define LINE 64u
 #define SPIN_NS 40000
@@ -40,119 +39,11 @@ yk__local_ring *yk__local_ring_at(void *shared, uint32_t ranks, uint32_t from, u
     return (void *)((char *)shared + ranks * sizeof(yk__local_bell) + ((uint64_t)from * ranks + to) * ring_stride(ranks));
 }
 
-/* ---- Opening ----------------------------------------------------------------------------------------------------- */
-
-static void local_close(yk_tr *t)
-{
-    if (!t)
-        return;
-    yk__local_drop_all(t);
-    pthread_mutex_destroy(&t->lock);
-    yk__free(t->peer);
-    yk__free(t->host);
-    yk__free(t);
-}
-
-static yk_status peers_new(yk_tr *t, const yk_tr_config *c, yk_tr_error *error)
-{
-    t->host = yk__calloc(t->ranks, sizeof *t->host);
-    t->peer = yk__calloc(t->ranks, sizeof *t->peer);
-    if (!t->host || !t->peer)
-        return yk__tr_fail(error, YK_E_MEM, "out of memory (messages of %u ranks)", t->ranks);
-    memcpy(t->host, c->host, t->ranks * sizeof *t->host);
-    t->bell = c->shared;
-    for (uint32_t r = 0; c->shared && r < t->ranks; r++) {
-        t->peer[r].out = yk__local_ring_at(c->shared, t->ranks, t->rank, r);
-        t->peer[r].in = yk__local_ring_at(c->shared, t->ranks, r, t->rank);
-    }
-    return YK_OK;
-}
-
-static yk_status local_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *error)
-{
-    yk_tr *t;
-    yk_status s;
-    if (c->size < sizeof *c || !c->ranks || c->rank >= c->ranks || !c->host)
-        return yk__tr_fail(error, YK_E_ARG, "a transport for rank %u of %u: the description does not fit", c->rank, c->ranks);
-    t = yk__calloc(1, sizeof *t);
-    if (!t)
-        return yk__tr_fail(error, YK_E_MEM, "out of memory (a transport)");
-    t->rank = c->rank;
-    t->ranks = c->ranks;
-    t->ring_bytes = ring_bytes(t->ranks);
-    pthread_mutex_init(&t->lock, NULL);
-    s = peers_new(t, c, error);
-    if (s) {
-        local_close(t);
-        return s;
-    }
-    *out = t;
-    return YK_OK;
-}
-
-static yk_status local_peer(const yk_tr *t, uint32_t peer, yk_tr_peer *info, yk_tr_error *error)
-{
-    if (peer >= t->ranks)
-        return yk__tr_fail(error, YK_E_ARG, "rank %u: there are %u ranks", peer, t->ranks);
-    info->caps = yk__local_reaches(t, peer) ? YK_TR_CAP_MESSAGES : 0;
-    info->host = t->host[peer];
-    return YK_OK;
-}
-
-/* ---- Sends and receives ------------------------------------------------------------------------------------------ */
-
-static yk_status op_new(const yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *range, yk_tr_op **op, yk_tr_error *error)
-{
-    return yk__tr_op_new(sizeof **op, t->rank, peer, yk__local_reaches(t, peer), tag, range, op, error);
-}
-
-static yk_status local_send(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *from, yk_tr_op **out, yk_tr_error *error)
-{
-    yk_tr_op *op = NULL;
-    const yk_status s = op_new(t, peer, tag, from, &op, error);
-    if (s)
-        return s;
-    op->is_send = true;
-    pthread_mutex_lock(&t->lock);
-    if (op->bytes > YK__LOCAL_EAGER) {
-        op->phase = YK__LOCAL_ASK;
-        op->number = ++t->peer[peer].ids ? t->peer[peer].ids : ++t->peer[peer].ids; /* 0: no long one */
-    }
-    yk__tr_append(&t->peer[peer].sends, op);
-    pthread_mutex_unlock(&t->lock);
-    *out = op;
-    return YK_OK;
-}
-
-static yk_status local_recv(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *to, yk_tr_op **out, yk_tr_error *error)
-{
-    yk_tr_op *op = NULL;
-    yk_status s = op_new(t, peer, tag, to, &op, error);
-    if (s)
-        return s;
-    pthread_mutex_lock(&t->lock);
-    yk__tr_append(&t->peer[peer].recvs, op);
-    s = yk__local_adopt(t, op, error);
-    if (s)
-        yk__local_give_up(t, op);
-    pthread_mutex_unlock(&t->lock);
-    if (!s)
-        *out = op;
-    return s;
-}
-
-static void local_cancel(yk_tr *t, yk_tr_op *op)
-{
-    pthread_mutex_lock(&t->lock);
-    yk__local_give_up(t, op);
-    pthread_mutex_unlock(&t->lock);
-}
-
 /* ---- Waiting ----------------------------------------------------------------------------------------------------- */
 
 static void sleep_on_bell(yk_tr *t, uint32_t seen, int64_t ns)
 {
-    yk__local_bell *bell = &t->bell[t->rank];
+    yk__local_bell *bell = &t->bell[t->base.rank];
     const struct timespec ts = {ns / 1000000000, ns % 1000000000};
     atomic_fetch_add(&bell->sleepers, 1);
     if (atomic_load(&bell->rung) == seen)
@@ -164,11 +55,11 @@ static void sleep_on_bell(yk_tr *t, uint32_t seen, int64_t ns)
 static yk_status move_once(yk_tr *t, uint32_t *rung, uint64_t *events, yk_tr_error *error)
 {
     yk_status s;
-    pthread_mutex_lock(&t->lock);
-    *rung = t->bell ? atomic_load(&t->bell[t->rank].rung) : 0;
+    pthread_mutex_lock(&t->base.lock);
+    *rung = t->bell ? atomic_load(&t->bell[t->base.rank].rung) : 0;
     s = yk__local_move(t, error);
-    *events = t->events;
-    pthread_mutex_unlock(&t->lock);
+    *events = t->base.events;
+    pthread_mutex_unlock(&t->base.lock);
     return s;
 }
 
@@ -192,43 +83,58 @@ static yk_status local_progress(yk_tr *t, int timeout_ms, uint64_t *events, yk_t
     }
 }
 
-static yk_status local_test(yk_tr *t, yk_tr_op *op, int *done, uint64_t *bytes, yk_tr_error *error)
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
+
+static void local_close(yk_tr *t)
 {
-    yk_status s = YK_OK;
-    pthread_mutex_lock(&t->lock);
-    if (!op->done)
-        s = yk__local_move(t, error);
-    *done = op->done;
-    pthread_mutex_unlock(&t->lock);
-    return *done && !s ? yk__tr_op_end(op, bytes, error) : s;
+    if (!t)
+        return;
+    yk__local_drop_all(t);
+    yk__free(t->peer);
+    yk__tr_free(t);
 }
 
-static yk_status local_wait_any(yk_tr *t, yk_tr_op *const *op, uint32_t n, int timeout_ms, uint32_t *index, yk_tr_error *error)
+static yk_status peers_new(yk_tr *t, const yk_tr_config *c, yk_tr_error *error)
 {
-    const yk__tr_done how = {&t->lock, &t->events, local_progress};
-    return yk__tr_wait_any(t, &how, op, n, timeout_ms, index, error);
+    t->peer = yk__calloc(t->base.ranks, sizeof *t->peer);
+    if (!t->peer)
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (messages of %u ranks)", t->base.ranks);
+    t->bell = c->shared;
+    for (uint32_t r = 0; c->shared && r < t->base.ranks; r++) {
+        t->peer[r].out = yk__local_ring_at(c->shared, t->base.ranks, t->base.rank, r);
+        t->peer[r].in = yk__local_ring_at(c->shared, t->base.ranks, r, t->base.rank);
+    }
+    return YK_OK;
+}
+
+static yk_status local_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *error)
+{
+    static const yk__tr_calls calls = {.op_bytes = sizeof(yk_tr_op), .reaches = yk__local_reaches, .begin = yk__local_begin,
+                                       .move = yk__local_move, .give_up = yk__local_give_up, .progress = local_progress};
+    yk_tr *t = NULL;
+    yk_status s = yk__tr_new(sizeof *t, &calls, c, &t, error);
+    if (s)
+        return s;
+    t->ring_bytes = ring_bytes(t->base.ranks);
+    s = peers_new(t, c, error);
+    if (s)
+        local_close(t);
+    else
+        *out = t;
+    return s;
 }
 
 const yk_transport *yk__local_transport(void)
 {
     static const yk_transport table = {
-        .size = sizeof table,
-        .major = YK_TRANSPORT_MAJOR,
-        .minor = YK_TRANSPORT_MINOR,
+        YK__TR_TABLE,
         .name = "local",
         .extension = yk__tr_no_extension,
         .shared_bytes = yk__local_bytes,
         .open = local_open,
         .close = local_close,
-        .peer = local_peer,
-        .mem_register = yk__tr_mem_register,
-        .mem_release = yk__tr_mem_release,
-        .send = local_send,
-        .recv = local_recv,
+        .peer = yk__tr_peer,
         .progress = local_progress,
-        .test = local_test,
-        .wait_any = local_wait_any,
-        .cancel = local_cancel,
     };
     return &table;
 }

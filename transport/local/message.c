@@ -28,12 +28,12 @@ typedef struct yk__local_frame {
 
 static yk_status fail_damaged(const yk_tr *t, uint32_t peer, yk_tr_error *error)
 {
-    return yk__tr_fail(error, YK_E_FORMAT, "the messages between rank %u and rank %u are damaged", t->rank, peer);
+    return yk__tr_fail(error, YK_E_FORMAT, "the messages between rank %u and rank %u are damaged", t->base.rank, peer);
 }
 
 bool yk__local_reaches(const yk_tr *t, uint32_t peer)
 {
-    return peer < t->ranks && peer != t->rank && t->bell && t->host[peer] == t->host[t->rank];
+    return peer != t->base.rank && t->bell && t->base.host[peer] == t->base.host[t->base.rank];
 }
 
 /* A sleeper counts itself before it looks at the bell; the bell is rung before the count is read. */
@@ -64,7 +64,7 @@ static void get_bytes(const yk__local_ring *ring, uint32_t size, uint32_t at, vo
 static void finish_op(yk_tr *t, yk_tr_op *op)
 {
     op->done = true;
-    t->events++;
+    t->base.events++;
 }
 
 /* ---- Sending ----------------------------------------------------------------------------------------------------- */
@@ -355,7 +355,7 @@ static yk_status receive_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_error 
 
 /* ---- For the calls ----------------------------------------------------------------------------------------------- */
 
-yk_status yk__local_adopt(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
+static yk_status op_adopt(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
 {
     yk__local_peer *p = &t->peer[op->peer];
     yk__local_early *e = p->early;
@@ -383,11 +383,26 @@ yk_status yk__local_adopt(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
     return YK_OK;
 }
 
+yk_status yk__local_begin(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
+{
+    yk__local_peer *p = &t->peer[op->peer];
+    if (!op->is_send) {
+        yk__tr_append(&p->recvs, op);
+        return op_adopt(t, op, error);
+    }
+    if (op->bytes > YK__LOCAL_EAGER) {
+        op->phase = YK__LOCAL_ASK;
+        op->number = ++p->ids ? p->ids : ++p->ids; /* 0: no long one */
+    }
+    yk__tr_append(&p->sends, op);
+    return YK_OK;
+}
+
 yk_status yk__local_move(yk_tr *t, yk_tr_error *error)
 {
-    const uint64_t events = t->events;
+    const uint64_t events = t->base.events;
     yk_status s = YK_OK;
-    for (uint32_t r = 0; r < t->ranks && !s; r++) {
+    for (uint32_t r = 0; r < t->base.ranks && !s; r++) {
         bool moved = false;
         if (!yk__local_reaches(t, r))
             continue;
@@ -396,8 +411,8 @@ yk_status yk__local_move(yk_tr *t, yk_tr_error *error)
         if (moved)
             yk__local_ring_bell(t, r);
     }
-    if (t->events != events) /* another thread may wait for it */
-        yk__local_ring_bell(t, t->rank);
+    if (t->base.events != events) /* another thread may wait for it */
+        yk__local_ring_bell(t, t->base.rank);
     return s;
 }
 
@@ -433,21 +448,12 @@ void yk__local_give_up(yk_tr *t, yk_tr_op *op)
     yk__free(op);
 }
 
-static void free_ops(yk_tr_op *op)
-{
-    while (op) {
-        yk_tr_op *next = op->next;
-        yk__free(op);
-        op = next;
-    }
-}
-
 void yk__local_drop_all(yk_tr *t)
 {
-    for (uint32_t r = 0; t->peer && r < t->ranks; r++) {
-        free_ops(t->peer[r].sends);
-        free_ops(t->peer[r].asked);
-        free_ops(t->peer[r].recvs);
+    for (uint32_t r = 0; t->peer && r < t->base.ranks; r++) {
+        yk__tr_free_all(&t->peer[r].sends);
+        yk__tr_free_all(&t->peer[r].asked);
+        yk__tr_free_all(&t->peer[r].recvs);
         while (t->peer[r].early)
             early_drop(&t->peer[r], t->peer[r].early);
     }

@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "transport/ofi/internal.h"
+#include "transport/ofi/frame.h"
 
 #include <rdma/fi_errno.h>
 #include <stdio.h>
@@ -15,6 +15,8 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/net/bytes.h"
+#include "transport/ofi/internal.h"
+#include "transport/ofi/message.h"
 
 enum {
     COMPLETIONS = 16, /* read at a time */
@@ -23,58 +25,47 @@ enum {
     STRANGE_BYTES = 64
 };
 
-/* ---- Heads ---------------------------------------------------------------------------------------------------------- */
+/* ---- Proofs --------------------------------------------------------------------------------------------------------- */
 
-static void head_encode(const yk__ofi_head *head, uint8_t *to)
+static void frame_seal(const yk__ofi_peer *p, yk__ofi_buffer *b, const yk__match_head *head)
 {
-    yk__bytes_put64(to, head->sequence);
-    yk__bytes_put32(to + 8, head->kind);
-    yk__bytes_put32(to + 12, head->bytes);
-    yk__bytes_put64(to + 16, head->tag);
-    yk__bytes_put64(to + 24, head->total);
-    yk__bytes_put64(to + 32, head->number);
-    yk__bytes_put64(to + 40, head->place);
-}
-
-static yk__ofi_head head_decode(const uint8_t *from)
-{
-    return (yk__ofi_head){.sequence = yk__bytes_get64(from), .kind = yk__bytes_get32(from + 8), .bytes = yk__bytes_get32(from + 12),
-                          .tag = yk__bytes_get64(from + 16), .total = yk__bytes_get64(from + 24), .number = yk__bytes_get64(from + 32),
-                          .place = yk__bytes_get64(from + 40)};
-}
-
-static void frame_seal(const yk__ofi_peer *p, yk__ofi_buffer *b)
-{
-    uint8_t mac[YK__AUTH_BYTES];
-    yk__auth_mac(p->send_key, b->data, b->bytes - YK__OFI_MAC, mac);
-    memcpy(b->data + b->bytes - YK__OFI_MAC, mac, YK__OFI_MAC);
+    const size_t bytes = YK__OFI_HEAD + head->bytes;
+    yk__bytes_put64(b->data, p->sent);
+    yk__match_head_encode(head, b->data + 8);
+    yk__mac_of(p->send_key, p->sent, b->data, bytes, b->data + bytes);
+    b->bytes = (uint32_t)bytes + YK__MAC_BYTES;
 }
 
 /* Whether a frame is the peer's, and whole. */
-static bool frame_proven(const yk__ofi_peer *p, const yk__ofi_buffer *b)
+static bool frame_proven(const yk__ofi_peer *p, yk__ofi_buffer *b)
 {
-    uint8_t mac[YK__AUTH_BYTES];
-    if (b->bytes < YK__OFI_HEAD + YK__OFI_MAC || b->bytes > YK__OFI_FRAME)
+    uint8_t mac[YK__MAC_BYTES];
+    size_t bytes;
+    if (b->bytes < YK__OFI_HEAD + YK__MAC_BYTES || b->bytes > YK__OFI_FRAME)
         return false;
-    yk__auth_mac(p->recv_key, b->data, b->bytes - YK__OFI_MAC, mac);
-    return yk__auth_equal(mac, b->data + b->bytes - YK__OFI_MAC, YK__OFI_MAC);
+    bytes = b->bytes - YK__MAC_BYTES;
+    b->sequence = yk__bytes_get64(b->data);
+    yk__mac_of(p->recv_key, b->sequence, b->data, bytes, mac);
+    return yk__auth_equal(mac, b->data + bytes, YK__MAC_BYTES);
 }
 
 /* ---- Peers that are lost -------------------------------------------------------------------------------------------- */
 
 /* The host will say that a rank has died, and better; what it does not know of, a connection that broke, is said here later. */
-static void peer_lose(yk__ofi_peer *p, const char *why)
+static void peer_lose(yk_tr *t, uint32_t peer, const char *why)
 {
+    yk__ofi_peer *p = &t->peer[peer];
     if (p->lost)
         return;
     p->lost = true;
     p->lost_ms = yk__clock_ms();
-    snprintf(p->why, sizeof p->why, "%s", why);
+    snprintf(p->why, sizeof p->why, "rank %u cannot reach rank %u: provider %s: %s", t->base.rank, peer, t->info->fabric_attr->prov_name,
+             why);
 }
 
 static void peers_expire(yk_tr *t)
 {
-    for (uint32_t r = 0; r < t->ranks; r++)
+    for (uint32_t r = 0; r < t->base.ranks; r++)
         if (t->peer[r].lost && !t->peer[r].failed && yk__clock_ms() - t->peer[r].lost_ms > LOST_MS)
             yk__ofi_fail_peer(t, r);
 }
@@ -102,12 +93,10 @@ static void frames_fill(yk_tr *t, uint32_t peer, bool *moved)
     yk__ofi_peer *p = &t->peer[peer];
     while (p->idle && !p->lost) {
         yk__ofi_buffer *b = p->idle;
-        yk__ofi_head head = {.sequence = p->sent};
+        yk__match_head head;
         if (!yk__ofi_next(t, peer, &head, b->data + YK__OFI_HEAD))
             return;
-        head_encode(&head, b->data);
-        b->bytes = YK__OFI_HEAD + head.bytes + YK__OFI_MAC;
-        frame_seal(p, b);
+        frame_seal(p, b, &head);
         p->sent++;
         buffer_append(&p->filled, buffer_pop(&p->idle));
         *moved = true;
@@ -125,7 +114,7 @@ static void frames_post(yk_tr *t, uint32_t peer, bool *moved)
             return;
         buffer_pop(&p->filled);
         if (n)
-            peer_lose(p, fi_strerror((int)-n));
+            peer_lose(t, peer, fi_strerror((int)-n));
         if (n || p->lost)
             buffer_append(&p->idle, b);
         else
@@ -159,7 +148,7 @@ yk_status yk__ofi_post_all(yk_tr *t, yk_tr_error *error)
 {
     yk_status s = YK_OK;
     for (uint32_t i = 0; i < t->buffers && !s; i++)
-        if (t->buffer[i].use != YK__OFI_SENT && (t->buffer[i].use == YK__OFI_STRANGE || t->buffer[i].peer != t->rank))
+        if (t->buffer[i].use != YK__OFI_SENT && (t->buffer[i].use == YK__OFI_STRANGE || t->buffer[i].peer != t->base.rank))
             s = receive_post(t, &t->buffer[i], error);
     return s;
 }
@@ -171,15 +160,15 @@ static void frame_refuse(yk_tr *t, const yk__ofi_buffer *b, const char *why)
     if (b->use == YK__OFI_RECEIVED)
         snprintf(from, sizeof from, "the address of rank %u", b->peer);
     if (!t->refused)
-        yk__log(YK_LOG_WARN, "ofi", "rank %u refuses a message from %s: %s; more of them are not reported", t->rank, from, why);
+        yk__log(YK_LOG_WARN, "ofi", "rank %u refuses a message from %s: %s; more of them are not reported", t->base.rank, from, why);
     t->refused = true;
 }
 
 static yk_status frame_take(yk_tr *t, yk__ofi_buffer *b, yk_tr_error *error)
 {
-    const yk__ofi_head head = head_decode(b->data);
+    const yk__match_head head = yk__match_head_decode(b->data + 8);
     t->peer[b->peer].expected++;
-    if (head.bytes != b->bytes - YK__OFI_HEAD - YK__OFI_MAC)
+    if (head.bytes != b->bytes - YK__OFI_HEAD - YK__MAC_BYTES)
         return yk__tr_fail(error, YK_E_FORMAT, "rank %u sent a frame of %u bytes that says it has %u", b->peer, b->bytes, head.bytes);
     if (yk__ofi_take(t, b->peer, &head, b->data + YK__OFI_HEAD, error))
         return YK_E_FORMAT;
@@ -216,7 +205,6 @@ static yk_status frame_came(yk_tr *t, yk__ofi_buffer *b, yk_tr_error *error)
         frame_refuse(t, b, "it does not prove the job's secret");
         return receive_post(t, b, error);
     }
-    b->sequence = head_decode(b->data).sequence;
     if (b->sequence < p->expected || is_parked(p, b->sequence)) {
         frame_refuse(t, b, "it was sent before");
         return receive_post(t, b, error);
@@ -277,7 +265,7 @@ static yk_status failure_take(yk_tr *t, yk_tr_error *error)
         return e.err == FI_ECANCELED ? YK_OK : receive_post(t, b, error);
     snprintf(provider, sizeof provider, "%s", fi_cq_strerror(t->cq, e.prov_errno, e.err_data, NULL, 0));
     snprintf(text, sizeof text, "%s (%s)", fi_strerror(e.err), provider);
-    peer_lose(&t->peer[b->peer], text);
+    peer_lose(t, b->peer, text);
     if (b->use == YK__OFI_SENT)
         frame_sent(t, b);
     return YK_OK;
@@ -308,7 +296,7 @@ yk_status yk__ofi_move(yk_tr *t, bool *moved, yk_tr_error *error)
     *moved = false;
     for (int round = 0; round < ROUNDS && more && !t->failed; round++) {
         more = false;
-        for (uint32_t r = 0; r < t->ranks; r++) {
+        for (uint32_t r = 0; r < t->base.ranks; r++) {
             frames_fill(t, r, &more);
             frames_post(t, r, &more);
         }

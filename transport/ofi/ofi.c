@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "transport/ofi/internal.h"
+#include "transport/ofi/ofi.h"
 
 #include <sched.h>
 #include <string.h>
@@ -13,6 +13,11 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "transport/ofi/frame.h"
+#include "transport/ofi/internal.h"
+#include "transport/ofi/message.h"
+#include "transport/ofi/open.h"
+#include "transport/ofi/provider.h"
 
 enum { SPIN_US = 50, PAUSE_US = 50, PAUSE_MOST_US = 500 };
 
@@ -22,10 +27,10 @@ static yk_status move_locked(yk_tr *t, uint64_t *events, yk_tr_error *error)
 {
     bool moved;
     yk_status s;
-    pthread_mutex_lock(&t->lock);
+    pthread_mutex_lock(&t->base.lock);
     s = yk__ofi_move(t, &moved, error);
-    *events = t->events;
-    pthread_mutex_unlock(&t->lock);
+    *events = t->base.events;
+    pthread_mutex_unlock(&t->base.lock);
     return s;
 }
 
@@ -58,114 +63,54 @@ static yk_status ofi_progress(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr_
     }
 }
 
-static yk_status ofi_peer(const yk_tr *t, uint32_t peer, yk_tr_peer *info, yk_tr_error *error)
+/* ---- Operations ----------------------------------------------------------------------------------------------------- */
+
+static bool ofi_reaches(const yk_tr *t, uint32_t peer)
 {
-    if (peer >= t->ranks)
-        return yk__tr_fail(error, YK_E_ARG, "rank %u: there are %u ranks", peer, t->ranks);
-    info->caps = peer == t->rank ? 0 : YK_TR_CAP_MESSAGES;
-    info->host = t->host[peer];
-    return YK_OK;
+    return peer != t->base.rank;
 }
 
-/* ---- Sends and receives --------------------------------------------------------------------------------------------- */
-
-static yk_status fail_peer(const yk_tr *t, uint32_t peer, yk_tr_error *error)
+static yk_status move_quietly(yk_tr *t, yk_tr_error *error)
 {
-    return yk__tr_fail(error, YK_E_IO, "rank %u cannot reach rank %u: provider %s: %s", t->rank, peer, t->info->fabric_attr->prov_name,
-                        t->peer[peer].why);
+    bool moved;
+    return yk__ofi_move(t, &moved, error);
 }
 
 static yk_status begin_send(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
 {
-    yk__ofi_peer *p = &t->peer[op->peer];
-    bool moved;
-    op->is_send = true;
-    if (op->bytes > YK__OFI_EAGER)
-        op->number = ++p->numbers;
-    yk__tr_append(&p->sends, op);
-    return yk__ofi_move(t, &moved, error);
+    yk__match_send(&t->peer[op->peer].match, op);
+    return move_quietly(t, error);
 }
 
 static yk_status begin_recv(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
 {
-    yk__tr_append(&t->peer[op->peer].recvs, op);
-    t->failed = yk__ofi_adopt(t, op, &t->why);
+    t->failed = yk__match_recv(&t->peer[op->peer].match, op, &t->why);
     if (t->failed)
         *error = t->why;
     return t->failed;
 }
 
 /* What was sent before the peer was lost may still be here, so that a receive is tried. */
-static yk_status op_begin(yk_tr *t, yk_tr_op *op, yk_status (*begin)(yk_tr *, yk_tr_op *, yk_tr_error *), yk_tr_error *error)
+static yk_status op_begin(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
 {
+    const yk__ofi_peer *p = &t->peer[op->peer];
     yk_status s = t->failed;
     if (s)
         *error = t->why;
     else
-        s = begin(t, op, error);
-    if (!s && t->peer[op->peer].failed && !op->done)
-        s = fail_peer(t, op->peer, error);
-    if (s)
-        yk__ofi_cancel(t, op);
+        s = op->is_send ? begin_send(t, op, error) : begin_recv(t, op, error);
+    if (!s && p->failed && !op->done)
+        s = yk__tr_fail(error, YK_E_IO, "%s", p->why);
     return s;
 }
 
-static yk_status ofi_post(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *range,
-                          yk_status (*begin)(yk_tr *, yk_tr_op *, yk_tr_error *), yk_tr_op **out, yk_tr_error *error)
-{
-    yk_tr_op *op = NULL;
-    yk_status s = yk__tr_op_new(sizeof *op, t->rank, peer, peer < t->ranks && peer != t->rank, tag, range, &op, error);
-    if (s)
-        return s;
-    pthread_mutex_lock(&t->lock);
-    s = op_begin(t, op, begin, error);
-    pthread_mutex_unlock(&t->lock);
-    if (!s)
-        *out = op;
-    return s;
-}
+/* ---- The table ------------------------------------------------------------------------------------------------------ */
 
-static yk_status ofi_send(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *from, yk_tr_op **out, yk_tr_error *error)
+static yk_status ofi_open(const yk_tr_config *c, yk_tr **t, yk_tr_error *error)
 {
-    return ofi_post(t, peer, tag, from, begin_send, out, error);
-}
-
-static yk_status ofi_recv(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *to, yk_tr_op **out, yk_tr_error *error)
-{
-    return ofi_post(t, peer, tag, to, begin_recv, out, error);
-}
-
-static void ofi_cancel(yk_tr *t, yk_tr_op *op)
-{
-    pthread_mutex_lock(&t->lock);
-    yk__ofi_cancel(t, op);
-    pthread_mutex_unlock(&t->lock);
-}
-
-/* ---- Waiting -------------------------------------------------------------------------------------------------------- */
-
-static yk_status ofi_test(yk_tr *t, yk_tr_op *op, int *done, uint64_t *bytes, yk_tr_error *error)
-{
-    yk_status s = YK_OK;
-    bool moved;
-    pthread_mutex_lock(&t->lock);
-    if (!op->done)
-        s = yk__ofi_move(t, &moved, error);
-    *done = op->done;
-    pthread_mutex_unlock(&t->lock);
-    if (!*done)
-        return s;
-    if (op->status != YK_E_IO)
-        return yk__tr_op_end(op, bytes, error);
-    s = fail_peer(t, op->peer, error); /* its text is written once, before operations fail */
-    yk__free(op);
-    return s;
-}
-
-static yk_status ofi_wait_any(yk_tr *t, yk_tr_op *const *op, uint32_t n, int timeout_ms, uint32_t *index, yk_tr_error *error)
-{
-    const yk__tr_done how = {&t->lock, &t->events, ofi_progress};
-    return yk__tr_wait_any(t, &how, op, n, timeout_ms, index, error);
+    static const yk__tr_calls calls = {.op_bytes = sizeof(yk_tr_op), .reaches = ofi_reaches, .begin = op_begin, .move = move_quietly,
+                                       .give_up = yk__ofi_cancel, .progress = ofi_progress};
+    return yk__ofi_open(&calls, c, t, error);
 }
 
 static const void *ofi_extension(const char *name)
@@ -177,23 +122,14 @@ static const void *ofi_extension(const char *name)
 const yk_transport *yk__ofi_transport(void)
 {
     static const yk_transport table = {
-        .size = sizeof table,
-        .major = YK_TRANSPORT_MAJOR,
-        .minor = YK_TRANSPORT_MINOR,
+        YK__TR_TABLE,
         .name = "ofi",
         .extension = ofi_extension,
         .shared_bytes = yk__tr_no_shared_bytes,
-        .open = yk__ofi_open,
+        .open = ofi_open,
         .close = yk__ofi_close,
-        .peer = ofi_peer,
-        .mem_register = yk__tr_mem_register,
-        .mem_release = yk__tr_mem_release,
-        .send = ofi_send,
-        .recv = ofi_recv,
+        .peer = yk__tr_peer,
         .progress = ofi_progress,
-        .test = ofi_test,
-        .wait_any = ofi_wait_any,
-        .cancel = ofi_cancel,
     };
     return &table;
 }

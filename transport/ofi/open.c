@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "transport/ofi/internal.h"
+#include "transport/ofi/open.h"
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_errno.h>
@@ -17,6 +17,10 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/net/bytes.h"
+#include "transport/ofi/frame.h"
+#include "transport/ofi/internal.h"
+#include "transport/ofi/message.h"
+#include "transport/ofi/provider.h"
 
 enum {
     OPEN_MS = 60000,  /* until all ranks have greeted each other */
@@ -42,9 +46,9 @@ static yk_status fail_call(yk_tr_error *error, const yk_tr *t, const char *what,
 
 static yk_status domain_open(yk_tr *t, yk_tr_error *error)
 {
-    struct fi_cq_attr cq = {.size = (size_t)t->ranks * 2 * YK__OFI_DEPTH + 2 * YK__OFI_STRANGERS, .format = FI_CQ_FORMAT_MSG,
+    struct fi_cq_attr cq = {.size = (size_t)t->base.ranks * 2 * YK__OFI_DEPTH + 2 * YK__OFI_STRANGERS, .format = FI_CQ_FORMAT_MSG,
                             .wait_obj = FI_WAIT_NONE};
-    struct fi_av_attr av = {.type = t->info->domain_attr->av_type, .count = t->ranks};
+    struct fi_av_attr av = {.type = t->info->domain_attr->av_type, .count = t->base.ranks};
     int code = fi_fabric(t->info->fabric_attr, &t->fabric, NULL);
     if (!code)
         code = fi_domain(t->fabric, t->info, &t->domain, NULL);
@@ -85,8 +89,8 @@ static void buffers_share_out(yk_tr *t)
 {
     uint8_t *at = t->memory;
     uint32_t n = 0;
-    for (uint32_t r = 0; r < t->ranks; r++)
-        for (uint32_t i = 0; i < YK__OFI_DEPTH && r != t->rank; i++) {
+    for (uint32_t r = 0; r < t->base.ranks; r++)
+        for (uint32_t i = 0; i < YK__OFI_DEPTH && r != t->base.rank; i++) {
             yk__ofi_buffer *b = buffer_set(t, n++, YK__OFI_SENT, r, at);
             b->next = t->peer[r].idle;
             t->peer[r].idle = b;
@@ -100,12 +104,13 @@ static void buffers_share_out(yk_tr *t)
 
 static yk_status buffers_new(yk_tr *t, yk_tr_error *error)
 {
-    const size_t frames = (size_t)(t->ranks - 1) * 2 * YK__OFI_DEPTH, bytes = frames * YK__OFI_FRAME + YK__OFI_STRANGERS * STRANGE_STRIDE;
+    const size_t frames = (size_t)(t->base.ranks - 1) * 2 * YK__OFI_DEPTH;
+    const size_t bytes = frames * YK__OFI_FRAME + YK__OFI_STRANGERS * STRANGE_STRIDE;
     int code;
     t->memory = yk__calloc(1, bytes);
     t->buffer = yk__calloc(frames + YK__OFI_STRANGERS, sizeof *t->buffer);
     if (!t->memory || !t->buffer)
-        return yk__tr_fail(error, YK_E_MEM, "out of memory (%zu bytes of frames for %u ranks)", bytes, t->ranks);
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (%zu bytes of frames for %u ranks)", bytes, t->base.ranks);
     buffers_share_out(t);
     if (!(t->info->domain_attr->mr_mode & FI_MR_LOCAL))
         return YK_OK;
@@ -171,9 +176,9 @@ static uint64_t tag_bits(uint64_t format)
 static void keys_derive(yk_tr *t, const yk_tr_config *c, const uint8_t *all)
 {
     uint8_t context[8 + 2 * NONCE], tag[YK__AUTH_BYTES];
-    for (uint32_t r = 0; r < t->ranks; r++)
+    for (uint32_t r = 0; r < t->base.ranks; r++)
         for (int in = 0; in < 2; in++) {
-            const uint32_t from = in ? r : t->rank, to = in ? t->rank : r;
+            const uint32_t from = in ? r : t->base.rank, to = in ? t->base.rank : r;
             yk__bytes_put32(context, from);
             yk__bytes_put32(context + 4, to);
             memcpy(context + 8, all + (size_t)from * CONTACT + CONTACT_NONCE, NONCE);
@@ -188,23 +193,23 @@ static void keys_derive(yk_tr *t, const yk_tr_config *c, const uint8_t *all)
 
 static yk_status addresses_insert(yk_tr *t, const uint8_t *all, yk_tr_error *error)
 {
-    for (uint32_t r = 0; r < t->ranks; r++)
-        if (r != t->rank && fi_av_insert(t->av, all + (size_t)r * CONTACT + CONTACT_ADDRESS, 1, &t->peer[r].address, 0, NULL) != 1)
+    for (uint32_t r = 0; r < t->base.ranks; r++)
+        if (r != t->base.rank && fi_av_insert(t->av, all + (size_t)r * CONTACT + CONTACT_ADDRESS, 1, &t->peer[r].address, 0, NULL) != 1)
             return yk__tr_fail(error, YK_E_IO, "provider %s does not take the address of rank %u", t->info->fabric_attr->prov_name, r);
     return YK_OK;
 }
 
 static yk_status contacts_exchange(yk_tr *t, const yk_tr_config *c, yk_tr_error *error)
 {
-    uint8_t own[CONTACT] = {0}, *all = yk__calloc(t->ranks, CONTACT);
+    uint8_t own[CONTACT] = {0}, *all = yk__calloc(t->base.ranks, CONTACT);
     yk_status s;
     if (!all)
-        return yk__tr_fail(error, YK_E_MEM, "out of memory (addresses of %u ranks)", t->ranks);
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (addresses of %u ranks)", t->base.ranks);
     s = contact_encode(t, own, error);
     if (!s)
         s = c->exchange(c->exchange_arg, own, CONTACT, all, error);
     if (!s)
-        s = providers_compare(all, t->ranks, error);
+        s = providers_compare(all, t->base.ranks, error);
     if (!s)
         s = addresses_insert(t, all, error);
     if (!s)
@@ -215,21 +220,20 @@ static yk_status contacts_exchange(yk_tr *t, const yk_tr_config *c, yk_tr_error 
 
 /* ---- Greeting ------------------------------------------------------------------------------------------------------- */
 
-/* A rank whose greeting, or this rank's to it, is under way; t->ranks: none. */
+/* A rank whose greeting, or this rank's to it, is under way; t->base.ranks: none. */
 static uint32_t missing_peer(const yk_tr *t)
 {
-    for (uint32_t r = 0; r < t->ranks; r++)
-        if (r != t->rank && (!t->peer[r].greeted || yk__ofi_unsent(t, r)))
+    for (uint32_t r = 0; r < t->base.ranks; r++)
+        if (r != t->base.rank && (!t->peer[r].greeted || yk__ofi_unsent(t, r)))
             return r;
-    return t->ranks;
+    return t->base.ranks;
 }
 
 static yk_status fail_lost(const yk_tr *t, yk_tr_error *error)
 {
-    for (uint32_t r = 0; r < t->ranks; r++)
+    for (uint32_t r = 0; r < t->base.ranks; r++)
         if (t->peer[r].lost)
-            return yk__tr_fail(error, YK_E_IO, "rank %u cannot reach rank %u: provider %s: %s", t->rank, r,
-                                t->info->fabric_attr->prov_name, t->peer[r].why);
+            return yk__tr_fail(error, YK_E_IO, "%s", t->peer[r].why);
     return YK_OK;
 }
 
@@ -238,15 +242,15 @@ static yk_status ranks_await(yk_tr *t, yk_tr_error *error)
     const int64_t begin = yk__clock_ms();
     const struct timespec pause = {0, 100000};
     yk_status s = YK_OK;
-    while (!s && missing_peer(t) < t->ranks) {
+    while (!s && missing_peer(t) < t->base.ranks) {
         bool moved = false;
         s = yk__ofi_move(t, &moved, error);
         if (!s)
-            s = t->check ? t->check(t->exchange_arg, error) : YK_OK;
+            s = yk__tr_check(t, error);
         if (!s)
             s = fail_lost(t, error);
         if (!s && yk__clock_ms() - begin > OPEN_MS)
-            s = yk__tr_fail(error, YK_E_TIMEOUT, "rank %u has heard nothing of rank %u over provider %s for %d s", t->rank,
+            s = yk__tr_fail(error, YK_E_TIMEOUT, "rank %u has heard nothing of rank %u over provider %s for %d s", t->base.rank,
                              missing_peer(t), t->info->fabric_attr->prov_name, OPEN_MS / 1000);
         if (!moved)
             nanosleep(&pause, NULL);
@@ -257,8 +261,8 @@ static yk_status ranks_await(yk_tr *t, yk_tr_error *error)
 static yk_status ranks_greet(yk_tr *t, yk_tr_error *error)
 {
     yk_status s = yk__ofi_post_all(t, error);
-    for (uint32_t r = 0; r < t->ranks && !s; r++)
-        if (r != t->rank)
+    for (uint32_t r = 0; r < t->base.ranks && !s; r++)
+        if (r != t->base.rank)
             s = yk__ofi_say(t, r, YK__OFI_HELLO, 0, error);
     if (!s)
         s = ranks_await(t, error);
@@ -267,38 +271,31 @@ static yk_status ranks_greet(yk_tr *t, yk_tr_error *error)
 
 /* ---- Opening -------------------------------------------------------------------------------------------------------- */
 
-static yk_status peers_new(yk_tr *t, const yk_tr_config *c, yk_tr_error *error)
+static yk_status peers_new(yk_tr *t, yk_tr_error *error)
 {
-    t->host = yk__calloc(t->ranks, sizeof *t->host);
-    t->peer = yk__calloc(t->ranks, sizeof *t->peer);
-    if (!t->host || !t->peer)
-        return yk__tr_fail(error, YK_E_MEM, "out of memory (%u ranks)", t->ranks);
-    memcpy(t->host, c->host, t->ranks * sizeof *t->host);
+    static const yk__match_calls calls = {.say = yk__ofi_say};
+    t->peer = yk__calloc(t->base.ranks, sizeof *t->peer);
+    if (!t->peer)
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (%u ranks)", t->base.ranks);
+    for (uint32_t r = 0; r < t->base.ranks; r++)
+        t->peer[r].match = (yk__match){.calls = &calls, .t = t, .peer = r, .events = &t->base.events};
     return YK_OK;
-}
-
-static bool on_one_host(const yk_tr_config *c)
-{
-    for (uint32_t r = 0; r < c->ranks; r++)
-        if (c->host[r] != c->host[0])
-            return false;
-    return true;
 }
 
 static yk_status provider_choose(yk_tr *t, const yk_tr_config *c, yk_tr_error *error)
 {
-    const char *address = c->size > offsetof(yk_tr_config, address) && c->address && *c->address ? c->address : NULL;
+    const char *address = NULL;
     yk_error err = YK_ERROR_INIT;
     if (yk__auth_init(&err))
         return yk__tr_fail(error, err.status, "%.600s", err.text);
-    if (!address && !on_one_host(c))
-        return yk__tr_fail(error, YK_E_ARG, "rank %u runs beside other hosts, and its address in their network is not known", c->rank);
+    if (yk__tr_address(c, &address, error))
+        return YK_E_ARG;
     return yk__ofi_provider(address, &t->info, error);
 }
 
 static yk_status transport_begin(yk_tr *t, const yk_tr_config *c, yk_tr_error *error)
 {
-    yk_status s = peers_new(t, c, error);
+    yk_status s = peers_new(t, error);
     if (!s)
         s = provider_choose(t, c, error);
     if (!s)
@@ -316,21 +313,12 @@ static yk_status transport_begin(yk_tr *t, const yk_tr_config *c, yk_tr_error *e
 
 static void transport_free(yk_tr *t);
 
-yk_status yk__ofi_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *error)
+yk_status yk__ofi_open(const yk__tr_calls *calls, const yk_tr_config *c, yk_tr **out, yk_tr_error *error)
 {
-    yk_tr *t;
-    yk_status s;
-    if (c->size < offsetof(yk_tr_config, address) || !c->ranks || c->rank >= c->ranks || !c->host || !c->exchange)
-        return yk__tr_fail(error, YK_E_ARG, "a transport for rank %u of %u: the description does not fit", c->rank, c->ranks);
-    t = yk__calloc(1, sizeof *t);
-    if (!t)
-        return yk__tr_fail(error, YK_E_MEM, "out of memory (a transport)");
-    t->rank = c->rank;
-    t->ranks = c->ranks;
-    if (c->size > offsetof(yk_tr_config, check))
-        t->check = c->check;
-    t->exchange_arg = c->exchange_arg;
-    pthread_mutex_init(&t->lock, NULL);
+    yk_tr *t = NULL;
+    yk_status s = yk__tr_new(sizeof *t, calls, c, &t, error);
+    if (s)
+        return s;
     s = transport_begin(t, c, error);
     if (s)
         transport_free(t);
@@ -341,19 +329,10 @@ yk_status yk__ofi_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *error)
 
 /* ---- Closing -------------------------------------------------------------------------------------------------------- */
 
-/* Operations that nobody has given up. */
-static void operations_drop(yk__ofi_peer *p)
-{
-    yk__tr_free_all(&p->sends);
-    yk__tr_free_all(&p->announced);
-    yk__tr_free_all(&p->asked);
-    yk__tr_free_all(&p->recvs);
-}
-
 static bool still_sending(const yk_tr *t)
 {
-    for (uint32_t r = 0; r < t->ranks; r++)
-        if (r != t->rank && !t->peer[r].lost && (!t->peer[r].gone || yk__ofi_unsent(t, r)))
+    for (uint32_t r = 0; r < t->base.ranks; r++)
+        if (r != t->base.rank && !t->peer[r].lost && (!t->peer[r].gone || yk__ofi_unsent(t, r)))
             return true;
     return false;
 }
@@ -364,10 +343,10 @@ static void finish_sending(yk_tr *t)
     const struct timespec pause = {0, 100000};
     yk_tr_error ignored;
     t->closing = true;
-    for (uint32_t r = 0; r < t->ranks; r++)
-        if (r != t->rank && yk__ofi_say(t, r, YK__OFI_BYE, 0, &ignored))
+    for (uint32_t r = 0; r < t->base.ranks; r++)
+        if (r != t->base.rank && yk__ofi_say(t, r, YK__OFI_BYE, 0, &ignored))
             return;
-    while (!t->failed && (!t->check || !t->check(t->exchange_arg, &ignored)) && still_sending(t) && yk__clock_ms() < until) {
+    while (!t->failed && !yk__tr_check(t, &ignored) && still_sending(t) && yk__clock_ms() < until) {
         bool moved = false;
         yk__ofi_move(t, &moved, &ignored);
         if (!moved)
@@ -377,11 +356,7 @@ static void finish_sending(yk_tr *t)
 
 static void peer_free(yk__ofi_peer *p)
 {
-    while (p->early) {
-        yk__ofi_early *early = p->early;
-        p->early = early->next;
-        yk__free(early);
-    }
+    yk__match_drop_early(&p->match);
     while (p->talk) {
         yk__ofi_talk *talk = p->talk;
         p->talk = talk->next;
@@ -403,22 +378,20 @@ static void transport_free(yk_tr *t)
     object_close(t->fabric ? &t->fabric->fid : NULL);
     if (t->info)
         fi_freeinfo(t->info);
-    for (uint32_t r = 0; t->peer && r < t->ranks; r++)
+    for (uint32_t r = 0; t->peer && r < t->base.ranks; r++)
         peer_free(&t->peer[r]);
-    pthread_mutex_destroy(&t->lock);
     yk__free(t->memory);
     yk__free(t->buffer);
     yk__free(t->peer);
-    yk__free(t->host);
-    yk__free(t);
+    yk__tr_free(t);
 }
 
 void yk__ofi_close(yk_tr *t)
 {
     if (!t)
         return;
-    for (uint32_t r = 0; r < t->ranks; r++)
-        operations_drop(&t->peer[r]);
+    for (uint32_t r = 0; r < t->base.ranks; r++)
+        yk__match_drop_ops(&t->peer[r].match);
     finish_sending(t);
     transport_free(t);
 }

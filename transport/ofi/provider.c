@@ -5,8 +5,9 @@
  */
 #include "config.h"
 
-#include "transport/ofi/internal.h"
+#include "transport/ofi/provider.h"
 
+#include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 #include <stdio.h>
 #include <string.h>

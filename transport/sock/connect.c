@@ -6,8 +6,6 @@
  */
 #include "config.h"
 
-#include "transport/sock/internal.h"
-
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -24,6 +22,7 @@
 #include "core/base/mem.h"
 #include "core/net/bytes.h"
 #include "core/net/hello.h"
+#include "transport/sock/internal.h"
 
 enum {
     ADDRESS = 64,       /* bytes of a numeric address, with its end */
@@ -102,23 +101,14 @@ static void set_options(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_ms, sizeof dead_ms);
 }
 
-static bool on_one_host(const yk_tr_config *c)
-{
-    for (uint32_t r = 0; r < c->ranks; r++)
-        if (c->host[r] != c->host[0])
-            return false;
-    return true;
-}
-
 static yk_status listener_open(opening *o, contact *own, yk_tr_error *error)
 {
-    const bool known = o->config->size > offsetof(yk_tr_config, address) && o->config->address && *o->config->address;
-    const char *address = known ? o->config->address : "127.0.0.1";
+    const char *address = NULL;
     struct sockaddr_storage a;
     socklen_t bytes = 0;
-    if (!known && !on_one_host(o->config))
-        return yk__tr_fail(error, YK_E_ARG, "rank %u runs beside other hosts, and its address in their network is not known",
-                             o->config->rank);
+    if (yk__tr_address(o->config, &address, error))
+        return YK_E_ARG;
+    address = address ? address : "127.0.0.1";
     if (address_parse(address, 0, &a, &bytes, error))
         return YK_E_ARG;
     o->listener = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -264,6 +254,8 @@ static yk_status keep_stream(opening *o, pending *p, yk_tr_error *error)
     set_options(p->fd);
     stream->fd = p->fd;
     p->fd = -1;
+    memcpy(stream->out.key, p->hello.send_key, sizeof stream->out.key);
+    memcpy(stream->in.key, p->hello.recv_key, sizeof stream->in.key);
     pending_end(p);
     o->missing--;
     return YK_OK;
@@ -342,11 +334,11 @@ static yk_status poll_round(opening *o, yk_tr_error *error)
 
 static yk_status fail_missing(const opening *o, yk_tr_error *error)
 {
-    for (uint32_t r = 0; r < o->t->ranks; r++)
+    for (uint32_t r = 0; r < o->t->base.ranks; r++)
         for (uint32_t i = 0; i < o->t->streams; i++)
-            if (r != o->t->rank && o->t->peer[r].stream[i].fd < 0)
+            if (r != o->t->base.rank && o->t->peer[r].stream[i].fd < 0)
                 return yk__tr_fail(error, YK_E_TIMEOUT, "rank %u has no connection with rank %u (%s:%u) after %d s; %u streams of all "
-                                     "are missing", o->t->rank, r, o->contact[r].address, o->contact[r].port, OPEN_MS / 1000,
+                                     "are missing", o->t->base.rank, r, o->contact[r].address, o->contact[r].port, OPEN_MS / 1000,
                                      o->missing);
     return YK_OK;
 }
@@ -359,7 +351,7 @@ static yk_status connect_all(opening *o, yk_tr_error *error)
         s = poll_round(o, error);
         drop_late(o);
         if (!s)
-            s = o->t->check ? o->t->check(o->t->exchange_arg, error) : YK_OK;
+            s = yk__tr_check(o->t, error);
         if (!s && o->missing && yk__clock_ms() - begin > OPEN_MS)
             s = fail_missing(o, error);
     }
@@ -368,9 +360,9 @@ static yk_status connect_all(opening *o, yk_tr_error *error)
 
 static yk_status opening_reserve(opening *o, yk_tr_error *error)
 {
-    o->outgoing = o->t->rank * o->t->streams;
+    o->outgoing = o->t->base.rank * o->t->streams;
     o->slots = o->outgoing + YK__HELLO_PENDING;
-    o->missing = (o->t->ranks - 1) * o->t->streams;
+    o->missing = (o->t->base.ranks - 1) * o->t->streams;
     o->pending = yk__calloc(o->slots, sizeof *o->pending);
     o->poll = yk__calloc(1 + o->slots, sizeof *o->poll);
     if (!o->pending || !o->poll)

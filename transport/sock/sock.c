@@ -5,9 +5,6 @@
  */
 #include "config.h"
 
-#include "transport/sock/internal.h"
-#include "transport/sock/sock.h"
-
 #include <errno.h>
 #include <linux/sockios.h>
 #include <string.h>
@@ -21,6 +18,8 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "transport/sock/internal.h"
+#include "transport/sock/sock.h"
 
 enum {
     READY = 32,     /* streams that epoll names at a time */
@@ -64,10 +63,10 @@ static yk_status serve_event(yk_tr *t, const struct epoll_event *e, yk_tr_error 
 /* Under the lock. */
 static yk_status serve_events(yk_tr *t, const struct epoll_event *event, int n, yk_tr_error *error)
 {
-    const uint64_t events = t->events;
+    const uint64_t events = t->base.events;
     for (int i = 0; i < n && !t->failed; i++)
         t->failed = serve_event(t, &event[i], &t->why);
-    if (t->events != events)
+    if (t->base.events != events)
         bell_ring(t);
     if (t->failed)
         *error = t->why;
@@ -86,18 +85,18 @@ static yk_status sleep_and_move(yk_tr *t, int sleep_ms, uint64_t *events, yk_tr_
     struct epoll_event event[READY];
     yk_status s;
     const int n = epoll_wait(t->poll, event, READY, sleep_ms);
-    pthread_mutex_lock(&t->lock);
+    pthread_mutex_lock(&t->base.lock);
     s = serve_events(t, event, n, error);
-    *events = t->events;
-    pthread_mutex_unlock(&t->lock);
+    *events = t->base.events;
+    pthread_mutex_unlock(&t->base.lock);
     return s;
 }
 
 static void sleepers_add(yk_tr *t, int more)
 {
-    pthread_mutex_lock(&t->lock);
+    pthread_mutex_lock(&t->base.lock);
     t->sleepers += (uint32_t)more;
-    pthread_mutex_unlock(&t->lock);
+    pthread_mutex_unlock(&t->base.lock);
 }
 
 static yk_status sock_progress(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr_error *error)
@@ -131,10 +130,7 @@ static void drop_operations(yk_tr *t, yk__sock_peer *p)
         p->stream[i].out.op = NULL;
         p->stream[i].in.op = NULL;
     }
-    yk__tr_free_all(&p->sends);
-    yk__tr_free_all(&p->announced);
-    yk__tr_free_all(&p->asked);
-    yk__tr_free_all(&p->recvs);
+    yk__match_drop_ops(&p->match);
 }
 
 /* Throws away what comes in: a socket that is closed with bytes unread resets the connection, and what was sent is lost. */
@@ -142,7 +138,7 @@ static void drain_input(yk__sock_stream *stream)
 {
     ssize_t n;
     do
-        n = recv(stream->fd, stream->in.data, YK__SOCK_INPUT, MSG_DONTWAIT);
+        n = recv(stream->fd, stream->in.data, stream->in.capacity, MSG_DONTWAIT);
     while (n > 0);
     if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
         yk__sock_hang_up(stream);
@@ -152,7 +148,7 @@ static bool still_sending(yk_tr *t)
 {
     bool sending = false;
     yk_tr_error ignored;
-    for (uint32_t r = 0; r < t->ranks; r++)
+    for (uint32_t r = 0; r < t->base.ranks; r++)
         for (uint32_t i = 0; i < t->streams; i++) {
             yk__sock_stream *stream = &t->peer[r].stream[i];
             int unsent = 0;
@@ -170,7 +166,7 @@ static void finish_sending(yk_tr *t)
     const int64_t until = yk__clock_ms() + LINGER_MS;
     const struct timespec pause = {0, 200000};
     yk_tr_error ignored;
-    while ((!t->check || !t->check(t->exchange_arg, &ignored)) && still_sending(t) && yk__clock_ms() < until)
+    while (!yk__tr_check(t, &ignored) && still_sending(t) && yk__clock_ms() < until)
         nanosleep(&pause, NULL);
 }
 
@@ -182,56 +178,59 @@ static void close_peer(yk__sock_peer *p)
             yk__sock_hang_up(stream);
         yk__free(stream->out.data);
         yk__free(stream->in.data);
-        yk__free(stream->in.early);
+        yk__auth_wipe(stream->out.key, sizeof stream->out.key);
+        yk__auth_wipe(stream->in.key, sizeof stream->in.key);
     }
-    while (p->early) {
-        yk__sock_early *next = p->early->next;
-        yk__free(p->early);
-        p->early = next;
-    }
+    yk__match_drop_early(&p->match);
 }
 
 static void sock_close(yk_tr *t)
 {
     if (!t)
         return;
-    for (uint32_t r = 0; t->peer && r < t->ranks; r++)
+    for (uint32_t r = 0; t->peer && r < t->base.ranks; r++)
         drop_operations(t, &t->peer[r]);
     if (t->peer)
         finish_sending(t);
-    for (uint32_t r = 0; t->peer && r < t->ranks; r++)
+    for (uint32_t r = 0; t->peer && r < t->base.ranks; r++)
         close_peer(&t->peer[r]);
     if (t->poll >= 0)
         close(t->poll);
     if (t->bell >= 0)
         close(t->bell);
-    pthread_mutex_destroy(&t->lock);
     yk__free(t->peer);
-    yk__free(t->host);
-    yk__free(t);
+    yk__tr_free(t);
 }
 
-static yk_status peers_new(yk_tr *t, const yk_tr_config *c, yk_tr_error *error)
+static yk_status peers_new(yk_tr *t, yk_tr_error *error)
 {
-    t->host = yk__calloc(t->ranks, sizeof *t->host);
-    t->peer = yk__calloc(t->ranks, sizeof *t->peer);
-    if (!t->host || !t->peer)
-        return yk__tr_fail(error, YK_E_MEM, "out of memory (connections to %u ranks)", t->ranks);
-    memcpy(t->host, c->host, t->ranks * sizeof *t->host);
-    for (uint32_t r = 0; r < t->ranks; r++)
-        for (uint32_t i = 0; i < YK__SOCK_STREAMS; i++) {
-            yk__sock_stream *stream = &t->peer[r].stream[i];
-            *stream = (yk__sock_stream){.fd = -1, .peer = r, .number = i};
-        }
+    static const yk__match_calls calls = {.say = yk__sock_say, .detach = yk__sock_detach_recv};
+    t->peer = yk__calloc(t->base.ranks, sizeof *t->peer);
+    if (!t->peer)
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (connections to %u ranks)", t->base.ranks);
+    for (uint32_t r = 0; r < t->base.ranks; r++) {
+        t->peer[r].match = (yk__match){.calls = &calls, .t = t, .peer = r, .events = &t->base.events};
+        for (uint32_t i = 0; i < YK__SOCK_STREAMS; i++)
+            t->peer[r].stream[i] = (yk__sock_stream){.fd = -1, .peer = r, .number = i};
+    }
+    return YK_OK;
+}
+
+static yk_status input_new(yk_tr *t, yk__sock_stream *stream, yk_tr_error *error)
+{
+    stream->in.capacity = stream->number ? YK__SOCK_INPUT_SEGMENTS : YK__SOCK_INPUT;
+    stream->in.data = yk__malloc(stream->in.capacity);
+    if (!stream->in.data)
+        return yk__tr_fail(error, YK_E_MEM, "out of memory (streams to %u ranks)", t->base.ranks);
     return YK_OK;
 }
 
 static yk_status inputs_new(yk_tr *t, yk_tr_error *error)
 {
-    for (uint32_t r = 0; r < t->ranks; r++)
-        for (uint32_t i = 0; i < t->streams && r != t->rank; i++)
-            if (!(t->peer[r].stream[i].in.data = yk__malloc(YK__SOCK_INPUT)))
-                return yk__tr_fail(error, YK_E_MEM, "out of memory (streams to %u ranks)", t->ranks);
+    for (uint32_t r = 0; r < t->base.ranks; r++)
+        for (uint32_t i = 0; i < t->streams && r != t->base.rank; i++)
+            if (input_new(t, &t->peer[r].stream[i], error))
+                return YK_E_MEM;
     return YK_OK;
 }
 
@@ -245,29 +244,55 @@ static yk_status poll_new(yk_tr *t, yk_tr_error *error)
     return YK_OK;
 }
 
-static bool config_fits(const yk_tr_config *c)
+/* ---- Operations --------------------------------------------------------------------------------------------------- */
+
+static bool sock_reaches(const yk_tr *t, uint32_t peer)
 {
-    return c->size >= offsetof(yk_tr_config, address) && c->ranks && c->rank < c->ranks && c->host && c->exchange;
+    return peer != t->base.rank;
 }
+
+/* A failure here is one of the transport. */
+static yk_status op_begin(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
+{
+    const uint64_t events = t->base.events;
+    yk__match *match = &t->peer[op->peer].match;
+    if (!t->failed && op->is_send) {
+        yk__match_send(match, op);
+        t->failed = yk__sock_write_peer(t, op->peer, &t->why);
+    } else if (!t->failed) {
+        t->failed = yk__match_recv(match, op, &t->why);
+    }
+    if (t->failed)
+        *error = t->why;
+    if (t->base.events != events)
+        bell_ring(t);
+    return t->failed;
+}
+
+static void op_give_up(yk_tr *t, yk_tr_op *op)
+{
+    bool revoke;
+    yk__match_cancel(&t->peer[op->peer].match, op, &revoke);
+    if (op->is_send)
+        yk__sock_detach_send(t, op);
+    if (revoke && !t->failed)
+        t->failed = yk__sock_say(t, op->peer, YK__MATCH_REVOKE, op->number, &t->why);
+    yk__free(op);
+}
+
+/* ---- The table ---------------------------------------------------------------------------------------------------- */
 
 static yk_status sock_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *error)
 {
-    yk_tr *t;
-    yk_status s;
-    if (!config_fits(c))
-        return yk__tr_fail(error, YK_E_ARG, "a transport for rank %u of %u: the description does not fit", c->rank, c->ranks);
-    t = yk__calloc(1, sizeof *t);
-    if (!t)
-        return yk__tr_fail(error, YK_E_MEM, "out of memory (a transport)");
-    t->rank = c->rank;
-    t->ranks = c->ranks;
+    static const yk__tr_calls calls = {.op_bytes = sizeof(yk_tr_op), .reaches = sock_reaches, .begin = op_begin, .move = move_ready,
+                                       .give_up = op_give_up, .progress = sock_progress};
+    yk_tr *t = NULL;
+    yk_status s = yk__tr_new(sizeof *t, &calls, c, &t, error);
+    if (s)
+        return s;
     t->streams = (uint32_t)yk__option_number(YK__OPTION_SOCK_STREAMS);
     t->poll = t->bell = -1;
-    if (c->size > offsetof(yk_tr_config, check))
-        t->check = c->check;
-    t->exchange_arg = c->exchange_arg;
-    pthread_mutex_init(&t->lock, NULL);
-    s = peers_new(t, c, error);
+    s = peers_new(t, error);
     if (!s)
         s = poll_new(t, error);
     if (!s)
@@ -281,135 +306,17 @@ static yk_status sock_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *erro
     return s;
 }
 
-static yk_status sock_peer(const yk_tr *t, uint32_t peer, yk_tr_peer *info, yk_tr_error *error)
-{
-    if (peer >= t->ranks)
-        return yk__tr_fail(error, YK_E_ARG, "rank %u: there are %u ranks", peer, t->ranks);
-    info->caps = peer == t->rank ? 0 : YK_TR_CAP_MESSAGES;
-    info->host = t->host[peer];
-    return YK_OK;
-}
-
-/* ---- Sends and receives ------------------------------------------------------------------------------------------- */
-
-static yk_status op_new(const yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *range, yk_tr_op **op, yk_tr_error *error)
-{
-    return yk__tr_op_new(sizeof **op, t->rank, peer, peer < t->ranks && peer != t->rank, tag, range, op, error);
-}
-
-/* Begins it. A failure here is one of the transport. */
-static yk_status begin_send(yk_tr *t, yk_tr_op *op)
-{
-    yk__sock_peer *p = &t->peer[op->peer];
-    op->is_send = true;
-    if (op->bytes > YK__SOCK_EAGER)
-        op->number = ++p->numbers;
-    yk__tr_append(&p->sends, op);
-    return yk__sock_write_peer(t, op->peer, &t->why);
-}
-
-static yk_status begin_recv(yk_tr *t, yk_tr_op *op)
-{
-    yk__tr_append(&t->peer[op->peer].recvs, op);
-    return yk__sock_adopt(t, op, &t->why);
-}
-
-static void op_give_up(yk_tr *t, yk_tr_op *op)
-{
-    if (op->is_send)
-        yk__sock_cancel_send(t, op);
-    else
-        yk__sock_cancel_recv(t, op);
-    yk__free(op);
-}
-
-static yk_status op_begin(yk_tr *t, yk_tr_op *op, yk_status (*begin)(yk_tr *, yk_tr_op *), yk_tr_error *error)
-{
-    uint64_t events;
-    yk_status s;
-    pthread_mutex_lock(&t->lock);
-    events = t->events;
-    if (!t->failed)
-        t->failed = begin(t, op);
-    s = t->failed;
-    if (s) {
-        *error = t->why;
-        op_give_up(t, op);
-    }
-    if (t->events != events)
-        bell_ring(t);
-    pthread_mutex_unlock(&t->lock);
-    return s;
-}
-
-static yk_status sock_send(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *from, yk_tr_op **out, yk_tr_error *error)
-{
-    yk_tr_op *op = NULL;
-    yk_status s = op_new(t, peer, tag, from, &op, error);
-    if (!s)
-        s = op_begin(t, op, begin_send, error);
-    if (!s)
-        *out = op;
-    return s;
-}
-
-static yk_status sock_recv(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *to, yk_tr_op **out, yk_tr_error *error)
-{
-    yk_tr_op *op = NULL;
-    yk_status s = op_new(t, peer, tag, to, &op, error);
-    if (!s)
-        s = op_begin(t, op, begin_recv, error);
-    if (!s)
-        *out = op;
-    return s;
-}
-
-static void sock_cancel(yk_tr *t, yk_tr_op *op)
-{
-    pthread_mutex_lock(&t->lock);
-    op_give_up(t, op);
-    pthread_mutex_unlock(&t->lock);
-}
-
-/* ---- Waiting ------------------------------------------------------------------------------------------------------ */
-
-static yk_status sock_test(yk_tr *t, yk_tr_op *op, int *done, uint64_t *bytes, yk_tr_error *error)
-{
-    yk_status s = YK_OK;
-    pthread_mutex_lock(&t->lock);
-    if (!op->done)
-        s = move_ready(t, error);
-    *done = op->done;
-    pthread_mutex_unlock(&t->lock);
-    return *done ? yk__tr_op_end(op, bytes, error) : s;
-}
-
-static yk_status sock_wait_any(yk_tr *t, yk_tr_op *const *op, uint32_t n, int timeout_ms, uint32_t *index, yk_tr_error *error)
-{
-    const yk__tr_done how = {&t->lock, &t->events, sock_progress};
-    return yk__tr_wait_any(t, &how, op, n, timeout_ms, index, error);
-}
-
 const yk_transport *yk__sock_transport(void)
 {
     static const yk_transport table = {
-        .size = sizeof table,
-        .major = YK_TRANSPORT_MAJOR,
-        .minor = YK_TRANSPORT_MINOR,
+        YK__TR_TABLE,
         .name = "sock",
         .extension = yk__tr_no_extension,
         .shared_bytes = yk__tr_no_shared_bytes,
         .open = sock_open,
         .close = sock_close,
-        .peer = sock_peer,
-        .mem_register = yk__tr_mem_register,
-        .mem_release = yk__tr_mem_release,
-        .send = sock_send,
-        .recv = sock_recv,
+        .peer = yk__tr_peer,
         .progress = sock_progress,
-        .test = sock_test,
-        .wait_any = sock_wait_any,
-        .cancel = sock_cancel,
     };
     return &table;
 }

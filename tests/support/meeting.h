@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Two ranks of a transport as threads of one process, which meet in open's exchange; what they log goes to a file that can be looked
+ * at. One meeting at a time.
+ */
+#ifndef YOKE_TESTS_SUPPORT_MEETING_H
+#define YOKE_TESTS_SUPPORT_MEETING_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include <yoke/transport.h>
+
+enum { MEETING_RANKS = 2, MEETING_BLOB = 4096, MEETING_MS = 20000 };
+
+typedef struct meeting_member {
+    uint32_t rank;
+    const char *address; /* of its configuration */
+    yk_tr *tr;
+    yk_tr_error error;
+    yk_status s; /* what open returned */
+} meeting_member;
+
+typedef struct meeting {
+    const yk_transport *table;
+    meeting_member member[MEETING_RANKS];
+    uint64_t host[MEETING_RANKS];
+    uint8_t blob[MEETING_RANKS][MEETING_BLOB]; /* what the ranks exchange */
+    uint32_t here;                             /* ranks that have exchanged */
+    void (*speak)(uint32_t rank, uint8_t *own); /* changes what a rank says of itself */
+    void (*met)(uint32_t rank);                 /* what a rank does before it goes on from the exchange */
+    bool ended[MEETING_RANKS];                  /* what check says */
+
+    /* meeting.c's own */
+    pthread_mutex_t lock;
+    pthread_cond_t all_here;
+    int saved_stderr;
+    char log_path[40];
+} meeting;
+
+extern meeting meet;
+extern const uint8_t meeting_secret[32];
+
+/* Before and after each case. */
+void meeting_begin(const yk_transport *table);
+void meeting_end(void);
+
+void meeting_open(uint32_t rank);
+void meeting_open_both(void);
+/* .. and asserts that it went well. */
+void meeting_assert_open(void);
+/* Both ranks move what can be moved. */
+void meeting_move(void);
+/* A message each way arrives. */
+void meeting_assert_unharmed(void);
+/* Lines of the log with that text in them. */
+int meeting_logged(const char *text);
+
+#endif
