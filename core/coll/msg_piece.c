@@ -67,6 +67,15 @@ static yk_status fail_length(const yk__request *request, uint32_t peer, uint64_t
                     yk__call_name(&request->call), yk__control_name(coll->control, coll->rank));
 }
 
+/* A message of another host that came whole is a sign of life. */
+static void note_arrival(const yk__request *request, const yk__msg_piece *piece, uint32_t i, yk_status status)
+{
+    const yk__coll *coll = request->comm->coll;
+    const uint32_t peer = piece->peer[i];
+    if (!status && piece->bytes[i] != UINT64_MAX && coll->plane->host[peer] != coll->plane->host[coll->rank])
+        yk__control_heard(coll->control, peer);
+}
+
 yk_status yk__msg_piece_test(const yk__request *request, yk__msg_piece *piece, yk_error *err)
 {
     yk__msg_plane *plane = request->comm->coll->plane;
@@ -81,6 +90,7 @@ yk_status yk__msg_piece_test(const yk__request *request, yk__msg_piece *piece, y
         if (done) {
             piece->op[i] = NULL;
             piece->open--;
+            note_arrival(request, piece, i, s);
         }
         if (s && (s != YK_E_ARG || piece->bytes[i] == UINT64_MAX))
             return yk__msg_fail(err, s, &error, request->comm->coll);

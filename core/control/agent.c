@@ -3,7 +3,9 @@
  * The agent's thread: one loop over the sockets of the host's ranks, those of ranks that are about to come, and the links to other
  * hosts. Who comes has to be a process of this user (SO_PEERCRED); what it then shows tells which rank it is.
  *
- * Silence is added up from the thread's own short steps, each counted with a bound, as in live.c.
+ * Silence is added up from the thread's own short steps, each counted with a bound, as in live.c. It ends with a frame, and with data
+ * that a rank of this host got from that one: on a line full of data, frames may be lost, or wait behind it, for longer than a dead
+ * host is waited for.
  */
 #include "config.h"
 
@@ -34,6 +36,7 @@ struct yk__agent {
     yk__control_head *head;
     uint32_t rank, ranks, links;
     uint32_t *via;           /* [ranks]: the number of the link that the rank's host is behind */
+    uint32_t *heard;         /* [links]: messages of data that ranks of this host got from the link's host, as of the last look */
     bool *joining;           /* [links]: of a rank that its host's agent is to take on: nothing is passed on to it */
     yk__mirror_seen *seen;   /* [ranks] */
     yk__link *link;
@@ -180,6 +183,16 @@ static void links_serve(yk__agent *agent)
     }
 }
 
+/* Messages of data that came from the host at the other end, which is not each that is behind it: rank 0's passes on. */
+static uint32_t count_heard(const yk__agent *agent, uint32_t at)
+{
+    const yk__control_slot *slot = agent->head->slot;
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < agent->ranks; r++)
+        n += agent->via[r] == at && slot[r].host == slot[agent->link[at].peer].host ? atomic_load(&slot[r].heard) : 0;
+    return n;
+}
+
 static void links_watch(yk__agent *agent, int64_t step)
 {
     char why[96];
@@ -187,7 +200,9 @@ static void links_watch(yk__agent *agent, int64_t step)
         yk__link *link = &agent->link[i];
         if (link->fd < 0 || agent->joining[i])
             continue;
-        link->silent_ms += step;
+        const uint32_t heard = count_heard(agent, i);
+        link->silent_ms = heard == agent->heard[i] ? link->silent_ms + step : 0;
+        agent->heard[i] = heard;
         if (link->silent_ms < YK__AGENT_SILENT_MS || !agent->liveness)
             continue;
         snprintf(why, sizeof why, " gave no sign of life for %.1f s (stopped, dead, or the network is down)",
@@ -326,6 +341,7 @@ static void agent_free(yk__agent *agent)
     yk__free(agent->link);
     yk__free(agent->seen);
     yk__free(agent->joining);
+    yk__free(agent->heard);
     yk__free(agent->via);
     yk__free(agent);
 }
@@ -347,11 +363,12 @@ static yk_status agent_fill(yk__agent *agent, const yk__agent_config *config, yk
 {
     const size_t fds = (size_t)agent->ranks + agent->links + YK__RENDEZVOUS_POLL + 1;
     agent->via = yk__calloc(agent->ranks, sizeof *agent->via);
+    agent->heard = yk__calloc(agent->links + 1, sizeof *agent->heard);
     agent->joining = yk__calloc(agent->links + 1, sizeof *agent->joining);
     agent->seen = yk__calloc(agent->ranks, sizeof *agent->seen);
     agent->poll = yk__calloc(fds, sizeof *agent->poll);
     agent->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (!agent->via || !agent->joining || !agent->seen || !agent->poll)
+    if (!agent->via || !agent->heard || !agent->joining || !agent->seen || !agent->poll)
         return yk__fail_mem(err, agent->ranks * sizeof *agent->seen, "the agent of a host");
     if (agent->wake_fd < 0)
         return yk__fail(err, YK_E_IO, "eventfd: %s", strerror(errno));

@@ -4,7 +4,8 @@
  * hands the control object to the other ranks of the host, sees at once when one of their processes ends, and keeps the slots of
  * ranks on other hosts up to date: it has a link to the agent of rank 0's host, which passes on what comes to the other hosts.
  *
- * A host that is silent for YK__AGENT_SILENT_MS, or whose link ends, is lost with all its ranks, and the job ends.
+ * A host that is silent for YK__AGENT_SILENT_MS, or whose link ends, is lost with all its ranks, and the job ends. Heartbeats break the
+ * silence, and data.
  *
  * Thread rule: start and stop by one thread; the rest is the agent's own.
  */

@@ -9,7 +9,7 @@
  * the host (agent.h), so all that stands here is the same whether ranks share a host or not.
  *
  * A thread per rank shows that its process lives, and looks whether the others of its host do: a rank that is silent for liveness_ms
- * is lost.
+ * is lost. Of another host heartbeats come over a connection that shares its line with data, so data is a sign of life, too.
  * A rank that lives but does nothing is found by those who wait for it (yk__control_look). The end of a job is one record that all
  * waits look at; the first who writes it wins, so every rank reports the same error.
  *
@@ -66,6 +66,9 @@ const volatile int *yk__control_cancelled(const yk__control *c);
 bool yk__control_left(const yk__control *c, uint32_t rank); /* it has said goodbye */
 /* The error of a wait, in the operation `what`, for a rank that has left; ends the job with it. */
 yk_status yk__control_fail_left(yk__control *c, uint32_t rank, const char *what, yk_error *err);
+
+/* Data of a rank on another host has come: it lives, whatever became of its host's heartbeats. */
+void yk__control_heard(yk__control *c, uint32_t rank);
 
 /* ---- Waits ------------------------------------------------------------------------------------------------------- */
 

@@ -16,7 +16,7 @@
 #include "core/net/tcp.h"
 
 #define YK__CONTROL_MAGIC 0x31626f6a656b6f79ull /* "yokejob1" */
-#define YK__CONTROL_VERSION 5u
+#define YK__CONTROL_VERSION 6u
 #define YK__CONTROL_NAME 96
 #define YK__CONTROL_BEAT_MS 100
 #define YK__CONTROL_OBJECTS 2 /* descriptors that come with the hello: the control object, the memory object */
@@ -37,6 +37,7 @@ typedef struct yk__control_slot {
     uint8_t info[YK__CONTROL_INFO];
     _Alignas(64) _Atomic uint32_t given, taken; /* exchanges: blobs written; of all ranks read */
     uint32_t blob_bytes;                        /* written before `given` */
+    _Atomic uint32_t heard;                     /* by all ranks of the host that maps this: messages that came from it */
     uint8_t blob[YK__CONTROL_BLOB];
     _Alignas(64) char name[YK__CONTROL_NAME]; /* by the launcher, then by the rank before it joins */
 } yk__control_slot;

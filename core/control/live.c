@@ -64,6 +64,11 @@ static void note_server_gone(yk__control *c)
     yk__control_record_end(c->head, c->server - 1, false, YK_E_DEVICE_LOST, text);
 }
 
+void yk__control_heard(yk__control *c, uint32_t rank)
+{
+    atomic_fetch_add_explicit(&c->head->slot[rank].heard, 1, memory_order_relaxed);
+}
+
 static void *beat_main(void *arg)
 {
     yk__control *c = arg;

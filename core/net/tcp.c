@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TCP sockets of a job. A name is looked up anew each time: a pod's appears some time after the pod. */
+/* TCP sockets of a job's control plane. A name is looked up anew each time: a pod's appears some time after the pod. */
 #include "config.h"
 
 #include "core/net/tcp.h"
@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/ip.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
@@ -30,9 +31,15 @@ static yk_status find_host(const char *host, uint16_t port, struct addrinfo **li
     return YK_OK;
 }
 
+/* A connection carries few, short messages beside the job's bulk data. So it asks for the queues of interactive traffic (ip(7); where
+ * nobody heeds it, it does no harm), and what was lost is sent again at even intervals: after three losses in a row the usual doubling
+ * would be silent for longer than a dead host is waited for. */
 static void set_options(int fd)
 {
-    const int one = 1, ms = LOST_MS;
+    const int one = 1, ms = LOST_MS, tos = IPTOS_LOWDELAY;
+    setsockopt(fd, IPPROTO_IP, IP_TOS, &tos, sizeof tos);
+    setsockopt(fd, IPPROTO_IPV6, IPV6_TCLASS, &tos, sizeof tos);
+    setsockopt(fd, IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, &one, sizeof one);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof one);
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &ms, sizeof ms);
