@@ -29,12 +29,15 @@ printf "$spdx"'#include <CL/cl.h>\n' >plugins/kit/bad.c
 printf '[a](bad.c), [b](http://x.org/y), [c](#here), [d](gone.md#part)\n' >bench/bad.md
 cat >wanted <<'L'
 bench/bad.c:2: benches may include tests/support, not tests/unit/x.h
+bench/bad.c:2: no purpose: a comment that says what the file is for, and why this way
 bench/bad.md:1: the link leads nowhere: gone.md
 core/io/bad.c:2: core/io may only include layers below it, not core/job/job.h
+core/io/bad.c:2: no purpose: a comment that says what the file is for, and why this way
 core/io/bad.c:3: a mark of unfinished work
 examples/bad.c:11: the case pools should say the behaviour it pins, in two words at least
 examples/bad.c:15: function of 61 lines, at most 60
 examples/bad.c:2: examples may include only yoke/yoke.h, not core/run/run.h
+examples/bad.c:2: no purpose: a comment that says what the file is for, and why this way
 examples/bad.c:4: turned_rows: turned is no word of the field (transposed)
 examples/bad.c:5: the static function take should be object_verb
 examples/bad.c:6: a blank belongs behind if, for, while and switch
@@ -46,6 +49,7 @@ examples/bad.c:7: blanks at the end of the line
 examples/bad.c:8: "device word" is no phrase for a user
 examples/bad.c:8: a tab
 plugins/kit/bad.c:2: the kit knows no driver: <CL/
+plugins/kit/bad.c:2: no purpose: a comment that says what the file is for, and why this way
 tests/support/bad.h:2: what tests share may include core, tools and plugins, not bench/x.h
 transport/local/bad.c:1: a transport may include core/base and core/net, not core/run/run.h
 transport/local/bad.c:1: no SPDX line

@@ -10,10 +10,13 @@
 #include "backends/cpu/exec/device.h"
 #include "backends/cpu/exec/profile.h"
 #include "backends/cpu/ops.h"
+#include "plugins/kit/cores.h"
+#include "plugins/kit/options.h"
+#include "plugins/kit/plugin.h"
+#include "plugins/kit/value.h"
 
 #if defined HAVE_CONFIG_H
 #include "config.h"
-#include "plugins/kit/value.h"
 #endif
 #ifndef YK_SANITIZER
 #define YK_SANITIZER "none"
@@ -22,11 +25,30 @@
 #define ONE_WORKER_NS 30000.0 /* a program of less runs on one worker */
 #define EXPORT __attribute__((visibility("default")))
 
+/* Whether this machine has it is asked when a device opens. */
+static bool value_is_any(const char *value)
+{
+    return *value != 0;
+}
+
+static bool value_is_profile(const char *value)
+{
+    return kit_option_is_flag(value) || !strcmp(value, "own");
+}
+
+static const kit_option options[] = {
+    {"CORES", kit_option_is_cores, KIT_ALLOWED_CORES},
+    {"ISA", value_is_any, "a set of instructions"},
+    {"PROFILE", value_is_profile, "0, 1 or own"},
+};
+
 static yk_status plugin_init(const yk_host *host)
 {
     if (host->size < offsetof(yk_host, option) + sizeof host->option)
         return YK_E_ABI;
     cpu_host = host;
+    if (kit_options_check(host, "cpu", options, sizeof options / sizeof *options))
+        return YK_E_ARG;
     cpu_profile_begin();
     return YK_OK;
 }
@@ -42,45 +64,21 @@ static yk_status device_count(uint32_t *n)
     return YK_OK;
 }
 
-/* "0-3,6": the cores in order; false if the text is no such list */
-static bool parse_cores(const char *text, int *cores, int most, int *n)
-{
-    for (const char *s = text; *s;) {
-        char *end;
-        long a = strtol(s, &end, 10), z = a;
-        if (end == s || a < 0)
-            return false;
-        if (*end == '-') {
-            s = end + 1;
-            z = strtol(s, &end, 10);
-            if (end == s || z < a)
-                return false;
-        }
-        for (long c = a; c <= z && *n < most; c++)
-            cores[(*n)++] = (int)c;
-        if (*end && *end != ',')
-            return false;
-        s = *end ? end + 1 : end;
-    }
-    return *n > 0;
-}
-
 static yk_status find_cores(int *cores, int most, int *n)
 {
-    const char *text = cpu_host->option("cpu", "CORES");
-    *n = 0;
-    if (text && *text) {
-        if (parse_cores(text, cores, most, n))
-            return YK_OK;
-        cpu_host->fail("cpu", "CORES=%s: expected a list of cores such as 0-3,6", text);
-        return YK_E_ARG;
-    }
+    const char *text = kit_option_value(cpu_host, "cpu", "CORES");
     cpu_set_t set;
     CPU_ZERO(&set);
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        for (int c = 0; c < CPU_SETSIZE && *n < most; c++)
-            if (CPU_ISSET(c, &set))
-                cores[(*n)++] = c;
+    *n = 0;
+    if (text ? !kit_cores_parse(text, &set) : sched_getaffinity(0, sizeof set, &set) != 0)
+        CPU_ZERO(&set);
+    for (int c = 0; c < CPU_SETSIZE && *n < most; c++)
+        if (CPU_ISSET(c, &set))
+            cores[(*n)++] = c;
+    if (!*n && text) { /* a device spec's, which comes later than the environment's */
+        cpu_host->fail("cpu", "CORES=%s: expected " KIT_ALLOWED_CORES, text);
+        return YK_E_ARG;
+    }
     if (!*n)
         cores[(*n)++] = -1;
     return YK_OK;

@@ -16,7 +16,7 @@
 #include "core/base/error.h"
 
 typedef enum yk__option_kind {
-    YK__OPTION_TEXT = 1, /* read by its own part of core */
+    YK__OPTION_TEXT = 1, /* a name, or what its own part of core reads and refuses */
     YK__OPTION_PATH,     /* a file, a folder, or a list of them: not taken by a setuid program */
     YK__OPTION_COUNT,    /* a whole number from least to most */
     YK__OPTION_SIZES,    /* bytes as 500M or 1.5G, or such numbers by rank with commas between; the last goes on */
@@ -68,16 +68,17 @@ typedef enum yk__option_kind {
     X(RANK, "YOKE_RANK", TEXT, "", 0, 0, NULL, "group", "the number of this rank; yoke launch sets it, or whoever starts ranks by hand") \
     X(RANKS, "YOKE_SIZE", TEXT, "", 0, 0, NULL, "group", "the number of ranks, where they are started by hand or by Kubernetes")   \
     X(ADDR, "YOKE_ADDR", TEXT, "", 0, 0, NULL, "group", "the name or address of rank 0's host, which rank 0 listens on")         \
-    X(PORT, "YOKE_PORT", TEXT, "", 0, 0, NULL, "group", "the TCP port of rank 0")                                                \
+    X(PORT, "YOKE_PORT", COUNT, "", 1, 65535, NULL, "group", "the TCP port of rank 0")                                                \
     X(SECRET_FILE, "YOKE_SECRET_FILE", PATH, "", 0, 0, NULL, "group",                                                            \
       "a file of 16 bytes or more, readable by its owner alone (chmod 600), equal on all hosts: who knows it may join")          \
-    X(LISTEN_FD, "YOKE_LISTEN_FD", TEXT, "", 0, 0, NULL, "group", "set by yoke launch --hosts: the socket on which rank 0 listens") \
+    X(LISTEN_FD, "YOKE_LISTEN_FD", COUNT, "", 0, INT32_MAX, NULL, "group",                                                         \
+      "set by yoke launch --hosts: the socket on which rank 0 listens")                                                           \
     X(SSH, "YOKE_SSH", TEXT, "ssh -o BatchMode=yes", 0, 0, NULL, "launch",                                                       \
       "the command by which yoke launch --hosts runs another on a host")                                                        \
     X(SERVICE, "YOKE_SERVICE", TEXT, "", 0, 0, NULL, "group", "the headless service of a Kubernetes indexed job")                \
     X(HOST_ID, "YOKE_HOST_ID", TEXT, "", 0, 0, NULL, "group", "for tests: ranks with unlike values count as on unlike hosts")    \
-    X(WORLD_SIZE, "YOKE_WORLD_SIZE", TEXT, "", 0, 0, NULL, "group", "set by yoke launch: the number of ranks")                   \
-    X(LOCAL_RANK, "YOKE_LOCAL_RANK", TEXT, "", 0, 0, NULL, "group", "set by yoke launch: its number on this host")
+    X(WORLD_SIZE, "YOKE_WORLD_SIZE", COUNT, "", 1, INT32_MAX, NULL, "group", "set by yoke launch: the number of ranks")                   \
+    X(LOCAL_RANK, "YOKE_LOCAL_RANK", COUNT, "", 0, INT32_MAX, NULL, "group", "set by yoke launch: its number on this host")
 
 typedef enum yk__option {
 #define X(id, ...) YK__OPTION_##id,

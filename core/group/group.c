@@ -64,7 +64,7 @@ static yk_status group_new(yk__control *control, yk__group **out, yk_error *err)
 
 yk_status yk__group_solo(yk__group **out, yk_error *err)
 {
-    return group_new(NULL, out, err);
+    return yk__transport_check(err) ? err->status : group_new(NULL, out, err);
 }
 
 static yk_status join_job(const yk__origin *origin, const char *name, yk__control **control, yk_error *err)

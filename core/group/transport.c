@@ -24,18 +24,44 @@ void yk__transport_offer(const yk_transport *table)
     offered = table;
 }
 
-/* Of the program, within the library, or a file. */
-static yk_status find_transport(const char *name, const yk_transport **table, yk_error *err)
+/* Of the program, or within the library; NULL: a file, if any. */
+static const yk_transport *known_transport(const char *name)
 {
     const yk_transport *const known[] = {yk__local_transport(), offered};
-    *table = NULL;
-    for (size_t i = 0; i < sizeof known / sizeof *known && !*table; i++)
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (known[i] && !strcmp(known[i]->name, name))
-            *table = known[i];
-    if (*table || !yk__transport_load(name, table, err))
-        return YK_OK;
+            return known[i];
+    return NULL;
+}
+
+/* err says why the file of that name cannot be used. */
+static yk_status refuse_name(const char *name, yk_error *err)
+{
     return yk__fail_in(err, "YOKE_TRANSPORT=%.60s, expected auto, shm, %s%s%s or one that is installed", name, yk__local_transport()->name,
                        offered ? ", " : "", offered ? offered->name : "");
+}
+
+static yk_status find_transport(const char *name, const yk_transport **table, yk_error *err)
+{
+    *table = known_transport(name);
+    return *table || !yk__transport_load(name, table, err) ? YK_OK : refuse_name(name, err);
+}
+
+static const char *chosen_name(void)
+{
+    const char *text = yk__option_text(YK__OPTION_TRANSPORT);
+    return text ? text : "auto";
+}
+
+yk_status yk__transport_check(yk_error *err)
+{
+    const char *name = chosen_name();
+    char *path;
+    if (!strcmp(name, "auto") || !strcmp(name, "shm") || known_transport(name))
+        return YK_OK;
+    path = yk__transport_path(name, err);
+    yk__free(path);
+    return path ? YK_OK : refuse_name(name, err);
 }
 
 /* The first rank on another host than rank 0; 0: all are on one. */
@@ -94,7 +120,7 @@ static yk_status refuse_memory(const yk__control *control, uint32_t other, yk_er
 
 yk_status yk__transport_choose(yk__coll_config *config, yk_error *err)
 {
-    const char *text = yk__option_text(YK__OPTION_TRANSPORT), *name = text ? text : "auto";
+    const char *name = chosen_name();
     const uint32_t other = first_elsewhere(config->control);
     if (compare_settings(config->control, err))
         return err->status;

@@ -13,6 +13,8 @@
 
 /* One more transport that YOKE_TRANSPORT may name, beside those of the library; before a job is joined. It stays. */
 void yk__transport_offer(const yk_transport *table);
+/* YK_E_ARG where YOKE_TRANSPORT names none that there is, for a job of one rank, which needs none. */
+yk_status yk__transport_check(yk_error *err);
 /* Fills in how the ranks of config->control exchange data; collective. */
 yk_status yk__transport_choose(yk__coll_config *config, yk_error *err);
 

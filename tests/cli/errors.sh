@@ -79,6 +79,13 @@ ok "YOKE_PROBE with an unknown value" refused_env YOKE_PROBE=no "expected one of
 ok "YOKE_LIVENESS_MS that is no number" refused_env YOKE_LIVENESS_MS=soon "expected a whole number from 0 to 3600000"
 ok "YOKE_MEMORY_LIMIT without a number" refused_env YOKE_MEMORY_LIMIT=, "expected bytes"
 ok "YOKE_MEMORY_LIMIT out of range" refused_env YOKE_MEMORY_LIMIT=1e15T "expected bytes"
+ok "YOKE_PORT that is no number" refused_env YOKE_PORT=http "expected a whole number from 1 to 65535"
+refused_train() { # refused_train NAME=VALUE WORDS: what is known once devices are looked for
+    (export "${1?}" && train 2 "$2")
+}
+ok "an option of the CPU plugin with an unknown value" refused_train YOKE_CPU_PROFILE=all "YOKE_CPU_PROFILE=all: expected 0, 1 or own"
+ok "an unknown option of the CPU plugin" refused_train YOKE_CPU_ISO=avx2 "there is no such option; there are YOKE_CPU_CORES, YOKE_CPU_ISA"
+ok "a transport that is not there, for one rank" refused_train YOKE_TRANSPORT=pigeon 'there is no transport "pigeon"'
 listed_env() { # a bad value is shown, and still exit code 2
     YOKE_CUT=nodes YOKE_CPU_ISA=avx2 YOKE_MEMORY_LIMITS=1G "$yoke" info --env >"$out/env" 2>"$out/err"
     [ $? = 2 ] && grep -q "^YOKE_CUT *nodes *(environment; default: bucket)" "$out/env" && grep -q "did you mean node?" "$out/err" &&
@@ -88,9 +95,9 @@ listed_env() { # a bad value is shown, and still exit code 2
 }
 ok "yoke info --env lists all names, as the manual page does" listed_env
 warned_env() { # once, by one rank, and not for what a plugin reads
-    YOKE_MEMORY_LIMITS=1G YOKE_CPU_ANYTHING=1 mlp "$out/warned" --devices "cpu:0! cpu:0!" --max-steps 1 2>"$out/err" >/dev/null &&
+    YOKE_MEMORY_LIMITS=1G YOKE_CPU_PROFILE=0 mlp "$out/warned" --devices "cpu:0! cpu:0!" --max-steps 1 2>"$out/err" >/dev/null &&
         [ "$(grep -c "YOKE_MEMORY_LIMITS is not known (did you mean YOKE_MEMORY_LIMIT?)" "$out/err")" = 1 ] &&
-        ! grep -q YOKE_CPU_ANYTHING "$out/err"
+        ! grep -q YOKE_CPU_PROFILE "$out/err"
 }
 ok "an unknown name is warned of once" warned_env
 setuid_env() { # a program with more rights than its caller takes no paths from the environment; numbers it may

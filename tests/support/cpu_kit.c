@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Runs a small graph by the functions of the CPU plugin that plan and run nodes: a test names the instruction set and the workers. */
 #include "tests/support/cpu_kit.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Small graphs made by hand: values, nodes and slots in fixed arrays, and guard bytes behind each slot that show a write past it. */
 #include "tests/support/kit.h"
 #include "tests/support/f16.h"
 

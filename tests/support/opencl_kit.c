@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Runs a small graph by the OpenCL plugin as a host would: the file is loaded, slots become buffers, results are copied back. */
 #include "tests/support/opencl_kit.h"
 
 const yk_plugin *ok_plugin;

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges of pieces, taken from by compare and swap. */
+/*
+ * Work stealing without locks: the pieces of a phase are cut into a range for each worker, which takes from its front; one that has nothing
+ * left takes from the end of another's. A range is one word, so that taking is a compare and swap: the phase in the upper bits, then
+ * the end, then the first piece, 12 bits each. A worker that comes back from an older phase fails the comparison.
+ */
 #include "backends/cpu/exec/steal.h"
 
 #include "backends/cpu/exec/cpu.h"

@@ -201,6 +201,24 @@ START_TEST(options_refuse_what_they_cannot_read)
 }
 END_TEST
 
+/* What is taken as it comes is a name, or read (and refused) where it is used: a new line of the table belongs to these, or is no text. */
+START_TEST(every_other_option_refuses_a_banana)
+{
+    static const yk__option names[] = {YK__OPTION_DEVICES, YK__OPTION_TRANSPORT, YK__OPTION_OFI_PROVIDER, YK__OPTION_ADDR, YK__OPTION_SSH,
+                                       YK__OPTION_SERVICE, YK__OPTION_HOST_ID,
+                                       /* core/control/origin.c says more of them than that they are no numbers */
+                                       YK__OPTION_JOB_FD, YK__OPTION_RANK, YK__OPTION_RANKS};
+    for (yk__option option = 0; option < YK__OPTION_N; option++) {
+        const yk__option_row *row = yk__option_row_of(option);
+        bool taken = row->kind == YK__OPTION_PATH;
+        for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+            taken = taken || names[i] == option;
+        const char *text = option_refused(option, "banana");
+        ck_assert_msg(taken ? !*text : strstr(text, row->name) && strstr(text, "=banana: expected "), "%s: '%s'", row->name, text);
+    }
+}
+END_TEST
+
 START_TEST(options_read_what_they_take)
 {
     setenv("YOKE_BUCKET_BYTES", "", 1); /* empty: none */
@@ -320,6 +338,7 @@ int main(void)
     tcase_add_test(t, arrays_become_f32);
     tcase_add_test(t, nearest_names);
     tcase_add_test(t, options_refuse_what_they_cannot_read);
+    tcase_add_test(t, every_other_option_refuses_a_banana);
     tcase_add_test(t, options_read_what_they_take);
     tcase_add_test(t, options_nobody_knows);
     tcase_add_test(t, squares_in_any_order);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What is found of a machine: this one, recorded and made-up ones of many shapes, and files that cannot be read. */
 #include "config.h"
 
 #include <check.h>

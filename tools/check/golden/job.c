@@ -126,7 +126,7 @@ const char *golden_schedule_name(json_t *schedule)
     return !strcmp(type, "torch_cosine_annealing") ? "CosineAnnealingLR" : !strcmp(type, "torch_multistep") ? "MultiStepLR" : type;
 }
 
-/* The schedule itself knows its settings. */
+/* The schedule itself knows its settings. A case that is another one but for its ranks (same_as) names none. */
 static bool schedule_known(json_t *spec, char *why, size_t n)
 {
     json_t *schedule = json_object_get(spec, "schedule");
@@ -134,6 +134,8 @@ static bool schedule_known(json_t *spec, char *why, size_t n)
     yk_error err = YK_ERROR_INIT;
     yk__sched *s = NULL;
     char params[1024];
+    if (!schedule && json_object_get(spec, "same_as"))
+        return true;
     golden_schedule_text(schedule, params, sizeof params);
     yk__sched_new(golden_schedule_name(schedule), 0, 0, params, lr, &s, &err);
     yk__sched_free(s);

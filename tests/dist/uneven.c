@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A job of N ranks is the job of one: 50 steps of the same 28 rows, which 2, 3, 4 and 7 ranks share unevenly (one of them has none), end in
+ * parameters within 1e-6 of one rank's; and how the ranks exchange data changes no bit of them. (One rank adds its rows up in another
+ * order than several do, so that between them no more than this can be asked: decision 0006.)
+ *
+ * Without a launcher this is the test; as a rank it trains: NAME FOLDER, where NAME is that of the file which rank 0 leaves.
+ */
+#include <yoke/yoke.h>
+
+#include <math.h>
+
+#include "tests/support/ranks.h"
+
+enum { STEPS = 50, ROWS = 28, IN = 6, HIDDEN = 16, OUT = 3, NUMBERS = HIDDEN * IN + HIDDEN + OUT * HIDDEN, RANKS_MOST = 7 };
+
+/* Parts of the rows by rank; the first N of them count. */
+static const int part[RANKS_MOST] = {3, 1, 0, 5, 2, 1, 4};
+
+static int64_t first_row(uint32_t rank, uint32_t ranks)
+{
+    int before = 0, all = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        before += r < rank ? part[r] : 0;
+        all += part[r];
+    }
+    return (int64_t)ROWS * before / all;
+}
+
+/* Rows first to end of a step's batch. */
+static void batch_make(yk_job *job, int step, int64_t first, int64_t end, yk_t *x, yk_t *labels)
+{
+    const int64_t n = end - first;
+    float point[ROWS * IN];
+    int32_t label[ROWS], row[ROWS];
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t number = (uint64_t)(step * ROWS + first + i);
+        row[i] = (int32_t)(first + i);
+        label[i] = (int32_t)(number % OUT);
+        for (uint64_t k = 0; k < IN; k++)
+            point[i * IN + (int64_t)k] = (float)((number * 2654435761u + k * 40503u) % 1000) / 500 - 1;
+    }
+    yk_set_rows(job, n, row, ROWS);
+    *x = yk_input(job, YK_F32, 2, (int64_t[]){n, IN}, point);
+    *labels = yk_input(job, YK_I32, 1, &n, label);
+}
+
+static int rank_main(const char *name, const char *folder)
+{
+    yk_job *job = yk_open(&(yk_config){.seed = 1, .quiet = true});
+    const yk_init normal = {YK_INIT_NORMAL, 0, 0.3f};
+    const yk_t in = yk_param(job, "in", 2, (int64_t[]){HIDDEN, IN}, normal), bias = yk_param(job, "bias", 1, (int64_t[]){HIDDEN}, normal),
+               out = yk_param(job, "out", 2, (int64_t[]){OUT, HIDDEN}, normal);
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.05, .momentum = 0.9});
+    const uint32_t rank = yk_rank(job), ranks = yk_world_size(job);
+    float numbers[NUMBERS];
+    for (int s = 0; s < STEPS && yk_ok(job); s++) {
+        yk_t x, labels;
+        batch_make(job, s, first_row(rank, ranks), first_row(rank + 1, ranks), &x, &labels);
+        yk_backward(yk_cross_entropy(yk_linear(yk_tanh(yk_linear(x, in, bias)), out, YK_NO), labels));
+        yk_step(opt);
+    }
+    yk_read(in, numbers, HIDDEN * IN * sizeof *numbers);
+    yk_read(bias, numbers + HIDDEN * IN, HIDDEN * sizeof *numbers);
+    yk_read(out, numbers + HIDDEN * IN + HIDDEN, OUT * HIDDEN * sizeof *numbers);
+    if (yk_ok(job) && !rank)
+        ranks_write(folder, name, 0, numbers, sizeof numbers);
+    return yk_close(job);
+}
+
+/* ---- Tests -------------------------------------------------------------------------------------------------------- */
+
+static void numbers_of(uint32_t ranks, const char *transport, float *numbers)
+{
+    static const char *const devices[RANKS_MOST + 1] = {
+        "", "cpu:0!", "cpu:0! cpu:0!", "cpu:0! cpu:0! cpu:0!", "cpu:0! cpu:0! cpu:0! cpu:0!", "", "",
+        "cpu:0! cpu:0! cpu:0! cpu:0! cpu:0! cpu:0! cpu:0!"};
+    char said[4096];
+    setenv("YOKE_TRANSPORT", transport, 1);
+    ck_assert_msg(ranks_run(devices[ranks], transport, said, sizeof said) == 0, "%u ranks, %s: %s", ranks, transport, said);
+    ranks_read(transport, 0, numbers, NUMBERS * sizeof *numbers);
+}
+
+/* The length of the difference of two vectors by that of the second. */
+static double difference_measure(const float *a, const float *b)
+{
+    double between = 0, whole = 0;
+    for (int i = 0; i < NUMBERS; i++) {
+        between += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        whole += (double)b[i] * b[i];
+    }
+    return sqrt(between / whole);
+}
+
+static bool is_installed(const char *transport)
+{
+    char path[4096];
+    const char *folder = getenv("YOKE_PLUGIN_DIR");
+    snprintf(path, sizeof path, "%s/transport_%s.so", folder ? folder : ".", transport);
+    return access(path, R_OK) == 0;
+}
+
+static const uint32_t counts[] = {2, 3, 4, 7};
+
+START_TEST(uneven_ranks_end_where_one_does)
+{
+    /* libfabric takes a third of a second to be loaded, in each process */
+    const char *const transports[] = {"local", "sock", counts[_i] < 4 || getenv("YOKE_TEST_ALL") ? "ofi" : NULL};
+    float one[NUMBERS], all[NUMBERS], other[NUMBERS];
+    ranks_folder_make();
+    numbers_of(1, "auto", one);
+    numbers_of(counts[_i], "shm", all);
+    const double difference = difference_measure(all, one);
+    ck_assert_msg(difference < 1e-6, "%u ranks: the parameters are %g from one rank's", counts[_i], difference);
+    for (size_t i = 0; i < sizeof transports / sizeof *transports; i++) {
+        if (!transports[i] || (strcmp(transports[i], "local") && !is_installed(transports[i])))
+            continue;
+        numbers_of(counts[_i], transports[i], other);
+        ck_assert_msg(!memcmp(all, other, sizeof all), "%u ranks: over %s the parameters have other bits than over shm", counts[_i],
+                      transports[i]);
+    }
+    ranks_folder_remove();
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc == 3)
+        return rank_main(argv[1], argv[2]);
+    TCase *t = tcase_create("uneven");
+    tcase_add_loop_test(t, uneven_ranks_end_where_one_does, 0, sizeof counts / sizeof *counts);
+    tcase_set_timeout(t, 300);
+    return suite_run("uneven", t);
+}
