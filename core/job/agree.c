@@ -57,6 +57,7 @@ static void describe_optimizer(const yk_job *job, agree_part *part)
     part_add(part, "epsilon", opt->rule.eps);
     part_add(part, "weight decay", opt->group[0].weight_decay);
     part_add(part, "groups of parameters", opt->n_group);
+    part_add(part, "steps between means (LocalSGD)", job->config.local_sgd_steps);
 }
 
 static void describe_rate(const yk_job *job, agree_part *part)

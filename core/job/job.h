@@ -72,6 +72,12 @@ typedef struct yk__batch_rows {
     int64_t local, global, unique;
 } yk__batch_rows;
 
+/* LocalSGD: since parameters, and moments, were the same on all ranks. */
+typedef struct yk__local_sgd {
+    uint64_t steps, moment_steps; /* windows */
+    double rows, moment_rows;     /* that this rank trained on in them */
+} yk__local_sgd;
+
 /* What the last collective on the user's memory gave back. */
 typedef struct yk__gathered {
     unsigned char *data;
@@ -123,6 +129,7 @@ struct yk_job {
     yk__batch_rows last_batch;
     yk__gathered gathered;
     yk__emergency emergency;
+    yk__local_sgd local_sgd;
     bool trigger; /* yk_set_trigger was called here */
     uint32_t samplers; /* made so far */
     char *scratch; /* text handed to the user */

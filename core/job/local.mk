@@ -33,6 +33,8 @@ libyokecore_la_SOURCES += \
 	core/job/job.h \
 	core/job/join.c \
 	core/job/join.h \
+	core/job/local_sgd.c \
+	core/job/local_sgd.h \
 	core/job/log.c \
 	core/job/log.h \
 	core/job/main_rank.c \

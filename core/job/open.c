@@ -183,7 +183,7 @@ static yk_status make_shares(yk_job *job, const rank_info *c, yk_error *err)
     for (uint32_t r = 0; r < job->team.world; r++)
         budget[r] = (yk__rank_budget){.bytes = c[r].limit ? c[r].limit : c[r].free / (c[r].cpu ? on_host : 1),
                                   .limited = c[r].limit != 0,
-                                      .forced = c[r].forced != 0,
+                                      .forced = c[r].forced || job->config.local_sgd_steps,
                                       .pace = c[r].pace,
                                       .cores = c[r].cpu ? c[r].cores : NULL};
     yk__share_new(job, budget, err);
@@ -270,7 +270,9 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
     if (!job->config.memory_limit)
         job->config.memory_limit = yk__option_size_of(YK__OPTION_MEMORY_LIMIT, job->team.rank);
     make_scaler(job);
-    const yk__engine_config c = {.precision = job->precision, .memory_limit = capped ? job->config.memory_limit : 0};
+    const yk__engine_config c = {.precision = job->precision,
+                                 .memory_limit = capped ? job->config.memory_limit : 0,
+                                 .local_sgd = job->config.local_sgd_steps > 0};
     if (all_members(job, err) || yk__engine_new(job->device, job->team.group, &c, &job->engine, err) || exchange_infos(job, err) ||
         yk__emergency_open(job, err))
         return err->status;

@@ -10,6 +10,7 @@
 #include "core/io/checkpoint.h"
 #include "core/job/data_info.h"
 #include "core/job/hash.h"
+#include "core/job/local_sgd.h"
 #include "core/job/opt.h"
 #include "core/job/param.h"
 #include "core/job/registered.h"
@@ -325,7 +326,7 @@ void yk_save(yk_job *job, const char *dir)
                       job->opt->micro);
         return;
     }
-    if (!yk__params_ready(job) || (job->opt && !yk__opt_made(job->opt)) || !yk__job_catch_up(job))
+    if (!yk__params_ready(job) || (job->opt && !yk__opt_made(job->opt)) || !yk__job_catch_up(job) || !yk__local_sgd_average(job, true))
         return;
     if ((job->team.rank == 0 && yk__checkpoint_begin(dir, &c, &err)) || save_parts(c, job, &err)) {
         yk__checkpoint_abandon(c);
@@ -485,6 +486,7 @@ void yk_load(yk_job *job, const char *dir)
         restore_data(job, dir, json_object_get(state, "data"));
         yk__registered_read(job, dir);
     }
+    job->local_sgd = (yk__local_sgd){0};
     job->emergency.due = true; /* what was kept before is of another training */
     json_decref(state);
     yk_barrier(job);

@@ -55,7 +55,7 @@ static yk_status hash_all(yk__engine *e, bool copies, yk__hashes *h, yk_error *e
     *h = (yk__hashes){0};
     if (yk__engine_lay_out(e, err) || yk__params_settle(&e->params, err))
         return err->status;
-    scratch = yk__malloc(CHUNK);
+    scratch = yk__calloc(1, CHUNK); /* a device that plans only reads nothing into it */
     if (!scratch)
         return yk__fail_mem(err, CHUNK, "the hash of the parameters");
     if (!hash_values(e, scratch, &h->values, err) && copies)
