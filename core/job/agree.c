@@ -9,6 +9,7 @@
 #include "core/job/agree_graph.h"
 #include "core/job/data_info.h"
 #include "core/job/opt.h"
+#include "core/job/precision.h"
 
 #define HASH_BITS 22 /* 2 * 22 bits and the most ranks there are stay below 2^53 */
 #define NUMBERS 8
@@ -78,6 +79,7 @@ static void describe_clipping(const yk_job *job, agree_part *part)
     part_add(part, "largest value", job->clip.value > 0.0 ? job->clip.value : job->clip.last_value);
     part_add(part, "loss scale", job->scaling ? job->scaler.scale : 1.0);
     part_add(part, "precision", job->config.precision);
+    part->hash = yk__hash_bytes(part->hash, yk__precision_text(job), strlen(yk__precision_text(job)));
     part_add(part, "micro batches in an accumulation window", job->config.accumulate);
     part_add(part, "average", job->config.average);
 }

@@ -100,6 +100,7 @@ struct yk_job {
     yk_error error; /* the first failure, with the user's place in front */
     yk_config config;
     yk_dtype precision; /* that this rank's device computes in */
+    char *precision_list; /* by rank; NULL: config.precision for all */
     yk__topology *topology;
     yk__device *device;
     yk__engine *engine;

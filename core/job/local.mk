@@ -55,6 +55,8 @@ libyokecore_la_SOURCES += \
 	core/job/owned.h \
 	core/job/param.c \
 	core/job/param.h \
+	core/job/precision.c \
+	core/job/precision.h \
 	core/job/ranks.c \
 	core/job/read.c \
 	core/job/read.h \

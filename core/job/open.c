@@ -15,6 +15,7 @@
 #include "core/job/log.h"
 #include "core/job/open.h"
 #include "core/job/opt.h"
+#include "core/job/precision.h"
 #include "core/job/share.h"
 
 static atomic_int open_jobs;
@@ -128,7 +129,7 @@ static yk_status choose_device(yk_job *job, yk__placement *chosen, yk_error *err
 static yk_status choose_precision(yk_job *job, yk_error *err)
 {
     const yk_device_caps *caps = &job->device->caps;
-    yk_dtype p = job->config.precision, other = job->config.substitute;
+    const yk_dtype p = yk__precision_of(job, job->team.rank), other = job->config.substitute;
     if (p == YK_F32 || (caps->compute >> p & 1)) {
         job->precision = p;
         return YK_OK;
@@ -147,7 +148,7 @@ static void make_scaler(yk_job *job)
 {
     static const yk__scaler_rule rules[] = {YK_SCALER_TORCH, YK_SCALER_DEEPSPEED, YK_SCALER_MEGATRON};
     const yk_scale_config *c = &job->config.scale;
-    job->scaling = job->config.precision == YK_F16;
+    job->scaling = yk__precision_scales(job);
     yk__scaler_init(&job->scaler, c->fixed != 0.0 ? YK_SCALER_FIXED : rules[c->rule], c->fixed != 0.0 ? c->fixed : c->init,
                     c->growth, c->backoff, c->floor, c->interval, c->hysteresis);
     job->scaler.consecutive = c->consecutive_hysteresis;
@@ -262,7 +263,7 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
         return err->status;
     job->team.rank = yk__group_rank(job->team.group);
     job->team.world = yk__group_size(job->team.group);
-    if (yk__device_open(&chosen, &job->device, err) ||
+    if (yk__precision_check(job, err) || yk__device_open(&chosen, &job->device, err) ||
         (job->config.plan_only && yk__device_plan_only(job->device, err)) || choose_precision(job, err))
         return err->status;
     if (job->team.rank == 0)
@@ -318,6 +319,7 @@ static void free_tables(yk_job *job)
     yk__free(job->param);
     yk__free(job->data);
     yk__free(job->team.name);
+    yk__free(job->precision_list);
     yk__free(job->scratch);
     yk__free(job->gathered.data);
     yk__free(job->gathered.size);

@@ -13,6 +13,7 @@
 #include "core/job/local_sgd.h"
 #include "core/job/opt.h"
 #include "core/job/param.h"
+#include "core/job/precision.h"
 #include "core/job/registered.h"
 #include "core/job/resume.h"
 #include "core/job/save.h"
@@ -245,7 +246,7 @@ json_t *yk__save_state(yk_job *job)
     json_object_set_new(o, "saved_at", json_of_real(save_time(job)));
     json_object_set_new(o, "micro_step", json_of_count(job->micro_step));
     json_object_set_new(o, "seed", json_of_count(job->config.seed));
-    json_object_set_new(o, "precision", json_string(yk__dtype_name(job->config.precision)));
+    json_object_set_new(o, "precision", json_string(yk__precision_text(job)));
     json_object_set_new(o, "accumulate", json_integer(job->config.accumulate));
     json_object_set_new(o, "data", data_state(job));
     if (job->opt)

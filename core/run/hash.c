@@ -31,7 +31,7 @@ static yk_status hash_values(yk__engine *e, void *scratch, uint64_t *hash, yk_er
 /* Copies are made again first where they are older than the parameters: as the next program would. */
 static yk_status hash_copies(yk__engine *e, void *scratch, yk__hashes *out, yk_error *err)
 {
-    uint64_t which = YK_HASH_SEED, h = YK_HASH_SEED;
+    uint64_t which = yk__hash_u64(YK_HASH_SEED, e->params.precision), h = YK_HASH_SEED;
     bool any = false;
     for (size_t i = 0; i < e->params.n_param; i++)
         any = any || e->params.param[i].compute;

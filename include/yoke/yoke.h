@@ -77,6 +77,8 @@ typedef struct yk_scale_config {
 typedef struct yk_config {
     const char *devices;     /* device specs, "cpu:0 opencl:*"; NULL: YOKE_DEVICES, else "auto" */
     yk_dtype precision;      /* YK_F32 (default), YK_BF16, YK_F16: compute format; weights stay f32 */
+    const char *precision_by_rank; /* instead: "fp32,bf16,fp16", of each rank, the last for all that follow. One in fp16 scales the loss
+                                      of all, and a gradient that overflows on one skips the step of all */
     yk_dtype substitute;     /* the format a device that lacks `precision` may use, logged; YK_F32 (default): none unless... */
     bool allow_substitute;   /* ...this is set: then `substitute` is used */
     uint32_t accumulate;     /* micro batches per optimizer step; default 1 */

@@ -38,6 +38,7 @@ UNIT_TESTS += tests/dist/job_losses.test
 UNIT_TESTS += tests/dist/job_ranks.test
 UNIT_TESTS += tests/dist/local_sgd.test
 UNIT_TESTS += tests/dist/message.test
+UNIT_TESTS += tests/dist/precision.test
 UNIT_TESTS += tests/dist/roles.test
 UNIT_TESTS += tests/dist/shm.test
 UNIT_TESTS += tests/dist/topology.test
