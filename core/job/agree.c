@@ -9,6 +9,7 @@
 #include "core/job/agree_graph.h"
 #include "core/job/data_info.h"
 #include "core/job/opt.h"
+#include "core/job/precision.h"
 
 #define HASH_BITS 22 /* 2 * 22 bits and the most ranks there are stay below 2^53 */
 #define NUMBERS 8
@@ -57,6 +58,7 @@ static void describe_optimizer(const yk_job *job, agree_part *part)
     part_add(part, "epsilon", opt->rule.eps);
     part_add(part, "weight decay", opt->group[0].weight_decay);
     part_add(part, "groups of parameters", opt->n_group);
+    part_add(part, "steps between means (LocalSGD)", job->config.local_sgd_steps);
 }
 
 static void describe_rate(const yk_job *job, agree_part *part)
@@ -77,6 +79,7 @@ static void describe_clipping(const yk_job *job, agree_part *part)
     part_add(part, "largest value", job->clip.value > 0.0 ? job->clip.value : job->clip.last_value);
     part_add(part, "loss scale", job->scaling ? job->scaler.scale : 1.0);
     part_add(part, "precision", job->config.precision);
+    part->hash = yk__hash_bytes(part->hash, yk__precision_text(job), strlen(yk__precision_text(job)));
     part_add(part, "micro batches in an accumulation window", job->config.accumulate);
     part_add(part, "average", job->config.average);
 }

@@ -27,6 +27,9 @@ yk_status yk__emergency_open(yk_job *job, yk_error *err)
         yk__log(YK_LOG_WARN, "save", "YOKE_EMERGENCY_CHECKPOINT: this job is one rank, and nobody is left when it is lost");
         return YK_OK;
     }
+    if (job->config.local_sgd_steps)
+        return yk__fail(err, YK_E_UNSUPPORTED, "YOKE_EMERGENCY_CHECKPOINT is \"%s\", but in LocalSGD each rank has parameters and moments "
+                        "of its own: save more often instead", dir);
     if (!yk__engine_can_snapshot(job->engine))
         return yk__fail(err, YK_E_UNSUPPORTED, "YOKE_EMERGENCY_CHECKPOINT is \"%s\", but these ranks have no memory in common: a step can "
                         "be kept by ranks of one host alone, without YOKE_TRANSPORT; save more often instead", dir);

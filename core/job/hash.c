@@ -4,12 +4,13 @@
 
 #include <stdio.h>
 
+#include "core/job/local_sgd.h"
 #include "core/job/param.h"
 
 bool yk__job_catch_up(yk_job *job)
 {
     yk_error err = YK_ERROR_INIT;
-    if (yk_ok(job) && yk__params_ready(job) && yk__engine_catch_up(job->engine, &err))
+    if (yk_ok(job) && yk__params_ready(job) && yk__local_sgd_average(job, false) && yk__engine_catch_up(job->engine, &err))
         yk__job_fail(job, &err);
     return yk_ok(job);
 }
@@ -39,8 +40,8 @@ bool yk__job_hash(yk_job *job, bool by_all, uint64_t *hash)
     bool same = false;
     if (!all)
         yk__fail_mem(&err, job->team.world * sizeof *all, "the parameters' hash");
-    else if (by_all)
-        yk__engine_catch_up(job->engine, &err);
+    else if (by_all && !yk__job_catch_up(job))
+        yk__fail(&err, job->error.status, "%s", job->error.text);
     if (!err.status && reads)
         yk__engine_hashes(job->engine, &own, &err);
     if (!err.status && by_all)

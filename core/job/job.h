@@ -72,6 +72,12 @@ typedef struct yk__batch_rows {
     int64_t local, global, unique;
 } yk__batch_rows;
 
+/* LocalSGD: since parameters, and moments, were the same on all ranks. */
+typedef struct yk__local_sgd {
+    uint64_t steps, moment_steps; /* windows */
+    double rows, moment_rows;     /* that this rank trained on in them */
+} yk__local_sgd;
+
 /* What the last collective on the user's memory gave back. */
 typedef struct yk__gathered {
     unsigned char *data;
@@ -94,6 +100,7 @@ struct yk_job {
     yk_error error; /* the first failure, with the user's place in front */
     yk_config config;
     yk_dtype precision; /* that this rank's device computes in */
+    char *precision_list; /* by rank; NULL: config.precision for all */
     yk__topology *topology;
     yk__device *device;
     yk__engine *engine;
@@ -123,6 +130,7 @@ struct yk_job {
     yk__batch_rows last_batch;
     yk__gathered gathered;
     yk__emergency emergency;
+    yk__local_sgd local_sgd;
     bool trigger; /* yk_set_trigger was called here */
     uint32_t samplers; /* made so far */
     char *scratch; /* text handed to the user */

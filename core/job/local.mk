@@ -33,6 +33,8 @@ libyokecore_la_SOURCES += \
 	core/job/job.h \
 	core/job/join.c \
 	core/job/join.h \
+	core/job/local_sgd.c \
+	core/job/local_sgd.h \
 	core/job/log.c \
 	core/job/log.h \
 	core/job/main_rank.c \
@@ -53,6 +55,8 @@ libyokecore_la_SOURCES += \
 	core/job/owned.h \
 	core/job/param.c \
 	core/job/param.h \
+	core/job/precision.c \
+	core/job/precision.h \
 	core/job/ranks.c \
 	core/job/read.c \
 	core/job/read.h \

@@ -15,6 +15,7 @@
 #include "core/job/log.h"
 #include "core/job/open.h"
 #include "core/job/opt.h"
+#include "core/job/precision.h"
 #include "core/job/share.h"
 
 static atomic_int open_jobs;
@@ -128,7 +129,7 @@ static yk_status choose_device(yk_job *job, yk__placement *chosen, yk_error *err
 static yk_status choose_precision(yk_job *job, yk_error *err)
 {
     const yk_device_caps *caps = &job->device->caps;
-    yk_dtype p = job->config.precision, other = job->config.substitute;
+    const yk_dtype p = yk__precision_of(job, job->team.rank), other = job->config.substitute;
     if (p == YK_F32 || (caps->compute >> p & 1)) {
         job->precision = p;
         return YK_OK;
@@ -147,7 +148,7 @@ static void make_scaler(yk_job *job)
 {
     static const yk__scaler_rule rules[] = {YK_SCALER_TORCH, YK_SCALER_DEEPSPEED, YK_SCALER_MEGATRON};
     const yk_scale_config *c = &job->config.scale;
-    job->scaling = job->config.precision == YK_F16;
+    job->scaling = yk__precision_scales(job);
     yk__scaler_init(&job->scaler, c->fixed != 0.0 ? YK_SCALER_FIXED : rules[c->rule], c->fixed != 0.0 ? c->fixed : c->init,
                     c->growth, c->backoff, c->floor, c->interval, c->hysteresis);
     job->scaler.consecutive = c->consecutive_hysteresis;
@@ -183,7 +184,7 @@ static yk_status make_shares(yk_job *job, const rank_info *c, yk_error *err)
     for (uint32_t r = 0; r < job->team.world; r++)
         budget[r] = (yk__rank_budget){.bytes = c[r].limit ? c[r].limit : c[r].free / (c[r].cpu ? on_host : 1),
                                   .limited = c[r].limit != 0,
-                                      .forced = c[r].forced != 0,
+                                      .forced = c[r].forced || job->config.local_sgd_steps,
                                       .pace = c[r].pace,
                                       .cores = c[r].cpu ? c[r].cores : NULL};
     yk__share_new(job, budget, err);
@@ -262,7 +263,7 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
         return err->status;
     job->team.rank = yk__group_rank(job->team.group);
     job->team.world = yk__group_size(job->team.group);
-    if (yk__device_open(&chosen, &job->device, err) ||
+    if (yk__precision_check(job, err) || yk__device_open(&chosen, &job->device, err) ||
         (job->config.plan_only && yk__device_plan_only(job->device, err)) || choose_precision(job, err))
         return err->status;
     if (job->team.rank == 0)
@@ -270,7 +271,9 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
     if (!job->config.memory_limit)
         job->config.memory_limit = yk__option_size_of(YK__OPTION_MEMORY_LIMIT, job->team.rank);
     make_scaler(job);
-    const yk__engine_config c = {.precision = job->precision, .memory_limit = capped ? job->config.memory_limit : 0};
+    const yk__engine_config c = {.precision = job->precision,
+                                 .memory_limit = capped ? job->config.memory_limit : 0,
+                                 .local_sgd = job->config.local_sgd_steps > 0};
     if (all_members(job, err) || yk__engine_new(job->device, job->team.group, &c, &job->engine, err) || exchange_infos(job, err) ||
         yk__emergency_open(job, err))
         return err->status;
@@ -316,6 +319,7 @@ static void free_tables(yk_job *job)
     yk__free(job->param);
     yk__free(job->data);
     yk__free(job->team.name);
+    yk__free(job->precision_list);
     yk__free(job->scratch);
     yk__free(job->gathered.data);
     yk__free(job->gathered.size);

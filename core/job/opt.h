@@ -22,11 +22,15 @@ struct yk_opt {
     yk__optim_group group[16];
     uint32_t n_hyper;     /* its groups there: one per parameter */
     float (*hyper)[YK_HYPER_COUNT];
+    bool compare;         /* the ranks' parameters are to be compared */
     bool stepped;         /* the last yk_step really updated */
     uint64_t steps;       /* updates done */
     double grad_norm, window_loss;
     bool window_known;
     uint32_t micro;       /* micro batches of the window under way */
+    struct {
+        int64_t local, global;
+    } window_rows;        /* of the window under way: this rank's, all ranks' */
     double weight, unit;  /* of the window under way: sum of weights; what its seeds are divided by */
     yk__loss_part *part;
     size_t n_part, cap_part;

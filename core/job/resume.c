@@ -11,6 +11,7 @@
 
 #include "core/base/log.h"
 #include "core/job/opt.h"
+#include "core/job/precision.h"
 
 typedef struct differences {
     char text[600];
@@ -90,7 +91,7 @@ const char *yk__resume_schedule(const yk_opt *opt, char *buf, size_t n)
 
 void yk__resume_notes(const yk_job *job, const char *dir, const json_t *state)
 {
-    const char *precision = json_string_value(json_object_get(state, "precision")), *now = yk__dtype_name(job->config.precision);
+    const char *precision = json_string_value(json_object_get(state, "precision")), *now = yk__precision_text(job);
     differences d = {"", 0};
     if (job->team.rank)
         return;

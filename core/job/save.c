@@ -10,8 +10,10 @@
 #include "core/io/checkpoint.h"
 #include "core/job/data_info.h"
 #include "core/job/hash.h"
+#include "core/job/local_sgd.h"
 #include "core/job/opt.h"
 #include "core/job/param.h"
+#include "core/job/precision.h"
 #include "core/job/registered.h"
 #include "core/job/resume.h"
 #include "core/job/save.h"
@@ -244,7 +246,7 @@ json_t *yk__save_state(yk_job *job)
     json_object_set_new(o, "saved_at", json_of_real(save_time(job)));
     json_object_set_new(o, "micro_step", json_of_count(job->micro_step));
     json_object_set_new(o, "seed", json_of_count(job->config.seed));
-    json_object_set_new(o, "precision", json_string(yk__dtype_name(job->config.precision)));
+    json_object_set_new(o, "precision", json_string(yk__precision_text(job)));
     json_object_set_new(o, "accumulate", json_integer(job->config.accumulate));
     json_object_set_new(o, "data", data_state(job));
     if (job->opt)
@@ -325,7 +327,7 @@ void yk_save(yk_job *job, const char *dir)
                       job->opt->micro);
         return;
     }
-    if (!yk__params_ready(job) || (job->opt && !yk__opt_made(job->opt)) || !yk__job_catch_up(job))
+    if (!yk__params_ready(job) || (job->opt && !yk__opt_made(job->opt)) || !yk__job_catch_up(job) || !yk__local_sgd_average(job, true))
         return;
     if ((job->team.rank == 0 && yk__checkpoint_begin(dir, &c, &err)) || save_parts(c, job, &err)) {
         yk__checkpoint_abandon(c);
@@ -485,6 +487,7 @@ void yk_load(yk_job *job, const char *dir)
         restore_data(job, dir, json_object_get(state, "data"));
         yk__registered_read(job, dir);
     }
+    job->local_sgd = (yk__local_sgd){0};
     job->emergency.due = true; /* what was kept before is of another training */
     json_decref(state);
     yk_barrier(job);

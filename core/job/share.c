@@ -172,6 +172,8 @@ static yk_status roles_take(yk_job *job, yk_error *err)
     if (s->generation == yk__policy_generation(s->policy))
         return YK_OK;
     s->generation = yk__policy_generation(s->policy);
+    if (job->config.local_sgd_steps) /* every rank takes part and updates all */
+        return YK_OK;
     memcpy(roles.member, yk__policy_members(s->policy), job->team.world * sizeof roles.member[0]);
     memcpy(roles.owns, yk__policy_owns(s->policy), job->team.world * sizeof roles.owns[0]);
     return yk__engine_set_roles(job->engine, &roles, err);
@@ -192,8 +194,8 @@ static void events_log(yk_job *job)
             yk__log(YK_LOG_WARN, "balance", "rank %u (%s) takes part again: %.0f samples/s with it, %.0f without", e.rank, name, with,
                     without);
         else
-            yk__log(YK_LOG_WARN, "balance", "rank %u (%s) slows the job down: %.0f samples/s with it, %.0f without; it is kept for the "
-                                            "'!' behind its device spec", e.rank, name, with, without);
+            yk__log(YK_LOG_WARN, "balance", "rank %u (%s) slows the job down: %.0f samples/s with it, %.0f without; it is kept for %s",
+                    e.rank, name, with, without, job->config.local_sgd_steps ? "LocalSGD" : "the '!' behind its device spec");
     }
 }
 

@@ -6,6 +6,7 @@
 #include "core/job/emergency.h"
 #include "core/job/flush.h"
 #include "core/job/hash.h"
+#include "core/job/local_sgd.h"
 #include "core/job/log.h"
 #include "core/job/opt.h"
 #include "core/job/read.h"
@@ -45,6 +46,8 @@ static bool add_part(yk_opt *opt)
     k->pinned = true;
     opt->part[opt->n_part++] = (yk__loss_part){.weight = job->step.loss_weight, .gen = job->gen, .vid = job->step.loss};
     opt->weight += job->step.loss_weight;
+    opt->window_rows.local += job->step.empty ? 0 : job->step.local_rows;
+    opt->window_rows.global += job->step.global_rows;
     opt->micro++;
     return true;
 }
@@ -90,13 +93,14 @@ static bool window_update(yk_opt *opt)
     yk_job *job = opt->job;
     yk_error err = YK_ERROR_INIT;
     yk__updated done = {0};
-    double items = opt->weight > 0.0 ? opt->weight / opt->unit : 1.0;
+    const double items = opt->weight > 0.0 ? opt->weight / opt->unit : 1.0, share = yk__local_sgd_share(opt);
     fill_hyper(opt);
     const yk__update u = {.hyper = (const float(*)[YK_HYPER_COUNT])opt->hyper,
-                          .divisor = items * (job->scaling ? job->scaler.scale : 1.0),
+                          .divisor = items * (share > 0.0 ? share : 1.0) * (job->scaling ? job->scaler.scale : 1.0),
                           .clip_norm = job->clip.norm,
                           .clip_value = job->clip.value,
-                          .check_finite = job->scaling};
+                          .check_finite = job->scaling,
+                          .rests = !(share > 0.0)};
     if (yk__engine_update(job->engine, &u, &done, &err)) {
         if (err.status == YK_E_NUMERIC) {
             char why[400], text[sizeof err.text];
@@ -120,19 +124,31 @@ static bool window_update(yk_opt *opt)
     return true;
 }
 
-static void window_finish(yk_opt *opt)
+/* LocalSGD: the next time that they are to be alike. */
+static void compare_params(yk_opt *opt)
 {
     yk_job *job = opt->job;
     uint64_t hash;
+    opt->compare = opt->compare || (job->team.world > 1 && opt->stepped && opt->steps % job->config.hash_every == 0);
+    if (!opt->compare || job->local_sgd.steps || !yk_ok(job))
+        return;
+    opt->compare = false;
+    yk__job_hash(job, false, &hash);
+}
+
+static void window_finish(yk_opt *opt)
+{
+    yk_job *job = opt->job;
     if (!yk__opt_made(opt) || !window_update(opt))
         return;
     yk__share_window(job);
+    yk__local_sgd_stepped(opt);
     read_parts(opt);
     opt->micro = 0;
     opt->weight = opt->unit = 0.0;
+    opt->window_rows.local = opt->window_rows.global = 0;
     yk__emergency_stepped(job);
-    if (job->team.world > 1 && opt->stepped && opt->steps % job->config.hash_every == 0)
-        yk__job_hash(job, false, &hash);
+    compare_params(opt);
 }
 
 void yk_step(yk_opt *opt)

@@ -6,6 +6,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/run/average.h"
 
 static yk_status check_precision(const yk__device *dev, yk_dtype precision, yk_error *err)
 {
@@ -34,6 +35,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
         yk__free(e);
         return err->status;
     }
+    e->exchange.local_sgd = c->local_sgd && e->exchange.world > 1;
     e->queue = (yk__queue){.dev = dev, .cancel = yk__exchange_cancel(&e->exchange), .limit = c->memory_limit};
     e->params =
         (yk__params){.queue = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1, .is_reduced = true};
@@ -130,11 +132,35 @@ yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out
     return YK_OK;
 }
 
+/* *weight: what this rank gives becomes its part of the sum. */
+static yk_status weigh_rank(yk__engine *e, double *weight, yk_error *err)
+{
+    double sum = *weight;
+    if (yk__engine_lay_out(e, err) || yk__exchange_sum(&e->exchange, &sum, 1, err))
+        return err->status;
+    *weight = sum > 0.0 ? *weight / sum : 1.0 / e->exchange.world;
+    return YK_OK;
+}
+
+yk_status yk__engine_average(yk__engine *e, double weight, yk_error *err)
+{
+    if (!e->exchange.local_sgd || weigh_rank(e, &weight, err))
+        return err->status;
+    return yk__params_average(&e->params, weight, err);
+}
+
+yk_status yk__engine_average_moments(yk__engine *e, double weight, yk_error *err)
+{
+    if (!e->exchange.local_sgd || weigh_rank(e, &weight, err))
+        return err->status;
+    return yk__moments_average(&e->params, weight, err);
+}
+
 /* ---- The last whole step ---- */
 
 bool yk__engine_can_snapshot(const yk__engine *e)
 {
-    return e->exchange.talks && e->exchange.shares;
+    return e->exchange.talks && e->exchange.shares && !e->exchange.local_sgd;
 }
 
 bool yk__engine_snapshot_packs(const yk__engine *e)

@@ -21,6 +21,7 @@ typedef struct yk__exchange {
     uint32_t rank, world;
     bool talks;
     bool shares; /* the ranks have memory in common */
+    bool local_sgd; /* each rank updates all parameters, its own (average.h); all ranks are members */
     yk__roles roles;
     yk__slices none; /* of no elements */
     bool excluded;               /* this rank is no member */
@@ -32,6 +33,11 @@ typedef struct yk__exchange {
 /* All ranks are members and own even parts. */
 yk_status yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans_only, yk_error *err);
 void yk__exchange_close(yk__exchange *exchange);
+/* This rank updates whole parameters, as one that is alone does. */
+static inline bool yk__exchange_updates_all(const yk__exchange *exchange)
+{
+    return exchange->world == 1 || exchange->local_sgd;
+}
 const char *yk__exchange_name(const yk__exchange *exchange, uint32_t rank);
 uint32_t yk__exchange_first_member(const yk__exchange *exchange);
 const volatile int *yk__exchange_cancel(const yk__exchange *exchange); /* not 0 once the job is to end; for waits */

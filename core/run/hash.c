@@ -31,7 +31,7 @@ static yk_status hash_values(yk__engine *e, void *scratch, uint64_t *hash, yk_er
 /* Copies are made again first where they are older than the parameters: as the next program would. */
 static yk_status hash_copies(yk__engine *e, void *scratch, yk__hashes *out, yk_error *err)
 {
-    uint64_t which = YK_HASH_SEED, h = YK_HASH_SEED;
+    uint64_t which = yk__hash_u64(YK_HASH_SEED, e->params.precision), h = YK_HASH_SEED;
     bool any = false;
     for (size_t i = 0; i < e->params.n_param; i++)
         any = any || e->params.param[i].compute;
@@ -55,7 +55,7 @@ static yk_status hash_all(yk__engine *e, bool copies, yk__hashes *h, yk_error *e
     *h = (yk__hashes){0};
     if (yk__engine_lay_out(e, err) || yk__params_settle(&e->params, err))
         return err->status;
-    scratch = yk__malloc(CHUNK);
+    scratch = yk__calloc(1, CHUNK); /* a device that plans only reads nothing into it */
     if (!scratch)
         return yk__fail_mem(err, CHUNK, "the hash of the parameters");
     if (!hash_values(e, scratch, &h->values, err) && copies)

@@ -31,7 +31,7 @@ static yk_status add_stretch(yk__optim_programs *optim, stretches *s, uint32_t n
 {
     const yk__param *p = &optim->params->param[number];
     const uint32_t group = group_of(optim, number),
-                   compute = p->compute && optim->params->exchange->world == 1 ? number : YK_NONE;
+                   compute = p->compute && yk__exchange_updates_all(optim->params->exchange) ? number : YK_NONE;
     const yk__bucket *k = &optim->params->bucket[p->bucket];
     stretch *last = s->n ? &s->list[s->n - 1] : NULL;
     const uint64_t from = p->at > k->begin ? p->at : k->begin, to = end < k->end ? end : k->end;

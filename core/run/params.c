@@ -123,8 +123,8 @@ yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err)
 {
     if (yk__slices_by(&b->slice, b->n, p->exchange->world, p->exchange->roles.owns, err))
         return err->status;
-    b->begin = b->slice.begin[p->exchange->rank];
-    b->end = b->slice.begin[p->exchange->rank + 1];
+    b->begin = p->exchange->local_sgd ? 0 : b->slice.begin[p->exchange->rank];
+    b->end = p->exchange->local_sgd ? b->n : b->slice.begin[p->exchange->rank + 1];
     return YK_OK;
 }
 
@@ -143,7 +143,7 @@ static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
 static yk_status make_value(yk__params *p, yk__bucket *b, yk_error *err)
 {
     const uint64_t bytes = b->n * sizeof(float);
-    b->is_common = b->trained && p->exchange->world > 1 && yk__queue_wraps(p->queue) &&
+    b->is_common = b->trained && !yk__exchange_updates_all(p->exchange) && yk__queue_wraps(p->queue) &&
                    yk__queue_wrap_shared(p->queue, yk__exchange_values(p->exchange, b->shared_at), bytes, &b->value);
     return b->is_common ? YK_OK : yk__queue_buffer(p->queue, bytes, &b->value, YK__PARAM_BYTES, err);
 }

@@ -15,6 +15,8 @@ const yk__roles *yk__engine_roles(const yk__engine *e)
 static yk_status check_roles(const yk__engine *e, const yk__roles *roles, yk_error *err)
 {
     double sum = 0.0;
+    if (e->exchange.local_sgd)
+        return yk__fail(err, YK_E_INTERNAL, "roles were set in LocalSGD, where every rank takes part and updates all");
     if (!e->params.is_reduced)
         return yk__fail(err, YK_E_INTERNAL, "roles were set in the middle of an accumulation window");
     for (uint32_t r = 0; r < e->exchange.world; r++) {

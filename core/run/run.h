@@ -28,6 +28,7 @@ typedef struct yk__engine_config {
     yk_dtype precision;      /* YK_F32, YK_BF16, YK_F16: compute format of LOWP ops */
     uint64_t memory_limit;   /* bytes, 0: what the device has free */
     uint64_t bucket_bytes;   /* of gradients reduced together; 0: 16 MiB (YOKE_BUCKET_BYTES) */
+    bool local_sgd;          /* this rank updates parameters of its own, from yk__engine_average to the next; equal on all ranks */
     uint64_t cache_bytes;    /* of host memory for programs kept beside those in use; 0: 64 MiB */
 } yk__engine_config;
 
@@ -103,7 +104,8 @@ typedef struct yk__update {
     double divisor;        /* the gradients' sum is divided by this (items or micro batches x loss scale) */
     double clip_norm;      /* 0: none */
     double clip_value;     /* 0: none */
-    bool check_finite;     /* fp16: skip the update if any rank has a gradient that is not finite */
+    bool check_finite;     /* skip the update if any rank has a gradient that is not finite */
+    bool rests;            /* LocalSGD: this rank has no gradients, its parameters stay */
 } yk__update;
 
 typedef struct yk__updated {
@@ -115,8 +117,13 @@ typedef struct yk__updated {
 /* Collective. */
 yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out, yk_error *err);
 
+/* LocalSGD: parameters become the mean of all ranks', moments too, weighted by what each gives (rows, say; equally, where nobody gives
+ * anything). Collective, between windows; gradients are lost. Nothing without LocalSGD or other ranks. */
+yk_status yk__engine_average(yk__engine *e, double weight, yk_error *err);
+yk_status yk__engine_average_moments(yk__engine *e, double weight, yk_error *err);
+
 /* Optimizer state for checkpoints, whole vectors by parameter (collective; every rank gets all; kinds 0..n-1: sgd
- * momentum; adam m, v, vmax). */
+ * momentum; adam m, v, vmax). In LocalSGD each rank gets its own: they are averaged first. */
 uint32_t yk__engine_moments(const yk__engine *e);
 yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, float *data, yk_error *err);
 yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number, const float *data, yk_error *err);

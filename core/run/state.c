@@ -28,7 +28,11 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
 {
     const yk__slices *s;
     const yk__param *q;
-    if (check_trained(e, number, err) || yk__params_reduce(&e->params, err))
+    if (check_trained(e, number, err))
+        return err->status;
+    if (e->exchange.local_sgd)
+        return yk__fail(err, YK_E_UNSUPPORTED, "in LocalSGD gradients are not added up over ranks: there is none of the job to read");
+    if (yk__params_reduce(&e->params, err))
         return err->status;
     q = &e->params.param[number];
     s = e->params.slices_changed ? &e->params.bucket[q->bucket].summed : &e->params.bucket[q->bucket].slice;
@@ -60,6 +64,8 @@ yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, 
         return err->status;
     q = &e->params.param[number];
     p = &e->params.bucket[q->bucket];
+    if (yk__exchange_updates_all(&e->exchange))
+        return yk__queue_read(&e->queue, p->moment[kind], q->at * sizeof *data, data, q->n * sizeof *data, err);
     if (own_part(e, p->moment[kind], &p->slice, p->begin, q, data, err))
         return err->status;
     return yk__exchange_spread(&e->exchange, &p->slice, q->at, q->n, data, err);

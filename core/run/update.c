@@ -97,21 +97,24 @@ static uint32_t members_of(const yk__exchange *exchange)
  * of one. On the host, by one thread, it costs a small network's only member 5 % of its step. */
 static bool stats_on_device(const yk__updater *u, const yk__update *update)
 {
-    return members_of(u->params->exchange) == 1 && (u->params->exchange->world == 1 || !(update->clip_norm > 0.0));
+    const yk__exchange *exchange = u->params->exchange;
+    return yk__exchange_updates_all(exchange) || (members_of(exchange) == 1 && !(update->clip_norm > 0.0));
 }
 
-/* Excluded ranks get what the only member found. */
-static yk_status only_member_stats(yk__updater *u, double divisor, double sum[2], yk_error *err)
+/* Excluded ranks get what the only member found. In LocalSGD each rank has its own norm; what is not finite on one stops all. */
+static yk_status own_stats(yk__updater *u, double divisor, double sum[2], yk_error *err)
 {
+    const yk__exchange *exchange = u->params->exchange;
     sum[0] = sum[1] = 0.0;
-    if (!u->params->exchange->excluded && device_stats(u, divisor, sum, err))
+    if (!exchange->excluded && device_stats(u, divisor, sum, err))
         return err->status;
-    return yk__exchange_sum(u->params->exchange, sum, 2, err);
+    return exchange->local_sgd ? yk__exchange_sum(u->params->exchange, &sum[1], 1, err)
+                               : yk__exchange_sum(u->params->exchange, sum, 2, err);
 }
 
 static yk_status grad_stats(yk__updater *u, const yk__update *update, double sum[2], yk_error *err)
 {
-    return (stats_on_device(u, update) ? only_member_stats : summed_stats)(u, update->divisor, sum, err);
+    return (stats_on_device(u, update) ? own_stats : summed_stats)(u, update->divisor, sum, err);
 }
 
 static yk_status reduce_grads(yk__updater *u, const yk__update *update, yk_error *err)
@@ -213,7 +216,9 @@ static yk_status gather_params(yk__updater *u, yk_error *err)
     yk__params *p = u->params;
     const yk__exchange *exchange = p->exchange;
     p->version++;
-    p->compute_stale = exchange->world > 1 && p->compute_stale == YK__FRESH ? YK__STALE_TRAINED : p->compute_stale;
+    if (yk__exchange_updates_all(exchange))
+        return YK_OK;
+    p->compute_stale = p->compute_stale == YK__FRESH ? YK__STALE_TRAINED : p->compute_stale;
     p->is_behind = exchange->excluded;
     if (!exchange->talks || exchange->excluded)
         return YK_OK;
@@ -226,7 +231,7 @@ static yk_status run_optimizer(yk__updater *u, const yk__update *update, double 
 {
     const uint64_t bytes = u->optim.layout.n_group * 256ull;
     const void *input = u->optim.hyper;
-    if (u->optim.layout.kind == YK_OPT_NONE)
+    if (u->optim.layout.kind == YK_OPT_NONE || update->rests)
         return YK_OK;
     if (u->params->exchange->excluded)
         return gather_params(u, err);

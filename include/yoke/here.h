@@ -9,6 +9,7 @@
 #define yk_close(...) YK_HERE((yk_close)(__VA_ARGS__))
 #define yk_fail(...) YK_HERE((yk_fail)(__VA_ARGS__))
 #define yk_param_hash(...) YK_HERE((yk_param_hash)(__VA_ARGS__))
+#define yk_average_params(...) YK_HERE((yk_average_params)(__VA_ARGS__))
 #define yk_barrier(...) YK_HERE((yk_barrier)(__VA_ARGS__))
 #define yk_main_first_begin(...) YK_HERE((yk_main_first_begin)(__VA_ARGS__))
 #define yk_main_first_end(...) YK_HERE((yk_main_first_end)(__VA_ARGS__))

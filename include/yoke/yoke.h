@@ -77,6 +77,8 @@ typedef struct yk_scale_config {
 typedef struct yk_config {
     const char *devices;     /* device specs, "cpu:0 opencl:*"; NULL: YOKE_DEVICES, else "auto" */
     yk_dtype precision;      /* YK_F32 (default), YK_BF16, YK_F16: compute format; weights stay f32 */
+    const char *precision_by_rank; /* instead: "fp32,bf16,fp16", of each rank, the last for all that follow. One in fp16 scales the loss
+                                      of all, and a gradient that overflows on one skips the step of all */
     yk_dtype substitute;     /* the format a device that lacks `precision` may use, logged; YK_F32 (default): none unless... */
     bool allow_substitute;   /* ...this is set: then `substitute` is used */
     uint32_t accumulate;     /* micro batches per optimizer step; default 1 */
@@ -87,6 +89,7 @@ typedef struct yk_config {
                                 by rank "6G,500M"), else none */
     bool accumulate_over_epochs; /* an epoch's end does not end an accumulation (Accelerate's sync_with_dataloader=False) */
     uint32_t hash_every;     /* compare the parameters' hash between ranks every so many steps; default 100 */
+    uint32_t local_sgd_steps; /* not 0: LocalSGD, see yk_average_params */
     bool quiet;              /* no device table on standard error */
     bool plan_only;          /* steps are planned, not run: for yk_memory_get. Values read are zero, weights stay unset */
 } yk_config;
@@ -150,6 +153,13 @@ typedef struct yk_memory {
 YK_API void yk_memory_get(const yk_job *job, yk_memory *m);
 /* [all] [waits] A hash of all parameters, equal on all ranks; the job fails if their parameters differ. */
 YK_API uint64_t yk_param_hash(yk_job *job);
+/* [all] [waits] With yk_config.local_sgd_steps = k (Accelerate's LocalSGD) each rank steps on the gradients of its own rows, with moments
+ * of its own, and after every k steps the parameters become the mean of all ranks', weighted by the rows that each trained on in them. This
+ * averages now, as the end of Accelerate's block does: before an evaluation, or before yk_param_read is to give all ranks the same.
+ * yk_param_hash and what saves do so themselves; yk_save averages the moments as well, and who goes on goes on from there. In the middle of
+ * an accumulation window it is an error. Norm and clipping are of this rank's gradients, no rank is excluded, and there is
+ * no yk_grad_read. Without local_sgd_steps it does nothing. */
+YK_API void yk_average_params(yk_job *job);
 /* [all] [waits] Returns when all ranks have called it. */
 YK_API void yk_barrier(yk_job *job);
 /* [all] [waits] What stands between the two is done by rank 0 first, or with local by the first rank of each host; then by the

@@ -220,6 +220,8 @@ ok "a metric that is not computed" refuses "--metric-for-best-model f1: expected
     --metric-for-best-model f1 --load-best-model-at-end
 ok "a metric for nothing" refuses "--metric-for-best-model has no effect without" --metric-for-best-model loss
 ok "an unknown metric" refuses "(did you mean accuracy?)" --metrics acuracy
+ok "formats by rank, and one for all" refuses "--bf16 contradicts --precision fp32,bf16" --precision fp32,bf16 --bf16
+ok "formats of more ranks than there are" refuses "is of 2 ranks, and the job has 1" --precision fp32,bf16
 ok "two precisions" refuses "--fp16 contradicts bf16" --bf16 --fp16
 ok "another precision for evaluation" refuses "an evaluation computes in the training's precision, which is fp32" --bf16-full-eval
 ok "momentum without sgd" refuses "--momentum has no effect without --optim sgd" --momentum 0.5

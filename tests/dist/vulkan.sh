@@ -30,6 +30,18 @@ assert len(a) == len(b) == int(sys.argv[4]) and worst <= float(sys.argv[3])
 P
 }
 
+bf16_and_fp16() { # one rank computes in bf16, one in fp16: losses are within noise of fp32's
+    steps=8
+    train alone cpu:0 "$@" && train formats "cpu:0! opencl:0! vulkan:0!" "$@" --precision bf16,fp32,fp16 || return 1
+    python3 - "$out/alone.jsonl" "$out/formats.jsonl" "${YOKE_STEPS-$steps}" <<'P'
+import json, sys
+a, b = ([r["loss"] for r in map(json.loads, open(f)) if "loss" in r] for f in sys.argv[1:3])
+worst = max(abs(x - y) / abs(x) for x, y in zip(a, b))
+print("largest relative difference of", len(a), "losses:", worst)
+assert len(a) == len(b) == int(sys.argv[3]) and 0 < worst <= 2e-2
+P
+}
+
 images="--model resnet20 --model-config hidden_act=silu --data cifar10:$data/cifar10-part --global-batch 12 --optim sgd --max-grad-norm 0"
 text="--model bert --tokenizer bytes --max-length 24 --global-batch 12 --learning-rate 1e-3"
 sizes=hidden_size=32,num_hidden_layers=2,num_attention_heads=2,intermediate_size=64,max_position_embeddings=32
@@ -40,5 +52,8 @@ ok "bert on three kinds of devices" same 12 1e-4 $text --model-config $sizes \
     --data "csv:$data/banking77/train.csv,text=text,label=category"
 # shellcheck disable=SC2086
 ok "bert in bf16 on three kinds of devices" same 4 2e-2 $text --model-config $sizes --precision bf16 \
+    --data "csv:$data/banking77/train.csv,text=text,label=category"
+# shellcheck disable=SC2086
+ok "bert with one rank in bf16 and one in fp16" bf16_and_fp16 $text --model-config $sizes \
     --data "csv:$data/banking77/train.csv,text=text,label=category"
 plan

@@ -204,7 +204,8 @@ bool sample_open(sample *s, const yk__cli *cli, const yk_config *config)
     static const char *const words[] = {"fp32", "bf16", "fp16"};
     static const yk_dtype types[] = {YK_F32, YK_BF16, YK_F16};
     bool bad = false;
-    const int k = yk__cli_word(cli, "precision", words, 3, &bad);
+    const char *by_rank = train_precision_by_rank(cli);
+    const int k = by_rank ? 0 : yk__cli_word(cli, "precision", words, 3, &bad);
     const int64_t threads = yk__cli_int(cli, "threads", 1, 4096, &bad);
     yk_config c = *config;
     *s = (sample){.cli = cli, .name = yk__cli_text(cli, "model")};
@@ -216,6 +217,7 @@ bool sample_open(sample *s, const yk__cli *cli, const yk_config *config)
     if (bad)
         return false;
     c.precision = types[k];
+    c.precision_by_rank = by_rank;
     c.devices = yk__cli_text(cli, "devices");
     c.quiet = true;
     c.allow_substitute = yk__cli_on(cli, "allow-substitute");

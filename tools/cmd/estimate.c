@@ -15,6 +15,7 @@ static const yk__cli_option options[] = {
     {"max-grad-norm", "R", "1.0", "clip the gradient to this norm; 0: no clipping", NULL},
     {"devices", "SPECS", "cpu", "one rank each", "YOKE_DEVICES"},
     {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", NULL},
+    {"local-sgd-steps", "N", "0", "as in yoke train: each rank has parameters and moments of its own, whole", NULL},
     {"average", "RULE", "micro", "micro, items or rows, as in yoke train", NULL},
     {"label-smoothing-factor", "R", "0", "label smoothing of the training's loss", NULL},
     {"gradient-checkpointing", NULL, NULL, "compute blocks of layers again in backward instead of keeping them", NULL},
@@ -125,7 +126,10 @@ static int estimate_run(const yk__cli *cli)
     const int64_t asked = yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
     const uint32_t micros = asked < 6 ? (uint32_t)asked : 6; /* later ones take no more */
     const int rule = yk__cli_word(cli, "average", average_rules, 3, &bad);
-    const yk_config c = {.accumulate = micros, .average = (yk_average)(rule < 0 ? 0 : rule), .plan_only = true};
+    const yk_config c = {.accumulate = micros,
+                         .average = (yk_average)(rule < 0 ? 0 : rule),
+                         .local_sgd_steps = (uint32_t)yk__cli_int(cli, "local-sgd-steps", 0, 1 << 30, &bad),
+                         .plan_only = true};
     sample s;
     if (yk__cli_given(cli, "memory-limit"))
         setenv("YOKE_MEMORY_LIMIT", yk__cli_text(cli, "memory-limit"), 1);

@@ -21,6 +21,7 @@ static const yk__cli_option options[] = {
     {"per-device-train-batch-size", "N", "8", "rows of a micro batch for each rank; shared out by speed", NULL},
     {"global-batch", "N", NULL, "rows of a micro batch over all ranks, instead", NULL},
     {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", NULL},
+    {"local-sgd-steps", "N", "0", "ranks step by themselves and average after every N steps (LocalSGD); 0: they step together", NULL},
     {"average", "RULE", "micro", "micro: mean of the micro batches' means; items: of all labels; rows: of all rows", NULL},
     {"learning-rate", "R", "5e-5", "peak learning rate", NULL},
     {"lr-scheduler-type", "NAME", "linear", "a name of transformers' get_scheduler", NULL},
@@ -161,6 +162,7 @@ static bool read_numbers(train_run *r, yk_config *config)
     config->average = rule < 0 ? YK_AVERAGE_MICRO : (yk_average)rule;
     r->accumulate = (uint64_t)yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
     config->accumulate = (uint32_t)r->accumulate;
+    config->local_sgd_steps = (uint32_t)yk__cli_int(cli, "local-sgd-steps", 0, 1 << 30, &bad);
     r->epochs = (uint64_t)yk__cli_int(cli, "num-train-epochs", 1, 1 << 30, &bad);
     r->total = (uint64_t)yk__cli_int(cli, "max-steps", 0, INT64_MAX / 2, &bad);
     read_optimizer(r, &bad);

@@ -73,6 +73,7 @@ static void run_evaluate(train_run *r, uint64_t epoch)
 {
     if (!r->eval || !yk_data_rows(r->eval))
         return;
+    yk_average_params(r->job); /* LocalSGD */
     r->log_spent += train_seconds() - r->log_time; /* evaluation is no part of the training's speed */
     r->result = train_evaluate(r->job, r->model, r->eval, r->metrics);
     r->evaluated = r->steps;

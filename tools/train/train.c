@@ -71,13 +71,19 @@ int train_main(const yk__cli_command *command, int argc, char **argv, int (*run)
     return code;
 }
 
+const char *train_precision_by_rank(const yk__cli *cli)
+{
+    const char *list = yk__cli_text(cli, "precision");
+    return list && strchr(list, ',') ? list : NULL;
+}
+
 static const char *const formats[] = {"fp32", "bf16", "fp16"};
 
 /* --precision or --bf16, --fp16, as an index of formats. Evaluation computes in the same. */
 static int read_precision(const yk__cli *cli, bool *bad)
 {
-    const bool trains = !strcmp(cli->command->name, "train");
-    int k = yk__cli_word(cli, "precision", formats, 3, bad);
+    const bool trains = !strcmp(cli->command->name, "train"), by_rank = train_precision_by_rank(cli) != NULL;
+    int k = by_rank ? 0 : yk__cli_word(cli, "precision", formats, 3, bad);
     bool chosen = yk__cli_given(cli, "precision");
     for (int i = 1; i <= 4 && !*bad; i++) {
         const int format = (i - 1) % 2 + 1;
@@ -86,7 +92,10 @@ static int read_precision(const yk__cli *cli, bool *bad)
         snprintf(name, sizeof name, "%s%s", formats[format], full_eval ? "-full-eval" : "");
         if (!yk__cli_on(cli, name))
             continue;
-        if (full_eval && trains && k != format) {
+        if (by_rank) {
+            yk__cli_usage(cli->command, "--%s contradicts --precision %s: expected one of the two", name, yk__cli_text(cli, "precision"));
+            *bad = true;
+        } else if (full_eval && trains && k != format) {
             yk__cli_usage(cli->command, "--%s: an evaluation computes in the training's precision, which is %s: --%s trains and evaluates "
                           "in it", name, formats[k], formats[format]);
             *bad = true;
@@ -145,6 +154,7 @@ bool train_config(const yk__cli *cli, yk_config *config)
     int k = read_precision(cli, &bad);
     config->devices = yk__cli_text(cli, "devices");
     config->precision = k < 0 ? YK_F32 : types[k];
+    config->precision_by_rank = train_precision_by_rank(cli);
     config->allow_substitute = yk__cli_on(cli, "allow-substitute");
     config->substitute = YK_F32;
     config->seed = (uint64_t)yk__cli_int(cli, "seed", 0, INT64_MAX, &bad);

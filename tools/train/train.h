@@ -26,7 +26,7 @@
         {"seq-len", "N", NULL, "tokens of a window of running text (default: the model's context, at most 128)", NULL},\
         {"devices", "SPECS", NULL, "cpu cpu:0-3 cpu/2 opencl:0@1 opencl:* auto, one rank each; ! behind one: never excluded",   \
          "YOKE_DEVICES"},                                                                                               \
-        {"precision", "P", "fp32", "fp32, bf16 or fp16", NULL},                                                        \
+        {"precision", "P[,..]", "fp32", "fp32, bf16 or fp16; by rank: fp32,bf16", NULL},                    \
         {"bf16", NULL, NULL, "the same as --precision bf16", NULL},                                                    \
         {"fp16", NULL, NULL, "the same as --precision fp16", NULL},                                                    \
         {"bf16-full-eval", NULL, NULL, "evaluate in bf16; a training in bf16 does", NULL},                             \
@@ -45,6 +45,8 @@ char **train_arguments(int argc, char **argv);
 /* The command: parses, starts a process per device if there are several, else runs here. Returns the exit code. */
 int train_main(const yk__cli_command *command, int argc, char **argv, int (*run)(const yk__cli *cli));
 
+/* --precision as a list; NULL: one for all ranks. */
+const char *train_precision_by_rank(const yk__cli *cli);
 /* Fills precision, seed and substitution; false after a message. */
 bool train_config(const yk__cli *cli, yk_config *config);
 /* Opens training (eval false) or evaluation data as the options say. */

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Means of what ranks have by themselves. Parameters go the way of gradients and updated parameters, as there are many and often;
+ * moments, which only a checkpoint asks for, as one vector after the other.
+ */
+#include "core/run/average.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+
+/* This rank's part of the changes, to where exchanges take gradients. */
+static yk_status put_change(yk__params *p, const yk__bucket *b, double weight, yk_error *err)
+{
+    const float *last = yk__exchange_values(p->exchange, b->shared_at);
+    if (yk__queue_get(p->queue, b->value, 0, b->shared, b->n * sizeof(float), err) || yk__queue_idle(p->queue, err))
+        return err->status;
+    for (uint64_t i = 0; i < b->n; i++)
+        b->shared[i] = (float)(weight * ((double)b->shared[i] - (double)last[i]));
+    return YK_OK;
+}
+
+/* Of this rank's slice. */
+static void add_changes(yk__params *p, const yk__bucket *b)
+{
+    float *last = yk__exchange_values(p->exchange, b->shared_at);
+    for (uint64_t i = b->slice.begin[p->exchange->rank]; i < b->slice.begin[p->exchange->rank + 1]; i++)
+        last[i] += b->shared[i];
+}
+
+static yk_status sum_changes(yk__params *p, yk__bucket *b, double weight, yk_error *err)
+{
+    yk__exact squares = {{0}, 0};
+    if (put_change(p, b, weight, err) ||
+        yk__exchange_reduce_scatter(p->exchange, b->shared_at, &b->slice, &squares, &b->done_ns, &b->request, err) ||
+        yk__exchange_wait(&b->request, err))
+        return err->status;
+    add_changes(p, b);
+    return YK_OK;
+}
+
+/* A gradient that the next windows do not have is zero. */
+static yk_status take_mean(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    if (!p->exchange->shares &&
+        (yk__exchange_all_gather(p->exchange, b->shared_at, &b->slice, &b->done_ns, &b->request, err) ||
+         yk__exchange_wait(&b->request, err)))
+        return err->status;
+    memset(b->shared, 0, b->is_wrapped ? b->n * sizeof(float) : 0);
+    return yk__queue_put(p->queue, b->value, 0, yk__exchange_values(p->exchange, b->shared_at), b->n * sizeof(float), err);
+}
+
+yk_status yk__params_average(yk__params *p, double weight, yk_error *err)
+{
+    if (!p->exchange->talks)
+        return YK_OK;
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        if (sum_changes(p, &p->bucket[i], weight, err))
+            return err->status;
+    if (yk__params_written(p, err))
+        return err->status;
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        if (take_mean(p, &p->bucket[i], err))
+            return err->status;
+    p->version++;
+    p->compute_stale = p->compute_stale == YK__FRESH ? YK__STALE_TRAINED : p->compute_stale;
+    return yk__queue_idle(p->queue, err); /* before the block of parameters is written again */
+}
+
+static yk_status average_moment(yk__params *p, const yk__bucket *b, uint32_t k, double weight, float *all, yk_error *err)
+{
+    double waited = 0.0;
+    if (yk__queue_read(p->queue, b->moment[k], 0, all, b->n * sizeof *all, err))
+        return err->status;
+    for (uint64_t i = 0; i < b->n; i++)
+        all[i] = (float)(weight * (double)all[i]);
+    if (yk__exchange_all_reduce_begin(p->exchange, all, b->n, YK_REDUCE_SUM, err) ||
+        yk__exchange_all_reduce_end(p->exchange, all, b->n, YK_REDUCE_SUM, &waited, err))
+        return err->status;
+    return yk__queue_write(p->queue, b->moment[k], 0, all, b->n * sizeof *all, err);
+}
+
+static yk_status average_bucket(yk__params *p, const yk__bucket *b, double weight, yk_error *err)
+{
+    float *all = yk__malloc(b->n * sizeof *all);
+    if (!all)
+        return yk__fail_mem(err, b->n * sizeof *all, "the mean of the ranks' moments");
+    for (uint32_t k = 0; k < p->n_moment && !err->status; k++)
+        average_moment(p, b, k, weight, all, err);
+    yk__free(all);
+    return err->status;
+}
+
+yk_status yk__moments_average(yk__params *p, double weight, yk_error *err)
+{
+    for (uint32_t i = 0; i < p->n_bucket && p->exchange->talks; i++)
+        if (average_bucket(p, &p->bucket[i], weight, err))
+            return err->status;
+    return YK_OK;
+}
