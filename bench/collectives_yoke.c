@@ -19,6 +19,7 @@ typedef struct bench {
     uint32_t rank, ranks;
     yk__coll_buffer grad, param;
     float *small;
+    bool leaf; /* the last rank owns no slices, and a vector goes in buckets, so that its line carries both directions at once */
 } bench;
 
 static yk_status run_slices(bench *b, yk__coll_kind kind, uint64_t n, yk_error *err)
@@ -37,12 +38,50 @@ static yk_status run_slices(bench *b, yk__coll_kind kind, uint64_t n, yk_error *
     return err->status;
 }
 
+enum { BUCKETS = 8 };
+
+static yk_status begin_bucket(bench *b, yk__coll_kind kind, const yk__slices *parts, uint64_t number, yk__request **request, yk_error *err)
+{
+    const uint64_t n = parts->begin[b->ranks], offset = number * n;
+    const yk__coll_desc d = {.kind = kind,
+                             .dtype = YK_F32,
+                             .count = n,
+                             .buffer = kind == YK__COLL_REDUCE_SCATTER ? &b->grad : &b->param,
+                             .offset = offset,
+                             .parts = parts,
+                             .out = (float *)b->param.mem + offset + parts->begin[b->rank]};
+    return yk__coll_begin(yk__coll_members(b->coll), &d, request, err);
+}
+
+/* Of n numbers: each bucket is gathered while later ones are summed. */
+static yk_status reduce_leaf(bench *b, uint64_t n, yk_error *err)
+{
+    double part[YK__RANKS] = {0};
+    yk__slices parts = {0};
+    yk__request *sum[BUCKETS], *all[BUCKETS];
+    for (uint32_t r = 0; r + 1 < b->ranks; r++)
+        part[r] = 1;
+    if (yk__slices_by(&parts, n / BUCKETS, b->ranks, part, err))
+        return err->status;
+    for (uint64_t k = 0; k < BUCKETS && !err->status; k++)
+        begin_bucket(b, YK__COLL_REDUCE_SCATTER, &parts, k, &sum[k], err);
+    for (uint64_t k = 0; k < BUCKETS && !err->status; k++)
+        if (!yk__coll_wait(sum[k], err))
+            begin_bucket(b, YK__COLL_ALL_GATHERV, &parts, k, &all[k], err);
+    for (uint64_t k = 0; k < BUCKETS && !err->status; k++)
+        yk__coll_wait(all[k], err);
+    yk__slices_free(&parts);
+    return err->status;
+}
+
 static yk_status run_operation(bench *b, int operation, uint64_t bytes, yk_error *err)
 {
     const uint64_t n = bytes / sizeof(float);
     if (operation == ALL_REDUCE && bytes <= YK__COLL_SMALL)
         return yk__coll_run(yk__coll_members(b->coll),
                             &(yk__coll_desc){.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F32, .out = b->small, .count = n}, err);
+    if (operation == ALL_REDUCE && b->leaf)
+        return reduce_leaf(b, n, err);
     if (operation != ALL_GATHER && run_slices(b, YK__COLL_REDUCE_SCATTER, n, err))
         return err->status;
     return operation == REDUCE_SCATTER ? YK_OK : run_slices(b, YK__COLL_ALL_GATHERV, n, err);
@@ -95,7 +134,7 @@ static yk_status time_size(bench *b, int operation, uint64_t bytes, yk_error *er
 
 static yk_status run_sizes(bench *b, uint64_t least, uint64_t most, yk_error *err)
 {
-    const int operations = yk__coll_shares(b->coll) ? OPERATIONS + 1 : OPERATIONS;
+    const int operations = b->leaf ? 1 : yk__coll_shares(b->coll) ? OPERATIONS + 1 : OPERATIONS;
     for (int operation = 0; operation < operations; operation++)
         for (uint64_t bytes = least; bytes <= most; bytes *= SIZES_STEP)
             if (time_size(b, operation, bytes, err))
@@ -124,7 +163,7 @@ int main(int argc, char **argv)
     const uint64_t most = argc > 1 ? strtoull(argv[1], NULL, 10) : SIZES_MOST;
     const uint64_t least = argc > 2 ? strtoull(argv[2], NULL, 10) : SIZES_LEAST;
     yk_error err = YK_ERROR_INIT;
-    bench b = {0};
+    bench b = {.leaf = argc > 3 && !strcmp(argv[3], "leaf")};
     if (!bench_open(&b, most, &err) && !run_sizes(&b, least, most, &err)) {
         yk__coll_release(b.coll, &b.grad);
         yk__coll_release(b.coll, &b.param);

@@ -45,7 +45,7 @@ typedef enum yk__option_kind {
     X(JOIN_MS, "YOKE_JOIN_MS", COUNT, "300000", 1, 86400000, NULL, "group", "how long ranks wait for all to join")               \
     X(TRANSPORT, "YOKE_TRANSPORT", TEXT, "auto", 0, 0, NULL, "group",                                                             \
       "how ranks exchange data: auto, shm (memory in common), or a transport: sock (TCP), ..")                                       \
-    X(REPRODUCIBILITY, "YOKE_REPRODUCIBILITY", WORD, "rank", 0, 0, "rank, run", "group",                                            \
+    X(REPRODUCIBILITY, "YOKE_REPRODUCIBILITY", WORD, "rank", 0, 0, "rank, run, fast", "group",                                            \
       "sums over hosts: rank, the same bits on any hosts; run, those of a host first, the same bits on the same hosts")             \
     X(WIRE, "YOKE_WIRE", WORD, "fp32", 0, 0, "fp32, bf16", "group", "how gradients travel between hosts; bf16 halves the bytes")  \
     X(PROGRESS, "YOKE_PROGRESS", WORD, "on", 0, 0, "on, off", "group", "a thread that moves messages while the device computes")  \

@@ -9,6 +9,7 @@
 #include "core/coll/feed.h"
 #include "core/coll/msg_feed.h"
 #include "core/coll/msg_plane.h"
+#include "core/coll/plan.h"
 #include "core/coll/progress.h"
 
 /* ---- Making -------------------------------------------------------------------------------------------------------- */
@@ -60,10 +61,11 @@ yk_status yk__coll_new(const yk__coll_config *config, yk__coll **out, yk_error *
     coll->place = config->place;
     coll->by_host = config->by_host;
     coll->wire = config->bf16_wire ? YK_BF16 : YK_F32;
+    coll->columns_from = config->columns_from ? config->columns_from : UINT64_MAX;
     coll->size = coll->control ? yk__control_size(coll->control) : 1;
     coll->rank = coll->control ? yk__control_rank(coll->control) : 0;
     if ((coll->control && connect_ranks(coll, config, err)) || yk__comm_make(coll, &comm, err) /* the world, */ ||
-        yk__comm_make(coll, &comm, err) /* and the members */) {
+        yk__comm_make(coll, &comm, err) /* and the members */ || (!config->columns_from && yk__plan_make(coll, err))) {
         yk__coll_free(coll);
         return err->status;
     }

@@ -36,6 +36,7 @@ typedef struct yk__coll_config {
     bool messages_only;            /* not even ranks of one host compute in shared memory */
     bool by_host;                  /* reduce-scatter: each host's sum first, then those in the order of the hosts' lowest ranks */
     bool bf16_wire;                /* reduce-scatter: what goes to another host is rounded to bf16; the same on all ranks, both */
+    uint64_t columns_from;         /* bytes of an all-reduce over messages from which on it goes by columns; 0: the plan says (plan.h) */
     bool progress;                 /* a thread drives requests over messages while the step thread computes */
     void (*place)(const char **file, int *line); /* where in the user's program a request is begun; NULL: not known */
 } yk__coll_config;

@@ -8,6 +8,7 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/coll/call.h"
+#include "core/coll/msg_columns.h"
 #include "core/coll/msg_feed.h"
 #include "core/coll/msg_kinds.h"
 #include "core/coll/msg_reduce.h"
@@ -84,8 +85,12 @@ void yk__msg_fail_all(yk__coll *coll, yk_status status, const yk_tr_error *error
 
 /* ---- Beginning ---------------------------------------------------------------------------------------------------- */
 
-static bool is_small(const yk__coll_desc *d)
+/* Its record has this rank's part of it. */
+static bool carries_part(const yk__request *request)
 {
+    const yk__coll_desc *d = &request->desc;
+    if (yk__msg_columns_fit(request))
+        return false;
     return d->kind == YK__COLL_ALL_GATHER || d->kind == YK__COLL_ALL_REDUCE || d->kind == YK__COLL_MEMBERS;
 }
 
@@ -95,7 +100,7 @@ static void write_record(const yk__request *request)
     const uint64_t size = yk_dtype_bytes(d->dtype), bytes = d->count * size;
     uint8_t *to = request->msg->record + sizeof request->call;
     memcpy(request->msg->record, &request->call, sizeof request->call);
-    if (!is_small(d) || !bytes)
+    if (!carries_part(request) || !bytes)
         return;
     if (d->kind != YK__COLL_ALL_REDUCE)
         memcpy(to, d->in, bytes);
@@ -111,6 +116,7 @@ static void msg_free(yk__msg *m)
         yk__free(m->piece[i].peer);
     }
     yk__free(m->peer);
+    yk__msg_columns_free(m->columns);
     yk__msg_sum_free(m->sum);
     yk__free(m->record);
     yk__free(m);
@@ -138,7 +144,7 @@ static yk_status msg_new(yk__request *request, yk_error *err)
         return yk__fail_mem(err, sizeof *m, "a collective");
     m->peers = comm->joined ? comm->size - 1 : 1;
     m->record_bytes = sizeof request->call + (!comm->joined ? yk__msg_result_bytes(request)
-                                              : is_small(&request->desc) ? yk__call_bytes(&request->call)
+                                              : carries_part(request) ? yk__call_bytes(&request->call)
                                                                          : 0);
     m->peer = yk__calloc(comm->size, sizeof *m->peer);
     m->record = yk__calloc(m->peers + 1, m->record_bytes);

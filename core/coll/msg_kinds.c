@@ -3,6 +3,7 @@
  * The pieces of each kind of collective over messages.
  *
  *   barrier, all-gather, all-reduce   one piece: record and small data, from each member to each
+ *   all-reduce by columns             three: record and shares of columns, nothing, what came out (msg_columns.c)
  *   broadcast, all-gatherv            the first with records; chunks to each host, and within it (msg_gather.c)
  *   reduce-scatter                    the first with records; a chunk of every slice to its owner (msg_reduce.c)
  */
@@ -11,6 +12,7 @@
 #include <string.h>
 
 #include "core/coll/call.h"
+#include "core/coll/msg_columns.h"
 #include "core/coll/msg_feed.h"
 #include "core/coll/msg_gather.h"
 #include "core/coll/msg_reduce.h"
@@ -37,6 +39,8 @@ yk_status yk__msg_plan_pieces(yk__request *request, yk_error *err)
     if (request->desc.kind == YK__COLL_BROADCAST)
         numbers = yk__call_bytes(&request->call) / sizeof(float) + 1;
     if (request->desc.kind == YK__COLL_REDUCE_SCATTER && yk__msg_sum_new(request, err))
+        return err->status;
+    if (yk__msg_columns_fit(request) && yk__msg_columns_new(request, err))
         return err->status;
     if (request->desc.kind == YK__COLL_ALL_GATHERV)
         m->lag = yk__msg_gather_lag(request);
@@ -69,6 +73,8 @@ yk_status yk__msg_post_piece(yk__request *request, yk__msg_piece *piece, yk_erro
     if (piece->number == 0 && post_records(request, piece, err))
         return err->status;
     switch (request->desc.kind) {
+    case YK__COLL_ALL_REDUCE:
+        return request->msg->columns ? yk__msg_columns_post(request, piece, err) : YK_OK;
     case YK__COLL_BROADCAST:
         return yk__msg_broadcast_post(request, piece, err);
     case YK__COLL_ALL_GATHERV:
@@ -100,6 +106,16 @@ static void gather_small(const yk__request *request)
         memcpy((char *)request->desc.out + comm->member[i] * bytes, comm->part[i], bytes);
 }
 
+static void reduce_parts(yk__request *request, const yk__msg_piece *piece)
+{
+    if (request->msg->columns) {
+        yk__msg_columns_finish(request, piece);
+        return;
+    }
+    collect_parts(request);
+    yk__reduce_small(&request->desc, request->comm->part, request->comm->size);
+}
+
 yk_status yk__msg_finish_piece(yk__request *request, const yk__msg_piece *piece, yk_error *err)
 {
     if (!request->comm->joined)
@@ -113,8 +129,7 @@ yk_status yk__msg_finish_piece(yk__request *request, const yk__msg_piece *piece,
         gather_small(request);
         break;
     case YK__COLL_ALL_REDUCE:
-        collect_parts(request);
-        yk__reduce_small(&request->desc, request->comm->part, request->comm->size);
+        reduce_parts(request, piece);
         break;
     case YK__COLL_REDUCE_SCATTER:
         yk__msg_sum_finish(request, piece);

@@ -28,7 +28,8 @@ typedef struct yk__msg_piece {
     uint64_t number;   /* of the piece */
 } yk__msg_piece;
 
-typedef struct yk__msg_sum yk__msg_sum; /* msg_reduce.h */
+typedef struct yk__msg_sum yk__msg_sum;         /* msg_reduce.h */
+typedef struct yk__msg_columns yk__msg_columns; /* msg_columns.h */
 
 /* What a request over messages has beyond its description. */
 typedef struct yk__msg {
@@ -40,6 +41,7 @@ typedef struct yk__msg {
     uint8_t *record; /* own record and small data; then those of the other members, each record_bytes */
     uint64_t record_bytes;
     yk__msg_sum *sum; /* of a reduce-scatter */
+    yk__msg_columns *columns; /* of an all-reduce by columns; NULL: it is no such one */
     uint32_t *peer; /* the other members, in the order of rank numbers */
     uint32_t peers;
     bool counted; /* in the plane's `active` */

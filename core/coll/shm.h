@@ -22,7 +22,6 @@ typedef struct yk__shm yk__shm;
 typedef struct yk__counter {
     _Alignas(64) _Atomic uint32_t value;
     _Atomic uint32_t sleepers; /* written by all */
-    _Atomic uint32_t sequence; /* in posted: the last request that its rank is done with; nobody sleeps on it */
 } yk__counter;
 
 bool yk__shm_one_host(const yk__control *control); /* all ranks of the job run on one */

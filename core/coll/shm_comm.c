@@ -25,7 +25,7 @@ static yk_status check_calls(const yk__request *request, yk_error *err)
 {
     const yk__comm *comm = request->comm;
     for (uint32_t i = 0; i < comm->size; i++) {
-        const yk__call *c = &yk__shm_slot(comm, comm->member[i])->call[request->call.sequence % YK__COLL_REQUESTS];
+        const yk__call *c = &yk__shm_slot(comm, comm->member[i])->record[request->call.sequence % YK__COLL_REQUESTS].call;
         if (c->common != request->call.common || !yk__call_same(c, &request->call))
             return yk__call_fail(comm->coll, &request->call, comm->member[i], c, err);
     }
@@ -58,13 +58,20 @@ static bool is_small(const yk__request *request)
            request->desc.kind == YK__COLL_MEMBERS;
 }
 
+/* A member that is not done with all requests up to that one; UINT32_MAX: there is none. Their counters are read when what is known of
+ * them does not do: each look takes a line from who writes it. */
 static uint32_t member_behind(const yk__comm *comm, uint32_t sequence)
 {
+    uint32_t least = comm->sequence;
+    if ((int32_t)(comm->shm->done - sequence) >= 0)
+        return UINT32_MAX;
     for (uint32_t i = 0; i < comm->size; i++) {
-        const yk__counter *posted = &yk__shm_slot(comm, comm->member[i])->posted;
-        if ((int32_t)(atomic_load_explicit(&posted->sequence, memory_order_acquire) - sequence) < 0)
+        const uint32_t done = atomic_load_explicit(&yk__shm_slot(comm, comm->member[i])->done, memory_order_acquire);
+        if ((int32_t)(done - sequence) < 0)
             return comm->member[i];
+        least = (int32_t)(done - least) < 0 ? done : least;
     }
+    comm->shm->done = least;
     return UINT32_MAX;
 }
 
@@ -127,7 +134,7 @@ static yk_status shm_start(yk__request *request, yk_error *err)
         request->chunks = (yk__call_bytes(&request->call) + YK__COLL_SMALL - 1) / YK__COLL_SMALL;
         comm->shm->chunks += request->chunks;
     }
-    own->call[request->call.sequence % YK__COLL_REQUESTS] = request->call;
+    own->record[request->call.sequence % YK__COLL_REQUESTS].call = request->call;
     yk__shm_set(comm->coll->shm, &own->posted, request->call.sequence);
     return YK_OK;
 }

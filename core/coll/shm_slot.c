@@ -36,9 +36,10 @@ void yk__comm_shm_load(yk__comm *comm, const yk__comm_state *state)
     yk__comm_slot *own = yk__shm_slot(comm, comm->coll->rank);
     comm->shm->small = state->small;
     comm->shm->chunks = state->chunks;
+    comm->shm->done = state->sequence;
     for (uint32_t i = 0; i < YK__LANES; i++)
         comm->shm->lane[i] = state->sequence;
-    atomic_store(&own->posted.sequence, state->sequence);
+    atomic_store(&own->done, state->sequence);
     yk__shm_set(comm->coll->shm, &own->chunk_written, (uint32_t)state->chunks);
     yk__shm_set(comm->coll->shm, &own->chunk_read, (uint32_t)state->chunks);
     yk__shm_set(comm->coll->shm, &own->posted, state->sequence);
@@ -46,7 +47,7 @@ void yk__comm_shm_load(yk__comm *comm, const yk__comm_state *state)
 
 void yk__comm_shm_finish(yk__comm *comm, uint32_t sequence)
 {
-    atomic_store_explicit(&yk__shm_slot(comm, comm->coll->rank)->posted.sequence, sequence, memory_order_release);
+    atomic_store_explicit(&yk__shm_slot(comm, comm->coll->rank)->done, sequence, memory_order_release);
 }
 
 yk_status yk__shm_need(yk__request *request, yk__counter *counter, uint32_t value, uint32_t peer, bool wait, bool *there,

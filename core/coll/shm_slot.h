@@ -9,9 +9,12 @@ enum { YK__LANES = 2 };
 
 /* Of one rank. */
 typedef struct yk__comm_slot {
-    yk__counter posted; /* the last request it has begun; `beside`: all up to that one are done */
+    yk__counter posted; /* the last request it has begun */
+    _Alignas(64) _Atomic uint32_t done; /* all its requests up to that one are; a line of its own, as others wait for `posted` */
     yk__counter chunk_written, chunk_read; /* of all broadcasts, by whoever was the root; by this rank */
-    _Alignas(64) yk__call call[YK__COLL_REQUESTS];
+    struct { /* what is compared of a record is its first line: others of it never leave this rank's cache */
+        _Alignas(64) yk__call call;
+    } record[YK__COLL_REQUESTS];
     _Alignas(64) uint8_t small[YK__LANES][YK__COLL_SMALL]; /* its parts of small collectives, in turn */
     _Alignas(64) uint8_t chunk[YK__LANES][YK__COLL_SMALL]; /* what it broadcasts, in turn */
 } yk__comm_slot;
@@ -21,6 +24,7 @@ struct yk__comm_shm {
     uint32_t small;              /* small collectives so far */
     uint32_t lane[YK__LANES];    /* the request that used it last */
     uint64_t chunks;             /* of broadcasts so far */
+    uint32_t done;               /* all members were seen to be done with the requests up to that one */
 };
 
 /* The counters of a request's part of the state of a communicator, for a rank that becomes a member. */

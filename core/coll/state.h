@@ -80,6 +80,7 @@ struct yk__coll {
     uint64_t *host_id; /* [size], over messages: equal for ranks that have memory in common */
     bool by_host;
     yk_dtype wire;
+    uint64_t columns_from; /* bytes of an all-reduce over messages from which on it goes by columns: plan.h */
     uint32_t rank, size;
     yk__comm *comm; /* all; the world and the members first */
     uint32_t comms;

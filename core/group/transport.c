@@ -129,7 +129,7 @@ yk_status yk__transport_choose(yk__coll_config *config, yk_error *err)
     if (!strcmp(name, "shm") || (!strcmp(name, "auto") && !other))
         return YK_OK;
     config->messages_only = !other; /* by name, on one host */
-    config->by_host = yk__option_words(YK__OPTION_REPRODUCIBILITY) == 1;
+    config->by_host = yk__option_words(YK__OPTION_REPRODUCIBILITY) > 0; /* run; fast, which may take any order, knows no better one */
     config->bf16_wire = yk__option_words(YK__OPTION_WIRE) == 1;
     config->progress = yk__option_words(YK__OPTION_PROGRESS) == 0;
     return find_transport(strcmp(name, "auto") ? name : BETWEEN_HOSTS, &config->transport, err);

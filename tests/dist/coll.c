@@ -16,6 +16,7 @@
 #include "core/base/hash.h"
 #include "core/base/philox.h"
 #include "core/coll/coll.h"
+#include "core/coll/plan.h"
 #include "tests/support/loopback.h"
 #include "transport/local/local.h"
 #include "transport/sock/sock.h"
@@ -505,13 +506,14 @@ static const struct {
     const char *name;
     const yk_transport *(*table)(void);
     bool messages_only, progress;
-} ways[] = {{"shm", NULL, false, false},
-            {"local", yk__local_transport, true, false},
+    uint64_t columns_from; /* of yk__coll_config: 0 as is measured, 1 always, UINT64_MAX never */
+} ways[] = {{"shm", NULL, false, false, 0},
+            {"local", yk__local_transport, true, false, 4000},
 #ifdef HAVE_SODIUM
-            {"sock", yk__sock_transport, true, false},
+            {"sock", yk__sock_transport, true, false, 0},
 #endif
-            {"loopback", loopback_transport, true, false},
-            {"threaded", loopback_transport, true, true}};
+            {"loopback", loopback_transport, true, false, UINT64_MAX},
+            {"threaded", loopback_transport, true, true, 1}};
 #define WAYS ((int)(sizeof ways / sizeof *ways))
 
 static void leave_hash(void)
@@ -536,7 +538,8 @@ static int as_rank(const char *what, const char *way)
     rank = yk__control_rank(control);
     ranks = yk__control_size(control);
     if (yk__coll_new(&(yk__coll_config){.control = control, .transport = ways[w].table ? ways[w].table() : NULL,
-                                        .messages_only = ways[w].messages_only, .progress = ways[w].progress},
+                                        .messages_only = ways[w].messages_only, .progress = ways[w].progress,
+                                        .columns_from = ways[w].columns_from},
                      &coll, &err))
         return report_wrong(&err, "collectives", 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -657,12 +660,35 @@ START_TEST(killed_peer)
 }
 END_TEST
 
+/* a + s b in one round is a direct exchange, 2 a + s b 2/n in two is one by columns. */
+START_TEST(columns_begin_where_they_are_faster)
+{
+    static const struct {
+        double direct_ns, slope_ns;
+        uint32_t ranks;
+    } lines[] = {{300e3, 160.0, 3}, {300e3, 160.0, 8}, {20e3, 1.0, 4}, {5e3, 2.0, 1000}};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        const double a = lines[i].direct_ns, s = lines[i].slope_ns, n = lines[i].ranks;
+        const uint64_t from = yk__plan_columns(a, s, lines[i].ranks);
+        ck_assert_msg(from > 16 && from < YK__COLL_SMALL, "line %zu: %llu", i, (unsigned long long)from);
+        for (uint64_t b = from - 16; b < from + 16; b++)
+            if (b < from - 1 || b > from)
+                ck_assert_msg((a + s * (double)b > 2 * a + s * (double)b * 2 / n) == (b >= from), "line %zu: %llu bytes", i,
+                              (unsigned long long)b);
+    }
+    ck_assert_uint_eq(yk__plan_columns(300e3, 160.0, 2), UINT64_MAX);
+    ck_assert_uint_eq(yk__plan_columns(300e3, 0.01, 3), UINT64_MAX);
+    ck_assert_uint_eq(yk__plan_columns(300e3, -1.0, 3), UINT64_MAX);
+}
+END_TEST
+
 static int run_suite(void)
 {
     Suite *s = suite_create("coll");
     TCase *t = tcase_create("coll");
     SRunner *sr = srunner_create(s);
     tcase_add_checked_fixture(t, file_make, file_remove);
+    tcase_add_test(t, columns_begin_where_they_are_faster);
     tcase_add_test(t, small_ones_are_equal);
     tcase_add_test(t, slices_are_equal);
     tcase_add_loop_test(t, a_sole_member, 0, WAYS);

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making the plan. A direct exchange of b bytes takes one round, a + s b; by columns it takes two, and each line carries 2/n of the
+ * bytes: 2 a + s b 2/n (Rabenseifner's argument, "Optimization of collective reduction operations", 2004, with a direct exchange in both
+ * halves). Times are medians of some calls: lines let the first bytes after a rest pass faster than those that follow.
+ */
+#include "core/coll/plan.h"
+
+#include <stdlib.h>
+
+#include "core/base/clock.h"
+#include "core/base/hash.h"
+#include "core/base/mem.h"
+#include "core/coll/request.h"
+#include "core/coll/state.h"
+
+enum { CALLS = 5, FEW = 16, MANY = 16384 }; /* numbers of f32; MANY of many ranks would be too much for a slow line */
+
+typedef struct plan {
+    uint64_t columns_from;
+} plan;
+
+uint64_t yk__plan_columns(double direct_ns, double slope_ns, uint32_t ranks)
+{
+    const double saved = ranks > 2 ? slope_ns * (1.0 - 2.0 / ranks) : 0.0;
+    return saved * YK__COLL_SMALL > direct_ns ? (uint64_t)(direct_ns / saved) + 1 : UINT64_MAX;
+}
+
+static int compare_times(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static yk_status time_sum(yk__coll *coll, float *numbers, uint32_t n, int64_t *median_ns, yk_error *err)
+{
+    int64_t ns[CALLS];
+    const yk__coll_desc d = {.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F32, .out = numbers, .count = n};
+    for (int i = 0; i < CALLS; i++) {
+        const int64_t begin = yk__clock_ns();
+        if (yk__coll_run(coll->comm, &d, err))
+            return err->status;
+        ns[i] = yk__clock_ns() - begin;
+    }
+    qsort(ns, CALLS, sizeof *ns, compare_times);
+    *median_ns = ns[CALLS / 2];
+    return YK_OK;
+}
+
+static yk_status measure_plan(yk__coll *coll, plan *own, yk_error *err)
+{
+    float *numbers = yk__calloc(MANY, sizeof *numbers);
+    const uint32_t many = coll->size > 16 ? MANY / 16 : MANY;
+    int64_t few_ns = 0, many_ns = 0;
+    if (!numbers)
+        return yk__fail_mem(err, MANY * sizeof *numbers, "the plan of collectives");
+    if (!time_sum(coll, numbers, FEW, &few_ns, err) && !time_sum(coll, numbers, many, &many_ns, err))
+        own->columns_from =
+            yk__plan_columns((double)few_ns, (double)(many_ns - few_ns) / ((many - FEW) * sizeof *numbers), coll->size);
+    yk__free(numbers);
+    return err->status;
+}
+
+/* All ranks have the plan of rank 0, or the job ends. */
+static yk_status compare_plans(yk__coll *coll, const plan *own, yk_error *err)
+{
+    uint64_t hash = yk__hash_bytes(YK_HASH_SEED, own, sizeof *own), *all = yk__calloc(coll->size, sizeof *all);
+    const yk__coll_desc d = {.kind = YK__COLL_ALL_GATHER, .dtype = YK_U8, .in = &hash, .out = all, .count = sizeof hash};
+    if (!all)
+        return yk__fail_mem(err, coll->size * sizeof *all, "the plan of collectives");
+    yk__coll_run(coll->comm, &d, err);
+    for (uint32_t r = 1; r < coll->size && !err->status; r++)
+        if (all[r] != all[0])
+            yk__fail(err, YK_E_INTERNAL, "the plan of collectives that %s got is not that of %s: expected the same on all ranks",
+                     yk__control_name(coll->control, r), yk__control_name(coll->control, 0));
+    yk__free(all);
+    return err->status;
+}
+
+yk_status yk__plan_make(yk__coll *coll, yk_error *err)
+{
+    plan own = {UINT64_MAX};
+    const yk__coll_desc d = {.kind = YK__COLL_BROADCAST, .dtype = YK_U8, .out = &own, .count = sizeof own};
+    if (!coll->plane || coll->size < 3)
+        return YK_OK;
+    if (measure_plan(coll, &own, err) || yk__coll_run(coll->comm, &d, err) || compare_plans(coll, &own, err))
+        return err->status;
+    coll->columns_from = own.columns_from;
+    return YK_OK;
+}
