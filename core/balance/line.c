@@ -12,6 +12,8 @@
 #define KEEP_EARLY 0.5   /* of the first EARLY records: caches and drivers were cold */
 #define EARLY 4
 #define OUTLIER 1.2      /* a factor from what was foreseen that is believed only when the next record has it too */
+#define FAR_OFF 1.25     /* so many times more or fewer than the mean of what was measured, */
+#define OUTLIER_FAR 1.35 /* a line without a constant part, when rows are halved and that is a third to two thirds of the time */
 #define NOISE 0.03       /* of a record at least (relative to t), however well few of them lie on a line */
 #define SLOPE_ERROR 0.25 /* standard error of b n (relative to t) above which a is not believed */
 #define SEASONED 2       /* records before an outlier can be told from the line */
@@ -68,11 +70,18 @@ void yk__line_renew(yk__line *l, double n, double t)
     line_solve(l);
 }
 
+/* Far from what was measured the line is a guess, and what is off there tells its slope, not a change of speed. */
+static bool line_guesses(const yk__line *l, double n)
+{
+    const double mean = l->w > 0 ? l->n / l->w : n;
+    return n > FAR_OFF * mean || n * FAR_OFF < mean;
+}
+
 bool yk__line_record(yk__line *l, double n, double t)
 {
-    const double seen = l->a + l->b * n;
+    const double seen = l->a + l->b * n, factor = line_guesses(l, n) ? OUTLIER_FAR : OUTLIER;
     const int before = l->outlier;
-    l->outlier = l->records < SEASONED ? 0 : t > seen * OUTLIER ? 1 : t < seen / OUTLIER ? -1 : 0;
+    l->outlier = l->records < SEASONED ? 0 : t > seen * factor ? 1 : t < seen / factor ? -1 : 0;
     if (l->outlier && l->outlier == before) {
         yk__line_renew(l, n, t);
         return true;

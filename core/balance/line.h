@@ -16,8 +16,8 @@ typedef struct yk__line {
     int outlier;                /* the last record was off by 20 %: -1 lower, 1 higher, and changed nothing yet */
 } yk__line;
 
-/* A record that is off by 20 % changes nothing; a second one in a row, off in the same direction, scales the whole line and
- * forgets what was before. True: it did. */
+/* A record that is off by 20 % (35 % where n is far from what was measured) changes nothing; a second one in a row, off in the
+ * same direction, scales the whole line and forgets what was before. True: it did. */
 bool yk__line_record(yk__line *l, double n, double t);
 /* The same without doubt: the line is scaled to go through this point. */
 void yk__line_renew(yk__line *l, double n, double t);

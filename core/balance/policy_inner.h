@@ -44,6 +44,8 @@
 #define EVERY 10u        /* one window of so many is timed, which costs it some 5 % of overlap, */
 #define TELL 5u          /* and the ranks tell each other every so many: a change is seen within 10 windows */
 #define ALERT 1.15       /* windows longer by this factor than they were: more than the noise of TELL windows */
+#define SHIFT 1.6        /* windows longer by this are believed the second time: a busy host seldom delays some in a row as much; */
+#define HINTS 4u         /* shorter delays when so many alerts in a row, 10 windows apart or more, found them: such spells last some 10 */
 #define RETRY_PART 0.005 /* of the elapsed time, for trying excluded ranks again */
 #define KEPT_TIMES 64u   /* windows of a side that are kept: more than MOST_BLOCKS give */
 
@@ -95,6 +97,7 @@ struct yk__policy {
     double elapsed, compiling, left;    /* seconds; seconds of a change's compiles; windows that are left, 0: not known */
     double usual, before_alert;         /* seconds of a steady window, and of one before the alert that is settled; 0: not known */
     uint32_t usual_n;
+    uint32_t hints;                     /* alerts in a row that were confirmed, but small */
     bool doubted;                       /* an alert that is not confirmed yet */
     uint64_t alert_after, pause;        /* windows: no alert before; how long the next pause is */
     yk__trial trial;
@@ -115,6 +118,7 @@ void yk__alert_confirmed(yk__policy *p);
 /* policy_shares.c */
 void yk__times_add(yk__times *w, double seconds);
 double yk__times_mean(const yk__times *w);
+double yk__times_error(const yk__times *w); /* squared standard error of that mean */
 double yk__times_median(const yk__times *w);
 double yk__samples_mean(const yk__samples *s);
 double yk__samples_median(const yk__samples *s);

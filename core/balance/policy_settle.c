@@ -20,7 +20,7 @@ bool yk__records_add(yk__policy *p)
     bool renewed = false, outlier = false;
     double longest = 0;
     for (uint32_t r = 0; r < p->ranks; r++) {
-        const double mean = yk__samples_mean(&p->busy[r]);
+        const double mean = yk__samples_median(&p->busy[r]);
         longest = fmax(longest, mean);
         if (p->busy[r].n && p->share[r])
             renewed = yk__balance_record(p->balance, r, p->share[r], mean) || renewed;
@@ -33,14 +33,18 @@ bool yk__records_add(yk__policy *p)
     return outlier;
 }
 
-/* Whether the middle one of a look's windows is off, too, of a rank or of the job. A machine that does other things delays single
- * windows all the time; shares that follow those wander, and trials that come of it cost more than what they find. */
-static bool alert_holds(const yk__policy *p)
+/* How much longer the middle one of a look's windows is than was foreseen, of a rank or of the job, as a factor: 1 where nothing is
+ * off, infinity where a rank is faster, as nothing delays a machine into that. */
+static double alert_size(const yk__policy *p)
 {
-    bool off = p->before_alert > 0 && yk__times_median(&p->wall) > ALERT * p->before_alert;
-    for (uint32_t r = 0; r < p->ranks; r++)
-        off = off || yk__rank_off(p, r, yk__samples_median(&p->busy[r]));
-    return off;
+    const double wall = yk__times_median(&p->wall);
+    double size = p->before_alert > 0 && wall > ALERT * p->before_alert ? wall / p->before_alert : 1;
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        const double seconds = yk__samples_median(&p->busy[r]), seen = yk__balance_predict(p->balance, r, p->share[r]);
+        if (yk__rank_off(p, r, seconds))
+            size = fmax(size, seconds < seen ? INFINITY : seconds / seen);
+    }
+    return size;
 }
 
 /* The windows that confirmed it are the second time that it was seen: lines are scaled at once. */
@@ -49,23 +53,39 @@ static void lines_renew(yk__policy *p)
     bool any = false;
     for (uint32_t r = 0; r < p->ranks; r++)
         if (yk__rank_off(p, r, yk__samples_median(&p->busy[r]))) {
-            yk__balance_renew(p->balance, r, p->share[r], yk__samples_mean(&p->busy[r]));
+            yk__balance_renew(p->balance, r, p->share[r], yk__samples_median(&p->busy[r]));
             p->busy[r].n = 0;
             any = true;
         }
-    if (any)
-        yk__trial_reweigh(p);
+    if (!any)
+        return;
+    p->before_alert = 0; /* longer windows are explained */
+    yk__trial_reweigh(p);
 }
 
-/* True: it was nothing, and all goes on as before. */
+/* A machine that does other things delays single windows all the time, and some in a row at times; shares that follow those wander, and
+ * trials that come of it cost more than what they find. So what is off by little is to be found HINTS times. */
+static bool alert_holds(yk__policy *p)
+{
+    const double size = alert_size(p);
+    p->hints = size > 1 ? p->hints + 1 : 0;
+    return size > SHIFT || p->hints >= HINTS;
+}
+
+/* True: it was nothing, or is not sure yet, and all goes on as before. */
 static bool doubt_end(yk__policy *p)
 {
     const bool holds = alert_holds(p);
     p->doubted = false;
     if (holds) {
+        p->hints = 0;
         yk__alert_confirmed(p);
         lines_renew(p);
     } else {
+        if (!p->hints) {
+            yk__records_add(p);
+            yk__shares_follow(p, TRUST);
+        }
         p->before_alert = 0;
         yk__phase_begin(p, STEADY);
     }

@@ -24,17 +24,39 @@ void yk__times_add(yk__times *w, double seconds)
     w->n++;
 }
 
-/* Mean of all but the longest quarter: a hiccup of the machine does not count, a rank that is off its core in two windows of
- * five does. */
+/* Number of windows, in order; the longest quarter of them is not to be counted: a hiccup of the machine, but not a rank that is off its
+ * core in two windows of five. */
+static uint32_t times_order(const yk__times *w, double *seconds, uint32_t *counted)
+{
+    const uint32_t n = w->n < KEPT_TIMES ? w->n : KEPT_TIMES;
+    memcpy(seconds, w->seconds, n * sizeof *seconds);
+    qsort(seconds, n, sizeof *seconds, double_order);
+    *counted = n - n / 4;
+    return n;
+}
+
 double yk__times_mean(const yk__times *w)
 {
     double v[KEPT_TIMES], sum = 0;
-    const uint32_t n = w->n < KEPT_TIMES ? w->n : KEPT_TIMES, kept = n - n / 4;
-    memcpy(v, w->seconds, n * sizeof *v);
-    qsort(v, n, sizeof *v, double_order);
-    for (uint32_t i = 0; i < kept; i++)
+    uint32_t counted;
+    times_order(w, v, &counted);
+    for (uint32_t i = 0; i < counted; i++)
         sum += v[i];
-    return kept ? sum / kept : 0;
+    return counted ? sum / counted : 0;
+}
+
+/* Of a trimmed mean: the variance with what was cut off set to the longest that counts, over n (1 - 1/4)^2 (Tukey and McLaughlin 1963). */
+double yk__times_error(const yk__times *w)
+{
+    double v[KEPT_TIMES], mean = 0, sum = 0;
+    uint32_t counted, n = times_order(w, v, &counted);
+    for (uint32_t i = 0; i < n; i++) {
+        v[i] = fmin(v[i], v[counted - 1]);
+        mean += v[i] / n;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        sum += (v[i] - mean) * (v[i] - mean);
+    return n > 1 ? sum / (n - 1) * n / ((double)counted * counted) : INFINITY;
 }
 
 /* Mean, with what is more than four times the median counted as that. */

@@ -322,18 +322,6 @@ static void trial_end(yk__policy *p, bool given_up)
         yk__steady_begin(p);
 }
 
-/* Squared standard error of the mean of a side's windows. */
-static double side_error(const yk__times *w)
-{
-    const uint32_t n = w->n < KEPT_TIMES ? w->n : KEPT_TIMES;
-    double mean = 0, sum = 0;
-    for (uint32_t i = 0; i < n; i++)
-        mean += w->seconds[i] / n;
-    for (uint32_t i = 0; i < n; i++)
-        sum += (w->seconds[i] - mean) * (w->seconds[i] - mean);
-    return n > 1 ? sum / (n - 1) / n : INFINITY;
-}
-
 static double side_least(const yk__times *w, double sign)
 {
     double least = INFINITY;
@@ -359,7 +347,7 @@ static bool sides_separate(const yk__trial *t)
 static bool trial_decided(const yk__trial *t, bool block_over)
 {
     const double with = yk__times_mean(&t->side[0]), without = yk__times_mean(&t->side[1]);
-    const double noise = sqrt(side_error(&t->side[0]) + side_error(&t->side[1]));
+    const double noise = sqrt(yk__times_error(&t->side[0]) + yk__times_error(&t->side[1]));
     if (!block_over)
         return sides_separate(t);
     if (t->blocks >= 2 && (with > CLEAR * without || without > CLEAR * with) && fabs(with - without) > 3 * noise)

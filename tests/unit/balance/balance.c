@@ -94,6 +94,21 @@ START_TEST(at_one_n_the_line_keeps_its_form)
 }
 END_TEST
 
+/* A line through one number of rows has no constant part; where there are half as many that shows at once, and is no change of speed. */
+START_TEST(far_from_what_was_measured_a_slope_is_learnt)
+{
+    yk__balance *b = balance_make(1);
+    for (int i = 0; i < 5; i++)
+        yk__balance_record(b, 0, 64, 0.025 + 0.001 * 64);
+    ck_assert(!yk__balance_record(b, 0, 32, 0.025 + 0.001 * 32));
+    ck_assert_int_eq(yk__balance_off(b, 0), 0);
+    ck_assert_double_eq_tol(yk__balance_predict(b, 0, 16), 0.041, 0.002);
+    ck_assert(!yk__balance_record(b, 0, 32, 2 * 0.057)); /* but twice as long is one */
+    ck_assert_int_eq(yk__balance_off(b, 0), 1);
+    yk__balance_free(b);
+}
+END_TEST
+
 /* Twice off by 20 % in one direction: from then on the line is the new one. Once, or to and fro, is nothing. */
 START_TEST(a_change_is_believed_the_second_time)
 {
@@ -379,6 +394,7 @@ int main(void)
     tcase_add_test(t, fit_is_exact);
     tcase_add_test(t, bad_records_are_ignored);
     tcase_add_test(t, at_one_n_the_line_keeps_its_form);
+    tcase_add_test(t, far_from_what_was_measured_a_slope_is_learnt);
     tcase_add_test(t, a_change_is_believed_the_second_time);
     tcase_add_test(t, split_is_the_best);
     tcase_add_test(t, bounds_hold);

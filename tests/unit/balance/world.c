@@ -124,9 +124,14 @@ double world_best(const world *w)
     return least;
 }
 
-static double time_noisy(const device *d, double t)
+enum { SPELL = 10 }; /* mean length in windows */
+
+static double time_noisy(device *d, double t)
 {
     t *= 1 + d->noise * (2 * random_uniform() - 1);
+    if (d->spell > 0)
+        d->in_spell = random_uniform() < (d->in_spell ? 1 - 1.0 / SPELL : d->spell / (1 - d->spell) / SPELL);
+    t *= d->in_spell ? 1.4 : 1;
     return random_uniform() < d->absent ? 2 * t : t;
 }
 

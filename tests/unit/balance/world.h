@@ -19,6 +19,8 @@ typedef struct device {
     double hurt;          /* factor by which it slows the others of its core, instead of taking turns; 0: turns */
     double part;          /* of the optimizer, that fits its memory; 0: it does not tell */
     double absent;        /* part of the windows in which it is off its core: twice as long */
+    double spell;         /* part of the windows in which it takes 1.4 times as long, in spells of some 10 */
+    bool in_spell;
 } device;
 
 typedef struct world {
