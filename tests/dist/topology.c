@@ -410,13 +410,15 @@ static double train_over(const char *hosts, const char *sums, const char *wire, 
 
 START_TEST(training_over_hosts)
 {
-    char by_rank[17], others[17], by_hosts[17], rounded[17];
+    char by_rank[17], others[17], by_hosts[17], rounded[17], fast[17];
     const double loss = train_over("aabb", "rank", "fp32", by_rank);
     train_over("abbc", "rank", "fp32", others);
     ck_assert_str_eq(by_rank, others);
     const double near = train_over("aabb", "run", "fp32", by_hosts), rough = train_over("aabb", "run", "bf16", rounded);
     ck_assert_msg(loss < 0.8 && fabs(near - loss) < 1e-3 * loss && fabs(rough - loss) < 2e-2 * loss, "%g, by host %g, bf16 %g", loss,
                   near, rough);
+    const double any = train_over("aabb", "fast", "fp32", fast);
+    ck_assert_msg(fabs(any - loss) < 1e-3 * loss, "%g, in any order %g", loss, any);
     ck_assert_msg(strcmp(by_rank, by_hosts) && strcmp(by_hosts, rounded), "other sums have the same bits: %s %s %s", by_rank, by_hosts,
                   rounded);
 }
