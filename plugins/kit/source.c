@@ -9,6 +9,7 @@
 
 #include "plugins/kit/kernels/attn.kch"
 #include "plugins/kit/kernels/conv.kch"
+#include "plugins/kit/kernels/conv_gpu.kch"
 #include "plugins/kit/kernels/data.kch"
 #include "plugins/kit/kernels/dialect.kch"
 #include "plugins/kit/kernels/gemm.kch"
@@ -26,6 +27,7 @@ static const struct {
 } files[] = {
     {"attn", kit_src_gemm, kit_src_attn},
     {"conv", "", kit_src_conv},
+    {"conv_gpu", "", kit_src_conv_gpu},
     {"data", "", kit_src_data},
     {"gemm", "", kit_src_gemm},
     {"nn", "", kit_src_nn},

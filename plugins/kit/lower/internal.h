@@ -21,6 +21,7 @@ typedef struct kit_lowering {
 
 /* Work-items of a group: 1 in the CPU shape; on lanes one subgroup, for which a barrier costs little; `gpu` of them on a GPU. */
 uint32_t kit_team(const kit_target *target, uint32_t gpu);
+uint32_t kit_gpu_team(const kit_target *target); /* of a group that makes a tile of 64 x 64: 256, or 128 where groups are no larger */
 /* groups x, y, z; local: work-items of a group on a GPU, as kit_team makes them */
 void kit_launch_add(kit_lowering *ctx, const char *file, const char *macros, const char *kernel, int64_t x, int64_t y, int64_t z,
                     uint32_t local);
