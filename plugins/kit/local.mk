@@ -3,7 +3,7 @@
 noinst_LTLIBRARIES += libkit.la
 libkit_la_SOURCES = plugins/kit/cache.c plugins/kit/cache.h plugins/kit/clock.h plugins/kit/cores.c \
 	plugins/kit/cores.h plugins/kit/devices.c plugins/kit/devices.h \
-	plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c plugins/kit/lower/chain.c \
+	plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c plugins/kit/lower/attn.c plugins/kit/lower/chain.c \
 	plugins/kit/lower/conv.c plugins/kit/lower/conv.h \
 	plugins/kit/lower/conv_gpu.c plugins/kit/lower/conv_plan.c plugins/kit/lower/data.c plugins/kit/lower/dot.c plugins/kit/lower/internal.h \
 	plugins/kit/lower/launch.c plugins/kit/lower/lower.c plugins/kit/lower/lower.h plugins/kit/lower/nn.c \
@@ -19,7 +19,7 @@ libkit_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION)
 
 KIT_KERNELS = plugins/kit/kernels/dialect.kc plugins/kit/kernels/math.kc plugins/kit/kernels/data.kc \
 	plugins/kit/kernels/gemm.kc plugins/kit/kernels/gemm_dot.kc plugins/kit/kernels/gemm_gpu.kc plugins/kit/kernels/gemm_lanes.kc \
-	plugins/kit/kernels/conv.kc plugins/kit/kernels/conv_gpu.kc plugins/kit/kernels/wino.kc plugins/kit/kernels/nn.kc plugins/kit/kernels/attn.kc \
+	plugins/kit/kernels/conv.kc plugins/kit/kernels/conv_gpu.kc plugins/kit/kernels/wino.kc plugins/kit/kernels/nn.kc plugins/kit/kernels/attn.kc plugins/kit/kernels/attn_gpu.kc \
 	plugins/kit/kernels/pool.kc plugins/kit/kernels/step.kc
 KIT_TEXTS = $(KIT_KERNELS:.kc=.kch)
 $(libkit_la_OBJECTS): $(KIT_TEXTS)

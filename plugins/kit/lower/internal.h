@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside the lowering: a program under construction, and a rule for each kind of node. lower.c chooses among the rules of
- * chain.c, dot.c, data.c, nn.c and conv.c, which know the kernels and build with launch.c.
+ * attn.c, chain.c, dot.c, data.c, nn.c and conv.c, which know the kernels and build with launch.c.
  */
 #ifndef YOKE_PLUGINS_KIT_LOWER_INTERNAL_H
 #define YOKE_PLUGINS_KIT_LOWER_INTERNAL_H
@@ -76,6 +76,6 @@ typedef struct kit_rule {
     void (*lower)(kit_lowering *ctx, const yk_node *n); /* node ctx->node; kit_lower_fail(YK_E_UNSUPPORTED) for what it cannot */
 } kit_rule;
 
-extern const kit_rule kit_rule_chain, kit_rule_conv, kit_rule_data, kit_rule_dot, kit_rule_nn;
+extern const kit_rule kit_rule_attention, kit_rule_chain, kit_rule_conv, kit_rule_data, kit_rule_dot, kit_rule_nn;
 
 #endif

@@ -53,6 +53,12 @@ static const struct {
      "-DTC=f32 -DT=%s", "conv_any"},
     {"conv_gpu", "-DCONV_LANES=8 -DCONV_ROWS=8 -DCONV_LR=1 -DCONV_PX=4 -DCONV_SPAN=6 -DCONV_SW=1 -DCONV_DW=1 -DKH=3 -DKW=3 -DIH=0 "
      "-DTC=f32 -DT=%s", "conv_any_dw"},
+    {"attn_gpu", "-DATT_FORWARD -DAD=20 -DATT_TEAM=64 -DQL=1 -DKT=32 -DT=%s", "attention_fwd"},
+    {"attn_gpu", "-DATT_BACKWARD -DAD=20 -DATT_TEAM=64 -DQL=1 -DKT=32 -DT=%s", "attention_queries"},
+    {"attn_gpu", "-DATT_BACKWARD -DAD=20 -DATT_TEAM=64 -DQL=1 -DKT=32 -DT=%s", "attention_keys"},
+    {"attn_gpu", "-DATT_FORWARD -DAD=20 -DATT_TEAM=8 -DQL=2 -DATT_LANES=8 -DATT_KEPT=3 -DT=%s", "attention_fwd"},
+    {"attn_gpu", "-DATT_BACKWARD -DAD=20 -DATT_TEAM=8 -DQL=1 -DATT_LANES=8 -DATT_KEPT=3 -DT=%s", "attention_queries"},
+    {"attn_gpu", "-DATT_BACKWARD -DAD=20 -DATT_TEAM=8 -DQL=1 -DATT_LANES=8 -DATT_KEPT=3 -DT=%s", "attention_keys"},
     {"data", "-DUNIT_MAKE", "scatter_i32"}, {"data", "-DUNIT_ARGMAX_I", "argmax_i32"}, {"step", "-DT=f32", "adam_step"},
     {"step", "-DT=f32", "sgd_step"}, {"step", "-DT=f32", "grad_part"}, {"step", "-DT=f32", "grad_sum"},
 };
