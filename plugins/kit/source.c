@@ -8,7 +8,9 @@
 #include <stdio.h>
 
 #include "plugins/kit/kernels/attn.kch"
+#include "plugins/kit/kernels/attn_gpu.kch"
 #include "plugins/kit/kernels/conv.kch"
+#include "plugins/kit/kernels/conv_gpu.kch"
 #include "plugins/kit/kernels/data.kch"
 #include "plugins/kit/kernels/dialect.kch"
 #include "plugins/kit/kernels/gemm.kch"
@@ -25,7 +27,9 @@ static const struct {
     const char *name, *before, *text; /* before: what a file builds upon, or "" */
 } files[] = {
     {"attn", kit_src_gemm, kit_src_attn},
+    {"attn_gpu", "", kit_src_attn_gpu},
     {"conv", "", kit_src_conv},
+    {"conv_gpu", "", kit_src_conv_gpu},
     {"data", "", kit_src_data},
     {"gemm", "", kit_src_gemm},
     {"nn", "", kit_src_nn},

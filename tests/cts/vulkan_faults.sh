@@ -32,6 +32,9 @@ fails()
     result $failed "$name"
 }
 
+nan="vulkan:0 (llvmpipe.*) computes wrongly: .*element 0 of dot, .* is nan, expected "
+fails "products that are NaN" vulkan:0 48 YOKE_TEST_VULKAN_NAN=1 "$nan"
+fails "products that are NaN beside a CPU" "cpu:0! vulkan:0!" 48 YOKE_TEST_VULKAN_NAN=1 "rank 1 (vulkan:0!): $nan"
 # memory in place: only programs are submitted
 lost="llvmpipe.*: VK_ERROR_DEVICE_LOST in "
 fails "a device that is lost in a step" vulkan:0 48 YOKE_TEST_VULKAN_LOST=12 "vulkan: .*$lost" " -> \["

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutions for the CPU shape (kernels/conv.kc, wino.kc): geometry, blocks of rows that fit local memory, launches. */
-#include "plugins/kit/lower/internal.h"
+/* Convolutions: the CPU shape (kernels/conv.kc, wino.kc), blocks of rows that fit local memory, launches; the GPU shape is conv_gpu.c's. */
+#include "plugins/kit/lower/conv.h"
 
 #include <stdio.h>
 
@@ -11,95 +11,7 @@
 #define CONV_TILE 256     /* 16 * VW: results on their way */
 #define WINO_PIXELS 64 /* of a block of kernels/wino.kc */
 #define WINO_MOST 128 /* channels */
-/* partial sums of a filter's gradient: fixed, so that results do not depend on the device */
-#define CHUNKS 16
-#define WINO_CHUNKS 8 /* they are 16 / 9 as large */
-
-enum { /* positions in the kernels' meta */
-    G_C, G_H, G_W, G_IH, G_IW, G_PY, G_PX, G_KH, G_KW, G_DH, G_DW, G_SH, G_SW, G_OH, G_OW, G_R, G_LEN, G_PHASE, G_ROWS,
-    G_M, G_GROUPS, G_N, G_CHUNK, G_PAD, G_WM, G_WC, G_WG, G_W0, G_WY, G_WX, G_Y0, G_YS, G_XS, G_PLANE, G_X, G_REST,
-    G_COUNT
-};
-
-typedef struct conv_plan {
-    int64_t meta[G_COUNT];
-    const yk_value *x, *y, *w; /* input, output, filter of the convolution (or their gradients) */
-    uint32_t seg, nv;
-} conv_plan;
-
-/* Source, zeros and strides of this node as a plain convolution. */
-static void conv_geometry(const yk_graph *graph, const yk_node *n, conv_plan *conv)
-{
-    const int64_t *a = &graph->attr[n->attr];
-    const yk_value *i0 = &graph->value[graph->index[n->in]], *i1 = &graph->value[graph->index[n->in + 1]];
-    const yk_value *o = &graph->value[graph->index[n->out]];
-    bool dx = n->op == YK_OP_CONV2D_DX, dw = n->op == YK_OP_CONV2D_DW;
-    conv->x = dx ? o : dw ? i1 : i0;
-    conv->y = n->op == YK_OP_CONV2D ? o : i0;
-    conv->w = dw ? o : i1;
-    int64_t groups = a[6], O = conv->w->dim[0] / groups, C = conv->w->dim[1], kh = conv->w->dim[2], kw = conv->w->dim[3];
-    const yk_value *src = dx ? conv->y : conv->x, *dst = dx ? conv->x : conv->y;
-    int64_t *m = conv->meta;
-    memset(m, 0, sizeof conv->meta);
-    m[G_C] = dx ? O : C;
-    m[G_M] = dx ? C : O;
-    m[G_H] = src->dim[2];
-    m[G_W] = src->dim[3];
-    m[G_OH] = dst->dim[2];
-    m[G_OW] = dst->dim[3];
-    m[G_KH] = kh;
-    m[G_KW] = kw;
-    m[G_DH] = a[4];
-    m[G_DW] = a[5];
-    m[G_IH] = dx ? a[0] : 1;
-    m[G_IW] = dx ? a[1] : 1;
-    m[G_SH] = dx ? 1 : a[0];
-    m[G_SW] = dx ? 1 : a[1];
-    m[G_PY] = dx ? (kh - 1) * a[4] - a[2] : a[2];
-    m[G_PX] = dx ? (kw - 1) * a[5] - a[3] : a[3];
-    m[G_GROUPS] = groups;
-    m[G_N] = conv->x->dim[0];
-    m[G_WM] = dx ? kh * kw : C * kh * kw;
-    m[G_WC] = dx ? C * kh * kw : kh * kw;
-    m[G_WG] = O * C * kh * kw;
-    m[G_W0] = dx ? kh * kw - 1 : 0;
-    m[G_WY] = dx ? -kw : kw;
-    m[G_WX] = dx ? -1 : 1;
-    m[G_YS] = m[G_OW];
-    m[G_XS] = 1;
-    m[G_PLANE] = m[G_OH] * m[G_OW];
-}
-
-/* One direction of a gradient by a step: the taps that meet the results `at`, at + step, ... */
-typedef struct taps {
-    int64_t n, last, before, results; /* taps, the last of them, zeros before the source, results */
-} taps;
-
-static taps taps_of(int64_t at, int64_t step, int64_t pad, int64_t taps_all, int64_t size)
-{
-    int64_t past = (taps_all - 1 - at - pad) % step, last = taps_all - 1 - (past < 0 ? past + step : past);
-    return (taps){last < 0 ? 0 : last / step + 1, last, (last - at - pad) / step, kit_div_up(size - at, step)};
-}
-
-/* The gradient of the input for the pixels (row, column) modulo the strides: a plain convolution of gy. */
-static void conv_phase(conv_plan *conv, const int64_t *a, int64_t row, int64_t column)
-{
-    int64_t *m = conv->meta, line = m[G_OW];
-    taps y = taps_of(row, a[0], a[2], m[G_KH], m[G_OH]), x = taps_of(column, a[1], a[3], m[G_KW], m[G_OW]);
-    m[G_W0] = y.last * m[G_KW] + x.last;
-    m[G_WY] = -a[0] * m[G_KW];
-    m[G_WX] = -a[1];
-    m[G_IH] = m[G_IW] = 1;
-    m[G_KH] = y.n;
-    m[G_KW] = x.n;
-    m[G_PY] = y.before;
-    m[G_PX] = x.before;
-    m[G_OH] = y.results;
-    m[G_OW] = x.results;
-    m[G_Y0] = row * line + column;
-    m[G_YS] = a[0] * line;
-    m[G_XS] = a[1];
-}
+#define WINO_CHUNKS (KIT_CONV_CHUNKS / 2) /* of a gradient; they are 16 / 9 as large */
 
 static int64_t conv_local(const kit_target *target)
 {
@@ -107,7 +19,7 @@ static int64_t conv_local(const kit_target *target)
 }
 
 /* Places of the parts in local memory with r rows of results in an item; false if they do not fit. */
-static bool conv_rows_fit(const kit_target *target, conv_plan *conv, bool dw, int64_t r)
+static bool conv_rows_fit(const kit_target *target, kit_conv_plan *conv, bool dw, int64_t r)
 {
     int64_t *m = conv->meta, beyond = 4 * m[G_SH] * m[G_LEN] + 32; /* read behind the last row, and not used */
     int64_t gradients = r * m[G_OW] * m[G_PAD];
@@ -120,7 +32,7 @@ static bool conv_rows_fit(const kit_target *target, conv_plan *conv, bool dw, in
 }
 
 /* Layout of the local copy, rows of an item; false if not even one row fits. */
-static bool conv_blocks(const kit_target *target, conv_plan *conv, bool dw)
+static bool conv_blocks(const kit_target *target, kit_conv_plan *conv, bool dw)
 {
     int64_t *m = conv->meta, width;
     conv->seg = m[G_OW] > 8 ? 16 : m[G_OW] > 4 ? 8 : 4;
@@ -137,21 +49,11 @@ static bool conv_blocks(const kit_target *target, conv_plan *conv, bool dw)
     return false;
 }
 
-static bool conv_plain(const yk_value *v)
+static bool conv_of(const kit_target *target, const yk_graph *graph, const yk_node *n, kit_conv_plan *conv)
 {
-    return v->dims == 4 && kit_is_float(v->dtype) && kit_value_dense(v);
-}
-
-static bool conv_of(const kit_target *target, const yk_graph *graph, const yk_node *n, conv_plan *conv)
-{
-    conv_geometry(graph, n, conv);
-    const yk_value *out = &graph->value[graph->index[n->out]];
-    const yk_value *in = &graph->value[graph->index[n->in]], *in1 = &graph->value[graph->index[n->in + 1]];
-    if (!target->cpu_shape || !conv_plain(conv->x) || !conv_plain(conv->y) || !conv_plain(conv->w) || in->dtype != in1->dtype)
+    if (!kit_conv_plan_make(graph, n, conv))
         return false;
-    if (out->dtype != in->dtype && out->dtype != YK_F32)
-        return false;
-    return conv_blocks(target, conv, n->op == YK_OP_CONV2D_DW);
+    return target->cpu_shape ? conv_blocks(target, conv, n->op == YK_OP_CONV2D_DW) : kit_conv_gpu_fits(target, graph, n, conv);
 }
 
 static bool op_is_conv(uint32_t op)
@@ -161,14 +63,14 @@ static bool op_is_conv(uint32_t op)
 
 static uint32_t claim_conv(const kit_target *target, const yk_graph *graph, uint32_t node)
 {
-    conv_plan conv;
+    kit_conv_plan conv;
     const yk_node *n = &graph->node[node];
     if (!conv_of(target, graph, n, &conv))
         return 0;
     return YK_CLAIM_RUN | (n->op == YK_OP_CONV2D_DW ? YK_CLAIM_ACCUMULATE : 0u);
 }
 
-static void conv_defines(const kit_target *target, const yk_graph *graph, const yk_node *n, const conv_plan *conv, char *text,
+static void conv_defines(const kit_target *target, const yk_graph *graph, const yk_node *n, const kit_conv_plan *conv, char *text,
                          size_t size)
 {
     bool dw = n->op == YK_OP_CONV2D_DW;
@@ -178,7 +80,7 @@ static void conv_defines(const kit_target *target, const yk_graph *graph, const 
              conv->meta[G_YS] != conv->meta[G_OW] ? " -DAPART" : "");
 }
 
-static void lower_direct(kit_lowering *ctx, const yk_node *n, const conv_plan *conv)
+static void lower_direct(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)
 {
     char defines[128];
     const int64_t *m = conv->meta;
@@ -197,7 +99,7 @@ static void lower_direct(kit_lowering *ctx, const yk_node *n, const conv_plan *c
 }
 
 /* Vectors of outputs in a gradient's sums */
-static int wino_vectors(const conv_plan *conv)
+static int wino_vectors(const kit_conv_plan *conv)
 {
     return conv->meta[G_M] > 16 ? 2 : 1;
 }
@@ -222,7 +124,7 @@ static const wino_part *wino_fit(const kit_target *target, bool dw)
 }
 
 /* What kernels/wino.kc takes; fewer channels do not pay for the transforms. */
-static bool wino_suits(const kit_target *target, const yk_graph *graph, const yk_node *n, const conv_plan *conv)
+static bool wino_suits(const kit_target *target, const yk_graph *graph, const yk_node *n, const kit_conv_plan *conv)
 {
     const int64_t *a = &graph->attr[n->attr], *m = conv->meta;
     bool three = m[G_KH] == 3 && m[G_KW] == 3 && a[0] == 1 && a[1] == 1 && a[4] == 1 && a[5] == 1;
@@ -233,7 +135,7 @@ static bool wino_suits(const kit_target *target, const yk_graph *graph, const yk
     return three && same && plane && channels && m[G_M] >= 16 && (!dw || m[G_M] <= WINO_MOST) && wino_fit(target, dw);
 }
 
-static void wino_defines(const kit_target *target, const yk_graph *graph, const yk_node *n, const conv_plan *conv, char *text,
+static void wino_defines(const kit_target *target, const yk_graph *graph, const yk_node *n, const kit_conv_plan *conv, char *text,
                          size_t size)
 {
     const bool dw = n->op == YK_OP_CONV2D_DW;
@@ -243,7 +145,7 @@ static void wino_defines(const kit_target *target, const yk_graph *graph, const 
              kit_type(graph->value[graph->index[n->out]].dtype), (int)conv->meta[G_OW] / 2, dw ? wino_vectors(conv) : 2);
 }
 
-static void lower_wino(kit_lowering *ctx, const yk_node *n, const conv_plan *conv)
+static void lower_wino(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)
 {
     const int64_t *m = conv->meta;
     int64_t tiles = kit_div_up(m[G_M], 8), of_image = m[G_OH] * m[G_OW] / WINO_PIXELS, blocks = m[G_N] * of_image;
@@ -266,7 +168,7 @@ static void lower_wino(kit_lowering *ctx, const yk_node *n, const conv_plan *con
     kit_arg_i64(ctx, of_image);
 }
 
-static void lower_wino_dw(kit_lowering *ctx, const yk_node *n, const conv_plan *conv)
+static void lower_wino_dw(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)
 {
     const int64_t *m = conv->meta;
     int64_t of_image = m[G_OH] * m[G_OW] / WINO_PIXELS, blocks = m[G_N] * of_image;
@@ -294,13 +196,13 @@ static void lower_wino_dw(kit_lowering *ctx, const yk_node *n, const conv_plan *
 }
 
 /* A gradient by steps, taken apart. */
-static void lower_phases(kit_lowering *ctx, const yk_node *n, const conv_plan *conv)
+static void lower_phases(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)
 {
     const int64_t *a = &ctx->graph->attr[n->attr];
     for (int64_t row = 0; row < a[0] && row < conv->meta[G_OH]; row++)
         for (int64_t column = 0; column < a[1] && column < conv->meta[G_OW]; column++) {
-            conv_plan part = *conv;
-            conv_phase(&part, a, row, column);
+            kit_conv_plan part = *conv;
+            kit_conv_phase(&part, a, row, column);
             if (conv_blocks(ctx->target, &part, false)) /* smaller than the whole, which fits */
                 lower_direct(ctx, n, &part);
             else
@@ -308,12 +210,12 @@ static void lower_phases(kit_lowering *ctx, const yk_node *n, const conv_plan *c
         }
 }
 
-static void lower_dw(kit_lowering *ctx, const yk_node *n, conv_plan *conv)
+static void lower_dw(kit_lowering *ctx, const yk_node *n, kit_conv_plan *conv)
 {
     char defines[128];
     conv_defines(ctx->target, ctx->graph, n, conv, defines, sizeof defines);
     int64_t *m = conv->meta, K = m[G_C] * m[G_KH] * m[G_KW];
-    m[G_CHUNK] = kit_div_up(m[G_N], CHUNKS);
+    m[G_CHUNK] = kit_div_up(m[G_N], KIT_CONV_CHUNKS);
     int64_t chunks = kit_div_up(m[G_N], m[G_CHUNK]);
     uint64_t bytes = (uint64_t)(chunks * m[G_GROUPS] * K * m[G_PAD]) * 4;
     kit_launch_add(ctx, "conv", defines, "conv_dw", chunks, m[G_GROUPS], 1, 1);
@@ -332,25 +234,32 @@ static void lower_dw(kit_lowering *ctx, const yk_node *n, conv_plan *conv)
     kit_arg_i32(ctx, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
 }
 
+static void lower_cpu(kit_lowering *ctx, const yk_node *n, kit_conv_plan *conv)
+{
+    const bool wino = wino_suits(ctx->target, ctx->graph, n, conv);
+    if (n->op == YK_OP_CONV2D_DW && wino)
+        lower_wino_dw(ctx, n, conv);
+    else if (n->op == YK_OP_CONV2D_DW)
+        lower_dw(ctx, n, conv);
+    else if (kit_conv_has_phases(ctx->graph, n))
+        lower_phases(ctx, n, conv);
+    else if (wino)
+        lower_wino(ctx, n, conv);
+    else
+        lower_direct(ctx, n, conv);
+}
+
 static void lower_conv(kit_lowering *ctx, const yk_node *n)
 {
-    conv_plan conv;
+    kit_conv_plan conv;
     if (!conv_of(ctx->target, ctx->graph, n, &conv)) {
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
         return;
     }
-    const int64_t *a = &ctx->graph->attr[n->attr];
-    bool wino = wino_suits(ctx->target, ctx->graph, n, &conv);
-    if (n->op == YK_OP_CONV2D_DW && wino)
-        lower_wino_dw(ctx, n, &conv);
-    else if (n->op == YK_OP_CONV2D_DW)
-        lower_dw(ctx, n, &conv);
-    else if (n->op == YK_OP_CONV2D_DX && a[0] * a[1] > 1 && a[4] == 1 && a[5] == 1)
-        lower_phases(ctx, n, &conv);
-    else if (wino)
-        lower_wino(ctx, n, &conv);
+    if (ctx->target->cpu_shape)
+        lower_cpu(ctx, n, &conv);
     else
-        lower_direct(ctx, n, &conv);
+        kit_conv_gpu_lower(ctx, n, &conv);
 }
 
 const kit_rule kit_rule_conv = {op_is_conv, claim_conv, lower_conv};

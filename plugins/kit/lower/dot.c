@@ -167,12 +167,6 @@ static bool dot_of(const yk_graph *graph, const yk_node *n, dot_plan *dot)
                                   : dot_fits(dot->a, dot->b, dot->c);
 }
 
-/* Work-items of a group of kernels/gemm_gpu.kc. */
-static uint32_t gpu_team(const kit_target *target)
-{
-    return target->max_group && target->max_group < KIT_GROUP_MOST ? KIT_GROUP_LEAST : KIT_GROUP_MOST;
-}
-
 /* The CPU shape's kernel knows no type of its operands: they are packed. */
 static void dot_emit(kit_text *text, const char *name, const void *what)
 {
@@ -186,8 +180,8 @@ static void dot_emit(kit_text *text, const char *name, const void *what)
         kit_text_add(text, "#define GEMM_LANES %u\n#define GEMM_LR %u\n#define GEMM_LC %u\n", dot->target->lanes, dot->lane_rows,
                      dot->lane_cols);
     else
-        kit_text_add(text, "#define GEMM_TEAM %u\n#define GEMM_EACH %u\n", gpu_team(dot->target),
-                     GEMM_GPU * GEMM_GPU / 4 / gpu_team(dot->target));
+        kit_text_add(text, "#define GEMM_TEAM %u\n#define GEMM_EACH %u\n", kit_gpu_team(dot->target),
+                     GEMM_GPU * GEMM_GPU / 4 / kit_gpu_team(dot->target));
     if (dot->epilogue.n_node)
         epilogue_emit(text, &dot->epilogue);
     else
@@ -265,7 +259,7 @@ static void dot_whole(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
     const uint32_t lanes = ctx->target->lanes;
     const int64_t mc = dot->lane_rows ? dot->lane_rows * lanes : GEMM_GPU, nc = dot->lane_cols ? dot->lane_cols * lanes : GEMM_GPU;
     kit_launch_add_generated(ctx, dot->unit, kit_div_up(c.cols, nc), kit_div_up(c.rows, mc), c.batch,
-                             dot->lane_rows ? lanes : gpu_team(ctx->target));
+                             dot->lane_rows ? lanes : kit_gpu_team(ctx->target));
     kit_arg_value(ctx, ctx->graph->index[n->in]);
     kit_arg_value(ctx, ctx->graph->index[n->in + 1]);
     kit_arg_value(ctx, ctx->graph->index[n->out]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside the lowering: a program under construction, and a rule for each kind of node. lower.c chooses among the rules of
- * chain.c, dot.c, data.c, nn.c and conv.c, which know the kernels and build with launch.c.
+ * attn.c, chain.c, dot.c, data.c, nn.c and conv.c, which know the kernels and build with launch.c.
  */
 #ifndef YOKE_PLUGINS_KIT_LOWER_INTERNAL_H
 #define YOKE_PLUGINS_KIT_LOWER_INTERNAL_H
@@ -21,6 +21,7 @@ typedef struct kit_lowering {
 
 /* Work-items of a group: 1 in the CPU shape; on lanes one subgroup, for which a barrier costs little; `gpu` of them on a GPU. */
 uint32_t kit_team(const kit_target *target, uint32_t gpu);
+uint32_t kit_gpu_team(const kit_target *target); /* of a group that makes a tile of 64 x 64: 256, or 128 where groups are no larger */
 /* groups x, y, z; local: work-items of a group on a GPU, as kit_team makes them */
 void kit_launch_add(kit_lowering *ctx, const char *file, const char *macros, const char *kernel, int64_t x, int64_t y, int64_t z,
                     uint32_t local);
@@ -75,6 +76,6 @@ typedef struct kit_rule {
     void (*lower)(kit_lowering *ctx, const yk_node *n); /* node ctx->node; kit_lower_fail(YK_E_UNSUPPORTED) for what it cannot */
 } kit_rule;
 
-extern const kit_rule kit_rule_chain, kit_rule_conv, kit_rule_data, kit_rule_dot, kit_rule_nn;
+extern const kit_rule kit_rule_attention, kit_rule_chain, kit_rule_conv, kit_rule_data, kit_rule_dot, kit_rule_nn;
 
 #endif

@@ -109,6 +109,11 @@ uint32_t kit_team(const kit_target *target, uint32_t gpu)
     return target->cpu_shape ? 1 : target->lanes && target->lanes < gpu ? target->lanes : gpu;
 }
 
+uint32_t kit_gpu_team(const kit_target *target)
+{
+    return target->max_group && target->max_group < KIT_GROUP_MOST ? KIT_GROUP_LEAST : KIT_GROUP_MOST;
+}
+
 static void launch_add(kit_lowering *ctx, uint32_t unit, const char *kernel, int64_t x, int64_t y, int64_t z, uint32_t local)
 {
     kit_program *program = ctx->program;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Composites but maps and convolutions: which are claimed, and their launches. A composite is claimed when its operands
+ * Composites but maps, convolutions and attention: which are claimed, and their launches. A composite is claimed when its operands
  * are dense and of the types its kernel was written for; the core runs the body of any other.
  */
 #include "plugins/kit/lower/internal.h"
@@ -10,7 +10,6 @@
 #define TEAM 128
 #define BLOCK 8192
 #define GRAD_PARTS 65536 /* elements of a partial sum of grad_stats: fixed, so that results do not depend on the device */
-#define ATT_MOST 128     /* elements of a head (kernels/attn.kc) */
 
 /* ---- What each kernel takes: a letter per operand: T the type of the unit, f f32, i i32; the rest repeats the last ---- */
 
@@ -63,51 +62,6 @@ static bool nn_type(const yk_graph *graph, const yk_node *n, uint32_t *type)
     return false;
 }
 
-/* Blocks of queries and keys, and room for the elements of a head, as kernels/attn.kc has them in local memory. */
-typedef struct att_blocks {
-    int queries, keys, head;
-} att_blocks;
-
-static int64_t attention_floats(const att_blocks *b, bool back)
-{
-    const int64_t q = b->queries, k = b->keys, d = b->head;
-    return back ? 2 * q * d + k * d + 2 * k * q + 8 * q + 256 + 2 * q : 2 * q * d + k * d + k * q + 3 * q;
-}
-
-/* The largest that the device's local memory holds; false if it does not hold the least. */
-static bool attention_blocks(const kit_target *target, int64_t head, bool back, att_blocks *out)
-{
-    static const int side[][2] = {{64, 128}, {64, 64}, {32, 64}, {32, 32}, {32, 16}, {32, 8}};
-    *out = (att_blocks){side[0][0], side[0][1], ATT_MOST};
-    for (size_t i = 0; i < sizeof side / sizeof *side && attention_floats(out, back) > kit_local_floats(target); i++)
-        *out = (att_blocks){side[i][0], side[i][1], (int)kit_round_up(head, 32)};
-    return head <= ATT_MOST && attention_floats(out, back) <= kit_local_floats(target);
-}
-
-static bool attention_fits(const kit_target *target, const yk_graph *graph, const yk_node *n)
-{
-    bool back = n->op == YK_OP_ATTENTION_BWD;
-    int64_t flags = graph->attr[n->attr + 4];
-    uint32_t first = back ? 3 : 0, k = first + 3;
-    const yk_value *q = kit_node_in(graph, n, first);
-    for (uint32_t i = 0; i < k; i++)
-        if (!kit_value_dense(kit_node_in(graph, n, i)) || kit_node_in(graph, n, i)->dtype != (back && i == 2 ? YK_F32 : q->dtype))
-            return false;
-    for (uint32_t i = 0; i < n->n_out; i++)
-        if (!kit_value_dense(kit_node_out(graph, n, i)))
-            return false;
-    if (flags & YK_ATT_KEEP && !kit_value_dense(kit_node_in(graph, n, k++)))
-        return false;
-    if (flags & YK_ATT_BIAS && kit_node_in(graph, n, k)->dtype != YK_F32)
-        return false;
-    for (uint32_t i = 0; i < (back ? 3u : 1u); i++)
-        if (kit_node_out(graph, n, i)->dtype != q->dtype)
-            return false;
-    att_blocks blocks;
-    return target->cpu_shape && kit_is_float(q->dtype) && attention_blocks(target, q->dim[3], back, &blocks) &&
-           (!back || kit_node_in(graph, n, first + 1)->dim[1] == q->dim[1]);
-}
-
 static bool op_is_composite(uint32_t op)
 {
     return !yk_op_is_primitive(op);
@@ -117,8 +71,7 @@ static uint32_t claim_nn(const kit_target *target, const yk_graph *graph, uint32
 {
     uint32_t type;
     const yk_node *n = &graph->node[node];
-    if (n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD)
-        return attention_fits(target, graph, n) ? YK_CLAIM_RUN : 0;
+    (void)target;
     if (n->op == YK_OP_BN_STATS &&
         kit_value_count(kit_node_in(graph, n, 0)) / kit_node_in(graph, n, 0)->dim[0] / kit_node_in(graph, n, 0)->dim[1] < 8)
         return 0; /* the body runs over channels side by side */
@@ -320,103 +273,11 @@ static void lower_grad_stats(kit_lowering *ctx, const yk_node *n)
     kit_arg_i64(ctx, parts);
 }
 
-/* ---- Attention ---- */
-
-static void attention_sizes(kit_lowering *ctx, const yk_node *n, uint32_t first, int64_t *meta)
-{
-    const yk_value *q = kit_node_in(ctx->graph, n, first), *k = kit_node_in(ctx->graph, n, first + 1);
-    const int64_t flags = kit_node_attr(ctx->graph, n, 4), causal = kit_node_attr(ctx->graph, n, 0),
-                  stream = kit_node_attr(ctx->graph, n, 3);
-    const int64_t m[] = {q->dim[1], k->dim[1], q->dim[2], k->dim[2], q->dim[3], causal, flags, stream};
-    memcpy(meta, m, sizeof m);
-    for (uint32_t d = 0; d < 4; d++) {
-        const yk_value *bias = flags & YK_ATT_BIAS ? kit_node_in(ctx->graph, n, first + 3 + (flags & YK_ATT_KEEP ? 1 : 0)) : NULL;
-        meta[8 + d] = bias && bias->dim[d] > 1 ? bias->stride[d] : 0;
-    }
-}
-
-/* keep, bias, key, rows: those that are there, else the first operand stands in */
-static void arg_extras(kit_lowering *ctx, const yk_node *n, uint32_t at)
-{
-    int64_t flags = kit_node_attr(ctx->graph, n, 4);
-    kit_arg_in(ctx, n, flags & YK_ATT_KEEP ? at++ : 0);
-    kit_arg_in(ctx, n, flags & YK_ATT_BIAS ? at++ : 0);
-    kit_arg_in(ctx, n, flags & YK_ATT_DROP ? at++ : 0);
-    kit_arg_in(ctx, n, flags & YK_ATT_DROP ? at++ : 0);
-}
-
-/* Returns how many queries a block has. */
-static int attention_defines(const kit_target *target, const yk_value *q, bool back, char *text, size_t size)
-{
-    att_blocks b;
-    attention_blocks(target, q->dim[3], back, &b);
-    snprintf(text, size, "-D%s -DGEMM_LOCAL -DBQ=%d -DBK=%d -DAD=%d -DT=%s -DTA=%s", back ? "ATT_BACKWARD" : "ATT_FORWARD",
-             b.queries, b.keys, b.head, kit_type(q->dtype), kit_type(q->dtype));
-    return b.queries;
-}
-
-static void lower_attention(kit_lowering *ctx, const yk_node *n)
-{
-    char defines[128];
-    int64_t meta[12];
-    const yk_value *q = kit_node_in(ctx->graph, n, 0);
-    attention_sizes(ctx, n, 0, meta);
-    const int queries = attention_defines(ctx->target, q, false, defines, sizeof defines);
-    kit_launch_add(ctx, "attn", defines, "attention_fwd", kit_div_up(meta[2], queries), meta[0], q->dim[0], 1);
-    for (uint32_t i = 0; i < 3; i++)
-        kit_arg_in(ctx, n, i);
-    arg_extras(ctx, n, 3);
-    kit_arg_out(ctx, n, 0);
-    kit_arg_out(ctx, n, 1);
-    kit_arg_meta(ctx, meta, 12);
-    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 1)));
-    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 2)));
-}
-
-/* The gradients are summed in f32: in the outputs themselves, or in scratch memory and rounded at the end. */
-static void lower_attention_bwd(kit_lowering *ctx, const yk_node *n)
-{
-    char defines[128];
-    int64_t meta[12];
-    uint64_t at[3], end = 0;
-    const yk_value *q = kit_node_in(ctx->graph, n, 3);
-    bool direct = q->dtype == YK_F32;
-    attention_sizes(ctx, n, 3, meta);
-    attention_defines(ctx->target, q, true, defines, sizeof defines);
-    kit_launch_add(ctx, "attn", defines, "attention_bwd", meta[0], q->dim[0], 1, 1);
-    for (uint32_t i = 0; i < 6; i++)
-        kit_arg_in(ctx, n, i);
-    arg_extras(ctx, n, 6);
-    for (uint32_t i = 0; i < 3; i++) {
-        uint64_t bytes = (uint64_t)kit_value_count(kit_node_out(ctx->graph, n, i)) * 4;
-        at[i] = end;
-        end += (uint64_t)kit_round_up((int64_t)bytes, 64);
-        if (direct)
-            kit_arg_out(ctx, n, i);
-        else
-            kit_arg_scratch(ctx, at[i], bytes, 4);
-    }
-    kit_arg_out(ctx, n, 3);
-    kit_arg_meta(ctx, meta, 12);
-    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 1)));
-    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 2)));
-    snprintf(defines, sizeof defines, "-DUNIT_FLOAT -DT=%s", kit_type(q->dtype));
-    for (uint32_t i = 0; i < 3 && !direct; i++) {
-        int64_t total = kit_value_count(kit_node_out(ctx->graph, n, i));
-        kit_launch_add(ctx, "data", defines, "narrow_f32", kit_div_up(total, BLOCK), 1, 1, TEAM);
-        kit_arg_scratch(ctx, at[i], (uint64_t)total * 4, 4);
-        kit_arg_out(ctx, n, i);
-        kit_arg_i64(ctx, total);
-        kit_arg_i64(ctx, BLOCK);
-    }
-}
-
 /* switch over ops */
 static void lower_nn(kit_lowering *ctx, const yk_node *n)
 {
     uint32_t type = YK_DTYPE_COUNT;
-    if (n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD ? !attention_fits(ctx->target, ctx->graph, n)
-                                                                 : !nn_type(ctx->graph, n, &type)) {
+    if (!nn_type(ctx->graph, n, &type)) {
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
         return;
     }
@@ -449,12 +310,6 @@ static void lower_nn(kit_lowering *ctx, const yk_node *n)
         break;
     case YK_OP_GRAD_STATS:
         lower_grad_stats(ctx, n);
-        break;
-    case YK_OP_ATTENTION:
-        lower_attention(ctx, n);
-        break;
-    case YK_OP_ATTENTION_BWD:
-        lower_attention_bwd(ctx, n);
         break;
     default:
         lower_pool(ctx, n, type);

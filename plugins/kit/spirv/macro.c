@@ -196,6 +196,19 @@ static void tokens_expand(spv_compile *c, const spv_token *at, size_t n, spv_tok
 
 static bool condition_or(spv_compile *c, const spv_token **t, const spv_token *end);
 
+/* A number, a name that stands for one, or a name that stands for nothing. */
+static bool condition_number(spv_compile *c, const spv_token *t)
+{
+    const spv_macro *macro = t->kind == SPV_NAME ? t->symbol->macro : NULL;
+    if (t->kind == SPV_NAME && !macro)
+        return false;
+    if (macro && macro->n_body == 1)
+        t = macro->body;
+    if (t->kind != SPV_NUMBER)
+        spv_fail(c, "a condition of the preprocessor is a number or defined(NAME), with ! && ||; not %.*s", (int)t->length, t->text);
+    return t->text[0] != '0';
+}
+
 static bool condition_one(spv_compile *c, const spv_token **t, const spv_token *end)
 {
     bool is = false;
@@ -218,7 +231,7 @@ static bool condition_one(spv_compile *c, const spv_token **t, const spv_token *
         while (*t < end && !token_is((*t)++, ')')) /* __has_builtin(NAME): no */
             ;
     } else {
-        is = first->kind == SPV_NUMBER && first->text[0] != '0';
+        is = condition_number(c, first);
     }
     return is;
 }
@@ -240,6 +253,15 @@ static bool condition_or(spv_compile *c, const spv_token **t, const spv_token *e
         (*t)++;
         is |= condition_and(c, t, end);
     }
+    return is;
+}
+
+/* The whole condition. */
+static bool condition_read(spv_compile *c, const spv_token *t, const spv_token *end)
+{
+    const bool is = condition_or(c, &t, end);
+    if (t < end)
+        spv_fail(c, "a condition of the preprocessor is a number or defined(NAME), with ! && ||; not %.*s", (int)t->length, t->text);
     return is;
 }
 
@@ -275,11 +297,11 @@ static void directive_do(spv_compile *c, conditions *k, const spv_token *t, cons
     else if (token_named(t, "ifndef"))
         conditions_push(c, k, !is);
     else if (token_named(t, "if"))
-        conditions_push(c, k, condition_or(c, &rest, end));
+        conditions_push(c, k, conditions_take(k) && condition_read(c, rest, end));
     else if (!k->depth && (token_named(t, "elif") || token_named(t, "else") || token_named(t, "endif")))
         spv_fail(c, "#%.*s without #if", (int)t->length, t->text);
     else if (token_named(t, "elif"))
-        conditions_else(k, condition_or(c, &rest, end));
+        conditions_else(k, !k->taken[k->depth - 1] && condition_read(c, rest, end));
     else if (token_named(t, "else"))
         conditions_else(k, true);
     else if (token_named(t, "endif"))

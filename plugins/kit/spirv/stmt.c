@@ -2,7 +2,7 @@
 /* Statements and declarations. Blocks are nested as SPIR-V wants it: each choice and loop names where it ends. */
 #include "plugins/kit/spirv/compile.h"
 
-#define UNROLL_MOST 16u
+#define UNROLL_MOST 128u /* elements of an attention's head, which are registers */
 
 static bool word_accept(spv_compile *c, spv_word word)
 {

@@ -219,6 +219,23 @@ START_TEST(test_views_begin_in_their_slots)
 }
 END_TEST
 
+/* A tile of 16 rows by 64 columns of channels and taps for each chunk of images, and their sum. */
+START_TEST(gradient_of_a_filter_on_a_gpu)
+{
+    kit *k = kit_new();
+    kit_program p;
+    const uint32_t x = KIT(k, YK_F32, 40, 8, 9, 9), w = KIT(k, YK_F32, 8, 8, 3, 3), gy = KIT(k, YK_F32, 40, 8, 9, 9);
+    kit_node(k, YK_OP_CONV2D_DW, KIT_IDS(gy, x), KIT_IDS(w), KIT_ATTR(1, 1, 1, 1, 1, 1, 1));
+    program_make(&gpu, k, &p);
+    ck_assert_uint_eq(p.n_launch, 2);
+    groups_are(&p.launch[0], 2, 1, 14, 256); /* 72 columns; 40 images, three in a chunk */
+    groups_are(&p.launch[1], 1, 1, 1, 64);
+    ck_assert_uint_eq(p.scratch_bytes, 14 * 8 * 72 * 4);
+    kit_program_free(&p);
+    kit_free(k);
+}
+END_TEST
+
 /* ---- What is refused ---- */
 
 START_TEST(test_refusals)
@@ -241,10 +258,18 @@ START_TEST(test_claims)
     const uint32_t x = KIT(k, YK_F32, 2, 4, 9, 9), w = KIT(k, YK_F32, 8, 4, 3, 3), gy = KIT(k, YK_F32, 2, 8, 9, 9);
     kit_node(k, YK_OP_CONV2D_DW, KIT_IDS(gy, x), KIT_IDS(w), KIT_ATTR(1, 1, 1, 1, 1, 1, 1));
     ck_assert_uint_eq(kit_claims(&processor, &k->g, 0), YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE);
-    ck_assert_uint_eq(kit_claims(&gpu, &k->g, 0), 0);
-    kit_target little = processor;
+    ck_assert_uint_eq(kit_claims(&gpu, &k->g, 0), YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE);
+    kit_target little = processor, lanes = gpu;
     little.max_local = 1 << 10;
     ck_assert_uint_eq(kit_claims(&little, &k->g, 0), 0);
+    lanes.lanes = 8;
+    ck_assert_uint_eq(kit_claims(&lanes, &k->g, 0), YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE);
+    kit_free(k);
+    k = kit_new();
+    const uint32_t wide = KIT(k, YK_F32, 2, 4, 9, 9), five = KIT(k, YK_F32, 8, 4, 5, 5), of_five = KIT(k, YK_F32, 2, 8, 9, 9);
+    kit_node(k, YK_OP_CONV2D_DW, KIT_IDS(of_five, wide), KIT_IDS(five), KIT_ATTR(1, 1, 2, 2, 1, 1, 1));
+    ck_assert_uint_eq(kit_claims(&lanes, &k->g, 0), 0); /* more taps than registers */
+    ck_assert_uint_ne(kit_claims(&gpu, &k->g, 0), 0);
     kit_free(k);
 }
 END_TEST
@@ -287,6 +312,7 @@ int main(void)
     tcase_add_test(t, test_elements);
     tcase_add_test(t, test_views_begin_in_their_slots);
     tcase_add_test(t, test_refusals);
+    tcase_add_test(t, gradient_of_a_filter_on_a_gpu);
     tcase_add_test(t, test_claims);
     tcase_add_test(t, test_without_memory);
     suite_add_tcase(s, t);

@@ -2,7 +2,8 @@
 /*
  * Loaded before the Vulkan loader (LD_PRELOAD), it makes a device fail as GPUs do: the submission of number YOKE_TEST_VULKAN_LOST, and all
  * after it, are VK_ERROR_DEVICE_LOST, or so is waiting for it (YOKE_TEST_VULKAN_LOST_WAIT); allocations of more than
- * YOKE_TEST_VULKAN_MEMORY bytes altogether are VK_ERROR_OUT_OF_DEVICE_MEMORY. For tests/cts/vulkan_faults.sh.
+ * YOKE_TEST_VULKAN_MEMORY bytes altogether are VK_ERROR_OUT_OF_DEVICE_MEMORY; with YOKE_TEST_VULKAN_NAN the kernels of
+ * products begin their sums with NaN. For tests/cts/vulkan_faults.sh.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -55,4 +56,41 @@ SHOWN VKAPI_ATTR VkResult VKAPI_CALL vkAllocateMemory(VkDevice device, const VkM
         return VK_ERROR_OUT_OF_DEVICE_MEMORY;
     real_find(&real, "vkAllocateMemory");
     return real(device, info, own, memory);
+}
+
+/* In a kernel in which a subgroup passes numbers round, a product's on a software driver, every 0 of the floating-point type becomes a NaN:
+ * constants are words of their own. */
+static void zeros_spoil(uint32_t *word, size_t n)
+{
+    enum { HEAD = 5, OP_TYPE_FLOAT = 22, OP_CONSTANT = 43, OP_BROADCAST = 337 };
+    uint32_t type = 0;
+    size_t zero = 0;
+    for (size_t i = HEAD; i < n && word[i] >> 16; i += word[i] >> 16) {
+        const uint32_t op = word[i] & 0xffff;
+        if (op == OP_TYPE_FLOAT)
+            type = word[i + 1];
+        else if (op == OP_CONSTANT && type && word[i + 1] == type && word[i + 3] == 0)
+            zero = i + 3;
+        else if (op == OP_BROADCAST && zero)
+            word[zero] = 0x7fc00000;
+    }
+}
+
+SHOWN VKAPI_ATTR VkResult VKAPI_CALL vkCreateShaderModule(VkDevice device, const VkShaderModuleCreateInfo *info,
+                                                          const VkAllocationCallbacks *own, VkShaderModule *module)
+{
+    PFN_vkCreateShaderModule real;
+    real_find(&real, "vkCreateShaderModule");
+    if (!getenv("YOKE_TEST_VULKAN_NAN"))
+        return real(device, info, own, module);
+    uint32_t *copy = malloc(info->codeSize);
+    if (!copy)
+        return VK_ERROR_OUT_OF_HOST_MEMORY;
+    memcpy(copy, info->pCode, info->codeSize);
+    zeros_spoil(copy, info->codeSize / sizeof *copy);
+    VkShaderModuleCreateInfo spoilt = *info;
+    spoilt.pCode = copy;
+    const VkResult result = real(device, &spoilt, own, module);
+    free(copy);
+    return result;
 }

@@ -46,6 +46,19 @@ static const struct {
     {"data", "-DUNIT_FLOAT -DT=%s", "unfold_image"}, {"data", "-DUNIT_FLOAT -DT=%s", "fold_image"},
     {"data", "-DUNIT_COPY -DE=uchar", "copy_any"}, {"data", "-DUNIT_COPY -DE=ulong", "gather_rows"},
     {"data", "-DUNIT_MAKE", "iota_i32"}, {"data", "-DUNIT_MAKE", "iota_f32"}, {"data", "-DUNIT_MAKE", "rng_rows"},
+    {"conv_gpu", "-DGEMM_TEAM=256 -DGM=64 -DKH=3 -DKW=3 -DIH=1 -DTC=f32 -DT=%s", "conv_any"},
+    {"conv_gpu", "-DGEMM_TEAM=128 -DGM=16 -DKH=3 -DKW=3 -DIH=0 -DTC=bf16 -DT=%s", "conv_any_dw"},
+    {"conv_gpu", "-DGEMM_TEAM=128 -DGM=16 -DKH=3 -DKW=3 -DIH=0 -DTC=f16 -DT=%s", "conv_any_dw_sum"},
+    {"conv_gpu", "-DCONV_LANES=8 -DCONV_ROWS=16 -DCONV_LR=2 -DCONV_PX=4 -DCONV_SPAN=6 -DCONV_SW=1 -DCONV_DW=1 -DKH=3 -DKW=3 -DIH=0 "
+     "-DTC=f32 -DT=%s", "conv_any"},
+    {"conv_gpu", "-DCONV_LANES=8 -DCONV_ROWS=8 -DCONV_LR=1 -DCONV_PX=4 -DCONV_SPAN=6 -DCONV_SW=1 -DCONV_DW=1 -DKH=3 -DKW=3 -DIH=0 "
+     "-DTC=f32 -DT=%s", "conv_any_dw"},
+    {"attn_gpu", "-DATT_FORWARD -DAD=20 -DATT_TEAM=64 -DQL=1 -DKT=32 -DT=%s", "attention_fwd"},
+    {"attn_gpu", "-DATT_BACKWARD -DAD=20 -DATT_TEAM=64 -DQL=1 -DKT=32 -DT=%s", "attention_queries"},
+    {"attn_gpu", "-DATT_BACKWARD -DAD=20 -DATT_TEAM=64 -DQL=1 -DKT=32 -DT=%s", "attention_keys"},
+    {"attn_gpu", "-DATT_FORWARD -DAD=20 -DATT_TEAM=8 -DQL=2 -DATT_LANES=8 -DATT_KEPT=3 -DT=%s", "attention_fwd"},
+    {"attn_gpu", "-DATT_BACKWARD -DAD=20 -DATT_TEAM=8 -DQL=1 -DATT_LANES=8 -DATT_KEPT=3 -DT=%s", "attention_queries"},
+    {"attn_gpu", "-DATT_BACKWARD -DAD=20 -DATT_TEAM=8 -DQL=1 -DATT_LANES=8 -DATT_KEPT=3 -DT=%s", "attention_keys"},
     {"data", "-DUNIT_MAKE", "scatter_i32"}, {"data", "-DUNIT_ARGMAX_I", "argmax_i32"}, {"step", "-DT=f32", "adam_step"},
     {"step", "-DT=f32", "sgd_step"}, {"step", "-DT=f32", "grad_part"}, {"step", "-DT=f32", "grad_sum"},
 };
@@ -53,7 +66,7 @@ static const struct {
 
 static yk_status kernel_make(int i, const char *type, bool checks, kit_spirv *shader)
 {
-    char macros[80];
+    char macros[KIT_MACROS];
     kit_spirv_source s = {.macros = macros, .kernel = kernels[i].kernel, .local = 64, .keeps_nan = true, .checks_loops = checks};
     const char *at = strstr(kernels[i].macros, "%s");
     const int before = at ? (int)(at - kernels[i].macros) : (int)strlen(kernels[i].macros);
@@ -106,6 +119,9 @@ static const struct {
     {"#define M(a) a\nKERNEL void k(OUT(float, y)) { M(1", "have no end"},
     {"#include <x>\n", "#include is not of the dialect"},
     {"float x;", "outside a function"},
+    {"#define N 2\n#if N == 2\n#endif\n", "not =="},
+    {"#define N (2)\n#if N\n#endif\n", "a condition of the preprocessor"},
+    {"#define N 1\n#if !N\n#else\nfloat x;\n#endif\n", "outside a function"},
     {"KERNEL void k(OUT(float, y)) { AT(float, y); y[0] = 1.0f << 2; }", "an operator"},
     {"KERNEL void k(OUT(float, y), int n) { AT(float, y); y[0] = OF_LANE(1.0f, n); }", "the lane of a constant number"},
 };

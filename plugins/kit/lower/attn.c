@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attention and its gradient: which are claimed, blocks that fit local memory, launches (kernels/attn.kc, attn_gpu.kc). */
+#include "plugins/kit/lower/internal.h"
+
+#include <stdio.h>
+
+#define TEAM 128         /* of data.kc's kernels */
+#define BLOCK 8192
+#define ATT_MOST 128     /* elements of a head */
+#define GPU_TEAM 64      /* queries or keys of a group on a GPU, whose rows are in registers, */
+#define GPU_ROWS 32      /* and rows of the other side in local memory, at most, */
+#define GPU_ROWS_LEAST 4 /* at least */
+#define LANES_MOST 64    /* elements of a head on lanes of a processor's vector; */
+#define LANES_TWICE 32   /* with no more of them a work-item has two queries */
+#define LANES_ROUNDS 60000 /* llvmpipe ends loops after 65535 rounds */
+
+/* ---- The CPU shape ---- */
+
+/* Blocks of queries and keys, and room for the elements of a head, as kernels/attn.kc has them in local memory. */
+typedef struct att_blocks {
+    int queries, keys, head;
+} att_blocks;
+
+static int64_t attention_floats(const att_blocks *b, bool back)
+{
+    const int64_t q = b->queries, k = b->keys, d = b->head;
+    return back ? 2 * q * d + k * d + 2 * k * q + 8 * q + 256 + 2 * q : 2 * q * d + k * d + k * q + 3 * q;
+}
+
+/* The largest that the device's local memory holds; false if it does not hold the least. */
+static bool attention_blocks(const kit_target *target, int64_t head, bool back, att_blocks *out)
+{
+    static const int side[][2] = {{64, 128}, {64, 64}, {32, 64}, {32, 32}, {32, 16}, {32, 8}};
+    *out = (att_blocks){side[0][0], side[0][1], ATT_MOST};
+    for (size_t i = 0; i < sizeof side / sizeof *side && attention_floats(out, back) > kit_local_floats(target); i++)
+        *out = (att_blocks){side[i][0], side[i][1], (int)kit_round_up(head, 32)};
+    return head <= ATT_MOST && attention_floats(out, back) <= kit_local_floats(target);
+}
+
+/* ---- The GPU shape ---- */
+
+/* Rows in local memory; 0: not even the least. */
+static int gpu_rows(const kit_target *target, int64_t head)
+{
+    int rows = GPU_ROWS;
+    while (rows >= GPU_ROWS_LEAST && 2 * rows * head > kit_local_floats(target))
+        rows /= 2;
+    return rows < GPU_ROWS_LEAST ? 0 : rows;
+}
+
+static bool rows_fit(const kit_target *target, const yk_graph *graph, const yk_node *n)
+{
+    const uint32_t first = n->op == YK_OP_ATTENTION_BWD ? 3 : 0;
+    const yk_value *q = kit_node_in(graph, n, first), *k = kit_node_in(graph, n, first + 1);
+    if (q->dim[2] > INT32_MAX / 2 || k->dim[2] > INT32_MAX / 2 || q->dim[0] > UINT16_MAX)
+        return false;
+    if (target->lanes)
+        return q->dim[3] <= LANES_MOST && q->dim[2] <= LANES_ROUNDS && k->dim[2] <= LANES_ROUNDS;
+    return q->dim[3] <= ATT_MOST && gpu_rows(target, q->dim[3]) > 0;
+}
+
+/* ---- Claims ---- */
+
+static bool attention_fits(const kit_target *target, const yk_graph *graph, const yk_node *n)
+{
+    bool back = n->op == YK_OP_ATTENTION_BWD;
+    int64_t flags = graph->attr[n->attr + 4];
+    uint32_t first = back ? 3 : 0, k = first + 3;
+    const yk_value *q = kit_node_in(graph, n, first);
+    for (uint32_t i = 0; i < k; i++)
+        if (!kit_value_dense(kit_node_in(graph, n, i)) || kit_node_in(graph, n, i)->dtype != (back && i == 2 ? YK_F32 : q->dtype))
+            return false;
+    for (uint32_t i = 0; i < n->n_out; i++)
+        if (!kit_value_dense(kit_node_out(graph, n, i)))
+            return false;
+    if (flags & YK_ATT_KEEP && !kit_value_dense(kit_node_in(graph, n, k++)))
+        return false;
+    if (flags & YK_ATT_BIAS && kit_node_in(graph, n, k)->dtype != YK_F32)
+        return false;
+    for (uint32_t i = 0; i < (back ? 3u : 1u); i++)
+        if (kit_node_out(graph, n, i)->dtype != q->dtype)
+            return false;
+    att_blocks blocks;
+    return kit_is_float(q->dtype) && (!back || kit_node_in(graph, n, first + 1)->dim[1] == q->dim[1]) &&
+           (target->cpu_shape ? attention_blocks(target, q->dim[3], back, &blocks) : rows_fit(target, graph, n));
+}
+
+static bool op_is_attention(uint32_t op)
+{
+    return op == YK_OP_ATTENTION || op == YK_OP_ATTENTION_BWD;
+}
+
+static uint32_t claim_attention(const kit_target *target, const yk_graph *graph, uint32_t node)
+{
+    return attention_fits(target, graph, &graph->node[node]) ? YK_CLAIM_RUN : 0;
+}
+
+/* ---- Launches of the CPU shape ---- */
+
+static void attention_sizes(kit_lowering *ctx, const yk_node *n, uint32_t first, int64_t *meta)
+{
+    const yk_value *q = kit_node_in(ctx->graph, n, first), *k = kit_node_in(ctx->graph, n, first + 1);
+    const int64_t flags = kit_node_attr(ctx->graph, n, 4), causal = kit_node_attr(ctx->graph, n, 0),
+                  stream = kit_node_attr(ctx->graph, n, 3);
+    const int64_t m[] = {q->dim[1], k->dim[1], q->dim[2], k->dim[2], q->dim[3], causal, flags, stream};
+    memcpy(meta, m, sizeof m);
+    for (uint32_t d = 0; d < 4; d++) {
+        const yk_value *bias = flags & YK_ATT_BIAS ? kit_node_in(ctx->graph, n, first + 3 + (flags & YK_ATT_KEEP ? 1 : 0)) : NULL;
+        meta[8 + d] = bias && bias->dim[d] > 1 ? bias->stride[d] : 0;
+    }
+}
+
+/* keep, bias, key, rows: those that are there, else the first operand stands in */
+static void arg_extras(kit_lowering *ctx, const yk_node *n, uint32_t at)
+{
+    int64_t flags = kit_node_attr(ctx->graph, n, 4);
+    kit_arg_in(ctx, n, flags & YK_ATT_KEEP ? at++ : 0);
+    kit_arg_in(ctx, n, flags & YK_ATT_BIAS ? at++ : 0);
+    kit_arg_in(ctx, n, flags & YK_ATT_DROP ? at++ : 0);
+    kit_arg_in(ctx, n, flags & YK_ATT_DROP ? at++ : 0);
+}
+
+/* Returns how many queries a block has. */
+static int attention_defines(const kit_target *target, const yk_value *q, bool back, char *text, size_t size)
+{
+    att_blocks b;
+    attention_blocks(target, q->dim[3], back, &b);
+    snprintf(text, size, "-D%s -DGEMM_LOCAL -DBQ=%d -DBK=%d -DAD=%d -DT=%s -DTA=%s", back ? "ATT_BACKWARD" : "ATT_FORWARD",
+             b.queries, b.keys, b.head, kit_type(q->dtype), kit_type(q->dtype));
+    return b.queries;
+}
+
+static void lower_cpu(kit_lowering *ctx, const yk_node *n)
+{
+    char defines[128];
+    int64_t meta[12];
+    const yk_value *q = kit_node_in(ctx->graph, n, 0);
+    attention_sizes(ctx, n, 0, meta);
+    const int queries = attention_defines(ctx->target, q, false, defines, sizeof defines);
+    kit_launch_add(ctx, "attn", defines, "attention_fwd", kit_div_up(meta[2], queries), meta[0], q->dim[0], 1);
+    for (uint32_t i = 0; i < 3; i++)
+        kit_arg_in(ctx, n, i);
+    arg_extras(ctx, n, 3);
+    kit_arg_out(ctx, n, 0);
+    kit_arg_out(ctx, n, 1);
+    kit_arg_meta(ctx, meta, 12);
+    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 1)));
+    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 2)));
+}
+
+/* The gradients are summed in f32: in the outputs themselves, or in scratch memory and rounded at the end. */
+static void lower_cpu_bwd(kit_lowering *ctx, const yk_node *n)
+{
+    char defines[128];
+    int64_t meta[12];
+    uint64_t at[3], end = 0;
+    const yk_value *q = kit_node_in(ctx->graph, n, 3);
+    bool direct = q->dtype == YK_F32;
+    attention_sizes(ctx, n, 3, meta);
+    attention_defines(ctx->target, q, true, defines, sizeof defines);
+    kit_launch_add(ctx, "attn", defines, "attention_bwd", meta[0], q->dim[0], 1, 1);
+    for (uint32_t i = 0; i < 6; i++)
+        kit_arg_in(ctx, n, i);
+    arg_extras(ctx, n, 6);
+    for (uint32_t i = 0; i < 3; i++) {
+        uint64_t bytes = (uint64_t)kit_value_count(kit_node_out(ctx->graph, n, i)) * 4;
+        at[i] = end;
+        end += (uint64_t)kit_round_up((int64_t)bytes, 64);
+        if (direct)
+            kit_arg_out(ctx, n, i);
+        else
+            kit_arg_scratch(ctx, at[i], bytes, 4);
+    }
+    kit_arg_out(ctx, n, 3);
+    kit_arg_meta(ctx, meta, 12);
+    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 1)));
+    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 2)));
+    snprintf(defines, sizeof defines, "-DUNIT_FLOAT -DT=%s", kit_type(q->dtype));
+    for (uint32_t i = 0; i < 3 && !direct; i++) {
+        int64_t total = kit_value_count(kit_node_out(ctx->graph, n, i));
+        kit_launch_add(ctx, "data", defines, "narrow_f32", kit_div_up(total, BLOCK), 1, 1, TEAM);
+        kit_arg_scratch(ctx, at[i], (uint64_t)total * 4, 4);
+        kit_arg_out(ctx, n, i);
+        kit_arg_i64(ctx, total);
+        kit_arg_i64(ctx, BLOCK);
+    }
+}
+
+/* ---- Launches of the GPU shape ---- */
+
+/* Queries, or keys, of a work-item. */
+static int rows_each(const kit_target *target, int64_t head, bool back)
+{
+    return target->lanes && !back && head <= LANES_TWICE ? 2 : 1;
+}
+
+static void rows_defines(const kit_target *target, const yk_value *q, bool back, char *text, size_t size)
+{
+    const int head = (int)q->dim[3], lanes = (int)target->lanes;
+    const int at = snprintf(text, size, "-D%s -DT=%s -DAD=%d -DATT_TEAM=%u -DQL=%d", back ? "ATT_BACKWARD" : "ATT_FORWARD",
+                            kit_type(q->dtype), head, kit_team(target, GPU_TEAM), rows_each(target, head, back));
+    if (lanes)
+        snprintf(text + at, size - (size_t)at, " -DATT_LANES=%d -DATT_KEPT=%d", lanes, (head + lanes - 1) / lanes);
+    else
+        snprintf(text + at, size - (size_t)at, " -DKT=%d", gpu_rows(target, head));
+}
+
+/* As ATT_SIZES. */
+static void arg_sizes(kit_lowering *ctx, const yk_node *n, uint32_t first)
+{
+    int64_t m[12];
+    attention_sizes(ctx, n, first, m);
+    const int64_t size[] = {m[0], m[1], m[2], m[3], m[5], m[6], m[7]};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
+        kit_arg_i32(ctx, size[i]);
+    for (uint32_t d = 0; d < 4; d++)
+        kit_arg_i64(ctx, m[8 + d]);
+    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 1)));
+    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 2)));
+}
+
+static void rows_launch(kit_lowering *ctx, const yk_value *q, bool back, const char *kernel, int64_t rows)
+{
+    char defines[KIT_MACROS];
+    const int64_t team = kit_team(ctx->target, GPU_TEAM) * rows_each(ctx->target, q->dim[3], back);
+    rows_defines(ctx->target, q, back, defines, sizeof defines);
+    kit_launch_add(ctx, "attn_gpu", defines, kernel, kit_div_up(rows, team), q->dim[1], q->dim[0], GPU_TEAM);
+}
+
+static void lower_gpu(kit_lowering *ctx, const yk_node *n)
+{
+    const yk_value *q = kit_node_in(ctx->graph, n, 0);
+    rows_launch(ctx, q, false, "attention_fwd", q->dim[2]);
+    for (uint32_t i = 0; i < 3; i++)
+        kit_arg_in(ctx, n, i);
+    arg_extras(ctx, n, 3);
+    kit_arg_out(ctx, n, 0);
+    kit_arg_out(ctx, n, 1);
+    arg_sizes(ctx, n, 0);
+}
+
+/* delta, a number for each query, lies in scratch memory between the two kernels */
+static void lower_gpu_bwd(kit_lowering *ctx, const yk_node *n)
+{
+    const yk_value *q = kit_node_in(ctx->graph, n, 3), *k = kit_node_in(ctx->graph, n, 4);
+    const uint64_t bytes = (uint64_t)(q->dim[0] * q->dim[1] * q->dim[2]) * 4;
+    rows_launch(ctx, q, true, "attention_queries", q->dim[2]);
+    for (uint32_t i = 0; i < 6; i++)
+        kit_arg_in(ctx, n, i);
+    arg_extras(ctx, n, 6);
+    kit_arg_out(ctx, n, 0);
+    kit_arg_out(ctx, n, 3);
+    kit_arg_scratch(ctx, 0, bytes, 4);
+    arg_sizes(ctx, n, 3);
+    rows_launch(ctx, q, true, "attention_keys", k->dim[2]);
+    kit_arg_in(ctx, n, 0);
+    kit_arg_in(ctx, n, 2);
+    kit_arg_scratch(ctx, 0, bytes, 4);
+    for (uint32_t i = 3; i < 6; i++)
+        kit_arg_in(ctx, n, i);
+    arg_extras(ctx, n, 6);
+    kit_arg_out(ctx, n, 1);
+    kit_arg_out(ctx, n, 2);
+    arg_sizes(ctx, n, 3);
+}
+
+static void lower_attention(kit_lowering *ctx, const yk_node *n)
+{
+    const bool back = n->op == YK_OP_ATTENTION_BWD;
+    if (!attention_fits(ctx->target, ctx->graph, n))
+        kit_lower_fail(ctx, YK_E_UNSUPPORTED);
+    else if (ctx->target->cpu_shape)
+        (back ? lower_cpu_bwd : lower_cpu)(ctx, n);
+    else
+        (back ? lower_gpu_bwd : lower_gpu)(ctx, n);
+}
+
+const kit_rule kit_rule_attention = {op_is_attention, claim_attention, lower_attention};

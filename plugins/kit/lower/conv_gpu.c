@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Convolutions for the GPU shape, on a GPU and on lanes of a processor's vector (kernels/conv_gpu.kc). */
+#include <stdio.h>
+
+#include "plugins/kit/lower/conv.h"
+
+#define TILE 64           /* columns, on a GPU; rows at most */
+#define TILE_ROWS_LEAST 16
+#define SUM_BLOCK 1024    /* numbers of a filter's gradient in a group */
+#define SUM_TEAM 64
+#define LANES_ROWS 16     /* of a work-item on lanes, about; with all of a filter's taps half as many */
+#define LANES_PIXELS 4    /* of a row */
+#define LANES_SPAN 16     /* columns of the source that those need, at most: the translator writes loops over them out */
+#define LANES_TAPS 9      /* of a filter whose gradient is in registers */
+#define LANES_ROUNDS 60000 /* llvmpipe ends loops after 65535 rounds */
+
+/* Tiles on lanes. */
+typedef struct lane_tile {
+    int64_t lanes, rows, pixels, span;
+} lane_tile;
+
+static lane_tile lane_tile_of(const kit_target *target, const kit_conv_plan *conv, bool dw)
+{
+    const int64_t *m = conv->meta, taps = m[G_KH] * m[G_KW];
+    lane_tile t = {.lanes = target->lanes, .rows = LANES_ROWS, .pixels = LANES_PIXELS};
+    if (dw && taps > LANES_TAPS / 2)
+        t.rows /= 2;
+    while (t.rows > t.lanes && t.rows / 2 >= m[G_M])
+        t.rows /= 2;
+    if (t.rows < t.lanes)
+        t.rows = t.lanes;
+    do {
+        t.span = (t.pixels - 1) * m[G_SW] + (m[G_KW] - 1) * m[G_DW] + 1;
+    } while (t.span > LANES_SPAN && (t.pixels /= 2) > 0);
+    return t;
+}
+
+/* Of a GPU's tile: no more than there are. */
+static int64_t tile_rows(const kit_conv_plan *conv)
+{
+    int64_t rows = TILE;
+    while (rows > TILE_ROWS_LEAST && rows / 2 >= conv->meta[G_M])
+        rows /= 2;
+    return rows;
+}
+
+static int64_t chunk_of(const kit_conv_plan *conv)
+{
+    return kit_div_up(conv->meta[G_N], KIT_CONV_CHUNKS);
+}
+
+static bool lanes_fit(const kit_target *target, const kit_conv_plan *conv, bool dw)
+{
+    const int64_t *m = conv->meta;
+    const lane_tile t = lane_tile_of(target, conv, dw);
+    if (!t.pixels || m[G_IH] * m[G_IW] > 1 || m[G_KH] > LANES_SPAN || m[G_KW] > LANES_SPAN)
+        return false;
+    if (dw)
+        return m[G_KH] * m[G_KW] <= LANES_TAPS && chunk_of(conv) * m[G_OH] * (kit_div_up(m[G_OW], t.pixels) + 1) <= LANES_ROUNDS;
+    return m[G_C] <= LANES_ROUNDS;
+}
+
+/* A phase that no tap meets is a convolution of no channel: zeros. */
+static kit_conv_plan phase_of(const yk_graph *graph, const yk_node *n, const kit_conv_plan *conv, int64_t row, int64_t column)
+{
+    kit_conv_plan part = *conv;
+    kit_conv_phase(&part, &graph->attr[n->attr], row, column);
+    if (part.meta[G_KH] * part.meta[G_KW] == 0) {
+        part.meta[G_KH] = part.meta[G_KW] = 1;
+        part.meta[G_C] = 0;
+    }
+    return part;
+}
+
+bool kit_conv_gpu_fits(const kit_target *target, const yk_graph *graph, const yk_node *n, const kit_conv_plan *conv)
+{
+    const int64_t most = INT32_MAX, *m = conv->meta, filter = m[G_GROUPS] * m[G_M] * m[G_C] * m[G_KH] * m[G_KW];
+    const bool dw = n->op == YK_OP_CONV2D_DW;
+    if (kit_value_count(conv->x) > most || kit_value_count(conv->y) > most || filter * KIT_CONV_CHUNKS > most)
+        return false;
+    if (!target->lanes)
+        return true;
+    if (!kit_conv_has_phases(graph, n))
+        return lanes_fit(target, conv, dw);
+    for (int64_t row = 0; row < graph->attr[n->attr]; row++)
+        for (int64_t column = 0; column < graph->attr[n->attr + 1]; column++) {
+            const kit_conv_plan part = phase_of(graph, n, conv, row, column);
+            if (!lanes_fit(target, &part, dw))
+                return false;
+        }
+    return true;
+}
+
+static void defines_write(const kit_target *target, const yk_graph *graph, const yk_node *n, const kit_conv_plan *conv, char *text,
+                          size_t size)
+{
+    const int64_t *m = conv->meta;
+    const lane_tile t = target->lanes ? lane_tile_of(target, conv, n->op == YK_OP_CONV2D_DW) : (lane_tile){0};
+    int at = snprintf(text, size, "-DT=%s -DTC=%s -DKH=%d -DKW=%d -DIH=%d", kit_type(kit_node_in(graph, n, 0)->dtype),
+                      kit_type(kit_node_out(graph, n, 0)->dtype), (int)m[G_KH], (int)m[G_KW], m[G_IH] * m[G_IW] > 1);
+    if (target->lanes)
+        snprintf(text + at, size - (size_t)at, " -DCONV_LANES=%d -DCONV_ROWS=%d -DCONV_LR=%d -DCONV_PX=%d -DCONV_SPAN=%d -DCONV_SW=%d "
+                 "-DCONV_DW=%d", (int)t.lanes, (int)t.rows, (int)(t.rows / t.lanes), (int)t.pixels, (int)t.span, (int)m[G_SW],
+                 (int)m[G_DW]);
+    else
+        snprintf(text + at, size - (size_t)at, " -DGEMM_TEAM=%u -DGM=%d", kit_gpu_team(target), (int)tile_rows(conv));
+}
+
+static void arg_sizes(kit_lowering *ctx, const int64_t *m, const uint8_t *which, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        kit_arg_i32(ctx, m[which[i]]);
+}
+
+/* As CONV_SIZES and CONV_FILTER. */
+static const uint8_t sizes[] = {G_C, G_H, G_W, G_IH, G_IW, G_PY, G_PX, G_DH, G_DW, G_SH, G_SW, G_OH, G_OW, G_M, G_GROUPS, G_N};
+static const uint8_t filter_sizes[] = {G_WM, G_WC, G_WG, G_W0, G_WY, G_WX, G_Y0, G_YS, G_XS, G_PLANE};
+
+static void lower_any(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)
+{
+    char defines[KIT_MACROS];
+    const int64_t *m = conv->meta, lanes = ctx->target->lanes;
+    const lane_tile t = lane_tile_of(ctx->target, conv, false);
+    const int64_t columns = lanes ? kit_div_up(m[G_N] * m[G_OH] * kit_div_up(m[G_OW], t.pixels), lanes)
+                                  : kit_div_up(m[G_N] * m[G_OH] * m[G_OW], TILE);
+    defines_write(ctx->target, ctx->graph, n, conv, defines, sizeof defines);
+    kit_launch_add(ctx, "conv_gpu", defines, "conv_any", columns, kit_div_up(m[G_M], lanes ? t.rows : tile_rows(conv)), m[G_GROUPS],
+                   kit_gpu_team(ctx->target));
+    kit_arg_in(ctx, n, 0);
+    kit_arg_in(ctx, n, 1);
+    kit_arg_out(ctx, n, 0);
+    arg_sizes(ctx, m, sizes, sizeof sizes);
+    arg_sizes(ctx, m, filter_sizes, sizeof filter_sizes);
+}
+
+static void lower_phases(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)
+{
+    const int64_t *a = &ctx->graph->attr[n->attr];
+    for (int64_t row = 0; row < a[0] && row < conv->meta[G_OH]; row++)
+        for (int64_t column = 0; column < a[1] && column < conv->meta[G_OW]; column++) {
+            const kit_conv_plan part = phase_of(ctx->graph, n, conv, row, column);
+            lower_any(ctx, n, &part);
+        }
+}
+
+static void lower_dw(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)
+{
+    char defines[KIT_MACROS];
+    const int64_t *m = conv->meta, lanes = ctx->target->lanes, taps = m[G_KH] * m[G_KW], size = m[G_GROUPS] * m[G_M] * m[G_C] * taps;
+    const int64_t chunk = chunk_of(conv), chunks = kit_div_up(m[G_N], chunk);
+    const lane_tile t = lane_tile_of(ctx->target, conv, true);
+    defines_write(ctx->target, ctx->graph, n, conv, defines, sizeof defines);
+    kit_launch_add(ctx, "conv_gpu", defines, "conv_any_dw", lanes ? kit_div_up(m[G_C], lanes) : kit_div_up(m[G_C] * taps, TILE),
+                   kit_div_up(m[G_M], lanes ? t.rows : tile_rows(conv)), chunks * m[G_GROUPS], kit_gpu_team(ctx->target));
+    kit_arg_in(ctx, n, 1);
+    kit_arg_in(ctx, n, 0);
+    kit_arg_scratch(ctx, 0, (uint64_t)(chunks * size) * 4, 4);
+    arg_sizes(ctx, m, sizes, sizeof sizes);
+    kit_arg_i32(ctx, chunk);
+    kit_launch_add(ctx, "conv_gpu", defines, "conv_any_dw_sum", kit_div_up(size, SUM_BLOCK), 1, 1, SUM_TEAM);
+    kit_arg_scratch(ctx, 0, (uint64_t)(chunks * size) * 4, 4);
+    kit_arg_out(ctx, n, 0);
+    kit_arg_i32(ctx, size);
+    kit_arg_i32(ctx, chunks);
+    kit_arg_i32(ctx, SUM_BLOCK);
+    kit_arg_i32(ctx, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
+}
+
+void kit_conv_gpu_lower(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)
+{
+    if (n->op == YK_OP_CONV2D_DW)
+        lower_dw(ctx, n, conv);
+    else if (kit_conv_has_phases(ctx->graph, n))
+        lower_phases(ctx, n, conv);
+    else
+        lower_any(ctx, n, conv);
+}
