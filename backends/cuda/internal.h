@@ -68,6 +68,7 @@ struct yk_device {
     int sm;               /* compute capability: 90 is 9.0 */
     unsigned grid[3];     /* most blocks in x, y, z */
     bool graphs;          /* programs run as CUDA graphs */
+    CUevent origin;       /* recorded when it was opened: the spans of its queues count from there */
     kit_units units;
 };
 
@@ -106,5 +107,6 @@ yk_status cuda_queue_copy(yk_queue *queue, const yk_copy *c, uint64_t *point);
 yk_status cuda_queue_poll(yk_queue *queue, uint64_t *done);
 yk_status cuda_queue_wait(yk_queue *queue, uint64_t point, uint64_t timeout_ns);
 void cuda_queue_abort(yk_queue *queue, yk_status why);
+yk_status cuda_queue_span(yk_queue *queue, uint64_t point, uint64_t *begin_ns, uint64_t *end_ns);
 
 #endif

@@ -57,6 +57,7 @@ static const yk_plugin TABLE = {
     .queue_poll = cuda_queue_poll,
     .queue_wait = cuda_queue_wait,
     .queue_abort = cuda_queue_abort,
+    .queue_span = cuda_queue_span,
     .graph_scratch = cuda_graph_scratch,
     .host_pin = cuda_host_pin,
     .host_unpin = cuda_host_unpin,

@@ -65,6 +65,7 @@ struct CUevent_st {
     CUcontext context;
     uint64_t asked, done; /* recordings */
     uint64_t uses;        /* its own, and one for each op that names it */
+    int64_t when_ns;      /* of the last recording that is done */
 };
 
 /* All of the driver's state, under one lock. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #define AT_ONCE 65536u /* bytes of pageable memory that are taken at once */
 
@@ -20,6 +21,13 @@ void fake_event_release(CUevent e)
 {
     if (--e->uses == 0)
         free(e);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
 /* ---- What a stream's thread does ---- */
@@ -66,6 +74,7 @@ static void op_do(CUstream s, const fake_op *op, char *stacks)
         return;
     case FAKE_RECORD:
         op->event->done = op->record > op->event->done ? op->record : op->event->done;
+        op->event->when_ns = now_ns();
         return;
     case FAKE_WAIT:
         while (op->event->done < op->record && !s->context->lost && !op->event->context->lost)
@@ -257,6 +266,23 @@ CUresult cuEventQuery(CUevent event)
         return rc;
     pthread_mutex_lock(&fake.lock);
     rc = event->context->lost ? (CUresult)event->context->lost : event->done >= event->asked ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    pthread_mutex_unlock(&fake.lock);
+    return rc;
+}
+
+CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end)
+{
+    CUcontext context;
+    CUresult rc = fake_call_begin(&context);
+    if (rc)
+        return rc;
+    if (begin->context != context || end->context != context)
+        return CUDA_ERROR_INVALID_HANDLE;
+    pthread_mutex_lock(&fake.lock);
+    rc = !begin->asked || !end->asked ? CUDA_ERROR_INVALID_HANDLE
+         : begin->done < begin->asked || end->done < end->asked ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    if (!rc)
+        *milliseconds = (float)(1e-6 * (double)(end->when_ns - begin->when_ns));
     pthread_mutex_unlock(&fake.lock);
     return rc;
 }
