@@ -333,16 +333,39 @@ static yk_status queue_close(yk_queue *q, yk_status s, const char *otherwise)
     return s ? queue_fail(q, s, *cuda_error_last() ? cuda_error_last() : otherwise) : YK_OK;
 }
 
-static yk_status run_enqueue(yk_queue *q, const yk_submit *s, uint64_t *point)
+/* The context is current. */
+static yk_status command_enqueue(yk_queue *q, const yk_wait *wait, uint32_t n_wait, cuda_command command, const void *what,
+                                 uint64_t *point)
 {
-    yk_status st = point_reserve(q);
-    if (!st)
-        st = waits_enqueue(q, s->wait, s->n_wait);
-    if (!st)
-        st = point_begin(q);
-    if (!st)
-        st = queue_close(q, cuda_program_run(s->program, s, q->stream, q->capture, &q->scratch), "a program could not be run");
-    return st ? st : point_give(q, point);
+    yk_status s = point_reserve(q);
+    if (!s)
+        s = waits_enqueue(q, wait, n_wait);
+    if (!s)
+        s = point_begin(q);
+    if (!s)
+        s = queue_close(q, command(q, q->stream, what), "a command could not be enqueued");
+    if (!s)
+        s = point_give(q, point);
+    return s;
+}
+
+yk_status cuda_queue_command(yk_queue *q, const yk_wait *wait, uint32_t n_wait, cuda_command command, const void *what, uint64_t *point)
+{
+    yk_status s = queue_status(q);
+    if (s)
+        return s;
+    cuda_error_forget();
+    if (!cuda_enter(q->dev, &s))
+        return queue_close(q, s, "the device's context is gone");
+    s = command_enqueue(q, wait, n_wait, command, what, point);
+    cuda_leave();
+    return s;
+}
+
+static yk_status run_start(yk_queue *q, CUstream stream, const void *what)
+{
+    const yk_submit *s = what;
+    return cuda_program_run(s->program, s, stream, q->capture, &q->scratch);
 }
 
 yk_status cuda_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
@@ -350,14 +373,7 @@ yk_status cuda_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
     yk_status st = queue_status(q);
     if (!st)
         st = cuda_program_check(s->program, s);
-    if (st)
-        return st;
-    cuda_error_forget();
-    if (!cuda_enter(q->dev, &st))
-        return queue_close(q, st, "the device's context is gone");
-    st = run_enqueue(q, s, point);
-    cuda_leave();
-    return st;
+    return st ? st : cuda_queue_command(q, s->wait, s->n_wait, run_start, s, point);
 }
 
 static bool end_fits(const yk_buffer *b, uint64_t offset, uint64_t bytes)
@@ -384,31 +400,25 @@ static yk_status copy_check(const yk_queue *q, const yk_copy *c)
     return YK_E_ARG;
 }
 
-static CUresult copy_start(const yk_queue *q, const yk_copy *c)
+static CUresult copy_call(const yk_copy *c, CUstream stream)
 {
     if (!c->bytes)
         return CUDA_SUCCESS;
     if (!c->src)
-        return cuda.copy_to_device(c->dst->memory + c->dst_offset, c->src_host, c->bytes, q->stream);
+        return cuda.copy_to_device(c->dst->memory + c->dst_offset, c->src_host, c->bytes, stream);
     if (!c->dst)
-        return cuda.copy_to_host(c->dst_host, c->src->memory + c->src_offset, c->bytes, q->stream);
+        return cuda.copy_to_host(c->dst_host, c->src->memory + c->src_offset, c->bytes, stream);
     if (c->src->dev->context == c->dst->dev->context)
-        return cuda.copy_on_device(c->dst->memory + c->dst_offset, c->src->memory + c->src_offset, c->bytes, q->stream);
+        return cuda.copy_on_device(c->dst->memory + c->dst_offset, c->src->memory + c->src_offset, c->bytes, stream);
     return cuda.copy_peer(c->dst->memory + c->dst_offset, c->dst->dev->context, c->src->memory + c->src_offset, c->src->dev->context,
-                          c->bytes, q->stream);
+                          c->bytes, stream);
 }
 
-static yk_status copy_enqueue(yk_queue *q, const yk_copy *c, uint64_t *point)
+static yk_status copy_start(yk_queue *q, CUstream stream, const void *what)
 {
-    yk_status s = point_reserve(q);
-    if (!s)
-        s = waits_enqueue(q, c->wait, c->n_wait);
-    if (!s)
-        s = point_begin(q);
-    if (s)
-        return s;
-    const CUresult rc = copy_start(q, c);
-    return rc ? queue_error(q, rc, "starting a copy") : point_give(q, point);
+    const CUresult rc = copy_call(what, stream);
+    (void)q;
+    return rc ? cuda_error(rc, "starting a copy") : YK_OK;
 }
 
 yk_status cuda_queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
@@ -416,14 +426,7 @@ yk_status cuda_queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
     yk_status s = queue_status(q);
     if (!s)
         s = copy_check(q, c);
-    if (s)
-        return s;
-    cuda_error_forget();
-    if (!cuda_enter(q->dev, &s))
-        return queue_close(q, s, "the device's context is gone");
-    s = copy_enqueue(q, c, point);
-    cuda_leave();
-    return s;
+    return s ? s : cuda_queue_command(q, c->wait, c->n_wait, copy_start, c, point);
 }
 
 /* ---- Waiting ---- */

@@ -35,6 +35,19 @@ char *fake_host(CUdeviceptr address)
     return (char *)(uintptr_t)(address & ~FAKE_TAG);
 }
 
+int fake_cuda_device(void)
+{
+    return depth ? (int)(stack[depth - 1] - fake.device) : -1;
+}
+
+void *fake_cuda_memory(unsigned long long memory, size_t bytes)
+{
+    pthread_mutex_lock(&fake.lock);
+    const bool good = fake_memory_covers(memory, bytes);
+    pthread_mutex_unlock(&fake.lock);
+    return good ? fake_host(memory) : NULL;
+}
+
 /* ---- Failing on purpose ---- */
 
 uint64_t fake_env(const char *name, uint64_t otherwise)

@@ -60,10 +60,17 @@ static void op_copy(const fake_op *op)
     pthread_mutex_lock(&fake.lock);
 }
 
-/* Under the lock. What a lost device was given is not done. */
+static void op_call(const fake_op *op)
+{
+    pthread_mutex_unlock(&fake.lock);
+    op->function(op->argument);
+    pthread_mutex_lock(&fake.lock);
+}
+
+/* Under the lock. What a lost device was given is not done; a call owns what it was given, and is. */
 static void op_do(CUstream s, const fake_op *op, char *stacks)
 {
-    if (s->context->lost)
+    if (s->context->lost && op->kind != FAKE_CALL)
         return;
     switch (op->kind) {
     case FAKE_LAUNCH:
@@ -83,6 +90,9 @@ static void op_do(CUstream s, const fake_op *op, char *stacks)
     case FAKE_GRAPH:
         for (const fake_op *part = op->exec->first; part && !s->context->lost; part = part->next)
             op_launch(s, part, stacks);
+        return;
+    case FAKE_CALL:
+        op_call(op);
         return;
     }
 }
@@ -512,4 +522,16 @@ CUresult cuGraphExecDestroy(CUgraphExec exec)
     fake_object_remove(exec);
     fake_exec_free(exec);
     return rc;
+}
+
+/* ---- Calls, for the fake NCCL ---- */
+
+void fake_cuda_call(CUstream stream, void (*function)(void *argument), void *argument)
+{
+    fake_op *op = op_new(FAKE_CALL, 0);
+    op->function = function;
+    op->argument = argument;
+    pthread_mutex_lock(&fake.lock);
+    stream_give(stream_of(stream, fake_context_now()), op);
+    pthread_mutex_unlock(&fake.lock);
 }
