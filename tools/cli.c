@@ -317,6 +317,7 @@ int yk__cli_parse(const yk__cli_command *c, int argc, char **argv, yk__cli *cli)
     if (c->most >= 0 && cli->n_positional > c->most)
         return yk__cli_usage(c, "unexpected argument \"%s\"; usage: yoke%c%s %s", cli->positional[c->most], name_separator(c),
                              c->name, c->usage);
+    cli->positional[cli->n_positional] = NULL; /* there is room: the list began where the command's name was */
     return -1;
 }
 

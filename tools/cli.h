@@ -45,7 +45,7 @@ typedef struct yk__cli {
     const char *value[YK_CLI_OPTIONS]; /* by option number; NULL: not given and no preset. Switches: "" when on */
     bool given[YK_CLI_OPTIONS];        /* on the command line or by the environment */
     bool typed[YK_CLI_OPTIONS];        /* on the command line */
-    char **positional;     /* points into argv */
+    char **positional;     /* points into argv; ends with NULL, so that the program of a command with `rest` can be run by it */
     int n_positional;
 } yk__cli;
 

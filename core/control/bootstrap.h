@@ -14,7 +14,7 @@
 
 #include "core/base/error.h"
 #include "core/control/control.h"
-#include "core/control/origin.h"
+#include "core/control/origin_record.h"
 
 /* Waits up to join_ms (0: for ever) for the others. *agent is NULL on ranks that are not their host's lowest. What it returns goes
  * into yk__control_config, and is yk__control_join's from then on. */

@@ -8,14 +8,10 @@
  */
 #include "config.h"
 
-#include "core/control/origin_internal.h"
+#include "core/control/launchers.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#include "core/base/hash.h"
 
 #define JOB_VARIABLES 4
 #define PORT_LOWEST 20000u /* of ports that are made from a job's number, and how many there are */
@@ -70,7 +66,7 @@ static yk_status find_pod_address(yk__origin *origin, yk_error *err)
         yk__missing_add(&missing, "YOKE_SERVICE");
     yk__missing_add(&missing, "YOKE_PORT");
     yk__missing_add(&missing, "YOKE_SECRET_FILE");
-    return missing.names[0] ? yk__missing_fail(&missing, origin, err) : yk__origin_meet(origin, err);
+    return missing.names[0] ? yk__origin_incomplete(origin, &missing, err) : yk__origin_meet(origin, err);
 }
 
 /* ---- The table --------------------------------------------------------------------------------------------------- */
@@ -225,7 +221,7 @@ static yk_status launcher_incomplete(const found_launcher *found, yk__origin *or
     yk__missing_add(&missing, "YOKE_ADDR");
     yk__missing_add(&missing, "YOKE_PORT");
     yk__missing_add(&missing, "YOKE_SECRET_FILE");
-    return yk__missing_fail(&missing, origin, err);
+    return yk__origin_incomplete(origin, &missing, err);
 }
 
 yk_status yk__launcher_find(yk__origin *origin, bool *own_log, yk_error *err)

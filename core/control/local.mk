@@ -14,6 +14,7 @@ libyokecore_la_SOURCES += \
 	core/control/job.h \
 	core/control/join.c \
 	core/control/launchers.c \
+	core/control/launchers.h \
 	core/control/layout.c \
 	core/control/live.c \
 	core/control/meeting.c \
@@ -24,7 +25,8 @@ libyokecore_la_SOURCES += \
 	core/control/munge.h \
 	core/control/origin.c \
 	core/control/origin.h \
-	core/control/origin_internal.h \
+	core/control/origin_record.c \
+	core/control/origin_record.h \
 	core/control/peers.c \
 	core/control/pmi.c \
 	core/control/pmi.h \
@@ -35,4 +37,6 @@ libyokecore_la_SOURCES += \
 	core/control/rendezvous.h \
 	core/control/secret.c \
 	core/control/secret.h \
-	core/control/stuck.c
+	core/control/stuck.c \
+	core/control/variables.c \
+	core/control/variables.h

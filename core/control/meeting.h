@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/control/origin.h"
+#include "core/control/origin_record.h"
 
 typedef struct yk__meeting {
     char address[64];   /* numeric */

@@ -5,83 +5,16 @@
  */
 #include "config.h"
 
-#include "core/control/origin_internal.h"
+#include "core/control/origin.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 
 #include "core/base/option.h"
-
-/* ---- Variables --------------------------------------------------------------------------------------------------- */
-
-const char *yk__variable_text(const char *name)
-{
-    const char *s = getenv(name);
-    return s && *s ? s : NULL;
-}
-
-bool yk__variable_number(const char *name, unsigned long long *value)
-{
-    const char *s = yk__variable_text(name);
-    char *end;
-    if (!s || *s < '0' || *s > '9')
-        return false;
-    errno = 0;
-    *value = strtoull(s, &end, 10);
-    return !errno && !*end;
-}
-
-void yk__missing_add(yk__missing *missing, const char *name)
-{
-    const size_t used = strlen(missing->names);
-    if (!yk__variable_text(name))
-        snprintf(missing->names + used, sizeof missing->names - used, "%s%s", used ? ", " : "", name);
-}
-
-yk_status yk__missing_fail(const yk__missing *missing, const yk__origin *origin, yk_error *err)
-{
-    const bool secret = strstr(missing->names, "YOKE_SECRET_FILE") != NULL;
-    return yk__fail(err, YK_E_ARG,
-                    "this process is one of several of %s (%s), but how they find each other is not known; not set: %s.%s If each "
-                    "process is a job of its own, set YOKE_LAUNCHER=none; for one host 'yoke launch --devices \"cpu:0 cpu:1\" "
-                    "PROGRAM' needs none of this",
-                    origin->launcher, origin->why, missing->names,
-                    secret ? " A secret: head -c 32 /dev/urandom > FILE; chmod 600 FILE; the same file on each host." : "");
-}
-
-yk_status yk__origin_read_port(yk__origin *origin, yk_error *err)
-{
-    const char *text = yk__variable_text("YOKE_PORT");
-    unsigned long long port = 0;
-    if (!text)
-        return YK_OK;
-    if (!yk__variable_number("YOKE_PORT", &port) || !port || port > 65535)
-        return yk__fail(err, YK_E_ARG, "YOKE_PORT=%.40s: expected a number from 1 to 65535", text);
-    origin->port = (uint16_t)port;
-    return YK_OK;
-}
-
-yk_status yk__origin_meet(yk__origin *origin, yk_error *err)
-{
-    yk__missing missing = {""};
-    const char *address = yk__variable_text("YOKE_ADDR");
-    if (address)
-        snprintf(origin->address, sizeof origin->address, "%s", address);
-    if (yk__origin_read_port(origin, err))
-        return err->status;
-    if (!origin->address[0])
-        yk__missing_add(&missing, "YOKE_ADDR");
-    if (!origin->port)
-        yk__missing_add(&missing, "YOKE_PORT");
-    yk__missing_add(&missing, "YOKE_SECRET_FILE");
-    origin->kind = YK__ORIGIN_ADDRESS;
-    return missing.names[0] ? yk__missing_fail(&missing, origin, err) : YK_OK;
-}
+#include "core/control/launchers.h"
 
 /* ---- The descriptor of yoke launch ------------------------------------------------------------------------------- */
 
@@ -171,7 +104,7 @@ static yk_status find_by_hand(yk__origin *origin, yk_error *err)
     yk__missing_add(&missing, "YOKE_ADDR");
     yk__missing_add(&missing, "YOKE_PORT");
     yk__missing_add(&missing, "YOKE_SECRET_FILE");
-    return yk__missing_fail(&missing, origin, err);
+    return yk__origin_incomplete(origin, &missing, err);
 }
 
 /* ---- The order --------------------------------------------------------------------------------------------------- */
@@ -200,26 +133,6 @@ yk_status yk__origin_find(yk__origin *origin, yk_error *err)
 {
     bool own_log;
     return find_origin(origin, &own_log, err);
-}
-
-void yk__origin_text(const yk__origin *o, char *text, size_t size)
-{
-    char meet[320] = "";
-    if (o->kind == YK__ORIGIN_SINGLE) {
-        snprintf(text, size, "a single process (%s)", o->why);
-        return;
-    }
-    if (o->kind == YK__ORIGIN_LAUNCH) {
-        snprintf(text, size, "a rank of yoke launch (%s)", o->why);
-        return;
-    }
-    if (o->kind == YK__ORIGIN_HOST || o->kind == YK__ORIGIN_STORE)
-        snprintf(meet, sizeof meet, "all on this host");
-    else if (o->kind == YK__ORIGIN_SHARED)
-        snprintf(meet, sizeof meet, "the ranks meet where rank 0 says over %s", o->store_fd >= 0 ? "PMI" : "PMIx");
-    else
-        snprintf(meet, sizeof meet, "the ranks meet at %s, port %u", o->address, o->port);
-    snprintf(text, size, "rank %u of %u of %s (%s); %s", o->rank, o->size, o->launcher, o->why, meet);
 }
 
 bool yk__launched(void)

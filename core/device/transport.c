@@ -101,22 +101,27 @@ static yk_status load_path(const char *given, const yk_transport **table, yk_err
     return err->status;
 }
 
-char *yk__transport_path(const char *name_or_path)
+char *yk__transport_path(const char *name_or_path, yk_error *err)
 {
-    if (strchr(name_or_path, '/'))
-        return yk__strdup(name_or_path);
-    return yk__format("%s/%s%s%s", yk__plugin_folder(), prefix, name_or_path, suffix);
+    const bool is_path = strchr(name_or_path, '/') != NULL;
+    char *path = is_path ? yk__strdup(name_or_path) : yk__format("%s/%s%s%s", yk__plugin_folder(), prefix, name_or_path, suffix);
+    if (!path) {
+        yk__fail_mem(err, strlen(name_or_path), "a transport's path");
+        return NULL;
+    }
+    if (is_path || !access(path, F_OK))
+        return path;
+    unknown_name(name_or_path, err);
+    yk__free(path);
+    return NULL;
 }
 
 yk_status yk__transport_load(const char *name_or_path, const yk_transport **table, yk_error *err)
 {
-    char *path = yk__transport_path(name_or_path);
+    char *path = yk__transport_path(name_or_path, err);
     if (!path)
-        return yk__fail_mem(err, strlen(name_or_path), "a transport's path");
-    if (!strchr(name_or_path, '/') && access(path, F_OK))
-        unknown_name(name_or_path, err);
-    else
-        load_path(path, table, err);
+        return err->status;
+    load_path(path, table, err);
     yk__free(path);
     return err->status;
 }

@@ -10,8 +10,9 @@
 
 #include "core/base/error.h"
 
-/* The file of a name in the folder of plugins; a text with a '/' in it is a path, and stays as it is. Allocated; NULL: no memory. */
-char *yk__transport_path(const char *name_or_path);
+/* The file of a name in the folder of plugins; a text with a '/' in it is a path, and stays as it is. Allocated; NULL, with YK_E_ARG and
+ * the names of those there are, for a name that is not there. */
+char *yk__transport_path(const char *name_or_path, yk_error *err);
 /* The table stays for as long as the process does. YK_E_ARG for a name that is not there,
  * YK_E_ABI for a file that is none, or of another major. */
 yk_status yk__transport_load(const char *name_or_path, const yk_transport **table, yk_error *err);

@@ -11,6 +11,7 @@
 #include "core/control/origin.h"
 #include "core/job/job.h"
 #include "core/job/open.h"
+#include "core/launch/choose.h"
 #include "core/launch/launch.h"
 
 static void say_launch(const char *text)

@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "core/launch/launch.h"
+#include "core/launch/choose.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the launcher share: starting ranks (spawn.c), supervising them (launch.c), the guard (guard.c), a host of a job of
- * several (node.c). */
+/* What the files of the launcher share: starting ranks (spawn.c), supervising them (launch.c), the guard (guard.c). */
 #ifndef YOKE_CORE_LAUNCH_INTERNAL_H
 #define YOKE_CORE_LAUNCH_INTERNAL_H
 
-#include <poll.h>
 #include <signal.h>
 #include <sys/types.h>
 
 #include "core/control/job.h"
 #include "core/device/device.h"
-#include "core/launch/lines.h"
+#include "core/launch/node_io.h"
 
 typedef struct yk__child {
     pid_t pid; /* 0: not started or reaped */
@@ -24,27 +22,6 @@ typedef struct yk__guard {
     pid_t pid; /* 0: there is none */
     int fd;    /* -1 */
 } yk__guard;
-
-/* This host's part of a job on several hosts (node.h). */
-typedef struct yk__node {
-    const char *host;     /* as the user calls it */
-    uint32_t first, size; /* the number of its first rank; ranks of the whole job */
-    char address[256];    /* of rank 0 */
-    uint16_t port;
-    int listener;         /* of rank 0, on its host; else -1 */
-    int secret;           /* a file without a name */
-    int orders;           /* from the launcher; -1: it has ended */
-    yk__lines *output;    /* [2 * ranks of this host]: standard output and standard error of each */
-    uint32_t ranks;
-} yk__node;
-
-/* Descriptors to wait for: at most YK__NODE_POLL of so many ranks. */
-#define YK__NODE_POLL(ranks) (2 * (ranks) + 1)
-nfds_t yk__node_poll(const yk__node *node, struct pollfd *poll);
-/* Passes on what ranks have printed, each line with its rank in front. */
-void yk__node_pump(yk__node *node);
-/* The next signal that the launcher passes on; 0: none; -1: the launcher has just ended. */
-int yk__node_order(yk__node *node);
 
 typedef struct yk__launcher {
     yk__control_job *job;

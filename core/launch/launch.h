@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launching the ranks of one host: which devices they are to have, and their processes from the start to the end of the job.
+ * Launching the ranks of one host, on devices that were chosen before (choose.h): their processes from the start to the end of the job.
  * How a process learns that it was launched: core/control/origin.h.
  */
 #ifndef YOKE_CORE_LAUNCH_LAUNCH_H
@@ -12,12 +12,6 @@
 
 struct yk__placement; /* core/device/device.h */
 
-/* yk__device_select in a child process, so that the launcher can fork afterwards: no driver has run in it. The result
- * is released with yk__free. */
-yk_status yk__launch_select(const char *device_specs, struct yk__placement **place, uint32_t *n, yk_error *err);
-/* The same for so many ranks of this host: of more devices the first; where the specs are "auto", NULL or "" and there are fewer devices,
- * parts of the cores; where they name one device, that one for all. ranks 0: one per device. */
-yk_status yk__launch_select_ranks(const char *device_specs, uint32_t ranks, struct yk__placement **place, uint32_t *n, yk_error *err);
 /* Starts `argv` once per placement, with YOKE_RANK, YOKE_WORLD_SIZE, YOKE_LOCAL_RANK, YOKE_DEVICES set for each and the
  * job's secret and shared memory over an inherited descriptor; waits for all. When one ends badly or dies the others
  * are ended within 2 s, nothing is left (processes, shared memory), and err names the rank: "rank 1 (opencl:0@1) was

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host's part of a job: reading the launcher's records, choosing devices, listening for rank 0, passing on lines and signals. */
+/* A host's part of a job: reading the launcher's records, choosing devices, listening for rank 0, starting the ranks. */
 #include "config.h"
 
 #include "core/launch/node.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,8 +15,8 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/launch/choose.h"
 #include "core/launch/internal.h"
-#include "core/launch/launch.h"
 #include "core/net/tcp.h"
 
 #define RECORD_MOST 131072u
@@ -185,58 +184,6 @@ static yk_status listen_for_ranks(const part *own, yk__node *node, yk_error *err
         return yk__fail(err, YK_E_ARG, "its name stands for %s there, which other hosts do not reach: set YOKE_ADDR to an address or name "
                         "of it in the job's network", node->address);
     return YK_OK;
-}
-
-/* ---- Lines and signals while ranks run --------------------------------------------------------------------------- */
-
-nfds_t yk__node_poll(const yk__node *node, struct pollfd *poll)
-{
-    nfds_t n = 0;
-    poll[n++] = (struct pollfd){node->orders, POLLIN, 0};
-    for (uint32_t i = 0; i < 2 * node->ranks; i++)
-        poll[n++] = (struct pollfd){node->output[i].fd, POLLIN, 0};
-    return n;
-}
-
-typedef struct outlet {
-    int fd;
-    uint32_t rank;
-} outlet;
-
-static void line_pass(void *context, const char *text, size_t bytes)
-{
-    const outlet *out = context;
-    char line[YK__LINE_MOST + 24];
-    int n = snprintf(line, sizeof line, "[%u] ", out->rank);
-    memcpy(line + n, text, bytes);
-    n += (int)bytes;
-    if (text[bytes - 1] != '\n')
-        line[n++] = '\n';
-    yk__write_all(out->fd, line, (size_t)n);
-}
-
-void yk__node_pump(yk__node *node)
-{
-    for (uint32_t i = 0; i < 2 * node->ranks; i++) {
-        outlet out = {i % 2 ? STDERR_FILENO : STDOUT_FILENO, node->first + i / 2};
-        yk__lines_pump(&node->output[i], line_pass, &out);
-    }
-}
-
-int yk__node_order(yk__node *node)
-{
-    struct pollfd p = {node->orders, POLLIN, 0};
-    uint8_t sig = 0;
-    while (node->orders >= 0 && poll(&p, 1, 0) > 0) {
-        const ssize_t n = read(node->orders, &sig, 1);
-        if (n == 1 && (sig == SIGINT || sig == SIGTERM || sig == SIGHUP))
-            return sig;
-        if (n == 1 || (n < 0 && errno == EINTR))
-            continue;
-        node->orders = -1;
-        return -1;
-    }
-    return 0;
 }
 
 /* ---- The whole --------------------------------------------------------------------------------------------------- */

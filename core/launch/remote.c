@@ -10,12 +10,11 @@
 #include "core/launch/remote.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/random.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -25,9 +24,23 @@
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/launch/node.h"
-#include "core/launch/remote_internal.h"
 
 #define END_MS 6000 /* a node needs 2 s at most */
+
+struct yk__remote {
+    const yk__peer_config *config;
+    yk__launch_say say;
+    yk__peer *peer;       /* [hosts] */
+    struct pollfd *poll;
+    uint32_t alive;
+    bool running;
+    int signal_fd, interrupted, code;
+    yk_error err;         /* the first */
+    const yk__peer *failed; /* whose it is; NULL: nobody's */
+    int64_t kill_at;      /* ms, after an error */
+    sigset_t mask;        /* the caller's */
+    struct sigaction old_child;
+};
 
 /* ---- What nodes say ---------------------------------------------------------------------------------------------- */
 
@@ -42,11 +55,11 @@ static void job_fail(yk__remote *remote, const yk__peer *peer, int code, yk_stat
         yk__fail(&remote->err, YK_E_CANCELLED, "interrupted by signal %d (%s)", remote->interrupted, strsignal(remote->interrupted));
     else
         yk__fail(&remote->err, status, "%s", text);
-    if (remote->config.say)
-        remote->config.say(remote->err.text);
+    if (remote->say)
+        remote->say(remote->err.text);
     remote->kill_at = yk__clock_ms() + END_MS;
-    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
-        yk__remote_hang_up(&remote->peer[i]);
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++)
+        yk__peer_hang_up(&remote->peer[i]);
 }
 
 static void rank_take(yk__remote *remote, yk__peer *peer, const char *spec)
@@ -138,7 +151,7 @@ static void peer_end(yk__remote *remote, yk__peer *peer, int status)
     peer->pid = 0;
     remote->alive--;
     peer_pump(remote, peer); /* its last words */
-    yk__remote_hang_up(peer);
+    yk__peer_hang_up(peer);
     if (WIFEXITED(status))
         snprintf(how, sizeof how, "ended with exit code %d", code);
     else
@@ -155,7 +168,7 @@ static void peer_end(yk__remote *remote, yk__peer *peer, int status)
 
 static void peers_reap(yk__remote *remote)
 {
-    for (uint32_t i = 0; i < remote->config.hosts->count; i++) {
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++) {
         yk__peer *peer = &remote->peer[i];
         int status;
         if (peer->pid && waitpid(peer->pid, &status, WNOHANG) == peer->pid)
@@ -165,7 +178,7 @@ static void peers_reap(yk__remote *remote)
 
 static void peers_signal(const yk__remote *remote, int sig)
 {
-    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++)
         if (remote->peer[i].pid)
             kill(-remote->peer[i].pid, sig);
 }
@@ -182,9 +195,9 @@ static void signal_take(yk__remote *remote, int sig)
         job_fail(remote, NULL, 128 + sig, YK_E_CANCELLED, "");
         return;
     }
-    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++)
         if (remote->peer[i].in >= 0 && send(remote->peer[i].in, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
-            yk__remote_hang_up(&remote->peer[i]);
+            yk__peer_hang_up(&remote->peer[i]);
 }
 
 static void signals_read(yk__remote *remote)
@@ -197,7 +210,7 @@ static void signals_read(yk__remote *remote)
 
 static bool all_ready(const yk__remote *remote)
 {
-    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++)
         if (!remote->peer[i].ready)
             return false;
     return true;
@@ -206,7 +219,7 @@ static bool all_ready(const yk__remote *remote)
 static void fail_slow(yk__remote *remote)
 {
     char text[256];
-    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++)
         if (!remote->peer[i].ready) {
             snprintf(text, sizeof text, "host %.100s has not answered within %.1f s (YOKE_JOIN_MS)", remote->peer[i].name,
                      (double)yk__option_number(YK__OPTION_JOIN_MS) / 1000);
@@ -226,13 +239,13 @@ static void look_once(yk__remote *remote, int64_t ready_at)
     struct pollfd *p = remote->poll;
     nfds_t n = 0;
     p[n++] = (struct pollfd){remote->signal_fd, POLLIN, 0};
-    for (uint32_t i = 0; i < remote->config.hosts->count; i++) {
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++) {
         p[n++] = (struct pollfd){remote->peer[i].out.fd, POLLIN, 0};
         p[n++] = (struct pollfd){remote->peer[i].err.fd, POLLIN, 0};
     }
     poll(p, n, timeout_find(remote, ready_at));
     signals_read(remote);
-    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++)
         peer_pump(remote, &remote->peer[i]);
     peers_reap(remote);
     if (remote->kill_at && yk__clock_ms() >= remote->kill_at) {
@@ -289,19 +302,21 @@ static yk_status remote_start(yk__remote *remote, yk_error *err)
 {
     if (signals_catch(remote, err))
         return err->status;
-    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
-        if (yk__remote_start(remote, i, err))
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++) {
+        if (yk__peer_start(&remote->peer[i], remote->config, i, &remote->mask, err))
             return err->status;
+        remote->alive++;
+    }
     return YK_OK;
 }
 
-static yk_status remote_new(const yk__remote_config *config, yk__remote **out, yk_error *err)
+static yk_status remote_new(const yk__peer_config *config, yk__remote **out, yk_error *err)
 {
     const size_t hosts = config->hosts->count;
     yk__remote *remote = yk__calloc(1, sizeof *remote);
     if (!remote)
         return yk__fail_mem(err, sizeof *remote, "the hosts of a job");
-    remote->config = *config;
+    remote->config = config;
     remote->signal_fd = -1;
     remote->peer = yk__calloc(hosts, sizeof *remote->peer);
     remote->poll = yk__calloc(1 + 2 * hosts, sizeof *remote->poll);
@@ -320,15 +335,16 @@ static yk_status remote_new(const yk__remote_config *config, yk__remote **out, y
     return yk__fail_mem(err, hosts * sizeof *remote->peer, "the hosts of a job");
 }
 
-yk_status yk__remote_open(const yk__remote_config *config, yk__remote **out, int *code, yk_error *err)
+yk_status yk__remote_open(const yk__peer_config *config, yk__launch_say say, yk__remote **out, int *code, yk_error *err)
 {
     yk__remote *remote = NULL;
     *code = 1;
     if (remote_new(config, &remote, err)) {
-        if (config->say)
-            config->say(err->text);
+        if (say)
+            say(err->text);
         return err->status;
     }
+    remote->say = say;
     if (remote_start(remote, err))
         job_fail(remote, NULL, 1, err->status, err->text);
     if (!ready_wait(remote)) {
@@ -342,11 +358,32 @@ yk_status yk__remote_open(const yk__remote_config *config, yk__remote **out, int
     return err->status;
 }
 
+static yk_status secret_make(char *text, yk_error *err)
+{
+    uint8_t secret[YK__NODE_SECRET];
+    if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret)
+        return yk__fail(err, YK_E_IO, "the job's secret: getrandom: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof secret; i++)
+        snprintf(text + 2 * i, 3, "%02x", secret[i]);
+    explicit_bzero(secret, sizeof secret);
+    return YK_OK;
+}
+
 static void ranks_start(yk__remote *remote)
 {
     yk_error err = YK_ERROR_INIT;
-    if (yk__remote_begin(remote, &err))
+    char secret[2 * YK__NODE_SECRET + 1];
+    yk__peer_begin begin = {.secret = secret, .size = yk__remote_size(remote), .address = remote->peer[0].address,
+                            .port = remote->peer[0].port};
+    if (secret_make(secret, &err)) {
         job_fail(remote, NULL, 1, err.status, err.text);
+        return;
+    }
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++) {
+        yk__peer_run(&remote->peer[i], &begin);
+        begin.first += remote->peer[i].ranks;
+    }
+    explicit_bzero(secret, sizeof secret);
 }
 
 yk_status yk__remote_run(yk__remote *remote, int *code, yk_error *err)
@@ -365,14 +402,14 @@ void yk__remote_close(yk__remote *remote)
     if (!remote)
         return;
     remote->running = false;
-    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
-        yk__remote_hang_up(&remote->peer[i]);
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++)
+        yk__peer_hang_up(&remote->peer[i]);
     if (!remote->kill_at)
         remote->kill_at = yk__clock_ms() + END_MS;
     while (remote->alive)
         look_once(remote, 0);
     signals_release(remote);
-    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++)
         yk__peer_release(&remote->peer[i]);
     yk__free(remote->peer);
     yk__free(remote->poll);
@@ -382,7 +419,7 @@ void yk__remote_close(yk__remote *remote)
 uint32_t yk__remote_size(const yk__remote *remote)
 {
     uint32_t size = 0;
-    for (uint32_t i = 0; i < remote->config.hosts->count; i++)
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++)
         size += remote->peer[i].ranks;
     return size;
 }
@@ -401,4 +438,9 @@ const char *yk__remote_device(const yk__remote *remote, uint32_t rank)
     while (rank >= remote->peer[host].ranks)
         rank -= remote->peer[host++].ranks;
     return remote->peer[host].device[rank];
+}
+
+void yk__remote_command(const yk__remote *remote, uint32_t host, char *text, size_t size)
+{
+    yk__peer_command(&remote->peer[host], text, size);
 }

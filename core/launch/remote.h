@@ -7,26 +7,17 @@
 #ifndef YOKE_CORE_LAUNCH_REMOTE_H
 #define YOKE_CORE_LAUNCH_REMOTE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 
-#include "core/launch/hosts.h"
 #include "core/launch/launch.h"
-
-typedef struct yk__remote_config {
-    const yk__hosts *hosts;
-    const char *devices; /* of hosts that have none of their own; NULL: auto */
-    const char *shell;   /* the command that runs another on a host, words with blanks between: "ssh -o BatchMode=yes" */
-    bool slurm;          /* srun instead, on nodes of this allocation */
-    char *const *argv;   /* the program */
-    yk__launch_say say;  /* gets the first error, once */
-} yk__remote_config;
+#include "core/launch/peer.h"
 
 typedef struct yk__remote yk__remote;
 
 /* Starts a node on every host and asks for its devices; no rank runs yet. An error names the host: it cannot be reached, has no Yoke, or
- * not those devices. It has been said then, and *code is the exit code. From here to yk__remote_close the signals are the launcher's. */
-yk_status yk__remote_open(const yk__remote_config *config, yk__remote **remote, int *code, yk_error *err);
+ * not those devices. It has been said then, and *code is the exit code. say: gets the first error, once. From here
+ * to yk__remote_close the signals are the launcher's. */
+yk_status yk__remote_open(const yk__peer_config *config, yk__launch_say say, yk__remote **remote, int *code, yk_error *err);
 /* Starts the ranks, numbered in the order of hosts, and waits for all. What they print appears with "[RANK] " in front of each line. When
  * one ends badly, or a host's connection ends, the ranks of all hosts are ended. SIGINT, SIGTERM and SIGHUP are passed on.
  * *code as of yk__launch. */

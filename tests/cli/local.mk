@@ -8,4 +8,4 @@ CLI_TESTS = tests/cli/errors.sh tests/cli/estimate.sh tests/cli/fit.sh tests/cli
 CLI_TESTS += tests/cli/examples.sh tests/cli/excluded.sh tests/cli/limits.sh
 dist_check_SCRIPTS += $(CLI_TESTS)
 TESTS += $(CLI_TESTS)
-EXTRA_DIST += tests/cli/lib.sh tests/cli/alike.py
+EXTRA_DIST += tests/cli/lib.sh tests/cli/made.sh tests/cli/alike.py

@@ -24,6 +24,7 @@
 #include "core/base/clock.h"
 #include "core/control/bootstrap.h"
 #include "core/control/control.h"
+#include "core/control/origin.h"
 #include "core/net/auth.h"
 #include "core/net/tcp.h"
 #include "tests/support/hosts.h"

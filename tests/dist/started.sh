@@ -2,41 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Processes that somebody else started, or whose descriptor a wrapper closed: one error that says why, no training alone,
 # nothing in the output folder. What is no cause for alarm trains.
-yoke=$YOKE_BUILD/yoke
-tmp=$(mktemp -d) || exit 1
-trap 'rm -rf "$tmp"' EXIT
-echo "1..8"
-n=0
-check() { # NAME: the last command's status decides
-    if [ $? -eq 0 ]; then r=ok; else r="not ok"; echo "# exit code $code"; sed 's/^/# /' "$tmp/out" "$tmp/err"; fi
-    n=$((n + 1))
-    echo "$r $n - $1"
-}
-if [ ! -x "$yoke" ]; then
-    while [ $n -lt 8 ]; do n=$((n + 1)); echo "ok $n # SKIP yoke is not built"; done
-    exit 0
-fi
-mkdir "$tmp/images" && python3 - "$tmp/images" <<'P'
-import sys
-for part in ("train", "t10k"):
-    with open(f"{sys.argv[1]}/{part}-images-idx3-ubyte", "wb") as f:
-        f.write(bytes.fromhex("00000803") + b"".join(n.to_bytes(4, "big") for n in (64, 8, 8)))
-        f.write(bytes(i * 7 % 256 for i in range(64 * 64)))
-    with open(f"{sys.argv[1]}/{part}-labels-idx1-ubyte", "wb") as f:
-        f.write(bytes.fromhex("00000801") + (64).to_bytes(4, "big") + bytes(i % 10 for i in range(64)))
-P
+. "$YOKE_SOURCE/tests/cli/made.sh"
+hidden=16
+plan 8
 cat > "$tmp/wrapper.py" <<'P'
 import subprocess, sys
 sys.exit(subprocess.call(sys.argv[1:], close_fds=sys.argv[0].endswith("wrapper.py")))
 P
 cp "$tmp/wrapper.py" "$tmp/keeps.py"
 
-train() { # BEFORE...: yoke train behind these words
-    rm -rf "$tmp/model"
-    timeout 60 "$@" "$yoke" train --model mlp --model-config hidden=16 --data "idx:$tmp/images" --global-batch 8 \
-        --max-steps 2 --overwrite-output-dir --output-dir "$tmp/model" >"$tmp/out" 2>"$tmp/err"
-    code=$?
-}
 refused() { # WORDS: with exit code 2, in one line, and nothing was written
     [ $code -eq 2 ] && [ "$(grep -c "$1" "$tmp/err")" -eq 1 ] && [ ! -e "$tmp/model" ]
 }

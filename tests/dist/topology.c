@@ -20,6 +20,7 @@
 #include "core/coll/internal.h"
 #include "core/control/bootstrap.h"
 #include "core/control/control.h"
+#include "core/control/origin.h"
 #include "tests/support/hosts.h"
 #include "tests/support/run.h"
 #ifdef HAVE_SODIUM

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fake driver's first part: failing on purpose, devices and their primary contexts, memory, modules. */
+/* The fake driver's top floor: the driver itself, devices and their primary contexts, whose end frees what is left of them, modules. */
 #define _GNU_SOURCE
-#include "tests/fakes/libcuda.h"
+#include "tests/fakes/libcuda_memory.h"
+#include "tests/fakes/libcuda_stream.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -9,131 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#define STACK 16
-
-#define X(member, symbol, parameters) FAKE_EXPORT CUresult symbol parameters;
-CUDA_DRIVER_TABLE(X)
-#undef X
-
-/* A piece of memory: of a device (address with the tag), or of the host's (page-locked, registered). */
-typedef struct piece {
-    struct piece *next;
-    uint64_t address;
-    size_t bytes;
-    bool on_device, own; /* own: of the host's, allocated here */
-    void *memory;        /* of a device's: where it lies, for a checker of leaks, which does not know the tag */
-    CUcontext context;
-} piece;
-
-fake_state fake = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .fail_code = CUDA_ERROR_UNKNOWN};
-static piece *pieces; /* under the lock */
-static _Thread_local CUcontext stack[STACK];
-static _Thread_local int depth;
-
-char *fake_host(CUdeviceptr address)
-{
-    return (char *)(uintptr_t)(address & ~FAKE_TAG);
-}
-
-int fake_cuda_device(void)
-{
-    return depth ? (int)(stack[depth - 1] - fake.device) : -1;
-}
-
-void *fake_cuda_memory(unsigned long long memory, size_t bytes)
-{
-    pthread_mutex_lock(&fake.lock);
-    const bool good = fake_memory_covers(memory, bytes);
-    pthread_mutex_unlock(&fake.lock);
-    return good ? fake_host(memory) : NULL;
-}
-
-/* ---- Failing on purpose ---- */
-
-uint64_t fake_env(const char *name, uint64_t otherwise)
-{
-    const char *text = getenv(name);
-    return text && *text ? strtoull(text, NULL, 10) : otherwise;
-}
-
-bool fake_call_counted(const char *name, CUresult *rc)
-{
-    pthread_mutex_lock(&fake.lock);
-    const bool fails = ++fake.calls == fake.fail_at;
-    fake.failed = fails ? name : fake.failed;
-    *rc = fails ? (CUresult)fake.fail_code : CUDA_SUCCESS;
-    pthread_mutex_unlock(&fake.lock);
-    return fails;
-}
-
-CUcontext fake_context_now(void)
-{
-    return depth ? stack[depth - 1] : NULL;
-}
-
-CUresult fake_context_begin(const char *name, CUcontext *context)
-{
-    CUresult rc;
-    *context = fake_context_now();
-    if (fake_call_counted(name, &rc))
-        return rc;
-    if (!fake.begun)
-        return CUDA_ERROR_NOT_INITIALIZED;
-    if (!*context)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    pthread_mutex_lock(&fake.lock);
-    rc = (CUresult)(*context)->lost;
-    pthread_mutex_unlock(&fake.lock);
-    return rc;
-}
-
-/* ---- What was made ---- */
-
-static fake_object *objects; /* under the lock */
-
-void fake_object_add(fake_kind kind, void *object, CUcontext context)
-{
-    fake_object *own = malloc(sizeof *own);
-    pthread_mutex_lock(&fake.lock);
-    *own = (fake_object){.next = objects, .object = object, .context = context, .kind = kind};
-    objects = own;
-    pthread_mutex_unlock(&fake.lock);
-}
-
-void fake_object_remove(void *object)
-{
-    fake_object *found = NULL;
-    pthread_mutex_lock(&fake.lock);
-    for (fake_object **at = &objects; *at && !found; at = found ? at : &(*at)->next)
-        if ((*at)->object == object) {
-            found = *at;
-            *at = found->next;
-        }
-    pthread_mutex_unlock(&fake.lock);
-    free(found);
-}
-
-void fake_context_settle(CUcontext context)
-{
-    const struct CUstream_st *null_stream = fake.null_stream[context - fake.device];
-    for (bool busy = true; busy;) {
-        busy = null_stream->done < null_stream->given;
-        for (const fake_object *o = objects; o && !busy; o = o->next) {
-            const struct CUstream_st *s = o->object;
-            busy = o->kind == FAKE_STREAM && o->context == context && s->done < s->given;
-        }
-        if (busy)
-            pthread_cond_wait(&fake.changed, &fake.lock);
-    }
-}
+/* ---- What tests ask ---- */
 
 static uint64_t live_count(void)
 {
-    uint64_t n = 0;
-    for (const fake_object *o = objects; o; o = o->next)
-        n++;
-    for (const piece *p = pieces; p; p = p->next)
-        n++;
+    uint64_t n = fake_object_count() + fake_memory_count();
     for (int i = 0; i < fake.n; i++)
         n += fake.device[i].retained;
     return n;
@@ -152,40 +33,20 @@ FAKE_NUMBER(fake_cuda_live, live_count())
 FAKE_NUMBER(fake_cuda_graphs, fake.graphs)
 FAKE_NUMBER(fake_cuda_abandoned, fake.abandoned)
 
-const char *fake_cuda_failed(void)
+/* ---- What the fake NCCL asks ---- */
+
+int fake_cuda_device(void)
 {
-    return fake.failed ? fake.failed : "";
+    const struct CUctx_st *context = fake_context_now();
+    return context ? (int)(context - fake.device) : -1;
 }
 
-void fake_cuda_fail(uint64_t n, int code)
+void *fake_cuda_memory(unsigned long long memory, size_t bytes)
 {
     pthread_mutex_lock(&fake.lock);
-    fake.fail_at = n ? fake.calls + n : 0;
-    fake.fail_code = code;
+    const bool good = fake_memory_covers(memory, bytes);
     pthread_mutex_unlock(&fake.lock);
-}
-
-void fake_cuda_hang(uint64_t n)
-{
-    pthread_mutex_lock(&fake.lock);
-    fake.hang_at = n ? fake.kernels + n : 0;
-    fake.released = false;
-    pthread_mutex_unlock(&fake.lock);
-}
-
-void fake_cuda_lose(uint64_t n)
-{
-    pthread_mutex_lock(&fake.lock);
-    fake.lose_at = n ? fake.launches + n : 0;
-    pthread_mutex_unlock(&fake.lock);
-}
-
-void fake_cuda_release(void)
-{
-    pthread_mutex_lock(&fake.lock);
-    fake.released = true;
-    pthread_cond_broadcast(&fake.changed);
-    pthread_mutex_unlock(&fake.lock);
+    return good ? fake_host(memory) : NULL;
 }
 
 /* ---- The driver ---- */
@@ -354,25 +215,13 @@ static void module_free(CUmodule m)
 /* Frees any one object of the context; false: there is none. */
 static bool object_end(CUcontext context, fake_kind kind)
 {
-    void *object = NULL;
-    pthread_mutex_lock(&fake.lock);
-    for (const fake_object *o = objects; o && !object; o = o->next)
-        object = o->context == context && o->kind == kind ? o->object : NULL;
-    fake.abandoned += object != NULL;
-    if (object && kind == FAKE_EVENT)
-        fake_event_release(object);
-    pthread_mutex_unlock(&fake.lock);
+    void *object = fake_object_take(context, kind);
     if (!object)
         return false;
-    fake_object_remove(object);
-    if (kind == FAKE_STREAM)
-        fake_stream_stop(object);
-    else if (kind == FAKE_MODULE)
+    if (kind == FAKE_MODULE)
         module_free(object);
-    else if (kind == FAKE_CAPTURED)
-        fake_graph_free(object);
-    else if (kind == FAKE_EXEC)
-        fake_exec_free(object);
+    else
+        fake_stream_object_free(kind, object);
     return true;
 }
 
@@ -384,18 +233,7 @@ static void context_end(CUcontext context)
         while (object_end(context, order[i]))
             ;
     pthread_mutex_lock(&fake.lock);
-    for (piece **at = &pieces; *at;) {
-        piece *p = *at;
-        if (p->on_device && p->context == context) {
-            *at = p->next;
-            free(fake_host(p->address));
-            free(p);
-            fake.abandoned++;
-        } else {
-            at = &p->next;
-        }
-    }
-    context->used = 0;
+    fake_memory_end(context);
     pthread_mutex_unlock(&fake.lock);
 }
 
@@ -440,175 +278,6 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
         fake_stream_stop(fake.null_stream[device]);
     }
     return rc;
-}
-
-CUresult cuCtxPushCurrent_v2(CUcontext context)
-{
-    CUresult rc;
-    if (fake_call_fails(&rc))
-        return rc;
-    if (!context || depth == STACK)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    stack[depth++] = context;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuCtxPopCurrent_v2(CUcontext *context)
-{
-    CUresult rc;
-    const bool fails = fake_call_fails(&rc);
-    if (!depth)
-        return CUDA_ERROR_INVALID_CONTEXT;
-    *context = stack[--depth];
-    return fails ? rc : CUDA_SUCCESS;
-}
-
-/* ---- Memory ---- */
-
-static piece *piece_find(uint64_t address, size_t bytes, bool on_device)
-{
-    for (piece *p = pieces; p; p = p->next)
-        if (p->on_device == on_device && address >= p->address && address - p->address <= p->bytes &&
-            bytes <= p->bytes - (address - p->address))
-            return p;
-    return NULL;
-}
-
-bool fake_memory_covers(CUdeviceptr address, size_t bytes)
-{
-    return piece_find(address, bytes, true) != NULL;
-}
-
-bool fake_is_pinned(const void *memory, size_t bytes)
-{
-    return piece_find((uint64_t)(uintptr_t)memory, bytes, false) != NULL;
-}
-
-static void piece_add(piece p)
-{
-    piece *own = malloc(sizeof *own);
-    *own = p;
-    own->next = pieces;
-    pieces = own;
-}
-
-/* Takes the piece that begins there off the list; a zero one if there is none. */
-static piece piece_take(uint64_t address, bool on_device)
-{
-    piece found = {.bytes = 0};
-    for (piece **at = &pieces; *at; at = &(*at)->next)
-        if ((*at)->address == address && (*at)->on_device == on_device) {
-            piece *p = *at;
-            found = *p;
-            *at = p->next;
-            free(p);
-            break;
-        }
-    return found;
-}
-
-CUresult cuMemGetInfo_v2(size_t *free_bytes, size_t *total_bytes)
-{
-    CUcontext context;
-    const CUresult rc = fake_call_begin(&context);
-    if (rc)
-        return rc;
-    pthread_mutex_lock(&fake.lock);
-    *free_bytes = context->memory - context->used;
-    *total_bytes = context->memory;
-    pthread_mutex_unlock(&fake.lock);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes)
-{
-    CUcontext context;
-    void *own = NULL;
-    CUresult rc = fake_call_begin(&context);
-    if (rc || !bytes)
-        return rc ? rc : CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&fake.lock);
-    if (bytes > context->memory - context->used || posix_memalign(&own, 512, bytes)) {
-        rc = CUDA_ERROR_OUT_OF_MEMORY;
-    } else {
-        memset(own, 0xa5, bytes);
-        context->used += bytes;
-        *memory = (uint64_t)(uintptr_t)own | FAKE_TAG;
-        piece_add((piece){.address = *memory, .bytes = bytes, .on_device = true, .memory = own, .context = context});
-    }
-    pthread_mutex_unlock(&fake.lock);
-    return rc;
-}
-
-/* What fails here is freed all the same: a driver that is asked to free has nothing else to say than earlier failures. */
-CUresult cuMemFree_v2(CUdeviceptr memory)
-{
-    CUcontext context;
-    const CUresult rc = fake_call_begin(&context);
-    pthread_mutex_lock(&fake.lock);
-    if (context)
-        fake_context_settle(context); /* as the driver does */
-    const piece p = piece_take(memory, true);
-    if (p.bytes) {
-        p.context->used -= p.bytes;
-        free(fake_host(p.address));
-    }
-    pthread_mutex_unlock(&fake.lock);
-    return rc ? rc : p.bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult cuMemHostAlloc(void **memory, size_t bytes, unsigned flags)
-{
-    CUcontext context;
-    CUresult rc = fake_call_begin(&context);
-    (void)flags;
-    if (rc)
-        return rc;
-    pthread_mutex_lock(&fake.lock);
-    if (posix_memalign(memory, 4096, bytes))
-        rc = CUDA_ERROR_OUT_OF_MEMORY;
-    else
-        piece_add((piece){.address = (uint64_t)(uintptr_t)*memory, .bytes = bytes, .own = true});
-    pthread_mutex_unlock(&fake.lock);
-    return rc;
-}
-
-CUresult cuMemFreeHost(void *memory)
-{
-    CUcontext context;
-    const CUresult rc = fake_call_begin(&context);
-    pthread_mutex_lock(&fake.lock);
-    const piece p = piece_take((uint64_t)(uintptr_t)memory, false);
-    pthread_mutex_unlock(&fake.lock);
-    if (p.own)
-        free(memory);
-    return rc ? rc : p.own ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult cuMemHostRegister_v2(void *memory, size_t bytes, unsigned flags)
-{
-    CUcontext context;
-    CUresult rc = fake_call_begin(&context);
-    (void)flags;
-    if (rc || !memory || !bytes)
-        return rc ? rc : CUDA_ERROR_INVALID_VALUE;
-    pthread_mutex_lock(&fake.lock);
-    if (fake_is_pinned(memory, bytes))
-        rc = CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-    else
-        piece_add((piece){.address = (uint64_t)(uintptr_t)memory, .bytes = bytes});
-    pthread_mutex_unlock(&fake.lock);
-    return rc;
-}
-
-CUresult cuMemHostUnregister(void *memory)
-{
-    CUcontext context;
-    const CUresult rc = fake_call_begin(&context);
-    pthread_mutex_lock(&fake.lock);
-    const piece p = piece_take((uint64_t)(uintptr_t)memory, false);
-    pthread_mutex_unlock(&fake.lock);
-    return rc ? rc : p.bytes ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
 /* ---- Modules ---- */

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fake driver's second part: streams, each a thread that does one thing after the other; events; copies, of which those from and
+ * The fake driver's streams, each a thread that does one thing after the other; events; copies, of which those from and
  * to memory that is not page-locked end before they return, as the driver's do; kernels; graphs by capture.
  */
 #define _GNU_SOURCE
-#include "tests/fakes/libcuda.h"
+#include "tests/fakes/libcuda_stream.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
 
+#include "tests/fakes/libcuda_memory.h"
+
 #define AT_ONCE 65536u /* bytes of pageable memory that are taken at once */
 
-#define X(member, symbol, parameters) FAKE_EXPORT CUresult symbol parameters;
-CUDA_DRIVER_TABLE(X)
-#undef X
-
-void fake_event_release(CUevent e)
+/* Under the lock. */
+static void event_release(CUevent e)
 {
     if (--e->uses == 0)
         free(e);
@@ -35,7 +34,7 @@ static int64_t now_ns(void)
 static void op_free(fake_op *op)
 {
     if (op->event)
-        fake_event_release(op->event);
+        event_release(op->event);
     free(op->snapshot);
     free(op);
 }
@@ -227,7 +226,7 @@ CUresult cuEventDestroy_v2(CUevent event)
     const CUresult rc = fake_call_begin(&context);
     fake_object_remove(event);
     pthread_mutex_lock(&fake.lock);
-    fake_event_release(event);
+    event_release(event);
     pthread_mutex_unlock(&fake.lock);
     return rc;
 }
@@ -446,13 +445,13 @@ static void ops_free(fake_op *op)
     }
 }
 
-void fake_graph_free(CUgraph graph)
+static void graph_free(CUgraph graph)
 {
     ops_free(graph->first);
     free(graph);
 }
 
-void fake_exec_free(CUgraphExec exec)
+static void exec_free(CUgraphExec exec)
 {
     ops_free(exec->first);
     free(exec);
@@ -468,7 +467,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
     *graph = rc ? NULL : stream->capture;
     if (rc) {
         fake_object_remove(stream->capture);
-        fake_graph_free(stream->capture);
+        graph_free(stream->capture);
     }
     stream->capture = NULL;
     return rc;
@@ -511,7 +510,7 @@ CUresult cuGraphDestroy(CUgraph graph)
     CUcontext context;
     const CUresult rc = fake_call_begin(&context);
     fake_object_remove(graph);
-    fake_graph_free(graph);
+    graph_free(graph);
     return rc;
 }
 
@@ -520,7 +519,7 @@ CUresult cuGraphExecDestroy(CUgraphExec exec)
     CUcontext context;
     const CUresult rc = fake_call_begin(&context);
     fake_object_remove(exec);
-    fake_exec_free(exec);
+    exec_free(exec);
     return rc;
 }
 
@@ -533,5 +532,20 @@ void fake_cuda_call(CUstream stream, void (*function)(void *argument), void *arg
     op->argument = argument;
     pthread_mutex_lock(&fake.lock);
     stream_give(stream_of(stream, fake_context_now()), op);
+
+/* ---- The end of a context ---- */
+
+void fake_stream_object_free(fake_kind kind, void *object)
+{
+    if (kind == FAKE_STREAM)
+        fake_stream_stop(object);
+    if (kind == FAKE_CAPTURED)
+        graph_free(object);
+    if (kind == FAKE_EXEC)
+        exec_free(object);
+    if (kind != FAKE_EVENT)
+        return;
+    pthread_mutex_lock(&fake.lock);
+    event_release(object);
     pthread_mutex_unlock(&fake.lock);
 }

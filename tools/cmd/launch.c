@@ -9,7 +9,9 @@
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/control/origin.h"
+#include "core/control/variables.h"
 #include "core/device/device.h"
+#include "core/launch/choose.h"
 #include "core/launch/launch.h"
 #include "core/launch/node.h"
 #include "core/launch/remote.h"
@@ -176,17 +178,11 @@ static int launch_here(const yk__cli *cli)
 
 /* ---- Several hosts ----------------------------------------------------------------------------------------------- */
 
-static const char *variable_text(const char *name)
-{
-    const char *value = getenv(name);
-    return value && *value ? value : NULL;
-}
-
 /* The nodes of a Slurm allocation of several; how many ranks each has is known where the number of tasks was asked for. */
 static bool is_allocation(void)
 {
-    const char *nodes = variable_text("SLURM_NNODES"), *own = yk__option_text(YK__OPTION_LAUNCHER);
-    return variable_text("SLURM_JOB_ID") && variable_text("SLURM_JOB_NODELIST") && nodes && atoi(nodes) > 1 &&
+    const char *nodes = yk__variable_text("SLURM_NNODES"), *own = yk__option_text(YK__OPTION_LAUNCHER);
+    return yk__variable_text("SLURM_JOB_ID") && yk__variable_text("SLURM_JOB_NODELIST") && nodes && atoi(nodes) > 1 &&
            !(own && !strcmp(own, "none"));
 }
 
@@ -201,8 +197,8 @@ static yk_status find_hosts(const yk__cli *cli, yk__hosts *hosts, bool *slurm, y
     if (file)
         return yk__hosts_read(file, hosts, err);
     *slurm = is_allocation();
-    return *slurm ? yk__hosts_of_slurm(variable_text("SLURM_JOB_NODELIST"),
-                                       variable_text("SLURM_NTASKS") ? variable_text("SLURM_TASKS_PER_NODE") : NULL, hosts, err)
+    return *slurm ? yk__hosts_of_slurm(yk__variable_text("SLURM_JOB_NODELIST"),
+                                       yk__variable_text("SLURM_NTASKS") ? yk__variable_text("SLURM_TASKS_PER_NODE") : NULL, hosts, err)
                   : YK_OK;
 }
 
@@ -228,14 +224,14 @@ static void print_hosts(const yk__remote *remote, const yk__hosts *hosts, const 
 static int launch_on_hosts(const yk__cli *cli, const yk__hosts *hosts, bool slurm)
 {
     const char *shell = yk__cli_text(cli, "ssh");
-    const yk__remote_config config = {.hosts = hosts, .devices = yk__cli_text(cli, "devices"), .slurm = slurm, .argv = cli->positional,
-                                      .shell = shell ? shell : yk__option_row_of(YK__OPTION_SSH)->preset, .say = say_launch};
+    const yk__peer_config config = {.hosts = hosts, .devices = yk__cli_text(cli, "devices"), .slurm = slurm, .argv = cli->positional,
+                                    .shell = shell ? shell : yk__option_row_of(YK__OPTION_SSH)->preset};
     yk_error err = YK_ERROR_INIT;
     yk__remote *remote = NULL;
     launched job = {0, NULL, NULL};
     int code = 0;
     fflush(stdout);
-    if (!yk__remote_open(&config, &remote, &code, &err)) { /* else it has said why */
+    if (!yk__remote_open(&config, say_launch, &remote, &code, &err)) { /* else it has said why */
         if (describe_hosts(remote, hosts, &job, &err)) {
             say_launch(err.text);
             code = YK_EXIT_FAILED;
@@ -270,7 +266,6 @@ int yk__cmd_launch(int argc, char **argv)
                              "or set YOKE_LAUNCHER=none");
     if (find_hosts(&cli, &hosts, &slurm, &err))
         return yk__cli_usage(&command, "%s", err.text);
-    cli.positional[cli.n_positional] = NULL; /* the list lies in argv, behind the command's name */
     code = hosts.count ? launch_on_hosts(&cli, &hosts, slurm) : launch_here(&cli);
     yk__hosts_free(&hosts);
     return code;

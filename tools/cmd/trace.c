@@ -129,7 +129,6 @@ int yk__cmd_trace(int argc, char **argv)
     setenv("YOKE_TRACE_STEPS", yk__cli_text(&cli, "steps"), 1);
     setenv("YOKE_TRACE_SKIP", yk__cli_text(&cli, "skip"), 1);
     remove_parts(yk__cli_text(&cli, "output"));
-    cli.positional[cli.n_positional] = NULL; /* the list lies in argv, behind the command's name */
     code = run_program(cli.positional);
     joined = join_parts(yk__cli_text(&cli, "output"));
     return code ? code : joined;

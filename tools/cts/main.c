@@ -335,14 +335,14 @@ static int read_lists(const yk__cli *cli, cts_lists *l)
     return 0;
 }
 
-/* The file of a transport's name is in the folder of plugins. */
-static char *tested_file(const yk__cli *cli, cts *c)
+/* *file: that of the transport's name, allocated; NULL: a plugin is tested. */
+static yk_status find_tested(const yk__cli *cli, cts *c, char **file, yk_error *err)
 {
-    const char *plugin = yk__cli_text(cli, "plugin"), *transport = yk__cli_text(cli, "transport");
-    char *path = transport ? yk__transport_path(transport) : NULL;
-    c->path = plugin;
-    c->transport_path = path;
-    return path;
+    const char *transport = yk__cli_text(cli, "transport");
+    *file = transport ? yk__transport_path(transport, err) : NULL;
+    c->path = yk__cli_text(cli, "plugin");
+    c->transport_path = *file;
+    return err->status;
 }
 
 static int check_tested(const cts *c)
@@ -376,9 +376,8 @@ static int run_suite(int argc, char **argv)
     if (bad)
         return YK_EXIT_USAGE;
     yk_error err = YK_ERROR_INIT;
-    if (yk__options_check(&err))
+    if (yk__options_check(&err) || find_tested(&cli, &c, &path, &err))
         return yk__cli_usage(&command, "%s", err.text);
-    path = tested_file(&cli, &c);
     suite = path ? &transports : &plugins;
     code = check_tested(&c);
     if (!code)

@@ -12,6 +12,28 @@
 
 enum { CTS_TR_RANKS = 4, CTS_TR_BLOB = 4096 };
 
+/* ---- What ranks say of the test, in memory that they share with the process that started them -------------------------------- */
+
+/* LATE: something did not come in time, for which another rank may have a better reason. */
+typedef enum cts_tr_state { CTS_TR_NOTHING, CTS_TR_WRITING, CTS_TR_FAILED, CTS_TR_LATE, CTS_TR_UNSUPPORTED } cts_tr_state;
+
+typedef struct cts_tr_verdict {
+    uint32_t state; /* atomic: cts_tr_state */
+    char text[900]; /* once the state is one of the last three */
+} cts_tr_verdict;
+
+typedef struct cts_tr_verdicts { /* begins as zeros */
+    uint32_t failed; /* atomic: some rank has failed */
+    uint32_t unused;
+    cts_tr_verdict rank[CTS_TR_RANKS];
+} cts_tr_verdicts;
+
+bool cts_tr_verdict_is(const cts_tr_verdicts *verdicts, uint32_t rank, cts_tr_state state);
+bool cts_tr_any_failed(const cts_tr_verdicts *verdicts);
+void cts_tr_set_failed(cts_tr_verdicts *verdicts);
+
+/* ---- A test -------------------------------------------------------------------------------------------------------------- */
+
 typedef struct cts_tr_meeting cts_tr_meeting; /* what the ranks of a test have in common */
 
 /* A rank of a test. */
@@ -22,6 +44,7 @@ typedef struct cts_tr {
     uint32_t rank, ranks;
     int limit_ms; /* a wait that takes longer has failed */
     cts_tr_meeting *meeting;
+    cts_tr_verdicts *verdicts; /* of all ranks of the test */
     void *shared;
 } cts_tr;
 

@@ -10,20 +10,6 @@
 
 enum { NOTHING_MS = 30 };
 
-bool cts_tr_ok(cts_tr *t, yk_status status, const yk_tr_error *error, const char *what)
-{
-    return !status || cts_tr_fail(t, "%s: %s (%s)", what, error->text, yk__status_name(status));
-}
-
-bool cts_tr_refused(cts_tr *t, yk_status status, yk_status expected, const yk_tr_error *error, const char *what)
-{
-    if (status != expected)
-        return cts_tr_fail(t, "%s: %s, expected %s", what, yk__status_name(status), yk__status_name(expected));
-    if (!*error->text || strchr(error->text, '\n') || !memchr(error->text, 0, sizeof error->text))
-        return cts_tr_fail(t, "%s: the error's text is not one line: \"%.80s\"", what, error->text);
-    return true;
-}
-
 static yk_tr_op *op_begin(cts_tr *t, bool send, uint32_t peer, uint64_t tag, void *data, uint64_t bytes)
 {
     const yk_tr_range range = {.data = data, .bytes = bytes};

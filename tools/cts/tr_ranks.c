@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -18,79 +17,14 @@
 
 enum { PAUSE_US = 200, GRACE_MS = 500 };
 
-/* LATE: something did not come in time, for which another rank may have a better reason. */
-typedef enum verdict_state { NOTHING, WRITING, FAILED, LATE, UNSUPPORTED } verdict_state;
-
-typedef struct rank_verdict {
-    uint32_t state; /* atomic: verdict_state */
-    char text[900];
-} rank_verdict;
-
 struct cts_tr_meeting {
     uint32_t entered[CTS_TR_RANKS]; /* atomic: meetings that the rank has come to */
     uint32_t died[CTS_TR_RANKS];    /* atomic: it is no more */
-    uint32_t failed;                /* atomic: some rank has failed */
-    uint32_t unused;
-    rank_verdict verdict[CTS_TR_RANKS];
+    cts_tr_verdicts verdicts;
     uint8_t blob[2][CTS_TR_RANKS][CTS_TR_BLOB]; /* of even and odd meetings: nobody is two ahead of anybody */
 };
 
-static bool verdict_is(const rank_verdict *v, verdict_state state)
-{
-    return __atomic_load_n(&v->state, __ATOMIC_ACQUIRE) == (uint32_t)state;
-}
-
-static bool flag_read(const uint32_t *flag)
-{
-    return __atomic_load_n(flag, __ATOMIC_ACQUIRE) != 0;
-}
-
-static void flag_set(uint32_t *flag)
-{
-    __atomic_store_n(flag, 1, __ATOMIC_RELEASE);
-}
-
 /* ---- In a rank ----------------------------------------------------------------------------------------------------------- */
-
-static bool verdict_say(cts_tr *t, verdict_state state, const char *fmt, va_list ap)
-{
-    rank_verdict *v = &t->meeting->verdict[t->rank];
-    uint32_t nothing = NOTHING;
-    if (!__atomic_compare_exchange_n(&v->state, &nothing, WRITING, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-        return false;
-    vsnprintf(v->text, sizeof v->text, fmt, ap);
-    __atomic_store_n(&v->state, (uint32_t)state, __ATOMIC_RELEASE);
-    if (state == FAILED)
-        flag_set(&t->meeting->failed);
-    return false;
-}
-
-bool cts_tr_fail(cts_tr *t, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    verdict_say(t, FAILED, fmt, ap);
-    va_end(ap);
-    return false;
-}
-
-bool cts_tr_late(cts_tr *t, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    verdict_say(t, LATE, fmt, ap);
-    va_end(ap);
-    return false;
-}
-
-bool cts_tr_unsupported(cts_tr *t, const char *fmt, ...)
-{
-    va_list ap;
-    va_start(ap, fmt);
-    verdict_say(t, UNSUPPORTED, fmt, ap);
-    va_end(ap);
-    return false;
-}
 
 /* Until `flags` of all ranks are at least that; the transport moves, if it is open. */
 static bool ranks_await(cts_tr *t, const uint32_t *reached, uint32_t from, uint32_t to, uint32_t value)
@@ -103,7 +37,7 @@ static bool ranks_await(cts_tr *t, const uint32_t *reached, uint32_t from, uint3
             r++;
             continue;
         }
-        if (flag_read(&t->meeting->failed))
+        if (cts_tr_any_failed(t->verdicts))
             return cts_tr_late(t, "another rank has failed");
         if (yk__clock_ms() > until)
             return cts_tr_late(t, "rank %u did not come within %d ms", r, t->limit_ms);
@@ -163,7 +97,7 @@ static yk_status exchange_blobs(void *arg, const void *own, uint32_t bytes, void
     cts_tr *t = arg;
     if (cts_tr_exchange(t, own, bytes, all))
         return YK_OK;
-    snprintf(error->text, sizeof error->text, "%.600s", t->meeting->verdict[t->rank].text);
+    snprintf(error->text, sizeof error->text, "%.600s", t->verdicts->rank[t->rank].text);
     return YK_E_CANCELLED;
 }
 
@@ -172,7 +106,7 @@ static yk_status check_ranks(void *arg, yk_tr_error *error)
 {
     const cts_tr *t = arg;
     for (uint32_t r = 0; r < t->ranks; r++)
-        if (flag_read(&t->meeting->died[r])) {
+        if (__atomic_load_n(&t->meeting->died[r], __ATOMIC_ACQUIRE)) {
             snprintf(error->text, sizeof error->text, "rank %u has died", r);
             return YK_E_CANCELLED;
         }
@@ -207,7 +141,7 @@ static void rank_run(cts_tr *t, unsigned how, cts_tr_test *test)
 {
     if (!(how & CTS_TR_CLOSED) && !rank_open(t, (how & CTS_TR_HOSTS) != 0))
         _exit(1);
-    if (!test(t) && !verdict_is(&t->meeting->verdict[t->rank], UNSUPPORTED))
+    if (!test(t) && !cts_tr_verdict_is(t->verdicts, t->rank, CTS_TR_UNSUPPORTED))
         _exit(1); /* what is under way may refer to memory that is gone */
     if (!(how & (CTS_TR_CLOSED | CTS_TR_LOSES)))
         cts_tr_meet(t); /* nobody closes while others need it */
@@ -248,12 +182,12 @@ static void rank_ended(trial *x, uint32_t r, int status)
 {
     const bool meant = (x->how & CTS_TR_LOSES) && r == cts_tr_victim(&x->t);
     x->pid[r] = 0;
-    flag_set(&x->t.meeting->died[r]);
+    __atomic_store_n(&x->t.meeting->died[r], 1, __ATOMIC_RELEASE);
     if (WIFSIGNALED(status) && !(meant && WTERMSIG(status) == SIGKILL)) {
-        flag_set(&x->t.meeting->failed);
+        cts_tr_set_failed(x->t.verdicts);
         cts_fail(x->c, "rank %u was killed by signal %d (%s)", r, WTERMSIG(status), strsignal(WTERMSIG(status)));
     } else if (WIFEXITED(status) && WEXITSTATUS(status) > 1) {
-        flag_set(&x->t.meeting->failed);
+        cts_tr_set_failed(x->t.verdicts);
         cts_fail(x->c, "rank %u ended with code %d", r, WEXITSTATUS(status));
     }
 }
@@ -281,22 +215,22 @@ static void ranks_kill(trial *x)
         }
 }
 
-static void verdicts_fail(const trial *x, verdict_state state)
+static void verdicts_fail(const trial *x, cts_tr_state state)
 {
     for (uint32_t r = 0; r < x->t.ranks; r++)
-        if (verdict_is(&x->t.meeting->verdict[r], state))
-            cts_fail(x->c, "rank %u: %s", r, x->t.meeting->verdict[r].text);
+        if (cts_tr_verdict_is(x->t.verdicts, r, state))
+            cts_fail(x->c, "rank %u: %s", r, x->t.verdicts->rank[r].text);
 }
 
 /* The first that is reported counts: what is wrong before what hangs, and that before what others waited for in vain. */
 static void trial_report(trial *x)
 {
-    verdicts_fail(x, FAILED);
+    verdicts_fail(x, CTS_TR_FAILED);
     ranks_kill(x);
-    verdicts_fail(x, LATE);
+    verdicts_fail(x, CTS_TR_LATE);
     for (uint32_t r = 0; r < x->t.ranks; r++)
-        if (verdict_is(&x->t.meeting->verdict[r], UNSUPPORTED) && !x->c->failed_now) {
-            cts_unsupported(x->c, "%s", x->t.meeting->verdict[r].text);
+        if (cts_tr_verdict_is(x->t.verdicts, r, CTS_TR_UNSUPPORTED) && !x->c->failed_now) {
+            cts_unsupported(x->c, "%s", x->t.verdicts->rank[r].text);
             return;
         }
     cts_pass(x->c);
@@ -308,7 +242,7 @@ static void ranks_finish(trial *x)
     int64_t until = yk__clock_ms() + 2 * x->t.limit_ms;
     bool hurry = false;
     while (!ranks_collect(x) && yk__clock_ms() < until) {
-        if (!hurry && flag_read(&x->t.meeting->failed)) {
+        if (!hurry && cts_tr_any_failed(x->t.verdicts)) {
             const int64_t early = yk__clock_ms() + x->t.limit_ms + GRACE_MS;
             until = early < until ? early : until;
             hurry = true;
@@ -330,6 +264,7 @@ void cts_tr_run(cts *c, const char *name, uint32_t ranks, unsigned how, cts_tr_t
         cts_fail(c, "memory for the ranks to share: %s", strerror(errno));
         return;
     }
+    x.t.verdicts = &x.t.meeting->verdicts;
     ranks_start(&x, test);
     ranks_finish(&x);
     trial_report(&x);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fake driver's own types: libcuda.c (devices, memory, modules), libcuda_stream.c (streams, events, graphs). */
-#ifndef YOKE_TESTS_FAKES_LIBCUDA_H
-#define YOKE_TESTS_FAKES_LIBCUDA_H
+/*
+ * The fake driver's own types, and what all of it stands on. Its floors, each of which knows those below it: libcuda.c (devices, contexts,
+ * modules), libcuda_stream.c (streams, events, graphs), libcuda_memory.c, libcuda_state.c.
+ */
+#ifndef YOKE_TESTS_FAKES_LIBCUDA_STATE_H
+#define YOKE_TESTS_FAKES_LIBCUDA_STATE_H
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -10,6 +13,11 @@
 #include "tests/fakes/fake_cuda.h"
 
 #define FAKE_DEVICES 8
+
+/* The functions of the driver that it plays. */
+#define X(member, symbol, parameters) FAKE_EXPORT CUresult symbol parameters;
+CUDA_DRIVER_TABLE(X)
+#undef X
 
 struct CUctx_st { /* a device and its primary context */
     uint64_t memory, used;
@@ -95,27 +103,15 @@ bool fake_call_counted(const char *name, CUresult *rc);
 CUresult fake_context_begin(const char *name, CUcontext *context);
 CUcontext fake_context_now(void);
 
-char *fake_host(CUdeviceptr address); /* where device memory lies */
-/* Whether device memory is that of one allocation. Under the lock. */
-bool fake_memory_covers(CUdeviceptr address, size_t bytes);
-bool fake_is_pinned(const void *memory, size_t bytes); /* under the lock */
-
-/* What was made and not freed. The end of a context frees what is left of it, and counts it. */
-typedef enum fake_kind { FAKE_MODULE, FAKE_STREAM, FAKE_EVENT, FAKE_CAPTURED, FAKE_EXEC } fake_kind;
-typedef struct fake_object {
-    struct fake_object *next;
-    void *object;
-    CUcontext context;
-    fake_kind kind;
-} fake_object;
-void fake_object_add(fake_kind kind, void *object, CUcontext context); /* takes the lock, as does the next */
-void fake_object_remove(void *object);
-void fake_context_settle(CUcontext context); /* until its streams have done what they were given; under the lock */
-void fake_event_release(CUevent event); /* under the lock */
-void fake_graph_free(CUgraph graph);
-void fake_exec_free(CUgraphExec exec);
 uint64_t fake_env(const char *name, uint64_t otherwise);
-CUstream fake_stream_start(CUcontext context); /* NULL: no thread */
-void fake_stream_stop(CUstream s); /* waits for what it was given */
+
+/* What was made and not freed, but for memory. */
+typedef enum fake_kind { FAKE_MODULE, FAKE_STREAM, FAKE_EVENT, FAKE_CAPTURED, FAKE_EXEC } fake_kind;
+void fake_object_add(fake_kind kind, void *object, CUcontext context); /* takes the lock, as do the next two */
+void fake_object_remove(void *object);
+/* Takes any one such object of the context off the list, and counts it as abandoned; NULL: there is none. */
+void *fake_object_take(CUcontext context, fake_kind kind);
+uint64_t fake_object_count(void); /* under the lock */
+void fake_context_settle(CUcontext context); /* until its streams have done what they were given; under the lock */
 
 #endif

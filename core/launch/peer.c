@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting a node on each host: the command, its process, and the records that it is sent (node.h). */
+/* Starting a node on a host: the command, its process, and the records that it is sent (node.h). */
 #include "config.h"
+
+#include "core/launch/peer.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -17,13 +17,12 @@
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/launch/node.h"
-#include "core/launch/remote_internal.h"
 
 #define WORDS_MOST 64
 
 extern char **environ;
 
-void yk__remote_hang_up(yk__peer *peer)
+void yk__peer_hang_up(yk__peer *peer)
 {
     if (peer->in >= 0)
         close(peer->in);
@@ -32,7 +31,7 @@ void yk__remote_hang_up(yk__peer *peer)
 
 void yk__peer_release(yk__peer *peer)
 {
-    yk__remote_hang_up(peer);
+    yk__peer_hang_up(peer);
     yk__lines_close(&peer->out);
     yk__lines_close(&peer->err);
     for (uint32_t i = 0; i < peer->ranks; i++)
@@ -82,7 +81,7 @@ static void words_split(char *shell, char **words, size_t *n)
 }
 
 /* ssh hands one line to the host's shell; srun hands over words. */
-static void words_write(const yk__remote_config *config, const char *host, const char *program, char **words, size_t *n)
+static void words_write(const yk__peer_config *config, const char *host, const char *program, char **words, size_t *n)
 {
     static const char *const srun[] = {"srun", "--nodes=1", "--ntasks=1", "--overlap", "--cpu-bind=none", "--mpi=none", "--input=0"};
     if (config->slurm) {
@@ -103,7 +102,7 @@ static void words_write(const yk__remote_config *config, const char *host, const
     yk__free(quoted);
 }
 
-static yk_status command_make(const yk__remote_config *config, yk__peer *peer, yk_error *err)
+static yk_status command_make(const yk__peer_config *config, yk__peer *peer, yk_error *err)
 {
     char program[4096];
     const ssize_t bytes = readlink("/proc/self/exe", program, sizeof program - 1);
@@ -121,18 +120,18 @@ static yk_status command_make(const yk__remote_config *config, yk__peer *peer, y
     return YK_OK;
 }
 
-void yk__remote_command(const yk__remote *remote, uint32_t host, char *text, size_t size)
+void yk__peer_command(const yk__peer *peer, char *text, size_t size)
 {
     size_t used = 0;
     text[0] = 0;
-    for (size_t i = 0; remote->peer[host].argv[i] && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "", remote->peer[host].argv[i]);
+    for (size_t i = 0; peer->argv[i] && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? " " : "", peer->argv[i]);
 }
 
 /* ---- Its process ------------------------------------------------------------------------------------------------- */
 
 /* After the fork: only async-signal-safe calls. */
-static void become_shell(const yk__remote *remote, const yk__peer *peer, const int *fd, pid_t launcher)
+static void become_shell(const yk__peer *peer, const sigset_t *mask, const int *fd, pid_t launcher)
 {
     static const char words[] = " cannot be started\n";
     setpgid(0, 0); /* what ends the terminal's group is passed on by the launcher */
@@ -141,7 +140,7 @@ static void become_shell(const yk__remote *remote, const yk__peer *peer, const i
         _exit(1); /* child: the launcher died before the prctl */
     for (int i = 0; i < 3; i++)
         dup2(fd[i], i);
-    sigprocmask(SIG_SETMASK, &remote->mask, NULL);
+    sigprocmask(SIG_SETMASK, mask, NULL);
     yk__limit_restore();
     execvp(peer->argv[0], peer->argv);
     if (write(STDERR_FILENO, peer->argv[0], strlen(peer->argv[0])) < 0 || write(STDERR_FILENO, words, sizeof words - 1) < 0)
@@ -149,18 +148,17 @@ static void become_shell(const yk__remote *remote, const yk__peer *peer, const i
     _exit(127);     /* child */
 }
 
-static yk_status peer_fork(yk__remote *remote, yk__peer *peer, const int *fd, yk_error *err)
+static yk_status peer_fork(yk__peer *peer, const sigset_t *mask, const int *fd, yk_error *err)
 {
     const pid_t launcher = getpid();
     peer->pid = fork();
     if (peer->pid == 0)
-        become_shell(remote, peer, fd, launcher);
+        become_shell(peer, mask, fd, launcher);
     if (peer->pid < 0) {
         peer->pid = 0;
         return yk__fail(err, YK_E_IO, "starting %s for host %s: fork: %s", peer->argv[0], peer->name, strerror(errno));
     }
     setpgid(peer->pid, peer->pid);
-    remote->alive++;
     return YK_OK;
 }
 
@@ -193,10 +191,10 @@ static void record_send(yk__peer *peer, const char *name, const char *value)
         if (n > 0)
             sent += (size_t)n;
         else if (errno != EINTR)
-            yk__remote_hang_up(peer);
+            yk__peer_hang_up(peer);
     }
     if (!record)
-        yk__remote_hang_up(peer);
+        yk__peer_hang_up(peer);
     yk__free(record);
 }
 
@@ -228,37 +226,35 @@ static void address_send(yk__peer *peer)
     record_send(peer, "port", port ? port : "0");
 }
 
-static void records_send(yk__remote *remote, uint32_t index, const char *folder)
+static void records_send(yk__peer *peer, const yk__peer_config *config, uint32_t index, const char *folder)
 {
-    yk__peer *peer = &remote->peer[index];
-    const yk__host *host = &remote->config.hosts->host[index];
-    const char *devices = host->devices ? host->devices : remote->config.devices;
+    const yk__host *host = &config->hosts->host[index];
+    const char *devices = host->devices ? host->devices : config->devices;
     record_send(peer, "version", YK__NODE_VERSION);
     record_send(peer, "name", host->name);
     record_send(peer, "folder", folder);
     if (devices)
         record_send(peer, "devices", devices);
     number_send(peer, "ranks", host->ranks);
-    number_send(peer, "hosts", remote->config.hosts->count);
+    number_send(peer, "hosts", config->hosts->count);
     if (!index)
         address_send(peer);
     for (char **variable = environ; *variable; variable++)
         if (is_of_job(*variable))
             record_send(peer, "env", *variable);
-    for (char *const *word = remote->config.argv; *word; word++)
+    for (char *const *word = config->argv; *word; word++)
         record_send(peer, "arg", *word);
     record_send(peer, NULL, NULL);
 }
 
-yk_status yk__remote_start(yk__remote *remote, uint32_t host, yk_error *err)
+yk_status yk__peer_start(yk__peer *peer, const yk__peer_config *config, uint32_t index, const sigset_t *mask, yk_error *err)
 {
-    yk__peer *peer = &remote->peer[host];
     int fd[3] = {-1, -1, -1};
     char *folder = getcwd(NULL, 0);
     if (!folder)
         return yk__fail(err, YK_E_IO, "the current folder: %s", strerror(errno));
-    if (!command_make(&remote->config, peer, err) && !descriptors_open(peer, fd, err) && !peer_fork(remote, peer, fd, err))
-        records_send(remote, host, folder);
+    if (!command_make(config, peer, err) && !descriptors_open(peer, fd, err) && !peer_fork(peer, mask, fd, err))
+        records_send(peer, config, index, folder);
     for (int i = 0; i < 3; i++)
         if (fd[i] >= 0)
             close(fd[i]);
@@ -266,34 +262,12 @@ yk_status yk__remote_start(yk__remote *remote, uint32_t host, yk_error *err)
     return err->status;
 }
 
-static yk_status secret_make(char *text, yk_error *err)
+void yk__peer_run(yk__peer *peer, const yk__peer_begin *begin)
 {
-    uint8_t secret[YK__NODE_SECRET];
-    if (getrandom(secret, sizeof secret, 0) != (ssize_t)sizeof secret)
-        return yk__fail(err, YK_E_IO, "the job's secret: getrandom: %s", strerror(errno));
-    for (size_t i = 0; i < sizeof secret; i++)
-        snprintf(text + 2 * i, 3, "%02x", secret[i]);
-    explicit_bzero(secret, sizeof secret);
-    return YK_OK;
-}
-
-yk_status yk__remote_begin(yk__remote *remote, yk_error *err)
-{
-    const uint32_t size = yk__remote_size(remote);
-    char secret[2 * YK__NODE_SECRET + 1];
-    uint32_t first = 0;
-    if (secret_make(secret, err))
-        return err->status;
-    for (uint32_t i = 0; i < remote->config.hosts->count; i++) {
-        yk__peer *peer = &remote->peer[i];
-        record_send(peer, "secret", secret);
-        number_send(peer, "first", first);
-        number_send(peer, "size", size);
-        record_send(peer, "address", remote->peer[0].address);
-        number_send(peer, "port", remote->peer[0].port);
-        record_send(peer, NULL, NULL);
-        first += peer->ranks;
-    }
-    explicit_bzero(secret, sizeof secret);
-    return YK_OK;
+    record_send(peer, "secret", begin->secret);
+    number_send(peer, "first", begin->first);
+    number_send(peer, "size", begin->size);
+    record_send(peer, "address", begin->address);
+    number_send(peer, "port", begin->port);
+    record_send(peer, NULL, NULL);
 }

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reading the variables that say how a process was started. One that is empty counts as not set, as shells and schedulers leave them so. */
+#include "config.h"
+
+#include "core/control/variables.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *yk__variable_text(const char *name)
+{
+    const char *s = getenv(name);
+    return s && *s ? s : NULL;
+}
+
+bool yk__variable_number(const char *name, unsigned long long *value)
+{
+    const char *s = yk__variable_text(name);
+    char *end;
+    if (!s || *s < '0' || *s > '9')
+        return false;
+    errno = 0;
+    *value = strtoull(s, &end, 10);
+    return !errno && !*end;
+}
+
+void yk__missing_add(yk__missing *missing, const char *name)
+{
+    const size_t used = strlen(missing->names);
+    if (!yk__variable_text(name))
+        snprintf(missing->names + used, sizeof missing->names - used, "%s%s", used ? ", " : "", name);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A host of a job as the launcher sees it: the child, ssh or srun, that runs a node there (node.h), and what goes to it. A peer knows of no
+ * other; remote.h has all of a job.
+ *
+ * Thread rule: a program with one thread.
+ */
+#ifndef YOKE_CORE_LAUNCH_PEER_H
+#define YOKE_CORE_LAUNCH_PEER_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "core/launch/hosts.h"
+#include "core/launch/lines.h"
+
+/* What is to be run where. Lives as long as the peers. */
+typedef struct yk__peer_config {
+    const yk__hosts *hosts;
+    const char *devices; /* of hosts that have none of their own; NULL: auto */
+    const char *shell;   /* the command that runs another on a host, words with blanks between: "ssh -o BatchMode=yes" */
+    bool slurm;          /* srun instead, on nodes of this allocation */
+    char *const *argv;   /* the program */
+} yk__peer_config;
+
+typedef struct yk__peer {
+    const char *name;
+    char **argv;          /* of its child, one allocation a word */
+    pid_t pid;            /* 0: not started, or reaped */
+    int in;               /* a socket to its standard input; -1: closed */
+    yk__lines out, err;
+    bool ready;           /* it has answered */
+    uint32_t ranks;
+    char **device;        /* [ranks] */
+    size_t capacity;
+    char address[256];    /* of the first host: where rank 0 listens */
+    unsigned port;
+    char complaint[320];  /* the last line on standard error before it was ready */
+} yk__peer;
+
+/* What the ranks of a host learn before they start; the same for all hosts but `first`. */
+typedef struct yk__peer_begin {
+    const char *secret;  /* digits of a number of YK__NODE_SECRET bytes */
+    uint32_t first, size; /* the number of the host's first rank; ranks of the whole job */
+    const char *address; /* where rank 0 listens */
+    uint32_t port;
+} yk__peer_begin;
+
+/* Starts the child of host number `index`, with the caller's `mask` of signals, and sends it the first records. */
+yk_status yk__peer_start(yk__peer *peer, const yk__peer_config *config, uint32_t index, const sigset_t *mask, yk_error *err);
+/* Sends the last records, after which its ranks run. A host that does not take them ends soon, and is seen then. */
+void yk__peer_run(yk__peer *peer, const yk__peer_begin *begin);
+/* The command that was run for it, for people: words with blanks between. */
+void yk__peer_command(const yk__peer *peer, char *text, size_t size);
+void yk__peer_hang_up(yk__peer *peer); /* closes its input */
+void yk__peer_release(yk__peer *peer);
+
+#endif
