@@ -532,6 +532,8 @@ void fake_cuda_call(CUstream stream, void (*function)(void *argument), void *arg
     op->argument = argument;
     pthread_mutex_lock(&fake.lock);
     stream_give(stream_of(stream, fake_context_now()), op);
+    pthread_mutex_unlock(&fake.lock);
+}
 
 /* ---- The end of a context ---- */
 

@@ -6,12 +6,14 @@
  * communicator that is not ready, memory of the host.
  *
  * The environment: FAKE_NCCL_FAIL=n: the n-th call of this process fails. FAKE_NCCL_HANG=n: the n-th collective of this process does
- * not end before its communicator is aborted.
+ * not end before its communicator is aborted. FAKE_NCCL_DIE="n device file": in its n-th collective a process with this device makes
+ * the file and kills itself.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -62,7 +64,7 @@ typedef struct collective {
     char *dst;
     size_t count, size; /* elements of a member's part; bytes of each */
     int root;
-    bool hangs;
+    bool hangs, dies;
 } collective;
 
 static struct {
@@ -70,7 +72,9 @@ static struct {
     int (*device)(void);
     void *(*memory)(CUdeviceptr memory, size_t bytes);
     void (*call)(CUstream stream, void (*function)(void *), void *argument);
-    unsigned long long fail_at, hang_at;
+    unsigned long long fail_at, hang_at, die_at;
+    int dying; /* number of a device */
+    char died[256];
 } driver = {.once = PTHREAD_ONCE_INIT};
 static atomic_ullong calls, collectives;
 
@@ -106,6 +110,9 @@ static void driver_find(void)
     memcpy(&driver.call, &symbol[2], sizeof symbol[2]);
     driver.fail_at = env_number("FAKE_NCCL_FAIL");
     driver.hang_at = env_number("FAKE_NCCL_HANG");
+    const char *die = getenv("FAKE_NCCL_DIE");
+    if (die && sscanf(die, "%llu %d %255s", &driver.die_at, &driver.dying, driver.died) != 3)
+        abort();
 }
 
 /* What every call begins with. */
@@ -307,9 +314,17 @@ static void collective_do(const collective *c)
     }
 }
 
+static void process_die(void)
+{
+    close(open(driver.died, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    kill(getpid(), SIGKILL);
+}
+
 static void collective_main(void *argument)
 {
     collective *c = argument;
+    if (c->dies)
+        process_die();
     while (c->hangs && !atomic_load(&c->comm->aborted))
         nap();
     if (!c->hangs)
@@ -350,7 +365,9 @@ static ncclResult_t collective_give(collective c, const void *src, void *dst, nc
         return (ncclResult_t)ncclInvalidArgument;
     collective *own = malloc(sizeof *own);
     *own = c;
-    own->hangs = atomic_fetch_add(&collectives, 1) + 1 == driver.hang_at;
+    const unsigned long long number = atomic_fetch_add(&collectives, 1) + 1;
+    own->hangs = number == driver.hang_at;
+    own->dies = number == driver.die_at && atomic_load(&c.comm->room->device[c.comm->rank]) == driver.dying + 1;
     atomic_fetch_add(&c.comm->uses, 1);
     driver.call(stream, collective_main, own);
     return rc;
