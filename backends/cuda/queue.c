@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Queues: a stream; a point is two events around a command, which say when it ran, too. Those of points that are not known to be done
- * wait in a ring, oldest first, and serve again afterwards. A failure stays: every later call returns it. Waiting is looking, with naps between: a wait inside
- * the driver could not be given up (queue_abort).
+ * wait in a ring, oldest first, and serve again afterwards. A failure stays: every later call returns it. Waiting is looking, with
+ * naps between: a wait inside the driver could not be given up (queue_abort).
  */
 #include "backends/cuda/internal.h"
 

@@ -15,11 +15,11 @@
 /* ---- Who is in it ---- */
 
 /* What each rank tells the others of its device. */
-typedef struct island_card {
+typedef struct island_info {
     char name[64];     /* of the island; "": none */
     char device[80];   /* another one for another device of the host */
     uint32_t is_single; /* a device is a member once */
-} island_card;
+} island_info;
 
 typedef struct island_ticket {
     uint32_t bytes;
@@ -31,39 +31,39 @@ static const yk_coll *find_coll(const yk__exchange *exchange, const yk__device *
     return exchange->shares && !dev->plans_only ? dev->table->extension(YK_EXT_COLL) : NULL;
 }
 
-static yk_status fill_card(const yk__device *dev, const yk_coll *coll, island_card *card, yk_error *err)
+static yk_status fill_info(const yk__device *dev, const yk_coll *coll, island_info *info, yk_error *err)
 {
-    *card = (island_card){.name = ""};
+    *info = (island_info){.name = ""};
     if (!coll)
         return YK_OK;
-    card->is_single = coll->flags & YK_COLL_ONE_PER_DEVICE;
-    snprintf(card->device, sizeof card->device, "%.63s#%u", dev->caps.locality, *dev->caps.locality ? 0 : dev->place.device);
+    info->is_single = coll->flags & YK_COLL_ONE_PER_DEVICE;
+    snprintf(info->device, sizeof info->device, "%.63s#%u", dev->caps.locality, *dev->caps.locality ? 0 : dev->place.device);
     yk__plugin_words();
-    const yk_status s = coll->island(dev->handle, card->name);
+    const yk_status s = coll->island(dev->handle, info->name);
     return s ? yk__plugin_fail(err, dev->plugin, s, "asking which devices can be joined") : YK_OK;
 }
 
 /* Rank `rank` is in the island of that name: the first of its device, where a device can be in it once. */
-static bool is_member(const island_card *card, uint32_t rank, const char *name)
+static bool is_member(const island_info *info, uint32_t rank, const char *name)
 {
-    if (!*name || strcmp(card[rank].name, name))
+    if (!*name || strcmp(info[rank].name, name))
         return false;
-    for (uint32_t r = 0; r < rank && card[rank].is_single; r++)
-        if (!strcmp(card[r].name, name) && !strcmp(card[r].device, card[rank].device))
+    for (uint32_t r = 0; r < rank && info[rank].is_single; r++)
+        if (!strcmp(info[r].name, name) && !strcmp(info[r].device, info[rank].device))
             return false;
     return true;
 }
 
 /* Fills the list of members; none where this rank would be the only one. */
-static yk_status list_members(yk__island *island, const island_card *card, yk_error *err)
+static yk_status list_members(yk__island *island, const island_info *info, yk_error *err)
 {
     const yk__exchange *exchange = island->exchange;
-    const char *name = card[exchange->rank].name;
+    const char *name = info[exchange->rank].name;
     island->rank = yk__calloc(exchange->world, sizeof *island->rank);
     if (!island->rank)
         return yk__fail_mem(err, exchange->world * sizeof *island->rank, "an island");
-    for (uint32_t r = 0; r < exchange->world && is_member(card, exchange->rank, name); r++)
-        if (is_member(card, r, name)) {
+    for (uint32_t r = 0; r < exchange->world && is_member(info, exchange->rank, name); r++)
+        if (is_member(info, r, name)) {
             island->own = r == exchange->rank ? island->size : island->own;
             island->rank[island->size++] = r;
         }
@@ -97,14 +97,14 @@ static yk_status join_members(yk__island *island, const island_ticket *ticket, y
     return YK_OK;
 }
 
-/* Cards of all ranks, then tickets of those that begin an island. */
-static yk_status join_ranks(yk__island *island, yk__group *group, island_card *card, island_ticket *ticket, yk_error *err)
+/* What all ranks tell, then tickets of those that begin an island. */
+static yk_status join_ranks(yk__island *island, yk__group *group, island_info *info, island_ticket *ticket, yk_error *err)
 {
     const yk__exchange *exchange = island->exchange;
-    island_card own_card;
+    island_info own_info;
     island_ticket own_ticket = {0};
-    if (fill_card(island->queue->dev, island->coll, &own_card, err) ||
-        yk__group_all_gather(group, &own_card, sizeof own_card, card, err) || list_members(island, card, err))
+    if (fill_info(island->queue->dev, island->coll, &own_info, err) ||
+        yk__group_all_gather(group, &own_info, sizeof own_info, info, err) || list_members(island, info, err))
         return err->status;
     if (make_ticket(island, &own_ticket, err) || yk__group_all_gather(group, &own_ticket, sizeof own_ticket, ticket, err))
         return err->status;
@@ -117,13 +117,13 @@ yk_status yk__island_open(yk__island *island, yk__queue *queue, yk__exchange *ex
         return YK_OK;
     *island = (yk__island){.queue = queue, .exchange = exchange, .asked = true, .coll = find_coll(exchange, queue->dev)};
     island->in_rank_order = yk__option_words(YK__OPTION_REPRODUCIBILITY) == 0;
-    island_card *card = yk__calloc(exchange->world, sizeof *card);
+    island_info *info = yk__calloc(exchange->world, sizeof *info);
     island_ticket *ticket = yk__calloc(exchange->world, sizeof *ticket);
-    if (!card || !ticket)
-        yk__fail_mem(err, exchange->world * (sizeof *card + sizeof *ticket), "the islands of a job");
+    if (!info || !ticket)
+        yk__fail_mem(err, exchange->world * (sizeof *info + sizeof *ticket), "the islands of a job");
     else
-        join_ranks(island, exchange->group, card, ticket, err);
-    yk__free(card);
+        join_ranks(island, exchange->group, info, ticket, err);
+    yk__free(info);
     yk__free(ticket);
     return err->status;
 }

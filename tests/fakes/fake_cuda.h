@@ -35,6 +35,8 @@ FAKE_EXPORT void fake_cuda_hang(uint64_t n); /* the n-th kernel from now on hang
 FAKE_EXPORT void fake_cuda_lose(uint64_t n); /* the n-th launch from now on loses its device */
 FAKE_EXPORT void fake_nvrtc_fail(uint64_t n);
 FAKE_EXPORT uint64_t fake_nvrtc_calls(void);
+FAKE_EXPORT void fake_nccl_fail(uint64_t n);
+FAKE_EXPORT uint64_t fake_nccl_calls(void);
 
 /* For the fake NCCL (libnccl.c, with FAKE_NCCL_FAIL and FAKE_NCCL_HANG of its own). */
 FAKE_EXPORT int fake_cuda_device(void); /* number of the current context's device; -1: none */

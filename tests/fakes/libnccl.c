@@ -38,15 +38,15 @@ FAKE_EXPORT const char *ncclGetErrorString(ncclResult_t code);
 FAKE_EXPORT const char *ncclGetLastError(ncclComm_t comm);
 
 /* What members share. */
-typedef struct room {
+typedef struct shared {
     atomic_uint joined, aborted, finished;
     _Atomic int device[MEMBERS]; /* 1 + number */
     atomic_ullong steps[MEMBERS]; /* how often each has come to a meeting */
     char data[MEMBERS][CHUNK];
-} room;
+} shared;
 
 struct ncclComm {
-    room *room;
+    shared *common;
     char name[128]; /* of the object, until all have it */
     int rank, ranks;
     unsigned long long step; /* of the stream's thread */
@@ -72,13 +72,14 @@ static struct {
     int (*device)(void);
     void *(*memory)(CUdeviceptr memory, size_t bytes);
     void (*call)(CUstream stream, void (*function)(void *), void *argument);
-    unsigned long long fail_at, hang_at, die_at;
+    atomic_ullong fail_at;
+    unsigned long long hang_at, die_at;
     int dying; /* number of a device */
     char died[256];
 } driver = {.once = PTHREAD_ONCE_INIT};
 static atomic_ullong calls, collectives;
 
-static void nap(void)
+static void thread_nap(void)
 {
     const struct timespec moment = {0, NAP_NS};
     nanosleep(&moment, NULL);
@@ -108,7 +109,7 @@ static void driver_find(void)
     memcpy(&driver.device, &symbol[0], sizeof symbol[0]);
     memcpy(&driver.memory, &symbol[1], sizeof symbol[1]);
     memcpy(&driver.call, &symbol[2], sizeof symbol[2]);
-    driver.fail_at = env_number("FAKE_NCCL_FAIL");
+    atomic_store(&driver.fail_at, env_number("FAKE_NCCL_FAIL"));
     driver.hang_at = env_number("FAKE_NCCL_HANG");
     const char *die = getenv("FAKE_NCCL_DIE");
     if (die && sscanf(die, "%llu %d %255s", &driver.die_at, &driver.dying, driver.died) != 3)
@@ -119,7 +120,18 @@ static void driver_find(void)
 static ncclResult_t call_begin(void)
 {
     pthread_once(&driver.once, driver_find);
-    return atomic_fetch_add(&calls, 1) + 1 == driver.fail_at ? (ncclResult_t)ncclSystemError : (ncclResult_t)ncclSuccess;
+    return atomic_fetch_add(&calls, 1) + 1 == atomic_load(&driver.fail_at) ? (ncclResult_t)ncclSystemError : (ncclResult_t)ncclSuccess;
+}
+
+void fake_nccl_fail(uint64_t n)
+{
+    pthread_once(&driver.once, driver_find);
+    atomic_store(&driver.fail_at, n ? atomic_load(&calls) + n : 0);
+}
+
+uint64_t fake_nccl_calls(void)
+{
+    return atomic_load(&calls);
 }
 
 const char *ncclGetErrorString(ncclResult_t code)
@@ -155,15 +167,15 @@ static void comm_drop(ncclComm_t comm)
 {
     if (atomic_fetch_sub(&comm->uses, 1) != 1)
         return;
-    munmap(comm->room, sizeof *comm->room);
+    munmap(comm->common, sizeof *comm->common);
     free(comm);
 }
 
-static room *room_enter(const char *name)
+static shared *shared_map(const char *name)
 {
     const int fd = shm_open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-    void *at = fd < 0 || ftruncate(fd, sizeof(room)) ? MAP_FAILED
-                                                     : mmap(NULL, sizeof(room), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    void *at = fd < 0 || ftruncate(fd, sizeof(shared)) ? MAP_FAILED
+                                                     : mmap(NULL, sizeof(shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fd >= 0)
         close(fd);
     return at == MAP_FAILED ? NULL : at;
@@ -179,21 +191,21 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id,
         rank >= ranks || driver.device() < 0)
         return (ncclResult_t)ncclInvalidArgument;
     ncclComm_t comm = calloc(1, sizeof *comm);
-    *comm = (struct ncclComm){.rank = rank, .ranks = ranks, .room = room_enter(id.internal)};
-    if (!comm->room) {
+    *comm = (struct ncclComm){.rank = rank, .ranks = ranks, .common = shared_map(id.internal)};
+    if (!comm->common) {
         free(comm);
         return (ncclResult_t)ncclSystemError;
     }
     snprintf(comm->name, sizeof comm->name, "%s", id.internal);
     atomic_store(&comm->uses, 1);
-    atomic_store(&comm->room->device[rank], driver.device() + 1);
-    atomic_fetch_add(&comm->room->joined, 1);
+    atomic_store(&comm->common->device[rank], driver.device() + 1);
+    atomic_fetch_add(&comm->common->joined, 1);
     *out = comm;
     return (ncclResult_t)ncclInProgress;
 }
 
 /* Whether two members are one device. */
-static bool room_has_twins(const room *r, int ranks)
+static bool devices_repeat(const shared *r, int ranks)
 {
     for (int i = 0; i < ranks; i++)
         for (int k = 0; k < i; k++)
@@ -204,11 +216,11 @@ static bool room_has_twins(const room *r, int ranks)
 
 static ncclResult_t comm_state(ncclComm_t comm)
 {
-    const room *r = comm->room;
+    const shared *r = comm->common;
     if (atomic_load(&r->joined) < (unsigned)comm->ranks && !atomic_load(&r->aborted))
         return (ncclResult_t)ncclInProgress;
     shm_unlink(comm->name);
-    if (room_has_twins(r, comm->ranks))
+    if (devices_repeat(r, comm->ranks))
         return (ncclResult_t)ncclInvalidUsage;
     if (comm->finished && !atomic_load(&r->aborted) && atomic_load(&r->finished) < (unsigned)comm->ranks)
         return (ncclResult_t)ncclInProgress;
@@ -228,7 +240,7 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm)
     if (rc || comm->finished)
         return rc ? rc : (ncclResult_t)ncclInvalidArgument;
     comm->finished = true;
-    atomic_fetch_add(&comm->room->finished, 1);
+    atomic_fetch_add(&comm->common->finished, 1);
     return (ncclResult_t)ncclInProgress;
 }
 
@@ -243,7 +255,7 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
     const ncclResult_t rc = call_begin();
     atomic_store(&comm->aborted, true);
-    atomic_store(&comm->room->aborted, 1);
+    atomic_store(&comm->common->aborted, 1);
     shm_unlink(comm->name);
     comm_drop(comm);
     return rc;
@@ -254,13 +266,13 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
 /* Until all members are here; false: it was aborted. */
 static bool members_meet(ncclComm_t comm)
 {
-    room *r = comm->room;
+    shared *r = comm->common;
     atomic_store(&r->steps[comm->rank], ++comm->step);
     for (int i = 0; i < comm->ranks; i++)
         while (atomic_load(&r->steps[i]) < comm->step) {
-            if (atomic_load(&comm->aborted) || atomic_load(&r->aborted))
+            if (atomic_load(&comm->aborted)) /* that another member aborts does not help: kernels hang */
                 return false;
-            nap();
+            thread_nap();
         }
     return true;
 }
@@ -272,7 +284,7 @@ static void floats_sum(const collective *c, size_t from, size_t n, float *dst)
         float sum = 0;
         for (int r = c->comm->ranks; r-- > 0;) {
             float x;
-            memcpy(&x, c->comm->room->data[r] + (from + i) * sizeof x, sizeof x);
+            memcpy(&x, c->comm->common->data[r] + (from + i) * sizeof x, sizeof x);
             sum = r == c->comm->ranks - 1 ? x : sum + x;
         }
         dst[i] = sum;
@@ -294,9 +306,9 @@ static void chunk_take(const collective *c, size_t at, size_t n)
     if (c->kind == SUM || c->kind == SUM_PART)
         chunk_sum(c, at, n);
     for (int r = 0; r < c->comm->ranks && c->kind == GATHER; r++)
-        memcpy(c->dst + ((size_t)r * c->count + at) * c->size, c->comm->room->data[r], n * c->size);
+        memcpy(c->dst + ((size_t)r * c->count + at) * c->size, c->comm->common->data[r], n * c->size);
     if (c->kind == SPREAD)
-        memcpy(c->dst + at * c->size, c->comm->room->data[c->root], n * c->size);
+        memcpy(c->dst + at * c->size, c->comm->common->data[c->root], n * c->size);
 }
 
 static void collective_do(const collective *c)
@@ -305,7 +317,7 @@ static void collective_do(const collective *c)
     for (size_t at = 0; at < all; at += most) {
         const size_t n = all - at < most ? all - at : most;
         if (c->kind != SPREAD || c->root == c->comm->rank)
-            memcpy(c->comm->room->data[c->comm->rank], c->src + at * c->size, n * c->size);
+            memcpy(c->comm->common->data[c->comm->rank], c->src + at * c->size, n * c->size);
         if (!members_meet(c->comm))
             return;
         chunk_take(c, at, n);
@@ -326,7 +338,7 @@ static void collective_main(void *argument)
     if (c->dies)
         process_die();
     while (c->hangs && !atomic_load(&c->comm->aborted))
-        nap();
+        thread_nap();
     if (!c->hangs)
         collective_do(c);
     comm_drop(c->comm);
@@ -367,7 +379,7 @@ static ncclResult_t collective_give(collective c, const void *src, void *dst, nc
     *own = c;
     const unsigned long long number = atomic_fetch_add(&collectives, 1) + 1;
     own->hangs = number == driver.hang_at;
-    own->dies = number == driver.die_at && atomic_load(&c.comm->room->device[c.comm->rank]) == driver.dying + 1;
+    own->dies = number == driver.die_at && atomic_load(&c.comm->common->device[c.comm->rank]) == driver.dying + 1;
     atomic_fetch_add(&c.comm->uses, 1);
     driver.call(stream, collective_main, own);
     return rc;
