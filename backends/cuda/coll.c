@@ -130,6 +130,8 @@ static yk_status coll_ticket(yk_device *dev, uint8_t ticket[256], uint32_t *byte
     return YK_OK;
 }
 
+static const char joining[] = "joining (YOKE_CUDA_NCCL=0 goes on without NCCL)";
+
 /* The device's context is current. */
 static yk_status comm_start(yk_comm *comm, const uint8_t *ticket, uint32_t rank)
 {
@@ -139,8 +141,8 @@ static yk_status comm_start(yk_comm *comm, const uint8_t *ticket, uint32_t rank)
     memcpy(&id, ticket, sizeof id);
     const ncclResult_t rc = comm->nccl->comm_init(&comm->handle, (int)comm->ranks, id, (int)rank, &config);
     if (rc && (int)rc != ncclInProgress)
-        return comm_error(comm, rc, "joining");
-    return comm_await(comm, "joining", JOIN_NS);
+        return comm_error(comm, rc, joining);
+    return comm_await(comm, joining, JOIN_NS);
 }
 
 static void comm_free(yk_comm *comm)

@@ -20,7 +20,7 @@ static yk_status island_to_shared(yk__params *p, yk__bucket *b, yk_error *err)
     uint64_t from = 0, to = 0;
     if (yk__island_reduce(&p->island, b->grad, b->n, (uint32_t)(b - p->bucket), &from, &to, err))
         return err->status;
-    if (b->is_part)
+    if (b->is_part) /* the last sums went to the device from there, which the norm waited for */
         memset(b->shared + b->begin, 0, (b->end - b->begin) * sizeof *b->shared);
     else
         memset(b->shared, 0, b->n * sizeof *b->shared);

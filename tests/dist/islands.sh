@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Islands: CUDA ranks of one host, on the driver and the NCCL without cards (tests/fakes), add gradients up and spread parameters from
-# device to device. In rank order their results are those without NCCL, bit for bit; in the island's own order they are those of one
-# device but for rounding. All ranks have the same bits (the trainer fails otherwise). A rank that dies within a collective is named.
+# device to device. Results are those of one device but for rounding (how rows are shared out follows the clock, and so do bits); all
+# ranks have the same bits, or the trainer fails. A rank that dies within a collective is named.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data fashion-mnist
 need_cores 2
@@ -30,11 +30,6 @@ assert len(a) == len(b) and a and worst <= 1e-4
 P
 }
 
-same_bits() { # same_bits NAME OTHER: the parameters at the end
-    [ -n "$(grep -o 'parameters [0-9a-f]*' "$out/$1.out")" ] &&
-        [ "$(grep -o 'parameters [0-9a-f]*' "$out/$1.out")" = "$(grep -o 'parameters [0-9a-f]*' "$out/$2.out")" ]
-}
-
 did() { # did WHAT RANK..: the wire lanes of these ranks say so
     what=$1
     shift
@@ -44,12 +39,12 @@ did() { # did WHAT RANK..: the wire lanes of these ranks say so
 }
 
 did_not() { # did_not WHAT: no rank's
-    ! grep -q "\"island $1\"" "$out"/trace.*
+    ! grep "\"island $1\"" "$out"/trace.*
 }
 
 in_rank_order() {
     YOKE_CUDA_NCCL=0 train host rank "cuda:0! cuda:1!" && did_not broadcast && train ranks rank "cuda:0! cuda:1!" &&
-        did broadcast 0 1 && did_not reduce_scatter && same_bits host ranks
+        did broadcast 0 1 && did_not reduce_scatter && near ranks
 }
 
 in_its_own_order() { # NVLS adds in no fixed order: then sums stay on the host

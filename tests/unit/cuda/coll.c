@@ -223,24 +223,26 @@ START_TEST(collectives_of_two_and_of_four)
 }
 END_TEST
 
-/* How many calls there are depends on how often a state is looked at: those of the second half may not come to be. */
+/* Of a member that is alone: others would wait for one that never comes until they give up. */
 START_TEST(every_call_fails_in_turn)
 {
-    const uint64_t before = fake.calls();
-    ck_assert_msg(members_run(members, 2) == YK_OK, "%s", plugin_host_text);
-    const uint64_t calls = fake.calls() - before;
-    uint64_t failures = 0;
-    for (uint64_t n = 1; n <= 24 && n <= calls; n++) {
+    uint64_t calls = UINT64_MAX, failures = 0;
+    for (int run = 0; run < 3; run++) { /* some calls are looks, of which there may be more or fewer */
+        const uint64_t before = fake.calls();
+        ck_assert_msg(members_run(members, 1) == YK_OK, "%s", plugin_host_text);
+        calls = fake.calls() - before < calls ? fake.calls() - before : calls;
+    }
+    for (uint64_t n = 1; n <= calls; n++) {
         *plugin_host_text = 0;
         fake.fail_call(n);
-        const yk_status st = members_run(members, 2);
+        const yk_status st = members_run(members, 1);
         fake.fail_call(0);
         failures += st != YK_OK;
         ck_assert_msg(!st || strstr(plugin_host_text, "NCCL: "), "call %llu: status %d: %s", (unsigned long long)n, st, plugin_host_text);
         ck_assert_msg(fake.live() == 0, "call %llu: %llu objects are left", (unsigned long long)n, (unsigned long long)fake.live());
     }
-    ck_assert_uint_ge(failures, 5);
-    ck_assert_msg(members_run(members, 2) == YK_OK, "%s", plugin_host_text);
+    ck_assert_uint_ge(failures, 8); /* a name, joining, four collectives and their states */
+    ck_assert_msg(members_run(members, 1) == YK_OK, "%s", plugin_host_text);
 }
 END_TEST
 
