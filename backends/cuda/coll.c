@@ -324,8 +324,10 @@ static yk_status op_check(const yk_comm *comm, const yk_coll_op *op, ncclDataTyp
 static yk_status coll_run(yk_queue *q, yk_comm *comm, const yk_coll_op *op, uint64_t *point)
 {
     job j = {.comm = comm, .op = op};
-    const yk_status s = op_check(comm, op, &j.type);
-    return s ? s : cuda_queue_command(q, op->wait, op->n_wait, job_start, &j, point);
+    yk_status s = op_check(comm, op, &j.type);
+    if (!s)
+        s = cuda_queue_command(q, op->wait, op->n_wait, job_start, &j, point);
+    return s;
 }
 
 #define COLL_TABLE(fixed)                                                                                                                 \

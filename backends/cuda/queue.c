@@ -373,7 +373,9 @@ yk_status cuda_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
     yk_status st = queue_status(q);
     if (!st)
         st = cuda_program_check(s->program, s);
-    return st ? st : cuda_queue_command(q, s->wait, s->n_wait, run_start, s, point);
+    if (!st)
+        st = cuda_queue_command(q, s->wait, s->n_wait, run_start, s, point);
+    return st;
 }
 
 static bool end_fits(const yk_buffer *b, uint64_t offset, uint64_t bytes)
@@ -426,7 +428,9 @@ yk_status cuda_queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
     yk_status s = queue_status(q);
     if (!s)
         s = copy_check(q, c);
-    return s ? s : cuda_queue_command(q, c->wait, c->n_wait, copy_start, c, point);
+    if (!s)
+        s = cuda_queue_command(q, c->wait, c->n_wait, copy_start, c, point);
+    return s;
 }
 
 /* ---- Waiting ---- */
