@@ -63,7 +63,7 @@ enum {
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR = 75,
     CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR = 76
 };
-enum { CU_EVENT_DISABLE_TIMING = 2, CU_STREAM_NON_BLOCKING = 1, CU_MEMHOSTREGISTER_PORTABLE = 1, CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
+enum { CU_EVENT_DEFAULT = 0, CU_STREAM_NON_BLOCKING = 1, CU_MEMHOSTREGISTER_PORTABLE = 1, CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
 #endif
 
 /* X(member, symbol, parameters); all return a CUresult. */
@@ -109,6 +109,7 @@ enum { CU_EVENT_DISABLE_TIMING = 2, CU_STREAM_NON_BLOCKING = 1, CU_MEMHOSTREGIST
     X(event_free, cuEventDestroy_v2, (CUevent event))                                                                                     \
     X(event_record, cuEventRecord, (CUevent event, CUstream stream))                                                                      \
     X(event_query, cuEventQuery, (CUevent event))                                                                                         \
+    X(event_elapsed, cuEventElapsedTime, (float *milliseconds, CUevent begin, CUevent end))                                               \
     X(module_load, cuModuleLoadData, (CUmodule * module, const void *image))                                                              \
     X(module_free, cuModuleUnload, (CUmodule module))                                                                                     \
     X(module_function, cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))                                   \

@@ -2,6 +2,7 @@
 /* Failed calls of the driver: which status they are, and their text for the host. */
 #include "backends/cuda/internal.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 /* After these the context is of no more use: whoever wants the device again needs a new process. */
@@ -37,6 +38,16 @@ const char *cuda_error_last(void)
 void cuda_error_forget(void)
 {
     *last = 0;
+}
+
+yk_status cuda_error_say(yk_status status, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    vsnprintf(last, sizeof last, format, list);
+    va_end(list);
+    cuda_host->fail(CUDA_WHO, "%s", last);
+    return status;
 }
 
 yk_status cuda_error(CUresult code, const char *what)

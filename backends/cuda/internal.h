@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The CUDA plugin's own types. One file per part, each calling only those named after it: plugin.c (table); list.c (which devices
- * there are, opening one); queue.c (streams, points, copies); program.c (launches, graphs); build.c (units as modules);
- * compile.c (NVRTC); memory.c (buffers, registered host memory); error.c (of its calls); driver.c
+ * there are, opening one); coll.c (collectives); nccl.c (NCCL); queue.c (streams, points, copies); program.c (launches, graphs);
+ * build.c (units as modules); compile.c (NVRTC); memory.c (buffers, registered host memory); error.c (of its calls); driver.c
  * (libcuda); host.c (the host's table).
  * Which launches run a graph is decided by the kit (plugins/kit/lower/lower.h).
  *
@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include <yoke/extension.h>
 #include <yoke/plugin.h>
 
 #include "backends/cuda/driver.h"
@@ -28,6 +29,8 @@
 /* ---- error.c ---- */
 /* A status for a failed call of the driver, explained to the host as "what: CUDA_ERROR_NAME (code), text". */
 yk_status cuda_error(CUresult code, const char *what);
+/* The same of a call of another library, in words. */
+yk_status cuda_error_say(yk_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 #define CUDA_ERROR_BYTES 300
 const char *cuda_error_last(void); /* what this thread's last cuda_error said since .. */
 void cuda_error_forget(void);      /* .. then; or "" */
@@ -68,6 +71,7 @@ struct yk_device {
     int sm;               /* compute capability: 90 is 9.0 */
     unsigned grid[3];     /* most blocks in x, y, z */
     bool graphs;          /* programs run as CUDA graphs */
+    CUevent origin;       /* recorded when it was opened: the spans of its queues count from there */
     kit_units units;
 };
 
@@ -106,5 +110,14 @@ yk_status cuda_queue_copy(yk_queue *queue, const yk_copy *c, uint64_t *point);
 yk_status cuda_queue_poll(yk_queue *queue, uint64_t *done);
 yk_status cuda_queue_wait(yk_queue *queue, uint64_t point, uint64_t timeout_ns);
 void cuda_queue_abort(yk_queue *queue, yk_status why);
+/* What a command enqueues on the queue's stream; the context is current. */
+typedef yk_status (*cuda_command)(yk_queue *queue, CUstream stream, const void *what);
+/* Enqueues a command behind the waits, and gives its point. A failure of it is the queue's. */
+yk_status cuda_queue_command(yk_queue *queue, const yk_wait *wait, uint32_t n_wait, cuda_command command, const void *what,
+                             uint64_t *point);
+yk_status cuda_queue_span(yk_queue *queue, uint64_t point, uint64_t *begin_ns, uint64_t *end_ns);
+
+/* ---- coll.c ---- */
+const yk_coll *cuda_coll(void); /* yk.coll.1 */
 
 #endif

@@ -135,6 +135,36 @@ static uint64_t device_identity(const yk_device *dev)
     return kit_hash(key, CUDA_WHO, sizeof CUDA_WHO);
 }
 
+/* The context is current. */
+static yk_status origin_make(yk_device *dev)
+{
+    CUresult rc = cuda.event_new(&dev->origin, CU_EVENT_DEFAULT);
+    if (rc)
+        return cuda_error(rc, "the event that spans count from");
+    rc = cuda.event_record(dev->origin, NULL);
+    if (!rc)
+        rc = cuda.stream_synchronize(NULL);
+    if (rc)
+        cuda.event_free(dev->origin);
+    return rc ? cuda_error(rc, "the event that spans count from") : YK_OK;
+}
+
+/* The context, kept current for nobody. */
+static yk_status context_open(yk_device *dev)
+{
+    yk_status s = YK_OK;
+    const CUresult rc = cuda.context_retain(&dev->context, dev->id);
+    if (rc)
+        return cuda_error(rc, "opening the device");
+    if (cuda_enter(dev, &s)) {
+        s = origin_make(dev);
+        cuda_leave();
+    }
+    if (s)
+        cuda.context_release(dev->id);
+    return s;
+}
+
 static yk_status device_fill(yk_device *dev)
 {
     yk_status s = YK_OK;
@@ -146,10 +176,8 @@ static yk_status device_fill(yk_device *dev)
         dev->grid[d] = (unsigned)device_number(dev->id, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + d, &s);
     dev->sm = device_sm(dev->id, &s);
     dev->graphs = !graphs || strcmp(graphs, "0");
-    if (!s) {
-        const CUresult rc = cuda.context_retain(&dev->context, dev->id);
-        s = rc ? cuda_error(rc, "opening the device") : YK_OK;
-    }
+    if (!s)
+        s = context_open(dev);
     return s;
 }
 
@@ -189,8 +217,10 @@ void cuda_device_close(yk_device *dev)
     yk_status s;
     const bool entered = cuda_enter(dev, &s); /* without its context code is freed with it */
     kit_units_release(&dev->units, entered);
-    if (entered)
+    if (entered) {
+        cuda.event_free(dev->origin);
         cuda_leave();
+    }
     cuda.context_release(dev->id);
     cuda_free(dev);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plugin's table: what the host calls. */
 #include "backends/cuda/internal.h"
+#include "backends/cuda/nccl.h"
 
 #include <unistd.h>
 
@@ -14,10 +15,17 @@ static bool value_file(const char *value)
     return access(value, R_OK) == 0;
 }
 
+/* A library, or that there is none. */
+static bool value_file_or_none(const char *value)
+{
+    return !strcmp(value, "0") || value_file(value);
+}
+
 static const kit_option options[] = {
     {"CORES", kit_option_is_cores, KIT_ALLOWED_CORES},
     {"DRIVER", value_file, "a file that can be read: a library to be used as libcuda.so.1"},
     {"GRAPHS", kit_option_is_flag, KIT_ALLOWED_FLAG},
+    {"NCCL", value_file_or_none, "a file that can be read: a library to be used as libnccl.so.2; or 0: none"},
     {"NVRTC", value_file, "a file that can be read: a library to be used as libnvrtc.so"},
 };
 
@@ -34,7 +42,13 @@ static void plugin_fini(void)
 {
     cuda_driver_forget();
     cuda_compiler_forget();
+    cuda_nccl_forget();
     cuda_host = NULL;
+}
+
+static const void *plugin_extension(const char *name)
+{
+    return strcmp(name, YK_EXT_COLL) ? NULL : cuda_coll();
 }
 
 static const yk_plugin TABLE = {
@@ -57,7 +71,9 @@ static const yk_plugin TABLE = {
     .queue_poll = cuda_queue_poll,
     .queue_wait = cuda_queue_wait,
     .queue_abort = cuda_queue_abort,
+    .queue_span = cuda_queue_span,
     .graph_scratch = cuda_graph_scratch,
+    .extension = plugin_extension,
     .host_pin = cuda_host_pin,
     .host_unpin = cuda_host_unpin,
 };

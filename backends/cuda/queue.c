@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues: a stream; a point is an event behind the last command. Events of points that are not known to be done wait in a ring, oldest
- * first, and serve again afterwards. A failure stays: every later call returns it. Waiting is looking, with naps between: a wait inside
- * the driver could not be given up (queue_abort).
+ * Queues: a stream; a point is two events around a command, which say when it ran, too. Those of points that are not known to be done
+ * wait in a ring, oldest first, and serve again afterwards. A failure stays: every later call returns it. Waiting is looking, with
+ * naps between: a wait inside the driver could not be given up (queue_abort).
  */
 #include "backends/cuda/internal.h"
 
@@ -16,20 +16,33 @@
 #define NAP_NS 20000
 #define NAP_MOST_NS 200000
 
+#define SPANS 64u /* points whose times are known */
+
+typedef struct marks { /* before and behind a command; NULL: none */
+    CUevent begin, end;
+} marks;
+
 typedef struct pending {
     uint64_t point;
-    CUevent event;
+    marks of;
 } pending;
+
+typedef struct span {
+    uint64_t begin_ns, end_ns; /* since the device was opened */
+} span;
 
 struct yk_queue {
     yk_device *dev;
     CUstream stream, capture;
     cuda_scratch scratch;
-    pthread_mutex_t lock; /* of the next seven: another queue may ask for a point's event */
+    marks next;           /* of the point that is given next; of the thread that gives it */
+    pthread_mutex_t lock; /* of the next nine: another queue may ask for a point's event */
     pending *ring;
-    CUevent *idle; /* events without a point; as many places as the ring has */
+    marks *idle; /* without a point; as many places as the ring has */
     size_t first, n, cap, n_idle;
     uint64_t last, done;
+    marks before;     /* of the last point that is done: the next one's times count from its end */
+    span known[SPANS]; /* by point */
     atomic_flag failing; /* somebody writes why */
     _Atomic int failed;  /* yk_status */
     char why[CUDA_ERROR_BYTES];
@@ -65,14 +78,14 @@ static yk_status queue_error(yk_queue *q, CUresult code, const char *what)
 
 /* ---- Points ---- */
 
-/* A place for one more point, and an event for it; under the lock. */
+/* A place for one more point; under the lock. */
 static bool ring_reserve(yk_queue *q)
 {
     if (q->n < q->cap)
         return true;
     const size_t cap = q->cap ? 2 * q->cap : 16;
     pending *ring = cuda_alloc(cap * sizeof *ring);
-    CUevent *idle = cuda_alloc(cap * sizeof *idle);
+    marks *idle = cuda_alloc(cap * sizeof *idle);
     if (!ring || !idle) {
         cuda_free(ring);
         cuda_free(idle);
@@ -91,49 +104,104 @@ static bool ring_reserve(yk_queue *q)
     return true;
 }
 
+static CUresult event_after(CUevent from, CUevent to, uint64_t *ns)
+{
+    float milliseconds = 0;
+    const CUresult rc = cuda.event_elapsed(&milliseconds, from, to);
+    *ns += (uint64_t)(milliseconds > 0 ? 1e6 * (double)milliseconds : 0);
+    return rc;
+}
+
+/* When a point that is done was worked on: from the end of the one before, so that no error adds up. Under the lock. */
+static CUresult span_read(yk_queue *q, const pending *p)
+{
+    const CUevent from = q->before.end ? q->before.end : q->dev->origin;
+    span s = {.begin_ns = q->done ? q->known[q->done % SPANS].end_ns : 0};
+    CUresult rc = cuda.context_push(q->dev->context);
+    if (rc)
+        return rc;
+    rc = event_after(from, p->of.begin, &s.begin_ns);
+    s.end_ns = s.begin_ns;
+    if (!rc)
+        rc = event_after(p->of.begin, p->of.end, &s.end_ns);
+    cuda_leave();
+    q->known[p->point % SPANS] = s;
+    return rc;
+}
+
 /* Takes finished points off the ring; under the lock. */
 static void ring_reap(yk_queue *q)
 {
     while (q->n) {
         const pending *p = &q->ring[q->first];
-        const CUresult rc = cuda.event_query(p->event);
+        CUresult rc = cuda.event_query(p->of.end);
         if ((int)rc == CUDA_ERROR_NOT_READY)
             return;
+        if (!rc)
+            rc = span_read(q, p);
         if (rc) {
             queue_error(q, rc, "a command of the queue");
             return;
         }
         q->done = p->point;
-        q->idle[q->n_idle++] = p->event;
+        if (q->before.end)
+            q->idle[q->n_idle++] = q->before;
+        q->before = p->of;
         q->first = (q->first + 1) % q->cap;
         q->n--;
     }
 }
 
-/* An event for the next point, made before anything is enqueued; it is among the idle ones. The context is current. */
+static CUresult marks_make(marks *m)
+{
+    CUresult rc = cuda.event_new(&m->begin, CU_EVENT_DEFAULT);
+    if (!rc && (rc = cuda.event_new(&m->end, CU_EVENT_DEFAULT)) != CUDA_SUCCESS)
+        cuda.event_free(m->begin);
+    if (rc)
+        *m = (marks){NULL, NULL};
+    return rc;
+}
+
+static void marks_free(const marks *m)
+{
+    if (!m->end)
+        return;
+    cuda.event_free(m->begin);
+    cuda.event_free(m->end);
+}
+
+/* A place and events for the next point, made before anything is enqueued. The context is current. */
 static yk_status point_reserve(yk_queue *q)
 {
     CUresult rc = CUDA_SUCCESS;
     pthread_mutex_lock(&q->lock);
     ring_reap(q);
     const bool reserved = ring_reserve(q);
-    if (reserved && !q->n_idle && !(rc = cuda.event_new(&q->idle[0], CU_EVENT_DISABLE_TIMING)))
-        q->n_idle = 1;
+    if (!q->next.end && q->n_idle)
+        q->next = q->idle[--q->n_idle];
+    else if (reserved && !q->next.end)
+        rc = marks_make(&q->next);
     pthread_mutex_unlock(&q->lock);
     if (!reserved)
         return queue_fail(q, YK_E_MEM, "no memory for a point");
     return rc ? queue_error(q, rc, "an event for a point") : queue_status(q);
 }
 
+/* Behind what the command waits for, before it. The context is current. */
+static yk_status point_begin(yk_queue *q)
+{
+    const CUresult rc = cuda.event_record(q->next.begin, q->stream);
+    return rc ? queue_error(q, rc, "an event before a command") : YK_OK;
+}
+
 /* Behind what was enqueued. The context is current. */
 static yk_status point_give(yk_queue *q, uint64_t *point)
 {
     pthread_mutex_lock(&q->lock);
-    const CUevent event = q->idle[q->n_idle - 1];
-    const CUresult rc = cuda.event_record(event, q->stream);
+    const CUresult rc = cuda.event_record(q->next.end, q->stream);
     if (!rc) {
-        q->n_idle--;
-        q->ring[(q->first + q->n) % q->cap] = (pending){++q->last, event};
+        q->ring[(q->first + q->n) % q->cap] = (pending){++q->last, q->next};
+        q->next = (marks){NULL, NULL};
         q->n++;
         *point = q->last;
     }
@@ -176,7 +244,7 @@ yk_status cuda_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **o
 static bool ring_is_done(yk_queue *q)
 {
     pthread_mutex_lock(&q->lock);
-    const bool done = !q->n || (int)cuda.event_query(q->ring[(q->first + q->n - 1) % q->cap].event) != CUDA_ERROR_NOT_READY;
+    const bool done = !q->n || (int)cuda.event_query(q->ring[(q->first + q->n - 1) % q->cap].of.end) != CUDA_ERROR_NOT_READY;
     pthread_mutex_unlock(&q->lock);
     return done;
 }
@@ -198,9 +266,11 @@ static void queue_release(yk_queue *q)
 {
     cuda.stream_synchronize(q->stream); /* of a failed queue, what has no point */
     for (size_t i = 0; i < q->n; i++)
-        cuda.event_free(q->ring[(q->first + i) % q->cap].event);
+        marks_free(&q->ring[(q->first + i) % q->cap].of);
     for (size_t i = 0; i < q->n_idle; i++)
-        cuda.event_free(q->idle[i]);
+        marks_free(&q->idle[i]);
+    marks_free(&q->before);
+    marks_free(&q->next);
     if (q->scratch.memory)
         cuda.memory_free(q->scratch.memory);
     cuda.stream_free(q->capture);
@@ -233,7 +303,7 @@ static CUresult point_wait(yk_queue *q, yk_queue *other, uint64_t point)
     for (size_t i = 0; i < other->n; i++) {
         const pending *p = &other->ring[(other->first + i) % other->cap];
         if (p->point >= point) {
-            rc = cuda.stream_wait_event(q->stream, p->event, 0);
+            rc = cuda.stream_wait_event(q->stream, p->of.end, 0);
             break;
         }
     }
@@ -263,14 +333,39 @@ static yk_status queue_close(yk_queue *q, yk_status s, const char *otherwise)
     return s ? queue_fail(q, s, *cuda_error_last() ? cuda_error_last() : otherwise) : YK_OK;
 }
 
-static yk_status run_enqueue(yk_queue *q, const yk_submit *s, uint64_t *point)
+/* The context is current. */
+static yk_status command_enqueue(yk_queue *q, const yk_wait *wait, uint32_t n_wait, cuda_command command, const void *what,
+                                 uint64_t *point)
 {
-    yk_status st = point_reserve(q);
-    if (!st)
-        st = waits_enqueue(q, s->wait, s->n_wait);
-    if (!st)
-        st = queue_close(q, cuda_program_run(s->program, s, q->stream, q->capture, &q->scratch), "a program could not be run");
-    return st ? st : point_give(q, point);
+    yk_status s = point_reserve(q);
+    if (!s)
+        s = waits_enqueue(q, wait, n_wait);
+    if (!s)
+        s = point_begin(q);
+    if (!s)
+        s = queue_close(q, command(q, q->stream, what), "a command could not be enqueued");
+    if (!s)
+        s = point_give(q, point);
+    return s;
+}
+
+yk_status cuda_queue_command(yk_queue *q, const yk_wait *wait, uint32_t n_wait, cuda_command command, const void *what, uint64_t *point)
+{
+    yk_status s = queue_status(q);
+    if (s)
+        return s;
+    cuda_error_forget();
+    if (!cuda_enter(q->dev, &s))
+        return queue_close(q, s, "the device's context is gone");
+    s = command_enqueue(q, wait, n_wait, command, what, point);
+    cuda_leave();
+    return s;
+}
+
+static yk_status run_start(yk_queue *q, CUstream stream, const void *what)
+{
+    const yk_submit *s = what;
+    return cuda_program_run(s->program, s, stream, q->capture, &q->scratch);
 }
 
 yk_status cuda_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
@@ -278,13 +373,8 @@ yk_status cuda_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
     yk_status st = queue_status(q);
     if (!st)
         st = cuda_program_check(s->program, s);
-    if (st)
-        return st;
-    cuda_error_forget();
-    if (!cuda_enter(q->dev, &st))
-        return queue_close(q, st, "the device's context is gone");
-    st = run_enqueue(q, s, point);
-    cuda_leave();
+    if (!st)
+        st = cuda_queue_command(q, s->wait, s->n_wait, run_start, s, point);
     return st;
 }
 
@@ -312,29 +402,25 @@ static yk_status copy_check(const yk_queue *q, const yk_copy *c)
     return YK_E_ARG;
 }
 
-static CUresult copy_start(const yk_queue *q, const yk_copy *c)
+static CUresult copy_call(const yk_copy *c, CUstream stream)
 {
     if (!c->bytes)
         return CUDA_SUCCESS;
     if (!c->src)
-        return cuda.copy_to_device(c->dst->memory + c->dst_offset, c->src_host, c->bytes, q->stream);
+        return cuda.copy_to_device(c->dst->memory + c->dst_offset, c->src_host, c->bytes, stream);
     if (!c->dst)
-        return cuda.copy_to_host(c->dst_host, c->src->memory + c->src_offset, c->bytes, q->stream);
+        return cuda.copy_to_host(c->dst_host, c->src->memory + c->src_offset, c->bytes, stream);
     if (c->src->dev->context == c->dst->dev->context)
-        return cuda.copy_on_device(c->dst->memory + c->dst_offset, c->src->memory + c->src_offset, c->bytes, q->stream);
+        return cuda.copy_on_device(c->dst->memory + c->dst_offset, c->src->memory + c->src_offset, c->bytes, stream);
     return cuda.copy_peer(c->dst->memory + c->dst_offset, c->dst->dev->context, c->src->memory + c->src_offset, c->src->dev->context,
-                          c->bytes, q->stream);
+                          c->bytes, stream);
 }
 
-static yk_status copy_enqueue(yk_queue *q, const yk_copy *c, uint64_t *point)
+static yk_status copy_start(yk_queue *q, CUstream stream, const void *what)
 {
-    yk_status s = point_reserve(q);
-    if (!s)
-        s = waits_enqueue(q, c->wait, c->n_wait);
-    if (s)
-        return s;
-    const CUresult rc = copy_start(q, c);
-    return rc ? queue_error(q, rc, "starting a copy") : point_give(q, point);
+    const CUresult rc = copy_call(what, stream);
+    (void)q;
+    return rc ? cuda_error(rc, "starting a copy") : YK_OK;
 }
 
 yk_status cuda_queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
@@ -342,13 +428,8 @@ yk_status cuda_queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
     yk_status s = queue_status(q);
     if (!s)
         s = copy_check(q, c);
-    if (s)
-        return s;
-    cuda_error_forget();
-    if (!cuda_enter(q->dev, &s))
-        return queue_close(q, s, "the device's context is gone");
-    s = copy_enqueue(q, c, point);
-    cuda_leave();
+    if (!s)
+        s = cuda_queue_command(q, c->wait, c->n_wait, copy_start, c, point);
     return s;
 }
 
@@ -402,4 +483,22 @@ yk_status cuda_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 void cuda_queue_abort(yk_queue *q, yk_status why)
 {
     queue_fail(q, why, "the queue was aborted");
+}
+
+yk_status cuda_queue_span(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint64_t *end_ns)
+{
+    uint64_t done = 0;
+    const yk_status s = cuda_queue_poll(q, &done);
+    if (s)
+        return s;
+    if (!point || point > done || done - point >= SPANS) {
+        cuda_host->fail(CUDA_WHO, "the span of point %llu: those of the last %u up to %llu are known", (unsigned long long)point, SPANS,
+                        (unsigned long long)done);
+        return YK_E_ARG;
+    }
+    pthread_mutex_lock(&q->lock);
+    *begin_ns = q->known[point % SPANS].begin_ns;
+    *end_ns = q->known[point % SPANS].end_ns;
+    pthread_mutex_unlock(&q->lock);
+    return YK_OK;
 }

@@ -60,6 +60,8 @@ void yk__engine_free(yk__engine *e)
         return;
     if (!__atomic_load_n(e->queue.cancel, __ATOMIC_ACQUIRE)) /* others may still wait for what this rank sends */
         yk__params_settle(&e->params, &err);
+    else
+        yk__island_abort(&e->params.island);
     yk__queue_drain(&e->queue);
     yk__tracer_close(e->queue.tracer);
     e->queue.tracer = NULL;
@@ -69,6 +71,7 @@ void yk__engine_free(yk__engine *e)
     yk__compute_drop(&e->exec);
     yk__snapshot_release(&e->snapshot);
     yk__params_drop_layout(&e->params);
+    yk__island_close(&e->params.island);
     yk__exec_free(&e->exec);
     yk__params_free(&e->params);
     yk__exchange_close(&e->exchange);

@@ -12,6 +12,8 @@ libyokecore_la_SOURCES += \
 	core/run/exec.h \
 	core/run/fill.c \
 	core/run/hash.c \
+	core/run/island.c \
+	core/run/island.h \
 	core/run/layout.c \
 	core/run/micro.c \
 	core/run/optim.c \

@@ -123,6 +123,7 @@ yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err)
 {
     if (yk__slices_by(&b->slice, b->n, p->exchange->world, p->exchange->roles.owns, err))
         return err->status;
+    b->is_part = false; /* the old slice holds sums */
     b->begin = p->exchange->local_sgd ? 0 : b->slice.begin[p->exchange->rank];
     b->end = p->exchange->local_sgd ? b->n : b->slice.begin[p->exchange->rank + 1];
     return YK_OK;
@@ -159,7 +160,7 @@ static void pin_blocks(yk__params *p)
 
 yk_status yk__params_lay_out(yk__params *p, yk_error *err)
 {
-    if (list_buckets(p, err))
+    if (list_buckets(p, err) || yk__island_open(&p->island, p->queue, p->exchange, err))
         return err->status;
     p->layouts++;
     if (yk__exchange_alloc(p->exchange, p->layouts, p->n_trained, err))

@@ -16,6 +16,7 @@
 #define YOKE_CORE_RUN_PARAMS_H
 
 #include "core/run/exchange.h"
+#include "core/run/island.h"
 #include "core/run/queue.h"
 
 #define YK__MOMENTS 3
@@ -44,6 +45,7 @@ typedef struct yk__bucket {
     yk_buffer *value, *grad, *moment[YK__MOMENTS];
     float *shared;       /* this rank's gradients for exchanges; NULL where it does not talk */
     bool is_wrapped;     /* grad is that memory */
+    bool is_part;        /* outside this rank's part of its island's sum `shared` is zero, but for this rank's slice */
     bool is_common;      /* value is the memory where exchanges leave the parameters; shared memory: the ranks' one copy */
     yk__slices slice;
     yk__slices summed;   /* whose slices hold the sums of gradients, where the roles changed since they were made */
@@ -59,6 +61,7 @@ typedef enum yk__stale { YK__FRESH, YK__STALE_TRAINED, YK__STALE_ALL } yk__stale
 typedef struct yk__params {
     yk__queue *queue;
     yk__exchange *exchange;
+    yk__island island;
     uint64_t bucket_bytes;
     yk_dtype precision;             /* the compute format */
     yk__param *param;

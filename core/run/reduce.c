@@ -6,15 +6,36 @@
  */
 #include "core/run/params.h"
 
+#include <string.h>
+
 #include "core/base/mem.h"
 
 #define SPREAD (1u << 20) /* elements of the parameters that go to ranks that were excluded at once */
 
 /* ---- Gradients ---- */
 
+/* The island adds the bucket up, and this rank passes a part of that on; the rest of its block counts nothing, as others pass it on. */
+static yk_status island_to_shared(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    uint64_t from = 0, to = 0;
+    if (yk__island_reduce(&p->island, b->grad, b->n, (uint32_t)(b - p->bucket), &from, &to, err))
+        return err->status;
+    if (b->is_part) /* the last sums went to the device from there, which the norm waited for */
+        memset(b->shared + b->begin, 0, (b->end - b->begin) * sizeof *b->shared);
+    else
+        memset(b->shared, 0, b->n * sizeof *b->shared);
+    b->is_part = true;
+    if (yk__queue_get(p->queue, b->grad, from * sizeof *b->shared, b->shared + from, (to - from) * sizeof *b->shared, err))
+        return err->status;
+    return yk__queue_idle(p->queue, err);
+}
+
 /* This rank's gradients of a bucket are where exchanges take them. */
 static yk_status grads_to_shared(yk__params *p, yk__bucket *b, yk_error *err)
 {
+    if (yk__island_sums(&p->island))
+        return island_to_shared(p, b, err);
+    b->is_part = false;
     if (!b->is_wrapped && yk__queue_get(p->queue, b->grad, 0, b->shared, b->n * sizeof(float), err))
         return err->status;
     return yk__queue_wait(p->queue, b->is_wrapped ? b->point : p->queue->last_point, err);
@@ -106,9 +127,24 @@ static yk_status put_shared(yk__params *p, const yk__bucket *b, uint64_t from, u
                          (to - from) * sizeof(float), err);
 }
 
+/* From each owner in the island to the others' devices, and what owners elsewhere left. */
+static yk_status take_island(yk__params *p, const yk__bucket *b, yk_error *err)
+{
+    for (uint32_t r = 0; r < p->exchange->world; r++) {
+        const uint64_t from = b->slice.begin[r], to = b->slice.begin[r + 1];
+        const uint32_t place = yk__island_place(&p->island, r);
+        if (place == UINT32_MAX ? put_shared(p, b, from, to, err)
+                                : yk__island_broadcast(&p->island, b->value, from, to - from, place, (uint32_t)(b - p->bucket), err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
 /* What others updated, to a device's own copy. */
 static yk_status take_bucket(yk__params *p, const yk__bucket *b, yk_error *err)
 {
+    if (!b->is_common && yk__island_spreads(&p->island))
+        return take_island(p, b, err);
     if (b->is_common || put_shared(p, b, 0, b->begin, err))
         return err->status;
     return put_shared(p, b, b->end, b->n, err);

@@ -19,7 +19,10 @@ extern "C" {
 
 typedef struct yk_comm yk_comm; /* opaque; owned by the plugin: a device's membership among `ranks` others */
 
-enum { YK_COLL_FIXED_ORDER = 1 }; /* flags: sums do not depend on timing, and all members get the same bits */
+enum { /* flags */
+    YK_COLL_FIXED_ORDER = 1,   /* sums do not depend on timing, and all members get the same bits */
+    YK_COLL_ONE_PER_DEVICE = 2 /* a device is a member once: two ranks on one cannot both join */
+};
 
 typedef enum yk_coll_kind {
     YK_COLL_ALL_REDUCE,     /* src and dst: count elements; dst = sum over members */

@@ -6,7 +6,8 @@
 [ "$SANITIZER" = thread ] && skip_all "the kernels that the fake compiles are not instrumented"
 FAKES=$YOKE_BUILD/tests/fakes/.libs
 PLUGIN=$YOKE_BUILD/.libs/yoke_cuda.so
-export YOKE_CUDA_DRIVER="$FAKES/fake_cuda.so" YOKE_CUDA_NVRTC="$FAKES/fake_nvrtc.so"
+export YOKE_CUDA_DRIVER="$FAKES/fake_cuda.so" YOKE_CUDA_NVRTC="$FAKES/fake_nvrtc.so" YOKE_CUDA_NCCL="$FAKES/fake_nccl.so"
+export FAKE_CUDA_DEVICES=3 # as many members of a collective as the suite joins
 # Each kind of kernel is compiled once a group, so not all cases run; YOKE_CTS_FULL=1 runs them.
 [ -n "$YOKE_CTS_FULL" ] || QUICK=--quick
 run_cts "cuda" "$PLUGIN" --timeout 300 $QUICK

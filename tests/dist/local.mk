@@ -11,6 +11,7 @@ tests_dist_fifty_SOURCES = tests/dist/fifty.c
 tests_dist_fifty_LDADD = libyoke.la
 RANKS_SH = \
 	tests/dist/cuda.sh \
+	tests/dist/islands.sh \
 	tests/dist/faults.sh \
 	tests/dist/launch.sh \
 	tests/dist/launchers.sh \

@@ -16,7 +16,10 @@
 #ifndef YOKE_TESTS_FAKES_FAKE_CUDA_H
 #define YOKE_TESTS_FAKES_FAKE_CUDA_H
 
+#include <stddef.h>
 #include <stdint.h>
+
+struct CUstream_st;
 
 #define FAKE_EXPORT __attribute__((visibility("default")))
 
@@ -32,6 +35,14 @@ FAKE_EXPORT void fake_cuda_hang(uint64_t n); /* the n-th kernel from now on hang
 FAKE_EXPORT void fake_cuda_lose(uint64_t n); /* the n-th launch from now on loses its device */
 FAKE_EXPORT void fake_nvrtc_fail(uint64_t n);
 FAKE_EXPORT uint64_t fake_nvrtc_calls(void);
+FAKE_EXPORT void fake_nccl_fail(uint64_t n);
+FAKE_EXPORT uint64_t fake_nccl_calls(void);
+
+/* For the fake NCCL (libnccl.c, with FAKE_NCCL_FAIL and FAKE_NCCL_HANG of its own). */
+FAKE_EXPORT int fake_cuda_device(void); /* number of the current context's device; -1: none */
+FAKE_EXPORT void *fake_cuda_memory(unsigned long long memory, size_t bytes); /* where it lies; NULL: it is no device's */
+/* A stream calls this when it comes to it. */
+FAKE_EXPORT void fake_cuda_call(struct CUstream_st *stream, void (*function)(void *argument), void *argument);
 
 /* ---- Compiled code ---- */
 

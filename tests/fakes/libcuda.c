@@ -33,6 +33,22 @@ FAKE_NUMBER(fake_cuda_live, live_count())
 FAKE_NUMBER(fake_cuda_graphs, fake.graphs)
 FAKE_NUMBER(fake_cuda_abandoned, fake.abandoned)
 
+/* ---- What the fake NCCL asks ---- */
+
+int fake_cuda_device(void)
+{
+    const struct CUctx_st *context = fake_context_now();
+    return context ? (int)(context - fake.device) : -1;
+}
+
+void *fake_cuda_memory(unsigned long long memory, size_t bytes)
+{
+    pthread_mutex_lock(&fake.lock);
+    const bool good = fake_memory_covers(memory, bytes);
+    pthread_mutex_unlock(&fake.lock);
+    return good ? fake_host(memory) : NULL;
+}
+
 /* ---- The driver ---- */
 
 /* Under the lock. */

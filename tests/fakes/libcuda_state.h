@@ -39,7 +39,7 @@ struct CUfunc_st {
 
 typedef struct fake_op { /* what a stream does */
     struct fake_op *next;
-    enum { FAKE_LAUNCH, FAKE_COPY, FAKE_RECORD, FAKE_WAIT, FAKE_GRAPH } kind;
+    enum { FAKE_LAUNCH, FAKE_COPY, FAKE_RECORD, FAKE_WAIT, FAKE_GRAPH, FAKE_CALL } kind;
     const fake_kernel *kernel; /* a launch: the arguments lie behind the op */
     unsigned grid[3], threads;
     void **parameter;
@@ -50,6 +50,8 @@ typedef struct fake_op { /* what a stream does */
     uint64_t record;     /* which recording of the event */
     struct CUgraphExec_st *exec;
     bool *finished; /* somebody waits for the end of this one */
+    void (*function)(void *argument); /* a call */
+    void *argument;
 } fake_op;
 
 struct CUgraph_st {
@@ -73,6 +75,7 @@ struct CUevent_st {
     CUcontext context;
     uint64_t asked, done; /* recordings */
     uint64_t uses;        /* its own, and one for each op that names it */
+    int64_t when_ns;      /* of the last recording that is done */
 };
 
 /* All of the driver's state, under one lock. */

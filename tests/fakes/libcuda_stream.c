@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "tests/fakes/libcuda_memory.h"
 
@@ -19,6 +20,13 @@ static void event_release(CUevent e)
 {
     if (--e->uses == 0)
         free(e);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
 /* ---- What a stream's thread does ---- */
@@ -51,10 +59,17 @@ static void op_copy(const fake_op *op)
     pthread_mutex_lock(&fake.lock);
 }
 
-/* Under the lock. What a lost device was given is not done. */
+static void op_call(const fake_op *op)
+{
+    pthread_mutex_unlock(&fake.lock);
+    op->function(op->argument);
+    pthread_mutex_lock(&fake.lock);
+}
+
+/* Under the lock. What a lost device was given is not done; a call owns what it was given, and is. */
 static void op_do(CUstream s, const fake_op *op, char *stacks)
 {
-    if (s->context->lost)
+    if (s->context->lost && op->kind != FAKE_CALL)
         return;
     switch (op->kind) {
     case FAKE_LAUNCH:
@@ -65,6 +80,7 @@ static void op_do(CUstream s, const fake_op *op, char *stacks)
         return;
     case FAKE_RECORD:
         op->event->done = op->record > op->event->done ? op->record : op->event->done;
+        op->event->when_ns = now_ns();
         return;
     case FAKE_WAIT:
         while (op->event->done < op->record && !s->context->lost && !op->event->context->lost)
@@ -73,6 +89,9 @@ static void op_do(CUstream s, const fake_op *op, char *stacks)
     case FAKE_GRAPH:
         for (const fake_op *part = op->exec->first; part && !s->context->lost; part = part->next)
             op_launch(s, part, stacks);
+        return;
+    case FAKE_CALL:
+        op_call(op);
         return;
     }
 }
@@ -256,6 +275,23 @@ CUresult cuEventQuery(CUevent event)
         return rc;
     pthread_mutex_lock(&fake.lock);
     rc = event->context->lost ? (CUresult)event->context->lost : event->done >= event->asked ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+    pthread_mutex_unlock(&fake.lock);
+    return rc;
+}
+
+CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end)
+{
+    CUcontext context;
+    CUresult rc = fake_call_begin(&context);
+    if (rc)
+        return rc;
+    if (begin->context != context || end->context != context)
+        return CUDA_ERROR_INVALID_HANDLE;
+    pthread_mutex_lock(&fake.lock);
+    rc = !begin->asked || !end->asked ? CUDA_ERROR_INVALID_HANDLE
+         : begin->done < begin->asked || end->done < end->asked ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
+    if (!rc)
+        *milliseconds = (float)(1e-6 * (double)(end->when_ns - begin->when_ns));
     pthread_mutex_unlock(&fake.lock);
     return rc;
 }
@@ -485,6 +521,18 @@ CUresult cuGraphExecDestroy(CUgraphExec exec)
     fake_object_remove(exec);
     exec_free(exec);
     return rc;
+}
+
+/* ---- Calls, for the fake NCCL ---- */
+
+void fake_cuda_call(CUstream stream, void (*function)(void *argument), void *argument)
+{
+    fake_op *op = op_new(FAKE_CALL, 0);
+    op->function = function;
+    op->argument = argument;
+    pthread_mutex_lock(&fake.lock);
+    stream_give(stream_of(stream, fake_context_now()), op);
+    pthread_mutex_unlock(&fake.lock);
 }
 
 /* ---- The end of a context ---- */

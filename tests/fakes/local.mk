@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Libraries of vendors, played for tests of what needs their hardware.
-check_LTLIBRARIES += tests/fakes/fake_cuda.la tests/fakes/fake_nvrtc.la
+check_LTLIBRARIES += tests/fakes/fake_cuda.la tests/fakes/fake_nccl.la tests/fakes/fake_nvrtc.la
+tests_fakes_fake_nccl_la_SOURCES = tests/fakes/fake_cuda.h tests/fakes/libnccl.c
+tests_fakes_fake_nccl_la_LDFLAGS = $(TEST_MODULE)
 tests_fakes_fake_cuda_la_SOURCES = tests/fakes/fake_cuda.h tests/fakes/libcuda.c tests/fakes/libcuda_memory.c \
 	tests/fakes/libcuda_memory.h tests/fakes/libcuda_state.c tests/fakes/libcuda_state.h tests/fakes/libcuda_stream.c \
 	tests/fakes/libcuda_stream.h

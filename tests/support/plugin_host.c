@@ -3,6 +3,7 @@
 #include "tests/support/plugin_host.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,10 +41,13 @@ static const char *option_get(const char *plugin, const char *key)
 
 static void line_add(const char *who, const char *fmt, va_list args)
 {
-    const size_t n = strlen(plugin_host_text);
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     char line[5000];
     vsnprintf(line, sizeof line, fmt, args);
+    pthread_mutex_lock(&lock);
+    const size_t n = strlen(plugin_host_text);
     snprintf(plugin_host_text + n, sizeof plugin_host_text - n, "%s: %s\n", who, line);
+    pthread_mutex_unlock(&lock);
     if (plugin_host_prints)
         fprintf(stderr, "# %s: %s\n", who, line);
 }

@@ -20,7 +20,7 @@ typedef struct member {
     cts *c;
     const yk_coll *coll;
     const uint8_t *ticket;
-    uint32_t bytes, rank, ranks;
+    uint32_t bytes, rank, ranks, device;
     yk_device *dev;
     yk_queue *q;
     yk_buffer *b;
@@ -34,7 +34,7 @@ static yk_status member_open(member *m)
     const yk_plugin *t = m->c->t;
     const yk_buffer_desc buffer = {.size = sizeof buffer, .bytes = BYTES};
     const yk_queue_desc queue = {.size = sizeof queue, .kind = YK_QUEUE_COLL};
-    yk_status s = t->device_open(m->c->device, &m->dev);
+    yk_status s = t->device_open(m->device, &m->dev);
     if (!s)
         s = t->queue_new(m->dev, &queue, &m->q);
     if (!s)
@@ -93,13 +93,36 @@ static void sums_check(cts *c, const member *m, uint32_t ranks)
     }
 }
 
+static bool coll_shares_device(const yk_coll *coll)
+{
+    return !(coll->flags & YK_COLL_ONE_PER_DEVICE);
+}
+
+/* Member 0 is the device that is tested. */
+static uint32_t member_device(const cts *c, const yk_coll *coll, uint32_t rank)
+{
+    uint32_t n = 1;
+    return coll_shares_device(coll) || c->t->device_count(&n) || !n ? c->device : (c->device + rank) % n;
+}
+
+/* Whether there are devices for so many members; else the test says that there are not. */
+static bool members_fit(cts *c, const yk_coll *coll, uint32_t ranks)
+{
+    uint32_t n = 0;
+    if (coll_shares_device(coll) || (!c->t->device_count(&n) && ranks <= n))
+        return true;
+    cts_unsupported(c, "a device is a member once, and there are %u", n);
+    return false;
+}
+
 /* A thread for each member of `ranks`, with numbers to add; how many could be started. */
 static uint32_t members_begin(cts *c, const yk_coll *coll, member *m, uint32_t ranks, const uint8_t *ticket, uint32_t bytes,
                               void *(*run)(void *), pthread_t *thread)
 {
     uint32_t begun = 0;
     for (uint32_t r = 0; r < ranks; r++) {
-        m[r] = (member){.c = c, .coll = coll, .ticket = ticket, .bytes = bytes, .rank = r, .ranks = ranks};
+        m[r] = (member){.c = c, .coll = coll, .ticket = ticket, .bytes = bytes, .rank = r, .ranks = ranks,
+                        .device = member_device(c, coll, r)};
         for (uint32_t i = 0; i < COUNT; i++)
             m[r].data[i] = (float)((i % 7) * (r + 1));
     }
@@ -120,7 +143,7 @@ static void test_all_reduce(cts *c, const yk_coll *coll, uint32_t ranks)
     pthread_t thread[4];
     uint8_t ticket[256];
     uint32_t bytes = 0;
-    if (m && cts_begin(c, "coll.all_reduce.%u", ranks)) {
+    if (m && cts_begin(c, "coll.all_reduce.%u", ranks) && members_fit(c, coll, ranks)) {
         if (cts_ok(c, coll->ticket(c->dev->handle, ticket, &bytes), "ticket")) {
             const uint32_t begun = members_begin(c, coll, m, ranks, ticket, bytes, member_main, thread);
             members_join(thread, begun);
@@ -157,7 +180,7 @@ static void test_abort(cts *c, const yk_coll *coll)
     pthread_t thread[2];
     uint8_t ticket[256];
     uint32_t bytes = 0, begun = 0;
-    if (m && cts_begin(c, "coll.abort")) {
+    if (m && cts_begin(c, "coll.abort") && members_fit(c, coll, 2)) {
         if (cts_ok(c, coll->ticket(c->dev->handle, ticket, &bytes), "ticket")) {
             begun = members_begin(c, coll, m, 2, ticket, bytes, abort_main, thread);
             members_join(thread, begun);

@@ -218,11 +218,13 @@ static void case_stop(void)
 
 START_TEST(every_driver_call_fails_in_turn)
 {
-    uint64_t failures = 0;
+    uint64_t failures = 0, calls = UINT64_MAX;
     ck_assert_msg(scenario_run() == YK_OK, "%s", plugin_host_text);
-    const uint64_t before = fake.calls();
-    ck_assert_int_eq(scenario_run(), YK_OK);
-    const uint64_t calls = fake.calls() - before;
+    for (int run = 0; run < 5; run++) { /* waits look at events, the more often the longer they take: the fewest calls are all made */
+        const uint64_t before = fake.calls();
+        ck_assert_int_eq(scenario_run(), YK_OK);
+        calls = fake.calls() - before < calls ? fake.calls() - before : calls;
+    }
     for (uint64_t n = 1; n <= calls; n++) {
         const uint64_t abandoned = fake.abandoned();
         fake.fail_call(n, CUDA_ERROR_UNKNOWN);

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Islands: which ranks are one, joining them, and what they compute together. */
+#include "core/run/island.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <yoke/extension.h>
+
+#include "core/base/log.h"
+#include "core/base/mem.h"
+#include "core/base/option.h"
+
+#define TICKET 256u
+
+/* ---- Who is in it ---- */
+
+/* What each rank tells the others of its device. */
+typedef struct island_info {
+    char name[64];     /* of the island; "": none */
+    char device[80];   /* another one for another device of the host */
+    uint32_t is_single; /* a device is a member once */
+} island_info;
+
+typedef struct island_ticket {
+    uint32_t bytes;
+    uint8_t data[TICKET];
+} island_ticket;
+
+static const yk_coll *find_coll(const yk__exchange *exchange, const yk__device *dev)
+{
+    return exchange->shares && !exchange->local_sgd && !dev->plans_only ? dev->table->extension(YK_EXT_COLL) : NULL;
+}
+
+static yk_status fill_info(const yk__device *dev, const yk_coll *coll, island_info *info, yk_error *err)
+{
+    *info = (island_info){.name = ""};
+    if (!coll)
+        return YK_OK;
+    info->is_single = coll->flags & YK_COLL_ONE_PER_DEVICE;
+    snprintf(info->device, sizeof info->device, "%.63s#%u", dev->caps.locality, *dev->caps.locality ? 0 : dev->place.device);
+    yk__plugin_words();
+    const yk_status s = coll->island(dev->handle, info->name);
+    return s ? yk__plugin_fail(err, dev->plugin, s, "asking which devices can be joined") : YK_OK;
+}
+
+/* Rank `rank` is in the island of that name: the first of its device, where a device can be in it once. */
+static bool is_member(const island_info *info, uint32_t rank, const char *name)
+{
+    if (!*name || strcmp(info[rank].name, name))
+        return false;
+    for (uint32_t r = 0; r < rank && info[rank].is_single; r++)
+        if (!strcmp(info[r].name, name) && !strcmp(info[r].device, info[rank].device))
+            return false;
+    return true;
+}
+
+/* Fills the list of members; none where this rank would be the only one. */
+static yk_status list_members(yk__island *island, const island_info *info, yk_error *err)
+{
+    const yk__exchange *exchange = island->exchange;
+    const char *name = info[exchange->rank].name;
+    island->rank = yk__calloc(exchange->world, sizeof *island->rank);
+    if (!island->rank)
+        return yk__fail_mem(err, exchange->world * sizeof *island->rank, "an island");
+    for (uint32_t r = 0; r < exchange->world && is_member(info, exchange->rank, name); r++)
+        if (is_member(info, r, name)) {
+            island->own = r == exchange->rank ? island->size : island->own;
+            island->rank[island->size++] = r;
+        }
+    return YK_OK;
+}
+
+/* ---- Joining ---- */
+
+static yk_status make_ticket(const yk__island *island, island_ticket *ticket, yk_error *err)
+{
+    const yk__device *dev = island->queue->dev;
+    if (island->size < 2 || island->own)
+        return YK_OK;
+    yk__plugin_words();
+    const yk_status s = island->coll->ticket(dev->handle, ticket->data, &ticket->bytes);
+    return s ? yk__plugin_fail(err, dev->plugin, s, "a ticket for an island") : YK_OK;
+}
+
+static yk_status join_members(yk__island *island, const island_ticket *ticket, yk_error *err)
+{
+    const yk__device *dev = island->queue->dev;
+    if (island->size < 2)
+        return YK_OK;
+    yk__plugin_words();
+    const yk_status s =
+        island->coll->join(dev->handle, ticket->data, ticket->bytes, island->own, island->size, &island->comm);
+    if (s)
+        return yk__plugin_fail(err, dev->plugin, s, "joining the other ranks' devices");
+    yk__log(YK_LOG_INFO, "run", "%s: one of %u devices that compute together; %s", dev->caps.name, island->size,
+            yk__island_sums(island) ? "they add gradients up and spread parameters" : "they spread parameters, sums are in rank order");
+    return YK_OK;
+}
+
+/* What all ranks tell, then tickets of those that begin an island. */
+static yk_status join_ranks(yk__island *island, yk__group *group, island_info *info, island_ticket *ticket, yk_error *err)
+{
+    const yk__exchange *exchange = island->exchange;
+    island_info own_info;
+    island_ticket own_ticket = {0};
+    if (fill_info(island->queue->dev, island->coll, &own_info, err) ||
+        yk__group_all_gather(group, &own_info, sizeof own_info, info, err) || list_members(island, info, err))
+        return err->status;
+    if (make_ticket(island, &own_ticket, err) || yk__group_all_gather(group, &own_ticket, sizeof own_ticket, ticket, err))
+        return err->status;
+    return join_members(island, &ticket[island->size ? island->rank[0] : exchange->rank], err);
+}
+
+yk_status yk__island_open(yk__island *island, yk__queue *queue, yk__exchange *exchange, yk_error *err)
+{
+    if (island->asked || !exchange->talks)
+        return YK_OK;
+    *island = (yk__island){.queue = queue, .exchange = exchange, .asked = true, .coll = find_coll(exchange, queue->dev)};
+    island->in_rank_order = yk__option_words(YK__OPTION_REPRODUCIBILITY) == 0;
+    island_info *info = yk__calloc(exchange->world, sizeof *info);
+    island_ticket *ticket = yk__calloc(exchange->world, sizeof *ticket);
+    if (!info || !ticket)
+        yk__fail_mem(err, exchange->world * (sizeof *info + sizeof *ticket), "the islands of a job");
+    else
+        join_ranks(island, exchange->group, info, ticket, err);
+    yk__free(info);
+    yk__free(ticket);
+    return err->status;
+}
+
+void yk__island_close(yk__island *island)
+{
+    if (island->comm)
+        island->coll->leave(island->comm);
+    yk__free(island->rank);
+    *island = (yk__island){0};
+}
+
+void yk__island_abort(yk__island *island)
+{
+    if (island->comm)
+        island->coll->abort(island->comm);
+}
+
+/* ---- What it does ---- */
+
+bool yk__island_spreads(const yk__island *island)
+{
+    if (!island->comm)
+        return false;
+    for (uint32_t i = 0; i < island->size; i++)
+        if (!island->exchange->roles.member[island->rank[i]])
+            return false;
+    return true;
+}
+
+bool yk__island_sums(const yk__island *island)
+{
+    return yk__island_spreads(island) && !island->in_rank_order && (island->coll->flags & YK_COLL_FIXED_ORDER);
+}
+
+uint32_t yk__island_place(const yk__island *island, uint32_t rank)
+{
+    for (uint32_t i = 0; i < island->size; i++)
+        if (island->rank[i] == rank)
+            return i;
+    return UINT32_MAX;
+}
+
+static yk_status submit_op(yk__island *island, const yk_coll_op *op, const char *what, uint32_t number, yk_error *err)
+{
+    yk__queue *q = island->queue;
+    yk__plugin_words();
+    const yk_status s = island->coll->run(q->dev->queue, island->comm, op, &q->last_point);
+    if (s)
+        return yk__plugin_fail(err, q->dev->plugin, s, what);
+    yk__tracer_submitted(q->tracer, YK__LANE_WIRE, what, number, q->last_point);
+    return YK_OK;
+}
+
+yk_status yk__island_reduce(yk__island *island, yk_buffer *b, uint64_t n, uint32_t number, uint64_t *from, uint64_t *to, yk_error *err)
+{
+    const bool even = n % island->size == 0;
+    const yk_coll_op op = {.size = sizeof op,
+                           .kind = even ? YK_COLL_REDUCE_SCATTER : YK_COLL_ALL_REDUCE,
+                           .dtype = YK_F32,
+                           .wire = YK_F32,
+                           .src = b,
+                           .dst = b,
+                           .dst_offset = even ? island->own * (n / island->size) * sizeof(float) : 0,
+                           .count = even ? n / island->size : n};
+    *from = n * island->own / island->size;
+    *to = n * (island->own + 1) / island->size;
+    return submit_op(island, &op, even ? "island reduce_scatter" : "island all_reduce", number, err);
+}
+
+yk_status yk__island_broadcast(yk__island *island, yk_buffer *b, uint64_t at, uint64_t n, uint32_t place, uint32_t number, yk_error *err)
+{
+    const yk_coll_op op = {.size = sizeof op,
+                           .kind = YK_COLL_BROADCAST,
+                           .dtype = YK_F32,
+                           .wire = YK_F32,
+                           .root = place,
+                           .src = b,
+                           .dst = b,
+                           .src_offset = at * sizeof(float),
+                           .dst_offset = at * sizeof(float),
+                           .count = n};
+    return n ? submit_op(island, &op, "island broadcast", number, err) : YK_OK;
+}

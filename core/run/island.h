@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Islands: ranks of one host whose devices compute together without the host (yk.coll.1), as cards do by NCCL. Members of one add their
+ * gradients up on the devices, each passes its part of the sum on to the other ranks, and updated parameters go from device to device.
+ *
+ * Order. The sum of an island is in its own order. With YOKE_REPRODUCIBILITY=rank sums are in the order of ranks, and only parameters
+ * go from device to device; with run islands add first, where theirs is a fixed order (YK_COLL_FIXED_ORDER).
+ *
+ * An island is at work while all its ranks are members (core/coll/coll.h): all decide alike, from the roles. Ranks of several hosts
+ * exchange through the host. Thread rule: the step thread.
+ */
+#ifndef YOKE_CORE_RUN_ISLAND_H
+#define YOKE_CORE_RUN_ISLAND_H
+
+#include "core/run/exchange.h"
+#include "core/run/queue.h"
+
+typedef struct yk__island {
+    yk__queue *queue;
+    const yk__exchange *exchange;
+    const struct yk_coll *coll; /* of yoke/extension.h, as the next; NULL: this rank is in none */
+    struct yk_comm *comm;
+    uint32_t *rank;      /* [size], ascending */
+    uint32_t size, own;  /* own: this rank's place among them */
+    bool in_rank_order;  /* sums have to be */
+    bool asked;          /* it was opened */
+} yk__island;
+
+/* Once; collective over all ranks. Without others to join it is none, which is no error. */
+yk_status yk__island_open(yk__island *island, yk__queue *queue, yk__exchange *exchange, yk_error *err);
+/* What was submitted is done, or the job was given up. Zeros: nothing. */
+void yk__island_close(yk__island *island);
+/* Of a job that ends: what waits on the device for a member that is gone fails, and so does the queue. */
+void yk__island_abort(yk__island *island);
+
+bool yk__island_sums(const yk__island *island);    /* gradients are added up by it now */
+bool yk__island_spreads(const yk__island *island); /* parameters go from device to device now */
+/* The place of a rank in this rank's island; UINT32_MAX: it is in another, or in none. */
+uint32_t yk__island_place(const yk__island *island, uint32_t rank);
+
+/* Both are submitted to the queue, whose last point completes them; number: of the bucket, for traces. */
+
+/* Elements [*from, *to) of n at the beginning of a buffer become the island's sum; what the others become is undefined. Each member
+ * has another part, and all parts are the n. */
+yk_status yk__island_reduce(yk__island *island, yk_buffer *b, uint64_t n, uint32_t number, uint64_t *from, uint64_t *to, yk_error *err);
+/* Elements [at, at + n) of every member's buffer become those of the member at `place`. */
+yk_status yk__island_broadcast(yk__island *island, yk_buffer *b, uint64_t at, uint64_t n, uint32_t place, uint32_t number, yk_error *err);
+
+#endif

@@ -1,0 +1,89 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Islands: CUDA ranks of one host, on the driver and the NCCL without cards (tests/fakes), add gradients up and spread parameters from
+# device to device. Results are those of one device but for rounding (how rows are shared out follows the clock, and so do bits); all
+# ranks have the same bits, or the trainer fails. A rank that dies within a collective is named.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist
+need_cores 2
+[ "$(uname -m)" = x86_64 ] || { echo "1..0 # SKIP the fake driver runs kernels on x86-64 only"; exit 0; }
+fakes=$YOKE_BUILD/tests/fakes/.libs
+export YOKE_CUDA_DRIVER="$fakes/fake_cuda.so" YOKE_CUDA_NVRTC="$fakes/fake_nvrtc.so" YOKE_CUDA_NCCL="$fakes/fake_nccl.so"
+export FAKE_CUDA_DEVICES=3 NCCL_NVLS_ENABLE=0 YOKE_TRACE="$out/trace" YOKE_TRACE_SKIP=3 YOKE_TRACE_STEPS=2
+small_images "$out/images"
+steps=10
+
+train() { # train NAME ORDER DEVICES: losses in $out/NAME.jsonl, what is said in $out/NAME.out, traces in $out/trace.RANK
+    rm -f "$out"/trace.*
+    YOKE_REPRODUCIBILITY=$2 "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --devices "$3" \
+        --global-batch 32 --max-steps $steps --optim sgd --learning-rate 0.02 --max-grad-norm 1 --logging-steps 1 \
+        --log "$out/$1.jsonl" --overwrite-output-dir --output-dir "$out/model" >"$out/$1.out" 2>&1 || { cat "$out/$1.out"; return 1; }
+}
+
+near() { # near NAME: the losses of "alone", to 1e-4
+    python3 - "$out/alone.jsonl" "$out/$1.jsonl" <<'P'
+import json, sys
+a, b = ([r["loss"] for r in map(json.loads, open(f)) if "loss" in r] for f in sys.argv[1:])
+worst = max(abs(x - y) / abs(x) for x, y in zip(a, b))
+print("largest relative difference of", len(a), "losses:", worst)
+assert len(a) == len(b) and a and worst <= 1e-4
+P
+}
+
+did() { # did WHAT RANK..: the wire lanes of these ranks say so
+    what=$1
+    shift
+    for rank; do
+        grep -q "\"island $what\"" "$out/trace.$rank" || { echo "no island $what in the trace of rank $rank"; return 1; }
+    done
+}
+
+did_not() { # did_not WHAT: no rank's
+    ! grep "\"island $1\"" "$out"/trace.*
+}
+
+in_rank_order() {
+    YOKE_CUDA_NCCL=0 train host rank "cuda:0! cuda:1!" && did_not broadcast && train ranks rank "cuda:0! cuda:1!" &&
+        did broadcast 0 1 && did_not reduce_scatter && near ranks
+}
+
+in_its_own_order() { # NVLS adds in no fixed order: then sums stay on the host
+    train run run "cuda:0! cuda:1!" && did reduce_scatter 0 1 && did broadcast 0 1 && near run &&
+        NCCL_NVLS_ENABLE=1 train nvls run "cuda:0! cuda:1!" && did_not reduce_scatter && did broadcast 0 1
+}
+
+beside() { # beside NAME DEVICES: a rank without an island, whose part goes through the host
+    train "$1" run "$2" && did reduce_scatter 0 1 && near "$1"
+}
+
+of_three() { # parts of a bucket that cannot be even, and a rank beside it
+    train three run "cuda:0! cuda:1! cpu:0! cuda:2!" && did all_reduce 0 1 3 && near three
+}
+
+# The others wait for it on their devices.
+a_rank_dies() {
+    rm -f "$out/died"
+    FAKE_NCCL_DIE="7 1 $out/died" train dead run "cuda:0! cuda:1!" && return 1
+    ended=$(date +%s)
+    grep -q "rank 1 (cuda:1!)" "$out/dead.out" && [ -e "$out/died" ] && [ $((ended - $(stat -c %Y "$out/died"))) -le 10 ]
+}
+
+# What a member says of a call that fails ends the job, in NCCL's words.
+a_call_fails() {
+    FAKE_NCCL_FAIL=40 train fails run "cuda:0! cuda:1!" >/dev/null && return 1
+    grep -q "NCCL: .*unhandled system error" "$out/fails.out"
+}
+
+ok "one CPU" train alone rank cpu:0
+ok "sums in the order of ranks" in_rank_order
+ok "sums of an island" in_its_own_order
+ok "an island and a CPU" beside cpu "cuda:0! cuda:1! cpu:0!"
+if "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$'; then
+    ok "an island and an OpenCL device" beside opencl "cuda:0! cuda:1! opencl:0!"
+else
+    skip "an island and an OpenCL device" "no OpenCL device here"
+fi
+ok "an island of three" of_three
+ok "a rank dies in a collective" a_rank_dies
+ok "a call of NCCL fails" a_call_fails
+plan

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An NCCL without cards, for tests: libfake_nccl.so stands for libnccl.so.2 beside the fake driver, whose memory and streams it uses.
+ * Members are threads or processes: they meet in a shared memory object that is named by the unique id. Sums are taken from the last
+ * member to the first, so that a test sees whose order a sum has. What NCCL refuses is refused: one device twice, calls on a
+ * communicator that is not ready, memory of the host.
+ *
+ * The environment: FAKE_NCCL_FAIL=n: the n-th call of this process fails. FAKE_NCCL_HANG=n: the n-th collective of this process does
+ * not end before its communicator is aborted. FAKE_NCCL_DIE="n device file": in its n-th collective a process with this device makes
+ * the file and kills itself.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "backends/cuda/nccl.h"
+#include "tests/fakes/fake_cuda.h"
+
+#define MEMBERS 8
+#define CHUNK 65536u /* bytes of each member at once */
+#define NAP_NS 50000
+
+#define X(member, symbol, parameters) FAKE_EXPORT ncclResult_t symbol parameters;
+CUDA_NCCL_TABLE(X)
+#undef X
+FAKE_EXPORT const char *ncclGetErrorString(ncclResult_t code);
+FAKE_EXPORT const char *ncclGetLastError(ncclComm_t comm);
+
+/* What members share. */
+typedef struct shared {
+    atomic_uint joined, aborted, finished;
+    _Atomic int device[MEMBERS]; /* 1 + number */
+    atomic_ullong steps[MEMBERS]; /* how often each has come to a meeting */
+    char data[MEMBERS][CHUNK];
+} shared;
+
+struct ncclComm {
+    shared *common;
+    char name[128]; /* of the object, until all have it */
+    int rank, ranks;
+    unsigned long long step; /* of the stream's thread */
+    atomic_bool aborted;
+    atomic_int uses; /* its own, and one for each collective that is enqueued */
+    bool finished;
+};
+
+typedef enum kind { SUM, SUM_PART, GATHER, SPREAD } kind;
+
+typedef struct collective {
+    ncclComm_t comm;
+    kind kind;
+    const char *src;
+    char *dst;
+    size_t count, size; /* elements of a member's part; bytes of each */
+    int root;
+    bool hangs, dies;
+} collective;
+
+static struct {
+    pthread_once_t once;
+    int (*device)(void);
+    void *(*memory)(CUdeviceptr memory, size_t bytes);
+    void (*call)(CUstream stream, void (*function)(void *), void *argument);
+    atomic_ullong fail_at;
+    unsigned long long hang_at, die_at;
+    int dying; /* number of a device */
+    char died[256];
+} driver = {.once = PTHREAD_ONCE_INIT};
+static atomic_ullong calls, collectives;
+
+static void thread_nap(void)
+{
+    const struct timespec moment = {0, NAP_NS};
+    nanosleep(&moment, NULL);
+}
+
+/* ---- Beginning ---- */
+
+static unsigned long long env_number(const char *name)
+{
+    const char *text = getenv(name);
+    return text ? strtoull(text, NULL, 10) : 0;
+}
+
+/* The fake driver that is loaded lies beside this library. */
+static void driver_find(void)
+{
+    char path[600];
+    Dl_info own;
+    if (!dladdr((void *)&calls, &own))
+        abort();
+    const char *slash = strrchr(own.dli_fname, '/');
+    snprintf(path, sizeof path, "%.*s/fake_cuda.so", slash ? (int)(slash - own.dli_fname) : 1, slash ? own.dli_fname : ".");
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL), *symbol[3];
+    if (!library || !(symbol[0] = dlsym(library, "fake_cuda_device")) || !(symbol[1] = dlsym(library, "fake_cuda_memory")) ||
+        !(symbol[2] = dlsym(library, "fake_cuda_call")))
+        abort();
+    memcpy(&driver.device, &symbol[0], sizeof symbol[0]);
+    memcpy(&driver.memory, &symbol[1], sizeof symbol[1]);
+    memcpy(&driver.call, &symbol[2], sizeof symbol[2]);
+    atomic_store(&driver.fail_at, env_number("FAKE_NCCL_FAIL"));
+    driver.hang_at = env_number("FAKE_NCCL_HANG");
+    const char *die = getenv("FAKE_NCCL_DIE");
+    if (die && sscanf(die, "%llu %d %255s", &driver.die_at, &driver.dying, driver.died) != 3)
+        abort();
+}
+
+/* What every call begins with. */
+static ncclResult_t call_begin(void)
+{
+    pthread_once(&driver.once, driver_find);
+    return atomic_fetch_add(&calls, 1) + 1 == atomic_load(&driver.fail_at) ? (ncclResult_t)ncclSystemError : (ncclResult_t)ncclSuccess;
+}
+
+void fake_nccl_fail(uint64_t n)
+{
+    pthread_once(&driver.once, driver_find);
+    atomic_store(&driver.fail_at, n ? atomic_load(&calls) + n : 0);
+}
+
+uint64_t fake_nccl_calls(void)
+{
+    return atomic_load(&calls);
+}
+
+const char *ncclGetErrorString(ncclResult_t code)
+{
+    return (int)code == ncclSystemError ? "unhandled system error (says the fake NCCL)" : "an error of the fake NCCL";
+}
+
+const char *ncclGetLastError(ncclComm_t comm)
+{
+    return comm ? "the fake NCCL knows no more" : "";
+}
+
+ncclResult_t ncclGetVersion(int *version)
+{
+    *version = 22809;
+    return call_begin();
+}
+
+ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
+{
+    uint64_t number = 0;
+    const ncclResult_t rc = call_begin();
+    if (rc || getrandom(&number, sizeof number, 0) != sizeof number)
+        return rc ? rc : (ncclResult_t)ncclSystemError;
+    memset(id, 0, sizeof *id);
+    snprintf(id->internal, sizeof id->internal, "/yoke-fake-nccl-%016llx", (unsigned long long)number);
+    return rc;
+}
+
+/* ---- Communicators ---- */
+
+static void comm_drop(ncclComm_t comm)
+{
+    if (atomic_fetch_sub(&comm->uses, 1) != 1)
+        return;
+    munmap(comm->common, sizeof *comm->common);
+    free(comm);
+}
+
+static shared *shared_map(const char *name)
+{
+    const int fd = shm_open(name, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
+    void *at = fd < 0 || ftruncate(fd, sizeof(shared)) ? MAP_FAILED
+                                                     : mmap(NULL, sizeof(shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (fd >= 0)
+        close(fd);
+    return at == MAP_FAILED ? NULL : at;
+}
+
+/* Without blocking, which is the one way that is played. */
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
+{
+    const ncclResult_t rc = call_begin();
+    if (rc)
+        return rc;
+    if (config->magic != CUDA_NCCL_MAGIC || config->size < 20 || config->blocking || ranks < 1 || ranks > MEMBERS || rank < 0 ||
+        rank >= ranks || driver.device() < 0)
+        return (ncclResult_t)ncclInvalidArgument;
+    ncclComm_t comm = calloc(1, sizeof *comm);
+    *comm = (struct ncclComm){.rank = rank, .ranks = ranks, .common = shared_map(id.internal)};
+    if (!comm->common) {
+        free(comm);
+        return (ncclResult_t)ncclSystemError;
+    }
+    snprintf(comm->name, sizeof comm->name, "%s", id.internal);
+    atomic_store(&comm->uses, 1);
+    atomic_store(&comm->common->device[rank], driver.device() + 1);
+    atomic_fetch_add(&comm->common->joined, 1);
+    *out = comm;
+    return (ncclResult_t)ncclInProgress;
+}
+
+/* Whether two members are one device. */
+static bool devices_repeat(const shared *r, int ranks)
+{
+    for (int i = 0; i < ranks; i++)
+        for (int k = 0; k < i; k++)
+            if (atomic_load(&r->device[i]) == atomic_load(&r->device[k]))
+                return true;
+    return false;
+}
+
+static ncclResult_t comm_state(ncclComm_t comm)
+{
+    const shared *r = comm->common;
+    if (atomic_load(&r->joined) < (unsigned)comm->ranks && !atomic_load(&r->aborted))
+        return (ncclResult_t)ncclInProgress;
+    shm_unlink(comm->name);
+    if (devices_repeat(r, comm->ranks))
+        return (ncclResult_t)ncclInvalidUsage;
+    if (comm->finished && !atomic_load(&r->aborted) && atomic_load(&r->finished) < (unsigned)comm->ranks)
+        return (ncclResult_t)ncclInProgress;
+    return atomic_load(&r->aborted) ? (ncclResult_t)ncclRemoteError : (ncclResult_t)ncclSuccess;
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
+{
+    const ncclResult_t rc = call_begin();
+    *state = rc ? rc : comm_state(comm);
+    return rc;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+    const ncclResult_t rc = call_begin();
+    if (rc || comm->finished)
+        return rc ? rc : (ncclResult_t)ncclInvalidArgument;
+    comm->finished = true;
+    atomic_fetch_add(&comm->common->finished, 1);
+    return (ncclResult_t)ncclInProgress;
+}
+
+ncclResult_t ncclCommDestroy(ncclComm_t comm)
+{
+    const ncclResult_t rc = call_begin();
+    comm_drop(comm);
+    return rc;
+}
+
+ncclResult_t ncclCommAbort(ncclComm_t comm)
+{
+    const ncclResult_t rc = call_begin();
+    atomic_store(&comm->aborted, true);
+    atomic_store(&comm->common->aborted, 1);
+    shm_unlink(comm->name);
+    comm_drop(comm);
+    return rc;
+}
+
+/* ---- Collectives, in a stream's thread ---- */
+
+/* Until all members are here; false: it was aborted. */
+static bool members_meet(ncclComm_t comm)
+{
+    shared *r = comm->common;
+    atomic_store(&r->steps[comm->rank], ++comm->step);
+    for (int i = 0; i < comm->ranks; i++)
+        while (atomic_load(&r->steps[i]) < comm->step) {
+            if (atomic_load(&comm->aborted)) /* that another member aborts does not help: kernels hang */
+                return false;
+            thread_nap();
+        }
+    return true;
+}
+
+/* Elements [at, at + n) of the members' data, to dst. */
+static void floats_sum(const collective *c, size_t from, size_t n, float *dst)
+{
+    for (size_t i = 0; i < n; i++) {
+        float sum = 0;
+        for (int r = c->comm->ranks; r-- > 0;) {
+            float x;
+            memcpy(&x, c->comm->common->data[r] + (from + i) * sizeof x, sizeof x);
+            sum = r == c->comm->ranks - 1 ? x : sum + x;
+        }
+        dst[i] = sum;
+    }
+}
+
+/* What of elements [at, at + n) of all that is summed this member gets. */
+static void chunk_sum(const collective *c, size_t at, size_t n)
+{
+    const size_t begin = c->kind == SUM ? 0 : (size_t)c->comm->rank * c->count, end = begin + c->count;
+    const size_t from = at > begin ? at : begin, to = at + n < end ? at + n : end;
+    if (from < to)
+        floats_sum(c, from - at, to - from, (float *)(void *)c->dst + (from - begin));
+}
+
+/* All have shown their chunk of n elements at `at`. */
+static void chunk_take(const collective *c, size_t at, size_t n)
+{
+    if (c->kind == SUM || c->kind == SUM_PART)
+        chunk_sum(c, at, n);
+    for (int r = 0; r < c->comm->ranks && c->kind == GATHER; r++)
+        memcpy(c->dst + ((size_t)r * c->count + at) * c->size, c->comm->common->data[r], n * c->size);
+    if (c->kind == SPREAD)
+        memcpy(c->dst + at * c->size, c->comm->common->data[c->root], n * c->size);
+}
+
+static void collective_do(const collective *c)
+{
+    const size_t all = c->count * (c->kind == SUM_PART ? (size_t)c->comm->ranks : 1), most = CHUNK / c->size;
+    for (size_t at = 0; at < all; at += most) {
+        const size_t n = all - at < most ? all - at : most;
+        if (c->kind != SPREAD || c->root == c->comm->rank)
+            memcpy(c->comm->common->data[c->comm->rank], c->src + at * c->size, n * c->size);
+        if (!members_meet(c->comm))
+            return;
+        chunk_take(c, at, n);
+        if (!members_meet(c->comm))
+            return;
+    }
+}
+
+static void process_die(void)
+{
+    close(open(driver.died, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    kill(getpid(), SIGKILL);
+}
+
+static void collective_main(void *argument)
+{
+    collective *c = argument;
+    if (c->dies)
+        process_die();
+    while (c->hangs && !atomic_load(&c->comm->aborted))
+        thread_nap();
+    if (!c->hangs)
+        collective_do(c);
+    comm_drop(c->comm);
+    free(c);
+}
+
+static size_t type_bytes(ncclDataType_t type)
+{
+    switch ((int)type) {
+    case ncclUint8:
+        return 1;
+    case ncclFloat16:
+    case ncclBfloat16:
+        return 2;
+    case ncclInt32:
+    case ncclFloat32:
+        return 4;
+    default:
+        return 0;
+    }
+}
+
+static ncclResult_t collective_give(collective c, const void *src, void *dst, ncclDataType_t type, CUstream stream)
+{
+    const size_t from = c.kind == SUM_PART ? (size_t)c.comm->ranks : 1, to = c.kind == GATHER ? (size_t)c.comm->ranks : 1;
+    ncclResult_t rc = call_begin();
+    if (!rc)
+        rc = comm_state(c.comm);
+    if (rc)
+        return rc;
+    c.size = type_bytes(type);
+    c.src = driver.memory((CUdeviceptr)(uintptr_t)src, from * c.count * c.size);
+    c.dst = driver.memory((CUdeviceptr)(uintptr_t)dst, to * c.count * c.size);
+    if (!c.size || ((c.kind == SUM || c.kind == SUM_PART) && (int)type != ncclFloat32) || !c.src || !c.dst || c.root < 0 ||
+        c.root >= c.comm->ranks)
+        return (ncclResult_t)ncclInvalidArgument;
+    collective *own = malloc(sizeof *own);
+    *own = c;
+    const unsigned long long number = atomic_fetch_add(&collectives, 1) + 1;
+    own->hangs = number == driver.hang_at;
+    own->dies = number == driver.die_at && atomic_load(&c.comm->common->device[c.comm->rank]) == driver.dying + 1;
+    atomic_fetch_add(&c.comm->uses, 1);
+    driver.call(stream, collective_main, own);
+    return rc;
+}
+
+ncclResult_t ncclAllReduce(const void *src, void *dst, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    (void)op;
+    return collective_give((collective){.comm = comm, .kind = SUM, .count = count}, src, dst, type, stream);
+}
+
+ncclResult_t ncclReduceScatter(const void *src, void *dst, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                               cudaStream_t stream)
+{
+    (void)op;
+    return collective_give((collective){.comm = comm, .kind = SUM_PART, .count = count}, src, dst, type, stream);
+}
+
+ncclResult_t ncclAllGather(const void *src, void *dst, size_t count, ncclDataType_t type, ncclComm_t comm, cudaStream_t stream)
+{
+    return collective_give((collective){.comm = comm, .kind = GATHER, .count = count}, src, dst, type, stream);
+}
+
+ncclResult_t ncclBroadcast(const void *src, void *dst, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                           cudaStream_t stream)
+{
+    return collective_give((collective){.comm = comm, .kind = SPREAD, .count = count, .root = root}, src, dst, type, stream);
+}

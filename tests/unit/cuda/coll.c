@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The CUDA plugin's yk.coll.1 on an NCCL without cards (tests/fakes): members are threads, each with a device of its own. All four
+ * collectives of two and of four, what is refused, every call of NCCL failing in turn. tests/dist/islands.sh has members that are
+ * processes, yoke-cts what all such plugins have to do.
+ */
+#include <check.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yoke/extension.h>
+
+#include "tests/fakes/fake_cuda.h"
+#include "tests/support/plugin_host.h"
+
+#define MEMBERS 4u
+#define PART 20000u /* elements: more than goes through the fake at once */
+#define ALL (MEMBERS * PART)
+#define SLICE_NS 5000000u
+
+static const yk_plugin *plugin;
+static const yk_coll *coll;
+static struct {
+    uint64_t (*live)(void), (*calls)(void);
+    void (*fail_call)(uint64_t n);
+} fake;
+
+typedef struct member {
+    const uint8_t *ticket;
+    uint32_t bytes, rank, ranks, device;
+    atomic_bool *failed; /* one of the members has */
+    yk_device *dev;
+    yk_queue *q;
+    yk_buffer *b;
+    yk_comm *comm;
+    yk_status status;
+    float sum[ALL], part[PART], all[ALL], from_one[PART]; /* results of the four collectives */
+} member;
+
+/* ---- One member ---- */
+
+static yk_status member_open(member *m)
+{
+    const yk_buffer_desc buffer = {.size = sizeof buffer, .bytes = ALL * sizeof(float)};
+    const yk_queue_desc queue = {.size = sizeof queue, .kind = YK_QUEUE_COLL};
+    yk_status s = plugin->device_open(m->device, &m->dev);
+    if (!s)
+        s = plugin->queue_new(m->dev, &queue, &m->q);
+    if (!s)
+        s = plugin->buffer_new(m->dev, &buffer, &m->b);
+    return s ? s : coll->join(m->dev, m->ticket, m->bytes, m->rank, m->ranks, &m->comm);
+}
+
+static void member_close(member *m)
+{
+    if (m->comm)
+        coll->leave(m->comm);
+    if (m->q)
+        plugin->queue_free(m->q);
+    if (m->b)
+        plugin->buffer_free(m->b);
+    if (m->dev)
+        plugin->device_close(m->dev);
+}
+
+/* A small whole number: sums are exact, in whatever order. */
+static float number_of(uint32_t rank, uint64_t i)
+{
+    return (float)((i + 1) % 97 * (rank + 1));
+}
+
+/* Gives up once another member has failed, as the core does. */
+static yk_status member_wait(member *m, uint64_t point)
+{
+    yk_status s;
+    do {
+        s = plugin->queue_wait(m->q, point, SLICE_NS);
+        if (s == YK_E_TIMEOUT && atomic_load(m->failed))
+            coll->abort(m->comm);
+    } while (s == YK_E_TIMEOUT);
+    return s;
+}
+
+/* The buffer begins with the member's numbers; one collective within it; n elements from its beginning to out. */
+static yk_status member_do(member *m, yk_coll_op op, float *out, uint64_t n)
+{
+    static _Thread_local float in[ALL];
+    uint64_t point = 0;
+    op.size = sizeof op;
+    op.dtype = op.wire = YK_F32;
+    op.src = op.dst = m->b;
+    for (uint32_t i = 0; i < ALL; i++)
+        in[i] = number_of(m->rank, i);
+    yk_status s = yk_put(plugin, m->q, m->b, 0, in, sizeof in, &point);
+    if (!s)
+        s = coll->run(m->q, m->comm, &op, &point);
+    if (!s)
+        s = member_wait(m, point); /* a copy to memory that is not registered would wait within the driver, and could not be given up */
+    if (!s)
+        s = yk_get(plugin, m->q, m->b, op.kind == YK_COLL_REDUCE_SCATTER ? op.dst_offset : 0, out, n * sizeof *out, &point);
+    return s ? s : member_wait(m, point);
+}
+
+static void *member_main(void *arg)
+{
+    member *m = arg;
+    const uint64_t own = (uint64_t)m->rank * PART * sizeof(float);
+    m->status = member_open(m);
+    if (!m->status)
+        m->status = member_do(m, (yk_coll_op){.kind = YK_COLL_ALL_REDUCE, .count = ALL}, m->sum, ALL);
+    if (!m->status)
+        m->status = member_do(m, (yk_coll_op){.kind = YK_COLL_REDUCE_SCATTER, .dst_offset = own, .count = PART}, m->part, PART);
+    if (!m->status)
+        m->status =
+            member_do(m, (yk_coll_op){.kind = YK_COLL_ALL_GATHER, .src_offset = own, .count = PART}, m->all, (uint64_t)m->ranks * PART);
+    if (!m->status)
+        m->status = member_do(m, (yk_coll_op){.kind = YK_COLL_BROADCAST, .root = m->ranks - 1, .count = PART}, m->from_one, PART);
+    if (m->status)
+        atomic_store(m->failed, true);
+    return NULL;
+}
+
+/* ---- All of them ---- */
+
+/* The first status that is none, of the ticket and of all members; all is closed. */
+static yk_status members_run(member *m, uint32_t ranks)
+{
+    atomic_bool failed = false;
+    pthread_t thread[MEMBERS];
+    uint8_t ticket[256];
+    uint32_t bytes = 0;
+    yk_device *dev = NULL;
+    yk_status s = plugin->device_open(0, &dev);
+    if (!s)
+        s = coll->ticket(dev, ticket, &bytes);
+    for (uint32_t r = 0; r < ranks && !s; r++) {
+        m[r] = (member){.ticket = ticket, .bytes = bytes, .rank = r, .ranks = ranks, .device = r, .failed = &failed};
+        ck_assert_int_eq(pthread_create(&thread[r], NULL, member_main, &m[r]), 0);
+    }
+    const uint32_t begun = s ? 0 : ranks;
+    for (uint32_t r = 0; r < begun; r++)
+        pthread_join(thread[r], NULL);
+    for (uint32_t r = 0; r < begun; r++) {
+        s = s ? s : m[r].status;
+        if (m[r].comm && atomic_load(&failed))
+            coll->abort(m[r].comm);
+    }
+    for (uint32_t r = 0; r < begun; r++)
+        member_close(&m[r]);
+    if (dev)
+        plugin->device_close(dev);
+    return s;
+}
+
+static void results_check(const member *m)
+{
+    for (uint32_t i = 0; i < ALL; i++) {
+        float sum = 0;
+        for (uint32_t r = 0; r < m->ranks; r++)
+            sum += number_of(r, i);
+        ck_assert_msg(m->sum[i] == sum, "all-reduce, member %u, element %u: %g instead of %g", m->rank, i, m->sum[i], sum);
+        if (i / PART == m->rank)
+            ck_assert_msg(m->part[i % PART] == sum, "reduce-scatter, member %u, element %u", m->rank, i);
+        if (i / PART < m->ranks)
+            ck_assert_msg(m->all[i] == number_of(i / PART, i), "all-gather, member %u, element %u: %g", m->rank, i, m->all[i]);
+        if (i < PART)
+            ck_assert_msg(m->from_one[i] == number_of(m->ranks - 1, i), "broadcast, member %u, element %u", m->rank, i);
+    }
+}
+
+/* ---- Tests ---- */
+
+static void symbol_find(void *library, const char *name, void *to)
+{
+    void *symbol = library ? dlsym(library, name) : NULL;
+    ck_assert_msg(symbol != NULL, "%s: %s", name, library ? "not there" : dlerror());
+    memcpy(to, &symbol, sizeof symbol);
+}
+
+/* path: stays. */
+static void *library_open(const char *name, const char *option, char path[600])
+{
+    const char *build = getenv("YOKE_BUILD");
+    snprintf(path, 600, "%s/tests/fakes/.libs/%s.so", build ? build : ".", name);
+    plugin_host_option(option, path);
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+static void case_start(void)
+{
+    static char path[3][600];
+    setenv("FAKE_CUDA_DEVICES", "4", 1);
+    void *driver = library_open("fake_cuda", "DRIVER", path[0]), *nccl = library_open("fake_nccl", "NCCL", path[1]);
+    symbol_find(driver, "fake_cuda_live", &fake.live);
+    symbol_find(nccl, "fake_nccl_calls", &fake.calls);
+    symbol_find(nccl, "fake_nccl_fail", &fake.fail_call);
+    library_open("fake_nvrtc", "NVRTC", path[2]);
+    plugin = plugin_host_load("cuda");
+    ck_assert_ptr_nonnull(plugin);
+    ck_assert_int_eq(plugin->init(&plugin_host), YK_OK);
+    coll = plugin->extension(YK_EXT_COLL);
+    ck_assert_ptr_nonnull(coll);
+}
+
+static void case_stop(void)
+{
+    plugin->fini();
+    ck_assert_uint_eq(fake.live(), 0);
+}
+
+static member members[MEMBERS];
+static atomic_bool never; /* no other member fails */
+
+START_TEST(collectives_of_two_and_of_four)
+{
+    for (uint32_t ranks = 2; ranks <= 4; ranks += 2) {
+        ck_assert_msg(members_run(members, ranks) == YK_OK, "%s", plugin_host_text);
+        for (uint32_t r = 0; r < ranks; r++)
+            results_check(&members[r]);
+    }
+}
+END_TEST
+
+/* Of a member that is alone: others would wait for one that never comes until they give up. */
+START_TEST(every_call_fails_in_turn)
+{
+    uint64_t calls = UINT64_MAX, failures = 0;
+    for (int run = 0; run < 3; run++) { /* some calls are looks, of which there may be more or fewer */
+        const uint64_t before = fake.calls();
+        ck_assert_msg(members_run(members, 1) == YK_OK, "%s", plugin_host_text);
+        calls = fake.calls() - before < calls ? fake.calls() - before : calls;
+    }
+    for (uint64_t n = 1; n <= calls; n++) {
+        *plugin_host_text = 0;
+        fake.fail_call(n);
+        const yk_status st = members_run(members, 1);
+        fake.fail_call(0);
+        failures += st != YK_OK;
+        ck_assert_msg(!st || strstr(plugin_host_text, "NCCL: "), "call %llu: status %d: %s", (unsigned long long)n, st, plugin_host_text);
+        ck_assert_msg(fake.live() == 0, "call %llu: %llu objects are left", (unsigned long long)n, (unsigned long long)fake.live());
+    }
+    ck_assert_uint_ge(failures, 8); /* a name, joining, four collectives and their states */
+    ck_assert_msg(members_run(members, 1) == YK_OK, "%s", plugin_host_text);
+}
+END_TEST
+
+START_TEST(what_nccl_cannot_is_refused)
+{
+    member m = {.ranks = 1, .failed = &never};
+    uint8_t ticket[256];
+    yk_device *dev = NULL;
+    uint64_t point = 0;
+    char name[64] = "";
+    ck_assert_int_eq(plugin->device_open(0, &dev), YK_OK);
+    ck_assert_int_eq(coll->island(dev, name), YK_OK);
+    ck_assert_int_eq(strncmp(name, "nccl 22809 ", 11), 0);
+    ck_assert_int_eq(coll->ticket(dev, ticket, &m.bytes), YK_OK);
+    m.ticket = ticket;
+    ck_assert_int_eq(coll->join(dev, ticket, m.bytes - 1, 0, 1, &m.comm), YK_E_ARG);
+    ck_assert_msg(member_open(&m) == YK_OK, "%s", plugin_host_text);
+    yk_coll_op op = {.size = sizeof op, .kind = YK_COLL_ALL_REDUCE, .dtype = YK_F32, .wire = YK_BF16, .src = m.b, .dst = m.b, .count = 4};
+    ck_assert_int_eq(coll->run(m.q, m.comm, &op, &point), YK_E_UNSUPPORTED);
+    op.wire = YK_F32;
+    op.count = ALL + 1;
+    ck_assert_int_eq(coll->run(m.q, m.comm, &op, &point), YK_E_ARG);
+    op.count = 4;
+    op.root = 1;
+    ck_assert_int_eq(coll->run(m.q, m.comm, &op, &point), YK_E_ARG);
+    op.root = 0;
+    ck_assert_int_eq(coll->run(m.q, m.comm, &op, &point), YK_OK); /* what is refused changes nothing */
+    ck_assert_int_eq(plugin->queue_wait(m.q, point, UINT64_MAX), YK_OK);
+    member_close(&m);
+    plugin->device_close(dev);
+}
+END_TEST
+
+/* What comes after an abort fails with words, and at once. */
+START_TEST(after_an_abort_nothing_runs)
+{
+    member m = {.ranks = 1, .failed = &never};
+    uint8_t ticket[256];
+    uint64_t point = 0;
+    ck_assert_int_eq(plugin->device_open(0, &m.dev), YK_OK);
+    ck_assert_int_eq(coll->ticket(m.dev, ticket, &m.bytes), YK_OK);
+    plugin->device_close(m.dev);
+    m.ticket = ticket;
+    ck_assert_msg(member_open(&m) == YK_OK, "%s", plugin_host_text);
+    coll->abort(m.comm);
+    const yk_coll_op op = {
+        .size = sizeof op, .kind = YK_COLL_BROADCAST, .dtype = YK_F32, .wire = YK_F32, .src = m.b, .dst = m.b, .count = 4};
+    ck_assert_int_eq(coll->run(m.q, m.comm, &op, &point), YK_E_CANCELLED);
+    ck_assert_msg(strstr(plugin_host_text, "was aborted") != NULL, "%s", plugin_host_text);
+    member_close(&m);
+}
+END_TEST
+
+START_TEST(without_nccl_there_is_no_island)
+{
+    yk_device *dev = NULL;
+    char name[64] = "x";
+    uint8_t ticket[256];
+    uint32_t bytes = 0;
+    plugin->fini();
+    plugin_host_option("NCCL", "0");
+    ck_assert_int_eq(plugin->init(&plugin_host), YK_OK);
+    ck_assert_int_eq(plugin->device_open(0, &dev), YK_OK);
+    ck_assert_int_eq(coll->island(dev, name), YK_OK);
+    ck_assert_str_eq(name, "");
+    ck_assert_int_eq(coll->ticket(dev, ticket, &bytes), YK_E_UNSUPPORTED);
+    ck_assert_msg(strstr(plugin_host_text, "libnccl.so.2") != NULL, "%s", plugin_host_text);
+    plugin->device_close(dev);
+}
+END_TEST
+
+int main(void)
+{
+#ifndef __x86_64__
+    printf("1..0 # SKIP the fake driver runs kernels on x86-64 only\n");
+    return 0;
+#endif
+    Suite *suite = suite_create("cuda");
+    TCase *t = tcase_create("coll");
+    tcase_add_checked_fixture(t, case_start, case_stop);
+    tcase_set_timeout(t, 300);
+    tcase_add_test(t, collectives_of_two_and_of_four);
+    tcase_add_test(t, every_call_fails_in_turn);
+    tcase_add_test(t, what_nccl_cannot_is_refused);
+    tcase_add_test(t, after_an_abort_nothing_runs);
+    tcase_add_test(t, without_nccl_there_is_no_island);
+    suite_add_tcase(suite, t);
+    SRunner *r = srunner_create(suite);
+    srunner_set_tap(r, "-");
+    srunner_run_all(r, CK_SILENT);
+    srunner_free(r);
+    return 0;
+}
