@@ -11,9 +11,10 @@ pids=
 # shellcheck disable=SC2086
 stop() { [ -n "$pids" ] && kill -9 $pids 2>/dev/null; ip netns del $a; ip netns del $b; rm -rf "$tmp"; }
 trap 'stop 2>/dev/null' EXIT
-CASES="the parameters of one host;nothing listens while ranks train;the link goes down;a rank of the other host is killed;\
+CASES="the parameters of one host;the same parameters over libfabric, on the job's addresses alone;\
+hosts with unlike providers of libfabric are named;nothing listens while ranks train;the link goes down;a rank of the other host is killed;\
 rank 0 is killed;a host is cut off without a word"
-echo "1..6"
+echo "1..8"
 n=0
 skip() { # NAME REASON
     n=$((n + 1))
@@ -38,14 +39,16 @@ up $a 10.177.0.1 && up $b 10.177.0.2 && ip netns exec $a true 2>/dev/null || ski
 export YOKE_DEVICES="cpu:0 cpu:0" YOKE_LOG=error
 head -c 32 /dev/urandom >"$tmp/secret" && chmod 600 "$tmp/secret"
 
-start() { # STEPS: ranks 0 and 1 in namespace a, 2 and 3 in b
+start() { # STEPS [ENVIRONMENT OF B]: ranks 0 and 1 in namespace a, 2 and 3 in b
     rm -f "$tmp"/out*
     pids=
     for rank in 0 1 2 3; do
         host=$a
-        [ $rank -ge 2 ] && host=$b
+        extra=
+        [ $rank -ge 2 ] && host=$b && extra=$2
+        # shellcheck disable=SC2086
         ip netns exec $host env YOKE_RANK=$rank YOKE_SIZE=4 YOKE_ADDR=10.177.0.1 YOKE_PORT=17717 YOKE_SECRET_FILE="$tmp/secret" \
-            timeout -k 1 150 "$train" $1 >"$tmp/out$rank" 2>&1 </dev/null &
+            $extra timeout -k 1 150 "$train" $1 >"$tmp/out$rank" 2>&1 </dev/null &
         pids="$pids $!"
         eval "pid$rank=$!"
     done
@@ -83,6 +86,30 @@ start
 finish
 [ $failed -eq 0 ] && [ -n "$want" ] && [ "$(sed -n 's/^ranks 4 parameters //p' "$tmp"/out*)" = "$want" ]
 check "the parameters of one host"
+
+if [ -e "$YOKE_BUILD/.libs/transport_ofi.so" ]; then
+    export YOKE_TRANSPORT=ofi
+    start
+    finish
+    [ $failed -eq 0 ] && got=$(sed -n 's/^ranks 4 parameters //p' "$tmp"/out*) || got=
+    start 1000000000
+    training
+    began=$?
+    listening=$(ip netns exec $b ss -Hltn | tr -s ' ' | cut -d' ' -f4)
+    pkill -9 -P "$pid0"
+    finish
+    echo "# listening in a job over ofi: $listening"
+    [ $began -eq 0 ] && [ -n "$want" ] && [ "$got" = "$want" ] && [ -n "$listening" ] && ! echo "$listening" | grep -qv '^10\.177\.0\.2:'
+    check "the same parameters over libfabric, on the job's addresses alone"
+    start 50 "YOKE_OFI_PROVIDER=tcp;ofi_rxm"
+    finish
+    [ $failed -eq 4 ] && cat "$tmp"/out* | tr '\n' ' ' | grep -q "rank 0 has libfabric's provider .*, and rank 2 has tcp;ofi_rxm (libfabric"
+    check "hosts with unlike providers of libfabric are named"
+    unset YOKE_TRANSPORT
+else
+    skip "the same parameters over libfabric, on the job's addresses alone" "the ofi transport is not built"
+    skip "hosts with unlike providers of libfabric are named" "the ofi transport is not built"
+fi
 
 start 1000000000
 training
