@@ -20,11 +20,27 @@
 
 /* ---- Pieces ------------------------------------------------------------------------------------------------------- */
 
-/* Posts pieces as far as the window goes. */
+/* An earlier request of the communicator has pieces left to post. */
+static bool is_behind(const yk__request *request)
+{
+    const yk__request *r = request->comm->first;
+    while (r != request && (!r->msg || r->done || r->msg->err.status || r->msg->posted == r->msg->pieces))
+        r = r->next;
+    return r != request;
+}
+
+/* As far as the window goes. Beyond the first piece, with the record, requests follow each other: side by side they would share the
+ * line, and what is needed first would come with the last. */
+static bool may_post(const yk__request *request)
+{
+    const yk__msg *m = request->msg;
+    return m->posted < m->pieces && m->posted - m->finished < YK__MSG_WINDOW && (!m->posted || !is_behind(request));
+}
+
 static yk_status post_pieces(yk__request *request, yk_error *err)
 {
     yk__msg *m = request->msg;
-    while (m->posted < m->pieces && m->posted - m->finished < YK__MSG_WINDOW) {
+    while (may_post(request)) {
         yk__msg_piece *piece = &m->piece[m->posted % YK__MSG_WINDOW];
         piece->n = piece->open = 0;
         piece->number = m->posted++;
@@ -56,7 +72,7 @@ static yk_status step_request(yk__request *request, yk_error *err)
     do {
         if (post_pieces(request, err) || finish_pieces(request, err))
             return err->status;
-    } while (m->posted < m->pieces && m->posted - m->finished < YK__MSG_WINDOW);
+    } while (may_post(request));
     if (m->finished < m->pieces)
         return YK_OK;
     if (request->desc.feeds && request->comm->joined && yk__msg_feed_put(request, err))

@@ -24,10 +24,11 @@ typedef struct cutting {
     uint32_t reduce_end; /* before this node its result must be there */
 } cutting;
 
-/* The bucket of trained parameters that lies in the slot; YK_NONE: none does. */
+/* The bucket of the trained parameter that lies in the slot, itself or its copy in the compute format; YK_NONE: none does. */
 static uint32_t bucket_of_slot(const yk__plan_request *r, const yk_slot *s)
 {
-    return s->kind == YK_SLOT_PARAM && s->key < r->n_param ? r->param[s->key].bucket : YK_NONE;
+    const uint32_t number = s->key & ~YK__KEY_COMPUTE;
+    return s->kind == YK_SLOT_PARAM && number < r->n_param ? r->param[number].bucket : YK_NONE;
 }
 
 static void find_reads(cutting *state)

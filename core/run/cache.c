@@ -121,7 +121,6 @@ static yk_status make_program(yk__exec *exec, const yk__micro *m, bool zero, yk_
     r.zero = zero;
     r.precision = exec->params->precision;
     r.keep_compute = !exec->queue->limit; /* where memory is short, casts are made again instead */
-    r.gathers = r.gathers && (r.precision == YK_F32 || !r.keep_compute); /* copies are made of all parameters at once */
     r.n_param = (uint32_t)exec->params->n_param, r.param = param;
     r.n_bucket = exec->params->n_bucket, r.bucket_bytes = bytes;
     r.n_result = m->n_result, r.result = m->result;

@@ -2,13 +2,17 @@
 /*
  * Copies of the parameters that products read in the compute format, kept between steps, and the programs that write them. A
  * group of one writes them while it updates (optim.c); what other ranks updated, and what the host wrote, is cast before the
- * next program that reads it.
+ * next program that reads it; what came as messages bucket by bucket, by the segment that waits for the bucket.
  */
 #include "core/base/mem.h"
 #include "core/run/exec.h"
 
 void yk__compute_drop(yk__exec *exec)
 {
+    for (uint32_t i = 0; i < exec->params->n_bucket && exec->bucket_cast; i++)
+        yk__prog_free(exec, exec->bucket_cast[i]);
+    yk__free(exec->bucket_cast);
+    exec->bucket_cast = NULL;
     yk__prog_free(exec, exec->cast_prog[0]);
     yk__prog_free(exec, exec->cast_prog[1]);
     exec->cast_prog[0] = exec->cast_prog[1] = NULL;
@@ -24,7 +28,18 @@ void yk__compute_cast(const yk__params *p, yk__graph *g, uint32_t number, yk__vi
         yk__node_new(g, YK_OP_CAST, 0, 1, &value, 1, &copy, 0, NULL);
 }
 
-static yk_status make_cast(yk__exec *exec, bool all, yk_error *err)
+/* The parameters a program casts. */
+typedef struct cast_choice {
+    bool all;        /* else those that are trained */
+    uint32_t bucket; /* of these; YK_NONE: any */
+} cast_choice;
+
+static bool is_chosen(const yk__param *q, cast_choice which)
+{
+    return q->compute && (which.all || (q->trained && (which.bucket == YK_NONE || q->bucket == which.bucket)));
+}
+
+static yk_status make_cast(yk__exec *exec, cast_choice which, yk__prog **out, yk_error *err)
 {
     const yk__params *p = exec->params;
     yk__plan_request r;
@@ -33,7 +48,7 @@ static yk_status make_cast(yk__exec *exec, bool all, yk_error *err)
     for (uint32_t i = 0; i < p->n_param; i++) {
         const yk__param *q = &p->param[i];
         const int64_t n = (int64_t)q->n;
-        if (q->compute && (all || q->trained))
+        if (is_chosen(q, which))
             yk__compute_cast(p, &g, i, yk__leaf(&g, yk__slot_new(&g, YK_SLOT_PARAM, q->n * sizeof(float), i), 0, YK_F32, 1, &n));
     }
     yk__prog_request(exec, &g, &r);
@@ -42,7 +57,7 @@ static yk_status make_cast(yk__exec *exec, bool all, yk_error *err)
     if (g.error.status)
         *err = g.error;
     else
-        yk__prog_new(exec, &r, &exec->cast_prog[all], err);
+        yk__prog_new(exec, &r, out, err);
     yk__graph_free(&g);
     return err->status;
 }
@@ -59,14 +74,63 @@ static yk_status drop_outdated(yk__exec *exec, yk_error *err)
     return YK_OK;
 }
 
-yk_status yk__compute_refresh(yk__exec *exec, yk_error *err)
+/* The buckets with copies, or none. */
+static void mark_due(yk__params *p, bool due)
 {
-    const bool all = exec->params->compute_stale == YK__STALE_ALL;
-    if (exec->params->compute_stale == YK__FRESH)
-        return YK_OK;
-    if (drop_outdated(exec, err) || (!exec->cast_prog[all] && make_cast(exec, all, err)) ||
-        yk__prog_run(exec, exec->cast_prog[all], 0, NULL, NULL, err))
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        p->bucket[i].cast_due = false;
+    for (uint32_t i = 0; i < p->n_param && due; i++)
+        if (p->param[i].trained && p->param[i].compute)
+            p->bucket[p->param[i].bucket].cast_due = true;
+}
+
+/* All at once. */
+static yk_status cast_all(yk__exec *exec, bool frozen, yk_error *err)
+{
+    const cast_choice which = {.all = frozen, .bucket = YK_NONE};
+    if (drop_outdated(exec, err) || (!exec->cast_prog[frozen] && make_cast(exec, which, &exec->cast_prog[frozen], err)) ||
+        yk__prog_run(exec, exec->cast_prog[frozen], 0, NULL, NULL, err))
         return err->status;
-    exec->params->compute_stale = YK__FRESH;
+    mark_due(exec->params, false);
+    return YK_OK;
+}
+
+static yk_status reserve_bucket_casts(yk__exec *exec, yk_error *err)
+{
+    const uint32_t n = exec->params->n_bucket;
+    if (drop_outdated(exec, err) || exec->bucket_cast)
+        return err->status;
+    exec->bucket_cast = yk__calloc(n, sizeof *exec->bucket_cast);
+    return exec->bucket_cast ? YK_OK : yk__fail_mem(err, n * sizeof *exec->bucket_cast, "the compute format of a bucket");
+}
+
+yk_status yk__compute_refresh_bucket(yk__exec *exec, uint32_t bucket, yk_error *err)
+{
+    yk__bucket *b = &exec->params->bucket[bucket];
+    if (!b->cast_due)
+        return YK_OK;
+    b->cast_due = false;
+    if (reserve_bucket_casts(exec, err))
+        return err->status;
+    if (!exec->bucket_cast[bucket]) {
+        if (make_cast(exec, (cast_choice){.bucket = bucket}, &exec->bucket_cast[bucket], err))
+            return err->status;
+        exec->bucket_cast[bucket]->settles = false; /* the others may still be on their way */
+    }
+    return yk__prog_run(exec, exec->bucket_cast[bucket], 0, NULL, NULL, err);
+}
+
+yk_status yk__compute_refresh(yk__exec *exec, bool whole, yk_error *err)
+{
+    yk__params *params = exec->params;
+    const bool by_bucket = exec->exchange->talks && !exec->exchange->shares;
+    if (params->compute_stale == YK__STALE_TRAINED && by_bucket)
+        mark_due(params, true);
+    else if (params->compute_stale != YK__FRESH && cast_all(exec, params->compute_stale == YK__STALE_ALL, err))
+        return err->status;
+    params->compute_stale = YK__FRESH;
+    for (uint32_t i = params->n_bucket; i-- > 0 && whole;)
+        if (yk__params_await(params, i, err) || yk__compute_refresh_bucket(exec, i, err))
+            return err->status;
     return YK_OK;
 }

@@ -220,7 +220,8 @@ static yk_status end_actions(yk__exec *exec, const yk__plan *p, uint32_t first, 
     for (uint32_t i = first; i < first + n; i++) {
         const yk__action *a = &p->action[p->before[i]];
         if ((a->kind == YK__ACTION_ALL_REDUCE && end_all_reduce(exec, a, err)) ||
-            (a->kind == YK__ACTION_ALL_GATHER && yk__params_await(exec->params, a->target, err)))
+            (a->kind == YK__ACTION_ALL_GATHER &&
+             (yk__params_await(exec->params, a->target, err) || yk__compute_refresh_bucket(exec, a->target, err))))
             return err->status;
     }
     return YK_OK;

@@ -60,6 +60,7 @@ typedef struct yk__exec {
     uint64_t prog_bytes;             /* of their plans */
     yk__prog *zero_prog;             /* writes zeros to the buckets */
     yk__prog *cast_prog[2];          /* casts trained parameters, all parameters */
+    yk__prog **bucket_cast;          /* [n_bucket]: casts that bucket; NULL before one is needed */
     uint32_t n_cast;                 /* parameters with a copy when they were made */
     uint64_t compiles, hits;         /* of the cache */
     double plan_seconds;             /* of the last compile */
@@ -89,7 +90,10 @@ void yk__cache_clear(yk__exec *exec);
 
 /* ---- compute.c: copies of parameters in the compute format; and zeros ---- */
 
-yk_status yk__compute_refresh(yk__exec *exec, yk_error *err); /* before a program runs that reads them */
+/* Before somebody reads them. Where parameters come as messages, not whole: segments see to those that they wait for. */
+yk_status yk__compute_refresh(yk__exec *exec, bool whole, yk_error *err);
+/* The copies of a bucket, whose parameters are here, if they are due. */
+yk_status yk__compute_refresh_bucket(yk__exec *exec, uint32_t bucket, yk_error *err);
 /* Appends the cast of a parameter's values, f32, n elements in one dimension, to its copy. */
 void yk__compute_cast(const yk__params *p, yk__graph *g, uint32_t number, yk__vid value);
 void yk__compute_drop(yk__exec *exec); /* the programs */

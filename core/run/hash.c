@@ -35,7 +35,7 @@ static yk_status hash_copies(yk__engine *e, void *scratch, yk__hashes *out, yk_e
     bool any = false;
     for (size_t i = 0; i < e->params.n_param; i++)
         any = any || e->params.param[i].compute;
-    if (!any || yk__compute_refresh(&e->exec, err))
+    if (!any || yk__compute_refresh(&e->exec, true, err))
         return err->status;
     for (size_t i = 0; i < e->params.n_param && !err->status; i++) {
         const yk__param *q = &e->params.param[i];

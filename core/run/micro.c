@@ -36,7 +36,7 @@ static bool has_sums(const yk__graph *t)
 static yk_status run_micro(yk__engine *e, const yk__micro *m, yk_error *err)
 {
     yk__prog *p;
-    if (yk__cache_find(&e->exec, m, &p, err) || (p->reads_compute && yk__compute_refresh(&e->exec, err)) ||
+    if (yk__cache_find(&e->exec, m, &p, err) || (p->reads_compute && yk__compute_refresh(&e->exec, p->settles, err)) ||
         yk__prog_run(&e->exec, p, m->n_input, m->input, m->input_bytes, err))
         return err->status;
     return fetch_results(e, p, m, err);

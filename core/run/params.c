@@ -6,6 +6,7 @@
 
 #include "core/base/mem.h"
 
+#define BUCKET_LEAST ((1u << 20) / sizeof(float))
 #define GAP 64u     /* elements: parameters begin at multiples */
 #define PAGE 16384u /* elements: buckets end at multiples, so that each begins on a page of the blocks for exchanges */
 
@@ -80,11 +81,27 @@ static yk_status new_bucket(yk__params *p, bool trained, size_t *cap, yk_error *
     return YK_OK;
 }
 
+/* Elements from which on a bucket is full. Messages of one bucket go while the device computes others, so what is never hidden is the last
+ * bucket's sum, and the way of the one that the next forward reads first: there are as many as may be on their way at once. Below 1 MiB
+ * the messages' own cost counts. In common memory nothing travels. */
+static uint64_t full_bucket(const yk__params *p)
+{
+    const uint64_t most = p->bucket_bytes / sizeof(float);
+    uint64_t n = 0;
+    if (!p->exchange->talks || p->exchange->shares)
+        return most;
+    for (size_t i = 0; i < p->n_param; i++)
+        n += p->param[i].trained ? p->param[i].n : 0;
+    n = n / yk__exchange_depth(p->exchange) + 1;
+    n = n > BUCKET_LEAST ? n : BUCKET_LEAST;
+    return n < most ? n : most;
+}
+
 /* Assigns the parameters of one kind to buckets, the last one first. */
 static yk_status fill_buckets(yk__params *p, bool trained, size_t *cap, yk_error *err)
 {
     const uint64_t align = round_up(p->queue->dev->caps.align, sizeof(float)) / sizeof(float);
-    const uint64_t gap = align > GAP ? align : GAP, most = p->bucket_bytes / sizeof(float);
+    const uint64_t gap = align > GAP ? align : GAP, most = full_bucket(p);
     bool open = false;
     for (size_t i = p->n_param; i-- > 0;) {
         yk__param *q = &p->param[i];

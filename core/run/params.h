@@ -3,11 +3,11 @@
  * Parameters and states of one rank: where they lie, their buffers, and which slices of them this rank owns.
  *
  * Layout. Trained parameters stand in reverse order of creation (the gradients of the last layers come first) in buckets of about
- * bucket_bytes; a bucket of parameters is the bucket of their gradients too. Values, gradients and moments of a bucket are laid
- * out alike: element i of one belongs to element i of the others; each parameter begins at a multiple of 64 elements, and the gaps
- * hold zeros. Frozen parameters stand in buckets behind, without gradients. Of every trained bucket each rank owns a slice by its
- * role (roles.c): it holds the moments of that slice alone, and updates it. In LocalSGD it holds and updates all, and slices are only
- * what ranks exchange.
+ * bucket_bytes, or less where they travel as messages; a bucket of parameters is the bucket of their gradients too. Values, gradients and
+ * moments of a bucket are laid out alike: element i of one belongs to element i of the others; each parameter begins at a multiple of 64
+ * elements, and the gaps hold zeros. Frozen parameters stand in buckets behind, without gradients. Of every trained bucket each rank owns
+ * a slice by its role (roles.c): it holds the moments of that slice alone, and updates it. In LocalSGD it holds and updates all, and slices
+ * are only what ranks exchange.
  *
  * The layout is made when it is first needed (layout.c); values written before that wait on the host. A parameter that comes later
  * makes it new.
@@ -50,6 +50,7 @@ typedef struct yk__bucket {
     yk__slices slice;
     yk__slices summed;   /* whose slices hold the sums of gradients, where the roles changed since they were made */
     uint64_t begin, end; /* what this rank updates: its slice; in LocalSGD all */
+    bool cast_due;       /* its copies in the compute format are made when a segment waits for it */
     uint64_t point;      /* when the gradients of the last micro batch are there */
     yk__request *request; /* its exchange that is under way */
     int64_t begun_ns, done_ns; /* of the last one, for traces */

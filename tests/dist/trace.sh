@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # yoke trace: one JSON file of all ranks, whose lanes nest, with every bucket in every step, over memory in common, over messages, and
-# with a device that has memory of its own (tests/fakes). The exit code is the program's; a program without a step is told so.
+# with a device that has memory of its own (tests/fakes); buckets travel while backward goes on. The exit code is the program's; a program
+# without a step is told so.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data fashion-mnist
 need_cores 2
@@ -58,6 +59,31 @@ over() { # over TRANSPORT DEVICES own|wrapped WIRE..
     trace "$devices" && holds "$@"
 }
 
+# Messages of the first bucket begin before the segment does that ends backward. Products of tens of milliseconds lie between, and one step
+# of six is enough: a machine that lets a thread wait so long in all of them is not to be believed.
+overlaps() {
+    rm -f "$out/trace.json"
+    YOKE_TRANSPORT=local "$yoke" trace --output "$out/trace.json" --steps 6 --skip 2 -- \
+        "$yoke" launch --devices "cpu:0! cpu:0!" -- "$YOKE_BUILD/tests/dist/buckets" && python3 - "$out/trace.json" <<'P'
+import json, sys
+with open(sys.argv[1]) as f:
+    events = [e for e in json.load(f)["traceEvents"] if e["ph"] == "X"]
+for rank in 0, 1:
+    own = [e for e in events if e["pid"] == rank]
+    steps = [e for e in own if e["name"] == "step"]
+    assert len(steps) == 6, steps
+    before = 0
+    for step in steps:
+        inside = [e for e in own if step["ts"] <= e["ts"] < step["ts"] + step["dur"]]
+        last = max((e for e in inside if e["name"] == "segment"), key=lambda e: e["args"]["number"])
+        first = [e for e in inside if e["name"] == "reduce_scatter" and e["args"]["number"] == 0]
+        assert len(first) == 1 and last["args"]["number"] >= 4, inside
+        before += first[0]["ts"] < last["ts"]
+    print("rank", rank, "overlaps in", before, "of", len(steps))
+    assert before
+P
+}
+
 codes() {
     "$yoke" trace --output "$out/none.json" -- sh -c 'exit 7' 2>"$out/err"
     [ $? = 7 ] && grep -q "has written no trace" "$out/err" || return 1
@@ -66,6 +92,7 @@ codes() {
 }
 
 ok "memory in common" over shm "cpu:0! cpu:0!" wrapped reduce_scatter
+ok "buckets travel while backward goes on" overlaps
 ok "messages" over local "cpu:0! cpu:0!" wrapped reduce_scatter all_gather
 fake="$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so"
 if [ -e "$fake" ] && [ "$(uname -m)" = x86_64 ]; then
