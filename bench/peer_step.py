@@ -28,6 +28,7 @@ def arguments():
     p.add_argument("--compile", action="store_true", help="torch.compile with its defaults")
     p.add_argument("--tuned", action="store_true", help='matmul precision "medium"; the runner sets malloc\'s tunables')
     p.add_argument("--accelerate", action="store_true", help="a DataLoader over 64 batches, all through Accelerator")
+    p.add_argument("--ddp", action="store_true", help="DistributedDataParallel over gloo, as torchrun's variables say; rows are split")
     p.add_argument("--init", help="safetensors file to start from; every step's loss is printed, no warm-up")
     a = p.parse_args()
     pairs = [w.split("=", 1) for w in a.model_config.split(",") if w]
@@ -39,6 +40,14 @@ def optimizer(a, net):
     if a.model in ("gpt2", "bert"):
         return torch.optim.AdamW(net.parameters(), 1e-4, weight_decay=0.01, fused=True)
     return torch.optim.SGD(net.parameters(), 0.01, momentum=0.9 if a.model.startswith("resnet") else 0, fused=True)
+
+
+def distributed(a, net):
+    """The model in DistributedDataParallel; its ranks have even parts of the batch."""
+    import torch.distributed as dist
+    dist.init_process_group("gloo")
+    a.global_batch //= dist.get_world_size()
+    return torch.nn.parallel.DistributedDataParallel(net)
 
 
 def batches(inputs, labels):
@@ -71,6 +80,8 @@ def main():
     net = peer_models.build(a.model, a.config)
     if a.init:
         peer_models.load(net, a.init)
+    if a.ddp:
+        net = distributed(a, net)
     inputs, labels = peer_models.data(a.model, a.config, a.global_batch, a.config.get("seq_len", 1))
     opt = optimizer(a, net)
     source, backward = batches(inputs, labels), lambda loss: loss.backward()

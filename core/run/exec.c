@@ -239,6 +239,7 @@ static yk_status submit_segment(yk__exec *exec, yk__prog *p, uint32_t i, yk_erro
         .slot_offset = p->slot_offset,
         .slot_version = p->slot_version,
     };
+    const int64_t begun = yk__clock_ns();
     yk_status st;
     if (!p->program[i])
         return YK_OK;
@@ -246,7 +247,8 @@ static yk_status submit_segment(yk__exec *exec, yk__prog *p, uint32_t i, yk_erro
     st = exec->queue->dev->table->queue_run(exec->queue->dev->queue, &s, &exec->queue->last_point);
     if (st)
         return yk__plugin_fail(err, exec->queue->dev->plugin, st, "starting a program");
-    yk__tracer_submitted(exec->queue->tracer, YK__LANE_COMPUTE, p->is_update ? "update" : "segment", i, exec->queue->last_point);
+    yk__tracer_submitted(exec->queue->tracer, YK__LANE_COMPUTE, p->is_update ? "update" : "segment", i, begun,
+                        exec->queue->last_point);
     return YK_OK;
 }
 

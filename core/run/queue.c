@@ -126,17 +126,19 @@ void yk__queue_unpin(yk__queue *q, yk_pin **pin)
 
 yk_status yk__queue_put(yk__queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, yk_error *err)
 {
+    const int64_t begun = yk__clock_ns();
     if (yk__device_put(q->dev, b, offset, src, bytes, &q->last_point, err))
         return err->status;
-    yk__tracer_submitted(q->tracer, YK__LANE_COPY, "to device", bytes, q->last_point);
+    yk__tracer_submitted(q->tracer, YK__LANE_COPY, "to device", bytes, begun, q->last_point);
     return YK_OK;
 }
 
 yk_status yk__queue_get(yk__queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, yk_error *err)
 {
+    const int64_t begun = yk__clock_ns();
     if (yk__device_get(q->dev, b, offset, dst, bytes, &q->last_point, err))
         return err->status;
-    yk__tracer_submitted(q->tracer, YK__LANE_COPY, "from device", bytes, q->last_point);
+    yk__tracer_submitted(q->tracer, YK__LANE_COPY, "from device", bytes, begun, q->last_point);
     return YK_OK;
 }
 

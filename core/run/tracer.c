@@ -127,18 +127,17 @@ static void resolve_done(yk__tracer *tracer)
     tracer->n_pending -= n;
 }
 
-void yk__tracer_submitted(yk__tracer *tracer, yk__lane lane, const char *what, uint64_t number, uint64_t point)
+void yk__tracer_submitted(yk__tracer *tracer, yk__lane lane, const char *what, uint64_t number, int64_t begun_ns, uint64_t point)
 {
     if (!is_tracing(tracer))
         return;
-    const int64_t now = yk__clock_ns();
     resolve_done(tracer);
     if (tracer->n_pending == PENDING) {
         tracer->dropped++;
         return;
     }
     if (append_event(tracer, lane, what, number))
-        tracer->pending[tracer->n_pending++] = (trace_pending){point, now, tracer->n_event - 1};
+        tracer->pending[tracer->n_pending++] = (trace_pending){point, begun_ns, tracer->n_event - 1};
 }
 
 void yk__tracer_span(yk__tracer *tracer, yk__lane lane, const char *what, uint64_t number, int64_t begin_ns, int64_t end_ns)

@@ -28,8 +28,9 @@ typedef enum yk__lane {
 yk_status yk__tracer_open(yk__device *dev, uint32_t rank, const char *name, yk__tracer **tracer, yk_error *err);
 void yk__tracer_close(yk__tracer *tracer); /* before the queue: writes what was not written yet */
 
-/* Was just submitted with this point. what: a string that stays; number: of the segment, the bucket, .. */
-void yk__tracer_submitted(yk__tracer *tracer, yk__lane lane, const char *what, uint64_t number, uint64_t point);
+/* Was just submitted with this point. what: a string that stays; number: of the segment, the bucket, ..; begun_ns: from before it was, as
+ * the device may have begun before this thread goes on. */
+void yk__tracer_submitted(yk__tracer *tracer, yk__lane lane, const char *what, uint64_t number, int64_t begun_ns, uint64_t point);
 /* Times of yk__clock_ns. */
 void yk__tracer_span(yk__tracer *tracer, yk__lane lane, const char *what, uint64_t number, int64_t begin_ns, int64_t end_ns);
 void yk__tracer_stepped(yk__tracer *tracer); /* a window's update was submitted */
