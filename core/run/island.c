@@ -6,6 +6,7 @@
 #include <string.h>
 #include <yoke/extension.h>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
@@ -170,11 +171,12 @@ uint32_t yk__island_place(const yk__island *island, uint32_t rank)
 static yk_status submit_op(yk__island *island, const yk_coll_op *op, const char *what, uint32_t number, yk_error *err)
 {
     yk__queue *q = island->queue;
+    const int64_t begun = yk__clock_ns();
     yk__plugin_words();
     const yk_status s = island->coll->run(q->dev->queue, island->comm, op, &q->last_point);
     if (s)
         return yk__plugin_fail(err, q->dev->plugin, s, what);
-    yk__tracer_submitted(q->tracer, YK__LANE_WIRE, what, number, q->last_point);
+    yk__tracer_submitted(q->tracer, YK__LANE_WIRE, what, number, begun, q->last_point);
     return YK_OK;
 }
 
