@@ -104,7 +104,8 @@ static yk_status reserve_bucket_casts(yk__exec *exec, yk_error *err)
     return exec->bucket_cast ? YK_OK : yk__fail_mem(err, n * sizeof *exec->bucket_cast, "the compute format of a bucket");
 }
 
-yk_status yk__compute_refresh_bucket(yk__exec *exec, uint32_t bucket, yk_error *err)
+/* The copies of a bucket, whose parameters are here, if they are due. */
+static yk_status refresh_bucket(yk__exec *exec, uint32_t bucket, yk_error *err)
 {
     yk__bucket *b = &exec->params->bucket[bucket];
     if (!b->cast_due)
@@ -129,8 +130,9 @@ yk_status yk__compute_refresh(yk__exec *exec, bool whole, yk_error *err)
     else if (params->compute_stale != YK__FRESH && cast_all(exec, params->compute_stale == YK__STALE_ALL, err))
         return err->status;
     params->compute_stale = YK__FRESH;
+    exec->bucket_came = refresh_bucket;
     for (uint32_t i = params->n_bucket; i-- > 0 && whole;)
-        if (yk__params_await(params, i, err) || yk__compute_refresh_bucket(exec, i, err))
+        if (yk__params_await(params, i, err) || refresh_bucket(exec, i, err))
             return err->status;
     return YK_OK;
 }

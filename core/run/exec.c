@@ -214,14 +214,20 @@ static yk_status begin_action(yk__exec *exec, const yk__prog *p, const yk__actio
     return YK_OK;
 }
 
+static yk_status end_all_gather(yk__exec *exec, uint32_t bucket, yk_error *err)
+{
+    if (yk__params_await(exec->params, bucket, err))
+        return err->status;
+    return exec->bucket_came ? exec->bucket_came(exec, bucket, err) : YK_OK;
+}
+
 /* Waits for the actions before[first .. first + n) of the plan; for buckets the update does. */
 static yk_status end_actions(yk__exec *exec, const yk__plan *p, uint32_t first, uint32_t n, yk_error *err)
 {
     for (uint32_t i = first; i < first + n; i++) {
         const yk__action *a = &p->action[p->before[i]];
         if ((a->kind == YK__ACTION_ALL_REDUCE && end_all_reduce(exec, a, err)) ||
-            (a->kind == YK__ACTION_ALL_GATHER &&
-             (yk__params_await(exec->params, a->target, err) || yk__compute_refresh_bucket(exec, a->target, err))))
+            (a->kind == YK__ACTION_ALL_GATHER && end_all_gather(exec, a->target, err)))
             return err->status;
     }
     return YK_OK;

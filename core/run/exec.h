@@ -61,6 +61,8 @@ typedef struct yk__exec {
     yk__prog *zero_prog;             /* writes zeros to the buckets */
     yk__prog *cast_prog[2];          /* casts trained parameters, all parameters */
     yk__prog **bucket_cast;          /* [n_bucket]: casts that bucket; NULL before one is needed */
+    /* What follows when a segment has waited for a bucket of parameters; NULL: nothing. */
+    yk_status (*bucket_came)(struct yk__exec *exec, uint32_t bucket, yk_error *err);
     uint32_t n_cast;                 /* parameters with a copy when they were made */
     uint64_t compiles, hits;         /* of the cache */
     double plan_seconds;             /* of the last compile */
@@ -92,8 +94,6 @@ void yk__cache_clear(yk__exec *exec);
 
 /* Before somebody reads them. Where parameters come as messages, not whole: segments see to those that they wait for. */
 yk_status yk__compute_refresh(yk__exec *exec, bool whole, yk_error *err);
-/* The copies of a bucket, whose parameters are here, if they are due. */
-yk_status yk__compute_refresh_bucket(yk__exec *exec, uint32_t bucket, yk_error *err);
 /* Appends the cast of a parameter's values, f32, n elements in one dimension, to its copy. */
 void yk__compute_cast(const yk__params *p, yk__graph *g, uint32_t number, yk__vid value);
 void yk__compute_drop(yk__exec *exec); /* the programs */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Convolutions: the CPU shape (kernels/conv.kc, wino.kc), blocks of rows that fit local memory, launches; the GPU shape is conv_gpu.c's. */
-#include "plugins/kit/lower/conv.h"
+#include "plugins/kit/lower/conv_gpu.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
 /* Convolutions for the GPU shape, on a GPU and on lanes of a processor's vector (kernels/conv_gpu.kc). */
 #include <stdio.h>
 
-#include "plugins/kit/lower/conv.h"
+#include "plugins/kit/lower/conv_gpu.h"
 
 #define TILE 64           /* columns, on a GPU; rows at most */
 #define TILE_ROWS_LEAST 16

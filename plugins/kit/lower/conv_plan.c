@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The geometry of convolutions: which source pixels meet which taps. */
-#include "plugins/kit/lower/conv.h"
+#include "plugins/kit/lower/conv_plan.h"
 
 /* Source, zeros and strides of this node as a plain convolution. */
 static void conv_geometry(const yk_graph *graph, const yk_node *n, kit_conv_plan *conv)

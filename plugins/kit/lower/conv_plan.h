@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A convolution or one of its gradients as a plain convolution: what conv.c and conv_gpu.c have in common. No state. */
-#ifndef YOKE_PLUGINS_KIT_LOWER_CONV_H
-#define YOKE_PLUGINS_KIT_LOWER_CONV_H
+#ifndef YOKE_PLUGINS_KIT_LOWER_CONV_PLAN_H
+#define YOKE_PLUGINS_KIT_LOWER_CONV_PLAN_H
 
 #include "plugins/kit/lower/internal.h"
 
@@ -27,9 +27,5 @@ bool kit_conv_plan_make(const yk_graph *graph, const yk_node *n, kit_conv_plan *
 bool kit_conv_has_phases(const yk_graph *graph, const yk_node *n);
 /* The gradient of the input for the pixels (row, column) modulo the strides `a[0]`, `a[1]`: a plain convolution of gy. */
 void kit_conv_phase(kit_conv_plan *conv, const int64_t *a, int64_t row, int64_t column);
-
-/* ---- conv_gpu.c ---- */
-bool kit_conv_gpu_fits(const kit_target *target, const yk_graph *graph, const yk_node *n, const kit_conv_plan *conv);
-void kit_conv_gpu_lower(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv);
 
 #endif
