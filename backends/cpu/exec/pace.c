@@ -5,8 +5,10 @@
 #define FIRST 64        /* runs before the first trial: one costs about two runs */
 #define RETRY 16         /* runs before the next one where something has changed */
 #define SELDOM 1024     /* runs between trials, at most */
+#define COST 0.005      /* what trials of more workers may cost, of all time, where fewer are in force */
 #define BETTER 0.95     /* a level this much faster is kept */
 #define CHANGED 1.3     /* a level that has become so much slower is compared again soon */
+#define FREED 0.87      /* so does one of few workers that has become as fast as that: who was on its cores is gone */
 #define KEEP 0.875      /* weight of what was known beside a new run */
 #define OUTLIER 4.0     /* a run counts as no more than so many times what was known */
 
@@ -76,7 +78,18 @@ static double trial_score(double *ns)
     return trial_sum(ns, CPU_PACE_TRIAL) / CPU_PACE_TRIAL + 0.5 * (ns[CPU_PACE_TRIAL / 2] + ns[(CPU_PACE_TRIAL - 1) / 2]);
 }
 
-/* Won: the next comparison comes soon, for two levels away may be better still. Lost: later and later. */
+/* Runs until the next trial after a lost one: more and more. But who took cores away, another rank of the job, say, may leave them any
+ * time, and a level of few workers is a loss from then on: as often as COST allows. */
+static uint32_t trial_wait(const cpu_pace *pace)
+{
+    const uint32_t later = pace->wait < SELDOM / 4 ? 4 * pace->wait : SELDOM, n = (pace->tried + 1) / 2;
+    const double runs = trial_sum(pace->trial[1], n) / pace->ns[pace->level] - n;
+    if (!pace->level || pace->other > pace->level || runs >= COST * later)
+        return later;
+    return runs > COST * FIRST ? (uint32_t)(runs / COST) : FIRST;
+}
+
+/* Won: the next comparison comes soon, for two levels away may be better still. */
 static void trial_end(cpu_pace *pace)
 {
     const bool all = pace->tried == 2 * CPU_PACE_TRIAL, won = all && trial_score(pace->trial[1]) < BETTER * trial_score(pace->trial[0]);
@@ -84,7 +97,7 @@ static void trial_end(cpu_pace *pace)
         pace->level = pace->other;
         pace->ns[pace->level] = trial_sum(pace->trial[1], CPU_PACE_TRIAL) / CPU_PACE_TRIAL;
     }
-    pace->wait = won ? RETRY : pace->wait < SELDOM / 4 ? 4 * pace->wait : SELDOM;
+    pace->wait = won ? RETRY : trial_wait(pace);
     pace->settled = pace->ns[pace->level];
     pace->runs = 0;
     pace->trying = false;
@@ -102,6 +115,12 @@ static void trial_add(cpu_pace *pace, double ns)
         trial_end(pace);
 }
 
+static bool level_changed(const cpu_pace *pace)
+{
+    const double now = pace->ns[pace->level];
+    return pace->settled > 0.0 && (now > CHANGED * pace->settled || (pace->level > 0 && now < FREED * pace->settled));
+}
+
 void cpu_pace_record(cpu_pace *pace, int n, double ns)
 {
     if (n == 1 || !(ns > 0.0))
@@ -115,7 +134,7 @@ void cpu_pace_record(cpu_pace *pace, int n, double ns)
     pace->runs++;
     if (pace->settled == 0.0 && pace->runs == RETRY)
         pace->settled = pace->ns[pace->level];
-    if (pace->settled > 0.0 && pace->ns[pace->level] > CHANGED * pace->settled) {
+    if (level_changed(pace)) {
         pace->settled = pace->ns[pace->level];
         pace->wait = pace->runs + RETRY < pace->wait ? pace->runs + RETRY : pace->wait;
     }

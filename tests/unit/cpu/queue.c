@@ -547,6 +547,24 @@ START_TEST(pace_heeds_the_median)
 }
 END_TEST
 
+/* Two workers on cores that somebody else computes on, and leaves: one worker may be faster then, or as fast as before. */
+START_TEST(pace_takes_cores_back)
+{
+    static const double shared[] = {140, 100}, freed[] = {50, 95}, hardly[] = {110, 100};
+    cpu_pace p = {0};
+    pace_lost(&p, 2, shared, 10000, 100);
+    ck_assert_int_eq(p.level, 1);
+    ck_assert_double_lt(pace_lost(&p, 2, shared, 20000, 100), 0.008 * 20000);
+    pace_lost(&p, 2, freed, 600, 50);
+    ck_assert_int_eq(p.level, 0);
+    pace_lost(&p, 2, hardly, 3000, 100);
+    ck_assert_int_eq(p.level, 1);
+    ck_assert_double_lt(pace_lost(&p, 2, hardly, 20000, 100), 0.008 * 20000);
+    pace_lost(&p, 2, freed, 300, 50);
+    ck_assert_int_eq(p.level, 0);
+}
+END_TEST
+
 /* Pieces of phase after phase taken by all at once, as fast as can be: a worker that slept through phases takes none twice. */
 enum { STEAL_PHASES = 20000, STEAL_PIECES = 7 };
 
@@ -617,6 +635,7 @@ int main(void)
     tcase_add_test(t, every_piece_once);
     tcase_add_test(t, pace_finds_the_best);
     tcase_add_test(t, pace_heeds_the_median);
+    tcase_add_test(t, pace_takes_cores_back);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_set_tap(sr, "-");
