@@ -51,6 +51,8 @@ typedef enum yk__option_kind {
     X(PROGRESS, "YOKE_PROGRESS", WORD, "on", 0, 0, "on, off", "group", "a thread that moves messages while the device computes")  \
     X(SOCK_STREAMS, "YOKE_SOCK_STREAMS", COUNT, "2", 1, 4, NULL, "transport",                                                     \
       "connections between two ranks over TCP; the first is for short messages alone where there are others")                    \
+    X(SOCK_MAC, "YOKE_SOCK_MAC", WORD, "auto", 0, 0, "auto, always", "transport",                                                  \
+      "MACs on what goes over TCP; auto: but for connections that never leave the kernel, as both ends have one address")        \
     X(OFI_PROVIDER, "YOKE_OFI_PROVIDER", TEXT, "", 0, 0, NULL, "transport",                                                        \
       "of libfabric, for the transport ofi: the same on all hosts; else the best that there is")                                  \
     X(BUCKET_BYTES, "YOKE_BUCKET_BYTES", SIZE, "16M", 4096, 1ull << 40, NULL, "run", "gradients exchanged at a time")            \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The hello as a state machine over three messages of one form; it never blocks. The form: magic, version and kind, role, stream, rank,
- * peer, ranks, 0, job, nonce, proof. The proof is looked at before any field but magic and version is believed.
+ * peer, ranks, loopback, job, nonce, proof. The proof is looked at before any field but magic and version is believed.
  */
 #include "core/net/hello.h"
 
@@ -13,7 +13,7 @@
 
 #define HELLO_MAGIC 0x4f4c4859u /* "YHLO" */
 
-enum { AT_MAGIC = 0, AT_VERSION = 4, AT_ROLE = 8, AT_STREAM = 12, AT_RANK = 16, AT_PEER = 20, AT_RANKS = 24, AT_ZERO = 28, AT_JOB = 32,
+enum { AT_MAGIC = 0, AT_VERSION = 4, AT_ROLE = 8, AT_STREAM = 12, AT_RANK = 16, AT_PEER = 20, AT_RANKS = 24, AT_LOOPBACK = 28, AT_JOB = 32,
        AT_NONCE = 40, AT_PROOF = 72 };
 
 _Static_assert(AT_PROOF + YK__AUTH_BYTES == YK__HELLO_BYTES, "the form of a message");
@@ -47,6 +47,7 @@ static void write_message(yk__hello *h)
     yk__bytes_put32(to + AT_RANK, h->rank);
     yk__bytes_put32(to + AT_PEER, h->peer);
     yk__bytes_put32(to + AT_RANKS, h->ranks);
+    yk__bytes_put32(to + AT_LOOPBACK, h->loopback);
     yk__bytes_put64(to + AT_JOB, h->job);
     yk__auth_random(to + AT_NONCE, AT_PROOF - AT_NONCE);
     make_proof(h, h->message, to + AT_PROOF);
@@ -72,7 +73,7 @@ static yk_status check_fields(const yk__hello *h, const uint8_t *from, yk_error 
 {
     const uint32_t rank = yk__bytes_get32(from + AT_RANK), peer = yk__bytes_get32(from + AT_PEER);
     const uint32_t stream = yk__bytes_get32(from + AT_STREAM), role = yk__bytes_get32(from + AT_ROLE);
-    if ((yk__bytes_get32(from + AT_VERSION) & 0xffff) != h->message || yk__bytes_get32(from + AT_ZERO))
+    if ((yk__bytes_get32(from + AT_VERSION) & 0xffff) != h->message)
         return yk__fail(err, YK_E_FORMAT, "message %u of its hello has another form", h->message);
     if (yk__bytes_get64(from + AT_JOB) != h->job)
         return yk__fail(err, YK_E_FORMAT, "it is of another job, number %llx; this is %llx",
@@ -111,6 +112,12 @@ static void begin_message(yk__hello *h, uint32_t message)
     }
 }
 
+/* What is one's own port is the other's other. A proxy or tunnel between two loopback devices has other ports on either side. */
+static bool ports_fit(uint32_t own, uint32_t other)
+{
+    return own && other == (own << 16 | own >> 16);
+}
+
 static yk_status take_message(yk__hello *h, yk_error *err)
 {
     const uint8_t *from = message_at(h, h->message);
@@ -118,6 +125,7 @@ static yk_status take_message(yk__hello *h, yk_error *err)
         return err->status;
     h->peer = h->expected = yk__bytes_get32(from + AT_RANK); /* of the messages after this one too */
     h->stream = yk__bytes_get32(from + AT_STREAM);
+    h->is_loopback = ports_fit(h->loopback, yk__bytes_get32(from + AT_LOOPBACK));
     return YK_OK;
 }
 
@@ -131,7 +139,8 @@ yk_status yk__hello_begin(yk__hello *h, const yk__hello_config *c, bool connects
     if (c->rank >= c->ranks || (connects && (c->peer >= c->ranks || c->peer == c->rank)))
         return yk__fail(err, YK_E_ARG, "a connection of rank %u to rank %u of %u", c->rank, c->peer, c->ranks);
     *h = (yk__hello){.connects = connects, .job = c->job, .rank = c->rank, .peer = c->peer, .expected = c->peer, .ranks = c->ranks,
-                     .role = c->role, .stream = connects ? c->stream : 0, .streams = c->stream};
+                     .role = c->role, .stream = connects ? c->stream : 0, .streams = c->stream,
+                     .loopback = c->loopback};
     yk__auth_derive(c->secret, c->secret_bytes, "yoke hello: connecting side", NULL, 0, h->connect_key);
     yk__auth_derive(c->secret, c->secret_bytes, "yoke hello: accepting side", NULL, 0, h->accept_key);
     yk__auth_derive(c->secret, c->secret_bytes, "yoke session", NULL, 0, h->session_key);

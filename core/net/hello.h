@@ -25,7 +25,7 @@
 
 #define YK__HELLO_ANY UINT32_MAX
 #define YK__HELLO_BYTES 104u
-#define YK__HELLO_VERSION 1u
+#define YK__HELLO_VERSION 2u
 #define YK__HELLO_SECONDS 5
 #define YK__HELLO_PENDING 64 /* connections that a listener has not yet accepted */
 
@@ -43,6 +43,8 @@ typedef struct yk__hello_config {
     uint32_t ranks;  /* of the job */
     uint32_t role;   /* yk__hello_role */
     uint32_t stream; /* of the connecting side: its number; of the accepting one: numbers are below this */
+    /* Where this end sees one address at both ends and wants no MACs after the hello: own port << 16 | the other end's. Else 0. */
+    uint32_t loopback;
 } yk__hello_config;
 
 typedef enum yk__hello_state {
@@ -56,13 +58,14 @@ typedef struct yk__hello {
     /* when done: */
     uint32_t peer, stream;
     uint8_t send_key[YK__AUTH_BYTES], recv_key[YK__AUTH_BYTES]; /* of this connection alone */
+    bool is_loopback; /* both ends gave their ports, and they are the same two: nobody passes bytes on between them */
 
     /* hello.c's own */
     bool connects;
     uint32_t message; /* of the three, under way */
     uint32_t moved;   /* its bytes that were read or written */
     uint64_t job;
-    uint32_t rank, expected, ranks, role, streams;
+    uint32_t rank, expected, ranks, role, streams, loopback;
     uint8_t connect_key[YK__AUTH_BYTES], accept_key[YK__AUTH_BYTES], session_key[YK__AUTH_BYTES];
     uint8_t said[3 * YK__HELLO_BYTES];
 } yk__hello;

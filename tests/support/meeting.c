@@ -150,17 +150,22 @@ static void op_await(uint32_t rank, yk_tr_op *op)
     ck_assert_msg(done, "a message of rank %u is not done", rank);
 }
 
+void meeting_carry(uint32_t from, const void *data, void *got, uint64_t bytes)
+{
+    yk_tr_op *op[2];
+    yk_tr_error error;
+    ck_assert(!meet.table->send(meet.member[from].tr, 1 - from, 5, &(yk_tr_range){.data = (void *)data, .bytes = bytes}, &op[0], &error));
+    ck_assert(!meet.table->recv(meet.member[1 - from].tr, from, 5, &(yk_tr_range){.data = got, .bytes = bytes}, &op[1], &error));
+    op_await(from, op[0]);
+    op_await(1 - from, op[1]);
+}
+
 void meeting_assert_unharmed(void)
 {
     for (uint32_t r = 0; r < MEETING_RANKS; r++) {
-        char text[6] = "hello", got[6] = "";
-        yk_tr_op *op[2];
-        yk_tr_error error;
+        char got[6] = "";
         ck_assert_msg(!meet.member[r].s, "rank %u: %s", r, meet.member[r].error.text);
-        ck_assert(!meet.table->send(meet.member[r].tr, 1 - r, 5, &(yk_tr_range){.data = text, .bytes = 6}, &op[0], &error));
-        ck_assert(!meet.table->recv(meet.member[1 - r].tr, r, 5, &(yk_tr_range){.data = got, .bytes = 6}, &op[1], &error));
-        op_await(r, op[0]);
-        op_await(1 - r, op[1]);
+        meeting_carry(r, "hello", got, sizeof got);
         ck_assert_str_eq(got, "hello");
     }
 }

@@ -51,6 +51,8 @@ void meeting_open_both(void);
 void meeting_assert_open(void);
 /* Both ranks move what can be moved. */
 void meeting_move(void);
+/* A message from that rank to the other, until both are done with it. */
+void meeting_carry(uint32_t from, const void *data, void *got, uint64_t bytes);
 /* A message each way arrives. */
 void meeting_assert_unharmed(void);
 /* Lines of the log with that text in them. */

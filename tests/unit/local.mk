@@ -24,8 +24,8 @@ UNIT_TESTS += tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/
 UNIT_TESTS += tests/unit/launch/hosts.test tests/unit/local/garbage.test
 if WITH_SODIUM
 UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test tests/unit/net/link.test tests/unit/sock/open.test
-UNIT_TESTS += tests/unit/net/mac.test tests/unit/sock/tamper.test
-TSAN_TESTS += tests/unit/sock/open.test tests/unit/sock/tamper.test
+UNIT_TESTS += tests/unit/net/mac.test tests/unit/sock/loopback.test tests/unit/sock/tamper.test
+TSAN_TESTS += tests/unit/sock/loopback.test tests/unit/sock/open.test tests/unit/sock/tamper.test
 if WITH_OFI
 UNIT_TESTS += tests/unit/ofi/open.test
 TSAN_TESTS += tests/unit/ofi/open.test

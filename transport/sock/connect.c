@@ -20,6 +20,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/option.h"
 #include "core/net/bytes.h"
 #include "core/net/hello.h"
 #include "transport/sock/internal.h"
@@ -30,6 +31,8 @@ enum {
     OPEN_MS = 60000,    /* until all ranks are connected */
     SLICE_MS = 100      /* how often is looked whether the job goes on */
 };
+
+enum { AUTO, ALWAYS }; /* words of YOKE_SOCK_MAC */
 
 /* Where a rank listens. */
 typedef struct contact {
@@ -57,6 +60,7 @@ typedef struct opening {
     struct pollfd *poll; /* [1 + those] */
     uint32_t outgoing, slots, missing;
     uint64_t job;
+    bool always_mac; /* also where bytes never leave the kernel */
     bool refused; /* a stranger was logged */
 } opening;
 
@@ -89,6 +93,26 @@ static uint32_t address_port(const struct sockaddr_storage *address)
 {
     return ntohs(address->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)address)->sin6_port
                                                 : ((const struct sockaddr_in *)address)->sin_port);
+}
+
+static bool address_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
+{
+    const struct sockaddr_in6 *a6 = (const struct sockaddr_in6 *)a, *b6 = (const struct sockaddr_in6 *)b;
+    if (a->ss_family == AF_INET && b->ss_family == AF_INET)
+        return ((const struct sockaddr_in *)a)->sin_addr.s_addr == ((const struct sockaddr_in *)b)->sin_addr.s_addr;
+    return a->ss_family == AF_INET6 && b->ss_family == AF_INET6 && IN6_ARE_ADDR_EQUAL(&a6->sin6_addr, &b6->sin6_addr) &&
+           a6->sin6_scope_id == b6->sin6_scope_id;
+}
+
+/* Both ports of a connection whose ends have one address, for its hello; 0: they have two. */
+static uint32_t loopback_ports(int fd)
+{
+    struct sockaddr_storage own, other;
+    socklen_t own_bytes = sizeof own, other_bytes = sizeof other;
+    if (getsockname(fd, (struct sockaddr *)&own, &own_bytes) || getpeername(fd, (struct sockaddr *)&other, &other_bytes) ||
+        !address_same(&own, &other))
+        return 0;
+    return address_port(&own) << 16 | address_port(&other);
 }
 
 /* Small frames go at once; what nobody acknowledges ends the stream in the end, though the host hears of a death long before. */
@@ -172,12 +196,14 @@ static void pending_end(pending *p)
     p->fd = -1;
 }
 
+/* Of one that is connected. */
 static yk_status pending_begin(const opening *o, pending *p, yk_error *err)
 {
     const yk_tr_config *c = o->config;
     const yk__hello_config hello = {.secret = c->secret, .secret_bytes = c->secret_bytes, .job = o->job, .rank = c->rank,
                                     .peer = p->connects ? p->peer : YK__HELLO_ANY, .ranks = c->ranks, .role = YK__HELLO_DATA,
-                                    .stream = p->connects ? p->stream : o->t->streams};
+                                    .stream = p->connects ? p->stream : o->t->streams,
+                                    .loopback = o->always_mac ? 0 : loopback_ports(p->fd)};
     p->begun_ms = yk__clock_ms();
     return yk__hello_begin(&p->hello, &hello, p->connects, err);
 }
@@ -187,12 +213,9 @@ static yk_status connect_stream(opening *o, uint32_t peer, uint32_t stream, pend
     const contact *to = &o->contact[peer];
     struct sockaddr_storage a;
     socklen_t bytes = 0;
-    yk_error err = YK_ERROR_INIT;
     if (address_parse(to->address, to->port, &a, &bytes, error))
         return YK_E_ARG;
     *p = (pending){.fd = -1, .connects = true, .peer = peer, .stream = stream};
-    if (pending_begin(o, p, &err))
-        return yk__tr_fail(error, err.status, "%.600s", err.text);
     address_print(&a, bytes, p->from, sizeof p->from);
     p->fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (p->fd < 0 || (connect(p->fd, (struct sockaddr *)&a, bytes) && errno != EINPROGRESS))
@@ -256,6 +279,7 @@ static yk_status keep_stream(opening *o, pending *p, yk_tr_error *error)
     p->fd = -1;
     memcpy(stream->out.key, p->hello.send_key, sizeof stream->out.key);
     memcpy(stream->in.key, p->hello.recv_key, sizeof stream->in.key);
+    stream->out.mac_bytes = stream->in.mac_bytes = p->hello.is_loopback ? 0 : YK__MAC_BYTES;
     pending_end(p);
     o->missing--;
     return YK_OK;
@@ -271,24 +295,26 @@ static yk_status finish_pending(opening *o, pending *p, yk_tr_error *error)
     return YK_OK;
 }
 
-/* Whether connect() has worked. */
+/* Whether connect() has worked; then the hello begins. */
 static yk_status finish_connect(opening *o, pending *p, yk_tr_error *error)
 {
     int failed = 0;
     socklen_t bytes = sizeof failed;
+    yk_error err = YK_ERROR_INIT;
     getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &failed, &bytes);
     p->connected = true;
     if (failed)
         return yk__tr_fail(error, YK_E_IO, "rank %u cannot connect to rank %u at %s: %s", o->config->rank, p->peer, p->from,
                              strerror(failed));
-    return YK_OK;
+    return pending_begin(o, p, &err) ? yk__tr_fail(error, err.status, "%.600s", err.text) : YK_OK;
 }
 
 static yk_status step_pending(opening *o, pending *p, yk_tr_error *error)
 {
     yk_error err = YK_ERROR_INIT;
-    if (!p->connected && finish_connect(o, p, error))
-        return YK_E_IO;
+    const yk_status s = p->connected ? YK_OK : finish_connect(o, p, error);
+    if (s)
+        return s;
     if (!yk__hello_step(&p->hello, p->fd, &err))
         return p->hello.state == YK__HELLO_DONE ? finish_pending(o, p, error) : YK_OK;
     if (!p->connects) {
@@ -391,6 +417,7 @@ yk_status yk__sock_connect(yk_tr *t, const yk_tr_config *config, yk_tr_error *er
     yk_status s = YK_OK;
     if (!o.contact)
         return yk__tr_fail(error, YK_E_MEM, "out of memory (addresses of %u ranks)", config->ranks);
+    o.always_mac = yk__option_words(YK__OPTION_SOCK_MAC) == ALWAYS;
     if (yk__auth_init(&err))
         s = yk__tr_fail(error, err.status, "%.600s", err.text);
     else

@@ -7,7 +7,8 @@
  *   head | MAC of the head | payload | MAC of the payload    (the last two where there is payload)
  * under the key of the stream and its direction (core/net/hello.h). MACs are numbered one after the other in each stream, so that a
  * frame that is changed, repeated, left out or in another place fails. Nothing of a head is believed before its MAC was looked at, and no
- * message is done before that of its last payload was; so a segment may be read to its place meanwhile.
+ * message is done before that of its last payload was; so a segment may be read to its place meanwhile. A stream that both ends found
+ * not to leave the kernel has no MACs (decision 0032).
  */
 #ifndef YOKE_TRANSPORT_SOCK_INTERNAL_H
 #define YOKE_TRANSPORT_SOCK_INTERNAL_H
@@ -26,6 +27,7 @@ enum {
 };
 
 typedef struct yk__sock_output {
+    uint32_t mac_bytes; /* of each MAC: YK__MAC_BYTES, or 0 where the stream has none */
     uint8_t key[YK__AUTH_BYTES];
     uint64_t number; /* of the next MAC */
     uint8_t *data;   /* frames, or the rest of one, to be written before all others */
@@ -44,6 +46,7 @@ typedef struct yk__sock_output {
 typedef enum yk__sock_state { YK__SOCK_AT_HEAD, YK__SOCK_AT_SHORT, YK__SOCK_AT_SEGMENT, YK__SOCK_AT_TAIL } yk__sock_state;
 
 typedef struct yk__sock_input {
+    uint32_t mac_bytes; /* as of the output */
     uint8_t key[YK__AUTH_BYTES];
     uint64_t number; /* of the next MAC */
     uint8_t *data;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What comes in. Heads and short messages are read whole through a buffer of the stream; the payload of a segment goes from it, and then
- * from the socket, to where it belongs. Each part is proven by its MAC before it counts.
+ * from the socket, to where it belongs. Each part is proven by its MAC before it counts, but for streams without MACs.
  */
 #include "config.h"
 
@@ -43,6 +43,8 @@ static bool head_fits(const yk_tr *t, const yk__sock_stream *stream)
 static bool mac_fits(yk__sock_input *in, const uint8_t *data, size_t bytes)
 {
     uint8_t mac[YK__MAC_BYTES];
+    if (!in->mac_bytes)
+        return true;
     yk__mac_of(in->key, in->number, data, bytes, mac);
     if (!yk__auth_equal(mac, data + bytes, YK__MAC_BYTES))
         return false;
@@ -66,7 +68,8 @@ static yk_status begin_segment(yk_tr *t, yk__sock_stream *stream, yk_tr_error *e
     in->state = YK__SOCK_AT_SEGMENT;
     in->got = 0;
     in->op = yk__match_segment_recv(&t->peer[stream->peer].match, &in->head, &fits);
-    yk__mac_begin(&in->mac, in->key, in->number);
+    if (in->mac_bytes)
+        yk__mac_begin(&in->mac, in->key, in->number);
     return fits ? YK_OK : fail_damaged(t, stream, error);
 }
 
@@ -76,7 +79,7 @@ static yk_status take_head(yk_tr *t, yk__sock_stream *stream, yk_tr_error *error
     const uint8_t *from = in->data + in->begin;
     if (!mac_fits(in, from, YK__MATCH_HEAD))
         return fail_unproven(t, stream, error);
-    in->begin += YK__SOCK_HEAD;
+    in->begin += YK__MATCH_HEAD + in->mac_bytes;
     in->head = yk__match_head_decode(from);
     if (!head_fits(t, stream))
         return fail_damaged(t, stream, error);
@@ -94,7 +97,7 @@ static yk_status take_short(yk_tr *t, yk__sock_stream *stream, yk_tr_error *erro
     const uint8_t *from = in->data + in->begin;
     if (!mac_fits(in, from, in->head.bytes))
         return fail_unproven(t, stream, error);
-    in->begin += in->head.bytes + YK__MAC_BYTES;
+    in->begin += in->head.bytes + in->mac_bytes;
     in->state = YK__SOCK_AT_HEAD;
     return yk__match_take(&t->peer[stream->peer].match, &in->head, from, error);
 }
@@ -102,7 +105,8 @@ static yk_status take_short(yk_tr *t, yk__sock_stream *stream, yk_tr_error *erro
 /* Bytes of a segment that lie at `from`. */
 static void segment_got(yk__sock_input *in, const uint8_t *from, size_t bytes)
 {
-    yk__mac_add(&in->mac, from, bytes);
+    if (in->mac_bytes)
+        yk__mac_add(&in->mac, from, bytes);
     in->got += (uint32_t)bytes;
     if (in->got == in->head.bytes)
         in->state = YK__SOCK_AT_TAIL;
@@ -117,16 +121,26 @@ static void take_payload(yk__sock_input *in)
     in->begin += n;
 }
 
+/* The MAC of a segment, of what was got. */
+static bool tail_fits(yk__sock_input *in)
+{
+    uint8_t mac[YK__MAC_BYTES];
+    if (!in->mac_bytes)
+        return true;
+    yk__mac_end(&in->mac, mac);
+    if (!yk__auth_equal(mac, in->data + in->begin, YK__MAC_BYTES))
+        return false;
+    in->number++;
+    return true;
+}
+
 static yk_status take_tail(yk_tr *t, yk__sock_stream *stream, yk_tr_error *error)
 {
     yk__sock_input *in = &stream->in;
     yk_tr_op *op = in->op;
-    uint8_t mac[YK__MAC_BYTES];
-    yk__mac_end(&in->mac, mac);
-    if (!yk__auth_equal(mac, in->data + in->begin, YK__MAC_BYTES))
+    if (!tail_fits(in))
         return fail_unproven(t, stream, error);
-    in->number++;
-    in->begin += YK__MAC_BYTES;
+    in->begin += in->mac_bytes;
     in->state = YK__SOCK_AT_HEAD;
     in->op = NULL;
     if (op)
@@ -139,13 +153,13 @@ static size_t part_bytes(const yk__sock_input *in)
 {
     switch (in->state) {
     case YK__SOCK_AT_HEAD:
-        return YK__SOCK_HEAD;
+        return YK__MATCH_HEAD + in->mac_bytes;
     case YK__SOCK_AT_SHORT:
-        return in->head.bytes + YK__MAC_BYTES;
+        return in->head.bytes + in->mac_bytes;
     case YK__SOCK_AT_SEGMENT:
         return 1;
     case YK__SOCK_AT_TAIL:
-        return YK__MAC_BYTES;
+        return in->mac_bytes;
     }
     return SIZE_MAX;
 }

@@ -3,7 +3,7 @@
  * What goes out. A stream writes in this order: the segment it has begun, frames that lie ready, then (stream 0) the next short message
  * or announcement, then (streams of data) the next segment. A short message is handed over as a whole: what the socket does not take is
  * copied, and the message is done. So only long messages are ever given up half-way. The MAC of a segment is made of what was written,
- * while the other end reads it.
+ * while the other end reads it. Streams without MACs leave them out.
  */
 #include "config.h"
 
@@ -18,11 +18,17 @@
 
 static const uint8_t zeros[4096];
 
+static uint32_t head_bytes(const yk__sock_output *out)
+{
+    return YK__MATCH_HEAD + out->mac_bytes;
+}
+
 /* A head and its MAC. */
 static void head_seal(yk__sock_output *out, const yk__match_head *head, uint8_t to[YK__SOCK_HEAD])
 {
     yk__match_head_encode(head, to);
-    yk__mac_of(out->key, out->number++, to, YK__MATCH_HEAD, to + YK__MATCH_HEAD);
+    if (out->mac_bytes)
+        yk__mac_of(out->key, out->number++, to, YK__MATCH_HEAD, to + YK__MATCH_HEAD);
 }
 
 /* How many of the bytes the socket took; a stream that has failed takes none and is hung up. */
@@ -71,7 +77,7 @@ yk_status yk__sock_say(yk_tr *t, uint32_t peer, uint32_t kind, uint64_t number, 
     if (stream->fd < 0)
         return YK_OK;
     head_seal(&stream->out, &(yk__match_head){.kind = kind, .number = number}, head);
-    if (output_append(&stream->out, head, sizeof head, error))
+    if (output_append(&stream->out, head, head_bytes(&stream->out), error))
         return YK_E_MEM;
     return stream->out.blocked ? YK_OK : yk__sock_write(t, stream, error); /* else epoll says when */
 }
@@ -98,11 +104,11 @@ static yk_status write_next(yk_tr *t, yk__sock_stream *stream, yk_tr_error *erro
     uint8_t head[YK__SOCK_HEAD], tail[YK__MAC_BYTES];
     yk__match_head next = {0};
     yk_tr_op *op = yk__match_next_send(match, &next);
-    const struct iovec part[3] = {{head, sizeof head}, {op->data, next.bytes}, {tail, next.bytes ? sizeof tail : 0}};
+    const struct iovec part[3] = {{head, head_bytes(out)}, {op->data, next.bytes}, {tail, next.bytes ? out->mac_bytes : 0}};
     size_t written;
     yk_status s = YK_OK;
     head_seal(out, &next, head);
-    if (next.bytes)
+    if (part[2].iov_len)
         yk__mac_of(out->key, out->number++, op->data, next.bytes, tail);
     written = stream_write(stream, part, 3, false);
     if (stream->fd >= 0)
@@ -128,7 +134,8 @@ static bool open_segment(yk_tr *t, yk__sock_stream *stream)
     out->bytes = head.bytes;
     out->place = head.place;
     head_seal(out, &head, out->head);
-    yk__mac_begin(&out->mac, out->key, out->number++);
+    if (out->mac_bytes)
+        yk__mac_begin(&out->mac, out->key, out->number++);
     return true;
 }
 
@@ -146,33 +153,40 @@ static void close_segment(yk_tr *t, yk__sock_stream *stream)
 static void write_payload(yk__sock_stream *stream)
 {
     yk__sock_output *out = &stream->out;
-    const uint32_t head_left = out->written < YK__SOCK_HEAD ? YK__SOCK_HEAD - out->written : 0;
-    const uint32_t payload_at = head_left ? 0 : out->written - YK__SOCK_HEAD, left = out->bytes - payload_at;
-    struct iovec part[2] = {{out->head + (YK__SOCK_HEAD - head_left), head_left}, {NULL, left}};
+    const uint32_t head = head_bytes(out), head_left = out->written < head ? head - out->written : 0;
+    const uint32_t payload_at = head_left ? 0 : out->written - head, left = out->bytes - payload_at;
+    struct iovec part[2] = {{out->head + (head - head_left), head_left}, {NULL, left}};
     size_t n;
     part[1].iov_base = out->op ? out->op->data + out->place + payload_at : (void *)zeros;
     if (!out->op && left > sizeof zeros)
         part[1].iov_len = sizeof zeros;
-    n = stream_write(stream, part, 2, true);
+    n = stream_write(stream, part, 2, out->mac_bytes > 0);
     out->written += (uint32_t)n;
-    if (n > head_left)
+    if (out->mac_bytes && n > head_left)
         yk__mac_add(&out->mac, part[1].iov_base, n - head_left);
-    if (out->written == YK__SOCK_HEAD + out->bytes)
+    if (out->mac_bytes && out->written == head + out->bytes)
         yk__mac_end(&out->mac, out->tail);
+}
+
+static void write_tail(yk__sock_stream *stream)
+{
+    yk__sock_output *out = &stream->out;
+    const uint32_t written = out->written - head_bytes(out) - out->bytes;
+    const struct iovec tail = {out->tail + written, out->mac_bytes - written};
+    if (tail.iov_len)
+        out->written += (uint32_t)stream_write(stream, &tail, 1, false);
 }
 
 static void write_segment(yk_tr *t, yk__sock_stream *stream)
 {
-    yk__sock_output *out = &stream->out;
-    const uint32_t payload_end = YK__SOCK_HEAD + out->bytes;
-    struct iovec tail;
+    const yk__sock_output *out = &stream->out;
+    const uint32_t payload_end = head_bytes(out) + out->bytes;
     if (out->written < payload_end)
         write_payload(stream);
     if (out->written < payload_end || stream->fd < 0)
         return;
-    tail = (struct iovec){out->tail + (out->written - payload_end), payload_end + YK__MAC_BYTES - out->written};
-    out->written += (uint32_t)stream_write(stream, &tail, 1, false);
-    if (out->written == payload_end + YK__MAC_BYTES)
+    write_tail(stream);
+    if (out->written == payload_end + out->mac_bytes)
         close_segment(t, stream);
 }
 

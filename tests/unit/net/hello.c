@@ -85,6 +85,40 @@ START_TEST(both_sides_agree_on_ranks_stream_and_keys)
 }
 END_TEST
 
+/* Own port << 16 | the other's, of both ends, and whether that is a connection which nobody passes on. */
+static const struct {
+    uint32_t connecting, accepting;
+    bool is_loopback;
+} ports[] = {
+    {40000u << 16 | 50000, 50000u << 16 | 40000, true},
+    {40000u << 16 | 50000, 0, false},
+    {0, 50000u << 16 | 40000, false},
+    {0, 0, false},
+    {40000u << 16 | 50000, 50000u << 16 | 40001, false}, /* a tunnel */
+    {40000u << 16 | 50000, 40000u << 16 | 50000, false},
+};
+
+static void assert_loopback(uint32_t connecting, uint32_t accepting, bool expected)
+{
+    yk__hello_config a = config_of(2, 0), b = config_of(0, YK__HELLO_ANY);
+    a.loopback = connecting;
+    b.loopback = accepting;
+    begin_both(&a, &b);
+    step_both();
+    for (int i = 0; i < 2; i++) {
+        ck_assert_msg(!pair.err[i].status, "%s", pair.err[i].text);
+        ck_assert_int_eq(pair.hello[i].state, YK__HELLO_DONE);
+        ck_assert_msg(pair.hello[i].is_loopback == expected, "ports %x and %x", connecting, accepting);
+    }
+}
+
+START_TEST(a_connection_is_loopback_where_both_ends_say_so)
+{
+    for (size_t i = 0; i < sizeof ports / sizeof *ports; i++)
+        assert_loopback(ports[i].connecting, ports[i].accepting, ports[i].is_loopback);
+}
+END_TEST
+
 START_TEST(reads_nothing_beyond_the_hello)
 {
     const yk__hello_config a = config_of(2, 0), b = config_of(0, YK__HELLO_ANY);
@@ -179,7 +213,7 @@ START_TEST(refuses_fields_that_do_not_fit)
 {
     close_pair();
     refuse_field(0, 0x20544547, "no hello of Yoke");
-    refuse_field(4, 9u << 16, "version 9, this Yoke's has 1");
+    refuse_field(4, 9u << 16, "version 9, this Yoke's has 2");
     refuse_field(4, YK__HELLO_VERSION << 16 | 1, "another form");
     refuse_field(8, YK__HELLO_CONTROL, "for another use: role 1, stream 2");
     refuse_field(12, 4, "for another use: role 2, stream 4");
@@ -187,7 +221,6 @@ START_TEST(refuses_fields_that_do_not_fit)
     refuse_field(16, 0, "it is rank 0 of 3; this is rank 0 of 3");
     refuse_field(20, 1, "takes this for rank 1");
     refuse_field(24, 4, "it is rank 2 of 4");
-    refuse_field(28, 1, "another form");
     refuse_field(32, 78, "another job, number 4e; this is 4d");
     open_pair();
 }
@@ -232,8 +265,9 @@ END_TEST
 int main(void)
 {
     const TTest *const tests[] = {
-        both_sides_agree_on_ranks_stream_and_keys, reads_nothing_beyond_the_hello, refuses_another_secret_without_an_answer,
-        refuses_a_reply_of_another_secret, refuses_a_replayed_hello, refuses_a_reflected_hello,
+        both_sides_agree_on_ranks_stream_and_keys, a_connection_is_loopback_where_both_ends_say_so,
+        reads_nothing_beyond_the_hello, refuses_another_secret_without_an_answer, refuses_a_reply_of_another_secret,
+        refuses_a_replayed_hello, refuses_a_reflected_hello,
         refuses_fields_that_do_not_fit, connects_to_no_other_rank, a_cut_hello_is_a_failed_connection,
         refuses_what_is_no_description,
     };
