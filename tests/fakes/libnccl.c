@@ -157,7 +157,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
     if (rc || getrandom(&number, sizeof number, 0) != sizeof number)
         return rc ? rc : (ncclResult_t)ncclSystemError;
     memset(id, 0, sizeof *id);
-    snprintf(id->internal, sizeof id->internal, "/yoke-fake-nccl-%016llx", (unsigned long long)number);
+    snprintf(id->internal, sizeof id->internal, "/fake-nccl-%016llx", (unsigned long long)number);
     return rc;
 }
 
