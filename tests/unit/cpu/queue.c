@@ -555,12 +555,12 @@ START_TEST(pace_takes_cores_back)
     pace_lost(&p, 2, shared, 10000, 100);
     ck_assert_int_eq(p.level, 1);
     ck_assert_double_lt(pace_lost(&p, 2, shared, 20000, 100), 0.008 * 20000);
-    pace_lost(&p, 2, freed, 600, 50);
+    pace_lost(&p, 2, freed, 320, 50);
     ck_assert_int_eq(p.level, 0);
     pace_lost(&p, 2, hardly, 3000, 100);
     ck_assert_int_eq(p.level, 1);
     ck_assert_double_lt(pace_lost(&p, 2, hardly, 20000, 100), 0.008 * 20000);
-    pace_lost(&p, 2, freed, 300, 50);
+    pace_lost(&p, 2, freed, 100, 50);
     ck_assert_int_eq(p.level, 0);
 }
 END_TEST
