@@ -52,8 +52,10 @@ SHOWN VKAPI_ATTR VkResult VKAPI_CALL vkAllocateMemory(VkDevice device, const VkM
                                                       VkDeviceMemory *memory)
 {
     PFN_vkAllocateMemory real;
-    if (atomic_fetch_add(&allocated, info->allocationSize) + info->allocationSize > number_of("YOKE_TEST_VULKAN_MEMORY"))
+    if (atomic_fetch_add(&allocated, info->allocationSize) + info->allocationSize > number_of("YOKE_TEST_VULKAN_MEMORY")) {
+        atomic_fetch_sub(&allocated, info->allocationSize); // what was refused takes no room from the next one
         return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    }
     real_find(&real, "vkAllocateMemory");
     return real(device, info, own, memory);
 }
