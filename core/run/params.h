@@ -83,6 +83,7 @@ typedef struct yk__params {
     uint32_t gathered;              /* trained buckets, the last first, whose parameters are here; the others are on their way */
     bool is_reduced;                /* the buckets hold sums over ranks in this rank's slices */
     bool slices_changed;            /* since then: bucket.summed says whose hold the sums */
+    bool has_squares;               /* the sums went through the host */
     yk__exact squares;              /* of these sums, where the rank talks */
 } yk__params;
 

@@ -93,12 +93,18 @@ static uint32_t members_of(const yk__exchange *exchange)
     return n;
 }
 
-/* Nothing is to be added up, and no bit of the parameters depends on the norm: it is taken where the gradients are, as by a group
- * of one. On the host, by one thread, it costs a small network's only member 5 % of its step. */
+/* Nothing is to be added up, and the norm is taken where the gradients are, as by a group of one: on the host, by one thread, it costs
+ * a small network's only member 5 % of its step. Not while gradients are clipped by it: then bits of the parameters are its own. */
 static bool stats_on_device(const yk__updater *u, const yk__update *update)
 {
     const yk__exchange *exchange = u->params->exchange;
-    return yk__exchange_updates_all(exchange) || (members_of(exchange) == 1 && !(update->clip_norm > 0.0));
+    return yk__exchange_updates_all(exchange) || (members_of(exchange) == 1 && !(update->clip_norm > 0.0 && u->was_clipped));
+}
+
+/* By a norm that may be a device's sum in f32, which is off by far less than 1 %; 1e-6 is clipping's own. */
+static bool may_clip(const yk__update *update, double norm)
+{
+    return update->clip_norm > 0.0 && !(1.01 * norm + 2e-6 < update->clip_norm);
 }
 
 /* Excluded ranks get what the only member found. In LocalSGD each rank has its own norm; what is not finite on one stops all. */
@@ -112,9 +118,27 @@ static yk_status own_stats(yk__updater *u, double divisor, double sum[2], yk_err
                                : yk__exchange_sum(u->params->exchange, sum, 2, err);
 }
 
+/* Of gradients that may be clipped after all: exact, so that whoever is excluded, they are clipped by the same bits. */
+static yk_status exact_stats(yk__updater *u, double divisor, double sum[2], yk_error *err)
+{
+    yk__params *p = u->params;
+    p->is_reduced = p->has_squares;
+    return yk__params_reduce(p, err) ? err->status : summed_stats(u, divisor, sum, err);
+}
+
+/* All ranks go the same way, by numbers that all have. */
 static yk_status grad_stats(yk__updater *u, const yk__update *update, double sum[2], yk_error *err)
 {
-    return (stats_on_device(u, update) ? own_stats : summed_stats)(u, update->divisor, sum, err);
+    if (!stats_on_device(u, update)) {
+        if (summed_stats(u, update->divisor, sum, err))
+            return err->status;
+    } else if (own_stats(u, update->divisor, sum, err) ||
+               (!yk__exchange_updates_all(u->params->exchange) && sum[1] == 0.0 && may_clip(update, sqrt(sum[0])) &&
+                exact_stats(u, update->divisor, sum, err))) {
+        return err->status;
+    }
+    u->was_clipped = may_clip(update, sqrt(sum[0]));
+    return YK_OK;
 }
 
 static yk_status reduce_grads(yk__updater *u, const yk__update *update, yk_error *err)
@@ -122,7 +146,7 @@ static yk_status reduce_grads(yk__updater *u, const yk__update *update, yk_error
     if (u->params->is_reduced || !stats_on_device(u, update))
         return yk__params_reduce(u->params, err);
     u->params->is_reduced = true;
-    u->params->slices_changed = false;
+    u->params->has_squares = u->params->slices_changed = false;
     return YK_OK;
 }
 
