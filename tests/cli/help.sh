@@ -37,6 +37,28 @@ said = {n for row in re.findall(r"^\| (`--.*?) \|", table, re.M) for n in re.fin
 no = set(re.findall(r"--[a-z0-9-]+", rest))
 assert len(said) > 50 and said <= taken, said - taken
 assert no == refused and len(no) > 80, no ^ refused
+# the fields of transformers.TrainingArguments 5.24, and some of before
+theirs = """
+output_dir per_device_train_batch_size num_train_epochs max_steps learning_rate lr_scheduler_type lr_scheduler_kwargs warmup_steps optim
+optim_args weight_decay adam_beta1 adam_beta2 adam_epsilon optim_target_modules gradient_accumulation_steps average_tokens_across_devices
+max_grad_norm label_smoothing_factor bf16 fp16 bf16_full_eval fp16_full_eval tf32 activation_checkpointing activation_checkpointing_kwargs
+gradient_checkpointing gradient_checkpointing_kwargs torch_compile torch_compile_backend torch_compile_mode use_liger_kernel
+liger_kernel_config use_cache neftune_noise_alpha torch_empty_cache_steps auto_find_batch_size logging_strategy logging_steps
+logging_first_step log_on_each_node logging_nan_inf_filter include_num_input_tokens_seen log_level log_level_replica disable_tqdm
+report_to run_name project trackio_space_id trackio_bucket_id trackio_static_space_id eval_strategy eval_steps eval_delay
+per_device_eval_batch_size prediction_loss_only eval_on_start eval_do_concat_batches eval_use_gather_object eval_accumulation_steps
+include_for_metrics batch_eval_metrics save_only_model save_strategy save_steps save_on_each_node save_total_limit enable_jit_checkpoint
+push_to_hub hub_token hub_private_repo hub_model_id hub_strategy hub_always_push hub_revision load_best_model_at_end metric_for_best_model
+greater_is_better ignore_data_skip restore_callback_states_from_checkpoint full_determinism seed data_seed use_cpu accelerator_config
+parallelism_config dataloader_drop_last dataloader_num_workers dataloader_pin_memory dataloader_persistent_workers
+dataloader_prefetch_factor dataloader_multiprocessing_context dataloader_in_order remove_unused_columns label_names
+train_sampling_strategy length_column_name ddp_find_unused_parameters ddp_bucket_cap_mb ddp_broadcast_buffers ddp_static_graph ddp_backend
+ddp_timeout fsdp fsdp_config deepspeed debug skip_memory_metrics do_train do_eval do_predict resume_from_checkpoint local_rank
+overwrite_output_dir evaluation_strategy warmup_ratio no_cuda logging_dir per_gpu_train_batch_size per_gpu_eval_batch_size group_by_length
+adafactor sharded_ddp fp16_backend half_precision_backend save_safetensors use_ipex use_mps_device include_inputs_for_metrics
+include_tokens_per_second push_to_hub_model_id""".split()
+unknown = [name for name in theirs if "--" + name.replace("_", "-") not in taken | refused]
+assert len(theirs) > 130 and not unknown, unknown
 for name in set(re.findall(r"--[a-z][a-z0-9_-]*", page.split("```")[1])) - {"--json"}:
     assert name.replace("_", "-") in taken, name
 P
@@ -80,6 +102,14 @@ assert len(new) > 15 and new <= ours, new - ours
 P
 }
 ok "the page for users of Accelerate names what there is" accelerate_page
+forced() { # what keeps a device in is where a user looks for it
+    for command in train launch; do
+        "$yoke" $command --help >"$out/help" && "$yoke" $command --man >"$out/page" || return 1
+        for text in "$out/help" "$out/page"; do grep -q "!'* behind" "$text" || { echo "$command: ${text##*/}"; return 1; }; done
+    done
+    grep -q '`!` behind its spec' "$YOKE_SOURCE/README.md"
+}
+ok "'!' is explained in help, manual page and README" forced
 ok "yoke --help" "$yoke" --help
 ok "yoke-cts --help" helps "$YOKE_BUILD/yoke-cts"
 ok "yoke-cts --man" manual "$YOKE_BUILD/yoke-cts"

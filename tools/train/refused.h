@@ -15,7 +15,7 @@
         TRAIN_REFUSED("fsdp|fsdp-config|fsdp-min-num-params|fsdp-transformer-layer-cls-to-wrap",                                \
                       "each rank holds all parameters; the optimizer's state alone is in slices over the ranks"),               \
         TRAIN_REFUSED("ddp-backend|ddp-timeout|ddp-bucket-cap-mb|ddp-broadcast-buffers|ddp-find-unused-parameters|"             \
-                      "sharded-ddp|mp-parameters|ray-scope",                                                                    \
+                      "ddp-static-graph|sharded-ddp|mp-parameters|ray-scope",                                                   \
                       "ranks meet in shared memory; yoke launch --help says what can be set"),                                  \
         TRAIN_REFUSED("local-rank", "ranks are started by --devices or by yoke launch, which number them"),                     \
         TRAIN_REFUSED("accelerator-config|parallelism-config", "a batch is shared out by speed: --global-batch, --devices"),    \
@@ -23,12 +23,17 @@
         TRAIN_REFUSED("torch-compile|torch-compile-backend|torch-compile-mode|torchdynamo|jit-mode-eval|use-ipex|"              \
                       "use-liger-kernel|liger-kernel-config",                                                                   \
                       "there is no switch: every step is traced, fused and planned before it runs"),                            \
+        TRAIN_REFUSED("per-gpu-train-batch-size|per-gpu-eval-batch-size", "they are called --per-device-.. here as there"),     \
         TRAIN_REFUSED("half-precision-backend|fp16-backend|fp16-opt-level", "there is one kind of mixed precision: --precision"), \
         TRAIN_REFUSED("tf32", "products compute in fp32, bf16 or fp16: --precision"),                                           \
         TRAIN_REFUSED("adafactor|optim-args|optim-target-modules", "--optim is sgd, adam or adamw; --adam-* and --momentum set it"), \
         TRAIN_REFUSED("neftune-noise-alpha", "no noise is added to embeddings"),                                                \
         TRAIN_REFUSED("auto-find-batch-size", "yoke estimate-memory says what a batch takes; each rank gets rows that fit it"), \
-        TRAIN_REFUSED("gradient-checkpointing-kwargs", "--gradient-checkpointing has no settings"),                             \
+        TRAIN_REFUSED("gradient-checkpointing-kwargs|activation-checkpointing-kwargs", "--gradient-checkpointing has no settings"), \
+        TRAIN_REFUSED("activation-checkpointing", "it is called --gradient-checkpointing"),                                     \
+        TRAIN_REFUSED("use-cache", "training keeps no keys and values of earlier tokens"),                                      \
+        TRAIN_REFUSED("train-sampling-strategy", "rows are shuffled by --data-seed; --group-by-length takes rows of like length"), \
+        TRAIN_REFUSED("enable-jit-checkpoint", "a stopped run goes on from its last checkpoint: --save-steps"),                 \
         TRAIN_REFUSED("torch-empty-cache-steps", "memory is planned before a step runs: nothing piles up to be emptied"),       \
         TRAIN_REFUSED("full-determinism", "there is no switch: the same shares give the same bits"),                            \
         TRAIN_REFUSED("average-tokens-across-devices", "--average items adds up tokens over ranks and divides once"),           \
@@ -38,7 +43,7 @@
         TRAIN_REFUSED("include-inputs-for-metrics|include-for-metrics", "yoke predict writes a line for each row"),             \
         TRAIN_REFUSED("use-legacy-prediction-loop|past-index|debug|tpu-metrics-debug", "there is nothing like it here"),        \
         TRAIN_REFUSED("dataloader-num-workers|dataloader-prefetch-factor|dataloader-persistent-workers|"                        \
-                      "dataloader-pin-memory",                                                                                  \
+                      "dataloader-pin-memory|dataloader-multiprocessing-context|dataloader-in-order",                           \
                       "each rank prefetches by a thread of its own, which needs no settings"),                                  \
         TRAIN_REFUSED("remove-unused-columns|label-names", "--data names the columns: csv:FILE,text=COLUMN,label=COLUMN"),      \
         TRAIN_REFUSED("length-column-name", "lengths are counted in tokens when the file is read: --group-by-length"),          \
@@ -54,6 +59,7 @@
         TRAIN_REFUSED("push-to-hub|hub-model-id|hub-strategy|hub-token|hub-private-repo|hub-always-push|hub-revision|"          \
                       "push-to-hub-model-id|push-to-hub-organization|push-to-hub-token",                                        \
                       "nothing is uploaded: give --output-dir to huggingface-cli upload afterwards"),                           \
-        TRAIN_REFUSED("project|trackio-space-id", "--report-to writes files: none, jsonl, tensorboard, csv")
+        TRAIN_REFUSED("project|trackio-space-id|trackio-bucket-id|trackio-static-space-id",                                     \
+                      "--report-to writes files: none, jsonl, tensorboard, csv")
 
 #endif
