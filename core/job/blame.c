@@ -56,23 +56,27 @@ static bool has_exchange(const yk__graph *g)
     return false;
 }
 
-/* One number that is finite where all elements of v are: sum(0 * v). */
-static yk__vid probe_of(yk__graph *g, yk__vid v)
+/* Of v's elements: the sum of their squares, and how many are not finite, by the kernel that finds such gradients. A sum of 0 * v
+ * would not do: some devices' compilers take that for 0. */
+static yk__vid probe_of(yk__graph *g, yk__vid v, yk__vid one)
 {
-    const uint32_t axes = (1u << g->value[v].dims) - 1u;
-    return yk__dense(g, yk__reshape(g, yk__sum(g, yk__bin(g, YK_OP_MUL, v, yk__const(g, 0.0, YK_F32)), axes), 0, NULL));
+    const int64_t n = yk__value_count(&g->value[v]);
+    const yk__vid in[2] = {yk__dense(g, yk__reshape(g, v, 1, &n)), one};
+    yk__vid out;
+    return yk__apply(g, YK_OP_GRAD_STATS, 2, in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &out, 1) ? out : YK_NONE;
 }
 
-/* Appends a probe of each node's first output to the trace; probe[k]: YK_NONE where it is no float. */
+/* Appends a probe of each node's first output that is of floats to the trace; node[k]: of probe k. */
 static uint32_t add_probes(yk__graph *g, size_t n_node, yk__vid *node, yk__vid *probe)
 {
+    const yk__vid one = yk__dense(g, yk__fill(g, 1.0, YK_F32, 1, (int64_t[]){1}));
     uint32_t n = 0;
     for (size_t k = 0; k < n_node && !g->error.status; k++) {
         const yk__vid v = g->index[g->node[k].out];
         if (g->value[v].dtype != YK_F32 || !yk__value_count(&g->value[v]))
             continue;
         node[n] = (yk__vid)k;
-        probe[n++] = probe_of(g, v);
+        probe[n++] = probe_of(g, v, one);
     }
     return n;
 }
@@ -84,7 +88,7 @@ static bool run_probes(yk_job *job, uint32_t n, const yk__vid *probe, float *fou
     yk_error quiet = YK_ERROR_INIT;
     uint64_t ticket;
     for (uint32_t i = 0; i < n; i++)
-        where[i] = &found[i];
+        where[i] = &found[2 * (size_t)i];
     const yk__micro m = {.trace = &step->trace,
                          .loss = YK_NONE,
                          .seed = YK_NONE,
@@ -98,12 +102,28 @@ static bool run_probes(yk_job *job, uint32_t n, const yk__vid *probe, float *fou
            !yk__engine_wait(job->engine, ticket, &quiet);
 }
 
+/* "f32[16, 784] f32[784, 48] -> f32[16, 48]" */
+static const char *shapes_text(const yk__graph *g, const yk_node *node, char *buf, size_t n)
+{
+    char shape[100];
+    size_t used = 0;
+    for (uint32_t i = 0; i < node->n_in && used < n; i++)
+        used += (size_t)snprintf(buf + used, n - used, "%s ",
+                                 yk__value_shape_text(&g->value[g->index[node->in + i]], shape, sizeof shape));
+    if (used < n)
+        snprintf(buf + used, n - used, "-> %s", yk__value_shape_text(&g->value[g->index[node->out]], shape, sizeof shape));
+    return buf;
+}
+
 static void producer_text(const yk_job *job, const yk_node *node, char *buf, size_t n)
 {
     const yk__call_site *at = yk__call_sites_find(&job->sites, node->stream);
+    char place[200] = "", shapes[160];
     if (at)
-        snprintf(buf, n, "; the first value that is not finite is that of %s, called at %s:%d", yk__op_info_of(node->op)->name, at->file,
-                 at->line);
+        snprintf(place, sizeof place, ", called at %s:%d", at->file, at->line);
+    snprintf(buf, n, "; the first value that is not finite is that of %s%s (%s) on %s:%u (%.60s)", yk__op_info_of(node->op)->name, place,
+             shapes_text(&job->step.trace, node, shapes, sizeof shapes), job->device->table->name, job->device->place.device,
+             job->device->caps.name);
 }
 
 /* Of the forward pass; a backward pass of its own making leaves all of that finite, and nothing is said. */
@@ -114,12 +134,12 @@ static bool blame_operation(yk_job *job, char *buf, size_t n)
     if (job->step.empty || has_exchange(g) || !n_node)
         return false;
     yk__vid *node = yk__calloc(2 * n_node, sizeof *node), *probe = node ? node + n_node : NULL;
-    float *found = yk__calloc(n_node, sizeof *found);
+    float *found = yk__calloc(2 * n_node, sizeof *found);
     void **where = yk__calloc(n_node, sizeof *where);
     const uint32_t n_probe = node && found && where ? add_probes(g, n_node, node, probe) : 0;
     if (n_probe && run_probes(job, n_probe, probe, found, where))
         for (uint32_t i = 0; i < n_probe && !*buf; i++)
-            if (!isfinite(found[i]))
+            if (found[2 * (size_t)i + 1] > 0.0f)
                 producer_text(job, &g->node[node[i]], buf, n);
     yk__free(where);
     yk__free(found);
@@ -127,13 +147,21 @@ static bool blame_operation(yk_job *job, char *buf, size_t n)
     return *buf != 0;
 }
 
-const char *yk__nonfinite_text(yk_job *job, char *buf, size_t n)
+/* ---- Of all ranks ---- */
+
+typedef enum certainty { KNOWS_NOTHING, KNOWS_ROWS, KNOWS_CAUSE } certainty;
+
+typedef struct finding {
+    int32_t certainty;
+    char text[YK__NONFINITE_TEXT - 64];
+} finding;
+
+static bool find_rows(const yk_job *job, char *buf, size_t n)
 {
     char where[280];
     size_t used;
-    *buf = 0;
-    if (job->step.empty || blame_input(job, buf, n) || blame_operation(job, buf, n) || !yk__data_where(job, 0, where, sizeof where))
-        return buf;
+    if (!yk__data_where(job, 0, where, sizeof where))
+        return false;
     used = (size_t)snprintf(buf, n, "; its last rows on this rank are %s", where);
     for (int64_t row = 1; row < job->step.local_rows && used < n; row++) {
         const char *place = yk__data_where(job, row, where, sizeof where) ? strrchr(where, ':') : NULL;
@@ -141,5 +169,41 @@ const char *yk__nonfinite_text(yk_job *job, char *buf, size_t n)
             break;
         used += (size_t)snprintf(buf + used, n - used, ",%s", place + 1);
     }
+    return true;
+}
+
+static void find_own(yk_job *job, finding *own)
+{
+    *own = (finding){0};
+    if (job->step.empty)
+        return;
+    if (blame_input(job, own->text, sizeof own->text) || blame_operation(job, own->text, sizeof own->text))
+        own->certainty = KNOWS_CAUSE;
+    else if (find_rows(job, own->text, sizeof own->text))
+        own->certainty = KNOWS_ROWS;
+}
+
+/* The first of the ranks that know most; of rows each rank tells its own. */
+static void take_cause(const yk_job *job, const finding *own, char *buf, size_t n)
+{
+    const uint32_t world = job->team.world;
+    finding *all = yk__calloc(world, sizeof *all);
+    yk_error quiet = YK_ERROR_INIT;
+    if (all && !yk__group_all_gather(job->team.group, own, sizeof *own, all, &quiet))
+        for (uint32_t r = 0; r < world; r++)
+            if (all[r].certainty == KNOWS_CAUSE) {
+                snprintf(buf, n, "; on rank %u (%.40s) %.*s", r, yk_device_name(job, r), (int)sizeof all[r].text - 3, all[r].text + 2);
+                break;
+            }
+    yk__free(all);
+}
+
+const char *yk__nonfinite_text(yk_job *job, char buf[YK__NONFINITE_TEXT])
+{
+    finding own;
+    find_own(job, &own);
+    snprintf(buf, YK__NONFINITE_TEXT, "%s", own.text);
+    if (job->team.world > 1)
+        take_cause(job, &own, buf, YK__NONFINITE_TEXT);
     return buf;
 }

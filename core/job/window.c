@@ -80,12 +80,12 @@ static void fail_overflow(yk_job *job, uint32_t bad)
     for (size_t i = 0; i < job->n_param && bad != UINT32_MAX; i++)
         if (!job->param[i].state && job->param[i].number == bad)
             name = job->param[i].name;
-    char why[400];
+    char why[YK__NONFINITE_TEXT];
     yk__job_failf(job, YK_E_NUMERIC,
                   "the loss scale has come down to %g%s, and gradients are still not finite, %u times in a row; the first such "
                   "tensor is %s. Lower the learning rate, or train in bf16 or fp32 (stay_at_floor goes on all the same)%s",
                   job->scaler.scale, job->scaler.scale == job->scaler.floor ? ", its floor" : "", job->scaler.skips,
-                  name ? name : "none: it is between parameters", yk__nonfinite_text(job, why, sizeof why));
+                  name ? name : "none: it is between parameters", yk__nonfinite_text(job, why));
 }
 
 static bool window_update(yk_opt *opt)
@@ -102,10 +102,10 @@ static bool window_update(yk_opt *opt)
                           .check_finite = job->scaling,
                           .rests = !(share > 0.0)};
     if (yk__engine_update(job->engine, &u, &done, &err)) {
-        if (err.status == YK_E_NUMERIC) {
-            char why[400], text[sizeof err.text];
+        if (done.not_finite) {
+            char why[YK__NONFINITE_TEXT], text[sizeof err.text];
             memcpy(text, err.text, sizeof text);
-            yk__fail(&err, YK_E_NUMERIC, "%.360s%s", text, yk__nonfinite_text(job, why, sizeof why));
+            yk__fail(&err, YK_E_NUMERIC, "%.240s%s", text, yk__nonfinite_text(job, why));
         }
         yk__job_fail(job, &err);
         return false;

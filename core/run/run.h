@@ -112,9 +112,10 @@ typedef struct yk__updated {
     double grad_norm;      /* L2 after division, before clipping */
     bool skipped;          /* not finite; nothing was changed */
     uint32_t bad_param;    /* then: first parameter with such a gradient, or UINT32_MAX */
+    bool not_finite;       /* the error says that gradients are not finite, on all ranks */
 } yk__updated;
 
-/* Collective. */
+/* Collective. After an error only out->not_finite is set. */
 yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out, yk_error *err);
 
 /* LocalSGD: parameters become the mean of all ranks', moments too, weighted by what each gives (rows, say; equally, where nobody gives

@@ -191,11 +191,12 @@ static yk_status find_bad(yk__params *p, uint32_t *bad, yk_error *err)
 }
 
 /* Without loss scaling a gradient that is not finite would only spread: the job ends, and names it. */
-static yk_status fail_not_finite(yk__params *p, yk_error *err)
+static yk_status fail_not_finite(yk__params *p, bool *not_finite, yk_error *err)
 {
     uint32_t bad;
     if (find_bad(p, &bad, err))
         return err->status;
+    *not_finite = true;
     if (bad == UINT32_MAX)
         return yk__fail(err, YK_E_NUMERIC, "a gradient between parameters is not finite");
     return yk__fail(err, YK_E_NUMERIC, "the gradient of \"%s\" is not finite: lower the learning rate, clip, or look at the data",
@@ -284,7 +285,7 @@ static yk_status judge_gradients(yk__updater *u, const yk__update *update, yk__u
     if (done->skipped)
         return find_bad(u->params, &done->bad_param, err);
     if (sum[1] > 0.0)
-        return fail_not_finite(u->params, err);
+        return fail_not_finite(u->params, &done->not_finite, err);
     if (update->clip_norm > 0.0 && done->grad_norm + 1e-6 > update->clip_norm)
         *factor = update->clip_norm / (done->grad_norm + 1e-6);
     return YK_OK;
@@ -298,8 +299,10 @@ yk_status yk__updater_run(yk__updater *u, const yk__update *update, yk__updated 
     yk__exchange_updating(p->exchange, true);
     if (reduce_grads(u, update, err) ||
         (!p->exchange->excluded && yk__optim_make(&u->optim, stats_on_device(u, update), err)) ||
-        judge_gradients(u, update, &done, &factor, err) || (!done.skipped && run_optimizer(u, update, factor, err)))
+        judge_gradients(u, update, &done, &factor, err) || (!done.skipped && run_optimizer(u, update, factor, err))) {
+        out->not_finite = done.not_finite;
         return err->status;
+    }
     yk__exchange_updating(p->exchange, false);
     *out = done;
     return YK_OK;

@@ -35,6 +35,12 @@ fails()
 nan="vulkan:0 (llvmpipe.*) computes wrongly: .*element 0 of dot, .* is nan, expected "
 fails "products that are NaN" vulkan:0 48 YOKE_TEST_VULKAN_NAN=1 "$nan"
 fails "products that are NaN beside a CPU" "cpu:0! vulkan:0!" 48 YOKE_TEST_VULKAN_NAN=1 "rank 1 (vulkan:0!): $nan"
+# past the probe: what finds them in a gradient looks for the operation
+export YOKE_PROBE=off
+nan="the first value that is not finite is that of dot (f32\[[0-9]*, 784\] f32\[784, 48\] -> f32\[[0-9]*, 48\]) on vulkan:0 (llvmpipe"
+fails "products that are NaN, without a probe" vulkan:0 48 YOKE_TEST_VULKAN_NAN=1 'the gradient of "fc1.weight" is not finite' "$nan"
+fails "products that are NaN beside a CPU, without a probe" "cpu:0! vulkan:0!" 48 YOKE_TEST_VULKAN_NAN=1 "on rank 1 (vulkan:0!) $nan"
+unset YOKE_PROBE
 # memory in place: only programs are submitted
 lost="llvmpipe.*: VK_ERROR_DEVICE_LOST in "
 fails "a device that is lost in a step" vulkan:0 48 YOKE_TEST_VULKAN_LOST=12 "vulkan: .*$lost" " -> \["

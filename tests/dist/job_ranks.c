@@ -224,6 +224,23 @@ static yk_job *rank_diverge(bool item)
     return job;
 }
 
+/* A row for each rank; that of rank 1 has no logarithm, or is no number. */
+static yk_job *rank_spoilt(bool input)
+{
+    yk_job *job = yk_open(&(yk_config){.quiet = true, .seed = 9});
+    const int64_t wd[2] = {2, 2}, xd[2] = {1, 2}, yd = 1;
+    const int32_t row = (int32_t)yk_rank(job), y = 0;
+    const float x[2] = {1, row != 1 ? 1.0f : input ? NAN : -3.0f};
+    const yk_t w = yk_param(job, "w", 2, wd, (yk_init){YK_INIT_ONES, 0, 0});
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
+    yk_set_rows(job, 1, &row, 3);
+    const yk_t h = yk_log(yk_linear(yk_input(job, YK_F32, 2, xd, x), w, YK_NO));
+    yk_backward(yk_cross_entropy(h, yk_input(job, YK_I32, 1, &yd, &y)));
+    yk_step(opt);
+    yk_barrier(job);
+    return job;
+}
+
 /* 6 windows of two micro batches; saves after `save`, or begins with what was saved. */
 static yk_job *rank_train(const char *devices, const char *folder, int save, bool load, yk_dtype precision, float *out)
 {
@@ -284,6 +301,8 @@ static int rank_main(const char *mode, const char *folder)
         return yk_close(train_excluded());
     if (!strcmp(mode, "jobs"))
         return many_jobs();
+    if (!strncmp(mode, "spoilt", 6))
+        return yk_close(rank_spoilt(strstr(mode, "input") != NULL));
     if (!strncmp(mode, "diverge", 7))
         return yk_close(rank_diverge(strstr(mode, "item") != NULL));
     const char *at = strpbrk(mode, "012");
@@ -367,6 +386,23 @@ START_TEST(programs_that_differ_end)
 }
 END_TEST
 
+/* Whichever rank is the first to end the job. */
+START_TEST(what_is_not_finite_on_one_rank_is_told_by_all)
+{
+    static const char *const mode[2] = {"spoilt", "spoilt-input"};
+    static const char *const words[2] = {"; on rank 1 (cpu:0!) the first value that is not finite is that of log, called at ",
+                                         "; on rank 1 (cpu:0!) input 0 of the step holds nan in row 0"};
+    char said[4096];
+    ranks_folder_make();
+    for (int turn = 0; turn < 3; turn++) {
+        ck_assert_int_eq(ranks_run(DEVICES, mode[_i], said, sizeof said), 1);
+        ck_assert_msg(strstr(said, "the gradient of \"w\" is not finite") && strstr(said, words[_i]), "%s", said);
+        ck_assert_msg(_i || strstr(said, "(f32[1, 2] -> f32[1, 2]) on cpu:0 ("), "%s", said);
+    }
+    ranks_folder_remove();
+}
+END_TEST
+
 START_TEST(an_excluded_rank_sleeps)
 {
     char said[4096];
@@ -408,6 +444,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, three_ranks_are_one_process);
     tcase_add_loop_test(t, an_excluded_rank_changes_nothing, 0, 3);
     tcase_add_loop_test(t, programs_that_differ_end, 0, 2);
+    tcase_add_loop_test(t, what_is_not_finite_on_one_rank_is_told_by_all, 0, 2);
     tcase_add_test(t, an_excluded_rank_sleeps);
     tcase_add_test(t, jobs_give_back_what_they_share);
     tcase_add_test(t, a_rank_that_differs_is_named);

@@ -122,6 +122,7 @@ START_TEST(the_first_value_that_is_no_number_names_its_operation)
     snprintf(where, sizeof where, "callsite.c:%d", line);
     ck_assert_int_eq(yk_error_status(job), YK_E_NUMERIC);
     ck_assert_msg(strstr(yk_error_text(job), "that of sqrt, called at ") && strstr(yk_error_text(job), where), "%s", yk_error_text(job));
+    ck_assert_msg(strstr(yk_error_text(job), "(f32[2] -> f32[2]) on ref:0 (reference)") != NULL, "%s", yk_error_text(job));
     yk_close(job);
 }
 END_TEST
