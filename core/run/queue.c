@@ -36,10 +36,21 @@ void yk__queue_count(yk__queue *q, uint64_t bytes, yk__account account)
         q->peak = q->held;
 }
 
+/* What was queued may have failed before, of the same lack perhaps: then that is told, however late it shows. */
+static yk_status tell_first(const yk__queue *q, yk_error *err)
+{
+    yk_error first = YK_ERROR_INIT;
+    if (q->last_point > q->waited && yk__device_wait(q->dev, q->last_point, q->cancel, &first) && first.status != YK_E_CANCELLED)
+        *err = first;
+    return err->status;
+}
+
 yk_status yk__queue_buffer(yk__queue *q, uint64_t bytes, yk_buffer **b, yk__account account, yk_error *err)
 {
-    if (check_limits(q, bytes, err) || yk__device_buffer(q->dev, bytes, b, err))
+    if (check_limits(q, bytes, err))
         return err->status;
+    if (yk__device_buffer(q->dev, bytes, b, err))
+        return tell_first(q, err);
     yk__queue_count(q, bytes, account);
     return YK_OK;
 }
@@ -57,8 +68,10 @@ yk_status yk__queue_wrap(yk__queue *q, void *host, uint64_t bytes, yk_buffer **b
         return err->status;
     yk__plugin_words();
     st = q->dev->table->buffer_wrap(q->dev->handle, host, bytes, b);
-    if (st)
-        return yk__plugin_fail(err, q->dev->plugin, st, "a buffer over host memory");
+    if (st) {
+        yk__plugin_fail(err, q->dev->plugin, st, "a buffer over host memory");
+        return tell_first(q, err);
+    }
     yk__queue_count(q, bytes, account);
     return YK_OK;
 }

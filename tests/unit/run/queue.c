@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Two failures of a device, of which the first is told, though it shows last. */
+#include "config.h"
+
+#include <check.h>
+#include <string.h>
+
+#include "core/run/queue.h"
+#include "tests/support/refplugin.h"
+#include "tests/support/run.h"
+
+static yk_status waits;
+
+static yk_status no_buffer(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b)
+{
+    (void)dev, (void)desc, (void)b;
+    return YK_E_MEM;
+}
+
+static yk_status no_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer **b)
+{
+    (void)dev, (void)host, (void)bytes, (void)b;
+    return YK_E_MEM;
+}
+
+static yk_status queue_failed(yk_queue *queue, uint64_t point, uint64_t timeout)
+{
+    (void)queue, (void)point, (void)timeout;
+    return waits;
+}
+
+/* What is told where a buffer cannot be had: beside a copy that is queued, unless it is known to be done. */
+static void expect_told(yk_status copy, uint64_t known, bool wrapped, const volatile int *cancel, const char *what)
+{
+    static char memory[64];
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = NULL;
+    yk_buffer *b = NULL;
+    ck_assert_int_eq(ref_open(&dev, &err), YK_OK);
+    const yk_plugin *const table = dev->table;
+    yk_plugin fails = *table;
+    fails.buffer_new = no_buffer;
+    fails.buffer_wrap = no_wrap;
+    fails.queue_wait = queue_failed;
+    dev->table = &fails;
+    waits = copy;
+    yk__queue q = {.dev = dev, .cancel = cancel, .last_point = 3, .waited = known};
+    if (wrapped)
+        yk__queue_wrap(&q, memory, sizeof memory, &b, YK__INPUT_BYTES, &err);
+    else
+        yk__queue_buffer(&q, 64, &b, YK__PARAM_BYTES, &err);
+    ck_assert_msg(strstr(err.text, what), "'%s' without '%s'", err.text, what);
+    ck_assert_uint_eq(q.held, 0);
+    dev->table = table;
+    yk__device_close(dev);
+}
+
+START_TEST(the_first_of_two_failures_is_told)
+{
+    const int cancelled = 1;
+    for (int wrapped = 0; wrapped < 2; wrapped++) {
+        const char *const own = wrapped ? "a buffer over host memory" : "a buffer of 64 bytes";
+        expect_told(YK_E_DEVICE_LOST, 0, wrapped, NULL, "running on the device");
+        expect_told(YK_OK, 0, wrapped, NULL, own);
+        expect_told(YK_E_DEVICE_LOST, 3, wrapped, NULL, own);
+        expect_told(YK_E_DEVICE_LOST, 0, wrapped, &cancelled, own);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *t = tcase_create("queue");
+    tcase_add_test(t, the_first_of_two_failures_is_told);
+    return suite_run("queue", t);
+}
