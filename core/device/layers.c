@@ -68,8 +68,10 @@ static yk_status hook_open(hook *h, uint32_t i, yk_device **dev)
 
 static const void *hook_extension(hook *h, const char *name)
 {
-    (void)h, (void)name;
-    return NULL; /* its functions would take the plugin's own handles */
+    if (h->inner->extension && h->inner->extension(name)) /* its functions would take the plugin's own handles */
+        yk__log(YK_LOG_WARN, "layers", "YOKE_LAYERS leaves %s of plugin \"%s\" out: what would go by it goes another way", name,
+                h->inner->name);
+    return NULL;
 }
 
 #define TRAMPOLINES(i)                                                                                                 \

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -16,6 +17,8 @@
 #define SANITIZER YK_SANITIZER
 #define yk_plugin_query template_query
 #include "plugins/template/template.c"
+
+#include <yoke/extension.h>
 
 #include "core/device/device.h"
 #include "core/graph/graph.h"
@@ -71,9 +74,15 @@ static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
     return st;
 }
 
+static const void *bad_extension(const char *name)
+{
+    return strcmp(name, YK_EXT_COLL) ? NULL : &bad;
+}
+
 static const yk_plugin *bad_query(uint32_t abi)
 {
     bad = table;
+    bad.extension = bad_extension;
     bad.device_caps = bad_caps;
     bad.n_op = fault == LIMITS ? YK_OP_RELU : bad.n_op;
     bad.n_dtype = fault == LIMITS ? YK_I8 : bad.n_dtype;
@@ -204,6 +213,39 @@ START_TEST(layers_let_a_good_plugin_pass)
     dev->table->buffer_free(b);
     yk__device_close(dev);
     yk__plugins_fini();
+}
+END_TEST
+
+/* Asks the device for both extensions; what is said of them on standard error, in text. */
+static const void *ask_extension(const char *layers, char *text, size_t capacity)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = open_with(layers, "off", NONE, &err);
+    FILE *said = tmpfile();
+    const int before = dup(STDERR_FILENO);
+    ck_assert(dev && said && before >= 0 && dup2(fileno(said), STDERR_FILENO) >= 0);
+    const void *found = dev->table->extension(YK_EXT_COLL);
+    ck_assert_ptr_null(dev->table->extension("yk.none.1"));
+    ck_assert_int_ge(dup2(before, STDERR_FILENO), 0);
+    close(before);
+    rewind(said);
+    text[fread(text, 1, capacity - 1, said)] = 0;
+    fclose(said);
+    yk__device_close(dev);
+    return found;
+}
+
+START_TEST(an_extension_that_layers_hide_is_told_of)
+{
+    char text[1000];
+    if (_i == 0) {
+        ck_assert_ptr_eq(ask_extension("", text, sizeof text), &bad);
+        ck_assert_str_eq(text, "");
+        return;
+    }
+    ck_assert_ptr_null(ask_extension("count", text, sizeof text));
+    ck_assert_msg(strstr(text, "leaves " YK_EXT_COLL " of plugin \"badx\" out") != NULL, "'%s'", text);
+    ck_assert_ptr_null(strstr(text, "yk.none.1"));
 }
 END_TEST
 
@@ -369,6 +411,30 @@ START_TEST(options_and_cache)
 }
 END_TEST
 
+/* Kernels that were compiled into it are loaded and run. */
+static const struct {
+    mode_t mode;
+    gid_t group; /* that root and this process are not of; 0: their own */
+    bool used;
+} cache_folders[] = {{0700, 0, true}, {0755, 0, true}, {0775, 0, true}, {0777, 0, false}, {0775, 54321, false}};
+
+START_TEST(a_cache_folder_that_others_can_write_is_not_used)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = open_with("", "off", NONE, &err);
+    char folder[] = "/tmp/yoke-cache-XXXXXX";
+    ck_assert_ptr_nonnull(dev);
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    setenv("YOKE_CACHE_DIR", folder, 1);
+    if (cache_folders[_i].group && chown(folder, geteuid(), cache_folders[_i].group))
+        printf("# only root can give a folder to a group that it is not of\n");
+    else if (!chmod(folder, cache_folders[_i].mode))
+        ck_assert_msg((host->cache_dir() != NULL) == cache_folders[_i].used, "mode %03o", cache_folders[_i].mode);
+    ck_assert_int_eq(rmdir(folder), 0);
+    yk__device_close(dev);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("device_layers");
@@ -381,6 +447,7 @@ int main(void)
     tcase_add_test(t, transfers_and_waits);
     tcase_add_test(t, a_device_that_plans_only_holds_nothing);
     tcase_add_test(t, layers_let_a_good_plugin_pass);
+    tcase_add_loop_test(t, an_extension_that_layers_hide_is_told_of, 0, 2);
     tcase_add_test(t, validate_finds_a_skipped_point);
     tcase_add_test(t, validate_finds_a_lying_poll);
     tcase_add_test(t, validate_finds_dead_handles_and_ranges);
@@ -389,6 +456,7 @@ int main(void)
     tcase_add_test(t, unknown_layer);
     tcase_add_test(t, limits_and_a_plugin_of_fewer_types);
     tcase_add_test(t, options_and_cache);
+    tcase_add_loop_test(t, a_cache_folder_that_others_can_write_is_not_used, 0, sizeof cache_folders / sizeof *cache_folders);
     srunner_set_fork_status(sr, CK_FORK); /* each test chooses the layers of its own process */
     srunner_set_tap(sr, "-");
     srunner_run_all(sr, CK_SILENT);
