@@ -86,6 +86,7 @@ assert all(abs(x - y) <= 1e-4 * x for x, y in zip(a, b))' "$out/alone.jsonl" "$o
 if [ -e "$data/fashion-mnist" ]; then
     small_images "$out/images"
     ok "one device alone" mlp "$out/model" --devices cpu:0 --json --log "$out/alone.jsonl"
+    ok "beside a device 3 times slower" mixed OCL_FAKE_SLOW=3
     ok "beside a device 10 times slower" mixed OCL_FAKE_SLOW=10
     ok "beside one 100 times slower" mixed OCL_FAKE_SLOW=100
     ok "beside one that becomes 50 times slower" mixed OCL_FAKE_SLOW=50 OCL_FAKE_SLOW_FROM=300
