@@ -46,8 +46,16 @@ compile()
         -I"$YOKE_SOURCE" -I"$YOKE_SOURCE/include" -I"$YOKE_SOURCE/plugins/template" -Wl,--version-script="$WORK/map" -o "$out" "$src" "$@"
 }
 
-# run_cts NAME PLUGIN [OPTIONS]: all tests pass; failures are shown. At the end of a process LeakSanitizer stops all threads; it gives
-# up, and says so, when one of a driver's ends at that moment: then once more.
+# leaks_doubted FILE: LeakSanitizer's words in it say nothing of this code. It stops all threads at the end of a process, and when one of a
+# driver's ends at that moment, it gives up, or takes that thread's table of thread-local blocks for lost, whose allocation in the
+# dynamic loader it knows by a call stack that it does not always get. What is lost each time is found each time.
+leaks_doubted()
+{
+    grep -q 'LeakSanitizer has encountered a fatal error' "$1" && return 0
+    grep -q 'LeakSanitizer: detected memory leaks' "$1" && ! grep -qE '^ *#[0-9]+ .*(\.c:[0-9]|[/(](lib)?yoke)' "$1"
+}
+
+# run_cts NAME PLUGIN [OPTIONS]: all tests pass; failures are shown. Where leaks are doubted, once more.
 run_cts()
 {
     name=$1
@@ -55,8 +63,8 @@ run_cts()
     for try in 1 2 3; do
         "$CTS" --plugin "$@" >"$WORK/out" 2>"$WORK/err"
         code=$?
-        [ $code -ne 0 ] && grep -q 'LeakSanitizer has encountered a fatal error' "$WORK/err" || break
-        echo "# try $try: LeakSanitizer gave up"
+        [ $code -ne 0 ] && leaks_doubted "$WORK/err" || break
+        echo "# try $try: leaks that are none of this code, or none that LeakSanitizer could look for"
     done
     grep -A1 '^not ok' "$WORK/out" | head -40 | sed 's/^/# /'
     [ $code -eq 0 ] || tail -5 "$WORK/err" | sed 's/^/# /'
