@@ -387,7 +387,7 @@ START_TEST(programs_that_differ_end)
 END_TEST
 
 /* Whichever rank is the first to end the job. */
-START_TEST(what_is_not_finite_on_one_rank_is_told_by_all)
+START_TEST(what_is_not_finite_on_one_rank_is_reported_by_all)
 {
     static const char *const mode[2] = {"spoilt", "spoilt-input"};
     static const char *const words[2] = {"; on rank 1 (cpu:0!) the first value that is not finite is that of log, called at ",
@@ -444,7 +444,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, three_ranks_are_one_process);
     tcase_add_loop_test(t, an_excluded_rank_changes_nothing, 0, 3);
     tcase_add_loop_test(t, programs_that_differ_end, 0, 2);
-    tcase_add_loop_test(t, what_is_not_finite_on_one_rank_is_told_by_all, 0, 2);
+    tcase_add_loop_test(t, what_is_not_finite_on_one_rank_is_reported_by_all, 0, 2);
     tcase_add_test(t, an_excluded_rank_sleeps);
     tcase_add_test(t, jobs_give_back_what_they_share);
     tcase_add_test(t, a_rank_that_differs_is_named);

@@ -319,7 +319,7 @@ close:
 }
 
 /* Gradients of an only member go through the host where they are clipped, and in the window after. */
-static yk_status run_alone(yk__group *g, yk_error *err)
+static yk_status run_single(yk__group *g, yk_error *err)
 {
     static const struct {
         double limit;
@@ -352,7 +352,7 @@ static yk_status run_case(yk__group *g, const char *what, yk_error *err)
     return !strncmp(what, "bad", 3)  ? run_bad(g, unclipped, err)
            : !strcmp(what, "copies") ? run_copies(g, err)
            : !strcmp(what, "reads")  ? run_reads(g, err)
-           : !strcmp(what, "alone")  ? run_alone(g, err)
+           : !strcmp(what, "single") ? run_single(g, err)
                                      : run_plans(g, what, err);
 }
 
@@ -383,7 +383,7 @@ END_TEST
 
 START_TEST(an_only_member_squares_on_its_device_unless_it_clips)
 {
-    ranks_pass(2, "alone");
+    ranks_pass(2, "single");
 }
 END_TEST
 

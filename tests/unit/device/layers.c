@@ -235,7 +235,7 @@ static const void *ask_extension(const char *layers, char *text, size_t capacity
     return found;
 }
 
-START_TEST(an_extension_that_layers_hide_is_told_of)
+START_TEST(an_extension_that_layers_hide_is_reported)
 {
     char text[1000];
     if (_i == 0) {
@@ -447,7 +447,7 @@ int main(void)
     tcase_add_test(t, transfers_and_waits);
     tcase_add_test(t, a_device_that_plans_only_holds_nothing);
     tcase_add_test(t, layers_let_a_good_plugin_pass);
-    tcase_add_loop_test(t, an_extension_that_layers_hide_is_told_of, 0, 2);
+    tcase_add_loop_test(t, an_extension_that_layers_hide_is_reported, 0, 2);
     tcase_add_test(t, validate_finds_a_skipped_point);
     tcase_add_test(t, validate_finds_a_lying_poll);
     tcase_add_test(t, validate_finds_dead_handles_and_ranges);

@@ -30,7 +30,7 @@ static yk_status queue_failed(yk_queue *queue, uint64_t point, uint64_t timeout)
 }
 
 /* What is told where a buffer cannot be had: beside a copy that is queued, unless it is known to be done. */
-static void expect_told(yk_status copy, uint64_t known, bool wrapped, const volatile int *cancel, const char *what)
+static void expect_reported(yk_status copy, uint64_t known, bool wrapped, const volatile int *cancel, const char *what)
 {
     static char memory[64];
     yk_error err = YK_ERROR_INIT;
@@ -55,15 +55,15 @@ static void expect_told(yk_status copy, uint64_t known, bool wrapped, const vola
     yk__device_close(dev);
 }
 
-START_TEST(the_first_of_two_failures_is_told)
+START_TEST(the_first_of_two_failures_is_reported)
 {
     const int cancelled = 1;
     for (int wrapped = 0; wrapped < 2; wrapped++) {
         const char *const own = wrapped ? "a buffer over host memory" : "a buffer of 64 bytes";
-        expect_told(YK_E_DEVICE_LOST, 0, wrapped, NULL, "running on the device");
-        expect_told(YK_OK, 0, wrapped, NULL, own);
-        expect_told(YK_E_DEVICE_LOST, 3, wrapped, NULL, own);
-        expect_told(YK_E_DEVICE_LOST, 0, wrapped, &cancelled, own);
+        expect_reported(YK_E_DEVICE_LOST, 0, wrapped, NULL, "running on the device");
+        expect_reported(YK_OK, 0, wrapped, NULL, own);
+        expect_reported(YK_E_DEVICE_LOST, 3, wrapped, NULL, own);
+        expect_reported(YK_E_DEVICE_LOST, 0, wrapped, &cancelled, own);
     }
 }
 END_TEST
@@ -71,6 +71,6 @@ END_TEST
 int main(void)
 {
     TCase *t = tcase_create("queue");
-    tcase_add_test(t, the_first_of_two_failures_is_told);
+    tcase_add_test(t, the_first_of_two_failures_is_reported);
     return suite_run("queue", t);
 }
