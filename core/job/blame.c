@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where numbers that are not finite came from, asked only when they are found: which input of the step holds one; else which
- * operation of the forward pass made the first, which runs once more for that; else which rows of which file the step was made of.
+ * operation of the forward pass made the first, which runs once more for that, and which rows of which file the step was made of. Of
+ * several ranks the one that knows most is told.
  */
 #include "core/job/blame.h"
 
@@ -177,9 +178,14 @@ static void find_own(yk_job *job, finding *own)
     *own = (finding){0};
     if (job->step.empty)
         return;
-    if (blame_input(job, own->text, sizeof own->text) || blame_operation(job, own->text, sizeof own->text))
+    if (blame_input(job, own->text, sizeof own->text)) {
         own->certainty = KNOWS_CAUSE;
-    else if (find_rows(job, own->text, sizeof own->text))
+        return;
+    }
+    if (blame_operation(job, own->text, sizeof own->text))
+        own->certainty = KNOWS_CAUSE;
+    const size_t used = strlen(own->text);
+    if (find_rows(job, own->text + used, sizeof own->text - used) && !own->certainty)
         own->certainty = KNOWS_ROWS;
 }
 
