@@ -15,6 +15,7 @@ libyokecore_la_SOURCES += \
 	core/run/island.c \
 	core/run/island.h \
 	core/run/layout.c \
+	core/run/masters.c \
 	core/run/micro.c \
 	core/run/optim.c \
 	core/run/optim.h \

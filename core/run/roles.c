@@ -143,6 +143,8 @@ static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *
     memcpy(exchange->roles.owns, roles->owns, sizeof exchange->roles.owns);
     if (!e->params.laid_out || same)
         return YK_OK;
+    yk__exchange_clear_residual(exchange);
+    yk__params_drop_rest(&e->params);
     if (keep_summed(&e->params, err))
         return err->status;
     yk__optim_drop(&e->updater.optim);

@@ -127,6 +127,9 @@ yk_status yk__engine_average_moments(yk__engine *e, double weight, yk_error *err
 uint32_t yk__engine_moments(const yk__engine *e);
 yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, float *data, yk_error *err);
 yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number, const float *data, yk_error *err);
+/* By all ranks, before a checkpoint is written: all have the parameters as their owners have them, where they travel rounded, and what
+ * rounding took from gradients, which is in no checkpoint, is lost: so a job that goes on from it has the bits of the one that wrote it. */
+yk_status yk__engine_whole(yk__engine *e, yk_error *err);
 
 /* ---- The last whole step: what a rank that dies owned is there for those that are left (docs/decisions/0027) --------------- */
 
