@@ -21,6 +21,10 @@ libyokecore_la_SOURCES += \
 	core/run/optim.h \
 	core/run/params.c \
 	core/run/params.h \
+	core/run/power.c \
+	core/run/power.h \
+	core/run/power_math.c \
+	core/run/power_math.h \
 	core/run/prog.c \
 	core/run/queue.c \
 	core/run/queue.h \

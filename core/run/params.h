@@ -25,6 +25,7 @@
 typedef struct yk__param {
     char *name;
     uint64_t n, at; /* elements; where in its bucket */
+    uint64_t rows;  /* of the matrix that its gradient is to PowerSGD; 0: it is none */
     uint32_t bucket;
     bool trained;
     float *pending;     /* host values until there is a layout */
@@ -82,6 +83,8 @@ typedef struct yk__params {
     uint32_t n_compute;             /* parameters with a copy */
     bool is_behind;                 /* others updated parameters since this device's own copies of them were taken */
     uint32_t gathered;              /* trained buckets, the last first, whose parameters are here; the others are on their way */
+    uint32_t power_rank;            /* of PowerSGD; 0: gradients are exchanged as they are */
+    struct yk__power *power;        /* its state; NULL: it begins anew (power.h) */
     bool is_rounded;                /* values are numbers of bf16 */
     bool is_reduced;                /* the buckets hold sums over ranks in this rank's slices */
     bool slices_changed;            /* since then: bucket.summed says whose hold the sums */

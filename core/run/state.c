@@ -47,6 +47,7 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
 yk_status yk__engine_whole(yk__engine *e, yk_error *err)
 {
     yk__exchange_clear_residual(&e->exchange);
+    yk__power_drop(&e->params);
     return yk__params_gather_whole(&e->params, err);
 }
 

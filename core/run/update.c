@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/run/power.h"
 
 /* Under a memory limit the arena is given up for moments: the next run is planned anew, with more recomputation. */
 static yk_status free_arena_for_moments(yk__updater *u, yk_error *err)
@@ -257,10 +258,11 @@ static yk_status judge_gradients(yk__updater *u, const yk__update *update, yk__u
     u->divisor = update->divisor;
     done->grad_norm = sqrt(sum[0]);
     done->skipped = update->check_finite && sum[1] > 0.0;
-    if (done->skipped)
+    if (done->skipped) {
         yk__exchange_clear_residual(u->params->exchange); /* of another loss scale */
-    if (done->skipped)
+        yk__power_drop(u->params);
         return find_bad(u->params, &done->bad_param, err);
+    }
     if (sum[1] > 0.0)
         return fail_not_finite(u->params, err);
     if (update->clip_norm > 0.0 && done->grad_norm + 1e-6 > update->clip_norm)

@@ -4,7 +4,7 @@
  * expects, in the order that the job's settings say, and compares bit for bit; the bytes between hosts are counted. And jobs train
  * over such hosts: to the same parameters on all ranks, those of any other layout where sums go by rank, near them elsewhere.
  *
- * A rank has one argument: SUMS-WIRE of collectives, or "train", "little", "resumed".
+ * A rank has one argument: SUMS-WIRE of collectives, or "train", "factors" (PowerSGD), "little", "resumed".
  */
 #include "config.h"
 
@@ -386,7 +386,7 @@ static int run_collectives(const char *what)
 
 /* ---- Training ----------------------------------------------------------------------------------------------------- */
 
-enum { ROWS = 16, IN = 24, HIDDEN = 200, OUT = 5, STEPS = 40 };
+enum { ROWS = 16, IN = 24, HIDDEN = 200, OUT = 5, STEPS = 40, FACTORS = 2 };
 
 static void make_batch(yk_job *job, uint32_t step, yk_t *x, yk_t *labels)
 {
@@ -410,10 +410,10 @@ typedef struct training {
     yk_opt *opt;
 } training;
 
-static training training_open(double rate)
+static training training_open(double rate, uint32_t factors)
 {
     const yk_init normal = {YK_INIT_NORMAL, 0, 0.1f};
-    training t = {.job = yk_open(&(yk_config){.seed = 1, .quiet = true})};
+    training t = {.job = yk_open(&(yk_config){.seed = 1, .quiet = true, .power_sgd_rank = factors})};
     t.w1 = yk_param(t.job, "w1", 2, (int64_t[]){HIDDEN, IN}, normal);
     t.w2 = yk_param(t.job, "w2", 2, (int64_t[]){OUT, HIDDEN}, normal);
     t.opt = yk_adam(t.job, &(yk_adam_config){.lr = rate});
@@ -439,7 +439,7 @@ static double run_steps(training *t, uint32_t from, uint32_t to)
 /* Prints the hash of the parameters after the first step of a rate that bf16 has no digits for, and after the last. */
 static int run_little(void)
 {
-    training t = training_open(1e-5);
+    training t = training_open(1e-5, 0);
     uint64_t first, last;
     run_steps(&t, 0, 1);
     first = yk_param_hash(t.job);
@@ -450,13 +450,13 @@ static int run_little(void)
 }
 
 /* Prints the hash of a training that saves half-way and goes on, and of one that goes on from there. */
-static int run_resumed(void)
+static int run_resumed(uint32_t factors)
 {
     enum { HALF = 6 };
     const char *dir = getenv("TOPOLOGY_DIR");
     uint64_t hash[2];
     for (int again = 0; again < 2; again++) {
-        training t = training_open(0.003);
+        training t = training_open(0.003, factors);
         if (again)
             yk_load(t.job, dir);
         else
@@ -475,9 +475,9 @@ static int run_resumed(void)
 }
 
 /* Prints the hash of the parameters and the last loss. */
-static int run_training(void)
+static int run_training(uint32_t factors)
 {
-    training t = training_open(0.003);
+    training t = training_open(0.003, factors);
     yk_job *job = t.job;
     const double loss_value = run_steps(&t, 0, STEPS);
     if (yk_ok(job))
@@ -507,7 +507,7 @@ START_TEST(each_host_gets_bytes_once)
 END_TEST
 
 /* Trains over hosts; the parameters' hash, the same on all ranks, and the loss. */
-static double train_over(const char *hosts, const char *sums, const char *format, char hash[17])
+static double train_as(const char *what, const char *hosts, const char *sums, const char *format, char hash[17])
 {
     hosts_job j;
     double loss;
@@ -516,7 +516,7 @@ static double train_over(const char *hosts, const char *sums, const char *format
     setenv("YOKE_REPRODUCIBILITY", sums, 1);
     setenv("YOKE_WIRE", format, 1);
     hosts_new(&j, hosts);
-    hosts_start(&j, "train");
+    hosts_start(&j, what);
     hosts_wait(&j, -1);
     hosts_assert_well(&j);
     ck_assert_int_eq(sscanf(j.said[0], "%16s %lf", hash, &loss), 2);
@@ -525,6 +525,23 @@ static double train_over(const char *hosts, const char *sums, const char *format
     hosts_free(&j);
     return loss;
 }
+
+static double train_over(const char *hosts, const char *sums, const char *format, char hash[17])
+{
+    return train_as("train", hosts, sums, format, hash);
+}
+
+/* Factors of rank 2 of 200 x 24 and 5 x 200: the sums do not depend on hosts, so neither do the bits. */
+START_TEST(factors_of_gradients_train)
+{
+    char whole[17], hash[17], others[17];
+    const double loss = train_over("ab", "rank", "fp32", whole), factored = train_as("factors", "ab", "rank", "fp32", hash);
+    train_as("factors", "aa", "rank", "fp32", others);
+    ck_assert_msg(fabs(factored - loss) < 0.1 * loss, "%g, with factors %g", loss, factored);
+    ck_assert_msg(strcmp(whole, hash), "nothing was factored");
+    ck_assert_str_eq(hash, others);
+}
+END_TEST
 
 START_TEST(training_over_hosts)
 {
@@ -584,6 +601,8 @@ START_TEST(what_is_rounded_away_is_in_checkpoints_or_lost_on_both_sides)
     char hash[2][17];
     print_hashes("aab", "resumed", hash);
     ck_assert_str_eq(hash[0], hash[1]);
+    print_hashes("ab", "resumed-factors", hash);
+    ck_assert_str_eq(hash[0], hash[1]);
 }
 END_TEST
 
@@ -610,6 +629,7 @@ static int run_suite(void)
 #ifdef HAVE_SODIUM
     tcase_add_loop_test(t, each_host_gets_bytes_once, 0, (int)(sizeof runs / sizeof *runs));
     tcase_add_test(t, training_over_hosts);
+    tcase_add_test(t, factors_of_gradients_train);
     tcase_add_test(t, owners_keep_what_is_rounded_away_from_parameters);
     tcase_add_test(t, what_is_rounded_away_is_in_checkpoints_or_lost_on_both_sides);
     tcase_add_test(t, settings_that_differ_are_named);
@@ -623,8 +643,12 @@ int main(int argc, char **argv)
         return run_suite();
     alarm(WATCHDOG_S);
     if (!strcmp(argv[1], "train"))
-        return run_training();
+        return run_training(0);
+    if (!strcmp(argv[1], "factors"))
+        return run_training(FACTORS);
     if (!strcmp(argv[1], "little"))
         return run_little();
-    return strcmp(argv[1], "resumed") ? run_collectives(argv[1]) : run_resumed();
+    if (strstr(argv[1], "resumed"))
+        return run_resumed(strstr(argv[1], "factors") ? FACTORS : 0);
+    return run_collectives(argv[1]);
 }

@@ -38,6 +38,7 @@ CLANG_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test
 endif
 UNIT_TESTS += tests/unit/nn/tables.test
 UNIT_TESTS += tests/unit/plan/passes.test
+UNIT_TESTS += tests/unit/run/power.test
 UNIT_TESTS += tests/unit/run/train.test
 UNIT_TESTS += tests/unit/vulkan/spirv.test
 # in builds of their own by ./check: under TSan, and by clang
