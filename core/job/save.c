@@ -335,8 +335,8 @@ void yk_save(yk_job *job, const char *dir)
                       job->opt->micro);
         return;
     }
-    if (!yk__params_ready(job) || (job->opt && !yk__opt_made(job->opt)) || !have_whole(job) || !yk__job_catch_up(job) ||
-        !yk__local_sgd_average(job, true))
+    if (!yk__params_ready(job) || (job->opt && !yk__opt_made(job->opt)) || !yk__local_sgd_average(job, true) || !have_whole(job) ||
+        !yk__job_catch_up(job))
         return;
     if ((job->team.rank == 0 && yk__checkpoint_begin(dir, &c, &err)) || save_parts(c, job, &err)) {
         yk__checkpoint_abandon(c);

@@ -132,6 +132,7 @@ static yk_status change_members(yk__engine *e, const yk__roles *roles, yk_error 
         (back && exchange->talks && catch_up(&e->params, root, exchange->excluded && roles->member[exchange->rank], err)))
         return err->status;
     yk__power_drop(&e->params);
+    yk__params_drop_rest(&e->params); /* a rank that comes back has none */
     memcpy(exchange->roles.member, roles->member, sizeof exchange->roles.member);
     exchange->excluded = !roles->member[exchange->rank];
     return YK_OK;
