@@ -386,7 +386,7 @@ static int run_collectives(const char *what)
 
 /* ---- Training ----------------------------------------------------------------------------------------------------- */
 
-enum { ROWS = 16, IN = 24, HIDDEN = 200, OUT = 5, STEPS = 40, FACTORS = 2 };
+enum { ROWS = 16, IN = 24, HIDDEN = 200, OUT = 5, STEPS = 40, FACTORS = 4 };
 
 static void make_batch(yk_job *job, uint32_t step, yk_t *x, yk_t *labels)
 {
@@ -531,13 +531,13 @@ static double train_over(const char *hosts, const char *sums, const char *format
     return train_as("train", hosts, sums, format, hash);
 }
 
-/* Factors of rank 2 of 200 x 24 and 5 x 200: the sums do not depend on hosts, so neither do the bits. */
+/* Factors of rank 4 of 200 x 24; of 5 x 200 they would be too long. The sums do not depend on hosts, so neither do the bits. */
 START_TEST(factors_of_gradients_train)
 {
     char whole[17], hash[17], others[17];
     const double loss = train_over("ab", "rank", "fp32", whole), factored = train_as("factors", "ab", "rank", "fp32", hash);
     train_as("factors", "aa", "rank", "fp32", others);
-    ck_assert_msg(fabs(factored - loss) < 0.1 * loss, "%g, with factors %g", loss, factored);
+    ck_assert_msg(fabs(factored - loss) < 2e-2 * loss, "%g, with factors %g", loss, factored);
     ck_assert_msg(strcmp(whole, hash), "nothing was factored");
     ck_assert_str_eq(hash, others);
 }
