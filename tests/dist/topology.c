@@ -404,18 +404,19 @@ static void make_batch(yk_job *job, uint32_t step, yk_t *x, yk_t *labels)
     *labels = yk_input(job, YK_I32, 1, (int64_t[]){ROWS}, label);
 }
 
+static const yk_init normal = {YK_INIT_NORMAL, 0, 0.1f};
+
 typedef struct training {
     yk_job *job;
     yk_t w1, w2;
     yk_opt *opt;
 } training;
 
-static training training_open(double rate, uint32_t factors)
+static training training_open(double rate, uint32_t factors, yk_init init)
 {
-    const yk_init normal = {YK_INIT_NORMAL, 0, 0.1f};
     training t = {.job = yk_open(&(yk_config){.seed = 1, .quiet = true, .power_sgd_rank = factors})};
-    t.w1 = yk_param(t.job, "w1", 2, (int64_t[]){HIDDEN, IN}, normal);
-    t.w2 = yk_param(t.job, "w2", 2, (int64_t[]){OUT, HIDDEN}, normal);
+    t.w1 = yk_param(t.job, "w1", 2, (int64_t[]){HIDDEN, IN}, init);
+    t.w2 = yk_param(t.job, "w2", 2, (int64_t[]){OUT, HIDDEN}, init);
     t.opt = yk_adam(t.job, &(yk_adam_config){.lr = rate});
     return t;
 }
@@ -436,10 +437,10 @@ static double run_steps(training *t, uint32_t from, uint32_t to)
     return loss_value;
 }
 
-/* Prints the hash of the parameters after the first step of a rate that bf16 has no digits for, and after the last. */
+/* Prints the hash of the parameters after the first step and after the last, of a rate that bf16 has no digits for at such weights. */
 static int run_little(void)
 {
-    training t = training_open(1e-5, 0);
+    training t = training_open(1e-5, 0, (yk_init){YK_INIT_UNIFORM, 0.5f, 1.0f});
     uint64_t first, last;
     run_steps(&t, 0, 1);
     first = yk_param_hash(t.job);
@@ -456,7 +457,7 @@ static int run_resumed(uint32_t factors)
     const char *dir = getenv("TOPOLOGY_DIR");
     uint64_t hash[2];
     for (int again = 0; again < 2; again++) {
-        training t = training_open(0.003, factors);
+        training t = training_open(0.003, factors, normal);
         if (again)
             yk_load(t.job, dir);
         else
@@ -477,7 +478,7 @@ static int run_resumed(uint32_t factors)
 /* Prints the hash of the parameters and the last loss. */
 static int run_training(uint32_t factors)
 {
-    training t = training_open(0.003, factors);
+    training t = training_open(0.003, factors, normal);
     yk_job *job = t.job;
     const double loss_value = run_steps(&t, 0, STEPS);
     if (yk_ok(job))
