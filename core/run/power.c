@@ -47,8 +47,9 @@ static yk_status power_new(yk__params *p, yk_error *err)
     power->right = yk__calloc(power->n_right + 1, sizeof *power->right);
     if (power->error && power->left && power->right)
         return YK_OK;
+    yk__fail_mem(err, (p->n_trained + power->n_left + power->n_plain + power->n_right) * sizeof(float), "PowerSGD");
     yk__power_drop(p);
-    return yk__fail_mem(err, (p->n_trained + power->n_left + power->n_plain + power->n_right) * sizeof(float), "PowerSGD");
+    return err->status;
 }
 
 /* Over the members. */
