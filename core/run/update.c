@@ -99,7 +99,8 @@ static uint32_t members_of(const yk__exchange *exchange)
 static bool stats_on_device(const yk__updater *u, const yk__update *update)
 {
     const yk__exchange *exchange = u->params->exchange;
-    return yk__exchange_updates_all(exchange) || (members_of(exchange) == 1 && !(update->clip_norm > 0.0 && u->was_clipped));
+    const bool exact = u->was_clipped || u->params->power_rank; /* PowerSGD changes gradients on their way through the host */
+    return yk__exchange_updates_all(exchange) || (members_of(exchange) == 1 && !(update->clip_norm > 0.0 && exact));
 }
 
 /* By a norm that may be a device's sum in f32, which is off by far less than 1 %; 1e-6 is clipping's own. */
