@@ -5,7 +5,8 @@ PACKAGES_BUILD="gcc make autoconf automake libtool autoconf-archive pkg-config l
 libutf8proc-dev libpcre2-dev zlib1g-dev libsodium-dev libfabric-dev ocl-icd-opencl-dev libvulkan-dev"
 PACKAGES_OPENCL="pocl-opencl-icd"
 # where they cannot be installed, the tests of these launchers are skipped by name
-PACKAGES_LAUNCHERS="openmpi-bin slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge iproute2 iptables procps"
+PACKAGES_LAUNCHERS="openmpi-bin mpich libpmix-dev slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge iproute2 iptables \
+procps"
 PACKAGES_TEST="check python3 binutils valgrind g++ clang mesa-opencl-icd mesa-vulkan-drivers vulkan-validationlayers spirv-tools locales"
 
 missing_packages() {

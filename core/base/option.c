@@ -29,13 +29,22 @@ const char *yk__environment_path(const char *name)
     return value && *value ? value : NULL;
 }
 
+bool yk__option_is_service_link(const char *name, const char *value)
+{
+    static const char *const scheme[] = {"tcp://", "udp://", "sctp://"};
+    for (size_t i = 0; i < sizeof scheme / sizeof *scheme; i++)
+        if (!strncmp(value, scheme[i], strlen(scheme[i])))
+            return !strcmp(name, rows[YK__OPTION_PORT].name);
+    return false;
+}
+
 const char *yk__option_text(yk__option option)
 {
     const char *value;
     if (rows[option].kind == YK__OPTION_PATH)
         return yk__environment_path(rows[option].name);
     value = getenv(rows[option].name);
-    return value && *value ? value : NULL;
+    return value && *value && !yk__option_is_service_link(rows[option].name, value) ? value : NULL;
 }
 
 /* ---- Numbers ---- */

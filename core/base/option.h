@@ -104,8 +104,11 @@ typedef struct yk__option_row {
 
 const yk__option_row *yk__option_row_of(yk__option option);
 
-/* What the environment says, or NULL: unset, empty, or a path in a setuid program. */
+/* What the environment says, or NULL: unset, empty, a service link, or a path in a setuid program. */
 const char *yk__option_text(yk__option option);
+/* In a pod Kubernetes sets NAME_PORT=tcp://ADDRESS:PORT for each service, so that one called yoke sets YOKE_PORT: it was not meant for
+ * Yoke, and counts as not set. */
+bool yk__option_is_service_link(const char *name, const char *value);
 /* COUNT and SIZE: the value or the default. */
 uint64_t yk__option_number(yk__option option);
 /* SIZES: that of a rank. */

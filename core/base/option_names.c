@@ -6,6 +6,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,6 +25,14 @@ static bool name_of_plugin(const char *rest, const char *plugin, size_t n)
     return rest[n] == '_';
 }
 
+/* The others that come with a service link: YOKE_SERVICE_HOST, YOKE_PORT_80_TCP_ADDR, .. */
+static bool name_of_service(const char *name)
+{
+    const char *port = getenv("YOKE_PORT");
+    return port && yk__option_is_service_link("YOKE_PORT", port) &&
+           (!strncmp(name, "YOKE_PORT", 9) || !strncmp(name, "YOKE_SERVICE_", 13));
+}
+
 bool yk__option_foreign(const char *name, const char *plugins)
 {
     for (size_t i = 0; i < sizeof outside / sizeof *outside; i++) {
@@ -31,6 +40,8 @@ bool yk__option_foreign(const char *name, const char *plugins)
         if (!strncmp(name, outside[i], n) && (outside[i][n - 1] == '_' || !name[n]))
             return true;
     }
+    if (name_of_service(name))
+        return true;
     while (plugins && *(plugins += strspn(plugins, ", "))) {
         const size_t n = strcspn(plugins, ", ");
         if (name_of_plugin(name + strlen("YOKE_"), plugins, n))

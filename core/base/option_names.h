@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 /* For an unknown name of the environment ("YOKE_BUKET_BYTES=.."): whether it belongs to somebody else, that is, begins with the
- * name of one of these plugins ("cpu, opencl"), or is one of Yoke's own tests and scripts. */
+ * name of one of these plugins ("cpu, opencl"), is one of Yoke's own tests and scripts, or comes with a Kubernetes service called yoke. */
 bool yk__option_foreign(const char *name, const char *plugins);
 /* The number of YOKE_* variables that nobody knows; of each, one() gets the name and the nearest known one or NULL. */
 uint32_t yk__options_unknown(const char *plugins, void (*one)(const char *name, const char *nearest));

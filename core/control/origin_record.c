@@ -5,16 +5,22 @@
 #include "core/control/origin_record.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "core/base/option.h"
 
 yk_status yk__origin_incomplete(const yk__origin *origin, const yk__missing *missing, yk_error *err)
 {
     const bool secret = strstr(missing->names, "YOKE_SECRET_FILE") != NULL;
+    const char *port = getenv("YOKE_PORT");
+    const bool link = port && yk__option_is_service_link("YOKE_PORT", port) && strstr(missing->names, "YOKE_PORT");
     return yk__fail(err, YK_E_ARG,
-                    "this process is one of several of %s (%s), but how they find each other is not known; not set: %s.%s If each "
+                    "this process is one of several of %s (%s), but how they find each other is not known; not set: %s.%s%s If each "
                     "process is a job of its own, set YOKE_LAUNCHER=none; for one host 'yoke launch --devices \"cpu:0 cpu:1\" "
                     "PROGRAM' needs none of this",
                     origin->launcher, origin->why, missing->names,
+                    link ? " The YOKE_PORT that there is comes from a Kubernetes service called yoke: set a number in the pod's env." : "",
                     secret ? " A secret: head -c 32 /dev/urandom > FILE; chmod 600 FILE; the same file on each host." : "");
 }
 

@@ -9,10 +9,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/option.h"
+
 const char *yk__variable_text(const char *name)
 {
     const char *s = getenv(name);
-    return s && *s ? s : NULL;
+    return s && *s && !yk__option_is_service_link(name, s) ? s : NULL;
 }
 
 bool yk__variable_number(const char *name, unsigned long long *value)

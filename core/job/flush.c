@@ -100,7 +100,9 @@ static bool trace_run(yk_job *job, uint32_t n_wanted, bool train)
                          .n_assign = (uint32_t)(step->n_assign - step->assign_sent),
                          .assign = step->n_assign ? step->assign + step->assign_sent : NULL,
                          .n_recompute = (uint32_t)step->n_recompute,
-                         .recompute = step->recompute};
+                         .recompute = step->recompute,
+                         .n_full = (uint32_t)step->n_full,
+                         .full = step->full};
     if (yk__engine_run(job->engine, &m, &ticket, &err)) {
         yk__job_fail(job, &err);
         return false;
@@ -166,6 +168,10 @@ bool yk__step_flush(yk_job *job)
         return false;
     if (step->recomputing) {
         yk__job_failf(job, YK_E_ARG, "yk_recompute_begin without its yk_recompute_end");
+        return false;
+    }
+    if (step->is_full) {
+        yk__job_failf(job, YK_E_ARG, "yk_full_precision_begin without its yk_full_precision_end");
         return false;
     }
     if (!gather_wanted(job, &wanted))

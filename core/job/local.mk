@@ -7,6 +7,7 @@ libyokecore_la_SOURCES += \
 	core/job/assign.c \
 	core/job/backward.c \
 	core/job/batch_size.c \
+	core/job/blocks.c \
 	core/job/blame.c \
 	core/job/blame.h \
 	core/job/callsite.c \
@@ -83,6 +84,7 @@ libyokecore_la_SOURCES += \
 	core/job/step.c \
 	core/job/step.h \
 	core/job/team.h \
+	core/job/timeline.c \
 	core/job/values.c \
 	core/job/values.h \
 	core/job/weights.c \

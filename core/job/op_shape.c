@@ -151,35 +151,3 @@ yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value)
     begin[at] = before;
     return yk__result(job, yk__pad(&job->step.trace, v, u->dims, dim, begin, NULL, (double)value), s);
 }
-
-void yk_recompute_begin(yk_job *job)
-{
-    yk__step *step = &job->step;
-    if (!yk_ok(job))
-        return;
-    if (step->recomputing) {
-        yk__job_failf(job, YK_E_ARG, "yk_recompute_begin: a block is open already; blocks do not nest");
-        return;
-    }
-    if (yk__grow(&step->recompute, &step->cap_recompute, step->n_recompute + 1, sizeof *step->recompute)) {
-        yk__job_failf(job, YK_E_MEM, "out of memory in yk_recompute_begin");
-        return;
-    }
-    step->recomputing = true;
-    step->recompute[step->n_recompute] = (yk__recompute){(uint32_t)step->trace.n_node, (uint32_t)step->trace.n_node};
-}
-
-void yk_recompute_end(yk_job *job)
-{
-    yk__step *step = &job->step;
-    if (!yk_ok(job))
-        return;
-    if (!step->recomputing) {
-        yk__job_failf(job, YK_E_ARG, "yk_recompute_end without a yk_recompute_begin in this step");
-        return;
-    }
-    step->recomputing = false;
-    step->recompute[step->n_recompute].end = (uint32_t)step->trace.n_node;
-    if (step->recompute[step->n_recompute].end > step->recompute[step->n_recompute].begin)
-        step->n_recompute++;
-}

@@ -32,9 +32,9 @@ static void inputs_clear(yk__step *s)
 static void loss_clear(yk__step *s)
 {
     s->loss = s->seed = YK_NONE;
-    s->loss_sent = s->any_empty = s->recomputing = false;
+    s->loss_sent = s->any_empty = s->recomputing = s->is_full = false;
     s->n_counted = 0;
-    s->n_assign = s->assign_sent = s->n_recompute = 0;
+    s->n_assign = s->assign_sent = s->n_recompute = s->n_full = 0;
 }
 
 /* Entries of values that the trace has; those behind were never set. */
@@ -79,6 +79,7 @@ void yk__step_free(yk__step *s)
     yk__free(s->packing);
     yk__free(s->assign);
     yk__free(s->recompute);
+    yk__free(s->full);
     yk__free(s->sharding);
     yk__free(s->reason);
     yk__free(s->row_mean);

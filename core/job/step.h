@@ -129,6 +129,9 @@ typedef struct yk__step {
     yk__recompute *recompute;
     size_t n_recompute, cap_recompute;
     bool recomputing;
+    yk__full *full;
+    size_t n_full, cap_full;
+    bool is_full;           /* in such a block, whose end is not known yet */
 
     /* how values lie over the ranks; kept where there are several */
     yk__sharding *sharding; /* by value */

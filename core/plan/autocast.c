@@ -9,6 +9,7 @@
  *       widen the result; where such a one is f32 the operation is computed in f32 and its result rounded once, and a
  *       following operation of the same kind takes the value before rounding.
  * KEEP  the format of the first float operand.
+ * Blocks of f32 (yk__full): every operation and gradient in them is FULL; what comes in is widened, what leaves is f32.
  * Losses and all that follows them are f32: cross entropy gives f32 whatever its logits are.
  */
 #include <string.h>
@@ -181,6 +182,16 @@ static void cast_widest(casting *state, const yk_node *n)
     }
 }
 
+/* NONE stays: it computes nothing. */
+static yk__op_prec precision_class(const yk__plan_request *request, const yk_node *n)
+{
+    const yk__op_prec prec = (yk__op_prec)yk__op_info_of(n->op)->prec;
+    for (uint32_t i = 0; i < request->n_full && prec != YK_PREC_NONE; i++)
+        if (n->stream >= request->full[i].first && n->stream <= request->full[i].last)
+            return YK_PREC_FULL;
+    return prec;
+}
+
 /* A buffer that parts are copied into has the low format if all the parts have. */
 static yk_dtype base_format(casting *state, uint32_t k)
 {
@@ -192,7 +203,7 @@ static yk_dtype base_format(casting *state, uint32_t k)
         if (n->op != YK_OP_COPY || n->n_in != 2 || yk__ins(src, n)[1] != r)
             break;
         copies = true;
-        if (!is_lowered(state, yk__ins(src, n)[0]))
+        if (precision_class(state->work->request, n) == YK_PREC_FULL || !is_lowered(state, yk__ins(src, n)[0]))
             return YK_F32;
     }
     return copies ? state->low : YK_F32;
@@ -236,7 +247,7 @@ static void cast_node(casting *state, uint32_t k)
 {
     const yk_node *n = &state->remap.src->node[k];
     state->node = n;
-    switch (yk__op_info_of(n->op)->prec) {
+    switch (precision_class(state->work->request, n)) {
     case YK_PREC_LOWP:
         cast_lowp(state, n);
         break;
@@ -261,7 +272,7 @@ static void find_readers(casting *state, const yk__uses *uses)
         state->full_only[v] = uses->readers[v] > 0 && !uses->kept[v];
     for (size_t k = 0; k < src->n_node; k++)
         for (uint32_t i = 0; i < src->node[k].n_in; i++)
-            if (yk__op_info_of(src->node[k].op)->prec != YK_PREC_FULL)
+            if (precision_class(state->work->request, &src->node[k]) != YK_PREC_FULL)
                 state->full_only[yk__root(src, yk__ins(src, &src->node[k])[i])] = 0;
     for (uint32_t i = 0; i < state->work->n_grad; i++)
         if (state->work->grad[i] != YK_NONE && !uses->readers[yk__root(src, state->work->grad[i])])

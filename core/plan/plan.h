@@ -29,6 +29,12 @@ typedef struct yk__recompute {
     uint32_t begin, end;
 } yk__recompute;
 
+/* Operations first..last, by the stream numbers of their nodes: a block that is computed in f32 whatever the precision, as are its
+ * gradients. */
+typedef struct yk__full {
+    uint32_t first, last;
+} yk__full;
+
 /* Set in the key of a PARAM slot that holds the parameter's copy in the compute format, which lives between steps. */
 #define YK__KEY_COMPUTE 0x40000000u
 
@@ -45,12 +51,13 @@ typedef struct yk__plan_request {
     const yk_device_caps *caps;
     uint32_t (*claims)(void *arg, const yk_graph *g, uint32_t node); /* the plugin's, or a test's */
     void *claims_arg;
-    uint32_t n_param, n_bucket, n_result, n_assign, n_recompute;
+    uint32_t n_param, n_bucket, n_result, n_assign, n_recompute, n_full;
     const yk__plan_param *param;
     const uint64_t *bucket_bytes;
     const yk__vid *result;
     const yk__assign *assign;
     const yk__recompute *recompute;
+    const yk__full *full;
     uint64_t arena_limit;                /* recompute more until the arena is below; 0: no limit */
     uint64_t large;                      /* bytes from which a value that one pass makes again is not stored for backward;
                                             0: 64 KiB */

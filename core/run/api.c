@@ -89,6 +89,32 @@ yk_status yk__engine_wait(yk__engine *e, uint64_t ticket, yk_error *err)
     return yk__queue_wait(&e->queue, e->ticket_point[ticket % YK__TICKETS], err);
 }
 
+/* ---- Timelines ---- */
+
+yk_status yk__engine_trace_begin(yk__engine *e, yk_error *err)
+{
+    yk__tracer **tracer = &e->queue.tracer;
+    if (*tracer)
+        return yk__tracer_is_own(*tracer) ? yk__fail(err, YK_E_ARG, "a trace is under way already") : YK_OK;
+    return e->queue.dev->plans_only
+               ? YK_OK
+               : yk__tracer_begin(e->queue.dev, e->exchange.rank, yk__exchange_name(&e->exchange, e->exchange.rank), tracer, err);
+}
+
+yk_status yk__engine_trace_end(yk__engine *e, char **text, yk_error *err)
+{
+    yk__tracer *tracer = e->queue.tracer;
+    *text = NULL;
+    if (e->queue.dev->plans_only || (tracer && !yk__tracer_is_own(tracer)))
+        return YK_OK;
+    if (!tracer)
+        return yk__fail(err, YK_E_ARG, "no trace is under way");
+    if (yk__queue_idle(&e->queue, err))
+        return err->status;
+    e->queue.tracer = NULL;
+    return yk__tracer_end(tracer, text, err);
+}
+
 /* ---- Parameters and states ---- */
 
 yk_status yk__engine_state(yk__engine *e, const char *name, yk_dtype dtype, uint64_t n, uint32_t *number, yk_error *err)

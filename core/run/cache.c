@@ -25,6 +25,8 @@ static uint64_t key_of(const yk__exec *exec, const yk__micro *m)
         h = yk__hash_u64(h, (uint64_t)m->assign[i].state << 32 | m->assign[i].value);
     for (uint32_t i = 0; i < m->n_recompute; i++)
         h = yk__hash_u64(h, (uint64_t)m->recompute[i].begin << 32 | m->recompute[i].end);
+    for (uint32_t i = 0; i < m->n_full; i++)
+        h = yk__hash_u64(h, ((uint64_t)m->full[i].first << 32 | m->full[i].last) ^ 1ull << 63);
     return h;
 }
 
@@ -126,6 +128,7 @@ static yk_status make_program(yk__exec *exec, const yk__micro *m, bool zero, yk_
     r.n_result = m->n_result, r.result = m->result;
     r.n_assign = m->n_assign, r.assign = m->assign;
     r.n_recompute = m->n_recompute, r.recompute = m->recompute;
+    r.n_full = m->n_full, r.full = m->full;
     r.arena_limit = arena_limit(exec, m);
     if (!yk__prog_new(exec, &r, out, err) && r.arena_limit && (*out)->plan->graph.slot[0].bytes > arena_limit(exec, m)) {
         yk__prog_free(exec, *out); /* its scratch, known now, leaves less than it was planned for */

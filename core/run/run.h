@@ -81,12 +81,21 @@ typedef struct yk__micro {
     const yk__assign *assign;
     uint32_t n_recompute;
     const yk__recompute *recompute;
+    uint32_t n_full;
+    const yk__full *full;
 } yk__micro;
 
 /* Submits. *ticket: for yk__engine_wait. Collective when the trace holds an all_reduce (all ranks run the same ops). */
 yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk_error *err);
 /* Until the results of that ticket are in host memory (0: until all is done). */
 yk_status yk__engine_wait(yk__engine *e, uint64_t ticket, yk_error *err);
+
+/* ---- Timelines (tracer.h) ------------------------------------------------------------------------------------------------- */
+
+/* Nothing where YOKE_TRACE asks for a trace of the whole process: it has its own steps, and *text stays NULL. */
+yk_status yk__engine_trace_begin(yk__engine *e, yk_error *err);
+/* Waits for the device. *text: this rank's events, JSON objects with commas between; the caller's to free. */
+yk_status yk__engine_trace_end(yk__engine *e, char **text, yk_error *err);
 
 /* ---- The end of a window ----------------------------------------------------------------------------------------------------- */
 

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Traces: events are listed in memory of a fixed size and written as the Chrome trace format's complete events ("ph": "X"). */
+/* Traces: events are listed in memory, up to a limit, and written as the Chrome trace format's complete events ("ph": "X"). */
 #include "core/run/tracer.h"
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
 
-#define EVENTS 16384u
+#define EVENTS (1u << 20) /* at most: 48 MB */
 #define PENDING 64u /* points that queue_span knows */
 
 typedef struct trace_event {
@@ -28,12 +30,13 @@ typedef struct trace_pending {
 
 struct yk__tracer {
     yk__device *dev;
-    char *path, *name;
+    char *path, *name;        /* path NULL: a program's own */
     uint32_t rank;
     uint64_t skip, steps, step; /* of windows; step: so far */
     int64_t step_begin;
     trace_event *event;
-    uint32_t n_event, dropped, unknown;     /* unknown: points whose span was not to be had */
+    size_t cap_event;
+    uint32_t n_event, dropped, unknown; /* unknown: points whose span was not to be had */
     trace_pending pending[PENDING];
     uint32_t n_pending;
     int64_t offset; /* host's clock less the device's: at least */
@@ -50,29 +53,45 @@ static void tracer_free(yk__tracer *tracer)
     yk__free(tracer);
 }
 
-yk_status yk__tracer_open(yk__device *dev, uint32_t rank, const char *name, yk__tracer **out, yk_error *err)
+static yk_status tracer_new(yk__device *dev, uint32_t rank, const char *name, const char *path, yk__tracer **out, yk_error *err)
 {
-    const char *path = yk__option_text(YK__OPTION_TRACE);
-    yk__tracer *tracer;
-    if (!path || dev->plans_only)
-        return YK_OK;
-    tracer = yk__calloc(1, sizeof *tracer);
+    yk__tracer *tracer = yk__calloc(1, sizeof *tracer);
     if (!tracer)
         return yk__fail_mem(err, sizeof *tracer, "a trace");
     tracer->dev = dev;
     tracer->rank = rank;
-    tracer->path = yk__format("%s.%u", path, rank);
+    tracer->path = path ? yk__format("%s.%u", path, rank) : NULL;
     tracer->name = yk__strdup(name);
-    tracer->event = yk__calloc(EVENTS, sizeof *tracer->event);
-    tracer->skip = yk__option_number(YK__OPTION_TRACE_SKIP);
-    tracer->steps = yk__option_number(YK__OPTION_TRACE_STEPS);
-    if (!tracer->path || !tracer->name || !tracer->event) {
+    if ((path && !tracer->path) || !tracer->name) {
         tracer_free(tracer);
-        return yk__fail_mem(err, EVENTS * sizeof *tracer->event, "a trace");
+        return yk__fail_mem(err, sizeof *tracer, "a trace");
     }
     tracer->step_begin = yk__clock_ns();
     *out = tracer;
     return YK_OK;
+}
+
+yk_status yk__tracer_open(yk__device *dev, uint32_t rank, const char *name, yk__tracer **out, yk_error *err)
+{
+    const char *path = yk__option_text(YK__OPTION_TRACE);
+    if (!path || dev->plans_only || tracer_new(dev, rank, name, path, out, err))
+        return err->status;
+    (*out)->skip = yk__option_number(YK__OPTION_TRACE_SKIP);
+    (*out)->steps = yk__option_number(YK__OPTION_TRACE_STEPS);
+    return YK_OK;
+}
+
+yk_status yk__tracer_begin(yk__device *dev, uint32_t rank, const char *name, yk__tracer **out, yk_error *err)
+{
+    if (tracer_new(dev, rank, name, NULL, out, err))
+        return err->status;
+    (*out)->steps = UINT64_MAX;
+    return YK_OK;
+}
+
+bool yk__tracer_is_own(const yk__tracer *tracer)
+{
+    return !tracer->path;
 }
 
 /* ---- Listing ---- */
@@ -84,11 +103,12 @@ static bool is_tracing(const yk__tracer *tracer)
 
 static trace_event *append_event(yk__tracer *tracer, yk__lane lane, const char *what, uint64_t number)
 {
-    trace_event *event = &tracer->event[tracer->n_event];
-    if (tracer->n_event == EVENTS) {
+    trace_event *event;
+    if (tracer->n_event == EVENTS || yk__grow(&tracer->event, &tracer->cap_event, tracer->n_event + 1, sizeof *event)) {
         tracer->dropped++;
         return NULL;
     }
+    event = &tracer->event[tracer->n_event];
     *event = (trace_event){.lane = lane, .what = what, .number = number};
     tracer->n_event++;
     return event;
@@ -186,19 +206,40 @@ static bool is_pending(const yk__tracer *tracer, uint32_t event)
     return false;
 }
 
-static void write_trace(yk__tracer *tracer)
+static json_t *trace_json(const yk__tracer *tracer)
 {
-    json_t *list = json_array(), *whole;
-    tracer->written = true;
+    json_t *list = json_array();
     append_names(tracer, list);
     for (uint32_t i = 0; i < tracer->n_event; i++)
         if (!is_pending(tracer, i))
             json_array_append_new(list, event_json(tracer, &tracer->event[i]));
-    whole = json_pack("{s:o, s:s, s:{s:i, s:i}}", "traceEvents", list, "displayTimeUnit", "ms", "otherData", "dropped",
-                      (int)tracer->dropped, "unknown", (int)tracer->unknown);
+    return list;
+}
+
+static void write_trace(yk__tracer *tracer)
+{
+    json_t *whole = json_pack("{s:o, s:s, s:{s:i, s:i}}", "traceEvents", trace_json(tracer), "displayTimeUnit", "ms", "otherData",
+                              "dropped", (int)tracer->dropped, "unknown", (int)tracer->unknown);
+    tracer->written = true;
     if (!whole || json_dump_file(whole, tracer->path, JSON_COMPACT))
         yk__log(YK_LOG_WARN, "trace", "%s: the trace could not be written", tracer->path);
     json_decref(whole);
+}
+
+yk_status yk__tracer_end(yk__tracer *tracer, char **text, yk_error *err)
+{
+    json_t *list;
+    char *whole;
+    resolve_done(tracer);
+    if (tracer->dropped)
+        yk__log(YK_LOG_WARN, "trace", "rank %u: %u events had no place; trace fewer steps", tracer->rank, tracer->dropped);
+    list = trace_json(tracer);
+    whole = list ? json_dumps(list, JSON_COMPACT) : NULL; /* [a,b,..] */
+    json_decref(list);
+    tracer_free(tracer);
+    *text = whole ? yk__format("%.*s", (int)strlen(whole) - 2, whole + 1) : NULL;
+    free(whole);
+    return *text ? YK_OK : yk__fail_mem(err, 0, "a trace");
 }
 
 void yk__tracer_stepped(yk__tracer *tracer)
@@ -217,7 +258,7 @@ void yk__tracer_close(yk__tracer *tracer)
     if (!tracer)
         return;
     resolve_done(tracer);
-    if (!tracer->written)
+    if (tracer->path && !tracer->written)
         write_trace(tracer);
     tracer_free(tracer);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Traces of a few steps, for chrome://tracing and Perfetto: YOKE_TRACE=FILE, which `yoke trace` sets. Each rank writes FILE.RANK.
+ * Traces of a few steps, for chrome://tracing and Perfetto. YOKE_TRACE=FILE, which `yoke trace` sets: each rank writes FILE.RANK. Or a
+ * program traces itself (yk_trace_begin), and gets the text.
  *
  * Nothing is waited for because of it. Programs and copies are listed with their points, and asked for their spans when these are
  * done; the device's clock is laid beside the host's by what is known: work begins after it was submitted. Where a
@@ -26,6 +27,11 @@ typedef enum yk__lane {
 
 /* *tracer stays NULL where the environment asks for none. name: of the rank, in its lanes' names; copied. */
 yk_status yk__tracer_open(yk__device *dev, uint32_t rank, const char *name, yk__tracer **tracer, yk_error *err);
+/* One of the program's own, which records from now on. */
+yk_status yk__tracer_begin(yk__device *dev, uint32_t rank, const char *name, yk__tracer **tracer, yk_error *err);
+bool yk__tracer_is_own(const yk__tracer *tracer);
+/* Its events as JSON objects with commas between, the caller's to free; it is closed. The queue is idle. */
+yk_status yk__tracer_end(yk__tracer *tracer, char **text, yk_error *err);
 void yk__tracer_close(yk__tracer *tracer); /* before the queue: writes what was not written yet */
 
 /* Was just submitted with this point. what: a string that stays; number: of the segment, the bucket, ..; begun_ns: from before it was, as

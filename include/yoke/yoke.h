@@ -172,6 +172,12 @@ YK_API void yk_main_first_end(yk_job *job, bool local);
 YK_API void yk_set_trigger(yk_job *job);
 /* [all] [waits] Whether some rank has raised its flag since the last call, the same on all; all flags are down then. */
 YK_API bool yk_check_trigger(yk_job *job);
+/* The steps from here on are traced, as `yoke trace` traces those of a whole program, until yk_trace_end (Accelerate's profile): of every
+ * rank what its device computes and copies, what travels, and what the step thread waits for. Nothing is waited for because of it. */
+YK_API void yk_trace_begin(yk_job *job);
+/* [all] [waits] Waits for the devices, and has rank 0 write what all ranks traced to one file, for chrome://tracing or ui.perfetto.dev. In
+ * a program under `yoke trace` both calls do nothing. */
+YK_API void yk_trace_end(yk_job *job, const char *file);
 /* [waits] Returns when this rank's device has nothing left to do. */
 YK_API void yk_sync(yk_job *job);
 /* [safe] printf on rank 0 alone, flushed. */
@@ -435,6 +441,11 @@ YK_API yk_t yk_mse_loss(yk_t x, yk_t target, const yk_loss_config *c);
  * kept. Not one within another. */
 YK_API void yk_recompute_begin(yk_job *job);
 YK_API void yk_recompute_end(yk_job *job);
+
+/* Of a job in bf16 or fp16: what is traced between the two is computed in f32, its gradients too, from operands that are widened (torch's
+ * autocast with enabled=False; the .float() there is not needed). Not one within another. In f32 it changes nothing. */
+YK_API void yk_full_precision_begin(yk_job *job);
+YK_API void yk_full_precision_end(yk_job *job);
 
 /* ---- Training -------------------------------------------------------------------------------------------------------- */
 

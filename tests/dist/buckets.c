@@ -2,6 +2,7 @@
 /*
  * A few steps of an MLP whose backward takes long after its first bucket of gradients is complete, each rank with as many rows as any
  * other, so that no window is measured: a measured one waits for its device. Run by trace.sh, which looks at what travels meanwhile.
+ * With a file as its argument the program traces steps 3 and 4 itself.
  */
 #include <yoke/yoke.h>
 
@@ -30,7 +31,7 @@ static yk_t loss_of(yk_job *job, const layer *net, const float *point, const int
                             yk_input(job, YK_I32, 1, (int64_t[]){ROWS}, label));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static float point[ROWS * IN];
     int32_t label[ROWS], row[ROWS];
@@ -45,6 +46,10 @@ int main(void)
         row[i] = (int32_t)yk_rank(job) * ROWS + i;
     }
     for (int i = 0; i < STEPS && yk_ok(job); i++) {
+        if (argc > 1 && i == 3)
+            yk_trace_begin(job);
+        if (argc > 1 && i == 5)
+            yk_trace_end(job, argv[1]);
         yk_set_rows(job, ROWS, row, (int64_t)yk_world_size(job) * ROWS);
         yk_backward(loss_of(job, net, point, label));
         yk_step(opt);

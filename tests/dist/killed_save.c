@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank dies while the job writes a checkpoint over an older one: the folder holds the old checkpoint whole, or the new one where rank
- * 0, which writes it, lives on; and every rank that is left says which one has died. (tests/unit/job/kill.c kills one process at each of
- * a save's file operations.)
+ * A rank dies, stops or leaves while the job writes a checkpoint over an older one, or the launcher dies: the folder holds the old
+ * checkpoint whole, or the new one where rank 0, which writes it, lives on; and every rank that is left says which one it was.
+ * (tests/unit/job/kill.c kills one process at each of a save's file operations.)
  *
- * Without a launcher this is the test; as a rank it trains: VICTIM FOLDER, or "load" FOLDER, which opens what is there.
+ * Without a launcher this is the test; as a rank it trains: VICTIM-HOW FOLDER, or "load" FOLDER, which opens what is there.
  */
 #include <yoke/yoke.h>
 
+#include <errno.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include "tests/support/ranks.h"
 #include "tests/support/sanitize.h"
 
-enum { RANKS = 3, ROWS = 4, WIDTH = 64, CLASSES = 8, SAID = 2048 };
+enum { RANKS = 3, ROWS = 4, WIDTH = 64, CLASSES = 8, SAID = 2048, LAUNCHER = RANKS, LEFT = 3 };
 
 typedef struct net {
     yk_job *job;
     yk_t weight;
     yk_opt *opt;
-    uint32_t victim;
+    uint32_t victim; /* LAUNCHER: no rank */
+    int signal;      /* what it gets */
     const char *folder;
 } net;
 
@@ -65,9 +68,11 @@ static void victim_kill(void *object, const char *dir)
     (void)dir;
     snprintf(path, sizeof path, "%s/pid.%u", m->folder, m->victim);
     FILE *f = fopen(path, "rb");
-    if (f && fread(&pid, sizeof pid, 1, f) == 1 && pid > 0) {
+    if (m->victim == LAUNCHER)
+        kill(getppid(), m->signal);
+    else if (f && fread(&pid, sizeof pid, 1, f) == 1 && pid > 0) {
         ranks_write(m->folder, "death", 0, &now, sizeof now);
-        kill(pid, SIGKILL);
+        kill(pid, m->signal);
     }
     if (f)
         fclose(f);
@@ -88,12 +93,20 @@ static void words_write(const net *m)
     ranks_write(m->folder, "words", yk_rank(m->job), &words, sizeof words);
 }
 
-static int rank_train(const char *victim, const char *folder)
+/* A rank that ends by itself, in the middle of whatever it does. */
+static void leave_now(int signal)
 {
-    net m = {.victim = (uint32_t)atoi(victim)};
+    (void)signal;
+    _exit(LEFT);
+}
+
+static int rank_train(const char *what, const char *folder)
+{
+    net m = {.victim = (uint32_t)atoi(what), .signal = atoi(strchr(what, '-') + 1)};
     const pid_t pid = getpid();
     char checkpoint[160];
     uint64_t hash[2];
+    signal(SIGUSR1, leave_now);
     signal(SIGTERM, SIG_IGN); /* the launcher's first hint that all is over: there is something to write yet */
     snprintf(checkpoint, sizeof checkpoint, "%s/checkpoint", folder);
     net_make(&m, folder);
@@ -132,8 +145,13 @@ static int rank_load(const char *folder)
 /* ---- Tests -------------------------------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *transport, *victim;
-} cases[] = {{"shm", "0"}, {"shm", "1"}, {"local", "0"}, {"local", "2"}};
+    const char *transport, *what; /* what: its number and the signal that it gets */
+    const char *words;
+} cases[] = {
+    {"shm", "0-9", "was killed by signal 9"},   {"shm", "1-9", "was killed by signal 9"},  {"local", "0-9", "was killed by signal 9"},
+    {"local", "2-9", "was killed by signal 9"}, {"shm", "1-19", "was stopped"},            {"shm", "0-6", "was killed by signal 6"},
+    {"local", "2-10", "ended with exit code 3"},
+};
 
 static void check_words(uint32_t victim)
 {
@@ -144,26 +162,50 @@ static void check_words(uint32_t victim)
         if (r == victim)
             continue;
         ranks_read("words", r, &words, sizeof words);
-        ck_assert_msg(strstr(words.text, name), "rank %u says of the death of rank %u: '%s'", r, victim, words.text);
+        ck_assert_msg(strstr(words.text, name), "rank %u says of the end of rank %u: '%s'", r, victim, words.text);
         ck_assert_msg(words.seconds < (TEST_UNDER_ASAN ? 10 : 2.5), "rank %u hears of it after %.2f s", r, words.seconds);
     }
 }
 
-START_TEST(a_death_in_a_save_leaves_a_whole_checkpoint)
+static void check_checkpoint(bool may_be_new)
 {
-    const uint32_t victim = (uint32_t)atoi(cases[_i].victim);
-    char said[SAID], name[64];
+    char said[SAID];
     uint64_t hash[2], loaded = 0;
-    ranks_folder_make();
-    setenv("YOKE_TRANSPORT", cases[_i].transport, 1);
-    ck_assert_msg(ranks_run("cpu:0! cpu:0! cpu:0!", cases[_i].victim, said, sizeof said) == 1, "%s", said);
-    snprintf(name, sizeof name, "rank %u (cpu:0!) was killed by signal 9", victim);
-    ck_assert_msg(strstr(said, name), "%s", said);
-    check_words(victim);
     ranks_read("hash", 0, hash, sizeof hash);
     ck_assert_msg(ranks_run("cpu:0!", "load", said, sizeof said) == 0, "%s", said);
     ranks_read("loaded", 0, &loaded, sizeof loaded);
-    ck_assert_msg(loaded == hash[0] || (victim && loaded == hash[1]), "the checkpoint is neither the old nor the new one");
+    ck_assert_msg(loaded == hash[0] || (may_be_new && loaded == hash[1]), "the checkpoint is neither the old nor the new one");
+}
+
+START_TEST(a_death_in_a_save_leaves_a_whole_checkpoint)
+{
+    const uint32_t victim = (uint32_t)atoi(cases[_i].what);
+    char said[SAID], name[64];
+    ranks_folder_make();
+    setenv("YOKE_TRANSPORT", cases[_i].transport, 1);
+    ck_assert_msg(ranks_run("cpu:0! cpu:0! cpu:0!", cases[_i].what, said, sizeof said) == 1, "%s", said);
+    snprintf(name, sizeof name, "rank %u (cpu:0!) %s", victim, cases[_i].words);
+    ck_assert_msg(strstr(said, name), "%s", said);
+    check_words(victim);
+    check_checkpoint(victim > 0);
+    ranks_folder_remove();
+}
+END_TEST
+
+/* All ranks are gone soon after their launcher, which is no rank and writes nothing. */
+START_TEST(launcher_killed_in_a_save)
+{
+    char said[SAID], what[16];
+    double begin;
+    ranks_folder_make();
+    prctl(PR_SET_CHILD_SUBREAPER, 1); /* orphans come to this process */
+    snprintf(what, sizeof what, "%d-%d", LAUNCHER, SIGKILL);
+    ck_assert_int_eq(ranks_run("cpu:0! cpu:0! cpu:0!", what, said, sizeof said), -1);
+    begin = ranks_now();
+    while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+        ;
+    ck_assert_msg(ranks_now() - begin < (TEST_UNDER_ASAN ? 10 : 2.5), "a rank lived on for %.2f s", ranks_now() - begin);
+    check_checkpoint(true);
     ranks_folder_remove();
 }
 END_TEST
@@ -174,6 +216,7 @@ int main(int argc, char **argv)
         return strcmp(argv[1], "load") ? rank_train(argv[1], argv[2]) : rank_load(argv[2]);
     TCase *t = tcase_create("killed_save");
     tcase_add_loop_test(t, a_death_in_a_save_leaves_a_whole_checkpoint, 0, sizeof cases / sizeof *cases);
+    tcase_add_test(t, launcher_killed_in_a_save);
     tcase_set_timeout(t, 120);
     return suite_run("killed_save", t);
 }

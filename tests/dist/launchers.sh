@@ -4,12 +4,13 @@
 # installed, or a sandbox forbids, is skipped by name. Each run has a session of its own, which is killed when it takes too long.
 yoke=$YOKE_BUILD/yoke
 tmp=$(mktemp -d) || exit 1
-slurm= munged=
+slurm= munged= spaces=
 stop_slurm() {
     [ -n "$slurm" ] || return 0
     for f in "$slurm"/slurmd.*.pid "$slurm"/slurmctld.pid; do [ -f "$f" ] && kill "$(cat "$f")" 2>/dev/null; done
     [ -n "$munged" ] && kill "$(cat /run/munge/munged.pid)" 2>/dev/null
     sleep 1
+    for i in $spaces; do ip netns del "$i"; done
 }
 trap 'stop_slurm; rm -rf "$tmp"' EXIT
 echo "1..13"
@@ -108,13 +109,36 @@ else
     check "mpirun on two hosts without a file"
 fi
 
-# A whole Slurm of two nodes, which are this host, without systemd and cgroups. munged only starts from the folder that Debian gives it.
+# A whole Slurm of two nodes, without systemd and cgroups. Each node, and its controller, is a network namespace with a name of its own;
+# where those are forbidden the nodes are this host. munged only starts from the folder that Debian gives it.
 start_munge() {
     munge -n >/dev/null 2>&1 && return 0
     install -d -o munge -g munge -m 0755 /run/munge &&
         setpriv --reuid munge --regid munge --clear-groups munged --num-threads=2 --pid-file=/run/munge/munged.pid >/dev/null 2>&1
     munge -n >/dev/null 2>&1 || return 1
     munged=yes
+}
+# A bridge in the controller's namespace joins the nodes'. Not by `ip netns exec`: it mounts another /sys, where slurmd finds no cgroups.
+connect_node() { # NUMBER
+    ip netns add "yks$$n$1" && spaces="$spaces yks$$n$1" && ip link add "yk$1" netns "yks$$c" type veth peer name yk0 netns "yks$$n$1" &&
+        ip -n "yks$$c" link set "yk$1" master bridge up && ip -n "yks$$n$1" link set lo up &&
+        ip -n "yks$$n$1" addr add "10.179.0.$1/24" dev yk0 && ip -n "yks$$n$1" link set yk0 up
+}
+make_namespaces() {
+    for c in ip nsenter unshare hostname; do command -v $c >/dev/null || return 1; done
+    { ip netns add "yks$$c" && spaces="yks$$c" && ip -n "yks$$c" link add bridge type bridge && ip -n "yks$$c" link set lo up &&
+        ip -n "yks$$c" addr add 10.179.0.9/24 dev bridge && ip -n "yks$$c" link set bridge up && connect_node 1 && connect_node 2 &&
+        inside c true; } 2>/dev/null
+}
+inside() { # c|n1|n2 COMMAND..: on the controller, or on a node
+    where=$1
+    shift
+    if [ -z "$spaces" ]; then
+        "$@"
+    else
+        # shellcheck disable=SC2016
+        nsenter --net="/run/netns/yks$$$where" unshare --uts sh -c 'hostname "$0" && exec "$@"' "$where" "$@"
+    fi
 }
 start_slurm() {
     for c in slurmctld slurmd munged srun; do command -v $c >/dev/null || { why="$c is not installed"; return 1; }; done
@@ -128,9 +152,21 @@ for i in s: i.bind(("127.0.0.1", 0))
 print(*[i.getsockname()[1] for i in s])')
     # shellcheck disable=SC2086
     set -- $ports
+    if make_namespaces; then
+        controller="c(10.179.0.9)"
+        nodes="NodeName=n1 NodeAddr=10.179.0.1 Port=$2 CPUs=4 CoresPerSocket=4 State=UNKNOWN
+NodeName=n2 NodeAddr=10.179.0.2 Port=$2 CPUs=4 CoresPerSocket=4 State=UNKNOWN"
+    else
+        for i in $spaces; do ip netns del "$i"; done
+        spaces=
+        echo "# network namespaces are forbidden here: both nodes are this host"
+        controller=localhost
+        nodes="NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$2 CPUs=4 CoresPerSocket=4 State=UNKNOWN
+NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$3 CPUs=4 CoresPerSocket=4 State=UNKNOWN"
+    fi
     cat >"$slurm/slurm.conf" <<E
 ClusterName=yoke
-SlurmctldHost=localhost
+SlurmctldHost=$controller
 SlurmctldPort=$1
 AuthType=auth/munge
 SlurmUser=root
@@ -149,40 +185,53 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 ReturnToService=2
 KillWait=2
-NodeName=n1 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$2 CPUs=4 CoresPerSocket=4 State=UNKNOWN
-NodeName=n2 NodeHostname=localhost NodeAddr=127.0.0.1 Port=$3 CPUs=4 CoresPerSocket=4 State=UNKNOWN
+$nodes
 PartitionName=p Nodes=n[1-2] Default=YES MaxTime=INFINITE State=UP
 E
     export SLURM_CONF="$slurm/slurm.conf"
     why="the Slurm of this test does not start here"
-    { slurmctld -f "$SLURM_CONF" && slurmd -f "$SLURM_CONF" -N n1 && slurmd -f "$SLURM_CONF" -N n2; } >"$slurm/start.log" 2>&1 || return 1
+    { inside c slurmctld -f "$SLURM_CONF" && inside n1 slurmd -f "$SLURM_CONF" -N n1 && inside n2 slurmd -f "$SLURM_CONF" -N n2; } \
+        >"$slurm/start.log" 2>&1 || return 1
     i=0
-    until [ "$(sinfo -h -N -o %T 2>/dev/null | grep -c idle)" -eq 2 ]; do
+    until [ "$(inside c sinfo -h -N -o %T 2>/dev/null | grep -c idle)" -eq 2 ]; do
         i=$((i + 1))
         [ $i -lt 100 ] || return 1
         sleep 0.2
     done
 }
-has_mpi() { srun --mpi=list 2>&1 | grep -q "$1"; }
+# As run; a namespace has an id of its host of its own.
+run_inside() {
+    if [ -z "$spaces" ]; then
+        run "$@"
+    else
+        # shellcheck disable=SC2016
+        run nsenter --net="/run/netns/yks$$c" unshare --uts sh -c 'hostname c && exec "$@"' srun "$@"
+    fi
+}
+# It is listed where its file is there, though it may not load (pmix without libpmix.so, which libpmix-dev has).
+has_mpi() { inside c srun --mpi=list 2>&1 | grep -q "$1" && inside c timeout 20 srun -N1 -n1 --mpi="$1" true >/dev/null 2>&1; }
 if start_slurm; then
     for kind in none pmi2 pmix; do
         if has_mpi $kind; then
-            run srun -N1 --mpi=$kind -n 4 "$train"
+            run_inside srun -N1 --mpi=$kind -n 4 "$train"
             same
             check "srun --mpi=$kind"
         else
-            skip "srun --mpi=$kind" "this Slurm has no such plugin"
+            skip "srun --mpi=$kind" "this Slurm has no such plugin that loads"
         fi
     done
+    own_host=
+    # shellcheck disable=SC2016
+    [ -n "$spaces" ] || own_host='YOKE_HOST_ID=$SLURMD_NODENAME '
     # the address and, by munge, the secret come over the launcher's store
     for kind in pmi2 pmix; do
         if ! has_mpi $kind; then
-            skip "srun --mpi=$kind on two nodes" "this Slurm has no such plugin"
+            skip "srun --mpi=$kind on two nodes" "this Slurm has no such plugin that loads"
         elif [ ! -e "$YOKE_BUILD/.libs/transport_sock.so" ]; then
             skip "srun --mpi=$kind on two nodes" "the sock transport is not built"
         else
             # shellcheck disable=SC2016
-            run srun -N2 --mpi=$kind -n 4 sh -c 'YOKE_HOST_ID=$SLURMD_NODENAME exec "$0"' "$train"
+            run_inside srun -N2 --mpi=$kind -n 4 sh -c "$own_host"'exec "$0"' "$train"
             same
             check "srun --mpi=$kind on two nodes"
         fi

@@ -84,6 +84,27 @@ for rank in 0, 1:
 P
 }
 
+# A program that traces two steps itself: those alone, of both ranks in one file, all of them with their ends; under yoke trace it leaves
+# that to it.
+by_itself() {
+    YOKE_TRANSPORT=local "$yoke" launch --devices "cpu:0! cpu:0!" -- "$YOKE_BUILD/tests/dist/buckets" "$out/own.json" &&
+        python3 - "$out/own.json" <<'P' || return 1
+import json, sys
+with open(sys.argv[1]) as f:
+    events = json.load(f)["traceEvents"]
+spans = [e for e in events if e["ph"] == "X"]
+for rank in 0, 1:
+    own = [e for e in spans if e["pid"] == rank]
+    assert [e["args"]["number"] for e in own if e["name"] == "step"] == [0, 1], own
+    assert sum(e["name"] == "update" for e in own) == 2 and sum(e["name"] == "segment" for e in own) >= 4, own
+    assert [e["args"]["name"] for e in events if e["ph"] == "M" and e["pid"] == rank][1:] == ["host", "compute", "copies", "wire"]
+P
+    rm "$out/own.json"
+    YOKE_TRANSPORT=local "$yoke" trace --output "$out/trace.json" --steps 2 --skip 2 -- \
+        "$yoke" launch --devices "cpu:0! cpu:0!" -- "$YOKE_BUILD/tests/dist/buckets" "$out/own.json" && [ ! -e "$out/own.json" ] &&
+        [ -s "$out/trace.json" ]
+}
+
 codes() {
     "$yoke" trace --output "$out/none.json" -- sh -c 'exit 7' 2>"$out/err"
     [ $? = 7 ] && grep -q "has written no trace" "$out/err" || return 1
@@ -93,6 +114,7 @@ codes() {
 
 ok "memory in common" over shm "cpu:0! cpu:0!" wrapped reduce_scatter
 ok "buckets travel while backward goes on" overlaps
+ok "a program traces steps of its own" by_itself
 ok "messages" over local "cpu:0! cpu:0!" wrapped reduce_scatter all_gather
 fake="$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so"
 if [ -e "$fake" ] && [ "$(uname -m)" = x86_64 ]; then

@@ -4,7 +4,7 @@ noinst_HEADERS += tests/fuzz/graph_input.h tests/fuzz/mutate.h
 if WITH_CHECK
 UNIT_TESTS += tests/fuzz/graph.test tests/fuzz/readers.test tests/fuzz/state.test
 if WITH_SODIUM
-UNIT_TESTS += tests/fuzz/net.test
+UNIT_TESTS += tests/fuzz/net.test tests/fuzz/sock.test
 endif
 if WITH_OFI
 UNIT_TESTS += tests/fuzz/ofi.test

@@ -289,7 +289,7 @@ static void print_foreign(const char *plugins)
         char name[128];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*variable, "="), *variable);
         if (!strncmp(name, "YOKE_", 5) && yk__option_foreign(name, plugins))
-            print_variable(name, getenv(name), "environment", NULL, "read by a plugin, or by Yoke's own tests and scripts");
+            print_variable(name, getenv(name), "environment", NULL, "of a plugin, of Yoke's own tests, or of a Kubernetes service");
     }
 }
 

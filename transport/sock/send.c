@@ -64,9 +64,10 @@ static yk_status output_append(yk__sock_output *out, const uint8_t *data, size_t
 static bool write_ready(yk__sock_stream *stream)
 {
     yk__sock_output *out = &stream->out;
+    if (out->begin == out->end) /* there may be no memory yet */
+        return true;
     const struct iovec part = {out->data + out->begin, out->end - out->begin};
-    if (part.iov_len)
-        out->begin += stream_write(stream, &part, 1, false);
+    out->begin += stream_write(stream, &part, 1, false);
     return out->begin == out->end;
 }
 

@@ -70,6 +70,13 @@ static const origin_case cases[] = {
     {"JOB_COMPLETION_INDEX=2 YOKE_SIZE=4 YOKE_SERVICE=train HOSTNAME=my-job-2 YOKE_PORT=29500 YOKE_SECRET_FILE=/s",
      "rank 2 of 4 of a Kubernetes indexed job (YOKE_SIZE=4, JOB_COMPLETION_INDEX=2); the ranks meet at my-job-0.train, port 29500", false},
 
+    /* a Kubernetes service called yoke sets these in every pod: nobody meant us */
+    {"YOKE_PORT=tcp://10.0.0.7:80 YOKE_SERVICE_HOST=10.0.0.7 YOKE_PORT_80_TCP=tcp://10.0.0.7:80", NULL, false},
+    {"JOB_COMPLETION_INDEX=2 YOKE_SIZE=4 YOKE_SERVICE=yoke HOSTNAME=a-2 YOKE_PORT=tcp://10.0.0.7:80 YOKE_SECRET_FILE=/s",
+     "not set: YOKE_PORT. The YOKE_PORT that there is comes from a Kubernetes service called yoke", false},
+    {"WORLD_SIZE=4 RANK=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=node MASTER_PORT=29500 YOKE_SECRET_FILE=/s YOKE_PORT=udp://10.0.0.7:53",
+     "meet at node, port 29500", false},
+
     /* .. and the launcher's store has the address: PMIx, PMI; not where the user or the launcher says it */
     {"OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=7 PMIX_RANK=3",
      "OMPI_COMM_WORLD_RANK=3); the ranks meet where rank 0 says over PMIx", false},
