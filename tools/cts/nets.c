@@ -136,7 +136,8 @@ static yk__vid value_convolved(maker *m)
     return value_tame(m, yk__reshape(m->g, out, 2, m->dim));
 }
 
-/* A filter's gradient of two pictures, by which a third is multiplied. */
+/* A filter's gradient of two pictures, added up, to which a third is added: alone, what is left of terms that cancel each other has
+ * more rounding than its size tells. */
 static yk__vid value_filtered(maker *m)
 {
     const int64_t x[] = {1, 1, m->dim[0], m->dim[1]}, w[] = {1, 1, 3, 3}, one[] = {1, 1}, attr[] = {1, 1, 1, 1, 1, 1, 1};
@@ -144,7 +145,7 @@ static yk__vid value_filtered(maker *m)
     yk__vid out = YK_NONE;
     yk__apply(m->g, YK_OP_CONV2D_DW, 2, in, 7, attr, YK_DTYPE_COUNT, 4, w, &out, 1);
     out = yk__scale(m->g, yk__sum(m->g, yk__reshape(m->g, out, 2, (int64_t[]){3, 3}), 3), 1.0 / (double)(m->dim[0] * m->dim[1]));
-    return yk__bin(m->g, YK_OP_MUL, value_any(m), yk__expand(m->g, yk__reshape(m->g, out, 2, one), 2, m->dim));
+    return yk__bin(m->g, YK_OP_ADD, value_tame(m, value_any(m)), yk__expand(m->g, yk__reshape(m->g, out, 2, one), 2, m->dim));
 }
 
 /* a b' c, and (a' b) that multiplies c from the right: products of other shapes, with either operand turned. */
