@@ -121,9 +121,10 @@ static void traits_read(vlk_physical *p, char locality[64])
 {
     VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
     VkPhysicalDeviceVulkan12Properties v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
+    VkPhysicalDeviceIDProperties own = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES, .pNext = &v12};
     VkPhysicalDeviceExternalMemoryHostPropertiesEXT import = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
-    VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &v12};
+    VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &own};
     const bool has_pci = extension_there(p->handle, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME),
                has_import = extension_there(p->handle, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
     if (has_pci)
@@ -139,6 +140,8 @@ static void traits_read(vlk_physical *p, char locality[64])
     p->budget = extension_there(p->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     if (has_pci)
         snprintf(locality, 64, "pci:%04x:%02x:%02x.%x", pci.pciDomain, pci.pciBus, pci.pciDevice, pci.pciFunction);
+    else if (p->properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU)
+        kit_uuid_text(own.deviceUUID, locality);
 }
 
 static bool device_usable(vlk_physical *p)
