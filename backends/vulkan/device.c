@@ -60,7 +60,8 @@ static yk_status device_start(yk_device *d)
     if (result == VK_SUCCESS) {
         vkGetDeviceQueue(d->handle, p->family, 0, &d->queue);
         if (p->imports)
-            d->host_properties = (PFN_vkGetMemoryHostPointerPropertiesEXT)vkGetDeviceProcAddr(d->handle, "vkGetMemoryHostPointerPropertiesEXT");
+            d->host_properties = (PFN_vkGetMemoryHostPointerPropertiesEXT)vkGetDeviceProcAddr(
+                d->handle, "vkGetMemoryHostPointerPropertiesEXT");
         result = layout_make(d);
     }
     return result == VK_SUCCESS ? YK_OK : vlk_error(result, "opening the device");

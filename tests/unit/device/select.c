@@ -100,7 +100,7 @@ static yk_status no_function(void)
         .init = plugin_init, .device_count = count, .device_caps = capabilities, .device_open = NO, .buffer_new = NO,  \
         .program_new = NO, .queue_new = NO, .queue_run = NO, .queue_copy = NO, .queue_wait = NO,                         \
         .buffer_free = (void *)no_function, .program_free = (void *)no_function, .queue_free = (void *)no_function,    \
-        .queue_poll = NO, .extension = extension_any, .n_op = YK_OP_COUNT, .n_dtype = YK_DTYPE_COUNT                                               \
+        .queue_poll = NO, .extension = extension_any, .n_op = YK_OP_COUNT, .n_dtype = YK_DTYPE_COUNT                     \
     }
 
 static const yk_plugin corex = PLUGIN("corex", count_one, caps_core), gpux = PLUGIN("gpux", count_three, caps_gpu),
@@ -235,7 +235,7 @@ END_TEST
 /* Seconds of gpux:0, gpux:1, otherx:0, otherx:1 */
 static double paces[2][2];
 
-static double pace_told(const char *plugin, uint32_t device)
+static double pace_reported(const char *plugin, uint32_t device)
 {
     return device < 2 ? paces[!strcmp(plugin, "otherx")][device] : 0;
 }
@@ -245,7 +245,7 @@ START_TEST(a_device_of_two_plugins_goes_to_the_faster)
     double (*const measure)(const char *, uint32_t) = yk__rival_measure;
     char first[1000];
     snprintf(first, sizeof first, "%s", selection_is("auto")); /* nothing of these computes: the first has it */
-    yk__rival_measure = pace_told;
+    yk__rival_measure = pace_reported;
     memcpy(paces, ((double[2][2]){{1e-3, 2e-3}, {2e-3, 1e-3}}), sizeof paces);
     const char *s = selection_is("auto!");
     ck_assert_msg(strstr(s, "gpux:0!") && !strstr(s, "gpux:1") && strstr(s, "otherx:1!") && !strstr(s, "otherx:0"), "%s", s);

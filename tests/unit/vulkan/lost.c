@@ -62,7 +62,7 @@ SHOWN VKAPI_ATTR VkResult VKAPI_CALL vkAllocateMemory(VkDevice device, const VkM
     return real(device, info, own, memory);
 }
 
-static int is_card(void)
+static int is_gpu(void)
 {
     return getenv("VK_FAKE_UUID") || getenv("VK_FAKE_BUS");
 }
@@ -72,7 +72,7 @@ SHOWN VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceProperties(VkPhysicalDevice 
     PFN_vkGetPhysicalDeviceProperties real;
     real_find(&real, "vkGetPhysicalDeviceProperties");
     real(device, own);
-    if (is_card())
+    if (is_gpu())
         own->deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
 }
 
