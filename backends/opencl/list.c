@@ -63,6 +63,7 @@ static void caps_fill(const list_entry *l, yk_device_caps *c)
     char version[128]; /* "OpenCL 3.0 and the driver's own words" */
     bool cpu = ocl_device_number(l->id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU;
     ocl_device_text(l->id, CL_DEVICE_NAME, c->name, sizeof c->name);
+    ocl_device_place(l->id, c->locality);
     ocl_device_text(l->id, CL_DEVICE_VERSION, version, sizeof version);
     const size_t first = strcspn(version, " "), both = first + strcspn(version + first + (version[first] != 0), " ");
     version[both + (version[first] != 0)] = 0;

@@ -68,6 +68,9 @@ void ocl_device_close(yk_device *dev);
 uint64_t ocl_device_identity(cl_device_id id); /* hash of device, driver, platform */
 uint32_t ocl_device_claims(yk_device *dev, const yk_graph *graph, uint32_t node);
 
+/* ---- place.c ---- */
+void ocl_device_place(cl_device_id id, char text[64]); /* left alone where there is no telling */
+
 /* ---- list.c ---- */
 yk_status ocl_device_count(uint32_t *n);
 yk_status ocl_device_caps(uint32_t i, yk_device_caps *caps);

@@ -9,6 +9,7 @@
 static VkResult handle_make(const vlk_physical *p, VkDevice *handle)
 {
     const float priority = 1.0f;
+    const char *const import = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
     const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                            .queueFamilyIndex = p->family,
                                            .queueCount = 1,
@@ -26,7 +27,9 @@ static VkResult handle_make(const vlk_physical *p, VkDevice *handle)
     const VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                      .pNext = &all,
                                      .queueCreateInfoCount = 1,
-                                     .pQueueCreateInfos = &queue};
+                                     .pQueueCreateInfos = &queue,
+                                     .enabledExtensionCount = p->imports,
+                                     .ppEnabledExtensionNames = &import};
     return vkCreateDevice(p->handle, &info, NULL, handle);
 }
 
@@ -56,6 +59,9 @@ static yk_status device_start(yk_device *d)
     VkResult result = handle_make(p, &d->handle);
     if (result == VK_SUCCESS) {
         vkGetDeviceQueue(d->handle, p->family, 0, &d->queue);
+        if (p->imports)
+            d->host_properties = (PFN_vkGetMemoryHostPointerPropertiesEXT)vkGetDeviceProcAddr(
+                d->handle, "vkGetMemoryHostPointerPropertiesEXT");
         result = layout_make(d);
     }
     return result == VK_SUCCESS ? YK_OK : vlk_error(result, "opening the device");

@@ -121,17 +121,27 @@ static void traits_read(vlk_physical *p, char locality[64])
 {
     VkPhysicalDevicePCIBusInfoPropertiesEXT pci = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT};
     VkPhysicalDeviceVulkan12Properties v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES};
-    VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &v12};
-    const bool has_pci = extension_there(p->handle, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
+    VkPhysicalDeviceIDProperties own = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES, .pNext = &v12};
+    VkPhysicalDeviceExternalMemoryHostPropertiesEXT import = {
+        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
+    VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &own};
+    const bool has_pci = extension_there(p->handle, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME),
+               has_import = extension_there(p->handle, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
     if (has_pci)
         v12.pNext = &pci;
+    import.pNext = v12.pNext;
+    if (has_import)
+        v12.pNext = &import;
     vkGetPhysicalDeviceProperties2(p->handle, &all);
     p->keeps_nan = v12.shaderSignedZeroInfNanPreserveFloat32;
     p->ends_loops = v12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
     p->lanes = lanes_find(p);
+    p->imports = has_import && p->visible && import.minImportedHostPointerAlignment <= VLK_PAGE;
     p->budget = extension_there(p->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     if (has_pci)
         snprintf(locality, 64, "pci:%04x:%02x:%02x.%x", pci.pciDomain, pci.pciBus, pci.pciDevice, pci.pciFunction);
+    else if (p->properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU)
+        kit_uuid_text(own.deviceUUID, locality);
 }
 
 static bool device_usable(vlk_physical *p)
@@ -233,7 +243,8 @@ static void caps_fill(const vlk_physical *p, yk_device_caps *c)
     snprintf(c->name, sizeof c->name, "%.95s", p->properties.deviceName);
     snprintf(c->isa, sizeof c->isa, "Vulkan %u.%u, %s", VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version),
              p->visible ? "memory in place" : "memory of its own");
-    c->flags = YK_CAP_DETERMINISTIC | (cpu ? YK_CAP_CPU : 0u) | (p->visible ? YK_CAP_HOST_VISIBLE : 0u);
+    c->flags = YK_CAP_DETERMINISTIC | (cpu ? YK_CAP_CPU : 0u) | (p->visible ? YK_CAP_HOST_VISIBLE : 0u) |
+               (p->imports ? YK_CAP_WRAP : 0u);
     c->mem_total = c->mem_free = p->memory.memoryHeaps[heap].size;
     memory_free(p, heap, c);
     c->max_alloc = p->max_alloc;

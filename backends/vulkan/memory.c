@@ -1,16 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers: an allocation each, whose address kernels are given. Where host and device share memory the host sees them. */
+/*
+ * Buffers: an allocation each, whose address kernels are given. Where host and device share memory the host sees them, and memory of
+ * the host's can be one (VK_EXT_external_memory_host).
+ */
 #include "backends/vulkan/vlk.h"
 
-static VkResult memory_bind(yk_device *dev, uint32_t type, vlk_memory *m)
+#define BUFFER_USAGE                                                                                                               \
+    (VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT | VK_BUFFER_USAGE_TRANSFER_DST_BIT |                     \
+     VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT)
+#define HOST_TYPE VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
+
+/* Memory of that type, or (next) what is imported; at least `bytes` of it, where the buffer asks for no more. */
+static VkResult memory_bind(yk_device *dev, uint32_t type, const void *next, uint64_t bytes, vlk_memory *m)
 {
     VkMemoryRequirements need;
     const VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+                                             .pNext = next,
                                              .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
     vkGetBufferMemoryRequirements(dev->handle, m->buffer, &need);
+    if (next && (need.size > bytes || !(need.memoryTypeBits >> type & 1)))
+        return VK_ERROR_INVALID_EXTERNAL_HANDLE;
     const VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
                                        .pNext = &flags,
-                                       .allocationSize = need.size,
+                                       .allocationSize = next ? bytes : need.size,
                                        .memoryTypeIndex = type};
     VkResult result = vkAllocateMemory(dev->handle, &info, NULL, &m->memory);
     if (result == VK_SUCCESS)
@@ -18,24 +30,69 @@ static VkResult memory_bind(yk_device *dev, uint32_t type, vlk_memory *m)
     return result;
 }
 
-static VkResult memory_make(yk_device *dev, bool staging, vlk_memory *m)
+static VkResult memory_buffer(yk_device *dev, const void *next, vlk_memory *m)
 {
     const VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                                     .pNext = next,
                                      .size = m->bytes,
-                                     .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                                              VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT,
+                                     .usage = BUFFER_USAGE,
                                      .sharingMode = VK_SHARING_MODE_EXCLUSIVE};
-    VkBufferDeviceAddressInfo which = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO};
-    VkResult result = vkCreateBuffer(dev->handle, &info, NULL, &m->buffer);
+    return vkCreateBuffer(dev->handle, &info, NULL, &m->buffer);
+}
+
+static void memory_address(yk_device *dev, vlk_memory *m)
+{
+    const VkBufferDeviceAddressInfo which = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = m->buffer};
+    m->address = vkGetBufferDeviceAddress(dev->handle, &which);
+}
+
+static VkResult memory_make(yk_device *dev, bool staging, vlk_memory *m)
+{
+    VkResult result = memory_buffer(dev, NULL, m);
     if (result == VK_SUCCESS)
-        result = memory_bind(dev, staging ? dev->physical->staging_type : dev->physical->memory_type, m);
+        result = memory_bind(dev, staging ? dev->physical->staging_type : dev->physical->memory_type, NULL, 0, m);
     if (result == VK_SUCCESS && (staging || dev->physical->visible))
         result = vkMapMemory(dev->handle, m->memory, 0, VK_WHOLE_SIZE, 0, &m->host);
+    if (result == VK_SUCCESS)
+        memory_address(dev, m);
+    return result;
+}
+
+/* A type in which the device can have this memory of the host's; the host sees what it writes without being told. */
+static VkResult import_type(yk_device *dev, const void *host, uint32_t *type)
+{
+    const VkMemoryPropertyFlags must = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    VkMemoryHostPointerPropertiesEXT can = {.sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
+    const VkPhysicalDeviceMemoryProperties *memory = &dev->physical->memory;
+    const VkResult result = dev->host_properties(dev->handle, HOST_TYPE, host, &can);
     if (result != VK_SUCCESS)
         return result;
-    which.buffer = m->buffer;
-    m->address = vkGetBufferDeviceAddress(dev->handle, &which);
-    return VK_SUCCESS;
+    for (uint32_t i = 0; i < memory->memoryTypeCount; i++)
+        if (can.memoryTypeBits >> i & 1 && (memory->memoryTypes[i].propertyFlags & must) == must) {
+            *type = i;
+            return VK_SUCCESS;
+        }
+    return VK_ERROR_INVALID_EXTERNAL_HANDLE;
+}
+
+/* Whole pages are imported: the last one is mapped, whatever else lies in it. */
+static VkResult memory_import(yk_device *dev, void *host, vlk_memory *m)
+{
+    const VkExternalMemoryBufferCreateInfo external = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
+                                                       .handleTypes = HOST_TYPE};
+    const VkImportMemoryHostPointerInfoEXT import = {.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT,
+                                                     .handleType = HOST_TYPE,
+                                                     .pHostPointer = host};
+    uint32_t type = 0;
+    VkResult result = import_type(dev, host, &type);
+    if (result == VK_SUCCESS)
+        result = memory_buffer(dev, &external, m);
+    if (result == VK_SUCCESS)
+        result = memory_bind(dev, type, &import, (m->bytes + VLK_PAGE - 1) / VLK_PAGE * VLK_PAGE, m);
+    if (result == VK_SUCCESS)
+        memory_address(dev, m);
+    m->host = host;
+    return result;
 }
 
 yk_status vlk_memory_new(yk_device *dev, uint64_t bytes, bool staging, vlk_memory *m, const char *what)
@@ -78,6 +135,30 @@ yk_status vlk_buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer *
     else
         *out = buffer;
     return s;
+}
+
+yk_status vlk_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer **out)
+{
+    if (!dev->host_properties) {
+        vlk_host->fail(VLK_WHO, "this device cannot compute in host memory");
+        return YK_E_UNSUPPORTED;
+    }
+    if (!host || (uintptr_t)host % VLK_PAGE) {
+        vlk_host->fail(VLK_WHO, "host memory at %p: expected an address that is a multiple of %u", host, VLK_PAGE);
+        return YK_E_ARG;
+    }
+    yk_buffer *buffer = vlk_alloc(sizeof *buffer);
+    if (!buffer)
+        return YK_E_MEM;
+    *buffer = (yk_buffer){.dev = dev, .bytes = bytes, .memory.bytes = bytes ? bytes : 1};
+    const VkResult result = memory_import(dev, host, &buffer->memory);
+    if (result == VK_SUCCESS) {
+        *out = buffer;
+        return YK_OK;
+    }
+    vlk_buffer_free(buffer);
+    vlk_host->fail(VLK_WHO, "%llu bytes of host memory: %s", (unsigned long long)bytes, vlk_result_name(result));
+    return vlk_result_status(result) == YK_E_DEVICE_LOST ? YK_E_DEVICE_LOST : YK_E_MEM;
 }
 
 void vlk_buffer_free(yk_buffer *buffer)

@@ -46,6 +46,7 @@ static const yk_plugin TABLE = {
     .device_close = vlk_device_close,
     .claims = vlk_device_claims,
     .buffer_new = vlk_buffer_new,
+    .buffer_wrap = vlk_buffer_wrap,
     .buffer_free = vlk_buffer_free,
     .buffer_map = vlk_buffer_map,
     .program_new = vlk_program_new,

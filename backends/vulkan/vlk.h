@@ -24,6 +24,7 @@
 
 #define VLK_WHO "vulkan"
 #define VLK_VERSION "0.1.0"
+#define VLK_PAGE 4096u /* host memory that is imported begins at a multiple of it */
 
 /* ---- host.c ---- */
 extern const yk_host *vlk_host; /* NULL before init */
@@ -57,6 +58,7 @@ typedef struct vlk_physical { /* a device as it was found; lives until vlk_devic
     bool ends_loops;       /* llvmpipe: after 65535 rounds of a kernel's loops, without a word */
     uint32_t lanes;        /* a processor: work-items of a subgroup, which are lanes of its vectors; 0: a GPU */
     bool budget;           /* VK_EXT_memory_budget */
+    bool imports;          /* VK_EXT_external_memory_host, where buffers are visible: host memory can be one */
 } vlk_physical;
 yk_status vlk_device_count(uint32_t *n);
 yk_status vlk_device_caps(uint32_t i, yk_device_caps *caps);
@@ -98,6 +100,7 @@ struct yk_device {
     VkDevice handle;
     VkQueue queue;
     pthread_mutex_t queue_lock; /* around submissions */
+    PFN_vkGetMemoryHostPointerPropertiesEXT host_properties; /* NULL: host memory is not imported */
     VkPipelineLayout layout;
     VkPipelineCache cache;
     kit_target target;
@@ -119,6 +122,7 @@ struct yk_buffer {
 yk_status vlk_memory_new(yk_device *dev, uint64_t bytes, bool staging, vlk_memory *memory, const char *what);
 void vlk_memory_free(yk_device *dev, vlk_memory *memory); /* an empty one too */
 yk_status vlk_buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **buffer);
+yk_status vlk_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer **buffer);
 void vlk_buffer_free(yk_buffer *buffer);
 void *vlk_buffer_map(yk_buffer *buffer);
 uint64_t vlk_buffer_bytes(const yk_buffer *buffer);

@@ -86,11 +86,11 @@ typedef struct yk__placement {
 /* Device specs: cpu | cpu:0-3 | cpu/2 | PLUGIN:N | PLUGIN:* | PLUGIN:N@CORES | auto, separated by spaces or commas between
  * words ("cpu:0 opencl:0@1"; a comma before a digit goes on with a list: "cpu:0,2"). PLUGIN is a name, or a path that
  * begins with '/' or '.' and ends in .so. The forms cpu, cpu:0-3 and cpu/2 are those of any plugin with YK_CAP_CORES.
- * NULL or "" means auto: every device once, by the first plugin that has it (two that name one place of a bus are one
- * device); of those that compute on the host's cores only one, on all cores, so that none is computed on twice. A
- * spec that matches nothing is an error that lists what there is. Two CPU ranks on one core: allowed, warned about, one
- * line for each pair of plugins. A trailing '!' ("opencl:0!", "cpu/2!", "opencl:*!") forces what the spec selects; nothing
- * else does. */
+ * NULL or "" means auto: every device once (two that name one place of a bus, or one uuid, are one device, which the
+ * plugin has that is faster with it: core/device/rival.h); of those that compute on the host's cores only one, on all
+ * cores, so that none is computed on twice. A spec that matches nothing is an error that lists what there is. Two CPU
+ * ranks on one core: allowed, warned about, one line for each pair of plugins. A trailing '!' ("opencl:0!", "cpu/2!",
+ * "opencl:*!") forces what the spec selects; nothing else does. */
 yk_status yk__device_select(const char *words, const yk__topology *t, yk__placement **place, uint32_t *n, yk_error *err);
 /* The spec that selects exactly this placement again ("opencl:0@1!"), for handing to a rank's process. */
 void yk__placement_text(const yk__placement *p, char *buf, size_t n);

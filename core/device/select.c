@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/device/intern.h"
+#include "core/device/rival.h"
 
 typedef struct word {
     char text[YK__CORES_TEXT + 300];
@@ -21,9 +22,17 @@ typedef struct word {
 
 #define PLACEMENT_TEXT (sizeof(((yk__placement *)0)->plugin) + sizeof(((yk__placement *)0)->cores) + 16)
 
+/* A device that auto took, whatever plugin offers it again. */
+typedef struct taken_device {
+    char identity[64]; /* its place or its own number: "pci:0000:c1:00.0", "uuid:.." */
+    yk__plugin *plugin;
+    uint32_t device;
+    size_t rank;
+} taken_device;
+
 typedef struct selection {
     const yk__topology *topology;
-    char (*bus)[64];     /* where devices that auto took are ("pci:0000:c1:00.0") */
+    taken_device *bus;
     size_t n_bus, cap_bus;
     yk__placement *place;
     bool *cpu; /* place[i] computes on the host's cores */
@@ -252,19 +261,37 @@ static yk_status add_devices(selection *s, const word *w, const yk__plugin *p, u
     return err->status;
 }
 
-/* Whether a plugin before offered the device in that place of the bus already. Notes the place. */
-static bool taken_before(selection *s, const char *locality, yk_error *err)
+/* What a plugin before offered in that place, or NULL. Notes the place, of the rank that is added next. */
+static taken_device *taken_before(selection *s, const char *identity, yk__plugin *plugin, uint32_t device, yk_error *err)
 {
-    if (strncmp(locality, "pci:", 4))
-        return false;
+    if (strncmp(identity, "pci:", 4) && strncmp(identity, "uuid:", 5))
+        return NULL;
     for (size_t i = 0; i < s->n_bus; i++)
-        if (!strncmp(s->bus[i], locality, sizeof s->bus[i]))
-            return true;
-    if (yk__grow(&s->bus, &s->cap_bus, s->n_bus + 1, sizeof *s->bus))
+        if (!strncmp(s->bus[i].identity, identity, sizeof s->bus[i].identity))
+            return &s->bus[i];
+    if (yk__grow(&s->bus, &s->cap_bus, s->n_bus + 1, sizeof *s->bus)) {
         yk__fail_mem(err, sizeof *s->bus, "the list of ranks");
-    else
-        snprintf(s->bus[s->n_bus++], sizeof *s->bus, "%s", locality);
-    return false;
+        return NULL;
+    }
+    taken_device *own = &s->bus[s->n_bus++];
+    *own = (taken_device){.plugin = plugin, .device = device, .rank = s->n};
+    snprintf(own->identity, sizeof own->identity, "%s", identity);
+    return NULL;
+}
+
+/* The plugin that is faster with it keeps the device, and the rank; the other's is said to be left out. */
+static void taken_again(selection *s, taken_device *taken, const word *w, yk__plugin *plugin, uint32_t device, yk_error *err)
+{
+    const bool wins = yk__rival_wins(taken->plugin, taken->device, plugin, device);
+    yk__log(YK_LOG_INFO, "devices", "%s:%u is excluded: another plugin has that device", wins ? taken->plugin->name : plugin->name,
+            wins ? taken->device : device);
+    if (!wins || add_device(s, w, plugin, device, err))
+        return;
+    s->n--;
+    s->place[taken->rank] = s->place[s->n];
+    s->cpu[taken->rank] = s->cpu[s->n];
+    taken->plugin = plugin;
+    taken->device = device;
 }
 
 /* ---- auto ----------------------------------------------------------------------------------------------------------- */
@@ -287,8 +314,9 @@ static yk_status auto_plugin(selection *s, const char *name, bool cores, bool fo
             continue;
         }
         c.locality[sizeof c.locality - 1] = 0;
-        if (taken_before(s, c.locality, err)) {
-            yk__log(YK_LOG_INFO, "devices", "%s:%u (%.60s) is excluded: another plugin has that device", name, i, c.name);
+        taken_device *taken = taken_before(s, c.locality, p, i, err);
+        if (taken) {
+            taken_again(s, taken, &w, p, i, err);
             continue;
         }
         if (c.flags & YK_CAP_CPU)

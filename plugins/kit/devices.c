@@ -2,6 +2,8 @@
 /* The list of devices: known from an earlier process, or loaded; see devices.h. */
 #include "plugins/kit/devices.h"
 
+#include <stdio.h>
+
 #include "plugins/kit/plugin.h"
 
 /* What the drivers say replaces what an earlier process found. */
@@ -47,4 +49,11 @@ yk_status kit_devices_find(kit_devices *d, uint32_t i, bool loaded)
     kit_devices_need(d, loaded);
     const kit_survey survey = d->survey();
     return kit_device_check(survey.host, survey.plugin, i, d->n);
+}
+
+void kit_uuid_text(const unsigned char uuid[KIT_UUID], char text[64])
+{
+    int at = snprintf(text, 64, "uuid:");
+    for (int i = 0; i < KIT_UUID; i++)
+        at += snprintf(text + at, 64 - (size_t)at, "%02x", uuid[i]);
 }

@@ -33,4 +33,8 @@ void kit_devices_forget(kit_devices *devices);
 /* YK_E_ARG, said to the host, if there is no device i; it is known after that, or loaded too. */
 yk_status kit_devices_find(kit_devices *devices, uint32_t i, bool loaded);
 
+#define KIT_UUID 16 /* bytes of a device's own number */
+/* "uuid:" and its digits: what a device without a place on a bus is known by (yk_device_caps.locality). */
+void kit_uuid_text(const unsigned char uuid[KIT_UUID], char text[64]);
+
 #endif

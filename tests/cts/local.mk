@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 CTS_TESTS = tests/cts/template.sh tests/cts/broken.sh tests/cts/loader.sh tests/cts/cpu.sh tests/cts/far.sh tests/cts/cjit.sh \
 	tests/cts/cuda.sh tests/cts/record.sh tests/cts/opencl.sh tests/cts/opencl_machines.sh tests/cts/rusticl.sh tests/cts/transport.sh \
-	tests/cts/vulkan.sh tests/cts/vulkan_faults.sh
+	tests/cts/vulkan.sh tests/cts/vulkan_faults.sh tests/cts/same_card.sh
 check_LTLIBRARIES += tests/cts/transport_loopback.la
 tests_cts_transport_loopback_la_SOURCES = tests/cts/broken_transport.c tests/support/loopback.c $(TRANSPORT_BASE) \
 	$(TRANSPORT_CORE)

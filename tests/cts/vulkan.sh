@@ -40,6 +40,45 @@ elif [ -e /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json ]; 
     validated composite --quick
 fi
 
+# claims FILE PLUGIN: the composites, with their types, that a plugin claims; FILE.none: those it does not
+claims()
+{
+    "$CTS" --plugin "$YOKE_BUILD/.libs/yoke_$2.so" --group composite --claims >"$WORK/out" 2>"$WORK/err" || return 1
+    sed -n 's/^ok [0-9]* - \([^ ]*\)$/\1/p' "$WORK/out" | sort >"$WORK/$1"
+    [ "$(wc -l <"$WORK/$1")" -gt 500 ]
+}
+
+# beside_opencl NAME VULKAN OPENCL [PATTERN]: what OpenCL claims and Vulkan does not is what the pattern names, no more and no less
+beside_opencl()
+{
+    comm -13 "$WORK/$2" "$WORK/$3" >"$WORK/lacks"
+    grep -v -x -E "${4:-none}" "$WORK/lacks" >"$WORK/more"
+    [ -s "$WORK/$2" ] && [ -s "$WORK/$3" ] && [ ! -s "$WORK/more" ] && { [ -z "$4" ] || [ -s "$WORK/lacks" ]; }
+    failed=$?
+    [ $failed = 0 ] || sed 's/^/# lacks /' "$WORK/lacks"
+    result $failed "$1"
+}
+
+"$CTS" --plugin "$YOKE_BUILD/.libs/yoke_opencl.so" --only abi/devices >"$WORK/out" 2>&1
+if ! grep -q 'it has 0' "$WORK/out"; then
+    YOKE_OPENCL_FAMILY=gpu claims opencl.gpu opencl
+    YOKE_OPENCL_FAMILY=cpu claims opencl.cpu opencl
+    YOKE_VULKAN_SHAPE=groups claims vulkan.groups vulkan
+    claims vulkan.lanes vulkan
+    beside_opencl "a GPU's kernels are claimed as OpenCL's" vulkan.groups opencl.gpu
+    beside_opencl "they are claimed where OpenCL has a CPU's" vulkan.groups opencl.cpu
+    # docs/vulkan.md: a group's barriers cost a software driver more than these as bodies
+    beside_opencl "a software driver claims all but three convolutions' gradients" vulkan.lanes opencl.cpu \
+        'composite/conv2d_(dw\.(7x7s2|patch)|dx\.dilated)\..*'
+fi
+
+"$CTS" --plugin "$PLUGIN" --only buffer/wrap >"$WORK/out" 2>&1
+grep -q '^ok [0-9]* - buffer/wrap$' "$WORK/out"
+result $? "memory of the host's is a buffer where the device computes in it"
+YOKE_VULKAN_STAGING=1 "$CTS" --plugin "$PLUGIN" --only buffer/wrap >"$WORK/out" 2>&1
+grep -q 'it does not wrap host memory' "$WORK/out"
+result $? "and none where it does not"
+
 # Each case compiles kernels, so not all of them run; YOKE_CTS_FULL=1 runs them.
 [ -n "$YOKE_CTS_FULL" ] || QUICK=--quick
 # shellcheck disable=SC2086

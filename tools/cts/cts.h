@@ -25,6 +25,8 @@ typedef struct cts {
     const char *only;  /* pattern of test names, or NULL */
     bool quick;
     uint32_t count;    /* random graphs */
+    bool wide;         /* of many shapes, and with more operations */
+    bool claims;       /* composites are not run: what is claimed passes */
     uint32_t from;     /* tests of the group that are over: a process before this one died in the last of them */
     uint32_t number;   /* tests of the group so far */
     bool counting;     /* none is run, they are counted */

@@ -43,6 +43,8 @@ static const yk__cli_option options[] = {
     {"only", "PATTERN", NULL, "tests to run, such as 'op/dot.*'", NULL},
     {"seed", "S", "1", "of the numbers and the random graphs", NULL},
     {"count", "N", "60", "random graphs", NULL},
+    {"claims", NULL, NULL, "composites are not run: one that is claimed passes", NULL},
+    {"wide", NULL, NULL, "random graphs of many shapes and with more operations, whose kernels take longer to compile", NULL},
     {"quick", NULL, NULL, "one case in ten of every operation and type, for devices that compile slowly", NULL},
     {"timeout", "SECONDS", "60", "how long a point may take; a test is killed after twice that and 10 s", NULL},
     {"unsupported", "FILE", NULL, "patterns of tests that are not run", NULL},
@@ -369,6 +371,8 @@ static int run_suite(int argc, char **argv)
         return code;
     c.only = yk__cli_text(&cli, "only");
     c.quick = yk__cli_on(&cli, "quick");
+    c.wide = yk__cli_on(&cli, "wide");
+    c.claims = yk__cli_on(&cli, "claims");
     c.device = (uint32_t)yk__cli_int(&cli, "device", 0, 1024, &bad);
     c.count = (uint32_t)yk__cli_int(&cli, "count", 1, 1000000, &bad);
     c.seed = (uint64_t)yk__cli_int(&cli, "seed", 0, INT64_MAX, &bad);

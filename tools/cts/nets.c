@@ -11,16 +11,20 @@
 #define ROWS 12
 #define COLS 20
 #define POOL 64
+#define STEPS 16      /* kinds of steps */
+#define STEPS_WIDE 24 /* with --wide */
 
 /* ---- random --------------------------------------------------------------------------------------------------------------- */
 
 typedef struct maker {
     yk__graph *g;
     uint64_t state;
-    yk__vid value[POOL]; /* all f32 [ROWS, COLS], of moderate size */
+    int64_t dim[2];      /* rows, columns: ROWS and COLS, but with --wide */
+    yk__vid value[POOL]; /* all f32 of that shape, of moderate size */
     uint32_t n;
     bool low; /* 16-bit detours are possible */
     yk_dtype low_type;
+    bool wide;
 } maker;
 
 static yk__vid value_any(maker *m)
@@ -35,7 +39,7 @@ static yk__vid value_tame(maker *m, yk__vid v)
 
 static yk__vid net_weight(maker *m)
 {
-    static const int64_t dim[] = {COLS, COLS};
+    const int64_t dim[] = {m->dim[1], m->dim[1]};
     return cts_leaf(m->g, YK_F32, CTS_UNIT, 0, 2, dim);
 }
 
@@ -71,12 +75,11 @@ static yk__vid dot_body(maker *m)
 /* a + sum over one axis of a*b (as one map_sum), scaled. */
 static yk__vid sum_body(maker *m)
 {
-    static const int64_t dim[] = {ROWS, COLS};
     yk__vid in[2] = {value_any(m), value_any(m)}, out;
     size_t first = m->g->n_node;
     out = yk__sum(m->g, yk__bin(m->g, YK_OP_MUL, in[0], in[1]), 1 + cts_below(&m->state, 2));
     cts_make_body(m->g, YK_OP_MAP_SUM, first, 2, in, 1, &out);
-    return yk__bin(m->g, YK_OP_ADD, in[0], yk__expand(m->g, value_tame(m, out), 2, dim));
+    return yk__bin(m->g, YK_OP_ADD, in[0], yk__expand(m->g, value_tame(m, out), 2, m->dim));
 }
 
 static yk__vid value_transposed(maker *m)
@@ -88,17 +91,16 @@ static yk__vid value_transposed(maker *m)
 
 static yk__vid cut_and_joined(maker *m)
 {
-    int64_t at = 1 + cts_below(&m->state, COLS - 2);
+    int64_t at = 1 + cts_below(&m->state, (uint32_t)m->dim[1] - 2);
     yk__vid part[2];
     part[0] = yk__slice(m->g, value_any(m), 1, 0, at, 1);
-    part[1] = yk__slice(m->g, value_any(m), 1, at, COLS, 1);
+    part[1] = yk__slice(m->g, value_any(m), 1, at, m->dim[1], 1);
     return yk__concat(m->g, 2, part, 1);
 }
 
 static yk__vid value_gathered(maker *m)
 {
-    static const int64_t n[] = {ROWS};
-    return yk__gather(m->g, value_any(m), cts_leaf(m->g, YK_I32, CTS_INDEX, ROWS, 1, n));
+    return yk__gather(m->g, value_any(m), cts_leaf(m->g, YK_I32, CTS_INDEX, (uint32_t)m->dim[0], 1, m->dim));
 }
 
 static yk__vid value_detour(maker *m)
@@ -107,9 +109,97 @@ static yk__vid value_detour(maker *m)
     return m->low ? yk__cast(m->g, yk__cast(m->g, x, m->low_type), YK_F32) : yk__scale(m->g, x, 0.7);
 }
 
+/* ---- Steps of --wide ------------------------------------------------------------------------------------------------------- */
+
+/* Heads of the columns, where that comes out even; causal or not. */
+static yk__vid value_attended(maker *m)
+{
+    static const uint32_t turn[] = {0, 2, 1, 3};
+    const int64_t heads = m->dim[1] % 2 ? 1 : 2, dim[] = {1, m->dim[0], heads, m->dim[1] / heads};
+    const int64_t attr[] = {cts_below(&m->state, 2), yk_attr_of_f64(0.35), 0, 0, 0};
+    yk__vid in[3], out[4] = {YK_NONE, YK_NONE, YK_NONE, YK_NONE};
+    for (int i = 0; i < 3; i++)
+        in[i] = yk__dense(m->g, yk__permute(m->g, yk__reshape(m->g, value_tame(m, value_any(m)), 4, dim), turn));
+    yk__apply(m->g, YK_OP_ATTENTION, 3, in, 5, attr, YK_DTYPE_COUNT, YK_NONE, NULL, out, 4);
+    return yk__reshape(m->g, yk__dense(m->g, yk__permute(m->g, out[0], turn)), 2, m->dim);
+}
+
+/* A convolution that keeps the picture's size, or the gradient of one. */
+static yk__vid value_convolved(maker *m)
+{
+    const int64_t side = 1 + 2 * cts_below(&m->state, 3), pad = side / 2, x[] = {1, 1, m->dim[0], m->dim[1]}, w[] = {1, 1, side, side};
+    const int64_t attr[] = {1, 1, pad, pad, 1, 1, 1};
+    const bool back = cts_below(&m->state, 2);
+    const yk__vid in[2] = {yk__reshape(m->g, value_any(m), 4, x), cts_leaf(m->g, YK_F32, CTS_UNIT, 1, 4, w)};
+    yk__vid out = YK_NONE;
+    yk__apply(m->g, back ? YK_OP_CONV2D_DX : YK_OP_CONV2D, 2, in, 7, attr, YK_DTYPE_COUNT, back ? 4 : YK_NONE, back ? x : NULL, &out, 1);
+    return value_tame(m, yk__reshape(m->g, out, 2, m->dim));
+}
+
+/* A filter's gradient of two pictures, added up, to which a third is added: alone, what is left of terms that cancel each other has
+ * more rounding than its size tells. */
+static yk__vid value_filtered(maker *m)
+{
+    const int64_t x[] = {1, 1, m->dim[0], m->dim[1]}, w[] = {1, 1, 3, 3}, one[] = {1, 1}, attr[] = {1, 1, 1, 1, 1, 1, 1};
+    const yk__vid in[2] = {yk__reshape(m->g, value_tame(m, value_any(m)), 4, x), yk__reshape(m->g, value_any(m), 4, x)};
+    yk__vid out = YK_NONE;
+    yk__apply(m->g, YK_OP_CONV2D_DW, 2, in, 7, attr, YK_DTYPE_COUNT, 4, w, &out, 1);
+    out = yk__scale(m->g, yk__sum(m->g, yk__reshape(m->g, out, 2, (int64_t[]){3, 3}), 3), 1.0 / (double)(m->dim[0] * m->dim[1]));
+    return yk__bin(m->g, YK_OP_ADD, value_tame(m, value_any(m)), yk__expand(m->g, yk__reshape(m->g, out, 2, one), 2, m->dim));
+}
+
+/* a b' c, and (a' b) that multiplies c from the right: products of other shapes, with either operand turned. */
+static yk__vid value_products(maker *m)
+{
+    const yk__vid a = value_tame(m, value_any(m)), b = value_tame(m, value_any(m)), c = value_any(m);
+    const bool left = cts_below(&m->state, 2);
+    const double scale = 1.0 / (double)m->dim[!!left];
+    const yk__vid middle = yk__scale(m->g, yk__dot(m->g, a, b, !left, left), scale);
+    return value_tame(m, left ? yk__dot(m->g, middle, c, false, false) : yk__dot(m->g, c, middle, false, false));
+}
+
+static yk__vid value_low_product(maker *m)
+{
+    const yk_dtype low = m->low ? m->low_type : YK_F32;
+    const yk__vid a = yk__cast(m->g, value_tame(m, value_any(m)), low), w = yk__cast(m->g, net_weight(m), low);
+    return value_tame(m, yk__cast(m->g, yk__dot(m->g, a, w, false, cts_below(&m->state, 2)), YK_F32));
+}
+
+/* Largest elements taken off. */
+static yk__vid value_below_max(maker *m)
+{
+    const yk__vid x = value_any(m);
+    return yk__bin(m->g, YK_OP_SUB, x, yk__expand(m->g, yk__rmax(m->g, x, 1 + cts_below(&m->state, 2)), 2, m->dim));
+}
+
+/* Every second column, twice. */
+static yk__vid value_spread(maker *m)
+{
+    const int64_t even = m->dim[1] / 2 * 2;
+    yk__vid part[3], x = value_any(m);
+    part[0] = yk__slice(m->g, x, 1, 0, even, 2);
+    part[1] = yk__slice(m->g, value_any(m), 1, 1, even, 2);
+    part[2] = yk__slice(m->g, x, 1, even, m->dim[1], 1);
+    return yk__concat(m->g, m->dim[1] > even ? 3 : 2, part, 1);
+}
+
+static yk__vid value_selected(maker *m)
+{
+    const yk__vid a = value_any(m), b = value_any(m);
+    return yk__select(m->g, yk__bin(m->g, YK_OP_LT, a, b), value_tame(m, a), yk__scale(m->g, b, -0.5));
+}
+
+static yk__vid wide_step(maker *m, uint32_t kind)
+{
+    static yk__vid (*const steps[STEPS_WIDE - STEPS])(maker *) = {value_attended,  value_convolved, value_filtered, value_products,
+                                                                  value_low_product, value_below_max, value_spread, value_selected};
+    return steps[kind - STEPS](m);
+}
+
 static yk__vid random_step(maker *m)
 {
-    switch (cts_below(&m->state, 16)) {
+    const uint32_t kind = cts_below(&m->state, m->wide ? STEPS_WIDE : STEPS);
+    switch (kind) {
     case 0:
         return value_tame(m, yk__bin(m->g, YK_OP_MUL, value_any(m), value_any(m)));
     case 1:
@@ -140,18 +230,19 @@ static yk__vid random_step(maker *m)
         return apply_unary(m, YK_OP_LAYER_NORM, yk__bin(m->g, YK_OP_ADD, value_any(m), m->value[0]), 1, yk_attr_of_f64(1e-2));
     case 14:
         return apply_unary(m, YK_OP_GELU, value_any(m), 0, 0);
-    default:
+    case STEPS - 1:
         return apply_unary(m, YK_OP_RELU, value_any(m), 0, 0);
+    default:
+        return wide_step(m, kind);
     }
 }
 
 /* Graph `number` of the seed, or of its steps the first `most`: what a shorter one has is the beginning of a longer one. */
 static void random_make(const cts *c, cts_check *k, uint32_t number, uint32_t most)
 {
-    static const int64_t dim[] = {ROWS, COLS};
     yk_dtype types[4];
     const uint32_t n_type = cts_float_types(c, types);
-    maker m = {.g = &k->g, .state = c->seed * 7919 + number, .low = n_type > 1};
+    maker m = {.g = &k->g, .state = c->seed * 7919 + number, .low = n_type > 1, .dim = {ROWS, COLS}, .wide = c->wide};
     uint32_t nodes;
     cts_check_init(k, c);
     k->tol = CTS_NOISE;
@@ -159,8 +250,12 @@ static void random_make(const cts *c, cts_check *k, uint32_t number, uint32_t mo
     k->arenas = number % 3 == 2;
     m.low_type = n_type > 1 ? types[1 + number % (n_type - 1)] : YK_F32;
     nodes = 5 + cts_below(&m.state, 36);
+    if (m.wide) {
+        m.dim[0] = 2 + cts_below(&m.state, 1 + cts_below(&m.state, 150));
+        m.dim[1] = 3 + cts_below(&m.state, 1 + cts_below(&m.state, 140));
+    }
     while (m.n < 3)
-        m.value[m.n] = cts_leaf(m.g, YK_F32, CTS_UNIT, m.n, 2, dim), m.n++;
+        m.value[m.n] = cts_leaf(m.g, YK_F32, CTS_UNIT, m.n, 2, m.dim), m.n++;
     while (m.n < POOL && m.n < 3 + most && k->g.n_node < nodes && !k->g.error.status)
         m.value[m.n++] = random_step(&m);
     for (uint32_t i = 0; i < 4 && i + 4 < m.n; i++)

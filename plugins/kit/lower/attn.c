@@ -95,25 +95,45 @@ static uint32_t claim_attention(const kit_target *target, const yk_graph *graph,
     return attention_fits(target, graph, &graph->node[node]) ? YK_CLAIM_RUN : 0;
 }
 
-/* ---- Launches of the CPU shape ---- */
+/* ---- Launches: what both shapes have in common ---- */
 
-static void attention_sizes(kit_lowering *ctx, const yk_node *n, uint32_t first, int64_t *meta)
+/* Heads, heads of keys, queries, keys, elements of a head, causal, flags, stream; strides of the bias */
+static void attention_sizes(const yk_graph *graph, const yk_node *n, uint32_t first, int64_t meta[12])
 {
-    const yk_value *q = kit_node_in(ctx->graph, n, first), *k = kit_node_in(ctx->graph, n, first + 1);
-    const int64_t flags = kit_node_attr(ctx->graph, n, 4), causal = kit_node_attr(ctx->graph, n, 0),
-                  stream = kit_node_attr(ctx->graph, n, 3);
+    const yk_value *q = kit_node_in(graph, n, first), *k = kit_node_in(graph, n, first + 1);
+    const int64_t flags = kit_node_attr(graph, n, 4), causal = kit_node_attr(graph, n, 0), stream = kit_node_attr(graph, n, 3);
     const int64_t m[] = {q->dim[1], k->dim[1], q->dim[2], k->dim[2], q->dim[3], causal, flags, stream};
     memcpy(meta, m, sizeof m);
     for (uint32_t d = 0; d < 4; d++) {
-        const yk_value *bias = flags & YK_ATT_BIAS ? kit_node_in(ctx->graph, n, first + 3 + (flags & YK_ATT_KEEP ? 1 : 0)) : NULL;
+        const yk_value *bias = flags & YK_ATT_BIAS ? kit_node_in(graph, n, first + 3 + (flags & YK_ATT_KEEP ? 1 : 0)) : NULL;
         meta[8 + d] = bias && bias->dim[d] > 1 ? bias->stride[d] : 0;
     }
 }
 
-/* keep, bias, key, rows: those that are there, else the first operand stands in */
-static void arg_extras(kit_lowering *ctx, const yk_node *n, uint32_t at)
+/* Sizes, scale and the rate of dropout: as numbers in memory, or as ATT_SIZES. */
+static void arg_sizes(kit_lowering *ctx, const yk_node *n, uint32_t first)
 {
-    int64_t flags = kit_node_attr(ctx->graph, n, 4);
+    int64_t m[12];
+    attention_sizes(ctx->graph, n, first, m);
+    if (ctx->target->cpu_shape)
+        kit_arg_meta(ctx, m, 12);
+    for (uint32_t i = 0; i < 8 && !ctx->target->cpu_shape; i++)
+        if (i != 4) /* a macro has it */
+            kit_arg_i32(ctx, m[i]);
+    for (uint32_t i = 8; i < 12 && !ctx->target->cpu_shape; i++)
+        kit_arg_i64(ctx, m[i]);
+    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 1)));
+    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 2)));
+}
+
+/* Operands from `from` on up to queries, keys and values at `first`; then keep, bias, key, rows: those that are there, else the first
+ * operand stands in. */
+static void arg_operands(kit_lowering *ctx, const yk_node *n, uint32_t from, uint32_t first)
+{
+    const int64_t flags = kit_node_attr(ctx->graph, n, 4);
+    uint32_t at = first + 3;
+    for (uint32_t i = from; i < at; i++)
+        kit_arg_in(ctx, n, i);
     kit_arg_in(ctx, n, flags & YK_ATT_KEEP ? at++ : 0);
     kit_arg_in(ctx, n, flags & YK_ATT_BIAS ? at++ : 0);
     kit_arg_in(ctx, n, flags & YK_ATT_DROP ? at++ : 0);
@@ -121,7 +141,7 @@ static void arg_extras(kit_lowering *ctx, const yk_node *n, uint32_t at)
 }
 
 /* Returns how many queries a block has. */
-static int attention_defines(const kit_target *target, const yk_value *q, bool back, char *text, size_t size)
+static int64_t blocks_defines(const kit_target *target, const yk_value *q, bool back, char *text, size_t size)
 {
     att_blocks b;
     attention_blocks(target, q->dim[3], back, &b);
@@ -130,38 +150,59 @@ static int attention_defines(const kit_target *target, const yk_value *q, bool b
     return b.queries;
 }
 
-static void lower_cpu(kit_lowering *ctx, const yk_node *n)
+/* Queries, or keys, of a work-item. */
+static int rows_each(const kit_target *target, int64_t head, bool back)
 {
-    char defines[128];
-    int64_t meta[12];
+    return target->lanes && !back && head <= LANES_TWICE ? 2 : 1;
+}
+
+/* Returns how many rows a group has. */
+static int64_t rows_defines(const kit_target *target, const yk_value *q, bool back, char *text, size_t size)
+{
+    const int head = (int)q->dim[3], lanes = (int)target->lanes, each = rows_each(target, head, back);
+    const uint32_t team = kit_team(target, GPU_TEAM);
+    const int at = snprintf(text, size, "-D%s -DT=%s -DAD=%d -DATT_TEAM=%u -DQL=%d", back ? "ATT_BACKWARD" : "ATT_FORWARD",
+                            kit_type(q->dtype), head, team, each);
+    if (lanes)
+        snprintf(text + at, size - (size_t)at, " -DATT_LANES=%d -DATT_KEPT=%d", lanes, (head + lanes - 1) / lanes);
+    else
+        snprintf(text + at, size - (size_t)at, " -DKT=%d", gpu_rows(target, head));
+    return (int64_t)team * each;
+}
+
+/* Groups for blocks of `rows` queries or keys, heads, batch; the CPU shape's gradient has a group for all rows of a head. */
+static void attention_launch(kit_lowering *ctx, const yk_value *q, bool back, const char *kernel, int64_t rows)
+{
+    char defines[KIT_MACROS];
+    const bool cpu = ctx->target->cpu_shape;
+    const int64_t block = (cpu ? blocks_defines : rows_defines)(ctx->target, q, back, defines, sizeof defines);
+    if (cpu && back)
+        kit_launch_add(ctx, "attn", defines, kernel, q->dim[1], q->dim[0], 1, 1);
+    else
+        kit_launch_add(ctx, cpu ? "attn" : "attn_gpu", defines, kernel, kit_div_up(rows, block), q->dim[1], q->dim[0], GPU_TEAM);
+}
+
+/* ---- Launches ---- */
+
+static void lower_forward(kit_lowering *ctx, const yk_node *n)
+{
     const yk_value *q = kit_node_in(ctx->graph, n, 0);
-    attention_sizes(ctx, n, 0, meta);
-    const int queries = attention_defines(ctx->target, q, false, defines, sizeof defines);
-    kit_launch_add(ctx, "attn", defines, "attention_fwd", kit_div_up(meta[2], queries), meta[0], q->dim[0], 1);
-    for (uint32_t i = 0; i < 3; i++)
-        kit_arg_in(ctx, n, i);
-    arg_extras(ctx, n, 3);
+    attention_launch(ctx, q, false, "attention_fwd", q->dim[2]);
+    arg_operands(ctx, n, 0, 0);
     kit_arg_out(ctx, n, 0);
     kit_arg_out(ctx, n, 1);
-    kit_arg_meta(ctx, meta, 12);
-    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 1)));
-    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 2)));
+    arg_sizes(ctx, n, 0);
 }
 
 /* The gradients are summed in f32: in the outputs themselves, or in scratch memory and rounded at the end. */
 static void lower_cpu_bwd(kit_lowering *ctx, const yk_node *n)
 {
-    char defines[128];
-    int64_t meta[12];
+    char defines[32];
     uint64_t at[3], end = 0;
     const yk_value *q = kit_node_in(ctx->graph, n, 3);
-    bool direct = q->dtype == YK_F32;
-    attention_sizes(ctx, n, 3, meta);
-    attention_defines(ctx->target, q, true, defines, sizeof defines);
-    kit_launch_add(ctx, "attn", defines, "attention_bwd", meta[0], q->dim[0], 1, 1);
-    for (uint32_t i = 0; i < 6; i++)
-        kit_arg_in(ctx, n, i);
-    arg_extras(ctx, n, 6);
+    const bool direct = q->dtype == YK_F32;
+    attention_launch(ctx, q, true, "attention_bwd", q->dim[2]);
+    arg_operands(ctx, n, 0, 3);
     for (uint32_t i = 0; i < 3; i++) {
         uint64_t bytes = (uint64_t)kit_value_count(kit_node_out(ctx->graph, n, i)) * 4;
         at[i] = end;
@@ -172,9 +213,7 @@ static void lower_cpu_bwd(kit_lowering *ctx, const yk_node *n)
             kit_arg_scratch(ctx, at[i], bytes, 4);
     }
     kit_arg_out(ctx, n, 3);
-    kit_arg_meta(ctx, meta, 12);
-    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 1)));
-    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 2)));
+    arg_sizes(ctx, n, 3);
     snprintf(defines, sizeof defines, "-DUNIT_FLOAT -DT=%s", kit_type(q->dtype));
     for (uint32_t i = 0; i < 3 && !direct; i++) {
         int64_t total = kit_value_count(kit_node_out(ctx->graph, n, i));
@@ -186,79 +225,22 @@ static void lower_cpu_bwd(kit_lowering *ctx, const yk_node *n)
     }
 }
 
-/* ---- Launches of the GPU shape ---- */
-
-/* Queries, or keys, of a work-item. */
-static int rows_each(const kit_target *target, int64_t head, bool back)
-{
-    return target->lanes && !back && head <= LANES_TWICE ? 2 : 1;
-}
-
-static void rows_defines(const kit_target *target, const yk_value *q, bool back, char *text, size_t size)
-{
-    const int head = (int)q->dim[3], lanes = (int)target->lanes;
-    const int at = snprintf(text, size, "-D%s -DT=%s -DAD=%d -DATT_TEAM=%u -DQL=%d", back ? "ATT_BACKWARD" : "ATT_FORWARD",
-                            kit_type(q->dtype), head, kit_team(target, GPU_TEAM), rows_each(target, head, back));
-    if (lanes)
-        snprintf(text + at, size - (size_t)at, " -DATT_LANES=%d -DATT_KEPT=%d", lanes, (head + lanes - 1) / lanes);
-    else
-        snprintf(text + at, size - (size_t)at, " -DKT=%d", gpu_rows(target, head));
-}
-
-/* As ATT_SIZES. */
-static void arg_sizes(kit_lowering *ctx, const yk_node *n, uint32_t first)
-{
-    int64_t m[12];
-    attention_sizes(ctx, n, first, m);
-    const int64_t size[] = {m[0], m[1], m[2], m[3], m[5], m[6], m[7]};
-    for (size_t i = 0; i < sizeof size / sizeof *size; i++)
-        kit_arg_i32(ctx, size[i]);
-    for (uint32_t d = 0; d < 4; d++)
-        kit_arg_i64(ctx, m[8 + d]);
-    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 1)));
-    kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 2)));
-}
-
-static void rows_launch(kit_lowering *ctx, const yk_value *q, bool back, const char *kernel, int64_t rows)
-{
-    char defines[KIT_MACROS];
-    const int64_t team = kit_team(ctx->target, GPU_TEAM) * rows_each(ctx->target, q->dim[3], back);
-    rows_defines(ctx->target, q, back, defines, sizeof defines);
-    kit_launch_add(ctx, "attn_gpu", defines, kernel, kit_div_up(rows, team), q->dim[1], q->dim[0], GPU_TEAM);
-}
-
-static void lower_gpu(kit_lowering *ctx, const yk_node *n)
-{
-    const yk_value *q = kit_node_in(ctx->graph, n, 0);
-    rows_launch(ctx, q, false, "attention_fwd", q->dim[2]);
-    for (uint32_t i = 0; i < 3; i++)
-        kit_arg_in(ctx, n, i);
-    arg_extras(ctx, n, 3);
-    kit_arg_out(ctx, n, 0);
-    kit_arg_out(ctx, n, 1);
-    arg_sizes(ctx, n, 0);
-}
-
 /* delta, a number for each query, lies in scratch memory between the two kernels */
 static void lower_gpu_bwd(kit_lowering *ctx, const yk_node *n)
 {
     const yk_value *q = kit_node_in(ctx->graph, n, 3), *k = kit_node_in(ctx->graph, n, 4);
     const uint64_t bytes = (uint64_t)(q->dim[0] * q->dim[1] * q->dim[2]) * 4;
-    rows_launch(ctx, q, true, "attention_queries", q->dim[2]);
-    for (uint32_t i = 0; i < 6; i++)
-        kit_arg_in(ctx, n, i);
-    arg_extras(ctx, n, 6);
+    attention_launch(ctx, q, true, "attention_queries", q->dim[2]);
+    arg_operands(ctx, n, 0, 3);
     kit_arg_out(ctx, n, 0);
     kit_arg_out(ctx, n, 3);
     kit_arg_scratch(ctx, 0, bytes, 4);
     arg_sizes(ctx, n, 3);
-    rows_launch(ctx, q, true, "attention_keys", k->dim[2]);
+    attention_launch(ctx, q, true, "attention_keys", k->dim[2]);
     kit_arg_in(ctx, n, 0);
     kit_arg_in(ctx, n, 2);
     kit_arg_scratch(ctx, 0, bytes, 4);
-    for (uint32_t i = 3; i < 6; i++)
-        kit_arg_in(ctx, n, i);
-    arg_extras(ctx, n, 6);
+    arg_operands(ctx, n, 3, 3);
     kit_arg_out(ctx, n, 1);
     kit_arg_out(ctx, n, 2);
     arg_sizes(ctx, n, 3);
@@ -269,10 +251,12 @@ static void lower_attention(kit_lowering *ctx, const yk_node *n)
     const bool back = n->op == YK_OP_ATTENTION_BWD;
     if (!attention_fits(ctx->target, ctx->graph, n))
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
+    else if (!back)
+        lower_forward(ctx, n);
     else if (ctx->target->cpu_shape)
-        (back ? lower_cpu_bwd : lower_cpu)(ctx, n);
+        lower_cpu_bwd(ctx, n);
     else
-        (back ? lower_gpu_bwd : lower_gpu)(ctx, n);
+        lower_gpu_bwd(ctx, n);
 }
 
 const kit_rule kit_rule_attention = {op_is_attention, claim_attention, lower_attention};

@@ -17,6 +17,7 @@
 
 #include "core/base/mem.h"
 #include "core/device/device.h"
+#include "core/device/rival.h"
 
 static yk_status plugin_init(const yk_host *host)
 {
@@ -79,6 +80,14 @@ static yk_status caps_other(uint32_t i, yk_device_caps *c)
     return s ? s : i > 1 ? YK_E_ARG : YK_OK;
 }
 
+static bool together; /* the plugins have collectives among devices */
+
+static const void *extension_any(const char *name)
+{
+    static const int something = 1;
+    return together && !strcmp(name, "yk.coll.1") ? &something : NULL;
+}
+
 static yk_status no_function(void)
 {
     return YK_E_UNSUPPORTED;
@@ -91,7 +100,7 @@ static yk_status no_function(void)
         .init = plugin_init, .device_count = count, .device_caps = capabilities, .device_open = NO, .buffer_new = NO,  \
         .program_new = NO, .queue_new = NO, .queue_run = NO, .queue_copy = NO, .queue_wait = NO,                         \
         .buffer_free = (void *)no_function, .program_free = (void *)no_function, .queue_free = (void *)no_function,    \
-        .queue_poll = NO, .n_op = YK_OP_COUNT, .n_dtype = YK_DTYPE_COUNT                                               \
+        .queue_poll = NO, .extension = extension_any, .n_op = YK_OP_COUNT, .n_dtype = YK_DTYPE_COUNT                     \
     }
 
 static const yk_plugin corex = PLUGIN("corex", count_one, caps_core), gpux = PLUGIN("gpux", count_three, caps_gpu),
@@ -220,6 +229,38 @@ START_TEST(auto_takes_each_device_once)
     ck_assert_str_eq(selection_is(NULL), selection_is("auto"));
     ck_assert_str_eq(selection_is("  "), selection_is(""));
     ck_assert_str_eq(selection_is("gpux:0 otherx:0"), "gpux:0 otherx:0"); /* who asks for both gets them */
+}
+END_TEST
+
+/* Seconds of gpux:0, gpux:1, otherx:0, otherx:1 */
+static double paces[2][2];
+
+static double pace_reported(const char *plugin, uint32_t device)
+{
+    return device < 2 ? paces[!strcmp(plugin, "otherx")][device] : 0;
+}
+
+START_TEST(a_device_of_two_plugins_goes_to_the_faster)
+{
+    double (*const measure)(const char *, uint32_t) = yk__rival_measure;
+    char first[1000];
+    snprintf(first, sizeof first, "%s", selection_is("auto")); /* nothing of these computes: the first has it */
+    yk__rival_measure = pace_reported;
+    memcpy(paces, ((double[2][2]){{1e-3, 2e-3}, {2e-3, 1e-3}}), sizeof paces);
+    const char *s = selection_is("auto!");
+    ck_assert_msg(strstr(s, "gpux:0!") && !strstr(s, "gpux:1") && strstr(s, "otherx:1!") && !strstr(s, "otherx:0"), "%s", s);
+    ck_assert_ptr_nonnull(strstr(s, "gpux:2!"));
+    memcpy(paces, ((double[2][2]){{0, 1e-3}, {2e-3, 0}}), sizeof paces); /* one that does not compute has nothing */
+    s = selection_is("auto");
+    ck_assert_msg(strstr(s, "otherx:0") && strstr(s, "gpux:1") && !strstr(s, "gpux:0"), "%s", s);
+    memcpy(paces, ((double[2][2]){{1e-3, 0.95e-3}, {0.95e-3, 1e-3}}), sizeof paces); /* noise changes nothing */
+    ck_assert_str_eq(selection_is("auto"), first);
+    together = true; /* what a product does not show */
+    memcpy(paces, ((double[2][2]){{1e-3, 9e-3}, {9e-3, 1e-3}}), sizeof paces);
+    s = selection_is("auto");
+    together = false;
+    yk__rival_measure = measure;
+    ck_assert_str_eq(s, first);
 }
 END_TEST
 
@@ -364,6 +405,7 @@ int main(void)
     tcase_add_test(t, devices_by_number);
     tcase_add_test(t, devices_by_cores);
     tcase_add_test(t, auto_takes_each_device_once);
+    tcase_add_test(t, a_device_of_two_plugins_goes_to_the_faster);
     tcase_add_test(t, words_that_match_nothing);
     tcase_add_test(t, a_text_selects_its_placement_again);
     tcase_add_test(t, shared_cores_are_reported_once);

@@ -5,6 +5,8 @@
  *   OCL_FAKE_DRIVER=FILE         the driver behind it; without it the one /etc/OpenCL/vendors/pocl.icd names
  *   OCL_FAKE_LOCAL_KB=N          its local memory, where it has more: told, and kernels that need more fail as at a driver's
  *   OCL_FAKE_UNITS=N             its compute units, as told
+ *   OCL_FAKE_UUID=N              it is a GPU, every byte of whose own number is N
+ *   OCL_FAKE_BUS=N, _BUS_AMD=N, _BUS_NV=N  it is a GPU in place 0000:N:02.1 of the PCI bus, which that vendor's extension tells
  *   OCL_FAKE_SLOW=F              every kernel takes F times its time; the device sleeps meanwhile, as one with its own cores
  *   OCL_FAKE_SLOW_FROM=N, _UNTIL=N   only from the N-th kernel on, and before the N-th, counted in this process
  *   OCL_FAKE_SLOW_GROUP=N        only kernels whose groups have N work-items
@@ -71,11 +73,51 @@ static size_t local_limit(void)
     return (size_t)(setting_of("OCL_FAKE_LOCAL_KB", 0) * 1024);
 }
 
+/* What a card says of itself; its bytes, or 0 where it does not answer that. */
+static size_t gpu_answer(cl_device_info what, unsigned char answer[24])
+{
+    const cl_uint khr = (cl_uint)setting_of("OCL_FAKE_BUS", 0), amd = (cl_uint)setting_of("OCL_FAKE_BUS_AMD", 0),
+                  nv = (cl_uint)setting_of("OCL_FAKE_BUS_NV", 0), place[] = {0, khr, 2, 1}, type = 1, slot = 2 << 3 | 1;
+    memset(answer, what == 0x106A ? (int)setting_of("OCL_FAKE_UUID", 0) : 0, 24);
+    switch (what) {
+    case 0x106A: /* CL_DEVICE_UUID_KHR */
+        return getenv("OCL_FAKE_UUID") ? 16 : 0;
+    case 0x410F: /* CL_DEVICE_PCI_BUS_INFO_KHR */
+        memcpy(answer, place, sizeof place);
+        return khr ? sizeof place : 0;
+    case 0x4037: /* CL_DEVICE_TOPOLOGY_AMD */
+        memcpy(answer, &type, sizeof type);
+        answer[21] = (unsigned char)amd, answer[22] = 2, answer[23] = 1;
+        return amd ? 24 : 0;
+    case 0x4008: /* CL_DEVICE_PCI_BUS_ID_NV, CL_DEVICE_PCI_SLOT_ID_NV */
+    case 0x4009:
+        memcpy(answer, what == 0x4008 ? &nv : &slot, sizeof slot);
+        return nv ? sizeof slot : 0;
+    default:
+        return 0;
+    }
+}
+
+static bool is_gpu(void)
+{
+    return getenv("OCL_FAKE_UUID") || getenv("OCL_FAKE_BUS") || getenv("OCL_FAKE_BUS_AMD") || getenv("OCL_FAKE_BUS_NV");
+}
+
 static cl_int CL_API_CALL fake_device_info(cl_device_id id, cl_device_info what, size_t size, void *value, size_t *need)
 {
+    unsigned char answer[24];
+    const size_t bytes = gpu_answer(what, answer);
+    if (bytes && value && size >= bytes) {
+        memcpy(value, answer, bytes);
+        if (need)
+            *need = bytes;
+        return CL_SUCCESS;
+    }
     cl_int rc = real.clGetDeviceInfo(id, what, size, value, need);
     if (rc != CL_SUCCESS || !value)
         return rc;
+    if (what == CL_DEVICE_TYPE && is_gpu())
+        *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;
     if (what == CL_DEVICE_LOCAL_MEM_SIZE && local_limit() && local_limit() < *(cl_ulong *)value)
         *(cl_ulong *)value = local_limit();
     if (what == CL_DEVICE_MAX_COMPUTE_UNITS && setting_of("OCL_FAKE_UNITS", 0) > 0)

@@ -3,7 +3,9 @@
  * Loaded before the Vulkan loader (LD_PRELOAD), it makes a device fail as GPUs do: the submission of number YOKE_TEST_VULKAN_LOST, and all
  * after it, are VK_ERROR_DEVICE_LOST, or so is waiting for it (YOKE_TEST_VULKAN_LOST_WAIT); allocations of more than
  * YOKE_TEST_VULKAN_MEMORY bytes altogether are VK_ERROR_OUT_OF_DEVICE_MEMORY; with YOKE_TEST_VULKAN_NAN the kernels of
- * products begin their sums with NaN. For tests/cts/vulkan_faults.sh.
+ * products begin their sums with NaN. With VK_FAKE_UUID=N the device is a card, every byte of whose own number is N, with VK_FAKE_BUS=N one
+ * in place 0000:N:02.1 of the PCI bus (named as the settings of drivers, for each of which answers about devices are kept).
+ * For tests/cts/vulkan_faults.sh and same_card.sh.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -58,6 +60,46 @@ SHOWN VKAPI_ATTR VkResult VKAPI_CALL vkAllocateMemory(VkDevice device, const VkM
     }
     real_find(&real, "vkAllocateMemory");
     return real(device, info, own, memory);
+}
+
+static int is_gpu(void)
+{
+    return getenv("VK_FAKE_UUID") || getenv("VK_FAKE_BUS");
+}
+
+SHOWN VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceProperties(VkPhysicalDevice device, VkPhysicalDeviceProperties *own)
+{
+    PFN_vkGetPhysicalDeviceProperties real;
+    real_find(&real, "vkGetPhysicalDeviceProperties");
+    real(device, own);
+    if (is_gpu())
+        own->deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+}
+
+/* One extension is of this name, the last, which nobody asks for here. */
+SHOWN VKAPI_ATTR VkResult VKAPI_CALL vkEnumerateDeviceExtensionProperties(VkPhysicalDevice device, const char *layer, uint32_t *n,
+                                                                          VkExtensionProperties *all)
+{
+    PFN_vkEnumerateDeviceExtensionProperties real;
+    real_find(&real, "vkEnumerateDeviceExtensionProperties");
+    const VkResult result = real(device, layer, n, all);
+    if (all && *n && getenv("VK_FAKE_BUS"))
+        memcpy(all[*n - 1].extensionName, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME, sizeof VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
+    return result;
+}
+
+SHOWN VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceProperties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2 *own)
+{
+    PFN_vkGetPhysicalDeviceProperties2 real;
+    real_find(&real, "vkGetPhysicalDeviceProperties2");
+    real(device, own);
+    for (VkBaseOutStructure *next = own->pNext; next; next = next->pNext) {
+        VkPhysicalDevicePCIBusInfoPropertiesEXT *const pci = (VkPhysicalDevicePCIBusInfoPropertiesEXT *)next;
+        if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES && getenv("VK_FAKE_UUID"))
+            memset(((VkPhysicalDeviceIDProperties *)next)->deviceUUID, (int)number_of("VK_FAKE_UUID"), VK_UUID_SIZE);
+        if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PCI_BUS_INFO_PROPERTIES_EXT && getenv("VK_FAKE_BUS"))
+            pci->pciDomain = 0, pci->pciBus = (uint32_t)number_of("VK_FAKE_BUS"), pci->pciDevice = 2, pci->pciFunction = 1;
+    }
 }
 
 /* In a kernel in which a subgroup passes numbers round, a product's on a software driver, every 0 of the floating-point type becomes a NaN:
