@@ -23,6 +23,9 @@
 #define LOOKS 12u        /* looks at most: lines that have not come to rest by then are noise */
 #define TRUST 2.0        /* factor by which a share changes in a look at most, at the start its square: lines may not be straight */
 #define DEAD_BAND 0.01   /* gain that is worth new shares: what rounding leaves open */
+#define ROWS_MOST 16u    /* rows of a block, tried first: measured, the CPU's kernels step after every 16, a GPU's at multiples of them, */
+#define ROWS_LEAST 4u    /* and those that are tried last: rows of the smallest kernels' blocks */
+#define ROWS_WORTH 1.025 /* what whole blocks may cost by the lines: a row beyond a block was measured to cost 3 to 7 % of a window */
 #define HORIZON 200.0    /* windows for which a gain counts at least, where nobody knows how many are left: no job is shorter */
 
 /* trials */
@@ -44,8 +47,9 @@
 #define EVERY 10u        /* one window of so many is timed, which costs it some 5 % of overlap, */
 #define TELL 5u          /* and the ranks tell each other every so many: a change is seen within 10 windows */
 #define ALERT 1.15       /* windows longer by this factor than they were: more than the noise of TELL windows */
-#define SHIFT 1.6        /* windows longer by this are believed the second time: a busy host seldom delays some in a row as much; */
-#define HINTS 4u         /* shorter delays when so many alerts in a row, 10 windows apart or more, found them: such spells last some 10 */
+#define SHIFT 1.6        /* windows all longer by this are believed the second time: half way from a spell (1.4) to a rank twice as slow; */
+#define HINTS 4u         /* shorter delays when so many alerts in a row, 10 windows apart or more, found them: spells last some 10, so that
+                            one in e lasts to the next alert, and one in e^3, 5 %, to the fourth */
 #define RETRY_PART 0.005 /* of the elapsed time, for trying excluded ranks again */
 #define KEPT_TIMES 64u   /* windows of a side that are kept: more than MOST_BLOCKS give */
 
@@ -120,6 +124,7 @@ void yk__times_add(yk__times *w, double seconds);
 double yk__times_mean(const yk__times *w);
 double yk__times_error(const yk__times *w); /* squared standard error of that mean */
 double yk__times_median(const yk__times *w);
+double yk__times_least(const yk__times *w);
 double yk__samples_mean(const yk__samples *s);
 double yk__samples_median(const yk__samples *s);
 double yk__samples_least(const yk__samples *s);

@@ -33,16 +33,25 @@ bool yk__records_add(yk__policy *p)
     return outlier;
 }
 
-/* How much longer the middle one of a look's windows is than was foreseen, of a rank or of the job, as a factor: 1 where nothing is
- * off, infinity where a rank is faster, as nothing delays a machine into that. */
+/* By which factor the windows of a look are longer than was foreseen: all by more than SHIFT, or the middle one by that at most. Two late
+ * ones of three are no change of speed: a busy machine has them again and again. */
+static double delay_size(double least, double median, double seen)
+{
+    return least > SHIFT * seen ? least / seen : fmin(median / seen, SHIFT);
+}
+
+/* How much longer a look's windows are than was foreseen, of a rank or of the job, as a factor: 1 where nothing is off, infinity where a
+ * rank is faster, as nothing delays a machine into that. */
 static double alert_size(const yk__policy *p)
 {
     const double wall = yk__times_median(&p->wall);
-    double size = p->before_alert > 0 && wall > ALERT * p->before_alert ? wall / p->before_alert : 1;
+    double size = 1;
+    if (p->before_alert > 0 && wall > ALERT * p->before_alert)
+        size = delay_size(yk__times_least(&p->wall), wall, p->before_alert);
     for (uint32_t r = 0; r < p->ranks; r++) {
         const double seconds = yk__samples_median(&p->busy[r]), seen = yk__balance_predict(p->balance, r, p->share[r]);
         if (yk__rank_off(p, r, seconds))
-            size = fmax(size, seconds < seen ? INFINITY : seconds / seen);
+            size = fmax(size, seconds < seen ? INFINITY : delay_size(yk__samples_least(&p->busy[r]), seconds, seen));
     }
     return size;
 }

@@ -83,6 +83,14 @@ double yk__times_median(const yk__times *w)
     return median_of(w->seconds, w->n < KEPT_TIMES ? w->n : KEPT_TIMES);
 }
 
+double yk__times_least(const yk__times *w)
+{
+    double least = w->n ? w->seconds[0] : 0;
+    for (uint32_t i = 1; i < w->n && i < KEPT_TIMES; i++)
+        least = fmin(least, w->seconds[i]);
+    return least;
+}
+
 double yk__samples_median(const yk__samples *s)
 {
     return median_of(s->seconds, s->n);
@@ -181,22 +189,49 @@ static uint64_t share_step(uint64_t share)
     return step;
 }
 
-/* Shares in steps, as each number of rows is a program of its own. The largest takes the rest. */
-static void shares_round(const yk__policy *p, uint64_t *share)
+/* A share in whole blocks (the nearest, or down), or, where it is less than one or block is 0, in steps. */
+static uint64_t share_near(uint64_t share, uint64_t block, bool down)
 {
-    uint64_t sum = 0, rounded[YK__RANKS];
+    const uint64_t step = share_step(share);
+    return block > step && share >= block ? (share + (down ? 0 : block / 2)) / block * block : (share + step / 2) / step * step;
+}
+
+/* The largest takes the rest. False: they do not fit their memory, or with a block the bounds. */
+static bool shares_near(const yk__policy *p, const yk__bounds *bounds, const uint64_t *share, uint64_t block, bool down, uint64_t *near)
+{
+    uint64_t sum = 0;
     uint32_t largest = 0;
     for (uint32_t r = 1; r < p->ranks; r++)
         largest = share[r] > share[largest] ? r : largest;
     for (uint32_t r = 0; r < p->ranks; r++) {
-        const uint64_t step = share_step(share[r]), near = (share[r] + step / 2) / step * step;
-        rounded[r] = r == largest ? 0 : near > yk__cap_of(p, r) ? share[r] : near;
-        sum += rounded[r];
+        near[r] = r == largest ? 0 : share_near(share[r], block, down);
+        near[r] = near[r] > yk__cap_of(p, r) ? share[r] : near[r];
+        sum += near[r];
     }
     if (sum >= p->n || p->n - sum > yk__cap_of(p, largest))
-        return;
-    rounded[largest] = p->n - sum;
-    memcpy(share, rounded, p->ranks * sizeof *share);
+        return false;
+    near[largest] = p->n - sum;
+    for (uint32_t r = 0; r < p->ranks && block; r++)
+        if (near[r] < bounds[r].least || near[r] > bounds[r].most)
+            return false;
+    return true;
+}
+
+/* In whole blocks where the lines say that this costs little: a kernel computes rows by blocks, so that one more may cost as much as some
+ * others, and lines through whole blocks are those of the rows that are worth having. Else in steps, as each number of rows is a program
+ * of its own. */
+static void shares_round(const yk__policy *p, const yk__bounds *bounds, uint64_t *share)
+{
+    const double most = ROWS_WORTH * yk__balance_longest(p->balance, share);
+    uint64_t near[YK__RANKS];
+    for (uint64_t block = ROWS_MOST; block >= ROWS_LEAST; block /= 2)
+        for (int down = 0; down < 2; down++)
+            if (shares_near(p, bounds, share, block, down, near) && yk__balance_longest(p->balance, near) <= most) {
+                memcpy(share, near, p->ranks * sizeof *share);
+                return;
+            }
+    if (shares_near(p, bounds, share, 0, false, near))
+        memcpy(share, near, p->ranks * sizeof *share);
 }
 
 bool yk__shares_split(const yk__policy *p, const bool *member, double trust, uint64_t *share)
@@ -208,7 +243,7 @@ bool yk__shares_split(const yk__policy *p, const bool *member, double trust, uin
         if (!yk__balance_split(p->balance, p->n, bounds, share))
             return false;
     }
-    shares_round(p, share);
+    shares_round(p, bounds, share);
     return true;
 }
 

@@ -81,6 +81,7 @@ tests_unit_vulkan_bad_icd_la_LDFLAGS = $(TEST_MODULE)
 tests_unit_vulkan_hang_icd_la_LDFLAGS = $(TEST_MODULE)
 endif
 endif
+noinst_HEADERS += tests/unit/balance/recorded.h
 noinst_HEADERS += tests/unit/balance/world.h
 UNIT_SH = tests/style.sh tests/count.sh tests/api.sh tests/pages.sh tests/unit/control/pmix_header.sh \
 	tests/unit/cuda/header.sh tests/unit/data/commands.sh

@@ -40,7 +40,8 @@ static double factor_at(const device *d, uint64_t window)
 static double run_seconds(const world *w, uint32_t r, uint64_t rows)
 {
     const device *d = &w->d[r];
-    return rows ? (d->a + d->b * (double)rows) * factor_at(d, w->window) : 0;
+    const double usual = d->table && rows ? d->table[rows - 1] : d->a + d->b * (double)rows;
+    return rows ? usual * factor_at(d, w->window) : 0;
 }
 
 /* What rank r takes with these shares: those on its core take their turns. */
@@ -126,8 +127,16 @@ double world_best(const world *w)
 
 enum { SPELL = 10 }; /* mean length in windows */
 
-static double time_noisy(device *d, double t)
+static double recorded_factor(const device *d, uint64_t window)
 {
+    const char c = d->recorded[(d->recorded_at + window) % strlen(d->recorded)];
+    return 0.92 * pow(1.04, c - '@' - (c > '\\'));
+}
+
+static double time_noisy(device *d, uint64_t window, double t)
+{
+    if (d->recorded)
+        return t * recorded_factor(d, window);
     t *= 1 + d->noise * (2 * random_uniform() - 1);
     if (d->spell > 0)
         d->in_spell = random_uniform() < (d->in_spell ? 1 - 1.0 / SPELL : d->spell / (1 - d->spell) / SPELL);
@@ -162,7 +171,7 @@ void world_window(world *w)
             compiling[r] = w->compile + 1e-6;
         *made = true;
         making = fmax(making, compiling[r]);
-        busy[r] = time_noisy(&w->d[r], rank_seconds(w, r, share));
+        busy[r] = time_noisy(&w->d[r], w->window, rank_seconds(w, r, share));
         longest = fmax(longest, busy[r]);
         update = fmax(update, update_seconds(w, r, yk__policy_owns(w->p)));
     }
