@@ -4,11 +4,11 @@
  * driver have both stood still for too long.
  */
 #include <stdio.h>
-#include <time.h>
 
 #include "core/base/advance.h"
+#include "core/base/clock.h"
 #include "core/base/option.h"
-#include "core/device/intern.h"
+#include "core/device/internal.h"
 
 #define SLICE_NS 50000000ull /* how long a wait goes without a look at `cancel` */
 
@@ -27,7 +27,7 @@ yk_status yk__device_buffer(yk__device *dev, uint64_t bytes, yk_buffer **b, yk_e
     const yk_buffer_desc desc = {.size = sizeof desc, .bytes = bytes};
     char what[80];
     yk_status s;
-    yk__host_words_clear();
+    yk__host_message_clear();
     s = dev->table->buffer_new(dev->handle, &desc, b);
     snprintf(what, sizeof what, "a buffer of %llu bytes", (unsigned long long)bytes);
     return yk__device_fail(dev, s, what, err);
@@ -36,14 +36,14 @@ yk_status yk__device_buffer(yk__device *dev, uint64_t bytes, yk_buffer **b, yk_e
 yk_status yk__device_put(yk__device *dev, yk_buffer *b, uint64_t off, const void *src, uint64_t bytes, uint64_t *point,
                          yk_error *err)
 {
-    yk__host_words_clear();
+    yk__host_message_clear();
     return yk__device_fail(dev, yk_put(dev->table, dev->queue, b, off, src, bytes, point), "copying to the device", err);
 }
 
 yk_status yk__device_get(yk__device *dev, yk_buffer *b, uint64_t off, void *dst, uint64_t bytes, uint64_t *point,
                          yk_error *err)
 {
-    yk__host_words_clear();
+    yk__host_message_clear();
     return yk__device_fail(dev, yk_get(dev->table, dev->queue, b, off, dst, bytes, point), "copying from the device", err);
 }
 
@@ -54,17 +54,10 @@ typedef struct idle_device {
     uint64_t done, ns, last, cpu; /* last, cpu: of the last look */
 } idle_device;
 
-static uint64_t clock_ns(clockid_t which)
-{
-    struct timespec t;
-    clock_gettime(which, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 /* After each slice. A point that moves is progress; so is this process's computing, but that could be a driver's busy wait. */
 static void count_idle(const yk__device *dev, idle_device *idle)
 {
-    const uint64_t now = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID);
+    const uint64_t now = (uint64_t)yk__clock_ns(), cpu = (uint64_t)yk__clock_of(CLOCK_PROCESS_CPUTIME_ID);
     const uint64_t step = now - idle->last < 3 * SLICE_NS ? now - idle->last : 3 * SLICE_NS; /* more was this process's pause */
     const bool computes = cpu - idle->cpu > step / 4;
     uint64_t done = idle->done;
@@ -88,7 +81,7 @@ static bool device_is_stuck(const yk__device *dev, idle_device *idle)
     if (idle->last)
         count_idle(dev, idle);
     else
-        *idle = (idle_device){.last = clock_ns(CLOCK_MONOTONIC), .cpu = clock_ns(CLOCK_PROCESS_CPUTIME_ID)};
+        *idle = (idle_device){.last = (uint64_t)yk__clock_ns(), .cpu = (uint64_t)yk__clock_of(CLOCK_PROCESS_CPUTIME_ID)};
     return limit && idle->ns >= limit;
 }
 
@@ -104,7 +97,7 @@ yk_status yk__device_wait(yk__device *dev, uint64_t point, const volatile int *c
 {
     idle_device idle = {0};
     yk_status s;
-    yk__host_words_clear();
+    yk__host_message_clear();
     if (dev->lost)
         return yk__fail(err, YK_E_DEVICE_LOST, "%s:%u has hung", dev->plugin->name, dev->place.device);
     do {

@@ -231,7 +231,7 @@ START_TEST(validate_finds_a_lying_poll)
     uint64_t done;
     ck_assert_msg(dev != NULL, "%s", err.text);
     ck_assert_int_eq(dev->table->queue_poll(dev->queue, &done), YK_E_INTERNAL);
-    ck_assert_ptr_nonnull(strstr(yk__plugin_words(), "were given out"));
+    ck_assert_ptr_nonnull(strstr(yk__plugin_message(), "were given out"));
     fault = NONE;
     yk__device_close(dev);
 }
@@ -272,13 +272,13 @@ START_TEST(validate_finds_a_reserved_word)
     yk__node_new(&g, YK_OP_FILL, 0, 0, NULL, 1, &x, 1, &(int64_t){0});
     ck_assert_int_eq(yk__graph_seal(&g, &view, &err), YK_OK);
     g.node[0].reserved = 7;
-    yk__plugin_words();
+    yk__plugin_message();
     ck_assert_uint_eq(dev->table->claims(dev->handle, &view, 0), 0);
-    ck_assert_ptr_nonnull(strstr(yk__plugin_words(), "the reserved word of node 0 is 7"));
+    ck_assert_ptr_nonnull(strstr(yk__plugin_message(), "the reserved word of node 0 is 7"));
     g.node[0].reserved = 0;
     g.value[0].reserved = 9;
     ck_assert_int_eq(dev->table->program_new(dev->handle, &view, &p), YK_E_INTERNAL);
-    ck_assert_ptr_nonnull(strstr(yk__plugin_words(), "the reserved word of value 0 is 9"));
+    ck_assert_ptr_nonnull(strstr(yk__plugin_message(), "the reserved word of value 0 is 9"));
     g.value[0].reserved = 0;
     ck_assert_int_eq(dev->table->program_new(dev->handle, &view, &p), YK_OK);
     dev->table->program_free(p);
@@ -298,9 +298,9 @@ START_TEST(validate_finds_a_write_behind)
     ck_assert_int_eq(yk__device_buffer(dev, 100, &b, &err), YK_OK);
     fault = WRITES_BEHIND;
     ck_assert_int_eq(yk__device_put(dev, b, 0, data, 100, &point, &err), YK_OK);
-    yk__plugin_words();
+    yk__plugin_message();
     dev->table->buffer_free(b);
-    ck_assert_ptr_nonnull(strstr(yk__plugin_words(), "byte 100 of a buffer of 100 bytes is found written"));
+    ck_assert_ptr_nonnull(strstr(yk__plugin_message(), "byte 100 of a buffer of 100 bytes is found written"));
     fault = NONE;
     yk__device_close(dev);
 }
