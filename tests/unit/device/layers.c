@@ -21,7 +21,8 @@
 #include "core/graph/graph.h"
 
 static yk_plugin bad;
-static enum fault { NONE, WRONG_RESULT, SKIPS_POINT, WRITES_BEHIND, POLLS_BACK, LIMITS } fault;
+static enum fault { NONE, WRONG_RESULT, SKIPS_POINT, WRITES_BEHIND, POLLS_BACK, LIMITS, TAKES_LONG, NEVER_DONE } fault;
+static uint64_t waits, longest_wait; /* calls of queue_wait; the longest that one was to take */
 
 static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
@@ -57,7 +58,20 @@ static yk_status bad_poll(yk_queue *q, uint64_t *done)
     yk_status st = queue_poll(q, done);
     if (fault == POLLS_BACK)
         *done += 7;
+    if (fault == TAKES_LONG || fault == NEVER_DONE)
+        *done = fault == TAKES_LONG ? 1000 + waits / 4 : 0; /* others are finished meanwhile */
     return st;
+}
+
+/* A device in the middle of a point: it waits as long as it is to, a second at most. */
+static yk_status bad_wait(yk_queue *q, uint64_t point, uint64_t timeout)
+{
+    longest_wait = timeout > longest_wait ? timeout : longest_wait;
+    if (fault == NEVER_DONE || (fault == TAKES_LONG && waits++ < 20)) {
+        usleep(timeout < 1000000000 ? (useconds_t)(timeout / 1000) : 1000000);
+        return YK_E_TIMEOUT;
+    }
+    return queue_wait(q, point, timeout);
 }
 
 static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
@@ -81,6 +95,7 @@ static const yk_plugin *bad_query(uint32_t abi)
     bad.queue_run = bad_run;
     bad.queue_copy = bad_copy;
     bad.queue_poll = bad_poll;
+    bad.queue_wait = bad_wait;
     return abi == YK_ABI ? &bad : NULL;
 }
 
@@ -306,6 +321,27 @@ START_TEST(validate_finds_a_write_behind)
 }
 END_TEST
 
+/* The layer's own waits go by what moves, not by a time that a large program may need. */
+START_TEST(validate_waits_while_something_moves)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk_buffer *b = NULL;
+    yk__device *dev;
+    setenv("YOKE_STUCK_MS", "400", 1);
+    dev = open_with("validate", "off", NONE, &err);
+    ck_assert_msg(dev != NULL, "%s", err.text);
+    fault = TAKES_LONG; /* a second in all */
+    ck_assert_msg(yk__device_buffer(dev, 100, &b, &err) == YK_OK, "%s", err.text);
+    dev->table->buffer_free(b);
+    ck_assert_uint_lt(longest_wait, 1000000000);
+    fault = NEVER_DONE;
+    ck_assert_int_eq(yk__device_buffer(dev, 100, &b, &err), YK_E_INTERNAL);
+    ck_assert_msg(strstr(err.text, "is not reached, and nothing has been for 0.4 s") != NULL, "%s", err.text);
+    fault = NONE;
+    yk__device_close(dev);
+}
+END_TEST
+
 START_TEST(unknown_layer)
 {
     yk_error err = YK_ERROR_INIT;
@@ -386,6 +422,7 @@ int main(void)
     tcase_add_test(t, validate_finds_dead_handles_and_ranges);
     tcase_add_test(t, validate_finds_a_reserved_word);
     tcase_add_test(t, validate_finds_a_write_behind);
+    tcase_add_test(t, validate_waits_while_something_moves);
     tcase_add_test(t, unknown_layer);
     tcase_add_test(t, limits_and_a_plugin_of_fewer_types);
     tcase_add_test(t, options_and_cache);
