@@ -18,14 +18,14 @@ typedef struct list {
 
 char *yk__plugin_owners(void)
 {
-    const char *list = yk__option_text(YK__OPTION_PLUGINS);
+    const char *named = yk__option_text(YK__OPTION_PLUGINS);
     char *loaded = yk__plugin_loaded_names(false), *s = yk__plugin_add_name(yk__plugin_folder_names(), loaded);
     yk__free(loaded);
-    while (list && *(list += strspn(list, ", "))) {
-        char *path = yk__strndup(list, strcspn(list, ", ")), *slash = path ? strrchr(path, '/') : NULL;
+    while (named && *(named += strspn(named, ", "))) {
+        char *path = yk__strndup(named, strcspn(named, ", ")), *slash = path ? strrchr(path, '/') : NULL;
         char *name = path ? yk__plugin_file_name(slash ? slash + 1 : path) : NULL;
         s = yk__plugin_add_name(s, name ? name : path);
-        list += strcspn(list, ", ");
+        named += strcspn(named, ", ");
         yk__free(name);
         yk__free(path);
     }
