@@ -11,6 +11,7 @@
 #include "core/base/advance.h"
 #include "core/base/clock.h"
 #include "tests/support/refplugin.h"
+#include "tests/support/run.h"
 
 static uint32_t has_advanced(void)
 {
@@ -109,16 +110,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("device_wait");
     TCase *t = tcase_create("wait");
-    SRunner *sr = srunner_create(s);
     tcase_add_loop_test(t, a_wait_ends_at_the_limit, 0, (int)(sizeof cases / sizeof *cases));
     tcase_add_test(t, without_a_limit);
     tcase_add_test(t, a_job_ends);
     tcase_set_timeout(t, 60);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("device_wait", t);
 }
