@@ -6,6 +6,7 @@
 #ifndef YOKE_CORE_RUN_ENGINE_H
 #define YOKE_CORE_RUN_ENGINE_H
 
+#include "core/run/power.h"
 #include "core/run/snapshot.h"
 #include "core/run/update.h"
 
