@@ -7,18 +7,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/text/text.h"
 #include "core/text/tokenizer.h"
-
-static double clock_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* All lines once; the number of ids. */
 static yk_status lines_encode(yk__encoder *e, const char *text, size_t bytes, FILE *to, size_t *count, yk_error *err)
@@ -50,10 +43,10 @@ static yk_status speed_measure(const char *dir, const char *text, size_t bytes, 
     if (!s)
         s = yk__encoder_new(t, &e, err);
     for (int i = 0; i < passes && !s; i++) {
-        const double at = clock_now();
+        const double at = yk__clock_seconds();
         s = lines_encode(e, text, bytes, NULL, &ids, err);
-        first = i ? first : clock_now() - at;
-        least = clock_now() - at < least ? clock_now() - at : least;
+        first = i ? first : yk__clock_seconds() - at;
+        least = yk__clock_seconds() - at < least ? yk__clock_seconds() - at : least;
     }
     if (!s && to)
         s = lines_encode(e, text, bytes, to, &ids, err);

@@ -72,8 +72,8 @@ static void print_options(const yk__cli_command *c, bool refused, void (*print)(
 
 enum { WIDTH = 100, FOLDED = 80 };
 
-/* Text in lines of at most WIDTH columns, broken at blanks. Its own line ends stay behind short lines; those of long ones only
- * fold the source. */
+/* Text in lines of at most WIDTH columns, broken at blanks. Of its own line ends those behind at most FOLDED columns stay, as a list
+ * or a paragraph ends so; one behind more is only where the source's string was folded, and counts as a blank. */
 static void print_wrapped(const char *s)
 {
     const char *begin = s; /* of the source's line */

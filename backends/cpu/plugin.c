@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of the CPU plugin: one device, the cores this rank was given; buffers are host memory. */
 #define _GNU_SOURCE
+#if defined HAVE_CONFIG_H
+#include "config.h"
+#endif
+
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,13 +18,6 @@
 #include "plugins/kit/options.h"
 #include "plugins/kit/plugin.h"
 #include "plugins/kit/value.h"
-
-#if defined HAVE_CONFIG_H
-#include "config.h"
-#endif
-#ifndef YK_SANITIZER
-#define YK_SANITIZER "none"
-#endif
 
 #define ONE_WORKER_NS 30000.0 /* a program of less runs on one worker */
 #define EXPORT __attribute__((visibility("default")))
@@ -314,14 +311,7 @@ EXPORT const yk_plugin *yk_plugin_query(uint32_t abi);
 const yk_plugin *yk_plugin_query(uint32_t abi)
 {
     static const yk_plugin table = {
-        .size = sizeof(yk_plugin),
-        .abi = YK_ABI,
-        .minor = YK_ABI_MINOR,
-        .n_op = YK_OP_COUNT,
-        .n_dtype = YK_DTYPE_COUNT,
-        .name = "cpu",
-        .version = "0.1.0",
-        .sanitizer = YK_SANITIZER,
+        KIT_PLUGIN_HEAD("cpu", "0.1.0"),
         .init = plugin_init,
         .fini = plugin_fini,
         .device_count = device_count,

@@ -6,16 +6,27 @@
 #include <stdint.h>
 #include <time.h>
 
-static inline int64_t yk__clock_ns(void)
+/* Of another clock of the system. */
+static inline int64_t yk__clock_of(clockid_t which)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(which, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static inline int64_t yk__clock_ns(void)
+{
+    return yk__clock_of(CLOCK_MONOTONIC);
 }
 
 static inline int64_t yk__clock_ms(void)
 {
     return yk__clock_ns() / 1000000;
+}
+
+static inline double yk__clock_seconds(void)
+{
+    return 1e-9 * (double)yk__clock_ns();
 }
 
 #endif

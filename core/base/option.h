@@ -40,7 +40,7 @@ typedef enum yk__option_kind {
     X(PROBE, "YOKE_PROBE", WORD, "on", 0, 0, "on, off", "device", "a small computation that each device does when it is opened") \
     X(LIVENESS_MS, "YOKE_LIVENESS_MS", COUNT, "1300", 0, 3600000, NULL, "group",                                                           \
       "after so long a silent rank is taken for dead; 0: never, nor for stuck unless YOKE_STUCK_MS is set")                       \
-    X(STUCK_MS, "YOKE_STUCK_MS", COUNT, "600000", 0, 86400000, NULL, "group",                                                       \
+    X(STUCK_MS, "YOKE_STUCK_MS", COUNT, "600000", 0, 86400000, NULL, "base",                                                        \
       "after so long a rank that does nothing, while others wait for it, is taken for stuck, a device too; 0: never")             \
     X(JOIN_MS, "YOKE_JOIN_MS", COUNT, "300000", 1, 86400000, NULL, "group", "how long ranks wait for all to join")               \
     X(TRANSPORT, "YOKE_TRANSPORT", TEXT, "auto", 0, 0, NULL, "group",                                                             \
@@ -67,23 +67,23 @@ typedef enum yk__option_kind {
     X(TRACE, "YOKE_TRACE", PATH, "", 0, 0, NULL, "run", "a file: rank R writes a trace of some steps to FILE.R; yoke trace joins them")\
     X(TRACE_SKIP, "YOKE_TRACE_SKIP", COUNT, "10", 0, 1ull << 40, NULL, "run", "steps before those that are traced")              \
     X(TRACE_STEPS, "YOKE_TRACE_STEPS", COUNT, "3", 1, 1000, NULL, "run", "steps that are traced")                                 \
-    X(LAUNCHER, "YOKE_LAUNCHER", WORD, "", 0, 0, "none", "group",                                                                 \
+    X(LAUNCHER, "YOKE_LAUNCHER", WORD, "", 0, 0, "none", "control",                                                               \
       "none: a process that another launcher started is a job of its own")                                                       \
-    X(JOB_FD, "YOKE_JOB_FD", TEXT, "", 0, 0, NULL, "group", "set by yoke launch: the job's descriptor")                          \
-    X(RANK, "YOKE_RANK", TEXT, "", 0, 0, NULL, "group", "the number of this rank; yoke launch sets it, or whoever starts ranks by hand") \
-    X(RANKS, "YOKE_SIZE", TEXT, "", 0, 0, NULL, "group", "the number of ranks, where they are started by hand or by Kubernetes")   \
-    X(ADDR, "YOKE_ADDR", TEXT, "", 0, 0, NULL, "group", "the name or address of rank 0's host, which rank 0 listens on")         \
-    X(PORT, "YOKE_PORT", COUNT, "", 1, 65535, NULL, "group", "the TCP port of rank 0")                                                \
-    X(SECRET_FILE, "YOKE_SECRET_FILE", PATH, "", 0, 0, NULL, "group",                                                            \
+    X(JOB_FD, "YOKE_JOB_FD", TEXT, "", 0, 0, NULL, "control", "set by yoke launch: the job's descriptor")                        \
+    X(RANK, "YOKE_RANK", TEXT, "", 0, 0, NULL, "control", "the number of this rank; yoke launch sets it, or whoever starts ranks by hand") \
+    X(RANKS, "YOKE_SIZE", TEXT, "", 0, 0, NULL, "control", "the number of ranks, where they are started by hand or by Kubernetes") \
+    X(ADDR, "YOKE_ADDR", TEXT, "", 0, 0, NULL, "control", "the name or address of rank 0's host, which rank 0 listens on")       \
+    X(PORT, "YOKE_PORT", COUNT, "", 1, 65535, NULL, "control", "the TCP port of rank 0")                                              \
+    X(SECRET_FILE, "YOKE_SECRET_FILE", PATH, "", 0, 0, NULL, "control",                                                          \
       "a file of 16 bytes or more, readable by its owner alone (chmod 600), equal on all hosts: who knows it may join")          \
-    X(LISTEN_FD, "YOKE_LISTEN_FD", COUNT, "", 0, INT32_MAX, NULL, "group",                                                         \
+    X(LISTEN_FD, "YOKE_LISTEN_FD", COUNT, "", 0, INT32_MAX, NULL, "control",                                                       \
       "set by yoke launch --hosts: the socket on which rank 0 listens")                                                           \
-    X(SSH, "YOKE_SSH", TEXT, "ssh -o BatchMode=yes", 0, 0, NULL, "launch",                                                       \
+    X(SSH, "YOKE_SSH", TEXT, "ssh -o BatchMode=yes", 0, 0, NULL, "tools",                                                        \
       "the command by which yoke launch --hosts runs another on a host")                                                        \
-    X(SERVICE, "YOKE_SERVICE", TEXT, "", 0, 0, NULL, "group", "the headless service of a Kubernetes indexed job")                \
-    X(HOST_ID, "YOKE_HOST_ID", TEXT, "", 0, 0, NULL, "group", "for tests: ranks with unlike values count as on unlike hosts")    \
-    X(WORLD_SIZE, "YOKE_WORLD_SIZE", COUNT, "", 1, INT32_MAX, NULL, "group", "set by yoke launch: the number of ranks")                   \
-    X(LOCAL_RANK, "YOKE_LOCAL_RANK", COUNT, "", 0, INT32_MAX, NULL, "group", "set by yoke launch: its number on this host")
+    X(SERVICE, "YOKE_SERVICE", TEXT, "", 0, 0, NULL, "control", "the headless service of a Kubernetes indexed job")              \
+    X(HOST_ID, "YOKE_HOST_ID", TEXT, "", 0, 0, NULL, "control", "for tests: ranks with unlike values count as on unlike hosts")  \
+    X(WORLD_SIZE, "YOKE_WORLD_SIZE", COUNT, "", 1, INT32_MAX, NULL, "control", "set by yoke launch: the number of ranks")                 \
+    X(LOCAL_RANK, "YOKE_LOCAL_RANK", COUNT, "", 0, INT32_MAX, NULL, "launch", "for programs, set by yoke launch: its number on this host")
 
 typedef enum yk__option {
 #define X(id, ...) YK__OPTION_##id,
@@ -98,7 +98,7 @@ typedef struct yk__option_row {
     const char *preset;
     uint64_t least, most;
     const char *words; /* separated by ", "; NULL but for kinds of words */
-    const char *layer; /* the folder of core that reads it */
+    const char *layer; /* the folder that reads it: transport, tools, or one of core */
     const char *help;
 } yk__option_row;
 

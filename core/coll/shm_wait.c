@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "core/base/clock.h"
 #include "core/coll/shm_internal.h"
 
 #include <errno.h>
@@ -19,13 +20,6 @@
 #define YIELD_NS 3000000          /* then sleep: a core that rests takes long to come back, longest in a virtual machine */
 #define SLICE_NS (20 * 1000000ll) /* a sleeping wait looks at the end of the job so often, */
 #define SLEEP_NS 100000000ll      /* and one that sleeps on a word */
-
-static int64_t now_ns(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
 
 static inline void cpu_relax(void)
 {
@@ -77,8 +71,8 @@ static yk_status wait_counter(yk__shm *shm, yk__counter *counter, uint32_t value
             continue;
         if (look_lost(shm, counter, value, peer, what, err))
             return err->status;
-        begin = begin ? begin : now_ns();
-        waited = now_ns() - begin;
+        begin = begin ? begin : yk__clock_ns();
+        waited = yk__clock_ns() - begin;
         if (waited <= SPIN_NS)
             continue;
         turn |= 63; /* after others' turns each look may be the last: test and go at once again */
@@ -119,12 +113,12 @@ static yk_status look_around(yk__shm *shm, uint32_t peer, const char *what, yk_e
 yk_status yk__shm_sleep(yk__shm *shm, uint32_t peer, const uint32_t *word, uint32_t seen, uint32_t ms, const char *what,
                         yk_error *err)
 {
-    const int64_t end = now_ns() + ms * 1000000ll;
+    const int64_t end = yk__clock_ns() + ms * 1000000ll;
     const struct timespec slice = {SLEEP_NS / 1000000000, SLEEP_NS % 1000000000};
     if (shm->sleep_seen != seen)
         shm->sleep_wait = (yk__control_wait){0};
     shm->sleep_seen = seen;
-    while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == seen && now_ns() < end) {
+    while (__atomic_load_n(word, __ATOMIC_SEQ_CST) == seen && yk__clock_ns() < end) {
         if (look_around(shm, peer, what, err))
             return err->status;
         syscall(SYS_futex, word, FUTEX_WAIT, seen, &slice, NULL, 0);

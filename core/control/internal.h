@@ -109,7 +109,6 @@ struct yk__control {
 uint64_t yk__control_bytes(uint32_t ranks); /* of head and slots, whole pages */
 bool yk__control_same_secret(const uint8_t *a, const uint8_t *b);
 void yk__control_copy_name(char *to, const char *from); /* bounded, ended, printable */
-int64_t yk__control_now(void);                          /* monotonic, ns */
 
 /* info.c */
 void yk__control_slot_publish(yk__control_slot *slot, const void *info, uint32_t bytes);

@@ -21,6 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/control/agent.h"
 
@@ -102,7 +103,7 @@ static yk_status wait_joined(yk__control *c, uint32_t peer, int64_t begin, uint3
             return err->status;
         if (state == YK__RANK_GONE)
             return fail_join(c, peer, YK_E_DEVICE_LOST, "ended (exit code 0) before it joined the others", err);
-        if (join_ms && yk__control_now() - begin > join_ms * 1000000ll) {
+        if (join_ms && yk__clock_ns() - begin > join_ms * 1000000ll) {
             snprintf(what, sizeof what, "has not joined within %u s", join_ms / 1000);
             return fail_join(c, peer, YK_E_TIMEOUT, what, err);
         }
@@ -121,7 +122,7 @@ static yk_status lists_new(yk__control *c, yk_error *err)
 
 static yk_status job_join(yk__control *c, const yk__control_config *config, yk_error *err)
 {
-    const int64_t begin = yk__control_now();
+    const int64_t begin = yk__clock_ns();
     yk__control_slot *own = &c->head->slot[c->rank];
     uint32_t absent = YK__RANK_ABSENT;
     if (lists_new(c, err))

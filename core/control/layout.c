@@ -3,20 +3,12 @@
 #include "core/control/internal.h"
 
 #include <string.h>
-#include <time.h>
 
 #define PAGE 4096u
 
 uint64_t yk__control_bytes(uint32_t ranks)
 {
     return (sizeof(yk__control_head) + (uint64_t)ranks * sizeof(yk__control_slot) + PAGE - 1) / PAGE * PAGE;
-}
-
-int64_t yk__control_now(void)
-{
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
 bool yk__control_same_secret(const uint8_t *a, const uint8_t *b)

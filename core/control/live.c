@@ -16,8 +16,9 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "core/base/clock.h"
 
 #define STEP_MAX_MS 150 /* more than this between two looks is this process's own pause */
 
@@ -73,7 +74,7 @@ static void *beat_main(void *arg)
 {
     yk__control *c = arg;
     struct pollfd p[2] = {{c->wake_fd, POLLIN, 0}, {c->job_fd, POLLIN, 0}};
-    int64_t last = yk__control_now();
+    int64_t last = yk__clock_ns();
     for (;;) {
         int64_t now, step;
         if (poll(p, 2, YK__CONTROL_BEAT_MS) < 0 && errno != EINTR)
@@ -87,7 +88,7 @@ static void *beat_main(void *arg)
             note_server_gone(c);
             p[1].fd = -1;
         }
-        now = yk__control_now();
+        now = yk__clock_ns();
         step = (now - last) / 1000000;
         last = now;
         for (uint32_t r = 0; c->liveness_ms && r < c->size; r++)

@@ -16,8 +16,8 @@
 
 /* Kinds of frames of the control plane. */
 typedef enum yk__control_frame {
-    YK__FRAME_HERE = 1,  /* a rank to rank 0: yk__frame_here */
-    YK__FRAME_TABLE,     /* rank 0 to all, when all are there: yk__frame_table */
+    YK__FRAME_HERE = 1,  /* a rank to rank 0: what it is (gather.c) */
+    YK__FRAME_TABLE,     /* rank 0 to all, when all are there: what all are */
     YK__FRAME_HEARTBEAT, /* nothing in it */
     YK__FRAME_GOODBYE,   /* of a rank that its host's agent has taken on: this connection ends */
     YK__FRAME_NAME,      /* of a rank: what follows, and its name */

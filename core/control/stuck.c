@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/clock.h"
+
 #define STEP_MAX_NS (150 * 1000000ll)
 
 /* The rank that holds `peer` up; *circle: it is this rank, so that all wait for each other. UINT32_MAX: a circle of others,
@@ -67,7 +69,7 @@ static void note_waiting(yk__control *c, uint32_t peer, const char *what)
 
 yk_status yk__control_look(yk__control *c, yk__control_wait *wait, uint32_t peer, const char *what, yk_error *err)
 {
-    const int64_t now = yk__control_now(), step = now - wait->last;
+    const int64_t now = yk__clock_ns(), step = now - wait->last;
     bool circle = false;
     uint32_t rank, calls, advance;
     if (yk__control_check(c, err))

@@ -9,8 +9,8 @@
 #include "core/data/images.h"
 #include "core/read/idx.h"
 
-/* DIR/PREFIX-WHAT-idxN-ubyte, with '.' for the last '-' before idx, and with .gz, in that order. NULL: none is there.
- */
+/* The first that is there of DIR/PREFIX-WHAT-idxN-ubyte, the same with .gz, and both with '.' before "idx", as they are unpacked by
+ * some programs; else the first of them, for the message. NULL: no memory. */
 static char *idx_path(const char *dir, const char *prefix, const char *what)
 {
     int rank = strcmp(what, "images") ? 1 : 3;
@@ -22,7 +22,7 @@ static char *idx_path(const char *dir, const char *prefix, const char *what)
             return path;
         yk__free(path);
     }
-    return yk__format("%s/%s-%s-idx%d-ubyte", dir, prefix, what, rank); /* for the message */
+    return yk__format("%s/%s-%s-idx%d-ubyte", dir, prefix, what, rank);
 }
 
 static yk_status shape_take(yk__images *images, const yk__idx *pixels, yk_error *err)

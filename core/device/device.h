@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices: the machine's topology, the plugins, the words that select devices, and an opened device with its queue.
+ * Devices: the machine's topology, the plugins, the specs that select devices, and an opened device with its queue.
  *
  * Nothing here knows the name of a plugin; what matters is in its capabilities.
  */
@@ -45,7 +45,7 @@ const yk_plugin *yk__plugin_table(const yk__plugin *p);
 const char *yk__plugin_path(const yk__plugin *p);
 
 /* Loads one plugin: a path (with a slash) or a name, looked for as DIR/yoke_NAME.so in YOKE_PLUGIN_DIR or the installed
- * plugin folder. A failure is an error with the loader's own words: not found, dlopen's text, no symbol, wrong major,
+ * plugin folder. A failure is an error with the loader's own message: not found, dlopen's text, no symbol, wrong major,
  * short table, another sanitizer, a file or folder that others can write. Loading the same file twice gives the same
  * plugin. YOKE_LAYERS wraps it. Option CORES answers what yk__plugin_option_set gave; yk__device_open sets it. */
 yk_status yk__plugin_load(const char *name_or_path, yk__plugin **p, yk_error *err);
@@ -60,13 +60,13 @@ bool yk__plugin_aborts(const yk__plugin *p); /* it has a queue_abort of its own 
 void yk__plugins_fini(void);
 /* An option that the plugin will see as YOKE_<PLUGIN>_<KEY>, stronger than the environment; before the plugin's init. */
 yk_status yk__plugin_option_set(const char *plugin, const char *key, const char *value, yk_error *err);
-/* YK_E_ABI with the loader's words where the table breaks a rule of the ABI; fills gaps of *out otherwise. */
+/* YK_E_ABI with the loader's message where the table breaks a rule of the ABI; fills gaps of *out otherwise. */
 yk_status yk__plugin_table_take(const yk_plugin *given, const char *who, yk_plugin *out, yk_error *err);
 /* A plugin linked into this program (tests, static builds). */
 yk_status yk__plugin_register(yk_plugin_query_fn query, const char *name, yk__plugin **p, yk_error *err);
 /* What the last failing plugin call of this thread said through host->fail; "" when nothing. Reading it clears it. */
-const char *yk__plugin_words(void);
-/* Fills err from a plugin's status: "PLUGIN: WHAT: the plugin's own words". Returns status. */
+const char *yk__plugin_message(void);
+/* Fills err from a plugin's status: "PLUGIN: WHAT: the plugin's own message". Returns status. */
 yk_status yk__plugin_fail(yk_error *err, const yk__plugin *p, yk_status status, const char *what);
 
 /* ---- Selection: YOKE_DEVICES / --devices ------------------------------------------------------------------------------ */
@@ -84,14 +84,14 @@ typedef struct yk__placement {
 } yk__placement;
 
 /* Device specs: cpu | cpu:0-3 | cpu/2 | PLUGIN:N | PLUGIN:* | PLUGIN:N@CORES | auto, separated by spaces or commas between
- * words ("cpu:0 opencl:0@1"; a comma before a digit goes on with a list: "cpu:0,2"). PLUGIN is a name, or a path that
+ * them ("cpu:0 opencl:0@1"; a comma before a digit goes on with a list: "cpu:0,2"). PLUGIN is a name, or a path that
  * begins with '/' or '.' and ends in .so. The forms cpu, cpu:0-3 and cpu/2 are those of any plugin with YK_CAP_CORES.
  * NULL or "" means auto: every device once (two that name one place of a bus, or one uuid, are one device, which the
  * plugin has that is faster with it: core/device/rival.h); of those that compute on the host's cores only one, on all
  * cores, so that none is computed on twice. A spec that matches nothing is an error that lists what there is. Two CPU
  * ranks on one core: allowed, warned about, one line for each pair of plugins. A trailing '!' ("opencl:0!", "cpu/2!",
  * "opencl:*!") forces what the spec selects; nothing else does. */
-yk_status yk__device_select(const char *words, const yk__topology *t, yk__placement **place, uint32_t *n, yk_error *err);
+yk_status yk__device_select(const char *specs, const yk__topology *t, yk__placement **place, uint32_t *n, yk_error *err);
 /* The spec that selects exactly this placement again ("opencl:0@1!"), for handing to a rank's process. */
 void yk__placement_text(const yk__placement *p, char *buf, size_t n);
 
@@ -126,7 +126,7 @@ double yk__device_pace(yk__device *dev);
 /* As yk_plugin.claims; 0 for a node with operations or types that are younger than the plugin. [any] */
 uint32_t yk__device_claims(const yk__device *dev, const yk_graph *g, uint32_t node);
 
-/* Buffers and transfers in short form; errors carry the plugin's words. */
+/* Buffers and transfers in short form; errors carry the plugin's message. */
 yk_status yk__device_buffer(yk__device *dev, uint64_t bytes, yk_buffer **b, yk_error *err);
 yk_status yk__device_put(yk__device *dev, yk_buffer *b, uint64_t off, const void *src, uint64_t bytes, uint64_t *point,
                          yk_error *err);

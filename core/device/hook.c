@@ -2,8 +2,8 @@
 /* What all layers stand on: the hooks of this process, their living objects, and what one call took. */
 #include "core/device/hook.h"
 
-#include <time.h>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 
@@ -72,21 +72,14 @@ void yk__hook_waits(const yk_wait *from, uint32_t n, yk_wait *to)
 
 /* ---- One call ---- */
 
-static double clock_seconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 hook_call yk__hook_begin(hook *h, hook_fn fn)
 {
-    return (hook_call){h, fn, clock_seconds()};
+    return (hook_call){h, fn, yk__clock_seconds()};
 }
 
 yk_status yk__hook_end(const hook_call *c, yk_status s, uint64_t bytes)
 {
-    double took = clock_seconds() - c->begin;
+    double took = yk__clock_seconds() - c->begin;
     pthread_mutex_lock(&c->h->lock);
     c->h->stat[c->fn].calls++;
     c->h->stat[c->fn].bytes += bytes;

@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "core/device/intern.h"
+#include "core/device/internal.h"
 
 #define HOOKS 8 /* plugins that can be wrapped in one process */
 
@@ -95,6 +95,8 @@ yk_status yk__hook_wrong(const char *fmt, ...) __attribute__((format(printf, 1, 
 /* Whether a handle is alive and of this kind; says so if not. */
 bool yk__hook_alive(const void *handle, hook_kind kind);
 yk_status yk__hook_guard_fill(hook_object *buffer);
+/* Waits for a point of the plugin's own queue, as long as something moves. */
+yk_status yk__hook_reached(const hook *h, yk_queue *queue, uint64_t point);
 yk_status yk__hook_guard_check(hook_object *buffer, const char *when);
 yk_status yk__hook_submit_check(const hook_object *queue, const yk_submit *s);
 yk_status yk__hook_graph_check(hook_object *program, const yk_graph *g);

@@ -257,10 +257,7 @@ static yk_status submit_translate(const yk_submit *s, translated *t)
 
 static yk_status guards_after_run(hook_object *q, const yk_submit *s, uint64_t point)
 {
-    yk_status st = q->hook->inner->queue_wait(q->inner, point, 60000000000ull);
-    if (st == YK_E_TIMEOUT)
-        return yk__hook_wrong("%s: point %llu is not reached in 60 s; it is lost", q->hook->inner->name,
-                              (unsigned long long)point);
+    yk_status st = yk__hook_reached(q->hook, q->inner, point);
     for (uint32_t i = 0; i < s->n_slot && !st; i++)
         if (s->slot[i] && ((hook_object *)s->slot[i])->guard)
             st = yk__hook_guard_check((hook_object *)s->slot[i], "after a run");

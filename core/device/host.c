@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the host lends to plugins: memory, log, words for failures, options, the reference kernels, a cache folder.
+ * What the host lends to plugins: memory, log, messages of failures, options, the reference kernels, a cache folder.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/device/intern.h"
+#include "core/device/internal.h"
 #include "core/device/module.h"
 #include "core/graph/graph.h"
 
@@ -30,8 +30,8 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static option *options; /* live until the process ends: plugins keep the strings */
 static char *cache_path;
 static bool cache_asked;
-static _Thread_local char words[YK_ERROR_TEXT];
-static _Thread_local char words_read[YK_ERROR_TEXT];
+static _Thread_local char message[YK_ERROR_TEXT];
+static _Thread_local char message_read[YK_ERROR_TEXT];
 
 static void option_name(char *buf, size_t n, const char *plugin, const char *key)
 {
@@ -98,22 +98,22 @@ static void host_fail(const char *who, const char *fmt, ...)
     va_list ap;
     (void)who; /* yk__plugin_fail says it */
     va_start(ap, fmt);
-    vsnprintf(words, sizeof words, fmt, ap);
+    vsnprintf(message, sizeof message, fmt, ap);
     va_end(ap);
 }
 
-const char *yk__plugin_words(void)
+const char *yk__plugin_message(void)
 {
-    if (!words[0])
+    if (!message[0])
         return "";
-    memcpy(words_read, words, sizeof words);
-    words[0] = 0;
-    return words_read;
+    memcpy(message_read, message, sizeof message);
+    message[0] = 0;
+    return message_read;
 }
 
-void yk__host_words_clear(void)
+void yk__host_message_clear(void)
 {
-    words[0] = 0;
+    message[0] = 0;
 }
 
 static void *host_alloc(size_t bytes, size_t align)

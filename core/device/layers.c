@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * YOKE_LAYERS: reading the words, wrapping a table, and the functions of a table that have no handle.
+ * YOKE_LAYERS: which there are, wrapping a table, and the functions of a table that have no handle.
  */
 #include <stdarg.h>
 #include <stdio.h>

@@ -5,19 +5,19 @@
 #include <stdio.h>
 
 #include "core/base/mem.h"
-#include "core/device/intern.h"
+#include "core/device/internal.h"
 
-#define WORDS 64
+#define NAMES 64
 
-const char *yk__device_nearest(const char *word, const char *list, char *buf, size_t n)
+const char *yk__device_nearest(const char *name, const char *list, char *buf, size_t n)
 {
-    const char *words[WORDS], *found;
+    const char *names[NAMES], *found;
     char *copy = yk__strdup(list), *rest = NULL;
     size_t m = 0;
     buf[0] = 0;
-    for (char *w = copy ? strtok_r(copy, ", ", &rest) : NULL; w && m < WORDS; w = strtok_r(NULL, ", ", &rest))
-        words[m++] = w;
-    found = yk__nearest_word(word, words, m);
+    for (char *w = copy ? strtok_r(copy, ", ", &rest) : NULL; w && m < NAMES; w = strtok_r(NULL, ", ", &rest))
+        names[m++] = w;
+    found = yk__nearest_word(name, names, m);
     if (found)
         snprintf(buf, n, "%s", found);
     yk__free(copy);

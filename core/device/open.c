@@ -10,7 +10,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/device/intern.h"
+#include "core/device/internal.h"
 
 static yk_status check_caps(const yk__device *dev, yk_error *err)
 {
@@ -48,7 +48,7 @@ static void caps_adapt(yk_device_caps *c, const yk_plugin *t)
 static yk_status read_caps(yk__device *dev, yk_error *err)
 {
     uint32_t n = 0;
-    yk__host_words_clear();
+    yk__host_message_clear();
     if (yk__device_fail(dev, dev->table->device_count(&n), "counting its devices", err))
         return err->status;
     if (dev->place.device >= n)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How fast a device is, roughly, before a job's own runs tell: one product, timed. */
 #include "core/base/mem.h"
-#include "core/device/intern.h"
+#include "core/device/internal.h"
 #include "core/device/simple.h"
 
 #define ROWS 128

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/device/intern.h"
+#include "core/device/internal.h"
 
 typedef struct planned_device {
     yk_plugin table;

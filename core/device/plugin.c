@@ -13,7 +13,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/device/intern.h"
+#include "core/device/internal.h"
 
 /* Of the list and of starting; recursive, as an error message lists the plugins. */
 static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
@@ -31,7 +31,7 @@ const char *yk__plugin_path(const yk__plugin *p)
 
 yk_status yk__plugin_fail(yk_error *err, const yk__plugin *p, yk_status status, const char *what)
 {
-    const char *said = yk__plugin_words();
+    const char *said = yk__plugin_message();
     return yk__fail(err, status, "%s: %s: %s", p->name, what, *said ? said : yk__status_text(status));
 }
 
@@ -127,16 +127,16 @@ static yk_status unknown_name(const char *name, yk_error *err)
 /* A name may also be that of a plugin YOKE_PLUGINS gives by its path. */
 static yk__plugin *find_named_path(const char *name)
 {
-    const char *words = yk__option_text(YK__OPTION_PLUGINS);
+    const char *list = yk__option_text(YK__OPTION_PLUGINS);
     yk__plugin *p = NULL;
-    while (words && !p && *(words += strspn(words, ", "))) {
-        size_t len = strcspn(words, ", ");
-        char *word = memchr(words, '/', len) ? yk__strndup(words, len) : NULL;
+    while (list && !p && *(list += strspn(list, ", "))) {
+        size_t len = strcspn(list, ", ");
+        char *path = memchr(list, '/', len) ? yk__strndup(list, len) : NULL;
         yk_error quiet = YK_ERROR_INIT;
-        if (word && !open_path(word, &p, &quiet) && strcmp(p->name, name))
+        if (path && !open_path(path, &p, &quiet) && strcmp(p->name, name))
             p = NULL;
-        yk__free(word);
-        words += len;
+        yk__free(path);
+        list += len;
     }
     return p;
 }
@@ -178,7 +178,7 @@ yk_status yk__plugin_start(yk__plugin *p, yk_error *err)
     pthread_mutex_lock(&lock);
     if (!p->started && !p->failed.status) {
         yk_status s;
-        yk__host_words_clear();
+        yk__host_message_clear();
         s = p->call->init(yk__host_table());
         if (s)
             yk__plugin_fail(&p->failed, p, s, "starting the plugin");

@@ -9,7 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/device/intern.h"
+#include "core/device/internal.h"
 
 typedef struct list {
     yk__plugin_info *info;
@@ -18,14 +18,14 @@ typedef struct list {
 
 char *yk__plugin_owners(void)
 {
-    const char *word = yk__option_text(YK__OPTION_PLUGINS);
+    const char *named = yk__option_text(YK__OPTION_PLUGINS);
     char *loaded = yk__plugin_loaded_names(false), *s = yk__plugin_add_name(yk__plugin_folder_names(), loaded);
     yk__free(loaded);
-    while (word && *(word += strspn(word, ", "))) {
-        char *path = yk__strndup(word, strcspn(word, ", ")), *slash = path ? strrchr(path, '/') : NULL;
+    while (named && *(named += strspn(named, ", "))) {
+        char *path = yk__strndup(named, strcspn(named, ", ")), *slash = path ? strrchr(path, '/') : NULL;
         char *name = path ? yk__plugin_file_name(slash ? slash + 1 : path) : NULL;
         s = yk__plugin_add_name(s, name ? name : path);
-        word += strcspn(word, ", ");
+        named += strcspn(named, ", ");
         yk__free(name);
         yk__free(path);
     }
@@ -33,20 +33,20 @@ char *yk__plugin_owners(void)
 }
 
 /* Returns why it cannot be used; YK_E_ARG and YK_E_UNSUPPORTED are about what the user set, not about the machine. */
-static yk_status info_describe(yk__plugin_info *info, const char *word, const char *why)
+static yk_status info_describe(yk__plugin_info *info, const char *plugin, const char *why)
 {
     yk_error err = YK_ERROR_INIT;
     yk__plugin *p = NULL;
     uint32_t devices = 0;
     yk_status s;
-    if (yk__plugin_load(word, &p, &err)) {
-        info->name = yk__strdup(word);
+    if (yk__plugin_load(plugin, &p, &err)) {
+        info->name = yk__strdup(plugin);
         info->path = yk__strdup("");
         info->version = yk__strdup("");
         info->reason = yk__strdup(err.text);
         return err.status;
     }
-    yk__host_words_clear();
+    yk__host_message_clear();
     s = p->call->device_count(&devices);
     info->name = yk__strdup(p->name);
     info->path = yk__strdup(p->path);
@@ -57,24 +57,24 @@ static yk_status info_describe(yk__plugin_info *info, const char *word, const ch
         yk__plugin_fail(&err, p, s, "counting its devices");
         info->reason = yk__strdup(err.text);
     } else {
-        const char *said = yk__plugin_words();
+        const char *said = yk__plugin_message();
         info->reason = devices || !*said ? yk__strdup(devices ? why : "loaded, but it finds no device") : yk__strdup(said);
     }
     return s;
 }
 
 /* `must`: one that was named; its failure is the caller's. */
-static yk_status info_add(list *l, const char *word, const char *why, bool must, yk_error *err)
+static yk_status info_add(list *l, const char *plugin, const char *why, bool must, yk_error *err)
 {
     yk__plugin_info *info;
     if (yk__grow(&l->info, &l->cap, l->n + 1, sizeof *l->info))
         return yk__fail_mem(err, sizeof *l->info, "the list of plugins");
     info = &l->info[l->n];
     memset(info, 0, sizeof *info);
-    yk_status s = info_describe(info, word, why);
+    yk_status s = info_describe(info, plugin, why);
     l->n++;
     if (!info->name || !info->path || !info->version || !info->reason)
-        return yk__fail_mem(err, strlen(word), "the list of plugins");
+        return yk__fail_mem(err, strlen(plugin), "the list of plugins");
     if (s == YK_E_ARG || s == YK_E_UNSUPPORTED)
         return yk__fail(err, YK_E_ARG, "%s", info->reason);
     if (!info->loaded && must)
@@ -84,16 +84,16 @@ static yk_status info_add(list *l, const char *word, const char *why, bool must,
     return YK_OK;
 }
 
-static yk_status add_words(list *l, const char *words, const char *why, bool must, yk_error *err)
+static yk_status add_all(list *l, const char *names, const char *why, bool must, yk_error *err)
 {
-    while (!err->status && *(words += strspn(words, ", "))) {
-        size_t len = strcspn(words, ", ");
-        char *word = yk__strndup(words, len);
-        if (!word)
+    while (!err->status && *(names += strspn(names, ", "))) {
+        size_t len = strcspn(names, ", ");
+        char *plugin = yk__strndup(names, len);
+        if (!plugin)
             return yk__fail_mem(err, len, "the name of a plugin");
-        info_add(l, word, why, must, err);
-        yk__free(word);
-        words += len;
+        info_add(l, plugin, why, must, err);
+        yk__free(plugin);
+        names += len;
     }
     return err->status;
 }
@@ -104,11 +104,11 @@ yk_status yk__plugin_list(yk__plugin_info **out, uint32_t *n, yk_error *err)
     char *linked = yk__plugin_loaded_names(true), *found = named ? NULL : yk__plugin_folder_names();
     list l = {NULL, 0, 0};
     if (named)
-        add_words(&l, named, "named by YOKE_PLUGINS", true, err);
+        add_all(&l, named, "named by YOKE_PLUGINS", true, err);
     else if (found)
-        add_words(&l, found, "found in the plugin folder", false, err);
+        add_all(&l, found, "found in the plugin folder", false, err);
     if (!err->status && linked)
-        add_words(&l, linked, "linked into the program", false, err);
+        add_all(&l, linked, "linked into the program", false, err);
     yk__free(linked);
     yk__free(found);
     if (err->status) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/device/intern.h"
+#include "core/device/internal.h"
 #include "core/device/module.h"
 
 /* "yoke_NAME.so" -> NAME, or NULL. */
@@ -23,10 +23,10 @@ static int is_plugin(const struct dirent *d)
     return len > 8 && !strncmp(d->d_name, "yoke_", 5) && !strcmp(d->d_name + len - 3, ".so");
 }
 
-/* Words separated by ", ": takes `s`, returns s with `word` added. */
-char *yk__plugin_add_name(char *s, const char *word)
+/* Names separated by ", ": takes `s`, returns s with `name` added. */
+char *yk__plugin_add_name(char *s, const char *name)
 {
-    char *t = s && word && *word ? yk__format("%s%s%s", s, *s ? ", " : "", word) : s;
+    char *t = s && name && *name ? yk__format("%s%s%s", s, *s ? ", " : "", name) : s;
     if (t != s)
         yk__free(s);
     return t;

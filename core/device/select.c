@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the words of YOKE_DEVICES to placements, one per rank.
+ * From the device specs of YOKE_DEVICES to placements, one per rank.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,17 +8,17 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/device/intern.h"
+#include "core/device/internal.h"
 #include "core/device/rival.h"
 
-typedef struct word {
+typedef struct device_spec {
     char text[YK__CORES_TEXT + 300];
     char plugin[256];
     char list[YK__CORES_TEXT]; /* what follows ':'; "*" is possible */
     char cores[YK__CORES_TEXT];
     uint32_t parts; /* what follows '/'; 0: nothing */
     bool forced;
-} word;
+} device_spec;
 
 #define PLACEMENT_TEXT (sizeof(((yk__placement *)0)->plugin) + sizeof(((yk__placement *)0)->cores) + 16)
 
@@ -39,10 +39,10 @@ typedef struct selection {
     size_t n, cap_place, cap_cpu;
 } selection;
 
-/* ---- Reading words ----------------------------------------------------------------------------------------------- */
+/* ---- Reading specs ----------------------------------------------------------------------------------------------- */
 
-/* Length of the next word: a comma ends it, but for one inside a list of numbers. */
-static size_t word_length(const char *s)
+/* Length of the next spec: a comma ends it, but for one inside a list of numbers. */
+static size_t spec_length(const char *s)
 {
     size_t n = 0;
     bool list = false;
@@ -63,7 +63,7 @@ static size_t plugin_length(const char *s)
     return so ? (size_t)(so - s) + 3 : strcspn(s, ":@!");
 }
 
-static bool word_take(char *to, size_t capacity, const char **s, size_t n)
+static bool text_take(char *to, size_t capacity, const char **s, size_t n)
 {
     if (n >= capacity)
         return false;
@@ -73,54 +73,54 @@ static bool word_take(char *to, size_t capacity, const char **s, size_t n)
     return true;
 }
 
-static bool read_parts(word *w, const char **s)
+static bool read_parts(device_spec *spec, const char **s)
 {
     char *end;
     unsigned long v = strtoul(*s, &end, 10);
     if (end == *s || v == 0 || v > 4096)
         return false;
-    w->parts = (uint32_t)v;
+    spec->parts = (uint32_t)v;
     *s = end;
     return true;
 }
 
-static bool read_word(const char *s, word *w)
+static bool spec_read(const char *s, device_spec *spec)
 {
     int number[1024];
-    if (!word_take(w->plugin, sizeof w->plugin, &s, plugin_length(s)) || !*w->plugin)
+    if (!text_take(spec->plugin, sizeof spec->plugin, &s, plugin_length(s)) || !*spec->plugin)
         return false;
-    if (*s == ':' && (++s, !word_take(w->list, sizeof w->list, &s, strcspn(s, "@!")) || !*w->list))
+    if (*s == ':' && (++s, !text_take(spec->list, sizeof spec->list, &s, strcspn(s, "@!")) || !*spec->list))
         return false;
-    if (*s == '/' && (++s, !read_parts(w, &s)))
+    if (*s == '/' && (++s, !read_parts(spec, &s)))
         return false;
-    if (*s == '@' && (++s, !word_take(w->cores, sizeof w->cores, &s, strcspn(s, "!")) || !*w->cores))
+    if (*s == '@' && (++s, !text_take(spec->cores, sizeof spec->cores, &s, strcspn(s, "!")) || !*spec->cores))
         return false;
     if (*s == '!') {
-        w->forced = true;
+        spec->forced = true;
         s++;
     }
-    if (*w->list && strcmp(w->list, "*") && !yk__cores_parse(w->list, number, 1024))
+    if (*spec->list && strcmp(spec->list, "*") && !yk__cores_parse(spec->list, number, 1024))
         return false;
-    return !*s && (!*w->cores || yk__cores_parse(w->cores, number, 1024));
+    return !*s && (!*spec->cores || yk__cores_parse(spec->cores, number, 1024));
 }
 
-static yk_status read_words(const char *s, word **out, uint32_t *n, yk_error *err)
+static yk_status specs_read(const char *s, device_spec **out, uint32_t *n, yk_error *err)
 {
-    word *list = NULL;
+    device_spec *list = NULL;
     size_t cap = 0;
     *n = 0;
     for (size_t len; *(s += strspn(s, " ,\t\n")); s += len) {
-        word *w;
-        len = word_length(s);
+        device_spec *spec;
+        len = spec_length(s);
         if (yk__grow(&list, &cap, *n + 1u, sizeof *list)) {
             yk__fail_mem(err, sizeof *list, "the device specs");
             break;
         }
-        w = &list[(*n)++];
-        memset(w, 0, sizeof *w);
-        if (len < sizeof w->text)
-            memcpy(w->text, s, len);
-        if (len >= sizeof w->text || !read_word(w->text, w)) {
+        spec = &list[(*n)++];
+        memset(spec, 0, sizeof *spec);
+        if (len < sizeof spec->text)
+            memcpy(spec->text, s, len);
+        if (len >= sizeof spec->text || !spec_read(spec->text, spec)) {
             yk__fail(err, YK_E_ARG, "device spec \"%.*s\" cannot be read; expected PLUGIN, PLUGIN:N, PLUGIN:*, PLUGIN:N@CORES, "
                      "cpu:0-3, cpu/2 or auto, each with or without a trailing '!'", (int)(len < 100 ? len : 100), s);
             break;
@@ -155,7 +155,7 @@ static yk_status placement_add(selection *s, const char *plugin, uint32_t device
     return YK_OK;
 }
 
-static yk_status check_cores(const selection *s, const word *w, const char *list, yk_error *err)
+static yk_status check_cores(const selection *s, const device_spec *spec, const char *list, yk_error *err)
 {
     int want[1024], have[4096];
     char *all = yk__topology_core_list(s->topology);
@@ -166,7 +166,7 @@ static yk_status check_cores(const selection *s, const word *w, const char *list
         for (j = 0; j < m && have[j] != want[i]; j++)
             ;
         if (j == m)
-            yk__fail(err, YK_E_ARG, "device spec \"%s\": core %d is not one this process may use; there are: %s", w->text,
+            yk__fail(err, YK_E_ARG, "device spec \"%s\": core %d is not one this process may use; there are: %s", spec->text,
                      want[i], all);
     }
     yk__free(all);
@@ -178,85 +178,85 @@ static yk_status caps_of(const yk__plugin *p, uint32_t i, yk_device_caps *c, yk_
     yk_status s;
     memset(c, 0, sizeof *c);
     c->size = sizeof *c;
-    yk__host_words_clear();
+    yk__host_message_clear();
     s = p->call->device_caps(i, c);
     return s ? yk__plugin_fail(err, p, s, "asking a device what it can do") : YK_OK;
 }
 
 /* A plugin whose one device is the host's cores: cpu, cpu:0-3, cpu/2. */
-static yk_status add_cores(selection *s, const word *w, yk_error *err)
+static yk_status add_cores(selection *s, const device_spec *spec, yk_error *err)
 {
-    const char *list = *w->cores ? w->cores : w->list;
-    uint32_t parts = w->parts ? w->parts : 1;
-    if (*w->cores && *w->list)
-        return yk__fail(err, YK_E_ARG, "device spec \"%s\" names cores twice; write %s:%s", w->text, w->plugin, w->cores);
-    if (*list && w->parts)
-        return yk__fail(err, YK_E_ARG, "device spec \"%s\": either a list of cores or a number of parts", w->text);
+    const char *list = *spec->cores ? spec->cores : spec->list;
+    uint32_t parts = spec->parts ? spec->parts : 1;
+    if (*spec->cores && *spec->list)
+        return yk__fail(err, YK_E_ARG, "device spec \"%s\" names cores twice; write %s:%s", spec->text, spec->plugin, spec->cores);
+    if (*list && spec->parts)
+        return yk__fail(err, YK_E_ARG, "device spec \"%s\": either a list of cores or a number of parts", spec->text);
     if (*list && strcmp(list, "*"))
-        return check_cores(s, w, list, err) ? err->status : placement_add(s, w->plugin, 0, list, true, true, w->forced, err);
+        return check_cores(s, spec, list, err) ? err->status : placement_add(s, spec->plugin, 0, list, true, true, spec->forced, err);
     for (uint32_t i = 0; i < parts && !err->status; i++) {
         char *part = yk__topology_part(s->topology, i, parts, err);
         if (!part)
-            return yk__fail_in(err, "device spec \"%s\"", w->text);
-        placement_add(s, w->plugin, 0, part, true, true, w->forced, err);
+            return yk__fail_in(err, "device spec \"%s\"", spec->text);
+        placement_add(s, spec->plugin, 0, part, true, true, spec->forced, err);
         yk__free(part);
     }
     return err->status;
 }
 
-static yk_status add_device(selection *s, const word *w, const yk__plugin *p, uint32_t i, yk_error *err)
+static yk_status add_device(selection *s, const device_spec *spec, const yk__plugin *p, uint32_t i, yk_error *err)
 {
     yk_device_caps c;
     char *near = NULL, *all = NULL;
-    const char *cores = w->cores;
+    const char *cores = spec->cores;
     if (caps_of(p, i, &c, err))
         return err->status;
     c.locality[sizeof c.locality - 1] = 0;
     if (!*cores && !(c.flags & YK_CAP_CPU) && *c.locality) {
         near = yk__topology_near(s->topology, c.locality);
         all = yk__topology_core_list(s->topology);
-        cores = near && all && strcmp(near, all) && strlen(near) < sizeof w->cores ? near : "";
+        cores = near && all && strcmp(near, all) && strlen(near) < sizeof spec->cores ? near : "";
     }
-    placement_add(s, w->plugin, i, cores, false, c.flags & YK_CAP_CPU, w->forced, err);
+    placement_add(s, spec->plugin, i, cores, false, c.flags & YK_CAP_CPU, spec->forced, err);
     yk__free(near);
     yk__free(all);
     return err->status;
 }
 
-static yk_status no_device(const word *w, const yk__plugin *p, uint32_t wanted, uint32_t n, yk_error *err)
+static yk_status no_device(const device_spec *spec, const yk__plugin *p, uint32_t wanted, uint32_t n, yk_error *err)
 {
     char text[400] = "";
     size_t used = 0;
-    const char *said = yk__plugin_words();
+    const char *said = yk__plugin_message();
     if (!n)
-        return yk__fail(err, YK_E_ARG, "device spec \"%s\": %s finds no device%s%s", w->text, p->name, *said ? ": " : "", said);
+        return yk__fail(err, YK_E_ARG, "device spec \"%s\": %s finds no device%s%s", spec->text, p->name, *said ? ": " : "", said);
     for (uint32_t i = 0; i < n && used < sizeof text; i++) {
         yk_device_caps c;
         yk_error quiet = YK_ERROR_INIT;
         if (!caps_of(p, i, &c, &quiet))
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%s:%u (%.60s)", used ? ", " : "", p->name, i, c.name);
     }
-    return yk__fail(err, YK_E_ARG, "device spec \"%s\": %s has no device %u; there are: %s", w->text, p->name, wanted, text);
+    return yk__fail(err, YK_E_ARG, "device spec \"%s\": %s has no device %u; there are: %s", spec->text, p->name, wanted, text);
 }
 
-static yk_status add_devices(selection *s, const word *w, const yk__plugin *p, uint32_t n, yk_error *err)
+static yk_status add_devices(selection *s, const device_spec *spec, const yk__plugin *p, uint32_t n, yk_error *err)
 {
     int number[256];
-    bool all = !*w->list || !strcmp(w->list, "*");
-    uint32_t m = all ? 0 : yk__cores_parse(w->list, number, 256);
-    if (w->parts)
-        return yk__fail(err, YK_E_ARG, "device spec \"%s\": %s has devices, not cores to split; write %s:0", w->text, p->name,
-                        w->plugin);
-    if (*w->cores && check_cores(s, w, w->cores, err))
+    bool all = !*spec->list || !strcmp(spec->list, "*");
+    uint32_t m = all ? 0 : yk__cores_parse(spec->list, number, 256);
+    if (spec->parts)
+        return yk__fail(err, YK_E_ARG, "device spec \"%s\": %s has devices, not cores to split; write %s:0", spec->text, p->name,
+                        spec->plugin);
+    if (*spec->cores && check_cores(s, spec, spec->cores, err))
         return err->status;
     if (!n)
-        return no_device(w, p, 0, n, err);
+        return no_device(spec, p, 0, n, err);
     for (uint32_t i = 0; all && i < n && !err->status; i++)
-        add_device(s, w, p, i, err);
+        add_device(s, spec, p, i, err);
     for (uint32_t i = 0; i < m && !err->status; i++) {
         if ((uint32_t)number[i] >= n)
-            return no_device(w, p, (uint32_t)number[i], n, err);
-        add_device(s, w, p, (uint32_t)number[i], err);
+            return no_device(spec, p, (uint32_t)number[i], n, err);
+        add_device(s, spec, p, (uint32_t)number[i], err);
     }
     return err->status;
 }
@@ -300,11 +300,11 @@ static yk_status auto_plugin(selection *s, const char *name, bool cores, bool fo
 {
     yk__plugin *p = NULL;
     uint32_t n = 0;
-    word w = {.forced = forced};
+    device_spec spec = {.forced = forced};
     if (yk__plugin_load(name, &p, err) || p->call->device_count(&n))
         return err->status;
-    snprintf(w.plugin, sizeof w.plugin, "%s", name);
-    snprintf(w.text, sizeof w.text, "auto");
+    snprintf(spec.plugin, sizeof spec.plugin, "%s", name);
+    snprintf(spec.text, sizeof spec.text, "auto");
     for (uint32_t i = 0; i < n && !err->status; i++) {
         yk_device_caps c;
         if (caps_of(p, i, &c, err) || !!(c.flags & YK_CAP_CORES) != cores)
@@ -324,9 +324,9 @@ static yk_status auto_plugin(selection *s, const char *name, bool cores, bool fo
         if (err->status)
             break;
         if (cores)
-            add_cores(s, &w, err);
+            add_cores(s, &spec, err);
         else
-            add_device(s, &w, p, i, err);
+            add_device(s, &spec, p, i, err);
     }
     return err->status;
 }
@@ -347,39 +347,39 @@ static yk_status select_auto(selection *s, bool forced, yk_error *err)
     return err->status;
 }
 
-/* ---- All words ------------------------------------------------------------------------------------------------------ */
+/* ---- All specs ------------------------------------------------------------------------------------------------------ */
 
-/* A driver that starts its threads as soon as it is loaded should know its cores by then: so it does if one word alone
+/* A driver that starts its threads as soon as it is loaded should know its cores by then: so it does if one spec alone
  * speaks of the plugin. */
-static yk_status hint_cores(const word *w, const word *all, uint32_t n, const yk__plugin *p, yk_error *err)
+static yk_status hint_cores(const device_spec *spec, const device_spec *all, uint32_t n, const yk__plugin *p, yk_error *err)
 {
     uint32_t same = 0;
     for (uint32_t i = 0; i < n; i++)
-        same += !strcmp(all[i].plugin, w->plugin);
-    if (same != 1 || !*w->cores || p->started)
+        same += !strcmp(all[i].plugin, spec->plugin);
+    if (same != 1 || !*spec->cores || p->started)
         return YK_OK;
-    return yk__plugin_option_set(p->name, "CORES", w->cores, err);
+    return yk__plugin_option_set(p->name, "CORES", spec->cores, err);
 }
 
-static yk_status word_resolve(selection *s, const word *w, const word *all, uint32_t n_all, yk_error *err)
+static yk_status spec_resolve(selection *s, const device_spec *spec, const device_spec *all, uint32_t n_all, yk_error *err)
 {
     yk__plugin *p = NULL;
     yk_device_caps c = {.flags = 0};
     uint32_t n = 0;
     yk_status st;
-    if (!strcmp(w->plugin, "auto") && !*w->list && !*w->cores && !w->parts)
-        return select_auto(s, w->forced, err);
-    if (yk__plugin_open(w->plugin, &p, err))
-        return yk__fail_in(err, "device spec \"%s\"", w->text);
-    if (hint_cores(w, all, n_all, p, err) || yk__plugin_start(p, err))
+    if (!strcmp(spec->plugin, "auto") && !*spec->list && !*spec->cores && !spec->parts)
+        return select_auto(s, spec->forced, err);
+    if (yk__plugin_open(spec->plugin, &p, err))
+        return yk__fail_in(err, "device spec \"%s\"", spec->text);
+    if (hint_cores(spec, all, n_all, p, err) || yk__plugin_start(p, err))
         return err->status;
-    yk__host_words_clear();
+    yk__host_message_clear();
     st = p->call->device_count(&n);
     if (st)
         return yk__plugin_fail(err, p, st, "counting its devices");
     if (n == 1 && caps_of(p, 0, &c, err))
         return err->status;
-    return c.flags & YK_CAP_CORES ? add_cores(s, w, err) : add_devices(s, w, p, n, err);
+    return c.flags & YK_CAP_CORES ? add_cores(s, spec, err) : add_devices(s, spec, p, n, err);
 }
 
 static bool cores_overlap(const char *a, const char *b)
@@ -454,20 +454,20 @@ static void warn_shared(const selection *s)
         }
 }
 
-yk_status yk__device_select(const char *words, const yk__topology *t, yk__placement **place, uint32_t *n, yk_error *err)
+yk_status yk__device_select(const char *specs, const yk__topology *t, yk__placement **place, uint32_t *n, yk_error *err)
 {
     selection s = {.topology = t};
-    word *w = NULL;
-    uint32_t n_word = 0;
-    if (read_words(words && words[strspn(words, " ,\t\n")] ? words : "auto", &w, &n_word, err))
+    device_spec *spec = NULL;
+    uint32_t n_spec = 0;
+    if (specs_read(specs && specs[strspn(specs, " ,\t\n")] ? specs : "auto", &spec, &n_spec, err))
         return err->status;
-    for (uint32_t i = 0; i < n_word && !err->status; i++)
-        word_resolve(&s, &w[i], w, n_word, err);
+    for (uint32_t i = 0; i < n_spec && !err->status; i++)
+        spec_resolve(&s, &spec[i], spec, n_spec, err);
     if (!err->status && !s.n)
         yk__fail(err, YK_E_ARG, "no device was found in %s; `yoke plugin list` says why", yk__plugin_folder());
     if (!err->status)
         warn_shared(&s);
-    yk__free(w);
+    yk__free(spec);
     yk__free(s.cpu);
     yk__free(s.bus);
     if (err->status) {

@@ -6,8 +6,9 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "core/device/intern.h"
+#include "core/device/internal.h"
 #include "core/device/simple.h"
 
 typedef struct run {
@@ -36,7 +37,7 @@ static yk_status run_prepare(run *r, void *const *slot, yk_error *err)
     r->zero = yk__calloc(g->n_slot, sizeof *r->zero);
     if (!r->buffer || !r->zero)
         return yk__fail_mem(err, g->n_slot * sizeof *r->zero, "the slots of a check");
-    yk__host_words_clear();
+    yk__host_message_clear();
     if (run_fail(r, r->dev->table->program_new(r->dev->handle, g, &r->program), "compiling", err))
         return err->status;
     for (uint32_t i = 0; i < g->n_slot; i++)
@@ -54,7 +55,7 @@ static yk_status run_enqueue(run *r, yk_error *err)
                            .slot = r->buffer,
                            .slot_offset = r->zero,
                            .slot_version = r->zero};
-    yk__host_words_clear();
+    yk__host_message_clear();
     return run_fail(r, r->dev->table->queue_run(r->dev->queue, &sub, &r->point), "running", err);
 }
 
@@ -105,13 +106,6 @@ yk_status yk__simple_run(const yk__simple *s, yk__device *dev, void *const *slot
     return yk__simple_runs(s, dev, slot, 1, err);
 }
 
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 yk_status yk__simple_time(const yk__simple *s, yk__device *dev, void *const *slot, uint32_t runs, double most, double *least,
                           yk_error *err)
 {
@@ -121,10 +115,10 @@ yk_status yk__simple_time(const yk__simple *s, yk__device *dev, void *const *slo
         yk__device_wait(dev, r.point, NULL, err);
     *least = 0;
     for (uint32_t i = 0; i < runs && spent < most && !err->status; i++) {
-        began = seconds_now();
+        began = yk__clock_seconds();
         if (!run_enqueue(&r, err))
             yk__device_wait(dev, r.point, NULL, err);
-        took = seconds_now() - began;
+        took = yk__clock_seconds() - began;
         spent += took;
         *least = i && *least < took ? *least : took;
     }

@@ -4,7 +4,7 @@
  */
 #include "config.h"
 
-#include "core/device/intern.h"
+#include "core/device/internal.h"
 
 static yk_status no_init(const yk_host *host)
 {

@@ -55,6 +55,16 @@ bool yk__hook_alive(const void *handle, hook_kind kind)
 
 /* ---- Guards ------------------------------------------------------------------------------------------------------------ */
 
+yk_status yk__hook_reached(const hook *h, yk_queue *queue, uint64_t point)
+{
+    uint64_t idle_ns = 0;
+    const yk_status s = yk__point_wait(h->inner, queue, point, NULL, &idle_ns);
+    if (s != YK_E_TIMEOUT)
+        return s;
+    return yk__hook_wrong("%s: point %llu is not reached, and nothing has been for %.1f s (YOKE_STUCK_MS); it is lost", h->inner->name,
+                          (unsigned long long)point, (double)idle_ns * 1e-9);
+}
+
 static yk_status guards_move(hook_object *b, uint8_t *bytes, bool put)
 {
     hook_object *d = b->device;
@@ -67,7 +77,7 @@ static yk_status guards_move(hook_object *b, uint8_t *bytes, bool put)
         s = put ? yk_put(t, d->checker, b->inner, at[i], bytes + (uint64_t)i * b->guard, b->guard, &point)
                 : yk_get(t, d->checker, b->inner, at[i], bytes + (uint64_t)i * b->guard, b->guard, &point);
     if (!s)
-        s = t->queue_wait(d->checker, point, 60000000000ull);
+        s = yk__hook_reached(b->hook, d->checker, point);
     pthread_mutex_unlock(&b->hook->lock);
     return s;
 }

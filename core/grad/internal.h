@@ -48,7 +48,7 @@ typedef struct yk__rule {
 
 typedef void yk__rule_fn(yk__rule *r);
 
-/* The rule of an op; NULL where there is no gradient (see yk__grad_has_none). */
+/* The rule of an op; NULL where there is no gradient (yk__rule_is_none). */
 yk__rule_fn *yk__rule_of(uint32_t op);
 /* Comparisons, index-valued and constant ops: nothing flows through them. */
 bool yk__rule_is_none(uint32_t op);

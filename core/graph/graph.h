@@ -61,7 +61,7 @@ typedef struct yk__graph {
     size_t n_value, n_node, n_index, n_attr, n_slot, n_body;
     size_t cap_value, cap_node, cap_index, cap_attr, cap_slot, cap_body;
     uint64_t hash;    /* rolling, of all that was appended */
-    yk__inverse *inverse; /* of yk__graph_inverse */
+    yk__inverse *inverse; /* of yk__graph_mark_inverse */
     size_t n_inverse, cap_inverse;
     uint32_t stream;  /* put into yk_node.stream of nodes appended from now on */
     yk_error error;   /* first failure */

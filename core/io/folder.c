@@ -113,6 +113,7 @@ yk_status yk__folder_sync_parent(const char *path, yk_error *err)
     return err->status;
 }
 
+/* With `own`, what stands in `to` already stays, and so does in `from` what is the caller's own. */
 yk_status yk__folder_move(const char *from, const char *to, yk__folder_own own, void *user, yk_error *err)
 {
     struct stat st;
@@ -132,6 +133,7 @@ yk_status yk__folder_move(const char *from, const char *to, yk__folder_own own, 
     return err->status;
 }
 
+/* At once where the system can (Linux); else in three renames, by way of `aside`. */
 yk_status yk__folder_exchange(const char *from, const char *to, const char *aside, yk_error *err)
 {
     struct stat st;
@@ -185,7 +187,12 @@ yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes
     return err->status ? err->status : yk__folder_sync_parent(path, err);
 }
 
-/* ---- Several files together ---- */
+/* ---- Several files together ----
+ *
+ * New files are written into DIR/.yoke-save.tmp. When all are there and synced it is renamed to DIR/.yoke-save, which is the moment
+ * they count from, and they are moved to their places one by one. Who finds a .yoke-save.tmp finds half a save and throws it away;
+ * who finds a .yoke-save finds a whole one and moves what is left.
+ */
 
 static bool stage_owns(void *user, const char *name)
 {

@@ -5,19 +5,12 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/job/opt.h"
 
 #define PADDING (64u << 10)
-
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk_error *err)
 {
@@ -68,7 +61,7 @@ void yk__share_window(yk_job *job)
     if (!s || job->team.world == 1 || !s->policy)
         return;
     if (!s->compiled && job->step.global_rows == (int64_t)s->n) {
-        s->report.wall += seconds_now() - s->window_began;
+        s->report.wall += yk__clock_seconds() - s->window_began;
         s->report.windows++;
     }
     s->undecided = true;
@@ -226,7 +219,7 @@ static void window_begin(yk_job *job)
     s->timed = yk__policy_timed(s->policy);
     s->compiled = false;
     yk__engine_measure(job->engine, s->timed);
-    s->window_began = seconds_now();
+    s->window_began = yk__clock_seconds();
 }
 
 static bool first_shares(yk_job *job, int64_t n, bool *changed)

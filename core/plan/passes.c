@@ -4,10 +4,11 @@
 
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/round.h"
 #include "core/plan/internal.h"
 
 #define MOST_PARTS 64 /* blocks of recomputation tried for a memory limit */
@@ -55,11 +56,6 @@ static void work_end(yk__work *work)
     yk__free(work->keep);
 }
 
-static uint64_t round_up(uint64_t n, uint64_t align)
-{
-    return (n + align - 1) / align * align;
-}
-
 static uint32_t find_state(const yk__graph *g, uint32_t state)
 {
     for (uint32_t i = 1; i < g->n_slot; i++)
@@ -81,7 +77,7 @@ static yk_status add_slots(yk__work *work, yk_error *err)
         const yk_value *v = &request->trace->value[request->result[i]];
         const uint32_t each = v->dtype == YK_BF16 || v->dtype == YK_F16 ? 4 : yk_dtype_bytes(v->dtype);
         work->result_offset[i] = work->result_bytes;
-        work->result_bytes += round_up((uint64_t)yk__value_count(v) * each, align);
+        work->result_bytes += yk__round_up((uint64_t)yk__value_count(v) * each, align);
     }
     work->result_slot = yk__slot_new(&work->g, YK_SLOT_RESULT, work->result_bytes, 0);
     for (uint32_t i = 0; i < request->n_assign; i++) {
@@ -156,19 +152,12 @@ static const pass passes[] = {
     {"cut", yk__plan_cut, NULL, false},
 };
 
-static double clock_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return 1e3 * (double)t.tv_sec + 1e-6 * (double)t.tv_nsec;
-}
-
 static yk_status run_pass(yk__work *work, const pass *p, yk_error *err)
 {
-    const double begin = clock_ms();
+    const double begin = yk__clock_seconds();
     if (p->run(work, err) || (p->prune_after && yk__plan_prune(work, err)))
         return err->status;
-    yk__log(YK_LOG_DEBUG, "plan", "%u %s: %zu nodes, %.2f ms", work->number, p->name, work->g.n_node, clock_ms() - begin);
+    yk__log(YK_LOG_DEBUG, "plan", "%u %s: %zu nodes, %.2f ms", work->number, p->name, work->g.n_node, 1e3 * (yk__clock_seconds() - begin));
     yk__plan_dump_pass(work, (uint32_t)(p - passes), p->name);
     return YK_OK;
 }

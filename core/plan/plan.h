@@ -47,7 +47,7 @@ typedef struct yk__plan_request {
     bool gathers;                        /* updates leave parameters on their way: what reads a bucket of them waits for it */
     yk_dtype precision;
     bool keep_compute;                   /* 16-bit operands that are whole parameters are read from copies that somebody
-                                            keeps (YK__HELD_LOW), not cast by the program */
+                                            keeps (core/run/compute.c), not cast by the program */
     const yk_device_caps *caps;
     uint32_t (*claims)(void *arg, const yk_graph *g, uint32_t node); /* the plugin's, or a test's */
     void *claims_arg;

@@ -249,7 +249,7 @@ static yk_status submit_segment(yk__exec *exec, yk__prog *p, uint32_t i, yk_erro
     yk_status st;
     if (!p->program[i])
         return YK_OK;
-    yk__plugin_words();
+    yk__plugin_message();
     st = exec->queue->dev->table->queue_run(exec->queue->dev->queue, &s, &exec->queue->last_point);
     if (st)
         return yk__plugin_fail(err, exec->queue->dev->plugin, st, "starting a program");

@@ -39,7 +39,7 @@ static yk_status fill_info(const yk__device *dev, const yk_coll *coll, island_in
         return YK_OK;
     info->is_single = coll->flags & YK_COLL_ONE_PER_DEVICE;
     snprintf(info->device, sizeof info->device, "%.63s#%u", dev->caps.locality, *dev->caps.locality ? 0 : dev->place.device);
-    yk__plugin_words();
+    yk__plugin_message();
     const yk_status s = coll->island(dev->handle, info->name);
     return s ? yk__plugin_fail(err, dev->plugin, s, "asking which devices can be joined") : YK_OK;
 }
@@ -78,7 +78,7 @@ static yk_status make_ticket(const yk__island *island, island_ticket *ticket, yk
     const yk__device *dev = island->queue->dev;
     if (island->size < 2 || island->own)
         return YK_OK;
-    yk__plugin_words();
+    yk__plugin_message();
     const yk_status s = island->coll->ticket(dev->handle, ticket->data, &ticket->bytes);
     return s ? yk__plugin_fail(err, dev->plugin, s, "a ticket for an island") : YK_OK;
 }
@@ -88,7 +88,7 @@ static yk_status join_members(yk__island *island, const island_ticket *ticket, y
     const yk__device *dev = island->queue->dev;
     if (island->size < 2)
         return YK_OK;
-    yk__plugin_words();
+    yk__plugin_message();
     const yk_status s =
         island->coll->join(dev->handle, ticket->data, ticket->bytes, island->own, island->size, &island->comm);
     if (s)
@@ -172,7 +172,7 @@ static yk_status submit_op(yk__island *island, const yk_coll_op *op, const char 
 {
     yk__queue *q = island->queue;
     const int64_t begun = yk__clock_ns();
-    yk__plugin_words();
+    yk__plugin_message();
     const yk_status s = island->coll->run(q->dev->queue, island->comm, op, &q->last_point);
     if (s)
         return yk__plugin_fail(err, q->dev->plugin, s, what);

@@ -5,15 +5,11 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/round.h"
 
 #define BUCKET_LEAST ((1u << 20) / sizeof(float))
 #define GAP 64u     /* elements: parameters begin at multiples */
 #define PAGE 16384u /* elements: buckets end at multiples, so that each begins on a page of the blocks for exchanges */
-
-static uint64_t round_up(uint64_t n, uint64_t to)
-{
-    return (n + to - 1) / to * to;
-}
 
 /* ---- Declaring ---- */
 
@@ -100,7 +96,7 @@ static uint64_t full_bucket(const yk__params *p)
 /* Assigns the parameters of one kind to buckets, the last one first. */
 static yk_status fill_buckets(yk__params *p, bool trained, size_t *cap, yk_error *err)
 {
-    const uint64_t align = round_up(p->queue->dev->caps.align, sizeof(float)) / sizeof(float);
+    const uint64_t align = yk__round_up(p->queue->dev->caps.align, sizeof(float)) / sizeof(float);
     const uint64_t gap = align > GAP ? align : GAP, most = full_bucket(p);
     bool open = false;
     for (size_t i = p->n_param; i-- > 0;) {
@@ -111,7 +107,7 @@ static yk_status fill_buckets(yk__params *p, bool trained, size_t *cap, yk_error
             return err->status;
         q->bucket = p->n_all_bucket - 1;
         q->at = p->bucket[q->bucket].n;
-        p->bucket[q->bucket].n += round_up(q->n, gap);
+        p->bucket[q->bucket].n += yk__round_up(q->n, gap);
         open = p->bucket[q->bucket].n < most;
     }
     return YK_OK;
@@ -128,7 +124,7 @@ static yk_status list_buckets(yk__params *p, yk_error *err)
     p->n_trained = 0;
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
-        b->n = p->exchange->world > 1 ? round_up(b->n, PAGE) : b->n;
+        b->n = p->exchange->world > 1 ? yk__round_up(b->n, PAGE) : b->n;
         b->shared_at = p->n_trained;
         p->n_trained += b->trained ? b->n : 0;
     }

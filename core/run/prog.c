@@ -58,7 +58,7 @@ static yk_status count_scratch(yk__exec *exec, const yk__plan *plan, yk_error *e
         yk_status st;
         if (!plan->segment[i].graph.n_node)
             continue;
-        yk__plugin_words();
+        yk__plugin_message();
         st = exec->queue->dev->table->graph_scratch(exec->queue->dev->handle, &plan->segment[i].graph, &bytes);
         if (st)
             return yk__plugin_fail(err, exec->queue->dev->plugin, st, "the scratch memory of a program");
@@ -96,7 +96,7 @@ static yk_status compile_segments(yk__exec *exec, yk__prog *p, yk_error *err)
         yk_status st;
         if (!s->graph.n_node)
             continue;
-        yk__plugin_words();
+        yk__plugin_message();
         st = exec->queue->dev->table->program_new(exec->queue->dev->handle, &s->graph, &p->program[i]);
         yk__advance();
         if (st)

@@ -2,15 +2,13 @@
 /* Buffers and their account, transfers, points and waits: what all parts of the engine ask of the device. */
 #include "core/run/queue.h"
 
-#include <time.h>
 
+#include "core/base/clock.h"
 #include "core/base/log.h"
 
 double yk__seconds(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    return yk__clock_seconds();
 }
 
 /* ---- Buffers ---- */
@@ -66,7 +64,7 @@ yk_status yk__queue_wrap(yk__queue *q, void *host, uint64_t bytes, yk_buffer **b
     yk_status st;
     if (check_limits(q, bytes, err))
         return err->status;
-    yk__plugin_words();
+    yk__plugin_message();
     st = q->dev->table->buffer_wrap(q->dev->handle, host, bytes, b);
     if (st) {
         yk__plugin_fail(err, q->dev->plugin, st, "a buffer over host memory");
@@ -120,7 +118,7 @@ void yk__queue_pin(yk__queue *q, void *memory, uint64_t bytes, yk_pin **pin)
     *pin = NULL;
     if (!memory || !bytes || q->dev->plans_only || !(q->dev->caps.flags & YK_CAP_PINS))
         return;
-    yk__plugin_words();
+    yk__plugin_message();
     if (!q->dev->table->host_pin(q->dev->handle, memory, bytes, pin))
         return;
     *pin = NULL;

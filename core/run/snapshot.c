@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/base/round.h"
 
 #define LINE 64u
 #define PAGE 4096u
@@ -16,11 +17,6 @@
 typedef struct snapshot_head {
     _Atomic uint32_t claimed; /* a rank has taken it */
 } snapshot_head;
-
-static uint64_t round_up(uint64_t n, uint64_t to)
-{
-    return (n + to - 1) / to * to;
-}
 
 /* ---- Layout ---- */
 
@@ -37,7 +33,7 @@ static uint64_t state_at(const yk__params *p, size_t state)
 {
     uint64_t at = 0;
     for (size_t i = 0; i < state; i++)
-        at += round_up(p->state[i].n * yk_dtype_bytes(p->state[i].dtype), LINE);
+        at += yk__round_up(p->state[i].n * yk_dtype_bytes(p->state[i].dtype), LINE);
     return at;
 }
 
@@ -45,11 +41,11 @@ static void lay_out(yk__snapshot *snapshot, uint64_t capacity)
 {
     const yk__params *p = snapshot->params;
     snapshot->capacity = capacity;
-    snapshot->values_at = round_up(snapshot->exchange->world * sizeof(yk__snapshot_record), PAGE);
+    snapshot->values_at = yk__round_up(snapshot->exchange->world * sizeof(yk__snapshot_record), PAGE);
     snapshot->moments_at = snapshot->values_at + bucket_at(p, p->n_all_bucket) * sizeof(float);
     snapshot->states_at = snapshot->moments_at + p->n_moment * p->n_trained * sizeof(float);
     snapshot->host_at = snapshot->states_at + state_at(p, p->n_state);
-    snapshot->copy_bytes = round_up(snapshot->host_at + sizeof(uint64_t) + capacity, PAGE);
+    snapshot->copy_bytes = yk__round_up(snapshot->host_at + sizeof(uint64_t) + capacity, PAGE);
 }
 
 static snapshot_head *head_of(const yk__snapshot *snapshot)

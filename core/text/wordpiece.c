@@ -11,6 +11,8 @@
 #include "core/text/internal.h"
 #include "core/text/utf8.h"
 
+/* What a character is to the tokenizer, as bits. MARK: an accent, which goes with its letter's decomposition; CHANGES: it is not
+ * copied as it is (lower case, accents). */
 enum { PLAIN = 0, CONTROL = 1, SPACE = 2, PUNCT = 4, CJK = 8, MARK = 16, CHANGES = 32 };
 
 static int is_cjk(int32_t c)
@@ -128,7 +130,7 @@ yk_status yk__tok_wordpiece_ready(yk__tokenizer *tok, const char *prefix, yk_err
     return YK_OK;
 }
 
-/* ---- words ---- */
+/* ---- Words: their first piece is looked up in `first`, the others, which a vocabulary has with "##" in front, in `more` ---- */
 
 /* The longest piece at s[0..n): its id, and its bytes in *len. -1: none. */
 static int32_t longest_piece(const yk__tokenizer *tok, const yk__strmap *map, const char *s, size_t n, size_t *len)

@@ -25,6 +25,7 @@
 
 #include <yoke/yoke.h>
 
+#include "core/base/clock.h"
 #include "core/control/origin.h"
 #include "core/device/device.h"
 #include "core/group/group.h"
@@ -36,9 +37,7 @@
 /* Seconds of a clock that only goes forward, the same in all processes. */
 static inline double ranks_now(void)
 {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
+    return yk__clock_seconds();
 }
 
 /* ---- The ranks of a group ---- */

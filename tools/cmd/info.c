@@ -299,8 +299,9 @@ static void print_env_text(const char *plugins)
         const yk__option_row *row = yk__option_row_of(i);
         const char *set = yk__option_text(i);
         char help[256];
-        snprintf(help, sizeof help, "%s%s%s%s (core/%s)", row->help, row->words ? ": " : "", row->words ? row->words : "",
-                 row->kind == YK__OPTION_SIZE || row->kind == YK__OPTION_SIZES ? ", as 500K, 16M or 1.5G" : "", row->layer);
+        snprintf(help, sizeof help, "%s%s%s%s (%s%s)", row->help, row->words ? ": " : "", row->words ? row->words : "",
+                 row->kind == YK__OPTION_SIZE || row->kind == YK__OPTION_SIZES ? ", as 500K, 16M or 1.5G" : "",
+                 strcmp(row->layer, "transport") && strcmp(row->layer, "tools") ? "core/" : "", row->layer);
         print_variable(row->name, set ? set : row->preset, set ? "environment" : "default", set ? row->preset : NULL, help);
     }
     print_foreign(plugins);

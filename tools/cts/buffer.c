@@ -128,7 +128,7 @@ static void too_large(cts *c)
     } else if (s != YK_E_MEM) {
         cts_fail(c, "64 TiB: %s, expected YK_E_MEM", yk__status_name(s));
     }
-    yk__plugin_words();
+    yk__plugin_message();
     if (cts_ok(c, cts_buffer_new(c, 64, &b), "buffer_new after the refusal"))
         c->t->buffer_free(b);
     cts_pass(c);
@@ -187,7 +187,7 @@ static void buffer_described(cts *c, uint32_t use, uint32_t flags)
     yk_buffer *b = NULL;
     const yk_status s = c->t->buffer_new(c->dev->handle, &desc, &b);
     if (s == YK_E_UNSUPPORTED && flags == YK_BUF_EXPORT) {
-        yk__plugin_words();
+        yk__plugin_message();
         return;
     }
     snprintf(what, sizeof what, "buffer_new with use %#x and flags %#x", use, flags);

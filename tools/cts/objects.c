@@ -40,7 +40,7 @@ void cts_queue_again(cts *c)
         c->t->queue_free(c->dev->queue);
         c->dev->queue = q;
     }
-    yk__plugin_words();
+    yk__plugin_message();
 }
 
 /* ---- Bytes ---- */

@@ -294,7 +294,7 @@ static void graph_refused(cts *c, const yk_graph *g, const char *what)
     if (s == YK_OK) {
         c->t->program_free(p);
         cts_fail(c, "%s was compiled", what);
-    } else if (!*yk__plugin_words()) {
+    } else if (!*yk__plugin_message()) {
         cts_fail(c, "%s was refused without a message through host->fail", what);
     }
 }
@@ -365,7 +365,7 @@ static void copy_refused(cts *c, const char *name, yk_queue *q, yk_buffer *b, co
     yk_status s = c->t->queue_copy(q, copy, &point);
     if (s != YK_E_ARG)
         cts_fail(c, "%s: %s, expected YK_E_ARG", name, yk__status_name(s));
-    else if (!*yk__plugin_words())
+    else if (!*yk__plugin_message())
         cts_fail(c, "%s: refused without a message through host->fail", name);
     else
         after_refusal(c, q, b);
@@ -386,7 +386,7 @@ static void test_refused_copy(cts *c, const char *name, uint64_t offset, bool ho
         c->t->buffer_free(b);
     }
     c->t->queue_free(q);
-    yk__plugin_words();
+    yk__plugin_message();
     cts_pass(c);
 }
 

@@ -126,7 +126,7 @@ void cts_unsupported(cts *c, const char *fmt, ...)
 
 bool cts_ok(cts *c, yk_status status, const char *what)
 {
-    const char *said = yk__plugin_words();
+    const char *said = yk__plugin_message();
     if (status)
         cts_fail(c, "%s: %s%s%s", what, yk__status_name(status), *said ? ": " : "", said);
     return status == YK_OK;

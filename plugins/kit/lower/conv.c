@@ -77,7 +77,7 @@ static void conv_defines(const kit_target *target, const yk_graph *graph, const 
     snprintf(text, size, "-D%s -DCONV_LOCAL=%d -DT=%s -DTC=%s -DSEG=%u -DNV=%u%s", dw ? "CONV_DW" : "CONV_DIRECT",
              (int)conv_local(target), kit_type(graph->value[graph->index[n->in]].dtype),
              kit_type(graph->value[graph->index[n->out]].dtype), dw ? 16 : conv->seg, dw ? conv->nv : 1,
-             conv->meta[G_YS] != conv->meta[G_OW] ? " -DAPART" : "");
+             conv->meta[G_YS] != conv->meta[G_OW] ? " -DSTRIDED" : "");
 }
 
 static void lower_direct(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)

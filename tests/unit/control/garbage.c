@@ -12,6 +12,7 @@
 
 #include "core/control/internal.h"
 #include "core/control/job.h"
+#include "tests/support/run.h"
 
 typedef struct fake {
     yk__control_hello hello;
@@ -311,17 +312,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("garbage");
     TCase *t = tcase_create("garbage");
-    SRunner *sr = srunner_create(s);
     tcase_add_loop_test(t, joining_what_is_no_job_is_refused, 0, (int)(sizeof harms / sizeof *harms));
     tcase_add_test(t, endless_text);
     tcase_add_test(t, shown_info);
     tcase_add_test(t, notices_of_ranks_are_checked);
     tcase_set_timeout(t, 120);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("garbage", t);
 }

@@ -12,6 +12,7 @@
 #include "backends/cpu/exec/migrate.h"
 #include "backends/cpu/exec/pace.h"
 #include "backends/cpu/exec/steal.h"
+#include "core/base/clock.h"
 #include "plugins/kit/value.h"
 #include "tests/support/cpu_kit.h"
 
@@ -237,17 +238,10 @@ typedef struct sleeper {
     bool late, early;
 } sleeper;
 
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 static void *sleep_for_point(void *arg)
 {
     sleeper *s = arg;
-    const double at = seconds_now();
+    const double at = yk__clock_seconds();
     uint64_t done = 0;
     yk_status st;
     do
@@ -255,7 +249,7 @@ static void *sleep_for_point(void *arg)
     while (st == YK_E_ARG); /* not given out yet */
     s->early = st != YK_OK || s->p->queue_poll(s->q, &done) != YK_OK ||
                done < s->point;
-    s->late = seconds_now() - at > 0.9;
+    s->late = yk__clock_seconds() - at > 0.9;
     return NULL;
 }
 
@@ -424,8 +418,8 @@ START_TEST(seats_are_fetched_and_return)
     pthread_barrier_wait(&s.meet);
     ck_assert(!cpu_seat_stalled(&s.seat)); /* not at work */
     atomic_store(&s.seat.holds_piece, true);
-    for (const double end = seconds_now() + PATIENCE; !cpu_seat_stalled(&s.seat);)
-        ck_assert_double_lt(seconds_now(), end);
+    for (const double end = yk__clock_seconds() + PATIENCE; !cpu_seat_stalled(&s.seat);)
+        ck_assert_double_lt(yk__clock_seconds(), end);
     ck_assert(cpu_seat_fetch(&s.seat));
     ck_assert(!cpu_seat_fetch(&s.seat)); /* it is away */
     const cpu_set_t away = cores_of(atomic_load(&s.seat.thread));
@@ -455,15 +449,15 @@ static void stall_piece(void *arg, int worker, int piece, int pieces)
 {
     stall *s = arg;
     const struct timespec nap = {0, 200000};
-    const double end = seconds_now() + PATIENCE;
+    const double end = yk__clock_seconds() + PATIENCE;
     bool away = false;
     (void)piece;
     if (worker)
         atomic_fetch_add(&s->own, core_is(s->core[1])); /* nobody waits for it yet */
     atomic_fetch_add(&s->begun, 1);
-    while (atomic_load(&s->begun) < pieces && seconds_now() < end) /* so that each has one */
+    while (atomic_load(&s->begun) < pieces && yk__clock_seconds() < end) /* so that each has one */
         sched_yield();
-    while (worker && s->phase % 2 && !(away = core_is(s->core[0])) && seconds_now() < end)
+    while (worker && s->phase % 2 && !(away = core_is(s->core[0])) && yk__clock_seconds() < end)
         nanosleep(&nap, NULL);
     atomic_fetch_add(&s->away, away);
 }

@@ -24,7 +24,8 @@
 #include "core/graph/graph.h"
 
 static yk_plugin bad;
-static enum fault { NONE, WRONG_RESULT, SKIPS_POINT, WRITES_BEHIND, POLLS_BACK, LIMITS } fault;
+static enum fault { NONE, WRONG_RESULT, SKIPS_POINT, WRITES_BEHIND, POLLS_BACK, LIMITS, TAKES_LONG, NEVER_DONE } fault;
+static uint64_t waits, longest_wait; /* calls of queue_wait; the longest that one was to take */
 
 static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
@@ -60,7 +61,20 @@ static yk_status bad_poll(yk_queue *q, uint64_t *done)
     yk_status st = queue_poll(q, done);
     if (fault == POLLS_BACK)
         *done += 7;
+    if (fault == TAKES_LONG || fault == NEVER_DONE)
+        *done = fault == TAKES_LONG ? 1000 + waits / 4 : 0; /* others are finished meanwhile */
     return st;
+}
+
+/* A device in the middle of a point: it waits as long as it is to, a second at most. */
+static yk_status bad_wait(yk_queue *q, uint64_t point, uint64_t timeout)
+{
+    longest_wait = timeout > longest_wait ? timeout : longest_wait;
+    if (fault == NEVER_DONE || (fault == TAKES_LONG && waits++ < 20)) {
+        usleep(timeout < 1000000000 ? (useconds_t)(timeout / 1000) : 1000000);
+        return YK_E_TIMEOUT;
+    }
+    return queue_wait(q, point, timeout);
 }
 
 static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
@@ -90,6 +104,7 @@ static const yk_plugin *bad_query(uint32_t abi)
     bad.queue_run = bad_run;
     bad.queue_copy = bad_copy;
     bad.queue_poll = bad_poll;
+    bad.queue_wait = bad_wait;
     return abi == YK_ABI ? &bad : NULL;
 }
 
@@ -273,7 +288,7 @@ START_TEST(validate_finds_a_lying_poll)
     uint64_t done;
     ck_assert_msg(dev != NULL, "%s", err.text);
     ck_assert_int_eq(dev->table->queue_poll(dev->queue, &done), YK_E_INTERNAL);
-    ck_assert_ptr_nonnull(strstr(yk__plugin_words(), "were given out"));
+    ck_assert_ptr_nonnull(strstr(yk__plugin_message(), "were given out"));
     fault = NONE;
     yk__device_close(dev);
 }
@@ -314,13 +329,13 @@ START_TEST(validate_finds_a_reserved_word)
     yk__node_new(&g, YK_OP_FILL, 0, 0, NULL, 1, &x, 1, &(int64_t){0});
     ck_assert_int_eq(yk__graph_seal(&g, &view, &err), YK_OK);
     g.node[0].reserved = 7;
-    yk__plugin_words();
+    yk__plugin_message();
     ck_assert_uint_eq(dev->table->claims(dev->handle, &view, 0), 0);
-    ck_assert_ptr_nonnull(strstr(yk__plugin_words(), "the reserved word of node 0 is 7"));
+    ck_assert_ptr_nonnull(strstr(yk__plugin_message(), "the reserved word of node 0 is 7"));
     g.node[0].reserved = 0;
     g.value[0].reserved = 9;
     ck_assert_int_eq(dev->table->program_new(dev->handle, &view, &p), YK_E_INTERNAL);
-    ck_assert_ptr_nonnull(strstr(yk__plugin_words(), "the reserved word of value 0 is 9"));
+    ck_assert_ptr_nonnull(strstr(yk__plugin_message(), "the reserved word of value 0 is 9"));
     g.value[0].reserved = 0;
     ck_assert_int_eq(dev->table->program_new(dev->handle, &view, &p), YK_OK);
     dev->table->program_free(p);
@@ -340,9 +355,30 @@ START_TEST(validate_finds_a_write_behind)
     ck_assert_int_eq(yk__device_buffer(dev, 100, &b, &err), YK_OK);
     fault = WRITES_BEHIND;
     ck_assert_int_eq(yk__device_put(dev, b, 0, data, 100, &point, &err), YK_OK);
-    yk__plugin_words();
+    yk__plugin_message();
     dev->table->buffer_free(b);
-    ck_assert_ptr_nonnull(strstr(yk__plugin_words(), "byte 100 of a buffer of 100 bytes is found written"));
+    ck_assert_ptr_nonnull(strstr(yk__plugin_message(), "byte 100 of a buffer of 100 bytes is found written"));
+    fault = NONE;
+    yk__device_close(dev);
+}
+END_TEST
+
+/* The layer's own waits go by what moves, not by a time that a large program may need. */
+START_TEST(validate_waits_while_something_moves)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk_buffer *b = NULL;
+    yk__device *dev;
+    setenv("YOKE_STUCK_MS", "400", 1);
+    dev = open_with("validate", "off", NONE, &err);
+    ck_assert_msg(dev != NULL, "%s", err.text);
+    fault = TAKES_LONG; /* a second in all */
+    ck_assert_msg(yk__device_buffer(dev, 100, &b, &err) == YK_OK, "%s", err.text);
+    dev->table->buffer_free(b);
+    ck_assert_uint_lt(longest_wait, 1000000000);
+    fault = NEVER_DONE;
+    ck_assert_int_eq(yk__device_buffer(dev, 100, &b, &err), YK_E_INTERNAL);
+    ck_assert_msg(strstr(err.text, "is not reached, and nothing has been for 0.4 s") != NULL, "%s", err.text);
     fault = NONE;
     yk__device_close(dev);
 }
@@ -453,6 +489,7 @@ int main(void)
     tcase_add_test(t, validate_finds_dead_handles_and_ranges);
     tcase_add_test(t, validate_finds_a_reserved_word);
     tcase_add_test(t, validate_finds_a_write_behind);
+    tcase_add_test(t, validate_waits_while_something_moves);
     tcase_add_test(t, unknown_layer);
     tcase_add_test(t, limits_and_a_plugin_of_fewer_types);
     tcase_add_test(t, options_and_cache);

@@ -15,6 +15,7 @@
 
 #include "core/base/mem.h"
 #include "core/device/device.h"
+#include "tests/support/run.h"
 
 START_TEST(lists_of_cores)
 {
@@ -230,10 +231,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("device_topology");
     TCase *t = tcase_create("all");
-    SRunner *sr = srunner_create(s);
-    suite_add_tcase(s, t);
     tcase_add_test(t, lists_of_cores);
     tcase_add_test(t, binding_to_nonsense);
 #ifdef HAVE_HWLOC
@@ -244,8 +242,5 @@ int main(void)
     tcase_add_test(t, recorded_file_is_bad);
 #endif
     tcase_add_test(t, this_machine); /* binds, so it is the last where nothing forks */
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("device_topology", t);
 }

@@ -5,19 +5,13 @@
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <yoke/yoke.h>
 
 #include "core/base/advance.h"
+#include "core/base/clock.h"
 #include "tests/support/refplugin.h"
-
-static double seconds_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "tests/support/run.h"
 
 static uint32_t has_advanced(void)
 {
@@ -51,9 +45,9 @@ START_TEST(a_wait_ends_at_the_limit)
     ck_assert_int_eq(ref_open(&dev, &err), YK_OK);
     before = has_advanced();
     ref.hangs = c->hangs;
-    took = seconds_now();
+    took = yk__clock_seconds();
     s = yk__device_wait(dev, 1, NULL, &err);
-    took = seconds_now() - took;
+    took = yk__clock_seconds() - took;
     ck_assert_msg(s == c->status, "case %d: %d '%s'", _i, (int)s, err.text);
     ck_assert_msg(took >= c->least && took < c->most, "case %d: %g s", _i, took);
     ck_assert_msg((has_advanced() != before) == c->advances, "case %d", _i);
@@ -104,11 +98,11 @@ START_TEST(a_job_ends)
     loss = yk_sum(yk_mul(w, w), 1, false);
     yk_backward(loss);
     yk_step(opt);
-    began = seconds_now();
+    began = yk__clock_seconds();
     yk_item(loss);
     ck_assert_msg(strstr(yk_error_text(job), "ref:0 (reference) has finished nothing") != NULL, "%s", yk_error_text(job));
     ck_assert_int_eq(yk_close(job), 1);
-    ck_assert(seconds_now() - began < 10);
+    ck_assert(yk__clock_seconds() - began < 10);
     ref.hangs = 0;
     yk__device_close(dev);
 }
@@ -116,16 +110,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("device_wait");
     TCase *t = tcase_create("wait");
-    SRunner *sr = srunner_create(s);
     tcase_add_loop_test(t, a_wait_ends_at_the_limit, 0, (int)(sizeof cases / sizeof *cases));
     tcase_add_test(t, without_a_limit);
     tcase_add_test(t, a_job_ends);
     tcase_set_timeout(t, 60);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("device_wait", t);
 }

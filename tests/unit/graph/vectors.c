@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ONNX's operator vectors through the evaluator: each case is built of our ops as far as they reach. Here the simple
- * operators; graph_vectors_layers.c has the layers. Prints how many cases were built.
+ * operators; vectors_layers.c has the layers. Prints how many cases were built.
  */
 #include "tests/support/graph_vectors.h"
 #include "tests/support/run.h"

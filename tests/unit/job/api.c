@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "core/job/opt.h"
+#include "tests/support/run.h"
 #include "tests/support/sanitize.h"
 
 #define YK_HERE(call) (yk_here(__FILE__, __LINE__), call)
@@ -678,7 +679,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("job_api");
     TCase *t = tcase_create("job");
     tcase_add_test(t, dead_handle);
     tcase_add_test(t, plateau_goes_by_evaluations);
@@ -705,10 +705,5 @@ int main(void)
     tcase_add_test(t, recomputed_blocks_give_the_same_bits);
     tcase_add_test(t, the_floor_of_the_loss_scale);
     tcase_add_test(t, gradients_that_stay_infinite);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("job_api", t);
 }

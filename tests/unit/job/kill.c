@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "core/job/job.h"
+#include "tests/support/run.h"
 
 static int calls_left = -1; /* until the kill; below 0: none */
 static char folder[64], place[96];
@@ -287,16 +288,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("job_kill");
     TCase *t = tcase_create("kill");
     tcase_set_timeout(t, 120);
     tcase_add_test(t, a_model);
     tcase_add_test(t, a_model_saved_after_a_kill);
     tcase_add_test(t, a_checkpoint);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("job_kill", t);
 }

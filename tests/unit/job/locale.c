@@ -10,6 +10,7 @@
 #include "core/base/number.h"
 #include "core/data/spec.h"
 #include "core/job/job.h"
+#include "tests/support/run.h"
 
 static char folder[64];
 
@@ -114,13 +115,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("job_locale");
     TCase *t = tcase_create("locale");
     tcase_add_test(t, decimal_commas);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("job_locale", t);
 }

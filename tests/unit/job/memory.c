@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/job/job.h"
+#include "tests/support/run.h"
 #include "tests/support/sanitize.h"
 
 static char dir[] = "/tmp/yoke-memory-XXXXXX";
@@ -180,17 +181,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("job_memory");
     TCase *t = tcase_create("memory");
     tcase_set_timeout(t, 600);
     tcase_add_test(t, every_allocation);
     tcase_add_test(t, mlp_without_memory);
     tcase_add_test(t, bert_without_memory);
     tcase_add_test(t, gpt2_without_memory);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("job_memory", t);
 }

@@ -9,6 +9,7 @@
 
 #include "core/job/job.h"
 #include "models/model.h"
+#include "tests/support/run.h"
 
 enum { B = 3, T = 16, W = 5, N = B * T * W };
 
@@ -310,7 +311,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("job_pack");
     TCase *t = tcase_create("pack");
     tcase_add_test(t, there_and_back);
     tcase_add_test(t, rounded_up);
@@ -319,10 +319,5 @@ int main(void)
     tcase_add_test(t, what_is_refused);
     tcase_add_test(t, bert_without_padding);
     tcase_add_test(t, bert_with_padding_first);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("job_pack", t);
 }

@@ -11,6 +11,7 @@
 
 #include "core/io/safetensors.h"
 #include "core/job/opt.h"
+#include "tests/support/run.h"
 
 #define VOCAB 64
 #define WIDTH 24
@@ -409,7 +410,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("job_resume");
     TCase *t = tcase_create("resume");
     tcase_add_test(t, resume_adamw);
     tcase_add_test(t, resume_sgd);
@@ -421,10 +421,5 @@ int main(void)
     tcase_add_test(t, saving_again_replaces);
     tcase_add_test(t, other_folders_are_not_replaced);
     tcase_add_test(t, counts_stay_whole);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("job_resume", t);
 }

@@ -40,6 +40,7 @@
 #endif
 
 #include "core/base/philox.h"
+#include "tests/support/run.h"
 
 static float random_float(void)
 {
@@ -275,7 +276,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("kit_host");
     TCase *t = tcase_create("kernels");
     tcase_set_timeout(t, 120);
     tcase_add_test(t, test_functions);
@@ -290,10 +290,5 @@ int main(void)
     tcase_add_test(t, test_gemm);
     tcase_add_test(t, test_winograd);
 #endif
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("kit_host", t);
 }

@@ -11,6 +11,7 @@
 #include "plugins/kit/lower/lower.h"
 #include "plugins/kit/source.h"
 #include "tests/support/kit.h"
+#include "tests/support/run.h"
 
 static int allocs_left = -1, live; /* -1: no limit */
 static char said[4096];
@@ -302,7 +303,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("kit_lower");
     TCase *t = tcase_create("lowering");
     tcase_add_test(t, test_product_of_a_gpu);
     tcase_add_test(t, test_product_of_a_processor);
@@ -315,10 +315,5 @@ int main(void)
     tcase_add_test(t, gradient_of_a_filter_on_a_gpu);
     tcase_add_test(t, test_claims);
     tcase_add_test(t, test_without_memory);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("kit_lower", t);
 }

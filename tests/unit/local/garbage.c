@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/philox.h"
+#include "tests/support/run.h"
 #include "transport/local/internal.h"
 #include "transport/local/local.h"
 
@@ -102,14 +103,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("garbage");
     TCase *t = tcase_create("garbage");
-    SRunner *sr = srunner_create(s);
     tcase_add_test(t, ring_of_garbage);
     tcase_set_timeout(t, 120);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("garbage", t);
 }

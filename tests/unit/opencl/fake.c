@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver of opencl_fake_icd.c is what the other tests take it for: limits are told and kept, times are stretched. */
+/* The driver of fake_icd.c is what the other tests take it for: limits are told and kept, times are stretched. */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #include <CL/cl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An OpenCL driver that never answers: for opencl_traps.c. */
+/* An OpenCL driver that never answers: for traps.c. */
 #include <unistd.h>
 
 __attribute__((visibility("default"))) void *clGetExtensionFunctionAddress(const char *name);

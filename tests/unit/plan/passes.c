@@ -15,6 +15,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "tests/support/plan_lab.h"
+#include "tests/support/run.h"
 
 enum { STORED, CHEAP, BLOCKS }; /* what is computed again */
 
@@ -713,10 +714,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("plan");
     TCase *c = tcase_create("passes");
-    SRunner *sr = srunner_create(s);
-    suite_add_tcase(s, c);
     tcase_add_loop_test(c, planned_equals_unplanned, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, norm_backward_in_two_passes, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, weight_gradients_overlap_sums, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
@@ -734,8 +732,5 @@ int main(void)
     tcase_add_test(c, each_pass_is_logged_and_dumped);
     tcase_add_loop_test(c, every_allocation_may_fail, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_test(c, twelve_layers_are_planned_quickly);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("plan", c);
 }

@@ -10,6 +10,7 @@
 #include "core/base/mem.h"
 #include "core/run/engine.h"
 #include "tests/support/refplugin.h"
+#include "tests/support/run.h"
 
 enum { ROWS = 6, IN = 5, MID = 7, OUT = 3, N_PARAM = 4 };
 
@@ -487,10 +488,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("run_train");
     TCase *c = tcase_create("engine");
-    SRunner *sr = srunner_create(s);
-    suite_add_tcase(s, c);
     tcase_add_loop_test(c, adam_of_two_groups_with_accumulation_and_clipping, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, mixed_precision, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, copies_in_16_bits_are_what_casts_would_be, 0, 2);
@@ -498,8 +496,5 @@ int main(void)
     tcase_add_test(c, cache_keeps_to_its_memory);
     tcase_add_test(c, a_planning_device_counts_the_same);
     tcase_add_test(c, closing_an_aborted_job_waits_for_the_device);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("run_train", c);
 }

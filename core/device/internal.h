@@ -2,8 +2,8 @@
 /*
  * What the files of core/device share with each other; nobody else includes this.
  */
-#ifndef YOKE_CORE_DEVICE_INTERN_H
-#define YOKE_CORE_DEVICE_INTERN_H
+#ifndef YOKE_CORE_DEVICE_INTERNAL_H
+#define YOKE_CORE_DEVICE_INTERNAL_H
 
 #include "core/device/device.h"
 #include "core/device/module.h"
@@ -26,7 +26,7 @@ bool yk__topology_recorded(void);
 /* The host's table; one for all plugins. */
 const yk_host *yk__host_table(void);
 /* Forgets what host->fail said on this thread. */
-void yk__host_words_clear(void);
+void yk__host_message_clear(void);
 
 /* Finds, checks and maps a plugin without calling init, so that options can be set first; then init. */
 yk_status yk__plugin_open(const char *name_or_path, yk__plugin **p, yk_error *err);
@@ -42,15 +42,19 @@ char *yk__plugin_add_name(char *s, const char *name);
 /* Whether a plugin was compiled with the operations and types of a node and its body. */
 bool yk__plugin_knows(const yk_plugin *t, const yk_graph *g, uint32_t node);
 
-/* The word of `list` (separated by commas and spaces) that `word` was probably meant to be; "" when none is near. */
-const char *yk__device_nearest(const char *word, const char *list, char *buf, size_t n);
+/* The one of `list` (separated by commas and spaces) that `name` was probably meant to be; "" when none is near. */
+const char *yk__device_nearest(const char *name, const char *list, char *buf, size_t n);
+
+/* Waits for a point, for as long as points or the driver move. YK_E_TIMEOUT: neither did for *idle_ns, YOKE_STUCK_MS or more;
+ * YK_E_CANCELLED: *cancel is set. */
+yk_status yk__point_wait(const yk_plugin *table, yk_queue *queue, uint64_t point, const volatile int *cancel, uint64_t *idle_ns);
 
 /* YOKE_LAYERS: *out is `inner` itself when no layer is asked for. */
 yk_status yk__layers_wrap(const yk_plugin *inner, const yk_plugin **out, yk_error *err);
 
 /* Runs the start-up probe. */
 yk_status yk__probe(yk__device *dev, yk_error *err);
-/* A failure of a call, in the words of the plugin: "NAME:0: WHAT: ..". s is YK_OK: nothing. */
+/* A failure of a call, with the message of the plugin: "NAME:0: WHAT: ..". s is YK_OK: nothing. */
 yk_status yk__device_fail(yk__device *dev, yk_status status, const char *what, yk_error *err);
 
 #endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The one wait for a point of a queue: as long as something moves, whatever that takes. A limit of its own would be wrong for some
+ * device and some program; who finished nothing for YOKE_STUCK_MS hangs.
+ */
+#include "core/base/advance.h"
+#include "core/base/clock.h"
+#include "core/device/internal.h"
+
+#define SLICE_NS 50000000ull /* how long a wait goes without a look at `cancel` */
+
+/* What a wait sees of a queue that is not done: the last finished point, for how long nothing has moved, processor time. */
+typedef struct idle_queue {
+    uint64_t done, ns, last, cpu; /* last, cpu: of the last look */
+} idle_queue;
+
+/* After each slice. A point that moves is progress; so is this process's computing, but that could be a driver's busy wait. */
+static void idle_count(const yk_plugin *table, yk_queue *queue, idle_queue *idle)
+{
+    const uint64_t now = (uint64_t)yk__clock_ns(), cpu = (uint64_t)yk__clock_of(CLOCK_PROCESS_CPUTIME_ID);
+    const uint64_t step = now - idle->last < 3 * SLICE_NS ? now - idle->last : 3 * SLICE_NS; /* more was this process's pause */
+    const bool computes = cpu - idle->cpu > step / 4;
+    uint64_t done = idle->done;
+    idle->last = now;
+    idle->cpu = cpu;
+    if (table->queue_poll(queue, &done) == YK_OK && done != idle->done) {
+        idle->done = done;
+        idle->ns = 0;
+        yk__advance();
+        return;
+    }
+    idle->ns += computes ? step / 10 : step;
+    if (computes)
+        yk__advance();
+}
+
+/* True: nothing has moved for too long. Most waits end within their first slice and look at nothing. */
+static bool queue_is_stuck(const yk_plugin *table, yk_queue *queue, idle_queue *idle)
+{
+    const uint64_t limit = yk__stuck_ms() * 1000000ull;
+    if (idle->last)
+        idle_count(table, queue, idle);
+    else
+        *idle = (idle_queue){.last = (uint64_t)yk__clock_ns(), .cpu = (uint64_t)yk__clock_of(CLOCK_PROCESS_CPUTIME_ID)};
+    return limit && idle->ns >= limit;
+}
+
+yk_status yk__point_wait(const yk_plugin *table, yk_queue *queue, uint64_t point, const volatile int *cancel, uint64_t *idle_ns)
+{
+    idle_queue idle = {0};
+    yk_status s;
+    do {
+        if (cancel && *cancel)
+            return YK_E_CANCELLED;
+        s = table->queue_wait(queue, point, SLICE_NS);
+        if (s == YK_E_TIMEOUT && queue_is_stuck(table, queue, &idle)) {
+            *idle_ns = idle.ns;
+            return YK_E_TIMEOUT;
+        }
+    } while (s == YK_E_TIMEOUT);
+    return s;
+}
