@@ -118,7 +118,7 @@ ok "messages" over local "cpu:0! cpu:0!" wrapped reduce_scatter all_gather
 fake="$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so"
 if [ -e "$fake" ] && [ "$(uname -m)" = x86_64 ]; then
     export YOKE_CUDA_DRIVER="$fake" YOKE_CUDA_NVRTC="$YOKE_BUILD/tests/fakes/.libs/fake_nvrtc.so" YOKE_CUDA_NCCL=0
-    ok "a device with memory of its own" over local "cpu:0! cuda:0!" own reduce_scatter all_gather
+    ok "a device with memory of its own" over local "cuda:0! cuda:1!" own reduce_scatter all_gather
     ok "buckets leave it while backward goes on" leaves
 else
     skip "a device with memory of its own" "the fake driver runs kernels on x86-64 only"
