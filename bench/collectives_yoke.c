@@ -32,6 +32,7 @@ static yk_status run_slices(bench *b, yk__coll_kind kind, uint64_t n, yk_error *
                                       .count = n,
                                       .buffer = kind == YK__COLL_REDUCE_SCATTER ? &b->grad : &b->param,
                                       .parts = &parts,
+                                      .narrow = kind == YK__COLL_ALL_GATHERV && yk__coll_narrows(b->coll),
                                       .out = (float *)b->param.mem + parts.begin[b->rank]},
                      err);
     yk__slices_free(&parts);
@@ -49,6 +50,7 @@ static yk_status begin_bucket(bench *b, yk__coll_kind kind, const yk__slices *pa
                              .buffer = kind == YK__COLL_REDUCE_SCATTER ? &b->grad : &b->param,
                              .offset = offset,
                              .parts = parts,
+                             .narrow = kind == YK__COLL_ALL_GATHERV && yk__coll_narrows(b->coll),
                              .out = (float *)b->param.mem + offset + parts->begin[b->rank]};
     return yk__coll_begin(yk__coll_members(b->coll), &d, request, err);
 }

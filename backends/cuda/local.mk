@@ -19,7 +19,7 @@ backends_cuda_fatbin_units_LDADD = libkit.la
 EXTRA_DIST += backends/cuda/fatbins.sh
 if WITH_NVCC
 CUDA_FATBINS_FLAGS = -DCUDA_FATBINS
-backends/cuda/yoke_cuda_la-fatbin.lo: backends/cuda/fatbins.inc
+$(yoke_cuda_la_OBJECTS): backends/cuda/fatbins.inc
 backends/cuda/fatbins.inc: backends/cuda/fatbin-units$(EXEEXT) $(srcdir)/backends/cuda/fatbins.sh
 	$(AM_V_GEN)$(srcdir)/backends/cuda/fatbins.sh '$(NVCC)' '$(NVCC_CHIPS)' backends/cuda/fatbins backends/cuda/fatbin-units $@
 CLEANFILES += backends/cuda/fatbins.inc

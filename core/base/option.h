@@ -47,7 +47,10 @@ typedef enum yk__option_kind {
       "how ranks exchange data: auto, shm (memory in common), or a transport: sock (TCP), ..")                                       \
     X(REPRODUCIBILITY, "YOKE_REPRODUCIBILITY", WORD, "rank", 0, 0, "rank, run, fast", "group",                                            \
       "sums over hosts: rank, the same bits on any hosts; run, those of a host first, the same bits on the same hosts")             \
-    X(WIRE, "YOKE_WIRE", WORD, "fp32", 0, 0, "fp32, bf16", "group", "how gradients travel between hosts; bf16 halves the bytes")  \
+    X(WIRE, "YOKE_WIRE", WORD, "fp32", 0, 0, "fp32, bf16, int8", "group",                                                       \
+      "how gradients travel between hosts; bf16 has half the bytes, int8 (with error feedback) a quarter")                        \
+    X(WIRE_PARAMS, "YOKE_WIRE_PARAMS", WORD, "fp32", 0, 0, "fp32, bf16", "group",                                               \
+      "how updated parameters travel between hosts; bf16 halves the bytes, and what is rounded away stays with the owner")         \
     X(PROGRESS, "YOKE_PROGRESS", WORD, "on", 0, 0, "on, off", "group", "a thread that moves messages while the device computes")  \
     X(SOCK_STREAMS, "YOKE_SOCK_STREAMS", COUNT, "2", 1, 4, NULL, "transport",                                                     \
       "connections between two ranks over TCP; the first is for short messages alone where there are others")                    \

@@ -60,7 +60,8 @@ yk_status yk__coll_new(const yk__coll_config *config, yk__coll **out, yk_error *
     coll->control = config->control;
     coll->place = config->place;
     coll->by_host = config->by_host;
-    coll->wire = config->bf16_wire ? YK_BF16 : YK_F32;
+    coll->wire = config->wire;
+    coll->narrow_params = config->narrow_params;
     coll->columns_from = config->columns_from ? config->columns_from : UINT64_MAX;
     coll->size = coll->control ? yk__control_size(coll->control) : 1;
     coll->rank = coll->control ? yk__control_rank(coll->control) : 0;
@@ -201,12 +202,32 @@ void yk__coll_release(yk__coll *coll, yk__coll_buffer *b)
         yk__shm_release(coll->shm ? coll->shm : coll->host_shm, b->base);
     else
         yk__free(b->mem);
+    yk__free(b->residual);
     *b = (yk__coll_buffer){0};
+}
+
+yk_status yk__coll_keep_residual(yk__coll *coll, yk__coll_buffer *b, yk_error *err)
+{
+    if (!coll->plane || coll->wire != YK__WIRE_INT8 || b->residual)
+        return YK_OK;
+    b->residual = yk__calloc(1, b->bytes);
+    return b->residual ? YK_OK : yk__fail_mem(err, b->bytes, "what is rounded away");
+}
+
+void yk__coll_clear_residual(yk__coll_buffer *b)
+{
+    if (b->residual)
+        memset(b->residual, 0, b->bytes);
 }
 
 bool yk__coll_shares(const yk__coll *coll)
 {
     return !coll->plane;
+}
+
+bool yk__coll_narrows(const yk__coll *coll)
+{
+    return coll->plane && coll->narrow_params;
 }
 
 uint64_t yk__coll_sent(yk__coll *coll)

@@ -9,7 +9,7 @@
  *
  * Sums are taken in the order of rank numbers, so a result depends neither on timing nor on the algorithm: ranks of one host
  * compute in shared memory (shm_*.c), others over the messages of a transport (msg_*.c), and get the same bits. A job may ask for
- * what gives that up for fewer bytes between hosts: sums of each host first, and numbers of 16 bits on the way (yk__coll_config). All
+ * what gives that up for fewer bytes between hosts: sums of each host first, and numbers of 16 or 8 bits on the way (yk__coll_config). All
  * ranks still have the same bits, and every run with the same ranks on the same hosts gives them again.
  *
  * Members and excluded ranks. There are two communicators from the start: the world, and the members, who are all ranks at first
@@ -28,6 +28,7 @@
 
 #include "core/coll/comm.h"
 #include "core/coll/request.h"
+#include "core/coll/wire.h"
 #include "core/control/control.h"
 
 typedef struct yk__coll_config {
@@ -35,7 +36,8 @@ typedef struct yk__coll_config {
     const yk_transport *transport; /* between ranks without common memory; NULL: there is none */
     bool messages_only;            /* not even ranks of one host compute in shared memory */
     bool by_host;                  /* reduce-scatter: each host's sum first, then those in the order of the hosts' lowest ranks */
-    bool bf16_wire;                /* reduce-scatter: what goes to another host is rounded to bf16; the same on all ranks, both */
+    yk__wire wire;                 /* reduce-scatter: how what goes to another host is rounded; the same on all ranks, both */
+    bool narrow_params;            /* what yk__coll_narrows says where ranks talk by messages */
     uint64_t columns_from;         /* bytes of an all-reduce over messages from which on it goes by columns; 0: the plan says (plan.h) */
     bool progress;                 /* a thread drives requests over messages while the step thread computes */
     void (*place)(const char **file, int *line); /* where in the user's program a request is begun; NULL: not known */
@@ -58,8 +60,13 @@ yk_status yk__coll_alloc(yk__coll *coll, const char *what, uint64_t bytes, yk__c
                          yk_error *err);
 /* By all ranks in equal order beside what they make; others may go on to use theirs. */
 void yk__coll_release(yk__coll *coll, yk__coll_buffer *buffer);
+/* What rounding takes from this rank's numbers of the buffer, on their way to others, goes with the next ones (wire.h). Nothing, where they
+ * are not sent as int8. Until it is cleared, with nothing under way, or released. */
+yk_status yk__coll_keep_residual(yk__coll *coll, yk__coll_buffer *buffer, yk_error *err);
+void yk__coll_clear_residual(yk__coll_buffer *buffer);
 /* All ranks have memory in common, so that each sees others' blocks. */
 bool yk__coll_shares(const yk__coll *coll);
+bool yk__coll_narrows(const yk__coll *coll); /* parameters are to travel in bf16 (yk__coll_desc.narrow) */
 uint64_t yk__coll_sent(yk__coll *coll); /* bytes of requests so far, from this rank to other hosts */
 
 /* ---- Parameters that an excluded rank reads while members go on --------------------------------------------------- */

@@ -25,6 +25,7 @@ typedef struct yk__coll_buffer {
     uint64_t stride;  /* bytes from one rank's block to the next; 0: all have one */
     uint64_t bytes;   /* of a block */
     void *registered; /* yk_tr_mem of it; NULL: none */
+    float *residual;  /* of each number of this rank's block; NULL: none (yk__coll_keep_residual) */
 } yk__coll_buffer;
 
 /* That rank's block, in memory that it shares with this rank; NULL over a wire. */
@@ -72,6 +73,7 @@ typedef struct yk__coll_desc {
     const yk__coll_buffer *buffer; /* of reduce-scatter and all-gatherv */
     uint64_t offset;               /* elements */
     const yk__slices *parts;       /* of `count` elements */
+    bool narrow; /* of all-gatherv: all numbers are such that bf16 holds them; they go to other hosts in two bytes each */
     yk__exact *squares; /* of reduce-scatter: the squares of what was written to out are added to it; NULL: they are not */
     int64_t *done_ns;   /* when it was done, in ns of CLOCK_MONOTONIC; NULL: nobody asks */
     const char *file;   /* of the call; NULL: as yk__coll_config.place says */

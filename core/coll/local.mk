@@ -56,3 +56,5 @@ libyokecore_la_SOURCES += core/coll/slices.h
 libyokecore_la_SOURCES += core/coll/solo.c
 libyokecore_la_SOURCES += core/coll/solo.h
 libyokecore_la_SOURCES += core/coll/state.h
+libyokecore_la_SOURCES += core/coll/wire.c
+libyokecore_la_SOURCES += core/coll/wire.h

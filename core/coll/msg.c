@@ -134,6 +134,7 @@ static void msg_free(yk__msg *m)
     yk__free(m->peer);
     yk__msg_columns_free(m->columns);
     yk__msg_sum_free(m->sum);
+    yk__free(m->narrow);
     yk__free(m->record);
     yk__free(m);
 }

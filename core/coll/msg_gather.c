@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include "core/base/convert.h"
+#include "core/base/mem.h"
 #include "core/coll/call.h"
 
 static const yk__comm_hosts *hosts_of(const yk__request *request)
@@ -40,9 +42,22 @@ static uint32_t receiver_of(const yk__request *request, uint32_t sender)
 
 /* ---- All-gather of slices ----------------------------------------------------------------------------------------- */
 
-uint32_t yk__msg_gather_lag(const yk__request *request)
+yk_status yk__msg_gather_new(yk__request *request, yk_error *err)
 {
-    return has_local_peers(request) && hosts_of(request)->count > 1 ? YK__MSG_WINDOW : 0;
+    yk__msg *m = request->msg;
+    const uint64_t numbers = YK__MSG_WINDOW * (m->peers + 1ull) * m->chunk;
+    m->lag = has_local_peers(request) && hosts_of(request)->count > 1 ? YK__MSG_WINDOW : 0;
+    if (!request->desc.narrow || hosts_of(request)->count < 2)
+        return YK_OK;
+    m->narrow = yk__malloc(numbers * sizeof *m->narrow);
+    return m->narrow ? YK_OK : yk__fail_mem(err, numbers * sizeof *m->narrow, "an all-gather in bf16");
+}
+
+/* Where a chunk is while it travels in bf16: from the peer of that index, or to them all, behind the last. */
+static uint16_t *narrow_of(const yk__request *request, uint64_t chunk, uint32_t index)
+{
+    const yk__msg *m = request->msg;
+    return m->narrow + (chunk % YK__MSG_WINDOW * (m->peers + 1ull) + index) * m->chunk;
 }
 
 static yk_tr_range slice_range(const yk__request *request, uint32_t owner, uint64_t chunk)
@@ -51,13 +66,29 @@ static yk_tr_range slice_range(const yk__request *request, uint32_t owner, uint6
     return yk__msg_buffer_range(d, d->parts->begin[owner] + chunk * request->msg->chunk, yk__msg_chunk_numbers(request, owner, chunk));
 }
 
+/* What is posted for the range. */
+static yk_tr_range wire_range(const yk__request *request, yk_tr_range range, uint64_t chunk, uint32_t index)
+{
+    if (!request->msg->narrow)
+        return range;
+    return (yk_tr_range){.data = narrow_of(request, chunk, index), .bytes = range.bytes / sizeof(float) * sizeof(uint16_t)};
+}
+
+static yk_tr_range pack_own(const yk__request *request, uint64_t chunk)
+{
+    const yk_tr_range own = slice_range(request, own_rank(request), chunk);
+    if (request->msg->narrow)
+        yk__f32_to_bf16s(own.data, own.bytes / sizeof(float), narrow_of(request, chunk, request->msg->peers));
+    return wire_range(request, own, chunk, request->msg->peers);
+}
+
 static yk_status post_slices(yk__request *request, yk__msg_piece *piece, uint64_t chunk, yk_error *err)
 {
     const yk__comm_hosts *hosts = hosts_of(request);
-    const yk_tr_range own = slice_range(request, own_rank(request), chunk);
+    const yk_tr_range own = pack_own(request, chunk);
     for (uint32_t i = 0; i < request->msg->peers; i++) {
         const uint32_t peer = request->msg->peer[i];
-        const yk_tr_range to = slice_range(request, peer, chunk);
+        const yk_tr_range to = wire_range(request, slice_range(request, peer, chunk), chunk, i);
         if (hosts->of[peer] == own_host(request))
             continue;
         if (to.bytes && receiver_of(request, peer) == own_rank(request) &&
@@ -91,10 +122,23 @@ yk_status yk__msg_gather_post(yk__request *request, yk__msg_piece *piece, yk_err
     return lag && piece->number >= lag ? post_notices(request, piece, piece->number - lag, err) : YK_OK;
 }
 
+/* What came in bf16 in the piece, to its place. */
+static void unpack_slices(const yk__request *request, uint64_t chunk)
+{
+    for (uint32_t i = 0; i < request->msg->peers; i++) {
+        const uint32_t peer = request->msg->peer[i];
+        const yk_tr_range to = slice_range(request, peer, chunk);
+        if (hosts_of(request)->of[peer] != own_host(request) && receiver_of(request, peer) == own_rank(request))
+            yk__array_to_f32(YK_BF16, narrow_of(request, chunk, i), to.bytes / sizeof(float), to.data);
+    }
+}
+
 void yk__msg_gather_finish(yk__request *request, const yk__msg_piece *piece)
 {
     const yk__coll_desc *d = &request->desc;
     uint64_t chunk;
+    if (request->msg->narrow && piece->number + request->msg->lag < request->msg->pieces)
+        unpack_slices(request, piece->number);
     if (piece->number < request->msg->lag || !has_local_peers(request))
         return;
     chunk = piece->number - request->msg->lag;

@@ -42,8 +42,8 @@ yk_status yk__msg_plan_pieces(yk__request *request, yk_error *err)
         return err->status;
     if (yk__msg_columns_fit(request) && yk__msg_columns_new(request, err))
         return err->status;
-    if (request->desc.kind == YK__COLL_ALL_GATHERV)
-        m->lag = yk__msg_gather_lag(request);
+    if (request->desc.kind == YK__COLL_ALL_GATHERV && yk__msg_gather_new(request, err))
+        return err->status;
     if (request->desc.kind == YK__COLL_BROADCAST)
         m->lag = yk__msg_broadcast_lag(request);
     m->pieces = count_chunks(numbers, m->chunk) + m->lag;

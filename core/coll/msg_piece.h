@@ -41,6 +41,7 @@ typedef struct yk__msg {
     uint8_t *record; /* own record and small data; then those of the other members, each record_bytes */
     uint64_t record_bytes;
     yk__msg_sum *sum; /* of a reduce-scatter */
+    uint16_t *narrow; /* of an all-gatherv in bf16: [window][peers + 1][chunk], what goes last; NULL: of any other */
     yk__msg_columns *columns; /* of an all-reduce by columns; NULL: it is no such one */
     uint32_t *peer; /* the other members, in the order of rank numbers */
     uint32_t peers;

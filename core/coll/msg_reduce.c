@@ -8,22 +8,21 @@
  * parts in that order and sends the sum; the owner adds the hosts' sums, each host at the place of its lowest rank: a host then sends as
  * many bytes as if it had one rank.
  *
- * What travels may be rounded to bf16 (yk__coll_config.wire), by its sender, to nearest even. It is added up in f32.
+ * What travels may be rounded (yk__coll_config.wire), by its sender. It is added up in f32.
  */
 #include "core/coll/msg_reduce.h"
 
 #include <string.h>
 
-#include "core/base/convert.h"
 #include "core/base/mem.h"
 #include "core/coll/reduce.h"
 
-enum { BLOCK = 1024 }; /* numbers that are widened, or added up within a host, at a time */
+enum { BLOCK = 4 * YK__WIRE_BLOCK }; /* numbers that are widened, or added up within a host, at a time */
 
 typedef struct yk__msg_sum {
     bool by_host;
     uint32_t sources, targets; /* members of other hosts that send parts of this rank's slice; whose slices this rank sends parts of */
-    uint64_t width;            /* bytes of a number on its way */
+    yk__wire wire;
     uint64_t in_stride, out_stride; /* bytes of the parts of one source, target, in a chunk */
     uint8_t *in, *out;         /* [window][sources][in_stride], [window][targets][out_stride]; out NULL: sent from the block */
     float *block;              /* [sources + 1][BLOCK] */
@@ -75,7 +74,7 @@ static void count_peers(const yk__request *request)
 
 static uint64_t chunk_bytes(const yk__request *request, uint64_t numbers)
 {
-    return (numbers < request->msg->chunk ? numbers : request->msg->chunk) * request->msg->sum->width;
+    return yk__wire_bytes(request->msg->sum->wire, numbers < request->msg->chunk ? numbers : request->msg->chunk);
 }
 
 yk_status yk__msg_sum_new(yk__request *request, yk_error *err)
@@ -86,12 +85,12 @@ yk_status yk__msg_sum_new(yk__request *request, yk_error *err)
     if (!sum)
         return yk__fail_mem(err, sizeof *sum, "a reduce-scatter");
     sum->by_host = coll->by_host;
-    sum->width = yk_dtype_bytes(coll->wire);
+    sum->wire = coll->wire;
     count_peers(request);
     sum->in_stride = chunk_bytes(request, yk__msg_slice(request, own_rank(request)));
     sum->out_stride = chunk_bytes(request, yk__msg_longest_slice(request));
     in = YK__MSG_WINDOW * sum->sources * sum->in_stride;
-    out = coll->wire != YK_F32 || sends_sums(request) ? YK__MSG_WINDOW * sum->targets * sum->out_stride : 0;
+    out = coll->wire != YK__WIRE_F32 || sends_sums(request) ? YK__MSG_WINDOW * sum->targets * sum->out_stride : 0;
     sum->in = yk__malloc(in + 1);
     sum->out = out ? yk__malloc(out) : NULL;
     sum->block = yk__malloc((sum->sources + 1ull) * BLOCK * sizeof *sum->block);
@@ -124,12 +123,10 @@ static uint32_t list_local(const yk__request *request, const void **part)
     return n;
 }
 
-static void write_wire(const float *from, uint64_t n, uint64_t width, uint8_t *to)
+/* Of this rank's number `at`; NULL: there are none. */
+static float *residual_of(const yk__coll_desc *d, uint64_t at)
 {
-    if (width == sizeof(float))
-        memcpy(to, from, n * sizeof *from);
-    else
-        yk__f32_to_bf16s(from, n, (uint16_t *)(void *)to);
+    return d->buffer->residual ? d->buffer->residual + d->offset + at : NULL;
 }
 
 /* Numbers [begin, begin + n) as they travel: of this rank's block, or the sum over its host. */
@@ -139,13 +136,14 @@ static void pack_part(const yk__request *request, uint64_t begin, uint64_t n, ui
     const void **part = request->comm->part;
     const uint32_t parts = sends_sums(request) ? list_local(request, part) : 1;
     if (parts == 1) {
-        write_wire(yk__msg_view(&request->desc, own_rank(request), own_rank(request)) + begin, n, sum->width, to);
+        yk__wire_write(sum->wire, yk__msg_view(&request->desc, own_rank(request), own_rank(request)) + begin, n,
+                       residual_of(&request->desc, begin), to);
         return;
     }
     for (uint64_t at = 0; at < n; at += BLOCK) {
         const uint64_t k = n - at < BLOCK ? n - at : BLOCK;
         yk__reduce_slice(part, parts, begin + at, k, sum->block, NULL);
-        write_wire(sum->block, k, sum->width, to + at * sum->width);
+        yk__wire_write(sum->wire, sum->block, k, residual_of(&request->desc, begin + at), to + yk__wire_bytes(sum->wire, at));
     }
 }
 
@@ -160,7 +158,7 @@ static yk_status send_part(yk__request *request, yk__msg_piece *piece, uint64_t 
     if (sum->out) {
         uint8_t *to = sum->out + (chunk % YK__MSG_WINDOW * sum->targets + place) * sum->out_stride;
         pack_part(request, begin, n, to);
-        range = (yk_tr_range){.data = to, .bytes = n * sum->width};
+        range = (yk_tr_range){.data = to, .bytes = yk__wire_bytes(sum->wire, n)};
     }
     return yk__msg_post(request, piece, true, target, yk__msg_chunk_step(chunk), &range, err);
 }
@@ -181,7 +179,7 @@ yk_status yk__msg_sum_post(yk__request *request, yk__msg_piece *piece, yk_error 
     for (uint32_t i = 0, source = 0, target = 0; i < m->peers; i++) {
         const uint32_t peer = m->peer[i];
         if (sends_to(request, peer, own_rank(request))) {
-            const yk_tr_range to = {.data = in_of(m->sum, chunk, source++), .bytes = own * m->sum->width};
+            const yk_tr_range to = {.data = in_of(m->sum, chunk, source++), .bytes = yk__wire_bytes(m->sum->wire, own)};
             if (own && yk__msg_post(request, piece, false, peer, yk__msg_chunk_step(chunk), &to, err))
                 return err->status;
         }
@@ -197,10 +195,10 @@ yk_status yk__msg_sum_post(yk__request *request, yk__msg_piece *piece, yk_error 
 static const float *read_part(const yk__request *request, uint64_t chunk, uint32_t place, uint64_t at, uint64_t n, float *scratch)
 {
     const yk__msg_sum *sum = request->msg->sum;
-    const uint8_t *from = in_of(sum, chunk, place) + at * sum->width;
-    if (sum->width == sizeof(float))
+    const uint8_t *from = in_of(sum, chunk, place) + yk__wire_bytes(sum->wire, at);
+    if (sum->wire == YK__WIRE_F32)
         return (const float *)(const void *)from;
-    yk__array_to_f32(YK_BF16, from, n, scratch);
+    yk__wire_read(sum->wire, from, n, scratch);
     return scratch;
 }
 

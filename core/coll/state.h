@@ -10,6 +10,7 @@
 #include "core/coll/comm_hosts.h"
 #include "core/coll/desc.h"
 #include "core/coll/shm.h"
+#include "core/coll/wire.h"
 #include "core/control/control.h"
 
 typedef struct yk__coll yk__coll;
@@ -79,7 +80,8 @@ struct yk__coll {
     uint32_t *local;   /* [size], with host_shm: yk__shm_index of each rank */
     uint64_t *host_id; /* [size], over messages: equal for ranks that have memory in common */
     bool by_host;
-    yk_dtype wire;
+    yk__wire wire;
+    bool narrow_params;
     uint64_t columns_from; /* bytes of an all-reduce over messages from which on it goes by columns: plan.h */
     uint32_t rank, size;
     yk__comm *comm; /* all; the world and the members first */

@@ -77,7 +77,10 @@ static uint32_t first_elsewhere(const yk__control *control)
 static const struct {
     yk__option option;
     const char *preset;
-} settings[] = {{YK__OPTION_TRANSPORT, "auto"}, {YK__OPTION_REPRODUCIBILITY, "rank"}, {YK__OPTION_WIRE, "fp32"}};
+} settings[] = {{YK__OPTION_TRANSPORT, "auto"},
+                {YK__OPTION_REPRODUCIBILITY, "rank"},
+                {YK__OPTION_WIRE, "fp32"},
+                {YK__OPTION_WIRE_PARAMS, "fp32"}};
 
 enum { SETTINGS = sizeof settings / sizeof *settings };
 
@@ -130,7 +133,8 @@ yk_status yk__transport_choose(yk__coll_config *config, yk_error *err)
         return YK_OK;
     config->messages_only = !other; /* by name, on one host */
     config->by_host = yk__option_words(YK__OPTION_REPRODUCIBILITY) > 0; /* run; fast, which may take any order, knows no better one */
-    config->bf16_wire = yk__option_words(YK__OPTION_WIRE) == 1;
+    config->wire = (yk__wire)yk__option_words(YK__OPTION_WIRE);
+    config->narrow_params = yk__option_words(YK__OPTION_WIRE_PARAMS) == 1;
     config->progress = yk__option_words(YK__OPTION_PROGRESS) == 0;
     return find_transport(strcmp(name, "auto") ? name : BETWEEN_HOSTS, &config->transport, err);
 }

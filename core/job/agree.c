@@ -12,7 +12,7 @@
 #include "core/job/precision.h"
 
 #define HASH_BITS 22 /* 2 * 22 bits and the most ranks there are stay below 2^53 */
-#define NUMBERS 8
+#define NUMBERS 9
 
 typedef struct agree_number {
     const char *name;
@@ -59,6 +59,7 @@ static void describe_optimizer(const yk_job *job, agree_part *part)
     part_add(part, "weight decay", opt->group[0].weight_decay);
     part_add(part, "groups of parameters", opt->n_group);
     part_add(part, "steps between means (LocalSGD)", job->config.local_sgd_steps);
+    part_add(part, "rank of PowerSGD", job->config.power_sgd_rank);
 }
 
 static void describe_rate(const yk_job *job, agree_part *part)

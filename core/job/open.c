@@ -29,6 +29,10 @@ static yk_status check_config(yk_job *job, yk_error *err)
         return yk__fail(err, YK_E_ARG, "precision %s: expected f32, bf16 or f16", yk__dtype_name(c->precision));
     if (c->average > YK_AVERAGE_ROWS || c->scale.rule > YK_SCALE_MEGATRON)
         return yk__fail(err, YK_E_ARG, "yk_config: an enumerator is out of range");
+    if (c->power_sgd_rank > YK__POWER_RANKS)
+        return yk__fail(err, YK_E_ARG, "PowerSGD of rank %u: expected at most %u", c->power_sgd_rank, YK__POWER_RANKS);
+    if (c->power_sgd_rank && c->local_sgd_steps)
+        return yk__fail(err, YK_E_ARG, "PowerSGD and LocalSGD: in LocalSGD no gradients are exchanged; choose one");
     c->accumulate = c->accumulate ? c->accumulate : 1;
     c->hash_every = c->hash_every ? c->hash_every : 100;
     return YK_OK;
@@ -273,6 +277,7 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
     make_scaler(job);
     const yk__engine_config c = {.precision = job->precision,
                                  .memory_limit = capped ? job->config.memory_limit : 0,
+                                 .power_rank = job->config.power_sgd_rank,
                                  .local_sgd = job->config.local_sgd_steps > 0};
     if (all_members(job, err) || yk__engine_new(job->device, job->team.group, &c, &job->engine, err) || exchange_infos(job, err) ||
         yk__emergency_open(job, err))

@@ -66,6 +66,8 @@ static yk__job_param *param_add(yk_job *job, const char *name, bool state, yk_dt
         yk__job_fail(job, &err);
         return NULL;
     }
+    if (!state && dims > 1)
+        yk__engine_param_rows(job->engine, p.number, (uint64_t)dim[0]);
     job->param[job->n_param] = p;
     return &job->param[job->n_param++];
 }

@@ -315,6 +315,14 @@ void yk_on_save(yk_job *job, void *object, void (*write)(void *object, const cha
         yk__job_failf(job, YK_E_MEM, "out of memory in yk_on_save");
 }
 
+static bool have_whole(yk_job *job)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (yk__engine_whole(job->engine, &err))
+        yk__job_fail(job, &err);
+    return yk_ok(job);
+}
+
 void yk_save(yk_job *job, const char *dir)
 {
     yk_error err = YK_ERROR_INIT;
@@ -327,7 +335,8 @@ void yk_save(yk_job *job, const char *dir)
                       job->opt->micro);
         return;
     }
-    if (!yk__params_ready(job) || (job->opt && !yk__opt_made(job->opt)) || !yk__job_catch_up(job) || !yk__local_sgd_average(job, true))
+    if (!yk__params_ready(job) || (job->opt && !yk__opt_made(job->opt)) || !yk__local_sgd_average(job, true) || !have_whole(job) ||
+        !yk__job_catch_up(job))
         return;
     if ((job->team.rank == 0 && yk__checkpoint_begin(dir, &c, &err)) || save_parts(c, job, &err)) {
         yk__checkpoint_abandon(c);
@@ -487,6 +496,8 @@ void yk_load(yk_job *job, const char *dir)
         restore_data(job, dir, json_object_get(state, "data"));
         yk__registered_read(job, dir);
     }
+    if (yk_ok(job) && yk__engine_whole(job->engine, &err)) /* what was rounded away before is of another training */
+        yk__job_fail(job, &err);
     job->local_sgd = (yk__local_sgd){0};
     job->emergency.due = true; /* what was kept before is of another training */
     json_decref(state);

@@ -39,6 +39,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->queue = (yk__queue){.dev = dev, .cancel = yk__exchange_cancel(&e->exchange), .limit = c->memory_limit};
     e->params =
         (yk__params){.queue = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1, .is_reduced = true};
+    e->params.power_rank = c->power_rank;
     e->params.bucket_bytes = c->bucket_bytes ? c->bucket_bytes : yk__option_number(YK__OPTION_BUCKET_BYTES);
     e->exec =
         (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .cache_bytes = c->cache_bytes, .runs = 1};
@@ -70,6 +71,7 @@ void yk__engine_free(yk__engine *e)
     yk__cache_clear(&e->exec);
     yk__compute_drop(&e->exec);
     yk__snapshot_release(&e->snapshot);
+    yk__power_drop(&e->params);
     yk__params_drop_layout(&e->params);
     yk__island_close(&e->params.island);
     yk__exec_free(&e->exec);

@@ -43,7 +43,7 @@ static yk_status sum_changes(yk__params *p, yk__bucket *b, double weight, yk_err
 static yk_status take_mean(yk__params *p, yk__bucket *b, yk_error *err)
 {
     if (!p->exchange->shares &&
-        (yk__exchange_all_gather(p->exchange, b->shared_at, &b->slice, &b->done_ns, &b->request, err) ||
+        (yk__exchange_all_gather(p->exchange, b->shared_at, &b->slice, false, &b->done_ns, &b->request, err) ||
          yk__exchange_wait(&b->request, err)))
         return err->status;
     memset(b->shared, 0, b->is_wrapped ? b->n * sizeof(float) : 0);

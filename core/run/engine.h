@@ -7,6 +7,7 @@
 #define YOKE_CORE_RUN_ENGINE_H
 
 #include "core/run/fetch.h"
+#include "core/run/power.h"
 #include "core/run/snapshot.h"
 #include "core/run/update.h"
 

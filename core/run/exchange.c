@@ -17,6 +17,7 @@ yk_status yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans
                                .world = yk__group_size(group)};
     exchange->talks = exchange->world > 1 && !plans_only;
     exchange->shares = yk__coll_shares(exchange->coll);
+    exchange->narrows = yk__coll_narrows(exchange->coll);
     for (uint32_t r = 0; r < exchange->world; r++) {
         exchange->roles.member[r] = true;
         exchange->roles.owns[r] = 1.0;
@@ -74,7 +75,15 @@ yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n
     exchange->shared_bytes = n * sizeof(float) * (exchange->shares ? exchange->world + 1ull : 2);
     if (!exchange->talks || alloc_block(exchange, "gradients", layout, n, YK__COLL_PRIVATE, &exchange->grad, err))
         return err->status;
+    if (yk__coll_keep_residual(exchange->coll, &exchange->grad, err))
+        return err->status;
+    exchange->shared_bytes += exchange->grad.residual ? n * sizeof(float) : 0;
     return alloc_block(exchange, "parameters", layout, n, YK__COLL_COMMON, &exchange->value, err);
+}
+
+void yk__exchange_clear_residual(yk__exchange *exchange)
+{
+    yk__coll_clear_residual(&exchange->grad);
 }
 
 void yk__exchange_release(yk__exchange *exchange)
@@ -163,10 +172,11 @@ yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const
     return exchange->talks ? yk__coll_begin(members_of(exchange), &d, r, err) : YK_OK;
 }
 
-yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk__slices *s, int64_t *done_ns, yk__request **r,
-                                  yk_error *err)
+yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk__slices *s, bool narrow, int64_t *done_ns,
+                                  yk__request **r, yk_error *err)
 {
     yk__coll_desc d = bucket_desc(exchange, YK__COLL_ALL_GATHERV, &exchange->value, at, s);
+    d.narrow = narrow;
     d.done_ns = done_ns;
     return exchange->talks ? yk__coll_begin(members_of(exchange), &d, r, err) : YK_OK;
 }

@@ -21,6 +21,7 @@ typedef struct yk__exchange {
     uint32_t rank, world;
     bool talks;
     bool shares; /* the ranks have memory in common */
+    bool narrows; /* parameters travel in bf16 */
     bool local_sgd; /* each rank updates all parameters, its own (average.h); all ranks are members */
     yk__roles roles;
     yk__slices none; /* of no elements */
@@ -47,6 +48,8 @@ const volatile int *yk__exchange_cancel(const yk__exchange *exchange); /* not 0 
 /* For n elements of the layout of this number; collective. */
 yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n, yk_error *err);
 void yk__exchange_release(yk__exchange *exchange);
+/* What rounding took from gradients that travelled, and is to go with the next, is lost (core/coll/wire.h). Not while a sum is made. */
+void yk__exchange_clear_residual(yk__exchange *exchange);
 /* Memory for snapshot.h, which all ranks have in common; YK_E_UNSUPPORTED where they have none. Collective. */
 yk_status yk__exchange_alloc_snapshot(yk__exchange *exchange, uint64_t bytes, yk__coll_buffer *block, yk_error *err);
 void yk__exchange_release_snapshot(yk__exchange *exchange, yk__coll_buffer *block);
@@ -68,8 +71,8 @@ uint32_t yk__exchange_depth(const yk__exchange *exchange);
 yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const yk__slices *s, yk__exact *squares, int64_t *done_ns,
                                       yk__request **r, yk_error *err);
 /* Every member has written its slice of the parameters of that bucket: they are all there. */
-yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk__slices *s, int64_t *done_ns, yk__request **r,
-                                  yk_error *err);
+yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk__slices *s, bool narrow, int64_t *done_ns,
+                                  yk__request **r, yk_error *err);
 /* The same of all buckets at once, where ranks share memory. */
 yk_status yk__exchange_all_written(yk__exchange *exchange, yk_error *err);
 yk_status yk__exchange_wait(yk__request **r, yk_error *err); /* sets it to NULL; NULL: nothing */

@@ -23,6 +23,7 @@ static yk_status drop_layout(yk__engine *e, yk_error *err)
         return err->status;
     yk__cache_clear(&e->exec);
     yk__compute_drop(&e->exec);
+    yk__power_drop(&e->params);
     yk__params_drop_layout(&e->params);
     return YK_OK;
 }
@@ -34,6 +35,11 @@ yk_status yk__engine_param(yk__engine *e, const char *name, uint64_t n, bool tra
     if (e->params.laid_out && drop_layout(e, err))
         return err->status;
     return yk__params_declare(&e->params, name, n, trained, number, err);
+}
+
+void yk__engine_param_rows(yk__engine *e, uint32_t number, uint64_t rows)
+{
+    e->params.param[number].rows = rows;
 }
 
 yk_status yk__engine_param_trained(yk__engine *e, uint32_t number, bool trained, yk_error *err)

@@ -17,11 +17,16 @@ libyokecore_la_SOURCES += \
 	core/run/island.c \
 	core/run/island.h \
 	core/run/layout.c \
+	core/run/masters.c \
 	core/run/micro.c \
 	core/run/optim.c \
 	core/run/optim.h \
 	core/run/params.c \
 	core/run/params.h \
+	core/run/power.c \
+	core/run/power.h \
+	core/run/power_math.c \
+	core/run/power_math.h \
 	core/run/prog.c \
 	core/run/queue.c \
 	core/run/queue.h \

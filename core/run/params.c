@@ -211,6 +211,7 @@ void yk__params_drop_layout(yk__params *p)
         yk__bucket *b = &p->bucket[i];
         const uint64_t own = (b->end - b->begin) * sizeof(float);
         yk__exchange_drop(&b->request);
+        yk__free(b->rest);
         free_part(p->queue, &b->value, b->is_common, b->n * sizeof(float), YK__PARAM_BYTES);
         free_part(p->queue, &b->grad, b->is_wrapped, b->n * sizeof(float), YK__GRAD_BYTES);
         for (uint32_t k = 0; k < YK__MOMENTS; k++)
@@ -224,7 +225,7 @@ void yk__params_drop_layout(yk__params *p)
     yk__free(p->bucket);
     p->bucket = NULL;
     p->n_all_bucket = p->n_bucket = p->n_compute = p->gathered = 0;
-    p->laid_out = false;
+    p->laid_out = p->is_rounded = false;
 }
 
 /* ---- What comes later ---- */

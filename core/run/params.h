@@ -25,6 +25,7 @@
 typedef struct yk__param {
     char *name;
     uint64_t n, at; /* elements; where in its bucket */
+    uint64_t rows;  /* of the matrix that its gradient is to PowerSGD; 0: it is none */
     uint32_t bucket;
     bool trained;
     float *pending;     /* host values until there is a layout */
@@ -50,6 +51,7 @@ typedef struct yk__bucket {
     yk__slices slice;
     yk__slices summed;   /* whose slices hold the sums of gradients, where the roles changed since they were made */
     uint64_t begin, end; /* what this rank updates: its slice; in LocalSGD all */
+    float *rest;         /* [end - begin]: what rounding took from it (masters.c); NULL: it was not rounded */
     bool cast_due;       /* its copies in the compute format are made when a segment waits for it */
     uint64_t point;      /* when the gradients of the last micro batch are there */
     yk__request *request; /* its exchange that is under way */
@@ -81,6 +83,9 @@ typedef struct yk__params {
     uint32_t n_compute;             /* parameters with a copy */
     bool is_behind;                 /* others updated parameters since this device's own copies of them were taken */
     uint32_t gathered;              /* trained buckets, the last first, whose parameters are here; the others are on their way */
+    uint32_t power_rank;            /* of PowerSGD; 0: gradients are exchanged as they are */
+    struct yk__power *power;        /* its state; NULL: it begins anew (power.h) */
+    bool is_rounded;                /* values are numbers of bf16 */
     bool is_reduced;                /* the buckets hold sums over ranks in this rank's slices */
     bool slices_changed;            /* since then: bucket.summed says whose hold the sums */
     yk__exact squares;              /* of these sums, where the rank talks */
@@ -112,6 +117,17 @@ yk_status yk__params_write(yk__params *p, uint32_t number, const float *data, yk
 yk_status yk__params_read(yk__params *p, uint32_t number, float *data, yk_error *err);
 yk_status yk__params_write_state(yk__params *p, uint32_t number, const void *data, yk_error *err);
 yk_status yk__params_read_state(yk__params *p, uint32_t number, void *data, yk_error *err);
+
+/* ---- masters.c: where parameters travel in bf16 ---- */
+
+/* This rank's slices, in the block for exchanges and on the device, become numbers of bf16; the rest is kept. The device is idle. */
+yk_status yk__params_round(yk__params *p, yk_error *err);
+/* The other way; nothing, where they are not. */
+yk_status yk__params_restore(yk__params *p, yk_error *err);
+void yk__params_drop_rest(yk__params *p); /* the rounded ones are all there is from here on */
+void yk__params_forget_rest(const yk__params *p, const yk__param *q); /* the host writes this one */
+/* All members have all parameters as their owners have them. By all ranks. */
+yk_status yk__params_gather_whole(yk__params *p, yk_error *err);
 
 /* ---- reduce.c: what members exchange at the end of a window ---- */
 

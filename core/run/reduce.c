@@ -4,7 +4,7 @@
  * each rank its slices. Buckets go in the order of their numbers on all ranks; bucket k travels, or is summed, while the device still
  * computes those after it.
  */
-#include "core/run/params.h"
+#include "core/run/power.h"
 
 #include <string.h>
 
@@ -91,12 +91,26 @@ static yk_status sum_buckets(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
+/* The whole block at once. */
+static yk_status sum_factors(yk__params *p, yk_error *err)
+{
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        if (grads_to_shared(p, &p->bucket[i], err))
+            return err->status;
+    if (yk__power_reduce(p, err))
+        return err->status;
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        if (sums_to_device(p, &p->bucket[i], err))
+            return err->status;
+    return YK_OK;
+}
+
 yk_status yk__params_reduce(yk__params *p, yk_error *err)
 {
     if (p->is_reduced || yk__params_settle(p, err))
         return err->status;
     p->squares = (yk__exact){{0}, 0};
-    if (p->exchange->talks && !p->exchange->excluded && sum_buckets(p, err))
+    if (p->exchange->talks && !p->exchange->excluded && (p->power_rank ? sum_factors : sum_buckets)(p, err))
         return err->status;
     p->is_reduced = true;
     p->slices_changed = false;
@@ -181,7 +195,7 @@ static yk_status send_buckets(yk__params *p, yk_error *err)
         if (i >= p->gathered + yk__exchange_depth(p->exchange) && end_gather(p, err))
             return err->status;
         b->begun_ns = yk__clock_ns();
-        if (yk__exchange_all_gather(p->exchange, b->shared_at, &b->slice, &b->done_ns, &b->request, err))
+        if (yk__exchange_all_gather(p->exchange, b->shared_at, &b->slice, p->is_rounded, &b->done_ns, &b->request, err))
             return err->status;
     }
     return YK_OK;

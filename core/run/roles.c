@@ -131,6 +131,8 @@ static yk_status change_members(yk__engine *e, const yk__roles *roles, yk_error 
     if (yk__exchange_set_members(exchange, roles->member, err) ||
         (back && exchange->talks && catch_up(&e->params, root, exchange->excluded && roles->member[exchange->rank], err)))
         return err->status;
+    yk__power_drop(&e->params);
+    yk__params_drop_rest(&e->params); /* a rank that comes back has none */
     memcpy(exchange->roles.member, roles->member, sizeof exchange->roles.member);
     exchange->excluded = !roles->member[exchange->rank];
     return YK_OK;
@@ -143,6 +145,9 @@ static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *
     memcpy(exchange->roles.owns, roles->owns, sizeof exchange->roles.owns);
     if (!e->params.laid_out || same)
         return YK_OK;
+    yk__exchange_clear_residual(exchange);
+    yk__params_drop_rest(&e->params);
+    yk__power_drop(&e->params);
     if (keep_summed(&e->params, err))
         return err->status;
     yk__optim_drop(&e->updater.optim);

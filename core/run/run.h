@@ -22,12 +22,15 @@
 #include "core/group/group.h"
 #include "core/plan/plan.h"
 
+#define YK__POWER_RANKS 64u /* of PowerSGD, at most */
+
 typedef struct yk__engine yk__engine;
 
 typedef struct yk__engine_config {
     yk_dtype precision;      /* YK_F32, YK_BF16, YK_F16: compute format of LOWP ops */
     uint64_t memory_limit;   /* bytes, 0: what the device has free */
     uint64_t bucket_bytes;   /* of gradients reduced together; 0: 16 MiB (YOKE_BUCKET_BYTES) */
+    uint32_t power_rank;     /* of PowerSGD (power.h), equal on all ranks; 0: none */
     bool local_sgd;          /* this rank updates parameters of its own, from yk__engine_average to the next; equal on all ranks */
     uint64_t cache_bytes;    /* of host memory for programs kept beside those in use; 0: 64 MiB */
 } yk__engine_config;
@@ -41,6 +44,7 @@ void yk__engine_free(yk__engine *e);
 
 /* Lays a parameter out; its number. Values are undefined until written. */
 yk_status yk__engine_param(yk__engine *e, const char *name, uint64_t n, bool trained, uint32_t *number, yk_error *err);
+void yk__engine_param_rows(yk__engine *e, uint32_t number, uint64_t rows); /* it is a matrix of so many rows */
 yk_status yk__engine_param_trained(yk__engine *e, uint32_t number, bool trained, yk_error *err); /* before the first update */
 yk_status yk__engine_state(yk__engine *e, const char *name, yk_dtype dtype, uint64_t n, uint32_t *number, yk_error *err);
 yk_status yk__engine_param_write(yk__engine *e, uint32_t number, const float *data, yk_error *err);
@@ -127,6 +131,9 @@ yk_status yk__engine_average_moments(yk__engine *e, double weight, yk_error *err
 uint32_t yk__engine_moments(const yk__engine *e);
 yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, float *data, yk_error *err);
 yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number, const float *data, yk_error *err);
+/* By all ranks, before a checkpoint is written: all have the parameters as their owners have them, where they travel rounded, and what
+ * rounding took from gradients, which is in no checkpoint, is lost: so a job that goes on from it has the bits of the one that wrote it. */
+yk_status yk__engine_whole(yk__engine *e, yk_error *err);
 
 /* ---- The last whole step: what a rank that dies owned is there for those that are left (docs/decisions/0027) --------------- */
 

@@ -44,6 +44,13 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
     return YK_OK;
 }
 
+yk_status yk__engine_whole(yk__engine *e, yk_error *err)
+{
+    yk__exchange_clear_residual(&e->exchange);
+    yk__power_drop(&e->params);
+    return yk__params_gather_whole(&e->params, err);
+}
+
 uint32_t yk__engine_moments(const yk__engine *e)
 {
     return e->params.n_moment;

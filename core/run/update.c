@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/run/power.h"
 
 /* Under a memory limit the arena is given up for moments: the next run is planned anew, with more recomputation. */
 static yk_status free_arena_for_moments(yk__updater *u, yk_error *err)
@@ -186,7 +187,7 @@ static yk_status publish_own(yk__updater *u, yk_error *err)
     uint64_t n = 0;
     for (uint32_t i = 0; i < u->params->n_bucket; i++)
         n += u->params->bucket[i].end - u->params->bucket[i].begin;
-    if (yk__params_publish(u->params, err))
+    if (yk__params_publish(u->params, err) || (u->params->exchange->narrows && yk__params_round(u->params, err)))
         return err->status;
     u->update_seconds = yk__seconds() - u->started;
     u->update_elements = n;
@@ -242,7 +243,7 @@ static yk_status run_optimizer(yk__updater *u, const yk__update *update, double 
         h[YK_HYPER_CLIP] = update->clip_value > 0.0 ? (float)update->clip_value : INFINITY;
     }
     u->started = yk__seconds();
-    if (yk__prog_run(u->exec, u->optim.step_prog, 1, &input, &bytes, err))
+    if (yk__params_restore(u->params, err) || yk__prog_run(u->exec, u->optim.step_prog, 1, &input, &bytes, err))
         return err->status;
     return gather_params(u, err);
 }
@@ -257,8 +258,11 @@ static yk_status judge_gradients(yk__updater *u, const yk__update *update, yk__u
     u->divisor = update->divisor;
     done->grad_norm = sqrt(sum[0]);
     done->skipped = update->check_finite && sum[1] > 0.0;
-    if (done->skipped)
+    if (done->skipped) {
+        yk__exchange_clear_residual(u->params->exchange); /* of another loss scale */
+        yk__power_drop(u->params);
         return find_bad(u->params, &done->bad_param, err);
+    }
     if (sum[1] > 0.0)
         return fail_not_finite(u->params, err);
     if (update->clip_norm > 0.0 && done->grad_norm + 1e-6 > update->clip_norm)

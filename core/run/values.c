@@ -53,6 +53,8 @@ yk_status yk__params_flush(yk__params *p, yk_error *err)
         /* Others write it: members, who may be in their next update by now. */
         const bool others = p->exchange->excluded && p->exchange->shares && q->trained;
         p->is_behind = p->is_behind || others;
+        if (q->pending && q->trained)
+            yk__params_forget_rest(p, q);
         if (q->pending && !others &&
             yk__queue_write(p->queue, p->bucket[q->bucket].value, q->at * sizeof(float), q->pending, q->n * sizeof(float), err))
             return err->status;

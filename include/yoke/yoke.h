@@ -90,6 +90,8 @@ typedef struct yk_config {
     bool accumulate_over_epochs; /* an epoch's end does not end an accumulation (Accelerate's sync_with_dataloader=False) */
     uint32_t hash_every;     /* compare the parameters' hash between ranks every so many steps; default 100 */
     uint32_t local_sgd_steps; /* not 0: LocalSGD, see yk_average_params */
+    uint32_t power_sgd_rank; /* not 0, at most 64: PowerSGD, with error feedback and warm start. Of the gradient of a matrix ranks exchange
+                                factors of that rank, where those are less than half of it; the first dimension is the rows */
     bool quiet;              /* no device table on standard error */
     bool plan_only;          /* steps are planned, not run: for yk_memory_get. Values read are zero, weights stay unset */
 } yk_config;

@@ -4,7 +4,7 @@
  * expects, in the order that the job's settings say, and compares bit for bit; the bytes between hosts are counted. And jobs train
  * over such hosts: to the same parameters on all ranks, those of any other layout where sums go by rank, near them elsewhere.
  *
- * A rank has one argument: SUMS-WIRE of collectives, or "train".
+ * A rank has one argument: SUMS-WIRE of collectives, or "train", "factors" (PowerSGD), "little", "resumed".
  */
 #include "config.h"
 
@@ -38,7 +38,9 @@ enum {
 static yk__control *control;
 static yk__coll *coll;
 static uint32_t rank, ranks;
-static bool by_host, bf16;
+static bool by_host, narrow; /* narrow: parameters travel in bf16 */
+static yk__wire wire;
+static uint32_t vectors_made;
 
 /* ---- What is expected --------------------------------------------------------------------------------------------- */
 
@@ -55,19 +57,60 @@ static bool same_host(uint32_t a, uint32_t b)
     return yk__control_host(control, a) == yk__control_host(control, b);
 }
 
-static float as_sent(float v, uint32_t from, uint32_t owner)
+/* Before it is rounded: of one member, or by host the sum of the host's members, in the order of rank numbers. */
+static float part_of(const yk__comm *comm, uint32_t lowest, uint32_t turn, uint64_t i)
 {
-    return bf16 && !same_host(from, owner) ? yk__bf16_to_f32(yk__f32_to_bf16(v)) : v;
+    float sum = input_of(lowest, turn, (uint32_t)i);
+    for (uint32_t r = lowest + 1; r < ranks && by_host; r++)
+        if (yk__comm_has(comm, r) && same_host(lowest, r))
+            sum += input_of(r, turn, (uint32_t)i);
+    return sum;
 }
 
-/* The sum of the host's members, in the order of rank numbers, as its owner gets it. */
-static float host_sum(const yk__comm *comm, uint32_t lowest, uint32_t owner, uint32_t turn, uint32_t i)
+enum { BLOCK = 256 }; /* numbers with one scale, from the beginning of a slice on */
+
+/* The n numbers from `begin` on as int8 leaves them, with what was rounded away in the turns before. */
+static void round_block(const yk__comm *comm, uint32_t from, uint32_t turn, uint64_t begin, uint64_t n, float *sent)
 {
-    float sum = input_of(lowest, turn, i);
-    for (uint32_t r = lowest + 1; r < ranks; r++)
-        if (yk__comm_has(comm, r) && same_host(lowest, r))
-            sum += input_of(r, turn, i);
-    return as_sent(sum, lowest, owner);
+    float left[BLOCK] = {0}, largest, v[BLOCK];
+    for (uint32_t t = 0; t <= turn; t++) {
+        largest = 0;
+        for (uint64_t k = 0; k < n; k++) {
+            v[k] = part_of(comm, from, t, begin + k) + left[k];
+            largest = fmaxf(largest, fabsf(v[k]));
+        }
+        for (uint64_t k = 0; k < n; k++) {
+            const float scale = largest / 127;
+            sent[k] = nearbyintf(v[k] / scale) * scale;
+            left[k] = v[k] - sent[k];
+        }
+    }
+}
+
+/* Blocks are asked for number by number: the last of each sender is kept. */
+static float int8_sent(const yk__comm *comm, const yk__slices *parts, uint32_t from, uint32_t owner, uint32_t turn, uint64_t i)
+{
+    static struct {
+        const void *parts;
+        uint64_t begin;
+        uint32_t turn, made;
+        float sent[BLOCK];
+    } kept[HOSTS_RANKS];
+    const uint64_t begin = parts->begin[owner] + (i - parts->begin[owner]) / BLOCK * BLOCK, left = parts->begin[owner + 1] - begin;
+    if (kept[from].parts != parts || kept[from].begin != begin || kept[from].turn != turn || kept[from].made != vectors_made)
+        round_block(comm, from, turn, begin, left < BLOCK ? left : BLOCK, kept[from].sent);
+    kept[from].parts = parts;
+    kept[from].begin = begin;
+    kept[from].turn = turn;
+    kept[from].made = vectors_made;
+    return kept[from].sent[i - begin];
+}
+
+static float as_sent(const yk__comm *comm, const yk__slices *parts, uint32_t from, uint32_t owner, uint32_t turn, uint64_t i)
+{
+    const float v = wire == YK__WIRE_INT8 && !same_host(from, owner) ? int8_sent(comm, parts, from, owner, turn, i)
+                                                                     : part_of(comm, from, turn, i);
+    return wire == YK__WIRE_BF16 && !same_host(from, owner) ? yk__bf16_to_f32(yk__f32_to_bf16(v)) : v;
 }
 
 static bool is_lowest(const yk__comm *comm, uint32_t rank_of)
@@ -78,7 +121,7 @@ static bool is_lowest(const yk__comm *comm, uint32_t rank_of)
     return true;
 }
 
-static float expected_sum(const yk__comm *comm, uint32_t owner, uint32_t turn, uint32_t i)
+static float expected_sum(const yk__comm *comm, const yk__slices *parts, uint32_t owner, uint32_t turn, uint64_t i)
 {
     float sum = 0;
     bool first = true;
@@ -86,11 +129,21 @@ static float expected_sum(const yk__comm *comm, uint32_t owner, uint32_t turn, u
         float part;
         if (!yk__comm_has(comm, r) || (by_host && !is_lowest(comm, r)))
             continue;
-        part = by_host ? host_sum(comm, r, owner, turn, i) : as_sent(input_of(r, turn, i), r, owner);
+        part = as_sent(comm, parts, r, owner, turn, i);
         sum = first ? part : sum + part;
         first = false;
     }
     return sum;
+}
+
+static uint64_t bytes_sent(uint64_t n)
+{
+    return wire == YK__WIRE_INT8 ? n + (n + BLOCK - 1) / BLOCK * 4 : n * (wire == YK__WIRE_BF16 ? 2 : 4);
+}
+
+static float as_gathered(float v)
+{
+    return narrow ? yk__bf16_to_f32(yk__f32_to_bf16(v)) : v;
 }
 
 /* How many hosts with members there are beside that of `rank_of`; how many members on them. */
@@ -114,7 +167,7 @@ static uint64_t expected_bytes(const yk__comm *comm, const yk__slices *parts)
         if (!yk__comm_has(comm, r))
             continue;
         count_far(comm, r, &hosts, &members);
-        all += n * (by_host ? hosts : members) * (bf16 ? 2 : 4) + n * hosts * 4 + 2 * members * sizeof(yk__call);
+        all += bytes_sent(n) * (by_host ? hosts : members) + n * hosts * (narrow ? 2 : 4) + 2 * members * sizeof(yk__call);
     }
     return all;
 }
@@ -156,11 +209,14 @@ static yk_status begin_sum(yk__comm *comm, vector *v, uint32_t turn, yk_error *e
 
 static yk_status begin_gather(yk__comm *comm, vector *v, uint32_t turn, yk_error *err)
 {
-    const yk__coll_desc d = {.kind = YK__COLL_ALL_GATHERV, .dtype = YK_F32, .count = v->n, .buffer = &v->param, .parts = &v->parts};
+    const yk__coll_desc d = {
+        .kind = YK__COLL_ALL_GATHERV, .dtype = YK_F32, .count = v->n, .buffer = &v->param, .parts = &v->parts, .narrow = narrow};
     const uint64_t begin = v->parts.begin[rank], n = v->parts.begin[rank + 1] - begin;
     spoil_params(v);
     if (turn % 2 == 0) /* else they were summed up there */
         memcpy((float *)v->param.mem + begin, (float *)v->grad.mem + begin, n * sizeof(float));
+    for (uint64_t i = begin; i < begin + n && narrow; i++)
+        ((float *)v->param.mem)[i] = as_gathered(((float *)v->param.mem)[i]);
     return yk__coll_begin(comm, &d, &v->request, err);
 }
 
@@ -168,7 +224,7 @@ static bool is_expected(const yk__comm *comm, const vector *v, uint32_t turn)
 {
     for (uint32_t r = 0; r < ranks; r++)
         for (uint64_t i = v->parts.begin[r]; i < v->parts.begin[r + 1]; i++) {
-            const float want = expected_sum(comm, r, turn, (uint32_t)i);
+            const float want = as_gathered(expected_sum(comm, &v->parts, r, turn, i));
             if (memcmp(&want, (float *)v->param.mem + i, sizeof want))
                 return false;
         }
@@ -256,8 +312,10 @@ static int check_broadcasts(yk_error *err)
 static yk_status vector_new(vector *v, uint32_t n, const double *part, yk_error *err)
 {
     *v = (vector){.n = n};
+    vectors_made++;
     return yk__slices_by(&v->parts, n, ranks, part, err) ||
                    yk__coll_alloc(coll, "gradients", n * sizeof(float), YK__COLL_PRIVATE, &v->grad, err) ||
+                   yk__coll_keep_residual(coll, &v->grad, err) ||
                    yk__coll_alloc(coll, "parameters", n * sizeof(float), YK__COLL_COMMON, &v->param, err)
                ? err->status
                : YK_OK;
@@ -309,8 +367,9 @@ static int run_collectives(const char *what)
 {
     yk_error err = YK_ERROR_INIT;
     by_host = strstr(what, "run") != NULL;
-    bf16 = strstr(what, "bf16") != NULL;
-    yk__coll_config config = {.by_host = by_host, .bf16_wire = bf16, .progress = strstr(what, "threaded") != NULL};
+    narrow = strstr(what, "narrow") != NULL;
+    wire = strstr(what, "int8") ? YK__WIRE_INT8 : strstr(what, "bf16") ? YK__WIRE_BF16 : YK__WIRE_F32;
+    yk__coll_config config = {.by_host = by_host, .wire = wire, .progress = strstr(what, "threaded") != NULL};
 #ifdef HAVE_SODIUM
     config.transport = yk__sock_transport();
 #endif
@@ -327,7 +386,7 @@ static int run_collectives(const char *what)
 
 /* ---- Training ----------------------------------------------------------------------------------------------------- */
 
-enum { ROWS = 16, IN = 24, HIDDEN = 200, OUT = 5, STEPS = 40 };
+enum { ROWS = 16, IN = 24, HIDDEN = 200, OUT = 5, STEPS = 40, FACTORS = 4 };
 
 static void make_batch(yk_job *job, uint32_t step, yk_t *x, yk_t *labels)
 {
@@ -345,24 +404,83 @@ static void make_batch(yk_job *job, uint32_t step, yk_t *x, yk_t *labels)
     *labels = yk_input(job, YK_I32, 1, (int64_t[]){ROWS}, label);
 }
 
-/* Prints the hash of the parameters and the last loss. */
-static int run_training(void)
+static const yk_init normal = {YK_INIT_NORMAL, 0, 0.1f};
+
+typedef struct training {
+    yk_job *job;
+    yk_t w1, w2;
+    yk_opt *opt;
+} training;
+
+static training training_open(double rate, uint32_t factors, yk_init init)
 {
-    yk_job *job = yk_open(&(yk_config){.seed = 1, .quiet = true});
-    const yk_init normal = {YK_INIT_NORMAL, 0, 0.1f};
-    const yk_t w1 = yk_param(job, "w1", 2, (int64_t[]){HIDDEN, IN}, normal);
-    const yk_t w2 = yk_param(job, "w2", 2, (int64_t[]){OUT, HIDDEN}, normal);
-    yk_opt *opt = yk_adam(job, &(yk_adam_config){.lr = 0.003});
+    training t = {.job = yk_open(&(yk_config){.seed = 1, .quiet = true, .power_sgd_rank = factors})};
+    t.w1 = yk_param(t.job, "w1", 2, (int64_t[]){HIDDEN, IN}, init);
+    t.w2 = yk_param(t.job, "w2", 2, (int64_t[]){OUT, HIDDEN}, init);
+    t.opt = yk_adam(t.job, &(yk_adam_config){.lr = rate});
+    return t;
+}
+
+/* The last step's loss. */
+static double run_steps(training *t, uint32_t from, uint32_t to)
+{
     double loss_value = 0;
-    for (uint32_t step = 0; step < STEPS && yk_ok(job); step++) {
+    for (uint32_t step = from; step < to && yk_ok(t->job); step++) {
         yk_t x, labels, loss;
-        make_batch(job, step, &x, &labels);
-        loss = yk_cross_entropy(yk_linear(yk_tanh(yk_linear(x, w1, YK_NO)), w2, YK_NO), labels);
+        make_batch(t->job, step, &x, &labels);
+        loss = yk_cross_entropy(yk_linear(yk_tanh(yk_linear(x, t->w1, YK_NO)), t->w2, YK_NO), labels);
         yk_backward(loss);
-        if (step + 1 == STEPS)
+        if (step + 1 == to)
             loss_value = yk_item(loss);
-        yk_step(opt);
+        yk_step(t->opt);
     }
+    return loss_value;
+}
+
+/* Prints the hash of the parameters after the first step and after the last, of a rate that bf16 has no digits for at such weights. */
+static int run_little(void)
+{
+    training t = training_open(1e-5, 0, (yk_init){YK_INIT_UNIFORM, 0.5f, 1.0f});
+    uint64_t first, last;
+    run_steps(&t, 0, 1);
+    first = yk_param_hash(t.job);
+    run_steps(&t, 1, STEPS);
+    last = yk_param_hash(t.job);
+    printf("%016llx %016llx", (unsigned long long)first, (unsigned long long)last);
+    return yk_close(t.job);
+}
+
+/* Prints the hash of a training that saves half-way and goes on, and of one that goes on from there. */
+static int run_resumed(uint32_t factors)
+{
+    enum { HALF = 6 };
+    const char *dir = getenv("TOPOLOGY_DIR");
+    uint64_t hash[2];
+    for (int again = 0; again < 2; again++) {
+        training t = training_open(0.003, factors, normal);
+        if (again)
+            yk_load(t.job, dir);
+        else
+            run_steps(&t, 0, HALF);
+        if (!again)
+            yk_save(t.job, dir);
+        run_steps(&t, HALF, 2 * HALF);
+        hash[again] = yk_param_hash(t.job);
+        if (!yk_ok(t.job))
+            printf("%s", yk_error_text(t.job));
+        if (yk_close(t.job))
+            return 3;
+    }
+    printf("%016llx %016llx", (unsigned long long)hash[0], (unsigned long long)hash[1]);
+    return 0;
+}
+
+/* Prints the hash of the parameters and the last loss. */
+static int run_training(uint32_t factors)
+{
+    training t = training_open(0.003, factors, normal);
+    yk_job *job = t.job;
+    const double loss_value = run_steps(&t, 0, STEPS);
     if (yk_ok(job))
         printf("%016llx %.6f", (unsigned long long)yk_param_hash(job), loss_value);
     else
@@ -375,7 +493,8 @@ static int run_training(void)
 static const struct {
     const char *hosts, *what;
 } runs[] = {{"aabb", "rank-fp32"}, {"abab", "rank-fp32-threaded"}, {"abbbc", "rank-bf16"}, {"aabb", "run-fp32-threaded"},
-            {"abbbc", "run-fp32"}, {"aabba", "run-bf16"}, {"abc", "run-bf16-threaded"}};
+            {"abbbc", "run-fp32"}, {"aabba", "run-bf16"}, {"abc", "run-bf16-threaded"},
+            {"abbbc", "rank-int8"}, {"aabba", "run-int8-threaded"}, {"abbbc", "run-bf16-narrow"}};
 
 START_TEST(each_host_gets_bytes_once)
 {
@@ -389,16 +508,16 @@ START_TEST(each_host_gets_bytes_once)
 END_TEST
 
 /* Trains over hosts; the parameters' hash, the same on all ranks, and the loss. */
-static double train_over(const char *hosts, const char *sums, const char *wire, char hash[17])
+static double train_as(const char *what, const char *hosts, const char *sums, const char *format, char hash[17])
 {
     hosts_job j;
     double loss;
     setenv("YOKE_DEVICES", "cpu:0", 1);
     setenv("YOKE_LIVENESS_MS", "20000", 1); /* nobody dies here, but a busy machine is slow */
     setenv("YOKE_REPRODUCIBILITY", sums, 1);
-    setenv("YOKE_WIRE", wire, 1);
+    setenv("YOKE_WIRE", format, 1);
     hosts_new(&j, hosts);
-    hosts_start(&j, "train");
+    hosts_start(&j, what);
     hosts_wait(&j, -1);
     hosts_assert_well(&j);
     ck_assert_int_eq(sscanf(j.said[0], "%16s %lf", hash, &loss), 2);
@@ -407,6 +526,23 @@ static double train_over(const char *hosts, const char *sums, const char *wire, 
     hosts_free(&j);
     return loss;
 }
+
+static double train_over(const char *hosts, const char *sums, const char *format, char hash[17])
+{
+    return train_as("train", hosts, sums, format, hash);
+}
+
+/* Factors of rank 4 of 200 x 24; of 5 x 200 they would be too long. The sums do not depend on hosts, so neither do the bits. */
+START_TEST(factors_of_gradients_train)
+{
+    char whole[17], hash[17], others[17];
+    const double loss = train_over("ab", "rank", "fp32", whole), factored = train_as("factors", "ab", "rank", "fp32", hash);
+    train_as("factors", "aa", "rank", "fp32", others);
+    ck_assert_msg(fabs(factored - loss) < 2e-2 * loss, "%g, with factors %g", loss, factored);
+    ck_assert_msg(strcmp(whole, hash), "nothing was factored");
+    ck_assert_str_eq(hash, others);
+}
+END_TEST
 
 START_TEST(training_over_hosts)
 {
@@ -417,10 +553,57 @@ START_TEST(training_over_hosts)
     const double near = train_over("aabb", "run", "fp32", by_hosts), rough = train_over("aabb", "run", "bf16", rounded);
     ck_assert_msg(loss < 0.8 && fabs(near - loss) < 1e-3 * loss && fabs(rough - loss) < 2e-2 * loss, "%g, by host %g, bf16 %g", loss,
                   near, rough);
+    const double eighth = train_over("aabb", "run", "int8", rounded);
+    ck_assert_msg(fabs(eighth - loss) < 2e-2 * loss, "%g, int8 %g", loss, eighth);
+    setenv("YOKE_WIRE_PARAMS", "bf16", 1);
+    const double narrowed = train_over("aabb", "run", "int8", rounded);
+    unsetenv("YOKE_WIRE_PARAMS");
+    ck_assert_msg(fabs(narrowed - loss) < 2e-2 * loss, "%g, with parameters in bf16 %g", loss, narrowed);
     const double any = train_over("aabb", "fast", "fp32", fast);
     ck_assert_msg(fabs(any - loss) < 1e-3 * loss, "%g, in any order %g", loss, any);
     ck_assert_msg(strcmp(by_rank, by_hosts) && strcmp(by_hosts, rounded), "other sums have the same bits: %s %s %s", by_rank, by_hosts,
                   rounded);
+}
+END_TEST
+
+/* Two hashes that all ranks print alike. */
+static void print_hashes(const char *hosts, const char *what, char hash[2][17])
+{
+    hosts_job j;
+    setenv("YOKE_DEVICES", "cpu:0", 1);
+    setenv("YOKE_LIVENESS_MS", "20000", 1);
+    setenv("YOKE_WIRE", "int8", 1);
+    setenv("YOKE_WIRE_PARAMS", "bf16", 1);
+    hosts_new(&j, hosts);
+    char dir[128];
+    snprintf(dir, sizeof dir, "%s/checkpoint", j.folder);
+    setenv("TOPOLOGY_DIR", dir, 1);
+    hosts_start(&j, what);
+    hosts_wait(&j, -1);
+    hosts_assert_well(&j);
+    ck_assert_int_eq(sscanf(j.said[0], "%16s %16s", hash[0], hash[1]), 2);
+    for (uint32_t r = 1; r < j.ranks; r++)
+        ck_assert_msg(!strcmp(j.said[0], j.said[r]), "rank %u: '%s', rank 0: '%s'", r, j.said[r], j.said[0]);
+    snprintf(dir, sizeof dir, "rm -rf %.64s/checkpoint", j.folder);
+    ck_assert_int_eq(system(dir), 0);
+    hosts_free(&j);
+}
+
+START_TEST(owners_keep_what_is_rounded_away_from_parameters)
+{
+    char hash[2][17];
+    print_hashes("ab", "little", hash);
+    ck_assert_msg(strcmp(hash[0], hash[1]), "the parameters stay %s", hash[0]);
+}
+END_TEST
+
+START_TEST(what_is_rounded_away_is_in_checkpoints_or_lost_on_both_sides)
+{
+    char hash[2][17];
+    print_hashes("aab", "resumed", hash);
+    ck_assert_str_eq(hash[0], hash[1]);
+    print_hashes("ab", "resumed-factors", hash);
+    ck_assert_str_eq(hash[0], hash[1]);
 }
 END_TEST
 
@@ -447,6 +630,9 @@ static int run_suite(void)
 #ifdef HAVE_SODIUM
     tcase_add_loop_test(t, each_host_gets_bytes_once, 0, (int)(sizeof runs / sizeof *runs));
     tcase_add_test(t, training_over_hosts);
+    tcase_add_test(t, factors_of_gradients_train);
+    tcase_add_test(t, owners_keep_what_is_rounded_away_from_parameters);
+    tcase_add_test(t, what_is_rounded_away_is_in_checkpoints_or_lost_on_both_sides);
     tcase_add_test(t, settings_that_differ_are_named);
 #endif
     return suite_run("topology", t);
@@ -457,5 +643,13 @@ int main(int argc, char **argv)
     if (argc < 2)
         return run_suite();
     alarm(WATCHDOG_S);
-    return strcmp(argv[1], "train") ? run_collectives(argv[1]) : run_training();
+    if (!strcmp(argv[1], "train"))
+        return run_training(0);
+    if (!strcmp(argv[1], "factors"))
+        return run_training(FACTORS);
+    if (!strcmp(argv[1], "little"))
+        return run_little();
+    if (strstr(argv[1], "resumed"))
+        return run_resumed(strstr(argv[1], "factors") ? FACTORS : 0);
+    return run_collectives(argv[1]);
 }

@@ -3,6 +3,7 @@
 if WITH_CHECK
 UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test tests/unit/balance/sets.test
 UNIT_TESTS += tests/unit/base/base.test tests/unit/base/cgroup.test
+UNIT_TESTS += tests/unit/coll/wire.test
 UNIT_TESTS += tests/unit/control/garbage.test tests/unit/control/mirror.test tests/unit/control/origin.test
 UNIT_TESTS += tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/nets.test tests/unit/cpu/ops.test
 UNIT_TESTS += tests/unit/cpu/queue.test tests/unit/cpu/rows.test
@@ -37,6 +38,7 @@ CLANG_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test
 endif
 UNIT_TESTS += tests/unit/nn/tables.test
 UNIT_TESTS += tests/unit/plan/passes.test
+UNIT_TESTS += tests/unit/run/power.test
 UNIT_TESTS += tests/unit/run/train.test
 UNIT_TESTS += tests/unit/vulkan/spirv.test
 # in builds of their own by ./check: under TSan, and by clang

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Parameters that travel in bf16 (YOKE_WIRE_PARAMS). All ranks compute with the rounded ones, so that their bits are equal; what rounding
+ * took from an owner's slice stays with the owner, in f32, and is added before the next update. The sum of both is the parameter as it
+ * was, bit for bit: it has 24 bits, of which the rounded one has the first 8, and the rest is exact.
+ */
+#include <string.h>
+
+#include "core/base/convert.h"
+#include "core/base/mem.h"
+#include "core/run/params.h"
+
+enum { BLOCK = 1024 };
+
+/* This rank's slice in the block for exchanges. */
+static float *own_slice(const yk__params *p, const yk__bucket *b)
+{
+    return yk__exchange_values(p->exchange, b->shared_at + b->begin);
+}
+
+/* From there to a device's own copy. */
+static yk_status put_own(yk__params *p, const yk__bucket *b, yk_error *err)
+{
+    if (b->is_common)
+        return YK_OK;
+    return yk__queue_put(p->queue, b->value, b->begin * sizeof(float), own_slice(p, b), (b->end - b->begin) * sizeof(float), err);
+}
+
+static void round_numbers(float *v, uint64_t n, float *rest)
+{
+    uint16_t narrow[BLOCK];
+    float rounded[BLOCK];
+    for (uint64_t at = 0; at < n; at += BLOCK) {
+        const uint64_t k = n - at < BLOCK ? n - at : BLOCK;
+        yk__f32_to_bf16s(v + at, k, narrow);
+        yk__array_to_f32(YK_BF16, narrow, k, rounded);
+        for (uint64_t i = 0; i < k; i++) {
+            rest[at + i] = v[at + i] - rounded[i];
+            v[at + i] = rounded[i];
+        }
+    }
+}
+
+static yk_status round_bucket(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    const uint64_t n = b->end - b->begin;
+    if (!n)
+        return YK_OK;
+    b->rest = b->rest ? b->rest : yk__malloc(n * sizeof *b->rest);
+    if (!b->rest)
+        return yk__fail_mem(err, n * sizeof *b->rest, "what is rounded away from parameters");
+    round_numbers(own_slice(p, b), n, b->rest);
+    return put_own(p, b, err);
+}
+
+yk_status yk__params_round(yk__params *p, yk_error *err)
+{
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        if (round_bucket(p, &p->bucket[i], err))
+            return err->status;
+    p->is_rounded = true;
+    return YK_OK;
+}
+
+/* A member that was excluded, or whose rest was dropped, has none. */
+static yk_status restore_bucket(yk__params *p, const yk__bucket *b, yk_error *err)
+{
+    float *v = own_slice(p, b);
+    if (!b->rest)
+        return YK_OK;
+    for (uint64_t i = 0; i < b->end - b->begin; i++)
+        v[i] += b->rest[i];
+    return put_own(p, b, err);
+}
+
+yk_status yk__params_restore(yk__params *p, yk_error *err)
+{
+    if (!p->is_rounded)
+        return YK_OK;
+    if (yk__queue_idle(p->queue, err))
+        return err->status;
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        if (restore_bucket(p, &p->bucket[i], err))
+            return err->status;
+    p->is_rounded = false;
+    return YK_OK;
+}
+
+void yk__params_drop_rest(yk__params *p)
+{
+    for (uint32_t i = 0; i < p->n_bucket; i++) {
+        yk__free(p->bucket[i].rest);
+        p->bucket[i].rest = NULL;
+    }
+    p->is_rounded = false;
+}
+
+void yk__params_forget_rest(const yk__params *p, const yk__param *q)
+{
+    const yk__bucket *b = &p->bucket[q->bucket];
+    const uint64_t from = q->at > b->begin ? q->at : b->begin, to = q->at + q->n < b->end ? q->at + q->n : b->end;
+    if (b->rest && from < to)
+        memset(b->rest + (from - b->begin), 0, (to - from) * sizeof *b->rest);
+}
+
+yk_status yk__params_gather_whole(yk__params *p, yk_error *err)
+{
+    if (!p->is_rounded || p->exchange->excluded)
+        return YK_OK;
+    if (yk__params_settle(p, err) || yk__params_restore(p, err) || yk__params_gather(p, err) || yk__params_settle(p, err))
+        return err->status;
+    p->version++;
+    p->compute_stale = p->compute_stale == YK__FRESH ? YK__STALE_TRAINED : p->compute_stale;
+    return yk__queue_idle(p->queue, err);
+}
