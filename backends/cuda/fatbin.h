@@ -9,7 +9,7 @@
 
 #include "plugins/kit/source.h"
 
-/* A line of fatbins.inc, which fatbins.sh writes. */
+/* A line of what fatbins.sh writes. */
 typedef struct cuda_fatbin {
     uint64_t key; /* cuda_fatbin_key of its text */
     const void *image;
