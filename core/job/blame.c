@@ -119,12 +119,12 @@ static const char *shapes_text(const yk__graph *g, const yk_node *node, char *bu
 static void producer_text(const yk_job *job, const yk_node *node, char *buf, size_t n)
 {
     const yk__call_site *at = yk__call_sites_find(&job->sites, node->stream);
-    char place[200] = "", shapes[160];
+    char place[150] = "", shapes[120], device[104];
     if (at)
-        snprintf(place, sizeof place, ", called at %s:%d", at->file, at->line);
-    snprintf(buf, n, "; the first value that is not finite is that of %s%s (%s) on %s:%u (%.60s)", yk__op_info_of(node->op)->name, place,
-             shapes_text(&job->step.trace, node, shapes, sizeof shapes), job->device->table->name, job->device->place.device,
-             job->device->caps.name);
+        snprintf(place, sizeof place, ", called at %.120s:%d", at->file, at->line);
+    snprintf(device, sizeof device, "%.24s:%u (%.60s)", job->device->table->name, job->device->place.device, job->device->caps.name);
+    snprintf(buf, n, "; the first value that is not finite is that of %.20s%s (%s) on %s", yk__op_info_of(node->op)->name, place,
+             shapes_text(&job->step.trace, node, shapes, sizeof shapes), device);
 }
 
 /* Of the forward pass; a backward pass of its own making leaves all of that finite, and nothing is said. */
