@@ -103,7 +103,7 @@ static bool device_sees(cl_command_queue q, cl_mem mem, cl_mem own, unsigned cha
 
 static bool host_sees(cl_command_queue q, cl_mem mem, const unsigned char *host, unsigned char pattern)
 {
-    if (clEnqueueFillBuffer(q, mem, &pattern, 1, 0, PAGE, 0, NULL, NULL) != CL_SUCCESS || !ocl_queue_finish(q))
+    if (clEnqueueFillBuffer(q, mem, &pattern, 1, 0, PAGE, 0, NULL, NULL) != CL_SUCCESS || !ocl_finish(q))
         return false;
     for (unsigned i = 0; i < PAGE; i++)
         if (((const volatile unsigned char *)host)[i] != pattern)
@@ -118,7 +118,7 @@ static bool map_is(cl_command_queue q, cl_mem mem, const unsigned char *host)
     if (rc != CL_SUCCESS)
         return false;
     clEnqueueUnmapMemObject(q, mem, p, 0, NULL, NULL);
-    return ocl_queue_finish(q) && p == host;
+    return ocl_finish(q) && p == host;
 }
 
 /* A driver may keep a copy of "its" host memory, and a copy is only brought up to date by mapping, or now and then: so each writes in

@@ -33,6 +33,7 @@ void ocl_free(void *p);
 /* A status for a failed OpenCL call, explained to the host as "what: CL_NAME (code)". */
 yk_status ocl_error(cl_int code, const char *what);
 const char *ocl_error_name(cl_int code);
+bool ocl_finish(cl_command_queue q); /* waits for all it was given */
 
 /* ---- options.c ---- */
 const char *ocl_option(const char *key); /* NULL: not set, or empty */
@@ -150,7 +151,6 @@ yk_status ocl_program_run(yk_program *program, const yk_submit *s, cl_command_qu
 /* ---- queue.c ---- */
 yk_status ocl_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **q);
 void ocl_queue_free(yk_queue *q);
-bool ocl_queue_finish(cl_command_queue q); /* waits for all it was given */
 yk_status ocl_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point);
 yk_status ocl_queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point);
 yk_status ocl_queue_poll(yk_queue *q, uint64_t *done);

@@ -69,17 +69,6 @@ static bool ring_is_done(yk_queue *q)
     return state <= CL_COMPLETE;
 }
 
-/* clFinish of Mesa's rusticl 22.3 returns at once when the queue was flushed before; an event is waited for as it should. */
-bool ocl_queue_finish(cl_command_queue q)
-{
-    cl_event end;
-    if (clEnqueueMarkerWithWaitList(q, 0, NULL, &end) != CL_SUCCESS)
-        return clFinish(q) == CL_SUCCESS;
-    const cl_int rc = clWaitForEvents(1, &end);
-    clReleaseEvent(end);
-    return rc == CL_SUCCESS;
-}
-
 /* Whether what the queue was given comes to an end; that of one that has failed perhaps never does, and is left behind. */
 static bool queue_ends(yk_queue *q)
 {
@@ -97,7 +86,7 @@ void ocl_queue_free(yk_queue *q)
 {
     if (!q || !queue_ends(q))
         return;
-    ocl_queue_finish(q->q);
+    ocl_finish(q->q);
     pthread_mutex_lock(&q->callback_lock);
     while (q->came < q->asked) /* the driver may still call */
         pthread_cond_wait(&q->callback_came, &q->callback_lock);
@@ -196,7 +185,7 @@ static yk_status queue_point(yk_queue *q, cl_event event, uint64_t *point)
     }
     pthread_mutex_unlock(&q->lock);
     if (!reserved) {
-        ocl_queue_finish(q->q);
+        ocl_finish(q->q);
         clReleaseEvent(event);
         return queue_fail(q, YK_E_MEM, CL_SUCCESS, "no memory for a point");
     }
