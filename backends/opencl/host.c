@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all parts share and nothing below them: the host's table, its memory, time, and the texts of failed calls. */
+/* What all parts share and nothing below them: the host's table, its memory, the texts of failed calls, waiting for a driver's queue. */
 #include "backends/opencl/ocl.h"
 
 #include "plugins/kit/plugin.h"
@@ -54,4 +54,15 @@ yk_status ocl_error(cl_int code, const char *what)
     default:
         return YK_E_INTERNAL;
     }
+}
+
+/* clFinish of Mesa's rusticl 22.3 returns at once when the queue was flushed before; an event is waited for as it should. */
+bool ocl_finish(cl_command_queue q)
+{
+    cl_event end;
+    if (clEnqueueMarkerWithWaitList(q, 0, NULL, &end) != CL_SUCCESS)
+        return clFinish(q) == CL_SUCCESS;
+    const cl_int rc = clWaitForEvents(1, &end);
+    clReleaseEvent(end);
+    return rc == CL_SUCCESS;
 }

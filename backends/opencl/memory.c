@@ -6,6 +6,7 @@
 #include "backends/opencl/ocl.h"
 
 #define PAGE 4096u
+#define TURNS 3 /* of the trial whether host memory is used in place */
 
 static yk_status buffer_make(yk_device *dev, void *host, uint64_t bytes, yk_buffer **out)
 {
@@ -87,21 +88,54 @@ void *ocl_buffer_map(yk_buffer *buffer)
     return buffer->host;
 }
 
-/* A driver may keep a copy of "its" host memory, and a copy is only brought up to date by mapping. */
-static bool memory_seen(cl_command_queue q, cl_mem mem, const unsigned char *host)
+/* What the device reads there, by way of memory of its own. */
+static bool device_sees(cl_command_queue q, cl_mem mem, cl_mem own, unsigned char pattern)
 {
-    const unsigned char pattern = 0xa5;
-    if (clEnqueueFillBuffer(q, mem, &pattern, 1, 0, PAGE, 0, NULL, NULL) != CL_SUCCESS || clFinish(q) != CL_SUCCESS)
+    unsigned char seen[PAGE] = {0};
+    if (clEnqueueCopyBuffer(q, mem, own, 0, 0, PAGE, 0, NULL, NULL) != CL_SUCCESS ||
+        clEnqueueReadBuffer(q, own, CL_TRUE, 0, PAGE, seen, 0, NULL, NULL) != CL_SUCCESS)
+        return false;
+    for (unsigned i = 0; i < PAGE; i++)
+        if (seen[i] != pattern)
+            return false;
+    return true;
+}
+
+static bool host_sees(cl_command_queue q, cl_mem mem, const unsigned char *host, unsigned char pattern)
+{
+    if (clEnqueueFillBuffer(q, mem, &pattern, 1, 0, PAGE, 0, NULL, NULL) != CL_SUCCESS || !ocl_finish(q))
         return false;
     for (unsigned i = 0; i < PAGE; i++)
         if (((const volatile unsigned char *)host)[i] != pattern)
             return false;
+    return true;
+}
+
+static bool map_is(cl_command_queue q, cl_mem mem, const unsigned char *host)
+{
     cl_int rc;
     void *p = clEnqueueMapBuffer(q, mem, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, PAGE, 0, NULL, NULL, &rc);
     if (rc != CL_SUCCESS)
         return false;
     clEnqueueUnmapMemObject(q, mem, p, 0, NULL, NULL);
-    return clFinish(q) == CL_SUCCESS && p == host;
+    return ocl_finish(q) && p == host;
+}
+
+/* A driver may keep a copy of "its" host memory, and a copy is only brought up to date by mapping, or now and then: so each writes in
+ * turn what the other reads, some times, and the mapping comes last. */
+static bool memory_seen(cl_context ctx, cl_command_queue q, cl_mem mem, unsigned char *host)
+{
+    cl_int rc;
+    bool seen = true;
+    cl_mem own = clCreateBuffer(ctx, CL_MEM_READ_WRITE, PAGE, NULL, &rc);
+    if (rc != CL_SUCCESS)
+        return false;
+    for (unsigned char i = 1; i <= TURNS && seen; i++) {
+        memset(host, i, PAGE);
+        seen = device_sees(q, mem, own, i) && host_sees(q, mem, host, (unsigned char)(0xa0 + i));
+    }
+    clReleaseMemObject(own);
+    return seen && map_is(q, mem, host);
 }
 
 bool ocl_memory_in_place(cl_context ctx, cl_device_id id)
@@ -117,7 +151,7 @@ bool ocl_memory_in_place(cl_context ctx, cl_device_id id)
         goto free_host;
     cl_mem mem = clCreateBuffer(ctx, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, PAGE, host, &rc);
     if (rc == CL_SUCCESS) {
-        seen = memory_seen(q, mem, host);
+        seen = memory_seen(ctx, q, mem, host);
         clReleaseMemObject(mem);
     }
     clReleaseCommandQueue(q);

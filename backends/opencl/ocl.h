@@ -33,6 +33,7 @@ void ocl_free(void *p);
 /* A status for a failed OpenCL call, explained to the host as "what: CL_NAME (code)". */
 yk_status ocl_error(cl_int code, const char *what);
 const char *ocl_error_name(cl_int code);
+bool ocl_finish(cl_command_queue q); /* waits for all it was given */
 
 /* ---- options.c ---- */
 const char *ocl_option(const char *key); /* NULL: not set, or empty */

@@ -51,7 +51,7 @@ static yk_status bind_meta(yk_program *program, const kit_program *kit)
 static yk_status bind_scratch(yk_program *program, ocl_scratch *s, cl_command_queue q)
 {
     if (program->scratch_bytes > s->bytes) {
-        clFinish(q);
+        ocl_finish(q);
         ocl_scratch_free(s);
         yk_status made = ocl_buffer_bytes(program->dev, program->scratch_bytes, &s->buffer);
         if (made != YK_OK)
@@ -139,7 +139,7 @@ yk_status ocl_program_run(yk_program *program, const yk_submit *s, cl_command_qu
     if (st != YK_OK)
         bind_forget(program);
     if (!program->ran) {
-        clFinish(q); /* the driver may compile when a kernel first runs */
+        ocl_finish(q); /* the driver may compile when a kernel first runs */
         ocl_watch_end(&watch);
         ocl_signals_restore(signals);
     }

@@ -86,7 +86,7 @@ void ocl_queue_free(yk_queue *q)
 {
     if (!q || !queue_ends(q))
         return;
-    clFinish(q->q);
+    ocl_finish(q->q);
     pthread_mutex_lock(&q->callback_lock);
     while (q->came < q->asked) /* the driver may still call */
         pthread_cond_wait(&q->callback_came, &q->callback_lock);
@@ -185,7 +185,7 @@ static yk_status queue_point(yk_queue *q, cl_event event, uint64_t *point)
     }
     pthread_mutex_unlock(&q->lock);
     if (!reserved) {
-        clFinish(q->q);
+        ocl_finish(q->q);
         clReleaseEvent(event);
         return queue_fail(q, YK_E_MEM, CL_SUCCESS, "no memory for a point");
     }

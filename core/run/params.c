@@ -93,11 +93,22 @@ static uint64_t full_bucket(const yk__params *p)
     return n < most ? n : most;
 }
 
+/* Slices of a bucket go from rank to rank, so that parameters begin where the device that asks most wants them, on all ranks. Once: a
+ * rank that is excluded later is not asked. */
+static yk_status agree_gap(yk__params *p, yk_error *err)
+{
+    const uint32_t align = p->queue->dev->caps.align / (uint32_t)sizeof(float);
+    uint32_t left = UINT32_MAX - (align > GAP ? align : GAP);
+    if (p->gap || yk__exchange_least(p->exchange, &left, err))
+        return err->status;
+    p->gap = UINT32_MAX - left;
+    return YK_OK;
+}
+
 /* Assigns the parameters of one kind to buckets, the last one first. */
 static yk_status fill_buckets(yk__params *p, bool trained, size_t *cap, yk_error *err)
 {
-    const uint64_t align = yk__round_up(p->queue->dev->caps.align, sizeof(float)) / sizeof(float);
-    const uint64_t gap = align > GAP ? align : GAP, most = full_bucket(p);
+    const uint64_t most = full_bucket(p);
     bool open = false;
     for (size_t i = p->n_param; i-- > 0;) {
         yk__param *q = &p->param[i];
@@ -107,7 +118,7 @@ static yk_status fill_buckets(yk__params *p, bool trained, size_t *cap, yk_error
             return err->status;
         q->bucket = p->n_all_bucket - 1;
         q->at = p->bucket[q->bucket].n;
-        p->bucket[q->bucket].n += yk__round_up(q->n, gap);
+        p->bucket[q->bucket].n += yk__round_up(q->n, p->gap);
         open = p->bucket[q->bucket].n < most;
     }
     return YK_OK;
@@ -116,7 +127,7 @@ static yk_status fill_buckets(yk__params *p, bool trained, size_t *cap, yk_error
 static yk_status list_buckets(yk__params *p, yk_error *err)
 {
     size_t cap = 0;
-    if (fill_buckets(p, true, &cap, err))
+    if (agree_gap(p, err) || fill_buckets(p, true, &cap, err))
         return err->status;
     p->n_bucket = p->n_all_bucket;
     if (fill_buckets(p, false, &cap, err))

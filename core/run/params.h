@@ -66,6 +66,7 @@ typedef struct yk__params {
     yk__exchange *exchange;
     yk__island island;
     uint64_t bucket_bytes;
+    uint32_t gap;                   /* elements: parameters begin at multiples; 0: not agreed yet */
     yk_dtype precision;             /* the compute format */
     yk__param *param;
     yk__state *state;

@@ -148,6 +148,8 @@ static int as_rank(const char *what)
     if (!yk__group_join("a rank", &g, &err)) {
         ref.wrap = yk__group_rank(g) % 2 == 0;
         ref.claim = yk__group_rank(g) % 2 ? REF_CLAIM_NONE : REF_CLAIM_ADD;
+        if (strstr(what, "unlike")) /* the parameters lie alike on all ranks nevertheless */
+            ref.align = yk__group_rank(g) ? 1024 : 64;
         if (strstr(what, "bf16"))
             run_low(g, &err);
         else
@@ -172,6 +174,13 @@ static void ranks_launch(uint32_t ranks, const char *what)
 START_TEST(two_ranks_adam)
 {
     ranks_launch(2, "adam");
+}
+END_TEST
+
+START_TEST(devices_of_unlike_alignment)
+{
+    ranks_launch(2, "adam-unlike");
+    ranks_launch(3, "sgd-unlike");
 }
 END_TEST
 
@@ -205,6 +214,7 @@ int main(int argc, char **argv)
     sr = srunner_create(s);
     suite_add_tcase(s, c);
     tcase_add_test(c, two_ranks_adam);
+    tcase_add_test(c, devices_of_unlike_alignment);
     tcase_add_test(c, three_ranks_sgd);
     tcase_add_test(c, two_ranks_bf16);
     tcase_add_test(c, a_rank_without_rows);

@@ -98,6 +98,7 @@ if [ -e "$data/fashion-mnist" ]; then
     ok "beside one that becomes 50 times slower" mixed OCL_FAKE_SLOW=50 OCL_FAKE_SLOW_FROM=300
     ok "beside one that recovers" mixed OCL_FAKE_SLOW=50 OCL_FAKE_SLOW_UNTIL=300
     ok "beside one that compiles for 4 s" mixed OCL_FAKE_BUILD_MS=4000 OCL_FAKE_BUILD_UNTIL=2
+    ok "beside one that sees host memory as it was at first" mixed OCL_FAKE_SNAPSHOT=1
 else
     skip "a mixed job" "no fashion-mnist in YOKE_TEST_DATA ($data)"
 fi

@@ -12,6 +12,7 @@
  *   OCL_FAKE_SLOW_GROUP=N        only kernels whose groups have N work-items
  *   OCL_FAKE_BUILD_MS=N          clBuildProgram takes this much longer;
  *   OCL_FAKE_BUILD_UNTIL=N       only the first N times in this process
+ *   OCL_FAKE_SNAPSHOT=1          a buffer over host memory takes what is there once; what the device fills in comes back
  * The driver's table of functions is changed in place: all its objects point to it, and its first entries are the same in
  * every version of OpenCL.
  */
@@ -199,6 +200,53 @@ static cl_int CL_API_CALL fake_enqueue(cl_command_queue q, cl_kernel kernel, cl_
     return rc;
 }
 
+/* ---- Host memory ---- */
+
+static cl_mem snapshot_mem; /* the last one */
+static void *snapshot_host;
+
+static cl_mem CL_API_CALL fake_buffer(cl_context ctx, cl_mem_flags flags, size_t bytes, void *host, cl_int *rc)
+{
+    if (!(flags & CL_MEM_USE_HOST_PTR))
+        return real.clCreateBuffer(ctx, flags, bytes, host, rc);
+    snapshot_host = host;
+    return snapshot_mem = real.clCreateBuffer(ctx, (flags & ~(cl_mem_flags)CL_MEM_USE_HOST_PTR) | CL_MEM_COPY_HOST_PTR, bytes, host, rc);
+}
+
+static cl_int CL_API_CALL fake_fill(cl_command_queue q, cl_mem mem, const void *pattern, size_t size, size_t at, size_t bytes, cl_uint n,
+                                    const cl_event *wait, cl_event *e)
+{
+    if (mem == snapshot_mem && size == 1)
+        memset((char *)snapshot_host + at, *(const unsigned char *)pattern, bytes);
+    return real.clEnqueueFillBuffer(q, mem, pattern, size, at, bytes, n, wait, e);
+}
+
+static void *CL_API_CALL fake_map(cl_command_queue q, cl_mem mem, cl_bool blocks, cl_map_flags flags, size_t at, size_t bytes, cl_uint n,
+                                  const cl_event *wait, cl_event *e, cl_int *rc)
+{
+    void *p = real.clEnqueueMapBuffer(q, mem, blocks, flags, at, bytes, n, wait, e, rc);
+    if (mem != snapshot_mem || !p)
+        return p;
+    real.clEnqueueUnmapMemObject(q, mem, p, 0, NULL, NULL);
+    return (char *)snapshot_host + at;
+}
+
+static cl_int CL_API_CALL fake_unmap(cl_command_queue q, cl_mem mem, void *p, cl_uint n, const cl_event *wait, cl_event *e)
+{
+    return mem == snapshot_mem ? CL_SUCCESS : real.clEnqueueUnmapMemObject(q, mem, p, n, wait, e);
+}
+
+static void memory_change(cl_icd_dispatch *table)
+{
+    if (!setting_of("OCL_FAKE_SNAPSHOT", 0))
+        return;
+    real.clEnqueueFillBuffer = table->clEnqueueFillBuffer; /* of OpenCL 1.2: not among those saved */
+    table->clCreateBuffer = fake_buffer;
+    table->clEnqueueFillBuffer = fake_fill;
+    table->clEnqueueMapBuffer = fake_map;
+    table->clEnqueueUnmapMemObject = fake_unmap;
+}
+
 /* ---- Standing in ---- */
 
 static void table_change(cl_icd_dispatch *table)
@@ -214,6 +262,7 @@ static void table_change(cl_icd_dispatch *table)
     table->clGetDeviceInfo = fake_device_info;
     table->clBuildProgram = fake_build;
     table->clEnqueueNDRangeKernel = fake_enqueue;
+    memory_change(table);
 }
 
 static cl_int CL_API_CALL fake_platforms(cl_uint n, cl_platform_id *platform, cl_uint *have)
