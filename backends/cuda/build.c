@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code of units, as plugins/kit/units.h asks for it: what NVRTC made is loaded as a module, and kept for other processes. */
+/*
+ * Code of units, as plugins/kit/units.h asks for it: what was compiled with the plugin (fatbin.h) where the driver takes that, else
+ * what NVRTC makes, which is kept for other processes.
+ */
+#include "backends/cuda/fatbin.h"
 #include "backends/cuda/internal.h"
 
 static void *module_load(yk_device *dev, const void *image, size_t bytes)
@@ -9,10 +13,27 @@ static void *module_load(yk_device *dev, const void *image, size_t bytes)
     return cuda.module_load(&module, image) ? NULL : module;
 }
 
+/* NULL: it was not compiled with the plugin, or not for this chip. */
+static CUmodule module_built_in(const char *macros, const char *const part[KIT_PARTS])
+{
+    const uint64_t key = cuda_fatbin_key(macros, part);
+    const void *fatbin = cuda_fatbin_find(key);
+    CUmodule module = NULL;
+    const CUresult rc = fatbin ? cuda.module_load(&module, fatbin) : CUDA_SUCCESS;
+    if (rc)
+        cuda_host->log(3, CUDA_WHO, "unit %016llx was compiled with the plugin, and the driver does not take it (%d)",
+                       (unsigned long long)key, (int)rc);
+    else
+        cuda_host->log(3, CUDA_WHO, "unit %016llx (%s) is %s", (unsigned long long)key, macros, fatbin ? "built in" : "compiled by NVRTC");
+    return rc ? NULL : module;
+}
+
 static yk_status module_build(yk_device *dev, const char *macros, const char *const part[KIT_PARTS], void **code, kit_image *image)
 {
-    CUmodule module = NULL;
+    CUmodule module = cuda_option("FATBINS") && !strcmp(cuda_option("FATBINS"), "0") ? NULL : module_built_in(macros, part);
     char *made = NULL;
+    if ((*code = module) != NULL)
+        return YK_OK;
     const yk_status s = cuda_compile(part, KIT_PARTS, macros, dev->sm, &made, &image->bytes);
     if (s)
         return s;

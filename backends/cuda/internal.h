@@ -2,8 +2,8 @@
 /*
  * The CUDA plugin's own types. One file per part, each calling only those named after it: plugin.c (table); list.c (which devices
  * there are, opening one); coll.c (collectives); nccl.c (NCCL); queue.c (streams, points, copies); program.c (launches, graphs);
- * build.c (units as modules); compile.c (NVRTC); memory.c (buffers, registered host memory); error.c (of its calls); driver.c
- * (libcuda); host.c (the host's table).
+ * build.c (units as modules); fatbin.c (those that are built in); compile.c (NVRTC); memory.c (buffers, registered host memory);
+ * error.c (of its calls); driver.c (libcuda); host.c (the host's table).
  * Which launches run a graph is decided by the kit (plugins/kit/lower/lower.h).
  *
  * Every call of the driver that needs one has the device's context current (cuda_enter .. cuda_leave): the primary context, which

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which devices there are, what they can do, and opening one: its primary context, and what the kit has to know of it. */
+#include "backends/cuda/fatbin.h"
 #include "backends/cuda/internal.h"
 
 #include <ctype.h>
@@ -130,7 +131,7 @@ void cuda_leave(void)
 
 static uint64_t device_identity(const yk_device *dev)
 {
-    const uint64_t compiler = cuda_compiler_key();
+    const uint64_t compiler = cuda_compiler_key() ^ cuda_fatbins_key(); /* a cache of another build may hold what is built in now */
     const uint64_t key = kit_hash(compiler ? compiler : KIT_HASH_SEED, &dev->sm, sizeof dev->sm);
     return kit_hash(key, CUDA_WHO, sizeof CUDA_WHO);
 }

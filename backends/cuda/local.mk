@@ -1,11 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-# Needs nothing of NVIDIA's to be built: its libraries are opened at run time.
+# Needs nothing of NVIDIA's to be built: its libraries are opened at run time. With nvcc (--with-nvcc) kernels are compiled, too.
 plugin_LTLIBRARIES += yoke_cuda.la
 yoke_cuda_la_SOURCES = backends/cuda/build.c backends/cuda/coll.c backends/cuda/compile.c backends/cuda/driver.c \
 	backends/cuda/driver.h backends/cuda/error.c \
+	backends/cuda/fatbin.c \
+	backends/cuda/fatbin.h \
 	backends/cuda/host.c backends/cuda/host.h backends/cuda/internal.h backends/cuda/list.c backends/cuda/memory.c \
 	backends/cuda/nccl.c backends/cuda/nccl.h backends/cuda/plugin.c backends/cuda/program.c \
 	backends/cuda/queue.c
-yoke_cuda_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION)
+yoke_cuda_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION) $(CUDA_FATBINS_FLAGS)
 yoke_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^yk_plugin_query$$'
 yoke_cuda_la_LIBADD = libkit.la
+
+# which units are compiled with it; a test asks this, too
+check_PROGRAMS += backends/cuda/fatbin-units
+backends_cuda_fatbin_units_SOURCES = backends/cuda/fatbin.c backends/cuda/fatbin.h backends/cuda/fatbin_units.c
+backends_cuda_fatbin_units_LDADD = libkit.la
+EXTRA_DIST += backends/cuda/fatbins.sh
+if WITH_NVCC
+CUDA_FATBINS_FLAGS = -DCUDA_FATBINS
+$(yoke_cuda_la_OBJECTS): backends/cuda/fatbins.inc
+backends/cuda/fatbins.inc: backends/cuda/fatbin-units$(EXEEXT) $(srcdir)/backends/cuda/fatbins.sh
+	$(AM_V_GEN)$(srcdir)/backends/cuda/fatbins.sh '$(NVCC)' '$(NVCC_CHIPS)' backends/cuda/fatbins backends/cuda/fatbin-units $@
+CLEANFILES += backends/cuda/fatbins.inc
+else
+CUDA_FATBINS_FLAGS =
+endif

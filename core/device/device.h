@@ -102,6 +102,7 @@ typedef struct yk__device {
     const yk_plugin *table;
     yk_device *handle;
     yk_queue *queue;
+    yk_queue *side; /* of yk__device_side; NULL: nobody has asked for it */
     yk_device_caps caps; /* as a plan has to mind them: align covers value_align, max_alloc covers max_bind, and types that
                             are younger than the plugin are left out */
     yk__placement place;
@@ -137,5 +138,10 @@ yk_status yk__device_get(yk__device *dev, yk_buffer *b, uint64_t off, void *dst,
  * finishes nothing for YOKE_STUCK_MS is lost (YK_E_DEVICE_LOST); while this process computes, as a device of its own cores
  * does, that takes ten times as long. */
 yk_status yk__device_wait(yk__device *dev, uint64_t point, const volatile int *cancel, yk_error *err);
+
+/* A queue for what goes on beside the programs of `queue`, made when it is first asked for: copies and collectives of what they are done
+ * with. NULL: the device has no engines for that (YK_CAP_PINS), or plans only. Points of it are waited for by yk__device_wait_side. */
+yk_status yk__device_side(yk__device *dev, yk_queue **side, yk_error *err);
+yk_status yk__device_wait_side(yk__device *dev, uint64_t point, const volatile int *cancel, yk_error *err);
 
 #endif

@@ -45,9 +45,10 @@ bool yk__plugin_knows(const yk_plugin *t, const yk_graph *g, uint32_t node);
 /* The one of `list` (separated by commas and spaces) that `name` was probably meant to be; "" when none is near. */
 const char *yk__device_nearest(const char *name, const char *list, char *buf, size_t n);
 
-/* Waits for a point, for as long as points or the driver move. YK_E_TIMEOUT: neither did for *idle_ns, YOKE_STUCK_MS or more;
- * YK_E_CANCELLED: *cancel is set. */
-yk_status yk__point_wait(const yk_plugin *table, yk_queue *queue, uint64_t point, const volatile int *cancel, uint64_t *idle_ns);
+/* Waits for a point, for as long as points of the queue, or of the one that it may wait for (producer; NULL: none), or the driver move.
+ * YK_E_TIMEOUT: none did for *idle_ns, YOKE_STUCK_MS or more; YK_E_CANCELLED: *cancel is set. */
+yk_status yk__point_wait(const yk_plugin *table, yk_queue *queue, yk_queue *producer, uint64_t point, const volatile int *cancel,
+                         uint64_t *idle_ns);
 
 /* YOKE_LAYERS: *out is `inner` itself when no layer is asked for. */
 yk_status yk__layers_wrap(const yk_plugin *inner, const yk_plugin **out, yk_error *err);

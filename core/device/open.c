@@ -110,6 +110,8 @@ void yk__device_close(yk__device *dev)
     }
     if (!dev || dev->lost)
         return;
+    if (dev->side)
+        dev->table->queue_free(dev->side);
     if (dev->queue)
         dev->table->queue_free(dev->queue);
     if (dev->handle)

@@ -9,21 +9,30 @@
 
 #define SLICE_NS 50000000ull /* how long a wait goes without a look at `cancel` */
 
-/* What a wait sees of a queue that is not done: the last finished point, for how long nothing has moved, processor time. */
+/* What a wait sees of a queue that is not done: finished points, for how long nothing has moved, processor time. */
 typedef struct idle_queue {
     uint64_t done, ns, last, cpu; /* last, cpu: of the last look */
 } idle_queue;
 
+/* How far both are, together; what was known before where one does not say. */
+static uint64_t points_done(const yk_plugin *table, yk_queue *queue, yk_queue *producer, uint64_t before)
+{
+    uint64_t done = 0, other = 0;
+    if (table->queue_poll(queue, &done) || (producer && table->queue_poll(producer, &other)))
+        return before;
+    return done + other;
+}
+
 /* After each slice. A point that moves is progress; so is this process's computing, but that could be a driver's busy wait. */
-static void idle_count(const yk_plugin *table, yk_queue *queue, idle_queue *idle)
+static void idle_count(const yk_plugin *table, yk_queue *queue, yk_queue *producer, idle_queue *idle)
 {
     const uint64_t now = (uint64_t)yk__clock_ns(), cpu = (uint64_t)yk__clock_of(CLOCK_PROCESS_CPUTIME_ID);
     const uint64_t step = now - idle->last < 3 * SLICE_NS ? now - idle->last : 3 * SLICE_NS; /* more was this process's pause */
     const bool computes = cpu - idle->cpu > step / 4;
-    uint64_t done = idle->done;
+    const uint64_t done = points_done(table, queue, producer, idle->done);
     idle->last = now;
     idle->cpu = cpu;
-    if (table->queue_poll(queue, &done) == YK_OK && done != idle->done) {
+    if (done != idle->done) {
         idle->done = done;
         idle->ns = 0;
         yk__advance();
@@ -35,17 +44,18 @@ static void idle_count(const yk_plugin *table, yk_queue *queue, idle_queue *idle
 }
 
 /* True: nothing has moved for too long. Most waits end within their first slice and look at nothing. */
-static bool queue_is_stuck(const yk_plugin *table, yk_queue *queue, idle_queue *idle)
+static bool queue_is_stuck(const yk_plugin *table, yk_queue *queue, yk_queue *producer, idle_queue *idle)
 {
     const uint64_t limit = yk__stuck_ms() * 1000000ull;
     if (idle->last)
-        idle_count(table, queue, idle);
+        idle_count(table, queue, producer, idle);
     else
         *idle = (idle_queue){.last = (uint64_t)yk__clock_ns(), .cpu = (uint64_t)yk__clock_of(CLOCK_PROCESS_CPUTIME_ID)};
     return limit && idle->ns >= limit;
 }
 
-yk_status yk__point_wait(const yk_plugin *table, yk_queue *queue, uint64_t point, const volatile int *cancel, uint64_t *idle_ns)
+yk_status yk__point_wait(const yk_plugin *table, yk_queue *queue, yk_queue *producer, uint64_t point, const volatile int *cancel,
+                         uint64_t *idle_ns)
 {
     idle_queue idle = {0};
     yk_status s;
@@ -53,7 +63,7 @@ yk_status yk__point_wait(const yk_plugin *table, yk_queue *queue, uint64_t point
         if (cancel && *cancel)
             return YK_E_CANCELLED;
         s = table->queue_wait(queue, point, SLICE_NS);
-        if (s == YK_E_TIMEOUT && queue_is_stuck(table, queue, &idle)) {
+        if (s == YK_E_TIMEOUT && queue_is_stuck(table, queue, producer, &idle)) {
             *idle_ns = idle.ns;
             return YK_E_TIMEOUT;
         }

@@ -10,7 +10,7 @@
 #include <yoke/extension.h>
 
 #include "core/base/log.h"
-#include "core/device/intern.h"
+#include "core/device/internal.h"
 #include "core/device/rival.h"
 
 #define FASTER 0.9 /* of the time: what is within noise changes nothing from one start to the next */

@@ -280,12 +280,12 @@ static taken_device *taken_before(selection *s, const char *identity, yk__plugin
 }
 
 /* The plugin that is faster with it keeps the device, and the rank; the other's is said to be left out. */
-static void taken_again(selection *s, taken_device *taken, const word *w, yk__plugin *plugin, uint32_t device, yk_error *err)
+static void taken_again(selection *s, taken_device *taken, const device_spec *spec, yk__plugin *plugin, uint32_t device, yk_error *err)
 {
     const bool wins = yk__rival_wins(taken->plugin, taken->device, plugin, device);
     yk__log(YK_LOG_INFO, "devices", "%s:%u is excluded: another plugin has that device", wins ? taken->plugin->name : plugin->name,
             wins ? taken->device : device);
-    if (!wins || add_device(s, w, plugin, device, err))
+    if (!wins || add_device(s, spec, plugin, device, err))
         return;
     s->n--;
     s->place[taken->rank] = s->place[s->n];
@@ -316,7 +316,7 @@ static yk_status auto_plugin(selection *s, const char *name, bool cores, bool fo
         c.locality[sizeof c.locality - 1] = 0;
         taken_device *taken = taken_before(s, c.locality, p, i, err);
         if (taken) {
-            taken_again(s, taken, &w, p, i, err);
+            taken_again(s, taken, &spec, p, i, err);
             continue;
         }
         if (c.flags & YK_CAP_CPU)

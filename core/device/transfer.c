@@ -47,20 +47,47 @@ yk_status yk__device_get(yk__device *dev, yk_buffer *b, uint64_t off, void *dst,
 static yk_status lose_device(yk__device *dev, uint64_t idle_ns, yk_error *err)
 {
     dev->table->queue_abort(dev->queue, YK_E_DEVICE_LOST); /* who else waits for it need not find out for himself */
+    if (dev->side)
+        dev->table->queue_abort(dev->side, YK_E_DEVICE_LOST);
     dev->lost = true;
     return yk__fail(err, YK_E_DEVICE_LOST, "%s:%u (%s) has finished nothing for %.1f s (YOKE_STUCK_MS); its driver may hang",
                     dev->plugin->name, dev->place.device, dev->caps.name, (double)idle_ns * 1e-9);
 }
 
-yk_status yk__device_wait(yk__device *dev, uint64_t point, const volatile int *cancel, yk_error *err)
+static yk_status queue_await(yk__device *dev, yk_queue *queue, uint64_t point, const volatile int *cancel, yk_error *err)
 {
     uint64_t idle_ns = 0;
     yk_status s;
     yk__host_message_clear();
     if (dev->lost)
         return yk__fail(err, YK_E_DEVICE_LOST, "%s:%u has hung", dev->plugin->name, dev->place.device);
-    s = yk__point_wait(dev->table, dev->queue, point, cancel, &idle_ns);
+    s = yk__point_wait(dev->table, queue, queue == dev->queue ? dev->side : dev->queue, point, cancel, &idle_ns);
     if (s == YK_E_CANCELLED && cancel && *cancel)
         return yk__fail(err, YK_E_CANCELLED, "%s: the wait for the device was cancelled", dev->plugin->name);
     return s == YK_E_TIMEOUT ? lose_device(dev, idle_ns, err) : yk__device_fail(dev, s, "running on the device", err);
+}
+
+yk_status yk__device_wait(yk__device *dev, uint64_t point, const volatile int *cancel, yk_error *err)
+{
+    return queue_await(dev, dev->queue, point, cancel, err);
+}
+
+/* ---- Beside the programs ---- */
+
+yk_status yk__device_side(yk__device *dev, yk_queue **side, yk_error *err)
+{
+    const yk_queue_desc desc = {.size = sizeof desc, .kind = YK_QUEUE_COLL};
+    *side = dev->side;
+    if (dev->side || dev->plans_only || !(dev->caps.flags & YK_CAP_PINS))
+        return YK_OK;
+    yk__host_message_clear();
+    if (yk__device_fail(dev, dev->table->queue_new(dev->handle, &desc, &dev->side), "making a queue for copies", err))
+        return err->status;
+    *side = dev->side;
+    return YK_OK;
+}
+
+yk_status yk__device_wait_side(yk__device *dev, uint64_t point, const volatile int *cancel, yk_error *err)
+{
+    return queue_await(dev, dev->side, point, cancel, err);
 }

@@ -58,7 +58,7 @@ bool yk__hook_alive(const void *handle, hook_kind kind)
 yk_status yk__hook_reached(const hook *h, yk_queue *queue, uint64_t point)
 {
     uint64_t idle_ns = 0;
-    const yk_status s = yk__point_wait(h->inner, queue, point, NULL, &idle_ns);
+    const yk_status s = yk__point_wait(h->inner, queue, NULL, point, NULL, &idle_ns);
     if (s != YK_E_TIMEOUT)
         return s;
     return yk__hook_wrong("%s: point %llu is not reached, and nothing has been for %.1f s (YOKE_STUCK_MS); it is lost", h->inner->name,

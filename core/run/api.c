@@ -75,6 +75,7 @@ void yk__engine_free(yk__engine *e)
     yk__params_drop_layout(&e->params);
     yk__island_close(&e->params.island);
     yk__exec_free(&e->exec);
+    yk__fetches_free(&e->fetches, &e->queue);
     yk__params_free(&e->params);
     yk__exchange_close(&e->exchange);
     yk__free(e);
@@ -82,11 +83,12 @@ void yk__engine_free(yk__engine *e)
 
 yk_status yk__engine_wait(yk__engine *e, uint64_t ticket, yk_error *err)
 {
-    if (!ticket || ticket > e->ticket)
-        return yk__queue_idle(&e->queue, err);
-    if (e->ticket - ticket >= YK__TICKETS) /* points only grow, so that a later ticket's will do */
+    const bool all = !ticket || ticket > e->ticket;
+    if (!all && e->ticket - ticket >= YK__TICKETS) /* points only grow, so that a later ticket's will do */
         ticket = e->ticket - YK__TICKETS + 1;
-    return yk__queue_wait(&e->queue, e->ticket_point[ticket % YK__TICKETS], err);
+    if (!yk__queue_wait(&e->queue, all ? e->queue.last_point : e->ticket_point[ticket % YK__TICKETS], err))
+        yk__fetches_done(&e->fetches, &e->queue);
+    return err->status;
 }
 
 /* ---- Timelines ---- */

@@ -6,6 +6,7 @@
 #ifndef YOKE_CORE_RUN_ENGINE_H
 #define YOKE_CORE_RUN_ENGINE_H
 
+#include "core/run/fetch.h"
 #include "core/run/power.h"
 #include "core/run/snapshot.h"
 #include "core/run/update.h"
@@ -19,6 +20,7 @@ struct yk__engine {
     yk__exec exec;
     yk__updater updater;
     yk__snapshot snapshot;
+    yk__fetches fetches;
     uint64_t ticket, ticket_point[YK__TICKETS];
 };
 

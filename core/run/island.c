@@ -168,32 +168,41 @@ uint32_t yk__island_place(const yk__island *island, uint32_t rank)
     return UINT32_MAX;
 }
 
-static yk_status submit_op(yk__island *island, const yk_coll_op *op, const char *what, uint32_t number, yk_error *err)
+static yk_status submit_op(yk__island *island, yk_queue *queue, const yk_coll_op *op, const char *what, uint32_t number, yk_error *err)
 {
     yk__queue *q = island->queue;
+    uint64_t *point = queue == q->dev->queue ? &q->last_point : &q->side_point;
     const int64_t begun = yk__clock_ns();
     yk__plugin_message();
-    const yk_status s = island->coll->run(q->dev->queue, island->comm, op, &q->last_point);
+    const yk_status s = island->coll->run(queue, island->comm, op, point);
     if (s)
         return yk__plugin_fail(err, q->dev->plugin, s, what);
-    yk__tracer_submitted(q->tracer, YK__LANE_WIRE, what, number, begun, q->last_point);
+    yk__tracer_submitted_to(q->tracer, queue, YK__LANE_WIRE, what, number, begun, *point);
     return YK_OK;
 }
 
-yk_status yk__island_reduce(yk__island *island, yk_buffer *b, uint64_t n, uint32_t number, uint64_t *from, uint64_t *to, yk_error *err)
+yk_status yk__island_reduce(yk__island *island, yk_buffer *b, uint64_t n, uint32_t number, uint64_t point, uint64_t *from, uint64_t *to,
+                            yk_error *err)
 {
     const bool even = n % island->size == 0;
+    yk__queue *q = island->queue;
+    const yk_wait wait = yk__queue_behind(q, point);
+    yk_queue *side = NULL;
+    if (yk__device_side(q->dev, &side, err))
+        return err->status;
     const yk_coll_op op = {.size = sizeof op,
                            .kind = even ? YK_COLL_REDUCE_SCATTER : YK_COLL_ALL_REDUCE,
                            .dtype = YK_F32,
                            .wire = YK_F32,
+                           .n_wait = 1,
+                           .wait = &wait,
                            .src = b,
                            .dst = b,
                            .dst_offset = even ? island->own * (n / island->size) * sizeof(float) : 0,
                            .count = even ? n / island->size : n};
     *from = n * island->own / island->size;
     *to = n * (island->own + 1) / island->size;
-    return submit_op(island, &op, even ? "island reduce_scatter" : "island all_reduce", number, err);
+    return submit_op(island, side ? side : q->dev->queue, &op, even ? "island reduce_scatter" : "island all_reduce", number, err);
 }
 
 yk_status yk__island_broadcast(yk__island *island, yk_buffer *b, uint64_t at, uint64_t n, uint32_t place, uint32_t number, yk_error *err)
@@ -208,5 +217,5 @@ yk_status yk__island_broadcast(yk__island *island, yk_buffer *b, uint64_t at, ui
                            .src_offset = at * sizeof(float),
                            .dst_offset = at * sizeof(float),
                            .count = n};
-    return n ? submit_op(island, &op, "island broadcast", number, err) : YK_OK;
+    return n ? submit_op(island, island->queue->dev->queue, &op, "island broadcast", number, err) : YK_OK;
 }

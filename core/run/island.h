@@ -38,11 +38,13 @@ bool yk__island_spreads(const yk__island *island); /* parameters go from device 
 /* The place of a rank in this rank's island; UINT32_MAX: it is in another, or in none. */
 uint32_t yk__island_place(const yk__island *island, uint32_t rank);
 
-/* Both are submitted to the queue, whose last point completes them; number: of the bucket, for traces. */
+/* number: of the bucket, for traces. */
 
 /* Elements [*from, *to) of n at the beginning of a buffer become the island's sum; what the others become is undefined. Each member
- * has another part, and all parts are the n. */
-yk_status yk__island_reduce(yk__island *island, yk_buffer *b, uint64_t n, uint32_t number, uint64_t *from, uint64_t *to, yk_error *err);
+ * has another part, and all parts are the n. It begins when `point` is done, beside the programs behind; yk__queue_get_overlapped is behind
+ * it, and yk__queue_idle_overlapped waits for it. */
+yk_status yk__island_reduce(yk__island *island, yk_buffer *b, uint64_t n, uint32_t number, uint64_t point, uint64_t *from, uint64_t *to,
+                            yk_error *err);
 /* Elements [at, at + n) of every member's buffer become those of the member at `place`. */
 yk_status yk__island_broadcast(yk__island *island, yk_buffer *b, uint64_t at, uint64_t n, uint32_t place, uint32_t number, yk_error *err);
 

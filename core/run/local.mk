@@ -10,6 +10,8 @@ libyokecore_la_SOURCES += \
 	core/run/exchange.h \
 	core/run/exec.c \
 	core/run/exec.h \
+	core/run/fetch.c \
+	core/run/fetch.h \
 	core/run/fill.c \
 	core/run/hash.c \
 	core/run/island.c \

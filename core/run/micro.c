@@ -12,7 +12,7 @@ static yk_status fetch_results(yk__engine *e, const yk__prog *p, const yk__micro
 {
     for (uint32_t i = 0; i < m->n_result; i++) {
         const uint64_t bytes = result_bytes(&m->trace->value[m->result[i]]);
-        if (bytes && yk__queue_get(&e->queue, e->exec.result, p->plan->result_offset[i], m->result_host[i], bytes, err))
+        if (bytes && yk__fetches_add(&e->fetches, &e->queue, e->exec.result, p->plan->result_offset[i], m->result_host[i], bytes, err))
             return err->status;
     }
     return YK_OK;

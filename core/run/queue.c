@@ -153,6 +153,38 @@ yk_status yk__queue_get(yk__queue *q, yk_buffer *b, uint64_t offset, void *dst, 
     return YK_OK;
 }
 
+yk_wait yk__queue_behind(const yk__queue *q, uint64_t point)
+{
+    return (yk_wait){q->dev->queue, point ? point : q->last_point};
+}
+
+yk_status yk__queue_get_overlapped(yk__queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t point, yk_error *err)
+{
+    const yk_wait wait = yk__queue_behind(q, point);
+    const yk_copy copy = {.size = sizeof copy, .n_wait = 1, .wait = &wait, .src = b, .src_offset = offset, .dst_host = dst, .bytes = bytes};
+    const int64_t begun = yk__clock_ns();
+    yk_queue *side = NULL;
+    if (yk__device_side(q->dev, &side, err))
+        return err->status;
+    if (!side)
+        return yk__queue_get(q, b, offset, dst, bytes, err);
+    yk__plugin_message();
+    const yk_status s = q->dev->table->queue_copy(side, &copy, &q->side_point);
+    if (s)
+        return yk__plugin_fail(err, q->dev->plugin, s, "copying from the device");
+    yk__tracer_submitted_to(q->tracer, side, YK__LANE_COPY, "from device", bytes, begun, q->side_point);
+    return YK_OK;
+}
+
+yk_status yk__queue_idle_overlapped(yk__queue *q, yk_error *err)
+{
+    if (!q->dev->side)
+        return yk__queue_idle(q, err);
+    if (q->side_point && !yk__device_wait_side(q->dev, q->side_point, q->cancel, err))
+        q->side_point = 0;
+    return err->status;
+}
+
 yk_status yk__queue_write(yk__queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, yk_error *err)
 {
     if (!bytes || yk__queue_put(q, b, offset, src, bytes, err))
@@ -193,4 +225,6 @@ void yk__queue_drain(yk__queue *q)
     yk_error ignored = YK_ERROR_INIT;
     if (q->last_point > q->waited)
         yk__device_wait(q->dev, q->last_point, NULL, &ignored);
+    if (q->side_point)
+        yk__device_wait_side(q->dev, q->side_point, NULL, &ignored);
 }

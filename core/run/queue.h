@@ -30,6 +30,7 @@ typedef struct yk__queue {
     uint64_t bytes[YK__ACCOUNTS];
     uint64_t last_point;        /* of what was submitted last */
     uint64_t waited;            /* a point that is known to be done */
+    uint64_t side_point;        /* of what was submitted last beside the programs; 0: nothing */
     uint64_t timed_point;       /* the end of a run that is timed; 0: none */
     double started, exchanging; /* of that run: when it was submitted; seconds it waited for other ranks */
     double busy_seconds;        /* of the last timed run: its own, without those */
@@ -61,6 +62,12 @@ void yk__queue_unpin(yk__queue *q, yk_pin **pin); /* before the memory goes; no 
 /* Transfers; last_point completes them. src and dst stay until then. */
 yk_status yk__queue_put(yk__queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, yk_error *err);
 yk_status yk__queue_get(yk__queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, yk_error *err);
+/* For a command beside the programs that uses what was submitted up to this point; 0: not known, all that was. */
+yk_wait yk__queue_behind(const yk__queue *q, uint64_t point);
+/* The same as soon as `point` is done, beside the programs that were submitted behind it, where the device has a queue for that; else
+ * behind them. yk__queue_idle_overlapped waits for all of them. */
+yk_status yk__queue_get_overlapped(yk__queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t point, yk_error *err);
+yk_status yk__queue_idle_overlapped(yk__queue *q, yk_error *err);
 /* The same, waited for. */
 yk_status yk__queue_write(yk__queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, yk_error *err);
 yk_status yk__queue_read(yk__queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, yk_error *err);

@@ -18,27 +18,30 @@
 static yk_status island_to_shared(yk__params *p, yk__bucket *b, yk_error *err)
 {
     uint64_t from = 0, to = 0;
-    if (yk__island_reduce(&p->island, b->grad, b->n, (uint32_t)(b - p->bucket), &from, &to, err))
+    if (yk__island_reduce(&p->island, b->grad, b->n, (uint32_t)(b - p->bucket), b->point, &from, &to, err))
         return err->status;
     if (b->is_part) /* the last sums went to the device from there, which the norm waited for */
         memset(b->shared + b->begin, 0, (b->end - b->begin) * sizeof *b->shared);
     else
         memset(b->shared, 0, b->n * sizeof *b->shared);
     b->is_part = true;
-    if (yk__queue_get(p->queue, b->grad, from * sizeof *b->shared, b->shared + from, (to - from) * sizeof *b->shared, err))
+    if (yk__queue_get_overlapped(p->queue, b->grad, from * sizeof *b->shared, b->shared + from, (to - from) * sizeof *b->shared, b->point,
+                                 err))
         return err->status;
-    return yk__queue_idle(p->queue, err);
+    return yk__queue_idle_overlapped(p->queue, err);
 }
 
-/* This rank's gradients of a bucket are where exchanges take them. */
+/* This rank's gradients of a bucket are where exchanges take them; a device with memory of its own sends them while it computes those
+ * of the buckets behind. */
 static yk_status grads_to_shared(yk__params *p, yk__bucket *b, yk_error *err)
 {
     if (yk__island_sums(&p->island))
         return island_to_shared(p, b, err);
     b->is_part = false;
-    if (!b->is_wrapped && yk__queue_get(p->queue, b->grad, 0, b->shared, b->n * sizeof(float), err))
+    if (!b->is_wrapped && (yk__queue_get_overlapped(p->queue, b->grad, 0, b->shared, b->n * sizeof(float), b->point, err) ||
+                           yk__queue_idle_overlapped(p->queue, err)))
         return err->status;
-    return yk__queue_wait(p->queue, b->is_wrapped ? b->point : p->queue->last_point, err);
+    return yk__queue_wait(p->queue, b->point, err);
 }
 
 static yk_status sums_to_device(yk__params *p, yk__bucket *b, yk_error *err)

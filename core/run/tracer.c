@@ -23,6 +23,7 @@ typedef struct trace_event {
 } trace_event;
 
 typedef struct trace_pending {
+    yk_queue *queue;
     uint64_t point;
     int64_t submitted;
     uint32_t event; /* where it goes */
@@ -121,7 +122,7 @@ static void resolve_point(yk__tracer *tracer, const trace_pending *pending)
     uint64_t begin, end;
     event->begin = pending->submitted;
     event->end = yk__clock_ns();
-    if (tracer->dev->table->queue_span(tracer->dev->queue, pending->point, &begin, &end)) {
+    if (tracer->dev->table->queue_span(pending->queue, pending->point, &begin, &end)) {
         tracer->unknown++;
         return;
     }
@@ -133,21 +134,37 @@ static void resolve_point(yk__tracer *tracer, const trace_pending *pending)
     tracer->has_offset = true;
 }
 
-/* Points are done in order. */
-static void resolve_done(yk__tracer *tracer)
+/* Up to which point a queue is done; 0 where it does not say. */
+static uint64_t points_done(const yk__tracer *tracer, yk_queue *queue)
 {
     uint64_t done = 0;
-    uint32_t n = 0;
-    if (!tracer->n_pending || tracer->dev->table->queue_poll(tracer->dev->queue, &done))
+    return queue && !tracer->dev->table->queue_poll(queue, &done) ? done : 0;
+}
+
+static void resolve_done(yk__tracer *tracer)
+{
+    uint32_t left = 0;
+    if (!tracer->n_pending)
         return;
-    while (n < tracer->n_pending && tracer->pending[n].point <= done)
-        resolve_point(tracer, &tracer->pending[n++]);
-    for (uint32_t i = n; i < tracer->n_pending; i++)
-        tracer->pending[i - n] = tracer->pending[i];
-    tracer->n_pending -= n;
+    const uint64_t done = points_done(tracer, tracer->dev->queue), side = points_done(tracer, tracer->dev->side);
+    for (uint32_t i = 0; i < tracer->n_pending; i++) {
+        const trace_pending p = tracer->pending[i];
+        if (p.point <= (p.queue == tracer->dev->queue ? done : side))
+            resolve_point(tracer, &p);
+        else
+            tracer->pending[left++] = p;
+    }
+    tracer->n_pending = left;
 }
 
 void yk__tracer_submitted(yk__tracer *tracer, yk__lane lane, const char *what, uint64_t number, int64_t begun_ns, uint64_t point)
+{
+    if (tracer)
+        yk__tracer_submitted_to(tracer, tracer->dev->queue, lane, what, number, begun_ns, point);
+}
+
+void yk__tracer_submitted_to(yk__tracer *tracer, yk_queue *queue, yk__lane lane, const char *what, uint64_t number, int64_t begun_ns,
+                             uint64_t point)
 {
     if (!is_tracing(tracer))
         return;
@@ -157,7 +174,7 @@ void yk__tracer_submitted(yk__tracer *tracer, yk__lane lane, const char *what, u
         return;
     }
     if (append_event(tracer, lane, what, number))
-        tracer->pending[tracer->n_pending++] = (trace_pending){point, begun_ns, tracer->n_event - 1};
+        tracer->pending[tracer->n_pending++] = (trace_pending){queue, point, begun_ns, tracer->n_event - 1};
 }
 
 void yk__tracer_span(yk__tracer *tracer, yk__lane lane, const char *what, uint64_t number, int64_t begin_ns, int64_t end_ns)

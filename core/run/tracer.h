@@ -37,6 +37,9 @@ void yk__tracer_close(yk__tracer *tracer); /* before the queue: writes what was 
 /* Was just submitted with this point. what: a string that stays; number: of the segment, the bucket, ..; begun_ns: from before it was, as
  * the device may have begun before this thread goes on. */
 void yk__tracer_submitted(yk__tracer *tracer, yk__lane lane, const char *what, uint64_t number, int64_t begun_ns, uint64_t point);
+/* The same on another queue of the device than its own. */
+void yk__tracer_submitted_to(yk__tracer *tracer, yk_queue *queue, yk__lane lane, const char *what, uint64_t number, int64_t begun_ns,
+                             uint64_t point);
 /* Times of yk__clock_ns. */
 void yk__tracer_span(yk__tracer *tracer, yk__lane lane, const char *what, uint64_t number, int64_t begin_ns, int64_t end_ns);
 void yk__tracer_stepped(yk__tracer *tracer); /* a window's update was submitted */

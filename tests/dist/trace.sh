@@ -87,7 +87,7 @@ P
 # A program that traces two steps itself: those alone, of both ranks in one file, all of them with their ends; under yoke trace it leaves
 # that to it.
 by_itself() {
-    YOKE_TRANSPORT=local "$yoke" launch --devices "cpu:0! cpu:0!" -- "$YOKE_BUILD/tests/dist/buckets" "$out/own.json" &&
+    YOKE_TRANSPORT=local "$yoke" launch --devices "cpu:0! cpu:0!" -- "$YOKE_BUILD/tests/dist/buckets" 768 "$out/own.json" &&
         python3 - "$out/own.json" <<'P' || return 1
 import json, sys
 with open(sys.argv[1]) as f:
@@ -101,8 +101,29 @@ for rank in 0, 1:
 P
     rm "$out/own.json"
     YOKE_TRANSPORT=local "$yoke" trace --output "$out/trace.json" --steps 2 --skip 2 -- \
-        "$yoke" launch --devices "cpu:0! cpu:0!" -- "$YOKE_BUILD/tests/dist/buckets" "$out/own.json" && [ ! -e "$out/own.json" ] &&
+        "$yoke" launch --devices "cpu:0! cpu:0!" -- "$YOKE_BUILD/tests/dist/buckets" 768 "$out/own.json" && [ ! -e "$out/own.json" ] &&
         [ -s "$out/trace.json" ]
+}
+
+# A bucket's copy begins while segments behind it still run: in one queue it would be behind them all.
+leaves() {
+    rm -f "$out/trace.json"
+    YOKE_TRANSPORT=local "$yoke" trace --output "$out/trace.json" --steps 4 --skip 2 -- \
+        "$yoke" launch --devices "cuda:0! cuda:1!" -- "$YOKE_BUILD/tests/dist/buckets" 96 && python3 - "$out/trace.json" <<'P'
+import json, sys
+with open(sys.argv[1]) as f:
+    own = [e for e in json.load(f)["traceEvents"] if e["ph"] == "X" and e["pid"] == 1]
+steps, early = [e for e in own if e["name"] == "step"], 0
+assert len(steps) == 4, steps
+for step in steps:
+    inside = [e for e in own if step["ts"] <= e["ts"] < step["ts"] + step["dur"]]
+    last = max((e for e in inside if e["name"] == "segment"), key=lambda e: e["args"]["number"])
+    bucket = [e for e in inside if e["name"] == "from device" and e["args"]["number"] >= 4 * 96]
+    assert len(bucket) >= 4 and last["args"]["number"] >= 4, inside
+    early += min(e["ts"] for e in bucket) < last["ts"] + last["dur"]
+print("a bucket left during backward in", early, "of", len(steps))
+assert early
+P
 }
 
 codes() {
@@ -119,9 +140,11 @@ ok "messages" over local "cpu:0! cpu:0!" wrapped reduce_scatter all_gather
 fake="$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so"
 if [ -e "$fake" ] && [ "$(uname -m)" = x86_64 ]; then
     export YOKE_CUDA_DRIVER="$fake" YOKE_CUDA_NVRTC="$YOKE_BUILD/tests/fakes/.libs/fake_nvrtc.so" YOKE_CUDA_NCCL=0
-    ok "a device with memory of its own" over local "cpu:0! cuda:0!" own reduce_scatter all_gather
+    ok "a device with memory of its own" over local "cuda:0! cuda:1!" own reduce_scatter all_gather
+    ok "buckets leave it while backward goes on" leaves
 else
     skip "a device with memory of its own" "the fake driver runs kernels on x86-64 only"
+    skip "buckets leave it while backward goes on" "the fake driver runs kernels on x86-64 only"
 fi
 ok "exit codes" codes
 plan

@@ -84,7 +84,7 @@ endif
 noinst_HEADERS += tests/unit/balance/recorded.h
 noinst_HEADERS += tests/unit/balance/world.h
 UNIT_SH = tests/style.sh tests/count.sh tests/api.sh tests/pages.sh tests/unit/control/pmix_header.sh \
-	tests/unit/cuda/header.sh tests/unit/data/commands.sh
+	tests/unit/cuda/header.sh tests/unit/cuda/nvcc.sh tests/unit/data/commands.sh
 dist_check_SCRIPTS += $(UNIT_SH)
 TESTS += $(UNIT_SH)
 EXTRA_DIST += tests/unit/control/pmix_header.c tests/unit/cuda/header.c tests/unit/cuda/header_nccl.c scripts/gpu-report

@@ -5,7 +5,6 @@
  * processes, yoke-cts what all such plugins have to do.
  */
 #include <check.h>
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -14,6 +13,7 @@
 #include <yoke/extension.h>
 
 #include "tests/fakes/fake_cuda.h"
+#include "tests/support/fakes.h"
 #include "tests/support/plugin_host.h"
 
 #define MEMBERS 4u
@@ -173,31 +173,14 @@ static void results_check(const member *m)
 
 /* ---- Tests ---- */
 
-static void symbol_find(void *library, const char *name, void *to)
-{
-    void *symbol = library ? dlsym(library, name) : NULL;
-    ck_assert_msg(symbol != NULL, "%s: %s", name, library ? "not there" : dlerror());
-    memcpy(to, &symbol, sizeof symbol);
-}
-
-/* path: stays. */
-static void *library_open(const char *name, const char *option, char path[600])
-{
-    const char *build = getenv("YOKE_BUILD");
-    snprintf(path, 600, "%s/tests/fakes/.libs/%s.so", build ? build : ".", name);
-    plugin_host_option(option, path);
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-}
-
 static void case_start(void)
 {
-    static char path[3][600];
     setenv("FAKE_CUDA_DEVICES", "4", 1);
-    void *driver = library_open("fake_cuda", "DRIVER", path[0]), *nccl = library_open("fake_nccl", "NCCL", path[1]);
-    symbol_find(driver, "fake_cuda_live", &fake.live);
-    symbol_find(nccl, "fake_nccl_calls", &fake.calls);
-    symbol_find(nccl, "fake_nccl_fail", &fake.fail_call);
-    library_open("fake_nvrtc", "NVRTC", path[2]);
+    void *driver = fake_library("fake_cuda", "DRIVER"), *nccl = fake_library("fake_nccl", "NCCL");
+    fake_symbol(driver, "fake_cuda_live", &fake.live);
+    fake_symbol(nccl, "fake_nccl_calls", &fake.calls);
+    fake_symbol(nccl, "fake_nccl_fail", &fake.fail_call);
+    fake_library("fake_nvrtc", "NVRTC");
     plugin = plugin_host_load("cuda");
     ck_assert_ptr_nonnull(plugin);
     ck_assert_int_eq(plugin->init(&plugin_host), YK_OK);

@@ -4,7 +4,6 @@
  * that is lost, a kernel that never ends. Each failure is said, what was made is freed, and the next try works.
  */
 #include <check.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 
 #include "backends/cuda/driver.h"
 #include "tests/fakes/fake_cuda.h"
+#include "tests/support/fakes.h"
 #include "tests/support/kit.h"
 #include "tests/support/plugin_host.h"
 
@@ -20,7 +20,7 @@
 #define RUNS 4 /* with the same memory: the second is recorded, the others launch the graph */
 #define LIMIT_NS 20000000000u /* for what takes milliseconds, on a machine that is busy */
 
-static char driver_path[600], nvrtc_path[600], cache[64];
+static char cache[64];
 static const yk_plugin *plugin;
 
 /* What the fakes are asked, by name, as the plugin opens them itself. */
@@ -37,30 +37,20 @@ static struct {
 
 /* ---- The libraries ---- */
 
-static void symbol_find(void *library, const char *name, void *to)
-{
-    void *symbol = library ? dlsym(library, name) : NULL;
-    ck_assert_msg(symbol != NULL, "%s: %s", name, library ? "not there" : dlerror());
-    memcpy(to, &symbol, sizeof symbol);
-}
-
 static void libraries_open(void)
 {
-    const char *build = getenv("YOKE_BUILD");
-    snprintf(driver_path, sizeof driver_path, "%s/tests/fakes/.libs/fake_cuda.so", build ? build : ".");
-    snprintf(nvrtc_path, sizeof nvrtc_path, "%s/tests/fakes/.libs/fake_nvrtc.so", build ? build : ".");
-    void *driver = dlopen(driver_path, RTLD_NOW | RTLD_LOCAL), *nvrtc = dlopen(nvrtc_path, RTLD_NOW | RTLD_LOCAL);
-    symbol_find(driver, "fake_cuda_fail", &fake.fail_call);
-    symbol_find(driver, "fake_cuda_hang", &fake.hang);
-    symbol_find(driver, "fake_cuda_lose", &fake.lose);
-    symbol_find(driver, "fake_cuda_release", &fake.release);
-    symbol_find(driver, "fake_cuda_calls", &fake.calls);
-    symbol_find(driver, "fake_cuda_live", &fake.live);
-    symbol_find(driver, "fake_cuda_abandoned", &fake.abandoned);
-    symbol_find(driver, "fake_cuda_graphs", &fake.graphs);
-    symbol_find(driver, "fake_cuda_failed", &fake.failed);
-    symbol_find(nvrtc, "fake_nvrtc_fail", &fake.nvrtc_fail);
-    symbol_find(nvrtc, "fake_nvrtc_calls", &fake.nvrtc_calls);
+    void *driver = fake_library("fake_cuda", "DRIVER"), *nvrtc = fake_library("fake_nvrtc", "NVRTC");
+    fake_symbol(driver, "fake_cuda_fail", &fake.fail_call);
+    fake_symbol(driver, "fake_cuda_hang", &fake.hang);
+    fake_symbol(driver, "fake_cuda_lose", &fake.lose);
+    fake_symbol(driver, "fake_cuda_release", &fake.release);
+    fake_symbol(driver, "fake_cuda_calls", &fake.calls);
+    fake_symbol(driver, "fake_cuda_live", &fake.live);
+    fake_symbol(driver, "fake_cuda_abandoned", &fake.abandoned);
+    fake_symbol(driver, "fake_cuda_graphs", &fake.graphs);
+    fake_symbol(driver, "fake_cuda_failed", &fake.failed);
+    fake_symbol(nvrtc, "fake_nvrtc_fail", &fake.nvrtc_fail);
+    fake_symbol(nvrtc, "fake_nvrtc_calls", &fake.nvrtc_calls);
     plugin = plugin_host_load("cuda");
     ck_assert_ptr_nonnull(plugin);
 }
@@ -205,8 +195,6 @@ static void case_start(void)
     ck_assert_ptr_nonnull(mkdtemp(cache));
     libraries_open();
     plugin_host_cache = cache;
-    plugin_host_option("DRIVER", driver_path);
-    plugin_host_option("NVRTC", nvrtc_path);
 }
 
 static void case_stop(void)
@@ -265,7 +253,7 @@ END_TEST
 
 START_TEST(libraries_that_are_not_what_they_should_be)
 {
-    plugin_host_option("NVRTC", driver_path); /* a library, but not this one */
+    plugin_host_option("NVRTC", fake_path("fake_cuda")); /* a library, but not this one */
     plugin_host_cache = NULL;
     ck_assert_int_eq(scenario_run(), YK_E_UNSUPPORTED);
     ck_assert_msg(strstr(plugin_host_text, "NVRTC is needed") != NULL, "%s", plugin_host_text);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Kernels that were compiled when the plugin was built, where configure found nvcc and was asked for them (--with-nvcc): for each unit one
+ * image with code for several chips, of which the driver takes what fits. They are found by what they were compiled of, so that
+ * a text that has changed since is compiled anew. Nothing changes after the build: any thread.
+ */
+#ifndef YOKE_BACKENDS_CUDA_FATBIN_H
+#define YOKE_BACKENDS_CUDA_FATBIN_H
+
+#include "plugins/kit/source.h"
+
+/* A line of fatbins.inc, which fatbins.sh writes. */
+typedef struct cuda_fatbin {
+    uint64_t key; /* cuda_fatbin_key of its text */
+    const void *image;
+} cuda_fatbin;
+
+/* The hash of a unit's text and macros, as kit_unit_parts and kit_unit_macros give them. */
+uint64_t cuda_fatbin_key(const char *macros, const char *const part[KIT_PARTS]);
+/* NULL: it was not compiled then. */
+const void *cuda_fatbin_find(uint64_t key);
+/* Of all of them; 0: there are none. */
+uint64_t cuda_fatbins_key(void);
+
+#endif

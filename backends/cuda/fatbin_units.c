@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which units of the kit are compiled with the plugin, for fatbins.sh and tests: those of models as they are trained mostly. Others, and
+ * kernels that are generated for a graph, are NVRTC's.
+ *   fatbin-units          a line for each: its key, its macros
+ *   fatbin-units FOLDER   writes its text to FOLDER/KEY.cu, too
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backends/cuda/fatbin.h"
+
+#define LINE 256
+
+/* What the plugin's devices are for the kit: a GPU with the least of shared memory, so that these macros are every card's. */
+static void host_fail(const char *who, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    fprintf(stderr, "fatbin-units: %s: ", who);
+    vfprintf(stderr, format, list);
+    fprintf(stderr, "\n");
+    va_end(list);
+}
+
+static const yk_host host = {.size = sizeof host, .fail = host_fail};
+static const kit_target target = {.host = &host, .plugin = "cuda"};
+
+static bool text_write(const char *folder, uint64_t key, const char *macros, const char *const part[KIT_PARTS])
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%016llx.cu", folder, (unsigned long long)key);
+    FILE *f = fopen(path, "w");
+    if (!f)
+        return false;
+    for (const char *at = strstr(macros, "-D"); at; at = strstr(at + 2, "-D")) { /* "-DNAME=VALUE" */
+        const char *name = at + 2, *end = name + strcspn(name, " "), *equal = memchr(name, '=', (size_t)(end - name));
+        fprintf(f, "#define %.*s %.*s\n", (int)((equal ? equal : end) - name), name, equal ? (int)(end - equal - 1) : 1,
+                equal ? equal + 1 : "1");
+    }
+    for (int i = 0; i < KIT_PARTS; i++)
+        fputs(part[i], f);
+    return !fclose(f);
+}
+
+/* False after it was said why. */
+static bool unit_list(const char *folder, const char *file, const char *macros)
+{
+    char text[LINE];
+    const char *part[KIT_PARTS];
+    if (!kit_unit_parts(&target, file, NULL, part) || !kit_unit_macros(&target, macros, text, sizeof text))
+        return false;
+    const uint64_t key = cuda_fatbin_key(text, part);
+    printf("%016llx %s %s\n", (unsigned long long)key, file, macros);
+    if (!folder || text_write(folder, key, text, part))
+        return true;
+    perror(folder);
+    return false;
+}
+
+static const char *const types[] = {"f32", "bf16", "f16"};
+#define TYPES (sizeof types / sizeof *types)
+
+static bool data_list(const char *folder)
+{
+    static const char *const single[] = {"-DUNIT_COPY -DE=uchar", "-DUNIT_COPY -DE=ushort", "-DUNIT_COPY -DE=uint", "-DUNIT_COPY -DE=ulong",
+                                        "-DUNIT_MAKE", "-DUNIT_ARGMAX_I"};
+    bool good = unit_list(folder, "step", "-DT=f32");
+    for (size_t i = 0; i < sizeof single / sizeof *single && good; i++)
+        good = unit_list(folder, "data", single[i]);
+    return good;
+}
+
+static bool types_list(const char *folder)
+{
+    char macros[LINE];
+    bool good = true;
+    for (size_t i = 0; i < TYPES && good; i++) {
+        snprintf(macros, sizeof macros, "-DUNIT_FLOAT -DT=%s", types[i]);
+        good = unit_list(folder, "data", macros);
+        snprintf(macros, sizeof macros, "-DT=%s", types[i]);
+        good = good && unit_list(folder, "nn", macros) && unit_list(folder, "pool", macros);
+    }
+    return good;
+}
+
+/* Heads of 64 and 128 elements, both ways. */
+static bool attention_list(const char *folder)
+{
+    char macros[LINE];
+    bool good = true;
+    for (size_t i = 0; i < TYPES * 4 && good; i++) {
+        snprintf(macros, sizeof macros, "-D%s -DT=%s -DAD=%d -DATT_TEAM=64 -DQL=1 -DKT=32", i % 2 ? "ATT_BACKWARD" : "ATT_FORWARD",
+                 types[i / 4], i / 2 % 2 ? 128 : 64);
+        good = unit_list(folder, "attn_gpu", macros);
+    }
+    return good;
+}
+
+/* Filters of 1 x 1 and 3 x 3 in tiles of 16, 32 and 64 rows. */
+static bool convolutions_list(const char *folder)
+{
+    char macros[LINE];
+    bool good = true;
+    for (int i = 0; i < 12 && good; i++) {
+        const int side = i % 2 ? 3 : 1, rows = 16 << i / 2 % 3;
+        const char *type = types[i / 6];
+        snprintf(macros, sizeof macros, "-DT=%s -DTC=%s -DKH=%d -DKW=%d -DIH=0 -DGEMM_TEAM=256 -DGM=%d", type, type, side, side, rows);
+        good = unit_list(folder, "conv_gpu", macros);
+    }
+    return good;
+}
+
+int main(int argc, char **argv)
+{
+    const char *folder = argc > 1 ? argv[1] : NULL;
+    return !(data_list(folder) && types_list(folder) && attention_list(folder) && convolutions_list(folder));
+}

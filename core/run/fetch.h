@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Results of programs on their way to the host. A copy to memory that is not registered holds the host up until the device has come to it,
+ * so that nothing could be submitted behind: where the device registers memory (YK_CAP_PINS) results go through a stage that is registered,
+ * and from there to where they are wanted when they have been waited for. Zeros: none. Step thread.
+ */
+#ifndef YOKE_CORE_RUN_FETCH_H
+#define YOKE_CORE_RUN_FETCH_H
+
+#include "core/run/queue.h"
+
+#define YK__FETCHES 128u
+
+typedef struct yk__fetches {
+    char *stage;
+    yk_pin *pin;
+    uint64_t used; /* bytes of the stage */
+    uint32_t n, first; /* first: of those that were not handed over */
+    struct {
+        void *dst;
+        uint64_t at, bytes, point;
+    } list[YK__FETCHES];
+} yk__fetches;
+
+/* dst is valid after a wait for the queue's last point and yk__fetches_done. */
+yk_status yk__fetches_add(yk__fetches *f, yk__queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, yk_error *err);
+/* Hands over what is there by now. */
+void yk__fetches_done(yk__fetches *f, const yk__queue *q);
+void yk__fetches_free(yk__fetches *f, yk__queue *q); /* the queue is done with them */
+
+#endif

@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Golden tables and operator vectors on the CUDA plugin: some of them, on the driver without a GPU (tests/fakes), which compiles each
+# kernel for the host and so takes a second for each. `make check-gpu` runs all on a card (YOKE_GPU=1); YOKE_GOLDEN_FULL=1: all, here.
+. "$YOKE_SOURCE/tests/golden/lib.sh"
+need_data golden onnx-op-vectors
+if [ -z "${YOKE_GPU-}" ]; then
+    [ "$(uname -m)" = x86_64 ] || { echo "1..0 # SKIP the fake driver runs kernels on x86-64 only"; exit 0; }
+    fakes=$YOKE_BUILD/tests/fakes/.libs
+    export YOKE_CUDA_DRIVER="$fakes/fake_cuda.so" YOKE_CUDA_NVRTC="$fakes/fake_nvrtc.so" YOKE_CUDA_NCCL=0
+elif ! "$yoke" info --kinds 2>/dev/null | grep -q '^cuda$'; then
+    echo "Bail out! no CUDA device here; with YOKE_LOG=debug, yoke info says why"
+    exit 1
+fi
+
+held() { # held LEAST FOLDER-OPTION FOLDER OPTION..: nothing fails, and so many cases are built
+    least=$1
+    shift
+    "$yoke" test "$@" --devices cuda:0 >"$out/held" || { grep -v '^ok' "$out/held"; return 1; }
+    tail -n 1 "$out/held"
+    [ "$(grep -c '^ok' "$out/held")" -ge "$least" ]
+}
+
+# A job compiles the very units that a build --with-nvcc has in the plugin: what nvcc was given and what is launched have one key.
+listed() {
+    YOKE_CACHE_DIR="$out/cache" YOKE_LOG=debug "$yoke" test --golden "$data/golden" --only curves/mlp_sgd_nesterov --devices cuda:0 \
+        >"$out/log" 2>&1 || return 1
+    "$YOKE_BUILD/backends/cuda/fatbin-units" | cut -d ' ' -f 1 >"$out/keys"
+    sed -n 's/.*unit \([0-9a-f]*\) ( *-D.*) is .*/\1/p' "$out/log" | sort -u >"$out/launched"
+    echo "units: $(wc -l <"$out/launched")"
+    [ -s "$out/launched" ] && ! grep -v -F -f "$out/keys" "$out/launched"
+}
+
+ok "what is launched is what nvcc compiles" listed
+if [ -n "${YOKE_GPU-}${YOKE_GOLDEN_FULL-}" ]; then
+    ok "all golden tables" held 350 --golden "$data/golden"
+    ok "all operator vectors" held 220 --vectors "$data/onnx-op-vectors"
+else
+    ok "a curve" held 1 --golden "$data/golden" --only curves/mlp_sgd_nesterov
+    ok "layers" held 2 --golden "$data/golden" --only layers/linear
+    ok "operators" held 2 --vectors "$data/onnx-op-vectors" --only MatMul
+fi
+plan
