@@ -66,6 +66,8 @@ typedef struct yk__seat {
 } yk__seat;
 void yk__seat_cores(yk__seat *seat, const char *list); /* "0-3,6"; "": all. Cores from YK__SEAT_CORES on are not told apart */
 bool yk__seats_overlap(const yk__seat *a, const yk__seat *b);
+/* Turns in which ranks do something alone on their cores; host[r]: equal for ranks of one host. The number of turns. */
+uint32_t yk__seats_turns(uint32_t ranks, const yk__seat *seat, const uint32_t *host, uint32_t *turn);
 
 typedef struct yk__policy_event {
     enum { YK_POLICY_EXCLUDED, YK_POLICY_BACK, YK_POLICY_COSTS } kind; /* COSTS: a forced rank, more than 20 % */

@@ -24,3 +24,19 @@ bool yk__seats_overlap(const yk__seat *a, const yk__seat *b)
             return true;
     return false;
 }
+
+/* The first turn in which no rank before it is on its cores. */
+uint32_t yk__seats_turns(uint32_t ranks, const yk__seat *seat, const uint32_t *host, uint32_t *turn)
+{
+    uint32_t turns = 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        turn[r] = 0;
+        for (uint32_t q = 0; q < r; q++)
+            if (turn[q] == turn[r] && host[q] == host[r] && yk__seats_overlap(&seat[q], &seat[r])) {
+                turn[r]++;
+                q = UINT32_MAX; /* from the first one again */
+            }
+        turns = turn[r] < turns ? turns : turn[r] + 1;
+    }
+    return turns;
+}

@@ -121,8 +121,9 @@ void yk__device_close(yk__device *dev);
  * computes nothing. What is read from it stays what it was. Nothing was made on it before. */
 yk_status yk__device_plan_only(yk__device *dev, yk_error *err);
 /* Seconds of a product of 128 x 512 and 512 x 512, least of a few runs (30 ms, or one run): how fast devices are beside each
- * other before anything else is known of them. 0: it could not be run. */
-double yk__device_pace(yk__device *dev);
+ * other before anything else is known of them. 0: it could not be run. Its program has been made, and has run, when await (NULL: none) is
+ * called, maybe never; what is timed runs after that. */
+double yk__device_pace(yk__device *dev, void (*await)(void *arg), void *arg);
 
 /* As yk_plugin.claims; 0 for a node with operations or types that are younger than the plugin. [any] */
 uint32_t yk__device_claims(const yk__device *dev, const yk_graph *g, uint32_t node);

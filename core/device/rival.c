@@ -24,7 +24,7 @@ static double place_measure(const char *plugin, uint32_t device)
     double seconds = 0;
     snprintf(place.plugin, sizeof place.plugin, "%s", plugin);
     if (!yk__device_open(&place, &dev, &quiet))
-        seconds = yk__device_pace(dev);
+        seconds = yk__device_pace(dev, NULL, NULL);
     yk__device_close(dev);
     return seconds;
 }

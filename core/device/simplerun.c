@@ -106,13 +106,13 @@ yk_status yk__simple_run(const yk__simple *s, yk__device *dev, void *const *slot
     return yk__simple_runs(s, dev, slot, 1, err);
 }
 
-yk_status yk__simple_time(const yk__simple *s, yk__device *dev, void *const *slot, uint32_t runs, double most, double *least,
-                          yk_error *err)
+yk_status yk__simple_time(const yk__simple *s, yk__device *dev, void *const *slot, uint32_t runs, double most, void (*await)(void *arg),
+                          void *arg, double *least, yk_error *err)
 {
     run r = {.s = s, .dev = dev};
     double began, took = 0, spent = 0;
-    if (run_prepare(&r, slot, err) == YK_OK)
-        yk__device_wait(dev, r.point, NULL, err);
+    if (run_prepare(&r, slot, err) == YK_OK && run_enqueue(&r, err) == YK_OK && yk__device_wait(dev, r.point, NULL, err) == YK_OK && await)
+        await(arg);
     *least = 0;
     for (uint32_t i = 0; i < runs && spent < most && !err->status; i++) {
         began = yk__clock_seconds();

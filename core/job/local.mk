@@ -54,6 +54,7 @@ libyokecore_la_SOURCES += \
 	core/job/opt.h \
 	core/job/owned.c \
 	core/job/owned.h \
+	core/job/pace.c \
 	core/job/param.c \
 	core/job/param.h \
 	core/job/precision.c \

@@ -164,7 +164,6 @@ typedef struct rank_info {
     char name[96], device[96], isa[64], cores[256];
     uint64_t memory, limit, free; /* limit: 0, or the user's; free: 0, or what the device has */
     uint32_t units, precision, forced, cpu;
-    double pace;
 } rank_info;
 
 static void print_table(const yk_job *job, const rank_info *c)
@@ -189,7 +188,6 @@ static yk_status make_shares(yk_job *job, const rank_info *c, yk_error *err)
         budget[r] = (yk__rank_budget){.bytes = c[r].limit ? c[r].limit : c[r].free / (c[r].cpu ? on_host : 1),
                                   .limited = c[r].limit != 0,
                                       .forced = c[r].forced || job->config.local_sgd_steps,
-                                      .pace = c[r].pace,
                                       .cores = c[r].cpu ? c[r].cores : NULL};
     yk__share_new(job, budget, err);
     yk__free(budget);
@@ -204,7 +202,6 @@ static yk_status exchange_infos(yk_job *job, yk_error *err)
     own.limit = job->config.memory_limit;
     own.free = caps->mem_free;
     own.cpu = caps->flags & YK_CAP_CPU;
-    own.pace = job->team.world > 1 && !job->config.plan_only ? yk__device_pace(job->device) : 0.0;
     yk__placement_text(&job->device->place, own.name, sizeof own.name);
     snprintf(own.cores, sizeof own.cores, "%.*s", (int)sizeof own.cores - 1, job->device->place.cores);
     snprintf(own.device, sizeof own.device, "%s", caps->name);
@@ -219,7 +216,8 @@ static yk_status exchange_infos(yk_job *job, yk_error *err)
         memcpy(job->team.name[r], all[r].name, sizeof all[r].name);
     if (job->team.rank == 0 && !job->config.quiet)
         print_table(job, all);
-    make_shares(job, all, err);
+    if (!make_shares(job, all, err))
+        yk__paces_measure(job, err);
 free_all:
     yk__free(all);
     return err->status;

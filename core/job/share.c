@@ -19,7 +19,7 @@ yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk_error *er
         return yk__fail_mem(err, sizeof *job->team.share, "the shares");
     pthread_mutex_init(&job->team.share->lock, NULL);
     for (uint32_t r = 0; r < job->team.world; r++) {
-        job->team.share->seat[r] = (yk__seat){.forced = budget[r].forced, .limited = budget[r].limited, .pace = budget[r].pace};
+        job->team.share->seat[r] = (yk__seat){.forced = budget[r].forced, .limited = budget[r].limited};
         if (budget[r].cores)
             yk__seat_cores(&job->team.share->seat[r], budget[r].cores);
     }

@@ -18,7 +18,6 @@ struct json_t;
 typedef struct yk__rank_budget {
     uint64_t bytes;       /* of memory it may use; 0: not known */
     bool limited, forced; /* by the user; never excluded */
-    double pace;          /* of the start-up probe; 0: not known */
     const char *cores;    /* of the host, that it computes on, "" for all; NULL: none */
 } yk__rank_budget;
 

@@ -198,7 +198,7 @@ static void do_runs(cts *c, void *arg)
     program_run *run = arg;
     yk_error err = YK_ERROR_INIT;
     double least;
-    if (yk__simple_time(&run->s, c->dev, run->slot, RUNS, 1e9, &least, &err))
+    if (yk__simple_time(&run->s, c->dev, run->slot, RUNS, 1e9, NULL, NULL, &least, &err))
         cts_error(c, &err);
 }
 

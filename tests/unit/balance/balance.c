@@ -210,6 +210,28 @@ START_TEST(owner_parts_are_the_best)
 }
 END_TEST
 
+/* Who shares cores does things in turn, others at once; cores of another host are others, whatever their numbers. */
+START_TEST(turns_of_ranks_on_the_same_cores)
+{
+    static const struct {
+        const char *cores[4]; /* NULL: a device of its own */
+        uint32_t host[4], turn[4], turns;
+    } c[] = {{{"0-1", "", "2"}, {0, 0, 0}, {0, 1, 0}, 2},        {{"0", "1", "2"}, {0, 0, 0}, {0, 0, 0}, 1},
+             {{NULL, NULL, "0-3"}, {0, 0, 0}, {0, 0, 0}, 1},     {{"0", "0", "0", "0"}, {0, 0, 0, 0}, {0, 1, 2, 3}, 4},
+             {{"0", "0", "0", "0"}, {0, 0, 2, 2}, {0, 1, 0, 1}, 2}, {{"0", "1", "0-1", "1"}, {0, 0, 0, 0}, {0, 0, 1, 2}, 3}};
+    for (size_t i = 0; i < sizeof c / sizeof *c; i++) {
+        const uint32_t ranks = i == 0 || i == 1 || i == 2 ? 3 : 4;
+        yk__seat seat[4] = {{.pace = 0}};
+        uint32_t turn[4];
+        for (uint32_t r = 0; r < ranks; r++)
+            if (c[i].cores[r])
+                yk__seat_cores(&seat[r], c[i].cores[r]);
+        ck_assert_uint_eq(yk__seats_turns(ranks, seat, c[i].host, turn), c[i].turns);
+        ck_assert_msg(!memcmp(turn, c[i].turn, ranks * sizeof *turn), "case %zu", i);
+    }
+}
+END_TEST
+
 START_TEST(no_memory)
 {
     yk_error err = YK_ERROR_INIT;
@@ -399,6 +421,7 @@ int main(void)
     tcase_add_test(t, split_is_the_best);
     tcase_add_test(t, bounds_hold);
     tcase_add_test(t, owner_parts_are_the_best);
+    tcase_add_test(t, turns_of_ranks_on_the_same_cores);
     tcase_add_test(t, no_memory);
     tcase_add_test(one, even_slices);
     tcase_add_test(one, weighted_slices);
