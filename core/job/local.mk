@@ -55,6 +55,7 @@ libyokecore_la_SOURCES += \
 	core/job/owned.c \
 	core/job/owned.h \
 	core/job/pace.c \
+	core/job/pace.h \
 	core/job/param.c \
 	core/job/param.h \
 	core/job/precision.c \

@@ -15,6 +15,7 @@
 #include "core/job/log.h"
 #include "core/job/open.h"
 #include "core/job/opt.h"
+#include "core/job/pace.h"
 #include "core/job/precision.h"
 #include "core/job/share.h"
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How fast the ranks' devices are beside each other, before a job's own runs tell: a product on each, ranks that share cores in turn,
  * as of those that run at once the faster one can seem several times the slower. */
+#include "core/job/pace.h"
+
 #include "core/base/log.h"
-#include "core/job/open.h"
 #include "core/job/share.h"
 
 typedef struct turns {

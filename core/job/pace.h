@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How fast the devices of a job's ranks are beside each other, before its own runs tell. */
+#ifndef YOKE_CORE_JOB_PACE_H
+#define YOKE_CORE_JOB_PACE_H
+
+#include "core/job/job.h"
+
+/* Collective: the start-up probe's times of all ranks, for the shares. */
+yk_status yk__paces_measure(yk_job *job, yk_error *err);
+
+#endif
