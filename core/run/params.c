@@ -93,15 +93,15 @@ static uint64_t full_bucket(const yk__params *p)
     return n < most ? n : most;
 }
 
-/* Slices of a bucket go from rank to rank, so that parameters begin where the device that asks most wants them, on all ranks. Once: a
- * rank that is excluded later is not asked. */
+/* Slices of a bucket go from rank to rank, so that parameters begin where the device that asks most wants them, on all ranks, excluded
+ * ones too: they may come back. Once. */
 static yk_status agree_gap(yk__params *p, yk_error *err)
 {
     const uint32_t align = p->queue->dev->caps.align / (uint32_t)sizeof(float);
-    uint32_t left = UINT32_MAX - (align > GAP ? align : GAP);
-    if (p->gap || yk__exchange_least(p->exchange, &left, err))
+    uint32_t gap = align > GAP ? align : GAP;
+    if (p->gap || yk__exchange_largest(p->exchange, &gap, err))
         return err->status;
-    p->gap = UINT32_MAX - left;
+    p->gap = gap;
     return YK_OK;
 }
 
