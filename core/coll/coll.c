@@ -185,6 +185,7 @@ yk_status yk__coll_alloc(yk__coll *coll, const char *what, uint64_t bytes, yk__c
     if (coll->control) {
         yk__call_begin(&request);
         yk__feed_wake(coll);
+        yk__msg_feed_send(coll);
     }
     coll->waits = &request.call;
     s = alloc_block(coll, what, mode, &b, err);

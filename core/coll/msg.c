@@ -16,6 +16,7 @@
 
 #define POLL_NS 300000 /* a wait begins with so much of looking for messages */
 #define SLICE_MS 20    /* then it looks at its peers so often */
+#define EXCLUDED_MS 100 /* an excluded rank, which is to sleep */
 #define LEFT_ROUNDS 4  /* and so often at one that has left, for what it sent before */
 
 /* ---- Pieces ------------------------------------------------------------------------------------------------------- */
@@ -198,7 +199,7 @@ void yk__msg_hand_over(yk__coll *coll)
     if (!plane)
         return;
     pthread_mutex_lock(&plane->lock);
-    if (plane->active || plane->feeds)
+    if (plane->active || plane->feeds || (plane->held && !plane->watched))
         pthread_cond_signal(&plane->begun);
     pthread_mutex_unlock(&plane->lock);
 }
@@ -264,7 +265,7 @@ static bool is_open(const yk__request *request)
     return !request->done && !request->msg->err.status;
 }
 
-/* Between others' turns of the processor: a thread that sleeps takes long to come back. */
+/* For a rank of the members: between others' turns of the processor: a thread that sleeps takes long to come back. */
 static yk_status poll_some(yk__request *request, uint64_t *events, yk_error *err)
 {
     const int64_t until = yk__clock_ns() + POLL_NS;
@@ -282,15 +283,16 @@ static yk_status wait_done(yk__request *request, yk_error *err)
 {
     yk__coll *coll = request->comm->coll;
     yk__control_wait wait = {0};
+    const bool joined = request->comm->joined;
     uint64_t events = 0;
     uint32_t left = 0;
     yk_status s;
     coll->plane->waiting = true;
-    s = poll_some(request, &events, err);
+    s = joined ? poll_some(request, &events, err) : YK_OK;
     while (!s && is_open(request)) {
         const uint32_t peer = open_peer(request);
         left = peer != UINT32_MAX && yk__control_left(coll->control, peer) ? left + 1 : 0;
-        s = move_some(coll, SLICE_MS, &events, err);
+        s = move_some(coll, joined ? SLICE_MS : EXCLUDED_MS, &events, err);
         if (s || !is_open(request))
             break;
         s = left > LEFT_ROUNDS ? yk__control_fail_left(coll->control, peer, yk__call_name(&request->call), err)

@@ -2,23 +2,33 @@
 /*
  * What excluded ranks learn of the steps they take no part in, over messages: the lowest member sends each of them the record and the
  * result of every request that feeds them. Nobody waits for an excluded rank but when very many results are on their way.
+ *
+ * A message wakes its receiver, and an excluded rank is to sleep on others' cores: results are held back until there are many, or the
+ * oldest is old, or a request of all ranks needs the excluded ones. Where no progress thread would see to that they are sent at once.
  */
 #include "core/coll/msg_feed.h"
 
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/coll/call.h"
 #include "core/coll/members.h"
 
-/* A result on its way to an excluded rank. */
+/* A result for an excluded rank. */
 struct yk__msg_feed {
     yk__msg_feed *next;
     yk_tr_op *op;
+    uint32_t peer;
+    uint64_t tag, bytes;
     uint8_t data[];
 };
 
-#define FEEDS 256u /* results on their way at once, to all excluded ranks */
+#define FEEDS 256u           /* results held and on their way at once, for all excluded ranks */
+#define HELD_REQUESTS 128u   /* held at most: results of so many requests, */
+#define HELD_BYTES (1u << 20) /* so many bytes, */
+#define HELD_NS 250000000ll  /* for so long */
+#define LINGER_NS 1000000000ll /* at the end of the job, for what is on its way */
 
 uint64_t yk__msg_result_bytes(const yk__request *request)
 {
@@ -47,27 +57,47 @@ yk_status yk__msg_feed_take(yk__request *request, const uint8_t *record, yk_erro
     return YK_OK;
 }
 
-static yk_status send_result(yk__request *request, uint32_t peer, yk_error *err)
+/* Sends what is held. */
+static yk_status send_held(yk__coll *coll, yk_error *err)
 {
-    yk__coll *coll = request->comm->coll;
     yk__msg_plane *plane = coll->plane;
+    yk_tr_error error = {""};
+    yk_status s = YK_OK;
+    while (plane->held) {
+        yk__msg_feed *f = plane->held;
+        const yk_tr_range range = {.data = f->data, .bytes = f->bytes};
+        plane->held = f->next;
+        s = s ? s : plane->table->send(plane->tr, f->peer, f->tag, &range, &f->op, &error);
+        if (s) {
+            yk__free(f);
+            continue;
+        }
+        f->next = plane->feed;
+        plane->feed = f;
+        plane->feeds++;
+    }
+    plane->held_last = NULL;
+    plane->holds = plane->held_requests = 0;
+    plane->held_bytes = 0;
+    return s ? yk__msg_fail(err, s, &error, coll) : YK_OK;
+}
+
+static yk_status hold_result(yk__request *request, uint32_t peer, yk_error *err)
+{
+    yk__msg_plane *plane = request->comm->coll->plane;
     const uint64_t bytes = sizeof request->call + yk__msg_result_bytes(request);
     yk__msg_feed *f = yk__malloc(sizeof *f + bytes);
-    const yk_tr_range range = {.data = f ? f->data : NULL, .bytes = bytes};
-    yk_tr_error error = {""};
-    yk_status s;
     if (!f)
         return yk__fail_mem(err, bytes, "results for excluded ranks");
+    *f = (yk__msg_feed){.peer = peer, .tag = yk__msg_tag(&request->call, YK__MSG_STEP_FEED), .bytes = bytes};
     memcpy(f->data, &request->call, sizeof request->call);
     copy_rows(request, f->data + sizeof request->call, false);
-    s = plane->table->send(plane->tr, peer, yk__msg_tag(&request->call, YK__MSG_STEP_FEED), &range, &f->op, &error);
-    if (s) {
-        yk__free(f);
-        return yk__msg_fail(err, s, &error, coll);
-    }
-    f->next = plane->feed;
-    plane->feed = f;
-    plane->feeds++;
+    if (!plane->held)
+        plane->held_until = yk__clock_ns() + HELD_NS;
+    *(plane->held ? &plane->held_last->next : &plane->held) = f;
+    plane->held_last = f;
+    plane->holds++;
+    plane->held_bytes += bytes;
     return YK_OK;
 }
 
@@ -77,18 +107,42 @@ static bool feeds_others(const yk__request *request)
     return request->desc.feeds && request->comm->joined && coll->rank == yk__members_lowest(request->comm) && yk__members_excluded(coll);
 }
 
+static bool must_send(const yk__coll *coll)
+{
+    const yk__msg_plane *plane = coll->plane;
+    const bool awaited = coll->comm && coll->comm->first; /* a request of all ranks */
+    return plane->held && (awaited || !plane->threaded || plane->held_requests >= HELD_REQUESTS || plane->held_bytes >= HELD_BYTES ||
+                           plane->holds >= FEEDS / 2 || yk__clock_ns() >= plane->held_until);
+}
+
 yk_status yk__msg_feed_put(yk__request *request, yk_error *err)
 {
-    const yk__comm *comm = request->comm;
-    for (uint32_t r = 0; feeds_others(request) && r < comm->coll->size; r++)
-        if (!comm->has[r] && send_result(request, r, err))
+    yk__coll *coll = request->comm->coll;
+    if (!feeds_others(request))
+        return YK_OK;
+    for (uint32_t r = 0; r < coll->size; r++)
+        if (!request->comm->has[r] && hold_result(request, r, err))
             return err->status;
-    return YK_OK;
+    coll->plane->held_requests++;
+    return must_send(coll) ? send_held(coll, err) : YK_OK;
+}
+
+void yk__msg_feed_send(yk__coll *coll)
+{
+    yk_error ignored = YK_ERROR_INIT; /* the transport failed: requests will say so */
+    if (!coll->plane)
+        return;
+    pthread_mutex_lock(&coll->plane->lock);
+    send_held(coll, &ignored);
+    pthread_mutex_unlock(&coll->plane->lock);
 }
 
 void yk__msg_feed_reap(yk__coll *coll)
 {
     yk__msg_plane *plane = coll->plane;
+    yk_error ignored = YK_ERROR_INIT;
+    if (must_send(coll))
+        send_held(coll, &ignored);
     for (yk__msg_feed **at = &plane->feed; *at;) {
         yk__msg_feed *f = *at;
         yk_tr_error error = {""};
@@ -116,12 +170,31 @@ yk_status yk__msg_feed_reserve(yk__request *request, yk_error *err)
         uint64_t events = 0;
         pthread_mutex_lock(&plane->lock);
         yk__msg_feed_reap(coll);
-        full = plane->feeds >= FEEDS;
+        full = plane->feeds + plane->holds >= FEEDS;
         pthread_mutex_unlock(&plane->lock);
         s = full ? plane->table->progress(plane->tr, 1, &events, &error) : YK_OK;
         s = s ? yk__msg_fail(err, s, &error, coll) : yk__control_check(coll->control, err);
     }
     return s;
+}
+
+void yk__msg_feed_finish(yk__coll *coll)
+{
+    yk__msg_plane *plane = coll->plane;
+    const int64_t until = yk__clock_ns() + LINGER_NS;
+    uint64_t events = 0;
+    bool open = true;
+    yk__msg_feed_send(coll);
+    while (open) {
+        yk_tr_error error = {""};
+        yk_error ended = YK_ERROR_INIT;
+        pthread_mutex_lock(&plane->lock);
+        yk__msg_feed_reap(coll);
+        open = plane->feeds > 0;
+        pthread_mutex_unlock(&plane->lock);
+        open = open && yk__clock_ns() < until && !yk__control_check(coll->control, &ended) &&
+               !plane->table->progress(plane->tr, 1, &events, &error);
+    }
 }
 
 void yk__msg_feed_free(yk__coll *coll)
@@ -131,6 +204,11 @@ void yk__msg_feed_free(yk__coll *coll)
         yk__msg_feed *f = plane->feed;
         plane->feed = f->next;
         plane->table->cancel(plane->tr, f->op);
+        yk__free(f);
+    }
+    while (plane && yk__msg_plane_is_own(plane) && plane->held) {
+        yk__msg_feed *f = plane->held;
+        plane->held = f->next;
         yk__free(f);
     }
 }

@@ -10,7 +10,9 @@ yk_status yk__msg_feed_take(yk__request *request, const uint8_t *record, yk_erro
 /* Waits, without the lock, while too many are on their way. */
 yk_status yk__msg_feed_reserve(yk__request *request, yk_error *err);
 yk_status yk__msg_feed_put(yk__request *request, yk_error *err);
-void yk__msg_feed_reap(yk__coll *coll);
+void yk__msg_feed_reap(yk__coll *coll); /* sends, too, what was held for long enough */
+void yk__msg_feed_send(yk__coll *coll); /* without the lock: all that is held. Excluded ranks are to come */
+void yk__msg_feed_finish(yk__coll *coll); /* without the lock; at the end of the job: what was put arrives, while ranks take it */
 void yk__msg_feed_free(yk__coll *coll); /* before the plane is closed, with no thread on it */
 
 #endif

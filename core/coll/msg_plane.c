@@ -118,6 +118,7 @@ static yk_status open_transport(yk__coll *coll, yk_error *err)
 
 yk_status yk__msg_open(yk__coll *coll, const yk_transport *transport, yk_error *err)
 {
+    pthread_condattr_t attr;
     yk__msg_plane *plane;
     if (check_table(transport, coll->size, err))
         return err->status;
@@ -127,7 +128,10 @@ yk_status yk__msg_open(yk__coll *coll, const yk_transport *transport, yk_error *
     plane->table = transport;
     plane->pid = getpid();
     pthread_mutex_init(&plane->lock, NULL);
-    pthread_cond_init(&plane->begun, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&plane->begun, &attr);
+    pthread_condattr_destroy(&attr);
     plane->host = yk__calloc(coll->size, sizeof *plane->host);
     if (!plane->host)
         return yk__fail_mem(err, coll->size * sizeof *plane->host, "a transport");

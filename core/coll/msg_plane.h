@@ -29,8 +29,13 @@ typedef struct yk__msg_plane {
     bool waiting; /* the step thread waits, and drives all requests itself: nobody has to wake it */
     pid_t pid; /* of the process that has the thread */
     uint32_t active; /* requests that are not done */
-    yk__msg_feed *feed;
+    yk__msg_feed *feed; /* on their way */
     uint32_t feeds;
+    yk__msg_feed *held, *held_last; /* not sent yet (msg_feed.c), from the oldest on */
+    uint32_t holds, held_requests;
+    uint64_t held_bytes;
+    int64_t held_until; /* ns of yk__clock_ns: then all are sent */
+    bool watched;       /* by the progress thread, which wakes then */
 } yk__msg_plane;
 
 /* Opens the transport; coll->plane is there after a failure too. */

@@ -10,9 +10,26 @@
 #include <string.h>
 
 #include "core/coll/msg.h"
+#include "core/coll/msg_feed.h"
 #include "core/coll/msg_plane.h"
 
 #define SLICE_MS 5 /* in the transport; requests that were begun meanwhile have posted what they can */
+
+/* Until a request was begun or, where results are held back, until these are to be sent. */
+static void sleep_until_begun(yk__coll *coll)
+{
+    yk__msg_plane *plane = coll->plane;
+    struct timespec until;
+    if (!plane->held || plane->waiting) {
+        pthread_cond_wait(&plane->begun, &plane->lock);
+        return;
+    }
+    until = (struct timespec){plane->held_until / 1000000000, plane->held_until % 1000000000};
+    plane->watched = true;
+    pthread_cond_timedwait(&plane->begun, &plane->lock, &until);
+    plane->watched = false;
+    yk__msg_feed_reap(coll);
+}
 
 static void *progress_main(void *arg)
 {
@@ -24,7 +41,7 @@ static void *progress_main(void *arg)
         yk_tr_error error = {""};
         yk_status s;
         if ((!plane->active && !plane->feeds) || plane->waiting) {
-            pthread_cond_wait(&plane->begun, &plane->lock);
+            sleep_until_begun(coll);
             continue;
         }
         yk__msg_step_all(coll);
@@ -61,6 +78,7 @@ void yk__msg_stop(yk__coll *coll)
     yk__msg_plane *plane = coll->plane;
     if (!plane || !plane->threaded || !yk__msg_plane_is_own(plane))
         return;
+    yk__msg_feed_finish(coll);
     pthread_mutex_lock(&plane->lock);
     plane->stop = true;
     pthread_cond_signal(&plane->begun);

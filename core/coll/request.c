@@ -82,8 +82,10 @@ static yk_status begin_checked(yk__comm *comm, const yk__coll_desc *d, const yk_
     yk__call_begin(request);
     yk__pool_append(request);
     yk__msg_unlock(comm->coll);
-    if (comm->id == YK__COMM_WORLD)
+    if (comm->id == YK__COMM_WORLD) {
         yk__feed_wake(comm->coll);
+        yk__msg_feed_send(comm->coll);
+    }
     if (algorithm->start(request, err)) {
         yk__pool_release(request);
         return err->status;

@@ -19,7 +19,13 @@
 #include "transport/ofi/open.h"
 #include "transport/ofi/provider.h"
 
-enum { SPIN_US = 50, PAUSE_US = 50, PAUSE_MOST_US = 500 };
+enum {
+    SPIN_US = 50,
+    PAUSE_US = 50,
+    PAUSE_MOST_US = 500,
+    PATIENT_MS = 100, /* who waits for so long wants to sleep, more than to be quick: no spinning, longer pauses */
+    PAUSE_PATIENT_US = 10000
+};
 
 /* ---- Moving --------------------------------------------------------------------------------------------------------- */
 
@@ -43,7 +49,8 @@ static void pause_us(int64_t us)
 static yk_status ofi_progress(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr_error *error)
 {
     const int64_t begin = yk__clock_ns();
-    int64_t wait_us = PAUSE_US;
+    const int64_t most_us = timeout_ms < PATIENT_MS ? PAUSE_MOST_US : PAUSE_PATIENT_US;
+    int64_t wait_us = timeout_ms < PATIENT_MS ? PAUSE_US : PAUSE_MOST_US;
     for (;;) {
         uint64_t done = 0;
         const yk_status s = move_locked(t, &done, error);
@@ -54,12 +61,12 @@ static yk_status ofi_progress(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr_
             *events = done;
             return YK_OK;
         }
-        if (spent_us < SPIN_US) {
+        if (spent_us < SPIN_US && timeout_ms < PATIENT_MS) {
             sched_yield();
             continue;
         }
         pause_us(wait_us);
-        wait_us = wait_us * 2 < PAUSE_MOST_US ? wait_us * 2 : PAUSE_MOST_US;
+        wait_us = wait_us * 2 < most_us ? wait_us * 2 : most_us;
     }
 }
 
