@@ -207,9 +207,14 @@ void yk__coll_release(yk__coll *coll, yk__coll_buffer *b)
     *b = (yk__coll_buffer){0};
 }
 
+bool yk__coll_keeps_residual(const yk__coll *coll)
+{
+    return coll->plane && coll->wire == YK__WIRE_INT8;
+}
+
 yk_status yk__coll_keep_residual(yk__coll *coll, yk__coll_buffer *b, yk_error *err)
 {
-    if (!coll->plane || coll->wire != YK__WIRE_INT8 || b->residual)
+    if (!yk__coll_keeps_residual(coll) || b->residual)
         return YK_OK;
     b->residual = yk__calloc(1, b->bytes);
     return b->residual ? YK_OK : yk__fail_mem(err, b->bytes, "what is rounded away");

@@ -63,6 +63,7 @@ void yk__coll_release(yk__coll *coll, yk__coll_buffer *buffer);
 /* What rounding takes from this rank's numbers of the buffer, on their way to others, goes with the next ones (wire.h). Nothing, where they
  * are not sent as int8. Until it is cleared, with nothing under way, or released. */
 yk_status yk__coll_keep_residual(yk__coll *coll, yk__coll_buffer *buffer, yk_error *err);
+bool yk__coll_keeps_residual(const yk__coll *coll); /* else it does nothing: numbers are not sent as int8 */
 void yk__coll_clear_residual(yk__coll_buffer *buffer);
 /* All ranks have memory in common, so that each sees others' blocks. */
 bool yk__coll_shares(const yk__coll *coll);

@@ -250,7 +250,7 @@ void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
         .input_bytes = bytes[YK__INPUT_BYTES],
         .scratch_bytes = bytes[YK__SCRATCH_BYTES],
         .kept_bytes = e->exec.kept_bytes,
-        .shared_bytes = e->exchange.shared_bytes,
+        .shared_bytes = e->exchange.shared_bytes + yk__power_bytes(&e->params),
         .busy_seconds = e->queue.busy_seconds,
         .compiles = e->exec.compiles,
         .hits = e->exec.hits,

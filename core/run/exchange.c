@@ -70,14 +70,15 @@ static yk_status alloc_block(yk__exchange *exchange, const char *what, uint32_t 
 
 yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n, yk_error *err)
 {
+    uint64_t blocks;
     if (exchange->world == 1 || !n)
         return YK_OK;
-    exchange->shared_bytes = n * sizeof(float) * (exchange->shares ? exchange->world + 1ull : 2);
+    blocks = exchange->shares ? exchange->world + 1ull : 2ull + yk__coll_keeps_residual(exchange->coll);
+    exchange->shared_bytes = n * sizeof(float) * blocks;
     if (!exchange->talks || alloc_block(exchange, "gradients", layout, n, YK__COLL_PRIVATE, &exchange->grad, err))
         return err->status;
     if (yk__coll_keep_residual(exchange->coll, &exchange->grad, err))
         return err->status;
-    exchange->shared_bytes += exchange->grad.residual ? n * sizeof(float) : 0;
     return alloc_block(exchange, "parameters", layout, n, YK__COLL_COMMON, &exchange->value, err);
 }
 

@@ -30,11 +30,8 @@ static bool find_shape(const yk__params *p, const yk__param *q, yk__power_shape 
     return q->rows > 1 && 2 * p->power_rank * (shape->rows + shape->cols) < q->n;
 }
 
-static yk_status power_new(yk__params *p, yk_error *err)
+static void count_numbers(const yk__params *p, yk__power *power)
 {
-    yk__power *power = p->power = yk__calloc(1, sizeof *power);
-    if (!power)
-        return yk__fail_mem(err, sizeof *power, "PowerSGD");
     for (size_t i = 0; i < p->n_param; i++) {
         yk__power_shape shape;
         const bool factored = p->param[i].trained && find_shape(p, &p->param[i], &shape);
@@ -42,6 +39,23 @@ static yk_status power_new(yk__params *p, yk_error *err)
         power->n_right += factored ? shape.cols * shape.rank : 0;
         power->n_plain += p->param[i].trained && !factored ? p->param[i].n : 0;
     }
+}
+
+uint64_t yk__power_bytes(const yk__params *p)
+{
+    yk__power power = {0};
+    if (!p->power_rank || p->exchange->world == 1 || !p->laid_out)
+        return 0;
+    count_numbers(p, &power);
+    return (p->n_trained + power.n_left + power.n_plain + 1 + power.n_right + 1) * sizeof(float);
+}
+
+static yk_status power_new(yk__params *p, yk_error *err)
+{
+    yk__power *power = p->power = yk__calloc(1, sizeof *power);
+    if (!power)
+        return yk__fail_mem(err, sizeof *power, "PowerSGD");
+    count_numbers(p, power);
     power->error = yk__calloc(p->n_trained, sizeof *power->error);
     power->left = yk__calloc(power->n_left + power->n_plain + 1, sizeof *power->left);
     power->right = yk__calloc(power->n_right + 1, sizeof *power->right);

@@ -18,6 +18,7 @@
 /* The sums of gradients, or what stands for them, to this rank's block, from its own that lie there; the squares of its slices are added
  * to p->squares. */
 yk_status yk__power_reduce(yk__params *p, yk_error *err);
+uint64_t yk__power_bytes(const yk__params *p); /* of this rank's memory for it, from the first sums on; 0: it is not used */
 void yk__power_drop(yk__params *p); /* it begins anew */
 
 #endif

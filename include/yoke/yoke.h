@@ -149,7 +149,8 @@ typedef struct yk_memory {
     uint64_t scratch;              /* the rest of the arena, and what the plugin takes beside it, where it tells */
     uint64_t inputs;               /* inputs and results of a step */
     uint64_t peak;
-    uint64_t shared;               /* host memory of all ranks together: gradients and parameters they exchange */
+    uint64_t shared;               /* host memory of all ranks together: gradients and parameters they exchange. Where they send messages:
+                                    * of this rank, with what 8 bits leave over and with PowerSGD's matrices */
 } yk_memory;
 /* [safe] Fills m. */
 YK_API void yk_memory_get(const yk_job *job, yk_memory *m);

@@ -29,7 +29,7 @@ typedef struct numbers {
     double norm;
     uint32_t unlike; /* steps after which the ranks' parameters were not alike */
     uint64_t hash;
-    uint64_t memory[3]; /* parameters, gradients, moments */
+    uint64_t memory[4]; /* parameters, gradients, moments, on the host to exchange */
 } numbers;
 
 static net net_open(const yk_config *config, bool adam)
@@ -105,7 +105,7 @@ static int rank_train(const yk_config *config, bool adam, bool empties, int from
     net_read(&m, done.weight);
     yk_memory memory;
     yk_memory_get(m.job, &memory);
-    memcpy(done.memory, (uint64_t[]){memory.params, memory.grads, memory.state}, sizeof done.memory);
+    memcpy(done.memory, (uint64_t[]){memory.params, memory.grads, memory.state, memory.shared}, sizeof done.memory);
     if (yk_ok(m.job))
         ranks_write(folder, mode, yk_rank(m.job), &done, sizeof done);
     return yk_close(m.job);
@@ -133,9 +133,10 @@ static int rank_main(const char *mode, const char *folder)
     const bool from = !strcmp(mode, "resume");
     if (!strcmp(mode, "middle") || !strcmp(mode, "gradient") || !strcmp(mode, "odd"))
         return rank_refused(mode);
-    config.plan_only = !strcmp(mode, "plan");
+    config.plan_only = !strcmp(mode, "plan") || !strcmp(mode, "planned-factors");
+    config.power_sgd_rank = strstr(mode, "factors") != NULL;
     config.precision = !strcmp(mode, "bf16") ? YK_BF16 : YK_F32;
-    config.local_sgd_steps = !strcmp(mode, "usual") ? 0 : !strcmp(mode, "one") ? 1 : EVERY;
+    config.local_sgd_steps = !strcmp(mode, "usual") || config.power_sgd_rank ? 0 : !strcmp(mode, "one") ? 1 : EVERY;
     return rank_train(&config, config.local_sgd_steps == EVERY, config.local_sgd_steps != EVERY, from ? SAVED : 0, mode, folder);
 }
 
@@ -260,6 +261,23 @@ START_TEST(memory_is_planned)
 }
 END_TEST
 
+/* Of the usual training: what numbers of 8 bits leave over, and PowerSGD's factors and errors. */
+START_TEST(memory_of_the_wire_is_planned)
+{
+    const uint64_t factors = (MID + IN + OUT + MID + 2) * sizeof(float); /* a number each behind them */
+    ranks_folder_make();
+    setenv("YOKE_TRANSPORT", "local", 1);
+    const numbers usual = train_ranks("usual");
+    setenv("YOKE_WIRE", "int8", 1);
+    const numbers done = train_ranks("factors"), planned = train_ranks("planned-factors");
+    unsetenv("YOKE_WIRE");
+    unsetenv("YOKE_TRANSPORT");
+    ck_assert_mem_eq(done.memory, planned.memory, sizeof done.memory);
+    ck_assert_uint_eq(done.memory[3], 2 * usual.memory[3] + factors); /* a block each for residuals and errors, beside the two */
+    ranks_folder_remove();
+}
+END_TEST
+
 START_TEST(checkpoint_is_an_average_that_goes_on)
 {
     ranks_folder_make();
@@ -307,6 +325,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(t, ranks_step_by_themselves_and_average, 0, 2);
     tcase_add_test(t, messages_give_the_same_bits);
     tcase_add_test(t, memory_is_planned);
+    tcase_add_test(t, memory_of_the_wire_is_planned);
     tcase_add_test(t, checkpoint_is_an_average_that_goes_on);
     tcase_add_loop_test(t, what_has_no_meaning_is_refused, 0, sizeof refusals / sizeof *refusals);
     tcase_add_test(t, emergency_checkpoint_is_refused);

@@ -38,7 +38,8 @@ static const yk__cli_command command = {
             "Parameters include the 16-bit copies that products read in mixed precision (none under a memory limit).\n"
             "Activations are what the forward pass leaves for the backward pass; working memory is the most that lies beside\n"
             "them in the same block, at another time or at the same, with what the plugin packs operands into (where it\n"
-            "reports it). Shared: the host memory in which several ranks exchange gradients and parameters, once for all of them.\n"
+            "reports it). Shared: the host memory in which several ranks exchange gradients and parameters, once for all of them;\n"
+            "where they send messages, of rank 0, with what YOKE_WIRE=int8 keeps.\n"
             "An evaluation takes its working memory from the same block, and inputs and results of its own; a training without\n"
             "evaluation data has --eval-strategy no here. What a device's driver or the program itself need is not in it, nor\n"
             "what yoke train's --do-predict adds. The presets are yoke train's.",
