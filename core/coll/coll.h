@@ -64,6 +64,8 @@ void yk__coll_release(yk__coll *coll, yk__coll_buffer *buffer);
  * are not sent as int8. Until it is cleared, with nothing under way, or released. */
 yk_status yk__coll_keep_residual(yk__coll *coll, yk__coll_buffer *buffer, yk_error *err);
 void yk__coll_clear_residual(yk__coll_buffer *buffer);
+/* What is added up from now on is `factor` times as large. */
+void yk__coll_scale_residual(yk__coll_buffer *buffer, float factor);
 /* All ranks have memory in common, so that each sees others' blocks. */
 bool yk__coll_shares(const yk__coll *coll);
 bool yk__coll_narrows(const yk__coll *coll); /* parameters are to travel in bf16 (yk__coll_desc.narrow) */

@@ -19,5 +19,6 @@
  * to p->squares. */
 yk_status yk__power_reduce(yk__params *p, yk_error *err);
 void yk__power_drop(yk__params *p); /* it begins anew */
+void yk__power_scale(yk__params *p, float factor); /* gradients will be so many times as large */
 
 #endif
