@@ -242,7 +242,8 @@ ok "a folder beside a model, and text" refuses "--from $out/whale beside --model
     --data "lines:$out/text"
 ok "no limit, in Trainer's word" evaluations "20 40" --max-steps -1 --num-train-epochs 2
 resumed() { # Trainer.train(resume_from_checkpoint=True)
-    train --max-steps 10 --save-steps 5 && run=$((run - 1)) && train --max-steps 10 --resume-from-checkpoint True && grep -q "nothing is left" "$out/err"
+    train --max-steps 10 --save-steps 5 && run=$((run - 1)) && train --max-steps 10 --resume-from-checkpoint True &&
+        grep -q "nothing is left" "$out/err"
 }
 ok "resuming as Trainer says it" resumed
 ok "no training" refuses "yoke eval evaluates" --do-train False
