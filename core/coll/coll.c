@@ -220,6 +220,12 @@ yk_status yk__coll_keep_residual(yk__coll *coll, yk__coll_buffer *b, yk_error *e
     return b->residual ? YK_OK : yk__fail_mem(err, b->bytes, "what is rounded away");
 }
 
+void yk__coll_scale_residual(yk__coll_buffer *b, float factor)
+{
+    for (uint64_t i = 0; b->residual && i < b->bytes / sizeof *b->residual; i++)
+        b->residual[i] *= factor;
+}
+
 void yk__coll_clear_residual(yk__coll_buffer *b)
 {
     if (b->residual)

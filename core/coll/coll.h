@@ -65,6 +65,8 @@ void yk__coll_release(yk__coll *coll, yk__coll_buffer *buffer);
 yk_status yk__coll_keep_residual(yk__coll *coll, yk__coll_buffer *buffer, yk_error *err);
 bool yk__coll_keeps_residual(const yk__coll *coll); /* else it does nothing: numbers are not sent as int8 */
 void yk__coll_clear_residual(yk__coll_buffer *buffer);
+/* What is added up from now on is `factor` times as large. */
+void yk__coll_scale_residual(yk__coll_buffer *buffer, float factor);
 /* All ranks have memory in common, so that each sees others' blocks. */
 bool yk__coll_shares(const yk__coll *coll);
 bool yk__coll_narrows(const yk__coll *coll); /* parameters are to travel in bf16 (yk__coll_desc.narrow) */

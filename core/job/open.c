@@ -34,6 +34,9 @@ static yk_status check_config(yk_job *job, yk_error *err)
         return yk__fail(err, YK_E_ARG, "PowerSGD of rank %u: expected at most %u", c->power_sgd_rank, YK__POWER_RANKS);
     if (c->power_sgd_rank && c->local_sgd_steps)
         return yk__fail(err, YK_E_ARG, "PowerSGD and LocalSGD: in LocalSGD no gradients are exchanged; choose one");
+    if (c->power_sgd_rank && yk__option_words(YK__OPTION_WIRE))
+        return yk__fail(err, YK_E_ARG, "YOKE_WIRE is \"%s\", but with PowerSGD ranks exchange factors, in fp32: choose one",
+                        yk__option_text(YK__OPTION_WIRE));
     c->accumulate = c->accumulate ? c->accumulate : 1;
     c->hash_every = c->hash_every ? c->hash_every : 100;
     return YK_OK;

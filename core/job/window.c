@@ -94,9 +94,10 @@ static bool window_update(yk_opt *opt)
     yk_error err = YK_ERROR_INIT;
     yk__updated done = {0};
     const double items = opt->weight > 0.0 ? opt->weight / opt->unit : 1.0, share = yk__local_sgd_share(opt);
+    const double scale = job->scaling ? job->scaler.scale : 1.0;
     fill_hyper(opt);
     const yk__update u = {.hyper = (const float(*)[YK_HYPER_COUNT])opt->hyper,
-                          .divisor = items * (share > 0.0 ? share : 1.0) * (job->scaling ? job->scaler.scale : 1.0),
+                          .divisor = items * (share > 0.0 ? share : 1.0) * scale,
                           .clip_norm = job->clip.norm,
                           .clip_value = job->clip.value,
                           .check_finite = job->scaling,
@@ -117,6 +118,8 @@ static bool window_update(yk_opt *opt)
         fail_overflow(job, done.bad_param);
         return false;
     }
+    if (job->scaling && job->scaler.scale != scale)
+        yk__engine_scale_errors(job->engine, job->scaler.scale / scale);
     if (!done.skipped)
         count_update(opt);
     for (size_t i = 0; i < job->n_param; i++)

@@ -82,6 +82,11 @@ yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n
     return alloc_block(exchange, "parameters", layout, n, YK__COLL_COMMON, &exchange->value, err);
 }
 
+void yk__exchange_scale_residual(yk__exchange *exchange, float factor)
+{
+    yk__coll_scale_residual(&exchange->grad, factor);
+}
+
 void yk__exchange_clear_residual(yk__exchange *exchange)
 {
     yk__coll_clear_residual(&exchange->grad);

@@ -50,6 +50,7 @@ yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n
 void yk__exchange_release(yk__exchange *exchange);
 /* What rounding took from gradients that travelled, and is to go with the next, is lost (core/coll/wire.h). Not while a sum is made. */
 void yk__exchange_clear_residual(yk__exchange *exchange);
+void yk__exchange_scale_residual(yk__exchange *exchange, float factor);
 /* Memory for snapshot.h, which all ranks have in common; YK_E_UNSUPPORTED where they have none. Collective. */
 yk_status yk__exchange_alloc_snapshot(yk__exchange *exchange, uint64_t bytes, yk__coll_buffer *block, yk_error *err);
 void yk__exchange_release_snapshot(yk__exchange *exchange, yk__coll_buffer *block);

@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The stage and the list of what is on its way; see fetch.h. */
+/*
+ * A program's results on their way to the host. They are copied to a stage, memory that is registered with the device, so that the copy
+ * does not hold the host up, and from there to where they are wanted when the queue has been waited for up to their point. Where a
+ * device registers no memory, and for what is larger than the stage, they are copied at once.
+ */
 #include "core/run/fetch.h"
 
 #include <string.h>

@@ -23,6 +23,12 @@ void yk__power_drop(yk__params *p)
     p->power = NULL;
 }
 
+void yk__power_scale(yk__params *p, float factor)
+{
+    for (uint64_t i = 0; p->power && i < p->n_trained; i++)
+        p->power->error[i] *= factor;
+}
+
 /* False: the gradient goes as it is. */
 static bool find_shape(const yk__params *p, const yk__param *q, yk__power_shape *shape)
 {

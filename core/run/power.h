@@ -20,5 +20,6 @@
 yk_status yk__power_reduce(yk__params *p, yk_error *err);
 uint64_t yk__power_bytes(const yk__params *p); /* of this rank's memory for it, from the first sums on; 0: it is not used */
 void yk__power_drop(yk__params *p); /* it begins anew */
+void yk__power_scale(yk__params *p, float factor); /* gradients will be so many times as large */
 
 #endif

@@ -131,6 +131,9 @@ typedef struct yk__updated {
 /* Collective. After an error only out->not_finite is set. */
 yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out, yk_error *err);
 
+/* The loss scale is `factor` times what it was: what gradients lost on their way, and is added to the next ones, follows. */
+void yk__engine_scale_errors(yk__engine *e, double factor);
+
 /* LocalSGD: parameters become the mean of all ranks', moments too, weighted by what each gives (rows, say; equally, where nobody gives
  * anything). Collective, between windows; gradients are lost. Nothing without LocalSGD or other ranks. */
 yk_status yk__engine_average(yk__engine *e, double weight, yk_error *err);

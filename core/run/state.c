@@ -44,6 +44,14 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
     return YK_OK;
 }
 
+void yk__engine_scale_errors(yk__engine *e, double factor)
+{
+    if (e->exchange.local_sgd) /* of changes of parameters, which bear no scale */
+        return;
+    yk__exchange_scale_residual(&e->exchange, (float)factor);
+    yk__power_scale(&e->params, (float)factor);
+}
+
 yk_status yk__engine_whole(yk__engine *e, yk_error *err)
 {
     yk__exchange_clear_residual(&e->exchange);

@@ -115,6 +115,8 @@ else
     skip "a setuid program takes no paths from the environment" "that takes root and a file system with setuid"
 fi
 
+ok "a part of the built-in tests" refuses 2 "--only has no effect without --golden or --vectors" test --only sgd
+ok "two folders of tests" refuses 2 "--vectors has no effect beside --golden" test --golden "$out/a" --vectors "$out/b"
 ok "no checkpoint to go on from" train 2 "there is no checkpoint" --resume-from-checkpoint last
 ok "an output folder without a name" train 2 "--output-dir is empty" --output-dir ""
 ok "a checkpoint that is not there" train 2 "no/such/trainer_state.json: cannot be opened" --resume-from-checkpoint no/such

@@ -20,12 +20,12 @@ learn() { # learn OUT ARGUMENTS...
     to=$1
     shift
     "$yoke" train --model bert-mlm --model-config "$small" --data "lines:$out/lines" --eval-data "lines:$out/lines" --tokenizer \
-        "$out/words" --global-batch 64 --max-steps 800 --learning-rate 3e-3 --logging-steps 1 --save-total-limit 1 --log "$to.log" --json \
+        "$out/words" --global-batch 64 --max-steps 800 --learning-rate 3e-3 --logging-steps 1 --log "$to.log" --json \
         --overwrite-output-dir --output-dir "$to" "$@"
 }
 
 learned() {
-    learn "$out/m" --save-steps 790 --eval-strategy no --do-eval >"$out/run" && cat "$out/run" &&
+    learn "$out/m" --save-steps 790 --save-total-limit 1 --eval-strategy no --do-eval >"$out/run" && cat "$out/run" &&
         at_least "$(field eval_accuracy "$out/run")" 0.6
 }
 ok "it learns which word is hidden" learned

@@ -229,6 +229,23 @@ ok "betas with sgd" refuses "--adam-beta2 has no effect with --optim sgd" --opti
 ok "two batch sizes" refuses "--per-device-train-batch-size has no effect beside --global-batch" --per-device-train-batch-size 8
 ok "decay of everything by nothing" refuses "--decay-all has no effect without --weight-decay" --decay-all
 ok "two warm-ups" refuses "--warmup-steps has no effect beside --warmup-ratio" --warmup-ratio 0.1
+ok "a limit of no checkpoints" refuses "--save-total-limit has no effect without --save-steps" --save-total-limit 2
+ok "a delay of no evaluations" refuses "--eval-delay has no effect where nothing is evaluated" --eval-strategy no --eval-delay 3
+ok "rows of no evaluation" refuses "--max-eval-samples has no effect where nothing is evaluated" --eval-strategy no --max_eval_samples 9
+ok "evaluation rows of images" refuses "--eval-rows has no effect with images" --eval-rows "$out/rows"
+ok "a wrong value is told once, not by each rank" refuses "--learning-rate fast: expected" --devices "cpu:0! cpu:0!" --learning-rate fast
+ok "a contradiction is told once, not by each rank" refuses "--logging-dir has no effect" --devices "cpu:0! cpu:0!" --logging-dir "$out/x"
+ok "no devices" refuses "--devices is empty" --devices ""
+ok "a name of the hub" refuses "huggingface-cli download google/no-such --local-dir" --from google/no-such
+mkdir -p "$out/whale" && printf '{"model_type": "whale"}' >"$out/whale/config.json"
+ok "a folder beside a model, and text" refuses "--from $out/whale beside --model mlp gives weights alone" --from "$out/whale" \
+    --data "lines:$out/text"
+ok "no limit, in Trainer's word" evaluations "20 40" --max-steps -1 --num-train-epochs 2
+resumed() { # Trainer.train(resume_from_checkpoint=True)
+    train --max-steps 10 --save-steps 5 && run=$((run - 1)) && train --max-steps 10 --resume-from-checkpoint True &&
+        grep -q "nothing is left" "$out/err"
+}
+ok "resuming as Trainer says it" resumed
 ok "no training" refuses "yoke eval evaluates" --do-train False
 ok "an unknown tracker" refuses "--report-to wandb: expected names out of" --report-to wandb
 ok "a folder for no tracker" refuses "--logging-dir has no effect without --report-to" --logging-dir "$out/x"

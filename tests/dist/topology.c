@@ -4,7 +4,7 @@
  * expects, in the order that the job's settings say, and compares bit for bit; the bytes between hosts are counted. And jobs train
  * over such hosts: to the same parameters on all ranks, those of any other layout where sums go by rank, near them elsewhere.
  *
- * A rank has one argument: SUMS-WIRE of collectives, or "train", "factors" (PowerSGD), "little", "resumed".
+ * A rank has one argument: SUMS-WIRE of collectives, or "train", "factors" (PowerSGD), "little", "resumed", "scaled".
  */
 #include "config.h"
 
@@ -412,13 +412,18 @@ typedef struct training {
     yk_opt *opt;
 } training;
 
-static training training_open(double rate, uint32_t factors, yk_init init)
+static training training_make(const yk_config *config, double rate, yk_init init)
 {
-    training t = {.job = yk_open(&(yk_config){.seed = 1, .quiet = true, .power_sgd_rank = factors})};
+    training t = {.job = yk_open(config)};
     t.w1 = yk_param(t.job, "w1", 2, (int64_t[]){HIDDEN, IN}, init);
     t.w2 = yk_param(t.job, "w2", 2, (int64_t[]){OUT, HIDDEN}, init);
     t.opt = yk_adam(t.job, &(yk_adam_config){.lr = rate});
     return t;
+}
+
+static training training_open(double rate, uint32_t factors, yk_init init)
+{
+    return training_make(&(yk_config){.seed = 1, .quiet = true, .power_sgd_rank = factors}, rate, init);
 }
 
 /* The last step's loss. */
@@ -466,6 +471,24 @@ static int run_resumed(uint32_t factors)
             yk_save(t.job, dir);
         run_steps(&t, HALF, 2 * HALF);
         hash[again] = yk_param_hash(t.job);
+        if (!yk_ok(t.job))
+            printf("%s", yk_error_text(t.job));
+        if (yk_close(t.job))
+            return 3;
+    }
+    printf("%016llx %016llx", (unsigned long long)hash[0], (unsigned long long)hash[1]);
+    return 0;
+}
+
+/* Prints the hash of a training in fp16 whose loss scale stays, and of one whose scale doubles after every third step. */
+static int run_scaled(uint32_t factors)
+{
+    uint64_t hash[2];
+    for (uint32_t grows = 0; grows < 2; grows++) {
+        training t = training_make(&(yk_config){.seed = 1, .quiet = true, .power_sgd_rank = factors, .precision = YK_F16,
+                                                .scale = {.init = 64, .growth = 2, .interval = grows ? 3 : 1000}}, 0.003, normal);
+        run_steps(&t, 0, 12);
+        hash[grows] = yk_param_hash(t.job);
         if (!yk_ok(t.job))
             printf("%s", yk_error_text(t.job));
         if (yk_close(t.job))
@@ -572,7 +595,7 @@ static void print_hashes(const char *hosts, const char *what, char hash[2][17])
     hosts_job j;
     setenv("YOKE_DEVICES", "cpu:0", 1);
     setenv("YOKE_LIVENESS_MS", "20000", 1);
-    setenv("YOKE_WIRE", "int8", 1);
+    setenv("YOKE_WIRE", strstr(what, "factors") ? "fp32" : "int8", 1);
     setenv("YOKE_WIRE_PARAMS", "bf16", 1);
     hosts_new(&j, hosts);
     char dir[128];
@@ -607,6 +630,31 @@ START_TEST(what_is_rounded_away_is_in_checkpoints_or_lost_on_both_sides)
 }
 END_TEST
 
+/* Scales are powers of two: the bits are those of a scale that stays, if what was rounded away is scaled too. */
+START_TEST(what_is_rounded_away_follows_the_loss_scale)
+{
+    char hash[2][17];
+    print_hashes("ab", "scaled", hash);
+    ck_assert_str_eq(hash[0], hash[1]);
+    print_hashes("ab", "scaled-factors", hash);
+    ck_assert_str_eq(hash[0], hash[1]);
+}
+END_TEST
+
+START_TEST(factors_have_no_wire_format)
+{
+    hosts_job j;
+    setenv("YOKE_DEVICES", "cpu:0", 1);
+    setenv("YOKE_WIRE", "int8", 1);
+    hosts_new(&j, "ab");
+    hosts_start(&j, "factors");
+    hosts_wait(&j, -1);
+    for (uint32_t r = 0; r < 2; r++)
+        ck_assert_msg(strstr(j.said[r], "YOKE_WIRE is \"int8\", but with PowerSGD"), "rank %u: '%s'", r, j.said[r]);
+    hosts_free(&j);
+}
+END_TEST
+
 START_TEST(settings_that_differ_are_named)
 {
     hosts_job j;
@@ -633,6 +681,8 @@ static int run_suite(void)
     tcase_add_test(t, factors_of_gradients_train);
     tcase_add_test(t, owners_keep_what_is_rounded_away_from_parameters);
     tcase_add_test(t, what_is_rounded_away_is_in_checkpoints_or_lost_on_both_sides);
+    tcase_add_test(t, what_is_rounded_away_follows_the_loss_scale);
+    tcase_add_test(t, factors_have_no_wire_format);
     tcase_add_test(t, settings_that_differ_are_named);
 #endif
     return suite_run("topology", t);
@@ -649,6 +699,8 @@ int main(int argc, char **argv)
         return run_training(FACTORS);
     if (!strcmp(argv[1], "little"))
         return run_little();
+    if (strstr(argv[1], "scaled"))
+        return run_scaled(strstr(argv[1], "factors") ? FACTORS : 0);
     if (strstr(argv[1], "resumed"))
         return run_resumed(strstr(argv[1], "factors") ? FACTORS : 0);
     return run_collectives(argv[1]);

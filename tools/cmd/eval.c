@@ -40,13 +40,13 @@ static void print_result(const yk__cli *cli, yk_job *job, const train_result *r,
 
 static int eval_run(const yk__cli *cli)
 {
-    bool bad = false;
+    bool bad = false; /* reported by eval_check */
     yk_config config = {.quiet = yk__cli_on(cli, "json")};
     uint32_t metrics = metric_read(cli, &bad);
     train_result r = metric_none();
     train_use use;
     int code;
-    if (!train_use_open(cli, &config, bad, &use, &code))
+    if (!train_use_open(cli, &config, &use, &code))
         return code;
     metrics = metric_choose(cli, yk_data_labels(use.data), metrics);
     if (yk_ok(use.job))
@@ -55,7 +55,14 @@ static int eval_run(const yk__cli *cli)
     return yk_close(use.job);
 }
 
+static bool eval_check(const yk__cli *cli)
+{
+    bool bad = false;
+    metric_read(cli, &bad);
+    return train_use_check(cli) && !bad;
+}
+
 int yk__cmd_eval(int argc, char **argv)
 {
-    return train_main(&command, argc, argv, eval_run);
+    return train_main(&command, argc, argv, eval_check, eval_run);
 }

@@ -49,7 +49,7 @@ static int predict_run(const yk__cli *cli)
     yk_config config = {.quiet = true};
     train_use use;
     int code;
-    if (!train_use_open(cli, &config, false, &use, &code))
+    if (!train_use_open(cli, &config, &use, &code))
         return code;
     if (yk_ok(use.job))
         write_rows(cli, use.job, use.model, use.data);
@@ -58,5 +58,5 @@ static int predict_run(const yk__cli *cli)
 
 int yk__cmd_predict(int argc, char **argv)
 {
-    return train_main(&command, argc, argv, predict_run);
+    return train_main(&command, argc, argv, train_use_check, predict_run);
 }

@@ -103,6 +103,16 @@ static int run_sanity(const yk__cli *cli)
     return test_finish(cli, s.speak, s.passed, s.failed, 0);
 }
 
+static bool test_check(const yk__cli *cli)
+{
+    bool bad = false;
+    if (!yk__cli_text(cli, "golden") && !yk__cli_text(cli, "vectors"))
+        yk__cli_refuse_idle(cli, "only", "without --golden or --vectors", &bad);
+    if (yk__cli_text(cli, "golden"))
+        yk__cli_refuse_idle(cli, "vectors", "beside --golden: one folder at a time", &bad);
+    return !bad;
+}
+
 static int test_run(const yk__cli *cli)
 {
     return yk__cli_text(cli, "golden") ? run_golden(cli) : yk__cli_text(cli, "vectors") ? run_vectors(cli) : run_sanity(cli);
@@ -110,5 +120,5 @@ static int test_run(const yk__cli *cli)
 
 int yk__cmd_test(int argc, char **argv)
 {
-    return train_main(&command, argc, argv, test_run);
+    return train_main(&command, argc, argv, test_check, test_run);
 }

@@ -17,7 +17,7 @@ static const yk__cli_option options[] = {
     {"output-dir", "DIR", NULL, "where the model and the checkpoints go", NULL},
     {"overwrite-output-dir", NULL, NULL, "--output-dir may hold a model or checkpoints already (--from the same folder too)", NULL},
     {"num-train-epochs", "N", "3", "epochs", NULL},
-    {"max-steps", "N", "0", "optimizer steps in all; 0: as the epochs say", NULL},
+    {"max-steps", "N", "0", "optimizer steps in all; 0 or -1: as the epochs say", NULL},
     {"per-device-train-batch-size", "N", "8", "rows of a micro batch for each rank; shared out by speed", NULL},
     {"global-batch", "N", NULL, "rows of a micro batch over all ranks, instead", NULL},
     {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", NULL},
@@ -64,7 +64,7 @@ static const yk__cli_option options[] = {
     {"greater-is-better", NULL, NULL, "whether more of it is better (default: as the metric is)", NULL},
     {"early-stopping-patience", "N", "0", "stop after so many evaluations without a better one; 0: never", NULL},
     {"early-stopping-threshold", "R", "0", "what an evaluation must gain to count as better", NULL},
-    {"resume-from-checkpoint", "DIR|last", NULL, "go on from a checkpoint, bit for bit", NULL},
+    {"resume-from-checkpoint", "DIR|last", NULL, "go on from a checkpoint, bit for bit; True is the same as last", NULL},
     {"log", "FILE", NULL, "JSON lines; the last has \"final\": true", NULL},
     {"report-to", "NAME,..", "none", "none, jsonl, tensorboard, csv or all: files in --logging-dir", NULL},
     {"logging-dir", "DIR", NULL, "where --report-to writes (default: runs in --output-dir)", NULL},
@@ -113,6 +113,22 @@ static void read_optimizer(train_run *r, bool *bad)
         yk__cli_refuse_idle(cli, "decay-all", "without --weight-decay", bad);
 }
 
+/* Whether there is anything to evaluate for. */
+static bool wants_eval(const train_run *r)
+{
+    return r->eval_last || r->eval_first || yk__cli_on(r->cli, "do-predict");
+}
+
+static void refuse_idle_strategies(const train_run *r, bool *bad)
+{
+    if (r->kept.limit && (r->save_when.strategy == TRAIN_NEVER || r->save_when.strategy == TRAIN_BEST))
+        yk__cli_refuse_idle(r->cli, "save-total-limit", "without --save-steps or --save-strategy epoch, which write checkpoints", bad);
+    if (r->eval_delay > 0 && r->eval_when.strategy == TRAIN_NEVER)
+        yk__cli_refuse_idle(r->cli, "eval-delay", "where nothing is evaluated during training", bad);
+    if (!wants_eval(r))
+        yk__cli_refuse_idle(r->cli, "max-eval-samples", "where nothing is evaluated", bad);
+}
+
 /* When to log, evaluate and save, and what. */
 static void read_strategies(train_run *r, bool *bad)
 {
@@ -130,6 +146,7 @@ static void read_strategies(train_run *r, bool *bad)
     if (never)
         r->eval_when.strategy = TRAIN_NEVER;
     r->eval_last = r->eval_when.strategy != TRAIN_NEVER || yk__cli_on(cli, "do-eval");
+    refuse_idle_strategies(r, bad);
     if (r->eval_when.strategy == TRAIN_NEVER && (r->best.save || r->best.patience)) {
         yk__cli_usage(cli->command, "--%s needs evaluations, and there are none: --eval-strategy steps or epoch",
                       r->best.load ? "load-best-model-at-end" : r->best.save ? "save-strategy best" : "early-stopping-patience");
@@ -157,6 +174,7 @@ static bool read_numbers(train_run *r, yk_config *config)
 {
     static const char *const rules[] = {"micro", "items", "rows"};
     const yk__cli *cli = r->cli;
+    int64_t total;
     bool bad = !train_config(cli, config);
     int rule = yk__cli_word(cli, "average", rules, 3, &bad);
     config->average = rule < 0 ? YK_AVERAGE_MICRO : (yk_average)rule;
@@ -164,7 +182,8 @@ static bool read_numbers(train_run *r, yk_config *config)
     config->accumulate = (uint32_t)r->accumulate;
     config->local_sgd_steps = (uint32_t)yk__cli_int(cli, "local-sgd-steps", 0, 1 << 30, &bad);
     r->epochs = (uint64_t)yk__cli_int(cli, "num-train-epochs", 1, 1 << 30, &bad);
-    r->total = (uint64_t)yk__cli_int(cli, "max-steps", 0, INT64_MAX / 2, &bad);
+    total = yk__cli_int(cli, "max-steps", -1, INT64_MAX / 2, &bad);
+    r->total = total > 0 ? (uint64_t)total : 0;
     read_optimizer(r, &bad);
     read_strategies(r, &bad);
     read_data_options(cli, &bad);
@@ -241,12 +260,6 @@ static bool has_eval(const yk__cli *cli)
     const char *data = yk__cli_text(cli, "data");
     const bool table = data && (!strncmp(data, "csv:", 4) || !strncmp(data, "jsonl:", 6));
     return !table || yk__cli_text(cli, "eval-data") || yk__cli_text(cli, "eval-rows");
-}
-
-/* Whether there is anything to evaluate for. */
-static bool wants_eval(const train_run *r)
-{
-    return r->eval_last || r->eval_first || yk__cli_on(r->cli, "do-predict");
 }
 
 static bool may_overwrite(const yk__cli *cli)
@@ -409,7 +422,14 @@ static int run_training(const yk__cli *cli)
     return code;
 }
 
+static bool train_check(const yk__cli *cli)
+{
+    yk_config config = {0};
+    train_run r = {.cli = cli};
+    return read_numbers(&r, &config);
+}
+
 int yk__cmd_train(int argc, char **argv)
 {
-    return train_main(&command, argc, argv, run_training);
+    return train_main(&command, argc, argv, train_check, run_training);
 }

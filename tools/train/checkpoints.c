@@ -168,14 +168,14 @@ void checkpoint_resume(const checkpoints *c, yk_job *job, const char *from)
     listing l;
     if (!from || !yk_ok(job))
         return;
-    if (strcmp(from, "last") != 0) {
+    if (strcmp(from, "last") != 0 && strcmp(from, "True") != 0) { /* Trainer.train(resume_from_checkpoint=True) */
         yk_load(job, from);
         return;
     }
     const bool ok = listing_read(c->dir, &l);
     if (ok && l.n)
         entry_path(c->dir, &l.item[l.n - 1], path, sizeof path);
-    snprintf(text, sizeof text, "--resume-from-checkpoint last: there is no checkpoint in the output folder %s", c->dir);
+    snprintf(text, sizeof text, "--resume-from-checkpoint %s: there is no checkpoint in the output folder %s", from, c->dir);
     if (!ok)
         yk_fail(job, YK_E_MEM, "out of memory for the list of checkpoints");
     else if (!l.n)

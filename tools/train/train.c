@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -58,11 +59,13 @@ int train_launch(const yk__cli *cli, char **args)
     return yk_launch(yk__cli_text(cli, "devices"), args);
 }
 
-int train_main(const yk__cli_command *command, int argc, char **argv, int (*run)(const yk__cli *cli))
+int train_main(const yk__cli_command *command, int argc, char **argv, bool (*check)(const yk__cli *cli), int (*run)(const yk__cli *cli))
 {
     char **args = train_arguments(argc, argv);
     yk__cli cli;
     int code = yk__cli_parse(command, argc, argv, &cli);
+    if (code < 0 && check && !check(&cli))
+        code = YK_EXIT_USAGE;
     if (code < 0)
         code = train_launch(&cli, args);
     if (code < 0)
@@ -137,6 +140,9 @@ static void refuse_idle_data_options(const yk__cli *cli, bool *bad)
         yk__cli_refuse_idle(cli, "seq-len", pictures ? "with images" : "with rows of text, which have --max-length", bad);
     if (pictures || text)
         yk__cli_refuse_idle(cli, "group-by-length", "but with rows of text (csv, jsonl)", bad);
+    if (pictures || text)
+        yk__cli_refuse_idle(cli, "eval-rows", pictures ? "with images: holdout= in --data keeps some" : "with running text, which is cut "
+                            "at split=", bad);
 }
 
 static void read_masking(const yk__cli *cli, bool *bad)
@@ -145,6 +151,49 @@ static void read_masking(const yk__cli *cli, bool *bad)
     yk__cli_real(cli, "mlm-probability", 1e-6, 0.999999, bad);
     if (name && strcmp(name, "bert-mlm") != 0)
         yk__cli_refuse_idle(cli, "mlm-probability", "with another model than bert-mlm", bad);
+}
+
+/* Whether there is such a path. */
+static bool is_there(const char *path)
+{
+    struct stat st;
+    return !stat(path, &st);
+}
+
+/* NAME or OWNER/NAME, as models are called on the hub. */
+static bool is_hub_name(const char *path)
+{
+    const char *slash = strchr(path, '/');
+    return *path && path != slash && *path != '.' && (!slash || (slash[1] && !strchr(slash + 1, '/')));
+}
+
+/* A name of the hub is no folder; of a folder beside --model the weights alone are read, which leaves text without a tokenizer. */
+static void refuse_from(const yk__cli *cli, bool *bad)
+{
+    static const char *const texts[] = {"csv", "jsonl", "lines", "text", NULL};
+    const char *from = yk__cli_text(cli, "from"), *name = yk__cli_text(cli, "model");
+    char path[4096];
+    if (!from)
+        return;
+    snprintf(path, sizeof path, "%s/config.json", from);
+    if (!is_there(from) && is_hub_name(from)) {
+        yk__cli_usage(cli->command, "--from %s: there is no such folder, and nothing is downloaded: huggingface-cli download %s "
+                      "--local-dir DIR, then --from DIR", from, from);
+        *bad = true;
+    } else if (name && is_there(path) && is_kind(cli, texts) && !yk__cli_text(cli, "tokenizer")) {
+        yk__cli_usage(cli->command, "--from %s beside --model %s gives weights alone, and no tokenizer: leave --model out, for what the "
+                      "folder's config.json says, or give --tokenizer", from, name);
+        *bad = true;
+    }
+}
+
+/* What --devices "$UNSET" would be. */
+static void refuse_no_devices(const yk__cli *cli, bool *bad)
+{
+    if (!yk__cli_typed(cli, "devices") || *yk__cli_text(cli, "devices"))
+        return;
+    yk__cli_usage(cli->command, "--devices is empty: a device spec for each rank, or auto");
+    *bad = true;
 }
 
 bool train_config(const yk__cli *cli, yk_config *config)
@@ -162,6 +211,8 @@ bool train_config(const yk__cli *cli, yk_config *config)
     yk__cli_int(cli, "seq-len", 1, 1 << 20, &bad);
     yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
     read_masking(cli, &bad);
+    refuse_from(cli, &bad);
+    refuse_no_devices(cli, &bad);
     refuse_idle_data_options(cli, &bad);
     return !bad;
 }
@@ -277,12 +328,20 @@ yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data)
     return m;
 }
 
-bool train_use_open(const yk__cli *cli, yk_config *config, bool bad, train_use *use, int *code)
+bool train_use_check(const yk__cli *cli)
 {
+    yk_config config = {0};
+    bool bad = false;
+    yk__cli_int(cli, "max-eval-samples", 1, INT64_MAX, &bad); /* used later; reported before devices are opened */
+    return train_config(cli, &config) && !bad;
+}
+
+bool train_use_open(const yk__cli *cli, yk_config *config, train_use *use, int *code)
+{
+    bool bad = false;
     int64_t batch;
     *use = (train_use){NULL, NULL, NULL};
-    yk__cli_int(cli, "max-eval-samples", 1, INT64_MAX, &bad); /* used later; reported before devices are opened */
-    if (!train_config(cli, config) || bad) {
+    if (!train_config(cli, config)) {
         *code = YK_EXIT_USAGE;
         return false;
     }

@@ -42,8 +42,9 @@
 int train_launch(const yk__cli *cli, char **args);
 /* argv as the ranks are to be started with ("PROGRAM train ..."), made before yk__cli_parse moves things; free() it. */
 char **train_arguments(int argc, char **argv);
-/* The command: parses, starts a process per device if there are several, else runs here. Returns the exit code. */
-int train_main(const yk__cli_command *command, int argc, char **argv, int (*run)(const yk__cli *cli));
+/* The command: parses, starts a process per device if there are several, else runs here. Returns the exit code. check, if there is one, is
+ * asked before ranks are started, so that a wrong value is told once: false after a message. */
+int train_main(const yk__cli_command *command, int argc, char **argv, bool (*check)(const yk__cli *cli), int (*run)(const yk__cli *cli));
 
 /* --precision as a list; NULL: one for all ranks. */
 const char *train_precision_by_rank(const yk__cli *cli);
@@ -63,6 +64,8 @@ typedef struct train_use {
 } train_use;
 /* Opens them as the options say, with --per-device-eval-batch-size and --max-eval-samples; `config` has what is the command's own.
  * `bad`: an option was refused already. False: use->job is NULL, *code is the command's exit code. Else what fails is in the job. */
-bool train_use_open(const yk__cli *cli, yk_config *config, bool bad, train_use *use, int *code);
+bool train_use_open(const yk__cli *cli, yk_config *config, train_use *use, int *code);
+/* Its options, before ranks are started; false after a message. */
+bool train_use_check(const yk__cli *cli);
 
 #endif

@@ -30,6 +30,7 @@ enum {
 
 /* ---- Moving ------------------------------------------------------------------------------------------------------- */
 
+/* The bell, an eventfd beside the streams in epoll, wakes threads that sleep there when another one has completed an operation. */
 static void bell_ring(const yk_tr *t)
 {
     const uint64_t one = 1;

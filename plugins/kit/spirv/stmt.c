@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Statements and declarations. Blocks are nested as SPIR-V wants it: each choice and loop names where it ends. */
+/*
+ * Statements and declarations of a kernel in OpenCL C, read and translated to SPIR-V in one pass. Blocks are nested as SPIR-V wants it:
+ * each choice and loop names where it ends.
+ */
 #include "plugins/kit/spirv/compile.h"
 
 #define UNROLL_MOST 128u /* elements of an attention's head, which are registers */
