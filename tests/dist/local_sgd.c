@@ -133,10 +133,10 @@ static int rank_main(const char *mode, const char *folder)
     const bool from = !strcmp(mode, "resume");
     if (!strcmp(mode, "middle") || !strcmp(mode, "gradient") || !strcmp(mode, "odd"))
         return rank_refused(mode);
-    config.plan_only = !strcmp(mode, "plan") || !strcmp(mode, "planned-factors");
+    config.plan_only = strstr(mode, "plan") != NULL;
     config.power_sgd_rank = strstr(mode, "factors") != NULL;
     config.precision = !strcmp(mode, "bf16") ? YK_BF16 : YK_F32;
-    config.local_sgd_steps = !strcmp(mode, "usual") || config.power_sgd_rank ? 0 : !strcmp(mode, "one") ? 1 : EVERY;
+    config.local_sgd_steps = strstr(mode, "usual") || config.power_sgd_rank ? 0 : !strcmp(mode, "one") ? 1 : EVERY;
     return rank_train(&config, config.local_sgd_steps == EVERY, config.local_sgd_steps != EVERY, from ? SAVED : 0, mode, folder);
 }
 
@@ -267,13 +267,15 @@ START_TEST(memory_of_the_wire_is_planned)
     const uint64_t factors = (MID + IN + OUT + MID + 2) * sizeof(float); /* a number each behind them */
     ranks_folder_make();
     setenv("YOKE_TRANSPORT", "local", 1);
-    const numbers usual = train_ranks("usual");
+    const numbers usual = train_ranks("usual"), done = train_ranks("factors"), planned = train_ranks("planned-factors");
     setenv("YOKE_WIRE", "int8", 1);
-    const numbers done = train_ranks("factors"), planned = train_ranks("planned-factors");
+    const numbers narrow = train_ranks("usual"), planned_narrow = train_ranks("planned-usual");
     unsetenv("YOKE_WIRE");
     unsetenv("YOKE_TRANSPORT");
     ck_assert_mem_eq(done.memory, planned.memory, sizeof done.memory);
-    ck_assert_uint_eq(done.memory[3], 2 * usual.memory[3] + factors); /* a block each for residuals and errors, beside the two */
+    ck_assert_mem_eq(narrow.memory, planned_narrow.memory, sizeof done.memory);
+    ck_assert_uint_eq(done.memory[3], usual.memory[3] / 2 * 3 + factors); /* a block of errors, or residuals, beside the two */
+    ck_assert_uint_eq(narrow.memory[3], usual.memory[3] / 2 * 3);
     ranks_folder_remove();
 }
 END_TEST
