@@ -54,8 +54,9 @@ ok "bert on three kinds of devices" same 12 1e-4 $text --model-config $sizes \
 # shellcheck disable=SC2086
 ok "bert in bf16 on three kinds of devices" same 4 2e-2 $text --model-config $sizes --precision bf16 \
     --data "csv:$data/banking77/train.csv,text=text,label=category"
+# A software driver takes seconds to compile convolutions of another type: where it was asked to train longer.
 # shellcheck disable=SC2086
-ok "resnet20 with one rank in bf16 and one in fp16" bf16_and_fp16 2 $images --learning-rate 0.02
+[ -z "$YOKE_STEPS" ] || ok "resnet20 with one rank in bf16 and one in fp16" bf16_and_fp16 "$YOKE_STEPS" $images --learning-rate 0.02
 # shellcheck disable=SC2086
 ok "bert with one rank in bf16 and one in fp16" bf16_and_fp16 8 $text --model-config $sizes \
     --data "csv:$data/banking77/train.csv,text=text,label=category"
