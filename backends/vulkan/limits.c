@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-#define PHONE "alloc=134217728,local=16384,group=128"
+#define PHONE "alloc=1073741824,local=16384,group=128"
 
 static const struct {
     const char *name;

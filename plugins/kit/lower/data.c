@@ -132,6 +132,26 @@ static int64_t scatter_columns(const kit_target *target, int64_t width)
     return target->cpu_shape && each > 64 ? each : 64;
 }
 
+/* The f32 sums: the result, or scratch memory from which it is rounded. */
+static void scatter_sums(kit_lowering *ctx, const yk_node *n)
+{
+    const yk_value *y = kit_node_out(ctx->graph, n, 0);
+    if (y->dtype == YK_F32)
+        kit_arg_out(ctx, n, 0);
+    else
+        kit_arg_scratch(ctx, 0, (uint64_t)kit_value_count(y) * 4, 4);
+}
+
+/* A GPU's groups own few columns each: others zero the table for them. */
+static void scatter_zeros(kit_lowering *ctx, const yk_node *n)
+{
+    const int64_t total = kit_value_count(kit_node_out(ctx->graph, n, 0));
+    kit_launch_add(ctx, "data", "-DUNIT_MAKE", "zeros_f32", kit_div_up(total, BLOCK), 1, 1, TEAM);
+    scatter_sums(ctx, n);
+    kit_arg_i64(ctx, total);
+    kit_arg_i64(ctx, BLOCK);
+}
+
 /* Sums in f32; a 16-bit result is rounded from scratch memory at the end. */
 static void lower_scatter(kit_lowering *ctx, const yk_node *n)
 {
@@ -145,13 +165,12 @@ static void lower_scatter(kit_lowering *ctx, const yk_node *n)
     }
     if (!float_defines(ctx, x->dtype, defines, sizeof defines))
         return;
+    if (!ctx->target->cpu_shape)
+        scatter_zeros(ctx, n);
     kit_launch_add(ctx, "data", defines, "scatter_rows", kit_div_up(width, cols), 1, 1, TEAM);
     kit_arg_in(ctx, n, 0);
     kit_arg_in(ctx, n, 1);
-    if (y->dtype == YK_F32)
-        kit_arg_out(ctx, n, 0);
-    else
-        kit_arg_scratch(ctx, 0, (uint64_t)total * 4, 4);
+    scatter_sums(ctx, n);
     scatter_sizes(ctx, y, rows, width);
     kit_arg_i64(ctx, cols);
     if (y->dtype == YK_F32 || !float_defines(ctx, y->dtype, defines, sizeof defines))

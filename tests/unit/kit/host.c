@@ -174,6 +174,12 @@ START_TEST(test_rows_of_a_table)
     floats_fill(x, N * D);
     for (int i = 0; i < N; i++)
         index[i] = i * 7 % 11 - 1;
+    for (int i = 0; i < V_ * D; i++)
+        y[i] = 7;
+#ifndef K_CPU_SHAPE
+    for (k_host_gid[0] = 0; k_host_gid[0] < 2; k_host_gid[0]++)
+        zeros_f32(y, 0, V_ * D, 128);
+#endif
     for (k_host_gid[0] = 0; k_host_gid[0] < 2; k_host_gid[0]++)
         scatter_rows(x, 0, index, 0, y, 0, V_, N, D, 16);
     for (int i = 0; i < N * D; i++)

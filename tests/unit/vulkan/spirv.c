@@ -46,6 +46,7 @@ static const struct {
     {"data", "-DUNIT_FLOAT -DT=%s", "unfold_image"}, {"data", "-DUNIT_FLOAT -DT=%s", "fold_image"},
     {"data", "-DUNIT_COPY -DE=uchar", "copy_any"}, {"data", "-DUNIT_COPY -DE=ulong", "gather_rows"},
     {"data", "-DUNIT_MAKE", "iota_i32"}, {"data", "-DUNIT_MAKE", "iota_f32"}, {"data", "-DUNIT_MAKE", "rng_rows"},
+    {"data", "-DUNIT_MAKE", "zeros_f32"},
     {"conv_gpu", "-DGEMM_TEAM=256 -DGM=64 -DKH=3 -DKW=3 -DIH=1 -DTC=f32 -DT=%s", "conv_any"},
     {"conv_gpu", "-DGEMM_TEAM=128 -DGM=16 -DKH=3 -DKW=3 -DIH=0 -DTC=bf16 -DT=%s", "conv_any_dw"},
     {"conv_gpu", "-DGEMM_TEAM=128 -DGM=16 -DKH=3 -DKW=3 -DIH=0 -DTC=f16 -DT=%s", "conv_any_dw_sum"},
