@@ -9,6 +9,7 @@
 #include "core/coll/call.h"
 #include "core/coll/feed.h"
 #include "core/coll/msg.h"
+#include "core/coll/msg_feed.h"
 #include "core/coll/msg_plane.h"
 #include "core/coll/pool.h"
 
