@@ -193,6 +193,7 @@ const model_kind model_gpt2 = {
     .prefix = "transformer.",
     .input = MODEL_RUNNING_TEXT,
     .net_size = sizeof(gpt2),
+    .blocks = true,
     .build = gpt2_build,
     .part = gpt2_part,
     .flops = gpt2_flops,

@@ -63,8 +63,12 @@ void yk_model_label_smoothing(yk_model *m, float smoothing)
 
 void yk_model_recompute(yk_model *m, bool on)
 {
-    if (m)
-        m->recompute = on;
+    if (!m)
+        return;
+    if (on && !m->kind->blocks)
+        model_fail(m->job, YK_E_ARG, "yk_model_recompute: model %s has no blocks of layers that could be computed again in backward "
+                   "(gradient checkpointing); GPT-2, BERT and ResNets have", m->kind->name);
+    m->recompute = on;
 }
 
 const char *yk_model_name(const yk_model *m)

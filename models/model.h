@@ -20,6 +20,7 @@ typedef struct model_kind {
     const char *prefix;           /* names in files may lack it ("bert.") */
     model_input input;
     size_t net_size;              /* of the builder's own struct, zeroed before build */
+    bool blocks;                  /* it has blocks of layers, which can be computed again (model_block_begin) */
     /* Reads the settings and makes the parameters; data may be NULL. Puts what it decided back into the settings. */
     void (*build)(yk_model *m, void *net, const yk_data *data);
     yk_t (*part)(yk_model *m, void *net, const yk_batch *batch, const char *part); /* poisoned: no such part */

@@ -37,6 +37,9 @@ static yk_status check_config(yk_job *job, yk_error *err)
     if (c->power_sgd_rank && yk__option_words(YK__OPTION_WIRE))
         return yk__fail(err, YK_E_ARG, "YOKE_WIRE is \"%s\", but with PowerSGD ranks exchange factors, in fp32: choose one",
                         yk__option_text(YK__OPTION_WIRE));
+    if (c->local_sgd_steps && yk__option_words(YK__OPTION_WIRE_PARAMS))
+        return yk__fail(err, YK_E_ARG, "YOKE_WIRE_PARAMS is \"%s\", but in LocalSGD each rank updates its own parameters and none travel: "
+                        "choose one", yk__option_text(YK__OPTION_WIRE_PARAMS));
     c->accumulate = c->accumulate ? c->accumulate : 1;
     c->hash_every = c->hash_every ? c->hash_every : 100;
     return YK_OK;

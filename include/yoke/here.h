@@ -137,6 +137,7 @@
 #define yk_forward(...) YK_HERE((yk_forward)(__VA_ARGS__))
 #define yk_model_loss(...) YK_HERE((yk_model_loss)(__VA_ARGS__))
 #define yk_model_label_smoothing(...) YK_HERE((yk_model_label_smoothing)(__VA_ARGS__))
+#define yk_model_recompute(...) YK_HERE((yk_model_recompute)(__VA_ARGS__))
 #define yk_model_part(...) YK_HERE((yk_model_part)(__VA_ARGS__))
 #define yk_settings_new(...) YK_HERE((yk_settings_new)(__VA_ARGS__))
 #define yk_settings_json(...) YK_HERE((yk_settings_json)(__VA_ARGS__))

@@ -660,7 +660,8 @@ YK_API yk_t yk_forward(yk_model *m, const yk_batch *batch);
 YK_API yk_t yk_model_loss(yk_model *m, const yk_batch *batch, yk_t logits);
 /* Label smoothing of yk_model_loss in training, 0 to below 1 (PyTorch's rule); a regression has none. */
 YK_API void yk_model_label_smoothing(yk_model *m, float smoothing);
-/* [safe] Whether each block of layers (of GPT-2, BERT, ResNets) is computed again in backward, for less memory: gradient checkpointing. */
+/* Whether each block of layers is computed again in backward, for less memory: gradient checkpointing. GPT-2, BERT and ResNets have
+ * blocks; for another model the job fails. */
 YK_API void yk_model_recompute(yk_model *m, bool on);
 /* A named part of the forward pass: "logits", "last_hidden_state", "pooler_output"; which there are depends on the model. */
 YK_API yk_t yk_model_part(yk_model *m, const yk_batch *batch, const char *part);

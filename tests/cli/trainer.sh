@@ -177,6 +177,18 @@ P
 ok "gradient checkpointing" recompute
 ok "gradient checkpointing of a ResNet" "$yoke" train --model resnet20 --data "idx:$out/images" --max-steps 2 --gradient-checkpointing \
     --max-eval-samples 8 --output-dir "$out/resnet" --overwrite-output-dir
+without_effect() { # without_effect WORDS OPTION...: it fails and says so
+    words=$1
+    shift
+    mlp "$out/idle" "$@" >"$out/said" 2>&1 && return 1
+    cat "$out/said"
+    grep -q "$words" "$out/said"
+}
+ok "gradient checkpointing of a model without blocks" without_effect "model mlp has no blocks of layers" --gradient-checkpointing
+wire_of_local_sgd() {
+    YOKE_WIRE_PARAMS=bf16 without_effect 'YOKE_WIRE_PARAMS is "bf16", but in LocalSGD' --local-sgd-steps 2 --devices "cpu:0! cpu:0!"
+}
+ok "parameters in bf16 where none travel" wire_of_local_sgd
 formats() { # each way to say it gives the same training, and another than fp32
     a=$(hash_of --precision bf16) && b=$(hash_of --bf16) && c=$(hash_of --bf16 True --bf16_full_eval) && d=$(hash_of) || return 1
     echo "$a $b $c $d"
