@@ -216,6 +216,8 @@ bool yk__control_job_notice(yk__control_job *j, uint32_t rank, yk_error *err)
 {
     yk__control_note note;
     ssize_t n = recv(j->fd[rank][0], &note, sizeof note, MSG_DONTWAIT);
+    if (n < 0 && errno == ECONNRESET) /* it ended before it read what it was sent: that comes first, and then what it said */
+        n = recv(j->fd[rank][0], &note, sizeof note, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
         fd_close(&j->fd[rank][0]);
     if (n != (ssize_t)sizeof note || note.kind != YK__NOTE_ERROR || note.status >= YK_STATUS_COUNT)
