@@ -241,8 +241,10 @@ static void caps_fill(const vlk_physical *p, yk_device_caps *c)
     const uint32_t heap = p->memory.memoryTypes[p->memory_type].heapIndex, version = p->properties.apiVersion;
     const bool cpu = p->properties.deviceType == VK_PHYSICAL_DEVICE_TYPE_CPU;
     snprintf(c->name, sizeof c->name, "%.95s", p->properties.deviceName);
-    snprintf(c->isa, sizeof c->isa, "Vulkan %u.%u, %s", VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version),
-             p->visible ? "memory in place" : "memory of its own");
+    const int n = snprintf(c->isa, sizeof c->isa, "Vulkan %u.%u, %s", VK_API_VERSION_MAJOR(version), VK_API_VERSION_MINOR(version),
+                           p->visible ? "memory in place" : "memory of its own");
+    if (p->lanes)
+        snprintf(c->isa + n, sizeof c->isa - (size_t)n, ", subgroups of %u", p->lanes);
     c->flags = YK_CAP_DETERMINISTIC | (cpu ? YK_CAP_CPU : 0u) | (p->visible ? YK_CAP_HOST_VISIBLE : 0u) |
                (p->imports ? YK_CAP_WRAP : 0u);
     c->mem_total = c->mem_free = p->memory.memoryHeaps[heap].size;

@@ -19,13 +19,18 @@ if [ "$SANITIZER" = thread ]; then
     finish
 fi
 
-# validated GROUP OPTIONS: the layer says that it is there, and nothing else. Each process writes the file anew, so one group each.
-validated()
+# suite NAME CODE OPTIONS: scripts/vulkan-suite, with the validation layer, ends with that code; its last line is shown
+suite()
 {
-    VK_LAYER_SETTINGS_PATH=$WORK VK_INSTANCE_LAYERS=VK_LAYER_KHRONOS_validation YOKE_VULKAN_STAGING=1 \
-        run_cts "vulkan with memory of its own, validated: $1" "$PLUGIN" --timeout 300 --group "$@"
-    grep -q 'Validation Layer Active' "$WORK/layer.log" && ! grep -a -E -A3 'Validation (Error|Warning|Performance)' "$WORK/layer.log"
-    result $? "the validation layer has nothing to say of $1"
+    name=$1
+    wanted=$2
+    shift 2
+    "$YOKE_SOURCE/scripts/vulkan-suite" --build "$YOKE_BUILD" --quick "$@" >"$WORK/out" 2>&1
+    code=$?
+    [ $code = "$wanted" ]
+    failed=$?
+    [ $failed = 0 ] && tail -n 1 "$WORK/out" | sed 's/^/# /' || sed 's/^/# /' "$WORK/out"
+    result $failed "$name"
 }
 
 if [ "$SANITIZER" != none ]; then # with the layer in the plain build
@@ -33,11 +38,12 @@ if [ "$SANITIZER" != none ]; then # with the layer in the plain build
         YOKE_VULKAN_STAGING=1 run_cts "vulkan with memory of its own: $group" "$PLUGIN" --timeout 300 --group $group
     done
 elif [ -e /usr/share/vulkan/explicit_layer.d/VkLayer_khronos_validation.json ]; then
-    printf 'khronos_validation.%s\n' "debug_action = VK_DBG_LAYER_ACTION_LOG_MSG" "report_flags = error,warn,info" \
-        "log_filename = $WORK/layer.log" >"$WORK/vk_layer_settings.txt"
-    for group in buffer queue rebind; do validated $group; done
-    validated random --count 8
-    validated composite --quick
+    suite "vulkan with memory of its own, validated" 0 --part staging --group buffer,queue,rebind,random,composite
+    VK_LAYER_ENABLES=VK_VALIDATION_FEATURE_ENABLE_BEST_PRACTICES_EXT suite "a message of the validation layer is a failure" 1 \
+        --part staging --group buffer
+    grep -q '^vulkan-suite: [1-9][0-9]* passed, 0 failed, [1-9][0-9]* messages' "$WORK/out"
+    result $? "and counted"
+    VK_DRIVER_FILES=/nonexistent.json suite "without a device nothing passes" 2 --part staging --group buffer
 fi
 
 # claims FILE PLUGIN: the composites, with their types, that a plugin claims; FILE.none: those it does not

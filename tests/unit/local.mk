@@ -87,5 +87,6 @@ UNIT_SH = tests/style.sh tests/count.sh tests/api.sh tests/pages.sh tests/unit/c
 	tests/unit/cuda/header.sh tests/unit/cuda/nvcc.sh tests/unit/data/commands.sh
 dist_check_SCRIPTS += $(UNIT_SH)
 TESTS += $(UNIT_SH)
-EXTRA_DIST += tests/unit/control/pmix_header.c tests/unit/cuda/header.c tests/unit/cuda/header_nccl.c scripts/gpu-report
+EXTRA_DIST += tests/unit/control/pmix_header.c tests/unit/cuda/header.c tests/unit/cuda/header_nccl.c
+EXTRA_DIST += scripts/gpu-report scripts/vulkan-suite
 EXTRA_DIST += scripts/style scripts/api scripts/count scripts/pages scripts/csource.py scripts/packages.sh quickstart autogen.sh
