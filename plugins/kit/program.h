@@ -53,7 +53,7 @@ typedef struct kit_arg {
 } kit_arg;
 
 #define KIT_NAME 32   /* characters of a kernel's name, with the end */
-#define KIT_MACROS 192 /* characters of the macros of a unit */
+#define KIT_MACROS 256 /* characters of the macros of a unit */
 
 /* What is compiled together: a file of the kit under some macros, or one kernel that was generated. */
 typedef struct kit_unit {

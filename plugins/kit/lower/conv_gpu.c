@@ -11,26 +11,35 @@
 #define LANES_ROWS 16     /* of a work-item on lanes, about; with all of a filter's taps half as many */
 #define LANES_PIXELS 4    /* of a row */
 #define LANES_SPAN 16     /* columns of the source that those need, at most: the translator writes loops over them out */
-#define LANES_TAPS 9      /* of a filter whose gradient is in registers */
+#define LANES_TAPS 9      /* of a filter whose gradients are in registers, of one channel */
 #define LANES_ROUNDS 60000 /* llvmpipe ends loops after 65535 rounds */
 
-/* Tiles on lanes. */
+/* Tiles on lanes; tall and wide: taps of a filter's gradient, whose rows are cut where one is larger than LANES_TAPS. */
 typedef struct lane_tile {
-    int64_t lanes, rows, pixels, span;
+    int64_t lanes, rows, pixels, span, tall, wide;
 } lane_tile;
+
+static void taps_cut(const int64_t *m, lane_tile *t)
+{
+    t->wide = kit_div_up(m[G_KW], kit_div_up(m[G_KW], LANES_TAPS));
+    while (t->tall > 1 && (t->tall * t->wide > LANES_TAPS || m[G_KH] % t->tall))
+        t->tall--;
+}
 
 static lane_tile lane_tile_of(const kit_target *target, const kit_conv_plan *conv, bool dw)
 {
-    const int64_t *m = conv->meta, taps = m[G_KH] * m[G_KW];
-    lane_tile t = {.lanes = target->lanes, .rows = LANES_ROWS, .pixels = LANES_PIXELS};
-    if (dw && taps > LANES_TAPS / 2)
+    const int64_t *m = conv->meta;
+    lane_tile t = {.lanes = target->lanes, .rows = LANES_ROWS, .pixels = LANES_PIXELS, .tall = m[G_KH], .wide = m[G_KW]};
+    if (dw)
+        taps_cut(m, &t);
+    if (dw && t.tall * t.wide > LANES_TAPS / 2)
         t.rows /= 2;
     while (t.rows > t.lanes && t.rows / 2 >= m[G_M])
         t.rows /= 2;
     if (t.rows < t.lanes)
         t.rows = t.lanes;
     do {
-        t.span = (t.pixels - 1) * m[G_SW] + (m[G_KW] - 1) * m[G_DW] + 1;
+        t.span = (t.pixels - 1) * m[G_SW] + (t.wide - 1) * m[G_DW] + 1;
     } while (t.span > LANES_SPAN && (t.pixels /= 2) > 0);
     return t;
 }
@@ -53,11 +62,11 @@ static bool lanes_fit(const kit_target *target, const kit_conv_plan *conv, bool 
 {
     const int64_t *m = conv->meta;
     const lane_tile t = lane_tile_of(target, conv, dw);
-    if (!t.pixels || m[G_IH] * m[G_IW] > 1 || m[G_KH] > LANES_SPAN || m[G_KW] > LANES_SPAN)
+    if (!t.pixels)
         return false;
     if (dw)
-        return m[G_KH] * m[G_KW] <= LANES_TAPS && chunk_of(conv) * m[G_OH] * (kit_div_up(m[G_OW], t.pixels) + 1) <= LANES_ROUNDS;
-    return m[G_C] <= LANES_ROUNDS;
+        return chunk_of(conv) * m[G_OH] * (kit_div_up(m[G_OW], t.pixels) + 1) <= LANES_ROUNDS;
+    return m[G_KH] <= LANES_SPAN && m[G_KW] <= LANES_SPAN && m[G_C] <= LANES_ROUNDS;
 }
 
 /* A phase that no tap meets is a convolution of no channel: zeros. */
@@ -100,8 +109,9 @@ static void defines_write(const kit_target *target, const yk_graph *graph, const
                       kit_type(kit_node_out(graph, n, 0)->dtype), (int)m[G_KH], (int)m[G_KW], m[G_IH] * m[G_IW] > 1);
     if (target->lanes)
         snprintf(text + at, size - (size_t)at, " -DCONV_LANES=%d -DCONV_ROWS=%d -DCONV_LR=%d -DCONV_PX=%d -DCONV_SPAN=%d -DCONV_SW=%d "
-                 "-DCONV_DW=%d", (int)t.lanes, (int)t.rows, (int)(t.rows / t.lanes), (int)t.pixels, (int)t.span, (int)m[G_SW],
-                 (int)m[G_DW]);
+                 "-DCONV_DW=%d -DCONV_IH=%d -DCONV_IW=%d -DCONV_TALL=%d -DCONV_WIDE=%d", (int)t.lanes, (int)t.rows,
+                 (int)(t.rows / t.lanes), (int)t.pixels, (int)t.span, (int)m[G_SW], (int)m[G_DW], (int)m[G_IH], (int)m[G_IW],
+                 (int)t.tall, (int)t.wide);
     else
         snprintf(text + at, size - (size_t)at, " -DGEMM_TEAM=%u -DGM=%d", kit_gpu_team(target), (int)tile_rows(conv));
 }
@@ -149,9 +159,11 @@ static void lower_dw(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *c
     const int64_t *m = conv->meta, lanes = ctx->target->lanes, taps = m[G_KH] * m[G_KW], size = m[G_GROUPS] * m[G_M] * m[G_C] * taps;
     const int64_t chunk = chunk_of(conv), chunks = kit_div_up(m[G_N], chunk);
     const lane_tile t = lane_tile_of(ctx->target, conv, true);
+    const int64_t columns = lanes ? kit_div_up(m[G_C], lanes) * (m[G_KH] / t.tall) * kit_div_up(m[G_KW], t.wide)
+                                  : kit_div_up(m[G_C] * taps, TILE);
     defines_write(ctx->target, ctx->graph, n, conv, defines, sizeof defines);
-    kit_launch_add(ctx, "conv_gpu", defines, "conv_any_dw", lanes ? kit_div_up(m[G_C], lanes) : kit_div_up(m[G_C] * taps, TILE),
-                   kit_div_up(m[G_M], lanes ? t.rows : tile_rows(conv)), chunks * m[G_GROUPS], kit_gpu_team(ctx->target));
+    kit_launch_add(ctx, "conv_gpu", defines, "conv_any_dw", columns, kit_div_up(m[G_M], lanes ? t.rows : tile_rows(conv)),
+                   chunks * m[G_GROUPS], kit_gpu_team(ctx->target));
     kit_arg_in(ctx, n, 1);
     kit_arg_in(ctx, n, 0);
     kit_arg_scratch(ctx, 0, (uint64_t)(chunks * size) * 4, 4);

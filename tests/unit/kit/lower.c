@@ -237,6 +237,29 @@ START_TEST(gradient_of_a_filter_on_a_gpu)
 }
 END_TEST
 
+/* Of 7 x 7 taps a work-item on lanes has a row; of 4 x 4 two rows; of 1 x 20 parts of seven. */
+START_TEST(gradient_of_a_large_filter_on_lanes)
+{
+    static const struct {
+        int64_t rows, columns, parts;
+    } filter[] = {{7, 7, 7}, {4, 4, 2}, {1, 20, 3}, {3, 3, 1}, {5, 1, 1}};
+    kit_target lanes = gpu;
+    lanes.lanes = 8;
+    for (size_t i = 0; i < sizeof filter / sizeof *filter; i++) {
+        kit *k = kit_new();
+        kit_program p;
+        const int64_t h = 30 - filter[i].rows + 1, width = 30 - filter[i].columns + 1;
+        const uint32_t x = KIT(k, YK_F32, 4, 20, 30, 30), w = KIT(k, YK_F32, 8, 20, filter[i].rows, filter[i].columns);
+        const uint32_t gy = KIT(k, YK_F32, 4, 8, h, width);
+        kit_node(k, YK_OP_CONV2D_DW, KIT_IDS(gy, x), KIT_IDS(w), KIT_ATTR(1, 1, 0, 0, 1, 1, 1));
+        program_make(&lanes, k, &p);
+        groups_are(&p.launch[0], (uint64_t)(3 * filter[i].parts), 1, 4, 8); /* 20 channels by 8 */
+        kit_program_free(&p);
+        kit_free(k);
+    }
+}
+END_TEST
+
 /* ---- What is refused ---- */
 
 START_TEST(test_refusals)
@@ -269,7 +292,13 @@ START_TEST(test_claims)
     k = kit_new();
     const uint32_t wide = KIT(k, YK_F32, 2, 4, 9, 9), five = KIT(k, YK_F32, 8, 4, 5, 5), of_five = KIT(k, YK_F32, 2, 8, 9, 9);
     kit_node(k, YK_OP_CONV2D_DW, KIT_IDS(of_five, wide), KIT_IDS(five), KIT_ATTR(1, 1, 2, 2, 1, 1, 1));
-    ck_assert_uint_eq(kit_claims(&lanes, &k->g, 0), 0); /* more taps than registers */
+    ck_assert_uint_eq(kit_claims(&lanes, &k->g, 0), YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE);
+    ck_assert_uint_ne(kit_claims(&gpu, &k->g, 0), 0);
+    kit_free(k);
+    k = kit_new();
+    const uint32_t far = KIT(k, YK_F32, 2, 4, 9, 40), two = KIT(k, YK_F32, 8, 4, 1, 3), of_two = KIT(k, YK_F32, 2, 8, 9, 8);
+    kit_node(k, YK_OP_CONV2D_DW, KIT_IDS(of_two, far), KIT_IDS(two), KIT_ATTR(1, 1, 0, 0, 1, 16, 1));
+    ck_assert_uint_eq(kit_claims(&lanes, &k->g, 0), 0); /* three taps lie 33 columns apart, more than are in registers */
     ck_assert_uint_ne(kit_claims(&gpu, &k->g, 0), 0);
     kit_free(k);
 }
@@ -313,6 +342,7 @@ int main(void)
     tcase_add_test(t, test_views_begin_in_their_slots);
     tcase_add_test(t, test_refusals);
     tcase_add_test(t, gradient_of_a_filter_on_a_gpu);
+    tcase_add_test(t, gradient_of_a_large_filter_on_lanes);
     tcase_add_test(t, test_claims);
     tcase_add_test(t, test_without_memory);
     return suite_run("kit_lower", t);

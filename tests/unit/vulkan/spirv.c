@@ -51,9 +51,13 @@ static const struct {
     {"conv_gpu", "-DGEMM_TEAM=128 -DGM=16 -DKH=3 -DKW=3 -DIH=0 -DTC=bf16 -DT=%s", "conv_any_dw"},
     {"conv_gpu", "-DGEMM_TEAM=128 -DGM=16 -DKH=3 -DKW=3 -DIH=0 -DTC=f16 -DT=%s", "conv_any_dw_sum"},
     {"conv_gpu", "-DCONV_LANES=8 -DCONV_ROWS=16 -DCONV_LR=2 -DCONV_PX=4 -DCONV_SPAN=6 -DCONV_SW=1 -DCONV_DW=1 -DKH=3 -DKW=3 -DIH=0 "
-     "-DTC=f32 -DT=%s", "conv_any"},
+     "-DCONV_IH=1 -DCONV_IW=1 -DCONV_TALL=3 -DCONV_WIDE=3 -DTC=f32 -DT=%s", "conv_any"},
+    {"conv_gpu", "-DCONV_LANES=8 -DCONV_ROWS=16 -DCONV_LR=2 -DCONV_PX=4 -DCONV_SPAN=7 -DCONV_SW=1 -DCONV_DW=3 -DKH=3 -DKW=2 -DIH=1 "
+     "-DCONV_IH=1 -DCONV_IW=2 -DCONV_TALL=3 -DCONV_WIDE=2 -DTC=f32 -DT=%s", "conv_any"},
     {"conv_gpu", "-DCONV_LANES=8 -DCONV_ROWS=8 -DCONV_LR=1 -DCONV_PX=4 -DCONV_SPAN=6 -DCONV_SW=1 -DCONV_DW=1 -DKH=3 -DKW=3 -DIH=0 "
-     "-DTC=f32 -DT=%s", "conv_any_dw"},
+     "-DCONV_IH=1 -DCONV_IW=1 -DCONV_TALL=3 -DCONV_WIDE=3 -DTC=f32 -DT=%s", "conv_any_dw"},
+    {"conv_gpu", "-DCONV_LANES=8 -DCONV_ROWS=8 -DCONV_LR=1 -DCONV_PX=4 -DCONV_SPAN=13 -DCONV_SW=2 -DCONV_DW=1 -DKH=7 -DKW=10 -DIH=0 "
+     "-DCONV_IH=1 -DCONV_IW=1 -DCONV_TALL=1 -DCONV_WIDE=5 -DTC=f32 -DT=%s", "conv_any_dw"},
     {"attn_gpu", "-DATT_FORWARD -DAD=20 -DATT_TEAM=64 -DQL=1 -DKT=32 -DT=%s", "attention_fwd"},
     {"attn_gpu", "-DATT_BACKWARD -DAD=20 -DATT_TEAM=64 -DQL=1 -DKT=32 -DT=%s", "attention_queries"},
     {"attn_gpu", "-DATT_BACKWARD -DAD=20 -DATT_TEAM=64 -DQL=1 -DKT=32 -DT=%s", "attention_keys"},
