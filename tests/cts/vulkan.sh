@@ -156,5 +156,14 @@ export YOKE_VULKAN_PROBE_MS=3000
 driver "a driver that hangs is left out" "$WORK/hang.json" \
     "hang.json is not used: its driver gave no answer within 3000 ms" 0
 unset YOKE_VULKAN_PROBE_MS
+mkdir "$WORK/bad"
+echo '{"file_format_version": "1.0.0", "ICD": {"library_path":' >"$WORK/bad/cut.json"
+for name in none cut; do # no library is there, and one that is none
+    printf '{"file_format_version": "1.0.0", "ICD": {"library_path": "%s/bad/%s.json", "api_version": "1.2.0"}}\n' "$WORK" $name \
+        >"$WORK/bad/library_$name.json"
+done
+: >"$WORK/bad/empty.json"
+driver "manifests that are cut, empty, or name no library hide no driver" "$WORK/bad:$VK_DRIVER_FILES" \
+    "cut.json is not used: its driver failed when tried" 1
 driver "no driver is no device" /nonexistent.json "vulkan .*0 devices" 0
 finish
