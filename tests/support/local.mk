@@ -3,10 +3,7 @@
 # more (Makefile.am: LDADD).
 noinst_LTLIBRARIES += libtestkit.la
 libtestkit_la_SOURCES = tests/support/cpu_kit.c tests/support/fakes.c tests/support/kit.c tests/support/meeting.c \
-	tests/support/plugin_host.c tests/support/refplugin.c
-if WITH_OPENCL
-libtestkit_la_SOURCES += tests/support/opencl_kit.c
-endif
+	tests/support/opencl_kit.c tests/support/plugin_host.c tests/support/refplugin.c
 noinst_HEADERS += \
 	tests/support/cpu_kit.h \
 	tests/support/cpu_near.h \

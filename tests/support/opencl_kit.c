@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs a small graph by the OpenCL plugin as a host would: the file is loaded, slots become buffers, results are copied back. */
+/* Runs a small graph by a plugin as a host would: the file is loaded, slots become buffers, results are copied back. */
 #include "tests/support/opencl_kit.h"
 
+const char *ok_name = "opencl";
 const yk_plugin *ok_plugin;
 yk_device *ok_device;
 
@@ -9,7 +10,7 @@ int ok_start(uint32_t device)
 {
     uint32_t n = 0;
     plugin_host_prints = true;
-    ok_plugin = plugin_host_load("opencl");
+    ok_plugin = plugin_host_load(ok_name);
     if (!ok_plugin || ok_plugin->init(&plugin_host) != YK_OK || ok_plugin->device_count(&n) != YK_OK)
         return -1;
     if (n > device && ok_plugin->device_open(device, &ok_device) != YK_OK)

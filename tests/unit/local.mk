@@ -73,6 +73,7 @@ tests_unit_opencl_fake_test_LDADD = $(LDADD) $(OPENCL_LIBS)
 tests_unit_opencl_nn_test_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 endif
 if WITH_VULKAN
+UNIT_TESTS += tests/unit/vulkan/traps.test
 check_LTLIBRARIES += tests/unit/vulkan/bad_icd.la tests/unit/vulkan/hang_icd.la tests/unit/vulkan/lost.la
 tests_unit_vulkan_lost_la_CFLAGS = $(AM_CFLAGS) $(VULKAN_CFLAGS)
 tests_unit_vulkan_lost_la_LDFLAGS = $(TEST_MODULE)
