@@ -201,12 +201,16 @@ static void list_drivers(void)
         list_device(handle[i]);
 }
 
+/* What is free of a device's memory is another number each time, so that an answer with one is not kept. */
 static bool devices_load(void)
 {
+    bool keeps = true;
     vlk_probe_drivers();
     list_drivers();
     vlk_probe_done();
-    return true;
+    for (uint32_t i = 0; i < list.n; i++)
+        keeps = keeps && !physical[i].budget;
+    return keeps;
 }
 
 void vlk_devices_forget(void)
@@ -226,8 +230,9 @@ yk_status vlk_device_count(uint32_t *n)
 
 /* ---- Capabilities ---- */
 
-static void memory_free(const vlk_physical *p, uint32_t heap, yk_device_caps *c)
+static void memory_free(const vlk_physical *p, yk_device_caps *c)
 {
+    const uint32_t heap = p->memory.memoryTypes[p->memory_type].heapIndex;
     VkPhysicalDeviceMemoryBudgetPropertiesEXT budget = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT};
     VkPhysicalDeviceMemoryProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_PROPERTIES_2, .pNext = &budget};
     if (!p->budget)
@@ -248,7 +253,6 @@ static void caps_fill(const vlk_physical *p, yk_device_caps *c)
     c->flags = YK_CAP_DETERMINISTIC | (cpu ? YK_CAP_CPU : 0u) | (p->visible ? YK_CAP_HOST_VISIBLE : 0u) |
                (p->imports ? YK_CAP_WRAP : 0u);
     c->mem_total = c->mem_free = p->memory.memoryHeaps[heap].size;
-    memory_free(p, heap, c);
     c->max_alloc = p->max_alloc;
     c->align = 64;
     c->units = cpu ? (uint32_t)sysconf(_SC_NPROCESSORS_ONLN) : 1;
@@ -259,9 +263,13 @@ static void caps_fill(const vlk_physical *p, yk_device_caps *c)
 yk_status vlk_device_caps(uint32_t i, yk_device_caps *caps)
 {
     const yk_status s = kit_devices_find(&list, i, false);
-    if (!s)
-        kit_caps_give(caps, &list.caps[i]);
-    return s;
+    if (s)
+        return s;
+    yk_device_caps own = list.caps[i];
+    if (list.loaded)
+        memory_free(&physical[i], &own);
+    kit_caps_give(caps, &own);
+    return YK_OK;
 }
 
 yk_status vlk_device_open(uint32_t i, yk_device **dev)

@@ -95,14 +95,21 @@ static VkResult memory_import(yk_device *dev, void *host, vlk_memory *m)
     return result;
 }
 
+static yk_status memory_admit(const yk_device *dev, uint64_t bytes, const char *what)
+{
+    if (bytes <= dev->physical->max_alloc)
+        return YK_OK;
+    vlk_host->fail(VLK_WHO, "%s of %llu bytes: this device allows %llu at most", what, (unsigned long long)bytes,
+                   (unsigned long long)dev->physical->max_alloc);
+    return YK_E_MEM;
+}
+
 yk_status vlk_memory_new(yk_device *dev, uint64_t bytes, bool staging, vlk_memory *m, const char *what)
 {
     *m = (vlk_memory){.bytes = (bytes ? bytes + 15 : 16) / 16 * 16};
-    if (bytes > dev->physical->max_alloc) {
-        vlk_host->fail(VLK_WHO, "%s of %llu bytes: this device allows %llu at most", what, (unsigned long long)bytes,
-                       (unsigned long long)dev->physical->max_alloc);
-        return YK_E_MEM;
-    }
+    const yk_status admitted = memory_admit(dev, bytes, what);
+    if (admitted)
+        return admitted;
     const VkResult result = memory_make(dev, staging, m);
     if (result == VK_SUCCESS)
         return YK_OK;
@@ -147,6 +154,9 @@ yk_status vlk_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer 
         vlk_host->fail(VLK_WHO, "host memory at %p: expected an address that is a multiple of %u", host, VLK_PAGE);
         return YK_E_ARG;
     }
+    const yk_status admitted = memory_admit(dev, bytes, "host memory");
+    if (admitted)
+        return admitted;
     yk_buffer *buffer = vlk_alloc(sizeof *buffer);
     if (!buffer)
         return YK_E_MEM;

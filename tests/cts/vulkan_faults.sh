@@ -51,4 +51,24 @@ fails "a device that is lost in a copy" vulkan:0 48 YOKE_TEST_VULKAN_LOST=1 "vul
 # enough for every buffer of this model, so that only the 4 MiB of copies, which are made beside them, are refused
 fails "no memory for copies" vulkan:0 48 YOKE_TEST_VULKAN_MEMORY=1000000 "no memory for copies .*bytes)"
 fails "memory that is full" vulkan:0 2048 YOKE_TEST_VULKAN_MEMORY=12000000 "a buffer of [0-9]* bytes: VK_ERROR_OUT_OF_DEVICE_MEMORY"
+# 784 x 2048 weights and more, where an allocation has 4 MiB
+large="a buffer of [67][0-9]* bytes was needed; the device's largest has 4194304"
+fails "a parameter larger than an allocation" vulkan:0 2048 YOKE_VULKAN_LIMITS=alloc=4194304 "llvmpipe.*: $large"
+fails "a parameter larger than an allocation beside a CPU" "cpu:0! vulkan:0!" 2048 YOKE_VULKAN_LIMITS=alloc=4194304 \
+    "rank 1 (vulkan:0!): llvmpipe.*: $large"
+unset YOKE_VULKAN_STAGING
+
+# free BYTES: what yoke info says of the device where other programs leave so much of its memory; asked anew each time
+free()
+{
+    env LD_PRELOAD="$LOST" YOKE_TEST_VULKAN_BUDGET="$1" YOKE_CACHE_DIR="$WORK/cache" \
+        "$YOKE_BUILD/yoke" info --json >"$WORK/out" 2>"$WORK/err"
+    grep -q "\"name\": \"llvmpipe[^}]*\"mem_free\": $1," "$WORK/out"
+    failed=$?
+    [ $failed = 0 ] || sed 's/^/# /' "$WORK/out" "$WORK/err"
+    result $failed "$1 bytes of its memory are free"
+}
+
+free 123456789
+free 55555555
 finish

@@ -3,8 +3,9 @@
  * Loaded before the Vulkan loader (LD_PRELOAD), it makes a device fail as GPUs do: the submission of number YOKE_TEST_VULKAN_LOST, and all
  * after it, are VK_ERROR_DEVICE_LOST, or so is waiting for it (YOKE_TEST_VULKAN_LOST_WAIT); allocations of more than
  * YOKE_TEST_VULKAN_MEMORY bytes altogether are VK_ERROR_OUT_OF_DEVICE_MEMORY; with YOKE_TEST_VULKAN_NAN the kernels of
- * products begin their sums with NaN. With VK_FAKE_UUID=N the device is a card, every byte of whose own number is N, with VK_FAKE_BUS=N one
- * in place 0000:N:02.1 of the PCI bus (named as the settings of drivers, for each of which answers about devices are kept).
+ * products begin their sums with NaN; with YOKE_TEST_VULKAN_BUDGET=N the device says that N bytes of its memory are free. With
+ * VK_FAKE_UUID=N the device is a card, every byte of whose own number is N, with VK_FAKE_BUS=N one in place 0000:N:02.1 of the PCI bus
+ * (named as the settings of drivers, for each of which answers about devices are kept).
  * For tests/cts/vulkan_faults.sh and same_card.sh.
  */
 #include <dlfcn.h>
@@ -76,7 +77,7 @@ SHOWN VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceProperties(VkPhysicalDevice 
         own->deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
 }
 
-/* One extension is of this name, the last, which nobody asks for here. */
+/* The last extensions, which nobody asks for here, are of other names. */
 SHOWN VKAPI_ATTR VkResult VKAPI_CALL vkEnumerateDeviceExtensionProperties(VkPhysicalDevice device, const char *layer, uint32_t *n,
                                                                           VkExtensionProperties *all)
 {
@@ -85,7 +86,24 @@ SHOWN VKAPI_ATTR VkResult VKAPI_CALL vkEnumerateDeviceExtensionProperties(VkPhys
     const VkResult result = real(device, layer, n, all);
     if (all && *n && getenv("VK_FAKE_BUS"))
         memcpy(all[*n - 1].extensionName, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME, sizeof VK_EXT_PCI_BUS_INFO_EXTENSION_NAME);
+    if (all && *n > 1 && getenv("YOKE_TEST_VULKAN_BUDGET"))
+        memcpy(all[*n - 2].extensionName, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME, sizeof VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     return result;
+}
+
+SHOWN VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceMemoryProperties2(VkPhysicalDevice device, VkPhysicalDeviceMemoryProperties2 *own)
+{
+    PFN_vkGetPhysicalDeviceMemoryProperties2 real;
+    real_find(&real, "vkGetPhysicalDeviceMemoryProperties2");
+    real(device, own);
+    for (VkBaseOutStructure *next = own->pNext; next; next = next->pNext) {
+        VkPhysicalDeviceMemoryBudgetPropertiesEXT *const budget = (VkPhysicalDeviceMemoryBudgetPropertiesEXT *)next;
+        if (next->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MEMORY_BUDGET_PROPERTIES_EXT && getenv("YOKE_TEST_VULKAN_BUDGET"))
+            for (uint32_t i = 0; i < VK_MAX_MEMORY_HEAPS; i++) {
+                budget->heapUsage[i] = 1000;
+                budget->heapBudget[i] = number_of("YOKE_TEST_VULKAN_BUDGET") + budget->heapUsage[i];
+            }
+    }
 }
 
 SHOWN VKAPI_ATTR void VKAPI_CALL vkGetPhysicalDeviceProperties2(VkPhysicalDevice device, VkPhysicalDeviceProperties2 *own)
