@@ -4,7 +4,8 @@ if WITH_CHECK
 UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test tests/unit/balance/sets.test
 UNIT_TESTS += tests/unit/base/base.test tests/unit/base/cgroup.test
 UNIT_TESTS += tests/unit/coll/wire.test
-UNIT_TESTS += tests/unit/control/garbage.test tests/unit/control/mirror.test tests/unit/control/origin.test
+UNIT_TESTS += tests/unit/control/garbage.test tests/unit/control/job.test tests/unit/control/mirror.test
+UNIT_TESTS += tests/unit/control/origin.test
 UNIT_TESTS += tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/nets.test tests/unit/cpu/ops.test
 UNIT_TESTS += tests/unit/cpu/queue.test tests/unit/cpu/rows.test
 UNIT_TESTS += tests/unit/cuda/faults.test
