@@ -132,6 +132,7 @@ rm -rf "$out/f"
 export YOKE_EMERGENCY_CHECKPOINT="$out/b/checkpoint-20"
 ok "and begun anew in where it may be overwritten; an emergency checkpoint of before is not taken" foreign \
     '"$@" && [ $YOKE_RESTART_COUNT != 0 ]' 0 --overwrite-output-dir
+grep -q "restart 1: no checkpoint of an earlier attempt" "$out/said" || { n=$((n + 1)); echo "not ok $n - and that is said"; }
 
 # The emergency checkpoint, here the one checkpoint of the first attempt, whose log was cut off within a line.
 emergency() {

@@ -204,7 +204,7 @@ static void resume_own(checkpoints *c, yk_job *job)
         yk_load(job, c->from);
     if (yk_is_main(job) && c->from[0])
         fprintf(stderr, "yoke train: restart %u goes on from %s\n", yk_restart_count(), c->from);
-    else if (yk_is_main(job))
+    else if (c->since > 0)
         fprintf(stderr, "yoke train: restart %u: no checkpoint of an earlier attempt is in %s\n", yk_restart_count(), c->dir);
 }
 
