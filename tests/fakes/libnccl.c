@@ -10,7 +10,6 @@
  * the file and kills itself.
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -25,6 +24,7 @@
 #include <unistd.h>
 
 #include "backends/cuda/nccl.h"
+#include "tests/fakes/beside.h"
 #include "tests/fakes/fake_cuda.h"
 
 #define MEMBERS 8
@@ -87,30 +87,13 @@ static void thread_nap(void)
 
 /* ---- Beginning ---- */
 
-static unsigned long long env_number(const char *name)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 10) : 0;
-}
-
-/* The fake driver that is loaded lies beside this library. */
 static void driver_find(void)
 {
-    char path[600];
-    Dl_info own;
-    if (!dladdr((void *)&calls, &own))
-        abort();
-    const char *slash = strrchr(own.dli_fname, '/');
-    snprintf(path, sizeof path, "%.*s/fake_cuda.so", slash ? (int)(slash - own.dli_fname) : 1, slash ? own.dli_fname : ".");
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL), *symbol[3];
-    if (!library || !(symbol[0] = dlsym(library, "fake_cuda_device")) || !(symbol[1] = dlsym(library, "fake_cuda_memory")) ||
-        !(symbol[2] = dlsym(library, "fake_cuda_call")))
-        abort();
-    memcpy(&driver.device, &symbol[0], sizeof symbol[0]);
-    memcpy(&driver.memory, &symbol[1], sizeof symbol[1]);
-    memcpy(&driver.call, &symbol[2], sizeof symbol[2]);
-    atomic_store(&driver.fail_at, env_number("FAKE_NCCL_FAIL"));
-    driver.hang_at = env_number("FAKE_NCCL_HANG");
+    fake_driver_symbol("fake_cuda_device", &driver.device);
+    fake_driver_symbol("fake_cuda_memory", &driver.memory);
+    fake_driver_symbol("fake_cuda_call", &driver.call);
+    atomic_store(&driver.fail_at, fake_number("FAKE_NCCL_FAIL"));
+    driver.hang_at = fake_number("FAKE_NCCL_HANG");
     const char *die = getenv("FAKE_NCCL_DIE");
     if (die && sscanf(die, "%llu %d %255s", &driver.die_at, &driver.dying, driver.died) != 3)
         abort();
