@@ -67,6 +67,24 @@ a_rank_dies() {
     grep -q "rank 1 (cuda:1!)" "$out/dead.out" && [ -e "$out/died" ] && [ $((ended - $(stat -c %Y "$out/died"))) -le 10 ]
 }
 
+# Ranks of nobody's launcher: who waits in the join gives it up long before its own limit of 30 s, and names the rank.
+a_rank_dies_joining() {
+    rm -f "$out/died"
+    head -c 32 /dev/urandom >"$out/secret" && chmod 600 "$out/secret"
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    for rank in 1 0; do
+        env FAKE_NCCL_NAME=$$- FAKE_NCCL_DIE="0 1 $out/died" YOKE_RANK=$rank YOKE_SIZE=2 YOKE_ADDR=127.0.0.1 YOKE_PORT="$port" \
+            YOKE_SECRET_FILE="$out/secret" YOKE_DEVICES="cuda:$rank!" "$yoke" train --model mlp --model-config hidden=32 \
+            --data "idx:$out/images" --global-batch 32 --max-steps $steps --output-dir "$out/joining" >"$out/joining.$rank" 2>&1 &
+    done
+    wait $! && return 1 # rank 0
+    ended=$(date +%s)
+    wait
+    rm -f "/dev/shm/fake-nccl-$$-"* # nobody was there to take the name away
+    cat "$out/joining.0"
+    grep -q "rank 1 " "$out/joining.0" && [ -e "$out/died" ] && [ $((ended - $(stat -c %Y "$out/died"))) -le 10 ]
+}
+
 # What a member says of a call that fails ends the job, in NCCL's words.
 a_call_fails() {
     FAKE_NCCL_FAIL=40 train fails run "cuda:0! cuda:1!" >/dev/null && return 1
@@ -84,5 +102,6 @@ else
 fi
 ok "an island of three" of_three
 ok "a rank dies in a collective" a_rank_dies
+ok "a rank dies before it joins" a_rank_dies_joining
 ok "a call of NCCL fails" a_call_fails
 plan

@@ -6,8 +6,8 @@
  * communicator that is not ready, memory of the host.
  *
  * The environment: FAKE_NCCL_FAIL=n: the n-th call of this process fails. FAKE_NCCL_HANG=n: the n-th collective of this process does
- * not end before its communicator is aborted. FAKE_NCCL_DIE="n device file": in its n-th collective a process with this device makes
- * the file and kills itself.
+ * not end before its communicator is aborted. FAKE_NCCL_DIE="n device file": in its n-th collective, 0: before it joins, a process with
+ * this device makes the file and kills itself. FAKE_NCCL_NAME: how names of such objects begin, behind "fake-nccl-".
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -140,7 +140,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
     if (rc || getrandom(&number, sizeof number, 0) != sizeof number)
         return rc ? rc : (ncclResult_t)ncclSystemError;
     memset(id, 0, sizeof *id);
-    snprintf(id->internal, sizeof id->internal, "/fake-nccl-%016llx", (unsigned long long)number);
+    snprintf(id->internal, sizeof id->internal, "/fake-nccl-%.32s%016llx", getenv("FAKE_NCCL_NAME") ? getenv("FAKE_NCCL_NAME") : "",
+             (unsigned long long)number);
     return rc;
 }
 
@@ -164,6 +165,12 @@ static shared *shared_map(const char *name)
     return at == MAP_FAILED ? NULL : at;
 }
 
+static void process_die(void)
+{
+    close(open(driver.died, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    kill(getpid(), SIGKILL);
+}
+
 /* Without blocking, which is the one way that is played. */
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
@@ -173,6 +180,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id,
     if (config->magic != CUDA_NCCL_MAGIC || config->size < 20 || config->blocking || ranks < 1 || ranks > MEMBERS || rank < 0 ||
         rank >= ranks || driver.device() < 0)
         return (ncclResult_t)ncclInvalidArgument;
+    if (*driver.died && !driver.die_at && driver.device() == driver.dying)
+        process_die();
     ncclComm_t comm = calloc(1, sizeof *comm);
     *comm = (struct ncclComm){.rank = rank, .ranks = ranks, .common = shared_map(id.internal)};
     if (!comm->common) {
@@ -307,12 +316,6 @@ static void collective_do(const collective *c)
         if (!members_meet(c->comm))
             return;
     }
-}
-
-static void process_die(void)
-{
-    close(open(driver.died, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-    kill(getpid(), SIGKILL);
 }
 
 static void collective_main(void *argument)
