@@ -5,6 +5,8 @@
 export YOKE_DEVICES=cpu:0
 examples=$YOKE_BUILD/examples
 has_images=
+texts=80 right=0.9 # of each class, and how many of the test's are told apart then
+instrumented && texts=16 right=0.3 # what a sanitizer sees is in the first steps
 [ -d "$data/fashion-mnist" ] && small_images "$out/images" && has_images=1
 
 number() { # number TEXT FILE: what stands behind it on its last line
@@ -32,10 +34,10 @@ stream() { # 323 lines, no multiple of the batch; the same on two ranks
 ok "a stream of unknown length, on two ranks as on one" stream
 
 finetune() {
-    python3 - "$data/banking77" "$out" <<'P'
+    python3 - "$data/banking77" "$out" "$texts" <<'P'
 import csv, sys
 keep = ["card_arrival", "exchange_rate"]
-for part, each in (("train", 80), ("test", 30)):
+for part, each in (("train", int(sys.argv[3])), ("test", 30)):
     with open(f"{sys.argv[1]}/{part}.csv", encoding="utf-8", newline="") as f:
         rows = list(csv.reader(f))
     parts = [[r for r in rows[1:] if r[1] == k][:each] for k in keep]
@@ -44,9 +46,9 @@ for part, each in (("train", 80), ("test", 30)):
 P
     "$examples/finetune" "$data/models/all-minilm-l6-v2" "$out/train.csv" "$out/test.csv" "$out/tuned" >"$out/said" || return 1
     cat "$out/said"
-    at_least "$(number accuracy "$out/said")" 0.9 || return 1
+    at_least "$(number accuracy "$out/said")" "$right" || return 1
     "$yoke" eval --from "$out/tuned" --eval-data "csv:$out/test.csv,text=text,label=category" --json >"$out/eval" || return 1
-    at_least "$(field eval_accuracy "$out/eval")" 0.9
+    at_least "$(field eval_accuracy "$out/eval")" "$right"
 }
 if [ -d "$data/models/all-minilm-l6-v2" ] && [ -d "$data/banking77" ]; then
     ok "a folder of the hub is fine-tuned, and opens again" finetune

@@ -4,6 +4,8 @@
 # first did. Which tokens are hidden, and how often, is tests/unit/data/mask.c's.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 export YOKE_DEVICES=cpu:0
+steps=800 right=0.6
+instrumented && steps=200 right=0.2 # what a sanitizer sees is in the first ones; one of eight is right by chance
 mkdir "$out/words"
 printf '%s\n' '[PAD]' '[UNK]' '[CLS]' '[SEP]' '[MASK]' one two three four five six seven eight >"$out/words/vocab.txt"
 python3 - "$out/lines" <<'P'
@@ -20,13 +22,13 @@ learn() { # learn OUT ARGUMENTS...
     to=$1
     shift
     "$yoke" train --model bert-mlm --model-config "$small" --data "lines:$out/lines" --eval-data "lines:$out/lines" --tokenizer \
-        "$out/words" --global-batch 64 --max-steps 800 --learning-rate 3e-3 --logging-steps 1 --log "$to.log" --json \
+        "$out/words" --global-batch 64 --max-steps "$steps" --learning-rate 3e-3 --logging-steps 1 --log "$to.log" --json \
         --overwrite-output-dir --output-dir "$to" "$@"
 }
 
 learned() {
-    learn "$out/m" --save-steps 790 --save-total-limit 1 --eval-strategy no --do-eval >"$out/run" && cat "$out/run" &&
-        at_least "$(field eval_accuracy "$out/run")" 0.6
+    learn "$out/m" --save-steps "$((steps - 10))" --save-total-limit 1 --eval-strategy no --do-eval >"$out/run" && cat "$out/run" &&
+        at_least "$(field eval_accuracy "$out/run")" "$right"
 }
 ok "it learns which word is hidden" learned
 
@@ -42,7 +44,7 @@ P
 ok "the saved model is evaluated on the same tokens" again
 
 resumed() {
-    mkdir "$out/r" && cp -r "$out/m/checkpoint-790" "$out/r" &&
+    mkdir "$out/r" && cp -r "$out/m/checkpoint-$((steps - 10))" "$out/r" &&
         learn "$out/r" --eval-strategy no --do-eval --resume-from-checkpoint last >"$out/run2" || return 1
     cat "$out/run2"
     [ "$(field param_hash "$out/run2")" = "$(field param_hash "$out/run")" ]
