@@ -27,7 +27,7 @@ train() { # train NAME ORDER DEVICES: what is said in $out/NAME.out, traces in $
 # by_hand NAME ORDER HOST..: ranks that no launcher started, each on a card of its host; what they say in $out/NAME.RANK. The exit code is
 # that of rank 0.
 by_hand() {
-    name=$1 order=$2
+    job=$1 order=$2
     shift 2
     head -c 32 /dev/urandom >"$out/secret" && chmod 600 "$out/secret"
     port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
@@ -36,7 +36,7 @@ by_hand() {
         rank=$((rank - 1))
         eval "host=\${$((rank + 1))}"
         YOKE_HOST_ID=$host YOKE_RANK=$rank YOKE_SIZE=$# YOKE_ADDR=127.0.0.1 YOKE_PORT=$port YOKE_SECRET_FILE=$out/secret \
-            YOKE_DEVICES="cuda:$((rank % 2))!" YOKE_REPRODUCIBILITY=$order mlp "$name" >"$out/$name.$rank" 2>&1 &
+            YOKE_DEVICES="cuda:$((rank % 2))!" YOKE_REPRODUCIBILITY=$order mlp "$job" >"$out/$job.$rank" 2>&1 &
     done
     wait $!
 }
