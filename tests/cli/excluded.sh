@@ -53,7 +53,7 @@ told() {
 ok "rank 0 excluded: what it cannot read it is told" told
 
 forced() {
-    steps "$out/c" "50" "cpu:0 slow:0@0!" 200 || return 1
+    steps "$out/c" "20" "cpu:0 slow:0@0!" 200 || return 1
     grep -q "excluded" "$out/c.out" && return 1
     grep -q "balance: rank 1 (slow:0@0!) slows the job down: [0-9]* samples/s with it, [0-9]* without" "$out/c.out" || return 1
     at_least "$(share 1 "$out/c.log")" 0.001
