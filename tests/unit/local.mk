@@ -10,6 +10,7 @@ UNIT_TESTS += tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/
 UNIT_TESTS += tests/unit/cpu/queue.test tests/unit/cpu/rows.test
 UNIT_TESTS += tests/unit/cuda/faults.test
 UNIT_TESTS += tests/unit/cuda/coll.test
+UNIT_TESTS += tests/unit/cuda/products.test
 UNIT_TESTS += tests/unit/data/csv.test tests/unit/data/idx.test tests/unit/data/large.test tests/unit/data/loader.test
 UNIT_TESTS += tests/unit/data/mask.test tests/unit/data/shards.test tests/unit/data/tokenizer.test
 UNIT_TESTS += tests/unit/device/layers.test tests/unit/device/select.test tests/unit/device/topology.test tests/unit/device/transport.test
@@ -57,6 +58,7 @@ tests_unit_balance_sets_test_SOURCES = tests/unit/balance/sets.c tests/unit/bala
 tests_unit_cpu_gemm_test_SOURCES = tests/unit/cpu/gemm.c backends/cpu/isa/isa_amx_emu.c
 tests_unit_cuda_coll_test_LDADD = $(LDADD) -ldl
 tests_unit_cuda_faults_test_LDADD = $(LDADD) -ldl
+tests_unit_cuda_products_test_LDADD = $(LDADD) -ldl
 tests_unit_graph_vectors_test_SOURCES = tests/unit/graph/vectors.c tests/unit/graph/vectors_layers.c
 # the kernel sources as plain C: unused kernels and scalar conversions are as they are in the dialect
 KIT_HOST_CFLAGS = $(AM_CFLAGS) -Wno-unused-function -Wno-psabi -Wno-shadow -Wno-undef
@@ -88,5 +90,6 @@ UNIT_SH = tests/style.sh tests/count.sh tests/api.sh tests/pages.sh tests/unit/c
 	tests/unit/cuda/header.sh tests/unit/cuda/nvcc.sh tests/unit/data/commands.sh
 dist_check_SCRIPTS += $(UNIT_SH)
 TESTS += $(UNIT_SH)
-EXTRA_DIST += tests/unit/control/pmix_header.c tests/unit/cuda/header.c tests/unit/cuda/header_nccl.c scripts/gpu-report
+EXTRA_DIST += tests/unit/control/pmix_header.c tests/unit/cuda/header.c tests/unit/cuda/header_nccl.c \
+	tests/unit/cuda/header_cublaslt.c scripts/gpu-report
 EXTRA_DIST += scripts/style scripts/api scripts/count scripts/pages scripts/csource.py scripts/packages.sh quickstart autogen.sh
