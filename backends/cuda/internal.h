@@ -2,8 +2,9 @@
 /*
  * The CUDA plugin's own types. One file per part, each calling only those named after it: plugin.c (table); list.c (which devices
  * there are, opening one); coll.c (collectives); nccl.c (NCCL); queue.c (streams, points, copies); program.c (launches, graphs);
- * build.c (units as modules); fatbin.c (those that are built in); compile.c (NVRTC); memory.c (buffers, registered host memory);
- * error.c (of its calls); driver.c (libcuda); host.c (the host's table).
+ * product.c (products by cuBLASLt); cublaslt.c (that library); build.c (units as modules); fatbin.c (those that are built in);
+ * compile.c (NVRTC); memory.c (buffers, registered host memory); context.c; error.c (of calls); driver.c (libcuda); host.c (the host's
+ * table).
  * Which launches run a graph is decided by the kit (plugins/kit/lower/lower.h).
  *
  * Every call of the driver that needs one has the device's context current (cuda_enter .. cuda_leave): the primary context, which
@@ -35,6 +36,11 @@ yk_status cuda_error_say(yk_status status, const char *format, ...) __attribute_
 const char *cuda_error_last(void); /* what this thread's last cuda_error said since .. */
 void cuda_error_forget(void);      /* .. then; or "" */
 
+/* ---- context.c ---- */
+/* Makes the device's context this thread's; undone by cuda_leave. False after the host was told why. */
+bool cuda_enter(const yk_device *dev, yk_status *s);
+void cuda_leave(void);
+
 /* ---- compile.c ---- */
 /*
  * CUDA C++ as code for compute capability `sm` (90: 9.0) by NVRTC: of the chip, or PTX that the driver finishes where NVRTC is
@@ -63,6 +69,26 @@ yk_status cuda_host_pin(yk_device *dev, void *memory, uint64_t bytes, yk_pin **p
 void cuda_host_unpin(yk_pin *pin);
 yk_status cuda_memory_alloc(yk_device *dev, uint64_t bytes, CUdeviceptr *memory); /* the context is current */
 
+/* ---- product.c ---- */
+typedef struct cuda_product cuda_product; /* one shape, planned; its device's */
+
+typedef struct cuda_products {
+    pthread_mutex_t lock; /* of all below, but that plans do not change */
+    bool is_open;
+    const struct cuda_cublaslt *lt;  /* NULL: it is not used */
+    struct cublasLtContext *handle;  /* or this is */
+    cuda_product *first;
+} cuda_products;
+
+#define CUDA_PRODUCT_ARGS 4 /* A, B, C, workspace */
+bool cuda_product_take(yk_device *dev, const kit_product *shape, uint64_t *scratch); /* as kit_target.product; any thread */
+/* The plan of a shape that was taken. */
+const cuda_product *cuda_product_of(yk_device *dev, const kit_product *shape);
+/* Enqueues it; the context is current. node: for messages. */
+yk_status cuda_product_run(const yk_device *dev, const cuda_product *product, const CUdeviceptr at[CUDA_PRODUCT_ARGS], uint32_t node,
+                           CUstream stream);
+void cuda_products_free(yk_device *dev);
+
 /* ---- list.c ---- */
 struct yk_device {
     CUdevice id;
@@ -71,8 +97,10 @@ struct yk_device {
     int sm;               /* compute capability: 90 is 9.0 */
     unsigned grid[3];     /* most blocks in x, y, z */
     bool graphs;          /* programs run as CUDA graphs */
+    bool tf32;            /* products of f32 may round their operands to TF32 */
     CUevent origin;       /* recorded when it was opened: the spans of its queues count from there */
     kit_units units;
+    cuda_products products;
 };
 
 yk_status cuda_device_count(uint32_t *n);
@@ -80,10 +108,6 @@ yk_status cuda_device_caps(uint32_t i, yk_device_caps *caps);
 yk_status cuda_device_open(uint32_t i, yk_device **dev);
 void cuda_device_close(yk_device *dev);
 uint32_t cuda_device_claims(yk_device *dev, const yk_graph *graph, uint32_t node);
-
-/* Makes the device's context this thread's; undone by cuda_leave. False after the host was told why. */
-bool cuda_enter(const yk_device *dev, yk_status *s);
-void cuda_leave(void);
 
 /* ---- build.c ---- */
 extern const kit_compiler cuda_units_compiler; /* the device's context is current */

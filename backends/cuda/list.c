@@ -115,20 +115,6 @@ yk_status cuda_device_caps(uint32_t i, yk_device_caps *caps)
 
 /* ---- Open devices ---- */
 
-bool cuda_enter(const yk_device *dev, yk_status *s)
-{
-    const CUresult rc = cuda.context_push(dev->context);
-    if (rc)
-        *s = cuda_error(rc, "using the device's context");
-    return !rc;
-}
-
-void cuda_leave(void)
-{
-    CUcontext own;
-    cuda.context_pop(&own);
-}
-
 static uint64_t device_identity(const yk_device *dev)
 {
     const uint64_t compiler = cuda_compiler_key() ^ cuda_fatbins_key(); /* a cache of another build may hold what is built in now */
@@ -166,17 +152,23 @@ static yk_status context_open(yk_device *dev)
     return s;
 }
 
+static bool option_is(const char *key, const char *value)
+{
+    const char *given = cuda_option(key);
+    return given && !strcmp(given, value);
+}
+
 static yk_status device_fill(yk_device *dev)
 {
     yk_status s = YK_OK;
-    const char *graphs = cuda_option("GRAPHS");
-    dev->target = (kit_target){.host = cuda_host, .plugin = CUDA_WHO};
+    dev->target = (kit_target){.host = cuda_host, .plugin = CUDA_WHO, .product = cuda_product_take, .dev = dev};
     dev->target.units = (uint32_t)device_number(dev->id, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &s);
     dev->target.max_local = (uint32_t)device_number(dev->id, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, &s);
     for (int d = 0; d < 3; d++)
         dev->grid[d] = (unsigned)device_number(dev->id, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + d, &s);
     dev->sm = device_sm(dev->id, &s);
-    dev->graphs = !graphs || strcmp(graphs, "0");
+    dev->graphs = !option_is("GRAPHS", "0");
+    dev->tf32 = option_is("TF32", "1");
     if (!s)
         s = context_open(dev);
     return s;
@@ -208,6 +200,7 @@ yk_status cuda_device_open(uint32_t i, yk_device **out)
         cuda_free(dev);
         return s;
     }
+    pthread_mutex_init(&dev->products.lock, NULL);
     units_start(dev);
     *out = dev;
     return YK_OK;
@@ -218,6 +211,7 @@ void cuda_device_close(yk_device *dev)
     yk_status s;
     const bool entered = cuda_enter(dev, &s); /* without its context code is freed with it */
     kit_units_release(&dev->units, entered);
+    cuda_products_free(dev);
     if (entered) {
         cuda.event_free(dev->origin);
         cuda_leave();

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plugin's table: what the host calls. */
+#include "backends/cuda/cublaslt.h"
 #include "backends/cuda/internal.h"
 #include "backends/cuda/nccl.h"
 
@@ -23,11 +24,13 @@ static bool value_file_or_none(const char *value)
 
 static const kit_option options[] = {
     {"CORES", kit_option_is_cores, KIT_ALLOWED_CORES},
+    {"CUBLASLT", value_file_or_none, "a file that can be read: a library to be used as libcublasLt.so; or 0: none"},
     {"DRIVER", value_file, "a file that can be read: a library to be used as libcuda.so.1"},
     {"FATBINS", kit_option_is_flag, KIT_ALLOWED_FLAG},
     {"GRAPHS", kit_option_is_flag, KIT_ALLOWED_FLAG},
     {"NCCL", value_file_or_none, "a file that can be read: a library to be used as libnccl.so.2; or 0: none"},
     {"NVRTC", value_file, "a file that can be read: a library to be used as libnvrtc.so"},
+    {"TF32", kit_option_is_flag, KIT_ALLOWED_FLAG},
 };
 
 static yk_status plugin_init(const yk_host *host)
@@ -44,6 +47,7 @@ static void plugin_fini(void)
     cuda_driver_forget();
     cuda_compiler_forget();
     cuda_nccl_forget();
+    cuda_cublaslt_forget();
     cuda_host = NULL;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs: the kit's launches (plugins/kit/lower/lower.h) with their arguments. Numbers are set once, memory at submission. What is
- * submitted again with the same memory is recorded and from then on launched as one CUDA graph, which costs the host one call instead
- * of one for each kernel. Graphs are kept until the program is freed, as they may still run.
+ * Programs: the kit's launches (plugins/kit/lower/lower.h), kernels and products, with their arguments. Numbers are set once, memory at
+ * submission. What is submitted again with the same memory is recorded and from then on launched as one CUDA graph, which costs the
+ * host one call instead of one for each kernel. Graphs are kept until the program is freed, as they may still run.
  */
 #include "backends/cuda/internal.h"
 
@@ -21,6 +21,7 @@ struct yk_program {
     const yk_graph *graph;
     kit_program kit;
     CUfunction *function; /* by launch */
+    const cuda_product **product; /* by launch; NULL: it is a kernel */
     uint32_t *first;      /* by launch: its first argument in value[] and parameter[] */
     uint64_t *value;      /* the kernels' arguments, each at the beginning of its 8 bytes */
     void **parameter;     /* where they are */
@@ -126,19 +127,35 @@ static yk_status scratch_reserve(const yk_program *p, CUstream stream, cuda_scra
 
 /* ---- Running ---- */
 
+static yk_status kernel_run(yk_program *p, size_t i, CUstream stream)
+{
+    const kit_launch *l = &p->kit.launch[i];
+    char what[100];
+    const CUresult rc = cuda.launch(p->function[i], (unsigned)l->groups[0], (unsigned)l->groups[1], (unsigned)l->groups[2], l->local, 1, 1,
+                                    0, stream, p->parameter + p->first[i], NULL);
+    if (!rc)
+        return YK_OK;
+    snprintf(what, sizeof what, "node %u, kernel %s", l->node, l->kernel);
+    return cuda_error(rc, what);
+}
+
+/* Its arguments are memory, each a beginning and a number of elements. */
+static yk_status product_run(yk_program *p, size_t i, CUstream stream)
+{
+    const kit_launch *l = &p->kit.launch[i];
+    const uint64_t *value = p->value + p->first[i];
+    CUdeviceptr at[CUDA_PRODUCT_ARGS];
+    for (uint32_t k = 0; k < CUDA_PRODUCT_ARGS; k++)
+        at[k] = value[2 * k] + value[2 * k + 1] * p->kit.arg[l->arg + k].element;
+    return cuda_product_run(p->dev, p->product[i], at, l->node, stream);
+}
+
 static yk_status launches_run(yk_program *p, CUstream stream)
 {
-    for (size_t i = 0; i < p->kit.n_launch; i++) {
-        const kit_launch *l = &p->kit.launch[i];
-        const CUresult rc = cuda.launch(p->function[i], (unsigned)l->groups[0], (unsigned)l->groups[1], (unsigned)l->groups[2], l->local,
-                                        1, 1, 0, stream, p->parameter + p->first[i], NULL);
-        if (rc) {
-            char what[100];
-            snprintf(what, sizeof what, "node %u, kernel %s", l->node, l->kernel);
-            return cuda_error(rc, what);
-        }
-    }
-    return YK_OK;
+    yk_status s = YK_OK;
+    for (size_t i = 0; i < p->kit.n_launch && !s; i++)
+        s = p->product[i] ? product_run(p, i, stream) : kernel_run(p, i, stream);
+    return s;
 }
 
 /* The launches with the arguments they have now, as a graph. */
@@ -228,14 +245,23 @@ static void launch_args(yk_program *p, const kit_launch *l, size_t *at)
     }
 }
 
+static yk_status kernel_find(yk_program *p, size_t i, void *code)
+{
+    const kit_launch *l = &p->kit.launch[i];
+    const CUresult rc = cuda.module_function(&p->function[i], code, l->kernel);
+    return rc ? cuda_error(rc, l->kernel) : launch_check(p->dev, l);
+}
+
 static yk_status launches_make(yk_program *p, void *const *of)
 {
     size_t at = 0;
     yk_status s = YK_OK;
     for (size_t i = 0; i < p->kit.n_launch && !s; i++) {
         const kit_launch *l = &p->kit.launch[i];
-        const CUresult rc = cuda.module_function(&p->function[i], of[l->unit], l->kernel);
-        s = rc ? cuda_error(rc, l->kernel) : launch_check(p->dev, l);
+        if (l->product == YK_NONE)
+            s = kernel_find(p, i, of[l->unit]);
+        else
+            p->product[i] = cuda_product_of(p->dev, &p->kit.product[l->product]);
         p->first[i] = (uint32_t)at;
         launch_args(p, l, &at);
     }
@@ -264,11 +290,12 @@ static yk_status program_fill(yk_program *p)
         p->n_value += kit_arg_is_memory(&kit->arg[i]) ? 2 : 1;
     void **of = cuda_alloc(kit->n_unit * sizeof *of);
     p->function = cuda_alloc(kit->n_launch * sizeof *p->function);
+    p->product = cuda_alloc(kit->n_launch * sizeof *p->product);
     p->first = cuda_alloc(kit->n_launch * sizeof *p->first);
     p->value = cuda_alloc(p->n_value * sizeof *p->value);
     p->parameter = cuda_alloc(p->n_value * sizeof *p->parameter);
     p->used = cuda_alloc(p->graph->n_slot * sizeof *p->used);
-    yk_status s = of && p->function && p->first && p->value && p->parameter && p->used ? YK_OK : YK_E_MEM;
+    yk_status s = of && p->function && p->product && p->first && p->value && p->parameter && p->used ? YK_OK : YK_E_MEM;
     if (!s && cuda_enter(p->dev, &s)) {
         s = kit_units_get(&p->dev->units, kit, of);
         if (!s)
@@ -321,6 +348,7 @@ void cuda_program_free(yk_program *p)
         cuda_free(p->recorded[i].value);
     kit_program_free(&p->kit);
     cuda_free(p->function);
+    cuda_free(p->product);
     cuda_free(p->first);
     cuda_free(p->value);
     cuda_free(p->parameter);

@@ -82,6 +82,11 @@ typedef enum yk__option_kind {
       "the command by which yoke launch --hosts runs another on a host")                                                        \
     X(SERVICE, "YOKE_SERVICE", TEXT, "", 0, 0, NULL, "control", "the headless service of a Kubernetes indexed job")              \
     X(HOST_ID, "YOKE_HOST_ID", TEXT, "", 0, 0, NULL, "control", "for tests: ranks with unlike values count as on unlike hosts")  \
+    X(MAX_RESTARTS, "YOKE_MAX_RESTARTS", COUNT, "0", 0, 1000000, NULL, "job",                                                       \
+      "how often a launch starts a job anew of which a rank died or failed")                                                     \
+    X(RESTART_COUNT, "YOKE_RESTART_COUNT", COUNT, "0", 0, 1000000, NULL, "job", "set by yoke launch: how often that was done so far") \
+    X(RUN_ID, "YOKE_RUN_ID", TEXT, "", 0, 0, NULL, "launch",                                                                        \
+      "set by yoke launch with restarts: a number that all attempts of one launch have in common, and no other launch")           \
     X(WORLD_SIZE, "YOKE_WORLD_SIZE", COUNT, "", 1, INT32_MAX, NULL, "control", "set by yoke launch: the number of ranks")                 \
     X(LOCAL_RANK, "YOKE_LOCAL_RANK", COUNT, "", 0, INT32_MAX, NULL, "launch", "for programs, set by yoke launch: its number on this host")
 

@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/option.h"
 #include "core/control/origin.h"
+#include "core/control/variables.h"
 #include "core/job/job.h"
 #include "core/job/join.h"
 #include "core/launch/choose.h"
@@ -19,12 +20,17 @@ static void say_launch(const char *text)
     yk__log(YK_LOG_ERROR, "launch", "%s", text);
 }
 
+static uint32_t restarts_allowed(void)
+{
+    return (uint32_t)yk__option_number(YK__OPTION_MAX_RESTARTS);
+}
+
 static int run_ranks(yk__placement *place, uint32_t n, char *const *argv)
 {
     yk_error err = YK_ERROR_INIT;
     int code = -1;
     if (n > 1)
-        yk__launch(place, n, argv, say_launch, &code, &err);
+        yk__launch(place, n, argv, restarts_allowed(), say_launch, &code, &err);
     yk__free(place);
     return code;
 }
@@ -70,7 +76,7 @@ static int call_ranks(uint32_t ranks, const char *devices, user_call *call)
         yk__fail(&err, YK_E_ARG, "yk_launch_ranks after yk_open: the drivers that this process has loaded do not work in its forks. Open "
                  "jobs in the function alone");
     else if (!yk__launch_check(&err) && !yk__options_check(&err) && !yk__launch_select_ranks(spec, ranks, &place, &n, &err)) {
-        yk__launch_call(place, n, call_user, call, say_launch, &code, &err);
+        yk__launch_call(place, n, call_user, call, restarts_allowed(), say_launch, &code, &err);
         yk__free(place);
         return code;
     }
@@ -83,6 +89,14 @@ int yk_launch_ranks(uint32_t ranks, const char *devices, int (*function)(void *a
 {
     user_call call = {function, argument};
     return yk__launched() ? function(argument) : call_ranks(ranks, devices, &call);
+}
+
+uint32_t yk_restart_count(void)
+{
+    unsigned long long count = 0;
+    if (!yk__option_text(YK__OPTION_RESTART_COUNT) && yk__variable_number("TORCHELASTIC_RESTART_COUNT", &count))
+        return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+    return (uint32_t)yk__option_number(YK__OPTION_RESTART_COUNT);
 }
 
 uint32_t yk_rank(const yk_job *job)

@@ -9,6 +9,7 @@
 #include "core/control/job.h"
 #include "core/device/device.h"
 #include "core/launch/node_io.h"
+#include "core/launch/restart.h"
 
 typedef struct yk__child {
     pid_t pid; /* 0: not started or reaped */
@@ -36,7 +37,9 @@ typedef struct yk__launcher {
     sigset_t mask; /* the caller's */
     int signal_fd;
     int interrupted; /* the signal, after SIGINT, SIGTERM or SIGHUP */
+    yk__restart restart;
     bool ending, term_sent, said, gave_up;
+    bool ran; /* every rank was started */
     int64_t term_at, kill_at; /* ms, once ending */
     int64_t killed_at;        /* ms; of the first SIGKILL to all */
     int64_t stopped_since;    /* ms; 0: none, or all, are stopped */

@@ -47,6 +47,16 @@ static void say_line(yk__launcher *launcher, const char *text)
 {
     if (launcher->say)
         launcher->say(text);
+}
+
+/* What ended the job. Where it may be started anew, that is said with it, once all have ended. */
+static void say_end(yk__launcher *launcher, const char *why)
+{
+    char text[YK_ERROR_TEXT + 64];
+    if (yk__restart_left(&launcher->restart))
+        return;
+    yk__restart_describe(&launcher->restart, false, why, text, sizeof text);
+    say_line(launcher, text);
     launcher->said = true;
 }
 
@@ -80,7 +90,7 @@ static void begin_end(yk__launcher *launcher)
     if (launcher->ending || !yk__control_job_error(launcher->job, &rank, &silent, &err))
         return;
     launcher->ending = true;
-    say_line(launcher, err.text);
+    say_end(launcher, err.text);
     start_clock(launcher, silent ? GRACE_SILENT_MS : GRACE_MS);
     if (silent)
         kill_silent(launcher, rank);
@@ -416,6 +426,7 @@ static yk_status launcher_run(yk__launcher *launcher, const yk__placement *place
     }
     yk__guard_start(&launcher->guard);
     s = yk__launcher_start(launcher, place, err);
+    launcher->ran = !s;
     if (s) {
         *code = s == YK_E_ARG ? 2 : 1;
         yk__control_job_abort(launcher->job, 0, s, err->text);
@@ -447,36 +458,68 @@ static yk_status prepare_launch(yk__launcher *launcher, yk_error *err)
     return launcher->rank ? YK_OK : yk__fail_mem(err, launcher->n_ranks * sizeof *launcher->rank, "the ranks of a job");
 }
 
-static yk_status launch_job(yk__launcher *launcher, const struct yk__placement *place, int *code, yk_error *err)
+/* *again: another attempt is to follow. */
+static yk_status launch_once(yk__launcher *launcher, const struct yk__placement *place, bool *again, int *code, yk_error *err)
 {
+    char text[YK_ERROR_TEXT + 64];
+    if (launcher->function)
+        fflush(NULL); /* or each rank would print again what waits here */
     yk_status s = prepare_launch(launcher, err);
     *code = s == YK_E_ARG ? 2 : 1;
     if (!s)
         s = launcher_run(launcher, place, code, err);
-    if (s && !launcher->said)
-        say_line(launcher, err->text);
+    *again = s && launcher->ran && !launcher->gave_up && yk__restart_due(&launcher->restart, *code);
+    if (s && !launcher->said) {
+        yk__restart_describe(&launcher->restart, *again, err->text, text, sizeof text);
+        say_line(launcher, text);
+    }
     yk__free(launcher->rank);
     yk__control_job_free(launcher->job);
     return s;
 }
 
-yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const *argv, yk__launch_say say, int *code,
+/* Each attempt is a launcher as the first one was. */
+static yk_status launch_job(const yk__launcher *first, const struct yk__placement *place, int *code, yk_error *err)
+{
+    yk__restart restart = first->restart;
+    bool again;
+    yk_status s;
+    do {
+        yk__launcher launcher = *first;
+        launcher.restart = restart;
+        *err = (yk_error)YK_ERROR_INIT;
+        s = launch_once(&launcher, place, &again, code, err);
+        restart.count++;
+    } while (again);
+    return s;
+}
+
+static yk_status launch_first(yk__launcher *launcher, const struct yk__placement *place, uint32_t restarts, int *code, yk_error *err)
+{
+    if (!yk__restart_first(&launcher->restart, restarts, err))
+        return launch_job(launcher, place, code, err);
+    *code = 1;
+    say_line(launcher, err->text);
+    return err->status;
+}
+
+yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const *argv, uint32_t restarts, yk__launch_say say, int *code,
                      yk_error *err)
 {
     yk__launcher launcher = {.n_ranks = n, .argv = argv, .say = say, .guard = {0, -1}, .signal_fd = -1};
-    return launch_job(&launcher, place, code, err);
+    return launch_first(&launcher, place, restarts, code, err);
 }
 
 yk_status yk__launch_node(yk__node *node, const yk__placement *place, char *const *argv, yk__launch_say say, int *code, yk_error *err)
 {
     yk__launcher launcher = {.n_ranks = node->ranks, .argv = argv, .node = node, .say = say, .guard = {0, -1}, .signal_fd = -1};
+    yk__restart_inherit(&launcher.restart);
     return launch_job(&launcher, place, code, err);
 }
 
-yk_status yk__launch_call(const struct yk__placement *place, uint32_t n, yk__launch_function function, void *argument, yk__launch_say say,
-                          int *code, yk_error *err)
+yk_status yk__launch_call(const struct yk__placement *place, uint32_t n, yk__launch_function function, void *argument, uint32_t restarts,
+                          yk__launch_say say, int *code, yk_error *err)
 {
     yk__launcher launcher = {.n_ranks = n, .function = function, .argument = argument, .say = say, .guard = {0, -1}, .signal_fd = -1};
-    fflush(NULL); /* or each rank would print again what waits here */
-    return launch_job(&launcher, place, code, err);
+    return launch_first(&launcher, place, restarts, code, err);
 }

@@ -19,16 +19,19 @@ struct yk__placement; /* core/device/device.h */
  * say gets the error once, as soon as it is found, before the others have ended; and a line for each process that SIGKILL does
  * not end within 2 s (frozen, or waiting for a device or a file system), which is left behind. When this process is killed, a
  * guard ends the ranks' groups.
+ * A job of which a rank died or failed (*code 1) is started anew on the same devices up to `restarts` times, with YOKE_RESTART_COUNT and
+ * YOKE_RUN_ID in its environment, once nothing of it is left; where one may follow, say gets the error then, and what is done about it:
+ * "..: restart 1 of 3". One that left a process behind is not.
  * *code, set in every case: 0 all well, 2 when the program cannot be started or the rank at fault exited with 2, 128 +
  * the signal after an interruption, else 1. Thread rule: a program with one thread; the ranks die with the calling
  * thread. */
 typedef void (*yk__launch_say)(const char *text);
-yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const *argv, yk__launch_say say, int *code,
+yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const *argv, uint32_t restarts, yk__launch_say say, int *code,
                      yk_error *err);
 /* The same with forks of this process, in each of which `function` is called: what it returns is the exit code. This process has loaded no
  * driver, and has one thread or others that hold nothing which a rank needs. */
 typedef int (*yk__launch_function)(void *argument);
-yk_status yk__launch_call(const struct yk__placement *place, uint32_t n, yk__launch_function function, void *argument, yk__launch_say say,
-                          int *code, yk_error *err);
+yk_status yk__launch_call(const struct yk__placement *place, uint32_t n, yk__launch_function function, void *argument, uint32_t restarts,
+                          yk__launch_say say, int *code, yk_error *err);
 
 #endif

@@ -18,4 +18,6 @@ libyokecore_la_SOURCES += \
 	core/launch/peer.h \
 	core/launch/remote.c \
 	core/launch/remote.h \
+	core/launch/restart.c \
+	core/launch/restart.h \
 	core/launch/spawn.c

@@ -209,7 +209,8 @@ static void number_send(yk__peer *peer, const char *name, uint32_t value)
 static bool is_of_job(const char *variable)
 {
     static const char *const own[] = {"RANK=", "WORLD_SIZE=", "SIZE=", "LOCAL_RANK=", "JOB_FD=", "LAUNCHER=", "ADDR=", "PORT=",
-                                      "SECRET_FILE=", "LISTEN_FD=", "HOST_ID=", "SSH=", "DEVICES=", "SERVICE="};
+                                      "SECRET_FILE=", "LISTEN_FD=", "HOST_ID=", "SSH=", "DEVICES=", "SERVICE=",
+                                      "RESTART_COUNT=", "RUN_ID=", "MAX_RESTARTS="};
     if (strncmp(variable, "YOKE_", 5))
         return false;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
@@ -224,6 +225,19 @@ static void address_send(yk__peer *peer)
     const char *address = yk__option_text(YK__OPTION_ADDR), *port = yk__option_text(YK__OPTION_PORT);
     record_send(peer, "address", address ? address : "");
     record_send(peer, "port", port ? port : "0");
+}
+
+static void restart_send(yk__peer *peer, const yk__restart *restart)
+{
+    char *variable[YK__RESTART_VARIABLES];
+    yk__restart_variables(restart, variable);
+    if (!variable[0] || (restart->run[0] && !variable[1]))
+        yk__peer_hang_up(peer);
+    for (int i = 0; i < YK__RESTART_VARIABLES; i++) {
+        if (variable[i])
+            record_send(peer, "env", variable[i]);
+        yk__free(variable[i]);
+    }
 }
 
 static void records_send(yk__peer *peer, const yk__peer_config *config, uint32_t index, const char *folder)
@@ -242,6 +256,7 @@ static void records_send(yk__peer *peer, const yk__peer_config *config, uint32_t
     for (char **variable = environ; *variable; variable++)
         if (is_of_job(*variable))
             record_send(peer, "env", *variable);
+    restart_send(peer, &config->restart);
     for (char *const *word = config->argv; *word; word++)
         record_send(peer, "arg", *word);
     record_send(peer, NULL, NULL);

@@ -15,6 +15,7 @@
 
 #include "core/launch/hosts.h"
 #include "core/launch/lines.h"
+#include "core/launch/restart.h"
 
 /* What is to be run where. Lives as long as the peers. */
 typedef struct yk__peer_config {
@@ -23,6 +24,7 @@ typedef struct yk__peer_config {
     const char *shell;   /* the command that runs another on a host, words with blanks between: "ssh -o BatchMode=yes" */
     bool slurm;          /* srun instead, on nodes of this allocation */
     char *const *argv;   /* the program */
+    yk__restart restart; /* this attempt */
 } yk__peer_config;
 
 typedef struct yk__peer {

@@ -25,7 +25,8 @@
 #include "core/base/option.h"
 #include "core/launch/node.h"
 
-#define END_MS 6000 /* a node needs 2 s at most */
+#define END_MS 6000  /* a node needs 2 s at most */
+#define LOST_MS 3000 /* for so long what runs on a host whose connection ended may go on */
 
 struct yk__remote {
     const yk__peer_config *config;
@@ -33,7 +34,8 @@ struct yk__remote {
     yk__peer *peer;       /* [hosts] */
     struct pollfd *poll;
     uint32_t alive;
-    bool running;
+    bool running, said;
+    bool lost;            /* a connection ended while ranks ran */
     int signal_fd, interrupted, code;
     yk_error err;         /* the first */
     const yk__peer *failed; /* whose it is; NULL: nobody's */
@@ -43,6 +45,15 @@ struct yk__remote {
 };
 
 /* ---- What nodes say ---------------------------------------------------------------------------------------------- */
+
+static void say_end(yk__remote *remote, bool again)
+{
+    char text[YK_ERROR_TEXT + 64];
+    yk__restart_describe(&remote->config->restart, again, remote->err.text, text, sizeof text);
+    if (remote->say)
+        remote->say(text);
+    remote->said = true;
+}
 
 /* The first error counts: others come of it, and all of them of a signal. peer: whose it is, or NULL. */
 static void job_fail(yk__remote *remote, const yk__peer *peer, int code, yk_status status, const char *text)
@@ -55,8 +66,8 @@ static void job_fail(yk__remote *remote, const yk__peer *peer, int code, yk_stat
         yk__fail(&remote->err, YK_E_CANCELLED, "interrupted by signal %d (%s)", remote->interrupted, strsignal(remote->interrupted));
     else
         yk__fail(&remote->err, status, "%s", text);
-    if (remote->say)
-        remote->say(remote->err.text);
+    if (!remote->running || !yk__restart_left(&remote->config->restart))
+        say_end(remote, false);
     remote->kill_at = yk__clock_ms() + END_MS;
     for (uint32_t i = 0; i < remote->config->hosts->count; i++)
         yk__peer_hang_up(&remote->peer[i]);
@@ -161,6 +172,7 @@ static void peer_end(yk__remote *remote, yk__peer *peer, int status)
     else if (!peer->ready)
         fail_unreached(remote, peer, how);
     else if (code && remote->running) {
+        remote->lost = true;
         snprintf(text, sizeof text, "host %.100s: its connection (%.40s) %s", peer->name, peer->argv[0], how);
         job_fail(remote, peer, 1, YK_E_DEVICE_LOST, text);
     }
@@ -386,13 +398,27 @@ static void ranks_start(yk__remote *remote)
     explicit_bzero(secret, sizeof secret);
 }
 
-yk_status yk__remote_run(yk__remote *remote, int *code, yk_error *err)
+/* A host that cannot be seen ends its ranks by itself: until then they have its devices. */
+static void lost_wait(yk__remote *remote)
+{
+    const int64_t until = yk__clock_ms() + LOST_MS;
+    remote->kill_at = until;
+    while (!remote->interrupted && yk__clock_ms() < until)
+        look_once(remote, 0);
+}
+
+yk_status yk__remote_run(yk__remote *remote, bool *again, int *code, yk_error *err)
 {
     remote->running = true;
     ranks_start(remote);
     while (remote->alive)
         look_once(remote, 0);
+    if (remote->lost && yk__restart_left(&remote->config->restart))
+        lost_wait(remote);
     *code = remote->err.status && remote->interrupted ? 128 + remote->interrupted : remote->code;
+    *again = remote->err.status && yk__restart_due(&remote->config->restart, *code);
+    if (remote->err.status && !remote->said)
+        say_end(remote, *again);
     *err = remote->err;
     return err->status;
 }

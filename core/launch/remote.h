@@ -20,8 +20,9 @@ typedef struct yk__remote yk__remote;
 yk_status yk__remote_open(const yk__peer_config *config, yk__launch_say say, yk__remote **remote, int *code, yk_error *err);
 /* Starts the ranks, numbered in the order of hosts, and waits for all. What they print appears with "[RANK] " in front of each line. When
  * one ends badly, or a host's connection ends, the ranks of all hosts are ended. SIGINT, SIGTERM and SIGHUP are passed on.
- * *code as of yk__launch. */
-yk_status yk__remote_run(yk__remote *remote, int *code, yk_error *err);
+ * *code as of yk__launch. *again: the job is to be started anew, by another remote with the next count of its config's restart; where that
+ * may be, say gets the error once all have ended, with what is done about it. */
+yk_status yk__remote_run(yk__remote *remote, bool *again, int *code, yk_error *err);
 /* Ends what still runs. Takes NULL. */
 void yk__remote_close(yk__remote *remote);
 

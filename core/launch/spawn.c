@@ -14,7 +14,7 @@
 #include "core/base/limit.h"
 #include "core/base/mem.h"
 
-#define RANK_VARIABLES 9
+#define RANK_VARIABLES 11
 
 extern char **environ;
 
@@ -22,7 +22,8 @@ static bool is_ours(const char *variable)
 {
     static const char *const names[] = {"YOKE_RANK=",     "YOKE_WORLD_SIZE=", "YOKE_LOCAL_RANK=", "YOKE_DEVICES=",
                                         "YOKE_JOB_FD=",   "YOKE_LAUNCHER=",   "YOKE_SIZE=",       "YOKE_ADDR=",
-                                        "YOKE_PORT=",     "YOKE_SECRET_FILE=", "YOKE_LISTEN_FD="};
+                                        "YOKE_PORT=",     "YOKE_SECRET_FILE=", "YOKE_LISTEN_FD=", "YOKE_RESTART_COUNT=",
+                                        "YOKE_RUN_ID="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strncmp(variable, names[i], strlen(names[i])))
             return true;
@@ -54,7 +55,8 @@ static void env_write_way(const yk__launcher *launcher, uint32_t rank, char **en
 
 static size_t variables_of(const yk__launcher *launcher, uint32_t rank)
 {
-    return !launcher->node ? 5 : launcher->node->listener >= 0 && !rank ? 9 : 8;
+    const size_t way = !launcher->node ? 1 : launcher->node->listener >= 0 && !rank ? 5 : 4;
+    return 4 + (launcher->restart.run[0] ? 2 : 1) + way;
 }
 
 /* The rank's environment: RANK_VARIABLES of ours, of which the last may be missing, then the launcher's. Made before the fork, where
@@ -76,7 +78,8 @@ static char **env_new(const yk__launcher *launcher, const yk__placement *place, 
     (*begin)[1] = yk__format("YOKE_WORLD_SIZE=%u", launcher->node ? launcher->node->size : launcher->n_ranks);
     (*begin)[2] = yk__format("YOKE_LOCAL_RANK=%u", rank);
     (*begin)[3] = yk__format("YOKE_DEVICES=%s", device_spec);
-    env_write_way(launcher, rank, *begin + 4);
+    yk__restart_variables(&launcher->restart, *begin + 4);
+    env_write_way(launcher, rank, *begin + (launcher->restart.run[0] ? 6 : 5));
     for (size_t i = 0; i < n; i++)
         if (!is_ours(environ[i]))
             env[at++] = environ[i];

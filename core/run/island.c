@@ -4,12 +4,12 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <yoke/extension.h>
 
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/run/island_join.h"
 
 #define TICKET 256u
 
@@ -88,11 +88,9 @@ static yk_status join_members(yk__island *island, const island_ticket *ticket, y
     const yk__device *dev = island->queue->dev;
     if (island->size < 2)
         return YK_OK;
-    yk__plugin_message();
-    const yk_status s =
-        island->coll->join(dev->handle, ticket->data, ticket->bytes, island->own, island->size, &island->comm);
-    if (s)
-        return yk__plugin_fail(err, dev->plugin, s, "joining the other ranks' devices");
+    if (yk__island_join(island->queue->dev, island->coll, ticket->data, ticket->bytes, island->own, island->size, island->queue->cancel,
+                        &island->comm, err))
+        return err->status;
     yk__log(YK_LOG_INFO, "run", "%s: one of %u devices that compute together; %s", dev->caps.name, island->size,
             yk__island_sums(island) ? "they add gradients up and spread parameters" : "they spread parameters, sums are in rank order");
     return YK_OK;

@@ -16,6 +16,8 @@ libyokecore_la_SOURCES += \
 	core/run/hash.c \
 	core/run/island.c \
 	core/run/island.h \
+	core/run/island_join.c \
+	core/run/island_join.h \
 	core/run/layout.c \
 	core/run/masters.c \
 	core/run/micro.c \

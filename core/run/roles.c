@@ -131,6 +131,7 @@ static yk_status change_members(yk__engine *e, const yk__roles *roles, yk_error 
     if (yk__exchange_set_members(exchange, roles->member, err) ||
         (back && exchange->talks && catch_up(&e->params, root, exchange->excluded && roles->member[exchange->rank], err)))
         return err->status;
+    yk__exchange_clear_residual(exchange); /* one that comes back would send what is long past */
     yk__power_drop(&e->params);
     yk__params_drop_rest(&e->params); /* a rank that comes back has none */
     memcpy(exchange->roles.member, roles->member, sizeof exchange->roles.member);

@@ -123,6 +123,11 @@ YK_API int yk_launch(const char *devices, char *const *argv);
  * function alone. */
 YK_API int yk_launch_ranks(uint32_t ranks, const char *devices, int (*function)(void *argument), void *argument);
 
+/* [safe] How often this job was started anew because a rank died or failed; yoke launch --max-restarts or YOKE_MAX_RESTARTS says how
+ * often it may be (under torchrun: its TORCHELASTIC_RESTART_COUNT). 0 at first; else a program goes on from its newest checkpoint, and
+ * adds to files that it began before. */
+YK_API uint32_t yk_restart_count(void);
+
 /* [safe] The number of this rank, 0 to yk_world_size - 1, and how many there are; of a job that failed to open 0 and 1. */
 YK_API uint32_t yk_rank(const yk_job *job);
 YK_API uint32_t yk_world_size(const yk_job *job);

@@ -18,6 +18,26 @@
 #define KIT_GROUP_LEAST 128u
 #define KIT_GROUP_MOST 256u /* more are not used */
 
+/* Slots and scratch memory begin at multiples of it, where products are a library's. */
+#define KIT_PRODUCT_ALIGN 256u
+
+/* An operand of a product, in elements; a batch that is broadcast has stride 0. */
+typedef struct kit_matrix {
+    int64_t row_stride, col_stride, batch_stride;
+    uint32_t dtype;
+    uint32_t align; /* bytes that its place in memory is a multiple of; KIT_PRODUCT_ALIGN at most */
+} kit_matrix;
+
+/*
+ * C[z] = A[z] x B[z], or that added to C: A of `rows` x `terms`, B of `terms` x `cols`, C dense. Without padding: equal bytes, equal
+ * products.
+ */
+typedef struct kit_product {
+    int64_t batch, rows, cols, terms;
+    kit_matrix a, b, c;
+    uint64_t accumulate;
+} kit_product;
+
 /* A device, as far as it decides about launches. A member comes with the first kernel that asks for it. */
 typedef struct kit_target {
     const yk_host *host;   /* allocates, and tells the user why something failed */
@@ -28,6 +48,12 @@ typedef struct kit_target {
     uint32_t max_group;    /* work-items of a group; 0: KIT_GROUP_MOST */
     uint32_t max_local;    /* bytes of memory that a group's work-items share */
     uint64_t max_alloc;    /* bytes of one allocation; 0: no limit known */
+    /*
+     * Whether a library of the vendor's computes this product, and the bytes of scratch memory that it then needs; always the same answer
+     * for one device. NULL: the kit's kernels compute them all.
+     */
+    bool (*product)(yk_device *dev, const kit_product *product, uint64_t *scratch);
+    yk_device *dev; /* for it */
 } kit_target;
 
 typedef enum kit_arg_kind {
@@ -65,7 +91,8 @@ typedef struct kit_unit {
 } kit_unit;
 
 typedef struct kit_launch {
-    uint32_t unit;         /* which unit has it */
+    uint32_t unit;         /* which unit has it; YK_NONE: it is a product */
+    uint32_t product;      /* a product, of kit_program.product, over A, B, C and scratch memory; YK_NONE: it is a kernel */
     uint32_t node;         /* for messages */
     char kernel[KIT_NAME];
     uint64_t groups[3];    /* how many, in x, y, z; none is 0 */
@@ -78,8 +105,9 @@ typedef struct kit_program {
     kit_launch *launch; /* in order; each depends on all before it */
     kit_arg *arg;
     int64_t *meta;
-    size_t n_unit, n_launch, n_arg, n_meta;
-    size_t cap_unit, cap_launch, cap_arg, cap_meta;
+    kit_product *product; /* the library's */
+    size_t n_unit, n_launch, n_arg, n_meta, n_product;
+    size_t cap_unit, cap_launch, cap_arg, cap_meta, cap_product;
     uint64_t scratch_bytes; /* of memory that a run needs beside slots and meta */
     kit_text text;          /* of generated kernels */
     const yk_host *host;

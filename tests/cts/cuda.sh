@@ -1,16 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# The CUDA plugin passes the suite on a driver without a GPU (tests/fakes): the kernels' text as CUDA C++, compiled for the host.
+# The CUDA plugin passes the suite on a driver without a GPU (tests/fakes): the kernels' text as CUDA C++, compiled for the host;
+# products by a cuBLASLt that computes there, too.
 . "$YOKE_SOURCE/tests/cts/lib.sh"
 [ "$(uname -m)" = x86_64 ] || skip_all "the fake driver runs kernels on x86-64 only"
 [ "$SANITIZER" = thread ] && skip_all "the kernels that the fake compiles are not instrumented"
-FAKES=$YOKE_BUILD/tests/fakes/.libs
 PLUGIN=$YOKE_BUILD/.libs/yoke_cuda.so
-export YOKE_CUDA_DRIVER="$FAKES/fake_cuda.so" YOKE_CUDA_NVRTC="$FAKES/fake_nvrtc.so" YOKE_CUDA_NCCL="$FAKES/fake_nccl.so"
+. "$YOKE_SOURCE/tests/fakes/use.sh"
 export FAKE_CUDA_DEVICES=3 # as many members of a collective as the suite joins
 # Each kind of kernel is compiled once a group, so not all cases run; YOKE_CTS_FULL=1 runs them.
 [ -n "$YOKE_CTS_FULL" ] || QUICK=--quick
 run_cts "cuda" "$PLUGIN" --timeout 300 $QUICK
+YOKE_CUDA_CUBLASLT=0 run_cts "products by its own kernels" "$PLUGIN" --only 'op/dot*' --timeout 300 $QUICK
 run_cts "its second device" "$PLUGIN" --device 1 --group buffer,queue,rebind --timeout 300
 [ "$SANITIZER" = none ] || finish # the rest takes the same ways through the plugin, and each kernel is compiled anew
 YOKE_LAYERS=validate run_cts "cuda under the validating layer" "$PLUGIN" --group buffer,queue,rebind,leak --timeout 300

@@ -6,8 +6,7 @@
 need_data fashion-mnist
 need_cores 2
 [ "$(uname -m)" = x86_64 ] || { echo "1..0 # SKIP the fake driver runs kernels on x86-64 only"; exit 0; }
-fakes=$YOKE_BUILD/tests/fakes/.libs
-export YOKE_CUDA_DRIVER="$fakes/fake_cuda.so" YOKE_CUDA_NVRTC="$fakes/fake_nvrtc.so" YOKE_CUDA_NCCL="$fakes/fake_nccl.so"
+. "$YOKE_SOURCE/tests/fakes/use.sh"
 small_images "$out/images"
 
 train() { # train NAME DEVICES: log in $out/NAME.jsonl

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that are forks of a program: what they see and give, whose error ends them, and what is refused. */
+/* Ranks that are forks of a program: what they see and give, whose error ends them, how they start anew, and what is refused. */
 #include <check.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +17,8 @@
 typedef struct board { /* memory that the ranks have in common with the test */
     uint32_t world[RANKS];
     double sum[RANKS];
+    uint64_t hash[2];
+    uint32_t restarts;
     char said[2048];
 } board;
 
@@ -111,6 +113,96 @@ START_TEST(death_of_one_ends_all)
 }
 END_TEST
 
+/* ---- Restarts ---- */
+
+enum { STEPS = 8, SAVED = 3, KILLED = 5 };
+
+/* Rows are each rank's own, so that sums are the same in every run. */
+static void train_one(yk_job *job, yk_opt *opt, yk_t weight, int step)
+{
+    float x[2 * 3];
+    const int64_t dim[2] = {2, 3};
+    int32_t row[2];
+    for (int i = 0; i < 2; i++) {
+        row[i] = 2 * (int32_t)yk_rank(job) + i;
+        for (int k = 0; k < 3; k++)
+            x[3 * i + k] = (float)((row[i] + 1) * (step + 2) * (k + 3) % 7) / 7.0f;
+    }
+    yk_set_rows(job, 2, row, 2 * RANKS);
+    yk_t y = yk_linear(yk_input(job, YK_F32, 2, dim, x), weight, YK_NO);
+    yk_backward(yk_mean(yk_mul(y, y), 3, false));
+    yk_step(opt);
+}
+
+/* `argument` is a folder; "" trains undisturbed. In a restart it goes on from the checkpoint. */
+static int train_restarted(void *argument)
+{
+    const char *folder = argument;
+    const int64_t dim[2] = {4, 3};
+    yk_job *job = yk_open(&(yk_config){.quiet = true, .seed = 3});
+    yk_t weight = yk_param(job, "weight", 2, dim, (yk_init){YK_INIT_NORMAL, 0, 0.5f});
+    yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 0.01});
+    if (yk_restart_count())
+        yk_load(job, folder);
+    for (int step = (int)yk_steps(opt) + 1; step <= STEPS && yk_ok(job); step++) {
+        if (*folder && step == KILLED && !yk_restart_count() && yk_rank(job) == 1)
+            raise(SIGKILL);
+        train_one(job, opt, weight, step);
+        if (*folder && step == SAVED)
+            yk_save(job, folder);
+    }
+    const uint64_t hash = yk_param_hash(job);
+    if (yk_ok(job) && yk_is_main(job)) {
+        shared->hash[*folder != 0] = hash;
+        shared->restarts = yk_restart_count();
+    }
+    return yk_close(job);
+}
+
+START_TEST(restarted_job_goes_on_from_its_checkpoint)
+{
+    char folder[] = "/tmp/yoke-restart-XXXXXX", path[64];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/checkpoint", folder);
+    ck_assert_int_eq(yk_launch_ranks(RANKS, "cpu:0", train_restarted, ""), 0);
+    setenv("YOKE_MAX_RESTARTS", "2", 1);
+    const int code = call_and_listen(train_restarted, path);
+    ck_assert_msg(!code && strstr(shared->said, "rank 1 (cpu:0) was killed by signal 9 (Killed): restart 1 of 2"), "'%s'", shared->said);
+    ck_assert_uint_eq(shared->restarts, 1);
+    ck_assert_uint_ne(shared->hash[0], 0);
+    ck_assert_uint_eq(shared->hash[0], shared->hash[1]);
+    snprintf(path, sizeof path, "rm -r %s", folder);
+    ck_assert_int_eq(system(path), 0);
+}
+END_TEST
+
+/* Fails by what is no wrong input, in every attempt. */
+static int fail_always(void *argument)
+{
+    yk_job *job = yk_open(&(yk_config){.quiet = true});
+    (void)argument;
+    if (yk_is_main(job))
+        shared->restarts = yk_restart_count();
+    if (yk_rank(job) == 1)
+        yk_fail(job, YK_E_IO, "the disk is full");
+    else
+        yk_barrier(job);
+    return yk_close(job);
+}
+
+START_TEST(restarts_have_an_end)
+{
+    setenv("YOKE_MAX_RESTARTS", "1", 1);
+    ck_assert_int_eq(call_and_listen(fail_always, NULL), 1);
+    ck_assert_uint_eq(shared->restarts, 1);
+    ck_assert_msg(strstr(shared->said, "the disk is full: restart 1 of 1\n") && strstr(shared->said, "the disk is full, after 1 restart\n"),
+                  "'%s'", shared->said);
+    shared->restarts = 0;
+    ck_assert_int_eq(call_and_listen(fail_one, NULL), 2); /* wrong input */
+    ck_assert_msg(!strstr(shared->said, "restart"), "'%s'", shared->said);
+}
+END_TEST
+
 START_TEST(call_after_a_job_is_refused)
 {
     yk_close(yk_open(&(yk_config){.devices = "cpu:0", .quiet = true}));
@@ -128,6 +220,8 @@ static int run_suite_function(void)
     tcase_add_test(t, ranks_are_of_one_job_and_share_what_was_there);
     tcase_add_test(t, error_of_one_ends_all_and_is_named);
     tcase_add_test(t, death_of_one_ends_all);
+    tcase_add_test(t, restarted_job_goes_on_from_its_checkpoint);
+    tcase_add_test(t, restarts_have_an_end);
     tcase_add_test(t, call_after_a_job_is_refused);
     return suite_run("function", t);
 }

@@ -2,22 +2,43 @@
 # SPDX-License-Identifier: Apache-2.0
 # Islands: CUDA ranks of one host, on the driver and the NCCL without cards (tests/fakes), add gradients up and spread parameters from
 # device to device. Results are those of one device but for rounding (how rows are shared out follows the clock, and so do bits); all
-# ranks have the same bits, or the trainer fails. A rank that dies within a collective is named.
+# ranks have the same bits, or the trainer fails. A rank that dies within a collective, or before it joins, is named.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data fashion-mnist
 need_cores 2
 [ "$(uname -m)" = x86_64 ] || { echo "1..0 # SKIP the fake driver runs kernels on x86-64 only"; exit 0; }
-fakes=$YOKE_BUILD/tests/fakes/.libs
-export YOKE_CUDA_DRIVER="$fakes/fake_cuda.so" YOKE_CUDA_NVRTC="$fakes/fake_nvrtc.so" YOKE_CUDA_NCCL="$fakes/fake_nccl.so"
+. "$YOKE_SOURCE/tests/fakes/use.sh"
 export FAKE_CUDA_DEVICES=3 NCCL_NVLS_ENABLE=0 YOKE_TRACE="$out/trace" YOKE_TRACE_SKIP=3 YOKE_TRACE_STEPS=2
 small_images "$out/images"
 steps=10
 
-train() { # train NAME ORDER DEVICES: losses in $out/NAME.jsonl, what is said in $out/NAME.out, traces in $out/trace.RANK
+mlp() { # mlp NAME OPTION..: losses in $out/NAME.jsonl
+    log=$out/$1.jsonl
+    shift
+    "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 32 --max-steps $steps --optim sgd \
+        --learning-rate 0.02 --max-grad-norm 1 --logging-steps 1 --log "$log" --overwrite-output-dir --output-dir "$out/model" "$@"
+}
+
+train() { # train NAME ORDER DEVICES: what is said in $out/NAME.out, traces in $out/trace.RANK
     rm -f "$out"/trace.*
-    YOKE_REPRODUCIBILITY=$2 "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --devices "$3" \
-        --global-batch 32 --max-steps $steps --optim sgd --learning-rate 0.02 --max-grad-norm 1 --logging-steps 1 \
-        --log "$out/$1.jsonl" --overwrite-output-dir --output-dir "$out/model" >"$out/$1.out" 2>&1 || { cat "$out/$1.out"; return 1; }
+    YOKE_REPRODUCIBILITY=$2 mlp "$1" --devices "$3" >"$out/$1.out" 2>&1 || { cat "$out/$1.out"; return 1; }
+}
+
+# by_hand NAME ORDER HOST..: ranks that no launcher started, each on a card of its host; what they say in $out/NAME.RANK. The exit code is
+# that of rank 0.
+by_hand() {
+    job=$1 order=$2
+    shift 2
+    head -c 32 /dev/urandom >"$out/secret" && chmod 600 "$out/secret"
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    rank=$#
+    while [ $rank -gt 0 ]; do # rank 0 last: $! is its process
+        rank=$((rank - 1))
+        eval "host=\${$((rank + 1))}"
+        YOKE_HOST_ID=$host YOKE_RANK=$rank YOKE_SIZE=$# YOKE_ADDR=127.0.0.1 YOKE_PORT=$port YOKE_SECRET_FILE=$out/secret \
+            YOKE_DEVICES="cuda:$((rank % 2))!" YOKE_REPRODUCIBILITY=$order mlp "$job" >"$out/$job.$rank" 2>&1 &
+    done
+    wait $!
 }
 
 near() { # near NAME: the losses of "alone", to 1e-4
@@ -68,6 +89,24 @@ a_rank_dies() {
     grep -q "rank 1 (cuda:1!)" "$out/dead.out" && [ -e "$out/died" ] && [ $((ended - $(stat -c %Y "$out/died"))) -le 10 ]
 }
 
+# Between hosts goes the fabric, and cards of one exchange through it, too: all ranks have the same bits.
+of_two_hosts() {
+    YOKE_LOG=info by_hand hosts run a a b b || { cat "$out"/hosts.*; return 1; }
+    wait
+    ! grep "compute together" "$out"/hosts.* && grep "bit-identical on all ranks" "$out/hosts.0" && near hosts
+}
+
+# Who waits in the join gives it up long before its own limit of 30 s, and names the rank.
+a_rank_dies_joining() {
+    rm -f "$out/died"
+    FAKE_NCCL_NAME=$$- FAKE_NCCL_DIE="0 1 $out/died" by_hand joining run a a && return 1
+    ended=$(date +%s)
+    wait
+    rm -f "/dev/shm/fake-nccl-$$-"* # nobody was there to take the name away
+    cat "$out/joining.0"
+    grep -q "rank 1 " "$out/joining.0" && [ -e "$out/died" ] && [ $((ended - $(stat -c %Y "$out/died"))) -le 10 ]
+}
+
 # What a member says of a call that fails ends the job, in NCCL's words.
 a_call_fails() {
     FAKE_NCCL_FAIL=40 train fails run "cuda:0! cuda:1!" >/dev/null && return 1
@@ -84,6 +123,14 @@ else
     skip "an island and an OpenCL device" "no OpenCL device here"
 fi
 ok "an island of three" of_three
+if [ ! -e "$YOKE_BUILD/.libs/transport_sock.so" ]; then
+    skip "cards of two hosts" "the sock transport is not built"
+elif instrumented; then
+    skip "cards of two hosts" "a sanitizer sees the same code in tests/dist/cuda.sh and tests/dist/several_hosts.sh"
+else
+    ok "cards of two hosts" of_two_hosts
+fi
 ok "a rank dies in a collective" a_rank_dies
+ok "a rank dies before it joins" a_rank_dies_joining
 ok "a call of NCCL fails" a_call_fails
 plan

@@ -8,7 +8,8 @@ tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 CASES="ranks find their numbers;the parameters of one host;devices of each host;a plan and no rank;a file of hosts;\
 a host that cannot be reached;a host without such devices;a failing rank ends those of all hosts;a killed rank is named;\
-a connection that ends;Ctrl-C ends all;a killed launcher leaves nothing;an allocation of Slurm;a list with a fault"
+a connection that ends;Ctrl-C ends all;a killed launcher leaves nothing;an allocation of Slurm;a list with a fault;\
+a job that starts anew on all hosts"
 total=$(echo "$CASES" | tr ';' '\n' | wc -l)
 echo "1..$total"
 n=0
@@ -164,4 +165,19 @@ run --hosts "a,-oProxyCommand=x" true
 second=$code
 run --hosts "a,a" true
 [ $first -eq 2 ] && [ $second -eq 2 ] && [ $code -eq 2 ] && grep -q "host 'a' stands twice" "$tmp/err"
+check
+
+# A rank of b is killed in the first attempt; the second has another secret.
+run --max-restarts 3 --hosts a:2,b,c -- sh -c 'echo "$YOKE_RANK $YOKE_RESTART_COUNT $YOKE_HOST_ID ${#YOKE_RUN_ID}"
+    [ $YOKE_RESTART_COUNT$YOKE_RANK != 00 ] || cksum <$YOKE_SECRET_FILE >"$0/secret.0"
+    [ $YOKE_RESTART_COUNT$YOKE_RANK != 10 ] || cksum <$YOKE_SECRET_FILE >"$0/secret.1"
+    [ $YOKE_RESTART_COUNT = 1 ] && exit 0
+    until [ -e "$0/secret.0" ]; do sleep 0.02; done
+    [ $YOKE_RANK != 2 ] || kill -9 $$
+    exec sleep 60' "$tmp"
+[ $code -eq 0 ] && grep -qx "yoke launch: rank 2 (cpu:0 on b) was killed by signal 9 (Killed): restart 1 of 3" "$tmp/err" &&
+    [ "$(grep '^\[.\] . 1' "$tmp/out" | LC_ALL=C sort)" = "[0] 0 1 a 32
+[1] 1 1 a 32
+[2] 2 1 b 32
+[3] 3 1 c 32" ] && [ -s "$tmp/secret.0" ] && [ -s "$tmp/secret.1" ] && ! cmp -s "$tmp/secret.0" "$tmp/secret.1" && nothing_left
 check

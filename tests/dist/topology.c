@@ -4,7 +4,7 @@
  * expects, in the order that the job's settings say, and compares bit for bit; the bytes between hosts are counted. And jobs train
  * over such hosts: to the same parameters on all ranks, those of any other layout where sums go by rank, near them elsewhere.
  *
- * A rank has one argument: SUMS-WIRE of collectives, or "train", "factors" (PowerSGD), "little", "resumed", "scaled".
+ * A rank has one argument: SUMS-WIRE of collectives, or "train", "factors" (PowerSGD), "little", "resumed", "scaled", "excluded".
  */
 #include "config.h"
 
@@ -21,6 +21,8 @@
 #include "core/control/bootstrap.h"
 #include "core/control/control.h"
 #include "core/control/origin.h"
+#include "core/job/job.h"
+#include "core/run/engine.h"
 #include "tests/support/hosts.h"
 #include "tests/support/run.h"
 #ifdef HAVE_SODIUM
@@ -498,6 +500,38 @@ static int run_scaled(uint32_t factors)
     return 0;
 }
 
+static void set_members(training *t, bool both)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__roles roles = {.member = {true, both}, .owns = {1, 0}};
+    if (yk_ok(t->job) && yk__engine_set_roles(t->job->engine, &roles, &err))
+        yk_fail(t->job, err.status, err.text);
+}
+
+/* Rank 1 owns nothing and is excluded for a while. Prints the hash of the training, and of one whose residuals are cleared by hand then. */
+static int run_excluded(void)
+{
+    uint64_t hash[2];
+    for (int by_hand = 0; by_hand < 2; by_hand++) {
+        training t = training_open(0.003, 0, normal);
+        run_steps(&t, 0, 1);
+        set_members(&t, true);
+        run_steps(&t, 1, 4);
+        set_members(&t, false);
+        set_members(&t, true);
+        if (by_hand && yk_ok(t.job))
+            yk__exchange_clear_residual(&t.job->engine->exchange);
+        run_steps(&t, 4, 8);
+        hash[by_hand] = yk_param_hash(t.job);
+        if (!yk_ok(t.job))
+            printf("%s", yk_error_text(t.job));
+        if (yk_close(t.job))
+            return 3;
+    }
+    printf("%016llx %016llx", (unsigned long long)hash[0], (unsigned long long)hash[1]);
+    return 0;
+}
+
 /* Prints the hash of the parameters and the last loss. */
 static int run_training(uint32_t factors)
 {
@@ -641,6 +675,15 @@ START_TEST(what_is_rounded_away_follows_the_loss_scale)
 }
 END_TEST
 
+/* It is of rows that others have had since, and of a host's sum that another member may have sent since. */
+START_TEST(what_is_rounded_away_ends_with_a_membership)
+{
+    char hash[2][17];
+    print_hashes("ab", "excluded", hash);
+    ck_assert_str_eq(hash[0], hash[1]);
+}
+END_TEST
+
 START_TEST(factors_have_no_wire_format)
 {
     hosts_job j;
@@ -682,6 +725,7 @@ static int run_suite(void)
     tcase_add_test(t, owners_keep_what_is_rounded_away_from_parameters);
     tcase_add_test(t, what_is_rounded_away_is_in_checkpoints_or_lost_on_both_sides);
     tcase_add_test(t, what_is_rounded_away_follows_the_loss_scale);
+    tcase_add_test(t, what_is_rounded_away_ends_with_a_membership);
     tcase_add_test(t, factors_have_no_wire_format);
     tcase_add_test(t, settings_that_differ_are_named);
 #endif
@@ -699,6 +743,8 @@ int main(int argc, char **argv)
         return run_training(FACTORS);
     if (!strcmp(argv[1], "little"))
         return run_little();
+    if (!strcmp(argv[1], "excluded"))
+        return run_excluded();
     if (strstr(argv[1], "scaled"))
         return run_scaled(strstr(argv[1], "factors") ? FACTORS : 0);
     if (strstr(argv[1], "resumed"))

@@ -139,7 +139,8 @@ ok "a program traces steps of its own" by_itself
 ok "messages" over local "cpu:0! cpu:0!" wrapped reduce_scatter all_gather
 fake="$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so"
 if [ -e "$fake" ] && [ "$(uname -m)" = x86_64 ]; then
-    export YOKE_CUDA_DRIVER="$fake" YOKE_CUDA_NVRTC="$YOKE_BUILD/tests/fakes/.libs/fake_nvrtc.so" YOKE_CUDA_NCCL=0
+    . "$YOKE_SOURCE/tests/fakes/use.sh"
+    YOKE_CUDA_NCCL=0
     ok "a device with memory of its own" over local "cuda:0! cuda:1!" own reduce_scatter all_gather
     ok "buckets leave it while backward goes on" leaves
 else

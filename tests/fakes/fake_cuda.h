@@ -11,6 +11,7 @@
  *   FAKE_CUDA_LOSE=n   the n-th kernel that is launched loses its device: an illegal address
  *   FAKE_CUDA_HANG=n   the n-th kernel that runs does not end before fake_cuda_release
  *   FAKE_NVRTC_FAIL=n  the n-th call of NVRTC fails
+ *   FAKE_CUBLASLT_FAIL=n   the n-th call of cuBLASLt fails (libcublaslt.c)
  *   FAKE_NVRTC_CHECK   a real NVRTC: it has to compile all that the fake is given, for each chip of FAKE_NVRTC_ARCHS ("75 90 120")
  */
 #ifndef YOKE_TESTS_FAKES_FAKE_CUDA_H
@@ -37,8 +38,14 @@ FAKE_EXPORT void fake_nvrtc_fail(uint64_t n);
 FAKE_EXPORT uint64_t fake_nvrtc_calls(void);
 FAKE_EXPORT void fake_nccl_fail(uint64_t n);
 FAKE_EXPORT uint64_t fake_nccl_calls(void);
+FAKE_EXPORT void fake_cublaslt_fail(uint64_t n);
+FAKE_EXPORT uint64_t fake_cublaslt_calls(void);
+FAKE_EXPORT void fake_cublaslt_refuse(int yes);     /* no algorithm for any product, from now on */
+FAKE_EXPORT uint64_t fake_cublaslt_live(void);      /* handles and descriptors that were not freed */
+FAKE_EXPORT uint64_t fake_cublaslt_products(void);  /* enqueued or recorded so far */
+FAKE_EXPORT const char *fake_cublaslt_wrong(void);  /* what was last refused as an error of the caller, or "" */
 
-/* For the fake NCCL (libnccl.c, with FAKE_NCCL_FAIL and FAKE_NCCL_HANG of its own). */
+/* For the fake NCCL (libnccl.c, with FAKE_NCCL_FAIL and FAKE_NCCL_HANG of its own) and cuBLASLt. */
 FAKE_EXPORT int fake_cuda_device(void); /* number of the current context's device; -1: none */
 FAKE_EXPORT void *fake_cuda_memory(unsigned long long memory, size_t bytes); /* where it lies; NULL: it is no device's */
 /* A stream calls this when it comes to it. */
@@ -62,6 +69,9 @@ typedef struct fake_kernel {
     /* Runs all blocks. stacks: 64 KiB for each thread of a block. 0: threads of a block have parted at a barrier. */
     int (*run)(void **parameter, const unsigned grid[3], unsigned threads, char *stacks);
 } fake_kernel;
+
+/* Launches one block of a library's kernel: what it is given is recorded, lost and hung as kernels are. A CUresult. */
+FAKE_EXPORT int fake_cuda_launch(struct CUstream_st *stream, const fake_kernel *kernel, void **parameters);
 
 #define FAKE_STACK 65536u
 #define FAKE_THREADS 1024u

@@ -395,6 +395,21 @@ static bool grid_good(const unsigned grid[3], unsigned threads)
            threads <= FAKE_THREADS;
 }
 
+static void launch_give(CUstream stream, CUcontext context, fake_op *op)
+{
+    CUstream s = stream_of(stream, context);
+    pthread_mutex_lock(&fake.lock);
+    if (++fake.launches == fake.lose_at)
+        context->lost = CUDA_ERROR_ILLEGAL_ADDRESS;
+    if (s->capture) {
+        *s->capture->end = op;
+        s->capture->end = &op->next;
+    } else {
+        stream_give(s, op);
+    }
+    pthread_mutex_unlock(&fake.lock);
+}
+
 CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
                         unsigned block_z, unsigned shared_bytes, CUstream stream, void **parameters, void **extra)
 {
@@ -407,19 +422,21 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
         return CUDA_ERROR_INVALID_VALUE;
     if (function->context != context)
         return CUDA_ERROR_INVALID_HANDLE;
-    fake_op *op = launch_new(function->kernel, grid, block_x, parameters);
-    CUstream s = stream_of(stream, context);
-    pthread_mutex_lock(&fake.lock);
-    if (++fake.launches == fake.lose_at)
-        context->lost = CUDA_ERROR_ILLEGAL_ADDRESS;
-    if (s->capture) {
-        *s->capture->end = op;
-        s->capture->end = &op->next;
-    } else {
-        stream_give(s, op);
-    }
-    pthread_mutex_unlock(&fake.lock);
+    launch_give(stream, context, launch_new(function->kernel, grid, block_x, parameters));
     return CUDA_SUCCESS;
+}
+
+int fake_cuda_launch(CUstream stream, const fake_kernel *kernel, void **parameters)
+{
+    const unsigned grid[3] = {1, 1, 1};
+    CUcontext context = fake_context_now();
+    pthread_mutex_lock(&fake.lock);
+    const int lost = context ? context->lost : CUDA_ERROR_INVALID_CONTEXT;
+    pthread_mutex_unlock(&fake.lock);
+    if (lost || (stream && stream->context != context))
+        return lost ? lost : CUDA_ERROR_INVALID_HANDLE;
+    launch_give(stream, context, launch_new(kernel, grid, 1, parameters));
+    return 0;
 }
 
 /* ---- Graphs ---- */

@@ -6,11 +6,10 @@
  * communicator that is not ready, memory of the host.
  *
  * The environment: FAKE_NCCL_FAIL=n: the n-th call of this process fails. FAKE_NCCL_HANG=n: the n-th collective of this process does
- * not end before its communicator is aborted. FAKE_NCCL_DIE="n device file": in its n-th collective a process with this device makes
- * the file and kills itself.
+ * not end before its communicator is aborted. FAKE_NCCL_DIE="n device file": in its n-th collective, 0: before it joins, a process with
+ * this device makes the file and kills itself. FAKE_NCCL_NAME: how names of such objects begin, behind "fake-nccl-".
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -25,6 +24,7 @@
 #include <unistd.h>
 
 #include "backends/cuda/nccl.h"
+#include "tests/fakes/beside.h"
 #include "tests/fakes/fake_cuda.h"
 
 #define MEMBERS 8
@@ -87,30 +87,13 @@ static void thread_nap(void)
 
 /* ---- Beginning ---- */
 
-static unsigned long long env_number(const char *name)
-{
-    const char *text = getenv(name);
-    return text ? strtoull(text, NULL, 10) : 0;
-}
-
-/* The fake driver that is loaded lies beside this library. */
 static void driver_find(void)
 {
-    char path[600];
-    Dl_info own;
-    if (!dladdr((void *)&calls, &own))
-        abort();
-    const char *slash = strrchr(own.dli_fname, '/');
-    snprintf(path, sizeof path, "%.*s/fake_cuda.so", slash ? (int)(slash - own.dli_fname) : 1, slash ? own.dli_fname : ".");
-    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL), *symbol[3];
-    if (!library || !(symbol[0] = dlsym(library, "fake_cuda_device")) || !(symbol[1] = dlsym(library, "fake_cuda_memory")) ||
-        !(symbol[2] = dlsym(library, "fake_cuda_call")))
-        abort();
-    memcpy(&driver.device, &symbol[0], sizeof symbol[0]);
-    memcpy(&driver.memory, &symbol[1], sizeof symbol[1]);
-    memcpy(&driver.call, &symbol[2], sizeof symbol[2]);
-    atomic_store(&driver.fail_at, env_number("FAKE_NCCL_FAIL"));
-    driver.hang_at = env_number("FAKE_NCCL_HANG");
+    fake_driver_symbol("fake_cuda_device", &driver.device);
+    fake_driver_symbol("fake_cuda_memory", &driver.memory);
+    fake_driver_symbol("fake_cuda_call", &driver.call);
+    atomic_store(&driver.fail_at, fake_number("FAKE_NCCL_FAIL"));
+    driver.hang_at = fake_number("FAKE_NCCL_HANG");
     const char *die = getenv("FAKE_NCCL_DIE");
     if (die && sscanf(die, "%llu %d %255s", &driver.die_at, &driver.dying, driver.died) != 3)
         abort();
@@ -157,7 +140,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
     if (rc || getrandom(&number, sizeof number, 0) != sizeof number)
         return rc ? rc : (ncclResult_t)ncclSystemError;
     memset(id, 0, sizeof *id);
-    snprintf(id->internal, sizeof id->internal, "/fake-nccl-%016llx", (unsigned long long)number);
+    snprintf(id->internal, sizeof id->internal, "/fake-nccl-%.32s%016llx", getenv("FAKE_NCCL_NAME") ? getenv("FAKE_NCCL_NAME") : "",
+             (unsigned long long)number);
     return rc;
 }
 
@@ -181,6 +165,12 @@ static shared *shared_map(const char *name)
     return at == MAP_FAILED ? NULL : at;
 }
 
+static void process_die(void)
+{
+    close(open(driver.died, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    kill(getpid(), SIGKILL);
+}
+
 /* Without blocking, which is the one way that is played. */
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id, int rank, ncclConfig_t *config)
 {
@@ -190,6 +180,8 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id,
     if (config->magic != CUDA_NCCL_MAGIC || config->size < 20 || config->blocking || ranks < 1 || ranks > MEMBERS || rank < 0 ||
         rank >= ranks || driver.device() < 0)
         return (ncclResult_t)ncclInvalidArgument;
+    if (*driver.died && !driver.die_at && driver.device() == driver.dying)
+        process_die();
     ncclComm_t comm = calloc(1, sizeof *comm);
     *comm = (struct ncclComm){.rank = rank, .ranks = ranks, .common = shared_map(id.internal)};
     if (!comm->common) {
@@ -324,12 +316,6 @@ static void collective_do(const collective *c)
         if (!members_meet(c->comm))
             return;
     }
-}
-
-static void process_die(void)
-{
-    close(open(driver.died, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
-    kill(getpid(), SIGKILL);
 }
 
 static void collective_main(void *argument)

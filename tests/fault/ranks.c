@@ -560,7 +560,7 @@ static _Noreturn void launch_blunt(void)
     int code = 99;
     ranks_places(place, 2);
     if (blunt_kill())
-        yk__launch(place, 2, argv, say_note, &code, &err);
+        yk__launch(place, 2, argv, 0, say_note, &code, &err);
     _exit(code);
 }
 
@@ -693,7 +693,7 @@ START_TEST(no_such_program)
     yk_error err = YK_ERROR_INIT;
     int code = 0;
     ranks_places(place, 2);
-    ck_assert_int_eq(yk__launch(place, 2, argv, NULL, &code, &err), YK_E_ARG);
+    ck_assert_int_eq(yk__launch(place, 2, argv, 0, NULL, &code, &err), YK_E_ARG);
     ck_assert_int_eq(code, 2);
     ck_assert_msg(strstr(err.text, "/nonexistent/program") && strstr(err.text, "No such file"), "%s", err.text);
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);

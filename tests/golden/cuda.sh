@@ -6,8 +6,8 @@
 need_data golden onnx-op-vectors
 if [ -z "${YOKE_GPU-}" ]; then
     [ "$(uname -m)" = x86_64 ] || { echo "1..0 # SKIP the fake driver runs kernels on x86-64 only"; exit 0; }
-    fakes=$YOKE_BUILD/tests/fakes/.libs
-    export YOKE_CUDA_DRIVER="$fakes/fake_cuda.so" YOKE_CUDA_NVRTC="$fakes/fake_nvrtc.so" YOKE_CUDA_NCCL=0
+    . "$YOKE_SOURCE/tests/fakes/use.sh"
+    YOKE_CUDA_NCCL=0
 elif ! "$yoke" info --kinds 2>/dev/null | grep -q '^cuda$'; then
     echo "Bail out! no CUDA device here; with YOKE_LOG=debug, yoke info says why"
     exit 1

@@ -60,7 +60,7 @@ static inline yk_status ranks_start(uint32_t n, const char *what, const char *mo
     snprintf(name, sizeof name, "%s", what);
     snprintf(rest, sizeof rest, "%s", more ? more : "");
     ranks_places(place, n);
-    return yk__launch(place, n, argv, NULL, code, err);
+    return yk__launch(place, n, argv, 0, NULL, code, err);
 }
 
 /* A case that no rank may fail. */

@@ -4,11 +4,13 @@ if WITH_CHECK
 UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test tests/unit/balance/sets.test
 UNIT_TESTS += tests/unit/base/base.test tests/unit/base/cgroup.test
 UNIT_TESTS += tests/unit/coll/wire.test
-UNIT_TESTS += tests/unit/control/garbage.test tests/unit/control/mirror.test tests/unit/control/origin.test
+UNIT_TESTS += tests/unit/control/garbage.test tests/unit/control/job.test tests/unit/control/mirror.test
+UNIT_TESTS += tests/unit/control/origin.test
 UNIT_TESTS += tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/nets.test tests/unit/cpu/ops.test
 UNIT_TESTS += tests/unit/cpu/queue.test tests/unit/cpu/rows.test
 UNIT_TESTS += tests/unit/cuda/faults.test
 UNIT_TESTS += tests/unit/cuda/coll.test
+UNIT_TESTS += tests/unit/cuda/products.test
 UNIT_TESTS += tests/unit/data/csv.test tests/unit/data/idx.test tests/unit/data/large.test tests/unit/data/loader.test
 UNIT_TESTS += tests/unit/data/mask.test tests/unit/data/shards.test tests/unit/data/tokenizer.test
 UNIT_TESTS += tests/unit/device/layers.test tests/unit/device/select.test tests/unit/device/topology.test tests/unit/device/transport.test
@@ -56,6 +58,7 @@ tests_unit_balance_sets_test_SOURCES = tests/unit/balance/sets.c tests/unit/bala
 tests_unit_cpu_gemm_test_SOURCES = tests/unit/cpu/gemm.c backends/cpu/isa/isa_amx_emu.c
 tests_unit_cuda_coll_test_LDADD = $(LDADD) -ldl
 tests_unit_cuda_faults_test_LDADD = $(LDADD) -ldl
+tests_unit_cuda_products_test_LDADD = $(LDADD) -ldl
 tests_unit_graph_vectors_test_SOURCES = tests/unit/graph/vectors.c tests/unit/graph/vectors_layers.c
 # the kernel sources as plain C: unused kernels and scalar conversions are as they are in the dialect
 KIT_HOST_CFLAGS = $(AM_CFLAGS) -Wno-unused-function -Wno-psabi -Wno-shadow -Wno-undef
@@ -88,6 +91,6 @@ UNIT_SH = tests/style.sh tests/count.sh tests/api.sh tests/pages.sh tests/unit/c
 	tests/unit/cuda/header.sh tests/unit/cuda/nvcc.sh tests/unit/data/commands.sh
 dist_check_SCRIPTS += $(UNIT_SH)
 TESTS += $(UNIT_SH)
-EXTRA_DIST += tests/unit/control/pmix_header.c tests/unit/cuda/header.c tests/unit/cuda/header_nccl.c
-EXTRA_DIST += scripts/gpu-report scripts/vulkan-suite
+EXTRA_DIST += tests/unit/control/pmix_header.c tests/unit/cuda/header.c tests/unit/cuda/header_nccl.c \
+	tests/unit/cuda/header_cublaslt.c scripts/gpu-report scripts/vulkan-suite
 EXTRA_DIST += scripts/style scripts/api scripts/count scripts/pages scripts/csource.py scripts/packages.sh quickstart autogen.sh

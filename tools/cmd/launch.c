@@ -15,19 +15,21 @@
 #include "core/launch/launch.h"
 #include "core/launch/node.h"
 #include "core/launch/remote.h"
+#include "core/launch/restart.h"
 
 static const yk__cli_option options[] = {
     {"devices", "SPECS", NULL, "which devices: one rank each; of each host, where there are several", "YOKE_DEVICES"},
     {"hosts", "LIST", NULL, "run on these hosts, by ssh: NAME, NAME:RANKS or NAME:RANKS=SPECS each, with commas between", NULL},
     {"hostfile", "FILE", NULL, "a file with one host of such a list on each line, or 'NAME slots=RANKS'", NULL},
     {"ssh", "COMMAND", NULL, "the command that runs another on a host, default: ssh -o BatchMode=yes", "YOKE_SSH"},
+    {"max-restarts", "N", "0", "start the job anew when a rank dies or fails, so many times at most", "YOKE_MAX_RESTARTS"},
     {"dry-run", NULL, NULL, "print what would be run where, and start no rank; hosts are asked for their devices", NULL},
     {"json", NULL, NULL, "print, when all has ended, one JSON line about the job on standard output", NULL},
 };
 
 static const yk__cli_command command = {
     .name = "launch",
-    .usage = "[--hosts LIST] [--devices SPECS] [--dry-run] [--json] [--] PROGRAM [ARGUMENTS]",
+    .usage = "[--hosts LIST] [--devices SPECS] [--max-restarts N] [--dry-run] [--json] [--] PROGRAM [ARGUMENTS]",
     .summary = "run a program once per device, as the ranks of one job",
     .text =
         "SPECS select the devices, separated by spaces or commas: cpu (one rank on all cores), cpu:0-3 (one rank on "
@@ -43,6 +45,11 @@ static const yk__cli_command command = {
         "line names the rank; one that lives but does nothing while others wait for it (a deadlock, a device that never "
         "finishes) is found after YOKE_STUCK_MS. SIGINT, SIGTERM and SIGHUP are passed on to the ranks; a second one kills them. "
         "Ctrl-Z stops the whole job. If the launcher itself is killed, the ranks end too.\n"
+        "\n"
+        "With --max-restarts N a job of which a rank died, stopped or ended with another code than 0 and 2 is started anew once all have "
+        "ended, with the same ranks, at most N times; a line says why, and which restart it is. Wrong input (exit code 2) and a "
+        "signal to the launcher end it. YOKE_RESTART_COUNT tells the ranks how often that was: 'yoke train' goes on from the newest "
+        "checkpoint that it wrote into its folder in an earlier attempt, or begins anew there, and adds to its logs.\n"
         "\n"
         "Environment: YOKE_LIVENESS_MS is how long a rank may give no sign of life (default 1300; 0 switches this "
         "off, as for a debugger that stops one rank); YOKE_STUCK_MS is how long a rank that others wait for may do nothing "
@@ -154,7 +161,7 @@ static yk_status describe_places(const yk__placement *place, uint32_t n, launche
     return err->status;
 }
 
-static int launch_here(const yk__cli *cli)
+static int launch_here(const yk__cli *cli, uint32_t restarts)
 {
     yk_error err = YK_ERROR_INIT;
     yk__placement *place = NULL;
@@ -167,7 +174,7 @@ static int launch_here(const yk__cli *cli)
         print_ranks(&job, NULL);
         print_program(cli->positional);
     } else {
-        yk__launch(place, n, cli->positional, say_launch, &code, &err);
+        yk__launch(place, n, cli->positional, restarts, say_launch, &code, &err);
         if (yk__cli_on(cli, "json"))
             print_json(&job, code, &err);
     }
@@ -202,8 +209,12 @@ static yk_status find_hosts(const yk__cli *cli, yk__hosts *hosts, bool *slurm, y
                   : YK_OK;
 }
 
+/* In a restart too, for which hosts are asked anew. */
 static yk_status describe_hosts(const yk__remote *remote, const yk__hosts *hosts, launched *job, yk_error *err)
 {
+    if (job->ranks && job->ranks != yk__remote_size(remote))
+        return yk__fail(err, YK_E_DEVICE_LOST, "no restart: the hosts have %u ranks now, and had %u", yk__remote_size(remote), job->ranks);
+    launched_free(job);
     launched_new(job, yk__remote_size(remote), err);
     for (uint32_t r = 0; r < job->ranks && !err->status; r++)
         launched_fill(job, r, yk__remote_device(remote, r), hosts->host[yk__remote_host(remote, r)].name, err);
@@ -221,28 +232,43 @@ static void print_hosts(const yk__remote *remote, const yk__hosts *hosts, const 
     print_program(argv);
 }
 
-static int launch_on_hosts(const yk__cli *cli, const yk__hosts *hosts, bool slurm)
+/* Whether another attempt is to follow. */
+static bool hosts_attempt(const yk__cli *cli, const yk__peer_config *config, launched *job, int *code, yk_error *err)
+{
+    yk__remote *remote = NULL;
+    bool again = false;
+    if (!yk__remote_open(config, say_launch, &remote, code, err)) { /* else it has said why */
+        if (describe_hosts(remote, config->hosts, job, err)) {
+            say_launch(err->text);
+            *code = YK_EXIT_FAILED;
+        } else if (yk__cli_on(cli, "dry-run"))
+            print_hosts(remote, config->hosts, job, cli->positional);
+        else
+            yk__remote_run(remote, &again, code, err);
+    }
+    yk__remote_close(remote);
+    return again;
+}
+
+static int launch_on_hosts(const yk__cli *cli, const yk__hosts *hosts, bool slurm, uint32_t restarts)
 {
     const char *shell = yk__cli_text(cli, "ssh");
-    const yk__peer_config config = {.hosts = hosts, .devices = yk__cli_text(cli, "devices"), .slurm = slurm, .argv = cli->positional,
+    yk__peer_config config = {.hosts = hosts, .devices = yk__cli_text(cli, "devices"), .slurm = slurm, .argv = cli->positional,
                                     .shell = shell ? shell : yk__option_row_of(YK__OPTION_SSH)->preset};
     yk_error err = YK_ERROR_INIT;
-    yk__remote *remote = NULL;
     launched job = {0, NULL, NULL};
     int code = 0;
     fflush(stdout);
-    if (!yk__remote_open(&config, say_launch, &remote, &code, &err)) { /* else it has said why */
-        if (describe_hosts(remote, hosts, &job, &err)) {
-            say_launch(err.text);
-            code = YK_EXIT_FAILED;
-        } else if (yk__cli_on(cli, "dry-run"))
-            print_hosts(remote, hosts, &job, cli->positional);
-        else
-            yk__remote_run(remote, &code, &err);
+    if (yk__restart_first(&config.restart, restarts, &err)) {
+        say_launch(err.text);
+        return YK_EXIT_FAILED;
+    }
+    while (hosts_attempt(cli, &config, &job, &code, &err)) {
+        config.restart.count++;
+        err = (yk_error)YK_ERROR_INIT;
     }
     if (yk__cli_on(cli, "json") && !yk__cli_on(cli, "dry-run"))
         print_json(&job, code, &err);
-    yk__remote_close(remote);
     launched_free(&job);
     return code;
 }
@@ -251,7 +277,8 @@ int yk__cmd_launch(int argc, char **argv)
 {
     yk_error err = YK_ERROR_INIT;
     yk__hosts hosts = {NULL, 0};
-    bool slurm = false;
+    bool slurm = false, bad = false;
+    uint32_t restarts;
     yk__cli cli;
     int code;
     if (argc == 2 && !strcmp(argv[1], "--node"))
@@ -259,6 +286,9 @@ int yk__cmd_launch(int argc, char **argv)
     code = yk__cli_parse(&command, argc, argv, &cli);
     if (code >= 0)
         return code;
+    restarts = (uint32_t)yk__cli_int(&cli, "max-restarts", 0, YK__RESTARTS_MOST, &bad);
+    if (bad)
+        return YK_EXIT_USAGE;
     if (yk__launch_check(&err))
         return yk__launch_speaks() ? yk__cli_usage(&command, "%s", err.text) : YK_EXIT_USAGE;
     if (yk__launched() && yk__launch_fd() < 0)
@@ -266,7 +296,7 @@ int yk__cmd_launch(int argc, char **argv)
                              "or set YOKE_LAUNCHER=none");
     if (find_hosts(&cli, &hosts, &slurm, &err))
         return yk__cli_usage(&command, "%s", err.text);
-    code = hosts.count ? launch_on_hosts(&cli, &hosts, slurm) : launch_here(&cli);
+    code = hosts.count ? launch_on_hosts(&cli, &hosts, slurm, restarts) : launch_here(&cli, restarts);
     yk__hosts_free(&hosts);
     return code;
 }

@@ -10,6 +10,7 @@
 #include "tools/eval/predict.h"
 #include "tools/train/loop.h"
 #include "tools/train/reports.h"
+#include "tools/train/restart.h"
 #include "tools/train/refused.h"
 
 static const yk__cli_option options[] = {
@@ -262,9 +263,9 @@ static bool has_eval(const yk__cli *cli)
     return !table || yk__cli_text(cli, "eval-data") || yk__cli_text(cli, "eval-rows");
 }
 
-static bool may_overwrite(const yk__cli *cli)
+static bool may_overwrite(const train_run *r)
 {
-    return yk__cli_on(cli, "overwrite-output-dir") || yk__cli_text(cli, "resume-from-checkpoint");
+    return yk__cli_on(r->cli, "overwrite-output-dir") || yk__cli_text(r->cli, "resume-from-checkpoint") || r->kept.since > 0;
 }
 
 static void open_data(train_run *r)
@@ -276,7 +277,7 @@ static void open_data(train_run *r)
                               ? yk__cli_int(cli, "global-batch", 1, 1 << 24, &bad)
                               : world * yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
     const int64_t eval_batch = world * yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
-    output_check(r->job, r->out, may_overwrite(cli));
+    output_check(r->job, r->out, may_overwrite(r));
     r->data = train_data(cli, r->job, false, (uint32_t)batch);
     if (yk_ok(r->job) && wants_eval(r) && has_eval(cli))
         r->eval = train_data(cli, r->job, true, (uint32_t)eval_batch);
@@ -297,7 +298,7 @@ static void set_up(train_run *r)
     if (yk_ok(r->job))
         make_trainer(r);
     if (yk_ok(r->job))
-        r->lock = output_claim(r->job, r->out, may_overwrite(r->cli));
+        r->lock = output_claim(r->job, r->out, may_overwrite(r));
     if (yk_ok(r->job))
         train_reports_open(r);
 }
@@ -406,6 +407,8 @@ static int run_training(const yk__cli *cli)
     if (!r.job)
         return YK_EXIT_FAILED;
     progress_begin(&r.bar, yk_is_main(r.job) && !yk__cli_on(cli, "json"));
+    if (yk_is_main(r.job) && yk_restart_count())
+        r.kept.since = restart_since(r.out);
     if (yk_ok(r.job))
         set_up(&r);
     checkpoint_resume(&r.kept, r.job, yk__cli_text(cli, "resume-from-checkpoint"));

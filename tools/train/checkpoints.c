@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "core/base/mem.h"
+#include "core/base/option.h"
 #include "core/io/checkpoint.h"
 
 typedef struct entry {
@@ -45,21 +46,26 @@ static bool entry_parse(const char *name, entry *e)
 }
 
 /* Whether that folder holds a checkpoint of ours, and when it was written. */
-static bool entry_read(const char *dir, entry *e)
+static bool state_read(const char *path, double *saved)
 {
     yk_error ignored = YK_ERROR_INIT;
-    char path[4352];
     struct stat st;
     json_t *state = NULL;
-    entry_path(dir, e, path, sizeof path);
     if (lstat(path, &st) || !S_ISDIR(st.st_mode) || yk__checkpoint_state(path, &state, &ignored))
         return false;
     const char *format = json_string_value(json_object_get(state, "format"));
     const bool ours = format && !strcmp(format, "yoke-checkpoint");
     const json_t *saved_at = json_object_get(state, "saved_at");
-    e->saved_at = json_is_number(saved_at) ? json_number_value(saved_at) : 0;
+    *saved = json_is_number(saved_at) ? json_number_value(saved_at) : 0;
     json_decref(state);
     return ours;
+}
+
+static bool entry_read(const char *dir, entry *e)
+{
+    char path[4352];
+    entry_path(dir, e, path, sizeof path);
+    return state_read(path, &e->saved_at);
 }
 
 static int entry_order(const void *a, const void *b)
@@ -162,27 +168,63 @@ void checkpoint_save(checkpoints *c, yk_job *job, uint64_t steps)
         checkpoints_trim(c, e.step); /* the new one is safe by now */
 }
 
-void checkpoint_resume(const checkpoints *c, yk_job *job, const char *from)
+/* The path of the newest in dir that was not written before `since`; "": there is none. */
+static void find_newest(checkpoints *c, yk_job *job, double since, char *path, size_t bytes)
 {
-    char path[4352], text[4608];
     listing l;
-    if (!from || !yk_ok(job))
-        return;
-    if (strcmp(from, "last") != 0 && strcmp(from, "True") != 0) { /* Trainer.train(resume_from_checkpoint=True) */
-        yk_load(job, from);
-        return;
-    }
-    const bool ok = listing_read(c->dir, &l);
-    if (ok && l.n)
-        entry_path(c->dir, &l.item[l.n - 1], path, sizeof path);
-    snprintf(text, sizeof text, "--resume-from-checkpoint %s: there is no checkpoint in the output folder %s", from, c->dir);
-    if (!ok)
+    path[0] = 0;
+    if (!listing_read(c->dir, &l))
         yk_fail(job, YK_E_MEM, "out of memory for the list of checkpoints");
-    else if (!l.n)
-        yk_fail(job, YK_E_ARG, text);
-    else
-        yk_load(job, path);
+    else if (l.n && l.item[l.n - 1].saved_at >= since)
+        entry_path(c->dir, &l.item[l.n - 1], path, bytes);
     yk__free(l.item);
+}
+
+/* Of what earlier attempts have written, the newest. */
+static void find_own(checkpoints *c, yk_job *job)
+{
+    const char *emergency = yk__option_text(YK__OPTION_EMERGENCY_CHECKPOINT);
+    double newest = c->since, saved;
+    find_newest(c, job, c->since, c->from, sizeof c->from);
+    if (c->from[0])
+        state_read(c->from, &newest);
+    if (emergency && state_read(emergency, &saved) && saved >= newest)
+        snprintf(c->from, sizeof c->from, "%s", emergency);
+}
+
+/* Rank 0 chooses, for other hosts may not see yet what was written last. */
+static void resume_own(checkpoints *c, yk_job *job)
+{
+    if (yk_is_main(job) && c->since > 0)
+        find_own(c, job);
+    yk_broadcast(job, c->from, sizeof c->from, 0);
+    if (!yk_ok(job))
+        return;
+    if (c->from[0])
+        yk_load(job, c->from);
+    if (yk_is_main(job) && c->from[0])
+        fprintf(stderr, "yoke train: restart %u goes on from %s\n", yk_restart_count(), c->from);
+    else if (c->since > 0)
+        fprintf(stderr, "yoke train: restart %u: no checkpoint of an earlier attempt is in %s\n", yk_restart_count(), c->dir);
+}
+
+void checkpoint_resume(checkpoints *c, yk_job *job, const char *from)
+{
+    char text[4608];
+    c->from[0] = 0;
+    if (yk_ok(job) && yk_restart_count())
+        resume_own(c, job);
+    if (!from || !yk_ok(job) || c->from[0])
+        return;
+    if (strcmp(from, "last") != 0 && strcmp(from, "True") != 0) /* Trainer.train(resume_from_checkpoint=True) */
+        snprintf(c->from, sizeof c->from, "%s", from);
+    else
+        find_newest(c, job, 0, c->from, sizeof c->from);
+    snprintf(text, sizeof text, "--resume-from-checkpoint %s: there is no checkpoint in the output folder %s", from, c->dir);
+    if (yk_ok(job) && !c->from[0])
+        yk_fail(job, YK_E_ARG, text);
+    if (yk_ok(job))
+        yk_load(job, c->from);
 }
 
 bool checkpoint_any(const char *dir)

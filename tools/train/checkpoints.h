@@ -21,13 +21,17 @@ typedef struct checkpoints {
     uint64_t limit;            /* how many stay; 0: all */
     int64_t *stuck;            /* steps of those that could not be removed: reported once */
     size_t n_stuck, cap_stuck;
+    double since;              /* when an earlier attempt of this launch came to dir (restart.h), on rank 0; 0: there is none */
+    char from[4352];           /* what was gone on from; "": nothing */
 } checkpoints;
 
 /* Saves the job as dir/checkpoint-STEPS; once that is safe, the oldest are removed until `limit` remain. What cannot be
  * removed is a line on standard error, once. */
 void checkpoint_save(checkpoints *c, yk_job *job, uint64_t steps);
-/* Loads checkpoint `from`; "last": the newest in dir, or what an interrupted save left of it under .old; NULL: nothing. */
-void checkpoint_resume(const checkpoints *c, yk_job *job, const char *from);
+/* In a job that was started anew: loads the newest checkpoint that an earlier attempt wrote, into dir or as the emergency checkpoint. Else,
+ * and where there is none, loads checkpoint `from`; "last": the newest in dir, or what an interrupted save left of it under .old; NULL:
+ * nothing. */
+void checkpoint_resume(checkpoints *c, yk_job *job, const char *from);
 /* Whether there is a checkpoint in dir. */
 bool checkpoint_any(const char *dir);
 void checkpoints_free(checkpoints *c);

@@ -140,11 +140,8 @@ static uint64_t epoch_at(const train_run *r)
 
 static void resume_best(train_run *r)
 {
-    const char *from = yk__cli_text(r->cli, "resume-from-checkpoint");
-    char last[4352];
-    snprintf(last, sizeof last, "%s/checkpoint-%llu", r->out, (unsigned long long)r->steps);
-    if (from)
-        train_best_resume(r->job, &r->best, strcmp(from, "last") ? from : last);
+    if (r->kept.from[0])
+        train_best_resume(r->job, &r->best, r->kept.from);
 }
 
 /* The model is saved before the last evaluation, which may fail, and once more where an earlier one was better. */

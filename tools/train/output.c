@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tools/train/checkpoints.h"
+#include "tools/train/restart.h"
 
 static void output_fail(yk_job *job, yk_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static void output_fail(yk_job *job, yk_status status, const char *fmt, ...)
@@ -104,6 +105,14 @@ static int lock_open(yk_job *job, const char *dir)
     }
 }
 
+/* For a launch that may restart. */
+static void output_mark(yk_job *job, const char *dir)
+{
+    const char *why = restart_claim(dir);
+    if (why)
+        output_fail(job, YK_E_IO, "--output-dir %s: its .yoke-run cannot be written: %s", dir, why);
+}
+
 int output_claim(yk_job *job, const char *dir, bool allowed)
 {
     int lock = -1;
@@ -111,6 +120,8 @@ int output_claim(yk_job *job, const char *dir, bool allowed)
     if (yk_ok(job) && yk_is_main(job))
         lock = lock_open(job, dir);
     output_check(job, dir, allowed);
+    if (yk_ok(job) && yk_is_main(job))
+        output_mark(job, dir);
     yk_barrier(job);
     return lock;
 }

@@ -3,7 +3,7 @@
  * The output folder of a training: a used one is not written over by accident, and not by two jobs at a time.
  *
  * The lock is a flock on DIR/.yoke-lock, held by rank 0 and named in the message that another job gets; it ends with the
- * process, however that ends.
+ * process, however that ends. A launch that may restart marks the folder as its own (restart.h).
  */
 #ifndef YOKE_TOOLS_TRAIN_OUTPUT_H
 #define YOKE_TOOLS_TRAIN_OUTPUT_H
@@ -13,7 +13,8 @@
 #endif
 #include <yoke/yoke.h>
 
-/* Fails the job if dir holds a model or checkpoints, unless `allowed`: by --overwrite-output-dir or --resume-from-checkpoint. */
+/* Fails the job if dir holds a model or checkpoints, unless `allowed`: by --overwrite-output-dir or --resume-from-checkpoint,
+ * or because an earlier attempt of this launch wrote it. */
 void output_check(yk_job *job, const char *dir, bool allowed);
 /* Makes the folder and locks it; then as output_check, for another job may have been there meanwhile. Collective. The lock's
  * descriptor, -1 on other ranks and after a failure. */

@@ -25,7 +25,7 @@
                       "there is no switch: every step is traced, fused and planned before it runs"),                            \
         TRAIN_REFUSED("per-gpu-train-batch-size|per-gpu-eval-batch-size", "they are called --per-device-.. here as there"),     \
         TRAIN_REFUSED("half-precision-backend|fp16-backend|fp16-opt-level", "there is one kind of mixed precision: --precision"), \
-        TRAIN_REFUSED("tf32", "products compute in fp32, bf16 or fp16: --precision"),                                           \
+        TRAIN_REFUSED("tf32", "products compute in the format of --precision; NVIDIA cards in TF32 with YOKE_CUDA_TF32=1"),     \
         TRAIN_REFUSED("adafactor|optim-args|optim-target-modules", "--optim is sgd, adam or adamw; --adam-* and --momentum set it"), \
         TRAIN_REFUSED("neftune-noise-alpha", "no noise is added to embeddings"),                                                \
         TRAIN_REFUSED("auto-find-batch-size", "yoke estimate-memory says what a batch takes; each rank gets rows that fit it"), \

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/train/restart.h"
+
 enum { REPORT_NONE, REPORT_JSONL, REPORT_TENSORBOARD, REPORT_CSV, REPORT_ALL, REPORT_NAMES };
 static const char *const names[REPORT_NAMES] = {"none", "jsonl", "tensorboard", "csv", "all"};
 
@@ -55,7 +57,7 @@ static void fail_log(const train_run *r, const char *path, const char *reason)
 
 static void open_log(train_run *r, const char *path)
 {
-    r->log = fopen(path, "w");
+    r->log = restart_open_log(path, r->kept.since > 0);
     if (!r->log)
         fail_log(r, path, strerror(errno));
 }
@@ -75,7 +77,8 @@ void train_reports_open(train_run *r)
     if (log || set & 1 << REPORT_JSONL)
         open_log(r, log ? log : path);
     if (set & (1 << REPORT_TENSORBOARD | 1 << REPORT_CSV) && yk_ok(r->job)) {
-        r->trackers = trackers_open(folder, set & 1 << REPORT_CSV, set & 1 << REPORT_TENSORBOARD, text, sizeof text);
+        r->trackers = trackers_open(folder, set & 1 << REPORT_CSV, set & 1 << REPORT_TENSORBOARD, r->kept.since > 0, text,
+                                    sizeof text);
         if (!r->trackers)
             yk_fail(r->job, YK_E_IO, text);
     }

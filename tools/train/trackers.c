@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tools/cli.h"
+#include "tools/train/restart.h"
 
 typedef struct tracker_file {
     FILE *file; /* NULL: not wanted */
@@ -119,15 +120,15 @@ static void write_scalar(FILE *f, uint64_t step, const char *tag, double value)
     write_record(f, m.data, m.n);
 }
 
-static bool open_file(tracker_file *t, bool wanted, char *text, size_t size)
+static bool open_file(tracker_file *t, bool wanted, bool again, char *text, size_t size)
 {
-    t->file = wanted ? fopen(t->path, "w") : NULL;
+    t->file = wanted ? restart_open_log(t->path, again) : NULL;
     if (wanted && !t->file)
         snprintf(text, size, "--report-to: %.400s: %s", t->path, strerror(errno));
     return !wanted || t->file;
 }
 
-trackers *trackers_open(const char *dir, bool csv, bool tensorboard, char *text, size_t size)
+trackers *trackers_open(const char *dir, bool csv, bool tensorboard, bool again, char *text, size_t size)
 {
     trackers *t = calloc(1, sizeof *t);
     char host[128] = "";
@@ -139,12 +140,12 @@ trackers *trackers_open(const char *dir, bool csv, bool tensorboard, char *text,
     snprintf(t->csv.path, sizeof t->csv.path, "%s/log.csv", dir);
     snprintf(t->events.path, sizeof t->events.path, "%s/events.out.tfevents.%lld.%s.%ld", dir, (long long)time(NULL), host,
              (long)getpid());
-    if (!open_file(&t->csv, csv, text, size) || !open_file(&t->events, tensorboard, text, size)) {
+    if (!open_file(&t->csv, csv, again, text, size) || !open_file(&t->events, tensorboard, false, text, size)) {
         yk__cli_close_file(t->csv.file);
         free(t);
         return NULL;
     }
-    if (t->csv.file)
+    if (t->csv.file && ftell(t->csv.file) <= 0)
         fprintf(t->csv.file, "step,epoch,tag,value\n");
     if (t->events.file)
         write_version(t->events.file);

@@ -53,25 +53,48 @@ static uint32_t claim_chain(const kit_target *target, const yk_graph *graph, uin
     return chain_of(graph, node, &c) ? YK_CLAIM_RUN : 0;
 }
 
+/* Leaf 0 lies in its slot, or in scratch memory, `scratch` bytes from `at` on. */
+static void chain_launch(kit_lowering *ctx, const chain *c, uint64_t at, uint64_t scratch)
+{
+    int64_t meta[KIT_META], groups;
+    const int64_t block = chain_block(ctx->target, c);
+    const uint32_t n = c->nodes.reduce ? kit_meta_reduce(&c->nodes, &c->space, block, meta, &groups)
+                                       : kit_meta_map(&c->nodes, &c->space, block, meta, &groups);
+    kit_launch_add_generated(ctx, kit_unit_generated(ctx, "e", chain_emit, c), groups, 1, 1,
+                             kit_team(ctx->target, TEAM_GPU));
+    for (uint32_t i = 0; i < c->nodes.n_leaf; i++)
+        if (i || !scratch)
+            kit_arg_value(ctx, c->nodes.leaf[i]);
+        else
+            kit_arg_scratch(ctx, at, scratch, yk_dtype_bytes(ctx->graph->value[c->nodes.leaf[0]].dtype));
+    for (uint32_t i = 0; i < c->nodes.n_out; i++)
+        kit_arg_value(ctx, c->nodes.out[i]);
+    kit_arg_meta(ctx, meta, n);
+}
+
 static void lower_chain(kit_lowering *ctx, const yk_node *node)
 {
     chain c;
-    int64_t meta[KIT_META], groups;
     (void)node;
-    if (!chain_of(ctx->graph, ctx->node, &c)) {
+    if (chain_of(ctx->graph, ctx->node, &c))
+        chain_launch(ctx, &c, 0, 0);
+    else
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
-        return;
-    }
-    const int64_t block = chain_block(ctx->target, &c);
-    const uint32_t n = c.nodes.reduce ? kit_meta_reduce(&c.nodes, &c.space, block, meta, &groups)
-                                      : kit_meta_map(&c.nodes, &c.space, block, meta, &groups);
-    kit_launch_add_generated(ctx, kit_unit_generated(ctx, "e", chain_emit, &c), groups, 1, 1,
-                             kit_team(ctx->target, TEAM_GPU));
-    for (uint32_t i = 0; i < c.nodes.n_leaf; i++)
-        kit_arg_value(ctx, c.nodes.leaf[i]);
-    for (uint32_t i = 0; i < c.nodes.n_out; i++)
-        kit_arg_value(ctx, c.nodes.out[i]);
-    kit_arg_meta(ctx, meta, n);
+}
+
+bool kit_chain_has_kernel(const kit_chain *nodes)
+{
+    kit_space space;
+    return kit_space_of(nodes, &space);
+}
+
+void kit_chain_launch(kit_lowering *ctx, const kit_chain *nodes, uint64_t at, uint64_t bytes)
+{
+    chain c = {.nodes = *nodes};
+    if (kit_space_of(nodes, &c.space))
+        chain_launch(ctx, &c, at, bytes);
+    else
+        kit_lower_fail(ctx, YK_E_UNSUPPORTED);
 }
 
 const kit_rule kit_rule_chain = {op_is_chain, claim_chain, lower_chain};

@@ -2,7 +2,8 @@
 /*
  * dot and dot_map. The CPU shape packs both operands into panels first (gemm.kc), in slabs of bounded size, and then runs
  * the kernel with the epilogue over them; the GPU shape takes the operands as they are. Kernels with their epilogues are
- * part of the program's generated source, so that one compilation makes them all.
+ * part of the program's generated source, so that one compilation makes them all. What a library of the vendor's takes
+ * (kit_target.product) needs no kernel.
  */
 #include "plugins/kit/lower/internal.h"
 #include "plugins/kit/source.h"
@@ -334,6 +335,62 @@ static void dot_slabs(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
         }
 }
 
+/* ---- Products that a library of the vendor's computes; what is behind them is a kernel of its own ---- */
+
+static kit_matrix product_operand(const yk_value *v, const dot_matrix *m, uint64_t offset)
+{
+    const uint64_t bits = offset | KIT_PRODUCT_ALIGN;
+    return (kit_matrix){.row_stride = m->row_stride,
+                        .col_stride = m->col_stride,
+                        .batch_stride = m->batch_stride,
+                        .dtype = v->dtype,
+                        .align = (uint32_t)(bits & (~bits + 1))};
+}
+
+/* c: where the product itself goes, from `offset` on. */
+static kit_product product_of(const yk_node *n, const dot_plan *dot, const yk_value *c, uint64_t offset)
+{
+    const dot_matrix am = matrix_of(dot->a), bm = matrix_of(dot->b);
+    dot_matrix cm = matrix_of(c);
+    cm.row_stride = cm.cols;
+    cm.col_stride = 1;
+    cm.batch_stride = cm.rows * cm.cols;
+    return (kit_product){.batch = cm.batch,
+                         .rows = cm.rows,
+                         .cols = cm.cols,
+                         .terms = am.cols,
+                         .a = product_operand(dot->a, &am, dot->a->offset),
+                         .b = product_operand(dot->b, &bm, dot->b->offset),
+                         .c = product_operand(c, &cm, offset),
+                         .accumulate = n->flags & YK_NODE_ACCUMULATE ? 1 : 0};
+}
+
+/* False: kernels of the kit have to. */
+static bool dot_by_library(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
+{
+    const kit_chain *behind = &dot->epilogue;
+    const yk_value *c = behind->n_node ? &ctx->graph->value[behind->leaf[0]] : dot->c;
+    uint64_t scratch = 0;
+    if (!ctx->target->product || (behind->n_node && !kit_chain_has_kernel(behind)))
+        return false;
+    const kit_product product = product_of(n, dot, c, behind->n_node ? 0 : c->offset);
+    if (!ctx->target->product(ctx->target->dev, &product, &scratch))
+        return false;
+    const uint32_t element = yk_dtype_bytes(c->dtype);
+    const uint64_t at = kit_round_bytes(scratch, KIT_PRODUCT_ALIGN), bytes = (uint64_t)kit_value_count(c) * element;
+    kit_launch_add_product(ctx, &product);
+    kit_arg_value(ctx, ctx->graph->index[n->in]);
+    kit_arg_value(ctx, ctx->graph->index[n->in + 1]);
+    if (behind->n_node)
+        kit_arg_scratch(ctx, at, bytes, element);
+    else
+        kit_arg_value(ctx, ctx->graph->index[n->out]);
+    kit_arg_scratch(ctx, 0, scratch, 1);
+    if (behind->n_node)
+        kit_chain_launch(ctx, behind, at, bytes);
+    return true;
+}
+
 static void lower_dot(kit_lowering *ctx, const yk_node *n)
 {
     dot_plan dot = {.target = ctx->target};
@@ -341,6 +398,8 @@ static void lower_dot(kit_lowering *ctx, const yk_node *n)
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
         return;
     }
+    if (dot_by_library(ctx, n, &dot))
+        return;
     dot_lanes(&dot);
     dot.unit = kit_unit_generated(ctx, "gemm_", dot_emit, &dot);
     if (ctx->target->cpu_shape)

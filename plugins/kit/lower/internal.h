@@ -27,6 +27,7 @@ void kit_launch_add(kit_lowering *ctx, const char *file, const char *macros, con
                     uint32_t local);
 /* Of a kernel that was generated; `unit` is kit_unit_generated's; local is taken as it is. */
 void kit_launch_add_generated(kit_lowering *ctx, uint32_t unit, int64_t x, int64_t y, int64_t z, uint32_t local);
+void kit_launch_add_product(kit_lowering *ctx, const kit_product *product); /* the library's; arguments A, B, C, scratch */
 void kit_arg_value(kit_lowering *ctx, uint32_t value);
 void kit_arg_value_at(kit_lowering *ctx, uint32_t value, int64_t element); /* from that element on */
 void kit_arg_in(kit_lowering *ctx, const yk_node *n, uint32_t i); /* an absent operand is not read: the first stands in */
@@ -44,6 +45,13 @@ void kit_lower_fail(kit_lowering *ctx, yk_status s); /* the first one counts */
  */
 typedef void (*kit_emit_fn)(kit_text *text, const char *name, const void *what);
 uint32_t kit_unit_generated(kit_lowering *ctx, const char *prefix, kit_emit_fn emit, const void *what);
+
+/* ---- chain.c ---- */
+
+/* Whether a chain is a kernel by itself, too, over leaves that lie in memory. */
+bool kit_chain_has_kernel(const kit_chain *chain);
+/* Its launch; leaf 0 lies in scratch memory, `bytes` from `at` on. */
+void kit_chain_launch(kit_lowering *ctx, const kit_chain *chain, uint64_t at, uint64_t bytes);
 
 /* ---- Questions about nodes ---- */
 

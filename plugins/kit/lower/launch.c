@@ -122,6 +122,7 @@ static void launch_add(kit_lowering *ctx, uint32_t unit, const char *kernel, int
         return;
     kit_launch *launch = &program->launch[program->n_launch++];
     *launch = (kit_launch){.unit = unit,
+                           .product = YK_NONE,
                            .node = ctx->node,
                            .groups = {(uint64_t)x, (uint64_t)y, (uint64_t)z},
                            .local = local,
@@ -140,6 +141,22 @@ void kit_launch_add_generated(kit_lowering *ctx, uint32_t unit, int64_t x, int64
 {
     if (ctx->failed == YK_OK)
         launch_add(ctx, unit, ctx->program->unit[unit].kernel, x, y, z, local);
+}
+
+void kit_launch_add_product(kit_lowering *ctx, const kit_product *product)
+{
+    kit_program *program = ctx->program;
+    if (!array_reserve(ctx, (void **)&program->product, program->n_product, &program->cap_product, sizeof *program->product) ||
+        !array_reserve(ctx, (void **)&program->launch, program->n_launch, &program->cap_launch, sizeof *program->launch))
+        return;
+    program->product[program->n_product] = *product;
+    program->launch[program->n_launch++] = (kit_launch){.unit = YK_NONE,
+                                                        .product = (uint32_t)program->n_product++,
+                                                        .node = ctx->node,
+                                                        .kernel = "product",
+                                                        .groups = {1, 1, 1},
+                                                        .local = 1,
+                                                        .arg = (uint32_t)program->n_arg};
 }
 
 /* ---- Arguments ---- */

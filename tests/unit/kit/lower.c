@@ -113,6 +113,66 @@ START_TEST(test_product_of_a_gpu)
 }
 END_TEST
 
+/* ---- Products of a library ---- */
+
+static kit_product asked;
+static bool library_takes;
+
+static bool library_product(yk_device *dev, const kit_product *product, uint64_t *scratch)
+{
+    ck_assert_ptr_null(dev);
+    asked = *product;
+    *scratch = 1000;
+    return library_takes;
+}
+
+/* y = a b + bias, in which a lies turned, 24 bytes behind the beginning of its slot */
+static kit *library_graph(void)
+{
+    kit *g = kit_new();
+    const uint32_t base = KIT(g, YK_BF16, 12 + 3 * 4 * 5), b = KIT(g, YK_BF16, 1, 5, 6), t = KIT(g, YK_BF16, 3, 4, 6);
+    const uint32_t bias = KITB(g, YK_BF16, 3, 3, 4, 6), y = KIT(g, YK_F32, 3, 4, 6), s = KIT(g, YK_BF16, 3, 4, 6);
+    const uint32_t a = kit_view(g, base, 3, (const int64_t[]){3, 4, 5}, (const int64_t[]){20, 1, 4}, 12);
+    kit_node(g, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(t), NULL, 0);
+    kit_node(g, YK_OP_ADD, KIT_IDS(t, bias), KIT_IDS(s), NULL, 0);
+    kit_node(g, YK_OP_CAST, KIT_IDS(s), KIT_IDS(y), NULL, 0);
+    kit_wrap(g, YK_OP_DOT_MAP, 3, KIT_IDS(a, b, bias), KIT_IDS(y));
+    return g;
+}
+
+START_TEST(a_library_is_asked_for_a_product_and_a_kernel_is_behind_it)
+{
+    kit_target target = gpu;
+    kit *k = library_graph();
+    kit_program p;
+    target.product = library_product;
+    library_takes = true;
+    program_make(&target, k, &p);
+    ck_assert_uint_eq(p.n_launch, 2);
+    ck_assert_uint_eq(p.n_unit, 1);
+    ck_assert_uint_eq(p.launch[0].unit, YK_NONE);
+    ck_assert_uint_eq(p.launch[0].n_arg, 4);
+    ck_assert_uint_eq(p.launch[1].product, YK_NONE);
+    ck_assert_mem_eq(&p.product[p.launch[0].product], &asked, sizeof asked);
+    const kit_product want = {.batch = 3, .rows = 4, .cols = 6, .terms = 5,
+                              .a = {1, 4, 20, YK_BF16, 8}, .b = {6, 1, 0, YK_BF16, 256}, .c = {6, 1, 24, YK_BF16, 256}};
+    ck_assert_mem_eq(&asked, &want, sizeof want);
+    ck_assert_int_eq(arg_at(&p, 0, 2)->kind, KIT_ARG_SCRATCH); /* where the next kernel reads it */
+    ck_assert_uint_eq(arg_at(&p, 0, 2)->value.offset, 1024);
+    ck_assert_uint_eq(arg_at(&p, 1, 0)->value.offset, 1024);
+    ck_assert_uint_eq(arg_at(&p, 0, 3)->value.offset, 0);
+    ck_assert_uint_eq(p.scratch_bytes, 1024 + 3 * 4 * 6 * 2);
+    kit_program_free(&p);
+    library_takes = false;
+    program_make(&target, k, &p);
+    ck_assert_uint_eq(p.n_launch, 1);
+    ck_assert_uint_eq(p.n_product, 0);
+    kit_program_free(&p);
+    ck_assert_int_eq(live, 0);
+    kit_free(k);
+}
+END_TEST
+
 START_TEST(test_product_of_a_processor)
 {
     kit *k = product_new(200, 100, 300);
@@ -304,18 +364,16 @@ START_TEST(test_claims)
 }
 END_TEST
 
-START_TEST(test_without_memory)
+/* Each allocation fails in turn. */
+static void every_allocation_fails(const kit_target *target, const kit *k)
 {
-    kit *k = product_new(64, 64, 64);
     kit_program p;
-    const uint32_t c = 2, d = KIT(k, YK_F32, 64, 64);
-    kit_node(k, YK_OP_EXP, KIT_IDS(c), KIT_IDS(d), NULL, 0);
     yk_status s = YK_E_MEM;
     int n = 0;
     for (; s == YK_E_MEM && n < 1000; n++) {
         said[0] = 0;
         allocs_left = n;
-        s = kit_program_make(&processor, &k->g, &p);
+        s = kit_program_make(target, &k->g, &p);
         allocs_left = -1;
         if (s == YK_E_MEM) {
             ck_assert_ptr_nonnull(strstr(said, "out of memory"));
@@ -326,6 +384,19 @@ START_TEST(test_without_memory)
     ck_assert_int_gt(n, 5);
     kit_program_free(&p);
     ck_assert_int_eq(live, 0);
+}
+
+START_TEST(test_without_memory)
+{
+    kit_target with_library = gpu;
+    kit *k = product_new(64, 64, 64), *behind = library_graph();
+    const uint32_t c = 2, d = KIT(k, YK_F32, 64, 64);
+    kit_node(k, YK_OP_EXP, KIT_IDS(c), KIT_IDS(d), NULL, 0);
+    every_allocation_fails(&processor, k);
+    with_library.product = library_product;
+    library_takes = true;
+    every_allocation_fails(&with_library, behind);
+    kit_free(behind);
     kit_free(k);
 }
 END_TEST
@@ -334,6 +405,7 @@ int main(void)
 {
     TCase *t = tcase_create("lowering");
     tcase_add_test(t, test_product_of_a_gpu);
+    tcase_add_test(t, a_library_is_asked_for_a_product_and_a_kernel_is_behind_it);
     tcase_add_test(t, test_product_of_a_processor);
     tcase_add_test(t, test_panels_fit_an_allocation);
     tcase_add_test(t, test_equal_kernels_are_one_unit);

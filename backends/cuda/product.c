@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products by cuBLASLt. A product's shape is planned once for each device: descriptors and the algorithm that cuBLASLt thinks best
+ * among those whose sums have a fixed order (parts of a long sum are added in fp32 by a step of their own, or there are none) and
+ * whose workspace is within WORKSPACE; what it refuses, the kit's kernels compute. Workspace is scratch memory of the queue, which
+ * is there before anything is recorded. Operands of f32 are rounded to TF32 with YOKE_CUDA_TF32=1 alone.
+ *
+ * cuBLASLt's matrices have columns one after the other, ours rows: to it ours are transposed, and C = A x B is C' = B' x A'.
+ */
+#include "backends/cuda/cublaslt.h"
+#include "backends/cuda/internal.h"
+
+#include <stdio.h>
+
+#include "plugins/kit/emit.h"
+
+#define WORKSPACE (4u << 20)
+#define WORKSPACE_HOPPER (32u << 20) /* of compute capability 9.0 and later: what NVIDIA advises for either */
+#define SHAPE_TEXT 160
+
+struct cuda_product {
+    cuda_product *next;
+    kit_product shape;
+    bool is_taken;
+    cublasLtMatmulDesc_t matmul;
+    cublasLtMatrixLayout_t first, second, result; /* B, A and C to us */
+    cublasLtMatmulAlgo_t algo;
+    size_t workspace;
+};
+
+/* A matrix of ours as it lies in memory to cuBLASLt. */
+typedef struct stored {
+    cudaDataType type;
+    int64_t rows, cols, line; /* line: from column to column */
+    int32_t transpose;        /* CUBLAS_OP_ */
+} stored;
+
+/* ---- Shapes ---- */
+
+static void shape_text(const kit_product *p, char text[SHAPE_TEXT])
+{
+    snprintf(text, SHAPE_TEXT, "a product [%lld,%lld,%lld] x [%lld,%lld], %s to %s", (long long)p->batch, (long long)p->rows,
+             (long long)p->terms, (long long)p->terms, (long long)p->cols, kit_type(p->a.dtype), kit_type(p->c.dtype));
+}
+
+static bool type_of(uint32_t dtype, cudaDataType *type)
+{
+    *type = dtype == YK_F32 ? CUDA_R_32F : dtype == YK_F16 ? CUDA_R_16F : CUDA_R_16BF;
+    return dtype == YK_F32 || dtype == YK_F16 || dtype == YK_BF16;
+}
+
+/* False: its elements lie otherwise than cuBLASLt wants, or are too many. */
+static bool stored_of(const kit_matrix *m, int64_t rows, int64_t cols, stored *s)
+{
+    if (!type_of(m->dtype, &s->type))
+        return false;
+    if (m->col_stride == 1 && m->row_stride >= cols)
+        *s = (stored){s->type, cols, rows, m->row_stride, CUBLAS_OP_N};
+    else if (m->row_stride == 1 && m->col_stride >= rows)
+        *s = (stored){s->type, rows, cols, m->col_stride, CUBLAS_OP_T};
+    else
+        return false;
+    return rows <= INT32_MAX && cols <= INT32_MAX && s->line <= INT32_MAX;
+}
+
+static bool types_fit(const kit_product *p)
+{
+    return p->a.dtype == p->b.dtype && (p->c.dtype == p->a.dtype || p->c.dtype == YK_F32) && p->batch <= INT32_MAX;
+}
+
+/* ---- Plans ---- */
+
+static cublasStatus_t layout_make(const cuda_cublaslt *lt, const stored *s, int64_t batch, int64_t stride, cublasLtMatrixLayout_t *layout)
+{
+    const int32_t n = (int32_t)batch;
+    cublasStatus_t rc = lt->layout_new(layout, s->type, (uint64_t)s->rows, (uint64_t)s->cols, s->line);
+    if (!rc && batch > 1)
+        rc = lt->layout_set(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &n, sizeof n);
+    if (!rc && batch > 1)
+        rc = lt->layout_set(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride);
+    return rc;
+}
+
+static cublasStatus_t matmul_make(const yk_device *dev, const cuda_cublaslt *lt, cuda_product *p, const stored *b, const stored *a)
+{
+    const bool rounds = dev->tf32 && p->shape.a.dtype == YK_F32;
+    cublasStatus_t rc = lt->matmul_new(&p->matmul, rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
+    if (!rc)
+        rc = lt->matmul_set(p->matmul, CUBLASLT_MATMUL_DESC_TRANSA, &b->transpose, sizeof b->transpose);
+    if (!rc)
+        rc = lt->matmul_set(p->matmul, CUBLASLT_MATMUL_DESC_TRANSB, &a->transpose, sizeof a->transpose);
+    return rc;
+}
+
+static cublasStatus_t description_make(const yk_device *dev, const cuda_cublaslt *lt, cuda_product *p)
+{
+    const kit_product *k = &p->shape;
+    stored a, b, c;
+    if (!types_fit(k) || !stored_of(&k->a, k->rows, k->terms, &a) || !stored_of(&k->b, k->terms, k->cols, &b) ||
+        !stored_of(&k->c, k->rows, k->cols, &c))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    cublasStatus_t rc = matmul_make(dev, lt, p, &b, &a);
+    if (!rc)
+        rc = layout_make(lt, &b, k->batch, k->b.batch_stride, &p->first);
+    if (!rc)
+        rc = layout_make(lt, &a, k->batch, k->a.batch_stride, &p->second);
+    if (!rc)
+        rc = layout_make(lt, &c, k->batch, k->c.batch_stride, &p->result);
+    return rc;
+}
+
+/* Which algorithms may be chosen. */
+static cublasStatus_t preference_fill(const cuda_cublaslt *lt, const kit_product *k, uint64_t most, cublasLtMatmulPreference_t preference)
+{
+    const uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t attribute;
+        const void *value;
+        size_t bytes;
+    } set[] = {{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &most, sizeof most},
+               {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &scheme, sizeof scheme},
+               {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &k->b.align, sizeof k->b.align},
+               {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &k->a.align, sizeof k->a.align},
+               {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &k->c.align, sizeof k->c.align},
+               {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &k->c.align, sizeof k->c.align}};
+    cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
+    for (size_t i = 0; i < sizeof set / sizeof *set && !rc; i++)
+        rc = lt->preference_set(preference, set[i].attribute, set[i].value, set[i].bytes);
+    return rc;
+}
+
+static cublasStatus_t algorithm_choose(const yk_device *dev, const cuda_cublaslt *lt, cuda_product *p)
+{
+    const uint64_t most = dev->sm >= 90 ? WORKSPACE_HOPPER : WORKSPACE;
+    cublasLtMatmulPreference_t preference = NULL;
+    cublasLtMatmulHeuristicResult_t found = {.state = CUBLAS_STATUS_NOT_SUPPORTED};
+    int n = 0;
+    cublasStatus_t rc = lt->preference_new(&preference);
+    if (!rc)
+        rc = preference_fill(lt, &p->shape, most, preference);
+    if (!rc)
+        rc = lt->choose(dev->products.handle, p->matmul, p->first, p->second, p->result, p->result, preference, 1, &found, &n);
+    if (!rc)
+        rc = n < 1 || found.workspaceSize > most ? CUBLAS_STATUS_NOT_SUPPORTED : found.state;
+    if (preference)
+        lt->preference_free(preference);
+    p->algo = found.algo;
+    p->workspace = found.workspaceSize;
+    return rc;
+}
+
+static void description_free(const cuda_cublaslt *lt, cuda_product *p)
+{
+    if (p->result)
+        lt->layout_free(p->result);
+    if (p->second)
+        lt->layout_free(p->second);
+    if (p->first)
+        lt->layout_free(p->first);
+    if (p->matmul)
+        lt->matmul_free(p->matmul);
+    p->first = p->second = p->result = NULL;
+    p->matmul = NULL;
+}
+
+/* Of a product that was not planned before. The context is current. */
+static void product_plan(const yk_device *dev, const cuda_cublaslt *lt, cuda_product *p)
+{
+    char text[SHAPE_TEXT];
+    cublasStatus_t rc = description_make(dev, lt, p);
+    if (!rc)
+        rc = algorithm_choose(dev, lt, p);
+    p->is_taken = rc == CUBLAS_STATUS_SUCCESS;
+    shape_text(&p->shape, text);
+    if (p->is_taken) {
+        cuda_host->log(3, CUDA_WHO, "%s: by cuBLASLt, %zu bytes of workspace", text, p->workspace);
+        return;
+    }
+    cuda_host->log(2, CUDA_WHO, "%s: not by cuBLASLt (%s); a kernel without tensor cores computes it", text, lt->status_text(rc));
+    description_free(lt, p);
+}
+
+/* ---- A device's products; under its lock ---- */
+
+/* False: cuBLASLt is not used. The context is current. */
+static bool handle_open(yk_device *dev)
+{
+    cuda_products *all = &dev->products;
+    if (all->is_open)
+        return all->handle != NULL;
+    all->is_open = true;
+    if (!(all->lt = cuda_cublaslt_open()))
+        return false;
+    const cublasStatus_t rc = all->lt->create(&all->handle);
+    if (rc) {
+        all->handle = NULL;
+        cuda_host->log(1, CUDA_WHO, "cuBLASLt does not begin (%s): products are computed by kernels without tensor cores, which are slower",
+                       all->lt->status_text(rc));
+    }
+    return !rc;
+}
+
+static cuda_product *product_find(const yk_device *dev, const kit_product *shape)
+{
+    cuda_product *p = dev->products.first;
+    while (p && memcmp(&p->shape, shape, sizeof *shape))
+        p = p->next;
+    return p;
+}
+
+/* NULL: no memory, or no cuBLASLt. */
+static cuda_product *product_new(yk_device *dev, const kit_product *shape)
+{
+    yk_status s;
+    cuda_product *p = NULL;
+    if (!cuda_enter(dev, &s))
+        return NULL;
+    if (handle_open(dev) && (p = cuda_alloc(sizeof *p)) != NULL) {
+        p->shape = *shape;
+        product_plan(dev, dev->products.lt, p);
+        p->next = dev->products.first;
+        dev->products.first = p;
+    }
+    cuda_leave();
+    return p;
+}
+
+bool cuda_product_take(yk_device *dev, const kit_product *shape, uint64_t *scratch)
+{
+    pthread_mutex_lock(&dev->products.lock);
+    const cuda_product *p = product_find(dev, shape);
+    if (!p)
+        p = product_new(dev, shape);
+    pthread_mutex_unlock(&dev->products.lock);
+    if (p)
+        *scratch = p->workspace;
+    return p && p->is_taken;
+}
+
+const cuda_product *cuda_product_of(yk_device *dev, const kit_product *shape)
+{
+    pthread_mutex_lock(&dev->products.lock);
+    const cuda_product *p = product_find(dev, shape);
+    pthread_mutex_unlock(&dev->products.lock);
+    return p;
+}
+
+void cuda_products_free(yk_device *dev)
+{
+    cuda_products *all = &dev->products;
+    for (cuda_product *p = all->first, *next; p; p = next) {
+        next = p->next;
+        description_free(all->lt, p);
+        cuda_free(p);
+    }
+    if (all->handle)
+        all->lt->destroy(all->handle);
+    pthread_mutex_destroy(&all->lock);
+}
+
+/* ---- Running ---- */
+
+/* In the driver's words if the device is lost: cuBLASLt knows only that something was not done. */
+static yk_status run_error(const yk_device *dev, cublasStatus_t rc, uint32_t node)
+{
+    const CUresult lost = rc == CUBLAS_STATUS_ALLOC_FAILED ? CUDA_SUCCESS : cuda.event_query(dev->origin);
+    char what[100];
+    snprintf(what, sizeof what, "node %u, a product", node);
+    if (lost)
+        return cuda_error(lost, what);
+    return cuda_error_say(rc == CUBLAS_STATUS_ALLOC_FAILED ? YK_E_MEM : YK_E_INTERNAL, "%s: cuBLASLt: %s (%d)", what,
+                          dev->products.lt->status_text(rc), (int)rc);
+}
+
+yk_status cuda_product_run(const yk_device *dev, const cuda_product *p, const CUdeviceptr at[CUDA_PRODUCT_ARGS], uint32_t node,
+                           CUstream stream)
+{
+    const float one = 1, keep = p->shape.accumulate ? 1 : 0;
+    void *const a = (void *)(uintptr_t)at[0], *const b = (void *)(uintptr_t)at[1], *const c = (void *)(uintptr_t)at[2];
+    const cublasStatus_t rc = dev->products.lt->matmul(dev->products.handle, p->matmul, &one, b, p->first, a, p->second, &keep, c,
+                                                       p->result, c, p->result, &p->algo, (void *)(uintptr_t)at[3], p->workspace,
+                                                       (cudaStream_t)stream);
+    return rc ? run_error(dev, rc, node) : YK_OK;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plugin's call on a thread of its own, and the wait for it; see island_join.h. */
+#include "core/run/island_join.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+
+#include "core/base/mem.h"
+
+#define TICKET_MOST 256u
+#define SLICE_NS 20000000 /* how long the wait goes without a look at `cancel` */
+
+typedef struct join_call {
+    yk__device *dev;
+    const yk_coll *coll;
+    uint8_t ticket[TICKET_MOST];
+    uint32_t bytes, own, size;
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t ended;
+    bool is_over, is_given_up; /* who comes second frees the call */
+    yk_comm *comm;
+    yk_error err;
+} join_call;
+
+static void free_call(join_call *call)
+{
+    pthread_cond_destroy(&call->ended);
+    pthread_mutex_destroy(&call->lock);
+    yk__free(call);
+}
+
+static void *run_join(void *arg)
+{
+    join_call *call = arg;
+    yk_comm *comm = NULL;
+    yk__plugin_message();
+    const yk_status s = call->coll->join(call->dev->handle, call->ticket, call->bytes, call->own, call->size, &comm);
+    pthread_mutex_lock(&call->lock);
+    if (s)
+        yk__plugin_fail(&call->err, call->dev->plugin, s, "joining the other ranks' devices");
+    call->comm = comm;
+    call->is_over = true;
+    const bool is_given_up = call->is_given_up;
+    pthread_cond_signal(&call->ended);
+    pthread_mutex_unlock(&call->lock);
+    if (is_given_up)
+        free_call(call);
+    return NULL;
+}
+
+/* Under the lock; false: it was given up. */
+static bool await_call(join_call *call, const volatile int *cancel)
+{
+    while (!call->is_over && !__atomic_load_n(cancel, __ATOMIC_ACQUIRE)) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += SLICE_NS;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&call->ended, &call->lock, &until);
+    }
+    call->is_given_up = !call->is_over;
+    return call->is_over;
+}
+
+static yk_status start_call(join_call *call, yk_error *err)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, run_join, call))
+        return yk__fail(err, YK_E_MEM, "joining the other ranks' devices: no thread for it");
+    pthread_detach(thread);
+    return YK_OK;
+}
+
+yk_status yk__island_join(yk__device *dev, const yk_coll *coll, const uint8_t *ticket, uint32_t bytes, uint32_t own, uint32_t size,
+                          const volatile int *cancel, yk_comm **comm, yk_error *err)
+{
+    join_call *call = yk__calloc(1, sizeof *call);
+    if (!call)
+        return yk__fail_mem(err, sizeof *call, "an island");
+    *call = (join_call){.dev = dev, .coll = coll, .bytes = bytes, .own = own, .size = size, .err = YK_ERROR_INIT};
+    memcpy(call->ticket, ticket, sizeof call->ticket);
+    pthread_mutex_init(&call->lock, NULL);
+    pthread_cond_init(&call->ended, NULL);
+    if (start_call(call, err)) {
+        free_call(call);
+        return err->status;
+    }
+    pthread_mutex_lock(&call->lock);
+    const bool is_over = await_call(call, cancel);
+    if (is_over && call->err.status)
+        *err = call->err;
+    *comm = call->comm;
+    pthread_mutex_unlock(&call->lock);
+    if (is_over) {
+        free_call(call);
+        return err->status;
+    }
+    dev->lost = true; /* the call still uses it */
+    return yk__fail(err, YK_E_CANCELLED, "joining the other ranks' devices was cancelled");
+}

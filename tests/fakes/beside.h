@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fake driver, for the libraries that lie beside it and use its memory and streams. Any thread. */
+#ifndef YOKE_TESTS_FAKES_BESIDE_H
+#define YOKE_TESTS_FAKES_BESIDE_H
+
+/* *to, a pointer to a function, gets a symbol of the driver; what is not there ends the process. */
+void fake_driver_symbol(const char *symbol, void *to);
+unsigned long long fake_number(const char *variable); /* of the environment; 0: not set */
+
+#endif

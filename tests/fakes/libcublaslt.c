@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A cuBLASLt without cards, for tests: libfake_cublaslt.so stands for libcublasLt.so beside the fake driver, whose memory and streams it
+ * uses. Products are computed on the host as cuBLASLt's words for them say: columns one after the other, sums in fp32, operands
+ * rounded to TF32 where that is allowed. What does not fit together is refused: sizes, lines, types, alignments, workspace, memory of
+ * the host, an algorithm that was chosen for another product.
+ *
+ * Long sums have parts that meet in the workspace, all of which is overwritten afterwards; in an order that changes from launch to launch
+ * where a reduction scheme is allowed that promises none.
+ *
+ * The environment: FAKE_CUBLASLT_FAIL=n: the n-th call of this process fails. FAKE_CUBLASLT_REFUSE=1: there is no algorithm.
+ */
+#include <math.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cuda/cublaslt.h"
+#include "tests/fakes/beside.h"
+#include "tests/fakes/fake_cuda.h"
+#include "tests/support/f16.h"
+
+#define MAGIC 0x746c4b4146ull
+#define PARTS 3
+#define LONG_SUM 48 /* terms, from which on a sum has parts */
+
+#define X(member, symbol, parameters) FAKE_EXPORT cublasStatus_t symbol parameters;
+CUDA_CUBLASLT_TABLE(X)
+#undef X
+FAKE_EXPORT const char *cublasLtGetStatusString(cublasStatus_t status);
+FAKE_EXPORT size_t cublasLtGetVersion(void);
+
+struct cublasLtContext {
+    int device;
+};
+struct cuda_lt_matmul {
+    cublasComputeType_t compute;
+    int32_t transpose[2];
+};
+struct cuda_lt_layout {
+    cudaDataType type;
+    int32_t batch;
+    uint64_t rows, cols;
+    int64_t line, stride;
+};
+struct cuda_lt_preference {
+    uint64_t most;
+    uint32_t scheme, align[4];
+};
+
+/* A product: what an algorithm is for, and with the pointers what a kernel is given. No padding. */
+typedef struct problem {
+    int64_t rows, cols, terms, batch; /* of D; of the sums */
+    int64_t type[2];                  /* of A and B, of D */
+    int64_t transpose[2], tf32;
+    int64_t line[3], stride[3]; /* of A, B, D */
+} problem;
+typedef struct job {
+    problem of;
+    int64_t parts, any_order;
+    char *a, *b, *d, *workspace;
+    uint64_t workspace_bytes;
+    double beta;
+} job;
+enum { JOB_WORDS = sizeof(job) / 8 };
+
+static struct {
+    pthread_once_t once;
+    int (*device)(void);
+    void *(*memory)(CUdeviceptr memory, size_t bytes);
+    int (*launch)(CUstream stream, const fake_kernel *kernel, void **parameters);
+    atomic_ullong fail_at;
+    atomic_bool refuse;
+    int bytes[JOB_WORDS]; /* of a kernel's parameters */
+} fake = {.once = PTHREAD_ONCE_INIT};
+static atomic_ullong calls, live, products, runs;
+static _Atomic(const char *) wrong = "";
+
+/* ---- Calls ---- */
+
+static void fake_begin(void)
+{
+    fake_driver_symbol("fake_cuda_device", &fake.device);
+    fake_driver_symbol("fake_cuda_memory", &fake.memory);
+    fake_driver_symbol("fake_cuda_launch", &fake.launch);
+    atomic_store(&fake.fail_at, fake_number("FAKE_CUBLASLT_FAIL"));
+    atomic_store(&fake.refuse, fake_number("FAKE_CUBLASLT_REFUSE") != 0);
+    for (int i = 0; i < JOB_WORDS; i++)
+        fake.bytes[i] = 8;
+}
+
+static cublasStatus_t call_begin(void)
+{
+    pthread_once(&fake.once, fake_begin);
+    return atomic_fetch_add(&calls, 1) + 1 == atomic_load(&fake.fail_at) ? CUBLAS_STATUS_INTERNAL_ERROR : CUBLAS_STATUS_SUCCESS;
+}
+
+static cublasStatus_t call_wrong(const char *why)
+{
+    atomic_store(&wrong, why);
+    return CUBLAS_STATUS_INVALID_VALUE;
+}
+
+void fake_cublaslt_fail(uint64_t n)
+{
+    pthread_once(&fake.once, fake_begin);
+    atomic_store(&fake.fail_at, n ? atomic_load(&calls) + n : 0);
+}
+
+void fake_cublaslt_refuse(int yes)
+{
+    pthread_once(&fake.once, fake_begin);
+    atomic_store(&fake.refuse, yes != 0);
+}
+
+uint64_t fake_cublaslt_calls(void)
+{
+    return atomic_load(&calls);
+}
+
+uint64_t fake_cublaslt_live(void)
+{
+    return atomic_load(&live);
+}
+
+uint64_t fake_cublaslt_products(void)
+{
+    return atomic_load(&products);
+}
+
+const char *fake_cublaslt_wrong(void)
+{
+    return atomic_load(&wrong);
+}
+
+const char *cublasLtGetStatusString(cublasStatus_t status)
+{
+    return status == CUBLAS_STATUS_NOT_SUPPORTED ? "not supported, says the fake cuBLASLt" : "an error of the fake cuBLASLt";
+}
+
+size_t cublasLtGetVersion(void)
+{
+    return 130100;
+}
+
+/* ---- Handles and descriptors; freeing works even if it is the call that fails ---- */
+
+static cublasStatus_t object_new(void *object, size_t bytes)
+{
+    const cublasStatus_t rc = call_begin();
+    void *own = rc ? NULL : calloc(1, bytes);
+    if (rc)
+        return rc;
+    atomic_fetch_add(&live, 1);
+    memcpy(object, &own, sizeof own);
+    return rc;
+}
+
+static cublasStatus_t object_free(void *object)
+{
+    const cublasStatus_t rc = call_begin();
+    free(object);
+    atomic_fetch_sub(&live, 1);
+    return rc;
+}
+
+/* An attribute's value, if it has the size that it should. */
+static cublasStatus_t value_take(void *to, size_t size, const void *value, size_t bytes)
+{
+    const cublasStatus_t rc = call_begin();
+    if (!rc && (!to || bytes != size))
+        return call_wrong(to ? "the size of an attribute's value" : "an attribute that the fake does not know");
+    if (!rc)
+        memcpy(to, value, bytes);
+    return rc;
+}
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
+{
+    const cublasStatus_t rc = object_new(handle, sizeof **handle);
+    if (rc)
+        return rc;
+    (*handle)->device = fake.device();
+    return (*handle)->device < 0 ? call_wrong("no context is current") : rc;
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
+{
+    return object_free(handle);
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *matmul, cublasComputeType_t compute, cudaDataType_t scale)
+{
+    if ((compute != CUBLAS_COMPUTE_32F && compute != CUBLAS_COMPUTE_32F_FAST_TF32) || scale != CUDA_R_32F)
+        return call_wrong("a compute or scale type");
+    const cublasStatus_t rc = object_new(matmul, sizeof **matmul);
+    if (!rc)
+        (*matmul)->compute = compute;
+    return rc;
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t matmul)
+{
+    return object_free(matmul);
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t matmul, cublasLtMatmulDescAttributes_t attribute, const void *value,
+                                              size_t bytes)
+{
+    const int i = attribute - CUBLASLT_MATMUL_DESC_TRANSA;
+    return value_take(i >= 0 && i < 2 ? &matmul->transpose[i] : NULL, sizeof *matmul->transpose, value, bytes);
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType type, uint64_t rows, uint64_t cols, int64_t line)
+{
+    if (type != CUDA_R_32F && type != CUDA_R_16F && type != CUDA_R_16BF)
+        return call_wrong("a matrix of another type");
+    if (!rows || !cols || line < (int64_t)rows)
+        return call_wrong("a matrix whose lines are shorter than its columns");
+    const cublasStatus_t rc = object_new(layout, sizeof **layout);
+    if (!rc)
+        **layout = (struct cuda_lt_layout){.type = type, .batch = 1, .rows = rows, .cols = cols, .line = line};
+    return rc;
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
+{
+    return object_free(layout);
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute,
+                                                const void *value, size_t bytes)
+{
+    if (attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT)
+        return value_take(&layout->batch, sizeof layout->batch, value, bytes);
+    return value_take(attribute == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET ? &layout->stride : NULL, sizeof layout->stride, value,
+                      bytes);
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference)
+{
+    const cublasStatus_t rc = object_new(preference, sizeof **preference);
+    if (!rc)
+        **preference = (struct cuda_lt_preference){.scheme = 7, .align = {256, 256, 256, 256}};
+    return rc;
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t preference)
+{
+    return object_free(preference);
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t preference,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute, const void *value, size_t bytes)
+{
+    const int i = attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES;
+    if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
+        return value_take(&preference->most, sizeof preference->most, value, bytes);
+    if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK)
+        return value_take(&preference->scheme, sizeof preference->scheme, value, bytes);
+    return value_take(i >= 0 && i < 4 ? &preference->align[i] : NULL, sizeof *preference->align, value, bytes);
+}
+
+/* ---- What fits together ---- */
+
+static size_t type_bytes(int64_t type)
+{
+    return type == CUDA_R_32F ? 4 : 2;
+}
+
+/* NULL: *p is the product; else what is wrong. */
+static const char *problem_of(cublasLtMatmulDesc_t matmul, const struct cuda_lt_layout *a, const struct cuda_lt_layout *b,
+                              const struct cuda_lt_layout *d, problem *p)
+{
+    const bool at = matmul->transpose[0] == CUBLAS_OP_T, bt = matmul->transpose[1] == CUBLAS_OP_T;
+    *p = (problem){.rows = (int64_t)d->rows,
+                   .cols = (int64_t)d->cols,
+                   .terms = (int64_t)(at ? a->rows : a->cols),
+                   .batch = d->batch,
+                   .type = {a->type, d->type},
+                   .transpose = {at, bt},
+                   .tf32 = matmul->compute == CUBLAS_COMPUTE_32F_FAST_TF32,
+                   .line = {a->line, b->line, d->line},
+                   .stride = {a->stride, b->stride, d->stride}};
+    if ((at ? a->cols : a->rows) != d->rows || (bt ? b->rows : b->cols) != d->cols || (bt ? b->cols : b->rows) != (uint64_t)p->terms)
+        return "sizes of a product's matrices";
+    if (a->type != b->type || (d->type != a->type && d->type != CUDA_R_32F) || (p->tf32 && a->type != CUDA_R_32F))
+        return "types of a product's matrices";
+    if (a->batch != b->batch || a->batch != d->batch || d->batch < 1)
+        return "batches of a product's matrices";
+    if (d->batch > 1 && d->stride < (int64_t)d->cols * d->line)
+        return "a batch of results that overlap";
+    return NULL;
+}
+
+static uint64_t problem_key(const problem *p)
+{
+    uint64_t hash = 0xcbf29ce484222325ull;
+    const unsigned char *byte = (const unsigned char *)p;
+    for (size_t i = 0; i < sizeof *p; i++)
+        hash = (hash ^ byte[i]) * 0x100000001b3ull;
+    return hash;
+}
+
+/* An algorithm is: MAGIC, key, parts, whether their order is any, workspace, alignments of A, B, D. */
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t matmul, cublasLtMatrixLayout_t a,
+                                              cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int most, cublasLtMatmulHeuristicResult_t *found,
+                                              int *n)
+{
+    problem p;
+    const char *why = problem_of(matmul, a, b, d, &p);
+    const cublasStatus_t rc = call_begin();
+    *n = 0;
+    if (rc)
+        return rc;
+    if (why || c != d || most < 1 || handle->device != fake.device())
+        return call_wrong(why ? why : "what an algorithm is asked for");
+    for (int i = 0; i < 4; i++)
+        if (preference->align[i] < type_bytes(p.type[i >= 2]) || preference->align[i] & (preference->align[i] - 1))
+            return call_wrong("alignments that an algorithm is asked for");
+    if (atomic_load(&fake.refuse))
+        return CUBLAS_STATUS_NOT_SUPPORTED;
+    const uint64_t bytes = PARTS * (uint64_t)p.rows * (uint64_t)p.cols * sizeof(float);
+    const bool parts = p.terms >= LONG_SUM && bytes <= preference->most && preference->scheme;
+    const uint32_t any_order = preference->scheme & ~(uint32_t)CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    *found = (cublasLtMatmulHeuristicResult_t){.workspaceSize = parts ? bytes : 0, .wavesCount = 1};
+    const uint64_t algo[8] = {MAGIC, problem_key(&p), parts ? PARTS : 1, any_order, found->workspaceSize,
+                              preference->align[0], preference->align[1], preference->align[3]};
+    memcpy(found->algo.data, algo, sizeof algo);
+    *n = 1;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
+/* ---- Computing, in a stream's thread ---- */
+
+static float value_load(const char *from, int64_t type, int64_t i)
+{
+    uint16_t half;
+    uint32_t bits;
+    float f;
+    if (type == CUDA_R_32F) {
+        memcpy(&f, from + 4 * i, sizeof f);
+        return f;
+    }
+    memcpy(&half, from + 2 * i, sizeof half);
+    if (type == CUDA_R_16F)
+        return (float)f16_value(half);
+    bits = (uint32_t)half << 16;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+/* To the nearest number whose last `cut` bits are 0, ties to even. */
+static uint32_t bits_round(float f, int cut)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    if (isnan(f))
+        return bits;
+    return (bits + ((1u << cut) / 2 - 1) + (bits >> cut & 1)) & ~((1u << cut) - 1);
+}
+
+static void value_store(char *to, int64_t type, int64_t i, float f)
+{
+    const uint16_t half = type == CUDA_R_16F ? f16_bits(f) : (uint16_t)(bits_round(f, 16) >> 16);
+    if (type == CUDA_R_32F)
+        memcpy(to + 4 * i, &f, sizeof f);
+    else
+        memcpy(to + 2 * i, &half, sizeof half);
+}
+
+/* op(x), element (i, k) at [k * rows + i]. */
+static float *operand_load(const problem *p, int which, const char *x, int64_t rows, int64_t cols, int64_t z)
+{
+    float *own = malloc((size_t)(rows * cols) * sizeof *own);
+    const int64_t from = z * p->stride[which], line = p->line[which];
+    for (int64_t k = 0; k < cols; k++)
+        for (int64_t i = 0; i < rows; i++) {
+            const float f = value_load(x, p->type[0], from + (p->transpose[which] ? i * line + k : k * line + i));
+            const uint32_t rounded = bits_round(f, 13);
+            memcpy(&own[k * rows + i], p->tf32 ? (const void *)&rounded : (const void *)&f, sizeof f);
+        }
+    return own;
+}
+
+/* sum[i] of terms from..to of column j; a and b as operand_load leaves them. */
+static void column_sum(const problem *p, const float *a, const float *b, int64_t j, int64_t from, int64_t to, float *sum)
+{
+    memset(sum, 0, (size_t)p->rows * sizeof *sum);
+    for (int64_t k = from; k < to; k++)
+        for (int64_t i = 0; i < p->rows; i++)
+            sum[i] += a[k * p->rows + i] * b[j * p->terms + k];
+}
+
+/* part: rows x PARTS sums of a column. */
+static void column_store(const job *x, int64_t j, int64_t z, const float *part, bool backwards)
+{
+    const problem *p = &x->of;
+    for (int64_t i = 0; i < p->rows; i++) {
+        const int64_t at = z * p->stride[2] + j * p->line[2] + i;
+        float sum = 0;
+        for (int64_t k = 0; k < x->parts; k++)
+            sum += part[(backwards ? x->parts - 1 - k : k) * p->rows + i];
+        value_store(x->d, p->type[1], at, x->beta == 0 ? sum : sum + (float)x->beta * value_load(x->d, p->type[1], at));
+    }
+}
+
+static void matrix_multiply(const job *x, int64_t z, bool backwards)
+{
+    const problem *p = &x->of;
+    float *a = operand_load(p, 0, x->a, p->rows, p->terms, z), *b = operand_load(p, 1, x->b, p->terms, p->cols, z);
+    float *own = malloc((size_t)(x->parts * p->rows) * sizeof *own);
+    for (int64_t j = 0; j < p->cols; j++) {
+        float *part = x->parts > 1 ? (float *)(void *)x->workspace + j * x->parts * p->rows : own;
+        for (int64_t k = 0; k < x->parts; k++)
+            column_sum(p, a, b, j, k * p->terms / x->parts, (k + 1) * p->terms / x->parts, part + k * p->rows);
+        column_store(x, j, z, part, backwards);
+    }
+    free(own);
+    free(b);
+    free(a);
+}
+
+static int job_run(void **parameter, const unsigned grid[3], unsigned threads, char *stacks)
+{
+    char bytes[sizeof(job)];
+    job own;
+    (void)grid, (void)threads, (void)stacks;
+    for (int i = 0; i < JOB_WORDS; i++)
+        memcpy(bytes + 8 * i, parameter[i], 8);
+    memcpy(&own, bytes, sizeof own);
+    const bool backwards = own.any_order && atomic_fetch_add(&runs, 1) & 1;
+    for (int64_t z = 0; z < own.of.batch; z++)
+        matrix_multiply(&own, z, backwards);
+    if (own.workspace_bytes)
+        memset(own.workspace, 0xff, own.workspace_bytes);
+    return 1;
+}
+
+/* ---- Giving ---- */
+
+/* Where a matrix of a product lies; NULL: not as it should. */
+static char *matrix_memory(const void *at, const struct cuda_lt_layout *x, uint64_t align)
+{
+    const int64_t last = (x->batch - 1) * x->stride + ((int64_t)x->cols - 1) * x->line + (int64_t)x->rows;
+    return (uintptr_t)at % align ? NULL : fake.memory((CUdeviceptr)(uintptr_t)at, (size_t)last * type_bytes(x->type));
+}
+
+static cublasStatus_t job_give(const job *own, CUstream stream)
+{
+    static const fake_kernel kernel = {"cublasLtMatmul", JOB_WORDS, fake.bytes, job_run};
+    void *parameter[JOB_WORDS];
+    for (int i = 0; i < JOB_WORDS; i++)
+        parameter[i] = (char *)own + 8 * i;
+    atomic_fetch_add(&products, 1);
+    return fake.launch(stream, &kernel, parameter) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t matmul, const void *alpha, const void *a,
+                              cublasLtMatrixLayout_t a_layout, const void *b, cublasLtMatrixLayout_t b_layout, const void *beta,
+                              const void *c, cublasLtMatrixLayout_t c_layout, void *d, cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t *algo, void *workspace, size_t workspace_bytes, cudaStream_t stream)
+{
+    job own = {.parts = (int64_t)algo->data[2], .any_order = (int64_t)algo->data[3], .workspace_bytes = workspace_bytes};
+    const char *why = problem_of(matmul, a_layout, b_layout, d_layout, &own.of);
+    const cublasStatus_t rc = call_begin();
+    float one, keep;
+    if (rc)
+        return rc;
+    if (why || algo->data[0] != MAGIC || algo->data[1] != problem_key(&own.of))
+        return call_wrong(why ? why : "an algorithm that was chosen for another product");
+    memcpy(&one, alpha, sizeof one);
+    memcpy(&keep, beta, sizeof keep);
+    own.beta = keep;
+    own.a = matrix_memory(a, a_layout, algo->data[5]);
+    own.b = matrix_memory(b, b_layout, algo->data[6]);
+    own.d = matrix_memory(d, d_layout, algo->data[7]);
+    own.workspace = workspace_bytes ? fake.memory((CUdeviceptr)(uintptr_t)workspace, workspace_bytes) : NULL;
+    if (handle->device != fake.device() || one != 1.0f || c != d || c_layout != d_layout)
+        return call_wrong("how a product is enqueued");
+    if (!own.a || !own.b || !own.d)
+        return call_wrong("memory of a product that is not there, or not aligned as was said");
+    if (workspace_bytes < algo->data[4] || (workspace_bytes && !own.workspace) || (uintptr_t)workspace % 256)
+        return call_wrong("a product's workspace");
+    return job_give(&own, (CUstream)stream);
+}

@@ -1,0 +1,149 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# yoke launch --max-restarts: a rank of a training is killed after a checkpoint, the job starts anew, goes on from there, and ends with the
+# parameters of a training that nobody disturbed, byte for byte; how often it may; what is not restarted; whose folder it is.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist
+small_images "$out/images"
+job=
+trap 'kill -9 $job 2>/dev/null; rm -rf "$out"' EXIT
+
+# Each attempt writes its number down; $code, what was printed in said.
+launch() { # launch WORDS...
+    rm -f "$out/attempts"
+    "$yoke" launch "$@" >"$out/said" 2>&1
+    code=$?
+    cat "$out/said"
+}
+note='echo "$YOKE_RESTART_COUNT $YOKE_RUN_ID" >>"$0"'
+attempts() { # attempts NUMBER...: these there were, all of one run
+    [ "$(cut -d' ' -f1 "$out/attempts" | tr '\n' ' ')" = "$(printf '%s ' "$@")" ] || { cat "$out/attempts"; return 1; }
+}
+
+limited() {
+    launch --max-restarts 2 --devices cpu:0 --json sh -c "$note; exit 3" "$out/attempts"
+    [ $code = 1 ] && attempts 0 1 2 && [ "$(cut -d' ' -f2 "$out/attempts" | uniq | grep -c '^[0-9a-f]\{32\}$')" = 1 ] &&
+        [ "$(grep '^yoke launch' "$out/said")" = "yoke launch: rank 0 (cpu:0) ended with exit code 3: restart 1 of 2
+yoke launch: rank 0 (cpu:0) ended with exit code 3: restart 2 of 2
+yoke launch: rank 0 (cpu:0) ended with exit code 3, after 2 restarts" ]
+}
+ok "so many restarts and no more; the last line says how many there were" limited
+
+once() {
+    YOKE_RUN_ID=stale YOKE_RESTART_COUNT=7 launch --devices cpu:0 sh -c "$note; exit 3" "$out/attempts"
+    [ $code = 1 ] && [ "$(cat "$out/attempts")" = "0 " ] && grep -qx "yoke launch: rank 0 (cpu:0) ended with exit code 3" "$out/said"
+}
+ok "no restart where none is asked for, and no number of a run" once
+
+well() { # the second attempt
+    YOKE_MAX_RESTARTS=5 launch --devices "cpu:0 cpu:0" sh -c "$note; "'[ $YOKE_RANK.$YOKE_RESTART_COUNT != 1.0 ] || kill -9 $$' \
+        "$out/attempts"
+    [ $code = 0 ] && grep -q "^yoke launch: rank 1 (cpu:0) was killed by signal 9 (Killed): restart 1 of 5$" "$out/said" &&
+        [ "$(grep -c '^1 ' "$out/attempts")" = 2 ] && ! grep -q '^2' "$out/attempts"
+}
+ok "a job that ends well is not restarted" well
+
+usage() {
+    launch --max-restarts 2 --devices cpu:0 sh -c "$note; exit 2" "$out/attempts"
+    [ $code = 2 ] && attempts 0 && grep -qx "yoke launch: rank 0 (cpu:0) ended with exit code 2" "$out/said" || return 1
+    launch --max-restarts 2 --devices cpu:0 /nonexistent/program
+    [ $code = 2 ] && ! grep -q restart "$out/said" || return 1
+    launch --max-restarts some --devices cpu:0 true
+    [ $code = 2 ] && grep -q "max-restarts" "$out/said"
+}
+ok "wrong input is not restarted" usage
+
+interrupted() {
+    launch --max-restarts 2 --devices cpu:0 sh -c "$note; "'kill -TERM $PPID; exec sleep 20' "$out/attempts"
+    [ $code = 143 ] && attempts 0 && grep -qx "yoke launch: interrupted by signal 15 (Terminated)" "$out/said"
+}
+ok "a signal to the launcher ends the job" interrupted
+
+# ---- A training ----
+
+train() { # train DEVICES OUT WORDS...: 60 steps, checkpoints at 20, 40 and 60
+    devices=$1 to=$2
+    shift 2
+    "$yoke" launch --max-restarts 3 --devices "$devices" -- sh -c 'echo $$ >"$0.$YOKE_RANK.$YOKE_RESTART_COUNT"; exec "$@"' \
+        "$out/pid" "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 4 --max-steps 60 \
+        --save-steps 20 --logging-steps 1 --eval-strategy no --report-to csv --output-dir "$to" "$@"
+}
+
+# Rank 0 cannot write its log any further than a page: the training waits there, between step 20 and step 40,
+# for a rank to be killed.
+killed() { # killed DEVICES VICTIM OUT
+    rm -f "$out/fifo" && mkfifo "$out/fifo" && exec 3<>"$out/fifo" && python3 -c 'import fcntl; fcntl.fcntl(3, 1031, 4096)' || return 1
+    train "$1" "$3" --log "$out/fifo" >"$out/said" 2>&1 3>&- &
+    job=$!
+    i=0
+    until [ -e "$3/checkpoint-20/trainer_state.json" ]; do
+        i=$((i + 1))
+        [ $i -lt 1200 ] && kill -0 $job || { cat "$out/said"; return 1; }
+        sleep 0.02
+    done
+    kill -9 "$(cat "$out/pid.$2.0")" || return 1
+    cat "$out/fifo" >/dev/null &
+    wait $job
+    code=$?
+    job=
+    exec 3>&-
+    cat "$out/said"
+    [ $code = 0 ] && [ "$(grep -c "^yoke launch" "$out/said")" = 1 ] &&
+        grep -q "^yoke launch: rank $2 (cpu:0) was killed by signal 9 (Killed): restart 1 of 3$" "$out/said" &&
+        grep -q "^yoke train: restart 1 goes on from $3/checkpoint-20$" "$out/said"
+}
+ok "a killed rank: the job starts anew and goes on from its checkpoint" killed cpu:0 0 "$out/a"
+ok "and so where it is one of two" killed "cpu:0 cpu:0" 1 "$out/two"
+
+same() { # of several ranks sums follow measured shares: tests/dist/function.c compares those
+    train cpu:0 "$out/b" || return 1
+    for file in model.safetensors checkpoint-40/model.safetensors checkpoint-40/optimizer.safetensors checkpoint-60/model.safetensors; do
+        cmp "$out/a/$file" "$out/b/$file" || return 1
+    done
+    ls -A "$out/a" "$out/b" && [ "$(ls -A "$out/a")" = "$(ls -A "$out/b")" ]
+}
+ok "byte for byte the training that nobody disturbed" same
+
+logs() { # of both attempts; the head stands once
+    [ "$(head -n 1 "$out/a/runs/log.csv")" = step,epoch,tag,value ] && [ "$(grep -c step, "$out/a/runs/log.csv")" = 1 ] &&
+        [ "$(grep -c '^1,.*,train/loss,' "$out/a/runs/log.csv")" = 1 ] && [ "$(grep -c '^21,.*,train/loss,' "$out/a/runs/log.csv")" = 2 ] &&
+        [ "$(grep -c '^60,.*,train/loss,' "$out/a/runs/log.csv")" = 1 ]
+}
+ok "logs go on behind what was written" logs
+
+nothing_left() {
+    ! ls /dev/shm 2>/dev/null | grep yoke
+}
+ok "no shared object is left" nothing_left
+
+# What stands in a folder that is not this launch's is not gone on from, whenever the first attempt dies.
+foreign() { # foreign SCRIPT CODE WORDS...: what an attempt is, the launcher's exit code
+    attempt=$1 want=$2
+    shift 2
+    mkdir "$out/f" && cp -r "$out/b/checkpoint-20" "$out/f" || return 1
+    launch --max-restarts 2 --devices cpu:0 -- sh -c "$attempt" - \
+        "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 2 --max-steps 20 \
+        --eval-strategy no --output-dir "$out/f" "$@"
+    [ $code = "$want" ] && grep -q "restart 1 of 2" "$out/said" && ! grep -q "restart 2\|restart 1 goes on" "$out/said"
+}
+ok "a folder that was used before is refused" foreign '[ $YOKE_RESTART_COUNT != 0 ] || kill -9 $$; exec "$@"' 2
+grep -q "there is a training's output already" "$out/said" || { n=$((n + 1)); echo "not ok $n - by what is in it"; }
+rm -rf "$out/f"
+export YOKE_EMERGENCY_CHECKPOINT="$out/b/checkpoint-20"
+ok "and begun anew in where it may be overwritten; an emergency checkpoint of before is not taken" foreign \
+    '"$@" && [ $YOKE_RESTART_COUNT != 0 ]' 0 --overwrite-output-dir
+grep -q "restart 1: no checkpoint of an earlier attempt" "$out/said" || { n=$((n + 1)); echo "not ok $n - and that is said"; }
+
+# The emergency checkpoint, here the one checkpoint of the first attempt, whose log was cut off within a line.
+emergency() {
+    export YOKE_EMERGENCY_CHECKPOINT="$out/e"
+    launch --max-restarts 1 --devices cpu:0 -- sh -c '"$@" && [ $YOKE_RESTART_COUNT != 0 ] ||
+        { mv "$0/checkpoint-2" "$YOKE_EMERGENCY_CHECKPOINT"; printf "{\"ste" >>"$0.log"; exit 1; }' \
+        "$out/g" "$yoke" train --model mlp --model-config hidden=8 --data "idx:$out/images" --global-batch 32 --max-steps 3 \
+        --save-steps 2 --logging-steps 1 --log "$out/g.log" --eval-strategy no --output-dir "$out/g"
+    unset YOKE_EMERGENCY_CHECKPOINT
+    [ $code = 0 ] && grep -q "restart 1 goes on from $out/e$" "$out/said" && [ ! -e "$out/g/checkpoint-2" ] &&
+        valid_json "$out/g.log" && [ "$(grep -c '"step": 3, "epoch"' "$out/g.log")" = 2 ]
+}
+ok "the emergency checkpoint is gone on from where it is the newest; a torn line of the log is cut off" emergency
+plan

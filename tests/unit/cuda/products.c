@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Products by cuBLASLt, on the fakes (tests/fakes), which refuse what does not fit together: every layout and type against sums in
+ * double, what is computed behind a product, graphs, bits that stay the same, TF32 on request, shapes and libraries that are refused,
+ * calls that fail in turn, a lost device.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/cuda/driver.h"
+#include "tests/fakes/fake_cuda.h"
+#include "tests/support/fakes.h"
+#include "tests/support/kit.h"
+#include "tests/support/plugin_host.h"
+#include "tests/support/run.h"
+
+#define RUNS 4 /* with the same memory: the second is recorded, the others launch the graph */
+
+static char cache[64];
+static const yk_plugin *plugin;
+static yk_device *dev;
+
+static struct {
+    void (*fail_call)(uint64_t n), (*refuse)(int yes), (*lose)(uint64_t n);
+    uint64_t (*calls)(void), (*live)(void), (*products)(void), (*driver_live)(void), (*graphs)(void), (*abandoned)(void);
+    const char *(*wrong)(void);
+} fake;
+
+/* ---- The device ---- */
+
+static void case_start(void)
+{
+    snprintf(cache, sizeof cache, "/tmp/yoke-cuda-test-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(cache));
+    void *driver = fake_library("fake_cuda", "DRIVER"), *lt = fake_library("fake_cublaslt", "CUBLASLT");
+    fake_library("fake_nvrtc", "NVRTC");
+    fake_symbol(driver, "fake_cuda_lose", &fake.lose);
+    fake_symbol(driver, "fake_cuda_live", &fake.driver_live);
+    fake_symbol(driver, "fake_cuda_graphs", &fake.graphs);
+    fake_symbol(driver, "fake_cuda_abandoned", &fake.abandoned);
+    fake_symbol(lt, "fake_cublaslt_fail", &fake.fail_call);
+    fake_symbol(lt, "fake_cublaslt_refuse", &fake.refuse);
+    fake_symbol(lt, "fake_cublaslt_calls", &fake.calls);
+    fake_symbol(lt, "fake_cublaslt_live", &fake.live);
+    fake_symbol(lt, "fake_cublaslt_products", &fake.products);
+    fake_symbol(lt, "fake_cublaslt_wrong", &fake.wrong);
+    plugin = plugin_host_load("cuda");
+    ck_assert_ptr_nonnull(plugin);
+    plugin_host_cache = cache;
+    *plugin_host_text = 0;
+}
+
+static void case_stop(void)
+{
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", cache);
+    ck_assert_int_eq(system(command), 0);
+    ck_assert_str_eq(fake.wrong(), "");
+}
+
+static yk_status device_start(void)
+{
+    uint32_t n = 0;
+    yk_status s = plugin->init(&plugin_host);
+    if (!s)
+        s = plugin->device_count(&n);
+    return s ? s : plugin->device_open(0, &dev);
+}
+
+static void device_stop(void)
+{
+    if (dev)
+        plugin->device_close(dev);
+    dev = NULL;
+    plugin->fini();
+    ck_assert_uint_eq(fake.live(), 0);
+    ck_assert_uint_eq(fake.driver_live(), 0);
+}
+
+/* ---- Running a graph, so many times with the same memory ---- */
+
+typedef struct bound {
+    yk_queue *queue;
+    yk_program *program;
+    yk_buffer *buffer[KIT_VALUES];
+} bound;
+
+static yk_status bound_make(bound *b, const kit *k)
+{
+    yk_status s = plugin->program_new(dev, &k->g, &b->program);
+    if (!s)
+        s = plugin->queue_new(dev, KIT_QUEUE, &b->queue);
+    for (uint32_t i = 0; i < k->g.n_slot && !s; i++)
+        s = plugin->buffer_new(dev, KIT_BYTES(k->slot[i].bytes + KIT_GUARD), &b->buffer[i]);
+    return s;
+}
+
+static yk_status bound_run(const bound *b, kit *k, int runs)
+{
+    static const uint64_t zero[KIT_VALUES];
+    const yk_submit submit = {.size = sizeof submit, .n_slot = k->g.n_slot, .program = b->program, .slot = b->buffer,
+                              .slot_offset = zero, .slot_version = zero};
+    uint64_t point = 0;
+    yk_status s = YK_OK;
+    for (uint32_t i = 0; i < k->g.n_slot && !s; i++)
+        s = yk_put(plugin, b->queue, b->buffer[i], 0, k->data[i], k->slot[i].bytes + KIT_GUARD, &point);
+    for (int i = 0; i < runs && !s; i++)
+        s = plugin->queue_run(b->queue, &submit, &point);
+    for (uint32_t i = 0; i < k->g.n_slot && !s; i++)
+        s = yk_get(plugin, b->queue, b->buffer[i], 0, k->data[i], k->slot[i].bytes + KIT_GUARD, &point);
+    const yk_status done = plugin->queue_wait(b->queue, point, UINT64_MAX);
+    return s ? s : done;
+}
+
+static yk_status graph_run(kit *k, int runs)
+{
+    bound b = {.queue = NULL};
+    yk_status s = bound_make(&b, k);
+    if (!s)
+        s = bound_run(&b, k, runs);
+    if (b.queue)
+        plugin->queue_free(b.queue);
+    if (b.program)
+        plugin->program_free(b.program);
+    for (uint32_t i = 0; i < k->g.n_slot; i++)
+        plugin->buffer_free(b.buffer[i]);
+    ck_assert(s || kit_guarded(k));
+    return s;
+}
+
+static void graph_works(kit *k, int runs)
+{
+    ck_assert_msg(graph_run(k, runs) == YK_OK, "%s%s", plugin_host_text, fake.wrong());
+}
+
+/* ---- Products ---- */
+
+typedef struct shape {
+    int in, out;
+    int64_t batch, m, n, terms; /* batch 0: two dimensions */
+    bool turn_a, turn_b; /* lie in memory with their last two dimensions swapped */
+    bool one_b;          /* one matrix for the whole batch */
+    bool add;            /* to what is there */
+    int64_t start;       /* elements before A in its slot */
+} shape;
+
+typedef struct product {
+    kit *k;
+    shape of;
+    uint32_t a, b, c;
+    double *before; /* C */
+} product;
+
+static uint32_t operand_new(kit *k, int dtype, int64_t batch, int64_t rows, int64_t cols, bool transposed, bool one, int64_t start)
+{
+    const int64_t z = batch ? batch : 1, r = transposed ? cols : rows, c = transposed ? rows : cols, stored = one ? r * c : z * r * c;
+    const int64_t dim[] = {z, rows, cols}, stride[] = {one ? 0 : rows * cols, transposed ? 1 : cols, transposed ? rows : 1};
+    const uint32_t base = KIT(k, dtype, start + stored), skip = batch ? 0 : 1;
+    kit_random_int(k, base, -3, 3);
+    return kit_view(k, base, 3 - skip, dim + skip, stride + skip, start);
+}
+
+static product product_new(shape of)
+{
+    const int64_t z = of.batch ? of.batch : 1, n = z * of.m * of.n;
+    product p = {.k = kit_new(), .of = of, .before = calloc((size_t)n, sizeof(double))};
+    p.a = operand_new(p.k, of.in, of.batch, of.m, of.terms, of.turn_a, false, of.start);
+    p.b = operand_new(p.k, of.in, of.batch, of.terms, of.n, of.turn_b, of.one_b, 0);
+    p.c = of.batch ? KIT(p.k, of.out, of.batch, of.m, of.n) : KIT(p.k, of.out, of.m, of.n);
+    kit_random_int(p.k, p.c, -9, 9);
+    for (int64_t i = 0; i < n && of.add; i++)
+        p.before[i] = kit_get(p.k, p.c, i);
+    kit_node(p.k, YK_OP_DOT, KIT_IDS(p.a, p.b), KIT_IDS(p.c), NULL, 0)->flags = of.add ? YK_NODE_ACCUMULATE : 0;
+    return p;
+}
+
+/* Whole numbers, which every type here holds. */
+static double product_sum(const product *p, int64_t z, int64_t i, int64_t j)
+{
+    double sum = 0;
+    for (int64_t k = 0; k < p->of.terms; k++)
+        sum += kit_at(p->k, p->a, (z * p->of.m + i) * p->of.terms + k) * kit_at(p->k, p->b, (z * p->of.terms + k) * p->of.n + j);
+    return sum;
+}
+
+static void product_right(const product *p, int runs)
+{
+    for (int64_t z = 0; z < (p->of.batch ? p->of.batch : 1); z++)
+        for (int64_t i = 0; i < p->of.m; i++)
+            for (int64_t j = 0; j < p->of.n; j++) {
+                const int64_t at = (z * p->of.m + i) * p->of.n + j;
+                const double want = p->before[at] + (p->of.add ? runs : 1) * product_sum(p, z, i, j);
+                ck_assert_msg(kit_get(p->k, p->c, at) == want, "[%lld,%lld,%lld] is %g, and should be %g", (long long)z, (long long)i,
+                              (long long)j, kit_get(p->k, p->c, at), want);
+            }
+}
+
+static void product_free(product *p)
+{
+    kit_free(p->k);
+    free(p->before);
+}
+
+/* By the library, and rightly. */
+static void shape_works(shape of)
+{
+    product p = product_new(of);
+    const uint64_t before = fake.products();
+    graph_works(p.k, 2);
+    ck_assert_uint_eq(fake.products() - before, 2);
+    product_right(&p, 2);
+    product_free(&p);
+}
+
+START_TEST(every_layout_and_type_is_computed_by_the_library)
+{
+    static const int types[][2] = {{YK_F32, YK_F32}, {YK_BF16, YK_BF16}, {YK_BF16, YK_F32}, {YK_F16, YK_F16}, {YK_F16, YK_F32}};
+    ck_assert_int_eq(device_start(), YK_OK);
+    for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (int turn = 0; turn < 4; turn++)
+            for (int64_t batch = 0; batch < 4; batch++) /* 0: none; 1; 2; 3: with one B */
+                shape_works((shape){.in = types[t][0],
+                                    .out = types[t][1],
+                                    .batch = batch,
+                                    .m = 5 - turn,
+                                    .n = 3 + turn,
+                                    .terms = batch == 2 ? 49 : 7,
+                                    .turn_a = turn & 1,
+                                    .turn_b = turn >> 1,
+                                    .one_b = batch == 3,
+                                    .add = types[t][1] == YK_F32 && batch != 1});
+    device_stop();
+}
+END_TEST
+
+START_TEST(rows_columns_and_places_of_all_kinds_fit)
+{
+    ck_assert_int_eq(device_start(), YK_OK);
+    for (int i = 0; i < 8; i++)
+        shape_works((shape){.in = YK_F32,
+                            .out = YK_F32,
+                            .m = i & 1 ? 1 : 6,
+                            .n = i & 2 ? 1 : 4,
+                            .terms = i & 4 ? 1 : 5,
+                            .turn_a = i > 3,
+                            .turn_b = i & 1});
+    shape_works((shape){.in = YK_BF16, .out = YK_BF16, .m = 4, .n = 4, .terms = 3, .start = 1}); /* A at byte 2 */
+    shape_works((shape){.in = YK_BF16, .out = YK_BF16, .m = 4, .n = 4, .terms = 3, .start = 8});
+    device_stop();
+}
+END_TEST
+
+/* ---- What is behind a product ---- */
+
+/* t = a b; y = (t + bias) t, of which t is an output, too */
+typedef struct mapped {
+    product of;
+    uint32_t bias, t, y;
+} mapped;
+
+static mapped mapped_new(int dtype, int64_t terms)
+{
+    mapped m = {.of = product_new((shape){.in = dtype, .out = dtype, .m = 6, .n = 5, .terms = terms})};
+    kit *k = m.of.k;
+    const uint32_t in[] = {m.of.a, m.of.b}, s = KIT(k, dtype, 6, 5);
+    m.bias = KITB(k, dtype, 1, 6, 5);
+    m.y = KIT(k, dtype, 6, 5);
+    m.t = m.of.c;
+    k->g.n_node = k->g.n_all_node = 0; /* the product, as the body of a map instead */
+    kit_random_int(k, m.bias, -3, 3);
+    kit_node(k, YK_OP_DOT, KIT_IDS(in[0], in[1]), KIT_IDS(m.t), NULL, 0);
+    kit_node(k, YK_OP_ADD, KIT_IDS(m.t, m.bias), KIT_IDS(s), NULL, 0);
+    kit_node(k, YK_OP_MUL, KIT_IDS(s, m.t), KIT_IDS(m.y), NULL, 0);
+    kit_wrap(k, YK_OP_DOT_MAP, 3, KIT_IDS(in[0], in[1], m.bias), KIT_IDS(m.t, m.y));
+    return m;
+}
+
+static void mapped_right(const mapped *m)
+{
+    for (int64_t i = 0; i < 30; i++) {
+        const double t = product_sum(&m->of, 0, i / 5, i % 5);
+        ck_assert_double_eq(kit_get(m->of.k, m->t, i), t);
+        ck_assert_double_eq(kit_get(m->of.k, m->y, i), (t + kit_at(m->of.k, m->bias, i)) * t);
+    }
+}
+
+/* Long sums, so that there are workspace and a product beside each other in the scratch memory. */
+START_TEST(what_is_behind_a_product_and_workspace_are_recorded_with_it)
+{
+    mapped m = mapped_new(YK_F32, 60);
+    const uint64_t graphs = fake.graphs(), products = fake.products();
+    ck_assert_int_eq(device_start(), YK_OK);
+    graph_works(m.of.k, RUNS);
+    mapped_right(&m);
+    ck_assert_uint_eq(fake.graphs() - graphs, RUNS - 1);
+    ck_assert_uint_eq(fake.products() - products, 2); /* the first run, and its recording */
+    device_stop();
+    product_free(&m.of);
+}
+END_TEST
+
+START_TEST(the_product_that_is_behind_has_the_type_of_its_value)
+{
+    mapped m = mapped_new(YK_F16, 3); /* results up to 30 * 27, which have 11 bits */
+    ck_assert_int_eq(device_start(), YK_OK);
+    graph_works(m.of.k, 1);
+    mapped_right(&m);
+    device_stop();
+    product_free(&m.of);
+}
+END_TEST
+
+/* ---- Numbers ---- */
+
+START_TEST(bits_are_the_same_each_time)
+{
+    const shape of = {.in = YK_F32, .out = YK_F32, .m = 7, .n = 9, .terms = 500};
+    product p = product_new(of);
+    const size_t bytes = (size_t)(of.m * of.n) * sizeof(float);
+    float *first = malloc(bytes);
+    kit_random(p.k, p.k->value[p.a].base, -1, 1);
+    kit_random(p.k, p.k->value[p.b].base, -1, 1);
+    ck_assert_int_eq(device_start(), YK_OK);
+    graph_works(p.k, 1);
+    memcpy(first, p.k->data[p.k->value[p.c].slot], bytes);
+    for (int run = 1; run < 4; run++) {
+        graph_works(p.k, run);
+        ck_assert_mem_eq(first, p.k->data[p.k->value[p.c].slot], bytes);
+    }
+    device_stop();
+    free(first);
+    product_free(&p);
+}
+END_TEST
+
+/* 1 + 2^-12 has more bits than TF32. */
+static double product_of_fine_numbers(const char *tf32)
+{
+    product p = product_new((shape){.in = YK_F32, .out = YK_F32, .m = 1, .n = 1, .terms = 1});
+    const double a[] = {1 + 0x1p-12}, b[] = {1};
+    kit_set(p.k, p.k->value[p.a].base, a);
+    kit_set(p.k, p.k->value[p.b].base, b);
+    plugin_host_option("TF32", tf32);
+    ck_assert_int_eq(device_start(), YK_OK);
+    graph_works(p.k, 1);
+    device_stop();
+    plugin_host_option("TF32", NULL);
+    const double c = kit_get(p.k, p.c, 0);
+    product_free(&p);
+    return c;
+}
+
+START_TEST(operands_are_rounded_to_tf32_on_request_only)
+{
+    ck_assert_double_eq(product_of_fine_numbers(NULL), 1 + 0x1p-12);
+    ck_assert_double_eq(product_of_fine_numbers("0"), 1 + 0x1p-12);
+    ck_assert_double_eq(product_of_fine_numbers("1"), 1);
+    plugin_host_option("TF32", "yes");
+    ck_assert_int_eq(plugin->init(&plugin_host), YK_E_ARG);
+    plugin_host_option("TF32", NULL);
+    plugin->fini();
+}
+END_TEST
+
+/* ---- Without the library ---- */
+
+static uint32_t text_count(const char *words)
+{
+    uint32_t n = 0;
+    for (const char *at = strstr(plugin_host_text, words); at; at = strstr(at + 1, words))
+        n++;
+    return n;
+}
+
+/* By kernels of the plugin, twice, and `words` once in what is said. */
+static void kernels_compute(const char *words)
+{
+    const uint64_t before = fake.products();
+    *plugin_host_text = 0;
+    ck_assert_int_eq(device_start(), YK_OK);
+    for (int i = 0; i < 2; i++) {
+        product p = product_new((shape){.in = YK_F32, .out = YK_F32, .m = 5, .n = 3, .terms = 7});
+        graph_works(p.k, 1);
+        product_right(&p, 1);
+        product_free(&p);
+    }
+    device_stop();
+    ck_assert_uint_eq(fake.products(), before);
+    ck_assert_msg(text_count(words) == 1, "\"%s\" is not once in what is said:\n%s", words, plugin_host_text);
+}
+
+START_TEST(a_shape_that_is_refused_is_computed_by_kernels_and_said)
+{
+    fake.refuse(1);
+    kernels_compute("a product [1,5,7] x [7,3], f32 to f32: not by cuBLASLt (not supported");
+    fake.refuse(0);
+    plugin_host_option("CUBLASLT", "0");
+    kernels_compute("cuBLASLt is not used (YOKE_CUDA_CUBLASLT=0)");
+    plugin_host_option("CUBLASLT", fake_path("fake_cuda")); /* a library, but not this one */
+    kernels_compute("cuBLASLt is not used: it lacks cublasLt");
+    plugin_host_option("CUBLASLT", "/nonexistent");
+    ck_assert_int_eq(plugin->init(&plugin_host), YK_E_ARG);
+    ck_assert_msg(strstr(plugin_host_text, "YOKE_CUDA_CUBLASLT=/nonexistent") != NULL, "%s", plugin_host_text);
+    plugin->fini();
+}
+END_TEST
+
+/* ---- Failures ---- */
+
+/* From opening the device to closing it; results are right where nothing failed. */
+static yk_status scenario_run(void)
+{
+    mapped m = mapped_new(YK_F32, 60);
+    *plugin_host_text = 0;
+    yk_status s = device_start();
+    if (!s)
+        s = graph_run(m.of.k, RUNS);
+    if (!s)
+        mapped_right(&m);
+    device_stop();
+    product_free(&m.of);
+    return s;
+}
+
+START_TEST(every_call_fails_in_turn)
+{
+    const uint64_t before = fake.calls();
+    uint64_t kernels = 0, failures = 0;
+    ck_assert_int_eq(scenario_run(), YK_OK);
+    const uint64_t calls = fake.calls() - before, abandoned = fake.abandoned();
+    ck_assert_uint_ge(calls, 20);
+    for (uint64_t n = 1; n <= calls; n++) {
+        fake.fail_call(n);
+        const yk_status s = scenario_run();
+        fake.fail_call(0);
+        ck_assert_msg(!s || strstr(plugin_host_text, "cuBLASLt"), "call %llu: status %d, and \"%s\"", (unsigned long long)n, s,
+                      plugin_host_text);
+        kernels += !s && strstr(plugin_host_text, "without tensor cores");
+        failures += s != YK_OK;
+        ck_assert_uint_eq(fake.abandoned(), abandoned);
+    }
+    ck_assert_uint_eq(failures, 2); /* enqueuing it, and recording it */
+    ck_assert_uint_eq(kernels, calls - failures - 6); /* not of the calls that free */
+    ck_assert_int_eq(scenario_run(), YK_OK);
+}
+END_TEST
+
+START_TEST(a_device_that_is_lost_is_said_in_the_drivers_words)
+{
+    product p = product_new((shape){.in = YK_F32, .out = YK_F32, .m = 5, .n = 3, .terms = 7});
+    kit_node(p.k, YK_OP_DOT, KIT_IDS(p.a, p.b), KIT_IDS(KIT(p.k, YK_F32, 5, 3)), NULL, 0);
+    ck_assert_int_eq(device_start(), YK_OK);
+    fake.lose(1); /* by the first product, so that the second cannot be enqueued */
+    ck_assert_int_eq(graph_run(p.k, 2), YK_E_DEVICE_LOST);
+    ck_assert_msg(strstr(plugin_host_text, "node 1, a product: CUDA_ERROR_ILLEGAL_ADDRESS") != NULL, "%s", plugin_host_text);
+    device_stop();
+    product_free(&p);
+}
+END_TEST
+
+int main(void)
+{
+#ifndef __x86_64__
+    printf("1..0 # SKIP the fake driver runs kernels on x86-64 only\n");
+    return 0;
+#endif
+    TCase *t = tcase_create("products");
+    tcase_add_checked_fixture(t, case_start, case_stop);
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, every_layout_and_type_is_computed_by_the_library);
+    tcase_add_test(t, rows_columns_and_places_of_all_kinds_fit);
+    tcase_add_test(t, what_is_behind_a_product_and_workspace_are_recorded_with_it);
+    tcase_add_test(t, the_product_that_is_behind_has_the_type_of_its_value);
+    tcase_add_test(t, bits_are_the_same_each_time);
+    tcase_add_test(t, operands_are_rounded_to_tf32_on_request_only);
+    tcase_add_test(t, a_shape_that_is_refused_is_computed_by_kernels_and_said);
+    tcase_add_test(t, every_call_fails_in_turn);
+    tcase_add_test(t, a_device_that_is_lost_is_said_in_the_drivers_words);
+    return suite_run("cuda products", t);
+}
