@@ -12,7 +12,6 @@ bench_gemm_peer_LDADD = libtestkit.la libyokecpu.la $(ONEDNN_LIBS)
 bench_tokenizer_LDADD = libyokecore.la $(CORE_LIBS)
 
 noinst_HEADERS += bench/sizes.h
-EXTRA_DIST += bench/README.md bench/cases.py bench/collectives bench/collectives_gloo.py bench/collectives_mpi.c \
-	bench/gate.tsv bench/hashes bench/kernels bench/mixed bench/overlap bench/peer_kernels.py \
-	bench/peer_models.py bench/peer_step.py bench/peer_tokenize.py bench/report bench/results.py bench/startup bench/steps bench/tokenize
-EXTRA_DIST += bench/notes bench/results
+EXTRA_DIST += bench/README.md bench/cases.py bench/collectives bench/collectives_gloo.py bench/collectives_mpi.c bench/gate.tsv \
+	bench/hashes bench/kernels bench/mixed bench/overlap bench/peer_kernels.py bench/peer_models.py bench/peer_step.py \
+	bench/peer_tokenize.py bench/report bench/results.py bench/startup bench/steps bench/tokenize bench/notes bench/results

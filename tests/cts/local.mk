@@ -3,8 +3,7 @@ CTS_TESTS = tests/cts/template.sh tests/cts/broken.sh tests/cts/loader.sh tests/
 	tests/cts/cuda.sh tests/cts/record.sh tests/cts/opencl.sh tests/cts/opencl_machines.sh tests/cts/rusticl.sh tests/cts/transport.sh \
 	tests/cts/vulkan.sh tests/cts/vulkan_faults.sh tests/cts/same_card.sh
 check_LTLIBRARIES += tests/cts/transport_loopback.la
-tests_cts_transport_loopback_la_SOURCES = tests/cts/broken_transport.c tests/support/loopback.c $(TRANSPORT_BASE) \
-	$(TRANSPORT_CORE)
+tests_cts_transport_loopback_la_SOURCES = tests/cts/broken_transport.c tests/support/loopback.c $(TRANSPORT_BASE) $(TRANSPORT_CORE)
 tests_cts_transport_loopback_la_CFLAGS = $(AM_CFLAGS)
 tests_cts_transport_loopback_la_LDFLAGS = $(TEST_MODULE) -export-symbols-regex '^yk_transport_query$$'
 dist_check_SCRIPTS += $(CTS_TESTS)

@@ -11,53 +11,19 @@ tests_dist_excluded_SOURCES = tests/dist/excluded.c
 tests_dist_excluded_LDADD = libyoke.la
 tests_dist_fifty_SOURCES = tests/dist/fifty.c
 tests_dist_fifty_LDADD = libyoke.la
-RANKS_SH = \
-	tests/dist/cuda.sh \
-	tests/dist/islands.sh \
-	tests/dist/faults.sh \
-	tests/dist/launch.sh \
-	tests/dist/launchers.sh \
-	tests/dist/machines.sh \
-	tests/dist/mixed.sh \
-	tests/dist/network.sh \
-	tests/dist/ofi.sh \
-	tests/dist/several_hosts.sh \
-	tests/dist/started.sh \
-	tests/dist/trace.sh \
-	tests/dist/vulkan.sh
+RANKS_SH = tests/dist/cuda.sh tests/dist/islands.sh tests/dist/faults.sh tests/dist/launch.sh tests/dist/launchers.sh \
+	tests/dist/machines.sh tests/dist/mixed.sh tests/dist/network.sh tests/dist/ofi.sh tests/dist/several_hosts.sh \
+	tests/dist/started.sh tests/dist/trace.sh tests/dist/vulkan.sh
 dist_check_SCRIPTS += $(RANKS_SH)
 TESTS += $(RANKS_SH)
 noinst_HEADERS += tests/dist/losses.h tests/dist/net.h
 if WITH_CHECK
-UNIT_TESTS += tests/dist/agree.test
-UNIT_TESTS += tests/dist/coll.test
-UNIT_TESTS += tests/dist/collect.test
-UNIT_TESTS += tests/dist/emergency.test
-UNIT_TESTS += tests/dist/engine.test
-UNIT_TESTS += tests/dist/function.test
-UNIT_TESTS += tests/dist/hosts.test
-UNIT_TESTS += tests/dist/job_loop.test
-UNIT_TESTS += tests/dist/job_losses.test
-UNIT_TESTS += tests/dist/job_ranks.test
-UNIT_TESTS += tests/dist/killed_save.test
-UNIT_TESTS += tests/dist/local_sgd.test
-UNIT_TESTS += tests/dist/message.test
-UNIT_TESTS += tests/dist/precision.test
-UNIT_TESTS += tests/dist/roles.test
-UNIT_TESTS += tests/dist/shm.test
-UNIT_TESTS += tests/dist/topology.test
-UNIT_TESTS += tests/dist/train.test
-UNIT_TESTS += tests/dist/uneven.test
-TSAN_TESTS += tests/dist/coll.test
-TSAN_TESTS += tests/dist/collect.test
-TSAN_TESTS += tests/dist/emergency.test
-TSAN_TESTS += tests/dist/hosts.test
-TSAN_TESTS += tests/dist/local_sgd.test
-TSAN_TESTS += tests/dist/message.test
-TSAN_TESTS += tests/dist/roles.test
-TSAN_TESTS += tests/dist/shm.test
-TSAN_TESTS += tests/dist/topology.test
-TSAN_TESTS += tests/dist/train.test
+UNIT_TESTS += tests/dist/agree.test tests/dist/coll.test tests/dist/collect.test tests/dist/emergency.test tests/dist/engine.test \
+	tests/dist/function.test tests/dist/hosts.test tests/dist/job_loop.test tests/dist/job_losses.test tests/dist/job_ranks.test \
+	tests/dist/killed_save.test tests/dist/local_sgd.test tests/dist/message.test tests/dist/precision.test tests/dist/roles.test \
+	tests/dist/shm.test tests/dist/topology.test tests/dist/train.test tests/dist/uneven.test
+TSAN_TESTS += tests/dist/coll.test tests/dist/collect.test tests/dist/emergency.test tests/dist/hosts.test tests/dist/local_sgd.test \
+	tests/dist/message.test tests/dist/roles.test tests/dist/shm.test tests/dist/topology.test tests/dist/train.test
 tests_dist_coll_test_SOURCES = tests/dist/coll.c tests/support/loopback.c
 tests_dist_engine_test_SOURCES = tests/dist/engine.c tests/dist/net.c
 tests_dist_job_losses_test_SOURCES = tests/dist/job_losses.c tests/dist/losses.c

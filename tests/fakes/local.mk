@@ -6,9 +6,8 @@ tests_fakes_fake_cublaslt_la_LDFLAGS = $(TEST_MODULE)
 tests_fakes_fake_cublaslt_la_LIBADD = -lm
 tests_fakes_fake_nccl_la_SOURCES = tests/fakes/beside.c tests/fakes/beside.h tests/fakes/fake_cuda.h tests/fakes/libnccl.c
 tests_fakes_fake_nccl_la_LDFLAGS = $(TEST_MODULE)
-tests_fakes_fake_cuda_la_SOURCES = tests/fakes/fake_cuda.h tests/fakes/libcuda.c tests/fakes/libcuda_memory.c \
-	tests/fakes/libcuda_memory.h tests/fakes/libcuda_state.c tests/fakes/libcuda_state.h tests/fakes/libcuda_stream.c \
-	tests/fakes/libcuda_stream.h
+tests_fakes_fake_cuda_la_SOURCES = tests/fakes/fake_cuda.h tests/fakes/libcuda.c tests/fakes/libcuda_memory.c tests/fakes/libcuda_memory.h \
+	tests/fakes/libcuda_state.c tests/fakes/libcuda_state.h tests/fakes/libcuda_stream.c tests/fakes/libcuda_stream.h
 tests_fakes_fake_cuda_la_LDFLAGS = $(TEST_MODULE)
 tests_fakes_fake_nvrtc_la_SOURCES = tests/fakes/fake_cuda.h tests/fakes/libnvrtc.c
 tests_fakes_fake_nvrtc_la_LDFLAGS = $(TEST_MODULE)

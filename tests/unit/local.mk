@@ -1,33 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # One folder per layer, one program per file: tests/unit/graph/eval.test is of tests/unit/graph/eval.c.
 if WITH_CHECK
-UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test tests/unit/balance/sets.test
-UNIT_TESTS += tests/unit/base/base.test tests/unit/base/cgroup.test
-UNIT_TESTS += tests/unit/coll/wire.test
-UNIT_TESTS += tests/unit/control/garbage.test tests/unit/control/job.test tests/unit/control/mirror.test
-UNIT_TESTS += tests/unit/control/origin.test
-UNIT_TESTS += tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/nets.test tests/unit/cpu/ops.test
-UNIT_TESTS += tests/unit/cpu/queue.test tests/unit/cpu/rows.test
-UNIT_TESTS += tests/unit/cuda/faults.test
-UNIT_TESTS += tests/unit/cuda/coll.test
-UNIT_TESTS += tests/unit/cuda/products.test
-UNIT_TESTS += tests/unit/data/csv.test tests/unit/data/idx.test tests/unit/data/large.test tests/unit/data/loader.test
-UNIT_TESTS += tests/unit/data/mask.test tests/unit/data/shards.test tests/unit/data/tokenizer.test
-UNIT_TESTS += tests/unit/device/layers.test tests/unit/device/select.test tests/unit/device/topology.test tests/unit/device/transport.test
-UNIT_TESTS += tests/unit/device/wait.test
-UNIT_TESTS += tests/unit/grad/rules.test
-UNIT_TESTS += tests/unit/graph/body.test tests/unit/graph/build.test tests/unit/graph/eval.test tests/unit/graph/golden.test
-UNIT_TESTS += tests/unit/graph/serial.test tests/unit/graph/vectors.test
-UNIT_TESTS += tests/unit/io/gzip.test tests/unit/io/json.test tests/unit/io/safetensors.test
-UNIT_TESTS += tests/unit/job/api.test tests/unit/job/callsite.test
-UNIT_TESTS += tests/unit/job/host.test tests/unit/job/kill.test tests/unit/job/locale.test
-UNIT_TESTS += tests/unit/job/memory.test tests/unit/job/pack.test tests/unit/job/precision.test tests/unit/job/resume.test
-UNIT_TESTS += tests/unit/job/sampler.test
-UNIT_TESTS += tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/kit/lower.test
-UNIT_TESTS += tests/unit/launch/hosts.test tests/unit/local/garbage.test
+UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test tests/unit/balance/sets.test tests/unit/base/base.test \
+	tests/unit/base/cgroup.test tests/unit/coll/wire.test tests/unit/control/garbage.test tests/unit/control/job.test \
+	tests/unit/control/mirror.test tests/unit/control/origin.test tests/unit/cpu/chain.test tests/unit/cpu/gemm.test \
+	tests/unit/cpu/nets.test tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test tests/unit/cuda/faults.test \
+	tests/unit/cuda/coll.test tests/unit/cuda/products.test tests/unit/data/csv.test tests/unit/data/idx.test \
+	tests/unit/data/large.test tests/unit/data/loader.test tests/unit/data/mask.test tests/unit/data/shards.test \
+	tests/unit/data/tokenizer.test tests/unit/device/layers.test tests/unit/device/select.test tests/unit/device/topology.test \
+	tests/unit/device/transport.test tests/unit/device/wait.test tests/unit/grad/rules.test tests/unit/graph/body.test \
+	tests/unit/graph/build.test tests/unit/graph/eval.test tests/unit/graph/golden.test tests/unit/graph/serial.test \
+	tests/unit/graph/vectors.test tests/unit/io/gzip.test tests/unit/io/json.test tests/unit/io/safetensors.test \
+	tests/unit/job/api.test tests/unit/job/callsite.test tests/unit/job/host.test tests/unit/job/kill.test tests/unit/job/locale.test \
+	tests/unit/job/memory.test tests/unit/job/pack.test tests/unit/job/precision.test tests/unit/job/resume.test \
+	tests/unit/job/sampler.test tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/kit/lower.test \
+	tests/unit/launch/hosts.test tests/unit/local/garbage.test
 if WITH_SODIUM
-UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test tests/unit/net/link.test tests/unit/sock/open.test
-UNIT_TESTS += tests/unit/net/mac.test tests/unit/sock/loopback.test tests/unit/sock/tamper.test
+UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test tests/unit/net/link.test tests/unit/sock/open.test \
+	tests/unit/net/mac.test tests/unit/sock/loopback.test tests/unit/sock/tamper.test
 TSAN_TESTS += tests/unit/sock/loopback.test tests/unit/sock/open.test tests/unit/sock/tamper.test
 if WITH_OFI
 UNIT_TESTS += tests/unit/ofi/open.test
@@ -38,21 +28,16 @@ tests_unit_ofi_open_test_LDADD = $(LDADD) $(OFI_LIBS)
 endif
 CLANG_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test
 endif
-UNIT_TESTS += tests/unit/nn/tables.test
-UNIT_TESTS += tests/unit/plan/passes.test
-UNIT_TESTS += tests/unit/run/power.test
-UNIT_TESTS += tests/unit/run/queue.test
-UNIT_TESTS += tests/unit/run/train.test
-UNIT_TESTS += tests/unit/vulkan/spirv.test
+UNIT_TESTS += tests/unit/nn/tables.test tests/unit/plan/passes.test tests/unit/run/power.test tests/unit/run/queue.test \
+	tests/unit/run/train.test tests/unit/vulkan/spirv.test
 # in builds of their own by ./check: under TSan, and by clang
-TSAN_TESTS += tests/unit/cpu/gemm.test tests/unit/cpu/queue.test tests/unit/cuda/faults.test tests/unit/data/loader.test
-TSAN_TESTS += tests/unit/cuda/coll.test
-TSAN_TESTS += tests/unit/job/api.test
-TSAN_TESTS += tests/unit/control/garbage.test tests/unit/local/garbage.test tests/unit/run/train.test
-CLANG_TESTS += tests/unit/base/base.test tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/nets.test
-CLANG_TESTS += tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test tests/unit/grad/rules.test
-CLANG_TESTS += tests/unit/graph/eval.test tests/unit/job/api.test tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test
-CLANG_TESTS += tests/unit/plan/passes.test tests/unit/run/train.test
+TSAN_TESTS += tests/unit/cpu/gemm.test tests/unit/cpu/queue.test tests/unit/cuda/faults.test tests/unit/data/loader.test \
+	tests/unit/cuda/coll.test tests/unit/job/api.test tests/unit/control/garbage.test tests/unit/local/garbage.test \
+	tests/unit/run/train.test
+CLANG_TESTS += tests/unit/base/base.test tests/unit/cpu/chain.test tests/unit/cpu/gemm.test tests/unit/cpu/nets.test \
+	tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test tests/unit/grad/rules.test tests/unit/graph/eval.test \
+	tests/unit/job/api.test tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/plan/passes.test \
+	tests/unit/run/train.test
 tests_unit_balance_policy_test_SOURCES = tests/unit/balance/policy.c tests/unit/balance/world.c
 tests_unit_balance_sets_test_SOURCES = tests/unit/balance/sets.c tests/unit/balance/world.c
 tests_unit_cpu_gemm_test_SOURCES = tests/unit/cpu/gemm.c backends/cpu/isa/isa_amx_emu.c
@@ -85,12 +70,11 @@ tests_unit_vulkan_bad_icd_la_LDFLAGS = $(TEST_MODULE)
 tests_unit_vulkan_hang_icd_la_LDFLAGS = $(TEST_MODULE)
 endif
 endif
-noinst_HEADERS += tests/unit/balance/recorded.h
-noinst_HEADERS += tests/unit/balance/world.h
+noinst_HEADERS += tests/unit/balance/recorded.h tests/unit/balance/world.h
 UNIT_SH = tests/style.sh tests/count.sh tests/api.sh tests/pages.sh tests/unit/control/pmix_header.sh \
 	tests/unit/cuda/header.sh tests/unit/cuda/nvcc.sh tests/unit/data/commands.sh
 dist_check_SCRIPTS += $(UNIT_SH)
 TESTS += $(UNIT_SH)
-EXTRA_DIST += tests/unit/control/pmix_header.c tests/unit/cuda/header.c tests/unit/cuda/header_nccl.c \
-	tests/unit/cuda/header_cublaslt.c scripts/gpu-report scripts/vulkan-suite
-EXTRA_DIST += scripts/style scripts/api scripts/count scripts/pages scripts/csource.py scripts/packages.sh quickstart autogen.sh
+EXTRA_DIST += tests/unit/control/pmix_header.c tests/unit/cuda/header.c tests/unit/cuda/header_nccl.c tests/unit/cuda/header_cublaslt.c \
+	scripts/gpu-report scripts/vulkan-suite scripts/style scripts/api scripts/count scripts/pages scripts/csource.py \
+	scripts/packages.sh quickstart autogen.sh

@@ -6,5 +6,5 @@ TRANSPORT_FRAMES = $(TRANSPORT_BASE) transport/match.c transport/match.h core/ne
 # What of core a transport that is a shared object of its own needs.
 TRANSPORT_CORE = core/base/error.c core/base/limit.c core/base/log.c core/base/mem.c core/base/nearest.c core/base/number.c \
 	core/base/option.c
-libyokecore_la_SOURCES += transport/local/internal.h transport/local/local.c transport/local/local.h transport/local/message.c
-libyokecore_la_SOURCES += $(TRANSPORT_BASE) transport/match.c transport/match.h
+libyokecore_la_SOURCES += transport/local/internal.h transport/local/local.c transport/local/local.h transport/local/message.c \
+	$(TRANSPORT_BASE) transport/match.c transport/match.h
