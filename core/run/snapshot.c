@@ -15,7 +15,7 @@
 
 /* Before the copies. */
 typedef struct snapshot_head {
-    _Atomic uint32_t claimed; /* a rank has taken it */
+    _Atomic uint32_t claimed; /* a rank has taken it: the job is over, and no step is written any more */
 } snapshot_head;
 
 /* ---- Layout ---- */
@@ -156,7 +156,7 @@ yk_status yk__snapshot_write(yk__snapshot *snapshot, const void *host, uint64_t 
     const yk__exchange *exchange = snapshot->exchange;
     const int copy = (int)(++snapshot->made % 2);
     yk__snapshot_record *own;
-    if (make_block(snapshot, capacity, err) || exchange->excluded)
+    if (make_block(snapshot, capacity, err) || exchange->excluded || atomic_load(&head_of(snapshot)->claimed))
         return err->status;
     own = yk__snapshot_record_of(snapshot, copy, exchange->rank);
     atomic_store(&own->number, 0);
@@ -188,16 +188,19 @@ static uint64_t whole_number(const yk__snapshot *snapshot, int copy)
     return newest && have == members ? newest : 0;
 }
 
+/* First claimed, then looked at: a member that has not heard of the end may have begun the step after the newest whole one by then, into
+ * the other copy, and begins no further one. An excluded rank may be the only one that is left. */
 int yk__snapshot_claim(yk__snapshot *snapshot)
 {
     uint64_t first, second;
-    if (!snapshot->block.mem || snapshot->exchange->excluded) /* members may go on beside an excluded rank */
+    if (!snapshot->block.mem || atomic_exchange(&head_of(snapshot)->claimed, 1))
         return -1;
     first = whole_number(snapshot, 0);
     second = whole_number(snapshot, 1);
-    if ((!first && !second) || atomic_exchange(&head_of(snapshot)->claimed, 1))
-        return -1;
-    return second > first;
+    if (first || second)
+        return second > first;
+    atomic_store(&head_of(snapshot)->claimed, 0);
+    return -1;
 }
 
 const void *yk__snapshot_host(const yk__snapshot *snapshot, int copy, uint64_t *bytes)

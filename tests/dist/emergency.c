@@ -4,7 +4,8 @@
  * wrote after that step or the one before in a training that nobody disturbed: parameters, moments, running statistics, the
  * schedule, and the user's own bytes. One process opens it and goes on.
  *
- * Without a launcher this is the test; as a rank it trains: MODE FOLDER, where MODE is "whole", or an instant and the step to die in.
+ * Without a launcher this is the test; as a rank it trains: MODE FOLDER, where MODE is "whole", or an instant of the last step; with
+ * "single-" before it the others are excluded meanwhile.
  */
 #include <yoke/yoke.h> /* before core/job/job.h: calls record their line here */
 
@@ -52,11 +53,27 @@ static void make_net(net *m)
     yk_register_for_checkpointing(m->job, "counted", &m->counted, sizeof m->counted);
 }
 
+static bool is_single; /* the victim trains, and the others are excluded, from the second step on */
+
+static void set_roles(yk_job *job)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__roles roles = *yk__engine_roles(job->engine);
+    for (uint32_t r = 0; r < yk_world_size(job); r++) {
+        roles.member[r] = r == VICTIM;
+        roles.owns[r] = r == VICTIM ? 1.0 : 0.0;
+    }
+    if (yk__engine_set_roles(job->engine, &roles, &err))
+        yk_fail(job, err.status, err.text);
+}
+
 static void train_step(net *m, int s)
 {
     static float x[ROWS * WIDTH];
     int32_t y[ROWS], row[ROWS];
-    const int64_t n = ROWS / (int64_t)yk_world_size(m->job), first = n * yk_rank(m->job);
+    const bool all = yk_rank(m->job) == VICTIM;
+    const int64_t even = ROWS / (int64_t)yk_world_size(m->job), n = !is_single || s < 2 ? even : all ? ROWS : 0;
+    const int64_t first = n == even ? n * yk_rank(m->job) : 0;
     const int64_t plain[2] = {n, WIDTH}, image[4] = {n, HIDDEN, 1, 1}, flat[2] = {n, HIDDEN};
     for (int64_t i = 0; i < n; i++) {
         row[i] = (int32_t)(first + i);
@@ -64,6 +81,8 @@ static void train_step(net *m, int s)
         for (int64_t k = 0; k < WIDTH; k++)
             x[i * WIDTH + k] = (float)((row[i] * 37 + s * 11 + k * 13) % 64) / 32.0f - 1.0f;
     }
+    if (is_single && s == 2)
+        set_roles(m->job);
     yk_set_rows(m->job, n, row, ROWS);
     yk_t h = yk_linear(yk_input(m->job, YK_F32, 2, plain, x), m->in, YK_NO);
     h = yk_batch_norm(yk_reshape(h, 4, image), m->gamma, m->beta, m->running, 0, 1e-5f);
@@ -133,6 +152,8 @@ static int train_to_death(const char *instant, int last, const char *folder)
 
 static int rank_main(const char *mode, const char *folder)
 {
+    is_single = !strncmp(mode, "single-", 7);
+    mode += is_single ? 7 : 0;
     return !strcmp(mode, "whole") ? train_whole(folder) : train_to_death(mode, LAST, folder);
 }
 
@@ -244,6 +265,22 @@ START_TEST(what_is_left_is_one_step)
 }
 END_TEST
 
+START_TEST(excluded_ranks_write_what_the_only_member_left)
+{
+    static const char *const instants[] = {"single-between", "single-keeping", "single-300"};
+    char said[4096], saved[64];
+    ranks_folder_make();
+    ck_assert_msg(ranks_run(devices, "single-whole", said, sizeof said) == 0, "%s", said);
+    snprintf(saved, sizeof saved, "%s/saved", ranks_folder);
+    setenv("YOKE_EMERGENCY_CHECKPOINT", saved, 1);
+    for (size_t i = 0; i < sizeof instants / sizeof *instants; i++) {
+        run_to_death(instants[i]);
+        expect_one_step(instants[i]);
+    }
+    ranks_folder_remove();
+}
+END_TEST
+
 START_TEST(ranks_without_common_memory_are_refused)
 {
     char said[4096];
@@ -262,6 +299,7 @@ int main(int argc, char **argv)
         return rank_main(argv[1], argv[2]);
     TCase *t = tcase_create("emergency");
     tcase_add_test(t, what_is_left_is_one_step);
+    tcase_add_test(t, excluded_ranks_write_what_the_only_member_left);
     tcase_add_test(t, ranks_without_common_memory_are_refused);
     tcase_set_timeout(t, 120);
     return suite_run("emergency", t);
