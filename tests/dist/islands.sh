@@ -125,8 +125,6 @@ fi
 ok "an island of three" of_three
 if [ ! -e "$YOKE_BUILD/.libs/transport_sock.so" ]; then
     skip "cards of two hosts" "the sock transport is not built"
-elif instrumented; then
-    skip "cards of two hosts" "a sanitizer sees the same code in tests/dist/cuda.sh and tests/dist/several_hosts.sh"
 else
     ok "cards of two hosts" of_two_hosts
 fi
