@@ -5,6 +5,8 @@
  */
 #include "backends/opencl/ocl.h"
 
+#include <stdio.h>
+
 /* Around what may make the driver compile. */
 typedef struct build_guard {
     ocl_watch watch;
@@ -78,11 +80,13 @@ static yk_status source_build(yk_device *dev, const char *macros, const char *co
 {
     cl_int rc;
     const char *text[KIT_PARTS];
+    char options[KIT_MACROS + 8];
     memcpy(text, part, sizeof text);
+    snprintf(options, sizeof options, "-w %s", macros); /* PoCL tells the user's terminal how many warnings there were */
     cl_program program = clCreateProgramWithSource(dev->ctx, KIT_PARTS, text, NULL, &rc);
     if (rc != CL_SUCCESS)
         return ocl_error(rc, "clCreateProgramWithSource");
-    rc = clBuildProgram(program, 1, &dev->id, macros, NULL, NULL);
+    rc = clBuildProgram(program, 1, &dev->id, options, NULL, NULL);
     if (rc != CL_SUCCESS) {
         yk_status s = build_failed(dev, program, rc, macros);
         clReleaseProgram(program);
