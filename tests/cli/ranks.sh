@@ -7,7 +7,7 @@ need_data fashion-mnist
 small_images "$out/images"
 
 steps=50
-instrumented && steps=6 # what a sanitizer sees is in the first ones
+instrumented && steps=10 # what a sanitizer sees is in the first ones
 
 train() { # train DEVICES LOG OPTION...
     devices=$1 log=$2

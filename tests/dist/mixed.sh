@@ -8,7 +8,7 @@ need_opencl
 need_cores 2
 
 steps=50
-instrumented && steps=6 # what a sanitizer sees is in the first ones
+instrumented && steps=10 # what a sanitizer sees is in the first ones
 
 train() { # train NAME DEVICES OPTION...: log in $out/NAME.jsonl
     log=$out/$1.jsonl
