@@ -457,6 +457,21 @@ static int run_little(void)
     return yk_close(t.job);
 }
 
+/* Ends it; an error is printed. */
+static int training_hash(training *t, uint64_t *hash)
+{
+    *hash = yk_param_hash(t->job);
+    if (!yk_ok(t->job))
+        printf("%s", yk_error_text(t->job));
+    return yk_close(t->job);
+}
+
+static int print_pair(const uint64_t hash[2])
+{
+    printf("%016llx %016llx", (unsigned long long)hash[0], (unsigned long long)hash[1]);
+    return 0;
+}
+
 /* Prints the hash of a training that saves half-way and goes on, and of one that goes on from there. */
 static int run_resumed(uint32_t factors)
 {
@@ -472,14 +487,10 @@ static int run_resumed(uint32_t factors)
         if (!again)
             yk_save(t.job, dir);
         run_steps(&t, HALF, 2 * HALF);
-        hash[again] = yk_param_hash(t.job);
-        if (!yk_ok(t.job))
-            printf("%s", yk_error_text(t.job));
-        if (yk_close(t.job))
+        if (training_hash(&t, &hash[again]))
             return 3;
     }
-    printf("%016llx %016llx", (unsigned long long)hash[0], (unsigned long long)hash[1]);
-    return 0;
+    return print_pair(hash);
 }
 
 /* Prints the hash of a training in fp16 whose loss scale stays, and of one whose scale doubles after every third step. */
@@ -490,14 +501,10 @@ static int run_scaled(uint32_t factors)
         training t = training_make(&(yk_config){.seed = 1, .quiet = true, .power_sgd_rank = factors, .precision = YK_F16,
                                                 .scale = {.init = 64, .growth = 2, .interval = grows ? 3 : 1000}}, 0.003, normal);
         run_steps(&t, 0, 12);
-        hash[grows] = yk_param_hash(t.job);
-        if (!yk_ok(t.job))
-            printf("%s", yk_error_text(t.job));
-        if (yk_close(t.job))
+        if (training_hash(&t, &hash[grows]))
             return 3;
     }
-    printf("%016llx %016llx", (unsigned long long)hash[0], (unsigned long long)hash[1]);
-    return 0;
+    return print_pair(hash);
 }
 
 static void set_members(training *t, bool both)
@@ -522,14 +529,10 @@ static int run_excluded(void)
         if (by_hand && yk_ok(t.job))
             yk__exchange_clear_residual(&t.job->engine->exchange);
         run_steps(&t, 4, 8);
-        hash[by_hand] = yk_param_hash(t.job);
-        if (!yk_ok(t.job))
-            printf("%s", yk_error_text(t.job));
-        if (yk_close(t.job))
+        if (training_hash(&t, &hash[by_hand]))
             return 3;
     }
-    printf("%016llx %016llx", (unsigned long long)hash[0], (unsigned long long)hash[1]);
-    return 0;
+    return print_pair(hash);
 }
 
 /* Prints the hash of the parameters and the last loss. */
