@@ -150,8 +150,33 @@ static int train_to_death(const char *instant, int last, const char *folder)
     return yk_close(m.job);
 }
 
+/* The job goes on, as it does for members that have not heard of its end: what is claimed stays. */
+static int train_with_claim(void)
+{
+    enum { KEPT = HIDDEN * WIDTH };
+    static float before[KEPT];
+    net m = {0};
+    int copy = -1;
+    make_net(&m);
+    for (int s = 1; s <= STEPS && yk_ok(m.job); s++) {
+        train_step(&m, s);
+        if (s == 3 && yk_rank(m.job) == 0) {
+            copy = yk__snapshot_claim(&m.job->engine->snapshot);
+            if (copy < 0)
+                yk_fail(m.job, YK_E_INTERNAL, "no whole step after the third");
+            else
+                memcpy(before, yk__snapshot_param(&m.job->engine->snapshot, copy, 0), sizeof before);
+        }
+    }
+    if (copy >= 0 && memcmp(before, yk__snapshot_param(&m.job->engine->snapshot, copy, 0), sizeof before))
+        yk_fail(m.job, YK_E_INTERNAL, "the step that was claimed is another one now");
+    return yk_close(m.job);
+}
+
 static int rank_main(const char *mode, const char *folder)
 {
+    if (!strcmp(mode, "claimed"))
+        return train_with_claim();
     is_single = !strncmp(mode, "single-", 7);
     mode += is_single ? 7 : 0;
     return !strcmp(mode, "whole") ? train_whole(folder) : train_to_death(mode, LAST, folder);
@@ -281,6 +306,16 @@ START_TEST(excluded_ranks_write_what_the_only_member_left)
 }
 END_TEST
 
+START_TEST(what_is_claimed_is_not_written_over)
+{
+    char said[4096];
+    ranks_folder_make();
+    setenv("YOKE_EMERGENCY_CHECKPOINT", ranks_folder, 1);
+    ck_assert_msg(ranks_run(devices, "claimed", said, sizeof said) == 0, "%s", said);
+    ranks_folder_remove();
+}
+END_TEST
+
 START_TEST(ranks_without_common_memory_are_refused)
 {
     char said[4096];
@@ -300,6 +335,7 @@ int main(int argc, char **argv)
     TCase *t = tcase_create("emergency");
     tcase_add_test(t, what_is_left_is_one_step);
     tcase_add_test(t, excluded_ranks_write_what_the_only_member_left);
+    tcase_add_test(t, what_is_claimed_is_not_written_over);
     tcase_add_test(t, ranks_without_common_memory_are_refused);
     tcase_set_timeout(t, 120);
     return suite_run("emergency", t);
