@@ -150,6 +150,7 @@ yk_status yk__policy_look(yk__policy *p, const yk__report *report, yk_error *err
     if (clean && p->phase != TRIAL)
         yk__times_add(&p->wall, wall);
     caps_hold(p);
+    yk__excursion_charge(p, report);
     switch (p->phase) {
     case PROBE:
     case GROW: yk__probe_look(p); break;

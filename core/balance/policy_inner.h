@@ -69,7 +69,7 @@ typedef struct yk__times {
 typedef struct yk__trial {
     uint32_t rank, instead; /* instead: a member that the rank replaces, or the number of ranks */
     uint32_t blocks, in_block, length, unclean;
-    bool was_member, retry; /* retry: of an excluded rank, at the expense of RETRY_PART */
+    bool was_member;
     bool without; /* the side that runs */
     uint64_t share[2][YK__RANKS]; /* with the rank, without */
     double owns[2][YK__RANKS];    /* of each side throughout: parts that follow every measurement would make programs anew */
@@ -77,6 +77,14 @@ typedef struct yk__trial {
     double expected;    /* seconds with the rank over those without, by the lines */
     double possible[2]; /* seconds with the best shares over those with share[] */
 } yk__trial;
+
+/* From a steady window to the next one, by way of a trial: what it takes beyond such windows is lost, programs and changes of roles too. */
+typedef struct yk__excursion {
+    double usual; /* seconds of a steady window; 0: there is none under way */
+    double lost;  /* seconds */
+    uint32_t rank;
+    bool retry; /* at the expense of RETRY_PART */
+} yk__excursion;
 
 struct yk__policy {
     uint32_t ranks, generation;
@@ -106,7 +114,10 @@ struct yk__policy {
     uint64_t alert_after, pause;        /* windows: no alert before; how long the next pause is */
     yk__trial trial;
     uint32_t retried;                   /* the rank of the retry */
-    double spent, retry_cost, trial_cost, harm[YK__RANKS];
+    yk__excursion away;
+    double spent, trial_cost;           /* seconds: of tries of excluded ranks, of other trials */
+    double retry_cost, harm[YK__RANKS];
+    double price[YK__RANKS];            /* seconds: what the last excursion for this rank took; 0: none yet */
     yk__policy_event event[YK__RANKS];
     uint32_t n_event;
 };
@@ -118,6 +129,9 @@ void yk__settle_begin(yk__policy *p);
 void yk__doubt_begin(yk__policy *p); /* settles only if the next look confirms what was off */
 void yk__steady_begin(yk__policy *p);
 void yk__alert_confirmed(yk__policy *p);
+void yk__excursion_begin(yk__policy *p, uint32_t rank, bool retry);
+void yk__excursion_charge(yk__policy *p, const yk__report *report);
+void yk__excursion_end(yk__policy *p);
 
 /* policy_shares.c */
 void yk__times_add(yk__times *w, double seconds);

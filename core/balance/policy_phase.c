@@ -3,6 +3,8 @@
  * How phases begin. That is all that they know of each other's inside: one that is over names the next here, and the next window's
  * look goes to it (policy.c).
  */
+#include <math.h>
+
 #include "core/balance/policy_inner.h"
 
 void yk__looks_clear(yk__policy *p)
@@ -33,8 +35,36 @@ void yk__doubt_begin(yk__policy *p)
     p->doubted = true;
 }
 
+void yk__excursion_begin(yk__policy *p, uint32_t rank, bool retry)
+{
+    p->away = (yk__excursion){.usual = p->usual, .rank = rank, .retry = retry};
+}
+
+void yk__excursion_charge(yk__policy *p, const yk__report *report)
+{
+    double wall = 0, windows = 0, compiling = 0, lost;
+    if (p->away.usual <= 0)
+        return;
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        wall = fmax(wall, report[r].wall);
+        windows = fmax(windows, report[r].windows);
+        compiling = fmax(compiling, report[r].compiling);
+    }
+    lost = fmax(wall - windows * p->away.usual, 0) + compiling;
+    p->away.lost += lost;
+    *(p->away.retry ? &p->spent : &p->trial_cost) += lost;
+}
+
+void yk__excursion_end(yk__policy *p)
+{
+    if (p->away.usual > 0)
+        p->price[p->away.rank] = p->away.lost;
+    p->away.usual = 0;
+}
+
 void yk__steady_begin(yk__policy *p)
 {
+    yk__excursion_end(p);
     p->early = false;
     p->usual = 0;
     p->usual_n = 0;

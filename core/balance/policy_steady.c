@@ -34,7 +34,7 @@ static bool lines_promise(const yk__policy *p, uint32_t rank)
 static double retry_price(const yk__policy *p, uint32_t rank, bool promising)
 {
     if (promising)
-        return p->trial.length * retry_harm(p, rank) + p->compiling;
+        return fmax(p->trial.length * retry_harm(p, rank) + p->compiling, p->price[rank]);
     return p->retry_cost > 0 ? p->retry_cost : LOOK * yk__balance_predict(p->balance, rank, 1) + p->compiling;
 }
 
@@ -68,6 +68,7 @@ static void retry_begin(yk__policy *p)
     share[largest]--;
     share[p->retried]++;
     member[p->retried] = true;
+    yk__excursion_begin(p, p->retried, true);
     yk__phase_begin(p, RETRY);
     yk__roles_set(p, member, NULL);
     yk__shares_set(p, share);
@@ -111,10 +112,10 @@ void yk__steady_look(yk__policy *p, bool clean, double wall)
         if (!promising)
             retry_begin(p);
         else if (yk__trial_begin(p, p->retried))
-            p->trial.retry = true;
+            yk__excursion_begin(p, p->retried, true);
     }
-    if (p->phase == STEADY && p->usual_n >= 2 && timed)
-        yk__trial_next(p);
+    if (p->phase == STEADY && p->usual_n >= 2 && timed && yk__trial_next(p))
+        yk__excursion_begin(p, p->trial.rank, false);
 }
 
 /* ---- Retrying ---------------------------------------------------------------------------------------------------- */
@@ -134,8 +135,9 @@ static void retry_end(yk__policy *p)
     const double seen = yk__balance_predict(p->balance, r, p->share[r]), now = yk__samples_least(&p->busy[r]);
     bool member[YK__RANKS];
     uint64_t share[YK__RANKS];
-    p->retry_cost = fmax(p->retry_cost, p->usual); /* not more often than every 1 / RETRY_PART windows */
-    p->spent += p->retry_cost;
+    if (p->retry_cost < p->usual) /* not more often than every 1 / RETRY_PART windows */
+        p->spent += p->usual - p->retry_cost;
+    p->retry_cost = fmax(p->retry_cost, p->usual);
     memcpy(member, p->member, sizeof member);
     if (now > 0 && now * COSTLY < seen) {
         yk__balance_renew(p->balance, r, p->share[r], now);
@@ -148,6 +150,7 @@ static void retry_end(yk__policy *p)
     member[r] = false;
     if (yk__shares_split(p, member, 0, share)) {
         yk__shares_set(p, share);
+        p->away.usual = 0; /* no trial, whose price it could be */
         yk__phase_begin(p, STEADY);
         yk__roles_set(p, member, NULL);
         p->usual_n = 0;

@@ -164,7 +164,7 @@ static bool returner_promises(const yk__policy *p, uint32_t rank)
 static uint32_t returner_due(const yk__policy *p)
 {
     for (uint32_t r = 0; r < p->ranks; r++) {
-        const double cost = BLOCK * fmax(p->harm[r], 0) + 2 * p->compiling;
+        const double cost = fmax(BLOCK * fmax(p->harm[r], 0) + 2 * p->compiling, p->price[r]);
         if (p->excluded[r] && !p->member[r] && p->trial_cost + cost < TRIAL_PART * p->elapsed && returner_promises(p, r))
             return r;
     }
@@ -183,7 +183,7 @@ static double swap_predict(const yk__policy *p, uint32_t rank, uint32_t instead)
 /* The first time at once, then where it costs little of the time that has passed. */
 static bool swap_due(const yk__policy *p, uint32_t rank, double now, double then)
 {
-    const double cost = BLOCK * fmax(then - now, 0) + 2 * p->compiling;
+    const double cost = fmax(BLOCK * fmax(then - now, 0) + 2 * p->compiling, p->price[rank]);
     return p->swapped_once[rank] ? p->trial_cost + cost < TRIAL_PART * p->elapsed : then < SWAP_COST * now;
 }
 
@@ -301,7 +301,8 @@ static void trial_end(yk__policy *p, bool given_up)
 {
     const yk__trial *t = &p->trial;
     const double with = yk__times_mean(&t->side[0]), without = yk__times_mean(&t->side[1]);
-    *(t->retry ? &p->spent : &p->trial_cost) += trial_price(t, with, without);
+    if (p->away.usual <= 0) /* else its windows were charged one by one */
+        p->trial_cost += trial_price(t, with, without);
     if (given_up || (t->instead < p->ranks && with * SWAP_WORTH > without)) {
         trial_side(p, !t->was_member);
     } else if (t->instead < p->ranks) {
