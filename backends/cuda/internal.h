@@ -100,6 +100,7 @@ struct yk_device {
     bool tf32;            /* products of f32 may round their operands to TF32 */
     CUevent origin;       /* recorded when it was opened: the spans of its queues count from there */
     kit_units units;
+    atomic_bool left_behind; /* a queue that hangs was: memory stays, as it may still be written to, and to free it would wait */
     cuda_products products;
 };
 

@@ -47,7 +47,7 @@ yk_status cuda_buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer 
 void cuda_buffer_free(yk_buffer *b)
 {
     yk_status s;
-    if (!b)
+    if (!b || atomic_load(&b->dev->left_behind))
         return;
     if (b->memory && cuda_enter(b->dev, &s)) {
         cuda.memory_free(b->memory);

@@ -11,7 +11,7 @@
 
 #include "plugins/kit/clock.h"
 
-#define LEAVE_NS 2000000000u /* how long what an aborted queue was given may take to end */
+#define LEAVE_NS 2000000000u /* how long an aborted queue may finish nothing before it is taken for one that hangs */
 #define SPIN_NS 50000u       /* how long a wait looks before it naps */
 #define NAP_NS 20000
 #define NAP_MOST_NS 200000
@@ -241,22 +241,33 @@ yk_status cuda_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **o
     return YK_OK;
 }
 
-static bool ring_is_done(yk_queue *q)
+/* How many points are not done. */
+static size_t ring_left(yk_queue *q)
 {
+    size_t left;
     pthread_mutex_lock(&q->lock);
-    const bool done = !q->n || (int)cuda.event_query(q->ring[(q->first + q->n - 1) % q->cap].of.end) != CUDA_ERROR_NOT_READY;
+    for (left = q->n; left; left--)
+        if ((int)cuda.event_query(q->ring[(q->first + q->n - left) % q->cap].of.end) == CUDA_ERROR_NOT_READY)
+            break;
     pthread_mutex_unlock(&q->lock);
-    return done;
+    return left;
 }
 
-/* Whether what the queue was given comes to an end; that of one that has failed perhaps never does, and is left behind. */
+/* Whether what the queue was given comes to an end. That of one that has failed perhaps never does: it is left behind, with the memory that
+ * it may still write to. A slow one is waited for, as long as it finishes something. */
 static bool queue_ends(yk_queue *q)
 {
     const struct timespec moment = {0, 1000000};
-    const uint64_t begin = kit_now_ns();
-    while (!ring_is_done(q)) {
-        if (atomic_load(&q->failed) && kit_now_ns() - begin > LEAVE_NS)
+    size_t before = SIZE_MAX, left;
+    uint64_t since = 0;
+    while ((left = ring_left(q)) > 0) {
+        if (left < before)
+            since = kit_now_ns();
+        else if (atomic_load(&q->failed) && kit_now_ns() - since > LEAVE_NS) {
+            atomic_store(&q->dev->left_behind, true);
             return false;
+        }
+        before = left;
         nanosleep(&moment, NULL);
     }
     return true;

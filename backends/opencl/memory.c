@@ -75,7 +75,7 @@ yk_status ocl_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer 
 
 void ocl_buffer_free(yk_buffer *buffer)
 {
-    if (!buffer)
+    if (!buffer || atomic_load(&buffer->dev->left_behind))
         return;
     clReleaseMemObject(buffer->mem);
     if (buffer->owned)

@@ -57,6 +57,7 @@ struct yk_device {
     kit_target target;    /* what decides about its launches */
     bool visible;         /* host memory is used in place */
     kit_units units;
+    atomic_bool left_behind; /* a queue that hangs was: memory of buffers stays, as it may still be written to */
     _Atomic uint64_t compiling_ns; /* so far, and whether the user was told (watch.c) */
     atomic_bool compiling_reported;
 };

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #define WAITS 16            /* events a command is given; for more the host waits */
-#define LEAVE_NS 2000000000u /* how long what an aborted queue was given may take to end */
+#define LEAVE_NS 2000000000u /* how long an aborted queue may finish nothing before it is taken for one that hangs */
 #define SPIN_NS 30000u /* how long a wait for a device with cores of its own looks before it sleeps */
 
 typedef struct pending {
@@ -59,24 +59,36 @@ yk_status ocl_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **ou
     return YK_OK;
 }
 
-static bool ring_is_done(yk_queue *q)
+/* How many points are not done. */
+static size_t ring_left(yk_queue *q)
 {
-    cl_int state = CL_COMPLETE;
+    size_t left;
     pthread_mutex_lock(&q->lock);
-    if (q->n)
-        clGetEventInfo(q->ring[(q->first + q->n - 1) % q->cap].event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    for (left = q->n; left; left--) {
+        cl_int state = CL_COMPLETE;
+        clGetEventInfo(q->ring[(q->first + q->n - left) % q->cap].event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+        if (state > CL_COMPLETE)
+            break;
+    }
     pthread_mutex_unlock(&q->lock);
-    return state <= CL_COMPLETE;
+    return left;
 }
 
-/* Whether what the queue was given comes to an end; that of one that has failed perhaps never does, and is left behind. */
+/* Whether what the queue was given comes to an end. That of one that has failed perhaps never does: it is left behind, with the memory that
+ * it may still write to. A slow one is waited for, as long as it finishes something. */
 static bool queue_ends(yk_queue *q)
 {
     const struct timespec moment = {0, 1000000};
-    const uint64_t begin = kit_now_ns();
-    while (atomic_load(&q->failed) && !ring_is_done(q)) {
-        if (kit_now_ns() - begin > LEAVE_NS)
+    size_t before = SIZE_MAX, left;
+    uint64_t since = 0;
+    while (atomic_load(&q->failed) && (left = ring_left(q)) > 0) {
+        if (left < before)
+            since = kit_now_ns();
+        else if (kit_now_ns() - since > LEAVE_NS) {
+            atomic_store(&q->dev->left_behind, true);
             return false;
+        }
+        before = left;
         nanosleep(&moment, NULL);
     }
     return true;

@@ -517,7 +517,8 @@ typedef struct yk_plugin {
      * compiles. The pointer may be NULL: nothing worth counting, or not known beforehand. [any] */
     yk_status (*graph_scratch)(yk_device *dev, const yk_graph *g, uint64_t *bytes);
     /* The queue fails with `why`: every wait on it returns within 100 ms, and what it was given may or may not be done;
-     * queue_free then waits for 2 s at most for what might never end, and leaves that behind: such a device is not closed.
+     * queue_free then waits while the device finishes something, and for 2 s in which it does not; what might never end is left
+     * behind: such a device is not closed, and memory of its buffers is kept, as it may still be written to.
      * NULL: the host can only give up the whole device. [any] */
     void (*queue_abort)(yk_queue *q, yk_status why);
     /* When the work of a finished point began and ended, in ns of one clock per device that means nothing beside others.

@@ -11,7 +11,14 @@ export RUSTICL_ENABLE=llvmpipe YOKE_OPENCL_FAMILY=gpu OCL_ICD_VENDORS=$ICD YOKE_
 "$CTS" --plugin "$PLUGIN" --only abi/devices >"$WORK/out" 2>&1
 grep -q 'it has 0' "$WORK/out" && skip_all "rusticl has no device here"
 
-run_cts "rusticl" "$PLUGIN" --timeout 300 --quick --xfail "$YOKE_SOURCE/tests/cts/rusticl.xfail"
+# Under sanitizers: the driver's kernels are not instrumented and its threads lose memory, now and then; what the plugin does for each
+# kernel, and what it leaks, is looked for on PoCL (opencl.sh).
+if [ "$SANITIZER" = none ]; then
+    run_cts "rusticl" "$PLUGIN" --timeout 300 --quick --xfail "$YOKE_SOURCE/tests/cts/rusticl.xfail"
+else
+    export ASAN_OPTIONS="${ASAN_OPTIONS-}:detect_leaks=0"
+    run_cts "rusticl" "$PLUGIN" --timeout 300 --quick --group abi,buffer,queue,rebind --xfail "$YOKE_SOURCE/tests/cts/rusticl.xfail"
+fi
 
 # bench DEVICES OUT OPTIONS: three steps
 bench()
@@ -19,13 +26,7 @@ bench()
     devices=$1
     out=$2
     shift 2
-    for try in 1 2 3; do
-        "$YOKE_BUILD/yoke" bench step --devices "$devices" --iterations 3 --save-init "$WORK/init" --json "$@" \
-            >"$WORK/$out" 2>"$WORK/err" && return 0
-        leaks_doubted "$WORK/err" || return 1
-        echo "# try $try: leaks that are none of this code, or none that LeakSanitizer could look for"
-    done
-    return 1
+    "$YOKE_BUILD/yoke" bench step --devices "$devices" --iterations 3 --save-init "$WORK/init" --json "$@" >"$WORK/$out" 2>"$WORK/err"
 }
 
 # train NAME DEVICES OPTIONS: the losses of some steps, alike on the CPU plugin and on these devices
