@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuBLASLt, opened when the first product is planned. Without it the kit's kernels compute products too, without tensor cores, which the
- * log says. YOKE_CUDA_CUBLASLT names another library than those below, or is 0: none is opened.
+ * cuBLASLt, opened when the first product is planned. Without it the kit's kernels compute products too, which the log says.
+ * YOKE_CUDA_CUBLASLT names another library than those below, or is 0: none is opened.
  */
 #include "backends/cuda/cublaslt.h"
 
@@ -40,14 +40,14 @@ static bool library_open(void)
 {
     const char *path = cuda_option("CUBLASLT"), *missing;
     if (path && !strcmp(path, "0")) {
-        cuda_host->log(2, CUDA_WHO, "cuBLASLt is not used (YOKE_CUDA_CUBLASLT=0): products are computed by kernels without tensor cores");
+        cuda_host->log(2, CUDA_WHO, "cuBLASLt is not used (YOKE_CUDA_CUBLASLT=0): products are computed by the plugin's own kernels");
         return false;
     }
     void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && !path && !library; i++)
         library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!library) {
-        cuda_host->log(1, CUDA_WHO, "no cuBLASLt (%s): products are computed by kernels without tensor cores, which are slower; "
+        cuda_host->log(1, CUDA_WHO, "no cuBLASLt (%s): products are computed by the plugin's own kernels, which are slower; "
                        "YOKE_CUDA_CUBLASLT names it, or is 0", dlerror());
         return false;
     }

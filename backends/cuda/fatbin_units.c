@@ -85,20 +85,23 @@ static bool types_list(const char *folder)
     return good;
 }
 
-/* Heads of 64 and 128 elements, both ways. */
+/* Heads of 64 and 128 elements, both ways; of 16 bits by tensor cores as chips from 8.0 on have them. */
 static bool attention_list(const char *folder)
 {
     char macros[LINE];
     bool good = true;
     for (size_t i = 0; i < TYPES * 4 && good; i++) {
-        snprintf(macros, sizeof macros, "-D%s -DT=%s -DAD=%d -DATT_TEAM=64 -DQL=1 -DKT=32", i % 2 ? "ATT_BACKWARD" : "ATT_FORWARD",
-                 types[i / 4], i / 2 % 2 ? 128 : 64);
-        good = unit_list(folder, "attn_gpu", macros);
+        const bool back = i % 2, large = i / 2 % 2, mma = i >= 4;
+        const int at = snprintf(macros, sizeof macros, "-D%s -DT=%s -DAD=%d", back ? "ATT_BACKWARD" : "ATT_FORWARD", types[i / 4],
+                                large ? 128 : 64);
+        snprintf(macros + at, sizeof macros - (size_t)at, mma ? " -DATT_TEAM=128 -DATT_OTHER=%d -DMMA_TERMS=16" :
+                 " -DATT_TEAM=64 -DQL=1 -DKT=%d", !mma ? 32 : !back ? 64 : large ? 16 : 32);
+        good = unit_list(folder, mma ? "attn_mma" : "attn_gpu", macros);
     }
     return good;
 }
 
-/* Filters of 1 x 1 and 3 x 3 in tiles of 16, 32 and 64 rows. */
+/* Filters of 1 x 1 and 3 x 3 in tiles of 16, 32 and 64 rows; of bf16 by tensor cores. */
 static bool convolutions_list(const char *folder)
 {
     char macros[LINE];
@@ -106,8 +109,9 @@ static bool convolutions_list(const char *folder)
     for (int i = 0; i < 12 && good; i++) {
         const int side = i % 2 ? 3 : 1, rows = 16 << i / 2 % 3;
         const char *type = types[i / 6];
-        snprintf(macros, sizeof macros, "-DT=%s -DTC=%s -DKH=%d -DKW=%d -DIH=0 -DGEMM_TEAM=256 -DGM=%d", type, type, side, side, rows);
-        good = unit_list(folder, "conv_gpu", macros);
+        const int at = snprintf(macros, sizeof macros, "-DT=%s -DTC=%s -DKH=%d -DKW=%d -DIH=0", type, type, side, side);
+        snprintf(macros + at, sizeof macros - (size_t)at, i < 6 ? " -DGEMM_TEAM=256 -DGM=%d" : " -DGM=%d -DMMA_TERMS=16", rows);
+        good = unit_list(folder, i < 6 ? "conv_gpu" : "conv_mma", macros);
     }
     return good;
 }

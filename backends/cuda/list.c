@@ -158,6 +158,15 @@ static bool option_is(const char *key, const char *value)
     return given && !strcmp(given, value);
 }
 
+/* Terms of a product by tensor cores that the plugin's own kernels use (plugins/kit/kernels/mma.kc); 0: none. */
+static uint32_t mma_of(const yk_device *dev)
+{
+    const uint32_t terms = option_is("MMA", "0") ? 0 : dev->sm >= 80 ? 16 : dev->sm >= 75 ? 8 : 0;
+    cuda_host->log(3, CUDA_WHO, "sm_%d: attention and convolutions use tensor cores for %s", dev->sm,
+                   terms == 16 ? "bf16 and fp16 (m16n8k16)" : terms ? "fp16 (m16n8k8)" : "nothing");
+    return terms;
+}
+
 static yk_status device_fill(yk_device *dev)
 {
     yk_status s = YK_OK;
@@ -167,6 +176,7 @@ static yk_status device_fill(yk_device *dev)
     for (int d = 0; d < 3; d++)
         dev->grid[d] = (unsigned)device_number(dev->id, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + d, &s);
     dev->sm = device_sm(dev->id, &s);
+    dev->target.mma = mma_of(dev);
     dev->graphs = !option_is("GRAPHS", "0");
     dev->tf32 = option_is("TF32", "1");
     if (!s)

@@ -176,7 +176,7 @@ static void product_plan(const yk_device *dev, const cuda_cublaslt *lt, cuda_pro
         cuda_host->log(3, CUDA_WHO, "%s: by cuBLASLt, %zu bytes of workspace", text, p->workspace);
         return;
     }
-    cuda_host->log(2, CUDA_WHO, "%s: not by cuBLASLt (%s); a kernel without tensor cores computes it", text, lt->status_text(rc));
+    cuda_host->log(2, CUDA_WHO, "%s: not by cuBLASLt (%s); the plugin's own kernel computes it", text, lt->status_text(rc));
     description_free(lt, p);
 }
 
@@ -194,7 +194,7 @@ static bool handle_open(yk_device *dev)
     const cublasStatus_t rc = all->lt->create(&all->handle);
     if (rc) {
         all->handle = NULL;
-        cuda_host->log(1, CUDA_WHO, "cuBLASLt does not begin (%s): products are computed by kernels without tensor cores, which are slower",
+        cuda_host->log(1, CUDA_WHO, "cuBLASLt does not begin (%s): products are computed by the plugin's own kernels, which are slower",
                        all->lt->status_text(rc));
     }
     return !rc;

@@ -18,7 +18,8 @@ libkit_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION)
 KIT_KERNELS = plugins/kit/kernels/dialect.kc plugins/kit/kernels/math.kc plugins/kit/kernels/data.kc plugins/kit/kernels/gemm.kc \
 	plugins/kit/kernels/gemm_dot.kc plugins/kit/kernels/gemm_gpu.kc plugins/kit/kernels/gemm_lanes.kc plugins/kit/kernels/conv.kc \
 	plugins/kit/kernels/conv_gpu.kc plugins/kit/kernels/wino.kc plugins/kit/kernels/nn.kc plugins/kit/kernels/attn.kc \
-	plugins/kit/kernels/attn_gpu.kc plugins/kit/kernels/pool.kc plugins/kit/kernels/step.kc
+	plugins/kit/kernels/attn_gpu.kc plugins/kit/kernels/pool.kc plugins/kit/kernels/step.kc plugins/kit/kernels/mma.kc \
+	plugins/kit/kernels/attn_mma.kc plugins/kit/kernels/conv_mma.kc plugins/kit/kernels/gemm_mma.kc
 KIT_TEXTS = $(KIT_KERNELS:.kc=.kch)
 $(libkit_la_OBJECTS): $(KIT_TEXTS)
 CLEANFILES += $(KIT_TEXTS)

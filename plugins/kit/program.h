@@ -45,6 +45,11 @@ typedef struct kit_target {
     bool cpu_shape;        /* a work-item is a group of its own and computes in vectors; no: groups of many work-items */
     uint32_t lanes;        /* GPU shape: work-items are lanes of a processor's vector, so many of them; 0: of a GPU */
     uint32_t units;        /* groups that run at the same time, at least: compute units, multiprocessors, cores */
+    /*
+     * GPU shape: terms of a product of small matrices by tensor cores (kernels/mma.kc): 16, of bf16 and f16; 8, of f16 alone; 0: there are
+     * none. A group's work-items are warps of 32 then.
+     */
+    uint32_t mma;
     uint32_t max_group;    /* work-items of a group; 0: KIT_GROUP_MOST */
     uint32_t max_local;    /* bytes of memory that a group's work-items share */
     uint64_t max_alloc;    /* bytes of one allocation; 0: no limit known */

@@ -9,52 +9,59 @@
 
 #include "plugins/kit/kernels/attn.kch"
 #include "plugins/kit/kernels/attn_gpu.kch"
+#include "plugins/kit/kernels/attn_mma.kch"
 #include "plugins/kit/kernels/conv.kch"
 #include "plugins/kit/kernels/conv_gpu.kch"
+#include "plugins/kit/kernels/conv_mma.kch"
 #include "plugins/kit/kernels/data.kch"
 #include "plugins/kit/kernels/dialect.kch"
 #include "plugins/kit/kernels/gemm.kch"
 #include "plugins/kit/kernels/gemm_dot.kch"
 #include "plugins/kit/kernels/gemm_gpu.kch"
 #include "plugins/kit/kernels/gemm_lanes.kch"
+#include "plugins/kit/kernels/gemm_mma.kch"
 #include "plugins/kit/kernels/math.kch"
+#include "plugins/kit/kernels/mma.kch"
 #include "plugins/kit/kernels/nn.kch"
 #include "plugins/kit/kernels/pool.kch"
 #include "plugins/kit/kernels/step.kch"
 #include "plugins/kit/kernels/wino.kch"
 
 static const struct {
-    const char *name, *before, *text; /* before: what a file builds upon, or "" */
+    const char *name, *before, *between, *text; /* before, between: what a file builds upon, or "" */
 } files[] = {
-    {"attn", kit_src_gemm, kit_src_attn},
-    {"attn_gpu", "", kit_src_attn_gpu},
-    {"conv", "", kit_src_conv},
-    {"conv_gpu", "", kit_src_conv_gpu},
-    {"data", "", kit_src_data},
-    {"gemm", "", kit_src_gemm},
-    {"nn", "", kit_src_nn},
-    {"pool", "", kit_src_pool},
-    {"step", "", kit_src_step},
-    {"wino", "", kit_src_wino},
+    {"attn", "", kit_src_gemm, kit_src_attn},
+    {"attn_gpu", "", "", kit_src_attn_gpu},
+    {"attn_mma", kit_src_mma, kit_src_attn_gpu, kit_src_attn_mma},
+    {"conv", "", "", kit_src_conv},
+    {"conv_gpu", "", "", kit_src_conv_gpu},
+    {"conv_mma", kit_src_mma, kit_src_conv_gpu, kit_src_conv_mma},
+    {"data", "", "", kit_src_data},
+    {"gemm", "", "", kit_src_gemm},
+    {"nn", "", "", kit_src_nn},
+    {"pool", "", "", kit_src_pool},
+    {"step", "", "", kit_src_step},
+    {"wino", "", "", kit_src_wino},
 };
 
-static void parts_fill(const char *before, const char *text, const char *part[KIT_PARTS])
+static void parts_fill(const char *before, const char *between, const char *text, const char *part[KIT_PARTS])
 {
     part[0] = kit_src_dialect;
     part[1] = kit_src_math;
     part[2] = before;
-    part[3] = text;
+    part[3] = between;
+    part[4] = text;
 }
 
 bool kit_unit_parts(const kit_target *target, const char *file, const char *generated, const char *part[KIT_PARTS])
 {
     if (!file) {
-        parts_fill(target->cpu_shape ? kit_src_gemm : "", generated, part);
+        parts_fill("", target->cpu_shape ? kit_src_gemm : target->mma ? kit_src_mma : "", generated, part);
         return true;
     }
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         if (!strcmp(files[i].name, file)) {
-            parts_fill(files[i].before, files[i].text, part);
+            parts_fill(files[i].before, files[i].between, files[i].text, part);
             return true;
         }
     target->host->fail(target->plugin, "no kernels named %s", file);
@@ -70,7 +77,12 @@ bool kit_unit_macros(const kit_target *target, const char *macros, char *text, s
     return false;
 }
 
-const char *kit_dot_source(const kit_target *target, bool lanes)
+const char *kit_generated_macros(const kit_target *target)
 {
-    return target->cpu_shape ? kit_src_gemm_dot : lanes ? kit_src_gemm_lanes : kit_src_gemm_gpu;
+    return target->mma == 16 ? "-DMMA_TERMS=16" : target->mma ? "-DMMA_TERMS=8" : "";
+}
+
+const char *kit_dot_source(const kit_target *target, bool lanes, bool mma)
+{
+    return target->cpu_shape ? kit_src_gemm_dot : lanes ? kit_src_gemm_lanes : mma ? kit_src_gemm_mma : kit_src_gemm_gpu;
 }

@@ -5,7 +5,7 @@
 
 #include "plugins/kit/program.h"
 
-#define KIT_PARTS 4
+#define KIT_PARTS 5
 
 /*
  * The source of a unit: texts to be compiled as one, in order. file: kit_unit.file; NULL: of generated kernels, whose text
@@ -15,7 +15,11 @@ bool kit_unit_parts(const kit_target *target, const char *file, const char *gene
 /* The compiler's macros, "-DNAME=VALUE" each, separated by blanks; false if they do not fit. */
 bool kit_unit_macros(const kit_target *target, const char *macros, char *text, size_t size);
 
-/* For the lowering: the kernel of a product, before which its macros are written; lanes: the one for kit_target.lanes. */
-const char *kit_dot_source(const kit_target *target, bool lanes);
+/* The macros, as of a kit_unit, of generated kernels. */
+const char *kit_generated_macros(const kit_target *target);
+
+/* For the lowering: the kernel of a product, before which its macros are written; lanes: the one for kit_target.lanes; mma: for
+ * kit_target.mma. */
+const char *kit_dot_source(const kit_target *target, bool lanes, bool mma);
 
 #endif

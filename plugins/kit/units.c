@@ -122,7 +122,7 @@ static yk_status generated_build(kit_units *units, const kit_program *program)
     }
     yk_status s = text.bad ? YK_E_MEM : table_reserve(units, program->n_unit + 1);
     if (!s && text.data)
-        s = unit_build(units, NULL, "", text.data, &code);
+        s = unit_build(units, NULL, kit_generated_macros(units->target), text.data, &code);
     for (size_t i = 0; i < program->n_unit && !s && code; i++)
         if (!program->unit[i].file && !code_find(units, program->unit[i].key))
             code_keep(units, program->unit[i].key, code, false);

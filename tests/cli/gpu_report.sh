@@ -10,8 +10,8 @@ report() { # report FILE BUILD
     "$YOKE_SOURCE/scripts/gpu-report" --build "$2" --dry-run --out "$out/$1"
 }
 
-whole() {
-    report whole.json "$YOKE_BUILD" && python3 - "$out/whole.json" <<'P'
+all_steps() { # all_steps FILE: each is in it, with its result
+    python3 - "$out/$1" <<'P'
 import json, sys
 report = json.load(open(sys.argv[1]))
 benches = ["gpt2_bf16", "gpt2_fp32", "mlp", "resnet20", "two_cards_rank", "two_cards_run"]
@@ -20,6 +20,34 @@ assert all(step["status"] == 0 and step["seconds"] >= 0 and "error" not in step 
 assert "cuda:0" in json.dumps(report["info"]["result"]), report["info"]
 assert " 0 failed" in report["suite"]["output"][0] and not report["suite"]["output"][0].startswith("# 0 passed"), report["suite"]
 assert all(report[name]["result"] and isinstance(report[name]["result"], dict) for name in benches), report
+P
+}
+
+whole() {
+    report whole.json "$YOKE_BUILD" && all_steps whole.json
+}
+
+# What `make dist` packs, outside of the sources: it configures, make knows how to make all that a report needs, each header that a source
+# names is there; and its script runs.
+distribution() {
+    make -s -C "$YOKE_BUILD" distdir distdir="$out/yoke" && chmod -R u+w "$out/yoke" && mkdir "$out/yoke/build" && includes "$out/yoke" &&
+        (cd "$out/yoke/build" && env -u MAKEFLAGS ../configure -q --with-nvcc=no && make -n all test-libraries >make.out) &&
+        (YOKE_SOURCE=$out/yoke && report dist.json "$YOKE_BUILD") && all_steps dist.json
+}
+
+includes() { # includes FOLDER: but for what is made in a build
+    python3 - "$1" <<'P'
+import os, re, sys
+top, gone = sys.argv[1], set()
+for folder, _, files in os.walk(top):
+    for file in [f for f in files if f.endswith((".c", ".h", ".inc"))]:
+        for name in re.findall(r'^ *# *include "([^"]+)"', open(os.path.join(folder, file)).read(), re.M):
+            made = name == "config.h" or name.endswith((".kch", "fatbins.inc"))
+            places = top, top + "/include", folder, top + "/plugins/template"
+            if not made and not any(os.path.exists(os.path.join(place, name)) for place in places):
+                gone.add(name)
+print(*sorted(gone))
+sys.exit(1 if gone else 0)
 P
 }
 
@@ -52,6 +80,7 @@ without_a_card() {
 }
 
 ok "all steps, with their results" whole
+instrumented || ok "from a distribution" distribution
 ok "a step that fails" failing
 ok "without a card" without_a_card
 plan

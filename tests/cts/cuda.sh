@@ -12,6 +12,16 @@ export FAKE_CUDA_DEVICES=3 # as many members of a collective as the suite joins
 [ -n "$YOKE_CTS_FULL" ] || QUICK=--quick
 run_cts "cuda" "$PLUGIN" --timeout 300 $QUICK
 YOKE_CUDA_CUBLASLT=0 run_cts "products by its own kernels" "$PLUGIN" --only 'op/dot*' --timeout 300 $QUICK
+# Tensor cores by what a chip has: all cases with heads that models have, the smallest convolution, and a product; and the log says so.
+mma() { # mma SM PATTERN [WORDS]
+    YOKE_LOG=debug FAKE_CUDA_SM=$1 YOKE_CUDA_CUBLASLT=0 run_cts "sm_$1: $2" "$PLUGIN" --group op,composite --only "$2" --timeout 300
+    [ -z "${3-}" ] || { grep -qF "$3" "$WORK/err"; result $? "sm_$1: $3"; }
+}
+mma 90 'composite/attention*.heads*16' "(attention_bwd of bf16) computes by tensor cores"
+mma 75 'composite/attention*.heads64*f16' "(attention_bwd of f16) computes by tensor cores"
+mma 75 'composite/attention.heads64.bf16' "(attention of bf16) computes in fp32"
+mma 75 'composite/conv2d*.3x3.f16' "(conv2d_dw of f16) computes by tensor cores"
+mma 75 'op/dot.f16*' "(dot of f16) computes by tensor cores"
 run_cts "its second device" "$PLUGIN" --device 1 --group buffer,queue,rebind --timeout 300
 [ "$SANITIZER" = none ] || finish # the rest takes the same ways through the plugin, and each kernel is compiled anew
 YOKE_LAYERS=validate run_cts "cuda under the validating layer" "$PLUGIN" --group buffer,queue,rebind,leak --timeout 300

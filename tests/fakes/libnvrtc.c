@@ -136,15 +136,16 @@ static char *table_make(const char *text)
 static nvrtcResult source_compile(nvrtcProgram p, const char *folder, const char *macros)
 {
     const char *compiler = getenv("CXX") ? getenv("CXX") : "c++";
-    char path[200];
+    char path[200], arch[40];
     size_t bytes = 0;
+    snprintf(arch, sizeof arch, "#define FAKE_ARCH %d\n", p->arch);
     if (!file_write(folder, "a.cc", (const char *[]){p->text, NULL}))
         return INTERNAL;
     bool good = command_run("%s -E -P -w -D__CUDACC_RTC__ %s %s/a.cc -o %s/b.cc 2>%s/log", compiler, macros, folder, folder, folder);
     snprintf(path, sizeof path, "%s/b.cc", folder);
     char *text = good ? file_read(path, &bytes) : NULL;
     char *table = text ? table_make(text) : NULL;
-    good = good && file_write(folder, "c.cc", (const char *[]){kit_src_host, text, table, NULL}) &&
+    good = good && file_write(folder, "c.cc", (const char *[]){arch, kit_src_host, text, table, NULL}) &&
            command_run("%s -std=gnu++17 -O1 -w -fPIC -shared -fvisibility=hidden -fno-exceptions -fno-rtti -fno-math-errno "
                        "-ffp-contract=off "
                        "-fcf-protection=none -fno-stack-protector %s/c.cc -o %s/c.so 2>%s/log", compiler, folder, folder, folder);

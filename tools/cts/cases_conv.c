@@ -151,6 +151,10 @@ static const att atts[] = {
     {"all", 2, 4, 2, 9, 9, 16, 1, YK_ATT_KEEP | YK_ATT_BIAS | YK_ATT_DROP | YK_ATT_GBIAS, false},
     {"one", 1, 1, 1, 1, 1, 4, 0, 0, false},
     {"blind", 1, 2, 2, 6, 3, 8, 1, 0, false}, /* the first queries see no key */
+    {"blind16", 1, 2, 2, 70, 3, 16, 1, 0, false},
+    {"heads64", 2, 4, 2, 75, 83, 64, 1, 0, false},
+    {"heads64_all", 1, 2, 2, 37, 141, 64, 0, YK_ATT_KEEP | YK_ATT_BIAS | YK_ATT_DROP | YK_ATT_GBIAS, false},
+    {"heads128", 1, 2, 2, 130, 130, 128, 1, YK_ATT_DROP, false},
 };
 #define N_ATT (sizeof atts / sizeof *atts)
 

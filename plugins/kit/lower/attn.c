@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention and its gradient: which are claimed, blocks that fit local memory, launches (kernels/attn.kc, attn_gpu.kc). */
+/* Attention and its gradient: which are claimed, blocks that fit local memory, launches (kernels/attn.kc, attn_gpu.kc,
+ * attn_mma.kc). */
 #include "plugins/kit/lower/internal.h"
 
 #include <stdio.h>
@@ -57,6 +58,32 @@ static bool rows_fit(const kit_target *target, const yk_graph *graph, const yk_n
     if (target->lanes)
         return q->dim[3] <= LANES_MOST && q->dim[2] <= LANES_ROUNDS && k->dim[2] <= LANES_ROUNDS;
     return q->dim[3] <= ATT_MOST && gpu_rows(target, q->dim[3]) > 0;
+}
+
+/* ---- Tensor cores ---- */
+
+/* Rows of the other side in local memory; their scores are in registers, in backward with their gradients. */
+static int mma_rows(int64_t head, bool back)
+{
+    return !back ? 64 : head <= 64 ? 32 : 16;
+}
+
+/* What the kernels of kernels/attn_mma.kc take: operands are read 16 bytes at a time, results written 4. */
+static bool mma_fits(const kit_target *target, const yk_graph *graph, const yk_node *n)
+{
+    const bool back = n->op == YK_OP_ATTENTION_BWD;
+    const uint32_t first = back ? 3 : 0;
+    const yk_value *q = kit_node_in(graph, n, first);
+    const int64_t head = q->dim[3];
+    if (!kit_mma_takes(target, q->dtype) || head % 16 || 2 * mma_rows(head, back) * (head + 8) * 2 > target->max_local)
+        return false;
+    for (uint32_t i = 0; i < first + 3; i++)
+        if (kit_node_in(graph, n, i)->offset % 16)
+            return false;
+    for (uint32_t i = 0; i < (back ? 3u : 1u); i++)
+        if (kit_node_out(graph, n, i)->offset % 4)
+            return false;
+    return true;
 }
 
 /* ---- Claims ---- */
@@ -170,16 +197,33 @@ static int64_t rows_defines(const kit_target *target, const yk_value *q, bool ba
     return (int64_t)team * each;
 }
 
+/* Returns how many rows a group has: 16 for each warp. */
+static int64_t mma_defines(const kit_target *target, const yk_value *q, bool back, char *text, size_t size)
+{
+    const int head = (int)q->dim[3];
+    snprintf(text, size, "-D%s -DT=%s -DAD=%d -DATT_TEAM=%u -DATT_OTHER=%d -DMMA_TERMS=%u", back ? "ATT_BACKWARD" : "ATT_FORWARD",
+             kit_type(q->dtype), head, KIT_MMA_TEAM, mma_rows(head, back), target->mma);
+    return KIT_MMA_TEAM / 32 * 16;
+}
+
 /* Groups for blocks of `rows` queries or keys, heads, batch; the CPU shape's gradient has a group for all rows of a head. */
-static void attention_launch(kit_lowering *ctx, const yk_value *q, bool back, const char *kernel, int64_t rows)
+static void attention_launch(kit_lowering *ctx, const yk_node *n, const yk_value *q, const char *kernel, int64_t rows)
 {
     char defines[KIT_MACROS];
-    const bool cpu = ctx->target->cpu_shape;
-    const int64_t block = (cpu ? blocks_defines : rows_defines)(ctx->target, q, back, defines, sizeof defines);
-    if (cpu && back)
-        kit_launch_add(ctx, "attn", defines, kernel, q->dim[1], q->dim[0], 1, 1);
-    else
-        kit_launch_add(ctx, cpu ? "attn" : "attn_gpu", defines, kernel, kit_div_up(rows, block), q->dim[1], q->dim[0], GPU_TEAM);
+    const bool back = n->op == YK_OP_ATTENTION_BWD;
+    if (ctx->target->cpu_shape) {
+        const int64_t block = blocks_defines(ctx->target, q, back, defines, sizeof defines);
+        if (back)
+            kit_launch_add(ctx, "attn", defines, kernel, q->dim[1], q->dim[0], 1, 1);
+        else
+            kit_launch_add(ctx, "attn", defines, kernel, kit_div_up(rows, block), q->dim[1], q->dim[0], 1);
+        return;
+    }
+    const bool mma = mma_fits(ctx->target, ctx->graph, n);
+    const int64_t block = (mma ? mma_defines : rows_defines)(ctx->target, q, back, defines, sizeof defines);
+    kit_mma_note(ctx, q->dtype, mma);
+    kit_launch_add(ctx, mma ? "attn_mma" : "attn_gpu", defines, kernel, kit_div_up(rows, block), q->dim[1], q->dim[0],
+                   mma ? KIT_MMA_TEAM : GPU_TEAM);
 }
 
 /* ---- Launches ---- */
@@ -187,7 +231,7 @@ static void attention_launch(kit_lowering *ctx, const yk_value *q, bool back, co
 static void lower_forward(kit_lowering *ctx, const yk_node *n)
 {
     const yk_value *q = kit_node_in(ctx->graph, n, 0);
-    attention_launch(ctx, q, false, "attention_fwd", q->dim[2]);
+    attention_launch(ctx, n, q, "attention_fwd", q->dim[2]);
     arg_operands(ctx, n, 0, 0);
     kit_arg_out(ctx, n, 0);
     kit_arg_out(ctx, n, 1);
@@ -201,7 +245,7 @@ static void lower_cpu_bwd(kit_lowering *ctx, const yk_node *n)
     uint64_t at[3], end = 0;
     const yk_value *q = kit_node_in(ctx->graph, n, 3);
     const bool direct = q->dtype == YK_F32;
-    attention_launch(ctx, q, true, "attention_bwd", q->dim[2]);
+    attention_launch(ctx, n, q, "attention_bwd", q->dim[2]);
     arg_operands(ctx, n, 0, 3);
     for (uint32_t i = 0; i < 3; i++) {
         uint64_t bytes = (uint64_t)kit_value_count(kit_node_out(ctx->graph, n, i)) * 4;
@@ -230,13 +274,13 @@ static void lower_gpu_bwd(kit_lowering *ctx, const yk_node *n)
 {
     const yk_value *q = kit_node_in(ctx->graph, n, 3), *k = kit_node_in(ctx->graph, n, 4);
     const uint64_t bytes = (uint64_t)(q->dim[0] * q->dim[1] * q->dim[2]) * 4;
-    attention_launch(ctx, q, true, "attention_queries", q->dim[2]);
+    attention_launch(ctx, n, q, "attention_queries", q->dim[2]);
     arg_operands(ctx, n, 0, 3);
     kit_arg_out(ctx, n, 0);
     kit_arg_out(ctx, n, 3);
     kit_arg_scratch(ctx, 0, bytes, 4);
     arg_sizes(ctx, n, 3);
-    attention_launch(ctx, q, true, "attention_keys", k->dim[2]);
+    attention_launch(ctx, n, q, "attention_keys", k->dim[2]);
     kit_arg_in(ctx, n, 0);
     kit_arg_in(ctx, n, 2);
     kit_arg_scratch(ctx, 0, bytes, 4);

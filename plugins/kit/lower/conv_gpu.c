@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutions for the GPU shape, on a GPU and on lanes of a processor's vector (kernels/conv_gpu.kc). */
+/* Convolutions for the GPU shape, on a GPU, by its tensor cores for 16 bits, and on lanes of a processor's vector
+ * (kernels/conv_gpu.kc, conv_mma.kc). */
 #include <stdio.h>
 
 #include "plugins/kit/lower/conv_gpu.h"
@@ -112,8 +113,24 @@ static void defines_write(const kit_target *target, const yk_graph *graph, const
                  "-DCONV_DW=%d -DCONV_IH=%d -DCONV_IW=%d -DCONV_TALL=%d -DCONV_WIDE=%d", (int)t.lanes, (int)t.rows,
                  (int)(t.rows / t.lanes), (int)t.pixels, (int)t.span, (int)m[G_SW], (int)m[G_DW], (int)m[G_IH], (int)m[G_IW],
                  (int)t.tall, (int)t.wide);
+    else if (kit_mma_takes(target, kit_node_in(graph, n, 0)->dtype))
+        snprintf(text + at, size - (size_t)at, " -DGM=%d -DMMA_TERMS=%u", (int)tile_rows(conv), target->mma);
     else
         snprintf(text + at, size - (size_t)at, " -DGEMM_TEAM=%u -DGM=%d", kit_gpu_team(target), (int)tile_rows(conv));
+}
+
+/* The unit of the products has the sum of chunks, too. */
+static const char *tiles_file(const kit_lowering *ctx, const yk_node *n)
+{
+    return kit_mma_takes(ctx->target, kit_node_in(ctx->graph, n, 0)->dtype) ? "conv_mma" : "conv_gpu";
+}
+
+static void launch_tiles(kit_lowering *ctx, const yk_node *n, const char *defines, const char *kernel, int64_t x, int64_t y, int64_t z)
+{
+    const uint32_t dtype = kit_node_in(ctx->graph, n, 0)->dtype;
+    const bool mma = kit_mma_takes(ctx->target, dtype);
+    kit_mma_note(ctx, dtype, mma);
+    kit_launch_add(ctx, tiles_file(ctx, n), defines, kernel, x, y, z, mma ? KIT_MMA_TEAM : kit_gpu_team(ctx->target));
 }
 
 static void arg_sizes(kit_lowering *ctx, const int64_t *m, const uint8_t *which, size_t n)
@@ -134,8 +151,7 @@ static void lower_any(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *
     const int64_t columns = lanes ? kit_div_up(m[G_N] * m[G_OH] * kit_div_up(m[G_OW], t.pixels), lanes)
                                   : kit_div_up(m[G_N] * m[G_OH] * m[G_OW], TILE);
     defines_write(ctx->target, ctx->graph, n, conv, defines, sizeof defines);
-    kit_launch_add(ctx, "conv_gpu", defines, "conv_any", columns, kit_div_up(m[G_M], lanes ? t.rows : tile_rows(conv)), m[G_GROUPS],
-                   kit_gpu_team(ctx->target));
+    launch_tiles(ctx, n, defines, "conv_any", columns, kit_div_up(m[G_M], lanes ? t.rows : tile_rows(conv)), m[G_GROUPS]);
     kit_arg_in(ctx, n, 0);
     kit_arg_in(ctx, n, 1);
     kit_arg_out(ctx, n, 0);
@@ -162,14 +178,13 @@ static void lower_dw(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *c
     const int64_t columns = lanes ? kit_div_up(m[G_C], lanes) * (m[G_KH] / t.tall) * kit_div_up(m[G_KW], t.wide)
                                   : kit_div_up(m[G_C] * taps, TILE);
     defines_write(ctx->target, ctx->graph, n, conv, defines, sizeof defines);
-    kit_launch_add(ctx, "conv_gpu", defines, "conv_any_dw", columns, kit_div_up(m[G_M], lanes ? t.rows : tile_rows(conv)),
-                   chunks * m[G_GROUPS], kit_gpu_team(ctx->target));
+    launch_tiles(ctx, n, defines, "conv_any_dw", columns, kit_div_up(m[G_M], lanes ? t.rows : tile_rows(conv)), chunks * m[G_GROUPS]);
     kit_arg_in(ctx, n, 1);
     kit_arg_in(ctx, n, 0);
     kit_arg_scratch(ctx, 0, (uint64_t)(chunks * size) * 4, 4);
     arg_sizes(ctx, m, sizes, sizeof sizes);
     kit_arg_i32(ctx, chunk);
-    kit_launch_add(ctx, "conv_gpu", defines, "conv_any_dw_sum", kit_div_up(size, SUM_BLOCK), 1, 1, SUM_TEAM);
+    kit_launch_add(ctx, tiles_file(ctx, n), defines, "conv_any_dw_sum", kit_div_up(size, SUM_BLOCK), 1, 1, SUM_TEAM);
     kit_arg_scratch(ctx, 0, (uint64_t)(chunks * size) * 4, 4);
     kit_arg_out(ctx, n, 0);
     kit_arg_i32(ctx, size);

@@ -144,6 +144,7 @@ typedef struct dot_plan {
     kit_chain epilogue; /* n_node 0: the product itself is stored */
     uint32_t unit;      /* its kernel */
     uint32_t lane_rows, lane_cols; /* kernels/gemm_lanes.kc: GEMM_LR and GEMM_LC; 0: another kernel */
+    bool mma;                      /* kernels/gemm_mma.kc */
 } dot_plan;
 
 /* Tiles no larger than the product. */
@@ -172,7 +173,7 @@ static bool dot_of(const yk_graph *graph, const yk_node *n, dot_plan *dot)
 static void dot_emit(kit_text *text, const char *name, const void *what)
 {
     const dot_plan *dot = what;
-    const char *source = kit_dot_source(dot->target, dot->lane_rows);
+    const char *source = kit_dot_source(dot->target, dot->lane_rows, dot->mma);
     kit_text_add(text, "#undef EPI_ARGS\n#undef EPI_BIND\n#undef EPI\n#undef GEMM_NAME\n#undef TC\n#undef TA\n");
     kit_text_add(text, "#undef GEMM_TEAM\n#undef GEMM_EACH\n#undef GEMM_LANES\n#undef GEMM_LR\n#undef GEMM_LC\n");
     kit_text_add(text, "#define GEMM_NAME %s\n#define TC %s\n#define TA %s\n", name, kit_type(dot->c->dtype),
@@ -260,7 +261,7 @@ static void dot_whole(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
     const uint32_t lanes = ctx->target->lanes;
     const int64_t mc = dot->lane_rows ? dot->lane_rows * lanes : GEMM_GPU, nc = dot->lane_cols ? dot->lane_cols * lanes : GEMM_GPU;
     kit_launch_add_generated(ctx, dot->unit, kit_div_up(c.cols, nc), kit_div_up(c.rows, mc), c.batch,
-                             dot->lane_rows ? lanes : kit_gpu_team(ctx->target));
+                             dot->lane_rows ? lanes : dot->mma ? KIT_MMA_TEAM : kit_gpu_team(ctx->target));
     kit_arg_value(ctx, ctx->graph->index[n->in]);
     kit_arg_value(ctx, ctx->graph->index[n->in + 1]);
     kit_arg_value(ctx, ctx->graph->index[n->out]);
@@ -401,6 +402,8 @@ static void lower_dot(kit_lowering *ctx, const yk_node *n)
     if (dot_by_library(ctx, n, &dot))
         return;
     dot_lanes(&dot);
+    dot.mma = kit_mma_takes(ctx->target, dot.a->dtype);
+    kit_mma_note(ctx, dot.a->dtype, dot.mma);
     dot.unit = kit_unit_generated(ctx, "gemm_", dot_emit, &dot);
     if (ctx->target->cpu_shape)
         dot_slabs(ctx, n, &dot);

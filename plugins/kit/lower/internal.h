@@ -17,6 +17,14 @@ typedef struct kit_lowering {
     yk_status failed; /* after a failure nothing is added any more */
 } kit_lowering;
 
+/* ---- launch.c: tensor cores ---- */
+
+#define KIT_MMA_TEAM 128u /* work-items of a group of their kernels */
+/* Whether kernels of this type use them. */
+bool kit_mma_takes(const kit_target *target, uint32_t dtype);
+/* Logs, at debug, whether the node does, where the device has them and its operands are of 16 bits. */
+void kit_mma_note(const kit_lowering *ctx, uint32_t dtype, bool used);
+
 /* ---- launch.c: a launch, then its arguments in the kernel's order ---- */
 
 /* Work-items of a group: 1 in the CPU shape; on lanes one subgroup, for which a barrier costs little; `gpu` of them on a GPU. */

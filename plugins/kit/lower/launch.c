@@ -102,6 +102,22 @@ uint32_t kit_unit_generated(kit_lowering *ctx, const char *prefix, kit_emit_fn e
     return text_good(ctx, &program->text) ? unit_add(ctx, unit) : YK_NONE;
 }
 
+/* ---- Tensor cores ---- */
+
+bool kit_mma_takes(const kit_target *target, uint32_t dtype)
+{
+    return !target->cpu_shape && !target->lanes && ((target->mma == 16 && dtype == YK_BF16) || (target->mma >= 8 && dtype == YK_F16));
+}
+
+void kit_mma_note(const kit_lowering *ctx, uint32_t dtype, bool used)
+{
+    const kit_target *target = ctx->target;
+    const yk_node *n = &ctx->graph->node[ctx->node];
+    if (target->mma && dtype != YK_F32 && ctx->failed == YK_OK)
+        target->host->log(3, target->plugin, "node %u (%s of %s) computes %s", n->stream, kit_op_name(n->op), kit_type(dtype),
+                          used ? "by tensor cores" : "in fp32");
+}
+
 /* ---- Launches ---- */
 
 uint32_t kit_team(const kit_target *target, uint32_t gpu)

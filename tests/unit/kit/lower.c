@@ -242,7 +242,7 @@ START_TEST(test_sources)
     said[0] = 0;
     ck_assert(kit_unit_parts(&processor, "attn", NULL, part));
     ck_assert(kit_unit_parts(&gpu, NULL, "own text", part));
-    ck_assert_str_eq(part[3], "own text");
+    ck_assert_str_eq(part[KIT_PARTS - 1], "own text");
     ck_assert(!kit_unit_parts(&gpu, "atn", NULL, part));
     ck_assert_ptr_nonnull(strstr(said, "no kernels named atn"));
     ck_assert(kit_unit_macros(&processor, "-DT=f32", macros, sizeof macros));
@@ -314,6 +314,99 @@ START_TEST(gradient_of_a_large_filter_on_lanes)
         kit_node(k, YK_OP_CONV2D_DW, KIT_IDS(gy, x), KIT_IDS(w), KIT_ATTR(1, 1, 0, 0, 1, 1, 1));
         program_make(&lanes, k, &p);
         groups_are(&p.launch[0], (uint64_t)(3 * filter[i].parts), 1, 4, 8); /* 20 channels by 8 */
+        kit_program_free(&p);
+        kit_free(k);
+    }
+}
+END_TEST
+
+/* ---- Tensor cores ---- */
+
+static void host_log(int level, const char *who, const char *fmt, ...)
+{
+    va_list args;
+    char line[1000];
+    va_start(args, fmt);
+    vsnprintf(line, sizeof line, fmt, args);
+    va_end(args);
+    snprintf(said + strlen(said), sizeof said - strlen(said), "%d %s: %s\n", level, who, line);
+}
+
+static const yk_host logging = {.size = sizeof logging, .abi = YK_ABI, .alloc = host_alloc, .free = host_free, .fail = host_fail,
+                                .log = host_log};
+
+static kit_target target_with(uint32_t mma)
+{
+    kit_target target = gpu;
+    target.host = &logging;
+    target.mma = mma;
+    return target;
+}
+
+/* Attention of 70 queries and keys; where its queries lie: `at` elements from the beginning of their slot. */
+static kit *attention_new(int dtype, int64_t head, int64_t at, bool back)
+{
+    kit *k = kit_new();
+    const int64_t dim[] = {2, 3, 70, head}, stride[] = {3 * 70 * head, 70 * head, head, 1}, attr[] = {1, yk_attr_of_f64(0.1), 0, 0, 0};
+    const uint32_t base = KIT(k, dtype, 2 * 3 * 70 * head + at), q = kit_view(k, base, 4, dim, stride, at);
+    const uint32_t key = KIT(k, dtype, 2, 3, 70, head), v = KIT(k, dtype, 2, 3, 70, head), y = KIT(k, dtype, 2, 3, 70, head);
+    const uint32_t lse = KIT(k, YK_F32, 2, 3, 70), gk = KIT(k, dtype, 2, 3, 70, head), gv = KIT(k, dtype, 2, 3, 70, head);
+    if (back) {
+        const uint32_t go = KIT(k, dtype, 2, 3, 70, head), gq = KIT(k, dtype, 2, 3, 70, head);
+        kit_node(k, YK_OP_ATTENTION_BWD, KIT_IDS(go, y, lse, q, key, v), KIT_IDS(gq, gk, gv), attr, 5);
+    } else {
+        kit_node(k, YK_OP_ATTENTION, KIT_IDS(q, key, v), KIT_IDS(y, lse), attr, 5);
+    }
+    return k;
+}
+
+START_TEST(attention_takes_tensor_cores_by_what_the_chip_has)
+{
+    static const struct {
+        int dtype, head, at;
+        uint32_t chip;  /* kit_target.mma */
+        bool takes;
+    } cases[] = {{YK_BF16, 64, 0, 16, true},  {YK_F16, 128, 0, 16, true},  {YK_F32, 64, 0, 16, false}, {YK_BF16, 64, 0, 8, false},
+                 {YK_F16, 64, 0, 8, true},    {YK_F16, 64, 0, 0, false},   {YK_BF16, 20, 0, 16, false}, {YK_BF16, 16, 0, 16, true},
+                 {YK_BF16, 64, 4, 16, false}, {YK_BF16, 64, 8, 16, true}};
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        const bool back = i & 1;
+        const kit_target target = target_with(cases[i / 2].chip);
+        kit *k = attention_new(cases[i / 2].dtype, cases[i / 2].head, cases[i / 2].at, back);
+        kit_program p;
+        program_make(&target, k, &p);
+        ck_assert_str_eq(p.unit[0].file, cases[i / 2].takes ? "attn_mma" : "attn_gpu");
+        ck_assert_uint_eq(p.n_launch, back ? 2 : 1);
+        for (size_t l = 0; l < p.n_launch; l++)
+            groups_are(&p.launch[l], 2, 3, 2, cases[i / 2].takes ? 128 : 64);
+        if (cases[i / 2].chip && cases[i / 2].dtype != YK_F32)
+            ck_assert_ptr_nonnull(strstr(said, cases[i / 2].takes ? "3 none: node 0 (attention" : "computes in fp32"));
+        kit_program_free(&p);
+        kit_free(k);
+    }
+}
+END_TEST
+
+START_TEST(convolutions_and_products_take_tensor_cores)
+{
+    const kit_target target = target_with(16);
+    for (int i = 0; i < 2; i++) {
+        const int dtype = i ? YK_BF16 : YK_F32;
+        kit *k = kit_new();
+        kit_program p;
+        const uint32_t x = KIT(k, dtype, 40, 8, 9, 9), w = KIT(k, dtype, 8, 8, 3, 3), y = KIT(k, dtype, 40, 8, 9, 9);
+        const uint32_t a = KIT(k, dtype, 100, 70), b = KIT(k, dtype, 70, 65), c = KIT(k, YK_F32, 100, 65);
+        kit_node(k, YK_OP_CONV2D, KIT_IDS(x, w), KIT_IDS(y), KIT_ATTR(1, 1, 1, 1, 1, 1, 1));
+        kit_node(k, YK_OP_CONV2D_DW, KIT_IDS(y, x), KIT_IDS(w), KIT_ATTR(1, 1, 1, 1, 1, 1, 1));
+        kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(c), NULL, 0);
+        program_make(&target, k, &p);
+        ck_assert_uint_eq(p.n_launch, 4);
+        ck_assert_uint_eq(p.n_unit, 2); /* one has both convolutions and the sum */
+        ck_assert_str_eq(p.unit[0].file, i ? "conv_mma" : "conv_gpu");
+        groups_are(&p.launch[0], 51, 1, 1, i ? 128 : 256);
+        groups_are(&p.launch[1], 2, 1, 14, i ? 128 : 256);
+        groups_are(&p.launch[3], 2, 2, 1, i ? 128 : 256);
+        ck_assert_int_eq(strstr(p.text.data, "MMA_ADD") != NULL, i);
         kit_program_free(&p);
         kit_free(k);
     }
@@ -415,6 +508,8 @@ int main(void)
     tcase_add_test(t, test_refusals);
     tcase_add_test(t, gradient_of_a_filter_on_a_gpu);
     tcase_add_test(t, gradient_of_a_large_filter_on_lanes);
+    tcase_add_test(t, attention_takes_tensor_cores_by_what_the_chip_has);
+    tcase_add_test(t, convolutions_and_products_take_tensor_cores);
     tcase_add_test(t, test_claims);
     tcase_add_test(t, test_without_memory);
     return suite_run("kit_lower", t);

@@ -146,7 +146,7 @@ START_TEST(product_over_lanes_is_translated_and_valid)
 {
     static const char before[] = "#define GEMM_NAME k\n#define TA bf16\n#define TC f32\n#define GEMM_LANES 8\n#define GEMM_LR 2\n"
                                  "#define GEMM_LC 2\n#define EPI_ARGS\n#define EPI_BIND\n#define EPI(v, z, m, n, cnt) c[m * N + n] = v;\n";
-    const char *kernel = kit_dot_source(&target, true);
+    const char *kernel = kit_dot_source(&target, true, false);
     char text[8192];
     kit_spirv shader;
     kit_spirv_source s = {.macros = "", .kernel = "k", .local = 8, .checks_loops = true};
