@@ -43,6 +43,7 @@ typedef struct yk__work {
     bool lean;      /* casts of weights are recomputed too */
     bool sums_stay; /* an all_reduce is kept though this rank does not need it: others wait for it */
     uint64_t arena_bytes, kept_bytes;
+    uint32_t n_arena, arena_slot; /* parts of the arena, and the slot of the second */
 } yk__work;
 
 typedef struct yk__remap {

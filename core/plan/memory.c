@@ -3,7 +3,8 @@
  * The arena: lifetimes of roots over the order of the nodes, in-place outputs, and offsets.
  *
  * Blocks are placed from large to small, each into the tightest gap among those whose lifetimes cross its own (greedy by
- * size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020).
+ * size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). They are placed as if the arena
+ * were one, but none across a multiple of the device's largest buffer: there the arena is cut into parts, a slot each.
  */
 #include "core/plan/internal.h"
 
@@ -26,6 +27,7 @@ typedef struct layout {
     block *block;    /* by size, then begin */
     uint32_t *order; /* placed blocks by offset */
     uint32_t n_block, n_order;
+    uint64_t part; /* bytes of a part at most */
 } layout;
 
 static bool in_arena(const yk__graph *g, yk__vid root)
@@ -93,15 +95,38 @@ static int by_size(const void *a, const void *b)
     return x->begin < y->begin ? -1 : x->begin > y->begin;
 }
 
-static void list_blocks(layout *arena)
+static yk_status block_refuse(const layout *arena, const block *x, yk_error *err)
 {
     const yk__graph *g = &arena->work->g;
-    const uint64_t align = arena->work->request->caps->align > 256 ? arena->work->request->caps->align : 256;
+    const yk_device_caps *caps = arena->work->request->caps;
+    char shape[100];
+    return yk__fail(err, YK_E_MEM, "%s: a result of %s, %s, has %llu bytes; the device's largest buffer has %llu: take fewer rows at once",
+                    caps->name, yk__op_info_of(g->node[x->begin].op)->name,
+                    yk__value_shape_text(&g->value[x->root], shape, sizeof shape),
+                    (unsigned long long)yk__value_bytes(&g->value[x->root]), (unsigned long long)caps->max_alloc);
+}
+
+static yk_status list_blocks(layout *arena, yk_error *err)
+{
+    const yk__graph *g = &arena->work->g;
+    const yk_device_caps *caps = arena->work->request->caps;
+    const uint64_t align = caps->align > 256 ? caps->align : 256;
+    arena->part = caps->max_alloc ? caps->max_alloc / align * align : UINT64_MAX;
     for (yk__vid v = 0; v < g->n_value; v++)
         if (arena->first[v] != YK_NONE && arena->owner[v] == v)
             arena->block[arena->n_block++] =
                 (block){v, arena->first[v], arena->uses.last[v], (yk__value_bytes(&g->value[v]) + align - 1) / align * align, 0};
     qsort(arena->block, arena->n_block, sizeof *arena->block, by_size);
+    if (arena->n_block && arena->block[0].bytes > arena->part)
+        return block_refuse(arena, &arena->block[0], err);
+    return YK_OK;
+}
+
+/* Where a block may begin at `at` or behind it: in one part. */
+static uint64_t part_fit(const layout *arena, uint64_t at, uint64_t bytes)
+{
+    const uint64_t left = arena->part - at % arena->part;
+    return bytes <= left ? at : at + left;
 }
 
 static void place_block(layout *arena, uint32_t b)
@@ -113,39 +138,61 @@ static void place_block(layout *arena, uint32_t b)
         const block *y = &arena->block[arena->order[i]];
         if (y->begin > x->end || y->end < x->begin)
             continue;
-        if (y->offset >= end + x->bytes && y->offset - end < best) {
+        if (y->offset >= end + x->bytes && y->offset - end < best && y->offset >= part_fit(arena, end, x->bytes) + x->bytes) {
             best = y->offset - end;
-            at = end;
+            at = part_fit(arena, end, x->bytes);
         }
         if (y->offset + y->bytes > end)
             end = y->offset + y->bytes;
     }
-    x->offset = at == UINT64_MAX ? end : at;
+    x->offset = at == UINT64_MAX ? part_fit(arena, end, x->bytes) : at;
     while (where > 0 && arena->block[arena->order[where - 1]].offset > x->offset)
         where--;
     memmove(arena->order + where + 1, arena->order + where, (arena->n_order - where) * sizeof *arena->order);
     arena->order[where] = b;
     arena->n_order++;
-    if (x->offset + x->bytes > arena->work->arena_bytes)
-        arena->work->arena_bytes = x->offset + x->bytes;
 }
 
-/* Roots get slot 0 and their block's offset, views their root's. */
+/* A slot for each part, as long as what lies in it: slot 0 is the first, the others follow all slots that there are. */
+static yk_status make_parts(layout *arena, yk_error *err)
+{
+    yk__work *work = arena->work;
+    work->n_arena = 1;
+    work->arena_slot = (uint32_t)work->g.n_slot;
+    for (uint32_t b = 0; b < arena->n_block; b++)
+        for (; arena->block[b].offset / arena->part >= work->n_arena; work->n_arena++)
+            if (yk__slot_new(&work->g, YK_SLOT_ARENA, 0, work->n_arena) == YK_NONE)
+                return *err = work->g.error, err->status;
+    for (uint32_t b = 0; b < arena->n_block; b++) {
+        const block *x = &arena->block[b];
+        yk_slot *s = &work->g.slot[yk__arena_slot(work->arena_slot, (uint32_t)(x->offset / arena->part))];
+        const uint64_t end = x->offset % arena->part + x->bytes;
+        s->bytes = end > s->bytes ? end : s->bytes;
+    }
+    for (uint32_t i = 0; i < work->n_arena; i++)
+        work->arena_bytes += work->g.slot[yk__arena_slot(work->arena_slot, i)].bytes;
+    return YK_OK;
+}
+
+/* Roots get their block's slot and offset, views their root's. */
 static void write_offsets(layout *arena)
 {
     yk__graph *g = &arena->work->g;
-    for (uint32_t b = 0; b < arena->n_block; b++)
-        g->value[arena->block[b].root].offset = arena->block[b].offset;
+    for (uint32_t b = 0; b < arena->n_block; b++) {
+        yk_value *root = &g->value[arena->block[b].root];
+        root->slot = yk__arena_slot(arena->work->arena_slot, (uint32_t)(arena->block[b].offset / arena->part));
+        root->offset = arena->block[b].offset % arena->part;
+    }
     for (yk__vid v = 0; v < g->n_value; v++) {
         const yk__vid r = yk__root(g, v);
         if (arena->first[r] == YK_NONE || r == v)
             continue;
-        g->value[v].slot = 0;
+        g->value[v].slot = g->value[arena->owner[r]].slot;
         g->value[v].offset += g->value[arena->owner[r]].offset;
     }
     for (yk__vid v = 0; v < g->n_value; v++)
         if (arena->first[v] != YK_NONE) {
-            g->value[v].slot = 0;
+            g->value[v].slot = g->value[arena->owner[v]].slot;
             g->value[v].offset = g->value[arena->owner[v]].offset;
         }
 }
@@ -177,12 +224,13 @@ yk_status yk__plan_memory(yk__work *work, yk_error *err)
     if (!err->status && !yk__uses_new(work, &arena.uses, err)) {
         memset(arena.first, 0xff, n * sizeof *arena.first);
         find_chains(&arena);
-        list_blocks(&arena);
-        for (uint32_t b = 0; b < arena.n_block; b++)
+        list_blocks(&arena, err);
+        for (uint32_t b = 0; b < arena.n_block && !err->status; b++)
             place_block(&arena, b);
-        write_offsets(&arena);
-        work->kept_bytes = sum_kept(&arena);
-        work->g.slot[0].bytes = work->arena_bytes;
+        if (!err->status && !make_parts(&arena, err)) {
+            write_offsets(&arena);
+            work->kept_bytes = sum_kept(&arena);
+        }
     }
     yk__uses_free(&arena.uses);
     yk__free(arena.order);

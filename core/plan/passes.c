@@ -189,6 +189,8 @@ static yk_status make_plan(const yk__plan_request *request, bool lean, const yk_
     plan->result_offset = work.result_offset;
     plan->bucket_slot = work.bucket_slot;
     plan->result_slot = work.result_slot;
+    plan->n_arena = work.n_arena;
+    plan->arena_slot = work.arena_slot;
     plan->arena_bytes = work.arena_bytes;
     plan->kept_bytes = work.kept_bytes;
     plan->result_bytes = work.result_bytes;

@@ -97,7 +97,7 @@ typedef struct yk__segment {
 
 typedef struct yk__plan {
     yk__graph graph;               /* slots: 0 arena; those of the trace; one per bucket; one for results; one for each
-                                      assigned state the trace does not read */
+                                      assigned state the trace does not read; further parts of the arena */
     uint32_t n_segment;
     yk__segment *segment;
     uint32_t n_action, n_use;
@@ -108,11 +108,19 @@ typedef struct yk__plan {
     uint32_t bucket_slot;          /* slot of bucket 0 */
     uint32_t result_slot;          /* results lie there, at result_offset[i] */
     uint64_t *result_offset;
-    uint64_t arena_bytes, result_bytes;
+    uint32_t n_arena, arena_slot;  /* parts of the arena (one, unless the device's largest buffer is too small), and the slot of
+                                      the second: yk__arena_slot */
+    uint64_t arena_bytes, result_bytes; /* arena: of all parts */
     uint64_t kept_bytes;           /* part of the arena that is alive between forward and backward */
     uint32_t nodes_before, nodes_after; /* of fusion, for reports */
     uint32_t number;               /* of the plans of this process, in logs and dumps */
 } yk__plan;
+
+/* The slot of a part of the arena. */
+static inline uint32_t yk__arena_slot(uint32_t second, uint32_t part)
+{
+    return part ? second + part - 1 : 0;
+}
 
 yk_status yk__plan_new(const yk__plan_request *request, yk__plan **p, yk_error *err);
 void yk__plan_free(yk__plan *plan);

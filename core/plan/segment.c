@@ -63,7 +63,7 @@ static void set_flags(cutting *state, yk__graph *src, const yk__remap *remap, ui
     const yk__graph *g = remap->src;
     for (yk__vid v = 0; v < g->n_value; v++) {
         const yk__vid r = yk__root(g, v);
-        if (remap->map[v] == YK_NONE || g->value[r].slot != 0)
+        if (remap->map[v] == YK_NONE || g->value[r].slot == YK_NONE || g->slot[g->value[r].slot].kind != YK_SLOT_ARENA)
             continue;
         if (state->first[r] != YK_NONE && state->first[r] < begin)
             src->value[remap->map[v]].flags |= YK_VALUE_INPUT;

@@ -130,7 +130,7 @@ static yk_status make_program(yk__exec *exec, const yk__micro *m, bool zero, yk_
     r.n_recompute = m->n_recompute, r.recompute = m->recompute;
     r.n_full = m->n_full, r.full = m->full;
     r.arena_limit = arena_limit(exec, m);
-    if (!yk__prog_new(exec, &r, out, err) && r.arena_limit && (*out)->plan->graph.slot[0].bytes > arena_limit(exec, m)) {
+    if (!yk__prog_new(exec, &r, out, err) && r.arena_limit && (*out)->plan->arena_bytes > arena_limit(exec, m)) {
         yk__prog_free(exec, *out); /* its scratch, known now, leaves less than it was planned for */
         r.arena_limit = arena_limit(exec, m);
         yk__prog_new(exec, &r, out, err);

@@ -271,18 +271,17 @@ yk_status yk__exchange_least(yk__exchange *exchange, uint32_t *v, yk_error *err)
 
 /* ---- By all ranks ---- */
 
-yk_status yk__exchange_largest(yk__exchange *exchange, uint32_t *v, yk_error *err)
+yk_status yk__exchange_largest(yk__exchange *exchange, uint32_t n, uint32_t *v, yk_error *err)
 {
-    const uint32_t own = *v;
     uint32_t *all;
     if (!exchange->talks)
         return YK_OK;
-    all = yk__calloc(exchange->world, sizeof *all);
+    all = yk__calloc((size_t)exchange->world * n, sizeof *all);
     if (!all)
-        return yk__fail_mem(err, exchange->world * sizeof *all, "the ranks' numbers");
-    if (!yk__group_all_gather(exchange->group, &own, sizeof own, all, err))
-        for (uint32_t r = 0; r < exchange->world; r++)
-            *v = all[r] > *v ? all[r] : *v;
+        return yk__fail_mem(err, exchange->world * n * sizeof *all, "the ranks' numbers");
+    if (!yk__group_all_gather(exchange->group, v, n * sizeof *v, all, err))
+        for (uint32_t i = 0; i < exchange->world * n; i++)
+            v[i % n] = all[i] > v[i % n] ? all[i] : v[i % n];
     yk__free(all);
     return err->status;
 }

@@ -91,8 +91,8 @@ yk_status yk__exchange_least(yk__exchange *exchange, uint32_t *v, yk_error *err)
 
 /* ---- By all ranks ---- */
 
-/* Largest of their numbers. */
-yk_status yk__exchange_largest(yk__exchange *exchange, uint32_t *v, yk_error *err);
+/* The largest of their numbers, each of n of them. */
+yk_status yk__exchange_largest(yk__exchange *exchange, uint32_t n, uint32_t *v, yk_error *err);
 /* *rank: the first whose number is another than rank 0's; YK_NONE: all have the same. */
 yk_status yk__exchange_compare(yk__exchange *exchange, uint64_t number, uint32_t *rank, yk_error *err);
 yk_status yk__exchange_broadcast(yk__exchange *exchange, uint32_t root, void *data, uint64_t bytes, yk_error *err);

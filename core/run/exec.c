@@ -35,7 +35,7 @@ static void bind_slot(const yk__exec *exec, yk__prog *p, uint32_t i, yk_buffer *
     const yk_slot *s = &p->plan->graph.slot[i];
     p->slot_version[i] = exec->runs;
     if (s->kind == YK_SLOT_ARENA) {
-        p->slot[i] = exec->arena;
+        p->slot[i] = exec->arena.part[s->key].buffer;
     } else if (s->kind == YK_SLOT_INPUT) {
         p->slot[i] = input;
         p->slot_offset[i] = p->input_offset[s->key];
@@ -274,7 +274,7 @@ static yk_status run_segment(yk__exec *exec, yk__prog *p, uint32_t i, yk_buffer 
 
 static yk_status reserve_step(yk__exec *exec, const yk__prog *p, yk_error *err)
 {
-    if (yk__queue_reserve(exec->queue, &exec->arena, &exec->arena_bytes, p->plan->arena_bytes, YK__ARENA_BYTES, err))
+    if (yk__arena_reserve(&exec->arena, exec->queue, p->plan, err))
         return err->status;
     if (!yk__queue_wraps(exec->queue) &&
         yk__queue_reserve(exec->queue, &exec->input, &exec->input_bytes, p->input_bytes, YK__INPUT_BYTES, err))
@@ -302,7 +302,7 @@ yk_status yk__prog_run(yk__exec *exec, yk__prog *p, uint32_t n_input, const void
 
 void yk__exec_free(yk__exec *exec)
 {
-    yk__queue_unbuffer(exec->queue, &exec->arena, exec->arena_bytes, YK__ARENA_BYTES);
+    yk__arena_free(&exec->arena, exec->queue);
     yk__queue_unbuffer(exec->queue, &exec->input, exec->input_bytes, YK__INPUT_BYTES);
     yk__queue_unbuffer(exec->queue, &exec->result, exec->result_bytes, YK__INPUT_BYTES);
     for (uint32_t i = 0; i <= YK__STAGES; i++)

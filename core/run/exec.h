@@ -6,7 +6,7 @@
 #ifndef YOKE_CORE_RUN_EXEC_H
 #define YOKE_CORE_RUN_EXEC_H
 
-#include "core/plan/plan.h"
+#include "core/run/arena.h"
 #include "core/run/params.h"
 
 #define YK__STAGES 4 /* input areas of micro batches under way at once */
@@ -50,8 +50,9 @@ typedef struct yk__exec {
     yk__exchange *exchange;
     yk__params *params;
     uint64_t cache_bytes;            /* of host memory for programs kept beside those in use */
-    yk_buffer *arena, *input, *result;
-    uint64_t arena_bytes, input_bytes, result_bytes;
+    yk__arena arena;
+    yk_buffer *input, *result;
+    uint64_t input_bytes, result_bytes;
     yk__stage stage[YK__STAGES + 1]; /* the last is the update's */
     yk__reduction reduction;         /* the all_reduce on its way: one at a time */
     uint64_t runs;                   /* of programs; a version for slots that a run writes */

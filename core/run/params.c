@@ -93,16 +93,30 @@ static uint64_t full_bucket(const yk__params *p)
     return n < most ? n : most;
 }
 
-/* Slices of a bucket go from rank to rank, so that parameters begin where the device that asks most wants them, on all ranks, excluded
- * ones too: they may come back. Once. */
-static yk_status agree_gap(yk__params *p, yk_error *err)
+/* Slices of a bucket go from rank to rank, so that parameters begin where the device that asks most wants them, and buckets end where
+ * the least of the largest buffers does, on all ranks, excluded ones too: they may come back. Once. */
+static yk_status agree_cuts(yk__params *p, yk_error *err)
 {
-    const uint32_t align = p->queue->dev->caps.align / (uint32_t)sizeof(float);
-    uint32_t gap = align > GAP ? align : GAP;
-    if (p->gap || yk__exchange_largest(p->exchange, &gap, err))
+    const yk_device_caps *caps = &p->queue->dev->caps;
+    const uint32_t align = caps->align / (uint32_t)sizeof(float);
+    const uint64_t pages = caps->max_alloc ? caps->max_alloc / (PAGE * sizeof(float)) : UINT32_MAX;
+    const uint32_t most = pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX;
+    uint32_t cut[2] = {align > GAP ? align : GAP, UINT32_MAX - most};
+    if (p->gap || yk__exchange_largest(p->exchange, 2, cut, err))
         return err->status;
-    p->gap = gap;
+    p->gap = cut[0];
+    p->most = (uint64_t)(UINT32_MAX - cut[1]) * PAGE;
     return YK_OK;
+}
+
+static yk_status check_size(const yk__params *p, const yk__param *q, yk_error *err)
+{
+    const yk_device_caps *caps = &p->queue->dev->caps;
+    if (!caps->max_alloc || q->n <= caps->max_alloc / sizeof(float))
+        return YK_OK;
+    return yk__fail(err, YK_E_MEM,
+                    "%s: parameter \"%s\" has %llu bytes; the device's largest buffer has %llu: train a smaller one, or without it",
+                    caps->name, q->name, (unsigned long long)(q->n * sizeof(float)), (unsigned long long)caps->max_alloc);
 }
 
 /* Assigns the parameters of one kind to buckets, the last one first. */
@@ -112,13 +126,17 @@ static yk_status fill_buckets(yk__params *p, bool trained, size_t *cap, yk_error
     bool open = false;
     for (size_t i = p->n_param; i-- > 0;) {
         yk__param *q = &p->param[i];
+        const uint64_t n = yk__round_up(q->n, p->gap);
         if (q->trained != trained)
             continue;
+        if (check_size(p, q, err))
+            return err->status;
+        open = open && p->bucket[p->n_all_bucket - 1].n + n <= p->most;
         if (!open && new_bucket(p, trained, cap, err))
             return err->status;
         q->bucket = p->n_all_bucket - 1;
         q->at = p->bucket[q->bucket].n;
-        p->bucket[q->bucket].n += yk__round_up(q->n, p->gap);
+        p->bucket[q->bucket].n += n;
         open = p->bucket[q->bucket].n < most;
     }
     return YK_OK;
@@ -127,7 +145,7 @@ static yk_status fill_buckets(yk__params *p, bool trained, size_t *cap, yk_error
 static yk_status list_buckets(yk__params *p, yk_error *err)
 {
     size_t cap = 0;
-    if (agree_gap(p, err) || fill_buckets(p, true, &cap, err))
+    if (agree_cuts(p, err) || fill_buckets(p, true, &cap, err))
         return err->status;
     p->n_bucket = p->n_all_bucket;
     if (fill_buckets(p, false, &cap, err))

@@ -21,8 +21,7 @@ static yk_status free_arena_for_moments(yk__updater *u, yk_error *err)
     if (yk__queue_idle(exec->queue, err))
         return err->status;
     yk__cache_clear(exec);
-    yk__queue_unbuffer(exec->queue, &exec->arena, exec->arena_bytes, YK__ARENA_BYTES);
-    exec->arena_bytes = 0;
+    yk__arena_free(&exec->arena, exec->queue);
     return YK_OK;
 }
 

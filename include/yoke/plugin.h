@@ -266,8 +266,8 @@ typedef struct yk_graph yk_graph;
 
 /* What a slot holds. */
 typedef enum yk_slot_kind {
-    YK_SLOT_ARENA,  /* scratch of the program; nothing survives a step there. There may be several, anywhere among the slots,
-                       though today's host has one, slot 0 */
+    YK_SLOT_ARENA,  /* scratch of the program; nothing survives a step there. There may be several, anywhere among the slots: a
+                       host has more than one where its temporaries pass caps.max_alloc together */
     YK_SLOT_INPUT,  /* written by the host before a run: batches, scalars, random keys */
     YK_SLOT_PARAM,  /* trained */
     YK_SLOT_STATE,  /* optimizer state, running statistics */

@@ -130,6 +130,14 @@ for b in rest:
 train "an MLP" --model mlp --model-config hidden=64+64 --global-batch 16
 train "a BERT" --model bert --global-batch 4 --model-config \
     hidden_size=32,num_hidden_layers=1,num_attention_heads=2,intermediate_size=64,vocab_size=100,seq_len=16
+# 4.1 MB of embeddings in a bucket with others, and logits as large beside other temporaries
+export YOKE_VULKAN_LIMITS=alloc=4194304
+train "a GPT-2 larger than an allocation" --model gpt2 --global-batch 4 --model-config \
+    n_layer=1,n_head=2,n_embd=64,vocab_size=16000,seq_len=16
+export YOKE_VULKAN_STAGING=1
+train "a GPT-2 larger than an allocation, copied," --model gpt2 --global-batch 4 --model-config \
+    n_layer=1,n_head=2,n_embd=64,vocab_size=16000,seq_len=16
+unset YOKE_VULKAN_LIMITS YOKE_VULKAN_STAGING
 
 # manifest NAME: of a driver that is a test's
 manifest()

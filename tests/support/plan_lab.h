@@ -235,8 +235,14 @@ static void plan_run(const yk__plan *p, memory *m)
 /* Follows who wrote each stretch of the arena last: an operand must still be there. */
 typedef struct stretch {
     uint64_t begin, end;
+    uint32_t slot;
     yk__vid root;
 } stretch;
+
+static bool in_arena(const yk__graph *g, yk__vid r)
+{
+    return g->slot[g->value[r].slot].kind == YK_SLOT_ARENA;
+}
 
 static uint64_t root_end(const yk__graph *g, yk__vid r)
 {
@@ -246,12 +252,12 @@ static uint64_t root_end(const yk__graph *g, yk__vid r)
 static void write_root(const yk__graph *g, yk__vid r, stretch *s, uint32_t *n)
 {
     uint32_t kept = 0;
-    if (g->value[r].slot != 0)
+    if (!in_arena(g, r))
         return;
     for (uint32_t i = 0; i < *n; i++)
-        if (s[i].end <= g->value[r].offset || s[i].begin >= root_end(g, r))
+        if (s[i].slot != g->value[r].slot || s[i].end <= g->value[r].offset || s[i].begin >= root_end(g, r))
             s[kept++] = s[i];
-    s[kept++] = (stretch){g->value[r].offset, root_end(g, r), r};
+    s[kept++] = (stretch){g->value[r].offset, root_end(g, r), g->value[r].slot, r};
     *n = kept;
 }
 
@@ -273,11 +279,11 @@ static void check_lifetimes(const yk__plan *p)
         for (uint32_t i = 0; i < d->n_in; i++) {
             const yk__vid r = g->value[g->index[d->in + i]].base;
             ck_assert_uint_ne(g->value[r].slot, YK_NONE);
-            ck_assert_msg(g->value[r].slot != 0 || is_there(r, s, n), "node %zu reads value %u, which is gone", k, r);
+            ck_assert_msg(!in_arena(g, r) || is_there(r, s, n), "node %zu reads value %u, which is gone", k, r);
         }
         for (uint32_t i = 0; i < d->n_out; i++) {
             const yk__vid r = g->value[g->index[d->out + i]].base;
-            ck_assert(g->value[r].slot != 0 || root_end(g, r) <= p->arena_bytes);
+            ck_assert(!in_arena(g, r) || root_end(g, r) <= g->slot[g->value[r].slot].bytes);
             write_root(g, r, s, &n);
         }
     }

@@ -87,6 +87,8 @@ static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffe
 {
     const uint64_t bytes = desc->bytes;
     (void)dev;
+    if (ref.max_alloc && bytes > ref.max_alloc)
+        return YK_E_MEM;
     *b = calloc(1, sizeof **b);
     (*b)->data = malloc(bytes);
     memset((*b)->data, 0xff, bytes); /* NaN: nobody may count on the contents */

@@ -12,6 +12,7 @@ typedef struct ref_state {
     int strided;            /* and YK_CLAIM_STRIDED_OUT */
     int wrap;               /* computes on host memory: YK_CAP_WRAP, and what processors have */
     uint32_t align;
+    uint64_t max_alloc;     /* bytes of a buffer, which its capabilities do not say; 0: no limit */
     uint64_t bytes, buffers; /* held by buffer_new */
     uint64_t programs, runs;
     int checks;             /* 1: an index outside of its table fails, when the queue is waited for; 2: a log is no operation it has */

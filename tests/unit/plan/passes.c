@@ -662,9 +662,12 @@ START_TEST(every_allocation_may_fail)
     yk__plan *p = NULL;
     long n;
     net t;
+    yk_device_caps caps = ref_caps;
+    caps.max_alloc = 2048; /* an arena in parts */
     ref.claim = _i;
     net_build(&t, 1, C);
     net_request(&t, &r, &(yk__assign){0, t.counted});
+    r.caps = &caps;
     ref.strided = 1;
     r.claims = claims_dense;
     r.precision = YK_BF16;

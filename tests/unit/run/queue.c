@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two failures of a device, of which the first is told, though it shows last. */
+/* Two failures of a device, of which the first is told, though it shows last; and the arena in parts under a limit. */
 #include "config.h"
 
 #include <check.h>
 #include <string.h>
 
-#include "core/run/queue.h"
+#include "core/run/arena.h"
 #include "tests/support/refplugin.h"
 #include "tests/support/run.h"
 
@@ -68,9 +68,42 @@ START_TEST(the_first_of_two_failures_is_reported)
 }
 END_TEST
 
+static yk_status reserve_parts(yk__arena *arena, yk__queue *q, uint64_t first, uint64_t second, yk_error *err)
+{
+    yk_slot slot[3] = {{first, YK_SLOT_ARENA, 0}, {8, YK_SLOT_RESULT, 0}, {second, YK_SLOT_ARENA, 1}};
+    const yk__plan plan = {.graph = {.slot = slot, .n_slot = 3}, .n_arena = second ? 2 : 1, .arena_slot = 2};
+    return yk__arena_reserve(arena, q, &plan, err);
+}
+
+/* Parts grow to what the greediest program needs, unless that passes the limit: then they are what the next one needs. */
+START_TEST(parts_of_the_arena_keep_to_the_limit)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = NULL;
+    yk__arena arena = {0};
+    ck_assert_int_eq(ref_open(&dev, &err), YK_OK);
+    yk__queue q = {.dev = dev, .limit = 1750};
+    ck_assert_int_eq(reserve_parts(&arena, &q, 1000, 600, &err), YK_OK);
+    ck_assert_uint_eq(q.held, 1600);
+    ck_assert_int_eq(reserve_parts(&arena, &q, 700, 750, &err), YK_OK);
+    ck_assert_uint_eq(q.held, 1750);
+    ck_assert_int_eq(reserve_parts(&arena, &q, 900, 0, &err), YK_OK);
+    ck_assert_uint_eq(q.held, 1750);
+    ck_assert_int_eq(reserve_parts(&arena, &q, 700, 760, &err), YK_OK);
+    ck_assert_uint_eq(q.held, 1460);
+    ck_assert_int_eq(reserve_parts(&arena, &q, 1000, 760, &err), YK_E_MEM);
+    ck_assert_msg(strstr(err.text, "the limit is 1750"), "%s", err.text);
+    yk__arena_free(&arena, &q);
+    ck_assert_uint_eq(q.held, 0);
+    ck_assert_uint_eq(q.bytes[YK__ARENA_BYTES], 0);
+    yk__device_close(dev);
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("queue");
+    tcase_add_test(t, parts_of_the_arena_keep_to_the_limit);
     tcase_add_test(t, the_first_of_two_failures_is_reported);
     return suite_run("queue", t);
 }

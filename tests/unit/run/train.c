@@ -104,10 +104,13 @@ static void expect_ok(const rig *r, yk_status s)
 
 #define NONE_FROZEN N_PARAM
 
+static uint64_t max_alloc, bucket_bytes = 256;
+
 static void rig_device(rig *r)
 {
     memset(r, 0, sizeof *r);
     expect_ok(r, ref_open(&r->dev, &r->err));
+    ref.max_alloc = r->dev->caps.max_alloc = max_alloc; /* of the engine's buffers: the probe's are larger */
 }
 
 /* An engine on the rig's device, whose parameters, trained but for one, are not written yet. */
@@ -127,7 +130,7 @@ static void rig_bare(rig *r, const yk__engine_config *c, int frozen)
 
 static void rig_open(rig *r, const truth *t, yk_dtype precision)
 {
-    rig_bare(r, &(yk__engine_config){.precision = precision, .bucket_bytes = 256}, NONE_FROZEN);
+    rig_bare(r, &(yk__engine_config){.precision = precision, .bucket_bytes = bucket_bytes}, NONE_FROZEN);
     for (int i = 0; i < N_PARAM; i++) {
         float v[64];
         for (uint64_t k = 0; k < size[i]; k++)
@@ -282,6 +285,37 @@ static void rig_train(int claim, yk_dtype precision)
 START_TEST(adam_of_two_groups_with_accumulation_and_clipping)
 {
     rig_train(_i, YK_F32);
+}
+END_TEST
+
+/* What a step has between parameters passes the device's largest buffer; no value by itself does. */
+START_TEST(arena_larger_than_a_buffer)
+{
+    max_alloc = 1024;
+    rig_train(_i, YK_F32);
+    ref.max_alloc = max_alloc = 0;
+}
+END_TEST
+
+START_TEST(buckets_larger_than_a_buffer)
+{
+    const uint64_t largest = 3 * 65536, n = 20000;
+    uint32_t number;
+    rig r;
+    max_alloc = largest;
+    rig_bare(&r, &(yk__engine_config){.precision = YK_F32, .bucket_bytes = 1 << 20}, 0);
+    for (int i = 0; i < 5; i++)
+        expect_ok(&r, yk__engine_param(r.e, "large", n, i > 1, &number, &r.err));
+    expect_ok(&r, yk__engine_lay_out(r.e, &r.err));
+    ck_assert_uint_eq(r.e->params.n_bucket, 2); /* of two, and of one with the small ones */
+    ck_assert_uint_eq(r.e->params.n_all_bucket, 3);
+    for (uint32_t i = 0; i < r.e->params.n_all_bucket; i++)
+        ck_assert_uint_le(r.e->params.bucket[i].n * sizeof(float), largest);
+    expect_ok(&r, yk__engine_param(r.e, "huge", largest / 4 + 1, true, &number, &r.err));
+    ck_assert_int_eq(yk__engine_lay_out(r.e, &r.err), YK_E_MEM);
+    ck_assert_msg(strstr(r.err.text, "parameter \"huge\" has 196612 bytes; the device's largest buffer has 196608"), "%s", r.err.text);
+    rig_close(&r);
+    ref.max_alloc = max_alloc = 0;
 }
 END_TEST
 
@@ -490,6 +524,8 @@ int main(void)
 {
     TCase *c = tcase_create("engine");
     tcase_add_loop_test(c, adam_of_two_groups_with_accumulation_and_clipping, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_loop_test(c, arena_larger_than_a_buffer, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_test(c, buckets_larger_than_a_buffer);
     tcase_add_loop_test(c, mixed_precision, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, copies_in_16_bits_are_what_casts_would_be, 0, 2);
     tcase_add_test(c, memory_limit);

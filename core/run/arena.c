@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Buffers for the parts of the arena. */
+#include "core/run/arena.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+
+static yk_status arena_extend(yk__arena *arena, uint32_t n, yk_error *err)
+{
+    if (n <= arena->n)
+        return YK_OK;
+    if (yk__grow(&arena->part, &arena->cap, n, sizeof *arena->part))
+        return yk__fail_mem(err, n * sizeof *arena->part, "the arena");
+    memset(arena->part + arena->n, 0, (n - arena->n) * sizeof *arena->part);
+    arena->n = n;
+    return YK_OK;
+}
+
+/* Each plan keeps to the limit by itself, but of two the first part of one and the second of the other may not. */
+static bool passes_limit(const yk__arena *arena, const yk__queue *q, const yk__plan *plan)
+{
+    uint64_t more = 0;
+    for (uint32_t i = 0; i < plan->n_arena; i++) {
+        const uint64_t need = plan->graph.slot[yk__arena_slot(plan->arena_slot, i)].bytes;
+        more += need > arena->part[i].bytes ? need - arena->part[i].bytes : 0;
+    }
+    return q->limit && more && q->held + more > q->limit;
+}
+
+yk_status yk__arena_reserve(yk__arena *arena, yk__queue *q, const yk__plan *plan, yk_error *err)
+{
+    if (arena_extend(arena, plan->n_arena, err))
+        return err->status;
+    if (arena->n > 1 && passes_limit(arena, q, plan)) {
+        if (yk__queue_idle(q, err))
+            return err->status;
+        yk__arena_free(arena, q);
+        if (arena_extend(arena, plan->n_arena, err))
+            return err->status;
+    }
+    for (uint32_t i = 0; i < plan->n_arena; i++) {
+        yk__arena_part *part = &arena->part[i];
+        const uint64_t need = plan->graph.slot[yk__arena_slot(plan->arena_slot, i)].bytes;
+        if (yk__queue_reserve(q, &part->buffer, &part->bytes, need, YK__ARENA_BYTES, err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+void yk__arena_free(yk__arena *arena, yk__queue *q)
+{
+    for (uint32_t i = 0; i < arena->n; i++)
+        yk__queue_unbuffer(q, &arena->part[i].buffer, arena->part[i].bytes, YK__ARENA_BYTES);
+    yk__free(arena->part);
+    *arena = (yk__arena){0};
+}
