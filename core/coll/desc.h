@@ -57,7 +57,7 @@ typedef enum yk__coll_op {
 } yk__coll_op;
 
 #define YK__COLL_SMALL 65536u /* bytes of one rank's part of a small collective */
-#define YK__COLL_REQUESTS 16u /* under way at once on a communicator */
+#define YK__COLL_REQUESTS 32u /* under way at once on a communicator */
 
 typedef struct yk__coll_desc {
     yk__coll_kind kind;

@@ -7,6 +7,8 @@
 #include "core/base/mem.h"
 #include "core/base/round.h"
 
+#define BUCKETS 8u /* that trained parameters fill, but for the smaller ones at the end: they may all be on their way at once */
+#define TAPER 3u   /* a bucket has this part of what is left at the end */
 #define BUCKET_LEAST ((1u << 20) / sizeof(float))
 #define GAP 64u     /* elements: parameters begin at multiples */
 #define PAGE 16384u /* elements: buckets end at multiples, so that each begins on a page of the blocks for exchanges */
@@ -77,18 +79,16 @@ static yk_status new_bucket(yk__params *p, bool trained, size_t *cap, yk_error *
     return YK_OK;
 }
 
-/* Elements from which on a bucket is full. Messages of one bucket go while the device computes others, so what is never hidden is the last
- * bucket's sum, and the way of the one that the next forward reads first: there are as many as may be on their way at once. Below 1 MiB
- * the messages' own cost counts. In common memory nothing travels. */
-static uint64_t full_bucket(const yk__params *p)
+/* Elements from which on a bucket is full, where `left` elements of all are in none yet. Messages of one bucket go while
+ * the device computes others, so what is never hidden is the last bucket's sum, and its way back, as the next forward reads it first:
+ * towards the first parameters buckets become smaller. Below 1 MiB the messages' own cost counts. In common memory nothing travels. */
+static uint64_t full_bucket(const yk__params *p, bool trained, uint64_t all, uint64_t left)
 {
     const uint64_t most = p->bucket_bytes / sizeof(float);
-    uint64_t n = 0;
-    if (!p->exchange->talks || p->exchange->shares)
+    uint64_t n = all / BUCKETS + 1;
+    if (!trained || !p->exchange->talks || p->exchange->shares)
         return most;
-    for (size_t i = 0; i < p->n_param; i++)
-        n += p->param[i].trained ? p->param[i].n : 0;
-    n = n / yk__exchange_depth(p->exchange) + 1;
+    n = n < left / TAPER ? n : left / TAPER;
     n = n > BUCKET_LEAST ? n : BUCKET_LEAST;
     return n < most ? n : most;
 }
@@ -119,10 +119,19 @@ static yk_status check_size(const yk__params *p, const yk__param *q, yk_error *e
                     caps->name, q->name, (unsigned long long)(q->n * sizeof(float)), (unsigned long long)caps->max_alloc);
 }
 
+static uint64_t count_elements(const yk__params *p, bool trained)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < p->n_param; i++)
+        n += p->param[i].trained == trained ? p->param[i].n : 0;
+    return n;
+}
+
 /* Assigns the parameters of one kind to buckets, the last one first. */
 static yk_status fill_buckets(yk__params *p, bool trained, size_t *cap, yk_error *err)
 {
-    const uint64_t most = full_bucket(p);
+    const uint64_t all = count_elements(p, trained);
+    uint64_t left = all, most = 0;
     bool open = false;
     for (size_t i = p->n_param; i-- > 0;) {
         yk__param *q = &p->param[i];
@@ -132,11 +141,13 @@ static yk_status fill_buckets(yk__params *p, bool trained, size_t *cap, yk_error
         if (check_size(p, q, err))
             return err->status;
         open = open && p->bucket[p->n_all_bucket - 1].n + n <= p->most;
+        most = open ? most : full_bucket(p, trained, all, left);
         if (!open && new_bucket(p, trained, cap, err))
             return err->status;
         q->bucket = p->n_all_bucket - 1;
         q->at = p->bucket[q->bucket].n;
         p->bucket[q->bucket].n += n;
+        left -= q->n;
         open = p->bucket[q->bucket].n < most;
     }
     return YK_OK;

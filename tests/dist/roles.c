@@ -342,6 +342,34 @@ close:
     return err->status;
 }
 
+/* Over messages buckets become smaller towards the first parameters, whose gradients are complete last; all may be under way at once. */
+static yk_status run_taper(yk__group *g, yk_error *err)
+{
+    enum { PARAMS = 120, EACH = 65536 };
+    const yk__engine_config c = {.precision = YK_F32};
+    yk__device *dev = NULL;
+    yk__engine *e = NULL;
+    uint32_t number;
+    if (ref_open(&dev, err) || yk__engine_new(dev, g, &c, &e, err))
+        goto close;
+    for (int i = 0; i < PARAMS && !err->status; i++)
+        yk__engine_param(e, "p", EACH, true, &number, err);
+    if (err->status || yk__engine_lay_out(e, err))
+        goto close;
+    const yk__bucket *b = e->params.bucket;
+    const uint32_t n = e->params.n_bucket;
+    for (uint32_t i = 1; i < n && !err->status; i++)
+        if (b[i].n > b[i - 1].n)
+            yk__fail(err, YK_E_INTERNAL, "bucket %u has %llu elements, more than the one before it", i, (unsigned long long)b[i].n);
+    if (!err->status && (b[0].n < PARAMS * EACH / 8 || b[n - 1].n > 5 * EACH || n > yk__exchange_depth(&e->exchange)))
+        yk__fail(err, YK_E_INTERNAL, "%u buckets, %llu elements in the first and %llu in the last", n, (unsigned long long)b[0].n,
+                 (unsigned long long)b[n - 1].n);
+close:
+    yk__engine_free(e);
+    yk__device_close(dev);
+    return err->status;
+}
+
 static yk_status run_case(yk__group *g, const char *what, yk_error *err)
 {
     first_rests = strstr(what, "first") != NULL;
@@ -353,6 +381,7 @@ static yk_status run_case(yk__group *g, const char *what, yk_error *err)
            : !strcmp(what, "copies") ? run_copies(g, err)
            : !strcmp(what, "reads")  ? run_reads(g, err)
            : !strcmp(what, "single") ? run_single(g, err)
+           : !strcmp(what, "taper")  ? run_taper(g, err)
                                      : run_plans(g, what, err);
 }
 
@@ -384,6 +413,13 @@ END_TEST
 START_TEST(an_only_member_squares_on_its_device_unless_it_clips)
 {
     ranks_pass(2, "single");
+}
+END_TEST
+
+START_TEST(the_last_buckets_are_small_over_messages)
+{
+    setenv("YOKE_TRANSPORT", "loopback", 1);
+    ranks_pass(2, "taper");
 }
 END_TEST
 
@@ -434,6 +470,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, copies_are_compared);
     tcase_add_test(t, an_excluded_rank_reads_whole_updates);
     tcase_add_test(t, an_only_member_squares_on_its_device_unless_it_clips);
+    tcase_add_test(t, the_last_buckets_are_small_over_messages);
     tcase_add_loop_test(t, same_bits, 0, sizeof kinds / sizeof *kinds);
     tcase_add_loop_test(t, messages_give_the_same_bits, 0, 5);
     tcase_set_timeout(t, 120);
