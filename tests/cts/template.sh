@@ -30,7 +30,7 @@ else
 fi
 symbols=$(nm -D --defined-only "$PLUGIN" 2>/dev/null | grep -vc ' yk_plugin_query$')
 result "$symbols" "it exports one symbol"
-run_cts "the suite" "$PLUGIN"
+run_cts "the suite" "$PLUGIN" $LESS
 YOKE_LAYERS=validate run_cts "the suite under the validating layer" "$PLUGIN" --group buffer,queue,guard,rebind,gradients
 run_cts "the second one" "$WORK/yoke_far.so" --group abi,buffer,queue,leak
 code=0
