@@ -72,7 +72,9 @@ if ! grep -q 'it has 0' "$WORK/out"; then
     claims vulkan.lanes vulkan
     beside_opencl "a GPU's kernels are claimed as OpenCL's" vulkan.groups opencl.gpu
     beside_opencl "they are claimed where OpenCL has a CPU's" vulkan.groups opencl.cpu
-    beside_opencl "a software driver claims them all" vulkan.lanes opencl.cpu
+    # heads of more than 64 elements: llvmpipe compiles such a kernel for minutes, so that their body is what runs
+    grep -v 'attention.*\.heads128' "$WORK/opencl.cpu" >"$WORK/opencl.lanes"
+    beside_opencl "a software driver claims them all, but large heads" vulkan.lanes opencl.lanes
 fi
 
 "$CTS" --plugin "$PLUGIN" --only buffer/wrap >"$WORK/out" 2>&1
