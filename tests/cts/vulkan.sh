@@ -86,6 +86,7 @@ result $? "and none where it does not"
 
 # Each case compiles kernels, so not all of them run; YOKE_CTS_FULL=1 runs them.
 [ -n "$YOKE_CTS_FULL" ] || QUICK=--quick
+[ "$SANITIZER" = none ] || QUICK="--quick --group abi,op,composite,random,errors,extension" # the others are above, or have their kernels
 # shellcheck disable=SC2086
 run_cts "vulkan" "$PLUGIN" --timeout 300 $QUICK $XFAIL
 if [ "$SANITIZER" = none ]; then # other kernels, which no sanitizer sees
