@@ -94,12 +94,9 @@ void yk__shm_release(yk__shm *shm, void *mem)
 
 /* ---- Making ------------------------------------------------------------------------------------------------------ */
 
-/* Ends the job: the other ranks are on their way to wait for this block. */
-static yk_status fail_memory(yk__shm *shm, const char *what, uint64_t bytes, int e, yk_error *err)
+static yk_status fail_memory(const char *what, uint64_t bytes, int e, yk_error *err)
 {
-    yk__fail(err, YK_E_MEM, "%llu bytes of shared memory for %s: %s", (unsigned long long)bytes, what, strerror(e));
-    end_for(shm, err);
-    return err->status;
+    return yk__fail(err, YK_E_MEM, "%llu bytes of shared memory for %s: %s", (unsigned long long)bytes, what, strerror(e));
 }
 
 static bool is_lowest(const yk__shm *shm)
@@ -113,16 +110,13 @@ static yk_status reserve_block(yk__shm *shm, const char *what, uint64_t at, uint
 {
     const uint64_t left = yk__cgroup_memory_left();
     int failed;
-    if (bytes > left) { /* the kernel would take what there is, and then kill somebody */
-        yk__fail(err, YK_E_MEM, "%llu bytes of shared memory for %s: %llu are left", (unsigned long long)bytes, what,
-                 (unsigned long long)left);
-        end_for(shm, err);
-        return err->status;
-    }
+    if (bytes > left) /* the kernel would take what there is, and then kill somebody */
+        return yk__fail(err, YK_E_MEM, "%llu bytes of shared memory for %s: %llu are left", (unsigned long long)bytes, what,
+                        (unsigned long long)left);
     do
         failed = fallocate(shm->fd, 0, (off_t)at, (off_t)bytes);
     while (failed && errno == EINTR);
-    return failed && errno != EOPNOTSUPP ? fail_memory(shm, what, bytes, errno, err) : YK_OK;
+    return failed && errno != EOPNOTSUPP ? fail_memory(what, bytes, errno, err) : YK_OK;
 }
 
 /* The lowest rank makes the object longer, then all tell what they asked for and compare. */
@@ -131,7 +125,7 @@ static yk_status agree_block(yk__shm *shm, const char *what, uint64_t bytes, yk_
     yk__shm_place *own = &shm->place[shm->rank];
     const uint32_t number = shm->made + 1;
     if (is_lowest(shm) && ftruncate(shm->fd, (off_t)shm->end))
-        return fail_memory(shm, what, bytes, errno, err);
+        return fail_memory(what, bytes, errno, err);
     atomic_store(&own->bytes, bytes);
     yk__shm_set(shm, &own->asked, number);
     for (uint32_t i = 0; i < shm->locals; i++) {
@@ -165,7 +159,7 @@ static yk_status map_block(yk__shm *shm, const char *what, uint64_t at, uint64_t
     return YK_OK;
 }
 
-yk_status yk__shm_alloc(yk__shm *shm, const char *what, uint64_t bytes, void **mem, yk_error *err)
+static yk_status make_block(yk__shm *shm, const char *what, uint64_t bytes, void **mem, yk_error *err)
 {
     const uint64_t whole = ((bytes ? bytes : 1) + YK__SHM_PAGE - 1) / YK__SHM_PAGE * YK__SHM_PAGE;
     void *p = NULL;
@@ -186,4 +180,13 @@ yk_status yk__shm_alloc(yk__shm *shm, const char *what, uint64_t bytes, void **m
             return err->status;
     *mem = p;
     return YK_OK;
+}
+
+/* A rank that cannot have the block ends the job, with its reason: the others are on their way to wait for it, and would see no
+ * more than a rank that has ended. */
+yk_status yk__shm_alloc(yk__shm *shm, const char *what, uint64_t bytes, void **mem, yk_error *err)
+{
+    if (make_block(shm, what, bytes, mem, err))
+        end_for(shm, err);
+    return err->status;
 }

@@ -5,6 +5,7 @@
 #include "tests/support/ranks.h"
 
 #include <check.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/coll/shm.h"
@@ -20,6 +21,22 @@ static int case_memory(void)
     yk_error err = YK_ERROR_INIT;
     void *mem = NULL;
     return yk__shm_alloc(shm, "gradients", 1ull << 45, &mem, &err) != YK_OK;
+}
+
+/* A rank that has no room left in its addresses says so for all. */
+static int case_map(void)
+{
+    yk_error err = YK_ERROR_INIT;
+    unsigned long pages = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    void *mem = NULL;
+    if (!statm || fscanf(statm, "%lu", &pages) != 1)
+        return 2;
+    fclose(statm);
+    const rlim_t limit = pages * (rlim_t)sysconf(_SC_PAGESIZE) + (64u << 20);
+    if (rank == 1 && setrlimit(RLIMIT_AS, &(struct rlimit){limit, limit}))
+        return 2;
+    return yk__shm_alloc(shm, "gradients", 128u << 20, &mem, &err) != YK_OK;
 }
 
 /* Ranks that wait for each other: no rank does anything. */
@@ -60,6 +77,7 @@ static const struct {
     uint32_t stuck_ms;
 } cases[] = {
     {"memory", 2, case_memory, "35184372088832 bytes of shared memory for gradients: ", 0},
+    {"map", 2, case_map, "mapping 134217728 bytes of shared memory for gradients: ", 0},
     {"circle", 2, case_circle, "the ranks' calls differ", 500},
     {"chain", 3, case_chain, "rank 2 (opencl:0@2) has made no progress for 0.5 s (YOKE_STUCK_MS) while rank ", 500},
     {"busy", 2, case_busy, NULL, 600},
