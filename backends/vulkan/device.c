@@ -39,11 +39,7 @@ static VkResult layout_make(yk_device *d)
     const VkPipelineLayoutCreateInfo layout = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                                .pushConstantRangeCount = 1,
                                                .pPushConstantRanges = &push};
-    const VkPipelineCacheCreateInfo cache = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
-    VkResult result = vkCreatePipelineLayout(d->handle, &layout, NULL, &d->layout);
-    if (result == VK_SUCCESS)
-        result = vkCreatePipelineCache(d->handle, &cache, NULL, &d->cache);
-    return result;
+    return vkCreatePipelineLayout(d->handle, &layout, NULL, &d->layout);
 }
 
 static yk_status device_start(yk_device *d)
@@ -64,6 +60,8 @@ static yk_status device_start(yk_device *d)
                 d->handle, "vkGetMemoryHostPointerPropertiesEXT");
         result = layout_make(d);
     }
+    if (result == VK_SUCCESS)
+        result = vlk_cache_open(d);
     return result == VK_SUCCESS ? YK_OK : vlk_error(result, "opening the device");
 }
 
@@ -91,7 +89,7 @@ void vlk_device_close(yk_device *d)
     if (d->handle) {
         vlk_lanes_free(d);
         vlk_pipelines_free(d);
-        vkDestroyPipelineCache(d->handle, d->cache, NULL);
+        vlk_cache_close(d);
         vkDestroyPipelineLayout(d->handle, d->layout, NULL);
         vkDestroyDevice(d->handle, NULL);
     }

@@ -2,8 +2,8 @@
 /*
  * The Vulkan plugin's own types. One file per part, each calling only those named after it: plugin.c (table, options); queue.c
  * (what the kit's queue does here); program.c (launches of the kit as recorded commands); pipeline.c (kernels as pipelines);
- * profile.c (where time goes); memory.c (buffers); work.c (submitting and waiting); device.c (one that is open); list.c (which there
- * are); limits.c; probe.c (drivers tried in a child process); host.c.
+ * profile.c (where time goes); memory.c (buffers); work.c (submitting and waiting); device.c (one that is open); cache.c (pipelines
+ * between processes); list.c (which there are); limits.c; probe.c (drivers tried in a child process); host.c.
  * Which launches run a graph is decided by the kit (plugins/kit/lower/lower.h), which also translates kernels (spirv/spirv.h).
  *
  * Memory is named by its address (bufferDeviceAddress): there are no descriptors, no limit of a binding's range, and recorded
@@ -103,6 +103,7 @@ struct yk_device {
     PFN_vkGetMemoryHostPointerPropertiesEXT host_properties; /* NULL: host memory is not imported */
     VkPipelineLayout layout;
     VkPipelineCache cache;
+    size_t cache_bytes; /* that it began with */
     kit_target target;
     pthread_mutex_t lock; /* of the next three */
     vlk_profile_entry *profile;
@@ -112,6 +113,10 @@ struct yk_device {
 yk_status vlk_device_make(const vlk_physical *physical, yk_device **dev);
 void vlk_device_close(yk_device *dev);
 uint32_t vlk_device_claims(yk_device *dev, const yk_graph *graph, uint32_t node);
+
+/* ---- cache.c ---- */
+VkResult vlk_cache_open(yk_device *dev);  /* dev->cache, with what other processes have kept */
+void vlk_cache_close(yk_device *dev); /* keeps what is new, and destroys it */
 
 /* ---- memory.c ---- */
 struct yk_buffer {

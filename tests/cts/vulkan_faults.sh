@@ -71,4 +71,43 @@ free()
 
 free 123456789
 free 55555555
+
+# cached NAME SAYS: a program in a process of its own says that of the pipelines that are kept, and one file of them is there at its end
+cached()
+{
+    env LD_PRELOAD="$LOST" YOKE_TEST_VULKAN_CACHE=1000 YOKE_CACHE_DIR="$WORK/pipelines" YOKE_LOG=debug "$CTS" --plugin "$PLUGIN" \
+        --only 'op/dot.f32*' --count 1 >"$WORK/out" 2>"$WORK/err" && [ "$(ls "$WORK/pipelines" | grep -c '^vulkan-.*[.]bin$')" = 1 ] &&
+        grep -e ' a cache begins with' -e 'pipelines' -e damaged "$WORK/err" | head -n 1 | grep -q -e "$2"
+    failed=$?
+    [ $failed = 0 ] || sed 's/^/# /' "$WORK/out" "$WORK/err"
+    result $failed "$1"
+}
+
+# spoil BYTE: of what is kept, behind the kit's header; that has the checksum of what it is then, as if the driver had written it so
+spoil()
+{
+    python3 - "$1" "$WORK"/pipelines/vulkan-*.bin <<'P'
+import struct, sys
+at, name = int(sys.argv[1]), sys.argv[2]
+magic, key, n, _ = struct.unpack("<4Q", open(name, "rb").read(32))
+data = bytearray(open(name, "rb").read()[32:])
+assert len(data) == n
+data[at] ^= 1
+h = 0xcbf29ce484222325
+for byte in data:
+    h = (h ^ byte) * 0x100000001b3 % 2**64
+open(name, "wb").write(struct.pack("<4Q", magic, key, n, h) + data)
+P
+}
+
+mkdir "$WORK/pipelines"
+cached "the first process keeps its pipelines" "1032 bytes of pipelines are kept"
+cached "the next one has them" "a cache begins with 1032 bytes"
+truncate -s 700 "$WORK"/pipelines/vulkan-*.bin
+cached "a file that is cut is none" "is damaged: built anew"
+spoil 8
+cached "nor is one of another vendor's device" "the kept pipelines are not of llvmpipe.*: compiled anew"
+spoil 16
+cached "nor is one of another driver" "the kept pipelines are not of llvmpipe.*: compiled anew"
+cached "what was written anew is used" "a cache begins with 1032 bytes"
 finish

@@ -3,13 +3,15 @@
  * Loaded before the Vulkan loader (LD_PRELOAD), it makes a device fail as GPUs do: the submission of number YOKE_TEST_VULKAN_LOST, and all
  * after it, are VK_ERROR_DEVICE_LOST, or so is waiting for it (YOKE_TEST_VULKAN_LOST_WAIT); allocations of more than
  * YOKE_TEST_VULKAN_MEMORY bytes altogether are VK_ERROR_OUT_OF_DEVICE_MEMORY; with YOKE_TEST_VULKAN_NAN the kernels of
- * products begin their sums with NaN; with YOKE_TEST_VULKAN_BUDGET=N the device says that N bytes of its memory are free. With
+ * products begin their sums with NaN; with YOKE_TEST_VULKAN_BUDGET=N the device says that N bytes of its memory are free; with
+ * YOKE_TEST_VULKAN_CACHE=N a pipeline cache has N bytes behind its header, and what it begins with is said and looked at. With
  * VK_FAKE_UUID=N the device is a card, every byte of whose own number is N, with VK_FAKE_BUS=N one in place 0000:N:02.1 of the PCI bus
  * (named as the settings of drivers, for each of which answers about devices are kept).
  * For tests/cts/vulkan_faults.sh and same_card.sh.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <vulkan/vulkan.h>
@@ -61,6 +63,39 @@ SHOWN VKAPI_ATTR VkResult VKAPI_CALL vkAllocateMemory(VkDevice device, const VkM
     }
     real_find(&real, "vkAllocateMemory");
     return real(device, info, own, memory);
+}
+
+enum { CACHE_HEAD = 32, CACHE_BYTE = 0x5a };
+
+SHOWN VKAPI_ATTR VkResult VKAPI_CALL vkGetPipelineCacheData(VkDevice device, VkPipelineCache cache, size_t *bytes, void *data)
+{
+    PFN_vkGetPipelineCacheData real;
+    size_t head = CACHE_HEAD;
+    real_find(&real, "vkGetPipelineCacheData");
+    if (!getenv("YOKE_TEST_VULKAN_CACHE"))
+        return real(device, cache, bytes, data);
+    if (data && (real(device, cache, &head, data) != VK_SUCCESS || head != CACHE_HEAD))
+        abort();
+    if (data)
+        memset((char *)data + CACHE_HEAD, CACHE_BYTE, *bytes - CACHE_HEAD);
+    *bytes = CACHE_HEAD + number_of("YOKE_TEST_VULKAN_CACHE");
+    return VK_SUCCESS;
+}
+
+SHOWN VKAPI_ATTR VkResult VKAPI_CALL vkCreatePipelineCache(VkDevice device, const VkPipelineCacheCreateInfo *info,
+                                                           const VkAllocationCallbacks *own, VkPipelineCache *cache)
+{
+    PFN_vkCreatePipelineCache real;
+    VkPipelineCacheCreateInfo head = *info;
+    real_find(&real, "vkCreatePipelineCache");
+    if (getenv("YOKE_TEST_VULKAN_CACHE") && info->initialDataSize) {
+        fprintf(stderr, "lost: a cache begins with %zu bytes\n", info->initialDataSize);
+        for (size_t i = CACHE_HEAD; i < info->initialDataSize; i++)
+            if (((const unsigned char *)info->pInitialData)[i] != CACHE_BYTE)
+                abort();
+        head.initialDataSize = CACHE_HEAD;
+    }
+    return real(device, &head, own, cache);
 }
 
 static int is_gpu(void)
