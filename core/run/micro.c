@@ -68,7 +68,8 @@ static yk_status run_empty(yk__engine *e, const yk__micro *m, yk_error *err)
 }
 
 /* A timed run: the host waits for the device before and after it, because otherwise it would learn of its end only when it
- * has waited for other ranks. A rank alone takes what it sees. */
+ * has waited for other ranks; and before it for the parameters that are on their way, whose time is that of those who send them. A rank
+ * alone takes what it sees. */
 static bool is_timed(const yk__engine *e, const yk__micro *m)
 {
     return m->loss != YK_NONE && e->exchange.world > 1 && e->updater.measure;
@@ -77,7 +78,7 @@ static bool is_timed(const yk__engine *e, const yk__micro *m)
 yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk_error *err)
 {
     const bool timed = is_timed(e, m) && !e->exchange.excluded;
-    if (yk__engine_lay_out(e, err) || (timed && yk__queue_idle(&e->queue, err)))
+    if (yk__engine_lay_out(e, err) || (timed && (yk__params_settle(&e->params, err) || yk__queue_idle(&e->queue, err))))
         return err->status;
     e->queue.started = yk__seconds();
     e->queue.exchanging = 0.0;

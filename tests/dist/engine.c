@@ -14,7 +14,7 @@
 #include "tests/dist/net.h"
 #include "tests/support/refplugin.h"
 
-enum { STEPS = 3 };
+enum { STEPS = 3, SLOW_MS = 200 };
 
 static const yk__engine_config plain = {.precision = YK_F32, .bucket_bytes = 4096};
 
@@ -141,6 +141,31 @@ static yk_status run_low(yk__group *group, yk_error *err)
     return err->status;
 }
 
+/* Over messages: rank 1's parameters come late, as its update is slow. What rank 0 waits for them is not its own run's time. */
+static yk_status run_slow(yk__group *group, yk_error *err)
+{
+    const uint32_t me = yk__group_rank(group);
+    rig r = {.begin = first_row(me, 2, false), .end = first_row(me + 1, 2, false)};
+    double norm[STEPS];
+    yk__engine_stats stats;
+    yk__device *dev = NULL;
+    ref.wrap = 1;
+    ref.claim = REF_CLAIM_ALL;
+    ref.update_ms = me ? SLOW_MS : 0;
+    if (ref_open(&dev, err) || net_setup(&r, dev, group, &plain, YK_OPT_ADAM, err))
+        goto out;
+    yk__engine_measure(r.e, true);
+    if (rig_train(&r, YK_OPT_ADAM, norm, err) || net_micro(&r, 1, true, err))
+        goto out;
+    yk__engine_stats_get(r.e, &stats);
+    if (stats.busy_seconds > 0.3e-3 * SLOW_MS)
+        yk__fail(err, YK_E_INTERNAL, "a run took %g s of its own, and rank 1's update %d ms", stats.busy_seconds, SLOW_MS);
+out:
+    yk__engine_free(r.e);
+    yk__device_close(dev);
+    return err->status;
+}
+
 static int as_rank(const char *what)
 {
     yk_error err = YK_ERROR_INIT;
@@ -150,7 +175,9 @@ static int as_rank(const char *what)
         ref.claim = yk__group_rank(g) % 2 ? REF_CLAIM_NONE : REF_CLAIM_ADD;
         if (strstr(what, "unlike")) /* the parameters lie alike on all ranks nevertheless */
             ref.align = yk__group_rank(g) ? 1024 : 64;
-        if (strstr(what, "bf16"))
+        if (strstr(what, "slow"))
+            run_slow(g, &err);
+        else if (strstr(what, "bf16"))
             run_low(g, &err);
         else
             run_case(g, strstr(what, "empty") != NULL, strstr(what, "sgd") ? YK_OPT_SGD : YK_OPT_ADAM, &err);
@@ -202,6 +229,14 @@ START_TEST(a_rank_without_rows)
 }
 END_TEST
 
+START_TEST(late_parameters_are_no_time_of_a_run)
+{
+    setenv("YOKE_TRANSPORT", "local", 1);
+    ranks_launch(2, "slow");
+    unsetenv("YOKE_TRANSPORT");
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     Suite *s;
@@ -218,6 +253,7 @@ int main(int argc, char **argv)
     tcase_add_test(c, three_ranks_sgd);
     tcase_add_test(c, two_ranks_bf16);
     tcase_add_test(c, a_rank_without_rows);
+    tcase_add_test(c, late_parameters_are_no_time_of_a_run);
     srunner_set_tap(sr, "-");
     srunner_run_all(sr, CK_SILENT);
     srunner_free(sr);

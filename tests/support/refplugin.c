@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 ref_state ref = {.claim = REF_CLAIM_ALL, .align = 64};
 
@@ -161,10 +162,20 @@ static void check_gather(yk_queue *q, const yk_graph *g, const yk_node *n, void 
                      (long long)table->dim[0]);
 }
 
+static bool is_update(const yk_graph *g)
+{
+    for (uint32_t i = 0; i < g->n_node; i++)
+        if (g->node[i].op == YK_OP_SGD_STEP || g->node[i].op == YK_OP_ADAM_STEP)
+            return true;
+    return false;
+}
+
 static yk_status queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
     const yk_graph *g = s->program->g;
     void *slot[4096];
+    if (ref.update_ms && is_update(g))
+        usleep(ref.update_ms * 1000);
     for (uint32_t i = 0; i < s->n_slot; i++) {
         if (s->slot[i] && s->slot_offset[i] + g->slot[i].bytes > s->slot[i]->bytes) {
             host->fail("ref", "slot %u ends outside of its buffer", i);
