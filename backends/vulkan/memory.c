@@ -10,6 +10,28 @@
      VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT)
 #define HOST_TYPE VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
 
+/* Sizes of allocations are an eighth of a power of two apart: what one leaves another fits into, and a heap that buffers of growing
+ * sizes come from does not break up. At most an eighth more than is needed. */
+static uint64_t size_class(uint64_t bytes)
+{
+    uint64_t step = VLK_PAGE;
+    while (bytes / step >= 16)
+        step *= 2;
+    return (bytes + step - 1) / step * step;
+}
+
+/* Where there is no memory for that, what is needed. */
+static VkResult memory_allocate(const yk_device *dev, VkMemoryAllocateInfo info, VkDeviceMemory *memory)
+{
+    const uint64_t need = info.allocationSize;
+    VkResult result = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+    info.allocationSize = size_class(need);
+    if (info.allocationSize <= dev->physical->max_alloc)
+        result = vkAllocateMemory(dev->handle, &info, NULL, memory);
+    info.allocationSize = need;
+    return result == VK_SUCCESS ? result : vkAllocateMemory(dev->handle, &info, NULL, memory);
+}
+
 /* Memory of that type, or (next) what is imported; at least `bytes` of it, where the buffer asks for no more. */
 static VkResult memory_bind(yk_device *dev, uint32_t type, const void *next, uint64_t bytes, vlk_memory *m)
 {
@@ -24,7 +46,8 @@ static VkResult memory_bind(yk_device *dev, uint32_t type, const void *next, uin
                                        .pNext = &flags,
                                        .allocationSize = next ? bytes : need.size,
                                        .memoryTypeIndex = type};
-    VkResult result = vkAllocateMemory(dev->handle, &info, NULL, &m->memory);
+    VkResult result =
+        next ? vkAllocateMemory(dev->handle, &info, NULL, &m->memory) : memory_allocate(dev, info, &m->memory);
     if (result == VK_SUCCESS)
         result = vkBindBufferMemory(dev->handle, m->buffer, m->memory, 0);
     return result;

@@ -56,6 +56,25 @@ large="parameter \"fc1.weight\" has 6422528 bytes; the device's largest buffer h
 fails "a parameter larger than an allocation" vulkan:0 2048 YOKE_VULKAN_LIMITS=alloc=4194304 "llvmpipe.*: $large"
 fails "a parameter larger than an allocation beside a CPU" "cpu:0! vulkan:0!" 2048 YOKE_VULKAN_LIMITS=alloc=4194304 \
     "rank 1 (vulkan:0!): llvmpipe.*: $large"
+
+# sizes NAME OPTION...: of allocations, of a training that succeeds, in $WORK/sizes
+sizes()
+{
+    env LD_PRELOAD="$LOST" YOKE_TEST_VULKAN_SIZES=1 "$@" "$YOKE_BUILD/yoke" bench step --devices vulkan:0 --iterations 2 --model mlp \
+        --model-config hidden=1000 --global-batch 16 >"$WORK/out" 2>"$WORK/err" &&
+        sed -n 's/^lost: an allocation of \([0-9]*\) bytes/\1/p' "$WORK/err" >"$WORK/sizes"
+}
+
+# odd: how many sizes in $WORK/sizes are not k 2^j of 8 <= k < 16, or whole pages
+odd()
+{
+    awk '{ step = 4096; while ($1 / step >= 16) step *= 2; n += $1 % step != 0 } END { print (NR > 10) ? n + 0 : "too few" }' "$WORK/sizes"
+}
+
+sizes && [ "$(odd)" = 0 ]
+result $? "allocations come in few sizes"
+sizes YOKE_TEST_VULKAN_MEMORY=$(($(awk '{ s += $1 } END { print s }' "$WORK/sizes") - 1)) && [ "$(odd)" = 1 ]
+result $? "but in what is needed where there is no more"
 unset YOKE_VULKAN_STAGING
 
 # free BYTES: what yoke info says of the device where other programs leave so much of its memory; asked anew each time

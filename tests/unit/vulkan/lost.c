@@ -4,7 +4,8 @@
  * after it, are VK_ERROR_DEVICE_LOST, or so is waiting for it (YOKE_TEST_VULKAN_LOST_WAIT); allocations of more than
  * YOKE_TEST_VULKAN_MEMORY bytes altogether are VK_ERROR_OUT_OF_DEVICE_MEMORY; with YOKE_TEST_VULKAN_NAN the kernels of
  * products begin their sums with NaN; with YOKE_TEST_VULKAN_BUDGET=N the device says that N bytes of its memory are free; with
- * YOKE_TEST_VULKAN_CACHE=N a pipeline cache has N bytes behind its header, and what it begins with is said and looked at. With
+ * YOKE_TEST_VULKAN_CACHE=N a pipeline cache has N bytes behind its header, and what it begins with is said and looked at; with
+ * YOKE_TEST_VULKAN_SIZES allocations are said that import nothing. With
  * VK_FAKE_UUID=N the device is a card, every byte of whose own number is N, with VK_FAKE_BUS=N one in place 0000:N:02.1 of the PCI bus
  * (named as the settings of drivers, for each of which answers about devices are kept).
  * For tests/cts/vulkan_faults.sh and same_card.sh.
@@ -62,6 +63,8 @@ SHOWN VKAPI_ATTR VkResult VKAPI_CALL vkAllocateMemory(VkDevice device, const VkM
         return VK_ERROR_OUT_OF_DEVICE_MEMORY;
     }
     real_find(&real, "vkAllocateMemory");
+    if (getenv("YOKE_TEST_VULKAN_SIZES") && info->pNext && !((const VkBaseInStructure *)info->pNext)->pNext)
+        fprintf(stderr, "lost: an allocation of %llu bytes\n", (unsigned long long)info->allocationSize);
     return real(device, info, own, memory);
 }
 
