@@ -54,4 +54,10 @@ train "a BERT" opencl:0 --model bert --global-batch 4 --model-config \
     hidden_size=32,num_hidden_layers=1,num_attention_heads=2,intermediate_size=64,vocab_size=100,seq_len=16
 # It wants parameters to begin at multiples of 512 bytes, the CPU at smaller ones.
 train "an MLP beside a CPU" "cpu:0! opencl:0!" --model mlp --model-config hidden=16 --global-batch 6
+export VK_DRIVER_FILES="$LAVAPIPE" LP_NUM_THREADS=0
+if "$YOKE_BUILD/yoke" info 2>/dev/null | grep -q '^ *vulkan:0 '; then
+    train "an MLP beside a CPU and a Vulkan device" "cpu:0! opencl:0! vulkan:0!" --model mlp --model-config hidden=16 --global-batch 9
+else
+    result 0 "an MLP beside a CPU and a Vulkan device # SKIP no Vulkan device here"
+fi
 finish
