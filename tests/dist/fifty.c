@@ -35,7 +35,7 @@ static uint64_t number_of(int argc, char **argv, int i, uint64_t otherwise)
 }
 
 /* What others updated is on its way to rank 0 then, or on its devices. */
-static void read_alone(yk_t param, size_t n)
+static void read_single(yk_t param, size_t n)
 {
     float *values = malloc(n * sizeof *values);
     if (values)
@@ -58,7 +58,7 @@ int main(int argc, char **argv)
         yk_backward(yk_cross_entropy(yk_linear(yk_tanh(yk_linear(x, w1, b1)), w2, b2), labels));
         yk_step(opt);
         if (argc > 2 && i % 8 == 3 && !yk_rank(job))
-            read_alone(w1, (size_t)hidden * IN);
+            read_single(w1, (size_t)hidden * IN);
         if (!i && argc > 1 && yk_ok(job)) {
             yk_print(job, "training\n");
             fflush(stdout);

@@ -43,7 +43,7 @@ static yk_status open_device(uint32_t rank, yk__device **dev, yk_error *err)
     return yk__device_open(&place, dev, err);
 }
 
-static bool rests(int window)
+static bool window_rests(int window)
 {
     return window >= FIRST && window <= LAST;
 }
@@ -89,7 +89,7 @@ static yk_status run_windows(rig *r, bool excludes, counted *c, yk_error *err)
     for (int w = 0; w < WINDOWS; w++) {
         if (excludes && (w == FIRST || w == LAST + 1) && set_member(r, resting, w != FIRST, err))
             return err->status;
-        share_rows(r, resting, rests(w));
+        share_rows(r, resting, window_rests(w));
         if (run_window(r, w, c, err) ||
             (w == 1 && yk__group_rank(r->group) == 0 && yk__engine_param_read(r->e, r->number[0], values, err))) /* the others do not */
             return err->status;

@@ -144,7 +144,8 @@ of_two_hosts() {
     YOKE_LOG=info by_hand hosts run a=cuda:0 a=cuda:1 b=cuda:2 b=cuda:3 || { cat "$out"/hosts.*; return 1; }
     wait
     [ "$(grep -l "one of 2 devices that compute together; they add" "$out"/hosts.* | wc -l)" -eq 4 ] &&
-        did reduce_scatter 0 1 2 3 && grep -h '"island broadcast"' "$out"/trace.* && grep "bit-identical on all ranks" "$out/hosts.0" && near hosts
+        did reduce_scatter 0 1 2 3 && grep -h '"island broadcast"' "$out"/trace.* && grep "bit-identical on all ranks" "$out/hosts.0" &&
+        near hosts
 }
 
 # Its neighbour waits for it on its device, the other host for messages.
