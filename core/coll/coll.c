@@ -237,6 +237,11 @@ bool yk__coll_shares(const yk__coll *coll)
     return !coll->plane;
 }
 
+bool yk__coll_drives(const yk__coll *coll)
+{
+    return !coll->plane || coll->plane->threaded;
+}
+
 bool yk__coll_narrows(const yk__coll *coll)
 {
     return coll->plane && coll->narrow_params;

@@ -69,6 +69,9 @@ void yk__coll_clear_residual(yk__coll_buffer *buffer);
 void yk__coll_scale_residual(yk__coll_buffer *buffer, float factor);
 /* All ranks have memory in common, so that each sees others' blocks. */
 bool yk__coll_shares(const yk__coll *coll);
+/* Requests that were begun go on while the step thread does something else: in common memory, where there is nothing to move, and by the
+ * progress thread. */
+bool yk__coll_drives(const yk__coll *coll);
 bool yk__coll_narrows(const yk__coll *coll); /* parameters are to travel in bf16 (yk__coll_desc.narrow) */
 uint64_t yk__coll_sent(yk__coll *coll); /* bytes of requests so far, from this rank to other hosts */
 

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/run/queue.h"
 
@@ -17,6 +18,7 @@ yk_status yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans
                                .world = yk__group_size(group)};
     exchange->talks = exchange->world > 1 && !plans_only;
     exchange->shares = yk__coll_shares(exchange->coll);
+    exchange->drives = yk__coll_drives(exchange->coll);
     exchange->narrows = yk__coll_narrows(exchange->coll);
     for (uint32_t r = 0; r < exchange->world; r++) {
         exchange->roles.member[r] = true;
@@ -27,6 +29,9 @@ yk_status yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans
 
 void yk__exchange_close(yk__exchange *exchange)
 {
+    if (exchange->talks && !exchange->shares)
+        yk__log(YK_LOG_DEBUG, "run", "%s: %llu bytes went to other hosts", yk__exchange_name(exchange, exchange->rank),
+                (unsigned long long)yk__coll_sent(exchange->coll));
     yk__slices_free(&exchange->none);
 }
 

@@ -21,6 +21,7 @@ typedef struct yk__exchange {
     uint32_t rank, world;
     bool talks;
     bool shares; /* the ranks have memory in common */
+    bool drives; /* what others need of this rank goes on while its host waits for the device */
     bool narrows; /* parameters travel in bf16 */
     bool local_sgd; /* each rank updates all parameters, its own (average.h); all ranks are members */
     yk__roles roles;

@@ -29,7 +29,7 @@ typedef struct island_ticket {
 
 static const yk_coll *find_coll(const yk__exchange *exchange, const yk__device *dev)
 {
-    return exchange->shares && !exchange->local_sgd && !dev->plans_only ? dev->table->extension(YK_EXT_COLL) : NULL;
+    return exchange->drives && !exchange->local_sgd && !dev->plans_only ? dev->table->extension(YK_EXT_COLL) : NULL;
 }
 
 static yk_status fill_info(const yk__device *dev, const yk_coll *coll, island_info *info, yk_error *err)
@@ -44,27 +44,31 @@ static yk_status fill_info(const yk__device *dev, const yk_coll *coll, island_in
     return s ? yk__plugin_fail(err, dev->plugin, s, "asking which devices can be joined") : YK_OK;
 }
 
-/* Rank `rank` is in the island of that name: the first of its device, where a device can be in it once. */
-static bool is_member(const island_info *info, uint32_t rank, const char *name)
+/* The device of `rank` could be in the island of this rank's: it has that name and is on this host. */
+static bool has_reach(const yk__exchange *exchange, const island_info *info, uint32_t rank)
 {
-    if (!*name || strcmp(info[rank].name, name))
-        return false;
+    const char *name = info[exchange->rank].name;
+    return *name && !strcmp(info[rank].name, name) && yk__group_same_host(exchange->group, rank, exchange->rank);
+}
+
+/* And it is: as the first of its device, where a device can be in it once. */
+static bool is_member(const yk__exchange *exchange, const island_info *info, uint32_t rank)
+{
     for (uint32_t r = 0; r < rank && info[rank].is_single; r++)
-        if (!strcmp(info[r].name, name) && !strcmp(info[r].device, info[rank].device))
+        if (has_reach(exchange, info, r) && !strcmp(info[r].device, info[rank].device))
             return false;
-    return true;
+    return has_reach(exchange, info, rank);
 }
 
 /* Fills the list of members; none where this rank would be the only one. */
 static yk_status list_members(yk__island *island, const island_info *info, yk_error *err)
 {
     const yk__exchange *exchange = island->exchange;
-    const char *name = info[exchange->rank].name;
     island->rank = yk__calloc(exchange->world, sizeof *island->rank);
     if (!island->rank)
         return yk__fail_mem(err, exchange->world * sizeof *island->rank, "an island");
-    for (uint32_t r = 0; r < exchange->world && is_member(info, exchange->rank, name); r++)
-        if (is_member(info, r, name)) {
+    for (uint32_t r = 0; r < exchange->world && is_member(exchange, info, exchange->rank); r++)
+        if (is_member(exchange, info, r)) {
             island->own = r == exchange->rank ? island->size : island->own;
             island->rank[island->size++] = r;
         }

@@ -6,8 +6,9 @@
  * Order. The sum of an island is in its own order. With YOKE_REPRODUCIBILITY=rank sums are in the order of ranks, and only parameters
  * go from device to device; with run islands add first, where theirs is a fixed order (YK_COLL_FIXED_ORDER).
  *
- * An island is at work while all its ranks are members (core/coll/coll.h): all decide alike, from the roles. Ranks of several hosts
- * exchange through the host. Thread rule: the step thread.
+ * An island is at work while all its ranks are members (core/coll/coll.h): all decide alike, from the roles. Over messages all members
+ * submit what the island does before they wait for other ranks, as those may be held up by a device that waits for this one's.
+ * Thread rule: the step thread.
  */
 #ifndef YOKE_CORE_RUN_ISLAND_H
 #define YOKE_CORE_RUN_ISLAND_H

@@ -91,7 +91,7 @@ static yk_status sum_buckets(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
-/* The whole block at once. */
+/* The whole block at once, which then holds sums from end to end. */
 static yk_status sum_factors(yk__params *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->n_bucket; i++)
@@ -99,9 +99,11 @@ static yk_status sum_factors(yk__params *p, yk_error *err)
             return err->status;
     if (yk__power_reduce(p, err))
         return err->status;
-    for (uint32_t i = 0; i < p->n_bucket; i++)
+    for (uint32_t i = 0; i < p->n_bucket; i++) {
+        p->bucket[i].is_part = false;
         if (sums_to_device(p, &p->bucket[i], err))
             return err->status;
+    }
     return YK_OK;
 }
 
@@ -144,27 +146,37 @@ static yk_status put_shared(yk__params *p, const yk__bucket *b, uint64_t from, u
                          (to - from) * sizeof(float), err);
 }
 
-/* From each owner in the island to the others' devices, and what owners elsewhere left. */
-static yk_status take_island(yk__params *p, const yk__bucket *b, yk_error *err)
+/* From each owner in the island to the others' devices. All members do it where they have just updated, before anything else comes: who
+ * did it later, when messages have brought other slices, might wait meanwhile for a rank whose device waits for this one's. */
+static yk_status spread_island(yk__params *p, const yk__bucket *b, yk_error *err)
 {
-    for (uint32_t r = 0; r < p->exchange->world; r++) {
-        const uint64_t from = b->slice.begin[r], to = b->slice.begin[r + 1];
+    for (uint32_t r = 0; r < p->exchange->world && yk__island_spreads(&p->island); r++) {
+        const uint64_t from = b->slice.begin[r], n = b->slice.begin[r + 1] - from;
         const uint32_t place = yk__island_place(&p->island, r);
-        if (place == UINT32_MAX ? put_shared(p, b, from, to, err)
-                                : yk__island_broadcast(&p->island, b->value, from, to - from, place, (uint32_t)(b - p->bucket), err))
+        if (place != UINT32_MAX && yk__island_broadcast(&p->island, b->value, from, n, place, (uint32_t)(b - p->bucket), err))
             return err->status;
     }
     return YK_OK;
 }
 
-/* What others updated, to a device's own copy. */
+/* It comes to this device without the host. */
+static bool is_spread(const yk__params *p, uint32_t owner)
+{
+    return owner == p->exchange->rank || (yk__island_spreads(&p->island) && yk__island_place(&p->island, owner) != UINT32_MAX);
+}
+
+/* What others updated, to a device's own copy: of slices in a row at once. */
 static yk_status take_bucket(yk__params *p, const yk__bucket *b, yk_error *err)
 {
-    if (!b->is_common && yk__island_spreads(&p->island))
-        return take_island(p, b, err);
-    if (b->is_common || put_shared(p, b, 0, b->begin, err))
-        return err->status;
-    return put_shared(p, b, b->end, b->n, err);
+    uint64_t from = 0;
+    for (uint32_t r = 0; r < p->exchange->world && !b->is_common; r++) {
+        if (!is_spread(p, r))
+            continue;
+        if (put_shared(p, b, from, b->slice.begin[r], err))
+            return err->status;
+        from = b->slice.begin[r + 1];
+    }
+    return b->is_common ? YK_OK : put_shared(p, b, from, b->n, err);
 }
 
 uint64_t yk__params_taken(const yk__params *p)
@@ -208,6 +220,9 @@ yk_status yk__params_written(yk__params *p, yk_error *err)
 
 yk_status yk__params_gather(yk__params *p, yk_error *err)
 {
+    for (uint32_t i = p->n_bucket; i-- > 0;)
+        if (spread_island(p, &p->bucket[i], err))
+            return err->status;
     if (!p->exchange->shares)
         return send_buckets(p, err);
     for (uint32_t i = 0; i < p->n_bucket; i++)

@@ -44,7 +44,7 @@ typedef struct yk_coll_op {
 
 typedef struct yk_coll {
     uint32_t size, flags; /* YK_COLL_* */
-    /* Which devices can be joined: those with equal names. "": with none. [any] */
+    /* Which devices of a host can be joined: those with equal names. "": with none. [any] */
     yk_status (*island)(yk_device *dev, char name[64]);
     /* Made by rank 0 of an island; the host carries it to the others. At most 256 bytes. [any] */
     yk_status (*ticket)(yk_device *dev, uint8_t ticket[256], uint32_t *bytes);

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Islands of several hosts: CUDA ranks on the driver and the NCCL without cards (tests/fakes), and a CPU rank among them, train over
+ * messages to the bits that they get without NCCL, whoever is excluded meanwhile, and send other hosts no more bytes.
+ *
+ * The resting rank is the last with a card; it has no rows in windows 3 to 5.
+ */
+#include "config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/run/engine.h"
+#include "tests/dist/net.h"
+#include "tests/support/fakes.h"
+#include "tests/support/hosts.h"
+#include "tests/support/run.h"
+
+enum { WINDOWS = 8, FIRST = 3, LAST = 5, WATCHDOG_S = 100, BUCKET_BYTES = 4096 };
+
+/* A rank's place: a letter is a card (the hosts' numbers differ, as the fake's members are told apart by them), '-' is the CPU. */
+typedef struct world {
+    const char *hosts, *devices;
+    uint32_t resting;
+} world;
+
+static const world worlds[] = {{"aabb", "0123", 3}, {"aab", "01-", 1}, {"abaab", "02-13", 4}, {"aaa", "01-", 1}};
+
+/* ---- A rank ------------------------------------------------------------------------------------------------------- */
+
+typedef struct counted {
+    int spread, summed; /* windows after which the island would do so */
+    double norm;
+    uint64_t hash, sent;
+} counted;
+
+static yk_status open_device(uint32_t rank, yk__device **dev, yk_error *err)
+{
+    const char device = getenv("TEST_DEVICES")[rank];
+    yk__placement place = {.plugin = "cuda", .device = (uint32_t)(device - '0')};
+    if (device == '-')
+        place = (yk__placement){.plugin = "cpu", .by_cores = true, .cores = "0"};
+    return yk__device_open(&place, dev, err);
+}
+
+static bool window_rests(int window)
+{
+    return window >= FIRST && window <= LAST;
+}
+
+/* Who rests is excluded, or a member that owns its part. */
+static yk_status set_member(rig *r, uint32_t resting, bool is_member, yk_error *err)
+{
+    yk__roles roles = *yk__engine_roles(r->e);
+    roles.member[resting] = is_member;
+    roles.owns[resting] = is_member;
+    return yk__engine_set_roles(r->e, &roles, err);
+}
+
+static void share_rows(rig *r, uint32_t resting, bool rest)
+{
+    const uint32_t ranks = yk__group_size(r->group), me = yk__group_rank(r->group), with = ranks - rest;
+    const uint32_t at = me - (rest && me > resting);
+    r->begin = rest && me == resting ? 0 : ROWS * at / with;
+    r->end = rest && me == resting ? 0 : ROWS * (at + 1) / with;
+}
+
+static yk_status run_window(rig *r, int window, counted *c, yk_error *err)
+{
+    float h[2][YK_HYPER_COUNT];
+    yk__updated u;
+    for (uint32_t m = 0; m < 2; m++)
+        if (net_micro(r, (uint32_t)window * 2 + m, m == 0, err))
+            return err->status;
+    net_hyper(YK_OPT_ADAM, window + 1, h);
+    const yk__update update = {.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 2.0 * ROWS, .clip_norm = 0.3};
+    if (yk__engine_update(r->e, &update, &u, err))
+        return err->status;
+    c->norm = u.grad_norm;
+    c->spread += yk__island_spreads(&r->e->params.island);
+    c->summed += yk__island_sums(&r->e->params.island);
+    return YK_OK;
+}
+
+static yk_status run_windows(rig *r, bool excludes, counted *c, yk_error *err)
+{
+    static float values[IN * MID];
+    const uint32_t resting = (uint32_t)atoi(getenv("TEST_RESTING"));
+    for (int w = 0; w < WINDOWS; w++) {
+        if (excludes && (w == FIRST || w == LAST + 1) && set_member(r, resting, w != FIRST, err))
+            return err->status;
+        share_rows(r, resting, window_rests(w));
+        if (run_window(r, w, c, err) ||
+            (w == 1 && yk__group_rank(r->group) == 0 && yk__engine_param_read(r->e, r->number[0], values, err))) /* the others do not */
+            return err->status;
+    }
+    return yk__engine_hash(r->e, &c->hash, err);
+}
+
+static yk_status run_rank(yk__group *g, bool excludes, counted *c, yk_error *err)
+{
+    const yk__engine_config config = {.precision = YK_F32, .bucket_bytes = BUCKET_BYTES};
+    const uint64_t before = yk__coll_sent(yk__group_coll(g));
+    yk__device *dev = NULL;
+    rig r = {0};
+    if (!open_device(yk__group_rank(g), &dev, err) && !net_setup(&r, dev, g, &config, YK_OPT_ADAM, err))
+        run_windows(&r, excludes, c, err);
+    c->sent = yk__coll_sent(yk__group_coll(g)) - before;
+    yk__engine_free(r.e);
+    yk__device_close(dev);
+    return err->status;
+}
+
+static int rank_main(const char *what)
+{
+    yk_error err = YK_ERROR_INIT;
+    counted c = {0};
+    yk__group *g;
+    alarm(WATCHDOG_S);
+    if (!yk__group_join("a rank", &g, &err)) {
+        if (run_rank(g, !strcmp(what, "excludes"), &c, &err))
+            yk__group_abort(g, &err);
+        yk__group_leave(g);
+    }
+    if (err.status)
+        printf("%s", err.text);
+    else
+        printf("%016llx %.9g %d %d %llu", (unsigned long long)c.hash, c.norm, c.spread, c.summed, (unsigned long long)c.sent);
+    return err.status != YK_OK;
+}
+
+/* ---- The test ----------------------------------------------------------------------------------------------------- */
+
+static counted read_rank(const hosts_job *j, uint32_t rank)
+{
+    counted c = {0};
+    unsigned long long hash, sent;
+    ck_assert_msg(sscanf(j->said[rank], "%llx %lf %d %d %llu", &hash, &c.norm, &c.spread, &c.summed, &sent) == 5, "rank %u: '%s'", rank,
+                  j->said[rank]);
+    c.hash = hash;
+    c.sent = sent;
+    return c;
+}
+
+/* What rank 0 found; sent: by all. All ranks have the same parameters, and an island is at work on those with a card and on no other. */
+static counted run_world(const world *w, const char *what, const char *nccl, int worked)
+{
+    char resting[8];
+    hosts_job j;
+    snprintf(resting, sizeof resting, "%u", w->resting);
+    setenv("TEST_DEVICES", w->devices, 1);
+    setenv("TEST_RESTING", resting, 1);
+    setenv("YOKE_CUDA_NCCL", nccl, 1);
+    hosts_new(&j, w->hosts);
+    hosts_start(&j, what);
+    hosts_wait(&j, -1);
+    hosts_assert_well(&j);
+    counted all = read_rank(&j, 0);
+    for (uint32_t r = 1; r < j.ranks; r++) {
+        const counted one = read_rank(&j, r);
+        ck_assert_msg(one.hash == all.hash, "rank %u of %s has %016llx, rank 0 %016llx", r, w->hosts, (unsigned long long)one.hash,
+                      (unsigned long long)all.hash);
+        all.sent += one.sent;
+    }
+    for (uint32_t r = 0; r < j.ranks; r++) {
+        /* the other hosts' islands go on without the one that is excluded */
+        const bool with = w->hosts[r] == w->hosts[w->resting];
+        const int expected = w->devices[r] == '-' ? 0 : worked && !strcmp(what, "excludes") && with ? worked - (LAST - FIRST + 1) : worked;
+        ck_assert_msg(read_rank(&j, r).spread == expected, "%s, %s: the island of rank %u was at work in %d windows, expected %d", w->hosts,
+                      what, r, read_rank(&j, r).spread, expected);
+    }
+    hosts_free(&j);
+    return all;
+}
+
+static void set_ways(const char *sums, const char *transport)
+{
+    setenv("YOKE_REPRODUCIBILITY", sums, 1);
+    setenv("YOKE_TRANSPORT", transport, 1);
+    setenv("YOKE_LIVENESS_MS", "20000", 1); /* nobody dies here, but a busy machine is slow */
+}
+
+/* Requests of few bytes may go another way in another run (core/coll/plan.h), which costs some more. */
+static void assert_no_more(uint64_t with, uint64_t without, const char *hosts)
+{
+    printf("# %s: %llu bytes to other hosts, %llu without NCCL\n", hosts, (unsigned long long)with, (unsigned long long)without);
+    ck_assert_msg(with <= without + without / 100, "%s: %llu bytes with NCCL, %llu without", hosts, (unsigned long long)with,
+                  (unsigned long long)without);
+}
+
+START_TEST(sums_in_the_order_of_ranks_keep_their_bits)
+{
+    const world *w = &worlds[_i];
+    const char *nccl = fake_path("fake_nccl");
+    set_ways("rank", strchr(w->hosts, 'b') ? "auto" : "sock");
+    const counted without = run_world(w, "rests", "0", 0), with = run_world(w, "rests", nccl, WINDOWS);
+    const counted excludes = run_world(w, "excludes", nccl, WINDOWS);
+    ck_assert(with.hash == without.hash && with.norm == without.norm);
+    ck_assert(excludes.hash == without.hash && excludes.norm == without.norm);
+    ck_assert_int_eq(with.summed, 0);
+    assert_no_more(with.sent, without.sent, w->hosts);
+}
+END_TEST
+
+START_TEST(islands_add_first_where_they_may)
+{
+    const world *w = &worlds[_i];
+    const char *nccl = fake_path("fake_nccl");
+    set_ways("run", strchr(w->hosts, 'b') ? "auto" : "sock");
+    const counted without = run_world(w, "rests", "0", 0), with = run_world(w, "rests", nccl, WINDOWS);
+    const counted again = run_world(w, "rests", nccl, WINDOWS), excludes = run_world(w, "excludes", nccl, WINDOWS);
+    ck_assert_int_eq(with.summed, WINDOWS);
+    ck_assert(with.hash == again.hash);
+    ck_assert_double_eq_tol(with.norm, without.norm, 1e-4 * without.norm);
+    ck_assert_double_eq_tol(excludes.norm, without.norm, 1e-4 * without.norm);
+    assert_no_more(with.sent, without.sent, w->hosts);
+}
+END_TEST
+
+/* Who waits for its card would move no messages meanwhile. */
+START_TEST(without_a_progress_thread_there_is_no_island)
+{
+    set_ways("run", "auto");
+    setenv("YOKE_PROGRESS", "off", 1);
+    run_world(&worlds[0], "rests", fake_path("fake_nccl"), 0);
+}
+END_TEST
+
+static int run_suite(void)
+{
+#ifndef __x86_64__
+    printf("1..0 # SKIP the fake driver runs kernels on x86-64 only\n");
+    return 0;
+#endif
+    TCase *t = tcase_create("island");
+    setenv("YOKE_CUDA_DRIVER", fake_path("fake_cuda"), 1);
+    setenv("YOKE_CUDA_NVRTC", fake_path("fake_nvrtc"), 1);
+    setenv("YOKE_CUDA_CUBLASLT", fake_path("fake_cublaslt"), 1);
+    setenv("FAKE_CUDA_DEVICES", "4", 1);
+    setenv("NCCL_NVLS_ENABLE", "0", 1);
+    tcase_set_timeout(t, 240);
+#ifdef HAVE_SODIUM
+    tcase_add_loop_test(t, sums_in_the_order_of_ranks_keep_their_bits, 0, (int)(sizeof worlds / sizeof *worlds));
+    tcase_add_loop_test(t, islands_add_first_where_they_may, 0, (int)(sizeof worlds / sizeof *worlds));
+    tcase_add_test(t, without_a_progress_thread_there_is_no_island);
+#endif
+    return suite_run("island", t);
+}
+
+int main(int argc, char **argv)
+{
+    return argc > 1 ? rank_main(argv[1]) : run_suite();
+}
