@@ -45,6 +45,7 @@ void vlk_probe_done(void);      /* after they are loaded */
 
 /* ---- list.c ---- */
 typedef struct vlk_physical { /* a device as it was found; lives until vlk_devices_forget */
+    VkInstance instance;
     VkPhysicalDevice handle;
     VkPhysicalDeviceProperties properties;
     VkPhysicalDeviceMemoryProperties memory;
@@ -64,10 +65,14 @@ yk_status vlk_device_count(uint32_t *n);
 yk_status vlk_device_caps(uint32_t i, yk_device_caps *caps);
 yk_status vlk_device_open(uint32_t i, yk_device **dev);
 void vlk_devices_forget(void);
+bool vlk_extension_there(VkPhysicalDevice handle, const char *name);
 
 /* ---- limits.c ---- */
 bool vlk_limits_good(const char *value); /* of the option LIMITS */
 void vlk_limits_read(vlk_physical *p); /* max_alloc, max_group, max_local: the device's, or lower ones as the option says */
+
+/* ---- coop.c ---- */
+void vlk_coop_find(const vlk_physical *p, kit_target *target); /* coop and coop_lanes; the log says what and why not */
 
 /* ---- device.c ---- */
 typedef struct vlk_memory { /* bytes with an address */

@@ -91,7 +91,8 @@ static spv_item group_read(spv_compile *c)
 static spv_item barrier_write(spv_compile *c)
 {
     const uint32_t scope = spv_constant_id(c, SPV_U32, ScopeWorkgroup);
-    SPV_CODE(c, OpControlBarrier, scope, scope, spv_constant_id(c, SPV_U32, SemanticsLocal));
+    const uint32_t semantics = c->uses_matrices ? SemanticsLocal | SemanticsAvailable : SemanticsLocal;
+    SPV_CODE(c, OpControlBarrier, scope, scope, spv_constant_id(c, SPV_U32, semantics));
     c->effects++;
     return (spv_item){.form = SPV_NOTHING};
 }
@@ -129,6 +130,8 @@ static spv_item builtin_read(spv_compile *c, uint32_t word)
         v = mulhi_read(c);
     else if (word == SPV_OF_LANE)
         v = of_lane_read(c);
+    else if (word >= SPV_COOP_TEAM)
+        v = spv_matrix_read(c, word);
     else if (word == SPV_SQRT || word == SPV_FMA)
         v = glsl_read(c, word == SPV_SQRT ? GlslSqrt : GlslFma, word == SPV_SQRT ? 1 : 3);
     else

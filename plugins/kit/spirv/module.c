@@ -42,6 +42,8 @@ uint32_t spv_type_id(spv_compile *c, uint32_t type)
         SPV_OP(c, &c->globals, type == SPV_VOID ? OpTypeVoid : OpTypeBool, *id);
     else if (type == SPV_F32)
         SPV_OP(c, &c->globals, OpTypeFloat, *id, 32);
+    else if (spv_type_matrix(type))
+        spv_matrix_type(c, type, *id);
     else
         SPV_OP(c, &c->globals, OpTypeInt, *id, 8 * spv_type_bytes(type), type == SPV_I32 || type == SPV_I64);
     return *id;
@@ -204,8 +206,7 @@ static void push_type(spv_compile *c)
     c->group_id[0] = push; /* until the kernel's first block has what is needed of it */
 }
 
-/* An input of three words; its first ones are read in the kernel's first block. */
-static uint32_t builtin_new(spv_compile *c, uint32_t builtin, uint32_t pointer)
+uint32_t spv_builtin_new(spv_compile *c, uint32_t builtin, uint32_t pointer)
 {
     const uint32_t id = spv_id(c);
     SPV_OP(c, &c->globals, OpVariable, pointer, id, ClassInput);
@@ -255,7 +256,7 @@ void spv_module_begin(spv_compile *c)
     SPV_OP(c, &c->globals, OpTypeVector, vector, u32, 3);
     SPV_OP(c, &c->globals, OpTypePointer, input, ClassInput, vector);
     push_type(c);
-    const uint32_t group = builtin_new(c, BuiltInWorkgroupId, input), lane = builtin_new(c, BuiltInLocalInvocationId, input);
+    const uint32_t group = spv_builtin_new(c, BuiltInWorkgroupId, input), lane = spv_builtin_new(c, BuiltInLocalInvocationId, input);
     places_read(c, vector, group, lane);
     if (c->source->checks_loops)
         stopped_begin(c);
@@ -273,8 +274,14 @@ static void head_write(spv_compile *c, uint32_t main, spv_words *out)
         SPV_OP(c, out, OpCapability, CapSubgroup);
         SPV_OP(c, out, OpCapability, CapSubgroupBallot);
     }
+    if (c->uses_matrices)
+        spv_matrix_capabilities(c, out);
+    if (c->uses_matrices)
+        op_text(c, out, OpExtension, NULL, 0, "SPV_KHR_cooperative_matrix", NULL);
+    if (c->half_id[1])
+        op_text(c, out, OpExtension, NULL, 0, "SPV_KHR_bfloat16", NULL);
     op_text(c, out, OpExtInstImport, &c->import, 1, "GLSL.std.450", NULL);
-    SPV_OP(c, out, OpMemoryModel, ModelAddresses64, ModelGlsl450);
+    SPV_OP(c, out, OpMemoryModel, ModelAddresses64, c->uses_matrices ? ModelVulkan : ModelGlsl450);
     op_text(c, out, OpEntryPoint, (const uint32_t[]){ModelCompute, main}, 2, "main", &c->interface);
     SPV_OP(c, out, OpExecutionMode, main, ModeLocalSize, c->source->local, 1, 1);
     if (nan)
