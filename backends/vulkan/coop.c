@@ -100,14 +100,15 @@ static vlk_coop_properties *list_read(const vlk_physical *p, uint32_t *n)
     return all;
 }
 
-/* The sizes for operands of a type. */
-static kit_coop size_choose(const vlk_coop_properties *all, uint32_t n, int32_t component, uint32_t lanes, char why[KIT_COOP_WHY])
+/* The sizes for operands of a type. llvmpipe (Mesa 26.2) lists 8x8x8 whatever its subgroups are, and crashes unless they have 8. */
+static kit_coop size_choose(const vlk_physical *p, const vlk_coop_properties *all, uint32_t n, int32_t component, uint32_t lanes, char why[KIT_COOP_WHY])
 {
     kit_coop *size = vlk_alloc(n * sizeof *size), best = {0};
     size_t kept = 0;
     for (uint32_t i = 0; size && i < n; i++)
         if (all[i].left == component && all[i].right == component && all[i].addend == VLK_COMPONENT_FLOAT32 &&
-            all[i].result == VLK_COMPONENT_FLOAT32 && !all[i].saturates && all[i].scope == VLK_SCOPE_SUBGROUP)
+            all[i].result == VLK_COMPONENT_FLOAT32 && !all[i].saturates && all[i].scope == VLK_SCOPE_SUBGROUP &&
+            (!p->ends_loops || all[i].rows == lanes))
             size[kept++] = (kit_coop){all[i].rows, all[i].cols, all[i].terms};
     if (size)
         best = kit_coop_choose(size, kept, lanes, why);
@@ -129,7 +130,7 @@ static const char *refused(const vlk_physical *p, features *f)
     const char *option = vlk_option("MMA");
     if (option && *option == '0')
         return "MMA=0";
-    return p->lanes ? "kernels are those of a software driver" : feature_missing(p, f);
+    return p->lanes && !option ? "this is a software driver (MMA=1: there too)" : feature_missing(p, f);
 }
 
 void vlk_coop_find(const vlk_physical *p, kit_target *target)
@@ -145,10 +146,10 @@ void vlk_coop_find(const vlk_physical *p, kit_target *target)
                       lacks ? lacks : lanes ? "the driver's list of them cannot be read" : "the size of subgroups cannot be asked for");
         return;
     }
-    target->coop[KIT_COOP_F16] = size_choose(all, n, VLK_COMPONENT_FLOAT16, lanes, why);
+    target->coop[KIT_COOP_F16] = size_choose(p, all, n, VLK_COMPONENT_FLOAT16, lanes, why);
     size_tell(p, "f16", &target->coop[KIT_COOP_F16], lanes, why);
     if (f.bf16.type && f.bf16.matrix) {
-        target->coop[KIT_COOP_BF16] = size_choose(all, n, VLK_COMPONENT_BFLOAT16, lanes, why);
+        target->coop[KIT_COOP_BF16] = size_choose(p, all, n, VLK_COMPONENT_BFLOAT16, lanes, why);
         size_tell(p, "bf16", &target->coop[KIT_COOP_BF16], lanes, why);
     } else {
         size_tell(p, "bf16", &target->coop[KIT_COOP_BF16], lanes, "shaderBFloat16CooperativeMatrix is not there");

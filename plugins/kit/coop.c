@@ -55,6 +55,6 @@ kit_coop kit_coop_choose(const kit_coop *size, size_t n, uint32_t lanes, char wh
 const kit_coop *kit_coop_of(const kit_target *target, uint32_t dtype)
 {
     const kit_coop *own = &target->coop[dtype == YK_BF16 ? KIT_COOP_BF16 : KIT_COOP_F16];
-    const bool fits = !target->cpu_shape && !target->lanes && (dtype == YK_BF16 || dtype == YK_F16);
+    const bool fits = !target->cpu_shape && (dtype == YK_BF16 || dtype == YK_F16);
     return fits && own->rows ? own : NULL;
 }

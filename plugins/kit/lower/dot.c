@@ -415,8 +415,9 @@ static void lower_dot(kit_lowering *ctx, const yk_node *n)
     }
     if (dot_by_library(ctx, n, &dot))
         return;
-    dot_lanes(&dot);
     dot.mma = kit_mma_takes(ctx->target, dot.a->dtype) || kit_coop_of(ctx->target, dot.a->dtype);
+    if (!dot.mma)
+        dot_lanes(&dot);
     kit_mma_note(ctx, dot.a->dtype, dot.mma);
     dot.unit = kit_unit_generated(ctx, "gemm_", dot_emit, &dot);
     if (ctx->target->cpu_shape)
