@@ -11,8 +11,9 @@
 #define LIST_MOST 1024u /* what a driver lists; more is taken for nonsense */
 
 #ifdef VK_KHR_cooperative_matrix
-#define SAME(mine, own) (sizeof(((vlk_coop_properties *)0)->mine) == sizeof(((VkCooperativeMatrixPropertiesKHR *)0)->own) && \
-                         offsetof(vlk_coop_properties, mine) == offsetof(VkCooperativeMatrixPropertiesKHR, own))
+#define SAME(own, theirs)                                                                                                \
+    (sizeof(((vlk_coop_properties *)0)->own) == sizeof(((VkCooperativeMatrixPropertiesKHR *)0)->theirs) &&               \
+     offsetof(vlk_coop_properties, own) == offsetof(VkCooperativeMatrixPropertiesKHR, theirs))
 _Static_assert(sizeof(vlk_coop_properties) == sizeof(VkCooperativeMatrixPropertiesKHR) && SAME(rows, MSize) && SAME(cols, NSize) &&
                    SAME(terms, KSize) && SAME(left, AType) && SAME(right, BType) && SAME(addend, CType) && SAME(result, ResultType) &&
                    SAME(saturates, saturatingAccumulation) && SAME(scope, scope),
@@ -23,7 +24,8 @@ _Static_assert(sizeof(vlk_coop_features) == sizeof(VkPhysicalDeviceCooperativeMa
 _Static_assert((int)VLK_TYPE_COOP_FEATURES == (int)VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR &&
                    (int)VLK_TYPE_COOP_PROPERTIES == (int)VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR &&
                    (int)VLK_COMPONENT_FLOAT16 == (int)VK_COMPONENT_TYPE_FLOAT16_KHR &&
-                   (int)VLK_COMPONENT_FLOAT32 == (int)VK_COMPONENT_TYPE_FLOAT32_KHR && (int)VLK_SCOPE_SUBGROUP == (int)VK_SCOPE_SUBGROUP_KHR,
+                   (int)VLK_COMPONENT_FLOAT32 == (int)VK_COMPONENT_TYPE_FLOAT32_KHR &&
+                   (int)VLK_SCOPE_SUBGROUP == (int)VK_SCOPE_SUBGROUP_KHR,
                "a number of VK_KHR_cooperative_matrix");
 #endif
 #ifdef VK_KHR_shader_bfloat16
@@ -63,9 +65,9 @@ static const char *feature_missing(const vlk_physical *p, features *f)
     return !f->coop.matrix              ? "cooperativeMatrix"
            : !f->v12.shaderFloat16      ? "shaderFloat16"
            : !f->v12.vulkanMemoryModel  ? "vulkanMemoryModel"
-           : !f->size.subgroupSizeControl   ? "subgroupSizeControl"
-           : !f->size.computeFullSubgroups  ? "computeFullSubgroups"
-                                            : NULL;
+           : !f->size.subgroupSizeControl  ? "subgroupSizeControl"
+           : !f->size.computeFullSubgroups ? "computeFullSubgroups"
+                                           : NULL;
 }
 
 /* The size that subgroups have if nothing is said; 0: it cannot be asked for in kernels. */
@@ -76,10 +78,10 @@ static uint32_t subgroup_size(const vlk_physical *p)
     VkPhysicalDeviceSubgroupProperties own = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES, .pNext = &control};
     VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &own};
     vkGetPhysicalDeviceProperties2(p->handle, &all);
-    const bool can = control.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT && own.subgroupSize >= control.minSubgroupSize &&
-                     own.subgroupSize <= control.maxSubgroupSize && KIT_COOP_TEAM / (own.subgroupSize ? own.subgroupSize : 1) <=
-                                                                        control.maxComputeWorkgroupSubgroups;
-    return can ? own.subgroupSize : 0;
+    const uint32_t size = own.subgroupSize;
+    const bool can = control.requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT && size >= control.minSubgroupSize &&
+                     size <= control.maxSubgroupSize && size && KIT_COOP_TEAM / size <= control.maxComputeWorkgroupSubgroups;
+    return can ? size : 0;
 }
 
 /* ---- The list ---- */
@@ -101,7 +103,8 @@ static vlk_coop_properties *list_read(const vlk_physical *p, uint32_t *n)
 }
 
 /* The sizes for operands of a type. llvmpipe (Mesa 26.2) lists 8x8x8 whatever its subgroups are, and crashes unless they have 8. */
-static kit_coop size_choose(const vlk_physical *p, const vlk_coop_properties *all, uint32_t n, int32_t component, uint32_t lanes, char why[KIT_COOP_WHY])
+static kit_coop size_choose(const vlk_physical *p, const vlk_coop_properties *all, uint32_t n, int32_t component, uint32_t lanes,
+                            char why[KIT_COOP_WHY])
 {
     kit_coop *size = vlk_alloc(n * sizeof *size), best = {0};
     size_t kept = 0;
@@ -125,7 +128,8 @@ static void size_tell(const vlk_physical *p, const char *type, const kit_coop *s
         vlk_host->log(3, VLK_WHO, "%.80s: products of %s use no cooperative matrices: %s", p->properties.deviceName, type, why);
 }
 
-static const char *refused(const vlk_physical *p, features *f)
+/* Why there are to be none, or NULL. */
+static const char *reason_find(const vlk_physical *p, features *f)
 {
     const char *option = vlk_option("MMA");
     if (option && *option == '0')
@@ -138,7 +142,7 @@ void vlk_coop_find(const vlk_physical *p, kit_target *target)
     char why[KIT_COOP_WHY] = "out of memory";
     uint32_t n = 0;
     features f;
-    const char *lacks = refused(p, &f);
+    const char *lacks = reason_find(p, &f);
     const uint32_t lanes = lacks ? 0 : subgroup_size(p);
     vlk_coop_properties *all = lanes ? list_read(p, &n) : NULL;
     if (!all) {

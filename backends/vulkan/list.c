@@ -88,19 +88,6 @@ static bool memory_choose(vlk_physical *p)
     return p->memory_type != NONE && p->staging_type != NONE;
 }
 
-bool vlk_extension_there(VkPhysicalDevice handle, const char *name)
-{
-    uint32_t n = 0;
-    bool there = false;
-    vkEnumerateDeviceExtensionProperties(handle, NULL, &n, NULL);
-    VkExtensionProperties *all = vlk_alloc(n * sizeof *all);
-    if (all && vkEnumerateDeviceExtensionProperties(handle, NULL, &n, all) == VK_SUCCESS)
-        for (uint32_t i = 0; i < n; i++)
-            there |= !strcmp(all[i].extensionName, name);
-    vlk_free(all);
-    return there;
-}
-
 /*
  * Of a software driver whose subgroups have one size: kernels get the shape for lanes of a vector. That is not asked of the driver's
  * speed, as a GPU's other families are (decision 0012): its barriers cost by what it is. SHAPE=groups gives it a GPU's kernels.

@@ -35,6 +35,7 @@ const char *vlk_result_name(VkResult result);
 yk_status vlk_result_status(VkResult result);
 /* A status for a failed call, explained to the host as "what: VK_NAME". */
 yk_status vlk_error(VkResult result, const char *what);
+bool vlk_extension_there(VkPhysicalDevice handle, const char *name);
 
 /* ---- probe.c ---- */
 uint64_t vlk_probe_key(void);    /* of the drivers there are and what they depend on, before anything is set up; 0: no driver */
@@ -65,7 +66,6 @@ yk_status vlk_device_count(uint32_t *n);
 yk_status vlk_device_caps(uint32_t i, yk_device_caps *caps);
 yk_status vlk_device_open(uint32_t i, yk_device **dev);
 void vlk_devices_forget(void);
-bool vlk_extension_there(VkPhysicalDevice handle, const char *name);
 
 /* ---- limits.c ---- */
 bool vlk_limits_good(const char *value); /* of the option LIMITS */

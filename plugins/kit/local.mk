@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The kit: a convenience library for plugins, and the kernel sources as C strings.
 noinst_LTLIBRARIES += libkit.la
-libkit_la_SOURCES = plugins/kit/cache.c plugins/kit/cache.h plugins/kit/clock.h plugins/kit/coop.c plugins/kit/coop.h plugins/kit/cores.c plugins/kit/cores.h \
+libkit_la_SOURCES = plugins/kit/cache.c plugins/kit/cache.h plugins/kit/clock.h plugins/kit/coop.c plugins/kit/coop.h \
+	plugins/kit/cores.c plugins/kit/cores.h \
 	plugins/kit/devices.c plugins/kit/devices.h plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c \
 	plugins/kit/lower/attn.c plugins/kit/lower/chain.c plugins/kit/lower/conv.c plugins/kit/lower/conv_gpu.c \
 	plugins/kit/lower/conv_gpu.h plugins/kit/lower/conv_plan.c plugins/kit/lower/conv_plan.h plugins/kit/lower/data.c \
@@ -16,7 +17,8 @@ libkit_la_SOURCES = plugins/kit/cache.c plugins/kit/cache.h plugins/kit/clock.h 
 libkit_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION)
 
 KIT_KERNELS = plugins/kit/kernels/dialect.kc plugins/kit/kernels/math.kc plugins/kit/kernels/data.kc plugins/kit/kernels/gemm.kc \
-	plugins/kit/kernels/gemm_coop.kc plugins/kit/kernels/gemm_dot.kc plugins/kit/kernels/gemm_gpu.kc plugins/kit/kernels/gemm_lanes.kc plugins/kit/kernels/conv.kc \
+	plugins/kit/kernels/gemm_coop.kc \
+	plugins/kit/kernels/gemm_dot.kc plugins/kit/kernels/gemm_gpu.kc plugins/kit/kernels/gemm_lanes.kc plugins/kit/kernels/conv.kc \
 	plugins/kit/kernels/conv_gpu.kc plugins/kit/kernels/wino.kc plugins/kit/kernels/nn.kc plugins/kit/kernels/attn.kc \
 	plugins/kit/kernels/attn_gpu.kc plugins/kit/kernels/pool.kc plugins/kit/kernels/step.kc plugins/kit/kernels/mma.kc \
 	plugins/kit/kernels/attn_mma.kc plugins/kit/kernels/conv_mma.kc plugins/kit/kernels/gemm_mma.kc

@@ -175,7 +175,8 @@ static void coop_emit(kit_text *text, const dot_plan *dot, const kit_coop *size)
 {
     kit_coop_share share;
     kit_coop_shared(size, dot->target->coop_lanes, &share);
-    kit_text_add(text, "#undef GEMM_M\n#undef GEMM_N\n#undef GEMM_K\n#undef GEMM_R\n#undef GEMM_C\n#undef GEMM_ACROSS\n#undef GEMM_STEPS\n");
+    kit_text_add(text, "#undef GEMM_M\n#undef GEMM_N\n#undef GEMM_K\n#undef GEMM_R\n#undef GEMM_C\n"
+                 "#undef GEMM_ACROSS\n#undef GEMM_STEPS\n");
     kit_text_add(text, "#define GEMM_M %u\n#define GEMM_N %u\n#define GEMM_K %u\n#define GEMM_R %u\n#define GEMM_C %u\n", size->rows,
                  size->cols, size->terms, share.rows, share.cols);
     kit_text_add(text, "#define GEMM_ACROSS %u\n#define GEMM_STEPS %u\n", share.across, KIT_COOP_TERMS / size->terms);

@@ -2,8 +2,9 @@
 /*
  * Inside the translator: one pass over the tokens of a kernel that writes instructions as it reads. lex.c makes tokens of texts,
  * macro.c expands them, memory.c and module.c keep words, types and constants, value.c computes, read.c takes tokens and reads types,
- * matrix.c writes what cooperative matrices do, expr.c reads expressions, stmt.c statements, unit.c functions and the kernel. Each calls only those named before it; but functions are
- * expanded where they are called, their tokens read once more, so an expression comes back to unit.c by `call`.
+ * matrix.c writes what is done with cooperative matrices, expr.c reads expressions, stmt.c statements, unit.c functions and the kernel.
+ * Each calls only those named before it; but functions are expanded where they are called, their tokens read once more, so an
+ * expression comes back to unit.c by `call`.
  */
 #ifndef YOKE_PLUGINS_KIT_SPIRV_COMPILE_H
 #define YOKE_PLUGINS_KIT_SPIRV_COMPILE_H
@@ -201,6 +202,13 @@ static inline bool spv_type_matrix(uint32_t type)
     return type >= SPV_LEFT_F16 && type <= SPV_SUM_BF16;
 }
 
+/* What a matrix is for, as SPIR-V numbers it. */
+enum { SPV_USE_LEFT, SPV_USE_RIGHT, SPV_USE_SUM };
+static inline uint32_t spv_matrix_use(uint32_t type)
+{
+    return (type - SPV_LEFT_F16) % 3;
+}
+
 static inline bool spv_type_whole(uint32_t type)
 {
     return type >= SPV_I32 && type <= SPV_U64;
@@ -240,10 +248,10 @@ uint32_t spv_place(spv_compile *c, const spv_item *element, uint32_t *type);
 uint32_t spv_common_type(const spv_item *a, const spv_item *b);
 
 /* ---- matrix.c ---- */
-void spv_matrix_type(spv_compile *c, uint32_t type, uint32_t id); /* declares it */
-spv_item spv_matrix_read(spv_compile *c, uint32_t word);         /* a function's arguments, and what it does */
-bool spv_matrix_wanted(const spv_compile *c);                    /* whether the text has any */
-void spv_matrix_capabilities(spv_compile *c, spv_words *out);
+#define SPV_MATRIX_ARGUMENTS 4
+/* One of the dialect's functions of matrices; arguments are not loaded. */
+spv_item spv_matrix_write(spv_compile *c, uint32_t word, const spv_item argument[SPV_MATRIX_ARGUMENTS], uint32_t n);
+bool spv_matrix_wanted(const spv_compile *c); /* whether the text has any */
 
 /* ---- expr.c ---- */
 spv_item spv_expression(spv_compile *c); /* with commas */

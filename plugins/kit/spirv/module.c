@@ -32,6 +32,34 @@ uint32_t spv_id(spv_compile *c)
 
 /* ---- Types and constants ---- */
 
+static uint32_t half_id(spv_compile *c, bool brain)
+{
+    uint32_t *id = &c->half_id[brain];
+    if (*id)
+        return *id;
+    *id = spv_id(c);
+    if (brain)
+        SPV_OP(c, &c->globals, OpTypeFloat, *id, 16, EncodingBfloat16);
+    else
+        SPV_OP(c, &c->globals, OpTypeFloat, *id, 16);
+    return *id;
+}
+
+static void matrix_type(spv_compile *c, uint32_t type, uint32_t id)
+{
+    const bool brain = type >= SPV_LEFT_BF16;
+    const kit_coop *size = &c->target->coop[brain ? KIT_COOP_BF16 : KIT_COOP_F16];
+    const uint32_t use = spv_matrix_use(type);
+    if (!size->rows)
+        spv_fail(c, "there are no cooperative matrices of %s here", brain ? "bf16" : "f16");
+    const uint32_t component = use == SPV_USE_SUM ? spv_type_id(c, SPV_F32) : half_id(c, brain),
+                   scope = spv_constant_id(c, SPV_U32, ScopeSubgroup),
+                   rows = spv_constant_id(c, SPV_U32, use == SPV_USE_RIGHT ? size->terms : size->rows),
+                   cols = spv_constant_id(c, SPV_U32, use == SPV_USE_LEFT ? size->terms : size->cols),
+                   own = spv_constant_id(c, SPV_U32, use);
+    SPV_OP(c, &c->globals, OpTypeCooperativeMatrix, id, component, scope, rows, cols, own);
+}
+
 uint32_t spv_type_id(spv_compile *c, uint32_t type)
 {
     uint32_t *id = &c->type_id[type];
@@ -43,7 +71,7 @@ uint32_t spv_type_id(spv_compile *c, uint32_t type)
     else if (type == SPV_F32)
         SPV_OP(c, &c->globals, OpTypeFloat, *id, 32);
     else if (spv_type_matrix(type))
-        spv_matrix_type(c, type, *id);
+        matrix_type(c, type, *id);
     else
         SPV_OP(c, &c->globals, OpTypeInt, *id, 8 * spv_type_bytes(type), type == SPV_I32 || type == SPV_I64);
     return *id;
@@ -262,6 +290,19 @@ void spv_module_begin(spv_compile *c)
         stopped_begin(c);
 }
 
+static void matrix_capabilities(spv_compile *c, spv_words *out)
+{
+    static const uint32_t all[] = {CapSubgroup, CapVulkanMemory, CapCooperativeMatrix};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        SPV_OP(c, out, OpCapability, all[i]);
+    if (c->half_id[0])
+        SPV_OP(c, out, OpCapability, CapFloat16);
+    if (c->half_id[1]) {
+        SPV_OP(c, out, OpCapability, CapBfloat16);
+        SPV_OP(c, out, OpCapability, CapBfloat16Matrix);
+    }
+}
+
 static void head_write(spv_compile *c, uint32_t main, spv_words *out)
 {
     static const uint32_t capability[] = {CapShader, CapInt64, CapStorageBuffer16, CapStorageBuffer8, CapAddresses, CapKeepNan};
@@ -275,7 +316,7 @@ static void head_write(spv_compile *c, uint32_t main, spv_words *out)
         SPV_OP(c, out, OpCapability, CapSubgroupBallot);
     }
     if (c->uses_matrices)
-        spv_matrix_capabilities(c, out);
+        matrix_capabilities(c, out);
     if (c->uses_matrices)
         op_text(c, out, OpExtension, NULL, 0, "SPV_KHR_cooperative_matrix", NULL);
     if (c->half_id[1])

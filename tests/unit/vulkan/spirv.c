@@ -173,7 +173,7 @@ static const struct {
     {{8, 16, 16}, 16, {2, 4, 4, 1}},  {{8, 8, 8}, 8, {4, 4, 2, 2}},      {{8, 8, 32}, 16, {2, 4, 4, 2}},  {{16, 16, 16}, 128, {1, 1, 4, 4}},
     {{16, 16, 16}, 8, {4, 4, 1, 1}},  {{32, 32, 16}, 32, {2, 2, 1, 1}},  {{16, 16, 16}, 4, {0}},         {{32, 32, 16}, 16, {0}},
     {{0, 16, 16}, 32, {0}},           {{16, 0, 16}, 32, {0}},            {{16, 16, 0}, 32, {0}},         {{16, 16, 16}, 0, {0}},
-    {{0, 0, 0}, 0, {0}},              {{1u << 31, 16, 16}, 32, {0}},     {{16, 16, 1u << 31}, 32, {0}},  {{UINT32_MAX, UINT32_MAX, UINT32_MAX}, 32, {0}},
+    {{0, 0, 0}, 0, {0}},              {{1u << 31, 16, 16}, 32, {0}},     {{16, 16, 1u << 31}, 32, {0}},  {{~0u, ~0u, ~0u}, 32, {0}},
     {{128, 16, 16}, 32, {0}},         {{16, 16, 64}, 32, {0}},           {{12, 16, 16}, 32, {0}},        {{16, 16, 24}, 32, {0}},
     {{2, 16, 16}, 32, {0}},           {{16, 16, 2}, 32, {0}},            {{16, 16, 16}, 24, {0}},        {{16, 16, 16}, 256, {0}},
     {{16, 16, 16}, UINT32_MAX, {0}},
@@ -197,13 +197,13 @@ END_TEST
 
 START_TEST(the_largest_matrices_are_chosen)
 {
-    static const kit_coop card[] = {{16, 8, 8}, {16, 8, 16}, {16, 16, 16}, {0, 0, 0}, {64, 64, 64}, {16, 32, 8}},
+    static const kit_coop listed[] = {{16, 8, 8}, {16, 8, 16}, {16, 16, 16}, {0, 0, 0}, {64, 64, 64}, {16, 32, 8}},
                           bad[] = {{0, 0, 0}, {UINT32_MAX, 1, 7}};
     char why[KIT_COOP_WHY];
-    kit_coop best = kit_coop_choose(card, 6, 32, why);
-    ck_assert_mem_eq(&best, &card[2], sizeof best);
-    best = kit_coop_choose(card, 2, 32, why);
-    ck_assert_mem_eq(&best, &card[1], sizeof best);
+    kit_coop best = kit_coop_choose(listed, 6, 32, why);
+    ck_assert_mem_eq(&best, &listed[2], sizeof best);
+    best = kit_coop_choose(listed, 2, 32, why);
+    ck_assert_mem_eq(&best, &listed[1], sizeof best);
     ck_assert_uint_eq(kit_coop_choose(bad, 2, 32, why).rows, 0);
     ck_assert_str_eq(why, "2 listed, the first 0x0x0: no tile of 64x64 by subgroups of 32");
     ck_assert_uint_eq(kit_coop_choose(NULL, 0, 32, why).rows, 0);
