@@ -1,15 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A device that is open: its queue, and what all programs share. */
-#include "backends/vulkan/vlk.h"
+#include "backends/vulkan/coop.h"
 
 #include <unistd.h>
 
 #include "plugins/kit/spirv/spirv.h"
 
-static VkResult handle_make(const vlk_physical *p, VkDevice *handle)
+/* What kernels with cooperative matrices need of a device. */
+typedef struct coop_features {
+    vlk_bfloat16_features bf16;
+    vlk_coop_features coop;
+    VkPhysicalDeviceSubgroupSizeControlFeaturesEXT size;
+} coop_features;
+
+/* Before `next`, where the target has such kernels; adds the names of their extensions. */
+static void *coop_ask(const kit_target *target, coop_features *f, void *next, const char **name, uint32_t *n)
+{
+    *f = (coop_features){.bf16 = {.sType = (VkStructureType)VLK_TYPE_BFLOAT16_FEATURES, .pNext = next, .type = VK_TRUE, .matrix = VK_TRUE},
+                         .coop = {.sType = (VkStructureType)VLK_TYPE_COOP_FEATURES, .pNext = next, .matrix = VK_TRUE},
+                         .size = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES_EXT,
+                                  .pNext = &f->coop,
+                                  .subgroupSizeControl = VK_TRUE,
+                                  .computeFullSubgroups = VK_TRUE}};
+    if (!target->coop_lanes)
+        return next;
+    name[(*n)++] = VLK_COOP_EXTENSION;
+    name[(*n)++] = VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME;
+    if (target->coop[KIT_COOP_BF16].rows) {
+        name[(*n)++] = VLK_BFLOAT16_EXTENSION;
+        f->coop.pNext = &f->bf16;
+    }
+    return &f->size;
+}
+
+static VkResult handle_make(const vlk_physical *p, const kit_target *target, VkDevice *handle)
 {
     const float priority = 1.0f;
-    const char *const import = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
+    const char *extension[4];
+    uint32_t n_extension = 0;
+    coop_features coop;
     const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                            .queueFamilyIndex = p->family,
                                            .queueCount = 1,
@@ -17,19 +46,23 @@ static VkResult handle_make(const vlk_physical *p, VkDevice *handle)
     VkPhysicalDeviceVulkan12Features v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
                                             .storageBuffer8BitAccess = VK_TRUE,
                                             .bufferDeviceAddress = VK_TRUE,
-                                            .timelineSemaphore = VK_TRUE};
+                                            .timelineSemaphore = VK_TRUE,
+                                            .shaderFloat16 = target->coop_lanes != 0,
+                                            .vulkanMemoryModel = target->coop_lanes != 0};
     VkPhysicalDevice16BitStorageFeatures wide = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES,
                                                  .pNext = &v12,
                                                  .storageBuffer16BitAccess = VK_TRUE};
+    if (p->imports)
+        extension[n_extension++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
     const VkPhysicalDeviceFeatures2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2,
-                                           .pNext = &wide,
+                                           .pNext = coop_ask(target, &coop, &wide, extension, &n_extension),
                                            .features = {.shaderInt64 = VK_TRUE}};
     const VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
                                      .pNext = &all,
                                      .queueCreateInfoCount = 1,
                                      .pQueueCreateInfos = &queue,
-                                     .enabledExtensionCount = p->imports,
-                                     .ppEnabledExtensionNames = &import};
+                                     .enabledExtensionCount = n_extension,
+                                     .ppEnabledExtensionNames = extension};
     return vkCreateDevice(p->handle, &info, NULL, handle);
 }
 
@@ -52,7 +85,8 @@ static yk_status device_start(yk_device *d)
                              .max_group = p->max_group,
                              .max_local = p->max_local,
                              .max_alloc = p->max_alloc};
-    VkResult result = handle_make(p, &d->handle);
+    vlk_coop_find(p, &d->target);
+    VkResult result = handle_make(p, &d->target, &d->handle);
     if (result == VK_SUCCESS) {
         vkGetDeviceQueue(d->handle, p->family, 0, &d->queue);
         if (p->imports)

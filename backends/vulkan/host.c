@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all parts share and nothing below them: the host's table, its memory, options, and the texts of failed calls. */
+/* What all parts share and nothing below them: the host's table, its memory, options, the texts of failed calls, and whether
+ * a driver has an extension. */
 #include "backends/vulkan/vlk.h"
 
 #include "plugins/kit/plugin.h"
@@ -63,4 +64,17 @@ yk_status vlk_error(VkResult result, const char *what)
 {
     vlk_host->fail(VLK_WHO, "%s: %s (%d)", what, vlk_result_name(result), (int)result);
     return vlk_result_status(result);
+}
+
+bool vlk_extension_there(VkPhysicalDevice handle, const char *name)
+{
+    uint32_t n = 0;
+    bool there = false;
+    vkEnumerateDeviceExtensionProperties(handle, NULL, &n, NULL);
+    VkExtensionProperties *all = vlk_alloc(n * sizeof *all);
+    if (all && vkEnumerateDeviceExtensionProperties(handle, NULL, &n, all) == VK_SUCCESS)
+        for (uint32_t i = 0; i < n; i++)
+            there |= !strcmp(all[i].extensionName, name);
+    vlk_free(all);
+    return there;
 }

@@ -88,19 +88,6 @@ static bool memory_choose(vlk_physical *p)
     return p->memory_type != NONE && p->staging_type != NONE;
 }
 
-static bool extension_there(VkPhysicalDevice handle, const char *name)
-{
-    uint32_t n = 0;
-    bool there = false;
-    vkEnumerateDeviceExtensionProperties(handle, NULL, &n, NULL);
-    VkExtensionProperties *all = vlk_alloc(n * sizeof *all);
-    if (all && vkEnumerateDeviceExtensionProperties(handle, NULL, &n, all) == VK_SUCCESS)
-        for (uint32_t i = 0; i < n; i++)
-            there |= !strcmp(all[i].extensionName, name);
-    vlk_free(all);
-    return there;
-}
-
 /*
  * Of a software driver whose subgroups have one size: kernels get the shape for lanes of a vector. That is not asked of the driver's
  * speed, as a GPU's other families are (decision 0012): its barriers cost by what it is. SHAPE=groups gives it a GPU's kernels.
@@ -125,8 +112,8 @@ static void traits_read(vlk_physical *p, char locality[64])
     VkPhysicalDeviceExternalMemoryHostPropertiesEXT import = {
         .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_EXTERNAL_MEMORY_HOST_PROPERTIES_EXT};
     VkPhysicalDeviceProperties2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &own};
-    const bool has_pci = extension_there(p->handle, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME),
-               has_import = extension_there(p->handle, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+    const bool has_pci = vlk_extension_there(p->handle, VK_EXT_PCI_BUS_INFO_EXTENSION_NAME),
+               has_import = vlk_extension_there(p->handle, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
     if (has_pci)
         v12.pNext = &pci;
     import.pNext = v12.pNext;
@@ -137,7 +124,7 @@ static void traits_read(vlk_physical *p, char locality[64])
     p->ends_loops = v12.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
     p->lanes = lanes_find(p);
     p->imports = has_import && p->visible && import.minImportedHostPointerAlignment <= VLK_PAGE;
-    p->budget = extension_there(p->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
+    p->budget = vlk_extension_there(p->handle, VK_EXT_MEMORY_BUDGET_EXTENSION_NAME);
     if (has_pci)
         snprintf(locality, 64, "pci:%04x:%02x:%02x.%x", pci.pciDomain, pci.pciBus, pci.pciDevice, pci.pciFunction);
     else if (p->properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU)
@@ -170,7 +157,7 @@ static void caps_fill(const vlk_physical *p, yk_device_caps *c);
 static void list_device(VkPhysicalDevice handle)
 {
     vlk_physical *p = &physical[list.n];
-    *p = (vlk_physical){.handle = handle};
+    *p = (vlk_physical){.instance = instance, .handle = handle};
     vkGetPhysicalDeviceProperties(handle, &p->properties);
     vkGetPhysicalDeviceMemoryProperties(handle, &p->memory);
     if (!device_usable(p))

@@ -13,6 +13,7 @@ static bool value_is_shape(const char *value)
 static const kit_option options[] = {
     {"CORES", kit_option_is_cores, KIT_ALLOWED_CORES},
     {"LIMITS", vlk_limits_good, "phone, or a list of alloc=BYTES (1048576 or more), local=BYTES (16384), group=N (128)"},
+    {"MMA", kit_option_is_flag, KIT_ALLOWED_FLAG},
     {"PROBE", kit_option_is_helper, KIT_ALLOWED_HELPER},
     {"PROBE_MS", kit_option_is_ms, KIT_ALLOWED_MS},
     {"PROFILE", kit_option_is_flag, KIT_ALLOWED_FLAG},

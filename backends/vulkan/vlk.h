@@ -35,6 +35,7 @@ const char *vlk_result_name(VkResult result);
 yk_status vlk_result_status(VkResult result);
 /* A status for a failed call, explained to the host as "what: VK_NAME". */
 yk_status vlk_error(VkResult result, const char *what);
+bool vlk_extension_there(VkPhysicalDevice handle, const char *name);
 
 /* ---- probe.c ---- */
 uint64_t vlk_probe_key(void);    /* of the drivers there are and what they depend on, before anything is set up; 0: no driver */
@@ -45,6 +46,7 @@ void vlk_probe_done(void);      /* after they are loaded */
 
 /* ---- list.c ---- */
 typedef struct vlk_physical { /* a device as it was found; lives until vlk_devices_forget */
+    VkInstance instance;
     VkPhysicalDevice handle;
     VkPhysicalDeviceProperties properties;
     VkPhysicalDeviceMemoryProperties memory;
@@ -68,6 +70,9 @@ void vlk_devices_forget(void);
 /* ---- limits.c ---- */
 bool vlk_limits_good(const char *value); /* of the option LIMITS */
 void vlk_limits_read(vlk_physical *p); /* max_alloc, max_group, max_local: the device's, or lower ones as the option says */
+
+/* ---- coop.c ---- */
+void vlk_coop_find(const vlk_physical *p, kit_target *target); /* coop and coop_lanes; the log says what and why not */
 
 /* ---- device.c ---- */
 typedef struct vlk_memory { /* bytes with an address */

@@ -38,6 +38,12 @@ typedef struct kit_product {
     uint64_t accumulate;
 } kit_product;
 
+/* Matrices of rows x terms and of terms x cols, and their product. */
+typedef struct kit_coop {
+    uint32_t rows, cols, terms;
+} kit_coop;
+enum { KIT_COOP_F16, KIT_COOP_BF16, KIT_COOPS };
+
 /* A device, as far as it decides about launches. A member comes with the first kernel that asks for it. */
 typedef struct kit_target {
     const yk_host *host;   /* allocates, and tells the user why something failed */
@@ -50,6 +56,12 @@ typedef struct kit_target {
      * none. A group's work-items are warps of 32 then.
      */
     uint32_t mma;
+    /*
+     * GPU shape: cooperative matrices that a subgroup of coop_lanes work-items computes with (coop.h), of operands in f16 and in bf16;
+     * rows 0: there are none.
+     */
+    kit_coop coop[KIT_COOPS];
+    uint32_t coop_lanes;
     uint32_t max_group;    /* work-items of a group; 0: KIT_GROUP_MOST */
     uint32_t max_local;    /* bytes of memory that a group's work-items share */
     uint64_t max_alloc;    /* bytes of one allocation; 0: no limit known */

@@ -16,6 +16,7 @@
 #include "plugins/kit/kernels/data.kch"
 #include "plugins/kit/kernels/dialect.kch"
 #include "plugins/kit/kernels/gemm.kch"
+#include "plugins/kit/kernels/gemm_coop.kch"
 #include "plugins/kit/kernels/gemm_dot.kch"
 #include "plugins/kit/kernels/gemm_gpu.kch"
 #include "plugins/kit/kernels/gemm_lanes.kch"
@@ -84,5 +85,9 @@ const char *kit_generated_macros(const kit_target *target)
 
 const char *kit_dot_source(const kit_target *target, bool lanes, bool mma)
 {
-    return target->cpu_shape ? kit_src_gemm_dot : lanes ? kit_src_gemm_lanes : mma ? kit_src_gemm_mma : kit_src_gemm_gpu;
+    return target->cpu_shape ? kit_src_gemm_dot
+           : lanes           ? kit_src_gemm_lanes
+           : !mma            ? kit_src_gemm_gpu
+           : target->mma     ? kit_src_gemm_mma
+                             : kit_src_gemm_coop;
 }

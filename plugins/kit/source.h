@@ -19,7 +19,7 @@ bool kit_unit_macros(const kit_target *target, const char *macros, char *text, s
 const char *kit_generated_macros(const kit_target *target);
 
 /* For the lowering: the kernel of a product, before which its macros are written; lanes: the one for kit_target.lanes; mma: for
- * kit_target.mma. */
+ * kit_target.mma, or kit_target.coop. */
 const char *kit_dot_source(const kit_target *target, bool lanes, bool mma);
 
 #endif

@@ -104,6 +104,21 @@ if [ "$SANITIZER" = none ]; then # other kernels, which no sanitizer sees
     done
 fi
 
+# Cooperative matrices, where the driver has them: Mesa 22.3's has not.
+none="products of f16 by cooperative matrices"
+YOKE_LOG=debug YOKE_VULKAN_MMA=1 "$CTS" --plugin "$PLUGIN" --only 'op/dot.f16.2x65x64x33' >"$WORK/out" 2>&1
+if grep -q 'computes by cooperative matrices' "$WORK/out"; then
+    YOKE_VULKAN_MMA=1 run_cts "$none" "$PLUGIN" --only 'op/dot.*f16*' --timeout 300
+    YOKE_VULKAN_MMA=1 run_cts "gradients by cooperative matrices" "$PLUGIN" --group gradients --timeout 300
+else
+    why=$(sed -n 's/.*no cooperative matrices: //p' "$WORK/out" | head -n 1)
+    [ -n "$why" ]
+    result $? "$none # SKIP this driver has none: $why"
+fi
+YOKE_LOG=debug YOKE_VULKAN_MMA=0 "$CTS" --plugin "$PLUGIN" --only 'op/dot.f16.2x65x64x33' >"$WORK/out" 2>&1
+grep -q 'no cooperative matrices: MMA=0' "$WORK/out" && ! grep -q 'by cooperative matrices' "$WORK/out"
+result $? "MMA=0 takes none"
+
 # bench DEVICES FILE OPTIONS: three steps from the same weights
 bench()
 {

@@ -13,7 +13,8 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test tes
 	tests/unit/graph/vectors.test tests/unit/io/gzip.test tests/unit/io/json.test tests/unit/io/safetensors.test \
 	tests/unit/job/api.test tests/unit/job/callsite.test tests/unit/job/host.test tests/unit/job/kill.test tests/unit/job/locale.test \
 	tests/unit/job/memory.test tests/unit/job/pack.test tests/unit/job/precision.test tests/unit/job/resume.test \
-	tests/unit/job/sampler.test tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/kit/lower.test \
+	tests/unit/job/sampler.test tests/unit/kit/coop.test tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test \
+	tests/unit/kit/lower.test \
 	tests/unit/launch/hosts.test tests/unit/local/garbage.test
 if WITH_SODIUM
 UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test tests/unit/net/link.test tests/unit/sock/open.test \
@@ -47,6 +48,7 @@ tests_unit_cuda_products_test_LDADD = $(LDADD) -ldl
 tests_unit_graph_vectors_test_SOURCES = tests/unit/graph/vectors.c tests/unit/graph/vectors_layers.c
 # the kernel sources as plain C: unused kernels and scalar conversions are as they are in the dialect
 KIT_HOST_CFLAGS = $(AM_CFLAGS) -Wno-unused-function -Wno-psabi -Wno-shadow -Wno-undef
+tests_unit_kit_coop_test_CFLAGS = $(KIT_HOST_CFLAGS) -Wno-vla -Wno-unused-variable
 tests_unit_kit_cpu_shape_test_SOURCES = tests/unit/kit/host.c
 tests_unit_kit_cpu_shape_test_CFLAGS = $(KIT_HOST_CFLAGS)
 tests_unit_kit_gpu_shape_test_SOURCES = tests/unit/kit/host.c

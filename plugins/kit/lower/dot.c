@@ -5,6 +5,7 @@
  * part of the program's generated source, so that one compilation makes them all. What a library of the vendor's takes
  * (kit_target.product) needs no kernel.
  */
+#include "plugins/kit/coop.h"
 #include "plugins/kit/lower/internal.h"
 #include "plugins/kit/source.h"
 
@@ -144,7 +145,7 @@ typedef struct dot_plan {
     kit_chain epilogue; /* n_node 0: the product itself is stored */
     uint32_t unit;      /* its kernel */
     uint32_t lane_rows, lane_cols; /* kernels/gemm_lanes.kc: GEMM_LR and GEMM_LC; 0: another kernel */
-    bool mma;                      /* kernels/gemm_mma.kc */
+    bool mma;                      /* kernels/gemm_mma.kc, or gemm_coop.kc */
 } dot_plan;
 
 /* Tiles no larger than the product. */
@@ -169,6 +170,18 @@ static bool dot_of(const yk_graph *graph, const yk_node *n, dot_plan *dot)
                                   : dot_fits(dot->a, dot->b, dot->c);
 }
 
+/* The macros gemm_coop.kc asks for. */
+static void coop_emit(kit_text *text, const dot_plan *dot, const kit_coop *size)
+{
+    kit_coop_share share;
+    kit_coop_shared(size, dot->target->coop_lanes, &share);
+    kit_text_add(text, "#undef GEMM_M\n#undef GEMM_N\n#undef GEMM_K\n#undef GEMM_R\n#undef GEMM_C\n"
+                 "#undef GEMM_ACROSS\n#undef GEMM_STEPS\n");
+    kit_text_add(text, "#define GEMM_M %u\n#define GEMM_N %u\n#define GEMM_K %u\n#define GEMM_R %u\n#define GEMM_C %u\n", size->rows,
+                 size->cols, size->terms, share.rows, share.cols);
+    kit_text_add(text, "#define GEMM_ACROSS %u\n#define GEMM_STEPS %u\n", share.across, KIT_COOP_TERMS / size->terms);
+}
+
 /* The CPU shape's kernel knows no type of its operands: they are packed. */
 static void dot_emit(kit_text *text, const char *name, const void *what)
 {
@@ -181,6 +194,8 @@ static void dot_emit(kit_text *text, const char *name, const void *what)
     if (dot->lane_rows)
         kit_text_add(text, "#define GEMM_LANES %u\n#define GEMM_LR %u\n#define GEMM_LC %u\n", dot->target->lanes, dot->lane_rows,
                      dot->lane_cols);
+    else if (dot->mma && !dot->target->mma)
+        coop_emit(text, dot, kit_coop_of(dot->target, dot->a->dtype));
     else
         kit_text_add(text, "#define GEMM_TEAM %u\n#define GEMM_EACH %u\n", kit_gpu_team(dot->target),
                      GEMM_GPU * GEMM_GPU / 4 / kit_gpu_team(dot->target));
@@ -401,8 +416,9 @@ static void lower_dot(kit_lowering *ctx, const yk_node *n)
     }
     if (dot_by_library(ctx, n, &dot))
         return;
-    dot_lanes(&dot);
-    dot.mma = kit_mma_takes(ctx->target, dot.a->dtype);
+    dot.mma = kit_mma_takes(ctx->target, dot.a->dtype) || kit_coop_of(ctx->target, dot.a->dtype);
+    if (!dot.mma)
+        dot_lanes(&dot);
     kit_mma_note(ctx, dot.a->dtype, dot.mma);
     dot.unit = kit_unit_generated(ctx, "gemm_", dot_emit, &dot);
     if (ctx->target->cpu_shape)

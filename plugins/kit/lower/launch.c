@@ -113,9 +113,9 @@ void kit_mma_note(const kit_lowering *ctx, uint32_t dtype, bool used)
 {
     const kit_target *target = ctx->target;
     const yk_node *n = &ctx->graph->node[ctx->node];
-    if (target->mma && dtype != YK_F32 && ctx->failed == YK_OK)
+    if ((target->mma || target->coop_lanes) && dtype != YK_F32 && ctx->failed == YK_OK)
         target->host->log(3, target->plugin, "node %u (%s of %s) computes %s", n->stream, kit_op_name(n->op), kit_type(dtype),
-                          used ? "by tensor cores" : "in fp32");
+                          !used ? "in fp32" : target->mma ? "by tensor cores" : "by cooperative matrices");
 }
 
 /* ---- Launches ---- */

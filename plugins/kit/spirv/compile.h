@@ -2,8 +2,9 @@
 /*
  * Inside the translator: one pass over the tokens of a kernel that writes instructions as it reads. lex.c makes tokens of texts,
  * macro.c expands them, memory.c and module.c keep words, types and constants, value.c computes, read.c takes tokens and reads types,
- * expr.c reads expressions, stmt.c statements, unit.c functions and the kernel. Each calls only those named before it; but functions are
- * expanded where they are called, their tokens read once more, so an expression comes back to unit.c by `call`.
+ * matrix.c writes what is done with cooperative matrices, expr.c reads expressions, stmt.c statements, unit.c functions and the kernel.
+ * Each calls only those named before it; but functions are expanded where they are called, their tokens read once more, so an
+ * expression comes back to unit.c by `call`.
  */
 #ifndef YOKE_PLUGINS_KIT_SPIRV_COMPILE_H
 #define YOKE_PLUGINS_KIT_SPIRV_COMPILE_H
@@ -14,15 +15,18 @@
 #include "plugins/kit/spirv/spirv.h"
 #include "plugins/kit/value.h"
 
-/* In the order of the usual arithmetic conversions; U8 and U16 are of memory only. */
-typedef enum spv_type { SPV_VOID, SPV_BOOL, SPV_U8, SPV_U16, SPV_I32, SPV_U32, SPV_I64, SPV_U64, SPV_F32, SPV_TYPES } spv_type;
+/* In the order of the usual arithmetic conversions; U8 and U16 are of memory only; of matrices left, right and sum of a format follow. */
+typedef enum spv_type {
+    SPV_VOID, SPV_BOOL, SPV_U8, SPV_U16, SPV_I32, SPV_U32, SPV_I64, SPV_U64, SPV_F32, SPV_LEFT_F16, SPV_RIGHT_F16, SPV_SUM_F16,
+    SPV_LEFT_BF16, SPV_RIGHT_BF16, SPV_SUM_BF16, SPV_TYPES
+} spv_type;
 typedef enum spv_space { SPV_PRIVATE, SPV_LOCAL, SPV_GLOBAL, SPV_SPACES } spv_space;
 
 typedef enum spv_word {
     SPV_NO_WORD, SPV_IF, SPV_ELSE, SPV_FOR, SPV_WHILE, SPV_DO, SPV_RETURN, SPV_CONTINUE, SPV_CONST, SPV_TYPEDEF, SPV_KERNEL, SPV_INLINE,
     SPV_IN_GLOBAL, SPV_IN_LOCAL,
     SPV_GROUP, SPV_LANE, SPV_LANES, SPV_BARRIER, SPV_AS_FLOAT, SPV_AS_INT, SPV_AS_UINT, SPV_MULHI, SPV_SQRT, SPV_FMA,
-    SPV_OF_LANE /* functions */
+    SPV_OF_LANE, SPV_COOP_TEAM, SPV_COOP_CLEAR, SPV_COOP_LOAD, SPV_COOP_ADD, SPV_COOP_STORE /* functions */
 } spv_word;
 
 typedef struct spv_symbol spv_symbol;
@@ -137,7 +141,8 @@ struct spv_compile {
     spv_constant constant[SPV_CONSTANTS];
     uint32_t n_constant, local_bytes;
     uint32_t group_id[3], lane_id, stopped_id, launch_id, stopped_variable;
-    bool uses_subgroups;
+    bool uses_subgroups, uses_matrices;
+    uint32_t half_id[2], team_variable; /* types f16 and bf16, the number of the subgroup; 0: not used */
     bool open;        /* the block that is written has no end yet */
     uint32_t effects; /* grows with each instruction that may not run where the text does not run it */
     /* the function that is expanded */
@@ -174,6 +179,8 @@ uint32_t spv_id(spv_compile *c);
 uint32_t spv_type_id(spv_compile *c, uint32_t type);
 uint32_t spv_pointer_id(spv_compile *c, uint32_t space, uint32_t type); /* type: of what it points to */
 uint32_t spv_constant_id(spv_compile *c, uint32_t type, uint64_t bits);
+/* An input of the shader, of a pointer's type. */
+uint32_t spv_builtin_new(spv_compile *c, uint32_t builtin, uint32_t pointer);
 uint32_t spv_variable_new(spv_compile *c, uint32_t type);
 const spv_array *spv_array_new(spv_compile *c, uint32_t space, uint32_t type, uint32_t n_dim, const uint32_t *dim);
 void spv_label(spv_compile *c, uint32_t label); /* ends an open block by going there */
@@ -188,6 +195,18 @@ void spv_module_end(spv_compile *c, spv_words *out);
 static inline uint32_t spv_type_bytes(uint32_t type)
 {
     return type == SPV_U8 ? 1 : type == SPV_U16 ? 2 : type == SPV_I64 || type == SPV_U64 ? 8 : 4;
+}
+
+static inline bool spv_type_matrix(uint32_t type)
+{
+    return type >= SPV_LEFT_F16 && type <= SPV_SUM_BF16;
+}
+
+/* What a matrix is for, as SPIR-V numbers it. */
+enum { SPV_USE_LEFT, SPV_USE_RIGHT, SPV_USE_SUM };
+static inline uint32_t spv_matrix_use(uint32_t type)
+{
+    return (type - SPV_LEFT_F16) % 3;
 }
 
 static inline bool spv_type_whole(uint32_t type)
@@ -224,7 +243,15 @@ spv_item spv_negative(spv_compile *c, spv_item v);
 spv_item spv_select(spv_compile *c, spv_item condition, spv_item a, spv_item b);
 spv_item spv_element(spv_compile *c, spv_item pointer, spv_item index);
 spv_item spv_target(spv_compile *c, spv_item pointer); /* *pointer */
+/* A pointer to an element for an instruction; the element's type there. */
+uint32_t spv_place(spv_compile *c, const spv_item *element, uint32_t *type);
 uint32_t spv_common_type(const spv_item *a, const spv_item *b);
+
+/* ---- matrix.c ---- */
+#define SPV_MATRIX_ARGUMENTS 4
+/* One of the dialect's functions of matrices; arguments are not loaded. */
+spv_item spv_matrix_write(spv_compile *c, uint32_t word, const spv_item argument[SPV_MATRIX_ARGUMENTS], uint32_t n);
+bool spv_matrix_wanted(const spv_compile *c); /* whether the text has any */
 
 /* ---- expr.c ---- */
 spv_item spv_expression(spv_compile *c); /* with commas */

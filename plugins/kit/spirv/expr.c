@@ -91,7 +91,8 @@ static spv_item group_read(spv_compile *c)
 static spv_item barrier_write(spv_compile *c)
 {
     const uint32_t scope = spv_constant_id(c, SPV_U32, ScopeWorkgroup);
-    SPV_CODE(c, OpControlBarrier, scope, scope, spv_constant_id(c, SPV_U32, SemanticsLocal));
+    const uint32_t semantics = c->uses_matrices ? SemanticsLocal | SemanticsAvailable : SemanticsLocal;
+    SPV_CODE(c, OpControlBarrier, scope, scope, spv_constant_id(c, SPV_U32, semantics));
     c->effects++;
     return (spv_item){.form = SPV_NOTHING};
 }
@@ -112,6 +113,19 @@ static spv_item of_lane_read(spv_compile *c)
     return spv_value(SPV_F32, id);
 }
 
+/* Functions of matrices: what they change is not loaded. */
+static spv_item matrix_read(spv_compile *c, uint32_t word)
+{
+    spv_item argument[SPV_MATRIX_ARGUMENTS] = {{0}};
+    uint32_t n = 0;
+    while (n < SPV_MATRIX_ARGUMENTS && !c->failed && !spv_token_is(spv_next(c), ')')) {
+        if (n)
+            spv_expect(c, ',');
+        argument[n++] = spv_assignment(c);
+    }
+    return spv_matrix_write(c, word, argument, n);
+}
+
 /* The dialect's own functions. */
 static spv_item builtin_read(spv_compile *c, uint32_t word)
 {
@@ -129,6 +143,8 @@ static spv_item builtin_read(spv_compile *c, uint32_t word)
         v = mulhi_read(c);
     else if (word == SPV_OF_LANE)
         v = of_lane_read(c);
+    else if (word >= SPV_COOP_TEAM)
+        v = matrix_read(c, word);
     else if (word == SPV_SQRT || word == SPV_FMA)
         v = glsl_read(c, word == SPV_SQRT ? GlslSqrt : GlslFma, word == SPV_SQRT ? 1 : 3);
     else

@@ -40,6 +40,11 @@ void spv_symbols_begin(spv_compile *c)
         {"spv_barrier", SPV_BARRIER, SPV_TYPES}, {"spv_as_float", SPV_AS_FLOAT, SPV_TYPES}, {"spv_as_int", SPV_AS_INT, SPV_TYPES},
         {"spv_as_uint", SPV_AS_UINT, SPV_TYPES}, {"spv_mulhi", SPV_MULHI, SPV_TYPES}, {"spv_sqrt", SPV_SQRT, SPV_TYPES},
         {"spv_fma", SPV_FMA, SPV_TYPES}, {"spv_of_lane", SPV_OF_LANE, SPV_TYPES},
+        {"spv_coop_team", SPV_COOP_TEAM, SPV_TYPES}, {"spv_coop_clear", SPV_COOP_CLEAR, SPV_TYPES},
+        {"spv_coop_load", SPV_COOP_LOAD, SPV_TYPES}, {"spv_coop_add", SPV_COOP_ADD, SPV_TYPES},
+        {"spv_coop_store", SPV_COOP_STORE, SPV_TYPES}, {"spv_left_f16", 0, SPV_LEFT_F16}, {"spv_right_f16", 0, SPV_RIGHT_F16},
+        {"spv_sum_f16", 0, SPV_SUM_F16}, {"spv_left_bf16", 0, SPV_LEFT_BF16}, {"spv_right_bf16", 0, SPV_RIGHT_BF16},
+        {"spv_sum_bf16", 0, SPV_SUM_BF16},
         {"void", 0, SPV_VOID}, {"uchar", 0, SPV_U8}, {"ushort", 0, SPV_U16}, {"int", 0, SPV_I32},
         {"uint", 0, SPV_U32}, {"long", 0, SPV_I64}, {"ulong", 0, SPV_U64}, {"float", 0, SPV_F32},
     };

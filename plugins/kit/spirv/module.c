@@ -32,6 +32,34 @@ uint32_t spv_id(spv_compile *c)
 
 /* ---- Types and constants ---- */
 
+static uint32_t half_id(spv_compile *c, bool brain)
+{
+    uint32_t *id = &c->half_id[brain];
+    if (*id)
+        return *id;
+    *id = spv_id(c);
+    if (brain)
+        SPV_OP(c, &c->globals, OpTypeFloat, *id, 16, EncodingBfloat16);
+    else
+        SPV_OP(c, &c->globals, OpTypeFloat, *id, 16);
+    return *id;
+}
+
+static void matrix_type(spv_compile *c, uint32_t type, uint32_t id)
+{
+    const bool brain = type >= SPV_LEFT_BF16;
+    const kit_coop *size = &c->target->coop[brain ? KIT_COOP_BF16 : KIT_COOP_F16];
+    const uint32_t use = spv_matrix_use(type);
+    if (!size->rows)
+        spv_fail(c, "there are no cooperative matrices of %s here", brain ? "bf16" : "f16");
+    const uint32_t component = use == SPV_USE_SUM ? spv_type_id(c, SPV_F32) : half_id(c, brain),
+                   scope = spv_constant_id(c, SPV_U32, ScopeSubgroup),
+                   rows = spv_constant_id(c, SPV_U32, use == SPV_USE_RIGHT ? size->terms : size->rows),
+                   cols = spv_constant_id(c, SPV_U32, use == SPV_USE_LEFT ? size->terms : size->cols),
+                   own = spv_constant_id(c, SPV_U32, use);
+    SPV_OP(c, &c->globals, OpTypeCooperativeMatrix, id, component, scope, rows, cols, own);
+}
+
 uint32_t spv_type_id(spv_compile *c, uint32_t type)
 {
     uint32_t *id = &c->type_id[type];
@@ -42,6 +70,8 @@ uint32_t spv_type_id(spv_compile *c, uint32_t type)
         SPV_OP(c, &c->globals, type == SPV_VOID ? OpTypeVoid : OpTypeBool, *id);
     else if (type == SPV_F32)
         SPV_OP(c, &c->globals, OpTypeFloat, *id, 32);
+    else if (spv_type_matrix(type))
+        matrix_type(c, type, *id);
     else
         SPV_OP(c, &c->globals, OpTypeInt, *id, 8 * spv_type_bytes(type), type == SPV_I32 || type == SPV_I64);
     return *id;
@@ -204,8 +234,7 @@ static void push_type(spv_compile *c)
     c->group_id[0] = push; /* until the kernel's first block has what is needed of it */
 }
 
-/* An input of three words; its first ones are read in the kernel's first block. */
-static uint32_t builtin_new(spv_compile *c, uint32_t builtin, uint32_t pointer)
+uint32_t spv_builtin_new(spv_compile *c, uint32_t builtin, uint32_t pointer)
 {
     const uint32_t id = spv_id(c);
     SPV_OP(c, &c->globals, OpVariable, pointer, id, ClassInput);
@@ -255,10 +284,23 @@ void spv_module_begin(spv_compile *c)
     SPV_OP(c, &c->globals, OpTypeVector, vector, u32, 3);
     SPV_OP(c, &c->globals, OpTypePointer, input, ClassInput, vector);
     push_type(c);
-    const uint32_t group = builtin_new(c, BuiltInWorkgroupId, input), lane = builtin_new(c, BuiltInLocalInvocationId, input);
+    const uint32_t group = spv_builtin_new(c, BuiltInWorkgroupId, input), lane = spv_builtin_new(c, BuiltInLocalInvocationId, input);
     places_read(c, vector, group, lane);
     if (c->source->checks_loops)
         stopped_begin(c);
+}
+
+static void matrix_capabilities(spv_compile *c, spv_words *out)
+{
+    static const uint32_t all[] = {CapSubgroup, CapVulkanMemory, CapCooperativeMatrix};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        SPV_OP(c, out, OpCapability, all[i]);
+    if (c->half_id[0])
+        SPV_OP(c, out, OpCapability, CapFloat16);
+    if (c->half_id[1]) {
+        SPV_OP(c, out, OpCapability, CapBfloat16);
+        SPV_OP(c, out, OpCapability, CapBfloat16Matrix);
+    }
 }
 
 static void head_write(spv_compile *c, uint32_t main, spv_words *out)
@@ -273,8 +315,14 @@ static void head_write(spv_compile *c, uint32_t main, spv_words *out)
         SPV_OP(c, out, OpCapability, CapSubgroup);
         SPV_OP(c, out, OpCapability, CapSubgroupBallot);
     }
+    if (c->uses_matrices)
+        matrix_capabilities(c, out);
+    if (c->uses_matrices)
+        op_text(c, out, OpExtension, NULL, 0, "SPV_KHR_cooperative_matrix", NULL);
+    if (c->half_id[1])
+        op_text(c, out, OpExtension, NULL, 0, "SPV_KHR_bfloat16", NULL);
     op_text(c, out, OpExtInstImport, &c->import, 1, "GLSL.std.450", NULL);
-    SPV_OP(c, out, OpMemoryModel, ModelAddresses64, ModelGlsl450);
+    SPV_OP(c, out, OpMemoryModel, ModelAddresses64, c->uses_matrices ? ModelVulkan : ModelGlsl450);
     op_text(c, out, OpEntryPoint, (const uint32_t[]){ModelCompute, main}, 2, "main", &c->interface);
     SPV_OP(c, out, OpExecutionMode, main, ModeLocalSize, c->source->local, 1, 1);
     if (nan)

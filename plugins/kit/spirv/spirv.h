@@ -6,7 +6,8 @@
  *
  * What comes out is one compute shader for Vulkan 1.2: entry point "main", SPIR-V 1.5, 64-bit addresses of buffers. It needs
  * bufferDeviceAddress, shaderInt64, storageBuffer8BitAccess and storageBuffer16BitAccess. It has no bindings; its push constants are
- * a kit_spirv_push. Thread rule: any thread; no state outside a call.
+ * a kit_spirv_push. One with cooperative matrices (kit_target.coop) needs what they do, shaderFloat16 and
+ * vulkanMemoryModel besides. Thread rule: any thread; no state outside a call.
  */
 #ifndef YOKE_PLUGINS_KIT_SPIRV_SPIRV_H
 #define YOKE_PLUGINS_KIT_SPIRV_SPIRV_H
@@ -34,6 +35,7 @@ typedef struct kit_spirv {
     uint32_t *word;
     size_t n_word;
     uint32_t local_bytes; /* of memory that a group shares */
+    bool matrices;        /* cooperative ones: subgroups have kit_target.coop_lanes work-items, and are full */
     const yk_host *host;
 } kit_spirv;
 

@@ -222,13 +222,14 @@ static void text_read(spv_compile *c)
     for (int i = 0; i < KIT_PARTS; i++)
         spv_lex(c, c->source->part[i], &list);
     spv_macros_expand(c, &list, &c->token);
+    c->uses_matrices = spv_matrix_wanted(c);
 }
 
 /* The words outlive the translation. */
 static yk_status shader_keep(spv_compile *c, const spv_words *words, kit_spirv *shader)
 {
     const yk_host *host = c->target->host;
-    *shader = (kit_spirv){.n_word = words->n, .local_bytes = c->local_bytes, .host = host};
+    *shader = (kit_spirv){.n_word = words->n, .local_bytes = c->local_bytes, .matrices = c->uses_matrices, .host = host};
     shader->word = host->alloc(words->n * sizeof *words->at, 64);
     if (!shader->word) {
         host->fail(c->target->plugin, "out of memory: a shader of %zu words", words->n);

@@ -89,6 +89,10 @@ spv_item spv_convert(spv_compile *c, spv_item v, uint32_t type)
         spv_value_id(c, &v);
     if (v.type == type || c->failed)
         return v;
+    if (spv_type_matrix(v.type) || spv_type_matrix(type)) {
+        spv_fail(c, "a matrix is no number, nor one of another kind");
+        return v;
+    }
     if (type == SPV_BOOL)
         return truth_of(c, &v);
     if (type == SPV_U8 || type == SPV_U16) { /* a cast: what arithmetic then has is an int */
@@ -106,8 +110,7 @@ spv_item spv_convert(spv_compile *c, spv_item v, uint32_t type)
 
 /* ---- Memory ---- */
 
-/* A pointer to an element for an instruction; the element's type there. */
-static uint32_t element_place(spv_compile *c, const spv_item *e, uint32_t *type)
+uint32_t spv_place(spv_compile *c, const spv_item *e, uint32_t *type)
 {
     const uint32_t space = e->array ? e->array->space : SPV_GLOBAL, id = spv_id(c);
     *type = space == SPV_LOCAL ? SPV_U32 : e->type;
@@ -122,8 +125,10 @@ static uint32_t element_place(spv_compile *c, const spv_item *e, uint32_t *type)
 static spv_item element_load(spv_compile *c, const spv_item *e)
 {
     uint32_t type;
-    const uint32_t place = element_place(c, e, &type), id = spv_id(c);
-    if (e->array)
+    const uint32_t place = spv_place(c, e, &type), id = spv_id(c);
+    if (e->array && e->array->space == SPV_LOCAL && c->uses_matrices)
+        SPV_CODE(c, OpLoad, spv_type_id(c, type), id, place, MemoryNonPrivate);
+    else if (e->array)
         SPV_CODE(c, OpLoad, spv_type_id(c, type), id, place);
     else
         SPV_CODE(c, OpLoad, spv_type_id(c, type), id, place, MemoryAligned, spv_type_bytes(type));
@@ -154,7 +159,7 @@ spv_item spv_load(spv_compile *c, spv_item item)
 static void element_store(spv_compile *c, const spv_item *to, spv_item v)
 {
     uint32_t type, value;
-    const uint32_t place = element_place(c, to, &type);
+    const uint32_t place = spv_place(c, to, &type);
     if (to->type == SPV_U8 || to->type == SPV_U16) {
         v = spv_convert(c, v, SPV_U32);
         value = unary_op(c, OpUConvert, to->type, spv_value_id(c, &v)).id;
@@ -162,7 +167,9 @@ static void element_store(spv_compile *c, const spv_item *to, spv_item v)
         v = spv_convert(c, v, to->type);
         value = type == to->type ? spv_value_id(c, &v) : unary_op(c, OpBitcast, type, spv_value_id(c, &v)).id;
     }
-    if (to->array)
+    if (to->array && to->array->space == SPV_LOCAL && c->uses_matrices)
+        SPV_CODE(c, OpStore, place, value, MemoryNonPrivate);
+    else if (to->array)
         SPV_CODE(c, OpStore, place, value);
     else
         SPV_CODE(c, OpStore, place, value, MemoryAligned, spv_type_bytes(type));
@@ -328,6 +335,10 @@ spv_item spv_binary(spv_compile *c, uint32_t punct, spv_item a, spv_item b)
     if (a.form == SPV_POINTER)
         return pointer_moved(c, punct, a, b);
     const uint32_t type = shifts ? (a.type < SPV_I32 ? (uint32_t)SPV_I32 : a.type) : spv_common_type(&a, &b);
+    if (spv_type_matrix(type)) {
+        spv_fail(c, "matrices have no operators");
+        return a;
+    }
     a = spv_convert(c, a, type);
     b = spv_convert(c, b, shifts && b.type >= SPV_I32 ? b.type : type);
     if (a.constant && b.constant && number_fold(punct, type, a.number, b.number, &number))

@@ -413,6 +413,34 @@ START_TEST(convolutions_and_products_take_tensor_cores)
 }
 END_TEST
 
+START_TEST(products_take_cooperative_matrices_by_type)
+{
+    kit_target target = target_with(0);
+    target.coop[KIT_COOP_F16] = (kit_coop){16, 8, 16};
+    target.coop_lanes = 32;
+    for (int i = 0; i < 4; i++) {
+        const int dtype = i == 0 ? YK_F32 : i == 1 ? YK_BF16 : YK_F16; /* of bf16 there are none; 3: on lanes, too */
+        const bool takes = dtype == YK_F16;
+        kit *k = kit_new();
+        kit_program p;
+        const uint32_t a = KIT(k, dtype, 3, 100, 70), b = KIT(k, dtype, 3, 70, 65), c = KIT(k, YK_F32, 3, 100, 65);
+        kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(c), NULL, 0);
+        target.lanes = i == 3 ? 8 : 0;
+        program_make(&target, k, &p);
+        ck_assert_uint_eq(p.n_launch, 1);
+        groups_are(&p.launch[0], 2, 2, 3, takes ? 128 : 256);
+        ck_assert_int_eq(strstr(p.text.data, "COOP_ADD") != NULL, takes);
+        if (takes)
+            ck_assert_ptr_nonnull(strstr(p.text.data, "#define GEMM_M 16\n#define GEMM_N 8\n#define GEMM_K 16\n#define GEMM_R 2\n"
+                                                      "#define GEMM_C 4\n#define GEMM_ACROSS 2\n#define GEMM_STEPS 2\n"));
+        if (dtype != YK_F32)
+            ck_assert_ptr_nonnull(strstr(said, takes ? "(dot of f16) computes by cooperative matrices" : "(dot of bf16) computes in fp32"));
+        kit_program_free(&p);
+        kit_free(k);
+    }
+}
+END_TEST
+
 /* ---- What is refused ---- */
 
 START_TEST(test_refusals)
@@ -510,6 +538,7 @@ int main(void)
     tcase_add_test(t, gradient_of_a_large_filter_on_lanes);
     tcase_add_test(t, attention_takes_tensor_cores_by_what_the_chip_has);
     tcase_add_test(t, convolutions_and_products_take_tensor_cores);
+    tcase_add_test(t, products_take_cooperative_matrices_by_type);
     tcase_add_test(t, test_claims);
     tcase_add_test(t, test_without_memory);
     return suite_run("kit_lower", t);
