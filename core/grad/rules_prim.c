@@ -304,6 +304,7 @@ static yk__rule_fn *const rules[YK_OP_COUNT] = {
     [YK_OP_GRAD_STATS] = rule_body,
     [YK_OP_ALL_STATS] = yk__rule_bn_stats,
     [YK_OP_ALL_REDUCE] = rule_all_reduce,
+    [YK_OP_ROUND8] = rule_copy, /* straight through: as if nothing was rounded */
 };
 
 yk__rule_fn *yk__rule_of(uint32_t op)

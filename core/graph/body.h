@@ -18,6 +18,6 @@ yk__body_fn yk__body_silu, yk__body_silu_bwd, yk__body_sigmoid, yk__body_sigmoid
 yk__body_fn yk__body_conv2d, yk__body_conv2d_dx, yk__body_conv2d_dw, yk__body_max_pool, yk__body_max_pool_bwd;
 yk__body_fn yk__body_avg_pool, yk__body_avg_pool_bwd, yk__body_bn_stats, yk__body_layer_norm, yk__body_layer_norm_bwd;
 yk__body_fn yk__body_softmax, yk__body_softmax_bwd, yk__body_attention, yk__body_attention_bwd, yk__body_cross_entropy;
-yk__body_fn yk__body_cross_entropy_bwd, yk__body_adam_step, yk__body_sgd_step, yk__body_grad_stats;
+yk__body_fn yk__body_cross_entropy_bwd, yk__body_adam_step, yk__body_sgd_step, yk__body_grad_stats, yk__body_round8;
 
 #endif

@@ -132,7 +132,8 @@ typedef yk_status yk__eval_fn(yk__eval *e);
     X(SGD_STEP, sgd_step, sgd_step, sgd_step, DENSE)                                     \
     X(GRAD_STATS, grad_stats, grad_stats, grad_stats, DENSE)                             \
     X(ALL_STATS, bn_stats, none, bn_stats, DENSE)                                        \
-    X(ALL_REDUCE, all_reduce, none, copy, DENSE)
+    X(ALL_REDUCE, all_reduce, none, copy, DENSE)                                         \
+    X(ROUND8, round8, round8, round8, DENSE)
 
 /* ---- Values (value.c) */
 void yk__value_dense_strides(yk_value *v);
@@ -158,7 +159,7 @@ yk__infer_fn yk__infer_max_pool_bwd, yk__infer_avg_pool, yk__infer_avg_pool_bwd,
 yk__infer_fn yk__infer_all_reduce;
 yk__infer_fn yk__infer_layer_norm, yk__infer_layer_norm_bwd, yk__infer_softmax, yk__infer_softmax_bwd;
 yk__infer_fn yk__infer_attention, yk__infer_attention_bwd, yk__infer_cross_entropy, yk__infer_cross_entropy_bwd;
-yk__infer_fn yk__infer_dropout, yk__infer_adam_step, yk__infer_sgd_step, yk__infer_grad_stats;
+yk__infer_fn yk__infer_dropout, yk__infer_adam_step, yk__infer_sgd_step, yk__infer_grad_stats, yk__infer_round8;
 
 /* ---- Evaluation (eval_*.c) */
 yk__eval_fn yk__eval_unary, yk__eval_unary_bwd, yk__eval_cast, yk__eval_copy, yk__eval_binary, yk__eval_select;
@@ -166,7 +167,7 @@ yk__eval_fn yk__eval_fill, yk__eval_iota, yk__eval_rng, yk__eval_reduce, yk__eva
 yk__eval_fn yk__eval_scatter_add, yk__eval_unfold, yk__eval_fold, yk__eval_dot, yk__eval_conv2d, yk__eval_max_pool;
 yk__eval_fn yk__eval_avg_pool, yk__eval_bn_stats, yk__eval_layer_norm, yk__eval_layer_norm_bwd, yk__eval_softmax;
 yk__eval_fn yk__eval_softmax_bwd, yk__eval_attention, yk__eval_attention_bwd, yk__eval_cross_entropy;
-yk__eval_fn yk__eval_cross_entropy_bwd, yk__eval_dropout, yk__eval_adam_step, yk__eval_sgd_step, yk__eval_grad_stats;
+yk__eval_fn yk__eval_cross_entropy_bwd, yk__eval_dropout, yk__eval_adam_step, yk__eval_sgd_step, yk__eval_grad_stats, yk__eval_round8;
 /* Number number e of n, spread over `rows`, of a stream (rng in plugin.h). */
 double yk__eval_uniform(const double *key, const double *rows, int64_t n_rows, int64_t n, uint32_t stream, int64_t e);
 /* One element of a type in memory. */

@@ -26,8 +26,8 @@ static atomic_int open_jobs;
 static yk_status check_config(yk_job *job, yk_error *err)
 {
     yk_config *c = &job->config;
-    if (c->precision != YK_F32 && c->precision != YK_BF16 && c->precision != YK_F16)
-        return yk__fail(err, YK_E_ARG, "precision %s: expected f32, bf16 or f16", yk__dtype_name(c->precision));
+    if (c->precision != YK_F32 && c->precision != YK_BF16 && c->precision != YK_F16 && c->precision != YK_F8E4M3)
+        return yk__fail(err, YK_E_ARG, "precision %s: expected f32, bf16, f16 or f8e4m3 (fp8)", yk__dtype_name(c->precision));
     if (c->average > YK_AVERAGE_ROWS || c->scale.rule > YK_SCALE_MEGATRON)
         return yk__fail(err, YK_E_ARG, "yk_config: an enumerator is out of range");
     if (c->power_sgd_rank > YK__POWER_RANKS)
@@ -155,6 +155,12 @@ static yk_status choose_precision(yk_job *job, yk_error *err)
                     job->config.allow_substitute ? ", nor in the substitute" : "; a substitute may be allowed");
 }
 
+/* Not where a substitute was allowed and taken. */
+static bool job_rounds8(const yk_job *job)
+{
+    return yk__precision_rounds8(job) && job->precision == YK_BF16;
+}
+
 static void make_scaler(yk_job *job)
 {
     static const yk__scaler_rule rules[] = {YK_SCALER_TORCH, YK_SCALER_DEEPSPEED, YK_SCALER_MEGATRON};
@@ -179,7 +185,7 @@ static void print_table(const yk_job *job, const rank_info *c)
             "memory", "precision");
     for (uint32_t r = 0; r < job->team.world; r++)
         fprintf(stderr, "%-5u %-18.18s %-6s %-34.34s %-14.14s %6u %6.1f GB %s\n", r, c[r].name, c[r].forced ? "yes" : "no",
-                c[r].device, c[r].isa, c[r].units, (double)c[r].memory / 1e9, yk__dtype_name(c[r].precision));
+                c[r].device, c[r].isa, c[r].units, (double)c[r].memory / 1e9, yk__precision_name((yk_dtype)c[r].precision));
 }
 
 /* Ranks that compute on the host's cores share its memory. */
@@ -205,6 +211,8 @@ static yk_status exchange_infos(yk_job *job, yk_error *err)
 {
     const yk_device_caps *caps = &job->device->caps;
     rank_info own = {.memory = caps->mem_total, .units = caps->units, .precision = job->precision};
+    if (job_rounds8(job))
+        own.precision = YK_F8E4M3;
     own.forced = job->device->place.forced;
     own.limit = job->config.memory_limit;
     own.free = caps->mem_free;
@@ -279,8 +287,12 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
         warn_unknown_options();
     if (!job->config.memory_limit)
         job->config.memory_limit = yk__option_size_of(YK__OPTION_MEMORY_LIMIT, job->team.rank);
+    if (job->team.rank == 0 && job_rounds8(job))
+        yk__log(YK_LOG_WARN, "job", "fp8: operands of linear layers are rounded to 8 bits; no device multiplies in 8 bits yet, so it is "
+                "slower than bf16");
     make_scaler(job);
     const yk__engine_config c = {.precision = job->precision,
+                                 .rounds8 = job_rounds8(job),
                                  .memory_limit = capped ? job->config.memory_limit : 0,
                                  .power_rank = job->config.power_sgd_rank,
                                  .local_sgd = job->config.local_sgd_steps > 0};

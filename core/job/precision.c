@@ -28,7 +28,7 @@ static yk_status check_list(const yk_job *job, const char *list, yk_error *err)
     do {
         if (format_read(&s) == FORMATS)
             return yk__fail(err, YK_E_ARG, "precision \"%s\": expected fp32, bf16 or fp16 for each rank, as in fp32,bf16; the last one "
-                            "is for all that follow", list);
+                            "is for all that follow (fp8 is the whole job's)", list);
         n++;
     } while (*s++ == ',');
     if (n > job->team.world)
@@ -41,7 +41,7 @@ yk_status yk__precision_check(yk_job *job, yk_error *err)
     const yk_config *c = &job->config;
     if (c->precision_by_rank && c->precision != YK_F32)
         return yk__fail(err, YK_E_ARG, "yk_config: precision %s and precision_by_rank \"%s\": give one of them",
-                        yk__dtype_name(c->precision), c->precision_by_rank);
+                        yk__precision_name(c->precision), c->precision_by_rank);
     if (!c->precision_by_rank)
         return YK_OK;
     if (check_list(job, c->precision_by_rank, err))
@@ -60,7 +60,17 @@ yk_dtype yk__precision_of(const yk_job *job, uint32_t rank)
             break;
         s++;
     }
-    return format < FORMATS ? formats[format].dtype : job->config.precision;
+    return format < FORMATS ? formats[format].dtype : yk__precision_rounds8(job) ? YK_BF16 : job->config.precision;
+}
+
+bool yk__precision_rounds8(const yk_job *job)
+{
+    return job->config.precision == YK_F8E4M3;
+}
+
+const char *yk__precision_name(yk_dtype precision)
+{
+    return precision == YK_F8E4M3 ? "fp8" : yk__dtype_name(precision);
 }
 
 bool yk__precision_scales(const yk_job *job)
@@ -73,5 +83,5 @@ bool yk__precision_scales(const yk_job *job)
 
 const char *yk__precision_text(const yk_job *job)
 {
-    return job->precision_list ? job->precision_list : yk__dtype_name(job->config.precision);
+    return job->precision_list ? job->precision_list : yk__precision_name(job->config.precision);
 }

@@ -10,12 +10,14 @@
  *       following operation of the same kind takes the value before rounding.
  * KEEP  the format of the first float operand.
  * Blocks of f32 (yk__full): every operation and gradient in them is FULL; what comes in is widened, what leaves is f32.
+ * In a job of fp8 the low format is bf16, and operands of some products (eight.h) are rounded to what 8 bits hold, once per value
+ * and format.
  * Losses and all that follows them are f32: cross entropy gives f32 whatever its logits are.
  */
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/plan/internal.h"
+#include "core/plan/eight.h"
 
 typedef struct casting {
     yk__work *work;
@@ -26,6 +28,8 @@ typedef struct casting {
     uint8_t *full_only;        /* by root: read only by operations that want f32 */
     uint8_t *is_grad;          /* by root: a gradient contribution that nothing reads */
     const yk_node *node;
+    yk__eight *eight;          /* by node of the old graph; NULL: none has operands of 8 bits */
+    yk__vid *rounded[YK__EIGHT_FORMATS]; /* by value, as lowered */
 } casting;
 
 static bool is_float(const yk_value *v)
@@ -70,6 +74,13 @@ static yk__vid leaf_as(casting *state, yk__vid x, yk_dtype dtype)
     return yk__leaf(&state->g, slot, 0, dtype, state->g.value[x].dims, dim);
 }
 
+/* A view of what became of v's root; `whole` is that. */
+static yk__vid view_as(casting *state, yk__vid v, yk__vid whole, yk_dtype dtype)
+{
+    const yk_value *x = &state->remap.src->value[v], *r = &state->remap.src->value[x->base];
+    return yk__view_like(&state->g, whole, x, (x->offset - r->offset) / yk_dtype_bytes(x->dtype) * yk_dtype_bytes(dtype));
+}
+
 /* The value in a format; views are views of the cast root. */
 static yk__vid value_as(casting *state, yk__vid v, yk_dtype dtype)
 {
@@ -83,11 +94,36 @@ static yk__vid value_as(casting *state, yk__vid v, yk_dtype dtype)
     if (r == v) {
         memo[v] = src->value[v].flags & YK_VALUE_INPUT ? leaf_as(state, x, dtype) : new_cast(state, x, dtype, false);
     } else {
-        const yk__vid base = value_as(state, r, dtype);
-        const uint64_t at = (src->value[v].offset - src->value[r].offset) / yk_dtype_bytes(src->value[v].dtype);
-        memo[v] = yk__view_like(&state->g, base, &src->value[v], at * yk_dtype_bytes(dtype));
+        memo[v] = view_as(state, v, value_as(state, r, dtype), dtype);
     }
     return memo[v];
+}
+
+/*
+ * The value in the low format, rounded to 8 bits; views are views of the rounded root. Where there is an f32 version that is rounded
+ * itself, and to the low format without loss: whether f32 is rounded in between would depend on what a device fuses.
+ */
+static yk__vid value_rounded(casting *state, yk__vid v, uint32_t format)
+{
+    const int64_t attr = format == YK__EIGHT_E5M2 ? YK_ROUND8_E5M2 : YK_ROUND8_E4M3;
+    const yk_value *old = &state->remap.src->value[v];
+    const bool is_leaf = old->flags & YK_VALUE_INPUT;
+    yk__vid *memo = state->rounded[format], x, y;
+    uint32_t at;
+    if (memo[v] != YK_NONE)
+        return memo[v];
+    if (old->base != v)
+        return memo[v] = view_as(state, v, value_rounded(state, old->base, format), state->low);
+    x = state->widened[v] != YK_NONE ? state->widened[v] : value_native(state, v);
+    y = x == YK_NONE ? YK_NONE : yk__value_new(&state->g, (yk_dtype)state->g.value[x].dtype, old->dims, old->dim);
+    if (y == YK_NONE)
+        return y;
+    at = yk__node_new(&state->g, YK_OP_ROUND8, 0, 1, &x, 1, &y, 1, &attr);
+    if (!is_leaf)
+        yk__remap_note(&state->remap, at, *yk__info_of(&state->remap, state->node));
+    if (state->g.value[y].dtype != state->low)
+        y = new_cast(state, y, state->low, is_leaf);
+    return memo[v] = y;
 }
 
 /* Makes the outputs: roots of the given formats, or views of what is there. */
@@ -129,14 +165,18 @@ static void cast_lowp(casting *state, const yk_node *n)
 {
     const yk__graph *src = state->remap.src;
     const yk__vid r = yk__root(src, yk__outs(src, n)[0]);
+    const yk__eight *eight = state->eight ? &state->eight[n - src->node] : NULL;
     const bool attention = n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD;
     const yk_dtype y = !attention && (state->is_grad[r] || state->full_only[r]) ? YK_F32 : state->low;
     yk_dtype dtype[8] = {y, y, y, YK_F32};
     yk__vid in[32];
     if (n->op == YK_OP_ATTENTION)
         dtype[1] = YK_F32;
-    for (uint32_t i = 0; i < n->n_in; i++)
-        in[i] = value_as(state, yk__ins(src, n)[i], is_factor(n, i) ? state->low : YK_F32);
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        const uint32_t format = eight && i < 2 ? eight->format[i] : YK__EIGHT_NONE;
+        in[i] = format ? value_rounded(state, yk__ins(src, n)[i], format)
+                       : value_as(state, yk__ins(src, n)[i], is_factor(n, i) ? state->low : YK_F32);
+    }
     emit_node(state, n, in, dtype);
 }
 
@@ -292,20 +332,37 @@ static void cast_kept(casting *state)
             state->remap.map[work->assign[i]] = value_as(state, work->assign[i], YK_F32);
 }
 
+static void free_lists(casting *state)
+{
+    yk__free(state->eight);
+    yk__free(state->is_grad);
+    yk__free(state->full_only);
+    yk__free(state->lowered);
+}
+
+/* One block of numbers of values, and what is known of roots and nodes. */
+static yk_status make_lists(casting *state, yk_error *err)
+{
+    const yk__work *work = state->work;
+    const size_t n = work->g.n_value + 1, lists = work->request->rounds8 ? 4 : 2;
+    state->lowered = yk__malloc(n * lists * sizeof *state->lowered);
+    state->full_only = yk__calloc(n, 1);
+    state->is_grad = yk__calloc(n, 1);
+    state->eight = work->request->rounds8 ? yk__calloc(work->g.n_node + 1, sizeof *state->eight) : NULL;
+    if (!state->lowered || !state->full_only || !state->is_grad || (work->request->rounds8 && !state->eight))
+        return yk__fail_mem(err, n * 10, "a plan");
+    memset(state->lowered, 0xff, n * lists * sizeof *state->lowered);
+    state->widened = state->lowered + n;
+    for (uint32_t f = 1; f < YK__EIGHT_FORMATS && state->eight; f++)
+        state->rounded[f] = state->widened + n * f;
+    return state->eight ? yk__eight_choose(work, state->eight, err) : YK_OK;
+}
+
 yk_status yk__plan_autocast(yk__work *work, yk_error *err)
 {
-    const size_t n = work->g.n_value + 1;
     casting state = {.work = work, .low = work->request->precision};
     yk__uses uses = {0};
-    state.lowered = yk__malloc(n * sizeof *state.lowered);
-    state.widened = yk__malloc(n * sizeof *state.widened);
-    state.full_only = yk__calloc(n, 1);
-    state.is_grad = yk__calloc(n, 1);
-    if (!state.lowered || !state.widened || !state.full_only || !state.is_grad)
-        yk__fail_mem(err, n * 10, "a plan");
-    if (!err->status && !yk__uses_new(work, &uses, err) && !yk__remap_begin(&state.remap, work, &state.g, err)) {
-        memset(state.lowered, 0xff, n * sizeof *state.lowered);
-        memset(state.widened, 0xff, n * sizeof *state.widened);
+    if (!make_lists(&state, err) && !yk__uses_new(work, &uses, err) && !yk__remap_begin(&state.remap, work, &state.g, err)) {
         find_readers(&state, &uses);
         for (uint32_t k = 0; k < work->g.n_node; k++)
             cast_node(&state, k);
@@ -313,9 +370,6 @@ yk_status yk__plan_autocast(yk__work *work, yk_error *err)
         yk__remap_end(&state.remap, work, err);
     }
     yk__uses_free(&uses);
-    yk__free(state.is_grad);
-    yk__free(state.full_only);
-    yk__free(state.widened);
-    yk__free(state.lowered);
+    free_lists(&state);
     return err->status;
 }

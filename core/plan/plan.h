@@ -46,6 +46,7 @@ typedef struct yk__plan_request {
     bool single_rank;                    /* a group of one: all_reduce is the identity */
     bool gathers;                        /* updates leave parameters on their way: what reads a bucket of them waits for it */
     yk_dtype precision;
+    bool rounds8;                        /* fp8: precision is bf16, and linear layers' products have operands that 8 bits hold (eight.c) */
     bool keep_compute;                   /* 16-bit operands that are whole parameters are read from copies that somebody
                                             keeps (core/run/compute.c), not cast by the program */
     const yk_device_caps *caps;

@@ -69,6 +69,7 @@ typedef struct yk__params {
     uint32_t gap;                   /* elements: parameters begin at multiples; 0: not agreed yet */
     uint64_t most;                  /* elements of a bucket of several parameters: what every rank's device takes as one buffer */
     yk_dtype precision;             /* the compute format */
+    bool rounds8;                   /* and linear layers' products have operands of 8 bits */
     yk__param *param;
     yk__state *state;
     size_t n_param, cap_param, n_state, cap_state;

@@ -28,6 +28,7 @@ typedef struct yk__engine yk__engine;
 
 typedef struct yk__engine_config {
     yk_dtype precision;      /* YK_F32, YK_BF16, YK_F16: compute format of LOWP ops */
+    bool rounds8;            /* with YK_BF16: operands of linear layers' products are rounded to 8 bits */
     uint64_t memory_limit;   /* bytes, 0: what the device has free */
     uint64_t bucket_bytes;   /* of gradients reduced together; 0: 16 MiB (YOKE_BUCKET_BYTES) */
     uint32_t power_rank;     /* of PowerSGD (power.h), equal on all ranks; 0: none */

@@ -36,7 +36,7 @@ extern "C" {
 #endif
 
 #define YK_ABI 2u         /* major version; the loader refuses any other */
-#define YK_ABI_MINOR 0u   /* what was added to it so far */
+#define YK_ABI_MINOR 1u   /* what was added to it so far */
 #define YK_MAX_DIMS 8     /* dimensions of a value */
 #define YK_NONE UINT32_MAX /* no slot, no value */
 
@@ -140,6 +140,10 @@ extern "C" {
  * sgd_step      attr flags; g, p, b, hyper -> p, b in place (b is left out of both when momentum is not used).
  * grad_stats    g f32 [n] -> f32 [2]: sum of (g*hyper)^2 and the number of elements that are not finite; in: g,
  *               scale f32 [1].
+ * round8        attr format (YK_ROUND8_*); x -> y of its type: each element as 8 bits of that format can hold it, with one scale for
+ *               all. s = the largest power of two by which max |x|, or 2^-90 if that is larger, is at most the format's largest number
+ *               (448, 57344); y = r(x s) / s, r rounds to the nearest number of the format, of two to the one whose last bit
+ *               is 0. s = 1 where an element is not finite; such elements stay, others beyond the largest number become it.
  *
  * Numbers below the normal ones (in f32 and bf16 1.2e-38) may count as zero, in what is read and in what is written: the CPU
  * plugin does so, as some processors take a hundred times longer for them; OpenCL does as its driver does. So a loss of 1e-39
@@ -220,7 +224,8 @@ extern "C" {
     X(YK_OP_SGD_STEP, 63, "sgd_step", COMP, NONE, TRANS, 3, 4, 0, 1)                                                   \
     X(YK_OP_GRAD_STATS, 64, "grad_stats", COMP, NONE, ACCUM, 2, 2, 1, 0)                                               \
     X(YK_OP_ALL_STATS, 65, "all_stats", CORE, KEEP, ACCUM, 2, 2, 1, 0)                                                 \
-    X(YK_OP_ALL_REDUCE, 66, "all_reduce", CORE, NONE, ACCUM, 1, 1, 1, 1)
+    X(YK_OP_ALL_REDUCE, 66, "all_reduce", CORE, NONE, ACCUM, 1, 1, 1, 1)                                               \
+    X(YK_OP_ROUND8, 67, "round8", COMP, KEEP, EXACT, 1, 1, 1, 1)
 
 typedef enum yk_op {
 #define YK_OP_ENUM(e, number, name, kind, prec, tol, least, most, outs, attrs) e = number,
@@ -250,6 +255,7 @@ static inline int yk_op_kind(uint32_t op)
 
 enum { YK_REDUCE_SUM, YK_REDUCE_MOMENTS, YK_REDUCE_MAX }; /* all_reduce: how; moments of [3,C] as bn_stats makes them */
 enum { YK_ATT_KEEP = 1, YK_ATT_BIAS = 2, YK_ATT_DROP = 4, YK_ATT_GBIAS = 8 };          /* attention: flags */
+enum { YK_ROUND8_E4M3, YK_ROUND8_E5M2 }; /* round8 */
 enum { YK_OPT_DECOUPLED = 1, YK_OPT_AMSGRAD = 2, YK_OPT_NESTEROV = 4, YK_OPT_MAXIMIZE = 8 }; /* adam_step, sgd_step */
 enum { /* positions in hyper */
     YK_HYPER_LR, YK_HYPER_B1, YK_HYPER_B2, YK_HYPER_EPS, YK_HYPER_DECAY, YK_HYPER_GRAD_SCALE, YK_HYPER_CLIP,

@@ -76,7 +76,8 @@ typedef struct yk_scale_config {
 
 typedef struct yk_config {
     const char *devices;     /* device specs, "cpu:0 opencl:*"; NULL: YOKE_DEVICES, else "auto" */
-    yk_dtype precision;      /* YK_F32 (default), YK_BF16, YK_F16: compute format; weights stay f32 */
+    yk_dtype precision;      /* YK_F32 (default), YK_BF16, YK_F16: compute format; weights stay f32. YK_F8E4M3 (fp8): bf16, but operands
+                                of linear layers' products are rounded to 8 bits, not of the first and the last layer */
     const char *precision_by_rank; /* instead: "fp32,bf16,fp16", of each rank, the last for all that follow. One in fp16 scales the loss
                                       of all, and a gradient that overflows on one skips the step of all */
     yk_dtype substitute;     /* the format a device that lacks `precision` may use, logged; YK_F32 (default): none unless... */

@@ -30,7 +30,7 @@ ok "not a number" train 2 "--learning-rate fast: expected a number" --learning-r
 ok "a number out of range" train 2 "--global-batch 0: expected" --global-batch 0
 ok "unknown optimizer" train 2 "(did you mean adam?)" --optim adamx
 ok "a beta out of range" train 2 "--adam-beta1 2: expected" --adam-beta1 2
-ok "unknown precision" train 2 "expected one of fp32, bf16, fp16" --precision fp8
+ok "unknown precision" train 2 "expected one of fp32, bf16, fp16, fp8" --precision fp4
 ok "unknown schedule" train 2 'there is no schedule "cosin"' --lr-scheduler-type cosin
 ok "a schedule that never ends" train 2 "T_mult=0: expected a whole number from 1" --lr-scheduler-type CosineAnnealingWarmRestarts \
     --lr-scheduler-kwargs T_0=1,T_mult=0

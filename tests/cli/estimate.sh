@@ -62,7 +62,7 @@ less() { # checkpointing is worth its name, in what is said as in what is taken
 }
 ok "--gradient-checkpointing keeps less" less
 
-for precision in fp32 bf16; do
+for precision in fp32 bf16 fp8; do
     ok "mlp, $precision" same sgd --model mlp --model-config hidden=64 --global-batch 32 --precision $precision
     ok "mlp with adamw, $precision" same adamw --model mlp --model-config hidden=64 --global-batch 32 --precision $precision
     ok "resnet20, $precision" same sgd --model resnet20 --global-batch 4 --precision $precision

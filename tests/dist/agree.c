@@ -58,6 +58,8 @@ static int rank_train(const char *mode)
     const bool odd = rank && !strcmp(rank, "2");
     c.seed = odd && !strcmp(mode, "seed") ? 8 : 7;
     c.accumulate = odd && !strcmp(mode, "accumulate") ? 2 : 1;
+    if (!strcmp(mode, "precision"))
+        c.precision = odd ? YK_BF16 : YK_F8E4M3;
     yk_job *job = yk_open(&c);
     const int64_t a[2] = {3, 4}, b[2] = {2, 3};
     const yk_t w[2] = {yk_param(job, "w1", 2, a, (yk_init){YK_INIT_ONES, 0, 0}),
@@ -115,6 +117,7 @@ static const struct {
     {"rate", "another learning rate or schedule than rank 0 (cpu:0!): rate 0.02, not 0.01"},
     {"schedule", "another learning rate or schedule"},
     {"clip", "another clipping, loss scale or precision than rank 0 (cpu:0!): largest norm 2, not 1"},
+    {"precision", "another clipping, loss scale or precision than rank 0 (cpu:0!): precision 2, not 9"},
     {"clip at once", "another clipping, loss scale or precision than rank 0 (cpu:0!): largest norm 2, not 1"},
     {"accumulate", "micro batches in an accumulation window 2, not 1"},
     {"seed", "another seed than rank 0 (cpu:0!): seed 8, not 7"},

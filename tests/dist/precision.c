@@ -118,6 +118,7 @@ START_TEST(what_is_no_list_is_refused)
     ranks_folder_make();
     ck_assert_int_eq(ranks_run(DEVICES, "unknown", said, sizeof said), 2);
     ck_assert_msg(strstr(said, "precision \"fp32,fp8\": expected fp32, bf16 or fp16 for each rank") != NULL, "%s", said);
+    ck_assert_msg(strstr(said, "fp8 is the whole job's") != NULL, "%s", said);
     ck_assert_int_eq(ranks_run(DEVICES, "many", said, sizeof said), 2);
     ck_assert_msg(strstr(said, "is of 4 ranks, and the job has 3") != NULL, "%s", said);
     ranks_folder_remove();

@@ -201,11 +201,11 @@ static void check_as_train(sample *s, bool *bad)
 
 bool sample_open(sample *s, const yk__cli *cli, const yk_config *config)
 {
-    static const char *const words[] = {"fp32", "bf16", "fp16"};
-    static const yk_dtype types[] = {YK_F32, YK_BF16, YK_F16};
+    static const char *const words[] = {"fp32", "bf16", "fp16", "fp8"};
+    static const yk_dtype types[] = {YK_F32, YK_BF16, YK_F16, YK_F8E4M3};
     bool bad = false;
     const char *by_rank = train_precision_by_rank(cli);
-    const int k = by_rank ? 0 : yk__cli_word(cli, "precision", words, 3, &bad);
+    const int k = by_rank ? 0 : yk__cli_word(cli, "precision", words, 4, &bad);
     const int64_t threads = yk__cli_int(cli, "threads", 1, 4096, &bad);
     yk_config c = *config;
     *s = (sample){.cli = cli, .name = yk__cli_text(cli, "model")};

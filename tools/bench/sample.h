@@ -12,7 +12,7 @@
     {"model", "NAME", "mlp", "mlp, resnet20, resnet32, resnet18, gpt2, bert, bert-mlm", NULL},                              \
         {"model-config", "KEY=VALUE,..", NULL,                                                                              \
          "as in yoke train; seq_len= for language models, hidden=512+256 for the MLP", NULL},                               \
-        {"precision", "P[,..]", "fp32", "fp32, bf16 or fp16; by rank: fp32,bf16", NULL},                    \
+        {"precision", "P[,..]", "fp32", "fp32, bf16, fp16 or fp8; by rank: fp32,bf16", NULL},               \
         {"data", "SPEC", NULL, "batches from this data's loader (idx:DIR, csv:FILE ..), not one batch held in memory", NULL}, \
         {"threads", "N", NULL, "the CPU's first N cores, instead of --devices", NULL},                                      \
         {"allow-substitute", NULL, NULL, "a device without that format computes in fp32", NULL},                            \

@@ -10,7 +10,7 @@
 
 cts_case_fn *const cts_composites[] = {
     cts_case_activation, cts_case_norm, cts_case_softmax, cts_case_conv,  cts_case_pool,
-    cts_case_attention,  cts_case_loss, cts_case_optim,   cts_case_map,
+    cts_case_attention,  cts_case_loss, cts_case_optim,   cts_case_round8, cts_case_map,
 };
 const uint32_t cts_n_composite = sizeof cts_composites / sizeof *cts_composites;
 
@@ -183,6 +183,33 @@ bool cts_case_loss(cts_check *k, uint32_t number, yk_dtype dtype, char *name, si
         want_all(k, case_apply(k, YK_OP_CROSS_ENTROPY_BWD, weighted ? 5 : 4, b, 2, attr, out), out);
     else
         want_all(k, 2, y);
+    return true;
+}
+
+/* ---- Rounding to 8 bits ----------------------------------------------------------------------------------------------------------- */
+
+/* Every number of bf16: with the scale 1, as some are not finite; then below the largest one, near 1, around the least factor, and where
+ * all are zero or count as that. Then numbers of the type itself. */
+bool cts_case_round8(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
+{
+    static const uint32_t largest[] = {0, 254, 127, 45, 36};
+    static const int64_t all[] = {256, 256}, some[] = {3, 20011}, none[] = {5, 7};
+    const int64_t format = number % 2;
+    const uint32_t which = number / 2;
+    yk__vid x, out[8];
+    if (dtype == YK_F16 || which > 6)
+        return false;
+    snprintf(name, n, "round8.%s.case%u", format ? "e5m2" : "e4m3", which);
+    if (which < 5)
+        x = cts_leaf(&k->g, dtype, CTS_PATTERN, largest[which], 2, all);
+    else if (which == 5)
+        x = cts_leaf(&k->g, dtype, CTS_WIDE, 0, 2, some);
+    else
+        x = yk__fill(&k->g, 0, dtype, 2, none);
+    k->tol = CTS_EXACT;
+    k->in_type = dtype;
+    case_apply(k, YK_OP_ROUND8, 1, &x, 1, &format, out);
+    cts_want(k, out[0]);
     return true;
 }
 

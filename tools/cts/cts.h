@@ -100,6 +100,7 @@ typedef enum cts_dist {
     CTS_KEY,      /* a random key: {low, high, step, 0} */
     CTS_ROWS,     /* row numbers, some large */
     CTS_MASK,     /* 0 or 1, the first is 1 */
+    CTS_PATTERN,  /* every pattern of bf16, in order, NaNs and infinities too; n not 0: with n - 40 .. n as exponents, no others */
     CTS_HYPER     /* hyperparameters of the optimizers */
 } cts_dist;
 
@@ -164,6 +165,7 @@ bool cts_case_conv(cts_check *k, uint32_t number, yk_dtype dtype, char *name, si
 bool cts_case_pool(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
 bool cts_case_attention(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
 bool cts_case_loss(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
+bool cts_case_round8(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
 bool cts_case_optim(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
 bool cts_case_map(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
 

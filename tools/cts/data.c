@@ -59,6 +59,17 @@ static double special_or(uint32_t pick, double otherwise)
     return pick == 0 ? NAN : pick == 1 ? INFINITY : pick == 2 ? -INFINITY : otherwise;
 }
 
+static double pattern_number(uint32_t n, uint64_t i)
+{
+    uint32_t bits = (uint32_t)i & 0xffff;
+    float x;
+    if (n)
+        bits = (bits & 0x807f) | (n - (bits >> 7 & 0xff) % 41) << 7;
+    bits <<= 16;
+    memcpy(&x, &bits, sizeof x);
+    return (double)x;
+}
+
 static double dist_number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state)
 {
     double u = (double)(cts_random(state) >> 11) * 0x1p-53; /* 0..1 */
@@ -96,6 +107,8 @@ static double dist_number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state
         return pick < 4 ? floor(u * 0x1p30) : (double)i;
     case CTS_MASK:
         return i == 0 || u < 0.7;
+    case CTS_PATTERN:
+        return pattern_number(n, i);
     case CTS_HYPER:
         return hyper_value(i);
     }

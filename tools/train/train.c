@@ -80,13 +80,13 @@ const char *train_precision_by_rank(const yk__cli *cli)
     return list && strchr(list, ',') ? list : NULL;
 }
 
-static const char *const formats[] = {"fp32", "bf16", "fp16"};
+static const char *const formats[] = {"fp32", "bf16", "fp16", "fp8"};
 
 /* --precision or --bf16, --fp16, as an index of formats. Evaluation computes in the same. */
 static int read_precision(const yk__cli *cli, bool *bad)
 {
     const bool trains = !strcmp(cli->command->name, "train"), by_rank = train_precision_by_rank(cli) != NULL;
-    int k = by_rank ? 0 : yk__cli_word(cli, "precision", formats, 3, bad);
+    int k = by_rank ? 0 : yk__cli_word(cli, "precision", formats, 4, bad);
     bool chosen = yk__cli_given(cli, "precision");
     for (int i = 1; i <= 4 && !*bad; i++) {
         const int format = (i - 1) % 2 + 1;
@@ -198,7 +198,7 @@ static void refuse_no_devices(const yk__cli *cli, bool *bad)
 
 bool train_config(const yk__cli *cli, yk_config *config)
 {
-    static const yk_dtype types[] = {YK_F32, YK_BF16, YK_F16};
+    static const yk_dtype types[] = {YK_F32, YK_BF16, YK_F16, YK_F8E4M3};
     bool bad = false;
     int k = read_precision(cli, &bad);
     config->devices = yk__cli_text(cli, "devices");

@@ -26,7 +26,7 @@
         {"seq-len", "N", NULL, "tokens of a window of running text (default: the model's context, at most 128)", NULL},\
         {"devices", "SPECS", NULL, "cpu cpu:0-3 cpu/2 opencl:0@1 opencl:* auto, one rank each; ! behind one: never excluded",   \
          "YOKE_DEVICES"},                                                                                               \
-        {"precision", "P[,..]", "fp32", "fp32, bf16 or fp16; by rank: fp32,bf16", NULL},                    \
+        {"precision", "P[,..]", "fp32", "fp32, bf16, fp16 or fp8; by rank: fp32,bf16", NULL},               \
         {"bf16", NULL, NULL, "the same as --precision bf16", NULL},                                                    \
         {"fp16", NULL, NULL, "the same as --precision fp16", NULL},                                                    \
         {"bf16-full-eval", NULL, NULL, "evaluate in bf16; a training in bf16 does", NULL},                             \

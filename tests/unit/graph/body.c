@@ -324,6 +324,62 @@ START_TEST(bodies_of_optimizer_steps)
 }
 END_TEST
 
+START_TEST(body_of_round8)
+{
+    for (int64_t format = 0; format < 2; format++)
+        for (int i = 0; i < 12; i++) {
+            yk__vid x = i == 11 ? lab_float(&l, -3, 3, 0, NULL) : lab_float(&l, -ldexp(1, 12 * i - 80), ldexp(1, 12 * i - 80), DIM(9, 11));
+            double *v = l.data[l.n_slot - 1];
+            if (i == 10)
+                v[3] = i % 2 ? NAN : -INFINITY;
+            for (int k = 5; i < 10 && k < 40; k++) /* ties, and what lies below the normal numbers */
+                v[k] = ldexp(k % 7 * 0.0625 + 1, 12 * i - 84 - k);
+            op_check(YK_OP_ROUND8, 1, &x, 1, &format, 0, NULL);
+        }
+}
+END_TEST
+
+/* Of every number of 16 bits, scaled by 1 as some are not finite, and then by what the largest asks for. */
+START_TEST(round8_is_the_nearest_number)
+{
+    for (int64_t format = 0; format < 2; format++) {
+        const double most = format ? 57344 : 448;
+        for (int exponent = -1; exponent < 100; exponent += 50) { /* of all elements; -1: all there are */
+            yk__vid x = lab_leaf(&l, YK_F32, DIM(65536)), y[4];
+            double *v = l.data[l.n_slot - 1], largest = 0, *got;
+            for (uint32_t i = 0; i < 65536; i++) {
+                uint32_t bits = (exponent < 0 ? i : (i & 0x807f) | (200 - (uint32_t)exponent - (i >> 7 & 31)) << 7) << 16;
+                float f;
+                memcpy(&f, &bits, 4);
+                v[i] = (double)f;
+                largest = fmax(largest, fabs(v[i]));
+            }
+            double scale = exponent < 0 ? 1 : 0x1p-120;
+            while (exponent >= 0 && largest * scale * 2 <= most)
+                scale *= 2;
+            lab_one(&l, YK_OP_ROUND8, 1, &x, 1, &format, 0, NULL, y);
+            got = lab_value(&l, &l.graph, y[0]);
+            for (uint32_t i = 0; i < 65536; i++) { /* no number of the format is nearer, and of two the even one */
+                double best = NAN;
+                bool even = false;
+                const double cut = fmin(fmax(v[i], -most / scale), most / scale);
+                for (uint32_t code = 0; code < (format ? 0x7c : 0x7f) && isfinite(v[i]); code++) {
+                    const uint8_t byte = (uint8_t)code;
+                    const double c = copysign(yk__eval_load(format ? YK_F8E5M2 : YK_F8E4M3, &byte) / scale, v[i]);
+                    const double near = fabs(c - cut), was = fabs(best - cut);
+                    if (isnan(best) || near < was || (near == was && !even && !(code & 1)))
+                        best = c, even = !(code & 1);
+                }
+                ck_assert_msg(isfinite(v[i]) ? got[i] == best : (isnan(v[i]) ? isnan(got[i]) : got[i] == v[i]),
+                              "%s of %.9g, scale %g: %.9g, expected %.9g", format ? "e5m2" : "e4m3", v[i], scale, got[i], best);
+            }
+            free(got);
+            lab_again();
+        }
+    }
+}
+END_TEST
+
 START_TEST(bodies_of_maps)
 {
     /* dot_map: y = a b, z = tanh(y + c); map_sum: sum over rows of z z */
@@ -368,6 +424,7 @@ int main(void)
 {
     const TTest *const tests[] = {table_is_full,     bodies_of_activations,     bodies_of_convolutions, bodies_of_pools,
                                   bodies_of_norms,   bodies_of_softmaxes,       bodies_of_attention,    cross_entropies,
-                                  bodies_of_dropout, bodies_of_optimizer_steps, bodies_of_maps,         primitives_have_none};
+                                  bodies_of_dropout, bodies_of_optimizer_steps, bodies_of_maps,         primitives_have_none,
+                                  body_of_round8,    round8_is_the_nearest_number};
     return suite_run_all("graph_body", tests, sizeof tests / sizeof *tests, lab_start, lab_stop);
 }

@@ -167,12 +167,103 @@ START_TEST(blocks_begin_and_end_in_pairs)
 }
 END_TEST
 
+/* ---- fp8 ---- */
+
+/* The number of the format that is nearest to x, of two the one with an even code; scale: a power of two. */
+static double rounded_to_8(double x, bool e5m2, double scale)
+{
+    const int mantissa = e5m2 ? 2 : 3, bias = e5m2 ? 15 : 7, codes = e5m2 ? 0x7c : 0x7f;
+    double best = 0;
+    int chosen = 0;
+    for (int code = 1; code < codes; code++) {
+        const int e = code >> mantissa, m = code & ((1 << mantissa) - 1);
+        const double y = (e ? ldexp(m + (1 << mantissa), e - bias - mantissa) : ldexp(m, 1 - bias - mantissa)) / scale;
+        const double now = fabs(y - fabs(x)), was = fabs(best - fabs(x));
+        if (now < was || (now == was && chosen & 1))
+            best = y, chosen = code;
+    }
+    return copysign(best, x);
+}
+
+static void round_all(const float *x, int n, bool e5m2, double *y)
+{
+    double largest = 0, scale = 0x1p-60;
+    for (int i = 0; i < n; i++)
+        largest = fmax(largest, fabs((double)x[i]));
+    while (largest * scale * 2 <= (e5m2 ? 57344 : 448))
+        scale *= 2;
+    for (int i = 0; i < n; i++)
+        y[i] = rounded_to_8((double)x[i], e5m2, scale);
+}
+
+enum { EIGHT_ROWS = 32, EIGHT_IN = 48, EIGHT_OUT = 16 };
+
+/* sum_r a[r][i] b[r][j] of all i and j against what was found; the largest error as a part of the largest number. */
+static double products_error(const double *a, int ai, int ar, const double *b, int bj, int br, int terms, int rows, int cols,
+                             const float *got)
+{
+    double worst = 0, most = 0;
+    for (int i = 0; i < rows; i++)
+        for (int j = 0; j < cols; j++) {
+            double want = 0;
+            for (int r = 0; r < terms; r++)
+                want += a[i * ai + r * ar] * b[j * bj + r * br];
+            worst = fmax(worst, fabs(want - (double)got[i * cols + j]));
+            most = fmax(most, fabs(want));
+        }
+    return worst / most;
+}
+
+/* y = relu(x) w' with loss mean(y c): both gradients are products of what 8 bits hold of w, x and c / count. A second layer of its own
+ * is the last. */
+START_TEST(gradients_of_fp8)
+{
+    static float x[EIGHT_ROWS * EIGHT_IN], w[EIGHT_OUT * EIGHT_IN], c[EIGHT_ROWS * EIGHT_OUT];
+    static float gx[EIGHT_ROWS * EIGHT_IN], gw[EIGHT_OUT * EIGHT_IN];
+    static double x8[EIGHT_ROWS * EIGHT_IN], w8[EIGHT_OUT * EIGHT_IN], g8[EIGHT_ROWS * EIGHT_OUT], exact[EIGHT_ROWS * EIGHT_IN];
+    const int64_t xd[2] = {EIGHT_ROWS, EIGHT_IN}, wd[2] = {EIGHT_OUT, EIGHT_IN}, cd[2] = {EIGHT_ROWS, EIGHT_OUT};
+    for (int i = 0; i < EIGHT_ROWS * EIGHT_IN; i++)
+        x[i] = (float)(exp(sin(i * 1.7) * 3) * 0.1);
+    for (int i = 0; i < EIGHT_OUT * EIGHT_IN; i++)
+        w[i] = (float)(sin(i * 0.77) * exp(cos(i * 2.3)) * 0.02);
+    for (int i = 0; i < EIGHT_ROWS * EIGHT_OUT; i++)
+        c[i] = rounded_to_bf16((float)(sin(i * 0.31) * exp(4 * cos(i * 1.1))));
+    yk_job *job = open_job(YK_F8E4M3);
+    const yk_init none = {0};
+    yk_t p = yk_param(job, "x", 2, xd, none), q = yk_param(job, "w", 2, wd, none), last = yk_param(job, "last", 2, wd, none);
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.01});
+    yk_param_write(p, x, EIGHT_ROWS * EIGHT_IN);
+    yk_param_write(q, w, EIGHT_OUT * EIGHT_IN);
+    yk_t y = yk_linear(yk_relu(p), q, YK_NO), z = yk_linear(yk_input(job, YK_F32, 2, xd, x), last, YK_NO);
+    yk_backward(yk_add(yk_mean(yk_mul(y, yk_input(job, YK_F32, 2, cd, c)), 3, false), yk_mean(z, 3, false)));
+    yk_step(opt);
+    yk_grad_read(p, gx, EIGHT_ROWS * EIGHT_IN);
+    yk_grad_read(q, gw, EIGHT_OUT * EIGHT_IN);
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    for (int i = 0; i < EIGHT_ROWS * EIGHT_OUT; i++)
+        c[i] /= EIGHT_ROWS * EIGHT_OUT;
+    round_all(x, EIGHT_ROWS * EIGHT_IN, false, x8);
+    round_all(w, EIGHT_OUT * EIGHT_IN, false, w8);
+    round_all(c, EIGHT_ROWS * EIGHT_OUT, true, g8);
+    for (int i = 0; i < EIGHT_ROWS * EIGHT_IN; i++)
+        exact[i] = (double)rounded_to_bf16(x[i]);
+    const double error_w = products_error(g8, 1, EIGHT_OUT, x8, 1, EIGHT_IN, EIGHT_ROWS, EIGHT_OUT, EIGHT_IN, gw);
+    const double error_x = products_error(g8, EIGHT_OUT, 1, w8, 1, EIGHT_IN, EIGHT_OUT, EIGHT_ROWS, EIGHT_IN, gx);
+    const double other = products_error(g8, 1, EIGHT_OUT, exact, 1, EIGHT_IN, EIGHT_ROWS, EIGHT_OUT, EIGHT_IN, gw);
+    ck_assert_msg(error_w < 1e-6, "gradient of w: error %g of the largest", error_w);
+    ck_assert_msg(error_x < 0x1p-8, "gradient of x: error %g of the largest", error_x); /* it leaves the layer as bf16 */
+    ck_assert_msg(other > 1e-3, "of x as it is in bf16: %g", other);
+    ck_assert_int_eq(yk_close(job), 0);
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("precision");
     tcase_set_timeout(t, 120);
     tcase_add_test(t, a_step_in_a_block_has_the_bits_of_f32);
     tcase_add_test(t, a_block_is_wide_and_the_rest_is_not);
+    tcase_add_test(t, gradients_of_fp8);
     tcase_add_test(t, blocks_begin_and_end_in_pairs);
     return suite_run("job_precision", t);
 }

@@ -536,6 +536,54 @@ START_TEST(formats_of_mixed_precision)
 }
 END_TEST
 
+/* The node that makes x's root; NULL: none does. */
+static const yk_node *maker_of(const yk__graph *g, yk__vid x)
+{
+    for (size_t k = 0; k < g->n_node; k++)
+        for (uint32_t i = 0; i < g->node[k].n_out; i++)
+            if (g->value[g->index[g->node[k].out + i]].base == g->value[x].base)
+                return &g->node[k];
+    return NULL;
+}
+
+/* Of two layers of 4 matrices: forward and its gradients, each with both operands rounded, and no other product. */
+START_TEST(products_of_fp8)
+{
+    enum { E4M3, E5M2 };
+    yk__plan_request r;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    for (int64_t c = 16; c <= 24; c += 8) {
+        uint32_t count[3][3] = {{0}}, roundings = 0;
+        net_build(&n, 2, c);
+        net_request(&n, &r, &(yk__assign){0, n.counted});
+        r.precision = YK_BF16, r.rounds8 = true;
+        yk__plan *p = plan_new(&r);
+        for (size_t k = 0; k < p->graph.n_node; k++) {
+            const yk__graph *g = &p->graph;
+            const yk_node *d = &g->node[k];
+            uint32_t format[2];
+            roundings += d->op == YK_OP_ROUND8;
+            if (d->op != YK_OP_DOT && d->op != YK_OP_DOT_MAP)
+                continue;
+            for (uint32_t i = 0; i < 2; i++) {
+                const yk_node *m = maker_of(g, g->index[d->in + i]);
+                m = m && m->op == YK_OP_CAST ? maker_of(g, g->index[m->in]) : m;
+                format[i] = m && m->op == YK_OP_ROUND8 ? (uint32_t)g->attr[m->attr] : 2;
+            }
+            count[format[0]][format[1]]++;
+        }
+        const uint32_t layers = c % 16 ? 0 : 8; /* matrices of 24 stay, as does the head in any case */
+        ck_assert_uint_eq(count[E4M3][E4M3], layers);
+        ck_assert_uint_eq(count[E4M3][E5M2] + count[E5M2][E4M3], 2 * layers);
+        ck_assert_uint_eq(count[2][2], 3 + (c % 16 ? 24 : 0));
+        ck_assert_uint_eq(roundings, 3 * layers); /* once for a value */
+        yk__plan_free(p);
+        yk__graph_free(&n.g);
+    }
+}
+END_TEST
+
 /* ---- Frozen and unused parameters ---- */
 
 START_TEST(frozen_and_unused_parameters)
@@ -731,6 +779,7 @@ int main(void)
     tcase_add_test(c, attention_writes_rows);
     tcase_add_test(c, activation_again_with_its_backward);
     tcase_add_test(c, formats_of_mixed_precision);
+    tcase_add_test(c, products_of_fp8);
     tcase_add_test(c, frozen_and_unused_parameters);
     tcase_add_test(c, each_pass_is_logged_and_dumped);
     tcase_add_loop_test(c, every_allocation_may_fail, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products whose operands are rounded to 8 bits (eight.c); of autocast's parts. */
+#ifndef YOKE_CORE_PLAN_EIGHT_H
+#define YOKE_CORE_PLAN_EIGHT_H
+
+#include "core/plan/internal.h"
+
+enum { YK__EIGHT_NONE, YK__EIGHT_E4M3, YK__EIGHT_E5M2, YK__EIGHT_FORMATS };
+
+typedef struct yk__eight {
+    uint8_t format[2]; /* of a product's operands: YK__EIGHT_* */
+} yk__eight;
+
+/* of: by node of work->g, all 0 at first. */
+yk_status yk__eight_choose(const yk__work *work, yk__eight *of, yk_error *err);
+
+#endif
