@@ -25,7 +25,7 @@ class Gpt2(nn.Module):
 
     def forward(self, ids):
         b, t = ids.shape
-        x = self.wte(ids) + self.wpe(torch.arange(t))
+        x = self.wte(ids) + self.wpe(torch.arange(t, device=ids.device))
         for m in self.blocks:
             q, k, v = m["attn"](m["ln1"](x)).split(x.shape[-1], -1)
             q, k, v = (z.view(b, t, self.heads, -1).transpose(1, 2) for z in (q, k, v))
@@ -50,7 +50,7 @@ class Bert(nn.Module):
 
     def forward(self, ids, mask):
         b, t = ids.shape
-        x = self.norm(self.word(ids) + self.pos(torch.arange(t)) + self.kind(torch.zeros_like(ids)))
+        x = self.norm(self.word(ids) + self.pos(torch.arange(t, device=ids.device)) + self.kind(torch.zeros_like(ids)))
         for m in self.blocks:
             q, k, v = (m[n](x).view(b, t, self.heads, -1).transpose(1, 2) for n in "qkv")
             y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask[:, None, None, :])

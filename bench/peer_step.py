@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A whole training step in PyTorch on the CPU, timed as `yoke bench step` times ours: warm-up steps, then N timed ones.
+"""A whole training step in PyTorch, on the CPU if nothing is said, timed as `yoke bench step` times ours: warm-up steps, then N timed ones.
 
 Prints one JSON object. The same random data as ours, dropout 0, the fused optimizer, the loss read in every step.
 """
@@ -29,9 +29,12 @@ def arguments():
     p.add_argument("--tuned", action="store_true", help='matmul precision "medium"; the runner sets malloc\'s tunables')
     p.add_argument("--accelerate", action="store_true", help="a DataLoader over 64 batches, all through Accelerator")
     p.add_argument("--ddp", action="store_true", help="DistributedDataParallel over gloo, as torchrun's variables say; rows are split")
+    p.add_argument("--device", default="cpu", help="cuda, xpu .., or auto: what PyTorch has, else the CPU")
     p.add_argument("--init", help="safetensors file to start from; every step's loss is printed, no warm-up")
     a = p.parse_args()
     pairs = [w.split("=", 1) for w in a.model_config.split(",") if w]
+    if a.device == "auto":
+        a.device = torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else "cpu"
     a.config = {k: int(v) if v.lstrip("-").isdigit() else v for k, v in pairs}
     return a
 
@@ -83,6 +86,7 @@ def main():
     if a.ddp:
         net = distributed(a, net)
     inputs, labels = peer_models.data(a.model, a.config, a.global_batch, a.config.get("seq_len", 1))
+    net, inputs, labels = net.to(a.device), [x.to(a.device) for x in inputs], labels.to(a.device)
     opt = optimizer(a, net)
     source, backward = batches(inputs, labels), lambda loss: loss.backward()
     if a.accelerate:
@@ -95,7 +99,7 @@ def main():
             used, began = resource.getrusage(resource.RUSAGE_SELF), time.perf_counter()
         at = time.perf_counter()
         *x, y = next(source)
-        with torch.autocast("cpu", torch.bfloat16, enabled=a.precision == "bf16"):
+        with torch.autocast(a.device, torch.bfloat16, enabled=a.precision == "bf16"):
             loss = F.cross_entropy(run(*x).float().view(y.numel(), -1), y)
         backward(loss)
         opt.step()
@@ -108,7 +112,7 @@ def main():
                       "user_ms": 1e3 * (end.ru_utime - used.ru_utime) / a.iterations,
                       "sys_ms": 1e3 * (end.ru_stime - used.ru_stime) / a.iterations, "wall_ms": 1e3 * wall / a.iterations,
                       "torch": torch.__version__, "capability": torch.backends.cpu.get_cpu_capability(),
-                      "threads": torch.get_num_threads(), "world": 1,
+                      "threads": torch.get_num_threads(), "world": 1, "device": a.device,
                       "matmul": torch.get_float32_matmul_precision(), **({"losses": losses} if a.init else {})}))
 
 
