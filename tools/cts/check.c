@@ -164,9 +164,9 @@ static void side_drop(side *x)
 
 static bool side_reference(cts *c, const cts_check *k, side *x, bool widen, bool absolute)
 {
-    /* Where rounding at every node is asked for, the nodes are those of bodies: what a layer norm's mean is off, all its elements are, and
-     * their sum, which is next to nothing, is as much times their number. */
-    yk__simple_how how = {.widen = widen, .claims = k->tol == CTS_NOISE && !widen ? no_claims : NULL};
+    /* where rounding at every node is asked for, the nodes are those the device runs, or bodies' */
+    const bool bodies = k->inlined || k->body_noise;
+    yk__simple_how how = {.widen = widen, .claims = bodies && k->tol == CTS_NOISE && !widen ? no_claims : NULL};
     yk_error err = YK_ERROR_INIT;
     if (!side_plan(c, k, &how, x, absolute))
         return false;

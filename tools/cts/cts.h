@@ -135,6 +135,7 @@ typedef struct cts_check {
     uint32_t claims;  /* bits that claims() has to give beside 1 */
     uint64_t seed;
     bool inlined;     /* run the bodies, whatever is claimed */
+    bool body_noise;  /* CTS_NOISE: what rounding does to the bodies, whatever is run */
     bool share;       /* values share memory where the rules allow it */
     bool arenas;      /* two slots of kind ARENA */
 } cts_check;
