@@ -182,11 +182,11 @@ static yk_status make_block(yk__shm *shm, const char *what, uint64_t bytes, void
     return YK_OK;
 }
 
-/* A rank that cannot have the block ends the job, with its reason: the others are on their way to wait for it, and would see no
- * more than a rank that has ended. */
+/* A rank that has no memory for the block ends the job, with its reason: the others are on their way to wait for it, and would see no
+ * more than a rank that has ended. That sizes differ each finds by itself. */
 yk_status yk__shm_alloc(yk__shm *shm, const char *what, uint64_t bytes, void **mem, yk_error *err)
 {
-    if (make_block(shm, what, bytes, mem, err))
+    if (make_block(shm, what, bytes, mem, err) == YK_E_MEM)
         end_for(shm, err);
     return err->status;
 }
