@@ -54,7 +54,7 @@ static yk_status island_ticket(yk_device *dev, uint8_t ticket[256], uint32_t *by
     return YK_OK;
 }
 
-/* Until all members have come to this place; false if somebody aborts. Under the lock. */
+/* Until all members have come to this place; false if somebody aborts before. Under the lock. */
 static bool island_meet(island *of)
 {
     const uint64_t phase = of->phase;
@@ -65,7 +65,7 @@ static bool island_meet(island *of)
     }
     while (of->phase == phase && !of->aborted)
         pthread_cond_wait(&of->changed, &of->lock);
-    return !of->aborted;
+    return of->phase != phase; /* one that goes on at once may abort before the others wake */
 }
 
 static yk_status island_join(yk_device *dev, const uint8_t *ticket, uint32_t bytes, uint32_t rank, uint32_t ranks, yk_comm **out)
