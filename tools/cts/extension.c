@@ -4,7 +4,9 @@
  * threads, and a shared buffer is imported by the device that exported it.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <yoke/extension.h>
 
@@ -26,6 +28,7 @@ typedef struct member {
     yk_buffer *b;
     yk_comm *comm;
     yk_status status, ended; /* ended: of the wait for what was given up */
+    atomic_bool joined;      /* or could not */
     float data[COUNT];
 } member;
 
@@ -156,19 +159,28 @@ static void test_all_reduce(cts *c, const yk_coll *coll, uint32_t ranks)
     yk__free(m);
 }
 
-/* The first member begins a sum that nobody else comes to, and gives it up. */
+static void member_await(const member *m)
+{
+    const struct timespec moment = {0, 100000};
+    for (uint64_t ns = 0; !atomic_load(&m->joined) && ns < m->c->timeout_ns; ns += 100000)
+        nanosleep(&moment, NULL);
+}
+
+/* The first member begins a sum that nobody else comes to, and gives it up, once the other one knows that it has joined. */
 static void *abort_main(void *arg)
 {
     member *m = arg;
     const yk_plugin *t = m->c->t;
     uint64_t point = 0;
     m->status = member_open(m);
+    atomic_store(&m->joined, true);
     if (m->status || m->rank)
         return NULL;
     const yk_coll_op op = sum_in_place(m->b);
     m->status = m->coll->run(m->q, m->comm, &op, &point);
     if (m->status)
         return NULL;
+    member_await(m + 1);
     m->coll->abort(m->comm);
     m->ended = t->queue_wait(m->q, point, m->c->timeout_ns);
     return NULL;
