@@ -146,7 +146,7 @@ static yk_status run_slow(yk__group *group, yk_error *err)
 {
     const uint32_t me = yk__group_rank(group);
     rig r = {.begin = first_row(me, 2, false), .end = first_row(me + 1, 2, false)};
-    double norm[STEPS];
+    double norm[STEPS], least = HUGE_VAL; /* of some runs: a busy machine makes one long, not all */
     yk__engine_stats stats;
     yk__device *dev = NULL;
     ref.wrap = 1;
@@ -155,11 +155,14 @@ static yk_status run_slow(yk__group *group, yk_error *err)
     if (ref_open(&dev, err) || net_setup(&r, dev, group, &plain, YK_OPT_ADAM, err))
         goto out;
     yk__engine_measure(r.e, true);
-    if (rig_train(&r, YK_OPT_ADAM, norm, err) || net_micro(&r, 1, true, err))
-        goto out;
-    yk__engine_stats_get(r.e, &stats);
-    if (stats.busy_seconds > 0.3e-3 * SLOW_MS)
-        yk__fail(err, YK_E_INTERNAL, "a run took %g s of its own, and rank 1's update %d ms", stats.busy_seconds, SLOW_MS);
+    for (int round = 0; round < 4; round++) {
+        if (rig_train(&r, YK_OPT_ADAM, norm, err) || net_micro(&r, 1, true, err))
+            goto out;
+        yk__engine_stats_get(r.e, &stats);
+        least = fmin(least, stats.busy_seconds);
+    }
+    if (least > 0.3e-3 * SLOW_MS)
+        yk__fail(err, YK_E_INTERNAL, "a run took %g s of its own, and rank 1's update %d ms", least, SLOW_MS);
 out:
     yk__engine_free(r.e);
     yk__device_close(dev);
