@@ -182,6 +182,8 @@ yk_status yk__coll_alloc(yk__coll *coll, const char *what, uint64_t bytes, yk__c
     yk__coll_buffer b = {.bytes = bytes};
     yk__request request = {.comm = coll->comm, .desc = {.kind = YK__COLL_ALLOC, .dtype = YK_U8}};
     yk_status s;
+    if (yk__feed_meet(coll, err))
+        return err->status;
     if (coll->control) {
         yk__call_begin(&request);
         yk__feed_wake(coll);
@@ -267,4 +269,20 @@ uint32_t yk__coll_read_begin(const yk__coll *coll)
 bool yk__coll_read_end(yk__coll *coll, uint32_t begun)
 {
     return yk__feed_read_end(coll, begun);
+}
+
+void yk__coll_reading(yk__coll *coll, bool on)
+{
+    yk__feed_reading(coll, on);
+}
+
+bool yk__coll_is_read(const yk__coll *coll)
+{
+    return yk__feed_is_read(coll);
+}
+
+void yk__coll_before_meeting(yk__coll *coll, yk_status (*meeting)(void *arg, yk_error *err), void *arg)
+{
+    coll->meeting = meeting;
+    coll->meeting_arg = arg;
 }

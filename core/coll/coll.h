@@ -83,5 +83,12 @@ uint64_t yk__coll_sent(yk__coll *coll); /* bytes of requests so far, from this r
 void yk__coll_updating(yk__coll *coll, bool on);
 uint32_t yk__coll_read_begin(const yk__coll *coll);
 bool yk__coll_read_end(yk__coll *coll, uint32_t begun);
+/* An excluded rank tells that it waits until it can read, and when it has: members look, as slices that one member alone writes may be
+ * unfinished for longer (yk__coll_before_meeting). */
+void yk__coll_reading(yk__coll *coll, bool on);
+bool yk__coll_is_read(const yk__coll *coll);
+/* What this rank does before it may wait for excluded ranks, who may wait to read: before each request of the world, and each buffer that
+ * is made, and where their results are not taken. NULL: nothing. It begins no request itself. */
+void yk__coll_before_meeting(yk__coll *coll, yk_status (*meeting)(void *arg, yk_error *err), void *arg);
 
 #endif

@@ -26,6 +26,7 @@ struct yk__feed {
     _Alignas(LINE) uint32_t word;    /* changes when readers are to wake */
     _Alignas(LINE) uint32_t written; /* lines */
     uint32_t updating;               /* odd while members write parameters */
+    uint32_t readers;                /* excluded ranks that read them, or wait until they can */
     _Alignas(LINE) uint8_t line[LINES * LINE];
     yk__counter read[]; /* [world]: lines that an excluded rank has read */
 };
@@ -71,13 +72,21 @@ void yk__feed_wake(yk__coll *coll)
     yk__shm_wake(&coll->feed->word);
 }
 
+yk_status yk__feed_meet(yk__coll *coll, yk_error *err)
+{
+    if (!coll->meeting || !yk__members_excluded(coll) || !members_of(coll)->joined)
+        return YK_OK;
+    return coll->meeting(coll->meeting_arg, err);
+}
+
 /* Waits until the next n lines have been read by all excluded ranks. */
 static yk_status wait_read(yk__coll *coll, uint32_t n, yk_error *err)
 {
     const uint32_t upto = coll->feed->written + n - LINES;
     for (uint32_t r = 0; r < coll->size; r++)
-        if (!members_of(coll)->has[r] &&
-            yk__shm_wait(coll->shm, &coll->feed->read[r], upto, r, "an excluded rank that takes results", err))
+        if (!members_of(coll)->has[r] && !yk__shm_reached(&coll->feed->read[r], upto) &&
+            (yk__feed_meet(coll, err) ||
+             yk__shm_wait(coll->shm, &coll->feed->read[r], upto, r, "an excluded rank that takes results", err)))
             return err->status;
     return YK_OK;
 }
@@ -237,4 +246,15 @@ bool yk__feed_read_end(yk__coll *coll, uint32_t begun)
 {
     /* adding 0 releases too, so that what was read before cannot move behind it; a fence is nothing that TSan knows */
     return begun % 2 == 0 && (!coll->feed || __atomic_fetch_add(&coll->feed->updating, 0, __ATOMIC_ACQ_REL) == begun);
+}
+
+void yk__feed_reading(yk__coll *coll, bool on)
+{
+    if (coll->feed)
+        __atomic_add_fetch(&coll->feed->readers, on ? 1 : -1, __ATOMIC_SEQ_CST);
+}
+
+bool yk__feed_is_read(const yk__coll *coll)
+{
+    return coll->feed && __atomic_load_n(&coll->feed->readers, __ATOMIC_RELAXED);
 }

@@ -74,7 +74,10 @@ static yk_status check_desc(const yk__comm *comm, const yk__coll_desc *d, yk_err
 static yk_status begin_checked(yk__comm *comm, const yk__coll_desc *d, const yk__coll_algorithm *algorithm, yk__request **out,
                                yk_error *err)
 {
-    yk__request *request = yk__pool_take(comm);
+    yk__request *request;
+    if (comm->id == YK__COMM_WORLD && yk__feed_meet(comm->coll, err))
+        return err->status;
+    request = yk__pool_take(comm);
     if (!request)
         return yk__fail(err, YK_E_ARG, "%u requests are under way on a communicator: wait for one first", YK__COLL_REQUESTS);
     request->algorithm = algorithm;

@@ -87,6 +87,8 @@ struct yk__coll {
     yk__comm *comm; /* all; the world and the members first */
     uint32_t comms;
     void (*place)(const char **file, int *line);
+    yk_status (*meeting)(void *arg, yk_error *err); /* yk__coll_before_meeting */
+    void *meeting_arg;
     uint32_t order, common;
     const char *file; /* whose name file_name is */
     char file_name[sizeof((yk__call *)0)->file];

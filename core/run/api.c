@@ -23,6 +23,11 @@ static yk_status check_precision(const yk__device *dev, yk_dtype precision, yk_e
     return yk__fail(err, YK_E_UNSUPPORTED, "%s cannot compute in %s; it has %s", c->name, yk__dtype_name(precision), have);
 }
 
+static yk_status publish_late(void *params, yk_error *err)
+{
+    return yk__params_publish_late(params, err);
+}
+
 yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_config *c, yk__engine **out, yk_error *err)
 {
     yk__engine *e;
@@ -50,6 +55,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
         yk__free(e);
         return err->status;
     }
+    yk__exchange_before_meeting(&e->exchange, publish_late, &e->params);
     e->snapshot = (yk__snapshot){.params = &e->params, .exchange = &e->exchange};
     *out = e;
     return YK_OK;
@@ -60,10 +66,13 @@ void yk__engine_free(yk__engine *e)
     yk_error err = YK_ERROR_INIT;
     if (!e)
         return;
-    if (!__atomic_load_n(e->queue.cancel, __ATOMIC_ACQUIRE)) /* others may still wait for what this rank sends */
+    yk__exchange_before_meeting(&e->exchange, NULL, NULL);
+    if (!__atomic_load_n(e->queue.cancel, __ATOMIC_ACQUIRE)) { /* others may still wait for what this rank has */
         yk__params_settle(&e->params, &err);
-    else
+        yk__params_publish_late(&e->params, &err);
+    } else {
         yk__island_abort(&e->params.island);
+    }
     yk__queue_drain(&e->queue);
     yk__tracer_close(e->queue.tracer);
     e->queue.tracer = NULL;

@@ -138,7 +138,7 @@ static bool is_cancelled(const yk__exchange *exchange)
     return __atomic_load_n(yk__group_cancel(exchange->group), __ATOMIC_ACQUIRE);
 }
 
-yk_status yk__exchange_read(yk__exchange *exchange, uint64_t at, uint64_t n, float *data, yk_error *err)
+static yk_status read_values(yk__exchange *exchange, uint64_t at, uint64_t n, float *data, yk_error *err)
 {
     const struct timespec moment = {0, 100000};
     uint32_t begun;
@@ -150,6 +150,25 @@ yk_status yk__exchange_read(yk__exchange *exchange, uint64_t at, uint64_t n, flo
         memcpy(data, yk__exchange_values(exchange, at), n * sizeof *data);
     } while (!yk__coll_read_end(exchange->coll, begun));
     return YK_OK;
+}
+
+yk_status yk__exchange_read(yk__exchange *exchange, uint64_t at, uint64_t n, float *data, yk_error *err)
+{
+    yk__coll_reading(exchange->coll, true);
+    read_values(exchange, at, n, data, err);
+    yk__coll_reading(exchange->coll, false);
+    return err->status;
+}
+
+void yk__exchange_before_meeting(const yk__exchange *exchange, yk_status (*meeting)(void *arg, yk_error *err), void *arg)
+{
+    if (exchange->talks)
+        yk__coll_before_meeting(exchange->coll, meeting, arg);
+}
+
+bool yk__exchange_is_read(const yk__exchange *exchange)
+{
+    return exchange->talks && yk__coll_is_read(exchange->coll);
 }
 
 void yk__exchange_updating(yk__exchange *exchange, bool on)

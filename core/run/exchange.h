@@ -61,6 +61,8 @@ float *yk__exchange_values(const yk__exchange *exchange, uint64_t at);
 /* On an excluded rank that shares memory: n of the newest values, of one update, though members may go on to the next while they are
  * copied. */
 yk_status yk__exchange_read(yk__exchange *exchange, uint64_t at, uint64_t n, float *data, yk_error *err);
+void yk__exchange_before_meeting(const yk__exchange *exchange, yk_status (*meeting)(void *arg, yk_error *err), void *arg); /* coll.h */
+bool yk__exchange_is_read(const yk__exchange *exchange); /* on a member: an excluded rank does, or waits until it can */
 /* Members say when they begin to write values (before an exchange that precedes it) and when all have. */
 void yk__exchange_updating(yk__exchange *exchange, bool on);
 

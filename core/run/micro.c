@@ -78,6 +78,8 @@ static bool is_timed(const yk__engine *e, const yk__micro *m)
 yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk_error *err)
 {
     const bool timed = is_timed(e, m) && !e->exchange.excluded;
+    if (yk__exchange_is_read(&e->exchange) && yk__params_publish_late(&e->params, err))
+        return err->status;
     if (yk__engine_lay_out(e, err) || (timed && (yk__params_settle(&e->params, err) || yk__queue_idle(&e->queue, err))))
         return err->status;
     e->queue.started = yk__seconds();

@@ -137,6 +137,17 @@ yk_status yk__params_publish(yk__params *p, yk_error *err)
     return yk__queue_idle(p->queue, err);
 }
 
+yk_status yk__params_publish_late(yk__params *p, yk_error *err)
+{
+    if (!p->is_unpublished)
+        return YK_OK;
+    if (yk__params_publish(p, err))
+        return err->status;
+    p->is_unpublished = false;
+    yk__exchange_updating(p->exchange, false);
+    return YK_OK;
+}
+
 /* Elements [from, to) of what exchanges left. */
 static yk_status put_shared(yk__params *p, const yk__bucket *b, uint64_t from, uint64_t to, yk_error *err)
 {

@@ -235,6 +235,14 @@ static yk_status take_others(yk__updater *u, yk_error *err)
     return YK_OK;
 }
 
+/* An only member's device goes on with the next step at once, and nothing leaves it, until another rank asks. Not where the update is timed,
+ * nor where the host rounds it. */
+static bool publishes_late(const yk__updater *u)
+{
+    const yk__exchange *exchange = u->params->exchange;
+    return members_of(exchange) == 1 && !u->measure && !exchange->narrows && !yk__exchange_is_read(exchange);
+}
+
 /* In common memory the copy is written again in the next update, after all ranks have added their norms: each waits for its device
  * before it does, and so for the transfers that begin here. */
 static yk_status gather_params(yk__updater *u, yk_error *err)
@@ -247,6 +255,9 @@ static yk_status gather_params(yk__updater *u, yk_error *err)
     p->compute_stale = p->compute_stale == YK__FRESH ? YK__STALE_TRAINED : p->compute_stale;
     p->is_behind = exchange->excluded;
     if (!exchange->talks || exchange->excluded)
+        return YK_OK;
+    p->is_unpublished = publishes_late(u);
+    if (p->is_unpublished)
         return YK_OK;
     return publish_own(u, err) ? err->status : take_others(u, err);
 }
@@ -307,7 +318,8 @@ yk_status yk__updater_run(yk__updater *u, const yk__update *update, yk__updated 
         out->not_finite = done.not_finite;
         return err->status;
     }
-    yk__exchange_updating(p->exchange, false);
+    if (!p->is_unpublished)
+        yk__exchange_updating(p->exchange, false);
     *out = done;
     return YK_OK;
 }

@@ -342,6 +342,41 @@ close:
     return err->status;
 }
 
+/* Whether what exchanges take of a bucket is what this rank's device has. */
+static bool is_published(rig *r, uint32_t bucket, yk_error *err)
+{
+    const yk__bucket *b = &r->e->params.bucket[bucket];
+    static float own[IN * MID];
+    const uint64_t n = b->n < IN * MID ? b->n : IN * MID;
+    return !yk__queue_read(&r->e->queue, b->value, 0, own, n * sizeof *own, err) &&
+           !memcmp(own, yk__exchange_values(&r->e->exchange, b->shared_at), n * sizeof *own);
+}
+
+/* An only member's parameters stay on its device while nobody asks: until its update is timed, or ranks meet. */
+static yk_status run_late(yk__group *g, yk_error *err)
+{
+    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 4096};
+    const bool excluded = yk__group_rank(g) == 1;
+    yk__device *dev = NULL;
+    rig r = {0};
+    result out;
+    ref.wrap = false;
+    if (ref_open(&dev, err) || net_setup(&r, dev, g, &c, YK_OPT_ADAM, err) || exclude_last(&r, err))
+        goto close;
+    for (int turn = 0; turn < 6 && !err->status; turn++) {
+        const bool timed = turn % 3 == 1;
+        yk__engine_measure(r.e, timed);
+        if (!run_window(&r, 3, false, &out, err) && !excluded && is_published(&r, 0, err) != timed && !err->status)
+            yk__fail(err, YK_E_INTERNAL, "window %d: parameters %s", turn, timed ? "are late" : "left the device");
+        if (turn % 3 == 2 && !err->status && !yk__group_barrier(g, err) && !excluded && !is_published(&r, 0, err) && !err->status)
+            yk__fail(err, YK_E_INTERNAL, "window %d: parameters are late where ranks meet", turn);
+    }
+close:
+    yk__engine_free(r.e);
+    yk__device_close(dev);
+    return err->status;
+}
+
 /* Over messages buckets become smaller towards the first parameters, whose gradients are complete last; all may be under way at once. */
 static yk_status run_taper(yk__group *g, yk_error *err)
 {
@@ -379,7 +414,8 @@ static yk_status run_case(yk__group *g, const char *what, yk_error *err)
     ref.wrap = strstr(what, "shared") || (strstr(what, "mixed") && yk__group_rank(g) % 2 == 0);
     return !strncmp(what, "bad", 3)  ? run_bad(g, unclipped, err)
            : !strcmp(what, "copies") ? run_copies(g, err)
-           : !strcmp(what, "reads")  ? run_reads(g, err)
+           : !strncmp(what, "reads", 5) ? run_reads(g, err)
+           : !strcmp(what, "late")   ? run_late(g, err)
            : !strcmp(what, "single") ? run_single(g, err)
            : !strcmp(what, "taper")  ? run_taper(g, err)
                                      : run_plans(g, what, err);
@@ -407,6 +443,16 @@ END_TEST
 START_TEST(an_excluded_rank_reads_whole_updates)
 {
     ranks_pass(2, "reads");
+    ranks_pass(2, "reads-shared");
+    ranks_pass(3, "reads-mixed");
+}
+END_TEST
+
+START_TEST(an_only_members_parameters_stay_until_asked_for)
+{
+    ranks_pass(2, "late");
+    setenv("YOKE_TRANSPORT", "loopback", 1);
+    ranks_pass(2, "late");
 }
 END_TEST
 
@@ -469,6 +515,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, a_bad_gradient_is_named_by_all);
     tcase_add_test(t, copies_are_compared);
     tcase_add_test(t, an_excluded_rank_reads_whole_updates);
+    tcase_add_test(t, an_only_members_parameters_stay_until_asked_for);
     tcase_add_test(t, an_only_member_squares_on_its_device_unless_it_clips);
     tcase_add_test(t, the_last_buckets_are_small_over_messages);
     tcase_add_loop_test(t, same_bits, 0, sizeof kinds / sizeof *kinds);
