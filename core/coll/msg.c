@@ -21,21 +21,23 @@
 
 /* ---- Pieces ------------------------------------------------------------------------------------------------------- */
 
-/* An earlier request of the communicator has pieces left to post. */
-static bool is_behind(const yk__request *request)
+/* Earlier requests of the communicator that have pieces left to post. */
+static uint32_t count_before(const yk__request *request)
 {
-    const yk__request *r = request->comm->first;
-    while (r != request && (!r->msg || r->done || r->msg->err.status || r->msg->posted == r->msg->pieces))
-        r = r->next;
-    return r != request;
+    uint32_t n = 0;
+    for (const yk__request *r = request->comm->first; r != request; r = r->next)
+        n += r->msg && !r->done && !r->msg->err.status && r->msg->posted < r->msg->pieces;
+    return n;
 }
 
-/* As far as the window goes. Beyond the first piece, with the record, requests follow each other: side by side they would share the
- * line, and what is needed first would come with the last. */
+/* As far as the window goes. Requests of several pieces follow each other: side by side they would share the line, and what is needed
+ * first would come with the last. Only the first piece, with the record, of the next one goes ahead, so that the line is never empty. */
 static bool may_post(const yk__request *request)
 {
     const yk__msg *m = request->msg;
-    return m->posted < m->pieces && m->posted - m->finished < YK__MSG_WINDOW && (!m->posted || !is_behind(request));
+    if (m->posted == m->pieces || m->posted - m->finished == YK__MSG_WINDOW)
+        return false;
+    return m->pieces == 1 || count_before(request) <= (m->posted ? 0 : 1);
 }
 
 static yk_status post_pieces(yk__request *request, yk_error *err)

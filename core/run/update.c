@@ -235,8 +235,8 @@ static yk_status take_others(yk__updater *u, yk_error *err)
     return YK_OK;
 }
 
-/* An only member's device goes on with the next step at once, and nothing leaves it, until another rank asks. Not where the update is timed,
- * nor where the host rounds it. */
+/* An only member's device goes on with the next step at once, and nothing leaves it, until another rank asks. Not where the update is
+ * timed, nor where the host rounds it. */
 static bool publishes_late(const yk__updater *u)
 {
     const yk__exchange *exchange = u->params->exchange;

@@ -16,6 +16,7 @@
 #include "core/base/hash.h"
 #include "core/base/philox.h"
 #include "core/coll/coll.h"
+#include "core/coll/msg_piece.h"
 #include "core/coll/plan.h"
 #include "tests/support/loopback.h"
 #include "transport/local/local.h"
@@ -493,6 +494,58 @@ static int case_limits(yk_error *err)
     return 0;
 }
 
+/* ---- Which goes first --------------------------------------------------------------------------------------------- */
+
+static uint32_t sent[256], n_sent; /* which request each chunk was of, in the order they were sent */
+
+static yk_status note_send(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *from, yk_tr_op **op, yk_tr_error *error)
+{
+    if ((tag & 0xffff) >= YK__MSG_STEP_DATA && n_sent < sizeof sent / sizeof *sent)
+        sent[n_sent++] = (uint32_t)(tag >> 16 & 0xffffff);
+    return loopback_transport()->send(t, peer, tag, from, op, error);
+}
+
+static const yk_transport *noting_transport(void)
+{
+    static yk_transport table;
+    table = *loopback_transport();
+    table.send = note_send;
+    return &table;
+}
+
+/* Of requests of many chunks that are begun at once each follows the one before; only the next one's first chunk may go ahead. */
+static int case_order(yk_error *err)
+{
+    enum { REQUESTS = 4, NUMBERS = 1 << 20 };
+    yk__request *request[REQUESTS];
+    yk__coll_buffer block;
+    yk__slices parts = {0};
+    uint32_t first, left[REQUESTS] = {0};
+    if (yk__slices_even(&parts, NUMBERS, ranks, err) ||
+        yk__coll_alloc(coll, "parameters", NUMBERS * sizeof(float), YK__COLL_COMMON, &block, err))
+        return report_wrong(err, "buffers", 0);
+    for (int i = 0; i < REQUESTS; i++)
+        if (yk__coll_begin(yk__coll_world(coll), &(yk__coll_desc){.kind = YK__COLL_ALL_GATHERV, .dtype = YK_F32, .count = NUMBERS,
+                                                                  .buffer = &block, .parts = &parts}, &request[i], err))
+            return report_wrong(err, "begin", (uint32_t)i);
+    for (int i = 0; i < REQUESTS; i++)
+        if (yk__coll_wait(request[i], err))
+            return report_wrong(err, "wait", (uint32_t)i);
+    first = sent[0];
+    for (uint32_t i = 0; i < n_sent; i++)
+        left[sent[i] - first]++;
+    for (uint32_t i = 0; i < n_sent; i++) {
+        const uint32_t which = sent[i] - first;
+        for (uint32_t k = 0; k + 1 < which; k++)
+            if (left[k])
+                return report_wrong(err, "a request that is not its turn's", which);
+        left[which]--;
+    }
+    yk__coll_release(coll, &block);
+    yk__slices_free(&parts);
+    return n_sent == REQUESTS * (NUMBERS / ranks / YK__MSG_CHUNK) ? 0 : report_wrong(err, "chunks", n_sent);
+}
+
 /* ---- Ranks and launcher ------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -500,7 +553,7 @@ static const struct {
     int (*run)(yk_error *err);
 } cases[] = {{"small", case_small},     {"slices", case_slices},   {"sole", case_sole}, {"members", case_members},
              {"diverge", case_diverge}, {"lengths", case_lengths}, {"kill", case_kill}, {"cancel", case_cancel},
-             {"limits", case_limits},   {"late", case_late}};
+             {"limits", case_limits},   {"late", case_late},       {"order", case_order}};
 
 static const struct {
     const char *name;
@@ -513,8 +566,9 @@ static const struct {
             {"sock", yk__sock_transport, true, false, 0},
 #endif
             {"loopback", loopback_transport, true, false, UINT64_MAX},
-            {"threaded", loopback_transport, true, true, 1}};
-#define WAYS ((int)(sizeof ways / sizeof *ways))
+            {"threaded", loopback_transport, true, true, 1},
+            {"noting", noting_transport, true, false, UINT64_MAX}};
+#define WAYS ((int)(sizeof ways / sizeof *ways) - 1) /* the last is for one case alone */
 
 static void leave_hash(void)
 {
@@ -629,6 +683,13 @@ START_TEST(limits_are_errors)
 }
 END_TEST
 
+START_TEST(what_is_needed_first_goes_first)
+{
+    char text[64];
+    run_way(WAYS, "order", 2, text, sizeof text);
+}
+END_TEST
+
 START_TEST(cancelled_requests)
 {
     char text[64];
@@ -695,6 +756,7 @@ static int run_suite(void)
     tcase_add_test(t, members_change);
     tcase_add_loop_test(t, a_result_may_be_late, 0, WAYS);
     tcase_add_loop_test(t, limits_are_errors, 0, WAYS);
+    tcase_add_test(t, what_is_needed_first_goes_first);
     tcase_add_loop_test(t, cancelled_requests, 0, WAYS);
     tcase_add_loop_test(t, diverging_ranks_end, 0, WAYS);
     tcase_add_loop_test(t, killed_peer, 0, WAYS);
