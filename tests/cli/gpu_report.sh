@@ -6,15 +6,16 @@
 [ "$(uname -m)" = x86_64 ] || { echo "1..0 # SKIP the fake driver runs kernels on x86-64 only"; exit 0; }
 . "$YOKE_SOURCE/tests/fakes/use.sh"
 
-report() { # report FILE BUILD
-    "$YOKE_SOURCE/scripts/gpu-report" --build "$2" --dry-run --out "$out/$1"
+report() { # report FILE BUILD [OPTION...]
+    file=$1 build=$2 && shift 2
+    "$YOKE_SOURCE/scripts/gpu-report" --build "$build" --dry-run --out "$out/$file" "$@"
 }
 
 all_steps() { # all_steps FILE: each is in it, with its result
     python3 - "$out/$1" <<'P'
 import json, sys
 report = json.load(open(sys.argv[1]))
-benches = ["gpt2_bf16", "gpt2_fp32", "mlp", "resnet20", "two_cards_rank", "two_cards_run"]
+benches = ["gpt2_bf16", "gpt2_fp32", "gpt2_mixed", "mlp", "resnet20", "two_cards_rank", "two_cards_run"]
 assert sorted(report) == sorted(benches + ["info", "suite"]), sorted(report)
 assert all(step["status"] == 0 and step["seconds"] >= 0 and "error" not in step for step in report.values()), report
 assert "cuda:0" in json.dumps(report["info"]["result"]), report["info"]
@@ -74,6 +75,24 @@ assert report["mlp"]["error"] == "out of memory\n" and report["resnet20"]["resul
 P
 }
 
+# llm.c's program is given its file of tokens, and believed what it says of all steps but the first two.
+beside_llmc() {
+    cat >"$out/llmc" <<'P' && chmod +x "$out/llmc"
+#!/bin/sh
+[ "$(head -c 8 "$2" | od -An -td4 | tr -s ' ')" = " 20240520 1" ] && [ "$(wc -c <"$2")" = $((1024 + 2 * (4 * 2 * 16 + 1))) ] || exit 1
+for ms in 9000.00 800.00 2.50; do
+    echo "step    1/3 | loss 11.00 (+nanz)| norm 15.30 (+nanz)| lr 3.00e-04 | $ms ms | 45.6% bf16 MFU | 12345 tok/s"
+done
+P
+    report llmc.json "$YOKE_BUILD" --llmc "$out/llmc" && python3 - "$out/llmc.json" <<'P'
+import json, sys
+row = json.load(open(sys.argv[1]))["beside_gpt2"]["result"]
+ours, theirs = row["sides"]["cpu:0"], row["sides"]["llm.c"]
+assert theirs["median_ms"] == 2.5 and theirs["tokens_per_s"] == 12800, row
+assert ours["tokens_per_s"] > 0 and abs(row["ratios"]["llm.c"] - 2.5 / ours["median_ms"]) < 1e-9, row
+P
+}
+
 without_a_card() {
     FAKE_CUDA_DEVICES=0 report none.json "$YOKE_BUILD" 2>"$out/none" && return 1
     grep "no CUDA device here" "$out/none" && [ ! -e "$out/none.json" ]
@@ -82,5 +101,6 @@ without_a_card() {
 ok "all steps, with their results" whole
 instrumented || ok "from a distribution" distribution
 ok "a step that fails" failing
+ok "beside llm.c" beside_llmc
 ok "without a card" without_a_card
 plan
