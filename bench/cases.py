@@ -74,6 +74,7 @@ SMALL = {  # one of each family for the check that both sides train the same thi
     "bert": (4, "seq_len=16,num_hidden_layers=2,hidden_size=64,num_attention_heads=4,intermediate_size=128,vocab_size=500"),
     "resnet18": (8, "widths=16+32+64+128"),
     "resnet20": (8, ""),
+    "resnet50": (8, "widths=64+128+256+512,blocks_per_stage=1+2+1+1,image_size=64"),  # tests/cli/resnet.sh has its losses
     "mlp": (16, "input_size=64,hidden=64+64"),
 }
 

@@ -79,6 +79,36 @@ class Block(nn.Module):
         return F.relu(y + s)
 
 
+class Bottleneck(nn.Module):
+    def __init__(self, cin, cout, stride):
+        super().__init__()
+        mid = cout // 4
+        self.c1, self.b1 = nn.Conv2d(cin, mid, 1, bias=False), nn.BatchNorm2d(mid)
+        self.c2, self.b2 = nn.Conv2d(mid, mid, 3, stride, 1, bias=False), nn.BatchNorm2d(mid)
+        self.c3, self.b3 = nn.Conv2d(mid, cout, 1, bias=False), nn.BatchNorm2d(cout)
+        self.down = nn.Sequential(nn.Conv2d(cin, cout, 1, stride, bias=False), nn.BatchNorm2d(cout)) if stride != 1 or cin != cout else None
+
+    def forward(self, x):
+        y = F.relu(self.b2(self.c2(F.relu(self.b1(self.c1(x))))))
+        return F.relu(self.b3(self.c3(y)) + (x if self.down is None else self.down(x)))
+
+
+class ResNet50(nn.Module):
+    def __init__(self, widths, blocks):
+        super().__init__()
+        self.c, self.b = nn.Conv2d(3, widths[0] // 4, 7, 2, 3, bias=False), nn.BatchNorm2d(widths[0] // 4)
+        layers, cin = [], widths[0] // 4
+        for i, (w, n) in enumerate(zip(widths, blocks)):
+            for j in range(n):
+                layers.append(Bottleneck(cin, w, 2 if i and j == 0 else 1))
+                cin = w
+        self.blocks, self.fc = nn.Sequential(*layers), nn.Linear(cin, 10)
+
+    def forward(self, x):
+        x = F.max_pool2d(F.relu(self.b(self.c(x))), 3, 2, 1)
+        return self.fc(self.blocks(x).mean((2, 3)))
+
+
 class ResNet(nn.Module):
     def __init__(self, widths, blocks, project):
         super().__init__()
@@ -103,6 +133,8 @@ def build(name, c):
         return Gpt2(c)
     if name == "bert":
         return Bert(c)
+    if name == "resnet50":
+        return ResNet50(sizes(c.get("widths", "256+512+1024+2048")), sizes(c.get("blocks_per_stage", "3+4+6+3")))
     if name.startswith("resnet"):
         large = name == "resnet18"
         return ResNet(sizes(c.get("widths", "64+128+256+512" if large else "16+32+64")), 2 if large else 3, large)
@@ -124,7 +156,8 @@ def data(name, c, batch, seq):
     """The batch of `yoke bench step`: inputs of the model and labels, number for number."""
     text = name in ("gpt2", "bert")
     width = seq if text else 1
-    shape = (3, 32, 32) if name.startswith("resnet") else (c.get("input_size", 784),)
+    side = c.get("image_size", 32)
+    shape = (3, side, side) if name.startswith("resnet") else (c.get("input_size", 784),)
     pixels = 0 if text else batch * int(np.prod(shape))
     tokens, rows = batch * width, batch * width if name == "gpt2" else batch
     r = random_numbers(pixels + tokens + rows)

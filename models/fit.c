@@ -7,7 +7,7 @@
 static const char *const needs[] = {"labelled images (idx:DIR or cifar10:DIR)", "rows of text with a label each (csv:FILE or jsonl:FILE)",
                                     "running text (text:FILE or tokens:FILE)",
                                     "text whose tokens are masked (csv:FILE, jsonl:FILE, lines:FILE or text:FILE with mlm_probability)"};
-static const char *const partners[] = {"mlp, resnet20, resnet32 and resnet18", "bert", "gpt2", "bert-mlm"};
+static const char *const partners[] = {"mlp, resnet20, resnet32, resnet18 and resnet50", "bert", "gpt2", "bert-mlm"};
 
 static bool rows_of_text(const yk_data *data)
 {

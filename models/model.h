@@ -47,7 +47,7 @@ void model_fail(yk_job *job, yk_status status, const char *fmt, ...) __attribute
 /* Whether data (may be NULL) are of the kind that such a model takes; else the job fails in a line that names both. */
 bool model_fits_kind(yk_job *job, const model_kind *kind, const yk_data *data);
 
-extern const model_kind model_mlp, model_resnet20, model_resnet32, model_resnet18, model_gpt2, model_bert, model_bert_mlm;
+extern const model_kind model_mlp, model_resnet20, model_resnet32, model_resnet18, model_resnet50, model_gpt2, model_bert, model_bert_mlm;
 
 /* Parameters by printf-made names: model_param(m, init, dims, dim, "layer%d.%s", ...). */
 yk_t model_param(yk_model *m, yk_init init, uint32_t dims, const int64_t *dim, const char *fmt, ...)

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const model_kind *const kinds[] = {&model_mlp,  &model_resnet20, &model_resnet32, &model_resnet18,
-                                          &model_gpt2, &model_bert,     &model_bert_mlm};
+static const model_kind *const kinds[] = {&model_mlp,      &model_resnet20, &model_resnet32, &model_resnet18,
+                                          &model_resnet50, &model_gpt2,     &model_bert,     &model_bert_mlm};
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
 static const model_kind *kind_find(const char *name)

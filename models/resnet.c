@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Residual networks for small images (He et al. 2015, "Deep residual learning", section 4.2).
+ * Residual networks (He et al. 2015, "Deep residual learning", sections 4.1 and 4.2).
  * resnet20, resnet32: three stages of 16, 32, 64 channels, shortcut option A (every second pixel, zero channels before
  * and after), names as in common checkpoints (conv1, bn1, layer1.0.conv1, .., linear).
  * resnet18: the ImageNet network with a 3x3 stem for small images, shortcut option B (downsample.0, downsample.1), fc.
- * Keys: num_channels, num_labels, widths ("16+32+64"), blocks_per_stage, hidden_act, batch_norm_eps, batch_norm_momentum.
+ * resnet50: the ImageNet network as torchvision has it, whose names it bears: a 7x7 stem with a maximum over 3x3, both of stride 2, and
+ * blocks of 1x1, 3x3, 1x1, the middle one with the stride and a quarter of the block's channels.
+ * Keys: num_channels, num_labels, widths ("16+32+64"), blocks_per_stage ("3", "3+4+6+3"), hidden_act, batch_norm_eps, batch_norm_momentum.
  */
 #include "models/model.h"
 
@@ -12,7 +14,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_STAGES = 4, MAX_BLOCKS = 64 };
+enum { MAX_STAGES = 4, MAX_BLOCKS = 64, MAX_CONVS = 3, NARROW = 4 };
+
+/* What the networks differ in. */
+typedef struct resnet_shape {
+    uint32_t stages, convs; /* stages; convolutions of a block: 2, or 3 of which the first and last are 1x1 */
+    int64_t width[MAX_STAGES], blocks[MAX_STAGES];
+    bool option_b, large_stem;
+    const char *head;
+} resnet_shape;
 
 typedef struct batch_norm {
     yk_t weight, bias;
@@ -20,9 +30,10 @@ typedef struct batch_norm {
 } batch_norm;
 
 typedef struct resnet_block {
-    yk_t conv1, conv2, downsample;
-    batch_norm bn1, bn2, downsample_bn;
-    int64_t in, out;
+    yk_t conv[MAX_CONVS], downsample;
+    batch_norm bn[MAX_CONVS], downsample_bn;
+    int64_t in, middle, out;
+    uint32_t convs;
     int32_t stride;
     bool projected;
 } resnet_block;
@@ -32,8 +43,9 @@ typedef struct resnet {
     batch_norm bn1;
     resnet_block block[MAX_BLOCKS];
     model_linear head;
-    uint32_t n_stages, blocks_per_stage;
-    int64_t stage_width[MAX_STAGES], n_channels, n_classes, image_height, image_width;
+    resnet_shape shape;
+    uint32_t n_blocks;
+    int64_t n_channels, n_classes, image_height, image_width;
     model_activation *activation;
     float eps, momentum;
 } resnet;
@@ -60,43 +72,62 @@ static yk_t conv_new(yk_model *m, const char *name, int64_t in, int64_t out, int
                        "%s.weight", name);
 }
 
-static void block_new(yk_model *m, resnet_block *b, int stage, uint32_t i, int64_t in, int64_t out, bool option_b)
+/* The convolution of a block: its kernel's length, its channels, which of them has the stride. */
+static int64_t kernel_of(const resnet_block *b, uint32_t k)
 {
-    char name[64];
-    int n = snprintf(name, sizeof name, "layer%d.%u.", stage + 1, i);
-    char *tail = name + n;
-    const size_t tail_size = sizeof name - (size_t)n;
-    b->in = in;
-    b->out = out;
-    b->stride = stage > 0 && i == 0 ? 2 : 1;
-    b->projected = option_b && (in != out || b->stride != 1);
-    snprintf(tail, tail_size, "conv1");
-    b->conv1 = conv_new(m, name, in, out, 3);
-    snprintf(tail, tail_size, "bn1");
-    b->bn1 = norm_new(m, name, out);
-    snprintf(tail, tail_size, "conv2");
-    b->conv2 = conv_new(m, name, out, out, 3);
-    snprintf(tail, tail_size, "bn2");
-    b->bn2 = norm_new(m, name, out);
-    if (!b->projected)
-        return;
-    snprintf(tail, tail_size, "downsample.0");
-    b->downsample = conv_new(m, name, in, out, 1);
-    snprintf(tail, tail_size, "downsample.1");
-    b->downsample_bn = norm_new(m, name, out);
+    return b->convs == 2 || k == 1 ? 3 : 1;
 }
 
-static void read_settings(yk_model *m, resnet *net, const yk_data *data, const int64_t *width, uint32_t stages,
-                          int64_t blocks)
+static int64_t inputs_of(const resnet_block *b, uint32_t k)
+{
+    return k == 0 ? b->in : b->middle;
+}
+
+static int64_t outputs_of(const resnet_block *b, uint32_t k)
+{
+    return k + 1 == b->convs ? b->out : b->middle;
+}
+
+static int32_t stride_of(const resnet_block *b, uint32_t k)
+{
+    return k == (b->convs == 2 ? 0u : 1u) ? b->stride : 1;
+}
+
+static void block_new(yk_model *m, resnet_block *b, const char *prefix)
+{
+    char name[96];
+    for (uint32_t k = 0; k < b->convs; k++) {
+        snprintf(name, sizeof name, "%s.conv%u", prefix, k + 1);
+        b->conv[k] = conv_new(m, name, inputs_of(b, k), outputs_of(b, k), kernel_of(b, k));
+        snprintf(name, sizeof name, "%s.bn%u", prefix, k + 1);
+        b->bn[k] = norm_new(m, name, outputs_of(b, k));
+    }
+    if (!b->projected)
+        return;
+    snprintf(name, sizeof name, "%s.downsample.0", prefix);
+    b->downsample = conv_new(m, name, b->in, b->out, 1);
+    snprintf(name, sizeof name, "%s.downsample.1", prefix);
+    b->downsample_bn = norm_new(m, name, b->out);
+}
+
+/* One number is that of each stage. */
+static void read_blocks(yk_model *m, resnet_shape *shape)
+{
+    int64_t blocks[MAX_STAGES];
+    const uint32_t n = yk_settings_ints(m->settings, "blocks_per_stage", blocks, MAX_STAGES);
+    for (uint32_t s = 0; s < shape->stages && n; s++)
+        shape->blocks[s] = blocks[s < n ? s : n - 1];
+}
+
+static void read_settings(yk_model *m, resnet *net, const yk_data *data, const resnet_shape *shape)
 {
     int64_t chw[3] = {0, 0, 0};
     if (data)
         yk_data_shape(data, chw);
-    memcpy(net->stage_width, width, stages * sizeof *width);
-    net->n_stages = yk_settings_has(m->settings, "widths")
-                        ? yk_settings_ints(m->settings, "widths", net->stage_width, MAX_STAGES)
-                        : stages;
-    net->blocks_per_stage = (uint32_t)yk_settings_int(m->settings, "blocks_per_stage", blocks);
+    net->shape = *shape;
+    if (yk_settings_has(m->settings, "widths"))
+        net->shape.stages = yk_settings_ints(m->settings, "widths", net->shape.width, MAX_STAGES);
+    read_blocks(m, &net->shape);
     net->n_channels = yk_settings_int(m->settings, "num_channels", chw[0] ? chw[0] : 3);
     net->n_classes = model_classes(m, data, 10);
     net->image_height = yk_settings_int(m->settings, "image_size", chw[1] ? chw[1] : 32);
@@ -108,40 +139,70 @@ static void read_settings(yk_model *m, resnet *net, const yk_data *data, const i
     model_put_int(m, "image_size", net->image_height);
 }
 
-/* Everything from the stem to the head, in the order of the forward pass. */
-static void layers_build(yk_model *m, resnet *net, bool option_b, const char *head)
+static bool check_shape(const yk_model *m, const resnet_shape *shape)
 {
-    int64_t in = net->stage_width[0];
-    if (net->n_stages < 1 || net->blocks_per_stage < 1 || net->n_stages * net->blocks_per_stage > MAX_BLOCKS) {
-        yk_fail(m->job, YK_E_ARG, "resnet: widths and blocks_per_stage must give 1 to 64 blocks in 1 to 4 stages");
-        return;
+    int64_t blocks = 0;
+    bool any = shape->stages > 0, narrows = true;
+    for (uint32_t s = 0; s < shape->stages; s++) {
+        any = any && shape->blocks[s] > 0;
+        narrows = narrows && (shape->convs == 2 || shape->width[s] % NARROW == 0);
+        blocks += shape->blocks[s];
     }
-    net->conv1 = conv_new(m, "conv1", net->n_channels, in, 3);
+    if (!any || blocks > MAX_BLOCKS)
+        model_fail(m->job, YK_E_ARG, "resnet: widths and blocks_per_stage must give 1 to %d blocks in 1 to %d stages", MAX_BLOCKS,
+                   MAX_STAGES);
+    else if (!narrows)
+        model_fail(m->job, YK_E_ARG, "resnet: widths of blocks with three convolutions must be multiples of %d", NARROW);
+    return any && blocks <= MAX_BLOCKS && narrows;
+}
+
+/* Everything from the stem to the head, in the order of the forward pass. */
+static void resnet_build(yk_model *m, resnet *net, const yk_data *data, const resnet_shape *preset)
+{
+    const resnet_shape *shape = &net->shape;
+    int64_t in;
+    read_settings(m, net, data, preset);
+    if (!check_shape(m, shape))
+        return;
+    in = shape->convs == 2 ? shape->width[0] : shape->width[0] / NARROW;
+    net->conv1 = conv_new(m, "conv1", net->n_channels, in, shape->large_stem ? 7 : 3);
     net->bn1 = norm_new(m, "bn1", in);
-    for (uint32_t s = 0; s < net->n_stages; s++)
-        for (uint32_t i = 0; i < net->blocks_per_stage; i++) {
-            block_new(m, &net->block[s * net->blocks_per_stage + i], (int)s, i, in, net->stage_width[s], option_b);
-            in = net->stage_width[s];
+    for (uint32_t s = 0; s < shape->stages; s++)
+        for (uint32_t i = 0; i < shape->blocks[s]; i++) {
+            resnet_block *b = &net->block[net->n_blocks++];
+            char prefix[32];
+            *b = (resnet_block){.in = in, .out = shape->width[s], .convs = shape->convs, .stride = s > 0 && i == 0 ? 2 : 1};
+            b->middle = b->convs == 2 ? b->out : b->out / NARROW;
+            b->projected = shape->option_b && (in != b->out || b->stride != 1);
+            snprintf(prefix, sizeof prefix, "layer%u.%u", s + 1, i);
+            block_new(m, b, prefix);
+            in = b->out;
         }
-    net->head = model_linear_new(m, head, in, net->n_classes, true, NULL);
+    net->head = model_linear_new(m, shape->head, in, net->n_classes, true, NULL);
 }
 
 static void resnet20_build(yk_model *m, void *object, const yk_data *data)
 {
-    read_settings(m, object, data, (int64_t[]){16, 32, 64}, 3, 3);
-    layers_build(m, object, false, "linear");
+    resnet_build(m, object, data,
+                 &(resnet_shape){.stages = 3, .convs = 2, .width = {16, 32, 64}, .blocks = {3, 3, 3, 3}, .head = "linear"});
 }
 
 static void resnet32_build(yk_model *m, void *object, const yk_data *data)
 {
-    read_settings(m, object, data, (int64_t[]){16, 32, 64}, 3, 5);
-    layers_build(m, object, false, "linear");
+    resnet_build(m, object, data,
+                 &(resnet_shape){.stages = 3, .convs = 2, .width = {16, 32, 64}, .blocks = {5, 5, 5, 5}, .head = "linear"});
 }
 
 static void resnet18_build(yk_model *m, void *object, const yk_data *data)
 {
-    read_settings(m, object, data, (int64_t[]){64, 128, 256, 512}, 4, 2);
-    layers_build(m, object, true, "fc");
+    resnet_build(m, object, data, &(resnet_shape){.stages = 4, .convs = 2, .width = {64, 128, 256, 512}, .blocks = {2, 2, 2, 2},
+                                                  .option_b = true, .head = "fc"});
+}
+
+static void resnet50_build(yk_model *m, void *object, const yk_data *data)
+{
+    resnet_build(m, object, data, &(resnet_shape){.stages = 4, .convs = 3, .width = {256, 512, 1024, 2048}, .blocks = {3, 4, 6, 3},
+                                                  .option_b = true, .large_stem = true, .head = "fc"});
 }
 
 static yk_t norm_on(const resnet *net, const batch_norm *n, yk_t x)
@@ -167,9 +228,19 @@ static yk_t shortcut_on(const resnet *net, const resnet_block *b, yk_t x)
 
 static yk_t block_on(const resnet *net, const resnet_block *b, yk_t x)
 {
-    yk_t y = net->activation(norm_on(net, &b->bn1, conv_on(x, b->conv1, b->stride, 1)));
-    y = norm_on(net, &b->bn2, conv_on(y, b->conv2, 1, 1));
+    yk_t y = x;
+    for (uint32_t k = 0; k < b->convs; k++) {
+        y = norm_on(net, &b->bn[k], conv_on(y, b->conv[k], stride_of(b, k), (int32_t)kernel_of(b, k) / 2));
+        y = k + 1 < b->convs ? net->activation(y) : y;
+    }
     return net->activation(yk_add(y, shortcut_on(net, b, x)));
+}
+
+static yk_t stem_on(const resnet *net, yk_t x)
+{
+    const bool large = net->shape.large_stem;
+    x = net->activation(norm_on(net, &net->bn1, conv_on(x, net->conv1, large ? 2 : 1, large ? 3 : 1)));
+    return large ? yk_max_pool2d(x, &(yk_pool2d_config){.kernel = {3, 3}, .stride = {2, 2}, .padding = {1, 1}}) : x;
 }
 
 /* Images [n, C, H, W] to logits [n, classes]. */
@@ -179,25 +250,37 @@ static yk_t resnet_part(yk_model *m, void *object, const yk_batch *batch, const 
     yk_t x;
     if (strcmp(name, "logits"))
         return YK_NO;
-    x = net->activation(norm_on(net, &net->bn1, conv_on(batch->x, net->conv1, 1, 1)));
-    for (uint32_t i = 0; i < net->n_stages * net->blocks_per_stage; i++)
+    x = stem_on(net, batch->x);
+    for (uint32_t i = 0; i < net->n_blocks; i++)
         model_block_begin(m), x = block_on(net, &net->block[i], x), model_block_end(m);
     x = yk_mean(x, 1u << 2 | 1u << 3, false);
     return model_linear_on(net->head, x);
 }
 
+/* Of a row, forward, for an image of `area` pixels. */
+static double block_flops(const resnet_block *b, double area)
+{
+    double n = b->projected ? 2.0 * (double)(b->in * b->out) * area / (b->stride * b->stride) : 0;
+    for (uint32_t k = 0; k < b->convs; k++) {
+        area /= stride_of(b, k) * stride_of(b, k);
+        n += 2.0 * area * (double)(kernel_of(b, k) * kernel_of(b, k) * inputs_of(b, k) * outputs_of(b, k));
+    }
+    return n;
+}
+
 static double resnet_flops(const void *object, int64_t width)
 {
     const resnet *net = object;
-    double area = (double)net->image_height * (double)net->image_width,
-           stem = 18.0 * (double)net->n_channels * (double)net->stage_width[0] * area, n = 0;
+    const double kernel = net->shape.large_stem ? 49 : 9, shrinks = net->shape.large_stem ? 4 : 1;
+    double area = (double)net->image_height * (double)net->image_width / shrinks, n = 0;
+    const double stem = 2 * kernel * (double)(net->n_channels * (net->n_blocks ? net->block[0].in : 0)) * area;
     (void)width;
-    for (uint32_t i = 0; i < net->n_stages * net->blocks_per_stage; i++) {
-        const resnet_block *b = &net->block[i];
-        area /= b->stride * b->stride;
-        n += area * (18.0 * (double)b->out * (double)(b->in + b->out) + (b->projected ? 2.0 * (double)(b->in * b->out) : 0));
+    area /= shrinks;
+    for (uint32_t i = 0; i < net->n_blocks; i++) {
+        n += block_flops(&net->block[i], area);
+        area /= net->block[i].stride * net->block[i].stride;
     }
-    return 2 * stem + 3 * (n + 2.0 * (double)net->n_classes * (double)net->stage_width[net->n_stages - 1]);
+    return 2 * stem + 3 * (n + 2.0 * (double)(net->n_classes * net->shape.width[net->shape.stages - 1]));
 }
 
 const model_kind model_resnet20 = {
@@ -230,6 +313,17 @@ const model_kind model_resnet18 = {
     .net_size = sizeof(resnet),
     .blocks = true,
     .build = resnet18_build,
+    .part = resnet_part,
+    .flops = resnet_flops,
+};
+const model_kind model_resnet50 = {
+    .name = "resnet50",
+    .text = "ResNet-50 with a 7x7 stem, names as torchvision's",
+    .model_type = "resnet",
+    .input = MODEL_IMAGES,
+    .net_size = sizeof(resnet),
+    .blocks = true,
+    .build = resnet50_build,
     .part = resnet_part,
     .flops = resnet_flops,
 };

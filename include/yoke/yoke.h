@@ -644,7 +644,7 @@ YK_API uint32_t yk_find_batch_size(const yk_config *config, uint32_t start, void
 /* ---- Models (models/): built over this header alone ------------------------------------------------------------------- */
 
 typedef struct yk_model yk_model;
-/* name: "mlp", "resnet20", "resnet32", "resnet18", "gpt2", "bert" (sequence classification), "bert-mlm".
+/* name: "mlp", "resnet20", "resnet32", "resnet18", "resnet50", "gpt2", "bert" (sequence classification), "bert-mlm".
  * config: "key=value,key=value" by Hugging Face's keys, or NULL. data (may be NULL) fills in classes, vocabulary and
  * image shape. */
 YK_API yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const yk_data *data);

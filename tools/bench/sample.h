@@ -9,7 +9,7 @@
 
 /* Options of the commands that make a sample, for their tables. */
 #define SAMPLE_OPTIONS                                                                                                     \
-    {"model", "NAME", "mlp", "mlp, resnet20, resnet32, resnet18, gpt2, bert, bert-mlm", NULL},                              \
+    {"model", "NAME", "mlp", "mlp, resnet20, resnet32, resnet18, resnet50, gpt2, bert, bert-mlm", NULL},                              \
         {"model-config", "KEY=VALUE,..", NULL,                                                                              \
          "as in yoke train; seq_len= for language models, hidden=512+256 for the MLP", NULL},                               \
         {"precision", "P[,..]", "fp32", "fp32, bf16, fp16 or fp8; by rank: fp32,bf16", NULL},               \

@@ -1,0 +1,51 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# ResNet-50: it trains as PyTorch's does, has torchvision's names, and refuses what gives no network.
+. "$YOKE_SOURCE/tests/golden/lib.sh"
+
+small() { # small CONFIG OPTION...
+    config=$1
+    shift
+    "$yoke" bench step --json --model resnet50 --model-config "$config" --global-batch 8 --iterations 3 "$@"
+}
+
+# PyTorch 2.15 from the file that is saved here, three steps on the same numbers (bench/steps --check asks it anew).
+as_pytorch() {
+    small widths=64+128+256+512,blocks_per_stage=1+2+1+1,image_size=64 --save-init "$out" >"$out/said" && python3 - "$out/said" <<'P'
+import json, sys
+ours, theirs = json.load(open(sys.argv[1]))["losses"], [2.3508524894714355, 1.4660253524780273, 0.926365315914154]
+assert len(ours) == 3 and all(abs(a - b) < 1e-4 * b for a, b in zip(ours, theirs)), ours
+P
+}
+
+names() {
+    small image_size=32 --save-init "$out" >"$out/said" && python3 - "$out/model.safetensors" <<'P'
+import json, struct, sys
+with open(sys.argv[1], "rb") as f:
+    head = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+norm = [f"{part}" for part in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")]
+want = {"conv1.weight", "fc.weight", "fc.bias"} | {f"bn1.{part}" for part in norm}
+for stage, blocks in enumerate((3, 4, 6, 3), 1):
+    for i in range(blocks):
+        for k in (1, 2, 3):
+            want |= {f"layer{stage}.{i}.conv{k}.weight"} | {f"layer{stage}.{i}.bn{k}.{part}" for part in norm}
+    want |= {f"layer{stage}.0.downsample.0.weight"} | {f"layer{stage}.0.downsample.1.{part}" for part in norm}
+have = set(head) - {"__metadata__"}
+assert have == want and len(have) == 320, have ^ want
+shapes = {"conv1.weight": [64, 3, 7, 7], "layer2.0.conv1.weight": [128, 256, 1, 1], "layer2.0.conv2.weight": [128, 128, 3, 3],
+          "layer4.2.conv3.weight": [2048, 512, 1, 1], "layer3.0.downsample.0.weight": [1024, 512, 1, 1], "fc.weight": [10, 2048]}
+assert all(head[name]["shape"] == shape for name, shape in shapes.items()), head
+P
+}
+
+refused() { # refused WORDS CONFIG
+    small "$2" >"$out/said" 2>&1 && return 1
+    cat "$out/said"
+    grep -q "$1" "$out/said"
+}
+
+ok "three steps as PyTorch's" as_pytorch
+ok "torchvision's names and shapes" names
+ok "too many blocks" refused "must give 1 to 64 blocks" blocks_per_stage=40
+ok "a width that is no multiple of four" refused "must be multiples of 4" widths=30+60
+plan
