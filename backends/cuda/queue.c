@@ -10,8 +10,8 @@
 #include <time.h>
 
 #include "plugins/kit/clock.h"
+#include "plugins/kit/drain.h"
 
-#define LEAVE_NS 2000000000u /* how long an aborted queue may finish nothing before it is taken for one that hangs */
 #define SPIN_NS 50000u       /* how long a wait looks before it naps */
 #define NAP_NS 20000
 #define NAP_MOST_NS 200000
@@ -253,26 +253,6 @@ static size_t ring_left(yk_queue *q)
     return left;
 }
 
-/* Whether what the queue was given comes to an end. That of one that has failed perhaps never does: it is left behind, with the memory that
- * it may still write to. A slow one is waited for, as long as it finishes something. */
-static bool queue_ends(yk_queue *q)
-{
-    const struct timespec moment = {0, 1000000};
-    size_t before = SIZE_MAX, left;
-    uint64_t since = 0;
-    while ((left = ring_left(q)) > 0) {
-        if (left < before)
-            since = kit_now_ns();
-        else if (atomic_load(&q->failed) && kit_now_ns() - since > LEAVE_NS) {
-            atomic_store(&q->dev->left_behind, true);
-            return false;
-        }
-        before = left;
-        nanosleep(&moment, NULL);
-    }
-    return true;
-}
-
 static void queue_release(yk_queue *q)
 {
     cuda.stream_synchronize(q->stream); /* of a failed queue, what has no point */
@@ -291,8 +271,12 @@ static void queue_release(yk_queue *q)
 void cuda_queue_free(yk_queue *q)
 {
     yk_status s;
-    if (!q || !queue_ends(q))
+    if (!q)
         return;
+    if (!kit_drain(q, ring_left, &q->failed)) {
+        atomic_store(&q->dev->left_behind, true);
+        return;
+    }
     if (cuda_enter(q->dev, &s)) {
         queue_release(q);
         cuda_leave();

@@ -5,11 +5,11 @@
  */
 #include "backends/opencl/ocl.h"
 #include "plugins/kit/clock.h"
+#include "plugins/kit/drain.h"
 
 #include <time.h>
 
 #define WAITS 16            /* events a command is given; for more the host waits */
-#define LEAVE_NS 2000000000u /* how long an aborted queue may finish nothing before it is taken for one that hangs */
 #define SPIN_NS 30000u /* how long a wait for a device with cores of its own looks before it sleeps */
 
 typedef struct pending {
@@ -74,30 +74,14 @@ static size_t ring_left(yk_queue *q)
     return left;
 }
 
-/* Whether what the queue was given comes to an end. That of one that has failed perhaps never does: it is left behind, with the memory that
- * it may still write to. A slow one is waited for, as long as it finishes something. */
-static bool queue_ends(yk_queue *q)
-{
-    const struct timespec moment = {0, 1000000};
-    size_t before = SIZE_MAX, left;
-    uint64_t since = 0;
-    while (atomic_load(&q->failed) && (left = ring_left(q)) > 0) {
-        if (left < before)
-            since = kit_now_ns();
-        else if (kit_now_ns() - since > LEAVE_NS) {
-            atomic_store(&q->dev->left_behind, true);
-            return false;
-        }
-        before = left;
-        nanosleep(&moment, NULL);
-    }
-    return true;
-}
-
 void ocl_queue_free(yk_queue *q)
 {
-    if (!q || !queue_ends(q))
+    if (!q)
         return;
+    if (atomic_load(&q->failed) && !kit_drain(q, ring_left, &q->failed)) {
+        atomic_store(&q->dev->left_behind, true);
+        return;
+    }
     ocl_finish(q->q);
     pthread_mutex_lock(&q->callback_lock);
     while (q->came < q->asked) /* the driver may still call */

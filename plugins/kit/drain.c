@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Waiting for a queue by looking at it, as a driver's own wait for one that hangs never ends. */
+#include "plugins/kit/drain.h"
+
+#include <stdint.h>
+#include <time.h>
+
+#include "plugins/kit/clock.h"
+
+#define LEAVE_NS 2000000000u /* how long an aborted queue may finish nothing before it is taken for one that hangs */
+
+bool kit_drain(yk_queue *q, size_t (*left)(yk_queue *q), const _Atomic int *failed)
+{
+    const struct timespec moment = {0, 1000000};
+    size_t before = SIZE_MAX, now;
+    uint64_t since = 0;
+    while ((now = left(q)) > 0) {
+        if (now < before)
+            since = kit_now_ns();
+        else if (atomic_load(failed) && kit_now_ns() - since > LEAVE_NS)
+            return false;
+        before = now;
+        nanosleep(&moment, NULL);
+    }
+    return true;
+}
