@@ -34,6 +34,7 @@ static const planner planners[YK_OP_COUNT] = {
     [YK_OP_DROPOUT] = cpu_plan_map,
     [YK_OP_RELU ... YK_OP_TANH_BWD] = cpu_plan_map,
     [YK_OP_ADAM_STEP ... YK_OP_GRAD_STATS] = cpu_plan_optim,
+    [YK_OP_ROUND8] = cpu_plan_round8,
 };
 
 static bool all_dense(const yk_graph *graph, const yk_node *node, uint32_t from)
@@ -95,6 +96,8 @@ uint32_t cpu_op_claims(const yk_graph *graph, uint32_t number)
                        last_dense(graph, node, 3, 6)
                    ? YK_CLAIM_RUN | YK_CLAIM_STRIDED_OUT
                    : 0;
+    case YK_OP_ROUND8: /* f16 holds not all of its numbers, as the body scales them */
+        return all_dense(graph, node, 0) && graph->value[graph->index[node->in]].dtype != YK_F16 ? YK_CLAIM_RUN : 0;
     case YK_OP_CROSS_ENTROPY_BWD: /* the gradient of a mean is one number for all rows */
         return all_dense(graph, node, 1) ? YK_CLAIM_RUN : 0;
     default:

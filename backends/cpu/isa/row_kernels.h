@@ -12,6 +12,12 @@ typedef struct cpu_loss_row {
     size_t at;      /* beyond the row: none */
 } cpu_loss_row;
 
+/* What 8 bits hold of x: largest is their largest number, least their least normal one, both times `up`; down: 1 / up. */
+typedef struct cpu_round8 {
+    float up, down, largest, least;
+    float shift; /* 2^(bits that f32 has more) */
+} cpu_round8;
+
 /* x, y, gx, gy, a, b are of the row's type; all else is f32. */
 typedef struct cpu_row_kernels {
     float (*sum)(const void *x, size_t n);
@@ -30,6 +36,8 @@ typedef struct cpu_row_kernels {
     void (*softmax_bwd)(void *gx, const void *gy, const void *y, int log, size_t n);
     void (*loss_grad)(void *y, const void *x, const cpu_loss_row *a, size_t n);
     float (*weigh)(const void *x, const float *w, size_t n); /* sum of w x */
+    int32_t (*size)(const void *x, size_t n);                /* the bits of the largest |x| in f32; those of NaN are larger than any */
+    void (*round8)(void *y, const void *x, const cpu_round8 *to, size_t n); /* y may be x */
 } cpu_row_kernels;
 
 static inline const cpu_row_kernels *cpu_rows_of(const cpu_isa *isa, int dtype)

@@ -9,6 +9,7 @@ void cpu_plan_data(cpu_build *build, const yk_node *node); /* fill iota rng copy
 void cpu_plan_norm(cpu_build *build, const yk_node *node); /* bn_stats, layer_norm, softmax and backward */
 void cpu_plan_loss(cpu_build *build, const yk_node *node); /* cross_entropy and backward */
 void cpu_plan_attention(cpu_build *build, const yk_node *node);
+void cpu_plan_round8(cpu_build *build, const yk_node *node);
 void cpu_plan_optim(cpu_build *build, const yk_node *node);
 
 #endif

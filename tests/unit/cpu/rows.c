@@ -212,6 +212,103 @@ START_TEST(batch_statistics)
 }
 END_TEST
 
+/* ---- round8 ---- */
+
+static const struct {
+    double largest, least, step; /* number; normal one; between those below that */
+} eights[] = {{448, 0x1p-6, 0x1p-9}, {57344, 0x1p-14, 0x1p-16}};
+
+/* Trying powers of two, from the largest on. */
+static double eight_scale(const double *x, int64_t n, int format)
+{
+    double most = 0x1p-90, scale = 0x1p127;
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(x[i]))
+            return 1;
+        most = fabs(x[i]) > most ? fabs(x[i]) : most;
+    }
+    while (most * scale > eights[format].largest)
+        scale /= 2;
+    return scale;
+}
+
+static double eight_of(double x, double scale, int format)
+{
+    double v = fabs(x) * scale, step = eights[format].step;
+    if (!isfinite(x))
+        return x;
+    v = v < eights[format].largest ? v : eights[format].largest;
+    for (double top = 2 * eights[format].least; top <= v; top *= 2)
+        step *= 2;
+    return copysign(nearbyint(v / step) * step / scale, x);
+}
+
+static double bf16_at(const kit *k, uint32_t v, int64_t i)
+{
+    uint16_t half;
+    memcpy(&half, k->data[k->value[v].slot] + 2 * i, sizeof half);
+    const uint32_t bits = (uint32_t)half << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return (double)f;
+}
+
+static void eight_fill(kit *k, uint32_t x, int kind)
+{
+    const int64_t n = kit_stored(k, x);
+    const double special[] = {0, 0, 1, 448, INFINITY, NAN, 0x1p-100, 3e38, -1.75, -1.7500001};
+    double *v = malloc((size_t)n * sizeof *v);
+    for (int64_t i = 0; i < n; i++)
+        v[i] = kind == 1 ? 0 : kind == 6 ? (kit_random_unit() - 0.5) * 0x1p-100 : ldexp(kit_random_unit() - 0.5, -(int)(i % 40));
+    if (kind)
+        v[n - 1] = special[kind];
+    kit_set(k, x, v);
+    free(v);
+}
+
+/* with_cast: of f32, and a cast of all of it behind, whose result may lie where x does */
+static void one_eight(const cpu_isa *isa, int64_t n, int dtype, int format, int kind, bool with_cast, bool in_place)
+{
+    kit *k = kit_new();
+    const uint32_t x = KIT(k, dtype, n), y = KIT(k, dtype, n), low = KIT(k, YK_BF16, n);
+    if (in_place)
+        k->value[low].slot = k->value[x].slot;
+    kit_node(k, YK_OP_ROUND8, KIT_IDS(x), KIT_IDS(y), (int64_t[]){format}, 1);
+    if (with_cast)
+        kit_node(k, YK_OP_CAST, KIT_IDS(y), KIT_IDS(low), NULL, 0);
+    double *in = malloc((size_t)n * sizeof *in);
+    for (int workers = 1; workers < (n > 5000 ? 4 : 2); workers++) {
+        eight_fill(k, x, kind);
+        for (int64_t i = 0; i < n; i++)
+            in[i] = kit_get(k, x, i);
+        const double scale = eight_scale(in, n, format);
+        ck_assert_int_eq(kit_run(k, isa, workers), YK_OK);
+        for (int64_t i = 0; i < n; i++) {
+            const double want = eight_of(in[i], scale, format), got = kit_get(k, y, i);
+            const double cast = !with_cast ? want : in_place ? bf16_at(k, x, i) : kit_get(k, low, i);
+            ck_assert_msg((got == want && cast == want) || (isnan(want) && isnan(got) && isnan(cast)),
+                          "%s: element %lld of %lld, %a, is %a, cast %a, and should be %a", isa->name, (long long)i, (long long)n, in[i],
+                          got, cast, want);
+        }
+    }
+    free(in);
+    kit_free(k);
+}
+
+START_TEST(round8_is_the_definition)
+{
+    static const int64_t length[] = {1, 3, 16, 31, 33, 75, 4097, 70001};
+    for (int q = 0; kit_isa(q); q++)
+        for (size_t i = 0; i < sizeof length / sizeof *length; i++)
+            for (int kind = 0; kind < (length[i] < 5000 ? 10 : 1); kind++)
+                for (int format = 0; format < 2; format++) {
+                    one_eight(kit_isa(q), length[i], YK_BF16, format, kind, false, false);
+                    for (int cast = 0; cast < 3; cast++)
+                        one_eight(kit_isa(q), length[i], YK_F32, format, kind, cast > 0, cast > 1);
+                }
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("cpu_rows");
@@ -221,6 +318,7 @@ int main(void)
     tcase_add_test(t, cross_entropies);
     tcase_add_test(t, cross_entropy_of_huge_logits);
     tcase_add_test(t, batch_statistics);
+    tcase_add_test(t, round8_is_the_definition);
     suite_add_tcase(s, t);
     SRunner *sr = srunner_create(s);
     srunner_set_tap(sr, "-");
