@@ -98,6 +98,16 @@ static bool values_good(check *chk)
 
 /* ---- Nodes ---- */
 
+#define A_EIGHTS (YK_NODE_A_E4M3 | YK_NODE_A_E5M2)
+#define B_EIGHTS (YK_NODE_B_E4M3 | YK_NODE_B_E5M2)
+
+/* Operands of a product have one format of 8 bits at most. */
+static bool flags_good(const yk_node *n)
+{
+    return !(n->flags & ~(YK_NODE_ACCUMULATE | (n->op == YK_OP_DOT ? A_EIGHTS | B_EIGHTS : 0))) && (n->flags & A_EIGHTS) != A_EIGHTS &&
+           (n->flags & B_EIGHTS) != B_EIGHTS;
+}
+
 static bool ranges_good(check *chk, uint32_t i)
 {
     const yk_graph *g = chk->g;
@@ -105,7 +115,7 @@ static bool ranges_good(check *chk, uint32_t i)
     const uint64_t in = (uint64_t)n->in + n->n_in, out = (uint64_t)n->out + n->n_out;
     if (n->op >= YK_OP_COUNT || n->n_in > YK_MAX_OPERANDS || n->n_out < 1 || n->n_out > YK_MAX_OUTPUTS ||
         in > g->n_index || out > g->n_index || (uint64_t)n->attr + n->n_attr > g->n_attr ||
-        (n->flags & ~YK_NODE_ACCUMULATE))
+        !flags_good(n))
         return yk__fail(chk->err, YK_E_FORMAT, "graph: node %u (op %u) has impossible numbers", i, n->op), false;
     for (uint32_t k = 0; k < n->n_in; k++)
         if (g->index[n->in + k] >= g->n_value)
@@ -254,7 +264,7 @@ static bool body_node_good(check *chk, uint32_t i, uint32_t at, const yk_value *
     const yk_node *top = &g->node[i], *n;
     const uint32_t id = top->body + at;
     n = &g->node[id];
-    if (n->n_body || n->flags || !stands_there(top, at, n->op))
+    if (n->n_body || n->flags & YK_NODE_ACCUMULATE || !stands_there(top, at, n->op))
         return body_fail(chk, i, "has an op that may not stand there");
     if (!shapes_good(chk, id) || !layouts_good(chk, id))
         return false;

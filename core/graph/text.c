@@ -102,6 +102,13 @@ static void put_attrs(text *out, const yk_graph *g, const yk_node *n)
         text_put(out, "}");
 }
 
+/* The format that operand i of a product is rounded to. */
+static const char *eight_text(const yk_node *n, uint32_t i)
+{
+    const uint32_t flags = i > 1 ? 0 : i ? n->flags / (YK_NODE_B_E4M3 / YK_NODE_A_E4M3) : n->flags;
+    return flags & YK_NODE_A_E4M3 ? ":e4m3" : flags & YK_NODE_A_E5M2 ? ":e5m2" : "";
+}
+
 static void put_node(text *out, const yk_graph *g, const yk_node *n, const char *indent)
 {
     const yk__op_info *info = yk__op_info_of(n->op);
@@ -117,7 +124,7 @@ static void put_node(text *out, const yk_graph *g, const yk_node *n, const char 
     }
     text_put(out, " = %s%s(", info ? info->name : "?", n->flags & YK_NODE_ACCUMULATE ? "+" : "");
     for (uint32_t i = 0; i < n->n_in; i++)
-        text_put(out, "%s%%%u", i ? ", " : "", g->index[n->in + i]);
+        text_put(out, "%s%%%u%s", i ? ", " : "", g->index[n->in + i], eight_text(n, i));
     text_put(out, ")");
     put_attrs(out, g, n);
     if (n->stream)

@@ -29,6 +29,7 @@ typedef struct casting {
     uint8_t *is_grad;          /* by root: a gradient contribution that nothing reads */
     const yk_node *node;
     yk__eight *eight;          /* by node of the old graph; NULL: none has operands of 8 bits */
+    bool marks_eight;          /* the device claims round8, so that it may know what products are marked with */
     yk__vid *rounded[YK__EIGHT_FORMATS]; /* by value, as lowered */
 } casting;
 
@@ -119,6 +120,7 @@ static yk__vid value_rounded(casting *state, yk__vid v, uint32_t format)
     if (y == YK_NONE)
         return y;
     at = yk__node_new(&state->g, YK_OP_ROUND8, 0, 1, &x, 1, &y, 1, &attr);
+    state->marks_eight |= at != YK_NONE && yk__plan_ask(state->work->request, &state->g, &state->g.node[at], NULL);
     if (!is_leaf)
         yk__remap_note(&state->remap, at, *yk__info_of(&state->remap, state->node));
     if (state->g.value[y].dtype != state->low)
@@ -177,7 +179,10 @@ static void cast_lowp(casting *state, const yk_node *n)
         in[i] = format ? value_rounded(state, yk__ins(src, n)[i], format)
                        : value_as(state, yk__ins(src, n)[i], is_factor(n, i) ? state->low : YK_F32);
     }
+    const size_t before = state->g.n_node;
     emit_node(state, n, in, dtype);
+    if (eight && state->marks_eight && state->g.n_node > before)
+        state->g.node[before].flags |= yk__eight_flags(eight);
 }
 
 static void cast_full(casting *state, const yk_node *n)

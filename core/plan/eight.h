@@ -14,4 +14,11 @@ typedef struct yk__eight {
 /* of: by node of work->g, all 0 at first. */
 yk_status yk__eight_choose(const yk__work *work, yk__eight *of, yk_error *err);
 
+/* What the product is marked with: YK_NODE_A_*, YK_NODE_B_*. */
+static inline uint16_t yk__eight_flags(const yk__eight *eight)
+{
+    static const uint16_t a[] = {0, YK_NODE_A_E4M3, YK_NODE_A_E5M2}, b[] = {0, YK_NODE_B_E4M3, YK_NODE_B_E5M2};
+    return (uint16_t)(a[eight->format[0]] | b[eight->format[1]]);
+}
+
 #endif

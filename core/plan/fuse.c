@@ -34,7 +34,7 @@ static bool is_elementwise(const yk__fuse *fuse, const yk_node *n)
 static bool is_product(const yk__fuse *fuse, const yk_node *n)
 {
     const yk__vid o = yk__outs(fuse->remap.src, n)[0];
-    return n->op == YK_OP_DOT && !n->flags && own_root(fuse, n) && !(fuse->uses.kept[o] && !fuse->uses.readers[o]);
+    return n->op == YK_OP_DOT && !(n->flags & YK_NODE_ACCUMULATE) && own_root(fuse, n) && !(fuse->uses.kept[o] && !fuse->uses.readers[o]);
 }
 
 static void begin_cluster(yk__fuse *fuse, uint32_t k)

@@ -195,8 +195,10 @@ static bool make_body(making *make)
             if (x[i] == YK_NONE)
                 return false;
         }
-        if (yk__body_new(&make->fuse->g, (yk_op)n->op, n->n_in, x, 1, &make->made[j], n->n_attr, src->attr + n->attr) == YK_NONE)
+        const uint32_t at = yk__body_new(&make->fuse->g, (yk_op)n->op, n->n_in, x, 1, &make->made[j], n->n_attr, src->attr + n->attr);
+        if (at == YK_NONE)
             return false;
+        make->fuse->g.body[at].flags = n->flags;
         make->n_body++;
     }
     return true;

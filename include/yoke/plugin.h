@@ -93,7 +93,8 @@ extern "C" {
  * fold          the adjoint: attr kh kw sh sw ph pw dh dw; x [N, C*kh*kw, OH*OW] -> [N,C,H,W], sums.
  * dot           a [.., M, K] x b [.., K, N] -> [.., M, N], 2 or 3 dimensions; the batch dimension may be broadcast;
  *               each of a, b dense or with its last two strides swapped. Inputs of one float type, output the same or
- *               f32. With YK_NODE_ACCUMULATE: out += result, in all these forms, if out is f32.
+ *               f32. With YK_NODE_ACCUMULATE: out += result, in all these forms, if out is f32. YK_NODE_A_*, YK_NODE_B_*: operands
+ *               that 8 bits hold; then an infinity may count as NaN.
  *
  * Composites. Each has a body in primitives, which is its meaning; a plugin claims it, or the core replaces it.
  * map           body: elementwise nodes (and fill, iota is not allowed). Inputs (at most 24) and the 1..4 outputs have
@@ -320,7 +321,13 @@ typedef struct yk_node {
     uint32_t stream, reserved;   /* number of the node in the user's program, for messages */
 } yk_node;
 
-enum { YK_NODE_ACCUMULATE = 1 }; /* out += result; only if claims() allowed it, always allowed on dot into f32 */
+enum {
+    YK_NODE_ACCUMULATE = 1, /* out += result; only if claims() allowed it, always allowed on dot into f32 */
+    /* Of dot, in a body too: operand a, or b, is what round8 makes of a value in this format. Sent to a plugin that claims a
+       round8; it may ignore that, or compute the product from 8 bits: by the scale that round8 has for the operand as it is,
+       each element is a number of the format. */
+    YK_NODE_A_E4M3 = 2, YK_NODE_A_E5M2 = 4, YK_NODE_B_E4M3 = 8, YK_NODE_B_E5M2 = 16
+};
 
 struct yk_graph {
     uint32_t size;             /* bytes of this struct that are filled */

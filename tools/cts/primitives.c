@@ -452,6 +452,30 @@ static void dot_added(cts *c, yk_dtype dtype, int64_t batch, uint32_t transposed
     check_run(c, &k, y);
 }
 
+/* Operands that 8 bits hold, in the formats that layers have: whether a device makes use of that, is its own affair. */
+static void dot_eight(cts *c, yk_dtype dtype, uint32_t formats, uint32_t transposed)
+{
+    static const uint16_t flags[] = {YK_NODE_A_E4M3 | YK_NODE_B_E4M3, YK_NODE_A_E5M2 | YK_NODE_B_E4M3, YK_NODE_A_E4M3 | YK_NODE_B_E5M2};
+    static const int64_t m = 48, n = 32, terms = 80;
+    const bool ta = transposed & 1, tb = transposed & 2;
+    cts_check k;
+    yk__vid a, b;
+    if (c->t->n_op <= YK_OP_ROUND8) /* such a plugin is sent none */
+        return;
+    if (!cts_begin(c, "dot.%s.eight%u%s%s", yk__dtype_name(dtype), formats, ta ? ".ta" : "", tb ? ".tb" : ""))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ABSSUM;
+    k.n = (double)terms;
+    a = cts_leaf(&k.g, dtype, CTS_TIES, 0, 2, (int64_t[]){ta ? terms : m, ta ? m : terms});
+    b = cts_leaf(&k.g, dtype, CTS_TIES, 0, 2, (int64_t[]){tb ? n : terms, tb ? terms : n});
+    const yk__vid y = yk__dot(&k.g, a, b, ta, tb);
+    for (size_t i = 0; i < k.g.n_node; i++)
+        if (k.g.node[i].op == YK_OP_DOT)
+            k.g.node[i].flags |= flags[formats];
+    check_run(c, &k, y);
+}
+
 void cts_ops_dot(cts *c)
 {
     yk_dtype types[4];
@@ -466,6 +490,8 @@ void cts_ops_dot(cts *c)
         for (uint32_t transposed = 0; transposed < 4; transposed++) {
             dot_added(c, types[t], 0, transposed);
             dot_added(c, types[t], 3, transposed);
+            for (uint32_t formats = 0; formats < 3; formats++)
+                dot_eight(c, types[t], formats, transposed);
         }
     }
 }

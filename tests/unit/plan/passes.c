@@ -554,7 +554,7 @@ START_TEST(products_of_fp8)
     net n;
     ref.claim = REF_CLAIM_ALL;
     for (int64_t c = 16; c <= 24; c += 8) {
-        uint32_t count[3][3] = {{0}}, roundings = 0;
+        uint32_t count[3][3] = {{0}}, roundings = 0, marked_bodies = 0;
         net_build(&n, 2, c);
         net_request(&n, &r, &(yk__assign){0, n.counted});
         r.precision = YK_BF16, r.rounds8 = true;
@@ -572,12 +572,17 @@ START_TEST(products_of_fp8)
                 format[i] = m && m->op == YK_OP_ROUND8 ? (uint32_t)g->attr[m->attr] : 2;
             }
             count[format[0]][format[1]]++;
+            static const uint16_t mark[2][3] = {{YK_NODE_A_E4M3, YK_NODE_A_E5M2}, {YK_NODE_B_E4M3, YK_NODE_B_E5M2}};
+            const yk_node *own = d->op == YK_OP_DOT ? d : &g->body[d->body];
+            ck_assert_uint_eq(own->flags & ~YK_NODE_ACCUMULATE, mark[0][format[0]] | mark[1][format[1]]);
+            marked_bodies += own != d && own->flags;
         }
         const uint32_t layers = c % 16 ? 0 : 8; /* matrices of 24 stay, as does the head in any case */
         ck_assert_uint_eq(count[E4M3][E4M3], layers);
         ck_assert_uint_eq(count[E4M3][E5M2] + count[E5M2][E4M3], 2 * layers);
         ck_assert_uint_eq(count[2][2], 3 + (c % 16 ? 24 : 0));
         ck_assert_uint_eq(roundings, 3 * layers); /* once for a value */
+        ck_assert(!layers || marked_bodies);
         yk__plan_free(p);
         yk__graph_free(&n.g);
     }
