@@ -22,7 +22,8 @@ libyokecpu_la_SOURCES = backends/cpu/conv/conv.c backends/cpu/conv/conv.h backen
 	backends/cpu/map/map.c backends/cpu/map/map.h backends/cpu/map/map_chain.c backends/cpu/map/map_node.c backends/cpu/map/map_plan.c \
 	backends/cpu/map/reduce.c backends/cpu/nn/attention.c backends/cpu/nn/attention.h backends/cpu/nn/attention_bwd.c \
 	backends/cpu/nn/attention_fwd.c backends/cpu/nn/gather.c backends/cpu/nn/loss.c backends/cpu/nn/nn.h backends/cpu/nn/norm.c \
-	backends/cpu/nn/optim.c backends/cpu/nn/round8.c backends/cpu/ops.c backends/cpu/ops.h backends/cpu/plugin.c plugins/kit/clock.h plugins/kit/cores.c \
+	backends/cpu/nn/optim.c backends/cpu/nn/round8.c \
+	backends/cpu/ops.c backends/cpu/ops.h backends/cpu/plugin.c plugins/kit/clock.h plugins/kit/cores.c \
 	plugins/kit/cores.h plugins/kit/options.c plugins/kit/options.h plugins/kit/plugin.h plugins/kit/value.h
 libyokecpu_la_CFLAGS = $(AM_CFLAGS) -fno-math-errno
 if !SANITIZE_NONE

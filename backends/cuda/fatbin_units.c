@@ -81,8 +81,10 @@ static bool types_list(const char *folder)
         good = unit_list(folder, "data", macros);
         snprintf(macros, sizeof macros, "-DT=%s", types[i]);
         good = good && unit_list(folder, "nn", macros) && unit_list(folder, "pool", macros);
+        if (strcmp(types[i], "f16"))
+            good = good && unit_list(folder, "round8", macros);
     }
-    return good;
+    return good && unit_list(folder, "eight", "-DT=bf16");
 }
 
 /* Heads of 64 and 128 elements, both ways; of 16 bits by tensor cores as chips from 8.0 on have them. */

@@ -73,19 +73,19 @@ yk_status cuda_memory_alloc(yk_device *dev, uint64_t bytes, CUdeviceptr *memory)
 typedef struct cuda_product cuda_product; /* one shape, planned; its device's */
 
 typedef struct cuda_products {
-    pthread_mutex_t lock; /* of all below, but that plans do not change */
+    pthread_mutex_t lock; /* of all below; plans do not change, but for the scales that a product of 8 bits is given */
     bool is_open;
     const struct cuda_cublaslt *lt;  /* NULL: it is not used */
     struct cublasLtContext *handle;  /* or this is */
     cuda_product *first;
 } cuda_products;
 
-#define CUDA_PRODUCT_ARGS 4 /* A, B, C, workspace */
+#define CUDA_PRODUCT_ARGS 6 /* A, B, C, workspace; of 8 bits, the scales of A and B */
 bool cuda_product_take(yk_device *dev, const kit_product *shape, uint64_t *scratch); /* as kit_target.product; any thread */
 /* The plan of a shape that was taken. */
 const cuda_product *cuda_product_of(yk_device *dev, const kit_product *shape);
 /* Enqueues it; the context is current. node: for messages. */
-yk_status cuda_product_run(const yk_device *dev, const cuda_product *product, const CUdeviceptr at[CUDA_PRODUCT_ARGS], uint32_t node,
+yk_status cuda_product_run(yk_device *dev, const cuda_product *product, const CUdeviceptr at[CUDA_PRODUCT_ARGS], uint32_t node,
                            CUstream stream);
 void cuda_products_free(yk_device *dev);
 

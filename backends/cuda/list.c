@@ -167,6 +167,15 @@ static uint32_t mma_of(const yk_device *dev)
     return terms;
 }
 
+/* Whether products whose operands 8 bits hold are asked of cuBLASLt so. */
+static bool eight_of(const yk_device *dev)
+{
+    const bool off = option_is("FP8", "0");
+    cuda_host->log(3, CUDA_WHO, "sm_%d: a job of fp8 multiplies %s%s", dev->sm, dev->sm >= 89 && !off ? "in 8 bits" : "in 16 bits",
+                   off ? " (YOKE_CUDA_FP8=0)" : dev->sm >= 89 ? "" : "; products of 8 bits begin with sm_89");
+    return dev->sm >= 89 && !off;
+}
+
 static yk_status device_fill(yk_device *dev)
 {
     yk_status s = YK_OK;
@@ -177,6 +186,7 @@ static yk_status device_fill(yk_device *dev)
         dev->grid[d] = (unsigned)device_number(dev->id, CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X + d, &s);
     dev->sm = device_sm(dev->id, &s);
     dev->target.mma = mma_of(dev);
+    dev->target.eight = eight_of(dev);
     dev->graphs = !option_is("GRAPHS", "0");
     dev->tf32 = option_is("TF32", "1");
     if (!s)

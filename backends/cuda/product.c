@@ -4,6 +4,8 @@
  * among those whose sums have a fixed order (parts of a long sum are added in fp32 by a step of their own, or there are none) and
  * whose workspace is within WORKSPACE; what it refuses, the kit's kernels compute. Workspace is scratch memory of the queue, which
  * is there before anything is recorded. Operands of f32 are rounded to TF32 with YOKE_CUDA_TF32=1 alone.
+ * Operands of 8 bits are matrices that the kit makes, each with a scale in the device's memory, which a description is given when the
+ * product is enqueued.
  *
  * cuBLASLt's matrices have columns one after the other, ours rows: to it ours are transposed, and C = A x B is C' = B' x A'.
  */
@@ -37,16 +39,31 @@ typedef struct stored {
 
 /* ---- Shapes ---- */
 
+static bool is_eight(uint32_t dtype)
+{
+    return dtype == YK_F8E4M3 || dtype == YK_F8E5M2;
+}
+
+static const char *type_name(uint32_t dtype)
+{
+    return dtype == YK_F8E4M3 ? "e4m3" : dtype == YK_F8E5M2 ? "e5m2" : kit_type(dtype);
+}
+
 static void shape_text(const kit_product *p, char text[SHAPE_TEXT])
 {
-    snprintf(text, SHAPE_TEXT, "a product [%lld,%lld,%lld] x [%lld,%lld], %s to %s", (long long)p->batch, (long long)p->rows,
-             (long long)p->terms, (long long)p->terms, (long long)p->cols, kit_type(p->a.dtype), kit_type(p->c.dtype));
+    const char *a = type_name(p->a.dtype), *b = type_name(p->b.dtype);
+    snprintf(text, SHAPE_TEXT, "a product [%lld,%lld,%lld] x [%lld,%lld], %s%s%s to %s", (long long)p->batch, (long long)p->rows,
+             (long long)p->terms, (long long)p->terms, (long long)p->cols, a, a == b ? "" : " x ", a == b ? "" : b, type_name(p->c.dtype));
 }
 
 static bool type_of(uint32_t dtype, cudaDataType *type)
 {
-    *type = dtype == YK_F32 ? CUDA_R_32F : dtype == YK_F16 ? CUDA_R_16F : CUDA_R_16BF;
-    return dtype == YK_F32 || dtype == YK_F16 || dtype == YK_BF16;
+    static const cudaDataType types[] = {[YK_F32] = CUDA_R_32F, [YK_F16] = CUDA_R_16F, [YK_BF16] = CUDA_R_16BF,
+                                         [YK_F8E4M3] = CUDA_R_8F_E4M3, [YK_F8E5M2] = CUDA_R_8F_E5M2};
+    if (dtype != YK_F32 && dtype != YK_F16 && dtype != YK_BF16 && !is_eight(dtype))
+        return false;
+    *type = types[dtype];
+    return true;
 }
 
 /* False: its elements lie otherwise than cuBLASLt wants, or are too many. */
@@ -65,6 +82,8 @@ static bool stored_of(const kit_matrix *m, int64_t rows, int64_t cols, stored *s
 
 static bool types_fit(const kit_product *p)
 {
+    if (is_eight(p->a.dtype))
+        return is_eight(p->b.dtype) && (p->a.dtype == YK_F8E4M3 || p->b.dtype == YK_F8E4M3) && !is_eight(p->c.dtype);
     return p->a.dtype == p->b.dtype && (p->c.dtype == p->a.dtype || p->c.dtype == YK_F32) && p->batch <= INT32_MAX;
 }
 
@@ -176,7 +195,8 @@ static void product_plan(const yk_device *dev, const cuda_cublaslt *lt, cuda_pro
         cuda_host->log(3, CUDA_WHO, "%s: by cuBLASLt, %zu bytes of workspace", text, p->workspace);
         return;
     }
-    cuda_host->log(2, CUDA_WHO, "%s: not by cuBLASLt (%s); the plugin's own kernel computes it", text, lt->status_text(rc));
+    cuda_host->log(2, CUDA_WHO, "%s: not by cuBLASLt (%s); %s", text, lt->status_text(rc),
+                   is_eight(p->shape.a.dtype) ? "it is computed of 16 bits" : "the plugin's own kernel computes it");
     description_free(lt, p);
 }
 
@@ -272,13 +292,31 @@ static yk_status run_error(const yk_device *dev, cublasStatus_t rc, uint32_t nod
                           dev->products.lt->status_text(rc), (int)rc);
 }
 
-yk_status cuda_product_run(const yk_device *dev, const cuda_product *p, const CUdeviceptr at[CUDA_PRODUCT_ARGS], uint32_t node,
-                           CUstream stream)
+static cublasStatus_t matmul_enqueue(const yk_device *dev, const cuda_product *p, const CUdeviceptr at[CUDA_PRODUCT_ARGS], CUstream stream)
 {
     const float one = 1, keep = p->shape.accumulate ? 1 : 0;
     void *const a = (void *)(uintptr_t)at[0], *const b = (void *)(uintptr_t)at[1], *const c = (void *)(uintptr_t)at[2];
-    const cublasStatus_t rc = dev->products.lt->matmul(dev->products.handle, p->matmul, &one, b, p->first, a, p->second, &keep, c,
-                                                       p->result, c, p->result, &p->algo, (void *)(uintptr_t)at[3], p->workspace,
-                                                       (cudaStream_t)stream);
+    return dev->products.lt->matmul(dev->products.handle, p->matmul, &one, b, p->first, a, p->second, &keep, c, p->result, c, p->result,
+                                    &p->algo, (void *)(uintptr_t)at[3], p->workspace, (cudaStream_t)stream);
+}
+
+/* The scales are part of the description, which other queues have, too; it is read while the product is enqueued. */
+static cublasStatus_t eight_enqueue(yk_device *dev, const cuda_product *p, const CUdeviceptr at[CUDA_PRODUCT_ARGS], CUstream stream)
+{
+    const cuda_cublaslt *lt = dev->products.lt;
+    const void *first = (const void *)(uintptr_t)at[5], *second = (const void *)(uintptr_t)at[4];
+    pthread_mutex_lock(&dev->products.lock);
+    cublasStatus_t rc = lt->matmul_set(p->matmul, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &first, sizeof first);
+    if (!rc)
+        rc = lt->matmul_set(p->matmul, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &second, sizeof second);
+    if (!rc)
+        rc = matmul_enqueue(dev, p, at, stream);
+    pthread_mutex_unlock(&dev->products.lock);
+    return rc;
+}
+
+yk_status cuda_product_run(yk_device *dev, const cuda_product *p, const CUdeviceptr at[CUDA_PRODUCT_ARGS], uint32_t node, CUstream stream)
+{
+    const cublasStatus_t rc = is_eight(p->shape.a.dtype) ? eight_enqueue(dev, p, at, stream) : matmul_enqueue(dev, p, at, stream);
     return rc ? run_error(dev, rc, node) : YK_OK;
 }

@@ -144,8 +144,8 @@ static yk_status product_run(yk_program *p, size_t i, CUstream stream)
 {
     const kit_launch *l = &p->kit.launch[i];
     const uint64_t *value = p->value + p->first[i];
-    CUdeviceptr at[CUDA_PRODUCT_ARGS];
-    for (uint32_t k = 0; k < CUDA_PRODUCT_ARGS; k++)
+    CUdeviceptr at[CUDA_PRODUCT_ARGS] = {0};
+    for (uint32_t k = 0; k < l->n_arg; k++)
         at[k] = value[2 * k] + value[2 * k + 1] * p->kit.arg[l->arg + k].element;
     return cuda_product_run(p->dev, p->product[i], at, l->node, stream);
 }

@@ -288,8 +288,8 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
     if (!job->config.memory_limit)
         job->config.memory_limit = yk__option_size_of(YK__OPTION_MEMORY_LIMIT, job->team.rank);
     if (job->team.rank == 0 && job_rounds8(job))
-        yk__log(YK_LOG_WARN, "job", "fp8: operands of linear layers are rounded to 8 bits; no device multiplies in 8 bits yet, so it is "
-                "slower than bf16");
+        yk__log(YK_LOG_WARN, "job", "fp8: operands of linear layers are rounded to 8 bits; only CUDA cards of compute capability 8.9 and "
+                "later multiply in 8 bits, all other devices are slower than in bf16");
     make_scaler(job);
     const yk__engine_config c = {.precision = job->precision,
                                  .rounds8 = job_rounds8(job),

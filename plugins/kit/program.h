@@ -29,8 +29,8 @@ typedef struct kit_matrix {
 } kit_matrix;
 
 /*
- * C[z] = A[z] x B[z], or that added to C: A of `rows` x `terms`, B of `terms` x `cols`, C dense. Without padding: equal bytes, equal
- * products.
+ * C[z] = A[z] x B[z], or that added to C: A of `rows` x `terms`, B of `terms` x `cols`, C dense. Operands of 8 bits have a scale each that
+ * they are multiplied with. Without padding: equal bytes, equal products.
  */
 typedef struct kit_product {
     int64_t batch, rows, cols, terms;
@@ -70,6 +70,7 @@ typedef struct kit_target {
      * for one device. NULL: the kit's kernels compute them all.
      */
     bool (*product)(yk_device *dev, const kit_product *product, uint64_t *scratch);
+    bool eight;     /* it may be asked for products of YK_F8E4M3 and YK_F8E5M2, whose terms lie side by side */
     yk_device *dev; /* for it */
 } kit_target;
 
@@ -109,7 +110,8 @@ typedef struct kit_unit {
 
 typedef struct kit_launch {
     uint32_t unit;         /* which unit has it; YK_NONE: it is a product */
-    uint32_t product;      /* a product, of kit_program.product, over A, B, C and scratch memory; YK_NONE: it is a kernel */
+    uint32_t product;      /* a product, of kit_program.product, over A, B, C, scratch memory, and of 8 bits
+                              the scales of A and B; YK_NONE: it is a kernel */
     uint32_t node;         /* for messages */
     char kernel[KIT_NAME];
     uint64_t groups[3];    /* how many, in x, y, z; none is 0 */

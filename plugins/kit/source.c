@@ -15,6 +15,7 @@
 #include "plugins/kit/kernels/conv_mma.kch"
 #include "plugins/kit/kernels/data.kch"
 #include "plugins/kit/kernels/dialect.kch"
+#include "plugins/kit/kernels/eight.kch"
 #include "plugins/kit/kernels/gemm.kch"
 #include "plugins/kit/kernels/gemm_coop.kch"
 #include "plugins/kit/kernels/gemm_dot.kch"
@@ -25,6 +26,7 @@
 #include "plugins/kit/kernels/mma.kch"
 #include "plugins/kit/kernels/nn.kch"
 #include "plugins/kit/kernels/pool.kch"
+#include "plugins/kit/kernels/round8.kch"
 #include "plugins/kit/kernels/step.kch"
 #include "plugins/kit/kernels/wino.kch"
 
@@ -38,9 +40,11 @@ static const struct {
     {"conv_gpu", "", "", kit_src_conv_gpu},
     {"conv_mma", kit_src_mma, kit_src_conv_gpu, kit_src_conv_mma},
     {"data", "", "", kit_src_data},
+    {"eight", "", "", kit_src_eight},
     {"gemm", "", "", kit_src_gemm},
     {"nn", "", "", kit_src_nn},
     {"pool", "", "", kit_src_pool},
+    {"round8", "", "", kit_src_round8},
     {"step", "", "", kit_src_step},
     {"wino", "", "", kit_src_wino},
 };

@@ -33,13 +33,17 @@ P
 as_bf16() {
     train bf16 cpu:0 bf16 && train fp8 cpu:0 fp8 && near bf16 fp8 0.02
 }
+cuda() { # what cuBLASLt computes of it in 8 bits, in all three of a layer's products
+    YOKE_LOG=debug ranks "cpu:0! cuda:0!" 2>"$out/cuda.log" && grep -q "e4m3 to bf16: by cuBLASLt" "$out/cuda.log" &&
+        grep -q "e5m2 x e4m3 to bf16: by cuBLASLt" "$out/cuda.log" && grep -q "e4m3 x e5m2 to f32: by cuBLASLt" "$out/cuda.log"
+}
 ranks() { # ranks DEVICES
     train ranks "$1" fp8 && near fp8 ranks 0.01
 }
 ok "one CPU, 60 steps: within 2 % of bf16" as_bf16
 ok "two CPU ranks: within 1 % of one" ranks "cpu:0! cpu:0!"
 if [ "$(uname -m)" = x86_64 ]; then
-    ok "a CPU and a CUDA rank (fake driver): within 1 % of one CPU" ranks "cpu:0! cuda:0!"
+    ok "a CPU and a CUDA rank (fake driver), in 8 bits: within 1 % of one CPU" cuda
 else
     skip "a CPU and a CUDA rank" "the fake driver runs kernels on x86-64 only"
 fi

@@ -43,10 +43,13 @@ FAKE_EXPORT uint64_t fake_cublaslt_calls(void);
 FAKE_EXPORT void fake_cublaslt_refuse(int yes);     /* no algorithm for any product, from now on */
 FAKE_EXPORT uint64_t fake_cublaslt_live(void);      /* handles and descriptors that were not freed */
 FAKE_EXPORT uint64_t fake_cublaslt_products(void);  /* enqueued or recorded so far */
+FAKE_EXPORT uint64_t fake_cublaslt_eights(void);    /* of those, with operands of 8 bits */
 FAKE_EXPORT const char *fake_cublaslt_wrong(void);  /* what was last refused as an error of the caller, or "" */
 
 /* For the fake NCCL (libnccl.c, with FAKE_NCCL_FAIL and FAKE_NCCL_HANG of its own) and cuBLASLt. */
 FAKE_EXPORT int fake_cuda_device(void); /* number of the current context's device; -1: none */
+FAKE_EXPORT int fake_cuda_capability(void); /* of all devices: FAKE_CUDA_SM, or what was set since */
+FAKE_EXPORT void fake_cuda_set_capability(int sm);
 FAKE_EXPORT void *fake_cuda_memory(unsigned long long memory, size_t bytes); /* where it lies; NULL: it is no device's */
 /* A stream calls this when it comes to it. */
 FAKE_EXPORT void fake_cuda_call(struct CUstream_st *stream, void (*function)(void *argument), void *argument);

@@ -8,6 +8,10 @@
  * Long sums have parts that meet in the workspace, all of which is overwritten afterwards; in an order that changes from launch to launch
  * where a reduction scheme is allowed that promises none.
  *
+ * Operands of 8 bits (E4M3, E5M2, not both E5M2) are numbers of their own arithmetic here, and have a scale each in the device's memory.
+ * There is an algorithm for them as NVIDIA says: compute capability 8.9 or later, terms side by side in both ("TN"), sizes that are
+ * multiples of 16, memory at multiples of 16 bytes, results of 16 or 32 bits.
+ *
  * The environment: FAKE_CUBLASLT_FAIL=n: the n-th call of this process fails. FAKE_CUBLASLT_REFUSE=1: there is no algorithm.
  */
 #include <math.h>
@@ -38,6 +42,7 @@ struct cublasLtContext {
 struct cuda_lt_matmul {
     cublasComputeType_t compute;
     int32_t transpose[2];
+    const void *scale[2]; /* of A and B, in the device's memory; NULL: 1 */
 };
 struct cuda_lt_layout {
     cudaDataType type;
@@ -53,14 +58,14 @@ struct cuda_lt_preference {
 /* A product: what an algorithm is for, and with the pointers what a kernel is given. No padding. */
 typedef struct problem {
     int64_t rows, cols, terms, batch; /* of D; of the sums */
-    int64_t type[2];                  /* of A and B, of D */
+    int64_t type[3];                  /* of A, B, D */
     int64_t transpose[2], tf32;
     int64_t line[3], stride[3]; /* of A, B, D */
 } problem;
 typedef struct job {
     problem of;
     int64_t parts, any_order;
-    char *a, *b, *d, *workspace;
+    char *a, *b, *d, *workspace, *scale[2]; /* scale: NULL: 1 */
     uint64_t workspace_bytes;
     double beta;
 } job;
@@ -69,13 +74,14 @@ enum { JOB_WORDS = sizeof(job) / 8 };
 static struct {
     pthread_once_t once;
     int (*device)(void);
+    int (*capability)(void);
     void *(*memory)(CUdeviceptr memory, size_t bytes);
     int (*launch)(CUstream stream, const fake_kernel *kernel, void **parameters);
     atomic_ullong fail_at;
     atomic_bool refuse;
     int bytes[JOB_WORDS]; /* of a kernel's parameters */
 } fake = {.once = PTHREAD_ONCE_INIT};
-static atomic_ullong calls, live, products, runs;
+static atomic_ullong calls, live, products, eights, runs;
 static _Atomic(const char *) wrong = "";
 
 /* ---- Calls ---- */
@@ -83,6 +89,7 @@ static _Atomic(const char *) wrong = "";
 static void fake_begin(void)
 {
     fake_driver_symbol("fake_cuda_device", &fake.device);
+    fake_driver_symbol("fake_cuda_capability", &fake.capability);
     fake_driver_symbol("fake_cuda_memory", &fake.memory);
     fake_driver_symbol("fake_cuda_launch", &fake.launch);
     atomic_store(&fake.fail_at, fake_number("FAKE_CUBLASLT_FAIL"));
@@ -128,6 +135,11 @@ uint64_t fake_cublaslt_live(void)
 uint64_t fake_cublaslt_products(void)
 {
     return atomic_load(&products);
+}
+
+uint64_t fake_cublaslt_eights(void)
+{
+    return atomic_load(&eights);
 }
 
 const char *fake_cublaslt_wrong(void)
@@ -209,13 +221,20 @@ cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t matmul)
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t matmul, cublasLtMatmulDescAttributes_t attribute, const void *value,
                                               size_t bytes)
 {
-    const int i = attribute - CUBLASLT_MATMUL_DESC_TRANSA;
+    const int i = attribute - CUBLASLT_MATMUL_DESC_TRANSA, scale = attribute - CUBLASLT_MATMUL_DESC_A_SCALE_POINTER;
+    if (scale >= 0 && scale < 2)
+        return value_take(&matmul->scale[scale], sizeof *matmul->scale, value, bytes);
     return value_take(i >= 0 && i < 2 ? &matmul->transpose[i] : NULL, sizeof *matmul->transpose, value, bytes);
+}
+
+static bool is_eight(int64_t type)
+{
+    return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
 }
 
 cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *layout, cudaDataType type, uint64_t rows, uint64_t cols, int64_t line)
 {
-    if (type != CUDA_R_32F && type != CUDA_R_16F && type != CUDA_R_16BF)
+    if (type != CUDA_R_32F && type != CUDA_R_16F && type != CUDA_R_16BF && !is_eight(type))
         return call_wrong("a matrix of another type");
     if (!rows || !cols || line < (int64_t)rows)
         return call_wrong("a matrix whose lines are shorter than its columns");
@@ -267,7 +286,26 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
 
 static size_t type_bytes(int64_t type)
 {
-    return type == CUDA_R_32F ? 4 : 2;
+    return is_eight(type) ? 1 : type == CUDA_R_32F ? 4 : 2;
+}
+
+static bool types_fit(const int64_t type[3])
+{
+    if (is_eight(type[0]) || is_eight(type[1]))
+        return is_eight(type[0]) && is_eight(type[1]) && (type[0] == CUDA_R_8F_E4M3 || type[1] == CUDA_R_8F_E4M3) && !is_eight(type[2]);
+    return type[0] == type[1] && (type[2] == type[0] || type[2] == CUDA_R_32F);
+}
+
+/* Whether there is a kernel for operands of 8 bits. */
+static bool eight_fits(const problem *p, const uint32_t align[4])
+{
+    for (int i = 0; i < 4; i++)
+        if (align[i] % 16)
+            return false;
+    for (int i = 0; i < 3; i++)
+        if (p->line[i] * (int64_t)type_bytes(p->type[i]) % 16 || p->stride[i] * (int64_t)type_bytes(p->type[i]) % 16)
+            return false;
+    return fake.capability() >= 89 && p->transpose[0] && !p->transpose[1] && p->rows % 16 == 0 && p->cols % 16 == 0 && p->terms % 16 == 0;
 }
 
 /* NULL: *p is the product; else what is wrong. */
@@ -279,14 +317,14 @@ static const char *problem_of(cublasLtMatmulDesc_t matmul, const struct cuda_lt_
                    .cols = (int64_t)d->cols,
                    .terms = (int64_t)(at ? a->rows : a->cols),
                    .batch = d->batch,
-                   .type = {a->type, d->type},
+                   .type = {a->type, b->type, d->type},
                    .transpose = {at, bt},
                    .tf32 = matmul->compute == CUBLAS_COMPUTE_32F_FAST_TF32,
                    .line = {a->line, b->line, d->line},
                    .stride = {a->stride, b->stride, d->stride}};
     if ((at ? a->cols : a->rows) != d->rows || (bt ? b->rows : b->cols) != d->cols || (bt ? b->cols : b->rows) != (uint64_t)p->terms)
         return "sizes of a product's matrices";
-    if (a->type != b->type || (d->type != a->type && d->type != CUDA_R_32F) || (p->tf32 && a->type != CUDA_R_32F))
+    if (!types_fit(p->type) || (p->tf32 && a->type != CUDA_R_32F))
         return "types of a product's matrices";
     if (a->batch != b->batch || a->batch != d->batch || d->batch < 1)
         return "batches of a product's matrices";
@@ -319,9 +357,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     if (why || c != d || most < 1 || handle->device != fake.device())
         return call_wrong(why ? why : "what an algorithm is asked for");
     for (int i = 0; i < 4; i++)
-        if (preference->align[i] < type_bytes(p.type[i >= 2]) || preference->align[i] & (preference->align[i] - 1))
+        if (preference->align[i] < type_bytes(p.type[i < 2 ? i : 2]) || preference->align[i] & (preference->align[i] - 1))
             return call_wrong("alignments that an algorithm is asked for");
-    if (atomic_load(&fake.refuse))
+    if (atomic_load(&fake.refuse) || (is_eight(p.type[0]) && !eight_fits(&p, preference->align)))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     const uint64_t bytes = PARTS * (uint64_t)p.rows * (uint64_t)p.cols * sizeof(float);
     const bool parts = p.terms >= LONG_SUM && bytes <= preference->most && preference->scheme;
@@ -336,6 +374,17 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
 
 /* ---- Computing, in a stream's thread ---- */
 
+/* E4M3 has no infinity, and 448 where others have it; E5M2 is the upper half of fp16. */
+static float eight_value(uint8_t bits, int64_t type)
+{
+    const int exponent = bits >> 3 & 15;
+    if (type == CUDA_R_8F_E5M2)
+        return (float)f16_value((uint16_t)(bits << 8));
+    const int digits = exponent ? 8 + (bits & 7) : bits & 7;
+    const float size = (bits & 0x7f) == 0x7f ? NAN : ldexpf((float)digits, exponent ? exponent - 10 : -9);
+    return bits & 0x80 ? -size : size;
+}
+
 static float value_load(const char *from, int64_t type, int64_t i)
 {
     uint16_t half;
@@ -345,6 +394,8 @@ static float value_load(const char *from, int64_t type, int64_t i)
         memcpy(&f, from + 4 * i, sizeof f);
         return f;
     }
+    if (is_eight(type))
+        return eight_value((uint8_t)from[i], type);
     memcpy(&half, from + 2 * i, sizeof half);
     if (type == CUDA_R_16F)
         return (float)f16_value(half);
@@ -379,7 +430,7 @@ static float *operand_load(const problem *p, int which, const char *x, int64_t r
     const int64_t from = z * p->stride[which], line = p->line[which];
     for (int64_t k = 0; k < cols; k++)
         for (int64_t i = 0; i < rows; i++) {
-            const float f = value_load(x, p->type[0], from + (p->transpose[which] ? i * line + k : k * line + i));
+            const float f = value_load(x, p->type[which], from + (p->transpose[which] ? i * line + k : k * line + i));
             const uint32_t rounded = bits_round(f, 13);
             memcpy(&own[k * rows + i], p->tf32 ? (const void *)&rounded : (const void *)&f, sizeof f);
         }
@@ -401,10 +452,13 @@ static void column_store(const job *x, int64_t j, int64_t z, const float *part, 
     const problem *p = &x->of;
     for (int64_t i = 0; i < p->rows; i++) {
         const int64_t at = z * p->stride[2] + j * p->line[2] + i;
-        float sum = 0;
+        float sum = 0, by = 1;
+        for (int k = 0; k < 2; k++)
+            by *= x->scale[k] ? value_load(x->scale[k], CUDA_R_32F, 0) : 1;
         for (int64_t k = 0; k < x->parts; k++)
             sum += part[(backwards ? x->parts - 1 - k : k) * p->rows + i];
-        value_store(x->d, p->type[1], at, x->beta == 0 ? sum : sum + (float)x->beta * value_load(x->d, p->type[1], at));
+        sum *= by;
+        value_store(x->d, p->type[2], at, x->beta == 0 ? sum : sum + (float)x->beta * value_load(x->d, p->type[2], at));
     }
 }
 
@@ -456,6 +510,7 @@ static cublasStatus_t job_give(const job *own, CUstream stream)
     for (int i = 0; i < JOB_WORDS; i++)
         parameter[i] = (char *)own + 8 * i;
     atomic_fetch_add(&products, 1);
+    atomic_fetch_add(&eights, is_eight(own->of.type[0]));
     return fake.launch(stream, &kernel, parameter) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }
 
@@ -479,6 +534,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t matm
     own.b = matrix_memory(b, b_layout, algo->data[6]);
     own.d = matrix_memory(d, d_layout, algo->data[7]);
     own.workspace = workspace_bytes ? fake.memory((CUdeviceptr)(uintptr_t)workspace, workspace_bytes) : NULL;
+    for (int i = 0; i < 2 && is_eight(own.of.type[0]); i++)
+        if (matmul->scale[i] && !(own.scale[i] = fake.memory((CUdeviceptr)(uintptr_t)matmul->scale[i], sizeof(float))))
+            return call_wrong("a scale that is not in the device's memory");
     if (handle->device != fake.device() || one != 1.0f || c != d || c_layout != d_layout)
         return call_wrong("how a product is enqueued");
     if (!own.a || !own.b || !own.d)

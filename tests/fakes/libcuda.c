@@ -41,6 +41,21 @@ int fake_cuda_device(void)
     return context ? (int)(context - fake.device) : -1;
 }
 
+int fake_cuda_capability(void)
+{
+    pthread_mutex_lock(&fake.lock);
+    const int sm = fake.sm;
+    pthread_mutex_unlock(&fake.lock);
+    return sm;
+}
+
+void fake_cuda_set_capability(int sm)
+{
+    pthread_mutex_lock(&fake.lock);
+    fake.sm = sm;
+    pthread_mutex_unlock(&fake.lock);
+}
+
 void *fake_cuda_memory(unsigned long long memory, size_t bytes)
 {
     pthread_mutex_lock(&fake.lock);
@@ -59,7 +74,7 @@ static void state_begin(void)
     fake.begun = true;
     fake.n = (int)fake_env("FAKE_CUDA_DEVICES", 2);
     fake.n = fake.n > FAKE_DEVICES ? FAKE_DEVICES : fake.n;
-    fake.sm = (int)fake_env("FAKE_CUDA_SM", 90);
+    fake.sm = (int)fake_env("FAKE_CUDA_SM", fake.sm ? (uint64_t)fake.sm : 90);
     fake.fail_at = fake_env("FAKE_CUDA_FAIL", fake.fail_at);
     fake.fail_code = (int)fake_env("FAKE_CUDA_CODE", (uint64_t)fake.fail_code);
     fake.lose_at = fake_env("FAKE_CUDA_LOSE", fake.lose_at);

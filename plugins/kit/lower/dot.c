@@ -20,6 +20,7 @@
 #define LANES_COLS 2       /* columns of a work-item, */
 #define LANES_TERMS 60000  /* and terms of a sum: llvmpipe ends loops after 65535 rounds */
 #define BLOCK_A (96 * 1024)      /* elements of A that a group's rows should have at most: they stay in its cache */
+#define EIGHT_MULTIPLE 16 /* of all three sizes of a product in 8 bits */
 #define PANELS_MOST (16 << 20)   /* elements of packed panels of one operand, where one panel has fewer */
 
 /* A matrix operand: length and stride of its batch, rows and columns. */
@@ -381,30 +382,76 @@ static kit_product product_of(const yk_node *n, const dot_plan *dot, const yk_va
                          .accumulate = n->flags & YK_NODE_ACCUMULATE ? 1 : 0};
 }
 
-/* False: kernels of the kit have to. */
-static bool dot_by_library(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
+/* The format of operand i that the product is marked with; false: none. */
+static bool eight_format(const yk_graph *graph, const yk_node *n, uint32_t i, uint32_t *format)
+{
+    const uint32_t flags = n->op == YK_OP_DOT_MAP ? graph->node[n->body].flags : n->flags;
+    *format = flags & (i ? YK_NODE_B_E5M2 : YK_NODE_A_E5M2) ? YK_ROUND8_E5M2 : YK_ROUND8_E4M3;
+    return flags & (i ? YK_NODE_B_E4M3 | YK_NODE_B_E5M2 : YK_NODE_A_E4M3 | YK_NODE_A_E5M2);
+}
+
+/* Whether the operands may be made of 8 bits, for the product *p, which then has them; terms lie side by side in both. */
+static bool eight_of(const kit_lowering *ctx, const yk_node *n, kit_product *p, kit_eight e[2])
+{
+    const int64_t terms = p->terms;
+    if (!ctx->target->eight || p->batch != 1 || p->rows % EIGHT_MULTIPLE || p->cols % EIGHT_MULTIPLE || terms % EIGHT_MULTIPLE)
+        return false;
+    for (uint32_t i = 0; i < 2; i++) {
+        e[i] = (kit_eight){.value = ctx->graph->index[n->in + i], .rows = i ? p->cols : p->rows, .terms = terms};
+        const int64_t along = i ? p->b.row_stride : p->a.col_stride, across = i ? p->b.col_stride : p->a.row_stride;
+        e[i].transposed = along != 1;
+        if (!eight_format(ctx->graph, n, i, &e[i].format) || (e[i].transposed ? across != 1 || along != e[i].rows : across != terms))
+            return false;
+    }
+    p->a = (kit_matrix){terms, 1, 0, YK_F8E4M3 + e[0].format, KIT_PRODUCT_ALIGN};
+    p->b = (kit_matrix){1, terms, 0, YK_F8E4M3 + e[1].format, KIT_PRODUCT_ALIGN};
+    return true;
+}
+
+/* e: the operands in 8 bits, or NULL. False: the library does not. */
+static bool product_by_library(kit_lowering *ctx, const yk_node *n, const dot_plan *dot, const kit_product *product, kit_eight *e)
 {
     const kit_chain *behind = &dot->epilogue;
     const yk_value *c = behind->n_node ? &ctx->graph->value[behind->leaf[0]] : dot->c;
     uint64_t scratch = 0;
-    if (!ctx->target->product || (behind->n_node && !kit_chain_has_kernel(behind)))
-        return false;
-    const kit_product product = product_of(n, dot, c, behind->n_node ? 0 : c->offset);
-    if (!ctx->target->product(ctx->target->dev, &product, &scratch))
+    if (!ctx->target->product(ctx->target->dev, product, &scratch))
         return false;
     const uint32_t element = yk_dtype_bytes(c->dtype);
     const uint64_t at = kit_round_bytes(scratch, KIT_PRODUCT_ALIGN), bytes = (uint64_t)kit_value_count(c) * element;
-    kit_launch_add_product(ctx, &product);
-    kit_arg_value(ctx, ctx->graph->index[n->in]);
-    kit_arg_value(ctx, ctx->graph->index[n->in + 1]);
+    for (uint64_t i = 0, end = at + bytes; e && i < 2; i++) {
+        end = kit_eight_place(&e[i], end);
+        kit_eight_make(ctx, &e[i]);
+    }
+    kit_launch_add_product(ctx, product);
+    for (uint32_t i = 0; i < 2; i++)
+        if (e)
+            kit_arg_scratch(ctx, e[i].at, (uint64_t)(e[i].rows * e[i].terms), 1);
+        else
+            kit_arg_value(ctx, ctx->graph->index[n->in + i]);
     if (behind->n_node)
         kit_arg_scratch(ctx, at, bytes, element);
     else
         kit_arg_value(ctx, ctx->graph->index[n->out]);
     kit_arg_scratch(ctx, 0, scratch, 1);
+    for (uint32_t i = 0; e && i < 2; i++)
+        kit_arg_scratch(ctx, e[i].scale_at + 4, 4, 4);
     if (behind->n_node)
         kit_chain_launch(ctx, behind, at, bytes);
     return true;
+}
+
+/* False: kernels of the kit have to. */
+static bool dot_by_library(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
+{
+    const kit_chain *behind = &dot->epilogue;
+    const yk_value *c = behind->n_node ? &ctx->graph->value[behind->leaf[0]] : dot->c;
+    kit_eight e[2];
+    if (!ctx->target->product || (behind->n_node && !kit_chain_has_kernel(behind)))
+        return false;
+    const kit_product product = product_of(n, dot, c, behind->n_node ? 0 : c->offset);
+    kit_product in_eight = product;
+    return (eight_of(ctx, n, &in_eight, e) && product_by_library(ctx, n, dot, &in_eight, e)) ||
+           product_by_library(ctx, n, dot, &product, NULL);
 }
 
 static void lower_dot(kit_lowering *ctx, const yk_node *n)

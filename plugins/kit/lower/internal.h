@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside the lowering: a program under construction, and a rule for each kind of node. lower.c chooses among the rules of
- * attn.c, chain.c, dot.c, data.c, nn.c and conv.c, which know the kernels and build with launch.c.
+ * attn.c, chain.c, dot.c, data.c, eight.c, nn.c and conv.c, which know the kernels and build with launch.c.
  */
 #ifndef YOKE_PLUGINS_KIT_LOWER_INTERNAL_H
 #define YOKE_PLUGINS_KIT_LOWER_INTERNAL_H
@@ -61,6 +61,19 @@ bool kit_chain_has_kernel(const kit_chain *chain);
 /* Its launch; leaf 0 lies in scratch memory, `bytes` from `at` on. */
 void kit_chain_launch(kit_lowering *ctx, const kit_chain *chain, uint64_t at, uint64_t bytes);
 
+/* ---- eight.c: an operand of a product in 8 bits ---- */
+
+/* What round8 made, as a dense matrix of `rows` x `terms` in scratch memory. */
+typedef struct kit_eight {
+    uint32_t value, format; /* YK_ROUND8_* */
+    int64_t rows, terms;    /* terms: a multiple of 16 */
+    bool transposed;            /* the value lies in memory with its terms apart */
+    uint64_t at, scale_at;  /* kit_eight_place's: the matrix, the scale of its numbers' reciprocal and that itself, both f32 */
+} kit_eight;
+
+uint64_t kit_eight_place(kit_eight *e, uint64_t from); /* in scratch memory; where it ends */
+void kit_eight_make(kit_lowering *ctx, const kit_eight *e);
+
 /* ---- Questions about nodes ---- */
 
 static inline const yk_value *kit_node_in(const yk_graph *graph, const yk_node *n, uint32_t i)
@@ -92,6 +105,6 @@ typedef struct kit_rule {
     void (*lower)(kit_lowering *ctx, const yk_node *n); /* node ctx->node; kit_lower_fail(YK_E_UNSUPPORTED) for what it cannot */
 } kit_rule;
 
-extern const kit_rule kit_rule_attention, kit_rule_chain, kit_rule_conv, kit_rule_data, kit_rule_dot, kit_rule_nn;
+extern const kit_rule kit_rule_attention, kit_rule_chain, kit_rule_conv, kit_rule_data, kit_rule_dot, kit_rule_nn, kit_rule_round8;
 
 #endif

@@ -5,7 +5,8 @@
 #include "plugins/kit/lower/internal.h"
 
 /* The first that covers an operation has it. */
-static const kit_rule *const rules[] = {&kit_rule_dot, &kit_rule_chain, &kit_rule_conv, &kit_rule_attention, &kit_rule_nn, &kit_rule_data};
+static const kit_rule *const rules[] = {&kit_rule_dot, &kit_rule_chain, &kit_rule_conv, &kit_rule_attention,
+                                        &kit_rule_round8, &kit_rule_nn, &kit_rule_data};
 
 static const kit_rule *rule_of(uint32_t op)
 {

@@ -23,7 +23,11 @@
 #include "plugins/kit/kernels/data.kc"
 #include "plugins/kit/kernels/nn.kc"
 #include "plugins/kit/kernels/pool.kc"
+#include "plugins/kit/kernels/round8.kc"
 #include "plugins/kit/kernels/step.kc"
+#ifndef K_CPU_SHAPE
+#include "plugins/kit/kernels/eight.kc"
+#endif
 #ifdef K_CPU_SHAPE
 #define GEMM_LOCAL
 #define GEMM_PANELS

@@ -68,6 +68,7 @@ static const struct {
     {"attn_gpu", "-DATT_BACKWARD -DAD=20 -DATT_TEAM=8 -DQL=1 -DATT_LANES=8 -DATT_KEPT=3 -DT=%s", "attention_keys"},
     {"data", "-DUNIT_MAKE", "scatter_i32"}, {"data", "-DUNIT_ARGMAX_I", "argmax_i32"}, {"step", "-DT=f32", "adam_step"},
     {"step", "-DT=f32", "sgd_step"}, {"step", "-DT=f32", "grad_part"}, {"step", "-DT=f32", "grad_sum"},
+    {"round8", "-DT=%s", "round8_size"}, {"round8", "-DT=%s", "round8_scale"}, {"round8", "-DT=%s", "round8"},
 };
 #define N_KERNELS ((int)(sizeof kernels / sizeof *kernels))
 
