@@ -15,7 +15,7 @@ all_steps() { # all_steps FILE: each is in it, with its result
     python3 - "$out/$1" <<'P'
 import json, sys
 report = json.load(open(sys.argv[1]))
-benches = ["gpt2_bf16", "gpt2_fp32", "gpt2_mixed", "mlp", "resnet20", "two_cards_rank", "two_cards_run"]
+benches = ["gpt2_bf16", "gpt2_fp32", "gpt2_mixed", "mlp", "one_card_twice", "resnet20", "two_cards_rank", "two_cards_run"]
 assert sorted(report) == sorted(benches + ["info", "suite"]), sorted(report)
 assert all(step["status"] == 0 and step["seconds"] >= 0 and "error" not in step for step in report.values()), report
 assert "cuda:0" in json.dumps(report["info"]["result"]), report["info"]
