@@ -89,7 +89,7 @@ static uint32_t node_find(yk_op op)
     return 0;
 }
 
-enum { NODE_FAULTS = 16, FAULTS = 27 };
+enum { NODE_FAULTS = 15, FLAG_FAULTS = 4, FAULTS = 30 };
 
 /* One deliberate fault of a node, its operands or its body. */
 static void node_spoil(int fault)
@@ -139,13 +139,17 @@ static void node_spoil(int fault)
     case 13:
         g.attr[conv->attr] = INT64_MAX;
         break;
-    case 14:
+    default:
         conv->n_attr = 6;
         break;
-    default:
-        dot->flags = 2;
-        break;
     }
+}
+
+/* What a product may not be marked with, and another node not at all. */
+static void flags_spoil(int fault)
+{
+    static const uint16_t flags[] = {YK_NODE_A_E4M3 | YK_NODE_A_E5M2, YK_NODE_B_E4M3 | YK_NODE_B_E5M2, 2 * YK_NODE_B_E5M2, YK_NODE_A_E4M3};
+    g.node[node_find(fault < 3 ? YK_OP_DOT : YK_OP_CONV2D)].flags = flags[fault];
 }
 
 /* One of a value or a slot. */
@@ -194,8 +198,10 @@ static void graph_spoil(int fault)
 {
     if (fault < NODE_FAULTS)
         node_spoil(fault);
+    else if (fault < NODE_FAULTS + FLAG_FAULTS)
+        flags_spoil(fault - NODE_FAULTS);
     else
-        value_spoil(fault - NODE_FAULTS);
+        value_spoil(fault - NODE_FAULTS - FLAG_FAULTS);
 }
 
 START_TEST(faults_are_named)
