@@ -62,4 +62,9 @@ typedef struct cpu_pool_kernels {
     void (*avg_bwd)(float *sum, const float *g, const cpu_window *w, size_t n);
 } cpu_pool_kernels;
 
+/* isa_avx512.c; of the sets beyond it, too. */
+extern const cpu_conv_kernels cpu_avx512_f32_conv;
+extern const cpu_wino_kernels cpu_avx512_wino_kernels;
+extern const cpu_pool_kernels cpu_avx512_pool_kernels;
+
 #endif

@@ -33,6 +33,7 @@ typedef struct cpu_tile_kernels {
     void (*end)(void);
 } cpu_tile_kernels;
 
+extern const cpu_gemm_kernels cpu_avx512_f32_gemm; /* isa_avx512.c; of the sets beyond it, too */
 extern const cpu_tile_kernels cpu_amx_tiles;          /* isa_amx.c; on processors that have them */
 extern const cpu_tile_kernels cpu_amx_emulated_tiles; /* isa_amx_emu.c: tiles in memory, on any machine, for tests */
 

@@ -20,6 +20,6 @@ CPU_TARGET_BEGIN("avx2,fma,f16c")
 #include "backends/cpu/isa/kern_f32.inc"
 #include "backends/cpu/isa/kern_isa.inc"
 
-const cpu_isa cpu_isa_avx2 = {.name = "avx2", .gemm = {&f32_gemm}, .conv = {&f32_conv}, CPU_ISA_COMMON};
+const cpu_isa cpu_isa_avx2 = {.name = "avx2", CPU_ISA_COMMON};
 CPU_TARGET_END
 #endif

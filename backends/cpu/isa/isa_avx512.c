@@ -6,6 +6,8 @@
 #include "backends/cpu/isa/target.h"
 CPU_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 #define CPU_VW 16
+#define CPU_TABLE /* isa_avx512bf16.c has these, too */
+#define CPU_TABLE_NAME(x) cpu_avx512_##x
 #include "backends/cpu/isa/vec.inc"
 #include "backends/cpu/isa/vmath.inc"
 #include "backends/cpu/isa/kern_pack.inc"
@@ -20,6 +22,6 @@ CPU_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c")
 #include "backends/cpu/isa/kern_f32.inc"
 #include "backends/cpu/isa/kern_isa.inc"
 
-const cpu_isa cpu_isa_avx512 = {.name = "avx512", .gemm = {&f32_gemm}, .conv = {&f32_conv}, CPU_ISA_COMMON};
+const cpu_isa cpu_isa_avx512 = {.name = "avx512", CPU_ISA_COMMON};
 CPU_TARGET_END
 #endif

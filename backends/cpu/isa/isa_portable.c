@@ -17,4 +17,4 @@
 #include "backends/cpu/isa/kern_f32.inc"
 #include "backends/cpu/isa/kern_isa.inc"
 
-const cpu_isa cpu_isa_portable = {.name = "portable", .gemm = {&f32_gemm}, .conv = {&f32_conv}, CPU_ISA_COMMON};
+const cpu_isa cpu_isa_portable = {.name = "portable", CPU_ISA_COMMON};
