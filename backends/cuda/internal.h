@@ -2,6 +2,7 @@
 /*
  * The CUDA plugin's own types. One file per part, each calling only those named after it: plugin.c (table); list.c (which devices
  * there are, opening one); coll.c (collectives); nccl.c (NCCL); queue.c (streams, points, copies); program.c (launches, graphs);
+ * profile.c (where time goes);
  * product.c (products by cuBLASLt); cublaslt.c (that library); build.c (units as modules); fatbin.c (those that are built in);
  * compile.c (NVRTC); memory.c (buffers, registered host memory); context.c; error.c (of calls); driver.c (libcuda); host.c (the host's
  * table).
@@ -23,6 +24,7 @@
 #include "backends/cuda/driver.h"
 #include "backends/cuda/host.h"
 #include "plugins/kit/lower/lower.h"
+#include "plugins/kit/profile.h"
 #include "plugins/kit/units.h"
 
 #define CUDA_ALIGN 256u /* what cuMemAlloc promises at least */
@@ -102,6 +104,9 @@ struct yk_device {
     kit_units units;
     atomic_bool left_behind; /* a queue that hangs was: memory stays, as it may still be written to, and to free it would wait */
     cuda_products products;
+    bool profiles;        /* what launches take is measured and printed at the end */
+    pthread_mutex_t profile_lock;
+    kit_profile profile;
 };
 
 yk_status cuda_device_count(uint32_t *n);
@@ -109,6 +114,14 @@ yk_status cuda_device_caps(uint32_t i, yk_device_caps *caps);
 yk_status cuda_device_open(uint32_t i, yk_device **dev);
 void cuda_device_close(yk_device *dev);
 uint32_t cuda_device_claims(yk_device *dev, const yk_graph *graph, uint32_t node);
+
+/* ---- profile.c ---- */
+typedef struct cuda_marks cuda_marks; /* events of one program; the context is current */
+cuda_marks *cuda_marks_new(size_t n); /* NULL: no memory, or no event */
+void cuda_marks_free(cuda_marks *m);
+CUresult cuda_marks_set(cuda_marks *m, size_t i, CUstream stream);
+/* After a run: waits for it, and adds what lies between each two marks to what its launches took. */
+CUresult cuda_marks_add(yk_device *dev, const cuda_marks *m, const yk_graph *graph, const kit_program *kit, CUstream stream);
 
 /* ---- build.c ---- */
 extern const kit_compiler cuda_units_compiler; /* the device's context is current */

@@ -189,6 +189,8 @@ static yk_status device_fill(yk_device *dev)
     dev->target.eight = eight_of(dev);
     dev->graphs = !option_is("GRAPHS", "0");
     dev->tf32 = option_is("TF32", "1");
+    dev->profiles = option_is("PROFILE", "1");
+    dev->profile.host = cuda_host;
     if (!s)
         s = context_open(dev);
     return s;
@@ -221,15 +223,25 @@ yk_status cuda_device_open(uint32_t i, yk_device **out)
         return s;
     }
     pthread_mutex_init(&dev->products.lock, NULL);
+    pthread_mutex_init(&dev->profile_lock, NULL);
     units_start(dev);
     *out = dev;
     return YK_OK;
+}
+
+static void profile_print(yk_device *dev)
+{
+    char name[100];
+    if (cuda.device_name(name, sizeof name, dev->id))
+        memcpy(name, CUDA_WHO, sizeof CUDA_WHO);
+    kit_profile_end(&dev->profile, name);
 }
 
 void cuda_device_close(yk_device *dev)
 {
     yk_status s;
     const bool entered = cuda_enter(dev, &s); /* without its context code is freed with it */
+    profile_print(dev);
     kit_units_release(&dev->units, entered);
     cuda_products_free(dev);
     if (entered) {
@@ -237,6 +249,7 @@ void cuda_device_close(yk_device *dev)
         cuda_leave();
     }
     cuda.context_release(dev->id);
+    pthread_mutex_destroy(&dev->profile_lock);
     cuda_free(dev);
 }
 

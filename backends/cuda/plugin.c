@@ -31,6 +31,7 @@ static const kit_option options[] = {
     {"MMA", kit_option_is_flag, KIT_ALLOWED_FLAG},
     {"FP8", kit_option_is_flag, KIT_ALLOWED_FLAG},
     {"NCCL", value_file_or_none, "a file that can be read: a library to be used as libnccl.so.2; or 0: none"},
+    {"PROFILE", kit_option_is_flag, KIT_ALLOWED_FLAG},
     {"NVRTC", value_file, "a file that can be read: a library to be used as libnvrtc.so"},
     {"TF32", kit_option_is_flag, KIT_ALLOWED_FLAG},
 };

@@ -29,6 +29,7 @@ struct yk_program {
     bool *used; /* by slot */
     CUdeviceptr meta;
     pthread_mutex_t lock; /* of value and recordings: two queues may submit at once */
+    cuda_marks *marks; /* NULL: times are not asked for */
     recording recorded[GRAPHS];
     uint32_t n_recorded;
 };
@@ -150,12 +151,31 @@ static yk_status product_run(yk_program *p, size_t i, CUstream stream)
     return cuda_product_run(p->dev, p->product[i], at, l->node, stream);
 }
 
+static yk_status mark_set(yk_program *p, size_t i, CUstream stream)
+{
+    const CUresult rc = cuda_marks_set(p->marks, i, stream);
+    return rc ? cuda_error(rc, "an event behind a launch") : YK_OK;
+}
+
 static yk_status launches_run(yk_program *p, CUstream stream)
 {
     yk_status s = YK_OK;
-    for (size_t i = 0; i < p->kit.n_launch && !s; i++)
+    for (size_t i = 0; i < p->kit.n_launch && !s; i++) {
         s = p->product[i] ? product_run(p, i, stream) : kernel_run(p, i, stream);
+        if (p->marks && !s)
+            s = mark_set(p, i + 1, stream);
+    }
     return s;
+}
+
+/* As launches_run, and what each took goes to the device's profile. */
+static yk_status launches_profile(yk_program *p, CUstream stream)
+{
+    yk_status s = mark_set(p, 0, stream);
+    if (!s)
+        s = launches_run(p, stream);
+    const CUresult rc = s ? CUDA_SUCCESS : cuda_marks_add(p->dev, p->marks, p->graph, &p->kit, stream);
+    return rc ? cuda_error(rc, "reading how long a program took") : s;
 }
 
 /* The launches with the arguments they have now, as a graph. */
@@ -195,6 +215,8 @@ static recording *recording_find(yk_program *p, bool *seen)
 static yk_status bound_run(yk_program *p, CUstream stream, CUstream capture)
 {
     bool seen = false;
+    if (p->marks)
+        return launches_profile(p, stream);
     recording *r = p->dev->graphs && p->kit.n_launch >= GRAPH_LAUNCHES ? recording_find(p, &seen) : NULL;
     if (!r || !seen)
         return launches_run(p, stream);
@@ -302,6 +324,8 @@ static yk_status program_fill(yk_program *p)
             s = launches_make(p, of);
         if (!s)
             s = meta_copy(p);
+        if (!s && p->dev->profiles && !(p->marks = cuda_marks_new(kit->n_launch + 1)))
+            s = YK_E_MEM;
         cuda_leave();
     }
     cuda_free(of);
@@ -329,8 +353,9 @@ yk_status cuda_program_new(yk_device *dev, const yk_graph *graph, yk_program **o
 static void memory_release(yk_program *p)
 {
     yk_status s;
-    if ((!p->meta && !p->n_recorded) || !cuda_enter(p->dev, &s))
+    if ((!p->meta && !p->n_recorded && !p->marks) || !cuda_enter(p->dev, &s))
         return;
+    cuda_marks_free(p->marks);
     for (uint32_t i = 0; i < p->n_recorded; i++)
         if (p->recorded[i].exec)
             cuda.exec_free(p->recorded[i].exec);

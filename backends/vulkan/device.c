@@ -105,6 +105,7 @@ yk_status vlk_device_make(const vlk_physical *physical, yk_device **dev)
     if (!d)
         return YK_E_MEM;
     d->physical = physical;
+    d->profile.host = vlk_host;
     pthread_mutex_init(&d->lock, NULL);
     pthread_mutex_init(&d->queue_lock, NULL);
     const yk_status s = device_start(d);
@@ -119,7 +120,7 @@ void vlk_device_close(yk_device *d)
 {
     if (!d)
         return;
-    vlk_profile_end(d);
+    kit_profile_end(&d->profile, d->physical->properties.deviceName);
     if (d->handle) {
         vlk_lanes_free(d);
         vlk_pipelines_free(d);

@@ -19,6 +19,7 @@
 #include <yoke/plugin.h>
 
 #include "plugins/kit/lower/lower.h"
+#include "plugins/kit/profile.h"
 #include "plugins/kit/queue.h"
 #include "plugins/kit/survey.h"
 
@@ -89,8 +90,6 @@ typedef struct vlk_pipeline { /* by name: of source, kernel and size of a group 
     VkPipeline pipeline;
 } vlk_pipeline;
 
-typedef struct vlk_profile_entry vlk_profile_entry;
-
 typedef struct vlk_lane { /* what one submission at a time needs; its owner is the thread that took it */
     struct vlk_lane *next;
     VkCommandPool pool;
@@ -111,7 +110,7 @@ struct yk_device {
     size_t cache_bytes; /* that it began with */
     kit_target target;
     pthread_mutex_t lock; /* of the next three */
-    vlk_profile_entry *profile;
+    kit_profile profile;
     vlk_pipeline *pipeline;
     vlk_lane *lane; /* that nobody has taken */
 };
@@ -161,7 +160,6 @@ yk_status vlk_program_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY])
 bool vlk_profile_wanted(void);
 VkResult vlk_profile_begin(yk_device *dev, uint32_t n_launch, VkQueryPool *pool); /* for n_launch + 1 timestamps */
 void vlk_profile_add(yk_device *dev, VkQueryPool pool, const yk_graph *graph, const kit_program *kit); /* after a run */
-void vlk_profile_end(yk_device *dev); /* prints, and forgets */
 
 /* ---- queue.c ---- */
 yk_status vlk_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **queue);
