@@ -80,7 +80,7 @@ static bool types_list(const char *folder)
         snprintf(macros, sizeof macros, "-DUNIT_FLOAT -DT=%s", types[i]);
         good = unit_list(folder, "data", macros);
         snprintf(macros, sizeof macros, "-DT=%s", types[i]);
-        good = good && unit_list(folder, "nn", macros) && unit_list(folder, "pool", macros);
+        good = good && unit_list(folder, "nn", macros) && unit_list(folder, "parts", macros) && unit_list(folder, "pool", macros);
         if (strcmp(types[i], "f16"))
             good = good && unit_list(folder, "round8", macros);
     }

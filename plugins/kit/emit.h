@@ -47,6 +47,9 @@ bool kit_space_of(const kit_chain *chain, kit_space *s);
 /* The kernel's source: `KERNEL void NAME(leaf pairs, output pairs, meta pair)`. */
 void kit_emit_map(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s);
 void kit_emit_reduce(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s);
+/* The same of an innermost dimension that stays, in parts of the outermost one that is reduced: outputs are f32 [parts, outputs], and one
+ * number more follows meta: how much of that dimension is a part's. Group: (block of outputs, part). */
+void kit_emit_parts(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s);
 
 /* Run-time data for these kernels; returns the number of longs (at most KIT_META). block: elements, or outputs, of a
  * group; *groups: how many groups to start. */

@@ -14,18 +14,18 @@ static const char *out_type(const kit_chain *chain, uint32_t i)
     return kit_type(chain->graph->value[chain->out[i]].dtype);
 }
 
-static void emit_head(kit_text *text, const char *name, const kit_chain *chain)
+static void emit_head(kit_text *text, const char *name, const kit_chain *chain, bool parts)
 {
     kit_text_add(text, "KERNEL void %s(", name);
     for (uint32_t i = 0; i < chain->n_leaf; i++)
         kit_text_add(text, "IN(t_%s, i%u), ", leaf_type(chain, i), i);
     for (uint32_t i = 0; i < chain->n_out; i++)
-        kit_text_add(text, "OUT(t_%s, o%u), ", out_type(chain, i), i);
+        kit_text_add(text, "OUT(t_%s, o%u), ", parts ? "f32" : out_type(chain, i), i);
     kit_text_add(text, "IN(long, meta))\n{\n");
     for (uint32_t i = 0; i < chain->n_leaf; i++)
         kit_text_add(text, "ATC(t_%s, i%u);\n", leaf_type(chain, i), i);
     for (uint32_t i = 0; i < chain->n_out; i++)
-        kit_text_add(text, "AT(t_%s, o%u);\n", out_type(chain, i), i);
+        kit_text_add(text, "AT(t_%s, o%u);\n", parts ? "f32" : out_type(chain, i), i);
     kit_text_add(text, "ATC(long, meta);\n");
 }
 
@@ -63,7 +63,7 @@ static void emit_lines(kit_text *text, const kit_chain *chain, uint32_t dims, ui
 void kit_emit_map(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s)
 {
     char local[16];
-    emit_head(text, name, chain);
+    emit_head(text, name, chain, false);
     kit_text_add(text, "const long inner = meta[1];\nlong i = GID(0) * meta[2], end = MIN(i + meta[2], meta[0]);\n"
                  "while (i < end) {\nlong r = i / inner, c = i - r * inner, stop = MIN(inner, c + end - i);\n"
                  "const long base = i - c;\ni += stop - c;\n");
@@ -125,15 +125,19 @@ static void emit_combine(kit_text *text, const kit_chain *chain, uint32_t i, con
         kit_text_add(text, "%s%u = %s(%s%u, %s);\n", acc, i, sums_int(chain, i) ? "VI_MAX" : "V_MAX", acc, i, value);
 }
 
-/* Opens loops over the reduced dimensions but `skip` (the innermost), outermost first; adds to q<i>. Returns how many. */
-static uint32_t emit_loops(kit_text *text, const kit_chain *chain, const kit_space *s, bool skip, uint32_t at)
+/* Opens loops over the reduced dimensions but `skip` (the innermost), outermost first; adds to q<i>. Returns how many. In parts, the first
+ * one runs over a part. */
+static uint32_t emit_loops(kit_text *text, const kit_chain *chain, const kit_space *s, bool skip, bool parts, uint32_t at)
 {
     uint32_t loops = 0, step = chain->n_leaf + 1;
     for (uint32_t d = 0; d < s->dims - (skip ? 1 : 0); d++) {
         if (!s->reduced[d])
             continue;
         uint32_t m = at + loops * step;
-        kit_text_add(text, "for (long d%u = 0; d%u < meta[%u]; d%u++", loops, loops, m, loops);
+        if (parts && !loops)
+            kit_text_add(text, "UNROLL8\nfor (long d0 = from; d0 < upto; d0++");
+        else
+            kit_text_add(text, "for (long d%u = 0; d%u < meta[%u]; d%u++", loops, loops, m, loops);
         for (uint32_t i = 0; i < chain->n_leaf; i++)
             kit_text_add(text, ", q%u += meta[%u]", i, m + 1 + i);
         kit_text_add(text, ") {\n");
@@ -143,14 +147,17 @@ static uint32_t emit_loops(kit_text *text, const kit_chain *chain, const kit_spa
 }
 
 /* Closes them; each line of a loop ended where its start was plus length * stride, so q<i> goes back. */
-static void emit_loops_end(kit_text *text, const kit_chain *chain, uint32_t loops, uint32_t at)
+static void emit_loops_end(kit_text *text, const kit_chain *chain, uint32_t loops, bool parts, uint32_t at)
 {
     uint32_t step = chain->n_leaf + 1;
     while (loops-- > 0) {
         uint32_t m = at + loops * step;
         kit_text_add(text, "}\n");
         for (uint32_t i = 0; i < chain->n_leaf; i++)
-            kit_text_add(text, "q%u -= meta[%u] * meta[%u];\n", i, m, m + 1 + i);
+            if (parts && !loops)
+                kit_text_add(text, "q%u -= (upto - from) * meta[%u];\n", i, m + 1 + i);
+            else
+                kit_text_add(text, "q%u -= meta[%u] * meta[%u];\n", i, m, m + 1 + i);
     }
 }
 
@@ -184,7 +191,7 @@ static void emit_reduce_inner(kit_text *text, const kit_chain *chain, const kit_
     kit_text_add(text, "for (long o = GID(0) * meta[2]; o < MIN(meta[0], (GID(0) + 1) * meta[2]); o++) {\nlong r = o;\n(void)r;\n");
     emit_lines(text, chain, kept, 3);
     emit_accumulators(text, chain, 'a');
-    uint32_t loops = emit_loops(text, chain, s, true, loops_at);
+    uint32_t loops = emit_loops(text, chain, s, true, false, loops_at);
     emit_accumulators(text, chain, 's');
     kit_text_add(text, "for (long c = LANE * VW; c < meta[1]; c += TEAM * VW) {\nconst long n = meta[1] - c;\n(void)n;\n");
     emit_loads(text, chain, s, "c");
@@ -195,7 +202,7 @@ static void emit_reduce_inner(kit_text *text, const kit_chain *chain, const kit_
         snprintf(acc, sizeof acc, "s%u", i);
         emit_combine(text, chain, i, "a", acc);
     }
-    emit_loops_end(text, chain, loops, loops_at);
+    emit_loops_end(text, chain, loops, false, loops_at);
     for (uint32_t i = 0; i < chain->n_out; i++) {
         bool whole = sums_int(chain, i);
         kit_text_add(text, "%s t%u = TEAM_%s%s(a%u);\nif (LANE == 0)\n", whole ? "int" : "float", i,
@@ -208,35 +215,58 @@ static void emit_reduce_inner(kit_text *text, const kit_chain *chain, const kit_
     kit_text_add(text, "}\n");
 }
 
+/* Which lines of the outermost reduced dimension are this part's, and the leaves' offsets of the first one. */
+static void emit_part(kit_text *text, const kit_chain *chain, const kit_space *s, uint32_t at)
+{
+    uint32_t step = chain->n_leaf + 1, reduced = 0;
+    for (uint32_t d = 0; d < s->dims; d++)
+        reduced += s->reduced[d];
+    kit_text_add(text, "const long each = meta[%u], from = GID(1) * each, upto = MIN(meta[%u], from + each);\n", at + reduced * step, at);
+    for (uint32_t i = 0; i < chain->n_leaf; i++)
+        kit_text_add(text, "q%u += from * meta[%u];\n", i, at + 1 + i);
+}
+
 /* The innermost dimension stays: a group per `block` neighbours of it. */
-static void emit_reduce_outer(kit_text *text, const kit_chain *chain, const kit_space *s)
+static void emit_reduce_outer(kit_text *text, const kit_chain *chain, const kit_space *s, bool parts)
 {
     uint32_t kept = kept_dims(s, true), loops_at = 3 + kept * (chain->n_leaf + 1);
     kit_text_add(text, "const long parts = (meta[1] + meta[2] - 1) / meta[2], line = GID(0) / parts;\n"
                  "const long c0 = (GID(0) - line * parts) * meta[2], c1 = MIN(meta[1], c0 + meta[2]);\n"
                  "long r = line;\n(void)r;\n");
     emit_lines(text, chain, kept, 3);
+    if (parts)
+        emit_part(text, chain, s, loops_at);
     kit_text_add(text, "for (long c = c0 + LANE * VW; c < c1; c += TEAM * VW) {\nconst long n = c1 - c;\n(void)n;\n");
     emit_accumulators(text, chain, 'a');
-    uint32_t loops = emit_loops(text, chain, s, false, loops_at);
+    uint32_t loops = emit_loops(text, chain, s, false, parts, loops_at);
     emit_loads(text, chain, s, "c");
     kit_emit_nodes(text, chain);
     emit_values(text, chain, "a", false);
-    emit_loops_end(text, chain, loops, loops_at);
+    emit_loops_end(text, chain, loops, parts, loops_at);
     for (uint32_t i = 0; i < chain->n_out; i++)
-        kit_text_add(text, "ST_%s(o%u + line * meta[1] + c, a%u, n);\n", out_type(chain, i), i, i);
+        if (parts)
+            kit_text_add(text, "ST_f32(o%u + (GID(1) * meta[0] + line) * meta[1] + c, a%u, n);\n", i, i);
+        else
+            kit_text_add(text, "ST_%s(o%u + line * meta[1] + c, a%u, n);\n", out_type(chain, i), i, i);
     kit_text_add(text, "}\n");
 }
 
 void kit_emit_reduce(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s)
 {
-    emit_head(text, name, chain);
+    emit_head(text, name, chain, false);
     if (s->reduced[s->dims - 1]) {
         kit_text_add(text, "TEAM_SHARED\n");
         emit_reduce_inner(text, chain, s);
     } else {
-        emit_reduce_outer(text, chain, s);
+        emit_reduce_outer(text, chain, s, false);
     }
+    kit_text_add(text, "}\n");
+}
+
+void kit_emit_parts(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s)
+{
+    emit_head(text, name, chain, true);
+    emit_reduce_outer(text, chain, s, true);
     kit_text_add(text, "}\n");
 }
 

@@ -25,6 +25,7 @@
 #include "plugins/kit/kernels/math.kch"
 #include "plugins/kit/kernels/mma.kch"
 #include "plugins/kit/kernels/nn.kch"
+#include "plugins/kit/kernels/parts.kch"
 #include "plugins/kit/kernels/pool.kch"
 #include "plugins/kit/kernels/round8.kch"
 #include "plugins/kit/kernels/step.kch"
@@ -43,6 +44,7 @@ static const struct {
     {"eight", "", "", kit_src_eight},
     {"gemm", "", "", kit_src_gemm},
     {"nn", "", "", kit_src_nn},
+    {"parts", "", "", kit_src_parts},
     {"pool", "", "", kit_src_pool},
     {"round8", "", "", kit_src_round8},
     {"step", "", "", kit_src_step},

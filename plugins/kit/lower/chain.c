@@ -11,6 +11,7 @@
 typedef struct chain {
     kit_chain nodes;
     kit_space space;
+    kit_parts parts; /* chain_launch's: of a sum; one: it is not cut */
 } chain;
 
 static bool op_is_chain(uint32_t op)
@@ -26,7 +27,9 @@ static bool chain_of(const yk_graph *graph, uint32_t node, chain *c)
 static void chain_emit(kit_text *text, const char *name, const void *what)
 {
     const chain *c = what;
-    if (c->nodes.reduce)
+    if (c->parts.n > 1)
+        kit_emit_parts(text, name, &c->nodes, &c->space);
+    else if (c->nodes.reduce)
         kit_emit_reduce(text, name, &c->nodes, &c->space);
     else
         kit_emit_map(text, name, &c->nodes, &c->space);
@@ -53,23 +56,65 @@ static uint32_t claim_chain(const kit_target *target, const yk_graph *graph, uin
     return chain_of(graph, node, &c) ? YK_CLAIM_RUN : 0;
 }
 
+/* A sum that leaves the innermost dimension, over floats. */
+static kit_parts chain_parts(const kit_target *target, const chain *c, int64_t groups)
+{
+    const kit_space *s = &c->space;
+    int64_t rows = 1, outer = 0;
+    bool cut = c->nodes.reduce && !s->reduced[s->dims - 1];
+    for (uint32_t i = 0; i < c->nodes.n_out; i++)
+        cut = cut && kit_is_float(c->nodes.graph->value[c->nodes.value[i]].dtype);
+    for (uint32_t d = 0; d < s->dims; d++)
+        if (s->reduced[d]) {
+            rows *= s->dim[d];
+            outer = outer ? outer : s->dim[d];
+        }
+    return cut && rows > 1 ? kit_parts_of(target, groups, outer, rows) : (kit_parts){1, outer};
+}
+
+/* Elements of an output. */
+static int64_t chain_results(const chain *c)
+{
+    int64_t n = 1;
+    for (uint32_t d = 0; d < c->space.dims; d++)
+        n *= c->space.reduced[d] ? 1 : c->space.dim[d];
+    return n;
+}
+
 /* Leaf 0 lies in its slot, or in scratch memory, `scratch` bytes from `at` on. */
-static void chain_launch(kit_lowering *ctx, const chain *c, uint64_t at, uint64_t scratch)
+static void leaves_arg(kit_lowering *ctx, const kit_chain *nodes, uint64_t at, uint64_t scratch)
+{
+    for (uint32_t i = 0; i < nodes->n_leaf; i++)
+        if (i || !scratch)
+            kit_arg_value(ctx, nodes->leaf[i]);
+        else
+            kit_arg_scratch(ctx, at, scratch, yk_dtype_bytes(ctx->graph->value[nodes->leaf[0]].dtype));
+}
+
+/* As leaves_arg; parts of sums lie behind it. */
+static void chain_launch(kit_lowering *ctx, chain *c, uint64_t at, uint64_t scratch)
 {
     int64_t meta[KIT_META], groups;
     const int64_t block = chain_block(ctx->target, c);
-    const uint32_t n = c->nodes.reduce ? kit_meta_reduce(&c->nodes, &c->space, block, meta, &groups)
-                                       : kit_meta_map(&c->nodes, &c->space, block, meta, &groups);
-    kit_launch_add_generated(ctx, kit_unit_generated(ctx, "e", chain_emit, c), groups, 1, 1,
-                             kit_team(ctx->target, TEAM_GPU));
-    for (uint32_t i = 0; i < c->nodes.n_leaf; i++)
-        if (i || !scratch)
-            kit_arg_value(ctx, c->nodes.leaf[i]);
-        else
-            kit_arg_scratch(ctx, at, scratch, yk_dtype_bytes(ctx->graph->value[c->nodes.leaf[0]].dtype));
+    uint32_t n = c->nodes.reduce ? kit_meta_reduce(&c->nodes, &c->space, block, meta, &groups)
+                                 : kit_meta_map(&c->nodes, &c->space, block, meta, &groups);
+    c->parts = chain_parts(ctx->target, c, groups);
+    const bool cut = c->parts.n > 1;
+    const int64_t count = chain_results(c);
+    const uint64_t parts_at = kit_round_bytes(at + scratch, KIT_PRODUCT_ALIGN), bytes = (uint64_t)(c->parts.n * count) * 4;
+    if (cut)
+        meta[n++] = c->parts.rows;
+    kit_launch_add_generated(ctx, kit_unit_generated(ctx, "e", chain_emit, c), groups, c->parts.n, 1, kit_team(ctx->target, TEAM_GPU));
+    leaves_arg(ctx, &c->nodes, at, scratch);
     for (uint32_t i = 0; i < c->nodes.n_out; i++)
-        kit_arg_value(ctx, c->nodes.out[i]);
+        if (cut)
+            kit_arg_scratch(ctx, parts_at + i * kit_round_bytes(bytes, KIT_PRODUCT_ALIGN), bytes, 4);
+        else
+            kit_arg_value(ctx, c->nodes.out[i]);
     kit_arg_meta(ctx, meta, n);
+    for (uint32_t i = 0; i < c->nodes.n_out && cut; i++)
+        kit_parts_join(ctx, &c->parts, count, c->nodes.reduce == YK_OP_RMAX, parts_at + i * kit_round_bytes(bytes, KIT_PRODUCT_ALIGN),
+                       c->nodes.out[i]);
 }
 
 static void lower_chain(kit_lowering *ctx, const yk_node *node)

@@ -120,6 +120,32 @@ static void lower_layer_norm(kit_lowering *ctx, const yk_node *n, uint32_t type)
     kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 0)));
 }
 
+#define PARAM_COLUMNS 64
+
+/* Of gamma and beta: sums over the rows, in parts where columns are few. */
+static void layer_norm_params(kit_lowering *ctx, const yk_node *n, uint32_t type, const row_blocks *rows)
+{
+    const int64_t groups = kit_div_up(rows->n_col, PARAM_COLUMNS);
+    const kit_parts parts = kit_parts_of(ctx->target, groups, rows->n_row, rows->n_row);
+    const uint64_t bytes = (uint64_t)(parts.n * rows->n_col) * 4, second = kit_round_bytes(bytes, KIT_PRODUCT_ALIGN);
+    char defines[64];
+    snprintf(defines, sizeof defines, "-DT=%s", kit_type(type));
+    kit_launch_add(ctx, "nn", defines, "layer_norm_params", groups, parts.n, 1, PARAM_COLUMNS);
+    for (uint32_t i = 0; i < 4; i++)
+        kit_arg_in(ctx, n, i);
+    for (uint32_t i = 0; i < 2; i++)
+        if (parts.n > 1)
+            kit_arg_scratch(ctx, i * second, bytes, 4);
+        else
+            kit_arg_out(ctx, n, i + 1);
+    kit_arg_i64(ctx, rows->n_row);
+    kit_arg_i64(ctx, rows->n_col);
+    kit_arg_i64(ctx, PARAM_COLUMNS);
+    kit_arg_i64(ctx, parts.rows);
+    for (uint32_t i = 0; i < 2 && parts.n > 1; i++)
+        kit_parts_join(ctx, &parts, rows->n_col, false, i * second, ctx->graph->index[n->out + i + 1]);
+}
+
 static void lower_layer_norm_bwd(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
     row_blocks rows = row_blocks_of(ctx, kit_node_in(ctx->graph, n, 1));
@@ -131,14 +157,7 @@ static void lower_layer_norm_bwd(kit_lowering *ctx, const yk_node *n, uint32_t t
     kit_arg_i32(ctx, n->n_in > 4);
     if (n->n_out < 3)
         return;
-    nn_launch(ctx, "nn", type, "layer_norm_params", kit_div_up(rows.n_col, 64), 64);
-    for (uint32_t i = 0; i < 4; i++)
-        kit_arg_in(ctx, n, i);
-    kit_arg_out(ctx, n, 1);
-    kit_arg_out(ctx, n, 2);
-    kit_arg_i64(ctx, rows.n_row);
-    kit_arg_i64(ctx, rows.n_col);
-    kit_arg_i64(ctx, 64);
+    layer_norm_params(ctx, n, type, &rows);
 }
 
 static void lower_softmax(kit_lowering *ctx, const yk_node *n, uint32_t type)

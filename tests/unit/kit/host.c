@@ -22,6 +22,7 @@
 #include "plugins/kit/kernels/math.kc"
 #include "plugins/kit/kernels/data.kc"
 #include "plugins/kit/kernels/nn.kc"
+#include "plugins/kit/kernels/parts.kc"
 #include "plugins/kit/kernels/pool.kc"
 #include "plugins/kit/kernels/round8.kc"
 #include "plugins/kit/kernels/step.kc"
