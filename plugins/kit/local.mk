@@ -9,8 +9,10 @@ libkit_la_SOURCES = plugins/kit/cache.c plugins/kit/cache.h plugins/kit/clock.h 
 	plugins/kit/lower/conv_gpu.h plugins/kit/lower/conv_plan.c plugins/kit/lower/conv_plan.h plugins/kit/lower/data.c \
 	plugins/kit/lower/dot.c plugins/kit/lower/eight.c \
 	plugins/kit/lower/internal.h plugins/kit/lower/launch.c plugins/kit/lower/lower.c \
-	plugins/kit/lower/lower.h plugins/kit/lower/nn.c plugins/kit/lower/parts.c plugins/kit/options.c plugins/kit/options.h plugins/kit/plugin.h \
-	plugins/kit/probe.c plugins/kit/probe.h plugins/kit/profile.c plugins/kit/profile.h plugins/kit/program.c plugins/kit/program.h plugins/kit/queue.c plugins/kit/queue.h \
+	plugins/kit/lower/lower.h plugins/kit/lower/nn.c plugins/kit/lower/parts.c \
+	plugins/kit/options.c plugins/kit/options.h plugins/kit/plugin.h \
+	plugins/kit/probe.c plugins/kit/probe.h plugins/kit/profile.c plugins/kit/profile.h \
+	plugins/kit/program.c plugins/kit/program.h plugins/kit/queue.c plugins/kit/queue.h \
 	plugins/kit/source.c plugins/kit/source.h plugins/kit/spirv/compile.h plugins/kit/spirv/expr.c plugins/kit/spirv/lex.c \
 	plugins/kit/spirv/macro.c plugins/kit/spirv/matrix.c plugins/kit/spirv/memory.c plugins/kit/spirv/module.c plugins/kit/spirv/opcodes.h \
 	plugins/kit/spirv/read.c plugins/kit/spirv/spirv.h plugins/kit/spirv/stmt.c plugins/kit/spirv/unit.c plugins/kit/spirv/value.c \

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The list of a profile: one place to read where time goes, for each plugin whose device can say when a launch began and ended. */
 #include "plugins/kit/profile.h"
 
 #include <inttypes.h>

@@ -535,7 +535,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t matm
     own.d = matrix_memory(d, d_layout, algo->data[7]);
     own.workspace = workspace_bytes ? fake.memory((CUdeviceptr)(uintptr_t)workspace, workspace_bytes) : NULL;
     for (int i = 0; i < 2 && is_eight(own.of.type[0]); i++)
-        if (matmul->scale[i] && !(own.scale[i] = fake.memory((CUdeviceptr)(uintptr_t)matmul->scale[i], sizeof(float))))
+        if ((uintptr_t)matmul->scale[i] % 16) /* as 13.1 does on an H200, and not before it is run */
+            return CUBLAS_STATUS_NOT_SUPPORTED;
+        else if (matmul->scale[i] && !(own.scale[i] = fake.memory((CUdeviceptr)(uintptr_t)matmul->scale[i], sizeof(float))))
             return call_wrong("a scale that is not in the device's memory");
     if (handle->device != fake.device() || one != 1.0f || c != d || c_layout != d_layout)
         return call_wrong("how a product is enqueued");

@@ -434,7 +434,7 @@ static bool product_by_library(kit_lowering *ctx, const yk_node *n, const dot_pl
         kit_arg_value(ctx, ctx->graph->index[n->out]);
     kit_arg_scratch(ctx, 0, scratch, 1);
     for (uint32_t i = 0; e && i < 2; i++)
-        kit_arg_scratch(ctx, e[i].scale_at + 4, 4, 4);
+        kit_arg_scratch(ctx, e[i].scale_at + KIT_EIGHT_INVERSE, 4, 4);
     if (behind->n_node)
         kit_chain_launch(ctx, behind, at, bytes);
     return true;

@@ -39,7 +39,7 @@ static void scale_make(kit_lowering *ctx, uint32_t value, uint32_t format, uint6
     kit_arg_i64(ctx, BLOCK);
     eight_launch(ctx, "round8", x->dtype, "round8_scale", 1, 1);
     kit_arg_scratch(ctx, at + SCALE_ROOM, (uint64_t)parts * 4, 4);
-    kit_arg_scratch(ctx, at, 8, 4);
+    kit_arg_scratch(ctx, at, KIT_EIGHT_INVERSE + 4, 4);
     kit_arg_i64(ctx, parts);
     kit_arg_i32(ctx, formats[format].most);
 }
@@ -96,7 +96,7 @@ void kit_eight_make(kit_lowering *ctx, const kit_eight *e)
     else
         eight_launch(ctx, "eight", dtype, "eight_same", kit_div_up(words, BLOCK / 4), 1);
     kit_arg_value(ctx, e->value);
-    kit_arg_scratch(ctx, e->scale_at, 8, 4);
+    kit_arg_scratch(ctx, e->scale_at, 4, 4);
     kit_arg_scratch(ctx, e->at, (uint64_t)words * 4, 4);
     kit_arg_i64(ctx, e->transposed ? e->rows : words);
     kit_arg_i64(ctx, e->transposed ? e->terms : BLOCK / 4);

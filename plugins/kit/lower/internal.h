@@ -79,9 +79,11 @@ typedef struct kit_eight {
     uint32_t value, format; /* YK_ROUND8_* */
     int64_t rows, terms;    /* terms: a multiple of 16 */
     bool transposed;            /* the value lies in memory with its terms apart */
-    uint64_t at, scale_at;  /* kit_eight_place's: the matrix, the scale of its numbers' reciprocal and that itself, both f32 */
+    uint64_t at, scale_at;  /* kit_eight_place's: the matrix; the scale of its numbers' reciprocal, f32, and that itself,
+                               KIT_EIGHT_INVERSE bytes on */
 } kit_eight;
 
+#define KIT_EIGHT_INVERSE 16u /* K_INVERSE of round8.kc; libraries refuse a scale whose address is not a multiple of 16 */
 uint64_t kit_eight_place(kit_eight *e, uint64_t from); /* in scratch memory; where it ends */
 void kit_eight_make(kit_lowering *ctx, const kit_eight *e);
 
