@@ -25,7 +25,7 @@ static void host_fail(const char *who, const char *format, ...)
 }
 
 static const yk_host host = {.size = sizeof host, .fail = host_fail};
-static const kit_target target = {.host = &host, .plugin = "cuda"};
+static const kit_target target = {.host = &host, .plugin = "cuda", .four = true};
 
 static bool text_write(const char *folder, uint64_t key, const char *macros, const char *const part[KIT_PARTS])
 {
@@ -66,7 +66,7 @@ static bool data_list(const char *folder)
 {
     static const char *const single[] = {"-DUNIT_COPY -DE=uchar", "-DUNIT_COPY -DE=ushort", "-DUNIT_COPY -DE=uint", "-DUNIT_COPY -DE=ulong",
                                         "-DUNIT_MAKE", "-DUNIT_ARGMAX_I"};
-    bool good = unit_list(folder, "step", "-DT=f32");
+    bool good = unit_list(folder, "step", "-DT=f32 -DK_FOUR");
     for (size_t i = 0; i < sizeof single / sizeof *single && good; i++)
         good = unit_list(folder, "data", single[i]);
     return good;
@@ -79,8 +79,10 @@ static bool types_list(const char *folder)
     for (size_t i = 0; i < TYPES && good; i++) {
         snprintf(macros, sizeof macros, "-DUNIT_FLOAT -DT=%s", types[i]);
         good = unit_list(folder, "data", macros);
+        snprintf(macros, sizeof macros, "-DT=%s%s", types[i], kit_row_macros(&target));
+        good = good && unit_list(folder, "nn", macros);
         snprintf(macros, sizeof macros, "-DT=%s", types[i]);
-        good = good && unit_list(folder, "nn", macros) && unit_list(folder, "parts", macros) && unit_list(folder, "pool", macros);
+        good = good && unit_list(folder, "parts", macros) && unit_list(folder, "pool", macros);
         if (strcmp(types[i], "f16"))
             good = good && unit_list(folder, "round8", macros);
     }

@@ -49,6 +49,7 @@ typedef struct kit_target {
     const yk_host *host;   /* allocates, and tells the user why something failed */
     const char *plugin;    /* who says so */
     bool cpu_shape;        /* a work-item is a group of its own and computes in vectors; no: groups of many work-items */
+    bool four;             /* GPU shape, a compiler of C++: a work-item computes four elements of rows at once (K_FOUR of dialect.kc) */
     uint32_t lanes;        /* GPU shape: work-items are lanes of a processor's vector, so many of them; 0: of a GPU */
     uint32_t units;        /* groups that run at the same time, at least: compute units, multiprocessors, cores */
     /*
@@ -102,7 +103,7 @@ typedef struct kit_arg {
 /* What is compiled together: a file of the kit under some macros, or one kernel that was generated. */
 typedef struct kit_unit {
     const char *file;        /* NULL: generated */
-    char macros[KIT_MACROS]; /* of a file: "-DT=f32 -DNV=2" */
+    char macros[KIT_MACROS]; /* "-DT=f32 -DNV=2" */
     char kernel[KIT_NAME];   /* generated: its name, which is made of the key */
     uint64_t key;            /* generated: of its text. Equal keys, equal kernels, over all programs of a target */
     size_t begin, end;       /* generated: its text in kit_program.text */

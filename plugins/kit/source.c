@@ -84,6 +84,11 @@ bool kit_unit_macros(const kit_target *target, const char *macros, char *text, s
     return false;
 }
 
+const char *kit_row_macros(const kit_target *target)
+{
+    return target->four ? " -DK_FOUR" : "";
+}
+
 const char *kit_generated_macros(const kit_target *target)
 {
     return target->mma == 16 ? "-DMMA_TERMS=16" : target->mma ? "-DMMA_TERMS=8" : "";

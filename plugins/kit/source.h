@@ -15,7 +15,9 @@ bool kit_unit_parts(const kit_target *target, const char *file, const char *gene
 /* The compiler's macros, "-DNAME=VALUE" each, separated by blanks; false if they do not fit. */
 bool kit_unit_macros(const kit_target *target, const char *macros, char *text, size_t size);
 
-/* The macros, as of a kit_unit, of generated kernels. */
+/* The macros, as of a kit_unit, of kernels of rows and elements, generated ones among them: " -DK_FOUR", or "". */
+const char *kit_row_macros(const kit_target *target);
+/* Those of generated products. */
 const char *kit_generated_macros(const kit_target *target);
 
 /* For the lowering: the kernel of a product, before which its macros are written; lanes: the one for kit_target.lanes; mma: for

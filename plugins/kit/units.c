@@ -109,23 +109,25 @@ static yk_status unit_build(kit_units *units, const char *file, const char *macr
     return s;
 }
 
-/* The generated kernels that the device does not have yet, compiled as one. */
-static yk_status generated_build(kit_units *units, const kit_program *program)
+/* The generated kernels with these macros that the device does not have yet, compiled as one. */
+static yk_status generated_build(kit_units *units, const kit_program *program, const char *macros)
 {
     kit_text text;
     void *code = NULL;
     kit_text_init(&text, units->target->host);
     for (size_t i = 0; i < program->n_unit; i++) {
         const kit_unit *u = &program->unit[i];
-        if (!u->file && !code_find(units, u->key))
+        if (!u->file && !strcmp(u->macros, macros) && !code_find(units, u->key))
             kit_text_put(&text, program->text.data + u->begin, u->end - u->begin);
     }
     yk_status s = text.bad ? YK_E_MEM : table_reserve(units, program->n_unit + 1);
     if (!s && text.data)
-        s = unit_build(units, NULL, kit_generated_macros(units->target), text.data, &code);
-    for (size_t i = 0; i < program->n_unit && !s && code; i++)
-        if (!program->unit[i].file && !code_find(units, program->unit[i].key))
-            code_keep(units, program->unit[i].key, code, false);
+        s = unit_build(units, NULL, macros, text.data, &code);
+    for (size_t i = 0; i < program->n_unit && !s && code; i++) {
+        const kit_unit *u = &program->unit[i];
+        if (!u->file && !strcmp(u->macros, macros) && !code_find(units, u->key))
+            code_keep(units, u->key, code, false);
+    }
     kit_text_free(&text);
     return s;
 }
@@ -133,7 +135,10 @@ static yk_status generated_build(kit_units *units, const kit_program *program)
 yk_status kit_units_get(kit_units *units, const kit_program *program, void **of)
 {
     pthread_mutex_lock(&units->lock);
-    yk_status s = generated_build(units, program);
+    yk_status s = YK_OK;
+    for (size_t i = 0; i < program->n_unit && !s; i++)
+        if (!program->unit[i].file && !code_find(units, program->unit[i].key))
+            s = generated_build(units, program, program->unit[i].macros);
     for (size_t i = 0; i < program->n_unit && !s; i++) {
         const kit_unit *u = &program->unit[i];
         if (u->file)

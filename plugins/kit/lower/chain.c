@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Maps, sums and single elementwise nodes: a generated kernel each (emit.h), over blocks of elements or of results. */
 #include "plugins/kit/lower/internal.h"
+#include "plugins/kit/source.h"
 
 /* Elements of an elementwise group, outputs and columns of a reduction's group: enough work to hide a start. */
 #define BLOCK_CPU_SHAPE 8192
@@ -42,7 +43,7 @@ static int64_t chain_block(const kit_target *target, const chain *c)
     if (!c->nodes.reduce)
         return target->cpu_shape ? BLOCK_CPU_SHAPE : BLOCK_GPU;
     if (!s->reduced[s->dims - 1])
-        return target->cpu_shape ? COLUMNS_CPU : TEAM_GPU;
+        return target->cpu_shape ? COLUMNS_CPU : TEAM_GPU * kit_lane_elements(target);
     for (uint32_t d = 0; d + 1 < s->dims; d++)
         each *= s->reduced[d] ? s->dim[d] : 1;
     block = target->cpu_shape ? BLOCK_CPU_SHAPE / each : 1;
@@ -104,7 +105,7 @@ static void chain_launch(kit_lowering *ctx, chain *c, uint64_t at, uint64_t scra
     const uint64_t parts_at = kit_round_bytes(at + scratch, KIT_PRODUCT_ALIGN), bytes = (uint64_t)(c->parts.n * count) * 4;
     if (cut)
         meta[n++] = c->parts.rows;
-    kit_launch_add_generated(ctx, kit_unit_generated(ctx, "e", chain_emit, c), groups, c->parts.n, 1, kit_team(ctx->target, TEAM_GPU));
+    kit_launch_add_generated(ctx, kit_unit_generated(ctx, "e", kit_row_macros(ctx->target), chain_emit, c), groups, c->parts.n, 1, kit_team(ctx->target, TEAM_GPU));
     leaves_arg(ctx, &c->nodes, at, scratch);
     for (uint32_t i = 0; i < c->nodes.n_out; i++)
         if (cut)

@@ -467,7 +467,7 @@ static void lower_dot(kit_lowering *ctx, const yk_node *n)
     if (!dot.mma)
         dot_lanes(&dot);
     kit_mma_note(ctx, dot.a->dtype, dot.mma);
-    dot.unit = kit_unit_generated(ctx, "gemm_", dot_emit, &dot);
+    dot.unit = kit_unit_generated(ctx, "gemm_", kit_generated_macros(ctx->target), dot_emit, &dot);
     if (ctx->target->cpu_shape)
         dot_slabs(ctx, n, &dot);
     else

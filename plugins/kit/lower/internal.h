@@ -30,6 +30,7 @@ void kit_mma_note(const kit_lowering *ctx, uint32_t dtype, bool used);
 /* Work-items of a group: 1 in the CPU shape; on lanes one subgroup, for which a barrier costs little; `gpu` of them on a GPU. */
 uint32_t kit_team(const kit_target *target, uint32_t gpu);
 uint32_t kit_gpu_team(const kit_target *target); /* of a group that makes a tile of 64 x 64: 256, or 128 where groups are no larger */
+int64_t kit_lane_elements(const kit_target *target); /* of a row that a work-item of a GPU computes at once: VW */
 /* groups x, y, z; local: work-items of a group on a GPU, as kit_team makes them */
 void kit_launch_add(kit_lowering *ctx, const char *file, const char *macros, const char *kernel, int64_t x, int64_t y, int64_t z,
                     uint32_t local);
@@ -49,10 +50,10 @@ void kit_lower_fail(kit_lowering *ctx, yk_status s); /* the first one counts */
 
 /*
  * The unit of a generated kernel, made if the program has none like it. emit writes the kernel under a name; what it writes
- * but for the name is what the kernel is known by. YK_NONE after a failure.
+ * but for the name is what the kernel is known by; macros: always the same for one text. YK_NONE after a failure.
  */
 typedef void (*kit_emit_fn)(kit_text *text, const char *name, const void *what);
-uint32_t kit_unit_generated(kit_lowering *ctx, const char *prefix, kit_emit_fn emit, const void *what);
+uint32_t kit_unit_generated(kit_lowering *ctx, const char *prefix, const char *macros, kit_emit_fn emit, const void *what);
 
 /* ---- chain.c ---- */
 

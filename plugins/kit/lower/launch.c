@@ -87,7 +87,7 @@ static bool text_key(kit_lowering *ctx, kit_emit_fn emit, const void *what, uint
     return good;
 }
 
-uint32_t kit_unit_generated(kit_lowering *ctx, const char *prefix, kit_emit_fn emit, const void *what)
+uint32_t kit_unit_generated(kit_lowering *ctx, const char *prefix, const char *macros, kit_emit_fn emit, const void *what)
 {
     kit_program *program = ctx->program;
     kit_unit unit = {.begin = program->text.length};
@@ -97,6 +97,7 @@ uint32_t kit_unit_generated(kit_lowering *ctx, const char *prefix, kit_emit_fn e
         if (!program->unit[i].file && program->unit[i].key == unit.key)
             return i;
     snprintf(unit.kernel, sizeof unit.kernel, "%s%016llx", prefix, (unsigned long long)unit.key);
+    snprintf(unit.macros, sizeof unit.macros, "%s", macros);
     emit(&program->text, unit.kernel, what);
     unit.end = program->text.length;
     return text_good(ctx, &program->text) ? unit_add(ctx, unit) : YK_NONE;
@@ -123,6 +124,11 @@ void kit_mma_note(const kit_lowering *ctx, uint32_t dtype, bool used)
 uint32_t kit_team(const kit_target *target, uint32_t gpu)
 {
     return target->cpu_shape ? 1 : target->lanes && target->lanes < gpu ? target->lanes : gpu;
+}
+
+int64_t kit_lane_elements(const kit_target *target)
+{
+    return target->four ? 4 : 1;
 }
 
 uint32_t kit_gpu_team(const kit_target *target)

@@ -4,11 +4,13 @@
  * are dense and of the types its kernel was written for; the core runs the body of any other.
  */
 #include "plugins/kit/lower/internal.h"
+#include "plugins/kit/source.h"
 
 #include <stdio.h>
 
 #define TEAM 128
 #define BLOCK 8192
+#define STEP_GPU 1024    /* elements of a group of an optimizer's step: many groups, as each element is one read and one write */
 #define GRAD_PARTS 65536 /* elements of a partial sum of grad_stats: fixed, so that results do not depend on the device */
 
 /* ---- What each kernel takes: a letter per operand: T the type of the unit, f f32, i i32; the rest repeats the last ---- */
@@ -78,11 +80,18 @@ static uint32_t claim_nn(const kit_target *target, const yk_graph *graph, uint32
     return nn_type(graph, n, &type) ? YK_CLAIM_RUN : 0;
 }
 
-static void nn_launch(kit_lowering *ctx, const char *unit, uint32_t type, const char *kernel, int64_t groups, uint32_t local)
+static void nn_launch_parts(kit_lowering *ctx, const char *unit, uint32_t type, const char *kernel, int64_t groups, int64_t parts,
+                            uint32_t local)
 {
     char defines[64];
-    snprintf(defines, sizeof defines, "-DT=%s", kit_type(type == YK_DTYPE_COUNT ? YK_F32 : type));
-    kit_launch_add(ctx, unit, defines, kernel, groups, 1, 1, local);
+    snprintf(defines, sizeof defines, "-DT=%s%s", kit_type(type == YK_DTYPE_COUNT ? YK_F32 : type),
+             strcmp(unit, "pool") != 0 ? kit_row_macros(ctx->target) : "");
+    kit_launch_add(ctx, unit, defines, kernel, groups, parts, 1, local);
+}
+
+static void nn_launch(kit_lowering *ctx, const char *unit, uint32_t type, const char *kernel, int64_t groups, uint32_t local)
+{
+    nn_launch_parts(ctx, unit, type, kernel, groups, 1, local);
 }
 
 /* ---- Rows ---- */
@@ -120,17 +129,15 @@ static void lower_layer_norm(kit_lowering *ctx, const yk_node *n, uint32_t type)
     kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 0)));
 }
 
-#define PARAM_COLUMNS 64
+#define PARAM_TEAM 64
 
 /* Of gamma and beta: sums over the rows, in parts where columns are few. */
 static void layer_norm_params(kit_lowering *ctx, const yk_node *n, uint32_t type, const row_blocks *rows)
 {
-    const int64_t groups = kit_div_up(rows->n_col, PARAM_COLUMNS);
+    const int64_t columns = PARAM_TEAM * kit_lane_elements(ctx->target), groups = kit_div_up(rows->n_col, columns);
     const kit_parts parts = kit_parts_of(ctx->target, groups, rows->n_row, rows->n_row);
     const uint64_t bytes = (uint64_t)(parts.n * rows->n_col) * 4, second = kit_round_bytes(bytes, KIT_PRODUCT_ALIGN);
-    char defines[64];
-    snprintf(defines, sizeof defines, "-DT=%s", kit_type(type));
-    kit_launch_add(ctx, "nn", defines, "layer_norm_params", groups, parts.n, 1, PARAM_COLUMNS);
+    nn_launch_parts(ctx, "nn", type, "layer_norm_params", groups, parts.n, PARAM_TEAM);
     for (uint32_t i = 0; i < 4; i++)
         kit_arg_in(ctx, n, i);
     for (uint32_t i = 0; i < 2; i++)
@@ -140,7 +147,7 @@ static void layer_norm_params(kit_lowering *ctx, const yk_node *n, uint32_t type
             kit_arg_out(ctx, n, i + 1);
     kit_arg_i64(ctx, rows->n_row);
     kit_arg_i64(ctx, rows->n_col);
-    kit_arg_i64(ctx, PARAM_COLUMNS);
+    kit_arg_i64(ctx, columns);
     kit_arg_i64(ctx, parts.rows);
     for (uint32_t i = 0; i < 2 && parts.n > 1; i++)
         kit_parts_join(ctx, &parts, rows->n_col, false, i * second, ctx->graph->index[n->out + i + 1]);
@@ -246,24 +253,29 @@ static void lower_pool(kit_lowering *ctx, const yk_node *n, uint32_t type)
 
 /* ---- Optimizers ---- */
 
+static int64_t step_block(const kit_target *target)
+{
+    return target->cpu_shape || target->lanes ? BLOCK : STEP_GPU;
+}
+
 static void lower_adam(kit_lowering *ctx, const yk_node *n)
 {
-    int64_t total = kit_value_count(kit_node_in(ctx->graph, n, 0));
-    nn_launch(ctx, "step", YK_F32, "adam_step", kit_div_up(total, BLOCK), TEAM);
+    const int64_t total = kit_value_count(kit_node_in(ctx->graph, n, 0)), block = step_block(ctx->target);
+    nn_launch(ctx, "step", YK_F32, "adam_step", kit_div_up(total, block), TEAM);
     for (uint32_t i = 0; i < 6; i++)
         kit_arg_in(ctx, n, i);
     for (uint32_t i = 0; i < 4; i++)
         kit_arg_out(ctx, n, i);
     kit_arg_i64(ctx, total);
-    kit_arg_i64(ctx, BLOCK);
+    kit_arg_i64(ctx, block);
     kit_arg_i32(ctx, kit_node_attr(ctx->graph, n, 0));
 }
 
 static void lower_sgd(kit_lowering *ctx, const yk_node *n)
 {
-    int64_t total = kit_value_count(kit_node_in(ctx->graph, n, 0));
+    const int64_t total = kit_value_count(kit_node_in(ctx->graph, n, 0)), block = step_block(ctx->target);
     bool momentum = n->n_in == 4;
-    nn_launch(ctx, "step", YK_F32, "sgd_step", kit_div_up(total, BLOCK), TEAM);
+    nn_launch(ctx, "step", YK_F32, "sgd_step", kit_div_up(total, block), TEAM);
     kit_arg_in(ctx, n, 0);
     kit_arg_in(ctx, n, 1);
     kit_arg_in(ctx, n, momentum ? 2 : 0);
@@ -271,7 +283,7 @@ static void lower_sgd(kit_lowering *ctx, const yk_node *n)
     kit_arg_out(ctx, n, 0);
     kit_arg_out(ctx, n, 1);
     kit_arg_i64(ctx, total);
-    kit_arg_i64(ctx, BLOCK);
+    kit_arg_i64(ctx, block);
     kit_arg_i32(ctx, kit_node_attr(ctx->graph, n, 0));
     kit_arg_i32(ctx, momentum);
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #define GROUPS 1024   /* that the parts of a sum shall be together */
-#define ROWS_LEAST 32 /* of a part */
+#define ROWS_LEAST 64 /* of a part */
 #define COLUMNS 64    /* of a group of the second launch */
 
 kit_parts kit_parts_of(const kit_target *target, int64_t groups, int64_t outer, int64_t rows)
