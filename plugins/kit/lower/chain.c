@@ -105,7 +105,8 @@ static void chain_launch(kit_lowering *ctx, chain *c, uint64_t at, uint64_t scra
     const uint64_t parts_at = kit_round_bytes(at + scratch, KIT_PRODUCT_ALIGN), bytes = (uint64_t)(c->parts.n * count) * 4;
     if (cut)
         meta[n++] = c->parts.rows;
-    kit_launch_add_generated(ctx, kit_unit_generated(ctx, "e", kit_row_macros(ctx->target), chain_emit, c), groups, c->parts.n, 1, kit_team(ctx->target, TEAM_GPU));
+    const uint32_t unit = kit_unit_generated(ctx, "e", kit_row_macros(ctx->target), chain_emit, c);
+    kit_launch_add_generated(ctx, unit, groups, c->parts.n, 1, kit_team(ctx->target, TEAM_GPU));
     leaves_arg(ctx, &c->nodes, at, scratch);
     for (uint32_t i = 0; i < c->nodes.n_out; i++)
         if (cut)
