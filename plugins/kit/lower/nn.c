@@ -11,7 +11,7 @@
 #define TEAM 128
 #define BLOCK 8192
 #define STEP_GPU 1024    /* elements of a group of an optimizer's step: many groups, as each element is one read and one write */
-#define GRAD_PARTS 65536 /* elements of a partial sum of grad_stats: fixed, so that results do not depend on the device */
+#define GRAD_PARTS 8192  /* elements of a partial sum of grad_stats: fixed, so that results do not depend on the device */
 
 /* ---- What each kernel takes: a letter per operand: T the type of the unit, f f32, i i32; the rest repeats the last ---- */
 
@@ -298,7 +298,8 @@ static void lower_grad_stats(kit_lowering *ctx, const yk_node *n)
     kit_arg_scratch(ctx, 0, bytes, 4);
     kit_arg_i64(ctx, total);
     kit_arg_i64(ctx, GRAD_PARTS);
-    nn_launch(ctx, "step", YK_F32, "grad_sum", 1, 1);
+    kit_arg_i64(ctx, parts);
+    nn_launch(ctx, "step", YK_F32, "grad_sum", 1, TEAM);
     kit_arg_scratch(ctx, 0, bytes, 4);
     kit_arg_out(ctx, n, 0);
     kit_arg_i64(ctx, parts);
