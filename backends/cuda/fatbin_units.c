@@ -86,6 +86,10 @@ static bool types_list(const char *folder)
         if (strcmp(types[i], "f16"))
             good = good && unit_list(folder, "round8", macros);
     }
+    for (size_t i = 1; i < TYPES && good; i++) { /* layer norms that write 16 bits */
+        snprintf(macros, sizeof macros, "-DT=f32 -DTO=%s%s", types[i], kit_row_macros(&target));
+        good = unit_list(folder, "nn", macros);
+    }
     return good && unit_list(folder, "eight", "-DT=bf16");
 }
 

@@ -52,14 +52,23 @@ static bool operands_fit(const yk_graph *graph, const uint32_t *value, uint32_t 
     return true;
 }
 
+/* A layer norm of f32 whose y is of 16 bits (YK_CLAIM_NARROW_OUT). */
+static bool out_is_narrow(const yk_graph *graph, const yk_node *n)
+{
+    const uint32_t y = kit_node_out(graph, n, 0)->dtype;
+    return n->op == YK_OP_LAYER_NORM && kit_node_in(graph, n, 0)->dtype == YK_F32 && (y == YK_BF16 || y == YK_F16) &&
+           kit_value_dense(kit_node_out(graph, n, 0));
+}
+
 /* False: not for the kit's kernels. */
 static bool nn_type(const yk_graph *graph, const yk_node *n, uint32_t *type)
 {
+    const uint32_t narrow = out_is_narrow(graph, n); /* that is not looked at again */
     *type = YK_DTYPE_COUNT;
     for (size_t i = 0; i < sizeof operands / sizeof *operands; i++)
         if (operands[i].op == n->op)
             return operands_fit(graph, graph->index + n->in, n->n_in, operands[i].in, type) &&
-                   operands_fit(graph, graph->index + n->out, n->n_out, operands[i].out, type) &&
+                   operands_fit(graph, graph->index + n->out + narrow, n->n_out - narrow, operands[i].out + narrow, type) &&
                    (*type == YK_DTYPE_COUNT || kit_is_float(*type));
     return false;
 }
@@ -77,7 +86,9 @@ static uint32_t claim_nn(const kit_target *target, const yk_graph *graph, uint32
     if (n->op == YK_OP_BN_STATS &&
         kit_value_count(kit_node_in(graph, n, 0)) / kit_node_in(graph, n, 0)->dim[0] / kit_node_in(graph, n, 0)->dim[1] < 8)
         return 0; /* the body runs over channels side by side */
-    return nn_type(graph, n, &type) ? YK_CLAIM_RUN : 0;
+    if (!nn_type(graph, n, &type))
+        return 0;
+    return n->op == YK_OP_LAYER_NORM && type == YK_F32 ? YK_CLAIM_RUN | YK_CLAIM_NARROW_OUT : YK_CLAIM_RUN;
 }
 
 static void nn_launch_parts(kit_lowering *ctx, const char *unit, uint32_t type, const char *kernel, int64_t groups, int64_t parts,
@@ -119,7 +130,13 @@ static void arg_row_blocks(kit_lowering *ctx, const row_blocks *rows)
 static void lower_layer_norm(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
     row_blocks rows = row_blocks_of(ctx, kit_node_in(ctx->graph, n, 0));
-    nn_launch(ctx, "nn", type, "layer_norm", rows.groups, TEAM);
+    char defines[64];
+    snprintf(defines, sizeof defines, "-DT=%s -DTO=%s%s", kit_type(type), kit_type(kit_node_out(ctx->graph, n, 0)->dtype),
+             kit_row_macros(ctx->target));
+    if (out_is_narrow(ctx->graph, n))
+        kit_launch_add(ctx, "nn", defines, "layer_norm", rows.groups, 1, 1, TEAM);
+    else
+        nn_launch(ctx, "nn", type, "layer_norm", rows.groups, TEAM);
     for (uint32_t i = 0; i < 3; i++)
         kit_arg_in(ctx, n, i);
     for (uint32_t i = 0; i < 3; i++)
