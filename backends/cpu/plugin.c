@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "backends/cpu/exec/device.h"
@@ -223,6 +224,13 @@ static yk_status buffer_make(void *data, uint64_t bytes, bool owned, yk_buffer *
     return YK_OK;
 }
 
+/* Whether the machine could ever hold so much: a kernel that overcommits gives any size, and kills the process when it is written. */
+static bool memory_holds(uint64_t bytes)
+{
+    struct sysinfo info;
+    return sysinfo(&info) || bytes <= ((uint64_t)info.totalram + info.totalswap) * info.mem_unit;
+}
+
 static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **out)
 {
     const uint64_t bytes = desc->bytes;
@@ -231,7 +239,7 @@ static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffe
         cpu_host->fail("cpu", "buffers of this plugin are not exported");
         return YK_E_UNSUPPORTED;
     }
-    void *p = bytes > SIZE_MAX / 2 ? NULL : cpu_host->alloc(kit_round_bytes(bytes ? (size_t)bytes : 1, 64), CPU_PAGE);
+    void *p = bytes > SIZE_MAX / 2 || !memory_holds(bytes) ? NULL : cpu_host->alloc(kit_round_bytes(bytes ? (size_t)bytes : 1, 64), CPU_PAGE);
     if (!p) {
         cpu_host->fail("cpu", "no memory for a buffer of %llu bytes", (unsigned long long)bytes);
         return YK_E_MEM;
