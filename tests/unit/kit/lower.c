@@ -265,18 +265,27 @@ START_TEST(test_elements)
 }
 END_TEST
 
+/* A copy's elements are as wide as the place of either end allows. */
 START_TEST(test_views_begin_in_their_slots)
 {
-    kit *k = kit_new();
-    kit_program p;
-    const uint32_t base = KIT(k, YK_BF16, 8, 4), y = KIT(k, YK_BF16, 4);
-    const uint32_t row = kit_view(k, base, 1, (const int64_t[]){4}, (const int64_t[]){1}, 12);
-    kit_node(k, YK_OP_COPY, KIT_IDS(row), KIT_IDS(y), NULL, 0);
-    program_make(&gpu, k, &p);
-    ck_assert_uint_eq(arg_at(&p, 0, 0)->value.offset, 24);
-    ck_assert_uint_eq(arg_at(&p, 0, 0)->element, 2);
-    kit_program_free(&p);
-    kit_free(k);
+    static const struct {
+        int64_t from, n;
+        uint32_t element;
+    } views[] = {{12, 4, 8}, {14, 4, 4}, {13, 4, 2}, {12, 6, 4}, {12, 3, 2}};
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+        kit *k = kit_new();
+        kit_program p;
+        const int64_t n = views[i].n;
+        const uint32_t base = KIT(k, YK_BF16, 8, 4), y = KIT(k, YK_BF16, n);
+        const uint32_t row = kit_view(k, base, 1, (const int64_t[]){n}, (const int64_t[]){1}, views[i].from);
+        kit_node(k, YK_OP_COPY, KIT_IDS(row), KIT_IDS(y), NULL, 0);
+        program_make(&gpu, k, &p);
+        ck_assert_uint_eq(arg_at(&p, 0, 0)->value.offset, 2 * views[i].from);
+        ck_assert_uint_eq(arg_at(&p, 0, 0)->element, views[i].element);
+        ck_assert_uint_eq(arg_at(&p, 0, 1)->element, views[i].element);
+        kit_program_free(&p);
+        kit_free(k);
+    }
 }
 END_TEST
 
