@@ -289,6 +289,32 @@ START_TEST(test_views_begin_in_their_slots)
 }
 END_TEST
 
+/* What decides about the order of a sum, on a small card and on a large one; the bfloat16 sums lie before what groups leave each other. */
+START_TEST(rows_are_added_in_the_same_groups_on_each_gpu)
+{
+    for (int narrow = 0; narrow < 2; narrow++)
+        for (uint32_t units = 2; units < 200; units += 130) {
+            kit *k = kit_new();
+            kit_program p;
+            kit_target target = gpu;
+            target.units = units;
+            const uint32_t x = KIT(k, YK_BF16, 8192, 768), index = KIT(k, YK_I32, 8192), y = KIT(k, narrow ? YK_BF16 : YK_F32, 2, 768);
+            kit_node(k, YK_OP_SCATTER_ADD, KIT_IDS(x, index), KIT_IDS(y), NULL, 0);
+            program_make(&target, k, &p);
+            ck_assert_uint_eq(p.n_launch, narrow ? 5 : 4);
+            ck_assert_str_eq(p.launch[1].kernel, "rows_sort");
+            groups_are(&p.launch[1], 1024, 1, 1, 128);
+            ck_assert_str_eq(p.launch[2].kernel, "scatter_runs");
+            groups_are(&p.launch[2], 256, 6, 1, 128);
+            ck_assert_str_eq(p.launch[3].kernel, "scatter_rest");
+            groups_are(&p.launch[3], 255, 6, 1, 128);
+            ck_assert_uint_eq(p.scratch_bytes, (narrow ? 2 * 768 * 4 : 0) + 8192 * 4 + 256 * 768 * 4);
+            kit_program_free(&p);
+            kit_free(k);
+        }
+}
+END_TEST
+
 /* A tile of 16 rows by 64 columns of channels and taps for each chunk of images, and their sum. */
 START_TEST(gradient_of_a_filter_on_a_gpu)
 {
@@ -542,6 +568,7 @@ int main(void)
     tcase_add_test(t, test_sources);
     tcase_add_test(t, test_elements);
     tcase_add_test(t, test_views_begin_in_their_slots);
+    tcase_add_test(t, rows_are_added_in_the_same_groups_on_each_gpu);
     tcase_add_test(t, test_refusals);
     tcase_add_test(t, gradient_of_a_filter_on_a_gpu);
     tcase_add_test(t, gradient_of_a_large_filter_on_lanes);
