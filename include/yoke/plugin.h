@@ -85,9 +85,10 @@ extern "C" {
  * copy          in: x [, base]; any strides on x. With base: the output is a view of base (any strides), and the node
  *               writes only that view; base itself was completely written before.
  * gather        in: table [V, ...], index i32 [n]; out [n, ...]; a row whose index is outside 0..V-1 is zero.
- * scatter_add   in: src [n, ...], index i32 [n]; out [V, ...] = zeros, then out[index[k]] += src[k] in order of k; an
- *               index outside 0..V-1 is skipped. Always sent, as it is a primitive; claims() says of it only whether it can
- *               accumulate (YK_CLAIM_ACCUMULATE), and then it may come with YK_NODE_ACCUMULATE.
+ * scatter_add   in: src [n, ...], index i32 [n]; out [V, ...] = zeros, then out[index[k]] += src[k] in order of k, or of
+ *               sums of some k each, which shapes and indices decide; an index outside 0..V-1 is skipped. Always sent, as
+ *               it is a primitive; claims() says of it only whether it can accumulate (YK_CLAIM_ACCUMULATE), and then it
+ *               may come with YK_NODE_ACCUMULATE.
  * unfold        attr kh kw sh sw ph pw dh dw pad(f64); x [N,C,H,W] -> [N, C*kh*kw, OH*OW]; pixels outside are `pad`.
  *               OH = (H + 2*ph - dh*(kh-1) - 1) / sh + 1.
  * fold          the adjoint: attr kh kw sh sw ph pw dh dw; x [N, C*kh*kw, OH*OW] -> [N,C,H,W], sums.

@@ -199,7 +199,7 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         *value = 49152;
         return rc;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
-        *value = 2;
+        *value = (int)fake_env("FAKE_CUDA_UNITS", 2);
         return rc;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
         *value = fake.sm / 10;

@@ -204,6 +204,49 @@ static void test_copy(cts *c, yk_dtype dtype, uint32_t number)
     check_run(c, &k, y);
 }
 
+/* [5,40,40] as rows of `width` from element `from` of its last dimension on, its first two dimensions changed over: elements that devices
+ * may move by several, or may not. */
+static void test_copy_rows(cts *c, yk_dtype dtype, int64_t from, int64_t width)
+{
+    static const int64_t dim[] = {5, 40, 40};
+    static const uint32_t turn[] = {1, 0, 2};
+    cts_check k;
+    yk__vid x, y = YK_NONE;
+    if (!cts_begin(c, "copy.%s.rows%lld.%lld", yk__dtype_name(dtype), (long long)from, (long long)width))
+        return;
+    cts_check_init(&k, c);
+    x = cts_leaf(&k.g, dtype, dtype == YK_BOOL ? CTS_MASK : dtype == YK_I32 ? CTS_WHOLE : CTS_UNIT, 0, 3, dim);
+    x = yk__permute(&k.g, yk__slice(&k.g, x, 2, from, from + width, 1), turn);
+    yk__apply(&k.g, YK_OP_COPY, 1, &x, 0, NULL, YK_DTYPE_COUNT, YK_NONE, NULL, &y, 1);
+    check_run(c, &k, y);
+}
+
+/* [3,37,70] with its last two dimensions changed over, or its first and its last: tiles that are not whole. */
+static void test_copy_transposed(cts *c, yk_dtype dtype, bool far)
+{
+    static const int64_t dim[] = {3, 37, 70}, back[] = {21, 9, 40};
+    static const uint32_t near_turn[] = {0, 2, 1}, far_turn[] = {2, 1, 0};
+    cts_check k;
+    yk__vid x, y = YK_NONE;
+    if (!cts_begin(c, "copy.%s.transposed%u", yk__dtype_name(dtype), far))
+        return;
+    cts_check_init(&k, c);
+    x = cts_leaf(&k.g, dtype, dtype == YK_BOOL ? CTS_MASK : dtype == YK_I32 ? CTS_WHOLE : CTS_UNIT, 0, 3, far ? back : dim);
+    x = yk__permute(&k.g, x, far ? far_turn : near_turn);
+    yk__apply(&k.g, YK_OP_COPY, 1, &x, 0, NULL, YK_DTYPE_COUNT, YK_NONE, NULL, &y, 1);
+    check_run(c, &k, y);
+}
+
+/* All of both. */
+static void copy_rows_of_type(cts *c, yk_dtype dtype)
+{
+    test_copy_transposed(c, dtype, false);
+    test_copy_transposed(c, dtype, true);
+    static const int64_t rows[][2] = {{0, 40}, {0, 16}, {4, 16}, {2, 16}, {1, 16}, {0, 6}, {8, 7}, {3, 1}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        test_copy_rows(c, dtype, rows[i][0], rows[i][1]);
+}
+
 static void test_pad(cts *c, yk_dtype dtype, bool stepped)
 {
     static const int64_t dim[] = {4, 6}, to[] = {9, 17}, begin[] = {2, 3}, step[] = {1, 2};
@@ -335,8 +378,14 @@ static void data_of_type(cts *c, yk_dtype dtype)
     test_gather(c, dtype, 10, 7, 33);
     test_gather(c, dtype, 50, 64, 5);
     test_gather(c, dtype, 9, 0, 20);
+    test_gather(c, dtype, 30, 6, 50);
+    test_gather(c, dtype, 20, 24, 700);
+    copy_rows_of_type(c, dtype);
     test_scatter(c, dtype, 10, 7, 33);
     test_scatter(c, dtype, 3, 64, 200);
+    test_scatter(c, dtype, 1, 5, 3000); /* a row that takes all */
+    test_scatter(c, dtype, 2, 130, 1100);
+    test_scatter(c, dtype, 900, 33, 1500);
     scatter_added(c, dtype);
     if (dtype == YK_F32) {
         test_scatter(c, dtype, 4100, 128, 50); /* more than caches hold */
@@ -358,6 +407,8 @@ void cts_ops_data(cts *c)
         test_copy(c, YK_I32, i);
         test_copy(c, YK_BOOL, i);
     }
+    copy_rows_of_type(c, YK_I32);
+    copy_rows_of_type(c, YK_BOOL);
     test_gather(c, YK_I32, 10, 7, 33);
 }
 

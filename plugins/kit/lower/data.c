@@ -6,10 +6,36 @@
 
 #define TEAM 64
 #define BLOCK 8192
+#define GROUPS 4096         /* of a GPU, about: some for each place where one can run */
+#define NEAR (1ll << 30)    /* elements that 32 bits count on a GPU */
+#define MOVE_TEAM 128       /* of copy_near and gather_near */
+#define MOVE_EACH 4         /* of kernels/data.kc */
+#define MOVE_BYTES 8        /* of their widest elements */
+#define TILE 32             /* of kernels/data.kc */
+#define SORT_EACH 8         /* of kernels/data.kc */
+#define SORT_TEAM 128
+#define SORT_MOST (1 << 22) /* rows: counting takes the square of them */
+#define RUN_LEAST 32        /* rows that a group of scatter_runs adds up */
+#define RUN_MOST 256        /* of kernels/data.kc */
+#define RUN_TEAM 128
+#define WIDTH_MOST (65535 * RUN_TEAM) /* columns: groups in y that each device has */
 
-static const char *move_defines(uint32_t dtype)
+/* Lanes of a processor's vector are no GPU's many work-items. */
+static bool target_is_gpu(const kit_target *target)
 {
-    switch (yk_dtype_bytes(dtype)) {
+    return !target->cpu_shape && !target->lanes;
+}
+
+int64_t kit_move_block(const kit_target *target, int64_t total)
+{
+    const int64_t each = kit_round_up(kit_div_up(total, GROUPS), 4 * TEAM);
+    return target_is_gpu(target) && each < BLOCK ? each : BLOCK;
+}
+
+/* The type of an element by its size. */
+static const char *move_defines(uint32_t bytes)
+{
+    switch (bytes) {
     case 1:
         return "-DUNIT_COPY -DE=uchar";
     case 2:
@@ -19,6 +45,25 @@ static const char *move_defines(uint32_t dtype)
     default:
         return "-DUNIT_COPY -DE=ulong";
     }
+}
+
+/* k_divided's numbers: mul / 2^(31 + shift) is 1 / d or a little more, so little that no quotient below 2^31 shows it. */
+typedef struct divisor {
+    int64_t mul, shift;
+} divisor;
+
+static divisor divisor_of(int64_t d)
+{
+    int64_t shift = 0;
+    while (1ll << shift < d)
+        shift++;
+    return (divisor){kit_div_up(1ll << (31 + shift), d), shift};
+}
+
+/* Whether an element can be `wide` bytes: places of values in slots, and those of slots, are known (yk_device_caps.align). */
+static bool place_is_multiple(const yk_value *v, uint32_t wide)
+{
+    return v->offset % wide == 0;
 }
 
 static bool float_defines(kit_lowering *ctx, uint32_t dtype, char *text, size_t n)
@@ -62,35 +107,159 @@ static void copy_merge(const yk_value *x, const yk_value *y, copy_space *s)
     }
 }
 
-static void lower_copy(kit_lowering *ctx, const yk_node *n)
+static int64_t space_total(const copy_space *s)
 {
-    const yk_value *x = kit_node_in(ctx->graph, n, 0), *y = kit_node_out(ctx->graph, n, 0);
-    copy_space s;
-    int64_t meta[6 + 3 * YK_MAX_DIMS];
-    uint32_t k = 6;
-    copy_merge(x, y, &s);
     int64_t total = 1;
-    for (uint32_t d = 0; d < s.dims; d++)
-        total *= s.dim[d];
-    uint32_t last = s.dims - 1;
-    meta[0] = total;
-    meta[1] = s.dim[last];
-    meta[2] = BLOCK;
-    meta[3] = last;
-    meta[4] = s.sx[last];
-    meta[5] = s.sy[last];
-    for (uint32_t d = last; d-- > 0;) {
-        meta[k++] = s.dim[d];
-        meta[k++] = s.sx[d];
-        meta[k++] = s.sy[d];
+    for (uint32_t d = 0; d < s->dims; d++)
+        total *= s->dim[d];
+    return total;
+}
+
+/* Whether 32 bits count the elements, and their distance on either side. */
+static bool space_is_near(const copy_space *s)
+{
+    int64_t x = 0, y = 0;
+    for (uint32_t d = 0; d < s->dims; d++) {
+        x += (s->dim[d] - 1) * s->sx[d];
+        y += (s->dim[d] - 1) * s->sy[d];
     }
-    kit_launch_add(ctx, "data", move_defines(y->dtype), "copy_any", kit_div_up(total, BLOCK), 1, 1, TEAM);
+    return space_total(s) < NEAR && x < NEAR && y < NEAR;
+}
+
+/* Makes elements of several where they lie side by side and never apart; bytes of one then. */
+static uint32_t space_widen(copy_space *s, const yk_value *x, const yk_value *y)
+{
+    const uint32_t bytes = yk_dtype_bytes(y->dtype), last = s->dims - 1;
+    uint32_t n = MOVE_BYTES / bytes;
+    for (; n > 1; n /= 2) {
+        bool whole = s->sx[last] == 1 && s->sy[last] == 1 && s->dim[last] % n == 0 && place_is_multiple(x, n * bytes) &&
+                     place_is_multiple(y, n * bytes);
+        for (uint32_t d = 0; d < last; d++)
+            whole = whole && s->sx[d] % n == 0 && s->sy[d] % n == 0;
+        if (whole)
+            break;
+    }
+    if (n > 1)
+        s->dim[last] /= n;
+    for (uint32_t d = 0; d < last; d++) {
+        s->sx[d] /= n;
+        s->sy[d] /= n;
+    }
+    return n * bytes;
+}
+
+static void copy_near(kit_lowering *ctx, const yk_node *n, copy_space *s)
+{
+    const uint32_t bytes = space_widen(s, kit_node_in(ctx->graph, n, 0), kit_node_out(ctx->graph, n, 0));
+    int64_t meta[2 + 5 * YK_MAX_DIMS];
+    uint32_t k = 2;
+    meta[0] = space_total(s);
+    meta[1] = s->dims;
+    for (uint32_t d = s->dims; d-- > 0;) {
+        const divisor by = divisor_of(s->dim[d]);
+        meta[k++] = s->dim[d];
+        meta[k++] = by.mul;
+        meta[k++] = by.shift;
+        meta[k++] = s->sx[d];
+        meta[k++] = s->sy[d];
+    }
+    kit_launch_add(ctx, "data", move_defines(bytes), "copy_near", kit_div_up(meta[0], MOVE_TEAM * MOVE_EACH), 1, 1, MOVE_TEAM);
+    kit_arg_wide(ctx, ctx->graph->index[n->in], bytes);
+    kit_arg_wide(ctx, ctx->graph->index[n->out], bytes);
+    kit_arg_meta(ctx, meta, k);
+}
+
+/* The dimension that x lies side by side in, where that is none of y's and both are long enough for tiles; YK_NONE: none. */
+static uint32_t space_transposed(const copy_space *s)
+{
+    const uint32_t last = s->dims - 1;
+    for (uint32_t d = 0; d < last; d++)
+        if (s->sx[d] == 1 && s->sx[last] != 1 && s->sy[last] == 1 && s->dim[d] >= TILE / 4 && s->dim[last] >= TILE / 4)
+            return d;
+    return YK_NONE;
+}
+
+/* transposed: space_transposed's */
+static void copy_transposed(kit_lowering *ctx, const yk_node *n, const copy_space *s, uint32_t transposed)
+{
+    const uint32_t last = s->dims - 1, bytes = yk_dtype_bytes(kit_node_out(ctx->graph, n, 0)->dtype);
+    int64_t meta[5 + 3 * YK_MAX_DIMS], tiles = kit_div_up(s->dim[last], TILE) * kit_div_up(s->dim[transposed], TILE);
+    uint32_t k = 5;
+    meta[0] = s->dim[last];
+    meta[1] = s->sx[last];
+    meta[2] = s->dim[transposed];
+    meta[3] = s->sy[transposed];
+    meta[4] = s->dims - 2;
+    for (uint32_t d = last; d-- > 0;)
+        if (d != transposed) {
+            tiles *= s->dim[d];
+            meta[k++] = s->dim[d];
+            meta[k++] = s->sx[d];
+            meta[k++] = s->sy[d];
+        }
+    kit_launch_add(ctx, "data", move_defines(bytes), "copy_transposed", tiles, 1, 1, MOVE_TEAM);
     kit_arg_in(ctx, n, 0);
     kit_arg_out(ctx, n, 0);
     kit_arg_meta(ctx, meta, k);
 }
 
+static void copy_far(kit_lowering *ctx, const yk_node *n, const copy_space *s)
+{
+    const uint32_t last = s->dims - 1, bytes = yk_dtype_bytes(kit_node_out(ctx->graph, n, 0)->dtype);
+    int64_t meta[6 + 3 * YK_MAX_DIMS];
+    uint32_t k = 6;
+    meta[0] = space_total(s);
+    meta[1] = s->dim[last];
+    meta[2] = BLOCK;
+    meta[3] = last;
+    meta[4] = s->sx[last];
+    meta[5] = s->sy[last];
+    for (uint32_t d = last; d-- > 0;) {
+        meta[k++] = s->dim[d];
+        meta[k++] = s->sx[d];
+        meta[k++] = s->sy[d];
+    }
+    kit_launch_add(ctx, "data", move_defines(bytes), "copy_any", kit_div_up(meta[0], BLOCK), 1, 1, TEAM);
+    kit_arg_in(ctx, n, 0);
+    kit_arg_out(ctx, n, 0);
+    kit_arg_meta(ctx, meta, k);
+}
+
+static void lower_copy(kit_lowering *ctx, const yk_node *n)
+{
+    copy_space s;
+    copy_merge(kit_node_in(ctx->graph, n, 0), kit_node_out(ctx->graph, n, 0), &s);
+    const bool near = target_is_gpu(ctx->target) && space_is_near(&s);
+    const uint32_t transposed = space_transposed(&s);
+    if (!near)
+        copy_far(ctx, n, &s);
+    else if (transposed != YK_NONE && yk_dtype_bytes(kit_node_out(ctx->graph, n, 0)->dtype) <= 4)
+        copy_transposed(ctx, n, &s, transposed);
+    else
+        copy_near(ctx, n, &s);
+}
+
 /* ---- gather, scatter_add ---- */
+
+static void gather_near(kit_lowering *ctx, const yk_node *n, int64_t width)
+{
+    const yk_value *table = kit_node_in(ctx->graph, n, 0), *y = kit_node_out(ctx->graph, n, 0);
+    const uint32_t bytes = yk_dtype_bytes(y->dtype);
+    uint32_t wide = MOVE_BYTES / bytes;
+    while (wide > 1 && (width % wide || !place_is_multiple(table, wide * bytes) || !place_is_multiple(y, wide * bytes)))
+        wide /= 2;
+    const int64_t total = kit_value_count(y) / wide;
+    const divisor by = divisor_of(width / wide);
+    kit_launch_add(ctx, "data", move_defines(wide * bytes), "gather_near", kit_div_up(total, MOVE_TEAM * MOVE_EACH), 1, 1, MOVE_TEAM);
+    kit_arg_wide(ctx, ctx->graph->index[n->in], wide * bytes);
+    kit_arg_in(ctx, n, 1);
+    kit_arg_wide(ctx, ctx->graph->index[n->out], wide * bytes);
+    kit_arg_i64(ctx, table->dim[0]);
+    kit_arg_i32(ctx, total);
+    kit_arg_i32(ctx, width / wide);
+    kit_arg_i32(ctx, by.mul);
+    kit_arg_i32(ctx, by.shift);
+}
 
 static void lower_gather(kit_lowering *ctx, const yk_node *n)
 {
@@ -98,7 +267,11 @@ static void lower_gather(kit_lowering *ctx, const yk_node *n)
     int64_t rows = kit_value_count(kit_node_in(ctx->graph, n, 1)), width = kit_value_count(y) / rows, block = kit_div_up(BLOCK, width);
     if (table->dim[0] * width != kit_value_count(table))
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
-    kit_launch_add(ctx, "data", move_defines(y->dtype), "gather_rows", kit_div_up(rows, block), 1, 1, TEAM);
+    if (target_is_gpu(ctx->target) && rows * width < NEAR) {
+        gather_near(ctx, n, width);
+        return;
+    }
+    kit_launch_add(ctx, "data", move_defines(yk_dtype_bytes(y->dtype)), "gather_rows", kit_div_up(rows, block), 1, 1, TEAM);
     kit_arg_in(ctx, n, 0);
     kit_arg_in(ctx, n, 1);
     kit_arg_out(ctx, n, 0);
@@ -145,11 +318,81 @@ static void scatter_sums(kit_lowering *ctx, const yk_node *n)
 /* A GPU's groups own few columns each: others zero the table for them. */
 static void scatter_zeros(kit_lowering *ctx, const yk_node *n)
 {
-    const int64_t total = kit_value_count(kit_node_out(ctx->graph, n, 0));
-    kit_launch_add(ctx, "data", "-DUNIT_MAKE", "zeros_f32", kit_div_up(total, BLOCK), 1, 1, TEAM);
+    const int64_t total = kit_value_count(kit_node_out(ctx->graph, n, 0)), block = kit_move_block(ctx->target, total);
+    kit_launch_add(ctx, "data", "-DUNIT_MAKE", "zeros_f32", kit_div_up(total, block), 1, 1, TEAM);
     scatter_sums(ctx, n);
     kit_arg_i64(ctx, total);
-    kit_arg_i64(ctx, BLOCK);
+    kit_arg_i64(ctx, block);
+}
+
+static void scatter_columned(kit_lowering *ctx, const yk_node *n, const char *defines, int64_t rows, int64_t width)
+{
+    const int64_t cols = scatter_columns(ctx->target, width);
+    kit_launch_add(ctx, "data", defines, "scatter_rows", kit_div_up(width, cols), 1, 1, TEAM);
+    kit_arg_in(ctx, n, 0);
+    kit_arg_in(ctx, n, 1);
+    scatter_sums(ctx, n);
+    scatter_sizes(ctx, kit_node_out(ctx->graph, n, 0), rows, width);
+    kit_arg_i64(ctx, cols);
+}
+
+/* Scratch memory of scatter_sorted: behind the sums of a 16-bit result the order of the rows, then what groups leave to each other. */
+typedef struct scatter_runs {
+    int64_t vocab, rows, width, each, groups; /* each: rows of a group, of shapes alone: the sum is the same on each GPU */
+    uint64_t order, rest;
+} scatter_runs;
+
+static scatter_runs scatter_runs_of(const yk_value *y, int64_t rows, int64_t width)
+{
+    scatter_runs r = {.vocab = y->dim[0], .rows = rows, .width = width};
+    r.each = kit_max(RUN_LEAST, kit_min(RUN_MOST, kit_div_up(rows, 1024)));
+    r.groups = kit_div_up(rows, r.each);
+    r.order = y->dtype == YK_F32 ? 0 : kit_round_bytes((size_t)kit_value_count(y) * 4, KIT_PRODUCT_ALIGN);
+    r.rest = kit_round_bytes(r.order + (uint64_t)rows * 4, KIT_PRODUCT_ALIGN);
+    return r;
+}
+
+static void scatter_order_arg(kit_lowering *ctx, const scatter_runs *r)
+{
+    kit_arg_scratch(ctx, r->order, (uint64_t)r->rows * 4, 4);
+}
+
+static void scatter_rest_arg(kit_lowering *ctx, const scatter_runs *r)
+{
+    kit_arg_scratch(ctx, r->rest, (uint64_t)(r->groups * r->width) * 4, 4);
+}
+
+static void scatter_runs_sizes(kit_lowering *ctx, const scatter_runs *r)
+{
+    kit_arg_i64(ctx, r->vocab);
+    kit_arg_i32(ctx, r->rows);
+    kit_arg_i64(ctx, r->width);
+    kit_arg_i32(ctx, r->each);
+}
+
+static void scatter_sorted(kit_lowering *ctx, const yk_node *n, const char *defines, const scatter_runs *r)
+{
+    const int64_t columns = kit_div_up(r->width, RUN_TEAM);
+    kit_launch_add(ctx, "data", "-DUNIT_MAKE", "rows_sort", kit_div_up(r->rows, SORT_EACH), 1, 1, SORT_TEAM);
+    kit_arg_in(ctx, n, 1);
+    scatter_order_arg(ctx, r);
+    kit_arg_i32(ctx, kit_min(r->vocab, INT32_MAX));
+    kit_arg_i32(ctx, r->rows);
+    kit_launch_add(ctx, "data", defines, "scatter_runs", r->groups, columns, 1, RUN_TEAM);
+    kit_arg_in(ctx, n, 0);
+    kit_arg_in(ctx, n, 1);
+    scatter_order_arg(ctx, r);
+    scatter_sums(ctx, n);
+    scatter_rest_arg(ctx, r);
+    scatter_runs_sizes(ctx, r);
+    if (r->groups == 1)
+        return;
+    kit_launch_add(ctx, "data", "-DUNIT_MAKE", "scatter_rest", r->groups - 1, columns, 1, RUN_TEAM);
+    kit_arg_in(ctx, n, 1);
+    scatter_order_arg(ctx, r);
+    scatter_rest_arg(ctx, r);
+    scatter_sums(ctx, n);
+    scatter_runs_sizes(ctx, r);
 }
 
 /* Sums in f32; a 16-bit result is rounded from scratch memory at the end. */
@@ -157,7 +400,7 @@ static void lower_scatter(kit_lowering *ctx, const yk_node *n)
 {
     const yk_value *x = kit_node_in(ctx->graph, n, 0), *y = kit_node_out(ctx->graph, n, 0);
     int64_t rows = kit_value_count(kit_node_in(ctx->graph, n, 1)), width = kit_value_count(x) / rows, total = kit_value_count(y);
-    int64_t cols = scatter_columns(ctx->target, width);
+    const int64_t block = kit_move_block(ctx->target, total);
     char defines[64];
     if (y->dtype == YK_I32 && x->dtype == YK_I32) {
         lower_scatter_int(ctx, n, rows, width);
@@ -167,19 +410,18 @@ static void lower_scatter(kit_lowering *ctx, const yk_node *n)
         return;
     if (!ctx->target->cpu_shape)
         scatter_zeros(ctx, n);
-    kit_launch_add(ctx, "data", defines, "scatter_rows", kit_div_up(width, cols), 1, 1, TEAM);
-    kit_arg_in(ctx, n, 0);
-    kit_arg_in(ctx, n, 1);
-    scatter_sums(ctx, n);
-    scatter_sizes(ctx, y, rows, width);
-    kit_arg_i64(ctx, cols);
+    const scatter_runs runs = scatter_runs_of(y, rows, width);
+    if (target_is_gpu(ctx->target) && rows <= SORT_MOST && width <= WIDTH_MOST)
+        scatter_sorted(ctx, n, defines, &runs);
+    else
+        scatter_columned(ctx, n, defines, rows, width);
     if (y->dtype == YK_F32 || !float_defines(ctx, y->dtype, defines, sizeof defines))
         return;
-    kit_launch_add(ctx, "data", defines, "narrow_f32", kit_div_up(total, BLOCK), 1, 1, TEAM);
+    kit_launch_add(ctx, "data", defines, "narrow_f32", kit_div_up(total, block), 1, 1, TEAM);
     kit_arg_scratch(ctx, 0, (uint64_t)total * 4, 4);
     kit_arg_out(ctx, n, 0);
     kit_arg_i64(ctx, total);
-    kit_arg_i64(ctx, BLOCK);
+    kit_arg_i64(ctx, block);
 }
 
 /* ---- unfold, fold ---- */
@@ -219,30 +461,32 @@ static void lower_iota(kit_lowering *ctx, const yk_node *n)
 {
     const yk_value *y = kit_node_out(ctx->graph, n, 0);
     int64_t axis = kit_node_attr(ctx->graph, n, 0), stride = 1, total = kit_value_count(y);
+    const int64_t block = kit_move_block(ctx->target, total);
     if (y->dtype != YK_I32 && y->dtype != YK_F32)
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
     for (uint32_t d = (uint32_t)axis + 1; d < y->dims; d++)
         stride *= y->dim[d];
-    kit_launch_add(ctx, "data", "-DUNIT_MAKE", y->dtype == YK_I32 ? "iota_i32" : "iota_f32", kit_div_up(total, BLOCK), 1, 1, TEAM);
+    kit_launch_add(ctx, "data", "-DUNIT_MAKE", y->dtype == YK_I32 ? "iota_i32" : "iota_f32", kit_div_up(total, block), 1, 1, TEAM);
     kit_arg_out(ctx, n, 0);
     kit_arg_i64(ctx, total);
     kit_arg_i64(ctx, stride);
     kit_arg_i64(ctx, y->dims ? y->dim[axis] : 1);
-    kit_arg_i64(ctx, BLOCK);
+    kit_arg_i64(ctx, block);
 }
 
 static void lower_rng(kit_lowering *ctx, const yk_node *n)
 {
     const yk_value *y = kit_node_out(ctx->graph, n, 0);
     int64_t total = kit_value_count(y), rows = kit_value_count(kit_node_in(ctx->graph, n, 1));
-    kit_launch_add(ctx, "data", "-DUNIT_MAKE", "rng_rows", kit_div_up(total, BLOCK), 1, 1, TEAM);
+    const int64_t block = kit_move_block(ctx->target, total);
+    kit_launch_add(ctx, "data", "-DUNIT_MAKE", "rng_rows", kit_div_up(total, block), 1, 1, TEAM);
     kit_arg_in(ctx, n, 0);
     kit_arg_in(ctx, n, 1);
     kit_arg_out(ctx, n, 0);
     kit_arg_i64(ctx, total);
     kit_arg_i64(ctx, total / rows);
     kit_arg_i64(ctx, kit_node_attr(ctx->graph, n, 0));
-    kit_arg_i64(ctx, BLOCK);
+    kit_arg_i64(ctx, block);
 }
 
 static void lower_argmax(kit_lowering *ctx, const yk_node *n)

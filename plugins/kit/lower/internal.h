@@ -39,6 +39,7 @@ void kit_launch_add_generated(kit_lowering *ctx, uint32_t unit, int64_t x, int64
 void kit_launch_add_product(kit_lowering *ctx, const kit_product *product); /* the library's; arguments A, B, C, scratch */
 void kit_arg_value(kit_lowering *ctx, uint32_t value);
 void kit_arg_value_at(kit_lowering *ctx, uint32_t value, int64_t element); /* from that element on */
+void kit_arg_wide(kit_lowering *ctx, uint32_t value, uint32_t bytes); /* as elements of so many; its place is a multiple of them */
 void kit_arg_in(kit_lowering *ctx, const yk_node *n, uint32_t i); /* an absent operand is not read: the first stands in */
 void kit_arg_out(kit_lowering *ctx, const yk_node *n, uint32_t i);
 void kit_arg_scratch(kit_lowering *ctx, uint64_t offset, uint64_t bytes, uint32_t element);
@@ -72,6 +73,11 @@ typedef struct kit_parts {
 kit_parts kit_parts_of(const kit_target *target, int64_t groups, int64_t outer, int64_t rows);
 /* The launch that makes `value` of its parts [n, count] of f32, in scratch memory at `at`. most: their maximum, not their sum. */
 void kit_parts_join(kit_lowering *ctx, const kit_parts *parts, int64_t count, bool most, uint64_t at, uint32_t value);
+
+/* ---- data.c ---- */
+
+/* Elements of a group of 64 work-items that moves or makes `total` of them. */
+int64_t kit_move_block(const kit_target *target, int64_t total);
 
 /* ---- eight.c: an operand of a product in 8 bits ---- */
 

@@ -211,6 +211,14 @@ void kit_arg_value_at(kit_lowering *ctx, uint32_t value, int64_t element)
                            .value.offset = v->offset + (uint64_t)element * bytes});
 }
 
+void kit_arg_wide(kit_lowering *ctx, uint32_t value, uint32_t bytes)
+{
+    kit_program *program = ctx->program;
+    kit_arg_value(ctx, value);
+    if (ctx->failed == YK_OK)
+        program->arg[program->n_arg - 1].element = (uint8_t)bytes;
+}
+
 void kit_arg_in(kit_lowering *ctx, const yk_node *n, uint32_t i)
 {
     kit_arg_value(ctx, ctx->graph->index[n->in + (i < n->n_in ? i : 0)]);

@@ -229,16 +229,17 @@ static void lower_dropout(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
     char defines[64];
     int64_t total = kit_value_count(kit_node_out(ctx->graph, n, 0));
+    const int64_t block = kit_move_block(ctx->target, total);
     double drop = yk_attr_f64(kit_node_attr(ctx->graph, n, 0));
     snprintf(defines, sizeof defines, "-DUNIT_FLOAT -DT=%s", kit_type(type));
-    kit_launch_add(ctx, "data", defines, "dropout_rows", kit_div_up(total, BLOCK), 1, 1, TEAM);
+    kit_launch_add(ctx, "data", defines, "dropout_rows", kit_div_up(total, block), 1, 1, TEAM);
     for (uint32_t i = 0; i < 3; i++)
         kit_arg_in(ctx, n, i);
     kit_arg_out(ctx, n, 0);
     kit_arg_i64(ctx, total);
     kit_arg_i64(ctx, total / kit_value_count(kit_node_in(ctx->graph, n, 2)));
     kit_arg_i64(ctx, kit_node_attr(ctx->graph, n, 1));
-    kit_arg_i64(ctx, BLOCK);
+    kit_arg_i64(ctx, block);
     kit_arg_f32(ctx, drop);
     kit_arg_f32(ctx, drop < 1 ? 1 / (1 - drop) : 0);
 }

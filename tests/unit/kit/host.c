@@ -195,6 +195,61 @@ START_TEST(test_rows_of_a_table)
 }
 END_TEST
 
+#ifndef K_CPU_SHAPE
+/* Groups of `each` rows; the indices of none are among them, 1 row of y may take all. */
+static void scatter_check(int vocab, int rows, int each)
+{
+    enum { D = 21 };
+    const int groups = (rows + each - 1) / each;
+    float *x = malloc(rows * D * 4), *rest = malloc(groups * D * 4), *y = calloc(vocab * D, 4), *want = calloc(vocab * D, 4);
+    int *index = malloc(rows * 4), *order = malloc(rows * 4);
+    for (int i = 0; i < rows; i++)
+        index[i] = rows % 2 ? vocab - 1 : i % 5 == 4 ? -1 - i : i * 7 % (vocab + 2); /* odd: all are one row's */
+    for (int i = 0; i < rows * D; i++)
+        x[i] = (float)(i % 13 - 6); /* exact in any order */
+    for (k_host_gid[0] = 0; k_host_gid[0] < (rows + SORT_EACH - 1) / SORT_EACH; k_host_gid[0]++)
+        rows_sort(index, 0, order, 0, vocab, rows);
+    for (k_host_gid[0] = 0; k_host_gid[0] < groups; k_host_gid[0]++)
+        for (k_host_gid[1] = 0; k_host_gid[1] < D; k_host_gid[1]++)
+            scatter_runs(x, 0, index, 0, order, 0, y, 0, rest, 0, vocab, rows, D, each);
+    for (k_host_gid[0] = 0; k_host_gid[0] < groups - 1; k_host_gid[0]++)
+        for (k_host_gid[1] = 0; k_host_gid[1] < D; k_host_gid[1]++)
+            scatter_rest(index, 0, order, 0, rest, 0, y, 0, vocab, rows, D, each);
+    k_host_gid[1] = 0;
+    for (int i = 0; i < rows * D; i++)
+        if (index[i / D] >= 0 && index[i / D] < vocab)
+            want[index[i / D] * D + i % D] += x[i];
+    for (int i = 0; i < vocab * D; i++)
+        ck_assert_msg(y[i] == want[i], "%d of %d x %d, %d rows by %d: %g, not %g", i, vocab, D, rows, each, (double)y[i], (double)want[i]);
+    free(x), free(rest), free(y), free(want), free(index), free(order);
+}
+
+START_TEST(test_rows_added_in_groups)
+{
+    static const int vocabs[] = {1, 2, 9, 700}, counts[] = {1, 2, 31, 64, 130, 1001, 1000}, by[] = {1, 4, 32, 256};
+    for (int v = 0; v < 4; v++)
+        for (int n = 0; n < 7; n++)
+            for (int e = 0; e < 4; e++)
+                scatter_check(vocabs[v], counts[n], by[e]);
+}
+END_TEST
+
+START_TEST(test_division)
+{
+    for (long d = 1; d < 1L << 30; d += d < 5000 ? 1 : d / 3) {
+        int shift = 0;
+        while (1L << shift < d)
+            shift++;
+        const uint mul = (uint)(((1L << (31 + shift)) + d - 1) / d);
+        const long at[] = {0, 1, d - 1, d, d + 1, 2 * d - 1, 1000003, (1L << 31) / d * d - 1, (1L << 31) / d * d, (1L << 31) - 1};
+        for (int i = 0; i < 10; i++)
+            if (at[i] < 1L << 31)
+                ck_assert_msg(k_divided((int)at[i], mul, shift) == at[i] / d, "%ld / %ld", at[i], d);
+    }
+}
+END_TEST
+#endif
+
 START_TEST(test_pooling)
 {
     float x[36], y[9];
@@ -295,6 +350,10 @@ int main(void)
     tcase_add_test(t, test_philox);
     tcase_add_test(t, test_softmax);
     tcase_add_test(t, test_rows_of_a_table);
+#ifndef K_CPU_SHAPE
+    tcase_add_test(t, test_rows_added_in_groups);
+    tcase_add_test(t, test_division);
+#endif
     tcase_add_test(t, test_pooling);
 #ifdef K_CPU_SHAPE
     tcase_add_test(t, test_philox_many);

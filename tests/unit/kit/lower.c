@@ -265,18 +265,53 @@ START_TEST(test_elements)
 }
 END_TEST
 
+/* A copy's elements are as wide as the place of either end allows. */
 START_TEST(test_views_begin_in_their_slots)
 {
-    kit *k = kit_new();
-    kit_program p;
-    const uint32_t base = KIT(k, YK_BF16, 8, 4), y = KIT(k, YK_BF16, 4);
-    const uint32_t row = kit_view(k, base, 1, (const int64_t[]){4}, (const int64_t[]){1}, 12);
-    kit_node(k, YK_OP_COPY, KIT_IDS(row), KIT_IDS(y), NULL, 0);
-    program_make(&gpu, k, &p);
-    ck_assert_uint_eq(arg_at(&p, 0, 0)->value.offset, 24);
-    ck_assert_uint_eq(arg_at(&p, 0, 0)->element, 2);
-    kit_program_free(&p);
-    kit_free(k);
+    static const struct {
+        int64_t from, n;
+        uint32_t element;
+    } views[] = {{12, 4, 8}, {14, 4, 4}, {13, 4, 2}, {12, 6, 4}, {12, 3, 2}};
+    for (size_t i = 0; i < sizeof views / sizeof *views; i++) {
+        kit *k = kit_new();
+        kit_program p;
+        const int64_t n = views[i].n;
+        const uint32_t base = KIT(k, YK_BF16, 8, 4), y = KIT(k, YK_BF16, n);
+        const uint32_t row = kit_view(k, base, 1, (const int64_t[]){n}, (const int64_t[]){1}, views[i].from);
+        kit_node(k, YK_OP_COPY, KIT_IDS(row), KIT_IDS(y), NULL, 0);
+        program_make(&gpu, k, &p);
+        ck_assert_uint_eq(arg_at(&p, 0, 0)->value.offset, 2 * views[i].from);
+        ck_assert_uint_eq(arg_at(&p, 0, 0)->element, views[i].element);
+        ck_assert_uint_eq(arg_at(&p, 0, 1)->element, views[i].element);
+        kit_program_free(&p);
+        kit_free(k);
+    }
+}
+END_TEST
+
+/* What decides about the order of a sum, on a small card and on a large one; the bfloat16 sums lie before what groups leave each other. */
+START_TEST(rows_are_added_in_the_same_groups_on_each_gpu)
+{
+    for (int narrow = 0; narrow < 2; narrow++)
+        for (uint32_t units = 2; units < 200; units += 130) {
+            kit *k = kit_new();
+            kit_program p;
+            kit_target target = gpu;
+            target.units = units;
+            const uint32_t x = KIT(k, YK_BF16, 8192, 768), index = KIT(k, YK_I32, 8192), y = KIT(k, narrow ? YK_BF16 : YK_F32, 2, 768);
+            kit_node(k, YK_OP_SCATTER_ADD, KIT_IDS(x, index), KIT_IDS(y), NULL, 0);
+            program_make(&target, k, &p);
+            ck_assert_uint_eq(p.n_launch, narrow ? 5 : 4);
+            ck_assert_str_eq(p.launch[1].kernel, "rows_sort");
+            groups_are(&p.launch[1], 1024, 1, 1, 128);
+            ck_assert_str_eq(p.launch[2].kernel, "scatter_runs");
+            groups_are(&p.launch[2], 256, 6, 1, 128);
+            ck_assert_str_eq(p.launch[3].kernel, "scatter_rest");
+            groups_are(&p.launch[3], 255, 6, 1, 128);
+            ck_assert_uint_eq(p.scratch_bytes, (narrow ? 2 * 768 * 4 : 0) + 8192 * 4 + 256 * 768 * 4);
+            kit_program_free(&p);
+            kit_free(k);
+        }
 }
 END_TEST
 
@@ -533,6 +568,7 @@ int main(void)
     tcase_add_test(t, test_sources);
     tcase_add_test(t, test_elements);
     tcase_add_test(t, test_views_begin_in_their_slots);
+    tcase_add_test(t, rows_are_added_in_the_same_groups_on_each_gpu);
     tcase_add_test(t, test_refusals);
     tcase_add_test(t, gradient_of_a_filter_on_a_gpu);
     tcase_add_test(t, gradient_of_a_large_filter_on_lanes);
