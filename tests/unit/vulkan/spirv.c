@@ -51,7 +51,7 @@ static const struct {
     {"data", "-DUNIT_MAKE", "zeros_f32"},
     {"conv_gpu", "-DGEMM_TEAM=256 -DGM=64 -DKH=3 -DKW=3 -DIH=1 -DTC=f32 -DT=%s", "conv_any"},
     {"conv_gpu", "-DGEMM_TEAM=128 -DGM=16 -DKH=3 -DKW=3 -DIH=0 -DTC=bf16 -DT=%s", "conv_any_dw"},
-    {"conv_gpu", "-DGEMM_TEAM=128 -DGM=16 -DKH=3 -DKW=3 -DIH=0 -DTC=f16 -DT=%s", "conv_any_dw_sum"},
+    {"conv_gpu", "-DGEMM_TEAM=128 -DGM=16 -DKH=3 -DKW=3 -DIH=0 -DTC=f16 -DT=%s", "conv_any_dw_join"},
     {"conv_gpu", "-DCONV_LANES=8 -DCONV_ROWS=16 -DCONV_LR=2 -DCONV_PX=4 -DCONV_SPAN=6 -DCONV_SW=1 -DCONV_DW=1 -DKH=3 -DKW=3 -DIH=0 "
      "-DCONV_IH=1 -DCONV_IW=1 -DCONV_TALL=3 -DCONV_WIDE=3 -DTC=f32 -DT=%s", "conv_any"},
     {"conv_gpu", "-DCONV_LANES=8 -DCONV_ROWS=16 -DCONV_LR=2 -DCONV_PX=4 -DCONV_SPAN=7 -DCONV_SW=1 -DCONV_DW=3 -DKH=3 -DKW=2 -DIH=1 "
