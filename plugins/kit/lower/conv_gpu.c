@@ -15,6 +15,7 @@
 #define DW_CHUNKS_MOST 512
 #define DW_PIXELS_LEAST 256 /* of so many pixels at least, */
 #define DW_PIXELS 32        /* and a multiple of these */
+#define LIBRARY_LINE 8    /* bytes that a plane is a multiple of, for a product of a library's */
 #define LANES_ROWS 16     /* of a work-item on lanes, about; with all of a filter's taps half as many */
 #define LANES_PIXELS 4    /* of a row */
 #define LANES_SPAN 16     /* columns of the source that those need, at most: the translator writes loops over them out */
@@ -221,10 +222,45 @@ static void lower_dw(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *c
     dw_sum(ctx, n, defines, size, chunks);
 }
 
+static uint32_t value_align(const yk_value *v)
+{
+    const uint64_t bits = v->offset | KIT_PRODUCT_ALIGN;
+    return (uint32_t)(bits & (~bits + 1));
+}
+
+/* One tap without a step is a product for each image, [M, C] x [C, pixels]; whether the vendor's library computes it. Planes whose rows
+ * begin at odd places are not worth asking for. */
+static bool conv_by_library(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)
+{
+    const int64_t *m = conv->meta, *a = &ctx->graph->attr[n->attr], pixels = m[G_OH] * m[G_OW];
+    const yk_value *x = kit_node_in(ctx->graph, n, 0), *w = kit_node_in(ctx->graph, n, 1), *y = kit_node_out(ctx->graph, n, 0);
+    uint64_t scratch = 0;
+    if (!ctx->target->product || m[G_KH] * m[G_KW] * a[0] * a[1] != 1 || a[2] || a[3] || m[G_GROUPS] != 1 ||
+        pixels * yk_dtype_bytes(x->dtype) % LIBRARY_LINE)
+        return false;
+    const kit_product product = {.batch = m[G_N],
+                                 .rows = m[G_M],
+                                 .cols = pixels,
+                                 .terms = m[G_C],
+                                 .a = {m[G_WM], m[G_WC], 0, w->dtype, value_align(w)},
+                                 .b = {pixels, 1, m[G_C] * pixels, x->dtype, value_align(x)},
+                                 .c = {pixels, 1, m[G_M] * pixels, y->dtype, value_align(y)}};
+    if (!ctx->target->product(ctx->target->dev, &product, &scratch))
+        return false;
+    kit_launch_add_product(ctx, &product);
+    kit_arg_in(ctx, n, 1);
+    kit_arg_in(ctx, n, 0);
+    kit_arg_out(ctx, n, 0);
+    kit_arg_scratch(ctx, 0, scratch, 1);
+    return true;
+}
+
 void kit_conv_gpu_lower(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)
 {
     if (n->op == YK_OP_CONV2D_DW)
         lower_dw(ctx, n, conv);
+    else if (conv_by_library(ctx, n, conv))
+        return;
     else if (kit_conv_has_phases(ctx->graph, n))
         lower_phases(ctx, n, conv);
     else

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sums over rows whose columns are too few to keep a GPU busy: rows are cut into parts, each part's sums go to scratch memory, and a second
- * launch adds the parts up in their order; sums of rows that are too few as well. The parts are of the shape alone, so that a sum is the same on each GPU.
+ * launch adds the parts up in their order; and sums of neighbours that are too few. The parts are of the shape alone, so that a sum is the
+ * same on each GPU.
  */
 #include "plugins/kit/lower/internal.h"
 
