@@ -239,7 +239,8 @@ static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffe
         cpu_host->fail("cpu", "buffers of this plugin are not exported");
         return YK_E_UNSUPPORTED;
     }
-    void *p = bytes > SIZE_MAX / 2 || !memory_holds(bytes) ? NULL : cpu_host->alloc(kit_round_bytes(bytes ? (size_t)bytes : 1, 64), CPU_PAGE);
+    const bool fits = bytes <= SIZE_MAX / 2 && memory_holds(bytes);
+    void *p = fits ? cpu_host->alloc(kit_round_bytes(bytes ? (size_t)bytes : 1, 64), CPU_PAGE) : NULL;
     if (!p) {
         cpu_host->fail("cpu", "no memory for a buffer of %llu bytes", (unsigned long long)bytes);
         return YK_E_MEM;

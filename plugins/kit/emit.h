@@ -50,6 +50,9 @@ void kit_emit_reduce(kit_text *text, const char *name, const kit_chain *chain, c
 /* The same of an innermost dimension that stays, in parts of the outermost one that is reduced: outputs are f32 [parts, outputs], and one
  * number more follows meta: how much of that dimension is a part's. Group: (block of outputs, part). */
 void kit_emit_parts(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s);
+/* The same of an innermost dimension that is reduced, of less than 2^31 elements an output, by a team for each output and part; how many
+ * parts follows meta. Parts are f32 [outputs, parts]; else there is one. Group: (output, part). */
+void kit_emit_team(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s, bool parts);
 
 /* Run-time data for these kernels; returns the number of longs (at most KIT_META). block: elements, or outputs, of a
  * group; *groups: how many groups to start. */

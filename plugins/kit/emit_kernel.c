@@ -29,10 +29,23 @@ static void emit_head(kit_text *text, const char *name, const kit_chain *chain, 
     kit_text_add(text, "ATC(long, meta);\n");
 }
 
-/* x<i> = leaf i at `at` (an expression of an offset), or the one element there for all lanes */
-static void emit_loads(kit_text *text, const kit_chain *chain, const kit_space *s, const char *offset)
+/* Whether leaf i is one element for all that is summed in an output. */
+static bool leaf_is_still(const kit_chain *chain, const kit_space *s, uint32_t i)
+{
+    bool still = chain->reduce != 0;
+    for (uint32_t d = 0; d < s->dims; d++)
+        still = still && !(s->reduced[d] && s->stride[i][d]);
+    return still && !s->stride[i][s->dims - 1];
+}
+
+enum { LOAD_STILL = 1, LOAD_MOVING = 2, LOAD_ALL = 3 };
+
+/* x<i> = leaf i at `offset` (an expression) from q<i>, or the one element there for all lanes; which: of those that are still or not */
+static void emit_loads(kit_text *text, const kit_chain *chain, const kit_space *s, const char *offset, int which)
 {
     for (uint32_t i = 0; i < chain->n_leaf; i++) {
+        if (!(which & (leaf_is_still(chain, s, i) ? LOAD_STILL : LOAD_MOVING)))
+            continue;
         uint32_t dtype = chain->graph->value[chain->leaf[i]].dtype;
         const char *v = kit_is_float(dtype) ? "V" : "VI";
         if (s->stride[i][s->dims - 1])
@@ -69,7 +82,7 @@ void kit_emit_map(kit_text *text, const char *name, const kit_chain *chain, cons
                  "const long base = i - c;\ni += stop - c;\n");
     emit_lines(text, chain, s->dims - 1, 3);
     kit_text_add(text, "for (c += LANE * VW; c < stop; c += TEAM * VW) {\nconst long n = stop - c;\n(void)n;\n");
-    emit_loads(text, chain, s, "c");
+    emit_loads(text, chain, s, "c", LOAD_ALL);
     kit_emit_nodes(text, chain);
     for (uint32_t i = 0; i < chain->n_out; i++) {
         if (!kit_local_name(chain, chain->value[i], local))
@@ -183,6 +196,20 @@ static void emit_values(kit_text *text, const kit_chain *chain, const char *acc,
     }
 }
 
+/* Output `at` of each a<i>; parts: in f32. */
+static void emit_team_result(kit_text *text, const kit_chain *chain, const char *at, bool parts)
+{
+    for (uint32_t i = 0; i < chain->n_out; i++) {
+        bool whole = sums_int(chain, i);
+        kit_text_add(text, "%s t%u = TEAM_%s%s(a%u);\nif (LANE == 0)\n", whole ? "int" : "float", i,
+                     chain->reduce == YK_OP_SUM ? "SUM" : "MAX", whole ? "I" : "", i);
+        if (whole)
+            kit_text_add(text, "o%u[%s] = (t_%s)t%u;\n", i, at, out_type(chain, i), i);
+        else
+            kit_text_add(text, "o%u[%s] = PUT_%s(t%u);\n", i, at, parts ? "f32" : out_type(chain, i), i);
+    }
+}
+
 /* The innermost dimension is summed: a team per output. */
 static void emit_reduce_inner(kit_text *text, const kit_chain *chain, const kit_space *s)
 {
@@ -194,7 +221,7 @@ static void emit_reduce_inner(kit_text *text, const kit_chain *chain, const kit_
     uint32_t loops = emit_loops(text, chain, s, true, false, loops_at);
     emit_accumulators(text, chain, 's');
     kit_text_add(text, "for (long c = LANE * VW; c < meta[1]; c += TEAM * VW) {\nconst long n = meta[1] - c;\n(void)n;\n");
-    emit_loads(text, chain, s, "c");
+    emit_loads(text, chain, s, "c", LOAD_ALL);
     kit_emit_nodes(text, chain);
     emit_values(text, chain, "s", true);
     kit_text_add(text, "}\n");
@@ -203,16 +230,59 @@ static void emit_reduce_inner(kit_text *text, const kit_chain *chain, const kit_
         emit_combine(text, chain, i, "a", acc);
     }
     emit_loops_end(text, chain, loops, false, loops_at);
-    for (uint32_t i = 0; i < chain->n_out; i++) {
-        bool whole = sums_int(chain, i);
-        kit_text_add(text, "%s t%u = TEAM_%s%s(a%u);\nif (LANE == 0)\n", whole ? "int" : "float", i,
-                     chain->reduce == YK_OP_SUM ? "SUM" : "MAX", whole ? "I" : "", i);
-        if (whole)
-            kit_text_add(text, "o%u[o] = (t_%s)t%u;\n", i, out_type(chain, i), i);
-        else
-            kit_text_add(text, "o%u[o] = PUT_%s(t%u);\n", i, out_type(chain, i), i);
-    }
+    emit_team_result(text, chain, "o", false);
     kit_text_add(text, "}\n");
+}
+
+/* Offsets of the leaves of line `y` of what is summed, and c, where its vector e begins: dimensions are peeled off y, innermost first. */
+static void emit_team_place(kit_text *text, const kit_chain *chain, uint32_t loops, uint32_t at)
+{
+    uint32_t step = chain->n_leaf + 1;
+    kit_text_add(text, loops ? "int y = e / across;\nconst int c = (e - y * across) * VW;\n" : "const int c = e * VW;\n");
+    for (uint32_t i = 0; i < chain->n_leaf; i++)
+        kit_text_add(text, "q%u = w%u;\n", i, i);
+    for (uint32_t d = loops; d-- > 0;) {
+        if (d)
+            kit_text_add(text, "{ const int z = y / h%u, m = y - z * h%u; y = z;\n", d, d);
+        else
+            kit_text_add(text, "{ const int m = y;\n");
+        for (uint32_t i = 0; i < chain->n_leaf; i++)
+            kit_text_add(text, "q%u += m * meta[%u];\n", i, at + d * step + 1 + i);
+        kit_text_add(text, "}\n");
+    }
+}
+
+/*
+ * The same on a GPU: a team per output and part of it. What is summed is one row of vectors, line by line, so that all of a team have
+ * work where lines are short, and several loads are on their way.
+ */
+static void emit_reduce_team(kit_text *text, const kit_chain *chain, const kit_space *s, bool parts)
+{
+    uint32_t step = chain->n_leaf + 1, kept = kept_dims(s, true), at = 3 + kept * step, loops = 0;
+    for (uint32_t d = 0; d + 1 < s->dims; d++)
+        loops += s->reduced[d];
+    kit_text_add(text, "const long o = GID(0);\nlong r = o;\n(void)r;\n");
+    emit_lines(text, chain, kept, 3);
+    for (uint32_t i = 0; i < chain->n_leaf; i++)
+        kit_text_add(text, "const long w%u = q%u;\n", i, i);
+    kit_text_add(text, "const int inner = (int)meta[1], across = (inner + VW - 1) / VW;\n");
+    for (uint32_t d = 0; d < loops; d++)
+        kit_text_add(text, "const int h%u = (int)meta[%u];\n", d, at + d * step);
+    kit_text_add(text, "const long vectors = (long)across");
+    for (uint32_t d = 0; d < loops; d++)
+        kit_text_add(text, " * h%u", d);
+    kit_text_add(text, ", parts = meta[%u];\n"
+                 "const int upto = (int)(vectors * (GID(1) + 1) / parts);\n", at + loops * step);
+    emit_loads(text, chain, s, "0", LOAD_STILL);
+    emit_accumulators(text, chain, 'a');
+    kit_text_add(text, "UNROLL8\nfor (int e = (int)(vectors * GID(1) / parts) + LANE; e < upto; e += TEAM) {\n");
+    emit_team_place(text, chain, loops, at);
+    kit_text_add(text, "const int n = inner - c;\n(void)n;\n");
+    emit_loads(text, chain, s, "c", LOAD_MOVING);
+    kit_emit_nodes(text, chain);
+    emit_values(text, chain, "a", true);
+    kit_text_add(text, "}\n");
+    emit_team_result(text, chain, parts ? "o * parts + GID(1)" : "o", parts);
 }
 
 /* Which lines of the outermost reduced dimension are this part's, and the leaves' offsets of the first one. */
@@ -239,7 +309,7 @@ static void emit_reduce_outer(kit_text *text, const kit_chain *chain, const kit_
     kit_text_add(text, "for (long c = c0 + LANE * VW; c < c1; c += TEAM * VW) {\nconst long n = c1 - c;\n(void)n;\n");
     emit_accumulators(text, chain, 'a');
     uint32_t loops = emit_loops(text, chain, s, false, parts, loops_at);
-    emit_loads(text, chain, s, "c");
+    emit_loads(text, chain, s, "c", LOAD_ALL);
     kit_emit_nodes(text, chain);
     emit_values(text, chain, "a", false);
     emit_loops_end(text, chain, loops, parts, loops_at);
@@ -267,6 +337,14 @@ void kit_emit_parts(kit_text *text, const char *name, const kit_chain *chain, co
 {
     emit_head(text, name, chain, true);
     emit_reduce_outer(text, chain, s, true);
+    kit_text_add(text, "}\n");
+}
+
+void kit_emit_team(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s, bool parts)
+{
+    emit_head(text, name, chain, parts);
+    kit_text_add(text, "TEAM_SHARED\n");
+    emit_reduce_team(text, chain, s, parts);
     kit_text_add(text, "}\n");
 }
 

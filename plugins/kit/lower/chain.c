@@ -8,11 +8,15 @@
 #define BLOCK_GPU 1024
 #define COLUMNS_CPU 64
 #define TEAM_GPU 64
+#define TEAM_LONG 128      /* of a sum over a row of */
+#define LONG 1024          /* so many elements, or more */
+#define TERMS_MOST (1 << 30) /* of a row that a team sums */
 
 typedef struct chain {
     kit_chain nodes;
     kit_space space;
     kit_parts parts; /* chain_launch's: of a sum; one: it is not cut */
+    bool team;       /* chain_launch's: of a sum over the innermost dimension, by a GPU's teams */
 } chain;
 
 static bool op_is_chain(uint32_t op)
@@ -28,7 +32,9 @@ static bool chain_of(const yk_graph *graph, uint32_t node, chain *c)
 static void chain_emit(kit_text *text, const char *name, const void *what)
 {
     const chain *c = what;
-    if (c->parts.n > 1)
+    if (c->team)
+        kit_emit_team(text, name, &c->nodes, &c->space, c->parts.n > 1);
+    else if (c->parts.n > 1)
         kit_emit_parts(text, name, &c->nodes, &c->space);
     else if (c->nodes.reduce)
         kit_emit_reduce(text, name, &c->nodes, &c->space);
@@ -57,20 +63,29 @@ static uint32_t claim_chain(const kit_target *target, const yk_graph *graph, uin
     return chain_of(graph, node, &c) ? YK_CLAIM_RUN : 0;
 }
 
-/* A sum that leaves the innermost dimension, over floats. */
+/* Elements that are summed for one output. */
+static int64_t chain_terms(const chain *c)
+{
+    int64_t n = 1;
+    for (uint32_t d = 0; d < c->space.dims; d++)
+        n *= c->space.reduced[d] ? c->space.dim[d] : 1;
+    return n;
+}
+
+/* How a sum that has `groups` groups is cut; its team is decided already. */
 static kit_parts chain_parts(const kit_target *target, const chain *c, int64_t groups)
 {
     const kit_space *s = &c->space;
-    int64_t rows = 1, outer = 0;
-    bool cut = c->nodes.reduce && !s->reduced[s->dims - 1];
+    const int64_t rows = chain_terms(c);
+    int64_t outer = 0;
+    bool cut = c->nodes.reduce != 0;
     for (uint32_t i = 0; i < c->nodes.n_out; i++)
         cut = cut && kit_is_float(c->nodes.graph->value[c->nodes.value[i]].dtype);
-    for (uint32_t d = 0; d < s->dims; d++)
-        if (s->reduced[d]) {
-            rows *= s->dim[d];
-            outer = outer ? outer : s->dim[d];
-        }
-    return cut && rows > 1 ? kit_parts_of(target, groups, outer, rows) : (kit_parts){1, outer};
+    for (uint32_t d = 0; d < s->dims && !outer; d++)
+        outer = s->reduced[d] ? s->dim[d] : 0;
+    if (cut && c->team)
+        return (kit_parts){kit_parts_of_rows(target, groups, rows), 0};
+    return cut && !s->reduced[s->dims - 1] && rows > 1 ? kit_parts_of(target, groups, outer, rows) : (kit_parts){1, outer};
 }
 
 /* Elements of an output. */
@@ -92,6 +107,15 @@ static void leaves_arg(kit_lowering *ctx, const kit_chain *nodes, uint64_t at, u
             kit_arg_scratch(ctx, at, scratch, yk_dtype_bytes(ctx->graph->value[nodes->leaf[0]].dtype));
 }
 
+static void chain_join(kit_lowering *ctx, const chain *c, uint64_t at, uint32_t value)
+{
+    const bool most = c->nodes.reduce == YK_OP_RMAX;
+    if (c->team)
+        kit_parts_join_rows(ctx, c->parts.n, chain_results(c), most, at, value);
+    else
+        kit_parts_join(ctx, &c->parts, chain_results(c), most, at, value);
+}
+
 /* As leaves_arg; parts of sums lie behind it. */
 static void chain_launch(kit_lowering *ctx, chain *c, uint64_t at, uint64_t scratch)
 {
@@ -99,24 +123,26 @@ static void chain_launch(kit_lowering *ctx, chain *c, uint64_t at, uint64_t scra
     const int64_t block = chain_block(ctx->target, c);
     uint32_t n = c->nodes.reduce ? kit_meta_reduce(&c->nodes, &c->space, block, meta, &groups)
                                  : kit_meta_map(&c->nodes, &c->space, block, meta, &groups);
+    c->team = c->nodes.reduce && c->space.reduced[c->space.dims - 1] && !ctx->target->cpu_shape && !ctx->target->lanes &&
+              chain_terms(c) <= TERMS_MOST;
     c->parts = chain_parts(ctx->target, c, groups);
     const bool cut = c->parts.n > 1;
-    const int64_t count = chain_results(c);
-    const uint64_t parts_at = kit_round_bytes(at + scratch, KIT_PRODUCT_ALIGN), bytes = (uint64_t)(c->parts.n * count) * 4;
-    if (cut)
-        meta[n++] = c->parts.rows;
+    const uint64_t bytes = kit_round_bytes((uint64_t)(c->parts.n * chain_results(c)) * 4, KIT_PRODUCT_ALIGN);
+    if (c->team || cut)
+        meta[n++] = c->team ? c->parts.n : c->parts.rows;
     const uint32_t unit = kit_unit_generated(ctx, "e", kit_row_macros(ctx->target), chain_emit, c);
-    kit_launch_add_generated(ctx, unit, groups, c->parts.n, 1, kit_team(ctx->target, TEAM_GPU));
+    kit_launch_add_generated(ctx, unit, groups, c->parts.n, 1,
+                             kit_team(ctx->target, c->team && chain_terms(c) >= LONG ? TEAM_LONG : TEAM_GPU));
     leaves_arg(ctx, &c->nodes, at, scratch);
+    const uint64_t parts_at = kit_round_bytes(at + scratch, KIT_PRODUCT_ALIGN);
     for (uint32_t i = 0; i < c->nodes.n_out; i++)
         if (cut)
-            kit_arg_scratch(ctx, parts_at + i * kit_round_bytes(bytes, KIT_PRODUCT_ALIGN), bytes, 4);
+            kit_arg_scratch(ctx, parts_at + i * bytes, bytes, 4);
         else
             kit_arg_value(ctx, c->nodes.out[i]);
     kit_arg_meta(ctx, meta, n);
     for (uint32_t i = 0; i < c->nodes.n_out && cut; i++)
-        kit_parts_join(ctx, &c->parts, count, c->nodes.reduce == YK_OP_RMAX, parts_at + i * kit_round_bytes(bytes, KIT_PRODUCT_ALIGN),
-                       c->nodes.out[i]);
+        chain_join(ctx, c, parts_at + i * bytes, c->nodes.out[i]);
 }
 
 static void lower_chain(kit_lowering *ctx, const yk_node *node)

@@ -7,8 +7,15 @@
 
 #define TILE 64           /* columns, on a GPU; rows at most */
 #define TILE_ROWS_LEAST 16
-#define SUM_BLOCK 1024    /* numbers of a filter's gradient in a group */
+#define SUM_BLOCK 1024    /* numbers of a filter's gradient in a group, on lanes, */
 #define SUM_TEAM 64
+#define JOIN_BLOCK 32     /* and on a GPU */
+#define JOIN_TEAM 128
+#define DW_GROUPS 1024    /* that sums of a filter's gradient shall be together, on a GPU: chunks are as many as that takes, */
+#define DW_CHUNKS_MOST 512
+#define DW_PIXELS_LEAST 256 /* of so many pixels at least, */
+#define DW_PIXELS 32        /* and a multiple of these */
+#define LIBRARY_LINE 8    /* bytes that a plane is a multiple of, for a product of a library's */
 #define LANES_ROWS 16     /* of a work-item on lanes, about; with all of a filter's taps half as many */
 #define LANES_PIXELS 4    /* of a row */
 #define LANES_SPAN 16     /* columns of the source that those need, at most: the translator writes loops over them out */
@@ -54,9 +61,19 @@ static int64_t tile_rows(const kit_conv_plan *conv)
     return rows;
 }
 
+/* Images of a chunk, on lanes. */
 static int64_t chunk_of(const kit_conv_plan *conv)
 {
     return kit_div_up(conv->meta[G_N], KIT_CONV_CHUNKS);
+}
+
+/* Pixels of a chunk, on a GPU. */
+static int64_t chunk_pixels(const kit_conv_plan *conv)
+{
+    const int64_t *m = conv->meta, pixels = m[G_N] * m[G_OH] * m[G_OW];
+    const int64_t tiles = m[G_GROUPS] * kit_div_up(m[G_M], tile_rows(conv)) * kit_div_up(m[G_C] * m[G_KH] * m[G_KW], TILE);
+    const int64_t chunks = kit_min(kit_min(kit_div_up(DW_GROUPS, tiles), DW_CHUNKS_MOST), pixels / DW_PIXELS_LEAST);
+    return kit_round_up(chunks > 1 ? kit_div_up(pixels, chunks) : pixels, DW_PIXELS);
 }
 
 static bool lanes_fit(const kit_target *target, const kit_conv_plan *conv, bool dw)
@@ -169,11 +186,29 @@ static void lower_phases(kit_lowering *ctx, const yk_node *n, const kit_conv_pla
         }
 }
 
+/* The sum of the chunks, which lie in scratch memory. */
+static void dw_sum(kit_lowering *ctx, const yk_node *n, const char *defines, int64_t size, int64_t chunks)
+{
+    const bool lanes = ctx->target->lanes;
+    if (lanes)
+        kit_launch_add(ctx, tiles_file(ctx, n), defines, "conv_any_dw_sum", kit_div_up(size, SUM_BLOCK), 1, 1, SUM_TEAM);
+    else
+        kit_launch_add(ctx, tiles_file(ctx, n), defines, "conv_any_dw_join", kit_div_up(size, JOIN_BLOCK), 1, 1, JOIN_TEAM);
+    kit_arg_scratch(ctx, 0, (uint64_t)(chunks * size) * 4, 4);
+    kit_arg_out(ctx, n, 0);
+    kit_arg_i32(ctx, size);
+    kit_arg_i32(ctx, chunks);
+    if (lanes)
+        kit_arg_i32(ctx, SUM_BLOCK);
+    kit_arg_i32(ctx, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
+}
+
 static void lower_dw(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)
 {
     char defines[KIT_MACROS];
     const int64_t *m = conv->meta, lanes = ctx->target->lanes, taps = m[G_KH] * m[G_KW], size = m[G_GROUPS] * m[G_M] * m[G_C] * taps;
-    const int64_t chunk = chunk_of(conv), chunks = kit_div_up(m[G_N], chunk);
+    const int64_t chunk = lanes ? chunk_of(conv) : chunk_pixels(conv);
+    const int64_t chunks = kit_div_up(lanes ? m[G_N] : m[G_N] * m[G_OH] * m[G_OW], chunk);
     const lane_tile t = lane_tile_of(ctx->target, conv, true);
     const int64_t columns = lanes ? kit_div_up(m[G_C], lanes) * (m[G_KH] / t.tall) * kit_div_up(m[G_KW], t.wide)
                                   : kit_div_up(m[G_C] * taps, TILE);
@@ -184,19 +219,48 @@ static void lower_dw(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *c
     kit_arg_scratch(ctx, 0, (uint64_t)(chunks * size) * 4, 4);
     arg_sizes(ctx, m, sizes, sizeof sizes);
     kit_arg_i32(ctx, chunk);
-    kit_launch_add(ctx, tiles_file(ctx, n), defines, "conv_any_dw_sum", kit_div_up(size, SUM_BLOCK), 1, 1, SUM_TEAM);
-    kit_arg_scratch(ctx, 0, (uint64_t)(chunks * size) * 4, 4);
+    dw_sum(ctx, n, defines, size, chunks);
+}
+
+static uint32_t value_align(const yk_value *v)
+{
+    const uint64_t bits = v->offset | KIT_PRODUCT_ALIGN;
+    return (uint32_t)(bits & (~bits + 1));
+}
+
+/* One tap without a step is a product for each image, [M, C] x [C, pixels]; whether the vendor's library computes it. Planes whose rows
+ * begin at odd places are not worth asking for. */
+static bool conv_by_library(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)
+{
+    const int64_t *m = conv->meta, *a = &ctx->graph->attr[n->attr], pixels = m[G_OH] * m[G_OW];
+    const yk_value *x = kit_node_in(ctx->graph, n, 0), *w = kit_node_in(ctx->graph, n, 1), *y = kit_node_out(ctx->graph, n, 0);
+    uint64_t scratch = 0;
+    if (!ctx->target->product || m[G_KH] * m[G_KW] * a[0] * a[1] != 1 || a[2] || a[3] || m[G_GROUPS] != 1 ||
+        pixels * yk_dtype_bytes(x->dtype) % LIBRARY_LINE)
+        return false;
+    const kit_product product = {.batch = m[G_N],
+                                 .rows = m[G_M],
+                                 .cols = pixels,
+                                 .terms = m[G_C],
+                                 .a = {m[G_WM], m[G_WC], 0, w->dtype, value_align(w)},
+                                 .b = {pixels, 1, m[G_C] * pixels, x->dtype, value_align(x)},
+                                 .c = {pixels, 1, m[G_M] * pixels, y->dtype, value_align(y)}};
+    if (!ctx->target->product(ctx->target->dev, &product, &scratch))
+        return false;
+    kit_launch_add_product(ctx, &product);
+    kit_arg_in(ctx, n, 1);
+    kit_arg_in(ctx, n, 0);
     kit_arg_out(ctx, n, 0);
-    kit_arg_i32(ctx, size);
-    kit_arg_i32(ctx, chunks);
-    kit_arg_i32(ctx, SUM_BLOCK);
-    kit_arg_i32(ctx, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
+    kit_arg_scratch(ctx, 0, scratch, 1);
+    return true;
 }
 
 void kit_conv_gpu_lower(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)
 {
     if (n->op == YK_OP_CONV2D_DW)
         lower_dw(ctx, n, conv);
+    else if (conv_by_library(ctx, n, conv))
+        return;
     else if (kit_conv_has_phases(ctx->graph, n))
         lower_phases(ctx, n, conv);
     else

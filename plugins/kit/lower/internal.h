@@ -63,7 +63,7 @@ bool kit_chain_has_kernel(const kit_chain *chain);
 /* Its launch; leaf 0 lies in scratch memory, `bytes` from `at` on. */
 void kit_chain_launch(kit_lowering *ctx, const kit_chain *chain, uint64_t at, uint64_t bytes);
 
-/* ---- parts.c: sums over rows in parts ---- */
+/* ---- parts.c: sums in parts ---- */
 
 typedef struct kit_parts {
     int64_t n, rows; /* how many; rows of each, of the outermost dimension that is summed. One: it is not cut */
@@ -73,6 +73,10 @@ typedef struct kit_parts {
 kit_parts kit_parts_of(const kit_target *target, int64_t groups, int64_t outer, int64_t rows);
 /* The launch that makes `value` of its parts [n, count] of f32, in scratch memory at `at`. most: their maximum, not their sum. */
 void kit_parts_join(kit_lowering *ctx, const kit_parts *parts, int64_t count, bool most, uint64_t at, uint32_t value);
+
+/* Parts of each of `rows` sums of `terms` neighbours; and the launch that makes `value` of them, f32 [count, parts]. */
+int64_t kit_parts_of_rows(const kit_target *target, int64_t rows, int64_t terms);
+void kit_parts_join_rows(kit_lowering *ctx, int64_t parts, int64_t count, bool most, uint64_t at, uint32_t value);
 
 /* ---- data.c ---- */
 

@@ -213,16 +213,48 @@ static void lower_cross_entropy(kit_lowering *ctx, const yk_node *n, uint32_t ty
     kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 1)));
 }
 
+#define STATS_LEAST 2048      /* elements of a channel that pay for a second launch */
+#define STATS_MOST (1 << 30) /* elements of a channel whose parts are counted in ints */
+#define STATS_JOIN 64         /* work-items of a channel's parts */
+
+static void bn_stats_in_parts(kit_lowering *ctx, const yk_node *n, uint32_t type, int64_t inner, int64_t parts)
+{
+    const yk_value *x = kit_node_in(ctx->graph, n, 0);
+    const uint64_t bytes = (uint64_t)(2 * x->dim[1] * parts) * 4;
+    nn_launch_parts(ctx, "nn", type, "bn_stats_part", x->dim[1], parts, TEAM);
+    kit_arg_in(ctx, n, 0);
+    kit_arg_in(ctx, n, 1);
+    kit_arg_scratch(ctx, 0, bytes, 4);
+    kit_arg_i32(ctx, x->dim[0]);
+    kit_arg_i32(ctx, x->dim[1]);
+    kit_arg_i32(ctx, inner);
+    kit_arg_i32(ctx, parts);
+    nn_launch(ctx, "nn", type, "bn_stats_join", x->dim[1], STATS_JOIN);
+    kit_arg_scratch(ctx, 0, bytes, 4);
+    kit_arg_in(ctx, n, 1);
+    kit_arg_out(ctx, n, 0);
+    kit_arg_i32(ctx, x->dim[1]);
+    kit_arg_i32(ctx, parts);
+    kit_arg_f32(ctx, (double)(x->dim[0] * inner));
+}
+
 static void lower_bn_stats(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
     const yk_value *x = kit_node_in(ctx->graph, n, 0);
+    const int64_t inner = kit_value_count(x) / x->dim[0] / x->dim[1], count = x->dim[0] * inner;
+    const int64_t parts = kit_parts_of_rows(ctx->target, x->dim[1], count);
+    const bool gpu = !ctx->target->cpu_shape && !ctx->target->lanes;
+    if (gpu && count >= STATS_LEAST && count <= STATS_MOST) {
+        bn_stats_in_parts(ctx, n, type, inner, parts);
+        return;
+    }
     nn_launch(ctx, "nn", type, "bn_stats", x->dim[1], TEAM);
     kit_arg_in(ctx, n, 0);
     kit_arg_in(ctx, n, 1);
     kit_arg_out(ctx, n, 0);
     kit_arg_i64(ctx, x->dim[0]);
     kit_arg_i64(ctx, x->dim[1]);
-    kit_arg_i64(ctx, kit_value_count(x) / x->dim[0] / x->dim[1]);
+    kit_arg_i64(ctx, inner);
 }
 
 static void lower_dropout(kit_lowering *ctx, const yk_node *n, uint32_t type)
@@ -246,18 +278,9 @@ static void lower_dropout(kit_lowering *ctx, const yk_node *n, uint32_t type)
 
 /* ---- Pools ---- */
 
-static void lower_pool(kit_lowering *ctx, const yk_node *n, uint32_t type)
+static void pool_args(kit_lowering *ctx, const yk_node *n, const yk_value *x, const yk_value *y)
 {
-    static const char *const kernel[] = {"max_pool", "max_pool_bwd", "avg_pool", "avg_pool_bwd"};
-    bool back = n->op == YK_OP_MAX_POOL_BWD || n->op == YK_OP_AVG_POOL_BWD;
-    bool average = n->op == YK_OP_AVG_POOL || n->op == YK_OP_AVG_POOL_BWD;
-    const yk_value *x = back ? kit_node_out(ctx->graph, n, 0) : kit_node_in(ctx->graph, n, 0);
-    const yk_value *y = back ? kit_node_in(ctx->graph, n, n->n_in - 1u) : kit_node_out(ctx->graph, n, 0);
-    nn_launch(ctx, "pool", type, kernel[n->op - YK_OP_MAX_POOL], x->dim[0] * x->dim[1],
-              n->op == YK_OP_MAX_POOL_BWD ? 1 : TEAM);
-    for (uint32_t i = 0; i < n->n_in; i++)
-        kit_arg_in(ctx, n, i);
-    kit_arg_out(ctx, n, 0);
+    const bool average = n->op == YK_OP_AVG_POOL || n->op == YK_OP_AVG_POOL_BWD;
     kit_arg_i64(ctx, x->dim[2]);
     kit_arg_i64(ctx, x->dim[3]);
     kit_arg_i64(ctx, y->dim[2]);
@@ -267,6 +290,57 @@ static void lower_pool(kit_lowering *ctx, const yk_node *n, uint32_t type)
     kit_arg_i32(ctx, average ? 1 : kit_node_attr(ctx->graph, n, 6));
     kit_arg_i32(ctx, average ? 1 : kit_node_attr(ctx->graph, n, 7));
     kit_arg_i32(ctx, average ? kit_node_attr(ctx->graph, n, 6) : 0);
+}
+
+#define POOL_BLOCK 1024             /* pixels or windows of a group */
+#define POOL_PIXELS_MOST (1 << 30) /* of a plane whose pixels have an int each */
+
+/* A launch over the pixels of all planes; `block` and `parts` of its kernel. */
+static void pool_launch(kit_lowering *ctx, uint32_t type, const char *kernel, int64_t planes, int64_t pixels)
+{
+    nn_launch(ctx, "pool", type, kernel, planes * kit_div_up(pixels, POOL_BLOCK), TEAM);
+}
+
+static void pool_args_blocks(kit_lowering *ctx, int64_t pixels)
+{
+    kit_arg_i32(ctx, POOL_BLOCK);
+    kit_arg_i32(ctx, kit_div_up(pixels, POOL_BLOCK));
+}
+
+/* On a GPU windows tell the places of their maxima, and pixels look for windows. */
+static void max_pool_gather(kit_lowering *ctx, const yk_node *n, uint32_t type, const yk_value *x, const yk_value *y)
+{
+    const int64_t planes = x->dim[0] * x->dim[1], pixels = x->dim[2] * x->dim[3], windows = y->dim[2] * y->dim[3];
+    const uint64_t bytes = (uint64_t)(planes * windows) * 4;
+    pool_launch(ctx, type, "max_pool_places", planes, windows);
+    kit_arg_in(ctx, n, 0);
+    kit_arg_scratch(ctx, 0, bytes, 4);
+    pool_args(ctx, n, x, y);
+    pool_args_blocks(ctx, windows);
+    pool_launch(ctx, type, "max_pool_take", planes, pixels);
+    kit_arg_scratch(ctx, 0, bytes, 4);
+    kit_arg_in(ctx, n, 1);
+    kit_arg_out(ctx, n, 0);
+    pool_args(ctx, n, x, y);
+    pool_args_blocks(ctx, pixels);
+}
+
+static void lower_pool(kit_lowering *ctx, const yk_node *n, uint32_t type)
+{
+    static const char *const kernel[] = {"max_pool", "max_pool_bwd", "avg_pool", "avg_pool_bwd"};
+    const bool back = n->op == YK_OP_MAX_POOL_BWD || n->op == YK_OP_AVG_POOL_BWD;
+    const yk_value *x = back ? kit_node_out(ctx->graph, n, 0) : kit_node_in(ctx->graph, n, 0);
+    const yk_value *y = back ? kit_node_in(ctx->graph, n, n->n_in - 1u) : kit_node_out(ctx->graph, n, 0);
+    const int64_t most = POOL_PIXELS_MOST;
+    if (n->op == YK_OP_MAX_POOL_BWD && !ctx->target->cpu_shape && x->dim[2] * x->dim[3] <= most && y->dim[2] * y->dim[3] <= most) {
+        max_pool_gather(ctx, n, type, x, y);
+        return;
+    }
+    nn_launch(ctx, "pool", type, kernel[n->op - YK_OP_MAX_POOL], x->dim[0] * x->dim[1], n->op == YK_OP_MAX_POOL_BWD ? 1 : TEAM);
+    for (uint32_t i = 0; i < n->n_in; i++)
+        kit_arg_in(ctx, n, i);
+    kit_arg_out(ctx, n, 0);
+    pool_args(ctx, n, x, y);
 }
 
 /* ---- Optimizers ---- */

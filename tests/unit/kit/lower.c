@@ -324,9 +324,9 @@ START_TEST(gradient_of_a_filter_on_a_gpu)
     kit_node(k, YK_OP_CONV2D_DW, KIT_IDS(gy, x), KIT_IDS(w), KIT_ATTR(1, 1, 1, 1, 1, 1, 1));
     program_make(&gpu, k, &p);
     ck_assert_uint_eq(p.n_launch, 2);
-    groups_are(&p.launch[0], 2, 1, 14, 256); /* 72 columns; 40 images, three in a chunk */
-    groups_are(&p.launch[1], 1, 1, 1, 64);
-    ck_assert_uint_eq(p.scratch_bytes, 14 * 8 * 72 * 4);
+    groups_are(&p.launch[0], 2, 1, 12, 256); /* 72 columns; 3240 pixels, 288 in a chunk */
+    groups_are(&p.launch[1], 18, 1, 1, 128);
+    ck_assert_uint_eq(p.scratch_bytes, 12 * 8 * 72 * 4);
     kit_program_free(&p);
     kit_free(k);
 }
@@ -439,7 +439,7 @@ START_TEST(convolutions_and_products_take_tensor_cores)
         ck_assert_uint_eq(p.n_unit, 2); /* one has both convolutions and the sum */
         ck_assert_str_eq(p.unit[0].file, i ? "conv_mma" : "conv_gpu");
         groups_are(&p.launch[0], 51, 1, 1, i ? 128 : 256);
-        groups_are(&p.launch[1], 2, 1, 14, i ? 128 : 256);
+        groups_are(&p.launch[1], 2, 1, 12, i ? 128 : 256);
         groups_are(&p.launch[3], 2, 2, 1, i ? 128 : 256);
         ck_assert_int_eq(strstr(p.text.data, "MMA_ADD") != NULL, i);
         kit_program_free(&p);

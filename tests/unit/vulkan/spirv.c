@@ -42,7 +42,10 @@ static const struct {
     {"nn", "-DT=%s", "layer_norm"}, {"nn", "-DT=%s", "layer_norm_bwd"}, {"nn", "-DT=%s", "layer_norm_params"},
     {"nn", "-DT=%s", "softmax_fwd"}, {"nn", "-DT=%s", "softmax_bwd"}, {"nn", "-DT=%s", "cross_entropy"},
     {"nn", "-DT=%s", "cross_entropy_bwd"}, {"nn", "-DT=%s", "bn_stats"}, {"pool", "-DT=%s", "max_pool"},
-    {"pool", "-DT=%s", "max_pool_bwd"}, {"pool", "-DT=%s", "avg_pool"}, {"pool", "-DT=%s", "avg_pool_bwd"},
+    {"pool", "-DT=%s", "max_pool_bwd"}, {"pool", "-DT=%s", "max_pool_places"}, {"pool", "-DT=%s", "max_pool_take"},
+    {"nn", "-DT=%s", "bn_stats_part"}, {"nn", "-DT=%s", "bn_stats_join"},
+    {"parts", "-DT=%s", "parts_join"}, {"parts", "-DT=%s", "parts_join_rows"},
+    {"pool", "-DT=%s", "avg_pool"}, {"pool", "-DT=%s", "avg_pool_bwd"},
     {"data", "-DUNIT_FLOAT -DT=%s", "scatter_rows"}, {"data", "-DUNIT_FLOAT -DT=%s", "dropout_rows"},
     {"data", "-DUNIT_FLOAT -DT=%s", "narrow_f32"}, {"data", "-DUNIT_FLOAT -DT=%s", "argmax_line"},
     {"data", "-DUNIT_FLOAT -DT=%s", "unfold_image"}, {"data", "-DUNIT_FLOAT -DT=%s", "fold_image"},
@@ -54,7 +57,7 @@ static const struct {
     {"data", "-DUNIT_COPY -DE=uchar", "copy_transposed"},
     {"conv_gpu", "-DGEMM_TEAM=256 -DGM=64 -DKH=3 -DKW=3 -DIH=1 -DTC=f32 -DT=%s", "conv_any"},
     {"conv_gpu", "-DGEMM_TEAM=128 -DGM=16 -DKH=3 -DKW=3 -DIH=0 -DTC=bf16 -DT=%s", "conv_any_dw"},
-    {"conv_gpu", "-DGEMM_TEAM=128 -DGM=16 -DKH=3 -DKW=3 -DIH=0 -DTC=f16 -DT=%s", "conv_any_dw_sum"},
+    {"conv_gpu", "-DGEMM_TEAM=128 -DGM=16 -DKH=3 -DKW=3 -DIH=0 -DTC=f16 -DT=%s", "conv_any_dw_join"},
     {"conv_gpu", "-DCONV_LANES=8 -DCONV_ROWS=16 -DCONV_LR=2 -DCONV_PX=4 -DCONV_SPAN=6 -DCONV_SW=1 -DCONV_DW=1 -DKH=3 -DKW=3 -DIH=0 "
      "-DCONV_IH=1 -DCONV_IW=1 -DCONV_TALL=3 -DCONV_WIDE=3 -DTC=f32 -DT=%s", "conv_any"},
     {"conv_gpu", "-DCONV_LANES=8 -DCONV_ROWS=16 -DCONV_LR=2 -DCONV_PX=4 -DCONV_SPAN=7 -DCONV_SW=1 -DCONV_DW=3 -DKH=3 -DKW=2 -DIH=1 "
