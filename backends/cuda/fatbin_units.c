@@ -84,7 +84,8 @@ static bool types_list(const char *folder)
         if (strcmp(types[i], "f16"))
             good = good && unit_list(folder, "round8", macros);
     }
-    return good && unit_list(folder, "eight", "-DT=bf16");
+    return good && unit_list(folder, "eight", "-DT=bf16") && unit_list(folder, "lines", "-DE=ushort") &&
+           unit_list(folder, "lines", "-DE=uint");
 }
 
 /* Heads of 64 and 128 elements, both ways; of 16 bits by tensor cores as chips from 8.0 on have them. */
