@@ -34,12 +34,12 @@ enum { A, B, C, MATRICES };
 /* A matrix as it lies in memory: `count` lines of `length` elements. */
 typedef struct stored {
     int64_t count, length, line; /* line: elements from one to the next */
-    bool turned;                 /* lines are columns */
+    bool transposed;                 /* lines are columns */
 } stored;
 
 /* A part of the product. */
 typedef struct part {
-    stored from[MATRICES], to[MATRICES]; /* as they are; with room */
+    stored from[MATRICES], to[MATRICES]; /* as they are; with capacity */
     bool copied[MATRICES];
     kit_product product; /* that the library is asked for */
 } part;
@@ -114,8 +114,8 @@ static kit_matrix part_matrix(const kit_product *p, int i, const part *x, int64_
     kit_matrix m = *matrix_at(p, i);
     m.align = x->copied[i] ? KIT_PRODUCT_ALIGN : aligned_at(m.align, from);
     if (x->copied[i]) {
-        m.row_stride = s->turned ? 1 : s->length;
-        m.col_stride = s->turned ? s->length : 1;
+        m.row_stride = s->transposed ? 1 : s->length;
+        m.col_stride = s->transposed ? s->length : 1;
         m.batch_stride = m.batch_stride ? s->count * s->length : 0;
     }
     return m;
@@ -131,15 +131,15 @@ static int64_t part_offset(const kit_product *p, int i, int64_t m0)
 static void part_of(const kit_product *p, int64_t m0, int64_t m1, part *x)
 {
     part_stored(p, m1 - m0, x->from);
-    const int64_t rows = x->from[A].turned ? kit_round_up(m1 - m0, UNIT) : m1 - m0;
-    const int64_t cols = kit_round_up(p->cols, x->from[B].turned ? UNIT_BYTES / element_of(p, C) : UNIT);
-    const int64_t terms = x->from[A].turned && !x->from[B].turned ? p->terms : kit_round_up(p->terms, UNIT);
+    const int64_t rows = x->from[A].transposed ? kit_round_up(m1 - m0, UNIT) : m1 - m0;
+    const int64_t cols = kit_round_up(p->cols, x->from[B].transposed ? UNIT_BYTES / element_of(p, C) : UNIT);
+    const int64_t terms = x->from[A].transposed && !x->from[B].transposed ? p->terms : kit_round_up(p->terms, UNIT);
     const int64_t size[MATRICES][2] = {{rows, terms}, {terms, cols}, {rows, cols}};
     x->product = (kit_product){.batch = p->batch, .rows = rows, .cols = cols, .terms = terms, .accumulate = p->accumulate};
     for (int i = 0; i < MATRICES; i++) {
         const stored *from = &x->from[i];
-        const bool turned = from->turned;
-        x->to[i] = (stored){size[i][turned], size[i][!turned], size[i][!turned], turned};
+        const bool transposed = from->transposed;
+        x->to[i] = (stored){size[i][transposed], size[i][!transposed], size[i][!transposed], transposed};
         x->copied[i] = from->count != x->to[i].count || from->length != x->to[i].length || alignment_of(p, i) < UNIT_BYTES;
     }
     x->product.a = part_matrix(p, A, x, part_offset(p, A, m0));
@@ -223,7 +223,7 @@ static void copy_arg(const wide *w, int i)
 static void copy_launch(const wide *w, int i, const part *x, int64_t from, bool back)
 {
     const stored *of = back ? &x->to[i] : &x->from[i], *to = back ? &x->from[i] : &x->to[i];
-    const int64_t own = matrix_at(w->p, i)->batch_stride, room = x->to[i].count * x->to[i].length;
+    const int64_t own = matrix_at(w->p, i)->batch_stride, spaced = x->to[i].count * x->to[i].length;
     const int64_t team = kit_gpu_team(w->ctx->target);
     int64_t across = UNIT;
     while (across < team && across * EACH < to->length)
@@ -235,8 +235,8 @@ static void copy_launch(const wide *w, int i, const part *x, int64_t from, bool 
     whole_arg(w, i, from);
     if (!back)
         copy_arg(w, i);
-    kit_arg_i64(w->ctx, back ? room : own);
-    kit_arg_i64(w->ctx, back ? own : room);
+    kit_arg_i64(w->ctx, back ? spaced : own);
+    kit_arg_i64(w->ctx, back ? own : spaced);
     kit_arg_i64(w->ctx, of->line);
     kit_arg_i64(w->ctx, to->line);
     kit_arg_i32(w->ctx, of->count);

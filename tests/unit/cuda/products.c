@@ -281,7 +281,7 @@ START_TEST(the_product_that_is_behind_has_the_type_of_its_value)
 END_TEST
 
 /* The first element of each row and the last, from copies that two parts make. */
-START_TEST(what_is_behind_a_product_finds_it_without_the_room_in_lines)
+START_TEST(what_is_behind_a_product_finds_it_without_the_ends_of_lines)
 {
     mapped m = mapped_of((shape){.in = YK_BF16, .out = YK_BF16, .m = 1024, .n = 1001, .terms = 1024, .turn_b = true});
     const uint64_t aligned = fake.aligned();
@@ -470,7 +470,7 @@ int main(void)
     tcase_add_loop_test(t, copies_beyond_a_limit_are_made_in_parts, 0, 6);
     tcase_add_test(t, what_is_behind_a_product_and_workspace_are_recorded_with_it);
     tcase_add_test(t, the_product_that_is_behind_has_the_type_of_its_value);
-    tcase_add_test(t, what_is_behind_a_product_finds_it_without_the_room_in_lines);
+    tcase_add_test(t, what_is_behind_a_product_finds_it_without_the_ends_of_lines);
     tcase_add_test(t, bits_are_the_same_each_time);
     tcase_add_test(t, operands_are_rounded_to_tf32_on_request_only);
     tcase_add_test(t, a_shape_that_is_refused_is_computed_by_kernels_and_said);
