@@ -90,7 +90,8 @@ static bool types_list(const char *folder)
         snprintf(macros, sizeof macros, "-DT=f32 -DTO=%s%s", types[i], kit_row_macros(&target));
         good = unit_list(folder, "nn", macros);
     }
-    return good && unit_list(folder, "eight", "-DT=bf16");
+    return good && unit_list(folder, "eight", "-DT=bf16") && unit_list(folder, "lines", "-DE=ushort") &&
+           unit_list(folder, "lines", "-DE=uint");
 }
 
 /* Heads of 64 and 128 elements, both ways; of 16 bits by tensor cores as chips from 8.0 on have them. */

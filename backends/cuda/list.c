@@ -176,6 +176,14 @@ static bool eight_of(const yk_device *dev)
     return dev->sm >= 89 && !off;
 }
 
+static yk_status memory_fill(yk_device *dev)
+{
+    size_t bytes = 0;
+    const CUresult rc = cuda.device_memory(&bytes, dev->id);
+    dev->target.memory = bytes;
+    return rc ? cuda_error(rc, "asking how much memory a device has") : YK_OK;
+}
+
 static yk_status device_fill(yk_device *dev)
 {
     yk_status s = YK_OK;
@@ -191,6 +199,8 @@ static yk_status device_fill(yk_device *dev)
     dev->tf32 = option_is("TF32", "1");
     dev->profiles = option_is("PROFILE", "1");
     dev->profile.host = cuda_host;
+    if (!s)
+        s = memory_fill(dev);
     if (!s)
         s = context_open(dev);
     return s;

@@ -66,6 +66,7 @@ typedef struct kit_target {
     uint32_t max_group;    /* work-items of a group; 0: KIT_GROUP_MOST */
     uint32_t max_local;    /* bytes of memory that a group's work-items share */
     uint64_t max_alloc;    /* bytes of one allocation; 0: no limit known */
+    uint64_t memory;       /* bytes that the device has, for how much a product's copies may take; 0: not known */
     /*
      * Whether a library of the vendor's computes this product, and the bytes of scratch memory that it then needs; always the same answer
      * for one device. NULL: the kit's kernels compute them all.

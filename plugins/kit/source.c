@@ -22,6 +22,7 @@
 #include "plugins/kit/kernels/gemm_gpu.kch"
 #include "plugins/kit/kernels/gemm_lanes.kch"
 #include "plugins/kit/kernels/gemm_mma.kch"
+#include "plugins/kit/kernels/lines.kch"
 #include "plugins/kit/kernels/math.kch"
 #include "plugins/kit/kernels/mma.kch"
 #include "plugins/kit/kernels/nn.kch"
@@ -43,6 +44,7 @@ static const struct {
     {"data", "", "", kit_src_data},
     {"eight", "", "", kit_src_eight},
     {"gemm", "", "", kit_src_gemm},
+    {"lines", "", "", kit_src_lines},
     {"nn", "", "", kit_src_nn},
     {"parts", "", "", kit_src_parts},
     {"pool", "", "", kit_src_pool},

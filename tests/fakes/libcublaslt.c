@@ -81,7 +81,7 @@ static struct {
     atomic_bool refuse;
     int bytes[JOB_WORDS]; /* of a kernel's parameters */
 } fake = {.once = PTHREAD_ONCE_INIT};
-static atomic_ullong calls, live, products, eights, runs;
+static atomic_ullong calls, live, products, eights, aligned, runs;
 static _Atomic(const char *) wrong = "";
 
 /* ---- Calls ---- */
@@ -140,6 +140,11 @@ uint64_t fake_cublaslt_products(void)
 uint64_t fake_cublaslt_eights(void)
 {
     return atomic_load(&eights);
+}
+
+uint64_t fake_cublaslt_aligned(void)
+{
+    return atomic_load(&aligned);
 }
 
 const char *fake_cublaslt_wrong(void)
@@ -503,6 +508,18 @@ static char *matrix_memory(const void *at, const struct cuda_lt_layout *x, uint6
     return (uintptr_t)at % align ? NULL : fake.memory((CUdeviceptr)(uintptr_t)at, (size_t)last * type_bytes(x->type));
 }
 
+/* Whether tensor cores do it best, as NVIDIA says: lines, sizes along lines and memory at multiples of 16 bytes. */
+static bool problem_aligned(const problem *p, const void *const at[3])
+{
+    const int64_t along[] = {p->transpose[0] ? p->terms : p->rows, p->transpose[1] ? p->cols : p->terms, p->rows};
+    for (int i = 0; i < 3; i++) {
+        const int64_t sizes = along[i] | p->line[i] | (p->batch > 1 ? p->stride[i] : 0);
+        if (sizes * (int64_t)type_bytes(p->type[i]) % 16 || (uintptr_t)at[i] % 16)
+            return false;
+    }
+    return true;
+}
+
 static cublasStatus_t job_give(const job *own, CUstream stream)
 {
     static const fake_kernel kernel = {"cublasLtMatmul", JOB_WORDS, fake.bytes, job_run};
@@ -545,5 +562,6 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t matm
         return call_wrong("memory of a product that is not there, or not aligned as was said");
     if (workspace_bytes < algo->data[4] || (workspace_bytes && !own.workspace) || (uintptr_t)workspace % 256)
         return call_wrong("a product's workspace");
+    atomic_fetch_add(&aligned, problem_aligned(&own.of, (const void *const[]){a, b, d}));
     return job_give(&own, (CUstream)stream);
 }

@@ -440,6 +440,20 @@ static bool product_by_library(kit_lowering *ctx, const yk_node *n, const dot_pl
     return true;
 }
 
+/* As product_by_library, of 16 bits, with copies of matrices whose lines are not aligned. False: not so. */
+static bool lines_by_library(kit_lowering *ctx, const yk_node *n, const dot_plan *dot, const kit_product *product)
+{
+    const kit_chain *behind = &dot->epilogue;
+    const uint32_t *in = &ctx->graph->index[n->in], value[] = {in[0], in[1], behind->n_node ? behind->leaf[0] : ctx->graph->index[n->out]};
+    const yk_value *c = &ctx->graph->value[value[2]];
+    uint64_t at;
+    if (!kit_lines_product(ctx, product, value, behind->n_node, &at))
+        return false;
+    if (behind->n_node)
+        kit_chain_launch(ctx, behind, at, (uint64_t)kit_value_count(c) * yk_dtype_bytes(c->dtype));
+    return true;
+}
+
 /* False: kernels of the kit have to. */
 static bool dot_by_library(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
 {
@@ -451,7 +465,7 @@ static bool dot_by_library(kit_lowering *ctx, const yk_node *n, const dot_plan *
     const kit_product product = product_of(n, dot, c, behind->n_node ? 0 : c->offset);
     kit_product in_eight = product;
     return (eight_of(ctx, n, &in_eight, e) && product_by_library(ctx, n, dot, &in_eight, e)) ||
-           product_by_library(ctx, n, dot, &product, NULL);
+           lines_by_library(ctx, n, dot, &product) || product_by_library(ctx, n, dot, &product, NULL);
 }
 
 static void lower_dot(kit_lowering *ctx, const yk_node *n)

@@ -63,6 +63,14 @@ bool kit_chain_has_kernel(const kit_chain *chain);
 /* Its launch; leaf 0 lies in scratch memory, `bytes` from `at` on. */
 void kit_chain_launch(kit_lowering *ctx, const kit_chain *chain, uint64_t at, uint64_t bytes);
 
+/* ---- lines.c: products of a library whose matrices get aligned lines ---- */
+
+/*
+ * The launches of such a product, where copies pay and the library takes them. value: of A, B and C. behind: C lies in scratch memory,
+ * dense, at *at, for a launch behind it. False: it is computed as it is.
+ */
+bool kit_lines_product(kit_lowering *ctx, const kit_product *product, const uint32_t value[3], bool behind, uint64_t *at);
+
 /* ---- parts.c: sums in parts ---- */
 
 typedef struct kit_parts {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Products by cuBLASLt, on the fakes (tests/fakes), which refuse what does not fit together: every layout and type against sums in
- * double, what is computed behind a product, graphs, bits that stay the same, TF32 on request, shapes and libraries that are refused,
- * calls that fail in turn, a lost device.
+ * double, lines that are not aligned, what is computed behind a product, graphs, bits that stay the same, TF32 on request, shapes and
+ * libraries that are refused, calls that fail in turn, a lost device.
  */
 #include "tests/unit/cuda/case.h"
 
@@ -123,6 +123,97 @@ START_TEST(rows_columns_and_places_of_all_kinds_fit)
 }
 END_TEST
 
+/* ---- Lines that are not aligned: the library is given copies, where that pays ---- */
+
+/* Numbers so small that sums of a thousand are held by every type. */
+static void numbers_small(const product *p)
+{
+    kit_random_int(p->k, p->k->value[p->a].base, -1, 1);
+    kit_random_int(p->k, p->k->value[p->b].base, -1, 1);
+}
+
+static double element_want(const product *p, int64_t at)
+{
+    const int64_t each = p->of.m * p->of.n;
+    return p->before[at] + product_sum(p, at / each, at % each / p->of.n, at % p->of.n);
+}
+
+/* A prime's multiples, and the first and last rows and columns. */
+static void product_sampled(const product *p)
+{
+    const int64_t n = kit_count(p->k, p->c), row = p->of.n;
+    for (int64_t i = 0; i < n; i += i < row || i + row > n ? 7 : 9973) {
+        ck_assert_double_eq(kit_get(p->k, p->c, i), element_want(p, i));
+        ck_assert_double_eq(kit_get(p->k, p->c, i / row * row), element_want(p, i / row * row));
+        ck_assert_double_eq(kit_get(p->k, p->c, i / row * row + row - 1), element_want(p, i / row * row + row - 1));
+    }
+}
+
+/* In so many products of the library, of which so many have aligned lines. */
+static void lines_work(shape of, uint64_t products, uint64_t aligned)
+{
+    product p = product_new(of);
+    const uint64_t before = fake.products(), aligned_before = fake.aligned();
+    numbers_small(&p);
+    graph_works(p.k, 1);
+    ck_assert_uint_eq(fake.products() - before, products);
+    ck_assert_uint_eq(fake.aligned() - aligned_before, aligned);
+    product_sampled(&p);
+    product_free(&p);
+}
+
+START_TEST(lines_that_are_not_aligned_are_copied)
+{
+    static const shape of[] = {
+        {.in = YK_BF16, .out = YK_BF16, .m = 1024, .n = 1001, .terms = 1024, .turn_b = true}, /* logits */
+        {.in = YK_BF16, .out = YK_BF16, .m = 1024, .n = 1024, .terms = 1001},                 /* their gradient, to the input */
+        {.in = YK_BF16, .out = YK_F32, .m = 1001, .n = 1024, .terms = 1536, .turn_a = true, .add = true}, /* and to the weights */
+        {.in = YK_F16, .out = YK_F32, .m = 1023, .n = 1001, .terms = 1027, .turn_b = true},
+        {.in = YK_F16, .out = YK_F16, .m = 1021, .n = 1025, .terms = 1003, .turn_a = true},
+        {.in = YK_BF16, .out = YK_F32, .batch = 2, .m = 907, .n = 909, .terms = 1201, .turn_a = true, .turn_b = true, .add = true},
+        {.in = YK_BF16, .out = YK_BF16, .batch = 3, .m = 600, .n = 601, .terms = 999, .one_b = true},
+        {.in = YK_BF16, .out = YK_BF16, .m = 1024, .n = 1024, .terms = 1024, .start = 1}, /* A at byte 2 */
+    };
+    ck_assert_int_eq(device_start(), YK_OK);
+    lines_work(of[_i], 1, 1);
+    device_stop();
+}
+END_TEST
+
+START_TEST(lines_are_left_where_copies_do_not_pay)
+{
+    ck_assert_int_eq(device_start(), YK_OK);
+    lines_work((shape){.in = YK_BF16, .out = YK_BF16, .m = 256, .n = 257, .terms = 256}, 1, 0);
+    lines_work((shape){.in = YK_BF16, .out = YK_BF16, .m = 2048, .n = 2049, .terms = 24}, 1, 0); /* the result is most of it */
+    lines_work((shape){.in = YK_F32, .out = YK_F32, .m = 257, .n = 257, .terms = 256}, 1, 0);
+    lines_work((shape){.in = YK_BF16, .out = YK_BF16, .m = 257, .n = 256, .terms = 256}, 1, 1); /* nothing is wrong with it */
+    device_stop();
+}
+END_TEST
+
+/* A 32nd of the memory: what is copied once has 2 MiB, and leaves this for parts of the rest. */
+START_TEST(copies_beyond_a_limit_are_made_in_parts)
+{
+    static const struct {
+        const char *memory; /* MiB << 20 */
+        shape of;
+        uint64_t products, aligned;
+    } cases[] = {
+        {"134217728", {.in = YK_BF16, .out = YK_BF16, .m = 1024, .n = 1001, .terms = 1024, .turn_b = true}, 1, 1},
+        {"100663296", {.in = YK_BF16, .out = YK_BF16, .m = 1024, .n = 1001, .terms = 1024, .turn_b = true}, 2, 2},
+        {"100663296", {.in = YK_BF16, .out = YK_BF16, .m = 1000, .n = 1024, .terms = 1001, .add = true}, 2, 2},
+        {"100663296", {.in = YK_BF16, .out = YK_F32, .m = 1001, .n = 1024, .terms = 1536, .turn_a = true, .add = true}, 3, 3},
+        {"67108864", {.in = YK_BF16, .out = YK_BF16, .m = 1024, .n = 1001, .terms = 1024, .turn_b = true}, 1, 0},
+        {"67108864", {.in = YK_BF16, .out = YK_BF16, .batch = 2, .m = 1024, .n = 1024, .terms = 1001}, 1, 0}, /* is not cut */
+    };
+    setenv("FAKE_CUDA_MEMORY", cases[_i].memory, 1);
+    ck_assert_int_eq(device_start(), YK_OK);
+    lines_work(cases[_i].of, cases[_i].products, cases[_i].aligned);
+    device_stop();
+    unsetenv("FAKE_CUDA_MEMORY");
+}
+END_TEST
+
 /* ---- What is behind a product ---- */
 
 /* t = a b; y = (t + bias) t, of which t is an output, too */
@@ -131,13 +222,14 @@ typedef struct mapped {
     uint32_t bias, t, y;
 } mapped;
 
-static mapped mapped_new(int dtype, int64_t terms)
+static mapped mapped_of(shape of)
 {
-    mapped m = {.of = product_new((shape){.in = dtype, .out = dtype, .m = 6, .n = 5, .terms = terms})};
+    mapped m = {.of = product_new(of)};
+    const int dtype = of.out;
     kit *k = m.of.k;
-    const uint32_t in[] = {m.of.a, m.of.b}, s = KIT(k, dtype, 6, 5);
-    m.bias = KITB(k, dtype, 1, 6, 5);
-    m.y = KIT(k, dtype, 6, 5);
+    const uint32_t in[] = {m.of.a, m.of.b}, s = KIT(k, dtype, of.m, of.n);
+    m.bias = KITB(k, dtype, 1, of.m, of.n);
+    m.y = KIT(k, dtype, of.m, of.n);
     m.t = m.of.c;
     k->g.n_node = k->g.n_all_node = 0; /* the product, as the body of a map instead */
     kit_random_int(k, m.bias, -3, 3);
@@ -146,6 +238,11 @@ static mapped mapped_new(int dtype, int64_t terms)
     kit_node(k, YK_OP_MUL, KIT_IDS(s, m.t), KIT_IDS(m.y), NULL, 0);
     kit_wrap(k, YK_OP_DOT_MAP, 3, KIT_IDS(in[0], in[1], m.bias), KIT_IDS(m.t, m.y));
     return m;
+}
+
+static mapped mapped_new(int dtype, int64_t terms)
+{
+    return mapped_of((shape){.in = dtype, .out = dtype, .m = 6, .n = 5, .terms = terms});
 }
 
 static void mapped_right(const mapped *m)
@@ -179,6 +276,32 @@ START_TEST(the_product_that_is_behind_has_the_type_of_its_value)
     graph_works(m.of.k, 1);
     mapped_right(&m);
     device_stop();
+    product_free(&m.of);
+}
+END_TEST
+
+/* The first element of each row and the last, from copies that two parts make. */
+START_TEST(what_is_behind_a_product_finds_it_without_the_ends_of_lines)
+{
+    mapped m = mapped_of((shape){.in = YK_BF16, .out = YK_BF16, .m = 1024, .n = 1001, .terms = 1024, .turn_b = true});
+    const uint64_t aligned = fake.aligned();
+    setenv("FAKE_CUDA_MEMORY", "100663296", 1);
+    numbers_small(&m.of);
+    double *a = calloc(1024 * 1024, sizeof *a);
+    for (int i = 0; i < 1024; i++) /* a row of A has one number, so that bf16 holds what is computed */
+        a[i * 1024 + i] = 1 + i % 3;
+    kit_set(m.of.k, m.of.k->value[m.of.a].base, a);
+    free(a);
+    ck_assert_int_eq(device_start(), YK_OK);
+    graph_works(m.of.k, RUNS);
+    ck_assert_uint_eq(fake.aligned() - aligned, 2 * 2);
+    for (int64_t i = 0; i < 1024 * 1001; i += i % 1001 ? 1 : 1000) {
+        const double t = product_sum(&m.of, 0, i / 1001, i % 1001);
+        ck_assert_double_eq(kit_get(m.of.k, m.t, i), t);
+        ck_assert_double_eq(kit_get(m.of.k, m.y, i), (t + kit_at(m.of.k, m.bias, i)) * t);
+    }
+    device_stop();
+    unsetenv("FAKE_CUDA_MEMORY");
     product_free(&m.of);
 }
 END_TEST
@@ -342,8 +465,12 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_test(t, every_layout_and_type_is_computed_by_the_library);
     tcase_add_test(t, rows_columns_and_places_of_all_kinds_fit);
+    tcase_add_loop_test(t, lines_that_are_not_aligned_are_copied, 0, 8);
+    tcase_add_test(t, lines_are_left_where_copies_do_not_pay);
+    tcase_add_loop_test(t, copies_beyond_a_limit_are_made_in_parts, 0, 6);
     tcase_add_test(t, what_is_behind_a_product_and_workspace_are_recorded_with_it);
     tcase_add_test(t, the_product_that_is_behind_has_the_type_of_its_value);
+    tcase_add_test(t, what_is_behind_a_product_finds_it_without_the_ends_of_lines);
     tcase_add_test(t, bits_are_the_same_each_time);
     tcase_add_test(t, operands_are_rounded_to_tf32_on_request_only);
     tcase_add_test(t, a_shape_that_is_refused_is_computed_by_kernels_and_said);
