@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products of a library over operands of 16 bits whose lines in memory are not aligned: GPT-2 has 50257 words. cuBLASLt has its fast
- * kernels where pointers, lines, and those sizes of a product that lie along a line are multiples of 16 bytes ("Tensor Core usage" in
- * NVIDIA's documentation), and is slower by a factor of 7 elsewhere. So, where that saves more than it costs, each matrix of the product
+ * Products of a library over operands of 16 bits whose lines in memory are not aligned: GPT-2 has 50257 words. They have their
+ * fast kernels where pointers, lines, and those sizes of a product that lie along a line are multiples of 16 bytes ("Tensor Core usage" in
+ * NVIDIA's documentation), and are slower by a factor of 7 elsewhere. So, where that saves more than it costs, each matrix of the product
  * that does not fit is copied to scratch memory, with zeros up to the next multiple in lines and in numbers of lines, and a result that
  * lies there is copied from there. Terms that are added are zeros in both operands: they add nothing.
  *
@@ -39,7 +39,7 @@ typedef struct stored {
 
 /* A part of the product. */
 typedef struct part {
-    stored from[MATRICES], to[MATRICES]; /* as they are; with capacity */
+    stored from[MATRICES], to[MATRICES]; /* as they are; as they are copied */
     bool copied[MATRICES];
     kit_product product; /* that the library is asked for */
 } part;
@@ -149,7 +149,7 @@ static void part_of(const kit_product *p, int64_t m0, int64_t m1, part *x)
 
 /* ---- Whether it pays ---- */
 
-static double larger(double a, double b)
+static double time_max(double a, double b)
 {
     return a > b ? a : b;
 }
@@ -169,7 +169,7 @@ static bool copies_pay(const kit_product *p)
         copies += x.copied[i] ? times * (2 * each / COPIES + LAUNCH) : 0;
     }
     const double moved = bytes / COPIES, operations = 2.0 * (double)p->batch * (double)p->rows * (double)p->cols * (double)p->terms;
-    const double slow = larger(operations / (SLOW * (double)least / 2), moved), fast = larger(operations / FAST, moved);
+    const double slow = time_max(operations / (SLOW * (double)least / 2), moved), fast = time_max(operations / FAST, moved);
     return least < UNIT_BYTES && fast + copies < GAIN * slow;
 }
 
@@ -315,8 +315,9 @@ bool kit_lines_product(kit_lowering *ctx, const kit_product *product, const uint
         part_of(product, m0, kit_min(m0 + each, product->rows), &x);
         part_launch(&w, m0, &x);
     }
-    ctx->target->host->log(3, ctx->target->plugin, "node %u: a product's lines are not aligned: copies of %llu bytes, parts: %lld", ctx->node,
-                           (unsigned long long)(w.bytes[A] + w.bytes[B] + w.bytes[C]), (long long)kit_div_up(product->rows, each));
+    ctx->target->host->log(3, ctx->target->plugin, "node %u: a product's lines are not aligned: copies of %llu bytes, parts: %lld",
+                           ctx->node, (unsigned long long)(w.bytes[A] + w.bytes[B] + w.bytes[C]),
+                           (long long)kit_div_up(product->rows, each));
     *at = w.c_at;
     return true;
 }
