@@ -275,7 +275,7 @@ void cts_tr_group_arguments(cts *c)
 static bool close_flushes(cts_tr *t)
 {
     static uint8_t data[20][3000];
-    if (!cts_tr_open(t))
+    if (!cts_tr_open(t) || !cts_tr_meet(t)) /* who ends before the other has opened is rightly said to have died */
         return false;
     for (uint32_t i = 0; i < 20 && t->rank == 0; i++) {
         cts_tr_fill(data[i], sizeof data[i], i);
@@ -295,7 +295,8 @@ static bool close_flushes(cts_tr *t)
 static bool close_gives_up(cts_tr *t)
 {
     static uint8_t data[1 << 20], in[1 << 20];
-    if (!cts_tr_open(t) || !cts_tr_send(t, 1 - t->rank, 1, data, sizeof data) || !cts_tr_send(t, 1 - t->rank, 2, data, 10) ||
+    if (!cts_tr_open(t) || !cts_tr_meet(t) || !cts_tr_send(t, 1 - t->rank, 1, data, sizeof data) ||
+        !cts_tr_send(t, 1 - t->rank, 2, data, 10) ||
         !cts_tr_recv(t, 1 - t->rank, 3, in, sizeof in) || !cts_tr_move(t, 5))
         return false;
     cts_tr_close(t);
