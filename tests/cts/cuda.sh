@@ -18,6 +18,7 @@ mma() { # mma SM PATTERN [WORDS]
     [ -z "${3-}" ] || { grep -qF "$3" "$WORK/err"; result $? "sm_$1: $3"; }
 }
 mma 90 'composite/attention*.heads*16' "(attention_bwd of bf16) computes by tensor cores"
+mma 90 'composite/attention*.long*16' "(attention_bwd of bf16) computes by tensor cores" # blocks that are seen whole, and such that are not
 mma 75 'composite/attention*.heads64*f16' "(attention_bwd of f16) computes by tensor cores"
 mma 75 'composite/attention.heads64.bf16' "(attention of bf16) computes in fp32"
 mma 75 'composite/conv2d*.3x3.f16' "(conv2d_dw of f16) computes by tensor cores"

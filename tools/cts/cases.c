@@ -96,7 +96,7 @@ static void narrow_norm(cts_check *k, yk_dtype to, int64_t rows, int64_t cols, c
 
 bool cts_case_norm(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
 {
-    static const int64_t dims[4][2] = {{5, 33}, {17, 768}, {1, 8}, {100, 3}};
+    static const int64_t dims[4][2] = {{5, 33}, {17, 768}, {1, 8}, {300, 3}};
     static const int64_t stats[4][3] = {{4, 5, 9}, {2, 16, 49}, {8, 3, 1}, {3, 1, 3001}};
     yk__vid in[2], out[8];
     if (number < 24) {
