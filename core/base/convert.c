@@ -36,13 +36,66 @@ uint16_t yk__f32_to_bf16(float f)
     return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1)) >> 16);
 }
 
-/* Without a branch on a NaN, so that the compiler makes vectors of it. */
+/* ---- bf16 in blocks ------------------------------------------------------------------------------------------------
+ * Of a length that the compiler knows, without a branch on a NaN, so that it makes vectors of them at -O2 too. */
+
+enum { BLOCK = 256 };
+
+/* Of an f32 as the bf16 that is nearest: the upper half; the lower one has no meaning. */
+static uint32_t round_bits(uint32_t u)
+{
+    const uint32_t is_nan = 0u - (uint32_t)((int32_t)(u & 0x7fffffffu) > 0x7f800000);
+    return ((u + 0x7fffu + ((u >> 16) & 1)) & ~is_nan) | ((u | 0x400000u) & is_nan);
+}
+
+static void narrow_block(const float *restrict from, uint16_t *restrict to)
+{
+    for (int i = 0; i < BLOCK; i++)
+        to[i] = (uint16_t)(round_bits(f32_bits(from[i])) >> 16);
+}
+
+static void widen_block(const uint16_t *restrict from, float *restrict to)
+{
+    for (int i = 0; i < BLOCK; i++)
+        to[i] = f32_of_bits((uint32_t)from[i] << 16);
+}
+
+static void split_block(float *restrict v, float *restrict rest)
+{
+    for (int i = 0; i < BLOCK; i++) {
+        const float rounded = f32_of_bits(round_bits(f32_bits(v[i])) & 0xffff0000u);
+        rest[i] = v[i] - rounded;
+        v[i] = rounded;
+    }
+}
+
 void yk__f32_to_bf16s(const float *from, size_t n, uint16_t *to)
 {
-    for (size_t i = 0; i < n; i++) {
-        const uint32_t u = f32_bits(from[i]), nan = (u & 0x7fffffffu) > 0x7f800000u;
-        const uint32_t rounded = u + 0x7fffu + ((u >> 16) & 1), quiet = u | 0x400000u;
-        to[i] = (uint16_t)((nan ? quiet : rounded) >> 16);
+    size_t i = 0;
+    for (; i + BLOCK <= n; i += BLOCK)
+        narrow_block(from + i, to + i);
+    for (; i < n; i++)
+        to[i] = yk__f32_to_bf16(from[i]);
+}
+
+static void widen_bf16s(const uint16_t *from, size_t n, float *to)
+{
+    size_t i = 0;
+    for (; i + BLOCK <= n; i += BLOCK)
+        widen_block(from + i, to + i);
+    for (; i < n; i++)
+        to[i] = yk__bf16_to_f32(from[i]);
+}
+
+void yk__split_bf16s(float *v, size_t n, float *rest)
+{
+    size_t i = 0;
+    for (; i + BLOCK <= n; i += BLOCK)
+        split_block(v + i, rest + i);
+    for (; i < n; i++) {
+        const float rounded = yk__bf16_to_f32(yk__f32_to_bf16(v[i]));
+        rest[i] = v[i] - rounded;
+        v[i] = rounded;
     }
 }
 
@@ -84,7 +137,7 @@ int yk__array_to_f32(int dtype, const void *from, size_t n, float *to)
     switch (dtype) {
     case YK_F32: memcpy(to, from, n * sizeof *to); return 0;
     case YK_F16: LOOP(uint16_t, yk__f16_to_f32(p[i])); return 0;
-    case YK_BF16: LOOP(uint16_t, yk__bf16_to_f32(p[i])); return 0;
+    case YK_BF16: widen_bf16s(from, n, to); return 0;
     case YK_F64: LOOP(double, (float)p[i]); return 0;
     case YK_I32: LOOP(int32_t, (float)p[i]); return 0;
     case YK_I64: LOOP(int64_t, (float)p[i]); return 0;

@@ -12,6 +12,8 @@
 float yk__bf16_to_f32(uint16_t b);
 uint16_t yk__f32_to_bf16(float f);
 void yk__f32_to_bf16s(const float *from, size_t n, uint16_t *to);
+/* v becomes numbers of bf16; rest: what rounding took, exactly (24 bits of which bf16 has the first 8). */
+void yk__split_bf16s(float *v, size_t n, float *rest);
 float yk__f16_to_f32(uint16_t h);
 uint16_t yk__f32_to_f16(float f);
 

@@ -10,8 +10,6 @@
 #include "core/base/mem.h"
 #include "core/run/params.h"
 
-enum { BLOCK = 1024 };
-
 /* This rank's slice in the block for exchanges. */
 static float *own_slice(const yk__params *p, const yk__bucket *b)
 {
@@ -26,21 +24,6 @@ static yk_status put_own(yk__params *p, const yk__bucket *b, yk_error *err)
     return yk__queue_put(p->queue, b->value, b->begin * sizeof(float), own_slice(p, b), (b->end - b->begin) * sizeof(float), err);
 }
 
-static void round_numbers(float *v, uint64_t n, float *rest)
-{
-    uint16_t narrow[BLOCK];
-    float rounded[BLOCK];
-    for (uint64_t at = 0; at < n; at += BLOCK) {
-        const uint64_t k = n - at < BLOCK ? n - at : BLOCK;
-        yk__f32_to_bf16s(v + at, k, narrow);
-        yk__array_to_f32(YK_BF16, narrow, k, rounded);
-        for (uint64_t i = 0; i < k; i++) {
-            rest[at + i] = v[at + i] - rounded[i];
-            v[at + i] = rounded[i];
-        }
-    }
-}
-
 static yk_status round_bucket(yk__params *p, yk__bucket *b, yk_error *err)
 {
     const uint64_t n = b->end - b->begin;
@@ -49,7 +32,7 @@ static yk_status round_bucket(yk__params *p, yk__bucket *b, yk_error *err)
     b->rest = b->rest ? b->rest : yk__malloc(n * sizeof *b->rest);
     if (!b->rest)
         return yk__fail_mem(err, n * sizeof *b->rest, "what is rounded away from parameters");
-    round_numbers(own_slice(p, b), n, b->rest);
+    yk__split_bf16s(own_slice(p, b), n, b->rest);
     return put_own(p, b, err);
 }
 

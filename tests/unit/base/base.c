@@ -125,6 +125,42 @@ START_TEST(sixteen_bits_round_to_nearest_even)
 }
 END_TEST
 
+static uint32_t bits_of(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, sizeof u);
+    return u;
+}
+
+/* Arrays are done in blocks and a rest; each upper half beside lower ones below, at and above the middle, NaN among them. */
+START_TEST(arrays_of_bf16_are_as_single_numbers)
+{
+    static const uint32_t lower[] = {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff};
+    enum { N = 65536 + 77 };
+    float *v = malloc(N * sizeof *v), *was = malloc(N * sizeof *v), *rest = malloc(N * sizeof *v);
+    uint16_t *narrow = malloc(N * sizeof *narrow);
+    for (size_t k = 0; k < sizeof lower / sizeof *lower; k++) {
+        for (uint32_t i = 0; i < N; i++) {
+            const uint32_t u = i << 16 | lower[k];
+            memcpy(&was[i], &u, sizeof u);
+        }
+        memcpy(v, was, N * sizeof *v);
+        yk__f32_to_bf16s(was, N, narrow);
+        yk__split_bf16s(v, N, rest);
+        for (uint32_t i = 0; i < N; i++) {
+            ck_assert_uint_eq(narrow[i], yk__f32_to_bf16(was[i]));
+            ck_assert_uint_eq(bits_of(v[i]), (uint32_t)narrow[i] << 16);
+            if (isfinite(v[i]))
+                ck_assert_msg(v[i] + rest[i] == was[i], "%08x", bits_of(was[i]));
+        }
+        ck_assert_int_eq(yk__array_to_f32(YK_BF16, narrow, N, rest), 0);
+        for (uint32_t i = 0; i < N; i++)
+            ck_assert_uint_eq(bits_of(rest[i]), (uint32_t)narrow[i] << 16);
+    }
+    free(v), free(was), free(rest), free(narrow);
+}
+END_TEST
+
 START_TEST(arrays_become_f32)
 {
     const int64_t i64[] = {-3, 1LL << 40};
@@ -335,6 +371,7 @@ int main(void)
     tcase_add_test(t, hash_sees_every_byte);
     tcase_add_test(t, sixteen_bits_round_trip);
     tcase_add_test(t, sixteen_bits_round_to_nearest_even);
+    tcase_add_test(t, arrays_of_bf16_are_as_single_numbers);
     tcase_add_test(t, arrays_become_f32);
     tcase_add_test(t, nearest_names);
     tcase_add_test(t, options_refuse_what_they_cannot_read);
