@@ -68,7 +68,18 @@ static int mma_rows(int64_t head, bool back)
     return !back ? 64 : head <= 64 ? 32 : 16;
 }
 
-/* What the kernels of kernels/attn_mma.kc take: operands are read 16 bytes at a time, results written 4. */
+/* The elements of a head side by side, other strides multiples of `unit`. */
+static bool head_lies(const yk_value *v, int64_t unit)
+{
+    if (v->dim[3] != 1 && v->stride[3] != 1)
+        return false;
+    for (int d = 0; d < 3; d++)
+        if (v->dim[d] != 1 && v->stride[d] % unit)
+            return false;
+    return true;
+}
+
+/* What the kernels of kernels/attn_mma.kc take, operands and results in any order of heads and rows (YK_CLAIM_STRIDED_OUT). */
 static bool mma_fits(const kit_target *target, const yk_graph *graph, const yk_node *n)
 {
     const bool back = n->op == YK_OP_ATTENTION_BWD;
@@ -78,10 +89,10 @@ static bool mma_fits(const kit_target *target, const yk_graph *graph, const yk_n
     if (!kit_mma_takes(target, q->dtype) || head % 16 || 2 * mma_rows(head, back) * (head + 8) * 2 > target->max_local)
         return false;
     for (uint32_t i = 0; i < first + 3; i++)
-        if (kit_node_in(graph, n, i)->offset % 16)
+        if (!(back && i == 2) && !head_lies(kit_node_in(graph, n, i), 8))
             return false;
     for (uint32_t i = 0; i < (back ? 3u : 1u); i++)
-        if (kit_node_out(graph, n, i)->offset % 4)
+        if (!head_lies(kit_node_out(graph, n, i), 1))
             return false;
     return true;
 }
@@ -94,11 +105,13 @@ static bool attention_fits(const kit_target *target, const yk_graph *graph, cons
     int64_t flags = graph->attr[n->attr + 4];
     uint32_t first = back ? 3 : 0, k = first + 3;
     const yk_value *q = kit_node_in(graph, n, first);
+    const bool any = !target->cpu_shape && mma_fits(target, graph, n); /* else all is dense */
     for (uint32_t i = 0; i < k; i++)
-        if (!kit_value_dense(kit_node_in(graph, n, i)) || kit_node_in(graph, n, i)->dtype != (back && i == 2 ? YK_F32 : q->dtype))
+        if ((!(any && !(back && i == 2)) && !kit_value_dense(kit_node_in(graph, n, i))) ||
+            kit_node_in(graph, n, i)->dtype != (back && i == 2 ? YK_F32 : q->dtype))
             return false;
     for (uint32_t i = 0; i < n->n_out; i++)
-        if (!kit_value_dense(kit_node_out(graph, n, i)))
+        if (!(any && i < (back ? 3 : 1)) && !kit_value_dense(kit_node_out(graph, n, i)))
             return false;
     if (flags & YK_ATT_KEEP && !kit_value_dense(kit_node_in(graph, n, k++)))
         return false;
@@ -119,7 +132,10 @@ static bool op_is_attention(uint32_t op)
 
 static uint32_t claim_attention(const kit_target *target, const yk_graph *graph, uint32_t node)
 {
-    return attention_fits(target, graph, &graph->node[node]) ? YK_CLAIM_RUN : 0;
+    const yk_node *n = &graph->node[node];
+    if (!attention_fits(target, graph, n))
+        return 0;
+    return !target->cpu_shape && mma_fits(target, graph, n) ? YK_CLAIM_RUN | YK_CLAIM_STRIDED_OUT : YK_CLAIM_RUN;
 }
 
 /* ---- Launches: what both shapes have in common ---- */
@@ -228,6 +244,19 @@ static void attention_launch(kit_lowering *ctx, const yk_node *n, const yk_value
 
 /* ---- Launches ---- */
 
+/* Strides of batch, head and row of operands and results, as kernels/attn_mma.kc has them; other kernels have dense ones. */
+static void arg_lie(kit_lowering *ctx, const yk_node *n, const yk_value *const *value, uint32_t count)
+{
+    int64_t meta[18];
+    uint32_t k = 0;
+    if (ctx->target->cpu_shape || !mma_fits(ctx->target, ctx->graph, n))
+        return;
+    for (uint32_t i = 0; i < count; i++)
+        for (int d = 0; d < 3; d++)
+            meta[k++] = value[i]->dim[d] == 1 ? 0 : value[i]->stride[d];
+    kit_arg_meta(ctx, meta, k);
+}
+
 static void lower_forward(kit_lowering *ctx, const yk_node *n)
 {
     const yk_value *q = kit_node_in(ctx->graph, n, 0);
@@ -235,6 +264,8 @@ static void lower_forward(kit_lowering *ctx, const yk_node *n)
     arg_operands(ctx, n, 0, 0);
     kit_arg_out(ctx, n, 0);
     kit_arg_out(ctx, n, 1);
+    const yk_value *const value[] = {q, kit_node_in(ctx->graph, n, 1), kit_node_in(ctx->graph, n, 2), kit_node_out(ctx->graph, n, 0)};
+    arg_lie(ctx, n, value, 4);
     arg_sizes(ctx, n, 0);
 }
 
@@ -272,13 +303,17 @@ static void lower_cpu_bwd(kit_lowering *ctx, const yk_node *n)
 /* delta, a number for each query, lies in scratch memory between the two kernels */
 static void lower_gpu_bwd(kit_lowering *ctx, const yk_node *n)
 {
-    const yk_value *q = kit_node_in(ctx->graph, n, 3), *k = kit_node_in(ctx->graph, n, 4);
+    const yk_value *q = kit_node_in(ctx->graph, n, 3), *k = kit_node_in(ctx->graph, n, 4), *v = kit_node_in(ctx->graph, n, 5);
+    const yk_value *const go = kit_node_in(ctx->graph, n, 0), *const o = kit_node_in(ctx->graph, n, 1);
+    const yk_value *const for_queries[] = {go, o, q, k, v, kit_node_out(ctx->graph, n, 0)};
+    const yk_value *const for_keys[] = {go, q, k, v, kit_node_out(ctx->graph, n, 1), kit_node_out(ctx->graph, n, 2)};
     const uint64_t bytes = (uint64_t)(q->dim[0] * q->dim[1] * q->dim[2]) * 4;
     attention_launch(ctx, n, q, "attention_queries", q->dim[2]);
     arg_operands(ctx, n, 0, 3);
     kit_arg_out(ctx, n, 0);
     kit_arg_out(ctx, n, 3);
     kit_arg_scratch(ctx, 0, bytes, 4);
+    arg_lie(ctx, n, for_queries, 6);
     arg_sizes(ctx, n, 3);
     attention_launch(ctx, n, q, "attention_keys", k->dim[2]);
     kit_arg_in(ctx, n, 0);
@@ -287,6 +322,7 @@ static void lower_gpu_bwd(kit_lowering *ctx, const yk_node *n)
     arg_operands(ctx, n, 3, 3);
     kit_arg_out(ctx, n, 1);
     kit_arg_out(ctx, n, 2);
+    arg_lie(ctx, n, for_keys, 6);
     arg_sizes(ctx, n, 3);
 }
 
