@@ -191,27 +191,39 @@ static void as_rows(yk__graph *g, uint32_t many, yk__vid *y)
     }
 }
 
+/* [B,H,T,D]; as a view: of rows of tokens, [B,T,H,D], whose heads have other elements beside them, so that they begin anywhere */
+static yk__vid head_leaf(cts_check *k, yk_dtype dtype, uint32_t n, const int64_t *dim, bool view)
+{
+    static const uint32_t turn[] = {0, 2, 1, 3};
+    const int64_t rows[] = {dim[0], dim[2], dim[1], dim[3] + 8}, begin = n % 2 ? 8 : 1;
+    yk__vid x;
+    if (!view)
+        return cts_leaf(&k->g, dtype, CTS_UNIT, n, 4, dim);
+    x = cts_leaf(&k->g, dtype, CTS_UNIT, n, 4, rows);
+    return yk__permute(&k->g, yk__slice(&k->g, x, 3, begin, begin + dim[3], 1), turn);
+}
+
 bool cts_case_attention(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
 {
     const att *a = &atts[number % N_ATT];
-    const bool backward = number / N_ATT & 1, rows = number / N_ATT >= 2;
+    const bool backward = number / N_ATT & 1, rows = number / N_ATT / 2 == 1, views = number / N_ATT / 2 == 2;
     const int64_t q[] = {a->b, a->h, a->tq, a->d}, kv[] = {a->b, a->hk, a->tk, a->d};
     int64_t attr[] = {a->causal, yk_attr_of_f64(0.35), yk_attr_of_f64(a->flags & YK_ATT_DROP ? 0.25 : 0), 11, a->flags};
     yk__vid in[10], y[2], b[12], out[4];
     uint32_t n_in, n_out;
-    if (number >= 4 * N_ATT)
+    if (number >= 6 * N_ATT)
         return false;
-    snprintf(name, n, "attention%s.%s%s", backward ? "_bwd" : "", a->name, rows ? ".rows" : "");
+    snprintf(name, n, "attention%s.%s%s", backward ? "_bwd" : "", a->name, rows ? ".rows" : views ? ".views" : "");
     k->claims = rows ? YK_CLAIM_STRIDED_OUT : 0;
     sums_of(k, dtype, (double)(a->tk + a->tq + a->d), 6);
     k->least = 0.05; /* with few keys gradients vanish */
-    in[0] = cts_leaf(&k->g, dtype, CTS_UNIT, 0, 4, q);
-    in[1] = cts_leaf(&k->g, dtype, CTS_UNIT, 1, 4, kv);
-    in[2] = cts_leaf(&k->g, dtype, CTS_UNIT, 2, 4, kv);
+    in[0] = head_leaf(k, dtype, 0, q, views);
+    in[1] = head_leaf(k, dtype, 1, kv, views);
+    in[2] = head_leaf(k, dtype, 2, kv, views);
     n_in = 3 + attention_extras(k, a, in + 3);
     n_out = yk__apply(&k->g, YK_OP_ATTENTION, n_in, in, 5, attr, YK_DTYPE_COUNT, YK_NONE, NULL, y, 2);
     if (backward && n_out) {
-        b[0] = cts_leaf(&k->g, dtype, CTS_UNIT, 3, 4, q);
+        b[0] = head_leaf(k, dtype, 3, q, views);
         b[1] = y[0], b[2] = y[1];
         memcpy(b + 3, in, n_in * sizeof *in);
         n_out = yk__apply(&k->g, YK_OP_ATTENTION_BWD, n_in + 3, b, 5, attr, YK_DTYPE_COUNT, YK_NONE, NULL, out, 4);
