@@ -378,12 +378,12 @@ static kit_target target_with(uint32_t mma)
     return target;
 }
 
-/* Attention of 70 queries and keys; where its queries lie: `at` elements from the beginning of their slot. */
-static kit *attention_new(int dtype, int64_t head, int64_t at, bool back)
+/* Attention of 70 queries and keys; its queries lie `at` elements from the beginning of their slot, `row` from each other. */
+static kit *attention_new(int dtype, int64_t head, int64_t at, int64_t row, bool back)
 {
     kit *k = kit_new();
-    const int64_t dim[] = {2, 3, 70, head}, stride[] = {3 * 70 * head, 70 * head, head, 1}, attr[] = {1, yk_attr_of_f64(0.1), 0, 0, 0};
-    const uint32_t base = KIT(k, dtype, 2 * 3 * 70 * head + at), q = kit_view(k, base, 4, dim, stride, at);
+    const int64_t dim[] = {2, 3, 70, head}, stride[] = {3 * 70 * row, 70 * row, row, 1}, attr[] = {1, yk_attr_of_f64(0.1), 0, 0, 0};
+    const uint32_t base = KIT(k, dtype, 2 * 3 * 70 * row + at), q = kit_view(k, base, 4, dim, stride, at);
     const uint32_t key = KIT(k, dtype, 2, 3, 70, head), v = KIT(k, dtype, 2, 3, 70, head), y = KIT(k, dtype, 2, 3, 70, head);
     const uint32_t lse = KIT(k, YK_F32, 2, 3, 70), gk = KIT(k, dtype, 2, 3, 70, head), gv = KIT(k, dtype, 2, 3, 70, head);
     if (back) {
@@ -403,11 +403,11 @@ START_TEST(attention_takes_tensor_cores_by_what_the_chip_has)
         bool takes;
     } cases[] = {{YK_BF16, 64, 0, 16, true},  {YK_F16, 128, 0, 16, true},  {YK_F32, 64, 0, 16, false}, {YK_BF16, 64, 0, 8, false},
                  {YK_F16, 64, 0, 8, true},    {YK_F16, 64, 0, 0, false},   {YK_BF16, 20, 0, 16, false}, {YK_BF16, 16, 0, 16, true},
-                 {YK_BF16, 64, 4, 16, false}, {YK_BF16, 64, 8, 16, true}};
+                 {YK_BF16, 64, 1, 16, true},  {YK_BF16, 64, 8, 16, true}};
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         const bool back = i & 1;
         const kit_target target = target_with(cases[i / 2].chip);
-        kit *k = attention_new(cases[i / 2].dtype, cases[i / 2].head, cases[i / 2].at, back);
+        kit *k = attention_new(cases[i / 2].dtype, cases[i / 2].head, cases[i / 2].at, cases[i / 2].head, back);
         kit_program p;
         program_make(&target, k, &p);
         ck_assert_str_eq(p.unit[0].file, cases[i / 2].takes ? "attn_mma" : "attn_gpu");
@@ -417,6 +417,22 @@ START_TEST(attention_takes_tensor_cores_by_what_the_chip_has)
         if (cases[i / 2].chip && cases[i / 2].dtype != YK_F32)
             ck_assert_ptr_nonnull(strstr(said, cases[i / 2].takes ? "3 none: node 0 (attention" : "computes in fp32"));
         kit_program_free(&p);
+        kit_free(k);
+    }
+}
+END_TEST
+
+START_TEST(attention_of_views_is_for_tensor_cores)
+{
+    static const struct {
+        int64_t row;
+        uint32_t chip, claims;
+    } cases[] = {{64, 16, YK_CLAIM_RUN | YK_CLAIM_STRIDED_OUT}, {72, 16, YK_CLAIM_RUN | YK_CLAIM_STRIDED_OUT}, {68, 16, 0},
+                 {64, 0, YK_CLAIM_RUN}, {72, 0, 0}};
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        const kit_target target = target_with(cases[i / 2].chip);
+        kit *k = attention_new(YK_BF16, 64, 0, cases[i / 2].row, i & 1);
+        ck_assert_msg(kit_claims(&target, &k->g, 0) == cases[i / 2].claims, "rows of %d, chip %u", (int)cases[i / 2].row, cases[i / 2].chip);
         kit_free(k);
     }
 }
@@ -573,6 +589,7 @@ int main(void)
     tcase_add_test(t, gradient_of_a_filter_on_a_gpu);
     tcase_add_test(t, gradient_of_a_large_filter_on_lanes);
     tcase_add_test(t, attention_takes_tensor_cores_by_what_the_chip_has);
+    tcase_add_test(t, attention_of_views_is_for_tensor_cores);
     tcase_add_test(t, convolutions_and_products_take_tensor_cores);
     tcase_add_test(t, products_take_cooperative_matrices_by_type);
     tcase_add_test(t, test_claims);
