@@ -3,7 +3,8 @@
  * The CUDA plugin's own types. One file per part, each calling only those named after it: plugin.c (table); list.c (which devices
  * there are, opening one); coll.c (collectives); nccl.c (NCCL); queue.c (streams, points, copies); program.c (launches, graphs);
  * profile.c (where time goes);
- * product.c (products by cuBLASLt); cublaslt.c (that library); build.c (units as modules); fatbin.c (those that are built in);
+ * product.c (products by cuBLASLt); cublaslt.c (that library); attention.c, flash.c (attention by cuDNN); cudnn.c (that library);
+ * build.c (units as modules); fatbin.c (those that are built in);
  * compile.c (NVRTC); memory.c (buffers, registered host memory); context.c; error.c (of calls); driver.c (libcuda); host.c (the host's
  * table).
  * Which launches run a graph is decided by the kit (plugins/kit/lower/lower.h).
@@ -34,6 +35,8 @@
 yk_status cuda_error(CUresult code, const char *what);
 /* The same of a call of another library, in words. */
 yk_status cuda_error_say(yk_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Of what a library was to enqueue, in its words; in the driver's if the device is lost: a library knows only that it was not done. */
+yk_status cuda_error_library(const yk_device *dev, yk_status status, const char *what, const char *words, int code);
 #define CUDA_ERROR_BYTES 300
 const char *cuda_error_last(void); /* what this thread's last cuda_error said since .. */
 void cuda_error_forget(void);      /* .. then; or "" */
@@ -83,6 +86,7 @@ typedef struct cuda_products {
 } cuda_products;
 
 #define CUDA_PRODUCT_ARGS 6 /* A, B, C, workspace; of 8 bits, the scales of A and B */
+#define CUDA_LIBRARY_ARGS 11 /* of any launch of a library */
 bool cuda_product_take(yk_device *dev, const kit_product *shape, uint64_t *scratch); /* as kit_target.product; any thread */
 /* The plan of a shape that was taken. */
 const cuda_product *cuda_product_of(yk_device *dev, const kit_product *shape);
@@ -90,6 +94,25 @@ const cuda_product *cuda_product_of(yk_device *dev, const kit_product *shape);
 yk_status cuda_product_run(yk_device *dev, const cuda_product *product, const CUdeviceptr at[CUDA_PRODUCT_ARGS], uint32_t node,
                            CUstream stream);
 void cuda_products_free(yk_device *dev);
+
+/* ---- attention.c ---- */
+typedef struct cuda_attention cuda_attention; /* one shape, planned; its device's */
+
+typedef struct cuda_attentions {
+    pthread_mutex_t lock; /* of all below; plans do not change */
+    bool is_open;
+    const struct cuda_cudnn *dnn; /* NULL: it is not used */
+    struct cudnnContext *handle;  /* or this is */
+    cuda_attention *first;
+} cuda_attentions;
+
+bool cuda_attention_take(yk_device *dev, const kit_attention *shape, uint64_t *scratch); /* as kit_target.attention; any thread */
+/* The plan of a shape that was taken. */
+const cuda_attention *cuda_attention_of(yk_device *dev, const kit_attention *shape);
+/* Enqueues it; the context is current. node: for messages. */
+yk_status cuda_attention_run(yk_device *dev, const cuda_attention *attention, const CUdeviceptr at[CUDA_LIBRARY_ARGS], uint32_t node,
+                             CUstream stream);
+void cuda_attentions_free(yk_device *dev);
 
 /* ---- list.c ---- */
 struct yk_device {
@@ -104,6 +127,7 @@ struct yk_device {
     kit_units units;
     atomic_bool left_behind; /* a queue that hangs was: memory stays, as it may still be written to, and to free it would wait */
     cuda_products products;
+    cuda_attentions attentions;
     bool profiles;        /* what launches take is measured and printed at the end */
     pthread_mutex_t profile_lock;
     kit_profile profile;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plugin's table: what the host calls. */
 #include "backends/cuda/cublaslt.h"
+#include "backends/cuda/cudnn.h"
 #include "backends/cuda/internal.h"
 #include "backends/cuda/nccl.h"
 
@@ -25,6 +26,7 @@ static bool value_file_or_none(const char *value)
 static const kit_option options[] = {
     {"CORES", kit_option_is_cores, KIT_ALLOWED_CORES},
     {"CUBLASLT", value_file_or_none, "a file that can be read: a library to be used as libcublasLt.so; or 0: none"},
+    {"CUDNN", value_file_or_none, "a file that can be read: a library to be used as libcudnn.so; or 0: none"},
     {"DRIVER", value_file, "a file that can be read: a library to be used as libcuda.so.1"},
     {"FATBINS", kit_option_is_flag, KIT_ALLOWED_FLAG},
     {"GRAPHS", kit_option_is_flag, KIT_ALLOWED_FLAG},
@@ -51,6 +53,7 @@ static void plugin_fini(void)
     cuda_compiler_forget();
     cuda_nccl_forget();
     cuda_cublaslt_forget();
+    cuda_cudnn_forget();
     cuda_host = NULL;
 }
 

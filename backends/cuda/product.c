@@ -280,16 +280,12 @@ void cuda_products_free(yk_device *dev)
 
 /* ---- Running ---- */
 
-/* In the driver's words if the device is lost: cuBLASLt knows only that something was not done. */
 static yk_status run_error(const yk_device *dev, cublasStatus_t rc, uint32_t node)
 {
-    const CUresult lost = rc == CUBLAS_STATUS_ALLOC_FAILED ? CUDA_SUCCESS : cuda.event_query(dev->origin);
     char what[100];
-    snprintf(what, sizeof what, "node %u, a product", node);
-    if (lost)
-        return cuda_error(lost, what);
-    return cuda_error_say(rc == CUBLAS_STATUS_ALLOC_FAILED ? YK_E_MEM : YK_E_INTERNAL, "%s: cuBLASLt: %s (%d)", what,
-                          dev->products.lt->status_text(rc), (int)rc);
+    snprintf(what, sizeof what, "node %u, a product: cuBLASLt", node);
+    return cuda_error_library(dev, rc == CUBLAS_STATUS_ALLOC_FAILED ? YK_E_MEM : YK_E_INTERNAL, what, dev->products.lt->status_text(rc),
+                              (int)rc);
 }
 
 static cublasStatus_t matmul_enqueue(const yk_device *dev, const cuda_product *p, const CUdeviceptr at[CUDA_PRODUCT_ARGS], CUstream stream)

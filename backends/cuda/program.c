@@ -21,7 +21,8 @@ struct yk_program {
     const yk_graph *graph;
     kit_program kit;
     CUfunction *function; /* by launch */
-    const cuda_product **product; /* by launch; NULL: it is a kernel */
+    const cuda_product **product; /* by launch; NULL: it is none */
+    const cuda_attention **attention; /* the same */
     uint32_t *first;      /* by launch: its first argument in value[] and parameter[] */
     uint64_t *value;      /* the kernels' arguments, each at the beginning of its 8 bytes */
     void **parameter;     /* where they are */
@@ -140,15 +141,16 @@ static yk_status kernel_run(yk_program *p, size_t i, CUstream stream)
     return cuda_error(rc, what);
 }
 
-/* Its arguments are memory, each a beginning and a number of elements. */
-static yk_status product_run(yk_program *p, size_t i, CUstream stream)
+/* A product or an attention: its arguments are memory, each a beginning and a number of elements. */
+static yk_status library_run(yk_program *p, size_t i, CUstream stream)
 {
     const kit_launch *l = &p->kit.launch[i];
     const uint64_t *value = p->value + p->first[i];
-    CUdeviceptr at[CUDA_PRODUCT_ARGS] = {0};
+    CUdeviceptr at[CUDA_LIBRARY_ARGS] = {0};
     for (uint32_t k = 0; k < l->n_arg; k++)
         at[k] = value[2 * k] + value[2 * k + 1] * p->kit.arg[l->arg + k].element;
-    return cuda_product_run(p->dev, p->product[i], at, l->node, stream);
+    return p->product[i] ? cuda_product_run(p->dev, p->product[i], at, l->node, stream)
+                         : cuda_attention_run(p->dev, p->attention[i], at, l->node, stream);
 }
 
 static yk_status mark_set(yk_program *p, size_t i, CUstream stream)
@@ -161,7 +163,7 @@ static yk_status launches_run(yk_program *p, CUstream stream)
 {
     yk_status s = YK_OK;
     for (size_t i = 0; i < p->kit.n_launch && !s; i++) {
-        s = p->product[i] ? product_run(p, i, stream) : kernel_run(p, i, stream);
+        s = p->function[i] ? kernel_run(p, i, stream) : library_run(p, i, stream);
         if (p->marks && !s)
             s = mark_set(p, i + 1, stream);
     }
@@ -280,10 +282,12 @@ static yk_status launches_make(yk_program *p, void *const *of)
     yk_status s = YK_OK;
     for (size_t i = 0; i < p->kit.n_launch && !s; i++) {
         const kit_launch *l = &p->kit.launch[i];
-        if (l->product == YK_NONE)
-            s = kernel_find(p, i, of[l->unit]);
-        else
+        if (l->product != YK_NONE)
             p->product[i] = cuda_product_of(p->dev, &p->kit.product[l->product]);
+        else if (l->attention != YK_NONE)
+            p->attention[i] = cuda_attention_of(p->dev, &p->kit.attention[l->attention]);
+        else
+            s = kernel_find(p, i, of[l->unit]);
         p->first[i] = (uint32_t)at;
         launch_args(p, l, &at);
     }
@@ -313,11 +317,12 @@ static yk_status program_fill(yk_program *p)
     void **of = cuda_alloc(kit->n_unit * sizeof *of);
     p->function = cuda_alloc(kit->n_launch * sizeof *p->function);
     p->product = cuda_alloc(kit->n_launch * sizeof *p->product);
+    p->attention = cuda_alloc(kit->n_launch * sizeof *p->attention);
     p->first = cuda_alloc(kit->n_launch * sizeof *p->first);
     p->value = cuda_alloc(p->n_value * sizeof *p->value);
     p->parameter = cuda_alloc(p->n_value * sizeof *p->parameter);
     p->used = cuda_alloc(p->graph->n_slot * sizeof *p->used);
-    yk_status s = of && p->function && p->product && p->first && p->value && p->parameter && p->used ? YK_OK : YK_E_MEM;
+    yk_status s = of && p->function && p->product && p->attention && p->first && p->value && p->parameter && p->used ? YK_OK : YK_E_MEM;
     if (!s && cuda_enter(p->dev, &s)) {
         s = kit_units_get(&p->dev->units, kit, of);
         if (!s)
@@ -374,6 +379,7 @@ void cuda_program_free(yk_program *p)
     kit_program_free(&p->kit);
     cuda_free(p->function);
     cuda_free(p->product);
+    cuda_free(p->attention);
     cuda_free(p->first);
     cuda_free(p->value);
     cuda_free(p->parameter);

@@ -38,6 +38,22 @@ typedef struct kit_product {
     uint64_t accumulate;
 } kit_product;
 
+/* Strides of batch, head and row; the elements of a head lie side by side. */
+typedef struct kit_heads {
+    int64_t batch, head, row;
+} kit_heads;
+
+/*
+ * Attention of 16 bits without masks but the causal one and without dropout, or its gradients: operands [batch, heads, queries or keys,
+ * size], each at a multiple of 16 bytes, lse dense. Without padding: equal bytes, equal attention.
+ */
+typedef struct kit_attention {
+    int64_t batch, heads, queries, keys, size;
+    kit_heads q, k, v, out, gout, gq, gk, gv; /* forward: the first four */
+    uint32_t dtype, causal, backward;
+    float scale;
+} kit_attention;
+
 /* Matrices of rows x terms and of terms x cols, and their product. */
 typedef struct kit_coop {
     uint32_t rows, cols, terms;
@@ -72,6 +88,8 @@ typedef struct kit_target {
      * for one device. NULL: the kit's kernels compute them all.
      */
     bool (*product)(yk_device *dev, const kit_product *product, uint64_t *scratch);
+    /* The same of attention; NULL: the kit's kernels compute it. */
+    bool (*attention)(yk_device *dev, const kit_attention *attention, uint64_t *scratch);
     bool eight;     /* it may be asked for products of YK_F8E4M3 and YK_F8E5M2, whose terms lie side by side */
     yk_device *dev; /* for it */
 } kit_target;
@@ -111,9 +129,11 @@ typedef struct kit_unit {
 } kit_unit;
 
 typedef struct kit_launch {
-    uint32_t unit;         /* which unit has it; YK_NONE: it is a product */
+    uint32_t unit;         /* which unit has it; YK_NONE: it is a library's, a product or an attention */
     uint32_t product;      /* a product, of kit_program.product, over A, B, C, scratch memory, and of 8 bits
-                              the scales of A and B; YK_NONE: it is a kernel */
+                              the scales of A and B; YK_NONE: it is none */
+    uint32_t attention;    /* an attention, of kit_program.attention, over q, k, v, out, lse, scratch memory; or gout, out, lse, q, k, v,
+                              gq, gk, gv, delta (f32, a number for each query), scratch memory. YK_NONE: it is none */
     uint32_t node;         /* for messages */
     char kernel[KIT_NAME];
     uint64_t groups[3];    /* how many, in x, y, z; none is 0 */
@@ -127,8 +147,9 @@ typedef struct kit_program {
     kit_arg *arg;
     int64_t *meta;
     kit_product *product; /* the library's */
-    size_t n_unit, n_launch, n_arg, n_meta, n_product;
-    size_t cap_unit, cap_launch, cap_arg, cap_meta, cap_product;
+    kit_attention *attention;
+    size_t n_unit, n_launch, n_arg, n_meta, n_product, n_attention;
+    size_t cap_unit, cap_launch, cap_arg, cap_meta, cap_product, cap_attention;
     uint64_t scratch_bytes; /* of memory that a run needs beside slots and meta */
     kit_text text;          /* of generated kernels */
     const yk_host *host;

@@ -97,6 +97,68 @@ static bool mma_fits(const kit_target *target, const yk_graph *graph, const yk_n
     return true;
 }
 
+/* ---- A library of the vendor's ---- */
+
+#define LIBRARY_SCORES 4096 /* of a head, from which on it is asked: making a plan takes long, and small ones are quick anyway */
+
+static kit_heads heads_of(const yk_value *v)
+{
+    int64_t stride[3];
+    for (int d = 0; d < 3; d++) /* one that is never taken must not lie across another's */
+        stride[d] = v->dim[d] == 1 ? v->dim[3] : v->stride[d];
+    return (kit_heads){stride[0], stride[1], stride[2]};
+}
+
+/* What the library is asked for. False: it has masks or dropout, or lies otherwise. */
+static bool library_attention(const yk_graph *graph, const yk_node *n, kit_attention *a)
+{
+    const bool back = n->op == YK_OP_ATTENTION_BWD;
+    const uint32_t first = back ? 3 : 0;
+    const yk_value *q = kit_node_in(graph, n, first), *k = kit_node_in(graph, n, first + 1), *v = kit_node_in(graph, n, first + 2);
+    const yk_value *out = back ? kit_node_in(graph, n, 1) : kit_node_out(graph, n, 0);
+    const yk_value *const all[] = {q, k, v, out, kit_node_in(graph, n, 0), kit_node_out(graph, n, 0), kit_node_out(graph, n, back ? 1 : 0),
+                                   kit_node_out(graph, n, back ? 2 : 0)};
+    const bool causal = kit_node_attr(graph, n, 0) != 0;
+    if (kit_node_attr(graph, n, 4) || k->dim[1] != q->dim[1] || (causal && q->dim[2] != k->dim[2]) ||
+        q->dim[2] * k->dim[2] < LIBRARY_SCORES)
+        return false;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (!head_lies(all[i], 8) || all[i]->offset % 16)
+            return false;
+    *a = (kit_attention){.batch = q->dim[0], .heads = q->dim[1], .queries = q->dim[2], .keys = k->dim[2], .size = q->dim[3],
+                         .q = heads_of(q), .k = heads_of(k), .v = heads_of(v), .out = heads_of(out), .dtype = q->dtype, .causal = causal,
+                         .backward = back, .scale = (float)yk_attr_f64(kit_node_attr(graph, n, 1))};
+    if (back) {
+        a->gout = heads_of(all[4]);
+        a->gq = heads_of(all[5]);
+        a->gk = heads_of(all[6]);
+        a->gv = heads_of(all[7]);
+    }
+    return true;
+}
+
+/* The launch of it, if the library computes this node; what fits tensor cores of the kit's own is asked for. */
+static bool library_lower(kit_lowering *ctx, const yk_node *n)
+{
+    kit_attention a;
+    uint64_t scratch = 0, at = 0;
+    if (!ctx->target->attention || !mma_fits(ctx->target, ctx->graph, n) || !library_attention(ctx->graph, n, &a) ||
+        !ctx->target->attention(ctx->target->dev, &a, &scratch))
+        return false;
+    kit_launch_add_attention(ctx, &a);
+    for (uint32_t i = 0; i < (a.backward ? 6u : 3u); i++)
+        kit_arg_in(ctx, n, i);
+    for (uint32_t i = 0; i < (a.backward ? 3u : 2u); i++)
+        kit_arg_out(ctx, n, i);
+    if (a.backward) {
+        at = (uint64_t)(a.batch * a.heads * a.queries) * 4;
+        kit_arg_scratch(ctx, 0, at, 4);
+        at = (uint64_t)kit_round_up((int64_t)at, KIT_PRODUCT_ALIGN);
+    }
+    kit_arg_scratch(ctx, at, scratch, 1);
+    return true;
+}
+
 /* ---- Claims ---- */
 
 static bool attention_fits(const kit_target *target, const yk_graph *graph, const yk_node *n)
@@ -331,6 +393,8 @@ static void lower_attention(kit_lowering *ctx, const yk_node *n)
     const bool back = n->op == YK_OP_ATTENTION_BWD;
     if (!attention_fits(ctx->target, ctx->graph, n))
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
+    else if (library_lower(ctx, n))
+        return;
     else if (!back)
         lower_forward(ctx, n);
     else if (ctx->target->cpu_shape)

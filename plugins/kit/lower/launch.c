@@ -145,6 +145,7 @@ static void launch_add(kit_lowering *ctx, uint32_t unit, const char *kernel, int
     kit_launch *launch = &program->launch[program->n_launch++];
     *launch = (kit_launch){.unit = unit,
                            .product = YK_NONE,
+                           .attention = YK_NONE,
                            .node = ctx->node,
                            .groups = {(uint64_t)x, (uint64_t)y, (uint64_t)z},
                            .local = local,
@@ -165,20 +166,39 @@ void kit_launch_add_generated(kit_lowering *ctx, uint32_t unit, int64_t x, int64
         launch_add(ctx, unit, ctx->program->unit[unit].kernel, x, y, z, local);
 }
 
+/* A library's launch. */
+static void library_add(kit_lowering *ctx, const char *name, uint32_t product, uint32_t attention)
+{
+    kit_program *program = ctx->program;
+    if (!array_reserve(ctx, (void **)&program->launch, program->n_launch, &program->cap_launch, sizeof *program->launch))
+        return;
+    kit_launch *launch = &program->launch[program->n_launch++];
+    *launch = (kit_launch){.unit = YK_NONE,
+                           .product = product,
+                           .attention = attention,
+                           .node = ctx->node,
+                           .groups = {1, 1, 1},
+                           .local = 1,
+                           .arg = (uint32_t)program->n_arg};
+    snprintf(launch->kernel, sizeof launch->kernel, "%s", name);
+}
+
 void kit_launch_add_product(kit_lowering *ctx, const kit_product *product)
 {
     kit_program *program = ctx->program;
-    if (!array_reserve(ctx, (void **)&program->product, program->n_product, &program->cap_product, sizeof *program->product) ||
-        !array_reserve(ctx, (void **)&program->launch, program->n_launch, &program->cap_launch, sizeof *program->launch))
+    if (!array_reserve(ctx, (void **)&program->product, program->n_product, &program->cap_product, sizeof *program->product))
         return;
     program->product[program->n_product] = *product;
-    program->launch[program->n_launch++] = (kit_launch){.unit = YK_NONE,
-                                                        .product = (uint32_t)program->n_product++,
-                                                        .node = ctx->node,
-                                                        .kernel = "product",
-                                                        .groups = {1, 1, 1},
-                                                        .local = 1,
-                                                        .arg = (uint32_t)program->n_arg};
+    library_add(ctx, "product", (uint32_t)program->n_product++, YK_NONE);
+}
+
+void kit_launch_add_attention(kit_lowering *ctx, const kit_attention *attention)
+{
+    kit_program *program = ctx->program;
+    if (!array_reserve(ctx, (void **)&program->attention, program->n_attention, &program->cap_attention, sizeof *program->attention))
+        return;
+    program->attention[program->n_attention] = *attention;
+    library_add(ctx, "flash", YK_NONE, (uint32_t)program->n_attention++);
 }
 
 /* ---- Arguments ---- */
