@@ -172,6 +172,6 @@ yk_status cuda_attention_run(yk_device *dev, const cuda_attention *a, const CUde
     if (!rc)
         return YK_OK;
     char what[100];
-    snprintf(what, sizeof what, "node %u, an attention: cuDNN", node);
-    return cuda_error_library(dev, YK_E_INTERNAL, what, dev->attentions.dnn->status_text(rc), (int)rc);
+    snprintf(what, sizeof what, "node %u, an attention", node);
+    return cuda_error_library(dev, YK_E_INTERNAL, what, "cuDNN", dev->attentions.dnn->status_text(rc), (int)rc);
 }

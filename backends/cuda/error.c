@@ -50,10 +50,10 @@ yk_status cuda_error_say(yk_status status, const char *format, ...)
     return status;
 }
 
-yk_status cuda_error_library(const yk_device *dev, yk_status status, const char *what, const char *words, int code)
+yk_status cuda_error_library(const yk_device *dev, yk_status status, const char *what, const char *library, const char *words, int code)
 {
     const CUresult lost = status == YK_E_MEM ? CUDA_SUCCESS : cuda.event_query(dev->origin);
-    return lost ? cuda_error(lost, what) : cuda_error_say(status, "%s: %s (%d)", what, words, code);
+    return lost ? cuda_error(lost, what) : cuda_error_say(status, "%s: %s: %s (%d)", what, library, words, code);
 }
 
 yk_status cuda_error(CUresult code, const char *what)

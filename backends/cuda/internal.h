@@ -36,7 +36,7 @@ yk_status cuda_error(CUresult code, const char *what);
 /* The same of a call of another library, in words. */
 yk_status cuda_error_say(yk_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Of what a library was to enqueue, in its words; in the driver's if the device is lost: a library knows only that it was not done. */
-yk_status cuda_error_library(const yk_device *dev, yk_status status, const char *what, const char *words, int code);
+yk_status cuda_error_library(const yk_device *dev, yk_status status, const char *what, const char *library, const char *words, int code);
 #define CUDA_ERROR_BYTES 300
 const char *cuda_error_last(void); /* what this thread's last cuda_error said since .. */
 void cuda_error_forget(void);      /* .. then; or "" */
@@ -85,7 +85,7 @@ typedef struct cuda_products {
     cuda_product *first;
 } cuda_products;
 
-#define CUDA_PRODUCT_ARGS 6 /* A, B, C, workspace; of 8 bits, the scales of A and B */
+#define CUDA_PRODUCT_ARGS 9 /* A, B, C, workspace; of 8 bits, the scales of A and B; then what is behind it */
 #define CUDA_LIBRARY_ARGS 11 /* of any launch of a library */
 bool cuda_product_take(yk_device *dev, const kit_product *shape, uint64_t *scratch); /* as kit_target.product; any thread */
 /* The plan of a shape that was taken. */

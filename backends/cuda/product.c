@@ -52,8 +52,10 @@ static const char *type_name(uint32_t dtype)
 static void shape_text(const kit_product *p, char text[SHAPE_TEXT])
 {
     const char *a = type_name(p->a.dtype), *b = type_name(p->b.dtype);
-    snprintf(text, SHAPE_TEXT, "a product [%lld,%lld,%lld] x [%lld,%lld], %s%s%s to %s", (long long)p->batch, (long long)p->rows,
-             (long long)p->terms, (long long)p->terms, (long long)p->cols, a, a == b ? "" : " x ", a == b ? "" : b, type_name(p->c.dtype));
+    snprintf(text, SHAPE_TEXT, "a product [%lld,%lld,%lld] x [%lld,%lld], %s%s%s to %s%s%s", (long long)p->batch, (long long)p->rows,
+             (long long)p->terms, (long long)p->terms, (long long)p->cols, a, a == b ? "" : " x ", a == b ? "" : b, type_name(p->c.dtype),
+             p->bias ? " with bias" : p->gelu ? " with gelu's slope" : "",
+             p->gelu == KIT_GELU ? " and gelu" : p->addend ? " and a sum" : "");
 }
 
 static bool type_of(uint32_t dtype, cudaDataType *type)
@@ -111,6 +113,28 @@ static cublasStatus_t matmul_make(const yk_device *dev, const cuda_cublaslt *lt,
     return rc;
 }
 
+/* What cuBLASLt does before it stores. It chooses no algorithm without pointers, which are others at each run. */
+static cublasStatus_t behind_make(const cuda_cublaslt *lt, const cuda_product *p)
+{
+    const kit_product *k = &p->shape;
+    const uint32_t what = !k->gelu                        ? CUBLASLT_EPILOGUE_BIAS
+                          : k->gelu == KIT_GELU_GRADIENT ? CUBLASLT_EPILOGUE_DGELU
+                          : k->before                    ? CUBLASLT_EPILOGUE_GELU_AUX_BIAS
+                                                         : CUBLASLT_EPILOGUE_GELU_BIAS;
+    const void *some = (const void *)(uintptr_t)KIT_PRODUCT_ALIGN;
+    const int64_t line = k->c.row_stride;
+    if (!k->bias && !k->gelu)
+        return CUBLAS_STATUS_SUCCESS;
+    cublasStatus_t rc = lt->matmul_set(p->matmul, CUBLASLT_MATMUL_DESC_EPILOGUE, &what, sizeof what);
+    if (!rc && k->bias)
+        rc = lt->matmul_set(p->matmul, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &some, sizeof some);
+    if (!rc && k->before)
+        rc = lt->matmul_set(p->matmul, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &line, sizeof line);
+    if (!rc && k->before)
+        rc = lt->matmul_set(p->matmul, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &some, sizeof some);
+    return rc;
+}
+
 static cublasStatus_t description_make(const yk_device *dev, const cuda_cublaslt *lt, cuda_product *p)
 {
     const kit_product *k = &p->shape;
@@ -119,6 +143,8 @@ static cublasStatus_t description_make(const yk_device *dev, const cuda_cublaslt
         !stored_of(&k->c, k->rows, k->cols, &c))
         return CUBLAS_STATUS_NOT_SUPPORTED;
     cublasStatus_t rc = matmul_make(dev, lt, p, &b, &a);
+    if (!rc)
+        rc = behind_make(lt, p);
     if (!rc)
         rc = layout_make(lt, &b, k->batch, k->b.batch_stride, &p->first);
     if (!rc)
@@ -196,7 +222,9 @@ static void product_plan(const yk_device *dev, const cuda_cublaslt *lt, cuda_pro
         return;
     }
     cuda_host->log(2, CUDA_WHO, "%s: not by cuBLASLt (%s); %s", text, lt->status_text(rc),
-                   is_eight(p->shape.a.dtype) ? "it is computed of 16 bits" : "the plugin's own kernel computes it");
+                   is_eight(p->shape.a.dtype) ? "it is computed of 16 bits"
+                   : p->shape.bias || p->shape.gelu ? "what is behind it is a kernel of its own"
+                                              : "the plugin's own kernel computes it");
     description_free(lt, p);
 }
 
@@ -283,28 +311,46 @@ void cuda_products_free(yk_device *dev)
 static yk_status run_error(const yk_device *dev, cublasStatus_t rc, uint32_t node)
 {
     char what[100];
-    snprintf(what, sizeof what, "node %u, a product: cuBLASLt", node);
-    return cuda_error_library(dev, rc == CUBLAS_STATUS_ALLOC_FAILED ? YK_E_MEM : YK_E_INTERNAL, what, dev->products.lt->status_text(rc),
-                              (int)rc);
+    snprintf(what, sizeof what, "node %u, a product", node);
+    return cuda_error_library(dev, rc == CUBLAS_STATUS_ALLOC_FAILED ? YK_E_MEM : YK_E_INTERNAL, what, "cuBLASLt",
+                              dev->products.lt->status_text(rc), (int)rc);
 }
 
 static cublasStatus_t matmul_enqueue(const yk_device *dev, const cuda_product *p, const CUdeviceptr at[CUDA_PRODUCT_ARGS], CUstream stream)
 {
-    const float one = 1, keep = p->shape.accumulate ? 1 : 0;
-    void *const a = (void *)(uintptr_t)at[0], *const b = (void *)(uintptr_t)at[1], *const c = (void *)(uintptr_t)at[2];
-    return dev->products.lt->matmul(dev->products.handle, p->matmul, &one, b, p->first, a, p->second, &keep, c, p->result, c, p->result,
+    const kit_product *k = &p->shape;
+    const float one = 1, keep = k->accumulate || k->addend ? 1 : 0;
+    void *const a = (void *)(uintptr_t)at[0], *const b = (void *)(uintptr_t)at[1], *const d = (void *)(uintptr_t)at[2];
+    void *const c = k->addend ? (void *)(uintptr_t)at[5] : d;
+    return dev->products.lt->matmul(dev->products.handle, p->matmul, &one, b, p->first, a, p->second, &keep, c, p->result, d, p->result,
                                     &p->algo, (void *)(uintptr_t)at[3], p->workspace, (cudaStream_t)stream);
 }
 
-/* The scales are part of the description, which other queues have, too; it is read while the product is enqueued. */
-static cublasStatus_t eight_enqueue(yk_device *dev, const cuda_product *p, const CUdeviceptr at[CUDA_PRODUCT_ARGS], CUstream stream)
+/* Pointers of the description beside those of A, B and C, in the order of the arguments; returns how many. */
+static int described(const kit_product *k, cublasLtMatmulDescAttributes_t attribute[2])
 {
-    const cuda_cublaslt *lt = dev->products.lt;
-    const void *first = (const void *)(uintptr_t)at[5], *second = (const void *)(uintptr_t)at[4];
+    int n = 0;
+    if (is_eight(k->a.dtype)) {
+        attribute[n++] = CUBLASLT_MATMUL_DESC_B_SCALE_POINTER;
+        attribute[n++] = CUBLASLT_MATMUL_DESC_A_SCALE_POINTER;
+    }
+    if (k->bias)
+        attribute[n++] = CUBLASLT_MATMUL_DESC_BIAS_POINTER;
+    if (k->before)
+        attribute[n++] = CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER;
+    return n;
+}
+
+/* Other queues have the description, too; it is read while the product is enqueued. */
+static cublasStatus_t described_enqueue(yk_device *dev, const cuda_product *p, const CUdeviceptr at[CUDA_PRODUCT_ARGS], CUstream stream)
+{
+    cublasLtMatmulDescAttributes_t attribute[2];
+    cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
     pthread_mutex_lock(&dev->products.lock);
-    cublasStatus_t rc = lt->matmul_set(p->matmul, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, &first, sizeof first);
-    if (!rc)
-        rc = lt->matmul_set(p->matmul, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &second, sizeof second);
+    for (int i = 0, n = described(&p->shape, attribute); i < n && !rc; i++) {
+        const void *to = (const void *)(uintptr_t)at[4 + i];
+        rc = dev->products.lt->matmul_set(p->matmul, attribute[i], &to, sizeof to);
+    }
     if (!rc)
         rc = matmul_enqueue(dev, p, at, stream);
     pthread_mutex_unlock(&dev->products.lock);
@@ -313,6 +359,8 @@ static cublasStatus_t eight_enqueue(yk_device *dev, const cuda_product *p, const
 
 yk_status cuda_product_run(yk_device *dev, const cuda_product *p, const CUdeviceptr at[CUDA_PRODUCT_ARGS], uint32_t node, CUstream stream)
 {
-    const cublasStatus_t rc = is_eight(p->shape.a.dtype) ? eight_enqueue(dev, p, at, stream) : matmul_enqueue(dev, p, at, stream);
+    cublasLtMatmulDescAttributes_t attribute[2];
+    const cublasStatus_t rc = described(&p->shape, attribute) ? described_enqueue(dev, p, at, stream)
+                                                                   : matmul_enqueue(dev, p, at, stream);
     return rc ? run_error(dev, rc, node) : YK_OK;
 }

@@ -36,7 +36,14 @@ typedef struct kit_product {
     int64_t batch, rows, cols, terms;
     kit_matrix a, b, c;
     uint64_t accumulate;
+    /*
+     * What is done before it is stored, not of 8 bits; bias, before and addend are further arguments. bias: a row of C's type is added to
+     * all rows; gelu (in its tanh form), KIT_GELU: C is gelu of that sum, which also goes to `before`, a matrix like C; KIT_GELU_GRADIENT: the
+     * product is multiplied with the slope of gelu at `before`; addend: a matrix like C is added.
+     */
+    uint32_t bias, gelu, before, addend;
 } kit_product;
+enum { KIT_GELU = 1, KIT_GELU_GRADIENT = 2 };
 
 /* Strides of batch, head and row; the elements of a head lie side by side. */
 typedef struct kit_heads {
@@ -131,7 +138,7 @@ typedef struct kit_unit {
 typedef struct kit_launch {
     uint32_t unit;         /* which unit has it; YK_NONE: it is a library's, a product or an attention */
     uint32_t product;      /* a product, of kit_program.product, over A, B, C, scratch memory, and of 8 bits
-                              the scales of A and B; YK_NONE: it is none */
+                              the scales of A and B; then bias, before, addend, those it has; YK_NONE: it is none */
     uint32_t attention;    /* an attention, of kit_program.attention, over q, k, v, out, lse, scratch memory; or gout, out, lse, q, k, v,
                               gq, gk, gv, delta (f32, a number for each query), scratch memory. YK_NONE: it is none */
     uint32_t node;         /* for messages */

@@ -45,6 +45,7 @@ FAKE_EXPORT void fake_cublaslt_refuse(int yes);     /* no algorithm for any prod
 FAKE_EXPORT uint64_t fake_cublaslt_live(void);      /* handles and descriptors that were not freed */
 FAKE_EXPORT uint64_t fake_cublaslt_products(void);  /* enqueued or recorded so far */
 FAKE_EXPORT uint64_t fake_cublaslt_eights(void);    /* of those, with operands of 8 bits */
+FAKE_EXPORT uint64_t fake_cublaslt_behinds(void);   /* of those, with an epilogue */
 FAKE_EXPORT uint64_t fake_cublaslt_aligned(void);   /* of those, whose matrices lie as tensor cores like it best */
 FAKE_EXPORT const char *fake_cublaslt_wrong(void);  /* what was last refused as an error of the caller, or "" */
 

@@ -12,6 +12,9 @@
  * There is an algorithm for them as NVIDIA says: compute capability 8.9 or later, terms side by side in both ("TN"), sizes that are
  * multiples of 16, memory at multiples of 16 bytes, results of 16 or 32 bits.
  *
+ * A bias of the result's type is added to every column of D, and D is gelu of that sum, which is stored beside if it is asked for; pointers
+ * are there when an algorithm is chosen, as the real one has none without them. C may be other memory than D.
+ *
  * The environment: FAKE_CUBLASLT_FAIL=n: the n-th call of this process fails. FAKE_CUBLASLT_REFUSE=1: there is no algorithm.
  */
 #include <math.h>
@@ -42,7 +45,10 @@ struct cublasLtContext {
 struct cuda_lt_matmul {
     cublasComputeType_t compute;
     int32_t transpose[2];
+    uint32_t epilogue;
+    int64_t before_line;
     const void *scale[2]; /* of A and B, in the device's memory; NULL: 1 */
+    const void *bias, *before;
 };
 struct cuda_lt_layout {
     cudaDataType type;
@@ -61,11 +67,13 @@ typedef struct problem {
     int64_t type[3];                  /* of A, B, D */
     int64_t transpose[2], tf32;
     int64_t line[3], stride[3]; /* of A, B, D */
+    int64_t epilogue, before_line;
 } problem;
 typedef struct job {
     problem of;
     int64_t parts, any_order;
-    char *a, *b, *d, *workspace, *scale[2]; /* scale: NULL: 1 */
+    char *a, *b, *c, *d, *workspace, *scale[2]; /* scale: NULL: 1 */
+    char *bias, *before;                        /* NULL: there is none */
     uint64_t workspace_bytes;
     double beta;
 } job;
@@ -81,7 +89,7 @@ static struct {
     atomic_bool refuse;
     int bytes[JOB_WORDS]; /* of a kernel's parameters */
 } fake = {.once = PTHREAD_ONCE_INIT};
-static atomic_ullong calls, live, products, eights, aligned, runs;
+static atomic_ullong calls, live, products, eights, behinds, aligned, runs;
 static _Atomic(const char *) wrong = "";
 
 /* ---- Calls ---- */
@@ -140,6 +148,11 @@ uint64_t fake_cublaslt_products(void)
 uint64_t fake_cublaslt_eights(void)
 {
     return atomic_load(&eights);
+}
+
+uint64_t fake_cublaslt_behinds(void)
+{
+    return atomic_load(&behinds);
 }
 
 uint64_t fake_cublaslt_aligned(void)
@@ -214,7 +227,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *matmul, cublasComp
         return call_wrong("a compute or scale type");
     const cublasStatus_t rc = object_new(matmul, sizeof **matmul);
     if (!rc)
-        (*matmul)->compute = compute;
+        **matmul = (struct cuda_lt_matmul){.compute = compute, .epilogue = CUBLASLT_EPILOGUE_DEFAULT};
     return rc;
 }
 
@@ -229,6 +242,14 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t matmul, cubla
     const int i = attribute - CUBLASLT_MATMUL_DESC_TRANSA, scale = attribute - CUBLASLT_MATMUL_DESC_A_SCALE_POINTER;
     if (scale >= 0 && scale < 2)
         return value_take(&matmul->scale[scale], sizeof *matmul->scale, value, bytes);
+    if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE)
+        return value_take(&matmul->epilogue, sizeof matmul->epilogue, value, bytes);
+    if (attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER)
+        return value_take(&matmul->bias, sizeof matmul->bias, value, bytes);
+    if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER)
+        return value_take(&matmul->before, sizeof matmul->before, value, bytes);
+    if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD)
+        return value_take(&matmul->before_line, sizeof matmul->before_line, value, bytes);
     return value_take(i >= 0 && i < 2 ? &matmul->transpose[i] : NULL, sizeof *matmul->transpose, value, bytes);
 }
 
@@ -313,6 +334,29 @@ static bool eight_fits(const problem *p, const uint32_t align[4])
     return fake.capability() >= 89 && p->transpose[0] && !p->transpose[1] && p->rows % 16 == 0 && p->cols % 16 == 0 && p->terms % 16 == 0;
 }
 
+static bool has_bias(int64_t epilogue)
+{
+    return epilogue != CUBLASLT_EPILOGUE_DGELU && epilogue & CUBLASLT_EPILOGUE_BIAS;
+}
+
+static bool has_before(int64_t epilogue)
+{
+    return epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS || epilogue == CUBLASLT_EPILOGUE_DGELU;
+}
+
+/* NULL, or what is wrong. */
+static const char *epilogue_wrong(const struct cuda_lt_matmul *matmul, const struct cuda_lt_layout *d)
+{
+    const int64_t e = matmul->epilogue;
+    if (e != CUBLASLT_EPILOGUE_DEFAULT && e != CUBLASLT_EPILOGUE_BIAS && e != CUBLASLT_EPILOGUE_GELU_BIAS && !has_before(e))
+        return "an epilogue that the fake does not know";
+    if ((has_bias(e) && !matmul->bias) || (has_before(e) && !matmul->before))
+        return "an epilogue without its pointers";
+    if (has_before(e) && (matmul->before_line < (int64_t)d->rows || matmul->before_line % 8 || (uintptr_t)matmul->before % 16))
+        return "lines or memory of what is stored before gelu";
+    return e != CUBLASLT_EPILOGUE_DEFAULT && d->batch != 1 ? "an epilogue of a batch" : NULL;
+}
+
 /* NULL: *p is the product; else what is wrong. */
 static const char *problem_of(cublasLtMatmulDesc_t matmul, const struct cuda_lt_layout *a, const struct cuda_lt_layout *b,
                               const struct cuda_lt_layout *d, problem *p)
@@ -326,7 +370,11 @@ static const char *problem_of(cublasLtMatmulDesc_t matmul, const struct cuda_lt_
                    .transpose = {at, bt},
                    .tf32 = matmul->compute == CUBLAS_COMPUTE_32F_FAST_TF32,
                    .line = {a->line, b->line, d->line},
-                   .stride = {a->stride, b->stride, d->stride}};
+                   .stride = {a->stride, b->stride, d->stride},
+                   .epilogue = matmul->epilogue,
+                   .before_line = matmul->before_line};
+    if (epilogue_wrong(matmul, d))
+        return epilogue_wrong(matmul, d);
     if ((at ? a->cols : a->rows) != d->rows || (bt ? b->rows : b->cols) != d->cols || (bt ? b->cols : b->rows) != (uint64_t)p->terms)
         return "sizes of a product's matrices";
     if (!types_fit(p->type) || (p->tf32 && a->type != CUDA_R_32F))
@@ -451,6 +499,17 @@ static void column_sum(const problem *p, const float *a, const float *b, int64_t
             sum[i] += a[k * p->rows + i] * b[j * p->terms + k];
 }
 
+static float gelu_value(float x)
+{
+    return 0.5f * x * (1 + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
+}
+
+static float gelu_slope(float x)
+{
+    const float inner = 0.7978845608f * (x + 0.044715f * x * x * x), t = tanhf(inner);
+    return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608f * (1 + 3 * 0.044715f * x * x);
+}
+
 /* part: rows x PARTS sums of a column. */
 static void column_store(const job *x, int64_t j, int64_t z, const float *part, bool backwards)
 {
@@ -462,8 +521,14 @@ static void column_store(const job *x, int64_t j, int64_t z, const float *part, 
             by *= x->scale[k] ? value_load(x->scale[k], CUDA_R_32F, 0) : 1;
         for (int64_t k = 0; k < x->parts; k++)
             sum += part[(backwards ? x->parts - 1 - k : k) * p->rows + i];
-        sum *= by;
-        value_store(x->d, p->type[2], at, x->beta == 0 ? sum : sum + (float)x->beta * value_load(x->d, p->type[2], at));
+        sum = sum * by + (x->beta == 0 ? 0 : (float)x->beta * value_load(x->c, p->type[2], at));
+        if (x->bias)
+            sum += value_load(x->bias, p->type[2], i);
+        if (p->epilogue == CUBLASLT_EPILOGUE_DGELU)
+            sum *= gelu_slope(value_load(x->before, p->type[2], j * p->before_line + i));
+        else if (x->before)
+            value_store(x->before, p->type[2], j * p->before_line + i, sum);
+        value_store(x->d, p->type[2], at, p->epilogue & 32 ? gelu_value(sum) : sum);
     }
 }
 
@@ -528,6 +593,7 @@ static cublasStatus_t job_give(const job *own, CUstream stream)
         parameter[i] = (char *)own + 8 * i;
     atomic_fetch_add(&products, 1);
     atomic_fetch_add(&eights, is_eight(own->of.type[0]));
+    atomic_fetch_add(&behinds, own->of.epilogue != CUBLASLT_EPILOGUE_DEFAULT);
     return fake.launch(stream, &kernel, parameter) ? CUBLAS_STATUS_EXECUTION_FAILED : CUBLAS_STATUS_SUCCESS;
 }
 
@@ -549,16 +615,23 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t matm
     own.beta = keep;
     own.a = matrix_memory(a, a_layout, algo->data[5]);
     own.b = matrix_memory(b, b_layout, algo->data[6]);
+    own.c = keep == 0 ? NULL : matrix_memory(c, c_layout, algo->data[7]);
     own.d = matrix_memory(d, d_layout, algo->data[7]);
+    if (has_bias(own.of.epilogue))
+        own.bias = fake.memory((CUdeviceptr)(uintptr_t)matmul->bias, d_layout->rows * type_bytes(d_layout->type));
+    if (has_before(own.of.epilogue))
+        own.before = fake.memory((CUdeviceptr)(uintptr_t)matmul->before, d_layout->cols * d_layout->rows * type_bytes(d_layout->type));
     own.workspace = workspace_bytes ? fake.memory((CUdeviceptr)(uintptr_t)workspace, workspace_bytes) : NULL;
     for (int i = 0; i < 2 && is_eight(own.of.type[0]); i++)
         if ((uintptr_t)matmul->scale[i] % 16) /* as 13.1 does on an H200, and not before it is run */
             return CUBLAS_STATUS_NOT_SUPPORTED;
         else if (matmul->scale[i] && !(own.scale[i] = fake.memory((CUdeviceptr)(uintptr_t)matmul->scale[i], sizeof(float))))
             return call_wrong("a scale that is not in the device's memory");
-    if (handle->device != fake.device() || one != 1.0f || c != d || c_layout != d_layout)
+    if (handle->device != fake.device() || one != 1.0f || c_layout != d_layout)
         return call_wrong("how a product is enqueued");
-    if (!own.a || !own.b || !own.d)
+    if (has_bias(own.of.epilogue) != !!own.bias || has_before(own.of.epilogue) != !!own.before)
+        return call_wrong("a bias, or what is stored before gelu, that is not in the device's memory");
+    if (!own.a || !own.b || !own.d || (keep != 0 && !own.c))
         return call_wrong("memory of a product that is not there, or not aligned as was said");
     if (workspace_bytes < algo->data[4] || (workspace_bytes && !own.workspace) || (uintptr_t)workspace % 256)
         return call_wrong("a product's workspace");

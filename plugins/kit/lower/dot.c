@@ -21,6 +21,9 @@
 #define LANES_TERMS 60000  /* and terms of a sum: llvmpipe ends loops after 65535 rounds */
 #define BLOCK_A (96 * 1024)      /* elements of A that a group's rows should have at most: they stay in its cache */
 #define EIGHT_MULTIPLE 16 /* of all three sizes of a product in 8 bits */
+#define BEHIND_ALIGN 16u  /* bytes of lines and places, where a library computes what is behind a product */
+#define BIAS_TEAM 128     /* work-items of a group that rounds a bias, */
+#define BIAS_BLOCK 512    /* and elements */
 #define PANELS_MOST (16 << 20)   /* elements of packed panels of one operand, where one panel has fewer */
 
 /* A matrix operand: length and stride of its batch, rows and columns. */
@@ -454,6 +457,77 @@ static bool lines_by_library(kit_lowering *ctx, const yk_node *n, const dot_plan
     return true;
 }
 
+/* A row of f32 as C has it, in scratch memory from `at` on, unless it is so. Returns where that ends. */
+static uint64_t bias_narrow(kit_lowering *ctx, uint32_t value, uint32_t dtype, uint64_t at)
+{
+    char defines[32];
+    const yk_value *bias = &ctx->graph->value[value];
+    const int64_t cols = bias->dim[bias->dims - 1];
+    if (bias->dtype == dtype)
+        return at;
+    snprintf(defines, sizeof defines, "-DUNIT_FLOAT -DT=%s", kit_type(dtype));
+    kit_launch_add(ctx, "data", defines, "narrow_f32", kit_div_up(cols, BIAS_BLOCK), 1, 1, BIAS_TEAM);
+    kit_arg_value(ctx, value);
+    kit_arg_scratch(ctx, at, (uint64_t)cols * 2, 2);
+    kit_arg_i64(ctx, cols);
+    kit_arg_i64(ctx, BIAS_BLOCK);
+    return at + (uint64_t)cols * 2;
+}
+
+/* Like the product's result, in memory. */
+static bool behind_lies(const yk_graph *graph, uint32_t value, const yk_value *out)
+{
+    if (value == YK_NONE)
+        return true;
+    const yk_value *v = &graph->value[value];
+    return v->dtype == out->dtype && kit_value_dense(v) && kit_value_count(v) == kit_value_count(out) && v->offset % BEHIND_ALIGN == 0;
+}
+
+/* Whether the library computes what is behind the product, too: *p, with it. */
+static bool behind_takes(const kit_lowering *ctx, const yk_node *n, const dot_plan *dot, kit_product *p, kit_behind *b)
+{
+    const yk_graph *graph = ctx->graph;
+    if (!dot->epilogue.n_node || !kit_behind_of(&dot->epilogue, b))
+        return false;
+    const yk_value *out = &graph->value[b->out], *bias = b->bias == YK_NONE ? NULL : &graph->value[b->bias];
+    *p = product_of(n, dot, out, out->offset);
+    p->bias = bias != NULL;
+    p->gelu = b->gelu;
+    p->before = b->before != YK_NONE;
+    p->addend = b->addend != YK_NONE;
+    if (bias && (bias->offset % BEHIND_ALIGN || (bias->dtype != YK_F32 && bias->dtype != out->dtype)))
+        return false;
+    return p->batch == 1 && p->cols * yk_dtype_bytes(out->dtype) % BEHIND_ALIGN == 0 && behind_lies(graph, b->out, out) &&
+           behind_lies(graph, b->before, out) && behind_lies(graph, b->addend, out) &&
+           (out->dtype == dot->a->dtype || out->dtype == YK_F32) && (!b->gelu || out->dtype != YK_F32);
+}
+
+static bool behind_by_library(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
+{
+    kit_product p;
+    kit_behind b;
+    uint64_t scratch = 0;
+    if (!behind_takes(ctx, n, dot, &p, &b) || !ctx->target->product(ctx->target->dev, &p, &scratch))
+        return false;
+    const uint64_t at = kit_round_bytes(scratch, KIT_PRODUCT_ALIGN), end = p.bias ? bias_narrow(ctx, b.bias, p.c.dtype, at) : at;
+    kit_launch_add_product(ctx, &p);
+    kit_arg_value(ctx, ctx->graph->index[n->in]);
+    kit_arg_value(ctx, ctx->graph->index[n->in + 1]);
+    kit_arg_value(ctx, b.out);
+    kit_arg_scratch(ctx, 0, scratch, 1);
+    if (end > at)
+        kit_arg_scratch(ctx, at, end - at, 2);
+    else if (p.bias)
+        kit_arg_value(ctx, b.bias);
+    if (p.before)
+        kit_arg_value(ctx, b.before);
+    if (p.addend)
+        kit_arg_value(ctx, b.addend);
+    if (b.again != YK_NONE)
+        kit_behind_again(ctx, &dot->epilogue, &b);
+    return true;
+}
+
 /* False: kernels of the kit have to. */
 static bool dot_by_library(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
 {
@@ -464,7 +538,7 @@ static bool dot_by_library(kit_lowering *ctx, const yk_node *n, const dot_plan *
         return false;
     const kit_product product = product_of(n, dot, c, behind->n_node ? 0 : c->offset);
     kit_product in_eight = product;
-    return (eight_of(ctx, n, &in_eight, e) && product_by_library(ctx, n, dot, &in_eight, e)) ||
+    return (eight_of(ctx, n, &in_eight, e) && product_by_library(ctx, n, dot, &in_eight, e)) || behind_by_library(ctx, n, dot) ||
            lines_by_library(ctx, n, dot, &product) || product_by_library(ctx, n, dot, &product, NULL);
 }
 

@@ -64,6 +64,21 @@ bool kit_chain_has_kernel(const kit_chain *chain);
 /* Its launch; leaf 0 lies in scratch memory, `bytes` from `at` on. */
 void kit_chain_launch(kit_lowering *ctx, const kit_chain *chain, uint64_t at, uint64_t bytes);
 
+/* ---- behind.c: what a library computes while it stores a product ---- */
+
+/*
+ * The result `out` is the product and a row `bias` added to each of its rows, and either `addend`, or gelu (tanh) of that sum, which is
+ * stored as `before` too; or the product times gelu's slope at `before`, of which `again` gets gelu by a launch of its own. Values;
+ * YK_NONE: there is none.
+ */
+typedef struct kit_behind {
+    uint32_t out, bias, before, addend, again;
+    uint32_t gelu; /* as in kit_product */
+} kit_behind;
+
+bool kit_behind_of(const kit_chain *chain, kit_behind *behind); /* false: the chain is another */
+void kit_behind_again(kit_lowering *ctx, const kit_chain *chain, const kit_behind *behind); /* the launch that makes `again` */
+
 /* ---- lines.c: products of a library whose matrices get aligned lines ---- */
 
 /*

@@ -23,7 +23,7 @@ static yk_device *dev;
 
 static struct {
     void (*fail_call)(uint64_t n), (*refuse)(int yes), (*lose)(uint64_t n), (*set_capability)(int sm);
-    uint64_t (*calls)(void), (*live)(void), (*products)(void), (*eights)(void), (*aligned)(void);
+    uint64_t (*calls)(void), (*live)(void), (*products)(void), (*eights)(void), (*behinds)(void), (*aligned)(void);
     uint64_t (*driver_live)(void), (*graphs)(void), (*abandoned)(void);
     const char *(*wrong)(void);
 } fake;
@@ -46,6 +46,7 @@ static inline void case_start(void)
     fake_symbol(lt, "fake_cublaslt_live", &fake.live);
     fake_symbol(lt, "fake_cublaslt_products", &fake.products);
     fake_symbol(lt, "fake_cublaslt_eights", &fake.eights);
+    fake_symbol(lt, "fake_cublaslt_behinds", &fake.behinds);
     fake_symbol(lt, "fake_cublaslt_aligned", &fake.aligned);
     fake_symbol(lt, "fake_cublaslt_wrong", &fake.wrong);
     fake_symbol(driver, "fake_cuda_set_capability", &fake.set_capability);
