@@ -32,6 +32,11 @@
 #define MAGIC 0x746c4b4146ull
 #define PARTS 3
 #define LONG_SUM 48 /* terms, from which on a sum has parts */
+#if defined(__GNUC__) && !defined(__clang__) /* of no interest to sanitizers, and slow under them */
+#define FAKE_LOOPS __attribute__((optimize("O3"), no_sanitize("address", "undefined")))
+#else
+#define FAKE_LOOPS
+#endif
 
 #define X(member, symbol, parameters) FAKE_EXPORT cublasStatus_t symbol parameters;
 CUDA_CUBLASLT_TABLE(X)
@@ -477,7 +482,7 @@ static void value_store(char *to, int64_t type, int64_t i, float f)
 }
 
 /* op(x), element (i, k) at [k * rows + i]. */
-static float *operand_load(const problem *p, int which, const char *x, int64_t rows, int64_t cols, int64_t z)
+FAKE_LOOPS static float *operand_load(const problem *p, int which, const char *x, int64_t rows, int64_t cols, int64_t z)
 {
     float *own = malloc((size_t)(rows * cols) * sizeof *own);
     const int64_t from = z * p->stride[which], line = p->line[which];
@@ -491,7 +496,7 @@ static float *operand_load(const problem *p, int which, const char *x, int64_t r
 }
 
 /* sum[i] of terms from..to of column j; a and b as operand_load leaves them. */
-static void column_sum(const problem *p, const float *a, const float *b, int64_t j, int64_t from, int64_t to, float *sum)
+FAKE_LOOPS static void column_sum(const problem *p, const float *a, const float *b, int64_t j, int64_t from, int64_t to, float *sum)
 {
     memset(sum, 0, (size_t)p->rows * sizeof *sum);
     for (int64_t k = from; k < to; k++)
