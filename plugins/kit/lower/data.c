@@ -395,6 +395,16 @@ static void scatter_sorted(kit_lowering *ctx, const yk_node *n, const char *defi
     scatter_runs_sizes(ctx, r);
 }
 
+/* On a GPU rows are added to what is there, zeros or not. */
+static uint32_t claim_data(const kit_target *target, const yk_graph *graph, uint32_t node)
+{
+    const yk_node *n = &graph->node[node];
+    const yk_value *y = kit_node_out(graph, n, 0);
+    return n->op == YK_OP_SCATTER_ADD && !target->cpu_shape && y->dtype == YK_F32 && kit_value_dense(y)
+               ? YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE
+               : 0;
+}
+
 /* Sums in f32; a 16-bit result is rounded from scratch memory at the end. */
 static void lower_scatter(kit_lowering *ctx, const yk_node *n)
 {
@@ -408,7 +418,7 @@ static void lower_scatter(kit_lowering *ctx, const yk_node *n)
     }
     if (!float_defines(ctx, x->dtype, defines, sizeof defines))
         return;
-    if (!ctx->target->cpu_shape)
+    if (!ctx->target->cpu_shape && !(n->flags & YK_NODE_ACCUMULATE))
         scatter_zeros(ctx, n);
     const scatter_runs runs = scatter_runs_of(y, rows, width);
     if (target_is_gpu(ctx->target) && rows <= SORT_MOST && width <= WIDTH_MOST)
@@ -546,4 +556,4 @@ static bool op_is_primitive(uint32_t op)
     return yk_op_is_primitive(op);
 }
 
-const kit_rule kit_rule_data = {op_is_primitive, NULL, lower_data};
+const kit_rule kit_rule_data = {op_is_primitive, claim_data, lower_data};
