@@ -94,6 +94,22 @@ static bool types_list(const char *folder)
            unit_list(folder, "lines", "-DE=uint");
 }
 
+/* Layer norms of 768 and 1024 elements a row: of each type, and of f32 that write bf16. */
+static bool norms_list(const char *folder)
+{
+    char macros[LINE];
+    bool good = true;
+    for (size_t i = 0; i <= TYPES && good; i++) {
+        const int halves = i > 0 && i < TYPES ? 2 : 1; /* elements of half the size: a line has twice as many */
+        const char *to = i < TYPES ? "" : " -DTO=bf16";
+        snprintf(macros, sizeof macros, "-DT=%s%s -DNV=%d -DNW=1%s", types[i % TYPES], to, 6 / halves, kit_row_macros(&target));
+        good = unit_list(folder, "norms", macros);
+        snprintf(macros, sizeof macros, "-DT=%s%s -DNV=%d -DNW=2%s", types[i % TYPES], to, 4 / halves, kit_row_macros(&target));
+        good = good && unit_list(folder, "norms", macros);
+    }
+    return good;
+}
+
 /* Heads of 64 and 128 elements, both ways; of 16 bits by tensor cores as chips from 8.0 on have them. */
 static bool attention_list(const char *folder)
 {
@@ -128,5 +144,5 @@ static bool convolutions_list(const char *folder)
 int main(int argc, char **argv)
 {
     const char *folder = argc > 1 ? argv[1] : NULL;
-    return !(data_list(folder) && types_list(folder) && attention_list(folder) && convolutions_list(folder));
+    return !(data_list(folder) && types_list(folder) && norms_list(folder) && attention_list(folder) && convolutions_list(folder));
 }

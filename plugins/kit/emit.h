@@ -47,9 +47,12 @@ bool kit_space_of(const kit_chain *chain, kit_space *s);
 /* The kernel's source: `KERNEL void NAME(leaf pairs, output pairs, meta pair)`. */
 void kit_emit_map(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s);
 void kit_emit_reduce(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s);
-/* The same of an innermost dimension that stays, in parts of the outermost one that is reduced: outputs are f32 [parts, outputs], and one
- * number more follows meta: how much of that dimension is a part's. Group: (block of outputs, part). */
-void kit_emit_parts(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s);
+/* The same of an innermost dimension that stays, on a GPU, in parts of the outermost one that is reduced: outputs are f32 [parts, outputs],
+ * and one number more follows meta: how much of that dimension is a part's. Group: (block of outputs, part), of KIT_PART_TEAM work-items;
+ * a block is KIT_PART_ACROSS vectors. lined: all leaves' lines are whole vectors at multiples of their size (K_LINED of dialect.kc). */
+#define KIT_PART_TEAM 128u
+#define KIT_PART_ACROSS 32 /* K_ACROSS of dialect.kc */
+void kit_emit_parts(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s, bool lined);
 /* The same of an innermost dimension that is reduced, of less than 2^31 elements an output, by a team for each output and part; how many
  * parts follows meta. Parts are f32 [outputs, parts]; else there is one. Group: (output, part). */
 void kit_emit_team(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s, bool parts);

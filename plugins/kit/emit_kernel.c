@@ -139,7 +139,7 @@ static void emit_combine(kit_text *text, const kit_chain *chain, uint32_t i, con
 }
 
 /* Opens loops over the reduced dimensions but `skip` (the innermost), outermost first; adds to q<i>. Returns how many. In parts, the first
- * one runs over a part. */
+ * one runs over what a work-item has of a part (emit_part). */
 static uint32_t emit_loops(kit_text *text, const kit_chain *chain, const kit_space *s, bool skip, bool parts, uint32_t at)
 {
     uint32_t loops = 0, step = chain->n_leaf + 1;
@@ -147,30 +147,28 @@ static uint32_t emit_loops(kit_text *text, const kit_chain *chain, const kit_spa
         if (!s->reduced[d])
             continue;
         uint32_t m = at + loops * step;
-        if (parts && !loops)
-            kit_text_add(text, "UNROLL8\nfor (long d0 = from; d0 < upto; d0++");
+        const bool first = parts && !loops;
+        if (first)
+            kit_text_add(text, "UNROLL8\nfor (long d0 = from; d0 < upto; d0 += K_ROWS");
         else
             kit_text_add(text, "for (long d%u = 0; d%u < meta[%u]; d%u++", loops, loops, m, loops);
         for (uint32_t i = 0; i < chain->n_leaf; i++)
-            kit_text_add(text, ", q%u += meta[%u]", i, m + 1 + i);
+            kit_text_add(text, ", q%u += %smeta[%u]", i, first ? "K_ROWS * " : "", m + 1 + i);
         kit_text_add(text, ") {\n");
         loops++;
     }
     return loops;
 }
 
-/* Closes them; each line of a loop ended where its start was plus length * stride, so q<i> goes back. */
+/* Closes them; each line of a loop ended where its start was plus length * stride, so q<i> goes back. That over a part is run once. */
 static void emit_loops_end(kit_text *text, const kit_chain *chain, uint32_t loops, bool parts, uint32_t at)
 {
     uint32_t step = chain->n_leaf + 1;
     while (loops-- > 0) {
         uint32_t m = at + loops * step;
         kit_text_add(text, "}\n");
-        for (uint32_t i = 0; i < chain->n_leaf; i++)
-            if (parts && !loops)
-                kit_text_add(text, "q%u -= (upto - from) * meta[%u];\n", i, m + 1 + i);
-            else
-                kit_text_add(text, "q%u -= meta[%u] * meta[%u];\n", i, m, m + 1 + i);
+        for (uint32_t i = 0; i < chain->n_leaf && (!parts || loops); i++)
+            kit_text_add(text, "q%u -= meta[%u] * meta[%u];\n", i, m, m + 1 + i);
     }
 }
 
@@ -285,39 +283,63 @@ static void emit_reduce_team(kit_text *text, const kit_chain *chain, const kit_s
     emit_team_result(text, chain, parts ? "o * parts + GID(1)" : "o", parts);
 }
 
-/* Which lines of the outermost reduced dimension are this part's, and the leaves' offsets of the first one. */
+/* Which lines of the outermost reduced dimension are this work-item's, K_ROWS apart, and the leaves' offsets of the first one. */
 static void emit_part(kit_text *text, const kit_chain *chain, const kit_space *s, uint32_t at)
 {
     uint32_t step = chain->n_leaf + 1, reduced = 0;
     for (uint32_t d = 0; d < s->dims; d++)
         reduced += s->reduced[d];
-    kit_text_add(text, "const long each = meta[%u], from = GID(1) * each, upto = MIN(meta[%u], from + each);\n", at + reduced * step, at);
+    kit_text_add(text, "const long each = meta[%u], from = GID(1) * each + LID / K_ACROSS, upto = MIN(meta[%u], (GID(1) + 1) * each);\n",
+                 at + reduced * step, at);
     for (uint32_t i = 0; i < chain->n_leaf; i++)
         kit_text_add(text, "q%u += from * meta[%u];\n", i, at + 1 + i);
 }
 
-/* The innermost dimension stays: a group per `block` neighbours of it. */
-static void emit_reduce_outer(kit_text *text, const kit_chain *chain, const kit_space *s, bool parts)
+/* The innermost dimension stays: a group per `block` neighbours of it, c0 .. c1; r: which line of it, of all that stay. */
+static void emit_columns(kit_text *text, const kit_chain *chain, const kit_space *s)
 {
-    uint32_t kept = kept_dims(s, true), loops_at = 3 + kept * (chain->n_leaf + 1);
     kit_text_add(text, "const long parts = (meta[1] + meta[2] - 1) / meta[2], line = GID(0) / parts;\n"
                  "const long c0 = (GID(0) - line * parts) * meta[2], c1 = MIN(meta[1], c0 + meta[2]);\n"
                  "long r = line;\n(void)r;\n");
-    emit_lines(text, chain, kept, 3);
-    if (parts)
-        emit_part(text, chain, s, loops_at);
+    emit_lines(text, chain, kept_dims(s, true), 3);
+}
+
+static void emit_reduce_outer(kit_text *text, const kit_chain *chain, const kit_space *s)
+{
+    uint32_t loops_at = 3 + kept_dims(s, true) * (chain->n_leaf + 1);
+    emit_columns(text, chain, s);
     kit_text_add(text, "for (long c = c0 + LANE * VW; c < c1; c += TEAM * VW) {\nconst long n = c1 - c;\n(void)n;\n");
     emit_accumulators(text, chain, 'a');
-    uint32_t loops = emit_loops(text, chain, s, false, parts, loops_at);
+    uint32_t loops = emit_loops(text, chain, s, false, false, loops_at);
     emit_loads(text, chain, s, "c", LOAD_ALL);
     kit_emit_nodes(text, chain);
     emit_values(text, chain, "a", false);
-    emit_loops_end(text, chain, loops, parts, loops_at);
+    emit_loops_end(text, chain, loops, false, loops_at);
     for (uint32_t i = 0; i < chain->n_out; i++)
-        if (parts)
-            kit_text_add(text, "ST_f32(o%u + (GID(1) * meta[0] + line) * meta[1] + c, a%u, n);\n", i, i);
-        else
-            kit_text_add(text, "ST_%s(o%u + line * meta[1] + c, a%u, n);\n", out_type(chain, i), i, i);
+        kit_text_add(text, "ST_%s(o%u + line * meta[1] + c, a%u, n);\n", out_type(chain, i), i, i);
+    kit_text_add(text, "}\n");
+}
+
+/* In parts: a group's work-items are K_ROWS rows of K_ACROSS, each of which takes every K_ROWS-th line of the part. */
+static void emit_reduce_part(kit_text *text, const kit_chain *chain, const kit_space *s, bool lined)
+{
+    uint32_t loops_at = 3 + kept_dims(s, true) * (chain->n_leaf + 1);
+    emit_columns(text, chain, s);
+    emit_part(text, chain, s, loops_at);
+    kit_text_add(text, "const long c = c0 + LID %% K_ACROSS * VW, n = %s;\n(void)n;\n", lined ? "VW" : "c1 - c");
+    emit_accumulators(text, chain, 'a');
+    kit_text_add(text, "if (c < c1) {\n");
+    uint32_t loops = emit_loops(text, chain, s, false, true, loops_at);
+    emit_loads(text, chain, s, "c", LOAD_ALL);
+    kit_emit_nodes(text, chain);
+    emit_values(text, chain, "a", false);
+    emit_loops_end(text, chain, loops, true, loops_at);
+    kit_text_add(text, "}\n");
+    for (uint32_t i = 0; i < chain->n_out; i++)
+        kit_text_add(text, "a%u = k_over_rows(k_rows, a%u, %d);\n", i, i, chain->reduce != YK_OP_SUM);
+    kit_text_add(text, "if (LID < K_ACROSS && c < c1) {\n");
+    for (uint32_t i = 0; i < chain->n_out; i++)
+        kit_text_add(text, "ST_f32(o%u + (GID(1) * meta[0] + line) * meta[1] + c, a%u, n);\n", i, i);
     kit_text_add(text, "}\n");
 }
 
@@ -328,15 +350,16 @@ void kit_emit_reduce(kit_text *text, const char *name, const kit_chain *chain, c
         kit_text_add(text, "TEAM_SHARED\n");
         emit_reduce_inner(text, chain, s);
     } else {
-        emit_reduce_outer(text, chain, s, false);
+        emit_reduce_outer(text, chain, s);
     }
     kit_text_add(text, "}\n");
 }
 
-void kit_emit_parts(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s)
+void kit_emit_parts(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s, bool lined)
 {
     emit_head(text, name, chain, true);
-    emit_reduce_outer(text, chain, s, true);
+    kit_text_add(text, "LOCAL float k_rows[K_ROWS * K_ACROSS * VW];\n");
+    emit_reduce_part(text, chain, s, lined);
     kit_text_add(text, "}\n");
 }
 

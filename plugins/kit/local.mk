@@ -9,7 +9,7 @@ libkit_la_SOURCES = plugins/kit/cache.c plugins/kit/cache.h plugins/kit/clock.h 
 	plugins/kit/lower/conv_gpu.h plugins/kit/lower/conv_plan.c plugins/kit/lower/conv_plan.h plugins/kit/lower/data.c \
 	plugins/kit/lower/dot.c plugins/kit/lower/eight.c \
 	plugins/kit/lower/internal.h plugins/kit/lower/launch.c plugins/kit/lower/lines.c plugins/kit/lower/lower.c \
-	plugins/kit/lower/lower.h plugins/kit/lower/nn.c plugins/kit/lower/parts.c \
+	plugins/kit/lower/lower.h plugins/kit/lower/nn.c plugins/kit/lower/norms.c plugins/kit/lower/parts.c \
 	plugins/kit/options.c plugins/kit/options.h plugins/kit/plugin.h \
 	plugins/kit/probe.c plugins/kit/probe.h plugins/kit/profile.c plugins/kit/profile.h \
 	plugins/kit/program.c plugins/kit/program.h plugins/kit/queue.c plugins/kit/queue.h \
@@ -23,7 +23,8 @@ libkit_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION)
 KIT_KERNELS = plugins/kit/kernels/dialect.kc plugins/kit/kernels/math.kc plugins/kit/kernels/data.kc plugins/kit/kernels/gemm.kc \
 	plugins/kit/kernels/gemm_coop.kc \
 	plugins/kit/kernels/gemm_dot.kc plugins/kit/kernels/gemm_gpu.kc plugins/kit/kernels/gemm_lanes.kc plugins/kit/kernels/conv.kc \
-	plugins/kit/kernels/conv_gpu.kc plugins/kit/kernels/wino.kc plugins/kit/kernels/nn.kc plugins/kit/kernels/attn.kc \
+	plugins/kit/kernels/conv_gpu.kc plugins/kit/kernels/wino.kc plugins/kit/kernels/nn.kc plugins/kit/kernels/norms.kc \
+	plugins/kit/kernels/attn.kc \
 	plugins/kit/kernels/attn_gpu.kc plugins/kit/kernels/pool.kc plugins/kit/kernels/step.kc plugins/kit/kernels/mma.kc \
 	plugins/kit/kernels/eight.kc plugins/kit/kernels/lines.kc plugins/kit/kernels/parts.kc plugins/kit/kernels/round8.kc \
 	plugins/kit/kernels/attn_mma.kc plugins/kit/kernels/conv_mma.kc plugins/kit/kernels/gemm_mma.kc

@@ -26,6 +26,7 @@
 #include "plugins/kit/kernels/math.kch"
 #include "plugins/kit/kernels/mma.kch"
 #include "plugins/kit/kernels/nn.kch"
+#include "plugins/kit/kernels/norms.kch"
 #include "plugins/kit/kernels/parts.kch"
 #include "plugins/kit/kernels/pool.kch"
 #include "plugins/kit/kernels/round8.kch"
@@ -46,6 +47,7 @@ static const struct {
     {"gemm", "", "", kit_src_gemm},
     {"lines", "", "", kit_src_lines},
     {"nn", "", "", kit_src_nn},
+    {"norms", "", "", kit_src_norms},
     {"parts", "", "", kit_src_parts},
     {"pool", "", "", kit_src_pool},
     {"round8", "", "", kit_src_round8},

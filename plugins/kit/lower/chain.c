@@ -3,6 +3,8 @@
 #include "plugins/kit/lower/internal.h"
 #include "plugins/kit/source.h"
 
+#include <stdio.h>
+
 /* Elements of an elementwise group, outputs and columns of a reduction's group: enough work to hide a start. */
 #define BLOCK_CPU_SHAPE 8192
 #define BLOCK_GPU 1024
@@ -17,6 +19,7 @@ typedef struct chain {
     kit_space space;
     kit_parts parts; /* chain_launch's: of a sum; one: it is not cut */
     bool team;       /* chain_launch's: of a sum over the innermost dimension, by a GPU's teams */
+    bool lined;      /* chain_launch's: of a sum in parts of other dimensions, whose lines are whole vectors */
 } chain;
 
 static bool op_is_chain(uint32_t op)
@@ -35,7 +38,7 @@ static void chain_emit(kit_text *text, const char *name, const void *what)
     if (c->team)
         kit_emit_team(text, name, &c->nodes, &c->space, c->parts.n > 1);
     else if (c->parts.n > 1)
-        kit_emit_parts(text, name, &c->nodes, &c->space);
+        kit_emit_parts(text, name, &c->nodes, &c->space, c->lined);
     else if (c->nodes.reduce)
         kit_emit_reduce(text, name, &c->nodes, &c->space);
     else
@@ -72,22 +75,6 @@ static int64_t chain_terms(const chain *c)
     return n;
 }
 
-/* How a sum that has `groups` groups is cut; its team is decided already. */
-static kit_parts chain_parts(const kit_target *target, const chain *c, int64_t groups)
-{
-    const kit_space *s = &c->space;
-    const int64_t rows = chain_terms(c);
-    int64_t outer = 0;
-    bool cut = c->nodes.reduce != 0;
-    for (uint32_t i = 0; i < c->nodes.n_out; i++)
-        cut = cut && kit_is_float(c->nodes.graph->value[c->nodes.value[i]].dtype);
-    for (uint32_t d = 0; d < s->dims && !outer; d++)
-        outer = s->reduced[d] ? s->dim[d] : 0;
-    if (cut && c->team)
-        return (kit_parts){kit_parts_of_rows(target, groups, rows), 0};
-    return cut && !s->reduced[s->dims - 1] && rows > 1 ? kit_parts_of(target, groups, outer, rows) : (kit_parts){1, outer};
-}
-
 /* Elements of an output. */
 static int64_t chain_results(const chain *c)
 {
@@ -95,6 +82,49 @@ static int64_t chain_results(const chain *c)
     for (uint32_t d = 0; d < c->space.dims; d++)
         n *= c->space.reduced[d] ? 1 : c->space.dim[d];
     return n;
+}
+
+/* Columns of a group of a sum in parts. */
+static int64_t part_columns(const kit_target *target)
+{
+    return KIT_PART_ACROSS * kit_lane_elements(target);
+}
+
+/* How a sum is cut; its team is decided already. */
+static kit_parts chain_parts(const kit_target *target, const chain *c)
+{
+    const kit_space *s = &c->space;
+    const int64_t rows = chain_terms(c), results = chain_results(c), inner = s->dim[s->dims - 1];
+    int64_t outer = 0;
+    bool cut = c->nodes.reduce != 0;
+    for (uint32_t i = 0; i < c->nodes.n_out; i++)
+        cut = cut && kit_is_float(c->nodes.graph->value[c->nodes.value[i]].dtype);
+    for (uint32_t d = 0; d < s->dims && !outer; d++)
+        outer = s->reduced[d] ? s->dim[d] : 0;
+    if (cut && c->team)
+        return (kit_parts){kit_parts_of_rows(target, results, rows), 0};
+    if (!cut || s->reduced[s->dims - 1] || rows < 2)
+        return (kit_parts){1, outer};
+    return kit_parts_of(target, results / inner * kit_div_up(inner, part_columns(target)), outer, rows);
+}
+
+/* Whether all leaves' lines are whole vectors of a work-item's, at multiples of their size; leaf 0 lies in scratch memory at `at`, if
+ * `scratch`. */
+static bool chain_is_lined(const kit_target *target, const chain *c, uint64_t at, bool scratch)
+{
+    const kit_space *s = &c->space;
+    const int64_t each = kit_lane_elements(target);
+    bool lined = target->four && s->dim[s->dims - 1] % each == 0;
+    for (uint32_t i = 0; i < c->nodes.n_leaf && lined; i++) {
+        const yk_value *v = &c->nodes.graph->value[c->nodes.leaf[i]];
+        const uint64_t begin = scratch && !i ? at : v->offset;
+        if (!s->stride[i][s->dims - 1])
+            continue;
+        lined = begin % ((uint64_t)each * yk_dtype_bytes(v->dtype)) == 0;
+        for (uint32_t d = 0; d + 1 < s->dims; d++)
+            lined = lined && s->stride[i][d] % each == 0;
+    }
+    return lined;
 }
 
 /* Leaf 0 lies in its slot, or in scratch memory, `scratch` bytes from `at` on. */
@@ -107,32 +137,43 @@ static void leaves_arg(kit_lowering *ctx, const kit_chain *nodes, uint64_t at, u
             kit_arg_scratch(ctx, at, scratch, yk_dtype_bytes(ctx->graph->value[nodes->leaf[0]].dtype));
 }
 
-static void chain_join(kit_lowering *ctx, const chain *c, uint64_t at, uint32_t value)
+/* The launches that make the outputs of their parts, in scratch memory from `at` on. */
+static void chain_join(kit_lowering *ctx, const chain *c, uint64_t at, uint64_t bytes)
 {
     const bool most = c->nodes.reduce == YK_OP_RMAX;
-    if (c->team)
-        kit_parts_join_rows(ctx, c->parts.n, chain_results(c), most, at, value);
-    else
-        kit_parts_join(ctx, &c->parts, chain_results(c), most, at, value);
+    if (!c->team)
+        kit_parts_join(ctx, &c->parts, chain_results(c), most, at, c->nodes.n_out, c->nodes.out);
+    for (uint32_t i = 0; i < c->nodes.n_out && c->team; i++)
+        kit_parts_join_rows(ctx, c->parts.n, chain_results(c), most, at + i * bytes, c->nodes.out[i]);
+}
+
+/* Work-items of a group. */
+static uint32_t chain_team(const kit_target *target, const chain *c)
+{
+    if (c->team && chain_terms(c) >= LONG)
+        return kit_team(target, TEAM_LONG);
+    return !c->team && c->parts.n > 1 ? KIT_PART_TEAM : kit_team(target, TEAM_GPU);
 }
 
 /* As leaves_arg; parts of sums lie behind it. */
 static void chain_launch(kit_lowering *ctx, chain *c, uint64_t at, uint64_t scratch)
 {
     int64_t meta[KIT_META], groups;
-    const int64_t block = chain_block(ctx->target, c);
-    uint32_t n = c->nodes.reduce ? kit_meta_reduce(&c->nodes, &c->space, block, meta, &groups)
-                                 : kit_meta_map(&c->nodes, &c->space, block, meta, &groups);
+    char macros[64];
     c->team = c->nodes.reduce && c->space.reduced[c->space.dims - 1] && !ctx->target->cpu_shape && !ctx->target->lanes &&
               chain_terms(c) <= TERMS_MOST;
-    c->parts = chain_parts(ctx->target, c, groups);
+    c->parts = chain_parts(ctx->target, c);
     const bool cut = c->parts.n > 1;
-    const uint64_t bytes = kit_round_bytes((uint64_t)(c->parts.n * chain_results(c)) * 4, KIT_PRODUCT_ALIGN);
+    c->lined = cut && !c->team && chain_is_lined(ctx->target, c, at, scratch != 0);
+    const int64_t block = cut && !c->team ? part_columns(ctx->target) : chain_block(ctx->target, c);
+    uint32_t n = c->nodes.reduce ? kit_meta_reduce(&c->nodes, &c->space, block, meta, &groups)
+                                 : kit_meta_map(&c->nodes, &c->space, block, meta, &groups);
+    const uint64_t bytes = kit_parts_stride((uint64_t)(c->parts.n * chain_results(c)) * 4);
     if (c->team || cut)
         meta[n++] = c->team ? c->parts.n : c->parts.rows;
-    const uint32_t unit = kit_unit_generated(ctx, "e", kit_row_macros(ctx->target), chain_emit, c);
-    kit_launch_add_generated(ctx, unit, groups, c->parts.n, 1,
-                             kit_team(ctx->target, c->team && chain_terms(c) >= LONG ? TEAM_LONG : TEAM_GPU));
+    snprintf(macros, sizeof macros, "%s%s", kit_row_macros(ctx->target), c->lined ? " -DK_LINED" : "");
+    const uint32_t unit = kit_unit_generated(ctx, "e", macros, chain_emit, c);
+    kit_launch_add_generated(ctx, unit, groups, c->parts.n, 1, chain_team(ctx->target, c));
     leaves_arg(ctx, &c->nodes, at, scratch);
     const uint64_t parts_at = kit_round_bytes(at + scratch, KIT_PRODUCT_ALIGN);
     for (uint32_t i = 0; i < c->nodes.n_out; i++)
@@ -141,8 +182,8 @@ static void chain_launch(kit_lowering *ctx, chain *c, uint64_t at, uint64_t scra
         else
             kit_arg_value(ctx, c->nodes.out[i]);
     kit_arg_meta(ctx, meta, n);
-    for (uint32_t i = 0; i < c->nodes.n_out && cut; i++)
-        chain_join(ctx, c, parts_at + i * bytes, c->nodes.out[i]);
+    if (cut)
+        chain_join(ctx, c, parts_at, bytes);
 }
 
 static void lower_chain(kit_lowering *ctx, const yk_node *node)

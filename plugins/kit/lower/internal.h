@@ -95,12 +95,20 @@ typedef struct kit_parts {
 
 /* Of a sum over `rows` rows, `outer` of them in the outermost dimension, that has `groups` groups if it is not cut. */
 kit_parts kit_parts_of(const kit_target *target, int64_t groups, int64_t outer, int64_t rows);
-/* The launch that makes `value` of its parts [n, count] of f32, in scratch memory at `at`. most: their maximum, not their sum. */
-void kit_parts_join(kit_lowering *ctx, const kit_parts *parts, int64_t count, bool most, uint64_t at, uint32_t value);
+/* The launches that make n values of their parts [parts, count] of f32, in scratch memory from `at` on, those of the next value
+ * kit_parts_stride(bytes of one's) behind. most: their maximum, not their sum. */
+void kit_parts_join(kit_lowering *ctx, const kit_parts *parts, int64_t count, bool most, uint64_t at, uint32_t n, const uint32_t *value);
+uint64_t kit_parts_stride(uint64_t bytes);
 
 /* Parts of each of `rows` sums of `terms` neighbours; and the launch that makes `value` of them, f32 [count, parts]. */
 int64_t kit_parts_of_rows(const kit_target *target, int64_t rows, int64_t terms);
 void kit_parts_join_rows(kit_lowering *ctx, int64_t parts, int64_t count, bool most, uint64_t at, uint32_t value);
+
+/* ---- norms.c: layer norms whose rows lie in registers ---- */
+
+/* False: nothing was launched, as the rows are not for them. type: of x. */
+bool kit_norms_forward(kit_lowering *ctx, const yk_node *n, uint32_t type);
+bool kit_norms_backward(kit_lowering *ctx, const yk_node *n, uint32_t type);
 
 /* ---- data.c ---- */
 

@@ -129,6 +129,8 @@ static void arg_row_blocks(kit_lowering *ctx, const row_blocks *rows)
 
 static void lower_layer_norm(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
+    if (kit_norms_forward(ctx, n, type))
+        return;
     row_blocks rows = row_blocks_of(ctx, kit_node_in(ctx->graph, n, 0));
     char defines[64];
     snprintf(defines, sizeof defines, "-DT=%s -DTO=%s%s", kit_type(type), kit_type(kit_node_out(ctx->graph, n, 0)->dtype),
@@ -153,25 +155,27 @@ static void layer_norm_params(kit_lowering *ctx, const yk_node *n, uint32_t type
 {
     const int64_t columns = PARAM_TEAM * kit_lane_elements(ctx->target), groups = kit_div_up(rows->n_col, columns);
     const kit_parts parts = kit_parts_of(ctx->target, groups, rows->n_row, rows->n_row);
-    const uint64_t bytes = (uint64_t)(parts.n * rows->n_col) * 4, second = kit_round_bytes(bytes, KIT_PRODUCT_ALIGN);
+    const uint64_t bytes = (uint64_t)(parts.n * rows->n_col) * 4;
     nn_launch_parts(ctx, "nn", type, "layer_norm_params", groups, parts.n, PARAM_TEAM);
     for (uint32_t i = 0; i < 4; i++)
         kit_arg_in(ctx, n, i);
     for (uint32_t i = 0; i < 2; i++)
         if (parts.n > 1)
-            kit_arg_scratch(ctx, i * second, bytes, 4);
+            kit_arg_scratch(ctx, i * kit_parts_stride(bytes), bytes, 4);
         else
             kit_arg_out(ctx, n, i + 1);
     kit_arg_i64(ctx, rows->n_row);
     kit_arg_i64(ctx, rows->n_col);
     kit_arg_i64(ctx, columns);
     kit_arg_i64(ctx, parts.rows);
-    for (uint32_t i = 0; i < 2 && parts.n > 1; i++)
-        kit_parts_join(ctx, &parts, rows->n_col, false, i * second, ctx->graph->index[n->out + i + 1]);
+    if (parts.n > 1)
+        kit_parts_join(ctx, &parts, rows->n_col, false, 0, 2, &ctx->graph->index[n->out + 1]);
 }
 
 static void lower_layer_norm_bwd(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
+    if (kit_norms_backward(ctx, n, type))
+        return;
     row_blocks rows = row_blocks_of(ctx, kit_node_in(ctx->graph, n, 1));
     nn_launch(ctx, "nn", type, "layer_norm_bwd", rows.groups, TEAM);
     for (uint32_t i = 0; i < 5; i++)

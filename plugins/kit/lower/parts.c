@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sums over rows whose columns are too few to keep a GPU busy: rows are cut into parts, each part's sums go to scratch memory, and a second
- * launch adds the parts up in their order; and sums of neighbours that are too few. The parts are of the shape alone, so that a sum is the
- * same on each GPU.
+ * launch adds the parts up, in an order that is always the same; and sums of neighbours that are too few. The parts are of the shape alone,
+ * so that a sum is the same on each card.
  */
 #include "plugins/kit/lower/internal.h"
 
@@ -10,7 +10,8 @@
 
 #define GROUPS 1024   /* that the parts of a sum shall be together */
 #define ROWS_LEAST 64 /* of a part */
-#define COLUMNS 64    /* of a group of the second launch */
+#define SLICES 32     /* of the parts of a column in the second launch, at most: work-items that add them up at the same time */
+#define SLICE_PARTS 4 /* that one of them adds at least */
 #define TERMS_LEAST 2048 /* of a part of a row */
 #define JOIN_TEAM 64     /* of a row's parts */
 
@@ -42,15 +43,44 @@ void kit_parts_join_rows(kit_lowering *ctx, int64_t parts, int64_t count, bool m
     kit_arg_i32(ctx, most);
 }
 
-void kit_parts_join(kit_lowering *ctx, const kit_parts *parts, int64_t count, bool most, uint64_t at, uint32_t value)
+/* The least power of two that is n or more, but not above `most`. */
+static int64_t power_of_two(int64_t n, int64_t most)
+{
+    int64_t p = 1;
+    while (p < n && p < most)
+        p *= 2;
+    return p;
+}
+
+/* One value, or two of one type, whose parts lie `stride` bytes from each other. */
+static void parts_launch(kit_lowering *ctx, const kit_parts *parts, int64_t count, bool most, uint64_t at, uint64_t stride, uint32_t n,
+                         const uint32_t *value)
 {
     char defines[64];
-    snprintf(defines, sizeof defines, "-DT=%s", kit_type(ctx->graph->value[value].dtype));
-    kit_launch_add(ctx, "parts", defines, "parts_join", kit_div_up(count, COLUMNS), 1, 1, COLUMNS);
-    kit_arg_scratch(ctx, at, (uint64_t)(parts->n * count) * 4, 4);
-    kit_arg_value(ctx, value);
-    kit_arg_i64(ctx, parts->n);
-    kit_arg_i64(ctx, count);
-    kit_arg_i64(ctx, COLUMNS);
+    const uint32_t team = kit_gpu_team(ctx->target);
+    const int64_t slices = power_of_two(kit_div_up(parts->n, SLICE_PARTS), SLICES);
+    snprintf(defines, sizeof defines, "-DT=%s", kit_type(ctx->graph->value[value[0]].dtype));
+    kit_launch_add(ctx, "parts", defines, "parts_join", kit_div_up(count, team / slices), n, 1, team);
+    kit_arg_scratch(ctx, at, stride * (n - 1) + (uint64_t)(parts->n * count) * 4, 4);
+    kit_arg_value(ctx, value[0]);
+    kit_arg_value(ctx, value[n - 1]);
+    kit_arg_i32(ctx, parts->n);
+    kit_arg_i32(ctx, count);
+    kit_arg_i32(ctx, slices);
+    kit_arg_i64(ctx, (int64_t)stride / 4);
     kit_arg_i32(ctx, most);
+}
+
+uint64_t kit_parts_stride(uint64_t bytes)
+{
+    return kit_round_bytes(bytes, KIT_PRODUCT_ALIGN);
+}
+
+void kit_parts_join(kit_lowering *ctx, const kit_parts *parts, int64_t count, bool most, uint64_t at, uint32_t n, const uint32_t *value)
+{
+    const uint64_t stride = kit_parts_stride((uint64_t)(parts->n * count) * 4);
+    for (uint32_t i = 0, each; i < n; i += each) {
+        each = i + 1 < n && ctx->graph->value[value[i]].dtype == ctx->graph->value[value[i + 1]].dtype ? 2 : 1;
+        parts_launch(ctx, parts, count, most, at + i * stride, stride, each, value + i);
+    }
 }

@@ -315,6 +315,47 @@ START_TEST(rows_are_added_in_the_same_groups_on_each_gpu)
 }
 END_TEST
 
+/* A norm's rows are read once where they are lines of 16 bytes that a few warps hold; both its sums are then of one cut, which is of the
+ * shape alone, and one launch joins them. */
+START_TEST(rows_of_a_norm_lie_in_registers)
+{
+    static const struct {
+        int64_t rows, columns;
+        bool four;
+        const char *kernel, *defines;
+        uint64_t groups, each, launches;
+    } norm[] = {
+        {8192, 768, true, "norms_backward", " -DNV=3 -DNW=1 ", 256, 32, 2}, {16, 24, true, "norms_backward", " -DNV=1 -DNW=1 ", 2, 8, 2},
+        {7, 6144, true, "norms_backward", " -DNV=3 -DNW=8 ", 7, 1, 2},      {1, 1600, true, "norms_backward", " -DNV=2 -DNW=4 ", 1, 2, 1},
+        {8192, 6152, true, "layer_norm_bwd", "", 8192, 0, 3},               {8192, 772, true, "layer_norm_bwd", "", 8192, 0, 3},
+        {8192, 768, false, "layer_norm_bwd", "", 8192, 0, 3},
+    };
+    for (size_t i = 0; i < sizeof norm / sizeof *norm; i++) {
+        kit *k = kit_new();
+        kit_program p;
+        kit_target target = gpu;
+        target.four = norm[i].four;
+        const int64_t rows = norm[i].rows, columns = norm[i].columns;
+        const uint32_t gy = KIT(k, YK_BF16, rows, columns), x = KIT(k, YK_BF16, rows, columns), mean = KIT(k, YK_F32, rows);
+        const uint32_t rstd = KIT(k, YK_F32, rows), gamma = KIT(k, YK_F32, columns), gx = KIT(k, YK_BF16, rows, columns);
+        const uint32_t ggamma = KIT(k, YK_F32, columns), gbeta = KIT(k, YK_F32, columns);
+        kit_node(k, YK_OP_LAYER_NORM_BWD, KIT_IDS(gy, x, mean, rstd, gamma), KIT_IDS(gx, ggamma, gbeta), KIT_ATTR(0));
+        program_make(&target, k, &p);
+        ck_assert_uint_eq(p.n_launch, norm[i].launches);
+        ck_assert_str_eq(p.launch[0].kernel, norm[i].kernel);
+        ck_assert_ptr_nonnull(strstr(p.unit[0].macros, norm[i].defines));
+        ck_assert_uint_eq(p.launch[0].groups[0], norm[i].groups);
+        if (norm[i].each)
+            ck_assert_int_eq(arg_at(&p, 0, 10)->value.i32, (int32_t)norm[i].each);
+        const uint64_t across = norm[i].groups > 64 ? 8 : norm[i].groups > 4 ? 128 : 256; /* columns of a group that joins parts */
+        if (norm[i].launches == 2)
+            groups_are(&p.launch[1], ((uint64_t)columns + across - 1) / across, 2, 1, 256);
+        kit_program_free(&p);
+        kit_free(k);
+    }
+}
+END_TEST
+
 /* A tile of 16 rows by 64 columns of channels and taps for each chunk of images, and their sum. */
 START_TEST(gradient_of_a_filter_on_a_gpu)
 {
@@ -585,6 +626,7 @@ int main(void)
     tcase_add_test(t, test_elements);
     tcase_add_test(t, test_views_begin_in_their_slots);
     tcase_add_test(t, rows_are_added_in_the_same_groups_on_each_gpu);
+    tcase_add_test(t, rows_of_a_norm_lie_in_registers);
     tcase_add_test(t, test_refusals);
     tcase_add_test(t, gradient_of_a_filter_on_a_gpu);
     tcase_add_test(t, gradient_of_a_large_filter_on_lanes);

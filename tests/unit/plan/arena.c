@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The arena of a device whose largest buffer is too small for it: in parts, with the same results; and a value that fits none. */
+/*
+ * The arena of a device whose largest buffer is too small for it: in parts, with the same results; a value that fits none; what a
+ * step keeps for backward.
+ */
 #include "config.h"
 
 #include <check.h>
@@ -98,10 +101,79 @@ START_TEST(value_larger_than_a_buffer)
 }
 END_TEST
 
+static uint32_t count_ops(const yk__plan *p, yk_op op)
+{
+    uint32_t n = 0;
+    for (size_t k = 0; k < p->graph.n_node; k++)
+        n += p->graph.node[k].op == op;
+    return n;
+}
+
+/*
+ * What forward leaves for backward, to the byte. With r bytes for B T rows of ROW floats: each norm's operand, and its mean
+ * and rstd (a small vector takes 256 bytes); in a layer q, k and v (3 r), attention's result (r) and lse, and what gelu is
+ * of (2 r); logits (two small ones, 352 bytes) and lse. Where nothing is made again also each norm's result (r), attention's
+ * in the order of rows (r) and gelu's (2 r); where norms are kept, their results.
+ */
+START_TEST(kept_to_the_byte)
+{
+    enum { ROW = 64, LAYERS = 3, NORMS = 2 * LAYERS + 1 };
+    const uint64_t r = 4ull * B * T * ROW;
+    yk__plan_request q;
+    yk__plan *stored, *cheap, *norms;
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    net_build(&n, LAYERS, ROW);
+    net_request(&n, &q, &(yk__assign){0, n.counted});
+    q.large = UINT64_MAX;
+    stored = plan_new(&q);
+    q.large = r;
+    cheap = plan_new(&q);
+    q.keep_norms = true;
+    norms = plan_new(&q);
+    ck_assert_uint_eq(norms->kept_bytes, cheap->kept_bytes + NORMS * r);
+    ck_assert_uint_eq(count_ops(norms, YK_OP_LAYER_NORM), NORMS);
+    ck_assert_uint_eq(count_ops(cheap, YK_OP_LAYER_NORM), 2 * NORMS);
+    yk__plan_free(norms);
+    ck_assert_uint_eq(cheap->kept_bytes, NORMS * (r + 2 * 256) + LAYERS * (6 * r + 256) + 3 * 256);
+    ck_assert_uint_eq(stored->kept_bytes, cheap->kept_bytes + NORMS * r + LAYERS * 3 * r);
+    yk__plan_free(cheap);
+    yk__plan_free(stored);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
+/* In bf16 a norm that is kept is kept in 16 bits, as the product before which it stands reads it, and rounded once. */
+START_TEST(norms_are_kept_in_16_bits)
+{
+    enum { ROW = 64, LAYERS = 2, NORMS = 2 * LAYERS + 1 };
+    const uint64_t r = 4ull * B * T * ROW;
+    yk__plan_request q;
+    yk__plan *p[2];
+    net n;
+    ref.claim = REF_CLAIM_ALL;
+    net_build(&n, LAYERS, ROW);
+    net_request(&n, &q, &(yk__assign){0, n.counted});
+    q.precision = YK_BF16;
+    for (int keep = 0; keep < 2; keep++) {
+        q.large = r / 2;
+        q.keep_norms = keep;
+        p[keep] = plan_new(&q);
+        ck_assert_uint_eq(count_ops(p[keep], YK_OP_LAYER_NORM), keep ? NORMS : 2 * NORMS);
+    }
+    ck_assert_uint_eq(p[1]->kept_bytes, p[0]->kept_bytes + NORMS * r / 2);
+    yk__plan_free(p[1]);
+    yk__plan_free(p[0]);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
 int main(void)
 {
     TCase *c = tcase_create("arena");
     tcase_add_loop_test(c, arena_in_parts, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, value_larger_than_a_buffer, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_test(c, kept_to_the_byte);
+    tcase_add_test(c, norms_are_kept_in_16_bits);
     return suite_run("plan", c);
 }

@@ -286,34 +286,6 @@ START_TEST(recomputed_bits_are_equal)
 }
 END_TEST
 
-/*
- * What forward leaves for backward, to the byte. With r bytes for B T rows of WIDE floats: each norm's operand, and its mean
- * and rstd (a small vector takes 256 bytes); in a layer q, k and v (3 r), attention's result (r) and lse, and what gelu is
- * of (2 r); logits (two small ones, 352 bytes) and lse. Where nothing is made again also each norm's result (r), attention's
- * in the order of rows (r) and gelu's (2 r).
- */
-START_TEST(kept_to_the_byte)
-{
-    enum { WIDE = 64, LAYERS = 3, NORMS = 2 * LAYERS + 1 };
-    const uint64_t r = 4ull * B * T * WIDE;
-    yk__plan_request q;
-    yk__plan *stored, *cheap;
-    net n;
-    ref.claim = REF_CLAIM_ALL;
-    net_build(&n, LAYERS, WIDE);
-    net_request(&n, &q, &(yk__assign){0, n.counted});
-    q.large = UINT64_MAX;
-    stored = plan_new(&q);
-    q.large = r;
-    cheap = plan_new(&q);
-    ck_assert_uint_eq(cheap->kept_bytes, NORMS * (r + 2 * 256) + LAYERS * (6 * r + 256) + 3 * 256);
-    ck_assert_uint_eq(stored->kept_bytes, cheap->kept_bytes + NORMS * r + LAYERS * 3 * r);
-    yk__plan_free(cheap);
-    yk__plan_free(stored);
-    yk__graph_free(&n.g);
-}
-END_TEST
-
 /* The gradient lies where the logits were. */
 START_TEST(loss_in_place)
 {
@@ -777,7 +749,6 @@ int main(void)
     tcase_add_loop_test(c, parameters_are_waited_for_when_read, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, buckets_are_given_over_when_complete, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, recomputed_bits_are_equal, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
-    tcase_add_test(c, kept_to_the_byte);
     tcase_add_test(c, loss_in_place);
     tcase_add_test(c, dropout_is_fused_where_the_device_takes_it);
     tcase_add_test(c, attention_gets_dense_operands);
