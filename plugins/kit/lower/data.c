@@ -385,6 +385,7 @@ static void scatter_sorted(kit_lowering *ctx, const yk_node *n, const char *defi
     scatter_sums(ctx, n);
     scatter_rest_arg(ctx, r);
     scatter_runs_sizes(ctx, r);
+    kit_arg_i32(ctx, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
     if (r->groups == 1)
         return;
     kit_launch_add(ctx, "data", "-DUNIT_MAKE", "scatter_rest", r->groups - 1, columns, 1, RUN_TEAM);
@@ -393,6 +394,13 @@ static void scatter_sorted(kit_lowering *ctx, const yk_node *n, const char *defi
     scatter_rest_arg(ctx, r);
     scatter_sums(ctx, n);
     scatter_runs_sizes(ctx, r);
+}
+
+/* Whether rows are added to what is in y: the zeros before them are a launch of its own then. */
+static bool scatter_adds(const kit_target *target, const yk_graph *graph, const yk_node *n)
+{
+    const yk_value *y = kit_node_out(graph, n, 0);
+    return !target->cpu_shape && y->dtype == YK_F32 && kit_is_float(kit_node_in(graph, n, 0)->dtype) && kit_value_dense(y);
 }
 
 /* Sums in f32; a 16-bit result is rounded from scratch memory at the end. */
@@ -408,7 +416,7 @@ static void lower_scatter(kit_lowering *ctx, const yk_node *n)
     }
     if (!float_defines(ctx, x->dtype, defines, sizeof defines))
         return;
-    if (!ctx->target->cpu_shape)
+    if (!ctx->target->cpu_shape && !(n->flags & YK_NODE_ACCUMULATE))
         scatter_zeros(ctx, n);
     const scatter_runs runs = scatter_runs_of(y, rows, width);
     if (target_is_gpu(ctx->target) && rows <= SORT_MOST && width <= WIDTH_MOST)
@@ -546,4 +554,11 @@ static bool op_is_primitive(uint32_t op)
     return yk_op_is_primitive(op);
 }
 
-const kit_rule kit_rule_data = {op_is_primitive, NULL, lower_data};
+/* A primitive is run whether it is claimed or not. */
+static uint32_t claim_data(const kit_target *target, const yk_graph *graph, uint32_t node)
+{
+    const yk_node *n = &graph->node[node];
+    return n->op == YK_OP_SCATTER_ADD && scatter_adds(target, graph, n) ? YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE : 0;
+}
+
+const kit_rule kit_rule_data = {op_is_primitive, claim_data, lower_data};
