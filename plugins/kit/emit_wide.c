@@ -50,10 +50,10 @@ static bool operand_is_lined(const kit_chain *chain, const kit_space *s, uint32_
 uint32_t kit_wide_of(const kit_chain *chain, const kit_space *s, bool scratch)
 {
     const int64_t inner = s->dim[s->dims - 1];
-    uint32_t width = 4;
+    uint32_t width = inner % 8 ? 4 : 8;
     for (uint32_t i = 0; i < chain->n_leaf + chain->n_out; i++)
-        if (yk_dtype_bytes(operand_dtype(chain, i)) < 4 && inner % 8 == 0)
-            width = 8;
+        if (yk_dtype_bytes(operand_dtype(chain, i)) == 4 && s->stride[i][s->dims - 1] && way_of(s, i) != LEAF_LINE)
+            width = 4; /* neighbours' 16 bytes lie side by side, too */
     int64_t vectors = 1;
     for (uint32_t d = 0; d < s->dims; d++)
         vectors *= s->dim[d];
