@@ -57,6 +57,14 @@ void kit_emit_parts(kit_text *text, const char *name, const kit_chain *chain, co
  * parts follows meta. Parts are f32 [outputs, parts]; else there is one. Group: (output, part). */
 void kit_emit_team(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s, bool parts);
 
+/*
+ * A map by work-items that have a vector of 16 bytes each (emit_wide.c). kit_wide_of: its elements, 4 or 8, which are K_WIDTH of the unit;
+ * 0: its operands' lines are none of such vectors. scratch: leaf 0 lies at such a place in scratch memory, and not in its slot. The kernel
+ * has behind meta, which is kit_meta_map's, how many vectors there are, and how many a line has.
+ */
+uint32_t kit_wide_of(const kit_chain *chain, const kit_space *s, bool scratch);
+void kit_emit_wide(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s, uint32_t width);
+
 /* Run-time data for these kernels; returns the number of longs (at most KIT_META). block: elements, or outputs, of a
  * group; *groups: how many groups to start. */
 #define KIT_META (8 + YK_MAX_DIMS * (KIT_OPERANDS + 1))

@@ -4,12 +4,13 @@ noinst_LTLIBRARIES += libkit.la
 libkit_la_SOURCES = plugins/kit/cache.c plugins/kit/cache.h plugins/kit/clock.h plugins/kit/coop.c plugins/kit/coop.h \
 	plugins/kit/cores.c plugins/kit/cores.h \
 	plugins/kit/devices.c plugins/kit/devices.h plugins/kit/drain.c plugins/kit/drain.h plugins/kit/emit.c plugins/kit/emit.h \
-	plugins/kit/emit_kernel.c \
+	plugins/kit/emit_kernel.c plugins/kit/emit_wide.c \
 	plugins/kit/lower/attn.c plugins/kit/lower/behind.c plugins/kit/lower/chain.c plugins/kit/lower/conv.c plugins/kit/lower/conv_gpu.c \
 	plugins/kit/lower/conv_gpu.h plugins/kit/lower/conv_plan.c plugins/kit/lower/conv_plan.h plugins/kit/lower/data.c \
 	plugins/kit/lower/dot.c plugins/kit/lower/eight.c \
 	plugins/kit/lower/internal.h plugins/kit/lower/launch.c plugins/kit/lower/lines.c plugins/kit/lower/lower.c \
 	plugins/kit/lower/lower.h plugins/kit/lower/nn.c plugins/kit/lower/norms.c plugins/kit/lower/parts.c \
+	plugins/kit/lower/steps.c plugins/kit/lower/steps.h \
 	plugins/kit/options.c plugins/kit/options.h plugins/kit/plugin.h \
 	plugins/kit/probe.c plugins/kit/probe.h plugins/kit/profile.c plugins/kit/profile.h \
 	plugins/kit/program.c plugins/kit/program.h plugins/kit/queue.c plugins/kit/queue.h \

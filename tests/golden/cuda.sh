@@ -26,8 +26,9 @@ listed() {
     YOKE_CACHE_DIR="$out/cache" YOKE_LOG=debug "$yoke" test --golden "$data/golden" --only curves/mlp_sgd_nesterov --devices cuda:0 \
         >"$out/log" 2>&1 || return 1
     "$YOKE_BUILD/backends/cuda/fatbin-units" | cut -d ' ' -f 1 >"$out/keys"
-    # units of generated kernels have no macro but the chip's; NVRTC compiles them in any case
-    sed -n -e '/( *-D\(MMA_TERMS=[0-9]*\|K_FOUR\( -DK_LINED\)*\)) is /d' -e 's/.*unit \([0-9a-f]*\) ( *-D.*) is .*/\1/p' "$out/log" |
+    # units of generated kernels have no macro but the chip's and a vector's; NVRTC compiles them in any case
+    sed -n -e '/( *-D\(MMA_TERMS=[0-9]*\|K_FOUR\( -DK_WIDTH=[48]\)*\( -DK_LINED\)*\)) is /d' \
+        -e 's/.*unit \([0-9a-f]*\) ( *-D.*) is .*/\1/p' "$out/log" |
         sort -u >"$out/launched"
     echo "units: $(wc -l <"$out/launched")"
     [ -s "$out/launched" ] && ! grep -v -F -f "$out/keys" "$out/launched"

@@ -233,15 +233,47 @@ static void grad_stats(cts_check *k, bool special, char *name, size_t n)
     cts_want(k, out[0]);
 }
 
+/* A part of the slot that a leaf was made for, as parameters are parts of their bucket. */
+static yk__vid part_of(yk__graph *g, yk__vid all, int64_t from, int64_t n)
+{
+    return all == YK_NONE ? YK_NONE : yk__leaf(g, g->value[all].slot, g->value[all].offset + (uint64_t)from * 4, YK_F32, 1, &n);
+}
+
+/* Steps of neighbours, whose copies in 16 bits products read, as in an update; number: flags, and which type. */
+static void adam_steps(cts_check *k, uint32_t number, char *name, size_t n)
+{
+    static const int64_t total[] = {6001}, begin[] = {16, 40, 1203, 3300, 6001}, hypers[] = {2 * YK_HYPER_COUNT};
+    const int64_t flags = number & 3;
+    const yk_dtype narrow = number & 4 ? YK_F16 : YK_BF16;
+    yk__vid all[6], in[6], out[8];
+    snprintf(name, n, "adam_steps.%s.flags%lld", number & 4 ? "f16" : "bf16", (long long)flags);
+    all[0] = cts_leaf(&k->g, YK_F32, CTS_UNIT, 0, 1, total);
+    for (uint32_t i = 1; i < 6; i++)
+        all[i] = i == 4 ? cts_leaf(&k->g, YK_F32, CTS_HYPER, 0, 1, hypers)
+                        : cts_state(&k->g, YK_F32, i < 3 ? CTS_UNIT : CTS_POSITIVE, 0, 1, total);
+    for (uint32_t t = 0; t < 4; t++) {
+        for (uint32_t i = 0; i < 6; i++)
+            in[i] = i == 4 ? part_of(&k->g, all[4], t & 1 ? YK_HYPER_COUNT : 0, YK_HYPER_COUNT)
+                           : part_of(&k->g, all[i], begin[t], begin[t + 1] - begin[t]);
+        want_all(k, case_apply(k, YK_OP_ADAM_STEP, flags & YK_OPT_AMSGRAD ? 6 : 5, in, 1, &flags, out), out);
+        if (t != 2)
+            cts_want(k, yk__cast(&k->g, out[0], narrow));
+    }
+}
+
 bool cts_case_optim(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
 {
     static const int64_t dim[] = {1003}, sixteen[] = {YK_HYPER_COUNT};
     int64_t flags = number < 16 ? number : number < 24 ? (number - 16) / 2 * 4 : 0;
     bool adam = number < 16, momentum = (number & 1) == 0;
     yk__vid g, p, m, v, h, in[6], out[8];
-    if (dtype != YK_F32 || number >= 26)
+    if (dtype != YK_F32 || number >= 34)
         return false;
     sums_of(k, dtype, 1, 0);
+    if (number >= 26) {
+        adam_steps(k, number - 26, name, n);
+        return true;
+    }
     if (number >= 24) {
         grad_stats(k, number == 25, name, n);
         return true;

@@ -51,7 +51,7 @@ static double hyper_value(uint64_t i)
         [YK_HYPER_DECAY] = 0.1,     [YK_HYPER_GRAD_SCALE] = 0.5, [YK_HYPER_CLIP] = 0.4,
         [YK_HYPER_C1] = 0.271,      [YK_HYPER_SQRT_C2] = 0.172, [YK_HYPER_FIRST] = 0,
     };
-    return i < YK_HYPER_COUNT ? h[i] : 0;
+    return i == YK_HYPER_COUNT + YK_HYPER_LR ? 0.03 : h[i % YK_HYPER_COUNT]; /* of two groups of parameters */
 }
 
 static double special_or(uint32_t pick, double otherwise)
@@ -134,21 +134,24 @@ static bool is_leaf(const yk__simple *s, uint32_t v)
     if (x->base != v || x->slot == YK_NONE)
         return false;
     kind = s->abi.slot[x->slot].kind;
-    return kind != YK_SLOT_ARENA && kind != YK_SLOT_RESULT && x->offset == OFFSET;
+    return kind != YK_SLOT_ARENA && kind != YK_SLOT_RESULT && x->offset >= OFFSET;
 }
 
 void cts_fill(const yk__simple *s, void **slot, uint64_t seed, bool absolute)
 {
+    for (uint32_t v = 0; v < s->abi.n_value; v++)
+        if (is_leaf(s, v))
+            memset(slot[s->abi.value[v].slot], YK__GUARD_BYTE, s->abi.slot[s->abi.value[v].slot].bytes);
     for (uint32_t v = 0; v < s->abi.n_value; v++) {
         const yk_value *x = &s->abi.value[v];
-        uint64_t state = seed * 1000003 + x->slot;
+        uint64_t state = seed * 1000003 + x->slot, before;
         uint32_t key;
         if (!is_leaf(s, v))
             continue;
         key = s->abi.slot[x->slot].key;
-        memset(slot[x->slot], YK__GUARD_BYTE, s->abi.slot[x->slot].bytes);
+        before = (x->offset - OFFSET) / yk_dtype_bytes(x->dtype); /* a slot may have several */
         for (int64_t i = 0; i < yk__value_count(x); i++) {
-            double a = dist_number((cts_dist)(key & 255), key >> 8, (uint64_t)i, &state);
+            double a = dist_number((cts_dist)(key & 255), key >> 8, before + (uint64_t)i, &state);
             a = absolute && yk__dtype_is_float(x->dtype) ? fabs(a) : a;
             a = (key & 255) == CTS_TINY ? a * tiny_unit(x->dtype) : a;
             if (a != a && x->dtype == YK_F32 && (key & 255) == CTS_NAN)

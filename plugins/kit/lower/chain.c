@@ -10,6 +10,7 @@
 #define BLOCK_GPU 1024
 #define COLUMNS_CPU 64
 #define TEAM_GPU 64
+#define TEAM_WIDE 128      /* of a map of a vector each */
 #define TEAM_LONG 128      /* of a sum over a row of */
 #define LONG 1024          /* so many elements, or more */
 #define TERMS_MOST (1 << 30) /* of a row that a team sums */
@@ -20,6 +21,7 @@ typedef struct chain {
     kit_parts parts; /* chain_launch's: of a sum; one: it is not cut */
     bool team;       /* chain_launch's: of a sum over the innermost dimension, by a GPU's teams */
     bool lined;      /* chain_launch's: of a sum in parts of other dimensions, whose lines are whole vectors */
+    uint32_t width;  /* of a map whose work-items have a vector of so many elements each; 0: it is none */
 } chain;
 
 static bool op_is_chain(uint32_t op)
@@ -35,7 +37,9 @@ static bool chain_of(const yk_graph *graph, uint32_t node, chain *c)
 static void chain_emit(kit_text *text, const char *name, const void *what)
 {
     const chain *c = what;
-    if (c->team)
+    if (c->width)
+        kit_emit_wide(text, name, &c->nodes, &c->space, c->width);
+    else if (c->team)
         kit_emit_team(text, name, &c->nodes, &c->space, c->parts.n > 1);
     else if (c->parts.n > 1)
         kit_emit_parts(text, name, &c->nodes, &c->space, c->lined);
@@ -155,11 +159,33 @@ static uint32_t chain_team(const kit_target *target, const chain *c)
     return !c->team && c->parts.n > 1 ? KIT_PART_TEAM : kit_team(target, TEAM_GPU);
 }
 
+/* A map of a vector for each work-item; as leaves_arg. */
+static void wide_launch(kit_lowering *ctx, chain *c, uint64_t at, uint64_t scratch)
+{
+    int64_t meta[KIT_META], groups, vectors;
+    char macros[64];
+    const uint32_t n = kit_meta_map(&c->nodes, &c->space, c->width, meta, &vectors);
+    groups = kit_div_up(vectors, TEAM_WIDE);
+    snprintf(macros, sizeof macros, "%s -DK_WIDTH=%u -DK_LINED", kit_row_macros(ctx->target), c->width);
+    kit_launch_add_generated(ctx, kit_unit_generated(ctx, "w", macros, chain_emit, c), groups, 1, 1, kit_team(ctx->target, TEAM_WIDE));
+    leaves_arg(ctx, &c->nodes, at, scratch);
+    for (uint32_t i = 0; i < c->nodes.n_out; i++)
+        kit_arg_value(ctx, c->nodes.out[i]);
+    kit_arg_meta(ctx, meta, n);
+    kit_arg_i32(ctx, vectors);
+    kit_arg_i32(ctx, c->space.dim[c->space.dims - 1] / c->width);
+}
+
 /* As leaves_arg; parts of sums lie behind it. */
 static void chain_launch(kit_lowering *ctx, chain *c, uint64_t at, uint64_t scratch)
 {
     int64_t meta[KIT_META], groups;
     char macros[64];
+    c->width = ctx->target->four ? kit_wide_of(&c->nodes, &c->space, scratch != 0) : 0;
+    if (c->width) {
+        wide_launch(ctx, c, at, scratch);
+        return;
+    }
     c->team = c->nodes.reduce && c->space.reduced[c->space.dims - 1] && !ctx->target->cpu_shape && !ctx->target->lanes &&
               chain_terms(c) <= TERMS_MOST;
     c->parts = chain_parts(ctx->target, c);

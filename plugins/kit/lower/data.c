@@ -385,6 +385,7 @@ static void scatter_sorted(kit_lowering *ctx, const yk_node *n, const char *defi
     scatter_sums(ctx, n);
     scatter_rest_arg(ctx, r);
     scatter_runs_sizes(ctx, r);
+    kit_arg_i32(ctx, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
     if (r->groups == 1)
         return;
     kit_launch_add(ctx, "data", "-DUNIT_MAKE", "scatter_rest", r->groups - 1, columns, 1, RUN_TEAM);
@@ -395,14 +396,11 @@ static void scatter_sorted(kit_lowering *ctx, const yk_node *n, const char *defi
     scatter_runs_sizes(ctx, r);
 }
 
-/* On a GPU rows are added to what is there, zeros or not. */
-static uint32_t claim_data(const kit_target *target, const yk_graph *graph, uint32_t node)
+/* Whether rows are added to what is in y: the zeros before them are a launch of its own then. */
+static bool scatter_adds(const kit_target *target, const yk_graph *graph, const yk_node *n)
 {
-    const yk_node *n = &graph->node[node];
     const yk_value *y = kit_node_out(graph, n, 0);
-    return n->op == YK_OP_SCATTER_ADD && !target->cpu_shape && y->dtype == YK_F32 && kit_value_dense(y)
-               ? YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE
-               : 0;
+    return !target->cpu_shape && y->dtype == YK_F32 && kit_is_float(kit_node_in(graph, n, 0)->dtype) && kit_value_dense(y);
 }
 
 /* Sums in f32; a 16-bit result is rounded from scratch memory at the end. */
@@ -554,6 +552,13 @@ static void lower_data(kit_lowering *ctx, const yk_node *n)
 static bool op_is_primitive(uint32_t op)
 {
     return yk_op_is_primitive(op);
+}
+
+/* A primitive is run whether it is claimed or not. */
+static uint32_t claim_data(const kit_target *target, const yk_graph *graph, uint32_t node)
+{
+    const yk_node *n = &graph->node[node];
+    return n->op == YK_OP_SCATTER_ADD && scatter_adds(target, graph, n) ? YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE : 0;
 }
 
 const kit_rule kit_rule_data = {op_is_primitive, claim_data, lower_data};

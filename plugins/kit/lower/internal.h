@@ -14,6 +14,7 @@ typedef struct kit_lowering {
     const yk_graph *graph;
     kit_program *program;
     uint32_t node;    /* the top node that is lowered now */
+    uint32_t further; /* nodes behind it that its launches are, too; a rule sets it */
     yk_status failed; /* after a failure nothing is added any more */
 } kit_lowering;
 

@@ -21,6 +21,7 @@ static void node_lower(kit_lowering *ctx, uint32_t node)
     const yk_node *n = &ctx->graph->node[node];
     const kit_rule *rule = rule_of(n->op);
     ctx->node = node;
+    ctx->further = 0;
     if (rule)
         rule->lower(ctx, n);
     else
@@ -34,7 +35,7 @@ yk_status kit_program_make(const kit_target *target, const yk_graph *graph, kit_
 {
     kit_program_init(program, target->host);
     kit_lowering ctx = {.target = target, .graph = graph, .program = program};
-    for (uint32_t i = 0; i < graph->n_node && ctx.failed == YK_OK; i++)
+    for (uint32_t i = 0; i < graph->n_node && ctx.failed == YK_OK; i += 1 + ctx.further)
         node_lower(&ctx, i);
     if (ctx.failed != YK_OK)
         kit_program_free(program);

@@ -4,6 +4,7 @@
  * are dense and of the types its kernel was written for; the core runs the body of any other.
  */
 #include "plugins/kit/lower/internal.h"
+#include "plugins/kit/lower/steps.h"
 #include "plugins/kit/source.h"
 
 #include <stdio.h>
@@ -356,6 +357,13 @@ static int64_t step_block(const kit_target *target)
 
 static void lower_adam(kit_lowering *ctx, const yk_node *n)
 {
+    char macros[64];
+    snprintf(macros, sizeof macros, "-DT=f32%s", kit_row_macros(ctx->target));
+    const uint32_t nodes = kit_steps_lower(ctx, macros);
+    if (nodes) {
+        ctx->further = nodes - 1;
+        return;
+    }
     const int64_t total = kit_value_count(kit_node_in(ctx->graph, n, 0)), block = step_block(ctx->target);
     nn_launch(ctx, "step", YK_F32, "adam_step", kit_div_up(total, block), TEAM);
     for (uint32_t i = 0; i < 6; i++)

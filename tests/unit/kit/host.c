@@ -211,7 +211,7 @@ static void scatter_check(int vocab, int rows, int each)
         rows_sort(index, 0, order, 0, vocab, rows);
     for (k_host_gid[0] = 0; k_host_gid[0] < groups; k_host_gid[0]++)
         for (k_host_gid[1] = 0; k_host_gid[1] < D; k_host_gid[1]++)
-            scatter_runs(x, 0, index, 0, order, 0, y, 0, rest, 0, vocab, rows, D, each);
+            scatter_runs(x, 0, index, 0, order, 0, y, 0, rest, 0, vocab, rows, D, each, 0);
     for (k_host_gid[0] = 0; k_host_gid[0] < groups - 1; k_host_gid[0]++)
         for (k_host_gid[1] = 0; k_host_gid[1] < D; k_host_gid[1]++)
             scatter_rest(index, 0, order, 0, rest, 0, y, 0, vocab, rows, D, each);

@@ -356,6 +356,65 @@ START_TEST(rows_of_a_norm_lie_in_registers)
 }
 END_TEST
 
+enum { BUCKET = 4096 };
+
+static uint32_t view_of(kit *k, uint32_t base, int64_t from, int64_t n)
+{
+    return kit_view(k, base, 1, &n, (const int64_t[]){1}, from);
+}
+
+/* A step in place on elements from.. of the gradient, value and moments all[0..3]; its new value. */
+static uint32_t step_of(kit *k, const uint32_t all[5], int64_t from, int64_t n, int64_t flags)
+{
+    uint32_t in[6] = {0}, out[4];
+    for (int i = 0; i < 4; i++)
+        in[i] = view_of(k, all[i], from, n);
+    in[4] = all[4];
+    in[5] = out[3] = YK_NONE;
+    for (int i = 0; i < 3; i++)
+        out[i] = view_of(k, all[i + 1], from, n);
+    kit_node(k, YK_OP_ADAM_STEP, in, out, &flags, 1);
+    return out[0];
+}
+
+/* Steps in the same slots, and copies in 16 bits of what they write, unless what one writes is another's, too. */
+START_TEST(neighbouring_steps_are_one_launch)
+{
+    static const struct {
+        int64_t second, flags; /* where the second step begins; its flags */
+        bool other_slot, copy_is_gradient;
+        size_t launches;
+        const char *first;
+        uint64_t groups;
+    } how[] = {
+        {1500, 0, false, false, 1, "adam_steps", 3},
+        {1500, 1, false, false, 2, "adam_steps", 2}, /* with its copy */
+        {1499, 0, false, false, 2, "adam_steps", 2}, /* one overlaps the other */
+        {1500, 0, true, false, 2, "adam_steps", 2},
+        {1500, 0, false, true, 3, "adam_step", 2}, /* the copy lies where the gradient was */
+    };
+    for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
+        kit *k = kit_new();
+        kit_program p;
+        uint32_t all[5], copy = KIT(k, YK_BF16, 1500);
+        for (int j = 0; j < 4; j++)
+            all[j] = KIT(k, YK_F32, BUCKET);
+        all[4] = KIT(k, YK_F32, YK_HYPER_COUNT);
+        if (how[i].copy_is_gradient)
+            k->value[copy].slot = k->value[all[0]].slot;
+        kit_node(k, YK_OP_CAST, KIT_IDS(step_of(k, all, 0, 1500, 0)), KIT_IDS(copy), NULL, 0);
+        all[2] = how[i].other_slot ? KIT(k, YK_F32, BUCKET) : all[2];
+        step_of(k, all, how[i].second, 300, how[i].flags);
+        program_make(&gpu, k, &p);
+        ck_assert_msg(p.n_launch == how[i].launches, "case %zu: %zu launches", i, p.n_launch);
+        ck_assert_str_eq(p.launch[0].kernel, how[i].first);
+        groups_are(&p.launch[0], how[i].groups, 1, 1, 128);
+        kit_program_free(&p);
+        kit_free(k);
+    }
+}
+END_TEST
+
 /* A tile of 16 rows by 64 columns of channels and taps for each chunk of images, and their sum. */
 START_TEST(gradient_of_a_filter_on_a_gpu)
 {
@@ -627,6 +686,7 @@ int main(void)
     tcase_add_test(t, test_views_begin_in_their_slots);
     tcase_add_test(t, rows_are_added_in_the_same_groups_on_each_gpu);
     tcase_add_test(t, rows_of_a_norm_lie_in_registers);
+    tcase_add_test(t, neighbouring_steps_are_one_launch);
     tcase_add_test(t, test_refusals);
     tcase_add_test(t, gradient_of_a_filter_on_a_gpu);
     tcase_add_test(t, gradient_of_a_large_filter_on_lanes);

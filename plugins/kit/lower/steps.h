@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Neighbouring steps of an optimizer as one launch (steps.c). */
+#ifndef YOKE_PLUGINS_KIT_LOWER_STEPS_H
+#define YOKE_PLUGINS_KIT_LOWER_STEPS_H
+
+#include "plugins/kit/lower/internal.h"
+
+/* The launch of node ctx->node, a step of Adam, and of those behind it that are one with it; macros: of the unit of step.kc. Returns how
+ * many nodes it is; 0: none, and the step is a launch by itself. */
+uint32_t kit_steps_lower(kit_lowering *ctx, const char *macros);
+
+#endif
