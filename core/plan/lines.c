@@ -26,7 +26,7 @@ static bool is_plain(const yk_value *v, const yk_value *x)
     return v->dim[0] == x->dim[0] && v->dim[1] == x->dim[1] && v->stride[0] == x->dim[1] && v->stride[1] == 1;
 }
 
-static bool is_turned(const yk_value *v, const yk_value *x)
+static bool is_transposed(const yk_value *v, const yk_value *x)
 {
     return v->dim[0] == x->dim[1] && v->dim[1] == x->dim[0] && v->stride[0] == 1 && v->stride[1] == x->dim[1];
 }
@@ -34,7 +34,7 @@ static bool is_turned(const yk_value *v, const yk_value *x)
 /* v is all of x, or x transposed. */
 static bool is_all(const yk_value *v, const yk_value *x)
 {
-    return v->dims == 2 && v->offset == x->offset && v->dtype == x->dtype && (is_plain(v, x) || is_turned(v, x));
+    return v->dims == 2 && v->offset == x->offset && v->dtype == x->dtype && (is_plain(v, x) || is_transposed(v, x));
 }
 
 /* Nobody but nodes knows where x lies, and longer rows would be better. */
@@ -59,8 +59,8 @@ static void note_node(lines *list, const yk_node *n)
         if (!is_odd(list, root) || list->stays[root])
             continue;
         if (takes < 0)
-            takes = yk__rows_apart(n->op) && (yk__plan_ask(list->work->request, src, n, src->body + n->body) & YK_CLAIM_STRIDED_OUT);
-        list->stays[root] = !takes || !is_all(view, x) || !yk__takes_rows_apart(n->op, at, out, is_turned(view, x));
+            takes = yk__has_padded_rows(n->op) && (yk__plan_ask(list->work->request, src, n, src->body + n->body) & YK_CLAIM_STRIDED_OUT);
+        list->stays[root] = !takes || !is_all(view, x) || !yk__takes_padded_rows(n->op, at, out, is_transposed(view, x));
     }
 }
 
@@ -79,7 +79,7 @@ static void lengthen_rows(lines *list, yk__vid v)
 static void move_view(lines *list, yk__vid v, yk__vid root, int64_t line)
 {
     yk_value view = list->remap.src->value[v];
-    view.stride[is_turned(&view, &list->remap.src->value[root])] = line;
+    view.stride[is_transposed(&view, &list->remap.src->value[root])] = line;
     list->remap.map[v] = yk__view_like(&list->g, yk__root(&list->g, list->remap.map[root]), &view, 0);
 }
 

@@ -508,8 +508,8 @@ typedef struct yk_plugin {
     yk_status (*device_open)(uint32_t i, yk_device **dev);      /* the same one may be open several times [any] */
     void (*device_close)(yk_device *dev); /* all that was made on it is released; NULL: nothing to do [one] */
     /* What the device can do with this node: 0 or YK_CLAIM_* bits. Composites are asked about; a primitive is sent whatever is
-     * answered, and asked about only for YK_CLAIM_ACCUMULATE of scatter_add and YK_CLAIM_STRIDED_OUT of dot. Before the memory plan: values have shapes,
-     * dtypes and strides, no offsets. The same answer for the same node, always. NULL: 0. [any] */
+     * answered, and asked about only for YK_CLAIM_ACCUMULATE of scatter_add and YK_CLAIM_STRIDED_OUT of dot. Before the memory
+     * plan: values have shapes, dtypes and strides, no offsets. The same answer for the same node, always. NULL: 0. [any] */
     uint32_t (*claims)(yk_device *dev, const yk_graph *g, uint32_t node);
     yk_status (*buffer_new)(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b); /* [any] */
     /* A buffer over host memory that the caller keeps alive and page-aligned. NULL: without YK_CAP_WRAP. [any] */

@@ -157,7 +157,7 @@ static void case_dropout(cts_check *k, yk_dtype dtype, double p, char *name, siz
 }
 
 /* The matrix y, which a node writes, gets rows that are `more` elements further apart, in all that stands in the graph. */
-static yk__vid rows_apart(yk__graph *g, yk__vid y, int64_t more)
+static yk__vid pad_rows(yk__graph *g, yk__vid y, int64_t more)
 {
     yk_value v = g->value[y];
     const int64_t dim[] = {v.dim[0], v.dim[1] + more};
@@ -170,20 +170,20 @@ static yk__vid rows_apart(yk__graph *g, yk__vid y, int64_t more)
             g->value[i].stride[1] = dim[1];
         }
     v.stride[0] = dim[1];
-    const yk__vid apart = yk__alias_new(g, root, &v);
+    const yk__vid padded = yk__alias_new(g, root, &v);
     for (size_t at = 0; at < g->n_index; at++)
-        g->index[at] = g->index[at] == y ? apart : g->index[at];
-    return apart;
+        g->index[at] = g->index[at] == y ? padded : g->index[at];
+    return padded;
 }
 
 /* Logits that a product makes, and their gradient, which two products read, with rows further apart than they are long. */
-static void case_apart(cts_check *k, yk_dtype dtype, bool backward, char *name, size_t n)
+static void case_padded(cts_check *k, yk_dtype dtype, bool backward, char *name, size_t n)
 {
     static const int64_t one[] = {9, 1}, words[] = {1, 1001}, left[] = {1001, 24}, right[] = {9, 24};
     const int64_t attr[] = {-100, F64(0)};
     yk__graph *g = &k->g;
     yk__vid x[2], b[4], y[8], out[8], gx[2] = {YK_NONE, YK_NONE};
-    snprintf(name, n, "cross_entropy%s.rows_apart", backward ? "_bwd" : "");
+    snprintf(name, n, "cross_entropy%s.padded", backward ? "_bwd" : "");
     sums_of(k, dtype, (double)words[1], 8);
     k->least = backward ? 0.1 : 4;
     k->claims = YK_CLAIM_STRIDED_OUT;
@@ -197,13 +197,13 @@ static void case_apart(cts_check *k, yk_dtype dtype, bool backward, char *name, 
         gx[0] = yk__dot(g, out[0], cts_leaf(g, dtype, CTS_UNIT, 3, 2, left), false, false);
         gx[1] = yk__dot(g, out[0], cts_leaf(g, dtype, CTS_UNIT, 4, 2, right), true, false);
         want_all(k, 2, gx);
-        cts_want(k, yk__dense(g, rows_apart(g, out[0], 23)));
+        cts_want(k, yk__dense(g, pad_rows(g, out[0], 23)));
     } else {
         want_all(k, 2, y);
     }
-    const yk__vid apart = rows_apart(g, z, 20); /* to be read and written in different pieces */
+    const yk__vid padded = pad_rows(g, z, 20); /* to be read and written in different pieces */
     if (!backward)
-        cts_want(k, yk__dense(g, apart));
+        cts_want(k, yk__dense(g, padded));
 }
 
 bool cts_case_loss(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
@@ -220,7 +220,7 @@ bool cts_case_loss(cts_check *k, uint32_t number, yk_dtype dtype, char *name, si
     }
     if (number > 27) {
         if (number < 30 && dtype != YK_F32)
-            case_apart(k, dtype, number == 29, name, n);
+            case_padded(k, dtype, number == 29, name, n);
         return number < 30 && dtype != YK_F32;
     }
     snprintf(name, n, "cross_entropy%s.%lldx%lld%s%s", backward ? "_bwd" : "", (long long)dim[0], (long long)dim[1],

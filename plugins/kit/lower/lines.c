@@ -132,7 +132,7 @@ static int64_t part_offset(const kit_product *p, int i, int64_t m0)
 }
 
 /* Elements that a line of matrix i has room for, from where the part begins that has its rows from m0 on. */
-static int64_t room_of(int i, const stored *s, int64_t m0)
+static int64_t space_of(int i, const stored *s, int64_t m0)
 {
     return s->line - (i == A && s->transposed ? m0 : 0);
 }
@@ -150,7 +150,7 @@ static void part_of(const kit_product *p, int64_t m0, int64_t m1, part *x)
         const stored *from = &x->from[i];
         const bool transposed = from->transposed;
         x->to[i] = (stored){size[i][transposed], size[i][!transposed], size[i][!transposed], transposed};
-        x->copied[i] = from->count != x->to[i].count || x->to[i].length > room_of(i, from, m0) || alignment_of(p, i) < UNIT_BYTES;
+        x->copied[i] = from->count != x->to[i].count || x->to[i].length > space_of(i, from, m0) || alignment_of(p, i) < UNIT_BYTES;
         x->zeros[i] = !x->copied[i] && x->to[i].length > from->length && ((i == A && !transposed) || (i == B && transposed));
     }
     x->product.a = part_matrix(p, A, x, part_offset(p, A, m0));

@@ -51,8 +51,8 @@ static const struct {
     {YK_OP_GRAD_STATS, "ff", "f"},
 };
 
-/* Whether the values fit their letters; *type gets the type that T stands for. apart: those of T may have rows further apart. */
-static bool operands_fit(const yk_graph *graph, const uint32_t *value, uint32_t n, const char *letters, bool apart, uint32_t *type)
+/* Whether the values fit their letters; *type gets the type that T stands for. padded: those of T may have rows further apart. */
+static bool operands_fit(const yk_graph *graph, const uint32_t *value, uint32_t n, const char *letters, bool padded, uint32_t *type)
 {
     if (n > strlen(letters))
         return false;
@@ -61,7 +61,7 @@ static bool operands_fit(const yk_graph *graph, const uint32_t *value, uint32_t 
         uint32_t want = letters[i] == 'f' ? YK_F32 : letters[i] == 'i' ? YK_I32 : *type;
         if (letters[i] == 'T' && *type == YK_DTYPE_COUNT)
             *type = want = v->dtype;
-        if (v->dtype != want || !(kit_value_dense(v) || (apart && letters[i] == 'T' && kit_value_is_apart(v))))
+        if (v->dtype != want || !(kit_value_dense(v) || (padded && letters[i] == 'T' && kit_value_is_padded(v))))
             return false;
     }
     return true;
@@ -78,13 +78,13 @@ static bool out_is_narrow(const yk_graph *graph, const yk_node *n)
 /* False: not for the kit's kernels. */
 static bool nn_type(const kit_target *target, const yk_graph *graph, const yk_node *n, uint32_t *type)
 {
-    const bool apart = cross_entropy_is_long(target, graph, n);
+    const bool padded = cross_entropy_is_long(target, graph, n);
     const uint32_t narrow = out_is_narrow(graph, n); /* that is not looked at again */
     *type = YK_DTYPE_COUNT;
     for (size_t i = 0; i < sizeof operands / sizeof *operands; i++)
         if (operands[i].op == n->op)
-            return operands_fit(graph, graph->index + n->in, n->n_in, operands[i].in, apart, type) &&
-                   operands_fit(graph, graph->index + n->out + narrow, n->n_out - narrow, operands[i].out + narrow, apart, type) &&
+            return operands_fit(graph, graph->index + n->in, n->n_in, operands[i].in, padded, type) &&
+                   operands_fit(graph, graph->index + n->out + narrow, n->n_out - narrow, operands[i].out + narrow, padded, type) &&
                    (*type == YK_DTYPE_COUNT || kit_is_float(*type));
     return false;
 }

@@ -195,7 +195,7 @@ START_TEST(lines_that_are_not_aligned_are_copied)
 END_TEST
 
 /* Matrices that have room behind their lines are not copied; what is not a number there is not seen in the result. */
-START_TEST(lines_with_room_behind_them_stay_where_they_are)
+START_TEST(padded_lines_stay_where_they_are)
 {
     static const struct {
         shape of;
@@ -499,7 +499,7 @@ int main(void)
     tcase_add_test(t, every_layout_and_type_is_computed_by_the_library);
     tcase_add_test(t, rows_columns_and_places_of_all_kinds_fit);
     tcase_add_loop_test(t, lines_that_are_not_aligned_are_copied, 0, 8);
-    tcase_add_loop_test(t, lines_with_room_behind_them_stay_where_they_are, 0, 5);
+    tcase_add_loop_test(t, padded_lines_stay_where_they_are, 0, 5);
     tcase_add_test(t, lines_are_left_where_copies_do_not_pay);
     tcase_add_loop_test(t, copies_beyond_a_limit_are_made_in_parts, 0, 6);
     tcase_add_test(t, what_is_behind_a_product_and_workspace_are_recorded_with_it);
