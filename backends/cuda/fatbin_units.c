@@ -85,6 +85,11 @@ static bool types_list(const char *folder)
         good = good && unit_list(folder, "parts", macros) && unit_list(folder, "pool", macros);
         if (strcmp(types[i], "f16"))
             good = good && unit_list(folder, "round8", macros);
+        for (int back = 0; back < 2 && good; back++) {
+            snprintf(macros, sizeof macros, "-DT=%s -DXE_EACH=%d -DXE_TEAM=%d%s", types[i], i ? 8 : 4, back ? 512 : 256,
+                     back ? " -DXE_BACK" : "");
+            good = unit_list(folder, "xent", macros);
+        }
     }
     for (size_t i = 1; i < TYPES && good; i++) { /* layer norms that write 16 bits */
         snprintf(macros, sizeof macros, "-DT=f32 -DTO=%s%s", types[i], kit_row_macros(&target));

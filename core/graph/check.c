@@ -132,7 +132,9 @@ static bool layouts_good(check *chk, uint32_t i)
     const yk_node *n = &g->node[i];
     for (uint32_t k = 0; k < n->n_in; k++) {
         const yk_value *v = &g->value[g->index[n->in + k]];
-        if (!yk__value_fits_layout(v, yk__operand_layout(n->op, k, g->attr + n->attr)))
+        const bool padded = (yk__takes_padded_rows(n->op, k, false, false) && yk__value_is_padded(v, false)) ||
+                            (yk__takes_padded_rows(n->op, k, false, true) && yk__value_is_padded(v, true));
+        if (!padded && !yk__value_fits_layout(v, yk__operand_layout(n->op, k, g->attr + n->attr)))
             return yk__fail(chk->err, YK_E_FORMAT, "graph: node %u, %s: operand %u has strides that it does not take",
                             i, yk__op_info_of(n->op)->name, k),
                    false;
@@ -145,6 +147,13 @@ static bool output_is(const yk__shape *s, uint32_t k, const yk_value *v)
     return v->dtype == s->out[k].dtype && yk__value_same_shape(v, &s->out[k]);
 }
 
+/* v is all of x but what lies behind its rows. */
+static bool is_rows_of(const yk_value *v, const yk_value *x)
+{
+    return yk__value_is_padded(v, false) && x->dims == 2 && x->dtype == v->dtype && x->offset == v->offset && x->dim[0] == v->dim[0] &&
+           x->dim[1] == v->stride[0];
+}
+
 /* Result k is a view, and with the node's other views of the same root all of that. */
 static bool is_part(const yk_graph *g, const yk_node *n, uint32_t k)
 {
@@ -153,6 +162,8 @@ static bool is_part(const yk_graph *g, const yk_node *n, uint32_t k)
     uint32_t parts = 0;
     if (k >= many || n->n_out < many)
         return false;
+    if (yk__takes_padded_rows(n->op, k, true, false))
+        return !(n->flags & YK_NODE_ACCUMULATE) && is_rows_of(&g->value[out[k]], &g->value[g->value[out[k]].base]);
     for (uint32_t i = 0; i < many; i++)
         if (g->value[out[i]].base == g->value[out[k]].base)
             view[parts++] = &g->value[out[i]];

@@ -152,6 +152,10 @@ int64_t yk__value_count(const yk_value *v);  /* elements */
 uint64_t yk__value_bytes(const yk_value *v); /* of the dense value */
 bool yk__value_is_dense(const yk_value *v);
 uint32_t yk__strided_results(uint32_t op); /* how many, the first, may be views where YK_CLAIM_STRIDED_OUT is */
+/* dot, cross_entropy and its gradient: matrices of 16 bits may have rows further apart where YK_CLAIM_STRIDED_OUT is, */
+bool yk__has_padded_rows(uint32_t op);
+/* namely operand or result i, as it is or transposed. */
+bool yk__takes_padded_rows(uint32_t op, uint32_t i, bool result, bool transposed);
 /* The views v[0..n), of one shape and side by side, are all of the dense value x, each element once. */
 bool yk__value_tiles(const yk_value *const *v, uint32_t n, const yk_value *x);
 bool yk__value_is_broadcast(const yk_value *v); /* dense or stride-0 as elementwise operands may be */

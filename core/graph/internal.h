@@ -141,6 +141,8 @@ bool yk__value_is_dot_operand(const yk_value *v);
 /* The layout (yk__layout) that operand i of an op has to have. */
 uint32_t yk__operand_layout(uint32_t op, uint32_t i, const int64_t *attr);
 bool yk__value_fits_layout(const yk_value *v, uint32_t layout);
+/* v is a matrix of 16 bits whose rows, or if it is transposed, columns, are side by side or further apart. */
+bool yk__value_is_padded(const yk_value *v, bool transposed);
 /* Whether every offset of a dim/stride pair lies inside the dense value `base` of the same type. */
 bool yk__value_view_inside(const yk_value *v, const yk_value *base);
 /* First failure of a builder call; always YK_NONE. */

@@ -335,7 +335,25 @@ bool yk__value_view_inside(const yk_value *v, const yk_value *base)
 
 uint32_t yk__strided_results(uint32_t op)
 {
-    return op == YK_OP_ATTENTION ? 1 : op == YK_OP_ATTENTION_BWD ? 3 : 0;
+    return op == YK_OP_ATTENTION || op == YK_OP_DOT || op == YK_OP_CROSS_ENTROPY_BWD ? 1 : op == YK_OP_ATTENTION_BWD ? 3 : 0;
+}
+
+bool yk__has_padded_rows(uint32_t op)
+{
+    return op == YK_OP_DOT || op == YK_OP_CROSS_ENTROPY || op == YK_OP_CROSS_ENTROPY_BWD;
+}
+
+bool yk__takes_padded_rows(uint32_t op, uint32_t i, bool result, bool transposed)
+{
+    if (result)
+        return i == 0 && !transposed && (op == YK_OP_DOT || op == YK_OP_CROSS_ENTROPY_BWD);
+    return op == YK_OP_DOT ? i < 2 : !transposed && i == (op == YK_OP_CROSS_ENTROPY_BWD) && yk__has_padded_rows(op);
+}
+
+bool yk__value_is_padded(const yk_value *v, bool transposed)
+{
+    return v->dims == 2 && (v->dtype == YK_BF16 || v->dtype == YK_F16) && v->stride[!transposed] == 1 &&
+           v->stride[transposed] >= v->dim[!transposed];
 }
 
 bool yk__value_tiles(const yk_value *const *v, uint32_t n, const yk_value *x)

@@ -318,7 +318,7 @@ static bool join_gradients(results *list, uint32_t k)
 /* How many results of a node, the first, may be written as views. */
 static uint32_t strided_results(const yk__work *work, const yk__graph *g, const yk_node *n)
 {
-    const uint32_t many = yk__strided_results(n->op);
+    const uint32_t many = is_attention(n) ? yk__strided_results(n->op) : 0;
     return many && yk__plan_ask(work->request, g, n, g->body + n->body) & YK_CLAIM_STRIDED_OUT ? many : 0;
 }
 

@@ -146,6 +146,7 @@ yk_status yk__plan_claim(yk__work *work, yk_error *err);     /* claim.c */
 yk_status yk__plan_results(yk__work *work, yk_error *err);   /* attention.c: results in the order in which they are read */
 yk_status yk__plan_narrow(yk__work *work, yk_error *err);    /* narrow.c: layer norms that write 16 bits */
 yk_status yk__plan_fuse(yk__work *work, yk_error *err);      /* fuse.c */
+yk_status yk__plan_lines(yk__work *work, yk_error *err);     /* lines.c: longer rows of matrices whose rows are odd */
 yk_status yk__plan_overlap(yk__work *work, yk_error *err);   /* overlap.c: order of nodes around sums over ranks */
 yk_status yk__plan_place(yk__work *work, yk_error *err);     /* place.c: gradients, results, states get their memory */
 yk_status yk__plan_memory(yk__work *work, yk_error *err);    /* memory.c: the arena */

@@ -35,12 +35,23 @@ static bool in_arena(const yk__graph *g, yk__vid root)
     return g->value[root].slot == YK_NONE;
 }
 
-/* Every operand of the node that lies in root x is all of it, so that element i is read before element i is written. */
+/* In its root v lies as w does in its own: a matrix with longer rows, and its gradient (lines.c). */
+static bool lies_alike(const yk__graph *g, yk__vid v, yk__vid w)
+{
+    const yk_value *x = &g->value[v], *y = &g->value[w];
+    return yk__value_same_shape(x, y) && !memcmp(x->stride, y->stride, x->dims * sizeof *x->stride) &&
+           x->offset - g->value[yk__root(g, v)].offset == y->offset - g->value[yk__root(g, w)].offset;
+}
+
+/* Every operand of the node that lies in root x is all of it, or lies as its result, so that element i is read before element i is
+ * written. */
 static bool reads_whole(const yk__graph *g, const yk_node *n, yk__vid x)
 {
-    for (uint32_t i = 0; i < n->n_in; i++)
-        if (yk__root(g, yk__ins(g, n)[i]) == x && !yk__whole(g, yk__ins(g, n)[i]))
+    for (uint32_t i = 0; i < n->n_in; i++) {
+        const yk__vid v = yk__ins(g, n)[i];
+        if (yk__root(g, v) == x && !yk__whole(g, v) && (n->op != YK_OP_CROSS_ENTROPY_BWD || !lies_alike(g, v, yk__outs(g, n)[0])))
             return false;
+    }
     return true;
 }
 

@@ -145,6 +145,7 @@ static const pass passes[] = {
     {"results", yk__plan_results, NULL, false},
     {"narrow", yk__plan_narrow, NULL, true},
     {"fuse", yk__plan_fuse, NULL, true},
+    {"lines", yk__plan_lines, is_mixed_precision, false},
     {"overlap", yk__plan_overlap, has_ranks, false},
     {"slots", add_slots, NULL, false},
     {"place", yk__plan_place, NULL, false},

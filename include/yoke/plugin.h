@@ -57,7 +57,8 @@ extern "C" {
  *
  * All operands of an elementwise op have the shape of the output. Operands are dense row-major, or broadcast: any
  * subset of dimensions has stride 0, the remaining ones are dense among themselves. The stride of a dimension of length 1
- * means nothing and may be any number. Only `copy` sees other strides, and `dot` may see its last two dimensions swapped.
+ * means nothing and may be any number. Only `copy` sees other strides, and `dot` may see its last two dimensions swapped; others
+ * come where they are claimed (YK_CLAIM_STRIDED_OUT).
  * Arithmetic of 16-bit floats is done in f32 and rounded once (to nearest even) when stored; sums accumulate in f32 at
  * least. An elementwise output may be the very memory of one of its inputs of the same element size, never a shifted
  * overlap.
@@ -474,7 +475,11 @@ enum {
     YK_CLAIM_NARROW_OUT = 4, /* layer_norm of f32: also with y in a 16-bit format */
     YK_CLAIM_STRIDED_OUT = 8 /* attention's out, and gq, gk, gv of its gradient: also as views with any strides but a dense
                                 last dimension, of values that the node alone writes and that are all of the view, or of
-                                two or three of the gradients side by side */
+                                two or three of the gradients side by side.
+                                dot of two dimensions, cross_entropy and its gradient: a, b and the result, the logits, the logits
+                                and their gradient, where these have 16 bits, also with rows that are further apart than they are
+                                long: views of matrices with longer rows. What lies behind a row may be overwritten and means
+                                nothing: any bits. A result lies so without YK_NODE_ACCUMULATE only */
 };
 
 typedef struct yk_pin yk_pin; /* opaque; owned by the plugin */
@@ -503,8 +508,8 @@ typedef struct yk_plugin {
     yk_status (*device_open)(uint32_t i, yk_device **dev);      /* the same one may be open several times [any] */
     void (*device_close)(yk_device *dev); /* all that was made on it is released; NULL: nothing to do [one] */
     /* What the device can do with this node: 0 or YK_CLAIM_* bits. Composites are asked about; a primitive is sent whatever is
-     * answered, and asked about only for YK_CLAIM_ACCUMULATE of scatter_add. Before the memory plan: values have shapes,
-     * dtypes and strides, no offsets. The same answer for the same node, always. NULL: 0. [any] */
+     * answered, and asked about only for YK_CLAIM_ACCUMULATE of scatter_add and YK_CLAIM_STRIDED_OUT of dot. Before the memory
+     * plan: values have shapes, dtypes and strides, no offsets. The same answer for the same node, always. NULL: 0. [any] */
     uint32_t (*claims)(yk_device *dev, const yk_graph *g, uint32_t node);
     yk_status (*buffer_new)(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b); /* [any] */
     /* A buffer over host memory that the caller keeps alive and page-aligned. NULL: without YK_CAP_WRAP. [any] */

@@ -28,7 +28,8 @@ KIT_KERNELS = plugins/kit/kernels/dialect.kc plugins/kit/kernels/math.kc plugins
 	plugins/kit/kernels/attn.kc \
 	plugins/kit/kernels/attn_gpu.kc plugins/kit/kernels/pool.kc plugins/kit/kernels/step.kc plugins/kit/kernels/mma.kc \
 	plugins/kit/kernels/eight.kc plugins/kit/kernels/lines.kc plugins/kit/kernels/parts.kc plugins/kit/kernels/round8.kc \
-	plugins/kit/kernels/attn_mma.kc plugins/kit/kernels/conv_mma.kc plugins/kit/kernels/gemm_mma.kc
+	plugins/kit/kernels/attn_mma.kc plugins/kit/kernels/conv_mma.kc plugins/kit/kernels/gemm_mma.kc \
+	plugins/kit/kernels/xent.kc
 KIT_TEXTS = $(KIT_KERNELS:.kc=.kch)
 $(libkit_la_OBJECTS): $(KIT_TEXTS)
 CLEANFILES += $(KIT_TEXTS)

@@ -32,6 +32,7 @@
 #include "plugins/kit/kernels/round8.kch"
 #include "plugins/kit/kernels/step.kch"
 #include "plugins/kit/kernels/wino.kch"
+#include "plugins/kit/kernels/xent.kch"
 
 static const struct {
     const char *name, *before, *between, *text; /* before, between: what a file builds upon, or "" */
@@ -53,6 +54,7 @@ static const struct {
     {"round8", "", "", kit_src_round8},
     {"step", "", "", kit_src_step},
     {"wino", "", "", kit_src_wino},
+    {"xent", kit_src_mma, "", kit_src_xent},
 };
 
 static void parts_fill(const char *before, const char *between, const char *text, const char *part[KIT_PARTS])

@@ -23,6 +23,10 @@ mma 75 'composite/attention*.heads64*f16' "(attention_bwd of f16) computes by te
 mma 75 'composite/attention.heads64.bf16' "(attention of bf16) computes in fp32"
 mma 75 'composite/conv2d*.3x3.f16' "(conv2d_dw of f16) computes by tensor cores"
 mma 75 'op/dot.f16*' "(dot of f16) computes by tensor cores"
+# without a library a product's padded result is a copy; and a chip of another way to round two numbers
+mma 90 'composite/cross_entropy*.padded.*16'
+mma 90 'composite/cross_entropy*.5x20011.f16'
+mma 75 'composite/cross_entropy*.64x1001.bf16'
 run_cts "its second device" "$PLUGIN" --device 1 --group buffer,queue,rebind --timeout 300
 [ "$SANITIZER" = none ] || finish # the rest takes the same ways through the plugin, and each kernel is compiled anew
 YOKE_LAYERS=validate run_cts "cuda under the validating layer" "$PLUGIN" --group buffer,queue,rebind,leak --timeout 300

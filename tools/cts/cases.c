@@ -160,17 +160,72 @@ static void case_dropout(cts_check *k, yk_dtype dtype, double p, char *name, siz
     want_all(k, case_apply(k, YK_OP_DROPOUT, 3, in, 2, attr, out), out);
 }
 
+/* The matrix y, which a node writes, gets rows that are `more` elements further apart, in all that stands in the graph. */
+static yk__vid pad_rows(yk__graph *g, yk__vid y, int64_t more)
+{
+    yk_value v = g->value[y];
+    const int64_t dim[] = {v.dim[0], v.dim[1] + more};
+    const yk__vid root = yk__value_new(g, (yk_dtype)v.dtype, 2, dim);
+    if (root == YK_NONE)
+        return YK_NONE;
+    for (yk__vid i = 0; i < g->n_value; i++)
+        if (g->value[i].base == y && i != y) { /* transposed */
+            g->value[i].base = root;
+            g->value[i].stride[1] = dim[1];
+        }
+    v.stride[0] = dim[1];
+    const yk__vid padded = yk__alias_new(g, root, &v);
+    for (size_t at = 0; at < g->n_index; at++)
+        g->index[at] = g->index[at] == y ? padded : g->index[at];
+    return padded;
+}
+
+/* Logits that a product makes, and their gradient, which two products read, with rows further apart than they are long. */
+static void case_padded(cts_check *k, yk_dtype dtype, bool backward, char *name, size_t n)
+{
+    static const int64_t one[] = {9, 1}, words[] = {1, 1001}, left[] = {1001, 24}, right[] = {9, 24};
+    const int64_t attr[] = {-100, F64(0)};
+    yk__graph *g = &k->g;
+    yk__vid x[2], b[4], y[8], out[8], gx[2] = {YK_NONE, YK_NONE};
+    snprintf(name, n, "cross_entropy%s.padded", backward ? "_bwd" : "");
+    sums_of(k, dtype, (double)words[1], 8);
+    k->least = backward ? 0.1 : 4;
+    k->claims = YK_CLAIM_STRIDED_OUT;
+    x[0] = cts_leaf(g, dtype, CTS_UNIT, 0, 2, one), x[1] = cts_leaf(g, dtype, CTS_UNIT, 1, 2, words);
+    const yk__vid z = yk__dot(g, x[0], x[1], false, false);
+    b[1] = z, b[2] = cts_leaf(g, YK_I32, CTS_LABEL, (uint32_t)words[1], 1, one);
+    if (!case_apply(k, YK_OP_CROSS_ENTROPY, 2, b + 1, 2, attr, y))
+        return;
+    b[0] = cts_leaf(g, YK_F32, CTS_UNIT, 2, 1, one), b[3] = y[1];
+    if (backward && case_apply(k, YK_OP_CROSS_ENTROPY_BWD, 4, b, 2, attr, out)) {
+        gx[0] = yk__dot(g, out[0], cts_leaf(g, dtype, CTS_UNIT, 3, 2, left), false, false);
+        gx[1] = yk__dot(g, out[0], cts_leaf(g, dtype, CTS_UNIT, 4, 2, right), true, false);
+        want_all(k, 2, gx);
+        cts_want(k, yk__dense(g, pad_rows(g, out[0], 23)));
+    } else {
+        want_all(k, 2, y);
+    }
+    const yk__vid padded = pad_rows(g, z, 20); /* to be read and written in different pieces */
+    if (!backward)
+        cts_want(k, yk__dense(g, padded));
+}
+
 bool cts_case_loss(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
 {
-    static const int64_t dims[3][2] = {{9, 10}, {64, 1001}, {1, 2}};
-    const int64_t *dim = dims[number % 3];
-    bool smooth = number / 3 & 1, weighted = number / 6 & 1, backward = number / 12 & 1;
+    static const int64_t dims[4][2] = {{9, 10}, {64, 1001}, {1, 2}, {5, 20011}};
+    const bool plain = number == 26 || number == 27; /* rows that a group reads in several rounds */
+    const int64_t *dim = dims[plain ? 3 : number % 3];
+    bool smooth = !plain && number / 3 & 1, weighted = !plain && number / 6 & 1, backward = plain ? number == 27 : number / 12 & 1;
     int64_t attr[] = {-100, F64(smooth ? 0.1 : 0)};
     yk__vid in[3], y[8], b[5], out[8];
-    if (number >= 24) {
-        if (number < 26)
-            case_dropout(k, dtype, number == 24 ? 0.25 : 0.5, name, n);
-        return number < 26;
+    if (number == 24 || number == 25) {
+        case_dropout(k, dtype, number == 24 ? 0.25 : 0.5, name, n);
+        return true;
+    }
+    if (number > 27) {
+        if (number < 30 && dtype != YK_F32)
+            case_padded(k, dtype, number == 29, name, n);
+        return number < 30 && dtype != YK_F32;
     }
     snprintf(name, n, "cross_entropy%s.%lldx%lld%s%s", backward ? "_bwd" : "", (long long)dim[0], (long long)dim[1],
              smooth ? ".smoothing" : "", weighted ? ".weight" : "");

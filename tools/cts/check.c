@@ -276,7 +276,7 @@ bool cts_claimed(cts *c, cts_check *k, yk_error *err)
         return false;
     for (uint32_t i = 0; i < g.n_node; i++) {
         const yk__op_info *info = yk__op_info_of(g.node[i].op);
-        if (info && info->kind == YK_KIND_COMP)
+        if (info && (info->kind == YK_KIND_COMP || (g.node[i].op == YK_OP_DOT && k->claims & YK_CLAIM_STRIDED_OUT)))
             all = all && (yk__simple_claims(c->dev, &g, i) & (1 | k->claims)) == (1 | k->claims);
     }
     return all;

@@ -215,12 +215,22 @@ static bool op_is_dot(uint32_t op)
     return op == YK_OP_DOT || op == YK_OP_DOT_MAP;
 }
 
+/* A library takes lines that are further apart than they are long; where it takes nothing, kernels do, with a copy of the result. */
+static bool dot_takes_padding(const kit_target *target, const yk_graph *graph, const yk_node *n)
+{
+    const dot_plan dot = {.a = kit_node_in(graph, n, 0), .b = kit_node_in(graph, n, 1), .c = kit_node_out(graph, n, 0)};
+    return target->product && !target->cpu_shape && !target->lanes && !n->flags && dot_fits(dot.a, dot.b, dot.c) && dot.a->dims == 2 &&
+           dot.b->dims == 2;
+}
+
 /* A primitive is run whether it is claimed or not. */
 static uint32_t claim_dot(const kit_target *target, const yk_graph *graph, uint32_t node)
 {
     dot_plan dot = {.target = target};
     const yk_node *n = &graph->node[node];
-    return n->op == YK_OP_DOT_MAP && dot_of(graph, n, &dot) ? YK_CLAIM_RUN : 0;
+    if (n->op == YK_OP_DOT)
+        return dot_takes_padding(target, graph, n) ? YK_CLAIM_RUN | YK_CLAIM_STRIDED_OUT : 0;
+    return dot_of(graph, n, &dot) ? YK_CLAIM_RUN : 0;
 }
 
 /* ---- Launches ---- */
@@ -278,12 +288,17 @@ static void dot_whole(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
 {
     dot_matrix a = matrix_of(dot->a), b = matrix_of(dot->b), c = matrix_of(dot->c);
     const uint32_t lanes = ctx->target->lanes;
+    const bool padded = kit_value_is_padded(dot->c); /* the kernels write dense matrices */
+    const uint64_t bytes = (uint64_t)kit_value_count(dot->c) * yk_dtype_bytes(dot->c->dtype);
     const int64_t mc = dot->lane_rows ? dot->lane_rows * lanes : GEMM_GPU, nc = dot->lane_cols ? dot->lane_cols * lanes : GEMM_GPU;
     kit_launch_add_generated(ctx, dot->unit, kit_div_up(c.cols, nc), kit_div_up(c.rows, mc), c.batch,
                              dot->lane_rows ? lanes : dot->mma ? KIT_MMA_TEAM : kit_gpu_team(ctx->target));
     kit_arg_value(ctx, ctx->graph->index[n->in]);
     kit_arg_value(ctx, ctx->graph->index[n->in + 1]);
-    kit_arg_value(ctx, ctx->graph->index[n->out]);
+    if (padded)
+        kit_arg_scratch(ctx, 0, bytes, 2);
+    else
+        kit_arg_value(ctx, ctx->graph->index[n->out]);
     const int64_t size[] = {c.rows,         c.cols,       a.cols,       a.row_stride,   a.col_stride,
                             a.batch_stride, b.row_stride, b.col_stride, b.batch_stride, c.rows * c.cols};
     for (size_t i = 0; i < sizeof size / sizeof *size; i++)
@@ -292,6 +307,8 @@ static void dot_whole(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
     kit_arg_i32(ctx, nc);
     kit_arg_i32(ctx, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
     dot_epilogue_args(ctx, &dot->epilogue);
+    if (padded)
+        kit_lines_spread(ctx, 0, bytes, ctx->graph->index[n->out]);
 }
 
 /* The panels of the slab's A lie at 0, those of its B at `at`. */
@@ -372,7 +389,7 @@ static kit_product product_of(const yk_node *n, const dot_plan *dot, const yk_va
 {
     const dot_matrix am = matrix_of(dot->a), bm = matrix_of(dot->b);
     dot_matrix cm = matrix_of(c);
-    cm.row_stride = cm.cols;
+    cm.row_stride = kit_value_is_padded(c) ? c->stride[0] : cm.cols;
     cm.col_stride = 1;
     cm.batch_stride = cm.rows * cm.cols;
     return (kit_product){.batch = cm.batch,

@@ -87,6 +87,14 @@ void kit_behind_again(kit_lowering *ctx, const kit_chain *chain, const kit_behin
  * dense, at *at, for a launch behind it. False: it is computed as it is.
  */
 bool kit_lines_product(kit_lowering *ctx, const kit_product *product, const uint32_t value[3], bool behind, uint64_t *at);
+/* The launch that copies a dense matrix like `value`, of 16 bits, from scratch memory, `bytes` from `at` on, to where it lies. */
+void kit_lines_spread(kit_lowering *ctx, uint64_t at, uint64_t bytes, uint32_t value);
+/* Whether v is a matrix of 16 bits whose rows are further apart than they are long (YK_CLAIM_STRIDED_OUT of dot, cross_entropy). */
+static inline bool kit_value_is_padded(const yk_value *v)
+{
+    return v->dims == 2 && (v->dtype == YK_BF16 || v->dtype == YK_F16) && v->stride[1] == 1 && v->dim[0] > 1 &&
+           v->stride[0] > v->dim[1];
+}
 
 /* ---- parts.c: sums in parts ---- */
 

@@ -6,6 +6,10 @@
  * that does not fit is copied to scratch memory, with zeros up to the next multiple in lines and in numbers of lines, and a result that
  * lies there is copied from there. Terms that are added are zeros in both operands: they add nothing.
  *
+ * A matrix whose lines are further apart than they are long, as core/plan/lines.c makes them, has that room already: it is not copied.
+ * Zeros are written behind its lines where these are added up; what else lies there makes rows and columns of the result that nobody
+ * reads.
+ *
  * Copies are within a limit. A product that would need more is computed in parts, some rows of the result each; they are of the shape and
  * of the device alone, so that a product has the same bits each time.
  */
@@ -40,7 +44,7 @@ typedef struct stored {
 /* A part of the product. */
 typedef struct part {
     stored from[MATRICES], to[MATRICES]; /* as they are; as they are copied */
-    bool copied[MATRICES];
+    bool copied[MATRICES], zeros[MATRICES]; /* zeros: behind the lines of what is not copied */
     kit_product product; /* that the library is asked for */
 } part;
 
@@ -127,6 +131,12 @@ static int64_t part_offset(const kit_product *p, int i, int64_t m0)
     return i == B ? 0 : m0 * matrix_at(p, i)->row_stride * element_of(p, i);
 }
 
+/* Elements that a line of matrix i has room for, from where the part begins that has its rows from m0 on. */
+static int64_t space_of(int i, const stored *s, int64_t m0)
+{
+    return s->line - (i == A && s->transposed ? m0 : 0);
+}
+
 /* Rows m0..m1 of the product. */
 static void part_of(const kit_product *p, int64_t m0, int64_t m1, part *x)
 {
@@ -140,7 +150,8 @@ static void part_of(const kit_product *p, int64_t m0, int64_t m1, part *x)
         const stored *from = &x->from[i];
         const bool transposed = from->transposed;
         x->to[i] = (stored){size[i][transposed], size[i][!transposed], size[i][!transposed], transposed};
-        x->copied[i] = from->count != x->to[i].count || from->length != x->to[i].length || alignment_of(p, i) < UNIT_BYTES;
+        x->copied[i] = from->count != x->to[i].count || x->to[i].length > space_of(i, from, m0) || alignment_of(p, i) < UNIT_BYTES;
+        x->zeros[i] = !x->copied[i] && x->to[i].length > from->length && ((i == A && !transposed) || (i == B && transposed));
     }
     x->product.a = part_matrix(p, A, x, part_offset(p, A, m0));
     x->product.b = part_matrix(p, B, x, 0);
@@ -148,6 +159,13 @@ static void part_of(const kit_product *p, int64_t m0, int64_t m1, part *x)
 }
 
 /* ---- Whether it pays ---- */
+
+/* Bytes that the ends of lines are aligned to, where they have room behind them: 16 at most. */
+static uint64_t ends_of(const kit_product *p, int i, const stored *from)
+{
+    const uint64_t bits = (uint64_t)(from->line > from->length ? from->length * element_of(p, i) : 0) | UNIT_BYTES;
+    return bits & (~bits + 1);
+}
 
 static double time_max(double a, double b)
 {
@@ -162,10 +180,11 @@ static bool copies_pay(const kit_product *p)
     uint64_t least = UNIT_BYTES;
     part_of(p, 0, p->rows, &x);
     for (int i = 0; i < MATRICES; i++) {
-        const uint64_t alignment = alignment_of(p, i);
+        const uint64_t lines = alignment_of(p, i), ends = ends_of(p, i, &x.from[i]), alignment = ends < lines ? ends : lines;
         const double each = (double)bytes_of(p, i, &x.to[i]), times = i == C && p->accumulate ? 2 : 1;
         least = alignment < least ? alignment : least;
         bytes += each;
+        copies += x.zeros[i] ? LAUNCH : 0;
         copies += x.copied[i] ? times * (2 * each / COPIES + LAUNCH) : 0;
     }
     const double moved = bytes / COPIES, operations = 2.0 * (double)p->batch * (double)p->rows * (double)p->cols * (double)p->terms;
@@ -188,13 +207,22 @@ static uint64_t copies_bytes(const kit_product *p, int64_t rows, uint64_t bytes[
     return sum;
 }
 
+/* All rows; but the last few where they lie along lines that have room for more, so that the result is not copied for their sake. */
+static int64_t most_rows(const kit_product *p)
+{
+    stored s[MATRICES];
+    part_stored(p, p->rows, s);
+    const bool cut = p->batch == 1 && s[A].transposed && s[A].line >= kit_round_up(p->rows, UNIT) && p->rows > UNIT;
+    return cut ? p->rows / UNIT * UNIT : p->rows;
+}
+
 /* The rows of a part: as many as the limit leaves. 0: there is no such part. */
 static int64_t part_rows(const kit_target *target, const kit_product *p, uint64_t bytes[MATRICES])
 {
     const uint64_t share = target->memory / SCRATCH_SHARE, most = share && share < SCRATCH_MOST ? share : SCRATCH_MOST;
     const int64_t parts = p->batch > 1 ? 1 : PARTS_MOST;
     for (int64_t n = 1; n <= parts; n++) {
-        const int64_t rows = n == 1 ? p->rows : kit_min(p->rows, kit_round_up(kit_div_up(p->rows, n), ROWS));
+        const int64_t rows = n == 1 ? most_rows(p) : kit_min(p->rows, kit_round_up(kit_div_up(p->rows, n), ROWS));
         if (copies_bytes(p, rows, bytes) <= most)
             return rows;
     }
@@ -202,6 +230,15 @@ static int64_t part_rows(const kit_target *target, const kit_product *p, uint64_
 }
 
 /* ---- Launches ---- */
+
+/* How many neighbouring work-items take a row of so many elements. */
+static int64_t across_of(int64_t team, int64_t length)
+{
+    int64_t across = UNIT;
+    while (across < team && across * EACH < length)
+        across *= 2;
+    return across;
+}
 
 /* Matrix i as it is; `from`: bytes to where the part begins. */
 static void whole_arg(const wide *w, int i, int64_t from)
@@ -225,9 +262,7 @@ static void copy_launch(const wide *w, int i, const part *x, int64_t from, bool 
     const stored *of = back ? &x->to[i] : &x->from[i], *to = back ? &x->from[i] : &x->to[i];
     const int64_t own = matrix_at(w->p, i)->batch_stride, spaced = x->to[i].count * x->to[i].length;
     const int64_t team = kit_gpu_team(w->ctx->target);
-    int64_t across = UNIT;
-    while (across < team && across * EACH < to->length)
-        across *= 2;
+    const int64_t across = across_of(team, to->length);
     kit_launch_add(w->ctx, "lines", element_of(w->p, i) == 2 ? "-DE=ushort" : "-DE=uint", "lines_copy",
                    kit_div_up(to->count, team / across), kit_div_up(to->length, across * EACH), count_of(w->p, i), (uint32_t)team);
     if (back)
@@ -246,11 +281,33 @@ static void copy_launch(const wide *w, int i, const part *x, int64_t from, bool 
     kit_arg_i32(w->ctx, across);
 }
 
+/* Zeros behind the lines of matrix i, up to the length that the product is told. */
+static void zeros_launch(const wide *w, int i, const part *x, int64_t from)
+{
+    const int64_t length = x->from[i].length, more = x->to[i].length - length, team = kit_gpu_team(w->ctx->target);
+    kit_launch_add(w->ctx, "lines", element_of(w->p, i) == 2 ? "-DE=ushort" : "-DE=uint", "lines_copy",
+                   kit_div_up(x->from[i].count, team / UNIT), 1, count_of(w->p, i), (uint32_t)team);
+    whole_arg(w, i, from);
+    whole_arg(w, i, from + length * element_of(w->p, i));
+    kit_arg_i64(w->ctx, 0);
+    kit_arg_i64(w->ctx, matrix_at(w->p, i)->batch_stride);
+    kit_arg_i64(w->ctx, 0);
+    kit_arg_i64(w->ctx, x->from[i].line);
+    kit_arg_i32(w->ctx, 0); /* no rows to copy */
+    kit_arg_i32(w->ctx, 0);
+    kit_arg_i32(w->ctx, x->from[i].count);
+    kit_arg_i32(w->ctx, more);
+    kit_arg_i32(w->ctx, UNIT);
+}
+
 static void part_launch(const wide *w, int64_t m0, const part *x)
 {
     for (int i = 0; i < MATRICES; i++)
         if (x->copied[i] && (i == A || (i == B && m0 == 0) || (i == C && w->p->accumulate)))
             copy_launch(w, i, x, part_offset(w->p, i, m0), false);
+    for (int i = 0; i < C; i++)
+        if (x->zeros[i] && (i == A || m0 == 0))
+            zeros_launch(w, i, x, part_offset(w->p, i, m0));
     kit_launch_add_product(w->ctx, &x->product);
     for (int i = 0; i < MATRICES; i++)
         if (x->copied[i])
@@ -320,4 +377,23 @@ bool kit_lines_product(kit_lowering *ctx, const kit_product *product, const uint
                            (long long)kit_div_up(product->rows, each));
     *at = w.c_at;
     return true;
+}
+
+void kit_lines_spread(kit_lowering *ctx, uint64_t at, uint64_t bytes, uint32_t value)
+{
+    const yk_value *v = &ctx->graph->value[value];
+    const int64_t team = kit_gpu_team(ctx->target), across = across_of(team, v->dim[1]);
+    kit_launch_add(ctx, "lines", "-DE=ushort", "lines_copy", kit_div_up(v->dim[0], team / across), kit_div_up(v->dim[1], across * EACH), 1,
+                   (uint32_t)team);
+    kit_arg_scratch(ctx, at, bytes, 2);
+    kit_arg_value(ctx, value);
+    kit_arg_i64(ctx, 0);
+    kit_arg_i64(ctx, 0);
+    kit_arg_i64(ctx, v->dim[1]);
+    kit_arg_i64(ctx, v->stride[0]);
+    for (int i = 0; i < 2; i++) { /* rows and columns there, and here */
+        kit_arg_i32(ctx, v->dim[0]);
+        kit_arg_i32(ctx, v->dim[1]);
+    }
+    kit_arg_i32(ctx, across);
 }

@@ -14,6 +14,21 @@
 #define STEP_GPU 1024    /* elements of a group of an optimizer's step: many groups, as each element is one read and one write */
 #define GRAD_PARTS 8192  /* elements of a partial sum of grad_stats: fixed, so that results do not depend on the device */
 
+#define LONG_ROW 512        /* elements that keep a group of kernels/xent.kc busy */
+#define LONG_ROW_TEAM 256
+#define LONG_ROW_TEAM_BACK 512 /* few groups: their rows stay in the caches for the second time */
+
+/* Whether kernels/xent.kc computes the node: a loss, or its gradient, without weights and smoothing. */
+static bool cross_entropy_is_long(const kit_target *target, const yk_graph *graph, const yk_node *n)
+{
+    const bool back = n->op == YK_OP_CROSS_ENTROPY_BWD;
+    if (!back && n->op != YK_OP_CROSS_ENTROPY)
+        return false;
+    const int64_t columns = kit_node_in(graph, n, back ? 1 : 0)->dim[1];
+    return target->four && target->mma && n->n_in == (back ? 4 : 2) && yk_attr_f64(kit_node_attr(graph, n, 1)) == 0 &&
+           columns >= LONG_ROW && columns <= INT32_MAX - LONG_ROW_TEAM_BACK * 64;
+}
+
 /* ---- What each kernel takes: a letter per operand: T the type of the unit, f f32, i i32; the rest repeats the last ---- */
 
 static const struct {
@@ -37,8 +52,8 @@ static const struct {
     {YK_OP_GRAD_STATS, "ff", "f"},
 };
 
-/* Whether the values fit their letters; *type gets the type that T stands for. */
-static bool operands_fit(const yk_graph *graph, const uint32_t *value, uint32_t n, const char *letters, uint32_t *type)
+/* Whether the values fit their letters; *type gets the type that T stands for. padded: those of T may have rows further apart. */
+static bool operands_fit(const yk_graph *graph, const uint32_t *value, uint32_t n, const char *letters, bool padded, uint32_t *type)
 {
     if (n > strlen(letters))
         return false;
@@ -47,7 +62,7 @@ static bool operands_fit(const yk_graph *graph, const uint32_t *value, uint32_t 
         uint32_t want = letters[i] == 'f' ? YK_F32 : letters[i] == 'i' ? YK_I32 : *type;
         if (letters[i] == 'T' && *type == YK_DTYPE_COUNT)
             *type = want = v->dtype;
-        if (v->dtype != want || !kit_value_dense(v))
+        if (v->dtype != want || !(kit_value_dense(v) || (padded && letters[i] == 'T' && kit_value_is_padded(v))))
             return false;
     }
     return true;
@@ -62,14 +77,15 @@ static bool out_is_narrow(const yk_graph *graph, const yk_node *n)
 }
 
 /* False: not for the kit's kernels. */
-static bool nn_type(const yk_graph *graph, const yk_node *n, uint32_t *type)
+static bool nn_type(const kit_target *target, const yk_graph *graph, const yk_node *n, uint32_t *type)
 {
+    const bool padded = cross_entropy_is_long(target, graph, n);
     const uint32_t narrow = out_is_narrow(graph, n); /* that is not looked at again */
     *type = YK_DTYPE_COUNT;
     for (size_t i = 0; i < sizeof operands / sizeof *operands; i++)
         if (operands[i].op == n->op)
-            return operands_fit(graph, graph->index + n->in, n->n_in, operands[i].in, type) &&
-                   operands_fit(graph, graph->index + n->out + narrow, n->n_out - narrow, operands[i].out + narrow, type) &&
+            return operands_fit(graph, graph->index + n->in, n->n_in, operands[i].in, padded, type) &&
+                   operands_fit(graph, graph->index + n->out + narrow, n->n_out - narrow, operands[i].out + narrow, padded, type) &&
                    (*type == YK_DTYPE_COUNT || kit_is_float(*type));
     return false;
 }
@@ -83,12 +99,13 @@ static uint32_t claim_nn(const kit_target *target, const yk_graph *graph, uint32
 {
     uint32_t type;
     const yk_node *n = &graph->node[node];
-    (void)target;
     if (n->op == YK_OP_BN_STATS &&
         kit_value_count(kit_node_in(graph, n, 0)) / kit_node_in(graph, n, 0)->dim[0] / kit_node_in(graph, n, 0)->dim[1] < 8)
         return 0; /* the body runs over channels side by side */
-    if (!nn_type(graph, n, &type))
+    if (!nn_type(target, graph, n, &type))
         return 0;
+    if (type != YK_F32 && cross_entropy_is_long(target, graph, n))
+        return YK_CLAIM_RUN | YK_CLAIM_STRIDED_OUT;
     return n->op == YK_OP_LAYER_NORM && type == YK_F32 ? YK_CLAIM_RUN | YK_CLAIM_NARROW_OUT : YK_CLAIM_RUN;
 }
 
@@ -202,9 +219,34 @@ static void lower_softmax(kit_lowering *ctx, const yk_node *n, uint32_t type)
     kit_arg_i32(ctx, kit_node_attr(ctx->graph, n, 0));
 }
 
+static void lower_long_cross_entropy(kit_lowering *ctx, const yk_node *n, uint32_t type)
+{
+    const bool back = n->op == YK_OP_CROSS_ENTROPY_BWD;
+    const yk_value *z = kit_node_in(ctx->graph, n, back ? 1 : 0);
+    const uint32_t team = back ? LONG_ROW_TEAM_BACK : LONG_ROW_TEAM;
+    char defines[64];
+    snprintf(defines, sizeof defines, "-DT=%s -DXE_EACH=%d -DXE_TEAM=%u%s", kit_type(type), type == YK_F32 ? 4 : 8, team,
+             back ? " -DXE_BACK" : "");
+    kit_launch_add(ctx, "xent", defines, back ? "cross_entropy_bwd_row" : "cross_entropy_row", z->dim[0], 1, 1, team);
+    for (uint32_t i = 0; i < (back ? 3u : 2u); i++)
+        kit_arg_in(ctx, n, i);
+    kit_arg_out(ctx, n, 0);
+    if (!back)
+        kit_arg_out(ctx, n, 1);
+    kit_arg_i32(ctx, z->dim[1]);
+    kit_arg_i64(ctx, z->stride[0]);
+    if (back)
+        kit_arg_i64(ctx, kit_node_out(ctx->graph, n, 0)->stride[0]);
+    kit_arg_i64(ctx, kit_node_attr(ctx->graph, n, 0));
+}
+
 static void lower_cross_entropy(kit_lowering *ctx, const yk_node *n, uint32_t type)
 {
     bool back = n->op == YK_OP_CROSS_ENTROPY_BWD;
+    if (cross_entropy_is_long(ctx->target, ctx->graph, n)) {
+        lower_long_cross_entropy(ctx, n, type);
+        return;
+    }
     row_blocks rows = row_blocks_of(ctx, kit_node_in(ctx->graph, n, back ? 1 : 0));
     nn_launch(ctx, "nn", type, back ? "cross_entropy_bwd" : "cross_entropy", rows.groups, TEAM);
     for (uint32_t i = 0; i < (back ? 5u : 3u); i++)
@@ -413,7 +455,7 @@ static void lower_grad_stats(kit_lowering *ctx, const yk_node *n)
 static void lower_nn(kit_lowering *ctx, const yk_node *n)
 {
     uint32_t type = YK_DTYPE_COUNT;
-    if (!nn_type(ctx->graph, n, &type)) {
+    if (!nn_type(ctx->target, ctx->graph, n, &type)) {
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
         return;
     }

@@ -15,6 +15,7 @@ typedef struct shape {
     bool one_b;          /* one matrix for the whole batch */
     bool add;            /* to what is there */
     int64_t start;       /* elements before A in its slot */
+    int64_t a_more, c_more; /* elements behind each line of A, of C, that are no numbers */
 } shape;
 
 typedef struct product {
@@ -24,10 +25,12 @@ typedef struct product {
     double *before; /* C */
 } product;
 
-static uint32_t operand_new(kit *k, int dtype, int64_t batch, int64_t rows, int64_t cols, bool transposed, bool one, int64_t start)
+static uint32_t operand_new(kit *k, int dtype, int64_t batch, int64_t rows, int64_t cols, bool transposed, bool one, int64_t start,
+                            int64_t more)
 {
-    const int64_t z = batch ? batch : 1, r = transposed ? cols : rows, c = transposed ? rows : cols, stored = one ? r * c : z * r * c;
-    const int64_t dim[] = {z, rows, cols}, stride[] = {one ? 0 : rows * cols, transposed ? 1 : cols, transposed ? rows : 1};
+    const int64_t z = batch ? batch : 1, r = transposed ? cols : rows, c = (transposed ? rows : cols) + more;
+    const int64_t stored = one ? r * c : z * r * c;
+    const int64_t dim[] = {z, rows, cols}, stride[] = {one ? 0 : r * c, transposed ? 1 : c, transposed ? c : 1};
     const uint32_t base = KIT(k, dtype, start + stored), skip = batch ? 0 : 1;
     kit_random_int(k, base, -3, 3);
     return kit_view(k, base, 3 - skip, dim + skip, stride + skip, start);
@@ -37,10 +40,12 @@ static product product_new(shape of)
 {
     const int64_t z = of.batch ? of.batch : 1, n = z * of.m * of.n;
     product p = {.k = kit_new(), .of = of, .before = calloc((size_t)n, sizeof(double))};
-    p.a = operand_new(p.k, of.in, of.batch, of.m, of.terms, of.turn_a, false, of.start);
-    p.b = operand_new(p.k, of.in, of.batch, of.terms, of.n, of.turn_b, of.one_b, 0);
-    p.c = of.batch ? KIT(p.k, of.out, of.batch, of.m, of.n) : KIT(p.k, of.out, of.m, of.n);
+    p.a = operand_new(p.k, of.in, of.batch, of.m, of.terms, of.turn_a, false, of.start, of.a_more);
+    p.b = operand_new(p.k, of.in, of.batch, of.terms, of.n, of.turn_b, of.one_b, 0, 0);
+    p.c = of.batch ? KIT(p.k, of.out, of.batch, of.m, of.n) : KIT(p.k, of.out, of.m, of.n + of.c_more);
     kit_random_int(p.k, p.c, -9, 9);
+    if (of.c_more)
+        p.c = kit_view(p.k, p.c, 2, (const int64_t[]){of.m, of.n}, (const int64_t[]){of.n + of.c_more, 1}, 0);
     for (int64_t i = 0; i < n && of.add; i++)
         p.before[i] = kit_get(p.k, p.c, i);
     kit_node(p.k, YK_OP_DOT, KIT_IDS(p.a, p.b), KIT_IDS(p.c), NULL, 0)->flags = of.add ? YK_NODE_ACCUMULATE : 0;
@@ -128,8 +133,17 @@ END_TEST
 /* Numbers so small that sums of a thousand are held by every type. */
 static void numbers_small(const product *p)
 {
-    kit_random_int(p->k, p->k->value[p->a].base, -1, 1);
+    const uint32_t a = p->k->value[p->a].base;
+    const int64_t length = p->of.turn_a ? p->of.m : p->of.terms, n = kit_stored(p->k, a);
+    kit_random_int(p->k, a, -1, 1);
     kit_random_int(p->k, p->k->value[p->b].base, -1, 1);
+    if (!p->of.a_more)
+        return;
+    double *all = malloc((size_t)n * sizeof *all);
+    for (int64_t i = 0; i < n; i++)
+        all[i] = i % (length + p->of.a_more) < length ? kit_get(p->k, a, i) : (double)NAN;
+    kit_set(p->k, a, all);
+    free(all);
 }
 
 static double element_want(const product *p, int64_t at)
@@ -143,9 +157,9 @@ static void product_sampled(const product *p)
 {
     const int64_t n = kit_count(p->k, p->c), row = p->of.n;
     for (int64_t i = 0; i < n; i += i < row || i + row > n ? 7 : 9973) {
-        ck_assert_double_eq(kit_get(p->k, p->c, i), element_want(p, i));
-        ck_assert_double_eq(kit_get(p->k, p->c, i / row * row), element_want(p, i / row * row));
-        ck_assert_double_eq(kit_get(p->k, p->c, i / row * row + row - 1), element_want(p, i / row * row + row - 1));
+        ck_assert_double_eq(kit_at(p->k, p->c, i), element_want(p, i));
+        ck_assert_double_eq(kit_at(p->k, p->c, i / row * row), element_want(p, i / row * row));
+        ck_assert_double_eq(kit_at(p->k, p->c, i / row * row + row - 1), element_want(p, i / row * row + row - 1));
     }
 }
 
@@ -176,6 +190,25 @@ START_TEST(lines_that_are_not_aligned_are_copied)
     };
     ck_assert_int_eq(device_start(), YK_OK);
     lines_work(of[_i], 1, 1);
+    device_stop();
+}
+END_TEST
+
+/* Matrices that have room behind their lines are not copied; what is not a number there is not seen in the result. */
+START_TEST(padded_lines_stay_where_they_are)
+{
+    static const struct {
+        shape of;
+        uint64_t products;
+    } cases[] = {
+        {{.in = YK_BF16, .out = YK_BF16, .m = 1024, .n = 1001, .terms = 1024, .turn_b = true, .c_more = 23}, 1},
+        {{.in = YK_BF16, .out = YK_BF16, .m = 1024, .n = 1024, .terms = 1001, .a_more = 23}, 1},
+        {{.in = YK_BF16, .out = YK_F32, .m = 1001, .n = 1024, .terms = 1536, .turn_a = true, .add = true, .a_more = 23}, 2},
+        {{.in = YK_F16, .out = YK_F16, .m = 1001, .n = 1003, .terms = 1024, .turn_a = true, .a_more = 7, .c_more = 5}, 2},
+        {{.in = YK_F16, .out = YK_F16, .m = 1024, .n = 1003, .terms = 1021, .a_more = 3, .c_more = 21}, 1},
+    };
+    ck_assert_int_eq(device_start(), YK_OK);
+    lines_work(cases[_i].of, cases[_i].products, cases[_i].products);
     device_stop();
 }
 END_TEST
@@ -466,6 +499,7 @@ int main(void)
     tcase_add_test(t, every_layout_and_type_is_computed_by_the_library);
     tcase_add_test(t, rows_columns_and_places_of_all_kinds_fit);
     tcase_add_loop_test(t, lines_that_are_not_aligned_are_copied, 0, 8);
+    tcase_add_loop_test(t, padded_lines_stay_where_they_are, 0, 5);
     tcase_add_test(t, lines_are_left_where_copies_do_not_pay);
     tcase_add_loop_test(t, copies_beyond_a_limit_are_made_in_parts, 0, 6);
     tcase_add_test(t, what_is_behind_a_product_and_workspace_are_recorded_with_it);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The arena of a device whose largest buffer is too small for it: in parts, with the same results; a value that fits none; what a
- * step keeps for backward.
+ * step keeps for backward. Matrices whose rows are no multiple of 16 bytes.
  */
 #include "config.h"
 
@@ -168,9 +168,87 @@ START_TEST(norms_are_kept_in_16_bits)
 }
 END_TEST
 
+/* ---- Rows that are no multiple of 16 bytes ---- */
+
+enum { ROWS = 6, WORDS = 1027, LINE = 1088 }; /* a multiple of 128 bytes */
+
+static void build_words(net *n, int64_t words)
+{
+    const int64_t rows = ROWS, attr[2] = {-100, 0};
+    yk__graph *g = &n->g;
+    yk__vid in[2], out[2];
+    memset(n, 0, sizeof *n);
+    yk__graph_init(g);
+    in[1] = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, ROWS * 4, 1), 0, YK_I32, 1, &rows);
+    n->seed = yk__leaf(g, yk__slot_new(g, YK_SLOT_INPUT, 4, 2), 0, YK_F32, 0, NULL);
+    n->state = yk__slot_new(g, YK_SLOT_STATE, 4, 0);
+    in[0] = yk__dot(g, net_matrix(n, ROWS, C), net_matrix(n, words, C), false, true);
+    ck_assert_uint_eq(yk__apply(g, YK_OP_CROSS_ENTROPY, 2, in, 2, attr, YK_DTYPE_COUNT, 0, NULL, out, 2), 2);
+    n->loss = yk__reshape(g, yk__scale(g, yk__sum(g, out[0], 1), 1.0 / ROWS), 0, NULL);
+    n->counted = yk__bin(g, YK_OP_ADD, yk__leaf(g, n->state, 0, YK_F32, 0, NULL), n->loss);
+    ck_assert_msg(!g->error.status, "%s", g->error.text);
+}
+
+static uint32_t claims_dense_gradient(void *arg, const yk_graph *g, uint32_t node)
+{
+    return claims_checked(arg, g, node) & ~(g->node[node].op == YK_OP_CROSS_ENTROPY_BWD ? (uint32_t)YK_CLAIM_STRIDED_OUT : 0);
+}
+
+/* How often nodes read or write a matrix whose rows are LINE elements apart; of all that have a row for each word. */
+static uint32_t count_padded(const yk__plan *p, int64_t words, uint32_t *all)
+{
+    uint32_t padded = 0;
+    *all = 0;
+    for (size_t k = 0; k < p->graph.n_node; k++) {
+        const yk_node *d = &p->graph.node[k];
+        for (uint32_t i = 0; i < d->n_in + (uint32_t)d->n_out; i++) {
+            const yk_value *v = &p->graph.value[p->graph.index[i < d->n_in ? d->in + i : d->out + i - d->n_in]];
+            const bool transposed = v->dims == 2 && v->dim[0] == words && v->dim[1] == ROWS;
+            if (!transposed && (v->dims != 2 || v->dim[1] != words || v->dim[0] != ROWS))
+                continue;
+            ++*all;
+            padded += v->stride[transposed] == LINE && v->stride[!transposed] == 1;
+        }
+        if (d->op == YK_OP_CROSS_ENTROPY_BWD)
+            ck_assert_uint_eq(p->graph.value[p->graph.index[d->in + 1]].offset, p->graph.value[p->graph.index[d->out]].offset);
+    }
+    return padded;
+}
+
+/* The gradient is that of the logits' memory in any case; the odd matrix is longer where all that touch it take that. */
+START_TEST(odd_rows_become_longer)
+{
+    static const struct {
+        bool strided, but_gradient, wide, padded;
+        int64_t words;
+    } cases[] = {{true, false, false, true, WORDS}, {false, false, false, false, WORDS}, {true, true, false, false, WORDS},
+                 {true, false, true, false, WORDS}, {true, false, false, false, WORDS + 5}, {true, false, false, false, 1001}};
+    yk__plan_request r;
+    yk__plan *p;
+    net n;
+    uint32_t all, padded;
+    ref.claim = REF_CLAIM_ALL;
+    build_words(&n, cases[_i].words);
+    net_request(&n, &r, &(yk__assign){0, n.counted});
+    r.precision = cases[_i].wide ? YK_F32 : YK_BF16;
+    if (cases[_i].but_gradient)
+        r.claims = claims_dense_gradient;
+    ref.strided = cases[_i].strided;
+    p = plan_new(&r);
+    ref.strided = 0;
+    padded = count_padded(p, cases[_i].words, &all);
+    ck_assert_uint_eq(all, 6); /* product, loss, its gradient twice, and two products */
+    ck_assert_uint_eq(padded, cases[_i].padded ? all : 0);
+    net_compare(&n, p, false, 0.01);
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
 int main(void)
 {
     TCase *c = tcase_create("arena");
+    tcase_add_loop_test(c, odd_rows_become_longer, 0, 6);
     tcase_add_loop_test(c, arena_in_parts, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, value_larger_than_a_buffer, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_test(c, kept_to_the_byte);

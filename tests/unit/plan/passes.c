@@ -643,7 +643,8 @@ START_TEST(each_pass_is_logged_and_dumped)
 {
     static const char *const name[] = {"trace",     "grad",     "inverse",  "stats",     "relu",      "factor",  "keep-sums",
                                        "empty",     "autocast", "remat",    "recompute", "operands",  "claim",   "results",
-                                       "narrow",    "fuse",     "overlap",  "slots",     "place",     "memory",  "cut"};
+                                       "narrow",    "fuse",     "lines",    "overlap",   "slots",     "place",   "memory",
+                                       "cut"};
     char dir[] = "/tmp/yoke-plan-XXXXXX", file[40], cmd[64], *text = malloc(1 << 16), *at = text;
     unsigned nodes[sizeof name / sizeof *name];
     yk__plan_request r;
@@ -664,7 +665,7 @@ START_TEST(each_pass_is_logged_and_dumped)
     ck_assert_uint_gt(nodes[1], nodes[0]);             /* backward came */
     ck_assert_uint_eq(nodes[14], p->nodes_before);     /* narrow, before fusion */
     ck_assert_uint_eq(nodes[15], p->nodes_after);      /* fuse */
-    ck_assert_uint_eq(nodes[20], p->graph.n_node);     /* cut */
+    ck_assert_uint_eq(nodes[21], p->graph.n_node);     /* cut */
     ck_assert(has_dump(dir, "plan", p, ".txt") && has_dump(dir, "plan", p, ".dot"));
     yk__plan_free(p);
     r.single_rank = true, r.precision = YK_F32;
