@@ -49,7 +49,7 @@ typedef struct yk__plan_request {
     bool rounds8;                        /* fp8: precision is bf16, and linear layers' products have operands that 8 bits hold (eight.c) */
     bool keep_compute;                   /* 16-bit operands that are whole parameters are read from copies that somebody
                                             keeps (core/run/compute.c), not cast by the program */
-    bool keep_norms;                     /* what layer norms give is stored for backward, not made again */
+    bool keep_cheap;                     /* what activation functions and layer norms give is stored for backward, not made again */
     const yk_device_caps *caps;
     uint32_t (*claims)(void *arg, const yk_graph *g, uint32_t node); /* the plugin's, or a test's */
     void *claims_arg;

@@ -7,8 +7,8 @@
  * Stored all the same: what other forward nodes outside of the block read, what is wanted from outside, and sums over
  * ranks.
  *
- * Without being asked: large values that one pass over memory makes from what is stored anyway (an activation function
- * from its operand, a copy in another order or format; a layer's normalisation, unless the request keeps them). Each such
+ * Without being asked: large values that one pass over memory makes from what is stored anyway (a copy in another order or
+ * format; an activation function from its operand and a layer's normalisation, unless the request keeps them). Each such
  * chain is a block of its own.
  */
 #include <string.h>
@@ -70,8 +70,10 @@ static bool is_cheap(const recomputing *state, const yk_node *n)
     const yk__graph *src = state->remap.src;
     if (n->op == YK_OP_CAST) /* a weight in 16 bits is worth more than the time for another pass, but where memory is short */
         return state->work->lean || src->value[yk__root(src, yk__ins(src, n)[0])].slot == YK_NONE;
-    return n->op == YK_OP_GELU || n->op == YK_OP_GELU_TANH || n->op == YK_OP_SILU || (n->op == YK_OP_COPY && n->n_in == 1) ||
-           (n->op == YK_OP_LAYER_NORM && !state->work->request->keep_norms);
+    if (n->op == YK_OP_COPY)
+        return n->n_in == 1;
+    return !state->work->request->keep_cheap &&
+           (n->op == YK_OP_GELU || n->op == YK_OP_GELU_TANH || n->op == YK_OP_SILU || n->op == YK_OP_LAYER_NORM);
 }
 
 /* The operands are stored anyway, or made again in the chain `*block` (0: in none). */

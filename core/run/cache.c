@@ -123,7 +123,7 @@ static yk_status make_program(yk__exec *exec, const yk__micro *m, bool zero, yk_
     r.zero = zero;
     r.precision = exec->params->precision;
     r.rounds8 = exec->params->rounds8;
-    r.keep_compute = r.keep_norms = !exec->queue->limit; /* where memory is short, casts and norms are made again instead */
+    r.keep_compute = r.keep_cheap = !exec->queue->limit; /* where memory is short, what is cheap is made again instead */
     r.n_param = (uint32_t)exec->params->n_param, r.param = param;
     r.n_bucket = exec->params->n_bucket, r.bucket_bytes = bytes;
     r.n_result = m->n_result, r.result = m->result;
