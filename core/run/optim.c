@@ -176,13 +176,17 @@ static yk_status make_stats(yk__optim_programs *optim, yk_error *err)
     yk__graph g;
     uint32_t scale;
     yk__graph_init(&g);
-    optim->stats = yk__calloc(optim->params->n_bucket + 1ull, 2 * sizeof *optim->stats);
     scale = yk__slot_new(&g, YK_SLOT_INPUT, HYPER_BYTES, 0);
-    if (!result || !optim->stats) {
+    if (!result) {
         yk__fail_mem(err, optim->params->n_bucket * 8ull, "an optimizer");
     } else {
         stat_nodes(optim, &g, yk__leaf(&g, scale, 0, YK_F32, 1, &one), result);
         plan_graph(optim, &g, optim->n_stat, result, &optim->stat_prog, err);
+    }
+    if (!err->status && !(optim->stats = yk__calloc(1, optim->stat_prog->plan->result_bytes + sizeof *optim->stats))) {
+        yk__fail_mem(err, optim->stat_prog->plan->result_bytes, "an optimizer");
+        yk__prog_free(optim->exec, optim->stat_prog);
+        optim->stat_prog = NULL;
     }
     yk__graph_free(&g);
     yk__free(result);

@@ -18,7 +18,8 @@ typedef struct yk__optim_programs {
     uint32_t n_compute;                /* copies of parameters when step_prog was made: it writes them in a group of one */
     uint32_t n_stat;
     float *hyper;                      /* step_prog's input: 64 numbers for each group */
-    float *stats;                      /* stat_prog's results, by bucket: sum of squares, number of elements that are not finite */
+    float *stats;                      /* stat_prog's results as they lie on the device, where the host waits for one copy; of
+                                          each bucket the sum of squares, and the number of elements that are not finite */
 } yk__optim_programs;
 
 /* What the programs are to do; once. */

@@ -43,21 +43,19 @@ void yk__updater_free(yk__updater *u)
 static yk_status scaled_stats(yk__updater *u, double scale, double sum[2], yk_error *err)
 {
     yk__exec *exec = u->exec;
+    const yk__optim_programs *optim = &u->optim;
     const float in[64] = {(float)scale};
     const void *input = in;
     const uint64_t bytes = sizeof in;
-    if (yk__prog_run(exec, u->optim.stat_prog, 1, &input, &bytes, err))
-        return err->status;
-    for (uint32_t i = 0; i < u->optim.n_stat; i++)
-        if (yk__queue_get(exec->queue, exec->result, u->optim.stat_prog->plan->result_offset[i], u->optim.stats + (size_t)i * 2,
-                          2 * sizeof(float), err))
-            return err->status;
-    if (yk__queue_idle(exec->queue, err))
+    if (yk__prog_run(exec, optim->stat_prog, 1, &input, &bytes, err) ||
+        (optim->n_stat && yk__queue_get(exec->queue, exec->result, 0, optim->stats, optim->stat_prog->plan->result_bytes, err)) ||
+        yk__queue_idle(exec->queue, err))
         return err->status;
     sum[0] = sum[1] = 0.0;
-    for (size_t i = 0; i < u->optim.n_stat; i++) {
-        sum[0] += (double)u->optim.stats[2 * i];
-        sum[1] += (double)u->optim.stats[2 * i + 1];
+    for (size_t i = 0; i < optim->n_stat; i++) {
+        const float *stats = optim->stats + optim->stat_prog->plan->result_offset[i] / sizeof *stats;
+        sum[0] += (double)stats[0];
+        sum[1] += (double)stats[1];
     }
     return YK_OK;
 }
