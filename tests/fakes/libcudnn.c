@@ -9,6 +9,7 @@
  * and for heads of other than a multiple of 8 elements, 128 at most. The workspace is overwritten at each run.
  *
  * The environment: FAKE_CUDNN_FAIL=n: the n-th call of this process fails. FAKE_CUDNN_REFUSE=1: there is no engine.
+ * FAKE_CUDNN_VERSION=n: another version than 91900.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -208,7 +209,8 @@ const char *cudnnGetErrorString(cudnnStatus_t status)
 
 size_t cudnnGetVersion(void)
 {
-    return 91900;
+    const unsigned long long version = fake_number("FAKE_CUDNN_VERSION");
+    return version ? version : 91900;
 }
 
 /* ---- Handles and descriptors; freeing works even if it is the call that fails ---- */
