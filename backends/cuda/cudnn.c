@@ -57,6 +57,11 @@ static bool library_open(void)
         return false;
     }
     const size_t version = dnn.call.version();
+    if (version < CUDA_CUDNN_VERSION) {
+        cuda_host->log(1, CUDA_WHO, "cuDNN is not used: its version is %zu; %d or later is needed", version, CUDA_CUDNN_VERSION);
+        dlclose(library);
+        return false;
+    }
     cuda_host->log(2, CUDA_WHO, "attention of 16 bits is computed by cuDNN %zu.%zu.%zu where it has no mask but the causal one",
                    version / 10000, version / 100 % 100, version % 100);
     return true; /* never closed: its threads and exit handlers do not survive that */

@@ -72,6 +72,8 @@ enum { CUDNN_ATTR_POINTWISE_MODE = 0, CUDNN_ATTR_POINTWISE_MATH_PREC = 1, CUDNN_
        int64_t *n, void *value))                                                                                                          \
     X(execute, cudnnBackendExecute, (cudnnHandle_t handle, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t pack))
 
+#define CUDA_CUDNN_VERSION 90000 /* the least: before it, numbers had other meanings */
+
 typedef struct cuda_cudnn {
 #define CUDA_CUDNN_MEMBER(member, symbol, parameters) cudnnStatus_t(*member) parameters;
     CUDA_CUDNN_TABLE(CUDA_CUDNN_MEMBER)

@@ -171,8 +171,8 @@ static void *matmul_add(cuda_flash *f, void *a, void *b, void *c)
 /* x, whose shape is s, transposed. */
 static void *transpose_new(cuda_flash *f, cudnnDataType_t type, void *x, const shape *s)
 {
-    const shape turned = shape_transposed(s);
-    void *y = tensor_virtual(f, type, &turned), *d = descriptor_new(f, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+    const shape transposed = shape_transposed(s);
+    void *y = tensor_virtual(f, type, &transposed), *d = descriptor_new(f, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
     attribute_link(f, d, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x);
     attribute_link(f, d, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y);
     operation_end(f, d);
@@ -244,10 +244,10 @@ static void *delta_add(cuda_flash *f, const kit_attention *a, void *gout, void *
 void cuda_flash_backward(cuda_flash *f, const kit_attention *a)
 {
     const shape scores = shape_scores(a), keys = shape_heads(a, &a->k, a->keys), values = shape_heads(a, &a->v, a->keys);
-    const shape keys_turned = shape_transposed(&keys);
+    const shape keys_transposed = shape_transposed(&keys);
     const cudnnDataType_t type = type_of(a);
     void *q = tensor_real(f, type, shape_heads(a, &a->q, a->queries), CUDA_AT_Q);
-    void *k = tensor_real(f, type, keys_turned, CUDA_AT_K), *v = tensor_real(f, type, shape_transposed(&values), CUDA_AT_V);
+    void *k = tensor_real(f, type, keys_transposed, CUDA_AT_K), *v = tensor_real(f, type, shape_transposed(&values), CUDA_AT_V);
     void *gout = tensor_real(f, type, shape_heads(a, &a->gout, a->queries), CUDA_AT_GOUT), *scale = tensor_value(f, CUDA_AT_SCALE);
     void *out = tensor_real(f, type, shape_heads(a, &a->out, a->queries), CUDA_AT_OUT), *delta = delta_add(f, a, gout, out);
     void *s = matmul_add(f, q, k, tensor_virtual(f, CUDNN_DATA_FLOAT, &scores));
@@ -261,7 +261,7 @@ void cuda_flash_backward(cuda_flash *f, const kit_attention *a)
     gp = pointwise_new(f, CUDNN_POINTWISE_MUL, pointwise_new(f, CUDNN_POINTWISE_SUB, gp, delta, &scores), p, &scores);
     void *ds = pointwise_new(f, CUDNN_POINTWISE_MUL, gp, scale, &scores);
     matmul_add(f, transpose_new(f, type, ds, &scores), q, tensor_real(f, type, shape_heads(a, &a->gk, a->keys), CUDA_AT_GK));
-    matmul_add(f, ds, transpose_new(f, CUDNN_DATA_FLOAT, k, &keys_turned),
+    matmul_add(f, ds, transpose_new(f, CUDNN_DATA_FLOAT, k, &keys_transposed),
                tensor_real(f, type, shape_heads(a, &a->gq, a->queries), CUDA_AT_GQ));
 }
 

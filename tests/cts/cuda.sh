@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The CUDA plugin passes the suite on a driver without a GPU (tests/fakes): the kernels' text as CUDA C++, compiled for the host;
-# products by a cuBLASLt that computes there, too.
+# products by a cuBLASLt that computes there, too, and attention by such a cuDNN.
 . "$YOKE_SOURCE/tests/cts/lib.sh"
 [ "$(uname -m)" = x86_64 ] || skip_all "the fake driver runs kernels on x86-64 only"
 [ "$SANITIZER" = thread ] && skip_all "the kernels that the fake compiles are not instrumented"
@@ -14,9 +14,16 @@ run_cts "cuda" "$PLUGIN" --timeout 300 $QUICK
 YOKE_CUDA_CUBLASLT=0 run_cts "products by its own kernels" "$PLUGIN" --only 'op/dot*' --timeout 300 $QUICK
 # Tensor cores by what a chip has: all cases with heads that models have, the smallest convolution, and a product; and the log says so.
 mma() { # mma SM PATTERN [WORDS]
-    YOKE_LOG=debug FAKE_CUDA_SM=$1 YOKE_CUDA_CUBLASLT=0 run_cts "sm_$1: $2" "$PLUGIN" --group op,composite --only "$2" --timeout 300
+    YOKE_LOG=debug FAKE_CUDA_SM=$1 YOKE_CUDA_CUBLASLT=0 YOKE_CUDA_CUDNN=0 run_cts "sm_$1: $2" "$PLUGIN" --group op,composite --only "$2" \
+        --timeout 300
     [ -z "${3-}" ] || { grep -qF "$3" "$WORK/err"; result $? "sm_$1: $3"; }
 }
+# those with as many scores as cuDNN is asked about
+YOKE_LOG=debug run_cts "attention by cuDNN" "$PLUGIN" --group composite --only 'composite/attention*.long.rows.*16' --timeout 300
+for words in "attention [1,2,130,32] of f16: by cuDNN" "attention's gradients [1,2,130,32] of bf16: by cuDNN"; do
+    grep -qF "$words" "$WORK/err"
+    result $? "$words"
+done
 mma 90 'composite/attention*.heads*16' "(attention_bwd of bf16) computes by tensor cores"
 mma 90 'composite/attention*.long*16' "(attention_bwd of bf16) computes by tensor cores" # blocks that are seen whole, and such that are not
 mma 75 'composite/attention*.heads64*f16' "(attention_bwd of f16) computes by tensor cores"

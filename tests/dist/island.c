@@ -236,6 +236,7 @@ static int run_suite(void)
     setenv("YOKE_CUDA_DRIVER", fake_path("fake_cuda"), 1);
     setenv("YOKE_CUDA_NVRTC", fake_path("fake_nvrtc"), 1);
     setenv("YOKE_CUDA_CUBLASLT", fake_path("fake_cublaslt"), 1);
+    setenv("YOKE_CUDA_CUDNN", fake_path("fake_cudnn"), 1);
     setenv("FAKE_CUDA_DEVICES", "4", 1);
     setenv("NCCL_NVLS_ENABLE", "0", 1);
     tcase_set_timeout(t, 240);

@@ -7,4 +7,11 @@
 void fake_driver_symbol(const char *symbol, void *to);
 unsigned long long fake_number(const char *variable); /* of the environment; 0: not set */
 
+/* Before a function of loops over numbers: */
+#if defined(__GNUC__) && !defined(__clang__) /* of no interest to sanitizers, and slow under them */
+#define FAKE_LOOPS __attribute__((optimize("O3"), no_sanitize("address", "undefined")))
+#else
+#define FAKE_LOOPS
+#endif
+
 #endif

@@ -13,6 +13,7 @@
  *   FAKE_CUDA_HANG=n   the n-th kernel that runs does not end before fake_cuda_release
  *   FAKE_NVRTC_FAIL=n  the n-th call of NVRTC fails
  *   FAKE_CUBLASLT_FAIL=n   the n-th call of cuBLASLt fails (libcublaslt.c)
+ *   FAKE_CUDNN_FAIL=n      the n-th call of cuDNN fails (libcudnn.c)
  *   FAKE_NVRTC_CHECK   a real NVRTC: it has to compile all that the fake is given, for each chip of FAKE_NVRTC_ARCHS ("75 90 120")
  */
 #ifndef YOKE_TESTS_FAKES_FAKE_CUDA_H
@@ -49,7 +50,14 @@ FAKE_EXPORT uint64_t fake_cublaslt_behinds(void);   /* of those, with an epilogu
 FAKE_EXPORT uint64_t fake_cublaslt_aligned(void);   /* of those, whose matrices lie as tensor cores like it best */
 FAKE_EXPORT const char *fake_cublaslt_wrong(void);  /* what was last refused as an error of the caller, or "" */
 
-/* For the fake NCCL (libnccl.c, with FAKE_NCCL_FAIL and FAKE_NCCL_HANG of its own) and cuBLASLt. */
+FAKE_EXPORT void fake_cudnn_fail(uint64_t n);
+FAKE_EXPORT uint64_t fake_cudnn_calls(void);
+FAKE_EXPORT void fake_cudnn_refuse(int yes);       /* no engine for any graph, from now on */
+FAKE_EXPORT uint64_t fake_cudnn_live(void);        /* handles and descriptors that were not freed */
+FAKE_EXPORT uint64_t fake_cudnn_attentions(void);  /* enqueued or recorded so far, forward and backward */
+FAKE_EXPORT const char *fake_cudnn_wrong(void);    /* what was last refused as an error of the caller, or "" */
+
+/* For the fake NCCL (libnccl.c, with FAKE_NCCL_FAIL and FAKE_NCCL_HANG of its own), cuBLASLt and cuDNN. */
 FAKE_EXPORT int fake_cuda_device(void); /* number of the current context's device; -1: none */
 FAKE_EXPORT int fake_cuda_capability(void); /* of all devices: FAKE_CUDA_SM, or what was set since */
 FAKE_EXPORT void fake_cuda_set_capability(int sm);

@@ -32,11 +32,6 @@
 #define MAGIC 0x746c4b4146ull
 #define PARTS 3
 #define LONG_SUM 48 /* terms, from which on a sum has parts */
-#if defined(__GNUC__) && !defined(__clang__) /* of no interest to sanitizers, and slow under them */
-#define FAKE_LOOPS __attribute__((optimize("O3"), no_sanitize("address", "undefined")))
-#else
-#define FAKE_LOOPS
-#endif
 
 #define X(member, symbol, parameters) FAKE_EXPORT cublasStatus_t symbol parameters;
 CUDA_CUBLASLT_TABLE(X)

@@ -118,8 +118,9 @@ static bool library_attention(const yk_graph *graph, const yk_node *n, kit_atten
     const yk_value *out = back ? kit_node_in(graph, n, 1) : kit_node_out(graph, n, 0);
     const yk_value *const all[] = {q, k, v, out, kit_node_in(graph, n, 0), kit_node_out(graph, n, 0), kit_node_out(graph, n, back ? 1 : 0),
                                    kit_node_out(graph, n, back ? 2 : 0)};
+    const yk_value *lse = back ? kit_node_in(graph, n, 2) : kit_node_out(graph, n, 1);
     const bool causal = kit_node_attr(graph, n, 0) != 0;
-    if (kit_node_attr(graph, n, 4) || k->dim[1] != q->dim[1] || (causal && q->dim[2] != k->dim[2]) ||
+    if (kit_node_attr(graph, n, 4) || lse->offset % 16 || k->dim[1] != q->dim[1] || (causal && q->dim[2] != k->dim[2]) ||
         q->dim[2] * k->dim[2] < LIBRARY_SCORES)
         return false;
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)

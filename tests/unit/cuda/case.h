@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The CUDA plugin's device on the fakes, with cuBLASLt's, and a kit's graph run on it so many times; for one test file. */
+/* The CUDA plugin's device on the fakes, with cuBLASLt's and cuDNN's, and a kit's graph run on it so many times; for one test file. */
 #ifndef YOKE_TESTS_UNIT_CUDA_CASE_H
 #define YOKE_TESTS_UNIT_CUDA_CASE_H
 
@@ -28,7 +28,24 @@ static struct {
     const char *(*wrong)(void);
 } fake;
 
+static struct {
+    void (*fail_call)(uint64_t n), (*refuse)(int yes);
+    uint64_t (*calls)(void), (*live)(void), (*attentions)(void);
+    const char *(*wrong)(void);
+} dnn;
+
 /* ---- The device ---- */
+
+static inline void dnn_start(void)
+{
+    void *library = fake_library("fake_cudnn", "CUDNN");
+    fake_symbol(library, "fake_cudnn_fail", &dnn.fail_call);
+    fake_symbol(library, "fake_cudnn_refuse", &dnn.refuse);
+    fake_symbol(library, "fake_cudnn_calls", &dnn.calls);
+    fake_symbol(library, "fake_cudnn_live", &dnn.live);
+    fake_symbol(library, "fake_cudnn_attentions", &dnn.attentions);
+    fake_symbol(library, "fake_cudnn_wrong", &dnn.wrong);
+}
 
 static inline void case_start(void)
 {
@@ -50,6 +67,7 @@ static inline void case_start(void)
     fake_symbol(lt, "fake_cublaslt_aligned", &fake.aligned);
     fake_symbol(lt, "fake_cublaslt_wrong", &fake.wrong);
     fake_symbol(driver, "fake_cuda_set_capability", &fake.set_capability);
+    dnn_start();
     plugin = plugin_host_load("cuda");
     ck_assert_ptr_nonnull(plugin);
     plugin_host_cache = cache;
@@ -62,6 +80,7 @@ static inline void case_stop(void)
     snprintf(command, sizeof command, "rm -rf %s", cache);
     ck_assert_int_eq(system(command), 0);
     ck_assert_str_eq(fake.wrong(), "");
+    ck_assert_str_eq(dnn.wrong(), "");
 }
 
 static inline yk_status device_start(void)
@@ -80,6 +99,7 @@ static inline void device_stop(void)
     dev = NULL;
     plugin->fini();
     ck_assert_uint_eq(fake.live(), 0);
+    ck_assert_uint_eq(dnn.live(), 0);
     ck_assert_uint_eq(fake.driver_live(), 0);
 }
 
@@ -136,7 +156,7 @@ static inline yk_status graph_run(kit *k, int runs)
 
 static inline void graph_works(kit *k, int runs)
 {
-    ck_assert_msg(graph_run(k, runs) == YK_OK, "%s%s", plugin_host_text, fake.wrong());
+    ck_assert_msg(graph_run(k, runs) == YK_OK, "%s%s%s", plugin_host_text, fake.wrong(), dnn.wrong());
 }
 
 #endif

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Our prototypes of the driver, of NVRTC, of NCCL and of cuBLASLt against NVIDIA's headers, where there are some: CUDA_INCLUDE, folders
-# separated by blanks (of the packages nvidia-cuda-runtime, nvidia-cuda-nvrtc, nvidia-nccl and nvidia-cublas, say), or
-# /usr/local/cuda/include.
+# Our prototypes of the driver, of NVRTC, of NCCL, of cuBLASLt and of cuDNN against NVIDIA's headers, where there are some: CUDA_INCLUDE,
+# folders separated by blanks (of the packages nvidia-cuda-runtime, nvidia-cuda-nvrtc, nvidia-nccl, nvidia-cublas and nvidia-cudnn-cu13,
+# say), or /usr/local/cuda/include.
 folders=
 for folder in ${CUDA_INCLUDE:-/usr/local/cuda/include /usr/include}; do
     folders="$folders -isystem $folder"
@@ -31,4 +31,5 @@ compare() { # compare NAME TEST HEADER...
 compare "driver and NVRTC" header.c cuda.h nvrtc.h
 compare "NCCL" header_nccl.c cuda.h nccl.h
 compare "cuBLASLt" header_cublaslt.c cuda.h cublasLt.h
+compare "cuDNN" header_cudnn.c cuda.h cudnn_graph.h
 echo "1..$n"

@@ -1,0 +1,677 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A cuDNN without cards, for tests: libfake_cudnn.so stands for libcudnn.so.9 beside the fake driver, whose memory and streams it
+ * uses. Descriptors are objects whose attributes have a name, a type and a count; what does not fit together is refused when it is set,
+ * when a descriptor is finalized or when a plan is executed. A plan is its graph of operations, computed one after the other
+ * (libcudnn_graph.c); it does not ask whether the real one has a kernel for them.
+ *
+ * There are two engines for a graph, of which the first can never be planned. There is none, as NVIDIA says, below compute capability 8.0
+ * and for heads of other than a multiple of 8 elements, 128 at most. The workspace is overwritten at each run.
+ *
+ * The environment: FAKE_CUDNN_FAIL=n: the n-th call of this process fails. FAKE_CUDNN_REFUSE=1: there is no engine.
+ * FAKE_CUDNN_VERSION=n: another version than 91900.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backends/cuda/cudnn.h"
+#include "tests/fakes/beside.h"
+#include "tests/fakes/fake_cuda.h"
+#include "tests/fakes/libcudnn_graph.h"
+
+#define ENGINES 2
+#define WORKSPACE 1024
+#define ATTRIBUTES 8
+#define HEAD_MOST 128
+
+#define X(member, symbol, parameters) FAKE_EXPORT cudnnStatus_t symbol parameters;
+CUDA_CUDNN_TABLE(X)
+#undef X
+FAKE_EXPORT const char *cudnnGetErrorString(cudnnStatus_t status);
+FAKE_EXPORT size_t cudnnGetVersion(void);
+
+struct cudnnContext {
+    int device;
+    bool has_stream;
+    CUstream stream;
+};
+
+typedef struct attribute {
+    int name;
+    int64_t n;
+    void *value;
+} attribute;
+
+typedef struct descriptor {
+    int type;
+    bool is_final;
+    attribute attribute[ATTRIBUTES];
+    cudnnHandle_t handle;        /* a graph's, an engine's, a plan's */
+    const fake_dnn_graph *graph; /* the same */
+    int engine;                  /* of a configuration */
+} descriptor;
+
+enum { NO_LINK = -1, OPERATION = -2 }; /* what a rule's links lead to, beside a type of descriptors: to any operation */
+
+/* An attribute that may be set, and how often its value is there; to: what kind of descriptor it leads to. */
+typedef struct rule {
+    int of, name, type;
+    int64_t least, most;
+    int to;
+    bool is_needed;
+} rule;
+
+typedef struct job {
+    const fake_dnn_graph *graph;
+    char *workspace;
+    char *at[FAKE_GIVEN]; /* by tensors that are not virtual, in the graph's order */
+    double value[FAKE_GIVEN];
+} job;
+enum { JOB_WORDS = sizeof(job) / 8 };
+
+static const rule rules[] = {
+    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, 1, NO_LINK, true},
+    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, 1, NO_LINK, true},
+    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, 4, NO_LINK, true},
+    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, 4, NO_LINK, true},
+    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, 1, NO_LINK, true},
+    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, 1, NO_LINK, false},
+    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, 1, NO_LINK, false},
+    {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, 1, NO_LINK, true},
+    {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, 1, NO_LINK, true},
+    {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, 1, NO_LINK, false},
+    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
+     CUDNN_BACKEND_POINTWISE_DESCRIPTOR, true},
+    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
+     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
+    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
+     CUDNN_BACKEND_TENSOR_DESCRIPTOR, false},
+    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
+     CUDNN_BACKEND_TENSOR_DESCRIPTOR, false},
+    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
+     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
+    {CUDNN_BACKEND_REDUCTION_DESCRIPTOR, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, 1, NO_LINK, true},
+    {CUDNN_BACKEND_REDUCTION_DESCRIPTOR, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, 1, NO_LINK, true},
+    {CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, CUDNN_ATTR_OPERATION_REDUCTION_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
+     CUDNN_BACKEND_REDUCTION_DESCRIPTOR, true},
+    {CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
+     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
+    {CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
+     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
+    {CUDNN_BACKEND_MATMUL_DESCRIPTOR, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, 1, NO_LINK, true},
+    {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
+     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
+    {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
+     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
+    {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_CDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
+     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
+    {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
+     CUDNN_BACKEND_MATMUL_DESCRIPTOR, true},
+    {CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
+     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
+    {CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
+     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
+    {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, 1, NO_LINK, true},
+    {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, FAKE_STEPS, OPERATION,
+     true},
+    {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
+     CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, true},
+    {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, 1, NO_LINK, true},
+    {CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, 1, NO_LINK, true},
+    {CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
+     CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, true},
+    {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 1, FAKE_GIVEN, NO_LINK, true},
+    {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 1, FAKE_GIVEN, NO_LINK, true},
+    {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, 1, NO_LINK, true},
+};
+enum { RULES = sizeof rules / sizeof *rules };
+
+static struct {
+    pthread_once_t once;
+    int (*device)(void);
+    int (*capability)(void);
+    void *(*memory)(CUdeviceptr memory, size_t bytes);
+    int (*launch)(CUstream stream, const fake_kernel *kernel, void **parameters);
+    atomic_ullong fail_at;
+    atomic_bool refuse;
+    int bytes[JOB_WORDS]; /* of a kernel's parameters */
+    pthread_mutex_t lock; /* of: */
+    fake_dnn_graph *graphs;
+} fake = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
+static atomic_ullong calls, live, attentions;
+static _Atomic(const char *) wrong = "";
+
+/* ---- Calls ---- */
+
+static void fake_begin(void)
+{
+    fake_driver_symbol("fake_cuda_device", &fake.device);
+    fake_driver_symbol("fake_cuda_capability", &fake.capability);
+    fake_driver_symbol("fake_cuda_memory", &fake.memory);
+    fake_driver_symbol("fake_cuda_launch", &fake.launch);
+    atomic_store(&fake.fail_at, fake_number("FAKE_CUDNN_FAIL"));
+    atomic_store(&fake.refuse, fake_number("FAKE_CUDNN_REFUSE") != 0);
+    for (int i = 0; i < JOB_WORDS; i++)
+        fake.bytes[i] = 8;
+}
+
+static cudnnStatus_t call_begin(void)
+{
+    pthread_once(&fake.once, fake_begin);
+    return atomic_fetch_add(&calls, 1) + 1 == atomic_load(&fake.fail_at) ? CUDNN_STATUS_INTERNAL_ERROR : CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t call_wrong(const char *why)
+{
+    atomic_store(&wrong, why);
+    return CUDNN_STATUS_BAD_PARAM;
+}
+
+void fake_cudnn_fail(uint64_t n)
+{
+    pthread_once(&fake.once, fake_begin);
+    atomic_store(&fake.fail_at, n ? atomic_load(&calls) + n : 0);
+}
+
+void fake_cudnn_refuse(int yes)
+{
+    pthread_once(&fake.once, fake_begin);
+    atomic_store(&fake.refuse, yes != 0);
+}
+
+uint64_t fake_cudnn_calls(void)
+{
+    return atomic_load(&calls);
+}
+
+uint64_t fake_cudnn_live(void)
+{
+    return atomic_load(&live);
+}
+
+uint64_t fake_cudnn_attentions(void)
+{
+    return atomic_load(&attentions);
+}
+
+const char *fake_cudnn_wrong(void)
+{
+    return atomic_load(&wrong);
+}
+
+const char *cudnnGetErrorString(cudnnStatus_t status)
+{
+    return status == CUDNN_STATUS_NOT_SUPPORTED ? "not supported, says the fake cuDNN" : "an error of the fake cuDNN";
+}
+
+size_t cudnnGetVersion(void)
+{
+    const unsigned long long version = fake_number("FAKE_CUDNN_VERSION");
+    return version ? version : 91900;
+}
+
+/* ---- Handles and descriptors; freeing works even if it is the call that fails ---- */
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
+{
+    const cudnnStatus_t rc = call_begin();
+    if (rc)
+        return rc;
+    if (fake.device() < 0)
+        return call_wrong("no context is current");
+    *handle = calloc(1, sizeof **handle);
+    (*handle)->device = fake.device();
+    atomic_fetch_add(&live, 1);
+    return rc;
+}
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
+{
+    const cudnnStatus_t rc = call_begin();
+    free(handle);
+    atomic_fetch_sub(&live, 1);
+    return rc;
+}
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream)
+{
+    const cudnnStatus_t rc = call_begin();
+    if (!rc) {
+        handle->stream = (CUstream)stream;
+        handle->has_stream = true;
+    }
+    return rc;
+}
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *out)
+{
+    const cudnnStatus_t rc = call_begin();
+    bool known = (int)type == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
+    for (int i = 0; i < RULES; i++)
+        known = known || rules[i].of == (int)type;
+    if (rc)
+        return rc;
+    if (!known)
+        return call_wrong("a descriptor that the fake does not know");
+    descriptor *d = calloc(1, sizeof *d);
+    d->type = (int)type;
+    *out = d;
+    atomic_fetch_add(&live, 1);
+    return rc;
+}
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t given)
+{
+    const cudnnStatus_t rc = call_begin();
+    descriptor *d = given;
+    for (int i = 0; i < ATTRIBUTES; i++)
+        free(d->attribute[i].value);
+    free(d);
+    atomic_fetch_sub(&live, 1);
+    return rc;
+}
+
+/* ---- Attributes ---- */
+
+static size_t type_size(int type)
+{
+    return type == CUDNN_TYPE_BOOLEAN ? 1
+           : type == CUDNN_TYPE_INT64 || type == CUDNN_TYPE_VOID_PTR || type == CUDNN_TYPE_HANDLE || type == CUDNN_TYPE_BACKEND_DESCRIPTOR
+               ? 8
+               : 4;
+}
+
+static const rule *rule_find(int of, int name)
+{
+    for (int i = 0; i < RULES; i++)
+        if (rules[i].of == of && rules[i].name == name)
+            return &rules[i];
+    return NULL;
+}
+
+/* NULL: it was not set. */
+static const attribute *attribute_find(const descriptor *d, int name)
+{
+    for (int i = 0; i < ATTRIBUTES; i++)
+        if (d->attribute[i].value && d->attribute[i].name == name)
+            return &d->attribute[i];
+    return NULL;
+}
+
+static void attribute_copy(const descriptor *d, int name, void *to, size_t bytes)
+{
+    const attribute *a = attribute_find(d, name);
+    if (a)
+        memcpy(to, a->value, bytes);
+}
+
+static int attribute_number(const descriptor *d, int name)
+{
+    int number = 0;
+    attribute_copy(d, name, &number, sizeof number);
+    return number;
+}
+
+static const descriptor *attribute_link(const descriptor *d, int name)
+{
+    const descriptor *to = NULL;
+    attribute_copy(d, name, &to, sizeof to);
+    return to;
+}
+
+static bool is_operation(int type)
+{
+    return type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR || type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR ||
+           type == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR || type == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR;
+}
+
+static const char *value_wrong(const rule *r, int64_t n, const void *value)
+{
+    for (int64_t i = 0; i < n && r->to != NO_LINK; i++) {
+        const descriptor *to = ((descriptor *const *)value)[i];
+        if (!to || !to->is_final)
+            return to ? "a descriptor that is used before it is finalized" : "no descriptor where there should be one";
+        if (r->to == OPERATION ? !is_operation(to->type) : to->type != r->to)
+            return "a descriptor of another kind";
+    }
+    return NULL;
+}
+
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t given, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                                       int64_t n, const void *value)
+{
+    const cudnnStatus_t rc = call_begin();
+    descriptor *d = given;
+    if (rc)
+        return rc;
+    const rule *r = d ? rule_find(d->type, (int)name) : NULL;
+    if (!r || d->is_final)
+        return call_wrong(r ? "an attribute of what is finalized" : "an attribute that the fake does not know");
+    if (r->type != (int)type || n < r->least || n > r->most || !value)
+        return call_wrong("the type or count of an attribute");
+    if (value_wrong(r, n, value))
+        return call_wrong(value_wrong(r, n, value));
+    int i = 0;
+    while (d->attribute[i].value && d->attribute[i].name != (int)name)
+        i++;
+    free(d->attribute[i].value);
+    d->attribute[i] = (attribute){.name = (int)name, .n = n, .value = malloc((size_t)n * type_size(r->type))};
+    memcpy(d->attribute[i].value, value, (size_t)n * type_size(r->type));
+    return rc;
+}
+
+/* The engines of a graph, into descriptors that are there. */
+static cudnnStatus_t engines_give(const descriptor *d, int64_t most, int64_t *n, void *value)
+{
+    *n = most < ENGINES ? most : ENGINES;
+    for (int i = 0; i < *n; i++) {
+        descriptor *to = ((descriptor **)value)[i];
+        if (!to || to->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)
+            return call_wrong("where an engine is put");
+        to->graph = d->graph;
+        to->handle = d->handle;
+        to->engine = i;
+        to->is_final = true;
+    }
+    return CUDNN_STATUS_SUCCESS;
+}
+
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const given, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t most, int64_t *n, void *value)
+{
+    const cudnnStatus_t rc = call_begin();
+    const descriptor *d = given;
+    const int64_t bytes = WORKSPACE;
+    if (rc)
+        return rc;
+    if (!d || !d->is_final || most < 1)
+        return call_wrong("what is asked of a descriptor that is not finalized");
+    if (d->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR && (int)name == CUDNN_ATTR_ENGINEHEUR_RESULTS &&
+        (int)type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
+        return engines_give(d, most, n, value);
+    if (d->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR || (int)name != CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE ||
+        (int)type != CUDNN_TYPE_INT64)
+        return call_wrong("an attribute that is asked for");
+    *n = 1;
+    memcpy(value, &bytes, sizeof bytes);
+    return rc;
+}
+
+/* ---- Finalizing ---- */
+
+static fake_tensor tensor_of(const descriptor *d)
+{
+    fake_tensor t = {.type = attribute_number(d, CUDNN_ATTR_TENSOR_DATA_TYPE)};
+    attribute_copy(d, CUDNN_ATTR_TENSOR_UNIQUE_ID, &t.uid, sizeof t.uid);
+    attribute_copy(d, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, &t.align, sizeof t.align);
+    attribute_copy(d, CUDNN_ATTR_TENSOR_DIMENSIONS, t.dim, sizeof t.dim);
+    attribute_copy(d, CUDNN_ATTR_TENSOR_STRIDES, t.stride, sizeof t.stride);
+    attribute_copy(d, CUDNN_ATTR_TENSOR_IS_VIRTUAL, &t.is_virtual, 1);
+    attribute_copy(d, CUDNN_ATTR_TENSOR_IS_BY_VALUE, &t.is_value, 1);
+    return t;
+}
+
+static const char *tensor_wrong(const descriptor *d)
+{
+    const fake_tensor t = tensor_of(d);
+    int64_t count = 1;
+    for (int i = 0; i < 4; i++) {
+        if (t.dim[i] < 1 || t.stride[i] < 0)
+            return "dimensions or strides of a tensor";
+        count *= t.dim[i];
+    }
+    if (!fake_type_bytes(t.type) || (!t.is_virtual && fake_type_bytes(t.type) == 1) || (!t.is_virtual && t.type == CUDNN_DATA_INT32))
+        return "a type that the fake does not know, or not in memory";
+    if (t.is_value && (t.is_virtual || count != 1 || t.type != CUDNN_DATA_FLOAT))
+        return "a number that is virtual, not one or not a float";
+    return t.align < 1 || t.align & (t.align - 1) ? "a tensor's alignment" : NULL;
+}
+
+static const char *mode_wrong(const descriptor *d)
+{
+    static const int modes[] = {CUDNN_POINTWISE_ADD,       CUDNN_POINTWISE_MUL,          CUDNN_POINTWISE_DIV,
+                                CUDNN_POINTWISE_SUB,       CUDNN_POINTWISE_EXP,          CUDNN_POINTWISE_LOG,
+                                CUDNN_POINTWISE_GEN_INDEX, CUDNN_POINTWISE_BINARY_SELECT, CUDNN_POINTWISE_CMP_GE};
+    const int mode = attribute_number(d, CUDNN_ATTR_POINTWISE_MODE);
+    bool known = false;
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++)
+        known = known || modes[i] == mode;
+    if (!known || !!attribute_find(d, CUDNN_ATTR_POINTWISE_AXIS) != (mode == CUDNN_POINTWISE_GEN_INDEX))
+        return known ? "an axis without an index, or an index without one" : "a pointwise operation that the fake does not know";
+    const int math = attribute_number(d, CUDNN_ATTR_POINTWISE_MATH_PREC);
+    const int want = mode == CUDNN_POINTWISE_CMP_GE ? CUDNN_DATA_BOOLEAN : CUDNN_DATA_FLOAT;
+    return math == want ? NULL : "in what a pointwise operation computes";
+}
+
+static const char *reduction_wrong(const descriptor *d)
+{
+    const int mode = attribute_number(d, CUDNN_ATTR_REDUCTION_OPERATOR);
+    return (mode == CUDNN_REDUCE_TENSOR_ADD || mode == CUDNN_REDUCE_TENSOR_MAX) &&
+                   attribute_number(d, CUDNN_ATTR_REDUCTION_COMP_TYPE) == CUDNN_DATA_FLOAT
+               ? NULL
+               : "a reduction that the fake does not know";
+}
+
+/* The tensor that an attribute leads to, in the graph; -1: it was not set; -2: it cannot be. */
+static int graph_tensor(fake_dnn_graph *graph, const descriptor *op, int name)
+{
+    const descriptor *d = attribute_link(op, name);
+    if (!d)
+        return -1;
+    const fake_tensor t = tensor_of(d);
+    const int at = fake_graph_tensor(graph, &t);
+    return at < 0 ? -2 : at;
+}
+
+static fake_step step_of(fake_dnn_graph *graph, const descriptor *op)
+{
+    static const struct {
+        int kind, in[3], out, what, mode;
+    } kinds[] = {
+        {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR,
+         {CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_ATTR_OPERATION_POINTWISE_TDESC},
+         CUDNN_ATTR_OPERATION_POINTWISE_YDESC, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MODE},
+        {CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, {CUDNN_ATTR_OPERATION_REDUCTION_XDESC, -1, -1}, CUDNN_ATTR_OPERATION_REDUCTION_YDESC,
+         CUDNN_ATTR_OPERATION_REDUCTION_DESC, CUDNN_ATTR_REDUCTION_OPERATOR},
+        {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR,
+         {CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_ATTR_OPERATION_MATMUL_BDESC, -1}, CUDNN_ATTR_OPERATION_MATMUL_CDESC, -1, -1},
+        {CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR,
+         {CUDNN_ATTR_OPERATION_RESHAPE_XDESC, -1, -1}, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, -1, -1},
+    };
+    int k = 0;
+    while (kinds[k].kind != op->type)
+        k++;
+    fake_step s = {.kind = op->type};
+    for (int i = 0; i < 3; i++)
+        s.in[i] = graph_tensor(graph, op, kinds[k].in[i]);
+    s.out = graph_tensor(graph, op, kinds[k].out);
+    const descriptor *what = attribute_link(op, kinds[k].what);
+    if (what) {
+        s.mode = attribute_number(what, kinds[k].mode);
+        attribute_copy(what, CUDNN_ATTR_POINTWISE_AXIS, &s.axis, sizeof s.axis);
+    }
+    return s;
+}
+
+static const char *graph_fill(descriptor *d)
+{
+    const attribute *ops = attribute_find(d, CUDNN_ATTR_OPERATIONGRAPH_OPS);
+    fake_dnn_graph *graph = calloc(1, sizeof *graph);
+    const char *why = NULL;
+    for (int64_t i = 0; i < ops->n && !why; i++) {
+        const fake_step s = step_of(graph, ((descriptor *const *)ops->value)[i]);
+        why = s.in[0] == -2 || s.in[1] == -2 || s.in[2] == -2 ? "too many tensors, or two of one number" : fake_graph_add(graph, &s);
+    }
+    attribute_copy(d, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, &d->handle, sizeof d->handle);
+    d->graph = graph;
+    pthread_mutex_lock(&fake.lock);
+    graph->next = fake.graphs;
+    fake.graphs = graph;
+    pthread_mutex_unlock(&fake.lock);
+    return why ? why : d->handle->device != fake.device() ? "another device is current" : NULL;
+}
+
+static cudnnStatus_t engines_find(descriptor *d)
+{
+    const descriptor *graph = attribute_link(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
+    const int64_t head = fake_graph_head(graph->graph);
+    d->graph = graph->graph;
+    d->handle = graph->handle;
+    return atomic_load(&fake.refuse) || fake.capability() < 80 || head < 8 || head % 8 || head > HEAD_MOST ? CUDNN_STATUS_NOT_SUPPORTED
+                                                                                                      : CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t plan_make(descriptor *d)
+{
+    const descriptor *engine = attribute_link(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+    attribute_copy(d, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, &d->handle, sizeof d->handle);
+    d->graph = engine->graph;
+    if (d->handle != engine->handle || d->handle->device != fake.device())
+        return call_wrong("a plan with another handle, or for another device");
+    return engine->engine == 0 ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
+}
+
+static const char *pack_wrong(const descriptor *d)
+{
+    const attribute *ids = attribute_find(d, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+    const int64_t *id = ids->value;
+    for (int64_t i = 0; i < ids->n; i++)
+        for (int64_t k = 0; k < i; k++)
+            if (id[k] == id[i])
+                return "a tensor that is given twice";
+    return ids->n == attribute_find(d, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)->n ? NULL : "more tensors than pointers, or fewer";
+}
+
+static const char *descriptor_wrong(descriptor *d)
+{
+    switch (d->type) {
+    case CUDNN_BACKEND_TENSOR_DESCRIPTOR: return tensor_wrong(d);
+    case CUDNN_BACKEND_POINTWISE_DESCRIPTOR: return mode_wrong(d);
+    case CUDNN_BACKEND_REDUCTION_DESCRIPTOR: return reduction_wrong(d);
+    case CUDNN_BACKEND_MATMUL_DESCRIPTOR:
+        return attribute_number(d, CUDNN_ATTR_MATMUL_COMP_TYPE) == CUDNN_DATA_FLOAT ? NULL : "in what a product is summed";
+    case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: return graph_fill(d);
+    case CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR: return pack_wrong(d);
+    case CUDNN_BACKEND_ENGINECFG_DESCRIPTOR: return "an engine that was not given";
+    default: return NULL;
+    }
+}
+
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t given)
+{
+    cudnnStatus_t rc = call_begin();
+    descriptor *d = given;
+    if (rc)
+        return rc;
+    if (!d || d->is_final)
+        return call_wrong(d ? "a descriptor that is finalized twice" : "no descriptor");
+    for (int i = 0; i < RULES; i++)
+        if (rules[i].of == d->type && rules[i].is_needed && !attribute_find(d, rules[i].name))
+            return call_wrong("a descriptor that is finalized without an attribute");
+    const char *why = descriptor_wrong(d);
+    if (why)
+        return call_wrong(why);
+    if (d->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR)
+        rc = engines_find(d);
+    else if (d->type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR)
+        rc = plan_make(d);
+    d->is_final = !rc;
+    return rc;
+}
+
+/* ---- Executing ---- */
+
+static int job_run(void **parameter, const unsigned grid[3], unsigned threads, char *stacks)
+{
+    char bytes[sizeof(job)], *at[FAKE_TENSORS] = {NULL};
+    float value[FAKE_TENSORS] = {0};
+    job own;
+    (void)grid, (void)threads, (void)stacks;
+    for (int i = 0; i < JOB_WORDS; i++)
+        memcpy(bytes + 8 * i, parameter[i], 8);
+    memcpy(&own, bytes, sizeof own);
+    for (int i = 0, k = 0; i < own.graph->n_tensor; i++)
+        if (!own.graph->tensor[i].is_virtual) {
+            value[i] = (float)own.value[k];
+            at[i] = own.at[k++];
+        }
+    memset(own.workspace, 0xff, WORKSPACE);
+    fake_graph_run(own.graph, at, value);
+    return 1;
+}
+
+/* What a pack has of a tensor; false: nothing. */
+static bool pack_find(const descriptor *pack, int64_t uid, void **to)
+{
+    const attribute *ids = attribute_find(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+    void *const *pointer = attribute_find(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS)->value;
+    for (int64_t i = 0; i < ids->n; i++)
+        if (((const int64_t *)ids->value)[i] == uid) {
+            *to = pointer[i];
+            return true;
+        }
+    return false;
+}
+
+/* Where a tensor lies; NULL: not as it should. */
+static char *tensor_memory(const fake_tensor *t, const void *at)
+{
+    int64_t last = 0;
+    for (int d = 0; d < 4; d++)
+        last += (t->dim[d] - 1) * t->stride[d];
+    return (uintptr_t)at % (uintptr_t)t->align ? NULL
+                                               : fake.memory((CUdeviceptr)(uintptr_t)at, (size_t)((last + 1) * fake_type_bytes(t->type)));
+}
+
+/* NULL, or what is wrong. */
+static const char *job_fill(job *own, const descriptor *pack)
+{
+    int k = 0;
+    for (int i = 0; i < own->graph->n_tensor; i++) {
+        const fake_tensor *t = &own->graph->tensor[i];
+        void *at = NULL;
+        float number;
+        if (t->is_virtual)
+            continue;
+        if (k == FAKE_GIVEN || !pack_find(pack, t->uid, &at) || !at)
+            return "a tensor that is not given";
+        if (t->is_value) {
+            if ((uintptr_t)at & FAKE_TAG)
+                return "a number that is in a device's memory";
+            memcpy(&number, at, sizeof number);
+            own->value[k] = number;
+        } else if (!(own->at[k] = tensor_memory(t, at)))
+            return "memory of a tensor that is not there, or not aligned as was said";
+        k++;
+    }
+    return attribute_find(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS)->n == k ? NULL : "a tensor that is given and is not in the graph";
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t given, cudnnBackendDescriptor_t given_pack)
+{
+    static const fake_kernel kernel = {"cudnnBackendExecute", JOB_WORDS, fake.bytes, job_run};
+    const descriptor *plan = given, *pack = given_pack;
+    const cudnnStatus_t rc = call_begin();
+    void *parameter[JOB_WORDS];
+    if (rc)
+        return rc;
+    if (!plan || !pack || !plan->is_final || !pack->is_final || plan->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR ||
+        pack->type != CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR)
+        return call_wrong("what is executed");
+    if (plan->handle != handle || handle->device != fake.device() || !handle->has_stream)
+        return call_wrong("a plan with another handle, on another device or in no stream");
+    job own = {.graph = plan->graph};
+    const char *why = job_fill(&own, pack);
+    void *workspace = NULL;
+    attribute_copy(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, &workspace, sizeof workspace);
+    own.workspace = (uintptr_t)workspace % 256 ? NULL : fake.memory((CUdeviceptr)(uintptr_t)workspace, WORKSPACE);
+    if (why || !own.workspace)
+        return call_wrong(why ? why : "an attention's workspace");
+    for (int i = 0; i < JOB_WORDS; i++)
+        parameter[i] = (char *)&own + 8 * i;
+    atomic_fetch_add(&attentions, 1);
+    return fake.launch(handle->stream, &kernel, parameter) ? CUDNN_STATUS_EXECUTION_FAILED : CUDNN_STATUS_SUCCESS;
+}
