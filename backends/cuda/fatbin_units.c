@@ -99,7 +99,7 @@ static bool types_list(const char *folder)
            unit_list(folder, "lines", "-DE=uint");
 }
 
-/* Layer norms of 768 and 1024 elements a row: of each type, and of f32 that write bf16. */
+/* Layer norms of 768 and 1024 elements a row, and of small ones: of each type, and of f32 that write bf16. */
 static bool norms_list(const char *folder)
 {
     char macros[LINE];
@@ -110,6 +110,8 @@ static bool norms_list(const char *folder)
         snprintf(macros, sizeof macros, "-DT=%s%s -DNV=%d -DNW=1%s", types[i % TYPES], to, 6 / halves, kit_row_macros(&target));
         good = unit_list(folder, "norms", macros);
         snprintf(macros, sizeof macros, "-DT=%s%s -DNV=%d -DNW=2%s", types[i % TYPES], to, 4 / halves, kit_row_macros(&target));
+        good = good && unit_list(folder, "norms", macros);
+        snprintf(macros, sizeof macros, "-DT=%s%s -DNV=1 -DNW=1%s", types[i % TYPES], to, kit_row_macros(&target));
         good = good && unit_list(folder, "norms", macros);
     }
     return good;

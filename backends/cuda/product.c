@@ -327,7 +327,7 @@ static cublasStatus_t matmul_enqueue(const yk_device *dev, const cuda_product *p
 }
 
 /* Pointers of the description beside those of A, B and C, in the order of the arguments; returns how many. */
-static int described(const kit_product *k, cublasLtMatmulDescAttributes_t attribute[2])
+static int pointers_list(const kit_product *k, cublasLtMatmulDescAttributes_t attribute[2])
 {
     int n = 0;
     if (is_eight(k->a.dtype)) {
@@ -342,12 +342,12 @@ static int described(const kit_product *k, cublasLtMatmulDescAttributes_t attrib
 }
 
 /* Other queues have the description, too; it is read while the product is enqueued. */
-static cublasStatus_t described_enqueue(yk_device *dev, const cuda_product *p, const CUdeviceptr at[CUDA_PRODUCT_ARGS], CUstream stream)
+static cublasStatus_t pointers_enqueue(yk_device *dev, const cuda_product *p, const CUdeviceptr at[CUDA_PRODUCT_ARGS], CUstream stream)
 {
     cublasLtMatmulDescAttributes_t attribute[2];
     cublasStatus_t rc = CUBLAS_STATUS_SUCCESS;
     pthread_mutex_lock(&dev->products.lock);
-    for (int i = 0, n = described(&p->shape, attribute); i < n && !rc; i++) {
+    for (int i = 0, n = pointers_list(&p->shape, attribute); i < n && !rc; i++) {
         const void *to = (const void *)(uintptr_t)at[4 + i];
         rc = dev->products.lt->matmul_set(p->matmul, attribute[i], &to, sizeof to);
     }
@@ -360,7 +360,7 @@ static cublasStatus_t described_enqueue(yk_device *dev, const cuda_product *p, c
 yk_status cuda_product_run(yk_device *dev, const cuda_product *p, const CUdeviceptr at[CUDA_PRODUCT_ARGS], uint32_t node, CUstream stream)
 {
     cublasLtMatmulDescAttributes_t attribute[2];
-    const cublasStatus_t rc = described(&p->shape, attribute) ? described_enqueue(dev, p, at, stream)
+    const cublasStatus_t rc = pointers_list(&p->shape, attribute) ? pointers_enqueue(dev, p, at, stream)
                                                                    : matmul_enqueue(dev, p, at, stream);
     return rc ? run_error(dev, rc, node) : YK_OK;
 }

@@ -30,7 +30,7 @@ typedef struct yk__engine_config {
     yk_dtype precision;      /* YK_F32, YK_BF16, YK_F16: compute format of LOWP ops */
     bool rounds8;            /* with YK_BF16: operands of linear layers' products are rounded to 8 bits */
     uint64_t memory_limit;   /* bytes, 0: what the device has free */
-    uint64_t bucket_bytes;   /* of gradients reduced together; 0: 16 MiB (YOKE_BUCKET_BYTES) */
+    uint64_t bucket_bytes;   /* of gradients reduced together; 0: 16 MiB (YOKE_BUCKET_BYTES), or 1 GiB where a rank is alone */
     uint32_t power_rank;     /* of PowerSGD (power.h), equal on all ranks; 0: none */
     bool local_sgd;          /* this rank updates parameters of its own, from yk__engine_average to the next; equal on all ranks */
     uint64_t cache_bytes;    /* of host memory for programs kept beside those in use; 0: 64 MiB */

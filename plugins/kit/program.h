@@ -38,8 +38,8 @@ typedef struct kit_product {
     uint64_t accumulate;
     /*
      * What is done before it is stored, not of 8 bits; bias, before and addend are further arguments. bias: a row of C's type is added to
-     * all rows; gelu (in its tanh form), KIT_GELU: C is gelu of that sum, which also goes to `before`, a matrix like C; KIT_GELU_GRADIENT: the
-     * product is multiplied with the slope of gelu at `before`; addend: a matrix like C is added.
+     * all rows; gelu (in its tanh form), KIT_GELU: C is gelu of that sum, which also goes to `before`, a matrix like C, if there is one;
+     * KIT_GELU_GRADIENT: the product is multiplied with the slope of gelu at `before`; addend: a matrix like C is added.
      */
     uint32_t bias, gelu, before, addend;
 } kit_product;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is behind a product as an epilogue of cuBLASLt's, on the fakes: a bias in each type, gelu of it with and without what it is of, a sum
- * with the product of 16 bits, gelu's gradient; against double. What is like these and is not is a kernel of its own.
+ * What is behind a product as an epilogue of cuBLASLt's, on the fakes: a bias in each type, gelu of it with and without what it is of, a
+ * sum with the product of 16 bits, gelu's gradient; against double. What is like these and is not is a kernel of its own.
  */
 #include "tests/unit/cuda/case.h"
 
@@ -106,7 +106,8 @@ static double gelu_slope(double x)
 static void number_near(const behind *m, uint32_t v, int64_t i, double want)
 {
     const double got = kit_get(m->k, v, i), most = m->out_type == YK_F32 ? 2e-2 : 3e-2;
-    ck_assert_msg(fabs(got - want) <= most * (fabs(want) + 0.3), "form %d, element %lld: %g, and should be %g", m->what, (long long)i, got, want);
+    ck_assert_msg(fabs(got - want) <= most * (fabs(want) + 0.3), "form %d, element %lld: %g, and should be %g", m->what, (long long)i,
+                  got, want);
 }
 
 static void behind_right(const behind *m)
