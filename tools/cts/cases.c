@@ -297,7 +297,9 @@ static yk__vid part_of(yk__graph *g, yk__vid all, int64_t from, int64_t n)
 /* Steps of neighbours, whose copies in 16 bits products read, as in an update; number: flags, and which type. */
 static void adam_steps(cts_check *k, uint32_t number, char *name, size_t n)
 {
-    static const int64_t total[] = {6001}, begin[] = {16, 40, 1203, 3300, 6001}, hypers[] = {2 * YK_HYPER_COUNT};
+    static const int64_t total[] = {6001}, hypers[] = {2 * YK_HYPER_COUNT};
+    static const int64_t any[] = {16, 40, 1203, 3300, 6001}, aligned[] = {256, 512, 1280, 3328, 6001};
+    const int64_t *begin = k->align > 4 ? aligned : any;
     const int64_t flags = number & 3;
     const yk_dtype narrow = number & 4 ? YK_F16 : YK_BF16;
     yk__vid all[6], in[6], out[8];
@@ -322,7 +324,7 @@ bool cts_case_optim(cts_check *k, uint32_t number, yk_dtype dtype, char *name, s
     int64_t flags = number < 16 ? number : number < 24 ? (number - 16) / 2 * 4 : 0;
     bool adam = number < 16, momentum = (number & 1) == 0;
     yk__vid g, p, m, v, h, in[6], out[8];
-    if (dtype != YK_F32 || number >= 34)
+    if (dtype != YK_F32 || number >= (k->align > 1024 ? 26u : 34u)) /* steps of neighbours begin at multiples of 1024 bytes at most */
         return false;
     sums_of(k, dtype, 1, 0);
     if (number >= 26) {

@@ -24,6 +24,7 @@ void cts_check_init(cts_check *k, const cts *c)
     memset(k, 0, sizeof *k);
     yk__graph_init(&k->g);
     k->seed = c->seed;
+    k->align = c->dev->caps.value_align;
     k->n = 1;
     k->tol = CTS_EXACT;
 }

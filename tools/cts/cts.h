@@ -133,6 +133,7 @@ typedef struct cts_check {
     double low;       /* CTS_LARGEST: further error in units of the inputs' precision, for 16-bit intermediates */
     uint32_t in_type; /* the inputs' type */
     uint32_t claims;  /* bits that claims() has to give beside 1 */
+    uint32_t align;   /* the device's caps.value_align */
     uint64_t seed;
     bool inlined;     /* run the bodies, whatever is claimed */
     bool body_noise;  /* CTS_NOISE: what rounding does to the bodies, whatever is run */
