@@ -15,6 +15,7 @@
 #include "tests/support/loopback.h"
 #include "tests/support/ranks.h"
 #include "tests/support/refplugin.h"
+#include "tests/support/sanitize.h"
 
 enum { WINDOWS = 12, MOMENTS = 2 };
 
@@ -472,7 +473,8 @@ END_TEST
 START_TEST(same_bits)
 {
     ranks_pass(2, kinds[_i]);
-    ranks_pass(3, kinds[_i]);
+    if (!TEST_UNDER_TSAN) /* three have no other threads, and are in the messages' cases */
+        ranks_pass(3, kinds[_i]);
 }
 END_TEST
 
