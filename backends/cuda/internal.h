@@ -85,7 +85,7 @@ typedef struct cuda_products {
     cuda_product *first;
 } cuda_products;
 
-#define CUDA_PRODUCT_ARGS 9 /* A, B, C, workspace; of 8 bits, the scales of A and B; then what is behind it */
+#define CUDA_PRODUCT_ARGS 6 /* A, B, C, workspace; of 8 bits, the scales of A and B; then what is behind it */
 #define CUDA_LIBRARY_ARGS 11 /* of any launch of a library */
 bool cuda_product_take(yk_device *dev, const kit_product *shape, uint64_t *scratch); /* as kit_target.product; any thread */
 /* The plan of a shape that was taken. */

@@ -8,7 +8,7 @@
 #include "core/base/option.h"
 #include "core/run/average.h"
 
-#define ALONE_BYTES (1ull << 30) /* of a bucket in a job of one rank, which exchanges nothing: few launches, of many elements each */
+#define SINGLE_BYTES (1ull << 30) /* of a bucket in a job of one rank, which exchanges nothing: few launches, of many elements each */
 
 static yk_status check_precision(const yk__device *dev, yk_dtype precision, yk_error *err)
 {
@@ -48,7 +48,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
         (yk__params){.queue = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1, .is_reduced = true};
     e->params.rounds8 = c->rounds8;
     e->params.power_rank = c->power_rank;
-    e->params.bucket_bytes = e->exchange.world > 1 ? yk__option_number(YK__OPTION_BUCKET_BYTES) : ALONE_BYTES;
+    e->params.bucket_bytes = e->exchange.world > 1 ? yk__option_number(YK__OPTION_BUCKET_BYTES) : SINGLE_BYTES;
     if (c->bucket_bytes)
         e->params.bucket_bytes = c->bucket_bytes;
     e->exec =

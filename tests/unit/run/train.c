@@ -319,6 +319,21 @@ START_TEST(buckets_larger_than_a_buffer)
 }
 END_TEST
 
+/* A single rank exchanges nothing: one bucket, whatever others would exchange at a time. */
+START_TEST(a_single_rank_has_one_bucket)
+{
+    uint32_t number;
+    rig r;
+    setenv("YOKE_BUCKET_BYTES", "4096", 1);
+    rig_bare(&r, &(yk__engine_config){.precision = YK_F32}, NONE_FROZEN);
+    for (int i = 0; i < 3; i++)
+        expect_ok(&r, yk__engine_param(r.e, "large", 20000, true, &number, &r.err));
+    expect_ok(&r, yk__engine_lay_out(r.e, &r.err));
+    ck_assert_uint_eq(r.e->params.n_bucket, 1);
+    rig_close(&r);
+}
+END_TEST
+
 START_TEST(mixed_precision)
 {
     rig_train(_i, YK_BF16);
@@ -528,6 +543,7 @@ int main(void)
     tcase_add_test(c, buckets_larger_than_a_buffer);
     tcase_add_loop_test(c, mixed_precision, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, copies_in_16_bits_are_what_casts_would_be, 0, 2);
+    tcase_add_test(c, a_single_rank_has_one_bucket);
     tcase_add_test(c, memory_limit);
     tcase_add_test(c, cache_keeps_to_its_memory);
     tcase_add_test(c, a_planning_device_counts_the_same);
