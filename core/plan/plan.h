@@ -43,7 +43,7 @@ typedef struct yk__plan_request {
     yk__vid loss, seed;                  /* loss YK_NONE: forward only */
     bool accumulate;                     /* add to the buckets instead of writing */
     bool zero;                           /* no loss: write zeros to the buckets */
-    bool single_rank;                    /* a group of one: all_reduce is the identity */
+    bool single_rank;                    /* a group of one: all_reduce is the identity, and no bucket is waited for before the end */
     bool gathers;                        /* updates leave parameters on their way: what reads a bucket of them waits for it */
     yk_dtype precision;
     bool rounds8;                        /* fp8: precision is bf16, and linear layers' products have operands that 8 bits hold (eight.c) */

@@ -16,7 +16,7 @@ typedef struct cutting {
     yk__plan *plan;
     yk__uses uses;
     uint32_t *first;    /* by root: node that first writes it */
-    uint32_t *complete; /* by bucket: last node that writes it; YK_NONE: none */
+    uint32_t *complete; /* by bucket: last node that writes it, or, for a rank alone, of the plan; YK_NONE: none */
     uint32_t *reads;    /* by bucket: first node that reads its parameters, where they may be on their way; YK_NONE: none */
     uint32_t *reader;   /* by bucket: the segment of that node */
     size_t cap_segment, cap_action, cap_use;
@@ -53,7 +53,7 @@ static void find_ends(cutting *state)
             if (state->first[r] == YK_NONE)
                 state->first[r] = k;
             if (g->value[r].slot != YK_NONE && b < state->work->request->n_bucket)
-                state->complete[b] = k;
+                state->complete[b] = state->work->request->single_rank ? (uint32_t)g->n_node - 1 : k;
         }
 }
 
@@ -130,7 +130,7 @@ static yk_status add_action(cutting *state, yk__action a, yk_error *err)
 /* Some bucket gets its last contribution from node k. */
 static bool completes_bucket(const cutting *state, uint32_t k)
 {
-    for (uint32_t b = 0; b < state->work->request->n_bucket && !state->work->request->single_rank; b++)
+    for (uint32_t b = 0; b < state->work->request->n_bucket; b++)
         if (state->complete[b] == k)
             return true;
     return false;

@@ -19,6 +19,7 @@ static uint64_t key_of(const yk__exec *exec, const yk__micro *m)
 {
     uint64_t h = yk__hash_u64(m->trace->hash, (uint64_t)m->loss << 32 | m->seed);
     h = yk__hash_u64(h, (uint64_t)exec->params->layouts << 8 | (m->loss != YK_NONE && !m->first));
+    h = yk__hash_u64(h, yk__exchange_members(exec->exchange) == 1);
     for (uint32_t i = 0; i < m->n_result; i++)
         h = yk__hash_u64(h, (uint64_t)m->result[i] | 1ull << 40);
     for (uint32_t i = 0; i < m->n_assign; i++)

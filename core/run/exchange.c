@@ -50,6 +50,14 @@ const char *yk__exchange_name(const yk__exchange *exchange, uint32_t rank)
     return yk__group_name(exchange->group, rank);
 }
 
+uint32_t yk__exchange_members(const yk__exchange *exchange)
+{
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < exchange->world; r++)
+        n += exchange->roles.member[r];
+    return n;
+}
+
 uint32_t yk__exchange_first_member(const yk__exchange *exchange)
 {
     uint32_t r = 0;

@@ -40,6 +40,7 @@ static inline bool yk__exchange_updates_all(const yk__exchange *exchange)
 {
     return exchange->world == 1 || exchange->local_sgd;
 }
+uint32_t yk__exchange_members(const yk__exchange *exchange); /* how many */
 const char *yk__exchange_name(const yk__exchange *exchange, uint32_t rank);
 uint32_t yk__exchange_first_member(const yk__exchange *exchange);
 const volatile int *yk__exchange_cancel(const yk__exchange *exchange); /* not 0 once the job is to end; for waits */

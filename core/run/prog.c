@@ -14,12 +14,13 @@ static uint32_t ask_device(void *arg, const yk_graph *g, uint32_t node)
 
 void yk__prog_request(const yk__exec *exec, const yk__graph *trace, yk__plan_request *r)
 {
+    const bool single = yk__exchange_members(exec->exchange) == 1;
     *r = (yk__plan_request){
         .trace = trace,
         .loss = YK_NONE,
         .seed = YK_NONE,
-        .single_rank = exec->exchange->world == 1,
-        .gathers = exec->exchange->talks && !exec->exchange->shares,
+        .single_rank = single,
+        .gathers = !single && exec->exchange->talks && !exec->exchange->shares,
         .precision = YK_F32,
         .caps = &exec->queue->dev->caps,
         .claims = ask_device,

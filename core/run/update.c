@@ -83,21 +83,13 @@ static yk_status summed_stats(yk__updater *u, double divisor, double sum[2], yk_
     return YK_OK;
 }
 
-static uint32_t members_of(const yk__exchange *exchange)
-{
-    uint32_t n = 0;
-    for (uint32_t r = 0; r < exchange->world; r++)
-        n += exchange->roles.member[r];
-    return n;
-}
-
 /* Nothing is to be added up, and the norm is taken where the gradients are, as by a group of one: on the host, by one thread, it costs
  * a small network's only member 5 % of its step. Not while gradients are clipped by it: then bits of the parameters are its own. */
 static bool stats_on_device(const yk__updater *u, const yk__update *update)
 {
     const yk__exchange *exchange = u->params->exchange;
     const bool exact = u->was_clipped || u->params->power_rank; /* PowerSGD changes gradients on their way through the host */
-    return yk__exchange_updates_all(exchange) || (members_of(exchange) == 1 && !(update->clip_norm > 0.0 && exact));
+    return yk__exchange_updates_all(exchange) || (yk__exchange_members(exchange) == 1 && !(update->clip_norm > 0.0 && exact));
 }
 
 /* By a norm that may be a device's sum in f32, which is off by far less than 1 %; 1e-6 is clipping's own. */
@@ -238,7 +230,7 @@ static yk_status take_others(yk__updater *u, yk_error *err)
 static bool publishes_late(const yk__updater *u)
 {
     const yk__exchange *exchange = u->params->exchange;
-    return members_of(exchange) == 1 && !u->measure && !exchange->narrows && !yk__exchange_is_read(exchange);
+    return yk__exchange_members(exchange) == 1 && !u->measure && !exchange->narrows && !yk__exchange_is_read(exchange);
 }
 
 /* In common memory the copy is written again in the next update, after all ranks have added their norms: each waits for its device

@@ -237,7 +237,7 @@ START_TEST(buckets_are_given_over_when_complete)
     yk__plan_free(p);
     r.single_rank = true;
     p = plan_new(&r);
-    ck_assert(p->n_action == 0 && p->n_segment == 1);
+    ck_assert(p->n_action == 2 && p->n_segment == 1 && p->first_at_end == 0);
     yk__plan_free(p);
     yk__graph_free(&n.g);
 }
