@@ -2,12 +2,14 @@
 /*
  * The plugin "slow", for tests and benchmarks of unlike devices: the CPU plugin, with each run made to take k times as long.
  *   YOKE_SLOW_FACTORS     k of slow:0, slow:1, .., separated by ';'. "1,300,600,2": 2 from training run 300 to 600, else 1
+ *   YOKE_SLOW_ROW_US      microseconds of a training run for each of its rows, where it took less: the time of a device is known then
  *   YOKE_SLOW_BUSY=1      the time is spent computing, not asleep
  *   YOKE_SLOW_OWN=1       no sharing of host memory: what goes in and out is copied
  *   YOKE_SLOW_COMPILE_MS  what making a program takes
  * The CPU plugin is yoke_cpu.so in YOKE_PLUGIN_DIR. A training run is that of a program with products and gradients.
  */
 #include <dlfcn.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,9 +32,12 @@ static yk_host host;
 static yk_plugin table;
 static slow_factor factors[MOST_DEVICES];
 static uint32_t n_device, opened;
-static yk_program *training[MOST_PROGRAMS]; /* those that train; a freed one's place is used again */
+static struct {
+    yk_program *program;
+    uint64_t rows;
+} training[MOST_PROGRAMS]; /* those that train; a freed one's place is used again */
 static uint64_t train_runs;
-static double compile_seconds;
+static double compile_seconds, row_seconds;
 
 static double seconds_now(void)
 {
@@ -75,11 +80,12 @@ static const char *slow_option(const char *plugin, const char *key)
 
 static yk_status slow_init(const yk_host *h)
 {
-    const char *text = getenv("YOKE_SLOW_FACTORS"), *ms = getenv("YOKE_SLOW_COMPILE_MS");
+    const char *text = getenv("YOKE_SLOW_FACTORS"), *ms = getenv("YOKE_SLOW_COMPILE_MS"), *us = getenv("YOKE_SLOW_ROW_US");
     lent = h;
     host = *h;
     host.option = slow_option;
     compile_seconds = ms ? atof(ms) / 1000 : 0;
+    row_seconds = us ? atof(us) / 1e6 : 0;
     if (!factors_read(text ? text : "1")) {
         h->fail("slow", "YOKE_SLOW_FACTORS=%s: expected numbers of 1 or more, as in \"1;50;1,300,600,2\"", text);
         return YK_E_ARG;
@@ -121,49 +127,64 @@ static bool graph_trains(const yk_graph *g)
     return product && gradient;
 }
 
-static yk_program **training_place(const yk_program *p)
+/* Of the batch that it reads. */
+static uint64_t graph_rows(const yk_graph *g)
 {
-    for (uint32_t i = 0; i < MOST_PROGRAMS; i++)
-        if (training[i] == p)
-            return &training[i];
-    return NULL;
+    for (uint32_t i = 0; i < g->n_value; i++)
+        if (g->value[i].slot < g->n_slot && g->slot[g->value[i].slot].kind == YK_SLOT_INPUT && g->value[i].dims > 1)
+            return (uint64_t)g->value[i].dim[0];
+    return 0;
+}
+
+/* The program's, or with NULL one that is free; MOST_PROGRAMS: there is none. */
+static uint32_t training_place(const yk_program *p)
+{
+    uint32_t i = 0;
+    while (i < MOST_PROGRAMS && training[i].program != p)
+        i++;
+    return i;
 }
 
 static yk_status slow_program(yk_device *dev, const yk_graph *g, yk_program **p)
 {
-    yk_program **place;
+    const uint32_t place = graph_trains(g) ? training_place(NULL) : MOST_PROGRAMS;
     const yk_status s = cpu->program_new(dev, g, p);
     if (s)
         return s;
     pass_seconds(compile_seconds, getenv("YOKE_SLOW_BUSY") != NULL);
-    place = graph_trains(g) ? training_place(NULL) : NULL;
-    if (place)
-        *place = *p;
+    if (place < MOST_PROGRAMS) {
+        training[place].program = *p;
+        training[place].rows = graph_rows(g);
+    }
     return YK_OK;
 }
 
 static void slow_program_free(yk_program *p)
 {
-    yk_program **place = p ? training_place(p) : NULL;
-    if (place)
-        *place = NULL;
+    const uint32_t place = p ? training_place(p) : MOST_PROGRAMS;
+    if (place < MOST_PROGRAMS)
+        training[place].program = NULL;
     cpu->program_free(p);
 }
 
 static yk_status slow_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
     const slow_factor *f = &factors[opened];
+    const uint32_t place = training_place(s->program);
     const double begin = seconds_now();
-    double factor = f->usual;
+    double factor = f->usual, known = 0, took;
     yk_status st = cpu->queue_run(q, s, point);
-    if (training_place(s->program))
+    if (place < MOST_PROGRAMS) {
         train_runs++;
+        known = row_seconds * (double)training[place].rows;
+    }
     if (f->then > 0 && (double)train_runs > f->from && (double)train_runs <= f->to)
         factor = f->then;
-    if (st || factor <= 1)
+    if (st || (factor <= 1 && known <= 0))
         return st;
     st = cpu->queue_wait(q, *point, UINT64_MAX);
-    pass_seconds((factor - 1) * (seconds_now() - begin), getenv("YOKE_SLOW_BUSY") != NULL);
+    took = seconds_now() - begin;
+    pass_seconds(factor * fmax(known, took) - took, getenv("YOKE_SLOW_BUSY") != NULL);
     return st;
 }
 
