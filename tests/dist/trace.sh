@@ -126,13 +126,14 @@ assert early
 P
 }
 
-# Whoever is left when all others are excluded cuts nothing for them: one segment, as of a rank alone. Some step of four: an excluded rank is
-# tried again at times.
+# Whoever is left when all others are excluded cuts nothing for them: one segment, as of a rank alone. Some step of four, as an excluded rank
+# is tried again at times.
 only_member() {
     rm -f "$out/trace.json"
     YOKE_PLUGINS="cpu,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_FACTORS=50 "$yoke" trace --output "$out/trace.json" \
         --steps 4 --skip 190 -- "$yoke" train --model mlp --model-config hidden=32+32 --data "idx:$out/images" \
-        --devices "cpu:0 slow:0@0" --global-batch 32 --max-steps 200 --overwrite-output-dir --output-dir "$out/model" && python3 - "$out/trace.json" <<'P'
+        --devices "cpu:0 slow:0@0" --global-batch 32 --max-steps 200 --overwrite-output-dir --output-dir "$out/model" || return 1
+    python3 - "$out/trace.json" <<'P'
 import json, sys
 with open(sys.argv[1]) as f:
     own = [e for e in json.load(f)["traceEvents"] if e["ph"] == "X" and e["pid"] == 0]
