@@ -126,8 +126,8 @@ assert early
 P
 }
 
-# Whoever is left when all others are excluded cuts nothing for them: one segment, as of a rank alone. Some step of four, as an excluded rank
-# is tried again at times.
+# Whoever is left when all others are excluded cuts nothing for them: one segment, as of a rank alone. One step of four is enough: an
+# excluded rank is tried again at times.
 only_member() {
     rm -f "$out/trace.json"
     YOKE_PLUGINS="cpu,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_FACTORS=50 "$yoke" trace --output "$out/trace.json" \
