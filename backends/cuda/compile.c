@@ -5,13 +5,14 @@
  */
 #include "backends/cuda/internal.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
+
+#include "backends/cuda/library.h"
 
 #define OPTIONS 24
 #define OPTION_BYTES 64
 
-static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
+static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
 
 static struct {
     pthread_mutex_t lock;
@@ -19,36 +20,18 @@ static struct {
     cuda_compiler call;
 } compiler = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static const char *symbols_find(void *library, cuda_compiler *table)
-{
-    void *symbol;
-#define CUDA_COMPILER_FIND(member, name, parameters)                                                                                      \
-    if (!(symbol = dlsym(library, #name)))                                                                                                \
-        return #name;                                                                                                                     \
-    memcpy(&table->member, &symbol, sizeof symbol);
-    CUDA_COMPILER_TABLE(CUDA_COMPILER_FIND)
-#undef CUDA_COMPILER_FIND
-    if (!(symbol = dlsym(library, "nvrtcGetErrorString")))
-        return "nvrtcGetErrorString";
-    memcpy(&table->error_text, &symbol, sizeof symbol);
-    return NULL;
-}
+#define SYMBOL(member, name, parameters) {#name, offsetof(cuda_compiler, member)},
+static const cuda_symbol symbols[] = {CUDA_COMPILER_TABLE(SYMBOL) SYMBOL(error_text, nvrtcGetErrorString, ) {NULL, 0}};
+#undef SYMBOL
 
 /* Under the lock; false when there is none. */
 static bool library_open(void)
 {
-    const char *path = cuda_option("NVRTC");
-    void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !path && !library; i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    const char *missing = library ? symbols_find(library, &compiler.call) : NULL;
-    if (missing) {
+    const char *missing;
+    compiler.library = cuda_library_open("NVRTC", names, symbols, &compiler.call, &missing);
+    if (missing)
         cuda_host->log(1, CUDA_WHO, "NVRTC lacks %s; that of CUDA 12 or later is needed", missing);
-        dlclose(library);
-        library = NULL;
-    }
-    compiler.library = library;
-    return library != NULL;
+    return compiler.library != NULL;
 }
 
 static bool compiler_ready(void)

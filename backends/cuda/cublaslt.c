@@ -6,36 +6,20 @@
 #include "backends/cuda/cublaslt.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "backends/cuda/host.h"
+#include "backends/cuda/library.h"
 
-static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
+static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
+static cuda_cublaslt blas;
+static cuda_once once = CUDA_ONCE;
 
-static struct {
-    pthread_mutex_t lock;
-    bool asked, found;
-    cuda_cublaslt call;
-} blas = {.lock = PTHREAD_MUTEX_INITIALIZER};
+#define SYMBOL(member, name, parameters) {#name, offsetof(cuda_cublaslt, member)},
+static const cuda_symbol symbols[] = {
+    CUDA_CUBLASLT_TABLE(SYMBOL) SYMBOL(status_text, cublasLtGetStatusString, ) SYMBOL(version, cublasLtGetVersion, ) {NULL, 0}};
+#undef SYMBOL
 
-/* The name of the first symbol that is not there, or NULL. */
-static const char *symbols_find(void *library, cuda_cublaslt *table)
-{
-    void *symbol;
-#define CUDA_CUBLASLT_FIND(member, name, parameters)                                                                                      \
-    if (!(symbol = dlsym(library, #name)))                                                                                                \
-        return #name;                                                                                                                     \
-    memcpy(&table->member, &symbol, sizeof symbol);
-    CUDA_CUBLASLT_TABLE(CUDA_CUBLASLT_FIND)
-    CUDA_CUBLASLT_FIND(status_text, cublasLtGetStatusString, )
-    CUDA_CUBLASLT_FIND(version, cublasLtGetVersion, )
-#undef CUDA_CUBLASLT_FIND
-    return NULL;
-}
-
-/* Under the lock. */
 static bool library_open(void)
 {
     const char *path = cuda_option("CUBLASLT"), *missing;
@@ -43,38 +27,26 @@ static bool library_open(void)
         cuda_host->log(2, CUDA_WHO, "cuBLASLt is not used (YOKE_CUDA_CUBLASLT=0): products are computed by the plugin's own kernels");
         return false;
     }
-    void *library = path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !path && !library; i++)
-        library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
+    if (!cuda_library_open("CUBLASLT", names, symbols, &blas, &missing) && !missing) {
         cuda_host->log(1, CUDA_WHO, "no cuBLASLt (%s): products are computed by the plugin's own kernels, which are slower; "
                        "YOKE_CUDA_CUBLASLT names it, or is 0", dlerror());
         return false;
     }
-    if ((missing = symbols_find(library, &blas.call)) != NULL) {
+    if (missing) {
         cuda_host->log(1, CUDA_WHO, "cuBLASLt is not used: it lacks %s; that of CUDA 12 or later is needed", missing);
-        dlclose(library);
         return false;
     }
-    const size_t version = blas.call.version();
+    const size_t version = blas.version();
     cuda_host->log(2, CUDA_WHO, "products are computed by cuBLASLt %zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
-    return true; /* never closed: its threads and exit handlers do not survive that */
+    return true;
 }
 
 const cuda_cublaslt *cuda_cublaslt_open(void)
 {
-    pthread_mutex_lock(&blas.lock);
-    if (!blas.asked)
-        blas.found = library_open();
-    blas.asked = true;
-    const bool found = blas.found;
-    pthread_mutex_unlock(&blas.lock);
-    return found ? &blas.call : NULL;
+    return cuda_once_found(&once, library_open) ? &blas : NULL;
 }
 
 void cuda_cublaslt_forget(void)
 {
-    pthread_mutex_lock(&blas.lock);
-    blas.asked = blas.found = false;
-    pthread_mutex_unlock(&blas.lock);
+    cuda_once_forget(&once);
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "backends/cuda/host.h"
+#include "backends/cuda/library.h"
 
 cuda_driver cuda;
 
@@ -21,37 +22,23 @@ static struct {
     int n;
 } driver = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* Fills *table with the symbols of a library; the name of the first that is not there, or NULL. */
-static const char *symbols_find(void *library, cuda_driver *table)
-{
-    void *symbol;
-#define CUDA_DRIVER_FIND(member, name, parameters)                                                                                        \
-    if (!(symbol = dlsym(library, #name)))                                                                                                \
-        return #name;                                                                                                                     \
-    memcpy(&table->member, &symbol, sizeof symbol);
-    CUDA_DRIVER_TABLE(CUDA_DRIVER_FIND)
-#undef CUDA_DRIVER_FIND
-    return NULL;
-}
+#define SYMBOL(member, name, parameters) {#name, offsetof(cuda_driver, member)},
+static const char *const names[] = {"libcuda.so.1", NULL};
+static const cuda_symbol symbols[] = {CUDA_DRIVER_TABLE(SYMBOL) {NULL, 0}};
+#undef SYMBOL
 
 /* Under the lock. False, and why in the log: there is no driver that can be used. */
 static bool library_open(void)
 {
-    const char *path = cuda_option("DRIVER"), *missing;
-    void *library = driver.library ? NULL : dlopen(path ? path : "libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+    const char *missing;
     if (driver.library)
         return true;
-    if (!library) {
-        cuda_host->log(path ? 1 : 3, CUDA_WHO, "no devices: there is no NVIDIA driver (%s)", dlerror());
-        return false;
-    }
-    if ((missing = symbols_find(library, &cuda)) != NULL) {
+    driver.library = cuda_library_open("DRIVER", names, symbols, &cuda, &missing);
+    if (missing)
         cuda_host->log(1, CUDA_WHO, "no devices: the driver lacks %s; one of CUDA 12 or later is needed", missing);
-        dlclose(library);
-        return false;
-    }
-    driver.library = library;
-    return true;
+    else if (!driver.library)
+        cuda_host->log(cuda_option("DRIVER") ? 1 : 3, CUDA_WHO, "no devices: there is no NVIDIA driver (%s)", dlerror());
+    return driver.library != NULL;
 }
 
 /* Under the lock. Devices that the driver has. An error of the driver is the reason for 0, but not for ever. */

@@ -5,8 +5,8 @@ yoke_cuda_la_SOURCES = backends/cuda/attention.c backends/cuda/build.c backends/
 	backends/cuda/context.c backends/cuda/cublaslt.c backends/cuda/cublaslt.h backends/cuda/cudnn.c backends/cuda/cudnn.h \
 	backends/cuda/driver.c backends/cuda/driver.h backends/cuda/error.c backends/cuda/fatbin.c backends/cuda/fatbin.h \
 	backends/cuda/flash.c backends/cuda/flash.h backends/cuda/host.c backends/cuda/host.h backends/cuda/internal.h \
-	backends/cuda/list.c backends/cuda/memory.c backends/cuda/nccl.c backends/cuda/nccl.h backends/cuda/plugin.c \
-	backends/cuda/product.c backends/cuda/profile.c backends/cuda/program.c backends/cuda/queue.c
+	backends/cuda/library.c backends/cuda/library.h backends/cuda/list.c backends/cuda/memory.c backends/cuda/nccl.c \
+	backends/cuda/nccl.h backends/cuda/plugin.c backends/cuda/product.c backends/cuda/profile.c backends/cuda/program.c backends/cuda/queue.c
 yoke_cuda_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION) $(CUDA_FATBINS_FLAGS)
 yoke_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^yk_plugin_query$$'
 yoke_cuda_la_LIBADD = libkit.la

@@ -64,7 +64,7 @@ typedef struct cuda_nccl {
 
 /* NULL: there is none that can be used, which the log says once. Any thread. */
 const cuda_nccl *cuda_nccl_open(void);
-int cuda_nccl_version(void); /* 22809 is 2.28.9; 0 before it was opened */
+int cuda_nccl_version(void); /* 22809 is 2.28.9; 0: it cannot be used */
 void cuda_nccl_forget(void); /* fini: the library stays, and is asked for again */
 
 #endif

@@ -13,6 +13,7 @@
 
 #include "plugins/kit/lower/lower.h"
 #include "plugins/kit/source.h"
+#include "tests/support/compiled.h"
 
 #define UNITS 1024
 #define MOST_ARGS 64
@@ -83,24 +84,33 @@ static char *source_make(const kit_program *k, const kit_launch *l)
     return text;
 }
 
+static call_fn *library_open(const char *path)
+{
+    void *so = dlopen(path, RTLD_NOW | RTLD_LOCAL), *symbol = so ? dlsym(so, "cjit_call") : NULL;
+    call_fn *call = NULL;
+    memcpy(&call, &symbol, sizeof call);
+    return call;
+}
+
 static call_fn *source_compile(const char *source, const char *macros)
 {
-    char folder[] = "/tmp/yoke-cjit-XXXXXX", command[1024], path[80];
-    void *so, *symbol = NULL;
+    char folder[] = "/tmp/yoke-cjit-XXXXXX", options[2 * KIT_MACROS + 200], command[2 * KIT_MACROS + 400], path[80], kept[COMPILED_PATH];
     call_fn *call = NULL;
     FILE *f;
+    snprintf(options, sizeof options, "%s -std=gnu11 -O0 -w -fPIC -shared %s", getenv("CC") ? getenv("CC") : "cc", macros);
+    const bool keeps = compiled_path(compiled_key(compiled_key(COMPILED_SEED, options), source), kept);
+    if (keeps && (call = library_open(kept)) != NULL)
+        return call;
     if (!mkdtemp(folder))
         return NULL;
     snprintf(path, sizeof path, "%s/unit.c", folder);
     if ((f = fopen(path, "w")) != NULL) {
         fputs(source, f);
         fclose(f);
-        snprintf(command, sizeof command, "%s -std=gnu11 -O0 -w -fPIC -shared %s -o %s/unit.so %s -lm", getenv("CC") ? getenv("CC") : "cc",
-                 macros, folder, path);
+        snprintf(command, sizeof command, "%s -o %s/unit.so %s -lm", options, folder, path);
         snprintf(path, sizeof path, "%s/unit.so", folder);
-        so = system(command) == 0 ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
-        symbol = so ? dlsym(so, "cjit_call") : NULL;
-        memcpy(&call, &symbol, sizeof call);
+        if (system(command) == 0 && (!keeps || compiled_keep(path, kept)))
+            call = library_open(path);
     }
     snprintf(command, sizeof command, "rm -rf %s", folder);
     if (system(command))

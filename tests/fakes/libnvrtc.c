@@ -16,6 +16,11 @@
 #include "backends/cuda/driver.h"
 #include "tests/fakes/fake_cuda.h"
 #include "tests/fakes/host.kch"
+#include "tests/support/compiled.h"
+
+#define COMPILER_OPTIONS                                                                                                                  \
+    "-std=gnu++17 -O1 -w -fPIC -shared -fvisibility=hidden -fno-exceptions -fno-rtti -fno-math-errno -ffp-contract=off "                 \
+    "-fcf-protection=none -fno-stack-protector"
 
 enum { OUT_OF_MEMORY = 1, INVALID_INPUT = 3, INVALID_PROGRAM = 4, INVALID_OPTION = 5, COMPILATION = 6, INTERNAL = 11 };
 
@@ -133,12 +138,40 @@ static char *table_make(const char *text)
     return table;
 }
 
+/* What the fake driver loads: a library behind its head. False: there is no such file. */
+static bool image_read(nvrtcProgram p, const char *path)
+{
+    size_t bytes = 0;
+    char *object = file_read(path, &bytes);
+    if (!object)
+        return false;
+    const fake_image head = {FAKE_MAGIC, bytes, p->arch, p->ptx};
+    p->bytes = sizeof head + bytes;
+    p->image = malloc(p->bytes);
+    memcpy(p->image, &head, sizeof head);
+    memcpy(p->image + sizeof head, object, bytes);
+    free(object);
+    return true;
+}
+
+static uint64_t source_key(nvrtcProgram p, const char *compiler, const char *arch, const char *macros)
+{
+    const char *const all[] = {COMPILER_OPTIONS, compiler, arch, macros, kit_src_host, p->text};
+    uint64_t key = COMPILED_SEED;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        key = compiled_key(key, all[i]);
+    return key;
+}
+
 static nvrtcResult source_compile(nvrtcProgram p, const char *folder, const char *macros)
 {
     const char *compiler = getenv("CXX") ? getenv("CXX") : "c++";
-    char path[200], arch[40];
+    char path[200], arch[40], kept[COMPILED_PATH];
     size_t bytes = 0;
     snprintf(arch, sizeof arch, "#define FAKE_ARCH %d\n", p->arch);
+    const bool keeps = compiled_path(source_key(p, compiler, arch, macros), kept);
+    if (keeps && image_read(p, kept))
+        return NVRTC_SUCCESS;
     if (!file_write(folder, "a.cc", (const char *[]){p->text, NULL}))
         return INTERNAL;
     bool good = command_run("%s -E -P -w -D__CUDACC_RTC__ %s %s/a.cc -o %s/b.cc 2>%s/log", compiler, macros, folder, folder, folder);
@@ -146,25 +179,16 @@ static nvrtcResult source_compile(nvrtcProgram p, const char *folder, const char
     char *text = good ? file_read(path, &bytes) : NULL;
     char *table = text ? table_make(text) : NULL;
     good = good && file_write(folder, "c.cc", (const char *[]){arch, kit_src_host, text, table, NULL}) &&
-           command_run("%s -std=gnu++17 -O1 -w -fPIC -shared -fvisibility=hidden -fno-exceptions -fno-rtti -fno-math-errno "
-                       "-ffp-contract=off "
-                       "-fcf-protection=none -fno-stack-protector %s/c.cc -o %s/c.so 2>%s/log", compiler, folder, folder, folder);
+           command_run("%s " COMPILER_OPTIONS " %s/c.cc -o %s/c.so 2>%s/log", compiler, folder, folder, folder);
     free(text);
     free(table);
     snprintf(path, sizeof path, "%s/log", folder);
     free(p->log);
     p->log = file_read(path, &bytes);
     snprintf(path, sizeof path, "%s/c.so", folder);
-    char *object = good ? file_read(path, &bytes) : NULL;
-    if (!object)
+    if (!good || !image_read(p, path))
         return COMPILATION;
-    const fake_image head = {FAKE_MAGIC, bytes, p->arch, p->ptx};
-    p->bytes = sizeof head + bytes;
-    p->image = malloc(p->bytes);
-    memcpy(p->image, &head, sizeof head);
-    memcpy(p->image + sizeof head, object, bytes);
-    free(object);
-    return NVRTC_SUCCESS;
+    return keeps && !compiled_keep(path, kept) ? INTERNAL : NVRTC_SUCCESS;
 }
 
 /* The macros among the options; an option that NVRTC would not know is refused. */
