@@ -166,8 +166,9 @@ static void write_transports(char *text, size_t size)
     const bool choose = !chosen || !strcmp(chosen, "auto");
     snprintf(text, size, "shm, local");
     write_installed(text, size, chosen);
-    snprintf(text + strlen(text), size - strlen(text), choose ? "; %s" : "; %s, as YOKE_TRANSPORT says",
-             choose ? "shm among ranks of one host, sock where there are several" : chosen);
+    const char *automatic = strstr(text, "sock") ? "shm among ranks of one host, sock where there are several"
+                                                 : "shm among ranks of one host; none that reaches another host is installed";
+    snprintf(text + strlen(text), size - strlen(text), choose ? "; %s" : "; %s, as YOKE_TRANSPORT says", choose ? automatic : chosen);
 }
 
 static void transport_line(void)
