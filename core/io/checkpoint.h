@@ -31,6 +31,8 @@ yk_status yk__checkpoint_remove(const char *dir, yk_error *err);
 
 /* The state alone, nothing checked but that "files" is an object; the caller json_decref()s it. */
 yk_status yk__checkpoint_state(const char *dir, json_t **state, yk_error *err);
+/* Whether its files are there with the sizes that the state says, which is soon seen; their sums are not computed. */
+yk_status yk__checkpoint_sizes(const char *dir, const json_t *state, yk_error *err);
 /* The state of a whole checkpoint; the caller json_decref()s it. */
 yk_status yk__checkpoint_read(const char *dir, json_t **state, yk_error *err);
 

@@ -86,8 +86,9 @@ static yk_status open_parts(yk_data *d, const char *spec, const yk_data_config *
         return err->status;
     d->n_field = yk__dataset_fields(d->set, &d->field);
     d->equal = c->equal_shares;
+    d->order_seed = c->seed == (uint64_t)YK_ZERO ? 0 : c->seed ? c->seed : d->job->config.seed;
     const yk__loader_options l = {.global_batch = d->batch,
-                                  .seed = c->seed == (uint64_t)YK_ZERO ? 0 : c->seed ? c->seed : d->job->config.seed,
+                                  .seed = d->order_seed,
                                   .by_length = c->by_length,
                                   .shuffle = !c->eval && !c->in_order,
                                   .drop_last = !c->eval && !c->keep_last && !c->even_batches,
@@ -117,7 +118,6 @@ yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c)
 {
     static const yk_data_config none = {0};
     yk_error err = YK_ERROR_INIT;
-    uint64_t hash = 0;
     if (!yk_ok(job))
         return NULL;
     yk_data *d = yk__calloc(1, sizeof *d);
@@ -130,10 +130,10 @@ yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c)
     d->eval = c && c->eval;
     if (refuse_pipe(job, spec, &err) || open_parts(d, spec, c ? c : &none, &err))
         yk__job_fail(job, &err);
-    else if (job->team.world > 1 && yk__dataset_hash(d->set, &hash, &err))
+    else if (job->team.world > 1 && yk__dataset_hash(d->set, &d->content, &err))
         yk__job_fail(job, &err);
     else if (job->team.world > 1)
-        yk__agree_data(job, spec, yk_data_rows(d), hash);
+        yk__agree_data(job, spec, yk_data_rows(d), d->content);
     if (!yk_ok(job)) {
         yk__data_free(d);
         return NULL;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a checkpoint was made with beside what the job has: the job's settings rule from there on, and a line says which differ.
- * A place in the data counts batches, so that another batch size needs another number, or has none. */
+/* What a checkpoint was made with beside what the job has: the job's settings rule from there on, and a line says which differ. */
 #include "core/job/resume.h"
 
 #include <inttypes.h>
@@ -102,24 +101,4 @@ void yk__resume_notes(const yk_job *job, const char *dir, const json_t *state)
         note_optimizer(&d, job->opt, json_object_get(state, "optimizer"));
     if (d.used)
         yk__log(YK_LOG_WARN, "resume", "%s was made with other settings; those of now rule: %s", dir, d.text);
-}
-
-bool yk__resume_batch(yk_job *job, const char *dir, const json_t *place, int64_t now, uint64_t *batch)
-{
-    const json_int_t was = json_integer_value(json_object_get(place, "global_batch"));
-    if (!was || was == now || !*batch)
-        return true;
-    if (*batch * (uint64_t)was % (uint64_t)now) {
-        yk__job_failf(job, YK_E_ARG,
-                      "%s was made with batches of %lld rows, this job's have %lld, which do not add up to the %llu "
-                      "rows that were used: take batches of %lld rows, or go on from the end of an epoch",
-                      dir, (long long)was, (long long)now,
-                      (unsigned long long)*batch * (unsigned long long)was, (long long)was);
-        return false;
-    }
-    *batch = *batch * (uint64_t)was / (uint64_t)now;
-    if (!job->team.rank)
-        yk__log(YK_LOG_WARN, "resume", "%s was made with batches of %lld rows; this job's have %lld, and go on at batch %llu of the epoch",
-                dir, (long long)was, (long long)now, (unsigned long long)*batch);
-    return true;
 }

@@ -10,8 +10,6 @@
 /* One warning on rank 0 that names all settings that differ: precision, accumulation, optimizer, schedule. Before the state is
  * restored. */
 void yk__resume_notes(const yk_job *job, const char *dir, const json_t *state);
-/* The place of a data set in batches of `now` rows, where it was saved in others; false, with the job's error: there is none. */
-bool yk__resume_batch(yk_job *job, const char *dir, const json_t *place, int64_t now, uint64_t *batch);
 /* Whether the schedule moves the momentum, so that it is state and no setting. */
 bool yk__resume_momentum(const yk_opt *opt);
 /* Whether the checkpoint's optimizer was made with the rate that this one was made with: only then is the rate it had come to

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "core/io/checkpoint.h"
-#include "core/job/data_info.h"
+#include "core/job/data_state.h"
 #include "core/job/hash.h"
 #include "core/job/local_sgd.h"
 #include "core/job/opt.h"
@@ -132,26 +132,10 @@ static yk_status tensor_fetch(void *user, int64_t i, uint64_t from, void *buf, s
 
 /* ---- State ---- */
 
-static json_t *json_of_real(double v)
-{
-    char text[40];
-    if (isfinite(v))
-        return json_real(v);
-    snprintf(text, sizeof text, "%g", v);
-    return json_string(text);
-}
-
 static double real_of(const json_t *v, double preset)
 {
     double out;
     return yk__state_real(v, &out) ? out : preset;
-}
-
-static json_t *json_of_count(uint64_t v)
-{
-    char text[24];
-    snprintf(text, sizeof text, "%" PRIu64, v);
-    return json_string(text);
 }
 
 static uint64_t count_of(const json_t *v)
@@ -167,7 +151,7 @@ static json_t *own_steps(const yk_opt *opt)
     for (size_t i = 0; i < opt->job->n_param; i++) {
         const yk__job_param *p = &opt->job->param[i];
         if (!p->state && p->steps != opt->steps)
-            json_object_set_new(o, p->name, json_of_count(p->steps));
+            json_object_set_new(o, p->name, yk__state_of_count(p->steps));
     }
     return o;
 }
@@ -178,23 +162,23 @@ static json_t *optimizer_state(const yk_opt *opt)
     json_t *o = json_object(), *s;
     json_object_set_new(o, "kind", json_string(opt->rule.kind == YK_OPT_ADAM ? "adam" : "sgd"));
     json_object_set_new(o, "flags", json_integer(opt->rule.flags));
-    json_object_set_new(o, "steps", json_of_count(opt->steps));
+    json_object_set_new(o, "steps", yk__state_of_count(opt->steps));
     json_object_set_new(o, "param_steps", own_steps(opt));
-    json_object_set_new(o, "lr", json_of_real(opt->lr));
-    json_object_set_new(o, "base_lr", json_of_real(opt->base_lr));
-    json_object_set_new(o, "beta1", json_of_real(opt->rule.beta1));
-    json_object_set_new(o, "beta2", json_of_real(opt->rule.beta2));
-    json_object_set_new(o, "eps", json_of_real(opt->rule.eps));
-    json_object_set_new(o, "weight_decay", json_of_real(opt->group[0].weight_decay));
+    json_object_set_new(o, "lr", yk__state_of_real(opt->lr));
+    json_object_set_new(o, "base_lr", yk__state_of_real(opt->base_lr));
+    json_object_set_new(o, "beta1", yk__state_of_real(opt->rule.beta1));
+    json_object_set_new(o, "beta2", yk__state_of_real(opt->rule.beta2));
+    json_object_set_new(o, "eps", yk__state_of_real(opt->rule.eps));
+    json_object_set_new(o, "weight_decay", yk__state_of_real(opt->group[0].weight_decay));
     if (opt->sched) {
         yk__sched_state_get(opt->sched->rule, plateau);
         char hash[20];
         s = json_object();
         json_object_set_new(s, "hash", json_string(yk__resume_schedule(opt, hash, sizeof hash)));
-        json_object_set_new(s, "step", json_of_count(opt->sched->step));
+        json_object_set_new(s, "step", yk__state_of_count(opt->sched->step));
         json_object_set_new(s, "plateau", json_array());
         for (int i = 0; i < 4; i++)
-            json_array_append_new(json_object_get(s, "plateau"), json_of_real(plateau[i]));
+            json_array_append_new(json_object_get(s, "plateau"), yk__state_of_real(plateau[i]));
         json_object_set_new(o, "schedule", s);
     }
     return o;
@@ -203,29 +187,12 @@ static json_t *optimizer_state(const yk_opt *opt)
 static json_t *scaler_state(const yk__scaler *s)
 {
     json_t *o = json_object();
-    json_object_set_new(o, "scale", json_of_real(s->scale));
+    json_object_set_new(o, "scale", yk__state_of_real(s->scale));
     json_object_set_new(o, "count", json_integer(s->good_steps));
     json_object_set_new(o, "left", json_integer(s->hysteresis_left));
     json_object_set_new(o, "iter", json_integer(s->iter));
     json_object_set_new(o, "last_bad", json_integer(s->last_bad));
     return o;
-}
-
-static json_t *data_state(const yk_job *job)
-{
-    json_t *a = json_array();
-    for (size_t i = 0; i < job->n_data; i++) {
-        uint64_t epoch, batch;
-        if (!yk__data_trains(job->data[i]))
-            continue;
-        yk_data_tell(job->data[i], &epoch, &batch);
-        json_t *o = json_object();
-        json_object_set_new(o, "epoch", json_of_count(epoch));
-        json_object_set_new(o, "batch", json_of_count(batch));
-        json_object_set_new(o, "global_batch", json_integer(yk__data_batch(job->data[i])));
-        json_array_append_new(a, o);
-    }
-    return a;
 }
 
 /* Seconds since 1970; not before the checkpoint that the job went on from, whatever became of the clock. */
@@ -243,12 +210,12 @@ json_t *yk__save_state(yk_job *job)
     json_object_set_new(o, "format", json_string("yoke-checkpoint"));
     json_object_set_new(o, "version", json_integer(1));
     json_object_set_new(o, "global_step", json_integer((json_int_t)yk_steps(job->opt)));
-    json_object_set_new(o, "saved_at", json_of_real(save_time(job)));
-    json_object_set_new(o, "micro_step", json_of_count(job->micro_step));
-    json_object_set_new(o, "seed", json_of_count(job->config.seed));
+    json_object_set_new(o, "saved_at", yk__state_of_real(save_time(job)));
+    json_object_set_new(o, "micro_step", yk__state_of_count(job->micro_step));
+    json_object_set_new(o, "seed", yk__state_of_count(job->config.seed));
     json_object_set_new(o, "precision", json_string(yk__precision_text(job)));
     json_object_set_new(o, "accumulate", json_integer(job->config.accumulate));
-    json_object_set_new(o, "data", data_state(job));
+    json_object_set_new(o, "data", yk__data_state(job));
     if (job->opt)
         json_object_set_new(o, "optimizer", optimizer_state(job->opt));
     if (job->scaling)
@@ -423,7 +390,9 @@ static yk_status check_state(const yk_job *job, const char *dir, const json_t *s
               json_integer_value(json_object_get(o, "flags")) != (json_int_t)job->opt->rule.flags))
         return yk__fail(err, YK_E_ARG, "%s was made with another optimizer (%s, or other variants of it) than the job's", dir,
                         kind ? kind : "?");
-    return yk__state_check(job, dir, state, err);
+    if (yk__state_check(job, dir, state, err))
+        return err->status;
+    return yk__data_state_check(job, dir, json_object_get(state, "data"), err);
 }
 
 static void restore_optimizer(yk_opt *opt, const json_t *o)
@@ -462,20 +431,6 @@ static void restore_scaler(yk__scaler *s, const json_t *o)
     s->last_bad = json_integer_value(json_object_get(o, "last_bad"));
 }
 
-static void restore_data(yk_job *job, const char *dir, const json_t *places)
-{
-    size_t at = 0;
-    for (size_t i = 0; i < job->n_data; i++) {
-        const json_t *o = yk__data_trains(job->data[i]) ? json_array_get(places, at) : NULL;
-        if (!o)
-            continue;
-        at++;
-        uint64_t batch = count_of(json_object_get(o, "batch"));
-        if (yk__resume_batch(job, dir, o, yk__data_batch(job->data[i]), &batch))
-            yk_data_seek(job->data[i], count_of(json_object_get(o, "epoch")), batch);
-    }
-}
-
 void yk_load(yk_job *job, const char *dir)
 {
     yk_error err = YK_ERROR_INIT;
@@ -493,7 +448,7 @@ void yk_load(yk_job *job, const char *dir)
             restore_optimizer(job->opt, json_object_get(state, "optimizer"));
         restore_scaler(&job->scaler, json_object_get(state, "scaler"));
         yk__share_load(job, json_object_get(state, "shares"));
-        restore_data(job, dir, json_object_get(state, "data"));
+        yk__data_state_restore(job, dir, json_object_get(state, "data"));
         yk__registered_read(job, dir);
     }
     if (yk_ok(job) && yk__engine_whole(job->engine, &err)) /* what was rounded away before is of another training */

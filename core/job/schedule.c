@@ -45,6 +45,14 @@ void yk_sched_step(yk_sched *s)
     yk__opt_follow(s);
 }
 
+void yk_sched_seek(yk_sched *s, uint64_t step)
+{
+    if (!s || !yk_ok(s->opt->job))
+        return;
+    s->step = step;
+    yk__opt_follow(s);
+}
+
 void yk_sched_metric(yk_sched *s, double metric)
 {
     if (!s || !yk_ok(s->opt->job) || !yk__sched_wants_metric(s->rule))

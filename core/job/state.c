@@ -54,6 +54,22 @@ bool yk__state_real(const json_t *v, double *out)
     return json_is_number(v);
 }
 
+json_t *yk__state_of_count(uint64_t v)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, v);
+    return json_string(text);
+}
+
+json_t *yk__state_of_real(double v)
+{
+    char text[40];
+    if (isfinite(v))
+        return json_real(v);
+    snprintf(text, sizeof text, "%g", v);
+    return json_string(text);
+}
+
 static bool fail_value(const state_reader *l, const char *where, const json_t *v, const char *expected)
 {
     char *text = v ? json_dumps(v, JSON_ENCODE_ANY | JSON_COMPACT) : NULL;
@@ -93,13 +109,28 @@ static bool whole_ok(const state_reader *l, const json_t *o, const char *key, co
 
 /* ---- The parts ---- */
 
+/* What a checkpoint of an earlier version does not have. */
+static bool rows_ok(const state_reader *l, const json_t *place)
+{
+    const json_t *content = json_object_get(place, "content"), *classes = json_object_get(place, "classes");
+    if (!json_object_get(place, "rows"))
+        return true;
+    for (size_t i = 0; i < json_array_size(classes); i++)
+        if (!json_is_string(json_array_get(classes, i)))
+            return fail_value(l, "data: classes", json_array_get(classes, i), "names");
+    return count_ok(l, place, "rows", "data: rows", MOST_COUNT, NULL) &&
+           count_ok(l, place, "order_seed", "data: order_seed", UINT64_MAX, NULL) &&
+           (json_is_string(content) || fail_value(l, "data: content", content, "a sum as text")) &&
+           (!classes || json_is_array(classes) || fail_value(l, "data: classes", classes, "a list of names"));
+}
+
 static bool data_ok(const state_reader *l, const json_t *places)
 {
     if (!json_is_array(places))
         return fail_value(l, "data", places, "a list");
     for (size_t i = 0; i < json_array_size(places); i++)
         if (!count_ok(l, json_array_get(places, i), "epoch", "data: epoch", MOST_EPOCH, NULL) ||
-            !count_ok(l, json_array_get(places, i), "batch", "data: batch", MOST_COUNT, NULL))
+            !count_ok(l, json_array_get(places, i), "batch", "data: batch", MOST_COUNT, NULL) || !rows_ok(l, json_array_get(places, i)))
             return false;
     return true;
 }

@@ -14,5 +14,7 @@ yk_status yk__state_check(const yk_job *job, const char *dir, const json_t *stat
 /* Numbers as they are written: whole ones as decimal text, and what is not finite as "inf", "-inf" or "nan". */
 bool yk__state_count(const json_t *v, uint64_t *out); /* false: neither such a text nor an integer from 0 */
 bool yk__state_real(const json_t *v, double *out);
+json_t *yk__state_of_count(uint64_t v);
+json_t *yk__state_of_real(double v);
 
 #endif

@@ -522,6 +522,8 @@ typedef struct yk_sched_config {
 YK_API yk_sched *yk_schedule(yk_opt *opt, const yk_sched_config *c);
 /* [safe] The next step's rate; moves on only when the optimizer really stepped. */
 YK_API void yk_sched_step(yk_sched *s);
+/* [safe] Goes on at that step: after yk_load, where a step's batches are larger or smaller than they were when the checkpoint was made. */
+YK_API void yk_sched_seek(yk_sched *s, uint64_t step);
 /* [safe] reduce_lr_on_plateau goes by evaluations, not by steps: after each, every rank gives the same metric (the loss, or with
  * mode=max an accuracy). Other schedules take no notice of it; yk_sched_by_metric tells them apart. */
 YK_API void yk_sched_metric(yk_sched *s, double metric);

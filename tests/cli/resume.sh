@@ -102,6 +102,78 @@ ok "batches that add up to the same place" \
     changed 0 "made with batches of 32 rows; this job's have 16, and go on at batch 26" --global-batch 16
 ok "batches that do not" changed 2 "do not add up to the 416 rows that were used" --global-batch 48
 
+ok "another order of rows within an epoch" changed 2 "were shuffled by seed 42, this job's are by 7" --data-seed 7
+ok "more rows" changed 0 "was made with 640 rows, these data have 600: the epoch under way goes on" --max-train-samples 600
+other_rows() {
+    mkdir "$out/inverted" && cp "$out/images"/* "$out/inverted" && python3 - "$out/inverted/train-images-idx3-ubyte" <<'P' || return 1
+import sys
+b = open(sys.argv[1], "rb").read()
+open(sys.argv[1], "wb").write(b[:16] + bytes(255 - v for v in b[16:]))
+P
+    changed 0 "was made with other data of as many rows; those of now rule" --data "idx:$out/inverted"
+}
+ok "as many other rows" other_rows
+
+# The rows that were trained on say how far a schedule is, in whatever steps a run counts them: linear from 1e-3 to 0, here without warm-up.
+rates_go_on() { # rates_go_on STEP TOTAL CHECKPOINT ARGUMENTS...
+    at=$1 total=$2 from=$3
+    shift 3
+    rm -rf "$out/r" && mkdir "$out/r" && cp -r "$from" "$out/r" || return 1
+    mlp "$out/r" --warmup-steps 0 --num-train-epochs 2 --max-steps -1 --resume-from-checkpoint last --log "$out/r.log" "$@" || return 1
+    python3 - "$out/r.log" "$at" "$total" <<'P'
+import json, sys
+rows = {r["step"]: r["lr"] for r in map(json.loads, open(sys.argv[1])) if "loss" in r}
+at, total = int(sys.argv[2]), int(sys.argv[3])
+want = {step: 1e-3 * (total - step) / total for step in range(at + 1, total + 1)}
+assert rows.keys() == want.keys() and all(abs(rows[k] - want[k]) < 1e-9 for k in want), (rows, want)
+P
+}
+two_epochs() { # two_epochs FOLDER ARGUMENTS...
+    folder=$1
+    shift
+    mlp "$folder" --devices cpu:0 --warmup-steps 0 --num-train-epochs 2 --max-steps -1 "$@"
+}
+ok "a checkpoint in the middle of two epochs" two_epochs "$out/h" --save-steps 20
+ok "the same batches" rates_go_on 20 40 "$out/h/checkpoint-20" --devices cpu:0
+ok "smaller batches" rates_go_on 40 80 "$out/h/checkpoint-20" --devices cpu:0 --global-batch 16
+ok "larger steps" rates_go_on 10 20 "$out/h/checkpoint-20" --devices cpu:0 --gradient-accumulation-steps 2
+ok "more ranks, each with as many rows" rates_go_on 10 20 "$out/h/checkpoint-20" --devices "cpu:0! cpu:0!" --global-batch 64
+ok "a checkpoint within the second of two short epochs" two_epochs "$out/g" --save-steps 15 --max-train-samples 320
+ok "more rows in an epoch" rates_go_on 25 40 "$out/g/checkpoint-15" --devices cpu:0
+
+# What a class is called is what the model's outputs mean.
+other_names() {
+    printf 'text,label\n' >"$out/abc.csv" && cp "$out/abc.csv" "$out/bcd.csv" || return 1
+    for row in 1 2 3 4 5 6 7 8; do
+        for letter in a b c d; do
+            [ $letter = d ] || echo "row $row of $letter,$letter" >>"$out/abc.csv"
+            [ $letter = a ] || echo "row $row of $letter,$letter" >>"$out/bcd.csv"
+        done
+    done
+    set -- --model bert --model-config hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_size=16 --tokenizer bytes \
+        --max-length 16 --devices cpu:0 --global-batch 8 --max-steps 4 --output-dir "$out/t"
+    "$yoke" train --data "csv:$out/abc.csv,text=text,label=label" --save-steps 2 "$@" || return 1
+    "$yoke" train --data "csv:$out/bcd.csv,text=text,label=label" --resume-from-checkpoint "$out/t/checkpoint-2" "$@" 2>"$out/err"
+    code=$?
+    cat "$out/err"
+    [ $code = 2 ] && grep 'class 0 was "a" in the data it was made with, in these it is "b"' "$out/err"
+}
+ok "classes of other names" other_names
+
+# The newest one whose files are whole, and what an interrupted save left is gone.
+newest_whole() {
+    rm -rf "$out/w" && mlp "$out/w" --devices cpu:0 --save-steps 10 --max-steps 29 || return 1
+    mkdir "$out/w/checkpoint-24.tmp" "$out/w/checkpoint-25.tmp" && echo 1 >"$out/w/checkpoint-24.tmp/model.safetensors" &&
+        echo 1 >"$out/w/checkpoint-25.tmp/mine" && truncate -s 1000 "$out/w/checkpoint-20/model.safetensors" || return 1
+    mlp "$out/w" --devices cpu:0 --resume-from-checkpoint last --log "$out/w.log" 2>"$out/err"
+    code=$?
+    cat "$out/err"
+    [ $code = 0 ] && grep "checkpoint-20/model.safetensors: 1000 bytes, expected .*: an older one is taken" "$out/err" &&
+        [ "$(head -n 1 "$out/w.log" | grep -o '"step": [0-9]*')" = '"step": 11' ] && [ ! -e "$out/w/checkpoint-24.tmp" ] &&
+        [ -e "$out/w/checkpoint-25.tmp/mine" ]
+}
+ok "the newest checkpoint that is whole" newest_whole
+
 # A checkpoint after every step, and SIGKILL at some moments: the newest that is there must load.
 killed() {
     for moment in 0.50 0.61 0.72 0.83 0.94 1.05 1.16 1.27; do

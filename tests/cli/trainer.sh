@@ -93,6 +93,41 @@ resumed() { # what a checkpoint knew of the best counts on
 }
 ok "a resumed training waits as long in all" resumed
 
+# Steps that were given up had a better model, which is not the one that is left where the training goes on otherwise.
+resumed_best() { # resumed_best FOLDER CHECKPOINT STEP: at a rate that spoils the model; the best one is that of STEP
+    "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 32 --max-steps 30 --eval-steps 10 \
+        --load-best-model-at-end --learning-rate 3 --output-dir "$1" --resume-from-checkpoint "$2" --log "$out/best.log" --json >"$out/stdout" \
+        2>"$out/err" && "$yoke" eval --from "$1" --data "idx:$out/images" --json >"$out/eval" 2>/dev/null || { cat "$out/err"; return 1; }
+    python3 - "$out/best.log" "$out/stdout" "$out/eval" "$out/first.log" "$3" <<'P'
+import json, sys
+second, first = ({r["step"]: r["eval_loss"] for r in map(json.loads, open(sys.argv[k])) if "eval_loss" in r and "final" not in r} for k in (1, 4))
+told, left = (json.load(open(sys.argv[k]))["eval_loss"] for k in (2, 3))
+step = int(sys.argv[5])
+assert told == left == {**first, **second}[step] and told <= min(second.values()), (first, second, told, left)
+P
+}
+given_up() {
+    train --eval-steps 10 --save-steps 10 --load-best-model-at-end && cp "$log" "$out/first.log" || return 1
+    from=$out/run.$run
+    cp -r "$from" "$out/again" && resumed_best "$out/again" "$out/again/checkpoint-20" 20 && resumed_best "$out/new" "$from/checkpoint-20" 20
+}
+ok "the best model is that of the steps which led to it" given_up
+looked_for() { # the checkpoint is not itself the best, which is not there
+    train --eval-steps 10 --save-steps 15 --load-best-model-at-end && resumed_best "$out/other" "$out/run.$run/checkpoint-15" 30 || return 1
+    grep "the best model so far, of step 10, is not in $out/other/checkpoint-best: the best one is looked for from here on" "$out/err"
+}
+ok "a best model that is nowhere is looked for anew, and said so" looked_for
+
+rate_of_all() { # rate_of_all ARGUMENTS...: the report knows a speed, whatever was logged
+    train --json "$@" && at_least "$(field samples_per_s "$out/stdout")" 1
+}
+ok "a speed without lines of a log" rate_of_all --logging-strategy no --logging-steps 0
+early_end() { # the last step has a line where it was not known to be the last
+    train --json --logging-steps 50 --eval-steps 10 --early-stopping-patience 1 --early-stopping-threshold 5 && steps loss 20 &&
+        at_least "$(field samples_per_s "$out/stdout")" 1
+}
+ok "a training that stops early logs its last step" early_end
+
 smoothing() { # the loss of the weights that were saved (rate 0), over all 32 rows, in Python's numbers
     mlp "$out/smooth" --max-train-samples 32 --max-steps 1 --learning-rate 0 --label-smoothing-factor 0.3 --log "$out/smooth.log" \
         --eval-strategy no >/dev/null 2>&1 || return 1

@@ -277,6 +277,7 @@ static void open_data(train_run *r)
                               ? yk__cli_int(cli, "global-batch", 1, 1 << 24, &bad)
                               : world * yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
     const int64_t eval_batch = world * yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
+    r->batch = (uint64_t)batch;
     output_check(r->job, r->out, may_overwrite(r));
     r->data = train_data(cli, r->job, false, (uint32_t)batch);
     if (yk_ok(r->job) && wants_eval(r) && has_eval(cli))

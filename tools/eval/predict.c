@@ -2,9 +2,25 @@
 /* Scores of each row, gathered from the ranks and written in order. */
 #include "tools/eval/predict.h"
 
+#include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/cli.h"
+
+/* What would take the line apart is written as C writes it. */
+static void write_escaped(FILE *f, const char *text)
+{
+    static const char plain[] = "\n\t\r\\", letter[] = "ntr\\";
+    for (; *text; text++) {
+        const char *at = strchr(plain, *text);
+        if (at)
+            fprintf(f, "\\%c", letter[at - plain]);
+        else
+            fputc(*text, f);
+    }
+}
 
 static void write_label(FILE *f, const yk_data *data, uint32_t k, bool json)
 {
@@ -14,7 +30,7 @@ static void write_label(FILE *f, const yk_data *data, uint32_t k, bool json)
     else if (json)
         yk__json_write(f, name);
     else
-        fputs(name, f);
+        write_escaped(f, name);
 }
 
 static void write_number(FILE *f, const yk_data *data, uint64_t row, double number, bool json)
@@ -58,15 +74,33 @@ static bool gather_scores(yk_job *job, const yk_batch *batch, yk_t scores, uint3
     return yk_ok(job);
 }
 
+/* A model that computes no numbers names no class. */
+static bool are_finite(yk_job *job, const yk_data *data, uint64_t row, const double *score, uint32_t classes)
+{
+    char text[160];
+    for (uint32_t k = 0; k < classes; k++)
+        if (!isfinite(score[k])) {
+            snprintf(text, sizeof text, "row %" PRIu64 ": the model's result is %g: its weights are damaged, or had diverged when they were saved",
+                     yk_data_line(data, row), score[k]);
+            yk_fail(job, YK_E_NUMERIC, text);
+            return false;
+        }
+    return true;
+}
+
 static void predict_batch(yk_job *job, const yk_batch *batch, yk_t scores, const yk_data *data, uint64_t first_row, FILE *f, bool json)
 {
     const uint32_t classes = (uint32_t)yk_dim(scores, -1);
     double *all = yk_ok(job) ? calloc((size_t)batch->global_rows * classes + 1, sizeof *all) : NULL;
     if (!all)
         yk_fail(job, YK_E_MEM, "out of memory for predictions");
-    if (all && gather_scores(job, batch, scores, classes, all) && yk_is_main(job))
-        for (int64_t i = 0; i < batch->global_rows; i++)
-            write_row(f, data, first_row + (uint64_t)i, all + i * classes, classes, json);
+    bool right = all && gather_scores(job, batch, scores, classes, all);
+    for (int64_t i = 0; right && i < batch->global_rows; i++) {
+        const uint64_t row = first_row + (uint64_t)i;
+        right = are_finite(job, data, row, all + i * classes, classes);
+        if (right && yk_is_main(job))
+            write_row(f, data, row, all + i * classes, classes, json);
+    }
     free(all);
 }
 

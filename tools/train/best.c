@@ -55,25 +55,60 @@ void train_best_attach(yk_job *job, train_best *best)
         yk_on_save(job, best, write_best);
 }
 
-void train_best_resume(yk_job *job, train_best *best, const char *checkpoint)
+/* What checkpoint/best.json says of the same metric; false: nothing. */
+static bool read_best(yk_job *job, metric by, const char *checkpoint, train_best *best)
 {
     char path[4352], key[64];
-    yk_settings *s;
     snprintf(path, sizeof path, "%s/best.json", checkpoint);
-    if (!yk_ok(job) || (!best->save && !best->patience) || access(path, R_OK))
-        return;
-    s = yk_settings_new(job, NULL);
+    if (access(path, R_OK))
+        return false;
+    yk_settings *s = yk_settings_new(job, NULL);
     yk_settings_json(s, path);
-    if (!strcmp(yk_settings_text(s, "metric", ""), metric_names[best->by])) { /* another metric has another best */
-        best->step = (uint64_t)yk_settings_int(s, "step", 0);
-        best->waited = (uint64_t)yk_settings_int(s, "waited", 0);
-        for (int i = 0; i < METRIC_COUNT; i++) {
-            snprintf(key, sizeof key, "eval_%s", metric_names[i]);
-            best->result.value[i] = yk_settings_real(s, key, NAN);
-        }
-        best->found = isfinite(best->result.value[best->by]);
+    const bool same = !strcmp(yk_settings_text(s, "metric", ""), metric_names[by]); /* another metric has another best */
+    best->step = (uint64_t)yk_settings_int(s, "step", 0);
+    best->waited = (uint64_t)yk_settings_int(s, "waited", 0);
+    for (int i = 0; i < METRIC_COUNT; i++) {
+        snprintf(key, sizeof key, "eval_%s", metric_names[i]);
+        best->result.value[i] = yk_settings_real(s, key, NAN);
     }
     yk_settings_free(s);
+    return same && isfinite(best->result.value[by]);
+}
+
+/* Whether dir/checkpoint-best is the best that is known, and not that of steps which were given up. */
+static bool is_kept(yk_job *job, const train_best *best, const char *dir)
+{
+    train_best kept = {.step = 0};
+    char path[4352];
+    snprintf(path, sizeof path, "%s/checkpoint-best", dir);
+    return read_best(job, best->by, path, &kept) && kept.step == best->step &&
+           kept.result.value[best->by] == best->result.value[best->by];
+}
+
+void train_best_resume(yk_job *job, train_best *best, const char *checkpoint, uint64_t step, const char *dir)
+{
+    struct {
+        train_best best;
+        bool found, kept;
+    } known = {.best = *best}; /* as rank 0 reads it, whose files other hosts may not see */
+    char path[4352];
+    if (!yk_ok(job) || (!best->save && !best->patience))
+        return;
+    if (yk_is_main(job)) {
+        known.found = read_best(job, best->by, checkpoint, &known.best);
+        known.kept = known.found && best->save && is_kept(job, &known.best, dir);
+    }
+    yk_broadcast(job, &known, sizeof known, 0);
+    if (!yk_ok(job) || !known.found)
+        return;
+    *best = known.best;
+    best->found = !best->save || known.kept || best->step == step;
+    snprintf(path, sizeof path, "%s/checkpoint-best", dir);
+    if (best->save && !known.kept && best->found)
+        yk_save(job, path);
+    else if (!best->found && yk_is_main(job))
+        fprintf(stderr, "yoke train: the best model so far, of step %llu, is not in %s: the best one is looked for from here on\n",
+                (unsigned long long)best->step, path);
 }
 
 bool train_best_judge(yk_job *job, train_best *best, const train_result *result, uint64_t step, const char *dir)

@@ -24,8 +24,9 @@ typedef struct train_best {
 train_best train_best_read(const yk__cli *cli, bool keeps, uint32_t metrics, bool *bad);
 /* Has what is known saved with every checkpoint; `best` must live as long as the job. */
 void train_best_attach(yk_job *job, train_best *best);
-/* What a checkpoint knew. One without best.json leaves all as it is. */
-void train_best_resume(yk_job *job, train_best *best, const char *checkpoint);
+/* [all] What a checkpoint knew, which the job has gone on from. One without best.json leaves all as it is. The best model is there as
+ * dir/checkpoint-best, or it is this one, which is saved there anew; else a line says that it is looked for from here on. */
+void train_best_resume(yk_job *job, train_best *best, const char *checkpoint, uint64_t step, const char *dir);
 /* After an evaluation; saves dir/checkpoint-best where it is the best. True: nothing got better for too long. */
 bool train_best_judge(yk_job *job, train_best *best, const train_result *result, uint64_t step, const char *dir);
 /* At the end: loads the best where it is wanted and is not the last; true where it did. */

@@ -168,15 +168,34 @@ void checkpoint_save(checkpoints *c, yk_job *job, uint64_t steps)
         checkpoints_trim(c, e.step); /* the new one is safe by now */
 }
 
-/* The path of the newest in dir that was not written before `since`; "": there is none. */
+/* Whether all its files are there and as long as they were written; else a line says which is not. */
+static bool is_whole(const char *path, bool speaks)
+{
+    yk_error err = YK_ERROR_INIT;
+    json_t *state = NULL;
+    if (!yk__checkpoint_state(path, &state, &err))
+        yk__checkpoint_sizes(path, state, &err);
+    json_decref(state);
+    if (err.status && speaks)
+        fprintf(stderr, "yoke train: %s: an older one is taken\n", err.text);
+    return !err.status;
+}
+
+/* The path of the newest whole one in dir that was not written before `since`; "": there is none. */
 static void find_newest(checkpoints *c, yk_job *job, double since, char *path, size_t bytes)
 {
     listing l;
     path[0] = 0;
-    if (!listing_read(c->dir, &l))
+    if (!listing_read(c->dir, &l)) {
         yk_fail(job, YK_E_MEM, "out of memory for the list of checkpoints");
-    else if (l.n && l.item[l.n - 1].saved_at >= since)
-        entry_path(c->dir, &l.item[l.n - 1], path, bytes);
+    } else {
+        size_t n = l.n;
+        while (n && l.item[n - 1].saved_at >= since) {
+            entry_path(c->dir, &l.item[--n], path, bytes);
+            if (!n || l.item[n - 1].saved_at < since || is_whole(path, yk_is_main(job)))
+                break; /* the last that is left is taken as it is: loading it says what is wrong */
+        }
+    }
     yk__free(l.item);
 }
 
@@ -225,6 +244,47 @@ void checkpoint_resume(checkpoints *c, yk_job *job, const char *from)
         yk_fail(job, YK_E_ARG, text);
     if (yk_ok(job))
         yk_load(job, c->from);
+}
+
+/* Whole numbers are text where they may exceed what JSON's readers take. */
+static bool is_number(const json_t *o, const char *key, uint64_t number)
+{
+    const json_t *v = json_object_get(o, key);
+    char text[24];
+    snprintf(text, sizeof text, "%" PRIu64, number);
+    return !v || (json_is_string(v) ? !strcmp(json_string_value(v), text) : json_integer_value(v) == (json_int_t)number);
+}
+
+bool checkpoint_same_steps(const checkpoints *c, uint64_t rows, uint64_t batch, uint64_t accumulate)
+{
+    yk_error ignored = YK_ERROR_INIT;
+    json_t *state = NULL;
+    if (yk__checkpoint_state(c->from, &state, &ignored))
+        return true;
+    const json_t *place = json_array_get(json_object_get(state, "data"), 0);
+    const bool same = is_number(place, "rows", rows) && is_number(place, "global_batch", batch) && is_number(state, "accumulate", accumulate);
+    json_decref(state);
+    return same;
+}
+
+void checkpoints_clear(const char *dir)
+{
+    DIR *d = opendir(dir);
+    for (struct dirent *f = d ? readdir(d) : NULL; f; f = readdir(d)) {
+        yk_error ignored = YK_ERROR_INIT;
+        struct stat st;
+        entry e;
+        char path[4352], name[256];
+        const size_t n = strlen(f->d_name);
+        if (n < 5 || n >= sizeof name || strcmp(f->d_name + n - 4, ".tmp") != 0)
+            continue;
+        snprintf(name, sizeof name, "%.*s", (int)(n - 4), f->d_name);
+        snprintf(path, sizeof path, "%s/%s", dir, f->d_name);
+        if (((entry_parse(name, &e) && !e.old) || !strcmp(name, "checkpoint-best")) && !lstat(path, &st) && S_ISDIR(st.st_mode))
+            yk__checkpoint_remove(path, &ignored); /* what is not a checkpoint's stays */
+    }
+    if (d)
+        closedir(d);
 }
 
 bool checkpoint_any(const char *dir)

@@ -19,6 +19,16 @@ static double epochs_done(const train_run *r)
     return r->per_epoch ? (double)r->steps / (double)r->per_epoch : 0;
 }
 
+/* What was trained since the last line counts for the whole run's speed, and the next line begins anew. */
+static void close_span(train_run *r)
+{
+    r->spent += r->log_spent + train_seconds() - r->log_time;
+    r->rows += r->log_rows;
+    r->log_time = train_seconds();
+    r->log_spent = 0;
+    r->log_rows = r->log_tokens = 0;
+}
+
 static void log_line(train_run *r, uint64_t epoch)
 {
     const double loss = yk_step_loss(r->opt); /* waits for the device: only where it is shown */
@@ -38,11 +48,8 @@ static void log_line(train_run *r, uint64_t epoch)
     trackers_add(r->trackers, r->steps, epochs_done(r), "train/grad_norm", yk_grad_norm(r->opt));
     trackers_add(r->trackers, r->steps, epochs_done(r), "train/samples_per_s", rows);
     trackers_flush(r->trackers);
-    r->spent += span;
-    r->rows += r->log_rows;
-    r->log_time = train_seconds();
-    r->log_spent = 0;
-    r->log_rows = r->log_tokens = 0;
+    r->logged = r->steps;
+    close_span(r);
 }
 
 static void tell_result(train_run *r, uint64_t epoch)
@@ -138,15 +145,35 @@ static uint64_t epoch_at(const train_run *r)
     return r->steps && r->per_epoch ? (r->steps - 1) / r->per_epoch : 0;
 }
 
-static void resume_best(train_run *r)
+/* A checkpoint's schedule counts the steps of its run, which other batches or windows make more or fewer than this one's. (Else it is left
+ * as it is: an update that loss scaling skipped was a step of the run, and none of the schedule's.) */
+static void resume_steps(train_run *r)
 {
-    if (r->kept.from[0])
-        train_best_resume(r->job, &r->best, r->kept.from);
+    if (!r->kept.from[0])
+        return;
+    if (!checkpoint_same_steps(&r->kept, yk_data_rows(r->data), r->batch, r->accumulate)) {
+        yk_sched_seek(r->sched, r->steps);
+        progress_say(&r->bar, "the schedule goes on at step %llu of %llu, by the rows that were trained on", (unsigned long long)r->steps,
+                     (unsigned long long)r->total);
+    }
+    train_best_resume(r->job, &r->best, r->kept.from, r->steps, r->out);
+}
+
+/* The last step has a line of its own, also where the run was not known to end with it. */
+static void end_span(train_run *r)
+{
+    if (!r->log_rows || !yk_ok(r->job))
+        return;
+    if (r->log_when.strategy != TRAIN_NEVER && r->logged != r->steps)
+        log_line(r, epoch_at(r));
+    else
+        close_span(r);
 }
 
 /* The model is saved before the last evaluation, which may fail, and once more where an earlier one was better. */
 static void finish_training(train_run *r)
 {
+    end_span(r);
     if (yk_ok(r->job))
         yk_model_save(r->model, r->out);
     if (yk_ok(r->job) && r->eval_last && r->evaluated != r->steps)
@@ -171,7 +198,7 @@ void train_loop(train_run *r)
         fprintf(stderr, "yoke train: the checkpoint is at step %llu and the run ends at %llu: nothing is left to train\n",
                 (unsigned long long)r->steps, (unsigned long long)r->total);
     r->evaluated = UINT64_MAX;
-    resume_best(r);
+    resume_steps(r);
     if (r->eval_first && r->steps < r->total)
         run_evaluate(r, epoch);
     while (r->steps < r->total && !r->stop && yk_ok(r->job))

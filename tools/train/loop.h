@@ -25,7 +25,7 @@ typedef struct train_run {
     yk_sched *sched;
     FILE *log;
     const char *out;
-    uint64_t steps, total, epochs, per_epoch, accumulate;
+    uint64_t steps, total, epochs, per_epoch, batch, accumulate; /* batch: rows of a micro batch over all ranks */
     checkpoints kept;
     int lock; /* of the output folder; -1: not held */
     train_when eval_when, save_when, log_when;
@@ -37,7 +37,7 @@ typedef struct train_run {
     trackers *trackers;
     double decay, lr, clip, started;
     double log_time, log_spent, spent; /* the window's start, its part before an evaluation, and all windows: seconds */
-    uint64_t log_rows, log_tokens, rows;
+    uint64_t log_rows, log_tokens, rows, logged; /* since the last line; in all; the step of that line */
     train_result result;
     uint64_t evaluated; /* step of the result; UINT64_MAX: none */
     bool stop;          /* nothing has got better for too long */

@@ -120,8 +120,10 @@ int output_claim(yk_job *job, const char *dir, bool allowed)
     if (yk_ok(job) && yk_is_main(job))
         lock = lock_open(job, dir);
     output_check(job, dir, allowed);
-    if (yk_ok(job) && yk_is_main(job))
+    if (yk_ok(job) && yk_is_main(job)) {
+        checkpoints_clear(dir);
         output_mark(job, dir);
+    }
     yk_barrier(job);
     return lock;
 }

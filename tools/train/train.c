@@ -187,6 +187,25 @@ static void refuse_from(const yk__cli *cli, bool *bad)
     }
 }
 
+/* "char" numbers the characters of the text that is read: other numbers than those that a model was trained with. */
+static void refuse_char(const yk__cli *cli, bool *bad)
+{
+    static const char *const files[] = {"tokenizer.json", "vocab.txt", "vocab.json"};
+    const char *from = yk__cli_text(cli, "from"), *tokenizer = yk__cli_text(cli, "tokenizer");
+    char path[4096];
+    if (!from || yk__cli_text(cli, "model") || !tokenizer || strcmp(tokenizer, "char") != 0)
+        return;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        snprintf(path, sizeof path, "%s/%s", from, files[i]);
+        if (!is_there(path))
+            continue;
+        yk__cli_usage(cli->command, "--tokenizer char would number the characters anew, and %s has the numbers that the model was trained with: "
+                      "leave --tokenizer out", path);
+        *bad = true;
+        return;
+    }
+}
+
 /* What --devices "$UNSET" would be. */
 static void refuse_no_devices(const yk__cli *cli, bool *bad)
 {
@@ -212,6 +231,7 @@ bool train_config(const yk__cli *cli, yk_config *config)
     yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
     read_masking(cli, &bad);
     refuse_from(cli, &bad);
+    refuse_char(cli, &bad);
     refuse_no_devices(cli, &bad);
     refuse_idle_data_options(cli, &bad);
     return !bad;
