@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jansson with our errors, and with what it cannot do: a NUL in a key, which JSON allows and published vocabularies have. */
+/* jansson with our errors, and with what it cannot do: a NUL in a key, which JSON allows and published vocabularies have, and whole numbers
+ * beyond 64 bits, which are doubles here (transformers writes 10^30 where a tokenizer has no longest text). */
 #include "core/io/json.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -40,17 +42,40 @@ static int replace_nul(char *text, size_t end)
     return n;
 }
 
-/* jansson cannot keep a key that holds U+0000, which JSON allows: such keys (at most 16) get U+FFFD in its place. */
-static json_t *load_nul_keys(const char *text, size_t bytes, size_t flags, json_error_t *e)
+/* Puts an exponent behind the whole number that ends before `end`, in text, which has room for it; false: it is none. */
+static bool make_real(char *text, size_t *bytes, size_t end)
 {
-    char *copy = yk__strndup(text, bytes);
+    if (!end || text[end - 1] < '0' || text[end - 1] > '9')
+        return false;
+    for (size_t i = end; i-- > 0 && strchr("0123456789.eE+-", text[i]);)
+        if (strchr(".eE", text[i]))
+            return false; /* a double that is too large is none of ours */
+    memmove(text + end + 2, text + end, *bytes - end + 1);
+    memcpy(text + end, "e0", 2);
+    *bytes += 2;
+    return true;
+}
+
+/* One thing in the text that jansson refused is put so that it takes it; false: it is another error. */
+static bool mend_text(char *text, size_t *bytes, int flags, const json_error_t *e)
+{
+    const size_t end = e->position < 0 || (size_t)e->position > *bytes ? 0 : (size_t)e->position;
+    if (json_error_code(e) == json_error_numeric_overflow)
+        return make_real(text, bytes, end);
+    return (flags & YK__JSON_ANY) && json_error_code(e) == json_error_null_byte_in_key && replace_nul(text, end);
+}
+
+/* At most 16 places. */
+static json_t *load_mended(const char *text, size_t bytes, int flags, size_t jansson_flags, json_error_t *e)
+{
+    char *copy = yk__malloc(bytes + 2 * 16 + 1);
     json_t *v = NULL;
-    for (int i = 0; copy && i < 16 && !v; i++)
-        if (json_error_code(e) != json_error_null_byte_in_key || e->position < 0 || (size_t)e->position > bytes ||
-            !replace_nul(copy, (size_t)e->position))
-            break;
-        else
-            v = json_loadb(copy, bytes, flags, e);
+    if (copy) {
+        memcpy(copy, text, bytes);
+        copy[bytes] = 0;
+    }
+    for (int i = 0; copy && i < 16 && !v && mend_text(copy, &bytes, flags, e); i++)
+        v = json_loadb(copy, bytes, jansson_flags, e);
     if (!copy)
         e->text[0] = 0;
     yk__free(copy);
@@ -70,8 +95,8 @@ yk_status yk__json_parse(const char *name, const char *text, size_t bytes, int f
     if (flags & YK__JSON_UNIQUE_KEYS)
         f |= JSON_REJECT_DUPLICATES;
     v = json_loadb(text, bytes, f, &e);
-    if (!v && (flags & YK__JSON_ANY))
-        v = load_nul_keys(text, bytes, f, &e);
+    if (!v && (json_error_code(&e) == json_error_numeric_overflow || json_error_code(&e) == json_error_null_byte_in_key))
+        v = load_mended(text, bytes, flags, f, &e);
     if (!v)
         return parse_fail(name, &e, err);
     *out = v;

@@ -17,7 +17,8 @@
 #include "core/io/labels.h"
 
 typedef struct pair {
-    char *key, *value;  /* value NULL: JSON null */
+    char *key, *value;  /* value NULL: JSON null, or what is no text, number or list of these */
+    json_t *own;        /* as the file had it, and as it is saved; NULL: of the user's string, or put later */
     bool given, asked;  /* given: by the user's string */
 } pair;
 
@@ -63,10 +64,12 @@ static void pair_put(yk_settings *s, const char *key, size_t n_key, const char *
     if (p) {
         yk__free(k);
         yk__free(p->value);
+        json_decref(p->own);
         p->value = v;
+        p->own = NULL;
         return;
     }
-    s->pair[s->n++] = (pair){k, v, given, false};
+    s->pair[s->n++] = (pair){.key = k, .value = v, .given = given};
 }
 
 /* "a=1,b=x" */
@@ -105,31 +108,41 @@ yk_settings *yk_settings_new(yk_job *job, const char *pairs)
     return s;
 }
 
-/* Scalars as text; a list of scalars joined by '+'; anything else is skipped (NULL in *skip's sense: returns false). */
-static bool json_text(const json_t *v, char *buf, size_t n)
+/* A scalar as text in place of what p points to. */
+static bool scalar_text(const json_t *v, const char **p, char number[64])
 {
-    size_t used = 0;
+    *p = number;
     if (json_is_string(v))
-        return snprintf(buf, n, "%s", json_string_value(v)) < (int)n;
-    if (json_is_integer(v))
-        return snprintf(buf, n, "%lld", (long long)json_integer_value(v)) < (int)n;
-    if (json_is_real(v))
-        return snprintf(buf, n, "%s", yk__number_text(json_real_value(v), 17).text) < (int)n;
-    if (json_is_boolean(v))
-        return snprintf(buf, n, "%s", json_is_true(v) ? "true" : "false") < (int)n;
-    if (!json_is_array(v))
+        *p = json_string_value(v);
+    else if (json_is_integer(v))
+        snprintf(number, 64, "%lld", (long long)json_integer_value(v));
+    else if (json_is_real(v))
+        snprintf(number, 64, "%s", yk__number_text(json_real_value(v), 17).text);
+    else if (json_is_boolean(v))
+        snprintf(number, 64, "%s", json_is_true(v) ? "true" : "false");
+    else
         return false;
-    buf[0] = 0;
-    for (size_t i = 0; i < json_array_size(v); i++) {
-        if (json_is_array(json_array_get(v, i)) || used + 1 >= n)
-            return false;
-        if (i)
-            buf[used++] = '+';
-        if (!json_text(json_array_get(v, i), buf + used, n - used))
-            return false;
-        used = strlen(buf);
-    }
     return true;
+}
+
+/* A scalar, or scalars of a list joined by '+'; NULL for everything else. False: out of memory. */
+static bool json_text(const json_t *v, char **text)
+{
+    const char *one;
+    char number[64];
+    *text = NULL;
+    if (!json_is_array(v))
+        return !scalar_text(v, &one, number) || (*text = yk__strdup(one));
+    *text = yk__strdup("");
+    for (size_t i = 0; *text && i < json_array_size(v); i++) {
+        const bool scalar = scalar_text(json_array_get(v, i), &one, number);
+        char *longer = scalar ? yk__format("%s%s%s", *text, i ? "+" : "", one) : NULL;
+        yk__free(*text);
+        *text = longer;
+        if (!scalar)
+            return true;
+    }
+    return *text != NULL;
 }
 
 static void take_labels(yk_settings *s, const yk__labels *l)
@@ -155,20 +168,24 @@ void yk_settings_labels(yk_settings *s, uint32_t n, const char *const *name)
         take_labels(s, &l);
 }
 
-/* Sets the pairs that are not set yet. */
+/* Sets the pairs that are not set yet; names of classes are no pairs. */
 static void take_pairs(yk_settings *s, json_t *o)
 {
     const char *key;
     json_t *v;
-    char text[4096];
     json_object_foreach(o, key, v)
     {
-        if (pair_find(s, key))
+        if (pair_find(s, key) || !strcmp(key, "id2label") || !strcmp(key, "label2id"))
             continue;
-        if (json_is_null(v))
-            pair_put(s, key, strlen(key), NULL, false);
-        else if (json_text(v, text, sizeof text))
+        char *text;
+        if (!json_text(v, &text))
+            settings_fail(s, YK_E_MEM, "out of memory for settings");
+        else
             pair_put(s, key, strlen(key), text, false);
+        yk__free(text);
+        if (!yk_ok(s->job))
+            return;
+        s->pair[s->n - 1].own = json_incref(v);
     }
 }
 
@@ -313,7 +330,7 @@ void yk_settings_check(yk_settings *s)
     }
 }
 
-/* Numbers and booleans as such, lists where a '+' joins numbers or under "architectures". */
+/* Of a value that is text: numbers and booleans as such, a list under "architectures". */
 static json_t *to_json(const char *key, const char *v)
 {
     char *end;
@@ -325,8 +342,9 @@ static json_t *to_json(const char *key, const char *v)
     if (!strcmp(key, "architectures"))
         return json_pack("[s]", v);
     if (isdigit((unsigned char)v[0]) || v[0] == '-') {
+        errno = 0;
         long long n = strtoll(v, &end, 10);
-        if (!*end)
+        if (!*end && !errno)
             return json_integer(n);
         real = yk__number_read(v, &end);
         if (!*end)
@@ -349,8 +367,10 @@ void yk_settings_save(yk_settings *s, const char *file)
     yk_error err = YK_ERROR_INIT;
     json_t *o = json_object();
     bool bad = !o;
-    for (size_t i = 0; o && i < s->n; i++)
-        bad |= json_object_set_new(o, s->pair[i].key, to_json(s->pair[i].key, s->pair[i].value)) != 0;
+    for (size_t i = 0; o && i < s->n; i++) {
+        const pair *p = &s->pair[i];
+        bad |= json_object_set_new(o, p->key, p->own ? json_incref(p->own) : to_json(p->key, p->value)) != 0;
+    }
     bad |= o && put_labels(s, o);
     char *text = bad ? NULL : json_dumps(o, JSON_INDENT(2) | JSON_SORT_KEYS);
     json_decref(o);
@@ -368,6 +388,7 @@ void yk_settings_free(yk_settings *s)
     for (size_t i = 0; i < s->n; i++) {
         yk__free(s->pair[i].key);
         yk__free(s->pair[i].value);
+        json_decref(s->pair[i].own);
     }
     for (size_t i = 0; i < s->n_asked; i++)
         yk__free(s->asked[i]);

@@ -50,4 +50,39 @@ before_after() { # GPT-2 has no new head: the original and the saved one evaluat
 ok "GPT-2: saved with the names and shapes of the original" round_trip fake-gpt2 "text:$out/text" --seq-len 32
 ok "GPT-2: evaluates alike before and after" before_after
 ok "BERT: saved with the names and shapes of the original" round_trip bert-tiniest "csv:$out/rows.csv,text=text,label=category"
+
+# Keys that Yoke knows nothing of, and values of all kinds, are saved as they were.
+keys_kept() { # keys_kept MODEL DATA ARGUMENTS...
+    from=$data/models/$1 rows=$2
+    shift 2
+    rm -rf "$out/keys" && cp -r "$from" "$out/keys" && chmod -R u+w "$out/keys" && python3 - "$out/keys/config.json" <<'P' || return 1
+import json, sys
+c = json.load(open(sys.argv[1]))
+c.update(transformers_version="4.40", revision="00012", digits="99999999999999999999", eos_token_id=[1, 2], mixed=[3, 4.5, "x"], words=["a", "b"],
+         zero=0.0, one=1.0, whole=1, nothing=None, pruned_heads={"0": [1]}, nested=[[1], {"a": None}], text="x" * 5000, truth="true", yes=True,
+         id2label={"0": "never", "1": "seen", "2": "here"}, label2id={"never": 0, "seen": 1, "here": 2})
+json.dump(c, open(sys.argv[1], "w"))
+P
+    "$yoke" train --from "$out/keys" --data "$rows" --learning-rate 0 --max-steps 1 --global-batch 4 --overwrite-output-dir \
+        --output-dir "$out/m" --eval-strategy no "$@" || return 1
+    python3 - "$out/keys/config.json" "$out/m/config.json" <<'P'
+import json, sys
+before, after = (json.load(open(f)) for f in sys.argv[1:])
+assert len(after.get("id2label", {})) == len(after.get("label2id", {})) == after.get("num_labels", 3), after
+ours = "architectures", "num_labels", "id2label", "label2id"
+for k in before:
+    assert k in ours or repr(after.get(k, "gone")) == repr(before[k]), (k, before[k], after.get(k, "gone"))
+P
+}
+ok "BERT: all other keys of its config.json are as they were" keys_kept bert-tiniest "csv:$out/rows.csv,text=text,label=category"
+ok "GPT-2: so are those" keys_kept fake-gpt2 "text:$out/text" --seq-len 32
+
+# What transformers writes for a tokenizer without a longest text.
+whole_beyond() {
+    mkdir "$out/words" && printf '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\nworld\n' >"$out/words/vocab.txt" && printf 'hello world\n' >"$out/hello" &&
+        printf '{"do_lower_case": true, "model_max_length": 1000000000000000019884624838656}' >"$out/words/tokenizer_config.json" || return 1
+    "$yoke" tokenize --tokenizer "$out/words" "$out/hello" && printf '{"text": "hello", "id": 18446744073709551615, "label": "x"}\n' >"$out/d.jsonl" &&
+        "$yoke" inspect "$out/d.jsonl"
+}
+ok "whole numbers beyond 64 bits, where nobody asks for them" whole_beyond
 plan
