@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "core/base/byte_order.h"
+
 /* Four independent lanes, so that hashing runs at memory speed; each word is mixed by multiply and rotate. */
 static uint64_t lane_mix(uint64_t h, uint64_t w)
 {
@@ -22,13 +24,11 @@ static uint64_t word_load(const unsigned char *p, size_t n)
 
 static uint64_t word_load8(const unsigned char *p)
 {
-#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
     uint64_t w;
+    if (!YK__LITTLE_ENDIAN)
+        return word_load(p, 8);
     memcpy(&w, p, 8);
     return w;
-#else
-    return load(p, 8);
-#endif
 }
 
 uint64_t yk__hash_bytes(uint64_t seed, const void *data, size_t bytes)

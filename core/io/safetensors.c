@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/base/advance.h"
+#include "core/base/byte_order.h"
 #include "core/base/mem.h"
 #include "core/io/json.h"
 
@@ -577,23 +578,6 @@ void yk__safetensors_meta_at(const yk__safetensors *tensors, int64_t i, const ch
     *value = json_string_value(json_object_iter_value(it));
 }
 
-/* The file is little-endian; from is a multiple of the element size where this matters. */
-static void to_host(const yk__safetensor *tensor, void *out, uint64_t bytes)
-{
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    uint64_t w = t->elements ? t->bytes / (uint64_t)t->elements : 1;
-    uint8_t *p = out;
-    for (uint64_t i = 0; w > 1 && i + w <= bytes; i += w)
-        for (uint64_t k = 0; k < w / 2; k++) {
-            uint8_t x = p[i + k];
-            p[i + k] = p[i + w - 1 - k];
-            p[i + w - 1 - k] = x;
-        }
-#else
-    (void)tensor, (void)out, (void)bytes;
-#endif
-}
-
 yk_status yk__safetensors_load(yk__safetensors *tensors, const yk__safetensor *tensor, uint64_t from, uint64_t bytes,
                                void *out, yk_error *err)
 {
@@ -603,8 +587,8 @@ yk_status yk__safetensors_load(yk__safetensors *tensors, const yk__safetensor *t
         return yk__fail(err, YK_E_ARG, "%s: tensor '%.100s': bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64, part->path,
                         tensor->name, from, from + bytes, tensor->bytes);
     s = part_read(part, part->data_at + tensor->begin + from, out, bytes, err);
-    if (!s)
-        to_host(tensor, out, bytes);
+    if (!s && !YK__LITTLE_ENDIAN && tensor->elements) /* the file is; from is a multiple of the element size where this matters */
+        yk__bytes_swap(out, bytes, (size_t)(tensor->bytes / (uint64_t)tensor->elements));
     return s;
 }
 

@@ -61,7 +61,7 @@ yk_status yk__safetensors_data(yk__safetensors *tensors, const yk__safetensor *t
 
 /* ---- writing ---- */
 
-/* Gives the next `bytes` bytes of tensor i (from offset `from`) in file byte order. */
+/* Gives the next `bytes` bytes of tensor i (from offset `from`) in this machine's byte order. */
 typedef yk_status (*yk__safetensors_fetch)(void *user, int64_t i, uint64_t from, void *buf, size_t bytes,
                                            yk_error *err);
 

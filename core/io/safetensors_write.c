@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/advance.h"
+#include "core/base/byte_order.h"
 #include "core/base/mem.h"
 #include "core/io/safetensors.h"
 
@@ -163,34 +164,20 @@ struct sink {
     char *piece;
 };
 
-static void to_file_order(uint8_t *p, size_t n, size_t w)
-{
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    for (size_t i = 0; w > 1 && i + w <= n; i += w)
-        for (size_t k = 0; k < w / 2; k++) {
-            uint8_t x = p[i + k];
-            p[i + k] = p[i + w - 1 - k];
-            p[i + w - 1 - k] = x;
-        }
-#else
-    (void)p, (void)n, (void)w;
-#endif
-}
-
 static yk_status write_tensor(const struct sink *sink, const yk__safetensors_out *tensor, int64_t i, yk_error *err)
 {
     uint64_t n = (uint64_t)tensor_bytes(tensor), at = 0;
-    if (tensor->data && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+    if (tensor->data && YK__LITTLE_ENDIAN)
         return write_all(sink->fd, sink->path, tensor->data, n, err);
     while (at < n) {
         size_t m = n - at < PIECE ? (size_t)(n - at) : PIECE;
         yk_status s = YK_OK;
-        if (tensor->data) {
+        if (tensor->data)
             memcpy(sink->piece, (const char *)tensor->data + at, m);
-            to_file_order((uint8_t *)sink->piece, m, yk_dtype_bytes(tensor->dtype));
-        } else {
+        else
             s = sink->fetch(sink->user, i, at, sink->piece, m, err);
-        }
+        if (!s && !YK__LITTLE_ENDIAN) /* the file is */
+            yk__bytes_swap(sink->piece, m, yk_dtype_bytes(tensor->dtype));
         if (!s)
             s = write_all(sink->fd, sink->path, sink->piece, m, err);
         if (s)

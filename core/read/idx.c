@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "core/base/byte_order.h"
 #include "core/base/mem.h"
 
 struct yk__idx {
@@ -83,22 +84,6 @@ static yk_status read_shape(yk__file *file, yk__idx *idx, uint64_t *bytes, yk_er
     return YK_OK;
 }
 
-static void to_host(yk__idx *idx, uint64_t bytes)
-{
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-    size_t w = types[find_type((int)idx->type)].bytes;
-    uint8_t *p = idx->data;
-    for (uint64_t i = 0; w > 1 && i + w <= bytes; i += w)
-        for (size_t k = 0; k < w / 2; k++) {
-            uint8_t t = p[i + k];
-            p[i + k] = p[i + w - 1 - k];
-            p[i + w - 1 - k] = t;
-        }
-#else
-    (void)idx, (void)bytes;
-#endif
-}
-
 static yk_status read_all(yk__file *file, yk__idx *idx, yk_error *err)
 {
     uint64_t bytes = 0;
@@ -109,8 +94,8 @@ static yk_status read_all(yk__file *file, yk__idx *idx, yk_error *err)
         s = yk__file_read_exact(file, bytes, "elements", &idx->data, err);
     if (!s)
         s = yk__file_expect_end(file, "the elements", err);
-    if (!s)
-        to_host(idx, bytes);
+    if (!s && YK__LITTLE_ENDIAN) /* the file is big-endian */
+        yk__bytes_swap(idx->data, bytes, types[find_type((int)idx->type)].bytes);
     return s;
 }
 

@@ -8,6 +8,7 @@
 
 #include <yoke/dtype.h>
 
+#include "core/base/byte_order.h"
 #include "core/base/clock.h"
 #include "core/base/convert.h"
 #include "core/base/error.h"
@@ -61,6 +62,23 @@ START_TEST(allocations_fail_on_demand)
     ck_assert_ptr_null(yk__realloc(NULL, SIZE_MAX / 2, 4));
     yk__free(p);
     yk__free(first);
+}
+END_TEST
+
+START_TEST(bytes_of_whole_elements_turn_round)
+{
+    static const unsigned char in[7] = {1, 2, 3, 4, 5, 6, 7}, by_two[7] = {2, 1, 4, 3, 6, 5, 7}, by_four[7] = {4, 3, 2, 1, 5, 6, 7};
+    unsigned char x[7];
+    memcpy(x, in, sizeof x);
+    yk__bytes_swap(x, sizeof x, 1);
+    ck_assert_mem_eq(x, in, sizeof x);
+    yk__bytes_swap(x, sizeof x, 2);
+    ck_assert_mem_eq(x, by_two, sizeof x);
+    yk__bytes_swap(x, sizeof x, 2);
+    yk__bytes_swap(x, sizeof x, 4);
+    ck_assert_mem_eq(x, by_four, sizeof x);
+    yk__bytes_swap(x, sizeof x, 0);
+    ck_assert_mem_eq(x, by_four, sizeof x);
 }
 END_TEST
 
@@ -367,6 +385,7 @@ int main(void)
     tcase_add_test(t, error_keeps_one_clean_line);
     tcase_add_test(t, long_errors_are_cut);
     tcase_add_test(t, allocations_fail_on_demand);
+    tcase_add_test(t, bytes_of_whole_elements_turn_round);
     tcase_add_test(t, philox_known_answers);
     tcase_add_test(t, hash_sees_every_byte);
     tcase_add_test(t, sixteen_bits_round_trip);

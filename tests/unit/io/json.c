@@ -56,6 +56,29 @@ START_TEST(duplicate_keys_are_refused_where_asked)
 }
 END_TEST
 
+/* As transformers writes the longest text of a tokenizer that has none. */
+START_TEST(whole_numbers_beyond_64_bits_are_doubles)
+{
+    static const char text[] = "{\"a\": 1000000000000000019884624838656, \"b\": [-18446744073709551616,7], \"c\": \"18446744073709551616\"}";
+    static const char *const refused[] = {"[1e999]", "[1.0e999, 99999999999999999999]", "[99999999999999999999x]"};
+    char many[600] = "[1";
+    yk_error err = YK_ERROR_INIT;
+    json_t *v;
+    ck_assert_msg(!yk__json_parse("t", text, sizeof text - 1, 0, &v, &err), "%s", err.text);
+    ck_assert(json_real_value(json_object_get(v, "a")) == 1e30);
+    ck_assert(json_real_value(json_array_get(json_object_get(v, "b"), 0)) == -0x1p64);
+    ck_assert_int_eq(json_integer_value(json_array_get(json_object_get(v, "b"), 1)), 7);
+    ck_assert_str_eq(json_string_value(json_object_get(v, "c")), "18446744073709551616");
+    json_decref(v);
+    for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
+        ck_assert_int_eq(yk__json_parse("t", refused[i], strlen(refused[i]), 0, &v, &err), YK_E_FORMAT);
+    for (int i = 0; i < 17; i++)
+        strcat(many, ",99999999999999999999");
+    strcat(many, "]");
+    ck_assert_int_eq(yk__json_parse("t", many, strlen(many), 0, &v, &err), YK_E_FORMAT);
+}
+END_TEST
+
 START_TEST(failing_allocations)
 {
     static const char text[] =
@@ -82,6 +105,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_test(t, json_suite_files_are_taken_or_refused);
     tcase_add_test(t, duplicate_keys_are_refused_where_asked);
+    tcase_add_test(t, whole_numbers_beyond_64_bits_are_doubles);
     tcase_add_test(t, failing_allocations);
     return suite_run("json", t);
 }
