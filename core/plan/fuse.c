@@ -411,6 +411,8 @@ static void find_order(yk__fuse *fuse)
     memset(last, 0xff, (src->n_value + 1) * sizeof *last);
 }
 
+/* What only sums read is computed in their bodies: inlined[k] is how many such nodes stand in a row from k to a sum. What is farther away
+ * than a body is deep is a cluster like others, whose value the nearer ones read. */
 static void find_inlined(yk__fuse *fuse)
 {
     const yk__graph *src = fuse->remap.src;
@@ -418,11 +420,13 @@ static void find_inlined(yk__fuse *fuse)
         const yk_node *n = &src->node[k];
         const yk__vid r = n->n_out ? yk__root(src, yk__outs(src, n)[0]) : 0;
         bool only = is_elementwise(fuse, n) && n->op != YK_OP_DROPOUT && fuse->uses.readers[r] && !fuse->uses.kept[r];
+        uint8_t row = 0;
         for (uint32_t i = fuse->reader_begin[r]; only && i < fuse->reader_begin[r + 1]; i++) {
             const uint32_t q = fuse->reader[i];
+            row = fuse->inlined[q] > row ? fuse->inlined[q] : row;
             only = fuse->inlined[q] || (src->node[q].op == YK_OP_SUM && own_root(fuse, &src->node[q]));
         }
-        fuse->inlined[k] = only;
+        fuse->inlined[k] = only && row < YK__FUSE_DEPTH ? (uint8_t)(row + 1) : 0;
     }
 }
 
@@ -470,8 +474,9 @@ static bool make_tables(yk__fuse *fuse, size_t nn, size_t nv, size_t n_read)
     fuse->first_overwrite = yk__malloc(nn * sizeof *fuse->first_overwrite);
     fuse->last_sum = yk__malloc(nv * sizeof *fuse->last_sum);
     fuse->seen = yk__calloc(nn, sizeof *fuse->seen);
+    fuse->needed = yk__calloc(nn, sizeof *fuse->needed);
     return fuse->cluster_of && fuse->next && fuse->cluster && fuse->inlined && fuse->reader && fuse->reader_begin && fuse->older_writer &&
-           fuse->reduce_before && fuse->first_overwrite && fuse->last_sum && fuse->seen;
+           fuse->reduce_before && fuse->first_overwrite && fuse->last_sum && fuse->seen && fuse->needed;
 }
 
 static void free_tables(yk__fuse *fuse)
@@ -487,6 +492,7 @@ static void free_tables(yk__fuse *fuse)
     yk__free(fuse->first_overwrite);
     yk__free(fuse->last_sum);
     yk__free(fuse->seen);
+    yk__free(fuse->needed);
     yk__uses_free(&fuse->uses);
 }
 

@@ -17,6 +17,7 @@
 #define YK__FUSE_NODES 48u /* members of a cluster */
 #define YK__FUSE_IN 24u
 #define YK__FUSE_OUT 4u
+#define YK__FUSE_DEPTH 16u /* inlined nodes in a row */
 
 typedef enum yk__fuse_kind { YK__FUSE_NONE, YK__FUSE_MAP, YK__FUSE_SUM } yk__fuse_kind;
 
@@ -43,7 +44,7 @@ typedef struct yk__fuse {
     uint32_t *cluster_of;      /* by node: index into cluster */
     uint32_t *next;            /* by node: next member */
     yk__cluster *cluster;
-    uint8_t *inlined;          /* by node: only sums read it */
+    uint8_t *inlined;          /* by node: only sums read it, through so many nodes at most (itself counts); 0: others do, or it is too far */
     uint32_t *reader;          /* nodes that read root r: reader[reader_begin[r] .. reader_begin[r + 1]) */
     uint32_t *reader_begin;
     uint32_t *older_writer;    /* by node: the node before it that writes the same root; YK_NONE */
@@ -51,6 +52,7 @@ typedef struct yk__fuse {
     uint32_t *last_sum;        /* by root: the latest cluster of sums that reads it */
     uint32_t *reduce_before;   /* by node: the all_reduce before an all_reduce */
     uint32_t *seen, stamp;     /* by cluster, of searches */
+    uint32_t *needed, n_search; /* by node: for which cluster, counted as they are emitted, an inlined node was looked at */
     bool fuses_dropout;        /* the device takes dropout in maps */
     uint32_t n_fused;          /* nodes that went into others */
 } yk__fuse;

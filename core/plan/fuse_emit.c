@@ -65,7 +65,7 @@ static bool add_operand(making *make, yk__vid v, bool as_is)
 }
 
 /* Puts a node (and the inlined ones it reads) into the body's order. */
-static bool add_node(making *make, uint32_t node, int depth)
+static bool add_node(making *make, uint32_t node)
 {
     const yk__graph *src = make->fuse->remap.src;
     const yk_node *n = &src->node[node];
@@ -75,7 +75,7 @@ static bool add_node(making *make, uint32_t node, int depth)
         const uint32_t maker = yk__maker(make->fuse, yk__ins(src, n)[i]);
         if (maker == YK_NONE || !make->fuse->inlined[maker])
             continue;
-        if (depth > 16 || !yk__whole(src, yk__ins(src, n)[i]) || !add_node(make, maker, depth + 1))
+        if (!yk__whole(src, yk__ins(src, n)[i]) || !add_node(make, maker))
             return false;
     }
     if (make->n_node == 60)
@@ -87,10 +87,10 @@ static bool add_node(making *make, uint32_t node, int depth)
 static bool list_nodes(making *make)
 {
     for (uint32_t j = make->cluster->head; j != YK_NONE; j = make->fuse->next[j]) /* the product goes first */
-        if (make->fuse->remap.src->node[j].op == YK_OP_DOT && !add_node(make, j, 0))
+        if (make->fuse->remap.src->node[j].op == YK_OP_DOT && !add_node(make, j))
             return false;
     for (uint32_t j = make->cluster->head; j != YK_NONE; j = make->fuse->next[j])
-        if (!add_node(make, j, 0))
+        if (!add_node(make, j))
             return false;
     return true;
 }
@@ -315,15 +315,15 @@ static void emit_plain(yk__fuse *fuse, uint32_t node)
 }
 
 /* An inlined node that no map_sum took in is made like any other node. */
-static void emit_inlined(yk__fuse *fuse, uint32_t node, int depth)
+static void emit_inlined(yk__fuse *fuse, uint32_t node)
 {
     const yk__graph *src = fuse->remap.src;
     const yk_node *n = &src->node[node];
     for (uint32_t i = 0; i < n->n_in; i++) {
         const uint32_t maker = yk__maker(fuse, yk__ins(src, n)[i]);
-        if (maker == YK_NONE || !fuse->inlined[maker] || fuse->cluster[maker].done || depth > 200)
+        if (maker == YK_NONE || !fuse->inlined[maker] || fuse->cluster[maker].done)
             continue;
-        emit_inlined(fuse, maker, depth + 1);
+        emit_inlined(fuse, maker);
         fuse->cluster[maker].done = 1;
         emit_plain(fuse, maker);
     }
@@ -332,21 +332,24 @@ static void emit_inlined(yk__fuse *fuse, uint32_t node, int depth)
 static void emit_parts(yk__fuse *fuse, const yk__cluster *cluster)
 {
     for (uint32_t k = cluster->head; k != YK_NONE; k = fuse->next[k]) {
-        emit_inlined(fuse, k, 0);
+        emit_inlined(fuse, k);
         emit_plain(fuse, k);
     }
 }
 
-/* What inlined nodes read has to be there before the sums that take them in. */
-static void emit_needs(yk__fuse *fuse, uint32_t node, uint32_t self)
+/* What inlined nodes read has to be there before the sums that take them in. search: of this cluster; each inlined node is looked at once. */
+static void emit_needs(yk__fuse *fuse, uint32_t node, uint32_t self, uint32_t search)
 {
     uint64_t it = 0;
     uint32_t need;
     while ((need = yk__fuse_need(fuse, node, &it)) != YK_NONE) {
-        if (fuse->inlined[need])
-            emit_needs(fuse, need, self);
-        else if (fuse->cluster_of[need] != self)
-            yk__fuse_emit(fuse, fuse->cluster_of[need]);
+        if (!fuse->inlined[need]) {
+            if (fuse->cluster_of[need] != self)
+                yk__fuse_emit(fuse, fuse->cluster_of[need]);
+        } else if (fuse->needed[need] != search) {
+            fuse->needed[need] = search;
+            emit_needs(fuse, need, self, search);
+        }
     }
 }
 
@@ -396,8 +399,9 @@ void yk__fuse_emit(yk__fuse *fuse, uint32_t cluster)
     if (c->done || c->busy)
         return;
     c->busy = 1;
+    const uint32_t search = ++fuse->n_search;
     for (uint32_t k = c->head; k != YK_NONE; k = fuse->next[k])
-        emit_needs(fuse, k, cluster);
+        emit_needs(fuse, k, cluster, search);
     if (!emit_fused(fuse, c) && !emit_split(fuse, c))
         emit_parts(fuse, c);
     c->done = 1;
