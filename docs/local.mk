@@ -2,7 +2,11 @@
 # Manual pages of the commands are printed by the commands themselves, from their option tables.
 COMMAND_MANS = docs/yoke.1 docs/yoke-info.1 docs/yoke-train.1 docs/yoke-eval.1 docs/yoke-predict.1 docs/yoke-launch.1 docs/yoke-trace.1 \
 	docs/yoke-bench.1 docs/yoke-estimate-memory.1 docs/yoke-test.1 docs/yoke-plugin.1 docs/yoke-inspect.1 docs/yoke-tokenize.1
-man_MANS = $(COMMAND_MANS)
+# (not where they are built for another machine, whose programs do not run here)
+man_MANS =
+if !CROSS_COMPILING
+man_MANS += $(COMMAND_MANS) docs/yoke-cts.1
+endif
 CLEANFILES += $(COMMAND_MANS)
 $(COMMAND_MANS): yoke$(EXEEXT)
 	@$(MKDIR_P) docs
@@ -12,7 +16,6 @@ EXTRA_DIST += docs/architecture.md docs/cpu-speed-conv.md docs/cpu-speed.md docs
 	docs/from-huggingface.md docs/promises.md docs/vulkan.md
 # a folder is distributed whole: a new page needs no line here
 EXTRA_DIST += docs/decisions
-man_MANS += docs/yoke-cts.1
 dist_man_MANS += docs/yoke-plugin.7
 CLEANFILES += docs/yoke-cts.1
 docs/yoke-cts.1: yoke-cts$(EXEEXT)

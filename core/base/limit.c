@@ -6,6 +6,7 @@
 
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 
 static atomic_int changed;
 

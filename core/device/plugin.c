@@ -16,8 +16,29 @@
 #include "core/device/internal.h"
 
 /* Of the list and of starting; recursive, as an error message lists the plugins. */
-static pthread_mutex_t lock = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+static pthread_mutex_t lock;
+static pthread_once_t lock_once = PTHREAD_ONCE_INIT;
 static yk__plugin *plugins;
+
+static void make_lock(void)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&lock, &attributes);
+    pthread_mutexattr_destroy(&attributes);
+}
+
+static void plugins_lock(void)
+{
+    pthread_once(&lock_once, make_lock);
+    pthread_mutex_lock(&lock);
+}
+
+static void plugins_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
 
 const yk_plugin *yk__plugin_table(const yk__plugin *p)
 {
@@ -164,18 +185,18 @@ static yk_status open_name(const char *name, yk__plugin **p, yk_error *err)
 
 yk_status yk__plugin_open(const char *name_or_path, yk__plugin **p, yk_error *err)
 {
-    pthread_mutex_lock(&lock);
+    plugins_lock();
     if (strchr(name_or_path, '/'))
         open_path(name_or_path, p, err);
     else
         open_name(name_or_path, p, err);
-    pthread_mutex_unlock(&lock);
+    plugins_unlock();
     return err->status;
 }
 
 yk_status yk__plugin_start(yk__plugin *p, yk_error *err)
 {
-    pthread_mutex_lock(&lock);
+    plugins_lock();
     if (!p->started && !p->failed.status) {
         yk_status s;
         yk__host_message_clear();
@@ -186,7 +207,7 @@ yk_status yk__plugin_start(yk__plugin *p, yk_error *err)
     }
     if (p->failed.status)
         *err = p->failed;
-    pthread_mutex_unlock(&lock);
+    plugins_unlock();
     return err->status;
 }
 
@@ -203,37 +224,37 @@ yk_status yk__plugin_register(yk_plugin_query_fn query, const char *name, yk__pl
 {
     char who[80];
     snprintf(who, sizeof who, "plugin %.60s", name);
-    pthread_mutex_lock(&lock);
+    plugins_lock();
     if (find_name(name))
         yk__fail(err, YK_E_ARG, "plugin %s: there is one of this name already", name);
     else
         plugin_enlist(query, who, "", NULL, p, err);
-    pthread_mutex_unlock(&lock);
+    plugins_unlock();
     return err->status;
 }
 
 void yk__plugins_fini(void)
 {
-    pthread_mutex_lock(&lock);
+    plugins_lock();
     for (yk__plugin *p = plugins; p; p = p->next) {
         if (p->started)
             p->call->fini();
         p->started = false;
     }
-    pthread_mutex_unlock(&lock);
+    plugins_unlock();
 }
 
 char *yk__plugin_loaded_names(bool linked_only)
 {
     char *s = yk__strdup("");
-    pthread_mutex_lock(&lock);
+    plugins_lock();
     for (yk__plugin *p = plugins; p && s; p = p->next) {
         char *t = linked_only && *p->path ? s : yk__format("%s%s%s", s, *s ? ", " : "", p->name);
         if (t != s)
             yk__free(s);
         s = t;
     }
-    pthread_mutex_unlock(&lock);
+    plugins_unlock();
     return s;
 }
 

@@ -141,9 +141,22 @@ bool yk__agree_numbers(yk_job *job, double number[YK__AGREE_NUMBERS])
     return true;
 }
 
+/* A product of whole numbers below 2^64, in two halves: not every machine has numbers of 128 bits. */
+typedef struct product {
+    uint64_t high, low;
+} product;
+
+static product multiply(double a, double b)
+{
+    const uint64_t x = (uint64_t)a, y = (uint64_t)b, x_low = x & UINT32_MAX, y_low = y & UINT32_MAX;
+    const uint64_t low = x_low * y_low, middle = (x >> 32) * y_low + (low >> 32), other = x_low * (y >> 32) + (middle & UINT32_MAX);
+    return (product){(x >> 32) * (y >> 32) + (middle >> 32) + (other >> 32), other << 32 | (low & UINT32_MAX)};
+}
+
 static bool all_equal(double n, double sum, double squares)
 {
-    return (unsigned __int128)n * (unsigned __int128)squares == (unsigned __int128)sum * (unsigned __int128)sum;
+    const product one = multiply(n, squares), other = multiply(sum, sum);
+    return one.high == other.high && one.low == other.low;
 }
 
 /* The first rank whose first number differs from that of most; *like: one of those. A row's number 0 is 1 where it took part. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing a job: device, group, engine, the table of ranks. */
+#include <float.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +24,25 @@ static atomic_int open_jobs;
 
 /* ---- Opening ---- */
 
+/* 0 is the rule's own value, and YK_ZERO a floor of 0. */
+static yk_status check_scale(const yk_scale_config *c, yk_error *err)
+{
+    const struct {
+        const char *name;
+        double value, least, most;
+        const char *expected;
+    } numbers[] = {{"init", c->init, DBL_MIN, FLT_MAX, "above 0"},
+                   {"fixed", c->fixed, DBL_MIN, FLT_MAX, "above 0"},
+                   {"growth", c->growth, 1, FLT_MAX, "1 or more"},
+                   {"backoff", c->backoff, DBL_MIN, 1, "above 0 and 1 at most"},
+                   {"floor", c->floor == YK_ZERO ? 0 : c->floor, 0, FLT_MAX, "0 or more"}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (numbers[i].value != 0 && !(numbers[i].value >= numbers[i].least && numbers[i].value <= numbers[i].most))
+            return yk__fail(err, YK_E_ARG, "yk_config: scale.%s is %g: expected a number, %s", numbers[i].name, numbers[i].value,
+                            numbers[i].expected);
+    return YK_OK;
+}
+
 static yk_status check_config(yk_job *job, yk_error *err)
 {
     yk_config *c = &job->config;
@@ -30,6 +50,8 @@ static yk_status check_config(yk_job *job, yk_error *err)
         return yk__fail(err, YK_E_ARG, "precision %s: expected f32, bf16, f16 or f8e4m3 (fp8)", yk__dtype_name(c->precision));
     if (c->average > YK_AVERAGE_ROWS || c->scale.rule > YK_SCALE_MEGATRON)
         return yk__fail(err, YK_E_ARG, "yk_config: an enumerator is out of range");
+    if (check_scale(&c->scale, err))
+        return err->status;
     if (c->power_sgd_rank > YK__POWER_RANKS)
         return yk__fail(err, YK_E_ARG, "PowerSGD of rank %u: expected at most %u", c->power_sgd_rank, YK__POWER_RANKS);
     if (c->power_sgd_rank && c->local_sgd_steps)
@@ -167,7 +189,7 @@ static void make_scaler(yk_job *job)
     const yk_scale_config *c = &job->config.scale;
     job->scaling = yk__precision_scales(job);
     yk__scaler_init(&job->scaler, c->fixed != 0.0 ? YK_SCALER_FIXED : rules[c->rule], c->fixed != 0.0 ? c->fixed : c->init,
-                    c->growth, c->backoff, c->floor, c->interval, c->hysteresis);
+                    c->growth, c->backoff, c->floor == YK_ZERO ? DBL_MIN : c->floor, c->interval, c->hysteresis);
     job->scaler.consecutive = c->consecutive_hysteresis;
     job->scaler.stay_at_floor = c->stay_at_floor;
 }

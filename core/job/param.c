@@ -7,6 +7,7 @@
 
 #include "core/base/hash.h"
 #include "core/base/philox.h"
+#include "core/text/utf8.h"
 
 static bool valid_dims(yk_job *job, const char *name, uint32_t dims, const int64_t *dim, uint64_t *n)
 {
@@ -38,6 +39,18 @@ yk__job_param *yk__param_named(const yk_job *job, const char *name)
     return NULL;
 }
 
+/* Why a parameter cannot be called so, in this job or in the files that it is saved in; NULL: it can. */
+static const char *name_wrong(const yk_job *job, const char *name)
+{
+    if (!name || !*name)
+        return "it needs a name";
+    if (yk__utf8_check(name, strlen(name)) != strlen(name))
+        return "its name is not UTF-8, as names in a file of weights are";
+    if (!strcmp(name, "__metadata__"))
+        return "in a file of weights that name stands for something else";
+    return yk__param_named(job, name) ? "there is one of that name already" : NULL;
+}
+
 /* Appends an entry and lays it out on the device; NULL after a failure. */
 static yk__job_param *param_add(yk_job *job, const char *name, bool state, yk_dtype dtype, uint32_t dims, const int64_t *dim,
                        yk_init init)
@@ -46,9 +59,14 @@ static yk__job_param *param_add(yk_job *job, const char *name, bool state, yk_dt
     yk__job_param p = {.state = state, .pending = true, .dtype = dtype, .dims = dims, .init = init};
     if (!yk_ok(job))
         return NULL;
-    if (!name || !*name || yk__param_named(job, name)) {
-        yk__job_failf(job, YK_E_ARG, "a %s named \"%s\": %s", state ? "state" : "parameter", name ? name : "",
-                      name && *name ? "there is one of that name already" : "it needs a name");
+    const char *wrong = name_wrong(job, name);
+    if (wrong) {
+        yk__job_failf(job, YK_E_ARG, "a %s named \"%s\": %s", state ? "state" : "parameter", name ? name : "", wrong);
+        return NULL;
+    }
+    if (init.kind > YK_INIT_UNIFORM || !isfinite(init.a) || !isfinite(init.b)) {
+        yk__job_failf(job, YK_E_ARG, "parameter %s: its init is kind %d of %g and %g: expected one of yk_init_kind, and numbers", name,
+                      (int)init.kind, (double)init.a, (double)init.b);
         return NULL;
     }
     if (!valid_dims(job, name, dims, dim, &p.n))

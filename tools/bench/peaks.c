@@ -130,6 +130,13 @@ typedef struct machine {
     char *buffer;        /* 2 * dram */
 } machine;
 
+/* -1: a name that no C library knows. musl has none for caches. */
+#ifdef _SC_LEVEL2_CACHE_SIZE
+enum { LEVEL2 = _SC_LEVEL2_CACHE_SIZE, LEVEL3 = _SC_LEVEL3_CACHE_SIZE };
+#else
+enum { LEVEL2 = -1, LEVEL3 = -1 };
+#endif
+
 static size_t cache_size(int name, size_t preset)
 {
     const long n = sysconf(name);
@@ -144,8 +151,8 @@ static bool machine_read(machine *m)
     for (int i = 0; i < CPU_SETSIZE && m->cores < MOST_THREADS; i++)
         if (CPU_ISSET((size_t)i, &set))
             m->core[m->cores++] = i;
-    m->l2 = cache_size(_SC_LEVEL2_CACHE_SIZE, (size_t)1 << 20);
-    m->l3 = cache_size(_SC_LEVEL3_CACHE_SIZE, (size_t)16 << 20);
+    m->l2 = cache_size(LEVEL2, (size_t)1 << 20);
+    m->l3 = cache_size(LEVEL3, (size_t)16 << 20);
     m->dram = 2 * m->l3; /* two such buffers: four times the cache */
     m->dram = m->dram < (size_t)32 << 20 ? (size_t)32 << 20 : m->dram > (size_t)256 << 20 ? (size_t)256 << 20 : m->dram;
     m->buffer = mmap(NULL, 2 * m->dram, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

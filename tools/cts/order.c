@@ -135,7 +135,8 @@ static bool result_right(cts *c, const float *got, const float *want, const char
 {
     double most = 0;
     for (int i = 0; i < SIDE * SIDE; i++)
-        most = fmax(most, fabs(want[i]));
+        if (fabs((double)want[i]) > most)
+            most = fabs((double)want[i]);
     for (int i = 0; i < SIDE * SIDE; i++)
         if (!(fabs((double)got[i] - want[i]) <= 1e-4 * most)) {
             cts_fail(c, "%s: element %d is %.8g, expected %.8g", what, i, got[i], want[i]);

@@ -43,11 +43,10 @@ static void fill_step(const void *args, const cpu_ctx *ctx)
     } else if (fill->item == 4) {
         ctx->isa->vec->fill32(y + lo * 4, fill->bits, (size_t)(hi - lo));
     } else if (fill->item == 1) {
-        memset(y + lo, (int)fill->bits, (size_t)(hi - lo));
+        memset(y + lo, *(const uint8_t *)&fill->bits, (size_t)(hi - lo));
     } else {
-        uint16_t h = (uint16_t)fill->bits;
         for (int64_t i = lo; i < hi; i++)
-            memcpy(y + i * 2, &h, 2);
+            memcpy(y + i * 2, &fill->bits, 2); /* its first bytes, as from_f32 wrote them */
     }
 }
 
@@ -70,8 +69,10 @@ static void plan_fill(cpu_build *build, const yk_node *node)
         float f = (float)x;
         if (cpu_is_float(y->dtype))
             build->isa->vec->from_f32(&fill->bits, &f, y->dtype, 1);
+        else if (y->dtype == YK_BOOL)
+            memset(&fill->bits, x != 0.0, 1);
         else
-            fill->bits = y->dtype == YK_BOOL ? x != 0.0 : (uint32_t)(int32_t)x;
+            fill->bits = (uint32_t)(int32_t)x;
     }
     cpu_emit(build, fill_step, fill, (double)fill->count * (fill->iota ? 2.0 : 0.1));
 }

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a program may not ask for is refused where it is asked for, and named. */
+#include <check.h>
+#include <math.h>
+#include <string.h>
+
+#include "core/job/job.h"
+#include "tests/support/run.h"
+
+static void scale_is_refused(yk_scale_config scale, const char *words)
+{
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true, .precision = YK_F16, .scale = scale});
+    ck_assert_int_eq(yk_error_status(job), YK_E_ARG);
+    ck_assert_msg(strstr(yk_error_text(job), words) != NULL, "%s", yk_error_text(job));
+    ck_assert_int_eq(yk_close(job), 2);
+}
+
+START_TEST(scales_that_are_no_scales)
+{
+    scale_is_refused((yk_scale_config){.init = (double)NAN}, "scale.init is nan: expected a number, above 0");
+    scale_is_refused((yk_scale_config){.init = -1}, "scale.init is -1");
+    scale_is_refused((yk_scale_config){.fixed = -3}, "scale.fixed is -3");
+    scale_is_refused((yk_scale_config){.fixed = (double)INFINITY}, "scale.fixed is inf");
+    scale_is_refused((yk_scale_config){.growth = 0.5}, "scale.growth is 0.5: expected a number, 1 or more");
+    scale_is_refused((yk_scale_config){.backoff = 2}, "scale.backoff is 2: expected a number, above 0 and 1 at most");
+    scale_is_refused((yk_scale_config){.floor = -2}, "scale.floor is -2");
+}
+END_TEST
+
+START_TEST(a_floor_of_zero_is_meant)
+{
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true, .precision = YK_F16,
+                                       .scale = {.rule = YK_SCALE_DEEPSPEED, .floor = YK_ZERO}});
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    ck_assert(job->scaler.floor > 0 && job->scaler.floor < 1e-300);
+    ck_assert_int_eq(yk_close(job), 0);
+}
+END_TEST
+
+static void param_is_refused(const char *name, yk_init init, const char *words)
+{
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true});
+    yk_param(job, name, 1, (int64_t[]){3}, init);
+    ck_assert_int_eq(yk_error_status(job), YK_E_ARG);
+    ck_assert_msg(strstr(yk_error_text(job), words) != NULL, "%s", yk_error_text(job));
+    ck_assert_int_eq(yk_close(job), 2);
+}
+
+/* A checkpoint with such a name could not be opened again. */
+START_TEST(names_that_no_file_can_have)
+{
+    param_is_refused("gewicht\xfc", (yk_init){0}, "its name is not UTF-8");
+    param_is_refused("__metadata__", (yk_init){0}, "stands for something else");
+    param_is_refused("", (yk_init){0}, "it needs a name");
+}
+END_TEST
+
+START_TEST(first_values_that_are_none)
+{
+    param_is_refused("w", (yk_init){(yk_init_kind)9, 5, 2}, "parameter w: its init is kind 9 of 5 and 2");
+    param_is_refused("w", (yk_init){YK_INIT_NORMAL, NAN, 1}, "its init is kind 2 of nan and 1");
+    param_is_refused("w", (yk_init){YK_INIT_UNIFORM, 0, INFINITY}, "its init is kind 3 of 0 and inf");
+}
+END_TEST
+
+int main(void)
+{
+    TCase *t = tcase_create("refused");
+    tcase_add_test(t, scales_that_are_no_scales);
+    tcase_add_test(t, a_floor_of_zero_is_meant);
+    tcase_add_test(t, names_that_no_file_can_have);
+    tcase_add_test(t, first_values_that_are_none);
+    return suite_run("refused", t);
+}
