@@ -146,8 +146,10 @@ static yk_status device_caps(uint32_t i, yk_device_caps *out)
     c.mem_free = memory_free();
     c.align = 64;
     c.units = (uint32_t)n;
-    c.store = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32 | 1u << YK_U8 | 1u << YK_BOOL;
-    c.compute = 1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32;
+    /* kernels take bf16 in pairs, the first one as the lower half of a word */
+    const uint32_t bf16 = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 1u << YK_BF16 : 0;
+    c.store = 1u << YK_F32 | 1u << YK_F16 | bf16 | 1u << YK_I32 | 1u << YK_U8 | 1u << YK_BOOL;
+    c.compute = 1u << YK_F32 | 1u << YK_F16 | bf16 | 1u << YK_I32;
     snprintf(c.isa, sizeof c.isa, "%s", isa->name);
     uint32_t size = out->size < c.size ? out->size : c.size;
     c.size = size;
