@@ -90,13 +90,13 @@ static yk_status choose_by_local_rank(yk_job *job, const char *spec, bool automa
 {
     uint32_t local_rank = 0, local_size = 0, n = 0;
     yk__placement *place = NULL;
-    if (yk__device_select(spec, job->topology, &place, &n, err))
-        return err->status;
     for (uint32_t r = 0; r < yk__group_size(job->team.group); r++)
         if (yk__group_same_host(job->team.group, r, yk__group_rank(job->team.group))) {
             local_rank += r < yk__group_rank(job->team.group);
             local_size++;
         }
+    if (yk__device_pick(spec, job->topology, local_rank, &place, &n, err))
+        return err->status;
     if (automatic && n < local_size)
         choose_cores(job, chosen, err);
     else if (n == 1 && !automatic)
