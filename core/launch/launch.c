@@ -12,6 +12,7 @@
 #include "core/launch/launch.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -358,6 +359,18 @@ static int next_timeout(const yk__launcher *launcher)
 }
 
 /* Signals, notices of the ranks, and what a host of several has besides. */
+/* ---- The standard descriptors ------------------------------------------------------------------------------------ */
+
+void yk__launch_keep_standard(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 static nfds_t polls_fill(const yk__launcher *launcher, struct pollfd *p)
 {
     p[0] = (struct pollfd){launcher->signal_fd, POLLIN, 0};

@@ -281,6 +281,7 @@ int yk__cmd_launch(int argc, char **argv)
     uint32_t restarts;
     yk__cli cli;
     int code;
+    yk__launch_keep_standard();
     if (argc == 2 && !strcmp(argv[1], "--node"))
         return yk__node_main();
     code = yk__cli_parse(&command, argc, argv, &cli);
