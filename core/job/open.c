@@ -376,8 +376,10 @@ int yk_close(yk_job *job)
         yk__log_flush(job, true);
     yk__log_close(job);
     yk_status s = job->error.status;
-    if (s && !yk__group_report(&job->error) && yk__launch_speaks()) /* a launched rank's error is reported once, by the launcher */
+    if (s && !yk__group_report(&job->error)) { /* a launched rank's error is reported once, by the launcher */
+        yk__launch_await_turn();
         yk__log(YK_LOG_ERROR, "error", "%s", job->error.text);
+    }
     yk__job_unregister(job);
     if (job->device && job->device->lost) {
         hung = job; /* what its device was given stays, for good */

@@ -47,8 +47,8 @@ int yk_launch(const char *devices, char *const *argv)
     const char *spec = devices ? devices : yk__option_text(YK__OPTION_DEVICES);
     if (!yk__launch_check(&err) && !yk__options_check(&err) && !yk__launch_select(spec, &place, &n, &err))
         return run_ranks(place, n, argv);
-    if (yk__launch_speaks())
-        say_launch(err.text);
+    yk__launch_await_turn();
+    say_launch(err.text);
     return err.status == YK_E_ARG || err.status == YK_E_FORMAT ? 2 : 1;
 }
 
@@ -82,8 +82,8 @@ static int call_ranks(uint32_t ranks, const char *devices, user_call *call)
         yk__free(place);
         return code;
     }
-    if (yk__launch_speaks())
-        say_launch(err.text);
+    yk__launch_await_turn();
+    say_launch(err.text);
     return err.status == YK_E_ARG || err.status == YK_E_FORMAT ? 2 : 1;
 }
 
