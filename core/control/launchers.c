@@ -203,7 +203,7 @@ static yk_status complete_origin(yk__origin *origin, const found_launcher *found
 static yk_status launcher_numbers_fail(const yk__origin *origin, yk_error *err)
 {
     return yk__fail(err, YK_E_ARG, "%s (%s): expected the number of a process below how many there are, %u at most", origin->launcher,
-                    origin->why, YK__ORIGIN_RANKS);
+                    origin->why, YK__RANKS);
 }
 
 /* A pod says its index and not how many there are; a rank of torchrun without RANK is incomplete. */
@@ -240,7 +240,7 @@ yk_status yk__launcher_find(yk__origin *origin, bool *own_log, yk_error *err)
     origin->size = found.size < UINT32_MAX ? (uint32_t)found.size : UINT32_MAX;
     if (!row->size || !strcmp(row->rank, "LOCAL_RANK"))
         return launcher_incomplete(&found, origin, err);
-    if (found.rank >= found.size || found.size > YK__ORIGIN_RANKS)
+    if (found.rank >= found.size || found.size > YK__RANKS)
         return launcher_numbers_fail(origin, err);
     return complete_origin(origin, &found, err);
 }

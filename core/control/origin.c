@@ -92,9 +92,9 @@ static yk_status find_by_hand(yk__origin *origin, bool *own_log, yk_error *err)
     *own_log = true;
     snprintf(origin->why, sizeof origin->why, "YOKE_RANK=%.20s, YOKE_SIZE=%.20s", rank_text ? rank_text : "",
              size_text ? size_text : "");
-    if (rank_text && size_text && (!numbers || rank >= size || size > YK__ORIGIN_RANKS))
+    if (rank_text && size_text && (!numbers || rank >= size || size > YK__RANKS))
         return yk__fail(err, YK_E_ARG, "YOKE_RANK=%.20s, YOKE_SIZE=%.20s: expected a rank below the number of ranks, of which there "
-                        "are at most %u", rank_text, size_text, YK__ORIGIN_RANKS);
+                        "are at most %u", rank_text, size_text, YK__RANKS);
     origin->rank = (uint32_t)rank;
     origin->size = (uint32_t)size;
     if (size == 1 && rank_text) {

@@ -117,7 +117,7 @@ static const origin_case cases[] = {
     {"YOKE_SIZE=2 YOKE_ADDR=a", "not set: YOKE_RANK, YOKE_PORT, YOKE_SECRET_FILE", false},
     {"YOKE_RANK=2 YOKE_SIZE=2", "YOKE_RANK=2, YOKE_SIZE=2: expected a rank below", false},
     {"YOKE_RANK=x YOKE_SIZE=2", "YOKE_RANK=x, YOKE_SIZE=2: expected", false},
-    {"YOKE_RANK=0 YOKE_SIZE=99999999", "at most 32768", false},
+    {"YOKE_RANK=0 YOKE_SIZE=99999999", "at most 1024", false},
     {"YOKE_RANK=0 YOKE_SIZE=2 YOKE_ADDR=a YOKE_PORT=70000 YOKE_SECRET_FILE=/s", "YOKE_PORT=70000: expected a number from 1 to", false},
 
     /* overruled */
