@@ -20,6 +20,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/hash.h"
+#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/control/agent.h"
@@ -30,6 +31,7 @@
 #include "core/control/secret.h"
 
 #define NAP_MS 20
+#define TAKEN_MS 1000   /* until it is said that another process has the job's name */
 #define GOODBYE_MS 2000 /* from the last frame to the end of the connection */
 
 typedef struct start {
@@ -98,9 +100,15 @@ static yk_status serve_host(start *st, const uint8_t *secret, yk__link *link, ui
 
 static yk_status listen_for_host(start *st, const yk__rendezvous_place *place, yk_error *err)
 {
+    const int64_t late = yk__clock_ms() + TAKEN_MS;
+    bool said = false;
     while (yk__rendezvous_listen(place, &st->listener, err)) {
         if (st->deadline && yk__clock_ms() > st->deadline)
             return err->status;
+        if (!said && yk__clock_ms() > late) {
+            yk__log(YK_LOG_WARN, "control", "%s; waiting for it to end", err->text);
+            said = true;
+        }
         *err = (yk_error)YK_ERROR_INIT; /* of the program that ran before this one under the same launcher */
         nanosleep(&(struct timespec){0, NAP_MS * 1000000}, NULL);
     }

@@ -23,6 +23,13 @@
 
 #include "core/base/error.h"
 
+/*
+ * Ranks of one job at most. Tables of what is known of each rank (core/balance, core/job/share.h, yk__roles) have so many places; nothing
+ * else is limited by their number but by memory and descriptors. Whoever learns of a larger job first, from its variables or its hosts,
+ * refuses it.
+ */
+#define YK__RANKS 1024u
+
 typedef struct yk__control yk__control;
 typedef struct yk__agent yk__agent; /* agent.h */
 

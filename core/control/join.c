@@ -25,6 +25,17 @@
 #include "core/base/mem.h"
 #include "core/control/agent.h"
 
+/* A program whose standard error is closed would log into the job's memory. */
+static int descriptor_lift(int fd)
+{
+    int high;
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+    close(fd);
+    return high;
+}
+
 static yk_status receive_hello(yk__control *c, yk__control_hello *hello, yk_error *err)
 {
     int fds[YK__CONTROL_OBJECTS] = {-1, -1};
@@ -38,8 +49,8 @@ static yk_status receive_hello(yk__control *c, yk__control_hello *hello, yk_erro
                         strerror(errno));
     if (part && part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS && part->cmsg_len <= CMSG_LEN(sizeof fds))
         memcpy(fds, CMSG_DATA(part), part->cmsg_len - CMSG_LEN(0));
-    c->fd = fds[0];
-    c->memory_fd = fds[1];
+    c->fd = descriptor_lift(fds[0]);
+    c->memory_fd = descriptor_lift(fds[1]);
     if (n != (ssize_t)sizeof *hello || (m.msg_flags & MSG_CTRUNC) || c->fd < 0 || c->memory_fd < 0 ||
         hello->magic != YK__CONTROL_MAGIC)
         return yk__fail(err, YK_E_FORMAT, "what came over descriptor %d is not a job", c->job_fd);

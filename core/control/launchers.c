@@ -94,44 +94,84 @@ static const launcher_row launchers[] = {
     {"mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", NULL, NULL,
      "TORCHELASTIC_RUN_ID", {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"}, yk__origin_meet, false},
     {TORCH, "WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", NULL, NULL, NULL, TORCH_JOB, find_torch_address, false},
-    {TORCH, "WORLD_SIZE", "LOCAL_RANK", NULL, NULL, NULL, "RANK", TORCH_JOB, find_torch_address, false},
     {"mpirun (MVAPICH)", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", NULL, NULL, NULL, NULL, {NULL}, yk__origin_meet, false},
-    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NULL, "SLURM_STEP_NUM_NODES", NULL, NULL, SLURM_JOB, find_slurm_address, false},
+    {"srun", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", NULL, "SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS", NULL, SLURM_JOB,
+     find_slurm_address, false},
     {"srun", "SLURM_NTASKS", "SLURM_PROCID", NULL, "SLURM_NNODES", "SLURM_STEP_ID", "SLURM_STEP_NUM_TASKS", SLURM_JOB,
      find_slurm_address, false},
     {"mpiexec (MPICH, Intel MPI) or srun with PMI", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", NULL, NULL, NULL, {"PMI_FD"}, NULL,
      false},
     {"a PMIx launcher (prterun, srun)", NULL, "PMIX_RANK", NULL, NULL, NULL, NULL, {"PMIX_NAMESPACE"}, yk__origin_meet, false},
-    {"a Kubernetes indexed job", "YOKE_SIZE", "JOB_COMPLETION_INDEX", NULL, NULL, NULL, NULL, {NULL}, find_pod_address, true},
+    {"a Kubernetes indexed job", "YOKE_SIZE", "JOB_COMPLETION_INDEX", NULL, NULL, "YOKE_SIZE", NULL, {NULL}, find_pod_address, true},
     {"a Kubernetes indexed job", NULL, "JOB_COMPLETION_INDEX", NULL, NULL, NULL, "YOKE_SIZE", {NULL}, find_pod_address, true},
 };
+
+/* ---- The row that counts ----------------------------------------------------------------------------------------- */
+
+typedef enum row_word { ROW_NOTHING, ROW_ONE, ROW_SEVERAL, ROW_FAULTY } row_word;
 
 typedef struct found_launcher {
     const launcher_row *row; /* NULL: none */
     unsigned long long size, rank;
+    row_word says;
 } found_launcher;
 
-/* ---- The row that counts ----------------------------------------------------------------------------------------- */
-
-static bool row_counts(const launcher_row *row, unsigned long long *rank)
+/* RANK alone may be anybody's variable. */
+static bool is_somebody_elses(const launcher_row *row)
 {
-    return yk__variable_number(row->rank, rank) && (!row->needs || yk__variable_text(row->needs)) &&
-           (!row->spoils || !yk__variable_text(row->spoils));
+    static const char *const torch[] = {"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
+    if (row->find_address != find_torch_address)
+        return false;
+    for (size_t i = 0; i < sizeof torch / sizeof *torch; i++)
+        if (yk__variable_text(torch[i]))
+            return false;
+    return true;
 }
 
-/* The first row that tells of more than one process. */
+/* What two variables say, of which each is set. A number of a process that there is not says nothing about how many there are. */
+static row_word numbers_read(found_launcher *found)
+{
+    if (!yk__variable_number(found->row->size, &found->size) || !yk__variable_number(found->row->rank, &found->rank))
+        return ROW_FAULTY;
+    if (found->size > 1)
+        return ROW_SEVERAL;
+    return found->rank < found->size ? ROW_ONE : ROW_FAULTY;
+}
+
+/* one: a row before has told that there is one process. */
+static row_word row_read(found_launcher *found, bool one)
+{
+    const launcher_row *row = found->row;
+    const bool size = row->size && yk__variable_text(row->size), rank = yk__variable_text(row->rank) != NULL;
+    if ((!size && !rank) || (row->needs && !yk__variable_text(row->needs)) || (row->spoils && yk__variable_text(row->spoils)))
+        return ROW_NOTHING;
+    if (size && rank)
+        return numbers_read(found);
+    if (size)
+        return yk__variable_number(row->size, &found->size) && found->size == 1 ? ROW_NOTHING : ROW_FAULTY;
+    if (row->size)
+        return is_somebody_elses(row) ? ROW_NOTHING : ROW_FAULTY;
+    if (!yk__variable_number(row->rank, &found->rank))
+        return ROW_FAULTY;
+    return found->rank || !one ? ROW_SEVERAL : ROW_ONE;
+}
+
+/* The first row that tells of more than one process; without one, the first that cannot be read. Scripts set some of torchrun's variables
+ * and leave the rest to srun. */
 static found_launcher find_launcher(void)
 {
+    found_launcher faulty = {NULL, 0, 0, ROW_NOTHING};
     bool one = false; /* some row tells that there is one process */
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-        found_launcher found = {&launchers[i], 0, 0};
-        if (!row_counts(found.row, &found.rank) || (found.row->size && !yk__variable_number(found.row->size, &found.size)))
-            continue;
-        if (found.row->size ? found.size > 1 : found.rank > 0 || !one)
+        found_launcher found = {&launchers[i], 0, 0, ROW_NOTHING};
+        found.says = row_read(&found, one);
+        if (found.says == ROW_SEVERAL)
             return found;
-        one = true;
+        if (found.says == ROW_FAULTY && !faulty.row)
+            faulty = found;
+        one = one || found.says == ROW_ONE;
     }
-    return (found_launcher){NULL, 0, 0};
+    return faulty;
 }
 
 /* Loopback addresses reach this host alone, so whoever is given one is on it. */
@@ -202,45 +242,70 @@ static yk_status complete_origin(yk__origin *origin, const found_launcher *found
 
 static yk_status launcher_numbers_fail(const yk__origin *origin, yk_error *err)
 {
-    return yk__fail(err, YK_E_ARG, "%s (%s): expected the number of a process below how many there are, %u at most", origin->launcher,
-                    origin->why, YK__ORIGIN_RANKS);
+    return yk__fail(err, YK_E_ARG, "%s (%s): expected the number of a process below how many there are, %u at most; if this process is a "
+                    "job of its own, set YOKE_LAUNCHER=none", origin->launcher, origin->why, YK__RANKS);
 }
 
-/* A pod says its index and not how many there are; a rank of torchrun without RANK is incomplete. */
+/* One variable of two is not set, or what is set is no number. */
+static yk_status launcher_faulty(const launcher_row *row, const yk__origin *origin, yk_error *err)
+{
+    yk__missing missing = {""};
+    if (row->size)
+        yk__missing_add(&missing, row->size);
+    yk__missing_add(&missing, row->rank);
+    return missing.names[0] ? yk__origin_incomplete(origin, &missing, err) : launcher_numbers_fail(origin, err);
+}
+
+/* A pod says its index and not how many there are. */
 static yk_status launcher_incomplete(const found_launcher *found, yk__origin *origin, yk_error *err)
 {
     yk__missing missing = {""};
     if (found->row->find_address == find_pod_address)
         return find_pod_address(origin, err);
-    if (found->row->find_address == find_torch_address)
-        yk__missing_add(&missing, "RANK");
-    else {
-        yk__missing_add(&missing, "YOKE_RANK");
-        yk__missing_add(&missing, "YOKE_SIZE");
-    }
+    yk__missing_add(&missing, "YOKE_RANK");
+    yk__missing_add(&missing, "YOKE_SIZE");
     yk__missing_add(&missing, "YOKE_ADDR");
     yk__missing_add(&missing, "YOKE_PORT");
     yk__missing_add(&missing, "YOKE_SECRET_FILE");
     return yk__origin_incomplete(origin, &missing, err);
 }
 
+/* "WORLD_SIZE=4, RANK=2", as they are set. */
+static void write_why(const launcher_row *row, char *why, size_t size)
+{
+    const char *names[] = {row->size, row->rank};
+    size_t used = 0;
+    why[0] = 0;
+    for (int i = 0; i < 2; i++) {
+        const char *value = names[i] ? yk__variable_text(names[i]) : NULL;
+        if (value && used < size)
+            used += (size_t)snprintf(why + used, size - used, "%s%.40s=%.40s", used ? ", " : "", names[i], value);
+    }
+}
+
+/* 0: no number. */
+static uint32_t read_clipped(const char *name)
+{
+    unsigned long long number;
+    return !yk__variable_number(name, &number) ? 0 : number < UINT32_MAX ? (uint32_t)number : UINT32_MAX;
+}
+
 yk_status yk__launcher_find(yk__origin *origin, bool *own_log, yk_error *err)
 {
     const found_launcher found = find_launcher();
     const launcher_row *row = found.row;
-    char size[96] = "";
     if (!row)
         return YK_OK;
     *own_log = row->own_log;
     *origin = (yk__origin){.kind = YK__ORIGIN_ADDRESS, .launcher = row->name, .store_fd = -1};
-    if (row->size)
-        snprintf(size, sizeof size, "%s=%llu, ", row->size, found.size);
-    snprintf(origin->why, sizeof origin->why, "%.90s%.40s=%llu", size, row->rank, found.rank);
-    origin->rank = found.rank < UINT32_MAX ? (uint32_t)found.rank : UINT32_MAX;
-    origin->size = found.size < UINT32_MAX ? (uint32_t)found.size : UINT32_MAX;
-    if (!row->size || !strcmp(row->rank, "LOCAL_RANK"))
+    write_why(row, origin->why, sizeof origin->why);
+    origin->rank = read_clipped(row->rank);
+    origin->size = row->size ? read_clipped(row->size) : 0;
+    if (found.says == ROW_FAULTY)
+        return launcher_faulty(row, origin, err);
+    if (!row->size)
         return launcher_incomplete(&found, origin, err);
-    if (found.rank >= found.size || found.size > YK__ORIGIN_RANKS)
+    if (found.rank >= found.size || found.size > YK__RANKS)
         return launcher_numbers_fail(origin, err);
     return complete_origin(origin, &found, err);
 }

@@ -16,6 +16,8 @@
 #include "core/base/option.h"
 #include "core/control/launchers.h"
 
+#define PATIENCE_MS 3000u /* of a rank for whose error another may speak */
+
 /* ---- The descriptor of yoke launch ------------------------------------------------------------------------------- */
 
 static bool is_own_job(void)
@@ -79,18 +81,20 @@ static bool is_by_hand(void)
            (yk__variable_text("YOKE_SIZE") && !yk__variable_text("JOB_COMPLETION_INDEX"));
 }
 
-static yk_status find_by_hand(yk__origin *origin, yk_error *err)
+/* Nobody ends the others when one fails, and each may have a terminal of its own. */
+static yk_status find_by_hand(yk__origin *origin, bool *own_log, yk_error *err)
 {
     const char *rank_text = yk__variable_text("YOKE_RANK"), *size_text = yk__variable_text("YOKE_SIZE");
     unsigned long long rank = 0, size = 0;
     yk__missing missing = {""};
     const bool numbers = yk__variable_number("YOKE_RANK", &rank) && yk__variable_number("YOKE_SIZE", &size);
     *origin = (yk__origin){.kind = YK__ORIGIN_ADDRESS, .launcher = "YOKE_RANK and YOKE_SIZE"};
+    *own_log = true;
     snprintf(origin->why, sizeof origin->why, "YOKE_RANK=%.20s, YOKE_SIZE=%.20s", rank_text ? rank_text : "",
              size_text ? size_text : "");
-    if (rank_text && size_text && (!numbers || rank >= size || size > YK__ORIGIN_RANKS))
+    if (rank_text && size_text && (!numbers || rank >= size || size > YK__RANKS))
         return yk__fail(err, YK_E_ARG, "YOKE_RANK=%.20s, YOKE_SIZE=%.20s: expected a rank below the number of ranks, of which there "
-                        "are at most %u", rank_text, size_text, YK__ORIGIN_RANKS);
+                        "are at most %u", rank_text, size_text, YK__RANKS);
     origin->rank = (uint32_t)rank;
     origin->size = (uint32_t)size;
     if (size == 1 && rank_text) {
@@ -126,7 +130,7 @@ static yk_status find_origin(yk__origin *origin, bool *own_log, yk_error *err)
     }
     if (is_ours())
         return descriptor_fail(err);
-    return is_by_hand() ? find_by_hand(origin, err) : yk__launcher_find(origin, own_log, err);
+    return is_by_hand() ? find_by_hand(origin, own_log, err) : yk__launcher_find(origin, own_log, err);
 }
 
 yk_status yk__origin_find(yk__origin *origin, yk_error *err)
@@ -148,19 +152,21 @@ yk_status yk__launch_check(yk_error *err)
     return yk__origin_find(&origin, err);
 }
 
-bool yk__launch_speaks(void)
+uint32_t yk__launch_patience(void)
 {
     yk_error ignored = YK_ERROR_INIT;
     unsigned long long rank = 0;
     yk__origin origin;
     bool own_log;
     if (!find_origin(&origin, &own_log, &ignored))
-        return true;
-    if (is_ours()) {
-        /* The launcher ends the job before a second rank says the same; it does not where rank 0 is well. */
-        if (yk__variable_number("YOKE_RANK", &rank) && rank)
-            nanosleep(&(struct timespec){3, 0}, NULL);
-        return true;
-    }
-    return own_log || !origin.rank;
+        return 0;
+    if (is_ours())
+        return yk__variable_number("YOKE_RANK", &rank) && rank ? PATIENCE_MS : 0;
+    return origin.rank && !own_log ? PATIENCE_MS : 0;
+}
+
+void yk__launch_await_turn(void)
+{
+    const uint32_t ms = yk__launch_patience();
+    nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }

@@ -29,7 +29,9 @@ bool yk__launched(void);
 int yk__launch_fd(void); /* the descriptor of yoke launch; -1: none that works */
 /* yk__origin_find, for its error alone. */
 yk_status yk__launch_check(yk_error *err);
-/* Whether this process prints that error, so that it is seen once: the other launcher's rank 0 does. True without one. */
-bool yk__launch_speaks(void);
+/* How long this process waits before it prints that error, in ms, and the wait. A launcher ends all ranks when rank 0 has failed, so what
+ * is wrong on all of them is seen once; where rank 0 is well, the others say what they have. 0 without an error of that kind. */
+uint32_t yk__launch_patience(void);
+void yk__launch_await_turn(void);
 
 #endif

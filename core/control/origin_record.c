@@ -31,7 +31,8 @@ yk_status yk__origin_read_port(yk__origin *origin, yk_error *err)
     if (!text)
         return YK_OK;
     if (!yk__variable_number("YOKE_PORT", &port) || !port || port > 65535)
-        return yk__fail(err, YK_E_ARG, "YOKE_PORT=%.40s: expected a number from 1 to 65535", text);
+        return yk__fail(err, YK_E_ARG, "rank %u of %u: YOKE_PORT=%.40s: expected a number from 1 to 65535", origin->rank, origin->size,
+                        text);
     origin->port = (uint16_t)port;
     return YK_OK;
 }

@@ -10,9 +10,8 @@
 #include <stdint.h>
 
 #include "core/base/error.h"
+#include "core/control/control.h"
 #include "core/control/variables.h"
-
-#define YK__ORIGIN_RANKS 32768u /* at most */
 
 /* How the ranks find each other. */
 typedef enum yk__origin_kind {

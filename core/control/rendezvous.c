@@ -73,7 +73,7 @@ static yk_status bind_listener(const yk__rendezvous_place *place, int *fd, yk_er
     e = errno;
     close(s);
     return yk__fail(err, YK_E_IO, "a socket for the ranks of this host: %s%s", strerror(e),
-                    e == EADDRINUSE ? ": another job has the same name (its launcher's variables are the same)" : "");
+                    e == EADDRINUSE ? ": another rank 0 of this job is there already (its launcher's variables are the same)" : "");
 }
 
 yk_status yk__rendezvous_listen(const yk__rendezvous_place *place, int *fd, yk_error *err)

@@ -36,6 +36,8 @@ typedef struct selection {
     size_t n_bus, cap_bus;
     yk__placement *place;
     bool *cpu; /* place[i] computes on the host's cores */
+    bool picks; /* place[pick] alone is for this process: the cores of the others may be other processes' */
+    uint32_t pick;
     size_t n, cap_place, cap_cpu;
 } selection;
 
@@ -155,10 +157,14 @@ static yk_status placement_add(selection *s, const char *plugin, uint32_t device
     return YK_OK;
 }
 
-static yk_status check_cores(const selection *s, const device_spec *spec, const char *list, yk_error *err)
+/* Of a device spec that adds `devices` placements. */
+static yk_status check_cores(const selection *s, const device_spec *spec, const char *list, uint32_t devices, yk_error *err)
 {
     int want[1024], have[4096];
-    char *all = yk__topology_core_list(s->topology);
+    char *all;
+    if (s->picks && (s->pick < s->n || s->pick >= s->n + devices))
+        return YK_OK;
+    all = yk__topology_core_list(s->topology);
     if (!all)
         return yk__fail_mem(err, sizeof have, "the list of cores");
     uint32_t n = yk__cores_parse(list, want, 1024), m = yk__cores_parse(all, have, 4096), j;
@@ -193,7 +199,7 @@ static yk_status add_cores(selection *s, const device_spec *spec, yk_error *err)
     if (*list && spec->parts)
         return yk__fail(err, YK_E_ARG, "device spec \"%s\": either a list of cores or a number of parts", spec->text);
     if (*list && strcmp(list, "*"))
-        return check_cores(s, spec, list, err) ? err->status : placement_add(s, spec->plugin, 0, list, true, true, spec->forced, err);
+        return check_cores(s, spec, list, 1, err) ? err->status : placement_add(s, spec->plugin, 0, list, true, true, spec->forced, err);
     for (uint32_t i = 0; i < parts && !err->status; i++) {
         char *part = yk__topology_part(s->topology, i, parts, err);
         if (!part)
@@ -247,7 +253,7 @@ static yk_status add_devices(selection *s, const device_spec *spec, const yk__pl
     if (spec->parts)
         return yk__fail(err, YK_E_ARG, "device spec \"%s\": %s has devices, not cores to split; write %s:0", spec->text, p->name,
                         spec->plugin);
-    if (*spec->cores && check_cores(s, spec, spec->cores, err))
+    if (*spec->cores && check_cores(s, spec, spec->cores, all ? n : m, err))
         return err->status;
     if (!n)
         return no_device(spec, p, 0, n, err);
@@ -454,29 +460,41 @@ static void warn_shared(const selection *s)
         }
 }
 
-yk_status yk__device_select(const char *specs, const yk__topology *t, yk__placement **place, uint32_t *n, yk_error *err)
+static yk_status specs_select(selection *s, const char *specs, yk__placement **place, uint32_t *n, yk_error *err)
 {
-    selection s = {.topology = t};
     device_spec *spec = NULL;
     uint32_t n_spec = 0;
     if (specs_read(specs && specs[strspn(specs, " ,\t\n")] ? specs : "auto", &spec, &n_spec, err))
         return err->status;
+    s->picks = s->picks && n_spec > 1;
     for (uint32_t i = 0; i < n_spec && !err->status; i++)
-        spec_resolve(&s, &spec[i], spec, n_spec, err);
-    if (!err->status && !s.n)
+        spec_resolve(s, &spec[i], spec, n_spec, err);
+    if (!err->status && !s->n)
         yk__fail(err, YK_E_ARG, "no device was found in %s; `yoke plugin list` says why", yk__plugin_folder());
     if (!err->status)
-        warn_shared(&s);
+        warn_shared(s);
     yk__free(spec);
-    yk__free(s.cpu);
-    yk__free(s.bus);
+    yk__free(s->cpu);
+    yk__free(s->bus);
     if (err->status) {
-        yk__free(s.place);
+        yk__free(s->place);
         return err->status;
     }
-    *place = s.place;
-    *n = (uint32_t)s.n;
+    *place = s->place;
+    *n = (uint32_t)s->n;
     return YK_OK;
+}
+
+yk_status yk__device_select(const char *specs, const yk__topology *t, yk__placement **place, uint32_t *n, yk_error *err)
+{
+    selection s = {.topology = t};
+    return specs_select(&s, specs, place, n, err);
+}
+
+yk_status yk__device_pick(const char *specs, const yk__topology *t, uint32_t pick, yk__placement **place, uint32_t *n, yk_error *err)
+{
+    selection s = {.topology = t, .picks = true, .pick = pick};
+    return specs_select(&s, specs, place, n, err);
 }
 
 void yk__placement_text(const yk__placement *p, char *buf, size_t n)

@@ -47,7 +47,7 @@ static yk_status group_new(yk__control *control, yk__group **out, yk_error *err)
     }
     g->control = control;
     if (control && yk__control_size(control) > YK__RANKS) {
-        yk__fail(err, YK_E_ARG, "a job of %u ranks: at most %u are supported (YK__RANKS in core/group/group.h); start fewer",
+        yk__fail(err, YK_E_ARG, "a job of %u ranks: at most %u are supported (YK__RANKS in core/control/control.h); start fewer",
                  yk__control_size(control), YK__RANKS);
         yk__group_leave(g);
         return err->status;

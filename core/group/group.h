@@ -22,12 +22,6 @@
 #include "core/base/error.h"
 #include "core/coll/coll.h"
 
-/*
- * Ranks of one job at most. Tables of what is known of each rank (core/balance, core/job/share.h, yk__roles) have so many places; nothing
- * else is limited by their number but by memory and descriptors. Joining a larger job is an error that names it.
- */
-#define YK__RANKS 1024u
-
 typedef struct yk__group yk__group;
 
 /* A group of one. */

@@ -112,13 +112,13 @@ static yk_status choose_by_local_rank(yk_job *job, const char *spec, bool automa
 {
     uint32_t local_rank = 0, local_size = 0, n = 0;
     yk__placement *place = NULL;
-    if (yk__device_select(spec, job->topology, &place, &n, err))
-        return err->status;
     for (uint32_t r = 0; r < yk__group_size(job->team.group); r++)
         if (yk__group_same_host(job->team.group, r, yk__group_rank(job->team.group))) {
             local_rank += r < yk__group_rank(job->team.group);
             local_size++;
         }
+    if (yk__device_pick(spec, job->topology, local_rank, &place, &n, err))
+        return err->status;
     if (automatic && n < local_size)
         choose_cores(job, chosen, err);
     else if (n == 1 && !automatic)
@@ -398,8 +398,10 @@ int yk_close(yk_job *job)
         yk__log_flush(job, true);
     yk__log_close(job);
     yk_status s = job->error.status;
-    if (s && !yk__group_report(&job->error) && yk__launch_speaks()) /* a launched rank's error is reported once, by the launcher */
+    if (s && !yk__group_report(&job->error)) { /* a launched rank's error is reported once, by the launcher */
+        yk__launch_await_turn();
         yk__log(YK_LOG_ERROR, "error", "%s", job->error.text);
+    }
     yk__job_unregister(job);
     if (job->device && job->device->lost) {
         hung = job; /* what its device was given stays, for good */

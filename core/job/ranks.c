@@ -42,12 +42,13 @@ int yk_launch(const char *devices, char *const *argv)
     uint32_t n = 0;
     if (yk__launched())
         return -1;
+    yk__launch_keep_standard();
     /* in a child process: a driver must not run here before the ranks are forked */
     const char *spec = devices ? devices : yk__option_text(YK__OPTION_DEVICES);
     if (!yk__launch_check(&err) && !yk__options_check(&err) && !yk__launch_select(spec, &place, &n, &err))
         return run_ranks(place, n, argv);
-    if (yk__launch_speaks())
-        say_launch(err.text);
+    yk__launch_await_turn();
+    say_launch(err.text);
     return err.status == YK_E_ARG || err.status == YK_E_FORMAT ? 2 : 1;
 }
 
@@ -72,6 +73,7 @@ static int call_ranks(uint32_t ranks, const char *devices, user_call *call)
     const char *spec = devices ? devices : yk__option_text(YK__OPTION_DEVICES);
     uint32_t n = 0;
     int code = 0;
+    yk__launch_keep_standard();
     if (yk__join_had_job())
         yk__fail(&err, YK_E_ARG, "yk_launch_ranks after yk_open: the drivers that this process has loaded do not work in its forks. Open "
                  "jobs in the function alone");
@@ -80,8 +82,8 @@ static int call_ranks(uint32_t ranks, const char *devices, user_call *call)
         yk__free(place);
         return code;
     }
-    if (yk__launch_speaks())
-        say_launch(err.text);
+    yk__launch_await_turn();
+    say_launch(err.text);
     return err.status == YK_E_ARG || err.status == YK_E_FORMAT ? 2 : 1;
 }
 

@@ -17,7 +17,7 @@
 
 #define RANKS_MOST 256u /* of a host */
 #define NAME_MOST 255u
-#define FORM "expected NAME, NAME:RANKS, NAME=DEVICES or NAME:RANKS=DEVICES"
+#define FORM "expected NAME, NAME:RANKS, NAME=DEVICES or NAME:RANKS=DEVICES, an IPv6 address in brackets ([fd99::1]:2)"
 
 void yk__hosts_free(yk__hosts *hosts)
 {
@@ -73,17 +73,18 @@ static yk_status host_add(yk__hosts *hosts, const char *name, size_t bytes, uint
     return host->name && (host->devices || !devices) ? YK_OK : yk__fail_mem(err, bytes, "the name of a host");
 }
 
-/* NAME[:RANKS][=DEVICES] */
+/* NAME[:RANKS][=DEVICES]; the brackets around an address are not of the name, which ssh is given. */
 static yk_status entry_add(yk__hosts *hosts, const char *entry, yk_error *err)
 {
-    const char *equals = strchr(entry, '=');
-    const size_t head = equals ? (size_t)(equals - entry) : strlen(entry), name = strcspn(entry, ":=");
+    const char *equals = strchr(entry, '='), *close = *entry == '[' ? strchr(entry, ']') : NULL, *begin = close ? entry + 1 : entry;
+    const size_t head = equals ? (size_t)(equals - entry) : strlen(entry);
+    const size_t name = close ? (size_t)(close + 1 - entry) : strcspn(entry, ":=");
     uint32_t ranks = 0;
-    if (name < head && !read_ranks(entry + name + 1, head - name - 1, &ranks))
+    if (name < head && (entry[name] != ':' || !read_ranks(entry + name + 1, head - name - 1, &ranks)))
         return yk__fail(err, YK_E_ARG, "host '%.80s': " FORM ", from 1 to %u ranks", entry, RANKS_MOST);
     if (equals && !equals[1])
         return yk__fail(err, YK_E_ARG, "host '%.80s': no devices behind the '='", entry);
-    return host_add(hosts, entry, name, ranks, equals ? equals + 1 : NULL, err);
+    return host_add(hosts, begin, close ? name - 2 : name, ranks, equals ? equals + 1 : NULL, err);
 }
 
 static yk_status fail_list(yk__hosts *hosts, yk_error *err)

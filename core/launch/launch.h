@@ -12,6 +12,10 @@
 
 struct yk__placement; /* core/device/device.h */
 
+/* A closed descriptor of the standard three becomes /dev/null, before anything else: what is opened later would take its number, and what
+ * is printed go into that. */
+void yk__launch_keep_standard(void);
+
 /* Starts `argv` once per placement, with YOKE_RANK, YOKE_WORLD_SIZE, YOKE_LOCAL_RANK, YOKE_DEVICES set for each and the
  * job's secret and shared memory over an inherited descriptor; waits for all. When one ends badly or dies the others
  * are ended within 2 s, nothing is left (processes, shared memory), and err names the rank: "rank 1 (opencl:0@1) was

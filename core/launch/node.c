@@ -15,12 +15,12 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/control/control.h"
 #include "core/launch/choose.h"
 #include "core/launch/internal.h"
 #include "core/net/tcp.h"
 
 #define RECORD_MOST 131072u
-#define RANKS_MOST 32768u
 
 typedef struct part { /* what the launcher said */
     char *folder, *devices, *name, *address;
@@ -136,7 +136,7 @@ static yk_status record_take(part *own, char *record, yk_error *err)
                              : !strcmp(record, "first") ? &own->first
                              : !strcmp(record, "size")  ? &own->size
                                                         : NULL;
-    return number ? number_take(record, value, RANKS_MOST, number, err)
+    return number ? number_take(record, value, YK__RANKS, number, err)
                   : yk__fail(err, YK_E_FORMAT, "the launcher says %.40s=%.40s, which this version does not know: use one version of Yoke "
                              "on all hosts", record, value);
 }

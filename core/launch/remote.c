@@ -23,6 +23,7 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/control/control.h"
 #include "core/launch/node.h"
 
 #define END_MS 6000  /* a node needs 2 s at most */
@@ -240,6 +241,13 @@ static void fail_slow(yk__remote *remote)
         }
 }
 
+static void fail_many(yk__remote *remote)
+{
+    char text[128];
+    snprintf(text, sizeof text, "the hosts have %u ranks together: a job has at most %u", yk__remote_size(remote), YK__RANKS);
+    job_fail(remote, NULL, 2, YK_E_ARG, text);
+}
+
 static int timeout_find(const yk__remote *remote, int64_t ready_at)
 {
     const int64_t at = remote->kill_at ? remote->kill_at : ready_at, left = at - yk__clock_ms();
@@ -359,7 +367,9 @@ yk_status yk__remote_open(const yk__peer_config *config, yk__launch_say say, yk_
     remote->say = say;
     if (remote_start(remote, err))
         job_fail(remote, NULL, 1, err->status, err->text);
-    if (!ready_wait(remote)) {
+    if (!ready_wait(remote) && yk__remote_size(remote) > YK__RANKS)
+        fail_many(remote);
+    if (!remote->err.status) {
         *code = 0;
         *out = remote;
         return YK_OK;

@@ -4,7 +4,7 @@
 # nothing in the output folder. What is no cause for alarm trains.
 . "$YOKE_SOURCE/tests/cli/made.sh"
 hidden=16
-plan 8
+plan 12
 cat > "$tmp/wrapper.py" <<'P'
 import subprocess, sys
 sys.exit(subprocess.call(sys.argv[1:], close_fds=sys.argv[0].endswith("wrapper.py")))
@@ -33,8 +33,18 @@ refused "one of several of torchrun.*not set: YOKE_ADDR, YOKE_PORT, YOKE_SECRET_
 check "with half of torchrun's variables, rank 0"
 
 train env WORLD_SIZE=2 RANK=1 LOCAL_RANK=1
-[ $code -eq 2 ] && [ ! -s "$tmp/err" ] && [ ! -s "$tmp/out" ] && [ ! -e "$tmp/model" ]
-check "with half of torchrun's variables, rank 1 leaves the words to rank 0"
+refused "one of several of torchrun.*(WORLD_SIZE=2, RANK=1).*not set: YOKE_ADDR, YOKE_PORT, YOKE_SECRET_FILE"
+check "with half of torchrun's variables, rank 1, which rank 0 may not speak for"
+
+YOKE_RANK=1 YOKE_SIZE=2 YOKE_ADDR=127.0.0.1 YOKE_PORT=99999 YOKE_SECRET_FILE=/nonexistent timeout 60 \
+    "$YOKE_BUILD/tests/dist/fifty" >"$tmp/out" 2>"$tmp/err"
+code=$?
+refused "rank 1 of 2: YOKE_PORT=99999: expected a number from 1 to 65535"
+check "by hand, with a port that is none"
+
+train env RANK=0 MASTER_ADDR=127.0.0.1 MASTER_PORT=1
+refused "(RANK=0), but how they find each other is not known; not set: WORLD_SIZE"
+check "with torchrun's variables but the number of processes"
 
 YOKE_DEVICES="cpu:0 cpu:0" train env SLURM_STEP_NUM_TASKS=2 SLURM_PROCID=0
 refused "one of several of srun"
@@ -47,3 +57,30 @@ check "overruled"
 YOKE_DEVICES="cpu:0 cpu:0" train env SLURM_NTASKS=4 SLURM_PROCID=0 YOKE_LAUNCHER=none
 [ $code -eq 0 ] && grep -q "bit-identical on all ranks" "$tmp/out"
 check "overruled for the launcher, not for its ranks"
+
+rank() { # RANK BEFORE...: of two by torchrun's variables
+    rank=$1
+    shift
+    timeout 60 env WORLD_SIZE=2 RANK="$rank" LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$$ "$@"
+}
+cores=$(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0))[:2])')
+first=${cores% *} second=${cores#* }
+if [ "$first" = "$second" ] || ! command -v taskset >/dev/null; then
+    skip "needs two cores and taskset" 1
+else
+    export YOKE_DEVICES="cpu:$first cpu:$second"
+    rank 1 taskset -c "$second" "$YOKE_BUILD/tests/dist/fifty" >"$tmp/err" 2>&1 &
+    rank 0 taskset -c "$first" "$YOKE_BUILD/tests/dist/fifty" >"$tmp/out" 2>&1
+    code=$?
+    wait $! && [ $code -eq 0 ] && grep -q "^ranks 2 parameters" "$tmp/out"
+    check "a list of devices where each rank is bound to its core"
+    unset YOKE_DEVICES
+fi
+
+for i in 1 2; do
+    YOKE_JOIN_MS=3000 rank 0 "$YOKE_BUILD/tests/dist/fifty" >"$tmp/rank0.$i" 2>&1 &
+done
+wait
+cat "$tmp/rank0.1" "$tmp/rank0.2" >"$tmp/out"
+[ "$(grep -c "another rank 0 of this job is there already .*; waiting for it to end" "$tmp/out")" -eq 1 ]
+check "rank 0 that is started twice"

@@ -281,6 +281,7 @@ int yk__cmd_launch(int argc, char **argv)
     uint32_t restarts;
     yk__cli cli;
     int code;
+    yk__launch_keep_standard();
     if (argc == 2 && !strcmp(argv[1], "--node"))
         return yk__node_main();
     code = yk__cli_parse(&command, argc, argv, &cli);
@@ -289,8 +290,10 @@ int yk__cmd_launch(int argc, char **argv)
     restarts = (uint32_t)yk__cli_int(&cli, "max-restarts", 0, YK__RESTARTS_MOST, &bad);
     if (bad)
         return YK_EXIT_USAGE;
-    if (yk__launch_check(&err))
-        return yk__launch_speaks() ? yk__cli_usage(&command, "%s", err.text) : YK_EXIT_USAGE;
+    if (yk__launch_check(&err)) {
+        yk__launch_await_turn();
+        return yk__cli_usage(&command, "%s", err.text);
+    }
     if (yk__launched() && yk__launch_fd() < 0)
         return yk__cli_usage(&command, "this process is a rank of another launcher's job already (yoke info): start the program itself, "
                              "or set YOKE_LAUNCHER=none");

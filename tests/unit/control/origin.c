@@ -15,16 +15,18 @@
 typedef struct origin_case {
     const char *variables; /* separated by spaces */
     const char *words;     /* in the error, or, where this process is a rank, in what is said of its origin; NULL: a single process */
-    bool silent;           /* this process leaves the error to another one */
+    bool waits;            /* before it prints the error: another may say the same */
 } origin_case;
 
 static const origin_case cases[] = {
     /* nobody, or one process */
     {"", NULL, false},
     {"WORLD_SIZE=1 RANK=0 LOCAL_RANK=0", NULL, false},
-    {"WORLD_SIZE=4", NULL, false},
+    {"WORLD_SIZE=1", NULL, false},
     {"RANK=3", NULL, false},
-    {"WORLD_SIZE=four RANK=0", NULL, false},
+    {"RANK=three", NULL, false},
+    {"LOCAL_RANK=1", NULL, false},
+    {"OMPI_COMM_WORLD_SIZE=1", NULL, false},
     {"OMPI_COMM_WORLD_SIZE=1 OMPI_COMM_WORLD_RANK=0 PMIX_RANK=0", NULL, false},
     {"PMI_SIZE=1 PMI_RANK=0", NULL, false},
     {"YOKE_WORLD_SIZE=1 YOKE_RANK=0", NULL, false},
@@ -94,7 +96,7 @@ static const origin_case cases[] = {
     /* several, and something is missing */
     {"WORLD_SIZE=4 RANK=0 LOCAL_RANK=0", "not set: YOKE_ADDR, YOKE_PORT, YOKE_SECRET_FILE. A secret: head -c 32", false},
     {"WORLD_SIZE=4 RANK=2 LOCAL_RANK=2", "(WORLD_SIZE=4, RANK=2)", true},
-    {"WORLD_SIZE=2 LOCAL_RANK=1", "not set: RANK", true},
+    {"WORLD_SIZE=2 LOCAL_RANK=1", "not set: RANK", false},
     {"WORLD_SIZE=2 RANK=5 MASTER_ADDR=localhost MASTER_PORT=1", "expected the number of a process below", true},
     {"WORLD_SIZE=4 RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=a MASTER_PORT=2", "not set: YOKE_SECRET_FILE.", false},
     {"OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 PMIX_RANK=0", "mpirun (Open MPI) (OMPI_COMM_WORLD_SIZE=2", false},
@@ -112,12 +114,49 @@ static const origin_case cases[] = {
     {"JOB_COMPLETION_INDEX=3", "JOB_COMPLETION_INDEX=3", false}, /* a pod has a log of its own */
     {"WORLD_SIZE=2 RANK=0", "'yoke launch", false},
     {"WORLD_SIZE=2 RANK=0", "YOKE_LAUNCHER=none", false},
-    {"YOKE_RANK=1", "not set: YOKE_SIZE, YOKE_ADDR, YOKE_PORT, YOKE_SECRET_FILE", true},
+    {"YOKE_RANK=1", "(YOKE_RANK=1, YOKE_SIZE=), but how they find each other is not known; not set: YOKE_SIZE, YOKE_ADDR, YOKE_PORT, "
+     "YOKE_SECRET_FILE", false},
     {"YOKE_SIZE=2 YOKE_ADDR=a", "not set: YOKE_RANK, YOKE_PORT, YOKE_SECRET_FILE", false},
     {"YOKE_RANK=2 YOKE_SIZE=2", "YOKE_RANK=2, YOKE_SIZE=2: expected a rank below", false},
     {"YOKE_RANK=x YOKE_SIZE=2", "YOKE_RANK=x, YOKE_SIZE=2: expected", false},
-    {"YOKE_RANK=0 YOKE_SIZE=99999999", "at most 32768", false},
-    {"YOKE_RANK=0 YOKE_SIZE=2 YOKE_ADDR=a YOKE_PORT=70000 YOKE_SECRET_FILE=/s", "YOKE_PORT=70000: expected a number from 1 to", false},
+    {"YOKE_RANK=0 YOKE_SIZE=99999999", "at most 1024", false},
+    {"YOKE_RANK=0 YOKE_SIZE=1025 YOKE_ADDR=a YOKE_PORT=1 YOKE_SECRET_FILE=/s", "at most 1024", false},
+    {"WORLD_SIZE=1025 RANK=0 LOCAL_WORLD_SIZE=1025 MASTER_ADDR=a MASTER_PORT=1", "(WORLD_SIZE=1025, RANK=0): expected the number of a "
+     "process below how many there are, 1024 at most", false},
+    {"YOKE_RANK=0 YOKE_SIZE=2 YOKE_ADDR=a YOKE_PORT=70000 YOKE_SECRET_FILE=/s", "rank 0 of 2: YOKE_PORT=70000: expected a number",
+     false},
+    {"YOKE_RANK=1 YOKE_SIZE=2 YOKE_ADDR=a YOKE_PORT=70000 YOKE_SECRET_FILE=/s", "rank 1 of 2: YOKE_PORT=70000", false},
+    {"WORLD_SIZE=2 RANK=1 LOCAL_WORLD_SIZE=1 MASTER_ADDR=a MASTER_PORT=2", "RANK=1), but how they find each other is not known; not set: "
+     "YOKE_SECRET_FILE.", true},
+
+    /* several, and one of two numbers is not set: nobody trains alone */
+    {"RANK=0 MASTER_ADDR=node MASTER_PORT=1", "torchrun or a launcher like it (RANK=0), but how they find each other is not known; not "
+     "set: WORLD_SIZE.", false},
+    {"RANK=0 LOCAL_RANK=0", "not set: WORLD_SIZE.", false},
+    {"WORLD_SIZE=2 MASTER_ADDR=node MASTER_PORT=1", "(WORLD_SIZE=2), but how they find each other is not known; not set: RANK.", false},
+    {"WORLD_SIZE=4", "not set: RANK.", false},
+    {"OMPI_COMM_WORLD_SIZE=2", "mpirun (Open MPI) (OMPI_COMM_WORLD_SIZE=2), but how they find each other is not known; not set: "
+     "OMPI_COMM_WORLD_RANK.", false},
+    {"OMPI_COMM_WORLD_RANK=1", "(OMPI_COMM_WORLD_RANK=1), but how they find each other is not known; not set: OMPI_COMM_WORLD_SIZE.", true},
+    {"MV2_COMM_WORLD_RANK=0", "not set: MV2_COMM_WORLD_SIZE.", false},
+    {"PMI_RANK=1", "(PMI_RANK=1), but how they find each other is not known; not set: PMI_SIZE.", true},
+    {"PMI_SIZE=2", "(PMI_SIZE=2), but how they find each other is not known; not set: PMI_RANK.", false},
+    {"SLURM_STEP_ID=0 SLURM_PROCID=1", "(SLURM_PROCID=1), but how they find each other is not known; not set: SLURM_NTASKS.", true},
+    {"SLURM_STEP_NUM_TASKS=2", "not set: SLURM_PROCID.", false},
+    /* .. or is no number, or not one of a process that there is */
+    {"WORLD_SIZE=2 RANK=1x", "(WORLD_SIZE=2, RANK=1x): expected the number of a process below", false},
+    {"WORLD_SIZE=2 RANK=-1", "(WORLD_SIZE=2, RANK=-1): expected", false},
+    {"WORLD_SIZE=two RANK=0", "(WORLD_SIZE=two, RANK=0): expected", false},
+    {"WORLD_SIZE=0 RANK=0", "(WORLD_SIZE=0, RANK=0): expected", false},
+    {"WORLD_SIZE=1 RANK=3", "(WORLD_SIZE=1, RANK=3): expected", true},
+    {"WORLD_SIZE=two", "(WORLD_SIZE=two), but how they find each other is not known; not set: RANK.", false},
+    {"OMPI_COMM_WORLD_SIZE=two OMPI_COMM_WORLD_RANK=1", "(OMPI_COMM_WORLD_SIZE=two, OMPI_COMM_WORLD_RANK=1): expected", true},
+    {"PMIX_RANK=x", "(PMIX_RANK=x): expected", false},
+    {"JOB_COMPLETION_INDEX=x", "(JOB_COMPLETION_INDEX=x): expected", false},
+    {"JOB_COMPLETION_INDEX=0 YOKE_SIZE=two", "(YOKE_SIZE=two, JOB_COMPLETION_INDEX=0): expected", false},
+    /* .. unless another launcher says both */
+    {"WORLD_SIZE=4 MASTER_ADDR=node MASTER_PORT=1 SLURM_JOB_ID=7 SLURM_STEP_ID=1 SLURM_STEP_NUM_TASKS=4 SLURM_PROCID=3 "
+     "SLURM_STEP_NUM_NODES=1", "rank 3 of 4 of srun (SLURM_STEP_NUM_TASKS=4, SLURM_PROCID=3); all on this host", false},
 
     /* overruled */
     {"WORLD_SIZE=4 RANK=2 YOKE_LAUNCHER=none", NULL, false},
@@ -165,7 +204,7 @@ START_TEST(rank_is_read_from_the_environment)
         yk__origin_text(&origin, text, sizeof text);
     ck_assert_msg(strstr(s ? err.text : text, c->words ? c->words : "a single process (") != NULL, "'%s': '%s', expected '%s'",
                   c->variables, s ? err.text : text, c->words ? c->words : "a single process");
-    ck_assert_msg(yk__launch_speaks() == !c->silent, "'%s': who says so", c->variables);
+    ck_assert_msg((yk__launch_patience() > 0) == c->waits, "'%s': who says so first", c->variables);
 }
 END_TEST
 

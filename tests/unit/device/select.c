@@ -174,6 +174,38 @@ static void selection_refused(const char *words, const char *say)
     ck_assert_msg(strstr(err.text, say) != NULL, "\"%s\" lacks \"%s\"", err.text, say);
 }
 
+/* As launchers bind each of their processes to cores of its own: what the others have is not there. */
+START_TEST(process_picks_its_own_of_a_list)
+{
+    static const struct {
+        const char *words, *refused;
+        uint32_t pick, n;
+    } cases[] = {
+        {"corex:4000 corex:%s", NULL, 1, 2},
+        {"corex:%s corex:4000", NULL, 0, 2},
+        {"corex:%s corex:4000", "core 4000 is not one this process may use", 1, 0},
+        {"corex:4000", "core 4000 is not one this process may use", 1, 0},
+        {"gpux:0,1@4000 corex:%s", NULL, 2, 3},
+        {"gpux:0,1@4000 corex:%s", "core 4000 is not one this process may use", 1, 0},
+        {"gpux:*@4000 corex:%s", NULL, 3, 4},
+    };
+    char *all = yk__topology_core_list(topology);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        yk_error err = YK_ERROR_INIT;
+        yk__placement *p = NULL;
+        uint32_t n = 0;
+        char words[8000];
+        snprintf(words, sizeof words, cases[i].words, all);
+        const yk_status s = yk__device_pick(words, topology, cases[i].pick, &p, &n, &err);
+        ck_assert_msg(!s == !cases[i].refused, "%s: %s", words, err.text);
+        ck_assert_uint_eq(n, cases[i].n);
+        ck_assert_msg(!s || strstr(err.text, cases[i].refused), "%s: %s", words, err.text);
+        yk__free(p);
+    }
+    yk__free(all);
+}
+END_TEST
+
 static const char *with_cores(const char *fmt)
 {
     static char text[8000];
@@ -404,6 +436,7 @@ int main(void)
     tcase_add_checked_fixture(t, tests_setup, NULL);
     tcase_add_test(t, devices_by_number);
     tcase_add_test(t, devices_by_cores);
+    tcase_add_test(t, process_picks_its_own_of_a_list);
     tcase_add_test(t, auto_takes_each_device_once);
     tcase_add_test(t, a_device_of_two_plugins_goes_to_the_faster);
     tcase_add_test(t, words_that_match_nothing);

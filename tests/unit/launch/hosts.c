@@ -36,6 +36,7 @@ START_TEST(lists_give_names_ranks_and_devices)
     static const char *const lists[][2] = {
         {"a", "a:0=-"},
         {"a:2,user@b.example.com,c-1:256", "a:2=-;user@b.example.com:0=-;c-1:256=-"},
+        {"[fd99::1],[fe80::2%eth0]:2,[::1]=cpu:0,[::2]:3=cpu/3", "fd99::1:0=-;fe80::2%eth0:2=-;::1:0=cpu:0;::2:3=cpu/3"},
         {"a=cpu:0 opencl:*!,b:2=cpu/2", "a:0=cpu:0 opencl:*!;b:2=cpu/2"},
     };
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
@@ -50,7 +51,8 @@ END_TEST
 START_TEST(lists_with_a_fault_are_refused)
 {
     static const char *const lists[] = {"", "a,", "a,,b", "a:0", "a:257", "a:-1", "a:", "a:2x", "a=", "a,a:2", "-oProxyCommand=x", "a;b",
-                                        "a b", "$(a)", ":2", "a:99999999999999999999"};
+                                        "a b", "$(a)", ":2", "fd99::1", "fd99::1=cpu:0", "[fd99::1", "[fd99::1]2", "[]",
+                                        "[-o]", "[a]b", "[fd99::1]:0", "a[1]", "a:99999999999999999999"};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         yk_error err = YK_ERROR_INIT;
         yk__hosts hosts;
