@@ -512,17 +512,6 @@ yk_status yk__gather_ranks(const yk__gather_config *config, yk__gathered *out, y
     return err->status;
 }
 
-yk_status yk__gather_ask(const yk__gather_config *config, int *fd, yk_error *err)
-{
-    yk__hello hello;
-    if (yk__auth_init(err) || yk__tcp_connect(config->address, config->port, CONNECT_MS, fd, err))
-        return err->status;
-    if (say_hello(config, *fd, &hello, err))
-        close(*fd);
-    yk__hello_end(&hello);
-    return err->status;
-}
-
 void yk__gathered_free(yk__gathered *gathered)
 {
     for (uint32_t i = 0; gathered->link && i < gathered->links; i++)

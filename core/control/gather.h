@@ -43,9 +43,6 @@ typedef struct yk__gathered {
 
 /* YK_E_TIMEOUT with the names of ranks that have not come. */
 yk_status yk__gather_ranks(const yk__gather_config *config, yk__gathered *out, yk_error *err);
-/* For a rank whose process has ended before it came: YK_OK where rank 0 waits for it, YK_E_TIMEOUT where it may do so later. *fd is to
- * stay open until that has been said: rank 0 takes its end for the rank's. */
-yk_status yk__gather_ask(const yk__gather_config *config, int *fd, yk_error *err);
 void yk__gathered_free(yk__gathered *gathered); /* with what was not taken out of it */
 
 #endif

@@ -13,7 +13,6 @@
 
 typedef struct yk__child {
     pid_t pid; /* 0: not started or reaped */
-    pid_t ask; /* yk__node_ask; 0: there is none */
     int code;  /* exit code, or 128 + signal */
     bool stopped;
     int64_t left_at; /* ms; 0: it has not left the group */

@@ -153,27 +153,6 @@ static bool any_joined(const yk__launcher *launcher)
     return false;
 }
 
-static const char early_end[] = " ended (exit code 0) before it joined the others";
-
-/* Ranks of several hosts join without the launcher: whether one that ended is missed is asked. */
-static void asks_take(yk__launcher *launcher)
-{
-    for (uint32_t r = 0; launcher->node && r < launcher->n_ranks; r++) {
-        if (!launcher->ending && yk__node_answer(&launcher->rank[r].ask))
-            fail_rank(launcher, r, YK_E_DEVICE_LOST, early_end);
-        if (launcher->ending)
-            yk__node_ask_end(&launcher->rank[r].ask);
-    }
-}
-
-static bool is_asking(const yk__launcher *launcher)
-{
-    for (uint32_t r = 0; launcher->node && r < launcher->n_ranks; r++)
-        if (launcher->rank[r].ask)
-            return true;
-    return false;
-}
-
 static void note_end(yk__launcher *launcher, uint32_t rank, int status)
 {
     yk__child *child = &launcher->rank[rank];
@@ -193,12 +172,9 @@ static void note_end(yk__launcher *launcher, uint32_t rank, int status)
     else if (left_open)
         snprintf(what, sizeof what, " ended without leaving the group (exit code 0)");
     else if (yk__control_job_gone(launcher->job, rank) && any_joined(launcher))
-        snprintf(what, sizeof what, "%s", early_end);
-    else {
-        if (launcher->node && !launcher->ending && launcher->node->first + rank)
-            child->ask = yk__node_ask(launcher->node, rank);
+        snprintf(what, sizeof what, " ended (exit code 0) before it joined the others");
+    else
         return;
-    }
     fail_rank(launcher, rank, YK_E_DEVICE_LOST, what);
 }
 
@@ -359,18 +335,6 @@ static void release_signals(yk__launcher *launcher, const struct sigaction *old_
     sigaction(SIGCHLD, old_child, NULL);
 }
 
-/* ---- The standard descriptors ------------------------------------------------------------------------------------ */
-
-void yk__launch_keep_standard(void)
-{
-    int fd;
-    do
-        fd = open("/dev/null", O_RDWR);
-    while (fd >= 0 && fd <= STDERR_FILENO);
-    if (fd >= 0)
-        close(fd);
-}
-
 /* ---- The whole --------------------------------------------------------------------------------------------------- */
 
 static int64_t earlier_of(int64_t at, int64_t other)
@@ -395,6 +359,18 @@ static int next_timeout(const yk__launcher *launcher)
 }
 
 /* Signals, notices of the ranks, and what a host of several has besides. */
+/* ---- The standard descriptors ------------------------------------------------------------------------------------ */
+
+void yk__launch_keep_standard(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 static nfds_t polls_fill(const yk__launcher *launcher, struct pollfd *p)
 {
     p[0] = (struct pollfd){launcher->signal_fd, POLLIN, 0};
@@ -419,7 +395,7 @@ static void node_serve(yk__launcher *launcher)
 
 static void job_supervise(yk__launcher *launcher, struct pollfd *p)
 {
-    while ((launcher->alive || is_asking(launcher)) && !launcher->gave_up) {
+    while (launcher->alive && !launcher->gave_up) {
         if (poll(p, polls_fill(launcher, p), next_timeout(launcher)) < 0 && errno != EINTR)
             break;
         for (uint32_t r = 0; r < launcher->n_ranks; r++)
@@ -428,7 +404,6 @@ static void job_supervise(yk__launcher *launcher, struct pollfd *p)
         read_signals(launcher);
         node_serve(launcher);
         ranks_reap(launcher);
-        asks_take(launcher);
         deadlines_enforce(launcher);
     }
     if (launcher->node)
@@ -465,10 +440,6 @@ static yk_status launcher_run(yk__launcher *launcher, const yk__placement *place
     yk__guard_start(&launcher->guard);
     s = yk__launcher_start(launcher, place, err);
     launcher->ran = !s;
-    if (launcher->node && launcher->node->listener >= 0) {
-        close(launcher->node->listener); /* rank 0 has it, until all have come */
-        launcher->node->listener = -1;
-    }
     if (s) {
         *code = s == YK_E_ARG ? 2 : 1;
         yk__control_job_abort(launcher->job, 0, s, err->text);

@@ -8,9 +8,7 @@
 #define YOKE_CORE_LAUNCH_NODE_IO_H
 
 #include <poll.h>
-#include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "core/launch/lines.h"
 
@@ -33,11 +31,5 @@ nfds_t yk__node_poll(const yk__node *node, struct pollfd *poll);
 void yk__node_pump(yk__node *node);
 /* The next signal that the launcher passes on; 0: none; -1: the launcher has just ended. */
 int yk__node_order(yk__node *node);
-/* Whether rank 0 waits for one of this host's ranks that has ended: asked by a process of its own, as there is no answer before rank 0
- * comes or ends. Its number; 0: there is none. */
-pid_t yk__node_ask(const yk__node *node, uint32_t rank);
-/* True once, where rank 0 waits. *pid is 0 when the process has ended. */
-bool yk__node_answer(pid_t *pid);
-void yk__node_ask_end(pid_t *pid);
 
 #endif
