@@ -146,7 +146,7 @@ typedef struct product {
     uint64_t high, low;
 } product;
 
-static product multiply(double a, double b)
+static product product_of(double a, double b)
 {
     const uint64_t x = (uint64_t)a, y = (uint64_t)b, x_low = x & UINT32_MAX, y_low = y & UINT32_MAX;
     const uint64_t low = x_low * y_low, middle = (x >> 32) * y_low + (low >> 32), other = x_low * (y >> 32) + (middle & UINT32_MAX);
@@ -155,7 +155,7 @@ static product multiply(double a, double b)
 
 static bool all_equal(double n, double sum, double squares)
 {
-    const product one = multiply(n, squares), other = multiply(sum, sum);
+    const product one = product_of(n, squares), other = product_of(sum, sum);
     return one.high == other.high && one.low == other.low;
 }
 

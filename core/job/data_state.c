@@ -79,8 +79,8 @@ static yk_status check_names(const yk_data *d, const char *dir, const json_t *wa
     for (uint32_t i = 0; i < now; i++) {
         const char *name = json_string_value(json_array_get(was, i)), *own = yk_data_class_name(d, i);
         if (!name || strcmp(name, own) != 0)
-            return yk__fail(err, YK_E_ARG, "%s: class %u was \"%.100s\" in the data it was made with, in these it is \"%.100s\": go on with "
-                                           "data of the same classes, or begin anew from its model", dir, i, name ? name : "?", own);
+            return yk__fail(err, YK_E_ARG, "%s: class %u was \"%.100s\" in the data it was made with, in these it is \"%.100s\": go on "
+                            "with data of the same classes, or begin anew from its model", dir, i, name ? name : "?", own);
     }
     return YK_OK;
 }
@@ -102,7 +102,7 @@ static yk_status check_order(const yk_data *d, const char *dir, const json_t *pl
     if (!yk__state_count(json_object_get(place, "order_seed"), &was) || was == d->order_seed || !is_within(place))
         return YK_OK;
     return yk__fail(err, YK_E_ARG, "%s was made within an epoch whose rows were shuffled by seed %" PRIu64 ", this job's are by %" PRIu64
-                                   ": some would come twice and others not at all", dir, was, d->order_seed);
+                    ": some would come twice and others not at all", dir, was, d->order_seed);
 }
 
 yk_status yk__data_state_check(const yk_job *job, const char *dir, const json_t *places, yk_error *err)
@@ -125,8 +125,8 @@ static void tell_other_rows(yk_data *d, const char *dir, const json_t *place)
     if (d->job->team.rank || !yk__state_count(json_object_get(place, "rows"), &rows))
         return;
     if (rows != yk_data_rows(d))
-        yk__log(YK_LOG_WARN, "resume", "%s was made with %" PRIu64 " rows, these data have %" PRIu64 ": the epoch under way goes on in these, "
-                                       "of which some may have been seen in it", dir, rows, yk_data_rows(d));
+        yk__log(YK_LOG_WARN, "resume", "%s was made with %" PRIu64 " rows, these data have %" PRIu64 ": the epoch under way goes on in "
+                "these, of which some may have been seen in it", dir, rows, yk_data_rows(d));
     else if (content && *content && *write_content(d, now) && strcmp(content, now) != 0)
         yk__log(YK_LOG_WARN, "resume", "%s was made with other data of as many rows; those of now rule", dir);
 }

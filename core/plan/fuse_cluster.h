@@ -44,7 +44,7 @@ typedef struct yk__fuse {
     uint32_t *cluster_of;      /* by node: index into cluster */
     uint32_t *next;            /* by node: next member */
     yk__cluster *cluster;
-    uint8_t *inlined;          /* by node: only sums read it, through so many nodes at most (itself counts); 0: others do, or it is too far */
+    uint8_t *inlined;          /* by node: only sums read it, through so many nodes at most, with itself; 0: others do, or it is far */
     uint32_t *reader;          /* nodes that read root r: reader[reader_begin[r] .. reader_begin[r + 1]) */
     uint32_t *reader_begin;
     uint32_t *older_writer;    /* by node: the node before it that writes the same root; YK_NONE */

@@ -337,7 +337,7 @@ static void emit_parts(yk__fuse *fuse, const yk__cluster *cluster)
     }
 }
 
-/* What inlined nodes read has to be there before the sums that take them in. search: of this cluster; each inlined node is looked at once. */
+/* What inlined nodes read has to be there before the sums that take them in. search: this cluster's; an inlined node is looked at once. */
 static void emit_needs(yk__fuse *fuse, uint32_t node, uint32_t self, uint32_t search)
 {
     uint64_t it = 0;

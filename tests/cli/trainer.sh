@@ -96,11 +96,13 @@ ok "a resumed training waits as long in all" resumed
 # Steps that were given up had a better model, which is not the one that is left where the training goes on otherwise.
 resumed_best() { # resumed_best FOLDER CHECKPOINT STEP: at a rate that spoils the model; the best one is that of STEP
     "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 32 --max-steps 30 --eval-steps 10 \
-        --load-best-model-at-end --learning-rate 3 --output-dir "$1" --resume-from-checkpoint "$2" --log "$out/best.log" --json >"$out/stdout" \
-        2>"$out/err" && "$yoke" eval --from "$1" --data "idx:$out/images" --json >"$out/eval" 2>/dev/null || { cat "$out/err"; return 1; }
+        --load-best-model-at-end --learning-rate 3 --output-dir "$1" --resume-from-checkpoint "$2" --log "$out/best.log" --json \
+        >"$out/stdout" 2>"$out/err" && "$yoke" eval --from "$1" --data "idx:$out/images" --json >"$out/eval" 2>/dev/null ||
+        { cat "$out/err"; return 1; }
     python3 - "$out/best.log" "$out/stdout" "$out/eval" "$out/first.log" "$3" <<'P'
 import json, sys
-second, first = ({r["step"]: r["eval_loss"] for r in map(json.loads, open(sys.argv[k])) if "eval_loss" in r and "final" not in r} for k in (1, 4))
+rows = lambda k: [r for r in map(json.loads, open(sys.argv[k])) if "eval_loss" in r and "final" not in r]
+second, first = ({r["step"]: r["eval_loss"] for r in rows(k)} for k in (1, 4))
 told, left = (json.load(open(sys.argv[k]))["eval_loss"] for k in (2, 3))
 step = int(sys.argv[5])
 assert told == left == {**first, **second}[step] and told <= min(second.values()), (first, second, told, left)
@@ -109,7 +111,8 @@ P
 given_up() {
     train --eval-steps 10 --save-steps 10 --load-best-model-at-end && cp "$log" "$out/first.log" || return 1
     from=$out/run.$run
-    cp -r "$from" "$out/again" && resumed_best "$out/again" "$out/again/checkpoint-20" 20 && resumed_best "$out/new" "$from/checkpoint-20" 20
+    cp -r "$from" "$out/again" && resumed_best "$out/again" "$out/again/checkpoint-20" 20 &&
+        resumed_best "$out/new" "$from/checkpoint-20" 20
 }
 ok "the best model is that of the steps which led to it" given_up
 looked_for() { # the checkpoint is not itself the best, which is not there

@@ -80,8 +80,8 @@ static bool are_finite(yk_job *job, const yk_data *data, uint64_t row, const dou
     char text[160];
     for (uint32_t k = 0; k < classes; k++)
         if (!isfinite(score[k])) {
-            snprintf(text, sizeof text, "row %" PRIu64 ": the model's result is %g: its weights are damaged, or had diverged when they were saved",
-                     yk_data_line(data, row), score[k]);
+            snprintf(text, sizeof text, "row %" PRIu64 ": the model's result is %g: its weights are damaged, or had diverged when they "
+                     "were saved", yk_data_line(data, row), score[k]);
             yk_fail(job, YK_E_NUMERIC, text);
             return false;
         }

@@ -262,7 +262,8 @@ bool checkpoint_same_steps(const checkpoints *c, uint64_t rows, uint64_t batch, 
     if (yk__checkpoint_state(c->from, &state, &ignored))
         return true;
     const json_t *place = json_array_get(json_object_get(state, "data"), 0);
-    const bool same = is_number(place, "rows", rows) && is_number(place, "global_batch", batch) && is_number(state, "accumulate", accumulate);
+    const bool same = is_number(place, "rows", rows) && is_number(place, "global_batch", batch) &&
+                      is_number(state, "accumulate", accumulate);
     json_decref(state);
     return same;
 }

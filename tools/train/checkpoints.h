@@ -32,8 +32,8 @@ void checkpoint_save(checkpoints *c, yk_job *job, uint64_t steps);
  * and where there is none, loads checkpoint `from`; "last": the newest in dir, or what an interrupted save left of it under .old; NULL:
  * nothing. The newest is one whose files are all there and whole in length; a line names a newer one that is not. */
 void checkpoint_resume(checkpoints *c, yk_job *job, const char *from);
-/* Whether the run that saved what was gone on from counted steps as one does whose epochs have so many rows, in micro batches of `batch` and
- * `accumulate` of these a step. One of a version that did not keep these did. */
+/* Whether the run that saved what was gone on from counted steps as one does whose epochs have so many rows, in micro batches of `batch`
+ * and `accumulate` of these a step. One of a version that did not keep these did. */
 bool checkpoint_same_steps(const checkpoints *c, uint64_t rows, uint64_t batch, uint64_t accumulate);
 /* Rank 0, while it holds dir's lock: removes what interrupted saves left, of ours alone. */
 void checkpoints_clear(const char *dir);

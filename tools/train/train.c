@@ -199,8 +199,8 @@ static void refuse_char(const yk__cli *cli, bool *bad)
         snprintf(path, sizeof path, "%s/%s", from, files[i]);
         if (!is_there(path))
             continue;
-        yk__cli_usage(cli->command, "--tokenizer char would number the characters anew, and %s has the numbers that the model was trained with: "
-                      "leave --tokenizer out", path);
+        yk__cli_usage(cli->command, "--tokenizer char would number the characters anew, and %s has the numbers that the model was trained "
+                      "with: leave --tokenizer out", path);
         *bad = true;
         return;
     }

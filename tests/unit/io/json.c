@@ -59,7 +59,8 @@ END_TEST
 /* As transformers writes the longest text of a tokenizer that has none. */
 START_TEST(whole_numbers_beyond_64_bits_are_doubles)
 {
-    static const char text[] = "{\"a\": 1000000000000000019884624838656, \"b\": [-18446744073709551616,7], \"c\": \"18446744073709551616\"}";
+    static const char text[] = "{\"a\": 1000000000000000019884624838656, \"b\": [-18446744073709551616,7], "
+                               "\"c\": \"18446744073709551616\"}";
     static const char *const refused[] = {"[1e999]", "[1.0e999, 99999999999999999999]", "[99999999999999999999x]"};
     char many[600] = "[1";
     yk_error err = YK_ERROR_INIT;

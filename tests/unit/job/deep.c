@@ -34,7 +34,7 @@ static void close_job(yk_job *job)
 }
 
 /* h <- h * sigmoid(h * w): two ways from each value to the one before, 2^80 from the last to the first. */
-static yk_t gated(yk_t h, yk_t w, int times)
+static yk_t gate_often(yk_t h, yk_t w, int times)
 {
     for (int i = 0; i < times; i++)
         h = yk_mul(h, yk_sigmoid(yk_mul(h, w)));
@@ -61,11 +61,11 @@ START_TEST(every_value_is_read_twice)
         yk_job *job = open_job();
         yk_t w = param_ones(job);
         yk_opt *opt = yk_sgd(job, NULL);
-        yk_backward(gated(input_numbers(job), w, times[i]));
+        yk_backward(gate_often(input_numbers(job), w, times[i]));
         yk_step(opt);
         ck_assert_double_eq_tol(yk_step_loss(opt), want, 1e-5 * want);
         yk_train(job, false);
-        ck_assert_double_eq_tol(yk_item(gated(input_numbers(job), w, times[i])), want, 1e-5 * want);
+        ck_assert_double_eq_tol(yk_item(gate_often(input_numbers(job), w, times[i])), want, 1e-5 * want);
         close_job(job);
     }
 }
