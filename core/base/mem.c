@@ -2,6 +2,7 @@
 /* The core's allocator: malloc's, with a counter in front that lets a test refuse the n-th request, and huge pages where they pay. */
 #include "core/base/mem.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -15,6 +16,7 @@
 #define HUGE_PAGE ((size_t)2 << 20)
 
 static long fail_after = -1; /* tests only */
+static bool fails_once;
 static _Atomic unsigned long n_allocs;
 
 unsigned long yk__mem_count(void)
@@ -25,6 +27,13 @@ unsigned long yk__mem_count(void)
 void yk__mem_fail_after(long n)
 {
     fail_after = n;
+    fails_once = false;
+}
+
+void yk__mem_fail_once(long n)
+{
+    fail_after = n;
+    fails_once = true;
 }
 
 static int alloc_refused(void)
@@ -32,10 +41,14 @@ static int alloc_refused(void)
     atomic_fetch_add_explicit(&n_allocs, 1, memory_order_relaxed);
     if (fail_after < 0)
         return 0;
-    if (fail_after == 0)
-        return 1;
-    fail_after--;
-    return 0;
+    if (fail_after > 0) {
+        fail_after--;
+        return 0;
+    }
+    if (fails_once)
+        fail_after = -1;
+    errno = ENOMEM;
+    return 1;
 }
 
 void *yk__malloc(size_t bytes)

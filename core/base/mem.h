@@ -27,6 +27,8 @@ int yk__grow(void *array, size_t *cap, size_t need, size_t size);
 
 /* Tests: the n-th allocation from now on fails (0 = the next one), and all after it; a negative n ends that. */
 void yk__mem_fail_after(long n);
+/* The same, but those after it succeed: what is done in spite of a failure shows. */
+void yk__mem_fail_once(long n);
 /* Allocations asked for so far: a step whose program is known must ask for none. */
 unsigned long yk__mem_count(void);
 

@@ -38,3 +38,17 @@ yk__number yk__number_text(double v, int digits)
     uselocale(own);
     return n;
 }
+
+static int digit_value(char c)
+{
+    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+bool yk__number_byte(const char *text, uint8_t *byte)
+{
+    const int high = digit_value(text[0]), low = high < 0 ? -1 : digit_value(text[1]);
+    if (low < 0)
+        return false;
+    *byte = (uint8_t)(high << 4 | low);
+    return true;
+}

@@ -6,7 +6,9 @@
 #ifndef YOKE_CORE_BASE_NUMBER_H
 #define YOKE_CORE_BASE_NUMBER_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 double yk__number_read(const char *s, char **end); /* as strtod in the C locale; end may be NULL */
 
@@ -15,5 +17,8 @@ typedef struct yk__number {
     char text[32];
 } yk__number;
 yk__number yk__number_text(double v, int digits);
+
+/* Two hexadecimal digits at text; false: there are no two. */
+bool yk__number_byte(const char *text, uint8_t *byte);
 
 #endif

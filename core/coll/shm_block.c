@@ -18,6 +18,8 @@
 #include "core/base/cgroup.h"
 #include "core/base/mem.h"
 
+#define PIECE ((uint64_t)16 << 20) /* of memory that is reserved at a time: some milliseconds */
+
 /* The first free place that is large enough, or the end. */
 static uint64_t place_block(yk__shm *shm, uint64_t bytes)
 {
@@ -104,19 +106,33 @@ static bool is_lowest(const yk__shm *shm)
     return shm->rank == shm->local[0];
 }
 
+/* Where a signal comes in between, the kernel gives back what it took for the call: pieces, as a timer's signals would keep the whole from
+ * ever being done, and a look at the job before each, as it may have ended. */
+static yk_status reserve_pieces(const yk__shm *shm, const char *what, uint64_t at, uint64_t bytes, yk_error *err)
+{
+    for (uint64_t done = 0; done < bytes;) {
+        const uint64_t piece = bytes - done < PIECE ? bytes - done : PIECE;
+        if (yk__control_check(shm->control, err))
+            return err->status;
+        if (!fallocate(shm->fd, 0, (off_t)(at + done), (off_t)piece))
+            done += piece;
+        else if (errno == EOPNOTSUPP)
+            return YK_OK;
+        else if (errno != EINTR)
+            return fail_memory(what, bytes, errno, err);
+    }
+    return YK_OK;
+}
+
 /* Without this a lack of memory would show as a SIGBUS in the middle of a step. The lowest rank does it when all have come: by then they
  * have given back what lay there before. */
 static yk_status reserve_block(yk__shm *shm, const char *what, uint64_t at, uint64_t bytes, yk_error *err)
 {
     const uint64_t left = yk__cgroup_memory_left();
-    int failed;
     if (bytes > left) /* the kernel would take what there is, and then kill somebody */
         return yk__fail(err, YK_E_MEM, "%llu bytes of shared memory for %s: %llu are left", (unsigned long long)bytes, what,
                         (unsigned long long)left);
-    do
-        failed = fallocate(shm->fd, 0, (off_t)at, (off_t)bytes);
-    while (failed && errno == EINTR);
-    return failed && errno != EOPNOTSUPP ? fail_memory(what, bytes, errno, err) : YK_OK;
+    return reserve_pieces(shm, what, at, bytes, err);
 }
 
 /* The lowest rank makes the object longer, then all tell what they asked for and compare. */

@@ -115,7 +115,7 @@ static yk_status wait_joined(yk__control *c, uint32_t peer, int64_t begin, uint3
         if (state == YK__RANK_GONE)
             return fail_join(c, peer, YK_E_DEVICE_LOST, "ended (exit code 0) before it joined the others", err);
         if (join_ms && yk__clock_ns() - begin > join_ms * 1000000ll) {
-            snprintf(what, sizeof what, "has not joined within %u s", join_ms / 1000);
+            snprintf(what, sizeof what, "has not joined within %.1f s (YOKE_JOIN_MS)", (double)join_ms / 1000);
             return fail_join(c, peer, YK_E_TIMEOUT, what, err);
         }
         nanosleep(&ms, NULL);

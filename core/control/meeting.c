@@ -24,11 +24,6 @@
 #define TEXT YK__PMI_TEXT
 #define CREDENTIAL 320
 
-static bool is_loopback_address(const char *address)
-{
-    return !strncmp(address, "127.", 4) || !strcmp(address, "::1") || !address[0];
-}
-
 /* The first address of an interface that is up and no loopback; IPv4 alone, as those of IPv6 may be of one link. */
 static bool find_interface(char address[YK__TCP_ADDRESS])
 {
@@ -55,7 +50,7 @@ static yk_status listen_for_ranks(uint16_t port, yk__meeting *meeting, yk_error 
     if (!yk__tcp_listen(name, port, &meeting->listener, &ignored)) {
         yk__tcp_own_address(meeting->listener, meeting->address);
         meeting->port = yk__tcp_port(meeting->listener);
-        if (!is_loopback_address(meeting->address))
+        if (!yk__tcp_is_loopback(meeting->address))
             return YK_OK;
         close(meeting->listener);
         meeting->listener = -1;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/number.h"
 
 #define ANSWER_MS 20000
 #define LINE 1024
@@ -100,12 +101,12 @@ static yk_status text_put(int fd, const char *name, const char *text, yk_error *
 static yk_status text_get(int fd, const char *name, char *text, size_t size, yk_error *err)
 {
     char request[LINE], answer[LINE], value[2 * YK__PMI_TEXT + 1];
-    unsigned byte;
+    uint8_t byte;
     snprintf(request, sizeof request, "cmd=get kvsname=%s key=yoke\n", name);
     if (pmi_ask(fd, request, "get_result rc=0", answer, err) || value_copy(answer, " value=", value, sizeof value, err))
         return err->status;
     for (size_t i = 0; value[2 * i]; i++) {
-        if (i + 1 >= size || sscanf(value + 2 * i, "%2x", &byte) != 1 || !value[2 * i + 1])
+        if (i + 1 >= size || !yk__number_byte(value + 2 * i, &byte))
             return yk__fail(err, YK_E_FORMAT, "the launcher's store holds '%.60s': expected pairs of digits", value);
         text[i] = (char)byte;
         text[i + 1] = 0;

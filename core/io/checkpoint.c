@@ -76,10 +76,10 @@ static yk_status sum_file(const char *path, uint64_t *bytes, uint64_t *sum, yk_e
 }
 
 /* The files a checkpoint may have beside those its state names: what is left of one that was not finished is told by them. */
-static const char *const known_files[] = {"model.safetensors",     "optimizer.safetensors", STATE,
-                                          "config.json",           "tokenizer.json",        "tokenizer_config.json",
-                                          "special_tokens_map.json", "vocab.txt",           "vocab.json",
-                                          "merges.txt"};
+static const char *const known_files[] = {"model.safetensors", "optimizer.safetensors", STATE,
+                                          STATE ".tmp",        "config.json",           "tokenizer.json",
+                                          "tokenizer_config.json", "special_tokens_map.json", "vocab.txt",
+                                          "vocab.json",        "merges.txt"};
 
 /* user: the state, or NULL. */
 static bool checkpoint_owns(void *user, const char *name)
@@ -216,29 +216,49 @@ yk_status yk__checkpoint_tensors(yk__checkpoint *ckpt, const char *file, const y
     return err->status;
 }
 
-/* The names of the files that others put beside ours. */
-static json_t *list_companions(const yk__checkpoint *ckpt)
+/* JSON holds no name that is not UTF-8: such a file is left alone, as a stranger's is. */
+static void append_name(yk__json_builder *names, const char *name)
 {
-    json_t *names = json_array();
+    json_error_t why;
+    json_t *text = json_pack_ex(&why, 0, "s", name);
+    if (text || json_error_code(&why) != json_error_invalid_utf8)
+        yk__json_append(names, text);
+}
+
+/* The names of the files that others put beside ours; NULL after a failure. */
+static json_t *list_companions(const yk__checkpoint *ckpt, yk_error *err)
+{
     DIR *d = opendir(ckpt->tmp);
-    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d))
+    if (!d) {
+        yk__fail(err, YK_E_IO, "%s: cannot be read: %s", ckpt->tmp, strerror(errno));
+        return NULL;
+    }
+    yk__json_builder names = yk__json_begin(json_array());
+    for (struct dirent *e = readdir(d); e; e = readdir(d))
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !json_object_get(ckpt->files, e->d_name))
-            json_array_append_new(names, json_string(e->d_name));
-    if (d)
-        closedir(d);
-    return names;
+            append_name(&names, e->d_name);
+    closedir(d);
+    json_t *list = yk__json_end(&names);
+    if (!list)
+        yk__fail_mem(err, 64, "a checkpoint");
+    return list;
 }
 
 static yk_status write_state(const yk__checkpoint *ckpt, json_t *state, yk_error *err)
 {
+    json_t *companions = list_companions(ckpt, err);
+    if (!companions)
+        return err->status;
+    yk__json_builder whole = yk__json_begin(state);
+    yk__json_put(&whole, "files", json_incref(ckpt->files));
+    yk__json_put(&whole, "model_files", companions);
     char *path = yk__format("%s/" STATE, ckpt->tmp);
-    if (!path || json_object_set(state, "files", ckpt->files) ||
-        json_object_set_new(state, "model_files", list_companions(ckpt))) {
-        yk__free(path);
-        return yk__fail_mem(err, 64, "a checkpoint");
-    }
-    if (json_dump_file(state, path, JSON_INDENT(1) | JSON_REAL_PRECISION(17)))
-        yk__fail(err, YK_E_IO, "%s: cannot be written", path);
+    char *text = whole.failed ? NULL : yk__json_dump(state, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
+    if (path && text)
+        yk__folder_write_file(path, text, strlen(text), err);
+    else
+        yk__fail_mem(err, 64, "a checkpoint");
+    yk__free(text);
     yk__free(path);
     return err->status;
 }

@@ -22,7 +22,8 @@ yk_status yk__checkpoint_tensors(yk__checkpoint *ckpt, const char *file, const y
                                  yk__safetensors_fetch fetch, void *user, yk_error *err);
 /* Where its files are being written. What others put there is synced with the rest and listed as "model_files". */
 const char *yk__checkpoint_folder(const yk__checkpoint *ckpt);
-/* Adds "files" to state, writes it, renames. The object is gone afterwards, whatever happened; state stays the caller's. */
+/* Adds "files" to state, writes it, renames. The object is gone afterwards, whatever happened; state stays the caller's.
+ * NULL: there was no memory for it, and the older checkpoint stays. */
 yk_status yk__checkpoint_commit(yk__checkpoint *ckpt, json_t *state, yk_error *err);
 void yk__checkpoint_abandon(yk__checkpoint *ckpt); /* removes what was written; takes NULL */
 

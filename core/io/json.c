@@ -3,6 +3,7 @@
  * beyond 64 bits, which are doubles here (transformers writes 10^30 where a tokenizer has no longest text). */
 #include "core/io/json.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -10,9 +11,10 @@
 
 #define LIMIT ((uint64_t)1 << 32)
 
+/* jansson has no words for every lack of memory, and takes a token that it had none for for a wrong one. */
 static yk_status parse_fail(const char *name, const json_error_t *e, yk_error *err)
 {
-    if (json_error_code(e) == json_error_out_of_memory || !e->text[0]) /* jansson has no words for all of these */
+    if (json_error_code(e) == json_error_out_of_memory || !e->text[0] || errno == ENOMEM)
         return yk__fail_mem(err, 0, "a JSON value");
     if (e->line < 1)
         return yk__fail(err, YK_E_FORMAT, "%s: not JSON: %s", name, e->text);
@@ -94,6 +96,7 @@ yk_status yk__json_parse(const char *name, const char *text, size_t bytes, int f
         f |= JSON_DECODE_ANY | JSON_ALLOW_NUL;
     if (flags & YK__JSON_UNIQUE_KEYS)
         f |= JSON_REJECT_DUPLICATES;
+    errno = 0; /* for parse_fail */
     v = json_loadb(text, bytes, f, &e);
     if (!v && (json_error_code(&e) == json_error_numeric_overflow || json_error_code(&e) == json_error_null_byte_in_key))
         v = load_mended(text, bytes, flags, f, &e);
@@ -140,4 +143,56 @@ yk_status yk__json_object(const json_t *o, const char *path, const char *key, js
         return yk__fail(err, YK_E_FORMAT, "%s: key '%s': expected an object, found %s", path, key, yk__json_type(v));
     *out = v;
     return YK_OK;
+}
+
+yk__json_builder yk__json_begin(json_t *value)
+{
+    return (yk__json_builder){value, !value};
+}
+
+void yk__json_put(yk__json_builder *builder, const char *key, json_t *v)
+{
+    if (json_object_set_new(builder->value, key, v))
+        builder->failed = true;
+}
+
+void yk__json_append(yk__json_builder *builder, json_t *v)
+{
+    if (json_array_append_new(builder->value, v))
+        builder->failed = true;
+}
+
+json_t *yk__json_end(yk__json_builder *builder)
+{
+    if (builder->failed)
+        json_decref(builder->value);
+    return builder->failed ? NULL : builder->value;
+}
+
+typedef struct text_buffer {
+    char *text;
+    size_t length, capacity;
+    bool failed;
+} text_buffer;
+
+static int append_text(const char *text, size_t bytes, void *user)
+{
+    text_buffer *buffer = user;
+    if (buffer->failed || yk__grow(&buffer->text, &buffer->capacity, buffer->length + bytes + 1, 1)) {
+        buffer->failed = true;
+        return -1;
+    }
+    memcpy(buffer->text + buffer->length, text, bytes);
+    buffer->length += bytes;
+    buffer->text[buffer->length] = 0;
+    return 0;
+}
+
+char *yk__json_dump(const json_t *v, size_t flags)
+{
+    text_buffer buffer = {NULL};
+    if (!json_dump_callback(v, append_text, &buffer, flags) && !buffer.failed)
+        return buffer.text;
+    yk__free(buffer.text);
+    return NULL;
 }

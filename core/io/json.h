@@ -8,6 +8,7 @@
 #define YOKE_CORE_IO_JSON_H
 
 #include <jansson.h>
+#include <stdbool.h>
 
 #include "core/io/file.h"
 
@@ -23,5 +24,20 @@ yk_status yk__json_read(yk__file *file, int flags, json_t **out, yk_error *err);
 /* Members of an object, with the path of the file for the message; a missing or wrong one is refused. */
 yk_status yk__json_object(const json_t *o, const char *path, const char *key, json_t **out, yk_error *err);
 const char *yk__json_type(const json_t *v); /* "a string", "an integer" ... */
+
+/* As json_dumps; yk__free it. NULL: out of memory, where jansson's own would leave out the key that there was no room for. */
+char *yk__json_dump(const json_t *v, size_t flags);
+
+/* An object or a list that is being made, which remembers that memory was gone: its maker asks once, at the end. A value that is NULL is
+ * such a failure too, so that of what is nested the outermost knows. Values are taken, as by jansson's .._new. */
+typedef struct yk__json_builder {
+    json_t *value;
+    bool failed;
+} yk__json_builder;
+
+yk__json_builder yk__json_begin(json_t *value);
+void yk__json_put(yk__json_builder *builder, const char *key, json_t *v);
+void yk__json_append(yk__json_builder *builder, json_t *v);
+json_t *yk__json_end(yk__json_builder *builder); /* NULL: something is missing */
 
 #endif

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -146,9 +147,11 @@ static yk_status tensor_fail(const struct part *part, const char *name, const ch
     return yk__fail(err, YK_E_FORMAT, "%s: tensor '%.100s': %s", part->path, name, what);
 }
 
+/* A dimension of 0 does not let others be of any length: who multiplies without it would overflow. */
 static yk_status read_shape(const struct part *part, yk__safetensor *tensor, const json_t *v, yk_error *err)
 {
     uint64_t n = 1;
+    bool is_empty = false;
     size_t rank = json_array_size(v);
     int64_t *shape;
     if (!json_is_array(v) || rank > INT32_MAX)
@@ -165,9 +168,10 @@ static yk_status read_shape(const struct part *part, yk__safetensor *tensor, con
             return tensor_fail(part, tensor->name, "shape: expected integers that are not negative", err);
         if (shape[i] && n > (uint64_t)INT64_MAX / (uint64_t)shape[i])
             return tensor_fail(part, tensor->name, "shape: the number of elements overflows 64 bits", err);
-        n *= (uint64_t)shape[i];
+        n *= shape[i] ? (uint64_t)shape[i] : 1;
+        is_empty = is_empty || !shape[i];
     }
-    tensor->elements = (int64_t)n;
+    tensor->elements = is_empty ? 0 : (int64_t)n;
     return YK_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/log.h"
+#include "core/io/json.h"
 #include "core/job/data_info.h"
 #include "core/job/state.h"
 
@@ -22,41 +23,38 @@ static const char *write_content(yk_data *d, char text[24])
     return text;
 }
 
-/* NULL: labels are numbers, or there are none. */
 static json_t *list_names(const yk_data *d)
 {
-    if (!yk_data_class_name(d, 0))
-        return NULL;
-    json_t *names = json_array();
+    yk__json_builder names = yk__json_begin(json_array());
     for (uint32_t i = 0; i < yk_data_classes(d); i++)
-        json_array_append_new(names, json_string(yk_data_class_name(d, i)));
-    return names;
+        yk__json_append(&names, json_string(yk_data_class_name(d, i)));
+    return yk__json_end(&names);
 }
 
 static json_t *describe_place(yk_data *d)
 {
     uint64_t epoch, batch;
     char text[24];
-    json_t *o = json_object(), *names = list_names(d);
+    yk__json_builder o = yk__json_begin(json_object());
     yk_data_tell(d, &epoch, &batch);
-    json_object_set_new(o, "epoch", yk__state_of_count(epoch));
-    json_object_set_new(o, "batch", yk__state_of_count(batch));
-    json_object_set_new(o, "global_batch", json_integer(yk__data_batch(d)));
-    json_object_set_new(o, "rows", yk__state_of_count(yk_data_rows(d)));
-    json_object_set_new(o, "content", json_string(write_content(d, text)));
-    json_object_set_new(o, "order_seed", yk__state_of_count(d->order_seed));
-    if (names)
-        json_object_set_new(o, "classes", names);
-    return o;
+    yk__json_put(&o, "epoch", yk__state_of_count(epoch));
+    yk__json_put(&o, "batch", yk__state_of_count(batch));
+    yk__json_put(&o, "global_batch", json_integer(yk__data_batch(d)));
+    yk__json_put(&o, "rows", yk__state_of_count(yk_data_rows(d)));
+    yk__json_put(&o, "content", json_string(write_content(d, text)));
+    yk__json_put(&o, "order_seed", yk__state_of_count(d->order_seed));
+    if (yk_data_class_name(d, 0)) /* else labels are numbers, or there are none */
+        yk__json_put(&o, "classes", list_names(d));
+    return yk__json_end(&o);
 }
 
 json_t *yk__data_state(yk_job *job)
 {
-    json_t *list = json_array();
+    yk__json_builder list = yk__json_begin(json_array());
     for (size_t i = 0; i < job->n_data; i++)
         if (yk__data_trains(job->data[i]))
-            json_array_append_new(list, describe_place(job->data[i]));
-    return list;
+            yk__json_append(&list, describe_place(job->data[i]));
+    return yk__json_end(&list);
 }
 
 /* ---- Going on ---- */

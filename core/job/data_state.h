@@ -8,7 +8,7 @@
 
 #include "core/job/job.h"
 
-/* A list; the caller json_decref()s it. */
+/* A list; the caller json_decref()s it. NULL: out of memory. */
 json_t *yk__data_state(yk_job *job);
 /* YK_E_ARG: labels have other names, which would give the model's outputs other meanings, or the rest of an epoch would come in another
  * order. A checkpoint that keeps nothing of these passes. */

@@ -5,11 +5,11 @@
  */
 #include "core/job/emergency.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/log.h"
 #include "core/base/option.h"
+#include "core/io/json.h"
 #include "core/job/opt.h"
 #include "core/job/registered.h"
 #include "core/job/save.h"
@@ -53,7 +53,7 @@ void yk__emergency_stepped(yk_job *job)
 static char *pack_numbers(yk_job *job, uint64_t *bytes)
 {
     json_t *state = yk__save_state(job);
-    char *text = json_dumps(state, JSON_COMPACT), *all = NULL;
+    char *text = yk__json_dump(state, JSON_COMPACT), *all = NULL;
     const size_t length = text ? strlen(text) + 1 : 0;
     *bytes = length + yk__registered_bytes(job);
     if (text)
@@ -62,7 +62,7 @@ static char *pack_numbers(yk_job *job, uint64_t *bytes)
         memcpy(all, text, length);
         yk__registered_pack(job, all + length);
     }
-    free(text);
+    yk__free(text);
     json_decref(state);
     return all;
 }

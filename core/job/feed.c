@@ -15,21 +15,15 @@ static bool input_type(yk_dtype t)
 yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, const void *data)
 {
     yk__step *step = &job->step;
-    uint64_t n = 1;
+    uint64_t n;
     if (!yk_ok(job))
         return YK__POISON;
-    if (!input_type(dtype) || dims > YK_MAX_DIMS) {
-        yk__job_failf(job, YK_E_ARG, "yk_input: type %s with %u dimensions; expected f32, i32, u8 or bool and at most %d",
-                      yk__dtype_name(dtype), dims, YK_MAX_DIMS);
+    if (!input_type(dtype)) {
+        yk__job_failf(job, YK_E_ARG, "yk_input: type %s; expected f32, i32, u8 or bool", yk__dtype_name(dtype));
         return YK__POISON;
     }
-    for (uint32_t i = 0; i < dims; i++) {
-        if (dim[i] < 0 || (dim[i] > 0 && (uint64_t)dim[i] > (1ull << 40) / (n ? n : 1))) {
-            yk__job_failf(job, YK_E_ARG, "yk_input: length %lld of dimension %u is not possible", (long long)dim[i], i);
-            return YK__POISON;
-        }
-        n *= (uint64_t)dim[i];
-    }
+    if (!yk__dims_count(job, "yk_input", dims, dim, 0, &n))
+        return YK__POISON;
     uint64_t bytes = n * yk_dtype_bytes(dtype);
     yk__op_begin(job, "yk_input");
     uint32_t number = yk__input_new(job, dtype, dims, dim, bytes);

@@ -47,6 +47,15 @@ static bool fail_unknown(yk_job *job, const char *what)
     return false;
 }
 
+/* Memory for n elements; NULL after a failure. */
+static double *make_list(yk_job *job, int64_t n)
+{
+    double *list = yk__calloc((size_t)n + 1, sizeof *list);
+    if (!list)
+        yk__job_failf(job, YK_E_MEM, "out of memory while counting labels");
+    return list;
+}
+
 static bool read_input(yk_job *job, yk__vid v, double *out, int64_t n)
 {
     yk__step *step = &job->step;
@@ -120,9 +129,7 @@ static bool evaluate_node(yk_job *job, const yk_node *node, yk__vid v, double *o
     double *in[3] = {NULL};
     bool ok = true;
     for (uint32_t k = 0; k < node->n_in && k < 3 && ok; k++) {
-        in[k] = yk__calloc((size_t)n + 1, sizeof(double));
-        if (!in[k])
-            yk__job_failf(job, YK_E_MEM, "out of memory while counting labels");
+        in[k] = make_list(job, n);
         ok = in[k] && evaluate_value(job, g->index[node->in + k], in[k], n, depth + 1);
     }
     for (int64_t i = 0; i < n && ok; i++)
@@ -143,7 +150,7 @@ static bool evaluate_writes(yk_job *job, yk__vid root, double *out, int depth)
             continue;
         const yk_value *p = &g->value[part];
         int64_t m = yk__value_count(p), from = (int64_t)(p->offset - g->value[root].offset) / yk_dtype_bytes(p->dtype);
-        double *v = yk__calloc((size_t)m + 1, sizeof *v);
+        double *v = make_list(job, m);
         bool ok = v && evaluate_value(job, g->index[node->in], v, m, depth + 1);
         for (int64_t i = 0; i < m && ok; i++)
             out[from + offset_of_element(p, i)] = v[i];
@@ -167,7 +174,7 @@ static bool evaluate_value(yk_job *job, yk__vid v, double *out, int64_t n, int d
         if (node->n_out != 1 || g->index[node->out] != root)
             continue;
         int64_t all = yk__value_count(&g->value[root]), from = (int64_t)(g->value[v].offset - g->value[root].offset);
-        double *whole = yk__calloc((size_t)all + 1, sizeof *whole);
+        double *whole = make_list(job, all);
         bool ok = whole && evaluate_node(job, node, root, whole, all, depth) && evaluate_writes(job, root, whole, depth);
         from /= yk_dtype_bytes(g->value[v].dtype);
         for (int64_t i = 0; i < n && ok; i++)

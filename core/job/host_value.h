@@ -5,7 +5,7 @@
 
 #include "core/job/job.h"
 
-/* All n elements of a value that follows from inputs; false with the graph's or job's error filled. */
+/* All n elements of a value that follows from inputs; false after a failure, which the job has. */
 bool yk__host_values(yk_job *job, yk__vid v, double *out, int64_t n);
 /* The short way for labels that are an input as it came: how many are not `other_than`; *bad: the first of these that is none of
  * `classes`, or -1; false: not such a value. */

@@ -2,7 +2,37 @@
 /* Host memory of a step: its input slots, and the vectors that run-time scalars are elements of. */
 #include "core/job/input.h"
 
+#include <stdio.h>
 #include <string.h>
+
+#define MOST_ELEMENTS (1ull << 40)
+
+static void refuse_size(yk_job *job, const char *name, uint32_t dims, const int64_t *dim)
+{
+    char text[YK_MAX_DIMS * 24] = "";
+    size_t used = 0;
+    for (uint32_t i = 0; i < dims; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%lld", i ? ", " : "", (long long)dim[i]);
+    yk__job_failf(job, YK_E_ARG, "%s: [%s] is too large: at most 2^40 elements are possible", name, text);
+}
+
+bool yk__dims_count(yk_job *job, const char *name, uint32_t dims, const int64_t *dim, int64_t least, uint64_t *n)
+{
+    uint64_t most = MOST_ELEMENTS;
+    *n = 1;
+    if (dims > YK_MAX_DIMS)
+        yk__job_failf(job, YK_E_ARG, "%s: %u dimensions, at most %d are possible", name, dims, YK_MAX_DIMS);
+    for (uint32_t i = 0; i < dims && yk_ok(job); i++) {
+        if (dim[i] < least)
+            yk__job_failf(job, YK_E_ARG, "%s: length %lld of dimension %u is not possible: expected at least %lld", name,
+                          (long long)dim[i], i, (long long)least);
+        else if (dim[i] && (uint64_t)dim[i] > most)
+            refuse_size(job, name, dims, dim);
+        most /= dim[i] > 0 ? (uint64_t)dim[i] : 1;
+        *n *= (uint64_t)dim[i];
+    }
+    return yk_ok(job);
+}
 
 uint32_t yk__input_new(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, uint64_t bytes)
 {

@@ -53,26 +53,26 @@ static bool labels_fit(yk_job *job, yk__vid labels, int64_t classes, int64_t ign
     return false;
 }
 
-/* Number of labels that count, or the sum of their classes' weights; negative after a failure. `count`: of labels that came as
+/* Number of labels that count, or the sum of their classes' weights; false after a failure. *count: before, that of labels that came as
  * an input, or negative. */
-static double label_count(yk_job *job, yk__vid labels, yk__vid weight, int64_t ignore, double count)
+static bool count_labels(yk_job *job, yk__vid labels, yk__vid weight, int64_t ignore, double *count)
 {
     yk__step *step = &job->step;
     int64_t n = yk__value_count(&step->trace.value[labels]), classes = weight == YK_NONE ? 0 : yk__value_count(&step->trace.value[weight]);
-    if (!classes && count >= 0.0)
-        return count;
-    count = 0.0;
+    if (!classes && *count >= 0.0)
+        return true;
+    *count = 0.0;
     if (yk__grow(&step->lists.label, &step->lists.cap_label, (size_t)(n + classes), sizeof *step->lists.label)) {
         yk__job_failf(job, YK_E_MEM, "out of memory in yk_cross_entropy");
-        return -1.0;
+        return false;
     }
     double *y = step->lists.label, *w = y + n;
     if (!yk__host_values(job, labels, y, n) || (classes && !yk__host_values(job, weight, w, classes)))
-        return -1.0;
+        return false;
     for (int64_t i = 0; i < n; i++)
         if (y[i] != (double)ignore)
-            count += !classes ? 1.0 : y[i] >= 0.0 && y[i] < (double)classes ? w[(int64_t)y[i]] : 0.0;
-    return count;
+            *count += !classes ? 1.0 : y[i] >= 0.0 && y[i] < (double)classes ? w[(int64_t)y[i]] : 0.0;
+    return true;
 }
 
 yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_config *c)
@@ -98,11 +98,8 @@ yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_conf
     }
     const int64_t ignore = (int64_t)yk__setting_or(c->ignore_index, -100);
     const int64_t attr[2] = {ignore, yk_attr_of_f64((double)c->smoothing)};
-    double given, count;
-    if (!labels_fit(job, y, flat[1], ignore, &given))
-        return YK__POISON;
-    count = c->reduction == YK_MEAN ? label_count(job, y, w, ignore, given) : 0.0;
-    if (!yk_ok(job))
+    double count;
+    if (!labels_fit(job, y, flat[1], ignore, &count) || (c->reduction == YK_MEAN && !count_labels(job, y, w, ignore, &count)))
         return YK__POISON;
     const yk_value labels_of = job->step.trace.value[y];
     const yk__sharding items = yk__shard_labels(job, z, y);

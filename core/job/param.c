@@ -7,24 +7,8 @@
 
 #include "core/base/hash.h"
 #include "core/base/philox.h"
+#include "core/job/input.h"
 #include "core/text/utf8.h"
-
-static bool valid_dims(yk_job *job, const char *name, uint32_t dims, const int64_t *dim, uint64_t *n)
-{
-    *n = 1;
-    if (dims > YK_MAX_DIMS) {
-        yk__job_failf(job, YK_E_ARG, "%s: %u dimensions, at most %d are possible", name, dims, YK_MAX_DIMS);
-        return false;
-    }
-    for (uint32_t i = 0; i < dims; i++) {
-        if (dim[i] < 1 || (uint64_t)dim[i] > (1ull << 40) / *n) {
-            yk__job_failf(job, YK_E_ARG, "%s: length %lld of dimension %u is not possible", name, (long long)dim[i], i);
-            return false;
-        }
-        *n *= (uint64_t)dim[i];
-    }
-    return true;
-}
 
 yk_t yk__param_handle(const yk_job *job, size_t i)
 {
@@ -69,7 +53,7 @@ static yk__job_param *param_add(yk_job *job, const char *name, bool state, yk_dt
                       (int)init.kind, (double)init.a, (double)init.b);
         return NULL;
     }
-    if (!valid_dims(job, name, dims, dim, &p.n))
+    if (!yk__dims_count(job, name, dims, dim, 1, &p.n))
         return NULL;
     for (uint32_t i = 0; i < dims; i++)
         p.dim[i] = dim[i];

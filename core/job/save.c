@@ -147,52 +147,56 @@ static uint64_t count_of(const json_t *v)
 /* Updates of the parameters that had fewer than the optimizer made. */
 static json_t *own_steps(const yk_opt *opt)
 {
-    json_t *o = json_object();
+    yk__json_builder o = yk__json_begin(json_object());
     for (size_t i = 0; i < opt->job->n_param; i++) {
         const yk__job_param *p = &opt->job->param[i];
         if (!p->state && p->steps != opt->steps)
-            json_object_set_new(o, p->name, yk__state_of_count(p->steps));
+            yk__json_put(&o, p->name, yk__state_of_count(p->steps));
     }
-    return o;
+    return yk__json_end(&o);
+}
+
+static json_t *schedule_state(const yk_opt *opt)
+{
+    yk__json_builder o = yk__json_begin(json_object()), list = yk__json_begin(json_array());
+    double plateau[4];
+    char hash[20];
+    yk__sched_state_get(opt->sched->rule, plateau);
+    for (int i = 0; i < 4; i++)
+        yk__json_append(&list, yk__state_of_real(plateau[i]));
+    yk__json_put(&o, "hash", json_string(yk__resume_schedule(opt, hash, sizeof hash)));
+    yk__json_put(&o, "step", yk__state_of_count(opt->sched->step));
+    yk__json_put(&o, "plateau", yk__json_end(&list));
+    return yk__json_end(&o);
 }
 
 static json_t *optimizer_state(const yk_opt *opt)
 {
-    double plateau[4];
-    json_t *o = json_object(), *s;
-    json_object_set_new(o, "kind", json_string(opt->rule.kind == YK_OPT_ADAM ? "adam" : "sgd"));
-    json_object_set_new(o, "flags", json_integer(opt->rule.flags));
-    json_object_set_new(o, "steps", yk__state_of_count(opt->steps));
-    json_object_set_new(o, "param_steps", own_steps(opt));
-    json_object_set_new(o, "lr", yk__state_of_real(opt->lr));
-    json_object_set_new(o, "base_lr", yk__state_of_real(opt->base_lr));
-    json_object_set_new(o, "beta1", yk__state_of_real(opt->rule.beta1));
-    json_object_set_new(o, "beta2", yk__state_of_real(opt->rule.beta2));
-    json_object_set_new(o, "eps", yk__state_of_real(opt->rule.eps));
-    json_object_set_new(o, "weight_decay", yk__state_of_real(opt->group[0].weight_decay));
-    if (opt->sched) {
-        yk__sched_state_get(opt->sched->rule, plateau);
-        char hash[20];
-        s = json_object();
-        json_object_set_new(s, "hash", json_string(yk__resume_schedule(opt, hash, sizeof hash)));
-        json_object_set_new(s, "step", yk__state_of_count(opt->sched->step));
-        json_object_set_new(s, "plateau", json_array());
-        for (int i = 0; i < 4; i++)
-            json_array_append_new(json_object_get(s, "plateau"), yk__state_of_real(plateau[i]));
-        json_object_set_new(o, "schedule", s);
-    }
-    return o;
+    yk__json_builder o = yk__json_begin(json_object());
+    yk__json_put(&o, "kind", json_string(opt->rule.kind == YK_OPT_ADAM ? "adam" : "sgd"));
+    yk__json_put(&o, "flags", json_integer(opt->rule.flags));
+    yk__json_put(&o, "steps", yk__state_of_count(opt->steps));
+    yk__json_put(&o, "param_steps", own_steps(opt));
+    yk__json_put(&o, "lr", yk__state_of_real(opt->lr));
+    yk__json_put(&o, "base_lr", yk__state_of_real(opt->base_lr));
+    yk__json_put(&o, "beta1", yk__state_of_real(opt->rule.beta1));
+    yk__json_put(&o, "beta2", yk__state_of_real(opt->rule.beta2));
+    yk__json_put(&o, "eps", yk__state_of_real(opt->rule.eps));
+    yk__json_put(&o, "weight_decay", yk__state_of_real(opt->group[0].weight_decay));
+    if (opt->sched)
+        yk__json_put(&o, "schedule", schedule_state(opt));
+    return yk__json_end(&o);
 }
 
 static json_t *scaler_state(const yk__scaler *s)
 {
-    json_t *o = json_object();
-    json_object_set_new(o, "scale", yk__state_of_real(s->scale));
-    json_object_set_new(o, "count", json_integer(s->good_steps));
-    json_object_set_new(o, "left", json_integer(s->hysteresis_left));
-    json_object_set_new(o, "iter", json_integer(s->iter));
-    json_object_set_new(o, "last_bad", json_integer(s->last_bad));
-    return o;
+    yk__json_builder o = yk__json_begin(json_object());
+    yk__json_put(&o, "scale", yk__state_of_real(s->scale));
+    yk__json_put(&o, "count", json_integer(s->good_steps));
+    yk__json_put(&o, "left", json_integer(s->hysteresis_left));
+    yk__json_put(&o, "iter", json_integer(s->iter));
+    yk__json_put(&o, "last_bad", json_integer(s->last_bad));
+    return yk__json_end(&o);
 }
 
 /* Seconds since 1970; not before the checkpoint that the job went on from, whatever became of the clock. */
@@ -206,29 +210,28 @@ static double save_time(yk_job *job)
 
 json_t *yk__save_state(yk_job *job)
 {
-    json_t *o = json_object();
-    json_object_set_new(o, "format", json_string("yoke-checkpoint"));
-    json_object_set_new(o, "version", json_integer(1));
-    json_object_set_new(o, "global_step", json_integer((json_int_t)yk_steps(job->opt)));
-    json_object_set_new(o, "saved_at", yk__state_of_real(save_time(job)));
-    json_object_set_new(o, "micro_step", yk__state_of_count(job->micro_step));
-    json_object_set_new(o, "seed", yk__state_of_count(job->config.seed));
-    json_object_set_new(o, "precision", json_string(yk__precision_text(job)));
-    json_object_set_new(o, "accumulate", json_integer(job->config.accumulate));
-    json_object_set_new(o, "data", yk__data_state(job));
+    yk__json_builder o = yk__json_begin(json_object());
+    yk__json_put(&o, "format", json_string("yoke-checkpoint"));
+    yk__json_put(&o, "version", json_integer(1));
+    yk__json_put(&o, "global_step", json_integer((json_int_t)yk_steps(job->opt)));
+    yk__json_put(&o, "saved_at", yk__state_of_real(save_time(job)));
+    yk__json_put(&o, "micro_step", yk__state_of_count(job->micro_step));
+    yk__json_put(&o, "seed", yk__state_of_count(job->config.seed));
+    yk__json_put(&o, "precision", json_string(yk__precision_text(job)));
+    yk__json_put(&o, "accumulate", json_integer(job->config.accumulate));
+    yk__json_put(&o, "data", yk__data_state(job));
     if (job->opt)
-        json_object_set_new(o, "optimizer", optimizer_state(job->opt));
+        yk__json_put(&o, "optimizer", optimizer_state(job->opt));
     if (job->scaling)
-        json_object_set_new(o, "scaler", scaler_state(&job->scaler));
-    return o;
+        yk__json_put(&o, "scaler", scaler_state(&job->scaler));
+    return yk__json_end(&o);
 }
 
 static json_t *state_with_shares(yk_job *job)
 {
-    json_t *o = yk__save_state(job), *shares = yk__share_save(job);
-    if (shares)
-        json_object_set_new(o, "shares", shares);
-    return o;
+    yk__json_builder o = yk__json_begin(yk__save_state(job));
+    yk__share_save(job, &o);
+    return yk__json_end(&o);
 }
 
 /* ---- Saving ---- */

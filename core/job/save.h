@@ -6,7 +6,8 @@
 #include "core/io/checkpoint.h"
 #include "core/job/job.h"
 
-/* The numbers that a run needs to go on, as they are now, but for the shares of the ranks; the caller json_decref()s them. */
+/* The numbers that a run needs to go on, as they are now, but for the shares of the ranks; the caller json_decref()s them. NULL: out of
+ * memory. */
 json_t *yk__save_state(yk_job *job);
 /* Parameters and moments of a step that was kept; not collective. */
 yk_status yk__save_kept(yk__checkpoint *c, yk_job *job, const yk__kept_step *kept, yk_error *err);

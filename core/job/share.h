@@ -10,9 +10,8 @@
 #include <pthread.h>
 
 #include "core/balance/balance.h"
+#include "core/io/json.h"
 #include "core/job/job.h"
-
-struct json_t;
 
 /* What the shares need to know of a rank. */
 typedef struct yk__rank_budget {
@@ -43,10 +42,10 @@ yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk_error *er
 void yk__share_free(yk__share *s);
 void yk__share_run_noted(yk_job *job, bool train); /* the engine ran: time and rows for the balance */
 
-/* The shares and what they were made from, for a checkpoint; NULL: there are none. */
-struct json_t *yk__share_save(const yk_job *job);
+/* Puts the shares, and what they were made from, into a checkpoint's state, if there are any. */
+void yk__share_save(const yk_job *job, yk__json_builder *state);
 /* A job of the same device specs and batch goes on with them; others begin anew. */
-void yk__share_load(yk_job *job, const struct json_t *o);
+void yk__share_load(yk_job *job, const json_t *o);
 
 /* Collective, before each training batch of n rows. *changed: the parts are others than before. */
 bool yk__share_update(yk_job *job, int64_t n, bool *changed);

@@ -1,49 +1,54 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The shares in checkpoints. Those of other ranks, and of older versions, are measured anew. */
-#include <jansson.h>
 #include <math.h>
 
 #include "core/base/log.h"
 #include "core/job/share.h"
+#include "core/job/state.h"
 
 static json_t *list_of(const uint64_t *v, uint32_t n)
 {
-    json_t *a = json_array();
+    yk__json_builder list = yk__json_begin(json_array());
     for (uint32_t i = 0; i < n; i++)
-        json_array_append_new(a, json_integer((json_int_t)v[i]));
-    return a;
+        yk__json_append(&list, json_integer((json_int_t)v[i]));
+    return yk__json_end(&list);
 }
 
 static json_t *devices_of(const yk_job *job)
 {
-    json_t *a = json_array();
+    yk__json_builder list = yk__json_begin(json_array());
     for (uint32_t r = 0; r < job->team.world; r++)
-        json_array_append_new(a, json_string(job->team.name[r]));
-    return a;
+        yk__json_append(&list, json_string(job->team.name[r]));
+    return yk__json_end(&list);
 }
 
-json_t *yk__share_save(const yk_job *job)
+static json_t *policy_state(const yk__policy *policy)
+{
+    const uint32_t n = yk__policy_count(policy);
+    yk__json_builder list = yk__json_begin(json_array());
+    double *v = yk__calloc(n, sizeof *v);
+    if (v)
+        yk__policy_get(policy, v);
+    else
+        list.failed = true;
+    for (uint32_t i = 0; i < n && v; i++)
+        yk__json_append(&list, yk__state_of_real(v[i]));
+    yk__free(v);
+    return yk__json_end(&list);
+}
+
+void yk__share_save(const yk_job *job, yk__json_builder *state)
 {
     const yk__share *s = job->team.share;
-    const uint32_t n = s->policy ? yk__policy_count(s->policy) : 0;
-    double *v = yk__calloc(n + 1ull, sizeof *v);
-    json_t *o, *a;
-    if (!n || !v) {
-        yk__free(v);
-        return NULL;
-    }
-    o = json_object();
-    a = json_array();
-    yk__policy_get(s->policy, v);
-    for (uint32_t i = 0; i < n; i++)
-        json_array_append_new(a, json_real(v[i]));
-    json_object_set_new(o, "devices", devices_of(job));
-    json_object_set_new(o, "rows", json_integer((json_int_t)s->n));
-    json_object_set_new(o, "share", list_of(yk__policy_shares(s->policy), job->team.world));
-    json_object_set_new(o, "total", list_of(s->total, job->team.world));
-    json_object_set_new(o, "policy", a);
-    yk__free(v);
-    return o;
+    if (!s->policy || !yk__policy_count(s->policy))
+        return;
+    yk__json_builder o = yk__json_begin(json_object());
+    yk__json_put(&o, "devices", devices_of(job));
+    yk__json_put(&o, "rows", json_integer((json_int_t)s->n));
+    yk__json_put(&o, "share", list_of(yk__policy_shares(s->policy), job->team.world));
+    yk__json_put(&o, "total", list_of(s->total, job->team.world));
+    yk__json_put(&o, "policy", policy_state(s->policy));
+    yk__json_put(state, "shares", yk__json_end(&o));
 }
 
 static bool same_devices(const yk_job *job, const json_t *a)

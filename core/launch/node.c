@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
+#include "core/base/number.h"
 #include "core/base/option.h"
 #include "core/control/control.h"
 #include "core/launch/choose.h"
@@ -74,14 +75,11 @@ static yk_status text_take(const char *value, char **text, yk_error *err)
 
 static yk_status secret_take(part *own, const char *value, yk_error *err)
 {
-    unsigned byte;
     if (strlen(value) != 2 * sizeof own->secret)
         return yk__fail(err, YK_E_FORMAT, "the launcher's secret has %zu digits", strlen(value));
-    for (size_t i = 0; i < sizeof own->secret; i++) {
-        if (sscanf(value + 2 * i, "%2x", &byte) != 1)
+    for (size_t i = 0; i < sizeof own->secret; i++)
+        if (!yk__number_byte(value + 2 * i, &own->secret[i]))
             return yk__fail(err, YK_E_FORMAT, "the launcher's secret is no number");
-        own->secret[i] = (uint8_t)byte;
-    }
     own->has_secret = true;
     return YK_OK;
 }
@@ -155,16 +153,11 @@ static yk_status records_read(part *own, bool *whole, yk_error *err)
 
 /* ---- Rank 0's address -------------------------------------------------------------------------------------------- */
 
-static bool is_loopback_address(const char *address)
-{
-    return !strncmp(address, "127.", 4) || !strcmp(address, "::1");
-}
-
 /* The address at which ssh came in here; NULL: it did not, or from this host itself. */
 static const char *find_ssh_address(char text[YK__TCP_ADDRESS])
 {
     const char *connection = getenv("SSH_CONNECTION"); /* client, its port, this side's address, its port */
-    if (!connection || sscanf(connection, "%*s %*s %63s", text) != 1 || is_loopback_address(text))
+    if (!connection || sscanf(connection, "%*s %*s %63s", text) != 1 || yk__tcp_is_loopback(text))
         return NULL;
     return text;
 }
@@ -180,9 +173,9 @@ static yk_status listen_for_ranks(const part *own, yk__node *node, yk_error *err
     node->port = yk__tcp_port(node->listener);
     yk__tcp_own_address(node->listener, text);
     snprintf(node->address, sizeof node->address, "%s", text);
-    if (!*own->address && own->hosts > 1 && is_loopback_address(node->address))
+    if (!*own->address && own->hosts > 1 && yk__tcp_is_loopback(node->address))
         return yk__fail(err, YK_E_ARG, "its name stands for %s there, which other hosts do not reach: set YOKE_ADDR to an address or name "
-                        "of it in the job's network", node->address);
+                        "of it in the job's network", *node->address ? node->address : "no address");
     return YK_OK;
 }
 

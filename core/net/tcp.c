@@ -96,6 +96,11 @@ void yk__tcp_own_address(int fd, char address[YK__TCP_ADDRESS])
         address[0] = 0;
 }
 
+bool yk__tcp_is_loopback(const char *address)
+{
+    return !strncmp(address, "127.", 4) || !strcmp(address, "::1") || !*address;
+}
+
 yk_status yk__tcp_accept(int listener, int *fd, yk_error *err)
 {
     *fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);

@@ -3,6 +3,7 @@
 #include "core/read/idx.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "core/base/byte_order.h"
@@ -63,10 +64,12 @@ static yk_status read_magic(yk__file *file, yk__idx *idx, yk_error *err)
     return YK_OK;
 }
 
-/* The dimensions, and in *bytes the size of the data. */
+/* The dimensions, and in *bytes the size of the data. A dimension of 0 does not let others be of any length: who multiplies without it
+ * would overflow. */
 static yk_status read_shape(yk__file *file, yk__idx *idx, uint64_t *bytes, yk_error *err)
 {
     uint64_t n = types[find_type((int)idx->type)].bytes;
+    bool is_empty = false;
     uint8_t d[4];
     for (int i = 0; i < idx->rank; i++) {
         uint64_t v;
@@ -77,10 +80,11 @@ static yk_status read_shape(yk__file *file, yk__idx *idx, uint64_t *bytes, yk_er
         if (v && n > (uint64_t)(INT64_MAX) / v)
             return yk__fail(err, YK_E_FORMAT, "%s: byte %d: dimension %d is %" PRIu64 ", the size overflows 64 bits",
                             yk__file_path(file), 4 + 4 * i, i, v);
-        n *= v;
+        n *= v ? v : 1;
+        is_empty = is_empty || !v;
         idx->shape[i] = (int64_t)v;
     }
-    *bytes = n;
+    *bytes = is_empty ? 0 : n;
     return YK_OK;
 }
 

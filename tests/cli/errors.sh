@@ -28,6 +28,7 @@ ok "an option without its value" refuses 2 "--model needs a value" train --model
 ok "not a whole number" train 2 "--max-steps 1x: expected a whole number" --max-steps 1x
 ok "not a number" train 2 "--learning-rate fast: expected a number" --learning-rate fast
 ok "a number out of range" train 2 "--global-batch 0: expected" --global-batch 0
+ok "a layer that is too large" train 2 "fc1.weight: [2147483647, 784] is too large: at most 2^40 elements" --model-config hidden=2147483647
 ok "unknown optimizer" train 2 "(did you mean adam?)" --optim adamx
 ok "a beta out of range" train 2 "--adam-beta1 2: expected" --adam-beta1 2
 ok "unknown precision" train 2 "expected one of fp32, bf16, fp16, fp8" --precision fp4

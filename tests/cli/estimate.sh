@@ -115,6 +115,22 @@ refused() {
 }
 ok "a limit that nothing fits, and one that is none" refused
 
+no_model() { # no_model WORDS MODEL SETTINGS: refused before anything is made of them, by bench step as well
+    for command in "estimate-memory" "bench step"; do
+        # shellcheck disable=SC2086
+        "$yoke" $command --model "$2" --model-config "$3" 2>"$out/said"
+        code=$?
+        cat "$out/said"
+        [ $code = 2 ] && grep -qF -e "$1" "$out/said" || return 1
+    done
+}
+ok "no classes" no_model "fc3.weight: length 0 of dimension 0" mlp num_labels=0
+ok "no classes of images" no_model "linear.weight: length 0 of dimension 0" resnet20 num_labels=0
+ok "no classes of rows of text" no_model "classifier.weight: length 0 of dimension 0" bert num_labels=0
+ok "no vocabulary" no_model "wte.weight: length 0 of dimension 0" gpt2 vocab_size=0
+ok "no vocabulary of a masked model" no_model "word_embeddings.weight: length 0 of dimension 0" bert-mlm vocab_size=0
+ok "rows of no tokens" no_model "setting seq_len=0: expected a whole number from 1" bert seq_len=0
+
 ranks() {
     "$yoke" estimate-memory --devices cpu/2 --model mlp --global-batch 64 --json >"$out/two" || return 1
     "$yoke" bench step --devices cpu/2 --model mlp --global-batch 64 --iterations 1 --json >"$out/run" || return 1

@@ -38,6 +38,8 @@ static void sample_sizes(sample *s)
                  : family_is(s, "bert-mlm") ? config_int(s, "vocab_size", 30522)
                                             : config_int(s, "num_labels", family_is(s, "bert") ? 2 : 10);
     s->rows = s->batch;
+    if (s->width < 1)
+        yk_fail(s->job, YK_E_ARG, "setting seq_len=0: expected a whole number from 1");
 }
 
 /* Tokens of a row that count: half to all. */
@@ -54,12 +56,12 @@ double sample_flops(const sample *s)
     return sum > 0 ? sum : yk_model_flops(s->model, s->width) * (double)s->batch;
 }
 
-/* Random data for the largest batch; every rank makes the same and takes its part. */
+/* Random data for the largest batch; every rank makes the same and takes its part. The model has looked at its sizes. */
 static void make_data(sample *s)
 {
     const int64_t most = s->eval_batch > s->batch ? s->eval_batch : s->batch;
     const int64_t pixels = s->channels * s->side * s->side, tokens = most * s->width;
-    const int64_t vocab = family_is(s, "gpt2") ? s->classes : config_int(s, "vocab_size", 30522);
+    const int64_t vocab = family_is(s, "gpt2") ? s->classes : family_is(s, "bert") ? config_int(s, "vocab_size", 30522) : 1;
     const bool per_token = family_is(s, "gpt2") || family_is(s, "bert-mlm");
     uint32_t state = 1;
     s->x = calloc((size_t)(most * pixels) + 1, sizeof *s->x);
@@ -75,11 +77,11 @@ static void make_data(sample *s)
     for (int64_t i = 0; i < most * pixels && s->width == 1; i++)
         s->x[i] = (float)random_u32(&state) / 8388608.0f - 1;
     for (int64_t i = 0; i < tokens; i++) {
-        s->ids[i] = (int32_t)(random_u32(&state) % (uint32_t)vocab);
+        s->ids[i] = (int32_t)(random_u32(&state) % (uint64_t)vocab);
         s->mask[i] = i % s->width < length_of(s, i / s->width);
     }
     for (int64_t i = 0; i < (per_token ? tokens : most); i++)
-        s->labels[i] = (int32_t)(random_u32(&state) % (uint32_t)s->classes);
+        s->labels[i] = (int32_t)(random_u32(&state) % (uint64_t)s->classes);
 }
 
 /* This rank's part by measured speed is the loader's business; here the split is even unless the job says otherwise. */
@@ -245,12 +247,12 @@ void sample_make(sample *s)
     if (yk_ok(s->job))
         sample_sizes(s);
     if (yk_ok(s->job))
+        s->model = yk_model_new(s->job, s->name, yk__cli_text(s->cli, "model-config"), NULL);
+    if (yk_ok(s->job))
         make_data(s);
     if (yk_ok(s->job) && yk__cli_text(s->cli, "data"))
         s->data = yk_data_open(s->job, yk__cli_text(s->cli, "data"),
                                &(yk_data_config){.global_batch = (uint32_t)s->batch, .seq_len = (uint32_t)s->width});
-    if (yk_ok(s->job))
-        s->model = yk_model_new(s->job, s->name, yk__cli_text(s->cli, "model-config"), NULL);
     if (yk_ok(s->job))
         s->opt = s->as_train ? optimizer_as_train(s) : optimizer_new(s);
     if (s->as_train)

@@ -16,6 +16,7 @@
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/base/nearest.h"
+#include "core/base/number.h"
 #include "core/base/option.h"
 #include "core/base/option_names.h"
 #include "core/base/philox.h"
@@ -62,6 +63,23 @@ START_TEST(allocations_fail_on_demand)
     ck_assert_ptr_null(yk__realloc(NULL, SIZE_MAX / 2, 4));
     yk__free(p);
     yk__free(first);
+    yk__mem_fail_once(1);
+    for (int i = 0; i < 3; i++) {
+        p = yk__malloc(8);
+        ck_assert(!p == (i == 1));
+        yk__free(p);
+    }
+}
+END_TEST
+
+START_TEST(a_byte_is_two_digits)
+{
+    static const char *const wrong[] = {"", "a", " 1", "+1", "-1", "0x", "1g", "1 "};
+    uint8_t byte = 7;
+    ck_assert(yk__number_byte("0fz", &byte) && byte == 15);
+    ck_assert(yk__number_byte("Ab", &byte) && byte == 0xab);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++)
+        ck_assert_msg(!yk__number_byte(wrong[i], &byte), "'%s'", wrong[i]);
 }
 END_TEST
 
@@ -386,6 +404,7 @@ int main(void)
     tcase_add_test(t, long_errors_are_cut);
     tcase_add_test(t, allocations_fail_on_demand);
     tcase_add_test(t, bytes_of_whole_elements_turn_round);
+    tcase_add_test(t, a_byte_is_two_digits);
     tcase_add_test(t, philox_known_answers);
     tcase_add_test(t, hash_sees_every_byte);
     tcase_add_test(t, sixteen_bits_round_trip);

@@ -207,7 +207,7 @@ static const struct {
     {head_bytes, YK_E_FORMAT, "not the launcher's"},
     {head_secret, YK_E_FORMAT, "not the launcher's"},
     {slot_taken, YK_E_FORMAT, "joined already"},
-    {peer_absent, YK_E_TIMEOUT, "has not joined"},
+    {peer_absent, YK_E_TIMEOUT, "has not joined within 0.2 s (YOKE_JOIN_MS)"},
     {job_ending, YK_E_DEVICE_LOST, "died before it could say why"},
 };
 

@@ -61,6 +61,25 @@ START_TEST(values_of_every_type_are_read)
 }
 END_TEST
 
+/* A dimension of 0 does not hide that the others multiply to more than 64 bits: images are asked for the size of one. */
+START_TEST(a_zero_hides_no_overflow)
+{
+    static const uint8_t most[] = {0xff, 0xff, 0xff, 0xff}, none[4] = {0};
+    for (int zero = 0; zero < 4; zero++) {
+        uint8_t text[20] = {0, 0, 8, 4};
+        yk_error err = YK_ERROR_INIT;
+        yk__file *f;
+        yk__idx *x;
+        for (int i = 0; i < 4; i++)
+            memcpy(text + 4 + 4 * i, i == zero ? none : most, 4);
+        ck_assert_int_eq(yk__file_from_memory("m", text, sizeof text, YK__FILE_PLAIN, &f, &err), YK_OK);
+        ck_assert_int_eq(yk__idx_read(f, &x, &err), YK_E_FORMAT);
+        ck_assert_msg(strstr(err.text, "overflows"), "%s", err.text);
+        yk__file_close(f);
+    }
+}
+END_TEST
+
 START_TEST(fashion_mnist)
 {
     const char *pi = suite_path("fashion-mnist", "t10k-images-idx3-ubyte.gz");
@@ -173,6 +192,7 @@ int main(void)
     tcase_set_timeout(t, 60);
     tcase_add_test(t, idx_suite_files_are_taken_or_refused);
     tcase_add_test(t, values_of_every_type_are_read);
+    tcase_add_test(t, a_zero_hides_no_overflow);
     tcase_add_test(t, fashion_mnist);
     tcase_add_test(t, cifar10_batches_are_read);
     tcase_add_test(t, token_files);

@@ -121,6 +121,31 @@ END_TEST
 
 /* ---- Values ---- */
 
+/* The length that is wrong, or all where each is right; a length of 0 does not let others be of any length. */
+START_TEST(size_errors_name_lengths)
+{
+    static const struct {
+        bool param;
+        uint32_t dims;
+        int64_t dim[3];
+        const char *text;
+    } cases[] = {{true, 2, {2147483647, 784, 0}, "w: [2147483647, 784] is too large"},
+                 {true, 2, {3, 0, 0}, "w: length 0 of dimension 1 is not possible: expected at least 1"},
+                 {false, 2, {-3, 4, 0}, "yk_input: length -3 of dimension 0 is not possible: expected at least 0"},
+                 {false, 3, {0, 1ll << 40, 1ll << 40}, "yk_input: [0, 1099511627776, 1099511627776] is too large"},
+                 {false, 3, {2, 0, 3}, ""}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        yk_job *job = open_job((yk_config){0});
+        if (cases[i].param)
+            yk_param(job, "w", cases[i].dims, cases[i].dim, (yk_init){0});
+        else
+            yk_input(job, YK_F32, cases[i].dims, cases[i].dim, NULL);
+        ck_assert_msg(strstr(yk_error_text(job), cases[i].text) && yk_ok(job) == !cases[i].text[0], "'%s'", yk_error_text(job));
+        yk_close(job);
+    }
+}
+END_TEST
+
 START_TEST(values_can_be_read)
 {
     yk_job *job = open_job((yk_config){0});
@@ -688,6 +713,7 @@ int main(void)
     tcase_add_test(t, foreign_and_missing_operands);
     tcase_add_test(t, parameters_hold_their_first_values);
     tcase_add_test(t, shape_errors_name_shapes);
+    tcase_add_test(t, size_errors_name_lengths);
     tcase_add_test(t, values_can_be_read);
     tcase_add_test(t, kept_values_live_one_step_more);
     tcase_add_test(t, cross_entropy_counts);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A training step and a checkpoint, and whole trainings, in which the n-th allocation fails: an error, never a crash. */
 #include <check.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,50 +13,112 @@
 
 static char dir[] = "/tmp/yoke-memory-XXXXXX";
 
-static void one_step(yk_job *job, yk_t w, yk_t b, yk_opt *opt)
+/* Labels, every second of which is taken and made whole: the host computes them to count them. */
+static yk_t computed_labels(yk_job *job)
+{
+    const int64_t dim = 8;
+    const float y[8] = {0, 9, 1, 9, -100, 9, 1, 9};
+    return yk_cast(yk_slice(yk_input(job, YK_F32, 1, &dim, y), 0, 0, 8, 2), YK_I32);
+}
+
+static float one_step(yk_job *job, yk_t w, yk_t b, yk_opt *opt)
 {
     const int64_t xd[2] = {4, 3}, yd = 4;
     const float x[12] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
     const int32_t y[4] = {0, 1, -100, 1};
     yk_t h = yk_layer_norm(yk_input(job, YK_F32, 2, xd, x), YK_NO, YK_NO, 1e-5f);
-    yk_t loss = yk_cross_entropy(yk_dropout(yk_linear(h, w, b), 0.1f), yk_input(job, YK_I32, 1, &yd, y));
+    yk_t z = yk_dropout(yk_linear(h, w, b), 0.1f), loss = yk_cross_entropy(z, yk_input(job, YK_I32, 1, &yd, y));
+    loss = yk_add(loss, yk_cross_entropy(z, computed_labels(job)));
     yk_backward(loss);
     yk_step(opt);
-    yk_item(loss);
+    return yk_item(loss);
 }
 
-/* Whether all went well with the n-th allocation failing. */
-static bool job_attempt(long n)
+/* What became of a job in which an allocation failed. */
+typedef struct attempt {
+    bool ok;
+    float loss[2];
+    unsigned long asked;
+} attempt;
+
+static attempt job_attempt(long n, void (*refuse)(long n))
 {
     const int64_t wd[2] = {2, 3}, bd = 2;
+    attempt it = {0};
     yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true});
     ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
-    yk__mem_fail_after(n);
+    const unsigned long before = yk__mem_count();
+    refuse(n);
     yk_t w = yk_param(job, "w", 2, wd, (yk_init){YK_INIT_NORMAL, 0, 1}), b = yk_param(job, "b", 1, &bd, (yk_init){0});
     yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 0.1});
+    yk_schedule(opt, &(yk_sched_config){.name = "linear", .total_steps = 10});
     for (int i = 0; i < 2 && yk_ok(job); i++)
-        one_step(job, w, b, opt);
+        it.loss[i] = one_step(job, w, b, opt);
     yk_save(job, dir);
     yk__mem_fail_after(-1);
-    bool ok = yk_ok(job);
-    if (!ok)
+    it.asked = yk__mem_count() - before;
+    it.ok = yk_ok(job);
+    if (!it.ok)
         ck_assert_msg(yk_error_status(job) == YK_E_MEM, "allocation %ld: %s", n, yk_error_text(job));
-    ck_assert_int_eq(yk_close(job), ok ? 0 : 1);
-    return ok;
+    ck_assert_int_eq(yk_close(job), it.ok ? 0 : 1);
+    return it;
+}
+
+static void make_dir(void)
+{
+    strcpy(dir, "/tmp/yoke-memory-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    fclose(stderr); /* each failure is told there */
+}
+
+static void remove_dir(void)
+{
+    char cmd[128];
+    snprintf(cmd, sizeof cmd, "rm -rf %s %s.tmp %s.old", dir, dir, dir);
+    ck_assert_int_eq(system(cmd), 0);
 }
 
 START_TEST(every_allocation)
 {
     long n = 0;
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-    fclose(stderr); /* each failure is told there */
-    while (n < 20000 && !job_attempt(n))
+    make_dir();
+    while (n < 20000 && !job_attempt(n, yk__mem_fail_after).ok)
         n++;
     ck_assert_int_gt(n, 50);
     ck_assert_int_lt(n, 20000);
-    char cmd[96];
-    snprintf(cmd, sizeof cmd, "rm -rf %s %s.tmp %s.old", dir, dir, dir);
-    ck_assert_int_eq(system(cmd), 0);
+    remove_dir();
+}
+END_TEST
+
+/* What the checkpoint holds but for the time. */
+static json_t *saved_state(unsigned long n)
+{
+    char path[96];
+    json_error_t err;
+    snprintf(path, sizeof path, "%s/trainer_state.json", dir);
+    json_t *state = json_load_file(path, 0, &err);
+    ck_assert_msg(state, "allocation %lu: %s: %s", n, path, err.text);
+    json_object_del(state, "saved_at");
+    return state;
+}
+
+/* A job either says that it failed, or nothing is missing of what it does and saves; a checkpoint stays whole. */
+START_TEST(a_single_failed_allocation)
+{
+    make_dir();
+    const attempt whole = job_attempt(-1, yk__mem_fail_once);
+    ck_assert(whole.ok);
+    json_t *expected = saved_state(0);
+    for (unsigned long n = 0; n < whole.asked; n++) {
+        const attempt it = job_attempt((long)n, yk__mem_fail_once);
+        ck_assert_msg(!it.ok || !memcmp(it.loss, whole.loss, sizeof it.loss), "allocation %lu: losses %g %g, not %g %g", n,
+                      (double)it.loss[0], (double)it.loss[1], (double)whole.loss[0], (double)whole.loss[1]);
+        json_t *state = saved_state(n);
+        ck_assert_msg(json_equal(state, expected), "allocation %lu: the state of the checkpoint is another", n);
+        json_decref(state);
+    }
+    json_decref(expected);
+    remove_dir();
 }
 END_TEST
 
@@ -182,8 +245,10 @@ END_TEST
 int main(void)
 {
     TCase *t = tcase_create("memory");
+    json_set_alloc_funcs(yk__malloc, yk__free); /* so that its allocations fail as ours do */
     tcase_set_timeout(t, 600);
     tcase_add_test(t, every_allocation);
+    tcase_add_test(t, a_single_failed_allocation);
     tcase_add_test(t, mlp_without_memory);
     tcase_add_test(t, bert_without_memory);
     tcase_add_test(t, gpt2_without_memory);

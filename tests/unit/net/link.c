@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A link whose peer has gone: what it said last is read before its end, whatever was sent to it meanwhile. */
+/* A link whose peer has gone: what it said last is read before its end, whatever was sent to it meanwhile. Addresses that are of no use to
+ * a peer. */
 #include "config.h"
 
 #include <check.h>
@@ -7,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "core/net/link.h"
+#include "core/net/tcp.h"
 #include "tests/support/run.h"
 
 START_TEST(last_words_are_read_after_a_failed_send)
@@ -33,9 +35,18 @@ START_TEST(last_words_are_read_after_a_failed_send)
 }
 END_TEST
 
+START_TEST(loopback_and_no_address_reach_nobody_else)
+{
+    ck_assert(yk__tcp_is_loopback("127.0.0.1") && yk__tcp_is_loopback("127.0.1.1") && yk__tcp_is_loopback("::1"));
+    ck_assert(yk__tcp_is_loopback("")); /* of a socket that has none */
+    ck_assert(!yk__tcp_is_loopback("12.7.0.1") && !yk__tcp_is_loopback("128.0.0.1") && !yk__tcp_is_loopback("fe80::1"));
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("link");
     tcase_add_test(t, last_words_are_read_after_a_failed_send);
+    tcase_add_test(t, loopback_and_no_address_reach_nobody_else);
     return suite_run("link", t);
 }
