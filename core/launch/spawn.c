@@ -93,7 +93,7 @@ static char **env_new(const yk__launcher *launcher, const yk__placement *place, 
 
 static void read_nothing(void)
 {
-    const int null = open("/dev/null", O_RDONLY);
+    const int null = open("/dev/null", O_RDONLY); /* kept over exec: it may be number 0 itself */
     if (null >= 0 && null != STDIN_FILENO) {
         dup2(null, STDIN_FILENO);
         close(null);

@@ -28,7 +28,7 @@ static const void *file_part(const file *f, uint64_t offset, uint64_t bytes)
 
 static yk_status read_all(const char *path, file *f, yk_error *err)
 {
-    FILE *in = fopen(path, "rb");
+    FILE *in = fopen(path, "rbe");
     struct stat st;
     if (!in || fstat(fileno(in), &st)) {
         yk__fail(err, YK_E_IO, "%s: %s", path, strerror(errno));
