@@ -3,8 +3,8 @@
  * The core's graph: the same flat arrays as the plugin ABI's yk_graph, growable, with a builder that infers shapes.
  *
  * Values are single assignment; nodes stand in execution order. A view (reshape, permute, slice, expand) is a value
- * with a base and no node. Everything built here is in bounds and of the right shape by construction; a graph that comes
- * from outside goes through yk__graph_read, which checks all of it.
+ * with a base and no node. Everything built here is in bounds and of the right shape by construction; one that comes
+ * otherwise, as a wrapped plugin is given it, is checked by yk__graph_check.
  *
  * Builder functions return a value number, or YK_NONE after a failure; the first failure is kept in g->error with the
  * operation and the shapes, and a YK_NONE operand gives YK_NONE, so a chain can be written without tests in between and
