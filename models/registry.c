@@ -195,10 +195,10 @@ static void copy_file(yk_model *m, const char *dir, const char *name)
     bool bad = false;
     snprintf(from, sizeof from, "%s/%s", m->tokenizer, name);
     snprintf(to, sizeof to, "%s/%s", dir, name);
-    in = fopen(from, "rb");
+    in = fopen(from, "rbe");
     if (!in)
         return;
-    out = fopen(to, "wbx"); /* never over a file that is there, it may be the one that is read */
+    out = fopen(to, "wbxe"); /* never over a file that is there, it may be the one that is read */
     while (out && !bad && (n = fread(block, 1, sizeof block, in)) > 0)
         bad = fwrite(block, 1, n, out) != n;
     bad |= ferror(in) != 0;

@@ -22,6 +22,14 @@ spdx='/* SPDX-License-Identifier: Apache-2.0 */\n'
     printf '}\n/* %0141d */\nint x_of(int mail2_home);\n' 0
 } >examples/bad.c
 printf '#include "core/run/run.h"\n#include "core/base/mem.h"\nint f(void)\n{\n    abort();\n}\n' >transport/local/bad.c
+{
+    printf "$spdx"'/* Who opens. */\nstatic void all_open(void)\n{\n'
+    printf '    f = fopen(path, again ? "ae" : "w");\n    g = fopen(path, "wbxe");\n    fd = open(path, O_RDONLY);\n'
+    printf '    fd = open(path, O_RDONLY | O_CLOEXEC);\n    fd = open(path, O_RDONLY); /* kept over exec: why */\n'
+    printf '    pipe(end);\n    fd = dup(0);\n    fd = accept(listener, NULL, NULL);\n    fd = socket(AF_UNIX, SOCK_STREAM, 0);\n'
+    printf '    fd = eventfd(0, EFD_NONBLOCK);\n    fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);\n    once->found = open();\n'
+    printf '    if (s)\n        goto out;\n    s = s ? s : list->call(s);\n    name = name ? name : name_of(s);\nout:\n}\n'
+} >plugins/kit/bad_open.c
 printf "$spdx"'#include "tests/unit/x.h"\n#include "tests/support/kit.h"\n' >bench/bad.c
 printf "$spdx"'#include "bench/x.h"\n' >tests/support/bad.h
 printf "$spdx"'#include "core/job/job.h"\nint k; /* TO%s */\n' DO >core/io/bad.c
@@ -50,13 +58,22 @@ examples/bad.c:8: "device word" is no phrase for a user
 examples/bad.c:8: a tab
 plugins/kit/bad.c:2: the kit knows no driver: <CL/
 plugins/kit/bad.c:2: no purpose: a comment that says what the file is for, and why this way
+plugins/kit/bad_open.c:10: a program started meanwhile would inherit it: pipe2 with O_CLOEXEC
+plugins/kit/bad_open.c:11: a program started meanwhile would inherit it: F_DUPFD_CLOEXEC
+plugins/kit/bad_open.c:12: a program started meanwhile would inherit it: SOCK_CLOEXEC
+plugins/kit/bad_open.c:13: a program started meanwhile would inherit it: SOCK_CLOEXEC
+plugins/kit/bad_open.c:14: a program started meanwhile would inherit it: its CLOEXEC
+plugins/kit/bad_open.c:18: guarded calls and one way out instead: if (!s) s = g(.., err);
+plugins/kit/bad_open.c:19: guarded calls and one way out instead: if (!s) s = g(.., err);
+plugins/kit/bad_open.c:5: a program started meanwhile would inherit it: an e in fopen's mode
+plugins/kit/bad_open.c:7: a program started meanwhile would inherit it: O_CLOEXEC
 tests/support/bad.h:2: what tests share may include core, tools and plugins, not bench/x.h
 transport/local/bad.c:1: a transport may include core/base and core/net, not core/run/run.h
 transport/local/bad.c:1: no SPDX line
 transport/local/bad.c:5: a library must not call abort
 L
 # shellcheck disable=SC2046
-python3 "$YOKE_SOURCE/scripts/style" $(find . -name 'bad.*' | cut -c3-) | LC_ALL=C sort >found
+python3 "$YOKE_SOURCE/scripts/style" $(find . -name 'bad*.*' | cut -c3-) | LC_ALL=C sort >found
 if LC_ALL=C sort wanted | diff - found >difference; then
     echo "ok 2 - each rule finds its breach"
 else

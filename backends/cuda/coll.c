@@ -88,7 +88,7 @@ static yk_status comm_await(yk_comm *comm, const char *what, uint64_t limit_ns)
 static uint64_t host_identity(void)
 {
     char text[128] = "";
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "r");
+    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (!f || !fgets(text, sizeof text, f))
         gethostname(text, sizeof text - 1);
     if (f)

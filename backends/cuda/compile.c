@@ -105,7 +105,7 @@ static void option_add(options *o, const char *text, size_t n)
         o->text[o->n][n] = 0;
         o->list[o->n] = o->text[o->n];
     }
-    o->n++; /* too many, or too long: seen by options_fit */
+    o->n++; /* too many, or too long: seen by options_make */
 }
 
 /* "-DA=1 -DB" one by one. */

@@ -31,7 +31,7 @@ static bool text_write(const char *folder, uint64_t key, const char *macros, con
 {
     char path[4096];
     snprintf(path, sizeof path, "%s/%016llx.cu", folder, (unsigned long long)key);
-    FILE *f = fopen(path, "w");
+    FILE *f = fopen(path, "we");
     if (!f)
         return false;
     for (const char *at = strstr(macros, "-D"); at; at = strstr(at + 2, "-D")) { /* "-DNAME=VALUE" */

@@ -92,7 +92,9 @@ yk_status cuda_program_check(const yk_program *p, const yk_submit *s)
     for (uint32_t i = 0; i < s->n_slot && !st; i++)
         if (p->used[i])
             st = slot_check(p, s, i);
-    return st ? st : alignment_check(p, s);
+    if (!st)
+        st = alignment_check(p, s);
+    return st;
 }
 
 /* Under the lock; the submission was checked. */

@@ -147,15 +147,14 @@ bool ocl_memory_in_place(cl_context ctx, cl_device_id id)
         return false;
     memset(host, 0, PAGE);
     cl_command_queue q = clCreateCommandQueue(ctx, id, 0, &rc);
-    if (rc != CL_SUCCESS)
-        goto free_host;
-    cl_mem mem = clCreateBuffer(ctx, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, PAGE, host, &rc);
     if (rc == CL_SUCCESS) {
-        seen = memory_seen(ctx, q, mem, host);
-        clReleaseMemObject(mem);
+        cl_mem mem = clCreateBuffer(ctx, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, PAGE, host, &rc);
+        if (rc == CL_SUCCESS) {
+            seen = memory_seen(ctx, q, mem, host);
+            clReleaseMemObject(mem);
+        }
+        clReleaseCommandQueue(q);
     }
-    clReleaseCommandQueue(q);
-free_host:
     ocl_host->free(host);
     return seen;
 }

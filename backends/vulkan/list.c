@@ -262,5 +262,7 @@ yk_status vlk_device_caps(uint32_t i, yk_device_caps *caps)
 yk_status vlk_device_open(uint32_t i, yk_device **dev)
 {
     const yk_status s = kit_devices_find(&list, i, true);
-    return s ? s : vlk_device_make(&physical[i], dev);
+    if (s)
+        return s;
+    return vlk_device_make(&physical[i], dev);
 }

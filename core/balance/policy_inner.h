@@ -139,7 +139,6 @@ double yk__times_mean(const yk__times *w);
 double yk__times_error(const yk__times *w); /* squared standard error of that mean */
 double yk__times_median(const yk__times *w);
 double yk__times_least(const yk__times *w);
-double yk__samples_mean(const yk__samples *s);
 double yk__samples_median(const yk__samples *s);
 double yk__samples_least(const yk__samples *s);
 bool yk__timed_often(const yk__policy *p, uint32_t times);

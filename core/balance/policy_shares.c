@@ -59,17 +59,6 @@ double yk__times_error(const yk__times *w)
     return n > 1 ? sum / (n - 1) * n / ((double)counted * counted) : INFINITY;
 }
 
-/* Mean, with what is more than four times the median counted as that. */
-double yk__samples_mean(const yk__samples *s)
-{
-    double v[8], sum = 0;
-    memcpy(v, s->seconds, s->n * sizeof *v);
-    qsort(v, s->n, sizeof *v, double_order);
-    for (uint32_t i = 0; i < s->n; i++)
-        sum += fmin(v[i], 4 * v[s->n / 2]);
-    return s->n ? sum / s->n : 0;
-}
-
 static double median_of(const double *seconds, uint32_t n)
 {
     double v[KEPT_TIMES];

@@ -67,7 +67,8 @@ static yk_status send_held(yk__coll *coll, yk_error *err)
         yk__msg_feed *f = plane->held;
         const yk_tr_range range = {.data = f->data, .bytes = f->bytes};
         plane->held = f->next;
-        s = s ? s : plane->table->send(plane->tr, f->peer, f->tag, &range, &f->op, &error);
+        if (!s)
+            s = plane->table->send(plane->tr, f->peer, f->tag, &range, &f->op, &error);
         if (s) {
             yk__free(f);
             continue;

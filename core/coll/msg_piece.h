@@ -54,7 +54,7 @@ typedef struct yk__msg {
 #define YK__MSG_CHUNK (64ull << 10)      /* for one other host; a part of it for more, */
 #define YK__MSG_CHUNK_LEAST (8ull << 10) /* and not below */
 
-/* The low 16 bits of a message's tag; pieces of data count on from STEP_DATA. */
+/* The low 16 bits of a message's tag; pieces of data count on from YK__MSG_STEP_DATA. */
 enum { YK__MSG_STEP_RECORD = 0, YK__MSG_STEP_DATA = 1, YK__MSG_STEPS = 0x7fff, YK__MSG_STEP_FEED = 0xffff };
 
 /* ---- Under the lock ---- */

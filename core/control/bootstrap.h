@@ -4,6 +4,14 @@
  * to the control object of its host, which yk__control_join then joins. On the host's lowest rank the object is made here, and an
  * agent for it.
  *
+ * Who does what, in order, under yk__group_join; of a job of yoke launch only the first and the last:
+ *
+ *     origin      every rank: who it is, of how many, and by which of its ways it finds the others
+ *     meeting     several hosts with a store: rank 0 says where it listens, and the secret; bootstrap.c knows both otherwise
+ *     gather      several hosts: all ranks come to rank 0, prove the secret, and hear who runs on which host
+ *     rendezvous  on a host: its lowest rank makes the object (job.h) with an agent, which hands it to the others where they come
+ *     join        every rank: maps the object, marks itself there, and waits until all have
+ *
  * Thread rule: one thread.
  */
 #ifndef YOKE_CORE_CONTROL_BOOTSTRAP_H

@@ -14,8 +14,6 @@
 #include "core/control/rendezvous.h"
 #include "core/net/link.h"
 
-#define YK__GATHER_SECRET_MOST 4096u
-
 /* One rank, as it describes itself, and as rank 0 passes it on. */
 typedef struct yk__gather_entry {
     uint64_t host;                        /* equal for ranks under one kernel and network namespace */

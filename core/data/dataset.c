@@ -96,7 +96,9 @@ static yk_status open_spec(const yk__spec *spec, const yk__dataset_options *opti
         st = check_label_options(spec, options, kind, err);
     if (!st)
         st = set_new(kind, spec, options->eval, out, err);
-    return st ? st : kind->open(*out, spec, options, err);
+    if (!st)
+        st = kind->open(*out, spec, options, err);
+    return st;
 }
 
 yk_status yk__dataset_open(const char *text, const yk__dataset_options *options, yk__dataset **out, yk_error *err)

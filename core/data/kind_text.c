@@ -91,7 +91,9 @@ static yk_status open_text(yk__dataset *set, const yk__spec *spec, const yk__dat
                 spec->path, bytes >> 20);
     st = encode_part(set, spec, options, text, bytes, err);
     yk__free(text);
-    return st ? st : yk__windows_cut(set, spec, options, err);
+    if (!st)
+        st = yk__windows_cut(set, spec, options, err);
+    return st;
 }
 
 static void close_text(void *opened)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The prefetching loader: a ring of slots that a thread fills while the caller uses one. One lock; a slot between `made` and
- * `taken` is the caller's to take, one being filled is the thread's and needs none. Where a fill takes less than waking the thread
+ * The prefetching loader: a ring of slots that a thread fills while the caller uses one. One lock; a slot between `handed_out` and
+ * `filled` is the caller's to take, one being filled is the thread's and needs none. Where a fill takes less than waking the thread
  * would, the caller does it.
  */
 #include "core/data/loader.h"
@@ -44,7 +44,7 @@ struct part {
     int64_t first, count;
 };
 
-/* Batches are numbered from the last rewind: `made` have been filled, `taken` handed out, `freed` given back. */
+/* Batches are numbered from the last rewind: `filled` are made, `handed_out` were taken, `freed` given back. */
 struct yk__loader {
     const yk__dataset *dataset;
     yk__loader_options options;
@@ -242,7 +242,7 @@ static int is_cheap(const yk__loader *loader)
     return loader->fill_ns && loader->fill_ns < CHEAP_NS;
 }
 
-/* Fills batch number `made`; under the lock, which is let go meanwhile. One fill that was interrupted says little: the
+/* Fills batch number `filled`; under the lock, which is let go meanwhile. One fill that was interrupted says little: the
  * estimate moves by an eighth, and at most doubles. */
 static void fill_next(yk__loader *loader)
 {

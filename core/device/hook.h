@@ -2,7 +2,7 @@
 /*
  * The hook layers of YOKE_LAYERS: one table round a plugin's own that traces, counts and validates.
  *
- * Handles the host sees are hook_objects; the plugin's own are inside. Functions without a handle (init, device_count ..)
+ * A handle that the host sees is a hook_object; the plugin's own are inside. Functions without a handle (init, device_count ..)
  * are told apart by a trampoline per wrapped plugin, so their number is limited.
  */
 #ifndef YOKE_CORE_DEVICE_HOOK_H

@@ -79,6 +79,18 @@ static void plugin_discard(yk__plugin *p)
     yk__free(p);
 }
 
+/* A failure leaves a part of it to be discarded. */
+static yk_status plugin_fill(yk__plugin *p, yk_plugin_query_fn query, const char *who, const char *path, yk_error *err)
+{
+    if (yk__plugin_table_take(query(YK_ABI), who, &p->table, err))
+        return err->status;
+    p->name = yk__strdup(p->table.name);
+    p->path = yk__strdup(path);
+    if (!p->name || !p->path)
+        return yk__fail_mem(err, strlen(path), "a plugin's path");
+    return yk__layers_wrap(&p->table, &p->call, err);
+}
+
 /* Puts a queried table into the list. */
 static yk_status plugin_enlist(yk_plugin_query_fn query, const char *who, const char *path, const struct stat *st, yk__plugin **out,
                         yk_error *err)
@@ -86,24 +98,15 @@ static yk_status plugin_enlist(yk_plugin_query_fn query, const char *who, const 
     yk__plugin *p = yk__calloc(1, sizeof *p);
     if (!p)
         return yk__fail_mem(err, sizeof *p, "a plugin");
-    if (yk__plugin_table_take(query(YK_ABI), who, &p->table, err))
-        goto fail;
-    p->name = yk__strdup(p->table.name);
-    p->path = yk__strdup(path);
-    if (!p->name || !p->path) {
-        yk__fail_mem(err, strlen(path), "a plugin's path");
-        goto fail;
+    if (plugin_fill(p, query, who, path, err)) {
+        plugin_discard(p);
+        return err->status;
     }
-    if (yk__layers_wrap(&p->table, &p->call, err))
-        goto fail;
     p->dev = st ? (uint64_t)st->st_dev : 0;
     p->ino = st ? (uint64_t)st->st_ino : 0;
     p->next = plugins;
     plugins = *out = p;
     return YK_OK;
-fail:
-    plugin_discard(p);
-    return err->status;
 }
 
 static yk_status map_file(const char *path, const struct stat *st, yk__plugin **out, yk_error *err)

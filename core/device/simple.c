@@ -282,6 +282,24 @@ static void close_slot(yk_slot *s, const yk__simple_how *how)
     s->bytes += how->gap ? how->gap : s->bytes == 0;
 }
 
+/* From the copy in s->g on; a failure leaves it to be freed. */
+static yk_status simple_make(const yk__simple_how *how, uint32_t n_want, const yk__vid *want, yk__simple *s, yk_error *err)
+{
+    if (inline_all(&s->g, how, err))
+        return err->status;
+    if (how->widen)
+        widen_all(&s->g);
+    s->result = yk__slot_new(&s->g, YK_SLOT_RESULT, 0, 0);
+    if (s->result == YK_NONE)
+        return yk__fail_mem(err, sizeof(yk_slot), "a slot");
+    if (place_all(&s->g, how, n_want, want, s->result, err))
+        return err->status;
+    for (uint32_t i = 0; i < s->g.n_slot; i++)
+        if (s->g.slot[i].kind == YK_SLOT_ARENA || i == s->result)
+            close_slot(&s->g.slot[i], how);
+    return yk__graph_seal(&s->g, &s->abi, err);
+}
+
 yk_status yk__simple_new(const yk__graph *in, const yk__simple_how *how, uint32_t n_want, const yk__vid *want, yk__simple *s,
                          yk_error *err)
 {
@@ -290,25 +308,8 @@ yk_status yk__simple_new(const yk__graph *in, const yk__simple_how *how, uint32_
         return *err = in->error, err->status;
     if (yk__graph_copy(in, &s->g, err))
         return err->status;
-    if (inline_all(&s->g, how, err))
-        goto fail;
-    if (how->widen)
-        widen_all(&s->g);
-    s->result = yk__slot_new(&s->g, YK_SLOT_RESULT, 0, 0);
-    if (s->result == YK_NONE) {
-        yk__fail_mem(err, sizeof(yk_slot), "a slot");
-        goto fail;
-    }
-    if (place_all(&s->g, how, n_want, want, s->result, err))
-        goto fail;
-    for (uint32_t i = 0; i < s->g.n_slot; i++)
-        if (s->g.slot[i].kind == YK_SLOT_ARENA || i == s->result)
-            close_slot(&s->g.slot[i], how);
-    if (yk__graph_seal(&s->g, &s->abi, err))
-        goto fail;
-    return YK_OK;
-fail:
-    yk__graph_free(&s->g);
+    if (simple_make(how, n_want, want, s, err))
+        yk__graph_free(&s->g);
     return err->status;
 }
 

@@ -146,7 +146,7 @@ static bool first_of_core(int cpu, const cpu_set_t *set)
     uint32_t n = 0;
     FILE *f;
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
-    f = fopen(path, "r");
+    f = fopen(path, "re");
     if (f && fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = 0;
         n = yk__cores_parse(line, sibling, 64);
@@ -182,7 +182,7 @@ static uint32_t near_pci(const char *bus_id, int *core, uint32_t max)
     uint32_t n = 0;
     FILE *f;
     snprintf(path, sizeof path, "/sys/bus/pci/devices/%.32s/local_cpulist", bus_id);
-    f = fopen(path, "r");
+    f = fopen(path, "re");
     if (f && fgets(line, sizeof line, f)) {
         line[strcspn(line, "\n")] = 0;
         n = yk__cores_parse(line, core, max);

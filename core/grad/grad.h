@@ -20,7 +20,7 @@
 
 typedef void yk__grad_ready(void *arg, uint32_t i, yk__vid grad);
 
-/* seed: a value of the root's shape (or broadcast to it). Only the first n_forward nodes of g are differentiated. */
+/* seed: a value of the root's shape (or broadcast to it). */
 yk_status yk__grad(yk__graph *g, yk__vid root, yk__vid seed, uint32_t n_wrt, const yk__vid *wrt, yk__vid *grad,
                    yk__grad_ready *on_ready, void *arg, yk_error *err);
 

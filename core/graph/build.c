@@ -366,28 +366,6 @@ yk__vid yk__concat(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis)
     return base;
 }
 
-yk__vid yk__sum_to(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim)
-{
-    char text[160];
-    const yk_value *p;
-    uint32_t lead, axes = 0;
-    if (x == YK_NONE)
-        return YK_NONE;
-    p = &g->value[x];
-    if (dims > p->dims)
-        return yk__graph_fail(g, YK_E_ARG, "sum_to: %s has fewer than %u dimensions",
-                              yk__value_shape_text(p, text, sizeof text), dims);
-    lead = p->dims - dims;
-    for (uint32_t i = 0; i < p->dims; i++) {
-        if (i < lead || (dim[i - lead] == 1 && p->dim[i] != 1))
-            axes |= 1u << i;
-        else if (dim[i - lead] != p->dim[i])
-            return yk__graph_fail(g, YK_E_ARG, "sum_to: %s was not broadcast from length %lld on its axis %u",
-                                  yk__value_shape_text(p, text, sizeof text), (long long)dim[i - lead], i);
-    }
-    return yk__reshape(g, yk__sum(g, x, axes), dims, dim);
-}
-
 /* ---- Sealing ---- */
 
 static uint64_t sealed_hash(const yk_graph *s)

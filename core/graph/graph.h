@@ -3,8 +3,8 @@
  * The core's graph: the same flat arrays as the plugin ABI's yk_graph, growable, with a builder that infers shapes.
  *
  * Values are single assignment; nodes stand in execution order. A view (reshape, permute, slice, expand) is a value
- * with a base and no node. Everything built here is in bounds and of the right shape by construction; a graph that comes
- * from outside goes through yk__graph_read, which checks all of it.
+ * with a base and no node. Everything built here is in bounds and of the right shape by construction; one that comes
+ * otherwise, as a wrapped plugin is given it, is checked by yk__graph_check.
  *
  * Builder functions return a value number, or YK_NONE after a failure; the first failure is kept in g->error with the
  * operation and the shapes, and a YK_NONE operand gives YK_NONE, so a chain can be written without tests in between and
@@ -39,7 +39,6 @@ int yk__op_find(const char *name);              /* -1: no such op */
 bool yk__op_is_map(uint32_t op);     /* elementwise, select, fill, activations */
 bool yk__op_in_map(uint32_t op);     /* may stand in the body of a map: these, and dropout */
 const char *yk__dtype_name(uint32_t dtype);     /* "f32"; "?" for a number that is none */
-int yk__dtype_find(const char *name);           /* by short or safetensors name; -1 */
 bool yk__dtype_is_float(uint32_t dtype);
 
 /* ---- The graph ------------------------------------------------------------------------------------------------- */
@@ -144,8 +143,6 @@ yk__vid yk__copy_into(yk__graph *g, yk__vid x, yk__vid base, const yk_value *v);
 yk__vid yk__pad(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, const int64_t *begin, const int64_t *step,
                 double value);
 yk__vid yk__concat(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis);
-/* Sums x down to a shape it was broadcast from (the adjoint of expand). */
-yk__vid yk__sum_to(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim);
 
 /* ---- Queries --------------------------------------------------------------------------------------------------- */
 int64_t yk__value_count(const yk_value *v);  /* elements */

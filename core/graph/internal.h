@@ -155,7 +155,7 @@ bool yk__infer(yk__shape *s);
 
 yk__infer_fn yk__infer_unary, yk__infer_cast, yk__infer_binary, yk__infer_compare, yk__infer_select, yk__infer_float2;
 yk__infer_fn yk__infer_fill, yk__infer_iota, yk__infer_rng, yk__infer_reduce, yk__infer_argmax, yk__infer_copy;
-yk__infer_fn yk__infer_gather, yk__infer_scatter_add, yk__infer_unfold, yk__infer_fold, yk__infer_dot, yk__infer_same;
+yk__infer_fn yk__infer_gather, yk__infer_scatter_add, yk__infer_unfold, yk__infer_fold, yk__infer_dot;
 yk__infer_fn yk__infer_map, yk__infer_conv2d, yk__infer_conv2d_dx, yk__infer_conv2d_dw, yk__infer_max_pool;
 yk__infer_fn yk__infer_max_pool_bwd, yk__infer_avg_pool, yk__infer_avg_pool_bwd, yk__infer_bn_stats;
 yk__infer_fn yk__infer_all_reduce;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Every operand from `from` on has the shape of operand 0. */
+/* All operands have one shape. */
 static bool same_shapes(yk__shape *s)
 {
     for (uint32_t i = 1; i < s->n_in; i++)
@@ -29,11 +29,6 @@ static bool out_like(yk__shape *s, uint32_t operand, uint32_t dtype)
 bool yk__infer_unary(yk__shape *s)
 {
     return yk__shape_float(s, 0) && out_like(s, 0, s->x[0]->dtype);
-}
-
-bool yk__infer_same(yk__shape *s)
-{
-    return out_like(s, 0, s->x[0]->dtype);
 }
 
 static bool dtype_castable(uint32_t dtype)

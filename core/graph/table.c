@@ -23,10 +23,8 @@ static const yk__op_info ops[] = {
 #undef COMP
 #undef CORE
 
-static const struct {
-    const char *name, *safetensors;
-} dtypes[] = {
-#define X(e, number, name, st, bytes) [number] = {name, st},
+static const char *const dtypes[] = {
+#define X(e, number, name, st, bytes) [number] = name,
     YK_DTYPE_TABLE(X)
 #undef X
 };
@@ -56,15 +54,7 @@ bool yk__op_in_map(uint32_t op)
 
 const char *yk__dtype_name(uint32_t dtype)
 {
-    return dtype < YK_DTYPE_COUNT ? dtypes[dtype].name : "?";
-}
-
-int yk__dtype_find(const char *name)
-{
-    for (int i = 0; i < YK_DTYPE_COUNT; i++)
-        if (!strcmp(dtypes[i].name, name) || !strcmp(dtypes[i].safetensors, name))
-            return i;
-    return -1;
+    return dtype < YK_DTYPE_COUNT ? dtypes[dtype] : "?";
 }
 
 bool yk__dtype_is_float(uint32_t dtype)

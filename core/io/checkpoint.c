@@ -104,7 +104,7 @@ static json_t *state_or_null(const char *dir)
     return state;
 }
 
-/* Removes the checkpoint at dir. If there is a `heir`, what it holds besides its own files goes there. */
+/* Removes the checkpoint at dir. Where move_to is given, what it holds besides its own files goes there. */
 static yk_status remove_to(const char *dir, const char *move_to, yk_error *err)
 {
     if (!yk__folder_is(dir) && !move_to)

@@ -23,7 +23,7 @@ yk_status yk__tracker_open(const char *path, yk__tracker **out, yk_error *err)
         yk__free(tracker);
         return yk__fail_mem(err, sizeof *tracker, "a log");
     }
-    tracker->file = fopen(path, "a");
+    tracker->file = fopen(path, "ae");
     if (!tracker->file) {
         yk__fail(err, YK_E_IO, "%s: cannot be opened for writing: %s", path, strerror(errno));
         yk__free(tracker->path);

@@ -101,7 +101,7 @@ void yk_backward(yk_t loss)
         job->opt->unit = job->step.loss_weight;
     double unit = job->opt && job->opt->unit > 0.0 ? job->opt->unit : 1.0;
     double seed = (job->scaling ? job->scaler.scale : 1.0) * job->step.loss_weight / unit * term;
-    job->step.seed_scalar = yk__scalar_new(job, seed, &job->step.seed);
+    yk__scalar_new(job, seed, &job->step.seed);
     yk__kept *k = yk__kept_add(job, v);
     if (!k)
         return;

@@ -247,15 +247,14 @@ static yk_status exchange_infos(yk_job *job, yk_error *err)
     job->team.name = yk__calloc(job->team.world, sizeof *job->team.name);
     if (!all || !job->team.name)
         yk__fail_mem(err, job->team.world * sizeof *all, "the table of ranks");
-    if (err->status || yk__group_all_gather(job->team.group, &own, sizeof own, all, err))
-        goto free_all;
-    for (uint32_t r = 0; r < job->team.world; r++)
-        memcpy(job->team.name[r], all[r].name, sizeof all[r].name);
-    if (job->team.rank == 0 && !job->config.quiet)
-        print_table(job, all);
-    if (!make_shares(job, all, err))
-        yk__paces_measure(job, err);
-free_all:
+    if (!err->status && !yk__group_all_gather(job->team.group, &own, sizeof own, all, err)) {
+        for (uint32_t r = 0; r < job->team.world; r++)
+            memcpy(job->team.name[r], all[r].name, sizeof all[r].name);
+        if (job->team.rank == 0 && !job->config.quiet)
+            print_table(job, all);
+        if (!make_shares(job, all, err))
+            yk__paces_measure(job, err);
+    }
     yk__free(all);
     return err->status;
 }

@@ -116,7 +116,6 @@ typedef struct yk__step {
 
     /* the loss, and what it counts */
     yk__vid loss, seed;     /* YK_NONE before yk_backward */
-    uint32_t seed_scalar;
     double loss_weight;
     bool loss_sent;
     bool any_empty;         /* some rank has no rows */

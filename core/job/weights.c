@@ -75,19 +75,11 @@ static void wrong_shape(yk_weights *w, const yk__safetensor *t, yk_t param)
     yk_fail(w->job, YK_E_FORMAT, text);
 }
 
-/* Any type by way of f32; whole numbers stay whole. */
-static yk_status read_into(yk_weights *w, const yk__safetensor *t, yk_t param, yk_error *err)
+/* Any type by way of f32; whole numbers stay whole. to: memory for the values as the parameter takes them. */
+static void put_values(yk_weights *w, const yk__safetensor *t, yk_t param, yk__job_param *p, const void *data, void *to, yk_error *err)
 {
-    yk__job_param *p = yk__param_of(w->job, "yk_weights_read", param);
     const size_t n = (size_t)t->elements;
-    const bool whole = p && t->dtype == YK_I64 && yk__param_file_type(p) == YK_I64;
-    const void *data;
-    void *to = p ? yk__malloc(n * sizeof(int64_t)) : NULL;
-    if (p && !to)
-        yk__fail_mem(err, n * sizeof(int64_t), t->name);
-    if (!to || yk__safetensors_data(w->file, t, &data, err))
-        goto free_to;
-    if (whole) {
+    if (t->dtype == YK_I64 && yk__param_file_type(p) == YK_I64) {
         memcpy(to, data, n * sizeof(int64_t));
         yk__param_put_file(w->job, p, to);
     } else if (yk__array_to_f32(t->dtype, data, n, to)) {
@@ -96,7 +88,18 @@ static yk_status read_into(yk_weights *w, const yk__safetensor *t, yk_t param, y
     } else {
         yk_param_write(param, to, n);
     }
-free_to:
+}
+
+static yk_status read_into(yk_weights *w, const yk__safetensor *t, yk_t param, yk_error *err)
+{
+    yk__job_param *p = yk__param_of(w->job, "yk_weights_read", param);
+    const size_t n = (size_t)t->elements;
+    const void *data;
+    void *to = p ? yk__malloc(n * sizeof(int64_t)) : NULL;
+    if (p && !to)
+        yk__fail_mem(err, n * sizeof(int64_t), t->name);
+    if (to && !yk__safetensors_data(w->file, t, &data, err))
+        put_values(w, t, param, p, data, to, err);
     yk__free(to);
     return err->status;
 }

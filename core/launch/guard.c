@@ -22,7 +22,7 @@
 /* Descriptors that the guard would keep open for others: the pipe behind the launcher's output, the job's sockets. */
 static void keep_only(int fd)
 {
-    const int null = open("/dev/null", O_RDWR);
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
     const long limit = sysconf(_SC_OPEN_MAX);
     for (int i = 0; null >= 0 && i <= 2; i++)
         dup2(null, i);

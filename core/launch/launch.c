@@ -358,19 +358,19 @@ static int next_timeout(const yk__launcher *launcher)
     return at < 0 ? 0 : (int)at + 1;
 }
 
-/* Signals, notices of the ranks, and what a host of several has besides. */
 /* ---- The standard descriptors ------------------------------------------------------------------------------------ */
 
 void yk__launch_keep_standard(void)
 {
     int fd;
     do
-        fd = open("/dev/null", O_RDWR);
+        fd = open("/dev/null", O_RDWR); /* kept over exec: it stands for a standard one */
     while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd >= 0)
         close(fd);
 }
 
+/* Signals, notices of the ranks, and what a host of several has besides. */
 static nfds_t polls_fill(const yk__launcher *launcher, struct pollfd *p)
 {
     p[0] = (struct pollfd){launcher->signal_fd, POLLIN, 0};

@@ -14,8 +14,6 @@
 #include "core/base/limit.h"
 #include "core/base/mem.h"
 
-#define RANK_VARIABLES 11
-
 extern char **environ;
 
 static bool is_ours(const char *variable)
@@ -30,70 +28,85 @@ static bool is_ours(const char *variable)
     return false;
 }
 
-static void env_free(char **env)
+/* What a rank is to see: `own` allocated variables first, then the launcher's. */
+typedef struct rank_env {
+    char **variable; /* NULL behind the last */
+    size_t count, own, cap;
+    bool failed; /* no memory for one */
+} rank_env;
+
+static void env_free(rank_env *env)
 {
-    for (size_t i = 0; env && i < RANK_VARIABLES; i++)
-        yk__free(env[i]);
-    yk__free(env);
+    for (size_t i = 0; i < env->own; i++)
+        yk__free(env->variable[i]);
+    yk__free(env->variable);
 }
 
-/* How the rank comes into its job, from env[0] on: over the launcher's descriptor, or at rank 0's address. */
-static void env_write_way(const yk__launcher *launcher, uint32_t rank, char **env)
+static void env_append(rank_env *env, char *variable)
+{
+    env->failed = env->failed || yk__grow(&env->variable, &env->cap, env->count + 2, sizeof *env->variable);
+    if (env->failed)
+        return;
+    env->variable[env->count++] = variable;
+    env->variable[env->count] = NULL;
+}
+
+/* One of ours, which is taken; NULL: there was no memory for it. */
+static void env_add(rank_env *env, char *variable)
+{
+    env->failed = env->failed || !variable;
+    env_append(env, variable);
+    if (env->failed)
+        yk__free(variable);
+    else
+        env->own++;
+}
+
+/* How the rank comes into its job: over the launcher's descriptor, or at rank 0's address. */
+static void env_add_way(rank_env *env, const yk__launcher *launcher, uint32_t rank)
 {
     const yk__node *node = launcher->node;
     if (!node) {
-        env[0] = yk__format("YOKE_JOB_FD=%d", yk__control_job_rank_fd(launcher->job, rank));
+        env_add(env, yk__format("YOKE_JOB_FD=%d", yk__control_job_rank_fd(launcher->job, rank)));
         return;
     }
-    env[0] = yk__format("YOKE_SIZE=%u", node->size);
-    env[1] = yk__format("YOKE_ADDR=%s", node->address);
-    env[2] = yk__format("YOKE_PORT=%u", node->port);
-    env[3] = yk__format("YOKE_SECRET_FILE=/proc/self/fd/%d", node->secret);
+    env_add(env, yk__format("YOKE_SIZE=%u", node->size));
+    env_add(env, yk__format("YOKE_ADDR=%s", node->address));
+    env_add(env, yk__format("YOKE_PORT=%u", node->port));
+    env_add(env, yk__format("YOKE_SECRET_FILE=/proc/self/fd/%d", node->secret));
     if (node->listener >= 0 && !rank)
-        env[4] = yk__format("YOKE_LISTEN_FD=%d", node->listener);
+        env_add(env, yk__format("YOKE_LISTEN_FD=%d", node->listener));
 }
 
-static size_t variables_of(const yk__launcher *launcher, uint32_t rank)
+static void env_add_restart(rank_env *env, const yk__restart *restart)
 {
-    const size_t way = !launcher->node ? 1 : launcher->node->listener >= 0 && !rank ? 5 : 4;
-    return 4 + (launcher->restart.run[0] ? 2 : 1) + way;
+    char *variable[YK__RESTART_VARIABLES];
+    yk__restart_variables(restart, variable);
+    env_add(env, variable[0]);
+    if (restart->run[0])
+        env_add(env, variable[1]);
 }
 
-/* The rank's environment: RANK_VARIABLES of ours, of which the last may be missing, then the launcher's. Made before the fork, where
- * memory may be asked for. *begin: what the process is to see. */
-static char **env_new(const yk__launcher *launcher, const yk__placement *place, uint32_t rank, char ***begin)
+/* Made before the fork, where memory may be asked for. */
+static yk_status env_make(rank_env *env, const yk__launcher *launcher, const yk__placement *place, uint32_t rank, yk_error *err)
 {
     char device_spec[sizeof place->plugin + sizeof place->cores + 16];
-    const size_t own = variables_of(launcher, rank), spare = RANK_VARIABLES - own;
-    size_t n = 0, at = RANK_VARIABLES;
-    char **env;
-    while (environ[n])
-        n++;
-    env = yk__calloc(n + RANK_VARIABLES + 1, sizeof *env);
-    if (!env)
-        return NULL;
-    *begin = env + spare;
     yk__placement_text(place, device_spec, sizeof device_spec);
-    (*begin)[0] = yk__format("YOKE_RANK=%u", (launcher->node ? launcher->node->first : 0) + rank);
-    (*begin)[1] = yk__format("YOKE_WORLD_SIZE=%u", launcher->node ? launcher->node->size : launcher->n_ranks);
-    (*begin)[2] = yk__format("YOKE_LOCAL_RANK=%u", rank);
-    (*begin)[3] = yk__format("YOKE_DEVICES=%s", device_spec);
-    yk__restart_variables(&launcher->restart, *begin + 4);
-    env_write_way(launcher, rank, *begin + (launcher->restart.run[0] ? 6 : 5));
-    for (size_t i = 0; i < n; i++)
-        if (!is_ours(environ[i]))
-            env[at++] = environ[i];
-    for (size_t i = spare; i < RANK_VARIABLES; i++)
-        if (!env[i]) {
-            env_free(env);
-            return NULL;
-        }
-    return env;
+    env_add(env, yk__format("YOKE_RANK=%u", (launcher->node ? launcher->node->first : 0) + rank));
+    env_add(env, yk__format("YOKE_WORLD_SIZE=%u", launcher->node ? launcher->node->size : launcher->n_ranks));
+    env_add(env, yk__format("YOKE_LOCAL_RANK=%u", rank));
+    env_add(env, yk__format("YOKE_DEVICES=%s", device_spec));
+    env_add_restart(env, &launcher->restart);
+    env_add_way(env, launcher, rank);
+    for (char **variable = environ; *variable; variable++)
+        if (!is_ours(*variable))
+            env_append(env, *variable);
+    return env->failed ? yk__fail_mem(err, 0, "the environment of a rank") : YK_OK;
 }
 
 static void read_nothing(void)
 {
-    const int null = open("/dev/null", O_RDONLY);
+    const int null = open("/dev/null", O_RDONLY); /* kept over exec: it may be number 0 itself */
     if (null >= 0 && null != STDIN_FILENO) {
         dup2(null, STDIN_FILENO);
         close(null);
@@ -212,17 +225,16 @@ static yk_status start_rank(yk__launcher *launcher, const yk__placement *place, 
 {
     yk__node *node = launcher->node;
     int output[2] = {-1, -1};
-    char **begin = NULL, **env = env_new(launcher, place, rank, &begin);
-    if (!env)
-        return yk__fail_mem(err, 0, "the environment of a rank");
+    rank_env env = {NULL};
+    env_make(&env, launcher, place, rank, err);
     for (int i = 0; node && i < 2 && !err->status; i++)
         yk__lines_open(&node->output[2 * rank + (uint32_t)i], &output[i], err);
     if (!err->status)
-        fork_rank(launcher, rank, begin, node ? output : NULL, err);
+        fork_rank(launcher, rank, env.variable, node ? output : NULL, err);
     for (int i = 0; i < 2; i++)
         if (output[i] >= 0)
             close(output[i]);
-    env_free(env);
+    env_free(&env);
     return err->status;
 }
 

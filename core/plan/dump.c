@@ -13,7 +13,7 @@
 /* Takes path and text over; either may be NULL for want of memory. */
 static void write_text(const char *dir, char *path, char *text)
 {
-    FILE *f = text && path ? fopen(path, "w") : NULL;
+    FILE *f = text && path ? fopen(path, "we") : NULL;
     if (f) {
         fputs(text, f);
         fclose(f);

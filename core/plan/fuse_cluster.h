@@ -54,7 +54,6 @@ typedef struct yk__fuse {
     uint32_t *seen, stamp;     /* by cluster, of searches */
     uint32_t *needed, n_search; /* by node: for which cluster, counted as they are emitted, an inlined node was looked at */
     bool fuses_dropout;        /* the device takes dropout in maps */
-    uint32_t n_fused;          /* nodes that went into others */
 } yk__fuse;
 
 /* Strides of v's elements, in their order, as an array of another shape; false where that needs a copy. */

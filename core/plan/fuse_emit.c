@@ -260,7 +260,6 @@ static void publish_outputs(making *make)
         make->fuse->remap.map[v] = yk__value_same_shape(x, &src->value[v]) ? make->out[i]
                                                           : yk__view_like(&make->fuse->g, make->out[i], &src->value[v], 0);
     }
-    make->fuse->n_fused += make->n_node - 1;
 }
 
 bool yk__fuse_drops(yk__work *work)

@@ -9,23 +9,21 @@
 static yk_status differentiate_loss(yk__work *work, uint32_t n, const uint32_t *which, yk_error *err)
 {
     yk__vid *wrt = yk__malloc((n + 1) * sizeof *wrt), *grad = yk__malloc((n + 1) * sizeof *grad);
-    if (!wrt || !grad) {
+    if (!wrt || !grad)
         yk__fail_mem(err, n * 8ull, "a plan");
-        goto free_lists;
-    }
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < n && !err->status; i++) {
         wrt[i] = work->param[which[i]];
         grad[i] = YK_NONE;
     }
-    if (yk__grad(&work->g, work->loss[0], work->loss[1], n, wrt, grad, NULL, NULL, err) || yk__work_extend_info(work, err))
-        goto free_lists;
-    for (uint32_t i = 0; i < n; i++) {
-        work->grad[i] = grad[i];
-        work->grad_param[i] = which[i];
+    if (!err->status && !yk__grad(&work->g, work->loss[0], work->loss[1], n, wrt, grad, NULL, NULL, err) &&
+        !yk__work_extend_info(work, err)) {
+        for (uint32_t i = 0; i < n; i++) {
+            work->grad[i] = grad[i];
+            work->grad_param[i] = which[i];
+        }
+        work->n_grad = n;
+        work->n_keep += n;
     }
-    work->n_grad = n;
-    work->n_keep += n;
-free_lists:
     yk__free(grad);
     yk__free(wrt);
     return err->status;

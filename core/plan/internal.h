@@ -55,7 +55,7 @@ typedef struct yk__remap {
     size_t n_info, cap_info;
 } yk__remap;
 
-/* A new graph with the slots of w->g, to take its place. */
+/* A new graph with the slots of work->g, to take its place. */
 yk_status yk__remap_begin(yk__remap *remap, yk__work *work, yk__graph *dst, yk_error *err);
 /* The same of any graph, of whose nodes nothing is known. */
 yk_status yk__remap_copy(yk__remap *remap, const yk__graph *src, yk__graph *dst, yk_error *err);
@@ -63,7 +63,7 @@ yk_status yk__remap_copy(yk__remap *remap, const yk__graph *src, yk__graph *dst,
 yk__vid yk__remap_value(yk__remap *remap, yk__vid v);
 /* Appends the node with its body and what is known of it; its number. Failures stay in dst->error. */
 uint32_t yk__remap_node(yk__remap *remap, uint32_t node);
-/* Info of nodes that were appended to w->g itself: nothing is known of them. */
+/* Info of nodes that were appended to work->g itself: nothing is known of them. */
 yk_status yk__work_extend_info(yk__work *work, yk_error *err);
 /* Notes about node `at` of dst; YK_NONE: nothing. */
 void yk__remap_note(yk__remap *remap, uint32_t at, yk__node_info info);
@@ -71,7 +71,7 @@ void yk__remap_note(yk__remap *remap, uint32_t at, yk__node_info info);
 void yk__remap_move_last(yk__remap *remap, uint32_t at);
 /* A view of dst's value `of` shaped like the view v of a value shaped like it. */
 yk__vid yk__view_like(yk__graph *g, yk__vid of, const yk_value *v, uint64_t relative);
-/* Ends a rewrite of w->g: translates keep, and makes dst the work's graph, or on failure frees it. */
+/* Ends a rewrite of work->g: translates keep, and makes dst the work's graph, or on failure frees it. */
 yk_status yk__remap_end(yk__remap *remap, yk__work *work, yk_error *err);
 void yk__remap_drop(yk__remap *remap); /* the table only */
 

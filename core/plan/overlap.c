@@ -61,28 +61,30 @@ static void emit_region(reorder *order, yk__remap *remap, uint32_t begin, uint32
             yk__remap_node(remap, k);
 }
 
+static void emit_all(reorder *order, yk__remap *remap)
+{
+    uint32_t begin = 0;
+    for (uint32_t k = 0; k < order->g->n_node; k++)
+        if (order->g->node[k].op == YK_OP_ALL_REDUCE) {
+            emit_region(order, remap, begin, k);
+            begin = k + 1;
+        }
+    for (uint32_t k = begin; k < order->g->n_node; k++)
+        yk__remap_node(remap, k);
+}
+
 yk_status yk__plan_overlap(yk__work *work, yk_error *err)
 {
     const size_t nv = work->g.n_value + 1, nn = work->g.n_node + 1;
     reorder order = {.g = &work->g, .read = yk__calloc(nv, 1), .written = yk__calloc(nv, 1), .needed = yk__calloc(nn, 1)};
-    uint32_t begin = 0;
     yk__graph g;
     yk__remap remap;
     if (!order.read || !order.written || !order.needed) {
         yk__fail_mem(err, 2 * nv + nn, "a plan");
-        goto free_marks;
+    } else if (!yk__remap_begin(&remap, work, &g, err)) {
+        emit_all(&order, &remap);
+        yk__remap_end(&remap, work, err);
     }
-    if (yk__remap_begin(&remap, work, &g, err))
-        goto free_marks;
-    for (uint32_t k = 0; k < work->g.n_node; k++)
-        if (work->g.node[k].op == YK_OP_ALL_REDUCE) {
-            emit_region(&order, &remap, begin, k);
-            begin = k + 1;
-        }
-    for (uint32_t k = begin; k < work->g.n_node; k++)
-        yk__remap_node(&remap, k);
-    yk__remap_end(&remap, work, err);
-free_marks:
     yk__free(order.needed);
     yk__free(order.written);
     yk__free(order.read);

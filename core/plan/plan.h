@@ -82,13 +82,6 @@ typedef struct yk__action {
     uint32_t needed_by;     /* the segment that takes what it makes; n_segment: none of this plan does */
 } yk__action;
 
-/* A slot that a segment touches. */
-typedef struct yk__slot_use {
-    uint32_t slot;
-    bool is_read, is_written;
-    bool is_first, is_last; /* of the plan's segments, before and after which the slot's memory need not be there */
-} yk__slot_use;
-
 typedef struct yk__segment {
     yk_graph graph;                  /* ready for program_new; no nodes: nothing to run */
     yk__graph own;                   /* its arrays */
@@ -106,7 +99,7 @@ typedef struct yk__plan {
     yk__action *action;            /* by start_after, those before the plan last; at most one all_reduce is on its way at any time */
     uint32_t *before;              /* the numbers of all actions, by needed_by */
     uint32_t first_at_end;         /* before[first_at_end ..]: what no segment needs, but what comes after the plan */
-    yk__slot_use *use;             /* by segment, then slot */
+    uint32_t *use;                 /* slots that a segment touches, by segment */
     uint32_t bucket_slot;          /* slot of bucket 0 */
     uint32_t result_slot;          /* results lie there, at result_offset[i] */
     uint64_t *result_offset;

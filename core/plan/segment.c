@@ -247,25 +247,23 @@ static yk_status list_needs(cutting *state, yk_error *err)
 
 /* ---- Slots ---- */
 
-enum { SLOT_READ = 1, SLOT_WRITTEN = 2 };
-
-/* What the segment does with each slot; an all_reduce that starts after it is done in its memory. */
-static void mark_slots(const yk__plan *plan, const yk__segment *s, uint8_t *mark)
+/* The slots that the segment touches; an all_reduce that starts after it is done in its memory. */
+static void mark_slots(const yk__plan *plan, const yk__segment *s, bool *mark)
 {
     const yk__graph *g = &s->own;
     for (size_t k = 0; k < g->n_node; k++) {
         const yk_node *n = &g->node[k];
         for (uint32_t i = 0; i < n->n_in; i++)
-            mark[g->value[yk__ins(g, n)[i]].slot] |= SLOT_READ;
+            mark[g->value[yk__ins(g, n)[i]].slot] = true;
         for (uint32_t i = 0; i < n->n_out; i++)
-            mark[g->value[yk__outs(g, n)[i]].slot] |= SLOT_WRITTEN;
+            mark[g->value[yk__outs(g, n)[i]].slot] = true;
     }
     for (uint32_t i = 0; i < s->n_after; i++)
         if (plan->action[s->first_after + i].kind == YK__ACTION_ALL_REDUCE)
-            mark[plan->action[s->first_after + i].target] |= SLOT_READ | SLOT_WRITTEN;
+            mark[plan->action[s->first_after + i].target] = true;
 }
 
-static yk_status add_uses(cutting *state, yk__segment *s, const uint8_t *mark, yk_error *err)
+static yk_status add_uses(cutting *state, yk__segment *s, const bool *mark, yk_error *err)
 {
     yk__plan *plan = state->plan;
     s->first_use = plan->n_use;
@@ -274,29 +272,16 @@ static yk_status add_uses(cutting *state, yk__segment *s, const uint8_t *mark, y
             continue;
         if (yk__grow(&plan->use, &state->cap_use, plan->n_use + 1ull, sizeof *plan->use))
             return yk__fail_mem(err, sizeof *plan->use, "a plan");
-        plan->use[plan->n_use++] = (yk__slot_use){.slot = i, .is_read = mark[i] & SLOT_READ, .is_written = mark[i] & SLOT_WRITTEN};
+        plan->use[plan->n_use++] = i;
         s->n_use++;
     }
     return YK_OK;
 }
 
-/* Which use of a slot is the first and which is the last of the plan. seen: by slot, zero. */
-static void find_first_and_last(yk__plan *plan, uint8_t *seen)
-{
-    for (uint32_t i = 0; i < plan->n_use; i++) {
-        plan->use[i].is_first = !(seen[plan->use[i].slot] & 1);
-        seen[plan->use[i].slot] |= 1;
-    }
-    for (uint32_t i = plan->n_use; i-- > 0;) {
-        plan->use[i].is_last = !(seen[plan->use[i].slot] & 2);
-        seen[plan->use[i].slot] |= 2;
-    }
-}
-
 static yk_status list_uses(cutting *state, yk_error *err)
 {
     const size_t n_slot = state->work->g.n_slot;
-    uint8_t *mark = yk__malloc(n_slot);
+    bool *mark = yk__malloc(n_slot);
     if (!mark)
         return yk__fail_mem(err, n_slot, "a plan");
     for (uint32_t i = 0; i < state->plan->n_segment && !err->status; i++) {
@@ -304,8 +289,6 @@ static yk_status list_uses(cutting *state, yk_error *err)
         mark_slots(state->plan, &state->plan->segment[i], mark);
         add_uses(state, &state->plan->segment[i], mark, err);
     }
-    memset(mark, 0, n_slot);
-    find_first_and_last(state->plan, mark);
     yk__free(mark);
     return err->status;
 }

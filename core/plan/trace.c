@@ -104,16 +104,13 @@ yk_status yk__plan_prune(yk__work *work, yk_error *err)
     yk__remap remap;
     if (!need || !live) {
         yk__fail_mem(err, nv + nn, "a plan");
-        goto free_marks;
+    } else if (!yk__remap_begin(&remap, work, &g, err)) {
+        mark_live(work, need, live);
+        for (uint32_t k = 0; k < work->g.n_node; k++)
+            if (live[k])
+                yk__remap_node(&remap, k);
+        yk__remap_end(&remap, work, err);
     }
-    if (yk__remap_begin(&remap, work, &g, err))
-        goto free_marks;
-    mark_live(work, need, live);
-    for (uint32_t k = 0; k < work->g.n_node; k++)
-        if (live[k])
-            yk__remap_node(&remap, k);
-    yk__remap_end(&remap, work, err);
-free_marks:
     yk__free(live);
     yk__free(need);
     return err->status;

@@ -179,8 +179,3 @@ int64_t yk__jsonl_line(const yk__jsonl *jsonl)
 {
     return jsonl->line;
 }
-
-int yk__jsonl_is_array(const yk__jsonl *jsonl)
-{
-    return jsonl->array != NULL;
-}

@@ -21,6 +21,5 @@ void yk__jsonl_close(yk__jsonl *jsonl); /* takes NULL */
 yk_status yk__jsonl_next(yk__jsonl *jsonl, int *more, yk_error *err);
 json_t *yk__jsonl_value(const yk__jsonl *jsonl); /* an object; borrowed */
 int64_t yk__jsonl_line(const yk__jsonl *jsonl);  /* from 1: the line, or the element of the array */
-int yk__jsonl_is_array(const yk__jsonl *jsonl);
 
 #endif

@@ -350,7 +350,7 @@ static yk_status names_listed(struct rows_reader *reader, const char *path, yk_e
     return s;
 }
 
-/* Every row's name gets its place in r->names. */
+/* Every row's name gets its place in reader->rows->names. */
 static yk_status labels_renumber(struct rows_reader *reader, yk_error *err)
 {
     int n = yk__strmap_count(reader->names);

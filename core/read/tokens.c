@@ -77,15 +77,17 @@ static yk_status tokens_begin(yk__blob *blob, int width, yk__tokens *out, yk_err
 yk_status yk__tokens_read(yk__file *file, int width, yk__tokens *out, yk_error *err)
 {
     yk__blob *blob;
-    yk_status s = yk__blob_of_file(file, &blob, err);
-    return s ? s : tokens_begin(blob, width, out, err);
+    if (yk__blob_of_file(file, &blob, err))
+        return err->status;
+    return tokens_begin(blob, width, out, err);
 }
 
 yk_status yk__tokens_open(const char *path, int width, yk__tokens *out, yk_error *err)
 {
     yk__blob *blob;
-    yk_status s = yk__blob_open(path, &blob, err);
-    return s ? s : tokens_begin(blob, width, out, err);
+    if (yk__blob_open(path, &blob, err))
+        return err->status;
+    return tokens_begin(blob, width, out, err);
 }
 
 void yk__tokens_close(yk__tokens *tokens)

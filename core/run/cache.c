@@ -107,15 +107,10 @@ static uint64_t arena_limit(const yk__exec *exec, const yk__micro *m)
     return exec->queue->limit > other ? exec->queue->limit - other : 1;
 }
 
-static yk_status make_program(yk__exec *exec, const yk__micro *m, bool zero, yk__prog **out, yk_error *err)
+static yk_status plan_program(yk__exec *exec, const yk__micro *m, bool zero, yk__plan_param *param, uint64_t *bytes, yk__prog **out,
+                              yk_error *err)
 {
-    yk__plan_param *param = list_params(exec->params, m->trace);
-    uint64_t *bytes = yk__calloc(exec->params->n_bucket + 1ull, sizeof *bytes);
     yk__plan_request r;
-    if (!param || !bytes) {
-        yk__fail_mem(err, exec->params->n_param * sizeof *param, "a program");
-        goto free_lists;
-    }
     for (uint32_t i = 0; i < exec->params->n_bucket; i++)
         bytes[i] = exec->params->bucket[i].n * sizeof(float);
     yk__prog_request(exec, m->trace, &r);
@@ -137,7 +132,17 @@ static yk_status make_program(yk__exec *exec, const yk__micro *m, bool zero, yk_
         r.arena_limit = arena_limit(exec, m);
         yk__prog_new(exec, &r, out, err);
     }
-free_lists:
+    return err->status;
+}
+
+static yk_status make_program(yk__exec *exec, const yk__micro *m, bool zero, yk__prog **out, yk_error *err)
+{
+    yk__plan_param *param = list_params(exec->params, m->trace);
+    uint64_t *bytes = yk__calloc(exec->params->n_bucket + 1ull, sizeof *bytes);
+    if (!param || !bytes)
+        yk__fail_mem(err, exec->params->n_param * sizeof *param, "a program");
+    else
+        plan_program(exec, m, zero, param, bytes, out, err);
     yk__free(bytes);
     yk__free(param);
     return err->status;

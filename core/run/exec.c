@@ -55,7 +55,7 @@ static void bind_segment(const yk__exec *exec, yk__prog *p, const yk__segment *s
 {
     memset(p->slot, 0, p->n_slot * sizeof(*p->slot));
     for (uint32_t i = 0; i < s->n_use; i++)
-        bind_slot(exec, p, p->plan->use[s->first_use + i].slot, input);
+        bind_slot(exec, p, p->plan->use[s->first_use + i], input);
 }
 
 /* ---- Inputs ---- */

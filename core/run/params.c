@@ -36,19 +36,15 @@ yk_status yk__params_declare_state(yk__params *p, const char *name, yk_dtype dty
     s.name = yk__strdup(name);
     if (!zero || !s.name || yk__grow(&p->state, &p->cap_state, p->n_state + 1, sizeof *p->state)) {
         yk__fail_mem(err, bytes, name);
-        goto free_name;
+    } else if (!yk__queue_buffer(p->queue, bytes, &s.buffer, YK__STATE_BYTES, err) &&
+               !yk__queue_write(p->queue, s.buffer, 0, zero, bytes, err)) {
+        p->state[p->n_state] = s;
+        *number = (uint32_t)p->n_state++;
     }
-    if (yk__queue_buffer(p->queue, bytes, &s.buffer, YK__STATE_BYTES, err) ||
-        yk__queue_write(p->queue, s.buffer, 0, zero, bytes, err))
-        goto free_buffer;
-    p->state[p->n_state] = s;
-    *number = (uint32_t)p->n_state++;
-    yk__free(zero);
-    return YK_OK;
-free_buffer:
-    yk__queue_unbuffer(p->queue, &s.buffer, bytes, YK__STATE_BYTES);
-free_name:
-    yk__free(s.name);
+    if (err->status) {
+        yk__queue_unbuffer(p->queue, &s.buffer, bytes, YK__STATE_BYTES);
+        yk__free(s.name);
+    }
     yk__free(zero);
     return err->status;
 }

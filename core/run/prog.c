@@ -106,14 +106,12 @@ static yk_status compile_segments(yk__exec *exec, yk__prog *p, yk_error *err)
     return YK_OK;
 }
 
-yk_status yk__prog_new(yk__exec *exec, const yk__plan_request *r, yk__prog **out, yk_error *err)
+/* A failure leaves a part of it to be freed. */
+static yk_status prog_fill(yk__exec *exec, const yk__plan_request *r, yk__prog *p, yk_error *err)
 {
-    yk__prog *p = yk__calloc(1, sizeof *p);
     size_t n;
-    if (!p)
-        return yk__fail_mem(err, sizeof *p, "a program");
     if (yk__plan_new(r, &p->plan, err))
-        goto free_prog;
+        return err->status;
     p->settles = !r->gathers;
     n = p->plan->graph.n_slot;
     p->n_slot = (uint32_t)n;
@@ -121,17 +119,22 @@ yk_status yk__prog_new(yk__exec *exec, const yk__plan_request *r, yk__prog **out
     p->slot = yk__calloc(n, sizeof *p->slot);
     p->slot_offset = yk__calloc(n, sizeof *p->slot_offset);
     p->slot_version = yk__calloc(n, sizeof *p->slot_version);
-    if (!p->program || !p->slot || !p->slot_offset || !p->slot_version) {
-        yk__fail_mem(err, n * 24, "a program");
-        goto free_prog;
-    }
-    if (lay_inputs(exec, p, err) || make_copies(exec, p, err) || count_scratch(exec, p->plan, err) ||
-        compile_segments(exec, p, err))
-        goto free_prog;
-    *out = p;
-    return YK_OK;
-free_prog:
-    yk__prog_free(exec, p);
+    if (!p->program || !p->slot || !p->slot_offset || !p->slot_version)
+        return yk__fail_mem(err, n * 24, "a program");
+    if (lay_inputs(exec, p, err) || make_copies(exec, p, err) || count_scratch(exec, p->plan, err))
+        return err->status;
+    return compile_segments(exec, p, err);
+}
+
+yk_status yk__prog_new(yk__exec *exec, const yk__plan_request *r, yk__prog **out, yk_error *err)
+{
+    yk__prog *p = yk__calloc(1, sizeof *p);
+    if (!p)
+        return yk__fail_mem(err, sizeof *p, "a program");
+    if (prog_fill(exec, r, p, err))
+        yk__prog_free(exec, p);
+    else
+        *out = p;
     return err->status;
 }
 

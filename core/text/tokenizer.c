@@ -208,7 +208,7 @@ yk_status yk__tokenizer_save_chars(const yk__tokenizer *tok, const char *path, y
     if (tok->kind != TOK_CHAR)
         return yk__fail(err, YK_E_ARG, "%s: only a tokenizer of characters is written, this is %s", path,
                         yk__tokenizer_kind(tok));
-    f = fopen(path, "w");
+    f = fopen(path, "we");
     if (!f)
         return yk__fail(err, YK_E_IO, "%s: cannot be written", path);
     fputs("{\"version\":\"1.0\",\"added_tokens\":[],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Split\","

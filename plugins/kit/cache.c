@@ -41,7 +41,7 @@ static void *file_read(const kit_cache *cache, FILE *f, uint64_t key, size_t *by
 void *kit_cache_read(const kit_cache *cache, uint64_t key, size_t *bytes)
 {
     char path[PATH];
-    FILE *f = file_path(cache, key, path) ? fopen(path, "rb") : NULL;
+    FILE *f = file_path(cache, key, path) ? fopen(path, "rbe") : NULL;
     if (!f)
         return NULL;
     void *data = file_read(cache, f, key, bytes);
@@ -60,7 +60,7 @@ void kit_cache_write(const kit_cache *cache, uint64_t key, const void *data, siz
     if (!file_path(cache, key, path))
         return;
     snprintf(made, sizeof made, "%s.%ld", path, (long)getpid());
-    FILE *f = fopen(made, "wb");
+    FILE *f = fopen(made, "wbe");
     if (!f)
         return;
     bool good = fwrite(&h, sizeof h, 1, f) == 1 && fwrite(data, 1, bytes, f) == bytes;

@@ -106,7 +106,9 @@ static yk_status send_twice(wrapped *w, yk_tr_error *error)
 {
     yk_tr_op *again;
     const yk_status s = loopback_transport()->send(w->tr, w->peer, w->tag, &w->range, &again, error);
-    return s ? s : send_inner(w, error);
+    if (s)
+        return s;
+    return send_inner(w, error);
 }
 
 static yk_status send_wrapped(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *from, yk_tr_op **op, yk_tr_error *error)

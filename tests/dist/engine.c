@@ -152,18 +152,16 @@ static yk_status run_slow(yk__group *group, yk_error *err)
     ref.wrap = 1;
     ref.claim = REF_CLAIM_ALL;
     ref.update_ms = me ? SLOW_MS : 0;
-    if (ref_open(&dev, err) || net_setup(&r, dev, group, &plain, YK_OPT_ADAM, err))
-        goto out;
-    yk__engine_measure(r.e, true);
-    for (int round = 0; round < 4; round++) {
+    if (!ref_open(&dev, err) && !net_setup(&r, dev, group, &plain, YK_OPT_ADAM, err))
+        yk__engine_measure(r.e, true);
+    for (int round = 0; round < 4 && !err->status; round++) {
         if (rig_train(&r, YK_OPT_ADAM, norm, err) || net_micro(&r, 1, true, err))
-            goto out;
+            break;
         yk__engine_stats_get(r.e, &stats);
         least = fmin(least, stats.busy_seconds);
     }
-    if (least > 0.3e-3 * SLOW_MS)
+    if (!err->status && least > 0.3e-3 * SLOW_MS)
         yk__fail(err, YK_E_INTERNAL, "a run took %g s of its own, and rank 1's update %d ms", least, SLOW_MS);
-out:
     yk__engine_free(r.e);
     yk__device_close(dev);
     return err->status;

@@ -44,7 +44,9 @@ static yk_status wait_op(yk_tr_op *op, uint64_t *bytes, yk_tr_error *why)
     uint32_t index;
     int done = 0;
     yk_status s = table->wait_any(tr, &op, 1, -1, &index, why);
-    return s ? s : table->test(tr, op, &done, bytes, why);
+    if (!s)
+        s = table->test(tr, op, &done, bytes, why);
+    return s;
 }
 
 static uint32_t draw_number(uint32_t from, uint32_t to, uint32_t k, uint32_t what)
@@ -107,7 +109,8 @@ static int receive_all(uint32_t from)
                 continue;
             data = malloc(n + 10);
             s = recv_bytes(from, tag, data, n + 10, &op, &why);
-            s = s ? s : wait_op(op, &got, &why);
+            if (!s)
+                s = wait_op(op, &got, &why);
             if (s || got != n)
                 return report_wrong("receive", s, &why);
             for (uint64_t i = 0; i < n; i++)
@@ -157,7 +160,8 @@ static int expect_nothing(uint32_t from, uint64_t tag)
     yk_status s = recv_bytes(from, tag, &data, 1, &op, &why);
     for (int i = 0; i < 50 && !s; i++)
         s = table->progress(tr, 0, &events, &why);
-    s = s ? s : table->wait_any(tr, &op, 1, 20, &index, &why);
+    if (!s)
+        s = table->wait_any(tr, &op, 1, 20, &index, &why);
     if (s != YK_E_TIMEOUT)
         return report_wrong("waiting for nothing", s, &why);
     table->cancel(tr, op);
@@ -177,8 +181,10 @@ static int case_long(void)
     memset(two, rank ? 0 : 2, n);
     if (rank == 0) {
         s = send_bytes(1, 1, one, n, &op[0], &why);
-        s = s ? s : send_bytes(1, 2, two, n, &op[1], &why);
-        s = s ? s : send_bytes(1, 3, &three, 1, &op[2], &why);
+        if (!s)
+            s = send_bytes(1, 2, two, n, &op[1], &why);
+        if (!s)
+            s = send_bytes(1, 3, &three, 1, &op[2], &why);
         for (int i = 0; i < 3 && !s; i++)
             s = wait_op(op[i], NULL, &why);
     } else {
@@ -186,11 +192,16 @@ static int case_long(void)
         if (expect_nothing(0, 4))
             return 1;
         s = recv_bytes(0, 3, &three, 1, &op[2], &why);
-        s = s ? s : wait_op(op[2], &got, &why);
-        s = s ? s : recv_bytes(0, 2, two, n, &op[1], &why);
-        s = s ? s : wait_op(op[1], &got, &why);
-        s = s ? s : recv_bytes(0, 1, one, n, &op[0], &why);
-        s = s ? s : wait_op(op[0], &got, &why);
+        if (!s)
+            s = wait_op(op[2], &got, &why);
+        if (!s)
+            s = recv_bytes(0, 2, two, n, &op[1], &why);
+        if (!s)
+            s = wait_op(op[1], &got, &why);
+        if (!s)
+            s = recv_bytes(0, 1, one, n, &op[0], &why);
+        if (!s)
+            s = wait_op(op[0], &got, &why);
     }
     if (s || three != 3 || one[0] != 1 || one[n - 1] != 1 || two[0] != 2 || two[n - 1] != 2)
         return report_wrong("long messages", s, &why);
@@ -232,7 +243,8 @@ static int case_cancel(void)
     }
     if (rank == 0) {
         s = send_bytes(1, 7, small, sizeof small, &next, &why);
-        s = s ? s : wait_op(next, NULL, &why);
+        if (!s)
+            s = wait_op(next, NULL, &why);
         return s ? report_wrong("send after a cancelled one", s, &why) : sync_ranks();
     }
     s = wait_op(op, &got, &why);
@@ -252,11 +264,13 @@ static int case_capacity(void)
         return report_wrong("bad arguments", YK_OK, &why);
     if (rank == 0) {
         s = send_bytes(1, 3, data, 64, &op, &why);
-        s = s ? s : wait_op(op, NULL, &why);
+        if (!s)
+            s = wait_op(op, NULL, &why);
         return s ? report_wrong("send", s, &why) : sync_ranks();
     }
     s = recv_bytes(0, 3, data, 63, &op, &why);
-    s = s ? s : wait_op(op, NULL, &why);
+    if (!s)
+        s = wait_op(op, NULL, &why);
     if (s != YK_E_ARG || !strstr(why.text, "64 bytes") || !strstr(why.text, "buffer holds 63"))
         return report_wrong("too small a buffer", s, &why);
     return sync_ranks();
@@ -271,12 +285,14 @@ static int case_left(void)
     yk_status s;
     if (rank == 0) {
         s = send_bytes(1, 3, &c, 1, &op, &why);
-        s = s ? s : wait_op(op, NULL, &why);
+        if (!s)
+            s = wait_op(op, NULL, &why);
         return s ? report_wrong("send", s, &why) : 0;
     }
     usleep(100000);
     s = recv_bytes(0, 3, &got, 1, &op, &why);
-    s = s ? s : wait_op(op, NULL, &why);
+    if (!s)
+        s = wait_op(op, NULL, &why);
     return s || got != 42 ? report_wrong("the last message", s, &why) : 0;
 }
 
@@ -297,7 +313,8 @@ static int case_registered(void)
     if (table->send(tr, 1 - rank, 1, &beyond, &op, &why) != YK_E_ARG)
         return report_wrong("beyond registered memory", YK_OK, &why);
     s = rank ? table->recv(tr, 0, 5, &range, &op, &why) : table->send(tr, 1, 5, &range, &op, &why);
-    s = s ? s : wait_op(op, NULL, &why);
+    if (!s)
+        s = wait_op(op, NULL, &why);
     for (uint32_t i = 0; rank && i < sizeof data; i++)
         if (data[i] != (i >= 1000 && i < 201000 ? 9 : 0))
             return report_wrong("contents", s, &why);
@@ -323,17 +340,23 @@ static int case_put(void)
         return s || table->put ? report_wrong("capabilities", s, &why) : 0; /* the local transport has no puts */
     memset(data, rank ? 0 : 9, sizeof data);
     s = table->mem_register(tr, &source, &mem, &why);
-    s = s ? s : table->mem_key(tr, mem, key[rank], &bytes, &why);
-    s = s ? s : yk__control_exchange(control, "keys", key[rank], YK_TR_KEY_BYTES, key, &err);
+    if (!s)
+        s = table->mem_key(tr, mem, key[rank], &bytes, &why);
+    if (!s)
+        s = yk__control_exchange(control, "keys", key[rank], YK_TR_KEY_BYTES, key, &err);
     if (rank == 0) {
-        s = s ? s : table->mem_import(tr, 1, key[1], bytes, &theirs, &why);
-        s = s ? s : table->put(tr, &from, theirs, 40000, 7, &op, &why);
-        s = s ? s : wait_op(op, NULL, &why);
+        if (!s)
+            s = table->mem_import(tr, 1, key[1], bytes, &theirs, &why);
+        if (!s)
+            s = table->put(tr, &from, theirs, 40000, 7, &op, &why);
+        if (!s)
+            s = wait_op(op, NULL, &why);
         table->mem_release(tr, theirs);
     }
     while (rank && !s && !count) {
         s = table->progress(tr, 10, &events, &why);
-        s = s ? s : table->notices(tr, 0, 7, &count, &why);
+        if (!s)
+            s = table->notices(tr, 0, 7, &count, &why);
     }
     for (uint32_t i = 0; rank && i < sizeof data; i++)
         if (data[i] != (i >= 40000 && i < 90000 ? 9 : 0))

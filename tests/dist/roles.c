@@ -258,8 +258,8 @@ static yk_status run_copies(yk__group *g, yk_error *err)
     yk__device *dev = NULL;
     rig r = {0};
     result out;
-    if (ref_open(&dev, err) || net_setup(&r, dev, g, &c, YK_OPT_ADAM, err) || run_window(&r, 0, false, &out, err))
-        goto close;
+    if (!ref_open(&dev, err) && !net_setup(&r, dev, g, &c, YK_OPT_ADAM, err))
+        run_window(&r, 0, false, &out, err);
     for (int turn = 0; turn < 2 && !err->status; turn++) {
         if (turn && me == 1)
             yk__queue_write(&r.e->queue, r.e->params.param[0].compute, 0, &other, sizeof other, err);
@@ -267,7 +267,6 @@ static yk_status run_copies(yk__group *g, yk_error *err)
             yk__hashes_agree(&all[0], &all[1]) == (turn == 1))
             yk__fail(err, YK_E_INTERNAL, "copies that are %s", turn ? "unlike agree" : "alike differ");
     }
-close:
     yk__engine_free(r.e);
     yk__device_close(dev);
     return err->status;
@@ -287,12 +286,10 @@ static yk_status run_reads(yk__group *g, yk_error *err)
     rig r = {0};
     result out;
     int n = 0, reads = 0;
-    if (ref_open(&dev, err) || net_setup(&r, dev, g, &c, YK_OPT_ADAM, err) ||
-        yk__coll_alloc(yk__group_coll(g), "hashes", (TURNS + 1) * sizeof *noted, YK__COLL_COMMON, &block, err))
-        goto close;
+    if (!ref_open(&dev, err) && !net_setup(&r, dev, g, &c, YK_OPT_ADAM, err) &&
+        !yk__coll_alloc(yk__group_coll(g), "hashes", (TURNS + 1) * sizeof *noted, YK__COLL_COMMON, &block, err))
+        exclude_last(&r, err);
     noted = block.mem;
-    if (exclude_last(&r, err))
-        goto close;
     for (int turn = 0; turn <= TURNS && !err->status; turn++) {
         if (turn && run_window(&r, 3, false, &out, err)) /* the excluded rank has no rows in it */
             break;
@@ -311,7 +308,6 @@ static yk_status run_reads(yk__group *g, yk_error *err)
         if (k > TURNS)
             yk__fail(err, YK_E_INTERNAL, "read %d of %d is of no update", i, reads);
     }
-close:
     yk__engine_free(r.e);
     if (block.mem)
         yk__coll_release(yk__group_coll(g), &block);
@@ -330,14 +326,13 @@ static yk_status run_single(yk__group *g, yk_error *err)
     yk__device *dev = NULL;
     rig r = {0};
     result out;
-    if (ref_open(&dev, err) || net_setup(&r, dev, g, &c, YK_OPT_ADAM, err) || exclude_last(&r, err))
-        goto close;
+    if (!ref_open(&dev, err) && !net_setup(&r, dev, g, &c, YK_OPT_ADAM, err))
+        exclude_last(&r, err);
     for (size_t i = 0; i < sizeof windows / sizeof *windows && !err->status; i++) {
         limit = windows[i].limit;
         if (!run_window(&r, 3, false, &out, err) && r.e->params.has_squares != windows[i].on_host)
             yk__fail(err, YK_E_INTERNAL, "window %zu: the squares were%s taken on the host", i, windows[i].on_host ? " not" : "");
     }
-close:
     yk__engine_free(r.e);
     yk__device_close(dev);
     return err->status;
@@ -362,8 +357,8 @@ static yk_status run_late(yk__group *g, yk_error *err)
     rig r = {0};
     result out;
     ref.wrap = false;
-    if (ref_open(&dev, err) || net_setup(&r, dev, g, &c, YK_OPT_ADAM, err) || exclude_last(&r, err))
-        goto close;
+    if (!ref_open(&dev, err) && !net_setup(&r, dev, g, &c, YK_OPT_ADAM, err))
+        exclude_last(&r, err);
     for (int turn = 0; turn < 6 && !err->status; turn++) {
         const bool timed = turn % 3 == 1;
         yk__engine_measure(r.e, timed);
@@ -372,10 +367,22 @@ static yk_status run_late(yk__group *g, yk_error *err)
         if (turn % 3 == 2 && !err->status && !yk__group_barrier(g, err) && !excluded && !is_published(&r, 0, err) && !err->status)
             yk__fail(err, YK_E_INTERNAL, "window %d: parameters are late where ranks meet", turn);
     }
-close:
     yk__engine_free(r.e);
     yk__device_close(dev);
     return err->status;
+}
+
+/* least: elements of the first bucket; most: of the last. */
+static void check_taper(yk__engine *e, uint64_t least, uint64_t most, yk_error *err)
+{
+    const yk__bucket *b = e->params.bucket;
+    const uint32_t n = e->params.n_bucket;
+    for (uint32_t i = 1; i < n && !err->status; i++)
+        if (b[i].n > b[i - 1].n)
+            yk__fail(err, YK_E_INTERNAL, "bucket %u has %llu elements, more than the one before it", i, (unsigned long long)b[i].n);
+    if (!err->status && (b[0].n < least || b[n - 1].n > most || n > yk__exchange_depth(&e->exchange)))
+        yk__fail(err, YK_E_INTERNAL, "%u buckets, %llu elements in the first and %llu in the last", n, (unsigned long long)b[0].n,
+                 (unsigned long long)b[n - 1].n);
 }
 
 /* Over messages buckets become smaller towards the first parameters, whose gradients are complete last; all may be under way at once. */
@@ -386,21 +393,12 @@ static yk_status run_taper(yk__group *g, yk_error *err)
     yk__device *dev = NULL;
     yk__engine *e = NULL;
     uint32_t number;
-    if (ref_open(&dev, err) || yk__engine_new(dev, g, &c, &e, err))
-        goto close;
+    if (!ref_open(&dev, err))
+        yk__engine_new(dev, g, &c, &e, err);
     for (int i = 0; i < PARAMS && !err->status; i++)
         yk__engine_param(e, "p", EACH, true, &number, err);
-    if (err->status || yk__engine_lay_out(e, err))
-        goto close;
-    const yk__bucket *b = e->params.bucket;
-    const uint32_t n = e->params.n_bucket;
-    for (uint32_t i = 1; i < n && !err->status; i++)
-        if (b[i].n > b[i - 1].n)
-            yk__fail(err, YK_E_INTERNAL, "bucket %u has %llu elements, more than the one before it", i, (unsigned long long)b[i].n);
-    if (!err->status && (b[0].n < PARAMS * EACH / 8 || b[n - 1].n > 5 * EACH || n > yk__exchange_depth(&e->exchange)))
-        yk__fail(err, YK_E_INTERNAL, "%u buckets, %llu elements in the first and %llu in the last", n, (unsigned long long)b[0].n,
-                 (unsigned long long)b[n - 1].n);
-close:
+    if (!err->status && !yk__engine_lay_out(e, err))
+        check_taper(e, PARAMS * EACH / 8, 5 * EACH, err);
     yk__engine_free(e);
     yk__device_close(dev);
     return err->status;

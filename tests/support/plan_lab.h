@@ -185,7 +185,7 @@ static void run_segment(const yk__plan *p, const yk__segment *s, const memory *m
     yk_error err = YK_ERROR_INIT;
     void *slot[512] = {0};
     for (uint32_t i = s->first_use; i < s->first_use + s->n_use; i++)
-        slot[p->use[i].slot] = m->slot[p->use[i].slot];
+        slot[p->use[i]] = m->slot[p->use[i]];
     ck_assert_msg(!yk__graph_check(&s->graph, &err), "%s", err.text);
     for (uint32_t k = 0; k < s->graph.n_node; k++)
         ck_assert_msg(!yk__eval_node(&s->graph, k, slot, &err), "%s", err.text);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Each round starts `yoke bench step` three times (one device, the other, both), reads its JSON and keeps rates by round. */
+#include "config.h"
+
 #include "tools/bench/mixed.h"
 
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +46,7 @@ static int program_run(char **argv, char *out, size_t size)
     size_t used = 0;
     ssize_t n;
     pid_t pid;
-    if (pipe(pipes))
+    if (pipe2(pipes, O_CLOEXEC))
         return -1;
     pid = fork();
     if (pid == 0) {

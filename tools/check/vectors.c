@@ -13,7 +13,7 @@
 #include "tools/cli.h"
 #include "tools/check/vectors_ops.h"
 
-/* Operands that the host must know (axes, shapes) are read from the file by the builders; see vector_ints. */
+/* Operands that the host must know (axes, shapes) are read from the file by the builders; see operand_ints (vectors_ops.c). */
 static void make_inputs(vector_case *c)
 {
     for (int64_t i = 0; i < yk__safetensors_count(c->file); i++) {

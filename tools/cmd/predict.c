@@ -30,7 +30,7 @@ static void write_rows(const yk__cli *cli, yk_job *job, yk_model *m, yk_data *da
 {
     const char *path = yk__cli_text(cli, "output"), *reason = NULL;
     const bool writes = path && yk_is_main(job);
-    FILE *f = writes ? fopen(path, "w") : stdout;
+    FILE *f = writes ? fopen(path, "we") : stdout;
     char text[4352];
     if (f)
         predict_rows(job, m, data, f, yk__cli_on(cli, "json"));

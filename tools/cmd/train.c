@@ -386,7 +386,7 @@ static void write_predictions(train_run *r)
         return;
     }
     snprintf(path, sizeof path, "%s/predictions.jsonl", r->out);
-    f = writes ? fopen(path, "w") : stdout;
+    f = writes ? fopen(path, "we") : stdout;
     if (f)
         predict_rows(r->job, r->model, r->eval, f, true);
     if (!f || writes)

@@ -28,7 +28,7 @@ static const void *file_part(const file *f, uint64_t offset, uint64_t bytes)
 
 static yk_status read_all(const char *path, file *f, yk_error *err)
 {
-    FILE *in = fopen(path, "rb");
+    FILE *in = fopen(path, "rbe");
     struct stat st;
     if (!in || fstat(fileno(in), &st)) {
         yk__fail(err, YK_E_IO, "%s: %s", path, strerror(errno));
@@ -101,28 +101,36 @@ static const char *version_of(const file *f, uint64_t number)
     return "";
 }
 
+static void symbols_list(const file *f, void *arg, void (*symbol)(void *arg, const char *name, bool defined, const char *version))
+{
+    const ElfW(Shdr) *s = section_of(f, SHT_DYNSYM);
+    for (uint64_t i = 1; s && i < s->sh_size / sizeof(ElfW(Sym)); i++) {
+        const ElfW(Sym) *y = (const ElfW(Sym) *)(f->data + s->sh_offset) + i;
+        bool weak = BIND(y->st_info) == STB_WEAK, defined = y->st_shndx != SHN_UNDEF;
+        if (BIND(y->st_info) == STB_LOCAL || (weak && !defined) || y->st_shndx == SHN_ABS)
+            continue;
+        symbol(arg, text_at(f, s, y->st_name), defined, defined ? "" : version_of(f, i));
+    }
+}
+
+static void needed_list(const file *f, void *arg, void (*needed)(void *arg, const char *library))
+{
+    const ElfW(Shdr) *s = section_of(f, SHT_DYNAMIC);
+    for (uint64_t i = 0; s && i < s->sh_size / sizeof(ElfW(Dyn)); i++) {
+        const ElfW(Dyn) *d = (const ElfW(Dyn) *)(f->data + s->sh_offset) + i;
+        if (d->d_tag == DT_NEEDED)
+            needed(arg, text_at(f, s, d->d_un.d_val));
+    }
+}
+
 yk_status cts_elf_read(const char *path, void *arg, void (*symbol)(void *arg, const char *name, bool defined, const char *version),
                        void (*needed)(void *arg, const char *library), yk_error *err)
 {
     file f = {NULL, 0, NULL, NULL};
-    const ElfW(Shdr) * s;
-    if (read_all(path, &f, err) || find_sections(path, &f, err))
-        goto free_data;
-    s = section_of(&f, SHT_DYNSYM);
-    for (uint64_t i = 1; s && i < s->sh_size / sizeof(ElfW(Sym)); i++) {
-        const ElfW(Sym) *y = (const ElfW(Sym) *)(f.data + s->sh_offset) + i;
-        bool weak = BIND(y->st_info) == STB_WEAK, defined = y->st_shndx != SHN_UNDEF;
-        if (BIND(y->st_info) == STB_LOCAL || (weak && !defined) || y->st_shndx == SHN_ABS)
-            continue;
-        symbol(arg, text_at(&f, s, y->st_name), defined, defined ? "" : version_of(&f, i));
+    if (!read_all(path, &f, err) && !find_sections(path, &f, err)) {
+        symbols_list(&f, arg, symbol);
+        needed_list(&f, arg, needed);
     }
-    s = section_of(&f, SHT_DYNAMIC);
-    for (uint64_t i = 0; s && i < s->sh_size / sizeof(ElfW(Dyn)); i++) {
-        const ElfW(Dyn) *d = (const ElfW(Dyn) *)(f.data + s->sh_offset) + i;
-        if (d->d_tag == DT_NEEDED)
-            needed(arg, text_at(&f, s, d->d_un.d_val));
-    }
-free_data:
     yk__free(f.data);
     return err->status;
 }

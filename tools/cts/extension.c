@@ -42,7 +42,9 @@ static yk_status member_open(member *m)
         s = t->queue_new(m->dev, &queue, &m->q);
     if (!s)
         s = t->buffer_new(m->dev, &buffer, &m->b);
-    return s ? s : m->coll->join(m->dev, m->ticket, m->bytes, m->rank, m->ranks, &m->comm);
+    if (!s)
+        s = m->coll->join(m->dev, m->ticket, m->bytes, m->rank, m->ranks, &m->comm);
+    return s;
 }
 
 static void member_close(member *m)

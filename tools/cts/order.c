@@ -279,15 +279,12 @@ typedef struct waiter {
     yk_queue *q;
     uint64_t point;
     yk_status status;
-    double took;
 } waiter;
 
 static void *waiter_main(void *arg)
 {
     waiter *w = arg;
-    const double begin = yk__clock_seconds();
     w->status = w->c->t->queue_wait(w->q, w->point, w->c->timeout_ns);
-    w->took = yk__clock_seconds() - begin;
     return NULL;
 }
 

@@ -153,7 +153,7 @@ bool cts_listed(char *const *list, const char *name)
 
 yk_status cts_list_read(const char *path, char ***out, yk_error *err)
 {
-    FILE *f = fopen(path, "r");
+    FILE *f = fopen(path, "re");
     char line[256], **list = yk__calloc(1, sizeof *list);
     size_t n = 0, cap = 1;
     if (!f) {

@@ -39,7 +39,7 @@ static void write_best(void *object, const char *dir)
     if (!b->found)
         return;
     snprintf(path, sizeof path, "%s/best.json", dir);
-    f = fopen(path, "w");
+    f = fopen(path, "we");
     if (!f)
         return; /* the checkpoint's own check names a folder that cannot be written */
     fprintf(f, "{\"metric\": \"%s\", \"step\": %llu, \"waited\": %llu, ", metric_names[b->by], (unsigned long long)b->step,

@@ -8,7 +8,7 @@
 
 typedef struct progress {
     bool on, terminal, open; /* open: a bar stands on the current line */
-    double begin, shown;
+    double begin;
 } progress;
 
 void progress_begin(progress *p, bool on);

@@ -34,7 +34,7 @@ double restart_since(const char *dir)
     if (!own)
         return 0;
     mark_path(dir, path, sizeof path);
-    f = fopen(path, "r");
+    f = fopen(path, "re");
     if (!f)
         return 0;
     const bool whole = fscanf(f, "%63s %lld %ld", name, &seconds, &nanoseconds) == 3;
@@ -87,7 +87,7 @@ FILE *restart_open_log(const char *path, bool again)
     FILE *f;
     if (again)
         cut_torn_line(path);
-    f = fopen(path, again ? "a" : "w");
+    f = fopen(path, again ? "ae" : "we");
     if (f && again)
         fseek(f, 0, SEEK_END); /* for who asks where it stands; a pipe does not */
     return f;

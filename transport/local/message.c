@@ -407,7 +407,8 @@ yk_status yk__local_move(yk_tr *t, yk_tr_error *error)
         if (!yk__local_reaches(t, r))
             continue;
         s = receive_some(t, r, &moved, error);
-        s = s ? s : send_some(t, r, &moved, error);
+        if (!s)
+            s = send_some(t, r, &moved, error);
         if (moved)
             yk__local_ring_bell(t, r);
     }

@@ -369,6 +369,22 @@ static void stop_workers(cpu_pool *pool, int n)
         pthread_join(pool->worker[i].thread, NULL);
 }
 
+/* False: the memory or a thread is not to be had, and no thread runs. */
+static bool start_workers(cpu_pool *pool, const int *cores, int n)
+{
+    if (!pool->worker || !pool->range)
+        return false;
+    cpu_steal_begin(pool->range, n, 0, 0);
+    for (int i = 0; i < n; i++)
+        pool->worker[i] = (pool_worker){.pool = pool, .number = i, .core = cores[i]};
+    for (int i = 1; i < n; i++)
+        if (pthread_create(&pool->worker[i].thread, NULL, worker_main, &pool->worker[i])) {
+            stop_workers(pool, i);
+            return false;
+        }
+    return true;
+}
+
 cpu_pool *cpu_pool_new(const int *cores, int n)
 {
     cpu_pool *pool = cpu_host->alloc(sizeof *pool, 64);
@@ -377,19 +393,8 @@ cpu_pool *cpu_pool_new(const int *cores, int n)
     *pool = (cpu_pool){.workers = n, .active = n, .wake_ns = SPIN_NS, .share_ns = SHARE_NS, .slowness = 1.0,
                     .worker = cpu_host->alloc((size_t)n * sizeof(pool_worker), 64),
                     .range = cpu_host->alloc((size_t)n * sizeof(cpu_range), 64)};
-    if (!pool->worker || !pool->range)
-        goto free_workers;
-    cpu_steal_begin(pool->range, n, 0, 0);
-    for (int i = 0; i < n; i++)
-        pool->worker[i] = (pool_worker){.pool = pool, .number = i, .core = cores[i]};
-    for (int i = 1; i < n; i++) {
-        if (pthread_create(&pool->worker[i].thread, NULL, worker_main, &pool->worker[i])) {
-            stop_workers(pool, i);
-            goto free_workers;
-        }
-    }
-    return pool;
-free_workers:
+    if (start_workers(pool, cores, n))
+        return pool;
     cpu_host->free(pool->range);
     cpu_host->free(pool->worker);
     cpu_host->free(pool);

@@ -45,7 +45,7 @@ typedef struct cpu_gemm {
     int64_t nc_inner;    /* columns whose micro-panels of B stay in L2 while those of A go by */
     bool scratch;        /* sums are kept in scratch, not in C */
     bool transposed;     /* m and n, a and b have changed places: `done` gets blocks of the other way round, at most 256 wide */
-    size_t pack_a, pack_b, acc, tmp; /* offsets in the worker's scratch: a at 0, then b, acc, tmp */
+    size_t pack_b, acc, tmp; /* offsets in the worker's scratch: a at 0, then b, acc, tmp */
     size_t bytes;
 } cpu_gemm;
 

@@ -36,7 +36,7 @@ void cpu_gemm_pack(cpu_gemm_packer *packer, bool tiles, bool narrow, int64_t x0,
 uint32_t *cpu_gemm_a_panel(const cpu_gemm *gemm, const void *packed, int64_t k0, int64_t kc, int64_t p);
 uint32_t *cpu_gemm_b_panel(const cpu_gemm *gemm, const void *packed, int64_t k0, int64_t kc, int64_t p);
 
-/* All of B packed once, for several products with it (of any part of its rows: a smaller g->k). `thread_ws` as for run. Micro-panels
+/* All of B packed once, for several products with it (of any part of its rows: a smaller gemm->k). `thread_ws` as for run. Micro-panels
  * `from` to end - 1: several workers may pack some each. */
 size_t cpu_gemm_packed_b_bytes(const cpu_gemm *gemm); /* bytes */
 void cpu_gemm_pack_b(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, const cpu_src *b, void *to);

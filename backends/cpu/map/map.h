@@ -29,7 +29,7 @@ typedef struct cpu_map_run {
 /*
  * Compiles nodes [first, first + count) of the graph over `n` elements of shape `shape` (a value). `special` is the
  * value that cpu_map_eval is handed (YK_NONE: none). The `n_out` values in `out` are the results; with store, they are
- * written to memory, else they stay in registers (cpu_map_result). NULL with b->status set on failure.
+ * written to memory, else they stay in registers (cpu_map_result). NULL with build->status set on failure.
  */
 cpu_map *cpu_map_compile(cpu_build *build, uint32_t first, uint32_t count, const yk_value *shape, uint32_t special,
                          const uint32_t *out, uint32_t n_out, bool store);

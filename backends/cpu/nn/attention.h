@@ -23,7 +23,7 @@ typedef struct att_args {
     cpu_ref lse, keep, key, rows, gbias, bias;
     int64_t bias_stride[4];
     int64_t b, h, hk, tq, tk, d, split; /* split: tasks of one head (forward) */
-    bool causal, drop, bf16;            /* low: products of bf16 */
+    bool causal, drop, bf16;            /* bf16: products of it */
     float scale, drop_prob, keep_prob;  /* q1 = 1 - p */
     uint32_t stream;
     cpu_gemm scores, mix, back_q, back_k; /* [block,D]x[D,Tk]; [block,Tk]x[Tk,D]; the same; [Tk,block]x[block,D] */
@@ -51,7 +51,7 @@ int64_t att_seen(const att_head *head, int64_t i);
 int64_t att_scores(att_head *head, int64_t i0, int64_t n, const void *packed_k);
 /* u of row i for the first n keys */
 void att_uniform(att_head *head, int64_t i, int64_t n);
-/* The rows of s as an operand: in f32, or as bf16 (written to `low` by the caller). */
+/* The rows of s as an operand: in f32, or as `bf16`, which the caller has written. */
 cpu_src att_probs(const att_head *head, const float *s, const uint16_t *bf16, bool kcontig);
 
 #endif

@@ -13,7 +13,7 @@
 
 typedef struct optim_args {
     cpu_ref g_ref, hyper, in[4], out[4]; /* p, m, v, vmax; or p, b */
-    cpu_ref copy16;                      /* the first n_low values of p in 16 bits */
+    cpu_ref copy16;                      /* the first n_copy16 values of p in 16 bits */
     int n_state, flags, copy16_dtype;
     bool adam;
     int64_t count, n_copy16;

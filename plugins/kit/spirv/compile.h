@@ -42,7 +42,6 @@ typedef struct spv_token {
 } spv_token;
 
 #define SPV_P2(a, b) ((uint32_t)(a) | (uint32_t)(b) << 8)
-#define SPV_P3(a, b, c) (SPV_P2(a, b) | (uint32_t)(c) << 16)
 
 typedef struct spv_tokens {
     spv_token *at;
@@ -207,11 +206,6 @@ enum { SPV_USE_LEFT, SPV_USE_RIGHT, SPV_USE_SUM };
 static inline uint32_t spv_matrix_use(uint32_t type)
 {
     return (type - SPV_LEFT_F16) % 3;
-}
-
-static inline bool spv_type_whole(uint32_t type)
-{
-    return type >= SPV_I32 && type <= SPV_U64;
 }
 
 /* ---- read.c ---- */

@@ -89,7 +89,9 @@ static inline yk_status device_start(void)
     yk_status s = plugin->init(&plugin_host);
     if (!s)
         s = plugin->device_count(&n);
-    return s ? s : plugin->device_open(0, &dev);
+    if (!s)
+        s = plugin->device_open(0, &dev);
+    return s;
 }
 
 static inline void device_stop(void)

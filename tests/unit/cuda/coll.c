@@ -51,7 +51,9 @@ static yk_status member_open(member *m)
         s = plugin->queue_new(m->dev, &queue, &m->q);
     if (!s)
         s = plugin->buffer_new(m->dev, &buffer, &m->b);
-    return s ? s : coll->join(m->dev, m->ticket, m->bytes, m->rank, m->ranks, &m->comm);
+    if (!s)
+        s = coll->join(m->dev, m->ticket, m->bytes, m->rank, m->ranks, &m->comm);
+    return s;
 }
 
 static void member_close(member *m)
@@ -101,7 +103,9 @@ static yk_status member_do(member *m, yk_coll_op op, float *out, uint64_t n)
         s = member_wait(m, point); /* a copy to memory that is not registered would wait within the driver, and could not be given up */
     if (!s)
         s = yk_get(plugin, m->q, m->b, op.kind == YK_COLL_REDUCE_SCATTER ? op.dst_offset : 0, out, n * sizeof *out, &point);
-    return s ? s : member_wait(m, point);
+    if (!s)
+        s = member_wait(m, point);
+    return s;
 }
 
 static void *member_main(void *arg)

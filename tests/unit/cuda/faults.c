@@ -94,7 +94,9 @@ static yk_status scene_open(scene *s)
         return YK_E_UNSUPPORTED; /* no device: the log says why */
     if (!st)
         st = plugin->device_open(0, &s->dev);
-    return st ? st : plugin->device_caps(0, &caps);
+    if (!st)
+        st = plugin->device_caps(0, &caps);
+    return st;
 }
 
 static yk_status scene_make(scene *s)
@@ -106,7 +108,9 @@ static yk_status scene_make(scene *s)
         st = plugin->buffer_new(s->dev, KIT_BYTES(s->k->slot[i].bytes + KIT_GUARD), &s->buffer[i]);
     if (!st)
         st = plugin->program_new(s->dev, &s->k->g, &s->program);
-    return st ? st : plugin->host_pin(s->dev, s->k->data[s->y], s->k->slot[s->y].bytes, &s->pin);
+    if (!st)
+        st = plugin->host_pin(s->dev, s->k->data[s->y], s->k->slot[s->y].bytes, &s->pin);
+    return st;
 }
 
 static yk_status scene_submit(scene *s)
@@ -131,7 +135,9 @@ static yk_status scene_run(scene *s)
     back.wait = &(yk_wait){s->compute, s->point};
     if (!st)
         st = plugin->queue_copy(s->copy, &back, &point);
-    return st ? st : plugin->queue_wait(s->copy, point, UINT64_MAX);
+    if (!st)
+        st = plugin->queue_wait(s->copy, point, UINT64_MAX);
+    return st;
 }
 
 static void scene_close(scene *s)

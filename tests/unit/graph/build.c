@@ -37,8 +37,6 @@ START_TEST(op_tables_are_whole)
     ck_assert_int_eq(yk__op_find("dot"), YK_OP_DOT);
     ck_assert_int_eq(yk__op_find("nothing"), -1);
     ck_assert_ptr_null(yk__op_info_of(YK_OP_COUNT));
-    ck_assert_int_eq(yk__dtype_find("BF16"), YK_BF16);
-    ck_assert_int_eq(yk__dtype_find("bf16"), YK_BF16);
     ck_assert_str_eq(yk__dtype_name(99), "?");
     ck_assert(yk__op_is_map(YK_OP_SELECT) && yk__op_is_map(YK_OP_FILL) && yk__op_is_map(YK_OP_GELU));
     ck_assert(!yk__op_is_map(YK_OP_IOTA) && !yk__op_is_map(YK_OP_DROPOUT) && !yk__op_is_map(YK_OP_ADAM_STEP));
@@ -109,7 +107,6 @@ START_TEST(shapes_are_broadcast)
     yk__vid a = leaf_new(3, 4, 1, 5, 0), b = leaf_new(2, 3, 1, 0, 0);
     expect_shape(yk__bin(&g, YK_OP_MUL, a, b), "f32[4, 3, 5]");
     expect_shape(yk__bin(&g, YK_OP_LT, a, yk__const(&g, 0, YK_F32)), "bool[4, 1, 5]");
-    expect_shape(yk__sum_to(&g, yk__bin(&g, YK_OP_MUL, a, b), 2, (int64_t[]){3, 1}), "f32[3, 1]");
     expect_shape(yk__dot(&g, leaf_new(4, 2, 1, 3, 4), leaf_new(3, 7, 4, 6, 0), false, false), "f32[2, 7, 3, 6]");
     expect_shape(yk__dot(&g, leaf_new(3, 2, 3, 4, 0), leaf_new(2, 4, 6, 0, 0), false, false), "f32[2, 3, 6]");
     ck_assert_uint_eq(yk__bin(&g, YK_OP_ADD, a, leaf_new(1, 6, 0, 0, 0)), YK_NONE);

@@ -371,16 +371,17 @@ static void op_cast(vec *v)
     yk_graph s;
     yk_error err = YK_ERROR_INIT;
     const void *from;
-    void *slot[3] = {NULL, NULL, calloc((size_t)t->elements, 8)};
+    void *slot[3] = {NULL};
     yk__vid x, y;
+    if (to < 0 || !attr_int(&v->file, "saturate", 1) || yk__safetensors_data(v->file.tensors, t, &from, &err))
+        return;
     yk__graph_init(&g);
     yk__slot_new(&g, YK_SLOT_INPUT, t->bytes, 1), yk__slot_new(&g, YK_SLOT_RESULT, 8 * (uint64_t)t->elements, 2);
-    if (to < 0 || !attr_int(&v->file, "saturate", 1) || yk__safetensors_data(v->file.tensors, t, &from, &err))
-        goto done;
     x = yk__leaf(&g, 1, 0, (yk_dtype)t->dtype, (uint32_t)t->rank, t->shape);
     y = yk__cast(&g, x, (yk_dtype)to);
     g.value[y].slot = 2;
     slot[1] = malloc(t->bytes);
+    slot[2] = calloc((size_t)t->elements, 8);
     memcpy(slot[1], from, t->bytes);
     ck_assert_int_eq(yk__graph_seal(&g, &s, &err), YK_OK);
     ck_assert_int_eq(yk__eval_node(&s, 0, slot, &err), YK_OK);
@@ -388,7 +389,6 @@ static void op_cast(vec *v)
     for (int64_t i = 0; i < t->elements; i++)
         ((double *)v->file.lab.data[v->file.lab.n_slot - 1])[i] =
             yk__eval_load((uint32_t)to, (char *)slot[2] + i * (int64_t)yk_dtype_bytes((uint32_t)to));
-done:
     free(slot[1]);
     free(slot[2]);
     yk__graph_free(&g);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The user API on one device: handles, errors, values, counts, training, windows, logs. */
 #include <check.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/job/opt.h"
@@ -557,6 +559,18 @@ START_TEST(dropout_follows_the_global_row)
 }
 END_TEST
 
+/* Is a descriptor open on the file that a program which is started now would inherit? -1: none is open on it. */
+static int file_inherited(const char *path)
+{
+    struct stat want, have;
+    int found = -1;
+    ck_assert_int_eq(stat(path, &want), 0);
+    for (int fd = 0; fd < 256 && found < 1; fd++)
+        if (!fstat(fd, &have) && have.st_dev == want.st_dev && have.st_ino == want.st_ino)
+            found = !(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    return found;
+}
+
 START_TEST(log_lines)
 {
     char path[] = "/tmp/yoke-job-log-XXXXXX", line[256];
@@ -567,6 +581,7 @@ START_TEST(log_lines)
     net m = make_net(job);
     yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
     yk_track_open(job, path);
+    ck_assert_int_eq(file_inherited(path), 0);
     double item[3];
     for (int i = 0; i < 3; i++) {
         yk_t loss = net_loss(job, m, i * 8, 8);

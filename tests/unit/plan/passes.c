@@ -147,7 +147,7 @@ static bool is_used(const yk__plan *p, uint32_t from, uint32_t to, uint32_t slot
 {
     for (uint32_t s = from; s < to; s++)
         for (uint32_t i = 0; i < p->segment[s].n_use; i++)
-            if (p->use[p->segment[s].first_use + i].slot == slot)
+            if (p->use[p->segment[s].first_use + i] == slot)
                 return true;
     return false;
 }
@@ -225,13 +225,8 @@ START_TEST(buckets_are_given_over_when_complete)
     ck_assert(given[0] == 1 && given[1] == 1 && p->n_action == 2);
     ck_assert_uint_eq(p->action[0].target, 0);
     ck_assert_uint_lt(p->action[0].start_after, p->action[1].start_after);
-    for (uint32_t s = 0; s < p->n_segment; s++) {
+    for (uint32_t s = 0; s < p->n_segment; s++)
         waited += p->segment[s].n_before;
-        for (uint32_t i = p->segment[s].first_use; i < p->segment[s].first_use + p->segment[s].n_use; i++) {
-            ck_assert_int_eq(p->use[i].is_first, !is_used(p, 0, s, p->use[i].slot));
-            ck_assert_int_eq(p->use[i].is_last, !is_used(p, s + 1, p->n_segment, p->use[i].slot));
-        }
-    }
     ck_assert_uint_eq(waited, 0); /* the update waits for buckets */
     ck_assert_uint_eq(p->n_action - p->first_at_end, 2);
     yk__plan_free(p);
