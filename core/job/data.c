@@ -151,11 +151,6 @@ void yk__data_free(yk_data *d)
     yk__free(d);
 }
 
-const char *yk_data_class_name(const yk_data *d, uint32_t i)
-{
-    return i < yk_data_classes(d) ? yk__dataset_class_name(d->set, (int)i) : NULL;
-}
-
 void yk_data_save_tokenizer(const yk_data *d, const char *dir)
 {
     const yk__tokenizer *t = d ? yk__dataset_tokenizer(d->set) : NULL;

@@ -69,6 +69,11 @@ uint32_t yk_data_classes(const yk_data *d)
     return d ? (uint32_t)yk__dataset_classes(d->set) : 0;
 }
 
+const char *yk_data_class_name(const yk_data *d, uint32_t i)
+{
+    return i < yk_data_classes(d) ? yk__dataset_class_name(d->set, (int)i) : NULL;
+}
+
 yk_labels yk_data_labels(const yk_data *d)
 {
     const yk__field *f = d && d->n_field > 1 ? &d->field[d->n_field - 1] : NULL;
