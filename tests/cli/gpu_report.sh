@@ -15,12 +15,14 @@ all_steps() { # all_steps FILE: each is in it, with its result
     python3 - "$out/$1" <<'P'
 import json, sys
 report = json.load(open(sys.argv[1]))
-benches = ["gpt2_bf16", "gpt2_fp32", "gpt2_mixed", "mlp", "one_card_twice", "resnet20", "two_cards_rank", "two_cards_run"]
+benches = ["beside_gpt2", "gpt2_bf16", "gpt2_fp32", "mlp", "one_card_twice", "resnet20", "two_cards_rank", "two_cards_run"]
 assert sorted(report) == sorted(benches + ["info", "suite"]), sorted(report)
 assert all(step["status"] == 0 and step["seconds"] >= 0 and "error" not in step for step in report.values()), report
 assert "cuda:0" in json.dumps(report["info"]["result"]), report["info"]
 assert " 0 failed" in report["suite"]["output"][0] and not report["suite"]["output"][0].startswith("# 0 passed"), report["suite"]
 assert all(report[name]["result"] and isinstance(report[name]["result"], dict) for name in benches), report
+alone, mixed = (report["beside_gpt2"]["result"]["sides"][devices]["median_ms"] for devices in ("cpu:0", "cpu:0 cpu:0"))
+assert alone > 0 and mixed > 0 and abs(report["beside_gpt2"]["result"]["ratios"]["cpu:0 cpu:0"] - mixed / alone) < 1e-9, report
 P
 }
 
@@ -86,12 +88,12 @@ for ms in 9000.00 800.00 2.50; do
     echo "step    1/3 | loss 11.00 (+nanz)| norm 15.30 (+nanz)| lr 3.00e-04 | $ms ms | 45.6% bf16 MFU | 12345 tok/s"
 done
 P
-    report llmc.json "$YOKE_BUILD" --llmc "$out/llmc" && python3 - "$out/llmc.json" <<'P'
+    report llmc.json "$YOKE_BUILD" --llmc "$out/llmc" --peak 1 && python3 - "$out/llmc.json" <<'P'
 import json, sys
 row = json.load(open(sys.argv[1]))["beside_gpt2"]["result"]
 ours, theirs = row["sides"]["cpu:0"], row["sides"]["llm.c"]
 assert theirs["median_ms"] == 2.5 and theirs["tokens_per_s"] == 12800, row
-assert ours["tokens_per_s"] > 0 and abs(row["ratios"]["llm.c"] - 2.5 / ours["median_ms"]) < 1e-9, row
+assert ours["tokens_per_s"] > 0 and ours["mfu"] > 0 and abs(row["ratios"]["llm.c"] - 2.5 / ours["median_ms"]) < 1e-9, row
 P
 }
 

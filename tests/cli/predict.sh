@@ -113,4 +113,42 @@ full() {
     [ $? = 1 ] && grep -q -e "--output /dev/full: " "$out/err"
 }
 ok "a full disk" full
+
+# A model whose weights are no numbers names no class: lines are whole up to there, and the row is named.
+no_numbers() {
+    cp -r "$out/m" "$out/damaged" && python3 - "$out/damaged/model.safetensors" <<'P' || return 1
+import json, struct, sys
+b = bytearray(open(sys.argv[1], "rb").read())
+n, = struct.unpack("<Q", b[:8])
+lo, hi = json.loads(b[8:8 + n])["fc2.bias"]["data_offsets"]
+b[8 + n + lo:8 + n + lo + 4] = struct.pack("<f", float("nan"))
+open(sys.argv[1], "wb").write(b)
+P
+    for devices in cpu:0 "cpu:0! cpu:0!"; do
+        "$yoke" predict --from "$out/damaged" --data "idx:$out/images" --json --devices "$devices" >"$out/nan" 2>"$out/err"
+        code=$?
+        cat "$out/err" "$out/nan"
+        [ $code = 1 ] && valid_json "$out/nan" && grep "row 1: the model's result is -*nan: its weights are damaged" "$out/err" || return 1
+    done
+}
+ok "results that are no numbers" no_numbers
+
+escaped_names() {
+    printf 'text,label\n' >"$out/names.csv" && for i in 1 2 3 4; do printf 'row %s,"two\nlines"\nother %s,"a\ttab\\"\n' $i $i; done >>"$out/names.csv"
+    "$yoke" train --model bert --model-config hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_size=16 \
+        --tokenizer bytes --max-length 16 --global-batch 8 --max-steps 1 --output-dir "$out/names" \
+        --data "csv:$out/names.csv,text=text,label=label" || return 1
+    "$yoke" predict --from "$out/names" --tokenizer bytes --max-length 16 --data "csv:$out/names.csv,text=text,label=label" >"$out/lines" 2>&1
+    cat "$out/lines"
+    [ "$(grep -c -e 'two\\nlines	0' -e 'a\\ttab\\\\	0' "$out/lines")" = 8 ]
+}
+ok "names of classes keep their line" escaped_names
+
+# The folder has the numbers of the characters that it was trained with.
+other_numbers() {
+    "$yoke" eval --from "$out/g" --data "text:$out/text.txt" --tokenizer char 2>"$out/err"
+    [ $? = 2 ] && grep "would number the characters anew, and $out/g/tokenizer.json has the numbers" "$out/err" &&
+        "$yoke" eval --from "$out/g" --data "text:$out/text.txt"
+}
+ok "characters are not numbered anew beside a model" other_numbers
 plan
