@@ -134,11 +134,13 @@ P
 ok "results that are no numbers" no_numbers
 
 escaped_names() {
-    printf 'text,label\n' >"$out/names.csv" && for i in 1 2 3 4; do printf 'row %s,"two\nlines"\nother %s,"a\ttab\\"\n' $i $i; done >>"$out/names.csv"
+    printf 'text,label\n' >"$out/names.csv" &&
+        for i in 1 2 3 4; do printf 'row %s,"two\nlines"\nother %s,"a\ttab\\"\n' $i $i; done >>"$out/names.csv"
     "$yoke" train --model bert --model-config hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_size=16 \
         --tokenizer bytes --max-length 16 --global-batch 8 --max-steps 1 --output-dir "$out/names" \
         --data "csv:$out/names.csv,text=text,label=label" || return 1
-    "$yoke" predict --from "$out/names" --tokenizer bytes --max-length 16 --data "csv:$out/names.csv,text=text,label=label" >"$out/lines" 2>&1
+    "$yoke" predict --from "$out/names" --tokenizer bytes --max-length 16 --data "csv:$out/names.csv,text=text,label=label" \
+        >"$out/lines" 2>&1
     cat "$out/lines"
     [ "$(grep -c -e 'two\\nlines	0' -e 'a\\ttab\\\\	0' "$out/lines")" = 8 ]
 }
