@@ -9,7 +9,7 @@ trap 'rm -rf "$tmp"' EXIT
 CASES="ranks find their numbers;the parameters of one host;devices of each host;a plan and no rank;a file of hosts;\
 a host that cannot be reached;a host without such devices;a failing rank ends those of all hosts;a killed rank is named;\
 a connection that ends;Ctrl-C ends all;a killed launcher leaves nothing;an allocation of Slurm;a list with a fault;\
-a job that starts anew on all hosts"
+a job that starts anew on all hosts;a rank that is stopped is named and not one that ended for it"
 total=$(echo "$CASES" | tr ';' '\n' | wc -l)
 echo "1..$total"
 n=0
@@ -180,4 +180,18 @@ run --max-restarts 3 --hosts a:2,b,c -- sh -c 'echo "$YOKE_RANK $YOKE_RESTART_CO
 [1] 1 1 a 32
 [2] 2 1 b 32
 [3] 3 1 c 32" ] && [ -s "$tmp/secret.0" ] && [ -s "$tmp/secret.1" ] && ! cmp -s "$tmp/secret.0" "$tmp/secret.1" && nothing_left
+check
+
+# Rank 0 hears of it and ends with an error of its own, which is all that its host sees.
+rank_of() { # RANK: its process
+    for p in /proc/[0-9]*; do
+        { tr '\0' '\n' <"$p/environ"; } 2>/dev/null | grep -cx -e "YOKE_RANK=$1" -e "YOKE_TEST_HOST=$YOKE_TEST_JOB\.[a-z]*" | grep -qx 2 &&
+            echo "${p#/proc/}"
+    done
+}
+start --hosts a,b -- "$train" 1000000000
+training && kill -STOP "$(rank_of 1)"
+finish
+[ $code -eq 1 ] && [ "$(grep -c '^yoke launch' "$tmp/err")" -eq 1 ] &&
+    grep -q "^yoke launch: rank 1 (.*) gave no sign of life for" "$tmp/err" && nothing_left
 check
