@@ -78,6 +78,8 @@ typedef enum yk__option_kind {
       "a file of 16 bytes or more, readable by its owner alone (chmod 600), equal on all hosts: who knows it may join")          \
     X(LISTEN_FD, "YOKE_LISTEN_FD", COUNT, "", 0, INT32_MAX, NULL, "control",                                                       \
       "set by yoke launch --hosts: the socket on which rank 0 listens")                                                           \
+    X(NODE_FD, "YOKE_NODE_FD", COUNT, "", 0, INT32_MAX, NULL, "control",                                                          \
+      "set by yoke launch --hosts: where a rank says what has ended the job")                                                     \
     X(SSH, "YOKE_SSH", TEXT, "ssh -o BatchMode=yes", 0, 0, NULL, "tools",                                                        \
       "the command by which yoke launch --hosts runs another on a host")                                                        \
     X(SERVICE, "YOKE_SERVICE", TEXT, "", 0, 0, NULL, "control", "the headless service of a Kubernetes indexed job")              \

@@ -112,7 +112,7 @@ static void describe_call(const yk__coll *coll, uint32_t rank, const yk__call *c
     memcpy(file, c->file, sizeof c->file);
     for (char *p = file; *p; p++)
         *p = *p >= ' ' && *p < 127 ? *p : '?';
-    snprintf(text, size, "rank %u (%.96s) is in %s of %llu bytes", rank, yk__control_name(coll->control, rank), yk__call_name(c),
+    snprintf(text, size, "%.96s is in %s of %llu bytes", yk__control_name(coll->control, rank), yk__call_name(c),
              (unsigned long long)yk__call_bytes(c));
     if (*file)
         snprintf(text + strlen(text), size - strlen(text), " called at %s:%d", file, (int)c->line);

@@ -62,11 +62,24 @@ bool yk__control_read_end(const yk__control_head *head, uint32_t ranks, uint32_t
     return true;
 }
 
+/* Whoever learns of the end may exit next, and its exit is not the reason. Said more than once, the first counts. */
+static void tell_node(const yk__control *c, uint32_t rank, const yk_error *err)
+{
+    yk__control_verdict verdict = {.rank = rank, .status = (uint32_t)err->status};
+    if (c->node_fd < 0)
+        return;
+    memcpy(verdict.text, err->text, sizeof verdict.text);
+    send(c->node_fd, &verdict, sizeof verdict, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
 yk_status yk__control_check(const yk__control *c, yk_error *err)
 {
     uint32_t rank;
     bool silent;
-    return yk__control_read_end(c->head, c->size, &rank, &silent, err) ? err->status : YK_OK;
+    if (!yk__control_read_end(c->head, c->size, &rank, &silent, err))
+        return YK_OK;
+    tell_node(c, rank, err);
+    return err->status;
 }
 
 /* ---- Notes to the launcher --------------------------------------------------------------------------------------- */
@@ -99,8 +112,10 @@ void yk__control_report_change(const yk__control *c)
 void yk__control_end_for(yk__control *c, uint32_t rank, bool silent, yk_status status, const char *text)
 {
     yk__control_note note = {.kind = YK__NOTE_ABORT};
+    yk_error first = YK_ERROR_INIT;
     if (yk__control_record_end(c->head, rank, silent, status, text))
         note_send(c->job_fd, &note); /* wakes the launcher; it reads the record itself */
+    yk__control_check(c, &first);    /* tells the node */
 }
 
 void yk__control_end(yk__control *c, uint32_t rank, yk_status status, const char *text)

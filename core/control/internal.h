@@ -72,6 +72,12 @@ typedef struct yk__control_note {
     char text[YK_ERROR_TEXT];
 } yk__control_note;
 
+/* What a rank sends to its host's part of yoke launch, which sees exits and not the record: what has ended the job. */
+typedef struct yk__control_verdict {
+    uint32_t rank, status; /* who is at fault, and of what */
+    char text[YK_ERROR_TEXT];
+} yk__control_verdict;
+
 typedef struct yk__control_job yk__control_job; /* job.h */
 struct yk__control_job {
     yk__control_head *head;
@@ -94,6 +100,7 @@ struct yk__control {
     uint32_t server; /* as in the hello */
     yk__agent *agent; /* of this host, in this process; NULL: there is none, or it is another's */
     int fd, memory_fd, job_fd, wake_fd;
+    int node_fd; /* of yoke launch on this host, or -1 */
     uint32_t liveness_ms, stuck_ms;
     const volatile uint32_t *advance;
     pid_t pid; /* of the process that joined: a child of it leaves the job alone */

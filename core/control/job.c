@@ -212,15 +212,32 @@ bool yk__control_job_error(const yk__control_job *j, uint32_t *rank, bool *silen
     return yk__control_read_end(j->head, j->ranks, rank, silent, err);
 }
 
+/* True: a message of so many bytes. */
+static bool message_take(yk__control_job *j, uint32_t rank, void *message, size_t bytes)
+{
+    ssize_t n = recv(j->fd[rank][0], message, bytes, MSG_DONTWAIT);
+    if (n < 0 && errno == ECONNRESET) /* it ended before it read what it was sent: that comes first, and then what it said */
+        n = recv(j->fd[rank][0], message, bytes, MSG_DONTWAIT);
+    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
+        fd_close(&j->fd[rank][0]);
+    return n == (ssize_t)bytes;
+}
+
+bool yk__control_job_verdict(yk__control_job *j, uint32_t rank, uint32_t *who, yk_error *err)
+{
+    yk__control_verdict verdict;
+    if (!message_take(j, rank, &verdict, sizeof verdict) || !verdict.status || verdict.status >= YK_STATUS_COUNT)
+        return false;
+    verdict.text[sizeof verdict.text - 1] = 0;
+    *who = verdict.rank;
+    yk__fail(err, (yk_status)verdict.status, "%s", verdict.text);
+    return true;
+}
+
 bool yk__control_job_notice(yk__control_job *j, uint32_t rank, yk_error *err)
 {
     yk__control_note note;
-    ssize_t n = recv(j->fd[rank][0], &note, sizeof note, MSG_DONTWAIT);
-    if (n < 0 && errno == ECONNRESET) /* it ended before it read what it was sent: that comes first, and then what it said */
-        n = recv(j->fd[rank][0], &note, sizeof note, MSG_DONTWAIT);
-    if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
-        fd_close(&j->fd[rank][0]);
-    if (n != (ssize_t)sizeof note || note.kind != YK__NOTE_ERROR || note.status >= YK_STATUS_COUNT)
+    if (!message_take(j, rank, &note, sizeof note) || note.kind != YK__NOTE_ERROR || note.status >= YK_STATUS_COUNT)
         return false;
     note.text[sizeof note.text - 1] = 0;
     yk__fail(err, (yk_status)note.status, "%s", note.text);

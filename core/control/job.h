@@ -52,5 +52,8 @@ bool yk__control_job_error(const yk__control_job *job, uint32_t *rank, bool *sil
 /* Takes one notice that came on the rank's socket: an error to report, or news of an abort or a goodbye (then false). Also false
  * when there is none or it is malformed. */
 bool yk__control_job_notice(yk__control_job *job, uint32_t rank, yk_error *err);
+/* Of several hosts, where the ranks are in a job that one of them makes, and the socket is that of yk__node_fd: takes what one says has
+ * ended that job, for the fault of which of its ranks. False when there is nothing. */
+bool yk__control_job_verdict(yk__control_job *job, uint32_t rank, uint32_t *who, yk_error *err);
 
 #endif

@@ -24,6 +24,7 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/control/agent.h"
+#include "core/control/origin.h"
 
 /* A program whose standard error is closed would log into the job's memory. */
 static int descriptor_lift(int fd)
@@ -196,6 +197,9 @@ yk_status yk__control_join(const yk__control_config *config, yk__control **out, 
         return yk__fail_mem(err, sizeof *c, "the control plane");
     }
     c->fd = c->memory_fd = c->wake_fd = -1;
+    c->node_fd = yk__node_fd();
+    if (c->node_fd >= 0)
+        fcntl(c->node_fd, F_SETFD, FD_CLOEXEC); /* it is not for programs that this one starts */
     c->job_fd = config->job_fd;
     c->agent = config->agent;
     c->liveness_ms = config->liveness_ms;

@@ -35,12 +35,22 @@ static bool is_job_socket(int fd)
            !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &m) && domain == AF_UNIX;
 }
 
-int yk__launch_fd(void)
+static int find_socket(const char *variable)
 {
     unsigned long long fd;
-    if (is_own_job() || !yk__variable_number("YOKE_JOB_FD", &fd) || fd > INT32_MAX || !is_job_socket((int)fd))
+    if (is_own_job() || !yk__variable_number(variable, &fd) || fd > INT32_MAX || !is_job_socket((int)fd))
         return -1;
     return (int)fd;
+}
+
+int yk__launch_fd(void)
+{
+    return find_socket("YOKE_JOB_FD");
+}
+
+int yk__node_fd(void)
+{
+    return find_socket("YOKE_NODE_FD");
 }
 
 /* Whether the variables of yoke launch are here, its descriptor or not. On several hosts it starts ranks as one does by hand. */

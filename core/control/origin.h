@@ -27,6 +27,7 @@ yk_status yk__origin_find(yk__origin *origin, yk_error *err);
 /* True in a process that is one of the ranks of a job, whoever started it, and whose variables suffice. */
 bool yk__launched(void);
 int yk__launch_fd(void); /* the descriptor of yoke launch; -1: none that works */
+int yk__node_fd(void);   /* of its part on this host, where there are others: for yk__control_verdict; -1: none that works */
 /* yk__origin_find, for its error alone. */
 yk_status yk__launch_check(yk_error *err);
 /* How long this process waits before it prints that error, in ms, and the wait. A launcher ends all ranks when rank 0 has failed, so what

@@ -12,7 +12,7 @@
 #include "core/job/precision.h"
 
 #define HASH_BITS 22 /* 2 * 22 bits and the most ranks there are stay below 2^53 */
-#define NUMBERS 9
+#define NUMBERS 10
 
 typedef struct agree_number {
     const char *name;
@@ -43,7 +43,8 @@ static void part_add(agree_part *part, const char *name, double value)
 static void describe_optimizer(const yk_job *job, agree_part *part)
 {
     const yk_opt *opt = job->opt;
-    part->hash = yk__hash_u64(YK_HASH_SEED, job->n_param);
+    part->hash = YK_HASH_SEED;
+    part_add(part, "number of parameters", (double)job->n_param);
     for (size_t i = 0; i < job->n_param; i++)
         part->hash = yk__hash_u64(part->hash, (uint64_t)job->param[i].group << 1 | job->param[i].frozen);
     if (!opt)
@@ -180,7 +181,7 @@ static yk_status fail_differing(yk_job *job, const char *what, const agree_part 
 {
     uint32_t like = 0;
     const uint32_t odd = find_odd(row, job->team.world, width, &like);
-    char values[400] = "";
+    char values[512] = "";
     for (uint32_t i = 0; i < part->n && !*values; i++)
         if (row[odd * width + 2 + i] != row[like * width + 2 + i])
             snprintf(values, sizeof values, ": %s %.9g, not %.9g", part->number[i].name, row[odd * width + 2 + i],

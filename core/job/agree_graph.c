@@ -134,17 +134,50 @@ static void node_text(const yk_job *job, const graph_chunk *own, uint32_t entry,
         snprintf(buf, n, "%s (operation %u of the step)", yk__op_info_of(node->op)->name, node->stream);
 }
 
+/* " of w1 [64, 2]": the parameters that the operation takes; "": none. */
+static void operands_text(const yk_job *job, const graph_chunk *own, uint32_t entry, char *buf, size_t n)
+{
+    const yk__graph *g = &job->step.trace;
+    const yk_node *node = entry < own->n ? &g->node[own->node[entry]] : NULL;
+    size_t used = 0;
+    for (uint32_t i = 0; node && i < node->n_in; i++)
+        for (size_t k = 0; k < job->n_param && used < n; k++) {
+            const yk__job_param *p = &job->param[k];
+            if (p->leaf_gen != job->gen || p->leaf != yk__trace_root(g, g->index[node->in + i]))
+                continue;
+            used += (size_t)snprintf(buf + used, n - used, "%s %.60s [", used ? "," : " of", p->name);
+            for (uint32_t d = 0; d < p->dims && used < n; d++)
+                used += (size_t)snprintf(buf + used, n - used, d ? ", %lld" : "%lld", (long long)p->dim[d]);
+            used += used < n ? (size_t)snprintf(buf + used, n - used, "]") : 0;
+        }
+}
+
+typedef struct graph_place {
+    char at[160], operands[160];
+} graph_place;
+
+/* Where both have the same operation on the same line, what it takes tells them apart. */
+static void places_compare(const graph_place *odd, const graph_place *like, char *buf, size_t n)
+{
+    if (strcmp(odd->at, like->at))
+        snprintf(buf, n, ": %s, where that has %s", odd->at, like->at);
+    else if (strcmp(odd->operands, like->operands))
+        snprintf(buf, n, ": %s%s, where that has it%s", odd->at, odd->operands, *like->operands ? like->operands : " of no parameter");
+    else
+        snprintf(buf, n, ": %s%s with other sizes or settings", odd->at, odd->operands);
+}
+
 /* All ranks come here at the same entry; each says what it has there. */
 static yk_status tell_places(yk_job *job, const graph_chunk *own, uint32_t entry, uint32_t odd, uint32_t like, char *buf, size_t n,
                              yk_error *err)
 {
-    enum { PLACE = 160 };
-    char own_place[PLACE] = "", *all = yk__calloc(job->team.world, PLACE);
+    graph_place place = {.at = ""}, *all = yk__calloc(job->team.world, sizeof *all);
     if (!all)
-        return yk__fail_mem(err, job->team.world * (uint64_t)PLACE, "the places of ranks");
-    node_text(job, own, entry, own_place, sizeof own_place);
-    if (!yk__group_all_gather(job->team.group, own_place, sizeof own_place, all, err))
-        snprintf(buf, n, ": %s, where that has %s", all + odd * PLACE, all + like * PLACE);
+        return yk__fail_mem(err, job->team.world * sizeof *all, "the places of ranks");
+    node_text(job, own, entry, place.at, sizeof place.at);
+    operands_text(job, own, entry, place.operands, sizeof place.operands);
+    if (!yk__group_all_gather(job->team.group, &place, sizeof place, all, err))
+        places_compare(&all[odd], &all[like], buf, n);
     yk__free(all);
     return err->status;
 }

@@ -178,8 +178,27 @@ static void note_end(yk__launcher *launcher, uint32_t rank, int status)
     fail_rank(launcher, rank, YK_E_DEVICE_LOST, what);
 }
 
+/* Of several hosts. Who says it of itself knows best; of another, that one's host may have seen more: the launcher hears of both. */
+static void read_verdict(yk__launcher *launcher, uint32_t rank)
+{
+    yk_error err = YK_ERROR_INIT;
+    uint32_t who;
+    if (yk__control_job_fd(launcher->job, rank) < 0 || !yk__control_job_verdict(launcher->job, rank, &who, &err) || launcher->ending)
+        return;
+    if (who != launcher->node->first + rank) {
+        yk__node_tell(who, err.text);
+        return;
+    }
+    yk__control_job_abort(launcher->job, rank, err.status, err.text);
+    begin_end(launcher);
+}
+
 static void read_notices(yk__launcher *launcher, uint32_t rank)
 {
+    if (launcher->node) {
+        read_verdict(launcher, rank);
+        return;
+    }
     yk_error err = YK_ERROR_INIT;
     char what[YK_ERROR_TEXT + 2];
     bool reported = yk__control_job_fd(launcher->job, rank) >= 0 && yk__control_job_notice(launcher->job, rank, &err);

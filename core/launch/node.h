@@ -9,7 +9,8 @@
  * SPEC" for each of its ranks, then "ready ADDRESS PORT". Then come
  *     secret=HEX first= size= address= port=
  * and the ranks are started. From there on every byte that comes is a signal to pass on, and the end of the input the launcher's end. What
- * ranks print goes out with "[RANK] " in front of each line; the first error of the node as "error TEXT".
+ * ranks print goes out with "[RANK] " in front of each line; the first error of the node as "error TEXT"; and what a rank says has ended
+ * the job, for the fault of another, as "verdict RANK TEXT".
  */
 #ifndef YOKE_CORE_LAUNCH_NODE_H
 #define YOKE_CORE_LAUNCH_NODE_H

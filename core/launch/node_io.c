@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/launch/node.h"
+
 nfds_t yk__node_poll(const yk__node *node, struct pollfd *poll)
 {
     nfds_t n = 0;
@@ -45,6 +47,12 @@ void yk__node_pump(yk__node *node)
         outlet out = {i % 2 ? STDERR_FILENO : STDOUT_FILENO, node->first + i / 2};
         yk__lines_pump(&node->output[i], line_pass, &out);
     }
+}
+
+void yk__node_tell(uint32_t rank, const char *text)
+{
+    printf(YK__NODE_LINE "verdict %u %s\n", rank, text);
+    fflush(stdout);
 }
 
 int yk__node_order(yk__node *node)

@@ -29,6 +29,8 @@ typedef struct yk__node {
 nfds_t yk__node_poll(const yk__node *node, struct pollfd *poll);
 /* Passes on what ranks have printed, each line with its rank in front. */
 void yk__node_pump(yk__node *node);
+/* Tells the launcher what has ended the job, as its ranks have it, for the fault of that one of them. */
+void yk__node_tell(uint32_t rank, const char *text);
 /* The next signal that the launcher passes on; 0: none; -1: the launcher has just ended. */
 int yk__node_order(yk__node *node);
 

@@ -209,7 +209,7 @@ static void number_send(yk__peer *peer, const char *name, uint32_t value)
 static bool is_of_job(const char *variable)
 {
     static const char *const own[] = {"RANK=", "WORLD_SIZE=", "SIZE=", "LOCAL_RANK=", "JOB_FD=", "LAUNCHER=", "ADDR=", "PORT=",
-                                      "SECRET_FILE=", "LISTEN_FD=", "HOST_ID=", "SSH=", "DEVICES=", "SERVICE=",
+                                      "SECRET_FILE=", "LISTEN_FD=", "NODE_FD=", "HOST_ID=", "SSH=", "DEVICES=", "SERVICE=",
                                       "RESTART_COUNT=", "RUN_ID=", "MAX_RESTARTS="};
     if (strncmp(variable, "YOKE_", 5))
         return false;

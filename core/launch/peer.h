@@ -34,6 +34,7 @@ typedef struct yk__peer {
     int in;               /* a socket to its standard input; -1: closed */
     yk__lines out, err;
     bool ready;           /* it has answered */
+    bool said;            /* it has said why its ranks end */
     uint32_t ranks;
     char **device;        /* [ranks] */
     size_t capacity;

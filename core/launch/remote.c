@@ -27,6 +27,7 @@
 #include "core/launch/node.h"
 
 #define END_MS 6000  /* a node needs 2 s at most */
+#define VERDICT_MS 500 /* from what ranks say of another to the word of that one's host, which saw its process end */
 #define LOST_MS 3000 /* for so long what runs on a host whose connection ended may go on */
 
 struct yk__remote {
@@ -41,6 +42,9 @@ struct yk__remote {
     yk_error err;         /* the first */
     const yk__peer *failed; /* whose it is; NULL: nobody's */
     int64_t kill_at;      /* ms, after an error */
+    int64_t verdict_at;    /* ms; when the verdict counts; 0: there is none */
+    uint32_t verdict_rank; /* who is at fault by it */
+    char verdict[YK_ERROR_TEXT]; /* what has ended the job, as its ranks have it */
     sigset_t mask;        /* the caller's */
     struct sigaction old_child;
 };
@@ -96,19 +100,54 @@ static void ready_take(yk__remote *remote, yk__peer *peer, const char *answer)
     peer->ready = true;
 }
 
+/* The first counts. It does at once where the host of the rank at fault says it, as its own error. */
+static void verdict_take(yk__remote *remote, yk__peer *peer, const char *line)
+{
+    int n = 0;
+    uint32_t rank;
+    peer->said = true;
+    if (remote->verdict_at || sscanf(line, "%u %n", &rank, &n) != 1 || !n)
+        return;
+    remote->verdict_at = yk__clock_ms() + VERDICT_MS;
+    remote->verdict_rank = rank;
+    snprintf(remote->verdict, sizeof remote->verdict, "%s", line + n);
+}
+
+static void verdict_settle(yk__remote *remote)
+{
+    const bool known = remote->verdict_rank < yk__remote_size(remote);
+    job_fail(remote, known ? &remote->peer[yk__remote_host(remote, remote->verdict_rank)] : NULL, 1, YK_E_DEVICE_LOST, remote->verdict);
+}
+
+/* The end of another rank than the one at fault comes of it. */
+static bool is_consequence(const yk__remote *remote, const char *text)
+{
+    uint32_t rank;
+    return remote->verdict_at && sscanf(text, "rank %u (", &rank) == 1 && rank != remote->verdict_rank;
+}
+
+static void error_take(yk__remote *remote, yk__peer *peer, const char *what)
+{
+    char text[YK_ERROR_TEXT];
+    peer->said = true;
+    if (is_consequence(remote, what))
+        return;
+    snprintf(text, sizeof text, peer->ready ? "%.0s%.700s" : "host %.60s: %.600s", peer->name, what);
+    job_fail(remote, peer, 1, YK_E_DEVICE_LOST, text); /* its exit code comes with its end; the others hear of it now */
+}
+
 /* A line of the node's own. */
 static void answer_take(yk__remote *remote, yk__peer *peer, char *line)
 {
-    char text[YK_ERROR_TEXT];
     line[strcspn(line, "\n")] = 0;
     if (!strncmp(line, "rank ", 5) && !peer->ready)
         rank_take(remote, peer, line + 5);
     else if (!strncmp(line, "ready ", 6))
         ready_take(remote, peer, line + 6);
-    else if (!strncmp(line, "error ", 6)) {
-        snprintf(text, sizeof text, peer->ready ? "%.0s%.700s" : "host %.60s: %.600s", peer->name, line + 6);
-        job_fail(remote, peer, 1, YK_E_DEVICE_LOST, text); /* its exit code comes with its end; the others hear of it now */
-    }
+    else if (!strncmp(line, "error ", 6))
+        error_take(remote, peer, line + 6);
+    else if (!strncmp(line, "verdict ", 8) && peer->ready)
+        verdict_take(remote, peer, line + 8);
 }
 
 typedef struct line_context {
@@ -172,7 +211,7 @@ static void peer_end(yk__remote *remote, yk__peer *peer, int status)
         remote->code = code == 2 ? 2 : 1;
     else if (!peer->ready)
         fail_unreached(remote, peer, how);
-    else if (code && remote->running) {
+    else if (code && remote->running && !(remote->verdict_at && peer->said)) {
         remote->lost = true;
         snprintf(text, sizeof text, "host %.100s: its connection (%.40s) %s", peer->name, peer->argv[0], how);
         job_fail(remote, peer, 1, YK_E_DEVICE_LOST, text);
@@ -250,7 +289,7 @@ static void fail_many(yk__remote *remote)
 
 static int timeout_find(const yk__remote *remote, int64_t ready_at)
 {
-    const int64_t at = remote->kill_at ? remote->kill_at : ready_at, left = at - yk__clock_ms();
+    const int64_t at = remote->kill_at ? remote->kill_at : remote->verdict_at ? remote->verdict_at : ready_at, left = at - yk__clock_ms();
     return !at ? -1 : left < 0 ? 0 : left > 1000000 ? 1000000 : (int)left + 1;
 }
 
@@ -268,6 +307,8 @@ static void look_once(yk__remote *remote, int64_t ready_at)
     for (uint32_t i = 0; i < remote->config->hosts->count; i++)
         peer_pump(remote, &remote->peer[i]);
     peers_reap(remote);
+    if (remote->verdict_at && (yk__clock_ms() >= remote->verdict_at || !remote->alive))
+        verdict_settle(remote);
     if (remote->kill_at && yk__clock_ms() >= remote->kill_at) {
         peers_signal(remote, SIGKILL);
         remote->kill_at = yk__clock_ms() + END_MS;

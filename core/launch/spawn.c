@@ -21,7 +21,7 @@ static bool is_ours(const char *variable)
     static const char *const names[] = {"YOKE_RANK=",     "YOKE_WORLD_SIZE=", "YOKE_LOCAL_RANK=", "YOKE_DEVICES=",
                                         "YOKE_JOB_FD=",   "YOKE_LAUNCHER=",   "YOKE_SIZE=",       "YOKE_ADDR=",
                                         "YOKE_PORT=",     "YOKE_SECRET_FILE=", "YOKE_LISTEN_FD=", "YOKE_RESTART_COUNT=",
-                                        "YOKE_RUN_ID="};
+                                        "YOKE_RUN_ID=",   "YOKE_NODE_FD="};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (!strncmp(variable, names[i], strlen(names[i])))
             return true;
@@ -74,6 +74,7 @@ static void env_add_way(rank_env *env, const yk__launcher *launcher, uint32_t ra
     env_add(env, yk__format("YOKE_ADDR=%s", node->address));
     env_add(env, yk__format("YOKE_PORT=%u", node->port));
     env_add(env, yk__format("YOKE_SECRET_FILE=/proc/self/fd/%d", node->secret));
+    env_add(env, yk__format("YOKE_NODE_FD=%d", yk__control_job_rank_fd(launcher->job, rank)));
     if (node->listener >= 0 && !rank)
         env_add(env, yk__format("YOKE_LISTEN_FD=%d", node->listener));
 }
@@ -116,10 +117,9 @@ static void read_nothing(void)
 /* What the rank inherits. */
 static void keep_descriptors(const yk__launcher *launcher, uint32_t rank)
 {
-    if (!launcher->node) {
-        fcntl(yk__control_job_rank_fd(launcher->job, rank), F_SETFD, 0);
+    fcntl(yk__control_job_rank_fd(launcher->job, rank), F_SETFD, 0);
+    if (!launcher->node)
         return;
-    }
     fcntl(launcher->node->secret, F_SETFD, 0);
     if (launcher->node->listener >= 0 && !rank)
         fcntl(launcher->node->listener, F_SETFD, 0);
@@ -193,8 +193,7 @@ static int await_exec(yk__launcher *launcher, uint32_t rank, pid_t pid, int repo
     setpgid(pid, pid); /* whoever comes first */
     launcher->rank[rank].pid = pid;
     launcher->alive++;
-    if (!launcher->node)
-        yk__control_job_started(launcher->job, rank);
+    yk__control_job_started(launcher->job, rank);
     do
         got = read(report, &e, sizeof e); /* nothing, once the program runs */
     while (got < 0 && errno == EINTR);

@@ -133,7 +133,6 @@ static yk_status change_members(yk__engine *e, const yk__roles *roles, yk_error 
         return err->status;
     yk__exchange_clear_residual(exchange); /* one that comes back would send what is long past */
     yk__power_drop(&e->params);
-    yk__params_drop_rest(&e->params); /* a rank that comes back has none */
     memcpy(exchange->roles.member, roles->member, sizeof exchange->roles.member);
     exchange->excluded = !roles->member[exchange->rank];
     return YK_OK;
@@ -147,7 +146,6 @@ static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *
     if (!e->params.laid_out || same)
         return YK_OK;
     yk__exchange_clear_residual(exchange);
-    yk__params_drop_rest(&e->params);
     yk__power_drop(&e->params);
     if (keep_summed(&e->params, err))
         return err->status;
@@ -158,11 +156,28 @@ static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *
     return YK_OK;
 }
 
+static bool same_roles(const yk__exchange *exchange, const yk__roles *roles)
+{
+    return !memcmp(roles->member, exchange->roles.member, exchange->world * sizeof roles->member[0]) &&
+           !memcmp(roles->owns, exchange->roles.owns, exchange->world * sizeof roles->owns[0]);
+}
+
+/* What was rounded away stays with nobody: all get the parameters whole, while those that own them still do. */
+static yk_status leave_rest(yk__params *p, yk_error *err)
+{
+    if (yk__params_gather_whole(p, err))
+        return err->status;
+    yk__params_drop_rest(p);
+    return YK_OK;
+}
+
 yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *err)
 {
     if (check_roles(e, roles, err) || e->exchange.world == 1)
         return err->status;
     if (yk__params_settle(&e->params, err) || (e->exchange.talks && agree_on(e, roles, err)))
+        return err->status;
+    if (!same_roles(&e->exchange, roles) && leave_rest(&e->params, err))
         return err->status;
     return change_members(e, roles, err) ? err->status : change_owners(e, roles, err);
 }

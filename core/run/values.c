@@ -27,7 +27,7 @@ static yk_status check_agreement(yk__params *p, yk_error *err)
     if (yk__queue_idle(p->queue, err) || yk__exchange_compare(p->exchange, own, &other, err) || other == YK_NONE)
         return err->status;
     return yk__fail(err, YK_E_INTERNAL,
-                    "the parameters of rank %u (%s) differ from those of rank 0: all ranks must write the same", other,
+                    "the parameters of %s differ from those of rank 0: all ranks must write the same",
                     yk__exchange_name(p->exchange, other));
 }
 

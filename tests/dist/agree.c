@@ -64,6 +64,8 @@ static int rank_train(const char *mode)
     const int64_t a[2] = {3, 4}, b[2] = {2, 3};
     const yk_t w[2] = {yk_param(job, "w1", 2, a, (yk_init){YK_INIT_ONES, 0, 0}),
                        yk_param(job, rank_differs(job, mode, "name") ? "w3" : "w2", 2, b, (yk_init){YK_INIT_ONES, 0, 0})};
+    if (rank_differs(job, mode, "more"))
+        yk_param(job, "unused", 1, b, (yk_init){YK_INIT_ONES, 0, 0});
     yk_opt *opt = make_opt(job, mode);
     for (int i = 0; i < (strcmp(mode, "clip at once") ? 3 : 1) && yk_ok(job); i++)
         ranks_step(job, mode, opt, w);
@@ -111,6 +113,7 @@ static const struct {
 } odd_ranks[] = {
     {"graph", "another graph"},
     {"name", "another graph"},
+    {"more", "other settings of the optimizer than rank 0 (cpu:0!): number of parameters 3, not 2"},
     {"kind", "other settings of the optimizer"},
     {"beta", "other settings of the optimizer than rank 0 (cpu:0!): beta1 0.8, not 0.9"},
     {"decay", "other settings of the optimizer than rank 0 (cpu:0!): weight decay 0.1, not 0"},
@@ -146,7 +149,7 @@ START_TEST(graphs_that_part_name_the_lines_of_both_ranks)
     sscanf(strstr(b, "agree.c:"), "agree.c:%d", &like);
     ck_assert_msg(odd > 0 && like == odd + 2, "%s", said);
     ck_assert_int_eq(ranks_run(DEVICES, "name", said, sizeof said), 2); /* the second product, of another parameter */
-    ck_assert_msg(strstr(said, ": dot at ") && strstr(said, ", where that has dot at "), "%s", said);
+    ck_assert_msg(strstr(said, ": dot at ") && strstr(said, " of w3 [2, 3], where that has it of w2 [2, 3]"), "%s", said);
 }
 END_TEST
 

@@ -9,7 +9,8 @@ trap 'rm -rf "$tmp"' EXIT
 CASES="ranks find their numbers;the parameters of one host;devices of each host;a plan and no rank;a file of hosts;\
 a host that cannot be reached;a host without such devices;a failing rank ends those of all hosts;a killed rank is named;\
 a connection that ends;Ctrl-C ends all;a killed launcher leaves nothing;an allocation of Slurm;a list with a fault;\
-a job that starts anew on all hosts"
+a job that starts anew on all hosts;a rank that is stopped is named and not one that ended for it;\
+an output folder that hosts do not share is said at the start"
 total=$(echo "$CASES" | tr ';' '\n' | wc -l)
 echo "1..$total"
 n=0
@@ -180,4 +181,43 @@ run --max-restarts 3 --hosts a:2,b,c -- sh -c 'echo "$YOKE_RANK $YOKE_RESTART_CO
 [1] 1 1 a 32
 [2] 2 1 b 32
 [3] 3 1 c 32" ] && [ -s "$tmp/secret.0" ] && [ -s "$tmp/secret.1" ] && ! cmp -s "$tmp/secret.0" "$tmp/secret.1" && nothing_left
+check
+
+# Rank 0 hears of it and ends with an error of its own, which is all that its host sees.
+rank_of() { # RANK: its process
+    for p in /proc/[0-9]*; do
+        { tr '\0' '\n' <"$p/environ"; } 2>/dev/null | grep -cx -e "YOKE_RANK=$1" -e "YOKE_TEST_HOST=$YOKE_TEST_JOB\.[a-z]*" | grep -qx 2 &&
+            echo "${p#/proc/}"
+    done
+}
+start --hosts a,b -- "$train" 1000000000
+training && kill -STOP "$(rank_of 1)"
+finish
+[ $code -eq 1 ] && [ "$(grep -c '^yoke launch' "$tmp/err")" -eq 1 ] &&
+    grep -q "^yoke launch: rank 1 (.*) gave no sign of life for" "$tmp/err" && nothing_left
+check
+
+python3 - "$tmp" <<'P'
+import os, struct, sys
+for part, n in (("train", 64), ("t10k", 16)):
+    with open(f"{sys.argv[1]}/{part}-images-idx3-ubyte", "wb") as f:
+        f.write(struct.pack(">4I", 2051, n, 28, 28) + os.urandom(n * 784))
+    with open(f"{sys.argv[1]}/{part}-labels-idx1-ubyte", "wb") as f:
+        f.write(struct.pack(">2I", 2049, n) + bytes(i % 10 for i in range(n)))
+P
+said() { # FOLDER WORDS...: trains into it; whether the folders are said to differ
+    folder=$1
+    shift
+    run --hosts a:2,b "$@" sh -c 'eval "folder=$1"; shift; exec "$0" train --output-dir "$folder" --model mlp "$@"' "$yoke" "$folder" \
+        --data "idx:$tmp" --max-steps 2 --overwrite-output-dir $save
+    [ $code -eq 0 ] || return 2
+    grep "^\[0\] yoke train: --output-dir $tmp/trained.a is not one folder on all hosts: rank 2 (" "$tmp/err"
+}
+save="--save-steps 1" one=$(said "$tmp/trained")
+one_code=$?
+save="--save-steps 1" other=$(said "$tmp/trained.\$YOKE_HOST_ID")
+save="" restart=$(said "$tmp/trained.\$YOKE_HOST_ID" --max-restarts 1)
+save="" never=$(said "$tmp/trained.\$YOKE_HOST_ID")
+never_code=$?
+[ $one_code -eq 1 ] && [ -z "$one" ] && [ -n "$other" ] && [ -n "$restart" ] && [ $never_code -eq 1 ] && [ -z "$never" ]
 check

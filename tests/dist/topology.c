@@ -4,7 +4,8 @@
  * expects, in the order that the job's settings say, and compares bit for bit; the bytes between hosts are counted. And jobs train
  * over such hosts: to the same parameters on all ranks, those of any other layout where sums go by rank, near them elsewhere.
  *
- * A rank has one argument: SUMS-WIRE of collectives, or "train", "factors" (PowerSGD), "little", "resumed", "scaled", "excluded".
+ * A rank has one argument: SUMS-WIRE of collectives, or "train", "factors" (PowerSGD), "little", "resumed", "scaled", "excluded",
+ * "moved".
  */
 #include "config.h"
 
@@ -507,12 +508,41 @@ static int run_scaled(uint32_t factors)
     return print_pair(hash);
 }
 
-static void set_members(training *t, bool both)
+static void set_roles(training *t, bool both, double first, double second)
 {
     yk_error err = YK_ERROR_INIT;
-    yk__roles roles = {.member = {true, both}, .owns = {1, 0}};
+    yk__roles roles = {.member = {true, both}, .owns = {first, second}};
     if (yk_ok(t->job) && yk__engine_set_roles(t->job->engine, &roles, &err))
         yk_fail(t->job, err.status, err.text);
+}
+
+static void set_members(training *t, bool both)
+{
+    set_roles(t, both, 1, 0);
+}
+
+/* Prints the hash of a training of a rate that bf16 has no digits for, in which rank 1 owns more, less and nothing and is excluded, and
+ * of one that gathers the whole parameters by hand before each such change, as for a checkpoint. */
+static int run_moved(void)
+{
+    static const yk__roles roles[] = {{{true, true}, {3, 1}}, {{true, true}, {1, 2}}, {{true, false}, {1, 0}}, {{true, true}, {1, 1}}};
+    uint64_t hash[2];
+    for (int by_hand = 0; by_hand < 2; by_hand++) {
+        training t = training_open(1e-5, 0, (yk_init){YK_INIT_UNIFORM, 0.5f, 1.0f});
+        uint32_t step = 0;
+        for (size_t i = 0; i < sizeof roles / sizeof *roles && yk_ok(t.job); i++) {
+            yk_error err = YK_ERROR_INIT;
+            if (yk__engine_roles(t.job->engine)->member[1]) /* else it would have no rows */
+                run_steps(&t, step, step + 3);
+            step += 3;
+            if (by_hand && yk__engine_whole(t.job->engine, &err))
+                yk_fail(t.job, err.status, err.text);
+            set_roles(&t, roles[i].member[1], roles[i].owns[0], roles[i].owns[1]);
+        }
+        if (training_hash(&t, &hash[by_hand]))
+            return 3;
+    }
+    return print_pair(hash);
 }
 
 /* Rank 1 owns nothing and is excluded for a while. Prints the hash of the training, and of one whose residuals are cleared by hand then. */
@@ -687,6 +717,14 @@ START_TEST(what_is_rounded_away_ends_with_a_membership)
 }
 END_TEST
 
+START_TEST(what_is_rounded_away_is_in_the_parameters_when_owners_change)
+{
+    char hash[2][17];
+    print_hashes("ab", "moved", hash);
+    ck_assert_str_eq(hash[0], hash[1]);
+}
+END_TEST
+
 START_TEST(factors_have_no_wire_format)
 {
     hosts_job j;
@@ -729,6 +767,7 @@ static int run_suite(void)
     tcase_add_test(t, what_is_rounded_away_is_in_checkpoints_or_lost_on_both_sides);
     tcase_add_test(t, what_is_rounded_away_follows_the_loss_scale);
     tcase_add_test(t, what_is_rounded_away_ends_with_a_membership);
+    tcase_add_test(t, what_is_rounded_away_is_in_the_parameters_when_owners_change);
     tcase_add_test(t, factors_have_no_wire_format);
     tcase_add_test(t, settings_that_differ_are_named);
 #endif
@@ -746,6 +785,8 @@ int main(int argc, char **argv)
         return run_training(FACTORS);
     if (!strcmp(argv[1], "little"))
         return run_little();
+    if (!strcmp(argv[1], "moved"))
+        return run_moved();
     if (!strcmp(argv[1], "excluded"))
         return run_excluded();
     if (strstr(argv[1], "scaled"))

@@ -300,6 +300,8 @@ static void set_up(train_run *r)
         make_trainer(r);
     if (yk_ok(r->job))
         r->lock = output_claim(r->job, r->out, may_overwrite(r));
+    if (r->save_when.strategy != TRAIN_NEVER || restart_may_come())
+        output_compare(r->job, r->out);
     if (yk_ok(r->job))
         train_reports_open(r);
 }

@@ -8,11 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tools/train/checkpoints.h"
 #include "tools/train/restart.h"
+
+#define LOCK_TEXT 352
 
 static void output_fail(yk_job *job, yk_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static void output_fail(yk_job *job, yk_status status, const char *fmt, ...)
@@ -63,12 +67,16 @@ static void fail_held(yk_job *job, const char *dir, int fd)
                 dir, holder[0] ? holder : "a process that has just started");
 }
 
+/* Who it is, for another's message, and a number that no other lock has, for output_compare. */
 static void lock_sign(int fd)
 {
-    char host[256] = "", text[320];
+    char host[256] = "", text[LOCK_TEXT];
+    uint64_t number = 0;
     gethostname(host, sizeof host - 1);
-    int n = snprintf(text, sizeof text, "process %ld on %s\n", (long)getpid(), host);
-    if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)n, 0) != n) /* only for another's message: the lock holds without */
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        number = (uint64_t)time(NULL);
+    int n = snprintf(text, sizeof text, "process %ld on %s\n%016llx\n", (long)getpid(), host, (unsigned long long)number);
+    if (ftruncate(fd, 0) || pwrite(fd, text, (size_t)n, 0) != n || fsync(fd)) /* the lock holds without */
         fprintf(stderr, "yoke train: .yoke-lock: %s\n", strerror(errno));
 }
 
@@ -126,6 +134,58 @@ int output_claim(yk_job *job, const char *dir, bool allowed)
     }
     yk_barrier(job);
     return lock;
+}
+
+/* ---- Several hosts ----------------------------------------------------------------------------------------------- */
+
+/* Its lock as this host sees it. */
+static void lock_read(const char *dir, char text[LOCK_TEXT])
+{
+    char path[4352];
+    snprintf(path, sizeof path, "%s/.yoke-lock", dir);
+    const int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    memset(text, 0, LOCK_TEXT);
+    if (fd < 0)
+        return;
+    if (pread(fd, text, LOCK_TEXT - 1, 0) < 0)
+        text[0] = 0;
+    close(fd);
+}
+
+/* What another host has written may take its time to be seen here. */
+static bool is_seen(const char *dir, const char *written)
+{
+    char text[LOCK_TEXT];
+    for (int i = 0; i < 20; i++) {
+        lock_read(dir, text);
+        if (!strcmp(text, written))
+            return true;
+        nanosleep(&(struct timespec){0, 50000000}, NULL);
+    }
+    return false;
+}
+
+void output_compare(yk_job *job, const char *dir)
+{
+    char written[LOCK_TEXT] = "", host[256] = "";
+    const double last = yk_world_size(job), own = yk_rank(job);
+    double first = 0; /* of the ranks that do not see it, as last - rank: the most is the first rank */
+    if (!yk_ok(job) || yk_local_world_size(job) == yk_world_size(job))
+        return;
+    if (yk_is_main(job))
+        lock_read(dir, written);
+    yk_broadcast(job, written, sizeof written, 0);
+    if (yk_ok(job) && yk_is_local_main(job) && !yk_is_main(job) && !is_seen(dir, written))
+        first = last - own;
+    yk_all_reduce_max(job, &first, 1);
+    if (!yk_ok(job) || first <= 0)
+        return;
+    const uint32_t rank = (uint32_t)(last - first);
+    gethostname(host, sizeof host - 1);
+    yk_broadcast(job, host, sizeof host, rank);
+    if (yk_ok(job) && yk_is_main(job))
+        fprintf(stderr, "yoke train: --output-dir %s is not one folder on all hosts: rank %u (%s) does not see what rank 0 writes there, "
+                        "and to go on from a checkpoint every host has to\n", dir, rank, host);
 }
 
 void output_release(const char *dir, int lock)

@@ -19,6 +19,11 @@ static const char *launch_name(void)
     return yk__option_text(YK__OPTION_RUN_ID);
 }
 
+bool restart_may_come(void)
+{
+    return launch_name() != NULL;
+}
+
 static void mark_path(const char *dir, char *path, size_t size)
 {
     snprintf(path, size, "%s/.yoke-run", dir);

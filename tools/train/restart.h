@@ -11,6 +11,7 @@
 
 /* When an earlier attempt of this launch claimed that folder, in seconds since 1970: later checkpoints are its own. 0: none did. */
 double restart_since(const char *dir);
+bool restart_may_come(void); /* this launch restarts */
 /* Claims a folder for this launch, where none of its attempts has. NULL, or why not. */
 const char *restart_claim(const char *dir);
 /* Opens a log to write. again: behind what an earlier attempt has written, but for a line that its end has torn. NULL as of fopen. */
