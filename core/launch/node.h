@@ -15,7 +15,6 @@
 #ifndef YOKE_CORE_LAUNCH_NODE_H
 #define YOKE_CORE_LAUNCH_NODE_H
 
-#define YK__NODE_LINE "yoke-node "
 #define YK__NODE_VERSION "1"
 #define YK__NODE_SECRET 32 /* bytes */
 

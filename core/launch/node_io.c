@@ -13,8 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "core/launch/node.h"
-
 nfds_t yk__node_poll(const yk__node *node, struct pollfd *poll)
 {
     nfds_t n = 0;

@@ -12,6 +12,8 @@
 
 #include "core/launch/lines.h"
 
+#define YK__NODE_LINE "yoke-node " /* what a line of the node's own begins with */
+
 typedef struct yk__node {
     const char *host;     /* as the user calls it */
     uint32_t first, size; /* the number of its first rank; ranks of the whole job */

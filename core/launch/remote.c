@@ -25,6 +25,7 @@
 #include "core/base/option.h"
 #include "core/control/control.h"
 #include "core/launch/node.h"
+#include "core/launch/node_io.h"
 
 #define END_MS 6000  /* a node needs 2 s at most */
 #define VERDICT_MS 500 /* from what ranks say of another to the word of that one's host, which saw its process end */
