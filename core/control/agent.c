@@ -262,12 +262,18 @@ static void slots_scan(yk__agent *agent, bool all)
 
 /* ---- The thread -------------------------------------------------------------------------------------------------- */
 
+/* Of this host's ranks what counts is what the others were told: one that leaves after the last look would be lost to them. */
+static bool has_left(const yk__agent *agent, uint32_t rank)
+{
+    return agent->via[rank] == LOCAL ? agent->seen[rank].state.state == YK__RANK_LEFT : agent->rank || state_of(agent, rank) == YK__RANK_LEFT;
+}
+
 /* Whether the thread has nothing to do any more, once it is to stop. */
 static bool work_is_done(yk__agent *agent)
 {
     bool left = true, sent = true;
     for (uint32_t r = 0; r < agent->ranks; r++)
-        left = left && (state_of(agent, r) == YK__RANK_LEFT || (agent->rank && agent->via[r] != LOCAL));
+        left = left && has_left(agent, r);
     for (uint32_t i = 0; i < agent->links; i++)
         sent = sent && (agent->link[i].fd < 0 || !yk__link_waiting(&agent->link[i]));
     if (!atomic_load(&agent->stopping))

@@ -43,6 +43,7 @@ struct yk__remote {
     yk_error err;         /* the first */
     const yk__peer *failed; /* whose it is; NULL: nobody's */
     int64_t kill_at;      /* ms, after an error */
+    bool badly;            /* the ranks of some host did not all end well */
     int64_t verdict_at;    /* ms; when the verdict counts; 0: there is none */
     uint32_t verdict_rank; /* who is at fault by it */
     char verdict[YK_ERROR_TEXT]; /* what has ended the job, as its ranks have it */
@@ -114,8 +115,13 @@ static void verdict_take(yk__remote *remote, yk__peer *peer, const char *line)
     snprintf(remote->verdict, sizeof remote->verdict, "%s", line + n);
 }
 
+/* Where all have ended well, it was said of a job that was over. */
 static void verdict_settle(yk__remote *remote)
 {
+    if (!remote->alive && !remote->badly) {
+        remote->verdict_at = 0;
+        return;
+    }
     const bool known = remote->verdict_rank < yk__remote_size(remote);
     job_fail(remote, known ? &remote->peer[yk__remote_host(remote, remote->verdict_rank)] : NULL, 1, YK_E_DEVICE_LOST, remote->verdict);
 }
@@ -202,6 +208,7 @@ static void peer_end(yk__remote *remote, yk__peer *peer, int status)
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     peer->pid = 0;
     remote->alive--;
+    remote->badly = remote->badly || code;
     peer_pump(remote, peer); /* its last words */
     yk__peer_hang_up(peer);
     if (WIFEXITED(status))
