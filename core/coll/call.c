@@ -114,6 +114,8 @@ static void describe_call(const yk__coll *coll, uint32_t rank, const yk__call *c
         *p = *p >= ' ' && *p < 127 ? *p : '?';
     snprintf(text, size, "%.96s is in %s of %llu bytes", yk__control_name(coll->control, rank), yk__call_name(c),
              (unsigned long long)yk__call_bytes(c));
+    if (c->kind == YK__COLL_BROADCAST)
+        snprintf(text + strlen(text), size - strlen(text), " from rank %u", c->root);
     if (*file)
         snprintf(text + strlen(text), size - strlen(text), " called at %s:%d", file, (int)c->line);
 }

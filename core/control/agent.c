@@ -265,7 +265,9 @@ static void slots_scan(yk__agent *agent, bool all)
 /* Of this host's ranks what counts is what the others were told: one that leaves after the last look would be lost to them. */
 static bool has_left(const yk__agent *agent, uint32_t rank)
 {
-    return agent->via[rank] == LOCAL ? agent->seen[rank].state.state == YK__RANK_LEFT : agent->rank || state_of(agent, rank) == YK__RANK_LEFT;
+    if (agent->via[rank] == LOCAL)
+        return agent->seen[rank].state.state == YK__RANK_LEFT;
+    return agent->rank || state_of(agent, rank) == YK__RANK_LEFT;
 }
 
 /* Whether the thread has nothing to do any more, once it is to stop. */

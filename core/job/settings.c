@@ -354,31 +354,31 @@ static json_t *to_json(const char *key, const char *v)
 }
 
 /* The names, unless the model has another number of classes. */
-static bool put_labels(const yk_settings *s, json_t *o)
+static void put_labels(const yk_settings *s, yk__json_builder *o)
 {
-    if (!s->labels.count || json_integer_value(json_object_get(o, "num_labels")) != s->labels.count)
-        return false;
-    return json_object_set_new(o, "id2label", yk__labels_map(&s->labels, false)) ||
-           json_object_set_new(o, "label2id", yk__labels_map(&s->labels, true));
+    if (!s->labels.count || json_integer_value(json_object_get(o->value, "num_labels")) != s->labels.count)
+        return;
+    yk__json_put(o, "id2label", yk__labels_map(&s->labels, false));
+    yk__json_put(o, "label2id", yk__labels_map(&s->labels, true));
 }
 
 void yk_settings_save(yk_settings *s, const char *file)
 {
     yk_error err = YK_ERROR_INIT;
-    json_t *o = json_object();
-    bool bad = !o;
-    for (size_t i = 0; o && i < s->n; i++) {
+    yk__json_builder o = yk__json_begin(json_object());
+    for (size_t i = 0; i < s->n; i++) {
         const pair *p = &s->pair[i];
-        bad |= json_object_set_new(o, p->key, p->own ? json_incref(p->own) : to_json(p->key, p->value)) != 0;
+        yk__json_put(&o, p->key, p->own ? json_incref(p->own) : to_json(p->key, p->value));
     }
-    bad |= o && put_labels(s, o);
-    char *text = bad ? NULL : json_dumps(o, JSON_INDENT(2) | JSON_SORT_KEYS);
-    json_decref(o);
+    put_labels(s, &o);
+    json_t *all = yk__json_end(&o);
+    char *text = all ? yk__json_dump(all, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
+    json_decref(all);
     if (!text)
         settings_fail(s, YK_E_MEM, "%s: out of memory for its text", file);
     else if (yk__folder_write_file(file, text, strlen(text), &err))
         yk_fail(s->job, err.status, err.text);
-    free(text);
+    yk__free(text);
 }
 
 void yk_settings_free(yk_settings *s)

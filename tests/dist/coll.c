@@ -415,6 +415,15 @@ static int case_diverge(yk_error *err)
     return report_wrong(err, "unlike requests", 0);
 }
 
+static int case_roots(yk_error *err)
+{
+    double v[3] = {0};
+    yk__coll_place(coll, test_place);
+    yk__coll_run(yk__coll_world(coll),
+                 &(yk__coll_desc){.kind = YK__COLL_BROADCAST, .dtype = YK_F64, .out = v, .count = 3, .root = rank ? 1 : 0}, err);
+    return report_wrong(err, "unlike roots", 0);
+}
+
 /* A reduce-scatter of unlike lengths. */
 static int case_lengths(yk_error *err)
 {
@@ -553,7 +562,7 @@ static const struct {
     int (*run)(yk_error *err);
 } cases[] = {{"small", case_small},     {"slices", case_slices},   {"sole", case_sole}, {"members", case_members},
              {"diverge", case_diverge}, {"lengths", case_lengths}, {"kill", case_kill}, {"cancel", case_cancel},
-             {"limits", case_limits},   {"late", case_late},       {"order", case_order}};
+             {"limits", case_limits},   {"late", case_late},       {"order", case_order},     {"roots", case_roots}};
 
 static const struct {
     const char *name;
@@ -710,7 +719,8 @@ static void expect_error(int way, const char *what, const char *one, const char 
 
 START_TEST(diverging_ranks_end)
 {
-    expect_error(_i, "diverge", "a broadcast of 24 bytes called at main.c:10", "a sum of f64 of 24 bytes called at other.c:1");
+    expect_error(_i, "diverge", "a broadcast of 24 bytes from rank 0 called at main.c:10", "a sum of f64 of 24 bytes called at other.c:1");
+    expect_error(_i, "roots", "a broadcast of 24 bytes from rank 0 called at", "a broadcast of 24 bytes from rank 1 called at");
     expect_error(_i, "lengths", "a reduce-scatter of 8192 bytes called at main.c:10", "a reduce-scatter of 4096 bytes called at other.c:1");
 }
 END_TEST
