@@ -362,6 +362,27 @@ static void put_labels(const yk_settings *s, yk__json_builder *o)
     yk__json_put(o, "label2id", yk__labels_map(&s->labels, true));
 }
 
+/* Whether 15 digits say all its numbers: 0.1 is written so then, as people and transformers do, and not as 0.10000000000000001. */
+static bool are_short(const json_t *v)
+{
+    const char *key;
+    json_t *one;
+    if (json_is_real(v)) {
+        char text[40];
+        snprintf(text, sizeof text, "%s", yk__number_text(json_real_value(v), 15).text);
+        return yk__number_read(text, NULL) == json_real_value(v);
+    }
+    for (size_t i = 0; i < json_array_size(v); i++)
+        if (!are_short(json_array_get(v, i)))
+            return false;
+    json_object_foreach((json_t *)(uintptr_t)v, key, one)
+    {
+        if (!are_short(one))
+            return false;
+    }
+    return true;
+}
+
 void yk_settings_save(yk_settings *s, const char *file)
 {
     yk_error err = YK_ERROR_INIT;
@@ -372,7 +393,7 @@ void yk_settings_save(yk_settings *s, const char *file)
     }
     put_labels(s, &o);
     json_t *all = yk__json_end(&o);
-    char *text = all ? yk__json_dump(all, JSON_INDENT(2) | JSON_SORT_KEYS) : NULL;
+    char *text = all ? yk__json_dump(all, JSON_INDENT(2) | JSON_SORT_KEYS | JSON_REAL_PRECISION(are_short(all) ? 15 : 17)) : NULL;
     json_decref(all);
     if (!text)
         settings_fail(s, YK_E_MEM, "%s: out of memory for its text", file);

@@ -50,6 +50,11 @@ before_after() { # GPT-2 has no new head: the original and the saved one evaluat
 ok "GPT-2: saved with the names and shapes of the original" round_trip fake-gpt2 "text:$out/text" --seq-len 32
 ok "GPT-2: evaluates alike before and after" before_after
 ok "BERT: saved with the names and shapes of the original" round_trip bert-tiniest "csv:$out/rows.csv,text=text,label=category"
+as_people_write() {
+    cat "$out/m/config.json"
+    grep -qx ' *"layer_norm_eps": 1e-12,' "$out/m/config.json" && grep -qx ' *"hidden_dropout_prob": 0.1,' "$out/m/config.json"
+}
+ok "its numbers are written as people do" as_people_write
 
 # Keys that Yoke knows nothing of, and values of all kinds, are saved as they were.
 keys_kept() { # keys_kept MODEL DATA ARGUMENTS...
@@ -59,7 +64,8 @@ keys_kept() { # keys_kept MODEL DATA ARGUMENTS...
 import json, sys
 c = json.load(open(sys.argv[1]))
 c.update(transformers_version="4.40", revision="00012", digits="99999999999999999999", eos_token_id=[1, 2], mixed=[3, 4.5, "x"],
-         words=["a", "b"], zero=0.0, one=1.0, whole=1, nothing=None, pruned_heads={"0": [1]}, nested=[[1], {"a": None}], text="x" * 5000,
+         words=["a", "b"], zero=0.0, one=1.0,
+         pi=3.141592653589793, whole=1, nothing=None, pruned_heads={"0": [1]}, nested=[[1], {"a": None}], text="x" * 5000,
          truth="true", yes=True, id2label={"0": "never", "1": "seen", "2": "here"}, label2id={"never": 0, "seen": 1, "here": 2})
 json.dump(c, open(sys.argv[1], "w"))
 P
