@@ -190,7 +190,7 @@ static int append_text(const char *text, size_t bytes, void *user)
 
 char *yk__json_dump(const json_t *v, size_t flags)
 {
-    text_buffer buffer = {NULL};
+    text_buffer buffer = {.text = NULL};
     if (!json_dump_callback(v, append_text, &buffer, flags) && !buffer.failed)
         return buffer.text;
     yk__free(buffer.text);

@@ -224,7 +224,7 @@ static yk_status start_rank(yk__launcher *launcher, const yk__placement *place, 
 {
     yk__node *node = launcher->node;
     int output[2] = {-1, -1};
-    rank_env env = {NULL};
+    rank_env env = {.count = 0};
     env_make(&env, launcher, place, rank, err);
     for (int i = 0; node && i < 2 && !err->status; i++)
         yk__lines_open(&node->output[2 * rank + (uint32_t)i], &output[i], err);
