@@ -19,7 +19,9 @@ static const char *write_content(yk_data *d, char text[24])
     yk_error ignored = YK_ERROR_INIT;
     if (!d->content && yk__dataset_hash(d->set, &d->content, &ignored))
         d->content = 0;
-    snprintf(text, 24, d->content ? "%016" PRIx64 : "", d->content);
+    text[0] = 0;
+    if (d->content)
+        snprintf(text, 24, "%016" PRIx64, d->content);
     return text;
 }
 
