@@ -474,9 +474,8 @@ static bool make_tables(yk__fuse *fuse, size_t nn, size_t nv, size_t n_read)
     fuse->first_overwrite = yk__malloc(nn * sizeof *fuse->first_overwrite);
     fuse->last_sum = yk__malloc(nv * sizeof *fuse->last_sum);
     fuse->seen = yk__calloc(nn, sizeof *fuse->seen);
-    fuse->needed = yk__calloc(nn, sizeof *fuse->needed);
     return fuse->cluster_of && fuse->next && fuse->cluster && fuse->inlined && fuse->reader && fuse->reader_begin && fuse->older_writer &&
-           fuse->reduce_before && fuse->first_overwrite && fuse->last_sum && fuse->seen && fuse->needed;
+           fuse->reduce_before && fuse->first_overwrite && fuse->last_sum && fuse->seen;
 }
 
 static void free_tables(yk__fuse *fuse)
@@ -492,7 +491,6 @@ static void free_tables(yk__fuse *fuse)
     yk__free(fuse->first_overwrite);
     yk__free(fuse->last_sum);
     yk__free(fuse->seen);
-    yk__free(fuse->needed);
     yk__uses_free(&fuse->uses);
 }
 

@@ -17,7 +17,7 @@
 #define YK__FUSE_NODES 48u /* members of a cluster */
 #define YK__FUSE_IN 24u
 #define YK__FUSE_OUT 4u
-#define YK__FUSE_DEPTH 16u /* inlined nodes in a row */
+#define YK__FUSE_DEPTH 16u /* inlined nodes in a row: each may have two ways to the one before it, and all ways are gone */
 
 typedef enum yk__fuse_kind { YK__FUSE_NONE, YK__FUSE_MAP, YK__FUSE_SUM } yk__fuse_kind;
 
@@ -52,7 +52,6 @@ typedef struct yk__fuse {
     uint32_t *last_sum;        /* by root: the latest cluster of sums that reads it */
     uint32_t *reduce_before;   /* by node: the all_reduce before an all_reduce */
     uint32_t *seen, stamp;     /* by cluster, of searches */
-    uint32_t *needed, n_search; /* by node: for which cluster, counted as they are emitted, an inlined node was looked at */
     bool fuses_dropout;        /* the device takes dropout in maps */
 } yk__fuse;
 

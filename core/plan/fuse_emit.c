@@ -336,19 +336,16 @@ static void emit_parts(yk__fuse *fuse, const yk__cluster *cluster)
     }
 }
 
-/* What inlined nodes read has to be there before the sums that take them in. search: this cluster's; an inlined node is looked at once. */
-static void emit_needs(yk__fuse *fuse, uint32_t node, uint32_t self, uint32_t search)
+/* What inlined nodes read has to be there before the sums that take them in. */
+static void emit_needs(yk__fuse *fuse, uint32_t node, uint32_t self)
 {
     uint64_t it = 0;
     uint32_t need;
     while ((need = yk__fuse_need(fuse, node, &it)) != YK_NONE) {
-        if (!fuse->inlined[need]) {
-            if (fuse->cluster_of[need] != self)
-                yk__fuse_emit(fuse, fuse->cluster_of[need]);
-        } else if (fuse->needed[need] != search) {
-            fuse->needed[need] = search;
-            emit_needs(fuse, need, self, search);
-        }
+        if (fuse->inlined[need])
+            emit_needs(fuse, need, self);
+        else if (fuse->cluster_of[need] != self)
+            yk__fuse_emit(fuse, fuse->cluster_of[need]);
     }
 }
 
@@ -398,9 +395,8 @@ void yk__fuse_emit(yk__fuse *fuse, uint32_t cluster)
     if (c->done || c->busy)
         return;
     c->busy = 1;
-    const uint32_t search = ++fuse->n_search;
     for (uint32_t k = c->head; k != YK_NONE; k = fuse->next[k])
-        emit_needs(fuse, k, cluster, search);
+        emit_needs(fuse, k, cluster);
     if (!emit_fused(fuse, c) && !emit_split(fuse, c))
         emit_parts(fuse, c);
     c->done = 1;
