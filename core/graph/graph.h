@@ -166,13 +166,10 @@ const char *yk__value_shape_text(const yk_value *v, char *buf, size_t n); /* "f3
 yk_status yk__body_append(yk__graph *g, const yk_graph *src, uint32_t node, const yk__vid *in, yk__vid *out,
                           yk_error *err);
 
-/* ---- Text, DOT, serial form -------------------------------------------------------------------------------------- */
+/* ---- Text, DOT, the rules ---------------------------------------------------------------------------------------- */
 /* Allocated strings (yk__free); NULL when memory is gone. */
 char *yk__graph_text(const yk_graph *g);
 char *yk__graph_dot(const yk_graph *g);
-/* Serial form: little-endian, versioned, with a checksum; the reader checks every count, index and shape before use. */
-yk_status yk__graph_write(const yk_graph *g, void **data, size_t *bytes, yk_error *err);
-yk_status yk__graph_read(const void *data, size_t bytes, yk__graph *out, yk_error *err);
 /* All the rules a plugin may rely on (operand kinds, shapes, order of nodes, in-bounds offsets when planned). */
 yk_status yk__graph_check(const yk_graph *g, yk_error *err);
 

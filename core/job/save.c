@@ -351,28 +351,30 @@ static yk_status tensor_put(tensors *t, int64_t i, yk__safetensors *st, yk_error
     return yk__param_put_file(t->job, p, t->whole) ? YK_OK : yk__fail(err, t->job->error.status, "%s", t->job->error.text);
 }
 
-static yk_status load_file(yk_job *job, const char *dir, const char *file, bool moments, yk_error *err)
+static yk_status tensors_load(yk_job *job, yk__safetensors *st, bool moments, yk_error *err)
 {
     tensors t;
-    yk__safetensors *st = NULL;
-    char *path = yk__format("%s/%s", dir, file);
-    if (!path)
-        return yk__fail_mem(err, strlen(dir), "a path");
-    if (yk__safetensors_open(path, &st, err))
-        goto free_path;
-    if (!tensors_list(job, moments, &t)) {
-        yk__fail(err, job->error.status, "%s", job->error.text);
-        goto close_file;
-    }
+    if (!tensors_list(job, moments, &t))
+        return yk__fail(err, job->error.status, "%s", job->error.text);
     if (yk__safetensors_count(st) != t.n)
         yk__fail(err, YK_E_FORMAT, "%s: %lld tensors, the job has %lld", yk__safetensors_path(st),
                  (long long)yk__safetensors_count(st), (long long)t.n);
     for (int64_t i = 0; i < t.n && !err->status; i++)
         tensor_put(&t, i, st, err);
     tensors_free(&t);
-close_file:
-    yk__safetensors_close(st);
-free_path:
+    return err->status;
+}
+
+static yk_status load_file(yk_job *job, const char *dir, const char *file, bool moments, yk_error *err)
+{
+    yk__safetensors *st = NULL;
+    char *path = yk__format("%s/%s", dir, file);
+    if (!path)
+        return yk__fail_mem(err, strlen(dir), "a path");
+    if (!yk__safetensors_open(path, &st, err)) {
+        tensors_load(job, st, moments, err);
+        yk__safetensors_close(st);
+    }
     yk__free(path);
     return err->status;
 }

@@ -21,7 +21,7 @@ static void make_base(void)
     void *p = NULL;
     yk__graph_init(&g);
     graph_input_base(&g);
-    if (yk__graph_seal(&g, &s, &err) || yk__graph_write(&s, &p, &n_base, &err))
+    if (yk__graph_seal(&g, &s, &err) || graph_write(&s, &p, &n_base, &err))
         abort();
     n_base -= 8;
     base = p;

@@ -12,6 +12,7 @@
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/graph/graph.h"
+#include "tests/support/graph_serial.h"
 
 static inline void graph_input_map(yk__graph *g, yk__vid x)
 {
@@ -72,7 +73,7 @@ static inline void graph_input_use(yk__graph *g)
         return;
     yk__free(yk__graph_text(&s));
     yk__free(yk__graph_dot(&s));
-    if (yk__graph_write(&s, &data, &bytes, &err) == YK_OK)
+    if (graph_write(&s, &data, &bytes, &err) == YK_OK)
         yk__free(data);
     for (uint32_t i = 0; i < s.n_value && total < 4096; i++)
         total += yk__value_count(&s.value[i]) < 4096 ? yk__value_count(&s.value[i]) : 4096;
@@ -102,7 +103,7 @@ static inline int graph_input_read(const unsigned char *data, size_t bytes)
         memcpy(p, data, bytes);
     for (int i = 0; i < 8; i++)
         p[bytes + (size_t)i] = (unsigned char)(sum >> (8 * i));
-    good = yk__graph_read(p, bytes + 8, &g, &err) == YK_OK;
+    good = graph_read(p, bytes + 8, &g, &err) == YK_OK;
     free(p);
     if (good) {
         graph_input_use(&g);

@@ -42,20 +42,20 @@ START_TEST(round_trip)
     void *data, *more;
     size_t bytes, n;
     ck_assert_int_eq(yk__graph_seal(&g, &s, &err), YK_OK);
-    ck_assert_int_eq(yk__graph_write(&s, &data, &bytes, &err), YK_OK);
-    yk__graph_read(data, bytes, &h, &err);
+    ck_assert_int_eq(graph_write(&s, &data, &bytes, &err), YK_OK);
+    graph_read(data, bytes, &h, &err);
     ck_assert_msg(err.status == YK_OK, "%s", err.text);
     ck_assert_int_eq(yk__graph_seal(&h, &t, &err), YK_OK);
     ck_assert_uint_eq(s.hash, t.hash);
-    ck_assert_int_eq(yk__graph_write(&t, &more, &n, &err), YK_OK);
+    ck_assert_int_eq(graph_write(&t, &more, &n, &err), YK_OK);
     ck_assert_uint_eq(n, bytes);
     ck_assert_int_eq(memcmp(data, more, n), 0);
     for (size_t i = 0; i < bytes; i += 7) { /* damage is seen, and so is a cut */
         yk__graph bad;
         ((unsigned char *)data)[i] ^= 0x40;
-        ck_assert_int_eq(yk__graph_read(data, bytes, &bad, &err), YK_E_FORMAT);
+        ck_assert_int_eq(graph_read(data, bytes, &bad, &err), YK_E_FORMAT);
         ((unsigned char *)data)[i] ^= 0x40;
-        ck_assert_int_eq(yk__graph_read(data, i, &bad, &err), YK_E_FORMAT);
+        ck_assert_int_eq(graph_read(data, i, &bad, &err), YK_E_FORMAT);
     }
     yk__free(data);
     yk__free(more);
@@ -222,7 +222,7 @@ START_TEST(mutated_bytes_are_refused_or_sound)
     lab random = {.seed = 11};
     int taken = 0;
     ck_assert_int_eq(yk__graph_seal(&g, &s, &err), YK_OK);
-    ck_assert_int_eq(yk__graph_write(&s, &data, &bytes, &err), YK_OK);
+    ck_assert_int_eq(graph_write(&s, &data, &bytes, &err), YK_OK);
     bytes -= 8;
     for (int i = 0; i < 6000; i++) {
         unsigned char *p = malloc(bytes);
@@ -295,10 +295,10 @@ START_TEST(memory_gone)
     yk__graph h;
     yk_status st = YK_E_MEM;
     ck_assert_int_eq(yk__graph_seal(&g, &s, &err), YK_OK);
-    ck_assert_int_eq(yk__graph_write(&s, &data, &bytes, &err), YK_OK);
+    ck_assert_int_eq(graph_write(&s, &data, &bytes, &err), YK_OK);
     for (long n = 0; st != YK_OK; n++) {
         yk__mem_fail_after(n);
-        st = yk__graph_read(data, bytes, &h, &err);
+        st = graph_read(data, bytes, &h, &err);
         yk__mem_fail_after(-1);
         ck_assert(st == YK_OK || st == YK_E_MEM);
         ck_assert_int_lt(n, 100);

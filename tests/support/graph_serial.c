@@ -6,7 +6,7 @@
  * stride); nodes: u16 op flags n_in n_out, u32 in out attr n_attr body n_body stream; index: u32; attributes: i64; u64
  * checksum (yk__hash_bytes) of all before.
  */
-#include "core/graph/internal.h"
+#include "tests/support/graph_serial.h"
 
 #include <string.h>
 
@@ -61,7 +61,7 @@ static void writer_node(writer *out, const yk_node *n)
         writer_put(out, large[i], 4);
 }
 
-yk_status yk__graph_write(const yk_graph *g, void **data, size_t *bytes, yk_error *err)
+yk_status graph_write(const yk_graph *g, void **data, size_t *bytes, yk_error *err)
 {
     const uint32_t counts[] = {g->n_value, g->n_node, g->n_all_node, g->n_index, g->n_attr, g->n_slot};
     const size_t n = serial_size(g);
@@ -216,7 +216,7 @@ static yk_status graph_accept(yk__graph *g, const uint32_t *n, yk_error *err)
     return st;
 }
 
-yk_status yk__graph_read(const void *data, size_t bytes, yk__graph *out, yk_error *err)
+yk_status graph_read(const void *data, size_t bytes, yk__graph *out, yk_error *err)
 {
     reader in = {data, data, false}, tail;
     uint32_t n[6];
