@@ -15,7 +15,7 @@ enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
 static const model_kind *kind_find(const char *name)
 {
-    for (size_t i = 0; i < N_KINDS; i++)
+    for (size_t i = 0; name && i < N_KINDS; i++)
         if (!strcmp(kinds[i]->name, name))
             return kinds[i];
     return NULL;
@@ -28,7 +28,7 @@ static void unknown_name(yk_job *job, const char *name)
         strncat(list, i ? ", " : "", sizeof list - strlen(list) - 1);
         strncat(list, kinds[i]->name, sizeof list - strlen(list) - 1);
     }
-    model_fail(job, YK_E_ARG, "there is no model \"%s\"; there are %s", name, list);
+    model_fail(job, YK_E_ARG, "there is no model \"%s\"; there are %s", name ? name : "(NULL)", list);
 }
 
 static void model_release(yk_model *m)
@@ -125,6 +125,10 @@ yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *con
     yk_model *m;
     if (!yk_ok(job))
         return NULL;
+    if (!dir) {
+        model_fail(job, YK_E_ARG, "yk_model_from_pretrained: dir is NULL");
+        return NULL;
+    }
     s = yk_settings_new(job, config);
     snprintf(path, sizeof path, "%s/config.json", dir);
     yk_settings_json(s, path);

@@ -118,7 +118,7 @@ yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c)
 {
     static const yk_data_config none = {0};
     yk_error err = YK_ERROR_INIT;
-    if (!yk_ok(job))
+    if (!yk_ok(job) || !yk__job_given(job, "yk_data_open", "spec", spec))
         return NULL;
     yk_data *d = yk__calloc(1, sizeof *d);
     if (!d || yk__grow(&job->data, &job->cap_data, job->n_data + 1, sizeof d)) {

@@ -22,7 +22,7 @@ yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, co
         yk__job_failf(job, YK_E_ARG, "yk_input: type %s; expected f32, i32, u8 or bool", yk__dtype_name(dtype));
         return YK__POISON;
     }
-    if (!yk__dims_count(job, "yk_input", dims, dim, 0, &n))
+    if (!yk__dims_count(job, "yk_input", dims, dim, 0, &n) || (n && !yk__job_given(job, "yk_input", "data", data)))
         return YK__POISON;
     uint64_t bytes = n * yk_dtype_bytes(dtype);
     yk__op_begin(job, "yk_input");

@@ -119,6 +119,13 @@ void yk__job_failf(yk_job *job, yk_status status, const char *fmt, ...)
     fail_at(job, &err, NULL);
 }
 
+bool yk__job_given(yk_job *job, const char *call, const char *argument, const void *value)
+{
+    if (!value)
+        yk__job_failf(job, YK_E_ARG, "%s: %s is NULL", call, argument);
+    return value;
+}
+
 bool yk_ok(const yk_job *job)
 {
     yk__advance(); /* nearly every call comes by here */

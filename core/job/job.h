@@ -143,6 +143,8 @@ yk_job *yk__job_of(yk_t x); /* NULL: no such job */
  * names one); err is reset. */
 void yk__job_fail(yk_job *job, yk_error *err);
 void yk__job_failf(yk_job *job, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
+/* False, and an error that names the argument, where a call got nothing for it: an unset variable of the environment, argv's end. */
+bool yk__job_given(yk_job *job, const char *call, const char *argument, const void *value);
 void yk__here_place(const char **file, int *line); /* of the user's last call; file: NULL where it is not known */
 const char *yk__here_text(char *buf, size_t n); /* "FILE:LINE" of the user's last call */
 bool yk__job_alive(yk_job *job); /* yk_ok, after taking over a failure of the graph */

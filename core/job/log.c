@@ -25,7 +25,7 @@ struct yk__job_log {
 void yk_track_open(yk_job *job, const char *path)
 {
     yk_error err = YK_ERROR_INIT;
-    if (!yk_ok(job))
+    if (!yk_ok(job) || !yk__job_given(job, "yk_track_open", "path", path))
         return;
     if (job->log) {
         yk__job_failf(job, YK_E_ARG, "yk_track_open %s: the job tracks into a file already", path);

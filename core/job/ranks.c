@@ -161,7 +161,7 @@ static yk_status make_dir(const char *dir, yk_error *err)
 void yk_make_dir(yk_job *job, const char *dir)
 {
     yk_error err = YK_ERROR_INIT;
-    if (!yk_ok(job))
+    if (!yk_ok(job) || !yk__job_given(job, "yk_make_dir", "dir", dir))
         return;
     if (job->team.rank == 0 && make_dir(dir, &err)) {
         yk__job_fail(job, &err);

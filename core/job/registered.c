@@ -8,7 +8,7 @@
 
 void yk_register_for_checkpointing(yk_job *job, const char *name, void *data, size_t bytes)
 {
-    if (!yk_ok(job))
+    if (!yk_ok(job) || !yk__job_given(job, "yk_register_for_checkpointing", "name", name))
         return;
     for (size_t i = 0; i < job->attached.n_block; i++)
         if (!strcmp(job->attached.block[i].name, name)) {

@@ -74,10 +74,12 @@ static void sampler_free(void *object)
 
 yk_sampler *yk_sampler_new(yk_job *job, const yk_sampler_config *c)
 {
+    static const yk_sampler_config none = {0};
     yk_error err = YK_ERROR_INIT;
     char name[40];
     if (!yk_ok(job))
         return NULL;
+    c = c ? c : &none;
     yk_sampler *s = yk__calloc(1, sizeof *s);
     if (!s) {
         yk__job_failf(job, YK_E_MEM, "out of memory for a sampler");

@@ -297,7 +297,7 @@ void yk_save(yk_job *job, const char *dir)
 {
     yk_error err = YK_ERROR_INIT;
     yk__checkpoint *c = NULL;
-    if (!yk_ok(job))
+    if (!yk_ok(job) || !yk__job_given(job, "yk_save", "dir", dir))
         return;
     if (job->opt && job->opt->micro) {
         yk__job_failf(job, YK_E_ARG, "yk_save: %u micro batches of an accumulation window are done and their gradients are not "
@@ -440,7 +440,7 @@ void yk_load(yk_job *job, const char *dir)
 {
     yk_error err = YK_ERROR_INIT;
     json_t *state = NULL;
-    if (!yk_ok(job) || (job->opt && !yk__opt_made(job->opt)))
+    if (!yk_ok(job) || !yk__job_given(job, "yk_load", "dir", dir) || (job->opt && !yk__opt_made(job->opt)))
         return;
     if (yk__checkpoint_read(dir, &state, &err) || check_state(job, dir, state, &err) || load_file(job, dir, MODEL, false, &err) ||
         (job->opt && load_file(job, dir, MOMENTS, true, &err)) || yk__registered_load(job, dir, state, &err)) {

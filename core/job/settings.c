@@ -386,6 +386,8 @@ static bool are_short(const json_t *v)
 void yk_settings_save(yk_settings *s, const char *file)
 {
     yk_error err = YK_ERROR_INIT;
+    if (!s)
+        return;
     yk__json_builder o = yk__json_begin(json_object());
     for (size_t i = 0; i < s->n; i++) {
         const pair *p = &s->pair[i];

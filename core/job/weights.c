@@ -22,7 +22,7 @@ yk_weights *yk_weights_open(yk_job *job, const char *path)
 {
     yk_error err = YK_ERROR_INIT;
     yk_weights *w;
-    if (!yk_ok(job))
+    if (!yk_ok(job) || !yk__job_given(job, "yk_weights_open", "path", path))
         return NULL;
     w = yk__calloc(1, sizeof *w);
     if (!w)
@@ -200,6 +200,8 @@ void yk_weights_save(yk_job *job, const char *file, uint32_t n, const char *cons
 const char *yk_stage_begin(yk_job *job, const char *dir)
 {
     yk_error err = YK_ERROR_INIT;
+    if (!yk_ok(job) || !yk__job_given(job, "yk_stage_begin", "dir", dir))
+        return NULL;
     yk_make_dir(job, dir);
     if (!yk_ok(job))
         return NULL;

@@ -63,6 +63,47 @@ START_TEST(first_values_that_are_none)
 }
 END_TEST
 
+static void null_is_named(yk_job *job, const char *words)
+{
+    ck_assert_int_eq(yk_error_status(job), YK_E_ARG);
+    ck_assert_msg(strstr(yk_error_text(job), words) != NULL, "%s", yk_error_text(job));
+    ck_assert_int_eq(yk_close(job), 2);
+}
+
+#define NULL_IS_NAMED(call, words) \
+    do { \
+        yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true}); \
+        (void)(call); \
+        null_is_named(job, words); \
+    } while (0)
+
+/* What getenv or argv has not got. */
+START_TEST(texts_that_are_null)
+{
+    NULL_IS_NAMED(yk_data_open(job, NULL, NULL), "yk_data_open: spec is NULL");
+    NULL_IS_NAMED(yk_model_new(job, NULL, NULL, NULL), "there is no model \"(NULL)\"; there are mlp");
+    NULL_IS_NAMED(yk_model_from_pretrained(job, NULL, NULL, NULL), "yk_model_from_pretrained: dir is NULL");
+    NULL_IS_NAMED(yk_weights_open(job, NULL), "yk_weights_open: path is NULL");
+    NULL_IS_NAMED(yk_stage_begin(job, NULL), "yk_stage_begin: dir is NULL");
+    NULL_IS_NAMED((yk_make_dir(job, NULL), 0), "yk_make_dir: dir is NULL");
+    NULL_IS_NAMED((yk_save(job, NULL), 0), "yk_save: dir is NULL");
+    NULL_IS_NAMED((yk_load(job, NULL), 0), "yk_load: dir is NULL");
+    NULL_IS_NAMED((yk_track_open(job, NULL), 0), "yk_track_open: path is NULL");
+    NULL_IS_NAMED((yk_register_for_checkpointing(job, NULL, NULL, 0), 0), "yk_register_for_checkpointing: name is NULL");
+    NULL_IS_NAMED(yk_input(job, YK_F32, 1, (int64_t[]){2}, NULL), "yk_input: data is NULL");
+    yk_settings_save(NULL, "unused"); /* settings of a job that has failed */
+}
+END_TEST
+
+/* All zero, as every configuration: one row a batch, without end. */
+START_TEST(sampler_of_defaults)
+{
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true});
+    ck_assert_ptr_nonnull(yk_sampler_new(job, NULL));
+    ck_assert_int_eq(yk_close(job), 0);
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("refused");
@@ -70,5 +111,7 @@ int main(void)
     tcase_add_test(t, a_floor_of_zero_is_meant);
     tcase_add_test(t, names_that_no_file_can_have);
     tcase_add_test(t, first_values_that_are_none);
+    tcase_add_test(t, texts_that_are_null);
+    tcase_add_test(t, sampler_of_defaults);
     return suite_run("refused", t);
 }
