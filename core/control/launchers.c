@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/net/tcp.h"
+
 #define JOB_VARIABLES 4
 #define PORT_LOWEST 20000u /* of ports that are made from a job's number, and how many there are */
 #define PORT_COUNT 10000u
@@ -177,7 +179,7 @@ static found_launcher find_launcher(void)
 /* Loopback addresses reach this host alone, so whoever is given one is on it. */
 static bool is_loopback(const char *address)
 {
-    return !strcmp(address, "localhost") || !strcmp(address, "::1") || !strncmp(address, "127.", 4);
+    return !strcmp(address, "localhost") || (*address && yk__tcp_is_loopback(address));
 }
 
 static bool is_one_host(const found_launcher *found)

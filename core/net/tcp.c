@@ -19,13 +19,19 @@
 #define PENDING 64         /* connections that the kernel keeps for a listener */
 #define LOST_MS 10000      /* the kernel gives up what was sent and not acknowledged; a second net below the heartbeats */
 
+/* IPv6 addresses come in brackets too, as a list of hosts and URLs have them. */
 static yk_status find_host(const char *host, uint16_t port, struct addrinfo **list, yk_error *err)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    char service[8];
+    const size_t n = strlen(host);
+    char service[8], bare[YK__TCP_ADDRESS];
     int e;
     snprintf(service, sizeof service, "%u", port);
-    e = getaddrinfo(host, service, &hints, list);
+    if (n > 2 && n < sizeof bare && host[0] == '[' && host[n - 1] == ']')
+        snprintf(bare, sizeof bare, "%.*s", (int)(n - 2), host + 1);
+    else
+        bare[0] = 0;
+    e = getaddrinfo(*bare ? bare : host, service, &hints, list);
     if (e)
         return yk__fail(err, YK_E_ARG, "host %.200s: %s", host, e == EAI_SYSTEM ? strerror(errno) : gai_strerror(e));
     return YK_OK;
@@ -98,7 +104,7 @@ void yk__tcp_own_address(int fd, char address[YK__TCP_ADDRESS])
 
 bool yk__tcp_is_loopback(const char *address)
 {
-    return !strncmp(address, "127.", 4) || !strcmp(address, "::1") || !*address;
+    return !strncmp(address, "127.", 4) || !strcmp(address, "::1") || !strcmp(address, "[::1]") || !*address;
 }
 
 yk_status yk__tcp_accept(int listener, int *fd, yk_error *err)

@@ -6,7 +6,7 @@ yoke=$YOKE_BUILD/yoke
 train=$YOKE_BUILD/tests/dist/fifty
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
-CASES="ranks find their numbers;the parameters of one host;devices of each host;a plan and no rank;a file of hosts;\
+CASES="ranks find their numbers;the parameters of one host;the same over IPv6;devices of each host;a plan and no rank;a file of hosts;\
 a host that cannot be reached;a host without such devices;a failing rank ends those of all hosts;a killed rank is named;\
 a connection that ends;Ctrl-C ends all;a killed launcher leaves nothing;an allocation of Slurm;a list with a fault;\
 a job that starts anew on all hosts;a rank that is stopped is named and not one that ended for it;\
@@ -18,6 +18,10 @@ check() { # the last command's status decides; cases stand in CASES, in order
     if [ $? -eq 0 ]; then r=ok; else r="not ok"; echo "# exit code $code"; sed 's/^/# /' "$tmp/out" "$tmp/err"; fi
     n=$((n + 1))
     echo "$r $n - $(echo "$CASES" | cut -d';' -f$n)"
+}
+skip() { # WHY: the next case
+    n=$((n + 1))
+    echo "ok $n # SKIP $(echo "$CASES" | cut -d';' -f$n): $1"
 }
 if [ ! -x "$yoke" ] || [ ! -e "$YOKE_BUILD/.libs/transport_sock.so" ]; then
     while [ $n -lt "$total" ]; do n=$((n + 1)); echo "ok $n # SKIP yoke or the sock transport is not built"; done
@@ -80,6 +84,16 @@ want=$(YOKE_DEVICES="cpu:0 cpu:0 cpu:0 cpu:0" timeout $limit "$yoke" launch -- "
 run --hosts a:2,b:1,c:1 -- "$train"
 [ $code -eq 0 ] && [ -n "$want" ] && [ "$(sed -n 's/^\[0\] ranks 4 parameters //p' "$tmp/out")" = "$want" ]
 check
+
+if grep -q '^0*1 .* lo$' /proc/net/if_inet6 2>/dev/null; then
+    YOKE_ADDR='[::1]'
+    run --hosts "[fd99::1]:2,b:1,[fd99::2]:1" -- "$train"
+    [ $code -eq 0 ] && [ -n "$want" ] && [ "$(sed -n 's/^\[0\] ranks 4 parameters //p' "$tmp/out")" = "$want" ]
+    check
+    YOKE_ADDR=127.0.0.1
+else
+    skip "no IPv6 here"
+fi
 
 run --json --hosts "a=cpu:0 cpu:0!,user@b:1=cpu:0" sh -c 'echo "$YOKE_DEVICES"'
 [ $code -eq 0 ] && tail -n 1 "$tmp/out" | python3 -c '

@@ -37,7 +37,8 @@ END_TEST
 
 START_TEST(loopback_and_no_address_reach_nobody_else)
 {
-    ck_assert(yk__tcp_is_loopback("127.0.0.1") && yk__tcp_is_loopback("127.0.1.1") && yk__tcp_is_loopback("::1"));
+    ck_assert(yk__tcp_is_loopback("127.0.0.1") && yk__tcp_is_loopback("127.0.1.1") && yk__tcp_is_loopback("::1") &&
+              yk__tcp_is_loopback("[::1]"));
     ck_assert(yk__tcp_is_loopback("")); /* of a socket that has none */
     ck_assert(!yk__tcp_is_loopback("12.7.0.1") && !yk__tcp_is_loopback("128.0.0.1") && !yk__tcp_is_loopback("fe80::1"));
 }
