@@ -186,7 +186,7 @@ yk_status ocl_shape_choose(cl_device_id id, uint64_t key, ocl_shape *out)
         ocl_device_text(id, CL_DEVICE_NAME, name, sizeof name);
         ocl_host->fail(OCL_WHO, "YOKE_OPENCL_FAMILY=%s: %s cannot run these kernels: it has %s, and they need %s", family, name,
                        cannot.why, cannot.cpu ? "32 KiB" : "256");
-        return YK_E_UNSUPPORTED;
+        return YK_E_ARG;
     }
     if (asked) {
         *out = (ocl_shape){.cpu = !strcmp(family, "cpu"), .why = "YOKE_OPENCL_FAMILY"};

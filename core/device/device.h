@@ -66,6 +66,19 @@ yk_status yk__plugin_table_take(const yk_plugin *given, const char *who, yk_plug
 yk_status yk__plugin_register(yk_plugin_query_fn query, const char *name, yk__plugin **p, yk_error *err);
 /* What the last failing plugin call of this thread said through host->fail; "" when nothing. Reading it clears it. */
 const char *yk__plugin_message(void);
+/* How many devices a plugin has, YK__DEVICES at most, and what one of them can do: its texts end and can be printed, its memory is what
+ * this process may have of it. */
+#define YK__DEVICES 4096u
+yk_status yk__plugin_devices(const yk__plugin *p, uint32_t *n, yk_error *err);
+yk_status yk__plugin_caps(const yk__plugin *p, uint32_t i, yk_device_caps *caps, yk_error *err);
+/* A processor's memory is the host's, cut down to what this process's control groups allow. */
+void yk__device_cap_memory(yk_device_caps *caps);
+/* From here on `text`, YK__ASKED bytes that another process sees too, holds the name of the plugin that is being loaded, started or
+ * asked; "" while none is. Before threads. */
+#define YK__ASKED 256
+void yk__plugin_watch(char *text);
+/* What a call comes to that makes `object`, NULL before it: YK_OK with nothing made is a failure, in words as of the plugin. */
+yk_status yk__plugin_made(yk_status status, const void *object);
 /* Fills err from a plugin's status: "PLUGIN: WHAT: the plugin's own message". Returns status. */
 yk_status yk__plugin_fail(yk_error *err, const yk__plugin *p, yk_status status, const char *what);
 
@@ -116,8 +129,6 @@ typedef struct yk__device {
 
 /* Binds the calling thread to the placement's cores, loads the plugin, opens device and queue, and runs the start-up
  * probe (a canned program: dot, norm, softmax, rng against the reference): a device that computes wrongly is refused. */
-/* A processor's memory is the host's, cut down to what this process's control groups allow. */
-void yk__device_cap_memory(yk_device_caps *caps);
 yk_status yk__device_open(const yk__placement *place, yk__device **dev, yk_error *err);
 void yk__device_close(yk__device *dev);
 /* From here on the device plans only: it answers what it can do and how much memory it takes, gives out points, and holds and

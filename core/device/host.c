@@ -102,6 +102,20 @@ static void host_fail(const char *who, const char *fmt, ...)
     va_end(ap);
 }
 
+yk_status yk__plugin_fail(yk_error *err, const yk__plugin *p, yk_status status, const char *what)
+{
+    const char *said = yk__plugin_message();
+    return yk__fail(err, status, "%s: %s: %s", p->name, what, *said ? said : yk__status_text(status));
+}
+
+yk_status yk__plugin_made(yk_status status, const void *object)
+{
+    if (status || object)
+        return status;
+    host_fail("host", "it answers YK_OK and gives nothing");
+    return YK_E_ABI;
+}
+
 const char *yk__plugin_message(void)
 {
     if (!message[0])

@@ -23,6 +23,9 @@ char *yk__cores_text(const int *core, uint32_t n);
 /* True where a topology was recorded on another machine, so that binding makes no sense. */
 bool yk__topology_recorded(void);
 
+/* What yk__plugin_watch shows: the plugin that is called from here on, "" behind the call. */
+void yk__plugin_asked(const char *name);
+
 /* The host's table; one for all plugins. */
 const yk_host *yk__host_table(void);
 /* Forgets what host->fail said on this thread. */

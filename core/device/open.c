@@ -6,32 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/cgroup.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/device/internal.h"
 
+static bool is_alignment(uint32_t n)
+{
+    return (n & (n - 1)) == 0 && n <= 65536;
+}
+
 static yk_status check_caps(const yk__device *dev, yk_error *err)
 {
     const yk_device_caps *c = &dev->caps;
     const uint32_t must = 1u << YK_F32 | 1u << YK_I32 | 1u << YK_BOOL;
-    if (c->align == 0 || (c->align & (c->align - 1)) || (c->value_align & (c->value_align - 1)))
-        return yk__fail(err, YK_E_ABI, "%s: device %u says alignments %u and %u; expected powers of two", dev->plugin->name,
-                        dev->place.device, c->align, c->value_align);
+    if (c->align == 0 || !is_alignment(c->align) || !is_alignment(c->value_align))
+        return yk__fail(err, YK_E_ABI, "%s: device %u says alignments %u and %u; expected powers of two, at most 65536",
+                        dev->plugin->name, dev->place.device, c->align, c->value_align);
     if ((c->store & must) != must || !(c->compute & 1u << YK_F32))
         return yk__fail(err, YK_E_ABI, "%s: device %u lacks one of the mandatory types f32, i32, bool", dev->plugin->name,
                         dev->place.device);
     return YK_OK;
-}
-
-void yk__device_cap_memory(yk_device_caps *caps)
-{
-    uint64_t limit, left;
-    if (!(caps->flags & YK_CAP_CPU) || !yk__cgroup_memory(&limit, &left))
-        return;
-    caps->mem_total = limit < caps->mem_total ? limit : caps->mem_total;
-    caps->mem_free = left < caps->mem_free ? left : caps->mem_free;
 }
 
 /* The planner aligns all values alike, and no slot is larger than its buffer. */
@@ -48,18 +43,12 @@ static void caps_adapt(yk_device_caps *c, const yk_plugin *t)
 static yk_status read_caps(yk__device *dev, yk_error *err)
 {
     uint32_t n = 0;
-    yk__host_message_clear();
-    if (yk__device_fail(dev, dev->table->device_count(&n), "counting its devices", err))
+    if (yk__plugin_devices(dev->plugin, &n, err))
         return err->status;
     if (dev->place.device >= n)
         return yk__fail(err, YK_E_ARG, "%s: there is no device %u; it has %u", dev->plugin->name, dev->place.device, n);
-    dev->caps.size = sizeof dev->caps;
-    if (yk__device_fail(dev, dev->table->device_caps(dev->place.device, &dev->caps), "asking a device what it can do", err))
+    if (yk__plugin_caps(dev->plugin, dev->place.device, &dev->caps, err))
         return err->status;
-    dev->caps.name[sizeof dev->caps.name - 1] = 0;
-    dev->caps.locality[sizeof dev->caps.locality - 1] = 0;
-    dev->caps.isa[sizeof dev->caps.isa - 1] = 0;
-    yk__device_cap_memory(&dev->caps);
     if (check_caps(dev, err) == YK_OK)
         caps_adapt(&dev->caps, dev->table);
     return err->status;
@@ -80,16 +69,23 @@ static yk_status open_plugin(yk__device *dev, yk_error *err)
     return YK_OK;
 }
 
-yk_status yk__device_open(const yk__placement *place, yk__device **out, yk_error *err)
+static yk_status make_handles(yk__device *dev, yk_error *err)
 {
     const yk_queue_desc desc = {.size = sizeof desc, .kind = YK_QUEUE_COMPUTE};
+    yk_status s = dev->table->device_open(dev->place.device, &dev->handle);
+    if (yk__device_fail(dev, yk__plugin_made(s, dev->handle), "opening the device", err))
+        return err->status;
+    s = dev->table->queue_new(dev->handle, &desc, &dev->queue);
+    return yk__device_fail(dev, yk__plugin_made(s, dev->queue), "making a queue", err);
+}
+
+yk_status yk__device_open(const yk__placement *place, yk__device **out, yk_error *err)
+{
     yk__device *dev = yk__calloc(1, sizeof *dev);
     if (!dev)
         return yk__fail_mem(err, sizeof *dev, "a device");
     dev->place = *place;
-    if (open_plugin(dev, err) || read_caps(dev, err) ||
-        yk__device_fail(dev, dev->table->device_open(place->device, &dev->handle), "opening the device", err) ||
-        yk__device_fail(dev, dev->table->queue_new(dev->handle, &desc, &dev->queue), "making a queue", err) ||
+    if (open_plugin(dev, err) || read_caps(dev, err) || make_handles(dev, err) ||
         (yk__option_words(YK__OPTION_PROBE) == 0 && yk__probe(dev, err))) {
         yk__device_close(dev);
         return err->status;

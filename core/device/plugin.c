@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
@@ -50,12 +49,6 @@ const char *yk__plugin_path(const yk__plugin *p)
     return p->path;
 }
 
-yk_status yk__plugin_fail(yk_error *err, const yk__plugin *p, yk_status status, const char *what)
-{
-    const char *said = yk__plugin_message();
-    return yk__fail(err, status, "%s: %s: %s", p->name, what, *said ? said : yk__status_text(status));
-}
-
 static yk__plugin *find_name(const char *name)
 {
     yk__plugin *p = plugins;
@@ -79,11 +72,25 @@ static void plugin_discard(yk__plugin *p)
     yk__free(p);
 }
 
-/* A failure leaves a part of it to be discarded. */
-static yk_status plugin_fill(yk__plugin *p, yk_plugin_query_fn query, const char *who, const char *path, yk_error *err)
+/* name: what a plugin of the folder has to be called, as a device spec finds it by its file; NULL: anything. */
+static yk_status check_name(const char *called, const char *name, const char *who, yk_error *err)
 {
-    if (yk__plugin_table_take(query(YK_ABI), who, &p->table, err))
+    if (!name || !strcmp(called, name))
+        return YK_OK;
+    return yk__fail(err, YK_E_ABI, "%s: it is called \"%s\": expected a file yoke_%s.so", who, called, called);
+}
+
+/* A failure leaves a part of it to be discarded. */
+static yk_status plugin_fill(yk__plugin *p, yk_plugin_query_fn query, const char *who, const char *path, const char *name, yk_error *err)
+{
+    yk__plugin_asked(who);
+    const yk_plugin *given = query(YK_ABI);
+    yk__plugin_asked("");
+    if (yk__plugin_table_take(given, who, &p->table, err) || check_name(p->table.name, name, who, err))
         return err->status;
+    if (find_name(p->table.name))
+        return yk__fail(err, YK_E_ABI, "%s: it is called \"%s\", as another plugin is (%s): a device spec could mean either", who,
+                        p->table.name, find_name(p->table.name)->path);
     p->name = yk__strdup(p->table.name);
     p->path = yk__strdup(path);
     if (!p->name || !p->path)
@@ -92,13 +99,13 @@ static yk_status plugin_fill(yk__plugin *p, yk_plugin_query_fn query, const char
 }
 
 /* Puts a queried table into the list. */
-static yk_status plugin_enlist(yk_plugin_query_fn query, const char *who, const char *path, const struct stat *st, yk__plugin **out,
-                        yk_error *err)
+static yk_status plugin_enlist(yk_plugin_query_fn query, const char *who, const char *path, const struct stat *st, const char *name,
+                        yk__plugin **out, yk_error *err)
 {
     yk__plugin *p = yk__calloc(1, sizeof *p);
     if (!p)
         return yk__fail_mem(err, sizeof *p, "a plugin");
-    if (plugin_fill(p, query, who, path, err)) {
+    if (plugin_fill(p, query, who, path, name, err)) {
         plugin_discard(p);
         return err->status;
     }
@@ -109,7 +116,7 @@ static yk_status plugin_enlist(yk_plugin_query_fn query, const char *who, const 
     return YK_OK;
 }
 
-static yk_status map_file(const char *path, const struct stat *st, yk__plugin **out, yk_error *err)
+static yk_status map_file(const char *path, const struct stat *st, const char *name, yk__plugin **out, yk_error *err)
 {
     yk_plugin_query_fn query;
     char who[300];
@@ -118,10 +125,10 @@ static yk_status map_file(const char *path, const struct stat *st, yk__plugin **
         return err->status;
     memcpy(&query, &symbol, sizeof query);
     snprintf(who, sizeof who, "plugin %.280s", path);
-    return plugin_enlist(query, who, path, st, out, err);
+    return plugin_enlist(query, who, path, st, name, out, err);
 }
 
-static yk_status open_path(const char *given, yk__plugin **p, yk_error *err)
+static yk_status open_path(const char *given, const char *name, yk__plugin **p, yk_error *err)
 {
     char *path = realpath(given, NULL);
     struct stat st;
@@ -129,10 +136,10 @@ static yk_status open_path(const char *given, yk__plugin **p, yk_error *err)
         return yk__fail(err, YK_E_IO, "plugin %s: %s", given, strerror(errno));
     if (yk__module_check("plugin", path, &st, err) == YK_OK) {
         yk__plugin *known = find_file(&st);
-        if (known)
+        if (!known)
+            map_file(path, &st, name, p, err);
+        else if (!check_name(known->name, name, path, err))
             *p = known;
-        else
-            map_file(path, &st, p, err);
     }
     free(path);
     return err->status;
@@ -157,7 +164,7 @@ static yk__plugin *find_named_path(const char *name)
         size_t len = strcspn(list, ", ");
         char *path = memchr(list, '/', len) ? yk__strndup(list, len) : NULL;
         yk_error quiet = YK_ERROR_INIT;
-        if (path && !open_path(path, &p, &quiet) && strcmp(p->name, name))
+        if (path && !open_path(path, NULL, &p, &quiet) && strcmp(p->name, name))
             p = NULL;
         yk__free(path);
         list += len;
@@ -168,6 +175,7 @@ static yk__plugin *find_named_path(const char *name)
 static yk_status open_name(const char *name, yk__plugin **p, yk_error *err)
 {
     yk__plugin *known = find_name(name);
+    struct stat there; /* a link to nothing is, and says of itself that it cannot be opened */
     char *path;
     if (!known)
         known = find_named_path(name);
@@ -178,10 +186,10 @@ static yk_status open_name(const char *name, yk__plugin **p, yk_error *err)
     path = yk__format("%s/yoke_%s.so", yk__plugin_folder(), name);
     if (!path)
         return yk__fail_mem(err, strlen(name), "a plugin's path");
-    if (access(path, F_OK))
+    if (lstat(path, &there))
         unknown_name(name, err);
     else
-        open_path(path, p, err);
+        open_path(path, name, p, err);
     yk__free(path);
     return err->status;
 }
@@ -190,7 +198,7 @@ yk_status yk__plugin_open(const char *name_or_path, yk__plugin **p, yk_error *er
 {
     plugins_lock();
     if (strchr(name_or_path, '/'))
-        open_path(name_or_path, p, err);
+        open_path(name_or_path, NULL, p, err);
     else
         open_name(name_or_path, p, err);
     plugins_unlock();
@@ -203,7 +211,9 @@ yk_status yk__plugin_start(yk__plugin *p, yk_error *err)
     if (!p->started && !p->failed.status) {
         yk_status s;
         yk__host_message_clear();
+        yk__plugin_asked(p->name);
         s = p->call->init(yk__host_table());
+        yk__plugin_asked("");
         if (s)
             yk__plugin_fail(&p->failed, p, s, "starting the plugin");
         p->started = !s;
@@ -231,13 +241,14 @@ yk_status yk__plugin_register(yk_plugin_query_fn query, const char *name, yk__pl
     if (find_name(name))
         yk__fail(err, YK_E_ARG, "plugin %s: there is one of this name already", name);
     else
-        plugin_enlist(query, who, "", NULL, p, err);
+        plugin_enlist(query, who, "", NULL, NULL, p, err);
     plugins_unlock();
     return err->status;
 }
 
 void yk__plugins_fini(void)
 {
+    fflush(stdout); /* a driver that ends the process here takes no lines with it */
     plugins_lock();
     for (yk__plugin *p = plugins; p; p = p->next) {
         if (p->started)

@@ -32,7 +32,7 @@ char *yk__plugin_owners(void)
     return s;
 }
 
-/* Returns why it cannot be used; YK_E_ARG and YK_E_UNSUPPORTED are about what the user set, not about the machine. */
+/* Returns why it cannot be used. */
 static yk_status info_describe(yk__plugin_info *info, const char *plugin, const char *why)
 {
     yk_error err = YK_ERROR_INIT;
@@ -46,15 +46,13 @@ static yk_status info_describe(yk__plugin_info *info, const char *plugin, const 
         info->reason = yk__strdup(err.text);
         return err.status;
     }
-    yk__host_message_clear();
-    s = p->call->device_count(&devices);
+    s = yk__plugin_devices(p, &devices, &err);
     info->name = yk__strdup(p->name);
     info->path = yk__strdup(p->path);
     info->version = yk__strdup(p->table.version);
     info->loaded = true;
-    info->devices = s ? 0 : devices;
+    info->devices = devices;
     if (s) {
-        yk__plugin_fail(&err, p, s, "counting its devices");
         info->reason = yk__strdup(err.text);
     } else {
         const char *said = yk__plugin_message();
@@ -63,7 +61,7 @@ static yk_status info_describe(yk__plugin_info *info, const char *plugin, const 
     return s;
 }
 
-/* `must`: one that was named; its failure is the caller's. */
+/* `must`: one that was named; its failure is the caller's. So is YK_E_ARG of one in the folder: something that the user set for it. */
 static yk_status info_add(list *l, const char *plugin, const char *why, bool must, yk_error *err)
 {
     yk__plugin_info *info;
@@ -75,12 +73,16 @@ static yk_status info_add(list *l, const char *plugin, const char *why, bool mus
     l->n++;
     if (!info->name || !info->path || !info->version || !info->reason)
         return yk__fail_mem(err, strlen(plugin), "the list of plugins");
-    if (s == YK_E_ARG || s == YK_E_UNSUPPORTED)
+    for (size_t i = 0; must && i + 1 < l->n; i++)
+        if (*info->path && !strcmp(l->info[i].path, info->path))
+            return yk__fail(err, YK_E_ARG, "YOKE_PLUGINS: \"%s\" is plugin \"%s\" (%s), which it names before", plugin, info->name,
+                            info->path);
+    if (s == YK_E_ARG)
         return yk__fail(err, YK_E_ARG, "%s", info->reason);
-    if (!info->loaded && must)
+    if (s && must)
         return yk__fail(err, YK_E_ABI, "%s", info->reason);
-    if (!info->loaded)
-        yk__log(YK_LOG_INFO, "plugins", "%s", info->reason);
+    if (s)
+        yk__log(YK_LOG_WARN, "plugins", "%s", info->reason);
     return YK_OK;
 }
 

@@ -179,16 +179,6 @@ static yk_status check_cores(const selection *s, const device_spec *spec, const 
     return err->status;
 }
 
-static yk_status caps_of(const yk__plugin *p, uint32_t i, yk_device_caps *c, yk_error *err)
-{
-    yk_status s;
-    memset(c, 0, sizeof *c);
-    c->size = sizeof *c;
-    yk__host_message_clear();
-    s = p->call->device_caps(i, c);
-    return s ? yk__plugin_fail(err, p, s, "asking a device what it can do") : YK_OK;
-}
-
 /* A plugin whose one device is the host's cores: cpu, cpu:0-3, cpu/2. */
 static yk_status add_cores(selection *s, const device_spec *spec, yk_error *err)
 {
@@ -215,9 +205,8 @@ static yk_status add_device(selection *s, const device_spec *spec, const yk__plu
     yk_device_caps c;
     char *near = NULL, *all = NULL;
     const char *cores = spec->cores;
-    if (caps_of(p, i, &c, err))
+    if (yk__plugin_caps(p, i, &c, err))
         return err->status;
-    c.locality[sizeof c.locality - 1] = 0;
     if (!*cores && !(c.flags & YK_CAP_CPU) && *c.locality) {
         near = yk__topology_near(s->topology, c.locality);
         all = yk__topology_core_list(s->topology);
@@ -239,7 +228,7 @@ static yk_status no_device(const device_spec *spec, const yk__plugin *p, uint32_
     for (uint32_t i = 0; i < n && used < sizeof text; i++) {
         yk_device_caps c;
         yk_error quiet = YK_ERROR_INIT;
-        if (!caps_of(p, i, &c, &quiet))
+        if (!yk__plugin_caps(p, i, &c, &quiet))
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%s:%u (%.60s)", used ? ", " : "", p->name, i, c.name);
     }
     return yk__fail(err, YK_E_ARG, "device spec \"%s\": %s has no device %u; there are: %s", spec->text, p->name, wanted, text);
@@ -307,19 +296,18 @@ static yk_status auto_plugin(selection *s, const char *name, bool cores, bool fo
     yk__plugin *p = NULL;
     uint32_t n = 0;
     device_spec spec = {.forced = forced};
-    if (yk__plugin_load(name, &p, err) || p->call->device_count(&n))
+    if (yk__plugin_load(name, &p, err) || yk__plugin_devices(p, &n, err))
         return err->status;
     snprintf(spec.plugin, sizeof spec.plugin, "%s", name);
     snprintf(spec.text, sizeof spec.text, "auto");
     for (uint32_t i = 0; i < n && !err->status; i++) {
         yk_device_caps c;
-        if (caps_of(p, i, &c, err) || !!(c.flags & YK_CAP_CORES) != cores)
+        if (yk__plugin_caps(p, i, &c, err) || !!(c.flags & YK_CAP_CORES) != cores)
             continue;
         if ((c.flags & YK_CAP_CPU) && *cores_taken) {
             yk__log(YK_LOG_INFO, "devices", "%s:%u (%.60s) is excluded: another rank has the host's cores", name, i, c.name);
             continue;
         }
-        c.locality[sizeof c.locality - 1] = 0;
         taken_device *taken = taken_before(s, c.locality, p, i, err);
         if (taken) {
             taken_again(s, taken, &spec, p, i, err);
@@ -372,18 +360,15 @@ static yk_status spec_resolve(selection *s, const device_spec *spec, const devic
     yk__plugin *p = NULL;
     yk_device_caps c = {.flags = 0};
     uint32_t n = 0;
-    yk_status st;
     if (!strcmp(spec->plugin, "auto") && !*spec->list && !*spec->cores && !spec->parts)
         return select_auto(s, spec->forced, err);
     if (yk__plugin_open(spec->plugin, &p, err))
         return yk__fail_in(err, "device spec \"%s\"", spec->text);
     if (hint_cores(spec, all, n_all, p, err) || yk__plugin_start(p, err))
         return err->status;
-    yk__host_message_clear();
-    st = p->call->device_count(&n);
-    if (st)
-        return yk__plugin_fail(err, p, st, "counting its devices");
-    if (n == 1 && caps_of(p, 0, &c, err))
+    if (yk__plugin_devices(p, &n, err))
+        return err->status;
+    if (n == 1 && yk__plugin_caps(p, 0, &c, err))
         return err->status;
     return c.flags & YK_CAP_CORES ? add_cores(s, spec, err) : add_devices(s, spec, p, n, err);
 }

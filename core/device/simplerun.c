@@ -38,7 +38,8 @@ static yk_status run_prepare(run *r, void *const *slot, yk_error *err)
     if (!r->buffer || !r->zero)
         return yk__fail_mem(err, g->n_slot * sizeof *r->zero, "the slots of a check");
     yk__host_message_clear();
-    if (run_fail(r, r->dev->table->program_new(r->dev->handle, g, &r->program), "compiling", err))
+    const yk_status s = r->dev->table->program_new(r->dev->handle, g, &r->program);
+    if (run_fail(r, yk__plugin_made(s, r->program), "compiling", err))
         return err->status;
     for (uint32_t i = 0; i < g->n_slot; i++)
         if (yk__device_buffer(r->dev, g->slot[i].bytes, &r->buffer[i], err) ||

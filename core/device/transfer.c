@@ -23,7 +23,9 @@ yk_status yk__device_buffer(yk__device *dev, uint64_t bytes, yk_buffer **b, yk_e
     char what[80];
     yk_status s;
     yk__host_message_clear();
+    *b = NULL;
     s = dev->table->buffer_new(dev->handle, &desc, b);
+    s = yk__plugin_made(s, *b);
     snprintf(what, sizeof what, "a buffer of %llu bytes", (unsigned long long)bytes);
     return yk__device_fail(dev, s, what, err);
 }
@@ -81,7 +83,8 @@ yk_status yk__device_side(yk__device *dev, yk_queue **side, yk_error *err)
     if (dev->side || dev->plans_only || !(dev->caps.flags & YK_CAP_PINS))
         return YK_OK;
     yk__host_message_clear();
-    if (yk__device_fail(dev, dev->table->queue_new(dev->handle, &desc, &dev->side), "making a queue for copies", err))
+    const yk_status s = dev->table->queue_new(dev->handle, &desc, &dev->side);
+    if (yk__device_fail(dev, yk__plugin_made(s, dev->side), "making a queue for copies", err))
         return err->status;
     *side = dev->side;
     return YK_OK;

@@ -1,25 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Selecting devices for a launch, in a child process: drivers start threads of their own, some end the process, and
- * none likes a fork after its first use. The launcher stays a program with one thread that no driver has touched.
- */
+/* Selecting devices for a launch, in a child process: the launcher stays a program with one thread that no driver has touched. */
 #include "config.h"
 
 #include "core/launch/choose.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/mem.h"
 #include "core/device/device.h"
 #include "core/group/group.h"
+#include "core/launch/asking.h"
 #include "core/launch/lines.h"
 
 typedef struct answer {
@@ -41,79 +34,51 @@ static bool read_all(int fd, void *data, size_t n)
     return true;
 }
 
-static _Noreturn void select_and_exit(const char *device_specs, int fd)
+static int select_child(void *device_specs, int fd) /* a const char ** */
 {
     answer a = {YK_ERROR_INIT, 0};
     yk__placement *place = NULL;
     yk__topology *t = NULL;
-    if (!yk__topology_new(&t, &a.err) && !yk__device_select(device_specs, t, &place, &a.n, &a.err) && a.n > YK__RANKS)
+    if (!yk__topology_new(&t, &a.err) && !yk__device_select(*(const char **)device_specs, t, &place, &a.n, &a.err) && a.n > YK__RANKS)
         yk__fail(&a.err, YK_E_ARG, "%u devices were selected: a job has at most %u ranks", a.n, YK__RANKS);
     if (yk__write_all(fd, &a, sizeof a) && !a.err.status)
         yk__write_all(fd, place, a.n * sizeof *place);
-    _exit(0); /* child: no exit handlers of drivers */
+    return 0;
 }
 
-static yk_status read_answer(int fd, yk__placement **place, uint32_t *n, bool *whole, yk_error *err)
+static bool placement_read(int fd, yk__placement **place, uint32_t *n, yk_error *err)
 {
     answer a;
-    yk__placement *p;
-    *whole = read_all(fd, &a, sizeof a);
-    if (!*whole)
-        return YK_E_DEVICE_LOST;
-    if (a.err.status) {
-        *err = a.err;
-        return err->status;
-    }
-    p = yk__calloc(a.n, sizeof *p);
-    if (!p)
-        return yk__fail_mem(err, a.n * sizeof *p, "the selected devices");
-    *whole = read_all(fd, p, a.n * sizeof *p);
-    if (!*whole) {
-        yk__free(p);
-        return YK_E_DEVICE_LOST;
-    }
-    *place = p;
+    if (!read_all(fd, &a, sizeof a))
+        return false;
+    *err = a.err;
+    *place = a.err.status ? NULL : yk__calloc(a.n, sizeof **place);
     *n = a.n;
-    return YK_OK;
+    if (!a.err.status && !*place)
+        yk__fail_mem(err, a.n * sizeof **place, "the selected devices");
+    return err->status || read_all(fd, *place, a.n * sizeof **place);
 }
 
 yk_status yk__launch_select(const char *device_specs, struct yk__placement **place, uint32_t *n, yk_error *err)
 {
-    int fd[2], status = 0;
-    bool whole = false;
-    pid_t pid, launcher;
-    yk_status s;
-    if (pipe2(fd, O_CLOEXEC))
-        return yk__fail(err, YK_E_IO, "selecting devices: pipe: %s", strerror(errno));
-    launcher = getpid();
-    pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (getppid() != launcher)
-            _exit(1); /* child: the launcher died before the prctl */
-        close(fd[0]);
-        select_and_exit(device_specs, fd[1]);
+    yk_error end = YK_ERROR_INIT;
+    yk__asking a;
+    int code;
+    *place = NULL;
+    if (yk__asking_start(&a, select_child, &device_specs, err))
+        return err->status;
+    const bool whole = !yk__asking_await(&a, err) && placement_read(a.fd, place, n, err);
+    if (!yk__asking_end(&a, &code, &end) && !whole)
+        yk__fail(&end, YK_E_DEVICE_LOST, "the process that did so ended with exit code %d", code);
+    if (!whole && !err->status)
+        *err = end;
+    if (!whole)
+        yk__fail_in(err, "selecting devices");
+    if (err->status) {
+        yk__free(*place);
+        *place = NULL;
     }
-    close(fd[1]);
-    if (pid < 0) {
-        close(fd[0]);
-        return yk__fail(err, YK_E_IO, "selecting devices: fork: %s", strerror(errno));
-    }
-    s = read_answer(fd[0], place, n, &whole, err);
-    close(fd[0]);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    if (whole)
-        return s;
-    if (WIFSIGNALED(status))
-        return yk__fail(err, YK_E_DEVICE_LOST,
-                        "selecting devices: a driver ended the process by signal %d (%s); name the "
-                        "devices to use, or the plugins in YOKE_PLUGINS",
-                        WTERMSIG(status), strsignal(WTERMSIG(status)));
-    return yk__fail(err, YK_E_DEVICE_LOST,
-                    "selecting devices: a driver ended the process with exit code %d; name the "
-                    "devices to use, or the plugins in YOKE_PLUGINS",
-                    WEXITSTATUS(status));
+    return err->status;
 }
 
 /* ---- So many ranks ----------------------------------------------------------------------------------------------- */

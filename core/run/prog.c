@@ -99,6 +99,7 @@ static yk_status compile_segments(yk__exec *exec, yk__prog *p, yk_error *err)
             continue;
         yk__plugin_message();
         st = exec->queue->dev->table->program_new(exec->queue->dev->handle, &s->graph, &p->program[i]);
+        st = yk__plugin_made(st, p->program[i]);
         yk__advance();
         if (st)
             return yk__plugin_fail(err, exec->queue->dev->plugin, st, "compiling a program");

@@ -65,7 +65,9 @@ yk_status yk__queue_wrap(yk__queue *q, void *host, uint64_t bytes, yk_buffer **b
     if (check_limits(q, bytes, err))
         return err->status;
     yk__plugin_message();
+    *b = NULL;
     st = q->dev->table->buffer_wrap(q->dev->handle, host, bytes, b);
+    st = yk__plugin_made(st, *b);
     if (st) {
         yk__plugin_fail(err, q->dev->plugin, st, "a buffer over host memory");
         return tell_first(q, err);
@@ -77,7 +79,7 @@ yk_status yk__queue_wrap(yk__queue *q, void *host, uint64_t bytes, yk_buffer **b
 bool yk__queue_wrap_shared(yk__queue *q, float *shared, uint64_t bytes, yk_buffer **b)
 {
     *b = NULL;
-    return (q->dev->caps.flags & YK_CAP_WRAP) && !q->dev->table->buffer_wrap(q->dev->handle, shared, bytes, b);
+    return (q->dev->caps.flags & YK_CAP_WRAP) && !q->dev->table->buffer_wrap(q->dev->handle, shared, bytes, b) && *b;
 }
 
 void yk__queue_unbuffer(yk__queue *q, yk_buffer **b, uint64_t bytes, yk__account account)

@@ -22,7 +22,9 @@
 #include "core/base/option_names.h"
 #include "core/control/origin.h"
 #include "core/device/device.h"
+#include "core/device/module.h"
 #include "core/device/transport.h"
+#include "core/launch/asking.h"
 #include "tools/cli.h"
 
 static const yk__cli_option options[] = {
@@ -55,17 +57,12 @@ static yk_status survey_take(survey *s, yk_error *err)
     return yk__plugin_list(&s->plugin, &s->n_plugin, err);
 }
 
-/* What a device says of itself; false when the plugin cannot be asked. */
-static bool device_caps(const yk__plugin_info *p, uint32_t i, yk_device_caps *caps)
+/* What a device says of itself, or why it does not. */
+static yk_status device_caps(const yk__plugin_info *p, uint32_t i, yk_device_caps *caps, yk_error *err)
 {
-    yk_error err = YK_ERROR_INIT;
     yk__plugin *plugin;
-    memset(caps, 0, sizeof *caps);
-    caps->size = sizeof *caps;
-    if (yk__plugin_load(p->path, &plugin, &err) || yk__plugin_table(plugin)->device_caps(i, caps))
-        return false;
-    yk__device_cap_memory(caps);
-    return true;
+    *err = (yk_error)YK_ERROR_INIT;
+    return yk__plugin_load(p->path, &plugin, err) ? err->status : yk__plugin_caps(plugin, i, caps, err);
 }
 
 static void print_dtypes(uint32_t mask, const char *separator, const char *quote)
@@ -112,18 +109,27 @@ static void library_json(const char *name, const char *version, int last)
     printf("\"%s\": \"%s\"%s", name, version, last ? "" : ", ");
 }
 
+/* A processor behind an interface for other devices, such as OpenCL's PoCL. */
+static bool is_second_processor(const yk_device_caps *c)
+{
+    return c->flags & YK_CAP_CPU && !(c->flags & YK_CAP_CORES);
+}
+
 static void print_plugin(const yk__plugin_info *p)
 {
     printf("  %-10s %s, %u device%s  %s\n             %s\n", p->name, p->loaded ? p->version : "not used", p->devices,
            p->devices == 1 ? "" : "s", p->reason ? p->reason : "", p->path);
     for (uint32_t i = 0; p->loaded && i < p->devices; i++) {
         yk_device_caps c;
-        if (!device_caps(p, i, &c))
+        yk_error err;
+        if (device_caps(p, i, &c, &err)) {
+            printf("    %s:%u  cannot be used: %s\n", p->name, i, err.text);
             continue;
+        }
         printf("    %s:%u  %s%s%s, %u units, %.1f GiB, computes in ", p->name, i, c.name, c.isa[0] ? ", " : "", c.isa, c.units,
                (double)c.mem_total / 1073741824.0);
         print_dtypes(c.compute, " ", "");
-        printf("\n");
+        printf("%s\n", is_second_processor(&c) ? " on the host's cores" : "");
     }
 }
 
@@ -184,6 +190,8 @@ static void print_text(const survey *s)
     printf("yoke %s\ncores: %u (%s)\nplugins:\n", PACKAGE_VERSION, yk__topology_cores(s->topology), cores ? cores : "?");
     for (uint32_t i = 0; i < s->n_plugin; i++)
         print_plugin(&s->plugin[i]);
+    if (!s->n_plugin)
+        printf("  none in %s (YOKE_PLUGIN_DIR)\n", yk__plugin_folder());
     printf("libraries:\n");
     libraries_each(library_line);
     yk__free(cores);
@@ -194,8 +202,13 @@ static void print_text(const survey *s)
 static void print_device_json(const yk__plugin_info *p, uint32_t i)
 {
     yk_device_caps c;
-    if (!device_caps(p, i, &c))
+    yk_error err;
+    if (device_caps(p, i, &c, &err)) {
+        printf("%s{\"spec\": \"%s:%u\", \"error\": ", i ? ", " : "", p->name, i);
+        yk__json_text(err.text);
+        printf("}");
         return;
+    }
     printf("%s{\"spec\": \"%s:%u\", \"name\": ", i ? ", " : "", p->name, i);
     yk__json_text(c.name);
     printf(", \"isa\": ");
@@ -245,27 +258,55 @@ static void print_gpus(const survey *s)
 {
     uint32_t n = 0;
     yk_device_caps c;
+    yk_error err;
     for (uint32_t i = 0; i < s->n_plugin; i++)
         for (uint32_t d = 0; s->plugin[i].loaded && d < s->plugin[i].devices; d++)
-            n += device_caps(&s->plugin[i], d, &c) && !(c.flags & YK_CAP_CPU);
+            n += !device_caps(&s->plugin[i], d, &c, &err) && !(c.flags & YK_CAP_CPU);
     printf("%u\n", n);
 }
 
-static int survey_run(const yk__cli *cli, void (*print)(const survey *s))
+typedef struct survey_request {
+    const yk__cli_command *command;
+    void (*print)(const survey *s);
+} survey_request;
+
+static int survey_child(void *argument, int fd)
 {
+    const survey_request *request = argument;
     survey s = {0};
     yk_error err = YK_ERROR_INIT;
+    char program[64];
     int code = YK_EXIT_OK;
+    (void)fd;
     if (yk__options_check(&err) || survey_take(&s, &err)) {
-        yk__cli_usage(cli->command, "%s", err.text);
+        yk__cli_usage(request->command, "%s", err.text);
         code = err.status == YK_E_ARG || err.status == YK_E_ABI ? YK_EXIT_USAGE : YK_EXIT_FAILED;
     } else {
-        print(&s);
+        request->print(&s);
+        fflush(stdout); /* before drivers end */
     }
     yk__plugin_list_free(s.plugin, s.n_plugin);
     yk__topology_free(s.topology);
     yk__plugins_fini();
-    return code;
+    snprintf(program, sizeof program, "yoke %s", request->command->name);
+    return yk__cli_close_output(program, code);
+}
+
+/* In a process of its own, so that a plugin that ends it or hangs is named. */
+static int survey_run(const yk__cli *cli, void (*print)(const survey *s))
+{
+    survey_request request = {cli->command, print};
+    yk__asking asking;
+    yk_error err = YK_ERROR_INIT;
+    int code = YK_EXIT_FAILED;
+    if (!yk__asking_start(&asking, survey_child, &request, &err)) {
+        yk__asking_await(&asking, &err);
+        yk__asking_end(&asking, &code, &err);
+    }
+    if (!err.status)
+        return code;
+    yk__cli_usage(cli->command, "%s", err.text);
+    return YK_EXIT_FAILED;
 }
 
 /* ---- yoke info --env ------------------------------------------------------------------------------------------------ */

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The yoke program: finds the command and hands over. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "config.h"
 #include "core/base/limit.h"
@@ -92,11 +94,26 @@ static int run_command(int argc, char **argv)
     return command_unknown(argv[1]);
 }
 
+static char program[64] = "yoke";
+static bool done;
+
+/* No command calls exit: a driver did, perhaps with 0, and nobody should take that for success. */
+static void check_done(void)
+{
+    if (done)
+        return;
+    fflush(stdout);
+    fprintf(stderr, "%s: the process was ended by a call of exit, in a driver or another library, before the command was done\n", program);
+    _exit(YK_EXIT_FAILED);
+}
+
 int main(int argc, char **argv)
 {
-    char program[64] = "yoke";
     yk__limit_is_error();
     if (argc > 1 && argv[1][0] != '-')
         snprintf(program, sizeof program, "yoke %s", argv[1]);
-    return yk__cli_close_output(program, run_command(argc, argv));
+    atexit(check_done);
+    const int code = yk__cli_close_output(program, run_command(argc, argv));
+    done = true;
+    return code;
 }

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a plugin is asked before it is used: to start, how many devices it has, and what each can do. Answers are looked at before anybody
+ * believes them, and a process that waits for this one can see which plugin is asked.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/cgroup.h"
+#include "core/device/internal.h"
+
+static char *watcher; /* YK__ASKED bytes of another process, or NULL */
+
+void yk__plugin_watch(char *text)
+{
+    watcher = text;
+}
+
+void yk__plugin_asked(const char *name)
+{
+    if (watcher)
+        snprintf(watcher, YK__ASKED, "%s", name);
+}
+
+yk_status yk__plugin_devices(const yk__plugin *p, uint32_t *n, yk_error *err)
+{
+    yk__host_message_clear();
+    yk__plugin_asked(p->name);
+    *n = 0;
+    yk_status s = p->call->device_count(n);
+    yk__plugin_asked("");
+    if (s)
+        return *n = 0, yk__plugin_fail(err, p, s, "counting its devices");
+    if (*n > YK__DEVICES)
+        return yk__fail(err, YK_E_ABI, "%s: it says that it has %u devices; expected at most %u", p->name, *n, YK__DEVICES);
+    return YK_OK;
+}
+
+/* It goes to terminals and into JSON: drivers write ASCII, and what is in the place of text is not. */
+static void text_clean(char *text, size_t size)
+{
+    text[size - 1] = 0;
+    for (unsigned char *s = (unsigned char *)text; *s; s++)
+        if (*s < 0x20 || *s >= 0x7f)
+            *s = '?';
+}
+
+void yk__device_cap_memory(yk_device_caps *caps)
+{
+    uint64_t limit, left;
+    if (!(caps->flags & YK_CAP_CPU) || !yk__cgroup_memory(&limit, &left))
+        return;
+    caps->mem_total = limit < caps->mem_total ? limit : caps->mem_total;
+    caps->mem_free = left < caps->mem_free ? left : caps->mem_free;
+}
+
+yk_status yk__plugin_caps(const yk__plugin *p, uint32_t i, yk_device_caps *c, yk_error *err)
+{
+    memset(c, 0, sizeof *c);
+    c->size = sizeof *c;
+    yk__host_message_clear();
+    yk__plugin_asked(p->name);
+    yk_status s = p->call->device_caps(i, c);
+    yk__plugin_asked("");
+    if (s)
+        return yk__plugin_fail(err, p, s, "asking a device what it can do");
+    text_clean(c->name, sizeof c->name);
+    text_clean(c->isa, sizeof c->isa);
+    text_clean(c->locality, sizeof c->locality);
+    yk__device_cap_memory(c);
+    return YK_OK;
+}
