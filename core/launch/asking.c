@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking plugins in a child process. The name of the one that is asked is in memory that both share, as a driver that dies sends nothing. */
+/* Asking plugins in a child process. The name of the one that is asked is in memory that both share, as a dying driver sends nothing. */
 #include "config.h"
 
 #include "core/launch/asking.h"
