@@ -76,7 +76,8 @@ static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffe
     o->guard = hook_validates(d->hook) && bytes < UINT64_MAX / 2 ? (d->align > GUARD ? d->align : GUARD) : 0;
     guarded.size = sizeof guarded;
     guarded.bytes += 2 * o->guard;
-    s = yk__plugin_made(d->hook->inner->buffer_new(d->inner, &guarded, (yk_buffer **)&o->inner), o->inner);
+    s = d->hook->inner->buffer_new(d->inner, &guarded, (yk_buffer **)&o->inner);
+    s = yk__plugin_made(s, o->inner);
     if (!s && o->guard && (s = yk__hook_guard_fill(o)))
         d->hook->inner->buffer_free(o->inner);
     if (s)
@@ -101,7 +102,8 @@ static yk_status buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buff
         return yk__hook_end(&c, s, 0);
     o->bytes = bytes;
     o->wrapped = true;
-    s = yk__plugin_made(d->hook->inner->buffer_wrap(d->inner, host, bytes, (yk_buffer **)&o->inner), o->inner);
+    s = d->hook->inner->buffer_wrap(d->inner, host, bytes, (yk_buffer **)&o->inner);
+    s = yk__plugin_made(s, o->inner);
     if (s)
         yk__hook_drop(o);
     else
@@ -153,7 +155,8 @@ static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **p)
     if (hook_validates(d->hook))
         s = yk__hook_graph_check(o, g);
     if (!s)
-        s = yk__plugin_made(d->hook->inner->program_new(d->inner, g, (yk_program **)&o->inner), o->inner);
+        s = d->hook->inner->program_new(d->inner, g, (yk_program **)&o->inner);
+    s = yk__plugin_made(s, o->inner);
     if (s)
         yk__hook_drop(o);
     else
@@ -196,7 +199,8 @@ static yk_status queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue *
     o = yk__hook_object(d->hook, HOOK_QUEUE, d, &s);
     if (!o)
         return yk__hook_end(&c, s, 0);
-    s = yk__plugin_made(d->hook->inner->queue_new(d->inner, desc, (yk_queue **)&o->inner), o->inner);
+    s = d->hook->inner->queue_new(d->inner, desc, (yk_queue **)&o->inner);
+    s = yk__plugin_made(s, o->inner);
     if (s)
         yk__hook_drop(o);
     else

@@ -51,7 +51,8 @@ static yk_status hook_open(hook *h, uint32_t i, yk_device **dev)
     const yk_queue_desc desc = {.size = sizeof desc, .kind = YK_QUEUE_COPY};
     yk_device_caps caps = {.size = sizeof caps};
     yk_device *inner = NULL;
-    yk_status s = yk__plugin_made(h->inner->device_open(i, &inner), inner);
+    yk_status s = h->inner->device_open(i, &inner);
+    s = yk__plugin_made(s, inner);
     hook_object *o = s ? NULL : yk__hook_object(h, HOOK_DEVICE, NULL, &s);
     if (!o) {
         if (inner)
