@@ -131,7 +131,7 @@ yk_status yk__plugin_table_take(const yk_plugin *given, const char *who, yk_plug
     if (!given)
         return yk__fail(err, YK_E_ABI, "%s: the plugin cannot serve ABI major %u", who, YK_ABI);
     if (given->size < least || given->size > most || given->size % sizeof(void *))
-        return yk__fail(err, YK_E_ABI, "%s: its table says %u bytes; expected %u to %u, a multiple of %zu (sizeof its yk_plugin)", who,
+        return yk__fail(err, YK_E_ABI, "%s: its table says %u bytes; expected %u to %u, a multiple of %zu (wrong or short table)", who,
                         given->size, least, most, sizeof(void *));
     if (given->abi != YK_ABI)
         return yk__fail(err, YK_E_ABI, "%s: it is built for ABI major %u, this host has %u; rebuild it against this yoke",

@@ -20,12 +20,14 @@ uint32_t yk__device_claims(const yk__device *dev, const yk_graph *g, uint32_t no
 yk_status yk__device_buffer(yk__device *dev, uint64_t bytes, yk_buffer **b, yk_error *err)
 {
     const yk_buffer_desc desc = {.size = sizeof desc, .bytes = bytes};
+    yk_buffer *made = NULL;
     char what[80];
     yk_status s;
     yk__host_message_clear();
-    *b = NULL;
-    s = dev->table->buffer_new(dev->handle, &desc, b);
-    s = yk__plugin_made(s, *b);
+    s = dev->table->buffer_new(dev->handle, &desc, &made);
+    s = yk__plugin_made(s, made);
+    if (!s)
+        *b = made;
     snprintf(what, sizeof what, "a buffer of %llu bytes", (unsigned long long)bytes);
     return yk__device_fail(dev, s, what, err);
 }

@@ -6,8 +6,11 @@
  */
 #include "core/run/optim.h"
 
+#include <string.h>
+
 #include "core/base/mem.h"
 
+#define PAGE 4096u
 #define HYPER_BYTES 256u /* each group's vector begins at a multiple */
 
 typedef struct stretch {
@@ -169,6 +172,18 @@ static void stat_nodes(yk__optim_programs *optim, yk__graph *g, yk__vid scale, y
     }
 }
 
+/* Whole pages that the device knows: a copy to other memory would hold up the host inside the driver, where it sees no device that hangs. */
+static yk_status make_stats_memory(yk__optim_programs *optim, yk_error *err)
+{
+    const uint64_t bytes = (optim->stat_prog->plan->result_bytes + PAGE) / PAGE * PAGE;
+    optim->stats = yk__malloc_aligned(bytes, PAGE);
+    if (!optim->stats)
+        return yk__fail_mem(err, bytes, "an optimizer");
+    memset(optim->stats, 0, bytes);
+    yk__queue_pin(optim->exec->queue, optim->stats, bytes, &optim->stats_pin);
+    return YK_OK;
+}
+
 static yk_status make_stats(yk__optim_programs *optim, yk_error *err)
 {
     const int64_t one = 1;
@@ -183,8 +198,7 @@ static yk_status make_stats(yk__optim_programs *optim, yk_error *err)
         stat_nodes(optim, &g, yk__leaf(&g, scale, 0, YK_F32, 1, &one), result);
         plan_graph(optim, &g, optim->n_stat, result, &optim->stat_prog, err);
     }
-    if (!err->status && !(optim->stats = yk__calloc(1, optim->stat_prog->plan->result_bytes + sizeof *optim->stats))) {
-        yk__fail_mem(err, optim->stat_prog->plan->result_bytes, "an optimizer");
+    if (!err->status && make_stats_memory(optim, err)) {
         yk__prog_free(optim->exec, optim->stat_prog);
         optim->stat_prog = NULL;
     }
@@ -225,6 +239,8 @@ void yk__optim_drop(yk__optim_programs *optim)
     yk__prog_free(optim->exec, optim->step_prog);
     yk__prog_free(optim->exec, optim->stat_prog);
     yk__free(optim->hyper);
+    if (optim->stats_pin)
+        yk__queue_unpin(optim->exec->queue, &optim->stats_pin);
     yk__free(optim->stats);
     optim->step_prog = optim->stat_prog = NULL;
     optim->hyper = optim->stats = NULL;

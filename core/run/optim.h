@@ -20,6 +20,7 @@ typedef struct yk__optim_programs {
     float *hyper;                      /* step_prog's input: 64 numbers for each group */
     float *stats;                      /* stat_prog's results as they lie on the device, where the host waits for one copy; of
                                           each bucket the sum of squares, and the number of elements that are not finite */
+    yk_pin *stats_pin;
 } yk__optim_programs;
 
 /* What the programs are to do; once. */

@@ -27,10 +27,10 @@ P
 
 # What a step copies between host and device is in registered memory: twenty steps more bring fewer than twenty other copies. A few there
 # are: parts of the optimizer move between ranks as their speeds are learnt.
-registered() {
+registered() { # DEVICES
     for steps in 5 25; do
         FAKE_CUDA_PAGEABLE="$out/pageable-$steps" "$yoke" train --model mlp --model-config hidden=64 --data "idx:$out/images" \
-            --devices "cpu:0! cuda:0!" --global-batch 64 --max-steps $steps --overwrite-output-dir --output-dir "$out/model" || return 1
+            --devices "$1" --global-batch 64 --max-steps $steps --overwrite-output-dir --output-dir "$out/model" || return 1
     done
     echo "copies of memory that is not registered, in 5 and in 25 steps: $(cat "$out/pageable-5" "$out/pageable-25" | tr '\n' ' ')"
     [ "$(cat "$out/pageable-25")" -lt $(($(cat "$out/pageable-5") + 20)) ]
@@ -39,7 +39,8 @@ registered() {
 ok "cpu:0 alone" train alone cpu:0
 ok "cuda:0 alone" same cuda:0
 ok "cpu:0 and cuda:0" same "cpu:0! cuda:0!"
-ok "what a step copies is registered" registered
+ok "what a step copies is registered" registered "cpu:0! cuda:0!"
+ok "so is what a card alone copies" registered cuda:0
 if "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$'; then
     ok "cuda:0, cuda:1 and opencl:0" same "cuda:0! cuda:1! opencl:0!"
 else

@@ -318,7 +318,7 @@ static CUresult copy_give(CUstream stream, char *to, const char *from, size_t by
     op->bytes = bytes;
     pthread_mutex_lock(&fake.lock);
     const bool pageable = host && !fake_is_pinned(host, bytes);
-    fake.pageable += pageable && bytes > AT_ONCE;
+    fake.pageable += pageable && (host_reads || bytes > AT_ONCE); /* the host waits in the call */
     if (pageable && !host_reads && bytes <= AT_ONCE) {
         op->from = op->snapshot = memcpy(malloc(bytes + 1), host, bytes);
         stream_give(s, op);
