@@ -172,7 +172,7 @@ static void stat_nodes(yk__optim_programs *optim, yk__graph *g, yk__vid scale, y
     }
 }
 
-/* Whole pages that the device knows: a copy to other memory would hold up the host inside the driver, where it sees no device that hangs. */
+/* Whole pages that the device knows: a copy to other memory holds up the host in the driver, where it sees no device hang. */
 static yk_status make_stats_memory(yk__optim_programs *optim, yk_error *err)
 {
     const uint64_t bytes = (optim->stat_prog->plan->result_bytes + PAGE) / PAGE * PAGE;

@@ -36,11 +36,19 @@ registered() { # DEVICES
     [ "$(cat "$out/pageable-25")" -lt $(($(cat "$out/pageable-5") + 20)) ]
 }
 
+# A kernel of the card never ends: the job does, and says which device hangs.
+hang_is_noticed() {
+    FAKE_CUDA_HANG=300 YOKE_STUCK_MS=2000 timeout 60 "$yoke" train --model mlp --model-config hidden=64 --data "idx:$out/images" \
+        --devices cuda:0 --global-batch 64 --max-steps 1000 --overwrite-output-dir --output-dir "$out/model" 2>&1 | tee "$out/hang"
+    grep -q "cuda:0 .* has finished nothing for .* (YOKE_STUCK_MS)" "$out/hang"
+}
+
 ok "cpu:0 alone" train alone cpu:0
 ok "cuda:0 alone" same cuda:0
 ok "cpu:0 and cuda:0" same "cpu:0! cuda:0!"
 ok "what a step copies is registered" registered "cpu:0! cuda:0!"
 ok "so is what a card alone copies" registered cuda:0
+ok "a card alone that hangs is noticed" hang_is_noticed
 if "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$'; then
     ok "cuda:0, cuda:1 and opencl:0" same "cuda:0! cuda:1! opencl:0!"
 else
