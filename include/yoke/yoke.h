@@ -466,11 +466,11 @@ YK_API void yk_clip_norm(yk_job *job, float max);
 YK_API void yk_clip_value(yk_job *job, float max);
 
 typedef struct yk_opt yk_opt;
-typedef struct yk_sgd_config {
+typedef struct yk_sgd_config { /* lr defaults to 1e-3 */
     double lr, momentum, dampening, weight_decay;
     bool nesterov, maximize;
 } yk_sgd_config;
-typedef struct yk_adam_config { /* also adamw; betas default 0.9, 0.999, eps 1e-8 */
+typedef struct yk_adam_config { /* also adamw; lr defaults to 1e-3, betas to 0.9, 0.999, eps to 1e-8 */
     double lr, beta1, beta2, eps, weight_decay;
     bool amsgrad, maximize;
 } yk_adam_config;

@@ -206,10 +206,11 @@ static yk_opt *make_optimizer(train_run *r)
     const yk__cli *cli = r->cli;
     bool bad = false;
     int k = yk__cli_word(cli, "optim", optimizers, OPTIM_NAMES, &bad);
-    const yk_sgd_config sgd = {.lr = r->lr,
+    const double lr = zero_is_meant(r->lr);
+    const yk_sgd_config sgd = {.lr = lr,
                                .momentum = yk__cli_real(cli, "momentum", 0, 1, &bad),
                                .weight_decay = r->decay};
-    const yk_adam_config adam = {.lr = r->lr,
+    const yk_adam_config adam = {.lr = lr,
                                  .beta1 = zero_is_meant(yk__cli_real(cli, "adam-beta1", 0, 1, &bad)),
                                  .beta2 = zero_is_meant(yk__cli_real(cli, "adam-beta2", 0, 1, &bad)),
                                  .eps = zero_is_meant(yk__cli_real(cli, "adam-epsilon", 0, 1, &bad)),
