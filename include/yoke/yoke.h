@@ -510,11 +510,10 @@ YK_API void yk_accumulate_on(yk_job *job);
 YK_API bool yk_sync_gradients(const yk_job *job);
 
 typedef struct yk_sched yk_sched;
-/* Names and formulas of transformers' get_scheduler (constant, constant_with_warmup, linear, cosine,
- * cosine_with_restarts, cosine_with_min_lr, polynomial, inverse_sqrt, reduce... see docs) and of torch.optim and
- * DeepSpeed's schedules as golden/schedules.json lists them. */
+/* Names, settings and formulas of transformers' get_scheduler (linear, cosine, reduce_lr_on_plateau ..), torch.optim's lr_scheduler
+ * (StepLR, OneCycleLR ..) and DeepSpeed's schedules (WarmupLR ..). The error of any other name lists all that there are. */
 typedef struct yk_sched_config {
-    const char *name;
+    const char *name;   /* NULL: constant */
     double warmup_steps, total_steps; /* a warm-up of a schedule that has none (constant, PyTorch's) is an error */
     const char *params; /* further settings, "key=value,key=value", by the names of their source */
 } yk_sched_config;

@@ -32,7 +32,9 @@ ok "a layer that is too large" train 2 "fc1.weight: [2147483647, 784] is too lar
 ok "unknown optimizer" train 2 "(did you mean adam?)" --optim adamx
 ok "a beta out of range" train 2 "--adam-beta1 2: expected" --adam-beta1 2
 ok "unknown precision" train 2 "expected one of fp32, bf16, fp16, fp8" --precision fp4
-ok "unknown schedule" train 2 'there is no schedule "cosin"' --lr-scheduler-type cosin
+ok "unknown schedule" train 2 'there is no schedule "cosin"; there are constant, constant_with_warmup, linear, cosine, ' \
+    --lr-scheduler-type cosin
+ok "unknown schedule, and the last of those that there are" train 2 'LRRangeTest, OneCycle' --lr-scheduler-type cosin
 ok "a schedule that never ends" train 2 "T_mult=0: expected a whole number from 1" --lr-scheduler-type CosineAnnealingWarmRestarts \
     --lr-scheduler-kwargs T_0=1,T_mult=0
 ok "a warm-up that the schedule does not have" train 2 "schedule StepLR has no warm-up, and 5 steps of it are asked for" \
@@ -62,7 +64,7 @@ ok "no output folder" refuses 2 "--output-dir is missing" train --model mlp --da
 ok "no data" refuses 2 "--data is missing" train --model mlp --output-dir "$out/no"
 ok "no model" refuses 2 "neither --model NAME nor --from DIR" train --data "idx:$out/images" --output-dir "$out/no"
 ok "unknown model" train 2 'there is no model "mpl"' --model mpl
-ok "unknown model setting" train 2 'did you mean "hidden"' --model-config hiden=3
+ok "unknown model setting" train 2 '(did you mean "hidden"?); there are dropout, hidden, hidden_act, ' --model-config hiden=3
 ok "unknown kind of data" train 2 "did you mean 'idx'" --data "ixd:$out/images"
 ok "data that is not there" train 2 "/nonexistent/train-images-idx3-ubyte: cannot be opened" --data idx:/nonexistent
 ok "a batch larger than the data" train 2 "lower --global-batch" --global-batch 1000

@@ -25,7 +25,7 @@ static const yk__cli_option options[] = {
     {"local-sgd-steps", "N", "0", "ranks step by themselves and average after every N steps (LocalSGD); 0: they step together", NULL},
     {"average", "RULE", "micro", "micro: mean of the micro batches' means; items: of all labels; rows: of all rows", NULL},
     {"learning-rate", "R", "5e-5", "peak learning rate", NULL},
-    {"lr-scheduler-type", "NAME", "linear", "a name of transformers' get_scheduler", NULL},
+    {"lr-scheduler-type", "NAME", "linear", "a schedule of transformers, PyTorch or DeepSpeed; an unknown one lists them", NULL},
     {"lr-scheduler-kwargs", "KEY=VALUE,..", NULL, "further settings of the schedule (min_lr=1e-4)", NULL},
     {"warmup-steps", "N", "0", "steps of linear warm-up", NULL},
     {"warmup-ratio", "R", NULL, "part of all steps that warms up, instead", NULL},
