@@ -126,8 +126,12 @@ static void refuse_idle_strategies(const train_run *r, bool *bad)
         yk__cli_refuse_idle(r->cli, "save-total-limit", "without --save-steps or --save-strategy epoch, which write checkpoints", bad);
     if (r->eval_delay > 0 && r->eval_when.strategy == TRAIN_NEVER)
         yk__cli_refuse_idle(r->cli, "eval-delay", "where nothing is evaluated during training", bad);
-    if (!wants_eval(r))
+    if (r->eval_when.strategy == TRAIN_NEVER && !*bad) /* --eval-strategy no beside it was refused before */
+        yk__cli_refuse_idle(r->cli, "eval-steps", "where nothing is evaluated during training", bad);
+    if (!wants_eval(r)) {
         yk__cli_refuse_idle(r->cli, "max-eval-samples", "where nothing is evaluated", bad);
+        yk__cli_refuse_idle(r->cli, "per-device-eval-batch-size", "where nothing is evaluated", bad);
+    }
 }
 
 /* When to log, evaluate and save, and what. */
@@ -287,6 +291,8 @@ static void open_data(train_run *r)
         fprintf(stderr, "yoke train: no evaluation: all rows of the file train (--eval-data or --eval-rows names others)\n");
     if (yk_ok(r->job) && !r->eval && (r->best.save || r->best.patience))
         yk_fail(r->job, YK_E_ARG, "the best model is chosen by evaluations, and there is no evaluation data: --eval-data or --eval-rows");
+    if (yk_ok(r->job) && !r->eval && yk__cli_on(cli, "do-predict"))
+        yk_fail(r->job, YK_E_ARG, "--do-predict: there is no evaluation data to predict for: --eval-data or --eval-rows");
 }
 
 static void set_up(train_run *r)
@@ -384,10 +390,6 @@ static void write_predictions(train_run *r)
     const char *reason = NULL;
     char path[4200], text[4352];
     FILE *f;
-    if (!r->eval) {
-        yk_fail(r->job, YK_E_ARG, "--do-predict: there is no evaluation data to predict for: --eval-data or --eval-rows");
-        return;
-    }
     snprintf(path, sizeof path, "%s/predictions.jsonl", r->out);
     f = writes ? fopen(path, "we") : stdout;
     if (f)
