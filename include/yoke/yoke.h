@@ -87,7 +87,7 @@ typedef struct yk_config {
     uint64_t seed;           /* of weights, dropout and sample order */
     yk_scale_config scale;
     uint64_t memory_limit;   /* bytes of device memory; activations are recomputed to stay below; 0: YOKE_MEMORY_LIMIT ("6G", or
-                                by rank "6G,500M"), else none */
+                                by rank "6G,500M"), else no limit but what the device has */
     bool accumulate_over_epochs; /* an epoch's end does not end an accumulation (Accelerate's sync_with_dataloader=False) */
     uint32_t hash_every;     /* compare the parameters' hash between ranks every so many steps; default 100 */
     uint32_t local_sgd_steps; /* not 0: LocalSGD, see yk_average_params */
@@ -199,7 +199,7 @@ YK_API void yk_print_in_order(yk_job *job, const char *fmt, ...);
  * named. */
 
 /* [all] [waits] v[i], of n numbers, becomes the sum of all ranks' v[i], added in rank order; their mean, the sum divided by the
- * number of ranks; the largest. n up to 8192. */
+ * number of ranks; the largest. */
 YK_API void yk_all_reduce_sum(yk_job *job, double *v, uint32_t n);
 YK_API void yk_all_reduce_mean(yk_job *job, double *v, uint32_t n);
 YK_API void yk_all_reduce_max(yk_job *job, double *v, uint32_t n);
