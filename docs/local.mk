@@ -13,7 +13,7 @@ $(COMMAND_MANS): yoke$(EXEEXT)
 	$(AM_V_GEN)name=`basename $@ .1`; command=`echo $$name | sed 's/^yoke-*//'`; \
 		./yoke$(EXEEXT) $$command --man > $@.tmp && mv $@.tmp $@
 EXTRA_DIST += docs/architecture.md docs/cpu-speed-conv.md docs/cpu-speed.md docs/cuda.md docs/data.md docs/from-accelerate.md \
-	docs/from-huggingface.md docs/promises.md docs/vulkan.md
+	docs/from-huggingface.md docs/opencl.md docs/promises.md docs/vulkan.md
 # a folder is distributed whole: a new page needs no line here
 EXTRA_DIST += docs/decisions
 dist_man_MANS += docs/yoke-plugin.7

@@ -5,7 +5,6 @@
  *
  *   stream FILE [EPOCHS]
  */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <yoke/yoke.h>
@@ -58,7 +57,7 @@ static double epoch_run(yk_job *job, yk_sampler *sampler, stream *s, const model
         int64_t n;
         const float *all = yk_gather_for_metrics(job, error, sizeof *error, &n);
         for (int64_t i = 0; i < n; i++)
-            worst = fmax(worst, (double)all[i]);
+            worst = (double)all[i] > worst ? (double)all[i] : worst;
         *seen += n;
     }
 }

@@ -9,6 +9,22 @@ named() {
 }
 ok "what the pages name is there" named
 
+# Each option that a plugin's table has, by its whole name in the table of the plugin's page.
+options() {
+    missing=0
+    for page in cpu:cpu-speed cuda:cuda opencl:opencl vulkan:vulkan; do
+        plugin=${page%:*} page=docs/${page#*:}.md
+        keys=$(cat "$YOKE_SOURCE/backends/$plugin"/*.c | sed -n '/^static const kit_option options\[\]/,/^};/s/^ *{"\([A-Z0-9_]*\)".*/\1/p')
+        [ "$(echo "$keys" | wc -w)" -ge 3 ] || { echo "backends/$plugin: no table of options was found"; return 1; }
+        for key in $keys; do
+            name=YOKE_$(echo "$plugin" | tr a-z A-Z)_$key
+            grep -q "^| \`$name[=\`]" "$YOKE_SOURCE/$page" || { echo "$page: no $name"; missing=1; }
+        done
+    done
+    return $missing
+}
+ok "each option of a plugin stands on its page" options
+
 missing() {
     cat >"$out/bad.md" <<'L'
 Here are `core/plan/passes.c`, `passes.c`, `tests/unit/LAYER/NAME.c`, `core/{plan,graph}/`, `yk_step`, `YOKE_LOG`, `yk__engine_*`.

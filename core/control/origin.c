@@ -67,7 +67,7 @@ static yk_status descriptor_fail(yk_error *err)
     char what[160];
     unsigned long long n = 0;
     if (!fd)
-        snprintf(what, sizeof what, "YOKE_JOB_FD is not set");
+        snprintf(what, sizeof what, "YOKE_JOB_FD is not set (started by hand? then YOKE_SIZE says how many ranks there are)");
     else if (!yk__variable_number("YOKE_JOB_FD", &n) || n > INT32_MAX)
         snprintf(what, sizeof what, "YOKE_JOB_FD=%.40s is not the number of a descriptor", fd);
     else if (fcntl((int)n, F_GETFD) < 0)

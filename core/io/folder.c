@@ -31,6 +31,25 @@ bool yk__folder_is(const char *dir)
     return !lstat(dir, &st) && S_ISDIR(st.st_mode);
 }
 
+yk_status yk__folder_make(const char *dir, yk_error *err)
+{
+    char *path = yk__strdup(dir);
+    struct stat st;
+    if (!path)
+        return yk__fail_mem(err, strlen(dir), "a path");
+    for (char *p = path + 1; *path && *p; p++)
+        if (*p == '/') {
+            *p = 0;
+            mkdir(path, 0777);
+            *p = '/';
+        }
+    const int failed = mkdir(path, 0777), why = errno;
+    yk__free(path);
+    if (failed && (stat(dir, &st) || !S_ISDIR(st.st_mode)))
+        return yk__fail(err, YK_E_IO, "%s: cannot make the folder: %s", dir, strerror(why));
+    return YK_OK;
+}
+
 int yk__folder_open(const char *dir, yk_error *err)
 {
     int fd = open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

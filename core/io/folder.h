@@ -19,6 +19,8 @@ typedef bool (*yk__folder_own)(void *user, const char *name);
 /* A descriptor of a real folder, for the *at calls; -1 with the error filled. */
 int yk__folder_open(const char *dir, yk_error *err);
 bool yk__folder_is(const char *dir); /* a real folder, not a link to one */
+/* Makes it and its parents, where they are missing. */
+yk_status yk__folder_make(const char *dir, yk_error *err);
 /* Removes the files that are own, then the folder. What it holds besides stays, and with it the folder: an error names it.
  * A folder that is not there is none. */
 yk_status yk__folder_remove(const char *dir, yk__folder_own own, void *user, yk_error *err);

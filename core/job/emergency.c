@@ -6,9 +6,11 @@
 #include "core/job/emergency.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #include "core/base/log.h"
 #include "core/base/option.h"
+#include "core/io/folder.h"
 #include "core/io/json.h"
 #include "core/job/opt.h"
 #include "core/job/registered.h"
@@ -17,6 +19,37 @@
 #define NUMBERS_BYTES (1u << 20) /* of the state as text: some KiB, and some hundred bytes a rank */
 
 static void write_kept(yk_job *job);
+
+/* The folder that holds dir; an output folder is made later than this. */
+static yk_status make_parent(const char *dir, yk_error *err)
+{
+    char *parent = yk__strdup(dir), *slash;
+    if (!parent)
+        return yk__fail_mem(err, strlen(dir), "a path");
+    for (size_t n = strlen(parent); n > 1 && parent[n - 1] == '/'; n--)
+        parent[n - 1] = 0;
+    slash = strrchr(parent, '/');
+    if (slash && slash != parent) {
+        *slash = 0;
+        yk__folder_make(parent, err);
+    }
+    yk__free(parent);
+    return err->status;
+}
+
+/* A checkpoint is begun there and given up: once a rank is lost nobody can choose another place. An empty folder goes for it, and comes
+ * back. */
+static yk_status try_place(const char *dir, yk_error *err)
+{
+    const bool was_there = yk__folder_is(dir);
+    yk__checkpoint *c;
+    if (make_parent(dir, err) || yk__checkpoint_begin(dir, &c, err))
+        return yk__fail_in(err, "YOKE_EMERGENCY_CHECKPOINT");
+    yk__checkpoint_abandon(c);
+    if (was_there && !yk__folder_is(dir))
+        mkdir(dir, 0777);
+    return YK_OK;
+}
 
 yk_status yk__emergency_open(yk_job *job, yk_error *err)
 {
@@ -33,6 +66,8 @@ yk_status yk__emergency_open(yk_job *job, yk_error *err)
     if (!yk__engine_can_snapshot(job->engine))
         return yk__fail(err, YK_E_UNSUPPORTED, "YOKE_EMERGENCY_CHECKPOINT is \"%s\", but these ranks have no memory in common: a step can "
                         "be kept by ranks of one host alone, without YOKE_TRANSPORT; save more often instead", dir);
+    if (job->team.rank == 0 && try_place(dir, err))
+        return err->status;
     job->emergency = (yk__emergency){.dir = dir,
                                      .every = yk__option_number(YK__OPTION_EMERGENCY_STEPS),
                                      .keep = yk__emergency_keep,

@@ -6,6 +6,8 @@
 
 #include "core/job/param.h"
 
+#define PRESET_LR 1e-3 /* PyTorch's, of sgd, adam and adamw alike */
+
 static yk_opt *opt_new(yk_job *job, yk__optim rule, double lr, double decay)
 {
     yk_error err = YK_ERROR_INIT;
@@ -35,17 +37,18 @@ yk_opt *yk_sgd(yk_job *job, const yk_sgd_config *c)
     static const yk_sgd_config none = {0};
     c = c ? c : &none;
     uint32_t flags = (c->nesterov ? YK_OPT_NESTEROV : 0u) | (c->maximize ? YK_OPT_MAXIMIZE : 0u);
-    return opt_new(job, (yk__optim){YK_OPT_SGD, flags, c->momentum, c->dampening, 0.0}, c->lr, c->weight_decay);
+    return opt_new(job, (yk__optim){YK_OPT_SGD, flags, c->momentum, c->dampening, 0.0},
+                   yk__setting_or(c->lr, PRESET_LR), c->weight_decay);
 }
 
 static yk_opt *adam_new(yk_job *job, const yk_adam_config *c, uint32_t flags)
 {
-    static const yk_adam_config none = {.lr = 1e-3};
+    static const yk_adam_config none = {0};
     c = c ? c : &none;
     flags |= (c->amsgrad ? YK_OPT_AMSGRAD : 0u) | (c->maximize ? YK_OPT_MAXIMIZE : 0u);
     const yk__optim rule = {YK_OPT_ADAM, flags, yk__setting_or(c->beta1, 0.9), yk__setting_or(c->beta2, 0.999),
                             yk__setting_or(c->eps, 1e-8)};
-    return opt_new(job, rule, c->lr, c->weight_decay);
+    return opt_new(job, rule, yk__setting_or(c->lr, PRESET_LR), c->weight_decay);
 }
 
 yk_opt *yk_adam(yk_job *job, const yk_adam_config *c)

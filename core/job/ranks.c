@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ranks as the user sees them: starting them, which this one is, and what they do together outside of steps. */
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #include "core/base/log.h"
 #include "core/base/option.h"
 #include "core/control/origin.h"
 #include "core/control/variables.h"
+#include "core/io/folder.h"
 #include "core/job/job.h"
 #include "core/job/join.h"
 #include "core/launch/choose.h"
@@ -139,31 +137,12 @@ void yk_print(yk_job *job, const char *fmt, ...)
     fflush(stdout);
 }
 
-static yk_status make_dir(const char *dir, yk_error *err)
-{
-    char *path = yk__strdup(dir);
-    struct stat st;
-    if (!path)
-        return yk__fail_mem(err, strlen(dir), "a path");
-    for (char *p = path + 1; *p; p++)
-        if (*p == '/') {
-            *p = 0;
-            mkdir(path, 0777);
-            *p = '/';
-        }
-    int failed = mkdir(path, 0777), why = errno;
-    yk__free(path);
-    if (failed && (stat(dir, &st) || !S_ISDIR(st.st_mode)))
-        return yk__fail(err, YK_E_IO, "%s: cannot make the folder: %s", dir, strerror(why));
-    return YK_OK;
-}
-
 void yk_make_dir(yk_job *job, const char *dir)
 {
     yk_error err = YK_ERROR_INIT;
     if (!yk_ok(job) || !yk__job_given(job, "yk_make_dir", "dir", dir))
         return;
-    if (job->team.rank == 0 && make_dir(dir, &err)) {
+    if (job->team.rank == 0 && yk__folder_make(dir, &err)) {
         yk__job_fail(job, &err);
         return;
     }

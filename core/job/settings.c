@@ -26,7 +26,7 @@ struct yk_settings {
     yk_job *job;
     pair *pair;
     size_t n, cap;
-    char **asked; /* names that were asked for and are not set: for the nearest name */
+    char **asked; /* names that were asked for: all that a model has */
     size_t n_asked, cap_asked;
     char source[256];
     yk__labels labels; /* names of the classes; none: not known */
@@ -35,7 +35,7 @@ struct yk_settings {
 static void settings_fail(const yk_settings *s, yk_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static void settings_fail(const yk_settings *s, yk_status status, const char *fmt, ...)
 {
-    char text[512];
+    char text[YK_ERROR_TEXT];
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
@@ -315,8 +315,31 @@ uint32_t yk_settings_ints(yk_settings *s, const char *key, int64_t *out, uint32_
     return n;
 }
 
+static int names_order(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* "; there are a, b, .." of all keys that were asked for, set or not. */
+static void write_known(const yk_settings *s, char *text, size_t size)
+{
+    const char **name = yk__calloc(s->n_asked + 1, sizeof *name);
+    size_t used = 0;
+    *text = 0;
+    if (!name)
+        return;
+    memcpy(name, s->asked, s->n_asked * sizeof *name);
+    qsort(name, s->n_asked, sizeof *name, names_order);
+    for (size_t i = 0; i < s->n_asked && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "; there are ", name[i]);
+    if (used >= size)
+        memcpy(text + size - sizeof ", ..", ", ..", sizeof ", ..");
+    yk__free(name);
+}
+
 void yk_settings_check(yk_settings *s)
 {
+    char known[500]; /* a GPT-2 has 17 keys in 200 bytes */
     if (!s || !yk_ok(s->job))
         return;
     for (size_t i = 0; i < s->n; i++) {
@@ -324,8 +347,9 @@ void yk_settings_check(yk_settings *s)
         if (!s->pair[i].given || s->pair[i].asked)
             continue;
         near = yk__nearest_word(s->pair[i].key, (const char *const *)s->asked, s->n_asked);
-        settings_fail(s, YK_E_ARG, "this model has no setting \"%s\"%s%s%s", s->pair[i].key, near ? ": did you mean \"" : "",
-             near ? near : "", near ? "\"?" : "");
+        write_known(s, known, sizeof known);
+        settings_fail(s, YK_E_ARG, "this model has no setting \"%.100s\"%s%s%s%s", s->pair[i].key, near ? " (did you mean \"" : "",
+                      near ? near : "", near ? "\"?)" : "", known);
         return;
     }
 }

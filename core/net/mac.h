@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The MAC of data: Poly1305 under a key that is used once, made by ChaCha20 of a key and a number as RFC 8439, 2.6 does. Three to four
- * times as fast as BLAKE2b (decision 0030), and can be made piece by piece as bytes come. A key must never see a number twice.
+ * times as fast as BLAKE2b (decision 0032), and can be made piece by piece as bytes come. A key must never see a number twice.
  *
  * In a build without libsodium no MAC is equal to another (core/net/auth.h).
  * Thread rule: one thread per yk__mac.

@@ -7,6 +7,7 @@
 #include "core/nn/sched.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -523,16 +524,21 @@ static const sched_kind *kind_of(const char *name)
     return NULL;
 }
 
+static yk_status fail_unknown(const char *name, yk_error *err)
+{
+    char names[640] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && used < sizeof names; i++)
+        used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", kinds[i].name);
+    return yk__fail(err, YK_E_ARG, "there is no schedule \"%.40s\"; there are %s", name, names);
+}
+
 yk_status yk__sched_new(const char *name, double warmup, double total, const char *params, double base_lr, yk__sched **out,
                         yk_error *err)
 {
     const sched_kind *kind = kind_of(name ? name : "constant");
     if (!kind)
-        return yk__fail(err, YK_E_ARG,
-                        "there is no schedule \"%s\"; there are constant, constant_with_warmup, linear, cosine, "
-                        "cosine_with_restarts, cosine_with_min_lr, cosine_warmup_with_min_lr, polynomial, inverse_sqrt, "
-                        "warmup_stable_decay, torch's StepLR ... and DeepSpeed's WarmupLR ...",
-                        name);
+        return fail_unknown(name, err);
     yk__sched *sched = yk__calloc(1, sizeof *sched);
     if (!sched)
         return yk__fail_mem(err, sizeof *sched, "a schedule");

@@ -3,22 +3,36 @@
  * YOKE_DUMP=DIR: every new plan as text and as a drawing (plan-N.txt, plan-N.dot), and its graph after each pass as text
  * (pass-N-07-empty.txt), so that two of them can be compared. N is the plan's number in the lines of YOKE_LOG=debug.
  */
+#include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/plan/internal.h"
 
-/* Takes path and text over; either may be NULL for want of memory. */
+/* The folder is made where it is missing. */
+static FILE *open_file(const char *dir, const char *path)
+{
+    FILE *f = fopen(path, "we");
+    return f || errno != ENOENT || mkdir(dir, 0777) ? f : fopen(path, "we");
+}
+
+/* Takes path and text over; either may be NULL for want of memory. A plan has some 45 files: what fails of one does of all. */
 static void write_text(const char *dir, char *path, char *text)
 {
-    FILE *f = text && path ? fopen(path, "we") : NULL;
+    static atomic_flag warned = ATOMIC_FLAG_INIT;
+    FILE *f;
+    errno = ENOMEM;
+    f = text && path ? open_file(dir, path) : NULL;
     if (f) {
         fputs(text, f);
         fclose(f);
-    } else {
-        yk__log(YK_LOG_WARN, "plan", "cannot write %s", path ? path : dir);
+    } else if (!atomic_flag_test_and_set(&warned)) {
+        yk__log(YK_LOG_WARN, "plan", "YOKE_DUMP: cannot write %s: %s", path ? path : dir, strerror(errno));
     }
     yk__free(path);
     yk__free(text);

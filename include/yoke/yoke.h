@@ -87,7 +87,7 @@ typedef struct yk_config {
     uint64_t seed;           /* of weights, dropout and sample order */
     yk_scale_config scale;
     uint64_t memory_limit;   /* bytes of device memory; activations are recomputed to stay below; 0: YOKE_MEMORY_LIMIT ("6G", or
-                                by rank "6G,500M"), else none */
+                                by rank "6G,500M"), else no limit but what the device has */
     bool accumulate_over_epochs; /* an epoch's end does not end an accumulation (Accelerate's sync_with_dataloader=False) */
     uint32_t hash_every;     /* compare the parameters' hash between ranks every so many steps; default 100 */
     uint32_t local_sgd_steps; /* not 0: LocalSGD, see yk_average_params */
@@ -199,7 +199,7 @@ YK_API void yk_print_in_order(yk_job *job, const char *fmt, ...);
  * named. */
 
 /* [all] [waits] v[i], of n numbers, becomes the sum of all ranks' v[i], added in rank order; their mean, the sum divided by the
- * number of ranks; the largest. n up to 8192. */
+ * number of ranks; the largest. */
 YK_API void yk_all_reduce_sum(yk_job *job, double *v, uint32_t n);
 YK_API void yk_all_reduce_mean(yk_job *job, double *v, uint32_t n);
 YK_API void yk_all_reduce_max(yk_job *job, double *v, uint32_t n);
@@ -466,11 +466,11 @@ YK_API void yk_clip_norm(yk_job *job, float max);
 YK_API void yk_clip_value(yk_job *job, float max);
 
 typedef struct yk_opt yk_opt;
-typedef struct yk_sgd_config {
+typedef struct yk_sgd_config { /* lr defaults to 1e-3 */
     double lr, momentum, dampening, weight_decay;
     bool nesterov, maximize;
 } yk_sgd_config;
-typedef struct yk_adam_config { /* also adamw; betas default 0.9, 0.999, eps 1e-8 */
+typedef struct yk_adam_config { /* also adamw; lr defaults to 1e-3, betas to 0.9, 0.999, eps to 1e-8 */
     double lr, beta1, beta2, eps, weight_decay;
     bool amsgrad, maximize;
 } yk_adam_config;
@@ -510,11 +510,10 @@ YK_API void yk_accumulate_on(yk_job *job);
 YK_API bool yk_sync_gradients(const yk_job *job);
 
 typedef struct yk_sched yk_sched;
-/* Names and formulas of transformers' get_scheduler (constant, constant_with_warmup, linear, cosine,
- * cosine_with_restarts, cosine_with_min_lr, polynomial, inverse_sqrt, reduce... see docs) and of torch.optim and
- * DeepSpeed's schedules as golden/schedules.json lists them. */
+/* Names, settings and formulas of transformers' get_scheduler (linear, cosine, reduce_lr_on_plateau ..), torch.optim's lr_scheduler
+ * (StepLR, OneCycleLR ..) and DeepSpeed's schedules (WarmupLR ..). The error of any other name lists all that there are. */
 typedef struct yk_sched_config {
-    const char *name;
+    const char *name;   /* NULL: constant */
     double warmup_steps, total_steps; /* a warm-up of a schedule that has none (constant, PyTorch's) is an error */
     const char *params; /* further settings, "key=value,key=value", by the names of their source */
 } yk_sched_config;

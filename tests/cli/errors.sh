@@ -32,7 +32,9 @@ ok "a layer that is too large" train 2 "fc1.weight: [2147483647, 784] is too lar
 ok "unknown optimizer" train 2 "(did you mean adam?)" --optim adamx
 ok "a beta out of range" train 2 "--adam-beta1 2: expected" --adam-beta1 2
 ok "unknown precision" train 2 "expected one of fp32, bf16, fp16, fp8" --precision fp4
-ok "unknown schedule" train 2 'there is no schedule "cosin"' --lr-scheduler-type cosin
+ok "unknown schedule" train 2 'there is no schedule "cosin"; there are constant, constant_with_warmup, linear, cosine, ' \
+    --lr-scheduler-type cosin
+ok "unknown schedule, and the last of those that there are" train 2 'LRRangeTest, OneCycle' --lr-scheduler-type cosin
 ok "a schedule that never ends" train 2 "T_mult=0: expected a whole number from 1" --lr-scheduler-type CosineAnnealingWarmRestarts \
     --lr-scheduler-kwargs T_0=1,T_mult=0
 ok "a warm-up that the schedule does not have" train 2 "schedule StepLR has no warm-up, and 5 steps of it are asked for" \
@@ -62,7 +64,7 @@ ok "no output folder" refuses 2 "--output-dir is missing" train --model mlp --da
 ok "no data" refuses 2 "--data is missing" train --model mlp --output-dir "$out/no"
 ok "no model" refuses 2 "neither --model NAME nor --from DIR" train --data "idx:$out/images" --output-dir "$out/no"
 ok "unknown model" train 2 'there is no model "mpl"' --model mpl
-ok "unknown model setting" train 2 'did you mean "hidden"' --model-config hiden=3
+ok "unknown model setting" train 2 '(did you mean "hidden"?); there are dropout, hidden, hidden_act, ' --model-config hiden=3
 ok "unknown kind of data" train 2 "did you mean 'idx'" --data "ixd:$out/images"
 ok "data that is not there" train 2 "/nonexistent/train-images-idx3-ubyte: cannot be opened" --data idx:/nonexistent
 ok "a batch larger than the data" train 2 "lower --global-batch" --global-batch 1000
@@ -118,6 +120,36 @@ fi
 
 ok "a part of the built-in tests" refuses 2 "--only has no effect without --golden or --vectors" test --only sgd
 ok "two folders of tests" refuses 2 "--vectors has no effect beside --golden" test --golden "$out/a" --vectors "$out/b"
+for option in --threads=1 --devices=nothere:0 --model=gpt2 --precision=bf16 --optim=sgd --rounds=2 --global-batch=4 --allow-substitute; do
+    ok "peaks of a step: $option" refuses 2 "${option%=*} has no effect with bench peaks" bench peaks "$option"
+done
+ok "threads beside devices" refuses 2 "--devices has no effect beside --threads" bench step --threads 1 --devices cpu:0-1
+ok "rounds of a step" refuses 2 "--rounds has no effect with bench step" bench step --rounds 3
+ok "rounds of an overhead" refuses 2 "--rounds has no effect with bench step-overhead" bench step-overhead --rounds 7
+ok "weights of an overhead" refuses 2 "--save-init has no effect with bench step-overhead" bench step-overhead --save-init "$out/no"
+ok "data of a mix" refuses 2 "--data has no effect with bench mixed" bench mixed --devices "cpu:0 cpu:0" --data "idx:$out/images"
+estimates="estimate-memory --model mlp"
+# shellcheck disable=SC2086
+{
+    ok "a momentum of adamw, estimated" refuses 2 "--momentum has no effect without --optim sgd" $estimates --momentum 0.3
+    ok "threads beside devices, estimated" refuses 2 "--devices has no effect beside --threads" $estimates --threads 1 --devices cpu:0
+    ok "two batch sizes, estimated" refuses 2 "--per-device-train-batch-size has no effect beside --global-batch" $estimates \
+        --global-batch 4 --per-device-train-batch-size 2
+    ok "a batch of no evaluation, estimated" refuses 2 "--per-device-eval-batch-size has no effect where nothing is evaluated" $estimates \
+        --no-do-eval --per-device-eval-batch-size 7
+}
+ok "steps of no evaluation" train 2 "--eval-steps has no effect where nothing is evaluated during training" --no-do-eval --eval-steps 7
+ok "steps of no evaluation, told once" train 2 "--eval-steps has no effect with --eval-strategy no" --eval-strategy no --eval-steps 7
+ok "a batch of no evaluation" train 2 "--per-device-eval-batch-size has no effect where nothing is evaluated" --no-do-eval \
+    --per-device-eval-batch-size 7
+no_predictions() { # before the first step, and before the output folder is there
+    printf 'text,label\na,0\nb,1\nc,0\nd,1\n' >"$out/t.csv"
+    "$yoke" train --model bert --tokenizer bytes --data "csv:$out/t.csv" --global-batch 2 --max-length 8 --max-steps 1 --do-predict \
+        --model-config hidden_size=8,num_hidden_layers=1,num_attention_heads=1,intermediate_size=8 --output-dir "$out/no-rows" 2>"$out/err"
+    [ $? = 2 ] && grep "error: .*--do-predict: there is no evaluation data" "$out/err" && ! grep "^step " "$out/err" &&
+        [ ! -e "$out/no-rows" ]
+}
+ok "predictions for no rows" no_predictions
 ok "no checkpoint to go on from" train 2 "there is no checkpoint" --resume-from-checkpoint last
 ok "an output folder without a name" train 2 "--output-dir is empty" --output-dir ""
 ok "a checkpoint that is not there" train 2 "no/such/trainer_state.json: cannot be opened" --resume-from-checkpoint no/such

@@ -19,6 +19,17 @@ falls() { # falls FILE: the loss of the last line that names one is below that o
     python3 -c "import sys; sys.exit(not float('$last') < 0.8 * float('$first'))" || { echo "loss $first, then $last"; return 1; }
 }
 
+linked() { # by the README's line, which names no library but ours
+    for source in "$YOKE_SOURCE"/examples/*.c; do
+        ${CC:-gcc} "$source" -I"$YOKE_SOURCE/include" -L"$YOKE_BUILD/.libs" -lyoke -o "$out/linked" || { echo "$source"; return 1; }
+    done
+}
+if instrumented; then
+    skip "each links with libyoke alone" "instrumented: that takes a sanitizer's library too"
+else
+    ok "each links with libyoke alone" linked
+fi
+
 own_loop() {
     "$examples/own_loop" >"$out/one" && at_least "$(number accuracy "$out/one")" 0.9 || return 1
     YOKE_DEVICES="cpu:0! cpu:0!" "$yoke" launch "$examples/own_loop" >"$out/two" && diff "$out/one" "$out/two"

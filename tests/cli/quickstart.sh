@@ -16,7 +16,7 @@ mkdir -p "$tree/build" "$tree/scripts"
 cp "$YOKE_SOURCE/quickstart" "$tree/"
 cp "$YOKE_SOURCE/scripts/packages.sh" "$tree/scripts/"
 printf '#!/bin/sh\n' >"$tree/configure"
-printf 'programs:\n' >"$tree/build/Makefile"
+printf 'programs:\n\t@echo "  CC       x.o"; echo "a warning" >&2; test ! -e broken\n' >"$tree/build/Makefile"
 printf '#!/bin/sh\nexec "%s" "$@"\n' "$yoke" >"$tree/build/yoke"
 chmod +x "$tree/configure" "$tree/build/yoke"
 ln -s "$YOKE_BUILD/.libs" "$tree/build/.libs"
@@ -33,12 +33,29 @@ says() { # says PATTERN
     grep -q "$1" "$out/said" || { echo "nothing like '$1' in what it said"; return 1; }
 }
 
+ends_with_installing() {
+    tail -n 1 "$out/said" | grep -q 'make -C build install'
+}
+
 cpu_alone() {
-    start --cpu && says 'training ran at' && [ -s "$out/model/model.safetensors" ] && ! says demonstration
+    start --cpu && says 'training ran at' && [ -s "$out/model/model.safetensors" ] && ! says demonstration && ends_with_installing
+}
+
+build_quiet() { # but for what a compiler has to say
+    start --cpu && says 'a warning' && ! says ' CC '
+}
+
+build_broken() {
+    : >"$tree/build/broken"
+    ! start --cpu && says 'a warning' && ! says 'training ran at'
+    code=$?
+    rm "$tree/build/broken"
+    return $code
 }
 
 both() {
     start && says 'bit-identical on all ranks' || return 1
+    ends_with_installing || return 1
     [ "$("$yoke" info --gpus)" != 0 ] || { says demonstration && fastest_named; }
 }
 
@@ -64,5 +81,7 @@ if "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$'; then
 else
     skip "two kinds of devices train, and the fastest set is named" "no OpenCL device here"
 fi
+ok "a build is quiet but for warnings" build_quiet
+ok "a build that fails fails it" build_broken
 ok "a training that fails fails it" fails_with_the_training
 plan

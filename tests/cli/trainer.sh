@@ -288,7 +288,7 @@ ok "evaluation rows of images" refuses "--eval-rows has no effect with images" -
 ok "a wrong value is told once, not by each rank" refuses "--learning-rate fast: expected" --devices "cpu:0! cpu:0!" --learning-rate fast
 ok "a contradiction is told once, not by each rank" refuses "--logging-dir has no effect" --devices "cpu:0! cpu:0!" --logging-dir "$out/x"
 ok "no devices" refuses "--devices is empty" --devices ""
-ok "a name of the hub" refuses "huggingface-cli download google/no-such --local-dir" --from google/no-such
+ok "a name of the hub" refuses "nothing is downloaded: hf download google/no-such --local-dir" --from google/no-such
 mkdir -p "$out/whale" && printf '{"model_type": "whale"}' >"$out/whale/config.json"
 ok "a folder beside a model, and text" refuses "--from $out/whale beside --model mlp gives weights alone" --from "$out/whale" \
     --data "lines:$out/text"

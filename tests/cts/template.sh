@@ -23,19 +23,29 @@ if (cd "$WORK/src" && autoreconf --version) >/dev/null 2>&1; then
 else
     PLUGIN=$WORK/yoke_template.so
     ${CC:-gcc} -std=gnu11 -O1 -fvisibility=hidden -fPIC -shared $SANITIZE "-DSANITIZER=\"$SANITIZER\"" \
-        $HEADERS -I"$SDK" -o "$PLUGIN" "$WORK/src/template.c" &&
+        $HEADERS -o "$PLUGIN" "$WORK/src/template.c" &&
         ${CC:-gcc} -std=gnu11 -O1 -fvisibility=hidden -fPIC -shared -pthread $SANITIZE "-DSANITIZER=\"$SANITIZER\"" \
-            $HEADERS -I"$SDK" -o "$WORK/yoke_far.so" "$WORK/src/far.c" "$SDK/plugins/kit/queue.c"
+            $HEADERS -o "$WORK/yoke_far.so" "$WORK/src/far.c" "$SDK/plugins/kit/queue.c"
     result $? "built with the installed header (no autoreconf here)"
 fi
 symbols=$(nm -D --defined-only "$PLUGIN" 2>/dev/null | grep -vc ' yk_plugin_query$')
 result "$symbols" "it exports one symbol"
+synopsis() { # the command of yoke-plugin(7), word for word
+    command=$(sed -n '/^cc \$(pkg-config/{s/\\f[A-Z]//g;s/\\-/-/g;p;}' "$YOKE_SOURCE/docs/yoke-plugin.7")
+    [ -n "$command" ] && mkdir -p "$WORK/synopsis" && cd "$WORK/synopsis" && cp "$SDK/plugins/template/template.c" plugin.c &&
+        PKG_CONFIG_PATH=$(dirname "$PC") PKG_CONFIG_SYSROOT_DIR=$ROOT sh -c "$command" &&
+        nm -D --defined-only yoke_NAME.so | grep -q ' yk_plugin_query$'
+}
+(synopsis) >"$WORK/log" 2>&1
+code=$?
+[ $code -eq 0 ] || sed 's/^/# /' "$WORK/log"
+result $code "the manual page's command builds it"
 run_cts "the suite" "$PLUGIN" $LESS
 YOKE_LAYERS=validate run_cts "the suite under the validating layer" "$PLUGIN" --group buffer,queue,guard,rebind,gradients
 run_cts "the second one" "$WORK/yoke_far.so" --group abi,buffer,queue,leak
 code=0
 for file in "$SDK"/plugins/kit/*.c "$SDK"/plugins/kit/lower/*.c "$SDK"/tests/support/kit.c; do
-    ${CC:-gcc} -std=gnu11 $HEADERS -I"$SDK" -c -o "$WORK/o" "$file" 2>"$WORK/err" || { code=1; sed 's/^/# /' "$WORK/err"; }
+    ${CC:-gcc} -std=gnu11 $HEADERS -c -o "$WORK/o" "$file" 2>"$WORK/err" || { code=1; sed 's/^/# /' "$WORK/err"; }
 done
 result $code "the kit and the builder of graphs compile"
 finish

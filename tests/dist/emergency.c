@@ -308,10 +308,36 @@ END_TEST
 
 START_TEST(what_is_claimed_is_not_written_over)
 {
-    char said[4096];
+    char said[4096], saved[64];
     ranks_folder_make();
-    setenv("YOKE_EMERGENCY_CHECKPOINT", ranks_folder, 1);
+    snprintf(saved, sizeof saved, "%s/saved", ranks_folder);
+    setenv("YOKE_EMERGENCY_CHECKPOINT", saved, 1);
     ck_assert_msg(ranks_run(devices, "claimed", said, sizeof said) == 0, "%s", said);
+    ranks_folder_remove();
+}
+END_TEST
+
+/* What is said before the first step; a folder that is empty is still there afterwards. */
+START_TEST(a_place_that_takes_no_checkpoint_is_refused)
+{
+    char said[4096], file[64], folder[64];
+    struct stat st;
+    ranks_folder_make();
+    setenv("YOKE_EMERGENCY_CHECKPOINT", "/proc/nodir", 1);
+    ck_assert_int_ne(ranks_run(devices, "whole", said, sizeof said), 0);
+    ck_assert_msg(strstr(said, "YOKE_EMERGENCY_CHECKPOINT: /proc/nodir.tmp: cannot make the folder: No such file"), "%s", said);
+    snprintf(file, sizeof file, "%s/file", ranks_folder);
+    ck_assert_int_eq(fclose(fopen(file, "we")), 0);
+    setenv("YOKE_EMERGENCY_CHECKPOINT", file, 1);
+    ck_assert_int_ne(ranks_run(devices, "whole", said, sizeof said), 0);
+    ck_assert_msg(strstr(said, "file: is no folder"), "%s", said);
+    snprintf(folder, sizeof folder, "%s/new/folder", ranks_folder);
+    setenv("YOKE_EMERGENCY_CHECKPOINT", folder, 1);
+    ck_assert_msg(ranks_run(devices, "whole", said, sizeof said) == 0, "%s", said);
+    ck_assert_int_eq(mkdir(folder, 0777), 0);
+    setenv("YOKE_EMERGENCY_CHECKPOINT", folder, 1);
+    ck_assert_msg(ranks_run(devices, "whole", said, sizeof said) == 0, "%s", said);
+    ck_assert(!stat(folder, &st) && S_ISDIR(st.st_mode));
     ranks_folder_remove();
 }
 END_TEST
@@ -336,6 +362,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, what_is_left_is_one_step);
     tcase_add_test(t, excluded_ranks_write_what_the_only_member_left);
     tcase_add_test(t, what_is_claimed_is_not_written_over);
+    tcase_add_test(t, a_place_that_takes_no_checkpoint_is_refused);
     tcase_add_test(t, ranks_without_common_memory_are_refused);
     tcase_set_timeout(t, 120);
     return suite_run("emergency", t);

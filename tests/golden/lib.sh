@@ -3,6 +3,7 @@
 # Sourced by the shell tests: TAP lines, the test data, the yoke program.
 yoke=$YOKE_BUILD/yoke
 data=$YOKE_TEST_DATA
+[ -d "$data" ] || data=/usr/share/datasets # Debian's Fashion-MNIST, which many tests do with
 n=0
 out=$(mktemp -d "${TMPDIR:-/tmp}/yoke-test.XXXXXX")
 trap 'rm -rf "$out"' EXIT

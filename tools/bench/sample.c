@@ -187,6 +187,18 @@ static bool evaluates_as_train(const yk__cli *cli, bool *bad)
     return yk__cli_given(cli, "do-eval") ? yk__cli_on(cli, "do-eval") : strategy != 0;
 }
 
+static void refuse_idle(const sample *s, int optim, bool *bad)
+{
+    if (optim > 0)
+        yk__cli_refuse_idle(s->cli, "momentum", "without --optim sgd", bad);
+    if (!s->eval_batch)
+        yk__cli_refuse_idle(s->cli, "per-device-eval-batch-size", "where nothing is evaluated", bad);
+    if (yk__cli_typed(s->cli, "global-batch"))
+        yk__cli_refuse_idle(s->cli, "per-device-train-batch-size", "beside --global-batch", bad);
+    if (yk__cli_typed(s->cli, "threads"))
+        yk__cli_refuse_idle(s->cli, "devices", "beside --threads", bad);
+}
+
 /* Options that only a planned training has, before devices are opened. */
 static void check_as_train(sample *s, bool *bad)
 {
@@ -195,7 +207,7 @@ static void check_as_train(sample *s, bool *bad)
     yk__cli_real(s->cli, "label-smoothing-factor", 0, 0.999999, bad);
     static const char *const words[] = {"sgd", "adam", "adamw"};
     s->clip = yk__cli_real(s->cli, "max-grad-norm", 0, 1e30, bad);
-    yk__cli_word(s->cli, "optim", words, 3, bad);
+    refuse_idle(s, yk__cli_word(s->cli, "optim", words, 3, bad), bad);
     yk__cli_real(s->cli, "momentum", 0, 1, bad);
     yk__cli_real(s->cli, "weight-decay", 0, 1e10, bad);
     yk__cli_int(s->cli, "per-device-train-batch-size", 1, 1 << 20, bad);

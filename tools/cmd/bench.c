@@ -244,6 +244,26 @@ static int run_overhead(const yk__cli *cli)
     return yk_close(b.sample.job);
 }
 
+/* Of each action the options that it does not look at; peaks takes none but --json. */
+static bool refuse_idle(const yk__cli *cli, const char *what)
+{
+    static const char *const rows[][2] = {{"step", "rounds"}, {"step-overhead", "rounds save-init"}, {"mixed", "threads data save-init"}};
+    bool bad = false;
+    char why[32], list[64];
+    snprintf(why, sizeof why, "with bench %s", what);
+    for (size_t i = 0; i < sizeof options / sizeof *options && !strcmp(what, "peaks"); i++)
+        if (strcmp(options[i].name, "json"))
+            yk__cli_refuse_idle(cli, options[i].name, why, &bad);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        snprintf(list, sizeof list, "%s", strcmp(what, rows[i][0]) ? "" : rows[i][1]);
+        for (char *rest, *name = strtok_r(list, " ", &rest); name; name = strtok_r(NULL, " ", &rest))
+            yk__cli_refuse_idle(cli, name, why, &bad);
+    }
+    if (!bad && yk__cli_typed(cli, "threads"))
+        yk__cli_refuse_idle(cli, "devices", "beside --threads", &bad);
+    return bad;
+}
+
 int yk__cmd_bench(int argc, char **argv)
 {
     char **args = train_arguments(argc, argv);
@@ -251,7 +271,9 @@ int yk__cmd_bench(int argc, char **argv)
     int code = yk__cli_parse(&command, argc, argv, &cli);
     const char *what = code < 0 ? cli.positional[0] : "";
     static const char *const actions[] = {"step", "peaks", "mixed", "step-overhead"};
-    if (code < 0 && !strcmp(what, "mixed")) {
+    if (code < 0 && refuse_idle(&cli, what)) {
+        code = YK_EXIT_USAGE;
+    } else if (code < 0 && !strcmp(what, "mixed")) {
         code = bench_mixed(&cli, args);
     } else if (code < 0 && !strcmp(what, "peaks")) {
         code = bench_peaks(&cli);

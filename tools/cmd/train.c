@@ -25,7 +25,7 @@ static const yk__cli_option options[] = {
     {"local-sgd-steps", "N", "0", "ranks step by themselves and average after every N steps (LocalSGD); 0: they step together", NULL},
     {"average", "RULE", "micro", "micro: mean of the micro batches' means; items: of all labels; rows: of all rows", NULL},
     {"learning-rate", "R", "5e-5", "peak learning rate", NULL},
-    {"lr-scheduler-type", "NAME", "linear", "a name of transformers' get_scheduler", NULL},
+    {"lr-scheduler-type", "NAME", "linear", "a schedule of transformers, PyTorch or DeepSpeed; an unknown one lists them", NULL},
     {"lr-scheduler-kwargs", "KEY=VALUE,..", NULL, "further settings of the schedule (min_lr=1e-4)", NULL},
     {"warmup-steps", "N", "0", "steps of linear warm-up", NULL},
     {"warmup-ratio", "R", NULL, "part of all steps that warms up, instead", NULL},
@@ -126,8 +126,12 @@ static void refuse_idle_strategies(const train_run *r, bool *bad)
         yk__cli_refuse_idle(r->cli, "save-total-limit", "without --save-steps or --save-strategy epoch, which write checkpoints", bad);
     if (r->eval_delay > 0 && r->eval_when.strategy == TRAIN_NEVER)
         yk__cli_refuse_idle(r->cli, "eval-delay", "where nothing is evaluated during training", bad);
-    if (!wants_eval(r))
+    if (r->eval_when.strategy == TRAIN_NEVER && !*bad) /* --eval-strategy no beside it was refused before */
+        yk__cli_refuse_idle(r->cli, "eval-steps", "where nothing is evaluated during training", bad);
+    if (!wants_eval(r)) {
         yk__cli_refuse_idle(r->cli, "max-eval-samples", "where nothing is evaluated", bad);
+        yk__cli_refuse_idle(r->cli, "per-device-eval-batch-size", "where nothing is evaluated", bad);
+    }
 }
 
 /* When to log, evaluate and save, and what. */
@@ -206,10 +210,11 @@ static yk_opt *make_optimizer(train_run *r)
     const yk__cli *cli = r->cli;
     bool bad = false;
     int k = yk__cli_word(cli, "optim", optimizers, OPTIM_NAMES, &bad);
-    const yk_sgd_config sgd = {.lr = r->lr,
+    const double lr = zero_is_meant(r->lr);
+    const yk_sgd_config sgd = {.lr = lr,
                                .momentum = yk__cli_real(cli, "momentum", 0, 1, &bad),
                                .weight_decay = r->decay};
-    const yk_adam_config adam = {.lr = r->lr,
+    const yk_adam_config adam = {.lr = lr,
                                  .beta1 = zero_is_meant(yk__cli_real(cli, "adam-beta1", 0, 1, &bad)),
                                  .beta2 = zero_is_meant(yk__cli_real(cli, "adam-beta2", 0, 1, &bad)),
                                  .eps = zero_is_meant(yk__cli_real(cli, "adam-epsilon", 0, 1, &bad)),
@@ -286,6 +291,8 @@ static void open_data(train_run *r)
         fprintf(stderr, "yoke train: no evaluation: all rows of the file train (--eval-data or --eval-rows names others)\n");
     if (yk_ok(r->job) && !r->eval && (r->best.save || r->best.patience))
         yk_fail(r->job, YK_E_ARG, "the best model is chosen by evaluations, and there is no evaluation data: --eval-data or --eval-rows");
+    if (yk_ok(r->job) && !r->eval && yk__cli_on(cli, "do-predict"))
+        yk_fail(r->job, YK_E_ARG, "--do-predict: there is no evaluation data to predict for: --eval-data or --eval-rows");
 }
 
 static void set_up(train_run *r)
@@ -383,10 +390,6 @@ static void write_predictions(train_run *r)
     const char *reason = NULL;
     char path[4200], text[4352];
     FILE *f;
-    if (!r->eval) {
-        yk_fail(r->job, YK_E_ARG, "--do-predict: there is no evaluation data to predict for: --eval-data or --eval-rows");
-        return;
-    }
     snprintf(path, sizeof path, "%s/predictions.jsonl", r->out);
     f = writes ? fopen(path, "we") : stdout;
     if (f)

@@ -58,7 +58,7 @@
                       "a resumed run goes on at its place in the data at once, with all it needs"),                             \
         TRAIN_REFUSED("push-to-hub|hub-model-id|hub-strategy|hub-token|hub-private-repo|hub-always-push|hub-revision|"          \
                       "push-to-hub-model-id|push-to-hub-organization|push-to-hub-token",                                        \
-                      "nothing is uploaded: give --output-dir to huggingface-cli upload afterwards"),                           \
+                      "nothing is uploaded: give --output-dir to hf upload afterwards"),                                        \
         TRAIN_REFUSED("project|trackio-space-id|trackio-bucket-id|trackio-static-space-id",                                     \
                       "--report-to writes files: none, jsonl, tensorboard, csv")
 

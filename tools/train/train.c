@@ -177,7 +177,7 @@ static void refuse_from(const yk__cli *cli, bool *bad)
         return;
     snprintf(path, sizeof path, "%s/config.json", from);
     if (!is_there(from) && is_hub_name(from)) {
-        yk__cli_usage(cli->command, "--from %s: there is no such folder, and nothing is downloaded: huggingface-cli download %s "
+        yk__cli_usage(cli->command, "--from %s: there is no such folder, and nothing is downloaded: hf download %s "
                       "--local-dir DIR, then --from DIR", from, from);
         *bad = true;
     } else if (name && is_there(path) && is_kind(cli, texts) && !yk__cli_text(cli, "tokenizer")) {

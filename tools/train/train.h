@@ -16,7 +16,8 @@
 /* Options of both commands, for their tables. */
 #define TRAIN_MODEL_OPTIONS                                                                                            \
     {"model", "NAME", NULL, "mlp, resnet20, resnet32, resnet18, resnet50, gpt2, bert, bert-mlm", NULL},                          \
-        {"model-config", "KEY=VALUE,..", NULL, "model settings by Hugging Face's names (n_layer=4,n_embd=128)", NULL}, \
+        {"model-config", "KEY=VALUE,..", NULL,                                                                          \
+         "model settings by Hugging Face's names (n_layer=4,n_embd=128); an unknown one lists them", NULL},             \
         {"from", "DIR|FILE", NULL, "Hugging Face folder to start from; with --model, a safetensors file", NULL},       \
         {"data", "KIND:PATH[,..]", NULL, "idx:DIR cifar10:DIR csv:FILE jsonl:FILE lines:FILE text:FILE tokens:FILE", NULL},       \
         {"eval-data", "KIND:PATH[,..]", NULL, "data to evaluate on; else the evaluation part of --data", NULL},        \

@@ -111,6 +111,9 @@ static const origin_case cases[] = {
      "set: YOKE_RANK, YOKE_SIZE,", false},
     {"PMIX_RANK=1", "PMIX_RANK=1", true},
     {"JOB_COMPLETION_INDEX=0", "not set: YOKE_SIZE, YOKE_SERVICE, YOKE_PORT, YOKE_SECRET_FILE", false},
+    {"JOB_COMPLETION_INDEX=2 YOKE_SIZE=4 YOKE_SERVICE=train YOKE_PORT=29500 YOKE_SECRET_FILE=/s",
+     "YOKE_SERVICE needs a HOSTNAME that is NAME-INDEX, as an indexed job gives its pods, and here it is \"\"; YOKE_ADDR", false},
+    {"JOB_COMPLETION_INDEX=2 YOKE_SIZE=4 YOKE_SERVICE=train HOSTNAME=train YOKE_PORT=29500 YOKE_SECRET_FILE=/s", "it is \"train\"", false},
     {"JOB_COMPLETION_INDEX=3", "JOB_COMPLETION_INDEX=3", false}, /* a pod has a log of its own */
     {"WORLD_SIZE=2 RANK=0", "'yoke launch", false},
     {"WORLD_SIZE=2 RANK=0", "YOKE_LAUNCHER=none", false},
@@ -171,7 +174,7 @@ static const origin_case cases[] = {
     {"YOKE_JOB_FD=-1 YOKE_RANK=0 YOKE_WORLD_SIZE=2", "YOKE_JOB_FD=-1 is not the number of a descriptor", false},
     {"YOKE_JOB_FD=abc", "YOKE_JOB_FD=abc is not the number", false},
     {"YOKE_JOB_FD=99999999999 YOKE_RANK=0", "is not the number", false},
-    {"YOKE_RANK=0 YOKE_WORLD_SIZE=2", "YOKE_JOB_FD is not set", false},
+    {"YOKE_RANK=0 YOKE_WORLD_SIZE=2", "YOKE_JOB_FD is not set (started by hand? then YOKE_SIZE says", false},
     {"YOKE_JOB_FD=77 YOKE_RANK=0 YOKE_WORLD_SIZE=2 WORLD_SIZE=4 RANK=3", "a 'yoke launch'", false},
 };
 #define CASES ((int)(sizeof cases / sizeof *cases))

@@ -482,6 +482,23 @@ START_TEST(zero_that_is_meant)
 }
 END_TEST
 
+/* A rate that nobody gives is PyTorch's preset, of each rule, whether the rest is given or not. */
+START_TEST(a_rate_that_nobody_gives)
+{
+    yk_opt *(*const adam[])(yk_job *, const yk_adam_config *) = {yk_adam, yk_adamw};
+    const double given[] = {0, YK_ZERO, 0.5}, want[] = {1e-3, 0, 0.5};
+    for (int rule = 0; rule < 3; rule++)
+        for (int i = 0; i < 4; i++) {
+            yk_job *job = open_job((yk_config){.seed = 5});
+            const yk_sgd_config sgd = {.lr = given[i % 3]};
+            const yk_adam_config moments = {.lr = given[i % 3]};
+            yk_opt *opt = rule == 2 ? yk_sgd(job, i < 3 ? &sgd : NULL) : adam[rule](job, i < 3 ? &moments : NULL);
+            ck_assert_double_eq(yk_lr(opt), want[i % 3]);
+            CLOSE(job);
+        }
+}
+END_TEST
+
 /* Rows that come first in an order by a seed. */
 static uint64_t order_of(uint64_t job_seed, uint64_t data_seed)
 {
@@ -737,6 +754,7 @@ int main(void)
     tcase_add_test(t, windows_average_as_asked);
     tcase_add_test(t, reading_before_the_step_changes_nothing);
     tcase_add_test(t, zero_that_is_meant);
+    tcase_add_test(t, a_rate_that_nobody_gives);
     tcase_add_test(t, seeds_of_the_order);
     tcase_add_test(t, frozen_and_groups);
     tcase_add_test(t, dropout_follows_the_global_row);

@@ -674,6 +674,32 @@ START_TEST(each_pass_is_logged_and_dumped)
 }
 END_TEST
 
+/* A folder that is missing is made; of one that cannot be there is one line, with the reason. */
+START_TEST(a_missing_folder_of_dumps)
+{
+    char dir[] = "/tmp/yoke-plan-XXXXXX", missing[40], cmd[64], *text = malloc(1 << 16), *line;
+    yk__plan_request r;
+    yk__plan *p;
+    net n;
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(missing, sizeof missing, "%s/new", dir);
+    net_build(&n, 1, C);
+    net_request(&n, &r, &(yk__assign){0, n.counted});
+    p = plan_logged(&r, missing, text, 1 << 16);
+    ck_assert(has_dump(missing, "plan", p, ".txt") && !strstr(text, "cannot write"));
+    yk__plan_free(p);
+    p = plan_logged(&r, "/proc/nodir", text, 1 << 16);
+    line = strstr(text, "YOKE_DUMP: cannot write /proc/nodir/pass-");
+    ck_assert_msg(line && strstr(line, ".txt: No such file or directory"), "%s", text);
+    ck_assert_ptr_null(strstr(strchr(line, '\n'), "cannot write"));
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+    free(text);
+    snprintf(cmd, sizeof cmd, "rm -rf %s", dir);
+    ck_assert_int_eq(system(cmd), 0);
+}
+END_TEST
+
 /* ---- Memory runs out ---- */
 
 START_TEST(every_allocation_may_fail)
@@ -754,6 +780,7 @@ int main(void)
     tcase_add_test(c, products_of_fp8);
     tcase_add_test(c, frozen_and_unused_parameters);
     tcase_add_test(c, each_pass_is_logged_and_dumped);
+    tcase_add_test(c, a_missing_folder_of_dumps);
     tcase_add_loop_test(c, every_allocation_may_fail, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_test(c, twelve_layers_are_planned_quickly);
     return suite_run("plan", c);

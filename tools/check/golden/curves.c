@@ -60,7 +60,7 @@ static void load_params(curve *c)
 static void make_optimizer(curve *c)
 {
     const char *type = type_of(c, "optimizer");
-    const double lr = json_number_value(spec_part(c, "optimizer", "lr"));
+    const double given = json_number_value(spec_part(c, "optimizer", "lr")), lr = given == 0 ? YK_ZERO : given;
     const double decay = json_number_value(spec_part(c, "optimizer", "weight_decay"));
     const yk_sgd_config sgd = {lr, json_number_value(spec_part(c, "optimizer", "momentum")),
                                json_number_value(spec_part(c, "optimizer", "dampening")), decay,

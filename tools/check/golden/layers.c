@@ -138,7 +138,7 @@ static void run_step(layer_case *c, yk_t y)
         return;
     }
     y = yk_keep(y);
-    opt = yk_sgd(c->job, &(yk_sgd_config){.lr = 0});
+    opt = yk_sgd(c->job, &(yk_sgd_config){.lr = YK_ZERO});
     yk_backward(t->elements == 1 && gout[0] == 1
                     ? yk_reshape(y, 0, NULL)
                     : yk_sum(yk_mul(y, yk_input(c->job, YK_F32, (uint32_t)t->rank, t->shape, gout)), (1u << yk_dims(y)) - 1, false));

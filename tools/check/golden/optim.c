@@ -34,14 +34,20 @@ static bool hyper_flag(json_t *c, const char *key)
     return json_is_true(json_object_get(json_object_get(c, "hyper"), key));
 }
 
+static double zero_is_meant(double v)
+{
+    return v == 0 ? YK_ZERO : v;
+}
+
 static yk_opt *optimizer_new(yk_job *job, const char *type, json_t *c)
 {
-    const yk_sgd_config sgd = {hyper_number(c, "lr"),           hyper_number(c, "momentum"), hyper_number(c, "dampening"),
-                               hyper_number(c, "weight_decay"), hyper_flag(c, "nesterov"),   hyper_flag(c, "maximize")};
-    const yk_adam_config adam = {.lr = hyper_number(c, "lr"),
-                                 .beta1 = hyper_beta(c, 0) == 0 ? YK_ZERO : hyper_beta(c, 0),
-                                 .beta2 = hyper_beta(c, 1) == 0 ? YK_ZERO : hyper_beta(c, 1),
-                                 .eps = hyper_number(c, "eps") == 0 ? YK_ZERO : hyper_number(c, "eps"),
+    const double lr = zero_is_meant(hyper_number(c, "lr"));
+    const yk_sgd_config sgd = {lr, hyper_number(c, "momentum"), hyper_number(c, "dampening"), hyper_number(c, "weight_decay"),
+                               hyper_flag(c, "nesterov"), hyper_flag(c, "maximize")};
+    const yk_adam_config adam = {.lr = lr,
+                                 .beta1 = zero_is_meant(hyper_beta(c, 0)),
+                                 .beta2 = zero_is_meant(hyper_beta(c, 1)),
+                                 .eps = zero_is_meant(hyper_number(c, "eps")),
                                  .weight_decay = hyper_number(c, "weight_decay"),
                                  .amsgrad = hyper_flag(c, "amsgrad"),
                                  .maximize = hyper_flag(c, "maximize")};
