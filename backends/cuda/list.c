@@ -234,7 +234,7 @@ yk_status cuda_device_open(uint32_t i, yk_device **out)
         return s;
     }
     pthread_mutex_init(&dev->products.lock, NULL);
-    pthread_mutex_init(&dev->attentions.lock, NULL);
+    pthread_mutex_init(&dev->dnn.lock, NULL);
     pthread_mutex_init(&dev->profile_lock, NULL);
     units_start(dev);
     *out = dev;
@@ -256,7 +256,7 @@ void cuda_device_close(yk_device *dev)
     profile_print(dev);
     kit_units_release(&dev->units, entered);
     cuda_products_free(dev);
-    cuda_attentions_free(dev);
+    cuda_dnn_free(dev);
     if (entered) {
         cuda.event_free(dev->origin);
         cuda_leave();
