@@ -3,8 +3,8 @@
  * The CUDA plugin's own types. One file per part, each calling only those named after it: plugin.c (table); list.c (which devices
  * there are, opening one); coll.c (collectives); nccl.c (NCCL); queue.c (streams, points, copies); program.c (launches, graphs);
  * profile.c (where time goes);
- * product.c (products by cuBLASLt); cublaslt.c (that library); attention.c, flash.c (attention by cuDNN), dnn.c,
- * dnn_graph.c (plans of cuDNN's); cudnn.c (that library);
+ * product.c (products by cuBLASLt); cublaslt.c (that library); attention.c, flash.c, convolution.c, conv.c (both by cuDNN), dnn.c,
+ * dnn_graph.c (what they have in common); cudnn.c (that library);
  * build.c (units as modules); fatbin.c (those that are built in);
  * compile.c (NVRTC); memory.c (buffers, registered host memory); context.c; error.c (of calls); driver.c (libcuda); host.c (the host's
  * table).
@@ -97,7 +97,7 @@ yk_status cuda_product_run(yk_device *dev, const cuda_product *product, const CU
 void cuda_products_free(yk_device *dev);
 
 /* ---- dnn.c ---- */
-typedef struct cuda_dnn_plan cuda_dnn_plan; /* an attention of one shape, planned; its device's */
+typedef struct cuda_dnn_plan cuda_dnn_plan; /* an attention or a convolution of one shape, planned; its device's */
 
 typedef struct cuda_dnn {
     pthread_mutex_t lock; /* of all below; plans do not change */
@@ -111,10 +111,12 @@ typedef struct cuda_dnn {
 yk_status cuda_dnn_run(yk_device *dev, const cuda_dnn_plan *plan, const CUdeviceptr at[CUDA_LIBRARY_ARGS], uint32_t node, CUstream stream);
 void cuda_dnn_free(yk_device *dev);
 
-/* ---- attention.c ---- */
-bool cuda_attention_take(yk_device *dev, const kit_attention *shape, uint64_t *scratch); /* as kit_target.attention; any thread */
+/* ---- attention.c, convolution.c ---- */
+bool cuda_attention_take(yk_device *dev, const kit_attention *shape, uint64_t *scratch);     /* as kit_target.attention; any thread */
+bool cuda_convolution_take(yk_device *dev, const kit_convolution *shape, uint64_t *scratch); /* the same */
 /* The plan of a shape that was taken. */
 const cuda_dnn_plan *cuda_attention_of(yk_device *dev, const kit_attention *shape);
+const cuda_dnn_plan *cuda_convolution_of(yk_device *dev, const kit_convolution *shape);
 
 /* ---- list.c ---- */
 struct yk_device {

@@ -188,7 +188,7 @@ static yk_status device_fill(yk_device *dev)
 {
     yk_status s = YK_OK;
     dev->target = (kit_target){.host = cuda_host, .plugin = CUDA_WHO, .four = true, .product = cuda_product_take,
-                               .attention = cuda_attention_take, .dev = dev};
+                               .attention = cuda_attention_take, .convolution = cuda_convolution_take, .dev = dev};
     dev->target.units = (uint32_t)device_number(dev->id, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &s);
     dev->target.max_local = (uint32_t)device_number(dev->id, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, &s);
     for (int d = 0; d < 3; d++)

@@ -22,7 +22,7 @@ struct yk_program {
     kit_program kit;
     CUfunction *function; /* by launch */
     const cuda_product **product; /* by launch; NULL: it is none */
-    const cuda_dnn_plan **plan; /* the same */
+    const cuda_dnn_plan **plan; /* the same, of an attention or a convolution */
     uint32_t *first;      /* by launch: its first argument in value[] and parameter[] */
     uint64_t *value;      /* the kernels' arguments, each at the beginning of its 8 bytes */
     void **parameter;     /* where they are */
@@ -143,7 +143,7 @@ static yk_status kernel_run(yk_program *p, size_t i, CUstream stream)
     return cuda_error(rc, what);
 }
 
-/* A product or an attention: its arguments are memory, each a beginning and a number of elements. */
+/* A product, an attention or a convolution: its arguments are memory, each a beginning and a number of elements. */
 static yk_status library_run(yk_program *p, size_t i, CUstream stream)
 {
     const kit_launch *l = &p->kit.launch[i];
@@ -288,6 +288,8 @@ static yk_status launches_make(yk_program *p, void *const *of)
             p->product[i] = cuda_product_of(p->dev, &p->kit.product[l->product]);
         else if (l->attention != YK_NONE)
             p->plan[i] = cuda_attention_of(p->dev, &p->kit.attention[l->attention]);
+        else if (l->convolution != YK_NONE)
+            p->plan[i] = cuda_convolution_of(p->dev, &p->kit.convolution[l->convolution]);
         else
             s = kernel_find(p, i, of[l->unit]);
         p->first[i] = (uint32_t)at;

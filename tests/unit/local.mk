@@ -5,7 +5,7 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test tes
 	tests/unit/base/cgroup.test tests/unit/coll/wire.test tests/unit/control/garbage.test tests/unit/control/job.test \
 	tests/unit/control/mirror.test tests/unit/control/origin.test tests/unit/cpu/chain.test tests/unit/cpu/gemm.test \
 	tests/unit/cpu/nets.test tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test tests/unit/cuda/faults.test \
-	tests/unit/cuda/behind.test tests/unit/cuda/coll.test tests/unit/cuda/eight.test \
+	tests/unit/cuda/behind.test tests/unit/cuda/coll.test tests/unit/cuda/conv.test tests/unit/cuda/eight.test \
 	tests/unit/cuda/flash.test tests/unit/cuda/products.test tests/unit/data/csv.test tests/unit/data/idx.test \
 	tests/unit/data/large.test tests/unit/data/loader.test tests/unit/data/mask.test tests/unit/data/shards.test \
 	tests/unit/data/tokenizer.test tests/unit/device/layers.test tests/unit/device/select.test tests/unit/device/topology.test \
@@ -47,6 +47,7 @@ tests_unit_cpu_gemm_test_SOURCES = tests/unit/cpu/gemm.c backends/cpu/isa/isa_am
 tests_unit_cuda_coll_test_LDADD = $(LDADD) -ldl
 tests_unit_cuda_faults_test_LDADD = $(LDADD) -ldl
 tests_unit_cuda_behind_test_LDADD = $(LDADD) -ldl -lm
+tests_unit_cuda_conv_test_LDADD = $(LDADD) -ldl -lm
 tests_unit_cuda_flash_test_LDADD = $(LDADD) -ldl -lm
 tests_unit_cuda_products_test_LDADD = $(LDADD) -ldl
 tests_unit_cuda_eight_test_LDADD = $(LDADD) -ldl
