@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuDNN, opened when the first attention is planned. Without it the kit's kernels compute attention too, which the log says.
+ * cuDNN, opened when the first attention or convolution is planned. Without it the kit's kernels compute them too, which the log says.
  * YOKE_CUDA_CUDNN names another library than those below, or is 0: none is opened.
  */
 #include "backends/cuda/cudnn.h"
@@ -24,13 +24,14 @@ static bool library_open(void)
 {
     const char *path = cuda_option("CUDNN"), *missing;
     if (path && !strcmp(path, "0")) {
-        cuda_host->log(2, CUDA_WHO, "cuDNN is not used (YOKE_CUDA_CUDNN=0): attention is computed by the plugin's own kernels");
+        cuda_host->log(2, CUDA_WHO, "cuDNN is not used (YOKE_CUDA_CUDNN=0): attention and convolutions are computed by the plugin's own "
+                       "kernels");
         return false;
     }
     void *library = cuda_library_open("CUDNN", names, symbols, &dnn, &missing);
     if (!library && !missing) {
-        cuda_host->log(2, CUDA_WHO, "no cuDNN (%s): attention is computed by the plugin's own kernels, which are slower; YOKE_CUDA_CUDNN "
-                       "names it, or is 0", dlerror());
+        cuda_host->log(2, CUDA_WHO, "no cuDNN (%s): attention and convolutions are computed by the plugin's own kernels, which are "
+                       "slower; YOKE_CUDA_CUDNN names it, or is 0", dlerror());
         return false;
     }
     if (missing) {
@@ -43,8 +44,8 @@ static bool library_open(void)
         dlclose(library);
         return false;
     }
-    cuda_host->log(2, CUDA_WHO, "attention of 16 bits is computed by cuDNN %zu.%zu.%zu where it has no mask but the causal one",
-                   version / 10000, version / 100 % 100, version % 100);
+    cuda_host->log(2, CUDA_WHO, "large convolutions, and attention of 16 bits without a mask but the causal one, are computed by cuDNN "
+                   "%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
     return true;
 }
 

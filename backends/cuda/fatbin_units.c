@@ -96,7 +96,7 @@ static bool types_list(const char *folder)
         good = unit_list(folder, "nn", macros);
     }
     return good && unit_list(folder, "eight", "-DT=bf16") && unit_list(folder, "lines", "-DE=ushort") &&
-           unit_list(folder, "lines", "-DE=uint");
+           unit_list(folder, "lines", "-DE=uint") && unit_list(folder, "widen", "-DT=bf16");
 }
 
 /* Layer norms of 768 and 1024 elements a row, and of small ones: of each type, and of f32 that write bf16. */

@@ -3,7 +3,8 @@
  * The CUDA plugin's own types. One file per part, each calling only those named after it: plugin.c (table); list.c (which devices
  * there are, opening one); coll.c (collectives); nccl.c (NCCL); queue.c (streams, points, copies); program.c (launches, graphs);
  * profile.c (where time goes);
- * product.c (products by cuBLASLt); cublaslt.c (that library); attention.c, flash.c (attention by cuDNN); cudnn.c (that library);
+ * product.c (products by cuBLASLt); cublaslt.c (that library); attention.c, flash.c, convolution.c, conv.c (both by cuDNN), dnn.c,
+ * dnn_graph.c (what they have in common); cudnn.c (that library);
  * build.c (units as modules); fatbin.c (those that are built in);
  * compile.c (NVRTC); memory.c (buffers, registered host memory); context.c; error.c (of calls); driver.c (libcuda); host.c (the host's
  * table).
@@ -95,24 +96,27 @@ yk_status cuda_product_run(yk_device *dev, const cuda_product *product, const CU
                            CUstream stream);
 void cuda_products_free(yk_device *dev);
 
-/* ---- attention.c ---- */
-typedef struct cuda_attention cuda_attention; /* one shape, planned; its device's */
+/* ---- dnn.c ---- */
+typedef struct cuda_dnn_plan cuda_dnn_plan; /* an attention or a convolution of one shape, planned; its device's */
 
-typedef struct cuda_attentions {
+typedef struct cuda_dnn {
     pthread_mutex_t lock; /* of all below; plans do not change */
     bool is_open;
-    const struct cuda_cudnn *dnn; /* NULL: it is not used */
-    struct cudnnContext *handle;  /* or this is */
-    cuda_attention *first;
-} cuda_attentions;
+    const struct cuda_cudnn *library; /* NULL: it is not used */
+    struct cudnnContext *handle;      /* or this is */
+    cuda_dnn_plan *first;
+} cuda_dnn;
 
-bool cuda_attention_take(yk_device *dev, const kit_attention *shape, uint64_t *scratch); /* as kit_target.attention; any thread */
-/* The plan of a shape that was taken. */
-const cuda_attention *cuda_attention_of(yk_device *dev, const kit_attention *shape);
 /* Enqueues it; the context is current. node: for messages. */
-yk_status cuda_attention_run(yk_device *dev, const cuda_attention *attention, const CUdeviceptr at[CUDA_LIBRARY_ARGS], uint32_t node,
-                             CUstream stream);
-void cuda_attentions_free(yk_device *dev);
+yk_status cuda_dnn_run(yk_device *dev, const cuda_dnn_plan *plan, const CUdeviceptr at[CUDA_LIBRARY_ARGS], uint32_t node, CUstream stream);
+void cuda_dnn_free(yk_device *dev);
+
+/* ---- attention.c, convolution.c ---- */
+bool cuda_attention_take(yk_device *dev, const kit_attention *shape, uint64_t *scratch);     /* as kit_target.attention; any thread */
+bool cuda_convolution_take(yk_device *dev, const kit_convolution *shape, uint64_t *scratch); /* the same */
+/* The plan of a shape that was taken. */
+const cuda_dnn_plan *cuda_attention_of(yk_device *dev, const kit_attention *shape);
+const cuda_dnn_plan *cuda_convolution_of(yk_device *dev, const kit_convolution *shape);
 
 /* ---- list.c ---- */
 struct yk_device {
@@ -127,7 +131,7 @@ struct yk_device {
     kit_units units;
     atomic_bool left_behind; /* a queue that hangs was: memory stays, as it may still be written to, and to free it would wait */
     cuda_products products;
-    cuda_attentions attentions;
+    cuda_dnn dnn;
     bool profiles;        /* what launches take is measured and printed at the end */
     pthread_mutex_t profile_lock;
     kit_profile profile;

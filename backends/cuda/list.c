@@ -188,7 +188,7 @@ static yk_status device_fill(yk_device *dev)
 {
     yk_status s = YK_OK;
     dev->target = (kit_target){.host = cuda_host, .plugin = CUDA_WHO, .four = true, .product = cuda_product_take,
-                               .attention = cuda_attention_take, .dev = dev};
+                               .attention = cuda_attention_take, .convolution = cuda_convolution_take, .dev = dev};
     dev->target.units = (uint32_t)device_number(dev->id, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, &s);
     dev->target.max_local = (uint32_t)device_number(dev->id, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, &s);
     for (int d = 0; d < 3; d++)
@@ -234,7 +234,7 @@ yk_status cuda_device_open(uint32_t i, yk_device **out)
         return s;
     }
     pthread_mutex_init(&dev->products.lock, NULL);
-    pthread_mutex_init(&dev->attentions.lock, NULL);
+    pthread_mutex_init(&dev->dnn.lock, NULL);
     pthread_mutex_init(&dev->profile_lock, NULL);
     units_start(dev);
     *out = dev;
@@ -256,7 +256,7 @@ void cuda_device_close(yk_device *dev)
     profile_print(dev);
     kit_units_release(&dev->units, entered);
     cuda_products_free(dev);
-    cuda_attentions_free(dev);
+    cuda_dnn_free(dev);
     if (entered) {
         cuda.event_free(dev->origin);
         cuda_leave();

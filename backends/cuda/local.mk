@@ -2,7 +2,9 @@
 # Needs nothing of NVIDIA's to be built: its libraries are opened at run time. With nvcc (--with-nvcc) kernels are compiled, too.
 plugin_LTLIBRARIES += yoke_cuda.la
 yoke_cuda_la_SOURCES = backends/cuda/attention.c backends/cuda/build.c backends/cuda/coll.c backends/cuda/compile.c \
-	backends/cuda/context.c backends/cuda/cublaslt.c backends/cuda/cublaslt.h backends/cuda/cudnn.c backends/cuda/cudnn.h \
+	backends/cuda/context.c backends/cuda/conv.c backends/cuda/conv.h backends/cuda/convolution.c backends/cuda/cublaslt.c \
+	backends/cuda/cublaslt.h backends/cuda/cudnn.c backends/cuda/cudnn.h \
+	backends/cuda/dnn.c backends/cuda/dnn.h backends/cuda/dnn_graph.c backends/cuda/dnn_graph.h \
 	backends/cuda/driver.c backends/cuda/driver.h backends/cuda/error.c backends/cuda/fatbin.c backends/cuda/fatbin.h \
 	backends/cuda/flash.c backends/cuda/flash.h backends/cuda/host.c backends/cuda/host.h backends/cuda/internal.h \
 	backends/cuda/library.c backends/cuda/library.h backends/cuda/list.c backends/cuda/memory.c backends/cuda/nccl.c \

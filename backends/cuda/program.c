@@ -22,7 +22,7 @@ struct yk_program {
     kit_program kit;
     CUfunction *function; /* by launch */
     const cuda_product **product; /* by launch; NULL: it is none */
-    const cuda_attention **attention; /* the same */
+    const cuda_dnn_plan **plan; /* the same, of an attention or a convolution */
     uint32_t *first;      /* by launch: its first argument in value[] and parameter[] */
     uint64_t *value;      /* the kernels' arguments, each at the beginning of its 8 bytes */
     void **parameter;     /* where they are */
@@ -143,7 +143,7 @@ static yk_status kernel_run(yk_program *p, size_t i, CUstream stream)
     return cuda_error(rc, what);
 }
 
-/* A product or an attention: its arguments are memory, each a beginning and a number of elements. */
+/* A product, an attention or a convolution: its arguments are memory, each a beginning and a number of elements. */
 static yk_status library_run(yk_program *p, size_t i, CUstream stream)
 {
     const kit_launch *l = &p->kit.launch[i];
@@ -152,7 +152,7 @@ static yk_status library_run(yk_program *p, size_t i, CUstream stream)
     for (uint32_t k = 0; k < l->n_arg; k++)
         at[k] = value[2 * k] + value[2 * k + 1] * p->kit.arg[l->arg + k].element;
     return p->product[i] ? cuda_product_run(p->dev, p->product[i], at, l->node, stream)
-                         : cuda_attention_run(p->dev, p->attention[i], at, l->node, stream);
+                         : cuda_dnn_run(p->dev, p->plan[i], at, l->node, stream);
 }
 
 static yk_status mark_set(yk_program *p, size_t i, CUstream stream)
@@ -287,7 +287,9 @@ static yk_status launches_make(yk_program *p, void *const *of)
         if (l->product != YK_NONE)
             p->product[i] = cuda_product_of(p->dev, &p->kit.product[l->product]);
         else if (l->attention != YK_NONE)
-            p->attention[i] = cuda_attention_of(p->dev, &p->kit.attention[l->attention]);
+            p->plan[i] = cuda_attention_of(p->dev, &p->kit.attention[l->attention]);
+        else if (l->convolution != YK_NONE)
+            p->plan[i] = cuda_convolution_of(p->dev, &p->kit.convolution[l->convolution]);
         else
             s = kernel_find(p, i, of[l->unit]);
         p->first[i] = (uint32_t)at;
@@ -319,12 +321,12 @@ static yk_status program_fill(yk_program *p)
     void **of = cuda_alloc(kit->n_unit * sizeof *of);
     p->function = cuda_alloc(kit->n_launch * sizeof *p->function);
     p->product = cuda_alloc(kit->n_launch * sizeof *p->product);
-    p->attention = cuda_alloc(kit->n_launch * sizeof *p->attention);
+    p->plan = cuda_alloc(kit->n_launch * sizeof *p->plan);
     p->first = cuda_alloc(kit->n_launch * sizeof *p->first);
     p->value = cuda_alloc(p->n_value * sizeof *p->value);
     p->parameter = cuda_alloc(p->n_value * sizeof *p->parameter);
     p->used = cuda_alloc(p->graph->n_slot * sizeof *p->used);
-    yk_status s = of && p->function && p->product && p->attention && p->first && p->value && p->parameter && p->used ? YK_OK : YK_E_MEM;
+    yk_status s = of && p->function && p->product && p->plan && p->first && p->value && p->parameter && p->used ? YK_OK : YK_E_MEM;
     if (!s && cuda_enter(p->dev, &s)) {
         s = kit_units_get(&p->dev->units, kit, of);
         if (!s)
@@ -381,7 +383,7 @@ void cuda_program_free(yk_program *p)
     kit_program_free(&p->kit);
     cuda_free(p->function);
     cuda_free(p->product);
-    cuda_free(p->attention);
+    cuda_free(p->plan);
     cuda_free(p->first);
     cuda_free(p->value);
     cuda_free(p->parameter);

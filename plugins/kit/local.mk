@@ -6,8 +6,8 @@ libkit_la_SOURCES = plugins/kit/cache.c plugins/kit/cache.h plugins/kit/clock.h 
 	plugins/kit/devices.c plugins/kit/devices.h plugins/kit/drain.c plugins/kit/drain.h plugins/kit/emit.c plugins/kit/emit.h \
 	plugins/kit/emit_kernel.c plugins/kit/emit_wide.c \
 	plugins/kit/lower/attn.c plugins/kit/lower/behind.c plugins/kit/lower/chain.c plugins/kit/lower/conv.c plugins/kit/lower/conv_gpu.c \
-	plugins/kit/lower/conv_gpu.h plugins/kit/lower/conv_plan.c plugins/kit/lower/conv_plan.h plugins/kit/lower/data.c \
-	plugins/kit/lower/dot.c plugins/kit/lower/eight.c \
+	plugins/kit/lower/conv_gpu.h plugins/kit/lower/conv_library.c plugins/kit/lower/conv_library.h plugins/kit/lower/conv_plan.c \
+	plugins/kit/lower/conv_plan.h plugins/kit/lower/data.c plugins/kit/lower/dot.c plugins/kit/lower/eight.c \
 	plugins/kit/lower/internal.h plugins/kit/lower/launch.c plugins/kit/lower/lines.c plugins/kit/lower/lower.c \
 	plugins/kit/lower/lower.h plugins/kit/lower/nn.c plugins/kit/lower/norms.c plugins/kit/lower/parts.c \
 	plugins/kit/lower/steps.c plugins/kit/lower/steps.h \
@@ -29,7 +29,7 @@ KIT_KERNELS = plugins/kit/kernels/dialect.kc plugins/kit/kernels/math.kc plugins
 	plugins/kit/kernels/attn_gpu.kc plugins/kit/kernels/pool.kc plugins/kit/kernels/step.kc plugins/kit/kernels/mma.kc \
 	plugins/kit/kernels/eight.kc plugins/kit/kernels/lines.kc plugins/kit/kernels/parts.kc plugins/kit/kernels/round8.kc \
 	plugins/kit/kernels/attn_mma.kc plugins/kit/kernels/conv_mma.kc plugins/kit/kernels/gemm_mma.kc \
-	plugins/kit/kernels/xent.kc
+	plugins/kit/kernels/widen.kc plugins/kit/kernels/xent.kc
 KIT_TEXTS = $(KIT_KERNELS:.kc=.kch)
 $(libkit_la_OBJECTS): $(KIT_TEXTS)
 CLEANFILES += $(KIT_TEXTS)

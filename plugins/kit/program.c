@@ -14,7 +14,8 @@ void kit_program_init(kit_program *program, const yk_host *host)
 
 void kit_program_free(kit_program *program)
 {
-    void *const table[] = {program->unit, program->launch, program->arg, program->meta, program->product, program->attention};
+    void *const table[] = {program->unit, program->launch, program->arg, program->meta, program->product, program->attention,
+                           program->convolution};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (table[i])
             program->host->free(table[i]);

@@ -61,6 +61,19 @@ typedef struct kit_attention {
     float scale;
 } kit_attention;
 
+/*
+ * y = x * w, a convolution, or one of its gradients, from the gradient of y and the other: x [images, channels, height, width],
+ * w [filters, channels / groups, tall, wide], y [images, filters, rows, cols], all dense, of one type, each at a multiple of 16 bytes. Sums
+ * are in fp32. Without padding: equal bytes, equal convolution.
+ */
+typedef struct kit_convolution {
+    int64_t images, channels, height, width, filters, tall, wide, rows, cols, groups;
+    int64_t stride[2], zeros[2], dilation[2]; /* of rows, of columns; zeros: before the first and behind the last */
+    uint32_t kind, dtype;
+    uint64_t accumulate; /* it is added to what is there */
+} kit_convolution;
+enum { KIT_CONV_FORWARD, KIT_CONV_DATA, KIT_CONV_FILTER };
+
 /* Matrices of rows x terms and of terms x cols, and their product. */
 typedef struct kit_coop {
     uint32_t rows, cols, terms;
@@ -97,6 +110,8 @@ typedef struct kit_target {
     bool (*product)(yk_device *dev, const kit_product *product, uint64_t *scratch);
     /* The same of attention; NULL: the kit's kernels compute it. */
     bool (*attention)(yk_device *dev, const kit_attention *attention, uint64_t *scratch);
+    /* The same of a convolution. */
+    bool (*convolution)(yk_device *dev, const kit_convolution *convolution, uint64_t *scratch);
     bool eight;     /* it may be asked for products of YK_F8E4M3 and YK_F8E5M2, whose terms lie side by side */
     yk_device *dev; /* for it */
 } kit_target;
@@ -136,11 +151,13 @@ typedef struct kit_unit {
 } kit_unit;
 
 typedef struct kit_launch {
-    uint32_t unit;         /* which unit has it; YK_NONE: it is a library's, a product or an attention */
+    uint32_t unit;         /* which unit has it; YK_NONE: it is a library's, a product, an attention or a convolution */
     uint32_t product;      /* a product, of kit_program.product, over A, B, C, scratch memory, and of 8 bits
                               the scales of A and B; then bias, before, addend, those it has; YK_NONE: it is none */
     uint32_t attention;    /* an attention, of kit_program.attention, over q, k, v, out, lse, scratch memory; or gout, out, lse, q, k, v,
                               gq, gk, gv, delta (f32, a number for each query), scratch memory. YK_NONE: it is none */
+    uint32_t convolution;  /* a convolution, of kit_program.convolution, over x, w, y, scratch memory; or gy, w, gx; or gy, x, gw. YK_NONE:
+                              it is none */
     uint32_t node;         /* for messages */
     char kernel[KIT_NAME];
     uint64_t groups[3];    /* how many, in x, y, z; none is 0 */
@@ -155,8 +172,9 @@ typedef struct kit_program {
     int64_t *meta;
     kit_product *product; /* the library's */
     kit_attention *attention;
-    size_t n_unit, n_launch, n_arg, n_meta, n_product, n_attention;
-    size_t cap_unit, cap_launch, cap_arg, cap_meta, cap_product, cap_attention;
+    kit_convolution *convolution;
+    size_t n_unit, n_launch, n_arg, n_meta, n_product, n_attention, n_convolution;
+    size_t cap_unit, cap_launch, cap_arg, cap_meta, cap_product, cap_attention, cap_convolution;
     uint64_t scratch_bytes; /* of memory that a run needs beside slots and meta */
     kit_text text;          /* of generated kernels */
     const yk_host *host;

@@ -31,6 +31,7 @@
 #include "plugins/kit/kernels/pool.kch"
 #include "plugins/kit/kernels/round8.kch"
 #include "plugins/kit/kernels/step.kch"
+#include "plugins/kit/kernels/widen.kch"
 #include "plugins/kit/kernels/wino.kch"
 #include "plugins/kit/kernels/xent.kch"
 
@@ -53,6 +54,7 @@ static const struct {
     {"pool", "", "", kit_src_pool},
     {"round8", "", "", kit_src_round8},
     {"step", "", "", kit_src_step},
+    {"widen", "", "", kit_src_widen},
     {"wino", "", "", kit_src_wino},
     {"xent", kit_src_mma, "", kit_src_xent},
 };

@@ -55,6 +55,7 @@ FAKE_EXPORT uint64_t fake_cudnn_calls(void);
 FAKE_EXPORT void fake_cudnn_refuse(int yes);       /* no engine for any graph, from now on */
 FAKE_EXPORT uint64_t fake_cudnn_live(void);        /* handles and descriptors that were not freed */
 FAKE_EXPORT uint64_t fake_cudnn_attentions(void);  /* enqueued or recorded so far, forward and backward */
+FAKE_EXPORT uint64_t fake_cudnn_convolutions(void); /* the same */
 FAKE_EXPORT const char *fake_cudnn_wrong(void);    /* what was last refused as an error of the caller, or "" */
 
 /* For the fake NCCL (libnccl.c, with FAKE_NCCL_FAIL and FAKE_NCCL_HANG of its own), cuBLASLt and cuDNN. */

@@ -5,8 +5,9 @@
  * when a descriptor is finalized or when a plan is executed. A plan is its graph of operations, computed one after the other
  * (libcudnn_graph.c); it does not ask whether the real one has a kernel for them.
  *
- * There are two engines for a graph, of which the first can never be planned. There is none, as NVIDIA says, below compute capability 8.0
- * and for heads of other than a multiple of 8 elements, 128 at most. The workspace is overwritten at each run.
+ * There are two engines for a graph of attention, of which the first can never be planned. There is none, as NVIDIA says, below compute
+ * capability 8.0 and for heads of other than a multiple of 8 elements, 128 at most. For a convolution of tensors of one type there are
+ * those of `engines`, most of which a caller that wants the same bits each time must not choose. The workspace is overwritten at each run.
  *
  * The environment: FAKE_CUDNN_FAIL=n: the n-th call of this process fails. FAKE_CUDNN_REFUSE=1: there is no engine.
  * FAKE_CUDNN_VERSION=n: another version than 91900.
@@ -20,10 +21,12 @@
 #include "backends/cuda/cudnn.h"
 #include "tests/fakes/beside.h"
 #include "tests/fakes/fake_cuda.h"
-#include "tests/fakes/libcudnn_graph.h"
+#include "tests/fakes/libcudnn_conv.h"
+#include "tests/fakes/libcudnn_rules.h"
 
 #define ENGINES 2
 #define WORKSPACE 1024
+#define WORKSPACE_FAR (1ll << 50) /* more than there is */
 #define ATTRIBUTES 8
 #define HEAD_MOST 128
 
@@ -51,83 +54,33 @@ typedef struct descriptor {
     attribute attribute[ATTRIBUTES];
     cudnnHandle_t handle;        /* a graph's, an engine's, a plan's */
     const fake_dnn_graph *graph; /* the same */
-    int engine;                  /* of a configuration */
+    int engine;                  /* of a configuration, an engine, a plan */
 } descriptor;
 
-enum { NO_LINK = -1, OPERATION = -2 }; /* what a rule's links lead to, beside a type of descriptors: to any operation */
-
-/* An attribute that may be set, and how often its value is there; to: what kind of descriptor it leads to. */
-typedef struct rule {
-    int of, name, type;
-    int64_t least, most;
-    int to;
-    bool is_needed;
-} rule;
+/* A convolution's engines. */
+static const struct {
+    int note; /* -1: none */
+    int64_t workspace; /* -1: it cannot be planned */
+    bool is_wrong;     /* it must not run */
+} engines[] = {{-1, -1, true},
+               {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, WORKSPACE, true},
+               {CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION, WORKSPACE, true},
+               {CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS, WORKSPACE, true},
+               {CUDNN_NUMERICAL_NOTE_FFT, WORKSPACE, true},
+               {CUDNN_NUMERICAL_NOTE_WINOGRAD, WORKSPACE, true},
+               {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, WORKSPACE_FAR, true},
+               {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, WORKSPACE, false}, /* of f32: TF32 */
+               {-1, WORKSPACE, false}};
+enum { CONV_ENGINES = sizeof engines / sizeof *engines };
 
 typedef struct job {
     const fake_dnn_graph *graph;
+    int64_t rounds; /* operands of f32 to TF32 */
     char *workspace;
     char *at[FAKE_GIVEN]; /* by tensors that are not virtual, in the graph's order */
     double value[FAKE_GIVEN];
 } job;
 enum { JOB_WORDS = sizeof(job) / 8 };
-
-static const rule rules[] = {
-    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, 1, NO_LINK, true},
-    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, 1, NO_LINK, true},
-    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, 4, 4, NO_LINK, true},
-    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, 4, 4, NO_LINK, true},
-    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, 1, NO_LINK, true},
-    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, 1, NO_LINK, false},
-    {CUDNN_BACKEND_TENSOR_DESCRIPTOR, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, 1, NO_LINK, false},
-    {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, 1, NO_LINK, true},
-    {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, 1, NO_LINK, true},
-    {CUDNN_BACKEND_POINTWISE_DESCRIPTOR, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, 1, NO_LINK, false},
-    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
-     CUDNN_BACKEND_POINTWISE_DESCRIPTOR, true},
-    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
-     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
-    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
-     CUDNN_BACKEND_TENSOR_DESCRIPTOR, false},
-    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
-     CUDNN_BACKEND_TENSOR_DESCRIPTOR, false},
-    {CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
-     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
-    {CUDNN_BACKEND_REDUCTION_DESCRIPTOR, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, 1, NO_LINK, true},
-    {CUDNN_BACKEND_REDUCTION_DESCRIPTOR, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, 1, NO_LINK, true},
-    {CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, CUDNN_ATTR_OPERATION_REDUCTION_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
-     CUDNN_BACKEND_REDUCTION_DESCRIPTOR, true},
-    {CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
-     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
-    {CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
-     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
-    {CUDNN_BACKEND_MATMUL_DESCRIPTOR, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, 1, NO_LINK, true},
-    {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_ADESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
-     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
-    {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_BDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
-     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
-    {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_CDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
-     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
-    {CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR, CUDNN_ATTR_OPERATION_MATMUL_DESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
-     CUDNN_BACKEND_MATMUL_DESCRIPTOR, true},
-    {CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
-     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
-    {CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
-     CUDNN_BACKEND_TENSOR_DESCRIPTOR, true},
-    {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, 1, NO_LINK, true},
-    {CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, FAKE_STEPS, OPERATION,
-     true},
-    {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
-     CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, true},
-    {CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, 1, NO_LINK, true},
-    {CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, 1, NO_LINK, true},
-    {CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, 1,
-     CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, true},
-    {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, 1, FAKE_GIVEN, NO_LINK, true},
-    {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, 1, FAKE_GIVEN, NO_LINK, true},
-    {CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, 1, NO_LINK, true},
-};
-enum { RULES = sizeof rules / sizeof *rules };
 
 static struct {
     pthread_once_t once;
@@ -141,7 +94,7 @@ static struct {
     pthread_mutex_t lock; /* of: */
     fake_dnn_graph *graphs;
 } fake = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
-static atomic_ullong calls, live, attentions;
+static atomic_ullong calls, live, attentions, convolutions;
 static _Atomic(const char *) wrong = "";
 
 /* ---- Calls ---- */
@@ -197,6 +150,11 @@ uint64_t fake_cudnn_attentions(void)
     return atomic_load(&attentions);
 }
 
+uint64_t fake_cudnn_convolutions(void)
+{
+    return atomic_load(&convolutions);
+}
+
 const char *fake_cudnn_wrong(void)
 {
     return atomic_load(&wrong);
@@ -249,9 +207,9 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream)
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *out)
 {
     const cudnnStatus_t rc = call_begin();
-    bool known = (int)type == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
-    for (int i = 0; i < RULES; i++)
-        known = known || rules[i].of == (int)type;
+    bool known = (int)type == CUDNN_BACKEND_ENGINECFG_DESCRIPTOR || (int)type == CUDNN_BACKEND_ENGINE_DESCRIPTOR;
+    for (int i = 0; i < fake_rule_count; i++)
+        known = known || fake_rules[i].of == (int)type;
     if (rc)
         return rc;
     if (!known)
@@ -282,14 +240,6 @@ static size_t type_size(int type)
            : type == CUDNN_TYPE_INT64 || type == CUDNN_TYPE_VOID_PTR || type == CUDNN_TYPE_HANDLE || type == CUDNN_TYPE_BACKEND_DESCRIPTOR
                ? 8
                : 4;
-}
-
-static const rule *rule_find(int of, int name)
-{
-    for (int i = 0; i < RULES; i++)
-        if (rules[i].of == of && rules[i].name == name)
-            return &rules[i];
-    return NULL;
 }
 
 /* NULL: it was not set. */
@@ -325,16 +275,17 @@ static const descriptor *attribute_link(const descriptor *d, int name)
 static bool is_operation(int type)
 {
     return type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR || type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR ||
-           type == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR || type == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR;
+           type == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR || type == CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR ||
+           fake_step_is_conv(&(fake_step){.kind = type});
 }
 
-static const char *value_wrong(const rule *r, int64_t n, const void *value)
+static const char *value_wrong(const fake_rule *r, int64_t n, const void *value)
 {
-    for (int64_t i = 0; i < n && r->to != NO_LINK; i++) {
+    for (int64_t i = 0; i < n && r->to != FAKE_NO_LINK; i++) {
         const descriptor *to = ((descriptor *const *)value)[i];
         if (!to || !to->is_final)
             return to ? "a descriptor that is used before it is finalized" : "no descriptor where there should be one";
-        if (r->to == OPERATION ? !is_operation(to->type) : to->type != r->to)
+        if (r->to == FAKE_OPERATION ? !is_operation(to->type) : to->type != r->to)
             return "a descriptor of another kind";
     }
     return NULL;
@@ -347,7 +298,7 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t given, cudnnBack
     descriptor *d = given;
     if (rc)
         return rc;
-    const rule *r = d ? rule_find(d->type, (int)name) : NULL;
+    const fake_rule *r = d ? fake_rule_find(d->type, (int)name) : NULL;
     if (!r || d->is_final)
         return call_wrong(r ? "an attribute of what is finalized" : "an attribute that the fake does not know");
     if (r->type != (int)type || n < r->least || n > r->most || !value)
@@ -363,10 +314,16 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t given, cudnnBack
     return rc;
 }
 
+static bool graph_is_conv(const fake_dnn_graph *graph)
+{
+    return graph->n_step > 0 && fake_step_is_conv(&graph->step[0]);
+}
+
 /* The engines of a graph, into descriptors that are there. */
 static cudnnStatus_t engines_give(const descriptor *d, int64_t most, int64_t *n, void *value)
 {
-    *n = most < ENGINES ? most : ENGINES;
+    const int64_t all = graph_is_conv(d->graph) ? CONV_ENGINES : ENGINES;
+    *n = most < all ? most : all;
     for (int i = 0; i < *n; i++) {
         descriptor *to = ((descriptor **)value)[i];
         if (!to || to->type != CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)
@@ -379,12 +336,52 @@ static cudnnStatus_t engines_give(const descriptor *d, int64_t most, int64_t *n,
     return CUDNN_STATUS_SUCCESS;
 }
 
+/* The engine of a configuration, into a descriptor that is there. */
+static cudnnStatus_t engine_give(const descriptor *d, int64_t *n, void *value)
+{
+    descriptor *to = *(descriptor **)value;
+    if (!to || to->type != CUDNN_BACKEND_ENGINE_DESCRIPTOR)
+        return call_wrong("where an engine is put");
+    to->graph = d->graph;
+    to->engine = d->engine;
+    to->is_final = true;
+    *n = 1;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* Notes that an engine of a convolution has. */
+static cudnnStatus_t notes_give(const descriptor *d, int64_t *n, void *value)
+{
+    const int note = graph_is_conv(d->graph) ? engines[d->engine].note : -1;
+    *n = note >= 0;
+    if (note >= 0)
+        memcpy(value, &note, sizeof note);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static cudnnStatus_t workspace_give(const descriptor *d, int64_t *n, void *value)
+{
+    const int64_t bytes = graph_is_conv(d->graph) ? engines[d->engine].workspace : WORKSPACE;
+    *n = 1;
+    memcpy(value, &bytes, sizeof bytes);
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* What is asked of a kind of descriptor. */
+static const struct {
+    int of, name, type;
+    cudnnStatus_t (*give)(const descriptor *d, int64_t *n, void *value);
+} answers[] = {
+    {CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, engine_give},
+    {CUDNN_BACKEND_ENGINE_DESCRIPTOR, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, notes_give},
+    {CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, workspace_give},
+};
+
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const given, cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, int64_t most, int64_t *n, void *value)
 {
     const cudnnStatus_t rc = call_begin();
     const descriptor *d = given;
-    const int64_t bytes = WORKSPACE;
     if (rc)
         return rc;
     if (!d || !d->is_final || most < 1)
@@ -392,12 +389,10 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t const given, cud
     if (d->type == CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR && (int)name == CUDNN_ATTR_ENGINEHEUR_RESULTS &&
         (int)type == CUDNN_TYPE_BACKEND_DESCRIPTOR)
         return engines_give(d, most, n, value);
-    if (d->type != CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR || (int)name != CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE ||
-        (int)type != CUDNN_TYPE_INT64)
-        return call_wrong("an attribute that is asked for");
-    *n = 1;
-    memcpy(value, &bytes, sizeof bytes);
-    return rc;
+    for (size_t i = 0; i < sizeof answers / sizeof *answers; i++)
+        if (d->type == answers[i].of && (int)name == answers[i].name && (int)type == answers[i].type)
+            return answers[i].give(d, n, value);
+    return call_wrong("an attribute that is asked for");
 }
 
 /* ---- Finalizing ---- */
@@ -455,6 +450,19 @@ static const char *reduction_wrong(const descriptor *d)
                : "a reduction that the fake does not know";
 }
 
+static const char *conv_wrong(const descriptor *d)
+{
+    int64_t dims = 0, before[2] = {0}, behind[2] = {0};
+    attribute_copy(d, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, &dims, sizeof dims);
+    attribute_copy(d, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, before, sizeof before);
+    attribute_copy(d, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, behind, sizeof behind);
+    return dims == 2 && !memcmp(before, behind, sizeof before) &&
+                   attribute_number(d, CUDNN_ATTR_CONVOLUTION_COMP_TYPE) == CUDNN_DATA_FLOAT &&
+                   attribute_number(d, CUDNN_ATTR_CONVOLUTION_CONV_MODE) == CUDNN_CROSS_CORRELATION
+               ? NULL
+               : "a convolution that the fake does not know";
+}
+
 /* The tensor that an attribute leads to, in the graph; -1: it was not set; -2: it cannot be. */
 static int graph_tensor(fake_dnn_graph *graph, const descriptor *op, int name)
 {
@@ -464,6 +472,45 @@ static int graph_tensor(fake_dnn_graph *graph, const descriptor *op, int name)
     const fake_tensor t = tensor_of(d);
     const int at = fake_graph_tensor(graph, &t);
     return at < 0 ? -2 : at;
+}
+
+/* Its operands are X, W, Y in this order, but for the result. */
+static fake_step conv_of(fake_dnn_graph *graph, const descriptor *op)
+{
+    static const struct {
+        int kind, tensor[3], out, what, alpha, beta;
+    } kinds[] = {
+        {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+         {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y},
+         2, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+        {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+         {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
+         0, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+        {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+         {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW,
+          CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
+         1, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA},
+    };
+    int k = 0;
+    while (kinds[k].kind != op->type)
+        k++;
+    fake_step s = {.kind = op->type};
+    for (int i = 0; i < 3; i++)
+        s.in[i] = graph_tensor(graph, op, kinds[k].tensor[i]);
+    s.out = s.in[kinds[k].out];
+    s.in[kinds[k].out] = s.out == -2 ? -2 : -1;
+    attribute_copy(op, kinds[k].alpha, &s.conv.alpha, sizeof s.conv.alpha);
+    attribute_copy(op, kinds[k].beta, &s.conv.beta, sizeof s.conv.beta);
+    const descriptor *what = attribute_link(op, kinds[k].what);
+    attribute_copy(what, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, s.conv.stride, sizeof s.conv.stride);
+    attribute_copy(what, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, s.conv.zeros, sizeof s.conv.zeros);
+    attribute_copy(what, CUDNN_ATTR_CONVOLUTION_DILATIONS, s.conv.dilation, sizeof s.conv.dilation);
+    return s;
 }
 
 static fake_step step_of(fake_dnn_graph *graph, const descriptor *op)
@@ -502,8 +549,12 @@ static const char *graph_fill(descriptor *d)
     fake_dnn_graph *graph = calloc(1, sizeof *graph);
     const char *why = NULL;
     for (int64_t i = 0; i < ops->n && !why; i++) {
-        const fake_step s = step_of(graph, ((descriptor *const *)ops->value)[i]);
-        why = s.in[0] == -2 || s.in[1] == -2 || s.in[2] == -2 ? "too many tensors, or two of one number" : fake_graph_add(graph, &s);
+        const descriptor *op = ((descriptor *const *)ops->value)[i];
+        const bool conv = fake_step_is_conv(&(fake_step){.kind = op->type});
+        const fake_step s = conv ? conv_of(graph, op) : step_of(graph, op);
+        why = s.in[0] == -2 || s.in[1] == -2 || s.in[2] == -2 ? "too many tensors, or two of one number"
+              : conv                                          ? fake_conv_add(graph, &s)
+                                                              : fake_graph_add(graph, &s);
     }
     attribute_copy(d, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, &d->handle, sizeof d->handle);
     d->graph = graph;
@@ -520,6 +571,9 @@ static cudnnStatus_t engines_find(descriptor *d)
     const int64_t head = fake_graph_head(graph->graph);
     d->graph = graph->graph;
     d->handle = graph->handle;
+    if (graph_is_conv(d->graph))
+        return atomic_load(&fake.refuse) || fake.capability() < 80 || !fake_conv_types(d->graph) ? CUDNN_STATUS_NOT_SUPPORTED
+                                                                                                : CUDNN_STATUS_SUCCESS;
     return atomic_load(&fake.refuse) || fake.capability() < 80 || head < 8 || head % 8 || head > HEAD_MOST ? CUDNN_STATUS_NOT_SUPPORTED
                                                                                                       : CUDNN_STATUS_SUCCESS;
 }
@@ -529,6 +583,7 @@ static cudnnStatus_t plan_make(descriptor *d)
     const descriptor *engine = attribute_link(d, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
     attribute_copy(d, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, &d->handle, sizeof d->handle);
     d->graph = engine->graph;
+    d->engine = engine->engine;
     if (d->handle != engine->handle || d->handle->device != fake.device())
         return call_wrong("a plan with another handle, or for another device");
     return engine->engine == 0 ? CUDNN_STATUS_NOT_SUPPORTED : CUDNN_STATUS_SUCCESS;
@@ -551,6 +606,7 @@ static const char *descriptor_wrong(descriptor *d)
     case CUDNN_BACKEND_TENSOR_DESCRIPTOR: return tensor_wrong(d);
     case CUDNN_BACKEND_POINTWISE_DESCRIPTOR: return mode_wrong(d);
     case CUDNN_BACKEND_REDUCTION_DESCRIPTOR: return reduction_wrong(d);
+    case CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR: return conv_wrong(d);
     case CUDNN_BACKEND_MATMUL_DESCRIPTOR:
         return attribute_number(d, CUDNN_ATTR_MATMUL_COMP_TYPE) == CUDNN_DATA_FLOAT ? NULL : "in what a product is summed";
     case CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR: return graph_fill(d);
@@ -568,8 +624,8 @@ cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t given)
         return rc;
     if (!d || d->is_final)
         return call_wrong(d ? "a descriptor that is finalized twice" : "no descriptor");
-    for (int i = 0; i < RULES; i++)
-        if (rules[i].of == d->type && rules[i].is_needed && !attribute_find(d, rules[i].name))
+    for (int i = 0; i < fake_rule_count; i++)
+        if (fake_rules[i].of == d->type && fake_rules[i].is_needed && !attribute_find(d, fake_rules[i].name))
             return call_wrong("a descriptor that is finalized without an attribute");
     const char *why = descriptor_wrong(d);
     if (why)
@@ -599,7 +655,10 @@ static int job_run(void **parameter, const unsigned grid[3], unsigned threads, c
             at[i] = own.at[k++];
         }
     memset(own.workspace, 0xff, WORKSPACE);
-    fake_graph_run(own.graph, at, value);
+    if (graph_is_conv(own.graph))
+        fake_conv_run(own.graph, at, own.rounds != 0);
+    else
+        fake_graph_run(own.graph, at, value);
     return 1;
 }
 
@@ -663,15 +722,16 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
         return call_wrong("what is executed");
     if (plan->handle != handle || handle->device != fake.device() || !handle->has_stream)
         return call_wrong("a plan with another handle, on another device or in no stream");
-    job own = {.graph = plan->graph};
-    const char *why = job_fill(&own, pack);
+    const bool conv = graph_is_conv(plan->graph);
+    job own = {.graph = plan->graph, .rounds = conv && engines[plan->engine].note == CUDNN_NUMERICAL_NOTE_TENSOR_CORE};
+    const char *why = conv && engines[plan->engine].is_wrong ? "an engine that must not be chosen" : job_fill(&own, pack);
     void *workspace = NULL;
     attribute_copy(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, &workspace, sizeof workspace);
     own.workspace = (uintptr_t)workspace % 256 ? NULL : fake.memory((CUdeviceptr)(uintptr_t)workspace, WORKSPACE);
     if (why || !own.workspace)
-        return call_wrong(why ? why : "an attention's workspace");
+        return call_wrong(why ? why : "the workspace of a run");
     for (int i = 0; i < JOB_WORDS; i++)
         parameter[i] = (char *)&own + 8 * i;
-    atomic_fetch_add(&attentions, 1);
+    atomic_fetch_add(conv ? &convolutions : &attentions, 1);
     return fake.launch(handle->stream, &kernel, parameter) ? CUDNN_STATUS_EXECUTION_FAILED : CUDNN_STATUS_SUCCESS;
 }

@@ -103,22 +103,28 @@ static const char *step_wrong(const fake_step *s, const fake_tensor *const in[3]
     }
 }
 
-const char *fake_graph_add(fake_dnn_graph *graph, const fake_step *step)
+const char *fake_graph_put(fake_dnn_graph *graph, const fake_step *step)
 {
-    const fake_tensor *in[3] = {NULL, NULL, NULL};
     fake_tensor *y = step->out < 0 ? NULL : &graph->tensor[step->out];
     if (graph->n_step == FAKE_STEPS || !y)
         return "too many operations or tensors, or two tensors of one number";
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 3; i++)
         if (step->in[i] >= 0 && graph->tensor[step->in[i]].is_virtual && !graph->tensor[step->in[i]].is_made)
             return "a virtual tensor that nobody made before it is read";
-        in[i] = step->in[i] < 0 ? NULL : &graph->tensor[step->in[i]];
-    }
     if (y->is_made || y->is_value)
         return y->is_value ? "a number as a result" : "a tensor that is written twice";
     y->is_made = true;
     graph->step[graph->n_step++] = *step;
-    return step_wrong(step, in, y);
+    return NULL;
+}
+
+const char *fake_graph_add(fake_dnn_graph *graph, const fake_step *step)
+{
+    const fake_tensor *in[3] = {NULL, NULL, NULL};
+    const char *why = fake_graph_put(graph, step);
+    for (int i = 0; i < 3 && !why; i++)
+        in[i] = step->in[i] < 0 ? NULL : &graph->tensor[step->in[i]];
+    return why ? why : step_wrong(step, in, &graph->tensor[step->out]);
 }
 
 int64_t fake_graph_head(const fake_dnn_graph *graph)
@@ -157,7 +163,7 @@ static float number_round(float f, int type)
     }
 }
 
-static float number_load(const char *at, int type)
+float fake_number_load(const char *at, int type)
 {
     uint16_t half;
     float f;
@@ -169,7 +175,7 @@ static float number_load(const char *at, int type)
     return type == CUDNN_DATA_HALF ? (float)f16_value(half) : brain_value(half);
 }
 
-static void number_store(char *at, int type, float f)
+void fake_number_store(char *at, int type, float f)
 {
     const uint16_t half = type == CUDNN_DATA_HALF ? f16_bits(f) : brain_bits(f);
     if (type == CUDNN_DATA_FLOAT)
@@ -193,9 +199,9 @@ FAKE_LOOPS static void head_move(const fake_tensor *t, char *memory, float *x, i
         for (int64_t j = 0; j < t->dim[3]; j++) {
             char *at = memory + (from + i * t->stride[2] + j * t->stride[3]) * fake_type_bytes(t->type);
             if (store)
-                number_store(at, t->type, x[i * t->dim[3] + j]);
+                fake_number_store(at, t->type, x[i * t->dim[3] + j]);
             else
-                x[i * t->dim[3] + j] = number_load(at, t->type);
+                x[i * t->dim[3] + j] = fake_number_load(at, t->type);
         }
 }
 

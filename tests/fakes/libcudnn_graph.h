@@ -16,11 +16,18 @@ typedef struct fake_tensor {
     bool is_virtual, is_value, is_made;
 } fake_tensor;
 
-/* mode: of pointwise operations and reductions; in: X or A, B, T (of a pointwise operation), as numbers of tensors; -1: not there. */
+typedef struct fake_conv {
+    int64_t stride[2], zeros[2], dilation[2];
+    float alpha, beta;
+} fake_conv;
+
+/* mode: of pointwise operations and reductions; in: X or A, B, T (of a pointwise operation), or a convolution's X, W, Y but the result, as
+ * numbers of tensors; -1: not there. */
 typedef struct fake_step {
     int kind, mode; /* kind: the descriptor's type */
     int64_t axis;
     int in[3], out;
+    fake_conv conv;
 } fake_step;
 
 typedef struct fake_dnn_graph {
@@ -32,11 +39,14 @@ typedef struct fake_dnn_graph {
 
 /* Adds an operation whose tensors are in the graph; NULL, or what is wrong with it. */
 const char *fake_graph_add(fake_dnn_graph *graph, const fake_step *step);
+const char *fake_graph_put(fake_dnn_graph *graph, const fake_step *step); /* the same, of any kind: what it computes is not looked at */
 /* The number of a tensor that is like this one; -1: too many, or another with its uid. */
 int fake_graph_tensor(fake_dnn_graph *graph, const fake_tensor *tensor);
 /* Elements of a head that the first product sums over; 0: there is no product. */
 int64_t fake_graph_head(const fake_dnn_graph *graph);
 int fake_type_bytes(int type); /* 0: a type that the fake does not know */
+float fake_number_load(const char *at, int type);
+void fake_number_store(char *at, int type, float f);
 /* at: by tensor; value: by tensor, of those by value. */
 void fake_graph_run(const fake_dnn_graph *graph, char *const at[FAKE_TENSORS], const float value[FAKE_TENSORS]);
 

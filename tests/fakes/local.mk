@@ -6,7 +6,8 @@ tests_fakes_fake_cublaslt_la_SOURCES = tests/fakes/beside.c tests/fakes/beside.h
 tests_fakes_fake_cublaslt_la_LDFLAGS = $(TEST_MODULE)
 tests_fakes_fake_cublaslt_la_LIBADD = -lm
 tests_fakes_fake_cudnn_la_SOURCES = tests/fakes/beside.c tests/fakes/beside.h tests/fakes/fake_cuda.h tests/fakes/libcudnn.c \
-	tests/fakes/libcudnn_graph.c tests/fakes/libcudnn_graph.h
+	tests/fakes/libcudnn_conv.c tests/fakes/libcudnn_conv.h tests/fakes/libcudnn_graph.c tests/fakes/libcudnn_graph.h \
+	tests/fakes/libcudnn_rules.c tests/fakes/libcudnn_rules.h
 tests_fakes_fake_cudnn_la_LDFLAGS = $(TEST_MODULE)
 tests_fakes_fake_cudnn_la_LIBADD = -lm
 tests_fakes_fake_nccl_la_SOURCES = tests/fakes/beside.c tests/fakes/beside.h tests/fakes/fake_cuda.h tests/fakes/libnccl.c

@@ -34,7 +34,25 @@ listed() {
     [ -s "$out/launched" ] && ! grep -v -F -f "$out/keys" "$out/launched"
 }
 
+losses() { # losses DEVICE: of two steps of a ResNet
+    YOKE_CACHE_DIR="$out/cache" "$yoke" bench step --model resnet20 --precision bf16 --global-batch 32 --iterations 2 \
+        --save-init "$out/init" --devices "$1" --json | sed -n 's/.*"losses": \[\(.*\), \(.*\)\].*/\1 \2/p'
+}
+
+# All kinds of convolutions of a model by cuDNN, the golden ones being too small for it: the losses are the processor's.
+resnet() {
+    (export YOKE_LOG=debug && losses cuda:0) 2>"$out/said" >"$out/losses" || return 1
+    losses cpu >>"$out/losses" || return 1
+    for kind in " of bf16:" "the gradient of its input:" "the gradient of its filter:"; do
+        grep -q "a convolution .*$kind by cuDNN" "$out/said" || { echo "none is \"$kind\" by cuDNN"; return 1; }
+    done
+    paste -s -d ' ' "$out/losses" | tee "$out/line"
+    awk 'function off(a, b) { return a > b ? a / b - 1 : b / a - 1 }
+        { exit NF != 4 || off($1, $3) > 1e-3 || off($2, $4) > 1e-3 }' "$out/line"
+}
+
 ok "what is launched is what nvcc compiles" listed
+ok "a ResNet's convolutions by cuDNN" resnet
 if [ -n "${YOKE_GPU-}${YOKE_GOLDEN_FULL-}" ]; then
     ok "all golden tables" held 350 --golden "$data/golden"
     ok "all operator vectors" held 220 --vectors "$data/onnx-op-vectors"

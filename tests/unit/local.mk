@@ -5,8 +5,8 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test tes
 	tests/unit/base/cgroup.test tests/unit/coll/wire.test tests/unit/control/garbage.test tests/unit/control/job.test \
 	tests/unit/control/mirror.test tests/unit/control/origin.test tests/unit/cpu/chain.test tests/unit/cpu/gemm.test \
 	tests/unit/cpu/nets.test tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test tests/unit/cuda/faults.test \
-	tests/unit/cuda/behind.test tests/unit/cuda/coll.test tests/unit/cuda/eight.test tests/unit/cuda/flash.test \
-	tests/unit/cuda/products.test tests/unit/data/csv.test tests/unit/data/idx.test \
+	tests/unit/cuda/behind.test tests/unit/cuda/coll.test tests/unit/cuda/conv.test tests/unit/cuda/eight.test \
+	tests/unit/cuda/flash.test tests/unit/cuda/products.test tests/unit/data/csv.test tests/unit/data/idx.test \
 	tests/unit/data/large.test tests/unit/data/loader.test tests/unit/data/mask.test tests/unit/data/shards.test \
 	tests/unit/data/tokenizer.test tests/unit/device/layers.test tests/unit/device/select.test tests/unit/device/topology.test \
 	tests/unit/device/transport.test tests/unit/device/wait.test tests/unit/grad/rules.test tests/unit/graph/body.test \
@@ -15,7 +15,8 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test tes
 	tests/unit/job/api.test tests/unit/job/callsite.test tests/unit/job/deep.test tests/unit/job/host.test tests/unit/job/kill.test \
 	tests/unit/job/locale.test tests/unit/job/memory.test tests/unit/job/pack.test tests/unit/job/precision.test \
 	tests/unit/job/refused.test tests/unit/job/resume.test tests/unit/job/sampler.test tests/unit/kit/coop.test \
-	tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/kit/lower.test tests/unit/launch/hosts.test \
+	tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/kit/library.test tests/unit/kit/lower.test \
+	tests/unit/launch/hosts.test \
 	tests/unit/local/garbage.test
 if WITH_SODIUM
 UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test tests/unit/net/link.test tests/unit/sock/open.test \
@@ -46,6 +47,7 @@ tests_unit_cpu_gemm_test_SOURCES = tests/unit/cpu/gemm.c backends/cpu/isa/isa_am
 tests_unit_cuda_coll_test_LDADD = $(LDADD) -ldl
 tests_unit_cuda_faults_test_LDADD = $(LDADD) -ldl
 tests_unit_cuda_behind_test_LDADD = $(LDADD) -ldl -lm
+tests_unit_cuda_conv_test_LDADD = $(LDADD) -ldl -lm
 tests_unit_cuda_flash_test_LDADD = $(LDADD) -ldl -lm
 tests_unit_cuda_products_test_LDADD = $(LDADD) -ldl
 tests_unit_cuda_eight_test_LDADD = $(LDADD) -ldl
@@ -81,7 +83,7 @@ UNIT_SH = tests/style.sh tests/count.sh tests/api.sh tests/pages.sh tests/unit/c
 	tests/unit/cuda/header.sh tests/unit/cuda/nvcc.sh tests/unit/data/commands.sh
 dist_check_SCRIPTS += $(UNIT_SH)
 TESTS += $(UNIT_SH)
-noinst_HEADERS += tests/unit/cuda/case.h
+noinst_HEADERS += tests/unit/cuda/case.h tests/unit/kit/case.h
 EXTRA_DIST += tests/unit/control/pmix_header.c tests/unit/cuda/header.c tests/unit/cuda/header_cublaslt.c \
 	tests/unit/cuda/header_cudnn.c tests/unit/cuda/header_nccl.c \
 	scripts/gpu-report scripts/vulkan-suite scripts/style scripts/api scripts/count scripts/pages scripts/csource.py \

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "plugins/kit/lower/conv_gpu.h"
+#include "plugins/kit/lower/conv_library.h"
 
 #define TILE 64           /* columns, on a GPU; rows at most */
 #define TILE_ROWS_LEAST 16
@@ -230,7 +231,7 @@ static uint32_t value_align(const yk_value *v)
 
 /* One tap without a step is a product for each image, [M, C] x [C, pixels]; whether the vendor's library computes it. Planes whose rows
  * begin at odd places are not worth asking for. */
-static bool conv_by_library(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)
+static bool product_by_library(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)
 {
     const int64_t *m = conv->meta, *a = &ctx->graph->attr[n->attr], pixels = m[G_OH] * m[G_OW];
     const yk_value *x = kit_node_in(ctx->graph, n, 0), *w = kit_node_in(ctx->graph, n, 1), *y = kit_node_out(ctx->graph, n, 0);
@@ -257,10 +258,11 @@ static bool conv_by_library(kit_lowering *ctx, const yk_node *n, const kit_conv_
 
 void kit_conv_gpu_lower(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)
 {
-    if (n->op == YK_OP_CONV2D_DW)
-        lower_dw(ctx, n, conv);
-    else if (conv_by_library(ctx, n, conv))
+    const bool dw = n->op == YK_OP_CONV2D_DW;
+    if ((!dw && product_by_library(ctx, n, conv)) || kit_conv_by_library(ctx, n, conv))
         return;
+    if (dw)
+        lower_dw(ctx, n, conv);
     else if (kit_conv_has_phases(ctx->graph, n))
         lower_phases(ctx, n, conv);
     else

@@ -146,6 +146,7 @@ static void launch_add(kit_lowering *ctx, uint32_t unit, const char *kernel, int
     *launch = (kit_launch){.unit = unit,
                            .product = YK_NONE,
                            .attention = YK_NONE,
+                           .convolution = YK_NONE,
                            .node = ctx->node,
                            .groups = {(uint64_t)x, (uint64_t)y, (uint64_t)z},
                            .local = local,
@@ -166,21 +167,23 @@ void kit_launch_add_generated(kit_lowering *ctx, uint32_t unit, int64_t x, int64
         launch_add(ctx, unit, ctx->program->unit[unit].kernel, x, y, z, local);
 }
 
-/* A library's launch. */
-static void library_add(kit_lowering *ctx, const char *name, uint32_t product, uint32_t attention)
+/* A library's launch, which is none of the three yet; NULL: after a failure. */
+static kit_launch *library_add(kit_lowering *ctx, const char *name)
 {
     kit_program *program = ctx->program;
     if (!array_reserve(ctx, (void **)&program->launch, program->n_launch, &program->cap_launch, sizeof *program->launch))
-        return;
+        return NULL;
     kit_launch *launch = &program->launch[program->n_launch++];
     *launch = (kit_launch){.unit = YK_NONE,
-                           .product = product,
-                           .attention = attention,
+                           .product = YK_NONE,
+                           .attention = YK_NONE,
+                           .convolution = YK_NONE,
                            .node = ctx->node,
                            .groups = {1, 1, 1},
                            .local = 1,
                            .arg = (uint32_t)program->n_arg};
     snprintf(launch->kernel, sizeof launch->kernel, "%s", name);
+    return launch;
 }
 
 void kit_launch_add_product(kit_lowering *ctx, const kit_product *product)
@@ -189,7 +192,9 @@ void kit_launch_add_product(kit_lowering *ctx, const kit_product *product)
     if (!array_reserve(ctx, (void **)&program->product, program->n_product, &program->cap_product, sizeof *program->product))
         return;
     program->product[program->n_product] = *product;
-    library_add(ctx, "product", (uint32_t)program->n_product++, YK_NONE);
+    kit_launch *launch = library_add(ctx, "product");
+    if (launch)
+        launch->product = (uint32_t)program->n_product++;
 }
 
 void kit_launch_add_attention(kit_lowering *ctx, const kit_attention *attention)
@@ -198,7 +203,21 @@ void kit_launch_add_attention(kit_lowering *ctx, const kit_attention *attention)
     if (!array_reserve(ctx, (void **)&program->attention, program->n_attention, &program->cap_attention, sizeof *program->attention))
         return;
     program->attention[program->n_attention] = *attention;
-    library_add(ctx, "flash", YK_NONE, (uint32_t)program->n_attention++);
+    kit_launch *launch = library_add(ctx, "flash");
+    if (launch)
+        launch->attention = (uint32_t)program->n_attention++;
+}
+
+void kit_launch_add_convolution(kit_lowering *ctx, const kit_convolution *convolution)
+{
+    kit_program *program = ctx->program;
+    if (!array_reserve(ctx, (void **)&program->convolution, program->n_convolution, &program->cap_convolution,
+                       sizeof *program->convolution))
+        return;
+    program->convolution[program->n_convolution] = *convolution;
+    kit_launch *launch = library_add(ctx, "convolution");
+    if (launch)
+        launch->convolution = (uint32_t)program->n_convolution++;
 }
 
 /* ---- Arguments ---- */

@@ -30,7 +30,7 @@ static struct {
 
 static struct {
     void (*fail_call)(uint64_t n), (*refuse)(int yes);
-    uint64_t (*calls)(void), (*live)(void), (*attentions)(void);
+    uint64_t (*calls)(void), (*live)(void), (*attentions)(void), (*convolutions)(void);
     const char *(*wrong)(void);
 } dnn;
 
@@ -44,6 +44,7 @@ static inline void dnn_start(void)
     fake_symbol(library, "fake_cudnn_calls", &dnn.calls);
     fake_symbol(library, "fake_cudnn_live", &dnn.live);
     fake_symbol(library, "fake_cudnn_attentions", &dnn.attentions);
+    fake_symbol(library, "fake_cudnn_convolutions", &dnn.convolutions);
     fake_symbol(library, "fake_cudnn_wrong", &dnn.wrong);
 }
 

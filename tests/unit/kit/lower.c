@@ -3,64 +3,11 @@
  * Graphs lowered by plugins/kit with no device at all: units, launches, grids, arguments, scratch memory, refusals, and what
  * is left when memory runs out.
  */
-#include <check.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "plugins/kit/lower/lower.h"
 #include "plugins/kit/source.h"
-#include "tests/support/kit.h"
-#include "tests/support/run.h"
-
-static int allocs_left = -1, live; /* -1: no limit */
-static char said[4096];
-
-static void *host_alloc(size_t bytes, size_t align)
-{
-    if (allocs_left == 0)
-        return NULL;
-    allocs_left -= allocs_left > 0;
-    live++;
-    return kit_alloc(bytes, align);
-}
-
-static void host_free(void *p)
-{
-    live--;
-    free(p);
-}
-
-static void host_fail(const char *who, const char *fmt, ...)
-{
-    va_list args;
-    char line[1000];
-    va_start(args, fmt);
-    vsnprintf(line, sizeof line, fmt, args);
-    va_end(args);
-    snprintf(said + strlen(said), sizeof said - strlen(said), "%s: %s\n", who, line);
-}
-
-static const yk_host host = {.size = sizeof host, .abi = YK_ABI, .alloc = host_alloc, .free = host_free, .fail = host_fail};
-static const kit_target processor = {.host = &host, .plugin = "none", .cpu_shape = true, .units = 2, .max_local = 1 << 20};
-static const kit_target gpu = {.host = &host, .plugin = "none", .cpu_shape = false, .units = 80, .max_local = 48 << 10};
-
-static void program_make(const kit_target *target, kit *k, kit_program *p)
-{
-    said[0] = 0;
-    const yk_status s = kit_program_make(target, &k->g, p);
-    ck_assert_msg(s == YK_OK, "status %d: %s", s, said);
-}
-
-static void program_refused(const kit_target *target, kit *k, yk_status want, const char *words)
-{
-    kit_program p;
-    said[0] = 0;
-    ck_assert_int_eq(kit_program_make(target, &k->g, &p), want);
-    ck_assert_msg(strstr(said, words), "\"%s\" is not in \"%s\"", words, said);
-    ck_assert_int_eq(live, 0);
-    kit_program_free(&p); /* an empty one, no harm */
-}
+#include "tests/unit/kit/case.h"
 
 static kit *product_new(int64_t m, int64_t n, int64_t k)
 {
@@ -68,20 +15,6 @@ static kit *product_new(int64_t m, int64_t n, int64_t k)
     const uint32_t a = KIT(g, YK_F32, m, k), b = KIT(g, YK_F32, k, n), c = KIT(g, YK_F32, m, n);
     kit_node(g, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(c), NULL, 0);
     return g;
-}
-
-static const kit_arg *arg_at(const kit_program *p, uint32_t launch, uint32_t i)
-{
-    ck_assert_uint_lt(i, p->launch[launch].n_arg);
-    return &p->arg[p->launch[launch].arg + i];
-}
-
-static void groups_are(const kit_launch *l, uint64_t x, uint64_t y, uint64_t z, uint32_t local)
-{
-    ck_assert_uint_eq(l->groups[0], x);
-    ck_assert_uint_eq(l->groups[1], y);
-    ck_assert_uint_eq(l->groups[2], z);
-    ck_assert_uint_eq(l->local, local);
 }
 
 /* ---- A product in both shapes ---- */
@@ -107,66 +40,6 @@ START_TEST(test_product_of_a_gpu)
     ck_assert_str_eq(p.launch[0].kernel, p.unit[0].kernel);
     ck_assert_ptr_null(p.unit[0].file);
     ck_assert_ptr_nonnull(strstr(p.text.data, p.launch[0].kernel));
-    kit_program_free(&p);
-    ck_assert_int_eq(live, 0);
-    kit_free(k);
-}
-END_TEST
-
-/* ---- Products of a library ---- */
-
-static kit_product asked;
-static bool library_takes;
-
-static bool library_product(yk_device *dev, const kit_product *product, uint64_t *scratch)
-{
-    ck_assert_ptr_null(dev);
-    asked = *product;
-    *scratch = 1000;
-    return library_takes;
-}
-
-/* y = a b + bias, in which a lies turned, 24 bytes behind the beginning of its slot */
-static kit *library_graph(void)
-{
-    kit *g = kit_new();
-    const uint32_t base = KIT(g, YK_BF16, 12 + 3 * 4 * 5), b = KIT(g, YK_BF16, 1, 5, 6), t = KIT(g, YK_BF16, 3, 4, 6);
-    const uint32_t bias = KITB(g, YK_BF16, 3, 3, 4, 6), y = KIT(g, YK_F32, 3, 4, 6), s = KIT(g, YK_BF16, 3, 4, 6);
-    const uint32_t a = kit_view(g, base, 3, (const int64_t[]){3, 4, 5}, (const int64_t[]){20, 1, 4}, 12);
-    kit_node(g, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(t), NULL, 0);
-    kit_node(g, YK_OP_ADD, KIT_IDS(t, bias), KIT_IDS(s), NULL, 0);
-    kit_node(g, YK_OP_CAST, KIT_IDS(s), KIT_IDS(y), NULL, 0);
-    kit_wrap(g, YK_OP_DOT_MAP, 3, KIT_IDS(a, b, bias), KIT_IDS(y));
-    return g;
-}
-
-START_TEST(a_library_is_asked_for_a_product_and_a_kernel_is_behind_it)
-{
-    kit_target target = gpu;
-    kit *k = library_graph();
-    kit_program p;
-    target.product = library_product;
-    library_takes = true;
-    program_make(&target, k, &p);
-    ck_assert_uint_eq(p.n_launch, 2);
-    ck_assert_uint_eq(p.n_unit, 1);
-    ck_assert_uint_eq(p.launch[0].unit, YK_NONE);
-    ck_assert_uint_eq(p.launch[0].n_arg, 4);
-    ck_assert_uint_eq(p.launch[1].product, YK_NONE);
-    ck_assert_mem_eq(&p.product[p.launch[0].product], &asked, sizeof asked);
-    const kit_product want = {.batch = 3, .rows = 4, .cols = 6, .terms = 5,
-                              .a = {1, 4, 20, YK_BF16, 8}, .b = {6, 1, 0, YK_BF16, 256}, .c = {6, 1, 24, YK_BF16, 256}};
-    ck_assert_mem_eq(&asked, &want, sizeof want);
-    ck_assert_int_eq(arg_at(&p, 0, 2)->kind, KIT_ARG_SCRATCH); /* where the next kernel reads it */
-    ck_assert_uint_eq(arg_at(&p, 0, 2)->value.offset, 1024);
-    ck_assert_uint_eq(arg_at(&p, 1, 0)->value.offset, 1024);
-    ck_assert_uint_eq(arg_at(&p, 0, 3)->value.offset, 0);
-    ck_assert_uint_eq(p.scratch_bytes, 1024 + 3 * 4 * 6 * 2);
-    kit_program_free(&p);
-    library_takes = false;
-    program_make(&target, k, &p);
-    ck_assert_uint_eq(p.n_launch, 1);
-    ck_assert_uint_eq(p.n_product, 0);
     kit_program_free(&p);
     ck_assert_int_eq(live, 0);
     kit_free(k);
@@ -637,38 +510,12 @@ START_TEST(test_claims)
 END_TEST
 
 /* Each allocation fails in turn. */
-static void every_allocation_fails(const kit_target *target, const kit *k)
-{
-    kit_program p;
-    yk_status s = YK_E_MEM;
-    int n = 0;
-    for (; s == YK_E_MEM && n < 1000; n++) {
-        said[0] = 0;
-        allocs_left = n;
-        s = kit_program_make(target, &k->g, &p);
-        allocs_left = -1;
-        if (s == YK_E_MEM) {
-            ck_assert_ptr_nonnull(strstr(said, "out of memory"));
-            ck_assert_int_eq(live, 0);
-        }
-    }
-    ck_assert_int_eq(s, YK_OK);
-    ck_assert_int_gt(n, 5);
-    kit_program_free(&p);
-    ck_assert_int_eq(live, 0);
-}
-
 START_TEST(test_without_memory)
 {
-    kit_target with_library = gpu;
-    kit *k = product_new(64, 64, 64), *behind = library_graph();
+    kit *k = product_new(64, 64, 64);
     const uint32_t c = 2, d = KIT(k, YK_F32, 64, 64);
     kit_node(k, YK_OP_EXP, KIT_IDS(c), KIT_IDS(d), NULL, 0);
     every_allocation_fails(&processor, k);
-    with_library.product = library_product;
-    library_takes = true;
-    every_allocation_fails(&with_library, behind);
-    kit_free(behind);
     kit_free(k);
 }
 END_TEST
@@ -677,7 +524,6 @@ int main(void)
 {
     TCase *t = tcase_create("lowering");
     tcase_add_test(t, test_product_of_a_gpu);
-    tcase_add_test(t, a_library_is_asked_for_a_product_and_a_kernel_is_behind_it);
     tcase_add_test(t, test_product_of_a_processor);
     tcase_add_test(t, test_panels_fit_an_allocation);
     tcase_add_test(t, test_equal_kernels_are_one_unit);

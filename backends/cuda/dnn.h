@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What cuDNN computes for a device: plans of shapes, of two kinds (attention.c, convolution.c). A shape is planned once for each device;
+ * what cuDNN refuses the kit's kernels compute.
+ */
+#ifndef YOKE_BACKENDS_CUDA_DNN_H
+#define YOKE_BACKENDS_CUDA_DNN_H
+
+#include "backends/cuda/dnn_graph.h"
+#include "backends/cuda/internal.h"
+
+#define CUDA_DNN_GIVEN 16 /* what a run is given, at most */
+#define CUDA_DNN_TEXT 160
+
+/* What a run is given: memory, and numbers, which lie in `number` until it is enqueued. */
+typedef struct cuda_dnn_given {
+    int64_t n, uid[CUDA_DNN_GIVEN];
+    void *memory[CUDA_DNN_GIVEN], *workspace;
+    float number[3];
+} cuda_dnn_given;
+
+typedef struct cuda_dnn_kind {
+    const char *name; /* for messages */
+    size_t bytes;     /* of a shape */
+    void (*build)(cuda_dnn_graph *graph, const void *shape);
+    cuda_dnn_limits (*limit)(const yk_device *dev, const void *shape);
+    void (*give)(const void *shape, const CUdeviceptr *at, cuda_dnn_given *given); /* at: the launch's arguments, in order */
+    void (*write)(const void *shape, char text[CUDA_DNN_TEXT]);
+} cuda_dnn_kind;
+
+/* As kit_target's questions; any thread. */
+bool cuda_dnn_take(yk_device *dev, const cuda_dnn_kind *kind, const void *shape, uint64_t *scratch);
+/* The plan of a shape that was taken. */
+const cuda_dnn_plan *cuda_dnn_of(yk_device *dev, const cuda_dnn_kind *kind, const void *shape);
+
+#endif
