@@ -121,7 +121,7 @@ struct yk_device {
     kit_target target;    /* what decides about its launches */
     int sm;               /* compute capability: 90 is 9.0 */
     unsigned grid[3];     /* most blocks in x, y, z */
-    bool graphs;          /* programs run as CUDA graphs */
+    atomic_bool graphs;   /* programs run as CUDA graphs; false, too, once one could not be made */
     bool tf32;            /* products of f32 may round their operands to TF32 */
     CUevent origin;       /* recorded when it was opened: the spans of its queues count from there */
     kit_units units;

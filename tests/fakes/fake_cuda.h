@@ -28,6 +28,7 @@ struct CUstream_st;
 
 /* For tests that dlopen the fake themselves; any thread. */
 FAKE_EXPORT void fake_cuda_fail(uint64_t n, int code); /* the n-th call from now on fails (0: none) */
+FAKE_EXPORT void fake_cuda_fail_all(const char *name, int code); /* each call of this function (NULL: of none); the name stays */
 FAKE_EXPORT uint64_t fake_cuda_calls(void); /* so far */
 FAKE_EXPORT uint64_t fake_cuda_live(void);  /* contexts, memory, registrations, streams, events, modules, graphs that were not freed */
 FAKE_EXPORT uint64_t fake_cuda_graphs(void);  /* launched so far */

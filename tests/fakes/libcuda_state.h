@@ -89,6 +89,7 @@ typedef struct fake_state {
     uint64_t calls, fail_at, launches, lose_at, kernels, hang_at, graphs, abandoned;
     uint64_t pageable; /* copies of host memory that is not registered, but for short ones: they hold up the host */
     int fail_code;
+    const char *fail_name; /* each call of this function fails; NULL: of none */
     const char *failed; /* the call that was made to fail */
     bool released;
 } fake_state;

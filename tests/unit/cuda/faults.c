@@ -26,6 +26,7 @@ static const yk_plugin *plugin;
 /* What the fakes are asked, by name, as the plugin opens them itself. */
 static struct {
     void (*fail_call)(uint64_t n, int code);
+    void (*fail_all)(const char *name, int code);
     void (*hang)(uint64_t n);
     void (*lose)(uint64_t n);
     void (*release)(void);
@@ -41,6 +42,7 @@ static void libraries_open(void)
 {
     void *driver = fake_library("fake_cuda", "DRIVER"), *nvrtc = fake_library("fake_nvrtc", "NVRTC");
     fake_symbol(driver, "fake_cuda_fail", &fake.fail_call);
+    fake_symbol(driver, "fake_cuda_fail_all", &fake.fail_all);
     fake_symbol(driver, "fake_cuda_hang", &fake.hang);
     fake_symbol(driver, "fake_cuda_lose", &fake.lose);
     fake_symbol(driver, "fake_cuda_release", &fake.release);
@@ -316,6 +318,23 @@ START_TEST(programs_with_the_same_memory_become_graphs)
 }
 END_TEST
 
+/* What has just run is not ended by it: launches go on, and the log says so once. */
+START_TEST(a_graph_that_cannot_be_made_is_said_once)
+{
+    const uint64_t begin = fake.graphs();
+    fake.fail_all("cuGraphInstantiateWithFlags", CUDA_ERROR_OUT_OF_MEMORY);
+    const yk_status st = scenario_run();
+    fake.fail_all(NULL, 0);
+    ck_assert_msg(st == YK_OK, "%s", plugin_host_text);
+    const char *said = strstr(plugin_host_text, "no graph of a program can be made, CUDA_ERROR_OUT_OF_MEMORY (2)");
+    ck_assert_msg(said && !strstr(said + 1, "no graph of a program"), "%s", plugin_host_text);
+    ck_assert_uint_eq(fake.graphs(), begin);
+    ck_assert_uint_eq(fake.live(), 0);
+    ck_assert_int_eq(scenario_run(), YK_OK); /* a device that is opened again tries again */
+    ck_assert_uint_eq(fake.graphs() - begin, RUNS - 1);
+}
+END_TEST
+
 /* The kernel waits until it is released, and a copy from registered memory is done nevertheless. */
 START_TEST(copies_run_while_a_kernel_does)
 {
@@ -367,6 +386,7 @@ int main(void)
     tcase_add_unchecked_fixture(t, case_start, case_stop);
     tcase_set_timeout(t, 300);
     tcase_add_test(t, programs_with_the_same_memory_become_graphs);
+    tcase_add_test(t, a_graph_that_cannot_be_made_is_said_once);
     tcase_add_test(t, every_driver_call_fails_in_turn);
     tcase_add_test(t, every_compiler_call_fails_in_turn);
     tcase_add_test(t, memory_that_is_short_is_said);
