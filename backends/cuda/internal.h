@@ -52,6 +52,7 @@ void cuda_leave(void);
  * older than the chip. parts: texts that make one source. *image is the caller's (cuda_free). Any thread.
  */
 yk_status cuda_compile(const char *const *parts, size_t n_part, const char *macros, int sm, char **image, size_t *bytes);
+bool cuda_compiler_version(int version[2]); /* 12, 9: NVRTC 12.9; false: there is none */
 uint64_t cuda_compiler_key(void); /* hash of what compiles: its version; 0 when there is none */
 void cuda_compiler_forget(void);
 

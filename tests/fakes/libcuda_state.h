@@ -83,7 +83,7 @@ typedef struct fake_state {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool begun;
-    int n, sm;
+    int n, sm, version;
     struct CUctx_st device[FAKE_DEVICES];
     struct CUstream_st *null_stream[FAKE_DEVICES]; /* the stream NULL */
     uint64_t calls, fail_at, launches, lose_at, kernels, hang_at, graphs, abandoned;
