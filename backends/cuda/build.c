@@ -6,6 +6,8 @@
 #include "backends/cuda/fatbin.h"
 #include "backends/cuda/internal.h"
 
+#include <stdio.h>
+
 static void *module_load(yk_device *dev, const void *image, size_t bytes)
 {
     CUmodule module = NULL;
@@ -28,6 +30,18 @@ static CUmodule module_built_in(const char *macros, const char *const part[KIT_P
     return rc ? NULL : module;
 }
 
+/* The driver does not take what NVRTC made. */
+static yk_status image_refused(CUresult rc)
+{
+    const int driver = cuda_driver_version();
+    int version[2] = {0, 0};
+    char what[160];
+    cuda_compiler_version(version);
+    snprintf(what, sizeof what, "loading compiled kernels (NVRTC %d.%d, driver %d.%d%s)", version[0], version[1], driver / 1000,
+             driver % 1000 / 10, version[0] > driver / 1000 ? ": name one of the driver's major version by YOKE_CUDA_NVRTC" : "");
+    return cuda_error(rc, what);
+}
+
 static yk_status module_build(yk_device *dev, const char *macros, const char *const part[KIT_PARTS], void **code, kit_image *image)
 {
     CUmodule module = cuda_option("FATBINS") && !strcmp(cuda_option("FATBINS"), "0") ? NULL : module_built_in(macros, part);
@@ -40,7 +54,7 @@ static yk_status module_build(yk_device *dev, const char *macros, const char *co
     const CUresult rc = cuda.module_load(&module, made);
     if (rc) {
         cuda_free(made);
-        return cuda_error(rc, "loading compiled kernels");
+        return image_refused(rc);
     }
     *code = module;
     image->data = made;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * NVRTC, opened when something has to be compiled: CUDA C++ in, code for the chip (a cubin) out. The kernels' text is complete, so
- * no header of CUDA is looked for. YOKE_CUDA_NVRTC names another library than those below.
+ * no header of CUDA is looked for. YOKE_CUDA_NVRTC names another library than those below. A driver takes code of its own major version
+ * and of older ones, so that one of CUDA 12 is given no NVRTC of 13.
  */
 #include "backends/cuda/internal.h"
 
@@ -28,7 +29,7 @@ static const cuda_symbol symbols[] = {CUDA_COMPILER_TABLE(SYMBOL) SYMBOL(error_t
 static bool library_open(void)
 {
     const char *missing;
-    compiler.library = cuda_library_open("NVRTC", names, symbols, &compiler.call, &missing);
+    compiler.library = cuda_library_open("NVRTC", names + CUDA_NAMES_BEFORE_13, symbols, &compiler.call, &missing);
     if (missing)
         cuda_host->log(1, CUDA_WHO, "NVRTC lacks %s; that of CUDA 12 or later is needed", missing);
     return compiler.library != NULL;
@@ -46,7 +47,7 @@ static yk_status compiler_missing(void)
 {
     cuda_host->fail(CUDA_WHO, "NVRTC is needed to compile kernels and was not found (%s): install it (libnvrtc.so.12 or .13, of the CUDA "
                     "toolkit or the package nvidia-cuda-nvrtc) or name it by YOKE_CUDA_NVRTC",
-                    cuda_option("NVRTC") ? cuda_option("NVRTC") : "libnvrtc.so.13, .12");
+                    cuda_option("NVRTC") ? cuda_option("NVRTC") : CUDA_NAMES_BEFORE_13 ? "libnvrtc.so.12" : "libnvrtc.so.13, .12");
     return YK_E_UNSUPPORTED;
 }
 
@@ -56,12 +57,15 @@ static yk_status compiler_error(nvrtcResult code, const char *what)
     return YK_E_INTERNAL;
 }
 
+bool cuda_compiler_version(int version[2])
+{
+    return compiler_ready() && !compiler.call.version(&version[0], &version[1]);
+}
+
 uint64_t cuda_compiler_key(void)
 {
     int version[2] = {0, 0};
-    if (!compiler_ready() || compiler.call.version(&version[0], &version[1]))
-        return 0;
-    return kit_hash(KIT_HASH_SEED, version, sizeof version);
+    return cuda_compiler_version(version) ? kit_hash(KIT_HASH_SEED, version, sizeof version) : 0;
 }
 
 void cuda_compiler_forget(void)

@@ -8,6 +8,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "backends/cuda/driver.h"
 #include "backends/cuda/host.h"
 #include "backends/cuda/library.h"
 
@@ -27,7 +28,7 @@ static bool library_open(void)
         cuda_host->log(2, CUDA_WHO, "cuBLASLt is not used (YOKE_CUDA_CUBLASLT=0): products are computed by the plugin's own kernels");
         return false;
     }
-    if (!cuda_library_open("CUBLASLT", names, symbols, &blas, &missing) && !missing) {
+    if (!cuda_library_open("CUBLASLT", names + CUDA_NAMES_BEFORE_13, symbols, &blas, &missing) && !missing) {
         cuda_host->log(1, CUDA_WHO, "no cuBLASLt (%s): products are computed by the plugin's own kernels, which are slower; "
                        "YOKE_CUDA_CUBLASLT names it, or is 0", dlerror());
         return false;

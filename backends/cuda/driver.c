@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ static struct {
     void *library; /* never closed: its threads and exit handlers do not survive that */
     bool counted;
     int n;
+    atomic_int version;
 } driver = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 #define SYMBOL(member, name, parameters) {#name, offsetof(cuda_driver, member)},
@@ -41,16 +43,28 @@ static bool library_open(void)
     return driver.library != NULL;
 }
 
+/* Whether the driver is one of CUDA 12 or later; the log says so where it is not. */
+static bool version_serves(int version)
+{
+    atomic_store(&driver.version, version);
+    if (version < 12000)
+        cuda_host->log(1, CUDA_WHO, "no devices: the driver is one of CUDA %d.%d; one of CUDA 12 or later is needed", version / 1000,
+                       version % 1000 / 10);
+    return version >= 12000;
+}
+
 /* Under the lock. Devices that the driver has. An error of the driver is the reason for 0, but not for ever. */
 static int devices_count(void)
 {
     const char *name = "an unknown error";
-    int n = 0;
+    int n = 0, version = 0;
     CUresult rc = cuda.init(0);
+    if (!rc)
+        rc = cuda.driver_version(&version);
     if (!rc)
         rc = cuda.device_count(&n);
     if (!rc)
-        return n;
+        return version_serves(version) ? n : 0;
     cuda.error_name(rc, &name);
     cuda_host->log((int)rc == CUDA_ERROR_NO_DEVICE ? 3 : 1, CUDA_WHO, "no devices: the driver says %s (%d)", name, (int)rc);
     return 0;
@@ -66,6 +80,11 @@ yk_status cuda_driver_open(int *n)
     *n = driver.n;
     pthread_mutex_unlock(&driver.lock);
     return YK_OK;
+}
+
+int cuda_driver_version(void)
+{
+    return atomic_load(&driver.version);
 }
 
 void cuda_driver_forget(void)

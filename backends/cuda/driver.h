@@ -129,6 +129,9 @@ extern cuda_driver cuda; /* filled once cuda_driver_open has said YK_OK and *n i
 
 /* Opens libcuda and counts devices; 0 of them, and the reason in the log, where there is no driver. Any thread. */
 yk_status cuda_driver_open(int *n);
+/* How many of the names of a library, the one of CUDA 13 first, are not for this driver: a library of 13 needs a driver of 13. */
+#define CUDA_NAMES_BEFORE_13 (cuda_driver_version() < 13000 ? 1 : 0)
+int cuda_driver_version(void); /* 12090: CUDA 12.9; of a driver that has devices */
 void cuda_driver_forget(void); /* fini: the library stays, the count is asked for again */
 
 /* ---- NVRTC: compiles CUDA C++ at run time ---- */

@@ -53,6 +53,7 @@ void cuda_leave(void);
  * older than the chip. parts: texts that make one source. *image is the caller's (cuda_free). Any thread.
  */
 yk_status cuda_compile(const char *const *parts, size_t n_part, const char *macros, int sm, char **image, size_t *bytes);
+bool cuda_compiler_version(int version[2]); /* 12, 9: NVRTC 12.9; false: there is none */
 uint64_t cuda_compiler_key(void); /* hash of what compiles: its version; 0 when there is none */
 void cuda_compiler_forget(void);
 
@@ -125,7 +126,7 @@ struct yk_device {
     kit_target target;    /* what decides about its launches */
     int sm;               /* compute capability: 90 is 9.0 */
     unsigned grid[3];     /* most blocks in x, y, z */
-    bool graphs;          /* programs run as CUDA graphs */
+    atomic_bool graphs;   /* programs run as CUDA graphs; false, too, once one could not be made */
     bool tf32;            /* products of f32 may round their operands to TF32 */
     CUevent origin;       /* recorded when it was opened: the spans of its queues count from there */
     kit_units units;

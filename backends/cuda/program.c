@@ -182,7 +182,21 @@ static yk_status launches_profile(yk_program *p, CUstream stream)
     return rc ? cuda_error(rc, "reading how long a program took") : s;
 }
 
-/* The launches with the arguments they have now, as a graph. */
+/* A graph costs memory that its launches do not: what has just run goes on without graphs, unless the device is lost. */
+static yk_status graph_refused(yk_program *p, CUresult why)
+{
+    const char *name = NULL;
+    if (cuda.event_query(p->dev->origin))
+        return cuda_error(why, "making a graph of a program");
+    if (cuda.error_name(why, &name) || !name)
+        name = "an error of CUDA without a name";
+    if (atomic_exchange(&p->dev->graphs, false))
+        cuda_host->log(1, CUDA_WHO, "no graph of a program can be made, %s (%d): programs are launched kernel by kernel from here on", name,
+                       (int)why);
+    return YK_OK;
+}
+
+/* The launches with the arguments they have now, as a graph. *exec stays NULL where the driver makes none. */
 static yk_status graph_record(yk_program *p, CUstream capture, CUgraphExec *exec)
 {
     CUgraph graph = NULL;
@@ -194,7 +208,7 @@ static yk_status graph_record(yk_program *p, CUstream capture, CUgraphExec *exec
     if (!s && rc)
         s = cuda_error(rc, "recording a program");
     if (!s && (rc = cuda.graph_instantiate(exec, graph, 0)) != CUDA_SUCCESS)
-        s = cuda_error(rc, "making a graph of a program");
+        s = graph_refused(p, rc);
     if (graph)
         cuda.graph_free(graph);
     return s;
@@ -227,6 +241,8 @@ static yk_status bound_run(yk_program *p, CUstream stream, CUstream capture)
     const yk_status s = r->exec ? YK_OK : graph_record(p, capture, &r->exec);
     if (s)
         return s;
+    if (!r->exec)
+        return launches_run(p, stream);
     const CUresult rc = cuda.graph_launch(r->exec, stream);
     return rc ? cuda_error(rc, "launching the graph of a program") : YK_OK;
 }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # scripts/gpu-report as a whole on the fakes, each of its steps as short as it goes: all are in the JSON, with their results. A step that
-# fails is noted there, too, and in the exit code; without a card nothing is tried.
+# fails is noted there, too, and in the exit code; a signal leaves the steps before it; without a card nothing is tried.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 [ "$(uname -m)" = x86_64 ] || { echo "1..0 # SKIP the fake driver runs kernels on x86-64 only"; exit 0; }
 . "$YOKE_SOURCE/tests/fakes/use.sh"
@@ -78,6 +78,76 @@ assert report["mlp"]["error"] == "out of memory\n" and report["resnet20"]["resul
 P
 }
 
+# A signal while the suite runs: the steps before it are in the report, and the suite's processes have ended.
+ended_by_a_signal() {
+    mkdir "$out/slow" && cp "$out/bad/yoke" "$out/slow" && cat >"$out/slow/yoke-cts" <<'P' && chmod +x "$out/slow/yoke-cts" || return 1
+#!/bin/sh
+echo $$ >"${0%/*}/pid.new" && mv "${0%/*}/pid.new" "${0%/*}/pid"
+echo "ok 1 - this"
+exec sleep 300
+P
+    "$YOKE_SOURCE/scripts/gpu-report" --build "$out/slow" --dry-run --out "$out/slow.json" &
+    script=$!
+    for _ in $(seq 600); do [ ! -s "$out/slow/pid" ] || break; sleep 0.1; done
+    kill -TERM "$script"
+    wait "$script"
+    [ $? -eq 143 ] && ! kill -0 "$(cat "$out/slow/pid")" && python3 - "$out/slow.json" <<'P'
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert sorted(report) == ["info", "suite"] and report["info"] == dict(report["info"], status=0, result={"images": 1}), report
+assert report["suite"]["status"] == 143 and "ended by a signal" in report["suite"]["error"], report
+P
+}
+
+# What the suite has said before its time is over is counted, and the reason is there; a suite of one process has as long as all need.
+suite_at_its_limit() {
+    mkdir "$out/late" "$out/late-path" && cp "$out/bad/yoke" "$out/late" && cat >"$out/late/yoke-cts" <<'P' &&
+#!/bin/sh
+printf 'ok 1 - this\nnot ok 2 - that\nok 3 - third # SKIP unsupported: it\n'
+P
+        cat >"$out/late-path/timeout" <<'P' && chmod +x "$out/late/yoke-cts" "$out/late-path/timeout" || return 1
+#!/bin/sh
+shift 3
+"$@"
+code=$?
+case $1 in */yoke-cts) exit 124 ;; esac
+exit $code
+P
+    PATH=$out/late-path:$PATH report late.json "$out/late" && return 1
+    python3 - "$out/late.json" <<'P'
+import json, sys
+suite = json.load(open(sys.argv[1]))["suite"]
+assert suite["output"] == ["# 1 passed, 1 failed, 1 unsupported", "not ok 2 - that"], suite
+assert suite["status"] == 1 and suite["error"] == "group all: ended after 900 s\n", suite
+P
+}
+
+without_python() {
+    mkdir "$out/few" && ln -s "$(command -v dirname)" "$out/few" || return 1
+    (PATH=$out/few && report few.json "$out/bad") 2>"$out/few.err"
+    [ $? -eq 2 ] && grep "python3 is needed" "$out/few.err"
+}
+
+# Where nvcc cannot compile the kernels, a build without it is measured.
+nvcc_that_fails() {
+    mkdir -p "$out/tree/scripts" "$out/cores" && cp "$YOKE_SOURCE/scripts/gpu-report" "$out/tree/scripts" &&
+        cp -r "$out/bad" "$out/tree/programs" && printf '#!/bin/sh\necho 8\n' >"$out/cores/nproc" &&
+        cat >"$out/tree/configure" <<'P' && chmod +x "$out/tree/configure" "$out/cores/nproc" || return 1
+#!/bin/sh
+case $* in
+*--with-nvcc=no) printf 'all:\n\tcp ../programs/* .\n' >Makefile ;;
+*) printf 'all:\n\techo "nvcc fatal" >&2; false\n' >Makefile ;;
+esac
+P
+    (unset MAKEFLAGS && PATH=$out/cores:$PATH "$out/tree/scripts/gpu-report" --dry-run --out "$out/tree.json") >"$out/tree.out"
+    grep "does not build with nvcc" "$out/tree.out" && python3 - "$out/tree.json" <<'P'
+import json, sys
+report = json.load(open(sys.argv[1]))
+assert "nvcc fatal" in report["build_nvcc_auto"]["error"] and report["build_nvcc_no"]["status"] == 0, report
+assert report["resnet20"]["status"] == 0, report
+P
+}
+
 # llm.c's program is given its file of tokens, and believed what it says of all steps but the first two.
 beside_llmc() {
     cat >"$out/llmc" <<'P' && chmod +x "$out/llmc"
@@ -105,6 +175,10 @@ without_a_card() {
 ok "all steps, with their results" whole
 instrumented || ok "from a distribution" distribution
 ok "a step that fails" failing
+ok "ended by a signal" ended_by_a_signal
+ok "a suite at its limit" suite_at_its_limit
+ok "without python3" without_python
+ok "nvcc that fails" nvcc_that_fails
 ok "beside llm.c" beside_llmc
 ok "without a card" without_a_card
 plan

@@ -39,4 +39,17 @@ run_cts "its second device" "$PLUGIN" --device 1 --group buffer,queue,rebind --t
 YOKE_LAYERS=validate run_cts "cuda under the validating layer" "$PLUGIN" --group buffer,queue,rebind,leak --timeout 300
 # a chip that NVRTC does not know yet: the driver finishes what it compiles for the one before
 FAKE_CUDA_SM=103 run_cts "a newer chip" "$PLUGIN" --group rebind --timeout 300
+# libraries by their own names: those of CUDA 13, which are none here, are for a driver of 13
+mkdir "$WORK/names" && ln -s "$fakes/fake_cuda.so" "$WORK/names" && for library in nvrtc cublasLt; do
+    ln -s "$fakes/fake_cuda.so" "$WORK/names/lib$library.so.13"
+    ln -s "$fakes/fake_$(echo $library | tr L l).so" "$WORK/names/lib$library.so.12"
+done
+named() { # named VERSION: of the driver
+    env -u YOKE_CUDA_NVRTC -u YOKE_CUDA_CUBLASLT LD_LIBRARY_PATH="$WORK/names" FAKE_CUDA_VERSION="$1" YOKE_LOG=info "$CTS" \
+        --plugin "$PLUGIN" --only 'op/dot.f32.1*' --timeout 300 >"$WORK/out" 2>"$WORK/err"
+}
+named 12090 && grep -q "products are computed by cuBLASLt" "$WORK/err"
+result $? "a driver of CUDA 12 is given libraries of 12"
+! named 13000 && grep -q "NVRTC lacks" "$WORK/err" && grep -q "cuBLASLt is not used: it lacks" "$WORK/err"
+result $? "a driver of CUDA 13 is given libraries of 13"
 finish

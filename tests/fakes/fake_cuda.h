@@ -7,6 +7,7 @@
  * The environment, read at cuInit:
  *   FAKE_CUDA_DEVICES  how many (2)         FAKE_CUDA_MEMORY  bytes of each (1 GiB)
  *   FAKE_CUDA_SM       compute capability of all (90)
+ *   FAKE_CUDA_VERSION  of the driver, as cuDriverGetVersion says it (12090)
  *   FAKE_CUDA_UNITS    multiprocessors of each (2)
  *   FAKE_CUDA_FAIL=n   the n-th call of the driver fails with FAKE_CUDA_CODE (999, unknown)
  *   FAKE_CUDA_LOSE=n   the n-th kernel that is launched loses its device: an illegal address
@@ -28,6 +29,8 @@ struct CUstream_st;
 
 /* For tests that dlopen the fake themselves; any thread. */
 FAKE_EXPORT void fake_cuda_fail(uint64_t n, int code); /* the n-th call from now on fails (0: none) */
+FAKE_EXPORT void fake_cuda_fail_all(const char *name, int code); /* each call of this function (NULL: of none); the name stays */
+FAKE_EXPORT void fake_cuda_set_version(int version); /* of the driver, from now on */
 FAKE_EXPORT uint64_t fake_cuda_calls(void); /* so far */
 FAKE_EXPORT uint64_t fake_cuda_live(void);  /* contexts, memory, registrations, streams, events, modules, graphs that were not freed */
 FAKE_EXPORT uint64_t fake_cuda_graphs(void);  /* launched so far */
@@ -37,6 +40,7 @@ FAKE_EXPORT void fake_cuda_release(void); /* what hangs goes on */
 FAKE_EXPORT void fake_cuda_hang(uint64_t n); /* the n-th kernel from now on hangs */
 FAKE_EXPORT void fake_cuda_lose(uint64_t n); /* the n-th launch from now on loses its device */
 FAKE_EXPORT void fake_nvrtc_fail(uint64_t n);
+FAKE_EXPORT void fake_nvrtc_set_version(int version); /* 129: 12.9, as it is to begin with */
 FAKE_EXPORT uint64_t fake_nvrtc_calls(void);
 FAKE_EXPORT void fake_nccl_fail(uint64_t n);
 FAKE_EXPORT uint64_t fake_nccl_calls(void);

@@ -75,6 +75,7 @@ static void state_begin(void)
     fake.n = (int)fake_env("FAKE_CUDA_DEVICES", 2);
     fake.n = fake.n > FAKE_DEVICES ? FAKE_DEVICES : fake.n;
     fake.sm = (int)fake_env("FAKE_CUDA_SM", fake.sm ? (uint64_t)fake.sm : 90);
+    fake.version = (int)fake_env("FAKE_CUDA_VERSION", fake.version ? (uint64_t)fake.version : 12090);
     fake.fail_at = fake_env("FAKE_CUDA_FAIL", fake.fail_at);
     fake.fail_code = (int)fake_env("FAKE_CUDA_CODE", (uint64_t)fake.fail_code);
     fake.lose_at = fake_env("FAKE_CUDA_LOSE", fake.lose_at);
@@ -105,10 +106,17 @@ CUresult cuInit(unsigned flags)
     return flags ? CUDA_ERROR_INVALID_VALUE : fake.n ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
 }
 
+void fake_cuda_set_version(int version)
+{
+    pthread_mutex_lock(&fake.lock);
+    fake.version = version;
+    pthread_mutex_unlock(&fake.lock);
+}
+
 CUresult cuDriverGetVersion(int *version)
 {
     CUresult rc;
-    *version = 12090;
+    *version = fake.version;
     return fake_call_fails(&rc) ? rc : CUDA_SUCCESS;
 }
 

@@ -7,6 +7,7 @@
 #include "tests/fakes/libcuda_state.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define STACK 16
 
@@ -25,7 +26,7 @@ uint64_t fake_env(const char *name, uint64_t otherwise)
 bool fake_call_counted(const char *name, CUresult *rc)
 {
     pthread_mutex_lock(&fake.lock);
-    const bool fails = ++fake.calls == fake.fail_at;
+    const bool fails = ++fake.calls == fake.fail_at || (fake.fail_name && !strcmp(name, fake.fail_name));
     fake.failed = fails ? name : fake.failed;
     *rc = fails ? (CUresult)fake.fail_code : CUDA_SUCCESS;
     pthread_mutex_unlock(&fake.lock);
@@ -41,6 +42,14 @@ void fake_cuda_fail(uint64_t n, int code)
 {
     pthread_mutex_lock(&fake.lock);
     fake.fail_at = n ? fake.calls + n : 0;
+    fake.fail_code = code;
+    pthread_mutex_unlock(&fake.lock);
+}
+
+void fake_cuda_fail_all(const char *name, int code)
+{
+    pthread_mutex_lock(&fake.lock);
+    fake.fail_name = name;
     fake.fail_code = code;
     pthread_mutex_unlock(&fake.lock);
 }

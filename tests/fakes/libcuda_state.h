@@ -83,12 +83,13 @@ typedef struct fake_state {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool begun;
-    int n, sm;
+    int n, sm, version;
     struct CUctx_st device[FAKE_DEVICES];
     struct CUstream_st *null_stream[FAKE_DEVICES]; /* the stream NULL */
     uint64_t calls, fail_at, launches, lose_at, kernels, hang_at, graphs, abandoned;
     uint64_t pageable; /* copies of host memory that is not registered, but for short ones: they hold up the host */
     int fail_code;
+    const char *fail_name; /* each call of this function fails; NULL: of none */
     const char *failed; /* the call that was made to fail */
     bool released;
 } fake_state;

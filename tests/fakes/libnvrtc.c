@@ -33,6 +33,7 @@ struct _nvrtcProgram {
 static const int archs[] = {75, 80, 86, 89, 90, 100, 120};
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t calls, fail_at;
+static int release = 129;
 static bool fail_asked;
 
 #define X(member, symbol, parameters) FAKE_EXPORT nvrtcResult symbol parameters;
@@ -53,6 +54,11 @@ static bool call_fails(void)
     const bool fails = ++calls == fail_at;
     pthread_mutex_unlock(&lock);
     return fails;
+}
+
+void fake_nvrtc_set_version(int version)
+{
+    release = version;
 }
 
 void fake_nvrtc_fail(uint64_t n)
@@ -281,8 +287,8 @@ nvrtcResult nvrtcCompileProgram(nvrtcProgram p, int n_option, const char *const 
 
 nvrtcResult nvrtcVersion(int *major, int *minor)
 {
-    *major = 12;
-    *minor = 9;
+    *major = release / 10;
+    *minor = release % 10;
     return call_fails() ? INTERNAL : NVRTC_SUCCESS;
 }
 

@@ -26,12 +26,15 @@ static const yk_plugin *plugin;
 /* What the fakes are asked, by name, as the plugin opens them itself. */
 static struct {
     void (*fail_call)(uint64_t n, int code);
+    void (*fail_all)(const char *name, int code);
+    void (*set_version)(int version);
     void (*hang)(uint64_t n);
     void (*lose)(uint64_t n);
     void (*release)(void);
     uint64_t (*calls)(void), (*live)(void), (*abandoned)(void), (*graphs)(void);
     const char *(*failed)(void);
     void (*nvrtc_fail)(uint64_t n);
+    void (*nvrtc_set_version)(int version);
     uint64_t (*nvrtc_calls)(void);
 } fake;
 
@@ -41,6 +44,8 @@ static void libraries_open(void)
 {
     void *driver = fake_library("fake_cuda", "DRIVER"), *nvrtc = fake_library("fake_nvrtc", "NVRTC");
     fake_symbol(driver, "fake_cuda_fail", &fake.fail_call);
+    fake_symbol(driver, "fake_cuda_fail_all", &fake.fail_all);
+    fake_symbol(driver, "fake_cuda_set_version", &fake.set_version);
     fake_symbol(driver, "fake_cuda_hang", &fake.hang);
     fake_symbol(driver, "fake_cuda_lose", &fake.lose);
     fake_symbol(driver, "fake_cuda_release", &fake.release);
@@ -50,6 +55,7 @@ static void libraries_open(void)
     fake_symbol(driver, "fake_cuda_graphs", &fake.graphs);
     fake_symbol(driver, "fake_cuda_failed", &fake.failed);
     fake_symbol(nvrtc, "fake_nvrtc_fail", &fake.nvrtc_fail);
+    fake_symbol(nvrtc, "fake_nvrtc_set_version", &fake.nvrtc_set_version);
     fake_symbol(nvrtc, "fake_nvrtc_calls", &fake.nvrtc_calls);
     plugin = plugin_host_load("cuda");
     ck_assert_ptr_nonnull(plugin);
@@ -316,6 +322,51 @@ START_TEST(programs_with_the_same_memory_become_graphs)
 }
 END_TEST
 
+/* What has just run is not ended by it: launches go on, and the log says so once. */
+START_TEST(a_graph_that_cannot_be_made_is_said_once)
+{
+    const uint64_t begin = fake.graphs();
+    fake.fail_all("cuGraphInstantiateWithFlags", CUDA_ERROR_OUT_OF_MEMORY);
+    const yk_status st = scenario_run();
+    fake.fail_all(NULL, 0);
+    ck_assert_msg(st == YK_OK, "%s", plugin_host_text);
+    const char *said = strstr(plugin_host_text, "no graph of a program can be made, CUDA_ERROR_OUT_OF_MEMORY (2)");
+    ck_assert_msg(said && !strstr(said + 1, "no graph of a program"), "%s", plugin_host_text);
+    ck_assert_uint_eq(fake.graphs(), begin);
+    ck_assert_uint_eq(fake.live(), 0);
+    ck_assert_int_eq(scenario_run(), YK_OK); /* a device that is opened again tries again */
+    ck_assert_uint_eq(fake.graphs() - begin, RUNS - 1);
+}
+END_TEST
+
+START_TEST(an_old_driver_has_no_devices)
+{
+    fake.set_version(11080);
+    const yk_status st = scenario_run();
+    fake.set_version(12090);
+    ck_assert_int_eq(st, YK_E_UNSUPPORTED);
+    ck_assert_msg(strstr(plugin_host_text, "the driver is one of CUDA 11.8; one of CUDA 12") != NULL, "%s", plugin_host_text);
+}
+END_TEST
+
+static void image_refused_says(int nvrtc, const char *words)
+{
+    fake.nvrtc_set_version(nvrtc);
+    fake.fail_all("cuModuleLoadData", CUDA_ERROR_INVALID_IMAGE);
+    ck_assert_int_eq(scenario_run(), YK_E_INTERNAL);
+    fake.fail_all(NULL, 0);
+    fake.nvrtc_set_version(129);
+    ck_assert_msg(strstr(plugin_host_text, words) != NULL, "%s", plugin_host_text);
+}
+
+START_TEST(code_that_the_driver_refuses_names_both_versions)
+{
+    plugin_host_cache = NULL;
+    image_refused_says(129, "(NVRTC 12.9, driver 12.9): CUDA_ERROR_INVALID_IMAGE");
+    image_refused_says(130, "(NVRTC 13.0, driver 12.9: name one of the driver's major version by YOKE_CUDA_NVRTC)");
+}
+END_TEST
+
 /* The kernel waits until it is released, and a copy from registered memory is done nevertheless. */
 START_TEST(copies_run_while_a_kernel_does)
 {
@@ -367,6 +418,9 @@ int main(void)
     tcase_add_unchecked_fixture(t, case_start, case_stop);
     tcase_set_timeout(t, 300);
     tcase_add_test(t, programs_with_the_same_memory_become_graphs);
+    tcase_add_test(t, a_graph_that_cannot_be_made_is_said_once);
+    tcase_add_test(t, an_old_driver_has_no_devices);
+    tcase_add_test(t, code_that_the_driver_refuses_names_both_versions);
     tcase_add_test(t, every_driver_call_fails_in_turn);
     tcase_add_test(t, every_compiler_call_fails_in_turn);
     tcase_add_test(t, memory_that_is_short_is_said);

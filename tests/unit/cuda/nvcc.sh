@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Units of the kit compile by NVIDIA's nvcc for each chip, where it is here (NVCC, or of PATH and /usr/local/cuda/bin), as a build
-# --with-nvcc has them in the plugin: one of them, for three chips; all, which takes minutes, with YOKE_CTS_FULL=1.
+# --with-nvcc has them in the plugin: one of them, for three chips; all, which takes minutes, with YOKE_CTS_FULL=1. Chips that an nvcc does
+# not know are left out by configure.
 units=$YOKE_BUILD/backends/cuda/fatbin-units
 out=$(mktemp -d "${TMPDIR:-/tmp}/yoke-test.XXXXXX")
 trap 'rm -rf "$out"' EXIT
@@ -42,6 +43,21 @@ names() { # no unit twice, and text for each
         [ "$(find "$out/text" -name '*.cu' | wc -l)" = "$(wc -l <"$out/list")" ]
 }
 
+# An nvcc that knows the chips KNOWN: configure leaves out the others, and refuses one that knows none.
+chips_known() {
+    mkdir "$out/conf" && cat >"$out/nvcc" <<'P' && chmod +x "$out/nvcc" || return 1
+#!/bin/sh
+case $* in --version) exit 0 ;; esac
+for chip in $KNOWN; do case $* in *code=sm_$chip*) exit 0 ;; esac; done
+echo "nvcc fatal: Unsupported gpu architecture" >&2
+exit 1
+P
+    (cd "$out/conf" && KNOWN="75 80 90" "$YOKE_SOURCE/configure" -q --with-nvcc="$out/nvcc" >conf.out 2>&1) || return 1
+    grep "chips that .* does not know: 100 120" "$out/conf/conf.out" && grep "^NVCC_CHIPS = 75 80 90\$" "$out/conf/Makefile" || return 1
+    (cd "$out/conf" && KNOWN= "$YOKE_SOURCE/configure" -q --with-nvcc="$out/nvcc" >conf.out 2>&1) && return 1
+    grep "compiles for none of NVCC_CHIPS" "$out/conf/conf.out"
+}
+
 result() { # result N NAME COMMAND
     if $3 >"$out/said" 2>&1; then
         echo "ok $1 - $2"
@@ -57,4 +73,5 @@ if [ -x "$nvcc" ]; then
 else
     echo "ok 2 - nvcc compiles them for each chip # SKIP no nvcc here"
 fi
-echo 1..2
+result 3 "configure leaves out chips that nvcc does not know" chips_known
+echo 1..3
