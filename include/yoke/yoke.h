@@ -717,6 +717,10 @@ typedef struct yk_weights yk_weights;
 YK_API yk_weights *yk_weights_open(yk_job *job, const char *path);
 /* [safe] Whether there is a tensor of that name. */
 YK_API bool yk_weights_has(yk_weights *w, const char *name);
+/* [safe] How many there are, numbered in the files' order. */
+YK_API uint32_t yk_weights_count(const yk_weights *w);
+/* [safe] The name of number i; NULL if there is none. Lives with w. */
+YK_API const char *yk_weights_name(const yk_weights *w, uint32_t i);
 /* [all] [waits] Copies a tensor into a parameter or state of the same shape, converting to f32; false if the file has no such name.
  * A differing shape fails the job. */
 YK_API bool yk_weights_read(yk_weights *w, const char *name, yk_t param);
