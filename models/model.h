@@ -34,6 +34,7 @@ struct yk_model {
     const model_kind *kind;
     yk_settings *settings;
     char *tokenizer;            /* folder whose tokenizer files are copied along when saving, or NULL */
+    char *prefix;               /* of its parameters' names in the job, "" for none; files have them without it */
     const yk_data *data;        /* that it was made for, or NULL: its vocabulary of characters is saved too */
     uint32_t first, count;      /* its parameters in the job */
     float smoothing;            /* of labels, in training */
@@ -52,6 +53,11 @@ extern const model_kind model_mlp, model_resnet20, model_resnet32, model_resnet1
 /* Parameters by printf-made names: model_param(m, init, dims, dim, "layer%d.%s", ...). */
 yk_t model_param(yk_model *m, yk_init init, uint32_t dims, const int64_t *dim, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
+/* A buffer that is saved and not trained. */
+yk_t model_state(yk_model *m, yk_dtype dtype, uint32_t dims, const int64_t *dim, float value, const char *fmt, ...)
+    __attribute__((format(printf, 6, 7)));
+/* The name of its parameter i in files. */
+const char *model_file_name(const yk_model *m, uint32_t i);
 
 /* weight [out, in] and bias [out] named PREFIX.weight, PREFIX.bias. PyTorch's default: uniform in ±1/sqrt(in). */
 typedef struct model_linear {

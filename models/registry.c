@@ -38,12 +38,13 @@ static void model_release(yk_model *m)
     if (m->settings)
         yk_settings_free(m->settings);
     free(m->tokenizer);
+    free(m->prefix);
     free(m->net);
     free(m);
 }
 
-/* A model without parameters yet; NULL (and the job failed) when memory is gone. */
-static yk_model *model_alloc(yk_job *job, const model_kind *kind, yk_settings *settings, const yk_data *data)
+/* A model without parameters yet; NULL (and the job failed) when memory is gone. Takes the prefix over. */
+static yk_model *model_alloc(yk_job *job, const model_kind *kind, yk_settings *settings, char *prefix, const yk_data *data)
 {
     yk_model *m = calloc(1, sizeof *m);
     const char *tokenizer = data ? yk_data_tokenizer(data) : NULL;
@@ -51,10 +52,13 @@ static yk_model *model_alloc(yk_job *job, const model_kind *kind, yk_settings *s
         m->job = job;
         m->kind = kind;
         m->data = data;
+        m->prefix = prefix;
         m->net = calloc(1, kind->net_size);
         m->tokenizer = tokenizer ? strdup(tokenizer) : NULL;
     }
     if (!m || !m->net || (tokenizer && !m->tokenizer)) {
+        if (!m)
+            free(prefix);
         model_release(m);
         yk_settings_free(settings);
         model_fail(job, YK_E_MEM, "out of memory for model %s", kind->name);
@@ -66,14 +70,15 @@ static yk_model *model_alloc(yk_job *job, const model_kind *kind, yk_settings *s
 
 static void write_to_checkpoint(void *object, const char *dir);
 
-static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *settings, const yk_data *data)
+static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *settings, char *prefix, const yk_data *data)
 {
     yk_model *m;
-    if (!model_fits_kind(job, kind, data)) {
+    if (!prefix || !model_fits_kind(job, kind, data)) {
+        free(prefix);
         yk_settings_free(settings);
         return NULL;
     }
-    m = model_alloc(job, kind, settings, data);
+    m = model_alloc(job, kind, settings, prefix, data);
     if (!m)
         return NULL;
     m->first = yk_param_count(job);
@@ -90,8 +95,45 @@ static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *s
     return m;
 }
 
+/* "a=1,prefix=teacher.": the prefix, which is the job's and no configuration's, is taken out of the rest. NULL: the job failed. */
+static char *prefix_split(yk_job *job, const char *config, char **rest)
+{
+    static const char key[] = "prefix=";
+    const char *at = config ? config : "", *value;
+    char *prefix;
+    size_t n;
+    while (*at && strncmp(at, key, sizeof key - 1) != 0)
+        at += strcspn(at, ","), at += *at == ',';
+    value = *at ? at + sizeof key - 1 : at;
+    n = strcspn(value, ",");
+    *rest = strdup(config ? config : "");
+    prefix = strndup(value, n);
+    if (*rest && prefix && *at)
+        memmove(*rest + (at - config), value + n + (value[n] == ','), strlen(value + n + (value[n] == ',')) + 1);
+    if (*rest && prefix)
+        return prefix;
+    model_fail(job, YK_E_MEM, "out of memory for a model's configuration");
+    free(*rest);
+    free(prefix);
+    *rest = NULL;
+    return NULL;
+}
+
+/* The prefix, and the settings of the rest. */
+static yk_settings *settings_new(yk_job *job, const char *config, char **prefix)
+{
+    char *rest;
+    yk_settings *s;
+    *prefix = prefix_split(job, config, &rest);
+    s = yk_settings_new(job, rest);
+    free(rest);
+    return s;
+}
+
 yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const yk_data *data)
 {
+    yk_settings *s;
+    char *prefix;
     const model_kind *kind = kind_find(name);
     if (!yk_ok(job))
         return NULL;
@@ -99,7 +141,8 @@ yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const 
         unknown_name(job, name);
         return NULL;
     }
-    return model_build(job, kind, yk_settings_new(job, config), data);
+    s = settings_new(job, config, &prefix);
+    return model_build(job, kind, s, prefix, data);
 }
 
 /* Which of our builders a config.json means: by our own key, else by model_type and the head in `architectures`. */
@@ -121,6 +164,7 @@ yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *con
 {
     char path[4096];
     yk_settings *s;
+    char *prefix;
     const model_kind *kind;
     yk_model *m;
     if (!yk_ok(job))
@@ -129,7 +173,7 @@ yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *con
         model_fail(job, YK_E_ARG, "yk_model_from_pretrained: dir is NULL");
         return NULL;
     }
-    s = yk_settings_new(job, config);
+    s = settings_new(job, config, &prefix);
     snprintf(path, sizeof path, "%s/config.json", dir);
     yk_settings_json(s, path);
     kind = yk_ok(job) ? kind_of(s, data) : NULL;
@@ -137,9 +181,10 @@ yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *con
         model_fail(job, YK_E_ARG, "%s: model_type \"%s\" is not one of mlp, resnet, gpt2, bert", path,
                    yk_settings_text(s, "model_type", "(none)"));
         yk_settings_free(s);
+        free(prefix);
         return NULL;
     }
-    m = model_build(job, kind, s, data);
+    m = model_build(job, kind, s, prefix, data);
     if (!m)
         return NULL;
     if (!m->tokenizer && (!data || !strcmp(yk_data_kind(data), "tokens"))) /* other data have their own, or need none */
@@ -174,7 +219,7 @@ void yk_model_load(yk_model *m, const char *path)
     yk_weights *w = m && yk_ok(m->job) ? yk_weights_open(m->job, path) : NULL;
     uint32_t found = 0;
     for (uint32_t i = 0; w && i < m->count && yk_ok(m->job); i++) {
-        const char *name = yk_param_name(m->job, m->first + i);
+        const char *name = model_file_name(m, i);
         if (weights_read_any(m, w, name, yk_param_at(m->job, m->first + i))) {
             found++;
             continue;
@@ -229,7 +274,7 @@ static void write_companions(yk_model *m, const char *dir)
 static void write_to_checkpoint(void *object, const char *dir)
 {
     yk_model *m = object;
-    if (m->first == 0 && m->count == yk_param_count(m->job))
+    if (m->first == 0 && m->count == yk_param_count(m->job) && !*m->prefix)
         write_companions(m, dir);
 }
 
@@ -240,7 +285,7 @@ static void write_weights(yk_model *m, const char *dir)
     yk_t *param = calloc(m->count + 1, sizeof *param);
     char path[4096];
     for (uint32_t i = 0; name && param && i < m->count; i++) {
-        name[i] = yk_param_name(m->job, m->first + i);
+        name[i] = model_file_name(m, i);
         param[i] = yk_param_at(m->job, m->first + i);
     }
     snprintf(path, sizeof path, "%s/model.safetensors", dir);

@@ -53,15 +53,11 @@ typedef struct resnet {
 static batch_norm norm_new(yk_model *m, const char *prefix, int64_t width)
 {
     batch_norm n;
-    char name[128];
     n.weight = model_param(m, (yk_init){YK_INIT_ONES, 0, 0}, 1, &width, "%s.weight", prefix);
     n.bias = model_param(m, (yk_init){YK_INIT_ZEROS, 0, 0}, 1, &width, "%s.bias", prefix);
-    snprintf(name, sizeof name, "%s.running_mean", prefix);
-    n.running.mean = yk_state(m->job, name, YK_F32, 1, &width, 0);
-    snprintf(name, sizeof name, "%s.running_var", prefix);
-    n.running.var = yk_state(m->job, name, YK_F32, 1, &width, 1);
-    snprintf(name, sizeof name, "%s.num_batches_tracked", prefix);
-    n.running.count = yk_state(m->job, name, YK_I32, 0, NULL, 0);
+    n.running.mean = model_state(m, YK_F32, 1, &width, 0, "%s.running_mean", prefix);
+    n.running.var = model_state(m, YK_F32, 1, &width, 1, "%s.running_var", prefix);
+    n.running.count = model_state(m, YK_I32, 0, NULL, 0, "%s.num_batches_tracked", prefix);
     return n;
 }
 

@@ -648,7 +648,8 @@ YK_API uint32_t yk_find_batch_size(const yk_config *config, uint32_t start, void
 typedef struct yk_model yk_model;
 /* name: "mlp", "resnet20", "resnet32", "resnet18", "resnet50", "gpt2", "bert" (sequence classification), "bert-mlm".
  * config: "key=value,key=value" by Hugging Face's keys, or NULL. data (may be NULL) fills in classes, vocabulary and
- * image shape. */
+ * image shape. prefix=P in config, here and below, puts P before each parameter's name in the job, and not in files: for two models of a
+ * kind (prefix=teacher.). */
 YK_API yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const yk_data *data);
 /* [all] [waits] From a Hugging Face folder (config.json, model.safetensors or its shards): architecture and weights. A head the file
  * lacks (a classifier on an encoder) is new, and said so. */
