@@ -160,6 +160,19 @@ static const model_kind *kind_of(yk_settings *s, const yk_data *data)
     return NULL;
 }
 
+/* "resnet" is transformers' name for other networks; in older folders it was ours too, beside yoke_model. */
+static void unknown_type(yk_job *job, const char *path, yk_settings *s)
+{
+    const char *type = yk_settings_text(s, "model_type", "(none)"), *own = yk_settings_text(s, "yoke_model", NULL);
+    if (own)
+        unknown_name(job, own);
+    else if (!strcmp(type, "resnet"))
+        model_fail(job, YK_E_ARG, "%s: model_type \"resnet\" without yoke_model is a ResNet of transformers, whose layers and names "
+                   "Yoke has not; yk_model_load takes torchvision's into resnet50", path);
+    else
+        model_fail(job, YK_E_ARG, "%s: model_type \"%s\" is not one of mlp, yoke-resnet, gpt2, bert", path, type);
+}
+
 yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *config, const yk_data *data)
 {
     char path[4096];
@@ -177,9 +190,9 @@ yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *con
     snprintf(path, sizeof path, "%s/config.json", dir);
     yk_settings_json(s, path);
     kind = yk_ok(job) ? kind_of(s, data) : NULL;
+    if (!kind)
+        unknown_type(job, path, s);
     if (!kind) {
-        model_fail(job, YK_E_ARG, "%s: model_type \"%s\" is not one of mlp, resnet, gpt2, bert", path,
-                   yk_settings_text(s, "model_type", "(none)"));
         yk_settings_free(s);
         free(prefix);
         return NULL;

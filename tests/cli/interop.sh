@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Hugging Face folders: what is opened with --from and saved again has the tensors of the original, under their names;
-# a classifier has its own head in place of the one for masked words ("cls.").
+# a classifier has its own head in place of the one for masked words ("cls."). Folders of other versions and wrappers open alike, and
+# what Yoke does not compute is refused by name.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
-need_data models tinyshakespeare banking77
+need_data models tinyshakespeare banking77 fashion-mnist
 export YOKE_DEVICES=cpu:0
 head -c 8000 "$data/tinyshakespeare/input.txt" >"$out/text"
 { # two rows of each sixth class
@@ -91,4 +92,22 @@ whole_beyond() {
         "$yoke" tokenize --tokenizer "$out/words" "$out/hello" && "$yoke" inspect "$out/d.jsonl"
 }
 ok "whole numbers beyond 64 bits, where nobody asks for them" whole_beyond
+
+small_images "$out/images"
+resnet() { # of transformers' "resnet", which has other layers, it would make a random one without a word
+    "$yoke" train --model resnet20 --model-config widths=4+4+4,blocks_per_stage=1 --data "idx:$out/images" --global-batch 8 --max-steps 1 \
+        --eval-strategy no --output-dir "$out/r" && grep -q '"model_type": "yoke-resnet"' "$out/r/config.json" || return 1
+    "$yoke" eval --from "$out/r" --data "idx:$out/images" --json >"$out/one" || return 1
+    sed -i 's/yoke-resnet/resnet/' "$out/r/config.json" && "$yoke" eval --from "$out/r" --data "idx:$out/images" --json >"$out/two" &&
+        cmp "$out/one" "$out/two"
+}
+ok "a ResNet has a model_type of its own, and opens from folders with the older one" resnet
+theirs() {
+    printf '{"model_type": "resnet", "architectures": ["ResNetForImageClassification"], "hidden_sizes": [8, 16]}' >"$out/r/config.json"
+    "$yoke" eval --from "$out/r" --data "idx:$out/images" >"$out/says" 2>&1
+    code=$?
+    cat "$out/says"
+    [ $code = 2 ] && grep -F 'model_type "resnet" without yoke_model is a ResNet of transformers' "$out/says"
+}
+ok "a ResNet of transformers is named" theirs
 plan
