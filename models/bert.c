@@ -40,7 +40,7 @@ static void read_settings(yk_model *m, bert *net, const yk_data *data)
     net->hidden_dropout = (float)yk_settings_real(s, "hidden_dropout_prob", 0.1);
     net->attention_dropout = (float)yk_settings_real(s, "attention_probs_dropout_prob", 0.1);
     net->classifier_dropout = (float)yk_settings_real(s, "classifier_dropout", (double)net->hidden_dropout);
-    net->activation = model_activation_of(m, yk_settings_text(s, "hidden_act", "gelu"));
+    net->activation = model_activation_of(m, "hidden_act", "gelu");
     net->init = model_normal(yk_settings_real(s, "initializer_range", 0.02));
     net->n_classes = model_classes(m, data, 2);
     net->norm_eps = (float)yk_settings_real(s, "layer_norm_eps", 1e-12);

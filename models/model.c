@@ -216,17 +216,18 @@ yk_t model_norm_on(model_norm n, yk_t x)
     return yk_layer_norm(x, n.weight, n.bias, n.eps);
 }
 
-model_activation *model_activation_of(yk_model *m, const char *name)
+model_activation *model_activation_of(yk_model *m, const char *key, const char *preset)
 {
     static const struct {
         const char *name;
         model_activation *f;
     } table[] = {{"relu", yk_relu},           {"gelu", yk_gelu}, {"gelu_new", yk_gelu_tanh}, {"gelu_pytorch_tanh", yk_gelu_tanh},
                  {"gelu_tanh", yk_gelu_tanh}, {"silu", yk_silu}, {"tanh", yk_tanh},          {"sigmoid", yk_sigmoid}};
+    const char *name = yk_settings_text(m->settings, key, preset);
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (!strcmp(table[i].name, name))
             return table[i].f;
-    model_fail(m->job, YK_E_ARG, "there is no activation \"%s\"; there are relu, gelu, gelu_new, silu, tanh, sigmoid",
+    model_fail(m->job, YK_E_ARG, "%s=\"%.100s\": there is no such activation; there are relu, gelu, gelu_new, silu, tanh, sigmoid", key,
                name);
     return yk_relu;
 }

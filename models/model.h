@@ -48,6 +48,11 @@ void model_fail(yk_job *job, yk_status status, const char *fmt, ...) __attribute
 /* Whether data (may be NULL) are of the kind that such a model takes; else the job fails in a line that names both. */
 bool model_fits_kind(yk_job *job, const model_kind *kind, const yk_data *data);
 
+/* Whether the kind computes what the settings say; else the job fails in a line that names key and value. */
+bool model_config_check(yk_job *job, const model_kind *kind, yk_settings *s);
+/* The same of the head in `architectures` of the config.json at path. */
+bool model_head_check(yk_job *job, const char *path, yk_settings *s);
+
 extern const model_kind model_mlp, model_resnet20, model_resnet32, model_resnet18, model_resnet50, model_gpt2, model_bert, model_bert_mlm;
 
 /* Parameters by printf-made names: model_param(m, init, dims, dim, "layer%d.%s", ...). */
@@ -73,9 +78,9 @@ typedef struct model_norm {
 model_norm model_norm_new(yk_model *m, const char *prefix, int64_t width, bool bias, float eps);
 yk_t model_norm_on(model_norm n, yk_t x);
 
-/* "relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu", "tanh", "sigmoid"; an unknown name fails the job. */
+/* That of a key: "relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu", "tanh", "sigmoid"; an unknown name fails the job. */
 typedef yk_t model_activation(yk_t x);
-model_activation *model_activation_of(yk_model *m, const char *name);
+model_activation *model_activation_of(yk_model *m, const char *key, const char *preset);
 
 yk_init model_normal(double std);
 

@@ -73,7 +73,7 @@ static void write_to_checkpoint(void *object, const char *dir);
 static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *settings, char *prefix, const yk_data *data)
 {
     yk_model *m;
-    if (!prefix || !model_fits_kind(job, kind, data)) {
+    if (!prefix || !model_fits_kind(job, kind, data) || !model_config_check(job, kind, settings)) {
         free(prefix);
         yk_settings_free(settings);
         return NULL;
@@ -192,7 +192,7 @@ yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *con
     kind = yk_ok(job) ? kind_of(s, data) : NULL;
     if (!kind)
         unknown_type(job, path, s);
-    if (!kind) {
+    if (!kind || !model_head_check(job, path, s)) {
         yk_settings_free(s);
         free(prefix);
         return NULL;

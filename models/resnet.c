@@ -128,7 +128,7 @@ static void read_settings(yk_model *m, resnet *net, const yk_data *data, const r
     net->n_classes = model_classes(m, data, 10);
     net->image_height = yk_settings_int(m->settings, "image_size", chw[1] ? chw[1] : 32);
     net->image_width = chw[2] ? chw[2] : net->image_height;
-    net->activation = model_activation_of(m, yk_settings_text(m->settings, "hidden_act", "relu"));
+    net->activation = model_activation_of(m, "hidden_act", "relu");
     net->eps = (float)yk_settings_real(m->settings, "batch_norm_eps", 1e-5);
     net->momentum = (float)yk_settings_real(m->settings, "batch_norm_momentum", 0.1);
     model_put_int(m, "num_channels", net->n_channels);

@@ -93,6 +93,87 @@ whole_beyond() {
 }
 ok "whole numbers beyond 64 bits, where nobody asks for them" whole_beyond
 
+# ---- Folders that were changed ----
+
+changed() { # changed MODEL CODE: a copy in $out/c; the Python has its tensors t[name] = (dtype, shape, bytes), and its config.json c
+    rm -rf "$out/c" && cp -r "$data/models/$1" "$out/c" && chmod -R u+w "$out/c" && python3 - "$out/c" "$2" <<'P'
+import json, struct, sys
+config, file = sys.argv[1] + "/config.json", sys.argv[1] + "/model.safetensors"
+with open(file, "rb") as f:
+    head = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+    data = f.read()
+head.pop("__metadata__", None)
+t = {k: (v["dtype"], v["shape"], data[slice(*v["data_offsets"])]) for k, v in head.items()}
+c = json.load(open(config))
+def renamed(new):
+    return {new(k): v for k, v in t.items()}
+exec(sys.argv[2])
+at, head = 0, {}
+for k, (dtype, shape, b) in t.items():
+    head[k] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(b)]}
+    at += len(b)
+head = json.dumps(head).encode()
+open(file, "wb").write(struct.pack("<Q", len(head)) + head + b"".join(b for _, _, b in t.values()))
+json.dump(c, open(config, "w"))
+P
+}
+
+original() { # original KIND: its folder
+    [ "$1" = gpt2 ] && echo fake-gpt2 || echo bert-tiniest
+}
+
+evaluate() { # evaluate KIND FOLDER: GPT-2, BERT by masked words ("mlm"), BERT as a classifier ("classes")
+    case $1 in
+    gpt2) "$yoke" eval --from "$2" --data "text:$out/text" --seq-len 32 --json ;;
+    mlm) "$yoke" eval --from "$2" --data "csv:$out/rows.csv,text=text,label=category" --mlm-probability 0.15 --json ;;
+    *) "$yoke" eval --from "$2" --data "csv:$out/rows.csv,text=text,label=category" --json ;;
+    esac
+}
+
+alike() { # alike KIND CODE: the changed folder evaluates as the original does, and nothing more is said
+    evaluate "$1" "$data/models/$(original "$1")" >"$out/before" 2>"$out/said" && changed "$(original "$1")" "$2" &&
+        evaluate "$1" "$out/c" >"$out/after" 2>"$out/says"
+    code=$?
+    cat "$out/before" "$out/says" "$out/after"
+    [ $code = 0 ] && cmp "$out/before" "$out/after" && [ "$(grep -c '^yoke: ' "$out/said")" = "$(grep -c '^yoke: ' "$out/says")" ]
+}
+
+refused() { # refused KIND WORDS CODE
+    changed "$(original "$1")" "$3" || return 1
+    evaluate "$1" "$out/c" >"$out/says" 2>&1
+    code=$?
+    cat "$out/says"
+    [ $code = 2 ] && grep -qF -e "$2" "$out/says"
+}
+
+ok "GPT-2: an untied head" refused gpt2 'has tie_word_embeddings=true only, and the configuration says false' \
+    'c["tie_word_embeddings"] = False'
+ok "GPT-2: scores that are not scaled" refused gpt2 'scale_attn_weights=true only' 'c["scale_attn_weights"] = False'
+ok "GPT-2: scores that are scaled by the layer" refused gpt2 'scale_attn_by_inverse_layer_idx=false only' \
+    'c["scale_attn_by_inverse_layer_idx"] = True'
+ok "GPT-2: cross attention" refused gpt2 'add_cross_attention=false only' 'c["add_cross_attention"] = True'
+ok "GPT-2: an activation" refused gpt2 'activation_function="quick_gelu"' 'c["activation_function"] = "quick_gelu"'
+ok "GPT-2: scores in f32 are the same mathematics" alike gpt2 'c["reorder_and_upcast_attn"] = True'
+ok "BERT: an untied head" refused mlm 'tie_word_embeddings=true only' 'c["tie_word_embeddings"] = False'
+ok "BERT: a classifier has no tied head" alike classes 'c["tie_word_embeddings"] = False'
+ok "BERT: a decoder" refused mlm 'is_decoder=false only' 'c["is_decoder"] = True'
+ok "BERT: relative positions" refused classes 'position_embedding_type=absolute only, and the configuration says relative_key' \
+    'c["position_embedding_type"] = "relative_key"'
+ok "BERT: cross attention" refused mlm 'add_cross_attention=false only' 'c["add_cross_attention"] = True'
+
+for head in BertForTokenClassification BertForQuestionAnswering BertForMultipleChoice; do
+    ok "a head that Yoke has not: $head" refused classes "architectures \"$head\" is a head that Yoke has not" \
+        "c['architectures'] = ['$head']"
+done
+for head in GPT2ForSequenceClassification GPT2DoubleHeadsModel; do
+    ok "a head that Yoke has not: $head" refused gpt2 "architectures \"$head\" is a head that Yoke has not" "c['architectures'] = ['$head']"
+done
+for head in BertModel BertForPreTraining BertForMaskedLM; do
+    ok "a new classifier begins from $head" alike classes "c['architectures'] = ['$head']"
+done
+ok "masked words go on from BertForPreTraining" alike mlm 'c["architectures"] = ["BertForPreTraining"]'
+ok "and from a folder that names no head" alike mlm 'del c["architectures"]'
+
 small_images "$out/images"
 resnet() { # of transformers' "resnet", which has other layers, it would make a random one without a word
     "$yoke" train --model resnet20 --model-config widths=4+4+4,blocks_per_stage=1 --data "idx:$out/images" --global-batch 8 --max-steps 1 \
