@@ -337,11 +337,15 @@ static double mlm_flops(const void *object, int64_t t)
                 2.0 * (double)t * (double)net->hidden_size * (double)(net->hidden_size + net->vocab_size));
 }
 
+/* Of pre-training. */
+static const char *const no_cls[] = {"cls.", NULL}, *const no_pooler[] = {"cls.seq_relationship.", "pooler.", NULL};
+
 const model_kind model_bert = {
     .name = "bert",
     .text = "BERT, sequence classifier",
     .model_type = "bert",
     .prefix = "bert.",
+    .other_heads = no_cls,
     .input = MODEL_LABELLED_TEXT,
     .net_size = sizeof(bert),
     .blocks = true,
@@ -354,6 +358,9 @@ const model_kind model_bert_mlm = {
     .text = "BERT, masked language model",
     .model_type = "bert",
     .prefix = "bert.",
+    .tied_head = "cls.predictions.decoder.weight",
+    .tied_to = "bert.embeddings.word_embeddings.weight",
+    .other_heads = no_pooler,
     .input = MODEL_MASKED_TEXT,
     .net_size = sizeof(bert),
     .blocks = true,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Models by name or by a Hugging Face configuration: finding the builder, loading and saving weights under the names of
- * published files, and the files that lie beside them.
+ * Models by name or by a Hugging Face configuration: finding the builder, and saving weights under the names of published files, and the
+ * files that lie beside them. load.c has the way back.
  */
 #include "models/model.h"
 
@@ -204,48 +204,6 @@ yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *con
         m->tokenizer = strdup(dir);
     yk_model_load(m, dir);
     return m;
-}
-
-/* The names under which a file may hold a parameter: its own, without or with the family's prefix, with "module.". */
-static bool weights_read_any(yk_model *m, yk_weights *w, const char *name, yk_t param)
-{
-    const char *prefix = m->kind->prefix ? m->kind->prefix : "";
-    size_t n = strlen(prefix);
-    char other[512];
-    if (yk_weights_read(w, name, param))
-        return true;
-    if (n && !strncmp(name, prefix, n) && yk_weights_read(w, name + n, param))
-        return true;
-    snprintf(other, sizeof other, "module.%s", name);
-    return yk_weights_read(w, other, param);
-}
-
-/* Parts that a pre-trained file may lack: a head is new then. */
-static bool may_be_new(const char *name)
-{
-    return !strncmp(name, "classifier.", 11) || !strncmp(name, "cls.", 4) || strstr(name, "num_batches_tracked") ||
-           !strncmp(name, "bert.pooler.", 12);
-}
-
-void yk_model_load(yk_model *m, const char *path)
-{
-    yk_weights *w = m && yk_ok(m->job) ? yk_weights_open(m->job, path) : NULL;
-    uint32_t found = 0;
-    for (uint32_t i = 0; w && i < m->count && yk_ok(m->job); i++) {
-        const char *name = model_file_name(m, i);
-        if (weights_read_any(m, w, name, yk_param_at(m->job, m->first + i))) {
-            found++;
-            continue;
-        }
-        if (!may_be_new(name))
-            model_fail(m->job, YK_E_FORMAT, "%s: no tensor \"%s\", which model %s needs", path, name, m->kind->name);
-        else if (!strstr(name, "num_batches") && yk_is_main(m->job))
-            fprintf(stderr, "yoke: %s has no \"%s\": it starts new\n", path, name);
-    }
-    if (w && yk_ok(m->job) && !found)
-        model_fail(m->job, YK_E_FORMAT, "%s: not one tensor of model %s is in there", path, m->kind->name);
-    if (w)
-        yk_weights_close(w);
 }
 
 /* Copies a tokenizer file along; a file that is not there is no error, folders differ. */

@@ -652,9 +652,11 @@ typedef struct yk_model yk_model;
  * kind (prefix=teacher.). */
 YK_API yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const yk_data *data);
 /* [all] [waits] From a Hugging Face folder (config.json, model.safetensors or its shards): architecture and weights. A head the file
- * lacks (a classifier on an encoder) is new, and said so. */
+ * lacks (a classifier on an encoder) is new, and said so; so are tensors that the model has no place for. What Yoke does not compute (an
+ * untied head, a decoder's BERT, another head) is refused. */
 YK_API yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *config, const yk_data *data);
-/* [all] [waits] Weights of a file or folder into a model; names may carry "module.". */
+/* [all] [waits] Weights of a file or folder into a model; names may carry "module.", lack "bert." or "transformer.", and end in
+ * LayerNorm.gamma and LayerNorm.beta. */
 YK_API void yk_model_load(yk_model *m, const char *path);
 /* [all] [waits] Weights, config.json and the tokenizer's files, replaced together (yk_stage_begin). A checkpoint of a job with one model
  * has the same files: yk_model_from_pretrained opens it. */

@@ -174,6 +174,40 @@ done
 ok "masked words go on from BertForPreTraining" alike mlm 'c["architectures"] = ["BertForPreTraining"]'
 ok "and from a folder that names no head" alike mlm 'del c["architectures"]'
 
+# The real bert-base-uncased has such names, and the head of its pre-training.
+ok "LayerNorm.gamma and .beta" alike mlm \
+    't = renamed(lambda k: k.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"))'
+ok "the bias by its place in the head" alike mlm 't = renamed(lambda k: k.replace("predictions.bias", "predictions.decoder.bias"))'
+ok "BERT: module." alike mlm 't = renamed(lambda k: "module." + k)'
+ok "BERT: module. before a base's names" alike mlm 't = renamed(lambda k: "module." + k.removeprefix("bert."))'
+ok "GPT-2: module. before a base's names" alike gpt2 't = renamed(lambda k: "module." + k.removeprefix("transformer."))'
+
+ok "constants of older versions, and the head of BERT's pre-training, need no word" alike mlm 'one = ("F32", [1], bytes(4))
+for k in "bert.embeddings.position_ids", "cls.seq_relationship.weight", "cls.seq_relationship.bias", "bert.pooler.dense.weight": t[k] = one'
+ok "nor do those of GPT-2" alike gpt2 't.update({"transformer.h.0.attn.bias": ("F32", [1], bytes(4)),
+"transformer.h.0.attn.masked_bias": ("F32", [], bytes(4))})'
+ok "nor does a copy of the tied matrix" alike gpt2 't["lm_head.weight"] = t["transformer.wte.weight"]'
+ok "another matrix there is another model" refused gpt2 'tensor "lm_head.weight" has other numbers than "transformer.wte.weight"' \
+    'd, s, b = t["transformer.wte.weight"]; t["lm_head.weight"] = d, s, bytes(len(b))'
+ok "so is one in BERT's head" refused mlm 'tensor "cls.predictions.decoder.weight" has other numbers' \
+    'd, s, b = t["bert.embeddings.word_embeddings.weight"]; t["cls.predictions.decoder.weight"] = d, s, bytes(len(b))'
+left() { # in one line
+    changed bert-tiniest 't.update({f"bert.adapter.{i}": ("F32", [1], bytes(4)) for i in range(5)})' &&
+        evaluate mlm "$out/c" 2>"$out/says" || return 1
+    cat "$out/says"
+    grep -F "$out/c: model bert-mlm has no place for 5 of its tensors: bert.adapter.0, bert.adapter.1, bert.adapter.2, .." "$out/says"
+}
+ok "tensors that the model has no place for are named" left
+
+pickled() {
+    changed bert-tiniest "" && mv "$out/c/model.safetensors" "$out/c/pytorch_model.bin" || return 1
+    evaluate mlm "$out/c" >"$out/says" 2>&1
+    code=$?
+    cat "$out/says"
+    [ $code = 2 ] && grep -q "its weights are in pytorch_model.bin, .*'model.safetensors',{'format':'pt'})\"" "$out/says"
+}
+ok "a pickle is named, with the line that makes safetensors of it" pickled
+
 small_images "$out/images"
 resnet() { # of transformers' "resnet", which has other layers, it would make a random one without a word
     "$yoke" train --model resnet20 --model-config widths=4+4+4,blocks_per_stage=1 --data "idx:$out/images" --global-batch 8 --max-steps 1 \
