@@ -70,6 +70,15 @@ static yk_model *model_alloc(yk_job *job, const model_kind *kind, yk_settings *s
 
 static void write_to_checkpoint(void *object, const char *dir);
 
+/* Parameters are f32 here and in the folder that is saved: transformers would round them to the type that the original had. */
+static void put_dtype(yk_settings *s)
+{
+    static const char *const keys[] = {"dtype", "torch_dtype"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (yk_settings_has(s, keys[i]) && strcmp(yk_settings_text(s, keys[i], ""), "float32") != 0)
+            yk_settings_put(s, keys[i], "float32");
+}
+
 static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *settings, char *prefix, const yk_data *data)
 {
     yk_model *m;
@@ -88,6 +97,7 @@ static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *s
     yk_model_fits(m, data);
     yk_settings_put(settings, "model_type", kind->model_type);
     yk_settings_put(settings, "yoke_model", kind->name);
+    put_dtype(settings);
     yk_on_close(job, m, (void (*)(void *))model_release);
     if (!yk_ok(job)) /* the job keeps the model, or has released it */
         return NULL;

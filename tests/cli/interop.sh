@@ -208,6 +208,14 @@ pickled() {
 }
 ok "a pickle is named, with the line that makes safetensors of it" pickled
 
+typed() { # tensors are saved as float32, and transformers takes what config.json says
+    changed bert-tiniest 'c["dtype"] = c["torch_dtype"] = "bfloat16"' &&
+        "$yoke" train --from "$out/c" --data "csv:$out/rows.csv,text=text,label=category" --max-steps 1 --global-batch 4 \
+            --eval-strategy no --output-dir "$out/typed" && cat "$out/typed/config.json" &&
+        [ "$(grep -c '"\(torch_\)\?dtype": "float32"' "$out/typed/config.json")" = 2 ]
+}
+ok "config.json says the type of what is saved" typed
+
 small_images "$out/images"
 resnet() { # of transformers' "resnet", which has other layers, it would make a random one without a word
     "$yoke" train --model resnet20 --model-config widths=4+4+4,blocks_per_stage=1 --data "idx:$out/images" --global-batch 8 --max-steps 1 \
