@@ -340,6 +340,10 @@ static double mlm_flops(const void *object, int64_t t)
 /* Of pre-training. */
 static const char *const no_cls[] = {"cls.", NULL}, *const no_pooler[] = {"cls.seq_relationship.", "pooler.", NULL};
 
+static const char *const tied[][2] = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+                                      {"cls.predictions.decoder.bias", "cls.predictions.bias"},
+                                      {NULL, NULL}};
+
 const model_kind model_bert = {
     .name = "bert",
     .text = "BERT, sequence classifier",
@@ -358,8 +362,7 @@ const model_kind model_bert_mlm = {
     .text = "BERT, masked language model",
     .model_type = "bert",
     .prefix = "bert.",
-    .tied_head = "cls.predictions.decoder.weight",
-    .tied_to = "bert.embeddings.word_embeddings.weight",
+    .tied = tied,
     .other_heads = no_pooler,
     .input = MODEL_MASKED_TEXT,
     .net_size = sizeof(bert),

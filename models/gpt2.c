@@ -187,13 +187,14 @@ static double gpt2_flops(const void *object, int64_t t)
     return 3 * (layer * (double)net->n_layers + 2 * n * w * (double)net->vocab_size);
 }
 
+static const char *const tied[][2] = {{"lm_head.weight", "transformer.wte.weight"}, {NULL, NULL}};
+
 const model_kind model_gpt2 = {
     .name = "gpt2",
     .text = "GPT-2, any size",
     .model_type = "gpt2",
     .prefix = "transformer.",
-    .tied_head = "lm_head.weight",
-    .tied_to = "transformer.wte.weight",
+    .tied = tied,
     .input = MODEL_RUNNING_TEXT,
     .net_size = sizeof(gpt2),
     .blocks = true,

@@ -124,17 +124,19 @@ static bool tensor_equals(const yk_model *m, yk_weights *w, const char *name, yk
     return same;
 }
 
-/* Some files have the tied head's matrix too. Another one there is another model, whatever config.json says of it. */
+/* Some files have what is tied twice. Other numbers there are another model's, whatever config.json says of it. */
 static void tied_check(const yk_model *m, yk_weights *w, const char *path, bool *taken)
 {
     char there[NAME_SIZE], own[NAME_SIZE];
-    if (!m->kind->tied_head || !yk_ok(m->job) || !name_there(w, m->kind->tied_head, there))
-        return;
-    name_take(w, there, taken);
-    snprintf(own, sizeof own, "%s%s", m->prefix, m->kind->tied_to);
-    if (!tensor_equals(m, w, there, yk_param_find(m->job, own)) && yk_ok(m->job))
-        model_fail(m->job, YK_E_FORMAT, "%s: tensor \"%s\" has other numbers than \"%s\": model %s has tie_word_embeddings=true only, one "
-                   "matrix for both", path, there, m->kind->tied_to, m->kind->name);
+    for (const char *const (*pair)[2] = m->kind->tied; pair && **pair && yk_ok(m->job); pair++) {
+        if (!name_there(w, (*pair)[0], there))
+            continue;
+        name_take(w, there, taken);
+        snprintf(own, sizeof own, "%s%s", m->prefix, (*pair)[1]);
+        if (!tensor_equals(m, w, there, yk_param_find(m->job, own)) && yk_ok(m->job))
+            model_fail(m->job, YK_E_FORMAT, "%s: tensor \"%s\" has other numbers than \"%s\": model %s has tie_word_embeddings=true only, "
+                       "which makes them one", path, there, (*pair)[1], m->kind->name);
+    }
 }
 
 /* Constants that older versions saved. */

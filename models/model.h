@@ -18,7 +18,7 @@ typedef struct model_kind {
     const char *name, *text;      /* as yk_model_new takes it; one line for lists */
     const char *model_type;       /* in config.json */
     const char *prefix;           /* names in files may lack it ("bert.") */
-    const char *tied_head, *tied_to;   /* a tensor that files may have beside the parameter that stands for it, or NULL */
+    const char *const (*tied)[2];      /* tensors that files may have beside the parameter that stands for them; NULL ends them */
     const char *const *other_heads;    /* how names begin that published files have for heads which this kind has not; NULL ends them */
     model_input input;
     size_t net_size;              /* of the builder's own struct, zeroed before build */

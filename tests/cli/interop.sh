@@ -187,6 +187,7 @@ for k in "bert.embeddings.position_ids", "cls.seq_relationship.weight", "cls.seq
 ok "nor do those of GPT-2" alike gpt2 't.update({"transformer.h.0.attn.bias": ("F32", [1], bytes(4)),
 "transformer.h.0.attn.masked_bias": ("F32", [], bytes(4))})'
 ok "nor does a copy of the tied matrix" alike gpt2 't["lm_head.weight"] = t["transformer.wte.weight"]'
+ok "nor of the bias of BERT's head" alike mlm 't["cls.predictions.decoder.bias"] = t["cls.predictions.bias"]'
 ok "another matrix there is another model" refused gpt2 'tensor "lm_head.weight" has other numbers than "transformer.wte.weight"' \
     'd, s, b = t["transformer.wte.weight"]; t["lm_head.weight"] = d, s, bytes(len(b))'
 ok "so is one in BERT's head" refused mlm 'tensor "cls.predictions.decoder.weight" has other numbers' \
