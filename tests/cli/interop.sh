@@ -165,6 +165,8 @@ for head in BertForTokenClassification BertForQuestionAnswering BertForMultipleC
     ok "a head that Yoke has not: $head" refused classes "architectures \"$head\" is a head that Yoke has not" \
         "c['architectures'] = ['$head']"
 done
+ok "nor has it where transformers gave one to a folder of ours" refused classes 'architectures "BertForTokenClassification"' \
+    'c.update(yoke_model="bert", architectures=["BertForTokenClassification"])'
 for head in GPT2ForSequenceClassification GPT2DoubleHeadsModel; do
     ok "a head that Yoke has not: $head" refused gpt2 "architectures \"$head\" is a head that Yoke has not" "c['architectures'] = ['$head']"
 done
