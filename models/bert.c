@@ -40,7 +40,7 @@ static void read_settings(yk_model *m, bert *net, const yk_data *data)
     net->hidden_dropout = (float)yk_settings_real(s, "hidden_dropout_prob", 0.1);
     net->attention_dropout = (float)yk_settings_real(s, "attention_probs_dropout_prob", 0.1);
     net->classifier_dropout = (float)yk_settings_real(s, "classifier_dropout", (double)net->hidden_dropout);
-    net->activation = model_activation_of(m, yk_settings_text(s, "hidden_act", "gelu"));
+    net->activation = model_activation_of(m, "hidden_act", "gelu");
     net->init = model_normal(yk_settings_real(s, "initializer_range", 0.02));
     net->n_classes = model_classes(m, data, 2);
     net->norm_eps = (float)yk_settings_real(s, "layer_norm_eps", 1e-12);
@@ -337,11 +337,19 @@ static double mlm_flops(const void *object, int64_t t)
                 2.0 * (double)t * (double)net->hidden_size * (double)(net->hidden_size + net->vocab_size));
 }
 
+/* Of pre-training. */
+static const char *const no_cls[] = {"cls.", NULL}, *const no_pooler[] = {"cls.seq_relationship.", "pooler.", NULL};
+
+static const char *const tied[][2] = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},
+                                      {"cls.predictions.decoder.bias", "cls.predictions.bias"},
+                                      {NULL, NULL}};
+
 const model_kind model_bert = {
     .name = "bert",
     .text = "BERT, sequence classifier",
     .model_type = "bert",
     .prefix = "bert.",
+    .other_heads = no_cls,
     .input = MODEL_LABELLED_TEXT,
     .net_size = sizeof(bert),
     .blocks = true,
@@ -354,6 +362,8 @@ const model_kind model_bert_mlm = {
     .text = "BERT, masked language model",
     .model_type = "bert",
     .prefix = "bert.",
+    .tied = tied,
+    .other_heads = no_pooler,
     .input = MODEL_MASKED_TEXT,
     .net_size = sizeof(bert),
     .blocks = true,

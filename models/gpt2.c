@@ -69,6 +69,7 @@ static void read_settings(yk_model *m, gpt2 *net, const yk_data *data)
     net->init_std = yk_settings_real(s, "initializer_range", 0.02);
     net->norm_eps = (float)yk_settings_real(s, "layer_norm_epsilon", 1e-5);
     net->bias = yk_settings_bool(s, "bias", true);
+    yk_settings_put(s, "architectures", "GPT2LMHeadModel");
     yk_settings_int(s, "seq_len", 0); /* read by benchmarks */
     net->vocab_size = yk_settings_int(s, "vocab_size", data && yk_data_vocab(data) ? yk_data_vocab(data) : 50257);
     net->n_positions = yk_settings_int(s, "n_positions", 1024);
@@ -79,7 +80,7 @@ static void read_settings(yk_model *m, gpt2 *net, const yk_data *data)
     net->embd_dropout = (float)yk_settings_real(s, "embd_pdrop", 0.1);
     net->attn_dropout = (float)yk_settings_real(s, "attn_pdrop", 0.1);
     net->resid_dropout = (float)yk_settings_real(s, "resid_pdrop", 0.1);
-    net->activation = model_activation_of(m, yk_settings_text(s, "activation_function", "gelu_new"));
+    net->activation = model_activation_of(m, "activation_function", "gelu_new");
     model_put_int(m, "vocab_size", net->vocab_size);
     model_put_int(m, "n_positions", net->n_positions);
     model_put_int(m, "n_embd", net->n_embd);
@@ -186,11 +187,14 @@ static double gpt2_flops(const void *object, int64_t t)
     return 3 * (layer * (double)net->n_layers + 2 * n * w * (double)net->vocab_size);
 }
 
+static const char *const tied[][2] = {{"lm_head.weight", "transformer.wte.weight"}, {NULL, NULL}};
+
 const model_kind model_gpt2 = {
     .name = "gpt2",
     .text = "GPT-2, any size",
     .model_type = "gpt2",
     .prefix = "transformer.",
+    .tied = tied,
     .input = MODEL_RUNNING_TEXT,
     .net_size = sizeof(gpt2),
     .blocks = true,

@@ -43,7 +43,7 @@ static void mlp_build(yk_model *m, void *object, const yk_data *data)
     net->n_layers = hidden + 1;
     net->size[0] = yk_settings_int(m->settings, "input_size", data_pixels(data) ? data_pixels(data) : 784);
     net->size[net->n_layers] = model_classes(m, data, 10);
-    net->activation = model_activation_of(m, yk_settings_text(m->settings, "hidden_act", "relu"));
+    net->activation = model_activation_of(m, "hidden_act", "relu");
     net->dropout = (float)yk_settings_real(m->settings, "dropout", 0);
     model_put_int(m, "input_size", net->size[0]);
     for (uint32_t i = 0; i < net->n_layers; i++) {

@@ -103,14 +103,41 @@ bool yk_model_decays(const yk_model *m, const char *param)
 
 /* ---- Parts that builders share ------------------------------------------------------------------------------------ */
 
+enum { NAME_SIZE = 512 };
+
+/* Behind the model's prefix in the job. */
+static void name_print(const yk_model *m, char name[NAME_SIZE], const char *fmt, va_list ap)
+{
+    const size_t n = strlen(m->prefix);
+    if (n >= NAME_SIZE / 2)
+        model_fail(m->job, YK_E_ARG, "prefix=%.40s..: expected fewer than %d bytes", m->prefix, NAME_SIZE / 2);
+    snprintf(name, NAME_SIZE / 2, "%s", m->prefix);
+    vsnprintf(name + strlen(name), NAME_SIZE - strlen(name), fmt, ap);
+}
+
 yk_t model_param(yk_model *m, yk_init init, uint32_t dims, const int64_t *dim, const char *fmt, ...)
 {
-    char name[512];
+    char name[NAME_SIZE];
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(name, sizeof name, fmt, ap);
+    name_print(m, name, fmt, ap);
     va_end(ap);
     return yk_param(m->job, name, dims, dim, init);
+}
+
+yk_t model_state(yk_model *m, yk_dtype dtype, uint32_t dims, const int64_t *dim, float value, const char *fmt, ...)
+{
+    char name[NAME_SIZE];
+    va_list ap;
+    va_start(ap, fmt);
+    name_print(m, name, fmt, ap);
+    va_end(ap);
+    return yk_state(m->job, name, dtype, dims, dim, value);
+}
+
+const char *model_file_name(const yk_model *m, uint32_t i)
+{
+    return yk_param_name(m->job, m->first + i) + strlen(m->prefix);
 }
 
 void model_put_int(yk_model *m, const char *key, int64_t v)
@@ -189,17 +216,18 @@ yk_t model_norm_on(model_norm n, yk_t x)
     return yk_layer_norm(x, n.weight, n.bias, n.eps);
 }
 
-model_activation *model_activation_of(yk_model *m, const char *name)
+model_activation *model_activation_of(yk_model *m, const char *key, const char *preset)
 {
     static const struct {
         const char *name;
         model_activation *f;
     } table[] = {{"relu", yk_relu},           {"gelu", yk_gelu}, {"gelu_new", yk_gelu_tanh}, {"gelu_pytorch_tanh", yk_gelu_tanh},
                  {"gelu_tanh", yk_gelu_tanh}, {"silu", yk_silu}, {"tanh", yk_tanh},          {"sigmoid", yk_sigmoid}};
+    const char *name = yk_settings_text(m->settings, key, preset);
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (!strcmp(table[i].name, name))
             return table[i].f;
-    model_fail(m->job, YK_E_ARG, "there is no activation \"%s\"; there are relu, gelu, gelu_new, silu, tanh, sigmoid",
+    model_fail(m->job, YK_E_ARG, "%s=\"%.100s\": there is no such activation; there are relu, gelu, gelu_new, silu, tanh, sigmoid", key,
                name);
     return yk_relu;
 }

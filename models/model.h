@@ -18,6 +18,8 @@ typedef struct model_kind {
     const char *name, *text;      /* as yk_model_new takes it; one line for lists */
     const char *model_type;       /* in config.json */
     const char *prefix;           /* names in files may lack it ("bert.") */
+    const char *const (*tied)[2];      /* tensors that files may have beside the parameter that stands for them; NULL ends them */
+    const char *const *other_heads;    /* how names begin that published files have for heads which this kind has not; NULL ends them */
     model_input input;
     size_t net_size;              /* of the builder's own struct, zeroed before build */
     bool blocks;                  /* it has blocks of layers, which can be computed again (model_block_begin) */
@@ -34,6 +36,7 @@ struct yk_model {
     const model_kind *kind;
     yk_settings *settings;
     char *tokenizer;            /* folder whose tokenizer files are copied along when saving, or NULL */
+    char *prefix;               /* of its parameters' names in the job, "" for none; files have them without it */
     const yk_data *data;        /* that it was made for, or NULL: its vocabulary of characters is saved too */
     uint32_t first, count;      /* its parameters in the job */
     float smoothing;            /* of labels, in training */
@@ -47,11 +50,21 @@ void model_fail(yk_job *job, yk_status status, const char *fmt, ...) __attribute
 /* Whether data (may be NULL) are of the kind that such a model takes; else the job fails in a line that names both. */
 bool model_fits_kind(yk_job *job, const model_kind *kind, const yk_data *data);
 
+/* Whether the kind computes what the settings say; else the job fails in a line that names key and value. */
+bool model_config_check(yk_job *job, const model_kind *kind, yk_settings *s);
+/* The same of the head in `architectures` of the config.json at path. */
+bool model_head_check(yk_job *job, const char *path, yk_settings *s);
+
 extern const model_kind model_mlp, model_resnet20, model_resnet32, model_resnet18, model_resnet50, model_gpt2, model_bert, model_bert_mlm;
 
 /* Parameters by printf-made names: model_param(m, init, dims, dim, "layer%d.%s", ...). */
 yk_t model_param(yk_model *m, yk_init init, uint32_t dims, const int64_t *dim, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
+/* A buffer that is saved and not trained. */
+yk_t model_state(yk_model *m, yk_dtype dtype, uint32_t dims, const int64_t *dim, float value, const char *fmt, ...)
+    __attribute__((format(printf, 6, 7)));
+/* The name of its parameter i in files. */
+const char *model_file_name(const yk_model *m, uint32_t i);
 
 /* weight [out, in] and bias [out] named PREFIX.weight, PREFIX.bias. PyTorch's default: uniform in ±1/sqrt(in). */
 typedef struct model_linear {
@@ -67,9 +80,9 @@ typedef struct model_norm {
 model_norm model_norm_new(yk_model *m, const char *prefix, int64_t width, bool bias, float eps);
 yk_t model_norm_on(model_norm n, yk_t x);
 
-/* "relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu", "tanh", "sigmoid"; an unknown name fails the job. */
+/* That of a key: "relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu", "tanh", "sigmoid"; an unknown name fails the job. */
 typedef yk_t model_activation(yk_t x);
-model_activation *model_activation_of(yk_model *m, const char *name);
+model_activation *model_activation_of(yk_model *m, const char *key, const char *preset);
 
 yk_init model_normal(double std);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Models by name or by a Hugging Face configuration: finding the builder, loading and saving weights under the names of
- * published files, and the files that lie beside them.
+ * Models by name or by a Hugging Face configuration: finding the builder, and saving weights under the names of published files, and the
+ * files that lie beside them. load.c has the way back.
  */
 #include "models/model.h"
 
@@ -38,12 +38,13 @@ static void model_release(yk_model *m)
     if (m->settings)
         yk_settings_free(m->settings);
     free(m->tokenizer);
+    free(m->prefix);
     free(m->net);
     free(m);
 }
 
-/* A model without parameters yet; NULL (and the job failed) when memory is gone. */
-static yk_model *model_alloc(yk_job *job, const model_kind *kind, yk_settings *settings, const yk_data *data)
+/* A model without parameters yet; NULL (and the job failed) when memory is gone. Takes the prefix over. */
+static yk_model *model_alloc(yk_job *job, const model_kind *kind, yk_settings *settings, char *prefix, const yk_data *data)
 {
     yk_model *m = calloc(1, sizeof *m);
     const char *tokenizer = data ? yk_data_tokenizer(data) : NULL;
@@ -51,10 +52,13 @@ static yk_model *model_alloc(yk_job *job, const model_kind *kind, yk_settings *s
         m->job = job;
         m->kind = kind;
         m->data = data;
+        m->prefix = prefix;
         m->net = calloc(1, kind->net_size);
         m->tokenizer = tokenizer ? strdup(tokenizer) : NULL;
     }
     if (!m || !m->net || (tokenizer && !m->tokenizer)) {
+        if (!m)
+            free(prefix);
         model_release(m);
         yk_settings_free(settings);
         model_fail(job, YK_E_MEM, "out of memory for model %s", kind->name);
@@ -66,14 +70,24 @@ static yk_model *model_alloc(yk_job *job, const model_kind *kind, yk_settings *s
 
 static void write_to_checkpoint(void *object, const char *dir);
 
-static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *settings, const yk_data *data)
+/* Parameters are f32 here and in the folder that is saved: transformers would round them to the type that the original had. */
+static void put_dtype(yk_settings *s)
+{
+    static const char *const keys[] = {"dtype", "torch_dtype"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++)
+        if (yk_settings_has(s, keys[i]) && strcmp(yk_settings_text(s, keys[i], ""), "float32") != 0)
+            yk_settings_put(s, keys[i], "float32");
+}
+
+static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *settings, char *prefix, const yk_data *data)
 {
     yk_model *m;
-    if (!model_fits_kind(job, kind, data)) {
+    if (!prefix || !model_fits_kind(job, kind, data) || !model_config_check(job, kind, settings)) {
+        free(prefix);
         yk_settings_free(settings);
         return NULL;
     }
-    m = model_alloc(job, kind, settings, data);
+    m = model_alloc(job, kind, settings, prefix, data);
     if (!m)
         return NULL;
     m->first = yk_param_count(job);
@@ -83,6 +97,7 @@ static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *s
     yk_model_fits(m, data);
     yk_settings_put(settings, "model_type", kind->model_type);
     yk_settings_put(settings, "yoke_model", kind->name);
+    put_dtype(settings);
     yk_on_close(job, m, (void (*)(void *))model_release);
     if (!yk_ok(job)) /* the job keeps the model, or has released it */
         return NULL;
@@ -90,8 +105,45 @@ static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *s
     return m;
 }
 
+/* "a=1,prefix=teacher.": the prefix, which is the job's and no configuration's, is taken out of the rest. NULL: the job failed. */
+static char *prefix_split(yk_job *job, const char *config, char **rest)
+{
+    static const char key[] = "prefix=";
+    const char *at = config ? config : "", *value;
+    char *prefix;
+    size_t n;
+    while (*at && strncmp(at, key, sizeof key - 1) != 0)
+        at += strcspn(at, ","), at += *at == ',';
+    value = *at ? at + sizeof key - 1 : at;
+    n = strcspn(value, ",");
+    *rest = strdup(config ? config : "");
+    prefix = strndup(value, n);
+    if (*rest && prefix && *at)
+        memmove(*rest + (at - config), value + n + (value[n] == ','), strlen(value + n + (value[n] == ',')) + 1);
+    if (*rest && prefix)
+        return prefix;
+    model_fail(job, YK_E_MEM, "out of memory for a model's configuration");
+    free(*rest);
+    free(prefix);
+    *rest = NULL;
+    return NULL;
+}
+
+/* The prefix, and the settings of the rest. */
+static yk_settings *settings_new(yk_job *job, const char *config, char **prefix)
+{
+    char *rest;
+    yk_settings *s;
+    *prefix = prefix_split(job, config, &rest);
+    s = yk_settings_new(job, rest);
+    free(rest);
+    return s;
+}
+
 yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const yk_data *data)
 {
+    yk_settings *s;
+    char *prefix;
     const model_kind *kind = kind_find(name);
     if (!yk_ok(job))
         return NULL;
@@ -99,7 +151,8 @@ yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const 
         unknown_name(job, name);
         return NULL;
     }
-    return model_build(job, kind, yk_settings_new(job, config), data);
+    s = settings_new(job, config, &prefix);
+    return model_build(job, kind, s, prefix, data);
 }
 
 /* Which of our builders a config.json means: by our own key, else by model_type and the head in `architectures`. */
@@ -117,10 +170,24 @@ static const model_kind *kind_of(yk_settings *s, const yk_data *data)
     return NULL;
 }
 
+/* "resnet" is transformers' name for other networks; in older folders it was ours too, beside yoke_model. */
+static void unknown_type(yk_job *job, const char *path, yk_settings *s)
+{
+    const char *type = yk_settings_text(s, "model_type", "(none)"), *own = yk_settings_text(s, "yoke_model", NULL);
+    if (own)
+        unknown_name(job, own);
+    else if (!strcmp(type, "resnet"))
+        model_fail(job, YK_E_ARG, "%s: model_type \"resnet\" without yoke_model is a ResNet of transformers, whose layers and names "
+                   "Yoke has not; yk_model_load takes torchvision's into resnet50", path);
+    else
+        model_fail(job, YK_E_ARG, "%s: model_type \"%s\" is not one of mlp, yoke-resnet, gpt2, bert", path, type);
+}
+
 yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *config, const yk_data *data)
 {
     char path[4096];
     yk_settings *s;
+    char *prefix;
     const model_kind *kind;
     yk_model *m;
     if (!yk_ok(job))
@@ -129,65 +196,24 @@ yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *con
         model_fail(job, YK_E_ARG, "yk_model_from_pretrained: dir is NULL");
         return NULL;
     }
-    s = yk_settings_new(job, config);
+    s = settings_new(job, config, &prefix);
     snprintf(path, sizeof path, "%s/config.json", dir);
     yk_settings_json(s, path);
     kind = yk_ok(job) ? kind_of(s, data) : NULL;
-    if (!kind) {
-        model_fail(job, YK_E_ARG, "%s: model_type \"%s\" is not one of mlp, resnet, gpt2, bert", path,
-                   yk_settings_text(s, "model_type", "(none)"));
+    if (!kind)
+        unknown_type(job, path, s);
+    if (!kind || !model_head_check(job, path, s)) {
         yk_settings_free(s);
+        free(prefix);
         return NULL;
     }
-    m = model_build(job, kind, s, data);
+    m = model_build(job, kind, s, prefix, data);
     if (!m)
         return NULL;
     if (!m->tokenizer && (!data || !strcmp(yk_data_kind(data), "tokens"))) /* other data have their own, or need none */
         m->tokenizer = strdup(dir);
     yk_model_load(m, dir);
     return m;
-}
-
-/* The names under which a file may hold a parameter: its own, without or with the family's prefix, with "module.". */
-static bool weights_read_any(yk_model *m, yk_weights *w, const char *name, yk_t param)
-{
-    const char *prefix = m->kind->prefix ? m->kind->prefix : "";
-    size_t n = strlen(prefix);
-    char other[512];
-    if (yk_weights_read(w, name, param))
-        return true;
-    if (n && !strncmp(name, prefix, n) && yk_weights_read(w, name + n, param))
-        return true;
-    snprintf(other, sizeof other, "module.%s", name);
-    return yk_weights_read(w, other, param);
-}
-
-/* Parts that a pre-trained file may lack: a head is new then. */
-static bool may_be_new(const char *name)
-{
-    return !strncmp(name, "classifier.", 11) || !strncmp(name, "cls.", 4) || strstr(name, "num_batches_tracked") ||
-           !strncmp(name, "bert.pooler.", 12);
-}
-
-void yk_model_load(yk_model *m, const char *path)
-{
-    yk_weights *w = m && yk_ok(m->job) ? yk_weights_open(m->job, path) : NULL;
-    uint32_t found = 0;
-    for (uint32_t i = 0; w && i < m->count && yk_ok(m->job); i++) {
-        const char *name = yk_param_name(m->job, m->first + i);
-        if (weights_read_any(m, w, name, yk_param_at(m->job, m->first + i))) {
-            found++;
-            continue;
-        }
-        if (!may_be_new(name))
-            model_fail(m->job, YK_E_FORMAT, "%s: no tensor \"%s\", which model %s needs", path, name, m->kind->name);
-        else if (!strstr(name, "num_batches") && yk_is_main(m->job))
-            fprintf(stderr, "yoke: %s has no \"%s\": it starts new\n", path, name);
-    }
-    if (w && yk_ok(m->job) && !found)
-        model_fail(m->job, YK_E_FORMAT, "%s: not one tensor of model %s is in there", path, m->kind->name);
-    if (w)
-        yk_weights_close(w);
 }
 
 /* Copies a tokenizer file along; a file that is not there is no error, folders differ. */
@@ -229,7 +255,7 @@ static void write_companions(yk_model *m, const char *dir)
 static void write_to_checkpoint(void *object, const char *dir)
 {
     yk_model *m = object;
-    if (m->first == 0 && m->count == yk_param_count(m->job))
+    if (m->first == 0 && m->count == yk_param_count(m->job) && !*m->prefix)
         write_companions(m, dir);
 }
 
@@ -240,7 +266,7 @@ static void write_weights(yk_model *m, const char *dir)
     yk_t *param = calloc(m->count + 1, sizeof *param);
     char path[4096];
     for (uint32_t i = 0; name && param && i < m->count; i++) {
-        name[i] = yk_param_name(m->job, m->first + i);
+        name[i] = model_file_name(m, i);
         param[i] = yk_param_at(m->job, m->first + i);
     }
     snprintf(path, sizeof path, "%s/model.safetensors", dir);

@@ -53,15 +53,11 @@ typedef struct resnet {
 static batch_norm norm_new(yk_model *m, const char *prefix, int64_t width)
 {
     batch_norm n;
-    char name[128];
     n.weight = model_param(m, (yk_init){YK_INIT_ONES, 0, 0}, 1, &width, "%s.weight", prefix);
     n.bias = model_param(m, (yk_init){YK_INIT_ZEROS, 0, 0}, 1, &width, "%s.bias", prefix);
-    snprintf(name, sizeof name, "%s.running_mean", prefix);
-    n.running.mean = yk_state(m->job, name, YK_F32, 1, &width, 0);
-    snprintf(name, sizeof name, "%s.running_var", prefix);
-    n.running.var = yk_state(m->job, name, YK_F32, 1, &width, 1);
-    snprintf(name, sizeof name, "%s.num_batches_tracked", prefix);
-    n.running.count = yk_state(m->job, name, YK_I32, 0, NULL, 0);
+    n.running.mean = model_state(m, YK_F32, 1, &width, 0, "%s.running_mean", prefix);
+    n.running.var = model_state(m, YK_F32, 1, &width, 1, "%s.running_var", prefix);
+    n.running.count = model_state(m, YK_I32, 0, NULL, 0, "%s.num_batches_tracked", prefix);
     return n;
 }
 
@@ -132,7 +128,7 @@ static void read_settings(yk_model *m, resnet *net, const yk_data *data, const r
     net->n_classes = model_classes(m, data, 10);
     net->image_height = yk_settings_int(m->settings, "image_size", chw[1] ? chw[1] : 32);
     net->image_width = chw[2] ? chw[2] : net->image_height;
-    net->activation = model_activation_of(m, yk_settings_text(m->settings, "hidden_act", "relu"));
+    net->activation = model_activation_of(m, "hidden_act", "relu");
     net->eps = (float)yk_settings_real(m->settings, "batch_norm_eps", 1e-5);
     net->momentum = (float)yk_settings_real(m->settings, "batch_norm_momentum", 0.1);
     model_put_int(m, "num_channels", net->n_channels);
@@ -286,7 +282,7 @@ static double resnet_flops(const void *object, int64_t width)
 const model_kind model_resnet20 = {
     .name = "resnet20",
     .text = "ResNet-20 for small images",
-    .model_type = "resnet",
+    .model_type = "yoke-resnet",
     .input = MODEL_IMAGES,
     .net_size = sizeof(resnet),
     .blocks = true,
@@ -297,7 +293,7 @@ const model_kind model_resnet20 = {
 const model_kind model_resnet32 = {
     .name = "resnet32",
     .text = "ResNet-32 for small images",
-    .model_type = "resnet",
+    .model_type = "yoke-resnet",
     .input = MODEL_IMAGES,
     .net_size = sizeof(resnet),
     .blocks = true,
@@ -308,7 +304,7 @@ const model_kind model_resnet32 = {
 const model_kind model_resnet18 = {
     .name = "resnet18",
     .text = "ResNet-18 with a 3x3 stem",
-    .model_type = "resnet",
+    .model_type = "yoke-resnet",
     .input = MODEL_IMAGES,
     .net_size = sizeof(resnet),
     .blocks = true,
@@ -319,7 +315,7 @@ const model_kind model_resnet18 = {
 const model_kind model_resnet50 = {
     .name = "resnet50",
     .text = "ResNet-50 with a 7x7 stem, names as torchvision's",
-    .model_type = "resnet",
+    .model_type = "yoke-resnet",
     .input = MODEL_IMAGES,
     .net_size = sizeof(resnet),
     .blocks = true,

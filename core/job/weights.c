@@ -45,6 +45,16 @@ bool yk_weights_has(yk_weights *w, const char *name)
     return w && yk__safetensors_find(w->file, name) != NULL;
 }
 
+uint32_t yk_weights_count(const yk_weights *w)
+{
+    return w ? (uint32_t)yk__safetensors_count(w->file) : 0;
+}
+
+const char *yk_weights_name(const yk_weights *w, uint32_t i)
+{
+    return i < yk_weights_count(w) ? yk__safetensors_at(w->file, i)->name : NULL;
+}
+
 static bool same_shape(const yk__safetensor *t, yk_t param)
 {
     bool same = (uint32_t)t->rank == yk_dims(param);

@@ -647,12 +647,15 @@ YK_API uint32_t yk_find_batch_size(const yk_config *config, uint32_t start, void
 typedef struct yk_model yk_model;
 /* name: "mlp", "resnet20", "resnet32", "resnet18", "resnet50", "gpt2", "bert" (sequence classification), "bert-mlm".
  * config: "key=value,key=value" by Hugging Face's keys, or NULL. data (may be NULL) fills in classes, vocabulary and
- * image shape. */
+ * image shape. prefix=P in config, here and below, puts P before each parameter's name in the job, and not in files: for two models of a
+ * kind (prefix=teacher.). */
 YK_API yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const yk_data *data);
 /* [all] [waits] From a Hugging Face folder (config.json, model.safetensors or its shards): architecture and weights. A head the file
- * lacks (a classifier on an encoder) is new, and said so. */
+ * lacks (a classifier on an encoder) is new, and said so; so are tensors that the model has no place for. What Yoke does not compute (an
+ * untied head, a decoder's BERT, another head) is refused. */
 YK_API yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *config, const yk_data *data);
-/* [all] [waits] Weights of a file or folder into a model; names may carry "module.". */
+/* [all] [waits] Weights of a file or folder into a model; names may carry "module.", lack "bert." or "transformer.", and end in
+ * LayerNorm.gamma and LayerNorm.beta. */
 YK_API void yk_model_load(yk_model *m, const char *path);
 /* [all] [waits] Weights, config.json and the tokenizer's files, replaced together (yk_stage_begin). A checkpoint of a job with one model
  * has the same files: yk_model_from_pretrained opens it. */
@@ -716,6 +719,10 @@ typedef struct yk_weights yk_weights;
 YK_API yk_weights *yk_weights_open(yk_job *job, const char *path);
 /* [safe] Whether there is a tensor of that name. */
 YK_API bool yk_weights_has(yk_weights *w, const char *name);
+/* [safe] How many there are, numbered in the files' order. */
+YK_API uint32_t yk_weights_count(const yk_weights *w);
+/* [safe] The name of number i; NULL if there is none. Lives with w. */
+YK_API const char *yk_weights_name(const yk_weights *w, uint32_t i);
 /* [all] [waits] Copies a tensor into a parameter or state of the same shape, converting to f32; false if the file has no such name.
  * A differing shape fails the job. */
 YK_API bool yk_weights_read(yk_weights *w, const char *name, yk_t param);

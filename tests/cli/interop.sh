@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Hugging Face folders: what is opened with --from and saved again has the tensors of the original, under their names;
-# a classifier has its own head in place of the one for masked words ("cls.").
+# a classifier has its own head in place of the one for masked words ("cls."). Folders of other versions and wrappers open alike, and
+# what Yoke does not compute is refused by name.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
-need_data models tinyshakespeare banking77
+need_data models tinyshakespeare banking77 fashion-mnist
 export YOKE_DEVICES=cpu:0
 head -c 8000 "$data/tinyshakespeare/input.txt" >"$out/text"
 { # two rows of each sixth class
@@ -91,4 +92,148 @@ whole_beyond() {
         "$yoke" tokenize --tokenizer "$out/words" "$out/hello" && "$yoke" inspect "$out/d.jsonl"
 }
 ok "whole numbers beyond 64 bits, where nobody asks for them" whole_beyond
+
+# ---- Folders that were changed ----
+
+changed() { # changed MODEL CODE: a copy in $out/c; the Python has its tensors t[name] = (dtype, shape, bytes), and its config.json c
+    rm -rf "$out/c" && cp -r "$data/models/$1" "$out/c" && chmod -R u+w "$out/c" && python3 - "$out/c" "$2" <<'P'
+import json, struct, sys
+config, file = sys.argv[1] + "/config.json", sys.argv[1] + "/model.safetensors"
+with open(file, "rb") as f:
+    head = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+    data = f.read()
+head.pop("__metadata__", None)
+t = {k: (v["dtype"], v["shape"], data[slice(*v["data_offsets"])]) for k, v in head.items()}
+c = json.load(open(config))
+def renamed(new):
+    return {new(k): v for k, v in t.items()}
+exec(sys.argv[2])
+at, head = 0, {}
+for k, (dtype, shape, b) in t.items():
+    head[k] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(b)]}
+    at += len(b)
+head = json.dumps(head).encode()
+open(file, "wb").write(struct.pack("<Q", len(head)) + head + b"".join(b for _, _, b in t.values()))
+json.dump(c, open(config, "w"))
+P
+}
+
+original() { # original KIND: its folder
+    [ "$1" = gpt2 ] && echo fake-gpt2 || echo bert-tiniest
+}
+
+evaluate() { # evaluate KIND FOLDER: GPT-2, BERT by masked words ("mlm"), BERT as a classifier ("classes")
+    case $1 in
+    gpt2) "$yoke" eval --from "$2" --data "text:$out/text" --seq-len 32 --json ;;
+    mlm) "$yoke" eval --from "$2" --data "csv:$out/rows.csv,text=text,label=category" --mlm-probability 0.15 --json ;;
+    *) "$yoke" eval --from "$2" --data "csv:$out/rows.csv,text=text,label=category" --json ;;
+    esac
+}
+
+alike() { # alike KIND CODE: the changed folder evaluates as the original does, and nothing more is said
+    evaluate "$1" "$data/models/$(original "$1")" >"$out/before" 2>"$out/said" && changed "$(original "$1")" "$2" &&
+        evaluate "$1" "$out/c" >"$out/after" 2>"$out/says"
+    code=$?
+    cat "$out/before" "$out/says" "$out/after"
+    [ $code = 0 ] && cmp "$out/before" "$out/after" && [ "$(grep -c '^yoke: ' "$out/said")" = "$(grep -c '^yoke: ' "$out/says")" ]
+}
+
+refused() { # refused KIND WORDS CODE
+    changed "$(original "$1")" "$3" || return 1
+    evaluate "$1" "$out/c" >"$out/says" 2>&1
+    code=$?
+    cat "$out/says"
+    [ $code = 2 ] && grep -qF -e "$2" "$out/says"
+}
+
+ok "GPT-2: an untied head" refused gpt2 'has tie_word_embeddings=true only, and the configuration says false' \
+    'c["tie_word_embeddings"] = False'
+ok "GPT-2: scores that are not scaled" refused gpt2 'scale_attn_weights=true only' 'c["scale_attn_weights"] = False'
+ok "GPT-2: scores that are scaled by the layer" refused gpt2 'scale_attn_by_inverse_layer_idx=false only' \
+    'c["scale_attn_by_inverse_layer_idx"] = True'
+ok "GPT-2: cross attention" refused gpt2 'add_cross_attention=false only' 'c["add_cross_attention"] = True'
+ok "GPT-2: an activation" refused gpt2 'activation_function="quick_gelu"' 'c["activation_function"] = "quick_gelu"'
+ok "GPT-2: scores in f32 are the same mathematics" alike gpt2 'c["reorder_and_upcast_attn"] = True'
+ok "BERT: an untied head" refused mlm 'tie_word_embeddings=true only' 'c["tie_word_embeddings"] = False'
+ok "BERT: a classifier has no tied head" alike classes 'c["tie_word_embeddings"] = False'
+ok "BERT: a decoder" refused mlm 'is_decoder=false only' 'c["is_decoder"] = True'
+ok "BERT: relative positions" refused classes 'position_embedding_type=absolute only, and the configuration says relative_key' \
+    'c["position_embedding_type"] = "relative_key"'
+ok "BERT: cross attention" refused mlm 'add_cross_attention=false only' 'c["add_cross_attention"] = True'
+
+for head in BertForTokenClassification BertForQuestionAnswering BertForMultipleChoice; do
+    ok "a head that Yoke has not: $head" refused classes "architectures \"$head\" is a head that Yoke has not" \
+        "c['architectures'] = ['$head']"
+done
+ok "nor has it where transformers gave one to a folder of ours" refused classes 'architectures "BertForTokenClassification"' \
+    'c.update(yoke_model="bert", architectures=["BertForTokenClassification"])'
+for head in GPT2ForSequenceClassification GPT2DoubleHeadsModel; do
+    ok "a head that Yoke has not: $head" refused gpt2 "architectures \"$head\" is a head that Yoke has not" "c['architectures'] = ['$head']"
+done
+for head in BertModel BertForPreTraining BertForMaskedLM; do
+    ok "a new classifier begins from $head" alike classes "c['architectures'] = ['$head']"
+done
+ok "masked words go on from BertForPreTraining" alike mlm 'c["architectures"] = ["BertForPreTraining"]'
+ok "and from a folder that names no head" alike mlm 'del c["architectures"]'
+
+# The real bert-base-uncased has such names, and the head of its pre-training.
+ok "LayerNorm.gamma and .beta" alike mlm \
+    't = renamed(lambda k: k.replace("LayerNorm.weight", "LayerNorm.gamma").replace("LayerNorm.bias", "LayerNorm.beta"))'
+ok "the bias by its place in the head" alike mlm 't = renamed(lambda k: k.replace("predictions.bias", "predictions.decoder.bias"))'
+ok "BERT: module." alike mlm 't = renamed(lambda k: "module." + k)'
+ok "BERT: module. before a base's names" alike mlm 't = renamed(lambda k: "module." + k.removeprefix("bert."))'
+ok "GPT-2: module. before a base's names" alike gpt2 't = renamed(lambda k: "module." + k.removeprefix("transformer."))'
+
+ok "constants of older versions, and the head of BERT's pre-training, need no word" alike mlm 'one = ("F32", [1], bytes(4))
+for k in "bert.embeddings.position_ids", "cls.seq_relationship.weight", "cls.seq_relationship.bias", "bert.pooler.dense.weight": t[k] = one'
+ok "nor do those of GPT-2" alike gpt2 't.update({"transformer.h.0.attn.bias": ("F32", [1], bytes(4)),
+"transformer.h.0.attn.masked_bias": ("F32", [], bytes(4))})'
+ok "nor does a copy of the tied matrix" alike gpt2 't["lm_head.weight"] = t["transformer.wte.weight"]'
+ok "nor of the bias of BERT's head" alike mlm 't["cls.predictions.decoder.bias"] = t["cls.predictions.bias"]'
+ok "another matrix there is another model" refused gpt2 'tensor "lm_head.weight" has other numbers than "transformer.wte.weight"' \
+    'd, s, b = t["transformer.wte.weight"]; t["lm_head.weight"] = d, s, bytes(len(b))'
+ok "so is one in BERT's head" refused mlm 'tensor "cls.predictions.decoder.weight" has other numbers' \
+    'd, s, b = t["bert.embeddings.word_embeddings.weight"]; t["cls.predictions.decoder.weight"] = d, s, bytes(len(b))'
+left() { # in one line
+    changed bert-tiniest 't.update({f"bert.adapter.{i}": ("F32", [1], bytes(4)) for i in range(5)})' &&
+        evaluate mlm "$out/c" 2>"$out/says" || return 1
+    cat "$out/says"
+    grep -F "$out/c: model bert-mlm has no place for 5 of its tensors: bert.adapter.0, bert.adapter.1, bert.adapter.2, .." "$out/says"
+}
+ok "tensors that the model has no place for are named" left
+
+pickled() {
+    changed bert-tiniest "" && mv "$out/c/model.safetensors" "$out/c/pytorch_model.bin" || return 1
+    evaluate mlm "$out/c" >"$out/says" 2>&1
+    code=$?
+    cat "$out/says"
+    [ $code = 2 ] && grep -q "its weights are in pytorch_model.bin, .*'model.safetensors',{'format':'pt'})\"" "$out/says"
+}
+ok "a pickle is named, with the line that makes safetensors of it" pickled
+
+typed() { # tensors are saved as float32, and transformers takes what config.json says
+    changed bert-tiniest 'c["dtype"] = c["torch_dtype"] = "bfloat16"' &&
+        "$yoke" train --from "$out/c" --data "csv:$out/rows.csv,text=text,label=category" --max-steps 1 --global-batch 4 \
+            --eval-strategy no --output-dir "$out/typed" && cat "$out/typed/config.json" &&
+        [ "$(grep -c '"\(torch_\)\?dtype": "float32"' "$out/typed/config.json")" = 2 ]
+}
+ok "config.json says the type of what is saved" typed
+
+small_images "$out/images"
+resnet() { # of transformers' "resnet", which has other layers, it would make a random one without a word
+    "$yoke" train --model resnet20 --model-config widths=4+4+4,blocks_per_stage=1 --data "idx:$out/images" --global-batch 8 --max-steps 1 \
+        --eval-strategy no --output-dir "$out/r" && grep -q '"model_type": "yoke-resnet"' "$out/r/config.json" || return 1
+    "$yoke" eval --from "$out/r" --data "idx:$out/images" --json >"$out/one" || return 1
+    sed -i 's/yoke-resnet/resnet/' "$out/r/config.json" && "$yoke" eval --from "$out/r" --data "idx:$out/images" --json >"$out/two" &&
+        cmp "$out/one" "$out/two"
+}
+ok "a ResNet has a model_type of its own, and opens from folders with the older one" resnet
+theirs() {
+    printf '{"model_type": "resnet", "architectures": ["ResNetForImageClassification"], "hidden_sizes": [8, 16]}' >"$out/r/config.json"
+    "$yoke" eval --from "$out/r" --data "idx:$out/images" >"$out/says" 2>&1
+    code=$?
+    cat "$out/says"
+    [ $code = 2 ] && grep -F 'model_type "resnet" without yoke_model is a ResNet of transformers' "$out/says"
+}
+ok "a ResNet of transformers is named" theirs
 plan

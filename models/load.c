@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Weights of a published file into a model: under which names a file may hold a parameter, what a file may lack, and what it
+ * has that nobody takes.
+ */
+#include "models/model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { NAME_SIZE = 512 };
+
+/* Endings of names that other versions of transformers wrote: TensorFlow's of 2018, and the bias by its place in the head. */
+static const char *const endings[][2] = {
+    {".LayerNorm.weight", ".LayerNorm.gamma"},
+    {".LayerNorm.bias", ".LayerNorm.beta"},
+    {"cls.predictions.bias", "cls.predictions.decoder.bias"},
+};
+
+/* The name with the ending of another version; false: it has none. */
+static bool name_older(const char *name, char older[NAME_SIZE])
+{
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        const size_t n = strlen(name), tail = strlen(endings[i][0]);
+        if (n < tail || strcmp(name + n - tail, endings[i][0]) != 0)
+            continue;
+        snprintf(older, NAME_SIZE, "%.*s%s", (int)(n - tail), name, endings[i][1]);
+        return true;
+    }
+    return false;
+}
+
+/* Whether the file has the name, or that behind "module.", which PyTorch's wrapper puts before all. */
+static bool name_there(yk_weights *w, const char *name, char found[NAME_SIZE])
+{
+    snprintf(found, NAME_SIZE, "%s", name);
+    if (yk_weights_has(w, found))
+        return true;
+    snprintf(found, NAME_SIZE, "module.%s", name);
+    return yk_weights_has(w, found);
+}
+
+/* A base model's file ("BertModel") lacks the family's prefix. */
+static const char *name_of_base(const yk_model *m, const char *name)
+{
+    const char *prefix = m->kind->prefix ? m->kind->prefix : "";
+    const size_t n = strlen(prefix);
+    return strncmp(name, prefix, n) ? name : name + n;
+}
+
+/* Under which name the file has a parameter. */
+static bool name_find(const yk_model *m, yk_weights *w, const char *name, char found[NAME_SIZE])
+{
+    char older[NAME_SIZE];
+    if (name_there(w, name, found) || name_there(w, name_of_base(m, name), found))
+        return true;
+    return name_older(name, older) && (name_there(w, older, found) || name_there(w, name_of_base(m, older), found));
+}
+
+static void name_take(yk_weights *w, const char *name, bool *taken)
+{
+    for (uint32_t i = 0; i < yk_weights_count(w); i++)
+        taken[i] |= !strcmp(yk_weights_name(w, i), name);
+}
+
+/* Parts that a pre-trained file may lack: a head is new then. */
+static bool may_be_new(const char *name)
+{
+    return !strncmp(name, "classifier.", 11) || !strncmp(name, "cls.", 4) || strstr(name, "num_batches_tracked") ||
+           !strncmp(name, "bert.pooler.", 12);
+}
+
+static void say_new(const yk_model *m, const char *path, const char *name)
+{
+    if (!may_be_new(name))
+        model_fail(m->job, YK_E_FORMAT, "%s: no tensor \"%s\", which model %s needs", path, name, m->kind->name);
+    else if (!strstr(name, "num_batches") && yk_is_main(m->job))
+        fprintf(stderr, "yoke: %s has no \"%s\": it starts new\n", path, name);
+}
+
+/* Every parameter that the file has; how many. */
+static uint32_t params_load(yk_model *m, yk_weights *w, const char *path, bool *taken)
+{
+    uint32_t found = 0;
+    char there[NAME_SIZE];
+    for (uint32_t i = 0; i < m->count && yk_ok(m->job); i++) {
+        const char *name = model_file_name(m, i);
+        if (!name_find(m, w, name, there)) {
+            say_new(m, path, name);
+            continue;
+        }
+        yk_weights_read(w, there, yk_param_at(m->job, m->first + i));
+        name_take(w, there, taken);
+        found++;
+    }
+    return found;
+}
+
+static uint64_t param_size(yk_t param)
+{
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < yk_dims(param); i++)
+        n *= (uint64_t)yk_dim(param, (int32_t)i);
+    return n;
+}
+
+/* Whether the tensor has the parameter's numbers. It is read over them, so that the parameter has the tensor's afterwards. */
+static bool tensor_equals(const yk_model *m, yk_weights *w, const char *name, yk_t param)
+{
+    const size_t n = param_size(param);
+    float *own = malloc(n * sizeof *own), *other = malloc(n * sizeof *other);
+    bool same = false;
+    if (own && other) {
+        yk_param_read(param, own, n);
+        yk_weights_read(w, name, param);
+        yk_param_read(param, other, n);
+        same = !memcmp(own, other, n * sizeof *own);
+    } else {
+        model_fail(m->job, YK_E_MEM, "out of memory for comparing \"%s\"", name);
+    }
+    free(own);
+    free(other);
+    return same;
+}
+
+/* Some files have what is tied twice. Other numbers there are another model's, whatever config.json says of it. */
+static void tied_check(const yk_model *m, yk_weights *w, const char *path, bool *taken)
+{
+    char there[NAME_SIZE], own[NAME_SIZE];
+    for (const char *const (*pair)[2] = m->kind->tied; pair && **pair && yk_ok(m->job); pair++) {
+        if (!name_there(w, (*pair)[0], there))
+            continue;
+        name_take(w, there, taken);
+        snprintf(own, sizeof own, "%s%s", m->prefix, (*pair)[1]);
+        if (!tensor_equals(m, w, there, yk_param_find(m->job, own)) && yk_ok(m->job))
+            model_fail(m->job, YK_E_FORMAT, "%s: tensor \"%s\" has other numbers than \"%s\": model %s has tie_word_embeddings=true only, "
+                       "which makes them one", path, there, (*pair)[1], m->kind->name);
+    }
+}
+
+/* Constants that older versions saved. */
+static bool is_constant(const char *name)
+{
+    static const char *const tails[] = {".attn.bias", ".attn.masked_bias", "embeddings.position_ids", "embeddings.token_type_ids"};
+    for (size_t i = 0; i < sizeof tails / sizeof tails[0]; i++) {
+        const size_t n = strlen(name), tail = strlen(tails[i]);
+        if (n >= tail && !strcmp(name + n - tail, tails[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Nothing is lost without it: a constant, or what pre-training alone needs. */
+static bool needs_no_word(const yk_model *m, const char *name)
+{
+    const char *base = name_of_base(m, strncmp(name, "module.", 7) ? name : name + 7);
+    for (const char *const *head = m->kind->other_heads; head && *head; head++)
+        if (!strncmp(base, *head, strlen(*head)))
+            return true;
+    return is_constant(name);
+}
+
+/* One line about all tensors that are no parameter of the model: a saved folder lacks them. */
+static void say_left(const yk_model *m, yk_weights *w, const char *path, const bool *taken)
+{
+    enum { NAMED = 3 };
+    char names[3 * NAME_SIZE] = "";
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < yk_weights_count(w); i++) {
+        const char *name = yk_weights_name(w, i);
+        if (taken[i] || needs_no_word(m, name))
+            continue;
+        if (left < NAMED)
+            snprintf(names + strlen(names), sizeof names - strlen(names), "%s%.*s", left ? ", " : "", NAME_SIZE - 4, name);
+        left++;
+    }
+    if (left && yk_is_main(m->job))
+        fprintf(stderr, "yoke: %s: model %s has no place for %u of its tensors: %s%s\n", path, m->kind->name, left, names,
+                left > NAMED ? ", .." : "");
+}
+
+static bool folder_has(const char *dir, const char *name)
+{
+    char path[4096];
+    FILE *f;
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    f = fopen(path, "rbe");
+    if (f)
+        fclose(f);
+    return f != NULL;
+}
+
+/* A pickle is a program, which Yoke does not run. */
+static bool is_pickled(const char *dir)
+{
+    return !folder_has(dir, "model.safetensors") && !folder_has(dir, "model.safetensors.index.json") &&
+           (folder_has(dir, "pytorch_model.bin") || folder_has(dir, "pytorch_model.bin.index.json"));
+}
+
+static yk_weights *file_open(const yk_model *m, const char *path)
+{
+    if (!path || !is_pickled(path))
+        return yk_weights_open(m->job, path);
+    model_fail(m->job, YK_E_FORMAT, "%.150s: its weights are in pytorch_model.bin, which Yoke does not read; in that folder: "
+               "python3 -c \"import torch,glob;from safetensors.torch import save_file as s;"
+               "s({k:v.clone() for f in glob.glob('pytorch_model*.bin') for k,v in torch.load(f,'cpu',weights_only=True).items()},"
+               "'model.safetensors',{'format':'pt'})\"", path);
+    return NULL;
+}
+
+static void file_load(yk_model *m, yk_weights *w, const char *path, bool *taken)
+{
+    const uint32_t found = params_load(m, w, path, taken);
+    tied_check(m, w, path, taken);
+    if (yk_ok(m->job) && !found)
+        model_fail(m->job, YK_E_FORMAT, "%s: not one tensor of model %s is in there", path, m->kind->name);
+    if (yk_ok(m->job))
+        say_left(m, w, path, taken);
+}
+
+void yk_model_load(yk_model *m, const char *path)
+{
+    yk_weights *w = m && yk_ok(m->job) ? file_open(m, path) : NULL;
+    bool *taken;
+    if (!w)
+        return;
+    taken = calloc(yk_weights_count(w) + 1, sizeof *taken);
+    if (taken)
+        file_load(m, w, path, taken);
+    else
+        model_fail(m->job, YK_E_MEM, "out of memory for model %s", m->kind->name);
+    free(taken);
+    yk_weights_close(w);
+}

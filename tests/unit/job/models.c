@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Several models in a job: the names of their parameters there, and in the folders that are saved. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define YK_NO_HERE
+#include <yoke/yoke.h>
+
+#include "tests/support/run.h"
+
+static yk_job *open_job(void)
+{
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true, .seed = 1});
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    return job;
+}
+
+static void close_job(yk_job *job)
+{
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    ck_assert_int_eq(yk_close(job), 0);
+}
+
+static const char small_bert[] = "vocab_size=9,hidden_size=4,num_hidden_layers=1,num_attention_heads=1,max_position_embeddings=4";
+
+/* A teacher beside its student: names of their own in the job, those of published files in the folder. */
+START_TEST(two_models_by_their_prefixes)
+{
+    char dir[] = "/tmp/yoke-models-XXXXXX", config[256], command[64];
+    float a[16], b[16];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    yk_job *job = open_job();
+    snprintf(config, sizeof config, "%s,prefix=teacher.", small_bert);
+    yk_model_new(job, "bert", small_bert, NULL);
+    yk_model *teacher = yk_model_new(job, "bert", config, NULL);
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    yk_t student_weight = yk_param_find(job, "bert.pooler.dense.weight");
+    yk_t teacher_weight = yk_param_find(job, "teacher.bert.pooler.dense.weight");
+    yk_param_read(teacher_weight, a, 16);
+    yk_model_save(teacher, dir);
+    yk_model_from_pretrained(job, dir, "prefix=copy.", NULL);
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    yk_param_read(yk_param_find(job, "copy.bert.pooler.dense.weight"), b, 16);
+    ck_assert_mem_eq(a, b, sizeof a);
+    yk_param_read(student_weight, b, 16);
+    ck_assert_mem_ne(a, b, sizeof a);
+    yk_weights *w = yk_weights_open(job, dir);
+    ck_assert(yk_weights_has(w, "bert.pooler.dense.weight") && yk_weights_count(w) > 20 && !yk_weights_name(w, yk_weights_count(w)));
+    yk_weights_close(w);
+    yk_settings *s = yk_settings_new(job, NULL);
+    snprintf(config, sizeof config, "%s/config.json", dir);
+    yk_settings_json(s, config);
+    ck_assert(!yk_settings_has(s, "prefix") && yk_settings_int(s, "hidden_size", 0) == 4);
+    yk_settings_free(s);
+    close_job(job);
+    snprintf(command, sizeof command, "rm -rf %s", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+/* Wherever it stands in the configuration. */
+START_TEST(prefixes_stand_anywhere)
+{
+    static const char *const config[] = {"prefix=a.,input_size=3,hidden=2", "input_size=3,prefix=a.,hidden=2",
+                                         "input_size=3,hidden=2,prefix=a."};
+    for (int i = 0; i < 3; i++) {
+        yk_job *job = open_job();
+        yk_model_new(job, "mlp", config[i], NULL);
+        ck_assert_str_eq(yk_param_name(job, 0), "a.fc1.weight");
+        ck_assert_int_eq((int)yk_dim(yk_param_at(job, 0), 0), 2);
+        ck_assert_int_eq((int)yk_dim(yk_param_at(job, 0), 1), 3);
+        close_job(job);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *t = tcase_create("models");
+    tcase_add_test(t, two_models_by_their_prefixes);
+    tcase_add_test(t, prefixes_stand_anywhere);
+    return suite_run("models", t);
+}
