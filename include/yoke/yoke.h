@@ -208,7 +208,8 @@ YK_API void yk_gather(yk_job *job, const void *data, size_t bytes, void *all);
 /* [all] [waits] The same of data that differ in size: (*size)[r] bytes of rank r, one rank's behind the other's (gather_object). */
 YK_API const void *yk_gather_object(yk_job *job, const void *data, size_t bytes, const size_t **size);
 /* [all] [waits] What this rank computed of its rows of the micro batch that was begun last, row_bytes of each, put together for the rows
- * of all ranks in their order: *rows of them. Rows that only fill a batch up (even_batches) are not among them. */
+ * of all ranks in their order: *rows of them. Rows that only fill a batch up (even_batches) are not among them. How many this rank has:
+ * what yk_data_next, yk_sampler_next or yk_set_rows said, else the first length of the step's first input. */
 YK_API const void *yk_gather_for_metrics(yk_job *job, const void *data, size_t row_bytes, int64_t *rows);
 /* [all] [waits] Rank root's data, to the data of all; bytes are equal on all. */
 YK_API void yk_broadcast(yk_job *job, void *data, size_t bytes, uint32_t root);
