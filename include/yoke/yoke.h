@@ -301,7 +301,10 @@ YK_API double yk_item(yk_t x);
 /* [all] [waits] The same of a value of any shape: bytes must be the size of all its elements, f32, i32 or bool (1 byte) as the value has
  * them. Nothing is written after an error. */
 YK_API void yk_read(yk_t x, void *data, size_t bytes);
-/* Notes x, one number, under a name for the tracker's next line (Accelerate's log); it is written when it is known, nobody waits. */
+/* Notes x, one number, under a name for the tracker's next line (Accelerate's log); it is written when it is known, nobody waits.
+ * By all ranks. Of a sum or mean over rows, and of what is linear in one, the line has that of all ranks' rows, as of the loss: in
+ * evaluation too, where each rank's mean counts by its labels, else by its rows. Of all else it has rank 0's: in evaluation also of
+ * what is not linear in such a value, as the root of a mean; in that case add up by yk_all_reduce_sum. */
 YK_API void yk_track(yk_job *job, const char *name, yk_t x);
 /* Opens the tracker: a file of JSON lines, {"step": 3, "loss": 0.51}, which rank 0 appends to. One for a job. */
 YK_API void yk_track_open(yk_job *job, const char *path);
