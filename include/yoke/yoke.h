@@ -498,7 +498,7 @@ YK_API void yk_set_lr(yk_opt *opt, double lr);
 YK_API void yk_step(yk_opt *opt);
 /* [safe] Whether the last yk_step really updated: it ended an accumulation, and no gradient overflowed. */
 YK_API bool yk_stepped(const yk_opt *opt);
-/* [safe] L2 norm over all gradients of the last optimizer step, before clipping. */
+/* [safe] L2 norm over all gradients of the last optimizer step, before clipping; infinite where it was skipped because one overflowed. */
 YK_API double yk_grad_norm(const yk_opt *opt);
 /* [all] [waits] Loss of the last optimizer step as optimised, over all micro batches and ranks: the first call after it adds the ranks'
  * parts up. */
