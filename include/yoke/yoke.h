@@ -597,8 +597,11 @@ YK_API void yk_data_shape(const yk_data *d, int64_t chw[3]);
 YK_API const char *yk_data_tokenizer(const yk_data *d);
 /* [waits] Writes a vocabulary of characters as DIR/tokenizer.json; other tokenizers have files of their own, nothing is written. */
 YK_API void yk_data_save_tokenizer(const yk_data *d, const char *dir);
-/* [all] [waits] The next batch of this rank; ends the step of the one before. False at the end of the epoch or after an error. */
+/* [all] [waits] The next batch of this rank; ends the step of the one before. False at the end of the epoch or after an error. Called by
+ * hand it goes on where the data are, whoever stopped there: to begin anew is yk_data_seek. */
 YK_API bool yk_data_next(yk_data *d, yk_batch *batch);
+/* [all] [waits] The same for yk_each, whose first call has an empty batch: where the loop before was left by break, a new epoch begins. */
+YK_API bool yk_data_each(yk_data *d, yk_batch *batch);
 /* Goes on at that batch of that epoch, on all ranks, at once (Accelerate's skip_first_batches). */
 YK_API void yk_data_seek(yk_data *d, uint64_t epoch, uint64_t batch);
 /* [safe] What comes next; after an epoch's last batch that is batch yk_data_batches() of the same epoch until yk_data_next is asked. */
@@ -629,7 +632,8 @@ typedef struct yk_sample {
 YK_API yk_sampler *yk_sampler_new(yk_job *job, const yk_sampler_config *c);
 /* [safe] Batches of an epoch; 0 of a stream that has not ended. */
 YK_API uint64_t yk_sampler_batches(const yk_sampler *s);
-/* [all] [waits] The next batch; begins its step, as yk_data_next does. False at the end of the epoch or after an error. */
+/* [all] [waits] The next batch; begins its step, as yk_data_next does. False at the end of the epoch or after an error. A loop that was
+ * left by break goes on where it stopped: yk_sampler_seek(s, epoch + 1, 0) begins anew. */
 YK_API bool yk_sampler_next(yk_sampler *s, yk_sample *sample);
 /* A stream has ended, after so many rows; said on all ranks before the batch that they do not fill is asked for: read one ahead. */
 YK_API void yk_sampler_end(yk_sampler *s, uint64_t rows);
@@ -644,9 +648,10 @@ YK_API void yk_sampler_tell(const yk_sampler *s, uint64_t *epoch, uint64_t *batc
 YK_API uint32_t yk_find_batch_size(const yk_config *config, uint32_t start, void (*step)(yk_job *job, uint32_t batch, void *user),
                                    void *user);
 
-/* for each batch of an epoch of data: opens the step; ends it if the body did not call yk_step. */
+/* for each batch of an epoch of data: opens the step; ends it if the body did not call yk_step. After a break the next such loop is a new
+ * epoch, from its first batch, as a new `for` over a DataLoader; after yk_data_seek or yk_load it goes on at that place. */
 #define yk_each(batch, job, data)                                                                                      \
-    for (yk_batch batch = YK_EMPTY; yk_ok(job) && yk_data_next(data, &batch); yk_end(job))
+    for (yk_batch batch = YK_EMPTY; yk_ok(job) && yk_data_each(data, &batch); yk_end(job))
 
 /* ---- Models (models/): built over this header alone ------------------------------------------------------------------- */
 
