@@ -243,7 +243,8 @@ YK_API yk_t yk_param(yk_job *job, const char *name, uint32_t dims, const int64_t
 YK_API yk_t yk_state(yk_job *job, const char *name, yk_dtype dtype, uint32_t dims, const int64_t *dim, float value);
 /* The state gets the value, of its shape, when the step runs; once a step. */
 YK_API void yk_assign(yk_t state, yk_t value);
-/* frozen: no gradient, no update, no decay (torch's requires_grad off). */
+/* frozen: no gradient, no update, no decay (torch's requires_grad off). Said before the first step: an error once the optimizer's state is
+ * made. During training a parameter that no loss of a window depends on rests, without update or decay. */
 YK_API void yk_freeze(yk_t param, bool frozen);
 /* [safe] How many parameters and states there are, numbered in order of creation. */
 YK_API uint32_t yk_param_count(const yk_job *job);
