@@ -486,7 +486,7 @@ typedef struct yk_adam_config { /* also adamw; betas default 0.9, 0.999, eps 1e-
 YK_API yk_opt *yk_sgd(yk_job *job, const yk_sgd_config *c);
 YK_API yk_opt *yk_adam(yk_job *job, const yk_adam_config *c);  /* decay added to the gradient */
 YK_API yk_opt *yk_adamw(yk_job *job, const yk_adam_config *c); /* decoupled decay */
-/* A further parameter group with its own decay and a factor on the learning rate; its number (the first group is 0). */
+/* A further parameter group with its own decay and a factor on the learning rate; its number (the first group is 0). 64 at most. */
 YK_API uint32_t yk_opt_group(yk_opt *opt, double lr_factor, double weight_decay);
 /* Moves a parameter into a group, before the first step. */
 YK_API void yk_opt_move(yk_opt *opt, uint32_t group, yk_t param);
