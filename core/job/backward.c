@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* yk_backward: which loss is differentiated, with what weight it goes into its window, and which parameters it trains. */
-#include <string.h>
-
 #include "core/job/count.h"
 #include "core/job/input.h"
 #include "core/job/operand.h"
@@ -9,52 +7,11 @@
 #include "core/job/read.h"
 #include "core/job/sharding.h"
 
-/* Marks the values that the loss depends on; NULL after a failure. */
-static const uint8_t *mark_reached(yk_job *job, yk__vid loss)
-{
-    yk__step *step = &job->step;
-    const yk__graph *g = &step->trace;
-    uint8_t *need;
-    if (yk__grow(&step->lists.need, &step->lists.cap_need, g->n_value, 1)) {
-        yk__job_failf(job, YK_E_MEM, "out of memory in yk_backward");
-        return NULL;
-    }
-    need = memset(step->lists.need, 0, g->n_value);
-    need[yk__trace_root(g, loss)] = 1;
-    for (size_t k = g->n_node; k-- > 0;) {
-        const yk_node *node = &g->node[k];
-        bool used = false;
-        for (uint32_t i = 0; i < node->n_out; i++)
-            used = used || need[yk__trace_root(g, g->index[node->out + i])];
-        for (uint32_t i = 0; i < node->n_in && used; i++)
-            need[yk__trace_root(g, g->index[node->in + i])] = 1;
-    }
-    return need;
-}
-
-/* Which counted losses the loss depends on, as a bit mask: those whose 1/count is read on the way. */
-static uint32_t terms_of(const yk_job *job, const uint8_t *need)
-{
-    const yk__step *step = &job->step;
-    const yk__graph *g = &step->trace;
-    uint32_t mask = 0;
-    for (size_t v = 0; v < g->n_value; v++) {
-        const yk_value *x = &g->value[v];
-        if (!need[v] || x->slot == YK_NONE || g->slot[x->slot].kind != YK_SLOT_INPUT)
-            continue;
-        for (uint32_t c = 0; c < step->n_counted; c++)
-            if (step->scalar_slot[step->counted[c].scalar / YK__SCALARS] == x->slot &&
-                x->offset == step->counted[c].scalar % YK__SCALARS * sizeof(float))
-                mask |= 1u << c;
-    }
-    return mask;
-}
-
 /* The weight of this micro batch in its window, and which parameters it trains. */
 static bool weigh_loss(yk_job *job)
 {
     yk__step *step = &job->step;
-    const uint8_t *need = mark_reached(job, step->loss);
+    const uint8_t *need = yk__count_reached(job, step->loss);
     if (!need)
         return false;
     for (size_t i = 0; i < job->n_param; i++)
@@ -65,7 +22,7 @@ static bool weigh_loss(yk_job *job)
         step->loss_weight = (double)step->global_rows;
     if (job->config.average != YK_AVERAGE_ITEMS)
         return true;
-    uint32_t mask = terms_of(job, need);
+    uint32_t mask = yk__count_terms(job, need);
     if (!mask || (mask & (mask - 1))) {
         yk__job_failf(job, YK_E_ARG, "yk_backward with YK_AVERAGE_ITEMS: the loss must have exactly one term that counts "
                                      "items (cross entropy, BCE or MSE); this one has %s",

@@ -25,6 +25,58 @@ uint32_t yk__counted_new(yk_job *job, double local, yk__vid *inverse)
     return *inverse == YK_NONE ? YK_NONE : step->n_counted++;
 }
 
+const uint8_t *yk__count_reached(yk_job *job, yk__vid loss)
+{
+    yk__step *step = &job->step;
+    const yk__graph *g = &step->trace;
+    uint8_t *need;
+    if (yk__grow(&step->lists.need, &step->lists.cap_need, g->n_value, 1)) {
+        yk__job_failf(job, YK_E_MEM, "out of memory while tracing");
+        return NULL;
+    }
+    need = memset(step->lists.need, 0, g->n_value);
+    need[yk__trace_root(g, loss)] = 1;
+    for (size_t k = g->n_node; k-- > 0;) {
+        const yk_node *node = &g->node[k];
+        bool used = false;
+        for (uint32_t i = 0; i < node->n_out; i++)
+            used = used || need[yk__trace_root(g, g->index[node->out + i])];
+        for (uint32_t i = 0; i < node->n_in && used; i++)
+            need[yk__trace_root(g, g->index[node->in + i])] = 1;
+    }
+    return need;
+}
+
+uint32_t yk__count_terms(const yk_job *job, const uint8_t *need)
+{
+    const yk__step *step = &job->step;
+    const yk__graph *g = &step->trace;
+    uint32_t mask = 0;
+    for (size_t v = 0; v < g->n_value; v++) {
+        const yk_value *x = &g->value[v];
+        if (!need[v] || x->slot == YK_NONE || g->slot[x->slot].kind != YK_SLOT_INPUT)
+            continue;
+        for (uint32_t c = 0; c < step->n_counted; c++)
+            if (step->scalar_slot[step->counted[c].scalar / YK__SCALARS] == x->slot &&
+                x->offset == step->counted[c].scalar % YK__SCALARS * sizeof(float))
+                mask |= 1u << c;
+    }
+    return mask;
+}
+
+double yk__count_own(yk_job *job, yk__vid v)
+{
+    const yk__step *step = &job->step;
+    const uint8_t *need = yk__count_reached(job, v);
+    const uint32_t terms = need ? yk__count_terms(job, need) : 0;
+    bool mean = false;
+    if (terms)
+        return step->counted[__builtin_ctz(terms)].local;
+    for (size_t i = 0; need && i < step->n_row_mean; i++)
+        mean = mean || need[step->row_mean[i].leaf];
+    return mean ? (double)step->local_rows : -1.0;
+}
+
 /* One exchange: the counts of losses, the rows, who has none, and what the sharding checks. */
 bool yk__count_ranks(yk_job *job)
 {

@@ -247,3 +247,13 @@ bool yk_data_next(yk_data *d, yk_batch *batch)
     d->next = (uint64_t)b->index + 1;
     return begin_step(d, b, batch);
 }
+
+bool yk_data_each(yk_data *d, yk_batch *batch)
+{
+    if (d && d->in_loop && !batch->global_rows) /* the first call of a loop, and the last one was left */
+        yk_data_seek(d, d->epoch + 1, 0);
+    const bool found = yk_data_next(d, batch);
+    if (d)
+        d->in_loop = found;
+    return found;
+}

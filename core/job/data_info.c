@@ -23,6 +23,7 @@ void yk_data_seek(yk_data *d, uint64_t epoch, uint64_t batch)
     }
     d->epoch = epoch;
     d->next = batch;
+    d->in_loop = false;
 }
 
 bool yk__data_where(const yk_job *job, int64_t row, char *buf, size_t n)

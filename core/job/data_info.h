@@ -14,6 +14,7 @@ struct yk_data {
     bool eval, equal; /* equal: every rank has the same number of rows */
     int64_t batch; /* rows over all ranks */
     uint64_t epoch, next;
+    bool in_loop; /* of yk_each: it was not at its end yet */
     uint64_t order_seed, content; /* of the order of rows; of what the rows are, 0: not computed yet */
     const yk__field *field;
     int n_field;

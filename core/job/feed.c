@@ -36,6 +36,7 @@ yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, co
     if (!step->rows_set && !step->rows_default && dims) {
         step->rows_default = true;
         step->local_rows = step->global_rows = dim[0];
+        job->last_batch = (yk__batch_rows){dim[0], YK__ROWS_UNKNOWN, YK__ROWS_UNKNOWN};
     }
     if (step->input[number].leaf != YK_NONE)
         yk__sharding_input(job, number);

@@ -39,6 +39,7 @@ static void mark_sent(yk_job *job, uint64_t ticket)
         if (k->gen != job->gen || k->sent)
             continue;
         k->sent = true;
+        k->own_counts = !step->counted_ranks;
         k->ticket = ticket;
         k->ready = step->empty && !yk__sharding_of(job, k->vid).exchanged;
         k->absent = !k->loss && yk__sharding_of(job, k->vid).exchanged && job->team.world > 1 &&

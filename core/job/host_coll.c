@@ -136,7 +136,26 @@ const void *yk_gather_object(yk_job *job, const void *data, size_t bytes, const 
     return job->gathered.data;
 }
 
-/* The ranks take runs of the global rows in their order, so what they have stands in the order of rows already. */
+/* Every rank's rows into job->gathered; *all: how many. The ranks take runs of the global rows in their order, so what they have stands
+ * in the order of rows already. */
+static yk_status rows_gather(yk_job *job, const void *data, size_t row_bytes, int64_t *all, yk_error *err)
+{
+    const yk__batch_rows batch = job->last_batch;
+    if (!row_bytes)
+        return yk__fail(err, YK_E_ARG, "yk_gather_for_metrics: rows of 0 bytes");
+    if (!batch.global)
+        return yk__fail(err, YK_E_ARG, "yk_gather_for_metrics: no micro batch was begun, so how many rows this rank has is not known: "
+                                       "call it behind yk_data_next, yk_sampler_next, yk_set_rows or the first yk_input of a step");
+    if (gather_unlike(job, data, (size_t)batch.local * row_bytes, err))
+        return err->status;
+    for (uint32_t r = 0; r < job->team.world; r++)
+        *all += (int64_t)(job->gathered.size[r] / row_bytes);
+    if (batch.global == YK__ROWS_UNKNOWN || *all == batch.global)
+        return YK_OK;
+    return yk__fail(err, YK_E_ARG, "yk_gather_for_metrics: the ranks have %lld rows, the micro batch has %lld: each row has to be on one "
+                                   "rank, and row_bytes (%zu here) equal on all", (long long)*all, (long long)batch.global, row_bytes);
+}
+
 const void *yk_gather_for_metrics(yk_job *job, const void *data, size_t row_bytes, int64_t *rows)
 {
     yk_error err = YK_ERROR_INIT;
@@ -144,21 +163,11 @@ const void *yk_gather_for_metrics(yk_job *job, const void *data, size_t row_byte
     *rows = 0;
     if (!yk_ok(job))
         return NULL;
-    const yk__batch_rows batch = job->last_batch;
-    if (!row_bytes)
-        yk__fail(&err, YK_E_ARG, "yk_gather_for_metrics: rows of 0 bytes");
-    else if (!gather_unlike(job, data, (size_t)batch.local * row_bytes, &err)) {
-        for (uint32_t r = 0; r < job->team.world; r++)
-            all += (int64_t)(job->gathered.size[r] / row_bytes);
-        if (all != batch.global)
-            yk__fail(&err, YK_E_ARG, "yk_gather_for_metrics: the ranks have %lld rows, the micro batch has %lld: each row has to be on "
-                                     "one rank, and row_bytes (%zu here) equal on all", (long long)all, (long long)batch.global, row_bytes);
-    }
-    if (err.status) {
+    if (rows_gather(job, data, row_bytes, &all, &err)) {
         yk__job_fail(job, &err);
         return NULL;
     }
-    *rows = batch.unique;
+    *rows = job->last_batch.unique == YK__ROWS_UNKNOWN ? all : job->last_batch.unique;
     return job->gathered.data;
 }
 

@@ -67,6 +67,8 @@ typedef struct yk__compile_watch {
     uint32_t n_last;
 } yk__compile_watch;
 
+#define YK__ROWS_UNKNOWN (-1) /* of all ranks: those that yk_input brings are added up where they are asked for */
+
 /* Rows of the micro batch that was begun last: this rank's, all ranks', and those of them that do not only fill it up. */
 typedef struct yk__batch_rows {
     int64_t local, global, unique;

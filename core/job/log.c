@@ -57,18 +57,40 @@ void yk_track(yk_job *job, const char *name, yk_t x)
     log->entry[log->n_entry++] = e;
 }
 
-/* Writes entries [from, to), all of one step. */
+/* value[at[i]] = part i of all ranks put together. In evaluation ranks excluded from training have rows too. */
+static void parts_sum(yk_job *job, const yk__part *part, const uint32_t *at, uint32_t n, double *value)
+{
+    yk_error err = YK_ERROR_INIT;
+    double sum[3 * LINE_VALUES];
+    bool own = false;
+    for (uint32_t i = 0; i < n; i++) {
+        memcpy(sum + 3 * i, (const double[3]){part[i].sum, part[i].weighted, part[i].items}, 3 * sizeof *sum);
+        own = own || part[i].own;
+    }
+    if (own ? yk__group_sum_f64(job->team.group, sum, 3 * n, &err) : yk__group_sum_members(job->team.group, sum, 3 * n, &err))
+        yk__job_fail(job, &err);
+    for (uint32_t i = 0; i < n; i++)
+        value[at[i]] = sum[3 * i] + (sum[3 * i + 2] > 0.0 ? sum[3 * i + 1] / sum[3 * i + 2] : 0.0);
+}
+
+/* Writes entries [from, to), all of one step. Every rank comes here, for what is added up over them. */
 static void write_line(yk_job *job, size_t from, size_t to)
 {
     const log_entry *entry = job->log->entry;
     const char *name[LINE_VALUES];
     double value[LINE_VALUES];
-    uint32_t n = 0;
+    yk__part part[LINE_VALUES];
+    uint32_t n = 0, n_part = 0, at[LINE_VALUES];
     for (size_t i = from; i < to && n < LINE_VALUES; i++, n++) {
         name[n] = entry[i].name;
-        value[n] = yk_item(entry[i].value); /* summed where it is a loss, so every rank comes here */
+        if (yk__kept_part(job, entry[i].value, &part[n_part]))
+            at[n_part++] = n;
+        else
+            value[n] = yk_item(entry[i].value);
     }
-    if (job->log->tracker)
+    if (n_part && yk_ok(job))
+        parts_sum(job, part, at, n_part, value);
+    if (job->log->tracker && yk_ok(job))
         yk__tracker_line(job->log->tracker, entry[from].step, n, name, value);
 }
 

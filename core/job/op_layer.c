@@ -2,7 +2,9 @@
 /* Layers: convolution, pools, embedding, dropout, softmax, attention. */
 #include <math.h>
 
+#include "core/job/blame.h"
 #include "core/job/feed.h"
+#include "core/job/host_value.h"
 #include "core/job/op.h"
 #include "core/job/row_ops.h"
 #include "core/job/sharding.h"
@@ -240,6 +242,23 @@ static yk__vid padded_lookup(yk_job *job, yk__vid table, yk__vid ids, int32_t pa
     return yk__bin(g, YK_OP_ADD, rest, held);
 }
 
+/* Ids as they came are looked at, as torch does; -1 is a row of zeros. What follows from others is not known here. */
+static bool ids_fit(yk_job *job, yk__vid ids, yk__vid table)
+{
+    yk__step *step = &job->step;
+    const yk_value *x = &step->trace.value[ids], *t = &step->trace.value[table];
+    char row[320];
+    double n;
+    int64_t bad;
+    if (!t->dims || !yk__host_labels(job, ids, -1, t->dim[0], &n, &bad) || bad < 0 || step->empty)
+        return true;
+    const int32_t *id = (const int32_t *)step->input[step->trace.slot[x->slot].key].data + x->offset / sizeof *id;
+    yk__row_text(job, x->dims ? bad / (yk__value_count(x) / x->dim[0]) : 0, row, sizeof row);
+    yk__job_failf(job, YK_E_ARG, "yk_embedding: id %d of %s is none of the table's %lld rows, 0 to %lld", (int)id[bad], row,
+                  (long long)t->dim[0], (long long)t->dim[0] - 1);
+    return false;
+}
+
 yk_t yk_embedding(yk_t ids, yk_t table, int32_t padding_index)
 {
     const yk_t all[2] = {ids, table};
@@ -247,7 +266,7 @@ yk_t yk_embedding(yk_t ids, yk_t table, int32_t padding_index)
     if (!job)
         return YK__POISON;
     yk__vid i = yk__operand(job, "yk_embedding", ids), t = yk__operand(job, "yk_embedding", table);
-    if (i == YK_NONE || t == YK_NONE)
+    if (i == YK_NONE || t == YK_NONE || !ids_fit(job, i, t))
         return YK__POISON;
     const yk__sharding to = yk__shard_gather(job, t, i);
     i = yk__dense(&job->step.trace, yk__cast(&job->step.trace, i, YK_I32));

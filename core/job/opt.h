@@ -19,7 +19,7 @@ struct yk_opt {
     yk__optim rule;       /* kind and settings */
     double lr, base_lr;   /* rate now; the one it was made with */
     uint32_t n_group;
-    yk__optim_group group[16];
+    yk__optim_group group[64]; /* as many as a rate for each layer takes */
     uint32_t n_hyper;     /* its groups there: one per parameter */
     float (*hyper)[YK_HYPER_COUNT];
     bool compare;         /* the ranks' parameters are to be compared */

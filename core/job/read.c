@@ -5,9 +5,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "core/job/count.h"
 #include "core/job/flush.h"
 #include "core/job/operand.h"
 #include "core/job/param.h"
+#include "core/job/sharding.h"
 
 /* An input needs no run: the host has it. */
 static void take_input(const yk_job *job, yk__kept *k)
@@ -34,10 +36,13 @@ yk__kept *yk__kept_add(yk_job *job, yk__vid v)
         return NULL;
     }
     k = yk__kept_new(&job->values, job->gen, v, dense, &g->value[v], &err);
-    if (k)
+    if (k) {
         take_input(job, k);
-    else
+        k->part = yk__sharding_of(job, v).kind == YK__PARTIAL && yk__value_count(&k->value) == 1;
+        k->items = k->part ? yk__count_own(job, v) : -1.0;
+    } else {
         yk__job_fail(job, &err);
+    }
     return k;
 }
 
@@ -68,6 +73,26 @@ double yk__kept_number(yk_job *job, yk__kept *k)
         k->summed = true;
     }
     return k->sum;
+}
+
+bool yk__kept_part(yk_job *job, yk_t x, yk__part *part)
+{
+    yk__kept *k = yk__kept_find(&job->values, (uint16_t)(x.id >> 32), (yk__vid)x.id);
+    *part = (yk__part){0};
+    if (!k || !k->part || k->loss)
+        return false;
+    const size_t at = (size_t)(k - job->values.kept);
+    if (!yk__kept_fetch(job, k))
+        return true;
+    k = &job->values.kept[at];
+    if (k->absent)
+        return true;
+    const double value = yk__kept_first(k);
+    part->own = k->own_counts;
+    part->items = k->items > 0.0 ? k->items : 0.0;
+    part->sum = k->own_counts && k->items >= 0.0 ? 0.0 : value;
+    part->weighted = k->own_counts && k->items > 0.0 ? value * k->items : 0.0;
+    return true;
 }
 
 /* The entry of a living handle, with its data here; NULL after a failure. */

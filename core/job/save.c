@@ -351,14 +351,37 @@ static yk_status tensor_put(tensors *t, int64_t i, yk__safetensors *st, yk_error
     return yk__param_put_file(t->job, p, t->whole) ? YK_OK : yk__fail(err, t->job->error.status, "%s", t->job->error.text);
 }
 
+static bool is_listed(const tensors *t, const char *name)
+{
+    bool found = false;
+    for (int64_t i = 0; i < t->n && !found; i++)
+        found = !strcmp(t->out[i].name, name);
+    return found;
+}
+
+/* Their numbers differ: the first tensor that only one side has. */
+static yk_status fail_other_tensors(const tensors *t, const yk__safetensors *st, yk_error *err)
+{
+    const long long have = (long long)yk__safetensors_count(st);
+    const char *own = NULL, *other = NULL;
+    for (int64_t i = 0; i < t->n && !own; i++)
+        own = yk__safetensors_find(st, t->out[i].name) ? NULL : t->out[i].name;
+    for (int64_t i = 0; i < have && !other; i++)
+        other = is_listed(t, yk__safetensors_at(st, i)->name) ? NULL : yk__safetensors_at(st, i)->name;
+    if (!own && !other)
+        other = "a tensor twice";
+    return yk__fail(err, YK_E_FORMAT, "%s: %lld tensors, the job has %lld; %s has %s, %s has not%s", yk__safetensors_path(st), have,
+                    (long long)t->n, own ? "the job" : "the file", own ? own : other, own ? "the file" : "the job",
+                    !t->moments ? "" : own ? ": was it frozen then?" : ": is it frozen now?");
+}
+
 static yk_status tensors_load(yk_job *job, yk__safetensors *st, bool moments, yk_error *err)
 {
     tensors t;
     if (!tensors_list(job, moments, &t))
         return yk__fail(err, job->error.status, "%s", job->error.text);
     if (yk__safetensors_count(st) != t.n)
-        yk__fail(err, YK_E_FORMAT, "%s: %lld tensors, the job has %lld", yk__safetensors_path(st),
-                 (long long)yk__safetensors_count(st), (long long)t.n);
+        fail_other_tensors(&t, st, err);
     for (int64_t i = 0; i < t.n && !err->status; i++)
         tensor_put(&t, i, st, err);
     tensors_free(&t);

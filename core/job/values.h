@@ -20,10 +20,13 @@ typedef struct yk__kept {
     bool outlives_step;
     bool sent, ready;    /* its run was submitted; the data is here */
     bool summed;
+    bool part;           /* one number that is this rank's part of a sum over the ranks */
+    bool own_counts;     /* sent before the ranks' counts were added up: a mean is of this rank's items */
     bool absent;         /* follows from what the members exchanged in a step that this excluded rank took no part in */
     bool pinned, handle_over; /* its number is still wanted by the window; the user's handle is dead */
     yk__vid vid, source; /* source: the dense value that is read */
     double factor;       /* of a loss that all ranks have alike: local / global rows */
+    double items;        /* of a part: how many of this rank's it is the mean of; below 0: it is a sum */
     uint64_t ticket, bytes;
     yk_value value;      /* type and shape */
     void *host;

@@ -282,7 +282,7 @@ static yk_status judge_gradients(yk__updater *u, const yk__update *update, yk__u
     if (grad_stats(u, update, sum, err))
         return err->status;
     u->divisor = update->divisor;
-    done->grad_norm = sqrt(sum[0]);
+    done->grad_norm = sum[1] > 0.0 ? INFINITY : sqrt(sum[0]); /* ways to add up differ in what they make of what is not finite */
     done->skipped = update->check_finite && sum[1] > 0.0;
     if (done->skipped) {
         yk__exchange_clear_residual(u->params->exchange); /* of another loss scale */

@@ -123,6 +123,7 @@
 #define yk_data_open(...) YK_HERE((yk_data_open)(__VA_ARGS__))
 #define yk_data_save_tokenizer(...) YK_HERE((yk_data_save_tokenizer)(__VA_ARGS__))
 #define yk_data_next(...) YK_HERE((yk_data_next)(__VA_ARGS__))
+#define yk_data_each(...) YK_HERE((yk_data_each)(__VA_ARGS__))
 #define yk_data_seek(...) YK_HERE((yk_data_seek)(__VA_ARGS__))
 #define yk_sampler_new(...) YK_HERE((yk_sampler_new)(__VA_ARGS__))
 #define yk_sampler_next(...) YK_HERE((yk_sampler_next)(__VA_ARGS__))

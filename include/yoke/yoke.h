@@ -208,7 +208,8 @@ YK_API void yk_gather(yk_job *job, const void *data, size_t bytes, void *all);
 /* [all] [waits] The same of data that differ in size: (*size)[r] bytes of rank r, one rank's behind the other's (gather_object). */
 YK_API const void *yk_gather_object(yk_job *job, const void *data, size_t bytes, const size_t **size);
 /* [all] [waits] What this rank computed of its rows of the micro batch that was begun last, row_bytes of each, put together for the rows
- * of all ranks in their order: *rows of them. Rows that only fill a batch up (even_batches) are not among them. */
+ * of all ranks in their order: *rows of them. Rows that only fill a batch up (even_batches) are not among them. How many this rank has:
+ * what yk_data_next, yk_sampler_next or yk_set_rows said, else the first length of the step's first input. */
 YK_API const void *yk_gather_for_metrics(yk_job *job, const void *data, size_t row_bytes, int64_t *rows);
 /* [all] [waits] Rank root's data, to the data of all; bytes are equal on all. */
 YK_API void yk_broadcast(yk_job *job, void *data, size_t bytes, uint32_t root);
@@ -242,7 +243,8 @@ YK_API yk_t yk_param(yk_job *job, const char *name, uint32_t dims, const int64_t
 YK_API yk_t yk_state(yk_job *job, const char *name, yk_dtype dtype, uint32_t dims, const int64_t *dim, float value);
 /* The state gets the value, of its shape, when the step runs; once a step. */
 YK_API void yk_assign(yk_t state, yk_t value);
-/* frozen: no gradient, no update, no decay (torch's requires_grad off). */
+/* frozen: no gradient, no update, no decay (torch's requires_grad off). Said before the first step: an error once the optimizer's state is
+ * made. During training a parameter that no loss of a window depends on rests, without update or decay. */
 YK_API void yk_freeze(yk_t param, bool frozen);
 /* [safe] How many parameters and states there are, numbered in order of creation. */
 YK_API uint32_t yk_param_count(const yk_job *job);
@@ -300,7 +302,10 @@ YK_API double yk_item(yk_t x);
 /* [all] [waits] The same of a value of any shape: bytes must be the size of all its elements, f32, i32 or bool (1 byte) as the value has
  * them. Nothing is written after an error. */
 YK_API void yk_read(yk_t x, void *data, size_t bytes);
-/* Notes x, one number, under a name for the tracker's next line (Accelerate's log); it is written when it is known, nobody waits. */
+/* Notes x, one number, under a name for the tracker's next line (Accelerate's log); it is written when it is known, nobody waits.
+ * By all ranks. Of a sum or mean over rows, and of what is linear in one, the line has that of all ranks' rows, as of the loss: in
+ * evaluation too, where each rank's mean counts by its labels, else by its rows. Of all else it has rank 0's: in evaluation also of
+ * what is not linear in such a value, as the root of a mean; in that case add up by yk_all_reduce_sum. */
 YK_API void yk_track(yk_job *job, const char *name, yk_t x);
 /* Opens the tracker: a file of JSON lines, {"step": 3, "loss": 0.51}, which rank 0 appends to. One for a job. */
 YK_API void yk_track_open(yk_job *job, const char *path);
@@ -389,7 +394,8 @@ typedef struct yk_batch_norm_state {
 /* x [n, C, ..], gamma and beta [C] or YK_NO. Training: statistics of the whole global micro batch (all ranks), running values updated
  * by `momentum` (0 = 0.1; below 0: the mean over all batches, by `count`) with the unbiased variance. Evaluation: running values. */
 YK_API yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, float momentum, float eps);
-/* ids i32 of any shape, table [V, D]: ids' shape with D behind. The row padding_index gets no gradient; -1: none is such. */
+/* ids i32 of any shape, table [V, D]: ids' shape with D behind. The row padding_index gets no gradient; -1: none is such. An id of -1
+ * gives zeros; any other that the table does not have fails the job where ids are an input as it came. */
 YK_API yk_t yk_embedding(yk_t ids, yk_t table, int32_t padding_index);
 /* Elements become 0 with probability p, the others x / (1 - p); x itself in evaluation. */
 YK_API yk_t yk_dropout(yk_t x, float p);
@@ -480,7 +486,7 @@ typedef struct yk_adam_config { /* also adamw; lr defaults to 1e-3, betas to 0.9
 YK_API yk_opt *yk_sgd(yk_job *job, const yk_sgd_config *c);
 YK_API yk_opt *yk_adam(yk_job *job, const yk_adam_config *c);  /* decay added to the gradient */
 YK_API yk_opt *yk_adamw(yk_job *job, const yk_adam_config *c); /* decoupled decay */
-/* A further parameter group with its own decay and a factor on the learning rate; its number (the first group is 0). */
+/* A further parameter group with its own decay and a factor on the learning rate; its number (the first group is 0). 64 at most. */
 YK_API uint32_t yk_opt_group(yk_opt *opt, double lr_factor, double weight_decay);
 /* Moves a parameter into a group, before the first step. */
 YK_API void yk_opt_move(yk_opt *opt, uint32_t group, yk_t param);
@@ -493,7 +499,7 @@ YK_API void yk_set_lr(yk_opt *opt, double lr);
 YK_API void yk_step(yk_opt *opt);
 /* [safe] Whether the last yk_step really updated: it ended an accumulation, and no gradient overflowed. */
 YK_API bool yk_stepped(const yk_opt *opt);
-/* [safe] L2 norm over all gradients of the last optimizer step, before clipping. */
+/* [safe] L2 norm over all gradients of the last optimizer step, before clipping; infinite where it was skipped because one overflowed. */
 YK_API double yk_grad_norm(const yk_opt *opt);
 /* [all] [waits] Loss of the last optimizer step as optimised, over all micro batches and ranks: the first call after it adds the ranks'
  * parts up. */
@@ -591,8 +597,11 @@ YK_API void yk_data_shape(const yk_data *d, int64_t chw[3]);
 YK_API const char *yk_data_tokenizer(const yk_data *d);
 /* [waits] Writes a vocabulary of characters as DIR/tokenizer.json; other tokenizers have files of their own, nothing is written. */
 YK_API void yk_data_save_tokenizer(const yk_data *d, const char *dir);
-/* [all] [waits] The next batch of this rank; ends the step of the one before. False at the end of the epoch or after an error. */
+/* [all] [waits] The next batch of this rank; ends the step of the one before. False at the end of the epoch or after an error. Called by
+ * hand it goes on where the data are, whoever stopped there: to begin anew is yk_data_seek. */
 YK_API bool yk_data_next(yk_data *d, yk_batch *batch);
+/* [all] [waits] The same for yk_each, whose first call has an empty batch: where the loop before was left by break, a new epoch begins. */
+YK_API bool yk_data_each(yk_data *d, yk_batch *batch);
 /* Goes on at that batch of that epoch, on all ranks, at once (Accelerate's skip_first_batches). */
 YK_API void yk_data_seek(yk_data *d, uint64_t epoch, uint64_t batch);
 /* [safe] What comes next; after an epoch's last batch that is batch yk_data_batches() of the same epoch until yk_data_next is asked. */
@@ -623,7 +632,8 @@ typedef struct yk_sample {
 YK_API yk_sampler *yk_sampler_new(yk_job *job, const yk_sampler_config *c);
 /* [safe] Batches of an epoch; 0 of a stream that has not ended. */
 YK_API uint64_t yk_sampler_batches(const yk_sampler *s);
-/* [all] [waits] The next batch; begins its step, as yk_data_next does. False at the end of the epoch or after an error. */
+/* [all] [waits] The next batch; begins its step, as yk_data_next does. False at the end of the epoch or after an error. A loop that was
+ * left by break goes on where it stopped: yk_sampler_seek(s, epoch + 1, 0) begins anew. */
 YK_API bool yk_sampler_next(yk_sampler *s, yk_sample *sample);
 /* A stream has ended, after so many rows; said on all ranks before the batch that they do not fill is asked for: read one ahead. */
 YK_API void yk_sampler_end(yk_sampler *s, uint64_t rows);
@@ -638,9 +648,10 @@ YK_API void yk_sampler_tell(const yk_sampler *s, uint64_t *epoch, uint64_t *batc
 YK_API uint32_t yk_find_batch_size(const yk_config *config, uint32_t start, void (*step)(yk_job *job, uint32_t batch, void *user),
                                    void *user);
 
-/* for each batch of an epoch of data: opens the step; ends it if the body did not call yk_step. */
+/* for each batch of an epoch of data: opens the step; ends it if the body did not call yk_step. After a break the next such loop is a new
+ * epoch, from its first batch, as a new `for` over a DataLoader; after yk_data_seek or yk_load it goes on at that place. */
 #define yk_each(batch, job, data)                                                                                      \
-    for (yk_batch batch = YK_EMPTY; yk_ok(job) && yk_data_next(data, &batch); yk_end(job))
+    for (yk_batch batch = YK_EMPTY; yk_ok(job) && yk_data_each(data, &batch); yk_end(job))
 
 /* ---- Models (models/): built over this header alone ------------------------------------------------------------------- */
 

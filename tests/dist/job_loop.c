@@ -207,6 +207,72 @@ static void loaders_have_accelerates_options(yk_job *job, const char *folder)
     }
 }
 
+/* Rows that no loader gives, a different number on each rank, and none on rank 1. */
+static void metrics_are_of_own_rows(yk_job *job)
+{
+    const uint32_t rank = yk_rank(job), world = yk_world_size(job);
+    const int64_t own = rank == 1 ? 0 : rank + 2;
+    const float x[4] = {(float)rank, (float)rank, (float)rank, (float)rank};
+    int64_t rows = 0, at = 0;
+    yk_input(job, YK_F32, 1, &own, x);
+    const float *all = yk_gather_for_metrics(job, x, sizeof *x, &rows);
+    for (uint32_t r = 0; all && r < world; r++)
+        for (int64_t i = 0; i < (r == 1 ? 0 : r + 2); i++)
+            CHECK(at < rows && all[at++] == (float)r);
+    CHECK(rows == at);
+    yk_end(job);
+}
+
+/* ---- The tracker --------------------------------------------------------------------------------------------------- */
+
+/* The rows 0 to ROWS - 1 as this rank's logits (0, row / 10), labels and inputs; each seventh label counts for nothing. */
+static yk_t tracked_loss(yk_job *job, yk_t w, yk_t *x)
+{
+    uint64_t first, own;
+    float v[ROWS];
+    int32_t y[ROWS];
+    yk_split_between_ranks(job, ROWS, &first, &own);
+    for (uint64_t i = 0; i < own; i++) {
+        v[i] = (float)(first + i) / 10;
+        y[i] = (first + i) % 7 ? (int32_t)(first + i) % 2 : -100;
+    }
+    const int64_t dim[2] = {(int64_t)own, 1}, wide[2] = {2, 1};
+    *x = yk_input(job, YK_F32, 2, dim, v);
+    const yk_t h = yk_linear(*x, yk_reshape(yk_concat((yk_t[]){w, yk_scale(w, -2)}, 2, 0), 2, wide), YK_NO);
+    return yk_cross_entropy(h, yk_input(job, YK_I32, 1, dim, y));
+}
+
+/* A step of training, then one of evaluation; the second reads a value before the counts are known. */
+static int run_track(const char *folder)
+{
+    char path[160];
+    const int64_t one = 1;
+    yk_job *job = yk_open(&(yk_config){.quiet = true, .seed = 5});
+    const yk_t w = yk_param(job, "w", 1, &one, (yk_init){YK_INIT_ONES, 0, 0});
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
+    snprintf(path, sizeof path, "%s/track-%u", folder, yk_world_size(job));
+    yk_track_open(job, path);
+    for (int i = 0; i < 3; i++) {
+        yk_t x;
+        yk_train(job, i < 2);
+        const yk_t loss = tracked_loss(job, w, &x), mean = yk_mean(x, 3u, false);
+        if (i == 1)
+            yk_item(mean);
+        yk_track(job, "total", yk_sum(yk_mul(x, x), 3u, false));
+        yk_track(job, "mean", mean);
+        yk_track(job, "shifted", yk_shift(yk_scale(mean, 2), 1));
+        yk_track(job, "five", yk_constant(job, 5));
+        yk_track(job, "loss", loss);
+        yk_track(job, "twice", yk_scale(loss, 2));
+        if (i < 2)
+            yk_backward(loss);
+        if (i < 2)
+            yk_step(opt);
+        yk_end(job);
+    }
+    return yk_close(job);
+}
+
 /* ---- Samplers and checkpoints -------------------------------------------------------------------------------------- */
 
 typedef struct counter {
@@ -330,6 +396,8 @@ static int rank_main(const char *what, const char *folder)
         return run_other_seed();
     if (!strcmp(what, "batch"))
         return run_batch_size();
+    if (!strcmp(what, "track"))
+        return run_track(folder);
     yk_job *job = yk_open(&(yk_config){.quiet = true, .seed = 5});
     gathers_are_in_rank_order(job);
     broadcasts_come_from_the_root(job);
@@ -339,6 +407,7 @@ static int rank_main(const char *what, const char *folder)
     the_main_rank_comes_first(job, folder, false);
     the_main_rank_comes_first(job, folder, true);
     loaders_have_accelerates_options(job, folder);
+    metrics_are_of_own_rows(job);
     lines_print(job, folder);
     return yk_close(job);
 }
@@ -351,6 +420,43 @@ START_TEST(loop_operations_are_over_all_ranks)
     data_file_write(path);
     ck_assert_msg(ranks_run(devices_of[_i], "all", said, sizeof said) == 0, "%s", said);
     lines_are_in_order((uint32_t)_i + 1);
+    ranks_folder_remove();
+}
+END_TEST
+
+/* The numbers of the tracker's lines, in their order. */
+static int tracked_read(int ranks, double *value, int most)
+{
+    char path[64], line[512];
+    int n = 0;
+    snprintf(path, sizeof path, "%s/track-%d", ranks_folder, ranks);
+    FILE *f = fopen(path, "r");
+    ck_assert_ptr_nonnull(f);
+    while (fgets(line, sizeof line, f))
+        for (char *at = line; n < most && (at = strstr(at, "\": ")) != NULL;)
+            value[n++] = strtod(at += 3, NULL);
+    fclose(f);
+    return n;
+}
+
+START_TEST(tracked_values_are_of_all_ranks)
+{
+    double one[32], some[32], total = 0;
+    char said[4096];
+    ranks_folder_make();
+    ck_assert_msg(ranks_run(devices_of[0], "track", said, sizeof said) == 0, "%s", said);
+    ck_assert_msg(ranks_run(devices_of[_i], "track", said, sizeof said) == 0, "%s", said);
+    ck_assert_int_eq(tracked_read(1, one, 32), 21);
+    ck_assert_int_eq(tracked_read(_i + 1, some, 32), 21);
+    for (int i = 0; i < ROWS; i++)
+        total += i * i / 100.0;
+    for (int i = 0; i < 21; i++)
+        ck_assert_msg(fabs(some[i] - one[i]) < 1e-5 * (1 + fabs(one[i])), "number %d: %g, of one rank %g", i, some[i], one[i]);
+    for (int i = 0; i < 3; i++) { /* step, total, mean, shifted, five */
+        const double want[4] = {total, 1.1, 3.2, 5};
+        for (int k = 0; k < 4; k++)
+            ck_assert_double_eq_tol(some[7 * i + 1 + k], want[k], 1e-4);
+    }
     ranks_folder_remove();
 }
 END_TEST
@@ -409,6 +515,7 @@ int main(int argc, char **argv)
     TCase *t = tcase_create("loop");
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, loop_operations_are_over_all_ranks, 0, 3);
+    tcase_add_loop_test(t, tracked_values_are_of_all_ranks, 1, 3);
     tcase_add_loop_test(t, the_batch_that_fits_is_one_for_all, 0, 3);
     tcase_add_loop_test(t, a_sampler_goes_on_at_its_row_with_other_ranks, 0, 3);
     tcase_add_test(t, samplers_that_differ_are_an_error);

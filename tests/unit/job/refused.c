@@ -63,6 +63,30 @@ START_TEST(first_values_that_are_none)
 }
 END_TEST
 
+/* Rows of 2 ids for a table of 4 rows. */
+static void ids_give(const int32_t id[4], const char *words)
+{
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true});
+    const int64_t dim[2] = {4, 3}, ids[2] = {2, 2};
+    float out[12];
+    const yk_t table = yk_param(job, "table", 2, dim, (yk_init){YK_INIT_ONES, 0, 0});
+    yk_read(yk_embedding(yk_input(job, YK_I32, 2, ids, id), table, -1), out, sizeof out);
+    ck_assert_int_eq(yk_error_status(job), words ? YK_E_ARG : YK_OK);
+    ck_assert_msg(!words || strstr(yk_error_text(job), words), "%s", yk_error_text(job));
+    for (int i = 0; i < 12 && !words; i++)
+        ck_assert_float_eq(out[i], id[i / 3] < 0 ? 0.0f : 1.0f);
+    yk_close(job);
+}
+
+START_TEST(ids_behind_the_table)
+{
+    ids_give((int32_t[]){0, 3, 2, 1}, NULL);
+    ids_give((int32_t[]){0, 3, -1, 1}, NULL);
+    ids_give((int32_t[]){0, 3, 4, 1}, "yk_embedding: id 4 of row 1 is none of the table's 4 rows, 0 to 3");
+    ids_give((int32_t[]){0, -2, 1, 1}, "yk_embedding: id -2 of row 0 is none of the table's 4 rows");
+}
+END_TEST
+
 static void null_is_named(yk_job *job, const char *words)
 {
     ck_assert_int_eq(yk_error_status(job), YK_E_ARG);
@@ -111,6 +135,7 @@ int main(void)
     tcase_add_test(t, a_floor_of_zero_is_meant);
     tcase_add_test(t, names_that_no_file_can_have);
     tcase_add_test(t, first_values_that_are_none);
+    tcase_add_test(t, ids_behind_the_table);
     tcase_add_test(t, texts_that_are_null);
     tcase_add_test(t, sampler_of_defaults);
     return suite_run("refused", t);

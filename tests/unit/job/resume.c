@@ -225,6 +225,65 @@ START_TEST(foreign_checkpoints)
 }
 END_TEST
 
+/* A checkpoint of other parameters than are trained now. */
+static void load_frozen(bool was, bool now, const char *words)
+{
+    run r = run_start(false);
+    yk_freeze(r.table, was);
+    run_train(&r, 2, 2);
+    ck_assert_int_eq(yk_close(r.job), 0);
+    r = run_start(false);
+    yk_freeze(r.table, now);
+    yk_load(r.job, checkpoint);
+    ck_assert_msg(strstr(yk_error_text(r.job), words), "%s", yk_error_text(r.job));
+    yk_close(r.job);
+}
+
+START_TEST(a_checkpoint_of_other_trained_parameters)
+{
+    make_files();
+    load_frozen(true, false, "2 tensors, the job has 4; the job has exp_avg.table, the file has not: was it frozen then?");
+    load_frozen(false, true, "4 tensors, the job has 2; the file has exp_avg.table, the job has not: is it frozen now?");
+    remove_files();
+}
+END_TEST
+
+static void expect_batch(run *r, uint64_t epoch, uint64_t index, bool go_on)
+{
+    int seen = 0;
+    yk_each(b, r->job, r->data)
+    {
+        if (seen++ == 0)
+            ck_assert_msg(b.epoch == epoch && b.index == index, "batch %d of epoch %d", (int)b.index, (int)b.epoch);
+        if (!go_on)
+            break;
+    }
+    ck_assert_int_gt(seen, 0);
+}
+
+/* As a new `for` over a DataLoader; a place that was said is where the loop begins. */
+START_TEST(a_loop_after_a_break_is_a_new_epoch)
+{
+    yk_batch batch;
+    make_files();
+    run r = run_start(false);
+    const uint64_t all = yk_data_batches(r.data);
+    expect_batch(&r, 0, 0, false);
+    expect_batch(&r, 1, 0, false);
+    ck_assert(yk_data_next(r.data, &batch) && batch.epoch == 1 && batch.index == 1); /* by hand: from where the data are */
+    yk_end(r.job);
+    expect_batch(&r, 2, 0, true);
+    expect_batch(&r, 3, 0, true);
+    yk_data_seek(r.data, 7, all - 1);
+    expect_batch(&r, 7, all - 1, false); /* behind the last batch */
+    expect_batch(&r, 8, 0, false);
+    yk_data_seek(r.data, 9, 2);
+    expect_batch(&r, 9, 2, true);
+    ck_assert_int_eq(yk_close(r.job), 0);
+    remove_files();
+}
+END_TEST
+
 /* Moments that are not finite: the run is lost, whatever its rate is then. */
 START_TEST(a_run_that_diverged)
 {
@@ -415,6 +474,8 @@ int main(void)
     tcase_add_test(t, resume_sgd);
     tcase_add_test(t, damage_is_found);
     tcase_add_test(t, foreign_checkpoints);
+    tcase_add_test(t, a_checkpoint_of_other_trained_parameters);
+    tcase_add_test(t, a_loop_after_a_break_is_a_new_epoch);
     tcase_add_test(t, a_run_that_diverged);
     tcase_add_test(t, rates_without_a_schedule);
     tcase_add_test(t, a_changed_schedule_rules_at_once);

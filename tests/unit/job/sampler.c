@@ -176,6 +176,30 @@ START_TEST(metrics_need_a_size)
 }
 END_TEST
 
+START_TEST(metrics_need_a_batch)
+{
+    int64_t rows;
+    ck_assert_ptr_null(yk_gather_for_metrics(job, &rows, 1, &rows));
+    failed_saying(YK_E_ARG, "no micro batch was begun");
+}
+END_TEST
+
+/* After a batch of more rows, so that those of another step would be read behind the end of these. */
+START_TEST(metrics_have_the_rows_of_the_first_input)
+{
+    const int64_t two = 2;
+    const float x[2] = {5, 7};
+    int64_t rows;
+    yk_sample b;
+    ck_assert(yk_sampler_next(yk_sampler_new(job, &(yk_sampler_config){.rows = 64, .batch = 32}), &b));
+    yk_end(job);
+    yk_input(job, YK_F32, 1, &two, x);
+    const float *all = yk_gather_for_metrics(job, x, sizeof *x, &rows);
+    ck_assert_int_eq(rows, 2);
+    ck_assert_mem_eq(all, x, sizeof x);
+}
+END_TEST
+
 START_TEST(a_root_is_a_rank)
 {
     char byte = 0;
@@ -199,6 +223,7 @@ int main(void)
         a_stream_cannot_be_shuffled, speed_and_dispatch_exclude_each_other, a_stream_does_not_end_before_its_rows, a_data_set_has_its_end,
         places_behind_the_end_are_refused, epochs_have_orders_of_their_own, a_name_is_registered_once, state_that_is_not_there_is_named,
         state_of_another_size_is_named, state_of_a_program_without_is_named, an_accumulation_goes_on_where_it_is_held,
-        a_batch_is_given_once, metrics_need_a_size, a_root_is_a_rank, an_axis_is_one_of_the_shape};
+        a_batch_is_given_once, metrics_need_a_size, metrics_need_a_batch,
+        metrics_have_the_rows_of_the_first_input, a_root_is_a_rank, an_axis_is_one_of_the_shape};
     return suite_run_all("sampler", tests, sizeof tests / sizeof tests[0], job_open, job_close);
 }
