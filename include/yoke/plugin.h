@@ -449,7 +449,8 @@ typedef struct yk_submit {
     uint32_t size, n_wait, n_slot, reserved;
     const yk_wait *wait;          /* start only when these points are done */
     yk_program *program;
-    yk_buffer *const *slot;       /* one per slot of the graph; NULL where the program does not touch it */
+    yk_buffer *const *slot;       /* one per slot of the graph, which fits into it: YK_E_ARG for another number, or a shorter
+                                     buffer; NULL where the program does not touch it */
     const uint64_t *slot_offset;  /* where in the buffer the slot starts, bytes; a multiple of caps.align */
     const uint64_t *slot_version; /* grows when the contents were changed by anything but this program's own nodes: what was
                                      derived from a slot (packed weights) holds until then, or until a node writes there */
@@ -517,7 +518,9 @@ typedef struct yk_plugin {
     void (*buffer_free)(yk_buffer *b); /* the queues that used it are idle [any] */
     /* Host address of a buffer, for reading and writing while no queue uses it. NULL: without YK_CAP_HOST_VISIBLE. [any] */
     void *(*buffer_map)(yk_buffer *b);
-    /* Compiles. The graph and all it points to lives as long as the program. [any] */
+    /* Compiles. The graph and all it points to lives as long as the program. Refused, in words (YK_E_UNSUPPORTED): a node whose
+     * operation the plugin does not know, and a composite for which claims answers 0. The host sends neither; that it is refused
+     * tells a mistake of the host's from wrong numbers. [any] */
     yk_status (*program_new)(yk_device *dev, const yk_graph *g, yk_program **p);
     void (*program_free)(yk_program *p); /* the queues that run it are idle [one] */
     yk_status (*queue_new)(yk_device *dev, const yk_queue_desc *desc, yk_queue **q); /* [any] */
