@@ -30,6 +30,32 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 }
 #endif
 
+#ifdef BREAK_BITS /* sums depend on the time of day */
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    static uint32_t runs;
+    yk_status st = queue_run(q, s, point);
+    const yk_graph *g = s->program->graph;
+    for (uint32_t i = 0; i < g->n_node && !st && runs++ % 3 == 0; i++)
+        if (g->node[i].op == YK_OP_SUM) {
+            const yk_value *v = &g->value[g->index[g->node[i].out]];
+            s->slot[v->slot]->memory[s->slot_offset[v->slot] + v->offset] ^= 1; /* the last bit */
+        }
+    return st;
+}
+#endif
+
+#ifdef BREAK_COMPOSITES /* compiles what it did not claim */
+static yk_status bad_program(yk_device *dev, const yk_graph *g, yk_program **out)
+{
+    (void)dev;
+    *out = kit_zeroed(host, WHO, sizeof **out, "a program");
+    if (*out)
+        (*out)->graph = g;
+    return *out ? YK_OK : YK_E_MEM;
+}
+#endif
+
 #ifdef BREAK_END /* one element too many is stored */
 static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
@@ -439,13 +465,13 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
     bad = table;
 #if defined BREAK_RESULT || defined BREAK_END || defined BREAK_CRASH || defined BREAK_VERSION || defined SPOILS || \
     defined CHANGES || defined BREAK_PACKED || defined BREAK_HANG || defined BREAK_LEAK_RUN || defined BREAK_NARROW || \
-    defined BREAK_STRIDED || defined BREAK_ARENA
+    defined BREAK_STRIDED || defined BREAK_ARENA || defined BREAK_BITS
     bad.queue_run = bad_run;
 #endif
 #if defined SPOILS || defined BREAK_NARROW || defined BREAK_STRIDED
     bad.claims = bad_claims;
 #endif
-#if defined BREAK_PRINT || defined BREAK_NARROW || defined BREAK_STRIDED
+#if defined BREAK_PRINT || defined BREAK_NARROW || defined BREAK_STRIDED || defined BREAK_COMPOSITES
     bad.program_new = bad_program;
 #endif
 #ifdef BREAK_LEAK_PROGRAM

@@ -196,6 +196,15 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 }
 #endif
 
+#ifdef BREAK_SLOT_MORE /* or with more */
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    yk_submit some = *s;
+    some.n_slot = s->program->graph->n_slot;
+    return kit_queue_run(q, &some, point);
+}
+#endif
+
 #ifdef BREAK_SLOT_BYTES /* buffers are as long as anybody needs */
 static uint64_t bad_bytes(const yk_buffer *b)
 {
@@ -283,7 +292,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi)
 {
     bad = table;
-#if defined HASTY || defined BREAK_KEPT_WAITS || defined BREAK_KEPT_SLOTS || defined BREAK_SLOT_COUNT
+#if defined HASTY || defined BREAK_KEPT_WAITS || defined BREAK_KEPT_SLOTS || defined BREAK_SLOT_COUNT || defined BREAK_SLOT_MORE
     bad.queue_run = bad_run;
 #endif
 #if defined BREAK_COPY_WAITS || defined BREAK_KEPT_COPY_WAITS || defined BREAK_DEVICE_WAITS
