@@ -21,7 +21,7 @@ found()
 # broken FAULT TESTS WORDS: the template, compiled with -DBREAK_FAULT; broken_far: the plugin far
 broken()
 {
-    compile "$WORK/yoke_bad.so" "$BROKEN" -pthread -DBREAK_"$1" || { result 1 "$1 is built"; return; }
+    compile "$WORK/yoke_bad.so" "$BROKEN" -pthread -DBREAK_"$1" -lm || { result 1 "$1 is built"; return; }
     found "$@"
 }
 
@@ -50,9 +50,6 @@ broken VERSION rebind 'new weights'
 broken PACKED rebind 'expected'
 broken BITS rebind 'YK_CAP_DETERMINISTIC, but run'
 broken COMPOSITES 'errors/unclaimed' 'a composite to which claims answers 0; it has to refuse it'
-broken_far SLOT_COUNT 'errors/a_slot_too_few' 'expected YK_E_ARG'
-broken_far SLOT_MORE 'errors/a_slot_too_many' 'expected YK_E_ARG'
-broken_far SLOT_BYTES 'errors/a_slot_too_short' 'expected YK_E_ARG'
 broken ADD_TRANSPOSED 'op/dot*accumulate*' 'expected'
 broken ADD_BATCH 'op/dot*accumulate*' 'expected'
 broken SCATTER 'op/scatter*accumulate*' 'expected'
@@ -74,6 +71,16 @@ broken DTYPES abi 'and 3 types'
 broken MINOR abi 'says minor 1, whose tables have at most'
 broken RESERVED abi 'the reserved word of the table is 7'
 broken CAPS_RESERVED abi 'the reserved word of the capabilities is 5'
+broken MEM_FREE abi 'is more than mem_total'
+broken UNITS abi 'it has 0 compute units'
+broken SIGNAL abi 'device_open changes what signal 15'
+broken MASK abi 'device_open changes whether signal 15 is blocked'
+broken CORES abi 'device_open changes the cores'
+broken LOCALE abi 'device_open changes the locale'
+broken ROUNDING abi 'device_open changes how its caller'
+broken DEVICES abi '4294967295'
+broken EMPTY 'queue/empty' 'buffer_new of 0 bytes'
+broken_far PIN_ALIGNED 'queue/pin_anywhere' 'host_pin'
 broken USE 'buffer/described' 'buffer_new with use 0x'
 broken ARENA 'random/*' 'two arenas'
 broken_island EXTENSION 'extension/unknown' 'extension("yk.coll") is not NULL'
@@ -89,6 +96,8 @@ none)
     broken LEAK_FILE leak 'keeps .* open files'
     broken LEAK_MEMORY leak 'keeps .* KiB of mapped memory'
     broken LEAK_THREAD leak 'keeps .* threads'
+    broken LEAK_FINI abi 'fini leaves threads'
+    broken LEAK_DEVICE leak "keeps .* KiB of the device's memory"
     broken_far WAITS queue 'waits for another queue'
     broken_far LAST_WAIT queue 'waits for another queue'
     broken_far COPY_WAITS queue 'waits for'
@@ -103,6 +112,9 @@ none)
     broken_far SHARED_PACK 'queue/side_by_side' 'two queues at a time'
     broken_far DEVICE_WAITS 'queue/two_devices' 'waits for a queue of another device'
     broken_far DEVICE_COPY 'queue/two_devices' 'from one device to another'
+    broken_far SLOT_COUNT 'errors/a_slot_too_few' 'expected YK_E_ARG'
+    broken_far SLOT_MORE 'errors/a_slot_too_many' 'expected YK_E_ARG'
+    broken_far SLOT_BYTES 'errors/a_slot_too_short' 'expected YK_E_ARG'
     broken_far EARLY queue 'expected'
     broken_far SCRATCH queue 'two queues at a time'
     broken_far ABORT queue 'queue_abort'
