@@ -112,6 +112,7 @@ none)
     broken_far SHARED_PACK 'queue/side_by_side' 'two queues at a time'
     broken_far DEVICE_WAITS 'queue/two_devices' 'waits for a queue of another device'
     broken_far DEVICE_COPY 'queue/two_devices' 'from one device to another'
+    broken_far DEVICE_OFFSET 'queue/two_devices' 'from one device to another'
     broken_far SLOT_COUNT 'errors/a_slot_too_few' 'expected YK_E_ARG'
     broken_far SLOT_MORE 'errors/a_slot_too_many' 'expected YK_E_ARG'
     broken_far SLOT_BYTES 'errors/a_slot_too_short' 'expected YK_E_ARG'

@@ -126,10 +126,18 @@ static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 }
 #endif
 
-#ifdef BREAK_DEVICE_COPY /* bytes for another device arrive nowhere */
+#if defined BREAK_DEVICE_COPY || defined BREAK_DEVICE_OFFSET /* bytes for another device arrive nowhere; are the first ones */
 static yk_status lost_copy(yk_device *dev, const yk_copy *c, char why[KIT_WHY])
 {
-    return c->src && c->dst && c->src->dev != c->dst->dev ? YK_OK : far_copy(dev, c, why);
+    yk_copy over = *c;
+    if (!c->src || !c->dst || c->src->dev == c->dst->dev)
+        return far_copy(dev, c, why);
+#ifdef BREAK_DEVICE_COPY
+    over.bytes = 0;
+#else
+    over.src_offset = 0;
+#endif
+    return far_copy(dev, &over, why);
 }
 #endif
 
@@ -301,7 +309,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #ifdef BREAK_DEVICE_WAITS
     bad.queue_new = bad_queue;
 #endif
-#ifdef BREAK_DEVICE_COPY
+#if defined BREAK_DEVICE_COPY || defined BREAK_DEVICE_OFFSET
     queue_ops.copy = lost_copy;
 #endif
 #if defined BREAK_WAIT_OK || defined BREAK_WAIT_LONG
