@@ -72,25 +72,42 @@ void ocl_scratch_free(ocl_scratch *s)
     *s = (ocl_scratch){0};
 }
 
+/* Of a slot that a kernel uses. */
+static yk_status slot_check(const yk_program *program, const yk_submit *s, const ocl_bind *b)
+{
+    const uint32_t slot = b->arg.slot;
+    const uint64_t bytes = program->graph->slot[slot].bytes, offset = s->slot_offset[slot];
+    if (!s->slot[slot])
+        ocl_host->fail(OCL_WHO, "node %u uses slot %u, which is not bound", program->launch[b->launch].node, slot);
+    else if (offset > s->slot[slot]->bytes || bytes > s->slot[slot]->bytes - offset)
+        ocl_host->fail(OCL_WHO, "slot %u needs %llu bytes from %llu on; its buffer has %llu", slot, (unsigned long long)bytes,
+                       (unsigned long long)offset, (unsigned long long)s->slot[slot]->bytes);
+    else
+        return YK_OK;
+    return YK_E_ARG;
+}
+
 static yk_status bind_slots(yk_program *program, const yk_submit *s)
 {
+    if (s->n_slot != program->graph->n_slot) {
+        ocl_host->fail(OCL_WHO, "%u slots are bound, the program has %u", s->n_slot, program->graph->n_slot);
+        return YK_E_ARG;
+    }
     for (size_t i = 0; i < program->n_bind; i++) {
         const ocl_bind *b = &program->bind[i];
         const uint32_t slot = b->arg.slot;
         if (b->arg.kind != KIT_ARG_SLOT)
             continue;
-        const yk_buffer *buf = slot < s->n_slot ? s->slot[slot] : NULL;
-        if (!buf) {
-            ocl_host->fail(OCL_WHO, "node %u uses slot %u, which is not bound", program->launch[b->launch].node, slot);
+        const yk_buffer *buf = s->slot[slot];
+        if (slot_check(program, s, b))
             return YK_E_ARG;
-        }
         if (program->bound[slot] == buf->mem && program->bound_offset[slot] == s->slot_offset[slot])
             continue;
         yk_status st = bind_set(program, b, buf->mem, s->slot_offset[slot]);
         if (st != YK_OK)
             return st;
     }
-    for (uint32_t i = 0; i < program->graph->n_slot && i < s->n_slot; i++) {
+    for (uint32_t i = 0; i < s->n_slot; i++) {
         program->bound[i] = s->slot[i] ? s->slot[i]->mem : NULL;
         program->bound_offset[i] = s->slot_offset[i];
     }

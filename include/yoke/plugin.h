@@ -21,6 +21,10 @@
  * Threads, by tag in the comments: [any] from any thread at any time; [one] by one thread at a time for a given object.
  *
  * Arrays and descriptions that a function is given live during the call and no longer, but where it is said otherwise.
+ *
+ * The process is the host's. A plugin leaves as they are: what signals do and which are blocked, the cores and the rounding of threads
+ * that are not its own, the locale. Excepted is what a vendor's library does about faults (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP,
+ * SIGABRT, SIGUSR2).
  */
 #ifndef YOKE_PLUGIN_H
 #define YOKE_PLUGIN_H
@@ -400,10 +404,10 @@ typedef struct yk_device_caps {
     uint32_t size, flags;
     char name[96];
     char locality[64];           /* "pci:0000:c1:00.0", "cores:0-3", or "" when unknown */
-    uint64_t mem_total, mem_free; /* bytes, now; 0 = unknown */
+    uint64_t mem_total, mem_free; /* bytes, now; 0 = unknown; free is at most total */
     uint64_t max_alloc;          /* bytes of one buffer; 0 = no limit known */
     uint32_t align;              /* slot offsets are multiples of this; a power of two up to 65536 */
-    uint32_t units;              /* compute units or threads; for reports */
+    uint32_t units;              /* compute units or threads, one at least; for reports */
     uint32_t store, compute;     /* bit masks of dtypes: can be stored; have arithmetic (inputs of dot and map) */
     char isa[64];                /* what it computes with ("avx512bf16", "sm_90"), for reports */
     uint64_t max_bind;           /* bytes one slot may span (a storage buffer's range); 0 = as max_alloc */
@@ -449,7 +453,8 @@ typedef struct yk_submit {
     uint32_t size, n_wait, n_slot, reserved;
     const yk_wait *wait;          /* start only when these points are done */
     yk_program *program;
-    yk_buffer *const *slot;       /* one per slot of the graph; NULL where the program does not touch it */
+    yk_buffer *const *slot;       /* one per slot of the graph, which fits into it: YK_E_ARG for another number, or a shorter
+                                     buffer; NULL where the program does not touch it */
     const uint64_t *slot_offset;  /* where in the buffer the slot starts, bytes; a multiple of caps.align */
     const uint64_t *slot_version; /* grows when the contents were changed by anything but this program's own nodes: what was
                                      derived from a slot (packed weights) holds until then, or until a node writes there */
@@ -517,7 +522,9 @@ typedef struct yk_plugin {
     void (*buffer_free)(yk_buffer *b); /* the queues that used it are idle [any] */
     /* Host address of a buffer, for reading and writing while no queue uses it. NULL: without YK_CAP_HOST_VISIBLE. [any] */
     void *(*buffer_map)(yk_buffer *b);
-    /* Compiles. The graph and all it points to lives as long as the program. [any] */
+    /* Compiles. The graph and all it points to lives as long as the program. Refused, in words (YK_E_UNSUPPORTED): a node whose
+     * operation the plugin does not know, and a composite for which claims answers 0. The host sends neither; that it is refused
+     * tells a mistake of the host's from wrong numbers. [any] */
     yk_status (*program_new)(yk_device *dev, const yk_graph *g, yk_program **p);
     void (*program_free)(yk_program *p); /* the queues that run it are idle [one] */
     yk_status (*queue_new)(yk_device *dev, const yk_queue_desc *desc, yk_queue **q); /* [any] */
@@ -543,8 +550,8 @@ typedef struct yk_plugin {
     /* When the work of a finished point began and ended, in ns of one clock per device that means nothing beside others.
      * YK_E_ARG: not done, or more than 64 points ago. NULL: not known. [one] per queue */
     yk_status (*queue_span)(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint64_t *end_ns);
-    /* Registers host memory, so that copies from and to it go without a copy of the driver's. It stays mapped until unpinned,
-     * and may be pinned on several devices. NULL: without YK_CAP_PINS. [any] */
+    /* Registers host memory, so that copies from and to it go without a copy of the driver's. It begins and ends anywhere, stays
+     * mapped until unpinned, and may be pinned on several devices. NULL: without YK_CAP_PINS. [any] */
     yk_status (*host_pin)(yk_device *dev, void *memory, uint64_t bytes, yk_pin **pin);
     void (*host_unpin)(yk_pin *pin); /* no copy uses it [any] */
 } yk_plugin;

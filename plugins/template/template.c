@@ -305,6 +305,10 @@ static void queue_abort(yk_queue *q, yk_status why)
 
 static yk_status bind_slots(const yk_graph *g, const yk_submit *s, void **slot)
 {
+    if (s->n_slot != g->n_slot) {
+        host->fail(WHO, "%u slots are bound, the program has %u", s->n_slot, g->n_slot);
+        return YK_E_ARG;
+    }
     for (uint32_t i = 0; i < g->n_slot; i++) {
         const yk_buffer *b = s->slot[i];
         slot[i] = b ? b->memory + s->slot_offset[i] : NULL;

@@ -2,8 +2,13 @@
 /*
  * The template plugin with one fault, chosen by -D: what the suite must find.
  */
+#define _GNU_SOURCE
 #include <fcntl.h>
+#include <fenv.h>
+#include <locale.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -27,6 +32,32 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
                 y[kit_value_count(v) - 1] *= 1.001f;
         }
     return st;
+}
+#endif
+
+#ifdef BREAK_BITS /* sums depend on the time of day */
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    static uint32_t runs;
+    yk_status st = queue_run(q, s, point);
+    const yk_graph *g = s->program->graph;
+    for (uint32_t i = 0; i < g->n_node && !st && runs++ % 3 == 0; i++)
+        if (g->node[i].op == YK_OP_SUM) {
+            const yk_value *v = &g->value[g->index[g->node[i].out]];
+            s->slot[v->slot]->memory[s->slot_offset[v->slot] + v->offset] ^= 1; /* the last bit */
+        }
+    return st;
+}
+#endif
+
+#ifdef BREAK_COMPOSITES /* compiles what it did not claim */
+static yk_status bad_program(yk_device *dev, const yk_graph *g, yk_program **out)
+{
+    (void)dev;
+    *out = kit_zeroed(host, WHO, sizeof **out, "a program");
+    if (*out)
+        (*out)->graph = g;
+    return *out ? YK_OK : YK_E_MEM;
 }
 #endif
 
@@ -224,7 +255,85 @@ static yk_status bad_program(yk_device *dev, const yk_graph *g, yk_program **out
 }
 #endif
 
+/* ---- What is done to the process ---- */
+
+#if defined BREAK_SIGNAL || defined BREAK_MASK || defined BREAK_CORES || defined BREAK_LOCALE || defined BREAK_ROUNDING
+#define CHANGES_PROCESS
+static yk_status bad_open(uint32_t i, yk_device **dev)
+{
+#if defined BREAK_SIGNAL
+    signal(SIGTERM, SIG_IGN);
+#elif defined BREAK_MASK
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
+#elif defined BREAK_CORES
+    cpu_set_t set, one;
+    int core = 0;
+    sched_getaffinity(0, sizeof set, &set);
+    while (!CPU_ISSET(core, &set))
+        core++;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    sched_setaffinity(0, sizeof one, &one);
+#elif defined BREAK_LOCALE
+    setlocale(LC_ALL, "C.UTF-8");
+#else
+    fesetround(FE_UPWARD);
+#endif
+    return device_open(i, dev);
+}
+#endif
+
+#if defined BREAK_LEAK_FINI
+static void *end_sleep(void *arg)
+{
+    pause();
+    return arg;
+}
+
+static void bad_fini(void)
+{
+    pthread_t t;
+    if (!pthread_create(&t, NULL, end_sleep, NULL))
+        pthread_detach(t);
+    plugin_fini();
+}
+#endif
+
+#if defined BREAK_DEVICES /* counts what it has not set */
+static yk_status bad_count(uint32_t *n)
+{
+    *n = UINT32_MAX;
+    return YK_OK;
+}
+#endif
+
 /* ---- What stays behind ---- */
+
+#if defined BREAK_LEAK_DEVICE /* the device's own memory, a part of which is lost with each run */
+static uint64_t taken;
+
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    taken += 1 << 20;
+    return queue_run(q, s, point);
+}
+
+static yk_status bad_buffer(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b)
+{
+    const yk_status s = buffer_new(dev, desc, b);
+    taken += s ? 0 : desc->bytes;
+    return s;
+}
+
+static void bad_buffer_free(yk_buffer *b)
+{
+    taken -= b->bytes;
+    buffer_free(b);
+}
+#endif
 
 #ifdef BREAK_LEAK_PROGRAM
 static void bad_program_free(yk_program *p)
@@ -318,7 +427,9 @@ static yk_status bad_scratch(yk_device *dev, const yk_graph *g, uint64_t *bytes)
 }
 #endif
 
-#if defined BREAK_VALUE_ALIGN || defined BREAK_BIND || defined BREAK_PINS || defined BREAK_CAPS_RESERVED
+#if defined BREAK_VALUE_ALIGN || defined BREAK_BIND || defined BREAK_PINS || defined BREAK_CAPS_RESERVED || defined BREAK_MEM_FREE || \
+    defined BREAK_UNITS || defined BREAK_LEAK_DEVICE
+#define CAPS
 /* What it says of itself cannot be. */
 static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
 {
@@ -330,6 +441,12 @@ static yk_status bad_caps(uint32_t i, yk_device_caps *caps)
         caps->max_bind = caps->max_alloc + 1;
 #elif defined BREAK_CAPS_RESERVED
         caps->reserved = 5;
+#elif defined BREAK_MEM_FREE
+        caps->mem_free = 2 * caps->mem_total;
+#elif defined BREAK_UNITS
+        caps->units = 0;
+#elif defined BREAK_LEAK_DEVICE
+        caps->mem_free = caps->mem_total - taken;
 #else
         caps->flags |= YK_CAP_PINS;
 #endif
@@ -415,6 +532,13 @@ static yk_status bad_buffer(yk_device *dev, const yk_buffer_desc *desc, yk_buffe
 }
 #endif
 
+#ifdef BREAK_EMPTY /* a buffer has a byte at least */
+static yk_status bad_buffer(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b)
+{
+    return desc->bytes ? buffer_new(dev, desc, b) : YK_E_ARG;
+}
+#endif
+
 /* What the table says of itself. */
 static void numbers_break(void)
 {
@@ -439,37 +563,43 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
     bad = table;
 #if defined BREAK_RESULT || defined BREAK_END || defined BREAK_CRASH || defined BREAK_VERSION || defined SPOILS || \
     defined CHANGES || defined BREAK_PACKED || defined BREAK_HANG || defined BREAK_LEAK_RUN || defined BREAK_NARROW || \
-    defined BREAK_STRIDED || defined BREAK_ARENA
+    defined BREAK_STRIDED || defined BREAK_ARENA || defined BREAK_BITS || defined BREAK_LEAK_DEVICE
     bad.queue_run = bad_run;
 #endif
 #if defined SPOILS || defined BREAK_NARROW || defined BREAK_STRIDED
     bad.claims = bad_claims;
 #endif
-#if defined BREAK_PRINT || defined BREAK_NARROW || defined BREAK_STRIDED
+#if defined BREAK_PRINT || defined BREAK_NARROW || defined BREAK_STRIDED || defined BREAK_COMPOSITES
     bad.program_new = bad_program;
 #endif
 #ifdef BREAK_LEAK_PROGRAM
     bad.program_free = bad_program_free;
 #endif
-#ifdef BREAK_LEAK_BUFFER
+#if defined BREAK_LEAK_BUFFER || defined BREAK_LEAK_DEVICE
     bad.buffer_free = bad_buffer_free;
 #endif
 #ifdef BREAK_LEAK_QUEUE
     bad.queue_free = bad_queue_free;
 #endif
-#if defined BREAK_LEAK_FILE || defined BREAK_LEAK_MEMORY
+#if defined BREAK_LEAK_FILE || defined BREAK_LEAK_MEMORY || defined CHANGES_PROCESS
     bad.device_open = bad_open;
+#endif
+#ifdef BREAK_LEAK_FINI
+    bad.fini = bad_fini;
+#endif
+#ifdef BREAK_DEVICES
+    bad.device_count = bad_count;
 #endif
 #if defined BREAK_LEAK_THREAD || defined BREAK_PRIORITY
     bad.queue_new = bad_queue;
 #endif
-#if defined BREAK_FLAGS || defined BREAK_USE
+#if defined BREAK_FLAGS || defined BREAK_USE || defined BREAK_EMPTY || defined BREAK_LEAK_DEVICE
     bad.buffer_new = bad_buffer;
 #endif
 #ifdef BREAK_SCRATCH_BYTES
     bad.graph_scratch = bad_scratch;
 #endif
-#if defined BREAK_VALUE_ALIGN || defined BREAK_BIND || defined BREAK_PINS || defined BREAK_CAPS_RESERVED
+#ifdef CAPS
     bad.device_caps = bad_caps;
 #endif
 #ifdef OLDER /* of a minor before abort; knows no relu and no youngest type */

@@ -8,14 +8,20 @@
 
 static yk_plugin bad;
 
-#if defined BREAK_WAITS || defined BREAK_LAST_WAIT /* runs do not wait; not for the last of what they are to wait for */
+/* Runs do not wait; not for the last of what they are to wait for; for no more than one, or eight. */
+#if defined BREAK_WAITS || defined BREAK_LAST_WAIT || defined BREAK_FIRST_WAIT || defined BREAK_EIGHT_WAITS
+#define HASTY
 static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
     yk_submit hasty = *s;
-#ifdef BREAK_WAITS
+#if defined BREAK_WAITS
     hasty.n_wait = 0;
-#else
+#elif defined BREAK_LAST_WAIT
     hasty.n_wait -= hasty.n_wait > 0;
+#elif defined BREAK_FIRST_WAIT
+    hasty.n_wait = hasty.n_wait > 1 ? 1 : hasty.n_wait;
+#else
+    hasty.n_wait = hasty.n_wait > 8 ? 8 : hasty.n_wait;
 #endif
     return kit_queue_run(q, &hasty, point);
 }
@@ -27,6 +33,197 @@ static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
     yk_copy hasty = *c;
     hasty.n_wait = 0;
     return kit_queue_copy(q, &hasty, point);
+}
+#endif
+
+/* The caller's list of waits, of slots, or of a copy's waits is read when its turn has come. */
+#if defined BREAK_KEPT_WAITS || defined BREAK_KEPT_SLOTS || defined BREAK_KEPT_COPY_WAITS
+typedef struct kept {
+    yk_device *dev;
+    uint32_t n_wait;
+    const yk_wait *wait;
+    yk_submit submit;
+    yk_copy copy;
+} kept;
+
+static yk_status kept_call(void *arg, char why[KIT_WHY])
+{
+    kept *k = arg;
+    yk_status st = YK_OK;
+    for (uint32_t i = 0; i < k->n_wait; i++)
+        kit_queue_wait(k->wait[i].queue, k->wait[i].point, UINT64_MAX);
+    if (k->copy.size)
+        st = far_copy(k->dev, &k->copy, why);
+    else
+        st = far_run(k->dev, &k->submit, why);
+    host->free(k);
+    return st;
+}
+
+static kept *kept_new(yk_device *dev, uint32_t n_wait, const yk_wait *wait)
+{
+    kept *k = host->alloc(sizeof *k, 64);
+    memset(k, 0, sizeof *k);
+    k->dev = dev;
+    k->n_wait = n_wait;
+    k->wait = wait;
+    return k;
+}
+#endif
+
+#ifdef BREAK_KEPT_WAITS
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    kept *k = kept_new(devices, s->n_wait, s->wait);
+    yk_buffer **slot = host->alloc(s->n_slot * (sizeof *slot + sizeof(uint64_t)), 64); /* never freed */
+    uint64_t *offset = (uint64_t *)(slot + s->n_slot);
+    memcpy(slot, s->slot, s->n_slot * sizeof *slot);
+    memcpy(offset, s->slot_offset, s->n_slot * sizeof *offset);
+    k->submit = *s;
+    k->submit.slot = slot;
+    k->submit.slot_offset = offset;
+    return kit_queue_call(q, 0, NULL, kept_call, k, point);
+}
+#endif
+
+#ifdef BREAK_KEPT_SLOTS
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    kept *k = kept_new(devices, 0, NULL);
+    k->submit = *s;
+    return kit_queue_call(q, s->n_wait, s->wait, kept_call, k, point);
+}
+#endif
+
+#ifdef BREAK_KEPT_COPY_WAITS
+static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
+{
+    kept *k;
+    if (!c->n_wait)
+        return kit_queue_copy(q, c, point);
+    k = kept_new(devices, c->n_wait, c->wait);
+    k->copy = *c;
+    return kit_queue_call(q, 0, NULL, kept_call, k, point);
+}
+#endif
+
+#ifdef BREAK_DEVICE_WAITS /* what the second device has to do waits for the first one's queues in vain */
+static yk_queue *second;
+
+static yk_status bad_queue(yk_device *dev, const yk_queue_desc *desc, yk_queue **q)
+{
+    const yk_status s = queue_new(dev, desc, q);
+    if (!s && dev->number)
+        second = *q;
+    return s;
+}
+
+static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
+{
+    yk_copy hasty = *c;
+    hasty.n_wait = q == second ? 0 : c->n_wait;
+    return kit_queue_copy(q, &hasty, point);
+}
+#endif
+
+#if defined BREAK_DEVICE_COPY || defined BREAK_DEVICE_OFFSET /* bytes for another device arrive nowhere; are the first ones */
+static yk_status lost_copy(yk_device *dev, const yk_copy *c, char why[KIT_WHY])
+{
+    yk_copy over = *c;
+    if (!c->src || !c->dst || c->src->dev == c->dst->dev)
+        return far_copy(dev, c, why);
+#ifdef BREAK_DEVICE_COPY
+    over.bytes = 0;
+#else
+    over.src_offset = 0;
+#endif
+    return far_copy(dev, &over, why);
+}
+#endif
+
+#if defined BREAK_WAIT_OK || defined BREAK_WAIT_LONG /* a wait whose time is over says that all is done; waits until all is */
+static yk_status bad_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
+{
+#ifdef BREAK_WAIT_OK
+    const yk_status s = kit_queue_wait(q, point, timeout_ns);
+    return s == YK_E_TIMEOUT ? YK_OK : s;
+#else
+    return kit_queue_wait(q, point, timeout_ns ? UINT64_MAX : 0);
+#endif
+}
+#endif
+
+#ifdef BREAK_POLL /* what was given is done */
+static yk_status bad_poll(yk_queue *q, uint64_t *done)
+{
+    const yk_status s = kit_queue_poll(q, done);
+    while (!s && kit_queue_wait(q, *done + 1, 0) == YK_E_TIMEOUT)
+        ++*done;
+    return s;
+}
+#endif
+
+#ifdef BREAK_SHARED_PACK /* weights are packed in one place for all queues */
+static yk_status packed_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY])
+{
+    static char packed[1 << 16] __attribute__((aligned(256)));
+    yk_buffer one = {.far = packed};
+    yk_buffer *slot[16];
+    uint64_t offset[16];
+    const yk_graph *g = s->program->graph;
+    yk_submit with = *s;
+    for (uint32_t i = 0; i < g->n_slot && i < 16; i++) {
+        slot[i] = s->slot[i];
+        offset[i] = s->slot_offset[i];
+    }
+    if (g->n_slot == 4 && g->slot[2].bytes <= sizeof packed) {
+        memcpy(packed, slot[2]->far + offset[2], g->slot[2].bytes);
+        slot[2] = &one;
+        offset[2] = 0;
+        usleep(300); /* another queue packs its own */
+    }
+    with.slot = slot;
+    with.slot_offset = offset;
+    return far_run(dev, &with, why);
+}
+#endif
+
+#ifdef BREAK_SLOT_COUNT /* a run with fewer slots than the program has */
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    yk_submit all = *s;
+    yk_buffer *slot[16];
+    uint64_t offset[16] = {0}, version[16] = {0};
+    all.n_slot = s->program->graph->n_slot;
+    for (uint32_t i = 0; i < all.n_slot && i < 16; i++)
+        slot[i] = s->slot[i < s->n_slot ? i : 0];
+    all.slot = slot;
+    all.slot_offset = offset;
+    all.slot_version = version;
+    return kit_queue_run(q, s->n_slot < all.n_slot ? &all : s, point);
+}
+#endif
+
+#ifdef BREAK_SLOT_MORE /* or with more */
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    yk_submit some = *s;
+    some.n_slot = s->program->graph->n_slot;
+    return kit_queue_run(q, &some, point);
+}
+#endif
+
+#ifdef BREAK_SLOT_BYTES /* buffers are as long as anybody needs */
+static uint64_t bad_bytes(const yk_buffer *b)
+{
+    return b->bytes | 1u << 20;
+}
+#endif
+
+#ifdef BREAK_PIN_ALIGNED
+static yk_status bad_pin(yk_device *dev, void *memory, uint64_t bytes, yk_pin **pin)
+{
+    return (uintptr_t)memory % 4096 ? YK_E_ARG : host_pin(dev, memory, bytes, pin);
 }
 #endif
 
@@ -103,11 +300,32 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi)
 {
     bad = table;
-#if defined BREAK_WAITS || defined BREAK_LAST_WAIT
+#if defined HASTY || defined BREAK_KEPT_WAITS || defined BREAK_KEPT_SLOTS || defined BREAK_SLOT_COUNT || defined BREAK_SLOT_MORE
     bad.queue_run = bad_run;
 #endif
-#ifdef BREAK_COPY_WAITS
+#if defined BREAK_COPY_WAITS || defined BREAK_KEPT_COPY_WAITS || defined BREAK_DEVICE_WAITS
     bad.queue_copy = bad_copy;
+#endif
+#ifdef BREAK_DEVICE_WAITS
+    bad.queue_new = bad_queue;
+#endif
+#if defined BREAK_DEVICE_COPY || defined BREAK_DEVICE_OFFSET
+    queue_ops.copy = lost_copy;
+#endif
+#if defined BREAK_WAIT_OK || defined BREAK_WAIT_LONG
+    bad.queue_wait = bad_wait;
+#endif
+#ifdef BREAK_POLL
+    bad.queue_poll = bad_poll;
+#endif
+#ifdef BREAK_SHARED_PACK
+    queue_ops.run = packed_run;
+#endif
+#ifdef BREAK_SLOT_BYTES
+    queue_ops.bytes = bad_bytes;
+#endif
+#ifdef BREAK_PIN_ALIGNED
+    bad.host_pin = bad_pin;
 #endif
 #ifdef BREAK_EARLY
     queue_ops.run = early_run;

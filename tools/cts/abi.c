@@ -2,12 +2,23 @@
 /*
  * Group abi: what can be said about the file and its table before a device is opened.
  */
+#include "config.h"
+
+#include <dirent.h>
 #include <dlfcn.h>
+#include <fenv.h>
+#include <locale.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/mem.h"
 #include "tools/cts/cts.h"
+
+#define MOST_DEVICES 4096u
+#define STARTS 3
 
 typedef struct symbols {
     const char *name; /* of the entry point */
@@ -188,6 +199,79 @@ static void check_caps(cts *c, const yk_plugin *t)
         cts_fail(c, "YK_CAP_WRAP without buffer_wrap");
     else if ((k.flags & YK_CAP_HOST_VISIBLE) && !t->buffer_map)
         cts_fail(c, "YK_CAP_HOST_VISIBLE without buffer_map");
+    else if (k.mem_total && k.mem_free > k.mem_total)
+        cts_fail(c, "mem_free (%llu bytes) is more than mem_total (%llu)", (unsigned long long)k.mem_free,
+                 (unsigned long long)k.mem_total);
+    else if (!k.units)
+        cts_fail(c, "it has 0 compute units; a device has one at least");
+    cts_pass(c);
+}
+
+/* ---- The process, which is the host's ---------------------------------------------------------------------------------- */
+
+/* Faults and what debuggers use: drivers that run kernels on the host's cores catch their own. */
+static bool signal_is_driver(int number)
+{
+    return number == SIGFPE || number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGTRAP || number == SIGABRT ||
+           number == SIGUSR2 || number == SIGKILL || number == SIGSTOP;
+}
+
+typedef struct process_state {
+    void *handler[65];
+    sigset_t mask;
+    cpu_set_t cores; /* of the thread that calls */
+    char locale[400];
+    int rounding;
+} process_state;
+
+static void state_take(process_state *s)
+{
+    const char *locale = setlocale(LC_ALL, NULL);
+    memset(s, 0, sizeof *s);
+    for (int i = 1; i < 65; i++) {
+        struct sigaction now;
+        void (*handler)(int) = SIG_DFL;
+        if (!signal_is_driver(i) && !sigaction(i, NULL, &now))
+            handler = now.sa_handler;
+        memcpy(&s->handler[i], &handler, sizeof handler);
+    }
+    pthread_sigmask(SIG_SETMASK, NULL, &s->mask);
+    sched_getaffinity(0, sizeof s->cores, &s->cores);
+    snprintf(s->locale, sizeof s->locale, "%s", locale ? locale : "");
+    s->rounding = fegetround();
+}
+
+static void state_compare(cts *c, const process_state *before, const char *what)
+{
+    process_state now;
+    state_take(&now);
+    for (int i = 1; i < 65; i++)
+        if (now.handler[i] != before->handler[i])
+            cts_fail(c, "%s changes what signal %d (%s) does; that is the host's", what, i, strsignal(i));
+    for (int i = 1; i < 65; i++)
+        if (sigismember(&now.mask, i) != sigismember(&before->mask, i))
+            cts_fail(c, "%s changes whether signal %d is blocked in its caller's thread", what, i);
+    if (!CPU_EQUAL(&now.cores, &before->cores))
+        cts_fail(c, "%s changes the cores on which its caller's thread runs (%d, %d before)", what, CPU_COUNT(&now.cores),
+                 CPU_COUNT(&before->cores));
+    if (strcmp(now.locale, before->locale))
+        cts_fail(c, "%s changes the locale from %s to %s", what, before->locale, now.locale);
+    if (now.rounding != before->rounding)
+        cts_fail(c, "%s changes how its caller's thread rounds", what);
+}
+
+/* What a process does with signals, and where a thread of the host runs, is not the plugin's to change. */
+static void check_process(cts *c, const yk_plugin *t, const process_state *before)
+{
+    yk_device *dev;
+    if (!cts_begin(c, "process"))
+        return;
+    state_compare(c, before, "init");
+    if (cts_ok(c, t->device_open(c->device, &dev), "device_open")) {
+        state_compare(c, before, "device_open");
+        t->device_close(dev);
+        state_compare(c, before, "device_close");
+    }
     cts_pass(c);
 }
 
@@ -197,7 +281,9 @@ static void check_devices(cts *c, const yk_plugin *t)
     yk_device *dev;
     if (!cts_begin(c, "devices") || !cts_ok(c, t->device_count(&n), "device_count"))
         return;
-    if (c->device >= n)
+    if (n > MOST_DEVICES)
+        cts_fail(c, "device_count gives %u devices, more than the %u that anybody has", n, MOST_DEVICES);
+    else if (c->device >= n)
         cts_fail(c, "there is no device %u; it has %u", c->device, n);
     else if (t->device_open(n + 1000, &dev) == YK_OK)
         cts_fail(c, "device %u of %u can be opened", n + 1000, n);
@@ -230,19 +316,64 @@ static void check_old_host(cts *c, const yk_plugin *t)
     cts_pass(c);
 }
 
+static int threads_now(void)
+{
+    DIR *d = opendir("/proc/self/task");
+    int n = 0;
+    while (d && readdir(d))
+        n++;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+/* A thread that was joined is seen for a moment still. */
+static int threads_settled(int expected)
+{
+    int n = threads_now();
+    for (int i = 0; i < 100 && n > expected; i++) {
+        usleep(2000);
+        n = threads_now();
+    }
+    return n;
+}
+
+/* Threads of the plugin's own are joined by fini. Those of a driver that stay are there after the first time already. */
+static void threads_compare(cts *c, const int threads[STARTS])
+{
+    bool grows = true;
+    for (int round = 1; round < STARTS; round++)
+        grows = grows && threads[round] > threads[round - 1];
+    if (grows)
+        cts_fail(c, "fini leaves threads: %d, %d more after two further starts", threads[0] - 2, threads[STARTS - 1] - threads[0]);
+}
+
+static void device_try(cts *c, const yk_plugin *t)
+{
+    uint32_t n = 0;
+    yk_device *dev;
+    if (cts_ok(c, t->device_count(&n), "device_count") && c->device < n && n <= MOST_DEVICES &&
+        cts_ok(c, t->device_open(c->device, &dev), "device_open"))
+        t->device_close(dev);
+}
+
 /* Through the loader's own table, which has the real host services. */
 static void check_again(cts *c)
 {
-    for (int round = 0; round < 2; round++) {
+    int threads[STARTS] = {0};
+    for (int round = 0; round < STARTS; round++) {
         yk_error err = YK_ERROR_INIT;
         yk__plugin *p = NULL;
-        uint32_t n = 0;
         if (!cts_begin(c, "start%d", round + 1))
             continue;
         yk__plugin_load(c->path, &p, &err);
-        if (!cts_error(c, &err) || !cts_ok(c, yk__plugin_table(p)->device_count(&n), "device_count"))
+        if (!cts_error(c, &err))
             continue;
+        device_try(c, yk__plugin_table(p));
         yk__plugins_fini();
+        threads[round] = threads_settled(round ? threads[round - 1] : 0);
+        if (round == STARTS - 1)
+            threads_compare(c, threads);
         cts_pass(c);
     }
 }
@@ -252,6 +383,8 @@ void cts_group_abi(cts *c)
     yk_error err = YK_ERROR_INIT;
     yk__plugin *p = NULL;
     const yk_plugin *t;
+    process_state before;
+    state_take(&before);
     bool begun = cts_begin(c, "load");
     yk__plugin_load(c->path, &p, &err);
     if (begun && cts_error(c, &err))
@@ -261,6 +394,7 @@ void cts_group_abi(cts *c)
             check_file(c, c->path);
         return;
     }
+    check_process(c, yk__plugin_table(p), &before);
     check_file(c, yk__plugin_path(p));
     t = plugin_query(c, yk__plugin_path(p));
     if (!t)

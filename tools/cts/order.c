@@ -6,6 +6,7 @@
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
@@ -15,6 +16,10 @@
 #define LINKS 12 /* products of a chain */
 #define ROUNDS 6
 #define BYTES (SIDE * SIDE * sizeof(float))
+#define WAITS 40  /* the most in a list */
+#define QUEUES 3
+#define SLICE_NS 1000000u
+#define BEHIND 12 /* where results lie in another device's buffer */
 
 /* y = x w w .. w, each time scaled so that numbers stay moderate. Slots: arena, x, w, result. */
 typedef struct chain {
@@ -23,14 +28,23 @@ typedef struct chain {
     yk_program *program;
     uint32_t x, w, y; /* slots */
     uint64_t y_at;    /* where the result lies in its slot */
-    float weights[SIDE * SIDE];
 } chain;
 
-/* What a run is bound to. */
+/* What a run is bound to. Each has weights of its own: what one queue packs is of no use to another. */
 typedef struct binding {
     yk_buffer *slot[8];
     uint64_t offset[8], version[8];
+    float weights[SIDE * SIDE];
 } binding;
+
+/* The lists of one call. They are overwritten when it has returned: nothing may look at them any more. */
+typedef struct lists {
+    yk_submit submit;
+    yk_copy copy;
+    yk_wait wait[WAITS];
+    yk_buffer *slot[8];
+    uint64_t offset[8], version[8];
+} lists;
 
 static void numbers_fill(float *p, uint64_t seed)
 {
@@ -57,7 +71,6 @@ static bool chain_new(cts *c, chain *k)
     w = square_leaf(&k->g, &k->w);
     for (int i = 0; i < LINKS; i++)
         x = yk__scale(&k->g, yk__dot(&k->g, x, w, false, false), 0.2);
-    numbers_fill(k->weights, 99);
     if (yk__simple_new(&k->g, &how, 1, &x, &k->plan, &err))
         return cts_error(c, &err);
     k->y = k->plan.result;
@@ -75,28 +88,29 @@ static void chain_free(cts *c, chain *k)
 }
 
 /* What the reference makes of x. */
-static bool chain_reference(cts *c, const chain *k, const float *x, float *y)
+static bool chain_reference(cts *c, const chain *k, const float *weights, const float *x, float *y)
 {
     void **slot = yk__simple_slots(&k->plan);
     yk_error err = YK_ERROR_INIT;
     if (!slot)
         return cts_fail(c, "no memory for the test"), false;
     memcpy(slot[k->x], x, BYTES);
-    memcpy(slot[k->w], k->weights, BYTES);
+    memcpy(slot[k->w], weights, BYTES);
     if (!yk__simple_eval(&k->plan, slot, &err))
         memcpy(y, (uint8_t *)slot[k->y] + k->y_at, BYTES);
     yk__simple_slots_free(&k->plan, slot);
     return cts_error(c, &err);
 }
 
-static bool binding_new(cts *c, const chain *k, binding *b)
+static bool binding_new(cts *c, const chain *k, uint64_t seed, binding *b)
 {
     uint64_t point;
     memset(b, 0, sizeof *b);
+    numbers_fill(b->weights, seed);
     for (uint32_t i = 0; i < k->plan.abi.n_slot; i++)
         if (!cts_ok(c, cts_buffer_new(c, k->plan.abi.slot[i].bytes, &b->slot[i]), "buffer_new"))
             return false;
-    return cts_ok(c, yk_put(c->t, c->dev->queue, b->slot[k->w], 0, k->weights, BYTES, &point), "queue_copy") &&
+    return cts_ok(c, yk_put(c->t, c->dev->queue, b->slot[k->w], 0, b->weights, BYTES, &point), "queue_copy") &&
            cts_wait(c, c->dev->queue, point);
 }
 
@@ -109,26 +123,48 @@ static void binding_free(cts *c, const chain *k, binding *b)
 
 static bool run_after(cts *c, const chain *k, yk_queue *q, binding *b, uint32_t n_wait, const yk_wait *wait, uint64_t *point)
 {
-    const yk_submit s = {.size = sizeof s,
-                         .n_wait = n_wait,
-                         .wait = wait,
-                         .n_slot = k->plan.abi.n_slot,
-                         .program = k->program,
-                         .slot = b->slot,
-                         .slot_offset = b->offset,
-                         .slot_version = b->version};
+    static lists l;
+    const uint32_t n = k->plan.abi.n_slot;
+    memcpy(l.slot, b->slot, n * sizeof *l.slot);
+    memcpy(l.offset, b->offset, n * sizeof *l.offset);
     b->version[k->x]++;
-    return cts_ok(c, c->t->queue_run(q, &s, point), "queue_run");
+    memcpy(l.version, b->version, n * sizeof *l.version);
+    memcpy(l.wait, wait, n_wait * sizeof *wait);
+    l.submit = (yk_submit){.size = sizeof l.submit,
+                           .n_wait = n_wait,
+                           .wait = l.wait,
+                           .n_slot = n,
+                           .program = k->program,
+                           .slot = l.slot,
+                           .slot_offset = l.offset,
+                           .slot_version = l.version};
+    const yk_status s = c->t->queue_run(q, &l.submit, point);
+    memset(&l, 0xff, sizeof l);
+    return cts_ok(c, s, "queue_run");
+}
+
+static bool run_now(cts *c, const chain *k, yk_queue *q, binding *b, uint64_t *point)
+{
+    return run_after(c, k, q, b, 0, &(yk_wait){NULL, 0}, point);
+}
+
+static bool copy_listed(cts *c, yk_queue *q, const yk_copy *copy, uint32_t n_wait, const yk_wait *wait, uint64_t *point)
+{
+    static lists l;
+    memcpy(l.wait, wait, n_wait * sizeof *wait);
+    l.copy = *copy;
+    l.copy.size = sizeof l.copy;
+    l.copy.n_wait = n_wait;
+    l.copy.wait = l.wait;
+    const yk_status s = c->t->queue_copy(q, &l.copy, point);
+    memset(&l, 0xff, sizeof l);
+    return cts_ok(c, s, "queue_copy");
 }
 
 /* A copy that waits for one point of another queue; a NULL queue: for none. */
 static bool copy_after(cts *c, yk_queue *q, yk_copy copy, yk_queue *other, uint64_t other_point, uint64_t *point)
 {
-    const yk_wait wait = {other, other_point};
-    copy.size = sizeof copy;
-    copy.n_wait = other != NULL;
-    copy.wait = &wait;
-    return cts_ok(c, c->t->queue_copy(q, &copy, point), "queue_copy");
+    return copy_listed(c, q, &copy, other != NULL, &(yk_wait){other, other_point}, point);
 }
 
 static bool result_right(cts *c, const float *got, const float *want, const char *what)
@@ -145,21 +181,21 @@ static bool result_right(cts *c, const float *got, const float *want, const char
     return true;
 }
 
-/* What all tests here have: a chain, two queues, two bindings, numbers. */
+/* What all tests here have: a chain, two queues and one to wait for, two bindings, numbers. */
 typedef struct scene {
     chain chain;
-    yk_queue *q[2];
+    yk_queue *q[QUEUES];
     binding b[2];
     float x[SIDE * SIDE], want[SIDE * SIDE], twice[SIDE * SIDE], got[SIDE * SIDE], zero[SIDE * SIDE];
 } scene;
 
 static void scene_close(cts *c, scene *s)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < QUEUES; i++)
         if (s->q[i])
             c->t->queue_free(s->q[i]);
+    for (int i = 0; i < 2; i++)
         binding_free(c, &s->chain, &s->b[i]);
-    }
     chain_free(c, &s->chain);
     yk__free(s);
 }
@@ -169,18 +205,21 @@ static scene *scene_open(cts *c)
     scene *s = yk__calloc(1, sizeof *s);
     if (!s)
         return cts_fail(c, "no memory for the test"), NULL;
-    if (chain_new(c, &s->chain) && binding_new(c, &s->chain, &s->b[0]) && binding_new(c, &s->chain, &s->b[1]) &&
-        cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &s->q[0]), "queue_new") &&
-        cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &s->q[1]), "queue_new"))
+    bool ok = chain_new(c, &s->chain) && binding_new(c, &s->chain, 99, &s->b[0]) && binding_new(c, &s->chain, 98, &s->b[1]);
+    for (int i = 0; i < QUEUES && ok; i++)
+        ok = cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &s->q[i]), "queue_new");
+    if (ok)
         return s;
     scene_close(c, s);
     return NULL;
 }
 
+/* want: what the first binding makes of x; twice: what the second makes of that. */
 static bool scene_numbers(cts *c, scene *s, uint64_t seed)
 {
     numbers_fill(s->x, seed);
-    return chain_reference(c, &s->chain, s->x, s->want) && chain_reference(c, &s->chain, s->want, s->twice);
+    return chain_reference(c, &s->chain, s->b[0].weights, s->x, s->want) &&
+           chain_reference(c, &s->chain, s->b[1].weights, s->want, s->twice);
 }
 
 static bool put_x(cts *c, scene *s, int queue, int bound, uint64_t *point)
@@ -196,7 +235,7 @@ static bool runs_wait_once(cts *c, scene *s, int first)
     uint64_t pa = 0, pb = 0, pc = 0;
     const yk_copy over = {.src = s->b[0].slot[k->y], .src_offset = k->y_at, .dst = s->b[1].slot[k->x], .bytes = BYTES};
     const yk_copy back = {.src = s->b[1].slot[k->y], .src_offset = k->y_at, .dst_host = s->got, .bytes = BYTES};
-    return put_x(c, s, first, 0, &pa) && run_after(c, k, a, &s->b[0], 0, NULL, &pa) && copy_after(c, a, over, NULL, 0, &pa) &&
+    return put_x(c, s, first, 0, &pa) && run_now(c, k, a, &s->b[0], &pa) && copy_after(c, a, over, NULL, 0, &pa) &&
            run_after(c, k, b, &s->b[1], 1, &(yk_wait){a, pa}, &pb) && copy_after(c, a, back, b, pb, &pc) && cts_wait(c, a, pc) &&
            result_right(c, s->got, s->twice, "a run that waits for another queue's run, read by a copy that waits for it");
 }
@@ -208,7 +247,7 @@ static bool copies_wait_once(cts *c, scene *s, int first)
     const chain *k = &s->chain;
     uint64_t pa = 0, pb = 0;
     const yk_copy back = {.src = s->b[0].slot[k->y], .src_offset = k->y_at, .dst_host = s->got, .bytes = BYTES};
-    return put_x(c, s, first, 0, &pa) && run_after(c, k, a, &s->b[0], 0, NULL, &pa) && copy_after(c, b, back, a, pa, &pb) &&
+    return put_x(c, s, first, 0, &pa) && run_now(c, k, a, &s->b[0], &pa) && copy_after(c, b, back, a, pa, &pb) &&
            cts_wait(c, b, pb) && result_right(c, s->got, s->want, "a copy to the host that waits for another queue's run");
 }
 
@@ -221,7 +260,7 @@ static bool overwrites_wait_once(cts *c, scene *s, int first)
     const yk_copy zero = {.src_host = s->zero, .dst = s->b[0].slot[k->x], .bytes = BYTES};
     const yk_copy lost = {.src_host = s->zero, .dst = s->b[0].slot[k->y], .dst_offset = k->y_at, .bytes = BYTES};
     const yk_copy back = {.src = s->b[0].slot[k->y], .src_offset = k->y_at, .dst_host = s->got, .bytes = BYTES};
-    return put_x(c, s, first, 0, &pa) && copy_after(c, a, lost, NULL, 0, &pa) && run_after(c, k, a, &s->b[0], 0, NULL, &pa) &&
+    return put_x(c, s, first, 0, &pa) && copy_after(c, a, lost, NULL, 0, &pa) && run_now(c, k, a, &s->b[0], &pa) &&
            copy_after(c, b, zero, a, pa, &pb) && copy_after(c, a, back, b, pb, &pc) && cts_wait(c, a, pc) &&
            result_right(c, s->got, s->want, "a run whose input another queue overwrites once it is over");
 }
@@ -233,7 +272,7 @@ static bool point_is_true_once(cts *c, scene *s, int first)
     const chain *k = &s->chain;
     uint64_t pa = 0, pb = 0;
     const yk_copy back = {.src = s->b[0].slot[k->y], .src_offset = k->y_at, .dst_host = s->got, .bytes = BYTES};
-    return put_x(c, s, first, 0, &pa) && run_after(c, k, a, &s->b[0], 0, NULL, &pa) && cts_wait(c, a, pa) &&
+    return put_x(c, s, first, 0, &pa) && run_now(c, k, a, &s->b[0], &pa) && cts_wait(c, a, pa) &&
            copy_after(c, b, back, NULL, 0, &pb) && cts_wait(c, b, pb) &&
            result_right(c, s->got, s->want, "a result read by another queue when the run's point is done");
 }
@@ -249,13 +288,53 @@ static bool side_by_side_once(cts *c, scene *s, int first)
               cts_ok(c, yk_put(c->t, s->q[1], s->b[1].slot[k->x], 0, s->want, BYTES, &point[1]), "queue_copy");
     for (int round = 0; round < 4 && ok; round++)
         for (int i = 0; i < 2 && ok; i++)
-            ok = run_after(c, k, s->q[i ^ first], &s->b[i ^ first], 0, NULL, &point[i ^ first]);
+            ok = run_now(c, k, s->q[i ^ first], &s->b[i ^ first], &point[i ^ first]);
     for (int i = 0; i < 2 && ok; i++)
         ok = cts_ok(c, yk_get(c->t, s->q[i], s->b[i].slot[k->y], k->y_at, got[i], BYTES, &point[i]), "queue_copy");
     for (int i = 0; i < 2 && ok; i++)
         ok = cts_wait(c, s->q[i], point[i]) && result_right(c, got[i], want[i], "one program on two queues at a time");
     memset(s->zero, 0, sizeof s->zero);
     return ok;
+}
+
+/* A list of n points, all of them done but one, the first or the last. */
+static bool waits_fill(cts *c, scene *s, uint32_t n, bool late_first, yk_wait late, yk_wait wait[WAITS])
+{
+    uint64_t point = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!cts_ok(c, yk_put(c->t, s->q[2], s->b[0].slot[s->chain.x], 0, NULL, 0, &point), "queue_copy of 0 bytes"))
+            return false;
+        wait[i] = (yk_wait){s->q[2], point};
+    }
+    wait[late_first ? 0 : n - 1] = late;
+    return cts_wait(c, s->q[2], point);
+}
+
+/* What the first queue made goes to the second binding, whose run waits for it; then the other way: nothing is read too early. */
+static bool waits_all_once(cts *c, scene *s, int first, uint32_t n, bool late_first)
+{
+    yk_queue *a = s->q[first], *b = s->q[!first];
+    const chain *k = &s->chain;
+    uint64_t pa = 0, pb = 0, pc = 0;
+    yk_wait wait[WAITS];
+    char what[100];
+    const yk_copy over = {.src = s->b[0].slot[k->y], .src_offset = k->y_at, .dst = s->b[1].slot[k->x], .bytes = BYTES};
+    const yk_copy back = {.src = s->b[1].slot[k->y], .src_offset = k->y_at, .dst_host = s->got, .bytes = BYTES};
+    snprintf(what, sizeof what, "a run and a copy with %u waits, of which the %s one is late", n, late_first ? "first" : "last");
+    return put_x(c, s, first, 0, &pa) && run_now(c, k, a, &s->b[0], &pa) && copy_after(c, a, over, NULL, 0, &pa) &&
+           waits_fill(c, s, n, late_first, (yk_wait){a, pa}, wait) && run_after(c, k, b, &s->b[1], n, wait, &pb) &&
+           waits_fill(c, s, n, late_first, (yk_wait){b, pb}, wait) && copy_listed(c, a, &back, n, wait, &pc) && cts_wait(c, a, pc) &&
+           result_right(c, s->got, s->twice, what);
+}
+
+static bool waits_two_once(cts *c, scene *s, int first)
+{
+    return waits_all_once(c, s, first, 2, false) && waits_all_once(c, s, first, 2, true);
+}
+
+static bool waits_many_once(cts *c, scene *s, int first)
+{
+    return waits_all_once(c, s, first, WAITS, false) && waits_all_once(c, s, first, WAITS, true);
 }
 
 static void test_order(cts *c, const char *name, bool (*once)(cts *c, scene *s, int first))
@@ -299,7 +378,7 @@ static void test_wait_any(cts *c)
     for (int round = 0; s && round < ROUNDS && !c->failed_now; round++) {
         pthread_t thread;
         waiter w = {.c = c, .q = s->q[0]};
-        if (!put_x(c, s, 0, 0, &point) || !run_after(c, &s->chain, s->q[0], &s->b[0], 0, NULL, &w.point))
+        if (!put_x(c, s, 0, 0, &point) || !run_now(c, &s->chain, s->q[0], &s->b[0], &w.point))
             break;
         if (pthread_create(&thread, NULL, waiter_main, &w))
             break;
@@ -310,6 +389,197 @@ static void test_wait_any(cts *c)
         if (w.status || c->t->queue_poll(s->q[0], &done) || done < w.point)
             cts_fail(c, "a wait in another thread gives %s", yk__status_name(w.status));
     }
+    if (s)
+        scene_close(c, s);
+    cts_pass(c);
+}
+
+/* ---- How long a wait takes ---- */
+
+/* How many runs take half a second: of a fast device more than it begins at once, of a slow one a few. */
+static bool much_to_do(cts *c, scene *s, int most, int *runs)
+{
+    uint64_t point;
+    double took = 0;
+    for (int i = 0; i < 2; i++) { /* the first one may compile */
+        const double began = yk__clock_seconds();
+        if (!run_now(c, &s->chain, s->q[0], &s->b[0], &point) || !cts_wait(c, s->q[0], point))
+            return false;
+        took = yk__clock_seconds() - began;
+    }
+    *runs = took > 0.1 ? 5 : took > 0.5 / most ? (int)(0.5 / took) : most;
+    return true;
+}
+
+/* Runs of the second binding keep the queue busy; then the first one's result, 0 until then, comes to the host. */
+static bool late_result(cts *c, scene *s, int runs, uint64_t *point)
+{
+    const chain *k = &s->chain;
+    const yk_copy lost = {.src_host = s->zero, .dst = s->b[0].slot[k->y], .dst_offset = k->y_at, .bytes = BYTES};
+    const yk_copy back = {.src = s->b[0].slot[k->y], .src_offset = k->y_at, .dst_host = s->got, .bytes = BYTES};
+    memset(s->got, 0, sizeof s->got);
+    bool ok = put_x(c, s, 0, 0, point) && put_x(c, s, 0, 1, point) && copy_after(c, s->q[0], lost, NULL, 0, point);
+    for (int i = 0; i < runs && ok; i++)
+        ok = run_now(c, k, s->q[0], &s->b[1], point);
+    return ok && run_now(c, k, s->q[0], &s->b[0], point) && copy_after(c, s->q[0], back, NULL, 0, point);
+}
+
+/* A wait of a millisecond comes back in time, done or not. *over: it is done. */
+static bool wait_slice(cts *c, scene *s, uint64_t point, uint64_t timeout_ns, bool *over)
+{
+    const yk_status st = c->t->queue_wait(s->q[0], point, timeout_ns);
+    *over = st == YK_OK;
+    if (st == YK_E_TIMEOUT)
+        yk__plugin_message();
+    return st == YK_E_TIMEOUT || cts_ok(c, st, "queue_wait");
+}
+
+/* The least a wait of a millisecond took of a few: on a busy machine one alone says nothing. */
+static bool wait_is_short(cts *c, scene *s, int runs, double *least)
+{
+    bool over = false, ok = true;
+    *least = 1e9;
+    for (int i = 0; i < 3 && ok && *least > 0.1; i++) {
+        uint64_t point = 0;
+        double began;
+        ok = late_result(c, s, runs, &point) && wait_slice(c, s, point, 0, &over);
+        if (ok && over)
+            ok = result_right(c, s->got, s->want, "a copy to the host that a wait without time says is done");
+        began = yk__clock_seconds();
+        ok = ok && wait_slice(c, s, point, SLICE_NS, &over);
+        *least = yk__clock_seconds() - began < *least ? yk__clock_seconds() - began : *least;
+        while (ok && !over)
+            ok = wait_slice(c, s, point, SLICE_NS, &over);
+        ok = ok && result_right(c, s->got, s->want, "a copy to the host that a wait of 1 ms says is done");
+        for (uint64_t timeout_ns = 0; ok && timeout_ns <= SLICE_NS; timeout_ns += SLICE_NS)
+            ok = cts_ok(c, c->t->queue_wait(s->q[0], point, timeout_ns), "a short wait for a point that is done");
+    }
+    return ok;
+}
+
+static void test_wait_short(cts *c)
+{
+    scene *s;
+    double least = 0;
+    int runs = 0;
+    if (!cts_begin(c, "wait_short"))
+        return;
+    s = scene_open(c);
+    if (s && scene_numbers(c, s, 11) && put_x(c, s, 0, 0, &(uint64_t){0}) && much_to_do(c, s, 1000, &runs) &&
+        wait_is_short(c, s, runs, &least) && least > 0.1)
+        cts_fail(c, "a wait of 1 ms returned after %.2f s", least);
+    if (s)
+        scene_close(c, s);
+    cts_pass(c);
+}
+
+/* What poll says is done is there. Nobody waits meanwhile. */
+static void test_poll(cts *c)
+{
+    scene *s;
+    uint64_t point = 0, done = 0;
+    int runs = 0;
+    bool ok;
+    if (!cts_begin(c, "poll_is_true"))
+        return;
+    s = scene_open(c);
+    ok = s && scene_numbers(c, s, 12) && put_x(c, s, 0, 0, &point) && much_to_do(c, s, 30, &runs) && late_result(c, s, runs, &point);
+    const double until = yk__clock_seconds() + (double)c->timeout_ns * 1e-9;
+    while (ok && done < point && yk__clock_seconds() < until)
+        if ((ok = cts_ok(c, c->t->queue_poll(s->q[0], &done), "queue_poll")) && done < point)
+            usleep(500);
+    if (ok && done < point)
+        cts_fail(c, "poll never says that point %llu is done", (unsigned long long)point);
+    else if (ok)
+        result_right(c, s->got, s->want, "a copy to the host that poll says is done");
+    if (s)
+        scene_close(c, s);
+    cts_pass(c);
+}
+
+/* ---- Two devices ---- */
+
+/* What the other device of the plugin has: a queue, a buffer, and bytes that go through it. */
+typedef struct neighbour {
+    yk_device *dev;
+    yk_queue *q;
+    yk_buffer *b;
+    uint32_t number;
+    float out[SIDE * SIDE];
+} neighbour;
+
+static bool neighbour_open(cts *c, neighbour *n)
+{
+    const yk_queue_desc queue = {.size = sizeof queue, .kind = YK_QUEUE_COMPUTE};
+    const yk_buffer_desc buffer = {.size = sizeof buffer, .bytes = BYTES + BEHIND};
+    numbers_fill(n->out, 77);
+    return cts_ok(c, c->t->device_open(n->number, &n->dev), "device_open of another device") &&
+           cts_ok(c, c->t->queue_new(n->dev, &queue, &n->q), "queue_new on another device") &&
+           cts_ok(c, c->t->buffer_new(n->dev, &buffer, &n->b), "buffer_new on another device");
+}
+
+static void neighbour_close(cts *c, neighbour *n)
+{
+    if (n->q)
+        c->t->queue_free(n->q);
+    if (n->b)
+        c->t->buffer_free(n->b);
+    if (n->dev)
+        c->t->device_close(n->dev);
+}
+
+/* Both devices write the same host memory, the other one when the run here is over. */
+static bool devices_wait(cts *c, scene *s, neighbour *n)
+{
+    const chain *k = &s->chain;
+    uint64_t here = 0, there = 0;
+    const yk_copy back = {.src = s->b[0].slot[k->y], .src_offset = k->y_at, .dst_host = s->got, .bytes = BYTES};
+    const yk_copy over = {.src = n->b, .dst_host = s->got, .bytes = BYTES};
+    return cts_ok(c, yk_put(c->t, n->q, n->b, 0, n->out, BYTES, &there), "queue_copy") && cts_wait(c, n->q, there) &&
+           put_x(c, s, 0, 0, &here) && run_now(c, k, s->q[0], &s->b[0], &here) &&
+           copy_after(c, s->q[0], back, NULL, 0, &here) && copy_after(c, n->q, over, s->q[0], here, &there) &&
+           cts_wait(c, n->q, there) && cts_wait(c, s->q[0], here) &&
+           result_right(c, s->got, n->out, "a copy that waits for a queue of another device");
+}
+
+/* A copy between devices in two parts by one queue, for which the other one waits; not every plugin has such. */
+static bool devices_copy(cts *c, scene *s, neighbour *n, bool pull)
+{
+    const chain *k = &s->chain;
+    yk_queue *by = pull ? n->q : s->q[0];
+    const yk_copy back = {.src = n->b, .src_offset = BEHIND, .dst_host = s->got, .bytes = BYTES};
+    uint64_t here = 0, there = 0, made = 0;
+    yk_status st = YK_OK;
+    if (!put_x(c, s, 0, 0, &here) || !run_now(c, k, s->q[0], &s->b[0], &here))
+        return false;
+    for (uint64_t at = 0; at < BYTES && !st; at += BYTES / 2) {
+        const yk_copy over = {.size = sizeof over, .n_wait = pull, .wait = &(yk_wait){s->q[0], here}, .src = s->b[0].slot[k->y],
+                              .src_offset = k->y_at + at, .dst = n->b, .dst_offset = BEHIND + at, .bytes = BYTES / 2};
+        st = c->t->queue_copy(by, &over, &made);
+    }
+    if (st == YK_E_UNSUPPORTED)
+        return yk__plugin_message(), cts_wait(c, s->q[0], here);
+    return cts_ok(c, st, "queue_copy to another device") && copy_after(c, n->q, back, by, made, &there) && cts_wait(c, n->q, there) &&
+           cts_wait(c, s->q[0], pull ? here : made) && result_right(c, s->got, s->want, "a copy from one device to another");
+}
+
+static void test_devices(cts *c)
+{
+    neighbour n = {.number = 0};
+    uint32_t devices = 0;
+    scene *s;
+    if (!cts_begin(c, "two_devices") || !cts_ok(c, c->t->device_count(&devices), "device_count"))
+        return;
+    if (devices < 2) {
+        cts_unsupported(c, "it has one device");
+        return;
+    }
+    n.number = (c->device + 1) % devices;
+    s = scene_open(c);
+    for (uint64_t round = 0; s && round < ROUNDS && !c->failed_now; round++)
+        if ((round || neighbour_open(c, &n)) && scene_numbers(c, s, round + 1) && devices_wait(c, s, &n))
+            devices_copy(c, s, &n, round % 2);
+    neighbour_close(c, &n);
     if (s)
         scene_close(c, s);
     cts_pass(c);
@@ -331,21 +601,6 @@ static void abort_check(cts *c, scene *s, const waiter *w)
         cts_fail(c, "after queue_abort with YK_E_CANCELLED a wait gives another status");
 }
 
-/* How many runs take half a second: of a fast device more than it begins at once, of a slow one a few. */
-static bool much_to_do(cts *c, scene *s, int *runs)
-{
-    uint64_t point;
-    double took = 0;
-    for (int i = 0; i < 2; i++) { /* the first one may compile */
-        const double began = yk__clock_seconds();
-        if (!run_after(c, &s->chain, s->q[0], &s->b[0], 0, NULL, &point) || !cts_wait(c, s->q[0], point))
-            return false;
-        took = yk__clock_seconds() - began;
-    }
-    *runs = took > 0.1 ? 5 : took > 0.5 / 30 ? (int)(0.5 / took) : 30;
-    return true;
-}
-
 /* A queue with much to do is aborted while a thread waits; another queue goes on. */
 static void test_abort(cts *c)
 {
@@ -362,9 +617,9 @@ static void test_abort(cts *c)
         return;
     }
     s = scene_open(c);
-    ok = s && scene_numbers(c, s, 7) && put_x(c, s, 0, 0, &w.point) && much_to_do(c, s, &runs);
+    ok = s && scene_numbers(c, s, 7) && put_x(c, s, 0, 0, &w.point) && much_to_do(c, s, 30, &runs);
     for (int i = 0; i < runs && ok; i++)
-        ok = run_after(c, &s->chain, s->q[0], &s->b[0], 0, NULL, &w.point);
+        ok = run_now(c, &s->chain, s->q[0], &s->b[0], &w.point);
     if (ok && (w.q = s->q[0], pthread_create(&thread, NULL, waiter_main, &w)) == 0) {
         began = yk__clock_seconds();
         c->t->queue_abort(w.q, YK_E_CANCELLED);
@@ -377,7 +632,8 @@ static void test_abort(cts *c)
         s->q[0] = NULL;
         if (yk__clock_seconds() - began > 4)
             cts_fail(c, "queue_free took %.1f s after queue_abort", yk__clock_seconds() - began);
-        if (put_x(c, s, 1, 1, &w.point) && run_after(c, &s->chain, s->q[1], &s->b[1], 0, NULL, &w.point) &&
+        if (chain_reference(c, &s->chain, s->b[1].weights, s->x, s->want) && put_x(c, s, 1, 1, &w.point) &&
+            run_now(c, &s->chain, s->q[1], &s->b[1], &w.point) &&
             cts_ok(c, yk_get(c->t, s->q[1], s->b[1].slot[s->chain.y], s->chain.y_at, s->got, BYTES, &w.point), "queue_copy") &&
             cts_wait(c, s->q[1], w.point))
             result_right(c, s->got, s->want, "a run of another queue than the aborted one");
@@ -399,7 +655,7 @@ static void test_span(cts *c)
     s = scene_open(c);
     ok = s && scene_numbers(c, s, 3) && put_x(c, s, 0, 0, &first);
     for (int i = 0; i < 2 && ok; i++)
-        ok = run_after(c, &s->chain, s->q[0], &s->b[0], 0, NULL, &point);
+        ok = run_now(c, &s->chain, s->q[0], &s->b[0], &point);
     ok = ok && cts_wait(c, s->q[0], point);
     for (uint32_t i = 0; i < 3 && ok && known; i++) {
         const yk_status st = c->t->queue_span(s->q[0], first + i, &begin[i], &end[i]);
@@ -478,7 +734,12 @@ void cts_queue_order(cts *c)
     test_order(c, "overwrite_after_run", overwrites_wait_once);
     test_order(c, "point_is_true", point_is_true_once);
     test_order(c, "side_by_side", side_by_side_once);
+    test_order(c, "two_waits", waits_two_once);
+    test_order(c, "many_waits", waits_many_once);
     test_wait_any(c);
+    test_wait_short(c);
+    test_poll(c);
+    test_devices(c);
     test_abort(c);
     test_span(c);
 }

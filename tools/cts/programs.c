@@ -266,6 +266,97 @@ static void test_scratch(cts *c, const product *p)
     cts_pass(c);
 }
 
+/* ---- Equal bits ---- */
+
+/* What adds in any order gives other bits each time, where the order is not fixed: long sums, products, and rows that meet. */
+static void sums_want(cts_check *k)
+{
+    static const int64_t row[] = {3, 20011}, column[] = {2003, 5}, left[] = {16, 3001}, right[] = {3001, 16}, src[] = {2003, 8},
+                         index[] = {2003};
+    yk__graph *g = &k->g;
+    const yk__vid rows = cts_leaf(g, YK_F32, CTS_UNIT, 0, 2, row), columns = cts_leaf(g, YK_F32, CTS_UNIT, 1, 2, column);
+    cts_want(k, yk__sum(g, rows, 2));
+    cts_want(k, yk__sum(g, rows, 3));
+    cts_want(k, yk__sum(g, columns, 1));
+    cts_want(k, yk__dot(g, cts_leaf(g, YK_F32, CTS_UNIT, 2, 2, left), cts_leaf(g, YK_F32, CTS_UNIT, 3, 2, right), false, false));
+    cts_want(k, yk__scatter_add(g, cts_leaf(g, YK_F32, CTS_UNIT, 4, 2, src), cts_leaf(g, YK_I32, CTS_INDEX, 5, 1, index), 5));
+}
+
+#define SAME_RUNS 5
+
+static void bits_compare(cts *c, const yk__simple *s, uint64_t seed)
+{
+    yk_error err = YK_ERROR_INIT;
+    const uint64_t bytes = s->abi.slot[s->result].bytes;
+    void **first = yk__simple_slots(s), **again = yk__simple_slots(s);
+    for (int run = 0; first && again && run < SAME_RUNS && !c->failed_now; run++) {
+        void **slot = run ? again : first;
+        cts_fill(s, slot, seed, false);
+        yk__simple_run(s, c->dev, slot, &err);
+        if (cts_error(c, &err) && run && memcmp(first[s->result], again[s->result], bytes))
+            cts_fail(c, "YK_CAP_DETERMINISTIC, but run %d gives other bits than the first", run + 1);
+    }
+    yk__simple_slots_free(s, first);
+    yk__simple_slots_free(s, again);
+}
+
+/* Plans what a check wants and compares the bits of some runs; frees it. */
+static void bits_check(cts *c, cts_check *k)
+{
+    const yk__simple_how how = {.claims = yk__simple_claims, .arg = c->dev, .align = c->dev->caps.align};
+    yk_error err = YK_ERROR_INIT;
+    yk__simple s;
+    yk__simple_new(&k->g, &how, k->n_want, k->want, &s, &err);
+    if (cts_error(c, &err)) {
+        bits_compare(c, &s, k->seed);
+        yk__simple_free(&s);
+    }
+}
+
+/* Composites that add, where they are claimed: one case of each. *done: which had theirs. */
+static void composite_bits(cts *c, cts_check *k, const char *name, uint32_t *done)
+{
+    static const char *const adding[] = {"conv2d_dw.", "layer_norm_bwd.", "bn_stats.", "grad_stats", "attention_bwd."};
+    yk_error err = YK_ERROR_INIT;
+    for (uint32_t i = 0; i < sizeof adding / sizeof *adding; i++)
+        if (!(*done & 1u << i) && !strncmp(name, adding[i], strlen(adding[i])) && cts_claimed(c, k, &err)) {
+            *done |= 1u << i;
+            bits_check(c, k);
+        }
+}
+
+static void composites_bits(cts *c)
+{
+    uint32_t done = 0;
+    for (uint32_t i = 0; i < cts_n_composite; i++)
+        for (uint32_t number = 0, more = 1; more && !c->failed_now; number++) {
+            char name[100] = "";
+            cts_check k;
+            cts_check_init(&k, c);
+            more = cts_composites[i](&k, number, YK_F32, name, sizeof name);
+            if (more)
+                composite_bits(c, &k, name, &done);
+            cts_check_free(&k);
+        }
+}
+
+static void test_bits(cts *c)
+{
+    cts_check k;
+    if (!cts_begin(c, "same_bits"))
+        return;
+    if (!(c->dev->caps.flags & YK_CAP_DETERMINISTIC)) {
+        cts_unsupported(c, "no YK_CAP_DETERMINISTIC");
+        return;
+    }
+    cts_check_init(&k, c);
+    sums_want(&k);
+    bits_check(c, &k);
+    cts_check_free(&k);
+    composites_bits(c);
+    cts_pass(c);
+}
+
 void cts_group_rebind(cts *c)
 {
     product p;
@@ -282,20 +373,21 @@ void cts_group_rebind(cts *c)
     }
     product_free(c, &p);
     test_own_writes(c);
+    test_bits(c);
 }
 
 /* ---- errors ------------------------------------------------------------------------------------------------------------------ */
 
-/* Compiles a graph that must be refused. */
-static void graph_refused(cts *c, const yk_graph *g, const char *what)
+/* Compiles a graph that must be refused; why: in words behind `what`. */
+static void graph_refused(cts *c, const yk_graph *g, const char *what, const char *why)
 {
     yk_program *p = NULL;
     yk_status s = c->t->program_new(c->dev->handle, g, &p);
     if (s == YK_OK) {
         c->t->program_free(p);
-        cts_fail(c, "%s was compiled", what);
+        cts_fail(c, "program_new compiles %s, %s; it has to refuse it, in words", what, why);
     } else if (!*yk__plugin_message()) {
-        cts_fail(c, "%s was refused without a message through host->fail", what);
+        cts_fail(c, "program_new refuses %s without a message through host->fail", what);
     }
 }
 
@@ -313,7 +405,7 @@ static void test_unclaimed(cts *c)
         cts_check_init(&k, c);
         if (cts_composites[i](&k, 0, YK_F32, name, sizeof name) && !cts_claimed(c, &k, &err) && !err.status &&
             !yk__simple_new(&k.g, &how, k.n_want, k.want, &s, &err)) {
-            graph_refused(c, &s.abi, name);
+            graph_refused(c, &s.abi, name, "a composite to which claims answers 0");
             yk__simple_free(&s);
             tried++;
         }
@@ -339,7 +431,7 @@ static void no_operation(cts *c, uint16_t op, const char *name)
     yk__simple_new(&k.g, &how, k.n_want, k.want, &s, &err);
     if (cts_error(c, &err)) {
         s.g.node[0].op = op;
-        graph_refused(c, &s.abi, name);
+        graph_refused(c, &s.abi, name, "which no plugin can know");
         yk__simple_free(&s);
     }
     cts_pass(c);
@@ -390,6 +482,50 @@ static void test_refused_copy(cts *c, const char *name, uint64_t offset, bool ho
     cts_pass(c);
 }
 
+typedef enum bad_binding { SLOT_TOO_FEW, SLOT_TOO_MANY, SLOT_SHORT } bad_binding;
+
+/* What a run is bound to is as long as the program says: else it would write behind a buffer's end. */
+static void run_refused(cts *c, const char *name, const product *p, binding *b, yk_queue *q, bad_binding how)
+{
+    yk_submit s = {.size = sizeof s, .n_slot = p->n_slot, .program = p->program, .slot = b->buffer, .slot_offset = b->offset,
+                   .slot_version = b->version};
+    uint64_t point = 0;
+    yk_buffer *whole = b->buffer[p->x], *part = NULL;
+    if (!cts_ok(c, cts_buffer_new(c, p->abi.slot[p->x].bytes - 4, &part), "buffer_new"))
+        return;
+    if (how == SLOT_SHORT)
+        b->buffer[p->x] = part;
+    s.n_slot = p->n_slot + (how == SLOT_TOO_MANY) - (how == SLOT_TOO_FEW);
+    const yk_status st = c->t->queue_run(q, &s, &point);
+    b->buffer[p->x] = whole;
+    if (st != YK_E_ARG)
+        cts_fail(c, "a run with %s: %s, expected YK_E_ARG", name, yk__status_name(st));
+    else if (!*yk__plugin_message())
+        cts_fail(c, "a run with %s: refused without a message through host->fail", name);
+    else
+        after_refusal(c, q, whole);
+    if (!st)
+        c->t->queue_wait(q, point, c->timeout_ns);
+    c->t->buffer_free(part);
+}
+
+static void test_refused_run(cts *c, const char *name, bad_binding how)
+{
+    product p = {.program = NULL};
+    binding b;
+    yk_queue *q = NULL;
+    if (!cts_begin(c, "%s", name) || !cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &q), "queue_new"))
+        return;
+    memset(&b, 0, sizeof b);
+    if (product_new(c, &p) && bind_new(c, &p, &b, 0))
+        run_refused(c, name, &p, &b, q, how);
+    c->t->queue_free(q);
+    bind_free(c, &p, &b);
+    product_free(c, &p);
+    yk__plugin_message();
+    cts_pass(c);
+}
+
 static void other_queue_works(cts *c)
 {
     uint8_t data[64] = {7}, back[64] = {0};
@@ -413,5 +549,8 @@ void cts_group_errors(cts *c)
     test_refused_copy(c, "beyond_the_end", 1ull << 40, false);
     test_refused_copy(c, "across_the_end", 1, false);
     test_refused_copy(c, "host_to_host", 0, true);
+    test_refused_run(c, "a_slot_too_few", SLOT_TOO_FEW);
+    test_refused_run(c, "a_slot_too_many", SLOT_TOO_MANY);
+    test_refused_run(c, "a_slot_too_short", SLOT_SHORT);
     other_queue_works(c);
 }

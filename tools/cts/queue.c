@@ -95,6 +95,47 @@ static void two_queues(cts *c, yk_queue *q, yk_buffer *b)
     cts_pass(c);
 }
 
+/* A buffer of 0 bytes is one that copies of 0 bytes touch. */
+static void test_empty(cts *c, yk_queue *q)
+{
+    uint8_t data[1] = {7};
+    yk_buffer *b = NULL;
+    uint64_t point = 0;
+    if (!cts_begin(c, "empty") || !cts_ok(c, cts_buffer_new(c, 0, &b), "buffer_new of 0 bytes"))
+        return;
+    if (cts_ok(c, yk_put(c->t, q, b, 0, data, 0, &point), "queue_copy of 0 bytes") &&
+        cts_ok(c, yk_get(c->t, q, b, 0, data, 0, &point), "queue_copy of 0 bytes") && cts_wait(c, q, point) && data[0] != 7)
+        cts_fail(c, "a copy of 0 bytes wrote a byte");
+    c->t->buffer_free(b);
+    cts_pass(c);
+}
+
+/* The host pins what its user gives it, wherever that begins. */
+static void test_pin(cts *c, yk_queue *q, yk_buffer *b)
+{
+    static uint8_t memory[3 * 4096];
+    uint8_t *odd = memory + 77, want[4096];
+    yk_pin *pin = NULL;
+    uint64_t point = 0;
+    if (!cts_begin(c, "pin_anywhere"))
+        return;
+    if (!(c->dev->caps.flags & YK_CAP_PINS)) {
+        cts_unsupported(c, "no YK_CAP_PINS");
+        return;
+    }
+    if (cts_ok(c, c->t->host_pin(c->dev->handle, odd, 5001, &pin), "host_pin of 5001 bytes at an odd address")) {
+        cts_pattern_fill(want, sizeof want, 4);
+        memcpy(odd, want, sizeof want);
+        if (cts_ok(c, yk_put(c->t, q, b, 0, odd, sizeof want, &point), "queue_copy") && cts_wait(c, q, point)) {
+            memset(odd, 0, sizeof want);
+            if (cts_ok(c, yk_get(c->t, q, b, 0, odd, sizeof want, &point), "queue_copy") && cts_wait(c, q, point))
+                cts_bytes_same(c, odd, want, sizeof want, "what came back to pinned memory");
+        }
+        c->t->host_unpin(pin);
+    }
+    cts_pass(c);
+}
+
 void cts_group_queue(cts *c)
 {
     yk_queue *q = NULL;
@@ -109,6 +150,8 @@ void cts_group_queue(cts *c)
     test_not_given(c, q);
     test_order(c, q, b);
     two_queues(c, q, b);
+    test_empty(c, q);
+    test_pin(c, q, b);
     cts_queue_order(c);
     c->t->queue_free(q);
     c->t->buffer_free(b);

@@ -103,7 +103,8 @@ yk_status cpu_build_begin(cpu_build *build, const yk_graph *graph, const cpu_isa
     cpu_prog *prog = cpu_host->alloc(sizeof *prog, 64);
     if (!prog)
         return YK_E_MEM;
-    *prog = (cpu_prog){.serial = true, .n_slot = graph->n_slot, .uses = cpu_host->alloc(graph->n_slot + 1, 64)};
+    *prog = (cpu_prog){.serial = true, .n_slot = graph->n_slot, .uses = cpu_host->alloc(graph->n_slot + 1, 64),
+                       .slot = graph->slot};
     if (!prog->uses) {
         cpu_host->free(prog);
         return YK_E_MEM;

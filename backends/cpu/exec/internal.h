@@ -29,6 +29,7 @@ struct cpu_prog {
     double work;
     uint32_t n_slot;
     uint8_t *uses;
+    const yk_slot *slot; /* the graph's */
     cpu_pace pace;
 };
 

@@ -56,6 +56,11 @@ uint32_t cpu_prog_slots(const cpu_prog *prog)
     return prog->n_slot;
 }
 
+uint64_t cpu_prog_slot_bytes(const cpu_prog *prog, uint32_t slot)
+{
+    return prog->slot[slot].bytes;
+}
+
 /* ---- A run ---- */
 
 typedef struct prog_run {

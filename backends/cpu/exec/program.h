@@ -28,6 +28,7 @@ bool cpu_prog_is_serial(const cpu_prog *prog);              /* only worker 0 has
 double cpu_prog_work(const cpu_prog *prog);                 /* a guess, ns on one core */
 bool cpu_prog_uses(const cpu_prog *prog, uint32_t slot);
 uint32_t cpu_prog_slots(const cpu_prog *prog);
+uint64_t cpu_prog_slot_bytes(const cpu_prog *prog, uint32_t slot);
 
 /* What a run is bound to. */
 typedef struct cpu_bound {

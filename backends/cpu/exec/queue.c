@@ -261,16 +261,33 @@ static bool job_reserve(job *j, uint32_t slots, uint32_t waits)
     return j->slot_capacity >= slots && j->wait_capacity >= waits;
 }
 
+/* Of a slot that the program uses. */
+static yk_status slot_check(const cpu_prog *p, const yk_buffer *b, uint32_t i, uint64_t offset)
+{
+    const uint64_t bytes = cpu_prog_slot_bytes(p, i);
+    if (!b)
+        cpu_host->fail("cpu", "slot %u is used by the program but no buffer is bound to it", (unsigned)i);
+    else if (offset > b->bytes || bytes > b->bytes - offset)
+        cpu_host->fail("cpu", "slot %u needs %llu bytes from %llu on; its buffer has %llu", (unsigned)i, (unsigned long long)bytes,
+                       (unsigned long long)offset, (unsigned long long)b->bytes);
+    else
+        return YK_OK;
+    return YK_E_ARG;
+}
+
 static yk_status bind_slots(const yk_submit *s, char **slot)
 {
     const cpu_prog *p = s->program->prog;
-    for (uint32_t i = 0; i < cpu_prog_slots(p); i++) {
-        yk_buffer *b = i < s->n_slot ? s->slot[i] : NULL;
-        slot[i] = b ? b->data + (s->slot_offset ? s->slot_offset[i] : 0) : NULL;
-        if (!b && cpu_prog_uses(p, i)) {
-            cpu_host->fail("cpu", "slot %u is used by the program but no buffer is bound to it", (unsigned)i);
+    if (s->n_slot != cpu_prog_slots(p)) {
+        cpu_host->fail("cpu", "%u slots are bound, the program has %u", (unsigned)s->n_slot, (unsigned)cpu_prog_slots(p));
+        return YK_E_ARG;
+    }
+    for (uint32_t i = 0; i < s->n_slot; i++) {
+        const yk_buffer *b = s->slot[i];
+        const uint64_t offset = s->slot_offset ? s->slot_offset[i] : 0;
+        slot[i] = b ? b->data + offset : NULL;
+        if (cpu_prog_uses(p, i) && slot_check(p, b, i, offset))
             return YK_E_ARG;
-        }
     }
     return YK_OK;
 }
