@@ -272,6 +272,7 @@ bool cts_case_round8(cts_check *k, uint32_t number, yk_dtype dtype, char *name, 
     return true;
 }
 
+    k->any_zero = true;
 /* ---- Optimizers ---------------------------------------------------------------------------------------------------------------- */
 
 static void grad_stats(cts_check *k, bool special, char *name, size_t n)

@@ -122,6 +122,7 @@ bool cts_case_pool(cts_check *k, uint32_t number, yk_dtype dtype, char *name, si
         max_pool(k, dtype, p, false, CTS_SPECIAL);
     } else if (which < 2) {
         snprintf(name, n, "max_pool%s.%s", backward ? "_bwd" : "", p->name);
+        k->any_zero = true;
         max_pool(k, dtype, p, backward, CTS_TIES); /* the first of equal maxima counts */
     } else {
         snprintf(name, n, "avg_pool%s.%s%s", backward ? "_bwd" : "", p->name, which >= 4 ? ".include_pad" : "");

@@ -99,7 +99,7 @@ static void test_binary(cts *c, uint32_t op, yk_dtype dtype, const shape *s, boo
     cts_check_free(&k);
 }
 
-/* NaN and infinities where the rule says what happens to them. */
+/* NaN, infinities and both zeros where the rule says what happens to them. */
 static void test_special(cts *c, uint32_t op, yk_dtype dtype)
 {
     static const int64_t dim[] = {257};
@@ -109,6 +109,7 @@ static void test_special(cts *c, uint32_t op, yk_dtype dtype)
         return;
     cts_check_init(&k, c);
     a = cts_leaf(&k.g, dtype, CTS_SPECIAL, 0, 1, dim);
+    k.any_zero = op == YK_OP_MAX || op == YK_OP_MIN;
     b = cts_leaf(&k.g, dtype, CTS_SPECIAL, 1, 1, dim);
     cts_want(&k, yk__op_info_of(op)->kind == YK_KIND_UN ? yk__un(&k.g, op, a) : yk__bin(&k.g, op, a, b));
     cts_check_run(c, &k);

@@ -150,6 +150,7 @@ static void rmax_nan(cts *c, yk_dtype dtype)
 }
 
 void cts_ops_reduce(cts *c)
+    k.any_zero = true;
 {
     yk_dtype types[4];
     uint32_t n = cts_float_types(c, types);
@@ -533,6 +534,29 @@ void cts_ops_dot(cts *c)
 {
     yk_dtype types[4];
     uint32_t n = cts_float_types(c, types);
+/* A zero times what is not finite is NaN, in a sum that ends in such a term or begins with one; sums without one are numbers. */
+static void dot_not_finite(cts *c, yk_dtype dtype, bool longer, uint32_t transposed)
+{
+    static const int64_t few[] = {2, 33}, more[] = {63, 33}, left[] = {40, 65}, left_transposed[] = {65, 40};
+    static const uint32_t swap[] = {1, 0};
+    const bool ta = transposed & 1, tb = transposed & 2;
+    cts_check k;
+    yk__vid b[2], y, x;
+    if (!cts_begin(c, "dot.%s.not_finite%s%s%s", yk__dtype_name(dtype), longer ? ".long" : "", ta ? ".ta" : "", tb ? ".tb" : ""))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ABSSUM;
+    k.n = longer ? 65 : 2;
+    b[longer] = cts_leaf(&k.g, dtype, CTS_SPECIAL, 0, 2, few);
+    if (longer)
+        b[0] = cts_leaf(&k.g, dtype, CTS_TIES, 1, 2, more);
+    y = longer ? yk__concat(&k.g, 2, b, 0) : b[0];
+    x = cts_leaf(&k.g, dtype, CTS_MASK, 0, 2, ta ? left_transposed : left);
+    if (!longer)
+        x = yk__dense(&k.g, yk__slice(&k.g, x, ta ? 0 : 1, 0, 2, 1));
+    check_run(c, &k, yk__dot(&k.g, x, tb ? yk__dense(&k.g, yk__permute(&k.g, y, swap)) : y, ta, tb));
+}
+
     for (uint32_t t = 0; t < n; t++) {
         for (size_t i = 0; i < sizeof products / sizeof *products; i++)
             for (uint32_t transposed = 0; transposed < (i % 2 ? 3 : 4); transposed++)
@@ -557,3 +581,5 @@ void cts_group_op(cts *c)
     cts_ops_data(c);
     cts_ops_dot(c);
 }
+            dot_not_finite(c, types[t], false, transposed);
+            dot_not_finite(c, types[t], true, transposed);
