@@ -150,7 +150,8 @@ extern "C" {
  * round8        attr format (YK_ROUND8_*); x -> y of its type: each element as 8 bits of that format can hold it, with one scale for
  *               all. s = the largest power of two by which max |x|, or 2^-90 if that is larger, is at most the format's largest number
  *               (448, 57344); y = r(x s) / s, r rounds to the nearest number of the format, of two to the one whose last bit
- *               is 0. s = 1 where an element is not finite; such elements stay, others beyond the largest number become it.
+ *               is 0. s = 1 where an element is not finite; such elements stay, others beyond the largest number become it. A zero
+ *               is either one.
  *
  * Numbers below the normal ones (in f32 and bf16 1.2e-38) may count as zero, in what is read and in what is written: the CPU
  * plugin does so, as some processors take a hundred times longer for them; OpenCL does as its driver does. So a loss of 1e-39

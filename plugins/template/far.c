@@ -4,8 +4,9 @@
  * (plugins/kit/queue.h). What a host sees of a GPU it sees here: buffers that cannot be mapped, copies that run beside the
  * caller, points, several queues, registered host memory. The device itself is played by the reference kernels.
  *
- * What to change: memory_take and memory_give (where buffers lie), far_copy (how bytes get there), program_new (compile), far_run
- * (run), claims. Build it as its Makefile.am says, and run `yoke-cts --plugin yoke_far.so` after each.
+ * What to change, in this order: device_caps (its flags first: what stands there is this machine's, not yours), memory_take and
+ * memory_give (where buffers lie), far_copy (how bytes get there), program_new (compile), far_run (run), node_claims. Build it as its
+ * Makefile.am says, and run `yoke-cts --plugin ./yoke_far.so` after each.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -78,6 +79,9 @@ static yk_status device_count(uint32_t *n)
 
 static yk_status device_caps(uint32_t i, yk_device_caps *caps)
 {
+    /* YK_CAP_CPU holds of this example, as it computes on the host's cores: `auto` leaves it out where another plugin has them, its
+     * memory is bounded as the process's is, and no leak of the device's own is looked for. A device with a chip of its own must
+     * not say it. YK_CAP_DETERMINISTIC promises equal bits for equal inputs. */
     yk_device_caps c = {.flags = YK_CAP_DETERMINISTIC | YK_CAP_CPU | YK_CAP_PINS,
                         .mem_total = kit_host_memory(),
                         .max_alloc = kit_host_memory(),

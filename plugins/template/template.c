@@ -5,7 +5,7 @@
  *
  * What to change, in this order: device_count and device_caps (what there is), buffers (where memory lies), program_new
  * (turn the graph into something your device can run again and again), queue_run (run it). Then claim composites, one
- * after another, and run `yoke-cts --plugin yoke_template.so` after each.
+ * after another, and run `yoke-cts --plugin ./yoke_template.so` after each.
  */
 #include <stdatomic.h>
 #include <stdbool.h>

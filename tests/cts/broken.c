@@ -183,7 +183,8 @@ static uint32_t bad_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 #endif
 
 /* Results of one operation, changed. */
-#if defined BREAK_LOWEST || defined BREAK_NAN || defined BREAK_TINY
+#if defined BREAK_LOWEST || defined BREAK_NAN || defined BREAK_TINY || defined BREAK_NEG_ZERO || defined BREAK_ABS_ZERO || \
+    defined BREAK_SKIPS
 #define CHANGES
 static void element_change(uint16_t op, uint32_t from, uint32_t dtype, void *element)
 {
@@ -201,6 +202,18 @@ static void element_change(uint16_t op, uint32_t from, uint32_t dtype, void *ele
 #endif
 #ifdef BREAK_TINY /* small numbers of f16 are flushed */
     if (op == YK_OP_CAST && from == YK_F16 && dtype == YK_F32 && f > -6e-5f && f < 6e-5f)
+        memset(element, 0, 4);
+#endif
+#ifdef BREAK_NEG_ZERO /* 0 - x */
+    if (op == YK_OP_NEG && dtype == YK_F32 && f == 0)
+        memset(element, 0, 4);
+#endif
+#ifdef BREAK_ABS_ZERO /* x < 0 ? -x : x */
+    if (op == YK_OP_ABS && dtype == YK_F32 && f == 0)
+        memcpy(element, &(float){-0.f}, 4);
+#endif
+#ifdef BREAK_SKIPS /* products leave out zeros, whatever they are multiplied with */
+    if (op == YK_OP_DOT && dtype == YK_F32 && f != f)
         memset(element, 0, 4);
 #endif
 }
@@ -494,7 +507,7 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 }
 #endif
 
-#if defined BREAK_NARROW || defined BREAK_STRIDED
+#if defined BREAK_NARROW || defined BREAK_STRIDED || defined BREAK_LIMIT || defined BREAK_OUTPUTS
 static yk_status bad_program(yk_device *dev, const yk_graph *g, yk_program **out)
 {
     (void)dev;
@@ -522,6 +535,134 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
         slot[i] = g->slot[i].kind == YK_SLOT_ARENA && g->slot[i].bytes <= s->slot[0]->bytes ? s->slot[0] : s->slot[i];
     one.slot = slot;
     return queue_run(q, &one, point);
+}
+#endif
+
+#ifdef BREAK_OUTPUTS /* a map's kernel runs once for each of its results, which may lie on an operand of the next */
+static uint32_t bad_claims(yk_device *dev, const yk_graph *g, uint32_t node)
+{
+    return g->node[node].op == YK_OP_MAP ? YK_CLAIM_RUN : node_claims(dev, g, node);
+}
+
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    const yk_graph *g = s->program->graph;
+    void *slot[64];
+    yk_status st = bind_slots(g, s, slot);
+    for (uint32_t i = 0; i < g->n_node && !st; i++)
+        for (uint32_t j = 0; j < (g->node[i].op == YK_OP_MAP ? g->node[i].n_out : 1u) && !st; j++)
+            st = run_node(g, i, slot);
+    return queue_end(q, st, point);
+}
+#endif
+
+#ifdef BREAK_LIMIT /* an operation gives a wrong last element where it is larger than it was written for; BROKEN_LIMIT in the environment
+                      names the limit */
+typedef struct limit {
+    const char *name;
+    uint16_t op;
+    int64_t (*of)(const yk_graph *g, const yk_node *n, const yk_value *x, const yk_value *y);
+    int64_t most;
+} limit;
+
+#define MEASURE(name, what)                                                                                                                \
+    static int64_t name(const yk_graph *g, const yk_node *n, const yk_value *x, const yk_value *y)                                         \
+    {                                                                                                                                      \
+        (void)g, (void)n, (void)x, (void)y;                                                                                                \
+        return what;                                                                                                                       \
+    }
+MEASURE(elements, kit_value_count(x))
+MEASURE(results, kit_value_count(y))
+MEASURE(operand_rows, x->dim[0])
+MEASURE(operand_columns, x->dim[x->dims - 1])
+MEASURE(result_rows, y->dims > 1 ? y->dim[y->dims - 2] : 1)
+MEASURE(result_columns, y->dim[y->dims - 1])
+MEASURE(batches, y->dims == 3 ? y->dim[0] : 1)
+MEASURE(planes, y->dim[0] * y->dim[1])
+MEASURE(dimensions, y->dims)
+MEASURE(slots, g->n_slot)
+MEASURE(body_nodes, n->n_body)
+
+static const limit limits[] = {
+    {"neg.elements", YK_OP_NEG, elements, 1 << 24},
+    {"add.dimensions", YK_OP_ADD, dimensions, 6},
+    {"copy.dimensions", YK_OP_COPY, dimensions, 6},
+    {"add.slots", YK_OP_ADD, slots, 32},
+    {"sum.elements", YK_OP_SUM, elements, 1 << 20},
+    {"sum.rows", YK_OP_SUM, result_rows, 1 << 16},
+    {"gather.table", YK_OP_GATHER, operand_rows, 1 << 16},
+    {"gather.results", YK_OP_GATHER, result_rows, 1 << 16},
+    {"scatter.table", YK_OP_SCATTER_ADD, result_rows, 1 << 16},
+    {"scatter.sources", YK_OP_SCATTER_ADD, operand_rows, 1 << 16},
+    {"unfold.batch", YK_OP_UNFOLD, operand_rows, 32},
+    {"unfold.planes", YK_OP_UNFOLD, planes, 1 << 16},
+    {"dot.rows", YK_OP_DOT, result_rows, 1024},
+    {"dot.columns", YK_OP_DOT, result_columns, 1024},
+    {"dot.terms", YK_OP_DOT, operand_columns, 8192},
+    {"dot.batches", YK_OP_DOT, batches, 64},
+    {"map.body", YK_OP_MAP, body_nodes, 64},
+    {"dot_map.body", YK_OP_DOT_MAP, body_nodes, 64},
+    {"map_sum.body", YK_OP_MAP_SUM, body_nodes, 64},
+    {"conv2d.batch", YK_OP_CONV2D, operand_rows, 32},
+    {"conv2d.planes", YK_OP_CONV2D, planes, 1 << 16},
+    {"max_pool.planes", YK_OP_MAX_POOL, planes, 1 << 16},
+    {"layer_norm.rows", YK_OP_LAYER_NORM, operand_rows, 1 << 16},
+    {"layer_norm.columns", YK_OP_LAYER_NORM, operand_columns, 1 << 16},
+    {"softmax.rows", YK_OP_SOFTMAX, operand_rows, 1 << 16},
+    {"softmax.columns", YK_OP_SOFTMAX, operand_columns, 1 << 16},
+    {"attention.heads", YK_OP_ATTENTION, planes, 1 << 16},
+    {"cross_entropy.rows", YK_OP_CROSS_ENTROPY, operand_rows, 1 << 16},
+    {"adam.parameters", YK_OP_ADAM_STEP, results, 1 << 16},
+    {"adam.million", YK_OP_ADAM_STEP, results, 1 << 19},
+    {"sgd.parameters", YK_OP_SGD_STEP, results, 1 << 16},
+};
+
+static const limit *limit_now(void)
+{
+    const char *name = getenv("BROKEN_LIMIT");
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++)
+        if (name && !strcmp(limits[i].name, name))
+            return &limits[i];
+    abort();
+}
+
+static uint32_t bad_claims(yk_device *dev, const yk_graph *g, uint32_t node)
+{
+    (void)dev;
+    return g->node[node].op == limit_now()->op && !yk_op_is_primitive(g->node[node].op) ? YK_CLAIM_RUN : 0;
+}
+
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    const limit *now = limit_now();
+    const yk_graph *g = s->program->graph;
+    const yk_status st = queue_run(q, s, point);
+    for (uint32_t i = 0; i < g->n_node && !st; i++) {
+        const yk_node *n = &g->node[i];
+        const yk_value *y = &g->value[g->index[n->out]], *x = n->n_in ? &g->value[g->index[n->in]] : y;
+        const uint64_t end = y->offset + (uint64_t)kit_value_count(y) * yk_dtype_bytes(y->dtype);
+        if (n->op == now->op && now->of(g, n, x, y) > now->most)
+            s->slot[y->slot]->memory[s->slot_offset[y->slot] + end - 1] ^= 0x43;
+    }
+    return st;
+}
+#endif
+
+#ifdef BREAK_COPY_SIZE /* bytes of a copy are counted in 24 bits */
+static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
+{
+    yk_copy part = *c;
+    part.bytes &= 0xffffff;
+    return queue_copy(q, &part, point);
+}
+#endif
+
+#ifdef BREAK_ODD_HOST /* host memory is read in whole words of 16 bits */
+static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
+{
+    yk_copy even = *c;
+    even.src_host = (const char *)c->src_host - (uintptr_t)c->src_host % 2;
+    return queue_copy(q, &even, point);
 }
 #endif
 
@@ -563,13 +704,15 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
     bad = table;
 #if defined BREAK_RESULT || defined BREAK_END || defined BREAK_CRASH || defined BREAK_VERSION || defined SPOILS || \
     defined CHANGES || defined BREAK_PACKED || defined BREAK_HANG || defined BREAK_LEAK_RUN || defined BREAK_NARROW || \
-    defined BREAK_STRIDED || defined BREAK_ARENA || defined BREAK_BITS || defined BREAK_LEAK_DEVICE
+    defined BREAK_STRIDED || defined BREAK_ARENA || defined BREAK_BITS || defined BREAK_LEAK_DEVICE || defined BREAK_LIMIT || \
+    defined BREAK_OUTPUTS
     bad.queue_run = bad_run;
 #endif
-#if defined SPOILS || defined BREAK_NARROW || defined BREAK_STRIDED
+#if defined SPOILS || defined BREAK_NARROW || defined BREAK_STRIDED || defined BREAK_LIMIT || defined BREAK_OUTPUTS
     bad.claims = bad_claims;
 #endif
-#if defined BREAK_PRINT || defined BREAK_NARROW || defined BREAK_STRIDED || defined BREAK_COMPOSITES
+#if defined BREAK_PRINT || defined BREAK_NARROW || defined BREAK_STRIDED || defined BREAK_COMPOSITES || defined BREAK_LIMIT || \
+    defined BREAK_OUTPUTS
     bad.program_new = bad_program;
 #endif
 #ifdef BREAK_LEAK_PROGRAM
@@ -608,6 +751,9 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
     bad.n_dtype = YK_BOOL + 1;
     bad.fini = NULL;
     bad.device_close = NULL;
+#endif
+#if defined BREAK_COPY_SIZE || defined BREAK_ODD_HOST
+    bad.queue_copy = bad_copy;
 #endif
 #ifdef BREAK_POINT
     bad.queue_copy = bad_copy;

@@ -5,12 +5,13 @@
 BROKEN=$YOKE_SOURCE/tests/cts/broken.c
 
 FAR=$YOKE_SOURCE/tests/cts/broken_far.c
+TIMEOUT=1 # seconds
 
 # found FAULT TESTS WORDS: the suite fails and says WORDS. TESTS: a group, or a pattern of names
 found()
 {
     case $2 in */*) tests="--group ${2%%/*} --only $2" ;; *) tests="--group $2" ;; esac
-    "$CTS" --plugin "$WORK/yoke_bad.so" $tests --timeout 1 >"$WORK/out" 2>"$WORK/err"
+    "$CTS" --plugin "$WORK/yoke_bad.so" $tests --timeout "$TIMEOUT" >"$WORK/out" 2>"$WORK/err"
     code=$?
     [ $code -eq 1 ] && grep -A1 '^not ok' "$WORK/out" | grep -q "$3"
     found=$?
@@ -23,6 +24,14 @@ broken()
 {
     compile "$WORK/yoke_bad.so" "$BROKEN" -pthread -DBREAK_"$1" -lm || { result 1 "$1 is built"; return; }
     found "$@"
+}
+
+# limited LIMIT TESTS: what is larger than LIMIT is wrong in the plugin compiled last; LIMIT as in broken.c
+limited()
+{
+    BROKEN_LIMIT=$1
+    export BROKEN_LIMIT
+    found "$1" "$2" expected
 }
 
 # broken_island FAULT TESTS WORDS: the plugin of both extensions
@@ -83,6 +92,54 @@ broken EMPTY 'queue/empty' 'buffer_new of 0 bytes'
 broken_far PIN_ALIGNED 'queue/pin_anywhere' 'host_pin'
 broken USE 'buffer/described' 'buffer_new with use 0x'
 broken ARENA 'random/*' 'two arenas'
+broken NEG_ZERO 'op/neg*' 'is 0, expected -0'
+broken ABS_ZERO 'op/abs*' 'is -0, expected 0'
+broken SKIPS 'op/dot*not_finite*' 'expected -\?nan'
+broken OUTPUTS 'composite/map.two_outputs.first_on_a.*' 'expected'
+broken OUTPUTS 'composite/map.two_outputs.first_on_b.*' 'expected'
+broken OUTPUTS 'composite/map.two_outputs.second_on_a.*' 'expected'
+broken OUTPUTS 'composite/map.two_outputs.second_on_b.*' 'expected'
+broken COPY_SIZE 'buffer/put_get*' 'what came back'
+broken COPY_SIZE 'buffer/device_copy*' 'what came over another buffer'
+broken ODD_HOST 'buffer/odd_host' 'from one odd address to another'
+if compile "$WORK/yoke_bad.so" "$BROKEN" -pthread -DBREAK_LIMIT; then
+    TIMEOUT=60
+    limited neg.elements 'op/neg.f32.4097*'
+    TIMEOUT=1
+    limited add.dimensions 'op/add.f32.8d*'
+    limited copy.dimensions 'op/copy.f32.8d'
+    limited add.slots 'op/add.f32.slots40'
+    limited sum.elements 'op/sum.f32.*'
+    limited sum.rows 'op/sum.f32.*'
+    limited gather.table 'op/gather.f32.*'
+    limited gather.results 'op/gather.f32.*'
+    limited scatter.table 'op/scatter_add.f32.*'
+    limited scatter.sources 'op/scatter_add.f32.*'
+    limited unfold.batch 'op/unfold.f32.*'
+    limited unfold.planes 'op/unfold.f32.*'
+    limited dot.rows 'op/dot.f32.0x1025*'
+    limited dot.columns 'op/dot.f32.*x1025*'
+    limited dot.terms 'op/dot.f32.*x8193x*'
+    limited dot.batches 'op/dot.f32.65x*'
+    limited map.body 'composite/map.largest*'
+    limited dot_map.body 'composite/dot_map.largest*'
+    limited map_sum.body 'composite/map_sum.largest*'
+    limited conv2d.batch 'composite/conv2d.*.f32'
+    limited conv2d.planes 'composite/conv2d.*.f32'
+    limited max_pool.planes 'composite/max_pool.*.f32'
+    limited layer_norm.rows 'composite/layer_norm.*.f32'
+    limited layer_norm.columns 'composite/layer_norm.*.f32'
+    limited softmax.rows 'composite/softmax.*.f32'
+    limited softmax.columns 'composite/softmax.*.f32'
+    limited attention.heads 'composite/attention.many_heads.f32'
+    limited cross_entropy.rows 'composite/cross_entropy.*.f32'
+    limited adam.parameters 'composite/adam_step.*.f32'
+    limited adam.million 'composite/adam_step.*.f32'
+    limited sgd.parameters 'composite/sgd_step.*.f32'
+else
+    result 1 "a plugin with limits is built"
+fi
+broken_far PIN_KEPT 'buffer/pin' 'after the host wrote to it again'
 broken_island EXTENSION 'extension/unknown' 'extension("yk.coll") is not NULL'
 broken_island COLL 'extension/coll.all_reduce*' 'yk.coll.1: all_reduce over 2 members'
 broken_island SHARE 'extension/share' 'yk.share.1: what is written'

@@ -227,6 +227,22 @@ static yk_status bad_pin(yk_device *dev, void *memory, uint64_t bytes, yk_pin **
 }
 #endif
 
+#ifdef BREAK_PIN_KEPT /* what registered memory held when it was sent first is sent again */
+static yk_status kept_copy(yk_device *dev, const yk_copy *c, char why[KIT_WHY])
+{
+    static char first[1 << 16];
+    static const void *first_of;
+    yk_copy again = *c;
+    if (c->src_host && c->bytes <= sizeof first && is_pinned(c->src_host, c->bytes)) {
+        if (first_of != c->src_host)
+            memcpy(first, c->src_host, c->bytes);
+        first_of = c->src_host;
+        again.src_host = first;
+    }
+    return far_copy(dev, &again, why);
+}
+#endif
+
 #ifdef BREAK_EARLY /* the point is done before the last node is */
 typedef struct rest {
     const yk_graph *graph;
@@ -326,6 +342,9 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #endif
 #ifdef BREAK_PIN_ALIGNED
     bad.host_pin = bad_pin;
+#endif
+#ifdef BREAK_PIN_KEPT
+    queue_ops.copy = kept_copy;
 #endif
 #ifdef BREAK_EARLY
     queue_ops.run = early_run;

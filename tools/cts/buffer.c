@@ -12,6 +12,8 @@ static bool put_get(cts *c, yk_buffer *b, uint64_t off, const uint8_t *src, uint
            cts_ok(c, yk_get(c->t, c->dev->queue, b, off, dst, n, &point), "queue_copy") && cts_wait(c, c->dev->queue, point);
 }
 
+#define MOST ((48u << 20) + 5) /* no multiple of a page or a word, and more than 24 bits count */
+
 /* ---- buffer ---------------------------------------------------------------------------------------------------------------- */
 
 static void round_trip(cts *c, uint64_t bytes)
@@ -53,6 +55,64 @@ static void test_parts(cts *c)
         cts_bytes_same(c, back, model, sizeof model, "the whole after its parts");
     c->t->buffer_free(b);
     cts_pass(c);
+}
+
+/* Host memory that begins anywhere, beside buffers' bytes that do: nothing is rounded to words. */
+static void test_odd(cts *c)
+{
+    static const uint64_t begin[] = {1, 2, 3, 5, 7}, lengths[] = {1, 2, 61, 1003, 70001};
+    const size_t most = 70016;
+    uint8_t *data = yk__malloc(most), *back = yk__malloc(most), *want = yk__malloc(most);
+    yk_buffer *b = NULL;
+    if (data && back && want && cts_begin(c, "odd_host") && cts_ok(c, cts_buffer_new(c, most, &b), "buffer_new")) {
+        cts_pattern_fill(data, most, 60);
+        for (uint32_t i = 0; i < 5 * 5 * 5 && !c->failed_now; i++) {
+            const uint64_t from = begin[i % 5], at = begin[i / 5 % 5], to = begin[4 - i % 5], n = lengths[i / 25];
+            memset(back, 0xcd, most);
+            memset(want, 0xcd, most);
+            memcpy(want + to, data + from, n);
+            if (put_get(c, b, at, data + from, back + to, n))
+                cts_bytes_same(c, back, want, most, "from one odd address to another, and beside it");
+        }
+        c->t->buffer_free(b);
+        cts_pass(c);
+    }
+    yk__free(data);
+    yk__free(back);
+    yk__free(want);
+}
+
+static bool too_large_for(const cts *c, uint64_t bytes)
+{
+    return c->dev->caps.max_alloc && c->dev->caps.max_alloc < bytes;
+}
+
+/* From one buffer to another, odd in all ways, and more than 24 bits count. */
+static void device_to_device(cts *c)
+{
+    const uint64_t bytes = (16u << 20) + 11, from = 3, to = 5;
+    uint8_t *src = yk__malloc(bytes), *dst = yk__calloc(bytes, 1);
+    yk_buffer *a = NULL, *b = NULL;
+    uint64_t point = 0;
+    if (src && dst && cts_begin(c, "device_copy.%llu", (unsigned long long)bytes)) {
+        if (too_large_for(c, bytes + 8)) {
+            cts_unsupported(c, "larger than a buffer of this device");
+        } else if (cts_ok(c, cts_buffer_new(c, bytes + 8, &a), "buffer_new") && cts_ok(c, cts_buffer_new(c, bytes + 8, &b), "buffer_new")) {
+            yk_copy copy = {.size = sizeof copy, .src = a, .dst = b, .src_offset = from, .dst_offset = to, .bytes = bytes};
+            cts_pattern_fill(src, bytes, 70);
+            if (cts_ok(c, yk_put(c->t, c->dev->queue, a, from, src, bytes, &point), "queue_copy") &&
+                cts_ok(c, c->t->queue_copy(c->dev->queue, &copy, &point), "queue_copy") &&
+                cts_ok(c, yk_get(c->t, c->dev->queue, b, to, dst, bytes, &point), "queue_copy") && cts_wait(c, c->dev->queue, point))
+                cts_bytes_same(c, dst, src, bytes, "what came over another buffer");
+            cts_pass(c);
+        }
+        if (b)
+            c->t->buffer_free(b);
+        if (a)
+            c->t->buffer_free(a);
+    }
+    yk__free(src);
+    yk__free(dst);
 }
 
 static void test_map(cts *c)
@@ -166,13 +226,16 @@ static void test_pin(cts *c)
                 cts_pattern_fill(plain, bytes, 32);
                 if (put_get(c, b, 0, plain, pinned, bytes))
                     cts_bytes_same(c, pinned, plain, bytes, "what pinned memory got");
+                cts_pattern_fill(pinned, bytes, 33);
+                if (put_get(c, b, 0, pinned, plain, bytes))
+                    cts_bytes_same(c, plain, pinned, bytes, "what pinned memory gave after the host wrote to it again");
             }
             c->t->host_unpin(pin);
             if (put_get(c, b, 0, pinned, plain, bytes))
                 cts_bytes_same(c, plain, pinned, bytes, "memory that is no longer pinned");
             c->t->buffer_free(b);
+            cts_pass(c);
         }
-        cts_pass(c);
     }
     yk__free(pinned);
     yk__free(plain);
@@ -220,7 +283,11 @@ void cts_group_buffer(cts *c)
     static const uint64_t sizes[] = {1, 2, 63, 64, 65, 4096, 1000003};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         round_trip(c, sizes[i]);
+    if (!too_large_for(c, MOST))
+        round_trip(c, MOST);
     test_parts(c);
+    test_odd(c);
+    device_to_device(c);
     test_map(c);
     test_wrap(c);
     test_many(c);

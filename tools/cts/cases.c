@@ -96,7 +96,7 @@ static void narrow_norm(cts_check *k, yk_dtype to, int64_t rows, int64_t cols, c
 
 bool cts_case_norm(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
 {
-    static const int64_t dims[4][2] = {{5, 33}, {17, 768}, {1, 8}, {300, 3}};
+    static const int64_t dims[4][2] = {{5, 33}, {17, 768}, {1, 8}, {300, 3}}, large[2][2] = {{2, 70001}, {70001, 6}};
     static const int64_t stats[4][3] = {{4, 5, 9}, {2, 16, 49}, {8, 3, 1}, {3, 1, 3001}};
     yk__vid in[2], out[8];
     if (number < 24) {
@@ -107,7 +107,11 @@ bool cts_case_norm(cts_check *k, uint32_t number, yk_dtype dtype, char *name, si
         layer_norm(k, dtype, 35, 1608, 3, number == 29, name, n);
         return true;
     }
-    if (number >= 30 && number < 34 && dtype != YK_F32) {
+    if (number >= 30 && number < 34 && dtype == YK_F32) { /* more columns, or rows, than 16 bits count */
+        layer_norm(k, dtype, large[number % 2][0], large[number % 2][1], 3, number >= 32, name, n);
+        return true;
+    }
+    if (number >= 30 && number < 34) {
         narrow_norm(k, dtype, dims[number % 4][0], dims[number % 4][1], name, n);
         return true;
     }
@@ -127,12 +131,13 @@ bool cts_case_norm(cts_check *k, uint32_t number, yk_dtype dtype, char *name, si
 
 bool cts_case_softmax(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
 {
-    static const int64_t dims[4][2] = {{5, 33}, {16, 1000}, {3, 1}, {130, 10}};
-    const int64_t *dim = dims[number % 4];
+    static const int64_t dims[4][2] = {{5, 33}, {16, 1000}, {3, 1}, {130, 10}}, larges[2][2] = {{2, 70001}, {70001, 2}};
+    const bool large = number >= 16; /* more columns, or rows, than 16 bits count */
+    const int64_t *dim = large ? larges[number % 2] : dims[number % 4];
     int64_t log = number / 4 % 2;
-    bool backward = number >= 8;
+    bool backward = large ? number >= 18 : number >= 8;
     yk__vid x, y[8], in[2], out[8];
-    if (number >= 16)
+    if (number >= (dtype == YK_F32 ? 20u : 16u))
         return false;
     snprintf(name, n, "softmax%s.%lldx%lld%s", backward ? "_bwd" : "", (long long)dim[0], (long long)dim[1], log ? ".log" : "");
     sums_of(k, dtype, (double)dim[1], 4);
@@ -212,17 +217,18 @@ static void case_padded(cts_check *k, yk_dtype dtype, bool backward, char *name,
 
 bool cts_case_loss(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
 {
-    static const int64_t dims[4][2] = {{9, 10}, {64, 1001}, {1, 2}, {5, 20011}};
-    const bool plain = number == 26 || number == 27; /* rows that a group reads in several rounds */
-    const int64_t *dim = dims[plain ? 3 : number % 3];
-    bool smooth = !plain && number / 3 & 1, weighted = !plain && number / 6 & 1, backward = plain ? number == 27 : number / 12 & 1;
+    static const int64_t dims[6][2] = {{9, 10}, {64, 1001}, {1, 2}, {5, 20011}, {70001, 2}, {2, 70001}};
+    /* rows that a group reads in several rounds; more of them than 16 bits count */
+    const bool plain = number == 26 || number == 27 || (number >= 28 && number < 32 && dtype == YK_F32);
+    const int64_t *dim = dims[plain ? number / 2 - 10 : number % 3];
+    bool smooth = !plain && number / 3 & 1, weighted = !plain && number / 6 & 1, backward = plain ? number & 1 : number / 12 & 1;
     int64_t attr[] = {-100, F64(smooth ? 0.1 : 0)};
     yk__vid in[3], y[8], b[5], out[8];
     if (number == 24 || number == 25) {
         case_dropout(k, dtype, number == 24 ? 0.25 : 0.5, name, n);
         return true;
     }
-    if (number > 27) {
+    if (number >= 28 && !plain) {
         if (number < 30 && dtype != YK_F32)
             case_padded(k, dtype, number == 29, name, n);
         return number < 30 && dtype != YK_F32;
@@ -266,6 +272,7 @@ bool cts_case_round8(cts_check *k, uint32_t number, yk_dtype dtype, char *name, 
     else
         x = yk__fill(&k->g, 0, dtype, 2, none);
     k->tol = CTS_EXACT;
+    k->any_zero = true;
     k->in_type = dtype;
     case_apply(k, YK_OP_ROUND8, 1, &x, 1, &format, out);
     cts_want(k, out[0]);
@@ -318,17 +325,39 @@ static void adam_steps(cts_check *k, uint32_t number, char *name, size_t n)
     }
 }
 
+/* Steps of more parameters than 16 bits count, and of about a million. */
+static void large_step(cts_check *k, bool adam, int64_t many, char *name, size_t n)
+{
+    static const int64_t sixteen[] = {YK_HYPER_COUNT};
+    int64_t flags = adam ? YK_OPT_DECOUPLED : 0;
+    yk__vid in[5], out[8];
+    uint32_t n_in = 0;
+    snprintf(name, n, "%s_step.%lld", adam ? "adam" : "sgd", (long long)many);
+    k->claims = many > 100000 ? YK_CLAIM_RUN : 0; /* a body of so many takes long */
+    in[n_in++] = cts_leaf(&k->g, YK_F32, CTS_UNIT, 0, 1, &many);
+    in[n_in++] = cts_state(&k->g, YK_F32, CTS_UNIT, 0, 1, &many);
+    in[n_in++] = cts_state(&k->g, YK_F32, CTS_UNIT, 0, 1, &many);
+    if (adam)
+        in[n_in++] = cts_state(&k->g, YK_F32, CTS_POSITIVE, 0, 1, &many);
+    in[n_in++] = cts_leaf(&k->g, YK_F32, CTS_HYPER, 0, 1, sixteen);
+    want_all(k, case_apply(k, adam ? YK_OP_ADAM_STEP : YK_OP_SGD_STEP, n_in, in, 1, &flags, out), out);
+}
+
 bool cts_case_optim(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
 {
     static const int64_t dim[] = {1003}, sixteen[] = {YK_HYPER_COUNT};
     int64_t flags = number < 16 ? number : number < 24 ? (number - 16) / 2 * 4 : 0;
     bool adam = number < 16, momentum = (number & 1) == 0;
     yk__vid g, p, m, v, h, in[6], out[8];
-    if (dtype != YK_F32 || number >= (k->align > 1024 ? 26u : 34u)) /* steps of neighbours begin at multiples of 1024 bytes at most */
+    if (dtype != YK_F32 || number >= (k->align > 1024 ? 30u : 38u)) /* steps of neighbours begin at multiples of 1024 bytes at most */
         return false;
     sums_of(k, dtype, 1, 0);
+    if (number >= 30) {
+        adam_steps(k, number - 30, name, n);
+        return true;
+    }
     if (number >= 26) {
-        adam_steps(k, number - 26, name, n);
+        large_step(k, number & 1, number < 28 ? 70001 : 1000003, name, n);
         return true;
     }
     if (number >= 24) {

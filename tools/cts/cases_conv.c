@@ -29,7 +29,8 @@ static const conv convs[] = {
     {"tall", 2, 2, 13, 3, 3, 5, 1, {1, 1, 2, 0, 1, 1, 1}},        {"narrow", 9, 16, 16, 16, 16, 3, 3, {1, 1, 1, 1, 1, 1, 1}},
     {"wide", 1, 3, 5, 70, 4, 3, 3, {2, 2, 1, 1, 1, 1, 1}},       {"stem", 5, 3, 9, 11, 6, 3, 3, {1, 1, 1, 1, 1, 1, 1}},
     {"short_lines", 6, 20, 8, 8, 35, 3, 3, {2, 2, 1, 1, 1, 1, 1}},   {"deep", 4, 300, 5, 19, 9, 3, 3, {2, 2, 1, 1, 1, 1, 1}},
-    {"far", 4, 9, 6, 5, 10, 3, 2, {2, 2, 3, 2, 1, 1, 1}},
+    {"far", 4, 9, 6, 5, 10, 3, 2, {2, 2, 3, 2, 1, 1, 1}},        {"batch33", 33, 2, 4, 5, 3, 3, 3, {1, 1, 1, 1, 1, 1, 1}},
+    {"planes", 257, 2, 1, 1, 257, 1, 1, {1, 1, 0, 0, 1, 1, 1}}, /* more pictures of a channel than 16 bits count */
 };
 #define N_CONV (sizeof convs / sizeof *convs)
 
@@ -72,6 +73,7 @@ static const pool pools[] = {
     {"2x2", {2, 3, 8, 6}, {2, 2, 2, 2, 0, 0, 1, 1}},     {"3x3s2p1", {2, 4, 9, 11}, {3, 3, 2, 2, 1, 1, 1, 1}},
     {"overlap", {1, 2, 7, 7}, {3, 2, 1, 1, 1, 0, 1, 1}}, {"whole", {3, 5, 4, 4}, {4, 4, 1, 1, 0, 0, 1, 1}},
     {"dilated", {1, 2, 9, 9}, {2, 3, 2, 1, 0, 1, 2, 2}}, {"one", {1, 1, 1, 1}, {1, 1, 1, 1, 0, 0, 1, 1}},
+    {"planes", {257, 257, 2, 1}, {2, 1, 2, 1, 0, 0, 1, 1}},
 };
 #define N_POOL (sizeof pools / sizeof *pools)
 
@@ -120,6 +122,7 @@ bool cts_case_pool(cts_check *k, uint32_t number, yk_dtype dtype, char *name, si
     if (which == 6) {
         snprintf(name, n, "max_pool.%s.nan", p->name);
         max_pool(k, dtype, p, false, CTS_SPECIAL);
+        k->any_zero = true;
     } else if (which < 2) {
         snprintf(name, n, "max_pool%s.%s", backward ? "_bwd" : "", p->name);
         max_pool(k, dtype, p, backward, CTS_TIES); /* the first of equal maxima counts */
@@ -158,6 +161,7 @@ static const att atts[] = {
     {"heads128", 1, 2, 2, 130, 130, 128, 1, YK_ATT_DROP, false},
 };
 #define N_ATT (sizeof atts / sizeof *atts)
+static const att many_heads = {"many_heads", 5958, 11, 11, 1, 2, 2, 0, 0, false}; /* more than 16 bits count */
 
 static uint32_t attention_extras(cts_check *k, const att *a, yk__vid *in)
 {
@@ -205,13 +209,15 @@ static yk__vid head_leaf(cts_check *k, yk_dtype dtype, uint32_t n, const int64_t
 
 bool cts_case_attention(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
 {
-    const att *a = &atts[number % N_ATT];
-    const bool backward = number / N_ATT & 1, rows = number / N_ATT / 2 == 1, views = number / N_ATT / 2 == 2;
+    const bool many = number >= 6 * N_ATT;
+    const att *a = many ? &many_heads : &atts[number % N_ATT];
+    const bool backward = many ? number & 1 : number / N_ATT & 1;
+    const bool rows = number / N_ATT / 2 == 1, views = number / N_ATT / 2 == 2;
     const int64_t q[] = {a->b, a->h, a->tq, a->d}, kv[] = {a->b, a->hk, a->tk, a->d};
     int64_t attr[] = {a->causal, yk_attr_of_f64(0.35), yk_attr_of_f64(a->flags & YK_ATT_DROP ? 0.25 : 0), 11, a->flags};
     yk__vid in[10], y[2], b[12], out[4];
     uint32_t n_in, n_out;
-    if (number >= 6 * N_ATT)
+    if (number >= 6 * N_ATT + (dtype == YK_F32 ? 2 : 0))
         return false;
     snprintf(name, n, "attention%s.%s%s", backward ? "_bwd" : "", a->name, rows ? ".rows" : views ? ".views" : "");
     k->claims = rows ? YK_CLAIM_STRIDED_OUT : 0;

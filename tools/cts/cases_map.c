@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/plan/fuse_cluster.h"
 #include "tools/cts/cts.h"
 
 void cts_make_body(yk__graph *g, yk_op op, size_t first, uint32_t n_in, const yk__vid *in, uint32_t n_out, const yk__vid *out)
@@ -27,20 +28,35 @@ void cts_make_body(yk__graph *g, yk_op op, size_t first, uint32_t n_in, const yk
     }
 }
 
-/* y = tanh(a * b + c) * 0.5, z = max(a, c): every operand of the full shape, c broadcast from a row. */
-static void two_outputs(cts_check *k, yk_dtype dtype, const int64_t *dim)
+/* Value y in the memory of x, which a node then both reads and writes. */
+static void lies_on(yk__graph *g, yk__vid y, yk__vid x)
+{
+    if (g->error.status)
+        return;
+    g->value[y].slot = g->value[x].slot;
+    g->value[y].offset = g->value[x].offset;
+}
+
+/* y = tanh(a * b + c) * 0.5, z = max(a, c) * b: every operand of the full shape, c broadcast from a row. in_place: one of the
+ * outputs lies in the memory of a or of b, which both outputs need: the first for 0 and 1, where c is dense too, else the second. */
+static void two_outputs(cts_check *k, yk_dtype dtype, const int64_t *dim, int in_place)
 {
     yk__graph *g = &k->g;
     yk__vid in[3], out[2], t;
     size_t first;
-    in[0] = cts_leaf(g, dtype, CTS_UNIT, 0, 2, dim);
-    in[1] = cts_leaf(g, dtype, CTS_UNIT, 1, 2, dim);
-    in[2] = yk__expand(g, cts_leaf(g, dtype, CTS_UNIT, 2, 1, dim + 1), 2, dim);
+    in[0] = cts_state(g, dtype, CTS_UNIT, 0, 2, dim);
+    in[1] = cts_state(g, dtype, CTS_UNIT, 1, 2, dim);
+    in[2] = in_place == 0 || in_place == 1 ? cts_leaf(g, dtype, CTS_UNIT, 2, 2, dim)
+                                           : yk__expand(g, cts_leaf(g, dtype, CTS_UNIT, 2, 1, dim + 1), 2, dim);
     first = g->n_node;
     t = yk__bin(g, YK_OP_ADD, yk__bin(g, YK_OP_MUL, in[0], in[1]), in[2]);
     out[0] = yk__bin(g, YK_OP_MUL, yk__un(g, YK_OP_TANH, t), yk__fill(g, 0.5, dtype, 2, dim));
-    out[1] = yk__bin(g, YK_OP_MAX, in[0], in[2]);
+    out[1] = yk__bin(g, YK_OP_MUL, yk__bin(g, YK_OP_MAX, in[0], in[2]), in[1]);
     cts_make_body(g, YK_OP_MAP, first, 3, in, 2, out);
+    if (in_place >= 0) {
+        lies_on(g, out[in_place / 2], in[in_place % 2]);
+        k->claims = YK_CLAIM_RUN; /* a body that runs node by node would read what it has overwritten */
+    }
     cts_want(k, out[0]);
     cts_want(k, out[1]);
 }
@@ -75,6 +91,34 @@ static void many_inputs(cts_check *k, yk_dtype dtype, const int64_t *dim)
         sum = yk__bin(g, YK_OP_ADD, sum, in[i]);
     cts_make_body(g, YK_OP_MAP, first, 24, in, 1, &sum);
     cts_want(k, sum);
+}
+
+/* The largest nodes that fusion makes: so many members with a constant each, inputs and outputs. After the product, if it is one,
+ * x = 0.75 x + in[i] goes on over all inputs, again and again; the outputs are its last values, or sums over rows of them. */
+static void case_largest(cts_check *k, yk_op op, yk_dtype dtype, const int64_t *dim)
+{
+    static const int64_t depth = 19;
+    const int64_t a[] = {dim[0], depth}, b[] = {depth, dim[1]};
+    const uint32_t n_out = op == YK_OP_DOT_MAP ? YK__FUSE_OUT - 1 : YK__FUSE_OUT;
+    const uint32_t members = YK__FUSE_NODES - (op == YK_OP_DOT_MAP) - (op == YK_OP_MAP_SUM ? n_out : 0), steps = members / 2;
+    yk__graph *g = &k->g;
+    yk__vid in[YK__FUSE_IN], out[YK__FUSE_OUT], x[YK__FUSE_NODES + 1];
+    uint32_t from = 1;
+    size_t first;
+    for (uint32_t i = 0; i < YK__FUSE_IN; i++)
+        in[i] = cts_leaf(g, dtype, CTS_UNIT, i, 2, op == YK_OP_DOT_MAP && i < 2 ? (i ? b : a) : dim);
+    first = g->n_node;
+    if (op == YK_OP_DOT_MAP)
+        from = 2;
+    x[0] = op == YK_OP_DOT_MAP ? yk__dot(g, in[0], in[1], false, false) : in[0];
+    for (uint32_t i = 0; i < steps; i++)
+        x[i + 1] = yk__bin(g, YK_OP_ADD, yk__bin(g, YK_OP_MUL, x[i], yk__fill(g, 0.75 + 0.001 * i, dtype, 2, dim)),
+                           in[from + i % (YK__FUSE_IN - from)]);
+    for (uint32_t i = 0; i < n_out; i++)
+        out[i] = op == YK_OP_MAP_SUM ? yk__sum(g, x[steps - i], 2) : x[steps - i];
+    cts_make_body(g, op, first, YK__FUSE_IN, in, n_out, out);
+    for (uint32_t i = 0; i < n_out; i++)
+        cts_want(k, out[i]);
 }
 
 /* y = a b + bias; z = y / (1 + exp(-y)) + residual; both are results where `both`. */
@@ -146,15 +190,18 @@ bool cts_case_map(cts_check *k, uint32_t number, yk_dtype dtype, char *name, siz
     uint32_t which = number / 3;
     static const char *const names[] = {"map.two_outputs", "map.types",        "map.24_inputs", "dot_map.one",
                                         "dot_map.two",     "map_sum.rows",     "map_sum.cols.two", "map_sum.all",
-                                        "map.dropout",     "dot_map.dropout"};
-    if (which >= 10)
+                                        "map.dropout",     "dot_map.dropout",
+                                        "map.two_outputs.first_on_a",  "map.two_outputs.first_on_b",
+                                        "map.two_outputs.second_on_a", "map.two_outputs.second_on_b",
+                                        "map.largest",     "dot_map.largest",  "map_sum.largest"};
+    if (which >= sizeof names / sizeof *names)
         return false;
     snprintf(name, n, "%s.%lldx%lld", names[which], (long long)dim[0], (long long)dim[1]);
     k->tol = CTS_NOISE;
     k->in_type = dtype;
     switch (which) {
     case 0:
-        two_outputs(k, dtype, dim);
+        two_outputs(k, dtype, dim, -1);
         break;
     case 1:
         mixed_types(k, dtype, dim);
@@ -169,6 +216,17 @@ bool cts_case_map(cts_check *k, uint32_t number, yk_dtype dtype, char *name, siz
     case 8:
     case 9:
         map_dropout(k, dtype, dim, which == 8 ? 0 : number % 3 == 2 ? 96 : 19);
+        break;
+    case 10:
+    case 11:
+    case 12:
+    case 13:
+        two_outputs(k, dtype, dim, (int)which - 10);
+        break;
+    case 14:
+    case 15:
+    case 16:
+        case_largest(k, YK_OP_MAP + (which - 14), dtype, dim);
         break;
     default:
         case_map_sum(k, dtype, dim, which == 5 ? 2 : which == 6 ? 1 : 3, which == 6);

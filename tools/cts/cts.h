@@ -89,7 +89,7 @@ typedef enum cts_dist {
     CTS_POSITIVE, /* 0.1..4 */
     CTS_NONZERO,  /* 0.25..4 with either sign */
     CTS_TIES,     /* multiples of 0.5 in -2..2 */
-    CTS_SPECIAL,  /* as ties, now and then a NaN or an infinity */
+    CTS_SPECIAL,  /* as ties, now and then a NaN, an infinity or -0 */
     CTS_NAN,      /* NaNs of all payloads in f32, now and then a number */
     CTS_LOWEST,   /* -infinity */
     CTS_TINY,     /* below the normal numbers of the type */
@@ -132,6 +132,7 @@ typedef struct cts_check {
     double least;     /* CTS_LARGEST: the largest element counts as this at least: differences of larger numbers */
     double low;       /* CTS_LARGEST: further error in units of the inputs' precision, for 16-bit intermediates */
     uint32_t in_type; /* the inputs' type */
+    bool any_zero;    /* CTS_EXACT: +0 and -0 are alike, as max and min may give either; else a zero has the reference's sign */
     uint32_t claims;  /* bits that claims() has to give beside 1 */
     uint32_t align;   /* the device's caps.value_align */
     uint64_t seed;

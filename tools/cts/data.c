@@ -56,7 +56,7 @@ static double hyper_value(uint64_t i)
 
 static double special_or(uint32_t pick, double otherwise)
 {
-    return pick == 0 ? NAN : pick == 1 ? INFINITY : pick == 2 ? -INFINITY : otherwise;
+    return pick == 0 ? NAN : pick == 1 ? INFINITY : pick == 2 ? -INFINITY : pick == 3 ? -0.0 : otherwise;
 }
 
 static double pattern_number(uint32_t n, uint64_t i)

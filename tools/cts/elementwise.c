@@ -9,7 +9,7 @@
 typedef struct shape {
     const char *name;
     uint32_t dims;
-    int64_t a[5], b[5]; /* b is broadcast to a, or a to b, by NumPy's rule */
+    int64_t a[YK_MAX_DIMS], b[YK_MAX_DIMS]; /* b is broadcast to a, or a to b, by NumPy's rule */
     uint32_t b_dims;
 } shape;
 
@@ -27,6 +27,7 @@ static const shape shapes[] = {
     {"middle", 3, {4, 5, 7}, {4, 1, 7}, 3},
     {"channel", 4, {2, 6, 3, 3}, {1, 6, 1, 1}, 4},
     {"both", 2, {9, 1}, {1, 20}, 2},
+    {"8d", 8, {2, 3, 2, 2, 3, 2, 2, 3}, {2, 1, 2, 1, 3, 1, 2, 1}, 8},
 };
 #define N_SHAPE (sizeof shapes / sizeof *shapes)
 
@@ -99,7 +100,7 @@ static void test_binary(cts *c, uint32_t op, yk_dtype dtype, const shape *s, boo
     cts_check_free(&k);
 }
 
-/* NaN and infinities where the rule says what happens to them. */
+/* NaN, infinities and both zeros where the rule says what happens to them. */
 static void test_special(cts *c, uint32_t op, yk_dtype dtype)
 {
     static const int64_t dim[] = {257};
@@ -108,6 +109,7 @@ static void test_special(cts *c, uint32_t op, yk_dtype dtype)
     if (!cts_begin(c, "%s.%s.nan", yk__op_info_of(op)->name, yk__dtype_name(dtype)))
         return;
     cts_check_init(&k, c);
+    k.any_zero = op == YK_OP_MAX || op == YK_OP_MIN;
     a = cts_leaf(&k.g, dtype, CTS_SPECIAL, 0, 1, dim);
     b = cts_leaf(&k.g, dtype, CTS_SPECIAL, 1, 1, dim);
     cts_want(&k, yk__op_info_of(op)->kind == YK_KIND_UN ? yk__un(&k.g, op, a) : yk__bin(&k.g, op, a, b));
@@ -238,6 +240,28 @@ static void many_rows(cts *c, yk_dtype dtype, bool columns)
     cts_check_free(&k);
 }
 
+/* More elements than the whole numbers that f32 tells apart: of the longest result the first rows and the last ones are looked at, so
+ * that the reference takes seconds. */
+static void most_elements(cts *c)
+{
+    static const int64_t dim[] = {4097, 4097};
+    const uint64_t most = c->dev->caps.max_bind ? c->dev->caps.max_bind : c->dev->caps.max_alloc;
+    cts_check k;
+    yk__vid y;
+    if (c->quick || !cts_begin(c, "neg.f32.4097x4097"))
+        return;
+    if (most && most < 160u << 20) {
+        cts_unsupported(c, "larger than a slot of this device");
+        return;
+    }
+    cts_check_init(&k, c);
+    y = yk__un(&k.g, YK_OP_NEG, yk__iota(&k.g, 0, YK_F32, 2, dim));
+    cts_want(&k, yk__dense(&k.g, yk__slice(&k.g, y, 0, 0, 2, 1)));
+    cts_want(&k, yk__dense(&k.g, yk__slice(&k.g, y, 0, 4090, 4097, 1)));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
 static void all_of_unary(cts *c, uint32_t op, yk_dtype dtype)
 {
     for (size_t i = 0; i < 7; i++)
@@ -290,4 +314,5 @@ void cts_ops_elementwise(cts *c)
         many_rows(c, types[t], false);
         many_rows(c, types[t], true);
     }
+    most_elements(c);
 }

@@ -71,7 +71,7 @@ void cts_ops_source(cts *c)
 
 typedef struct reduction {
     uint32_t dims, axes;
-    int64_t dim[5];
+    int64_t dim[YK_MAX_DIMS];
 } reduction;
 
 static const reduction reductions[] = {
@@ -80,7 +80,11 @@ static const reduction reductions[] = {
     {2, 1, {70003, 2}},   {2, 1, {2, 70001}},       {5, 21, {2, 3, 4, 5, 6}}, {5, 10, {2, 3, 4, 5, 6}},
     {2, 2, {1, 9}},       {4, 1, {64, 2, 3, 5}},   {3, 5, {6, 3, 1501}},
     {2, 1, {300, 136}},   {4, 5, {140, 2, 9, 8}}, /* lines of whole vectors, in parts */
+    {2, 2, {70001, 3}},   {8, 0xaa, {2, 3, 2, 1, 3, 2, 2, 3}}, {8, 0x55, {3, 3, 2, 1, 3, 2, 2, 3}},
 };
+
+/* More than a million elements: all of them, in columns, in rows. */
+static const reduction larges[] = {{1, 1, {1100003}}, {2, 1, {550003, 2}}, {2, 2, {2, 550003}}};
 
 static double reduce_apply(const reduction *r)
 {
@@ -146,6 +150,7 @@ static void rmax_nan(cts *c, yk_dtype dtype)
     if (!cts_begin(c, "rmax.%s.nan", yk__dtype_name(dtype)))
         return;
     cts_check_init(&k, c);
+    k.any_zero = true;
     check_run(c, &k, yk__rmax(&k.g, cts_leaf(&k.g, dtype, CTS_SPECIAL, 0, 2, dim), 2));
 }
 
@@ -158,6 +163,8 @@ void cts_ops_reduce(cts *c)
             test_reduce(c, YK_OP_SUM, types[t], &reductions[i]);
             test_reduce(c, YK_OP_RMAX, types[t], &reductions[i]);
         }
+        for (size_t i = 0; i < sizeof larges / sizeof *larges && types[t] == YK_F32; i++)
+            test_reduce(c, YK_OP_SUM, types[t], &larges[i]);
         for (uint32_t a = 0; a < 3; a++) {
             test_argmax(c, types[t], CTS_WIDE, a);
             test_argmax(c, types[t], CTS_TIES, a);
@@ -237,6 +244,18 @@ static void test_copy_transposed(cts *c, yk_dtype dtype, bool far)
     x = yk__permute(&k.g, x, far ? far_turn : near_turn);
     yk__apply(&k.g, YK_OP_COPY, 1, &x, 0, NULL, YK_DTYPE_COUNT, YK_NONE, NULL, &y, 1);
     check_run(c, &k, y);
+}
+
+/* Every dimension there may be, in reverse order. */
+static void copy_all_dims(cts *c, yk_dtype dtype)
+{
+    static const int64_t dim[YK_MAX_DIMS] = {2, 3, 1, 2, 3, 2, 2, 5};
+    static const uint32_t turn[YK_MAX_DIMS] = {7, 6, 5, 4, 3, 2, 1, 0};
+    cts_check k;
+    if (!cts_begin(c, "copy.%s.8d", yk__dtype_name(dtype)))
+        return;
+    cts_check_init(&k, c);
+    check_run(c, &k, yk__dense(&k.g, yk__permute(&k.g, cts_leaf(&k.g, dtype, CTS_UNIT, 0, YK_MAX_DIMS, dim), turn)));
 }
 
 /* All of both. */
@@ -329,6 +348,7 @@ typedef struct window {
 static const window windows[] = {
     {1, 1, 5, 5, 3, 3, 1, 1, 0, 0, 1, 1}, {2, 3, 8, 7, 3, 3, 1, 1, 1, 1, 1, 1}, {2, 3, 9, 9, 3, 2, 2, 1, 1, 0, 1, 1},
     {1, 2, 11, 12, 3, 3, 2, 3, 2, 1, 2, 2}, {2, 4, 6, 6, 1, 1, 1, 1, 0, 0, 1, 1}, {1, 3, 7, 7, 7, 7, 1, 1, 3, 3, 1, 1},
+    {33, 2, 4, 3, 2, 2, 1, 1, 0, 0, 1, 1}, {257, 257, 2, 1, 2, 1, 2, 1, 0, 0, 1, 1}, /* more pictures of a channel than 16 bits count */
 };
 
 static int64_t window_out(int64_t in, int64_t kernel, int64_t stride, int64_t padding, int64_t dilation)
@@ -382,15 +402,20 @@ static void data_of_type(cts *c, yk_dtype dtype)
     test_gather(c, dtype, 9, 0, 20);
     test_gather(c, dtype, 30, 6, 50);
     test_gather(c, dtype, 20, 24, 700);
+    test_gather(c, dtype, 70001, 2, 33); /* more rows than 16 bits count, in the table and in the result */
+    test_gather(c, dtype, 7, 2, 70001);
     copy_rows_of_type(c, dtype);
+    copy_all_dims(c, dtype);
     test_scatter(c, dtype, 10, 7, 33);
     test_scatter(c, dtype, 3, 64, 200);
     test_scatter(c, dtype, 1, 5, 3000); /* a row that takes all */
     test_scatter(c, dtype, 2, 130, 1100);
     test_scatter(c, dtype, 900, 33, 1500);
+    test_scatter(c, dtype, 70001, 2, 33);
     scatter_added(c, dtype);
     if (dtype == YK_F32) {
         test_scatter(c, dtype, 4100, 128, 50); /* more than caches hold */
+        test_scatter(c, dtype, 7, 2, 70001);
         test_scatter(c, dtype, 70003, 4, 20);  /* more rows than some drivers' loops have rounds */
     }
     for (uint32_t i = 0; i < sizeof windows / sizeof *windows; i++) {
@@ -423,7 +448,11 @@ typedef struct product {
 static const product products[] = {
     {0, 1, 1, 1},   {0, 7, 13, 5},   {0, 64, 64, 64}, {0, 33, 129, 65}, {0, 1, 300, 1}, {0, 128, 1, 17}, {0, 3, 1000, 2},
     {0, 200, 96, 31}, {0, 1, 50, 257}, {1, 4, 5, 6},    {3, 7, 13, 5},    {8, 17, 32, 9}, {2, 65, 64, 33},
+    {0, 1025, 3, 2}, {0, 2, 3, 1025},  {0, 2, 8193, 3},  {65, 3, 4, 5},
 };
+
+/* More rows, columns, terms and batches than 16 bits count. */
+static const product large_products[] = {{0, 70001, 2, 3}, {0, 3, 2, 70001}, {0, 2, 70001, 3}, {65541, 1, 2, 1}};
 
 static yk__vid dot_operand(yk__graph *g, yk_dtype dtype, int64_t batch, int64_t rows, int64_t cols)
 {
@@ -505,6 +534,29 @@ static void dot_added(cts *c, yk_dtype dtype, int64_t batch, uint32_t transposed
     check_run(c, &k, y);
 }
 
+/* A zero times what is not finite is NaN, in a sum that ends in such a term or begins with one; sums without one are numbers. */
+static void dot_not_finite(cts *c, yk_dtype dtype, bool longer, uint32_t transposed)
+{
+    static const int64_t few[] = {2, 33}, more[] = {63, 33}, left[] = {40, 65}, left_transposed[] = {65, 40};
+    static const uint32_t swap[] = {1, 0};
+    const bool ta = transposed & 1, tb = transposed & 2;
+    cts_check k;
+    yk__vid b[2], y, x;
+    if (!cts_begin(c, "dot.%s.not_finite%s%s%s", yk__dtype_name(dtype), longer ? ".long" : "", ta ? ".ta" : "", tb ? ".tb" : ""))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ABSSUM;
+    k.n = longer ? 65 : 2;
+    b[longer] = cts_leaf(&k.g, dtype, CTS_SPECIAL, 0, 2, few);
+    if (longer)
+        b[0] = cts_leaf(&k.g, dtype, CTS_TIES, 1, 2, more);
+    y = longer ? yk__concat(&k.g, 2, b, 0) : b[0];
+    x = cts_leaf(&k.g, dtype, CTS_MASK, 0, 2, ta ? left_transposed : left);
+    if (!longer)
+        x = yk__dense(&k.g, yk__slice(&k.g, x, ta ? 0 : 1, 0, 2, 1));
+    check_run(c, &k, yk__dot(&k.g, x, tb ? yk__dense(&k.g, yk__permute(&k.g, y, swap)) : y, ta, tb));
+}
+
 /* Operands that 8 bits hold, in the formats that layers have: whether a device makes use of that, is its own affair. */
 static void dot_eight(cts *c, yk_dtype dtype, uint32_t formats, uint32_t transposed)
 {
@@ -537,16 +589,37 @@ void cts_ops_dot(cts *c)
         for (size_t i = 0; i < sizeof products / sizeof *products; i++)
             for (uint32_t transposed = 0; transposed < (i % 2 ? 3 : 4); transposed++)
                 test_dot(c, types[t], &products[i], transposed);
+        for (uint32_t i = 0; i < sizeof large_products / sizeof *large_products; i++)
+            test_dot(c, types[t], &large_products[i], i);
         dot_batch(c, types[t], true);
         dot_batch(c, types[t], false);
         dot_wide(c, types[t]);
         for (uint32_t transposed = 0; transposed < 4; transposed++) {
             dot_added(c, types[t], 0, transposed);
             dot_added(c, types[t], 3, transposed);
+            dot_not_finite(c, types[t], false, transposed);
+            dot_not_finite(c, types[t], true, transposed);
             for (uint32_t formats = 0; formats < 3; formats++)
                 dot_eight(c, types[t], formats, transposed);
         }
     }
+}
+
+/* Many leaves, each in a slot of its own, added up one after another. */
+static void many_slots(cts *c)
+{
+    static const int64_t dim[] = {5, 13};
+    cts_check k;
+    yk__vid sum;
+    if (!cts_begin(c, "add.f32.slots40"))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ABSSUM;
+    k.n = 40;
+    sum = cts_leaf(&k.g, YK_F32, CTS_UNIT, 0, 2, dim);
+    for (uint32_t i = 1; i < 40; i++)
+        sum = yk__bin(&k.g, YK_OP_ADD, sum, cts_leaf(&k.g, YK_F32, CTS_UNIT, i, 2, dim));
+    check_run(c, &k, sum);
 }
 
 void cts_group_op(cts *c)
@@ -556,4 +629,5 @@ void cts_group_op(cts *c)
     cts_ops_reduce(c);
     cts_ops_data(c);
     cts_ops_dot(c);
+    many_slots(c);
 }

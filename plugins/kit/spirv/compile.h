@@ -89,7 +89,7 @@ typedef struct spv_declared { /* a type as it is written */
     bool pointer, constant;
 } spv_declared;
 
-#define SPV_PARAMETERS 40
+#define SPV_PARAMETERS 128 /* a product with all that fusion hangs on it has 24 operands and 3 results, each with its strides */
 typedef struct spv_function {
     uint32_t n_parameter;
     spv_declared result, parameter[SPV_PARAMETERS];
