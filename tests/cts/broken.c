@@ -697,22 +697,25 @@ static void numbers_break(void)
 #endif
 }
 
+/* They claim what the template does not, and compile and run it in their own way. */
+#if defined BREAK_NARROW || defined BREAK_STRIDED || defined BREAK_LIMIT || defined BREAK_OUTPUTS
+#define LOWERS
+#endif
+
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi);
 
 __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t abi)
 {
     bad = table;
-#if defined BREAK_RESULT || defined BREAK_END || defined BREAK_CRASH || defined BREAK_VERSION || defined SPOILS || \
-    defined CHANGES || defined BREAK_PACKED || defined BREAK_HANG || defined BREAK_LEAK_RUN || defined BREAK_NARROW || \
-    defined BREAK_STRIDED || defined BREAK_ARENA || defined BREAK_BITS || defined BREAK_LEAK_DEVICE || defined BREAK_LIMIT || \
-    defined BREAK_OUTPUTS
+#if defined BREAK_RESULT || defined BREAK_END || defined BREAK_CRASH || defined BREAK_VERSION || defined SPOILS || defined CHANGES || \
+    defined BREAK_PACKED || defined BREAK_HANG || defined BREAK_LEAK_RUN || defined BREAK_ARENA || defined BREAK_BITS || \
+    defined BREAK_LEAK_DEVICE || defined LOWERS
     bad.queue_run = bad_run;
 #endif
-#if defined SPOILS || defined BREAK_NARROW || defined BREAK_STRIDED || defined BREAK_LIMIT || defined BREAK_OUTPUTS
+#if defined SPOILS || defined LOWERS
     bad.claims = bad_claims;
 #endif
-#if defined BREAK_PRINT || defined BREAK_NARROW || defined BREAK_STRIDED || defined BREAK_COMPOSITES || defined BREAK_LIMIT || \
-    defined BREAK_OUTPUTS
+#if defined BREAK_PRINT || defined BREAK_COMPOSITES || defined LOWERS
     bad.program_new = bad_program;
 #endif
 #ifdef BREAK_LEAK_PROGRAM
