@@ -755,11 +755,10 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
     bad.fini = NULL;
     bad.device_close = NULL;
 #endif
-#if defined BREAK_COPY_SIZE || defined BREAK_ODD_HOST
+#if defined BREAK_COPY_SIZE || defined BREAK_ODD_HOST || defined BREAK_POINT
     bad.queue_copy = bad_copy;
 #endif
 #ifdef BREAK_POINT
-    bad.queue_copy = bad_copy;
     bad.queue_wait = bad_wait;
 #endif
     numbers_break();
