@@ -21,6 +21,7 @@
 #define LANES_TERMS 60000  /* and terms of a sum: llvmpipe ends loops after 65535 rounds */
 #define BLOCK_A (96 * 1024)      /* elements of A that a group's rows should have at most: they stay in its cache */
 #define EIGHT_MULTIPLE 16 /* of all three sizes of a product in 8 bits */
+#define BATCH_MOST 65535  /* matrices of a launch: groups in z that each device has */
 #define BEHIND_ALIGN 16u  /* bytes of lines and places, where a library computes what is behind a product */
 #define BIAS_TEAM 128     /* work-items of a group that rounds a bias, */
 #define BIAS_BLOCK 512    /* and elements */
@@ -230,7 +231,9 @@ static uint32_t claim_dot(const kit_target *target, const yk_graph *graph, uint3
     const yk_node *n = &graph->node[node];
     if (n->op == YK_OP_DOT)
         return dot_takes_padding(target, graph, n) ? YK_CLAIM_RUN | YK_CLAIM_STRIDED_OUT : 0;
-    return dot_of(graph, n, &dot) ? YK_CLAIM_RUN : 0;
+    if (!dot_of(graph, n, &dot) || (!target->cpu_shape && matrix_of(dot.c).batch > BATCH_MOST))
+        return 0;
+    return YK_CLAIM_RUN;
 }
 
 /* ---- Launches ---- */
@@ -284,21 +287,21 @@ static void dot_epilogue_args(kit_lowering *ctx, const kit_chain *chain)
         kit_arg_value(ctx, chain->out[i]);
 }
 
-static void dot_whole(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
+/* Matrices z.. of the batch, BATCH_MOST at most: no device need have more groups in a dimension. What has an epilogue is one part. */
+static void dot_batch(kit_lowering *ctx, const yk_node *n, const dot_plan *dot, int64_t z, uint64_t scratch)
 {
     dot_matrix a = matrix_of(dot->a), b = matrix_of(dot->b), c = matrix_of(dot->c);
     const uint32_t lanes = ctx->target->lanes;
-    const bool padded = kit_value_is_padded(dot->c); /* the kernels write dense matrices */
-    const uint64_t bytes = (uint64_t)kit_value_count(dot->c) * yk_dtype_bytes(dot->c->dtype);
+    const int64_t count = c.batch - z < BATCH_MOST ? c.batch - z : BATCH_MOST, at = z * c.rows * c.cols;
     const int64_t mc = dot->lane_rows ? dot->lane_rows * lanes : GEMM_GPU, nc = dot->lane_cols ? dot->lane_cols * lanes : GEMM_GPU;
-    kit_launch_add_generated(ctx, dot->unit, kit_div_up(c.cols, nc), kit_div_up(c.rows, mc), c.batch,
+    kit_launch_add_generated(ctx, dot->unit, kit_div_up(c.cols, nc), kit_div_up(c.rows, mc), count,
                              dot->lane_rows ? lanes : dot->mma ? KIT_MMA_TEAM : kit_gpu_team(ctx->target));
-    kit_arg_value(ctx, ctx->graph->index[n->in]);
-    kit_arg_value(ctx, ctx->graph->index[n->in + 1]);
-    if (padded)
-        kit_arg_scratch(ctx, 0, bytes, 2);
+    kit_arg_value_at(ctx, ctx->graph->index[n->in], z * a.batch_stride);
+    kit_arg_value_at(ctx, ctx->graph->index[n->in + 1], z * b.batch_stride);
+    if (scratch)
+        kit_arg_scratch(ctx, (uint64_t)at * 2, (uint64_t)(count * c.rows * c.cols) * 2, 2);
     else
-        kit_arg_value(ctx, ctx->graph->index[n->out]);
+        kit_arg_value_at(ctx, ctx->graph->index[n->out], at);
     const int64_t size[] = {c.rows,         c.cols,       a.cols,       a.row_stride,   a.col_stride,
                             a.batch_stride, b.row_stride, b.col_stride, b.batch_stride, c.rows * c.cols};
     for (size_t i = 0; i < sizeof size / sizeof *size; i++)
@@ -307,6 +310,14 @@ static void dot_whole(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
     kit_arg_i32(ctx, nc);
     kit_arg_i32(ctx, n->flags & YK_NODE_ACCUMULATE ? 1 : 0);
     dot_epilogue_args(ctx, &dot->epilogue);
+}
+
+static void dot_whole(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
+{
+    const bool padded = kit_value_is_padded(dot->c); /* the kernels write dense matrices */
+    const uint64_t bytes = padded ? (uint64_t)kit_value_count(dot->c) * 2 : 0;
+    for (int64_t z = 0; z < matrix_of(dot->c).batch; z += BATCH_MOST)
+        dot_batch(ctx, n, dot, z, bytes);
     if (padded)
         kit_lines_spread(ctx, 0, bytes, ctx->graph->index[n->out]);
 }

@@ -46,6 +46,25 @@ START_TEST(test_product_of_a_gpu)
 }
 END_TEST
 
+/* No device need have more groups than 65535 in z. */
+START_TEST(a_large_batch_is_several_launches)
+{
+    kit *k = kit_new();
+    const uint32_t a = KIT(k, YK_F32, 70000, 1, 2), b = KIT(k, YK_F32, 1, 2, 3), c = KIT(k, YK_F32, 70000, 1, 3);
+    kit_program p;
+    kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(c), NULL, 0);
+    program_make(&gpu, k, &p);
+    ck_assert_uint_eq(p.n_launch, 2);
+    groups_are(&p.launch[0], 1, 1, 65535, p.launch[0].local);
+    groups_are(&p.launch[1], 1, 1, 70000 - 65535, p.launch[0].local);
+    ck_assert_uint_eq(arg_at(&p, 1, 0)->value.offset - arg_at(&p, 0, 0)->value.offset, 65535u * 2 * sizeof(float));
+    ck_assert_uint_eq(arg_at(&p, 1, 1)->value.offset, arg_at(&p, 0, 1)->value.offset);
+    ck_assert_uint_eq(arg_at(&p, 1, 2)->value.offset - arg_at(&p, 0, 2)->value.offset, 65535u * 3 * sizeof(float));
+    kit_program_free(&p);
+    kit_free(k);
+}
+END_TEST
+
 START_TEST(test_product_of_a_processor)
 {
     kit *k = product_new(200, 100, 300);
@@ -524,6 +543,7 @@ int main(void)
 {
     TCase *t = tcase_create("lowering");
     tcase_add_test(t, test_product_of_a_gpu);
+    tcase_add_test(t, a_large_batch_is_several_launches);
     tcase_add_test(t, test_product_of_a_processor);
     tcase_add_test(t, test_panels_fit_an_allocation);
     tcase_add_test(t, test_equal_kernels_are_one_unit);
