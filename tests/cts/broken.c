@@ -695,6 +695,9 @@ static void numbers_break(void)
 #ifdef BREAK_RESERVED
     bad.reserved = 7;
 #endif
+#ifdef BREAK_SIZE
+    bad.size = offsetof(yk_plugin, queue_run);
+#endif
 }
 
 /* They claim what the template does not, and compile and run it in their own way. */
@@ -762,8 +765,5 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
     bad.queue_wait = bad_wait;
 #endif
     numbers_break();
-#ifdef BREAK_SIZE
-    bad.size = offsetof(yk_plugin, queue_run);
-#endif
     return abi == YK_ABI ? &bad : NULL;
 }
