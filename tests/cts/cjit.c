@@ -97,7 +97,7 @@ static call_fn *source_compile(const char *source, const char *macros)
     char folder[] = "/tmp/yoke-cjit-XXXXXX", options[2 * KIT_MACROS + 200], command[2 * KIT_MACROS + 400], path[80], kept[COMPILED_PATH];
     call_fn *call = NULL;
     FILE *f;
-    snprintf(options, sizeof options, "%s -std=gnu11 -O0 -w -fPIC -shared %s", getenv("CC") ? getenv("CC") : "cc", macros);
+    snprintf(options, sizeof options, "%s -std=gnu11 -O0 -w -Wno-psabi -fPIC -shared %s", getenv("CC") ? getenv("CC") : "cc", macros);
     const bool keeps = compiled_path(compiled_key(compiled_key(COMPILED_SEED, options), source), kept);
     if (keeps && (call = library_open(kept)) != NULL)
         return call;
