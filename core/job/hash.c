@@ -32,7 +32,8 @@ static bool compare_hashes(yk_job *job, const yk__hashes *all, bool by_all)
     return n == 0;
 }
 
-bool yk__job_hash(yk_job *job, bool by_all, uint64_t *hash)
+/* Of a part of the parameters; over all ranks, or those that take part in steps. Collective over them. */
+static bool hash_part(yk_job *job, bool by_all, yk__span part, uint64_t *hash)
 {
     yk_error err = YK_ERROR_INIT;
     yk__hashes own = {0}, *all = yk__calloc(job->team.world, sizeof *all);
@@ -43,7 +44,7 @@ bool yk__job_hash(yk_job *job, bool by_all, uint64_t *hash)
     else if (by_all && !yk__job_catch_up(job))
         yk__fail(&err, job->error.status, "%s", job->error.text);
     if (!err.status && reads)
-        yk__engine_hashes(job->engine, &own, &err);
+        yk__engine_hashes(job->engine, part, &own, &err);
     if (!err.status && by_all)
         yk__group_all_gather(job->team.group, &own, sizeof own, all, &err);
     else if (!err.status)
@@ -57,8 +58,18 @@ bool yk__job_hash(yk_job *job, bool by_all, uint64_t *hash)
     return same;
 }
 
+void yk__job_compare(yk_job *job, uint64_t turn)
+{
+    uint32_t members = 0;
+    uint64_t hash;
+    for (uint32_t r = 0; r < job->team.world; r++)
+        members += yk__group_member(job->team.group, r);
+    if (members > 1)
+        hash_part(job, false, yk__engine_hash_part(job->engine, turn), &hash);
+}
+
 uint64_t yk_param_hash(yk_job *job)
 {
     uint64_t hash = 0;
-    return yk_ok(job) && yk__params_ready(job) && yk__job_hash(job, true, &hash) ? hash : 0;
+    return yk_ok(job) && yk__params_ready(job) && hash_part(job, true, YK__SPAN_ALL, &hash) ? hash : 0;
 }

@@ -5,8 +5,8 @@
 
 #include "core/job/job.h"
 
-/* Compares over ranks: all, or those that take part in steps. Collective over them. */
-bool yk__job_hash(yk_job *job, bool all, uint64_t *hash);
+/* Compares over the ranks that take part in steps; collective over all. turn: which part of a large model, the same on all. */
+void yk__job_compare(yk_job *job, uint64_t turn);
 bool yk__job_catch_up(yk_job *job); /* collective: excluded ranks get parameters and states as they are */
 
 #endif

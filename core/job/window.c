@@ -131,12 +131,11 @@ static bool window_update(yk_opt *opt)
 static void compare_params(yk_opt *opt)
 {
     yk_job *job = opt->job;
-    uint64_t hash;
     opt->compare = opt->compare || (job->team.world > 1 && opt->stepped && opt->steps % job->config.hash_every == 0);
     if (!opt->compare || job->local_sgd.steps || !yk_ok(job))
         return;
     opt->compare = false;
-    yk__job_hash(job, false, &hash);
+    yk__job_compare(job, opt->steps / job->config.hash_every);
 }
 
 static void window_finish(yk_opt *opt)

@@ -5,6 +5,7 @@
 #include "core/run/engine.h"
 
 #define CHUNK (4u << 20) /* bytes hashed at once */
+#define PART (8ull << 20) /* elements compared in a turn: some 10 ms with the way from a device */
 
 static yk_status hash_part(yk__engine *e, yk_buffer *b, uint64_t offset, uint64_t bytes, void *scratch, uint64_t *h,
                            yk_error *err)
@@ -17,39 +18,51 @@ static yk_status hash_part(yk__engine *e, yk_buffer *b, uint64_t offset, uint64_
     return err->status;
 }
 
-static yk_status hash_values(yk__engine *e, void *scratch, uint64_t *hash, yk_error *err)
+/* Of a parameter that begins at element `begin` of all of them: which of its elements lie in the part. */
+static yk__span span_of(const yk__param *q, uint64_t begin, yk__span part)
 {
-    uint64_t h = YK_HASH_SEED;
-    for (size_t i = 0; i < e->params.n_param && !err->status; i++) {
+    const uint64_t from = part.from > begin ? part.from - begin : 0, to = part.to > begin ? part.to - begin : 0;
+    return (yk__span){from, to < q->n ? to : q->n};
+}
+
+static yk_status hash_values(yk__engine *e, yk__span part, void *scratch, uint64_t *hash, yk_error *err)
+{
+    uint64_t h = YK_HASH_SEED, begin = 0;
+    for (size_t i = 0; i < e->params.n_param && !err->status; begin += e->params.param[i++].n) {
         const yk__param *q = &e->params.param[i];
-        hash_part(e, e->params.bucket[q->bucket].value, q->at * sizeof(float), q->n * sizeof(float), scratch, &h, err);
+        const yk__span own = span_of(q, begin, part);
+        if (own.from < own.to)
+            hash_part(e, e->params.bucket[q->bucket].value, (q->at + own.from) * sizeof(float), (own.to - own.from) * sizeof(float),
+                      scratch, &h, err);
     }
     *hash = h;
     return err->status;
 }
 
 /* Copies are made again first where they are older than the parameters: as the next program would. */
-static yk_status hash_copies(yk__engine *e, void *scratch, yk__hashes *out, yk_error *err)
+static yk_status hash_copies(yk__engine *e, yk__span part, void *scratch, yk__hashes *out, yk_error *err)
 {
-    uint64_t which = yk__hash_u64(YK_HASH_SEED, e->params.precision), h = YK_HASH_SEED;
+    const uint64_t element = yk_dtype_bytes(e->params.precision);
+    uint64_t which = yk__hash_u64(YK_HASH_SEED, e->params.precision), h = YK_HASH_SEED, begin = 0;
     bool any = false;
     for (size_t i = 0; i < e->params.n_param; i++)
         any = any || e->params.param[i].compute;
     if (!any || yk__compute_refresh(&e->exec, true, err))
         return err->status;
-    for (size_t i = 0; i < e->params.n_param && !err->status; i++) {
+    for (size_t i = 0; i < e->params.n_param && !err->status; begin += e->params.param[i++].n) {
         const yk__param *q = &e->params.param[i];
-        if (!q->compute)
+        const yk__span own = span_of(q, begin, part);
+        if (!q->compute || own.from >= own.to)
             continue;
         which = yk__hash_u64(which, i);
-        hash_part(e, q->compute, 0, yk__params_compute_bytes(&e->params, q), scratch, &h, err);
+        hash_part(e, q->compute, own.from * element, (own.to - own.from) * element, scratch, &h, err);
     }
     out->copied = which;
     out->copies = h;
     return err->status;
 }
 
-static yk_status hash_all(yk__engine *e, bool copies, yk__hashes *h, yk_error *err)
+static yk_status hash_all(yk__engine *e, yk__span part, bool copies, yk__hashes *h, yk_error *err)
 {
     void *scratch;
     *h = (yk__hashes){0};
@@ -58,21 +71,30 @@ static yk_status hash_all(yk__engine *e, bool copies, yk__hashes *h, yk_error *e
     scratch = yk__calloc(1, CHUNK); /* a device that plans only reads nothing into it */
     if (!scratch)
         return yk__fail_mem(err, CHUNK, "the hash of the parameters");
-    if (!hash_values(e, scratch, &h->values, err) && copies)
-        hash_copies(e, scratch, h, err);
+    if (!hash_values(e, part, scratch, &h->values, err) && copies)
+        hash_copies(e, part, scratch, h, err);
     yk__free(scratch);
     return err->status;
 }
 
-yk_status yk__engine_hashes(yk__engine *e, yk__hashes *h, yk_error *err)
+yk__span yk__engine_hash_part(const yk__engine *e, uint64_t turn)
 {
-    return hash_all(e, true, h, err);
+    uint64_t n = 0, from;
+    for (size_t i = 0; i < e->params.n_param; i++)
+        n += e->params.param[i].n;
+    from = n ? turn % ((n + PART - 1) / PART) * PART : 0;
+    return (yk__span){from, from + PART < n ? from + PART : n};
+}
+
+yk_status yk__engine_hashes(yk__engine *e, yk__span part, yk__hashes *h, yk_error *err)
+{
+    return hash_all(e, part, true, h, err);
 }
 
 yk_status yk__engine_hash(yk__engine *e, uint64_t *hash, yk_error *err)
 {
     yk__hashes h;
-    if (!hash_all(e, false, &h, err))
+    if (!hash_all(e, YK__SPAN_ALL, false, &h, err))
         *hash = h.values;
     return err->status;
 }

@@ -92,7 +92,6 @@ typedef struct yk__params {
     bool is_unpublished;            /* this rank, the only member, has updated them, and what exchanges take is older */
     bool is_reduced;                /* the buckets hold sums over ranks in this rank's slices */
     bool slices_changed;            /* since then: bucket.summed says whose hold the sums */
-    bool has_squares;               /* the sums went through the host */
     yk__exact squares;              /* of these sums, where the rank talks */
 } yk__params;
 

@@ -114,7 +114,7 @@ yk_status yk__params_reduce(yk__params *p, yk_error *err)
     p->squares = (yk__exact){{0}, 0};
     if (p->exchange->talks && !p->exchange->excluded && (p->power_rank ? sum_factors : sum_buckets)(p, err))
         return err->status;
-    p->is_reduced = p->has_squares = true;
+    p->is_reduced = true;
     p->slices_changed = false;
     return YK_OK;
 }

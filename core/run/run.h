@@ -60,7 +60,14 @@ yk_status yk__engine_hash(yk__engine *e, uint64_t *hash, yk_error *err);
 typedef struct yk__hashes {
     uint64_t values, copied, copies;
 } yk__hashes;
-yk_status yk__engine_hashes(yk__engine *e, yk__hashes *h, yk_error *err);
+/* Elements from..to-1 of all parameters' in order of number. */
+typedef struct yk__span {
+    uint64_t from, to;
+} yk__span;
+#define YK__SPAN_ALL ((yk__span){0, UINT64_MAX})
+yk_status yk__engine_hashes(yk__engine *e, yk__span part, yk__hashes *h, yk_error *err);
+/* What is compared in a turn, so that a large model's comparing costs a step little: all comes up in some turns. */
+yk__span yk__engine_hash_part(const yk__engine *e, uint64_t turn);
 /* Copies are compared where both have copies of the same parameters. */
 bool yk__hashes_agree(const yk__hashes *a, const yk__hashes *b);
 

@@ -83,19 +83,11 @@ static yk_status summed_stats(yk__updater *u, double divisor, double sum[2], yk_
     return YK_OK;
 }
 
-/* Nothing is to be added up, and the norm is taken where the gradients are, as by a group of one: on the host, by one thread, it costs
- * a small network's only member 5 % of its step. Not while gradients are clipped by it: then bits of the parameters are its own. */
-static bool stats_on_device(const yk__updater *u, const yk__update *update)
+/* Nothing is to be added up, and the norm is taken where the gradients are, as by a group of one: through the host an only member with
+ * memory of its own would send all of them twice a step. PowerSGD changes gradients on their way through the host. */
+static bool stats_on_device(const yk__params *p)
 {
-    const yk__exchange *exchange = u->params->exchange;
-    const bool exact = u->was_clipped || u->params->power_rank; /* PowerSGD changes gradients on their way through the host */
-    return yk__exchange_updates_all(exchange) || (yk__exchange_members(exchange) == 1 && !(update->clip_norm > 0.0 && exact));
-}
-
-/* By a norm that may be a device's sum in f32, which is off by far less than 1 %; 1e-6 is clipping's own. */
-static bool may_clip(const yk__update *update, double norm)
-{
-    return update->clip_norm > 0.0 && !(1.01 * norm + 2e-6 < update->clip_norm);
+    return yk__exchange_updates_all(p->exchange) || (yk__exchange_members(p->exchange) == 1 && !p->power_rank);
 }
 
 /* Excluded ranks get what the only member found. In LocalSGD each rank has its own norm; what is not finite on one stops all. */
@@ -109,35 +101,18 @@ static yk_status own_stats(yk__updater *u, double divisor, double sum[2], yk_err
                                : yk__exchange_sum(u->params->exchange, sum, 2, err);
 }
 
-/* Of gradients that may be clipped after all: exact, so that whoever is excluded, they are clipped by the same bits. */
-static yk_status exact_stats(yk__updater *u, double divisor, double sum[2], yk_error *err)
-{
-    yk__params *p = u->params;
-    p->is_reduced = p->has_squares;
-    return yk__params_reduce(p, err) ? err->status : summed_stats(u, divisor, sum, err);
-}
-
 /* All ranks go the same way, by numbers that all have. */
-static yk_status grad_stats(yk__updater *u, const yk__update *update, double sum[2], yk_error *err)
+static yk_status grad_stats(yk__updater *u, double divisor, double sum[2], yk_error *err)
 {
-    if (!stats_on_device(u, update)) {
-        if (summed_stats(u, update->divisor, sum, err))
-            return err->status;
-    } else if (own_stats(u, update->divisor, sum, err) ||
-               (!yk__exchange_updates_all(u->params->exchange) && sum[1] == 0.0 && may_clip(update, sqrt(sum[0])) &&
-                exact_stats(u, update->divisor, sum, err))) {
-        return err->status;
-    }
-    u->was_clipped = may_clip(update, sqrt(sum[0]));
-    return YK_OK;
+    return stats_on_device(u->params) ? own_stats(u, divisor, sum, err) : summed_stats(u, divisor, sum, err);
 }
 
-static yk_status reduce_grads(yk__updater *u, const yk__update *update, yk_error *err)
+static yk_status reduce_grads(yk__params *p, yk_error *err)
 {
-    if (u->params->is_reduced || !stats_on_device(u, update))
-        return yk__params_reduce(u->params, err);
-    u->params->is_reduced = true;
-    u->params->has_squares = u->params->slices_changed = false;
+    if (p->is_reduced || !stats_on_device(p))
+        return yk__params_reduce(p, err);
+    p->is_reduced = true;
+    p->slices_changed = false;
     return YK_OK;
 }
 
@@ -225,12 +200,12 @@ static yk_status take_others(yk__updater *u, yk_error *err)
     return YK_OK;
 }
 
-/* An only member's device goes on with the next step at once, and nothing leaves it, until another rank asks. Not where the update is
- * timed, nor where the host rounds it. */
+/* An only member's device goes on with the next step at once, and nothing leaves it, until another rank asks; so what its update takes
+ * stays what was timed among others. Not where the host rounds it. */
 static bool publishes_late(const yk__updater *u)
 {
     const yk__exchange *exchange = u->params->exchange;
-    return yk__exchange_members(exchange) == 1 && !u->measure && !exchange->narrows && !yk__exchange_is_read(exchange);
+    return yk__exchange_members(exchange) == 1 && !exchange->narrows && !yk__exchange_is_read(exchange);
 }
 
 /* In common memory the copy is written again in the next update, after all ranks have added their norms: each waits for its device
@@ -279,7 +254,7 @@ static yk_status judge_gradients(yk__updater *u, const yk__update *update, yk__u
 {
     double sum[2];
     *factor = 1.0;
-    if (grad_stats(u, update, sum, err))
+    if (grad_stats(u, update->divisor, sum, err))
         return err->status;
     u->divisor = update->divisor;
     done->grad_norm = sum[1] > 0.0 ? INFINITY : sqrt(sum[0]); /* ways to add up differ in what they make of what is not finite */
@@ -302,8 +277,8 @@ yk_status yk__updater_run(yk__updater *u, const yk__update *update, yk__updated 
     yk__updated done = {.bad_param = UINT32_MAX};
     double factor;
     yk__exchange_updating(p->exchange, true);
-    if (reduce_grads(u, update, err) ||
-        (!p->exchange->excluded && yk__optim_make(&u->optim, stats_on_device(u, update), err)) ||
+    if (reduce_grads(p, err) ||
+        (!p->exchange->excluded && yk__optim_make(&u->optim, stats_on_device(p), err)) ||
         judge_gradients(u, update, &done, &factor, err) || (!done.skipped && run_optimizer(u, update, factor, err))) {
         out->not_finite = done.not_finite;
         return err->status;

@@ -12,7 +12,6 @@ typedef struct yk__updater {
     yk__exec *exec;
     yk__params *params;
     double divisor;                      /* of the last update */
-    bool was_clipped;                    /* or its norm was near the limit: the next one's most likely is, too */
     double started;                      /* its optimizer's program; the device was idle */
     bool measure;                        /* time runs and the copies of updated parameters */
     double update_seconds, copy_seconds; /* yk__engine_stats */

@@ -89,7 +89,8 @@ typedef struct yk_config {
     uint64_t memory_limit;   /* bytes of device memory; activations are recomputed to stay below; 0: YOKE_MEMORY_LIMIT ("6G", or
                                 by rank "6G,500M"), else no limit but what the device has */
     bool accumulate_over_epochs; /* an epoch's end does not end an accumulation (Accelerate's sync_with_dataloader=False) */
-    uint32_t hash_every;     /* compare the parameters' hash between ranks every so many steps; default 100 */
+    uint32_t hash_every;     /* compare the parameters' hash between ranks every so many steps, of 2^23 numbers at a time and of
+                                the next ones the next time; default 100. yk_param_hash compares all */
     uint32_t local_sgd_steps; /* not 0: LocalSGD, see yk_average_params */
     uint32_t power_sgd_rank; /* not 0, at most 64: PowerSGD, with error feedback and warm start. Of the gradient of a matrix ranks exchange
                                 factors of that rank, where those are less than half of it; the first dimension is the rows */

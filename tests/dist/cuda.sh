@@ -43,12 +43,37 @@ hang_is_noticed() {
     grep -q "cuda:0 .* has finished nothing for .* (YOKE_STUCK_MS)" "$out/hang"
 }
 
+# A card whose slow neighbour is excluded makes the driver's calls of a card alone in its steps, and no more: gradients are clipped on the
+# card, nothing leaves it. What the first batch of an epoch and a trial add is allowed for one step in five.
+calls() { # calls NAME STEPS DEVICES
+    FAKE_CUDA_CALLS="$out/calls-$1" YOKE_PLUGINS="cpu,cuda,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_FACTORS=1000 "$yoke" train \
+        --model mlp --model-config hidden=64 --data "idx:$out/images" --devices "$3" --global-batch 32 --max-steps "$2" \
+        --max-grad-norm 0.1 --overwrite-output-dir --output-dir "$out/model"
+}
+
+only_the_card() {
+    calls alone 40 cuda:0 && calls mixed 100 "cuda:0 slow:0@0" || return 1
+    python3 - "$out" <<'P'
+import collections, glob, sys
+questions = {"cuEventElapsedTime", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"}
+def between_graphs(name):
+    ranks = [open(f).read().split() for f in glob.glob(f"{sys.argv[1]}/calls-{name}.*")]
+    return collections.Counter(" ".join(n for n in max(ranks, key=len) if n not in questions).split(" cuGraphLaunch "))
+alone, mixed = between_graphs("alone"), between_graphs("mixed")
+usual = alone.most_common(2) # from the graph of gradients to the optimizer's, and the other way round
+print("alone:", usual)
+print("mixed:", mixed.most_common(4))
+assert all(times >= 32 and mixed[calls] >= 80 for calls, times in usual)
+P
+}
+
 ok "cpu:0 alone" train alone cpu:0
 ok "cuda:0 alone" same cuda:0
 ok "cpu:0 and cuda:0" same "cpu:0! cuda:0!"
 ok "what a step copies is registered" registered "cpu:0! cuda:0!"
 ok "so is what a card alone copies" registered cuda:0
 ok "a card alone that hangs is noticed" hang_is_noticed
+ok "an excluded neighbour adds nothing to a card's steps" only_the_card
 if "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$'; then
     ok "cuda:0, cuda:1 and opencl:0" same "cuda:0! cuda:1! opencl:0!"
 else

@@ -12,6 +12,7 @@
  *   FAKE_CUDA_FAIL=n   the n-th call of the driver fails with FAKE_CUDA_CODE (999, unknown)
  *   FAKE_CUDA_LOSE=n   the n-th kernel that is launched loses its device: an illegal address
  *   FAKE_CUDA_HANG=n   the n-th kernel that runs does not end before fake_cuda_release
+ *   FAKE_CUDA_CALLS    a file FAKE_CUDA_CALLS.PID gets the name of each call, a line each; not of questions (cuEventQuery)
  *   FAKE_NVRTC_FAIL=n  the n-th call of NVRTC fails
  *   FAKE_CUBLASLT_FAIL=n   the n-th call of cuBLASLt fails (libcublaslt.c)
  *   FAKE_CUDNN_FAIL=n      the n-th call of cuDNN fails (libcudnn.c)

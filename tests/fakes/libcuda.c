@@ -66,12 +66,22 @@ void *fake_cuda_memory(unsigned long long memory, size_t bytes)
 
 /* ---- The driver ---- */
 
+static FILE *names_open(void)
+{
+    const char *path = getenv("FAKE_CUDA_CALLS");
+    char own[4096];
+    if (!path || snprintf(own, sizeof own, "%s.%ld", path, (long)getpid()) >= (int)sizeof own)
+        return NULL;
+    return fopen(own, "w");
+}
+
 /* Under the lock. */
 static void state_begin(void)
 {
     if (fake.begun)
         return;
     fake.begun = true;
+    fake.names = names_open();
     fake.n = (int)fake_env("FAKE_CUDA_DEVICES", 2);
     fake.n = fake.n > FAKE_DEVICES ? FAKE_DEVICES : fake.n;
     fake.sm = (int)fake_env("FAKE_CUDA_SM", fake.sm ? (uint64_t)fake.sm : 90);

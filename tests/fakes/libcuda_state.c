@@ -28,6 +28,8 @@ bool fake_call_counted(const char *name, CUresult *rc)
     pthread_mutex_lock(&fake.lock);
     const bool fails = ++fake.calls == fake.fail_at || (fake.fail_name && !strcmp(name, fake.fail_name));
     fake.failed = fails ? name : fake.failed;
+    if (fake.names && strcmp(name, "cuEventQuery") != 0)
+        fprintf(fake.names, "%s\n", name);
     *rc = fails ? (CUresult)fake.fail_code : CUDA_SUCCESS;
     pthread_mutex_unlock(&fake.lock);
     return fails;

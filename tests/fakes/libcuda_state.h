@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "backends/cuda/driver.h"
 #include "tests/fakes/fake_cuda.h"
@@ -92,6 +93,7 @@ typedef struct fake_state {
     const char *fail_name; /* each call of this function fails; NULL: of none */
     const char *failed; /* the call that was made to fail */
     bool released;
+    FILE *names; /* FAKE_CUDA_CALLS; NULL: none */
 } fake_state;
 
 extern fake_state fake;

@@ -208,6 +208,7 @@ static yk_status queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
         return YK_E_ARG;
     if (c->bytes)
         memcpy(dst, src, c->bytes);
+    ref.copied += c->bytes;
     *point = ++q->point;
     return YK_OK;
 }

@@ -14,7 +14,7 @@ typedef struct ref_state {
     uint32_t align;
     uint64_t max_alloc;     /* bytes of a buffer, which its capabilities do not say; 0: no limit */
     uint64_t bytes, buffers; /* held by buffer_new */
-    uint64_t programs, runs;
+    uint64_t programs, runs, copied; /* copied: bytes */
     int checks;             /* 1: an index outside of its table fails, when the queue is waited for; 2: a log is no operation it has */
     uint32_t aborts;
     uint32_t update_ms;     /* what an optimizer's program takes besides */
