@@ -125,17 +125,17 @@ original() { # original KIND: its folder
 evaluate() { # evaluate KIND FOLDER: GPT-2, BERT by masked words ("mlm"), BERT as a classifier ("classes")
     case $1 in
     gpt2) "$yoke" eval --from "$2" --data "text:$out/text" --seq-len 32 --json ;;
-    mlm) "$yoke" eval --from "$2" --data "csv:$out/rows.csv,text=text,label=category" --mlm-probability 0.15 --json ;;
+    mlm) "$yoke" eval --from "$2" --data "csv:$out/rows.csv,text=text,label=category" --mlm-probability 0.15 --max-eval-samples 32 --json ;;
     *) "$yoke" eval --from "$2" --data "csv:$out/rows.csv,text=text,label=category" --json ;;
     esac
 }
 
 alike() { # alike KIND CODE: the changed folder evaluates as the original does, and nothing more is said
-    evaluate "$1" "$data/models/$(original "$1")" >"$out/before" 2>"$out/said" && changed "$(original "$1")" "$2" &&
-        evaluate "$1" "$out/c" >"$out/after" 2>"$out/says"
+    [ -s "$out/before-$1" ] || evaluate "$1" "$data/models/$(original "$1")" >"$out/before-$1" 2>"$out/said-$1" || return 1
+    changed "$(original "$1")" "$2" && evaluate "$1" "$out/c" >"$out/after" 2>"$out/says"
     code=$?
-    cat "$out/before" "$out/says" "$out/after"
-    [ $code = 0 ] && cmp "$out/before" "$out/after" && [ "$(grep -c '^yoke: ' "$out/said")" = "$(grep -c '^yoke: ' "$out/says")" ]
+    cat "$out/before-$1" "$out/says" "$out/after"
+    [ $code = 0 ] && cmp "$out/before-$1" "$out/after" && [ "$(grep -c '^yoke: ' "$out/said-$1")" = "$(grep -c '^yoke: ' "$out/says")" ]
 }
 
 refused() { # refused KIND WORDS CODE

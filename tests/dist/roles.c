@@ -241,6 +241,8 @@ static yk_status run_plans(yk__group *g, const char *what, yk_error *err)
         return err->status;
     for (size_t i = 1; i < sizeof plans / sizeof *plans && !err->status; i++) {
         const plan *p = &plans[i];
+        if (TEST_UNDER_TSAN && p->n < 4) /* nothing changes in them but at the beginning */
+            continue;
         const bool lone = has_single_norm(g, p);
         if (rank_train(dev, g, precision, p, &other, err))
             break;
@@ -537,7 +539,7 @@ END_TEST
 START_TEST(same_bits)
 {
     ranks_pass(2, kinds[_i]);
-    if (!TEST_UNDER_TSAN) /* three have no other threads, and are in the messages' cases */
+    if (!TEST_UNDER_TSAN) /* three have no other threads */
         ranks_pass(3, kinds[_i]);
 }
 END_TEST
@@ -563,7 +565,7 @@ START_TEST(messages_give_the_same_bits)
 {
     static const char *const what[] = {"f32-mixed", "bf16-own", "f16-mixed", "f32-shared", "f32-own-first"};
     char shm[64], text[64];
-    for (uint32_t ranks = 2; ranks <= 3; ranks++) {
+    for (uint32_t ranks = 2; ranks <= (TEST_UNDER_TSAN ? 2 : 3); ranks++) {
         run_way("shm", "on", ranks, what[_i], shm, sizeof shm);
         run_way("loopback", _i % 2 ? "on" : "off", ranks, what[_i], text, sizeof text);
         ck_assert_str_eq(shm, text);
