@@ -20,6 +20,7 @@ typedef struct island_info {
     char name[64];     /* of the island; "": none */
     char device[80];   /* another one for another device of the host */
     uint32_t is_single; /* a device is a member once */
+    uint32_t is_fixed;  /* its sums have a fixed order */
 } island_info;
 
 typedef struct island_ticket {
@@ -38,26 +39,50 @@ static yk_status fill_info(const yk__device *dev, const yk_coll *coll, island_in
     if (!coll)
         return YK_OK;
     info->is_single = coll->flags & YK_COLL_ONE_PER_DEVICE;
+    info->is_fixed = coll->flags & YK_COLL_FIXED_ORDER;
     snprintf(info->device, sizeof info->device, "%.63s#%u", dev->caps.locality, *dev->caps.locality ? 0 : dev->place.device);
     yk__plugin_message();
     const yk_status s = coll->island(dev->handle, info->name);
     return s ? yk__plugin_fail(err, dev->plugin, s, "asking which devices can be joined") : YK_OK;
 }
 
-/* The device of `rank` could be in the island of this rank's: it has that name and is on this host. */
-static bool has_reach(const yk__exchange *exchange, const island_info *info, uint32_t rank)
+/* The devices of two ranks could be in one island: they have one name and are on one host. */
+static bool has_reach(const yk__exchange *exchange, const island_info *info, uint32_t a, uint32_t b)
 {
-    const char *name = info[exchange->rank].name;
-    return *name && !strcmp(info[rank].name, name) && yk__group_same_host(exchange->group, rank, exchange->rank);
+    return *info[a].name && !strcmp(info[a].name, info[b].name) && yk__group_same_host(exchange->group, a, b);
 }
 
-/* And it is: as the first of its device, where a device can be in it once. */
-static bool is_member(const yk__exchange *exchange, const island_info *info, uint32_t rank)
+/* That of rank b is in the island of rank a's: as the first of its device, where a device can be in it once. */
+static bool is_member(const yk__exchange *exchange, const island_info *info, uint32_t a, uint32_t b)
 {
-    for (uint32_t r = 0; r < rank && info[rank].is_single; r++)
-        if (has_reach(exchange, info, r) && !strcmp(info[r].device, info[rank].device))
+    for (uint32_t r = 0; r < b && info[b].is_single; r++)
+        if (has_reach(exchange, info, a, r) && !strcmp(info[r].device, info[b].device))
             return false;
-    return has_reach(exchange, info, rank);
+    return has_reach(exchange, info, a, b);
+}
+
+/* The lowest rank of the island that rank r is in; UINT32_MAX: it is in none. */
+static uint32_t find_lead(const yk__exchange *exchange, const island_info *info, uint32_t r)
+{
+    for (uint32_t first = 0; first <= r && is_member(exchange, info, r, r); first++)
+        if (is_member(exchange, info, r, first))
+            return first;
+    return UINT32_MAX;
+}
+
+/* Who leads each rank's island, of all islands that can add up in a fixed order. */
+static yk_status list_leads(yk__island *island, const island_info *info, yk_error *err)
+{
+    const uint32_t world = island->exchange->world;
+    island->lead = yk__calloc(world, sizeof *island->lead);
+    if (!island->lead)
+        return yk__fail_mem(err, world * sizeof *island->lead, "an island");
+    for (uint32_t r = 0; r < world; r++)
+        island->lead[r] = find_lead(island->exchange, info, r);
+    for (uint32_t r = 0; r < world; r++)
+        for (uint32_t i = 0, lead = island->lead[r]; lead != UINT32_MAX && !info[r].is_fixed && i < world; i++)
+            island->lead[i] = island->lead[i] == lead ? UINT32_MAX : island->lead[i];
+    return YK_OK;
 }
 
 /* Fills the list of members; none where this rank would be the only one. */
@@ -67,8 +92,8 @@ static yk_status list_members(yk__island *island, const island_info *info, yk_er
     island->rank = yk__calloc(exchange->world, sizeof *island->rank);
     if (!island->rank)
         return yk__fail_mem(err, exchange->world * sizeof *island->rank, "an island");
-    for (uint32_t r = 0; r < exchange->world && is_member(exchange, info, exchange->rank); r++)
-        if (is_member(exchange, info, r)) {
+    for (uint32_t r = 0; r < exchange->world && is_member(exchange, info, exchange->rank, exchange->rank); r++)
+        if (is_member(exchange, info, exchange->rank, r)) {
             island->own = r == exchange->rank ? island->size : island->own;
             island->rank[island->size++] = r;
         }
@@ -107,7 +132,8 @@ static yk_status join_ranks(yk__island *island, yk__group *group, island_info *i
     island_info own_info;
     island_ticket own_ticket = {0};
     if (fill_info(island->queue->dev, island->coll, &own_info, err) ||
-        yk__group_all_gather(group, &own_info, sizeof own_info, info, err) || list_members(island, info, err))
+        yk__group_all_gather(group, &own_info, sizeof own_info, info, err) || list_members(island, info, err) ||
+        list_leads(island, info, err))
         return err->status;
     if (make_ticket(island, &own_ticket, err) || yk__group_all_gather(group, &own_ticket, sizeof own_ticket, ticket, err))
         return err->status;
@@ -136,6 +162,7 @@ void yk__island_close(yk__island *island)
     if (island->comm)
         island->coll->leave(island->comm);
     yk__free(island->rank);
+    yk__free(island->lead);
     *island = (yk__island){0};
 }
 
@@ -162,6 +189,21 @@ bool yk__island_sums(const yk__island *island)
     return yk__island_spreads(island) && !island->in_rank_order && (island->coll->flags & YK_COLL_FIXED_ORDER);
 }
 
+bool yk__island_holds_all(const yk__island *island)
+{
+    const bool *member = island->exchange ? island->exchange->roles.member : NULL;
+    uint32_t n = 0, lead;
+    if (!island->lead)
+        return false;
+    lead = island->lead[yk__exchange_first_member(island->exchange)];
+    for (uint32_t r = 0; r < island->exchange->world; r++) {
+        if (member[r] != (island->lead[r] == lead))
+            return false;
+        n += member[r];
+    }
+    return lead != UINT32_MAX && n > 1 && (!island->in_rank_order || n == 2);
+}
+
 uint32_t yk__island_place(const yk__island *island, uint32_t rank)
 {
     for (uint32_t i = 0; i < island->size; i++)
@@ -183,10 +225,9 @@ static yk_status submit_op(yk__island *island, yk_queue *queue, const yk_coll_op
     return YK_OK;
 }
 
-yk_status yk__island_reduce(yk__island *island, yk_buffer *b, uint64_t n, uint32_t number, uint64_t point, uint64_t *from, uint64_t *to,
-                            yk_error *err)
+/* even: each member gets the sums of its part, as large as the others'; else all have all of them. */
+static yk_status submit_sum(yk__island *island, yk_buffer *b, uint64_t n, bool even, uint32_t number, uint64_t point, yk_error *err)
 {
-    const bool even = n % island->size == 0;
     yk__queue *q = island->queue;
     const yk_wait wait = yk__queue_behind(q, point);
     yk_queue *side = NULL;
@@ -202,9 +243,25 @@ yk_status yk__island_reduce(yk__island *island, yk_buffer *b, uint64_t n, uint32
                            .dst = b,
                            .dst_offset = even ? island->own * (n / island->size) * sizeof(float) : 0,
                            .count = even ? n / island->size : n};
+    return submit_op(island, side ? side : q->dev->queue, &op, even ? "island reduce_scatter" : "island all_reduce", number, err);
+}
+
+yk_status yk__island_reduce(yk__island *island, yk_buffer *b, uint64_t n, uint32_t number, uint64_t point, uint64_t *from, uint64_t *to,
+                            yk_error *err)
+{
     *from = n * island->own / island->size;
     *to = n * (island->own + 1) / island->size;
-    return submit_op(island, side ? side : q->dev->queue, &op, even ? "island reduce_scatter" : "island all_reduce", number, err);
+    return submit_sum(island, b, n, n % island->size == 0, number, point, err);
+}
+
+yk_status yk__island_reduce_slices(yk__island *island, yk_buffer *b, const yk__slices *slice, uint32_t number, uint64_t point,
+                                   yk_error *err)
+{
+    const uint64_t n = slice->begin[island->exchange->world];
+    bool even = n % island->size == 0;
+    for (uint32_t i = 0; i < island->size && even; i++)
+        even = slice->begin[island->rank[i]] == n / island->size * i;
+    return submit_sum(island, b, n, even, number, point, err);
 }
 
 yk_status yk__island_broadcast(yk__island *island, yk_buffer *b, uint64_t at, uint64_t n, uint32_t place, uint32_t number, yk_error *err)

@@ -4,7 +4,8 @@
  * gradients up on the devices, each passes its part of the sum on to the other ranks, and updated parameters go from device to device.
  *
  * Order. The sum of an island is in its own order. With YOKE_REPRODUCIBILITY=rank sums are in the order of ranks, and only parameters
- * go from device to device; with run islands add first, where theirs is a fixed order (YK_COLL_FIXED_ORDER).
+ * go from device to device; with run islands add first, where theirs is a fixed order (YK_COLL_FIXED_ORDER). Where all members of the job
+ * are one island, gradients do not leave the devices, nor do parameters while no rank is excluded.
  *
  * An island is at work while all its ranks are members (core/coll/coll.h): all decide alike, from the roles. Over messages all members
  * submit what the island does before they wait for other ranks, as those may be held up by a device that waits for this one's.
@@ -23,6 +24,7 @@ typedef struct yk__island {
     struct yk_comm *comm;
     uint32_t *rank;      /* [size], ascending */
     uint32_t size, own;  /* own: this rank's place among them */
+    uint32_t *lead;      /* [world]: of each rank's island the lowest rank, if it adds in a fixed order; UINT32_MAX: none */
     bool in_rank_order;  /* sums have to be */
     bool asked;          /* it was opened */
 } yk__island;
@@ -36,6 +38,9 @@ void yk__island_abort(yk__island *island);
 
 bool yk__island_sums(const yk__island *island);    /* gradients are added up by it now */
 bool yk__island_spreads(const yk__island *island); /* parameters go from device to device now */
+/* The members of the job are the ranks of one island that adds up, so that nothing of gradients need leave the devices; the same on all
+ * ranks. In rank order two members can: a sum of two numbers has one order. */
+bool yk__island_holds_all(const yk__island *island);
 /* The place of a rank in this rank's island; UINT32_MAX: it is in another, or in none. */
 uint32_t yk__island_place(const yk__island *island, uint32_t rank);
 
@@ -46,6 +51,9 @@ uint32_t yk__island_place(const yk__island *island, uint32_t rank);
  * it, and yk__queue_idle_overlapped waits for it. */
 yk_status yk__island_reduce(yk__island *island, yk_buffer *b, uint64_t n, uint32_t number, uint64_t point, uint64_t *from, uint64_t *to,
                             yk_error *err);
+/* The same, where each member's elements are those of its slice; all members of the job are in the island. */
+yk_status yk__island_reduce_slices(yk__island *island, yk_buffer *b, const yk__slices *slice, uint32_t number, uint64_t point,
+                                   yk_error *err);
 /* Elements [at, at + n) of every member's buffer become those of the member at `place`. */
 yk_status yk__island_broadcast(yk__island *island, yk_buffer *b, uint64_t at, uint64_t n, uint32_t place, uint32_t number, yk_error *err);
 

@@ -2,6 +2,7 @@
 /* Parameters and states: declaring them, buckets, and the buffers of a layout. */
 #include "core/run/params.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -168,9 +169,27 @@ static yk_status list_buckets(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
+/* What each rank owns. Cards of one island that are to own not very different parts own equal ones: sums of such parts move half as
+ * many bytes, which is more than how fast each updates is worth. */
+static void weigh_ranks(const yk__params *p, double weight[YK__RANKS])
+{
+    const yk__roles *roles = &p->exchange->roles;
+    double sum = 0.0, mean;
+    bool near = yk__island_holds_all(&p->island);
+    for (uint32_t r = 0; r < p->exchange->world; r++)
+        sum += roles->owns[r];
+    mean = sum / yk__exchange_members(p->exchange);
+    for (uint32_t r = 0; r < p->exchange->world; r++)
+        near = near && (!roles->member[r] || fabs(roles->owns[r] - mean) <= mean / 3);
+    for (uint32_t r = 0; r < p->exchange->world; r++)
+        weight[r] = near ? roles->member[r] : roles->owns[r];
+}
+
 yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err)
 {
-    if (yk__slices_by(&b->slice, b->n, p->exchange->world, p->exchange->roles.owns, err))
+    double weight[YK__RANKS];
+    weigh_ranks(p, weight);
+    if (yk__slices_by(&b->slice, b->n, p->exchange->world, weight, err))
         return err->status;
     b->is_part = false; /* the old slice holds sums */
     b->begin = p->exchange->local_sgd ? 0 : b->slice.begin[p->exchange->rank];

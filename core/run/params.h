@@ -89,7 +89,7 @@ typedef struct yk__params {
     uint32_t power_rank;            /* of PowerSGD; 0: gradients are exchanged as they are */
     struct yk__power *power;        /* its state; NULL: it begins anew (power.h) */
     bool is_rounded;                /* values are numbers of bf16 */
-    bool is_unpublished;            /* this rank, the only member, has updated them, and what exchanges take is older */
+    bool is_unpublished;            /* this rank has updated them, and what exchanges take is older: an only member, or all on cards */
     bool is_reduced;                /* the buckets hold sums over ranks in this rank's slices */
     bool slices_changed;            /* since then: bucket.summed says whose hold the sums */
     yk__exact squares;              /* of these sums, where the rank talks */
@@ -139,10 +139,12 @@ yk_status yk__params_gather_whole(yk__params *p, yk_error *err);
 yk_status yk__params_reduce(yk__params *p, yk_error *err);
 /* This rank's slices of the values to where exchanges take them, where the device does not write them there. Done when it returns. */
 yk_status yk__params_publish(yk__params *p, yk_error *err);
-/* The same, late: by an only member. Nothing, where that has been done. */
+/* The same, late, where is_unpublished. Nothing, where that has been done. */
 yk_status yk__params_publish_late(yk__params *p, yk_error *err);
 /* In common memory: all members have published. */
 yk_status yk__params_written(yk__params *p, yk_error *err);
+/* Where all ranks are one island: parameters from their owners' devices to the others. */
+yk_status yk__params_spread(yk__params *p, yk_error *err);
 /* What they published comes to this rank: as messages it is on its way, else the transfers to a device's own copies are. */
 yk_status yk__params_gather(yk__params *p, yk_error *err);
 /* Device and host may read the bucket. The transfers to a device's own copy go on behind. */

@@ -91,6 +91,17 @@ static yk_status sum_buckets(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
+/* Nothing leaves the devices: each has the sums of its slices, in its gradients. */
+static yk_status sum_on_devices(yk__params *p, yk_error *err)
+{
+    for (uint32_t i = 0; i < p->n_bucket; i++) {
+        const yk__bucket *b = &p->bucket[i];
+        if (yk__island_reduce_slices(&p->island, b->grad, &b->slice, i, b->point, err))
+            return err->status;
+    }
+    return yk__queue_idle_overlapped(p->queue, err);
+}
+
 /* The whole block at once, which then holds sums from end to end. */
 static yk_status sum_factors(yk__params *p, yk_error *err)
 {
@@ -107,12 +118,19 @@ static yk_status sum_factors(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
+static yk_status sum_grads(yk__params *p, yk_error *err)
+{
+    if (!p->exchange->talks || p->exchange->excluded)
+        return YK_OK;
+    return p->power_rank ? sum_factors(p, err) : yk__island_holds_all(&p->island) ? sum_on_devices(p, err) : sum_buckets(p, err);
+}
+
 yk_status yk__params_reduce(yk__params *p, yk_error *err)
 {
     if (p->is_reduced || yk__params_settle(p, err))
         return err->status;
     p->squares = (yk__exact){{0}, 0};
-    if (p->exchange->talks && !p->exchange->excluded && (p->power_rank ? sum_factors : sum_buckets)(p, err))
+    if (sum_grads(p, err))
         return err->status;
     p->is_reduced = true;
     p->slices_changed = false;
@@ -229,11 +247,18 @@ yk_status yk__params_written(yk__params *p, yk_error *err)
     return p->exchange->shares ? yk__exchange_all_written(p->exchange, err) : YK_OK;
 }
 
-yk_status yk__params_gather(yk__params *p, yk_error *err)
+yk_status yk__params_spread(yk__params *p, yk_error *err)
 {
     for (uint32_t i = p->n_bucket; i-- > 0;)
         if (spread_island(p, &p->bucket[i], err))
             return err->status;
+    return YK_OK;
+}
+
+yk_status yk__params_gather(yk__params *p, yk_error *err)
+{
+    if (yk__params_spread(p, err))
+        return err->status;
     if (!p->exchange->shares)
         return send_buckets(p, err);
     for (uint32_t i = 0; i < p->n_bucket; i++)

@@ -175,7 +175,7 @@ yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *
 {
     if (check_roles(e, roles, err) || e->exchange.world == 1)
         return err->status;
-    if (yk__params_settle(&e->params, err) || (e->exchange.talks && agree_on(e, roles, err)))
+    if (yk__params_settle(&e->params, err) || (e->exchange.talks && (yk__params_publish_late(&e->params, err) || agree_on(e, roles, err))))
         return err->status;
     if (!same_roles(&e->exchange, roles) && leave_rest(&e->params, err))
         return err->status;

@@ -83,14 +83,20 @@ static yk_status summed_stats(yk__updater *u, double divisor, double sum[2], yk_
     return YK_OK;
 }
 
-/* Nothing is to be added up, and the norm is taken where the gradients are, as by a group of one: through the host an only member with
- * memory of its own would send all of them twice a step. PowerSGD changes gradients on their way through the host. */
-static bool stats_on_device(const yk__params *p)
+/* Nothing is to be added up: through the host an only member with memory of its own would send all gradients twice a step. PowerSGD
+ * changes them on their way through the host. */
+static bool is_sole(const yk__params *p)
 {
     return yk__exchange_updates_all(p->exchange) || (yk__exchange_members(p->exchange) == 1 && !p->power_rank);
 }
 
-/* Excluded ranks get what the only member found. In LocalSGD each rank has its own norm; what is not finite on one stops all. */
+/* The norm is taken where the gradients are, as by a group of one. */
+static bool stats_on_device(const yk__params *p)
+{
+    return is_sole(p) || (!p->power_rank && yk__island_holds_all(&p->island));
+}
+
+/* Excluded ranks get what members found. In LocalSGD each rank has its own norm; what is not finite on one stops all. */
 static yk_status own_stats(yk__updater *u, double divisor, double sum[2], yk_error *err)
 {
     const yk__exchange *exchange = u->params->exchange;
@@ -109,7 +115,7 @@ static yk_status grad_stats(yk__updater *u, double divisor, double sum[2], yk_er
 
 static yk_status reduce_grads(yk__params *p, yk_error *err)
 {
-    if (p->is_reduced || !stats_on_device(p))
+    if (p->is_reduced || !is_sole(p))
         return yk__params_reduce(p, err);
     p->is_reduced = true;
     p->slices_changed = false;
@@ -171,16 +177,20 @@ static yk_status fail_not_finite(yk__params *p, bool *not_finite, yk_error *err)
 
 /* ---- Parameters to all ---- */
 
+static void note_update(yk__updater *u)
+{
+    u->update_seconds = yk__seconds() - u->started;
+    u->update_elements = 0;
+    for (uint32_t i = 0; i < u->params->n_bucket; i++)
+        u->update_elements += u->params->bucket[i].end - u->params->bucket[i].begin;
+}
+
 /* What this rank updated is where exchanges take it. */
 static yk_status publish_own(yk__updater *u, yk_error *err)
 {
-    uint64_t n = 0;
-    for (uint32_t i = 0; i < u->params->n_bucket; i++)
-        n += u->params->bucket[i].end - u->params->bucket[i].begin;
     if (yk__params_publish(u->params, err) || (u->params->exchange->narrows && yk__params_round(u->params, err)))
         return err->status;
-    u->update_seconds = yk__seconds() - u->started;
-    u->update_elements = n;
+    note_update(u);
     return YK_OK;
 }
 
@@ -208,6 +218,23 @@ static bool publishes_late(const yk__updater *u)
     return yk__exchange_members(exchange) == 1 && !exchange->narrows && !yk__exchange_is_read(exchange);
 }
 
+/* All ranks are one island: nobody takes parameters from the host. What the update takes is timed without a way there. */
+static bool stays_on_devices(const yk__params *p)
+{
+    return p->exchange->shares && !p->exchange->narrows && !p->power_rank && yk__island_holds_all(&p->island) &&
+           !yk__exchange_excludes(p->exchange);
+}
+
+static yk_status spread_params(yk__updater *u, yk_error *err)
+{
+    u->params->is_unpublished = true;
+    if (u->measure && yk__queue_idle(u->exec->queue, err))
+        return err->status;
+    if (u->measure)
+        note_update(u);
+    return yk__params_spread(u->params, err);
+}
+
 /* In common memory the copy is written again in the next update, after all ranks have added their norms: each waits for its device
  * before it does, and so for the transfers that begin here. */
 static yk_status gather_params(yk__updater *u, yk_error *err)
@@ -221,6 +248,8 @@ static yk_status gather_params(yk__updater *u, yk_error *err)
     p->is_behind = exchange->excluded;
     if (!exchange->talks || exchange->excluded)
         return YK_OK;
+    if (stays_on_devices(p))
+        return spread_params(u, err);
     p->is_unpublished = publishes_late(u);
     if (p->is_unpublished)
         return YK_OK;

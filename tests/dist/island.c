@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Islands of several hosts: CUDA ranks on the driver and the NCCL without cards (tests/fakes), and a CPU rank among them, train over
- * messages to the bits that they get without NCCL, whoever is excluded meanwhile, and send other hosts no more bytes.
+ * messages to the bits that they get without NCCL, whoever is excluded meanwhile, and send other hosts no more bytes. Where all
+ * ranks are cards of one host, gradients and parameters stay on them.
  *
  * The resting rank is the last with a card; it has no rows in windows 3 to 5.
  */
@@ -24,12 +25,13 @@ typedef struct world {
     uint32_t resting;
 } world;
 
+static const world cards[] = {{"aa", "01", 1}, {"aaa", "012", 2}};
 static const world worlds[] = {{"aabb", "0123", 3}, {"aab", "01-", 1}, {"abaab", "02-13", 4}, {"aaa", "01-", 1}};
 
 /* ---- A rank ------------------------------------------------------------------------------------------------------- */
 
 typedef struct counted {
-    int spread, summed; /* windows after which the island would do so */
+    int spread, summed, whole; /* windows after which the island would do so; whole: all members are its */
     double norm;
     uint64_t hash, sent;
 } counted;
@@ -65,6 +67,17 @@ static void share_rows(rig *r, uint32_t resting, bool rest)
     r->end = rest && me == resting ? 0 : ROWS * (at + 1) / with;
 }
 
+/* They stay on the cards where nobody takes them from the host: not over messages, where others' memory holds them. */
+static yk_status check_parameters(const rig *r, int window, yk_error *err)
+{
+    const yk__exchange *exchange = &r->e->exchange;
+    const bool whole = yk__island_holds_all(&r->e->params.island) && !getenv("YOKE_TRANSPORT"),
+               single = yk__exchange_members(exchange) == 1 && !exchange->excluded;
+    if (r->e->params.is_unpublished != (whole || single))
+        return yk__fail(err, YK_E_INTERNAL, "window %d: parameters %s", window, r->e->params.is_unpublished ? "stay" : "left");
+    return YK_OK;
+}
+
 static yk_status run_window(rig *r, int window, counted *c, yk_error *err)
 {
     float h[2][YK_HYPER_COUNT];
@@ -73,13 +86,15 @@ static yk_status run_window(rig *r, int window, counted *c, yk_error *err)
         if (net_micro(r, (uint32_t)window * 2 + m, m == 0, err))
             return err->status;
     net_hyper(YK_OPT_ADAM, window + 1, h);
-    const yk__update update = {.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 2.0 * ROWS, .clip_norm = 0.3};
+    const yk__update update = {.hyper = (const float(*)[YK_HYPER_COUNT])h, .divisor = 2.0 * ROWS,
+                               .clip_norm = getenv("TEST_UNCLIPPED") ? 0.0 : 0.3};
     if (yk__engine_update(r->e, &update, &u, err))
         return err->status;
     c->norm = u.grad_norm;
     c->spread += yk__island_spreads(&r->e->params.island);
     c->summed += yk__island_sums(&r->e->params.island);
-    return YK_OK;
+    c->whole += yk__island_holds_all(&r->e->params.island);
+    return check_parameters(r, window, err);
 }
 
 static yk_status run_windows(rig *r, bool excludes, counted *c, yk_error *err)
@@ -125,7 +140,7 @@ static int rank_main(const char *what)
     if (err.status)
         printf("%s", err.text);
     else
-        printf("%016llx %.9g %d %d %llu", (unsigned long long)c.hash, c.norm, c.spread, c.summed, (unsigned long long)c.sent);
+        printf("%016llx %.9g %d %d %d %llu", (unsigned long long)c.hash, c.norm, c.spread, c.summed, c.whole, (unsigned long long)c.sent);
     return err.status != YK_OK;
 }
 
@@ -135,8 +150,8 @@ static counted read_rank(const hosts_job *j, uint32_t rank)
 {
     counted c = {0};
     unsigned long long hash, sent;
-    ck_assert_msg(sscanf(j->said[rank], "%llx %lf %d %d %llu", &hash, &c.norm, &c.spread, &c.summed, &sent) == 5, "rank %u: '%s'", rank,
-                  j->said[rank]);
+    ck_assert_msg(sscanf(j->said[rank], "%llx %lf %d %d %d %llu", &hash, &c.norm, &c.spread, &c.summed, &c.whole, &sent) == 6,
+                  "rank %u: '%s'", rank, j->said[rank]);
     c.hash = hash;
     c.sent = sent;
     return c;
@@ -176,7 +191,10 @@ static counted run_world(const world *w, const char *what, const char *nccl, int
 static void set_ways(const char *sums, const char *transport)
 {
     setenv("YOKE_REPRODUCIBILITY", sums, 1);
-    setenv("YOKE_TRANSPORT", transport, 1);
+    if (*transport)
+        setenv("YOKE_TRANSPORT", transport, 1);
+    else
+        unsetenv("YOKE_TRANSPORT");
     setenv("YOKE_LIVENESS_MS", "20000", 1); /* nobody dies here, but a busy machine is slow */
 }
 
@@ -217,6 +235,28 @@ START_TEST(islands_add_first_where_they_may)
 }
 END_TEST
 
+/* In memory in common and over messages, in the order of ranks where there are two, and with one that is excluded for a while. */
+START_TEST(cards_of_one_host_keep_all_to_themselves)
+{
+    const world *w = &cards[_i % 2];
+    const char *nccl = fake_path("fake_nccl"), *sums = _i % 4 < 2 ? "run" : "rank";
+    const int whole = _i % 4 == 3 ? 0 : WINDOWS;
+    set_ways(sums, _i < 4 ? "" : "sock");
+    setenv("TEST_UNCLIPPED", "1", 1);
+    const counted without = run_world(w, "rests", "0", 0), with = run_world(w, "rests", nccl, WINDOWS);
+    const counted excludes = run_world(w, "excludes", nccl, WINDOWS);
+    ck_assert_int_eq(with.whole, whole);
+    ck_assert_int_eq(excludes.whole, whole ? WINDOWS - (LAST - FIRST + 1) : 0);
+    if (w == &cards[0] || !whole)
+        ck_assert(with.hash == without.hash && excludes.hash == without.hash);
+    unsetenv("TEST_UNCLIPPED");
+    const counted clipped = run_world(w, "rests", nccl, WINDOWS), again = run_world(w, "excludes", nccl, WINDOWS);
+    ck_assert(clipped.hash != with.hash);
+    ck_assert_double_eq_tol(with.norm, without.norm, 1e-4 * without.norm);
+    ck_assert_double_eq_tol(again.norm, clipped.norm, 1e-4 * clipped.norm);
+}
+END_TEST
+
 /* Who waits for its card would move no messages meanwhile. */
 START_TEST(without_a_progress_thread_there_is_no_island)
 {
@@ -243,6 +283,7 @@ static int run_suite(void)
 #ifdef HAVE_SODIUM
     tcase_add_loop_test(t, sums_in_the_order_of_ranks_keep_their_bits, 0, (int)(sizeof worlds / sizeof *worlds));
     tcase_add_loop_test(t, islands_add_first_where_they_may, 0, (int)(sizeof worlds / sizeof *worlds));
+    tcase_add_loop_test(t, cards_of_one_host_keep_all_to_themselves, 0, 8);
     tcase_add_test(t, without_a_progress_thread_there_is_no_island);
 #endif
     return suite_run("island", t);
