@@ -5,7 +5,8 @@
  *
  * Cards are joined where they are of one host: between hosts goes Yoke's own transport, which is authenticated. NCCL refuses one card
  * twice (YK_COLL_ONE_PER_DEVICE). All of its algorithms but one add in an order of their own that is the same each time; sums in the
- * switch of NVLink (NVLS) are not (github.com/NVIDIA/nccl, issue 1497), so only with NCCL_NVLS_ENABLE=0 is the order said to be fixed.
+ * switch of NVLink (NVLS) are not (github.com/NVIDIA/nccl, issue 1497), so where cards have one the order is said to be fixed with
+ * NCCL_NVLS_ENABLE=0 only.
  */
 #include "backends/cuda/internal.h"
 #include "backends/cuda/nccl.h"
@@ -340,5 +341,5 @@ const yk_coll *cuda_coll(void)
 {
     static const yk_coll fixed = COLL_TABLE(YK_COLL_FIXED_ORDER), loose = COLL_TABLE(0);
     const char *nvls = getenv("NCCL_NVLS_ENABLE");
-    return nvls && !strcmp(nvls, "0") ? &fixed : &loose;
+    return (nvls && !strcmp(nvls, "0")) || !cuda_has_multicast() ? &fixed : &loose;
 }

@@ -139,6 +139,7 @@ struct yk_device {
 };
 
 yk_status cuda_device_count(uint32_t *n);
+bool cuda_has_multicast(void); /* the switch of NVLink can add up for a device; true also where the driver does not say */
 yk_status cuda_device_caps(uint32_t i, yk_device_caps *caps);
 yk_status cuda_device_open(uint32_t i, yk_device **dev);
 void cuda_device_close(yk_device *dev);

@@ -38,6 +38,19 @@ static int device_sm(CUdevice id, yk_status *s)
     return 10 * major + device_number(id, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, s);
 }
 
+#define MULTICAST 132 /* CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, which cuda.h has from 12.1 on */
+
+bool cuda_has_multicast(void)
+{
+    CUdevice id;
+    int n = 0;
+    yk_status s = cuda_driver_open(&n);
+    for (int i = 0; i < n && !s; i++)
+        if ((s = device_find((uint32_t)i, &id)) == YK_OK && device_number(id, MULTICAST, &s) && !s)
+            return true;
+    return s != YK_OK;
+}
+
 static void caps_locality(CUdevice id, yk_device_caps *c)
 {
     char bus[32] = "";

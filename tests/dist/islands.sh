@@ -140,10 +140,11 @@ for name in sys.argv[1:]:
 P
 }
 
-in_its_own_order() { # NVLS adds in no fixed order: then sums stay on the host
+in_its_own_order() { # NVLS adds in no fixed order: then sums stay on the host; but not where cards have no switch that adds
     train run run "cuda:0! cuda:1!" && summed 0 1 && did broadcast 0 1 && stays && near run &&
         train two rank "cuda:0! cuda:1!" && summed 0 1 && stays && near two &&
-        NCCL_NVLS_ENABLE=1 train nvls run "cuda:0! cuda:1!" && did_not reduce_scatter && did broadcast 0 1
+        NCCL_NVLS_ENABLE=1 train nvls run "cuda:0! cuda:1!" && did_not reduce_scatter && did_not all_reduce && did broadcast 0 1 &&
+        NCCL_NVLS_ENABLE=1 FAKE_CUDA_MULTICAST=0 train switchless run "cuda:0! cuda:1!" && summed 0 1
 }
 
 beside() { # beside NAME DEVICES: a rank without an island, whose part goes through the host

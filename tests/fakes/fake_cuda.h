@@ -9,6 +9,7 @@
  *   FAKE_CUDA_SM       compute capability of all (90)
  *   FAKE_CUDA_VERSION  of the driver, as cuDriverGetVersion says it (12090)
  *   FAKE_CUDA_UNITS    multiprocessors of each (2)
+ *   FAKE_CUDA_MULTICAST=0   their switch cannot add up, or there is none
  *   FAKE_CUDA_FAIL=n   the n-th call of the driver fails with FAKE_CUDA_CODE (999, unknown)
  *   FAKE_CUDA_LOSE=n   the n-th kernel that is launched loses its device: an illegal address
  *   FAKE_CUDA_HANG=n   the n-th kernel that runs does not end before fake_cuda_release

@@ -200,6 +200,8 @@ CUresult cuDeviceTotalMem_v2(size_t *bytes, CUdevice device)
     return rc;
 }
 
+enum { FAKE_MULTICAST = 132 }; /* CU_DEVICE_ATTRIBUTE_MULTICAST_SUPPORTED, which older headers lack */
+
 CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice device)
 {
     const CUresult rc = device_begin(device);
@@ -224,6 +226,9 @@ CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute attribute, CUdevice
         return rc;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
         *value = fake.sm % 10;
+        return rc;
+    case FAKE_MULTICAST:
+        *value = (int)fake_env("FAKE_CUDA_MULTICAST", 1);
         return rc;
     default:
         return CUDA_ERROR_INVALID_VALUE;
