@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hashes of what this rank's device reads parameters from, to be compared with other ranks'. */
+#include "core/base/clock.h"
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/run/engine.h"
@@ -88,7 +89,10 @@ yk__span yk__engine_hash_part(const yk__engine *e, uint64_t turn)
 
 yk_status yk__engine_hashes(yk__engine *e, yk__span part, yk__hashes *h, yk_error *err)
 {
-    return hash_all(e, part, true, h, err);
+    const int64_t begin = yk__clock_ns();
+    hash_all(e, part, true, h, err);
+    yk__tracer_span(e->queue.tracer, YK__LANE_HOST, "hash", part.from, begin, yk__clock_ns());
+    return err->status;
 }
 
 yk_status yk__engine_hash(yk__engine *e, uint64_t *hash, yk_error *err)

@@ -18,7 +18,7 @@
 typedef struct yk__tracer yk__tracer;
 
 typedef enum yk__lane {
-    YK__LANE_HOST,    /* the step thread: steps, and what it waits for other ranks */
+    YK__LANE_HOST,    /* the step thread: steps, what it waits for other ranks, parameters hashed to be compared */
     YK__LANE_COMPUTE, /* programs */
     YK__LANE_COPY,    /* between device and host */
     YK__LANE_WIRE,    /* exchanges, from their begin until they are done, whoever drives them */

@@ -9,7 +9,7 @@ need_data fashion-mnist
 need_cores 2
 [ "$(uname -m)" = x86_64 ] || { echo "1..0 # SKIP the fake driver runs kernels on x86-64 only"; exit 0; }
 . "$YOKE_SOURCE/tests/fakes/use.sh"
-export FAKE_CUDA_DEVICES=4 NCCL_NVLS_ENABLE=0 YOKE_TRACE="$out/trace" YOKE_TRACE_SKIP=6 YOKE_TRACE_STEPS=2
+export FAKE_CUDA_DEVICES=4 NCCL_NVLS_ENABLE=0 YOKE_TRACE="$out/trace" YOKE_TRACE_SKIP=5 YOKE_TRACE_STEPS=4
 small_images "$out/images"
 steps=10
 
@@ -136,7 +136,7 @@ for name in sys.argv[1:]:
     copies = [[(e["name"], e["args"]["number"]) for e in events if s["ts"] <= e["ts"] < s["ts"] + s["dur"] and " device" in e["name"]]
               for s in steps]
     print(name, copies)
-    assert len(steps) == 2 and any(all(n <= (4096 if kind == "from device" else 32 * 785 * 4) for kind, n in c) for c in copies)
+    assert len(steps) == 4 and any(all(n <= (4096 if kind == "from device" else 32 * 785 * 4) for kind, n in c) for c in copies)
 P
 }
 
