@@ -319,7 +319,7 @@ static yk_status scenario_run(conv *c)
 START_TEST(every_call_fails_in_turn)
 {
     conv c = conv_new((shape){USUAL, .op = YK_OP_CONV2D, .dtype = YK_BF16});
-    const uint64_t step = TEST_UNDER_ASAN ? 61 : 7, before = dnn.calls(), abandoned = fake.abandoned();
+    const uint64_t step = TEST_UNDER_ASAN ? 29 : 7, before = dnn.calls(), abandoned = fake.abandoned();
     uint64_t failures = 0, kernels = 0;
     ck_assert_int_eq(scenario_run(&c), YK_OK);
     for (uint64_t n = 1, calls = dnn.calls() - before; n <= calls; n += step) {
