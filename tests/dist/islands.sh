@@ -9,7 +9,7 @@ need_data fashion-mnist
 need_cores 2
 [ "$(uname -m)" = x86_64 ] || { echo "1..0 # SKIP the fake driver runs kernels on x86-64 only"; exit 0; }
 . "$YOKE_SOURCE/tests/fakes/use.sh"
-export FAKE_CUDA_DEVICES=4 NCCL_NVLS_ENABLE=0 YOKE_TRACE="$out/trace" YOKE_TRACE_SKIP=5 YOKE_TRACE_STEPS=4
+export FAKE_CUDA_DEVICES=4 NCCL_NVLS_ENABLE=0 YOKE_TRACE="$out/trace" YOKE_TRACE_SKIP=3 YOKE_TRACE_STEPS=2
 small_images "$out/images"
 steps=10
 
@@ -141,8 +141,8 @@ P
 }
 
 in_its_own_order() { # NVLS adds in no fixed order: then sums stay on the host; but not where cards have no switch that adds
-    train run run "cuda:0! cuda:1!" && summed 0 1 && did broadcast 0 1 && stays && near run &&
-        train two rank "cuda:0! cuda:1!" && summed 0 1 && stays && near two &&
+    YOKE_TRACE_SKIP=5 YOKE_TRACE_STEPS=4 train run run "cuda:0! cuda:1!" && summed 0 1 && did broadcast 0 1 && stays && near run &&
+        YOKE_TRACE_SKIP=5 YOKE_TRACE_STEPS=4 train two rank "cuda:0! cuda:1!" && summed 0 1 && stays && near two &&
         NCCL_NVLS_ENABLE=1 train nvls run "cuda:0! cuda:1!" && did_not reduce_scatter && did_not all_reduce && did broadcast 0 1 &&
         NCCL_NVLS_ENABLE=1 FAKE_CUDA_MULTICAST=0 train switchless run "cuda:0! cuda:1!" && summed 0 1
 }
