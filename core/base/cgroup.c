@@ -13,16 +13,17 @@
 
 #define PATH_MOST 1024
 
-/* The two versions' files. */
+/* The two versions' files. cache: the lines of memory.stat that count pages of files. The kernel gives those up before it kills: the ones
+ * that were read twice, too, of which a host that reads its data again and again is full. */
 typedef struct cgroup_version {
-    const char *mount, *limit, *usage, *cache; /* cache: the line of memory.stat that says what could be given up */
+    const char *mount, *limit, *usage, *cache[2];
     const char *events;
 } cgroup_version;
 
 static const cgroup_version versions[] = {
-    {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file",
+    {"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"},
      "memory.oom_control"},
-    {"/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file", "memory.events"},
+    {"/sys/fs/cgroup", "memory.max", "memory.current", {"inactive_file", "active_file"}, "memory.events"},
 };
 
 static const char *root = "";
@@ -91,6 +92,15 @@ static bool step_up(char *group)
     return true;
 }
 
+static uint64_t read_cache(const cgroup_version *v, const char *group)
+{
+    uint64_t sum = 0, bytes;
+    for (int i = 0; i < 2; i++)
+        if (read_number(v, group, "memory.stat", v->cache[i], &bytes))
+            sum += bytes;
+    return sum;
+}
+
 bool yk__cgroup_memory(uint64_t *limit, uint64_t *left)
 {
     char group[PATH_MOST];
@@ -99,11 +109,11 @@ bool yk__cgroup_memory(uint64_t *limit, uint64_t *left)
     if (!v)
         return false;
     do {
-        uint64_t most, used = 0, cache = 0;
+        const uint64_t cache = read_cache(v, group);
+        uint64_t most, used = 0;
         if (!read_number(v, group, v->limit, "", &most) || most >= 1ull << 62) /* version 1 has no word for none */
             continue;
         read_number(v, group, v->usage, "", &used);
-        read_number(v, group, "memory.stat", v->cache, &cache);
         used -= cache < used ? cache : used;
         *limit = most < *limit ? most : *limit;
         most -= used < most ? used : most;

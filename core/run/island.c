@@ -121,7 +121,8 @@ static yk_status join_members(yk__island *island, const island_ticket *ticket, y
                         &island->comm, err))
         return err->status;
     yk__log(YK_LOG_INFO, "run", "%s: one of %u devices that compute together; %s", dev->caps.name, island->size,
-            yk__island_sums(island) ? "they add gradients up and spread parameters" : "they spread parameters, sums are in rank order");
+            yk__island_sums(island) || yk__island_holds_all(island) ? "they add gradients up and spread parameters"
+                                                                    : "they spread parameters, sums are in rank order");
     return YK_OK;
 }
 

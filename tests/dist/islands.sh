@@ -230,6 +230,7 @@ else
     ok "a rank of two hosts dies (rank)" a_rank_of_two_hosts_dies rank
     ok "a rank of two hosts dies (run)" a_rank_of_two_hosts_dies run
 fi
+ok "two cards of one host" same_bits rank a=cuda:0 a=cuda:1
 ok "factors of an island" factored a=cuda:0 a=cuda:1
 ok "a rank dies in a collective" a_rank_dies
 ok "a rank dies before it joins" a_rank_dies_joining

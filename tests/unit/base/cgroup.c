@@ -62,7 +62,7 @@ START_TEST(version_2)
     expect_memory(UINT64_MAX, UINT64_MAX);
     file_put("sys/fs/cgroup/user.slice/memory.max", "1000000\n");
     file_put("sys/fs/cgroup/user.slice/memory.current", "700000\n");
-    file_put("sys/fs/cgroup/user.slice/memory.stat", "anon 5\ninactive_file 200000\nactive_file 7\n");
+    file_put("sys/fs/cgroup/user.slice/memory.stat", "anon 5\ninactive_file 150000\nactive_file 50000\n");
     expect_memory(1000000, 500000);
     file_put("sys/fs/cgroup/user.slice/job/memory.max", "600000\n");
     file_put("sys/fs/cgroup/user.slice/job/memory.current", "599999\n");
@@ -83,7 +83,7 @@ START_TEST(version_1)
     file_put("sys/fs/cgroup/memory/memory.limit_in_bytes", "4000000\n");
     file_put("sys/fs/cgroup/memory/memory.usage_in_bytes", "5000000\n");
     expect_memory(4000000, 0);
-    file_put("sys/fs/cgroup/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 2000000\n");
+    file_put("sys/fs/cgroup/memory/memory.stat", "inactive_file 1\ntotal_inactive_file 700000\nactive_file 2\ntotal_active_file 1300000\n");
     expect_memory(4000000, 1000000);
     file_put("sys/fs/cgroup/memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n");
     ck_assert_uint_eq(yk__cgroup_kills(), 2);
