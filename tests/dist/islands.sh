@@ -9,7 +9,7 @@ need_data fashion-mnist
 need_cores 2
 [ "$(uname -m)" = x86_64 ] || { echo "1..0 # SKIP the fake driver runs kernels on x86-64 only"; exit 0; }
 . "$YOKE_SOURCE/tests/fakes/use.sh"
-export FAKE_CUDA_DEVICES=4 NCCL_NVLS_ENABLE=0 YOKE_TRACE="$out/trace" YOKE_TRACE_SKIP=3 YOKE_TRACE_STEPS=2
+export FAKE_CUDA_DEVICES=4 NCCL_NVLS_ENABLE=0 YOKE_TRACE="$out/trace" YOKE_TRACE_SKIP=3 YOKE_TRACE_STEPS=6
 small_images "$out/images"
 steps=10
 
@@ -100,7 +100,7 @@ assert len(a) == len(b) and a and worst <= 1e-4
 P
 }
 
-did() { # did WHAT RANK..: the wire lanes of these ranks say so
+did() { # did WHAT RANK..: the wire lanes of these ranks say so; in the first of the traced steps, before jobs without a rank are timed
     what=$1
     shift
     for rank; do
@@ -136,13 +136,13 @@ for name in sys.argv[1:]:
     copies = [[(e["name"], e["args"]["number"]) for e in events if s["ts"] <= e["ts"] < s["ts"] + s["dur"] and " device" in e["name"]]
               for s in steps]
     print(name, copies)
-    assert len(steps) == 4 and any(all(n <= (4096 if kind == "from device" else 32 * 785 * 4) for kind, n in c) for c in copies)
+    assert len(steps) == 6 and any(all(n <= (4096 if kind == "from device" else 32 * 785 * 4) for kind, n in c) for c in copies)
 P
 }
 
 in_its_own_order() { # NVLS adds in no fixed order: then sums stay on the host; but not where cards have no switch that adds
-    YOKE_TRACE_SKIP=5 YOKE_TRACE_STEPS=4 train run run "cuda:0! cuda:1!" && summed 0 1 && did broadcast 0 1 && stays && near run &&
-        YOKE_TRACE_SKIP=5 YOKE_TRACE_STEPS=4 train two rank "cuda:0! cuda:1!" && summed 0 1 && stays && near two &&
+    train run run "cuda:0! cuda:1!" && summed 0 1 && did broadcast 0 1 && stays && near run &&
+        train two rank "cuda:0! cuda:1!" && summed 0 1 && stays && near two &&
         NCCL_NVLS_ENABLE=1 train nvls run "cuda:0! cuda:1!" && did_not reduce_scatter && did_not all_reduce && did broadcast 0 1 &&
         NCCL_NVLS_ENABLE=1 FAKE_CUDA_MULTICAST=0 train switchless run "cuda:0! cuda:1!" && summed 0 1
 }
