@@ -20,6 +20,7 @@
 #include "core/coll/msg_piece.h"
 #include "core/coll/plan.h"
 #include "tests/support/loopback.h"
+#include "tests/support/run.h"
 #include "transport/local/local.h"
 #include "transport/sock/sock.h"
 
@@ -756,9 +757,7 @@ END_TEST
 
 static int run_suite(void)
 {
-    Suite *s = suite_create("coll");
     TCase *t = tcase_create("coll");
-    SRunner *sr = srunner_create(s);
     tcase_add_checked_fixture(t, file_make, file_remove);
     tcase_add_test(t, columns_begin_where_they_are_faster);
     tcase_add_test(t, small_ones_are_equal);
@@ -772,11 +771,7 @@ static int run_suite(void)
     tcase_add_loop_test(t, diverging_ranks_end, 0, WAYS);
     tcase_add_loop_test(t, killed_peer, 0, WAYS);
     tcase_set_timeout(t, 120);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("coll", t);
 }
 
 int main(int argc, char **argv)

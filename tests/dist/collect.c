@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "tests/support/ranks.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 #include <math.h>
@@ -465,9 +466,7 @@ END_TEST
 
 static int run_suite(void)
 {
-    Suite *s = suite_create("collect");
     TCase *t = tcase_create("collect");
-    SRunner *sr = srunner_create(s);
     tcase_add_loop_test(t, small_messages_and_their_sums, 0, 4);
     tcase_add_loop_test(t, slices_are_reduced_and_gathered, 0, 4);
     tcase_add_test(t, unlike_calls);
@@ -475,11 +474,7 @@ static int run_suite(void)
     tcase_add_test(t, the_environment_names_rank_and_size);
     tcase_add_test(t, many_ranks);
     tcase_set_timeout(t, 120);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("collect", t);
 }
 
 int main(int argc, char **argv)

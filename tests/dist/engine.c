@@ -13,6 +13,7 @@
 
 #include "tests/dist/net.h"
 #include "tests/support/refplugin.h"
+#include "tests/support/run.h"
 
 enum { STEPS = 3, SLOW_MS = 200 };
 
@@ -240,23 +241,15 @@ END_TEST
 
 int main(int argc, char **argv)
 {
-    Suite *s;
     TCase *c;
-    SRunner *sr;
     if (argc > 1 && yk__launched())
         return as_rank(argv[1]);
-    s = suite_create("engine over ranks");
     c = tcase_create("train");
-    sr = srunner_create(s);
-    suite_add_tcase(s, c);
     tcase_add_test(c, two_ranks_adam);
     tcase_add_test(c, devices_of_unlike_alignment);
     tcase_add_test(c, three_ranks_sgd);
     tcase_add_test(c, two_ranks_bf16);
     tcase_add_test(c, a_rank_without_rows);
     tcase_add_test(c, late_parameters_are_no_time_of_a_run);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("engine over ranks", c);
 }

@@ -10,6 +10,7 @@
 #include "core/base/philox.h"
 #include "core/coll/shm.h"
 #include "tests/support/loopback.h"
+#include "tests/support/run.h"
 #include "transport/local/local.h"
 #include "transport/sock/sock.h"
 
@@ -450,16 +451,10 @@ END_TEST
 
 static int run_suite(void)
 {
-    Suite *s = suite_create("message");
     TCase *t = tcase_create("message");
-    SRunner *sr = srunner_create(s);
     tcase_add_loop_test(t, messages_arrive_on_each_transport, 0, TRANSPORTS * CASES);
     tcase_set_timeout(t, 120);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("message", t);
 }
 
 int main(int argc, char **argv)

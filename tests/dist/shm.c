@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "tests/support/ranks.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 #include <errno.h>
@@ -166,16 +167,10 @@ END_TEST
 
 static int run_suite(void)
 {
-    Suite *s = suite_create("shm");
     TCase *t = tcase_create("shm");
-    SRunner *sr = srunner_create(s);
     tcase_add_loop_test(t, waits_end_as_their_case_says, 0, (int)(sizeof cases / sizeof *cases));
     tcase_set_timeout(t, 120);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("shm", t);
 }
 
 int main(int argc, char **argv)

@@ -6,6 +6,7 @@
 #include "config.h"
 
 #include "tests/support/ranks.h"
+#include "tests/support/run.h"
 
 #include <check.h>
 #include <dirent.h>
@@ -732,9 +733,7 @@ END_TEST
 
 static int run_suite(void)
 {
-    Suite *s = suite_create("ranks");
     TCase *t = tcase_create("ranks");
-    SRunner *sr = srunner_create(s);
     tcase_add_checked_fixture(t, dir_make, dir_remove);
     tcase_add_loop_test(t, fault_ends_job, 0, FAULTS);
     tcase_add_test(t, launcher_killed);
@@ -750,11 +749,7 @@ static int run_suite(void)
     tcase_add_test(t, no_such_program);
     tcase_add_test(t, secret_is_not_shown);
     tcase_set_timeout(t, 60);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("ranks", t);
 }
 
 int main(int argc, char **argv)

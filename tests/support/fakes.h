@@ -3,6 +3,10 @@
 #ifndef YOKE_TESTS_SUPPORT_FAKES_H
 #define YOKE_TESTS_SUPPORT_FAKES_H
 
+#include <stdbool.h>
+
+/* The fake driver runs kernels on x86-64 only: false elsewhere, where the test is skipped by a line of TAP. */
+bool fake_cuda_runs(void);
 /* Opens NAME.so of the build's fakes; option: the plugin's option that names it from then on, or NULL. */
 void *fake_library(const char *name, const char *option);
 /* *to, a pointer to a function, gets a symbol of it. */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tests/support/run.h"
 #include "tests/unit/balance/recorded.h"
 #include "tests/unit/balance/world.h"
 
@@ -544,9 +545,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("policy");
     TCase *t = tcase_create("policy");
-    SRunner *sr = srunner_create(s);
     tcase_add_test(t, like_ranks_share_evenly);
     tcase_add_loop_test(t, a_slow_rank_is_never_a_loss, 0, 10);
     tcase_add_test(t, a_very_slow_rank_costs_few_steps);
@@ -573,9 +572,5 @@ int main(void)
     tcase_add_test(t, memory_caps_hold);
     tcase_add_test(t, fewer_rows_than_ranks);
     tcase_add_test(t, goes_on_from_its_numbers);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("policy", t);
 }

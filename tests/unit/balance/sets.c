@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "core/balance/policy_inner.h"
+#include "tests/support/run.h"
 #include "tests/unit/balance/world.h"
 
 static void random_world(world *w, uint32_t turn)
@@ -110,17 +111,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("sets");
     TCase *t = tcase_create("sets");
-    SRunner *sr = srunner_create(s);
     tcase_add_loop_test(t, any_devices_come_to_the_best_subset, 0, 4);
     tcase_add_test(t, what_weak_ranks_add_together_counts);
     tcase_add_loop_test(t, of_two_that_disturb_each_other_the_better_stays, 0, 2);
     tcase_add_test(t, members_cost_what_they_exchange);
     tcase_add_test(t, a_disturbance_of_the_trial_is_not_for_good);
-    suite_add_tcase(s, t);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("sets", t);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tests/support/cpu_kit.h"
+#include "tests/support/run.h"
 
 enum { FORWARD, FORWARD_RELU, FORWARD_ADD, FORWARD_ADD_RELU, BACKWARD, BACKWARD_RELU, SUMS, SUMS_RELU, KINDS };
 
@@ -150,14 +151,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("cpu_chain");
     TCase *t = tcase_create("all");
     kit_host();
     tcase_add_loop_test(t, chains_are_near_and_equal, 0, KINDS);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("cpu_chain all", t);
 }

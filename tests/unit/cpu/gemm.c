@@ -11,6 +11,7 @@
 #include "backends/cpu/isa/gemm_kernels.h"
 #include "backends/cpu/isa/vec_kernels.h"
 #include "tests/support/cpu_kit.h"
+#include "tests/support/run.h"
 #include "tests/support/sanitize.h"
 
 typedef struct problem {
@@ -242,7 +243,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("cpu_gemm");
     TCase *t = tcase_create("all");
     tcase_set_timeout(t, 600); /* under TSan, on a busy machine */
     if (!TEST_UNDER_TSAN) { /* each of these is of one thread */
@@ -251,10 +251,5 @@ int main(void)
     }
     tcase_add_test(t, same_bits_of_all_threads);
     tcase_add_test(t, pairs_pay_on_a_noisy_core);
-    suite_add_tcase(s, t);
-    SRunner *sr = srunner_create(s);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("cpu_gemm all", t);
 }

@@ -8,6 +8,7 @@
 
 #include "backends/cpu/isa/vec_kernels.h"
 #include "tests/support/cpu_near.h"
+#include "tests/support/run.h"
 
 #define F64(x) yk_attr_of_f64(x)
 
@@ -546,7 +547,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("cpu_nets");
     TCase *t = tcase_create("all");
     tcase_add_test(t, convolutions_are_near_the_sum);
     tcase_add_test(t, convolution_large);
@@ -556,10 +556,5 @@ int main(void)
     tcase_add_test(t, attention_is_near_the_definition);
     tcase_add_test(t, steps_keep_16_bits);
     tcase_add_test(t, optimizers_are_near_the_definition);
-    suite_add_tcase(s, t);
-    SRunner *sr = srunner_create(s);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("cpu_nets all", t);
 }

@@ -9,6 +9,7 @@
 #include "backends/cpu/isa/pack_kernels.h"
 #include "backends/cpu/isa/vec_kernels.h"
 #include "tests/support/cpu_kit.h"
+#include "tests/support/run.h"
 
 #define NEAR(got, want, tol)                                                                                           \
     ck_assert_msg(fabs((got) - (want)) <= (tol), "%s, element %lld: got %.9g, expected %.9g", isa->name, (long long)i, \
@@ -633,7 +634,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("cpu_ops");
     TCase *t = tcase_create("all");
     tcase_add_test(t, elementwise_is_near_libm);
     tcase_add_test(t, every_f16);
@@ -652,10 +652,5 @@ int main(void)
     tcase_add_test(t, gelu_with_its_backward);
     tcase_add_test(t, gelu_of_a_product);
     tcase_add_test(t, unfold_and_fold);
-    suite_add_tcase(s, t);
-    SRunner *sr = srunner_create(s);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("cpu_ops all", t);
 }

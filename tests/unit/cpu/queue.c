@@ -15,6 +15,7 @@
 #include "core/base/clock.h"
 #include "plugins/kit/value.h"
 #include "tests/support/cpu_kit.h"
+#include "tests/support/run.h"
 
 const yk_plugin *yk_plugin_query(uint32_t abi);
 
@@ -612,7 +613,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("cpu_queue");
     TCase *t = tcase_create("all");
     tcase_set_timeout(t, 2 * PATIENCE); /* of a busy machine; none takes a second */
     tcase_add_test(t, in_order);
@@ -630,10 +630,5 @@ int main(void)
     tcase_add_test(t, pace_finds_the_best);
     tcase_add_test(t, pace_heeds_the_median);
     tcase_add_test(t, pace_takes_cores_back);
-    suite_add_tcase(s, t);
-    SRunner *sr = srunner_create(s);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("cpu_queue all", t);
 }

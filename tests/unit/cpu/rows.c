@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Norms, softmax and losses of the CPU plugin on every instruction set of this machine, against plain double arithmetic. */
 #include "tests/support/cpu_near.h"
+#include "tests/support/run.h"
 
 #define F64(x) yk_attr_of_f64(x)
 
@@ -311,7 +312,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("cpu_rows");
     TCase *t = tcase_create("all");
     tcase_add_test(t, layer_norms);
     tcase_add_test(t, softmax_is_near_the_definition);
@@ -319,10 +319,5 @@ int main(void)
     tcase_add_test(t, cross_entropy_of_huge_logits);
     tcase_add_test(t, batch_statistics);
     tcase_add_test(t, round8_is_the_definition);
-    suite_add_tcase(s, t);
-    SRunner *sr = srunner_create(s);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("cpu_rows all", t);
 }

@@ -15,6 +15,7 @@
 #include "tests/fakes/fake_cuda.h"
 #include "tests/support/fakes.h"
 #include "tests/support/plugin_host.h"
+#include "tests/support/run.h"
 
 #define MEMBERS 4u
 #define PART 20000u /* elements: more than goes through the fake at once */
@@ -304,11 +305,8 @@ END_TEST
 
 int main(void)
 {
-#ifndef __x86_64__
-    printf("1..0 # SKIP the fake driver runs kernels on x86-64 only\n");
-    return 0;
-#endif
-    Suite *suite = suite_create("cuda");
+    if (!fake_cuda_runs())
+        return 0;
     TCase *t = tcase_create("coll");
     tcase_add_checked_fixture(t, case_start, case_stop);
     tcase_set_timeout(t, 300);
@@ -317,10 +315,5 @@ int main(void)
     tcase_add_test(t, what_nccl_cannot_is_refused);
     tcase_add_test(t, after_an_abort_nothing_runs);
     tcase_add_test(t, without_nccl_there_is_no_island);
-    suite_add_tcase(suite, t);
-    SRunner *r = srunner_create(suite);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("cuda coll", t);
 }

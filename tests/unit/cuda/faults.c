@@ -15,6 +15,7 @@
 #include "tests/support/fakes.h"
 #include "tests/support/kit.h"
 #include "tests/support/plugin_host.h"
+#include "tests/support/run.h"
 
 #define COUNT 1000
 #define RUNS 4 /* with the same memory: the second is recorded, the others launch the graph */
@@ -409,11 +410,8 @@ END_TEST
 
 int main(void)
 {
-#ifndef __x86_64__
-    printf("1..0 # SKIP the fake driver runs kernels on x86-64 only\n");
-    return 0;
-#endif
-    Suite *suite = suite_create("cuda");
+    if (!fake_cuda_runs())
+        return 0;
     TCase *t = tcase_create("faults");
     tcase_add_unchecked_fixture(t, case_start, case_stop);
     tcase_set_timeout(t, 300);
@@ -428,10 +426,5 @@ int main(void)
     tcase_add_test(t, copies_run_while_a_kernel_does);
     tcase_add_test(t, libraries_that_are_not_what_they_should_be);
     tcase_add_test(t, a_queue_that_hangs_can_be_given_up);
-    suite_add_tcase(suite, t);
-    SRunner *r = srunner_create(suite);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("cuda faults", t);
 }

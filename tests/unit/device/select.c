@@ -11,6 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/support/run.h"
+
 #ifdef HAVE_HWLOC
 #include "tests/support/machines.h"
 #endif
@@ -429,10 +431,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("device_select");
     TCase *t = tcase_create("all");
-    SRunner *sr = srunner_create(s);
-    suite_add_tcase(s, t);
     tcase_add_checked_fixture(t, tests_setup, NULL);
     tcase_add_test(t, devices_by_number);
     tcase_add_test(t, devices_by_cores);
@@ -446,8 +445,5 @@ int main(void)
     tcase_add_loop_test(t, on_many_machines, 0, MACHINE_CASES);
 #endif
     tcase_add_test(t, memory_runs_out);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    srunner_free(sr);
-    return 0;
+    return suite_run("device_select", t);
 }

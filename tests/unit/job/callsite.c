@@ -8,6 +8,7 @@
 
 #include "core/job/callsite.h"
 #include "tests/support/refplugin.h"
+#include "tests/support/run.h"
 
 static yk_job *open_job(int checks)
 {
@@ -183,7 +184,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("callsite");
     TCase *t = tcase_create("callsite");
     tcase_add_test(t, an_index_that_the_device_finds_names_the_look_up);
     tcase_add_test(t, a_failure_of_the_step_before_names_its_line);
@@ -192,10 +192,5 @@ int main(void)
     tcase_add_test(t, a_gradient_that_is_no_number_blames_no_operation);
     tcase_add_test(t, messages_name_calls);
     tcase_add_test(t, places_by_number);
-    suite_add_tcase(s, t);
-    SRunner *r = srunner_create(s);
-    srunner_set_tap(r, "-");
-    srunner_run_all(r, CK_SILENT);
-    srunner_free(r);
-    return 0;
+    return suite_run("callsite", t);
 }

@@ -12,6 +12,7 @@
 #include "plugins/kit/coop.h"
 #include "plugins/kit/spirv/opcodes.h"
 #include "plugins/kit/spirv/spirv.h"
+#include "tests/support/run.h"
 
 static char said[400];
 
@@ -372,7 +373,6 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("spirv");
     TCase *c = tcase_create("kernels");
     tcase_add_loop_test(c, kernel_is_translated_and_valid, 0, N_KERNELS);
     tcase_add_loop_test(c, text_outside_the_dialect_is_refused_by_name, 0, (int)(sizeof wrong / sizeof *wrong));
@@ -382,10 +382,5 @@ int main(void)
     tcase_add_loop_test(c, product_by_cooperative_matrices_is_translated_and_valid, 0, N_COOPS_GOOD);
     tcase_add_test(c, matrices_are_loaded_stored_and_multiplied_only);
     tcase_add_test(c, text_that_is_cut_does_no_harm);
-    suite_add_tcase(suite, c);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    srunner_free(runner);
-    return 0;
+    return suite_run("spirv kernels", c);
 }
