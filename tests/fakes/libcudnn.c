@@ -10,11 +10,15 @@
  * those of `engines`, most of which a caller that wants the same bits each time must not choose. The workspace is overwritten at each run.
  *
  * The environment: FAKE_CUDNN_FAIL=n: the n-th call of this process fails. FAKE_CUDNN_REFUSE=1: there is no engine.
- * FAKE_CUDNN_VERSION=n: another version than 91900.
+ * FAKE_CUDNN_VERSION=n: another version than 91900. FAKE_CUDNN_CUDA=n: it was made with this version of CUDA (12090: 12.9) and ends the
+ * process, as the real one does, when it looks for engines where no cuBLASLt of that CUDA is open; else it needs none.
  */
+#define _GNU_SOURCE
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +39,7 @@ CUDA_CUDNN_TABLE(X)
 #undef X
 FAKE_EXPORT const char *cudnnGetErrorString(cudnnStatus_t status);
 FAKE_EXPORT size_t cudnnGetVersion(void);
+FAKE_EXPORT size_t cudnnGetCudartVersion(void);
 
 struct cudnnContext {
     int device;
@@ -169,6 +174,28 @@ size_t cudnnGetVersion(void)
 {
     const unsigned long long version = fake_number("FAKE_CUDNN_VERSION");
     return version ? version : 91900;
+}
+
+size_t cudnnGetCudartVersion(void)
+{
+    return fake_number("FAKE_CUDNN_CUDA");
+}
+
+static int object_is(struct dl_phdr_info *object, size_t size, void *name)
+{
+    const size_t all = strlen(object->dlpi_name), n = strlen(name);
+    (void)size;
+    return all >= n && !strcmp(object->dlpi_name + all - n, name);
+}
+
+static void cublaslt_need(void)
+{
+    char name[40];
+    snprintf(name, sizeof name, "/libcublasLt.so.%zu", cudnnGetCudartVersion() / 1000);
+    if (!cudnnGetCudartVersion() || dl_iterate_phdr(object_is, name))
+        return;
+    fputs("Invalid handle. Cannot load symbol cublasLtGetVersion (says the fake cuDNN)\n", stderr);
+    abort();
 }
 
 /* ---- Handles and descriptors; freeing works even if it is the call that fails ---- */
@@ -569,6 +596,7 @@ static cudnnStatus_t engines_find(descriptor *d)
 {
     const descriptor *graph = attribute_link(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
     const int64_t head = fake_graph_head(graph->graph);
+    cublaslt_need();
     d->graph = graph->graph;
     d->handle = graph->handle;
     if (graph_is_conv(d->graph))
