@@ -383,6 +383,14 @@ static size_t type_bytes(ncclDataType_t type)
     }
 }
 
+/* As NCCL has it: a member's part lies where it is in the whole, or nowhere in it. */
+static bool places_fit(const collective *c, size_t from, size_t to)
+{
+    const size_t part = (size_t)c->comm->rank * c->count * c->size;
+    const char *src = c->src, *dst = c->dst, *in = c->kind == SUM_PART ? src + part : src, *out = c->kind == GATHER ? dst + part : dst;
+    return in == out || src + from * c->count * c->size <= dst || dst + to * c->count * c->size <= src;
+}
+
 static ncclResult_t collective_give(collective c, const void *src, void *dst, ncclDataType_t type, CUstream stream)
 {
     const size_t from = c.kind == SUM_PART ? (size_t)c.comm->ranks : 1, to = c.kind == GATHER ? (size_t)c.comm->ranks : 1;
@@ -395,7 +403,7 @@ static ncclResult_t collective_give(collective c, const void *src, void *dst, nc
     c.src = driver.memory((CUdeviceptr)(uintptr_t)src, from * c.count * c.size);
     c.dst = driver.memory((CUdeviceptr)(uintptr_t)dst, to * c.count * c.size);
     if (!c.size || ((c.kind == SUM || c.kind == SUM_PART) && (int)type != ncclFloat32) || !c.src || !c.dst || c.root < 0 ||
-        c.root >= c.comm->ranks)
+        c.root >= c.comm->ranks || !places_fit(&c, from, to))
         return (ncclResult_t)ncclInvalidArgument;
     collective *own = malloc(sizeof *own);
     *own = c;
