@@ -19,8 +19,8 @@
 
 #include "plugins/kit/clock.h"
 
-#define JOIN_NS 30000000000u /* for all members to come */
-#define CALL_NS 10000000000u /* for a collective to be enqueued, which may connect members first */
+#define JOIN_NS 30000000000u /* for all members to come, and to be connected (nccl.c) */
+#define CALL_NS 10000000000u /* for a collective to be enqueued, which waits for no other member */
 #define LEAVE_NS 1000000000u /* for what other members still read of this one */
 #define NAP_NS 50000
 

@@ -2,12 +2,17 @@
 /*
  * cuDNN, opened when the first attention or convolution is planned. Without it the kit's kernels compute them too, which the log says.
  * YOKE_CUDA_CUDNN names another library than those below, or is 0: none is opened.
+ *
+ * cuDNN looks for the cuBLASLt of its own CUDA when the first plan is made, and ends the process where it finds none.
  */
+#define _GNU_SOURCE
 #include "backends/cuda/cudnn.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "backends/cuda/cublaslt.h"
 #include "backends/cuda/host.h"
 #include "backends/cuda/library.h"
 
@@ -17,8 +22,47 @@ static cuda_once once = CUDA_ONCE;
 
 #define SYMBOL(member, name, parameters) {#name, offsetof(cuda_cudnn, member)},
 static const cuda_symbol symbols[] = {
-    CUDA_CUDNN_TABLE(SYMBOL) SYMBOL(status_text, cudnnGetErrorString, ) SYMBOL(version, cudnnGetVersion, ) {NULL, 0}};
+    CUDA_CUDNN_TABLE(SYMBOL) SYMBOL(status_text, cudnnGetErrorString, ) SYMBOL(version, cudnnGetVersion, )
+        SYMBOL(cuda_version, cudnnGetCudartVersion, ) {NULL, 0}};
 #undef SYMBOL
+
+/* Whether there is a cuBLASLt of that name where cuDNN looks: one that is open, where the system has libraries, beside cuDNN, and where
+ * packages of Python's have theirs. It stays open. */
+static bool cublaslt_found(const char *name, size_t major)
+{
+    char file[4200], of_cuda[40];
+    const char *const places[] = {"", "../../cublas/lib/", of_cuda};
+    Dl_info cudnn;
+    cuda_cublaslt_open(); /* YOKE_CUDA_CUBLASLT may name one that is found nowhere */
+    if (dlopen(name, RTLD_NOW | RTLD_LOCAL))
+        return true;
+    snprintf(of_cuda, sizeof of_cuda, "../../cu%zu/lib/", major);
+    const char *slash = dladdr((const void *)(uintptr_t)dnn.create, &cudnn) ? strrchr(cudnn.dli_fname, '/') : NULL;
+    for (size_t i = 0; slash && i < sizeof places / sizeof *places; i++) {
+        snprintf(file, sizeof file, "%.*s%s%s", (int)(slash + 1 - cudnn.dli_fname), cudnn.dli_fname, places[i], name);
+        if (dlopen(file, RTLD_NOW | RTLD_LOCAL))
+            return true;
+    }
+    return false;
+}
+
+/* What has to be there for it to work; the log says what is not. */
+static bool library_serves(void)
+{
+    const size_t version = dnn.version(), major = dnn.cuda_version() / 1000;
+    char name[40];
+    if (version < CUDA_CUDNN_VERSION) {
+        cuda_host->log(1, CUDA_WHO, "cuDNN is not used: its version is %zu; %d or later is needed", version, CUDA_CUDNN_VERSION);
+        return false;
+    }
+    snprintf(name, sizeof name, "libcublasLt.so.%zu", major);
+    if (!major || cublaslt_found(name, major)) /* 0: of no CUDA */
+        return true;
+    cuda_host->log(1, CUDA_WHO, "cuDNN is not used: it was made with CUDA %zu and needs %s, which is not found: attention and "
+                   "convolutions are computed by the plugin's own kernels; install cuBLAS of CUDA %zu, or name the file by "
+                   "YOKE_CUDA_CUBLASLT", major, name, major);
+    return false;
+}
 
 static bool library_open(void)
 {
@@ -38,12 +82,11 @@ static bool library_open(void)
         cuda_host->log(1, CUDA_WHO, "cuDNN is not used: it lacks %s; version 9 is needed", missing);
         return false;
     }
-    const size_t version = dnn.version();
-    if (version < CUDA_CUDNN_VERSION) {
-        cuda_host->log(1, CUDA_WHO, "cuDNN is not used: its version is %zu; %d or later is needed", version, CUDA_CUDNN_VERSION);
+    if (!library_serves()) {
         dlclose(library);
         return false;
     }
+    const size_t version = dnn.version();
     cuda_host->log(2, CUDA_WHO, "large convolutions, and attention of 16 bits without a mask but the causal one, are computed by cuDNN "
                    "%zu.%zu.%zu", version / 10000, version / 100 % 100, version % 100);
     return true;

@@ -99,6 +99,7 @@ typedef struct cuda_cudnn {
 #undef CUDA_CUDNN_MEMBER
     const char *(*status_text)(cudnnStatus_t status);
     size_t (*version)(void); /* 91900 is 9.19.0 */
+    size_t (*cuda_version)(void); /* of the CUDA that it was made with: 12090 is 12.9 */
 } cuda_cudnn;
 
 /* ---- libcudnn, opened (cudnn.c) ---- */

@@ -2,10 +2,14 @@
 /*
  * NCCL, opened when devices are first asked whether they can be joined. It needs no toolkit, and a machine without it exchanges through
  * the host, which the log says. YOKE_CUDA_NCCL names another library than libnccl.so.2, or is 0: none is opened.
+ *
+ * From 2.22 on it connects members when an algorithm is used first, in a call that waits for all of them: for one that is far behind at
+ * this step, or dead. NCCL_RUNTIME_CONNECT=0 has it done when they join; a value that is set already stays.
  */
 #include "backends/cuda/nccl.h"
 
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "backends/cuda/host.h"
@@ -26,6 +30,7 @@ static bool library_open(void)
     const char *path = cuda_option("NCCL"), *missing;
     if (path && !strcmp(path, "0"))
         return false;
+    setenv("NCCL_RUNTIME_CONNECT", "0", 0);
     void *library = cuda_library_open("NCCL", names, symbols, &nccl, &missing);
     if (!library && !missing) {
         cuda_host->log(path ? 1 : 2, CUDA_WHO, "no NCCL (%s): ranks on cards exchange through the host", dlerror());

@@ -185,9 +185,10 @@ bool yk__island_spreads(const yk__island *island)
     return true;
 }
 
+/* By what all ranks told: this one's own plugin may promise an order that another's does not. */
 bool yk__island_sums(const yk__island *island)
 {
-    return yk__island_spreads(island) && !island->in_rank_order && (island->coll->flags & YK_COLL_FIXED_ORDER);
+    return yk__island_spreads(island) && !island->in_rank_order && island->lead[island->exchange->rank] != UINT32_MAX;
 }
 
 bool yk__island_holds_all(const yk__island *island)

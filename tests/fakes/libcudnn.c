@@ -7,14 +7,19 @@
  *
  * There are two engines for a graph of attention, of which the first can never be planned. There is none, as NVIDIA says, below compute
  * capability 8.0 and for heads of other than a multiple of 8 elements, 128 at most. For a convolution of tensors of one type there are
- * those of `engines`, most of which a caller that wants the same bits each time must not choose. The workspace is overwritten at each run.
+ * those of `engines`, most of which a caller that wants the same bits each time must not choose. The workspace is overwritten at each run;
+ * one of them has none, as some of the real one.
  *
  * The environment: FAKE_CUDNN_FAIL=n: the n-th call of this process fails. FAKE_CUDNN_REFUSE=1: there is no engine.
- * FAKE_CUDNN_VERSION=n: another version than 91900.
+ * FAKE_CUDNN_VERSION=n: another version than 91900. FAKE_CUDNN_CUDA=n: it was made with this version of CUDA (12090: 12.9) and ends the
+ * process, as the real one does, when it looks for engines where no cuBLASLt of that CUDA is open; else it needs none.
  */
+#define _GNU_SOURCE
+#include <link.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +40,7 @@ CUDA_CUDNN_TABLE(X)
 #undef X
 FAKE_EXPORT const char *cudnnGetErrorString(cudnnStatus_t status);
 FAKE_EXPORT size_t cudnnGetVersion(void);
+FAKE_EXPORT size_t cudnnGetCudartVersion(void);
 
 struct cudnnContext {
     int device;
@@ -70,7 +76,7 @@ static const struct {
                {CUDNN_NUMERICAL_NOTE_WINOGRAD, WORKSPACE, true},
                {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, WORKSPACE_FAR, true},
                {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, WORKSPACE, false}, /* of f32: TF32 */
-               {-1, WORKSPACE, false}};
+               {-1, 0, false}};
 enum { CONV_ENGINES = sizeof engines / sizeof *engines };
 
 typedef struct job {
@@ -169,6 +175,28 @@ size_t cudnnGetVersion(void)
 {
     const unsigned long long version = fake_number("FAKE_CUDNN_VERSION");
     return version ? version : 91900;
+}
+
+size_t cudnnGetCudartVersion(void)
+{
+    return fake_number("FAKE_CUDNN_CUDA");
+}
+
+static int object_is(struct dl_phdr_info *object, size_t size, void *name)
+{
+    const size_t all = strlen(object->dlpi_name), n = strlen(name);
+    (void)size;
+    return all >= n && !strcmp(object->dlpi_name + all - n, name);
+}
+
+static void cublaslt_need(void)
+{
+    char name[40];
+    snprintf(name, sizeof name, "/libcublasLt.so.%zu", cudnnGetCudartVersion() / 1000);
+    if (!cudnnGetCudartVersion() || dl_iterate_phdr(object_is, name))
+        return;
+    fputs("Invalid handle. Cannot load symbol cublasLtGetVersion (says the fake cuDNN)\n", stderr);
+    abort();
 }
 
 /* ---- Handles and descriptors; freeing works even if it is the call that fails ---- */
@@ -569,6 +597,7 @@ static cudnnStatus_t engines_find(descriptor *d)
 {
     const descriptor *graph = attribute_link(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH);
     const int64_t head = fake_graph_head(graph->graph);
+    cublaslt_need();
     d->graph = graph->graph;
     d->handle = graph->handle;
     if (graph_is_conv(d->graph))
@@ -654,7 +683,8 @@ static int job_run(void **parameter, const unsigned grid[3], unsigned threads, c
             value[i] = (float)own.value[k];
             at[i] = own.at[k++];
         }
-    memset(own.workspace, 0xff, WORKSPACE);
+    if (own.workspace)
+        memset(own.workspace, 0xff, WORKSPACE);
     if (graph_is_conv(own.graph))
         fake_conv_run(own.graph, at, own.rounds != 0);
     else
@@ -727,8 +757,9 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t
     const char *why = conv && engines[plan->engine].is_wrong ? "an engine that must not be chosen" : job_fill(&own, pack);
     void *workspace = NULL;
     attribute_copy(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, &workspace, sizeof workspace);
-    own.workspace = (uintptr_t)workspace % 256 ? NULL : fake.memory((CUdeviceptr)(uintptr_t)workspace, WORKSPACE);
-    if (why || !own.workspace)
+    const bool works = !conv || engines[plan->engine].workspace;
+    own.workspace = (uintptr_t)workspace % 256 || !works ? NULL : fake.memory((CUdeviceptr)(uintptr_t)workspace, WORKSPACE);
+    if (why || (works && !own.workspace))
         return call_wrong(why ? why : "the workspace of a run");
     for (int i = 0; i < JOB_WORDS; i++)
         parameter[i] = (char *)&own + 8 * i;

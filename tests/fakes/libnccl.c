@@ -3,7 +3,8 @@
  * An NCCL without cards, for tests: libfake_nccl.so stands for libnccl.so.2 beside the fake driver, whose memory and streams it uses.
  * Members are threads or processes: they meet in a shared memory object that is named by the unique id. Sums are taken from the last
  * member to the first, so that a test sees whose order a sum has. What NCCL refuses is refused: one device twice, calls on a
- * communicator that is not ready, memory of the host.
+ * communicator that is not ready, memory of the host. As NCCL from 2.22 on connects members in the first collective of an algorithm, that
+ * of a kind is under way, and in no stream, until all members have called it; not so with NCCL_RUNTIME_CONNECT=0.
  *
  * The environment: FAKE_NCCL_FAIL=n: the n-th call of this process fails. FAKE_NCCL_HANG=n: the n-th collective of this process does
  * not end before its communicator is aborted. FAKE_NCCL_DIE="n device file": in its n-th collective, 0: before it joins, a process with
@@ -37,9 +38,12 @@ CUDA_NCCL_TABLE(X)
 FAKE_EXPORT const char *ncclGetErrorString(ncclResult_t code);
 FAKE_EXPORT const char *ncclGetLastError(ncclComm_t comm);
 
+typedef enum kind { SUM, SUM_PART, GATHER, SPREAD, KINDS } kind;
+
 /* What members share. */
 typedef struct shared {
     atomic_uint joined, aborted, finished;
+    atomic_uint called[KINDS]; /* how many have called the first of them */
     _Atomic int device[MEMBERS]; /* 1 + number */
     atomic_ullong steps[MEMBERS]; /* how often each has come to a meeting */
     char data[MEMBERS][CHUNK];
@@ -52,10 +56,10 @@ struct ncclComm {
     unsigned long long step; /* of the stream's thread */
     atomic_bool aborted;
     atomic_int uses; /* its own, and one for each collective that is enqueued */
-    bool finished;
+    bool finished, called[KINDS];
+    struct collective *connecting; /* in no stream yet; NULL: none */
+    CUstream stream;               /* whose it is */
 };
-
-typedef enum kind { SUM, SUM_PART, GATHER, SPREAD } kind;
 
 typedef struct collective {
     ncclComm_t comm;
@@ -76,8 +80,11 @@ static struct {
     unsigned long long hang_at, die_at;
     int dying; /* number of a device */
     char died[256];
+    bool connects; /* when a kind is called first, not when members join */
 } driver = {.once = PTHREAD_ONCE_INIT};
 static atomic_ullong calls, collectives;
+
+static void collective_main(void *argument); /* a stream's thread */
 
 static void thread_nap(void)
 {
@@ -94,6 +101,8 @@ static void driver_find(void)
     fake_driver_symbol("fake_cuda_call", &driver.call);
     atomic_store(&driver.fail_at, fake_number("FAKE_NCCL_FAIL"));
     driver.hang_at = fake_number("FAKE_NCCL_HANG");
+    const char *connect = getenv("NCCL_RUNTIME_CONNECT");
+    driver.connects = !connect || strcmp(connect, "0");
     const char *die = getenv("FAKE_NCCL_DIE");
     if (die && sscanf(die, "%llu %d %255s", &driver.die_at, &driver.dying, driver.died) != 3)
         abort();
@@ -206,6 +215,18 @@ static bool devices_repeat(const shared *r, int ranks)
     return false;
 }
 
+/* False: it waits for a member that has not called it. */
+static bool connecting_end(ncclComm_t comm)
+{
+    collective *own = comm->connecting;
+    if (own && driver.connects && atomic_load(&comm->common->called[own->kind]) < (unsigned)comm->ranks)
+        return false;
+    comm->connecting = NULL;
+    if (own)
+        driver.call(comm->stream, collective_main, own);
+    return true;
+}
+
 static ncclResult_t comm_state(ncclComm_t comm)
 {
     const shared *r = comm->common;
@@ -216,7 +237,16 @@ static ncclResult_t comm_state(ncclComm_t comm)
         return (ncclResult_t)ncclInvalidUsage;
     if (comm->finished && !atomic_load(&r->aborted) && atomic_load(&r->finished) < (unsigned)comm->ranks)
         return (ncclResult_t)ncclInProgress;
-    return atomic_load(&r->aborted) ? (ncclResult_t)ncclRemoteError : (ncclResult_t)ncclSuccess;
+    if (atomic_load(&r->aborted))
+        return (ncclResult_t)ncclRemoteError;
+    return connecting_end(comm) ? (ncclResult_t)ncclSuccess : (ncclResult_t)ncclInProgress;
+}
+
+/* A call but looks and an abort on a communicator that is not ready is an error of the caller's. */
+static ncclResult_t comm_ready(ncclComm_t comm)
+{
+    const ncclResult_t state = comm_state(comm);
+    return (int)state == ncclInProgress ? (ncclResult_t)ncclInvalidArgument : state;
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
@@ -228,9 +258,11 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *state)
 
 ncclResult_t ncclCommFinalize(ncclComm_t comm)
 {
-    const ncclResult_t rc = call_begin();
-    if (rc || comm->finished)
-        return rc ? rc : (ncclResult_t)ncclInvalidArgument;
+    ncclResult_t rc = call_begin();
+    if (!rc)
+        rc = comm->finished ? (ncclResult_t)ncclInvalidArgument : comm_ready(comm);
+    if (rc)
+        return rc;
     comm->finished = true;
     atomic_fetch_add(&comm->common->finished, 1);
     return (ncclResult_t)ncclInProgress;
@@ -249,6 +281,10 @@ ncclResult_t ncclCommAbort(ncclComm_t comm)
     atomic_store(&comm->aborted, true);
     atomic_store(&comm->common->aborted, 1);
     shm_unlink(comm->name);
+    if (comm->connecting) {
+        free(comm->connecting);
+        comm_drop(comm);
+    }
     comm_drop(comm);
     return rc;
 }
@@ -347,19 +383,27 @@ static size_t type_bytes(ncclDataType_t type)
     }
 }
 
+/* As NCCL has it: a member's part lies where it is in the whole, or nowhere in it. */
+static bool places_fit(const collective *c, size_t from, size_t to)
+{
+    const size_t part = (size_t)c->comm->rank * c->count * c->size;
+    const char *src = c->src, *dst = c->dst, *in = c->kind == SUM_PART ? src + part : src, *out = c->kind == GATHER ? dst + part : dst;
+    return in == out || src + from * c->count * c->size <= dst || dst + to * c->count * c->size <= src;
+}
+
 static ncclResult_t collective_give(collective c, const void *src, void *dst, ncclDataType_t type, CUstream stream)
 {
     const size_t from = c.kind == SUM_PART ? (size_t)c.comm->ranks : 1, to = c.kind == GATHER ? (size_t)c.comm->ranks : 1;
     ncclResult_t rc = call_begin();
     if (!rc)
-        rc = comm_state(c.comm);
+        rc = comm_ready(c.comm);
     if (rc)
         return rc;
     c.size = type_bytes(type);
     c.src = driver.memory((CUdeviceptr)(uintptr_t)src, from * c.count * c.size);
     c.dst = driver.memory((CUdeviceptr)(uintptr_t)dst, to * c.count * c.size);
     if (!c.size || ((c.kind == SUM || c.kind == SUM_PART) && (int)type != ncclFloat32) || !c.src || !c.dst || c.root < 0 ||
-        c.root >= c.comm->ranks)
+        c.root >= c.comm->ranks || !places_fit(&c, from, to))
         return (ncclResult_t)ncclInvalidArgument;
     collective *own = malloc(sizeof *own);
     *own = c;
@@ -367,8 +411,12 @@ static ncclResult_t collective_give(collective c, const void *src, void *dst, nc
     own->hangs = number == driver.hang_at;
     own->dies = number == driver.die_at && atomic_load(&c.comm->common->device[c.comm->rank]) == driver.dying + 1;
     atomic_fetch_add(&c.comm->uses, 1);
-    driver.call(stream, collective_main, own);
-    return rc;
+    c.comm->connecting = own;
+    c.comm->stream = stream;
+    if (driver.connects && !c.comm->called[c.kind])
+        atomic_fetch_add(&c.comm->common->called[c.kind], 1);
+    c.comm->called[c.kind] = true;
+    return driver.connects ? (ncclResult_t)ncclInProgress : comm_state(c.comm);
 }
 
 ncclResult_t ncclAllReduce(const void *src, void *dst, size_t count, ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,

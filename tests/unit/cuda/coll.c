@@ -212,6 +212,54 @@ START_TEST(collectives_of_two_and_of_four)
 }
 END_TEST
 
+static atomic_bool submitted;
+
+static const yk_coll_op sum_of_all = {.kind = YK_COLL_ALL_REDUCE, .count = ALL};
+
+/* Its turn comes when the other's call is back. */
+static void *late_main(void *arg)
+{
+    member *m = arg;
+    const struct timespec moment = {0, SLICE_NS};
+    m->status = member_open(m);
+    while (!atomic_load(&submitted))
+        nanosleep(&moment, NULL);
+    if (!m->status)
+        m->status = member_do(m, sum_of_all, m->sum, ALL);
+    return NULL;
+}
+
+/* A member that is far behind costs others a wait on their devices, however long, and none within the call. */
+START_TEST(members_need_not_call_at_once)
+{
+    pthread_t thread;
+    yk_device *dev = NULL;
+    uint8_t ticket[256];
+    uint32_t bytes = 0;
+    uint64_t point = 0;
+    ck_assert_int_eq(plugin->device_open(0, &dev), YK_OK);
+    ck_assert_int_eq(coll->ticket(dev, ticket, &bytes), YK_OK);
+    for (uint32_t r = 0; r < 2; r++)
+        members[r] = (member){.ticket = ticket, .bytes = bytes, .rank = r, .ranks = 2, .device = r, .failed = &never};
+    ck_assert_int_eq(pthread_create(&thread, NULL, late_main, &members[1]), 0);
+    member *m = &members[0];
+    ck_assert_msg(member_open(m) == YK_OK, "%s", plugin_host_text);
+    yk_coll_op op = sum_of_all;
+    op.size = sizeof op;
+    op.dtype = op.wire = YK_F32;
+    op.src = op.dst = m->b;
+    m->status = coll->run(m->q, m->comm, &op, &point);
+    atomic_store(&submitted, true);
+    ck_assert_msg(m->status == YK_OK, "%s", plugin_host_text);
+    ck_assert_int_eq(member_wait(m, point), YK_OK);
+    pthread_join(thread, NULL);
+    ck_assert_int_eq(members[1].status, YK_OK);
+    member_close(m);
+    member_close(&members[1]);
+    plugin->device_close(dev);
+}
+END_TEST
+
 /* Of a member that is alone: others would wait for one that never comes until they give up. */
 START_TEST(every_call_fails_in_turn)
 {
@@ -311,6 +359,7 @@ int main(void)
     tcase_add_checked_fixture(t, case_start, case_stop);
     tcase_set_timeout(t, 300);
     tcase_add_test(t, collectives_of_two_and_of_four);
+    tcase_add_test(t, members_need_not_call_at_once);
     tcase_add_test(t, every_call_fails_in_turn);
     tcase_add_test(t, what_nccl_cannot_is_refused);
     tcase_add_test(t, after_an_abort_nothing_runs);

@@ -302,6 +302,35 @@ START_TEST(without_the_library_kernels_compute_it_and_that_is_said)
 }
 END_TEST
 
+/* cuDNN as package managers install it, which ends the process at the first plan if its cuBLASLt is nowhere. */
+START_TEST(a_library_without_its_cublaslt_is_not_used)
+{
+    conv c = conv_new((shape){USUAL, .op = YK_OP_CONV2D, .dtype = YK_BF16});
+    char cudnn[100], command[1000];
+    snprintf(cudnn, sizeof cudnn, "%s/cudnn/lib/libcudnn.so.9", cache);
+    snprintf(command, sizeof command, "cd %s && mkdir -p cudnn/lib cublas/lib && cp -L %s cudnn/lib/libcudnn.so.9 && ln -s %s cudnn/lib",
+             cache, fake_path("fake_cudnn"), fake_path("fake_cuda"));
+    ck_assert_int_eq(system(command), 0);
+    snprintf(command, sizeof command, "cp -L %s %s/cublas/lib/libcublasLt.so.99", fake_path("fake_cublaslt"), cache);
+    setenv("FAKE_CUDNN_CUDA", "99000", 1);
+    plugin_host_option("CUDNN", cudnn);
+    for (int there = 0; there < 2; there++) {
+        ck_assert_int_eq(there ? system(command) : 0, 0);
+        *plugin_host_text = 0;
+        ck_assert_int_eq(device_start(), YK_OK);
+        graph_works(c.k, 2);
+        device_stop();
+        const double error = conv_error(&c, true);
+        ck_assert_msg(error < 3e-6, "%g of the terms", error);
+        const char *words = there ? ": by cuDNN, " : "cuDNN is not used: it was made with CUDA 99 and needs libcublasLt.so.99";
+        ck_assert_msg(text_count(words) == 1, "\"%s\" is not once in what is said:\n%s", words, plugin_host_text);
+    }
+    unsetenv("FAKE_CUDNN_CUDA");
+    plugin_host_option("CUDNN", fake_path("fake_cudnn"));
+    conv_free(&c);
+}
+END_TEST
+
 /* ---- Failures ---- */
 
 /* From opening the device to closing it, the second run recorded; results are right where nothing failed. */
@@ -368,6 +397,7 @@ int main(void)
     tcase_add_test(t, it_is_recorded_and_planned_once);
     tcase_add_test(t, what_the_library_is_not_asked_for_is_right_too);
     tcase_add_test(t, without_the_library_kernels_compute_it_and_that_is_said);
+    tcase_add_test(t, a_library_without_its_cublaslt_is_not_used);
     tcase_add_test(t, every_call_fails_in_turn);
     tcase_add_test(t, a_device_that_is_lost_is_said_in_the_drivers_words);
     return suite_run("cuda conv", t);

@@ -15,6 +15,7 @@ CUDA_CUDNN_TABLE(X)
 #undef X
 _Static_assert(__builtin_types_compatible_p(const char *(*)(cudnnStatus_t), __typeof__(&cudnnGetErrorString)), "words for a status");
 _Static_assert(__builtin_types_compatible_p(size_t (*)(void), __typeof__(&cudnnGetVersion)), "the version");
+_Static_assert(__builtin_types_compatible_p(size_t (*)(void), __typeof__(&cudnnGetCudartVersion)), "the version of its CUDA");
 _Static_assert(CUDNN_STATUS_SUCCESS == 0 && CUDNN_STATUS_NOT_INITIALIZED == 1001 && CUDNN_STATUS_BAD_PARAM == 2000 &&
                CUDNN_STATUS_NOT_SUPPORTED == 3000 && CUDNN_STATUS_INTERNAL_ERROR == 4000 && CUDNN_STATUS_EXECUTION_FAILED == 5000,
                "a status has another number");
