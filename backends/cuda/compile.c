@@ -6,6 +6,7 @@
  */
 #include "backends/cuda/internal.h"
 
+#include <dlfcn.h>
 #include <stdio.h>
 
 #include "backends/cuda/library.h"
@@ -19,6 +20,7 @@ static struct {
     pthread_mutex_t lock;
     void *library; /* never closed */
     cuda_compiler call;
+    char why[160]; /* it could not be opened */
 } compiler = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 #define SYMBOL(member, name, parameters) {#name, offsetof(cuda_compiler, member)},
@@ -31,7 +33,10 @@ static bool library_open(void)
     const char *missing;
     compiler.library = cuda_library_open("NVRTC", names + CUDA_NAMES_BEFORE_13, symbols, &compiler.call, &missing);
     if (missing)
-        cuda_host->log(1, CUDA_WHO, "NVRTC lacks %s; that of CUDA 12 or later is needed", missing);
+        snprintf(compiler.why, sizeof compiler.why, "this one lacks %s; that of CUDA 12 or later is needed", missing);
+    else if (!compiler.library)
+        snprintf(compiler.why, sizeof compiler.why, "%s", cuda_option("NVRTC") ? dlerror() : CUDA_NAMES_BEFORE_13 ? "libnvrtc.so.12"
+                                                                                                           : "libnvrtc.so.13, .12");
     return compiler.library != NULL;
 }
 
@@ -45,9 +50,10 @@ static bool compiler_ready(void)
 
 static yk_status compiler_missing(void)
 {
+    pthread_mutex_lock(&compiler.lock);
     cuda_host->fail(CUDA_WHO, "NVRTC is needed to compile kernels and was not found (%s): install it (libnvrtc.so.12 or .13, of the CUDA "
-                    "toolkit or the package nvidia-cuda-nvrtc) or name it by YOKE_CUDA_NVRTC",
-                    cuda_option("NVRTC") ? cuda_option("NVRTC") : CUDA_NAMES_BEFORE_13 ? "libnvrtc.so.12" : "libnvrtc.so.13, .12");
+                    "toolkit or the package nvidia-cuda-nvrtc) or name it by YOKE_CUDA_NVRTC", compiler.why);
+    pthread_mutex_unlock(&compiler.lock);
     return YK_E_UNSUPPORTED;
 }
 

@@ -74,8 +74,8 @@ static bool library_open(void)
     }
     void *library = cuda_library_open("CUDNN", names, symbols, &dnn, &missing);
     if (!library && !missing) {
-        cuda_host->log(2, CUDA_WHO, "no cuDNN (%s): attention and convolutions are computed by the plugin's own kernels, which are "
-                       "slower; YOKE_CUDA_CUDNN names it, or is 0", dlerror());
+        cuda_host->log(path ? 1 : 2, CUDA_WHO, "no cuDNN (%s): attention and convolutions are computed by the plugin's own kernels, "
+                       "which are slower; YOKE_CUDA_CUDNN names it, or is 0", dlerror());
         return false;
     }
     if (missing) {

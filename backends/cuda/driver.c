@@ -56,7 +56,7 @@ static bool version_serves(int version)
 /* Under the lock. Devices that the driver has. An error of the driver is the reason for 0, but not for ever. */
 static int devices_count(void)
 {
-    const char *name = "an unknown error";
+    const char *name = NULL;
     int n = 0, version = 0;
     CUresult rc = cuda.init(0);
     if (!rc)
@@ -65,7 +65,8 @@ static int devices_count(void)
         rc = cuda.device_count(&n);
     if (!rc)
         return version_serves(version) ? n : 0;
-    cuda.error_name(rc, &name);
+    if (cuda.error_name(rc, &name) || !name)
+        name = "an error without a name";
     cuda_host->log((int)rc == CUDA_ERROR_NO_DEVICE ? 3 : 1, CUDA_WHO, "no devices: the driver says %s (%d)", name, (int)rc);
     return 0;
 }

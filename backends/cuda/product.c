@@ -3,7 +3,8 @@
  * Products by cuBLASLt. A product's shape is planned once for each device: descriptors and the algorithm that cuBLASLt thinks best
  * among those whose sums have a fixed order (parts of a long sum are added in fp32 by a step of their own, or there are none) and
  * whose workspace is within WORKSPACE; what it refuses, the kit's kernels compute. Workspace is scratch memory of the queue, which
- * is there before anything is recorded. Operands of f32 are rounded to TF32 with YOKE_CUDA_TF32=1 alone.
+ * is there before anything is recorded. Operands of f32 are rounded to TF32 with YOKE_CUDA_TF32=1 alone,
+ * in products of TF32_FROM multiplications or more.
  * Operands of 8 bits are matrices that the kit makes, each with a scale in the device's memory, which a description is given when the
  * product is enqueued.
  *
@@ -18,6 +19,7 @@
 
 #define WORKSPACE (4u << 20)
 #define WORKSPACE_HOPPER (32u << 20) /* of compute capability 9.0 and later: what NVIDIA advises for either */
+#define TF32_FROM 1048576            /* multiplications */
 #define SHAPE_TEXT 160
 
 struct cuda_product {
@@ -102,9 +104,15 @@ static cublasStatus_t layout_make(const cuda_cublaslt *lt, const stored *s, int6
     return rc;
 }
 
+/* A small product saves no time by it; the start-up probe's is one, which a device that rounds would fail. */
+static bool rounds_to_tf32(const yk_device *dev, const kit_product *k)
+{
+    return dev->tf32 && k->a.dtype == YK_F32 && (double)k->batch * (double)k->rows * (double)k->cols * (double)k->terms >= TF32_FROM;
+}
+
 static cublasStatus_t matmul_make(const yk_device *dev, const cuda_cublaslt *lt, cuda_product *p, const stored *b, const stored *a)
 {
-    const bool rounds = dev->tf32 && p->shape.a.dtype == YK_F32;
+    const bool rounds = rounds_to_tf32(dev, &p->shape);
     cublasStatus_t rc = lt->matmul_new(&p->matmul, rounds ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F);
     if (!rc)
         rc = lt->matmul_set(p->matmul, CUBLASLT_MATMUL_DESC_TRANSA, &b->transpose, sizeof b->transpose);

@@ -107,6 +107,21 @@ static yk_status choose_cores(yk_job *job, yk__placement *chosen, yk_error *err)
     return YK_OK;
 }
 
+/* Says which devices that auto found no rank of this host takes: of fewer ranks each takes one, more ranks share the cores. */
+static void warn_idle(const yk__placement *place, uint32_t n, uint32_t local_size)
+{
+    char idle[160] = "", text[64];
+    for (uint32_t i = n < local_size ? 0 : local_size; i < n; i++) {
+        const size_t used = strlen(idle);
+        yk__placement_text(&place[i], text, sizeof text);
+        if (strcmp(place[i].plugin, "cpu"))
+            snprintf(idle + used, sizeof idle - used, "%s%s", used ? ", " : "", text);
+    }
+    if (*idle)
+        yk__log(YK_LOG_WARN, "job", "not used: %s; auto finds %u devices for the %u ranks of this host%s; YOKE_DEVICES names a rank's own "
+                "device, or those of all", idle, n, local_size, n < local_size ? ", which share the cores instead" : "");
+}
+
 /* Of the devices that are selected for all ranks of this host, that of this one. */
 static yk_status choose_by_local_rank(yk_job *job, const char *spec, bool automatic, yk__placement *chosen, yk_error *err)
 {
@@ -119,6 +134,8 @@ static yk_status choose_by_local_rank(yk_job *job, const char *spec, bool automa
         }
     if (yk__device_pick(spec, job->topology, local_rank, &place, &n, err))
         return err->status;
+    if (automatic && local_rank == 0)
+        warn_idle(place, n, local_size);
     if (automatic && n < local_size)
         choose_cores(job, chosen, err);
     else if (n == 1 && !automatic)

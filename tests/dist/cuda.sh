@@ -67,9 +67,39 @@ assert all(times >= 32 and mixed[calls] >= 80 for calls, times in usual)
 P
 }
 
+# The start-up probe is no reason to refuse it; products are rounded, so that losses are near those without, and others.
+tf32() {
+    for on in 0 1; do
+        YOKE_CUDA_TF32=$on "$yoke" train --model mlp --model-config hidden=64 --data "idx:$out/images" --devices cuda:0 --global-batch 64 \
+            --max-steps 10 --logging-steps 1 --log "$out/tf32-$on.jsonl" --overwrite-output-dir --output-dir "$out/model" || return 1
+    done
+    python3 - "$out/tf32-0.jsonl" "$out/tf32-1.jsonl" <<'P'
+import json, sys
+a, b = ([r["loss"] for r in map(json.loads, open(f)) if "loss" in r] for f in sys.argv[1:])
+worst = max(abs(x - y) / abs(x) for x, y in zip(a, b))
+print("largest relative difference of", len(a), "losses:", worst)
+assert len(a) == len(b) == 10 and 1e-6 < worst < 1e-2
+P
+}
+
+# A library that is named and cannot be opened is warned of: the training is slower without it.
+named() { # named LIBRARY MODEL OPTION..
+    library=$1
+    shift
+    env "YOKE_CUDA_$library=/etc/passwd" "$yoke" train --model "$@" --devices cuda:0 --global-batch 2 --max-steps 1 \
+        --overwrite-output-dir --output-dir "$out/model" 2>&1 | tee "$out/named" | grep "no .* (/etc/passwd: .*the plugin's own kernels"
+}
+not_opened() {
+    named CUBLASLT mlp --model-config hidden=32 --data "idx:$out/images" &&
+        named CUDNN gpt2 --model-config n_layer=1,n_head=2,n_embd=32,n_positions=64,attn_pdrop=0,resid_pdrop=0,embd_pdrop=0 \
+            --data "text:$YOKE_SOURCE/README.md" --tokenizer bytes --seq-len 64 --precision bf16 --eval-strategy no
+}
+
 ok "cpu:0 alone" train alone cpu:0
 ok "cuda:0 alone" same cuda:0
 ok "cpu:0 and cuda:0" same "cpu:0! cuda:0!"
+ok "cuda:0 in TF32" tf32
+ok "libraries that are named and cannot be opened" not_opened
 ok "what a step copies is registered" registered "cpu:0! cuda:0!"
 ok "so is what a card alone copies" registered cuda:0
 ok "a card alone that hangs is noticed" hang_is_noticed

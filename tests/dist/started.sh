@@ -4,7 +4,7 @@
 # nothing in the output folder. What is no cause for alarm trains.
 . "$YOKE_SOURCE/tests/cli/made.sh"
 hidden=16
-plan 12
+plan 14
 cat > "$tmp/wrapper.py" <<'P'
 import subprocess, sys
 sys.exit(subprocess.call(sys.argv[1:], close_fds=sys.argv[0].endswith("wrapper.py")))
@@ -84,3 +84,24 @@ wait
 cat "$tmp/rank0.1" "$tmp/rank0.2" >"$tmp/out"
 [ "$(grep -c "another rank 0 of this job is there already .*; waiting for it to end" "$tmp/out")" -eq 1 ]
 check "rank 0 that is started twice"
+
+# What auto finds is shared out as ranks were started; a card that none of them takes is named.
+auto() { # RANKS
+    for rank in $(seq $(($1 - 1)) -1 0); do
+        ( . "$YOKE_SOURCE/tests/fakes/use.sh"
+          YOKE_PLUGINS="cpu cuda" timeout 60 env WORLD_SIZE="$1" RANK="$rank" LOCAL_WORLD_SIZE="$1" MASTER_ADDR=127.0.0.1 MASTER_PORT=$$ \
+              "$YOKE_BUILD/tests/dist/fifty" >"$tmp/auto.$rank" 2>&1 ) &
+    done
+    wait
+    cat "$tmp"/auto.* >"$tmp/out"
+}
+if [ "$(uname -m)" = x86_64 ] && [ -e "$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so" ]; then
+    auto 2
+    grep -q "^ranks 2 parameters" "$tmp/out" && [ "$(grep -c "not used: cuda:1; auto finds 3 devices for the 2 ranks" "$tmp/out")" -eq 1 ]
+    check "fewer ranks than there are devices"
+    auto 4
+    [ "$(grep -c "not used: cuda:0, cuda:1; auto finds 3 devices for the 4 ranks.* share the cores" "$tmp/out")" -eq 1 ]
+    check "more ranks than there are devices"
+else
+    skip "the fake driver is not built" 2
+fi

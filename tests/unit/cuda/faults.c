@@ -269,8 +269,11 @@ START_TEST(libraries_that_are_not_what_they_should_be)
     plugin_host_option("NVRTC", fake_path("fake_cuda")); /* a library, but not this one */
     plugin_host_cache = NULL;
     ck_assert_int_eq(scenario_run(), YK_E_UNSUPPORTED);
-    ck_assert_msg(strstr(plugin_host_text, "NVRTC is needed") != NULL, "%s", plugin_host_text);
+    ck_assert_msg(strstr(plugin_host_text, "NVRTC is needed") && strstr(plugin_host_text, "lacks nvrtc"), "%s", plugin_host_text);
     ck_assert_uint_eq(fake.live(), 0);
+    plugin_host_option("NVRTC", "/etc/passwd"); /* no library: the loader's reason is told */
+    ck_assert_int_eq(scenario_run(), YK_E_UNSUPPORTED);
+    ck_assert_msg(strstr(plugin_host_text, "NVRTC is needed") && strstr(plugin_host_text, "ELF"), "%s", plugin_host_text);
     plugin_host_option("NVRTC", "/nonexistent");
     ck_assert_int_eq(plugin->init(&plugin_host), YK_E_ARG);
     ck_assert_msg(strstr(plugin_host_text, "YOKE_CUDA_NVRTC=/nonexistent") != NULL, "%s", plugin_host_text);
@@ -350,6 +353,16 @@ START_TEST(an_old_driver_has_no_devices)
 }
 END_TEST
 
+START_TEST(a_driver_that_cannot_begin_has_no_devices)
+{
+    fake.fail_all("cuInit", 803); /* which the fake has no name for */
+    const yk_status st = scenario_run();
+    fake.fail_all(NULL, 0);
+    ck_assert_int_eq(st, YK_E_UNSUPPORTED);
+    ck_assert_msg(strstr(plugin_host_text, "the driver says an error without a name (803)") != NULL, "%s", plugin_host_text);
+}
+END_TEST
+
 static void image_refused_says(int nvrtc, const char *words)
 {
     fake.nvrtc_set_version(nvrtc);
@@ -418,6 +431,7 @@ int main(void)
     tcase_add_test(t, programs_with_the_same_memory_become_graphs);
     tcase_add_test(t, a_graph_that_cannot_be_made_is_said_once);
     tcase_add_test(t, an_old_driver_has_no_devices);
+    tcase_add_test(t, a_driver_that_cannot_begin_has_no_devices);
     tcase_add_test(t, code_that_the_driver_refuses_names_both_versions);
     tcase_add_test(t, every_driver_call_fails_in_turn);
     tcase_add_test(t, every_compiler_call_fails_in_turn);

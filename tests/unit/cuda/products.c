@@ -362,11 +362,15 @@ START_TEST(bits_are_the_same_each_time)
 }
 END_TEST
 
+#define SIDE 1024
+
 /* 1 + 2^-12 has more bits than TF32. */
-static double product_of_fine_numbers(const char *tf32)
+static double product_of_fine_numbers(const char *tf32, int64_t side)
 {
-    product p = product_new((shape){.in = YK_F32, .out = YK_F32, .m = 1, .n = 1, .terms = 1});
-    const double a[] = {1 + 0x1p-12}, b[] = {1};
+    product p = product_new((shape){.in = YK_F32, .out = YK_F32, .m = side, .n = side, .terms = 1});
+    double a[SIDE], b[SIDE];
+    for (int64_t i = 0; i < side; i++)
+        a[i] = 1 + 0x1p-12, b[i] = 1;
     kit_set(p.k, p.k->value[p.a].base, a);
     kit_set(p.k, p.k->value[p.b].base, b);
     plugin_host_option("TF32", tf32);
@@ -381,9 +385,10 @@ static double product_of_fine_numbers(const char *tf32)
 
 START_TEST(operands_are_rounded_to_tf32_on_request_only)
 {
-    ck_assert_double_eq(product_of_fine_numbers(NULL), 1 + 0x1p-12);
-    ck_assert_double_eq(product_of_fine_numbers("0"), 1 + 0x1p-12);
-    ck_assert_double_eq(product_of_fine_numbers("1"), 1);
+    ck_assert_double_eq(product_of_fine_numbers(NULL, SIDE), 1 + 0x1p-12);
+    ck_assert_double_eq(product_of_fine_numbers("0", SIDE), 1 + 0x1p-12);
+    ck_assert_double_eq(product_of_fine_numbers("1", SIDE), 1);
+    ck_assert_double_eq(product_of_fine_numbers("1", SIDE - 1), 1 + 0x1p-12); /* too small to be worth it */
     plugin_host_option("TF32", "yes");
     ck_assert_int_eq(plugin->init(&plugin_host), YK_E_ARG);
     plugin_host_option("TF32", NULL);
