@@ -107,6 +107,19 @@ static yk_status choose_cores(yk_job *job, yk__placement *chosen, yk_error *err)
     return YK_OK;
 }
 
+/* Where not each has a rank, the host's cores come last: whoever starts as many ranks as there are cards means the cards. */
+static void cores_last(yk__placement *place, uint32_t n)
+{
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        const yk__placement cores = place[i];
+        if (!cores.by_cores)
+            continue;
+        memmove(&place[i], &place[i + 1], (n - 1 - i) * sizeof *place);
+        place[n - 1] = cores;
+        return;
+    }
+}
+
 /* Says which devices that auto found no rank of this host takes: of fewer ranks each takes one, more ranks share the cores. */
 static void warn_idle(const yk__placement *place, uint32_t n, uint32_t local_size)
 {
@@ -114,7 +127,7 @@ static void warn_idle(const yk__placement *place, uint32_t n, uint32_t local_siz
     for (uint32_t i = n < local_size ? 0 : local_size; i < n; i++) {
         const size_t used = strlen(idle);
         yk__placement_text(&place[i], text, sizeof text);
-        if (strcmp(place[i].plugin, "cpu"))
+        if (!place[i].by_cores)
             snprintf(idle + used, sizeof idle - used, "%s%s", used ? ", " : "", text);
     }
     if (*idle)
@@ -134,6 +147,8 @@ static yk_status choose_by_local_rank(yk_job *job, const char *spec, bool automa
         }
     if (yk__device_pick(spec, job->topology, local_rank, &place, &n, err))
         return err->status;
+    if (automatic && local_size < n)
+        cores_last(place, n);
     if (automatic && local_rank == 0)
         warn_idle(place, n, local_size);
     if (automatic && n < local_size)

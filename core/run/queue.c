@@ -43,12 +43,23 @@ static yk_status tell_first(const yk__queue *q, yk_error *err)
     return err->status;
 }
 
+/* A way out, behind what the device says. */
+static void advise_limit(const yk__queue *q, yk_error *err)
+{
+    const yk_error said = *err;
+    if (said.status == YK_E_MEM && !q->limit)
+        yk__fail(err, YK_E_MEM, "%s; take a smaller batch, or set YOKE_MEMORY_LIMIT below what is free: activations are then computed again "
+                 "instead of kept", said.text);
+}
+
 yk_status yk__queue_buffer(yk__queue *q, uint64_t bytes, yk_buffer **b, yk__account account, yk_error *err)
 {
     if (check_limits(q, bytes, err))
         return err->status;
-    if (yk__device_buffer(q->dev, bytes, b, err))
+    if (yk__device_buffer(q->dev, bytes, b, err)) {
+        advise_limit(q, err);
         return tell_first(q, err);
+    }
     yk__queue_count(q, bytes, account);
     return YK_OK;
 }

@@ -4,7 +4,7 @@
 # nothing in the output folder. What is no cause for alarm trains.
 . "$YOKE_SOURCE/tests/cli/made.sh"
 hidden=16
-plan 14
+plan 15
 cat > "$tmp/wrapper.py" <<'P'
 import subprocess, sys
 sys.exit(subprocess.call(sys.argv[1:], close_fds=sys.argv[0].endswith("wrapper.py")))
@@ -58,10 +58,11 @@ YOKE_DEVICES="cpu:0 cpu:0" train env SLURM_NTASKS=4 SLURM_PROCID=0 YOKE_LAUNCHER
 [ $code -eq 0 ] && grep -q "bit-identical on all ranks" "$tmp/out"
 check "overruled for the launcher, not for its ranks"
 
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 rank() { # RANK BEFORE...: of two by torchrun's variables
     rank=$1
     shift
-    timeout 60 env WORLD_SIZE=2 RANK="$rank" LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$$ "$@"
+    timeout 60 env WORLD_SIZE=2 RANK="$rank" LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" "$@"
 }
 cores=$(python3 -c 'import os; print(*sorted(os.sched_getaffinity(0))[:2])')
 first=${cores% *} second=${cores#* }
@@ -89,19 +90,23 @@ check "rank 0 that is started twice"
 auto() { # RANKS
     for rank in $(seq $(($1 - 1)) -1 0); do
         ( . "$YOKE_SOURCE/tests/fakes/use.sh"
-          YOKE_PLUGINS="cpu cuda" timeout 60 env WORLD_SIZE="$1" RANK="$rank" LOCAL_WORLD_SIZE="$1" MASTER_ADDR=127.0.0.1 MASTER_PORT=$$ \
+          YOKE_PLUGINS="cpu cuda" timeout 60 env WORLD_SIZE="$1" RANK="$rank" LOCAL_WORLD_SIZE="$1" MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" \
               "$YOKE_BUILD/tests/dist/fifty" >"$tmp/auto.$rank" 2>&1 ) &
     done
     wait
     cat "$tmp"/auto.* >"$tmp/out"
 }
 if [ "$(uname -m)" = x86_64 ] && [ -e "$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so" ]; then
-    auto 2
-    grep -q "^ranks 2 parameters" "$tmp/out" && [ "$(grep -c "not used: cuda:1; auto finds 3 devices for the 2 ranks" "$tmp/out")" -eq 1 ]
+    YOKE_LOG=info auto 2
+    grep -q "^ranks 2 parameters" "$tmp/out" && [ "$(grep -c "fake CUDA device [01]: one of 2 devices" "$tmp/out")" -eq 2 ] &&
+        ! grep "not used" "$tmp/out"
+    check "as many ranks as there are cards"
+    FAKE_CUDA_DEVICES=3 auto 2
+    grep -q "^ranks 2 parameters" "$tmp/out" && [ "$(grep -c "not used: cuda:2; auto finds 4 devices for the 2 ranks" "$tmp/out")" -eq 1 ]
     check "fewer ranks than there are devices"
     auto 4
     [ "$(grep -c "not used: cuda:0, cuda:1; auto finds 3 devices for the 4 ranks.* share the cores" "$tmp/out")" -eq 1 ]
     check "more ranks than there are devices"
 else
-    skip "the fake driver is not built" 2
+    skip "the fake driver is not built" 3
 fi
