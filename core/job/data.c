@@ -157,9 +157,12 @@ void yk_data_save_tokenizer(const yk_data *d, const char *dir)
     yk_error err = YK_ERROR_INIT;
     if (!t || !yk_ok(d->job) || strcmp(yk__tokenizer_kind(t), "char") != 0)
         return;
-    char *path = yk__format("%s/tokenizer.json", dir);
-    yk_status s = path ? yk__tokenizer_save_chars(t, path, &err) : yk__fail_mem(&err, strlen(dir), "a path");
+    char *path = yk__format("%s/tokenizer.json", dir), *config = yk__format("%s/tokenizer_config.json", dir);
+    yk_status s = path && config ? yk__tokenizer_save_chars(t, path, &err) : yk__fail_mem(&err, strlen(dir), "a path");
+    if (!s)
+        s = yk__tokenizer_save_class(config, &err);
     yk__free(path);
+    yk__free(config);
     if (s)
         yk__job_fail(d->job, &err);
 }

@@ -200,7 +200,8 @@ static void put_char(FILE *f, int32_t c)
     }
 }
 
-/* A WordLevel model whose words are single characters: Hugging Face's tokenizers read it too. */
+/* A WordLevel model whose words are single characters: Hugging Face's tokenizers read it too. Their expressions are Oniguruma's, which
+ * has no (?s:.) */
 yk_status yk__tokenizer_save_chars(const yk__tokenizer *tok, const char *path, yk_error *err)
 {
     FILE *f;
@@ -212,7 +213,7 @@ yk_status yk__tokenizer_save_chars(const yk__tokenizer *tok, const char *path, y
     if (!f)
         return yk__fail(err, YK_E_IO, "%s: cannot be written", path);
     fputs("{\"version\":\"1.0\",\"added_tokens\":[],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Split\","
-          "\"pattern\":{\"Regex\":\"(?s:.)\"},\"behavior\":\"Isolated\",\"invert\":false},\"post_processor\":null,"
+          "\"pattern\":{\"Regex\":\"[\\\\s\\\\S]\"},\"behavior\":\"Isolated\",\"invert\":false},\"post_processor\":null,"
           "\"decoder\":{\"type\":\"Fuse\"},\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"<unk>\",\"vocab\":{",
           f);
     for (int32_t i = 0; i < tok->n_chars; i++) {
@@ -222,6 +223,18 @@ yk_status yk__tokenizer_save_chars(const yk__tokenizer *tok, const char *path, y
     }
     fputs("}}}\n", f);
     bad = ferror(f);
+    bad |= fclose(f);
+    return bad ? yk__fail(err, YK_E_IO, "%s: writing failed", path) : YK_OK;
+}
+
+/* By a config.json of GPT-2 transformers would take the vocabulary for one of bytes, and drop spaces without a word. */
+yk_status yk__tokenizer_save_class(const char *path, yk_error *err)
+{
+    FILE *f = fopen(path, "we");
+    int bad;
+    if (!f)
+        return yk__fail(err, YK_E_IO, "%s: cannot be written", path);
+    bad = fputs("{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}\n", f) < 0;
     bad |= fclose(f);
     return bad ? yk__fail(err, YK_E_IO, "%s: writing failed", path) : YK_OK;
 }

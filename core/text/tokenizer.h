@@ -40,6 +40,8 @@ int yk__tokenizer_id(const yk__tokenizer *tok, const char *token); /* -1: not in
 void yk__tokenizer_mark_special(const yk__tokenizer *tok, uint8_t *special);
 /* Writes tokenizer.json for a tokenizer of characters; other kinds come from files that can be copied: YK_E_ARG. */
 yk_status yk__tokenizer_save_chars(const yk__tokenizer *tok, const char *path, yk_error *err);
+/* Writes tokenizer_config.json beside it: transformers reads the other file as it stands. */
+yk_status yk__tokenizer_save_class(const char *path, yk_error *err);
 
 yk_status yk__encoder_new(const yk__tokenizer *tok, yk__encoder **out, yk_error *err);
 void yk__encoder_free(yk__encoder *enc);

@@ -93,6 +93,21 @@ whole_beyond() {
 }
 ok "whole numbers beyond 64 bits, where nobody asks for them" whole_beyond
 
+characters() { # what AutoTokenizer needs: without the class it makes GPT-2's own tokenizer of the file
+    "$yoke" train --model gpt2 --model-config n_layer=1,n_head=1,n_embd=8,n_positions=16 --data "text:$out/text" --tokenizer char \
+        --seq-len 16 --max-steps 2 --save-steps 1 --eval-strategy no --output-dir "$out/chars" || return 1
+    for dir in "$out/chars" "$out/chars/checkpoint-1"; do
+        python3 - "$dir" <<'P' || return 1
+import json, sys
+assert json.load(open(sys.argv[1] + "/tokenizer_config.json"))["tokenizer_class"] == "PreTrainedTokenizerFast"
+assert json.load(open(sys.argv[1] + "/tokenizer.json"))["pre_tokenizer"]["pattern"]["Regex"] == r"[\s\S]" # Oniguruma has no (?s:.)
+P
+    done
+    "$yoke" train --from "$out/chars" --data "text:$out/text" --seq-len 16 --max-steps 2 --eval-strategy no --output-dir "$out/chars2" &&
+        cmp "$out/chars/tokenizer_config.json" "$out/chars2/tokenizer_config.json"
+}
+ok "a vocabulary of characters is saved as transformers reads it" characters
+
 # ---- Folders that were changed ----
 
 changed() { # changed MODEL CODE: a copy in $out/c; the Python has its tensors t[name] = (dtype, shape, bytes), and its config.json c

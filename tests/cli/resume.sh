@@ -141,6 +141,13 @@ ok "more ranks, each with as many rows" rates_go_on 10 20 "$out/h/checkpoint-20"
 ok "a checkpoint within the second of two short epochs" two_epochs "$out/g" --save-steps 15 --max-train-samples 320
 ok "more rows in an epoch" rates_go_on 25 40 "$out/g/checkpoint-15" --devices cpu:0
 
+# A checkpoint after an odd number of batches, and windows of two: what is left of the window is a step, which a checkpoint can follow.
+within_a_window() {
+    rm -rf "$out/i" && two_epochs "$out/i" --save-steps 13 --max-steps 14 &&
+        rates_go_on 6 20 "$out/i/checkpoint-13" --devices cpu:0 --gradient-accumulation-steps 2 --save-steps 1
+}
+ok "a checkpoint within a larger window" within_a_window
+
 # What a class is called is what the model's outputs mean.
 other_names() {
     printf 'text,label\n' >"$out/abc.csv" && cp "$out/abc.csv" "$out/bcd.csv" || return 1

@@ -159,10 +159,10 @@ P
 }
 ok "label smoothing" smoothing
 
-rates() { # 30 steps, of which 0.1 warm up; the rate that is logged is the next step's
-    "$yoke" train --model mlp --data "idx:$out/images" --global-batch 32 --max-steps 30 --logging-steps 1 --warmup-ratio 0.1 \
-        --learning-rate 0.01 --lr-scheduler-type constant_with_warmup --eval-strategy no --output-dir "$out/warm" \
-        --log "$out/warm.log" >/dev/null 2>&1 || return 1
+rates() { # rates ARGUMENTS...: 30 steps, of which 0.1 warm up; the rate that is logged is the next step's
+    "$yoke" train --model mlp --data "idx:$out/images" --global-batch 32 --max-steps 30 --logging-steps 1 --learning-rate 0.01 \
+        --lr-scheduler-type constant_with_warmup --eval-strategy no --overwrite-output-dir --output-dir "$out/warm" "$@" \
+        --log "$out/warm.log" 2>&1 || return 1
     python3 - "$out/warm.log" <<'P'
 import json, sys
 lr = [r["lr"] for r in map(json.loads, open(sys.argv[1])) if "loss" in r]
@@ -170,7 +170,8 @@ want = [0.01 * min(1, k / 3) for k in range(1, 31)]
 assert len(lr) == 30 and all(abs(a - b) < 1e-9 for a, b in zip(lr, want)), lr
 P
 }
-ok "a part of all steps warms up" rates
+ok "a part of all steps warms up" rates --warmup-ratio 0.1
+ok "the same by the name that Trainer 5 has left" rates --warmup_steps 0.1
 
 steps_of() { # steps_of N ARGUMENTS...: one epoch takes so many
     want=$1
@@ -280,6 +281,8 @@ ok "momentum without sgd" refuses "--momentum has no effect without --optim sgd"
 ok "betas with sgd" refuses "--adam-beta2 has no effect with --optim sgd" --optim sgd --adam_beta2 0.5
 ok "two batch sizes" refuses "--per-device-train-batch-size has no effect beside --global-batch" --per-device-train-batch-size 8
 ok "decay of everything by nothing" refuses "--decay-all has no effect without --weight-decay" --decay-all
+ok "half an epoch" refuses "--num-train-epochs 2.5: expected a whole number from 1 on; --max-steps ends" --num-train-epochs 2.5
+ok "half a step of warm-up" refuses "expected a whole number of steps, or below 1 a part of all" --warmup-steps 2.5
 ok "two warm-ups" refuses "--warmup-steps has no effect beside --warmup-ratio" --warmup-ratio 0.1
 ok "a limit of no checkpoints" refuses "--save-total-limit has no effect without --save-steps" --save-total-limit 2
 ok "a delay of no evaluations" refuses "--eval-delay has no effect where nothing is evaluated" --eval-strategy no --eval-delay 3
@@ -293,6 +296,7 @@ mkdir -p "$out/whale" && printf '{"model_type": "whale"}' >"$out/whale/config.js
 ok "a folder beside a model, and text" refuses "--from $out/whale beside --model mlp gives weights alone" --from "$out/whale" \
     --data "lines:$out/text"
 ok "no limit, in Trainer's word" evaluations "20 40" --max-steps -1 --num-train-epochs 2
+ok "epochs as Trainer prints them" evaluations "20 40" --max-steps -1 --num_train_epochs 2.0
 resumed() { # Trainer.train(resume_from_checkpoint=True)
     train --max-steps 10 --save-steps 5 && run=$((run - 1)) && train --max-steps 10 --resume-from-checkpoint True &&
         grep -q "nothing is left" "$out/err"

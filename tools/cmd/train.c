@@ -27,8 +27,8 @@ static const yk__cli_option options[] = {
     {"learning-rate", "R", "5e-5", "peak learning rate", NULL},
     {"lr-scheduler-type", "NAME", "linear", "a schedule of transformers, PyTorch or DeepSpeed; an unknown one lists them", NULL},
     {"lr-scheduler-kwargs", "KEY=VALUE,..", NULL, "further settings of the schedule (min_lr=1e-4)", NULL},
-    {"warmup-steps", "N", "0", "steps of linear warm-up", NULL},
-    {"warmup-ratio", "R", NULL, "part of all steps that warms up, instead", NULL},
+    {"warmup-steps", "N", "0", "steps of linear warm-up; below 1: part of all steps", NULL},
+    {"warmup-ratio", "R", NULL, "part of all steps that warms up, instead: older Trainers' name", NULL},
     {"label-smoothing-factor", "R", "0", "label smoothing of the training's loss", NULL},
     {"weight-decay", "R", "0", "on matrices and kernels; not on biases and norms", NULL},
     {"decay-all", NULL, NULL, "weight decay on every parameter", NULL},
@@ -98,7 +98,7 @@ static void read_optimizer(train_run *r, bool *bad)
     r->clip = yk__cli_real(cli, "max-grad-norm", 0, 1e30, bad);
     r->lr = yk__cli_real(cli, "learning-rate", 0, 1e10, bad);
     r->decay = yk__cli_real(cli, "weight-decay", 0, 1e10, bad);
-    yk__cli_int(cli, "warmup-steps", 0, INT32_MAX, bad);
+    train_steps_read(cli, "warmup-steps", bad);
     yk__cli_real(cli, "warmup-ratio", 0, 1, bad);
     yk__cli_real(cli, "label-smoothing-factor", 0, 0.999999, bad);
     if (k > OPTIM_SGD)
@@ -174,6 +174,18 @@ static void read_data_options(const yk__cli *cli, bool *bad)
         yk__cli_refuse_idle(cli, "per-device-train-batch-size", "beside --global-batch", bad);
 }
 
+/* A number of epochs may be written as Trainer prints it, 3.0. */
+static uint64_t read_epochs(const yk__cli *cli, bool *bad)
+{
+    const double v = yk__cli_real(cli, "num-train-epochs", 0, 1 << 30, bad);
+    if (v >= 1 && v == floor(v))
+        return (uint64_t)v;
+    if (!*bad)
+        yk__cli_usage(cli->command, "--num-train-epochs %g: expected a whole number from 1 on; --max-steps ends a run within an epoch", v);
+    *bad = true;
+    return 1;
+}
+
 /* Numbers of the command line, before devices are opened; false after a message. */
 static bool read_numbers(train_run *r, yk_config *config)
 {
@@ -186,7 +198,7 @@ static bool read_numbers(train_run *r, yk_config *config)
     r->accumulate = (uint64_t)yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
     config->accumulate = (uint32_t)r->accumulate;
     config->local_sgd_steps = (uint32_t)yk__cli_int(cli, "local-sgd-steps", 0, 1 << 30, &bad);
-    r->epochs = (uint64_t)yk__cli_int(cli, "num-train-epochs", 1, 1 << 30, &bad);
+    r->epochs = read_epochs(cli, &bad);
     total = yk__cli_int(cli, "max-steps", -1, INT64_MAX / 2, &bad);
     r->total = total > 0 ? (uint64_t)total : 0;
     read_optimizer(r, &bad);
@@ -247,7 +259,7 @@ static void make_trainer(train_run *r)
         r->total = r->per_epoch * r->epochs;
     sched.total_steps = (double)r->total;
     sched.warmup_steps = yk__cli_typed(r->cli, "warmup-ratio") ? ceil(sched.total_steps * yk__cli_real(r->cli, "warmup-ratio", 0, 1, &bad))
-                                                               : (double)yk__cli_int(r->cli, "warmup-steps", 0, INT32_MAX, &bad);
+                                                               : train_steps_of(train_steps_read(r->cli, "warmup-steps", &bad), r->total);
     train_when_total(&r->log_when, r->total);
     train_when_total(&r->eval_when, r->total);
     train_when_total(&r->save_when, r->total);

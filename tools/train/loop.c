@@ -100,6 +100,18 @@ static uint64_t steps_at(const train_run *r, uint64_t epoch, uint64_t batch)
     return epoch * r->per_epoch + (batch + r->accumulate - 1) / r->accumulate;
 }
 
+/* The same where a run begins. A window that a checkpoint of other windows ends within has its step still to come. */
+static uint64_t steps_before(const train_run *r, uint64_t epoch, uint64_t batch)
+{
+    return batch < yk_data_batches(r->data) ? epoch * r->per_epoch + batch / r->accumulate : steps_at(r, epoch, batch);
+}
+
+/* Windows are counted from an epoch's first batch, so the first one of a resumed run may be what is left of one. */
+static bool window_ends(const train_run *r, const yk_batch *batch)
+{
+    return batch->last || (batch->index + 1) % r->accumulate == 0;
+}
+
 /* The last evaluation comes once all is saved. */
 static bool evaluation_due(const train_run *r, const yk_batch *batch)
 {
@@ -131,11 +143,13 @@ static void train_batch(train_run *r, const yk_batch *batch)
     yk_t loss = yk_model_loss(r->model, batch, yk_forward(r->model, batch));
     if (r->clip > 0)
         yk_clip_norm(r->job, (float)r->clip); /* before yk_backward: there the ranks compare it */
+    if (window_ends(r, batch))
+        yk_accumulate_end(r->job);
     yk_backward(loss);
     yk_step(r->opt);
     r->log_rows += (uint64_t)batch->global_rows;
     r->log_tokens += (uint64_t)(batch->global_rows * (batch->width > 0 ? batch->width : 0));
-    if (yk_ok(r->job) && (batch->last || (batch->index + 1) % r->accumulate == 0))
+    if (yk_ok(r->job) && window_ends(r, batch))
         after_window(r, batch);
 }
 
@@ -192,7 +206,7 @@ void train_loop(train_run *r)
 {
     uint64_t epoch, next;
     yk_data_tell(r->data, &epoch, &next);
-    r->steps = steps_at(r, epoch, next);
+    r->steps = steps_before(r, epoch, next);
     r->started = r->log_time = train_seconds();
     if (r->steps >= r->total && yk_ok(r->job) && yk_is_main(r->job))
         fprintf(stderr, "yoke train: the checkpoint is at step %llu and the run ends at %llu: nothing is left to train\n",

@@ -6,6 +6,21 @@
 #include <stdio.h>
 #include <string.h>
 
+double train_steps_read(const yk__cli *cli, const char *name, bool *bad)
+{
+    const double steps = yk__cli_real(cli, name, 0, 1 << 30, bad);
+    if (steps >= 1 && steps != floor(steps)) {
+        yk__cli_usage(cli->command, "--%s %g: expected a whole number of steps, or below 1 a part of all", name, steps);
+        *bad = true;
+    }
+    return steps;
+}
+
+double train_steps_of(double steps, uint64_t total)
+{
+    return steps < 1 ? ceil(steps * (double)total) : steps;
+}
+
 train_when train_when_read(const yk__cli *cli, const char *what, train_strategy preset, double usual, bool *bad)
 {
     static const char *const words[] = {"no", "epoch", "steps", "best"};
@@ -15,12 +30,8 @@ train_when train_when_read(const yk__cli *cli, const char *what, train_strategy 
     int k;
     snprintf(strategy, sizeof strategy, "%s-strategy", what);
     snprintf(steps, sizeof steps, "%s-steps", what);
-    interval = yk__cli_real(cli, steps, 0, 1 << 30, bad);
+    interval = train_steps_read(cli, steps, bad);
     k = yk__cli_word(cli, strategy, words, strcmp(what, "save") ? 3 : 4, bad);
-    if (interval >= 1 && interval != floor(interval)) {
-        yk__cli_usage(cli->command, "--%s %g: expected a whole number of steps, or below 1 a part of all", steps, interval);
-        *bad = true;
-    }
     if (k >= 0)
         w.strategy = (train_strategy)k;
     else if (interval > 0 && yk__cli_given(cli, steps))
@@ -36,7 +47,7 @@ train_when train_when_read(const yk__cli *cli, const char *what, train_strategy 
 
 void train_when_total(train_when *w, uint64_t total)
 {
-    const double steps = w->interval < 1 ? ceil(w->interval * (double)total) : w->interval;
+    const double steps = train_steps_of(w->interval, total);
     w->every = steps > 1 ? (uint64_t)steps : 1;
 }
 

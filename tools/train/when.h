@@ -13,6 +13,11 @@ typedef struct train_when {
     uint64_t every;  /* steps, once all are known */
 } train_when;
 
+/* A number of steps; below 1: part of all steps. Another number prints a message and sets *bad. */
+double train_steps_read(const yk__cli *cli, const char *name, bool *bad);
+/* How many steps that is, of a run of `total`. */
+double train_steps_of(double steps, uint64_t total);
+
 /* Reads --WHAT-strategy and --WHAT-steps. Without the former it is `preset`, but TRAIN_STEPS where --WHAT-steps is given and not
  * 0; `usual` is the interval where only the strategy is given. A contradiction prints a message and sets *bad. */
 train_when train_when_read(const yk__cli *cli, const char *what, train_strategy preset, double usual, bool *bad);
