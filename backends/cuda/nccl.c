@@ -36,10 +36,16 @@ static bool library_open(void)
         cuda_host->log(path ? 1 : 2, CUDA_WHO, "no NCCL (%s): ranks on cards exchange through the host", dlerror());
         return false;
     }
-    if (library && !nccl.version(&version) && version >= (int)CUDA_NCCL_VERSION)
+    const ncclResult_t rc = library ? nccl.version(&version) : (ncclResult_t)0;
+    if (library && !rc && version >= (int)CUDA_NCCL_VERSION)
         return true;
-    cuda_host->log(1, CUDA_WHO, "NCCL is not used: it %s%s; one of version 2.14 or later is needed", missing ? "lacks " : "is too old",
-                   missing ? missing : "");
+    if (missing)
+        cuda_host->log(1, CUDA_WHO, "NCCL is not used: it lacks %s; one of version 2.14 or later is needed", missing);
+    else if (rc)
+        cuda_host->log(1, CUDA_WHO, "NCCL is not used: asked for its version it says: %s", nccl.error_text(rc));
+    else
+        cuda_host->log(1, CUDA_WHO, "NCCL is not used: its version is %d.%d.%d; 2.14 or later is needed", version / 10000,
+                       version / 100 % 100, version % 100);
     if (library)
         dlclose(library);
     return false;

@@ -95,11 +95,23 @@ not_opened() {
             --data "text:$YOKE_SOURCE/README.md" --tokenizer bytes --seq-len 64 --precision bf16 --eval-strategy no
 }
 
+# A batch that a card has no room for: the message names the ways out, and one of them is one.
+no_room() {
+    for limit in "" 38M; do
+        FAKE_CUDA_MEMORY=40000000 YOKE_MEMORY_LIMIT=$limit "$yoke" bench step --model resnet20 --devices cuda:0 --global-batch 64 \
+            --iterations 1 >"$out/room.$limit" 2>&1
+        echo "exit code $?, with a limit of '$limit'"
+        cat "$out/room.$limit"
+    done
+    grep -q "CUDA_ERROR_OUT_OF_MEMORY.*; take a smaller batch, or set YOKE_MEMORY_LIMIT" "$out/room." && grep -q "samples/s" "$out/room.38M"
+}
+
 ok "cpu:0 alone" train alone cpu:0
 ok "cuda:0 alone" same cuda:0
 ok "cpu:0 and cuda:0" same "cpu:0! cuda:0!"
 ok "cuda:0 in TF32" tf32
 ok "libraries that are named and cannot be opened" not_opened
+ok "a card without room" no_room
 ok "what a step copies is registered" registered "cpu:0! cuda:0!"
 ok "so is what a card alone copies" registered cuda:0
 ok "a card alone that hangs is noticed" hang_is_noticed

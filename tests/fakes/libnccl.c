@@ -8,7 +8,8 @@
  *
  * The environment: FAKE_NCCL_FAIL=n: the n-th call of this process fails. FAKE_NCCL_HANG=n: the n-th collective of this process does
  * not end before its communicator is aborted. FAKE_NCCL_DIE="n device file": in its n-th collective, 0: before it joins, a process with
- * this device makes the file and kills itself. FAKE_NCCL_NAME: how names of such objects begin, behind "fake-nccl-".
+ * this device makes the file and kills itself. FAKE_NCCL_NAME: how names of such objects begin, behind "fake-nccl-". FAKE_NCCL_VERSION=n:
+ * another version than 22809.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -138,7 +139,8 @@ const char *ncclGetLastError(ncclComm_t comm)
 
 ncclResult_t ncclGetVersion(int *version)
 {
-    *version = 22809;
+    const uint64_t other = fake_number("FAKE_NCCL_VERSION");
+    *version = other ? (int)other : 22809;
     return call_begin();
 }
 

@@ -333,21 +333,37 @@ START_TEST(after_an_abort_nothing_runs)
 }
 END_TEST
 
-START_TEST(without_nccl_there_is_no_island)
+static void has_no_island(void)
 {
     yk_device *dev = NULL;
     char name[64] = "x";
     uint8_t ticket[256];
     uint32_t bytes = 0;
-    plugin->fini();
-    plugin_host_option("NCCL", "0");
     ck_assert_int_eq(plugin->init(&plugin_host), YK_OK);
     ck_assert_int_eq(plugin->device_open(0, &dev), YK_OK);
     ck_assert_int_eq(coll->island(dev, name), YK_OK);
     ck_assert_str_eq(name, "");
     ck_assert_int_eq(coll->ticket(dev, ticket, &bytes), YK_E_UNSUPPORTED);
-    ck_assert_msg(strstr(plugin_host_text, "libnccl.so.2") != NULL, "%s", plugin_host_text);
     plugin->device_close(dev);
+}
+
+START_TEST(without_nccl_there_is_no_island)
+{
+    plugin->fini();
+    plugin_host_option("NCCL", "0");
+    has_no_island();
+    ck_assert_msg(strstr(plugin_host_text, "libnccl.so.2") != NULL, "%s", plugin_host_text);
+}
+END_TEST
+
+START_TEST(an_nccl_that_is_not_used_says_why)
+{
+    static const char *const cases[][3] = {{"FAKE_NCCL_VERSION", "21304", "its version is 2.13.4; 2.14 or later is needed"},
+                                           {"FAKE_NCCL_FAIL", "1", "asked for its version it says: unhandled system error"}};
+    plugin->fini();
+    setenv(cases[_i][0], cases[_i][1], 1);
+    has_no_island();
+    ck_assert_msg(strstr(plugin_host_text, cases[_i][2]) != NULL, "%s", plugin_host_text);
 }
 END_TEST
 
@@ -364,5 +380,6 @@ int main(void)
     tcase_add_test(t, what_nccl_cannot_is_refused);
     tcase_add_test(t, after_an_abort_nothing_runs);
     tcase_add_test(t, without_nccl_there_is_no_island);
+    tcase_add_loop_test(t, an_nccl_that_is_not_used_says_why, 0, 2);
     return suite_run("cuda coll", t);
 }
