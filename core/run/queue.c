@@ -48,8 +48,9 @@ static void advise_limit(const yk__queue *q, yk_error *err)
 {
     const yk_error said = *err;
     if (said.status == YK_E_MEM && !q->limit)
-        yk__fail(err, YK_E_MEM, "%s; take a smaller batch, or set YOKE_MEMORY_LIMIT below what is free: activations are then computed again "
-                 "instead of kept", said.text);
+        yk__fail(err, YK_E_MEM,
+                 "%s; take a smaller batch, or set YOKE_MEMORY_LIMIT below what is free: activations are then computed again, not kept",
+                 said.text);
 }
 
 yk_status yk__queue_buffer(yk__queue *q, uint64_t bytes, yk_buffer **b, yk__account account, yk_error *err)

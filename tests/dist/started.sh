@@ -90,8 +90,8 @@ check "rank 0 that is started twice"
 auto() { # RANKS
     for rank in $(seq $(($1 - 1)) -1 0); do
         ( . "$YOKE_SOURCE/tests/fakes/use.sh"
-          YOKE_PLUGINS="cpu cuda" timeout 60 env WORLD_SIZE="$1" RANK="$rank" LOCAL_WORLD_SIZE="$1" MASTER_ADDR=127.0.0.1 MASTER_PORT="$port" \
-              "$YOKE_BUILD/tests/dist/fifty" >"$tmp/auto.$rank" 2>&1 ) &
+          YOKE_PLUGINS="cpu cuda" timeout 60 env WORLD_SIZE="$1" RANK="$rank" LOCAL_WORLD_SIZE="$1" MASTER_ADDR=127.0.0.1 \
+              MASTER_PORT="$port" "$YOKE_BUILD/tests/dist/fifty" >"$tmp/auto.$rank" 2>&1 ) &
     done
     wait
     cat "$tmp"/auto.* >"$tmp/out"
