@@ -30,7 +30,8 @@ typedef enum yk__option_kind {
     X(LOG, "YOKE_LOG", WORD, "warn", 0, 0, "error, warn, info, debug, trace", "base", "what is reported on standard error")          \
     X(DEVICES, "YOKE_DEVICES", TEXT, "auto", 0, 0, NULL, "job", "device specs where none are given: cpu:0 cpu/2 opencl:*")       \
     X(MEMORY_LIMIT, "YOKE_MEMORY_LIMIT", SIZES, "0", 0, 1ull << 60, NULL, "job",                                                  \
-      "bytes a rank may take on its device, or by rank; 0: no limit but what the device has")                               \
+      "bytes a rank may take on its device, or by rank: activations are computed again to stay below; 0: none, and an error where the " \
+      "device has no more")                                                                                                       \
     X(PLUGIN_DIR, "YOKE_PLUGIN_DIR", PATH, "", 0, 0, NULL, "device", "the folder of plugins, instead of the installed one")      \
     X(PLUGINS, "YOKE_PLUGINS", PATH, "", 0, 0, NULL, "device", "names or paths of the plugins to use, instead of all")           \
     X(CACHE_DIR, "YOKE_CACHE_DIR", PATH, "", 0, 0, NULL, "device",                                                                \

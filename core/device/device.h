@@ -110,6 +110,11 @@ yk_status yk__device_select(const char *specs, const yk__topology *t, yk__placem
 yk_status yk__device_pick(const char *specs, const yk__topology *t, uint32_t pick, yk__placement **place, uint32_t *n, yk_error *err);
 /* The spec that selects exactly this placement again ("opencl:0@1!"), for handing to a rank's process. */
 void yk__placement_text(const yk__placement *p, char *buf, size_t n);
+/* Puts cards (what is not the host's cores) first, each kind in its order; returns how many there are. Whoever starts as many ranks as
+ * there are cards means the cards. */
+uint32_t yk__cards_first(yk__placement *place, uint32_t n);
+/* Names the cards among them, for a message; "": there are none. */
+void yk__cards_text(const yk__placement *place, uint32_t n, char *buf, size_t size);
 
 /* ---- An opened device -------------------------------------------------------------------------------------------------- */
 

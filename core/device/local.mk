@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-libyokecore_la_SOURCES += core/device/ask.c core/device/bind.c core/device/cores.c core/device/device.h core/device/hook.c \
-	core/device/hook.h core/device/hook_calls.c core/device/hook_copy.c core/device/host.c core/device/internal.h \
+libyokecore_la_SOURCES += core/device/ask.c core/device/bind.c core/device/cards.c core/device/cores.c core/device/device.h \
+	core/device/hook.c core/device/hook.h core/device/hook_calls.c core/device/hook_copy.c core/device/host.c core/device/internal.h \
 	core/device/layers.c core/device/module.c core/device/module.h core/device/nearest.c core/device/open.c core/device/pace.c \
 	core/device/planning.c core/device/plugin.c core/device/pluginlist.c core/device/pluginname.c core/device/point.c \
 	core/device/probe.c core/device/rival.c core/device/rival.h core/device/select.c core/device/simple.c core/device/simple.h \

@@ -8,7 +8,8 @@ libyokecore_la_SOURCES += core/job/agree.c core/job/agree.h core/job/agree_graph
 	core/job/job.h core/job/join.c core/job/join.h core/job/local_sgd.c core/job/local_sgd.h core/job/log.c core/job/log.h \
 	core/job/main_rank.c core/job/op.h core/job/op_layer.c core/job/op_loss.c core/job/op_math.c core/job/op_norm.c core/job/op_pack.c \
 	core/job/op_shape.c core/job/open.c core/job/open.h core/job/operand.c core/job/operand.h core/job/opt.c core/job/opt.h \
-	core/job/owned.c core/job/owned.h core/job/pace.c core/job/pace.h core/job/param.c core/job/param.h core/job/precision.c \
+	core/job/owned.c core/job/owned.h core/job/pace.c core/job/pace.h core/job/param.c core/job/param.h core/job/place.c core/job/place.h \
+	core/job/precision.c \
 	core/job/precision.h core/job/ranks.c core/job/read.c core/job/read.h core/job/registered.c core/job/registered.h \
 	core/job/resume.c core/job/resume.h core/job/row_ops.c core/job/row_ops.h core/job/sampler.c core/job/save.c core/job/save.h \
 	core/job/schedule.c core/job/settings.c core/job/sharding.c core/job/sharding.h core/job/sharding_rules.c core/job/share.c \

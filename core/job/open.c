@@ -17,6 +17,7 @@
 #include "core/job/open.h"
 #include "core/job/opt.h"
 #include "core/job/pace.h"
+#include "core/job/place.h"
 #include "core/job/precision.h"
 #include "core/job/share.h"
 
@@ -65,129 +66,6 @@ static yk_status check_config(yk_job *job, yk_error *err)
     c->accumulate = c->accumulate ? c->accumulate : 1;
     c->hash_every = c->hash_every ? c->hash_every : 100;
     return YK_OK;
-}
-
-/* How many ranks of this host run on the same cores as this one, and how many of them have lower numbers: a launcher may have bound
- * each of its processes to cores of its own, or none. */
-static yk_status count_sharers(const yk_job *job, uint32_t *lower, uint32_t *sharers, yk_error *err)
-{
-    yk__group *g = job->team.group;
-    const uint32_t size = yk__group_size(g), own = yk__group_rank(g);
-    char *cores = yk__topology_core_list(job->topology);
-    const uint64_t key = yk__hash_bytes(YK_HASH_SEED, cores ? cores : "", cores ? strlen(cores) : 0);
-    uint64_t *keys = yk__calloc(size, sizeof *keys);
-    yk__free(cores);
-    if (!keys)
-        return yk__fail_mem(err, size * sizeof *keys, "the cores of a host's ranks");
-    *lower = *sharers = 0;
-    if (!yk__group_all_gather(g, &key, sizeof key, keys, err))
-        for (uint32_t r = 0; r < size; r++)
-            if (keys[r] == key && yk__group_same_host(g, r, own)) {
-                *lower += r < own;
-                ++*sharers;
-            }
-    yk__free(keys);
-    return err->status;
-}
-
-/* This rank's part of the cores that it shares with others; where there are fewer cores than ranks, one of them. */
-static yk_status choose_cores(yk_job *job, yk__placement *chosen, yk_error *err)
-{
-    uint32_t lower = 0, sharers = 1, n = 0;
-    const uint32_t cores = yk__topology_cores(job->topology);
-    yk__placement *place = NULL;
-    char parts[32];
-    if (count_sharers(job, &lower, &sharers, err))
-        return err->status;
-    snprintf(parts, sizeof parts, "cpu/%u", sharers < cores ? sharers : cores);
-    if (yk__device_select(parts, job->topology, &place, &n, err))
-        return err->status;
-    *chosen = place[lower % n];
-    yk__free(place);
-    return YK_OK;
-}
-
-/* Where not each has a rank, the host's cores come last: whoever starts as many ranks as there are cards means the cards. */
-static void cores_last(yk__placement *place, uint32_t n)
-{
-    for (uint32_t i = 0; i + 1 < n; i++) {
-        const yk__placement cores = place[i];
-        if (!cores.by_cores)
-            continue;
-        memmove(&place[i], &place[i + 1], (n - 1 - i) * sizeof *place);
-        place[n - 1] = cores;
-        return;
-    }
-}
-
-/* Says which devices that auto found no rank of this host takes: of fewer ranks each takes one, more ranks share the cores. */
-static void warn_idle(const yk__placement *place, uint32_t n, uint32_t local_size)
-{
-    char idle[160] = "", text[64];
-    for (uint32_t i = n < local_size ? 0 : local_size; i < n; i++) {
-        const size_t used = strlen(idle);
-        yk__placement_text(&place[i], text, sizeof text);
-        if (!place[i].by_cores)
-            snprintf(idle + used, sizeof idle - used, "%s%s", used ? ", " : "", text);
-    }
-    if (*idle)
-        yk__log(YK_LOG_WARN, "job", "not used: %s; auto finds %u devices for the %u ranks of this host%s; YOKE_DEVICES names a rank's own "
-                "device, or those of all", idle, n, local_size, n < local_size ? ", which share the cores instead" : "");
-}
-
-/* Of the devices that are selected for all ranks of this host, that of this one. */
-static yk_status choose_by_local_rank(yk_job *job, const char *spec, bool automatic, yk__placement *chosen, yk_error *err)
-{
-    uint32_t local_rank = 0, local_size = 0, n = 0;
-    yk__placement *place = NULL;
-    for (uint32_t r = 0; r < yk__group_size(job->team.group); r++)
-        if (yk__group_same_host(job->team.group, r, yk__group_rank(job->team.group))) {
-            local_rank += r < yk__group_rank(job->team.group);
-            local_size++;
-        }
-    if (yk__device_pick(spec, job->topology, local_rank, &place, &n, err))
-        return err->status;
-    if (automatic && local_size < n)
-        cores_last(place, n);
-    if (automatic && local_rank == 0)
-        warn_idle(place, n, local_size);
-    if (automatic && n < local_size)
-        choose_cores(job, chosen, err);
-    else if (n == 1 && !automatic)
-        *chosen = place[0];
-    else if (local_rank < n)
-        *chosen = place[local_rank];
-    else
-        yk__fail(err, YK_E_ARG, "devices \"%s\" are %u, and this is process %u of the %u of this host: give each its own in YOKE_DEVICES, "
-                 "or as many as there are processes", spec ? spec : "auto", n, local_rank, local_size);
-    yk__free(place);
-    return err->status;
-}
-
-/* The one device of this process. */
-static yk_status choose_device(yk_job *job, yk__placement *chosen, yk_error *err)
-{
-    const char *spec = yk__launched() ? yk__option_text(YK__OPTION_DEVICES) : job->config.devices;
-    yk__placement *place = NULL;
-    uint32_t n = 0;
-    if (!spec)
-        spec = yk__option_text(YK__OPTION_DEVICES);
-    bool automatic = !spec || !*spec || !strcmp(spec, "auto");
-    if (yk__topology_new(&job->topology, err))
-        return err->status;
-    if (job->team.group)
-        return choose_by_local_rank(job, spec, automatic, chosen, err);
-    if (yk__device_select(spec, job->topology, &place, &n, err))
-        return err->status;
-    if (n == 0)
-        yk__fail(err, YK_E_ARG, "devices \"%s\" select none", spec ? spec : "auto");
-    else if (n > 1 && !automatic)
-        yk__fail(err, YK_E_ARG, "devices \"%s\" are %u ranks: start the program by 'yoke launch', or call yk_launch first",
-                 spec, n);
-    else
-        *chosen = place[0];
-    yk__free(place);
-    return err->status;
 }
 
 /* The format to compute in on this device. */
@@ -321,7 +199,7 @@ static yk_status find_place(yk_job *job, yk__placement *chosen, yk_error *err)
     const bool given = !yk__launched() || yk__launch_fd() >= 0;
     if (!given && yk__join_group(&job->team.group, err))
         return err->status;
-    if (choose_device(job, chosen, err))
+    if (yk__place_choose(job, chosen, err))
         return err->status;
     return given ? yk__join_group(&job->team.group, err) : YK_OK;
 }

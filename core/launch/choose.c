@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/device/device.h"
 #include "core/group/group.h"
@@ -110,6 +111,18 @@ static yk_status cores_split(yk__placement **place, uint32_t *n, uint32_t ranks,
     return yk__launch_select("cpu", place, n, err) ? err->status : places_repeat(place, n, ranks, err);
 }
 
+/* Of more devices than ranks the first; of those that auto found, cards first. */
+static void places_cut(yk__placement *place, uint32_t *n, uint32_t ranks, bool automatic)
+{
+    char idle[160];
+    if (automatic)
+        yk__cards_first(place, *n);
+    yk__cards_text(place + ranks, *n - ranks, idle, sizeof idle);
+    if (*idle)
+        yk__log(YK_LOG_WARN, "launch", "not used: %s; there are %u devices for %u ranks", idle, *n, ranks);
+    *n = ranks;
+}
+
 yk_status yk__launch_select_ranks(const char *device_specs, uint32_t ranks, struct yk__placement **place, uint32_t *n, yk_error *err)
 {
     const bool automatic = !device_specs || !*device_specs || !strcmp(device_specs, "auto");
@@ -118,7 +131,7 @@ yk_status yk__launch_select_ranks(const char *device_specs, uint32_t ranks, stru
     if (!ranks || *n == ranks)
         return YK_OK;
     if (*n > ranks) {
-        *n = ranks;
+        places_cut(*place, n, ranks, automatic);
         return YK_OK;
     }
     if (automatic)

@@ -174,11 +174,11 @@ static void output_take(void *context, const char *text, size_t bytes)
         yk__write_all(STDOUT_FILENO, text, bytes);
 }
 
-/* The last line of a host that has not answered says why. */
+/* The last line of a host that has not answered says why; what its shell says besides is nobody's concern, but what Yoke does. */
 static void complaint_take(void *context, const char *text, size_t bytes)
 {
     const line_context *line = context;
-    if (!line->peer->ready)
+    if (!line->peer->ready && strncmp(text, "yoke: ", 6))
         snprintf(line->peer->complaint, sizeof line->peer->complaint, "%.*s", (int)strcspn(text, "\r\n"), text);
     else
         yk__write_all(STDERR_FILENO, text, bytes);

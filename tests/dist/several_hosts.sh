@@ -6,8 +6,8 @@ yoke=$YOKE_BUILD/yoke
 train=$YOKE_BUILD/tests/dist/fifty
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
-CASES="ranks find their numbers;the parameters of one host;the same over IPv6;devices of each host;a plan and no rank;a file of hosts;\
-a host that cannot be reached;a host without such devices;a failing rank ends those of all hosts;a killed rank is named;\
+CASES="ranks find their numbers;the parameters of one host;the same over IPv6;devices of each host;a plan and no rank;cards come first;\
+a file of hosts;a host that cannot be reached;a host without such devices;a failing rank ends those of all hosts;a killed rank is named;\
 a connection that ends;Ctrl-C ends all;a killed launcher leaves nothing;an allocation of Slurm;a list with a fault;\
 a job that starts anew on all hosts;a rank that is stopped is named and not one that ended for it;\
 an output folder that hosts do not share is said at the start"
@@ -107,6 +107,16 @@ run --dry-run --hosts a:2,b -- touch "$tmp/touched"
     "$(printf '  rank 0: cpu:0\n  rank 1: cpu:0\n  rank 2: cpu:0\nprogram: touch %s' "$tmp/touched" | cut -c-40 | sed "s,$tmp,T,")" ] &&
     grep -q "^host b: $tmp/ssh b exec '.*yoke' launch --node$" "$tmp/out"
 check
+
+cards() { # the plan for two ranks of a host with three cards
+    ( [ "$(uname -m)" = x86_64 ] && [ -e "$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so" ] || exit 77
+      . "$YOKE_SOURCE/tests/fakes/use.sh"
+      export FAKE_CUDA_DEVICES=3 YOKE_PLUGINS="cpu cuda" YOKE_LOG=warn YOKE_DEVICES=auto
+      run --dry-run --hosts a:2 true
+      [ $code -eq 0 ] && grep -q "rank 0: cuda:0" "$tmp/out" && grep -q "rank 1: cuda:1" "$tmp/out" &&
+          grep -q "not used: cuda:2; there are 4 devices for 2 ranks" "$tmp/err" )
+}
+if cards; [ $? -eq 77 ]; then skip "the fake driver is not built"; else cards; check; fi
 
 printf '# two\na slots=2 # here\n\n b=cpu:0\n' >"$tmp/hosts"
 run --dry-run --hostfile "$tmp/hosts" true

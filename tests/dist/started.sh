@@ -4,7 +4,7 @@
 # nothing in the output folder. What is no cause for alarm trains.
 . "$YOKE_SOURCE/tests/cli/made.sh"
 hidden=16
-plan 15
+plan 17
 cat > "$tmp/wrapper.py" <<'P'
 import subprocess, sys
 sys.exit(subprocess.call(sys.argv[1:], close_fds=sys.argv[0].endswith("wrapper.py")))
@@ -87,9 +87,10 @@ cat "$tmp/rank0.1" "$tmp/rank0.2" >"$tmp/out"
 check "rank 0 that is started twice"
 
 # What auto finds is shared out as ranks were started; a card that none of them takes is named.
-auto() { # RANKS
+auto() { # RANKS [CARDS OF EACH..]
     for rank in $(seq $(($1 - 1)) -1 0); do
         ( . "$YOKE_SOURCE/tests/fakes/use.sh"
+          [ -z "${2-}" ] || eval "export CUDA_VISIBLE_DEVICES=\${$((rank + 2))}"
           YOKE_PLUGINS="cpu cuda" timeout 60 env WORLD_SIZE="$1" RANK="$rank" LOCAL_WORLD_SIZE="$1" MASTER_ADDR=127.0.0.1 \
               MASTER_PORT="$port" "$YOKE_BUILD/tests/dist/fifty" >"$tmp/auto.$rank" 2>&1 ) &
     done
@@ -102,11 +103,19 @@ if [ "$(uname -m)" = x86_64 ] && [ -e "$YOKE_BUILD/tests/fakes/.libs/fake_cuda.s
         ! grep "not used" "$tmp/out"
     check "as many ranks as there are cards"
     FAKE_CUDA_DEVICES=3 auto 2
-    grep -q "^ranks 2 parameters" "$tmp/out" && [ "$(grep -c "not used: cuda:2; auto finds 4 devices for the 2 ranks" "$tmp/out")" -eq 1 ]
+    grep -q "^ranks 2 parameters" "$tmp/out" &&
+        [ "$(grep -c "not used: cuda:2; auto finds 4 devices for the 2 ranks of this host" "$tmp/out")" -eq 1 ]
     check "fewer ranks than there are devices"
+    YOKE_LOG=info auto 2 1 0
+    grep -q "^ranks 2 parameters" "$tmp/out" && [ "$(grep -c "fake CUDA device [01]: one of 2 devices" "$tmp/out")" -eq 2 ] &&
+        ! grep "not used" "$tmp/out"
+    check "each is shown a card of its own"
+    auto 3 0 0 ""
+    grep -q "^ranks 3 parameters" "$tmp/out" && [ "$(grep -c "not used: cuda:0; auto finds 2 devices for the 2 ranks" "$tmp/out")" -eq 1 ]
+    check "some are shown a card in common, and one none"
     auto 4
     [ "$(grep -c "not used: cuda:0, cuda:1; auto finds 3 devices for the 4 ranks.* share the cores" "$tmp/out")" -eq 1 ]
     check "more ranks than there are devices"
 else
-    skip "the fake driver is not built" 3
+    skip "the fake driver is not built" 5
 fi

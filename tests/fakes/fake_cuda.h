@@ -6,6 +6,7 @@
  *
  * The environment, read at cuInit:
  *   FAKE_CUDA_DEVICES  how many (2)         FAKE_CUDA_MEMORY  bytes of each (1 GiB)
+ *   CUDA_VISIBLE_DEVICES   as the driver's: which of them, by number
  *   FAKE_CUDA_SM       compute capability of all (90)
  *   FAKE_CUDA_VERSION  of the driver, as cuDriverGetVersion says it (12090)
  *   FAKE_CUDA_UNITS    multiprocessors of each (2)

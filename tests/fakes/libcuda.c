@@ -75,6 +75,20 @@ static FILE *names_open(void)
     return fopen(own, "w");
 }
 
+/* Under the lock: the numbers of CUDA_VISIBLE_DEVICES, in its order, up to the first that is none. */
+static void list_shown(void)
+{
+    const char *list = getenv("CUDA_VISIBLE_DEVICES");
+    int number, length = 0;
+    fake.n_shown = 0;
+    for (int i = 0; i < fake.n && !list; i++)
+        fake.shown[fake.n_shown++] = i;
+    while (list && sscanf(list, "%d%n", &number, &length) == 1 && number >= 0 && number < fake.n && fake.n_shown < FAKE_DEVICES) {
+        fake.shown[fake.n_shown++] = number;
+        list += length + (list[length] == ',');
+    }
+}
+
 /* Under the lock. */
 static void state_begin(void)
 {
@@ -84,6 +98,7 @@ static void state_begin(void)
     fake.names = names_open();
     fake.n = (int)fake_env("FAKE_CUDA_DEVICES", 2);
     fake.n = fake.n > FAKE_DEVICES ? FAKE_DEVICES : fake.n;
+    list_shown();
     fake.sm = (int)fake_env("FAKE_CUDA_SM", fake.sm ? (uint64_t)fake.sm : 90);
     fake.version = (int)fake_env("FAKE_CUDA_VERSION", fake.version ? (uint64_t)fake.version : 12090);
     fake.fail_at = fake_env("FAKE_CUDA_FAIL", fake.fail_at);
@@ -113,7 +128,7 @@ CUresult cuInit(unsigned flags)
     pthread_mutex_unlock(&fake.lock);
     if (fake_call_fails(&rc))
         return rc;
-    return flags ? CUDA_ERROR_INVALID_VALUE : fake.n ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+    return flags ? CUDA_ERROR_INVALID_VALUE : fake.n_shown ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
 }
 
 void fake_cuda_set_version(int version)
@@ -176,14 +191,14 @@ static CUresult device_begin(CUdevice device)
 CUresult cuDeviceGetCount(int *count)
 {
     CUresult rc;
-    *count = fake.n;
+    *count = fake.n_shown;
     return fake_call_fails(&rc) ? rc : fake.begun ? CUDA_SUCCESS : CUDA_ERROR_NOT_INITIALIZED;
 }
 
 CUresult cuDeviceGet(CUdevice *device, int number)
 {
-    *device = number;
-    return device_begin(number);
+    *device = number >= 0 && number < fake.n_shown ? fake.shown[number] : -1;
+    return device_begin(*device);
 }
 
 CUresult cuDeviceGetName(char *name, int bytes, CUdevice device)

@@ -85,6 +85,7 @@ typedef struct fake_state {
     pthread_cond_t changed;
     bool begun;
     int n, sm, version;
+    int n_shown, shown[FAKE_DEVICES]; /* CUDA_VISIBLE_DEVICES: by the number that a process knows */
     struct CUctx_st device[FAKE_DEVICES];
     struct CUstream_st *null_stream[FAKE_DEVICES]; /* the stream NULL */
     uint64_t calls, fail_at, launches, lose_at, kernels, hang_at, graphs, abandoned;
