@@ -51,8 +51,8 @@ static bool compiler_ready(void)
 static yk_status compiler_missing(void)
 {
     pthread_mutex_lock(&compiler.lock);
-    cuda_host->fail(CUDA_WHO, "NVRTC is needed to compile kernels and was not found (%s): install it (libnvrtc.so.12 or .13, of the CUDA "
-                    "toolkit or the package nvidia-cuda-nvrtc) or name it by YOKE_CUDA_NVRTC", compiler.why);
+    cuda_host->fail(CUDA_WHO, "NVRTC is needed to compile kernels and could not be opened (%s): install it (libnvrtc.so.12 or .13, of the "
+                    "CUDA toolkit or the package nvidia-cuda-nvrtc) or name it by YOKE_CUDA_NVRTC", compiler.why);
     pthread_mutex_unlock(&compiler.lock);
     return YK_E_UNSUPPORTED;
 }
