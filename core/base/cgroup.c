@@ -109,11 +109,11 @@ bool yk__cgroup_memory(uint64_t *limit, uint64_t *left)
     if (!v)
         return false;
     do {
-        const uint64_t cache = read_cache(v, group);
-        uint64_t most, used = 0;
+        uint64_t most, used = 0, cache;
         if (!read_number(v, group, v->limit, "", &most) || most >= 1ull << 62) /* version 1 has no word for none */
             continue;
         read_number(v, group, v->usage, "", &used);
+        cache = read_cache(v, group);
         used -= cache < used ? cache : used;
         *limit = most < *limit ? most : *limit;
         most -= used < most ? used : most;
