@@ -34,6 +34,7 @@ echo "welcome to $1"
 [ "$1" != gone ] || { echo "ssh: connect to host gone port 22: No route to host" >&2; exit 255; }
 YOKE_HOST_ID=$1 YOKE_TEST_HOST=$YOKE_TEST_JOB.$1
 export YOKE_HOST_ID YOKE_TEST_HOST
+[ -z "${SAYS-}" ] || { printf 'of its shell\nyoke: %s\n' "$SAYS" >&2; sleep 0.5; } # long before the host answers
 exec sh -c "$2"
 E2
 cat >"$tmp/srun" <<'E2'
@@ -111,10 +112,11 @@ check
 cards() { # the plan for two ranks of a host with three cards
     ( [ "$(uname -m)" = x86_64 ] && [ -e "$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so" ] || exit 77
       . "$YOKE_SOURCE/tests/fakes/use.sh"
-      export FAKE_CUDA_DEVICES=3 YOKE_PLUGINS="cpu cuda" YOKE_LOG=warn YOKE_DEVICES=auto
+      export SAYS="a word of Yoke's" FAKE_CUDA_DEVICES=3 YOKE_PLUGINS="cpu cuda" YOKE_LOG=warn YOKE_DEVICES=auto
       run --dry-run --hosts a:2 true
       [ $code -eq 0 ] && grep -q "rank 0: cuda:0" "$tmp/out" && grep -q "rank 1: cuda:1" "$tmp/out" &&
-          grep -q "not used: cuda:2; there are 4 devices for 2 ranks" "$tmp/err" )
+          grep -q "not used: cuda:2; there are 4 devices for 2 ranks" "$tmp/err" && grep -q "yoke: $SAYS" "$tmp/err" &&
+          ! grep "of its shell" "$tmp/err" )
 }
 if cards; [ $? -eq 77 ]; then skip "the fake driver is not built"; else cards; check; fi
 
