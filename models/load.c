@@ -200,6 +200,8 @@ static bool is_pickled(const char *dir)
 
 static yk_weights *file_open(const yk_model *m, const char *path)
 {
+    if (path && !model_quantized_check(m->job, path))
+        return NULL;
     if (!path || !is_pickled(path))
         return yk_weights_open(m->job, path);
     model_fail(m->job, YK_E_FORMAT, "%.150s: its weights are in pytorch_model.bin, which Yoke does not read; in that folder: "
@@ -209,8 +211,18 @@ static yk_weights *file_open(const yk_model *m, const char *path)
     return NULL;
 }
 
+/* Scales beside a weight mean that its numbers are not its values, whatever their type. */
+static void scales_check(const yk_model *m, yk_weights *w, const char *path)
+{
+    for (uint32_t i = 0; i < yk_weights_count(w) && yk_ok(m->job); i++)
+        if (model_quantized_tensor(yk_weights_name(w, i)))
+            model_fail(m->job, YK_E_FORMAT, "%s: tensor \"%s\" belongs to quantized weights, which Yoke does not read: take the folder of "
+                       "the unquantized model", path, yk_weights_name(w, i));
+}
+
 static void file_load(yk_model *m, yk_weights *w, const char *path, bool *taken)
 {
+    scales_check(m, w, path);
     const uint32_t found = params_load(m, w, path, taken);
     tied_check(m, w, path, taken);
     if (yk_ok(m->job) && !found)

@@ -55,6 +55,11 @@ bool model_config_check(yk_job *job, const model_kind *kind, yk_settings *s);
 /* The same of the head in `architectures` of the config.json at path. */
 bool model_head_check(yk_job *job, const char *path, yk_settings *s);
 
+/* Whether the folder's weights are what their numbers say; else the job fails in a line that names the file and the key. */
+bool model_quantized_check(yk_job *job, const char *path);
+/* Whether a tensor of that name bears the scales, zero points or packed values of quantized weights. */
+bool model_quantized_tensor(const char *name);
+
 extern const model_kind model_mlp, model_resnet20, model_resnet32, model_resnet18, model_resnet50, model_gpt2, model_bert, model_bert_mlm;
 
 /* Parameters by printf-made names: model_param(m, init, dims, dim, "layer%d.%s", ...). */

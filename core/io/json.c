@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/io/foreign.h"
 
 #define LIMIT ((uint64_t)1 << 32)
 
@@ -106,6 +107,11 @@ yk_status yk__json_parse(const char *name, const char *text, size_t bytes, int f
     return YK_OK;
 }
 
+size_t yk__json_mark(const char *text, size_t bytes)
+{
+    return bytes >= 3 && !memcmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
+}
+
 yk_status yk__json_read(yk__file *file, int flags, json_t **out, yk_error *err)
 {
     char *text;
@@ -113,7 +119,10 @@ yk_status yk__json_read(yk__file *file, int flags, json_t **out, yk_error *err)
     yk_status s = yk__file_read_rest(file, LIMIT, &text, &bytes, err);
     if (s)
         return s;
-    s = yk__json_parse(yk__file_path(file), text, bytes, flags, out, err);
+    const size_t mark = yk__json_mark(text, bytes);
+    s = yk__foreign_refuse(yk__file_path(file), YK__FOREIGN_TEXT, text, bytes, err);
+    if (!s)
+        s = yk__json_parse(yk__file_path(file), text + mark, bytes - mark, flags, out, err);
     yk__free(text);
     return s;
 }

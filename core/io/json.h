@@ -18,6 +18,8 @@ enum {
 };
 
 yk_status yk__json_parse(const char *name, const char *text, size_t bytes, int flags, json_t **out, yk_error *err);
+/* Bytes of a byte order mark at the beginning of a file's text: 3 or 0. Files are read without it; yk__json_parse refuses one. */
+size_t yk__json_mark(const char *text, size_t bytes);
 yk_status yk__json_load(const char *path, int flags, json_t **out, yk_error *err);
 yk_status yk__json_read(yk__file *file, int flags, json_t **out, yk_error *err);
 

@@ -17,6 +17,7 @@
 #include "core/base/advance.h"
 #include "core/base/byte_order.h"
 #include "core/base/mem.h"
+#include "core/io/foreign.h"
 #include "core/io/json.h"
 
 #define HEADER_LIMIT 100000000u
@@ -111,6 +112,16 @@ static yk_status part_open(struct part *part, const char *path, yk_error *err)
 
 /* ---- the header ---- */
 
+/* Another program's file under the name of a safetensors file: YK_E_FORMAT that names it. */
+static yk_status part_foreign(const struct part *part, yk_error *err)
+{
+    uint8_t head[YK__FOREIGN_HEAD];
+    const uint64_t n = part->size < sizeof head ? part->size : sizeof head;
+    if (part_read(part, 0, head, n, err))
+        return err->status;
+    return yk__foreign_refuse(part->path, YK__FOREIGN_TEXT, head, (size_t)n, err);
+}
+
 /* Reads the header's text; the caller frees *text. */
 static yk_status header_text(struct part *part, char **text, size_t *bytes, yk_error *err)
 {
@@ -125,6 +136,8 @@ static yk_status header_text(struct part *part, char **text, size_t *bytes, yk_e
         return s;
     for (int i = 7; i >= 0; i--)
         n = n << 8 | b[i];
+    if ((n > HEADER_LIMIT || n > part->size - 8) && part_foreign(part, err))
+        return err->status;
     if (n > HEADER_LIMIT)
         return yk__fail(err, YK_E_FORMAT, "%s: byte 0: header length %" PRIu64 ", expected at most %u", part->path, n,
                         HEADER_LIMIT);

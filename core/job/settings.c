@@ -241,7 +241,8 @@ static const char *value_of(yk_settings *s, const char *key)
 
 bool yk_settings_has(yk_settings *s, const char *key)
 {
-    return s && value_of(s, key) != NULL;
+    const pair *p = s ? pair_find(s, key) : NULL;
+    return s && (value_of(s, key) != NULL || (p && p->own && !json_is_null(p->own)));
 }
 
 static void fail_value(const yk_settings *s, const char *key, const char *value, const char *expected)

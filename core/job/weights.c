@@ -85,15 +85,25 @@ static void wrong_shape(yk_weights *w, const yk__safetensor *t, yk_t param)
     yk_fail(w->job, YK_E_FORMAT, text);
 }
 
-/* Any type by way of f32; whole numbers stay whole. to: memory for the values as the parameter takes them. */
+static bool is_whole_type(int dtype)
+{
+    return dtype == YK_I8 || dtype == YK_U8 || dtype == YK_BOOL || dtype == YK_I32 || dtype == YK_I64;
+}
+
+/* Types of fractions by way of f32; whole numbers stay whole, and are refused for a parameter of fractions. to: memory for the values as
+ * the parameter takes them. */
 static void put_values(yk_weights *w, const yk__safetensor *t, yk_t param, yk__job_param *p, const void *data, void *to, yk_error *err)
 {
     const size_t n = (size_t)t->elements;
-    if (t->dtype == YK_I64 && yk__param_file_type(p) == YK_I64) {
+    const bool counts = yk__param_file_type(p) == YK_I64;
+    if (t->dtype == YK_I64 && counts) {
         memcpy(to, data, n * sizeof(int64_t));
         yk__param_put_file(w->job, p, to);
+    } else if (is_whole_type(t->dtype) && !counts) {
+        yk__fail(err, YK_E_FORMAT, "%s: tensor \"%s\" has type %s, but the model needs fractions: whole numbers are quantized "
+                 "weights, which Yoke does not read", yk__safetensors_path(w->file), t->name, t->dtype_name);
     } else if (yk__array_to_f32(t->dtype, data, n, to)) {
-        yk__fail(err, YK_E_UNSUPPORTED, "%s: tensor \"%s\" has type %s, which cannot become f32", yk__safetensors_path(w->file),
+        yk__fail(err, YK_E_FORMAT, "%s: tensor \"%s\" has type %s, which cannot become f32", yk__safetensors_path(w->file),
                  t->name, t->dtype_name);
     } else {
         yk_param_write(param, to, n);

@@ -120,7 +120,7 @@ static void line_rewrite(char *line)
 
 static yk_status line_add(yk__hosts *hosts, char *line, yk_error *err)
 {
-    char *begin = line + strspn(line, " \t"), *end;
+    char *begin = line + strspn(line, " \t\xef\xbb\xbf"), *end; /* a byte order mark is no part of a name */
     begin[strcspn(begin, "#\r\n")] = 0;
     end = begin + strlen(begin);
     while (end > begin && (end[-1] == ' ' || end[-1] == '\t'))

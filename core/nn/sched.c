@@ -33,6 +33,7 @@ typedef struct sched_kind {
     const char *name;
     rate_fn *rate;
     const char *keys; /* settings it knows, space around each */
+    const char *needs; /* settings without a default in its source, as "a b|c": a, and b or c; NULL: none */
 } sched_kind;
 
 static const char *setting_find(const yk__sched *sched, const char *key)
@@ -399,42 +400,45 @@ static void rate_ds_one_cycle(const yk__sched *sched, double k, double *lr, doub
 }
 
 #define WARM " num_warmup_steps num_training_steps "
+#define STEPS "num_training_steps"
 static const sched_kind kinds[] = {
-    {"constant", rate_constant, WARM},
-    {"constant_with_warmup", rate_constant_warmup, WARM},
-    {"linear", rate_linear, WARM},
-    {"cosine", rate_cosine, WARM " num_cycles "},
-    {"cosine_with_restarts", rate_cosine_restarts, WARM " num_cycles "},
-    {"cosine_with_min_lr", rate_cosine_min, WARM " num_cycles min_lr min_lr_rate "},
-    {"cosine_warmup_with_min_lr", rate_cosine_warmup_min, WARM " num_cycles min_lr min_lr_rate warmup_lr_rate "},
-    {"polynomial", rate_polynomial, WARM " lr_end power "},
-    {"inverse_sqrt", rate_inverse_sqrt, WARM " timescale "},
+    {"constant", rate_constant, WARM, NULL},
+    {"constant_with_warmup", rate_constant_warmup, WARM, NULL},
+    {"linear", rate_linear, WARM, STEPS},
+    {"cosine", rate_cosine, WARM " num_cycles ", STEPS},
+    {"cosine_with_restarts", rate_cosine_restarts, WARM " num_cycles ", STEPS},
+    {"cosine_with_min_lr", rate_cosine_min, WARM " num_cycles min_lr min_lr_rate ", STEPS " min_lr|min_lr_rate"},
+    {"cosine_warmup_with_min_lr", rate_cosine_warmup_min, WARM " num_cycles min_lr min_lr_rate warmup_lr_rate ",
+     STEPS " min_lr|min_lr_rate"},
+    {"polynomial", rate_polynomial, WARM " lr_end power ", STEPS},
+    {"inverse_sqrt", rate_inverse_sqrt, WARM " timescale ", NULL},
     {"warmup_stable_decay", rate_stable_decay,
-     WARM " num_decay_steps num_stable_steps warmup_type decay_type min_lr_ratio num_cycles "},
-    {"StepLR", rate_step_lr, " step_size gamma "},
-    {"MultiStepLR", rate_multi_step, " milestones gamma "},
-    {"torch_multistep", rate_multi_step, " milestones gamma "},
-    {"ExponentialLR", rate_exponential, " gamma "},
-    {"CosineAnnealingLR", rate_cosine_annealing, " T_max eta_min "},
-    {"torch_cosine_annealing", rate_cosine_annealing, " T_max eta_min "},
-    {"CosineAnnealingWarmRestarts", rate_warm_restarts, " T_0 T_mult eta_min "},
-    {"LinearLR", rate_linear_lr, " start_factor end_factor total_iters "},
-    {"PolynomialLR", rate_polynomial_lr, " total_iters power "},
+     WARM " num_decay_steps num_stable_steps warmup_type decay_type min_lr_ratio num_cycles ",
+     "num_decay_steps num_stable_steps|num_training_steps"},
+    {"StepLR", rate_step_lr, " step_size gamma ", "step_size"},
+    {"MultiStepLR", rate_multi_step, " milestones gamma ", "milestones"},
+    {"torch_multistep", rate_multi_step, " milestones gamma ", "milestones"},
+    {"ExponentialLR", rate_exponential, " gamma ", "gamma"},
+    {"CosineAnnealingLR", rate_cosine_annealing, " T_max eta_min ", "T_max"},
+    {"torch_cosine_annealing", rate_cosine_annealing, " T_max eta_min ", "T_max"},
+    {"CosineAnnealingWarmRestarts", rate_warm_restarts, " T_0 T_mult eta_min ", "T_0"},
+    {"LinearLR", rate_linear_lr, " start_factor end_factor total_iters ", NULL},
+    {"PolynomialLR", rate_polynomial_lr, " total_iters power ", NULL},
     {"OneCycleLR", rate_one_cycle_lr,
      " max_lr total_steps pct_start anneal_strategy three_phase div_factor final_div_factor base_momentum "
-     "max_momentum "},
-    {"ReduceLROnPlateau", rate_plateau, " mode factor patience threshold threshold_mode cooldown min_lr eps "},
-    {"reduce_lr_on_plateau", rate_plateau, " mode factor patience threshold threshold_mode cooldown min_lr eps "},
-    {"WarmupLR", rate_ds_warmup, " warmup_min_lr warmup_max_lr warmup_num_steps warmup_type "},
+     "max_momentum ", "total_steps"},
+    {"ReduceLROnPlateau", rate_plateau, " mode factor patience threshold threshold_mode cooldown min_lr eps ", NULL},
+    {"reduce_lr_on_plateau", rate_plateau, " mode factor patience threshold threshold_mode cooldown min_lr eps ", NULL},
+    {"WarmupLR", rate_ds_warmup, " warmup_min_lr warmup_max_lr warmup_num_steps warmup_type ", NULL},
     {"WarmupDecayLR", rate_ds_warmup_decay,
-     " total_num_steps warmup_min_lr warmup_max_lr warmup_num_steps warmup_type "},
+     " total_num_steps warmup_min_lr warmup_max_lr warmup_num_steps warmup_type ", "total_num_steps"},
     {"WarmupCosineLR", rate_ds_warmup_cosine,
-     " total_num_steps warmup_min_ratio warmup_num_steps cos_min_ratio warmup_type "},
+     " total_num_steps warmup_min_ratio warmup_num_steps cos_min_ratio warmup_type ", "total_num_steps"},
     {"LRRangeTest", rate_ds_range_test,
-     " lr_range_test_min_lr lr_range_test_step_size lr_range_test_step_rate lr_range_test_staircase "},
+     " lr_range_test_min_lr lr_range_test_step_size lr_range_test_step_rate lr_range_test_staircase ", NULL},
     {"OneCycle", rate_ds_one_cycle,
      " cycle_min_lr cycle_max_lr decay_lr_rate cycle_first_step_size cycle_second_step_size cycle_first_stair_count "
-     "cycle_second_stair_count decay_step_size cycle_min_mom cycle_max_mom decay_mom_rate "},
+     "cycle_second_stair_count decay_step_size cycle_min_mom cycle_max_mom decay_mom_rate ", "cycle_min_lr"},
 };
 
 static bool kind_knows(const sched_kind *kind, const char *key)
@@ -444,6 +448,41 @@ static bool kind_knows(const sched_kind *kind, const char *key)
         if (p[-1] == ' ' && p[n] == ' ')
             return true;
     return false;
+}
+
+/* The run supplies the number of its steps, if it knows them, under the names that the sources have for it. */
+static bool run_supplies(const yk__sched *sched, const char *key, size_t n)
+{
+    static const char *const steps[] = {"num_training_steps", "total_steps", "total_num_steps", "T_max"};
+    for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++)
+        if (sched->total_steps > 0.0 && strlen(steps[i]) == n && !strncmp(steps[i], key, n))
+            return true;
+    return false;
+}
+
+/* Whether one of the settings of "a|b" is there. */
+static bool need_met(const yk__sched *sched, const char *need, size_t length)
+{
+    char key[64];
+    for (size_t at = 0, n; at < length; at += n + 1) {
+        n = strcspn(need + at, "| ");
+        snprintf(key, sizeof key, "%.*s", (int)n, need + at);
+        if (setting_find(sched, key) || run_supplies(sched, key, n))
+            return true;
+    }
+    return false;
+}
+
+static yk_status check_needs(const yk__sched *sched, yk_error *err)
+{
+    for (const char *need = sched->kind->needs; need && *need;) {
+        const size_t n = strcspn(need, " ");
+        if (!need_met(sched, need, n))
+            return yk__fail(err, YK_E_ARG, "schedule %s: setting %.*s is missing, and has no default: expected %.*s=VALUE",
+                            sched->kind->name, (int)n, need, (int)strcspn(need, "| "), need);
+        need += n + (need[n] == ' ');
+    }
+    return YK_OK;
 }
 
 /* What no single setting tells. */
@@ -460,9 +499,7 @@ static yk_status check_together(const yk__sched *sched, yk_error *err)
                         sched->base_lr);
     if (setting_find(sched, "min_lr") && setting_find(sched, "min_lr_rate"))
         return yk__fail(err, YK_E_ARG, "schedule %s: min_lr and min_lr_rate say the same twice: give one of them", name);
-    if (sched->kind->rate == rate_one_cycle_lr && setting_number(sched, "total_steps", sched->total_steps) < 1.0)
-        return yk__fail(err, YK_E_ARG, "schedule %s: total_steps is missing: how many steps has the cycle?", name);
-    return YK_OK;
+    return check_needs(sched, err);
 }
 
 /* Before the settings' own number replaces it. transformers' get_scheduler lets a warm-up pass that a schedule has none of. */

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "core/base/mem.h"
+#include "core/io/foreign.h"
 
 #define PIECE_RECORDS 256 /* of a pass: 768 KiB */
 
@@ -14,6 +15,15 @@ static yk_status size_check(const char *path, uint64_t bytes, yk_error *err)
         return yk__fail(err, YK_E_FORMAT, "%s: %" PRIu64 " bytes, expected a multiple of %u (CIFAR-10 records)", path, bytes,
                         YK__CIFAR_RECORD);
     return YK_OK;
+}
+
+static yk_status head_check(const yk__blob *blob, uint64_t bytes, yk_error *err)
+{
+    uint8_t head[YK__FOREIGN_HEAD];
+    const size_t n = bytes < sizeof head ? (size_t)bytes : sizeof head;
+    if (yk__blob_read(blob, 0, head, n, err))
+        return err->status;
+    return yk__foreign_refuse(yk__blob_path(blob), YK__FOREIGN_BINARY, head, n, err);
 }
 
 static yk_status piece_labels(const yk__blob *blob, uint8_t *piece, int64_t from, int64_t n, uint8_t *labels, yk_error *err)
@@ -58,7 +68,9 @@ yk_status yk__cifar_read(yk__file *file, uint64_t held, yk__cifar *out, yk_error
     if (records_read(file, held, &cifar, err))
         return err->status;
     const uint64_t bytes = yk__blob_bytes(cifar.records);
-    yk_status s = size_check(yk__file_path(file), bytes, err);
+    yk_status s = head_check(cifar.records, bytes, err);
+    if (!s)
+        s = size_check(yk__file_path(file), bytes, err);
     cifar.count = (int64_t)(bytes / YK__CIFAR_RECORD);
     cifar.labels = s ? NULL : yk__malloc((size_t)cifar.count);
     if (!s && !cifar.labels)

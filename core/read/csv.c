@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/io/foreign.h"
 #include "core/text/utf8.h"
 
 #define CHUNK 65536u
@@ -242,13 +243,12 @@ static yk_status record_read(yk__csv *csv, int *more, yk_error *err)
 static yk_status byte_order_mark(yk__csv *csv, yk_error *err)
 {
     const unsigned char *b = (unsigned char *)csv->buf;
+    char words[YK__FOREIGN_WORDS];
     if (csv->len >= 3 && b[0] == 0xef && b[1] == 0xbb && b[2] == 0xbf)
         csv->pos = 3;
-    if (csv->len >= 2 && ((b[0] == 0xff && b[1] == 0xfe) || (b[0] == 0xfe && b[1] == 0xff)))
-        return line_fail(csv, 1, "a UTF-16 byte order mark (convert the file to UTF-8)", err);
     if (csv->len == 0)
         return line_fail(csv, 1, "expected a header line, found an empty file", err);
-    return YK_OK;
+    return yk__foreign_words(YK__FOREIGN_TEXT, b, csv->len, words) ? line_fail(csv, 1, words, err) : YK_OK;
 }
 
 static char guess_delimiter(const yk__csv *csv)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/io/foreign.h"
 #include "core/io/json.h"
 
 #define CHUNK 65536u
@@ -123,7 +124,8 @@ static yk_status read_array(yk__jsonl *jsonl, yk_error *err)
         s = yk__fail_mem(err, jsonl->len + n, "a JSON file");
     } else {
         memcpy(jsonl->buf + jsonl->len, rest, n);
-        s = yk__json_parse(yk__file_path(jsonl->file), jsonl->buf, jsonl->len + n, YK__JSON_ANY, &jsonl->array, err);
+        s = yk__json_parse(yk__file_path(jsonl->file), jsonl->buf + jsonl->pos, jsonl->len - jsonl->pos + n, YK__JSON_ANY, &jsonl->array,
+                           err);
     }
     yk__free(rest);
     return s;
@@ -131,10 +133,13 @@ static yk_status read_array(yk__jsonl *jsonl, yk_error *err)
 
 static yk_status jsonl_begin(yk__jsonl *jsonl, yk_error *err)
 {
-    size_t n, i = 0;
+    size_t n;
     yk_status s = whole_line(jsonl, &n, err);
+    if (!s)
+        s = yk__foreign_refuse(yk__file_path(jsonl->file), YK__FOREIGN_TEXT, jsonl->buf, jsonl->len, err);
     if (s)
         return s;
+    size_t i = jsonl->pos = yk__json_mark(jsonl->buf, jsonl->len);
     while (i < jsonl->len && strchr(" \t\r\n", jsonl->buf[i]) && jsonl->buf[i])
         i++;
     if (i < jsonl->len && jsonl->buf[i] == '[')

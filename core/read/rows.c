@@ -15,6 +15,7 @@
 #include <strings.h>
 #include <unistd.h>
 
+#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/number.h"
 #include "core/read/csv.h"
@@ -57,12 +58,32 @@ static int is_fraction(const char *s)
            (!s[n] && strpbrk(s, "0123456789") && !isalpha((unsigned char)*s));
 }
 
+/* Whether the model's classes are named by other whole numbers than their own, as "1" to "5" of stars: then whole numbers are names. */
+static bool model_names_numbers(const struct rows_reader *reader)
+{
+    char own[16];
+    for (int i = 0; i < reader->model.count && !reader->options->names_of; i++) {
+        snprintf(own, sizeof own, "%d", i);
+        if (is_integer(reader->model.name[i]) && strcmp(reader->model.name[i], own) != 0)
+            return true;
+    }
+    return false;
+}
+
+/* How many classes integers may name; 0: as many as there are. An evaluation is held to the model's. */
+static int classes_bound(const struct rows_reader *reader)
+{
+    const yk__rows_options *options = reader->options;
+    const int model = options->trains ? 0 : reader->model.count;
+    return options->names_of ? options->names_of->classes : options->classes ? options->classes : model;
+}
+
 static yk_status integer_label(const struct rows_reader *reader, const char *label, int64_t line, int32_t *id,
                                yk_error *err)
 {
     long long v;
     char range[64];
-    int classes = reader->options->names_of ? reader->options->names_of->classes : reader->options->classes;
+    const int classes = classes_bound(reader);
     if (!is_integer(label))
         return fail_label(reader, line, label, "an integer as in the rows before", err);
     errno = 0;
@@ -80,9 +101,9 @@ static yk_status name_label(struct rows_reader *reader, const char *label, int64
 {
     if (!*label)
         return fail_label(reader, line, label, "an integer or a name", err);
-    if (is_integer(label))
+    if (is_integer(label) && !model_names_numbers(reader))
         return fail_label(reader, line, label, "a name as in the rows before", err);
-    if (is_fraction(label) && !reader->options->categories)
+    if (is_fraction(label) && !reader->options->categories && !model_names_numbers(reader))
         return fail_label(
             reader, line, label,
             "an integer or a name: a number with a fraction is no class (categories=FILE lists such names)", err);
@@ -104,7 +125,7 @@ static yk_status number_label(const struct rows_reader *reader, const char *labe
 static yk_status first_label(struct rows_reader *reader, const char *label, int64_t line, yk_error *err)
 {
     reader->first_line = line;
-    if (is_integer(label))
+    if (is_integer(label) && !model_names_numbers(reader))
         return YK_OK;
     reader->names = yk__strmap_new();
     return reader->names ? YK_OK : yk__fail_mem(err, 64, "label names");
@@ -320,13 +341,25 @@ static int names_known(const struct rows_reader *reader, char *const *name, int 
     return n;
 }
 
-/* Evaluation goes by the model's names, whatever is in the file; training only if the file has no others. */
+/*
+ * Evaluation goes by the model's names, whatever is in the file; training only if the file has no other ones. LABEL_0, LABEL_1, .. stand
+ * for no names, unless the file has them too. A whole number that is a class's name is never that class's number.
+ */
 static bool by_model(const struct rows_reader *reader)
 {
     const yk__labels *m = &reader->model;
-    if (!m->count || yk__labels_preset(m))
-        return false;
-    return !reader->options->trains || names_known(reader, m->name, m->count) == yk__strmap_count(reader->names);
+    if (!m->count || model_names_numbers(reader))
+        return m->count > 0;
+    const bool known = names_known(reader, m->name, m->count) == yk__strmap_count(reader->names);
+    return known || !(reader->options->trains || yk__labels_preset(m));
+}
+
+/* An evaluation of a model without names takes the file's in the order of their bytes, which is a guess. */
+static void say_guess(const struct rows_reader *reader)
+{
+    if (!reader->options->trains && reader->model.count)
+        yk__log(YK_LOG_WARN, "data", "%s: the model names no classes: '%s' is taken for class 0, as the first name in sorted order "
+                "(categories=FILE gives the order)", reader->path, reader->rows->names[0]);
 }
 
 static yk_status names_listed(struct rows_reader *reader, const char *path, yk_error *err)
@@ -396,8 +429,8 @@ static yk_status number_names(struct rows_reader *reader, yk_error *err)
     else if (yk__strmap_count(reader->names) < 2)
         s = fail_label(reader, reader->first_line, yk__strmap_key(reader->names, 0),
                        "an integer, or at least two different names", err);
-    else
-        s = names_sorted(reader, err);
+    else if (!(s = names_sorted(reader, err)))
+        say_guess(reader);
     yk__free(categories_path);
     if (!s)
         s = labels_renumber(reader, err);
@@ -466,9 +499,13 @@ static yk_status rows_finish(struct rows_reader *reader, yk_error *err)
                          reader->options->classes);
         return s;
     }
-    if (!reader->options->classes && !reader->options->names_of)
+    const int bound = classes_bound(reader);
+    if (!bound && reader->model.count >= rows->classes)
+        rows->classes = reader->model.count;
+    else if (!bound)
         return check_classes(reader, err);
-    rows->classes = reader->options->names_of ? reader->options->names_of->classes : reader->options->classes;
+    if (bound)
+        rows->classes = bound;
     return YK_OK;
 }
 

@@ -2,9 +2,10 @@
 /*
  * Labelled texts in memory, from CSV/TSV, JSON lines or plain lines: a text, a class and the line it starts on per row.
  *
- * Labels: when the first one is an integer all must be integers from 0 up (below `classes` where given) and are used as
- * they are. Else they are names, at least two different ones: numbered by `names_of`, else by the model's id2label (in
- * training only where the file has no other names), else by the list in `categories` (a JSON array of strings; a
+ * Labels: when the first one is an integer all must be integers from 0 up (below `classes` if given, and below the model's number of
+ * classes in an evaluation) and are used as they are; but if the model's id2label has a whole number as the name of another class,
+ * integers are names. Names, at least two different ones, are numbered by `names_of`, else by the model's id2label (in
+ * training only if the file has no other names), else by the list in `categories` (a JSON array of strings; a
  * categories.json beside the file is taken by itself), else in sorted order (by bytes).
  * With `numbers` labels are finite numbers instead, of a regression.
  * Unlabelled rows have the classes that the model names, or none; plain lines are never labelled.

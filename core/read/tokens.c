@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/io/foreign.h"
 
 #define HEADER 32u
+#define LLMC_HEADER 1024u /* 256 words of 4 bytes */
 #define PIECE 8192u /* bytes read at once */
 
 static uint32_t u32_get(const uint8_t *p)
@@ -43,15 +45,75 @@ static yk_status header_parse(yk__tokens *tokens, const uint8_t *p, int width, y
     return YK_OK;
 }
 
-/* Reads the header where there is one, and compares the length. */
+/*
+ * llm.c's token files: 256 words of 4 bytes, of which the first is the format, the second its version and the third the number of ids.
+ * GPT-2's ids have 2 bytes, Llama 3's have 4. Its other files (weights, optimizer states, questions) hold no running ids.
+ */
+static const struct llmc_format {
+    uint32_t magic, version;
+    int width; /* bytes of an id; 0: no file of running ids */
+    const char *name;
+} llmc_formats[] = {
+    {20240520, 1, 2, "llm.c's token file for GPT-2"}, {20240801, 7, 4, "llm.c's token file for Llama 3"},
+    {20240326, 0, 0, "llm.c's model"},                {20240803, 0, 0, "llm.c's model"},
+    {20240327, 0, 0, "llm.c's debugging state"},      {20240527, 0, 0, "llm.c's training state"},
+    {20240522, 0, 0, "llm.c's multiple-choice questions"},
+};
+
+static const struct llmc_format *llmc_find(const uint8_t *head, size_t n)
+{
+    for (size_t i = 0; n >= 4 && i < sizeof llmc_formats / sizeof llmc_formats[0]; i++)
+        if (u32_get(head) == llmc_formats[i].magic)
+            return &llmc_formats[i];
+    return NULL;
+}
+
+bool yk__tokens_signed(const void *head, size_t n)
+{
+    return (n >= 8 && !memcmp(head, "YKTOKENS", 8)) || llmc_find(head, n);
+}
+
+static yk_status llmc_parse(yk__tokens *tokens, const struct llmc_format *format, const uint8_t *head, int width, yk_error *err)
+{
+    const uint64_t bytes = yk__blob_bytes(tokens->blob);
+    if (!format->width)
+        return yk__fail(err, YK_E_FORMAT, "%s: this is %s: name a token file of llm.c", yk__blob_path(tokens->blob), format->name);
+    if (width && width != format->width)
+        return yk__fail(err, YK_E_FORMAT, "%s: this is %s, whose ids have %d bytes: expected ids of %d bytes", yk__blob_path(tokens->blob),
+                        format->name, format->width, width);
+    if (bytes < LLMC_HEADER)
+        return header_fail(tokens, 0, "llm.c's header of 1024 bytes", bytes, err);
+    if (u32_get(head + 4) != format->version)
+        return yk__fail(err, YK_E_FORMAT, "%s: byte 4: expected version %" PRIu32 " of %s, found %" PRIu32, yk__blob_path(tokens->blob),
+                        format->version, format->name, u32_get(head + 4));
+    tokens->width = format->width;
+    tokens->start = LLMC_HEADER;
+    if (u32_get(head + 8) != (bytes - LLMC_HEADER) / (uint64_t)format->width)
+        return header_fail(tokens, 8, "the number of ids that follow", u32_get(head + 8), err);
+    return YK_OK;
+}
+
+/* A header of ours or of llm.c's; a file without a header begins with its first id. */
+static yk_status head_parse(yk__tokens *tokens, const uint8_t *head, size_t n, int width, yk_error *err)
+{
+    const struct llmc_format *llmc = llmc_find(head, n);
+    tokens->width = width ? width : 2;
+    if (n >= 8 && !memcmp(head, "YKTOKENS", 8))
+        return header_parse(tokens, head, width, err);
+    if (llmc)
+        return llmc_parse(tokens, llmc, head, width, err);
+    return yk__foreign_refuse(yk__blob_path(tokens->blob), YK__FOREIGN_BINARY, head, n, err);
+}
+
+/* Reads the header if there is one, and compares the length. */
 static yk_status blob_parse(yk__tokens *tokens, int width, yk_error *err)
 {
     const uint64_t bytes = yk__blob_bytes(tokens->blob);
-    uint8_t head[HEADER] = {0};
-    yk_status s = yk__blob_read(tokens->blob, 0, head, bytes < HEADER ? (size_t)bytes : HEADER, err);
-    tokens->width = width ? width : 2;
-    if (!s && bytes >= 8 && !memcmp(head, "YKTOKENS", 8))
-        s = header_parse(tokens, head, width, err);
+    uint8_t head[YK__FOREIGN_HEAD] = {0};
+    const size_t n = bytes < sizeof head ? (size_t)bytes : sizeof head;
+    yk_status s = yk__blob_read(tokens->blob, 0, head, n, err);
+    if (!s)
+        s = head_parse(tokens, head, n, width, err);
     if (s)
         return s;
     const uint64_t left = bytes - (uint64_t)tokens->start;

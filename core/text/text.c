@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/io/foreign.h"
 #include "core/text/utf8.h"
 
 #define LIMIT ((uint64_t)1 << 36)
@@ -22,6 +23,19 @@ static yk_status utf8_require(const yk__file *file, const char *p, size_t n, yk_
                     yk__file_path(file), line, at, (unsigned char)p[at]);
 }
 
+size_t yk__text_unify(char *p, size_t n)
+{
+    size_t from = n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3) ? 3 : 0, to = 0;
+    while (from < n) {
+        const char c = p[from++];
+        p[to++] = c == '\r' ? '\n' : c;
+        if (c == '\r' && from < n && p[from] == '\n')
+            from++;
+    }
+    p[to] = 0;
+    return to;
+}
+
 yk_status yk__text_read(yk__file *file, int any_bytes, char **text, size_t *bytes, yk_error *err)
 {
     size_t n;
@@ -29,16 +43,15 @@ yk_status yk__text_read(yk__file *file, int any_bytes, char **text, size_t *byte
     yk_status s = yk__file_read_rest(file, LIMIT, &p, &n, err);
     if (s)
         return s;
-    if (!any_bytes)
+    s = yk__foreign_refuse(yk__file_path(file), YK__FOREIGN_TEXT, p, n, err);
+    if (!s && !any_bytes)
         s = utf8_require(file, p, n, err);
     if (s) {
         yk__free(p);
         return s;
     }
-    if (!any_bytes && n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3)) {
-        n -= 3;
-        memmove(p, p + 3, n + 1);
-    }
+    if (!any_bytes)
+        n = yk__text_unify(p, n);
     *text = p;
     *bytes = n;
     return YK_OK;

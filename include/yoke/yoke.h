@@ -709,7 +709,7 @@ YK_API void yk_settings_put(yk_settings *s, const char *key, const char *value);
 /* Names of the classes, in order: settings save them as id2label and label2id, and num_labels is their number unless the
  * string says another. A JSON object's id2label is taken the same way where no names are set. */
 YK_API void yk_settings_labels(yk_settings *s, uint32_t n, const char *const *name);
-/* [safe] Whether the key is set. */
+/* [safe] Whether the key is set, to an object or a list of a JSON file too; false for JSON null. */
 YK_API bool yk_settings_has(yk_settings *s, const char *key);
 /* The value, or the preset where the key is not set (or JSON null). A value of another kind fails the job by name. */
 YK_API int64_t yk_settings_int(yk_settings *s, const char *key, int64_t preset);
@@ -737,7 +737,7 @@ YK_API uint32_t yk_weights_count(const yk_weights *w);
 /* [safe] The name of number i; NULL if there is none. Lives with w. */
 YK_API const char *yk_weights_name(const yk_weights *w, uint32_t i);
 /* [all] [waits] Copies a tensor into a parameter or state of the same shape, converting to f32; false if the file has no such name.
- * A differing shape fails the job. */
+ * A differing shape fails the job, as do whole numbers for a parameter of fractions: they are quantized weights. */
 YK_API bool yk_weights_read(yk_weights *w, const char *name, yk_t param);
 /* [safe] Takes NULL. */
 YK_API void yk_weights_close(yk_weights *w);

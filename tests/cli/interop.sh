@@ -217,6 +217,27 @@ left() { # in one line
 }
 ok "tensors that the model has no place for are named" left
 
+# ---- Quantized weights, as each library writes them ----
+
+for key in quantization_config compression_config quantization quant_config; do
+    ok "config.json with $key" refused classes "config.json's key \"$key\" says that the weights are quantized" "c['$key'] = {'bits': 8}"
+done
+ok "no quantization is none" alike classes 'c["quantization_config"] = None'
+for file in quantize_config.json quant_config.json hf_quant_config.json quanto_qmap.json; do
+    ok "$file beside it" refused classes "$file says that the weights are quantized" "open(sys.argv[1] + '/$file', 'w').write('{}')"
+done
+for name in SCB absmax weight_scale weight_scale_inv qweight qzeros scales weight_packed; do
+    ok "a tensor of ..$name" refused mlm 'belongs to quantized weights' \
+        "t['bert.encoder.layer.0.output.dense.$name'] = ('F32', [1], bytes(4))"
+done
+for type in I8 U8 I32 I64 BOOL; do
+    ok "weights of type $type" refused mlm "has type $type, but the model needs fractions" "size = {'I32': 4, 'I64': 8}.get('$type', 1)
+d, s, b = t['bert.pooler.dense.bias' if 'bert.pooler.dense.bias' in t else 'bert.embeddings.LayerNorm.bias']
+t['bert.embeddings.LayerNorm.bias'] = '$type', [len(b) // 4], bytes(len(b) // 4 * size)"
+done
+ok "weights of 8 bits" refused mlm 'has type F8_E4M3, which cannot become f32' "d, s, b = t['bert.embeddings.LayerNorm.bias']
+t['bert.embeddings.LayerNorm.bias'] = 'F8_E4M3', s, bytes(len(b) // 4)"
+
 pickled() {
     changed bert-tiniest "" && mv "$out/c/model.safetensors" "$out/c/pytorch_model.bin" || return 1
     evaluate mlm "$out/c" >"$out/says" 2>&1

@@ -72,6 +72,27 @@ open(dst + "/model.safetensors", "wb").write(b[:8 + n] + data)
 P
 }
 
+# The classes' names become NAMES, in the model and in the rows: a list of the model stands above what the names look like.
+named() { # named NAMES...
+    mkdir -p "$out/named" && cp "$out/m"/* "$out/named" && python3 - "$out/named/config.json" "$out/all.csv" "$out/named.csv" "$@" <<'P'
+import csv, json, sys
+config, rows, to, *names = sys.argv[1:]
+c = json.load(open(config))
+new = dict(zip((c["id2label"][str(i)] for i in range(4)), names))
+c["id2label"], c["label2id"] = {str(i): n for i, n in enumerate(names)}, {n: i for i, n in enumerate(names)}
+json.dump(c, open(config, "w"))
+with open(to, "w", newline="") as f: # the first class has no row
+    for text, label in csv.reader(open(rows)):
+        if new.get(label) != names[0]:
+            csv.writer(f, lineterminator="\n").writerow([text, new.get(label, label)])
+P
+}
+named_other() { # a whole number that is no name, though the model has that many classes
+    named 1 2 3 4 && sed 's/,2$/,0/' "$out/named.csv" >"$out/other.csv" &&
+        refused "label '0', expected one of the names in the model's id2label" bert eval "$out/other.csv" --from "$out/named"
+}
+named_right() { named "$@" && right "$out/named" "$out/named.csv" 0.9; }
+
 # Further training keeps the numbers of names it knows, and takes others over.
 further() {
     bert train "$out/two.csv" --from "$out/m" --max-steps 1 --learning-rate 0 --global-batch 8 \
@@ -111,6 +132,10 @@ ok "a name that the model does not have is one clear error" refused "line 26: la
     --from "$out/m"
 ok "the same classes in another order, as another program saves them" turned
 ok "are told apart as well" right "$out/turned" "$out/two.csv" 0.9
+ok "classes that the model names by other whole numbers than their own" named_right 1 2 3 4
+ok "in any order" named_right 3 0 2 1
+ok "names that transformers gives to classes without any" named_right LABEL_0 LABEL_1 LABEL_2 LABEL_3
+ok "a whole number that the model does not name" named_other
 ok "further training keeps known names, and takes over new ones" further
 ok "a text of its own is evaluated whole, and then all of the other trains" whole_text
 plan

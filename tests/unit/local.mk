@@ -6,7 +6,7 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test tes
 	tests/unit/control/mirror.test tests/unit/control/origin.test tests/unit/cpu/chain.test tests/unit/cpu/gemm.test \
 	tests/unit/cpu/nets.test tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test tests/unit/cuda/faults.test \
 	tests/unit/cuda/behind.test tests/unit/cuda/coll.test tests/unit/cuda/conv.test tests/unit/cuda/eight.test \
-	tests/unit/cuda/flash.test tests/unit/cuda/products.test tests/unit/data/csv.test tests/unit/data/idx.test \
+	tests/unit/cuda/flash.test tests/unit/cuda/products.test tests/unit/data/csv.test tests/unit/data/foreign.test tests/unit/data/idx.test \
 	tests/unit/data/large.test tests/unit/data/loader.test tests/unit/data/mask.test tests/unit/data/shards.test \
 	tests/unit/data/tokenizer.test tests/unit/device/layers.test tests/unit/device/select.test tests/unit/device/topology.test \
 	tests/unit/device/transport.test tests/unit/device/wait.test tests/unit/grad/rules.test tests/unit/graph/body.test \

@@ -17,6 +17,7 @@
 #include "core/text/tokenizer.h"
 #include "core/read/tokens.h"
 #include "core/text/utf8.h"
+#include "core/io/foreign.h"
 #include "core/io/json.h"
 #include "core/io/safetensors.h"
 #include "tools/cli.h"
@@ -448,7 +449,7 @@ static const char *by_content(const uint8_t *p, size_t n, const char *path, yk__
 {
     size_t k = strlen(path), i = 0;
     k -= has_end(path, k, ".gz") ? 3 : 0;
-    if (n >= 8 && !memcmp(p, "YKTOKENS", 8))
+    if (yk__tokens_signed(p, n))
         return "tokens";
     if (n >= 4 && !p[0] && !p[1] && p[2] >= 8 && p[2] <= 14 && p[3] >= 1 && p[3] <= YK__IDX_DIMS)
         return "idx";
@@ -458,6 +459,7 @@ static const char *by_content(const uint8_t *p, size_t n, const char *path, yk__
         return yk__file_is_gzip(f) || (yk__file_left(f) + (int64_t)n) % YK__CIFAR_RECORD == 0 ? "cifar10" : "tokens";
     if (!is_text((const char *)p, n))
         return yk__file_is_gzip(f) ? "gzip" : NULL;
+    i = yk__json_mark((const char *)p, n);
     while (i < n && strchr(" \t\r\n", p[i]))
         i++;
     return i < n && (p[i] == '{' || p[i] == '[') ? "json" : "text";
@@ -480,6 +482,8 @@ static yk_status kind_guess(const char *path, const char **kind, yk_error *err)
     s = yk__file_read(f, head, sizeof head, &n, err);
     if (!s && !n && !yk__file_is_gzip(f))
         s = yk__fail(err, YK_E_FORMAT, "%s: byte 0: expected data, found an empty file", path);
+    if (!s && !yk__file_is_gzip(f)) /* what a gzip file holds may be anything */
+        s = yk__foreign_refuse(path, YK__FOREIGN_TEXT, head, n, err);
     if (!s)
         *kind = n ? by_content(head, n, path, f) : "gzip";
     if (!s && !*kind)

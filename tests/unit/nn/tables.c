@@ -145,6 +145,35 @@ START_TEST(schedule_refusals)
 }
 END_TEST
 
+/* Settings without a default in transformers, PyTorch or DeepSpeed. A run of unknown length supplies no number of steps either. */
+START_TEST(a_schedule_names_the_setting_that_it_lacks)
+{
+    static const struct {
+        const char *name, *params;
+        double total;
+        const char *missing;
+    } lacks[] = {
+        {"cosine_with_min_lr", "", 10, "min_lr|min_lr_rate"}, {"cosine_warmup_with_min_lr", "num_cycles=1", 10, "min_lr|min_lr_rate"},
+        {"warmup_stable_decay", "", 10, "num_decay_steps"},   {"warmup_stable_decay", "num_decay_steps=null", 10, "num_decay_steps"},
+        {"StepLR", "gamma=0.5", 10, "step_size"},             {"MultiStepLR", "", 10, "milestones"},
+        {"torch_multistep", "gamma=0.5", 10, "milestones"},   {"ExponentialLR", "", 10, "gamma"},
+        {"CosineAnnealingWarmRestarts", "", 10, "T_0"},       {"OneCycle", "", 10, "cycle_min_lr"},
+        {"linear", "", 0, "num_training_steps"},              {"cosine", "", 0, "num_training_steps"},
+        {"polynomial", "", 0, "num_training_steps"},          {"CosineAnnealingLR", "", 0, "T_max"},
+        {"OneCycleLR", "max_lr=1", 0, "total_steps"},         {"WarmupDecayLR", "", 0, "total_num_steps"},
+        {"WarmupCosineLR", "", 0, "total_num_steps"},         {"warmup_stable_decay", "num_decay_steps=1", 0, "num_stable_steps|num"},
+    };
+    for (size_t i = 0; i < sizeof lacks / sizeof lacks[0]; i++) {
+        yk_error err = YK_ERROR_INIT;
+        yk__sched *s = NULL;
+        char text[128];
+        snprintf(text, sizeof text, "schedule %s: setting %s", lacks[i].name, lacks[i].missing);
+        ck_assert_int_eq(yk__sched_new(lacks[i].name, 0, lacks[i].total, lacks[i].params, 0.1, &s, &err), YK_E_ARG);
+        ck_assert_msg(strstr(err.text, text) == err.text, "%s, expected %s", err.text, text);
+    }
+}
+END_TEST
+
 /* At the ends of what each setting may be, early and late, a rate is finite and not negative; and it is told at once. */
 START_TEST(schedules_at_the_ends_of_their_ranges)
 {
@@ -153,15 +182,15 @@ START_TEST(schedules_at_the_ends_of_their_ranges)
         {"cosine", "num_warmup_steps=20"}, {"cosine_with_restarts", "num_cycles=0"}, {"cosine_with_min_lr", "min_lr=0.1"},
         {"cosine_warmup_with_min_lr", "min_lr_rate=1,warmup_lr_rate=1"}, {"polynomial", "num_warmup_steps=10,lr_end=0"},
         {"polynomial", "power=1000"}, {"inverse_sqrt", "timescale=1e-300"}, {"inverse_sqrt", "num_warmup_steps=0"},
-        {"warmup_stable_decay", "num_decay_steps=100"}, {"warmup_stable_decay", "num_warmup_steps=0,warmup_type=1-sqrt"},
+        {"warmup_stable_decay", "num_decay_steps=100"}, {"warmup_stable_decay", "num_warmup_steps=0,warmup_type=1-sqrt,num_decay_steps=2"},
         {"StepLR", "step_size=1"}, {"StepLR", "step_size=9007199254740992,gamma=0"}, {"MultiStepLR", "milestones=0+0+9"},
         {"CosineAnnealingLR", "T_max=1"}, {"CosineAnnealingWarmRestarts", "T_0=1,T_mult=1000000"},
         {"CosineAnnealingWarmRestarts", "T_0=1,T_mult=2"}, {"CosineAnnealingWarmRestarts", "T_0=3,T_mult=3"},
-        {"CosineAnnealingWarmRestarts", ""}, {"LinearLR", "total_iters=1,end_factor=0"}, {"PolynomialLR", "total_iters=1"},
+        {"LinearLR", "total_iters=1,end_factor=0"}, {"PolynomialLR", "total_iters=1"},
         {"OneCycleLR", "pct_start=0"}, {"OneCycleLR", "pct_start=1"}, {"OneCycleLR", "pct_start=0.1,three_phase=true"},
         {"OneCycleLR", "total_steps=1"}, {"OneCycleLR", "total_steps=2,pct_start=0.5"}, {"WarmupLR", "warmup_num_steps=0"},
         {"WarmupDecayLR", "warmup_num_steps=0"}, {"WarmupCosineLR", "warmup_num_steps=100"},
-        {"LRRangeTest", "lr_range_test_step_size=1"}, {"OneCycle", "cycle_first_step_size=1,decay_step_size=0"},
+        {"LRRangeTest", "lr_range_test_step_size=1"}, {"OneCycle", "cycle_min_lr=0,cycle_first_step_size=1,decay_step_size=0"},
     };
     for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
         yk_error err = YK_ERROR_INIT;
@@ -299,6 +328,7 @@ int main(void)
     TCase *t = tcase_create("nn");
     tcase_add_test(t, schedules_equal_the_golden_table);
     tcase_add_test(t, schedule_refusals);
+    tcase_add_test(t, a_schedule_names_the_setting_that_it_lacks);
     tcase_add_test(t, schedules_at_the_ends_of_their_ranges);
     tcase_add_test(t, warm_restarts_begin_where_torch_has_them);
     tcase_add_test(t, loss_scaling);

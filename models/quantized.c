@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Folders whose numbers are not their weights: a quantized weight needs the scales beside it, and the configuration that says how. Each
+ * library notes it in a place of its own; the weights of such a folder are refused, whatever their type.
+ */
+#include "models/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Keys of config.json: transformers, compressed-tensors before it, MLX, and AWQ before transformers took it. */
+static const char *const keys[] = {"quantization_config", "compression_config", "quantization", "quant_config"};
+
+/* Files beside config.json: AutoGPTQ, AutoAWQ, NVIDIA's ModelOpt, optimum-quanto, torchao. */
+static const char *const files[] = {"quantize_config.json", "quant_config.json", "hf_quant_config.json", "quanto_qmap.json",
+                                    "quantization_map.json"};
+
+/* Endings of the tensors that bear scales, zero points or packed values. */
+static const char *const endings[] = {
+    ".SCB", ".weight_format", ".absmax", ".quant_map", ".nested_absmax", ".nested_quant_map", ".quant_state.bitsandbytes__nf4",
+    ".quant_state.bitsandbytes__fp4", ".weight_scale", ".weight_scale_inv", ".weight_scale_2", ".weight_zero_point", ".weight_packed",
+    ".weight_shape", ".weight_g_idx", ".input_scale", ".input_zero_point", ".qweight", ".qzeros", ".scales", ".g_idx", ".zeros",
+    "._data", "._scale", "_blocks", "_scales",
+};
+
+static bool file_there(const char *dir, const char *name)
+{
+    char path[4096];
+    FILE *f = snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path ? fopen(path, "rbe") : NULL;
+    if (f)
+        fclose(f);
+    return f != NULL;
+}
+
+static void folder_refuse(yk_job *job, const char *path, const char *place)
+{
+    model_fail(job, YK_E_FORMAT, "%.200s: %.100s says that the weights are quantized, which Yoke does not read: take the folder of the "
+               "unquantized model", path, place);
+}
+
+static void keys_check(yk_job *job, const char *path)
+{
+    char place[4096];
+    yk_settings *s = yk_settings_new(job, NULL);
+    snprintf(place, sizeof place, "%s/config.json", path);
+    yk_settings_json(s, place);
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && yk_ok(job); i++) {
+        snprintf(place, sizeof place, "config.json's key \"%s\"", keys[i]);
+        if (yk_settings_has(s, keys[i]))
+            folder_refuse(job, path, place);
+    }
+    yk_settings_free(s);
+}
+
+bool model_quantized_check(yk_job *job, const char *path)
+{
+    if (file_there(path, "config.json"))
+        keys_check(job, path);
+    for (size_t i = 0; i < sizeof files / sizeof files[0] && yk_ok(job); i++)
+        if (file_there(path, files[i]))
+            folder_refuse(job, path, files[i]);
+    return yk_ok(job);
+}
+
+bool model_quantized_tensor(const char *name)
+{
+    const size_t n = strlen(name);
+    for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
+        const size_t tail = strlen(endings[i]);
+        if (n > tail && !strcmp(name + n - tail, endings[i]))
+            return true;
+    }
+    return false;
+}
