@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "core/base/clock.h"
 #include "core/job/param.h"
 
 #define PRESET_LR 1e-3 /* PyTorch's, of sgd, adam and adamw alike */
@@ -26,7 +27,8 @@ static yk_opt *opt_new(yk_job *job, yk__optim rule, double lr, double decay)
         yk__job_failf(job, YK_E_MEM, "out of memory for an optimizer");
         return NULL;
     }
-    *opt = (yk_opt){.job = job, .rule = rule, .lr = lr, .base_lr = lr, .n_group = 1, .grad_norm = NAN, .window_loss = NAN};
+    *opt = (yk_opt){.job = job, .rule = rule, .lr = lr, .base_lr = lr, .n_group = 1, .grad_norm = NAN, .window_loss = NAN,
+                    .since = yk__clock_seconds()};
     opt->group[0] = (yk__optim_group){1.0, decay};
     job->opt = opt;
     return opt;
@@ -148,6 +150,35 @@ double yk_step_loss(yk_opt *opt)
     }
     opt->window_known = true;
     return opt->window_loss;
+}
+
+/* The most of what members give; of a rank that is excluded they get 0. */
+static double longest_of(yk_job *job, double own, yk_error *err)
+{
+    double *all = yk__calloc(job->team.world, sizeof *all), most = own;
+    if (!all)
+        yk__fail_mem(err, job->team.world * sizeof *all, "the ranks' times");
+    else if (!yk__group_gather_members(job->team.group, &own, sizeof own, all, err))
+        most = 0.0;
+    for (uint32_t r = 0; !err->status && r < job->team.world; r++)
+        most = all[r] > most ? all[r] : most;
+    yk__free(all);
+    return most;
+}
+
+double yk_step_seconds(yk_opt *opt)
+{
+    yk_error err = YK_ERROR_INIT;
+    double seconds;
+    if (!opt || !yk_ok(opt->job))
+        return (double)NAN;
+    seconds = yk__clock_seconds() - opt->since;
+    if (opt->job->team.world > 1)
+        seconds = longest_of(opt->job, seconds, &err);
+    opt->since = yk__clock_seconds();
+    if (err.status)
+        yk__job_fail(opt->job, &err);
+    return seconds;
 }
 
 static bool limit_ok(yk_job *job, const char *name, float max)

@@ -27,6 +27,7 @@ struct yk_opt {
     uint64_t steps;       /* updates done */
     double grad_norm, window_loss;
     bool window_known;
+    double since;         /* of yk_step_seconds: its last call */
     uint32_t micro;       /* micro batches of the window under way */
     struct {
         int64_t local, global;

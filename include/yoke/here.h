@@ -119,6 +119,7 @@
 #define yk_set_lr(...) YK_HERE((yk_set_lr)(__VA_ARGS__))
 #define yk_step(...) YK_HERE((yk_step)(__VA_ARGS__))
 #define yk_step_loss(...) YK_HERE((yk_step_loss)(__VA_ARGS__))
+#define yk_step_seconds(...) YK_HERE((yk_step_seconds)(__VA_ARGS__))
 #define yk_schedule(...) YK_HERE((yk_schedule)(__VA_ARGS__))
 #define yk_data_open(...) YK_HERE((yk_data_open)(__VA_ARGS__))
 #define yk_data_save_tokenizer(...) YK_HERE((yk_data_save_tokenizer)(__VA_ARGS__))

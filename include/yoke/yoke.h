@@ -505,6 +505,9 @@ YK_API double yk_grad_norm(const yk_opt *opt);
 /* [all] [waits] Loss of the last optimizer step as optimised, over all micro batches and ranks: the first call after it adds the ranks'
  * parts up. */
 YK_API double yk_step_loss(yk_opt *opt);
+/* [all] [waits] Seconds since the last such call, or since the optimizer was made, until the ranks that take part have all come here: the
+ * longest of theirs. Rows of all ranks (yk_batch.global_rows) by it are the job's speed, also on a rank that is excluded. */
+YK_API double yk_step_seconds(yk_opt *opt);
 /* [safe] Optimizer steps so far. */
 YK_API uint64_t yk_steps(const yk_opt *opt);
 /* [safe] fp16: the scale of the loss now; 1 otherwise. */

@@ -321,8 +321,6 @@ static void set_up(train_run *r)
         r->lock = output_claim(r->job, r->out, may_overwrite(r));
     if (r->save_when.strategy != TRAIN_NEVER || restart_may_come())
         output_compare(r->job, r->out);
-    if (yk_ok(r->job))
-        train_reports_open(r);
 }
 
 static void print_ranks(const train_run *r, FILE *f, const double *peak)
@@ -387,8 +385,10 @@ static void run_report(train_run *r)
     const uint64_t hash = yk_param_hash(r->job); /* fails the job if the ranks' parameters differ */
     double *peak = yk_ok(r->job) ? gather_peaks(r) : NULL;
     const bool speaks = yk_ok(r->job) && yk_is_main(r->job);
-    if (speaks && r->log)
-        print_final(r, r->log, hash, seconds, peak);
+    FILE *line = speaks ? report_begin(r) : NULL;
+    if (line)
+        print_final(r, line, hash, seconds, peak);
+    report_end(r);
     if (speaks && yk__cli_on(r->cli, "json"))
         print_final(r, stdout, hash, seconds, peak);
     else if (speaks)
@@ -430,6 +430,10 @@ static int run_training(const yk__cli *cli)
     if (yk_ok(r.job))
         set_up(&r);
     checkpoint_resume(&r.kept, r.job, yk__cli_text(cli, "resume-from-checkpoint"));
+    if (yk_ok(r.job))
+        train_begin(&r);
+    if (yk_ok(r.job))
+        train_reports_open(&r);
     if (yk_ok(r.job))
         train_loop(&r);
     if (yk_ok(r.job) && yk__cli_on(cli, "do-predict"))

@@ -14,6 +14,7 @@ train_best train_best_read(const yk__cli *cli, bool keeps, uint32_t metrics, boo
     train_best b = {.load = yk__cli_on(cli, "load-best-model-at-end"), .by = m < 0 ? METRIC_LOSS : (metric)m};
     b.save = keeps || b.load;
     b.result = metric_none();
+    b.record = NAN;
     b.rises = yk__cli_given(cli, "greater-is-better") ? yk__cli_on(cli, "greater-is-better") : metric_rises(b.by);
     b.patience = (uint64_t)yk__cli_int(cli, "early-stopping-patience", 0, 1 << 30, bad);
     b.threshold = yk__cli_real(cli, "early-stopping-threshold", 0, 1e30, bad);
@@ -31,20 +32,23 @@ train_best train_best_read(const yk__cli *cli, bool keeps, uint32_t metrics, boo
     return b;
 }
 
+/* As many digits as tell two numbers apart: a resumed training compares its evaluations with these. */
 static void write_best(void *object, const char *dir)
 {
     const train_best *b = object;
     char path[4352];
     FILE *f;
-    if (!b->found)
+    if (isnan(b->record))
         return;
     snprintf(path, sizeof path, "%s/best.json", dir);
     f = fopen(path, "we");
     if (!f)
         return; /* the checkpoint's own check names a folder that cannot be written */
-    fprintf(f, "{\"metric\": \"%s\", \"step\": %llu, \"waited\": %llu, ", metric_names[b->by], (unsigned long long)b->step,
-            (unsigned long long)b->waited);
-    metric_print_json(f, &b->result, (1u << METRIC_COUNT) - 1);
+    fprintf(f, "{\"metric\": \"%s\", \"step\": %llu, \"waited\": %llu, \"record\": %.17g", metric_names[b->by],
+            (unsigned long long)b->step, (unsigned long long)b->waited, b->record);
+    for (int i = 0; i < METRIC_COUNT; i++)
+        if (isfinite(b->result.value[i]))
+            fprintf(f, ", \"eval_%s\": %.17g", metric_names[i], b->result.value[i]);
     fprintf(f, "}\n");
     fclose(f);
 }
@@ -71,6 +75,7 @@ static bool read_best(yk_job *job, metric by, const char *checkpoint, train_best
         snprintf(key, sizeof key, "eval_%s", metric_names[i]);
         best->result.value[i] = yk_settings_real(s, key, NAN);
     }
+    best->record = yk_settings_real(s, "record", best->result.value[by]); /* folders of earlier versions have none */
     yk_settings_free(s);
     return same && isfinite(best->result.value[by]);
 }
@@ -111,29 +116,42 @@ void train_best_resume(yk_job *job, train_best *best, const char *checkpoint, ui
                 (unsigned long long)best->step, path);
 }
 
-bool train_best_judge(yk_job *job, train_best *best, const train_result *result, uint64_t step, const char *dir)
+bool train_best_is_late(const train_best *best)
 {
-    const double now = result->value[best->by], before = best->result.value[best->by];
-    const double gain = best->rises ? now - before : before - now;
-    char path[4352];
-    if (!isfinite(now) || !yk_ok(job))
-        return false;
-    best->waited = !best->found || gain > best->threshold ? 0 : best->waited + 1;
-    if (!best->found || gain > 0) {
-        best->found = true;
-        best->step = step;
-        best->result = *result;
-        snprintf(path, sizeof path, "%s/checkpoint-best", dir);
-        if (best->save)
-            yk_save(job, path);
-    }
     return best->patience && best->waited >= best->patience;
 }
 
-bool train_best_load(yk_job *job, const train_best *best, uint64_t step, const char *dir)
+/* By how much a value is better than another. */
+static double best_gain(const train_best *best, double now, double before)
+{
+    return best->rises ? now - before : before - now;
+}
+
+void train_best_judge(yk_job *job, train_best *best, const train_result *result, uint64_t step, const char *dir)
+{
+    const double now = result->value[best->by], gain = isnan(best->record) ? INFINITY : best_gain(best, now, best->record);
+    char path[4352];
+    if (!isfinite(now) || !yk_ok(job))
+        return;
+    best->waited = gain > best->threshold ? 0 : best->waited + 1;
+    if (gain > 0)
+        best->record = now;
+    if (best->found && !(best_gain(best, now, best->result.value[best->by]) > 0))
+        return;
+    best->found = true;
+    best->step = step;
+    best->result = *result;
+    snprintf(path, sizeof path, "%s/checkpoint-best", dir);
+    if (best->save)
+        yk_save(job, path);
+}
+
+bool train_best_load(yk_job *job, const train_best *best, const train_result *last, uint64_t step, const char *dir)
 {
     char path[4352];
     if (!best->load || !best->found || best->step == step || !yk_ok(job))
+        return false;
+    if (best_gain(best, last->value[best->by], best->result.value[best->by]) > 0)
         return false;
     snprintf(path, sizeof path, "%s/checkpoint-best", dir);
     yk_load(job, path);

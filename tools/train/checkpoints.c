@@ -268,6 +268,18 @@ bool checkpoint_same_steps(const checkpoints *c, uint64_t rows, uint64_t batch, 
     return same;
 }
 
+int64_t checkpoint_step(const checkpoints *c)
+{
+    yk_error ignored = YK_ERROR_INIT;
+    json_t *state = NULL;
+    if (yk__checkpoint_state(c->from, &state, &ignored))
+        return -1;
+    const json_t *step = json_object_get(state, "global_step");
+    const int64_t steps = json_is_integer(step) ? (int64_t)json_integer_value(step) : -1;
+    json_decref(state);
+    return steps;
+}
+
 void checkpoints_clear(const char *dir)
 {
     DIR *d = opendir(dir);

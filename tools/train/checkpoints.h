@@ -35,6 +35,8 @@ void checkpoint_resume(checkpoints *c, yk_job *job, const char *from);
 /* Whether the run that saved what was gone on from counted steps as one does whose epochs have so many rows, in micro batches of `batch`
  * and `accumulate` of these a step. One of a version that did not keep these did. */
 bool checkpoint_same_steps(const checkpoints *c, uint64_t rows, uint64_t batch, uint64_t accumulate);
+/* Updates that what was gone on from had seen; -1: it does not say. */
+int64_t checkpoint_step(const checkpoints *c);
 /* Rank 0, while it holds dir's lock: removes what interrupted saves left, of ours alone. */
 void checkpoints_clear(const char *dir);
 /* Whether there is a checkpoint in dir. */

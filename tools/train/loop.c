@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tools/train/reports.h"
+
 train_json train_number(double v)
 {
     train_json t = {"null"};
@@ -19,43 +21,49 @@ static double epochs_done(const train_run *r)
     return r->per_epoch ? (double)r->steps / (double)r->per_epoch : 0;
 }
 
-/* What was trained since the last line counts for the whole run's speed, and the next line begins anew. */
-static void close_span(train_run *r)
+/* What was trained since the last line counts for the whole run's speed, and the next line begins anew. `span`: its seconds. */
+static void close_span(train_run *r, double span)
 {
-    r->spent += r->log_spent + train_seconds() - r->log_time;
+    r->spent += span;
     r->rows += r->log_rows;
-    r->log_time = train_seconds();
     r->log_spent = 0;
     r->log_rows = r->log_tokens = 0;
 }
 
+static void print_step(const train_run *r, FILE *f, uint64_t epoch, double rows_per_s, double tokens_per_s)
+{
+    fprintf(f,
+            "{\"step\": %llu, \"epoch\": %llu, \"loss\": %s, \"lr\": %s, \"grad_norm\": %s, \"samples_per_s\": %.6g, "
+            "\"tokens_per_s\": %.6g, \"seconds\": %.6g}\n",
+            (unsigned long long)r->steps, (unsigned long long)epoch, train_number(yk_step_loss(r->opt)).text,
+            train_number(yk_lr(r->opt)).text, train_number(yk_grad_norm(r->opt)).text, rows_per_s, tokens_per_s,
+            train_seconds() - r->started);
+}
+
+/* All ranks call it, and rank 0 writes: the speed is that of all, over a span that ended on all. */
 static void log_line(train_run *r, uint64_t epoch)
 {
     const double loss = yk_step_loss(r->opt); /* waits for the device: only where it is shown */
-    const double now = train_seconds(), span = r->log_spent + now - r->log_time;
+    const double span = r->log_spent + yk_step_seconds(r->opt);
     const double rows = (double)r->log_rows / span, tokens = (double)r->log_tokens / span;
+    FILE *f = report_begin(r);
     progress_show(&r->bar, r->steps, r->total, loss, yk_lr(r->opt), rows);
-    if (r->log)
-        fprintf(r->log,
-                "{\"step\": %llu, \"epoch\": %llu, \"loss\": %s, \"lr\": %s, \"grad_norm\": %s, \"samples_per_s\": %.6g, "
-                "\"tokens_per_s\": %.6g, \"seconds\": %.6g}\n",
-                (unsigned long long)r->steps, (unsigned long long)epoch, train_number(loss).text, train_number(yk_lr(r->opt)).text,
-                train_number(yk_grad_norm(r->opt)).text, rows, tokens, now - r->started);
-    if (r->log)
-        fflush(r->log);
+    if (f)
+        print_step(r, f, epoch, rows, tokens);
+    report_end(r);
     trackers_add(r->trackers, r->steps, epochs_done(r), "train/loss", loss);
     trackers_add(r->trackers, r->steps, epochs_done(r), "train/learning_rate", yk_lr(r->opt));
     trackers_add(r->trackers, r->steps, epochs_done(r), "train/grad_norm", yk_grad_norm(r->opt));
     trackers_add(r->trackers, r->steps, epochs_done(r), "train/samples_per_s", rows);
     trackers_flush(r->trackers);
     r->logged = r->steps;
-    close_span(r);
+    close_span(r, span);
 }
 
 static void tell_result(train_run *r, uint64_t epoch)
 {
     char text[256] = "";
-    FILE *f = fmemopen(text, sizeof text - 1, "w");
+    FILE *f = fmemopen(text, sizeof text - 1, "w"), *line = report_begin(r);
     for (int i = 0; i < METRIC_COUNT; i++)
         if (r->metrics & 1u << i) {
             char tag[64];
@@ -68,29 +76,33 @@ static void tell_result(train_run *r, uint64_t epoch)
         fclose(f);
     }
     progress_say(&r->bar, "epoch %llu step %llu: eval %s", (unsigned long long)epoch, (unsigned long long)r->steps, text);
-    if (r->log) {
-        fprintf(r->log, "{\"step\": %llu, \"epoch\": %llu, ", (unsigned long long)r->steps, (unsigned long long)epoch);
-        metric_print_json(r->log, &r->result, r->metrics);
-        fprintf(r->log, ", \"seconds\": %.6g}\n", train_seconds() - r->started);
-        fflush(r->log);
+    if (line) {
+        fprintf(line, "{\"step\": %llu, \"epoch\": %llu, ", (unsigned long long)r->steps, (unsigned long long)epoch);
+        metric_print_json(line, &r->result, r->metrics);
+        fprintf(line, ", \"seconds\": %.6g}\n", train_seconds() - r->started);
     }
+    report_end(r);
 }
 
-static void run_evaluate(train_run *r, uint64_t epoch)
+/* counts: the strategy made it due, so the schedule and the best model follow it. A run that goes on from here has it too; one before the
+ * first step, or after a last one that is last by the number of steps alone, it has not. */
+static void run_evaluate(train_run *r, uint64_t epoch, bool counts)
 {
     if (!r->eval || !yk_data_rows(r->eval))
         return;
+    if (r->log_rows)
+        r->log_spent += yk_step_seconds(r->opt); /* evaluation is no part of the training's speed */
     yk_average_params(r->job); /* LocalSGD */
-    r->log_spent += train_seconds() - r->log_time; /* evaluation is no part of the training's speed */
     r->result = train_evaluate(r->job, r->model, r->eval, r->metrics);
     r->evaluated = r->steps;
-    if (r->steps) /* a model that was not trained yet lowers no rate */
+    if (counts)
         yk_sched_metric(r->sched, r->result.value[r->best.by]);
     if (yk_ok(r->job) && yk_is_main(r->job))
         tell_result(r, epoch);
-    if (r->steps) /* nor is it a candidate */
-        r->stop = train_best_judge(r->job, &r->best, &r->result, r->steps, r->out);
-    r->log_time = train_seconds();
+    if (counts)
+        train_best_judge(r->job, &r->best, &r->result, r->steps, r->out);
+    r->stop = train_best_is_late(&r->best);
+    yk_step_seconds(r->opt);
 }
 
 /* Optimizer steps done at this place in the data. Those whose update loss scaling skipped are among them, as in Hugging
@@ -112,11 +124,10 @@ static bool window_ends(const train_run *r, const yk_batch *batch)
     return batch->last || (batch->index + 1) % r->accumulate == 0;
 }
 
-/* The last evaluation comes once all is saved. */
 static bool evaluation_due(const train_run *r, const yk_batch *batch)
 {
     const double done = r->eval_when.strategy == TRAIN_STEPS ? (double)r->steps : epochs_done(r);
-    return r->steps < r->total && done >= r->eval_delay && train_when_due(&r->eval_when, r->steps, batch->last);
+    return done >= r->eval_delay && train_when_due(&r->eval_when, r->steps, batch->last);
 }
 
 static bool log_due(const train_run *r, const yk_batch *batch)
@@ -125,15 +136,44 @@ static bool log_due(const train_run *r, const yk_batch *batch)
            (r->log_when.strategy != TRAIN_NEVER && r->steps == r->total);
 }
 
-/* What the end of an accumulation window brings with it. A checkpoint comes last: who resumes from it has nothing to make up for. */
+/* The epoch of the last step. */
+static uint64_t epoch_at(const train_run *r)
+{
+    return r->steps && r->per_epoch ? (r->steps - 1) / r->per_epoch : 0;
+}
+
+/* The last step has a line of its own, also where the run was not known to end with it. */
+static void end_span(train_run *r)
+{
+    if (!r->log_rows || !yk_ok(r->job))
+        return;
+    if (r->log_when.strategy != TRAIN_NEVER && r->logged != r->steps)
+        log_line(r, epoch_at(r));
+    else
+        close_span(r, r->log_spent + yk_step_seconds(r->opt));
+}
+
+static void save_model(train_run *r)
+{
+    if (yk_ok(r->job) && r->saved != r->steps)
+        yk_model_save(r->model, r->out);
+    r->saved = r->steps;
+}
+
+/* What the end of an accumulation window brings with it. A checkpoint comes last: who resumes from it has nothing to make up for, at the
+ * run's end either. The model is saved before the last evaluation, which may fail. */
 static void after_window(train_run *r, const yk_batch *batch)
 {
     r->steps = steps_at(r, batch->epoch, batch->index + 1);
     yk_sched_step(r->sched);
     if (log_due(r, batch))
         log_line(r, batch->epoch);
+    if (r->steps >= r->total) {
+        end_span(r);
+        save_model(r);
+    }
     if (evaluation_due(r, batch))
-        run_evaluate(r, batch->epoch);
+        run_evaluate(r, batch->epoch, true);
     if (train_when_due(&r->save_when, r->steps, batch->last))
         checkpoint_save(&r->kept, r->job, r->steps);
 }
@@ -153,12 +193,6 @@ static void train_batch(train_run *r, const yk_batch *batch)
         after_window(r, batch);
 }
 
-/* The epoch of the last step. */
-static uint64_t epoch_at(const train_run *r)
-{
-    return r->steps && r->per_epoch ? (r->steps - 1) / r->per_epoch : 0;
-}
-
 /* A checkpoint's schedule counts the steps of its run, which other batches or windows make more or fewer than this one's. (Else it is left
  * as it is: an update that loss scaling skipped was a step of the run, and none of the schedule's.) */
 static void resume_steps(train_run *r)
@@ -171,50 +205,45 @@ static void resume_steps(train_run *r)
                      (unsigned long long)r->total);
     }
     train_best_resume(r->job, &r->best, r->kept.from, r->steps, r->out);
+    r->stop = train_best_is_late(&r->best);
 }
 
-/* The last step has a line of its own, also where the run was not known to end with it. */
-static void end_span(train_run *r)
-{
-    if (!r->log_rows || !yk_ok(r->job))
-        return;
-    if (r->log_when.strategy != TRAIN_NEVER && r->logged != r->steps)
-        log_line(r, epoch_at(r));
-    else
-        close_span(r);
-}
-
-/* The model is saved before the last evaluation, which may fail, and once more where an earlier one was better. */
+/* The model is saved once more where an earlier one was better. */
 static void finish_training(train_run *r)
 {
     end_span(r);
-    if (yk_ok(r->job))
-        yk_model_save(r->model, r->out);
+    save_model(r);
     if (yk_ok(r->job) && r->eval_last && r->evaluated != r->steps)
-        run_evaluate(r, epoch_at(r));
+        run_evaluate(r, epoch_at(r), false);
     if (r->stop)
         progress_say(&r->bar, "stopped early: %s has not got better for %llu evaluations", metric_names[r->best.by],
                      (unsigned long long)r->best.waited);
-    if (!train_best_load(r->job, &r->best, r->steps, r->out))
+    if (!train_best_load(r->job, &r->best, &r->result, r->steps, r->out))
         return;
     r->result = r->best.result;
     progress_say(&r->bar, "the best model is that of step %llu: it is the one that is left", (unsigned long long)r->best.step);
     yk_model_save(r->model, r->out);
 }
 
-void train_loop(train_run *r)
+void train_begin(train_run *r)
 {
     uint64_t epoch, next;
     yk_data_tell(r->data, &epoch, &next);
     r->steps = steps_before(r, epoch, next);
-    r->started = r->log_time = train_seconds();
+    r->evaluated = r->saved = UINT64_MAX;
+    r->bar.first = r->steps;
+}
+
+void train_loop(train_run *r)
+{
+    r->started = train_seconds();
     if (r->steps >= r->total && yk_ok(r->job) && yk_is_main(r->job))
         fprintf(stderr, "yoke train: the checkpoint is at step %llu and the run ends at %llu: nothing is left to train\n",
                 (unsigned long long)r->steps, (unsigned long long)r->total);
-    r->evaluated = UINT64_MAX;
     resume_steps(r);
+    yk_step_seconds(r->opt);
     if (r->eval_first && r->steps < r->total)
-        run_evaluate(r, epoch);
+        run_evaluate(r, epoch_at(r), false);
     while (r->steps < r->total && !r->stop && yk_ok(r->job))
         yk_each (batch, r->job, r->data) { /* an epoch, or what a checkpoint left of it; the data go on with the next by themselves */
             train_batch(r, &batch);

@@ -15,6 +15,13 @@
 #include "tools/train/best.h"
 #include "tools/train/when.h"
 
+/* A line of the logs while it is written. */
+typedef struct report_line {
+    FILE *file;
+    char *text;
+    size_t bytes;
+} report_line;
+
 /* All that a run of training carries along. */
 typedef struct train_run {
     const yk__cli *cli;
@@ -23,7 +30,8 @@ typedef struct train_run {
     yk_model *model;
     yk_opt *opt;
     yk_sched *sched;
-    FILE *log;
+    FILE *log[2]; /* --log and log.jsonl, on rank 0; NULL: none */
+    report_line line;
     const char *out;
     uint64_t steps, total, epochs, per_epoch, batch, accumulate; /* batch: rows of a micro batch over all ranks */
     checkpoints kept;
@@ -36,10 +44,10 @@ typedef struct train_run {
     train_best best;
     trackers *trackers;
     double decay, lr, clip, started;
-    double log_time, log_spent, spent; /* the window's start, its part before an evaluation, and all windows: seconds */
+    double log_spent, spent; /* seconds that the ranks trained for: since the last line, up to an evaluation; up to the last line */
     uint64_t log_rows, log_tokens, rows, logged; /* since the last line; in all; the step of that line */
     train_result result;
-    uint64_t evaluated; /* step of the result; UINT64_MAX: none */
+    uint64_t evaluated, saved; /* steps of the result and of the model in `out`; UINT64_MAX: none */
     bool stop;          /* nothing has got better for too long */
     progress bar;
 } train_run;
@@ -50,8 +58,10 @@ typedef struct train_json {
 } train_json;
 train_json train_number(double v);
 
-/* Trains from the data's place (a checkpoint's, or the start) to step r->total, saves the model, then evaluates it: a failed
- * evaluation loses nothing. What goes wrong is the job's error. */
+/* Sets r->steps to the data's place: a checkpoint's, or the start. */
+void train_begin(train_run *r);
+/* Trains from there to step r->total, saves the model, then evaluates it: a failed evaluation loses no model. What goes wrong is the job's
+ * error. */
 void train_loop(train_run *r);
 
 #endif

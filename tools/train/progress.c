@@ -19,7 +19,7 @@ void progress_begin(progress *p, bool on)
 static void bar_draw(progress *p, uint64_t step, uint64_t total)
 {
     const uint64_t full = total ? step * WIDTH / total : 0;
-    const double gone = train_seconds() - p->begin, left = step ? gone * (double)(total - step) / (double)step : 0;
+    const double gone = train_seconds() - p->begin, left = step > p->first ? gone * (double)(total - step) / (double)(step - p->first) : 0;
     fprintf(stderr, "\r\033[K[");
     for (uint64_t i = 0; i < WIDTH; i++)
         fputc(i < full ? '#' : '.', stderr);

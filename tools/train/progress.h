@@ -9,6 +9,7 @@
 typedef struct progress {
     bool on, terminal, open; /* open: a bar stands on the current line */
     double begin;
+    uint64_t first; /* step that the run began at */
 } progress;
 
 void progress_begin(progress *p, bool on);

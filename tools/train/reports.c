@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#include "tools/train/restart.h"
+#include "tools/train/logfile.h"
 
 enum { REPORT_NONE, REPORT_JSONL, REPORT_TENSORBOARD, REPORT_CSV, REPORT_ALL, REPORT_NAMES };
 static const char *const names[REPORT_NAMES] = {"none", "jsonl", "tensorboard", "csv", "all"};
@@ -55,11 +57,32 @@ static void fail_log(const train_run *r, const char *path, const char *reason)
     yk_fail(r->job, YK_E_IO, text);
 }
 
-static void open_log(train_run *r, const char *path)
+/* Of the run that this one goes on with, lines up to this step stay. */
+static int64_t lines_kept(const train_run *r)
 {
-    r->log = restart_open_log(path, r->kept.since > 0);
-    if (!r->log)
+    if (!r->kept.from[0])
+        return r->kept.since > 0 ? LOGFILE_NO_STEP : LOGFILE_ANEW;
+    return checkpoint_same_steps(&r->kept, yk_data_rows(r->data), r->batch, r->accumulate) ? (int64_t)r->steps
+                                                                                          : checkpoint_step(&r->kept);
+}
+
+static void open_log(train_run *r, FILE **log, const char *path)
+{
+    *log = logfile_open(path, lines_kept(r));
+    if (!*log)
         fail_log(r, path, strerror(errno));
+}
+
+/* One file under two names is written once. */
+static void drop_second_log(train_run *r)
+{
+    struct stat one, two;
+    if (!r->log[0] || !r->log[1] || fstat(fileno(r->log[0]), &one) || fstat(fileno(r->log[1]), &two))
+        return;
+    if (one.st_dev != two.st_dev || one.st_ino != two.st_ino)
+        return;
+    fclose(r->log[1]);
+    r->log[1] = NULL;
 }
 
 void train_reports_open(train_run *r)
@@ -74,22 +97,49 @@ void train_reports_open(train_run *r)
     if (!yk_ok(r->job) || !yk_is_main(r->job))
         return;
     snprintf(path, sizeof path, "%s/log.jsonl", folder);
-    if (log || set & 1 << REPORT_JSONL)
-        open_log(r, log ? log : path);
+    if (log)
+        open_log(r, &r->log[0], log);
+    if (set & 1 << REPORT_JSONL)
+        open_log(r, &r->log[1], path);
+    drop_second_log(r);
     if (set & (1 << REPORT_TENSORBOARD | 1 << REPORT_CSV) && yk_ok(r->job)) {
-        r->trackers = trackers_open(folder, set & 1 << REPORT_CSV, set & 1 << REPORT_TENSORBOARD, r->kept.since > 0, text,
-                                    sizeof text);
+        r->trackers = trackers_open(folder, set & 1 << REPORT_CSV, set & 1 << REPORT_TENSORBOARD, lines_kept(r), text, sizeof text);
         if (!r->trackers)
             yk_fail(r->job, YK_E_IO, text);
     }
 }
 
+FILE *report_begin(train_run *r)
+{
+    r->line = (report_line){NULL, NULL, 0};
+    if (r->log[0] || r->log[1])
+        r->line.file = open_memstream(&r->line.text, &r->line.bytes);
+    return r->line.file;
+}
+
+void report_end(train_run *r)
+{
+    if (!r->line.file)
+        return;
+    fclose(r->line.file);
+    for (int i = 0; i < 2; i++)
+        if (r->log[i]) {
+            fwrite(r->line.text, 1, r->line.bytes, r->log[i]);
+            fflush(r->log[i]);
+        }
+    free(r->line.text);
+    r->line = (report_line){NULL, NULL, 0};
+}
+
 void train_reports_close(train_run *r)
 {
-    const char *reason = yk__cli_close_file(r->log), *log = yk__cli_text(r->cli, "log");
+    const char *const path[2] = {yk__cli_text(r->cli, "log"), "log.jsonl"};
     char text[512];
-    if (reason)
-        fail_log(r, log ? log : "log.jsonl", reason);
+    for (int i = 0; i < 2; i++) {
+        const char *reason = yk__cli_close_file(r->log[i]);
+        if (reason)
+            fail_log(r, path[i], reason);
+    }
     if (!trackers_close(r->trackers, text, sizeof text))
         yk_fail(r->job, YK_E_IO, text);
 }

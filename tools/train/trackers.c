@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "tools/cli.h"
-#include "tools/train/restart.h"
+#include "tools/train/logfile.h"
 
 typedef struct tracker_file {
     FILE *file; /* NULL: not wanted */
@@ -106,6 +106,18 @@ static void write_version(FILE *f)
     write_record(f, m.data, m.n);
 }
 
+/* Event { SessionLog session_log = 7 }, SessionLog { SessionStatus status = 1 }, START = 1: earlier files' figures of this step and later
+ * ones are hidden. */
+static void write_start(FILE *f, uint64_t step)
+{
+    static const char start[] = {1 << 3, 1};
+    message m = event_new();
+    put_byte(&m, 2 << 3);
+    put_varint(&m, step);
+    put_bytes(&m, 7 << 3 | 2, start, sizeof start);
+    write_record(f, m.data, m.n);
+}
+
 /* Summary { repeated Value value = 1 }, Value { string tag = 1; float simple_value = 2 } */
 static void write_scalar(FILE *f, uint64_t step, const char *tag, double value)
 {
@@ -120,15 +132,15 @@ static void write_scalar(FILE *f, uint64_t step, const char *tag, double value)
     write_record(f, m.data, m.n);
 }
 
-static bool open_file(tracker_file *t, bool wanted, bool again, char *text, size_t size)
+static bool open_file(tracker_file *t, bool wanted, int64_t kept, char *text, size_t size)
 {
-    t->file = wanted ? restart_open_log(t->path, again) : NULL;
+    t->file = wanted ? logfile_open(t->path, kept) : NULL;
     if (wanted && !t->file)
         snprintf(text, size, "--report-to: %.400s: %s", t->path, strerror(errno));
     return !wanted || t->file;
 }
 
-trackers *trackers_open(const char *dir, bool csv, bool tensorboard, bool again, char *text, size_t size)
+trackers *trackers_open(const char *dir, bool csv, bool tensorboard, int64_t kept, char *text, size_t size)
 {
     trackers *t = calloc(1, sizeof *t);
     char host[128] = "";
@@ -140,7 +152,7 @@ trackers *trackers_open(const char *dir, bool csv, bool tensorboard, bool again,
     snprintf(t->csv.path, sizeof t->csv.path, "%s/log.csv", dir);
     snprintf(t->events.path, sizeof t->events.path, "%s/events.out.tfevents.%lld.%s.%ld", dir, (long long)time(NULL), host,
              (long)getpid());
-    if (!open_file(&t->csv, csv, again, text, size) || !open_file(&t->events, tensorboard, false, text, size)) {
+    if (!open_file(&t->csv, csv, kept, text, size) || !open_file(&t->events, tensorboard, LOGFILE_ANEW, text, size)) {
         yk__cli_close_file(t->csv.file);
         free(t);
         return NULL;
@@ -149,6 +161,8 @@ trackers *trackers_open(const char *dir, bool csv, bool tensorboard, bool again,
         fprintf(t->csv.file, "step,epoch,tag,value\n");
     if (t->events.file)
         write_version(t->events.file);
+    if (t->events.file && kept != LOGFILE_ANEW)
+        write_start(t->events.file, (uint64_t)(kept + 1));
     return t;
 }
 

@@ -12,8 +12,9 @@
 
 typedef struct trackers trackers;
 
-/* Opens the files in a folder that is there; again: an earlier attempt's table goes on (restart.h). NULL after writing why into text. */
-trackers *trackers_open(const char *dir, bool csv, bool tensorboard, bool again, char *text, size_t size);
+/* Opens the files in a folder that is there; kept: as of logfile.h, for the table, and TensorBoard hides later steps of earlier files. NULL
+ * after writing why into text. */
+trackers *trackers_open(const char *dir, bool csv, bool tensorboard, int64_t kept, char *text, size_t size);
 /* One figure ("train/loss"). */
 void trackers_add(trackers *t, uint64_t step, double epoch, const char *tag, double value);
 /* Hands what was added to the system. */

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Logs that are gone on with. */
+#include "tools/train/logfile.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Of a line; LOGFILE_NO_STEP: it has none. */
+static int64_t line_step(const char *line)
+{
+    static const char key[] = "\"step\": ";
+    const char *at = strstr(line, key);
+    const char *number = isdigit((unsigned char)line[0]) ? line : at ? at + sizeof key - 1 : NULL;
+    return number ? strtoll(number, NULL, 10) : LOGFILE_NO_STEP;
+}
+
+typedef struct cut {
+    off_t at, end; /* what goes: from here to there, whole lines alone; a torn one lies behind them */
+    uint64_t lines;
+} cut;
+
+static cut cut_find(FILE *f, int64_t kept)
+{
+    cut c = {0, 0, 0};
+    char *line = NULL;
+    size_t room = 0;
+    for (ssize_t n; (n = getline(&line, &room, f)) > 0 && line[n - 1] == '\n'; c.end += n)
+        if (c.lines || line_step(line) > kept)
+            c.lines++;
+        else
+            c.at += n;
+    free(line);
+    return c;
+}
+
+/* To the end of PATH.cut. False: errno says why. */
+static bool cut_keep(FILE *f, const char *path, const cut *c)
+{
+    char name[4400], block[4096];
+    bool ok = !fseeko(f, c->at, SEEK_SET);
+    snprintf(name, sizeof name, "%s.cut", path);
+    FILE *to = fopen(name, "ae");
+    for (off_t left = c->end - c->at; to && ok && left > 0;) {
+        const size_t n = fread(block, 1, left < (off_t)sizeof block ? (size_t)left : sizeof block, f);
+        ok = n > 0 && fwrite(block, 1, n, to) == n;
+        left -= (off_t)n;
+    }
+    return to && !fclose(to) && ok;
+}
+
+/* False: errno says why. What is no plain file is left as it is. */
+static bool lines_cut(const char *path, int64_t kept)
+{
+    const int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "r+");
+    struct stat st;
+    bool ok = true;
+    if (!f)
+        return errno == ENOENT || errno == ENXIO; /* opening it to write says what else is wrong */
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode)) {
+        const cut c = cut_find(f, kept);
+        ok = (!c.lines || cut_keep(f, path, &c)) && (c.at == st.st_size || !ftruncate(fd, c.at));
+        if (ok && c.lines)
+            fprintf(stderr, "yoke train: %s: %llu lines of later steps are in %s.cut now: this run writes these steps anew\n", path,
+                    (unsigned long long)c.lines, path);
+    }
+    fclose(f);
+    return ok;
+}
+
+FILE *logfile_open(const char *path, int64_t kept)
+{
+    const bool again = kept != LOGFILE_ANEW;
+    FILE *f;
+    if (again && !lines_cut(path, kept))
+        return NULL;
+    f = fopen(path, again ? "ae" : "we");
+    if (f && again)
+        fseek(f, 0, SEEK_END); /* for who asks where it stands; a pipe does not */
+    return f;
+}
