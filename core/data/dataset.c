@@ -96,8 +96,10 @@ static yk_status open_spec(const yk__spec *spec, const yk__dataset_options *opti
         st = check_label_options(spec, options, kind, err);
     if (!st)
         st = set_new(kind, spec, options->eval, out, err);
-    if (!st)
+    if (!st) {
+        (*out)->may_be_empty = options->unlabelled && options->mask == 0;
         st = kind->open(*out, spec, options, err);
+    }
     return st;
 }
 

@@ -37,7 +37,7 @@ typedef struct yk__dataset_kind {
 
 struct yk__dataset {
     const yk__dataset_kind *kind;
-    bool eval;
+    bool eval, may_be_empty; /* the latter: no rows are no error (predictions) */
     char *path;
     /* the kind sets these in open() */
     void *state;

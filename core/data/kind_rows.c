@@ -167,7 +167,7 @@ static yk_status pick_rows(yk__dataset *set, const char *eval_rows, const char *
     for (int64_t i = 0; i < text_rows->count && !st; i++)
         if (marked[i] == set->eval)
             state->row_map[set->rows++] = i;
-    if (!st && !set->rows)
+    if (!st && !set->rows && !set->may_be_empty)
         st = yk__fail(err, YK_E_FORMAT, "%s: leaves no row of %s to %s", eval_rows, data,
                       set->eval ? "evaluate" : "train");
     yk__free(marked);
@@ -233,6 +233,7 @@ static yk_status open_rows(yk__dataset *set, const yk__spec *spec, const yk__dat
     yk__rows_options rows_options = {0};
     const int64_t width[] = {-1};
     yk_status st = rows_options_read(spec, options, &rows_options, err);
+    rows_options.may_be_empty = set->may_be_empty;
     if (!st && rows_options.lines && !rows_options.unlabelled)
         st = yk__fail(err, YK_E_ARG,
                       "data 'lines:%.100s': its rows have no labels, so they are for predictions: csv and jsonl have "

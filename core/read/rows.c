@@ -481,7 +481,7 @@ static yk_status rows_finish(struct rows_reader *reader, yk_error *err)
 {
     yk__rows *rows = reader->rows;
     yk_status s;
-    if (rows->count == 0)
+    if (rows->count == 0 && !reader->options->may_be_empty)
         return yk__fail(err, YK_E_FORMAT, "%s: expected rows%s, found none%s", reader->path,
                         reader->options->lines ? "" : " after the header", rows->dropped ? " with a text" : "");
     if (reader->options->unlabelled) {
@@ -509,6 +509,15 @@ static yk_status rows_finish(struct rows_reader *reader, yk_error *err)
     return YK_OK;
 }
 
+static yk_status rows_from(struct rows_reader *reader, yk__file *file, yk_error *err)
+{
+    if (reader->options->may_be_empty && yk__file_left(file) == 0)
+        return YK_OK;
+    return reader->options->lines  ? from_lines(reader, file, err)
+           : reader->options->json ? from_json(reader, file, err)
+                                   : from_csv(reader, file, err);
+}
+
 yk_status yk__rows_read(yk__file *file, const yk__rows_options *options, yk__rows **out, yk_error *err)
 {
     struct rows_reader reader = {
@@ -516,11 +525,13 @@ yk_status yk__rows_read(yk__file *file, const yk__rows_options *options, yk__row
     yk_status s;
     if (!reader.rows)
         return yk__fail_mem(err, sizeof *reader.rows, "rows");
-    s = options->model ? yk__labels_load(options->model, &reader.model, err) : YK_OK;
+    s = yk__grow(&reader.rows->at, &reader.at_cap, 1, sizeof *reader.rows->at) ? yk__fail_mem(err, sizeof *reader.rows->at, "rows") : YK_OK;
     if (!s)
-        s = options->lines  ? from_lines(&reader, file, err)
-            : options->json ? from_json(&reader, file, err)
-                            : from_csv(&reader, file, err);
+        reader.rows->at[0] = 0;
+    if (!s && options->model)
+        s = yk__labels_load(options->model, &reader.model, err);
+    if (!s)
+        s = rows_from(&reader, file, err);
     if (!s)
         s = rows_finish(&reader, err);
     yk__strmap_free(reader.names);

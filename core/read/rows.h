@@ -44,6 +44,7 @@ typedef struct yk__rows_options {
     bool lines;      /* plain lines */
     bool numbers;    /* labels are numbers; categories, names_of, model and classes say nothing then */
     bool unlabelled; /* labels are neither needed nor looked at */
+    bool may_be_empty; /* no rows are no error, nor is a file of no bytes */
 } yk__rows_options;
 
 yk_status yk__rows_open(const char *path, const yk__rows_options *options, yk__rows **out, yk_error *err);

@@ -554,7 +554,7 @@ typedef struct yk_data_config {
     uint32_t seq_len;        /* tokens of a window of running text; default 128 */
     const char *eval_rows;   /* file of line numbers that evaluate instead of train */
     const char *model;       /* folder of a model whose config.json (id2label) numbers the names of labels */
-    bool unlabelled;         /* rows of text: labels are neither needed nor looked at, batches have none (predictions) */
+    bool unlabelled;         /* for predictions: there may be no rows; of rows of text labels are not looked at, and batches have none */
     bool whole;              /* running text: all of the file, not its part before or after the split */
     uint64_t max_rows;       /* only the first so many rows of the part; default all */
     bool by_length;          /* training on rows of text: a batch's rows are of like length, so that it has little padding */

@@ -218,7 +218,7 @@ train_result train_evaluate(yk_job *job, yk_model *m, yk_data *data, uint32_t wa
     yk_data_seek(data, 0, 0);
     yk_each (batch, job, data) {
         yk_t logits = yk_forward(m, &batch), loss, best = metric_trace(m, &batch, logits, &loss);
-        if (make_tally(job, &t, labels, yk_dim(logits, -1), wanted) && batch.rows > 0)
+        if (make_tally(job, &t, labels, yk_dim(logits, -1), wanted)) /* on a rank without rows, too: reading runs the step */
             count_batch(best, &batch, labels, yk_item(loss), &t);
     }
     if (t.sum)

@@ -56,7 +56,8 @@ static void write_row(FILE *f, const yk_data *data, uint64_t row, const double *
         fprintf(f, "]}\n");
 }
 
-/* This rank's scores of a batch among zeros, so that a sum over ranks has all of them. */
+/* This rank's scores of a batch among zeros, so that a sum over ranks has all of them. A rank without rows reads as well: what is read
+ * first runs the step, which all ranks do together. */
 static bool gather_scores(yk_job *job, const yk_batch *batch, yk_t scores, uint32_t classes, double *all)
 {
     const size_t n = (size_t)batch->rows * classes;
@@ -65,8 +66,7 @@ static bool gather_scores(yk_job *job, const yk_batch *batch, yk_t scores, uint3
         yk_fail(job, YK_E_MEM, "out of memory for predictions");
         return false;
     }
-    if (n)
-        yk_read(scores, own, n * sizeof *own);
+    yk_read(scores, own, n * sizeof *own);
     for (size_t i = 0; i < n; i++)
         all[(size_t)batch->first * classes + i] = own[i];
     free(own);
