@@ -142,7 +142,7 @@ static void build_classifier(yk_model *m, void *object, const yk_data *data)
     read_problem(m, net);
     yk_settings_put(m->settings, "architectures", "BertForSequenceClassification");
     net->pooler = model_linear_new(m, "bert.pooler.dense", net->hidden_size, net->hidden_size, true, &net->init);
-    net->classifier = model_linear_new(m, "classifier", net->hidden_size, net->n_classes, true, &net->init);
+    net->classifier = model_head_new(m, "classifier", net->hidden_size, net->n_classes, &net->init);
 }
 
 static void build_mlm(yk_model *m, void *object, const yk_data *data)

@@ -71,9 +71,55 @@ static bool may_be_new(const char *name)
            !strncmp(name, "bert.pooler.", 12);
 }
 
+static bool is_of_head(const yk_model *m, const char *name)
+{
+    return *m->head && !strncmp(name, m->head, strlen(m->head));
+}
+
+/* How many classes a tensor of the head is for; 0: its shape differs from the parameter's in nothing, or in more than that. */
+static int64_t other_classes(const yk_weights *w, const char *name, yk_t param)
+{
+    int64_t dim[8];
+    const uint32_t rank = yk_weights_shape(w, name, dim);
+    bool same = rank > 0 && rank == yk_dims(param);
+    for (uint32_t i = 1; same && i < rank; i++)
+        same = dim[i] == yk_dim(param, (int32_t)i);
+    return same && dim[0] != yk_dim(param, 0) ? dim[0] : 0;
+}
+
+static void say_head(const yk_model *m, const char *path, int64_t classes)
+{
+    const long long own = yk_settings_int(m->settings, "num_labels", 0);
+    if (classes && !m->own.new_head)
+        model_fail(m->job, YK_E_FORMAT, "%s: its classifier (%sweight, %sbias) is of %lld classes, and there are %lld: --new-head "
+                   "(new_head=yes) gives the model a new one for them", path, m->head, m->head, (long long)classes, own);
+    else if (yk_is_main(m->job) && (classes || m->own.head_differs))
+        fprintf(stderr, "yoke: %s: %sweight and %sbias start new, for %lld classes instead of %s\n", path, m->head, m->head, own,
+                classes ? "as many as it has" : "those it has");
+    else if (yk_is_main(m->job) && m->own.new_head)
+        fprintf(stderr, "yoke: %s: its classes are those of the data already: %sweight and %sbias stay\n", path, m->head, m->head);
+}
+
+/* Whether the classifier is not taken from the file, as that one is of other classes. */
+static bool head_is_new(const yk_model *m, yk_weights *w, const char *path)
+{
+    int64_t classes = 0;
+    char there[NAME_SIZE];
+    bool found = false;
+    for (uint32_t i = 0; i < m->count; i++) {
+        if (!is_of_head(m, model_file_name(m, i)) || !name_find(m, w, model_file_name(m, i), there))
+            continue;
+        found = true;
+        classes = classes ? classes : other_classes(w, there, yk_param_at(m->job, m->first + i));
+    }
+    if (found) /* else it is new anyhow */
+        say_head(m, path, classes);
+    return found && (classes || m->own.head_differs);
+}
+
 static void say_new(const yk_model *m, const char *path, const char *name)
 {
-    if (!may_be_new(name))
+    if (!may_be_new(name) && !(m->own.new_head && is_of_head(m, name)))
         model_fail(m->job, YK_E_FORMAT, "%s: no tensor \"%s\", which model %s needs", path, name, m->kind->name);
     else if (!strstr(name, "num_batches") && yk_is_main(m->job))
         fprintf(stderr, "yoke: %s has no \"%s\": it starts new\n", path, name);
@@ -84,13 +130,15 @@ static uint32_t params_load(yk_model *m, yk_weights *w, const char *path, bool *
 {
     uint32_t found = 0;
     char there[NAME_SIZE];
+    const bool new_head = head_is_new(m, w, path);
     for (uint32_t i = 0; i < m->count && yk_ok(m->job); i++) {
         const char *name = model_file_name(m, i);
         if (!name_find(m, w, name, there)) {
             say_new(m, path, name);
             continue;
         }
-        yk_weights_read(w, there, yk_param_at(m->job, m->first + i));
+        if (!new_head || !is_of_head(m, name))
+            yk_weights_read(w, there, yk_param_at(m->job, m->first + i));
         name_take(w, there, taken);
         found++;
     }
@@ -132,7 +180,7 @@ static void tied_check(const yk_model *m, yk_weights *w, const char *path, bool 
         if (!name_there(w, (*pair)[0], there))
             continue;
         name_take(w, there, taken);
-        snprintf(own, sizeof own, "%s%s", m->prefix, (*pair)[1]);
+        snprintf(own, sizeof own, "%s%s", m->own.prefix, (*pair)[1]);
         if (!tensor_equals(m, w, there, yk_param_find(m->job, own)) && yk_ok(m->job))
             model_fail(m->job, YK_E_FORMAT, "%s: tensor \"%s\" has other numbers than \"%s\": model %s has tie_word_embeddings=true only, "
                        "which makes them one", path, there, (*pair)[1], m->kind->name);

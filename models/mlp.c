@@ -48,7 +48,8 @@ static void mlp_build(yk_model *m, void *object, const yk_data *data)
     model_put_int(m, "input_size", net->size[0]);
     for (uint32_t i = 0; i < net->n_layers; i++) {
         snprintf(prefix, sizeof prefix, "fc%u", i + 1);
-        net->fc[i] = model_linear_new(m, prefix, net->size[i], net->size[i + 1], true, NULL);
+        net->fc[i] = i + 1 < net->n_layers ? model_linear_new(m, prefix, net->size[i], net->size[i + 1], true, NULL)
+                                           : model_head_new(m, prefix, net->size[i], net->size[i + 1], NULL);
     }
 }
 

@@ -108,10 +108,10 @@ enum { NAME_SIZE = 512 };
 /* Behind the model's prefix in the job. */
 static void name_print(const yk_model *m, char name[NAME_SIZE], const char *fmt, va_list ap)
 {
-    const size_t n = strlen(m->prefix);
+    const size_t n = strlen(m->own.prefix);
     if (n >= NAME_SIZE / 2)
-        model_fail(m->job, YK_E_ARG, "prefix=%.40s..: expected fewer than %d bytes", m->prefix, NAME_SIZE / 2);
-    snprintf(name, NAME_SIZE / 2, "%s", m->prefix);
+        model_fail(m->job, YK_E_ARG, "prefix=%.40s..: expected fewer than %d bytes", m->own.prefix, NAME_SIZE / 2);
+    snprintf(name, NAME_SIZE / 2, "%s", m->own.prefix);
     vsnprintf(name + strlen(name), NAME_SIZE - strlen(name), fmt, ap);
 }
 
@@ -137,7 +137,7 @@ yk_t model_state(yk_model *m, yk_dtype dtype, uint32_t dims, const int64_t *dim,
 
 const char *model_file_name(const yk_model *m, uint32_t i)
 {
-    return yk_param_name(m->job, m->first + i) + strlen(m->prefix);
+    return yk_param_name(m->job, m->first + i) + strlen(m->own.prefix);
 }
 
 void model_put_int(yk_model *m, const char *key, int64_t v)
@@ -195,6 +195,12 @@ model_linear model_linear_new(yk_model *m, const char *prefix, int64_t in, int64
     l.weight = model_param(m, init ? *init : plain, 2, (int64_t[]){out, in}, "%s.weight", prefix);
     l.bias = bias ? model_param(m, init ? zeros : plain, 1, &out, "%s.bias", prefix) : YK_NO;
     return l;
+}
+
+model_linear model_head_new(yk_model *m, const char *prefix, int64_t in, int64_t classes, const yk_init *init)
+{
+    snprintf(m->head, sizeof m->head, "%s.", prefix);
+    return model_linear_new(m, prefix, in, classes, true, init);
 }
 
 yk_t model_linear_on(model_linear l, yk_t x)

@@ -31,12 +31,20 @@ typedef struct model_kind {
     double (*flops)(const void *net, int64_t width);
 } model_kind;
 
+/* What is a model's in its job, and no setting of its configuration. */
+typedef struct model_own {
+    char *prefix;      /* of its parameters' names in the job, "" for none; files have them without it */
+    bool new_head;     /* where the file's classifier is of other classes, it is new */
+    bool head_differs; /* it is: its classes have other names */
+} model_own;
+
 struct yk_model {
     yk_job *job;
     const model_kind *kind;
     yk_settings *settings;
     char *tokenizer;            /* folder whose tokenizer files are copied along when saving, or NULL */
-    char *prefix;               /* of its parameters' names in the job, "" for none; files have them without it */
+    model_own own;
+    char head[32];              /* how the names of its classifier's parameters begin ("fc."), "" where it has none */
     const yk_data *data;        /* that it was made for, or NULL: its vocabulary of characters is saved too */
     uint32_t first, count;      /* its parameters in the job */
     float smoothing;            /* of labels, in training */
@@ -76,6 +84,8 @@ typedef struct model_linear {
     yk_t weight, bias;
 } model_linear;
 model_linear model_linear_new(yk_model *m, const char *prefix, int64_t in, int64_t out, bool bias, const yk_init *init);
+/* The same for the layer that a classifier ends with, which has a bias. */
+model_linear model_head_new(yk_model *m, const char *prefix, int64_t in, int64_t classes, const yk_init *init);
 yk_t model_linear_on(model_linear l, yk_t x);
 
 typedef struct model_norm {

@@ -38,13 +38,13 @@ static void model_release(yk_model *m)
     if (m->settings)
         yk_settings_free(m->settings);
     free(m->tokenizer);
-    free(m->prefix);
+    free(m->own.prefix);
     free(m->net);
     free(m);
 }
 
 /* A model without parameters yet; NULL (and the job failed) when memory is gone. Takes the prefix over. */
-static yk_model *model_alloc(yk_job *job, const model_kind *kind, yk_settings *settings, char *prefix, const yk_data *data)
+static yk_model *model_alloc(yk_job *job, const model_kind *kind, yk_settings *settings, model_own own, const yk_data *data)
 {
     yk_model *m = calloc(1, sizeof *m);
     const char *tokenizer = data ? yk_data_tokenizer(data) : NULL;
@@ -52,13 +52,13 @@ static yk_model *model_alloc(yk_job *job, const model_kind *kind, yk_settings *s
         m->job = job;
         m->kind = kind;
         m->data = data;
-        m->prefix = prefix;
+        m->own = own;
         m->net = calloc(1, kind->net_size);
         m->tokenizer = tokenizer ? strdup(tokenizer) : NULL;
     }
     if (!m || !m->net || (tokenizer && !m->tokenizer)) {
         if (!m)
-            free(prefix);
+            free(own.prefix);
         model_release(m);
         yk_settings_free(settings);
         model_fail(job, YK_E_MEM, "out of memory for model %s", kind->name);
@@ -79,21 +79,23 @@ static void put_dtype(yk_settings *s)
             yk_settings_put(s, keys[i], "float32");
 }
 
-static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *settings, char *prefix, const yk_data *data)
+static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *settings, model_own own, const yk_data *data)
 {
     yk_model *m;
-    if (!prefix || !model_fits_kind(job, kind, data) || !model_config_check(job, kind, settings)) {
-        free(prefix);
+    if (!own.prefix || !model_fits_kind(job, kind, data) || !model_config_check(job, kind, settings)) {
+        free(own.prefix);
         yk_settings_free(settings);
         return NULL;
     }
-    m = model_alloc(job, kind, settings, prefix, data);
+    m = model_alloc(job, kind, settings, own, data);
     if (!m)
         return NULL;
     m->first = yk_param_count(job);
     kind->build(m, m->net, data);
     m->count = yk_param_count(job) - m->first;
     yk_settings_check(settings);
+    if (yk_ok(job) && own.new_head && !*m->head)
+        model_fail(job, YK_E_ARG, "--new-head (new_head=yes): model %s has no classifier: its outputs are tokens", kind->name);
     yk_model_fits(m, data);
     yk_settings_put(settings, "model_type", kind->model_type);
     yk_settings_put(settings, "yoke_model", kind->name);
@@ -105,37 +107,43 @@ static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *s
     return m;
 }
 
-/* "a=1,prefix=teacher.": the prefix, which is the job's and no configuration's, is taken out of the rest. NULL: the job failed. */
-static char *prefix_split(yk_job *job, const char *config, char **rest)
+/* Takes key=VALUE out of "a=1,key=VALUE,..", a setting of the job and not of the configuration. "": it is not there; NULL: out of memory. */
+static char *key_take(char *pairs, const char *key)
 {
-    static const char key[] = "prefix=";
-    const char *at = config ? config : "", *value;
-    char *prefix;
-    size_t n;
-    while (*at && strncmp(at, key, sizeof key - 1) != 0)
+    const size_t n = strlen(key);
+    char *at = pairs, *value;
+    while (*at && (strncmp(at, key, n) != 0 || at[n] != '='))
         at += strcspn(at, ","), at += *at == ',';
-    value = *at ? at + sizeof key - 1 : at;
-    n = strcspn(value, ",");
-    *rest = strdup(config ? config : "");
-    prefix = strndup(value, n);
-    if (*rest && prefix && *at)
-        memmove(*rest + (at - config), value + n + (value[n] == ','), strlen(value + n + (value[n] == ',')) + 1);
-    if (*rest && prefix)
-        return prefix;
-    model_fail(job, YK_E_MEM, "out of memory for a model's configuration");
-    free(*rest);
-    free(prefix);
-    *rest = NULL;
-    return NULL;
+    if (!*at)
+        return strdup("");
+    value = strndup(at + n + 1, strcspn(at + n + 1, ","));
+    const char *rest = at + strcspn(at, ",");
+    rest += *rest == ',';
+    memmove(at, rest, strlen(rest) + 1);
+    return value;
 }
 
-/* The prefix, and the settings of the rest. */
-static yk_settings *settings_new(yk_job *job, const char *config, char **prefix)
+/* new_head: yes, true, no, false or nothing. */
+static bool read_new_head(yk_job *job, const char *value)
 {
-    char *rest;
+    const bool on = !strcmp(value, "yes") || !strcmp(value, "true");
+    if (!on && *value && strcmp(value, "no") != 0 && strcmp(value, "false") != 0)
+        model_fail(job, YK_E_ARG, "new_head=%.40s: expected yes or no", value);
+    return on;
+}
+
+/* What is the job's own, and the settings of the rest. own->prefix NULL: the job failed. */
+static yk_settings *settings_new(yk_job *job, const char *config, model_own *own)
+{
+    char *rest = strdup(config ? config : ""), *new_head = rest ? key_take(rest, "new_head") : NULL;
     yk_settings *s;
-    *prefix = prefix_split(job, config, &rest);
+    *own = (model_own){.prefix = rest ? key_take(rest, "prefix") : NULL};
+    if (!new_head || !own->prefix)
+        model_fail(job, YK_E_MEM, "out of memory for a model's configuration");
+    else
+        own->new_head = read_new_head(job, new_head);
     s = yk_settings_new(job, rest);
+    free(new_head);
     free(rest);
     return s;
 }
@@ -143,7 +151,7 @@ static yk_settings *settings_new(yk_job *job, const char *config, char **prefix)
 yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const yk_data *data)
 {
     yk_settings *s;
-    char *prefix;
+    model_own own;
     const model_kind *kind = kind_find(name);
     if (!yk_ok(job))
         return NULL;
@@ -151,8 +159,8 @@ yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const 
         unknown_name(job, name);
         return NULL;
     }
-    s = settings_new(job, config, &prefix);
-    return model_build(job, kind, s, prefix, data);
+    s = settings_new(job, config, &own);
+    return model_build(job, kind, s, own, data);
 }
 
 /* Which of our builders a config.json means: by our own key, else by model_type and the head in `architectures`. */
@@ -183,11 +191,36 @@ static void unknown_type(yk_job *job, const char *path, yk_settings *s)
         model_fail(job, YK_E_ARG, "%s: model_type \"%s\" is not one of mlp, yoke-resnet, gpt2, bert", path, type);
 }
 
+/* Whether the configuration and the data (with names) call any class otherwise. */
+static bool names_differ(const yk_settings *s, const yk_data *data)
+{
+    bool differ = false;
+    for (uint32_t i = 0; i < yk_data_classes(data) && yk_data_class_name(data, i); i++) {
+        const char *name = yk_settings_label(s, i);
+        differ |= !name || strcmp(name, yk_data_class_name(data, i)) != 0;
+    }
+    return differ;
+}
+
+/* A new head is of the data's classes, unless the caller has chosen how many there are. */
+static void head_follow(yk_settings *s, const yk_data *data, bool chosen, model_own *own)
+{
+    char number[16];
+    const uint32_t n = yk_data_classes(data);
+    own->head_differs = names_differ(s, data);
+    if (!n || chosen)
+        return;
+    snprintf(number, sizeof number, "%u", n);
+    yk_settings_put(s, "num_labels", number);
+    if (yk_settings_has(s, "problem_type")) /* of the former head */
+        yk_settings_put(s, "problem_type", n > 1 ? "single_label_classification" : "regression");
+}
+
 yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *config, const yk_data *data)
 {
     char path[4096];
     yk_settings *s;
-    char *prefix;
+    model_own own;
     const model_kind *kind;
     yk_model *m;
     if (!yk_ok(job))
@@ -196,7 +229,8 @@ yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *con
         model_fail(job, YK_E_ARG, "yk_model_from_pretrained: dir is NULL");
         return NULL;
     }
-    s = settings_new(job, config, &prefix);
+    s = settings_new(job, config, &own);
+    const bool chosen = yk_settings_has(s, "num_labels");
     snprintf(path, sizeof path, "%s/config.json", dir);
     yk_settings_json(s, path);
     kind = yk_ok(job) ? kind_of(s, data) : NULL;
@@ -204,10 +238,12 @@ yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *con
         unknown_type(job, path, s);
     if (!kind || !model_head_check(job, path, s)) {
         yk_settings_free(s);
-        free(prefix);
+        free(own.prefix);
         return NULL;
     }
-    m = model_build(job, kind, s, prefix, data);
+    if (own.new_head)
+        head_follow(s, data, chosen, &own);
+    m = model_build(job, kind, s, own, data);
     if (!m)
         return NULL;
     if (!m->tokenizer && (!data || !strcmp(yk_data_kind(data), "tokens"))) /* other data have their own, or need none */
@@ -255,7 +291,7 @@ static void write_companions(yk_model *m, const char *dir)
 static void write_to_checkpoint(void *object, const char *dir)
 {
     yk_model *m = object;
-    if (m->first == 0 && m->count == yk_param_count(m->job) && !*m->prefix)
+    if (m->first == 0 && m->count == yk_param_count(m->job) && !*m->own.prefix)
         write_companions(m, dir);
 }
 

@@ -174,7 +174,7 @@ static void resnet_build(yk_model *m, resnet *net, const yk_data *data, const re
             block_new(m, b, prefix);
             in = b->out;
         }
-    net->head = model_linear_new(m, shape->head, in, net->n_classes, true, NULL);
+    net->head = model_head_new(m, shape->head, in, net->n_classes, NULL);
 }
 
 static void resnet20_build(yk_model *m, void *object, const yk_data *data)

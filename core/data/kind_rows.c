@@ -195,6 +195,7 @@ static yk_status rows_options_read(const yk__spec *spec, const yk__dataset_optio
     rows_options->classes = (int)classes;
     rows_options->names_of = rows_of(options->like);
     rows_options->model = options->model;
+    rows_options->new_head = options->new_head;
     rows_options->trains = !options->eval;
     rows_options->delimiter = k < 0 ? 0 : ",\t;|"[k];
     rows_options->json = !strcmp(spec->kind, "jsonl");

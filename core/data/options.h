@@ -28,6 +28,7 @@ typedef struct yk__dataset_options {
     uint32_t seq_len;        /* of text and tokens; 0: 128 */
     const char *eval_rows;   /* csv, jsonl: file of line numbers (as yk__rows.line) that evaluate instead of train */
     const char *model;       /* csv, jsonl: a model's config.json, whose id2label numbers the label names */
+    bool new_head;           /* training: only where the file has all of these names, and no others */
     bool unlabelled;         /* csv, jsonl: labels are neither needed nor looked at; lines have none */
     bool numbers;            /* csv, jsonl: labels are numbers, of a regression */
     double mask;             /* probability that a token is hidden, for a masked language model; 0: none is */

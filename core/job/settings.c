@@ -156,6 +156,11 @@ static void take_labels(yk_settings *s, const yk__labels *l)
         pair_put(s, "num_labels", strlen("num_labels"), number, false);
 }
 
+const char *yk_settings_label(const yk_settings *s, uint32_t i)
+{
+    return s && (int64_t)i < s->labels.count ? s->labels.name[i] : NULL;
+}
+
 void yk_settings_labels(yk_settings *s, uint32_t n, const char *const *name)
 {
     yk_error err = YK_ERROR_INIT;

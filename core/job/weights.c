@@ -55,6 +55,15 @@ const char *yk_weights_name(const yk_weights *w, uint32_t i)
     return i < yk_weights_count(w) ? yk__safetensors_at(w->file, i)->name : NULL;
 }
 
+uint32_t yk_weights_shape(const yk_weights *w, const char *name, int64_t dim[8])
+{
+    const yk__safetensor *t = w ? yk__safetensors_find(w->file, name) : NULL;
+    const uint32_t rank = t && t->rank > 0 && t->rank <= 8 ? (uint32_t)t->rank : 0;
+    for (uint32_t i = 0; i < rank; i++)
+        dim[i] = t->shape[i];
+    return rank;
+}
+
 static bool same_shape(const yk__safetensor *t, yk_t param)
 {
     bool same = (uint32_t)t->rank == yk_dims(param);

@@ -348,10 +348,12 @@ static int names_known(const struct rows_reader *reader, char *const *name, int 
 static bool by_model(const struct rows_reader *reader)
 {
     const yk__labels *m = &reader->model;
+    const int known = m->count ? names_known(reader, m->name, m->count) : 0, named = yk__strmap_count(reader->names);
+    if (reader->options->new_head && (known != m->count || named != m->count))
+        return false;
     if (!m->count || model_names_numbers(reader))
         return m->count > 0;
-    const bool known = names_known(reader, m->name, m->count) == yk__strmap_count(reader->names);
-    return known || !(reader->options->trains || yk__labels_preset(m));
+    return known == named || !(reader->options->trains || yk__labels_preset(m));
 }
 
 /* An evaluation of a model without names takes the file's in the order of their bytes, which is a guess. */

@@ -37,6 +37,7 @@ typedef struct yk__rows_options {
     const yk__rows *names_of; /* number names (and bound integers) as there, or NULL */
     const char *model;        /* path of a model's config.json, or NULL */
     bool trains;              /* the model may get other names than it has */
+    bool new_head;            /* it has its own only where the file has all of them */
     int classes;              /* 0: the largest label + 1 */
     char delimiter;           /* CSV: as yk__csv_options */
     int no_quotes;

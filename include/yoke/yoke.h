@@ -554,6 +554,7 @@ typedef struct yk_data_config {
     uint32_t seq_len;        /* tokens of a window of running text; default 128 */
     const char *eval_rows;   /* file of line numbers that evaluate instead of train */
     const char *model;       /* folder of a model whose config.json (id2label) numbers the names of labels */
+    bool new_head;           /* training: it does so only where the data have all of these names, and no others */
     bool unlabelled;         /* for predictions: there may be no rows; of rows of text labels are not looked at, and batches have none */
     bool whole;              /* running text: all of the file, not its part before or after the split */
     uint64_t max_rows;       /* only the first so many rows of the part; default all */
@@ -664,7 +665,8 @@ typedef struct yk_model yk_model;
 /* name: "mlp", "resnet20", "resnet32", "resnet18", "resnet50", "gpt2", "bert" (sequence classification), "bert-mlm".
  * config: "key=value,key=value" by Hugging Face's keys, or NULL. data (may be NULL) fills in classes, vocabulary and
  * image shape. prefix=P in config, here and below, puts P before each parameter's name in the job, and not in files: for two models of a
- * kind (prefix=teacher.). */
+ * kind (prefix=teacher.). new_head=yes, where weights are read: a classifier that is of other classes than the data, or of classes with
+ * other names, is not read, and starts new; without, another number is an error. */
 YK_API yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const yk_data *data);
 /* [all] [waits] From a Hugging Face folder (config.json, model.safetensors or its shards): architecture and weights. A head the file
  * lacks (a classifier on an encoder) is new, and said so; so are tensors that the model has no place for. What Yoke does not compute (an
@@ -712,6 +714,8 @@ YK_API void yk_settings_put(yk_settings *s, const char *key, const char *value);
 /* Names of the classes, in order: settings save them as id2label and label2id, and num_labels is their number unless the
  * string says another. A JSON object's id2label is taken the same way where no names are set. */
 YK_API void yk_settings_labels(yk_settings *s, uint32_t n, const char *const *name);
+/* [safe] The name of class i; NULL if none is known. Lives with s. */
+YK_API const char *yk_settings_label(const yk_settings *s, uint32_t i);
 /* [safe] Whether the key is set, to an object or a list of a JSON file too; false for JSON null. */
 YK_API bool yk_settings_has(yk_settings *s, const char *key);
 /* The value, or the preset where the key is not set (or JSON null). A value of another kind fails the job by name. */
@@ -739,6 +743,8 @@ YK_API bool yk_weights_has(yk_weights *w, const char *name);
 YK_API uint32_t yk_weights_count(const yk_weights *w);
 /* [safe] The name of number i; NULL if there is none. Lives with w. */
 YK_API const char *yk_weights_name(const yk_weights *w, uint32_t i);
+/* [safe] The dimensions of the tensor of that name, into dim; how many, 0 where there is none or more than 8. */
+YK_API uint32_t yk_weights_shape(const yk_weights *w, const char *name, int64_t dim[8]);
 /* [all] [waits] Copies a tensor into a parameter or state of the same shape, converting to f32; false if the file has no such name.
  * A differing shape fails the job, as do whole numbers for a parameter of fractions: they are quantized weights. */
 YK_API bool yk_weights_read(yk_weights *w, const char *name, yk_t param);

@@ -15,6 +15,7 @@
 
 static const yk__cli_option options[] = {
     TRAIN_MODEL_OPTIONS,
+    {"new-head|ignore-mismatched-sizes", NULL, NULL, "a new classifier where --from's is of other classes than the data", NULL},
     {"output-dir", "DIR", NULL, "where the model and the checkpoints go", NULL},
     {"overwrite-output-dir", NULL, NULL, "--output-dir may hold a model or checkpoints already (--from the same folder too)", NULL},
     {"num-train-epochs", "N", "3", "epochs", NULL},
@@ -170,6 +171,8 @@ static void read_data_options(const yk__cli *cli, bool *bad)
     yk__cli_int(cli, "data-seed", 0, INT64_MAX, bad);
     yk__cli_int(cli, "max-train-samples", 1, INT64_MAX, bad);
     yk__cli_int(cli, "max-eval-samples", 1, INT64_MAX, bad);
+    if (!yk__cli_text(cli, "from"))
+        yk__cli_refuse_idle(cli, "new-head", "without --from: every model that is made is new", bad);
     if (yk__cli_typed(cli, "global-batch"))
         yk__cli_refuse_idle(cli, "per-device-train-batch-size", "beside --global-batch", bad);
 }

@@ -321,6 +321,7 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
                         .unlabelled = !strcmp(cli->command->name, "predict"),
                         .tokenizer = tokenizer_folder(cli),
                         .model = model_folder(cli),
+                        .new_head = yk__cli_on(cli, "new-head"),
                         .whole = text_is_whole(cli),
                         .eval_rows = eval && own ? NULL : yk__cli_text(cli, "eval-rows"),
                         .max_length = text_length(cli, job, "max-length"),
@@ -334,14 +335,21 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
 
 yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data)
 {
-    const char *name = yk__cli_text(cli, "model"), *from = yk__cli_text(cli, "from"), *config = yk__cli_text(cli, "model-config");
+    const char *name = yk__cli_text(cli, "model"), *from = yk__cli_text(cli, "from"), *given = yk__cli_text(cli, "model-config");
+    char config[4096];
     yk_model *m;
-    if (!name && from)
-        return yk_model_from_pretrained(job, from, config, data);
-    if (!name) {
+    if (!name && !from) {
         yk_fail(job, YK_E_ARG, "neither --model NAME nor --from DIR is given: there is nothing to work with");
         return NULL;
     }
+    const char *new_head = yk__cli_on(cli, "new-head") ? "new_head=yes," : "";
+    const int n = snprintf(config, sizeof config, "%s%s", new_head, given ? given : "");
+    if (n >= (int)sizeof config) {
+        yk_fail(job, YK_E_ARG, "--model-config has more than 4000 characters");
+        return NULL;
+    }
+    if (!name)
+        return yk_model_from_pretrained(job, from, config, data);
     m = yk_model_new(job, name, config, data);
     if (from)
         yk_model_load(m, from);
