@@ -93,11 +93,14 @@ static void say_head(const yk_model *m, const char *path, int64_t classes)
     if (classes && !m->own.new_head)
         model_fail(m->job, YK_E_FORMAT, "%s: its classifier (%sweight, %sbias) is of %lld classes, and there are %lld: --new-head "
                    "(new_head=yes) gives the model a new one for them", path, m->head, m->head, (long long)classes, own);
-    else if (yk_is_main(m->job) && (classes || m->own.head_differs))
-        fprintf(stderr, "yoke: %s: %sweight and %sbias start new, for %lld classes instead of %s\n", path, m->head, m->head, own,
-                classes ? "as many as it has" : "those it has");
+    else if (yk_is_main(m->job) && classes)
+        fprintf(stderr, "yoke: %s: its classifier (%sweight, %sbias) of %lld classes is not taken: it starts new, of %lld\n", path, m->head,
+                m->head, (long long)classes, own);
+    else if (yk_is_main(m->job) && m->own.head_differs)
+        fprintf(stderr, "yoke: %s: its classifier (%sweight, %sbias) is not taken, as its classes have other names: it starts new\n", path,
+                m->head, m->head);
     else if (yk_is_main(m->job) && m->own.new_head)
-        fprintf(stderr, "yoke: %s: its classes are those of the data already: %sweight and %sbias stay\n", path, m->head, m->head);
+        fprintf(stderr, "yoke: %s: its classes are those of the data: its classifier (%sweight, %sbias) stays\n", path, m->head, m->head);
 }
 
 /* Whether the classifier is not taken from the file, as that one is of other classes. */

@@ -208,12 +208,11 @@ static void head_follow(yk_settings *s, const yk_data *data, bool chosen, model_
     char number[16];
     const uint32_t n = yk_data_classes(data);
     own->head_differs = names_differ(s, data);
-    if (!n || chosen)
-        return;
     snprintf(number, sizeof number, "%u", n);
-    yk_settings_put(s, "num_labels", number);
+    if (n && !chosen)
+        yk_settings_put(s, "num_labels", number);
     if (yk_settings_has(s, "problem_type")) /* of the former head */
-        yk_settings_put(s, "problem_type", n > 1 ? "single_label_classification" : "regression");
+        yk_settings_put(s, "problem_type", yk_settings_int(s, "num_labels", 2) > 1 ? "single_label_classification" : "regression");
 }
 
 yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *config, const yk_data *data)

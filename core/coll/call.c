@@ -82,6 +82,7 @@ static void fill_call(yk__request *request, yk__call *call)
     call->root = d->root;
     call->rows = d->rows;
     call->count = d->count;
+    call->no_rows = coll->no_rows && *coll->no_rows;
     note_place(coll, d, call);
 }
 
@@ -116,18 +117,21 @@ static void describe_call(const yk__coll *coll, uint32_t rank, const yk__call *c
              (unsigned long long)yk__call_bytes(c));
     if (c->kind == YK__COLL_BROADCAST)
         snprintf(text + strlen(text), size - strlen(text), " from rank %u", c->root);
+    if (c->no_rows)
+        snprintf(text + strlen(text), size - strlen(text), ", with no rows of the step,");
     if (*file)
         snprintf(text + strlen(text), size - strlen(text), " called at %s:%d", file, (int)c->line);
 }
 
 yk_status yk__call_fail(const yk__coll *coll, const yk__call *own, uint32_t peer, const yk__call *theirs, yk_error *err)
 {
+    const char *rows = own->no_rows != theirs->no_rows ? ", with or without rows of the step" : "";
     char a[256], b[256];
     const bool first = coll->rank < peer;
     describe_call(coll, coll->rank, own, a, sizeof a);
     describe_call(coll, peer, theirs, b, sizeof b);
-    return yk__fail(err, YK_E_INTERNAL, "the ranks' programs have diverged: %s while %s; every rank must make the same calls",
-                    first ? a : b, first ? b : a);
+    return yk__fail(err, YK_E_INTERNAL, "the ranks' programs have diverged: %s while %s; every rank must make the same calls%s",
+                    first ? a : b, first ? b : a, rows);
 }
 
 /* How far the other rank is: below 0 behind or not to be compared, 0 at the same request, above 0 beyond it without having begun

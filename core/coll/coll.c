@@ -98,6 +98,11 @@ void yk__coll_place(yk__coll *coll, void (*place)(const char **file, int *line))
     coll->place = place;
 }
 
+void yk__coll_rows(yk__coll *coll, const bool *none)
+{
+    coll->no_rows = none;
+}
+
 /* ---- The end of the job -------------------------------------------------------------------------------------------- */
 
 void yk__coll_abort(yk__coll *coll, const yk_error *why)

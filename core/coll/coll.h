@@ -48,6 +48,7 @@ yk_status yk__coll_new(const yk__coll_config *config, yk__coll **coll, yk_error 
 /* What is under way is given up. The control plane stays. */
 void yk__coll_free(yk__coll *coll);
 void yk__coll_place(yk__coll *coll, void (*place)(const char **file, int *line)); /* file: NULL or a string that stays */
+void yk__coll_rows(yk__coll *coll, const bool *none); /* whether this rank has no rows of the step under way, for errors; it stays */
 /* Ends the job for all ranks with this error; every wait returns it. */
 void yk__coll_abort(yk__coll *coll, const yk_error *why);
 /* Non-zero once the job is to end. Another process or thread writes it: read it by __atomic_load_n(p, __ATOMIC_ACQUIRE). */

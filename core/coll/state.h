@@ -26,7 +26,8 @@ typedef struct yk__call {
     uint32_t root, rows;
     uint64_t count;
     int32_t line;
-    char file[84];
+    char file[83];
+    uint8_t no_rows; /* the rank has no rows of the step */
 } yk__call;
 
 /* One way to run requests. Released after done and after an error. */
@@ -87,6 +88,7 @@ struct yk__coll {
     yk__comm *comm; /* all; the world and the members first */
     uint32_t comms;
     void (*place)(const char **file, int *line);
+    const bool *no_rows; /* yk__coll_rows; NULL: not known */
     yk_status (*meeting)(void *arg, yk_error *err); /* yk__coll_before_meeting */
     void *meeting_arg;
     uint32_t order, common;

@@ -169,6 +169,11 @@ void yk__group_place(yk__group *g, void (*place)(const char **file, int *line))
     yk__coll_place(g->coll, place);
 }
 
+void yk__group_rows(yk__group *g, const bool *none)
+{
+    yk__coll_rows(g->coll, none);
+}
+
 uint64_t yk__group_host(const yk__group *g, uint32_t rank)
 {
     return g->control ? yk__control_host(g->control, rank) : 0;

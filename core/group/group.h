@@ -58,6 +58,7 @@ bool yk__group_excludes(const yk__group *g); /* some rank is excluded */
 yk_status yk__group_set_members(yk__group *g, const bool *member, yk_error *err);
 /* Where in the user's program an operation is called; for errors. file: NULL or a string that stays. */
 void yk__group_place(yk__group *g, void (*place)(const char **file, int *line));
+void yk__group_rows(yk__group *g, const bool *none); /* as yk__coll_rows */
 
 yk_status yk__group_barrier(yk__group *g, yk_error *err);
 /* out[r * bytes ..] = rank r's `in`, on every rank. Small messages (up to 64 KiB a rank). */

@@ -209,6 +209,7 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
     yk__placement chosen;
     if (yk__launch_check(err) || yk__options_check(err) || check_config(job, err) || find_place(job, &chosen, err))
         return err->status;
+    yk__group_rows(job->team.group, &job->step.empty);
     job->team.rank = yk__group_rank(job->team.group);
     job->team.world = yk__group_size(job->team.group);
     if (yk__precision_check(job, err) || yk__device_open(&chosen, &job->device, err) ||
@@ -292,6 +293,8 @@ static void release_all(yk_job *job)
     yk__values_free(&job->values, NULL);
     yk__device_close(job->device);
     yk__share_free(job->team.share);
+    if (job->team.group)
+        yk__group_rows(job->team.group, NULL);
     yk__join_release(job->team.group);
     yk__topology_free(job->topology);
     free_tables(job);
