@@ -82,6 +82,62 @@ P
 ok "the table and the event file have the log's figures" same_figures
 ok "a folder of its own" sh -c '"$1" train --model mlp --data "idx:$2/images" --max-steps 1 --eval-strategy no --report-to csv \
     --logging-dir "$2/logs/deep" --output-dir "$2/n" && test -s "$2/logs/deep/log.csv" && test ! -e "$2/n/runs"' sh "$yoke" "$out"
+# A run that goes on goes on with its logs: each step once, and what was cut off is kept aside.
+logged() { # logged STEPS CUT: the steps of three files, and of those that were cut off
+    python3 - "$out/g.log" "$out/logs" "$1" "$2" <<'P'
+import json, os, sys
+log, runs, steps, cut = sys.argv[1:]
+wanted = lambda text: [s for part in text.split() for a, b in [part.split("-")] for s in range(int(a), int(b) + 1)]
+def of_json(path):
+    return [r["step"] for r in map(json.loads, open(path)) if "loss" in r] if os.path.exists(path) else []
+def of_table(path):
+    lines = open(path).read().splitlines() if os.path.exists(path) else []
+    assert sum(line.startswith("step,") for line in lines) == (path[-4:] == ".csv"), lines
+    return [int(line.split(",")[0]) for line in lines if ",train/loss," in line]
+for path, read in ((log, of_json), (runs + "/log.jsonl", of_json), (runs + "/log.csv", of_table)):
+    assert read(path) == wanted(steps), (path, read(path))
+    assert read(path + ".cut") == wanted(cut), (path + ".cut", read(path + ".cut"))
+P
+}
+go_on() { # go_on FOLDER STEPS ARGUMENTS...
+    to=$1 total=$2
+    shift 2
+    mlp "$to" --max-steps "$total" --save-steps 5 --report-to all --log "$out/g.log" --logging-dir "$out/logs" --eval-strategy no "$@"
+}
+ok "a run with all its logs, and --log beside log.jsonl" go_on "$out/g" 10
+ok "has each step" logged 1-10 ""
+ok "goes on from its end" go_on "$out/g" 14 --resume-from-checkpoint last
+ok "each step is there once" logged 1-14 ""
+ok "goes on from a folder, on two ranks, into another one" go_on "$out/h" 12 --resume-from-checkpoint "$out/g/checkpoint-10" \
+    --devices "cpu:0! cpu:0!"
+ok "later lines are kept aside" logged 1-12 11-14
+ok "in larger windows" go_on "$out/h" 7 --resume-from-checkpoint "$out/g/checkpoint-10" --gradient-accumulation-steps 2
+ok "the first run's steps are its own" logged "1-10 6-7" "11-14 11-12"
+refused() { # nothing is opened anew by what does not start
+    go_on "$out/g" 14 --resume-from-checkpoint "$out/nothing" 2>"$out/err"
+    [ $? != 0 ] && cat "$out/err" && logged "1-10 6-7" "11-14 11-12"
+}
+ok "a checkpoint that is not there costs no log" refused
+hidden() { # TensorBoard is told from which step on earlier files say nothing: SessionLog.START
+    python3 - "$out/logs" <<'P'
+import glob, struct, sys
+starts = []
+for path in glob.glob(sys.argv[1] + "/events.out.tfevents.*"):
+    b = open(path, "rb").read()
+    while b:
+        n, = struct.unpack("<Q", b[:8])
+        if b[12:12 + n].endswith(b"\x3a\x02\x08\x01"):
+            starts.append(b[12 + 10])
+        b = b[16 + n:]
+assert sorted(starts) == [11, 11, 11], starts
+P
+}
+ok "TensorBoard hides what was given up" hidden
+anew() {
+    go_on "$out/g" 3 && logged 1-3 "11-14 11-12"
+}
+ok "a run that begins anew has logs of its own" anew
+
 full() {
     mkdir -p "$out/full/run" && ln -s /dev/full "$out/full/run/log.csv" || return 1
     mlp "$out/f" --report-to csv --logging-dir "$out/full" --run-name run 2>"$out/err"

@@ -118,7 +118,7 @@ ok "as many other rows" other_rows
 rates_go_on() { # rates_go_on STEP TOTAL CHECKPOINT ARGUMENTS...
     at=$1 total=$2 from=$3
     shift 3
-    rm -rf "$out/r" && mkdir "$out/r" && cp -r "$from" "$out/r" || return 1
+    rm -rf "$out/r" "$out/r.log" && mkdir "$out/r" && cp -r "$from" "$out/r" || return 1
     mlp "$out/r" --warmup-steps 0 --num-train-epochs 2 --max-steps -1 --resume-from-checkpoint last --log "$out/r.log" "$@" || return 1
     python3 - "$out/r.log" "$at" "$total" <<'P'
 import json, sys
@@ -147,6 +147,48 @@ within_a_window() {
         rates_go_on 6 20 "$out/i/checkpoint-13" --devices cpu:0 --gradient-accumulation-steps 2 --save-steps 1
 }
 ok "a checkpoint within a larger window" within_a_window
+
+# A run that ended and is made longer is one long run: its parameters, losses, evaluations, early stop, and what is the best.
+longer() { # longer FIRST ARGUMENTS...: FIRST steps, then 60; an evaluation that the first run's end alone brought is no part of the long run
+    first=$1
+    shift
+    rm -rf "$out/once" "$out/twice" "$out/once.log" "$out/twice.log"
+    set -- --devices cpu:0 --lr-scheduler-type constant --warmup-steps 0 --learning-rate 2e-2 --max-eval-samples 60 "$@"
+    mlp "$out/once" "$@" --max-steps 60 --log "$out/once.log" &&
+        mlp "$out/twice" "$@" --max-steps "$first" --log "$out/twice.log" &&
+        mlp "$out/twice" "$@" --max-steps 60 --log "$out/twice.log" --resume-from-checkpoint last || return 1
+    python3 - "$out" "$first" <<'P'
+import json, os, sys
+out, first = sys.argv[1], int(sys.argv[2])
+once, twice = ([json.loads(line) for line in open(f"{out}/{name}.log")] for name in ("once", "twice"))
+for key in ("loss", "lr"):
+    a, b = ([(r["step"], r[key]) for r in rows if key in r] for rows in (once, twice))
+    assert a == b, (key, a, b)
+a, b = ([(r["step"], r["eval_loss"]) for r in rows if "eval_loss" in r and "final" not in r] for rows in (once, twice))
+assert a == [e for i, e in enumerate(b) if e in a and e not in b[:i]] and {e[0] for e in b if e not in a} <= {first}, (a, b)
+ends = [{k: r[k] for k in r if k in ("step", "param_hash", "eval_loss", "eval_accuracy")} for r in (once[-1], twice[-1])]
+assert ends[0] == ends[1] and "final" in once[-1], ends
+best = [json.load(open(f"{out}/{name}/checkpoint-best/best.json")) if os.path.exists(f"{out}/{name}/checkpoint-best") else None
+        for name in ("once", "twice")]
+assert best[0] == best[1], best
+P
+}
+ok "a longer run: the best one is before the last step" longer 20 --eval-steps 10 --save-steps 10 --load-best-model-at-end --greater-is-better
+ok "the best one is the last step" longer 20 --eval-steps 10 --save-steps 10 --load-best-model-at-end
+ok "an end between two evaluations is none of the candidates" longer 25 --eval-steps 10 --save-steps 5 --load-best-model-at-end \
+    --early-stopping-patience 2 --early-stopping-threshold 0.05
+ok "evaluations and checkpoints by epochs" longer 40 --save-strategy epoch --load-best-model-at-end
+ok "evaluations without a better one add up" longer 20 --eval-steps 10 --save-steps 10 --early-stopping-patience 2 --greater-is-better
+ok "a run that was stopped early stays so" longer 40 --eval-steps 10 --save-steps 10 --early-stopping-patience 2 --greater-is-better
+ok "evaluations that are equal to the last digit" longer 20 --eval-steps 10 --save-steps 10 --early-stopping-patience 3 --learning-rate 0
+ok "in the other direction" longer 20 --eval-steps 10 --save-steps 10 --early-stopping-patience 3 --learning-rate 0 --greater-is-better
+ok "reduce_lr_on_plateau" longer 20 --eval-steps 10 --save-steps 10 --lr-scheduler-type reduce_lr_on_plateau \
+    --lr-scheduler-kwargs patience=1,factor=0.5,threshold=0.5
+ok "an evaluation at the start of each run" longer 20 --eval-steps 10 --save-steps 10 --lr-scheduler-type reduce_lr_on_plateau \
+    --lr-scheduler-kwargs patience=0,factor=0.5,threshold=0.3 --eval-on-start
+ok "a schedule whose end is given" longer 20 --eval-strategy no --save-steps 20 --lr-scheduler-type cosine \
+    --lr-scheduler-kwargs num_training_steps=80
+ok "with LocalSGD" longer 20 --eval-steps 10 --save-steps 10 --load-best-model-at-end --local-sgd-steps 3
 
 # What a class is called is what the model's outputs mean.
 other_names() {
