@@ -51,7 +51,7 @@ static bool fits_classes(yk_model *m, const yk_data *data)
     if (classes <= most)
         return true;
     model_fail(m->job, YK_E_ARG, "the %s data have %lld classes, but model %s has %lld (num_labels)%s", yk_data_kind(data), classes,
-             m->kind->name, most, m->data == data ? ": --new-head (new_head=yes) gives a model that is trained further a new classifier" : "");
+             m->kind->name, most, m->data == data ? ": --new-head (new_head=yes) gives one that is read a new classifier" : "");
     return false;
 }
 

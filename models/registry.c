@@ -107,7 +107,7 @@ static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *s
     return m;
 }
 
-/* Takes key=VALUE out of "a=1,key=VALUE,..", a setting of the job and not of the configuration. "": it is not there; NULL: out of memory. */
+/* Takes key=VALUE out of "a=1,key=VALUE,..", a setting of the job, not of the configuration. "": it is not there; NULL: out of memory. */
 static char *key_take(char *pairs, const char *key)
 {
     const size_t n = strlen(key);

@@ -35,6 +35,16 @@ first() { # the rank that prints and saves may be the one
 }
 ok "rank 0 excluded: it goes on printing and saving" first
 
+speeds() { # the log's are the job's, which the ranks that train have measured when they excluded this one
+    python3 - "$out/b.log" "$(sed -n 's/.*excluded: \([0-9]*\) samples.*/\1/p' "$out/b.out")" <<'P'
+import json, sys
+rows = [r for r in map(json.loads, open(sys.argv[1])) if "loss" in r]
+most, without = max(r["samples_per_s"] for r in rows), float(sys.argv[2])
+assert most < 5 * without, (most, without)
+P
+}
+ok "rank 0 excluded: it tells the speed of the others" speeds
+
 metric() { # metric loss|value: a program that reads it after each step, on rank 0 too
     YOKE_SLOW_FACTORS=50 "$yoke" launch --devices "slow:0@0 cpu:0" "$YOKE_BUILD/tests/dist/excluded" "$out/images" "$1" >"$out/m" 2>&1
     code=$?

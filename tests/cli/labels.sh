@@ -138,4 +138,69 @@ ok "names that transformers gives to classes without any" named_right LABEL_0 LA
 ok "a whole number that the model does not name" named_other
 ok "further training keeps known names, and takes over new ones" further
 ok "a text of its own is evaluated whole, and then all of the other trains" whole_text
+
+# Other classes than the model's: the rest of the model is kept, the head is new, and says the new names.
+head_of() { # head_of FOLDER NAMES SAME: its classes, and which of its tensors are those of $out/m: all, or all but the classifier's
+    python3 - "$out/m" "$1" "$2" "$3" <<'P'
+import json, struct, sys
+def tensors(folder):
+    b = open(folder + "/model.safetensors", "rb").read()
+    n, = struct.unpack("<Q", b[:8])
+    return {k: b[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]] for k, v in json.loads(b[8:8 + n]).items() if k[0] != "_"}
+old, new, names = tensors(sys.argv[1]), tensors(sys.argv[2]), sys.argv[3].split()
+c = json.load(open(sys.argv[2] + "/config.json"))
+assert c["num_labels"] == len(names) and list(c["id2label"].values()) == names and list(c["label2id"]) == names, c
+assert len(new["classifier.bias"]) == 4 * len(names)
+differ = {k for k in old if old[k] != new[k]}
+assert old.keys() == new.keys() and differ == (set() if sys.argv[4] == "all" else {"classifier.weight", "classifier.bias"}), differ
+P
+}
+head_new() { # head_new FILE LINE NAMES SAME ARGUMENTS...
+    rows=$1 line=$2 names=$3 same=$4
+    shift 4
+    bert train "$rows" --from "$out/m" --max-steps 1 --learning-rate 0 --global-batch 2 --eval-strategy no --overwrite-output-dir \
+        --output-dir "$out/head" "$@" 2>"$out/err" >"$out/json"
+    code=$?
+    cat "$out/err"
+    [ $code = 0 ] && [ "$(grep -c classifier "$out/err")" = 1 ] && grep -q "$line" "$out/err" && head_of "$out/head" "$names" "$same"
+}
+four="card_arrival exchange_rate pin_blocked top_up_failed"
+{ echo text,category && printf 'a,yes\nb,no\n'; } >"$out/yes.csv"
+sed 's/exchange_rate/rate/' "$out/all.csv" >"$out/renamed.csv"
+ok "other classes without the option" refused "of 4 classes, and there are 2: --new-head" bert train "$out/yes.csv" --from "$out/m" \
+    --max-steps 1 --global-batch 2 --eval-strategy no --output-dir "$out/z"
+ok "a new head for two other classes" head_new "$out/yes.csv" "of 4 classes is not taken: it starts new, of 2" "no yes" rest --new-head
+ok "for some of the classes" head_new "$out/two.csv" "of 4 classes is not" "exchange_rate top_up_failed" rest --ignore_mismatched_sizes
+ok "for as many of other names" head_new "$out/renamed.csv" "have other names" "card_arrival pin_blocked rate top_up_failed" rest --new-head
+ok "none for the same classes" head_new "$out/all.csv" "its classes are those of the data" "$four" all --new-head
+head_ranks() { # of all ranks alike, and the checkpoint goes on
+    head_new "$out/yes.csv" "starts new" "no yes" rest --new-head --devices "cpu:0! cpu:0!" --save-steps 1 &&
+        bert train "$out/yes.csv" --from "$out/m" --new-head --max-steps 2 --global-batch 2 --eval-strategy no --output-dir "$out/head" \
+            --resume-from-checkpoint last >"$out/json"
+}
+ok "on two ranks, and gone on with" head_ranks
+ok "more classes as numbers" sh -c 'printf "text,category\na,0\nb,5\n" >"$1"' sh "$out/numbers.csv"
+ok "are refused by name, too" refused "6 classes, but model bert has 4 (num_labels): --new-head" bert train "$out/numbers.csv" \
+    --from "$out/m" --max-steps 1 --global-batch 2 --eval-strategy no --output-dir "$out/z"
+head_of_images() { # the last layer of any classifier
+    mkdir "$out/i" && python3 - "$out/i" <<'P' || return 1
+import sys
+for part in ("train", "t10k"):
+    open(f"{sys.argv[1]}/{part}-images-idx3-ubyte", "wb").write(b"\0\0\x08\x03" + b"".join(n.to_bytes(4, "big") for n in (6, 28, 28)) +
+                                                                bytes(i * 7 % 251 for i in range(6 * 784)))
+    open(f"{sys.argv[1]}/{part}-labels-idx1-ubyte", "wb").write(b"\0\0\x08\x01" + (6).to_bytes(4, "big") + bytes((0, 1, 2, 0, 1, 2)))
+P
+    for model in mlp resnet20; do
+        set -- --max-steps 1 --global-batch 6 --learning-rate 0 --eval-strategy no --overwrite-output-dir
+        "$yoke" train --model $model --data "idx:$out/i" --output-dir "$out/$model" "$@" || return 1
+        "$yoke" train --from "$out/$model" --data "idx:$out/i,classes=3" --new-head --output-dir "$out/$model.3" "$@" 2>"$out/err" &&
+            grep "of 10 classes is not taken: it starts new, of 3" "$out/err" && grep '"num_labels": 3' "$out/$model.3/config.json" &&
+            "$yoke" eval --from "$out/$model.3" --data "idx:$out/i,classes=3" || return 1
+    done
+}
+ok "classifiers of images" head_of_images
+ok "a language model has none" refused "model gpt2 has no classifier" "$yoke" train --from "$out/text" --new-head --data "text:$out/a.txt" \
+    --max-steps 1 --output-dir "$out/z" --json
+ok "without a model to start from it has no effect" refused "new-head has no effect without --from" bert train "$out/yes.csv" --model bert \
+    --new-head --output-dir "$out/z"
 plan

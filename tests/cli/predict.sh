@@ -100,6 +100,76 @@ needs_labels() { # evaluation does
 }
 ok "evaluation needs labels" needs_labels
 
+# Ranks without rows do all the same: 0, 1 and N-1 rows on N ranks. A row's line does not depend on the ranks.
+few() { # few KIND FROM: COUNT.KIND are the data of so many rows
+    for ranks in 2 3; do
+        devices=$(printf 'cpu:0! %.0s' $(seq $ranks))
+        for rows in 0 1 $((ranks - 1)); do
+            "$yoke" predict --from "$2" --data "$1:$out/few$rows.$1" --json --devices "${devices% }" >"$out/few" 2>"$out/err" &&
+                [ "$(wc -l <"$out/few")" = $rows ] && head -n $rows "$out/few.$1" | diff "$out/few" - ||
+                { cat "$out/err" "$out/few"; return 1; }
+        done
+    done
+}
+texts() { # texts ROWS
+    printf 'good night\nbad day\n' | head -n "$1"
+}
+made() { # images, a table, JSON lines and plain lines of 0 to 2 rows, and what one rank says of 2
+    for rows in 0 1 2; do
+        mkdir -p "$out/few$rows.idx" && python3 - "$out/images" "$out/few$rows.idx" $rows <<'P' || return 1
+import sys
+rows = int(sys.argv[3])
+for part, n in (("train", 40), ("t10k", rows)):
+    for kind, head, row in (("images-idx3", 16, 784), ("labels-idx1", 8, 1)):
+        name = f"/{part}-{kind}-ubyte"
+        b = open(sys.argv[1] + name, "rb").read(head + n * row)
+        open(sys.argv[2] + name, "wb").write(b[:4] + n.to_bytes(4, "big") + b[8:])
+P
+        { printf 'text,label\n' && [ $rows = 0 ] || texts $rows | sed 's/$/,c/'; } >"$out/few$rows.csv"
+        { [ $rows = 0 ] || texts $rows | sed 's/.*/{"text": "&", "label": "c"}/'; } >"$out/few$rows.jsonl"
+        { [ $rows = 0 ] || texts $rows; } >"$out/few$rows.lines"
+    done
+    "$yoke" predict --from "$out/m" --data "idx:$out/few2.idx" --json >"$out/few.idx" &&
+        for kind in csv jsonl lines; do
+            "$yoke" predict --from "$out/b" --data "$kind:$out/few2.$kind" --json >"$out/few.$kind" || return 1
+        done
+}
+ok "data of few rows" made
+ok "images: fewer rows than ranks, and none" few idx "$out/m"
+ok "a table" few csv "$out/b"
+ok "JSON lines" few jsonl "$out/b"
+ok "plain lines" few lines "$out/b"
+few_evaluated() { # on ranks without rows a training evaluates and predicts, too, and yoke eval says the same of what is left
+    for rows in 1 2; do
+        mlp "$out/few.m" --devices "cpu:0! cpu:0! cpu:0!" --data "idx:$out/few$rows.idx" --global-batch $rows --max-steps 2 --eval-steps 1 \
+            --do-predict --json >"$out/json" && [ "$(wc -l <"$out/few.m/predictions.jsonl")" = $rows ] || return 1
+        for devices in cpu:0 "cpu:0! cpu:0! cpu:0!"; do
+            "$yoke" eval --from "$out/few.m" --data "idx:$out/few$rows.idx" --devices "$devices" --json >"$out/eval" || return 1
+            python3 - "$out/json" "$out/eval" $rows <<'P' || return 1
+import json, sys
+trained, told = (json.load(open(f)) for f in sys.argv[1:3])
+assert told["total"] == int(sys.argv[3]) and abs(told["eval_loss"] - trained["eval_loss"]) < 1e-5, (trained, told)
+P
+        done
+    done
+}
+ok "evaluations of fewer rows than ranks" few_evaluated
+none() { # nothing to train on or to evaluate is an error, in one line whoever finds it; of all files that have no rows
+    printf 'text,label\n,c\n' >"$out/filtered.csv" && : >"$out/empty.csv" || return 1
+    for devices in cpu:0 "cpu:0! cpu:0!"; do
+        for file in csv:few0.csv csv:filtered.csv csv:empty.csv jsonl:few0.jsonl; do
+            "$yoke" predict --from "$out/b" --data "${file%%:*}:$out/${file#*:}" --devices "$devices" >"$out/few" && [ ! -s "$out/few" ] ||
+                return 1
+            for command in eval "train --output-dir $out/z"; do
+                # shellcheck disable=SC2086
+                "$yoke" $command --from "$out/b" --data "${file%%:*}:$out/${file#*:}" --json --devices "$devices" >"$out/few" 2>"$out/err"
+                [ $? = 2 ] && [ "$(grep -c found "$out/err")" = 1 ] || { cat "$out/err"; return 1; }
+            done
+        done
+    done
+}
+ok "no rows at all" none
+
 running_text() {
     seq 1 400 >"$out/text.txt"
     "$yoke" train --model gpt2 --model-config n_layer=1,n_head=2,n_embd=16,n_positions=16 --data "text:$out/text.txt" --tokenizer char \

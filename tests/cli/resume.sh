@@ -149,7 +149,7 @@ within_a_window() {
 ok "a checkpoint within a larger window" within_a_window
 
 # A run that ended and is made longer is one long run: its parameters, losses, evaluations, early stop, and what is the best.
-longer() { # longer FIRST ARGUMENTS...: FIRST steps, then 60; an evaluation that the first run's end alone brought is no part of the long run
+longer() { # longer FIRST ARGUMENTS...: FIRST steps, then 60; an evaluation that is due at the first run's end alone is none of the long run
     first=$1
     shift
     rm -rf "$out/once" "$out/twice" "$out/once.log" "$out/twice.log"
@@ -173,7 +173,8 @@ best = [json.load(open(f"{out}/{name}/checkpoint-best/best.json")) if os.path.ex
 assert best[0] == best[1], best
 P
 }
-ok "a longer run: the best one is before the last step" longer 20 --eval-steps 10 --save-steps 10 --load-best-model-at-end --greater-is-better
+ok "a longer run: the best one is before the last step" longer 20 --eval-steps 10 --save-steps 10 --greater-is-better \
+    --load-best-model-at-end
 ok "the best one is the last step" longer 20 --eval-steps 10 --save-steps 10 --load-best-model-at-end
 ok "an end between two evaluations is none of the candidates" longer 25 --eval-steps 10 --save-steps 5 --load-best-model-at-end \
     --early-stopping-patience 2 --early-stopping-threshold 0.05
@@ -186,7 +187,7 @@ ok "reduce_lr_on_plateau" longer 20 --eval-steps 10 --save-steps 10 --lr-schedul
     --lr-scheduler-kwargs patience=1,factor=0.5,threshold=0.5
 ok "an evaluation at the start of each run" longer 20 --eval-steps 10 --save-steps 10 --lr-scheduler-type reduce_lr_on_plateau \
     --lr-scheduler-kwargs patience=0,factor=0.5,threshold=0.3 --eval-on-start
-ok "a schedule whose end is given" longer 20 --eval-strategy no --save-steps 20 --lr-scheduler-type cosine \
+ok "a schedule whose end is given" longer 20 --save-steps 20 --lr-scheduler-type cosine \
     --lr-scheduler-kwargs num_training_steps=80
 ok "with LocalSGD" longer 20 --eval-steps 10 --save-steps 10 --load-best-model-at-end --local-sgd-steps 3
 

@@ -408,8 +408,11 @@ static void test_place(const char **file, int *line)
 static int case_diverge(yk_error *err)
 {
     yk__comm *world = yk__coll_world(coll);
+    static const bool none = true;
     double v[3] = {0};
     yk__coll_place(coll, test_place);
+    if (!rank)
+        yk__coll_rows(coll, &none);
     if (rank)
         yk__coll_run(world, &(yk__coll_desc){.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F64, .out = v, .count = 3}, err);
     else
@@ -721,7 +724,8 @@ static void expect_error(int way, const char *what, const char *one, const char 
 
 START_TEST(diverging_ranks_end)
 {
-    expect_error(_i, "diverge", "a broadcast of 24 bytes from rank 0 called at main.c:10", "a sum of f64 of 24 bytes called at other.c:1");
+    expect_error(_i, "diverge", "a broadcast of 24 bytes from rank 0, with no rows of the step, called at main.c:10",
+                 "a sum of f64 of 24 bytes called at other.c:1");
     expect_error(_i, "roots", "a broadcast of 24 bytes from rank 0 called at", "a broadcast of 24 bytes from rank 1 called at");
     expect_error(_i, "lengths", "a reduce-scatter of 8192 bytes called at main.c:10", "a reduce-scatter of 4096 bytes called at other.c:1");
 }

@@ -29,8 +29,8 @@ static cut cut_find(FILE *f, int64_t kept)
 {
     cut c = {0, 0, 0};
     char *line = NULL;
-    size_t room = 0;
-    for (ssize_t n; (n = getline(&line, &room, f)) > 0 && line[n - 1] == '\n'; c.end += n)
+    size_t capacity = 0;
+    for (ssize_t n; (n = getline(&line, &capacity, f)) > 0 && line[n - 1] == '\n'; c.end += n)
         if (c.lines || line_step(line) > kept)
             c.lines++;
         else
