@@ -36,6 +36,7 @@ struct yk_model {
     const model_kind *kind;
     yk_settings *settings;
     char *tokenizer;            /* folder whose tokenizer files are copied along when saving, or NULL */
+    char *folder;               /* that it was opened from, or NULL */
     char *prefix;               /* of its parameters' names in the job, "" for none; files have them without it */
     const yk_data *data;        /* that it was made for, or NULL: its vocabulary of characters is saved too */
     uint32_t first, count;      /* its parameters in the job */

@@ -596,8 +596,8 @@ YK_API uint32_t yk_data_vocab(const yk_data *d);
 YK_API void yk_data_shape(const yk_data *d, int64_t chw[3]);
 /* [safe] The folder of its tokenizer's files, or NULL. */
 YK_API const char *yk_data_tokenizer(const yk_data *d);
-/* [waits] Writes a vocabulary of characters as DIR/tokenizer.json, and DIR/tokenizer_config.json; other tokenizers have files of their
- * own, nothing is written. */
+/* [waits] Writes what turned the data's text into ids into DIR, which has none of these files: its tokenizer's files, and a
+ * tokenizer_config.json that says casing, accents and class as they were used. Characters and bytes get a tokenizer.json. */
 YK_API void yk_data_save_tokenizer(const yk_data *d, const char *dir);
 /* [all] [waits] The next batch of this rank; ends the step of the one before. False at the end of the epoch or after an error. Called by
  * hand it goes on where the data are, whoever stopped there: to begin anew is yk_data_seek. */
