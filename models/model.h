@@ -53,6 +53,8 @@ bool model_fits_kind(yk_job *job, const model_kind *kind, const yk_data *data);
 
 /* Whether the kind computes what the settings say; else the job fails in a line that names key and value. */
 bool model_config_check(yk_job *job, const model_kind *kind, yk_settings *s);
+/* Keys of config.json that the kind did not read: refused where they change results, told where they are not known. */
+bool model_config_rest(yk_job *job, const model_kind *kind, yk_settings *s);
 /* The same of the head in `architectures` of the config.json at path. */
 bool model_head_check(yk_job *job, const char *path, yk_settings *s);
 
@@ -86,7 +88,8 @@ typedef struct model_norm {
 model_norm model_norm_new(yk_model *m, const char *prefix, int64_t width, bool bias, float eps);
 yk_t model_norm_on(model_norm n, yk_t x);
 
-/* That of a key: "relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu", "tanh", "sigmoid"; an unknown name fails the job. */
+/* That of a key, by transformers' names: "relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu", "tanh", "sigmoid" and further spellings
+ * of these; an unknown name fails the job. */
 typedef yk_t model_activation(yk_t x);
 model_activation *model_activation_of(yk_model *m, const char *key, const char *preset);
 

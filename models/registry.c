@@ -95,6 +95,8 @@ static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *s
     kind->build(m, m->net, data);
     m->count = yk_param_count(job) - m->first;
     yk_settings_check(settings);
+    if (yk_ok(job))
+        model_config_rest(job, kind, settings);
     yk_model_fits(m, data);
     yk_settings_put(settings, "model_type", kind->model_type);
     yk_settings_put(settings, "yoke_model", kind->name);

@@ -48,6 +48,8 @@ int yk__tok_setting_flag(const struct tok_source *src, const char *key, int pres
 const char *yk__tok_setting_token(const struct tok_source *src, const char *key, const char *preset);
 /* Casing and accents as BertTokenizer has them, by option, key, and its presets. */
 void yk__tok_bert_settings(const struct tok_source *src);
+/* Whether transformers has rules of its own for a class that is TOK_CLASS_OTHER. */
+bool yk__tok_class_has_rules(const char *name);
 /* Whatever depends on the class is set: padding, masks, sides. */
 yk_status yk__tok_settings_apply(struct tok_source *src, yk_error *err);
 

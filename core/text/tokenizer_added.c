@@ -245,19 +245,28 @@ static const json_t *extra_list(const struct tok_source *src)
     return NULL;
 }
 
-static bool is_named_special(const struct tok_source *src, const char *content)
+static bool is_name(const struct tok_source *src, const char *content)
 {
-    const json_t *extra = extra_list(src);
     for (int i = 0; i < N_NAMES; i++) {
         const char *name = content_of(named_value(src, names[i]));
         if (name && !strcmp(name, content))
             return true;
     }
-    for (size_t i = 0; i < json_array_size(extra); i++) {
-        const char *name = content_of(json_array_get(extra, i));
-        if (name && !strcmp(name, content))
-            return true;
-    }
+    return false;
+}
+
+/* Of the further tokens transformers counts those of tokenizer_config.json here, and of the older file the newer key. */
+static bool is_extra(const struct tok_source *src, const char *content)
+{
+    const json_t *const lists[] = {json_object_get(src->config, "extra_special_tokens"),
+                                   json_object_get(src->config, "additional_special_tokens"),
+                                   json_object_get(src->map, "extra_special_tokens")};
+    for (size_t k = 0; k < sizeof lists / sizeof lists[0]; k++)
+        for (size_t i = 0; i < json_array_size(lists[k]); i++) {
+            const char *name = content_of(json_array_get(lists[k], i));
+            if (name && !strcmp(name, content))
+                return true;
+        }
     return false;
 }
 
@@ -270,7 +279,7 @@ static yk_status older_collect(struct tok_source *src, struct numbered *list, yk
         return err->status;
     json_object_foreach(src->added, key, v)
     {
-        const int special = is_named_special(src, key);
+        const int special = is_name(src, key) || is_extra(src, key);
         const struct named_token token = {key, json_integer_value(v), {.special = special, .normalized = !special}};
         if (!json_is_integer(v) || token.id < 0 || token.id > TOK_MAX_ID)
             return yk__fail(err, YK_E_FORMAT, "%s: '%.60s': expected an id, found %s", src->path, key, yk__json_type(v));
@@ -323,7 +332,7 @@ static yk_status numbered_add(struct tok_source *src, const json_t *json, yk_err
     if (list.count)
         qsort(list.token, list.count, sizeof *list.token, numbered_before);
     for (size_t i = 0; i < list.count && !s; i++) {
-        list.token[i].flags.special |= is_named_special(src, list.token[i].content);
+        list.token[i].flags.special |= is_name(src, list.token[i].content);
         s = token_add(src, "added tokens", &list.token[i], err);
     }
     yk__free(list.token);
@@ -332,18 +341,20 @@ static yk_status numbered_add(struct tok_source *src, const json_t *json, yk_err
 
 /* ---- Tokens that are named ---- */
 
-/* One that is no added token yet. New ones count in the size of the vocabulary only where a text holds them: models often have no row
- * for such a token, which is padding. */
-static yk_status named_add(struct tok_source *src, const char *key, const json_t *v, yk_error *err)
+/* A token that was no added token when there were `before` of them; one that is named twice has the later flags. New ones count in the
+ * size of the vocabulary only where a text holds them: models often have no row for such a token, which is padding. */
+static yk_status named_add(struct tok_source *src, const char *key, const json_t *v, int before, yk_error *err)
 {
     struct named_token token;
+    const struct tok_added *there;
     if (json_is_null(v))
         return YK_OK;
     if (yk__tok_path(src, json_object_get(src->config, key) == v ? "tokenizer_config.json" : "special_tokens_map.json", &(int){0}, err) ||
         token_read(src, key, v, 1, &token, err))
         return err->status;
     token.flags.special = 1;
-    return added_find(src->t, token.content) ? YK_OK : token_add(src, key, &token, err);
+    there = added_find(src->t, token.content);
+    return there && there - src->t->added < before ? YK_OK : token_add(src, key, &token, err);
 }
 
 /* The names that a class gives where no file does. A vocabulary that lacks such a token does without. */
@@ -362,14 +373,29 @@ static const char *preset_of(const struct tok_source *src, const char *key)
     return NULL;
 }
 
+/* Whether a name before this one has the same text, without flags. */
+static bool named_before(const struct tok_source *src, int name, const char *content)
+{
+    for (int i = 0; i < name; i++) {
+        const json_t *v = named_value(src, names[i]);
+        const char *other = v ? json_string_value(v) : preset_of(src, names[i]);
+        if (other && !strcmp(other, content))
+            return true;
+    }
+    return false;
+}
+
 static yk_status names_add(struct tok_source *src, yk_error *err)
 {
+    const int before = src->t->n_added;
     for (int i = 0; i < N_NAMES; i++) {
         const json_t *v = named_value(src, names[i]);
-        const char *preset = v ? NULL : preset_of(src, names[i]);
-        if (v && named_add(src, names[i], v, err))
+        const char *preset = v ? NULL : preset_of(src, names[i]), *text = v ? json_string_value(v) : preset;
+        if ((preset && yk__tok_token_id(src, preset) < 0) || (text && named_before(src, i, text)))
+            continue;
+        if (v && named_add(src, names[i], v, before, err))
             return err->status;
-        if (preset && yk__tok_token_id(src, preset) >= 0 && !added_find(src->t, preset) &&
+        if (preset && (!added_find(src->t, preset) || added_find(src->t, preset) - src->t->added >= before) &&
             token_add(src, names[i], &(struct named_token){preset, -1, {.special = 1}}, err))
             return err->status;
     }
@@ -383,13 +409,13 @@ static yk_status extras_add(struct tok_source *src, yk_error *err)
     const char *key;
     json_t *v;
     for (size_t i = 0; i < json_array_size(extra); i++)
-        if (named_add(src, "additional_special_tokens", json_array_get(extra, i), err))
+        if (named_add(src, "additional_special_tokens", json_array_get(extra, i), src->t->n_added, err))
             return err->status;
     json_object_foreach((json_t *)extra, key, v)
-        if (named_add(src, key, v, err))
+        if (named_add(src, key, v, src->t->n_added, err))
             return err->status;
     json_object_foreach((json_t *)own, key, v)
-        if (named_add(src, key, v, err))
+        if (named_add(src, key, v, src->t->n_added, err))
             return err->status;
     json_object_foreach(src->config, key, v)
     {
@@ -397,7 +423,7 @@ static yk_status extras_add(struct tok_source *src, yk_error *err)
         bool standard = n < 6 || strcmp(key + n - 6, "_token") != 0 || !(json_is_string(v) || json_is_object(v));
         for (int i = 0; i < N_NAMES; i++)
             standard |= !strcmp(names[i], key);
-        if (!standard && named_add(src, key, v, err))
+        if (!standard && named_add(src, key, v, src->t->n_added, err))
             return err->status;
     }
     return YK_OK;

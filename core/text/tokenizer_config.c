@@ -4,6 +4,7 @@
  * config.json. A class that a file names says by which rules they are read, as in transformers 5.24: BertTokenizer and GPT2Tokenizer
  * take the vocabulary alone of tokenizer.json, PreTrainedTokenizerFast takes it as it stands.
  */
+#define _GNU_SOURCE /* strcasestr */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -230,6 +231,30 @@ static const struct class_name {
 static const struct class_name model_types[] = {{"bert", TOK_CLASS_BERT},     {"distilbert", TOK_CLASS_BERT}, {"electra", TOK_CLASS_BERT},
                                                 {"convbert", TOK_CLASS_BERT}, {"gpt2", TOK_CLASS_GPT2},       {"gpt_neo", TOK_CLASS_GPT2},
                                                 {"gptj", TOK_CLASS_GPT2}};
+
+/* Classes of transformers 5.24 that have rules of their own, without "Tokenizer". Of a name that is not known there tokenizer.json is
+ * read as it stands. */
+static const char other_rules[] =
+    " Albert Bart Barthez Bartpho BertJapanese Bertweet BigBird BioGpt BlenderbotSmall Blenderbot ByT5 CLIP CTRL Camembert Canine Clvp "
+    "CodeLlama Cohere CpmAnt Cpm DPRQuestionEncoder Deberta DebertaV2 Dia Esm Esmc FNet FSMT Flaubert Funnel GPTNeoXJapanese GPTNeoX Gemma "
+    "Herbert LED Lasr LayoutLMv2 LayoutLMv3 LayoutXLM Llama Luke MBart50 MBart MPNet MarkupLM Mgpstr Mvp MyT5 Nllb Nougat OpenAIGPT PLBart "
+    "Parakeet Pegasus Perceiver Phobert ProphetNet Qwen2 Qwen3_5 Rag Reformer RemBert RoCBert RoFormer Roberta SeamlessM4T Siglip2 Splinter "
+    "T5 Tapas Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC Whisper XGLM XLMRoberta XLM XLNet ";
+
+/* By the name of the class, or a model_type such as "xlm-roberta". */
+bool yk__tok_class_has_rules(const char *name)
+{
+    const char *end = strstr(name, "Tokenizer");
+    const size_t n = end ? (size_t)(end - name) : strlen(name);
+    char word[64];
+    size_t k = 0;
+    for (size_t i = 0; i < n && k < sizeof word - 3; i++)
+        if (name[i] != '-' && name[i] != '_')
+            word[++k] = name[i];
+    word[0] = word[k + 1] = ' ';
+    word[k + 2] = 0;
+    return k && strcasestr(other_rules, word) != NULL;
+}
 
 static enum tok_class class_of_name(const char *name)
 {

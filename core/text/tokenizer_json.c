@@ -397,6 +397,8 @@ static yk_status other_check(struct tok_source *src, yk_error *err)
 {
     const yk__tokenizer *tok = src->t;
     const bool words = tok->kind == TOK_WORDPIECE;
+    /* transformers reads a Llama of bytes as it stands, too */
+    const bool bytes = tok->kind == TOK_BPE && word_in("LlamaTokenizer LlamaTokenizerFast", src->class_name);
     const struct {
         const char *key;
         int value;
@@ -404,6 +406,10 @@ static yk_status other_check(struct tok_source *src, yk_error *err)
                 {"strip_accents", words && tok->strip_accents},
                 {"tokenize_chinese_chars", words && tok->chinese},
                 {"add_prefix_space", tok->prefix_space}};
+    if (yk__tok_class_has_rules(src->class_name) && !bytes)
+        return yk__fail(err, YK_E_UNSUPPORTED, "%s/%s: tokenizer_class '%.60s' is not supported: to read tokenizer.json as it stands, write "
+                        "\"tokenizer_class\": \"PreTrainedTokenizerFast\" into tokenizer_config.json", src->dir, src->class_file,
+                        src->class_name);
     for (size_t i = 0; i < sizeof said / sizeof said[0]; i++)
         if (yk__tok_setting_given(src, said[i].key) && yk__tok_setting_flag(src, said[i].key, 0) != said[i].value &&
             !(i < 3 && src->lowercase >= 0))

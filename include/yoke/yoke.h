@@ -721,6 +721,9 @@ YK_API const char *yk_settings_text(yk_settings *s, const char *key, const char 
 YK_API uint32_t yk_settings_ints(yk_settings *s, const char *key, int64_t *v, uint32_t most);
 /* Every key of the string that nobody asked for is an error naming it and the nearest one that was asked for. */
 YK_API void yk_settings_check(yk_settings *s);
+/* [safe] A key of the JSON file that nobody asked for, from place *i on, which goes behind it; NULL: no more. Values that say nothing
+ * (null, "", [], {}) are passed over. The text lives with s. */
+YK_API const char *yk_settings_unread(const yk_settings *s, uint32_t *i);
 /* [waits] Writes all keys as a JSON object, on the rank that calls. */
 YK_API void yk_settings_save(yk_settings *s, const char *file);
 /* [safe] Takes NULL. */
