@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include <utf8proc.h>
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
@@ -276,9 +277,35 @@ static yk_status segment_encode(yk__encoder *enc, const char *s, size_t n, yk__i
     }
 }
 
-static int is_word_byte(char c)
+/* Whether s[0..n) begins with a character of a word, \w of Unicode (UTS 18): letters, marks, decimal digits, connectors, joiners. */
+static bool word_begins(const char *s, size_t n)
 {
-    return (c & 0x80) || c == '_' || (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z');
+    int len;
+    const int32_t c = n ? yk__utf8_get(s, n, &len) : -1;
+    switch (c < 0 ? UTF8PROC_CATEGORY_CN : utf8proc_category(c)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+        return true;
+    default:
+        return c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9);
+    }
+}
+
+static bool word_ends(const char *s, size_t n)
+{
+    size_t at = n;
+    while (at && (s[--at] & 0xc0) == 0x80)
+        ;
+    return n && word_begins(s + at, n - at);
 }
 
 /* The longest added token at s[i] of those that are normalized, or are not; NULL: none. */
@@ -302,7 +329,7 @@ static bool added_counts(const yk__tokenizer *tok, const struct tok_added *a, co
     const size_t end = i + a->bytes;
     if (a->special && tok->split_special)
         return false;
-    return !a->single_word || !((i && is_word_byte(s[i - 1])) || (end < n && is_word_byte(s[end])));
+    return !a->single_word || !(word_ends(s, i) || word_begins(s + end, n - end));
 }
 
 static size_t skip_space(const char *s, size_t n, size_t i)
