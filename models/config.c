@@ -111,7 +111,8 @@ static const char *const harmless[] = {
     "problem_type", "seq_len",
     /* how numbers are kept and what a call returns */
     "dtype", "torch_dtype", "use_bfloat16", "torchscript", "gradient_checkpointing", "use_cache", "output_past", "output_attentions",
-    "output_hidden_states", "return_dict", "chunk_size_feed_forward", "reorder_and_upcast_attn", "attn_implementation", "_attn_implementation",
+    "output_hidden_states", "return_dict", "chunk_size_feed_forward", "reorder_and_upcast_attn", "attn_implementation",
+    "_attn_implementation",
     "_attn_implementation_autoset", "_attn_implementation_internal", "experts_implementation", "tf_legacy_loss",
     "keys_to_ignore_at_inference", "initializer_range", "tie_word_embeddings", "tie_encoder_decoder", "cross_attention_hidden_size",
     "is_decoder", "is_encoder_decoder", "add_cross_attention",
@@ -141,7 +142,8 @@ bool model_config_rest(yk_job *job, const model_kind *kind, yk_settings *s)
     const char *key;
     for (uint32_t i = 0; (key = yk_settings_unread(s, &i)) != NULL;) {
         if (key_in(refused, sizeof refused / sizeof refused[0], key)) {
-            model_fail(job, YK_E_ARG, "config.json: %s is not supported by model %s: it makes another model of the weights", key, kind->name);
+            model_fail(job, YK_E_ARG, "config.json: %s is not supported by model %s: it makes another model of the weights", key,
+                       kind->name);
             return false;
         }
         if (!key_in(harmless, sizeof harmless / sizeof harmless[0], key) && strlen(unknown) + strlen(key) + 3 < sizeof unknown)

@@ -238,8 +238,8 @@ static const char other_rules[] =
     " Albert Bart Barthez Bartpho BertJapanese Bertweet BigBird BioGpt BlenderbotSmall Blenderbot ByT5 CLIP CTRL Camembert Canine Clvp "
     "CodeLlama Cohere CpmAnt Cpm DPRQuestionEncoder Deberta DebertaV2 Dia Esm Esmc FNet FSMT Flaubert Funnel GPTNeoXJapanese GPTNeoX Gemma "
     "Herbert LED Lasr LayoutLMv2 LayoutLMv3 LayoutXLM Llama Luke MBart50 MBart MPNet MarkupLM Mgpstr Mvp MyT5 Nllb Nougat OpenAIGPT PLBart "
-    "Parakeet Pegasus Perceiver Phobert ProphetNet Qwen2 Qwen3_5 Rag Reformer RemBert RoCBert RoFormer Roberta SeamlessM4T Siglip2 Splinter "
-    "T5 Tapas Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC Whisper XGLM XLMRoberta XLM XLNet ";
+    "Parakeet Pegasus Perceiver Phobert ProphetNet Qwen2 Qwen3_5 Rag Reformer RemBert RoCBert RoFormer Roberta SeamlessM4T Siglip2 "
+    "Splinter T5 Tapas Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC Whisper XGLM XLMRoberta XLM XLNet ";
 
 /* By the name of the class, or a model_type such as "xlm-roberta". */
 bool yk__tok_class_has_rules(const char *name)

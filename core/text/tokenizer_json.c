@@ -108,7 +108,8 @@ static yk_status template_piece(const struct tok_source *src, const json_t *v, c
     return piece_put(src, p, *name == 'A' ? TOK_A : TOK_B, (int32_t)type, err);
 }
 
-static yk_status template_read(const struct tok_source *src, const json_t *list, const json_t *tokens, struct tok_template *p, yk_error *err)
+static yk_status template_read(const struct tok_source *src, const json_t *list, const json_t *tokens, struct tok_template *p,
+                               yk_error *err)
 {
     p->count = 0;
     for (size_t i = 0; i < json_array_size(list); i++)
@@ -387,8 +388,8 @@ static yk_status conflict_refuse(const struct tok_source *src, struct conflict c
         return yk__fail(err, YK_E_UNSUPPORTED, "%s: %s is %.60s, but %s names %s, by which transformers ignores that: write %s into "
                         "tokenizer_config.json%s", src->path, c.what, c.found, src->class_file, src->class_name, c.key,
                         strcmp(c.key, "do_lower_case") ? "" : ", or give lowercase=yes or no");
-    return yk__fail(err, YK_E_UNSUPPORTED, "%s: %s is %.60s, but %s names %s, by which transformers ignores that: to read tokenizer.json as "
-                    "it stands, write \"tokenizer_class\": \"PreTrainedTokenizerFast\" into tokenizer_config.json", src->path, c.what,
+    return yk__fail(err, YK_E_UNSUPPORTED, "%s: %s is %.60s, but %s names %s, by which transformers ignores that: to read tokenizer.json "
+                    "as it stands, write \"tokenizer_class\": \"PreTrainedTokenizerFast\" into tokenizer_config.json", src->path, c.what,
                     c.found ? c.found : "(none)", src->class_file, src->class_name);
 }
 
@@ -407,8 +408,8 @@ static yk_status other_check(struct tok_source *src, yk_error *err)
                 {"tokenize_chinese_chars", words && tok->chinese},
                 {"add_prefix_space", tok->prefix_space}};
     if (yk__tok_class_has_rules(src->class_name) && !bytes)
-        return yk__fail(err, YK_E_UNSUPPORTED, "%s/%s: tokenizer_class '%.60s' is not supported: to read tokenizer.json as it stands, write "
-                        "\"tokenizer_class\": \"PreTrainedTokenizerFast\" into tokenizer_config.json", src->dir, src->class_file,
+        return yk__fail(err, YK_E_UNSUPPORTED, "%s/%s: tokenizer_class '%.60s' is not supported: to read tokenizer.json as it stands, "
+                        "write \"tokenizer_class\": \"PreTrainedTokenizerFast\" into tokenizer_config.json", src->dir, src->class_file,
                         src->class_name);
     for (size_t i = 0; i < sizeof said / sizeof said[0]; i++)
         if (yk__tok_setting_given(src, said[i].key) && yk__tok_setting_flag(src, said[i].key, 0) != said[i].value &&
@@ -496,7 +497,8 @@ static yk_status root_read(struct tok_source *src, const json_t *root, yk_error 
     if (head_check(src, root, err) || model_read(src, root, err))
         return err->status;
     if (src->lowercase > 0 && src->t->kind != TOK_WORDPIECE)
-        return yk__fail(err, YK_E_ARG, "%s: lowercase=yes has no effect on a tokenizer of kind %s", src->path, type_of(json_object_get(root, "model")));
+        return yk__fail(err, YK_E_ARG, "%s: lowercase=yes has no effect on a tokenizer of kind %s", src->path,
+                        type_of(json_object_get(root, "model")));
     if (src->t->kind != TOK_CHAR &&
         (yk__tok_added_list(src, added, err) || post_processor_read(src, json_object_get(root, "post_processor"), err)))
         return err->status;

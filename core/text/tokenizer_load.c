@@ -156,12 +156,14 @@ static yk_status merge_lines(const struct tok_source *src, yk_error *err)
 /* add_bos_token and add_eos_token, of the tokens that files name. */
 static yk_status gpt2_template(struct tok_source *src, yk_error *err)
 {
-    const char *bos = yk__tok_setting_token(src, "bos_token", "<|endoftext|>"), *eos = yk__tok_setting_token(src, "eos_token", "<|endoftext|>");
+    const char *bos = yk__tok_setting_token(src, "bos_token", "<|endoftext|>");
+    const char *eos = yk__tok_setting_token(src, "eos_token", "<|endoftext|>");
     const int begin = bos && yk__tok_setting_flag(src, "add_bos_token", 0), end = eos && yk__tok_setting_flag(src, "add_eos_token", 0);
     yk__tokenizer *tok = src->t;
     const int32_t first = yk__tok_token_id(src, bos), last = yk__tok_token_id(src, eos);
     if ((begin && first < 0) || (end && last < 0))
-        return yk__fail(err, YK_E_FORMAT, "%s: %s: '%.60s' is not in the vocabulary", src->path, begin && first < 0 ? "bos_token" : "eos_token",
+        return yk__fail(err, YK_E_FORMAT, "%s: %s: '%.60s' is not in the vocabulary", src->path,
+                        begin && first < 0 ? "bos_token" : "eos_token",
                         begin && first < 0 ? bos : eos);
     tok->single.count = tok->pair.count = 0;
     for (int i = 0; i < 2; i++) {

@@ -306,7 +306,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 static const uint8_t cifar_record[3073] = {3};
 static const char bpe[] =
     "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"H\":3,\"e\":4,\"He\":5,\"l\":6,\"\\u0120\":7},"
-    "\"merges\":[\"a b\",[\"H\",\"e\"]]},\"added_tokens\":[{\"id\":9,\"content\":\"[MASK]\",\"lstrip\":true,\"rstrip\":"
+    "\"merges\":[\"a b\",[\"H\",\"e\"]]},\"added_tokens\":[{\"id\":8,\"content\":\"[MASK]\",\"lstrip\":true,\"rstrip\":"
     "true}],\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true}}";
 static const char wordpiece[] =
     "{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"u\",\"vocab\":{\"u\":0,\"he\":1,\"##llo\":2,\"[C]\":3}},"

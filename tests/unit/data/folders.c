@@ -259,7 +259,7 @@ static void folder_write(const char *dir, const struct folder *x)
                                            {"tokenizers/bert-base-uncased", "vocab.txt", NULL},
                                            {"models/fake-gpt2", "tokenizer.json", NULL},
                                            {"models/fake-gpt2", "vocab.json", "merges.txt"}};
-    const char *const beside[][2] = {{"tokenizer_config.json", x->config},
+    const char *const with[][2] = {{"tokenizer_config.json", x->config},
                                      {"special_tokens_map.json", x->map},
                                      {"added_tokens.json", x->added},
                                      {"config.json", x->model}};
@@ -267,8 +267,8 @@ static void folder_write(const char *dir, const struct folder *x)
     for (int i = 1; i < 3 && files[x->form][i]; i++)
         file_write(dir, files[x->form][0], files[x->form][i], x);
     for (size_t i = 0; i < 4; i++)
-        if (beside[i][1])
-            text_write(dir, beside[i][0], beside[i][1], strlen(beside[i][1]));
+        if (with[i][1])
+            text_write(dir, with[i][0], with[i][1], strlen(with[i][1]));
 }
 
 static void folder_remove(const char *dir)
@@ -433,7 +433,7 @@ static void expect_note(const char *dir, int lowercase, const char *words)
     yk__tokenizer_close(t);
 }
 
-START_TEST(what_the_files_leave_open_is_told)
+START_TEST(what_the_files_leave_open_is_noted)
 {
     static const struct folder bare = {BERT_TXT, .config = NULL}, said = {BERT_TXT, .config = "{\"do_lower_case\":true}"};
     static const struct folder odd = {BERT_TXT, .config = "{\"do_lower_case\":true,\"foo\":1}"};
@@ -460,17 +460,17 @@ START_TEST(what_the_files_leave_open_is_told)
 }
 END_TEST
 
-static void text_try(yk__encoder *e, const json_t *text, const json_t *want, const char *name, size_t i)
+static void text_try(yk__encoder *e, const json_t *text, const json_t *want, size_t length, const char *name, size_t i)
 {
     const char *s = json_string_value(text);
-    ck_assert_msg(yk__encoder_encode(e, s, json_string_length(text), NULL, 0, 1, 0, &ids, &err) == YK_OK, "%s", err.text);
-    ck_assert_msg(json_array_size(want) == ids.count, "%s: text %zu: %zu ids", name, i, ids.count);
-    for (size_t k = 0; k < ids.count; k++)
-        ck_assert_msg(json_integer_value(json_array_get(want, k)) == ids.id[k], "%s: text %zu, id %zu", name, i, k);
+    ck_assert_msg(yk__encoder_encode(e, s, json_string_length(text), NULL, 0, 1, length, &ids, &err) == YK_OK, "%s", err.text);
+    ck_assert_msg(length ? json_array_size(want) >= ids.count : json_array_size(want) == ids.count, "%s: text %zu", name, i);
+    for (size_t k = 0; k < json_array_size(want); k++)
+        ck_assert_msg(json_integer_value(json_array_get(want, k)) == (k < ids.count ? ids.id[k] : 0), "%s: text %zu, id %zu", name, i, k);
 }
 
-/* Every text of golden/tokenizers, by the tokenizer.json of a folder alone. */
-static void golden_try(const char *name)
+/* Every text of golden/tokenizers, by the tokenizer.json of a folder; length: what one of them cuts and pads to. */
+static void golden_try(const char *name, size_t length)
 {
     char path[128], expected[128], *lines, *p;
     json_t *texts, *row;
@@ -486,7 +486,7 @@ static void golden_try(const char *name)
     p = lines;
     for (size_t i = 0; i < json_array_size(texts); i++, p = strchr(p, '\n') + 1) {
         ck_assert_int_eq(yk__json_parse(name, p, strcspn(p, "\n"), YK__JSON_ANY, &row, &err), YK_OK);
-        text_try(e, json_array_get(texts, i), json_object_get(row, "ids"), name, i);
+        text_try(e, json_array_get(texts, i), json_object_get(row, "ids"), length, name, i);
         json_decref(row);
     }
     yk__free(lines);
@@ -504,13 +504,14 @@ static void golden_refuse(const char *name)
 
 START_TEST(golden_texts_have_their_ids)
 {
-    static const char *const built[] = {"added_wordpiece", "bert_cased", "bert_uncased", "bert_with_padding", "gpt2"};
+    static const char *const built[] = {"added_wordpiece", "bert_cased", "bert_uncased", "gpt2"};
     static const char *const refused[] = {"added_bytelevel", "albert", "clip", "deepseek", "digits_punctuation", "gemma", "llama2",
                                           "llama3",          "mistral", "o200k", "qwen2", "roberta", "t5"};
     if (!suite_there("golden/tokenizers"))
         return;
     for (size_t i = 0; i < sizeof built / sizeof built[0]; i++)
-        golden_try(built[i]);
+        golden_try(built[i], 0);
+    golden_try("bert_with_padding", 12);
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++)
         golden_refuse(refused[i]);
     yk__ids_free(&ids);
@@ -540,7 +541,7 @@ int main(void)
     tcase_add_loop_test(t, folders_are_read_as_transformers_reads_them, 0, 4);
     tcase_add_test(t, an_option_is_saved);
     tcase_add_test(t, older_folders_of_ours_open);
-    tcase_add_test(t, what_the_files_leave_open_is_told);
+    tcase_add_test(t, what_the_files_leave_open_is_noted);
     tcase_add_test(t, golden_texts_have_their_ids);
     tcase_add_test(t, bytes_and_characters_are_saved);
     return suite_run("folders", t);
