@@ -102,7 +102,7 @@ bool model_head_check(yk_job *job, const char *path, yk_settings *s)
 
 /* ---- Keys that no builder reads ---- */
 
-static const char *const refused[] = {"quantization_config", "pruned_heads"};
+static const char *const refused[] = {"quantization_config"};
 
 static const char *const harmless[] = {
     /* Yoke's own, and names */
@@ -118,8 +118,8 @@ static const char *const harmless[] = {
     "is_decoder", "is_encoder_decoder", "add_cross_attention",
     /* heads that are not here, and what the first BERT files have of their pooler */
     "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "predict_special_tokens",
-    "directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type",
-    "n_ctx",
+    "pruned_heads", "directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
+    "pooler_type", "n_ctx",
     /* ids of tokens, which the tokenizer has, and generation */
     "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id", "mask_token_id", "unk_token_id",
     "decoder_start_token_id", "prefix", "max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups",
