@@ -88,8 +88,12 @@ ok "GPT-2: so are those" keys_kept fake-gpt2 "text:$out/text" --seq-len 32
 
 with_key() { # with_key MODEL JSON: the folder with further keys
     rm -rf "$out/key" && cp -r "$data/models/$1" "$out/key" && chmod -R u+w "$out/key" &&
-        python3 -c 'import json,sys; c=json.load(open(sys.argv[1])); c.update(json.loads(sys.argv[2])); json.dump(c,open(sys.argv[1],"w"))' \
-            "$out/key/config.json" "$2"
+        python3 - "$out/key/config.json" "$2" <<'P'
+import json, sys
+c = json.load(open(sys.argv[1]))
+c.update(json.loads(sys.argv[2]))
+json.dump(c, open(sys.argv[1], "w"))
+P
 }
 
 key_says() { # key_says CODE WORDS MODEL JSON: how eval of that folder ends, and a word on standard error
