@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keys of a config.json. A builder reads those that it computes by. Of the rest some have one value here (rules), some make another
- * model (refused), some change nothing in training (harmless: transformers' PreTrainedConfig, BertConfig, GPT2Config, and the keys of older
+ * The keys of a config.json. A builder reads those that it computes by. Of the rest some have one value here (rules), some change nothing in training (harmless: transformers' PreTrainedConfig, BertConfig, GPT2Config, and the keys of older
  * versions that published folders have); a key that is in no table is told in one line.
  */
 #include "models/model.h"
@@ -102,14 +101,13 @@ bool model_head_check(yk_job *job, const char *path, yk_settings *s)
 
 /* ---- Keys that no builder reads ---- */
 
-static const char *const refused[] = {"quantization_config"};
-
 static const char *const harmless[] = {
     /* Yoke's own, and names */
     "yoke_model", "model_type", "architectures", "transformers_version", "_name_or_path", "name_or_path", "model_name", "auto_map",
     "_commit_hash", "tokenizer_class", "finetuning_task", "task_specific_params", "id2label", "label2id", "num_labels", "_num_labels",
     "problem_type", "seq_len",
-    /* how numbers are kept and what a call returns */
+    /* how numbers are kept (quantized.c refuses some) and what a call returns */
+    "quantization_config", "compression_config", "quantization",
     "dtype", "torch_dtype", "use_bfloat16", "torchscript", "gradient_checkpointing", "use_cache", "output_past", "output_attentions",
     "output_hidden_states", "return_dict", "chunk_size_feed_forward", "reorder_and_upcast_attn", "attn_implementation",
     "_attn_implementation",
@@ -136,20 +134,14 @@ static bool key_in(const char *const *list, size_t n, const char *key)
     return false;
 }
 
-bool model_config_rest(yk_job *job, const model_kind *kind, yk_settings *s)
+void model_config_rest(yk_job *job, const model_kind *kind, yk_settings *s)
 {
     char unknown[400] = "";
     const char *key;
     for (uint32_t i = 0; (key = yk_settings_unread(s, &i)) != NULL;) {
-        if (key_in(refused, sizeof refused / sizeof refused[0], key)) {
-            model_fail(job, YK_E_ARG, "config.json: %s is not supported by model %s: it makes another model of the weights", key,
-                       kind->name);
-            return false;
-        }
         if (!key_in(harmless, sizeof harmless / sizeof harmless[0], key) && strlen(unknown) + strlen(key) + 3 < sizeof unknown)
             snprintf(unknown + strlen(unknown), sizeof unknown - strlen(unknown), "%s%s", *unknown ? ", " : "", key);
     }
     if (*unknown && yk_is_main(job))
         fprintf(stderr, "yoke: config.json: keys that model %s does not know, which change nothing: %s\n", kind->name, unknown);
-    return true;
 }

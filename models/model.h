@@ -53,8 +53,8 @@ bool model_fits_kind(yk_job *job, const model_kind *kind, const yk_data *data);
 
 /* Whether the kind computes what the settings say; else the job fails in a line that names key and value. */
 bool model_config_check(yk_job *job, const model_kind *kind, yk_settings *s);
-/* Keys of config.json that the kind did not read: refused where they change results, told where they are not known. */
-bool model_config_rest(yk_job *job, const model_kind *kind, yk_settings *s);
+/* Keys of config.json that the kind did not read: those that are not known are named in a line. */
+void model_config_rest(yk_job *job, const model_kind *kind, yk_settings *s);
 /* The same of the head in `architectures` of the config.json at path. */
 bool model_head_check(yk_job *job, const char *path, yk_settings *s);
 

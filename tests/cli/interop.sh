@@ -109,8 +109,6 @@ same_loss() { # same_loss JSON: another spelling of what fake-gpt2 says
         cmp "$out/loss" "$out/before"
 }
 ok "a key that is not known is named" key_says 0 "does not know, which change nothing: colour" fake-gpt2 '{"colour": 1}'
-ok "quantised weights are refused by key" \
-    key_says 2 "quantization_config is not supported" fake-gpt2 '{"quantization_config": {"bits": 8}}'
 ok "two names of a setting" key_says 2 "n_layer=1 and num_hidden_layers=3" fake-gpt2 '{"num_hidden_layers": 3}'
 ok "transformers' names for GPT-2's keys" same_loss '{"n_layer": null, "num_hidden_layers": 1}'
 ok "gelu_fast is gelu_new" same_loss '{"activation_function": "gelu_fast"}'

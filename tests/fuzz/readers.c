@@ -386,7 +386,8 @@ static const struct {
     {NFILE + 3, 600, SEED("{\"metadata\":{\"total_size\":1},\"weight_map\":{\"a\":\"s\"}}")},
     {NFILE + 4, 600, SEED(state)},
     {NFILE + 6, 1500, SEED("{\"tokenizer_class\":\"BertTokenizer\",\"do_lower_case\":false,\"mask_token\":\"[MASK]\","
-                           "\"added_tokens_decoder\":{\"8\":{\"content\":\"<new>\",\"normalized\":true,\"lstrip\":true}},\"truncation_side\":\"left\"}")},
+                           "\"added_tokens_decoder\":{\"8\":{\"content\":\"<new>\",\"normalized\":true,\"lstrip\":true}},"
+                           "\"truncation_side\":\"left\"}")},
     {NFILE + 7, 1000, SEED("{\"cls_token\":\"a\",\"additional_special_tokens\":[\"<new>\",{\"content\":\"x\",\"single_word\":true}]}")},
     {NFILE + 8, 1000, SEED("{\"<new>\":8,\"[x]\":9}")},
     {NFILE + 5, 2000, SEED("YKTOKENS\1\0\0\0\2\0\0\0\3\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0\1\0\2\0\3\0")},
