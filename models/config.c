@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keys of a config.json. A builder reads those that it computes by. Of the rest some have one value here (rules), some change nothing in training (harmless: transformers' PreTrainedConfig, BertConfig, GPT2Config, and the keys of older
- * versions that published folders have); a key that is in no table is told in one line.
+ * The keys of a config.json. A builder reads those that it computes by. Of the rest some have one value here (rules), some change
+ * nothing in training (harmless: of transformers' PreTrainedConfig, BertConfig, GPT2Config, and of older versions, as published folders
+ * have them); a key that is in no table is named in one line.
  */
 #include "models/model.h"
 
