@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a config.json may say that these models do not compute. Of all keys of transformers' GPT2Config and BertConfig those that change
- * the forward pass are either read by the builders or stand here; the rest (summary_*, use_cache, token ids, reorder_and_upcast_attn,
- * chunk_size_feed_forward, ..) changes nothing in it.
+ * The keys of a config.json. A builder reads those that it computes by. Of the rest some have one value here (rules), some change
+ * nothing in training (harmless: of transformers' PreTrainedConfig, BertConfig, GPT2Config, and of older versions, as published folders
+ * have them); a key that is in no table is named in one line.
  */
 #include "models/model.h"
 
@@ -41,8 +41,28 @@ static bool rule_holds(const config_rule *r, yk_settings *s)
     return !strcmp(yk_settings_text(s, r->key, r->only), r->only);
 }
 
+/* Names that transformers takes for GPT-2's own. */
+static const char *const aliases[][2] = {{"hidden_size", "n_embd"}, {"max_position_embeddings", "n_positions"},
+                                         {"num_attention_heads", "n_head"}, {"num_hidden_layers", "n_layer"}};
+
+static void aliases_take(yk_job *job, yk_settings *s)
+{
+    for (size_t i = 0; i < sizeof aliases / sizeof aliases[0]; i++) {
+        const char *const other = aliases[i][0], *const own = aliases[i][1];
+        if (!yk_settings_has(s, other))
+            continue;
+        if (!yk_settings_has(s, own))
+            yk_settings_put(s, own, yk_settings_text(s, other, ""));
+        else if (strcmp(yk_settings_text(s, own, ""), yk_settings_text(s, other, "")) != 0)
+            model_fail(job, YK_E_ARG, "model gpt2: %s=%.40s and %s=%.40s are two names of one setting: expected one of them", own,
+                       yk_settings_text(s, own, ""), other, yk_settings_text(s, other, ""));
+    }
+}
+
 bool model_config_check(yk_job *job, const model_kind *kind, yk_settings *s)
 {
+    if (!strcmp(kind->model_type, "gpt2"))
+        aliases_take(job, s);
     for (size_t i = 0; i < sizeof rules / sizeof rules[0] && yk_ok(job); i++)
         if (rule_is_for(&rules[i], kind) && !rule_holds(&rules[i], s))
             model_fail(job, YK_E_ARG, "model %s has %s=%.100s only, and the configuration says %.100s: it would compute something "
@@ -78,4 +98,51 @@ bool model_head_check(yk_job *job, const char *path, yk_settings *s)
         return false;
     }
     return true;
+}
+
+/* ---- Keys that no builder reads ---- */
+
+static const char *const harmless[] = {
+    /* Yoke's own, and names */
+    "yoke_model", "model_type", "architectures", "transformers_version", "_name_or_path", "name_or_path", "model_name", "auto_map",
+    "_commit_hash", "tokenizer_class", "finetuning_task", "task_specific_params", "id2label", "label2id", "num_labels", "_num_labels",
+    "problem_type", "seq_len",
+    /* how numbers are kept (quantized.c refuses some) and what a call returns */
+    "quantization_config", "compression_config", "quantization",
+    "dtype", "torch_dtype", "use_bfloat16", "torchscript", "gradient_checkpointing", "use_cache", "output_past", "output_attentions",
+    "output_hidden_states", "return_dict", "chunk_size_feed_forward", "reorder_and_upcast_attn", "attn_implementation",
+    "_attn_implementation",
+    "_attn_implementation_autoset", "_attn_implementation_internal", "experts_implementation", "tf_legacy_loss",
+    "keys_to_ignore_at_inference", "initializer_range", "tie_word_embeddings", "tie_encoder_decoder", "cross_attention_hidden_size",
+    "is_decoder", "is_encoder_decoder", "add_cross_attention",
+    /* heads that are not here, and what the first BERT files have of their pooler */
+    "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "predict_special_tokens",
+    "pruned_heads", "directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
+    "pooler_type", "n_ctx",
+    /* ids of tokens, which the tokenizer has, and generation */
+    "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id", "mask_token_id", "unk_token_id",
+    "decoder_start_token_id", "prefix", "max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups",
+    "diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",
+    "encoder_no_repeat_ngram_size", "bad_words_ids", "num_return_sequences", "output_scores", "return_dict_in_generate",
+    "forced_bos_token_id", "forced_eos_token_id", "remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens",
+    "begin_suppress_tokens"};
+
+static bool key_in(const char *const *list, size_t n, const char *key)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(list[i], key))
+            return true;
+    return false;
+}
+
+void model_config_rest(yk_job *job, const model_kind *kind, yk_settings *s)
+{
+    char unknown[400] = "";
+    const char *key;
+    for (uint32_t i = 0; (key = yk_settings_unread(s, &i)) != NULL;) {
+        if (!key_in(harmless, sizeof harmless / sizeof harmless[0], key) && strlen(unknown) + strlen(key) + 3 < sizeof unknown)
+            snprintf(unknown + strlen(unknown), sizeof unknown - strlen(unknown), "%s%s", *unknown ? ", " : "", key);
+    }
+    if (*unknown && yk_is_main(job))
+        fprintf(stderr, "yoke: config.json: keys that model %s does not know, which change nothing: %s\n", kind->name, unknown);
 }

@@ -227,8 +227,19 @@ model_activation *model_activation_of(yk_model *m, const char *key, const char *
     static const struct {
         const char *name;
         model_activation *f;
-    } table[] = {{"relu", yk_relu},           {"gelu", yk_gelu}, {"gelu_new", yk_gelu_tanh}, {"gelu_pytorch_tanh", yk_gelu_tanh},
-                 {"gelu_tanh", yk_gelu_tanh}, {"silu", yk_silu}, {"tanh", yk_tanh},          {"sigmoid", yk_sigmoid}};
+    } table[] = {{"relu", yk_relu},
+                 {"gelu", yk_gelu},
+                 {"gelu_python", yk_gelu},
+                 {"gelu_new", yk_gelu_tanh},
+                 {"gelu_pytorch_tanh", yk_gelu_tanh},
+                 {"gelu_python_tanh", yk_gelu_tanh},
+                 {"gelu_tanh", yk_gelu_tanh},
+                 {"gelu_fast", yk_gelu_tanh},
+                 {"gelu_accurate", yk_gelu_tanh},
+                 {"silu", yk_silu},
+                 {"swish", yk_silu},
+                 {"tanh", yk_tanh},
+                 {"sigmoid", yk_sigmoid}};
     const char *name = yk_settings_text(m->settings, key, preset);
     for (size_t i = 0; i < sizeof table / sizeof table[0]; i++)
         if (!strcmp(table[i].name, name))

@@ -45,6 +45,7 @@ struct yk_model {
     char *tokenizer;            /* folder whose tokenizer files are copied along when saving, or NULL */
     model_own own;
     char head[32];              /* how the names of its classifier's parameters begin ("fc."), "" where it has none */
+    char *folder;               /* that it was opened from, or NULL */
     const yk_data *data;        /* that it was made for, or NULL: its vocabulary of characters is saved too */
     uint32_t first, count;      /* its parameters in the job */
     float smoothing;            /* of labels, in training */
@@ -60,6 +61,8 @@ bool model_fits_kind(yk_job *job, const model_kind *kind, const yk_data *data);
 
 /* Whether the kind computes what the settings say; else the job fails in a line that names key and value. */
 bool model_config_check(yk_job *job, const model_kind *kind, yk_settings *s);
+/* Keys of config.json that the kind did not read: those that are not known are named in a line. */
+void model_config_rest(yk_job *job, const model_kind *kind, yk_settings *s);
 /* The same of the head in `architectures` of the config.json at path. */
 bool model_head_check(yk_job *job, const char *path, yk_settings *s);
 
@@ -95,7 +98,8 @@ typedef struct model_norm {
 model_norm model_norm_new(yk_model *m, const char *prefix, int64_t width, bool bias, float eps);
 yk_t model_norm_on(model_norm n, yk_t x);
 
-/* That of a key: "relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu", "tanh", "sigmoid"; an unknown name fails the job. */
+/* That of a key, by transformers' names: "relu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu", "tanh", "sigmoid" and further spellings
+ * of these; an unknown name fails the job. */
 typedef yk_t model_activation(yk_t x);
 model_activation *model_activation_of(yk_model *m, const char *key, const char *preset);
 

@@ -39,6 +39,7 @@ static void model_release(yk_model *m)
         yk_settings_free(m->settings);
     free(m->tokenizer);
     free(m->own.prefix);
+    free(m->folder);
     free(m->net);
     free(m);
 }
@@ -96,6 +97,8 @@ static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *s
     yk_settings_check(settings);
     if (yk_ok(job) && own.new_head && !*m->head)
         model_fail(job, YK_E_ARG, "--new-head (new_head=yes): model %s has no classifier: its outputs are tokens", kind->name);
+    if (yk_ok(job))
+        model_config_rest(job, kind, settings);
     yk_model_fits(m, data);
     yk_settings_put(settings, "model_type", kind->model_type);
     yk_settings_put(settings, "yoke_model", kind->name);
@@ -247,18 +250,19 @@ yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *con
         return NULL;
     if (!m->tokenizer && (!data || !strcmp(yk_data_kind(data), "tokens"))) /* other data have their own, or need none */
         m->tokenizer = strdup(dir);
+    m->folder = strdup(dir);
     yk_model_load(m, dir);
     return m;
 }
 
-/* Copies a tokenizer file along; a file that is not there is no error, folders differ. */
-static void copy_file(yk_model *m, const char *dir, const char *name)
+/* Copies a file of a folder along; a file that is not there is no error, folders differ. */
+static void copy_file(yk_model *m, const char *folder, const char *dir, const char *name)
 {
     char from[4096], to[4096], block[65536];
     size_t n;
     FILE *in, *out;
     bool bad = false;
-    snprintf(from, sizeof from, "%s/%s", m->tokenizer, name);
+    snprintf(from, sizeof from, "%s/%s", folder, name);
     snprintf(to, sizeof to, "%s/%s", dir, name);
     in = fopen(from, "rbe");
     if (!in)
@@ -272,18 +276,25 @@ static void copy_file(yk_model *m, const char *dir, const char *name)
         model_fail(m->job, YK_E_IO, "%s: cannot write it as a copy of %s", to, from);
 }
 
-static const char *const tokenizer_files[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
-                                              "vocab.txt",      "vocab.json",            "merges.txt"};
+static void copy_files(yk_model *m, const char *folder, const char *dir, const char *const *name, size_t n)
+{
+    for (size_t i = 0; folder && i < n && yk_ok(m->job); i++)
+        copy_file(m, folder, dir, name[i]);
+}
 
-/* What a folder of the model has beside its weights. dir is empty of such files. */
+/* What a folder of the model has beside its weights. dir is empty of such files. Data that have a tokenizer know how it was used. */
 static void write_companions(yk_model *m, const char *dir)
 {
+    static const char *const tokens[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                                         "vocab.txt",      "vocab.json",            "merges.txt"};
+    static const char *const others[] = {"generation_config.json", "chat_template.jinja"};
     char path[4096];
     snprintf(path, sizeof path, "%s/config.json", dir);
     yk_settings_save(m->settings, path);
-    for (size_t i = 0; m->tokenizer && i < sizeof tokenizer_files / sizeof tokenizer_files[0] && yk_ok(m->job); i++)
-        copy_file(m, dir, tokenizer_files[i]);
     yk_data_save_tokenizer(m->data, dir);
+    if (!m->data || !yk_data_tokenizer(m->data))
+        copy_files(m, m->tokenizer, dir, tokens, sizeof tokens / sizeof tokens[0]);
+    copy_files(m, m->folder, dir, others, sizeof others / sizeof others[0]);
 }
 
 /* A checkpoint holds all parameters of its job; it opens as a model where they are this one's. */

@@ -61,7 +61,7 @@ static yk_status fill_rows(const yk__dataset *set, const int64_t *rows, int64_t 
     return YK_OK;
 }
 
-static yk_status encode_rows(struct text_rows *state, const yk__tokenizer *tokenizer, const char *path, int64_t max_length,
+static yk_status encode_rows(struct text_rows *state, const yk__tokenizer *tokenizer, const char *path, int64_t max_length, int *vocab,
                              yk_error *err)
 {
     const yk__rows *text_rows = state->rows;
@@ -87,6 +87,7 @@ static yk_status encode_rows(struct text_rows *state, const yk__tokenizer *token
             memcpy(state->ids + state->at[i], ids.id, ids.count * sizeof *state->ids);
         state->at[i + 1] = state->at[i] + ids.count;
     }
+    *vocab = yk__encoder_vocab(enc);
     yk__ids_free(&ids);
     yk__encoder_free(enc);
     return st;
@@ -221,7 +222,7 @@ static yk_status open_texts(yk__dataset *set, const yk__spec *spec, const yk__da
     if (!st)
         st = yk__kind_mask(set, options, err);
     if (!st)
-        st = encode_rows(state, set->tokenizer, spec->path, max_length, err);
+        st = encode_rows(state, set->tokenizer, spec->path, max_length, &set->vocab, err);
     if (st)
         return st;
     set->rows = state->rows->count;

@@ -39,13 +39,14 @@ static size_t split_at(const yk__tokenizer *tokenizer, const char *text, size_t 
     return at;
 }
 
-static yk_status encode_text(const yk__dataset *set, const char *text, size_t bytes, yk__ids *ids, yk_error *err)
+static yk_status encode_text(yk__dataset *set, const char *text, size_t bytes, yk__ids *ids, yk_error *err)
 {
     yk__encoder *encoder;
     yk_status st = yk__encoder_new(set->tokenizer, &encoder, err);
     if (st)
         return st;
     st = yk__encoder_encode(encoder, text, bytes, NULL, 0, 0, 0, ids, err);
+    set->vocab = yk__encoder_vocab(encoder);
     yk__encoder_free(encoder);
     yk__free(ids->type); /* all 0, and as large as the ids */
     ids->type = NULL;

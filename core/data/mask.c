@@ -20,14 +20,13 @@ struct yk__mask {
 
 yk_status yk__mask_new(const yk__tokenizer *tokenizer, double probability, yk__mask **out, yk_error *err)
 {
-    const int vocab = yk__tokenizer_vocab(tokenizer), bert = yk__tokenizer_id(tokenizer, "[MASK]");
-    const int id = bert >= 0 ? bert : yk__tokenizer_id(tokenizer, "<mask>");
+    const int vocab = yk__tokenizer_vocab(tokenizer), id = yk__tokenizer_mask(tokenizer);
     yk__mask *mask;
     if (!(probability > 0 && probability < 1))
         return yk__fail(err, YK_E_ARG, "masking tokens with probability %g: expected more than 0 and less than 1", probability);
-    if (id < 0)
-        return yk__fail(err, YK_E_ARG, "masking tokens: the %s tokenizer has neither [MASK] nor <mask>: give the folder of one "
-                        "that has", yk__tokenizer_kind(tokenizer));
+    if (id < 0 || id >= vocab)
+        return yk__fail(err, YK_E_ARG, "masking tokens: the %s tokenizer has neither [MASK] nor <mask> nor a mask_token in its "
+                        "vocabulary: give the folder of one that has", yk__tokenizer_kind(tokenizer));
     mask = yk__calloc(1, sizeof *mask + (size_t)vocab);
     if (!mask)
         return yk__fail_mem(err, (size_t)vocab, "the special tokens");

@@ -115,6 +115,20 @@ static yk_status refuse_pipe(const yk_job *job, const char *spec, yk_error *err)
     return err->status;
 }
 
+/* What a tokenizer's files leave open is said once, by one rank. */
+static void notes_show(const yk_data *d)
+{
+    const yk__tokenizer *t = yk__dataset_tokenizer(d->set);
+    const char *line = t && yk_is_main(d->job) ? yk__tokenizer_notes(t) : NULL;
+    for (size_t i = 0; i < d->job->n_data && line; i++) {
+        const yk__tokenizer *other = yk__dataset_tokenizer(d->job->data[i]->set);
+        if (other && yk__tokenizer_notes(other) && !strcmp(yk__tokenizer_notes(other), line))
+            return;
+    }
+    if (line)
+        yk__tokenizer_notes_log(t);
+}
+
 yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c)
 {
     static const yk_data_config none = {0};
@@ -139,6 +153,7 @@ yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c)
         yk__data_free(d);
         return NULL;
     }
+    notes_show(d);
     job->data[job->n_data++] = d;
     return d;
 }
@@ -156,15 +171,7 @@ void yk_data_save_tokenizer(const yk_data *d, const char *dir)
 {
     const yk__tokenizer *t = d ? yk__dataset_tokenizer(d->set) : NULL;
     yk_error err = YK_ERROR_INIT;
-    if (!t || !yk_ok(d->job) || strcmp(yk__tokenizer_kind(t), "char") != 0)
-        return;
-    char *path = yk__format("%s/tokenizer.json", dir), *config = yk__format("%s/tokenizer_config.json", dir);
-    yk_status s = path && config ? yk__tokenizer_save_chars(t, path, &err) : yk__fail_mem(&err, strlen(dir), "a path");
-    if (!s)
-        s = yk__tokenizer_save_class(config, &err);
-    yk__free(path);
-    yk__free(config);
-    if (s)
+    if (t && yk_ok(d->job) && yk__tokenizer_save(t, dir, &err))
         yk__job_fail(d->job, &err);
 }
 

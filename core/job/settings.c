@@ -360,6 +360,22 @@ void yk_settings_check(yk_settings *s)
     }
 }
 
+static bool says_nothing(const json_t *v)
+{
+    return json_is_null(v) || (json_is_string(v) && !json_string_length(v)) || (json_is_array(v) && !json_array_size(v)) ||
+           (json_is_object(v) && !json_object_size(v));
+}
+
+const char *yk_settings_unread(const yk_settings *s, uint32_t *i)
+{
+    while (s && *i < s->n) {
+        const pair *p = &s->pair[(*i)++];
+        if (p->own && !p->asked && !says_nothing(p->own))
+            return p->key;
+    }
+    return NULL;
+}
+
 /* Of a value that is text: numbers and booleans as such, a list under "architectures". */
 static json_t *to_json(const char *key, const char *v)
 {

@@ -16,8 +16,8 @@
 
 /* ---- preparing ---- */
 
-/* The character that stands for a byte in the vocabulary: itself where it is printable, else 256 and up in order. */
-static int32_t byte_char(int b)
+/* Itself where it is printable, else 256 and up in order. */
+int32_t yk__tok_byte_char(int b)
 {
     int n = 256;
     for (int i = 0; i < 256; i++) {
@@ -34,7 +34,7 @@ yk_status yk__tok_bpe_ready(yk__tokenizer *tok, yk_error *err)
     int found = 0;
     for (int b = 0; b < 256; b++) {
         char s[4];
-        tok->byte_id[b] = yk__strmap_get(tok->vocab, s, (size_t)yk__utf8_put(byte_char(b), s));
+        tok->byte_id[b] = yk__strmap_get(tok->vocab, s, (size_t)yk__utf8_put(yk__tok_byte_char(b), s));
         found += tok->byte_id[b] >= 0;
     }
     return found ? YK_OK : yk__fail(err, YK_E_FORMAT, "the vocabulary holds no byte as a token: not a byte-level BPE");

@@ -17,12 +17,13 @@ typedef struct yk__encoder yk__encoder;
 enum tok_kind { TOK_WORDPIECE, TOK_BPE, TOK_CHAR, TOK_BYTES };
 
 struct tok_added {
-    char *text;
+    char *content; /* as the files write it */
+    char *text;    /* what is looked for */
     size_t bytes;
     int32_t id;
     int lstrip, rstrip, single_word,
-        special, /* no text of its own: it is never masked */
-        fold; /* fold: compare without ASCII case (a normalized token of an uncased model) */
+        special,    /* no text of its own: it is never masked */
+        normalized; /* looked for in the normalized text, between the others */
 };
 
 enum { TOK_A = -1, TOK_B = -2 };
@@ -46,11 +47,19 @@ struct yk__tokenizer {
     enum tok_kind kind;
     atomic_int shared; /* further owners */
     yk__strmap *vocab; /* all tokens as the files write them */
-    int32_t size;      /* largest id + 1 */
-    int32_t pad, unk;  /* unk -1: none */
+    int32_t size;      /* largest id that the files give + 1 */
+    int n_model;       /* tokens of the model: the first ones in vocab */
+    int32_t pad, unk, mask; /* unk, mask -1: none */
     struct tok_added *added;
     int n_added;
-    uint8_t added_first[256]; /* a token begins with this byte */
+    uint8_t added_first[2][256]; /* a token that is not normalized, or is, begins with this byte */
+    int split_special;           /* special tokens are text where they stand in a text */
+    int cut_left;                /* texts that are too long lose their beginning */
+    /* how it was opened, for saving it */
+    char *dir;         /* the folder or the tokenizer.json; NULL: no file */
+    char *notes;       /* lines for the user, or NULL */
+    const char *class_name; /* that tokenizer_config.json names in a saved folder, */
+    int class_wins;         /* also over what it names now */
     struct tok_template single, pair;
     /* WordPiece */
     int lowercase, strip_accents, chinese, clean;
@@ -103,11 +112,20 @@ struct yk__encoder {
     int32_t *ids;
     size_t ids_len, ids_cap;
     yk__ids a, b; /* texts before the template */
+    char *normal; /* a segment, normalized */
+    size_t normal_cap;
+    int32_t largest; /* id so far */
 };
 
 /* One piece of text without added tokens. */
 yk_status yk__tok_wordpiece(yk__encoder *enc, const char *s, size_t n, yk__ids *out, yk_error *err);
 yk_status yk__tok_bpe(yk__encoder *enc, const char *s, size_t n, yk__ids *out, yk_error *err);
+
+/* The text as BertNormalizer makes it, into *out (grown); its length in *len. -1 when memory is gone. */
+int yk__tok_wordpiece_normal(const yk__tokenizer *tok, const char *s, size_t n, char **out, size_t *cap, size_t *len);
+
+/* The character that stands for a byte in the vocabulary of a byte-level BPE. */
+int32_t yk__tok_byte_char(int b);
 
 /* Prepare what is derived from the vocabulary. */
 yk_status yk__tok_wordpiece_ready(yk__tokenizer *tok, const char *prefix, yk_error *err);

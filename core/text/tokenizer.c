@@ -5,13 +5,13 @@
  */
 #include "core/text/tokenizer.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include <stdbool.h>
 #include <string.h>
+#include <utf8proc.h>
 
+#include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/text/internal.h"
+#include "core/text/source.h"
 #include "core/text/utf8.h"
 
 /* ---- opening ---- */
@@ -22,7 +22,7 @@ static yk__tokenizer *tokenizer_new(enum tok_kind kind)
     if (!tok)
         return NULL;
     tok->kind = kind;
-    tok->unk = -1;
+    tok->unk = tok->mask = -1;
     tok->max_chars = 100;
     tok->single = (struct tok_template){1, {{TOK_A, 0}}};
     tok->pair = (struct tok_template){2, {{TOK_A, 0}, {TOK_B, 1}}};
@@ -39,9 +39,9 @@ void yk__tokenizer_close(yk__tokenizer *tok)
 {
     if (!tok || atomic_fetch_sub(&tok->shared, 1) > 0)
         return;
-    for (int i = 0; i < tok->n_added; i++)
-        yk__free(tok->added[i].text);
-    yk__free(tok->added);
+    yk__tok_added_free(tok);
+    yk__free(tok->dir);
+    yk__free(tok->notes);
     yk__strmap_free(tok->vocab);
     yk__strmap_free(tok->first);
     yk__strmap_free(tok->more);
@@ -146,6 +146,25 @@ int yk__tokenizer_pad(const yk__tokenizer *tok)
     return tok->pad;
 }
 
+int yk__tokenizer_mask(const yk__tokenizer *tok)
+{
+    return tok->mask;
+}
+
+const char *yk__tokenizer_notes(const yk__tokenizer *tok)
+{
+    return tok->notes;
+}
+
+void yk__tokenizer_notes_log(const yk__tokenizer *tok)
+{
+    for (const char *line = tok->notes; line && *line;) {
+        const size_t n = strcspn(line, "\n");
+        yk__log(YK_LOG_WARN, "tokenizer", "%.*s", (int)n, line);
+        line += n + (line[n] == '\n');
+    }
+}
+
 static int32_t char_id(const yk__tokenizer *tok, int32_t c)
 {
     int32_t a = 0, b = tok->n_chars;
@@ -159,22 +178,23 @@ static int32_t char_id(const yk__tokenizer *tok, int32_t c)
     return a < tok->n_chars && tok->chars[a] == c ? a : -1;
 }
 
-static void template_mark(const struct tok_template *p, uint8_t *special)
+static void id_mark(const yk__tokenizer *tok, int32_t id, uint8_t *special)
 {
-    for (int i = 0; i < p->count; i++)
-        if (p->piece[i].id >= 0)
-            special[p->piece[i].id] = 1;
+    if (id >= 0 && id < tok->size)
+        special[id] = 1;
 }
 
 void yk__tokenizer_mark_special(const yk__tokenizer *tok, uint8_t *special)
 {
     for (int i = 0; i < tok->n_added; i++)
         if (tok->added[i].special)
-            special[tok->added[i].id] = 1;
-    template_mark(&tok->single, special);
-    template_mark(&tok->pair, special);
-    if (tok->kind == TOK_WORDPIECE && tok->pad < tok->size)
-        special[tok->pad] = 1;
+            id_mark(tok, tok->added[i].id, special);
+    for (int i = 0; i < tok->single.count; i++)
+        id_mark(tok, tok->single.piece[i].id, special);
+    for (int i = 0; i < tok->pair.count; i++)
+        id_mark(tok, tok->pair.piece[i].id, special);
+    if (tok->kind == TOK_WORDPIECE)
+        id_mark(tok, tok->pad, special);
 }
 
 int yk__tokenizer_id(const yk__tokenizer *tok, const char *token)
@@ -185,58 +205,6 @@ int yk__tokenizer_id(const yk__tokenizer *tok, const char *token)
     if (tok->kind == TOK_BYTES)
         return token[0] && !token[1] ? (unsigned char)token[0] : -1;
     return *token ? char_id(tok, yk__utf8_get(token, strlen(token), &len)) : -1;
-}
-
-/* ---- saving characters ---- */
-
-static void put_char(FILE *f, int32_t c)
-{
-    char u[5] = "";
-    if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f)
-        fprintf(f, "\"\\u%04x\"", (unsigned)c);
-    else {
-        u[yk__utf8_put(c, u)] = 0;
-        fprintf(f, "\"%s\"", u);
-    }
-}
-
-/* A WordLevel model whose words are single characters: Hugging Face's tokenizers read it too. Their expressions are Oniguruma's, which
- * has no (?s:.) */
-yk_status yk__tokenizer_save_chars(const yk__tokenizer *tok, const char *path, yk_error *err)
-{
-    FILE *f;
-    int bad;
-    if (tok->kind != TOK_CHAR)
-        return yk__fail(err, YK_E_ARG, "%s: only a tokenizer of characters is written, this is %s", path,
-                        yk__tokenizer_kind(tok));
-    f = fopen(path, "we");
-    if (!f)
-        return yk__fail(err, YK_E_IO, "%s: cannot be written", path);
-    fputs("{\"version\":\"1.0\",\"added_tokens\":[],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Split\","
-          "\"pattern\":{\"Regex\":\"[\\\\s\\\\S]\"},\"behavior\":\"Isolated\",\"invert\":false},\"post_processor\":null,"
-          "\"decoder\":{\"type\":\"Fuse\"},\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"<unk>\",\"vocab\":{",
-          f);
-    for (int32_t i = 0; i < tok->n_chars; i++) {
-        fputs(i ? "," : "", f);
-        put_char(f, tok->chars[i]);
-        fprintf(f, ":%" PRId32, i);
-    }
-    fputs("}}}\n", f);
-    bad = ferror(f);
-    bad |= fclose(f);
-    return bad ? yk__fail(err, YK_E_IO, "%s: writing failed", path) : YK_OK;
-}
-
-/* By a config.json of GPT-2 transformers would take the vocabulary for one of bytes, and drop spaces without a word. */
-yk_status yk__tokenizer_save_class(const char *path, yk_error *err)
-{
-    FILE *f = fopen(path, "we");
-    int bad;
-    if (!f)
-        return yk__fail(err, YK_E_IO, "%s: cannot be written", path);
-    bad = fputs("{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}\n", f) < 0;
-    bad |= fclose(f);
-    return bad ? yk__fail(err, YK_E_IO, "%s: writing failed", path) : YK_OK;
 }
 
 /* ---- encoding ---- */
@@ -263,6 +231,7 @@ void yk__encoder_free(yk__encoder *enc)
     yk__ids_free(&enc->a);
     yk__ids_free(&enc->b);
     yk__free(enc->word);
+    yk__free(enc->normal);
     yk__free(enc->node);
     yk__free(enc->heap);
     yk__free(enc->slot);
@@ -308,41 +277,59 @@ static yk_status segment_encode(yk__encoder *enc, const char *s, size_t n, yk__i
     }
 }
 
-static int ascii_lower(int c)
+/* Whether s[0..n) begins with a character of a word, \w of Unicode (UTS 18): letters, marks, decimal digits, connectors, joiners. */
+static bool word_begins(const char *s, size_t n)
 {
-    return c >= 'A' && c <= 'Z' ? c + 32 : c;
+    int len;
+    const int32_t c = n ? yk__utf8_get(s, n, &len) : -1;
+    switch (c < 0 ? UTF8PROC_CATEGORY_CN : utf8proc_category(c)) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+        return true;
+    default:
+        return c == 0x200c || c == 0x200d || (c >= 0x24b6 && c <= 0x24e9);
+    }
 }
 
-static int bytes_equal(const char *a, const char *b, size_t n, int fold)
+static bool word_ends(const char *s, size_t n)
 {
-    if (!fold)
-        return !memcmp(a, b, n);
-    for (size_t i = 0; i < n; i++)
-        if (ascii_lower(a[i]) != ascii_lower(b[i]))
-            return 0;
-    return 1;
+    size_t at = n;
+    while (at && (s[--at] & 0xc0) == 0x80)
+        ;
+    return n && word_begins(s + at, n - at);
 }
 
-static int is_word_byte(char c)
-{
-    return (c & 0x80) || c == '_' || (c >= '0' && c <= '9') || (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z');
-}
-
-/* The longest added token at s[i], or NULL. */
-static const struct tok_added *added_at(const yk__tokenizer *tok, const char *s, size_t n, size_t i)
+/* The longest added token at s[i] of those that are normalized, or are not; NULL: none. */
+static const struct tok_added *added_at(const yk__tokenizer *tok, int normalized, const char *s, size_t n, size_t i)
 {
     const struct tok_added *best = NULL;
-    if (!tok->added_first[(unsigned char)s[i]])
+    if (!tok->added_first[normalized][(unsigned char)s[i]])
         return NULL;
     for (int k = 0; k < tok->n_added; k++) {
         const struct tok_added *a = &tok->added[k];
-        if (n - i < a->bytes || (best && best->bytes >= a->bytes) || !bytes_equal(s + i, a->text, a->bytes, a->fold))
-            continue;
-        if (a->single_word && ((i && is_word_byte(s[i - 1])) || (i + a->bytes < n && is_word_byte(s[i + a->bytes]))))
-            continue;
-        best = a;
+        if (a->normalized == normalized && a->bytes && n - i >= a->bytes && (!best || best->bytes < a->bytes) &&
+            !memcmp(s + i, a->text, a->bytes))
+            best = a;
     }
     return best;
+}
+
+/* Whether it counts there: a part of a word, or a special one where those are text, is passed over whole. */
+static bool added_counts(const yk__tokenizer *tok, const struct tok_added *a, const char *s, size_t n, size_t i)
+{
+    const size_t end = i + a->bytes;
+    if (a->special && tok->split_special)
+        return false;
+    return !a->single_word || !(word_ends(s, i) || word_begins(s + end, n - end));
 }
 
 static size_t skip_space(const char *s, size_t n, size_t i)
@@ -370,40 +357,83 @@ static size_t trim_end(const char *s, size_t from, size_t to)
     return end;
 }
 
-/* One text: added tokens are found first, what lies between them is tokenized. */
-static yk_status text_encode(yk__encoder *enc, const char *s, size_t n, yk__ids *out, yk_error *err)
+static yk_status id_put(yk__encoder *enc, int32_t id, yk__ids *out, yk_error *err)
+{
+    if (id > enc->largest)
+        enc->largest = id;
+    return yk__ids_push(out, id) ? yk__fail_mem(err, sizeof id, "token ids") : YK_OK;
+}
+
+typedef yk_status split_rest(yk__encoder *enc, const char *s, size_t n, yk__ids *out, yk_error *err);
+
+/* Added tokens of one sort are found; what lies between them is rest's. */
+static yk_status added_split(yk__encoder *enc, int normalized, const char *s, size_t n, split_rest *rest, yk__ids *out, yk_error *err)
 {
     const yk__tokenizer *tok = enc->tokenizer;
-    size_t from = 0, bad = tok->kind == TOK_BYTES ? n : yk__utf8_check(s, n);
-    yk_status st = YK_OK;
-    out->count = 0;
-    if (bad < n)
-        return not_utf8(s, bad, err);
-    for (size_t i = 0; i < n && tok->n_added && !st;) {
-        const struct tok_added *a = added_at(tok, s, n, i);
-        if (!a) {
-            i++;
+    size_t from = 0;
+    for (size_t i = 0; i < n && tok->n_added;) {
+        const struct tok_added *a = added_at(tok, normalized, s, n, i);
+        if (!a || !added_counts(tok, a, s, n, i)) {
+            i += a ? a->bytes : 1;
             continue;
         }
-        st = segment_encode(enc, s + from, (a->lstrip ? trim_end(s, from, i) : i) - from, out, err);
-        if (!st && yk__ids_push(out, a->id))
-            st = yk__fail_mem(err, n, "token ids");
+        if (rest(enc, s + from, (a->lstrip ? trim_end(s, from, i) : i) - from, out, err) || id_put(enc, a->id, out, err))
+            return err->status;
         i += a->bytes;
         from = i = a->rstrip ? skip_space(s, n, i) : i;
     }
-    if (!st)
-        st = segment_encode(enc, s + from, n - from, out, err);
-    return st;
+    return rest(enc, s + from, n - from, out, err);
 }
 
-/* Longest first, as transformers' default does: one id at a time off the longer text's end. */
-static void truncate_to(yk__ids *a, yk__ids *b, size_t max_ids)
+static bool has_normalized(const yk__tokenizer *tok)
 {
+    for (int i = 0; i < tok->n_added; i++)
+        if (tok->added[i].normalized)
+            return true;
+    return false;
+}
+
+/* A text between added tokens that are not normalized: those that are, and the model. */
+static yk_status part_encode(yk__encoder *enc, const char *s, size_t n, yk__ids *out, yk_error *err)
+{
+    size_t len = n;
+    if (!n || !has_normalized(enc->tokenizer))
+        return segment_encode(enc, s, n, out, err);
+    if (enc->tokenizer->kind == TOK_WORDPIECE) {
+        if (yk__tok_wordpiece_normal(enc->tokenizer, s, n, &enc->normal, &enc->normal_cap, &len))
+            return yk__fail_mem(err, n, "a text");
+        s = enc->normal;
+    }
+    return added_split(enc, 1, s, len, segment_encode, out, err);
+}
+
+static yk_status text_encode(yk__encoder *enc, const char *s, size_t n, yk__ids *out, yk_error *err)
+{
+    const size_t bad = enc->tokenizer->kind == TOK_BYTES ? n : yk__utf8_check(s, n);
+    out->count = 0;
+    return bad < n ? not_utf8(s, bad, err) : added_split(enc, 0, s, n, part_encode, out, err);
+}
+
+/* Of what was cut to count the last ids stay, not the first. */
+static void ids_keep_end(yk__ids *ids, size_t before)
+{
+    if (before > ids->count)
+        memmove(ids->id, ids->id + (before - ids->count), ids->count * sizeof *ids->id);
+}
+
+/* Longest first, as transformers' default does: one id at a time off the longer text's end, or its beginning. */
+static void truncate_to(yk__ids *a, yk__ids *b, size_t max_ids, int left)
+{
+    const size_t a_before = a->count, b_before = b->count;
     while (a->count + b->count > max_ids) {
         if (a->count > b->count)
             a->count--;
         else
             b->count--;
+    }
+    if (left) {
+        ids_keep_end(a, a_before);
+        ids_keep_end(b, b_before);
     }
 }
 
@@ -440,7 +470,7 @@ static yk_status template_apply(yk__encoder *enc, const struct tok_template *p, 
         return yk__fail(err, YK_E_ARG, "a length of %zu is less than the %zu special tokens of each text", max_length,
                         fixed);
     if (max_length)
-        truncate_to(&enc->a, &enc->b, max_length - fixed);
+        truncate_to(&enc->a, &enc->b, max_length - fixed, enc->tokenizer->cut_left);
     ids->count = 0;
     for (int i = 0; i < p->count && !bad; i++) {
         const struct tok_piece *x = &p->piece[i];
@@ -450,6 +480,11 @@ static yk_status template_apply(yk__encoder *enc, const struct tok_template *p, 
             bad = put_typed(ids, x->id, x->type);
     }
     return bad ? yk__fail_mem(err, ids->count, "token ids") : YK_OK;
+}
+
+int yk__encoder_vocab(const yk__encoder *enc)
+{
+    return enc->largest >= enc->tokenizer->size ? enc->largest + 1 : enc->tokenizer->size;
 }
 
 yk_status yk__encoder_encode(yk__encoder *enc, const char *text, size_t bytes, const char *pair, size_t pair_bytes,

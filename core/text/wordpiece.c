@@ -117,7 +117,7 @@ yk_status yk__tok_wordpiece_ready(yk__tokenizer *tok, const char *prefix, yk_err
         return yk__fail_mem(err, 0x10000, "a tokenizer");
     for (int32_t c = 0; c < 0x10000; c++)
         tok->class[c] = (uint8_t)full_class(tok, c);
-    for (int i = 0; i < yk__strmap_count(tok->vocab); i++) {
+    for (int i = 0; i < tok->n_model; i++) {
         const char *key = yk__strmap_key(tok->vocab, i);
         size_t n;
         int32_t id = yk__strmap_value(tok->vocab, i, &n);
@@ -233,4 +233,38 @@ yk_status yk__tok_wordpiece(yk__encoder *enc, const char *s, size_t n, yk__ids *
         i += (size_t)len;
     }
     return word_flush(enc, out) ? yk__fail_mem(err, n, "token ids") : YK_OK;
+}
+
+/* ---- The normalized text, in which added tokens are looked for ---- */
+
+static size_t normal_put(const yk__tokenizer *tok, int32_t c, char *out)
+{
+    const int class = class_of(tok, c);
+    int32_t m[8] = {c};
+    const int k = class & CONTROL ? 0 : class & CHANGES ? map_char(tok, c, m) : 1;
+    size_t n = 0;
+    if ((class & CJK) && !(class & CONTROL))
+        out[n++] = ' ';
+    for (int i = 0; i < k; i++)
+        n += (size_t)yk__utf8_put(tok->clean && yk__utf8_is_space(m[i]) ? ' ' : m[i], out + n);
+    if ((class & CJK) && !(class & CONTROL))
+        out[n++] = ' ';
+    return n;
+}
+
+int yk__tok_wordpiece_normal(const yk__tokenizer *tok, const char *s, size_t n, char **out, size_t *cap, size_t *len)
+{
+    enum { MOST = 8 * 4 + 2 }; /* bytes of a character */
+    *len = 0;
+    if (yk__grow(out, cap, MOST, 1))
+        return -1;
+    for (size_t i = 0; i < n;) {
+        int bytes;
+        const int32_t c = yk__utf8_get(s + i, n - i, &bytes);
+        if (yk__grow(out, cap, *len + MOST, 1))
+            return -1;
+        *len += normal_put(tok, c, *out + *len);
+        i += (size_t)bytes;
+    }
+    return 0;
 }

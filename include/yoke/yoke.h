@@ -600,8 +600,8 @@ YK_API uint32_t yk_data_vocab(const yk_data *d);
 YK_API void yk_data_shape(const yk_data *d, int64_t chw[3]);
 /* [safe] The folder of its tokenizer's files, or NULL. */
 YK_API const char *yk_data_tokenizer(const yk_data *d);
-/* [waits] Writes a vocabulary of characters as DIR/tokenizer.json, and DIR/tokenizer_config.json; other tokenizers have files of their
- * own, nothing is written. */
+/* [waits] Writes what turned the data's text into ids into DIR, which has none of these files: its tokenizer's files, and a
+ * tokenizer_config.json that says casing, accents and class as they were used. Characters and bytes get a tokenizer.json. */
 YK_API void yk_data_save_tokenizer(const yk_data *d, const char *dir);
 /* [all] [waits] The next batch of this rank; ends the step of the one before. False at the end of the epoch or after an error. Called by
  * hand it goes on where the data are, whoever stopped there: to begin anew is yk_data_seek. */
@@ -728,6 +728,9 @@ YK_API const char *yk_settings_text(yk_settings *s, const char *key, const char 
 YK_API uint32_t yk_settings_ints(yk_settings *s, const char *key, int64_t *v, uint32_t most);
 /* Every key of the string that nobody asked for is an error naming it and the nearest one that was asked for. */
 YK_API void yk_settings_check(yk_settings *s);
+/* [safe] A key of the JSON file that nobody asked for, from place *i on, which goes behind it; NULL: no more. Values that say nothing
+ * (null, "", [], {}) are passed over. The text lives with s. */
+YK_API const char *yk_settings_unread(const yk_settings *s, uint32_t *i);
 /* [waits] Writes all keys as a JSON object, on the rank that calls. */
 YK_API void yk_settings_save(yk_settings *s, const char *file);
 /* [safe] Takes NULL. */

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The output folder: what training puts there, what it leaves alone, and what it takes away.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
-need_data models banking77 fashion-mnist
+need_data models banking77 fashion-mnist tokenizers
 export YOKE_DEVICES=cpu:0
 small_images "$out/images"
 {
@@ -54,6 +54,38 @@ as_model() { # a checkpoint has the files of the final model, and evaluates as i
     [ "$(sort -u "$out/evals" | wc -l)" = 1 ] && classify "$out/n/checkpoint-2" "$out/further"
 }
 ok "a checkpoint opens as a model" as_model
+
+# ---- What turned text into ids ----
+
+says() { # says DIR TEXT: its ids
+    echo "$2" >"$out/line" && "$yoke" tokenize --tokenizer "$1" "$out/line"
+}
+
+casing() { # decided by an option, and kept wherever the folder lies
+    for dir in here bert-base-cased; do
+        mkdir -p "$out/cased/$dir" && cp "$data/tokenizers/bert-base-uncased/vocab.txt" "$out/cased/$dir" &&
+            echo '{"<new>": 30522}' >"$out/cased/$dir/added_tokens.json" || return 1
+        [ "$(says "$out/cased/$dir" 'Hello <new> hello')" = "101 7592 30522 7592 102" ] || return 1
+    done
+    "$yoke" train --model bert --model-config hidden_size=8,num_hidden_layers=1,num_attention_heads=1,intermediate_size=8 \
+        --max-steps 2 --save-steps 1 --tokenizer "$out/cased/here" --global-batch 4 --max-length 16 --output-dir "$out/cased/o" \
+        --data "csv:$out/rows.csv,text=text,label=category,lowercase=no" || return 1
+    mv "$out/cased/o/checkpoint-1" "$out/cased/bert-base-uncased" && mv "$out/cased/o" "$out/cased/bert-large-uncased" || return 1
+    for dir in bert-base-uncased bert-large-uncased; do
+        says "$out/cased/$dir" 'Hello <new> hello'
+        [ "$(says "$out/cased/$dir" 'Hello <new> hello')" = "101 100 30522 7592 102" ] || return 1
+    done
+}
+ok "casing and added tokens are saved, in checkpoints too, and no folder's name decides them" casing
+
+companions() { # of the model's folder and of the tokenizer's
+    for file in special_tokens_map.json generation_config.json; do
+        for dir in n n/checkpoint-2; do
+            cmp "$data/models/bert-tiniest/$file" "$out/$dir/$file" || return 1
+        done
+    done
+}
+ok "special_tokens_map.json and generation_config.json go along" companions
 
 # ---- How many checkpoints stay ----
 

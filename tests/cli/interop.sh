@@ -84,6 +84,35 @@ P
 ok "BERT: all other keys of its config.json are as they were" keys_kept bert-tiniest "csv:$out/rows.csv,text=text,label=category"
 ok "GPT-2: so are those" keys_kept fake-gpt2 "text:$out/text" --seq-len 32
 
+# ---- Keys of config.json: read, refused, or named ----
+
+with_key() { # with_key MODEL JSON: the folder with further keys
+    rm -rf "$out/key" && cp -r "$data/models/$1" "$out/key" && chmod -R u+w "$out/key" &&
+        python3 - "$out/key/config.json" "$2" <<'P'
+import json, sys
+c = json.load(open(sys.argv[1]))
+c.update(json.loads(sys.argv[2]))
+json.dump(c, open(sys.argv[1], "w"))
+P
+}
+
+key_says() { # key_says CODE WORDS MODEL JSON: how eval of that folder ends, and a word on standard error
+    with_key "$3" "$4" || return 1
+    "$yoke" eval --from "$out/key" --data "text:$out/text" --seq-len 32 --json >"$out/loss" 2>"$out/err"
+    code=$?
+    cat "$out/err"
+    [ "$code" = "$1" ] && grep -qF "$2" "$out/err"
+}
+
+same_loss() { # same_loss JSON: another spelling of what fake-gpt2 says
+    with_key fake-gpt2 "$1" && "$yoke" eval --from "$out/key" --data "text:$out/text" --seq-len 32 --json >"$out/loss" &&
+        cmp "$out/loss" "$out/before"
+}
+ok "a key that is not known is named" key_says 0 "does not know, which change nothing: colour" fake-gpt2 '{"colour": 1}'
+ok "two names of a setting" key_says 2 "n_layer=1 and num_hidden_layers=3" fake-gpt2 '{"num_hidden_layers": 3}'
+ok "transformers' names for GPT-2's keys" same_loss '{"n_layer": null, "num_hidden_layers": 1}'
+ok "gelu_fast is gelu_new" same_loss '{"activation_function": "gelu_fast"}'
+
 # What transformers writes for a tokenizer without a longest text.
 whole_beyond() {
     mkdir "$out/words" && printf '[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\nworld\n' >"$out/words/vocab.txt" &&

@@ -156,31 +156,73 @@ static void read_spec(const uint8_t *data, size_t size)
 }
 
 /* A tokenizer.json, then a sentence through it. */
-static void read_tokenizer(const uint8_t *data, size_t size)
+static void tokenizer_try(const char *path)
 {
-    static const char words[] = "Hello w\xc3\xb6rld, [MASK] \xe4\xb8\xad\xe6\x96\x87 <|endoftext|> a  b";
-    char path[64];
-    FILE *f;
+    static const char words[] = "Hello w\xc3\xb6rld, [MASK] <new> \xe4\xb8\xad\xe6\x96\x87 <|endoftext|> a  b";
     yk__tokenizer *t;
     yk__encoder *e;
     yk__ids ids = {0};
+    if (yk__tokenizer_open(path, -1, &t, &err))
+        return;
+    if (!yk__encoder_new(t, &e, &err)) {
+        if (!yk__encoder_encode(e, words, sizeof words - 1, words, 5, 1, 9, &ids, &err) && ids.count > 9)
+            abort();
+        yk__encoder_free(e);
+        accepted++;
+    }
+    yk__tokenizer_close(t);
+    yk__ids_free(&ids);
+}
+
+static void read_tokenizer(const uint8_t *data, size_t size)
+{
+    char path[64];
+    FILE *f;
     snprintf(path, sizeof path, "/tmp/yoke-fuzz-%ld.json", (long)getpid());
     f = fopen(path, "wb");
     if (!f)
         return;
     fwrite(data, 1, size, f);
     fclose(f);
-    if (!yk__tokenizer_open(path, -1, &t, &err)) {
-        if (!yk__encoder_new(t, &e, &err)) {
-            if (!yk__encoder_encode(e, words, sizeof words - 1, words, 5, 1, 9, &ids, &err) && ids.count > 9)
-                abort();
-            yk__encoder_free(e);
-            accepted++;
-        }
-        yk__tokenizer_close(t);
-    }
-    yk__ids_free(&ids);
+    tokenizer_try(path);
     unlink(path);
+}
+
+/* The bytes as a file that lies with a vocabulary. */
+static void read_with_vocabulary(const char *name, const uint8_t *data, size_t size)
+{
+    static const char vocabulary[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nhello\na\n##b\n";
+    char dir[64], path[2][128];
+    const char *const names[] = {"vocab.txt", name};
+    snprintf(dir, sizeof dir, "/tmp/yoke-fuzz-vocab-%ld", (long)getpid());
+    mkdir(dir, 0700);
+    for (int i = 0; i < 2; i++) {
+        snprintf(path[i], sizeof path[i], "%s/%s", dir, names[i]);
+        FILE *f = fopen(path[i], "wb");
+        if (!f)
+            return;
+        fwrite(i ? (const char *)data : vocabulary, 1, i ? size : sizeof vocabulary - 1, f);
+        fclose(f);
+    }
+    tokenizer_try(dir);
+    unlink(path[0]);
+    unlink(path[1]);
+    rmdir(dir);
+}
+
+static void read_tokenizer_config(const uint8_t *data, size_t size)
+{
+    read_with_vocabulary("tokenizer_config.json", data, size);
+}
+
+static void read_tokens_map(const uint8_t *data, size_t size)
+{
+    read_with_vocabulary("special_tokens_map.json", data, size);
+}
+
+static void read_added_tokens(const uint8_t *data, size_t size)
+{
+    read_with_vocabulary("added_tokens.json", data, size);
 }
 
 /* The bytes as a file of a folder of this process; its path in out. */
@@ -277,7 +319,8 @@ static void read_token_shards(const uint8_t *data, size_t size)
 }
 
 static void (*const of_bytes[])(const uint8_t *data, size_t size) = {read_safetensors, read_spec,       read_tokenizer,
-                                                                     read_shards,      read_checkpoint, read_token_shards};
+                                                                     read_shards,      read_checkpoint, read_token_shards,
+                                                                     read_tokenizer_config, read_tokens_map, read_added_tokens};
 #define NBYTES ((int)(sizeof of_bytes / sizeof of_bytes[0]))
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -306,7 +349,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 static const uint8_t cifar_record[3073] = {3};
 static const char bpe[] =
     "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"H\":3,\"e\":4,\"He\":5,\"l\":6,\"\\u0120\":7},"
-    "\"merges\":[\"a b\",[\"H\",\"e\"]]},\"added_tokens\":[{\"id\":9,\"content\":\"[MASK]\",\"lstrip\":true,\"rstrip\":"
+    "\"merges\":[\"a b\",[\"H\",\"e\"]]},\"added_tokens\":[{\"id\":8,\"content\":\"[MASK]\",\"lstrip\":true,\"rstrip\":"
     "true}],\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":true}}";
 static const char wordpiece[] =
     "{\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"u\",\"vocab\":{\"u\":0,\"he\":1,\"##llo\":2,\"[C]\":3}},"
@@ -342,6 +385,11 @@ static const struct {
     {9, 4000, SEED("{\"id2label\":{\"0\":\"no\",\"1\":\"y\\u00e9s\"},\"label2id\":{\"no\":0}}")},
     {NFILE + 3, 600, SEED("{\"metadata\":{\"total_size\":1},\"weight_map\":{\"a\":\"s\"}}")},
     {NFILE + 4, 600, SEED(state)},
+    {NFILE + 6, 1500, SEED("{\"tokenizer_class\":\"BertTokenizer\",\"do_lower_case\":false,\"mask_token\":\"[MASK]\","
+                           "\"added_tokens_decoder\":{\"8\":{\"content\":\"<new>\",\"normalized\":true,\"lstrip\":true}},"
+                           "\"truncation_side\":\"left\"}")},
+    {NFILE + 7, 1000, SEED("{\"cls_token\":\"a\",\"additional_special_tokens\":[\"<new>\",{\"content\":\"x\",\"single_word\":true}]}")},
+    {NFILE + 8, 1000, SEED("{\"<new>\":8,\"[x]\":9}")},
     {NFILE + 5, 2000, SEED("YKTOKENS\1\0\0\0\2\0\0\0\3\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0\1\0\2\0\3\0")},
 };
 

@@ -49,7 +49,8 @@ gpt() {
 
 bert() {
     train "$1" --model bert --model-config hidden_size=256,num_hidden_layers=2,num_attention_heads=4,intermediate_size=1024 \
-        --data "csv:$data/chnsenticorp/ChnSentiCorp_htl_all.csv,text=review,label=label" --tokenizer "$data/tokenizers/bert-base-chinese" \
+        --data "csv:$data/chnsenticorp/ChnSentiCorp_htl_all.csv,text=review,label=label,lowercase=no" \
+        --tokenizer "$data/tokenizers/bert-base-chinese" \
         --eval-rows "$data/chnsenticorp/split-seed42-valid.txt" --max-length 128 --global-batch 32 --num-train-epochs 4 --optim adamw \
         --learning-rate 5e-4 --weight-decay 0.01 --warmup-steps 100 --lr-scheduler-type linear --max-grad-norm 1 \
         --devices "${2-cpu}" || return 1

@@ -8,6 +8,7 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test tes
 	tests/unit/cuda/behind.test tests/unit/cuda/coll.test tests/unit/cuda/conv.test tests/unit/cuda/eight.test \
 	tests/unit/cuda/flash.test tests/unit/cuda/products.test tests/unit/data/csv.test tests/unit/data/foreign.test tests/unit/data/idx.test \
 	tests/unit/data/large.test tests/unit/data/loader.test tests/unit/data/mask.test tests/unit/data/shards.test \
+	tests/unit/data/folders.test \
 	tests/unit/data/tokenizer.test tests/unit/device/layers.test tests/unit/device/select.test tests/unit/device/topology.test \
 	tests/unit/device/transport.test tests/unit/device/wait.test tests/unit/grad/rules.test tests/unit/graph/body.test \
 	tests/unit/graph/build.test tests/unit/graph/eval.test tests/unit/graph/golden.test tests/unit/graph/serial.test \

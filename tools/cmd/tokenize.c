@@ -29,9 +29,8 @@ static const yk__cli_command command = {
     .text = "Prints the ids of each line of FILE (- is standard input, gzip is unpacked) on a line of its own, "
             "separated by\n"
             "spaces. The line end itself is not tokenized. The file must be UTF-8, but for --tokenizer bytes.\n\n"
-            "A folder with only a vocab.txt lowers case, as transformers' BertTokenizer does, unless it has the name "
-            "of one of\n"
-            "the published cased models, such as bert-base-chinese.",
+            "The files of the folder are read as transformers reads them. Where none says whether upper case counts, it "
+            "is folded\nand a line says so.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .least = 1,
@@ -42,6 +41,8 @@ static yk_status open_tokenizer(const yk__cli *cli, const char *text, size_t byt
 {
     const char *name = yk__cli_text(cli, "tokenizer");
     int lowercase = yk__cli_given(cli, "lowercase") ? yk__cli_on(cli, "lowercase") : -1;
+    if (lowercase == 1 && (!strcmp(name, "bytes") || !strcmp(name, "char")))
+        return yk__fail(err, YK_E_ARG, "--lowercase has no effect with --tokenizer %s", name);
     if (!strcmp(name, "bytes"))
         return yk__tokenizer_bytes(t, err);
     if (!strcmp(name, "char"))
@@ -94,7 +95,7 @@ static yk_status ids_write(const yk__ids *ids, int vocab, const char *path, yk_e
 }
 
 /* The text as text:FILE has it. */
-static yk_status write_file(const yk__tokenizer *t, yk__encoder *e, const char *text, size_t bytes, const yk__cli *cli, yk_error *err)
+static yk_status write_file(yk__encoder *e, const char *text, size_t bytes, const yk__cli *cli, yk_error *err)
 {
     yk__ids ids = {0};
     yk_status s = yk__encoder_encode(e, text, bytes, NULL, 0, 0, 0, &ids, err);
@@ -103,7 +104,7 @@ static yk_status write_file(const yk__tokenizer *t, yk__encoder *e, const char *
     if (!s && !ids.count)
         s = yk__fail(err, YK_E_FORMAT, "%s: expected a text, found none", cli->positional[0]);
     if (!s)
-        s = ids_write(&ids, yk__tokenizer_vocab(t), yk__cli_text(cli, "output"), err);
+        s = ids_write(&ids, yk__encoder_vocab(e), yk__cli_text(cli, "output"), err);
     yk__ids_free(&ids);
     return s;
 }
@@ -119,9 +120,11 @@ static yk_status tokenize_run(const yk__cli *cli, size_t max_length, yk_error *e
         return s;
     s = open_tokenizer(cli, text, n, &t, err);
     if (!s)
+        yk__tokenizer_notes_log(t);
+    if (!s)
         s = yk__encoder_new(t, &e, err);
     if (!s)
-        s = yk__cli_text(cli, "output") ? write_file(t, e, text, n, cli, err) : print_lines(e, text, n, cli, max_length, err);
+        s = yk__cli_text(cli, "output") ? write_file(e, text, n, cli, err) : print_lines(e, text, n, cli, max_length, err);
     yk__encoder_free(e);
     yk__tokenizer_close(t);
     yk__free(text);

@@ -67,7 +67,7 @@ result 'kinds are guessed' "$(
 zcat "$data/tokenizers/golden/squad-questions-a.tsv.gz" >"$work/squad"
 cut -f1 "$work/squad" >"$work/questions"
 cut -f2 "$work/squad" >"$work/ids"
-"$yoke" tokenize --tokenizer "$data/tokenizers/bert-base-uncased" --no-special-tokens "$work/questions" >"$work/got" 2>&1
+"$yoke" tokenize --tokenizer "$data/tokenizers/bert-base-uncased" --lowercase --no-special-tokens "$work/questions" >"$work/got" 2>&1
 result 'WordPiece ids' "$(cmp "$work/ids" "$work/got" 2>&1)"
 result 'template and JSON' "$(printf 'Hello world\n\n' | "$yoke" tokenize --tokenizer "$data/models/bert-tiniest" - --json 2>&1 |
     tr '\n' ' ' | grep -vxF '[101,7592,2088,102] [101,102] ')"

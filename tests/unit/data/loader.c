@@ -260,9 +260,9 @@ START_TEST(reviews_are_rows_of_tokens)
     strcpy(rows_file, suite_path("chnsenticorp", "split-seed42-valid.txt"));
     o.tokenizer = tokenizer;
     o.eval_rows = rows_file;
-    train = open_data(spec_of("csv", "chnsenticorp", "ChnSentiCorp_htl_all.csv", ",text=review"), o);
+    train = open_data(spec_of("csv", "chnsenticorp", "ChnSentiCorp_htl_all.csv", ",text=review,lowercase=no"), o);
     o.eval = true;
-    eval = open_data(spec_of("csv", "chnsenticorp", "ChnSentiCorp_htl_all.csv", ",text=review"), o);
+    eval = open_data(spec_of("csv", "chnsenticorp", "ChnSentiCorp_htl_all.csv", ",text=review,lowercase=no"), o);
     ck_assert(yk__dataset_rows(train) == 6989 && yk__dataset_rows(eval) == 776 && yk__dataset_classes(eval) == 2);
     ck_assert_int_eq(yk__dataset_vocab(train), 21128);
     for (int64_t i = 0; i < 776; i++) {
