@@ -57,7 +57,7 @@ static void fail_log(const train_run *r, const char *path, const char *reason)
 
 static void open_log(train_run *r, const char *path)
 {
-    r->log = restart_open_log(path, r->kept.since > 0);
+    r->log = restart_open_log(path, r->kept.again);
     if (!r->log)
         fail_log(r, path, strerror(errno));
 }
@@ -77,7 +77,7 @@ void train_reports_open(train_run *r)
     if (log || set & 1 << REPORT_JSONL)
         open_log(r, log ? log : path);
     if (set & (1 << REPORT_TENSORBOARD | 1 << REPORT_CSV) && yk_ok(r->job)) {
-        r->trackers = trackers_open(folder, set & 1 << REPORT_CSV, set & 1 << REPORT_TENSORBOARD, r->kept.since > 0, text,
+        r->trackers = trackers_open(folder, set & 1 << REPORT_CSV, set & 1 << REPORT_TENSORBOARD, r->kept.again, text,
                                     sizeof text);
         if (!r->trackers)
             yk_fail(r->job, YK_E_IO, text);
