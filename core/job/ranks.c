@@ -60,7 +60,7 @@ static int call_user(void *argument)
 {
     const user_call *call = argument;
     const int code = call->function(call->argument);
-    yk__join_leave();
+    yk__join_leave(code);
     return code;
 }
 
