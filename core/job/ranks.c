@@ -13,10 +13,12 @@
 #include "core/job/place.h"
 #include "core/launch/choose.h"
 #include "core/launch/launch.h"
+#include "core/launch/lines.h"
 
 static void say_launch(const char *text)
 {
-    yk__log(YK_LOG_ERROR, "launch", "%s", text);
+    if (yk__log_level() >= YK_LOG_ERROR)
+        yk__launch_tell("yoke: launch", text);
 }
 
 static uint32_t restarts_allowed(void)
