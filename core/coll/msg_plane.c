@@ -20,10 +20,11 @@ void yk__msg_unlock(yk__coll *coll)
         pthread_mutex_unlock(&coll->plane->lock);
 }
 
+/* Bytes that a wire has changed are no wrong input of the user's, and another attempt may get them whole. */
 yk_status yk__msg_fail(yk_error *err, yk_status status, const yk_tr_error *error, const yk__coll *coll)
 {
-    return yk__fail(err, status, "%s, transport %s: %s", yk__control_name(coll->control, coll->rank), coll->plane->table->name,
-                    error->text);
+    return yk__fail(err, status == YK_E_FORMAT ? YK_E_IO : status, "%s, transport %s: %s", yk__control_name(coll->control, coll->rank),
+                    coll->plane->table->name, error->text);
 }
 
 uint64_t yk__msg_sent_far(yk__coll *coll)

@@ -105,8 +105,7 @@ yk_status yk__shm_wait(yk__shm *shm, yk__counter *counter, uint32_t value, uint3
 static yk_status look_around(yk__shm *shm, uint32_t peer, const char *what, yk_error *err)
 {
     if (yk__control_left(shm->control, peer) && !yk__control_check(shm->control, err))
-        return yk__fail(err, YK_E_DEVICE_LOST, "%s left the group while %s waited for it in %s",
-                        yk__control_name(shm->control, peer), yk__control_name(shm->control, shm->rank), what);
+        return yk__control_describe_left(shm->control, peer, what, err);
     return yk__control_look(shm->control, &shm->sleep_wait, peer, what, err);
 }
 

@@ -71,7 +71,11 @@ yk_status yk__control_check(const yk__control *c, yk_error *err);
 /* Non-zero once the job is to end. Another process writes it: read it by __atomic_load_n(p, __ATOMIC_ACQUIRE). */
 const volatile int *yk__control_cancelled(const yk__control *c);
 bool yk__control_left(const yk__control *c, uint32_t rank); /* it has said goodbye */
-/* The error of a wait, in the operation `what`, for a rank that has left; ends the job with it. */
+/* This process ends with that exit code, for the error of those that wait for it; before it leaves. */
+void yk__control_exits(yk__control *c, int code);
+/* The error of a wait, in the operation `what`, for a rank that has left. */
+yk_status yk__control_describe_left(const yk__control *c, uint32_t rank, const char *what, yk_error *err);
+/* The same, and it ends the job. */
 yk_status yk__control_fail_left(yk__control *c, uint32_t rank, const char *what, yk_error *err);
 
 /* Data of a rank on another host has come: it lives, whatever became of its host's heartbeats. */

@@ -182,7 +182,7 @@ static yk_status take_description(gather *g, uint32_t rank, const yk__frame *fra
     if (frame->kind == YK__FRAME_HEARTBEAT)
         return YK_OK;
     if (frame->kind != YK__FRAME_HERE || frame->bytes != sizeof in || g->described[rank])
-        return yk__fail(err, YK_E_FORMAT, "rank %u sent a frame of kind %u and %u bytes at the start of the job", rank, frame->kind,
+        return yk__fail(err, YK_E_IO, "rank %u sent a frame of kind %u and %u bytes at the start of the job", rank, frame->kind,
                         frame->bytes);
     memcpy(&in, frame->data, sizeof in);
     in.name[sizeof in.name - 1] = 0;
@@ -441,7 +441,7 @@ static yk_status take_answer(const yk__gather_config *config, const yk__frame *f
         return yk__fail(err, end.status && end.status < YK_STATUS_COUNT ? (yk_status)end.status : YK_E_DEVICE_LOST, "%s", end.text);
     }
     if (frame->kind != YK__FRAME_TABLE || frame->bytes != sizeof(frame_table) + entries)
-        return yk__fail(err, YK_E_FORMAT, "rank 0 sent a frame of kind %u and %u bytes at the start of the job", frame->kind,
+        return yk__fail(err, YK_E_IO, "rank 0 sent a frame of kind %u and %u bytes at the start of the job", frame->kind,
                         frame->bytes);
     out->entry = yk__malloc(entries);
     if (!out->entry)

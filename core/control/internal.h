@@ -16,7 +16,7 @@
 #include "core/net/tcp.h"
 
 #define YK__CONTROL_MAGIC 0x31626f6a656b6f79ull /* "yokejob1" */
-#define YK__CONTROL_VERSION 6u
+#define YK__CONTROL_VERSION 7u
 #define YK__CONTROL_NAME 96
 #define YK__CONTROL_BEAT_MS 100
 #define YK__CONTROL_OBJECTS 2 /* descriptors that come with the hello: the control object, the memory object */
@@ -28,6 +28,7 @@ typedef struct yk__control_slot {
     _Alignas(64) _Atomic uint32_t state; /* by the rank; GONE by the launcher */
     _Atomic uint32_t beat;               /* grows every YK__CONTROL_BEAT_MS while the process lives */
     _Atomic int32_t pid;                 /* of the process that joined */
+    _Atomic uint32_t exits;              /* 1 + the code with which it ends, written before it leaves; 0: not known */
     _Atomic uint64_t host;               /* written before it joins */
     _Alignas(64) _Atomic uint32_t calls; /* grows with what this rank does for others */
     _Atomic uint32_t advance;            /* yk__control_config.advance, as of the last beat */

@@ -24,6 +24,7 @@ static void read_state(yk__control_head *head, uint32_t rank, yk__frame_state *s
     state->calls = atomic_load(&s->calls);
     state->advance = atomic_load(&s->advance);
     state->pid = atomic_load(&s->pid);
+    state->exits = atomic_load(&s->exits);
     if (state->waits_for)
         memcpy(state->waits_in, s->waits_in, sizeof state->waits_in);
 }
@@ -139,6 +140,7 @@ static yk_status apply_state(yk__control_head *head, const yk__frame *frame, yk_
     in.waits_in[sizeof in.waits_in - 1] = 0;
     atomic_store(&s->host, in.host);
     atomic_store(&s->pid, in.pid);
+    atomic_store(&s->exits, in.exits);
     atomic_store(&s->calls, in.calls);
     atomic_store(&s->advance, in.advance);
     atomic_store(&s->taken, in.taken);

@@ -36,6 +36,7 @@ typedef struct yk__frame_state {
     uint64_t host;
     uint32_t rank, state, taken, waits_for, calls, advance;
     int32_t pid;
+    uint32_t exits;
     char waits_in[44];
 } yk__frame_state;
 

@@ -2,6 +2,8 @@
 /* What a rank that has joined knows of itself and of the others. */
 #include "core/control/internal.h"
 
+#include <stdio.h>
+
 uint32_t yk__control_rank(const yk__control *c)
 {
     return c->rank;
@@ -47,9 +49,23 @@ bool yk__control_left(const yk__control *c, uint32_t rank)
     return atomic_load(&c->head->slot[rank].state) == YK__RANK_LEFT;
 }
 
+void yk__control_exits(yk__control *c, int code)
+{
+    atomic_store(&c->head->slot[c->rank].exits, 1 + (uint32_t)(code & 0xff));
+}
+
+yk_status yk__control_describe_left(const yk__control *c, uint32_t rank, const char *what, yk_error *err)
+{
+    const uint32_t exits = atomic_load(&c->head->slot[rank].exits);
+    char how[48] = "left the group";
+    if (exits)
+        snprintf(how, sizeof how, "ended with exit code %u", (exits - 1) & 0xff);
+    return yk__fail(err, YK_E_DEVICE_LOST, "%s %s while %s waited for it in %s", c->name[rank], how, c->name[c->rank], what);
+}
+
 yk_status yk__control_fail_left(yk__control *c, uint32_t rank, const char *what, yk_error *err)
 {
-    yk__fail(err, YK_E_DEVICE_LOST, "%s left the group while %s waited for it in %s", c->name[rank], c->name[c->rank], what);
+    yk__control_describe_left(c, rank, what, err);
     yk__control_end_for(c, rank, false, err->status, err->text);
     return err->status;
 }

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -31,6 +32,15 @@ static yk_status check_file(const char *path, int fd, yk_error *err)
     return YK_OK;
 }
 
+/* A secret that yoke launch has left in a descriptor is this process's, not that of programs that it starts. */
+static void descriptor_keep(const char *path)
+{
+    unsigned fd;
+    int end = 0;
+    if (sscanf(path, "/proc/self/fd/%u%n", &fd, &end) == 1 && !path[end])
+        fcntl((int)fd, F_SETFD, FD_CLOEXEC);
+}
+
 yk_status yk__secret_read(const char *path, uint8_t secret[YK__SECRET_MOST], uint32_t *bytes, yk_error *err)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -43,6 +53,7 @@ yk_status yk__secret_read(const char *path, uint8_t secret[YK__SECRET_MOST], uin
     }
     n = read(fd, secret, YK__SECRET_MOST);
     close(fd);
+    descriptor_keep(path);
     if (n < (ssize_t)YK__AUTH_SECRET_LEAST)
         return yk__fail(err, YK_E_IO, "%s: the job's secret cannot be read whole", path);
     *bytes = (uint32_t)n;

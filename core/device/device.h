@@ -107,6 +107,7 @@ typedef struct yk__placement {
 yk_status yk__device_select(const char *specs, const yk__topology *t, yk__placement **place, uint32_t *n, yk_error *err);
 /* The same on a process that takes place[pick], or of one spec all: the cores of the others need not be this process's, as launchers bind
  * each of their processes to its own. */
+#define YK__PICK_NONE UINT32_MAX /* for their number alone */
 yk_status yk__device_pick(const char *specs, const yk__topology *t, uint32_t pick, yk__placement **place, uint32_t *n, yk_error *err);
 /* The spec that selects exactly this placement again ("opencl:0@1!"), for handing to a rank's process. */
 void yk__placement_text(const yk__placement *p, char *buf, size_t n);

@@ -456,7 +456,7 @@ static yk_status specs_select(selection *s, const char *specs, yk__placement **p
         spec_resolve(s, &spec[i], spec, n_spec, err);
     if (!err->status && !s->n)
         yk__fail(err, YK_E_ARG, "no device was found in %s; `yoke plugin list` says why", yk__plugin_folder());
-    if (!err->status)
+    if (!err->status && s->pick != YK__PICK_NONE)
         warn_shared(s);
     yk__free(spec);
     yk__free(s->cpu);

@@ -101,6 +101,12 @@ yk_status yk__group_join(const char *name, yk__group **out, yk_error *err)
     return YK_OK;
 }
 
+void yk__group_exits(yk__group *g, int code)
+{
+    if (g->control)
+        yk__control_exits(g->control, code);
+}
+
 void yk__group_leave(yk__group *g)
 {
     if (!g)

@@ -29,6 +29,7 @@ yk_status yk__group_solo(yk__group **g, yk_error *err);
 /* Joins the group that this process's origin describes (core/control/origin.h); YK_E_ARG when there is none. name: what others call
  * this rank in messages ("rank 1 (opencl:0@1)"), under yoke launch; elsewhere it bears its host's name. */
 yk_status yk__group_join(const char *name, yk__group **g, yk_error *err);
+void yk__group_exits(yk__group *g, int code); /* it ends with that exit code: before it leaves, for those that wait for it */
 void yk__group_leave(yk__group *g); /* says goodbye, so that others do not take it for a death */
 /* Ends the job for all ranks with this error; every wait of theirs returns it. */
 void yk__group_abort(yk__group *g, const yk_error *why);

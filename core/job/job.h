@@ -123,7 +123,7 @@ struct yk_job {
     yk__scaler scaler;
     bool scaling;
     uint64_t micro_step; /* micro batches of the whole run: part of the random key */
-    double saved_at;     /* when the last checkpoint was written or, of the one gone on from, had been; seconds since 1970 */
+    uint64_t saves;      /* number of the newest checkpoint: the last one written, or gone on from; the same on all ranks */
 
     yk_data **data;
     size_t n_data, cap_data;

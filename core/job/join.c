@@ -23,13 +23,29 @@ bool yk__join_had_job(void)
     return atomic_load(&opened);
 }
 
-void yk__join_leave(void)
+void yk__join_leave(int code)
 {
     if (!joined || getpid() != joined_by) /* a fork that ends: the group is its parent's */
         return;
+    yk__group_exits(joined, code);
     yk__group_leave(joined);
     joined = NULL;
 }
+
+/* glibc's on_exit knows the exit code, which a plain exit handler does not. */
+#ifdef __GLIBC__
+static void leave_exiting(int code, void *unused)
+{
+    (void)unused;
+    yk__join_leave(code);
+}
+#else
+static void leave_exiting(void)
+{
+    yk__join_leave(0);
+}
+#define on_exit(function, argument) atexit(function)
+#endif
 
 yk_status yk__join_group(yk__group **group, yk_error *err)
 {
@@ -39,7 +55,7 @@ yk_status yk__join_group(yk__group **group, yk_error *err)
         if (yk__group_join(NULL, &joined, err)) /* as the launcher named it: "rank 1 (cpu:1)" */
             return err->status;
         joined_by = getpid();
-        atexit(yk__join_leave);
+        on_exit(leave_exiting, NULL);
         yk__group_place(joined, yk__here_place);
     }
     *group = joined;

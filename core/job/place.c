@@ -14,11 +14,15 @@
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/control/origin.h"
+#include "core/control/variables.h"
 #include "core/job/log.h"
 
-/* What a rank may run on and what it sees; equal numbers for equal things. */
+/* What a rank may run on, what it sees, and the list that it was given; equal numbers for equal things. */
 typedef struct rank_view {
     uint64_t cores, cards;
+    uint32_t listed; /* devices of its list; 0: auto */
+    uint32_t failed; /* a yk_status, of finding them; why: its text */
+    char why[YK_ERROR_TEXT];
 } rank_view;
 
 /* Ranks of this host: with lower numbers, and all. */
@@ -30,31 +34,86 @@ typedef struct neighbours {
     rank_count host, cores, cards; /* all; those that run on the same cores; those that see the same cards */
 } neighbours;
 
+static char *asked; /* of yk_launch and yk_launch_ranks, for jobs that name no devices */
+
+void yk__place_ask(const char *devices)
+{
+    yk__free(asked);
+    asked = devices ? yk__strdup(devices) : NULL;
+}
+
+static bool is_automatic(const char *spec)
+{
+    return !spec || !*spec || !strcmp(spec, "auto");
+}
+
 static void count_add(rank_count *c, bool is_lower)
 {
     c->lower += is_lower;
     c->all++;
 }
 
-/* Collective over all ranks of the job. */
-static yk_status neighbours_find(const yk_job *job, const rank_view *own, neighbours *found, yk_error *err)
+static rank_count host_count(yk__group *g, uint32_t rank)
+{
+    rank_count host = {0, 0};
+    for (uint32_t r = 0; r < yk__group_size(g); r++)
+        if (yk__group_same_host(g, r, rank))
+            count_add(&host, r < rank);
+    return host;
+}
+
+/* The place in a list of `n` devices: one is for every rank that has it, as many as a host's ranks are theirs, and as many as the
+ * job's are those of all. UINT32_MAX: the list fits neither. */
+static uint32_t list_place(uint32_t n, const rank_count *host, uint32_t rank, uint32_t size)
+{
+    return n == 1 ? 0 : n == host->all ? host->lower : n == size ? rank : UINT32_MAX;
+}
+
+/* The same error on every rank, for the lowest rank whose list cannot be used; the rank itself says its own. */
+static yk_status views_check(yk__group *g, const rank_view *all, yk_error *err)
+{
+    const uint32_t size = yk__group_size(g), own = yk__group_rank(g);
+    for (uint32_t i = 0; i < size; i++) {
+        const uint32_t r = (own + i) % size;
+        const rank_count host = host_count(g, r);
+        if (all[r].failed && r != own)
+            return yk__fail(err, (yk_status)all[r].failed, "rank %u: %s", r, all[r].why);
+        if (all[r].failed)
+            return yk__fail(err, (yk_status)all[r].failed, "%s", all[r].why);
+        if (all[r].listed && list_place(all[r].listed, &host, r, size) == UINT32_MAX)
+            return yk__fail(err, YK_E_ARG, "rank %u has a list of %u devices (--devices, yk_config.devices or YOKE_DEVICES), and %u ranks "
+                            "of the job run on its host: give one for each of these, or each rank its own", r, all[r].listed, host.all);
+    }
+    return YK_OK;
+}
+
+static void neighbours_count(yk__group *g, const rank_view *all, neighbours *found)
+{
+    const uint32_t rank = yk__group_rank(g);
+    *found = (neighbours){.host = host_count(g, rank)};
+    for (uint32_t r = 0; r < yk__group_size(g); r++) {
+        if (!yk__group_same_host(g, r, rank))
+            continue;
+        if (all[r].cores == all[rank].cores)
+            count_add(&found->cores, r < rank);
+        if (all[r].cards == all[rank].cards)
+            count_add(&found->cards, r < rank);
+    }
+}
+
+/* Collective over all ranks of the job, with an error that this rank has too. */
+static yk_status neighbours_find(const yk_job *job, rank_view *own, neighbours *found, yk_error *err)
 {
     yk__group *g = job->team.group;
-    const uint32_t size = yk__group_size(g), rank = yk__group_rank(g);
+    const uint32_t size = yk__group_size(g);
     rank_view *all = yk__calloc(size, sizeof *all);
-    *found = (neighbours){0};
     if (!all)
         return yk__fail_mem(err, size * sizeof *all, "the devices of a host's ranks");
-    if (!yk__group_all_gather(g, own, sizeof *own, all, err))
-        for (uint32_t r = 0; r < size; r++) {
-            if (!yk__group_same_host(g, r, rank))
-                continue;
-            count_add(&found->host, r < rank);
-            if (all[r].cores == own->cores)
-                count_add(&found->cores, r < rank);
-            if (all[r].cards == own->cards)
-                count_add(&found->cards, r < rank);
-        }
+    own->failed = (uint32_t)err->status;
+    snprintf(own->why, sizeof own->why, "%s", err->status ? err->text : "");
+    *err = (yk_error)YK_ERROR_INIT;
+    if (!yk__group_all_gather(g, own, sizeof *own, all, err) && !views_check(g, all, err))
+        neighbours_count(g, all, found);
     yk__free(all);
     return err->status;
 }
@@ -132,55 +191,115 @@ static yk_status found_choose(const yk_job *job, yk__placement *place, uint32_t 
     return cores_choose(job, &with->cores, chosen, err);
 }
 
-/* Of the devices that are selected for all ranks of this host, that of this one. */
-static yk_status local_choose(yk_job *job, const char *spec, bool automatic, yk__placement *chosen, yk_error *err)
+/* A list from which each rank of the job takes one. */
+static yk_status list_read(const yk_job *job, const char *list, const rank_count *host, uint32_t rank, uint32_t size, yk__placement **place,
+                           uint32_t *n, yk_error *err)
+{
+    if (yk__device_pick(list, job->topology, YK__PICK_NONE, place, n, err) || list_place(*n, host, rank, size) == UINT32_MAX)
+        return err->status;
+    yk__free(*place);
+    *place = NULL;
+    return yk__device_pick(list, job->topology, list_place(*n, host, rank, size), place, n, err);
+}
+
+/* Of the devices that are selected for all ranks, that of this one. */
+static yk_status local_choose(yk_job *job, const char *spec, yk__placement *chosen, yk_error *err)
 {
     const uint32_t size = yk__group_size(job->team.group), rank = yk__group_rank(job->team.group);
-    uint32_t local_rank = 0, n = 0;
+    const rank_count host = host_count(job->team.group, rank);
+    const bool automatic = is_automatic(spec);
     yk__placement *place = NULL;
     rank_view own = {0};
-    neighbours with;
-    for (uint32_t r = 0; r < size && r < rank; r++)
-        local_rank += yk__group_same_host(job->team.group, r, rank);
-    if (yk__device_pick(spec, job->topology, local_rank, &place, &n, err))
-        return err->status;
-    if ((automatic && view_own(job, place, n, &own, err)) || neighbours_find(job, &own, &with, err)) {
-        yk__free(place);
-        return err->status;
+    neighbours with = {0};
+    uint32_t n = 0;
+    if (!automatic)
+        list_read(job, spec, &host, rank, size, &place, &n, err);
+    else if (!yk__device_select(spec, job->topology, &place, &n, err))
+        view_own(job, place, n, &own, err);
+    own.listed = automatic ? 0 : n;
+    if (!neighbours_find(job, &own, &with, err)) {
+        if (automatic)
+            found_choose(job, place, n, &with, chosen, err);
+        else
+            *chosen = place[list_place(n, &host, rank, size)];
     }
-    if (automatic)
-        found_choose(job, place, n, &with, chosen, err);
-    else if (n == 1)
-        *chosen = place[0];
-    else if (local_rank < n)
-        *chosen = place[local_rank];
-    else
-        yk__fail(err, YK_E_ARG, "devices \"%s\" are %u, and this is process %u of the %u of this host: give each its own in YOKE_DEVICES, "
-                 "or as many as there are processes", spec, n, local_rank, with.host.all);
     yk__free(place);
     return err->status;
 }
 
-yk_status yk__place_choose(yk_job *job, yk__placement *chosen, yk_error *err)
+/* In a process that nobody has given a device. */
+static yk_status single_choose(yk_job *job, const char *spec, yk__placement *chosen, yk_error *err)
 {
-    const char *spec = yk__launched() ? yk__option_text(YK__OPTION_DEVICES) : job->config.devices;
     yk__placement *place = NULL;
     uint32_t n = 0;
-    if (!spec)
-        spec = yk__option_text(YK__OPTION_DEVICES);
-    const bool automatic = !spec || !*spec || !strcmp(spec, "auto");
-    if (yk__topology_new(&job->topology, err))
-        return err->status;
-    if (job->team.group)
-        return local_choose(job, spec, automatic, chosen, err);
     if (yk__device_select(spec, job->topology, &place, &n, err))
         return err->status;
     if (n == 0)
         yk__fail(err, YK_E_ARG, "devices \"%s\" select none", spec ? spec : "auto");
-    else if (n > 1 && !automatic)
+    else if (n > 1 && !is_automatic(spec))
         yk__fail(err, YK_E_ARG, "devices \"%s\" are %u ranks: start the program by 'yoke launch', or call yk_launch first", spec, n);
     else
         *chosen = place[0];
     yk__free(place);
     return err->status;
+}
+
+/* ---- What yoke launch has given ----------------------------------------------------------------------------------- */
+
+static uint32_t launch_number(const char *variable)
+{
+    unsigned long long n = 0;
+    return yk__variable_number(variable, &n) && n < UINT32_MAX ? (uint32_t)n : 0;
+}
+
+static bool same_place(const yk__placement *a, const yk__placement *b)
+{
+    yk__placement bare = *a;
+    char one[sizeof a->plugin + sizeof a->cores + 16], other[sizeof one];
+    bare.forced = b->forced;
+    yk__placement_text(&bare, one, sizeof one);
+    yk__placement_text(b, other, sizeof other);
+    return !strcmp(one, other);
+}
+
+/* A program that names devices itself is to mean those that yoke launch gave its ranks, or one of the two would be ignored. */
+static yk_status given_compare(const yk_job *job, const char *named, yk__placement *given, yk_error *err)
+{
+    const uint32_t rank = launch_number("YOKE_RANK"), size = launch_number("YOKE_WORLD_SIZE");
+    const rank_count host = job->team.group ? host_count(job->team.group, rank) : (rank_count){launch_number("YOKE_LOCAL_RANK"), size};
+    yk__placement *place = NULL;
+    uint32_t n = 0;
+    if (list_read(job, named, &host, rank, size, &place, &n, err))
+        return err->status;
+    const uint32_t at = list_place(n, &host, rank, size);
+    if (at == UINT32_MAX)
+        yk__fail(err, YK_E_ARG, "the program's devices (yk_config, yk_launch) \"%s\" are %u, and yoke launch has started %u ranks here: "
+                 "leave them to 'yoke launch --devices'", named, n, host.all);
+    else if (!same_place(&place[at], given))
+        yk__fail(err, YK_E_ARG, "the program's devices (yk_config, yk_launch) are \"%s\", but yoke launch gave this rank %s: leave them "
+                 "to 'yoke launch --devices'", named, yk__option_text(YK__OPTION_DEVICES));
+    else
+        given->forced = given->forced || place[at].forced;
+    yk__free(place);
+    return err->status;
+}
+
+static yk_status given_choose(yk_job *job, const char *named, yk__placement *chosen, yk_error *err)
+{
+    const char *given = yk__option_text(YK__OPTION_DEVICES);
+    if (single_choose(job, given, chosen, err) || is_automatic(named) || (given && !strcmp(named, given)))
+        return err->status;
+    return given_compare(job, named, chosen, err);
+}
+
+/* The launcher's word, else the program's, else the user's. */
+yk_status yk__place_choose(yk_job *job, yk__placement *chosen, yk_error *err)
+{
+    const char *named = job->config.devices ? job->config.devices : asked;
+    const char *spec = named ? named : yk__option_text(YK__OPTION_DEVICES);
+    if (yk__topology_new(&job->topology, err))
+        return err->status;
+    if (yk__launch_fd() >= 0 || yk__node_fd() >= 0)
+        return given_choose(job, named, chosen, err);
+    return job->team.group ? local_choose(job, spec, chosen, err) : single_choose(job, spec, chosen, err);
 }

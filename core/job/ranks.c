@@ -10,12 +10,15 @@
 #include "core/io/folder.h"
 #include "core/job/job.h"
 #include "core/job/join.h"
+#include "core/job/place.h"
 #include "core/launch/choose.h"
 #include "core/launch/launch.h"
+#include "core/launch/lines.h"
 
 static void say_launch(const char *text)
 {
-    yk__log(YK_LOG_ERROR, "launch", "%s", text);
+    if (yk__log_level() >= YK_LOG_ERROR)
+        yk__launch_tell("yoke: launch", text);
 }
 
 static uint32_t restarts_allowed(void)
@@ -38,6 +41,7 @@ int yk_launch(const char *devices, char *const *argv)
     yk_error err = YK_ERROR_INIT;
     yk__placement *place = NULL;
     uint32_t n = 0;
+    yk__place_ask(devices);
     if (yk__launched())
         return -1;
     yk__launch_keep_standard();
@@ -60,7 +64,7 @@ static int call_user(void *argument)
 {
     const user_call *call = argument;
     const int code = call->function(call->argument);
-    yk__join_leave();
+    yk__join_leave(code);
     return code;
 }
 
@@ -85,10 +89,34 @@ static int call_ranks(uint32_t ranks, const char *devices, user_call *call)
     return err.status == YK_E_ARG || err.status == YK_E_FORMAT ? 2 : 1;
 }
 
+static uint32_t ranks_started(const yk__origin *origin)
+{
+    unsigned long long size = 0;
+    if (origin->kind != YK__ORIGIN_LAUNCH)
+        return origin->size;
+    return yk__variable_number("YOKE_WORLD_SIZE", &size) && size <= YK__RANKS ? (uint32_t)size : 0;
+}
+
+/* In a rank that was started before: the job is as large as its launcher made it. */
+static int call_in_rank(uint32_t ranks, const char *devices, user_call *call)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__origin origin;
+    yk__origin_find(&origin, &err);
+    const uint32_t started = ranks_started(&origin);
+    yk__place_ask(devices);
+    if (!ranks || ranks == started)
+        return call->function(call->argument);
+    yk__fail(&err, YK_E_ARG, "yk_launch_ranks asks for %u ranks, but this process is one of %u of %s: start it by itself, or ask for as "
+             "many", ranks, started, origin.launcher);
+    say_launch(err.text);
+    return 2;
+}
+
 int yk_launch_ranks(uint32_t ranks, const char *devices, int (*function)(void *argument), void *argument)
 {
     user_call call = {function, argument};
-    return yk__launched() ? function(argument) : call_ranks(ranks, devices, &call);
+    return yk__launched() ? call_in_rank(ranks, devices, &call) : call_ranks(ranks, devices, &call);
 }
 
 uint32_t yk_restart_count(void)

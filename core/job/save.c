@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/option.h"
 #include "core/io/checkpoint.h"
 #include "core/job/data_state.h"
 #include "core/job/hash.h"
@@ -199,22 +200,30 @@ static json_t *scaler_state(const yk__scaler *s)
     return yk__json_end(&o);
 }
 
-/* Seconds since 1970; not before the checkpoint that the job went on from, whatever became of the clock. */
-static double save_time(yk_job *job)
+/* Seconds since 1970, for people: `saves` gives the order, whatever became of the clock. */
+static double save_time(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    const double t = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-    return job->saved_at = t > job->saved_at ? t : job->saved_at + 1e-3;
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+void yk__save_after(yk_job *job, uint64_t saves)
+{
+    job->saves = saves > job->saves ? saves : job->saves;
 }
 
 json_t *yk__save_state(yk_job *job)
 {
+    const char *run = yk__option_text(YK__OPTION_RUN_ID);
     yk__json_builder o = yk__json_begin(json_object());
     yk__json_put(&o, "format", json_string("yoke-checkpoint"));
     yk__json_put(&o, "version", json_integer(1));
     yk__json_put(&o, "global_step", json_integer((json_int_t)yk_steps(job->opt)));
-    yk__json_put(&o, "saved_at", yk__state_of_real(save_time(job)));
+    yk__json_put(&o, "saved_at", yk__state_of_real(save_time()));
+    yk__json_put(&o, "saves", yk__state_of_count(job->saves));
+    if (run)
+        yk__json_put(&o, "run", json_string(run));
     yk__json_put(&o, "micro_step", yk__state_of_count(job->micro_step));
     yk__json_put(&o, "seed", yk__state_of_count(job->config.seed));
     yk__json_put(&o, "precision", json_string(yk__precision_text(job)));
@@ -308,6 +317,7 @@ void yk_save(yk_job *job, const char *dir)
     if (!yk__params_ready(job) || (job->opt && !yk__opt_made(job->opt)) || !yk__local_sgd_average(job, true) || !have_whole(job) ||
         !yk__job_catch_up(job))
         return;
+    job->saves++;
     if ((job->team.rank == 0 && yk__checkpoint_begin(dir, &c, &err)) || save_parts(c, job, &err)) {
         yk__checkpoint_abandon(c);
     } else if (c) {
@@ -471,7 +481,7 @@ void yk_load(yk_job *job, const char *dir)
     } else {
         yk__resume_notes(job, dir, state);
         job->micro_step = count_of(json_object_get(state, "micro_step"));
-        job->saved_at = real_of(json_object_get(state, "saved_at"), 0);
+        job->saves = count_of(json_object_get(state, "saves"));
         if (job->opt)
             restore_optimizer(job->opt, json_object_get(state, "optimizer"));
         restore_scaler(&job->scaler, json_object_get(state, "scaler"));

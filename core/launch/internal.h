@@ -3,18 +3,19 @@
 #ifndef YOKE_CORE_LAUNCH_INTERNAL_H
 #define YOKE_CORE_LAUNCH_INTERNAL_H
 
-#include <signal.h>
 #include <sys/types.h>
 
 #include "core/control/job.h"
 #include "core/device/device.h"
 #include "core/launch/node_io.h"
 #include "core/launch/restart.h"
+#include "core/launch/signals.h"
 
 typedef struct yk__child {
     pid_t pid; /* 0: not started or reaped */
     int code;  /* exit code, or 128 + signal */
     bool stopped;
+    bool blamed; /* of several hosts: it has said who ended the job, and ends for that */
     int64_t left_at; /* ms; 0: it has not left the group */
     char name[128];
 } yk__child;
@@ -34,15 +35,16 @@ typedef struct yk__launcher {
     yk__node *node; /* NULL: a job on this host alone */
     void (*say)(const char *text); /* as yk__launch_say */
     yk__guard guard;
-    sigset_t mask; /* the caller's */
-    int signal_fd;
+    yk__signals signals;
     int interrupted; /* the signal, after SIGINT, SIGTERM or SIGHUP */
     yk__restart restart;
     bool ending, term_sent, said, gave_up;
     bool ran; /* every rank was started */
     int64_t term_at, kill_at; /* ms, once ending */
     int64_t killed_at;        /* ms; of the first SIGKILL to all */
-    int64_t stopped_since;    /* ms; 0: none, or all, are stopped */
+    int64_t stopped_since;    /* ms; 0: none is stopped, or all that were started */
+    bool paused;              /* of several hosts: the launcher has stopped the job */
+    char blame[YK_ERROR_TEXT]; /* the first that a rank said of another host's */
     int64_t left_ms;          /* how long a rank may live on after it left; 0: for ever */
     uint64_t oom_kills;       /* yk__cgroup_kills at the start */
     bool liveness;            /* off: a stopped rank may be in a debugger */

@@ -16,7 +16,6 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,10 +90,10 @@ static void begin_end(yk__launcher *launcher)
     if (launcher->ending || !yk__control_job_error(launcher->job, &rank, &silent, &err))
         return;
     launcher->ending = true;
-    say_end(launcher, err.text);
-    start_clock(launcher, silent ? GRACE_SILENT_MS : GRACE_MS);
+    start_clock(launcher, silent ? GRACE_SILENT_MS : GRACE_MS); /* before a line that perhaps nobody reads */
     if (silent)
         kill_silent(launcher, rank);
+    say_end(launcher, err.text);
 }
 
 /* What SIGKILL does not end waits in the kernel, for a device or a file system, or is frozen; it dies when it wakes. */
@@ -145,6 +144,17 @@ static void fail_rank(yk__launcher *launcher, uint32_t rank, yk_status status, c
     begin_end(launcher);
 }
 
+/* It has ended for what another host's rank did: to name its exit code alone would hide that. */
+static void fail_blamed(yk__launcher *launcher, uint32_t rank)
+{
+    if (launcher->interrupted) {
+        fail_rank(launcher, rank, YK_E_CANCELLED, "");
+        return;
+    }
+    yk__control_job_abort(launcher->job, rank, YK_E_DEVICE_LOST, launcher->blame);
+    begin_end(launcher);
+}
+
 static bool any_joined(const yk__launcher *launcher)
 {
     for (uint32_t r = 0; r < launcher->n_ranks; r++)
@@ -167,7 +177,10 @@ static void note_end(yk__launcher *launcher, uint32_t rank, int status)
                  WTERMSIG(status) == SIGKILL && yk__cgroup_kills() > launcher->oom_kills
                      ? "; the kernel killed a process of this control group for want of memory"
                      : "");
-    else if (child->code)
+    else if (child->code && child->blamed) {
+        fail_blamed(launcher, rank);
+        return;
+    } else if (child->code)
         snprintf(what, sizeof what, " ended with exit code %d", child->code);
     else if (left_open)
         snprintf(what, sizeof what, " ended without leaving the group (exit code 0)");
@@ -186,6 +199,9 @@ static void read_verdict(yk__launcher *launcher, uint32_t rank)
     if (yk__control_job_fd(launcher->job, rank) < 0 || !yk__control_job_verdict(launcher->job, rank, &who, &err) || launcher->ending)
         return;
     if (who != launcher->node->first + rank) {
+        if (!launcher->blame[0])
+            snprintf(launcher->blame, sizeof launcher->blame, "%s", err.text);
+        launcher->rank[rank].blamed = true;
         yk__node_tell(who, err.text);
         return;
     }
@@ -235,21 +251,28 @@ static void watch_left(yk__launcher *launcher)
     }
 }
 
-/* Some ranks stopped while others run. When all are stopped the user did it, and they wait together. */
+/* All ranks of the job, none of which has ended: the user did it, and they wait together. Of several hosts only the launcher stops all. */
+static bool is_pause(const yk__launcher *launcher, uint32_t stopped)
+{
+    return launcher->node ? launcher->paused : stopped == launcher->n_ranks;
+}
+
+/* Ranks that are stopped while others run, or after others have ended. */
 static void watch_stopped(yk__launcher *launcher)
 {
     uint32_t stopped = 0, which = 0;
     for (uint32_t r = 0; r < launcher->n_ranks; r++)
         if (launcher->rank[r].pid && launcher->rank[r].stopped && !stopped++)
             which = r;
-    if (!launcher->liveness || !stopped || stopped == launcher->alive) {
+    if (!launcher->liveness || !stopped || is_pause(launcher, stopped)) {
         launcher->stopped_since = 0;
         return;
     }
     if (!launcher->stopped_since)
         launcher->stopped_since = yk__clock_ms();
     if (!launcher->ending && yk__clock_ms() - launcher->stopped_since >= STOPPED_MS) {
-        fail_rank(launcher, which, YK_E_DEVICE_LOST, " was stopped while others run");
+        fail_rank(launcher, which, YK_E_DEVICE_LOST,
+                  stopped < launcher->alive ? " was stopped while others run" : " was stopped and does not go on");
         start_clock(launcher, GRACE_SILENT_MS);
         if (yk__option_text(YK__OPTION_EMERGENCY_CHECKPOINT)) /* or it would be waited for as long as for those that save */
             kill_silent(launcher, which);
@@ -316,42 +339,12 @@ static void stop_job(const yk__launcher *launcher)
 
 static void read_signals(yk__launcher *launcher)
 {
-    struct signalfd_siginfo si;
-    while (read(launcher->signal_fd, &si, sizeof si) == (ssize_t)sizeof si) {
-        if (si.ssi_signo == SIGTSTP)
+    int sig;
+    while ((sig = yk__signals_next(&launcher->signals)))
+        if (sig == SIGTSTP)
             stop_job(launcher);
-        else if (si.ssi_signo != SIGCHLD)
-            job_interrupt(launcher, (int)si.ssi_signo);
-    }
-}
-
-/* Blocks the signals the launcher reads itself; those the caller ignores (nohup) stay ignored. */
-static yk_status catch_signals(yk__launcher *launcher, struct sigaction *old_child, yk_error *err)
-{
-    static const int asked[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP};
-    struct sigaction act = {.sa_handler = SIG_DFL};
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
-    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
-        struct sigaction now;
-        if (!sigaction(asked[i], NULL, &now) && now.sa_handler != SIG_IGN)
-            sigaddset(&set, asked[i]);
-    }
-    launcher->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (launcher->signal_fd < 0)
-        return yk__fail(err, YK_E_IO, "signalfd: %s", strerror(errno));
-    sigaction(SIGCHLD, &act, old_child); /* an ignored SIGCHLD would throw the exit codes away */
-    sigprocmask(SIG_BLOCK, &set, &launcher->mask);
-    return YK_OK;
-}
-
-static void release_signals(yk__launcher *launcher, const struct sigaction *old_child)
-{
-    read_signals(launcher); /* a signal that came late has nothing to end any more */
-    close(launcher->signal_fd);
-    sigprocmask(SIG_SETMASK, &launcher->mask, NULL);
-    sigaction(SIGCHLD, old_child, NULL);
+        else if (sig != SIGCHLD)
+            job_interrupt(launcher, sig);
 }
 
 /* ---- The whole --------------------------------------------------------------------------------------------------- */
@@ -371,6 +364,8 @@ static int next_timeout(const yk__launcher *launcher)
     for (uint32_t r = 0; r < launcher->n_ranks; r++)
         if (launcher->rank[r].left_at && launcher->rank[r].pid)
             at = earlier_of(at, launcher->rank[r].left_at + launcher->left_ms);
+    if (launcher->node)
+        at = earlier_of(at, yk__clock_ms() + YK__NODE_BEAT_MS);
     if (!at)
         return -1;
     at -= yk__clock_ms();
@@ -392,22 +387,37 @@ void yk__launch_keep_standard(void)
 /* Signals, notices of the ranks, and what a host of several has besides. */
 static nfds_t polls_fill(const yk__launcher *launcher, struct pollfd *p)
 {
-    p[0] = (struct pollfd){launcher->signal_fd, POLLIN, 0};
+    p[0] = (struct pollfd){launcher->signals.fd, POLLIN, 0};
     for (uint32_t r = 0; r < launcher->n_ranks; r++)
         p[r + 1] = (struct pollfd){yk__control_job_fd(launcher->job, r), POLLIN, 0};
     return launcher->n_ranks + 1 + (launcher->node ? yk__node_poll(launcher->node, p + launcher->n_ranks + 1) : 0);
 }
 
+/* The launcher stops the ranks of all hosts, and has them go on. */
+static void job_pause(yk__launcher *launcher, bool paused)
+{
+    launcher->paused = paused;
+    signal_all(launcher, paused ? SIGSTOP : SIGCONT);
+}
+
 static void node_serve(yk__launcher *launcher)
 {
+    const char *lost = NULL;
     int order;
     if (!launcher->node)
         return;
-    yk__node_pump(launcher->node);
+    yk__node_pump(launcher->node, false);
     while ((order = yk__node_order(launcher->node)) > 0)
-        job_interrupt(launcher, order);
-    if (order < 0) {
-        yk__control_job_abort(launcher->job, launcher->n_ranks, YK_E_CANCELLED, "the launcher of the job has ended");
+        if (order == SIGTSTP || order == SIGCONT)
+            job_pause(launcher, order == SIGTSTP);
+        else
+            job_interrupt(launcher, order);
+    if (order < 0)
+        lost = "the launcher of the job has ended";
+    else if (!yk__node_beat(launcher->node))
+        lost = "the launcher of the job gives no sign of life: its host or the connection is gone";
+    if (lost) {
+        yk__control_job_abort(launcher->job, launcher->n_ranks, YK_E_CANCELLED, lost);
         begin_end(launcher);
     }
 }
@@ -426,7 +436,7 @@ static void job_supervise(yk__launcher *launcher, struct pollfd *p)
         deadlines_enforce(launcher);
     }
     if (launcher->node)
-        yk__node_pump(launcher->node); /* their last words */
+        yk__node_pump(launcher->node, true); /* their last words */
 }
 
 static yk_status job_verdict(const yk__launcher *launcher, int *code, yk_error *err)
@@ -447,11 +457,10 @@ static yk_status launcher_run(yk__launcher *launcher, const yk__placement *place
 {
     const size_t polls = launcher->n_ranks + 1 + YK__NODE_POLL((size_t)launcher->n_ranks);
     struct pollfd *p = yk__calloc(polls, sizeof *p);
-    struct sigaction old_child;
     yk_status s;
     if (!p)
         return yk__fail_mem(err, polls * sizeof *p, "the launcher's descriptors");
-    s = catch_signals(launcher, &old_child, err);
+    s = yk__signals_take(&launcher->signals, err);
     if (s) {
         yk__free(p);
         return s;
@@ -467,7 +476,7 @@ static yk_status launcher_run(yk__launcher *launcher, const yk__placement *place
     }
     job_supervise(launcher, p);
     yk__guard_stop(&launcher->guard);
-    release_signals(launcher, &old_child);
+    yk__signals_release(&launcher->signals);
     yk__free(p);
     if (!s)
         s = job_verdict(launcher, code, err);
@@ -538,13 +547,13 @@ static yk_status launch_first(yk__launcher *launcher, const struct yk__placement
 yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const *argv, uint32_t restarts, yk__launch_say say, int *code,
                      yk_error *err)
 {
-    yk__launcher launcher = {.n_ranks = n, .argv = argv, .say = say, .guard = {0, -1}, .signal_fd = -1};
+    yk__launcher launcher = {.n_ranks = n, .argv = argv, .say = say, .guard = {0, -1}, .signals = {.fd = -1}};
     return launch_first(&launcher, place, restarts, code, err);
 }
 
 yk_status yk__launch_node(yk__node *node, const yk__placement *place, char *const *argv, yk__launch_say say, int *code, yk_error *err)
 {
-    yk__launcher launcher = {.n_ranks = node->ranks, .argv = argv, .node = node, .say = say, .guard = {0, -1}, .signal_fd = -1};
+    yk__launcher launcher = {.n_ranks = node->ranks, .argv = argv, .node = node, .say = say, .guard = {0, -1}, .signals = {.fd = -1}};
     yk__restart_inherit(&launcher.restart);
     return launch_job(&launcher, place, code, err);
 }
@@ -552,6 +561,6 @@ yk_status yk__launch_node(yk__node *node, const yk__placement *place, char *cons
 yk_status yk__launch_call(const struct yk__placement *place, uint32_t n, yk__launch_function function, void *argument, uint32_t restarts,
                           yk__launch_say say, int *code, yk_error *err)
 {
-    yk__launcher launcher = {.n_ranks = n, .function = function, .argument = argument, .say = say, .guard = {0, -1}, .signal_fd = -1};
+    yk__launcher launcher = {.n_ranks = n, .function = function, .argument = argument, .say = say, .guard = {0, -1}, .signals = {.fd = -1}};
     return launch_first(&launcher, place, restarts, code, err);
 }

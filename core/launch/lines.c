@@ -6,9 +6,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "core/base/mem.h"
 
 #define ROUNDS 16 /* reads in one call: others have something to say too */
 
@@ -51,13 +57,15 @@ static void lines_split(yk__lines *lines, yk__line_take take, void *context)
         lines_hand(lines, lines->used, take, context);
 }
 
-void yk__lines_pump(yk__lines *lines, yk__line_take take, void *context)
+bool yk__lines_pump(yk__lines *lines, yk__line_take take, void *context)
 {
+    bool came = false;
     for (int i = 0; lines->fd >= 0 && i < ROUNDS; i++) {
         const ssize_t n = read(lines->fd, lines->text + lines->used, sizeof lines->text - 1 - lines->used);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            return;
+            return came;
         if (n > 0) {
+            came = true;
             lines->used += (size_t)n;
             lines_split(lines, take, context);
             continue;
@@ -66,6 +74,7 @@ void yk__lines_pump(yk__lines *lines, yk__line_take take, void *context)
             lines_hand(lines, lines->used, take, context);
         yk__lines_close(lines);
     }
+    return came;
 }
 
 bool yk__write_all(int fd, const void *data, size_t bytes)
@@ -84,4 +93,137 @@ bool yk__write_all(int fd, const void *data, size_t bytes)
         }
     }
     return true;
+}
+
+/* ---- Output that may not be read --------------------------------------------------------------------------------- */
+
+/* A pipe or a terminal is opened anew: O_NONBLOCK belongs to what was opened, which ranks and the caller write to as well. */
+void yk__outlet_open(yk__outlet *outlet, int fd)
+{
+    char path[32];
+    struct stat st;
+    *outlet = (yk__outlet){.fd = fd};
+    if (fstat(fd, &st))
+        return;
+    outlet->socket = S_ISSOCK(st.st_mode);
+    if (!S_ISFIFO(st.st_mode) && !S_ISCHR(st.st_mode))
+        return;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    const int anew = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    if (anew >= 0) {
+        outlet->fd = anew;
+        outlet->own = true;
+    }
+}
+
+size_t yk__outlet_waits(const yk__outlet *outlet)
+{
+    return outlet->fd < 0 ? 0 : outlet->used - outlet->begin;
+}
+
+bool yk__outlet_full(const yk__outlet *outlet)
+{
+    return yk__outlet_waits(outlet) >= YK__OUTLET_FULL;
+}
+
+/* A descriptor that could not be opened anew takes what a pipe that can be written to takes without a wait. */
+static ssize_t outlet_write(const yk__outlet *outlet)
+{
+    const char *text = outlet->text + outlet->begin;
+    const size_t bytes = outlet->used - outlet->begin;
+    struct pollfd p = {outlet->fd, POLLOUT, 0};
+    if (outlet->socket)
+        return send(outlet->fd, text, bytes, MSG_DONTWAIT);
+    if (outlet->own)
+        return write(outlet->fd, text, bytes);
+    if (poll(&p, 1, 0) <= 0) {
+        errno = EAGAIN;
+        return -1;
+    }
+    return write(outlet->fd, text, bytes < PIPE_BUF ? bytes : PIPE_BUF);
+}
+
+void yk__outlet_flush(yk__outlet *outlet)
+{
+    while (yk__outlet_waits(outlet)) {
+        const ssize_t n = outlet_write(outlet);
+        if (n < 0 && errno == EAGAIN)
+            return;
+        if (n < 0 && errno != EINTR) {
+            if (outlet->own)
+                close(outlet->fd);
+            outlet->fd = -1;
+            return;
+        }
+        outlet->begin += n > 0 ? (size_t)n : 0;
+    }
+    outlet->begin = outlet->used = 0;
+}
+
+void yk__outlet_put(yk__outlet *outlet, const char *text, size_t bytes)
+{
+    if (outlet->begin) {
+        memmove(outlet->text, outlet->text + outlet->begin, outlet->used - outlet->begin);
+        outlet->used -= outlet->begin;
+        outlet->begin = 0;
+    }
+    if (outlet->fd >= 0 && (outlet->used + bytes > YK__OUTLET_MOST ||
+                            yk__grow(&outlet->text, &outlet->capacity, outlet->used + bytes, 1))) {
+        outlet->lost++;
+        return;
+    }
+    if (outlet->fd < 0)
+        return;
+    memcpy(outlet->text + outlet->used, text, bytes);
+    outlet->used += bytes;
+    yk__outlet_flush(outlet);
+}
+
+void yk__outlet_drain(yk__outlet *outlet, int ms)
+{
+    size_t before;
+    do {
+        struct pollfd p = {outlet->fd, POLLOUT, 0};
+        before = yk__outlet_waits(outlet);
+        if (before && poll(&p, 1, ms) > 0)
+            yk__outlet_flush(outlet);
+    } while (yk__outlet_waits(outlet) && yk__outlet_waits(outlet) < before);
+    outlet->lost += yk__outlet_waits(outlet) > 0;
+    outlet->begin = outlet->used = 0;
+}
+
+void yk__outlet_close(yk__outlet *outlet)
+{
+    if (outlet->own && outlet->fd >= 0)
+        close(outlet->fd);
+    yk__free(outlet->text);
+    *outlet = (yk__outlet){.fd = -1};
+}
+
+/* Whether all of it was taken within ms. */
+static bool text_put(int fd, const char *text, size_t bytes, int ms)
+{
+    yk__outlet outlet;
+    yk__outlet_open(&outlet, fd);
+    yk__outlet_put(&outlet, text, bytes);
+    yk__outlet_drain(&outlet, ms);
+    const bool taken = !outlet.lost;
+    yk__outlet_close(&outlet);
+    return taken;
+}
+
+void yk__launch_tell(const char *who, const char *text)
+{
+    static bool unread;
+    char *line = yk__format("%s: %s\n", who, text);
+    if (!line)
+        return;
+    unread = !text_put(STDERR_FILENO, line, strlen(line), unread ? 0 : YK__TELL_MS);
+    yk__free(line);
+}
+
+bool yk__launch_print(const char *text, size_t bytes)
+{
+    fflush(stdout);
+    return text_put(STDOUT_FILENO, text, bytes, YK__TELL_MS);
 }

@@ -34,8 +34,7 @@ typedef struct part { /* what the launcher said */
 
 static void say_error(const char *text)
 {
-    printf(YK__NODE_LINE "error %s\n", text);
-    fflush(stdout);
+    yk__node_say("error", text);
 }
 
 /* ---- Records ----------------------------------------------------------------------------------------------------- */
@@ -193,13 +192,14 @@ static yk_status secret_store(part *own, int *fd, yk_error *err)
 
 static void answer_ready(const yk__node *node, const yk__placement *place, uint32_t n)
 {
-    char spec[sizeof place->plugin + sizeof place->cores + 16];
+    char spec[sizeof place->plugin + sizeof place->cores + 16], ready[sizeof node->address + 16];
     for (uint32_t r = 0; r < n; r++) {
         yk__placement_text(&place[r], spec, sizeof spec);
-        printf(YK__NODE_LINE "rank %s\n", spec);
+        yk__node_say("rank", spec);
     }
-    printf(YK__NODE_LINE "ready %s %u\n", node->listener >= 0 ? node->address : "-", node->port);
-    fflush(stdout);
+    snprintf(ready, sizeof ready, "%s %u", node->listener >= 0 ? node->address : "-", node->port);
+    yk__node_say("ready", ready);
+    yk__node_drain();
 }
 
 static yk_status start_ranks(part *own, yk__node *node, const yk__placement *place, uint32_t n, int *code, yk_error *err)
@@ -266,10 +266,12 @@ int yk__node_main(void)
     part own = {.folder = NULL};
     yk__node node = {.listener = -1, .secret = -1, .orders = STDIN_FILENO};
     int code = 0;
+    yk__node_open();
     if (node_run(&own, &node, &code, &err) && !code) { /* else it has been said */
         code = err.status == YK_E_ARG || err.status == YK_E_FORMAT ? 2 : 1;
         say_error(err.text);
     }
+    yk__node_close();
     if (node.listener >= 0)
         close(node.listener);
     if (node.secret >= 0)

@@ -22,10 +22,13 @@
 
 extern char **environ;
 
+/* The process that sends beats has the socket too. */
 void yk__peer_hang_up(yk__peer *peer)
 {
-    if (peer->in >= 0)
+    if (peer->in >= 0) {
+        shutdown(peer->in, SHUT_RDWR);
         close(peer->in);
+    }
     peer->in = -1;
 }
 

@@ -35,6 +35,8 @@ typedef struct yk__peer {
     yk__lines out, err;
     bool ready;           /* it has answered */
     bool said;            /* it has said why its ranks end */
+    int64_t killed_at;    /* ms; of the first SIGKILL; 0: there was none */
+    int64_t silent_ms;    /* for so long nothing has come from it, added up from short steps */
     uint32_t ranks;
     char **device;        /* [ranks] */
     size_t capacity;

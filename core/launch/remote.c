@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,10 +23,15 @@
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/control/control.h"
+#include "core/launch/beat.h"
 #include "core/launch/node.h"
 #include "core/launch/node_io.h"
+#include "core/launch/signals.h"
 
-#define END_MS 6000  /* a node needs 2 s at most */
+#define END_MS 4000     /* a node needs 2 s at most */
+#define URGENT_MS 2500  /* and after a second signal */
+#define DEATH_MS 1500   /* from SIGKILL to giving up */
+#define DRAIN_MS 2000   /* a reader that takes nothing for so long takes no more */
 #define VERDICT_MS 500 /* from what ranks say of another to the word of that one's host, which saw its process end */
 #define LOST_MS 3000 /* for so long what runs on a host whose connection ended may go on */
 
@@ -36,10 +40,16 @@ struct yk__remote {
     yk__launch_say say;
     yk__peer *peer;       /* [hosts] */
     struct pollfd *poll;
+    bool *heard;          /* [hosts]; something has come since the last look */
     uint32_t alive;
     bool running, said;
+    yk__outlet out[2];    /* this process's standard output and error */
+    pid_t beater;         /* beat.c's; 0: none */
+    int64_t checked_at;    /* ms */
+    bool urgent;          /* a second signal has come */
     bool lost;            /* a connection ended while ranks ran */
-    int signal_fd, interrupted, code;
+    yk__signals signals;
+    int interrupted, code;
     yk_error err;         /* the first */
     const yk__peer *failed; /* whose it is; NULL: nobody's */
     int64_t kill_at;      /* ms, after an error */
@@ -47,8 +57,6 @@ struct yk__remote {
     int64_t verdict_at;    /* ms; when the verdict counts; 0: there is none */
     uint32_t verdict_rank; /* who is at fault by it */
     char verdict[YK_ERROR_TEXT]; /* what has ended the job, as its ranks have it */
-    sigset_t mask;        /* the caller's */
-    struct sigaction old_child;
 };
 
 /* ---- What nodes say ---------------------------------------------------------------------------------------------- */
@@ -62,6 +70,12 @@ static void say_end(yk__remote *remote, bool again)
     remote->said = true;
 }
 
+static void peers_hang_up(yk__remote *remote)
+{
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++)
+        yk__peer_hang_up(&remote->peer[i]);
+}
+
 /* The first error counts: others come of it, and all of them of a signal. peer: whose it is, or NULL. */
 static void job_fail(yk__remote *remote, const yk__peer *peer, int code, yk_status status, const char *text)
 {
@@ -73,11 +87,10 @@ static void job_fail(yk__remote *remote, const yk__peer *peer, int code, yk_stat
         yk__fail(&remote->err, YK_E_CANCELLED, "interrupted by signal %d (%s)", remote->interrupted, strsignal(remote->interrupted));
     else
         yk__fail(&remote->err, status, "%s", text);
+    remote->kill_at = yk__clock_ms() + (remote->urgent ? URGENT_MS : END_MS);
+    peers_hang_up(remote);
     if (!remote->running || !yk__restart_left(&remote->config->restart))
         say_end(remote, false);
-    remote->kill_at = yk__clock_ms() + END_MS;
-    for (uint32_t i = 0; i < remote->config->hosts->count; i++)
-        yk__peer_hang_up(&remote->peer[i]);
 }
 
 static void rank_take(yk__remote *remote, yk__peer *peer, const char *spec)
@@ -139,7 +152,7 @@ static void error_take(yk__remote *remote, yk__peer *peer, const char *what)
     peer->said = true;
     if (is_consequence(remote, what))
         return;
-    snprintf(text, sizeof text, peer->ready ? "%.0s%.700s" : "host %.60s: %.600s", peer->name, what);
+    snprintf(text, sizeof text, peer->ready && !strncmp(what, "rank ", 5) ? "%.0s%.700s" : "host %.60s: %.600s", peer->name, what);
     job_fail(remote, peer, 1, YK_E_DEVICE_LOST, text); /* its exit code comes with its end; the others hear of it now */
 }
 
@@ -171,7 +184,7 @@ static void output_take(void *context, const char *text, size_t bytes)
         snprintf(copy, sizeof copy, "%s", text + sizeof YK__NODE_LINE - 1);
         answer_take(line->remote, line->peer, copy);
     } else
-        yk__write_all(STDOUT_FILENO, text, bytes);
+        yk__outlet_put(&line->remote->out[0], text, bytes);
 }
 
 /* The last line of a host that has not answered says why; what its shell says besides is nobody's concern, but what Yoke does. */
@@ -181,14 +194,20 @@ static void complaint_take(void *context, const char *text, size_t bytes)
     if (!line->peer->ready && strncmp(text, "yoke: ", 6))
         snprintf(line->peer->complaint, sizeof line->peer->complaint, "%.*s", (int)strcspn(text, "\r\n"), text);
     else
-        yk__write_all(STDERR_FILENO, text, bytes);
+        yk__outlet_put(&line->remote->out[1], text, bytes);
 }
 
-static void peer_pump(yk__remote *remote, yk__peer *peer)
+/* While this process's own output waits for a reader, so do the hosts; at the end what they still say is heard all the same. */
+static bool is_held_up(const yk__remote *remote)
+{
+    return !remote->kill_at && (yk__outlet_full(&remote->out[0]) || yk__outlet_full(&remote->out[1]));
+}
+
+static bool peer_pump(yk__remote *remote, yk__peer *peer)
 {
     line_context line = {remote, peer};
-    yk__lines_pump(&peer->out, output_take, &line);
-    yk__lines_pump(&peer->err, complaint_take, &line);
+    const bool out = yk__lines_pump(&peer->out, output_take, &line), err = yk__lines_pump(&peer->err, complaint_take, &line);
+    return out || err;
 }
 
 /* ---- Ends -------------------------------------------------------------------------------------------------------- */
@@ -236,36 +255,105 @@ static void peers_reap(yk__remote *remote)
     }
 }
 
-static void peers_signal(const yk__remote *remote, int sig)
+static void peer_kill(yk__peer *peer)
 {
-    for (uint32_t i = 0; i < remote->config->hosts->count; i++)
-        if (remote->peer[i].pid)
-            kill(-remote->peer[i].pid, sig);
+    if (!peer->pid)
+        return;
+    kill(-peer->pid, SIGKILL);
+    if (!peer->killed_at)
+        peer->killed_at = yk__clock_ms();
+}
+
+/* What SIGKILL does not end is of another user (sudo), or waits in the kernel. */
+static void peer_give_up(yk__remote *remote, yk__peer *peer)
+{
+    char text[384];
+    snprintf(text, sizeof text, "host %.100s: process %ld (%.60s) has not ended after SIGKILL; it is left behind", peer->name,
+             (long)peer->pid, peer->argv[0]);
+    if (remote->say)
+        remote->say(text);
+    peer->pid = 0;
+    remote->alive--;
+    remote->badly = true;
+}
+
+static void deadlines_enforce(yk__remote *remote)
+{
+    const int64_t now = yk__clock_ms();
+    const bool due = remote->kill_at && now >= remote->kill_at;
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++) {
+        yk__peer *peer = &remote->peer[i];
+        if (due)
+            peer_kill(peer);
+        if (peer->pid && peer->killed_at && now - peer->killed_at >= DEATH_MS)
+            peer_give_up(remote, peer);
+    }
+    if (due)
+        remote->kill_at = now + DEATH_MS;
+}
+
+/* A connection may end, and what runs at its other end may stop, without a word. A step is counted with a bound, as in node_io.c. */
+static void peers_watch(yk__remote *remote, const bool *heard, int64_t step)
+{
+    const int64_t limit = yk__node_silence_ms();
+    char text[384];
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++) {
+        yk__peer *peer = &remote->peer[i];
+        peer->silent_ms = heard[i] || !remote->running || !limit ? 0 : peer->silent_ms + step;
+        if (!peer->pid || !limit || peer->silent_ms <= limit)
+            continue;
+        remote->lost = true;
+        snprintf(text, sizeof text, "host %.100s gave no sign of life for %.1f s: its connection (%.40s) or its part of yoke launch stands "
+                 "still", peer->name, (double)peer->silent_ms / 1000, peer->argv[0]);
+        job_fail(remote, peer, 1, YK_E_DEVICE_LOST, text);
+        peer_kill(peer);
+    }
 }
 
 /* ---- Waiting ----------------------------------------------------------------------------------------------------- */
 
-/* Before the ranks run there is nobody to pass a signal on to. */
-static void signal_take(yk__remote *remote, int sig)
+static void peers_send(yk__remote *remote, int sig)
 {
     const uint8_t byte = (uint8_t)sig;
-    if (!remote->interrupted)
-        remote->interrupted = sig;
-    if (!remote->running) {
-        job_fail(remote, NULL, 128 + sig, YK_E_CANCELLED, "");
-        return;
-    }
     for (uint32_t i = 0; i < remote->config->hosts->count; i++)
         if (remote->peer[i].in >= 0 && send(remote->peer[i].in, &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) != 1)
             yk__peer_hang_up(&remote->peer[i]);
 }
 
+/* Before the ranks run there is nobody to pass a signal on to. */
+static void signal_take(yk__remote *remote, int sig)
+{
+    if (remote->interrupted) { /* the hosts kill their ranks; one that does not answer is not waited for */
+        const int64_t at = yk__clock_ms() + URGENT_MS;
+        remote->urgent = true;
+        remote->kill_at = remote->kill_at && remote->kill_at < at ? remote->kill_at : at;
+    } else
+        remote->interrupted = sig;
+    if (!remote->running) {
+        job_fail(remote, NULL, 128 + sig, YK_E_CANCELLED, "");
+        return;
+    }
+    peers_send(remote, sig);
+}
+
+/* Ctrl-Z reaches this process alone. The hosts go on hearing of it (beat.c), and it does not count the time for which it stands still. */
+static void job_stop(yk__remote *remote)
+{
+    if (remote->running)
+        peers_send(remote, SIGTSTP);
+    raise(SIGSTOP);
+    if (remote->running)
+        peers_send(remote, SIGCONT);
+}
+
 static void signals_read(yk__remote *remote)
 {
-    struct signalfd_siginfo info;
-    while (read(remote->signal_fd, &info, sizeof info) == (ssize_t)sizeof info)
-        if (info.ssi_signo != SIGCHLD)
-            signal_take(remote, (int)info.ssi_signo);
+    int sig;
+    while ((sig = yk__signals_next(&remote->signals)))
+        if (sig == SIGTSTP)
+            job_stop(remote);
+        else if (sig != SIGCHLD)
+            signal_take(remote, sig);
 }
 
 static bool all_ready(const yk__remote *remote)
@@ -298,29 +386,47 @@ static void fail_many(yk__remote *remote)
 static int timeout_find(const yk__remote *remote, int64_t ready_at)
 {
     const int64_t at = remote->kill_at ? remote->kill_at : remote->verdict_at ? remote->verdict_at : ready_at, left = at - yk__clock_ms();
-    return !at ? -1 : left < 0 ? 0 : left > 1000000 ? 1000000 : (int)left + 1;
+    const int64_t most = remote->running ? YK__NODE_BEAT_MS : 1000000;
+    return !at ? (remote->running ? (int)most : -1) : left < 0 ? 0 : left > most ? (int)most : (int)left + 1;
+}
+
+static nfds_t polls_fill(yk__remote *remote)
+{
+    const bool held_up = is_held_up(remote);
+    struct pollfd *p = remote->poll;
+    nfds_t n = 0;
+    p[n++] = (struct pollfd){remote->signals.fd, POLLIN, 0};
+    for (int i = 0; i < 2; i++)
+        p[n++] = (struct pollfd){yk__outlet_waits(&remote->out[i]) ? remote->out[i].fd : -1, POLLOUT, 0};
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++) {
+        p[n++] = (struct pollfd){held_up ? -1 : remote->peer[i].out.fd, POLLIN, 0};
+        p[n++] = (struct pollfd){held_up ? -1 : remote->peer[i].err.fd, POLLIN, 0};
+    }
+    return n;
+}
+
+/* Takes what the hosts have said; a host that is not listened to is not silent. */
+static void peers_hear(yk__remote *remote)
+{
+    const int64_t now = yk__clock_ms(), step = remote->checked_at ? now - remote->checked_at : 0;
+    const bool held_up = is_held_up(remote);
+    remote->checked_at = now;
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++)
+        remote->heard[i] = held_up || peer_pump(remote, &remote->peer[i]);
+    peers_watch(remote, remote->heard, step < YK__NODE_BEAT_MS ? step : YK__NODE_BEAT_MS);
 }
 
 static void look_once(yk__remote *remote, int64_t ready_at)
 {
-    struct pollfd *p = remote->poll;
-    nfds_t n = 0;
-    p[n++] = (struct pollfd){remote->signal_fd, POLLIN, 0};
-    for (uint32_t i = 0; i < remote->config->hosts->count; i++) {
-        p[n++] = (struct pollfd){remote->peer[i].out.fd, POLLIN, 0};
-        p[n++] = (struct pollfd){remote->peer[i].err.fd, POLLIN, 0};
-    }
-    poll(p, n, timeout_find(remote, ready_at));
+    poll(remote->poll, polls_fill(remote), timeout_find(remote, ready_at));
     signals_read(remote);
-    for (uint32_t i = 0; i < remote->config->hosts->count; i++)
-        peer_pump(remote, &remote->peer[i]);
+    for (int i = 0; i < 2; i++)
+        yk__outlet_flush(&remote->out[i]);
+    peers_hear(remote);
     peers_reap(remote);
     if (remote->verdict_at && (yk__clock_ms() >= remote->verdict_at || !remote->alive))
         verdict_settle(remote);
-    if (remote->kill_at && yk__clock_ms() >= remote->kill_at) {
-        peers_signal(remote, SIGKILL);
-        remote->kill_at = yk__clock_ms() + END_MS;
-    }
+    deadlines_enforce(remote);
 }
 
 /* Until every host has answered, or all children have ended after an error. */
@@ -335,48 +441,28 @@ static yk_status ready_wait(yk__remote *remote)
     return remote->err.status;
 }
 
-/* ---- Signals of this process ------------------------------------------------------------------------------------- */
-
-static yk_status signals_catch(yk__remote *remote, yk_error *err)
-{
-    static const int passed[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction act = {.sa_handler = SIG_DFL}, now;
-    sigset_t set;
-    sigemptyset(&set);
-    sigaddset(&set, SIGCHLD);
-    for (size_t i = 0; i < sizeof passed / sizeof *passed; i++)
-        if (!sigaction(passed[i], NULL, &now) && now.sa_handler != SIG_IGN)
-            sigaddset(&set, passed[i]);
-    remote->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (remote->signal_fd < 0)
-        return yk__fail(err, YK_E_IO, "signalfd: %s", strerror(errno));
-    sigaction(SIGCHLD, &act, &remote->old_child);
-    sigprocmask(SIG_BLOCK, &set, &remote->mask);
-    return YK_OK;
-}
-
-static void signals_release(yk__remote *remote)
-{
-    if (remote->signal_fd < 0)
-        return;
-    signals_read(remote); /* one that came late has nothing to end any more */
-    close(remote->signal_fd);
-    sigprocmask(SIG_SETMASK, &remote->mask, NULL);
-    sigaction(SIGCHLD, &remote->old_child, NULL);
-}
-
 /* ---- The whole --------------------------------------------------------------------------------------------------- */
 
 static yk_status remote_start(yk__remote *remote, yk_error *err)
 {
-    if (signals_catch(remote, err))
+    if (yk__signals_take(&remote->signals, err))
         return err->status;
     for (uint32_t i = 0; i < remote->config->hosts->count; i++) {
-        if (yk__peer_start(&remote->peer[i], remote->config, i, &remote->mask, err))
+        if (yk__peer_start(&remote->peer[i], remote->config, i, &remote->signals.mask, err))
             return err->status;
         remote->alive++;
     }
     return YK_OK;
+}
+
+static void remote_free(yk__remote *remote)
+{
+    for (int i = 0; i < 2; i++)
+        yk__outlet_close(&remote->out[i]);
+    yk__free(remote->peer);
+    yk__free(remote->poll);
+    yk__free(remote->heard);
+    yk__free(remote);
 }
 
 static yk_status remote_new(const yk__peer_config *config, yk__remote **out, yk_error *err)
@@ -386,21 +472,22 @@ static yk_status remote_new(const yk__peer_config *config, yk__remote **out, yk_
     if (!remote)
         return yk__fail_mem(err, sizeof *remote, "the hosts of a job");
     remote->config = config;
-    remote->signal_fd = -1;
+    remote->signals.fd = -1;
     remote->peer = yk__calloc(hosts, sizeof *remote->peer);
-    remote->poll = yk__calloc(1 + 2 * hosts, sizeof *remote->poll);
+    remote->poll = yk__calloc(3 + 2 * hosts, sizeof *remote->poll);
+    remote->heard = yk__calloc(hosts, sizeof *remote->heard);
+    yk__outlet_open(&remote->out[0], STDOUT_FILENO);
+    yk__outlet_open(&remote->out[1], STDERR_FILENO);
     for (uint32_t i = 0; remote->peer && i < hosts; i++) {
         yk__peer *peer = &remote->peer[i];
         peer->name = config->hosts->host[i].name;
         peer->in = peer->out.fd = peer->err.fd = -1;
     }
-    if (remote->peer && remote->poll) {
+    if (remote->peer && remote->poll && remote->heard) {
         *out = remote;
         return YK_OK;
     }
-    yk__free(remote->peer);
-    yk__free(remote->poll);
-    yk__free(remote);
+    remote_free(remote);
     return yk__fail_mem(err, hosts * sizeof *remote->peer, "the hosts of a job");
 }
 
@@ -455,6 +542,8 @@ static void ranks_start(yk__remote *remote)
         begin.first += remote->peer[i].ranks;
     }
     explicit_bzero(secret, sizeof secret);
+    if (yk__beat_start(remote->peer, remote->config->hosts->count, &remote->beater, &err))
+        job_fail(remote, NULL, 1, err.status, err.text);
 }
 
 /* A host that cannot be seen ends its ranks by itself: until then they have its devices. */
@@ -472,6 +561,7 @@ yk_status yk__remote_run(yk__remote *remote, bool *again, int *code, yk_error *e
     ranks_start(remote);
     while (remote->alive)
         look_once(remote, 0);
+    yk__beat_stop(&remote->beater);
     if (remote->lost && yk__restart_left(&remote->config->restart))
         lost_wait(remote);
     *code = remote->err.status && remote->interrupted ? 128 + remote->interrupted : remote->code;
@@ -480,6 +570,22 @@ yk_status yk__remote_run(yk__remote *remote, bool *again, int *code, yk_error *e
         say_end(remote, *again);
     *err = remote->err;
     return err->status;
+}
+
+/* What nobody reads is lost, and that is said. */
+static void output_drain(yk__remote *remote)
+{
+    char text[160];
+    uint64_t lost = 0;
+    for (int i = 0; i < 2; i++) {
+        yk__outlet_drain(&remote->out[i], DRAIN_MS);
+        lost += remote->out[i].lost;
+        remote->out[i].lost = 0;
+    }
+    snprintf(text, sizeof text, "what the ranks printed last was not read, and is lost (%llu piece%s)", (unsigned long long)lost,
+             lost == 1 ? "" : "s");
+    if (lost && remote->say)
+        remote->say(text);
 }
 
 void yk__remote_close(yk__remote *remote)
@@ -493,12 +599,12 @@ void yk__remote_close(yk__remote *remote)
         remote->kill_at = yk__clock_ms() + END_MS;
     while (remote->alive)
         look_once(remote, 0);
-    signals_release(remote);
+    yk__beat_stop(&remote->beater);
+    yk__signals_release(&remote->signals);
+    output_drain(remote);
     for (uint32_t i = 0; i < remote->config->hosts->count; i++)
         yk__peer_release(&remote->peer[i]);
-    yk__free(remote->peer);
-    yk__free(remote->poll);
-    yk__free(remote);
+    remote_free(remote);
 }
 
 uint32_t yk__remote_size(const yk__remote *remote)

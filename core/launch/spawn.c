@@ -147,7 +147,7 @@ static _Noreturn void call_function(const yk__launcher *launcher, uint32_t rank,
     }
     if (launcher->guard.fd >= 0)
         close(launcher->guard.fd);
-    close(launcher->signal_fd);
+    close(launcher->signals.fd);
     close(report);
     code = launcher->function(launcher->argument);
     fflush(NULL);
@@ -173,7 +173,8 @@ static void become_rank(const yk__launcher *launcher, uint32_t rank, char **env,
     keep_descriptors(launcher, rank);
     if (launcher->function)
         reset_handlers();
-    sigprocmask(SIG_SETMASK, &launcher->mask, NULL);
+    signal(SIGINT, SIG_DFL); /* a shell has it ignored behind '&' because of the terminal, which does not reach a rank's group */
+    sigprocmask(SIG_SETMASK, &launcher->signals.mask, NULL);
     yk__limit_restore();
     environ = env;
     if (launcher->function)
@@ -200,6 +201,12 @@ static int await_exec(yk__launcher *launcher, uint32_t rank, pid_t pid, int repo
     return got == (ssize_t)sizeof e ? e : 0;
 }
 
+/* What passes, where a program that is not there does not. */
+static bool is_scarce(int reason)
+{
+    return reason == EAGAIN || reason == ENOMEM || reason == EMFILE || reason == ENFILE || reason == EIO || reason == ETXTBSY;
+}
+
 static yk_status fork_rank(yk__launcher *launcher, uint32_t rank, char **env, const int *output, yk_error *err)
 {
     const pid_t parent = getpid();
@@ -215,9 +222,10 @@ static yk_status fork_rank(yk__launcher *launcher, uint32_t rank, char **env, co
     if (pid > 0)
         e = await_exec(launcher, rank, pid, report[0]);
     close(report[0]);
-    return e ? yk__fail(err, YK_E_ARG, "cannot start '%s' for rank %u: %s", launcher->function ? "a fork" : launcher->argv[0], rank,
-                        strerror(e))
-             : YK_OK;
+    if (e)
+        yk__fail(err, is_scarce(e) ? YK_E_IO : YK_E_ARG, "cannot start '%s' for rank %u: %s",
+                 launcher->function ? "a fork" : launcher->argv[0], rank, strerror(e));
+    return err->status;
 }
 
 static yk_status start_rank(yk__launcher *launcher, const yk__placement *place, uint32_t rank, yk_error *err)

@@ -38,16 +38,16 @@ yk_status yk__frame_open(yk__frame_channel *in, const uint8_t *from, uint64_t ha
         return YK_OK;
     bytes = yk__bytes_get32(from + AT_LENGTH);
     if (bytes > limit || bytes > YK__FRAME_MOST)
-        return yk__fail(err, YK_E_FORMAT, "a frame of %u bytes; at most %u are allowed", bytes,
+        return yk__fail(err, YK_E_IO, "a frame of %u bytes; at most %u are allowed", bytes,
                         limit < YK__FRAME_MOST ? limit : YK__FRAME_MOST);
     *need = bytes + YK__FRAME_EXTRA;
     if (have < *need)
         return YK_OK;
     yk__auth_mac(in->key, from, (size_t)YK__FRAME_HEAD + bytes, mac);
     if (!yk__auth_equal(mac, from + YK__FRAME_HEAD + bytes, YK__FRAME_MAC))
-        return yk__fail(err, YK_E_FORMAT, "a frame of %u bytes was not made by the peer, or was changed on its way", bytes);
+        return yk__fail(err, YK_E_IO, "a frame of %u bytes was not made by the peer, or was changed on its way", bytes);
     if (yk__bytes_get64(from + AT_NUMBER) != in->number)
-        return yk__fail(err, YK_E_FORMAT, "frame %llu came where %llu was to come: it is repeated, or others are missing",
+        return yk__fail(err, YK_E_IO, "frame %llu came where %llu was to come: it is repeated, or others are missing",
                         (unsigned long long)yk__bytes_get64(from + AT_NUMBER), (unsigned long long)in->number);
     in->number++;
     *frame = (yk__frame){.kind = yk__bytes_get32(from + AT_KIND), .bytes = bytes, .data = from + YK__FRAME_HEAD};

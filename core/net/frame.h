@@ -37,7 +37,7 @@ void yk__frame_channel_init(yk__frame_channel *channel, const uint8_t key[YK__AU
 uint32_t yk__frame_seal(yk__frame_channel *out, uint32_t kind, const void *data, uint32_t bytes, uint8_t *to);
 /* The frame at the beginning of `have` bytes that have come in. *need: how many bytes it takes in all as far as one can tell by now;
  * where frame->data is set they are its length, and the next frame follows. limit: the most bytes a frame may have at this
- * time, checked before anything is waited for or reserved. YK_E_FORMAT for a frame that is too long, that has another number, or
+ * time, checked before anything is waited for or reserved. YK_E_IO for a frame that is too long, that has another number, or
  * that does not come from the peer: the connection is to be closed then. */
 yk_status yk__frame_open(yk__frame_channel *in, const uint8_t *from, uint64_t have, uint32_t limit, yk__frame *frame, uint32_t *need,
                          yk_error *err);

@@ -23,6 +23,16 @@ typedef struct join_call {
     yk_error err;
 } join_call;
 
+/* One whose waits have an end, whatever becomes of the wall clock. */
+static void cond_make(pthread_cond_t *cond)
+{
+    pthread_condattr_t attr;
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(cond, &attr);
+    pthread_condattr_destroy(&attr);
+}
+
 static void free_call(join_call *call)
 {
     pthread_cond_destroy(&call->ended);
@@ -54,7 +64,7 @@ static bool await_call(join_call *call, const volatile int *cancel)
 {
     while (!call->is_over && !__atomic_load_n(cancel, __ATOMIC_ACQUIRE)) {
         struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
+        clock_gettime(CLOCK_MONOTONIC, &until);
         until.tv_nsec += SLICE_NS;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
@@ -82,7 +92,7 @@ yk_status yk__island_join(yk__device *dev, const yk_coll *coll, const uint8_t *t
     *call = (join_call){.dev = dev, .coll = coll, .bytes = bytes, .own = own, .size = size, .err = YK_ERROR_INIT};
     memcpy(call->ticket, ticket, sizeof call->ticket);
     pthread_mutex_init(&call->lock, NULL);
-    pthread_cond_init(&call->ended, NULL);
+    cond_make(&call->ended);
     if (start_call(call, err)) {
         free_call(call);
         return err->status;

@@ -75,7 +75,9 @@ typedef struct yk_scale_config {
 } yk_scale_config;
 
 typedef struct yk_config {
-    const char *devices;     /* device specs, "cpu:0 opencl:*"; NULL: YOKE_DEVICES, else "auto" */
+    const char *devices;     /* device specs, "cpu:0 opencl:*"; NULL: those of yk_launch, else YOKE_DEVICES, else "auto". Of a list each
+                                rank takes one: the list has as many as its host has ranks, or the job; one is this rank's own. Other
+                                devices than 'yoke launch' gave are an error */
     yk_dtype precision;      /* YK_F32 (default), YK_BF16, YK_F16: compute format; weights stay f32. YK_F8E4M3 (fp8): bf16, but operands
                                 of linear layers' products are rounded to 8 bits, not of the first and the last layer */
     const char *precision_by_rank; /* instead: "fp32,bf16,fp16", of each rank, the last for all that follow. One in fp16 scales the loss
@@ -121,8 +123,8 @@ YK_API int yk_launch(const char *devices, char *const *argv);
 /* [waits] [safe] The same without a program of its own (a notebook, a test): forks this process `ranks` times, calls function(argument) in
  * each, and returns the exit code of the job when all have ended; errors stand on standard error. What the function returns is its
  * rank's exit code: yk_close's. ranks 0: one per device of `devices`; more than there are: each its part of the cores, or all the one
- * device that is named. In a process that is a rank already, the function is called there. An error after yk_open: jobs are opened in the
- * function alone. */
+ * device that is named. In a process that is a rank already, the function is called there; other `ranks` than there are: an error. An
+ * error after yk_open: jobs are opened in the function alone. */
 YK_API int yk_launch_ranks(uint32_t ranks, const char *devices, int (*function)(void *argument), void *argument);
 
 /* [safe] How often this job was started anew because a rank died or failed; yoke launch --max-restarts or YOKE_MAX_RESTARTS says how

@@ -93,5 +93,6 @@ finish
 ms=$((($(date +%s%N) - begin) / 1000000))
 echo "# $ms ms until the end"
 [ $began -eq 0 ] && [ $code -eq 1 ] && [ $ms -lt 8000 ] && [ "$(grep -c '^yoke launch' "$tmp/out")" -eq 1 ] &&
+    grep -qE '^yoke launch: rank [0-3] \(.*\).* (lost|no sign of life|silent)' "$tmp/out" &&
     grep -qE '^\[[23]\].*(lost|no sign of life|silent)' "$tmp/out"
 check

@@ -4,7 +4,7 @@
 yoke=$YOKE_BUILD/yoke
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
-echo "1..11"
+echo "1..17"
 n=0
 check() { # NAME: the last command's status decides
     if [ $? -eq 0 ]; then r=ok; else r="not ok"; sed 's/^/# /' "$tmp/out" "$tmp/err"; fi
@@ -16,7 +16,7 @@ run() {
     code=$?
 }
 if [ ! -x "$yoke" ]; then
-    while [ $n -lt 11 ]; do n=$((n + 1)); echo "ok $n # SKIP yoke is not built"; done
+    while [ $n -lt 17 ]; do n=$((n + 1)); echo "ok $n # SKIP yoke is not built"; done
     exit 0
 fi
 two="cpu:0 cpu:0"
@@ -61,6 +61,97 @@ check "a program that is not there"
 run --devices cpu:0
 [ $code -eq 2 ]
 check "no program"
+
+# ---- Ends ----
+
+run --devices "$two cpu:0" -- sh -c 'test $YOKE_RANK != 2 || kill -STOP $$'
+[ $code -eq 1 ] && grep -q "^yoke launch: rank 2 (cpu:0.*) was stopped" "$tmp/err"
+check "the last rank is stopped after the others have ended"
+
+# One whose output nobody reads: the reader holds the pipe open, and sleeps.
+unread() { # SIGNALS WORDS..: they are sent when the pipe is full; whether the launcher has ended 5 s later
+    signals=$1
+    shift
+    rm -f "$tmp/fifo" "$tmp/pid" && mkfifo "$tmp/fifo"
+    sleep 60 <"$tmp/fifo" &
+    reader=$!
+    "$yoke" launch --json --devices "$two" -- "$@" >"$tmp/fifo" 2>&1 &
+    launcher=$!
+    python3 - "$launcher" "$reader" "$tmp/pid" $signals <<'P'
+import fcntl, os, signal, sys, termios, time
+launcher, pid = int(sys.argv[1]), sys.argv[3]
+pipe = os.open(f"/proc/{sys.argv[2]}/fd/0", os.O_RDONLY | os.O_NONBLOCK)
+def waiting(): return int.from_bytes(fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4), sys.byteorder)
+while waiting() < 60000: time.sleep(0.02)
+while sys.argv[4] == "rank" and not os.path.exists(pid): time.sleep(0.02)
+for name in sys.argv[4:]:
+    os.kill(int(open(pid).read()) if name == "rank" else launcher, signal.SIGKILL if name == "rank" else getattr(signal, name))
+    time.sleep(0.1)
+P
+    i=0
+    while [ $i -lt 50 ] && read -r _ _ state _ 2>/dev/null <"/proc/$launcher/stat" && [ "$state" != Z ]; do i=$((i + 1)); sleep 0.1; done
+    kill -9 $reader
+    [ $i -lt 50 ] || kill -9 $launcher
+    wait $launcher
+    code=$?
+    [ $i -lt 50 ]
+}
+# A shell has its commands behind '&' ignore SIGINT: so does this one, and its ranks would.
+unread SIGINT yes && [ $code -eq 130 ]
+check "SIGINT where nobody reads"
+unread "SIGTERM SIGTERM" sh -c 'trap "" TERM; while :; do echo $YOKE_RANK; done' && [ $code -eq 143 ]
+check "two signals where nobody reads"
+unread rank sh -c 'test $YOKE_RANK = 0 || echo $$ >"$0.new" && mv "$0.new" "$0" 2>/dev/null; exec yes' "$tmp/pid" && [ $code -eq 1 ]
+check "a killed rank where nobody reads"
+
+# The one of two that calls exit is named with its code by the one that waits for it, whoever started them.
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+exits='import ctypes, os, sys
+yoke = ctypes.CDLL(sys.argv[1])
+yoke.yk_open.restype = ctypes.c_void_p
+job = yoke.yk_open(None)
+libc = ctypes.CDLL(None)
+if os.environ["RANK"] == "1": libc.exit(7)
+yoke.yk_barrier(ctypes.c_void_p(job))
+sys.exit(yoke.yk_close(ctypes.c_void_p(job)))'
+for rank in 0 1; do
+    RANK=$rank WORLD_SIZE=2 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port YOKE_DEVICES=cpu:0 \
+        timeout 60 python3 -c "$exits" "$YOKE_BUILD/.libs/libyoke.so" >"$tmp/out" 2>"$tmp/err$rank" &
+done
+wait
+cat "$tmp/err0" "$tmp/err1" >"$tmp/err"
+if grep -q '^SANITIZE_CFLAGS = *$' "$YOKE_BUILD/Makefile"; then
+    grep -q "rank 1 .* ended with exit code 7 while rank 0 .* waited for it in" "$tmp/err0"
+    check "a rank that calls exit is named with its code"
+else
+    n=$((n + 1))
+    echo "ok $n # SKIP instrumented: the library is not for Python"
+fi
+
+# What a rank starts has none of the job's descriptors.
+cat >"$tmp/child.py" <<'P'
+import ctypes, os, subprocess, sys
+yoke = ctypes.CDLL(sys.argv[1])
+yoke.yk_open.restype = ctypes.c_void_p
+job = yoke.yk_open(None)
+subprocess.run("ls -l /proc/self/fd | sed 's/^/fd /'", shell=True, close_fds=False)
+sys.exit(yoke.yk_close(ctypes.c_void_p(job)))
+P
+if grep -q '^SANITIZE_CFLAGS = *$' "$YOKE_BUILD/Makefile"; then
+    run --devices "$two" -- python3 "$tmp/child.py" "$YOKE_BUILD/.libs/libyoke.so"
+    one=$code
+    printf '#!/bin/sh\nexport YOKE_HOST_ID=$1\nexec sh -c "$2"\n' >"$tmp/ssh" && chmod +x "$tmp/ssh"
+    cp "$tmp/out" "$tmp/here"
+    YOKE_SSH=$tmp/ssh YOKE_ADDR=127.0.0.1 YOKE_LOG=error run --hosts a,b --devices cpu:0 -- python3 "$tmp/child.py" \
+        "$YOKE_BUILD/.libs/libyoke.so"
+    cat "$tmp/here" >>"$tmp/out"
+    [ $one -eq 0 ] && [ $code -eq 0 ] && [ "$(grep -c 'fd .* -> ' "$tmp/out")" -ge 16 ] &&
+        ! grep -E "fd .*(memfd|yoke|socket|eventfd)" "$tmp/out"
+    check "what a rank starts has none of the job's descriptors"
+else
+    n=$((n + 1))
+    echo "ok $n # SKIP instrumented: the library is not for Python"
+fi
 
 # What ranks log must not go where the job's memory is. libtool's script before a program would be open in that place.
 train=$YOKE_BUILD/tests/dist/.libs/fifty

@@ -10,7 +10,8 @@ CASES="ranks find their numbers;the parameters of one host;the same over IPv6;de
 a file of hosts;a host that cannot be reached;a host without such devices;a failing rank ends those of all hosts;a killed rank is named;\
 a connection that ends;Ctrl-C ends all;a killed launcher leaves nothing;an allocation of Slurm;a list with a fault;\
 a job that starts anew on all hosts;a rank that is stopped is named and not one that ended for it;\
-an output folder that hosts do not share is said at the start"
+an output folder that hosts do not share is said at the start;a host that falls silent;a launcher that falls silent;\
+a job that is stopped goes on;a signal to a host's part names the host;nobody reads what ranks print"
 total=$(echo "$CASES" | tr ';' '\n' | wc -l)
 echo "1..$total"
 n=0
@@ -220,7 +221,7 @@ start --hosts a,b -- "$train" 1000000000
 training && kill -STOP "$(rank_of 1)"
 finish
 [ $code -eq 1 ] && [ "$(grep -c '^yoke launch' "$tmp/err")" -eq 1 ] &&
-    grep -q "^yoke launch: rank 1 (.*) gave no sign of life for" "$tmp/err" && nothing_left
+    grep -qE "^yoke launch: rank 1 \(.*\) (was stopped and does not go on|gave no sign of life for)" "$tmp/err" && nothing_left
 check
 
 python3 - "$tmp" <<'P'
@@ -246,4 +247,94 @@ save="" restart=$(said "$tmp/trained.\$YOKE_HOST_ID" --max-restarts 1)
 save="" never=$(said "$tmp/trained.\$YOKE_HOST_ID")
 never_code=$?
 [ $one_code -eq 1 ] && [ -z "$one" ] && [ -n "$other" ] && [ -n "$restart" ] && [ $never_code -eq 1 ] && [ -z "$never" ]
+check
+
+# Silence: over a process for each direction between launcher and host b, one of which stops, as a connection does that ends without a word.
+cat >"$tmp/relay" <<'E2'
+#!/bin/sh
+[ "$1" = b ] || exec "${0%relay}ssh" "$@"
+YOKE_HOST_ID=$1 YOKE_TEST_HOST=$YOKE_TEST_JOB.$1
+export YOKE_HOST_ID YOKE_TEST_HOST
+to=${0%relay}to from=${0%relay}from
+rm -f "$to" "$from" && mkfifo "$to" "$from"
+exec 3<&0
+cat <&3 >"$to" & echo $! >"$to.pid"
+cat <"$from" & echo $! >"$from.pid"
+exec 3<&-
+sh -c "$2" <"$to" >"$from" & echo $! >"${0%relay}node.pid"
+wait $!
+code=$?
+wait "$(cat "$from.pid")"
+exit $code
+E2
+chmod +x "$tmp/relay"
+sleeping() { # all ranks print a word, and sleep
+    YOKE_SSH="$tmp/relay" YOKE_LIVENESS_MS=100 start --hosts a,b -- "$@"
+    await grep -q '^\[1\] here' "$tmp/out"
+}
+since() { echo $((($(date +%s%N) - begin) / 1000000)); }
+sleeping sh -c 'echo here; exec sleep 60'
+begin=$(date +%s%N)
+kill -STOP "$(cat "$tmp/from.pid")"
+finish
+ms=$(since)
+echo "# $ms ms"
+[ $code -eq 1 ] && [ $ms -lt 5000 ] && [ "$(grep -c '^yoke launch' "$tmp/err")" -eq 1 ] &&
+    grep -q "^yoke launch: host b gave no sign of life for" "$tmp/err" && nothing_left
+check
+
+# What comes from host b is heard all the same; it ends its ranks by itself.
+sleeping sh -c 'echo here; exec sleep 60'
+begin=$(date +%s%N)
+kill -STOP "$(cat "$tmp/to.pid")"
+await grep -q "^yoke launch" "$tmp/err"
+kill -CONT "$(cat "$tmp/to.pid")"
+finish
+ms=$(since)
+echo "# $ms ms"
+[ $code -eq 1 ] && [ $ms -lt 10000 ] && nothing_left &&
+    grep -q "^yoke launch: host b: the launcher of the job gives no sign of life" "$tmp/err"
+check
+
+# Both sides would be silent for long enough by then, and the ranks print nothing while they are stopped.
+sleeping sh -c 'echo here; while :; do echo on; sleep 0.1; done'
+kill -TSTP "$pid"
+await grep -q "^State:.T" "/proc/$pid/status"
+sleep 0.5
+stopped=$(wc -l <"$tmp/out")
+sleep 3
+still=$(wc -l <"$tmp/out")
+kill -CONT "$pid"
+grew() { [ "$(wc -l <"$tmp/out")" -gt $((still + 4)) ]; }
+await grew
+went_on=$?
+kill -INT "$pid"
+finish
+echo "# $stopped lines when it was stopped, $still later"
+[ $code -eq 130 ] && [ $((still - stopped)) -le 6 ] && [ $went_on -eq 0 ] && nothing_left
+check
+
+sleeping sh -c 'echo here; exec sleep 60'
+kill -TERM "$(cat "$tmp/node.pid")"
+finish
+[ $code -eq 1 ] && grep -qx "yoke launch: host b: interrupted by signal 15 (Terminated)" "$tmp/err" && nothing_left
+check
+
+rm -f "$tmp/fifo" && mkfifo "$tmp/fifo"
+sleep 60 <"$tmp/fifo" &
+reader=$!
+"$yoke" launch --hosts a,b -- yes >"$tmp/fifo" 2>"$tmp/err" </dev/null &
+pid=$!
+full() { python3 -c 'import fcntl, os, sys, termios
+p = os.open(sys.argv[1], os.O_RDONLY | os.O_NONBLOCK)
+sys.exit(int.from_bytes(fcntl.ioctl(p, termios.FIONREAD, b"\0" * 4), sys.byteorder) < 60000)' "/proc/$reader/fd/0"; }
+await full
+begin=$(date +%s%N)
+kill -INT "$pid"
+wait "$pid"
+code=$?
+ms=$(since)
+kill -9 $reader
+echo "# $ms ms"
+[ $code -eq 130 ] && [ $ms -lt 5000 ] && grep -q "what the ranks printed last was not read, and is lost" "$tmp/err" && nothing_left
 check

@@ -4,7 +4,7 @@
 # nothing in the output folder. What is no cause for alarm trains.
 . "$YOKE_SOURCE/tests/cli/made.sh"
 hidden=16
-plan 17
+plan 21
 cat > "$tmp/wrapper.py" <<'P'
 import subprocess, sys
 sys.exit(subprocess.call(sys.argv[1:], close_fds=sys.argv[0].endswith("wrapper.py")))
@@ -77,6 +77,57 @@ else
     check "a list of devices where each rank is bound to its core"
     unset YOKE_DEVICES
 fi
+
+# --devices, where the ranks were started before.
+ranks_train() { # "VARIABLES, with @ for the rank" WORDS..: two ranks of yoke train with these; their codes in codes, what they said in out
+    variables=$1
+    shift
+    rm -rf "$tmp/model"
+    for rank in 0 1; do
+        # shellcheck disable=SC2046
+        timeout 60 env $(echo "$variables" | sed "s/@/$rank/g") "$yoke" train --model mlp --model-config hidden=16 \
+            --data "idx:$tmp/images" --global-batch 8 --max-steps 2 \
+            --eval-strategy no --no-do-eval --output-dir "$tmp/model" "$@" >"$tmp/rank.$rank" 2>&1 &
+        eval "p$rank=$!"
+    done
+    wait $p0
+    codes=$?
+    wait $p1
+    codes=$codes.$?
+    code=$codes
+    cat "$tmp/rank.0" "$tmp/rank.1" >"$tmp/out"
+}
+head -c 32 /dev/urandom >"$tmp/secret" && chmod 600 "$tmp/secret"
+address="YOKE_ADDR=127.0.0.1 YOKE_PORT=$port YOKE_SECRET_FILE=$tmp/secret"
+torchrun="WORLD_SIZE=2 RANK=@ LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port"
+hand="YOKE_RANK=@ YOKE_SIZE=2 $address"
+pods="JOB_COMPLETION_INDEX=@ YOKE_SIZE=2 $address"
+all() { # CODES WORDS WORDS..: with these options each launcher's ranks end so, and say these words each
+    want=$1 said=$2
+    shift 2
+    for variables in "$torchrun" "$hand" "$pods"; do
+        ranks_train "$variables" "$@"
+        [ $codes = "$want" ] && [ "$(grep -c "$said" "$tmp/rank.0")" -ge 1 ] && [ "$(grep -c "$said" "$tmp/rank.1")" -ge 1 ] ||
+            { echo "# $variables: $codes"; return 1; }
+    done
+}
+all 2.2 'no plugin "nosuch"' --devices "nosuch:0 nosuch:1"
+check "devices that are not there, on every rank"
+YOKE_DEVICES="nosuch" all 2.2 "a list of 3 devices .*, and 2 ranks of the job run on its host" --devices "cpu:$first cpu:$first cpu:$first"
+check "more devices than ranks"
+YOKE_DEVICES="cpu:$first" ranks_train "$torchrun" --devices "cpu:$first! cpu:$first"
+[ $codes = 0.0 ] && grep -q "^0  *cpu:$first!  *yes " "$tmp/rank.0" && grep -q "^1  *cpu:$first  *no " "$tmp/rank.0"
+check "each rank takes its own of the list, which goes before YOKE_DEVICES"
+refused_by_launch() { # WORDS..: of yoke launch
+    timeout 60 "$yoke" launch "$@" "$yoke" train --model mlp --data "idx:$tmp/images" --global-batch 8 --max-steps 2 --devices nosuch \
+        --output-dir "$tmp/model" >"$tmp/out" 2>"$tmp/err"
+    code=$?
+    [ $code -eq 2 ] && grep -q -- "--devices has no effect in a rank of a job" "$tmp/err"
+}
+printf '#!/bin/sh\nexport YOKE_HOST_ID=$1\nexec sh -c "$2"\n' >"$tmp/ssh" && chmod +x "$tmp/ssh"
+refused_by_launch --devices "cpu:$first cpu:$first" &&
+    YOKE_SSH=$tmp/ssh YOKE_ADDR=127.0.0.1 refused_by_launch --hosts a,b --devices "cpu:$first"
+check "under yoke launch, on one host and on several"
 
 for i in 1 2; do
     YOKE_JOIN_MS=3000 rank 0 "$YOKE_BUILD/tests/dist/fifty" >"$tmp/rank0.$i" 2>&1 &

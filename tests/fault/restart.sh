@@ -147,4 +147,24 @@ emergency() {
         [ "$(grep -c '"step": 3, "epoch"' "$out/g.log.cut")" = 1 ]
 }
 ok "the emergency checkpoint is gone on from where it is the newest; a torn line of the log is cut off" emergency
+
+# A wall clock that goes back leaves checkpoints that seem older than the launch, and newer ones that seem older than those before them.
+clock_back() {
+    back='import json, sys
+for i, path in enumerate(sys.argv[1:]):
+    with open(path) as f: state = json.load(f)
+    state["saved_at"] -= 3600 * (i + 1)
+    with open(path, "w") as f: json.dump(state, f)'
+    export BACK="$back"
+    launch --max-restarts 1 --devices cpu:0 -- sh -c '"$@" && [ $YOKE_RESTART_COUNT != 0 ] ||
+        { python3 -c "$BACK" "$0/checkpoint-1/trainer_state.json" "$0/checkpoint-2/trainer_state.json"; exit 1; }' \
+        "$out/h" "$yoke" train --model mlp --model-config hidden=8 --data "idx:$out/images" --global-batch 32 --max-steps 2 \
+        --save-steps 1 --eval-strategy no --output-dir "$out/h"
+    [ $code = 0 ] && grep -q "restart 1 goes on from $out/h/checkpoint-2$" "$out/said" || return 1
+    "$yoke" train --model mlp --model-config hidden=8 --data "idx:$out/images" --global-batch 32 --max-steps 3 --save-steps 1 \
+        --save-total-limit 2 --eval-strategy no --output-dir "$out/h" --resume-from-checkpoint last >"$out/said" 2>&1 ||
+        { cat "$out/said"; return 1; }
+    [ "$(ls -d "$out/h"/checkpoint-? | sed 's/.*-//' | tr '\n' ' ')" = "2 3 " ]
+}
+ok "a clock that goes back changes neither the restart nor what is newest" clock_back
 plan

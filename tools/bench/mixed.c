@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/control/origin.h"
+
 enum { MOST_ROUNDS = 99, MOST_ARGS = 64 };
 
 static const char *const passed_on[] = {"model", "model-config", "global-batch", "precision", "optim", "iterations", "seed"};
@@ -172,6 +174,9 @@ int bench_mixed(const yk__cli *cli, char *const *args)
         return YK_EXIT_USAGE;
     if (!devices || sscanf(devices, "%127s %127s", f.spec[0], f.spec[1]) != 2)
         return yk__cli_usage(cli->command, "mixed needs two devices, as in --devices \"cpu:0 opencl:0@1\"");
+    if (yk__launched())
+        return yk__cli_usage(cli->command, "mixed starts ranks on the devices of --devices itself, and this process is a rank of a job "
+                             "already: run it without that launcher, or set YOKE_LAUNCHER=none");
     snprintf(f.spec[2], sizeof f.spec[2], "%.127s %.127s", f.spec[0], f.spec[1]);
     for (int r = 0; r < f.rounds; r++)
         for (int k = 0; k < 3; k++)

@@ -13,6 +13,7 @@
 #include "core/device/device.h"
 #include "core/launch/choose.h"
 #include "core/launch/launch.h"
+#include "core/launch/lines.h"
 #include "core/launch/node.h"
 #include "core/launch/remote.h"
 #include "core/launch/restart.h"
@@ -110,23 +111,42 @@ static yk_status launched_fill(launched *job, uint32_t rank, const char *device,
     return job->device[rank] ? YK_OK : yk__fail_mem(err, strlen(device), "the devices of a job");
 }
 
+static void say_launch(const char *text)
+{
+    yk__launch_tell("yoke launch", text);
+}
+
+static void list_write(FILE *f, const char *name, uint32_t n, const char *const *text)
+{
+    fprintf(f, "\"%s\": [", name);
+    for (uint32_t i = 0; i < n; i++) {
+        fprintf(f, "%s", i ? ", " : "");
+        yk__json_write(f, text[i]);
+    }
+    fprintf(f, "], ");
+}
+
+/* For a reader that may be gone: a launcher ends all the same. */
 static void print_json(const launched *job, int code, const yk_error *err)
 {
-    printf("{\"ranks\": [");
-    for (uint32_t r = 0; r < job->ranks; r++) {
-        printf("%s", r ? ", " : "");
-        yk__json_text(job->device[r]);
-    }
-    for (uint32_t r = 0; r < job->ranks && job->host[r]; r++) {
-        printf("%s", r ? ", " : "], \"hosts\": [");
-        yk__json_text(job->host[r]);
-    }
-    printf("], \"exit_code\": %d, \"error\": ", code);
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *f = open_memstream(&text, &bytes);
+    if (!f)
+        return;
+    fprintf(f, "{");
+    list_write(f, "ranks", job->ranks, (const char *const *)job->device);
+    if (job->ranks && job->host[0])
+        list_write(f, "hosts", job->ranks, job->host);
+    fprintf(f, "\"exit_code\": %d, \"error\": ", code);
     if (err->status)
-        yk__json_text(err->text);
+        yk__json_write(f, err->text);
     else
-        printf("null");
-    printf("}\n");
+        fprintf(f, "null");
+    fprintf(f, "}\n");
+    if (!fclose(f) && !yk__launch_print(text, bytes))
+        say_launch("nobody reads standard output: the line of --json is lost");
+    free(text); /* open_memstream's */
 }
 
 static void print_ranks(const launched *job, const char *host)
@@ -142,11 +162,6 @@ static void print_program(char *const *argv)
     for (; *argv; argv++)
         printf(" %s", *argv);
     printf("\n");
-}
-
-static void say_launch(const char *text)
-{
-    fprintf(stderr, "yoke launch: %s\n", text);
 }
 
 /* ---- This host --------------------------------------------------------------------------------------------------- */

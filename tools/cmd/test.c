@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "core/control/origin.h"
 #include "tools/check/golden/golden.h"
 #include "tools/check/sanity.h"
 #include "tools/train/train.h"
@@ -113,8 +114,20 @@ static bool test_check(const yk__cli *cli)
     return !bad;
 }
 
+/* Whether devices that this process shares out with others can be opened at all: nothing has looked at them yet. */
+static bool devices_open(const yk__cli *cli, int *code)
+{
+    *code = YK_EXIT_OK;
+    if (yk__launched())
+        *code = yk_close(yk_open(&(yk_config){.devices = yk__cli_text(cli, "devices"), .quiet = true}));
+    return *code == YK_EXIT_OK;
+}
+
 static int test_run(const yk__cli *cli)
 {
+    int code;
+    if (!devices_open(cli, &code))
+        return code;
     return yk__cli_text(cli, "golden") ? run_golden(cli) : yk__cli_text(cli, "vectors") ? run_vectors(cli) : run_sanity(cli);
 }
 

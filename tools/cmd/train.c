@@ -285,7 +285,7 @@ static bool has_eval(const yk__cli *cli)
 
 static bool may_overwrite(const train_run *r)
 {
-    return yk__cli_on(r->cli, "overwrite-output-dir") || yk__cli_text(r->cli, "resume-from-checkpoint") || r->kept.since > 0;
+    return yk__cli_on(r->cli, "overwrite-output-dir") || yk__cli_text(r->cli, "resume-from-checkpoint") || r->kept.again;
 }
 
 static void open_data(train_run *r)
@@ -322,7 +322,7 @@ static void set_up(train_run *r)
         make_trainer(r);
     if (yk_ok(r->job))
         r->lock = output_claim(r->job, r->out, may_overwrite(r));
-    if (r->save_when.strategy != TRAIN_NEVER || restart_may_come())
+    if (r->save_when.strategy != TRAIN_NEVER || restart_run())
         output_compare(r->job, r->out);
 }
 
@@ -429,7 +429,7 @@ static int run_training(const yk__cli *cli)
         return YK_EXIT_FAILED;
     progress_begin(&r.bar, yk_is_main(r.job) && !yk__cli_on(cli, "json"));
     if (yk_is_main(r.job) && yk_restart_count())
-        r.kept.since = restart_since(r.out);
+        r.kept.again = restart_is_own(r.out);
     if (yk_ok(r.job))
         set_up(&r);
     checkpoint_resume(&r.kept, r.job, yk__cli_text(cli, "resume-from-checkpoint"));

@@ -13,10 +13,14 @@
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/io/checkpoint.h"
+#include "core/job/save.h"
+#include "tools/train/restart.h"
 
 typedef struct entry {
     int64_t step;
-    double saved_at;
+    uint64_t saves;  /* its number, which a later one exceeds; 0: of a version that gave none */
+    double saved_at; /* by which those of such a version are in order */
+    bool own;        /* by this launch */
     bool old; /* called checkpoint-STEP.old */
 } entry;
 
@@ -45,8 +49,14 @@ static bool entry_parse(const char *name, entry *e)
     return !strcmp(name, again);
 }
 
-/* Whether that folder holds a checkpoint of ours, and when it was written. */
-static bool state_read(const char *path, double *saved)
+/* Whole numbers are text where they may exceed what JSON's readers take. */
+static uint64_t count_read(const json_t *number)
+{
+    return json_is_string(number) ? strtoull(json_string_value(number), NULL, 10) : (uint64_t)json_integer_value(number);
+}
+
+/* Whether that folder holds a checkpoint of ours, and which. */
+static bool state_read(const char *path, entry *e)
 {
     yk_error ignored = YK_ERROR_INIT;
     struct stat st;
@@ -56,7 +66,10 @@ static bool state_read(const char *path, double *saved)
     const char *format = json_string_value(json_object_get(state, "format"));
     const bool ours = format && !strcmp(format, "yoke-checkpoint");
     const json_t *saved_at = json_object_get(state, "saved_at");
-    *saved = json_is_number(saved_at) ? json_number_value(saved_at) : 0;
+    const char *run = json_string_value(json_object_get(state, "run")), *own = restart_run();
+    e->saved_at = json_is_number(saved_at) ? json_number_value(saved_at) : 0;
+    e->saves = count_read(json_object_get(state, "saves"));
+    e->own = run && own && !strcmp(run, own);
     json_decref(state);
     return ours;
 }
@@ -65,12 +78,14 @@ static bool entry_read(const char *dir, entry *e)
 {
     char path[4352];
     entry_path(dir, e, path, sizeof path);
-    return state_read(path, &e->saved_at);
+    return state_read(path, e);
 }
 
 static int entry_order(const void *a, const void *b)
 {
     const entry *x = a, *y = b;
+    if (x->saves != y->saves)
+        return x->saves < y->saves ? -1 : 1;
     if (x->saved_at != y->saved_at)
         return x->saved_at < y->saved_at ? -1 : 1;
     return (x->step > y->step) - (x->step < y->step);
@@ -181,40 +196,62 @@ static bool is_whole(const char *path, bool speaks)
     return !err.status;
 }
 
-/* The path of the newest whole one in dir that was not written before `since`; "": there is none. */
-static void find_newest(checkpoints *c, yk_job *job, double since, char *path, size_t bytes)
+static void listing_keep_own(listing *l)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < l->n; i++)
+        if (l->item[i].own)
+            l->item[n++] = l->item[i];
+    l->n = n;
+}
+
+/* The newest whole one in dir, of this launch's alone or of all; its path "": there is none. */
+static entry find_newest(checkpoints *c, yk_job *job, bool own, char *path, size_t bytes)
 {
     listing l;
+    entry newest = {0};
     path[0] = 0;
-    if (!listing_read(c->dir, &l)) {
+    if (!listing_read(c->dir, &l))
         yk_fail(job, YK_E_MEM, "out of memory for the list of checkpoints");
-    } else {
-        size_t n = l.n;
-        while (n && l.item[n - 1].saved_at >= since) {
-            entry_path(c->dir, &l.item[--n], path, bytes);
-            if (!n || l.item[n - 1].saved_at < since || is_whole(path, yk_is_main(job)))
-                break; /* the last that is left is taken as it is: loading it says what is wrong */
-        }
+    if (own)
+        listing_keep_own(&l);
+    for (size_t n = l.n; n && yk_ok(job);) {
+        newest = l.item[--n];
+        entry_path(c->dir, &newest, path, bytes);
+        if (!n || is_whole(path, yk_is_main(job)))
+            break; /* the last that is left is taken as it is: loading it says what is wrong */
     }
     yk__free(l.item);
+    return newest;
 }
 
 /* Of what earlier attempts have written, the newest. */
 static void find_own(checkpoints *c, yk_job *job)
 {
     const char *emergency = yk__option_text(YK__OPTION_EMERGENCY_CHECKPOINT);
-    double newest = c->since, saved;
-    find_newest(c, job, c->since, c->from, sizeof c->from);
-    if (c->from[0])
-        state_read(c->from, &newest);
-    if (emergency && state_read(emergency, &saved) && saved >= newest)
+    const entry newest = find_newest(c, job, true, c->from, sizeof c->from);
+    entry last;
+    if (emergency && state_read(emergency, &last) && last.own && last.saves >= newest.saves) /* of steps after that save */
         snprintf(c->from, sizeof c->from, "%s", emergency);
+}
+
+/* Rank 0 has the folder; the numbers of a job are those of all its ranks. */
+static void number_saves(const checkpoints *c, yk_job *job)
+{
+    uint64_t saves = 0;
+    listing l = {0};
+    if (yk_is_main(job) && listing_read(c->dir, &l) && l.n)
+        saves = l.item[l.n - 1].saves;
+    yk__free(l.item);
+    yk_broadcast(job, &saves, sizeof saves, 0);
+    if (yk_ok(job))
+        yk__save_after(job, saves);
 }
 
 /* Rank 0 chooses, for other hosts may not see yet what was written last. */
 static void resume_own(checkpoints *c, yk_job *job)
 {
-    if (yk_is_main(job) && c->since > 0)
+    if (yk_is_main(job) && c->again)
         find_own(c, job);
     yk_broadcast(job, c->from, sizeof c->from, 0);
     if (!yk_ok(job))
@@ -223,22 +260,18 @@ static void resume_own(checkpoints *c, yk_job *job)
         yk_load(job, c->from);
     if (yk_is_main(job) && c->from[0])
         fprintf(stderr, "yoke train: restart %u goes on from %s\n", yk_restart_count(), c->from);
-    else if (c->since > 0)
+    else if (c->again)
         fprintf(stderr, "yoke train: restart %u: no checkpoint of an earlier attempt is in %s\n", yk_restart_count(), c->dir);
 }
 
-void checkpoint_resume(checkpoints *c, yk_job *job, const char *from)
+/* What the user names. */
+static void resume_named(checkpoints *c, yk_job *job, const char *from)
 {
     char text[4608];
-    c->from[0] = 0;
-    if (yk_ok(job) && yk_restart_count())
-        resume_own(c, job);
-    if (!from || !yk_ok(job) || c->from[0])
-        return;
     if (strcmp(from, "last") != 0 && strcmp(from, "True") != 0) /* Trainer.train(resume_from_checkpoint=True) */
         snprintf(c->from, sizeof c->from, "%s", from);
     else
-        find_newest(c, job, 0, c->from, sizeof c->from);
+        find_newest(c, job, false, c->from, sizeof c->from);
     snprintf(text, sizeof text, "--resume-from-checkpoint %s: there is no checkpoint in the output folder %s", from, c->dir);
     if (yk_ok(job) && !c->from[0])
         yk_fail(job, YK_E_ARG, text);
@@ -246,7 +279,17 @@ void checkpoint_resume(checkpoints *c, yk_job *job, const char *from)
         yk_load(job, c->from);
 }
 
-/* Whole numbers are text where they may exceed what JSON's readers take. */
+void checkpoint_resume(checkpoints *c, yk_job *job, const char *from)
+{
+    c->from[0] = 0;
+    if (yk_ok(job) && yk_restart_count())
+        resume_own(c, job);
+    if (from && yk_ok(job) && !c->from[0])
+        resume_named(c, job, from);
+    if (yk_ok(job))
+        number_saves(c, job);
+}
+
 static bool is_number(const json_t *o, const char *key, uint64_t number)
 {
     const json_t *v = json_object_get(o, key);

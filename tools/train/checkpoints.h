@@ -21,7 +21,7 @@ typedef struct checkpoints {
     uint64_t limit;            /* how many stay; 0: all */
     int64_t *stuck;            /* steps of those that could not be removed: reported once */
     size_t n_stuck, cap_stuck;
-    double since;              /* when an earlier attempt of this launch came to dir (restart.h), on rank 0; 0: there is none */
+    bool again;                /* an earlier attempt of this launch came to dir (restart.h), on rank 0 */
     char from[4352];           /* what was gone on from; "": nothing */
 } checkpoints;
 
@@ -30,7 +30,8 @@ typedef struct checkpoints {
 void checkpoint_save(checkpoints *c, yk_job *job, uint64_t steps);
 /* In a job that was started anew: loads the newest checkpoint that an earlier attempt wrote, into dir or as the emergency checkpoint. Else,
  * and where there is none, loads checkpoint `from`; "last": the newest in dir, or what an interrupted save left of it under .old; NULL:
- * nothing. The newest is one whose files are all there and whole in length; a line names a newer one that is not. */
+ * nothing. The newest by the numbers that checkpoints bear is one whose files are all there and whole in length; a line names a newer one
+ * that is not. What the job saves from then on counts as newer than all in dir. Collective. */
 void checkpoint_resume(checkpoints *c, yk_job *job, const char *from);
 /* Whether the run that saved what was gone on from counted steps as one does whose epochs have so many rows, in micro batches of `batch`
  * and `accumulate` of these a step. One of a version that did not keep these did. */

@@ -61,7 +61,7 @@ static void fail_log(const train_run *r, const char *path, const char *reason)
 static int64_t lines_kept(const train_run *r)
 {
     if (!r->kept.from[0])
-        return r->kept.since > 0 ? LOGFILE_NO_STEP : LOGFILE_ANEW;
+        return r->kept.again ? LOGFILE_NO_STEP : LOGFILE_ANEW;
     return checkpoint_same_steps(&r->kept, yk_data_rows(r->data), r->batch, r->accumulate) ? (int64_t)r->steps
                                                                                           : checkpoint_step(&r->kept);
 }

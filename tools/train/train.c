@@ -51,7 +51,7 @@ int train_launch(const yk__cli *cli, char **args)
     bool bad = false;
     if (!args)
         return yk__cli_usage(cli->command, "out of memory");
-    if (getenv("YOKE_JOB_FD"))
+    if (getenv("YOKE_JOB_FD") || getenv("YOKE_NODE_FD"))
         yk__cli_refuse_idle(cli, "devices", "in a rank of a job: yoke launch --devices selects them", &bad);
     if (bad)
         return YK_EXIT_USAGE;

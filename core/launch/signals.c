@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Blocked signals are kept by Linux even where they are ignored, so a descriptor of them tells who has sent one. */
+#include "config.h"
+
+#include "core/launch/signals.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+static bool is_ignored(int sig)
+{
+    struct sigaction now;
+    return !sigaction(sig, NULL, &now) && now.sa_handler == SIG_IGN;
+}
+
+yk_status yk__signals_take(yk__signals *signals, yk_error *err)
+{
+    static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP};
+    const struct sigaction act = {.sa_handler = SIG_DFL};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (taken[i] == SIGINT || !is_ignored(taken[i]))
+            sigaddset(&set, taken[i]);
+    signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals->fd < 0)
+        return yk__fail(err, YK_E_IO, "signalfd: %s", strerror(errno));
+    sigaction(SIGCHLD, &act, &signals->old_child); /* an ignored SIGCHLD would throw the exit codes away */
+    sigprocmask(SIG_BLOCK, &set, &signals->mask);
+    return YK_OK;
+}
+
+int yk__signals_next(yk__signals *signals)
+{
+    struct signalfd_siginfo info;
+    while (read(signals->fd, &info, sizeof info) == (ssize_t)sizeof info)
+        if (info.ssi_signo != SIGINT || info.ssi_code <= 0 || !is_ignored(SIGINT))
+            return (int)info.ssi_signo;
+    return 0;
+}
+
+void yk__signals_release(yk__signals *signals)
+{
+    if (signals->fd < 0)
+        return;
+    while (yk__signals_next(signals))
+        ;
+    close(signals->fd);
+    signals->fd = -1;
+    sigprocmask(SIG_SETMASK, &signals->mask, NULL);
+    sigaction(SIGCHLD, &signals->old_child, NULL);
+}
