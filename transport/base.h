@@ -38,7 +38,7 @@ typedef struct yk__tr_base {
     pthread_t watch; /* watch.c's, as what follows */
     pthread_cond_t watch_wakes;
     bool watched, watch_stops;
-    bool watch_judges; /* silence is a fault */
+    int64_t silent_ms;
 } yk__tr_base;
 
 /* A transport's struct of so many bytes, zeroed behind its base. */

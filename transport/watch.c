@@ -18,15 +18,13 @@ enum { STEP_MOST_MS = 350 }; /* more than this between two looks is this process
 
 /* ---- A line -------------------------------------------------------------------------------------------------------- */
 
-static bool has_moved(uint64_t now, uint64_t *before, int64_t *still_ms, int64_t step_ms)
+static void count_still(uint64_t now, uint64_t *before, int64_t *still_ms, int64_t step_ms)
 {
-    const bool moved = now != *before;
-    *still_ms = moved ? 0 : *still_ms + step_ms;
+    *still_ms = now != *before ? 0 : *still_ms + step_ms;
     *before = now;
-    return moved;
 }
 
-yk__line_state yk__line_look(yk__line *line, int64_t step_ms, bool judge)
+yk__line_state yk__line_look(yk__line *line, int64_t step_ms, int64_t silent_ms)
 {
     if (line->leaves)
         return YK__LINE_GOOD;
@@ -34,9 +32,9 @@ yk__line_state yk__line_look(yk__line *line, int64_t step_ms, bool judge)
         line->ended_ms += step_ms;
         return line->ended_ms >= YK__WATCH_ENDED_MS ? YK__LINE_LOST : YK__LINE_GOOD;
     }
-    has_moved(line->heard, &line->heard_before, &line->silent_ms, step_ms);
-    has_moved(line->sent, &line->sent_before, &line->quiet_ms, step_ms);
-    if (judge && line->silent_ms >= YK__WATCH_SILENT_MS) {
+    count_still(line->heard, &line->heard_before, &line->silent_ms, step_ms);
+    count_still(line->sent, &line->sent_before, &line->quiet_ms, step_ms);
+    if (silent_ms && line->silent_ms >= silent_ms) {
         snprintf(line->why, sizeof line->why, "nothing has come over it for %.1f s", (double)line->silent_ms * 1e-3);
         return YK__LINE_LOST;
     }
@@ -101,7 +99,7 @@ yk_status yk__watch_start(yk_tr *t, yk_tr_error *error)
     yk__tr_base *base = base_of(t);
     sigset_t all, old;
     int failed;
-    base->watch_judges = yk__option_number(YK__OPTION_LIVENESS_MS) > 0;
+    base->silent_ms = yk__option_number(YK__OPTION_LIVENESS_MS) ? YK__WATCH_SILENT_MS : 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     failed = pthread_create(&base->watch, NULL, watch_main, t);
@@ -110,6 +108,11 @@ yk_status yk__watch_start(yk_tr *t, yk_tr_error *error)
         return yk__tr_fail(error, YK_E_IO, "starting the thread that watches connections: %s", strerror(failed));
     base->watched = true;
     return YK_OK;
+}
+
+int64_t yk__watch_silent_ms(const yk_tr *t)
+{
+    return ((const yk__tr_base *)(const void *)t)->silent_ms;
 }
 
 void yk__watch_stop(yk_tr *t)

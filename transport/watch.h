@@ -20,7 +20,7 @@
 enum {
     YK__WATCH_STEP_MS = 250,    /* between two looks */
     YK__WATCH_BEAT_MS = 750,    /* a line that this end was silent on for so long carries a beat */
-    YK__WATCH_SILENT_MS = 3500, /* a line that the other end was silent on for so long is lost */
+    YK__WATCH_SILENT_MS = 4000, /* a line that the other end was silent on for so long is lost */
     YK__WATCH_ENDED_MS = 2000,  /* and one that ended so long ago, where the job goes on */
     YK__WATCH_ADDRESS = 64      /* bytes of an address with its port */
 };
@@ -42,14 +42,16 @@ typedef enum yk__line_state {
     YK__LINE_LOST
 } yk__line_state;
 
-/* judge: whether silence is a fault. */
-yk__line_state yk__line_look(yk__line *line, int64_t step_ms, bool judge);
+/* silent_ms: after so much silence it is lost; 0: never. */
+yk__line_state yk__line_look(yk__line *line, int64_t step_ms, int64_t silent_ms);
 void yk__line_end(yk__line *line, const char *why);
 /* The error of a line that is lost: names both ranks and addresses. */
 void yk__line_explain(const yk__line *line, uint32_t rank, uint32_t peer, yk_tr_error *why);
 
 /* Starts and stops the thread of a transport whose calls have `watch`. Stopping what was not started is right. */
 yk_status yk__watch_start(yk_tr *t, yk_tr_error *error);
+/* YK__WATCH_SILENT_MS; 0 with YOKE_LIVENESS_MS=0, where somebody stops ranks on purpose. */
+int64_t yk__watch_silent_ms(const yk_tr *t);
 void yk__watch_stop(yk_tr *t);
 
 #endif

@@ -3,6 +3,7 @@
 #include "core/group/group.h"
 
 #include <fcntl.h>
+#include <string.h>
 
 #include "core/base/advance.h"
 #include "core/base/log.h"
@@ -37,6 +38,16 @@ void yk__group_explain(const yk__group *g, yk_error *err)
 
 /* ---- Making -------------------------------------------------------------------------------------------------------- */
 
+/* A rank that fails between joining and its first collective: the others would wait for it. */
+static void end_for_all(yk__control *control, const yk_error *why)
+{
+    const char *name = yk__control_name(control, yk__control_rank(control));
+    yk_error named = *why;
+    if (strncmp(why->text, name, strlen(name)))
+        yk__fail_in(&named, "%s", name);
+    yk__control_end(control, yk__control_rank(control), named.status, named.text);
+}
+
 static yk_status group_new(yk__control *control, yk__group **out, yk_error *err)
 {
     yk__coll_config config = {.control = control};
@@ -55,6 +66,8 @@ static yk_status group_new(yk__control *control, yk__group **out, yk_error *err)
     g->rank = control ? yk__control_rank(control) : 0;
     g->size = control ? yk__control_size(control) : 1;
     if ((control && yk__transport_choose(&config, err)) || yk__coll_new(&config, &g->coll, err)) {
+        if (control)
+            end_for_all(control, err);
         yk__group_leave(g);
         return err->status;
     }

@@ -121,7 +121,7 @@ static bool peer_watch(yk_tr *t, uint32_t peer, int64_t step_ms)
     yk__ofi_peer *p = &t->peer[peer];
     yk__line_state state;
     p->line.sent = p->sent;
-    state = yk__line_look(&p->line, step_ms, t->base.watch_judges);
+    state = yk__line_look(&p->line, step_ms, yk__watch_silent_ms(t));
     if (state == YK__LINE_QUIET && !p->filled && !p->under_way && !p->talk && !t->failed)
         t->failed = yk__ofi_say(t, peer, YK__OFI_BEAT, 0, &t->why);
     return state != YK__LINE_LOST;

@@ -68,6 +68,7 @@ typedef struct yk__sock_stream {
     int fd; /* -1: this rank itself, or it has ended */
     uint32_t peer, number;
     yk__line line; /* counts bytes */
+    bool lossy;    /* packets of it were lost, as of when it last carried something */
     yk__sock_output out;
     yk__sock_input in;
 } yk__sock_stream;
@@ -97,6 +98,8 @@ struct yk_tr {
 void yk__sock_hang_up(yk__sock_stream *stream, int error);
 /* A new connection for the stream, after its hello: its options, addresses, buffer. */
 yk_status yk__sock_stream_begin(yk__sock_stream *stream, int fd, yk_tr_error *error);
+/* Whether its packets get lost now and then. */
+bool yk__sock_loses_packets(const yk__sock_stream *stream);
 /* Whether segments go over it. */
 bool yk__sock_carries_segments(const yk_tr *t, const yk__sock_stream *stream);
 

@@ -25,7 +25,8 @@ enum {
     READY = 32,     /* streams that epoll names at a time */
     SLICE_MS = 20,  /* of sleeping: another thread may have taken the bell's ring */
     SPIN_US = 20,   /* before that */
-    LINGER_MS = 1000 /* of close, for what was sent */
+    LINGER_MS = 1000, /* of close, for what was sent */
+    LOSSY_TIMES = 8  /* as long a silence, of a stream that loses packets */
 };
 
 /* ---- Moving ------------------------------------------------------------------------------------------------------- */
@@ -147,11 +148,29 @@ static void peer_lose(yk_tr *t, const yk__sock_stream *stream)
     bell_ring(t);
 }
 
+static bool another_is_heard(const yk_tr *t, const yk__sock_stream *stream)
+{
+    bool heard = false;
+    for (uint32_t i = 0; i < t->streams; i++)
+        heard = heard || (i != stream->number && t->peer[stream->peer].stream[i].line.silent_ms < YK__WATCH_SILENT_MS / 2);
+    return heard;
+}
+
+/* On a line that loses packets the kernel may send what is missing of much data only after seconds: that line is given more time as long
+ * as another one of the same two ranks carries something. */
+static int64_t stream_silent_ms(const yk_tr *t, yk__sock_stream *stream)
+{
+    const int64_t most = yk__watch_silent_ms(t);
+    if (stream->line.heard != stream->line.heard_before)
+        stream->lossy = yk__sock_loses_packets(stream);
+    return stream->lossy && another_is_heard(t, stream) ? LOSSY_TIMES * most : most;
+}
+
 /* A beat goes where nothing waits to be written. */
 static bool stream_watch(yk_tr *t, yk__sock_stream *stream, int64_t step_ms)
 {
     const yk__sock_output *out = &stream->out;
-    const yk__line_state state = yk__line_look(&stream->line, step_ms, t->base.watch_judges);
+    const yk__line_state state = yk__line_look(&stream->line, step_ms, stream_silent_ms(t, stream));
     if (state == YK__LINE_QUIET && out->begin == out->end && !out->open && !t->failed)
         t->failed = yk__sock_say_on(t, stream, YK__SOCK_BEAT, &t->why);
     return state != YK__LINE_LOST;

@@ -2,9 +2,9 @@
 /* A stream as such: its beginning, where it leads, its end. */
 #include "config.h"
 
+#include <linux/tcp.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,6 +12,8 @@
 
 #include "core/base/mem.h"
 #include "transport/sock/internal.h"
+
+enum { LOSSY = 500 }; /* one packet of so many is lost */
 
 /* Small frames go at once. On a line that loses packets a thin stream repeats them at even times: what is repeated later and later would
  * look like a line that carries nothing. */
@@ -50,6 +52,15 @@ void yk__sock_hang_up(yk__sock_stream *stream, int error)
     close(stream->fd);
     stream->fd = -1;
     yk__line_end(&stream->line, error ? strerror(error) : "it was closed from outside");
+}
+
+bool yk__sock_loses_packets(const yk__sock_stream *stream)
+{
+    struct tcp_info info;
+    socklen_t bytes = sizeof info;
+    memset(&info, 0, sizeof info); /* an older kernel fills less of it */
+    return stream->fd >= 0 && !getsockopt(stream->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) &&
+           ((uint64_t)info.tcpi_total_retrans + info.tcpi_rcv_ooopack) * LOSSY > (uint64_t)info.tcpi_segs_out + info.tcpi_segs_in;
 }
 
 bool yk__sock_carries_segments(const yk_tr *t, const yk__sock_stream *stream)
