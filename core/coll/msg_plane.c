@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
+#include "core/base/signals.h"
 
 void yk__msg_lock(yk__coll *coll)
 {
@@ -119,13 +120,16 @@ static yk_status open_transport(yk__coll *coll, yk_error *err)
                       .check = check_job,
                       .lost = connection_lost};
     yk_tr_error error = {""};
+    yk__signals kept;
     yk_status s;
     for (uint32_t r = 0; r < coll->size; r++)
         plane->host[r] = yk__control_host(coll->control, r);
     s = share_memory(coll, &c, err);
     if (s)
         return s;
+    yk__signals_keep(&kept);
     s = plane->table->open(&c, &plane->tr, &error);
+    yk__signals_restore(&kept);
     return s ? yk__msg_fail(err, s, &error, coll) : check_peers(coll, err);
 }
 

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The group: the control plane and the collectives of this process, and the operations of core/job over them. */
+#include "config.h"
+
 #include "core/group/group.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/advance.h"
 #include "core/base/log.h"
@@ -19,7 +24,10 @@ struct yk__group {
     uint32_t rank, size;
 };
 
+enum { EXIT_SECONDS = 4 }; /* for the last messages of a process that exits */
+
 static yk__group *joined; /* a process joins one group at a time */
+static yk__group *left_at_exit; /* not freed: the allocator has locks too */
 
 bool yk__group_report(const yk_error *why)
 {
@@ -123,6 +131,33 @@ void yk__group_leave(yk__group *g)
     yk__coll_free(g->coll);
     yk__control_leave(g->control);
     yk__free(g);
+}
+
+static void *coll_close(void *arg)
+{
+    yk__coll_free(arg);
+    return NULL;
+}
+
+/* A program may exit in a handler of a signal that has interrupted a call of ours, which holds locks: what takes them is done by another
+ * thread, and given up where that does not get on. */
+void yk__group_leave_at_exit(yk__group *g)
+{
+    struct timespec until;
+    sigset_t all, old;
+    pthread_t closer;
+    int failed;
+    left_at_exit = g;
+    joined = NULL;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    failed = pthread_create(&closer, NULL, coll_close, g->coll);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += EXIT_SECONDS;
+    if (!failed)
+        pthread_clockjoin_np(closer, NULL, CLOCK_MONOTONIC, &until);
+    yk__control_leave(g->control);
 }
 
 /* ---- Membership ---------------------------------------------------------------------------------------------------- */

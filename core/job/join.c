@@ -31,6 +31,13 @@ void yk__join_leave(void)
     joined = NULL;
 }
 
+static void leave_at_exit(void)
+{
+    if (joined && getpid() == joined_by)
+        yk__group_leave_at_exit(joined);
+    joined = NULL;
+}
+
 yk_status yk__join_group(yk__group **group, yk_error *err)
 {
     if (!yk__launched() && !joined)
@@ -39,7 +46,7 @@ yk_status yk__join_group(yk__group **group, yk_error *err)
         if (yk__group_join(NULL, &joined, err)) /* as the launcher named it: "rank 1 (cpu:1)" */
             return err->status;
         joined_by = getpid();
-        atexit(yk__join_leave);
+        atexit(leave_at_exit);
         yk__group_place(joined, yk__here_place);
     }
     *group = joined;

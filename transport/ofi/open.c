@@ -16,6 +16,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "core/base/signals.h"
 #include "core/net/bytes.h"
 #include "transport/ofi/frame.h"
 #include "transport/ofi/internal.h"
@@ -318,13 +319,16 @@ static yk_status provider_choose(yk_tr *t, const yk_tr_config *c, yk_tr_error *e
 
 static yk_status transport_begin(yk_tr *t, const yk_tr_config *c, yk_tr_error *error)
 {
+    yk__signals kept;
     yk_status s = peers_new(t, error);
     if (!s)
         s = provider_choose(t, c, error);
+    yk__signals_keep(&kept);
     if (!s)
         s = domain_open(t, error);
     if (!s)
         s = endpoint_open(t, error);
+    yk__signals_restore(&kept);
     if (!s)
         s = buffers_new(t, error);
     if (!s)
