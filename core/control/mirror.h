@@ -37,6 +37,7 @@ typedef struct yk__frame_state {
     uint32_t rank, state, taken, waits_for, calls, advance;
     int32_t pid;
     char waits_in[44];
+    uint32_t act, patience_ms;
 } yk__frame_state;
 
 typedef struct yk__frame_info {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/advance.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
@@ -95,8 +96,10 @@ yk_status yk__device_open(const yk__placement *place, yk__device **out, yk_error
     if (!dev)
         return yk__fail_mem(err, sizeof *dev, "a device");
     dev->place = *place;
+    yk__act_begin(YK__ACT_OPEN);
     yk__signals_keep(&kept);
     s = open_parts(dev, err);
+    yk__act_end(YK__ACT_OPEN);
     yk__signals_restore(&kept);
     if (s) {
         yk__device_close(dev);

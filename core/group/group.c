@@ -95,6 +95,7 @@ static yk_status join_job(const yk__origin *origin, const char *name, yk__contro
                             .liveness_ms = (uint32_t)yk__option_number(YK__OPTION_LIVENESS_MS),
                             .join_ms = (uint32_t)yk__option_number(YK__OPTION_JOIN_MS),
                             .stuck_ms = yk__stuck_ms(),
+                            .call_ms = yk__call_ms(),
                             .advance = yk__advance_count()};
     if (origin->kind != YK__ORIGIN_LAUNCH) {
         c.name = NULL;

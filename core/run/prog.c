@@ -100,9 +100,11 @@ static yk_status compile_segments(yk__exec *exec, yk__prog *p, yk_error *err)
         if (!s->graph.n_node)
             continue;
         yk__plugin_message();
+        yk__act_begin(YK__ACT_COMPILE);
         yk__signals_keep(&kept); /* a compiler may be loaded now */
         st = exec->queue->dev->table->program_new(exec->queue->dev->handle, &s->graph, &p->program[i]);
         yk__signals_restore(&kept);
+        yk__act_end(YK__ACT_COMPILE);
         st = yk__plugin_made(st, p->program[i]);
         yk__advance();
         if (st)
