@@ -109,7 +109,7 @@ static int64_t limit_ms(const yk__control *c, uint32_t rank, bool circle)
 static bool is_to_name(const yk__control *c, uint32_t rank, int64_t ns)
 {
     const int64_t patience = atomic_load(&c->head->slot[rank].patience_ms);
-    const int64_t after = patience < c->stuck_ms ? patience : c->call_ms;
+    const int64_t after = patience && patience < c->stuck_ms ? patience : c->call_ms; /* 0: its first beat is yet to come */
     return c->call_ms && ns >= after * 1000000ll;
 }
 
