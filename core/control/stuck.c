@@ -89,8 +89,8 @@ static void name_busy(const yk__control *c, uint32_t rank, int64_t ns, const cha
         return;
     write_seconds(time, sizeof time, ns);
     yk__control_copy_name(name, s->name);
-    yk__log(YK_LOG_WARN, "control", "%s has been in %s for %s while %s waits in %s; the job ends when it has been so for %u s (YOKE_STUCK_MS)",
-            name, yk__act_name(act_of(c, rank)), time, c->name[c->rank], what, c->stuck_ms / 1000);
+    yk__log(YK_LOG_WARN, "control", "%s has been in %s for %s while %s waits in %s; the job ends when it has been so for %u s "
+            "(YOKE_STUCK_MS)", name, yk__act_name(act_of(c, rank)), time, c->name[c->rank], what, c->stuck_ms / 1000);
 }
 
 /* Whose own wait for its device ends first, with better words. */

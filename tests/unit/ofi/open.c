@@ -228,7 +228,7 @@ static void assert_lost(void)
     }
 }
 
-START_TEST(a_connection_that_carries_nothing_is_told_to_both)
+START_TEST(a_connection_that_carries_nothing_is_reported_to_both)
 {
     meeting_assert_open();
     meeting_deafen();
@@ -265,7 +265,7 @@ int main(void)
         a_strangers_messages_are_refused_and_logged_once, who_knows_the_tag_meets_no_receive,
         a_forged_message_from_a_ranks_address_is_refused, a_replayed_message_is_refused, a_damaged_frame_is_an_error_that_names_the_rank,
         unlike_providers_are_an_error_that_names_both, the_end_of_the_job_ends_opening,
-        an_unknown_provider_is_an_error_that_lists_the_others, a_connection_that_carries_nothing_is_told_to_both,
+        an_unknown_provider_is_an_error_that_lists_the_others, a_connection_that_carries_nothing_is_reported_to_both,
         a_line_without_messages_is_well,
     };
     return suite_run_all("ofi", tests, sizeof tests / sizeof *tests, open_meeting, meeting_end);

@@ -31,7 +31,7 @@ static void assert_lost(uint32_t rank, const char *how)
     ck_assert_msg(!strstr(lost.text, "calls"), "%s", lost.text); /* the program is not blamed */
 }
 
-START_TEST(connections_that_are_cut_are_told_to_both)
+START_TEST(connections_that_are_cut_are_reported_to_both)
 {
     meeting_cut();
     assert_lost(0, "was closed from outside");
@@ -71,7 +71,7 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {connections_that_are_cut_are_told_to_both, a_connection_that_carries_nothing_fails_what_waits_for_it,
+    const TTest *const tests[] = {connections_that_are_cut_are_reported_to_both, a_connection_that_carries_nothing_fails_what_waits_for_it,
                                   a_line_without_messages_is_well, who_closes_is_not_lost};
     return suite_run_all("sock_watch", tests, sizeof tests / sizeof *tests, open_meeting, meeting_end);
 }
