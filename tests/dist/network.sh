@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Two hosts, each a network namespace of its own with two ranks, over a switch between them (in one case three): they train to the parameters of one host, nothing
+# Two hosts, each a network namespace of its own with two ranks, over a switch between them (in one case three): they train to the
+# parameters of one host, nothing
 # listens while they do, and whatever happens to the link or to a rank ends the job with one error on every rank that is left. Where
 # namespaces are forbidden everything is skipped by name.
 yoke=$YOKE_BUILD/yoke
@@ -39,7 +40,8 @@ up() { # HOST ADDRESS: a namespace at the switch
         ip -n $switch link set "${1#yk}" master yk0 up && ip -n "$1" link set lo up && ip -n "$1" addr add "$2/24" dev yk0 &&
         ip -n "$1" link set yk0 up
 }
-up $a 10.177.0.1 2>/dev/null && up $b 10.177.0.2 && up $c 10.177.0.3 && ip netns exec $a true 2>/dev/null || skip_all "a link between namespaces is forbidden here"
+up $a 10.177.0.1 2>/dev/null && up $b 10.177.0.2 && up $c 10.177.0.3 && ip netns exec $a true 2>/dev/null ||
+    skip_all "a link between namespaces is forbidden here"
 export YOKE_DEVICES="cpu:0 cpu:0" YOKE_LOG=error
 head -c 32 /dev/urandom >"$tmp/secret" && chmod 600 "$tmp/secret"
 
@@ -176,7 +178,8 @@ if ip netns exec $b iptables -L >/dev/null 2>&1; then
     connection '10\.177\.0\.2' '10\.177\.0\.3'
     check "two of three hosts do not hear each other"
 else
-    for name in "a host is cut off without a word" "data connections that are reset are named" "two of three hosts do not hear each other"; do
+    for name in "a host is cut off without a word" "data connections that are reset are named" \
+        "two of three hosts do not hear each other"; do
         skip "$name" "iptables does not work here"
     done
 fi
