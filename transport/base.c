@@ -31,6 +31,7 @@ static bool config_fits(const yk_tr_config *c)
 
 yk_status yk__tr_new(size_t bytes, const yk__tr_calls *calls, const yk_tr_config *c, yk_tr **t, yk_tr_error *error)
 {
+    pthread_condattr_t attr;
     yk__tr_base *base;
     if (!config_fits(c))
         return yk__tr_fail(error, YK_E_ARG, "a transport for rank %u of %u: the description does not fit", c->rank, c->ranks);
@@ -47,8 +48,14 @@ yk_status yk__tr_new(size_t bytes, const yk__tr_calls *calls, const yk_tr_config
     memcpy(base->host, c->host, c->ranks * sizeof *base->host);
     if (c->size > offsetof(yk_tr_config, check))
         base->check = c->check;
+    if (c->size > offsetof(yk_tr_config, lost))
+        base->lost = c->lost;
     base->exchange_arg = c->exchange_arg;
     pthread_mutex_init(&base->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&base->watch_wakes, &attr);
+    pthread_condattr_destroy(&attr);
     *t = (yk_tr *)(void *)base;
     return YK_OK;
 }
@@ -56,6 +63,7 @@ yk_status yk__tr_new(size_t bytes, const yk__tr_calls *calls, const yk_tr_config
 void yk__tr_free(yk_tr *t)
 {
     yk__tr_base *base = base_of(t);
+    pthread_cond_destroy(&base->watch_wakes);
     pthread_mutex_destroy(&base->lock);
     yk__free(base->host);
     yk__free(base);

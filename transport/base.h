@@ -9,6 +9,7 @@
 #include <pthread.h>
 
 #include "transport/op.h"
+#include "transport/watch.h"
 
 /* All but progress are called under the lock. */
 typedef struct yk__tr_calls {
@@ -19,6 +20,9 @@ typedef struct yk__tr_calls {
     yk_status (*move)(yk_tr *t, yk_tr_error *error); /* what can be moved without waiting */
     void (*give_up)(yk_tr *t, yk_tr_op *op);         /* frees it */
     yk_status (*progress)(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr_error *error); /* as in yk_transport */
+    /* Moves what can be moved, looks at each line (watch.h), and fails the operations of a peer whose line is lost: that one, with the
+     * error of its operations; UINT32_MAX: none is. NULL: nothing is watched. */
+    uint32_t (*watch)(yk_tr *t, int64_t step_ms, yk_tr_error *why);
 } yk__tr_calls;
 
 typedef struct yk__tr_base {
@@ -27,8 +31,14 @@ typedef struct yk__tr_base {
     uint64_t *host;       /* [ranks] */
     pthread_mutex_t lock; /* of all that changes after open */
     uint64_t events;      /* operations that were done */
-    yk_status (*check)(void *exchange_arg, yk_tr_error *error); /* of the configuration; NULL: there is none */
+    /* of the configuration; NULL: there is none */
+    yk_status (*check)(void *exchange_arg, yk_tr_error *error);
+    void (*lost)(void *exchange_arg, uint32_t peer, const yk_tr_error *why);
     void *exchange_arg;
+    pthread_t watch; /* watch.c's, as what follows */
+    pthread_cond_t watch_wakes;
+    bool watched, watch_stops;
+    int64_t silent_ms;
 } yk__tr_base;
 
 /* A transport's struct of so many bytes, zeroed behind its base. */

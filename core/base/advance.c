@@ -2,6 +2,8 @@
 /* The count of what this process has done. */
 #include "core/base/advance.h"
 
+#include <stdatomic.h>
+
 #include "core/base/option.h"
 
 uint32_t yk__advanced;
@@ -16,4 +18,46 @@ uint32_t yk__stuck_ms(void)
     if (!yk__option_text(YK__OPTION_STUCK_MS) && !yk__option_number(YK__OPTION_LIVENESS_MS))
         return 0;
     return (uint32_t)yk__option_number(YK__OPTION_STUCK_MS);
+}
+
+uint32_t yk__call_ms(void)
+{
+    return yk__option_text(YK__OPTION_STUCK_MS) ? 0 : YK__CALL_MS;
+}
+
+/* ---- Acts ---- */
+
+static atomic_uint acting[YK__ACTS]; /* threads in each */
+
+void yk__act_begin(yk__act act)
+{
+    atomic_fetch_add_explicit(&acting[act], 1, memory_order_relaxed);
+}
+
+void yk__act_end(yk__act act)
+{
+    atomic_fetch_sub_explicit(&acting[act], 1, memory_order_relaxed);
+}
+
+yk__act yk__act_now(void)
+{
+    for (yk__act act = YK__ACT_OPEN; act < YK__ACTS; act++)
+        if (atomic_load_explicit(&acting[act], memory_order_relaxed))
+            return act;
+    return YK__ACT_OWN;
+}
+
+const char *yk__act_name(yk__act act)
+{
+    static const char *const names[] = {"its program's own code", "a wait for other ranks", "opening its device", "compiling a program",
+                                        "waiting for its device", "reading or writing a file", "waiting for a disk"};
+    return act < YK__ACTS ? names[act] : "an unknown act";
+}
+
+uint32_t yk__act_patience_ms(yk__act act, uint32_t least_ms, uint32_t most_ms, uint64_t longest_ms)
+{
+    const uint64_t long_ms = 20 * longest_ms;
+    if (!least_ms || (act == YK__ACT_SYNC && !longest_ms))
+        return most_ms;
+    return long_ms < least_ms ? (least_ms < most_ms ? least_ms : most_ms) : long_ms < most_ms ? (uint32_t)long_ms : most_ms;
 }

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGXFSZ: ignored while Yoke writes, given back to the programs it starts. */
+/* SIGXFSZ and the soft limit of descriptors: changed for Yoke, given back to the programs it starts. */
 #include "config.h"
 
 #include "core/base/limit.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stddef.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#define DESCRIPTORS 65536 /* no more than so many: some programs walk through all that there may be */
 
 static atomic_int changed;
+static _Atomic uint64_t raised_from; /* soft limit of descriptors; 0: as it was */
 
-void yk__limit_is_error(void)
+static void signal_ignore(void)
 {
     struct sigaction now;
     if (sigaction(SIGXFSZ, NULL, &now) || (now.sa_flags & SA_SIGINFO) || now.sa_handler != SIG_DFL)
@@ -19,8 +24,47 @@ void yk__limit_is_error(void)
     atomic_store(&changed, 1);
 }
 
+static void descriptors_raise(void)
+{
+    struct rlimit limit;
+    uint64_t before, want;
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return;
+    before = limit.rlim_cur;
+    want = limit.rlim_max < DESCRIPTORS ? limit.rlim_max : DESCRIPTORS;
+    if (before >= want)
+        return;
+    limit.rlim_cur = want;
+    if (!setrlimit(RLIMIT_NOFILE, &limit) && !atomic_load(&raised_from))
+        atomic_store(&raised_from, before);
+}
+
+void yk__limit_is_error(void)
+{
+    signal_ignore();
+    descriptors_raise();
+}
+
 void yk__limit_restore(void)
 {
+    const uint64_t before = atomic_load(&raised_from);
+    struct rlimit limit;
     if (atomic_load(&changed))
         signal(SIGXFSZ, SIG_DFL);
+    if (!before || getrlimit(RLIMIT_NOFILE, &limit))
+        return;
+    limit.rlim_cur = before;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void yk__limit_explain_descriptors(int error, uint64_t connections, char *text, size_t capacity)
+{
+    struct rlimit limit = {0, 0};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    *text = 0;
+    if (error == EMFILE || error == EINVAL)
+        snprintf(text, capacity, ": this process may have %llu descriptors, and its connections with other ranks take %llu: raise the "
+                 "limit (ulimit -n)", (unsigned long long)limit.rlim_cur, (unsigned long long)connections);
+    if (error == ENFILE)
+        snprintf(text, capacity, ": the system has no more descriptors (fs.file-max)");
 }

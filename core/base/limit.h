@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file size limit (ulimit -f) makes a write fail with EFBIG, as other errors do, instead of ending the process. */
+/*
+ * Limits of the process. A file size limit (ulimit -f) makes a write fail with EFBIG, as other errors do, instead of ending the process.
+ * Descriptors (ulimit -n): the soft limit is raised towards the hard one, as a job of many ranks has a connection or more with each.
+ */
 #ifndef YOKE_CORE_BASE_LIMIT_H
 #define YOKE_CORE_BASE_LIMIT_H
 
-void yk__limit_is_error(void); /* ignores SIGXFSZ, unless the program has a handler of its own */
+#include <stddef.h>
+#include <stdint.h>
+
+void yk__limit_is_error(void); /* ignores SIGXFSZ, unless the program has a handler of its own, and raises the soft limit */
 void yk__limit_restore(void);  /* in a child before an exec: as it was. Async-signal-safe */
+/* What follows the error of a call (errno) that makes or polls descriptors: the limit and the remedy; "" for another error. */
+void yk__limit_explain_descriptors(int error, uint64_t connections, char *text, size_t capacity);
 
 #endif

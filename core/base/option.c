@@ -12,8 +12,8 @@
 #include "core/base/nearest.h"
 
 static const yk__option_row rows[] = {
-#define X(id, name, kind, preset, least, most, words, layer, help) \
-    {name, YK__OPTION_##kind, preset, least, most, words, layer, help},
+#define X(id, name, kind, preset, least, most, words, layer, scope, help) \
+    {name, YK__OPTION_##kind, preset, least, most, words, layer, YK__OPTION_##scope, help},
     YK_OPTION_TABLE(X)
 #undef X
 };

@@ -25,73 +25,84 @@ typedef enum yk__option_kind {
     YK__OPTION_WORDS,    /* any of the words, with commas or blanks between */
 } yk__option_kind;
 
-/* X(id, name, kind, default, least, most, words, layer, help); a default of "" is none. */
+/* Whose a value is. */
+typedef enum yk__option_scope {
+    YK__OPTION_EACH, /* a rank's own: ranks may differ */
+    YK__OPTION_ALL   /* the job's: ranks with unlike values would wait for each other, or compute something else (core/group/transport.c) */
+} yk__option_scope;
+
+/* X(id, name, kind, default, least, most, words, layer, scope, help); a default of "" is none. */
 #define YK_OPTION_TABLE(X)                                                                                                        \
-    X(LOG, "YOKE_LOG", WORD, "warn", 0, 0, "error, warn, info, debug, trace", "base", "what is reported on standard error")          \
-    X(DEVICES, "YOKE_DEVICES", TEXT, "auto", 0, 0, NULL, "job", "device specs where none are given: cpu:0 cpu/2 opencl:*")       \
-    X(MEMORY_LIMIT, "YOKE_MEMORY_LIMIT", SIZES, "0", 0, 1ull << 60, NULL, "job",                                                  \
+    X(LOG, "YOKE_LOG", WORD, "warn", 0, 0, "error, warn, info, debug, trace", "base", EACH, "what is reported on standard error")          \
+    X(DEVICES, "YOKE_DEVICES", TEXT, "auto", 0, 0, NULL, "job", EACH, "device specs where none are given: cpu:0 cpu/2 opencl:*")       \
+    X(MEMORY_LIMIT, "YOKE_MEMORY_LIMIT", SIZES, "0", 0, 1ull << 60, NULL, "job", EACH,                                                  \
       "bytes a rank may take on its device, or by rank: activations are computed again to stay below; 0: none, and an error where the " \
       "device has no more")                                                                                                       \
-    X(PLUGIN_DIR, "YOKE_PLUGIN_DIR", PATH, "", 0, 0, NULL, "device", "the folder of plugins, instead of the installed one")      \
-    X(PLUGINS, "YOKE_PLUGINS", PATH, "", 0, 0, NULL, "device", "names or paths of the plugins to use, instead of all")           \
-    X(CACHE_DIR, "YOKE_CACHE_DIR", PATH, "", 0, 0, NULL, "device",                                                                \
+    X(PLUGIN_DIR, "YOKE_PLUGIN_DIR", PATH, "", 0, 0, NULL, "device", EACH, "the folder of plugins, instead of the installed one")      \
+    X(PLUGINS, "YOKE_PLUGINS", PATH, "", 0, 0, NULL, "device", EACH, "names or paths of the plugins to use, instead of all")           \
+    X(CACHE_DIR, "YOKE_CACHE_DIR", PATH, "", 0, 0, NULL, "device", EACH,                                                                \
       "the folder of compiled kernels and of what was measured, instead of ~/.cache/yoke")                                       \
-    X(TOPOLOGY_XML, "YOKE_TOPOLOGY_XML", PATH, "", 0, 0, NULL, "device", "a machine recorded by lstopo, instead of this one")    \
-    X(LAYERS, "YOKE_LAYERS", WORDS, "", 0, 0, "validate, trace, count", "device", "checks and records every call of a plugin")   \
-    X(PROBE, "YOKE_PROBE", WORD, "on", 0, 0, "on, off", "device", "a small computation that each device does when it is opened") \
-    X(LIVENESS_MS, "YOKE_LIVENESS_MS", COUNT, "1300", 0, 3600000, NULL, "group",                                                           \
+    X(TOPOLOGY_XML, "YOKE_TOPOLOGY_XML", PATH, "", 0, 0, NULL, "device", EACH, "a machine recorded by lstopo, instead of this one")    \
+    X(LAYERS, "YOKE_LAYERS", WORDS, "", 0, 0, "validate, trace, count", "device", EACH, "checks and records every call of a plugin")   \
+    X(PROBE, "YOKE_PROBE", WORD, "on", 0, 0, "on, off", "device", EACH, "a small computation that each device does when it is opened") \
+    X(LIVENESS_MS, "YOKE_LIVENESS_MS", COUNT, "1300", 0, 3600000, NULL, "group", EACH, \
       "after so long a silent rank is taken for dead; 0: never, nor for stuck unless YOKE_STUCK_MS is set")                       \
-    X(STUCK_MS, "YOKE_STUCK_MS", COUNT, "600000", 0, 86400000, NULL, "base",                                                        \
-      "after so long a rank that does nothing, while others wait for it, is taken for stuck, a device too; 0: never")             \
-    X(JOIN_MS, "YOKE_JOIN_MS", COUNT, "300000", 1, 86400000, NULL, "group", "how long ranks wait for all to join")               \
-    X(TRANSPORT, "YOKE_TRANSPORT", TEXT, "auto", 0, 0, NULL, "group",                                                             \
+    X(STUCK_MS, "YOKE_STUCK_MS", COUNT, "600000", 0, 86400000, NULL, "base", EACH,                                                        \
+      "after so long a rank that does nothing, while others wait for it, is taken for stuck; where it is not set, a call or a device " \
+      "is after 20 times the longest of its kind so far, 30 s at least; 0: never")             \
+    X(JOIN_MS, "YOKE_JOIN_MS", COUNT, "300000", 1, 86400000, NULL, "group", EACH, "how long ranks wait for all to join")               \
+    X(TRANSPORT, "YOKE_TRANSPORT", TEXT, "auto", 0, 0, NULL, "group", ALL,                                                             \
       "how ranks exchange data: auto, shm (memory in common), or a transport: sock (TCP), ..")                                       \
-    X(REPRODUCIBILITY, "YOKE_REPRODUCIBILITY", WORD, "rank", 0, 0, "rank, run, fast", "group",                                            \
+    X(REPRODUCIBILITY, "YOKE_REPRODUCIBILITY", WORD, "rank", 0, 0, "rank, run, fast", "group", ALL, \
       "sums over hosts: rank, the same bits on any hosts; run, those of a host first, the same bits on the same hosts")             \
-    X(WIRE, "YOKE_WIRE", WORD, "fp32", 0, 0, "fp32, bf16, int8", "group",                                                       \
+    X(WIRE, "YOKE_WIRE", WORD, "fp32", 0, 0, "fp32, bf16, int8", "group", ALL,                                                       \
       "how gradients travel between hosts; bf16 has half the bytes, int8 (with error feedback) a quarter")                        \
-    X(WIRE_PARAMS, "YOKE_WIRE_PARAMS", WORD, "fp32", 0, 0, "fp32, bf16", "group",                                               \
+    X(WIRE_PARAMS, "YOKE_WIRE_PARAMS", WORD, "fp32", 0, 0, "fp32, bf16", "group", ALL,                                               \
       "how updated parameters travel between hosts; bf16 halves the bytes, and what is rounded away stays with the owner")         \
-    X(PROGRESS, "YOKE_PROGRESS", WORD, "on", 0, 0, "on, off", "group", "a thread that moves messages while the device computes")  \
-    X(SOCK_STREAMS, "YOKE_SOCK_STREAMS", COUNT, "2", 1, 4, NULL, "transport",                                                     \
+    X(PROGRESS, "YOKE_PROGRESS", WORD, "on", 0, 0, "on, off", "group", ALL, "a thread that moves messages while the device computes")  \
+    X(SOCK_STREAMS, "YOKE_SOCK_STREAMS", COUNT, "2", 1, 4, NULL, "transport", EACH,                                                     \
       "connections between two ranks over TCP; the first is for short messages alone where there are others")                    \
-    X(SOCK_MAC, "YOKE_SOCK_MAC", WORD, "auto", 0, 0, "auto, always", "transport",                                                  \
+    X(SOCK_MAC, "YOKE_SOCK_MAC", WORD, "auto", 0, 0, "auto, always", "transport", EACH,                                                  \
       "MACs on what goes over TCP; auto: but for connections that never leave the kernel, as both ends have one address")        \
-    X(OFI_PROVIDER, "YOKE_OFI_PROVIDER", TEXT, "", 0, 0, NULL, "transport",                                                        \
+    X(OFI_PROVIDER, "YOKE_OFI_PROVIDER", TEXT, "", 0, 0, NULL, "transport", EACH,                                                        \
       "of libfabric, for the transport ofi: the same on all hosts; else the best that there is")                                  \
-    X(BUCKET_BYTES, "YOKE_BUCKET_BYTES", SIZE, "16M", 4096, 1ull << 40, NULL, "run", "gradients exchanged at a time")            \
-    X(CUT, "YOKE_CUT", WORD, "bucket", 0, 0, "bucket, node", "plan", "node: every node is a segment of its own, to find a fault") \
-    X(DUMP, "YOKE_DUMP", PATH, "", 0, 0, NULL, "plan", "a folder that gets every plan, and its graph after each pass")                 \
-    X(EMERGENCY_CHECKPOINT, "YOKE_EMERGENCY_CHECKPOINT", PATH, "", 0, 0, NULL, "job",                                               \
+    X(BUCKET_BYTES, "YOKE_BUCKET_BYTES", SIZE, "16M", 4096, 1ull << 40, NULL, "run", ALL, "gradients exchanged at a time")            \
+    X(CUT, "YOKE_CUT", WORD, "bucket", 0, 0, "bucket, node", "plan", ALL, "node: every node is a segment of its own, to find a fault") \
+    X(DUMP, "YOKE_DUMP", PATH, "", 0, 0, NULL, "plan", EACH, "a folder that gets every plan, and its graph after each pass") \
+    X(EMERGENCY_CHECKPOINT, "YOKE_EMERGENCY_CHECKPOINT", PATH, "", 0, 0, NULL, "job", ALL,                                               \
       "a folder: the last whole step goes there when a rank of this host is lost")                                               \
-    X(EMERGENCY_STEPS, "YOKE_EMERGENCY_STEPS", COUNT, "1", 1, 1000000, NULL, "job", "one step of so many is kept for that")       \
-    X(TRACE, "YOKE_TRACE", PATH, "", 0, 0, NULL, "run", "a file: rank R writes a trace of some steps to FILE.R; yoke trace joins them")\
-    X(TRACE_SKIP, "YOKE_TRACE_SKIP", COUNT, "10", 0, 1ull << 40, NULL, "run", "steps before those that are traced")              \
-    X(TRACE_STEPS, "YOKE_TRACE_STEPS", COUNT, "3", 1, 1000, NULL, "run", "steps that are traced")                                 \
-    X(LAUNCHER, "YOKE_LAUNCHER", WORD, "", 0, 0, "none", "control",                                                               \
+    X(EMERGENCY_STEPS, "YOKE_EMERGENCY_STEPS", COUNT, "1", 1, 1000000, NULL, "job", ALL, "one step of so many is kept for that")       \
+    X(TRACE, "YOKE_TRACE", PATH, "", 0, 0, NULL, "run", EACH, \
+      "a file: rank R writes a trace of some steps to FILE.R; yoke trace joins them")\
+    X(TRACE_SKIP, "YOKE_TRACE_SKIP", COUNT, "10", 0, 1ull << 40, NULL, "run", EACH, "steps before those that are traced")              \
+    X(TRACE_STEPS, "YOKE_TRACE_STEPS", COUNT, "3", 1, 1000, NULL, "run", EACH, "steps that are traced")                                 \
+    X(LAUNCHER, "YOKE_LAUNCHER", WORD, "", 0, 0, "none", "control", EACH,                                                               \
       "none: a process that another launcher started is a job of its own")                                                       \
-    X(JOB_FD, "YOKE_JOB_FD", TEXT, "", 0, 0, NULL, "control", "set by yoke launch: the job's descriptor")                        \
-    X(RANK, "YOKE_RANK", TEXT, "", 0, 0, NULL, "control", "the number of this rank; yoke launch sets it, or whoever starts ranks by hand") \
-    X(RANKS, "YOKE_SIZE", TEXT, "", 0, 0, NULL, "control", "the number of ranks, where they are started by hand or by Kubernetes") \
-    X(ADDR, "YOKE_ADDR", TEXT, "", 0, 0, NULL, "control", "the name or address of rank 0's host, which rank 0 listens on")       \
-    X(PORT, "YOKE_PORT", COUNT, "", 1, 65535, NULL, "control", "the TCP port of rank 0")                                              \
-    X(SECRET_FILE, "YOKE_SECRET_FILE", PATH, "", 0, 0, NULL, "control",                                                          \
+    X(JOB_FD, "YOKE_JOB_FD", TEXT, "", 0, 0, NULL, "control", EACH, "set by yoke launch: the job's descriptor")                        \
+    X(RANK, "YOKE_RANK", TEXT, "", 0, 0, NULL, "control", EACH, \
+      "the number of this rank; yoke launch sets it, or whoever starts ranks by hand") \
+    X(RANKS, "YOKE_SIZE", TEXT, "", 0, 0, NULL, "control", EACH, "the number of ranks, where they are started by hand or by Kubernetes") \
+    X(ADDR, "YOKE_ADDR", TEXT, "", 0, 0, NULL, "control", EACH, "the name or address of rank 0's host, which rank 0 listens on")       \
+    X(PORT, "YOKE_PORT", COUNT, "", 1, 65535, NULL, "control", EACH, "the TCP port of rank 0") \
+    X(SECRET_FILE, "YOKE_SECRET_FILE", PATH, "", 0, 0, NULL, "control", EACH,                                                          \
       "a file of 16 bytes or more, readable by its owner alone (chmod 600), equal on all hosts: who knows it may join")          \
-    X(LISTEN_FD, "YOKE_LISTEN_FD", COUNT, "", 0, INT32_MAX, NULL, "control",                                                       \
+    X(LISTEN_FD, "YOKE_LISTEN_FD", COUNT, "", 0, INT32_MAX, NULL, "control", EACH,                                                       \
       "set by yoke launch --hosts: the socket on which rank 0 listens")                                                           \
-    X(NODE_FD, "YOKE_NODE_FD", COUNT, "", 0, INT32_MAX, NULL, "control",                                                          \
+    X(NODE_FD, "YOKE_NODE_FD", COUNT, "", 0, INT32_MAX, NULL, "control", EACH,                                                          \
       "set by yoke launch --hosts: where a rank says what has ended the job")                                                     \
-    X(SSH, "YOKE_SSH", TEXT, "ssh -o BatchMode=yes", 0, 0, NULL, "tools",                                                        \
+    X(SSH, "YOKE_SSH", TEXT, "ssh -o BatchMode=yes", 0, 0, NULL, "tools", EACH,                                                        \
       "the command by which yoke launch --hosts runs another on a host")                                                        \
-    X(SERVICE, "YOKE_SERVICE", TEXT, "", 0, 0, NULL, "control", "the headless service of a Kubernetes indexed job")              \
-    X(HOST_ID, "YOKE_HOST_ID", TEXT, "", 0, 0, NULL, "control", "for tests: ranks with unlike values count as on unlike hosts")  \
-    X(MAX_RESTARTS, "YOKE_MAX_RESTARTS", COUNT, "0", 0, 1000000, NULL, "job",                                                       \
+    X(SERVICE, "YOKE_SERVICE", TEXT, "", 0, 0, NULL, "control", EACH, "the headless service of a Kubernetes indexed job")              \
+    X(HOST_ID, "YOKE_HOST_ID", TEXT, "", 0, 0, NULL, "control", EACH, "for tests: ranks with unlike values count as on unlike hosts")  \
+    X(MAX_RESTARTS, "YOKE_MAX_RESTARTS", COUNT, "0", 0, 1000000, NULL, "job", EACH,                                                       \
       "how often a launch starts a job anew of which a rank died or failed")                                                     \
-    X(RESTART_COUNT, "YOKE_RESTART_COUNT", COUNT, "0", 0, 1000000, NULL, "job", "set by yoke launch: how often that was done so far") \
-    X(RUN_ID, "YOKE_RUN_ID", TEXT, "", 0, 0, NULL, "launch",                                                                        \
+    X(RESTART_COUNT, "YOKE_RESTART_COUNT", COUNT, "0", 0, 1000000, NULL, "job", EACH, \
+      "set by yoke launch: how often that was done so far") \
+    X(RUN_ID, "YOKE_RUN_ID", TEXT, "", 0, 0, NULL, "launch", EACH,                                                                        \
       "set by yoke launch with restarts: a number that all attempts of one launch have in common, and no other launch")           \
-    X(WORLD_SIZE, "YOKE_WORLD_SIZE", COUNT, "", 1, INT32_MAX, NULL, "control", "set by yoke launch: the number of ranks")                 \
-    X(LOCAL_RANK, "YOKE_LOCAL_RANK", COUNT, "", 0, INT32_MAX, NULL, "launch", "for programs, set by yoke launch: its number on this host")
+    X(WORLD_SIZE, "YOKE_WORLD_SIZE", COUNT, "", 1, INT32_MAX, NULL, "control", EACH, "set by yoke launch: the number of ranks") \
+    X(LOCAL_RANK, "YOKE_LOCAL_RANK", COUNT, "", 0, INT32_MAX, NULL, "launch", EACH, \
+      "for programs, set by yoke launch: its number on this host")
 
 typedef enum yk__option {
 #define X(id, ...) YK__OPTION_##id,
@@ -107,6 +118,7 @@ typedef struct yk__option_row {
     uint64_t least, most;
     const char *words; /* separated by ", "; NULL but for kinds of words */
     const char *layer; /* the folder that reads it: transport, tools, or one of core */
+    yk__option_scope scope;
     const char *help;
 } yk__option_row;
 

@@ -253,10 +253,13 @@ static yk_status look_at(const yk__request *request, yk__control_wait *wait, uin
 static yk_status move_some(yk__coll *coll, int timeout_ms, uint64_t *events, yk_error *err)
 {
     yk__msg_plane *plane = coll->plane;
+    const uint64_t before = *events;
     yk_tr_error error = {""};
     yk_status s;
     pthread_mutex_unlock(&plane->lock);
     s = plane->table->progress(plane->tr, timeout_ms, events, &error);
+    if (*events != before)
+        yk__control_count_call(coll->control);
     pthread_mutex_lock(&plane->lock);
     yk__msg_step_all(coll);
     return s ? yk__msg_fail(err, s, &error, coll) : YK_OK;

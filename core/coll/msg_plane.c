@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
+#include "core/base/signals.h"
 
 void yk__msg_lock(yk__coll *coll)
 {
@@ -54,6 +55,18 @@ static yk_status check_job(void *arg, yk_tr_error *error)
     if (yk__control_check(arg, &err))
         snprintf(error->text, sizeof error->text, "%.639s", err.text);
     return err.status;
+}
+
+/* In a thread of the transport's. A rank that has left may end its connections as it likes. */
+static void connection_lost(void *arg, uint32_t peer, const yk_tr_error *why)
+{
+    yk__control *control = arg;
+    yk_error err = YK_ERROR_INIT;
+    if (yk__control_left(control, peer))
+        return;
+    yk__fail(&err, YK_E_IO, "%s and %s: %s", yk__control_name(control, yk__control_rank(control)), yk__control_name(control, peer),
+             why->text);
+    yk__control_end(control, yk__control_rank(control), err.status, err.text);
 }
 
 static yk_status check_table(const yk_transport *table, uint32_t ranks, yk_error *err)
@@ -105,15 +118,19 @@ static yk_status open_transport(yk__coll *coll, yk_error *err)
                       .secret = yk__control_secret(coll->control),
                       .secret_bytes = YK__CONTROL_SECRET,
                       .address = yk__control_address(coll->control),
-                      .check = check_job};
+                      .check = check_job,
+                      .lost = connection_lost};
     yk_tr_error error = {""};
+    yk__signals kept;
     yk_status s;
     for (uint32_t r = 0; r < coll->size; r++)
         plane->host[r] = yk__control_host(coll->control, r);
     s = share_memory(coll, &c, err);
     if (s)
         return s;
+    yk__signals_keep(&kept);
     s = plane->table->open(&c, &plane->tr, &error);
+    yk__signals_restore(&kept);
     return s ? yk__msg_fail(err, s, &error, coll) : check_peers(coll, err);
 }
 

@@ -38,6 +38,7 @@ static void *progress_main(void *arg)
     uint64_t events = 0;
     pthread_mutex_lock(&plane->lock);
     while (!plane->stop) {
+        const uint64_t before = events;
         yk_tr_error error = {""};
         yk_status s;
         if ((!plane->active && !plane->feeds) || plane->waiting) {
@@ -47,6 +48,8 @@ static void *progress_main(void *arg)
         yk__msg_step_all(coll);
         pthread_mutex_unlock(&plane->lock);
         s = plane->table->progress(plane->tr, SLICE_MS, &events, &error);
+        if (events != before)
+            yk__control_count_call(coll->control);
         pthread_mutex_lock(&plane->lock);
         if (s) {
             yk__msg_fail_all(coll, s, &error);

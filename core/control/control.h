@@ -40,6 +40,7 @@ typedef struct yk__control_config {
     uint32_t liveness_ms; /* a rank without a sign of life for so long is lost; 0: never */
     uint32_t join_ms;     /* how long join waits for all ranks; 0: for ever */
     uint32_t stuck_ms;    /* a rank that others wait for and that does nothing for so long is lost; 0: never */
+    uint32_t call_ms;     /* .. one that is in a call, by yk__act_patience_ms; in its own code it is named then. 0: stuck_ms for all */
     const volatile uint32_t *advance; /* a count that moves while this rank does something; NULL: only its calls count */
 } yk__control_config;
 
@@ -90,7 +91,7 @@ typedef struct yk__control_wait {
 } yk__control_wait;
 
 /* A look, now and then during a wait for `peer` that lasts, in the operation `what`: fails when the job ends, or when the rank
- * that holds it up (peer, or the one which peer waits for itself) has done nothing for stuck_ms; then the job ends. */
+ * that holds it up (peer, or the one which peer waits for itself) has done nothing for too long; then the job ends. */
 yk_status yk__control_look(yk__control *c, yk__control_wait *wait, uint32_t peer, const char *what, yk_error *err);
 void yk__control_waited(yk__control *c, const yk__control_wait *wait); /* the wait is over */
 void yk__control_count_call(yk__control *c); /* this rank has done something that others may wait for */

@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
+#include "core/base/advance.h"
 #include "core/control/control.h"
 #include "core/net/tcp.h"
 
@@ -34,11 +35,13 @@ typedef struct yk__control_slot {
     _Atomic uint32_t advance;            /* yk__control_config.advance, as of the last beat */
     _Atomic uint32_t waits_for;          /* 1 + the rank it has waited for for some time; 0: none */
     char waits_in[44];                   /* in which operation; written before waits_for */
+    _Atomic uint32_t act, patience_ms;   /* yk__act, as of the last beat; after how long without a move it is to be taken for stuck */
     _Alignas(64) _Atomic uint32_t stamp; /* of `info`; odd while it is being written, 0 before */
     uint8_t info[YK__CONTROL_INFO];
     _Alignas(64) _Atomic uint32_t given, taken; /* exchanges: blobs written; of all ranks read */
     uint32_t blob_bytes;                        /* written before `given` */
     _Atomic uint32_t heard;                     /* by all ranks of the host that maps this: messages that came from it */
+    _Atomic uint32_t named;                     /* by them: 1 + the advance at which one has said that it is in its own code */
     uint8_t blob[YK__CONTROL_BLOB];
     _Alignas(64) char name[YK__CONTROL_NAME]; /* by the launcher, then by the rank before it joins */
 } yk__control_slot;
@@ -94,6 +97,13 @@ typedef struct yk__control_silence {
     int64_t ms;
 } yk__control_silence;
 
+/* How long nothing has moved in what this rank does, and the longest time that ended, by kind. */
+typedef struct yk__control_still {
+    yk__act act;
+    uint32_t calls, advance;
+    uint64_t ms, longest_ms[YK__ACTS];
+} yk__control_still;
+
 struct yk__control {
     yk__control_head *head;
     uint64_t bytes;
@@ -102,7 +112,8 @@ struct yk__control {
     yk__agent *agent; /* of this host, in this process; NULL: there is none, or it is another's */
     int fd, memory_fd, job_fd, wake_fd;
     int node_fd; /* of yoke launch on this host, or -1 */
-    uint32_t liveness_ms, stuck_ms;
+    uint32_t liveness_ms, stuck_ms, call_ms;
+    yk__control_still still; /* the beat thread's */
     const volatile uint32_t *advance;
     pid_t pid; /* of the process that joined: a child of it leaves the job alone */
     pthread_t beat;

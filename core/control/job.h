@@ -42,6 +42,7 @@ void yk__control_job_started(yk__control_job *job, uint32_t rank);
 bool yk__control_job_joined(const yk__control_job *job, uint32_t rank);
 /* True when it has said goodbye. */
 bool yk__control_job_left(const yk__control_job *job, uint32_t rank);
+uint32_t yk__control_job_advance(const yk__control_job *job, uint32_t rank); /* as of its last beat; 0 for no rank of the job */
 pid_t yk__control_job_pid(const yk__control_job *job, uint32_t rank); /* of the process that joined, by its own word; or 0 */
 /* The rank's process ended before it joined: those who wait for it to join fail with its name. False when it has joined. */
 bool yk__control_job_gone(yk__control_job *job, uint32_t rank);

@@ -204,6 +204,7 @@ yk_status yk__control_join(const yk__control_config *config, yk__control **out, 
     c->agent = config->agent;
     c->liveness_ms = config->liveness_ms;
     c->stuck_ms = config->stuck_ms;
+    c->call_ms = config->call_ms;
     c->advance = config->advance;
     if (receive_hello(c, &hello, err) || map_head(c, &hello, err) || job_join(c, config, err)) {
         yk__control_leave(c);

@@ -70,6 +70,27 @@ void yk__control_heard(yk__control *c, uint32_t rank)
     atomic_fetch_add_explicit(&c->head->slot[rank].heard, 1, memory_order_relaxed);
 }
 
+/* How long this rank's act goes without a move, what is normal for one of its kind, and what others are to make of it. */
+static void note_still(yk__control *c, int64_t step_ms)
+{
+    yk__control_slot *s = &c->head->slot[c->rank];
+    yk__control_still *still = &c->still;
+    const yk__act act = atomic_load(&s->waits_for) ? YK__ACT_WAIT : yk__act_now();
+    const uint32_t calls = atomic_load(&s->calls), advance = atomic_load(&s->advance);
+    if (act == still->act && calls == still->calls && advance == still->advance)
+        still->ms += (uint64_t)step_ms;
+    else {
+        if (still->ms > still->longest_ms[still->act])
+            still->longest_ms[still->act] = still->ms;
+        still->act = act;
+        still->calls = calls;
+        still->advance = advance;
+        still->ms = 0;
+    }
+    atomic_store(&s->act, act);
+    atomic_store(&s->patience_ms, yk__act_patience_ms(act, c->call_ms, c->stuck_ms, still->longest_ms[act]));
+}
+
 static void *beat_main(void *arg)
 {
     yk__control *c = arg;
@@ -90,10 +111,12 @@ static void *beat_main(void *arg)
         }
         now = yk__clock_ns();
         step = (now - last) / 1000000;
+        step = step > STEP_MAX_MS ? STEP_MAX_MS : step;
         last = now;
+        note_still(c, step);
         for (uint32_t r = 0; c->liveness_ms && r < c->size; r++)
             if (r != c->rank)
-                find_silent(c, r, step > STEP_MAX_MS ? STEP_MAX_MS : step);
+                find_silent(c, r, step);
     }
 }
 

@@ -25,6 +25,8 @@ static void read_state(yk__control_head *head, uint32_t rank, yk__frame_state *s
     state->advance = atomic_load(&s->advance);
     state->pid = atomic_load(&s->pid);
     state->exits = atomic_load(&s->exits);
+    state->act = atomic_load(&s->act);
+    state->patience_ms = atomic_load(&s->patience_ms);
     if (state->waits_for)
         memcpy(state->waits_in, s->waits_in, sizeof state->waits_in);
 }
@@ -143,6 +145,8 @@ static yk_status apply_state(yk__control_head *head, const yk__frame *frame, yk_
     atomic_store(&s->exits, in.exits);
     atomic_store(&s->calls, in.calls);
     atomic_store(&s->advance, in.advance);
+    atomic_store(&s->act, in.act);
+    atomic_store(&s->patience_ms, in.patience_ms);
     atomic_store(&s->taken, in.taken);
     if (in.waits_for)
         memcpy(s->waits_in, in.waits_in, sizeof s->waits_in);

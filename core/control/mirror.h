@@ -38,6 +38,7 @@ typedef struct yk__frame_state {
     int32_t pid;
     uint32_t exits;
     char waits_in[44];
+    uint32_t act, patience_ms;
 } yk__frame_state;
 
 typedef struct yk__frame_info {

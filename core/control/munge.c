@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include "core/control/munge.h"
+#include "core/base/signals.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -25,7 +26,11 @@ typedef struct munge_calls {
 /* The library stays. */
 static yk_status calls_load(munge_calls *calls, yk_error *err)
 {
-    void *library = dlopen("libmunge.so.2", RTLD_NOW | RTLD_LOCAL);
+    yk__signals kept;
+    void *library;
+    yk__signals_keep(&kept);
+    library = dlopen("libmunge.so.2", RTLD_NOW | RTLD_LOCAL);
+    yk__signals_restore(&kept);
     if (!library)
         return yk__fail(err, YK_E_UNSUPPORTED, "munge: %s", dlerror());
     *(void **)&calls->ctx_create = dlsym(library, "munge_ctx_create");

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/signals.h"
 #include "core/control/pmix_types.h"
 
 #define KEY "yoke.meeting"
@@ -75,10 +76,13 @@ yk_status yk__pmix_share(uint32_t rank, uint32_t ms, char *value, size_t size, y
 {
     yk__pmix_calls calls = {.init = NULL};
     yk__pmix_proc own = {"", 0};
+    yk__signals kept;
     int s;
-    if (calls_load(&calls, err))
+    yk__signals_keep(&kept);
+    s = calls_load(&calls, err) ? 0 : calls.init(&own, NULL, 0);
+    yk__signals_restore(&kept);
+    if (err->status)
         return err->status;
-    s = calls.init(&own, NULL, 0);
     if (s)
         return fail_call(&calls, "Init", s, err);
     if (own.rank != rank)

@@ -4,6 +4,9 @@
  * the rank that holds it up: the one it waits for, or the one which that rank waits for itself. A rank does something when its
  * calls for others or its count of work move. Ranks that wait for each other in a circle do nothing either.
  *
+ * How long is too long depends on what the rank is in, which it shows with the time that is normal for it: a call of ours or of a device
+ * is lost after that, 30 s at least. In its program's own code it is named in one line after that, and lost after YOKE_STUCK_MS.
+ *
  * Time is added up from this wait's own short steps, each counted with a bound, so that a job that was stopped as a whole
  * accuses nobody when it goes on.
  */
@@ -15,6 +18,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/log.h"
 
 #define STEP_MAX_NS (150 * 1000000ll)
 
@@ -41,23 +45,72 @@ static void write_seconds(char *text, size_t size, int64_t ns)
     snprintf(text, size, "%.*f s", s < 10 ? 1 : 0, s);
 }
 
+static yk__act act_of(const yk__control *c, uint32_t rank)
+{
+    const uint32_t act = atomic_load(&c->head->slot[rank].act);
+    return act < YK__ACTS ? (yk__act)act : YK__ACT_OWN;
+}
+
+/* The same operation on both sides is no fault of the program: what they have sent each other does not arrive, or stands in a device. */
+static yk_status fail_circle(const yk__control *c, const char *name, const char *in, const char *what, const char *time, yk_error *err)
+{
+    if (!strncmp(in, what, sizeof c->head->slot->waits_in - 1))
+        return yk__fail(err, YK_E_DEVICE_LOST, "%s and %s wait for each other in %s, for %s (YOKE_STUCK_MS%s), and neither gets on: data "
+                        "between them do not arrive", name, c->name[c->rank], what, time, c->call_ms ? " would set it" : "");
+    return yk__fail(err, YK_E_INTERNAL, "%s waits in %s while %s waits in %s, for %s (YOKE_STUCK_MS%s): the ranks' calls differ", name, in,
+                    c->name[c->rank], what, time, c->call_ms ? " would set it" : "");
+}
+
 static yk_status fail_idle(yk__control *c, uint32_t rank, bool circle, int64_t ns, const char *what, yk_error *err)
 {
-    char time[32], name[YK__CONTROL_NAME], in[sizeof c->head->slot->waits_in];
-    yk_status s;
+    char time[32], name[YK__CONTROL_NAME], in[sizeof c->head->slot->waits_in], act[64] = "";
     write_seconds(time, sizeof time, ns);
     yk__control_copy_name(name, c->head->slot[rank].name);
     memcpy(in, c->head->slot[rank].waits_in, sizeof in);
     in[sizeof in - 1] = 0;
+    if (act_of(c, rank) != YK__ACT_OWN)
+        snprintf(act, sizeof act, " in %s", yk__act_name(act_of(c, rank)));
     if (circle)
-        s = yk__fail(err, YK_E_INTERNAL,
-                     "%s waits in %s while %s waits in %s, for %s (YOKE_STUCK_MS): the ranks' calls differ", name, in,
-                     c->name[c->rank], what, time);
+        fail_circle(c, name, in, what, time, err);
     else
-        s = yk__fail(err, YK_E_DEVICE_LOST, "%s has made no progress for %s (YOKE_STUCK_MS) while %s waits in %s", name, time,
-                     c->name[c->rank], what);
-    yk__control_end_for(c, rank, false, s, err->text);
-    return s;
+        yk__fail(err, YK_E_DEVICE_LOST, "%s has made no progress%s for %s (YOKE_STUCK_MS%s) while %s waits in %s", name, act, time,
+                 *act && c->call_ms ? " would set it" : "", c->name[c->rank], what);
+    yk__control_end_for(c, rank, false, err->status, err->text);
+    return err->status;
+}
+
+/* One line on each host for each time that it happens. */
+static void name_busy(const yk__control *c, uint32_t rank, int64_t ns, const char *what)
+{
+    yk__control_slot *s = &c->head->slot[rank];
+    const uint32_t stamp = atomic_load(&s->advance) + 1;
+    char time[32], name[YK__CONTROL_NAME];
+    if (atomic_exchange(&s->named, stamp) == stamp)
+        return;
+    write_seconds(time, sizeof time, ns);
+    yk__control_copy_name(name, s->name);
+    yk__log(YK_LOG_WARN, "control", "%s has been in %s for %s while %s waits in %s; the job ends when it has been so for %u s "
+            "(YOKE_STUCK_MS)", name, yk__act_name(act_of(c, rank)), time, c->name[c->rank], what, c->stuck_ms / 1000);
+}
+
+/* Whose own wait for its device ends first, with better words. */
+#define DEVICE_MORE_MS 3000u
+
+static int64_t limit_ms(const yk__control *c, uint32_t rank, bool circle)
+{
+    const uint32_t patience = atomic_load(&c->head->slot[rank].patience_ms);
+    const yk__act act = act_of(c, rank);
+    if (!c->call_ms || !patience || patience >= c->stuck_ms || (!circle && (act == YK__ACT_OWN || act == YK__ACT_WAIT)))
+        return c->stuck_ms;
+    return act == YK__ACT_DEVICE ? patience + DEVICE_MORE_MS : patience;
+}
+
+/* In its own code, or in what nobody can say a limit of. */
+static bool is_to_name(const yk__control *c, uint32_t rank, int64_t ns)
+{
+    const int64_t patience = atomic_load(&c->head->slot[rank].patience_ms);
+    const int64_t after = patience && patience < c->stuck_ms ? patience : c->call_ms; /* 0: its first beat is yet to come */
+    return c->call_ms && ns >= after * 1000000ll;
 }
 
 static void note_waiting(yk__control *c, uint32_t peer, const char *what)
@@ -89,7 +142,11 @@ yk_status yk__control_look(yk__control *c, yk__control_wait *wait, uint32_t peer
         return YK_OK;
     }
     wait->ns += step < STEP_MAX_NS ? step : STEP_MAX_NS;
-    return wait->ns < c->stuck_ms * 1000000ll ? YK_OK : fail_idle(c, rank, circle, wait->ns, what, err);
+    if (wait->ns >= limit_ms(c, rank, circle) * 1000000ll)
+        return fail_idle(c, rank, circle, wait->ns, what, err);
+    if (!circle && is_to_name(c, rank, wait->ns))
+        name_busy(c, rank, wait->ns, what);
+    return YK_OK;
 }
 
 void yk__control_waited(yk__control *c, const yk__control_wait *wait)

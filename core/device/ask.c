@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/cgroup.h"
+#include "core/base/signals.h"
 #include "core/device/internal.h"
 
 static char *watcher; /* YK__ASKED bytes of another process, or NULL */
@@ -24,11 +25,14 @@ void yk__plugin_asked(const char *name)
 
 yk_status yk__plugin_devices(const yk__plugin *p, uint32_t *n, yk_error *err)
 {
+    yk__signals kept;
     yk__host_message_clear();
+    yk__signals_keep(&kept);
     yk__plugin_asked(p->name);
     *n = 0;
     yk_status s = p->call->device_count(n);
     yk__plugin_asked("");
+    yk__signals_restore(&kept);
     if (s)
         return *n = 0, yk__plugin_fail(err, p, s, "counting its devices");
     if (*n > YK__DEVICES)
@@ -58,10 +62,13 @@ yk_status yk__plugin_caps(const yk__plugin *p, uint32_t i, yk_device_caps *c, yk
 {
     memset(c, 0, sizeof *c);
     c->size = sizeof *c;
+    yk__signals kept;
     yk__host_message_clear();
+    yk__signals_keep(&kept);
     yk__plugin_asked(p->name);
     yk_status s = p->call->device_caps(i, c);
     yk__plugin_asked("");
+    yk__signals_restore(&kept);
     if (s)
         return yk__plugin_fail(err, p, s, "asking a device what it can do");
     text_clean(c->name, sizeof c->name);

@@ -11,6 +11,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/base/signals.h"
 
 const char *yk__plugin_folder(void)
 {
@@ -72,7 +73,11 @@ yk_status yk__module_check(const char *kind, const char *path, struct stat *st, 
 
 yk_status yk__module_map(const char *kind, const char *path, const char *symbol, void **address, yk_error *err)
 {
-    void *dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    yk__signals kept;
+    void *dl;
+    yk__signals_keep(&kept);
+    dl = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    yk__signals_restore(&kept);
     if (!dl) {
         const char *why = dlerror();
         return yk__fail(err, YK_E_ABI, "%s %s: %s", kind, path, why ? why : "the loader gave no reason");

@@ -6,9 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/advance.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/base/signals.h"
 #include "core/device/internal.h"
 
 static bool is_alignment(uint32_t n)
@@ -79,14 +81,27 @@ static yk_status make_handles(yk__device *dev, yk_error *err)
     return yk__device_fail(dev, yk__plugin_made(s, dev->queue), "making a queue", err);
 }
 
+static yk_status open_parts(yk__device *dev, yk_error *err)
+{
+    if (open_plugin(dev, err) || read_caps(dev, err) || make_handles(dev, err))
+        return err->status;
+    return yk__option_words(YK__OPTION_PROBE) == 0 ? yk__probe(dev, err) : YK_OK;
+}
+
 yk_status yk__device_open(const yk__placement *place, yk__device **out, yk_error *err)
 {
     yk__device *dev = yk__calloc(1, sizeof *dev);
+    yk__signals kept;
+    yk_status s;
     if (!dev)
         return yk__fail_mem(err, sizeof *dev, "a device");
     dev->place = *place;
-    if (open_plugin(dev, err) || read_caps(dev, err) || make_handles(dev, err) ||
-        (yk__option_words(YK__OPTION_PROBE) == 0 && yk__probe(dev, err))) {
+    yk__act_begin(YK__ACT_OPEN);
+    yk__signals_keep(&kept);
+    s = open_parts(dev, err);
+    yk__act_end(YK__ACT_OPEN);
+    yk__signals_restore(&kept);
+    if (s) {
         yk__device_close(dev);
         return err->status;
     }

@@ -12,6 +12,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/base/signals.h"
 #include "core/device/internal.h"
 
 /* Of the list and of starting; recursive, as an error message lists the plugins. */
@@ -83,9 +84,13 @@ static yk_status check_name(const char *called, const char *name, const char *wh
 /* A failure leaves a part of it to be discarded. */
 static yk_status plugin_fill(yk__plugin *p, yk_plugin_query_fn query, const char *who, const char *path, const char *name, yk_error *err)
 {
+    const yk_plugin *given;
+    yk__signals kept;
+    yk__signals_keep(&kept);
     yk__plugin_asked(who);
-    const yk_plugin *given = query(YK_ABI);
+    given = query(YK_ABI);
     yk__plugin_asked("");
+    yk__signals_restore(&kept);
     if (yk__plugin_table_take(given, who, &p->table, err) || check_name(p->table.name, name, who, err))
         return err->status;
     if (find_name(p->table.name))
@@ -209,11 +214,14 @@ yk_status yk__plugin_start(yk__plugin *p, yk_error *err)
 {
     plugins_lock();
     if (!p->started && !p->failed.status) {
+        yk__signals kept;
         yk_status s;
         yk__host_message_clear();
+        yk__signals_keep(&kept);
         yk__plugin_asked(p->name);
         s = p->call->init(yk__host_table());
         yk__plugin_asked("");
+        yk__signals_restore(&kept);
         if (s)
             yk__plugin_fail(&p->failed, p, s, "starting the plugin");
         p->started = !s;

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The one wait for a point of a queue: as long as something moves, whatever that takes. A limit of its own would be wrong for some
- * device and some program; who finished nothing for YOKE_STUCK_MS hangs.
+ * device and some program; who finished nothing for 20 times as long as ever before, and 30 s, hangs (yk__act_patience_ms).
  */
+#include <stdatomic.h>
+
 #include "core/base/advance.h"
 #include "core/base/clock.h"
 #include "core/device/internal.h"
@@ -23,6 +25,15 @@ static uint64_t points_done(const yk_plugin *table, yk_queue *queue, yk_queue *p
     return done + other;
 }
 
+static _Atomic uint64_t longest_ms; /* without a move, in waits that ended; of all devices of this process */
+
+static void longest_note(uint64_t ns)
+{
+    uint64_t before = atomic_load(&longest_ms);
+    while (ns / 1000000 > before && !atomic_compare_exchange_weak(&longest_ms, &before, ns / 1000000))
+        ;
+}
+
 /* After each slice. A point that moves is progress; so is this process's computing, but that could be a driver's busy wait. */
 static void idle_count(const yk_plugin *table, yk_queue *queue, yk_queue *producer, idle_queue *idle)
 {
@@ -33,6 +44,7 @@ static void idle_count(const yk_plugin *table, yk_queue *queue, yk_queue *produc
     idle->last = now;
     idle->cpu = cpu;
     if (done != idle->done) {
+        longest_note(idle->ns);
         idle->done = done;
         idle->ns = 0;
         yk__advance();
@@ -46,7 +58,8 @@ static void idle_count(const yk_plugin *table, yk_queue *queue, yk_queue *produc
 /* True: nothing has moved for too long. Most waits end within their first slice and look at nothing. */
 static bool queue_is_stuck(const yk_plugin *table, yk_queue *queue, yk_queue *producer, idle_queue *idle)
 {
-    const uint64_t limit = yk__stuck_ms() * 1000000ull;
+    const uint64_t limit =
+        yk__act_patience_ms(YK__ACT_DEVICE, yk__call_ms(), yk__stuck_ms(), atomic_load(&longest_ms)) * 1000000ull;
     if (idle->last)
         idle_count(table, queue, producer, idle);
     else
@@ -58,15 +71,17 @@ yk_status yk__point_wait(const yk_plugin *table, yk_queue *queue, yk_queue *prod
                          uint64_t *idle_ns)
 {
     idle_queue idle = {0};
+    bool stuck = false;
     yk_status s;
+    yk__act_begin(YK__ACT_DEVICE);
     do {
-        if (cancel && *cancel)
-            return YK_E_CANCELLED;
-        s = table->queue_wait(queue, point, SLICE_NS);
-        if (s == YK_E_TIMEOUT && queue_is_stuck(table, queue, producer, &idle)) {
-            *idle_ns = idle.ns;
-            return YK_E_TIMEOUT;
-        }
-    } while (s == YK_E_TIMEOUT);
+        s = cancel && *cancel ? YK_E_CANCELLED : table->queue_wait(queue, point, SLICE_NS);
+        stuck = s == YK_E_TIMEOUT && queue_is_stuck(table, queue, producer, &idle);
+    } while (s == YK_E_TIMEOUT && !stuck);
+    yk__act_end(YK__ACT_DEVICE);
+    if (stuck)
+        *idle_ns = idle.ns;
+    else
+        longest_note(idle.ns);
     return s;
 }

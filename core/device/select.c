@@ -389,7 +389,7 @@ static bool cores_overlap(const char *a, const char *b)
 /* Pairs of a kind: whose plugins are these two. */
 typedef struct shared_cores {
     const char *plugin[2];
-    size_t first[2], pairs;
+    size_t first[2], ranks; /* ranks: that share cores with another one of the kind */
 } shared_cores;
 
 static bool pair_is_of(const selection *s, size_t i, size_t j, const shared_cores *kind)
@@ -402,13 +402,15 @@ static bool pair_is_of(const selection *s, size_t i, size_t j, const shared_core
 static void shared_count(const selection *s, shared_cores *kind)
 {
     for (size_t i = 0; i < s->n; i++)
-        for (size_t j = i + 1; j < s->n; j++) {
-            if (!s->cpu[i] || !s->cpu[j] || !pair_is_of(s, i, j, kind) || !cores_overlap(s->place[i].cores, s->place[j].cores))
+        for (size_t j = 0; j < s->n; j++) {
+            if (i == j || !s->cpu[i] || !s->cpu[j] || !pair_is_of(s, i, j, kind) ||
+                !cores_overlap(s->place[i].cores, s->place[j].cores))
                 continue;
-            if (!kind->pairs++) {
+            if (!kind->ranks++) {
                 kind->first[0] = i;
                 kind->first[1] = j;
             }
+            break;
         }
 }
 
@@ -417,8 +419,8 @@ static void shared_warn(const selection *s, const shared_cores *kind)
     char a[PLACEMENT_TEXT], b[PLACEMENT_TEXT], more[48] = "";
     yk__placement_text(&s->place[kind->first[0]], a, sizeof a);
     yk__placement_text(&s->place[kind->first[1]], b, sizeof b);
-    if (kind->pairs > 1)
-        snprintf(more, sizeof more, " (and %zu more such pairs)", kind->pairs - 1);
+    if (kind->ranks > 2)
+        snprintf(more, sizeof more, ", as do %zu more ranks", kind->ranks - 2);
     yk__log(YK_LOG_WARN, "devices", "%s and %s compute on the same cores%s", a, b, more);
 }
 
@@ -440,7 +442,7 @@ static void warn_shared(const selection *s)
             if (!s->cpu[i] || !s->cpu[j] || !is_first(s, i) || !is_first(s, j))
                 continue;
             shared_count(s, &kind);
-            if (kind.pairs)
+            if (kind.ranks)
                 shared_warn(s, &kind);
         }
 }

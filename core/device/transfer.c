@@ -5,6 +5,7 @@
  */
 #include <stdio.h>
 
+#include "core/base/advance.h"
 #include "core/device/internal.h"
 
 yk_status yk__device_fail(yk__device *dev, yk_status status, const char *what, yk_error *err)
@@ -54,8 +55,8 @@ static yk_status lose_device(yk__device *dev, uint64_t idle_ns, yk_error *err)
     if (dev->side)
         dev->table->queue_abort(dev->side, YK_E_DEVICE_LOST);
     dev->lost = true;
-    return yk__fail(err, YK_E_DEVICE_LOST, "%s:%u (%s) has finished nothing for %.1f s (YOKE_STUCK_MS); its driver may hang",
-                    dev->plugin->name, dev->place.device, dev->caps.name, (double)idle_ns * 1e-9);
+    return yk__fail(err, YK_E_DEVICE_LOST, "%s:%u (%s) has finished nothing for %.1f s (YOKE_STUCK_MS%s); its driver may hang",
+                    dev->plugin->name, dev->place.device, dev->caps.name, (double)idle_ns * 1e-9, yk__call_ms() ? " would set it" : "");
 }
 
 static yk_status queue_await(yk__device *dev, yk_queue *queue, uint64_t point, const volatile int *cancel, yk_error *err)

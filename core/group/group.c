@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The group: the control plane and the collectives of this process, and the operations of core/job over them. */
+#include "config.h"
+
 #include "core/group/group.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
 
 #include "core/base/advance.h"
 #include "core/base/log.h"
@@ -18,7 +24,10 @@ struct yk__group {
     uint32_t rank, size;
 };
 
+enum { EXIT_SECONDS = 4 }; /* for the last messages of a process that exits */
+
 static yk__group *joined; /* a process joins one group at a time */
+static yk__group *left_at_exit; /* not freed: the allocator has locks too */
 
 bool yk__group_report(const yk_error *why)
 {
@@ -36,6 +45,16 @@ void yk__group_explain(const yk__group *g, yk_error *err)
 }
 
 /* ---- Making -------------------------------------------------------------------------------------------------------- */
+
+/* A rank that fails between joining and its first collective: the others would wait for it. */
+static void end_for_all(yk__control *control, const yk_error *why)
+{
+    const char *name = yk__control_name(control, yk__control_rank(control));
+    yk_error named = *why;
+    if (strncmp(why->text, name, strlen(name)))
+        yk__fail_in(&named, "%s", name);
+    yk__control_end(control, yk__control_rank(control), named.status, named.text);
+}
 
 static yk_status group_new(yk__control *control, yk__group **out, yk_error *err)
 {
@@ -55,6 +74,8 @@ static yk_status group_new(yk__control *control, yk__group **out, yk_error *err)
     g->rank = control ? yk__control_rank(control) : 0;
     g->size = control ? yk__control_size(control) : 1;
     if ((control && yk__transport_choose(&config, err)) || yk__coll_new(&config, &g->coll, err)) {
+        if (control)
+            end_for_all(control, err);
         yk__group_leave(g);
         return err->status;
     }
@@ -74,6 +95,7 @@ static yk_status join_job(const yk__origin *origin, const char *name, yk__contro
                             .liveness_ms = (uint32_t)yk__option_number(YK__OPTION_LIVENESS_MS),
                             .join_ms = (uint32_t)yk__option_number(YK__OPTION_JOIN_MS),
                             .stuck_ms = yk__stuck_ms(),
+                            .call_ms = yk__call_ms(),
                             .advance = yk__advance_count()};
     if (origin->kind != YK__ORIGIN_LAUNCH) {
         c.name = NULL;
@@ -116,6 +138,33 @@ void yk__group_leave(yk__group *g)
     yk__coll_free(g->coll);
     yk__control_leave(g->control);
     yk__free(g);
+}
+
+static void *coll_close(void *arg)
+{
+    yk__coll_free(arg);
+    return NULL;
+}
+
+/* A program may exit in a handler of a signal that has interrupted a call of ours, which holds locks: what takes them is done by another
+ * thread, and given up where that does not get on. */
+void yk__group_leave_at_exit(yk__group *g)
+{
+    struct timespec until;
+    sigset_t all, old;
+    pthread_t closer;
+    int failed;
+    left_at_exit = g;
+    joined = NULL;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    failed = pthread_create(&closer, NULL, coll_close, g->coll);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += EXIT_SECONDS;
+    if (!failed)
+        pthread_clockjoin_np(closer, NULL, CLOCK_MONOTONIC, &until);
+    yk__control_leave(g->control);
 }
 
 /* ---- Membership ---------------------------------------------------------------------------------------------------- */

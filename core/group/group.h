@@ -31,6 +31,8 @@ yk_status yk__group_solo(yk__group **g, yk_error *err);
 yk_status yk__group_join(const char *name, yk__group **g, yk_error *err);
 void yk__group_exits(yk__group *g, int code); /* it ends with that exit code: before it leaves, for those that wait for it */
 void yk__group_leave(yk__group *g); /* says goodbye, so that others do not take it for a death */
+/* In an exit handler, for the group of yk__group_join: takes no lock, whatever the exiting thread holds. */
+void yk__group_leave_at_exit(yk__group *g);
 /* Ends the job for all ranks with this error; every wait of theirs returns it. */
 void yk__group_abort(yk__group *g, const yk_error *why);
 /* For an error of this process, before or after it joined: ends the job with it (as yk__group_abort). In a process that yk__launch

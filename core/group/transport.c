@@ -73,28 +73,44 @@ static uint32_t first_elsewhere(const yk__control *control)
     return 0;
 }
 
-/* What all ranks must have in common. */
-static const struct {
-    yk__option option;
-    const char *preset;
-} settings[] = {{YK__OPTION_TRANSPORT, "auto"},
-                {YK__OPTION_REPRODUCIBILITY, "rank"},
-                {YK__OPTION_WIRE, "fp32"},
-                {YK__OPTION_WIRE_PARAMS, "fp32"}};
-
-enum { SETTINGS = sizeof settings / sizeof *settings };
+/* What all ranks must have in common: the values of the job's variables, in the order of their table. */
+enum { SETTINGS = YK__CONTROL_BLOB / NAME_BYTES };
 
 typedef struct setting_names {
     char name[SETTINGS][NAME_BYTES];
 } setting_names;
 
+/* "16M" is 16777216, and what is not set is its default. A long one is told by its end. */
+static void setting_write(yk__option option, char to[NAME_BYTES])
+{
+    const yk__option_row *row = yk__option_row_of(option);
+    const char *text = yk__option_text(option);
+    text = text ? text : row->preset;
+    if (row->kind == YK__OPTION_SIZE || row->kind == YK__OPTION_COUNT)
+        snprintf(to, NAME_BYTES, "%llu", (unsigned long long)yk__option_number(option));
+    else
+        snprintf(to, NAME_BYTES, "%s", strlen(text) < NAME_BYTES ? text : text + strlen(text) - NAME_BYTES + 1);
+}
+
+/* The numbers of the variables, at most SETTINGS. */
+static uint32_t settings_list(yk__option list[SETTINGS])
+{
+    uint32_t n = 0;
+    for (yk__option i = 0; i < YK__OPTION_N && n < SETTINGS; i++)
+        if (yk__option_row_of(i)->scope == YK__OPTION_ALL)
+            list[n++] = i;
+    return n;
+}
+
 static yk_status compare_ranks(const yk__control *control, const setting_names *all, yk_error *err)
 {
+    yk__option list[SETTINGS];
+    const uint32_t n = settings_list(list);
     for (uint32_t r = 1; r < yk__control_size(control); r++)
-        for (size_t i = 0; i < SETTINGS; i++)
+        for (uint32_t i = 0; i < n; i++)
             if (memcmp(all[0].name[i], all[r].name[i], NAME_BYTES))
                 return yk__fail(err, YK_E_ARG, "%s is '%.63s' on %s and '%.63s' on %s: expected the same on all ranks",
-                                yk__option_row_of(settings[i].option)->name, all[0].name[i], yk__control_name(control, 0),
+                                yk__option_row_of(list[i])->name, all[0].name[i], yk__control_name(control, 0),
                                 all[r].name[i], yk__control_name(control, r));
     return YK_OK;
 }
@@ -103,13 +119,13 @@ static yk_status compare_settings(yk__control *control, yk_error *err)
 {
     const uint32_t ranks = yk__control_size(control);
     setting_names own = {{""}}, *all = yk__calloc(ranks, sizeof *all);
+    yk__option list[SETTINGS];
+    const uint32_t n = settings_list(list);
     if (!all)
         return yk__fail_mem(err, ranks * sizeof *all, "the ranks' transports");
-    for (size_t i = 0; i < SETTINGS; i++) {
-        const char *text = yk__option_text(settings[i].option);
-        snprintf(own.name[i], NAME_BYTES, "%s", text ? text : settings[i].preset);
-    }
-    if (!yk__control_exchange(control, "choosing a transport", &own, sizeof own, all, err))
+    for (uint32_t i = 0; i < n; i++)
+        setting_write(list[i], own.name[i]);
+    if (!yk__control_exchange(control, "comparing the ranks' variables", &own, sizeof own, all, err))
         compare_ranks(control, all, err);
     yk__free(all);
     return err->status;

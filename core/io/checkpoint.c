@@ -202,7 +202,7 @@ yk_status yk__checkpoint_tensors(yk__checkpoint *ckpt, const char *file, const y
     int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         yk__fail(err, YK_E_IO, "%s: cannot be created: %s", path, strerror(errno));
-    else if (!yk__safetensors_write(fd, path, tensor, n, meta, 1, fetch, user, err) && fsync(fd))
+    else if (!yk__safetensors_write(fd, path, tensor, n, meta, 1, fetch, user, err) && yk__folder_sync_file(fd))
         yk__fail(err, YK_E_IO, "%s: cannot be synced: %s", path, strerror(errno));
     if (fd >= 0 && close(fd) && !err->status)
         yk__fail(err, YK_E_IO, "%s: cannot be closed: %s", path, strerror(errno));

@@ -47,9 +47,11 @@ static yk_status raw_read(yk__file *file, void *buf, size_t n, size_t *got, yk_e
         file->mem_left -= *got;
         return YK_OK;
     }
+    yk__act_begin(YK__ACT_FILE);
     do
         r = read(file->fd, buf, n);
     while (r < 0 && errno == EINTR);
+    yk__act_end(YK__ACT_FILE);
     if (r < 0)
         return yk__fail(err, YK_E_IO, "%s: reading failed at byte %" PRIu64 ": %s", file->path, file->raw,
                         strerror(errno));

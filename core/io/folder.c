@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/advance.h"
 #include "core/base/mem.h"
 
 #define STAGE ".yoke-save"
@@ -87,10 +88,20 @@ yk_status yk__folder_remove(const char *dir, yk__folder_own own, void *user, yk_
     return rmdir(dir) ? path_fail(dir, "cannot be removed", err) : YK_OK;
 }
 
+int yk__folder_sync_file(int fd)
+{
+    int failed;
+    yk__act_begin(YK__ACT_SYNC);
+    failed = fsync(fd);
+    yk__act_end(YK__ACT_SYNC);
+    yk__advance();
+    return failed;
+}
+
 static yk_status sync_at(int folder, const char *name, const char *path, yk_error *err)
 {
     int fd = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (fd < 0 || fsync(fd))
+    if (fd < 0 || yk__folder_sync_file(fd))
         path_fail(path, "cannot be synced", err);
     if (fd >= 0)
         close(fd);
@@ -113,7 +124,7 @@ yk_status yk__folder_sync(const char *dir, yk_error *err)
 static yk_status sync_folder(const char *path, yk_error *err)
 {
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || fsync(fd))
+    if (fd < 0 || yk__folder_sync_file(fd))
         path_fail(path, "cannot be synced", err);
     if (fd >= 0)
         close(fd);
@@ -183,7 +194,7 @@ static yk_status write_whole(int fd, const char *path, const char *text, size_t 
         text += n;
         bytes -= (size_t)n;
     }
-    return fsync(fd) ? path_fail(path, "cannot be synced", err) : YK_OK;
+    return yk__folder_sync_file(fd) ? path_fail(path, "cannot be synced", err) : YK_OK;
 }
 
 yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes, yk_error *err)

@@ -24,6 +24,7 @@ yk_status yk__folder_make(const char *dir, yk_error *err);
 /* Removes the files that are own, then the folder. What it holds besides stays, and with it the folder: an error names it.
  * A folder that is not there is none. */
 yk_status yk__folder_remove(const char *dir, yk__folder_own own, void *user, yk_error *err);
+int yk__folder_sync_file(int fd); /* fsync, as an act (core/base/advance.h) */
 /* fsync of every file in it, and of the folder. */
 yk_status yk__folder_sync(const char *dir, yk_error *err);
 yk_status yk__folder_sync_parent(const char *path, yk_error *err);

@@ -72,6 +72,8 @@ static int find_type(const char *name)
 
 /* ---- bytes of a part ---- */
 
+enum { CHUNK = 16 << 20 };
+
 static yk_status part_read(const struct part *part, uint64_t at, void *out, uint64_t n, yk_error *err)
 {
     uint8_t *to = out;
@@ -81,7 +83,9 @@ static yk_status part_read(const struct part *part, uint64_t at, void *out, uint
         return YK_OK;
     }
     while (n) {
-        ssize_t r = pread(part->fd, to, (size_t)(n < (1u << 30) ? n : (1u << 30)), (off_t)at);
+        yk__act_begin(YK__ACT_FILE);
+        ssize_t r = pread(part->fd, to, (size_t)(n < CHUNK ? n : CHUNK), (off_t)at); /* each is a sign of life */
+        yk__act_end(YK__ACT_FILE);
         if (r < 0 && errno == EINTR)
             continue;
         if (r <= 0)

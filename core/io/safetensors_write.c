@@ -140,11 +140,15 @@ static yk_status build_header(struct text *header, const char *path, const yk__s
     return YK_OK;
 }
 
+enum { CHUNK = 16 << 20 };
+
 static yk_status write_all(int fd, const char *path, const void *data, uint64_t n, yk_error *err)
 {
     const char *p = data;
     while (n) {
-        ssize_t r = write(fd, p, (size_t)(n < (1u << 30) ? n : (1u << 30)));
+        yk__act_begin(YK__ACT_FILE);
+        ssize_t r = write(fd, p, (size_t)(n < CHUNK ? n : CHUNK)); /* each is a sign of life */
+        yk__act_end(YK__ACT_FILE);
         if (r < 0 && errno == EINTR)
             continue;
         if (r < 0)

@@ -32,17 +32,26 @@ void yk__join_leave(int code)
     joined = NULL;
 }
 
+static void leave_at_exit(int code)
+{
+    if (!joined || getpid() != joined_by)
+        return;
+    yk__group_exits(joined, code);
+    yk__group_leave_at_exit(joined);
+    joined = NULL;
+}
+
 /* glibc's on_exit knows the exit code, which a plain exit handler does not. */
 #ifdef __GLIBC__
 static void leave_exiting(int code, void *unused)
 {
     (void)unused;
-    yk__join_leave(code);
+    leave_at_exit(code);
 }
 #else
 static void leave_exiting(void)
 {
-    yk__join_leave(0);
+    leave_at_exit(0);
 }
 #define on_exit(function, argument) atexit(function)
 #endif

@@ -186,7 +186,7 @@ static yk_status write_file(const char *file, const yk__safetensors_out *t, int6
     fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0)
         return yk__fail(err, YK_E_IO, "%s: cannot create it: %s", temporary, strerror(errno));
-    if (!yk__safetensors_write(fd, temporary, t, n, meta, 1, tensor_fetch, w, err) && fsync(fd))
+    if (!yk__safetensors_write(fd, temporary, t, n, meta, 1, tensor_fetch, w, err) && yk__folder_sync_file(fd))
         yk__fail(err, YK_E_IO, "%s: cannot sync it: %s", temporary, strerror(errno));
     if (close(fd) && !err->status)
         yk__fail(err, YK_E_IO, "%s: cannot close it: %s", temporary, strerror(errno));

@@ -41,6 +41,8 @@ typedef struct yk__launcher {
     bool ending, term_sent, said, gave_up;
     bool ran; /* every rank was started */
     int64_t term_at, kill_at; /* ms, once ending */
+    uint32_t culprit, culprit_advance; /* the rank at fault, and the count of what it had done then (core/base/advance.h) */
+    int64_t culprit_at;                /* ms: whether it has done something since; 0: no more */
     int64_t killed_at;        /* ms; of the first SIGKILL to all */
     int64_t stopped_since;    /* ms; 0: none is stopped, or all that were started */
     bool paused;              /* of several hosts: the launcher has stopped the job */

@@ -69,6 +69,7 @@ static void kill_all(yk__launcher *launcher)
 
 static void start_clock(yk__launcher *launcher, int64_t grace)
 {
+    launcher->culprit_at = yk__clock_ms() + grace;
     grace = yk__option_text(YK__OPTION_EMERGENCY_CHECKPOINT) ? SAVE_MS : grace;
     launcher->kill_at = yk__clock_ms() + grace;
     launcher->term_at = launcher->kill_at - grace / 2;
@@ -90,6 +91,8 @@ static void begin_end(yk__launcher *launcher)
     if (launcher->ending || !yk__control_job_error(launcher->job, &rank, &silent, &err))
         return;
     launcher->ending = true;
+    launcher->culprit = rank;
+    launcher->culprit_advance = yk__control_job_advance(launcher->job, rank);
     start_clock(launcher, silent ? GRACE_SILENT_MS : GRACE_MS); /* before a line that perhaps nobody reads */
     if (silent)
         kill_silent(launcher, rank);
@@ -112,6 +115,16 @@ static void give_up(yk__launcher *launcher)
     launcher->gave_up = true;
 }
 
+/* Who is given long, to write an emergency checkpoint, does something. The rank at fault that does nothing is stuck: it writes none. */
+static void end_culprit(yk__launcher *launcher, int64_t now)
+{
+    if (!launcher->culprit_at || now < launcher->culprit_at)
+        return;
+    launcher->culprit_at = 0;
+    if (yk__control_job_advance(launcher->job, launcher->culprit) == launcher->culprit_advance)
+        kill_silent(launcher, launcher->culprit);
+}
+
 static void deadlines_enforce(yk__launcher *launcher)
 {
     int64_t now = yk__clock_ms();
@@ -119,6 +132,7 @@ static void deadlines_enforce(yk__launcher *launcher)
         give_up(launcher);
     if (!launcher->ending)
         return;
+    end_culprit(launcher, now);
     if (!launcher->term_sent && now >= launcher->term_at) {
         launcher->term_sent = true;
         signal_all(launcher, SIGTERM);
@@ -359,6 +373,8 @@ static int next_timeout(const yk__launcher *launcher)
     int64_t at = launcher->ending ? (launcher->term_sent ? launcher->kill_at : launcher->term_at) : 0;
     if (!launcher->ending && launcher->stopped_since)
         at = launcher->stopped_since + STOPPED_MS;
+    if (launcher->culprit_at)
+        at = earlier_of(at, launcher->culprit_at);
     if (launcher->killed_at)
         at = earlier_of(at, launcher->killed_at + DEATH_MS);
     for (uint32_t r = 0; r < launcher->n_ranks; r++)

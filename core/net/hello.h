@@ -8,7 +8,9 @@
  *   connects -> accepts   PROOF   proof over all three
  *
  * A proof is a MAC under the job's secret and the side's own key, over all that was said so far: a message that is reflected was
- * made with the other side's key, and one that is replayed answers another nonce. Who does not know the secret gets no answer at all.
+ * made with the other side's key, and one that is replayed answers another nonce. Who does not know the secret gets no answer, but for who
+ * repeats a HELLO that was recorded in this job: that one gets a REPLY, of no use without the secret, and cannot give the PROOF. To deny
+ * it that one answer would take a message more in each opening.
  * All messages have YK__HELLO_BYTES. Nothing is allocated, and nothing is read beyond the hello.
  *
  * How long a hello may take is its caller's to say (5 s everywhere in Yoke), as is whether a rank may connect at this time.
@@ -25,7 +27,7 @@
 
 #define YK__HELLO_ANY UINT32_MAX
 #define YK__HELLO_BYTES 104u
-#define YK__HELLO_VERSION 2u
+#define YK__HELLO_VERSION 3u
 #define YK__HELLO_SECONDS 5
 #define YK__HELLO_PENDING 64 /* connections that a listener has not yet accepted */
 

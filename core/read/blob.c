@@ -146,7 +146,9 @@ static yk_status fd_read(const yk__blob *blob, int fd, uint64_t at, char *to, si
 {
     size_t have = 0;
     while (have < n) {
+        yk__act_begin(YK__ACT_FILE);
         const ssize_t got = pread(fd, to + have, n - have, (off_t)(at + have));
+        yk__act_end(YK__ACT_FILE);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)

@@ -9,6 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/base/signals.h"
 #include "core/run/island_join.h"
 
 #define TICKET 256u
@@ -107,8 +108,11 @@ static yk_status make_ticket(const yk__island *island, island_ticket *ticket, yk
     const yk__device *dev = island->queue->dev;
     if (island->size < 2 || island->own)
         return YK_OK;
+    yk__signals kept;
     yk__plugin_message();
+    yk__signals_keep(&kept); /* a library may be loaded now */
     const yk_status s = island->coll->ticket(dev->handle, ticket->data, &ticket->bytes);
+    yk__signals_restore(&kept);
     return s ? yk__plugin_fail(err, dev->plugin, s, "a ticket for an island") : YK_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "core/base/mem.h"
+#include "core/base/signals.h"
 
 #define TICKET_MOST 256u
 #define SLICE_NS 20000000 /* how long the wait goes without a look at `cancel` */
@@ -44,8 +45,11 @@ static void *run_join(void *arg)
 {
     join_call *call = arg;
     yk_comm *comm = NULL;
+    yk__signals kept;
     yk__plugin_message();
+    yk__signals_keep(&kept);
     const yk_status s = call->coll->join(call->dev->handle, call->ticket, call->bytes, call->own, call->size, &comm);
+    yk__signals_restore(&kept);
     pthread_mutex_lock(&call->lock);
     if (s)
         yk__plugin_fail(&call->err, call->dev->plugin, s, "joining the other ranks' devices");

@@ -2,6 +2,7 @@
 /* A planned graph as programs of the device: what is asked of the planner, where inputs lie, compiling the segments. */
 #include "core/base/advance.h"
 #include "core/base/mem.h"
+#include "core/base/signals.h"
 #include "core/run/exec.h"
 
 #define ALIGN 256u
@@ -94,11 +95,16 @@ static yk_status compile_segments(yk__exec *exec, yk__prog *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->plan->n_segment; i++) {
         const yk__segment *s = &p->plan->segment[i];
+        yk__signals kept;
         yk_status st;
         if (!s->graph.n_node)
             continue;
         yk__plugin_message();
+        yk__act_begin(YK__ACT_COMPILE);
+        yk__signals_keep(&kept); /* a compiler may be loaded now */
         st = exec->queue->dev->table->program_new(exec->queue->dev->handle, &s->graph, &p->program[i]);
+        yk__signals_restore(&kept);
+        yk__act_end(YK__ACT_COMPILE);
         st = yk__plugin_made(st, p->program[i]);
         yk__advance();
         if (st)

@@ -37,7 +37,7 @@ extern "C" {
 #endif
 
 #define YK_TRANSPORT_MAJOR 2u
-#define YK_TRANSPORT_MINOR 1u
+#define YK_TRANSPORT_MINOR 2u
 
 /* What works towards one peer. */
 #define YK_TR_CAP_MESSAGES 1u /* send and recv */
@@ -73,6 +73,11 @@ typedef struct yk_tr_config {
     /* Whether the job goes on: asked now and then while open and close wait for other ranks. A failure ends that. NULL: not to be
      * asked. */
     yk_status (*check)(void *exchange_arg, yk_tr_error *error);
+    /* since 2.2: */
+    /* The connection with `peer` ended, stalls, or carries nothing in one direction, and open has begun; `why` is one line that names both
+     * ranks and addresses. The host ends the job, unless that rank has left it. Called from any thread, without a lock of the
+     * transport's, once for a peer. NULL: not to be called. */
+    void (*lost)(void *exchange_arg, uint32_t peer, const yk_tr_error *why);
 } yk_tr_config;
 
 typedef struct yk_tr_peer {

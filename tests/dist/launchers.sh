@@ -13,7 +13,7 @@ stop_slurm() {
     for i in $spaces; do ip netns del "$i"; done
 }
 trap 'stop_slurm; rm -rf "$tmp"' EXIT
-echo "1..13"
+echo "1..14"
 n=0 limit=120
 skip() { # NAME REASON
     n=$((n + 1))
@@ -25,7 +25,7 @@ check() { # NAME: the last command's status decides
     echo "$r $n - $1"
 }
 if [ ! -x "$yoke" ]; then
-    while [ $n -lt 13 ]; do skip "all" "yoke is not built"; done
+    while [ $n -lt 14 ]; do skip "all" "yoke is not built"; done
     exit 0
 fi
 export YOKE_DEVICES="cpu:0 cpu:0 cpu:0 cpu:0" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -84,6 +84,11 @@ check "Kubernetes' variables"
 run_by_variables YOKE_RANK=@ YOKE_SIZE=4 YOKE_ADDR=127.0.0.1 YOKE_PORT="$port" YOKE_SECRET_FILE="$tmp/secret"
 same
 check "by hand"
+
+run_by_variables YOKE_RANK=@ YOKE_SIZE=4 YOKE_ADDR=127.0.0.1 YOKE_PORT="$port" YOKE_SECRET_FILE="$tmp/secret" YOKE_BUCKET_BYTES=1@M
+named="$(grep -lE "YOKE_BUCKET_BYTES is .10485760. on rank 0 .* and .11534336. on rank 1 .*same on all" "$tmp"/out* | wc -l)"
+[ $code -ne 0 ] && [ "$named" -eq 4 ]
+check "a variable that is unlike on two ranks is named"
 
 # Two hosts, which mpirun reaches by a script in the place of ssh, that are this one under another name. The address comes over PMIx; a
 # secret by a file, or by munge where its daemon runs, and without either every rank ends at once.

@@ -1,20 +1,21 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Two hosts, each a network namespace of its own with two ranks, over a link between them: they train to the parameters of one host, nothing
+# Two hosts, each a network namespace of its own with two ranks, over a switch between them (in one case three): they train to the
+# parameters of one host, nothing
 # listens while they do, and whatever happens to the link or to a rank ends the job with one error on every rank that is left. Where
 # namespaces are forbidden everything is skipped by name.
 yoke=$YOKE_BUILD/yoke
 train=$YOKE_BUILD/tests/dist/fifty
 tmp=$(mktemp -d) || exit 1
-a=yk$$a b=yk$$b
+a=yk$$a b=yk$$b c=yk$$c switch=yk$$s
 pids=
 # shellcheck disable=SC2086
-stop() { [ -n "$pids" ] && kill -9 $pids 2>/dev/null; ip netns del $a; ip netns del $b; rm -rf "$tmp"; }
+stop() { [ -n "$pids" ] && kill -9 $pids 2>/dev/null; for n in $a $b $c $switch; do ip netns del $n; done; rm -rf "$tmp"; }
 trap 'stop 2>/dev/null' EXIT
 CASES="the parameters of one host;the same parameters over libfabric, on the job's addresses alone;\
 hosts with unlike providers of libfabric are named;nothing listens while ranks train;the link goes down;a rank of the other host is killed;\
-rank 0 is killed;a host is cut off without a word"
-echo "1..8"
+rank 0 is killed;a host is cut off without a word;data connections that are reset are named;two of three hosts do not hear each other"
+echo "1..10"
 n=0
 skip() { # NAME REASON
     n=$((n + 1))
@@ -32,20 +33,26 @@ skip_all() {
 [ -x "$yoke" ] || skip_all "yoke is not built"
 [ -e "$YOKE_BUILD/.libs/transport_sock.so" ] || skip_all "the sock transport is not built"
 command -v ip >/dev/null || skip_all "ip is not installed"
-{ ip netns add $a && ip netns add $b && ip link add yk0 netns $a type veth peer name yk0 netns $b; } 2>/dev/null ||
+{ ip netns add $switch && ip -n $switch link add yk0 type bridge && ip -n $switch link set yk0 up; } 2>/dev/null ||
     skip_all "network namespaces are forbidden here"
-up() { ip -n "$1" link set lo up && ip -n "$1" addr add "$2/24" dev yk0 && ip -n "$1" link set yk0 up; }
-up $a 10.177.0.1 && up $b 10.177.0.2 && ip netns exec $a true 2>/dev/null || skip_all "a link between namespaces is forbidden here"
+up() { # HOST ADDRESS: a namespace at the switch
+    ip netns add "$1" && ip link add yk0 netns "$1" type veth peer name "${1#yk}" netns $switch &&
+        ip -n $switch link set "${1#yk}" master yk0 up && ip -n "$1" link set lo up && ip -n "$1" addr add "$2/24" dev yk0 &&
+        ip -n "$1" link set yk0 up
+}
+up $a 10.177.0.1 2>/dev/null && up $b 10.177.0.2 && up $c 10.177.0.3 && ip netns exec $a true 2>/dev/null ||
+    skip_all "a link between namespaces is forbidden here"
 export YOKE_DEVICES="cpu:0 cpu:0" YOKE_LOG=error
 head -c 32 /dev/urandom >"$tmp/secret" && chmod 600 "$tmp/secret"
 
-start() { # STEPS [ENVIRONMENT OF B]: ranks 0 and 1 in namespace a, 2 and 3 in b
+start() { # STEPS [ENVIRONMENT OF B]: ranks 0 and 1 in namespace a, 2 and 3 in b; where last is set, rank 3 in that one
     rm -f "$tmp"/out*
     pids=
     for rank in 0 1 2 3; do
         host=$a
         extra=
         [ $rank -ge 2 ] && host=$b && extra=$2
+        [ $rank -eq 3 ] && host=${last:-$b}
         # shellcheck disable=SC2086
         ip netns exec $host env YOKE_RANK=$rank YOKE_SIZE=4 YOKE_ADDR=10.177.0.1 YOKE_PORT=17717 YOKE_SECRET_FILE="$tmp/secret" \
             $extra timeout -k 1 150 "$train" $1 >"$tmp/out$rank" 2>&1 </dev/null &
@@ -138,6 +145,11 @@ finish
 ended 3 'rank 0'
 check "rank 0 is killed"
 
+# Each rank that is left names both ranks and their addresses, and blames no program.
+connection() { # ADDRESS ADDRESS
+    cat "$tmp"/out* | grep -q 'calls' && return 1
+    ended 4 "data connection of rank .*$1:.* with rank .*$2:.* was lost|data connection of rank .*$2:.* with rank .*$1:.* was lost"
+}
 if ip netns exec $b iptables -L >/dev/null 2>&1; then
     start 1000000000
     training
@@ -145,6 +157,29 @@ if ip netns exec $b iptables -L >/dev/null 2>&1; then
     finish
     ended 4 'lost|no sign of life|silent|ended|died'
     check "a host is cut off without a word"
+    restore
+
+    export YOKE_TRANSPORT=sock
+    start 1000000000
+    training
+    ip netns exec $b iptables -A INPUT -i yk0 -p tcp -m multiport ! --ports 17717 -j REJECT --reject-with tcp-reset
+    sleep 1
+    restore
+    finish
+    connection '10\.177\.0\.1' '10\.177\.0\.2'
+    check "data connections that are reset are named"
+
+    last=$c
+    [ -e "$YOKE_BUILD/.libs/transport_ofi.so" ] && YOKE_TRANSPORT=ofi
+    start 1000000000
+    training
+    ip netns exec $b iptables -A INPUT -s 10.177.0.3 -j DROP && ip netns exec $b iptables -A OUTPUT -d 10.177.0.3 -j DROP
+    finish
+    connection '10\.177\.0\.2' '10\.177\.0\.3'
+    check "two of three hosts do not hear each other"
 else
-    skip "a host is cut off without a word" "iptables does not work here"
+    for name in "a host is cut off without a word" "data connections that are reset are named" \
+        "two of three hosts do not hear each other"; do
+        skip "$name" "iptables does not work here"
+    done
 fi

@@ -7,10 +7,12 @@
 
 #include <check.h>
 #include <errno.h>
+#include <stdio.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/base/advance.h"
 #include "core/coll/shm.h"
 
 static yk__control *control;
@@ -83,6 +85,54 @@ static int case_circle(void)
     return yk__shm_wait(shm, &counter[rank], 1, 1 - rank, what, &err) != YK_OK;
 }
 
+/* Both are in the same operation: their calls are not to blame. */
+static int case_same(void)
+{
+    yk_error err = YK_ERROR_INIT;
+    return yk__shm_wait(shm, &counter[rank], 1, 1 - rank, "a gradient bucket", &err) != YK_OK;
+}
+
+/* A call of ours hangs: it is found long before a program's own code would be. */
+static int case_call(void)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (rank == 0)
+        return yk__shm_wait(shm, &counter[1], 1, 1, "barrier", &err) != YK_OK;
+    yk__act_begin(YK__ACT_COMPILE);
+    sleep(20);
+    return 0;
+}
+
+static int lines_of(const char *path, const char *text)
+{
+    char line[1000];
+    int n = 0;
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f))
+        n += strstr(line, text) != NULL;
+    if (f)
+        fclose(f);
+    return n;
+}
+
+/* A rank in its program's own code is named once, and goes on when it likes. */
+static int case_own(void)
+{
+    const char *mark = getenv("TEST_MARK"), *text = "has been in its program's own code for 0.";
+    yk_error err = YK_ERROR_INIT;
+    if (rank == 1) {
+        while (!lines_of(mark, text))
+            usleep(10000);
+        usleep(200000); /* it is not said again */
+        yk__shm_set(shm, &counter[1], 1);
+        return 0;
+    }
+    if (!freopen(mark, "w", stderr))
+        return 1;
+    setvbuf(stderr, NULL, _IONBF, 0);
+    return yk__shm_wait(shm, &counter[1], 1, 1, "barrier", &err) || lines_of(mark, text) != 1;
+}
+
 /* 0 waits for 1, which waits for 2, which sleeps: it is 2 that is named. */
 static int case_chain(void)
 {
@@ -110,15 +160,18 @@ static const struct {
     uint32_t ranks;
     int (*run)(void);
     const char *text; /* in the error that ends the job; NULL: it ends well */
-    uint32_t stuck_ms;
+    uint32_t stuck_ms, call_ms;
 } cases[] = {
-    {"memory", 2, case_memory, "35184372088832 bytes of shared memory for gradients: ", 0},
-    {"map", 2, case_map, "mapping 134217728 bytes of shared memory for gradients: ", 0},
-    {"signals", 2, case_signals, NULL, 2000},
-    {"ended", 2, case_ended, "the user has had enough", 0},
-    {"circle", 2, case_circle, "the ranks' calls differ", 500},
-    {"chain", 3, case_chain, "rank 2 (opencl:0@2) has made no progress for 0.5 s (YOKE_STUCK_MS) while rank ", 500},
-    {"busy", 2, case_busy, NULL, 600},
+    {"memory", 2, case_memory, "35184372088832 bytes of shared memory for gradients: ", 0, 0},
+    {"map", 2, case_map, "mapping 134217728 bytes of shared memory for gradients: ", 0, 0},
+    {"signals", 2, case_signals, NULL, 2000, 0},
+    {"ended", 2, case_ended, "the user has had enough", 0, 0},
+    {"circle", 2, case_circle, "the ranks' calls differ", 500, 0},
+    {"same", 2, case_same, "in a gradient bucket, for 0.5 s (YOKE_STUCK_MS), and neither gets on: data between them do not arrive", 500, 0},
+    {"call", 2, case_call, "has made no progress in compiling a program for 0.", 60000, 500},
+    {"own", 2, case_own, NULL, 60000, 300},
+    {"chain", 3, case_chain, "rank 2 (opencl:0@2) has made no progress for 0.5 s (YOKE_STUCK_MS) while rank ", 500, 0},
+    {"busy", 2, case_busy, NULL, 600, 0},
 };
 
 static int report_wrong(const yk_error *err)
@@ -137,6 +190,7 @@ static int as_rank(const char *what)
     while (strcmp(cases[i].name, what))
         i++;
     c.stuck_ms = cases[i].stuck_ms;
+    c.call_ms = cases[i].call_ms;
     if (yk__control_join(&c, &control, &err) || yk__shm_attach(control, &shm, &err) ||
         yk__shm_alloc(shm, "counters", 8 * sizeof *counter, &mem, &err))
         return report_wrong(&err);

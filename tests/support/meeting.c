@@ -5,9 +5,12 @@
 #include "tests/support/meeting.h"
 
 #include <check.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "core/base/clock.h"
@@ -75,12 +78,22 @@ static yk_status job_check(void *arg, yk_tr_error *error)
     return YK_E_CANCELLED;
 }
 
+static void connection_lost(void *arg, uint32_t peer, const yk_tr_error *why)
+{
+    const meeting_member *m = arg;
+    ck_assert_uint_eq(peer, 1 - m->rank);
+    pthread_mutex_lock(&meet.lock);
+    meet.lost[m->rank] = *why;
+    pthread_mutex_unlock(&meet.lock);
+}
+
 static void *member_open(void *arg)
 {
     meeting_member *m = arg;
     const yk_tr_config c = {.size = sizeof c, .rank = m->rank, .ranks = MEETING_RANKS, .host = meet.host, .name = "test",
                             .exchange = blobs_exchange, .exchange_arg = m, .secret = meeting_secret,
-                            .secret_bytes = sizeof meeting_secret, .address = m->address, .check = job_check};
+                            .secret_bytes = sizeof meeting_secret, .address = m->address, .check = job_check,
+                            .lost = connection_lost};
     m->s = meet.table->open(&c, &m->tr, &m->error);
     return NULL;
 }
@@ -119,12 +132,65 @@ void meeting_assert_open(void)
         ck_assert_msg(!meet.member[r].s, "rank %u: %s", r, meet.member[r].error.text);
 }
 
+void meeting_close(uint32_t rank)
+{
+    member_close(&meet.member[rank]);
+    meet.member[rank].tr = NULL;
+}
+
 void meeting_end(void)
 {
     both_do(member_close);
     dup2(meet.saved_stderr, 2);
     close(meet.saved_stderr);
     unlink(meet.log_path);
+}
+
+/* ---- Connections ---------------------------------------------------------------------------------------------------- */
+
+static void each_connection(void (*work)(int fd))
+{
+    for (int fd = 3; fd < 256; fd++) {
+        struct sockaddr_storage a;
+        socklen_t bytes = sizeof a;
+        if (!getpeername(fd, (struct sockaddr *)&a, &bytes) && (a.ss_family == AF_INET || a.ss_family == AF_INET6))
+            work(fd);
+    }
+}
+
+static void connection_deafen(int fd)
+{
+    struct sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+    const struct sock_fprog filter = {1, &nothing};
+    ck_assert(!setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter));
+}
+
+void meeting_deafen(void)
+{
+    each_connection(connection_deafen);
+}
+
+static void connection_cut(int fd)
+{
+    shutdown(fd, SHUT_RDWR);
+}
+
+void meeting_cut(void)
+{
+    each_connection(connection_cut);
+}
+
+yk_tr_error meeting_lost(uint32_t rank, int64_t ms)
+{
+    const int64_t until = yk__clock_ms() + ms;
+    yk_tr_error lost = {""};
+    while (!*lost.text && yk__clock_ms() < until) {
+        usleep(20000);
+        pthread_mutex_lock(&meet.lock);
+        lost = meet.lost[rank];
+        pthread_mutex_unlock(&meet.lock);
+    }
+    return lost;
 }
 
 /* ---- Messages ----------------------------------------------------------------------------------------------------- */

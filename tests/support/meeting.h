@@ -30,6 +30,7 @@ typedef struct meeting {
     void (*speak)(uint32_t rank, uint8_t *own); /* changes what a rank says of itself */
     void (*met)(uint32_t rank);                 /* what a rank does before it goes on from the exchange */
     bool ended[MEETING_RANKS];                  /* what check says */
+    yk_tr_error lost[MEETING_RANKS];            /* of a connection that a rank was told of as lost; under the lock */
 
     /* meeting.c's own */
     pthread_mutex_t lock;
@@ -55,6 +56,12 @@ void meeting_move(void);
 void meeting_carry(uint32_t from, const void *data, void *got, uint64_t bytes);
 /* A message each way arrives. */
 void meeting_assert_unharmed(void);
+/* All TCP connections of this process from now on: nothing that comes is received, or they are shut down. */
+void meeting_deafen(void);
+void meeting_cut(void);
+/* What the rank is told of a lost connection within ms. */
+yk_tr_error meeting_lost(uint32_t rank, int64_t ms);
+void meeting_close(uint32_t rank);
 /* Lines of the log with that text in them. */
 int meeting_logged(const char *text);
 

@@ -4,6 +4,7 @@
 
 #include "tests/support/refplugin.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +75,14 @@ static yk_status device_caps(uint32_t i, yk_device_caps *caps)
 
 static yk_status device_open(uint32_t i, yk_device **dev)
 {
+    sigset_t blocked;
     (void)i;
+    if (ref.takes_signals) {
+        signal(SIGTERM, exit);
+        sigemptyset(&blocked);
+        sigaddset(&blocked, SIGUSR1);
+        pthread_sigmask(SIG_BLOCK, &blocked, NULL);
+    }
     *dev = &the_device;
     return YK_OK;
 }

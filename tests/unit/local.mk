@@ -21,8 +21,9 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test tes
 	tests/unit/local/garbage.test
 if WITH_SODIUM
 UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test tests/unit/net/link.test tests/unit/sock/open.test \
-	tests/unit/net/mac.test tests/unit/sock/loopback.test tests/unit/sock/tamper.test
-TSAN_TESTS += tests/unit/sock/loopback.test tests/unit/sock/open.test tests/unit/sock/tamper.test
+	tests/unit/net/mac.test tests/unit/sock/loopback.test tests/unit/sock/tamper.test tests/unit/sock/watch.test
+TSAN_TESTS += tests/unit/sock/loopback.test tests/unit/sock/open.test tests/unit/sock/tamper.test \
+	tests/unit/sock/watch.test
 if WITH_OFI
 UNIT_TESTS += tests/unit/ofi/open.test
 TSAN_TESTS += tests/unit/ofi/open.test

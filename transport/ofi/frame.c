@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/net/bytes.h"
 #include "transport/ofi/internal.h"
@@ -21,7 +20,6 @@
 enum {
     COMPLETIONS = 16, /* read at a time */
     ROUNDS = 8,       /* of them before others have their turn */
-    LOST_MS = 3000,   /* after so long without a peer its operations fail, if the host has not said by then that it is dead */
     STRANGE_BYTES = 64
 };
 
@@ -51,23 +49,12 @@ static bool frame_proven(const yk__ofi_peer *p, yk__ofi_buffer *b)
 
 /* ---- Peers that are lost -------------------------------------------------------------------------------------------- */
 
-/* The host will say that a rank has died, and better; what it does not know of, a connection that broke, is said here later. */
+/* The host will say that a rank has died, and better; what it does not know of, a connection that broke, the watch says later. */
 static void peer_lose(yk_tr *t, uint32_t peer, const char *why)
 {
-    yk__ofi_peer *p = &t->peer[peer];
-    if (p->lost)
-        return;
-    p->lost = true;
-    p->lost_ms = yk__clock_ms();
-    snprintf(p->why, sizeof p->why, "rank %u cannot reach rank %u: provider %s: %s", t->base.rank, peer, t->info->fabric_attr->prov_name,
-             why);
-}
-
-static void peers_expire(yk_tr *t)
-{
-    for (uint32_t r = 0; r < t->base.ranks; r++)
-        if (t->peer[r].lost && !t->peer[r].failed && yk__clock_ms() - t->peer[r].lost_ms > LOST_MS)
-            yk__ofi_fail_peer(t, r);
+    char text[sizeof t->peer->line.why];
+    snprintf(text, sizeof text, "provider %.24s: %.60s", t->info->fabric_attr->prov_name, why);
+    yk__line_end(&t->peer[peer].line, text);
 }
 
 /* ---- Sending -------------------------------------------------------------------------------------------------------- */
@@ -91,7 +78,7 @@ static yk__ofi_buffer *buffer_pop(yk__ofi_buffer **list)
 static void frames_fill(yk_tr *t, uint32_t peer, bool *moved)
 {
     yk__ofi_peer *p = &t->peer[peer];
-    while (p->idle && !p->lost) {
+    while (p->idle && !p->line.ended) {
         yk__ofi_buffer *b = p->idle;
         yk__match_head head;
         if (!yk__ofi_next(t, peer, &head, b->data + YK__OFI_HEAD))
@@ -109,13 +96,13 @@ static void frames_post(yk_tr *t, uint32_t peer, bool *moved)
     yk__ofi_peer *p = &t->peer[peer];
     while (p->filled) {
         yk__ofi_buffer *b = p->filled;
-        const ssize_t n = p->lost ? 0 : fi_tsend(t->ep, b->data, b->bytes, t->desc, p->address, t->tag, &b->context);
+        const ssize_t n = p->line.ended ? 0 : fi_tsend(t->ep, b->data, b->bytes, t->desc, p->address, t->tag, &b->context);
         if (n == -FI_EAGAIN)
             return;
         buffer_pop(&p->filled);
         if (n)
             peer_lose(t, peer, fi_strerror((int)-n));
-        if (n || p->lost)
+        if (n || p->line.ended)
             buffer_append(&p->idle, b);
         else
             p->under_way++;
@@ -126,7 +113,7 @@ static void frames_post(yk_tr *t, uint32_t peer, bool *moved)
 bool yk__ofi_unsent(const yk_tr *t, uint32_t peer)
 {
     const yk__ofi_peer *p = &t->peer[peer];
-    return !p->lost && (p->filled || p->under_way || p->talk);
+    return !p->line.ended && (p->filled || p->under_way || p->talk);
 }
 
 /* ---- Receiving ------------------------------------------------------------------------------------------------------ */
@@ -168,6 +155,7 @@ static yk_status frame_take(yk_tr *t, yk__ofi_buffer *b, yk_tr_error *error)
 {
     const yk__match_head head = yk__match_head_decode(b->data + 8);
     t->peer[b->peer].expected++;
+    t->peer[b->peer].line.heard++;
     if (head.bytes != b->bytes - YK__OFI_HEAD - YK__MAC_BYTES)
         return yk__tr_fail(error, YK_E_FORMAT, "rank %u sent a frame of %u bytes that says it has %u", b->peer, b->bytes, head.bytes);
     if (yk__ofi_take(t, b->peer, &head, b->data + YK__OFI_HEAD, error))
@@ -303,7 +291,6 @@ yk_status yk__ofi_move(yk_tr *t, bool *moved, yk_tr_error *error)
         t->failed = completions_read(t, &more, &t->why);
         *moved = *moved || more;
     }
-    peers_expire(t);
     if (t->failed)
         *error = t->why;
     return t->failed;

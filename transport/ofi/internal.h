@@ -33,7 +33,8 @@ enum {
 typedef enum yk__ofi_kind {
     YK__OFI_HELLO = YK__MATCH_KINDS, /* the first frame */
     YK__OFI_BYE,                     /* the rank closes; nothing but BYE_SEEN comes behind it */
-    YK__OFI_BYE_SEEN                 /* all before the peer's BYE has come */
+    YK__OFI_BYE_SEEN,                /* all before the peer's BYE has come */
+    YK__OFI_BEAT                     /* nothing, of a rank that has nothing to say */
 } yk__ofi_kind;
 
 /* A frame without payload that waits to be sent. */
@@ -66,11 +67,10 @@ typedef struct yk__ofi_peer {
     uint32_t under_way;      /* frames that the provider has not yet sent */
     yk__match match;
     bool greeted; /* its first frame has come */
-    bool gone;    /* it has closed, or has seen that this rank does */
-    bool lost;    /* the provider says that it cannot be reached: */
-    bool failed;  /* .. and for so long that operations fail */
-    int64_t lost_ms;
-    char why[320]; /* that it cannot be reached */
+    bool gone;       /* it has closed, or has seen that this rank does */
+    yk__line line;   /* counts frames; ended: the provider says that the peer cannot be reached */
+    bool failed;     /* the watch has found it lost: operations fail, */
+    yk_tr_error why; /* with this */
 } yk__ofi_peer;
 
 struct yk_tr {

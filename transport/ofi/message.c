@@ -72,7 +72,7 @@ static bool head_fits(const yk__match_head *head)
 {
     if (head->kind < YK__MATCH_KINDS)
         return yk__match_head_fits(head, YK__OFI_SEGMENT);
-    return head->kind <= YK__OFI_BYE_SEEN && !head->bytes;
+    return head->kind <= YK__OFI_BEAT && !head->bytes;
 }
 
 static yk_status fail_damaged(const yk_tr *t, uint32_t peer, const yk__match_head *h, yk_tr_error *error)
@@ -99,7 +99,7 @@ static yk_status take_segment(yk_tr *t, uint32_t peer, const yk__match_head *hea
 /* A rank that closes says so itself, which is as good as an answer. */
 static yk_status take_bye(yk_tr *t, uint32_t peer, yk_tr_error *error)
 {
-    t->peer[peer].gone = true;
+    t->peer[peer].gone = t->peer[peer].line.leaves = true;
     return t->closing ? YK_OK : yk__ofi_say(t, peer, YK__OFI_BYE_SEEN, 0, error);
 }
 
@@ -119,6 +119,8 @@ yk_status yk__ofi_take(yk_tr *t, uint32_t peer, const yk__match_head *head, cons
     case YK__OFI_BYE_SEEN:
         p->gone = true;
         return YK_OK;
+    case YK__OFI_BEAT:
+        return YK_OK;
     default:
         return yk__match_take(&p->match, head, payload, error);
     }
@@ -131,13 +133,15 @@ void yk__ofi_cancel(yk_tr *t, yk_tr_op *op)
     yk__ofi_peer *p = &t->peer[op->peer];
     bool revoke;
     yk__match_cancel(&p->match, op, &revoke);
-    if (revoke && !t->failed && !p->lost)
+    if (revoke && !t->failed && !p->line.ended)
         t->failed = yk__ofi_say(t, op->peer, YK__MATCH_REVOKE, op->number, &t->why);
     yk__free(op);
 }
 
 void yk__ofi_fail_peer(yk_tr *t, uint32_t peer)
 {
-    t->peer[peer].failed = true;
-    yk__match_fail_all(&t->peer[peer].match, YK_E_IO, t->peer[peer].why);
+    yk__ofi_peer *p = &t->peer[peer];
+    p->failed = true;
+    yk__line_explain(&p->line, t->base.rank, peer, &p->why);
+    yk__match_fail_all(&p->match, YK_E_IO, p->why.text);
 }

@@ -106,9 +106,41 @@ static yk_status op_begin(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
         *error = t->why;
     else
         s = op->is_send ? begin_send(t, op, error) : begin_recv(t, op, error);
-    if (!s && p->failed && !op->done)
-        s = yk__tr_fail(error, YK_E_IO, "%s", p->why);
+    if (!s && p->failed && !op->done) {
+        *error = p->why;
+        s = YK_E_IO;
+    }
     return s;
+}
+
+/* ---- Watching ------------------------------------------------------------------------------------------------------- */
+
+/* A beat goes where no frame waits or is under way. */
+static bool peer_watch(yk_tr *t, uint32_t peer, int64_t step_ms)
+{
+    yk__ofi_peer *p = &t->peer[peer];
+    yk__line_state state;
+    p->line.sent = p->sent;
+    state = yk__line_look(&p->line, step_ms, yk__watch_silent_ms(t));
+    if (state == YK__LINE_QUIET && !p->filled && !p->under_way && !p->talk && !t->failed)
+        t->failed = yk__ofi_say(t, peer, YK__OFI_BEAT, 0, &t->why);
+    return state != YK__LINE_LOST;
+}
+
+/* A rank that has not greeted may have no endpoint yet. */
+static uint32_t ofi_watch(yk_tr *t, int64_t step_ms, yk_tr_error *why)
+{
+    uint32_t lost = UINT32_MAX;
+    move_quietly(t, why);
+    for (uint32_t r = 0; r < t->base.ranks && lost == UINT32_MAX; r++) {
+        if (!t->peer[r].greeted || t->peer[r].failed || peer_watch(t, r, step_ms))
+            continue;
+        yk__ofi_fail_peer(t, r);
+        *why = t->peer[r].why;
+        lost = r;
+    }
+    move_quietly(t, &(yk_tr_error){""});
+    return lost;
 }
 
 /* ---- The table ------------------------------------------------------------------------------------------------------ */
@@ -116,7 +148,7 @@ static yk_status op_begin(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
 static yk_status ofi_open(const yk_tr_config *c, yk_tr **t, yk_tr_error *error)
 {
     static const yk__tr_calls calls = {.op_bytes = sizeof(yk_tr_op), .reaches = ofi_reaches, .begin = op_begin, .move = move_quietly,
-                                       .give_up = yk__ofi_cancel, .progress = ofi_progress};
+                                       .give_up = yk__ofi_cancel, .progress = ofi_progress, .watch = ofi_watch};
     return yk__ofi_open(&calls, c, t, error);
 }
 

@@ -16,6 +16,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
+#include "core/base/signals.h"
 #include "core/net/bytes.h"
 #include "transport/ofi/frame.h"
 #include "transport/ofi/internal.h"
@@ -191,8 +192,24 @@ static void keys_derive(yk_tr *t, const yk_tr_config *c, const uint8_t *all)
     t->tag_bits = tag_bits(t->info->ep_attr->mem_tag_format);
 }
 
+/* For errors, as "10.0.0.1:1234" where the provider says so much. */
+static void address_print(const yk_tr *t, const uint8_t *contact, char to[YK__WATCH_ADDRESS])
+{
+    char text[128] = "?";
+    size_t bytes = sizeof text;
+    const char *at;
+    fi_av_straddr(t->av, contact + CONTACT_ADDRESS, text, &bytes);
+    text[sizeof text - 1] = 0;
+    at = strstr(text, "://");
+    snprintf(to, YK__WATCH_ADDRESS, "%.63s", at ? at + 3 : text);
+}
+
 static yk_status addresses_insert(yk_tr *t, const uint8_t *all, yk_tr_error *error)
 {
+    for (uint32_t r = 0; r < t->base.ranks; r++) {
+        address_print(t, all + (size_t)t->base.rank * CONTACT, t->peer[r].line.own);
+        address_print(t, all + (size_t)r * CONTACT, t->peer[r].line.other);
+    }
     for (uint32_t r = 0; r < t->base.ranks; r++)
         if (r != t->base.rank && fi_av_insert(t->av, all + (size_t)r * CONTACT + CONTACT_ADDRESS, 1, &t->peer[r].address, 0, NULL) != 1)
             return yk__tr_fail(error, YK_E_IO, "provider %s does not take the address of rank %u", t->info->fabric_attr->prov_name, r);
@@ -232,8 +249,9 @@ static uint32_t missing_peer(const yk_tr *t)
 static yk_status fail_lost(const yk_tr *t, yk_tr_error *error)
 {
     for (uint32_t r = 0; r < t->base.ranks; r++)
-        if (t->peer[r].lost)
-            return yk__tr_fail(error, YK_E_IO, "%s", t->peer[r].why);
+        if (t->peer[r].line.ended)
+            return yk__tr_fail(error, YK_E_IO, "rank %u (%s) cannot reach rank %u (%s): %s", t->base.rank, t->peer[r].line.own, r,
+                               t->peer[r].line.other, t->peer[r].line.why);
     return YK_OK;
 }
 
@@ -244,6 +262,9 @@ static yk_status ranks_await(yk_tr *t, yk_tr_error *error)
     yk_status s = YK_OK;
     while (!s && missing_peer(t) < t->base.ranks) {
         bool moved = false;
+        pthread_mutex_unlock(&t->base.lock);
+        nanosleep(&pause, NULL);
+        pthread_mutex_lock(&t->base.lock);
         s = yk__ofi_move(t, &moved, error);
         if (!s)
             s = yk__tr_check(t, error);
@@ -252,20 +273,23 @@ static yk_status ranks_await(yk_tr *t, yk_tr_error *error)
         if (!s && yk__clock_ms() - begin > OPEN_MS)
             s = yk__tr_fail(error, YK_E_TIMEOUT, "rank %u has heard nothing of rank %u over provider %s for %d s", t->base.rank,
                              missing_peer(t), t->info->fabric_attr->prov_name, OPEN_MS / 1000);
-        if (!moved)
-            nanosleep(&pause, NULL);
     }
     return s;
 }
 
 static yk_status ranks_greet(yk_tr *t, yk_tr_error *error)
 {
-    yk_status s = yk__ofi_post_all(t, error);
+    yk_status s;
+    pthread_mutex_lock(&t->base.lock);
+    s = yk__ofi_post_all(t, error);
     for (uint32_t r = 0; r < t->base.ranks && !s; r++)
         if (r != t->base.rank)
             s = yk__ofi_say(t, r, YK__OFI_HELLO, 0, error);
     if (!s)
+        s = yk__watch_start(t, error); /* a rank that has been greeted may wait long for another one */
+    if (!s)
         s = ranks_await(t, error);
+    pthread_mutex_unlock(&t->base.lock);
     return s;
 }
 
@@ -295,13 +319,16 @@ static yk_status provider_choose(yk_tr *t, const yk_tr_config *c, yk_tr_error *e
 
 static yk_status transport_begin(yk_tr *t, const yk_tr_config *c, yk_tr_error *error)
 {
+    yk__signals kept;
     yk_status s = peers_new(t, error);
     if (!s)
         s = provider_choose(t, c, error);
+    yk__signals_keep(&kept);
     if (!s)
         s = domain_open(t, error);
     if (!s)
         s = endpoint_open(t, error);
+    yk__signals_restore(&kept);
     if (!s)
         s = buffers_new(t, error);
     if (!s)
@@ -332,7 +359,7 @@ yk_status yk__ofi_open(const yk__tr_calls *calls, const yk_tr_config *c, yk_tr *
 static bool still_sending(const yk_tr *t)
 {
     for (uint32_t r = 0; r < t->base.ranks; r++)
-        if (r != t->base.rank && !t->peer[r].lost && (!t->peer[r].gone || yk__ofi_unsent(t, r)))
+        if (r != t->base.rank && !t->peer[r].line.ended && (!t->peer[r].gone || yk__ofi_unsent(t, r)))
             return true;
     return false;
 }
@@ -369,6 +396,7 @@ static void peer_free(yk__ofi_peer *p)
 /* The endpoint goes before the memory that it may still write to. */
 static void transport_free(yk_tr *t)
 {
+    yk__watch_stop(t);
     t->closing = true;
     object_close(t->ep ? &t->ep->fid : NULL);
     object_close(t->mr ? &t->mr->fid : NULL);
@@ -390,6 +418,7 @@ void yk__ofi_close(yk_tr *t)
 {
     if (!t)
         return;
+    yk__watch_stop(t);
     for (uint32_t r = 0; r < t->base.ranks; r++)
         yk__match_drop_ops(&t->peer[r].match);
     finish_sending(t);

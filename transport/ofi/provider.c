@@ -14,6 +14,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/base/signals.h"
 
 typedef struct candidate {
     const char *name;
@@ -48,10 +49,13 @@ static struct fi_info *provider_find(const candidate *c, const char *address)
 {
     struct fi_info *hints = hints_new(c->name), *found = NULL;
     const char *node = c->by_address ? (address ? address : "127.0.0.1") : NULL;
+    yk__signals kept;
     if (!hints)
         return NULL;
+    yk__signals_keep(&kept);
     if (fi_getinfo(FI_VERSION(1, 17), node, NULL, node ? FI_SOURCE | FI_NUMERICHOST : 0, hints, &found))
         found = NULL;
+    yk__signals_restore(&kept);
     fi_freeinfo(hints);
     if (found && strcmp(found->fabric_attr->prov_name, c->name)) { /* a layer over it, which has another name on the wire */
         fi_freeinfo(found);

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/limit.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
@@ -57,7 +57,8 @@ typedef struct opening {
     contact *contact; /* [ranks] */
     int listener;
     pending *pending; /* [outgoing + YK__HELLO_PENDING] */
-    struct pollfd *poll; /* [1 + those] */
+    struct pollfd *poll; /* [1 + those], for the listener and those that there are */
+    pending **polled;    /* [those]: whose poll[1 + i] is */
     uint32_t outgoing, slots, missing;
     uint64_t job;
     bool always_mac; /* also where bytes never leave the kernel */
@@ -113,16 +114,6 @@ static uint32_t loopback_ports(int fd)
         !address_same(&own, &other))
         return 0;
     return address_port(&own) << 16 | address_port(&other);
-}
-
-/* Small frames go at once; what nobody acknowledges ends the stream in the end, though the host hears of a death long before. */
-static void set_options(int fd)
-{
-    const int on = 1;
-    const unsigned dead_ms = YK__SOCK_DEAD_MS;
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &dead_ms, sizeof dead_ms);
 }
 
 static yk_status listener_open(opening *o, contact *own, yk_tr_error *error)
@@ -208,6 +199,15 @@ static yk_status pending_begin(const opening *o, pending *p, yk_error *err)
     return yk__hello_begin(&p->hello, &hello, p->connects, err);
 }
 
+/* errno says what; where it is the number of descriptors, the text says how many there may be and what helps. */
+static yk_status fail_descriptors(const opening *o, const char *what, yk_tr_error *error)
+{
+    const int failed = errno;
+    char limit[160];
+    yk__limit_explain_descriptors(failed, (o->t->base.ranks - 1) * o->t->streams, limit, sizeof limit);
+    return yk__tr_fail(error, YK_E_IO, "rank %u, %s: %s%s", o->t->base.rank, what, strerror(failed), limit);
+}
+
 static yk_status connect_stream(opening *o, uint32_t peer, uint32_t stream, pending *p, yk_tr_error *error)
 {
     const contact *to = &o->contact[peer];
@@ -218,7 +218,9 @@ static yk_status connect_stream(opening *o, uint32_t peer, uint32_t stream, pend
     *p = (pending){.fd = -1, .connects = true, .peer = peer, .stream = stream};
     address_print(&a, bytes, p->from, sizeof p->from);
     p->fd = socket(a.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (p->fd < 0 || (connect(p->fd, (struct sockaddr *)&a, bytes) && errno != EINPROGRESS))
+    if (p->fd < 0)
+        return fail_descriptors(o, "connecting to a lower rank", error);
+    if (connect(p->fd, (struct sockaddr *)&a, bytes) && errno != EINPROGRESS)
         return yk__tr_fail(error, YK_E_IO, "rank %u cannot connect to rank %u at %s: %s", o->config->rank, peer, p->from,
                              strerror(errno));
     return YK_OK;
@@ -241,18 +243,22 @@ static pending *pending_free(opening *o)
     return NULL;
 }
 
-static void accept_one(opening *o, pending *p)
+/* What ended before it was taken, or has no network any more, is the other end's affair. */
+static yk_status accept_one(opening *o, pending *p, yk_tr_error *error)
 {
     struct sockaddr_storage a;
     socklen_t bytes = sizeof a;
     yk_error err = YK_ERROR_INIT;
     const int fd = accept4(o->listener, (struct sockaddr *)&a, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+        return fail_descriptors(o, "taking a connection of another rank", error);
     if (fd < 0)
-        return;
+        return YK_OK;
     *p = (pending){.fd = fd, .connected = true};
     address_print(&a, bytes, p->from, sizeof p->from);
     if (pending_begin(o, p, &err))
         pending_end(p);
+    return YK_OK;
 }
 
 /* ---- The hello ---------------------------------------------------------------------------------------------------- */
@@ -267,19 +273,18 @@ static void refuse_stranger(opening *o, pending *p, const char *why)
     pending_end(p);
 }
 
-static yk_status keep_stream(opening *o, pending *p, yk_tr_error *error)
+/* From here on others may be connected already, and the watch looks at the stream: under the transport's lock. */
+static yk_status keep_stream(opening *o, pending *p, yk__sock_stream *stream, yk_tr_error *error)
 {
-    yk_tr *t = o->t;
-    yk__sock_stream *stream = &t->peer[p->hello.peer].stream[p->hello.stream];
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = stream};
-    if (epoll_ctl(t->poll, EPOLL_CTL_ADD, p->fd, &e))
-        return yk__tr_fail(error, YK_E_IO, "a stream to rank %u: %s", p->hello.peer, strerror(errno));
-    set_options(p->fd);
-    stream->fd = p->fd;
-    p->fd = -1;
     memcpy(stream->out.key, p->hello.send_key, sizeof stream->out.key);
     memcpy(stream->in.key, p->hello.recv_key, sizeof stream->in.key);
     stream->out.mac_bytes = stream->in.mac_bytes = p->hello.is_loopback ? 0 : YK__MAC_BYTES;
+    if (yk__sock_stream_begin(stream, p->fd, error))
+        return YK_E_MEM;
+    p->fd = -1;
+    if (epoll_ctl(o->t->poll, EPOLL_CTL_ADD, stream->fd, &e))
+        return yk__tr_fail(error, YK_E_IO, "a stream to rank %u: %s", p->hello.peer, strerror(errno));
     pending_end(p);
     o->missing--;
     return YK_OK;
@@ -287,9 +292,17 @@ static yk_status keep_stream(opening *o, pending *p, yk_tr_error *error)
 
 static yk_status finish_pending(opening *o, pending *p, yk_tr_error *error)
 {
+    yk__sock_stream *stream = &o->t->peer[p->hello.peer].stream[p->hello.stream];
     char why[80];
-    if (p->connects || (p->hello.peer > o->config->rank && o->t->peer[p->hello.peer].stream[p->hello.stream].fd < 0))
-        return keep_stream(o, p, error);
+    yk_status s = YK_OK;
+    bool wanted;
+    pthread_mutex_lock(&o->t->base.lock);
+    wanted = p->connects || (p->hello.peer > o->config->rank && !stream->in.data);
+    if (wanted)
+        s = keep_stream(o, p, stream, error);
+    pthread_mutex_unlock(&o->t->base.lock);
+    if (wanted)
+        return s;
     snprintf(why, sizeof why, "stream %u of rank %u is connected already", p->hello.stream, p->hello.peer);
     refuse_stranger(o, p, why);
     return YK_OK;
@@ -334,27 +347,36 @@ static void drop_late(opening *o)
 
 /* ---- All of them -------------------------------------------------------------------------------------------------- */
 
-static void poll_fill(opening *o)
+/* How many connections are polled. Only those that there are: more places than the process may have descriptors are EINVAL to poll. */
+static uint32_t poll_fill(opening *o)
 {
+    uint32_t n = 0;
     o->poll[0] = (struct pollfd){pending_free(o) ? o->listener : -1, POLLIN, 0};
     for (uint32_t i = 0; i < o->slots; i++) {
-        const pending *p = &o->pending[i];
+        pending *p = &o->pending[i];
         const bool writes = !p->connected || p->hello.state == YK__HELLO_WRITE;
-        o->poll[1 + i] = (struct pollfd){p->fd, writes ? POLLOUT : POLLIN, 0};
+        if (p->fd < 0)
+            continue;
+        o->polled[n++] = p;
+        o->poll[n] = (struct pollfd){p->fd, writes ? POLLOUT : POLLIN, 0};
     }
+    return n;
 }
 
 static yk_status poll_round(opening *o, yk_tr_error *error)
 {
+    const uint32_t n = poll_fill(o);
+    const int ready = poll(o->poll, 1 + n, SLICE_MS);
     yk_status s = YK_OK;
-    poll_fill(o);
-    if (poll(o->poll, 1 + o->slots, SLICE_MS) <= 0)
+    if (ready < 0 && errno != EINTR)
+        return fail_descriptors(o, "waiting for connections", error);
+    if (ready <= 0)
         return YK_OK;
-    for (uint32_t i = 0; i < o->slots && !s; i++)
+    for (uint32_t i = 0; i < n && !s; i++)
         if (o->poll[1 + i].revents)
-            s = step_pending(o, &o->pending[i], error);
+            s = step_pending(o, o->polled[i], error);
     if (o->poll[0].revents && !s)
-        accept_one(o, pending_free(o));
+        s = accept_one(o, pending_free(o), error);
     return s;
 }
 
@@ -362,7 +384,7 @@ static yk_status fail_missing(const opening *o, yk_tr_error *error)
 {
     for (uint32_t r = 0; r < o->t->base.ranks; r++)
         for (uint32_t i = 0; i < o->t->streams; i++)
-            if (r != o->t->base.rank && o->t->peer[r].stream[i].fd < 0)
+            if (r != o->t->base.rank && !o->t->peer[r].stream[i].in.data)
                 return yk__tr_fail(error, YK_E_TIMEOUT, "rank %u has no connection with rank %u (%s:%u) after %d s; %u streams of all "
                                      "are missing", o->t->base.rank, r, o->contact[r].address, o->contact[r].port, OPEN_MS / 1000,
                                      o->missing);
@@ -372,7 +394,9 @@ static yk_status fail_missing(const opening *o, yk_tr_error *error)
 static yk_status connect_all(opening *o, yk_tr_error *error)
 {
     const int64_t begin = yk__clock_ms();
-    yk_status s = connect_lower(o, error);
+    yk_status s = yk__watch_start(o->t, error);
+    if (!s)
+        s = connect_lower(o, error);
     while (!s && o->missing) {
         s = poll_round(o, error);
         drop_late(o);
@@ -391,7 +415,8 @@ static yk_status opening_reserve(opening *o, yk_tr_error *error)
     o->missing = (o->t->base.ranks - 1) * o->t->streams;
     o->pending = yk__calloc(o->slots, sizeof *o->pending);
     o->poll = yk__calloc(1 + o->slots, sizeof *o->poll);
-    if (!o->pending || !o->poll)
+    o->polled = yk__calloc(o->slots, sizeof *o->polled);
+    if (!o->pending || !o->poll || !o->polled)
         return yk__tr_fail(error, YK_E_MEM, "out of memory (%u connections)", o->slots);
     for (uint32_t i = 0; i < o->slots; i++)
         o->pending[i].fd = -1;
@@ -406,6 +431,7 @@ static void opening_end(opening *o)
         close(o->listener);
     yk__free(o->pending);
     yk__free(o->poll);
+    yk__free(o->polled);
     yk__free(o->contact);
 }
 

@@ -22,9 +22,14 @@ enum {
     YK__SOCK_SEGMENT = 256 << 10, /* bytes of a long message in one frame, at most */
     YK__SOCK_HEAD = YK__MATCH_HEAD + YK__MAC_BYTES,
     YK__SOCK_INPUT = YK__MATCH_EAGER + YK__SOCK_HEAD + YK__MAC_BYTES, /* bytes read ahead: a short message, whole */
-    YK__SOCK_INPUT_SEGMENTS = 4 << 10,                                /* of a stream for segments alone */
-    YK__SOCK_DEAD_MS = 30000      /* what was sent and is not acknowledged for so long ends a stream */
+    YK__SOCK_INPUT_SEGMENTS = 4 << 10                                 /* of a stream for segments alone */
 };
+
+/* Kinds of frames beside those of messages, on each stream. */
+typedef enum yk__sock_kind {
+    YK__SOCK_BEAT = YK__MATCH_KINDS, /* nothing, of a stream on which there was nothing to say */
+    YK__SOCK_BYE                     /* the rank closes: the stream's last frame */
+} yk__sock_kind;
 
 typedef struct yk__sock_output {
     uint32_t mac_bytes; /* of each MAC: YK__MAC_BYTES, or 0 where the stream has none */
@@ -62,6 +67,8 @@ typedef struct yk__sock_input {
 typedef struct yk__sock_stream {
     int fd; /* -1: this rank itself, or it has ended */
     uint32_t peer, number;
+    yk__line line; /* counts bytes */
+    bool lossy;    /* packets of it were lost, as of when it last carried something */
     yk__sock_output out;
     yk__sock_input in;
 } yk__sock_stream;
@@ -69,6 +76,8 @@ typedef struct yk__sock_stream {
 typedef struct yk__sock_peer {
     yk__sock_stream stream[YK__SOCK_STREAMS];
     yk__match match;
+    bool lost;       /* a stream to it is: its operations fail, */
+    yk_tr_error why; /* with this */
 } yk__sock_peer;
 
 struct yk_tr {
@@ -84,12 +93,15 @@ struct yk_tr {
 /* Under the lock, as all below. */
 
 /* stream.c */
-/* The stream has ended. Operations that need it stay: that the peer has died is the host's to say. */
-void yk__sock_hang_up(yk__sock_stream *stream);
+/* The stream has ended; error: why (errno), 0: by the other end. Operations that need it stay: the host says that a peer has died, and the
+ * watch that it lives. */
+void yk__sock_hang_up(yk__sock_stream *stream, int error);
+/* A new connection for the stream, after its hello: its options, addresses, buffer. */
+yk_status yk__sock_stream_begin(yk__sock_stream *stream, int fd, yk_tr_error *error);
+/* Whether its packets get lost now and then. */
+bool yk__sock_loses_packets(const yk__sock_stream *stream);
 /* Whether segments go over it. */
 bool yk__sock_carries_segments(const yk_tr *t, const yk__sock_stream *stream);
-/* Of the other end, as ADDRESS:PORT. */
-void yk__sock_print_peer(const yk__sock_stream *stream, char *to, size_t capacity);
 
 /* connect.c: all streams to all ranks. */
 yk_status yk__sock_connect(yk_tr *t, const yk_tr_config *config, yk_tr_error *error);
@@ -100,6 +112,8 @@ yk_status yk__sock_write(yk_tr *t, yk__sock_stream *stream, yk_tr_error *error);
 yk_status yk__sock_write_peer(yk_tr *t, uint32_t peer, yk_tr_error *error);
 /* A frame about a long message, without payload. */
 yk_status yk__sock_say(yk_tr *t, uint32_t peer, uint32_t kind, uint64_t number, yk_tr_error *error);
+/* A frame of one of the kinds above. */
+yk_status yk__sock_say_on(yk_tr *t, yk__sock_stream *stream, uint32_t kind, yk_tr_error *error);
 /* No stream reads the bytes of this send any more. */
 void yk__sock_detach_send(yk_tr *t, const yk_tr_op *op);
 /* Something is left that is done for its sender but not with the kernel. */

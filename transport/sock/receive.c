@@ -24,16 +24,16 @@ static yk_status fail_damaged(const yk_tr *t, const yk__sock_stream *stream, yk_
 
 static yk_status fail_unproven(const yk_tr *t, const yk__sock_stream *stream, yk_tr_error *error)
 {
-    char from[80];
-    yk__sock_print_peer(stream, from, sizeof from);
     return yk__tr_fail(error, YK_E_FORMAT, "what came to rank %u from rank %u on stream %u (%s) is not what that rank sent: part %llu was "
                        "changed on its way, is repeated, or others are missing; the job cannot trust this connection", t->base.rank,
-                       stream->peer, stream->number, from, (unsigned long long)stream->in.number);
+                       stream->peer, stream->number, stream->line.other, (unsigned long long)stream->in.number);
 }
 
 static bool head_fits(const yk_tr *t, const yk__sock_stream *stream)
 {
     const bool segment = stream->in.head.kind == YK__MATCH_SEGMENT;
+    if (stream->in.head.kind >= YK__MATCH_KINDS)
+        return stream->in.head.kind <= YK__SOCK_BYE && !stream->in.head.bytes;
     return yk__match_head_fits(&stream->in.head, YK__SOCK_SEGMENT) &&
            (segment ? yk__sock_carries_segments(t, stream) : stream->number == 0);
 }
@@ -52,10 +52,14 @@ static bool mac_fits(yk__sock_input *in, const uint8_t *data, size_t bytes)
     return true;
 }
 
-static yk_status take_talk(yk_tr *t, const yk__sock_stream *stream, yk_tr_error *error)
+static yk_status take_talk(yk_tr *t, yk__sock_stream *stream, yk_tr_error *error)
 {
     const yk__match_head *head = &stream->in.head;
-    const yk_status s = yk__match_take(&t->peer[stream->peer].match, head, NULL, error);
+    yk_status s;
+    stream->line.leaves = stream->line.leaves || head->kind == YK__SOCK_BYE;
+    if (head->kind >= YK__MATCH_KINDS)
+        return YK_OK;
+    s = yk__match_take(&t->peer[stream->peer].match, head, NULL, error);
     if (s || head->kind != YK__MATCH_ASK)
         return s;
     return yk__sock_write_peer(t, stream->peer, error);
@@ -210,6 +214,7 @@ static ssize_t read_parts(yk__sock_stream *stream)
         n = recvmsg(stream->fd, &m, 0);
     while (n < 0 && errno == EINTR);
     if (n > 0) {
+        stream->line.heard += (uint64_t)n;
         const size_t placed = (size_t)n < left ? (size_t)n : left;
         if (placed)
             segment_got(in, to, placed);
@@ -226,7 +231,7 @@ yk_status yk__sock_read(yk_tr *t, yk__sock_stream *stream, yk_tr_error *error)
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
             break;
         if (n <= 0)
-            yk__sock_hang_up(stream);
+            yk__sock_hang_up(stream, n ? errno : 0);
         else
             s = take_parts(t, stream, error);
     }

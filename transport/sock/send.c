@@ -39,12 +39,14 @@ static size_t stream_write(yk__sock_stream *stream, const struct iovec *part, si
     do
         n = sendmsg(stream->fd, &m, more ? MSG_NOSIGNAL | MSG_MORE : MSG_NOSIGNAL);
     while (n < 0 && errno == EINTR);
-    if (n >= 0)
+    if (n >= 0) {
+        stream->line.sent += (uint64_t)n;
         return (size_t)n;
+    }
     if (errno == EAGAIN || errno == EWOULDBLOCK)
         stream->out.blocked = true;
     else
-        yk__sock_hang_up(stream);
+        yk__sock_hang_up(stream, errno);
     return 0;
 }
 
@@ -71,16 +73,25 @@ static bool write_ready(yk__sock_stream *stream)
     return out->begin == out->end;
 }
 
-yk_status yk__sock_say(yk_tr *t, uint32_t peer, uint32_t kind, uint64_t number, yk_tr_error *error)
+static yk_status say_frame(yk_tr *t, yk__sock_stream *stream, const yk__match_head *what, yk_tr_error *error)
 {
-    yk__sock_stream *stream = &t->peer[peer].stream[0];
     uint8_t head[YK__SOCK_HEAD];
     if (stream->fd < 0)
         return YK_OK;
-    head_seal(&stream->out, &(yk__match_head){.kind = kind, .number = number}, head);
+    head_seal(&stream->out, what, head);
     if (output_append(&stream->out, head, head_bytes(&stream->out), error))
         return YK_E_MEM;
     return stream->out.blocked ? YK_OK : yk__sock_write(t, stream, error); /* else epoll says when */
+}
+
+yk_status yk__sock_say(yk_tr *t, uint32_t peer, uint32_t kind, uint64_t number, yk_tr_error *error)
+{
+    return say_frame(t, &t->peer[peer].stream[0], &(yk__match_head){.kind = kind, .number = number}, error);
+}
+
+yk_status yk__sock_say_on(yk_tr *t, yk__sock_stream *stream, uint32_t kind, yk_tr_error *error)
+{
+    return say_frame(t, stream, &(yk__match_head){.kind = kind}, error);
 }
 
 /* ---- Short messages and announcements ----------------------------------------------------------------------------- */

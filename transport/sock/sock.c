@@ -25,7 +25,8 @@ enum {
     READY = 32,     /* streams that epoll names at a time */
     SLICE_MS = 20,  /* of sleeping: another thread may have taken the bell's ring */
     SPIN_US = 20,   /* before that */
-    LINGER_MS = 1000 /* of close, for what was sent */
+    LINGER_MS = 1000, /* of close, for what was sent */
+    LOSSY_TIMES = 8  /* as long a silence, of a stream that loses packets */
 };
 
 /* ---- Moving ------------------------------------------------------------------------------------------------------- */
@@ -122,6 +123,75 @@ static yk_status sock_progress(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr
     return s;
 }
 
+/* ---- Watching ------------------------------------------------------------------------------------------------------ */
+
+/* What the kernel has for all streams; epoll names some at a time, in turn. */
+static void move_all(yk_tr *t)
+{
+    struct epoll_event event[READY];
+    yk_tr_error ignored;
+    int n = READY;
+    for (uint32_t named = 0; n == READY && named <= t->base.ranks * t->streams; named += READY) {
+        n = epoll_wait(t->poll, event, READY, 0);
+        serve_events(t, event, n, &ignored);
+    }
+}
+
+static void peer_lose(yk_tr *t, const yk__sock_stream *stream)
+{
+    yk__sock_peer *p = &t->peer[stream->peer];
+    p->lost = true;
+    yk__line_explain(&stream->line, t->base.rank, stream->peer, &p->why);
+    yk__match_fail_all(&p->match, YK_E_IO, p->why.text);
+    for (uint32_t i = 0; i < t->streams; i++)
+        p->stream[i].in.op = p->stream[i].out.op = NULL;
+    bell_ring(t);
+}
+
+static bool another_is_heard(const yk_tr *t, const yk__sock_stream *stream)
+{
+    bool heard = false;
+    for (uint32_t i = 0; i < t->streams; i++)
+        heard = heard || (i != stream->number && t->peer[stream->peer].stream[i].line.silent_ms < YK__WATCH_SILENT_MS / 2);
+    return heard;
+}
+
+/* On a line that loses packets the kernel may send what is missing of much data only after seconds: that line is given more time as long
+ * as another one of the same two ranks carries something. */
+static int64_t stream_silent_ms(const yk_tr *t, yk__sock_stream *stream)
+{
+    const int64_t most = yk__watch_silent_ms(t);
+    if (stream->line.heard != stream->line.heard_before)
+        stream->lossy = yk__sock_loses_packets(stream);
+    return stream->lossy && another_is_heard(t, stream) ? LOSSY_TIMES * most : most;
+}
+
+/* A beat goes where nothing waits to be written. */
+static bool stream_watch(yk_tr *t, yk__sock_stream *stream, int64_t step_ms)
+{
+    const yk__sock_output *out = &stream->out;
+    const yk__line_state state = yk__line_look(&stream->line, step_ms, stream_silent_ms(t, stream));
+    if (state == YK__LINE_QUIET && out->begin == out->end && !out->open && !t->failed)
+        t->failed = yk__sock_say_on(t, stream, YK__SOCK_BEAT, &t->why);
+    return state != YK__LINE_LOST;
+}
+
+static uint32_t sock_watch(yk_tr *t, int64_t step_ms, yk_tr_error *why)
+{
+    uint32_t lost = UINT32_MAX;
+    move_all(t);
+    for (uint32_t r = 0; r < t->base.ranks && lost == UINT32_MAX; r++)
+        for (uint32_t i = 0; i < t->streams && !t->peer[r].lost; i++) {
+            yk__sock_stream *stream = &t->peer[r].stream[i];
+            if (!stream->in.data || stream_watch(t, stream, step_ms)) /* without a buffer: not connected yet */
+                continue;
+            peer_lose(t, stream);
+            *why = t->peer[r].why;
+            lost = r;
+        }
+    return lost;
+}
+
 /* ---- Opening and closing ------------------------------------------------------------------------------------------ */
 
 /* Operations that nobody has given up. What is half written of a long message is filled up with zeros. */
@@ -142,7 +212,7 @@ static void drain_input(yk__sock_stream *stream)
         n = recv(stream->fd, stream->in.data, stream->in.capacity, MSG_DONTWAIT);
     while (n > 0);
     if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR))
-        yk__sock_hang_up(stream);
+        yk__sock_hang_up(stream, n ? errno : 0);
 }
 
 static bool still_sending(yk_tr *t)
@@ -162,6 +232,15 @@ static bool still_sending(yk_tr *t)
     return sending || (!t->failed && yk__sock_unwritten(t));
 }
 
+/* So that the others take neither silence nor the end for a fault. */
+static void say_bye(yk_tr *t)
+{
+    yk_tr_error ignored;
+    for (uint32_t r = 0; r < t->base.ranks; r++)
+        for (uint32_t i = 0; i < t->streams; i++)
+            yk__sock_say_on(t, &t->peer[r].stream[i], YK__SOCK_BYE, &ignored);
+}
+
 static void finish_sending(yk_tr *t)
 {
     const int64_t until = yk__clock_ms() + LINGER_MS;
@@ -176,7 +255,7 @@ static void close_peer(yk__sock_peer *p)
     for (uint32_t i = 0; i < YK__SOCK_STREAMS; i++) {
         yk__sock_stream *stream = &p->stream[i];
         if (stream->fd >= 0)
-            yk__sock_hang_up(stream);
+            yk__sock_hang_up(stream, 0);
         yk__free(stream->out.data);
         yk__free(stream->in.data);
         yk__auth_wipe(stream->out.key, sizeof stream->out.key);
@@ -189,10 +268,13 @@ static void sock_close(yk_tr *t)
 {
     if (!t)
         return;
+    yk__watch_stop(t);
     for (uint32_t r = 0; t->peer && r < t->base.ranks; r++)
         drop_operations(t, &t->peer[r]);
-    if (t->peer)
+    if (t->peer) {
+        say_bye(t);
         finish_sending(t);
+    }
     for (uint32_t r = 0; t->peer && r < t->base.ranks; r++)
         close_peer(&t->peer[r]);
     if (t->poll >= 0)
@@ -214,24 +296,6 @@ static yk_status peers_new(yk_tr *t, yk_tr_error *error)
         for (uint32_t i = 0; i < YK__SOCK_STREAMS; i++)
             t->peer[r].stream[i] = (yk__sock_stream){.fd = -1, .peer = r, .number = i};
     }
-    return YK_OK;
-}
-
-static yk_status input_new(yk_tr *t, yk__sock_stream *stream, yk_tr_error *error)
-{
-    stream->in.capacity = stream->number ? YK__SOCK_INPUT_SEGMENTS : YK__SOCK_INPUT;
-    stream->in.data = yk__malloc(stream->in.capacity);
-    if (!stream->in.data)
-        return yk__tr_fail(error, YK_E_MEM, "out of memory (streams to %u ranks)", t->base.ranks);
-    return YK_OK;
-}
-
-static yk_status inputs_new(yk_tr *t, yk_tr_error *error)
-{
-    for (uint32_t r = 0; r < t->base.ranks; r++)
-        for (uint32_t i = 0; i < t->streams && r != t->base.rank; i++)
-            if (input_new(t, &t->peer[r].stream[i], error))
-                return YK_E_MEM;
     return YK_OK;
 }
 
@@ -257,6 +321,10 @@ static yk_status op_begin(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
 {
     const uint64_t events = t->base.events;
     yk__match *match = &t->peer[op->peer].match;
+    if (!t->failed && t->peer[op->peer].lost) {
+        *error = t->peer[op->peer].why;
+        return YK_E_IO;
+    }
     if (!t->failed && op->is_send) {
         yk__match_send(match, op);
         t->failed = yk__sock_write_peer(t, op->peer, &t->why);
@@ -286,7 +354,7 @@ static void op_give_up(yk_tr *t, yk_tr_op *op)
 static yk_status sock_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *error)
 {
     static const yk__tr_calls calls = {.op_bytes = sizeof(yk_tr_op), .reaches = sock_reaches, .begin = op_begin, .move = move_ready,
-                                       .give_up = op_give_up, .progress = sock_progress};
+                                       .give_up = op_give_up, .progress = sock_progress, .watch = sock_watch};
     yk_tr *t = NULL;
     yk_status s = yk__tr_new(sizeof *t, &calls, c, &t, error);
     if (s)
@@ -298,8 +366,6 @@ static yk_status sock_open(const yk_tr_config *c, yk_tr **out, yk_tr_error *erro
         s = poll_new(t, error);
     if (!s)
         s = yk__sock_connect(t, c, error);
-    if (!s)
-        s = inputs_new(t, error);
     if (s)
         sock_close(t);
     else

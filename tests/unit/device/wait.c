@@ -3,6 +3,7 @@
 #include "config.h"
 
 #include <check.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,6 +77,41 @@ START_TEST(without_a_limit)
 }
 END_TEST
 
+/* A driver that takes signals over when its device is opened: the program has them back. */
+START_TEST(signals_stay_with_the_program)
+{
+    struct sigaction before, now;
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = NULL;
+    sigset_t mask;
+    ref.takes_signals = true;
+    sigaction(SIGTERM, NULL, &before);
+    ck_assert_int_eq(ref_open(&dev, &err), YK_OK);
+    ref.takes_signals = false;
+    ck_assert(!sigaction(SIGTERM, NULL, &now) && now.sa_handler == before.sa_handler);
+    pthread_sigmask(SIG_SETMASK, NULL, &mask);
+    ck_assert(!sigismember(&mask, SIGUSR1));
+    yk__device_close(dev);
+}
+END_TEST
+
+/* 20 times the longest of its kind, 30 s at least, YOKE_STUCK_MS at most; a disk that was never waited for has the latter. */
+START_TEST(patience_follows_what_was_seen)
+{
+    ck_assert_uint_eq(yk__act_patience_ms(YK__ACT_DEVICE, 30000, 600000, 0), 30000);
+    ck_assert_uint_eq(yk__act_patience_ms(YK__ACT_COMPILE, 30000, 600000, 4000), 80000);
+    ck_assert_uint_eq(yk__act_patience_ms(YK__ACT_COMPILE, 30000, 600000, 40000), 600000);
+    ck_assert_uint_eq(yk__act_patience_ms(YK__ACT_SYNC, 30000, 600000, 0), 600000);
+    ck_assert_uint_eq(yk__act_patience_ms(YK__ACT_SYNC, 30000, 600000, 2000), 40000);
+    ck_assert_uint_eq(yk__act_patience_ms(YK__ACT_DEVICE, 0, 5000, 9000), 5000); /* it is set */
+    ck_assert_uint_eq(yk__act_patience_ms(YK__ACT_DEVICE, 30000, 0, 9000), 0);   /* never */
+    unsetenv("YOKE_STUCK_MS");
+    ck_assert_uint_eq(yk__call_ms(), 30000);
+    setenv("YOKE_STUCK_MS", "600000", 1);
+    ck_assert_uint_eq(yk__call_ms(), 0);
+}
+END_TEST
+
 /* A whole job: the error names the device, and closing waits for it no more. */
 START_TEST(a_job_ends)
 {
@@ -113,6 +149,8 @@ int main(void)
     TCase *t = tcase_create("wait");
     tcase_add_loop_test(t, a_wait_ends_at_the_limit, 0, (int)(sizeof cases / sizeof *cases));
     tcase_add_test(t, without_a_limit);
+    tcase_add_test(t, signals_stay_with_the_program);
+    tcase_add_test(t, patience_follows_what_was_seen);
     tcase_add_test(t, a_job_ends);
     tcase_set_timeout(t, 60);
     return suite_run("device_wait", t);

@@ -217,6 +217,34 @@ START_TEST(the_end_of_the_job_ends_opening)
 }
 END_TEST
 
+/* Both may be told by the provider first, or by silence; each names both ends. */
+static void assert_lost(void)
+{
+    for (uint32_t r = 0; r < MEETING_RANKS; r++) {
+        const yk__line *line = &meet.member[r].tr->peer[1 - r].line;
+        const yk_tr_error lost = meeting_lost(r, 20000);
+        ck_assert_msg(strstr(lost.text, line->own) && strstr(lost.text, line->other) && strstr(line->own, "127.0.0.1:"), "rank %u: '%s'", r,
+                      lost.text);
+    }
+}
+
+START_TEST(a_connection_that_carries_nothing_is_reported_to_both)
+{
+    meeting_assert_open();
+    meeting_deafen();
+    assert_lost();
+}
+END_TEST
+
+START_TEST(a_line_without_messages_is_well)
+{
+    meeting_assert_open();
+    ck_assert_str_eq(meeting_lost(0, YK__WATCH_SILENT_MS + 600).text, "");
+    ck_assert_str_eq(meeting_lost(1, 0).text, "");
+    meeting_assert_unharmed();
+}
+END_TEST
+
 START_TEST(an_unknown_provider_is_an_error_that_lists_the_others)
 {
     struct fi_info *info = NULL;
@@ -237,7 +265,8 @@ int main(void)
         a_strangers_messages_are_refused_and_logged_once, who_knows_the_tag_meets_no_receive,
         a_forged_message_from_a_ranks_address_is_refused, a_replayed_message_is_refused, a_damaged_frame_is_an_error_that_names_the_rank,
         unlike_providers_are_an_error_that_names_both, the_end_of_the_job_ends_opening,
-        an_unknown_provider_is_an_error_that_lists_the_others,
+        an_unknown_provider_is_an_error_that_lists_the_others, a_connection_that_carries_nothing_is_reported_to_both,
+        a_line_without_messages_is_well,
     };
     return suite_run_all("ofi", tests, sizeof tests / sizeof *tests, open_meeting, meeting_end);
 }

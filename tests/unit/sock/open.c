@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "core/net/bytes.h"
@@ -193,6 +194,37 @@ START_TEST(idle_connections_hold_nobody_up)
 }
 END_TEST
 
+static int latecomer;
+static struct rlimit descriptors;
+
+/* A connection waits, and there is no descriptor for it. */
+static void use_up_descriptors(uint32_t rank)
+{
+    struct rlimit fewer;
+    latecomer = connect_to(NULL, meet.blob[rank]);
+    ck_assert(latecomer >= 0 && !getrlimit(RLIMIT_NOFILE, &descriptors));
+    fewer = descriptors;
+    fewer.rlim_cur = (rlim_t)latecomer + 1; /* no lower one is free */
+    ck_assert(!setrlimit(RLIMIT_NOFILE, &fewer));
+}
+
+START_TEST(too_few_descriptors_are_an_error_with_the_limit)
+{
+    char limit[80];
+    meet.here = 1; /* rank 1 never comes */
+    snprintf((char *)meet.blob[1], PORT_AT, "127.0.0.1");
+    yk__bytes_put32(meet.blob[1] + PORT_AT + 4, 2);
+    meet.met = use_up_descriptors;
+    meeting_open(0);
+    setrlimit(RLIMIT_NOFILE, &descriptors);
+    snprintf(limit, sizeof limit, "Too many open files: this process may have %d descriptors", latecomer + 1);
+    ck_assert_int_eq(meet.member[0].s, YK_E_IO);
+    ck_assert_msg(strstr(meet.member[0].error.text, limit) && strstr(meet.member[0].error.text, "ulimit -n"), "%s",
+                  meet.member[0].error.text);
+    close(latecomer);
+}
+END_TEST
+
 /* ---- Addresses ---------------------------------------------------------------------------------------------------- */
 
 START_TEST(listens_while_it_opens_only)
@@ -254,7 +286,7 @@ int main(void)
     const TTest *const tests[] = {
         garbage_is_refused_and_logged_once, another_secret_is_refused, a_rank_claimed_twice_is_refused_the_second_time,
         idle_connections_hold_nobody_up, listens_while_it_opens_only, listens_on_the_given_address,
-        an_unknown_address_among_hosts_is_an_error, the_end_of_the_job_ends_opening,
+        an_unknown_address_among_hosts_is_an_error, the_end_of_the_job_ends_opening, too_few_descriptors_are_an_error_with_the_limit,
     };
     return suite_run_all("sock", tests, sizeof tests / sizeof *tests, open_meeting, meeting_end);
 }

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Connections that end or carry nothing while both ranks live: both are told, with both addresses, and operations fail. A line without
+ * messages is none of these, nor one whose other end closes.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <string.h>
+
+#include "tests/support/meeting.h"
+#include "tests/support/run.h"
+#include "transport/sock/internal.h"
+#include "transport/sock/sock.h"
+
+enum { LOST_MS = 20000 }; /* the thread that watches counts its own steps: on a busy machine these take longer */
+
+static void open_meeting(void)
+{
+    meeting_begin(yk__sock_transport());
+    meeting_assert_open();
+}
+
+static void assert_lost(uint32_t rank, const char *how)
+{
+    const yk__line *line = &meet.member[rank].tr->peer[1 - rank].stream[0].line;
+    const yk_tr_error lost = meeting_lost(rank, LOST_MS);
+    ck_assert_msg(strstr(lost.text, how) && strstr(lost.text, line->own) && strstr(lost.text, line->other), "rank %u: '%s'", rank,
+                  lost.text);
+    ck_assert(strstr(lost.text, "rank 0") && strstr(lost.text, "rank 1"));
+    ck_assert_msg(!strstr(lost.text, "calls"), "%s", lost.text); /* the program is not blamed */
+}
+
+START_TEST(connections_that_are_cut_are_reported_to_both)
+{
+    meeting_cut();
+    assert_lost(0, "was closed from outside");
+    assert_lost(1, "was closed from outside");
+}
+END_TEST
+
+START_TEST(a_connection_that_carries_nothing_fails_what_waits_for_it)
+{
+    uint8_t byte = 0;
+    yk_tr_error error = {""};
+    yk_tr_op *op = NULL;
+    int done = 0;
+    ck_assert(!meet.table->recv(meet.member[1].tr, 0, 5, &(yk_tr_range){.data = &byte, .bytes = 1}, &op, &error));
+    meeting_deafen();
+    assert_lost(1, "nothing has come over it for 4.");
+    ck_assert_int_eq(meet.table->test(meet.member[1].tr, op, &done, NULL, &error), YK_E_IO);
+    ck_assert_msg(done && strstr(error.text, "nothing has come over it"), "%s", error.text);
+    ck_assert_int_eq(meet.table->send(meet.member[1].tr, 0, 5, &(yk_tr_range){.data = &byte, .bytes = 1}, &op, &error), YK_E_IO);
+}
+END_TEST
+
+START_TEST(a_line_without_messages_is_well)
+{
+    for (uint32_t r = 0; r < MEETING_RANKS; r++)
+        ck_assert_str_eq(meeting_lost(r, (YK__WATCH_SILENT_MS + 600) / 2).text, "");
+    meeting_assert_unharmed();
+}
+END_TEST
+
+START_TEST(who_closes_is_not_lost)
+{
+    meeting_close(0);
+    ck_assert_str_eq(meeting_lost(1, YK__WATCH_ENDED_MS + 600).text, "");
+}
+END_TEST
+
+int main(void)
+{
+    const TTest *const tests[] = {connections_that_are_cut_are_reported_to_both, a_connection_that_carries_nothing_fails_what_waits_for_it,
+                                  a_line_without_messages_is_well, who_closes_is_not_lost};
+    return suite_run_all("sock_watch", tests, sizeof tests / sizeof *tests, open_meeting, meeting_end);
+}
