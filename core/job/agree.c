@@ -46,7 +46,7 @@ static void describe_optimizer(const yk_job *job, agree_part *part)
     part->hash = YK_HASH_SEED;
     part_add(part, "number of parameters", (double)job->n_param);
     for (size_t i = 0; i < job->n_param; i++)
-        part->hash = yk__hash_u64(part->hash, (uint64_t)job->param[i].group << 1 | job->param[i].frozen);
+        part->hash = yk__hash_u64(part->hash ^ job->param[i].sign, (uint64_t)job->param[i].group << 1 | job->param[i].frozen);
     if (!opt)
         return;
     const bool adam = opt->rule.kind != YK_OPT_SGD;
@@ -107,7 +107,7 @@ static void describe_data(const yk_job *job, agree_part *part)
 
 enum { PART_GRAPH, PART_OPTIMIZER, PART_RATE, PART_CLIPPING, PART_SEED, PART_DATA };
 static const char *const part_names[YK__AGREE_PARTS] = {
-    "another graph (its operations, or the names and shapes of its parameters)", "other settings of the optimizer",
+    "another graph (its operations, their order, operands and settings)", "other settings of the optimizer",
     "another learning rate or schedule", "another clipping, loss scale or precision", "another seed", "another place in the data"};
 
 static bool describe_all(yk_job *job, agree_part part[YK__AGREE_PARTS])
@@ -119,7 +119,10 @@ static bool describe_all(yk_job *job, agree_part part[YK__AGREE_PARTS])
     part_add(&part[PART_SEED], "seed", (double)job->config.seed);
     part[PART_SEED].hash = yk__hash_u64(YK_HASH_SEED, job->config.seed);
     describe_data(job, &part[PART_DATA]);
-    return yk__agree_graph_hash(job, &part[PART_GRAPH].hash);
+    part[PART_GRAPH].hash = yk__recipes_sign(&job->step.recipes, yk__agree_loss(job));
+    if (job->step.recipes.lost)
+        yk__job_failf(job, YK_E_MEM, "out of memory for how the values of a step were made");
+    return yk_ok(job);
 }
 
 /* ---- Comparing ---- */
@@ -188,6 +191,8 @@ static yk_status fail_differing(yk_job *job, const char *what, const agree_part 
                      row[like * width + 2 + i]);
     if (what == part_names[PART_GRAPH] && yk__agree_graph_place(job, odd, like, values, sizeof values, err))
         return err->status;
+    if (what == part_names[PART_GRAPH] && !*values)
+        snprintf(values, sizeof values, ": it assigned something else to states after yk_backward of the step before");
     return yk__fail(err, YK_E_ARG, "%s has %s than %s%s: every rank must run the same program with the same settings",
                     yk__group_name(job->team.group, odd), what, yk__group_name(job->team.group, like), values);
 }
@@ -222,6 +227,7 @@ bool yk__agree_check(yk_job *job, const double sum[YK__AGREE_NUMBERS])
                 tell_difference(job, part_names[i], &part[i]);
             return false;
         }
+    yk__recipes_compared(&job->step.recipes);
     return true;
 }
 

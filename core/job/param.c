@@ -70,6 +70,8 @@ static yk__job_param *param_add(yk_job *job, const char *name, bool state, yk_dt
     }
     if (!state && dims > 1)
         yk__engine_param_rows(job->engine, p.number, (uint64_t)dim[0]);
+    p.sign = yk__hash_u64(yk__hash_bytes(YK_HASH_SEED, p.name, strlen(p.name)), (uint64_t)dims << 8 | (uint64_t)dtype << 1 | state);
+    p.sign = yk__hash_bytes(p.sign, p.dim, dims * sizeof *dim);
     job->param[job->n_param] = p;
     return &job->param[job->n_param++];
 }

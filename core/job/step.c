@@ -54,6 +54,7 @@ void yk__step_clear(yk__step *s)
     yk__graph_clear(&s->trace);
     inputs_clear(s);
     loss_clear(s);
+    yk__recipes_clear(&s->recipes);
     s->n_call = 0;
 }
 
@@ -65,7 +66,6 @@ static void lists_free(yk__step_lists *l)
     yk__free(l->input_bytes);
     yk__free(l->need);
     yk__free(l->label);
-    yk__free(l->leaf);
 }
 
 void yk__step_free(yk__step *s)
@@ -81,6 +81,7 @@ void yk__step_free(yk__step *s)
     yk__free(s->recompute);
     yk__free(s->full);
     yk__free(s->sharding);
+    yk__recipes_free(&s->recipes);
     yk__free(s->reason);
     yk__free(s->row_mean);
     lists_free(&s->lists);

@@ -15,6 +15,7 @@
 #include <yoke/yoke.h>
 
 #include "core/graph/graph.h"
+#include "core/job/recipe.h"
 #include "core/plan/plan.h"
 
 #define YK__SCALARS 256 /* elements of one vector of scalars */
@@ -28,7 +29,7 @@ typedef struct yk__sharding {
     bool guessed;         /* SHARDED by its first length alone: an input, or a view of one */
     bool exchanged;       /* follows from what the ranks exchange in this step */
     uint16_t reason;      /* LOCAL: number of its reason */
-    uint32_t signature;   /* of how it was made, equal on all ranks */
+    uint64_t sign;        /* of its recipe, equal on all ranks; 0: the value is no result of a call */
     uint32_t sum_plus_1;  /* PARTIAL: number of its sum over the ranks + 1, once there is one */
     int64_t inner;        /* SHARDED: neighbouring entries along the axis that are of one row; 0: rows of yk_pack_tokens */
 } yk__sharding;
@@ -48,6 +49,7 @@ typedef struct yk__step_input {
     yk__vid leaf;
     bool scalars;   /* a vector of scalars: leaf is its slot */
     bool from_user; /* by yk_input: its sharding is found out or said */
+    uint64_t like;  /* hash of its type, and of its shape but for the first length */
 } yk__step_input;
 
 /* One counted loss: its number of items and where its reciprocal lies. */
@@ -80,8 +82,7 @@ typedef struct yk__step_lists {
     uint64_t *input_bytes;
     uint8_t *need;        /* per value: the loss depends on it */
     double *label;        /* host values of labels, and of which tokens count */
-    uint64_t *leaf;       /* per value: hash of the parameter it is */
-    size_t cap_value, cap_host, cap_input, cap_input_bytes, cap_need, cap_label, cap_leaf;
+    size_t cap_value, cap_host, cap_input, cap_input_bytes, cap_need, cap_label;
 } yk__step_lists;
 
 typedef struct yk__step {
@@ -133,6 +134,7 @@ typedef struct yk__step {
     bool is_full;           /* in such a block, whose end is not known yet */
 
     /* how values lie over the ranks; kept where there are several */
+    yk__recipes recipes;    /* of the values */
     yk__sharding *sharding; /* by value */
     size_t cap_sharding;
     char (*reason)[320];    /* why values are LOCAL */
