@@ -101,13 +101,14 @@ yk_t yk_expand(yk_t x, uint32_t dims, const int64_t *dim)
     const yk_value *u = &job->step.trace.value[v];
     if (dims && dim[0] == job->step.local_rows && (u->dims < dims || u->dim[0] == 1)) /* it is rows from now on */
         v = yk__sum_of_ranks(job, v);
+    const bool may_be_rows = dims && yk__sharding_of(job, v).kind == YK__REPLICATED && (u->dims < dims || u->dim[0] == 1);
     const yk__sharding s = yk__shard_expand(job, v, dims, dim);
     const yk__vid out = yk__expand(&job->step.trace, v, dims, dim);
-    if (out != YK_NONE) {
-        const yk_value to = job->step.trace.value[out];
-        lengths_compared(job, v, &to, &s);
-    }
-    return yk__result(job, out, s);
+    if (out == YK_NONE)
+        return yk__handle(job, out);
+    const yk_value to = job->step.trace.value[out];
+    lengths_compared(job, v, &to, may_be_rows ? &(yk__sharding){.kind = YK__SHARDED, .inner = 1} : &s);
+    return may_be_rows ? yk__result_expanded(job, out, s) : yk__result(job, out, s);
 }
 
 /* All rows are others on each rank; a length that is no row's is the same on all. */

@@ -108,6 +108,18 @@ yk_t yk__result_moved(yk_job *job, yk__vid v, yk__sharding s)
     return yk__handle(job, v);
 }
 
+yk_t yk__result_expanded(yk_job *job, yk__vid v, yk__sharding s)
+{
+    yk__step *step = &job->step;
+    if (job->team.world == 1 || step->trace.error.status || is_placed(job, v, &s))
+        return yk__handle(job, v);
+    s.sign = yk__recipe_end(&step->recipes);
+    v = sharding_place(job, v, s);
+    if (v != YK_NONE && step->n_expanded < YK__EXPANDED)
+        step->expanded[step->n_expanded++] = (yk__expanded){v, step->n_call};
+    return yk__handle(job, v);
+}
+
 yk__vid yk__result_like(yk_job *job, yk__vid from, yk__vid v)
 {
     if (v == YK_NONE || v == from || job->team.world == 1)
@@ -308,6 +320,23 @@ void yk__sharding_numbers(const yk_job *job, double *number)
         }
         k++;
     }
+    for (uint32_t i = 0; job->team.world > 1 && i < step->n_expanded; i++)
+        if (yk__sharding_of(job, step->expanded[i].value).kind == YK__REPLICATED) {
+            number[2 * (YK__SHARD_INPUTS + i)] = 1.0;
+            number[2 * (YK__SHARD_INPUTS + i) + 1] = (double)step->trace.value[step->expanded[i].value].dim[0];
+        }
+}
+
+/* Where a rank takes a value that was expanded for the same on all ranks, its first length is that of all which do. */
+static void check_expanded(yk_job *job, uint32_t i, double ranks, double sum)
+{
+    const yk__expanded *e = &job->step.expanded[i];
+    const double own = (double)job->step.trace.value[e->value].dim[0];
+    const yk__call_site *at = yk__call_sites_find(&job->sites, e->call);
+    if (own * ranks != sum)
+        yk__job_failf(job, YK_E_ARG, "yk_expand at %s:%d gives a first length of %.0f on this rank, and of %.9g in the mean of those that take it "
+                                     "for no number of rows: every rank must run the same program",
+                      at ? at->file : "?", at ? at->line : 0, own, sum / ranks);
 }
 
 /* An input that all ranks take for one that they share. */
@@ -333,5 +362,8 @@ bool yk__sharding_check(yk_job *job, const double *number, const double *sum)
     for (uint32_t k = 0; k < YK__SHARD_INPUTS && yk_ok(job); k++)
         if (number[2 * k] == 1.0 && sum[2 * k] == ranks && number[2 * k + 1] * ranks != sum[2 * k + 1])
             check_input(job, k);
+    for (uint32_t i = 0, k = 2 * YK__SHARD_INPUTS; i < job->step.n_expanded && yk_ok(job); i++, k += 2)
+        if (sum[k] > 0.0)
+            check_expanded(job, i, sum[k], sum[k + 1]);
     return yk_ok(job);
 }

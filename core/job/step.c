@@ -44,6 +44,7 @@ static void sharding_clear(yk__step *s)
     if (n)
         memset(s->sharding, 0, n * sizeof *s->sharding);
     s->n_reason = s->n_row_mean = 0;
+    s->n_expanded = 0;
     s->share_leaf = YK_NONE;
     s->counted_ranks = s->assigns_exchanged = false;
 }

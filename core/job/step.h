@@ -41,6 +41,13 @@ typedef struct yk__row_mean {
     yk__vid leaf;
 } yk__row_mean;
 
+/* What yk_expand made of a value that is the same on all ranks: rows, or the same again. */
+#define YK__EXPANDED 8 /* so many in a step are compared */
+typedef struct yk__expanded {
+    yk__vid value;
+    uint32_t call;
+} yk__expanded;
+
 /* Host data of one input slot; the memory is used again by the next step. */
 typedef struct yk__step_input {
     void *data;
@@ -143,6 +150,8 @@ typedef struct yk__step {
     size_t n_row_mean, cap_row_mean;
     yk__vid share_leaf;     /* local / global rows; YK_NONE: not used in this step */
     uint32_t share_scalar;
+    yk__expanded expanded[YK__EXPANDED];
+    uint32_t n_expanded;
     double row_share;       /* the same, once counted */
     bool counted_ranks;     /* counts, shares and means are those of all ranks */
     bool assigns_exchanged; /* a state gets what the ranks exchanged */

@@ -143,13 +143,13 @@ START_TEST(graphs_that_part_name_the_lines_of_both_ranks)
     char said[4096];
     int odd = 0, like = 0;
     ck_assert_int_eq(ranks_run(DEVICES, "graph", said, sizeof said), 2);
-    const char *a = strstr(said, ": tanh at "), *b = strstr(said, ", where that has relu at ");
+    const char *a = strstr(said, ": yk_tanh at "), *b = strstr(said, ", where that has yk_relu at ");
     ck_assert_msg(a && b && strstr(a, "agree.c:") && strstr(b, "agree.c:"), "%s", said);
     sscanf(strstr(a, "agree.c:"), "agree.c:%d", &odd);
     sscanf(strstr(b, "agree.c:"), "agree.c:%d", &like);
     ck_assert_msg(odd > 0 && like == odd + 2, "%s", said);
     ck_assert_int_eq(ranks_run(DEVICES, "name", said, sizeof said), 2); /* the second product, of another parameter */
-    ck_assert_msg(strstr(said, ": dot at ") && strstr(said, " of w3 [2, 3], where that has it of w2 [2, 3]"), "%s", said);
+    ck_assert_msg(strstr(said, ": yk_linear of w3 [2, 3] at ") && strstr(said, ", where that has it of w2 [2, 3] at "), "%s", said);
 }
 END_TEST
 
