@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where the graphs of two ranks part. All ranks go from the loss towards the inputs together: from a call to the first of its operands
- * that two ranks made differently, until the call itself differs or takes others of the values that both have.
+ * that two ranks made differently, until the call itself differs or takes another of the values that the other rank has, too.
  */
 #include "core/job/agree_graph.h"
 
@@ -184,7 +184,7 @@ typedef struct graph_operand {
     bool is_made;  /* by a call */
 } graph_operand;
 
-/* *on: both ranks made the operand by calls, and not both have both, so that one of them made it otherwise. */
+/* *on: both ranks made the operand by calls, and neither has the other's, so that one made it otherwise. */
 static yk_status operand_followed(const graph_walk *w, uint32_t i, bool *on, yk_error *err)
 {
     const yk__recipes *r = &w->job->step.recipes;
@@ -195,7 +195,7 @@ static yk_status operand_followed(const graph_walk *w, uint32_t i, bool *on, yk_
     if (!all)
         return yk__fail_mem(err, w->job->team.world * sizeof *all, "the operands of ranks");
     if (!yk__group_all_gather(w->job->team.group, &own, sizeof own, all, err))
-        *on = all[w->odd].is_made && all[w->like].is_made && !(all[w->odd].is_known && all[w->like].is_known);
+        *on = all[w->odd].is_made && all[w->like].is_made && !all[w->odd].is_known && !all[w->like].is_known;
     yk__free(all);
     return err->status;
 }
