@@ -211,9 +211,11 @@ static yk_status walk_graph(graph_walk *w, char *buf, size_t n, yk_error *err)
         const graph_place *a = &w->all[w->odd], *b = &w->all[w->like];
         const uint32_t i = operand_differs(a, b);
         on = false;
-        if (calls_differ(a, b))
+        if (i != NOWHERE && !strcmp(a->name, b->name) && operand_followed(w, i, &on, err))
+            return err->status;
+        if (!on && calls_differ(a, b))
             tell_calls(a, b, buf, n);
-        else if (i != NOWHERE && !operand_followed(w, i, &on, err) && !on)
+        else if (!on && i != NOWHERE)
             tell_operands(w, i, buf, n, err);
         if (on) {
             made = i < w->own.n_operand ? yk__recipe_find(&w->job->step.recipes, w->own.operand[i]) : NULL;

@@ -45,6 +45,7 @@ typedef struct yk__job_param {
     int64_t dim[YK_MAX_DIMS];
     uint64_t n;
     uint64_t sign;      /* of name, type and shape: that of its recipe */
+    uint64_t given;     /* hash of its init or, once the program or a file gave it values, of the last ones */
     yk_init init;
     yk__vid leaf;       /* in the trace of generation leaf_gen */
     uint32_t slot;
