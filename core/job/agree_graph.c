@@ -145,8 +145,8 @@ static const char *setting_hint(const graph_place *p, uint32_t i)
     if (!strcmp(name, "factor") || !strcmp(name, "value"))
         return " (a mean over this rank's rows alone? yk_mean, or divide by the rows of all)";
     if (!strcmp(name, "axis of rows"))
-        return " (an input whose first length is the number of rows on some ranks only by chance? yk_replicated says that it is the same on "
-               "all)";
+        return " (an input whose first length is the number of rows on some ranks only by chance? yk_replicated says that it is the "
+               "same on all)";
     return "";
 }
 
@@ -171,7 +171,8 @@ static yk_status tell_operands(const graph_walk *w, uint32_t i, char *buf, size_
         return yk__fail_mem(err, (uint64_t)w->job->team.world * TEXT, "the places of ranks");
     operand_text(w->job, i < w->own.n_operand ? w->own.operand[i] : 0, own, TEXT);
     if (!yk__group_all_gather(w->job->team.group, own, TEXT, all, err))
-        snprintf(buf, n, ": %s of %s at %s, where that has it of %s at %s", a->name, all + w->odd * TEXT, a->at, all + w->like * TEXT, b->at);
+        snprintf(buf, n, ": %s of %s at %s, where that has it of %s at %s", a->name, all + w->odd * TEXT, a->at,
+                 all + w->like * TEXT, b->at);
     yk__free(all);
     return err->status;
 }

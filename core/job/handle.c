@@ -161,9 +161,8 @@ bool yk__job_alive(yk_job *job)
 }
 
 /* Dropout and batch norm are others in evaluation, products in a block of full precision. */
-static void recipe_begin(yk_job *job, const char *name)
+static void mode_compared(yk_job *job)
 {
-    yk__recipe_begin(&job->step.recipes, job->step.n_call, name);
     if (!job->training)
         yk__recipe_setting_add(&job->step.recipes, "yk_train off", 1.0);
     if (job->step.is_full)
@@ -195,8 +194,10 @@ void yk__op_operand(yk_job *job, yk_t x)
 
 void yk__op_again(yk_job *job, const char *name, uint32_t n, const yk_t *x)
 {
-    if (job->team.world > 1)
-        recipe_begin(job, name);
+    if (job->team.world == 1)
+        return;
+    yk__recipe_begin(&job->step.recipes, job->step.n_call, name);
+    mode_compared(job);
     for (uint32_t i = 0; i < n; i++)
         yk__op_operand(job, x[i]);
 }
@@ -208,7 +209,7 @@ void yk__op_begin(yk_job *job, const char *name)
     job->step.op_name = name;
     yk__call_sites_add(&job->sites, number, here_file, here_line);
     if (job->team.world > 1)
-        recipe_begin(job, name);
+        yk__recipe_begin(&job->step.recipes, number, name);
 }
 
 yk_job *yk__op_enter(const char *name, uint32_t n, const yk_t *x)
@@ -225,8 +226,7 @@ yk_job *yk__op_enter(const char *name, uint32_t n, const yk_t *x)
             return NULL;
         }
     yk__op_begin(job, name);
-    for (uint32_t i = 0; i < n; i++)
-        yk__op_operand(job, x[i]);
+    yk__op_again(job, name, n, x);
     return job;
 }
 
