@@ -334,8 +334,8 @@ static void check_expanded(yk_job *job, uint32_t i, double ranks, double sum)
     const double own = (double)job->step.trace.value[e->value].dim[0];
     const yk__call_site *at = yk__call_sites_find(&job->sites, e->call);
     if (own * ranks != sum)
-        yk__job_failf(job, YK_E_ARG, "yk_expand at %s:%d gives a first length of %.0f on this rank, and of %.9g in the mean of those that take it "
-                                     "for no number of rows: every rank must run the same program",
+        yk__job_failf(job, YK_E_ARG, "yk_expand at %s:%d gives a first length of %.0f on this rank, and of %.9g in the mean of those that "
+                      "take it for no number of rows: every rank must run the same program",
                       at ? at->file : "?", at ? at->line : 0, own, sum / ranks);
 }
 

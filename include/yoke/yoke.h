@@ -7,7 +7,7 @@
  * (same operations and shapes) costs a look-up.
  *
  * Ranks: every rank of a job runs the same program, and makes the calls that take a job, or anything made from one, in the same order.
- * yk_backward fails where ranks made their losses, or what states are assigned, by other calls, operands or settings, other than by other rows
+ * yk_backward fails where ranks made their losses, or what states are assigned, by other calls, operands or settings, but for other rows
  * or padding taken out (yk_pack_tokens); the error names both lines.
  *
  * Tags of a function, in front of what it does:

@@ -10,6 +10,7 @@
 #include "tests/support/ranks.h"
 
 #define DEVICES "cpu:0! cpu:0! cpu:0!"
+#define OTHER_PARAMETERS "other parameters (name, shape, init or values given, group, frozen or not) than rank 0 (cpu:0!): "
 
 static bool rank_differs(yk_job *job, const char *mode, const char *what)
 {
@@ -75,8 +76,9 @@ static int rank_train(const char *mode)
         c.precision = odd ? YK_BF16 : YK_F8E4M3;
     yk_job *job = yk_open(&c);
     const int64_t a[2] = {3, 4}, b[2] = {2, 3};
-    const yk_t w[2] = {yk_param(job, "w1", 2, a, (yk_init){YK_INIT_ONES, 0, 0}),
-                       yk_param(job, rank_differs(job, mode, "name") ? "w3" : "w2", 2, b, rank_differs(job, mode, "init") ? (yk_init){YK_INIT_ZEROS, 0, 0} : (yk_init){YK_INIT_ONES, 0, 0})};
+    const yk_init ones = {YK_INIT_ONES, 0, 0}, zeros = {YK_INIT_ZEROS, 0, 0};
+    const yk_t w[2] = {yk_param(job, "w1", 2, a, ones),
+                       yk_param(job, rank_differs(job, mode, "name") ? "w3" : "w2", 2, b, rank_differs(job, mode, "init") ? zeros : ones)};
     yk_state(job, "state", YK_F32, 0, NULL, 1);
     if (!strcmp(mode, "written"))
         yk_param_write(w[0], (const float[12]){yk_rank(job) == 2 ? 2.0f : 1.0f}, 12);
@@ -96,13 +98,17 @@ static int read_data(const char *mode, const char *folder)
     yk_job *job = yk_open(&(yk_config){.quiet = true});
     char spec[256];
     snprintf(spec, sizeof spec, "text:%s/%s", folder, !strcmp(mode, "pipe") ? "pipe" : rank_differs(job, mode, "data") ? "b.txt" : "a.txt");
-    yk_data_open(job, spec, &(yk_data_config){.tokenizer = "bytes", .seq_len = 8, .global_batch = 3, .in_order = rank_differs(job, mode, "order")});
+    yk_data_open(job, spec, &(yk_data_config){.tokenizer = "bytes",
+                                              .seq_len = 8,
+                                              .global_batch = 3,
+                                              .in_order = rank_differs(job, mode, "order")});
     return yk_close(job);
 }
 
 static int rank_main(const char *mode, const char *folder)
 {
-    return !strcmp(mode, "data") || !strcmp(mode, "order") || !strcmp(mode, "same data") || !strcmp(mode, "pipe") ? read_data(mode, folder) : rank_train(mode);
+    const bool reads = !strcmp(mode, "data") || !strcmp(mode, "order") || !strcmp(mode, "same data") || !strcmp(mode, "pipe");
+    return reads ? read_data(mode, folder) : rank_train(mode);
 }
 
 static void write_text(const char *name, const char *text)
@@ -144,9 +150,9 @@ static const struct {
     {"seed", "another seed than rank 0 (cpu:0!): seed 8, not 7"},
     {"data", "read other data from text:"},
     {"order", "read other data from text:"},
-    {"init", "other parameters (name, shape, init or values given, group, frozen or not) than rank 0 (cpu:0!): w2"},
-    {"written", "other parameters (name, shape, init or values given, group, frozen or not) than rank 0 (cpu:0!): w1"},
-    {"frozen", "other parameters (name, shape, init or values given, group, frozen or not) than rank 0 (cpu:0!): w1"},
+    {"init", OTHER_PARAMETERS "w2"},
+    {"written", OTHER_PARAMETERS "w1"},
+    {"frozen", OTHER_PARAMETERS "w1"},
     {"global rows", "another place in the data than rank 0 (cpu:0!): rows of the global micro batch 4, not 3"},
     {"late", "another graph (its operations, their order, operands and settings) than rank 0 (cpu:0!): it assigned something else"},
     {"assigned", ": yk_scale with factor 3 at"},
