@@ -412,8 +412,8 @@ static bool op_is_planned(uint32_t op)
 /* Each operation of a trace, and each call of the header that makes a value, has a case. */
 static void check_covered(yk_job *job, const covered *seen)
 {
-    static const char *const other[] = {"yk_param", "yk_state", "yk_param_at", "yk_param_find", "yk_cross_entropy_with", "yk_forward", "yk_keep",
-                                        "yk_replicated", "yk_pack_tokens",
+    static const char *const other[] = {"yk_param", "yk_state", "yk_param_at", "yk_param_find", "yk_cross_entropy_with", "yk_forward",
+                                        "yk_keep", "yk_replicated", "yk_pack_tokens",
                                         "yk_unpack_tokens", "yk_dropout_packed", NULL};
     char line[512], name[64], call[80], path[512];
     const char *source = getenv("srcdir");
