@@ -12,17 +12,12 @@
 #include "core/job/precision.h"
 
 #define HASH_BITS 22 /* 2 * 22 bits and the most ranks there are stay below 2^53 */
-#define NUMBERS 10
-
-typedef struct agree_number {
-    const char *name;
-    double value;
-} agree_number;
+#define NUMBERS YK__AGREE_SETTINGS
 
 typedef struct agree_part {
     uint64_t hash;
     uint32_t n;
-    agree_number number[NUMBERS]; /* what an error can show */
+    yk__agree_number number[NUMBERS]; /* what an error can show */
 } agree_part;
 
 static uint64_t hash_f64(uint64_t h, double v)
@@ -35,7 +30,7 @@ static uint64_t hash_f64(uint64_t h, double v)
 static void part_add(agree_part *part, const char *name, double value)
 {
     part->hash = hash_f64(part->hash, value);
-    part->number[part->n++] = (agree_number){name, value};
+    part->number[part->n++] = (yk__agree_number){name, value};
 }
 
 /* ---- Settings ---- */
@@ -45,8 +40,6 @@ static void describe_optimizer(const yk_job *job, agree_part *part)
     const yk_opt *opt = job->opt;
     part->hash = YK_HASH_SEED;
     part_add(part, "number of parameters", (double)job->n_param);
-    for (size_t i = 0; i < job->n_param; i++)
-        part->hash = yk__hash_u64(part->hash, (uint64_t)job->param[i].group << 1 | job->param[i].frozen);
     if (!opt)
         return;
     const bool adam = opt->rule.kind != YK_OPT_SGD;
@@ -74,6 +67,16 @@ static void describe_rate(const yk_job *job, agree_part *part)
         part->hash = yk__sched_hash(opt->sched->rule, part->hash);
 }
 
+static void describe_scaler(const yk__scaler *scaler, agree_part *part)
+{
+    part_add(part, "rule of the loss scale", scaler->rule);
+    part_add(part, "growth of the loss scale", scaler->growth);
+    part_add(part, "backoff of the loss scale", scaler->backoff);
+    part_add(part, "least loss scale", scaler->floor);
+    part_add(part, "interval of the loss scale", scaler->interval);
+    part_add(part, "hysteresis of the loss scale", scaler->hysteresis);
+}
+
 /* Clipping that is asked for before yk_backward is that of this window; after it, what is compared is that of the window before. */
 static void describe_clipping(const yk_job *job, agree_part *part)
 {
@@ -84,6 +87,8 @@ static void describe_clipping(const yk_job *job, agree_part *part)
     part->hash = yk__hash_bytes(part->hash, yk__precision_text(job), strlen(yk__precision_text(job)));
     part_add(part, "micro batches in an accumulation window", job->config.accumulate);
     part_add(part, "average", job->config.average);
+    if (job->scaling)
+        describe_scaler(&job->scaler, part);
 }
 
 static void describe_data(const yk_job *job, agree_part *part)
@@ -96,6 +101,8 @@ static void describe_data(const yk_job *job, agree_part *part)
             part_add(part, "batch", (double)batch);
             part_add(part, "batches", (double)yk_data_batches(job->data[i]));
         }
+    if (job->step.rows_set && part->n < NUMBERS)
+        part_add(part, "rows of the global micro batch", (double)job->step.global_rows);
     if (job->step.sampled.used && part->n + 5 <= NUMBERS) {
         part_add(part, "the sampler's epoch", (double)job->step.sampled.epoch);
         part_add(part, "the sampler's row", (double)job->step.sampled.row);
@@ -105,10 +112,24 @@ static void describe_data(const yk_job *job, agree_part *part)
     }
 }
 
-enum { PART_GRAPH, PART_OPTIMIZER, PART_RATE, PART_CLIPPING, PART_SEED, PART_DATA };
+/* In LocalSGD each rank has values of its own. */
+static uint64_t param_hash(const yk_job *job, const yk__job_param *p)
+{
+    const uint64_t given = job->config.local_sgd_steps ? 0 : p->given;
+    return yk__hash_u64(p->sign ^ given, (uint64_t)p->group << 1 | p->frozen);
+}
+
+static void describe_parameters(const yk_job *job, agree_part *part)
+{
+    for (size_t i = 0; i < job->n_param; i++)
+        part->hash = yk__hash_u64(part->hash, param_hash(job, &job->param[i]));
+}
+
+enum { PART_GRAPH, PART_OPTIMIZER, PART_RATE, PART_CLIPPING, PART_SEED, PART_DATA, PART_PARAMETERS };
 static const char *const part_names[YK__AGREE_PARTS] = {
-    "another graph (its operations, or the names and shapes of its parameters)", "other settings of the optimizer",
-    "another learning rate or schedule", "another clipping, loss scale or precision", "another seed", "another place in the data"};
+    "another graph (its operations, their order, operands and settings)", "other settings of the optimizer",
+    "another learning rate or schedule", "another clipping, loss scale or precision", "another seed", "another place in the data",
+    "other parameters (name, shape, init or values given, group, frozen or not)"};
 
 static bool describe_all(yk_job *job, agree_part part[YK__AGREE_PARTS])
 {
@@ -119,7 +140,11 @@ static bool describe_all(yk_job *job, agree_part part[YK__AGREE_PARTS])
     part_add(&part[PART_SEED], "seed", (double)job->config.seed);
     part[PART_SEED].hash = yk__hash_u64(YK_HASH_SEED, job->config.seed);
     describe_data(job, &part[PART_DATA]);
-    return yk__agree_graph_hash(job, &part[PART_GRAPH].hash);
+    describe_parameters(job, &part[PART_PARAMETERS]);
+    part[PART_GRAPH].hash = yk__recipes_sign(&job->step.recipes, yk__agree_loss(job));
+    if (job->step.recipes.lost)
+        yk__job_failf(job, YK_E_MEM, "out of memory for how the values of a step were made");
+    return yk_ok(job);
 }
 
 /* ---- Comparing ---- */
@@ -177,6 +202,26 @@ static uint32_t find_odd(const double *row, uint32_t world, uint32_t width, uint
     return *like;
 }
 
+/* The first parameter that two ranks have otherwise; they have equally many. */
+static yk_status name_parameter(yk_job *job, uint32_t odd, uint32_t like, char *buf, size_t n, yk_error *err)
+{
+    const size_t bytes = job->n_param * sizeof(uint64_t);
+    uint64_t *all = yk__calloc(job->team.world + 1u, bytes + 1), *own = all + job->team.world * job->n_param;
+    size_t i = 0;
+    if (!all)
+        return yk__fail_mem(err, (job->team.world + 1u) * bytes, "the ranks' parameters");
+    for (size_t k = 0; k < job->n_param; k++)
+        own[k] = param_hash(job, &job->param[k]);
+    if (!yk__group_all_gather(job->team.group, own, bytes, all, err)) {
+        while (i < job->n_param && all[odd * job->n_param + i] == all[like * job->n_param + i])
+            i++;
+        if (i < job->n_param)
+            snprintf(buf, n, ": %.200s", job->param[i].name);
+    }
+    yk__free(all);
+    return err->status;
+}
+
 static yk_status fail_differing(yk_job *job, const char *what, const agree_part *part, const double *row, uint32_t width, yk_error *err)
 {
     uint32_t like = 0;
@@ -188,6 +233,10 @@ static yk_status fail_differing(yk_job *job, const char *what, const agree_part 
                      row[like * width + 2 + i]);
     if (what == part_names[PART_GRAPH] && yk__agree_graph_place(job, odd, like, values, sizeof values, err))
         return err->status;
+    if (what == part_names[PART_PARAMETERS] && name_parameter(job, odd, like, values, sizeof values, err))
+        return err->status;
+    if (what == part_names[PART_GRAPH] && !*values)
+        snprintf(values, sizeof values, ": it assigned something else to states after yk_backward of the step before");
     return yk__fail(err, YK_E_ARG, "%s has %s than %s%s: every rank must run the same program with the same settings",
                     yk__group_name(job->team.group, odd), what, yk__group_name(job->team.group, like), values);
 }
@@ -222,15 +271,17 @@ bool yk__agree_check(yk_job *job, const double sum[YK__AGREE_NUMBERS])
                 tell_difference(job, part_names[i], &part[i]);
             return false;
         }
+    yk__recipes_compared(&job->step.recipes);
     return true;
 }
 
-bool yk__agree_data(yk_job *job, const char *spec, uint64_t rows, uint64_t hash)
+bool yk__agree_data(yk_job *job, const char *spec, uint64_t hash, uint32_t n, const yk__agree_number *setting)
 {
     yk_error err = YK_ERROR_INIT;
     agree_part part = {.hash = hash};
     char what[256];
-    part_add(&part, "rows", (double)rows);
+    for (uint32_t i = 0; i < n && i < NUMBERS; i++)
+        part_add(&part, setting[i].name, setting[i].value);
     double number[3] = {1.0, small_hash(part.hash), small_hash(part.hash) * small_hash(part.hash)};
     if (job->team.world == 1)
         return true;

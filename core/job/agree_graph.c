@@ -1,205 +1,240 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A hash of the step's graph that is equal on ranks that do the same, whatever their rows. Where it is not, the ranks go through
- * their operations together until two differ, and name the lines of both.
+ * Where the graphs of two ranks part. All ranks go from the loss towards the inputs together: from a call to the first of its operands
+ * that two ranks made differently, until the call itself differs or takes another of the values that the other rank has, too.
  */
 #include "core/job/agree_graph.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "core/base/hash.h"
+#include "core/job/sharding.h"
 
-#define CHUNK 64 /* operations that are compared in one exchange */
+#define OPERANDS 64
+#define SETTINGS 24
+#define NOWHERE UINT32_MAX
 
-/* Of each parameter's leaf: its name and shape; 0 elsewhere. */
-static void hash_leaves(const yk_job *job, uint64_t *leaf)
-{
-    for (size_t i = 0; i < job->n_param; i++) {
-        const yk__job_param *p = &job->param[i];
-        if (p->leaf_gen != job->gen)
-            continue;
-        const uint64_t h = yk__hash_bytes(YK_HASH_SEED, p->name, strlen(p->name));
-        leaf[p->leaf] = yk__hash_bytes(h, p->dim, p->dims * sizeof *p->dim) | 2;
-    }
-}
+typedef struct graph_setting {
+    char name[32];
+    double value;
+} graph_setting;
 
-/* Whether every rank has the node whatever its rows: not what moves, adds up, scales or chooses rows, as padding is taken out on
- * one rank and not on another, and a sum over one row or a product with 1 is left out. */
-static bool is_common(uint32_t op)
-{
-    switch (op) {
-    case YK_OP_ABS: case YK_OP_EXP: case YK_OP_LOG: case YK_OP_SQRT: case YK_OP_RSQRT: case YK_OP_TANH: case YK_OP_ERF:
-    case YK_OP_SOFTMAX: case YK_OP_CONV2D: case YK_OP_MAX_POOL: case YK_OP_AVG_POOL: case YK_OP_LAYER_NORM: case YK_OP_CROSS_ENTROPY:
-    case YK_OP_RELU: case YK_OP_GELU: case YK_OP_GELU_TANH: case YK_OP_SILU: case YK_OP_SIGMOID: case YK_OP_ATTENTION:
-        return true;
-    default:
-        return false;
-    }
-}
-
-/* 0: a node that ranks may differ in. */
-static uint64_t hash_node(const yk__graph *g, const uint64_t *leaf, const yk_node *node)
-{
-    uint64_t h = YK_HASH_SEED ^ node->op, params = 0;
-    for (uint32_t i = 0; i < node->n_in; i++)
-        params += leaf[yk__trace_root(g, g->index[node->in + i])] & ~1ull;
-    if (node->op == YK_OP_COPY || (!params && !is_common(node->op)))
-        return 0;
-    for (uint32_t i = 0; i < node->n_attr && node->op != YK_OP_ATTENTION && node->op != YK_OP_SUM; i++)
-        h = yk__hash_u64(h, (uint64_t)g->attr[node->attr + i]); /* none holds a number of rows */
-    return yk__hash_u64(h, params);
-}
-
-static bool is_used(const yk__graph *g, const uint64_t *leaf, const yk_node *node)
-{
-    for (uint32_t i = 0; i < node->n_out; i++)
-        if (leaf[yk__trace_root(g, g->index[node->out + i])] & 1)
-            return true;
-    return false;
-}
-
-/* Of each value: what hash_leaves says, and in bit 0 whether the loss depends on it; NULL after a failure. *hash: of all that are. */
-static const uint64_t *mark_used(yk_job *job, uint64_t *hash)
-{
-    yk__step *step = &job->step;
-    yk__step_lists *lists = &step->lists;
-    const yk__graph *g = &step->trace;
-    if (yk__grow(&lists->leaf, &lists->cap_leaf, g->n_value, sizeof *lists->leaf)) {
-        yk__job_failf(job, YK_E_MEM, "out of memory while comparing the ranks' graphs");
-        return NULL;
-    }
-    uint64_t *leaf = memset(lists->leaf, 0, g->n_value * sizeof *leaf);
-    hash_leaves(job, leaf);
-    *hash = 0;
-    if (step->loss != YK_NONE)
-        leaf[yk__trace_root(g, step->loss)] |= 1;
-    for (size_t k = g->n_node; k-- > 0;) {
-        const yk_node *node = &g->node[k];
-        const bool used = is_used(g, leaf, node);
-        for (uint32_t i = 0; i < node->n_in && used; i++)
-            leaf[yk__trace_root(g, g->index[node->in + i])] |= 1;
-        *hash += used ? hash_node(g, leaf, node) : 0;
-    }
-    return leaf;
-}
-
-bool yk__agree_graph_hash(yk_job *job, uint64_t *hash)
-{
-    return mark_used(job, hash) != NULL;
-}
-
-/* ---- Where two graphs part ---- */
-
-typedef struct graph_chunk {
-    uint32_t n;
-    uint32_t node[CHUNK]; /* in the trace */
-    uint64_t hash[CHUNK];
-} graph_chunk;
-
-/* The next operations that all ranks have, from node *at on. */
-static void chunk_fill(const yk__graph *g, const uint64_t *leaf, size_t *at, graph_chunk *chunk)
-{
-    memset(chunk, 0, sizeof *chunk);
-    for (; *at < g->n_node && chunk->n < CHUNK; ++*at) {
-        const uint64_t h = is_used(g, leaf, &g->node[*at]) ? hash_node(g, leaf, &g->node[*at]) : 0;
-        if (!h)
-            continue;
-        chunk->node[chunk->n] = (uint32_t)*at;
-        chunk->hash[chunk->n++] = h;
-    }
-}
-
-/* The first entry in which two chunks differ; the number of entries of the shorter where one goes on; CHUNK: none. */
-static uint32_t chunk_differs(const graph_chunk *a, const graph_chunk *b)
-{
-    for (uint32_t i = 0; i < a->n && i < b->n; i++)
-        if (a->hash[i] != b->hash[i])
-            return i;
-    return a->n == b->n ? CHUNK : a->n < b->n ? a->n : b->n;
-}
-
-/* "tanh at a.c:9" */
-static void node_text(const yk_job *job, const graph_chunk *own, uint32_t entry, char *buf, size_t n)
-{
-    if (entry >= own->n) {
-        snprintf(buf, n, "no more operations");
-        return;
-    }
-    const yk_node *node = &job->step.trace.node[own->node[entry]];
-    const yk__call_site *at = yk__call_sites_find(&job->sites, node->stream);
-    if (at)
-        snprintf(buf, n, "%s at %.100s:%d", yk__op_info_of(node->op)->name, at->file, at->line);
-    else
-        snprintf(buf, n, "%s (operation %u of the step)", yk__op_info_of(node->op)->name, node->stream);
-}
-
-/* " of w1 [64, 2]": the parameters that the operation takes; "": none. */
-static void operands_text(const yk_job *job, const graph_chunk *own, uint32_t entry, char *buf, size_t n)
-{
-    const yk__graph *g = &job->step.trace;
-    const yk_node *node = entry < own->n ? &g->node[own->node[entry]] : NULL;
-    size_t used = 0;
-    for (uint32_t i = 0; node && i < node->n_in; i++)
-        for (size_t k = 0; k < job->n_param && used < n; k++) {
-            const yk__job_param *p = &job->param[k];
-            if (p->leaf_gen != job->gen || p->leaf != yk__trace_root(g, g->index[node->in + i]))
-                continue;
-            used += (size_t)snprintf(buf + used, n - used, "%s %.60s [", used ? "," : " of", p->name);
-            for (uint32_t d = 0; d < p->dims && used < n; d++)
-                used += (size_t)snprintf(buf + used, n - used, d ? ", %lld" : "%lld", (long long)p->dim[d]);
-            used += used < n ? (size_t)snprintf(buf + used, n - used, "]") : 0;
-        }
-}
-
+/* A call of one rank, as it tells it to the others. */
 typedef struct graph_place {
-    char at[160], operands[160];
+    char name[32], at[160];
+    uint32_t n_operand, n_setting;
+    uint64_t operand[OPERANDS];
+    graph_setting setting[SETTINGS];
 } graph_place;
 
-/* Where both have the same operation on the same line, what it takes tells them apart. */
-static void places_compare(const graph_place *odd, const graph_place *like, char *buf, size_t n)
+/* The two ranks that are compared, and a table for all. */
+typedef struct graph_walk {
+    yk_job *job;
+    uint32_t odd, like;
+    graph_place own, *all;
+} graph_walk;
+
+uint64_t yk__agree_loss(const yk_job *job)
 {
-    if (strcmp(odd->at, like->at))
-        snprintf(buf, n, ": %s, where that has %s", odd->at, like->at);
-    else if (strcmp(odd->operands, like->operands))
-        snprintf(buf, n, ": %s%s, where that has it%s", odd->at, odd->operands, *like->operands ? like->operands : " of no parameter");
-    else
-        snprintf(buf, n, ": %s%s with other sizes or settings", odd->at, odd->operands);
+    return job->step.loss == YK_NONE ? 0 : yk__sharding_of(job, job->step.loss).sign;
 }
 
-/* All ranks come here at the same entry; each says what it has there. */
-static yk_status tell_places(yk_job *job, const graph_chunk *own, uint32_t entry, uint32_t odd, uint32_t like, char *buf, size_t n,
-                             yk_error *err)
+/* ---- What a rank tells ---- */
+
+static void call_text(const yk_job *job, uint32_t call, char *buf, size_t n)
 {
-    graph_place place = {.at = ""}, *all = yk__calloc(job->team.world, sizeof *all);
+    const yk__call_site *at = yk__call_sites_find(&job->sites, call);
+    if (at)
+        snprintf(buf, n, "%.130s:%d", at->file, at->line);
+    else
+        snprintf(buf, n, "call %u of the step", call);
+}
+
+/* The step itself: its loss, then what it assigns. */
+static void place_of_step(const yk_job *job, graph_place *p)
+{
+    const yk__recipes *r = &job->step.recipes;
+    snprintf(p->name, sizeof p->name, "yk_backward");
+    call_text(job, job->step.n_call, p->at, sizeof p->at);
+    p->operand[p->n_operand++] = yk__agree_loss(job);
+    for (size_t i = 0; i < r->n_assigned && p->n_operand < OPERANDS; i++)
+        p->operand[p->n_operand++] = r->assigned[i];
+}
+
+static void place_of_recipe(const yk_job *job, const yk__recipe *made, graph_place *p)
+{
+    const yk__recipes *r = &job->step.recipes;
+    snprintf(p->name, sizeof p->name, "%s", made->name);
+    call_text(job, made->call, p->at, sizeof p->at);
+    p->n_operand = made->n_operand < OPERANDS ? made->n_operand : OPERANDS;
+    p->n_setting = made->n_setting < SETTINGS ? made->n_setting : SETTINGS;
+    memcpy(p->operand, r->operand + made->operand, p->n_operand * sizeof *p->operand);
+    for (uint32_t i = 0; i < p->n_setting; i++) {
+        snprintf(p->setting[i].name, sizeof p->setting[i].name, "%s", r->setting[made->setting + i].name);
+        p->setting[i].value = r->setting[made->setting + i].value;
+    }
+}
+
+static const yk__job_param *param_of_sign(const yk_job *job, uint64_t sign)
+{
+    for (size_t i = 0; i < job->n_param; i++)
+        if (job->param[i].sign == sign)
+            return &job->param[i];
+    return NULL;
+}
+
+/* "w1 [64, 2]", "yk_relu at a.c:9", "nothing" */
+static void operand_text(const yk_job *job, uint64_t sign, char *buf, size_t n)
+{
+    const yk__recipe *made = yk__recipe_find(&job->step.recipes, sign);
+    const yk__job_param *p = made ? NULL : param_of_sign(job, sign);
+    char at[160];
+    if (made) {
+        call_text(job, made->call, at, sizeof at);
+        snprintf(buf, n, "%s at %s", made->name, at);
+        return;
+    }
+    size_t used = (size_t)snprintf(buf, n, p ? "%.60s [" : "nothing", p ? p->name : "");
+    for (uint32_t d = 0; p && d < p->dims && used < n; d++)
+        used += (size_t)snprintf(buf + used, n - used, d ? ", %lld" : "%lld", (long long)p->dim[d]);
+    if (p && used < n)
+        snprintf(buf + used, n - used, "]");
+}
+
+/* ---- Comparing two ---- */
+
+static bool settings_equal(const graph_setting *a, const graph_setting *b)
+{
+    return !strcmp(a->name, b->name) && !memcmp(&a->value, &b->value, sizeof a->value);
+}
+
+/* The first setting that differs, or the number of those that both have. */
+static uint32_t setting_differs(const graph_place *a, const graph_place *b)
+{
+    uint32_t i = 0;
+    while (i < a->n_setting && i < b->n_setting && settings_equal(&a->setting[i], &b->setting[i]))
+        i++;
+    return i;
+}
+
+static bool calls_differ(const graph_place *a, const graph_place *b)
+{
+    return strcmp(a->name, b->name) || a->n_setting != b->n_setting || setting_differs(a, b) < a->n_setting;
+}
+
+/* The first operand that differs; NOWHERE: none does. */
+static uint32_t operand_differs(const graph_place *a, const graph_place *b)
+{
+    uint32_t i = 0;
+    while (i < a->n_operand && i < b->n_operand && a->operand[i] == b->operand[i])
+        i++;
+    return i < a->n_operand || i < b->n_operand ? i : NOWHERE;
+}
+
+static void setting_text(const graph_place *p, uint32_t i, char *buf, size_t n)
+{
+    *buf = 0;
+    if (i < p->n_setting)
+        snprintf(buf, n, " with %s %.9g", p->setting[i].name, p->setting[i].value);
+}
+
+/* What most likely stands behind a setting that differs. */
+static const char *setting_hint(const graph_place *p, uint32_t i)
+{
+    const char *name = i < p->n_setting ? p->setting[i].name : "";
+    if (!strcmp(name, "factor") || !strcmp(name, "value"))
+        return " (a mean over this rank's rows alone? yk_mean, or divide by the rows of all)";
+    if (!strcmp(name, "axis of rows"))
+        return " (an input whose first length is the number of rows on some ranks only by chance? yk_replicated says that it is the "
+               "same on all)";
+    return "";
+}
+
+static void tell_calls(const graph_place *a, const graph_place *b, char *buf, size_t n)
+{
+    char with[2][64];
+    const bool same = !strcmp(a->name, b->name);
+    const uint32_t i = setting_differs(a, b);
+    setting_text(a, same ? i : NOWHERE, with[0], sizeof with[0]);
+    setting_text(b, same ? i : NOWHERE, with[1], sizeof with[1]);
+    snprintf(buf, n, ": %s%s at %s, where that has %s%s at %s%s", a->name, with[0], a->at, b->name, with[1], b->at,
+             same ? setting_hint(a, i) : "");
+}
+
+/* Every rank says what the operand is there. */
+static yk_status tell_operands(const graph_walk *w, uint32_t i, char *buf, size_t n, yk_error *err)
+{
+    enum { TEXT = 224 };
+    const graph_place *a = &w->all[w->odd], *b = &w->all[w->like];
+    char own[TEXT] = "", *all = yk__calloc(w->job->team.world, TEXT);
     if (!all)
-        return yk__fail_mem(err, job->team.world * sizeof *all, "the places of ranks");
-    node_text(job, own, entry, place.at, sizeof place.at);
-    operands_text(job, own, entry, place.operands, sizeof place.operands);
-    if (!yk__group_all_gather(job->team.group, &place, sizeof place, all, err))
-        places_compare(&all[odd], &all[like], buf, n);
+        return yk__fail_mem(err, (uint64_t)w->job->team.world * TEXT, "the places of ranks");
+    operand_text(w->job, i < w->own.n_operand ? w->own.operand[i] : 0, own, TEXT);
+    if (!yk__group_all_gather(w->job->team.group, own, TEXT, all, err))
+        snprintf(buf, n, ": %s of %s at %s, where that has it of %s at %s", a->name, all + w->odd * TEXT, a->at,
+                 all + w->like * TEXT, b->at);
     yk__free(all);
+    return err->status;
+}
+
+/* ---- The way from the loss ---- */
+
+/* What of an operand that differs decides whether it is looked at in its turn. */
+typedef struct graph_operand {
+    bool is_known; /* this rank has the other one's, too */
+    bool is_made;  /* by a call */
+} graph_operand;
+
+/* *on: both ranks made the operand by calls, and neither has the other's, so that one made it otherwise. */
+static yk_status operand_followed(const graph_walk *w, uint32_t i, bool *on, yk_error *err)
+{
+    const yk__recipes *r = &w->job->step.recipes;
+    const graph_place *other = &w->all[w->job->team.rank == w->odd ? w->like : w->odd];
+    graph_operand own = {.is_known = i < other->n_operand && yk__recipe_find(r, other->operand[i]),
+                         .is_made = i < w->own.n_operand && yk__recipe_find(r, w->own.operand[i])};
+    graph_operand *all = yk__calloc(w->job->team.world, sizeof *all);
+    if (!all)
+        return yk__fail_mem(err, w->job->team.world * sizeof *all, "the operands of ranks");
+    if (!yk__group_all_gather(w->job->team.group, &own, sizeof own, all, err))
+        *on = all[w->odd].is_made && all[w->like].is_made && !all[w->odd].is_known && !all[w->like].is_known;
+    yk__free(all);
+    return err->status;
+}
+
+/* One call after the other, the same on all ranks; ranks that are not compared tell nothing. */
+static yk_status walk_graph(graph_walk *w, char *buf, size_t n, yk_error *err)
+{
+    const yk__recipe *made = NULL;
+    bool on = true;
+    memset(&w->own, 0, sizeof w->own);
+    place_of_step(w->job, &w->own);
+    while (on && !yk__group_all_gather(w->job->team.group, &w->own, sizeof w->own, w->all, err)) {
+        const graph_place *a = &w->all[w->odd], *b = &w->all[w->like];
+        const uint32_t i = operand_differs(a, b);
+        on = false;
+        if (i != NOWHERE && !strcmp(a->name, b->name) && operand_followed(w, i, &on, err))
+            return err->status;
+        if (!on && calls_differ(a, b))
+            tell_calls(a, b, buf, n);
+        else if (!on && i != NOWHERE)
+            tell_operands(w, i, buf, n, err);
+        if (on) {
+            made = i < w->own.n_operand ? yk__recipe_find(&w->job->step.recipes, w->own.operand[i]) : NULL;
+            memset(&w->own, 0, sizeof w->own);
+            if (made)
+                place_of_recipe(w->job, made, &w->own);
+        }
+    }
     return err->status;
 }
 
 yk_status yk__agree_graph_place(yk_job *job, uint32_t odd, uint32_t like, char *buf, size_t n, yk_error *err)
 {
-    uint64_t hash;
-    const uint64_t *leaf = mark_used(job, &hash);
-    graph_chunk own, *all = yk__calloc(job->team.world, sizeof *all);
-    uint32_t entry = CHUNK;
-    size_t at = 0;
+    graph_walk w = {.job = job, .odd = odd, .like = like, .all = yk__calloc(job->team.world, sizeof(graph_place))};
     *buf = 0;
-    if (!leaf || !all)
-        yk__fail_mem(err, job->team.world * sizeof *all, "the ranks' graphs");
-    while (!err->status && entry == CHUNK) {
-        chunk_fill(&job->step.trace, leaf, &at, &own);
-        if (yk__group_all_gather(job->team.group, &own, sizeof own, all, err) || (!all[odd].n && !all[like].n))
-            break;
-        entry = chunk_differs(&all[odd], &all[like]);
-    }
-    if (!err->status && entry < CHUNK)
-        tell_places(job, &own, entry, odd, like, buf, n, err);
-    yk__free(all);
+    if (!w.all)
+        return yk__fail_mem(err, job->team.world * sizeof *w.all, "the ranks' graphs");
+    walk_graph(&w, buf, n, err);
+    yk__free(w.all);
     return err->status;
 }

@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* yk_assign: states that get the value of a step when it has run. */
+#include "core/job/op.h"
 #include "core/job/param.h"
 #include "core/job/sharding.h"
 
-void yk_assign(yk_t state, yk_t value)
+/* sign: of the recipe. In evaluation a rank may assign by itself. */
+static void assign_put(yk_job *job, yk__job_param *p, yk__vid v, uint64_t sign)
 {
-    const yk_t x[2] = {state, value};
-    yk_job *job = yk__op_enter("yk_assign", 2, x);
-    yk__job_param *p = job ? yk__param_of(job, "yk_assign", state) : NULL;
-    yk__vid v = p ? yk__operand(job, "yk_assign", value) : YK_NONE;
-    if (v == YK_NONE)
-        return;
     const yk__sharding s = yk__sharding_of(job, v);
     if (job->training && s.kind != YK__REPLICATED) {
         yk__job_failf(job, YK_E_ARG, "yk_assign to %s: each rank would assign what it finds in its own rows; take a sum, a mean or "
@@ -34,6 +30,26 @@ void yk_assign(yk_t state, yk_t value)
         return;
     }
     p->assigned = job->gen;
+    if (job->training && job->team.world > 1)
+        yk__recipe_assigned(&job->step.recipes, sign);
     job->step.assigns_exchanged = job->step.assigns_exchanged || s.exchanged;
     job->step.assign[job->step.n_assign++] = (yk__assign){p->number, yk__dense(&job->step.trace, v)};
+}
+
+void yk__assign_result(yk_job *job, yk_t state, yk_t value)
+{
+    yk__job_param *p = yk__param_of(job, "yk_assign", state);
+    const yk__vid v = p ? yk__operand(job, "yk_assign", value) : YK_NONE;
+    if (v != YK_NONE)
+        assign_put(job, p, v, yk__sharding_of(job, v).sign);
+}
+
+void yk_assign(yk_t state, yk_t value)
+{
+    const yk_t x[2] = {state, value};
+    yk_job *job = yk__op_enter("yk_assign", 2, x);
+    yk__job_param *p = job ? yk__param_of(job, "yk_assign", state) : NULL;
+    const yk__vid v = p ? yk__operand(job, "yk_assign", value) : YK_NONE;
+    if (v != YK_NONE)
+        assign_put(job, p, v, job->team.world > 1 ? yk__recipe_end(&job->step.recipes) : 0);
 }

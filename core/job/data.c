@@ -99,6 +99,24 @@ static yk_status open_parts(yk_data *d, const char *spec, const yk_data_config *
     return yk__loader_open(d->set, &l, &d->loader, err);
 }
 
+/* What is in the data, and in which order and batches it comes, is the same on all ranks. */
+static bool agree_on(const yk_data *d, const char *spec, const yk_data_config *c)
+{
+    const yk__agree_number setting[] = {{"rows", (double)yk_data_rows(d)},
+                                        {"rows of a batch", (double)d->batch},
+                                        {"seed of the order", (double)d->order_seed},
+                                        {"eval", c->eval},
+                                        {"in_order", c->in_order},
+                                        {"by_length", c->by_length},
+                                        {"keep_last", c->keep_last},
+                                        {"even_batches", c->even_batches},
+                                        {"equal_shares", c->equal_shares},
+                                        {"seq_len", c->seq_len},
+                                        {"max_length", c->max_length},
+                                        {"mlm_probability", (double)c->mlm_probability}};
+    return yk__agree_data(d->job, spec, d->content, sizeof setting / sizeof *setting, setting);
+}
+
 /* What one rank reads from a pipe is gone for the others. */
 static yk_status refuse_pipe(const yk_job *job, const char *spec, yk_error *err)
 {
@@ -148,7 +166,7 @@ yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c)
     else if (job->team.world > 1 && yk__dataset_hash(d->set, &d->content, &err))
         yk__job_fail(job, &err);
     else if (job->team.world > 1)
-        yk__agree_data(job, spec, yk_data_rows(d), d->content);
+        agree_on(d, spec, c ? c : &none);
     if (!yk_ok(job)) {
         yk__data_free(d);
         return NULL;

@@ -4,12 +4,35 @@
 
 #include <string.h>
 
+#include "core/base/hash.h"
 #include "core/job/input.h"
 #include "core/job/sharding.h"
 
 static bool input_type(yk_dtype t)
 {
     return t == YK_F32 || t == YK_I32 || t == YK_U8 || t == YK_BOOL;
+}
+
+/* An input is known by its type, its lengths but for the first, and its number among those that have these. */
+static void input_compared(yk_job *job, uint32_t number)
+{
+    yk__step *step = &job->step;
+    const yk_value *x = &step->trace.value[step->input[number].leaf];
+    uint64_t like = yk__hash_u64(YK_HASH_SEED, (uint64_t)x->dims << 8 | x->dtype);
+    uint32_t before = 0;
+    if (job->team.world == 1)
+        return;
+    yk__op_setting(job, "type", x->dtype);
+    yk__op_setting(job, "dimensions", x->dims);
+    for (uint32_t i = 1; i < x->dims; i++) {
+        yk__op_setting(job, "a length", (double)x->dim[i]);
+        like = yk__hash_u64(like, (uint64_t)x->dim[i]);
+    }
+    for (uint32_t i = 0; i < number; i++)
+        before += step->input[i].from_user && step->input[i].like == like;
+    step->input[number].like = like;
+    yk__op_setting(job, "number among its like", before + 1.0);
+    yk__sharding_sign(job, step->input[number].leaf);
 }
 
 yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, const void *data)
@@ -38,8 +61,10 @@ yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, co
         step->local_rows = step->global_rows = dim[0];
         job->last_batch = (yk__batch_rows){dim[0], YK__ROWS_UNKNOWN, YK__ROWS_UNKNOWN};
     }
-    if (step->input[number].leaf != YK_NONE)
+    if (step->input[number].leaf != YK_NONE) {
         yk__sharding_input(job, number);
+        input_compared(job, number);
+    }
     return yk__handle(job, step->input[number].leaf);
 }
 
@@ -48,8 +73,10 @@ yk_t yk_constant(yk_job *job, float value)
     yk__vid leaf;
     if (!yk_ok(job))
         return YK__POISON;
+    yk__op_begin(job, "yk_constant");
+    yk__op_setting(job, "value", (double)value);
     yk__scalar_new(job, (double)value, &leaf);
-    yk__sharding_constant(job, leaf, value);
+    yk__sharding_sign(job, leaf);
     return yk__handle(job, leaf);
 }
 

@@ -160,12 +160,56 @@ bool yk__job_alive(yk_job *job)
     return yk_ok(job);
 }
 
+/* Dropout and batch norm are others in evaluation, products in a block of full precision. */
+static void mode_compared(yk_job *job)
+{
+    if (!job->training)
+        yk__recipe_setting_add(&job->step.recipes, "yk_train off", 1.0);
+    if (job->step.is_full)
+        yk__recipe_setting_add(&job->step.recipes, "full precision", 1.0);
+}
+
+/* 0: nothing. */
+static uint64_t operand_sign(const yk_job *job, yk_t x)
+{
+    const uint32_t index = (uint32_t)x.id;
+    const uint16_t gen = (uint16_t)(x.id >> 32);
+    if (!x.id)
+        return 0;
+    if (gen == 0)
+        return index < job->n_param ? job->param[index].sign : 0;
+    if (gen == job->gen && index < job->step.cap_sharding && job->step.sharding[index].sign)
+        return job->step.sharding[index].sign;
+    for (size_t i = 0; i < job->n_param; i++)
+        if (job->param[i].leaf_gen == job->gen && job->param[i].leaf == index)
+            return job->param[i].sign;
+    return 0;
+}
+
+void yk__op_operand(yk_job *job, yk_t x)
+{
+    if (job->team.world > 1)
+        yk__recipe_operand(&job->step.recipes, operand_sign(job, x));
+}
+
+void yk__op_again(yk_job *job, const char *name, uint32_t n, const yk_t *x)
+{
+    if (job->team.world == 1)
+        return;
+    yk__recipe_begin(&job->step.recipes, job->step.n_call, name);
+    mode_compared(job);
+    for (uint32_t i = 0; i < n; i++)
+        yk__op_operand(job, x[i]);
+}
+
 void yk__op_begin(yk_job *job, const char *name)
 {
     const uint32_t number = ++job->step.n_call;
     job->step.trace.stream = number;
     job->step.op_name = name;
     yk__call_sites_add(&job->sites, number, here_file, here_line);
+    if (job->team.world > 1)
+        yk__recipe_begin(&job->step.recipes, number, name);
 }
 
 yk_job *yk__op_enter(const char *name, uint32_t n, const yk_t *x)
@@ -182,6 +226,7 @@ yk_job *yk__op_enter(const char *name, uint32_t n, const yk_t *x)
             return NULL;
         }
     yk__op_begin(job, name);
+    yk__op_again(job, name, n, x);
     return job;
 }
 

@@ -44,6 +44,8 @@ typedef struct yk__job_param {
     uint32_t dims, number, group; /* number: the engine's */
     int64_t dim[YK_MAX_DIMS];
     uint64_t n;
+    uint64_t sign;      /* of name, type and shape: that of its recipe */
+    uint64_t given;     /* hash of its init or, once the program or a file gave it values, of the last ones */
     yk_init init;
     yk__vid leaf;       /* in the trace of generation leaf_gen */
     uint32_t slot;
@@ -152,6 +154,15 @@ const char *yk__here_text(char *buf, size_t n); /* "FILE:LINE" of the user's las
 bool yk__job_alive(yk_job *job); /* yk_ok, after taking over a failure of the graph */
 /* The next call of the step: its number for the nodes it makes, and its place. */
 void yk__op_begin(yk_job *job, const char *name);
+/* What the ranks compare of the call under way (recipe.h): op_again: a call that is a kind of another is taken for that; op_setting: every
+ * setting that changes results; op_operand: one that was not named when the call was entered. */
+void yk__op_again(yk_job *job, const char *name, uint32_t n, const yk_t *x);
+void yk__op_operand(yk_job *job, yk_t x);
+static inline void yk__op_setting(yk_job *job, const char *name, double value)
+{
+    if (job->team.world > 1)
+        yk__recipe_setting_add(&job->step.recipes, name, value);
+}
 /* The job of the operands if all of it may go on; the required operands come first. NULL: return a poisoned handle. */
 yk_job *yk__op_enter(const char *name, uint32_t n, const yk_t *x);
 yk_t yk__handle(yk_job *job, yk__vid v);  /* takes over a failure of the graph */

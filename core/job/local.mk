@@ -10,7 +10,8 @@ libyokecore_la_SOURCES += core/job/agree.c core/job/agree.h core/job/agree_graph
 	core/job/op_shape.c core/job/open.c core/job/open.h core/job/operand.c core/job/operand.h core/job/opt.c core/job/opt.h \
 	core/job/owned.c core/job/owned.h core/job/pace.c core/job/pace.h core/job/param.c core/job/param.h core/job/place.c core/job/place.h \
 	core/job/precision.c \
-	core/job/precision.h core/job/ranks.c core/job/read.c core/job/read.h core/job/registered.c core/job/registered.h \
+	core/job/precision.h core/job/ranks.c core/job/read.c core/job/read.h core/job/recipe.c \
+	core/job/recipe.h core/job/registered.c core/job/registered.h \
 	core/job/resume.c core/job/resume.h core/job/row_ops.c core/job/row_ops.h core/job/sampler.c core/job/save.c core/job/save.h \
 	core/job/schedule.c core/job/settings.c core/job/sharding.c core/job/sharding.h core/job/sharding_rules.c core/job/share.c \
 	core/job/share.h core/job/share_rows.c core/job/share_state.c core/job/state.c core/job/state.h core/job/step.c core/job/step.h \

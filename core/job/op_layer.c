@@ -50,6 +50,9 @@ yk_t yk_conv2d(yk_t x, yk_t weight, yk_t bias, const yk_conv2d_config *c)
         return YK__POISON;
     const int64_t attr[7] = {or_one(c->stride[0]),   or_one(c->stride[1]),   c->padding[0],    c->padding[1],
                              or_one(c->dilation[0]), or_one(c->dilation[1]), or_one(c->groups)};
+    static const char *const setting[7] = {"stride[0]", "stride[1]", "padding[0]", "padding[1]", "dilation[0]", "dilation[1]", "groups"};
+    for (int i = 0; i < 7; i++)
+        yk__op_setting(job, setting[i], (double)attr[i]);
     const yk__vid b = yk__is_none(bias) ? YK_NONE : yk__operand(job, "yk_conv2d", bias), rest[2] = {in[1], b};
     const yk__sharding to = yk__shard_rowwise(job, in[0], 0xe, b == YK_NONE ? 1 : 2, rest);
     in[0] = yk__dense(&job->step.trace, in[0]);
@@ -152,6 +155,20 @@ static yk__vid pool_values(yk_job *job, yk_op op, const char *name, yk__vid x, c
     return apply_op(job, op, 1, &x, max ? 8 : 7, attr);
 }
 
+static void pool_compared(yk_job *job, const yk_pool2d_config *c)
+{
+    static const char *const setting[2][4] = {{"kernel[0]", "stride[0]", "padding[0]", "dilation[0]"},
+                                              {"kernel[1]", "stride[1]", "padding[1]", "dilation[1]"}};
+    for (int i = 0; i < 2; i++) {
+        yk__op_setting(job, setting[i][0], c->kernel[i]);
+        yk__op_setting(job, setting[i][1], c->stride[i] ? c->stride[i] : c->kernel[i]);
+        yk__op_setting(job, setting[i][2], c->padding[i]);
+        yk__op_setting(job, setting[i][3], (double)or_one(c->dilation[i]));
+    }
+    yk__op_setting(job, "exclude_padding", c->exclude_padding);
+    yk__op_setting(job, "ceil_mode", c->ceil_mode);
+}
+
 static yk_t pool_images(yk_op op, const char *name, yk_t x, const yk_pool2d_config *c)
 {
     yk_job *job = yk__op_enter(name, 1, &x);
@@ -159,6 +176,7 @@ static yk_t pool_images(yk_op op, const char *name, yk_t x, const yk_pool2d_conf
     if (v == YK_NONE)
         return YK__POISON;
     const yk__sharding to = yk__shard_rowwise(job, v, 0xc, 0, NULL);
+    pool_compared(job, c);
     return yk__result(job, pool_values(job, op, name, v, c), to);
 }
 
@@ -214,6 +232,8 @@ yk_t yk_adaptive_avg_pool2d(yk_t x, int64_t height, int64_t width)
         return YK__POISON;
     }
     const yk__sharding to = yk__shard_rowwise(job, v, 0xc, 0, NULL);
+    yk__op_setting(job, "height", (double)height);
+    yk__op_setting(job, "width", (double)width);
     if (height == 1 && width == 1)
         return yk__result(job, yk__scale(&job->step.trace, yk__sum(&job->step.trace, v, 12), 1.0 / (double)(u.dim[2] * u.dim[3])), to);
     if (u.dim[2] % height == 0 && u.dim[3] % width == 0) {
@@ -269,6 +289,7 @@ yk_t yk_embedding(yk_t ids, yk_t table, int32_t padding_index)
     if (i == YK_NONE || t == YK_NONE || !ids_fit(job, i, t))
         return YK__POISON;
     const yk__sharding to = yk__shard_gather(job, t, i);
+    yk__op_setting(job, "padding_index", padding_index < 0 ? -1.0 : (double)padding_index);
     i = yk__dense(&job->step.trace, yk__cast(&job->step.trace, i, YK_I32));
     if (padding_index < 0)
         return yk__result(job, yk__gather(&job->step.trace, t, i), to);
@@ -283,6 +304,7 @@ bool yk__dropout_wanted(yk_job *job, const char *name, float p)
 {
     if (!(p >= 0.0f && p < 1.0f))
         yk__job_failf(job, YK_E_ARG, "%s: probability %g, expected 0 <= p < 1", name, (double)p);
+    yk__op_setting(job, "p", (double)p);
     return yk_ok(job) && p > 0.0f && job->training;
 }
 
@@ -305,8 +327,7 @@ yk_t yk_dropout(yk_t x, float p)
         return yk__result(job, v, yk__sharding_of(job, v));
     if (job->step.trace.value[v].dims < 1 || !yk__dropout_inputs(job, v, &key, &rows))
         return YK__POISON;
-    yk__sharding to = yk__shard_rowwise(job, v, ~1u, 0, NULL);
-    to.signature = yk__sharding_of(job, v).signature; /* as that of yk_dropout_packed: a rank packs where that saves it enough */
+    const yk__sharding to = yk__shard_rowwise(job, v, ~1u, 0, NULL);
     return yk__result(job, yk__dropout(job, v, p, rows), to);
 }
 
@@ -395,6 +416,15 @@ static int64_t attention_rest(yk_job *job, const yk_attention_config *c, const y
     return flags;
 }
 
+static void attention_compared(yk_job *job, const yk_attention_config *c, double scale)
+{
+    yk__op_operand(job, c->key_keep);
+    yk__op_operand(job, c->bias);
+    yk__op_setting(job, "causal", c->causal);
+    yk__op_setting(job, "scale", scale);
+    yk__op_setting(job, "dropout", (double)c->dropout);
+}
+
 yk_t yk_attention(yk_t q, yk_t k, yk_t v, const yk_attention_config *c)
 {
     static const yk_attention_config none = {0};
@@ -423,8 +453,9 @@ yk_t yk_attention(yk_t q, yk_t k, yk_t v, const yk_attention_config *c)
     int64_t flags = attention_rest(job, c, in, in, &n, &to), width = job->step.trace.value[in[0]].dim[3];
     if (flags < 0)
         return YK__POISON;
-    double scale = c->scale != 0.0f ? (double)c->scale : 1.0 / sqrt((double)width);
-    bool drop = flags & YK_ATT_DROP;
+    const double scale = c->scale != 0.0f ? (double)c->scale : 1.0 / sqrt((double)width);
+    const bool drop = flags & YK_ATT_DROP;
+    attention_compared(job, c, scale);
     const int64_t attr[5] = {c->causal, yk_attr_of_f64(scale), yk_attr_of_f64(drop ? (double)c->dropout : 0.0),
                              drop ? job->step.n_dropout++ : 0, flags};
     return yk__result(job, apply_op(job, YK_OP_ATTENTION, n, in, 5, attr), to);

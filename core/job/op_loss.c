@@ -17,6 +17,7 @@ static yk_t reduce_items(yk_job *job, yk__vid v, yk__sharding items, double coun
 {
     yk__graph *g = &job->step.trace;
     yk__vid inverse;
+    yk__op_setting(job, "reduction", how);
     if (v == YK_NONE || how == YK_EACH)
         return yk__result(job, v, items);
     uint32_t dims = g->value[v].dims;
@@ -99,6 +100,8 @@ yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_conf
     const int64_t ignore = (int64_t)yk__setting_or(c->ignore_index, -100);
     const int64_t attr[2] = {ignore, yk_attr_of_f64((double)c->smoothing)};
     double count;
+    yk__op_setting(job, "ignore_index", (double)ignore);
+    yk__op_setting(job, "smoothing", (double)c->smoothing);
     if (!labels_fit(job, y, flat[1], ignore, &count) || (c->reduction == YK_MEAN && !count_labels(job, y, w, ignore, &count)))
         return YK__POISON;
     const yk_value labels_of = job->step.trace.value[y];

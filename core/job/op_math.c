@@ -66,7 +66,6 @@ static yk_t give_linear(yk_job *job, yk__vid x, yk__vid other, yk__vid out)
     yk__sharding s = yk__sharding_of(job, x);
     const yk__vid in[2] = {other, other};
     const yk__sharding rest = yk__shard_map(job, other == YK_NONE ? 0 : 2, in);
-    s.signature ^= rest.signature * 31u;
     s.exchanged = s.exchanged || rest.exchanged;
     return yk__result(job, out, s);
 }
@@ -86,7 +85,6 @@ static yk_t add_values(yk_op op, const char *name, yk_t a, yk_t b)
     va = yk__rank_term(job, va);
     vb = yk__rank_term(job, vb);
     yk__sharding s = yk__sharding_of(job, va);
-    s.signature ^= yk__sharding_of(job, vb).signature * 31u;
     s.exchanged = s.exchanged || yk__sharding_of(job, vb).exchanged;
     return yk__result(job, yk__bin(&job->step.trace, op, va, vb), s);
 }
@@ -218,8 +216,8 @@ static yk_t with_scalar(yk_op op, const char *name, yk_t x, float number)
     v = yk__as_float(job, v);
     if (v == YK_NONE)
         return YK__POISON;
+    yk__op_setting(job, op == YK_OP_MUL ? "factor" : "addend", (double)number);
     yk__scalar_new(job, (double)number, &s);
-    yk__sharding_constant(job, s, number);
     if (shard_kind_of(job, v) != YK__PARTIAL)
         return map_result(job, op, v, s);
     const yk__vid term = op == YK_OP_ADD ? yk__rank_term(job, s) : s;
@@ -249,6 +247,7 @@ yk_t yk_cast(yk_t x, yk_dtype dtype)
         return YK__POISON;
     }
     v = dtype == YK_F32 ? v : yk__sum_of_ranks(job, v);
+    yk__op_setting(job, "type", dtype);
     const yk__sharding s = yk__sharding_of(job, v);
     return yk__result(job, yk__cast(&job->step.trace, v, dtype), s);
 }
@@ -279,6 +278,8 @@ static yk__vid enter_reduction(const char *name, yk_t x, uint32_t axes, yk_job *
                       yk__value_shape_text(&(*job)->step.trace.value[v], text, sizeof text));
         return YK_NONE;
     }
+    if (v != YK_NONE)
+        yk__op_setting(*job, "axes", yk__axes_from_last(axes, (*job)->step.trace.value[v].dims));
     return v;
 }
 
@@ -288,6 +289,7 @@ yk_t yk_sum(yk_t x, uint32_t axes, bool keep)
     yk__vid v = enter_reduction("yk_sum", x, axes, &job);
     if (v == YK_NONE)
         return YK__POISON;
+    yk__op_setting(job, "keep", keep);
     const yk__sharding to = yk__shard_sum(job, v, axes, keep);
     yk__vid s = yk__sum(&job->step.trace, v, axes);
     return yk__result(job, keep ? s : drop_axes(job, s, axes), to);
@@ -300,6 +302,7 @@ yk_t yk_mean(yk_t x, uint32_t axes, bool keep)
     if (v == YK_NONE)
         return YK__POISON;
     double n = 1.0;
+    yk__op_setting(job, "keep", keep);
     for (uint32_t i = 0; i < job->step.trace.value[v].dims; i++)
         n *= axes >> i & 1 ? (double)job->step.trace.value[v].dim[i] : 1.0;
     const yk__sharding to = yk__shard_sum(job, v, axes, keep);
@@ -317,6 +320,7 @@ yk_t yk_max(yk_t x, uint32_t axes, bool keep)
     yk__vid v = enter_reduction("yk_max", x, axes, &job);
     if (v == YK_NONE)
         return YK__POISON;
+    yk__op_setting(job, "keep", keep);
     v = yk__sum_of_ranks(job, v);
     const yk__sharding to = yk__shard_max(job, v, axes, keep);
     const bool all = yk__over_rows(job, v, axes) && to.kind == YK__REPLICATED;
@@ -327,8 +331,7 @@ yk_t yk_max(yk_t x, uint32_t axes, bool keep)
 /* Over all ranks: the global number of a row. */
 static yk_t argmax_of_rows(yk_job *job, yk__vid v, uint32_t axis)
 {
-    const uint32_t signature = yk__sharding_of(job, v).signature * 31u + 11u;
-    const yk__sharding to = {.kind = YK__REPLICATED, .exchanged = true, .signature = signature};
+    const yk__sharding to = {.kind = YK__REPLICATED, .exchanged = true};
     return yk__result(job, drop_axes(job, yk__row_argmax(job, v, axis), 1u << axis), to);
 }
 
@@ -343,6 +346,7 @@ yk_t yk_argmax(yk_t x, int32_t axis)
         yk__job_failf(job, YK_E_ARG, "yk_argmax: axis %d of a value with %d dimensions", axis, dims);
         return YK__POISON;
     }
+    yk__op_setting(job, "axis", yk__axis_from_last(at, (uint32_t)dims));
     v = yk__sum_of_ranks(job, v);
     yk__sharding to = yk__shard_drop(job, v, 1u << at, false);
     if (yk__over_rows(job, v, 1u << at)) {

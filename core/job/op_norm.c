@@ -14,6 +14,7 @@ yk_t yk_layer_norm(yk_t x, yk_t gamma, yk_t beta, float eps)
         return YK__POISON;
     const yk_value u = job->step.trace.value[v];
     const int64_t attr = yk_attr_of_f64((double)eps);
+    yk__op_setting(job, "eps", (double)eps);
     int64_t flat[2] = {1, u.dims ? u.dim[u.dims - 1] : 1};
     uint32_t n = 1;
     for (uint32_t i = 0; i + 1 < u.dims; i++)
@@ -87,15 +88,15 @@ static batch_stats batch_statistics(yk_job *job, yk__vid x, yk__vid running, int
 }
 
 /* What the statistics of all ranks' rows are. */
-static const yk__sharding global = {.kind = YK__REPLICATED, .signature = 5};
+static const yk__sharding global = {.kind = YK__REPLICATED};
 
 /* old + momentum * (now - old), assigned to the state. */
 static void update_state(yk_job *job, yk_t state, yk__vid old, yk__vid now, yk__vid momentum)
 {
     yk__graph *g = &job->step.trace;
-    yk__vid v = yk__bin(g, YK_OP_ADD, old, yk__bin(g, YK_OP_MUL, yk__bin(g, YK_OP_SUB, now, old), momentum));
+    const yk__vid v = yk__bin(g, YK_OP_ADD, old, yk__bin(g, YK_OP_MUL, yk__bin(g, YK_OP_SUB, now, old), momentum));
     if (v != YK_NONE)
-        yk_assign(state, yk__result(job, v, global));
+        yk__assign_result(job, state, yk__result(job, v, global));
 }
 
 /* Running values take the unbiased variance, n/(n-1) times the biased one. momentum < 0: the mean over all batches,
@@ -117,7 +118,7 @@ static void update_running(yk_job *job, const yk_batch_norm_state *r, yk__vid me
     update_state(job, r->mean, mean, b->mean, m);
     update_state(job, r->var, var, yk__bin(g, YK_OP_MUL, b->var, yk__bin(g, YK_OP_DIV, b->n, less)), m);
     if (count != YK_NONE)
-        yk_assign(r->count, yk__result(job, count, global));
+        yk__assign_result(job, r->count, yk__result(job, count, global));
 }
 
 /* [C] as [1, C, 1, ..]. */
@@ -175,6 +176,9 @@ yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, f
     const yk__vid rest[4] = {mean, var, yk__is_none(gamma) ? YK_NONE : yk__operand(job, "yk_batch_norm", gamma),
                              yk__is_none(beta) ? YK_NONE : yk__operand(job, "yk_batch_norm", beta)};
     const yk__sharding to = yk__shard_rowwise(job, v, 2, 4, rest);
+    yk__op_operand(job, running.count);
+    yk__op_setting(job, "momentum", momentum != 0.0f ? (double)momentum : 0.1);
+    yk__op_setting(job, "eps", (double)eps);
     if (!job->training)
         return yk__result(job, normalise_channels(job, v, mean, var, gamma, beta, eps), to);
     batch_stats b = batch_statistics(job, as_channels(job, v, channels), mean, channels);

@@ -144,7 +144,7 @@ yk_t yk_pack_tokens(yk_t x, yk_t keep)
     }
     yk__sharding to = yk__shard_reshape(job, v, u->dims, u->dim);
     to.inner = 0;
-    return yk__result(job, yk__gather(&job->step.trace, rows_of(job, v, 2), p->token), along_rows(job, v, to));
+    return yk__result_moved(job, yk__gather(&job->step.trace, rows_of(job, v, 2), p->token), along_rows(job, v, to));
 }
 
 yk_t yk_unpack_tokens(yk_t x, yk_t keep)
@@ -166,7 +166,7 @@ yk_t yk_unpack_tokens(yk_t x, yk_t keep)
     to.inner = 1;
     to.sum_plus_1 = 0;
     yk__graph *g = &job->step.trace;
-    return yk__result(job, yk__reshape(g, yk__gather(g, yk__dense(g, v), p->row), u.dims + 1, dim), to);
+    return yk__result_moved(job, yk__reshape(g, yk__gather(g, yk__dense(g, v), p->row), u.dims + 1, dim), to);
 }
 
 /* Numbers for dropout: token t of global row r is r * width + t, so that element e of its vector is what it would be in
@@ -206,6 +206,7 @@ yk_t yk_dropout_packed(yk_t x, float p, yk_t keep)
         wrong_shape(job, "yk_dropout_packed", &job->step.trace.value[v], k, true);
         return YK__POISON;
     }
+    yk__op_again(job, "yk_dropout", 1, &x);
     if (!yk__dropout_wanted(job, "yk_dropout_packed", p))
         return yk_ok(job) ? yk__result(job, v, yk__sharding_of(job, v)) : YK__POISON;
     const yk__sharding to = yk__sharding_of(job, v);

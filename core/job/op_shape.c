@@ -2,6 +2,7 @@
 /* Shapes: views and what moves elements. */
 #include <string.h>
 
+#include "core/job/op.h"
 #include "core/job/operand.h"
 #include "core/job/sharding.h"
 
@@ -21,10 +22,30 @@ static int32_t axis_of(yk_job *job, const char *name, yk__vid v, int32_t axis)
     return -1;
 }
 
+/* Of a result's lengths what ranks compare: not that of the rows' axis, nor of tokens behind it that stay as they are, as packed rows of
+ * tokens have no axis of them. */
+static void lengths_compared(yk_job *job, yk__vid v, const yk_value *to, const yk__sharding *s)
+{
+    const yk_value *x = &job->step.trace.value[v];
+    const yk__sharding had = yk__sharding_of(job, v);
+    const bool rows = s->kind == YK__SHARDED;
+    const bool tokens = rows && had.kind == YK__SHARDED && had.axis + s->axis == 0 && s->inner && x->dims > 1 && to->dims > 1 &&
+                        x->dim[1] == to->dim[1];
+    const uint32_t lead = !rows ? 0 : s->axis + 1u + tokens;
+    yk__op_setting(job, "lengths behind the rows", (double)(to->dims - lead));
+    for (uint32_t i = 0; i < to->dims; i++)
+        if (i >= lead || i < s->axis)
+            yk__op_setting(job, "a length", (double)to->dim[i]);
+}
+
 static yk_t reshape_result(yk_job *job, yk__vid v, yk__vid out)
 {
-    const yk_value to = out == YK_NONE ? (yk_value){0} : job->step.trace.value[out];
-    return out == YK_NONE ? yk__handle(job, out) : yk__result(job, out, yk__shard_reshape(job, v, to.dims, to.dim));
+    if (out == YK_NONE)
+        return yk__handle(job, out);
+    const yk_value to = job->step.trace.value[out];
+    const yk__sharding s = yk__shard_reshape(job, v, to.dims, to.dim);
+    lengths_compared(job, v, &to, &s);
+    return yk__result(job, out, s);
 }
 
 yk_t yk_reshape(yk_t x, uint32_t dims, const int64_t *dim)
@@ -59,9 +80,15 @@ yk_t yk_permute(yk_t x, const uint32_t *axis)
         return YK__POISON;
     yk__sharding s = yk__sharding_of(job, v);
     const yk__vid out = yk__permute(&job->step.trace, v, axis);
-    for (uint8_t i = 0; out != YK_NONE && i < job->step.trace.value[v].dims; i++)
+    const uint32_t dims = job->step.trace.value[v].dims;
+    for (uint8_t i = 0; out != YK_NONE && i < dims; i++) {
         if (axis[i] == yk__sharding_of(job, v).axis)
             s.axis = i;
+        if (axis[i] != i) { /* those in front that stay are not told: packed rows have one less */
+            yk__op_setting(job, "the axis", yk__axis_from_last(i, dims));
+            yk__op_setting(job, "is taken from axis", yk__axis_from_last(axis[i], dims));
+        }
+    }
     return yk__result(job, out, s);
 }
 
@@ -74,8 +101,25 @@ yk_t yk_expand(yk_t x, uint32_t dims, const int64_t *dim)
     const yk_value *u = &job->step.trace.value[v];
     if (dims && dim[0] == job->step.local_rows && (u->dims < dims || u->dim[0] == 1)) /* it is rows from now on */
         v = yk__sum_of_ranks(job, v);
+    const bool may_be_rows = dims && yk__sharding_of(job, v).kind == YK__REPLICATED && (u->dims < dims || u->dim[0] == 1);
     const yk__sharding s = yk__shard_expand(job, v, dims, dim);
-    return yk__result(job, yk__expand(&job->step.trace, v, dims, dim), s);
+    const yk__vid out = yk__expand(&job->step.trace, v, dims, dim);
+    if (out == YK_NONE)
+        return yk__handle(job, out);
+    const yk_value to = job->step.trace.value[out];
+    lengths_compared(job, v, &to, may_be_rows ? &(yk__sharding){.kind = YK__SHARDED, .inner = 1} : &s);
+    return may_be_rows ? yk__result_expanded(job, out, s) : yk__result(job, out, s);
+}
+
+/* All rows are others on each rank; a length that is no row's is the same on all. */
+static void slice_compared(yk_job *job, yk__vid v, int32_t axis, int64_t begin, int64_t end, int64_t step)
+{
+    yk__op_setting(job, "axis", yk__axis_from_last(axis, job->step.trace.value[v].dims));
+    if (yk__over_rows(job, v, 1u << axis))
+        return;
+    yk__op_setting(job, "begin", (double)begin);
+    yk__op_setting(job, "end", (double)end);
+    yk__op_setting(job, "step", (double)step);
 }
 
 yk_t yk_slice(yk_t x, int32_t axis, int64_t begin, int64_t end, int64_t step)
@@ -97,6 +141,7 @@ yk_t yk_slice(yk_t x, int32_t axis, int64_t begin, int64_t end, int64_t step)
     yk__sharding s = yk__sharding_of(job, v);
     if (yk__over_rows(job, v, 1u << at) && !all && !(n > 1 && end - begin == n && step == 1))
         s = yk__shard_local(job, v, "it takes some of this rank's rows, which are others of all");
+    slice_compared(job, v, at, begin, end, step);
     return yk__result(job, yk__slice(&job->step.trace, v, (uint32_t)at, begin, end, step), s);
 }
 
@@ -126,6 +171,7 @@ yk_t yk_concat(const yk_t *x, uint32_t n, int32_t axis)
         v[i] = yk__sum_of_ranks(job, v[i]);
     if (!terms)
         s = yk__shard_concat(job, n, v, (uint32_t)at);
+    yk__op_setting(job, "axis", yk__axis_from_last(at, job->step.trace.value[v[0]].dims));
     return yk__result(job, yk__concat(&job->step.trace, n, v, (uint32_t)at), s);
 }
 
@@ -147,6 +193,10 @@ yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value)
         s = yk__shard_local(job, v, "it puts others between this rank's rows and those of the next");
     const yk_value *u = &job->step.trace.value[v];
     memcpy(dim, u->dim, sizeof dim);
+    yk__op_setting(job, "axis", yk__axis_from_last(at, u->dims));
+    yk__op_setting(job, "before", (double)before);
+    yk__op_setting(job, "after", (double)after);
+    yk__op_setting(job, "value", (double)value);
     dim[at] += before + after;
     begin[at] = before;
     return yk__result(job, yk__pad(&job->step.trace, v, u->dims, dim, begin, NULL, (double)value), s);

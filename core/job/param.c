@@ -70,6 +70,9 @@ static yk__job_param *param_add(yk_job *job, const char *name, bool state, yk_dt
     }
     if (!state && dims > 1)
         yk__engine_param_rows(job->engine, p.number, (uint64_t)dim[0]);
+    p.sign = yk__hash_u64(yk__hash_bytes(YK_HASH_SEED, p.name, strlen(p.name)), (uint64_t)dims << 8 | (uint64_t)dtype << 1 | state);
+    p.sign = yk__hash_bytes(p.sign, p.dim, dims * sizeof *dim);
+    p.given = yk__hash_bytes(yk__hash_u64(YK_HASH_SEED, init.kind), (const float[2]){init.a, init.b}, 2 * sizeof(float));
     job->param[job->n_param] = p;
     return &job->param[job->n_param++];
 }
@@ -139,6 +142,14 @@ bool yk__param_put(yk_job *job, yk__job_param *p, const void *data)
     else
         p->pending = false;
     return !s;
+}
+
+/* Values that the program or a file gives; the ranks compare them. */
+static bool param_give(yk_job *job, yk__job_param *p, const void *data)
+{
+    if (job->team.world > 1)
+        p->given = yk__hash_bytes(YK_HASH_SEED, data, (size_t)(p->n * yk_dtype_bytes(p->dtype)));
+    return yk__param_put(job, p, data);
 }
 
 /* In place, both are 4 bytes wide. */
@@ -257,11 +268,11 @@ void yk_param_write(yk_t param, const float *data, size_t n)
     if (!p)
         return;
     if (p->dtype != YK_I32) {
-        yk__param_put(job, p, data);
+        param_give(job, p, data);
     } else if (own) {
         memcpy(own, data, n * sizeof *own);
         to_own_type(p, own);
-        yk__param_put(job, p, own);
+        param_give(job, p, own);
     } else {
         yk__job_failf(job, YK_E_MEM, "out of memory for %s", p->name);
     }
@@ -312,7 +323,7 @@ bool yk__param_put_file(yk_job *job, yk__job_param *p, void *data)
         }
         ((int32_t *)data)[k] = (int32_t)v;
     }
-    return yk__param_put(job, p, data);
+    return param_give(job, p, data);
 }
 
 void yk_param_read(yk_t param, float *data, size_t n)

@@ -35,11 +35,6 @@
 
 /* ---- The table ---- */
 
-static uint32_t sign_with(uint32_t sign, uint32_t more)
-{
-    return (uint32_t)yk__hash_u64(sign, more);
-}
-
 static bool is_leaf(const yk_job *job, yk__vid v)
 {
     return job->step.trace.value[v].slot != YK_NONE && job->step.trace.value[v].base == v;
@@ -47,7 +42,7 @@ static bool is_leaf(const yk_job *job, yk__vid v)
 
 yk__sharding yk__sharding_of(const yk_job *job, yk__vid v)
 {
-    const yk__sharding replicated = {.kind = YK__REPLICATED, .signature = 1}, unknown = {.kind = YK__LOCAL, .reason = REASONS};
+    const yk__sharding replicated = {.kind = YK__REPLICATED}, unknown = {.kind = YK__LOCAL, .reason = REASONS};
     if (job->team.world == 1 || v == YK_NONE)
         return replicated;
     if (v < job->step.cap_sharding && job->step.sharding[v].kind)
@@ -73,14 +68,24 @@ static bool is_same(const yk__sharding *a, const yk__sharding *b)
     return a->kind == b->kind && (a->kind != YK__SHARDED || (a->axis == b->axis && a->inner == b->inner));
 }
 
-static yk__vid sharding_place(yk_job *job, yk__vid v, yk__sharding s)
+static bool is_set(const yk_job *job, yk__vid v)
+{
+    return is_leaf(job, v) || (v < job->step.cap_sharding && job->step.sharding[v].kind);
+}
+
+/* The value is that of an operand already, which lies as it is to. */
+static bool is_placed(const yk_job *job, yk__vid v, const yk__sharding *s)
 {
     const yk__sharding had = yk__sharding_of(job, v);
-    const bool is_set = is_leaf(job, v) || (v < job->step.cap_sharding && job->step.sharding[v].kind);
+    return is_set(job, v) && is_same(&had, s);
+}
+
+static yk__vid sharding_place(yk_job *job, yk__vid v, yk__sharding s)
+{
     s.sum_plus_1 = 0;
-    if (is_set && is_same(&had, &s))
+    if (is_placed(job, v, &s))
         return v;
-    if (is_set) { /* a view that is its operand, because there is one row */
+    if (is_set(job, v)) { /* a view that is its operand, because there is one row */
         yk__vid in = v;
         yk__apply(&job->step.trace, YK_OP_COPY, 1, &in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &v, 1);
     }
@@ -89,8 +94,29 @@ static yk__vid sharding_place(yk_job *job, yk__vid v, yk__sharding s)
 
 yk_t yk__result(yk_job *job, yk__vid v, yk__sharding s)
 {
+    if (v == YK_NONE || job->team.world == 1 || job->step.trace.error.status || is_placed(job, v, &s))
+        return yk__handle(job, v);
+    yk__op_setting(job, "axis of rows", s.kind == YK__SHARDED ? (double)s.axis : -(double)s.kind);
+    s.sign = yk__recipe_end(&job->step.recipes);
+    return yk__handle(job, sharding_place(job, v, s));
+}
+
+yk_t yk__result_moved(yk_job *job, yk__vid v, yk__sharding s)
+{
     if (v != YK_NONE && job->team.world > 1 && !job->step.trace.error.status)
         v = sharding_place(job, v, s);
+    return yk__handle(job, v);
+}
+
+yk_t yk__result_expanded(yk_job *job, yk__vid v, yk__sharding s)
+{
+    yk__step *step = &job->step;
+    if (job->team.world == 1 || step->trace.error.status || is_placed(job, v, &s))
+        return yk__handle(job, v);
+    s.sign = yk__recipe_end(&step->recipes);
+    v = sharding_place(job, v, s);
+    if (v != YK_NONE && step->n_expanded < YK__EXPANDED)
+        step->expanded[step->n_expanded++] = (yk__expanded){v, step->n_call};
     return yk__handle(job, v);
 }
 
@@ -115,8 +141,8 @@ void yk__sharding_input(yk_job *job, uint32_t number)
 {
     yk__step *step = &job->step;
     const yk_value *x = &step->trace.value[step->input[number].leaf];
-    yk__sharding s = {.kind = YK__REPLICATED, .signature = 1, .inner = 1};
     const int64_t n = x->dims ? x->dim[0] : -1;
+    yk__sharding s = {.kind = YK__REPLICATED, .inner = 1, .sign = yk__sharding_of(job, step->input[number].leaf).sign};
     step->input[number].from_user = true;
     if (job->team.world == 1)
         return;
@@ -130,12 +156,13 @@ void yk__sharding_input(yk_job *job, uint32_t number)
     sharding_put(job, step->input[number].leaf, s);
 }
 
-void yk__sharding_constant(yk_job *job, yk__vid leaf, float value)
+void yk__sharding_sign(yk_job *job, yk__vid leaf)
 {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    if (job->team.world > 1 && leaf != YK_NONE)
-        sharding_put(job, leaf, (yk__sharding){.kind = YK__REPLICATED, .signature = sign_with(4, bits)});
+    yk__sharding s = yk__sharding_of(job, leaf);
+    if (job->team.world == 1 || leaf == YK_NONE)
+        return;
+    s.sign = yk__recipe_end(&job->step.recipes);
+    sharding_put(job, leaf, s);
 }
 
 yk_t yk_replicated(yk_t x)
@@ -146,7 +173,7 @@ yk_t yk_replicated(yk_t x)
         return YK__POISON;
     const yk__sharding s = yk__sharding_of(job, v);
     if (s.kind == YK__SHARDED && s.guessed)
-        sharding_put(job, v, (yk__sharding){.kind = YK__REPLICATED, .signature = 1});
+        sharding_put(job, v, (yk__sharding){.kind = YK__REPLICATED, .sign = s.sign});
     else if (s.kind != YK__REPLICATED)
         yk__job_failf(job, YK_E_ARG, "yk_replicated: expected an input, or what yk_expand made; this follows from rows");
     return yk_ok(job) ? x : YK__POISON;
@@ -164,7 +191,7 @@ yk__vid yk__sum_of_ranks(yk_job *job, yk__vid v)
     if (s.sum_plus_1)
         return s.sum_plus_1 - 1;
     const yk__vid sum = yk__all_reduce(&job->step.trace, v);
-    const yk__sharding whole = {.kind = YK__REPLICATED, .exchanged = true, .signature = sign_with(s.signature, 2)};
+    const yk__sharding whole = {.kind = YK__REPLICATED, .exchanged = true};
     if (sum == YK_NONE || !sharding_put(job, sum, whole))
         return YK_NONE;
     job->step.sharding[v].sum_plus_1 = sum + 1;
@@ -191,7 +218,6 @@ yk__vid yk__rank_term(yk_job *job, yk__vid v)
     if (share == YK_NONE)
         return v;
     s.kind = YK__PARTIAL;
-    s.signature = sign_with(s.signature, 3);
     v = yk__bin(&job->step.trace, YK_OP_MUL, v, share);
     return v == YK_NONE ? v : sharding_place(job, v, s);
 }
@@ -284,18 +310,33 @@ void yk__sharding_numbers(const yk_job *job, double *number)
     uint32_t k = 0;
     memset(number, 0, YK__SHARD_NUMBERS * sizeof *number);
     number[YK__SHARD_NUMBERS - 1] = 1.0; /* their sum: the ranks that take part */
-    if (step->loss != YK_NONE)
-        number[0] = (double)sign_with(yk__sharding_of(job, step->loss).signature, yk__sharding_of(job, step->loss).kind);
     for (size_t i = 0; job->team.world > 1 && i < step->n_input && k < YK__SHARD_INPUTS; i++) {
         const yk__step_input *in = &step->input[i];
         if (!in->from_user)
             continue;
         if (yk__sharding_of(job, in->leaf).kind == YK__REPLICATED) {
-            number[1 + 2 * k] = 1.0;
-            number[2 + 2 * k] = (double)(uint32_t)yk__hash_bytes(YK_HASH_SEED, in->data, (size_t)in->bytes);
+            number[2 * k] = 1.0;
+            number[2 * k + 1] = (double)(uint32_t)yk__hash_bytes(YK_HASH_SEED, in->data, (size_t)in->bytes);
         }
         k++;
     }
+    for (uint32_t i = 0; job->team.world > 1 && i < step->n_expanded; i++)
+        if (yk__sharding_of(job, step->expanded[i].value).kind == YK__REPLICATED) {
+            number[2 * (YK__SHARD_INPUTS + i)] = 1.0;
+            number[2 * (YK__SHARD_INPUTS + i) + 1] = (double)step->trace.value[step->expanded[i].value].dim[0];
+        }
+}
+
+/* Where a rank takes a value that was expanded for the same on all ranks, its first length is that of all which do. */
+static void check_expanded(yk_job *job, uint32_t i, double ranks, double sum)
+{
+    const yk__expanded *e = &job->step.expanded[i];
+    const double own = (double)job->step.trace.value[e->value].dim[0];
+    const yk__call_site *at = yk__call_sites_find(&job->sites, e->call);
+    if (own * ranks != sum)
+        yk__job_failf(job, YK_E_ARG, "yk_expand at %s:%d gives a first length of %.0f on this rank, and of %.9g in the mean of those that "
+                      "take it for no number of rows: every rank must run the same program",
+                      at ? at->file : "?", at ? at->line : 0, own, sum / ranks);
 }
 
 /* An input that all ranks take for one that they share. */
@@ -319,12 +360,10 @@ bool yk__sharding_check(yk_job *job, const double *number, const double *sum)
 {
     const double ranks = sum[YK__SHARD_NUMBERS - 1];
     for (uint32_t k = 0; k < YK__SHARD_INPUTS && yk_ok(job); k++)
-        if (number[1 + 2 * k] == 1.0 && sum[1 + 2 * k] == ranks && number[2 + 2 * k] * ranks != sum[2 + 2 * k])
+        if (number[2 * k] == 1.0 && sum[2 * k] == ranks && number[2 * k + 1] * ranks != sum[2 * k + 1])
             check_input(job, k);
-    if (yk_ok(job) && number[0] * ranks != sum[0])
-        yk__job_failf(job, YK_E_ARG,
-                      "yk_backward: the ranks make their losses differently: other operations, other constants (a mean over "
-                      "this rank's rows alone? yk_mean, or divide by the rows of all), or an input whose first length is the "
-                      "number of rows on some ranks only by chance (yk_replicated says that it is the same on all)");
+    for (uint32_t i = 0, k = 2 * YK__SHARD_INPUTS; i < job->step.n_expanded && yk_ok(job); i++, k += 2)
+        if (sum[k] > 0.0)
+            check_expanded(job, i, sum[k], sum[k + 1]);
     return yk_ok(job);
 }

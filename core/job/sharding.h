@@ -10,6 +10,8 @@
 
 yk__sharding yk__sharding_of(const yk_job *job, yk__vid v);
 yk_t yk__result(yk_job *job, yk__vid v, yk__sharding s); /* the handle of a result; a folded view becomes a value of its own */
+yk_t yk__result_moved(yk_job *job, yk__vid v, yk__sharding s); /* what the operand is, in other rows: s has its sign */
+yk_t yk__result_expanded(yk_job *job, yk__vid v, yk__sharding s); /* whose first length may be rows by chance */
 yk__vid yk__result_like(yk_job *job, yk__vid from, yk__vid v); /* v lies as `from` does (a cast) */
 yk__vid yk__as_float(yk_job *job, yk__vid v); /* cast to f32 where it is not float */
 /* PARTIAL: its sum over the ranks, while training; else v. */
@@ -35,10 +37,10 @@ bool yk__over_rows(const yk_job *job, yk__vid v, uint32_t axes); /* SHARDED, and
 yk__vid yk__row_mean_of(yk_job *job, yk__vid v, uint32_t axes);  /* the reciprocal, a scalar */
 yk__vid yk__share_leaf(yk_job *job);
 void yk__sharding_input(yk_job *job, uint32_t number);
-void yk__sharding_constant(yk_job *job, yk__vid leaf, float value);
+void yk__sharding_sign(yk_job *job, yk__vid leaf); /* a leaf that the call under way made */
 /* What the counts' exchange carries of it: room for YK__SHARD_NUMBERS numbers; check: after they were added up. */
 #define YK__SHARD_INPUTS 8
-#define YK__SHARD_NUMBERS (2 + 2 * YK__SHARD_INPUTS)
+#define YK__SHARD_NUMBERS (1 + 2 * (YK__SHARD_INPUTS + YK__EXPANDED))
 void yk__sharding_numbers(const yk_job *job, double *number);
 bool yk__sharding_check(yk_job *job, const double *number, const double *sum);
 void yk__sharding_counts(yk_job *job, double ranks); /* shares and means, now that the rows of all ranks are known */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How the result of an operation lies over the ranks, from its operands (sharding.c says what that means). */
-#include "core/base/hash.h"
 #include "core/job/sharding.h"
 
 static const char exchange_off[] = "it is no sum over rows, and in evaluation (yk_train off) the ranks exchange nothing";
@@ -8,19 +7,17 @@ static const char packed_rows[] = "yk_pack_tokens ends in rows of zeros, and how
 
 static yk__sharding sharding_new(yk__shard_kind kind)
 {
-    return (yk__sharding){.kind = (uint8_t)kind, .signature = 1, .inner = 1};
+    return (yk__sharding){.kind = (uint8_t)kind, .inner = 1};
 }
 
 /* What a result takes over from an operand, whatever it is. */
 static void take_over(yk__sharding *to, const yk__sharding *from)
 {
-    to->signature = (uint32_t)yk__hash_u64(to->signature, from->signature);
     to->exchanged = to->exchanged || from->exchanged;
 }
 
-static yk__sharding sharding_signed(yk__sharding s)
+static yk__sharding sharding_result(yk__sharding s)
 {
-    s.signature = (uint32_t)yk__hash_u64(s.signature, s.kind + (s.kind == YK__SHARDED ? 256u * s.axis : 0u));
     s.guessed = false;
     s.sum_plus_1 = 0;
     return s;
@@ -93,14 +90,14 @@ yk__sharding yk__shard_map(yk_job *job, uint32_t n, const yk__vid *in)
         take_over(&out, &s);
     }
     if (!choose_axis(job, n, in, dims, &out))
-        return sharding_signed(out);
+        return sharding_result(out);
     out.kind = YK__SHARDED;
     for (uint32_t i = 0; i < n; i++) {
         const char *why = in[i] == YK_NONE ? NULL : axis_misfit(job, in[i], dims, &out);
         if (why)
             return yk__shard_local(job, in[i], why);
     }
-    return sharding_signed(out);
+    return sharding_result(out);
 }
 
 /* ---- Row by row ---- */
@@ -121,7 +118,7 @@ yk__sharding yk__shard_rowwise(yk_job *job, yk__vid x, uint32_t mixed, uint32_t 
                                                  "declared by yk_replicated");
         take_over(&s, &r);
     }
-    return sharding_signed(s);
+    return sharding_result(s);
 }
 
 /* ---- Reductions ---- */
@@ -143,7 +140,7 @@ yk__sharding yk__shard_sum(yk_job *job, yk__vid v, uint32_t axes, bool keep)
     if (!s.inner)
         return yk__shard_local(job, v, packed_rows);
     s.kind = YK__PARTIAL;
-    return sharding_signed(s);
+    return sharding_result(s);
 }
 
 yk__sharding yk__shard_max(yk_job *job, yk__vid v, uint32_t axes, bool keep)
@@ -159,7 +156,7 @@ yk__sharding yk__shard_max(yk_job *job, yk__vid v, uint32_t axes, bool keep)
         return yk__shard_local(job, v, job->training ? packed_rows : exchange_off);
     s.kind = YK__REPLICATED;
     s.exchanged = true;
-    return sharding_signed(s);
+    return sharding_result(s);
 }
 
 /* ---- Shapes ---- */
@@ -279,20 +276,20 @@ yk__sharding yk__shard_matmul(yk_job *job, yk__vid a, yk__vid b)
         return out;
     if ((sa.kind == YK__PARTIAL && sb.kind == YK__REPLICATED) || (sb.kind == YK__PARTIAL && sa.kind == YK__REPLICATED)) {
         out.kind = YK__PARTIAL;
-        return sharding_signed(out);
+        return sharding_result(out);
     }
     if (is_local(job, 2, in, &local))
         return local;
     if (inner_a && inner_b && (sa.inner == sb.inner || !job->step.local_rows)) {
         out.kind = YK__PARTIAL;
-        return sa.inner && sb.inner ? sharding_signed(out) : yk__shard_local(job, a, packed_rows);
+        return sa.inner && sb.inner ? sharding_result(out) : yk__shard_local(job, a, packed_rows);
     }
     if (inner_a || inner_b)
         return yk__shard_local(job, inner_a ? a : b, "it sums over rows, and the other operand has none along that axis");
     if (rows_a && rows_b && (sa.axis + dims - da != sb.axis + dims - db || sb.axis == db - 1))
         return yk__shard_local(job, b, "each row of one operand meets those of the other on all ranks");
     if (!rows_a && !rows_b)
-        return sharding_signed(out);
+        return sharding_result(out);
     out.kind = YK__SHARDED;
     out.axis = (uint8_t)(rows_a ? sa.axis + dims - da : sb.axis + dims - db);
     out.inner = rows_a ? sa.inner : sb.inner;
@@ -301,7 +298,7 @@ yk__sharding yk__shard_matmul(yk_job *job, yk__vid a, yk__vid b)
         if (why)
             return yk__shard_local(job, in[i], why);
     }
-    return sharding_signed(out);
+    return sharding_result(out);
 }
 
 /* Rows of a table [v, ..] by numbers of any shape. */
@@ -315,14 +312,14 @@ yk__sharding yk__shard_gather(yk_job *job, yk__vid table, yk__vid index)
         return local;
     take_over(&s, &t);
     if (t.kind != YK__SHARDED)
-        return sharding_signed(s);
+        return sharding_result(s);
     if (t.axis == 0 || s.kind == YK__SHARDED)
         return yk__shard_local(job, table, "the table has rows of the batch; one that is the same on all ranks is declared by "
                                            "yk_replicated");
     s.kind = YK__SHARDED;
     s.axis = (uint8_t)(t.axis + dims_of(job, index) - 1);
     s.inner = t.inner;
-    return sharding_signed(s);
+    return sharding_result(s);
 }
 
 /* ---- Losses ---- */
@@ -343,10 +340,10 @@ yk__sharding yk__shard_labels(yk_job *job, yk__vid logits, yk__vid labels)
             (l.kind == YK__SHARDED && !l.guessed && s.inner && l.inner && job->step.local_rows > 1 && l.axis != s.axis))
             return yk__shard_local(job, labels, "the labels' rows are not those of the logits");
         take_over(&s, &l);
-        return sharding_signed(s);
+        return sharding_result(s);
     }
     take_over(&l, &s);
-    return sharding_signed(l);
+    return sharding_result(l);
 }
 
 /* The sum of items, or their mean by a count over all ranks: all ranks count items that are the same on all of them. */
@@ -354,5 +351,5 @@ yk__sharding yk__shard_total(yk__sharding items, bool mean)
 {
     if (items.kind == YK__SHARDED || (mean && items.kind == YK__REPLICATED))
         items.kind = YK__PARTIAL;
-    return sharding_signed(items);
+    return sharding_result(items);
 }

@@ -44,6 +44,7 @@ static void sharding_clear(yk__step *s)
     if (n)
         memset(s->sharding, 0, n * sizeof *s->sharding);
     s->n_reason = s->n_row_mean = 0;
+    s->n_expanded = 0;
     s->share_leaf = YK_NONE;
     s->counted_ranks = s->assigns_exchanged = false;
 }
@@ -54,6 +55,7 @@ void yk__step_clear(yk__step *s)
     yk__graph_clear(&s->trace);
     inputs_clear(s);
     loss_clear(s);
+    yk__recipes_clear(&s->recipes);
     s->n_call = 0;
 }
 
@@ -65,7 +67,6 @@ static void lists_free(yk__step_lists *l)
     yk__free(l->input_bytes);
     yk__free(l->need);
     yk__free(l->label);
-    yk__free(l->leaf);
 }
 
 void yk__step_free(yk__step *s)
@@ -81,6 +82,7 @@ void yk__step_free(yk__step *s)
     yk__free(s->recompute);
     yk__free(s->full);
     yk__free(s->sharding);
+    yk__recipes_free(&s->recipes);
     yk__free(s->reason);
     yk__free(s->row_mean);
     lists_free(&s->lists);

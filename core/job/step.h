@@ -15,6 +15,7 @@
 #include <yoke/yoke.h>
 
 #include "core/graph/graph.h"
+#include "core/job/recipe.h"
 #include "core/plan/plan.h"
 
 #define YK__SCALARS 256 /* elements of one vector of scalars */
@@ -28,7 +29,7 @@ typedef struct yk__sharding {
     bool guessed;         /* SHARDED by its first length alone: an input, or a view of one */
     bool exchanged;       /* follows from what the ranks exchange in this step */
     uint16_t reason;      /* LOCAL: number of its reason */
-    uint32_t signature;   /* of how it was made, equal on all ranks */
+    uint64_t sign;        /* of its recipe, equal on all ranks; 0: the value is no result of a call */
     uint32_t sum_plus_1;  /* PARTIAL: number of its sum over the ranks + 1, once there is one */
     int64_t inner;        /* SHARDED: neighbouring entries along the axis that are of one row; 0: rows of yk_pack_tokens */
 } yk__sharding;
@@ -40,6 +41,13 @@ typedef struct yk__row_mean {
     yk__vid leaf;
 } yk__row_mean;
 
+/* What yk_expand made of a value that is the same on all ranks: rows, or the same again. */
+#define YK__EXPANDED 8 /* so many in a step are compared */
+typedef struct yk__expanded {
+    yk__vid value;
+    uint32_t call;
+} yk__expanded;
+
 /* Host data of one input slot; the memory is used again by the next step. */
 typedef struct yk__step_input {
     void *data;
@@ -48,6 +56,7 @@ typedef struct yk__step_input {
     yk__vid leaf;
     bool scalars;   /* a vector of scalars: leaf is its slot */
     bool from_user; /* by yk_input: its sharding is found out or said */
+    uint64_t like;  /* hash of its type, and of its shape but for the first length */
 } yk__step_input;
 
 /* One counted loss: its number of items and where its reciprocal lies. */
@@ -80,8 +89,7 @@ typedef struct yk__step_lists {
     uint64_t *input_bytes;
     uint8_t *need;        /* per value: the loss depends on it */
     double *label;        /* host values of labels, and of which tokens count */
-    uint64_t *leaf;       /* per value: hash of the parameter it is */
-    size_t cap_value, cap_host, cap_input, cap_input_bytes, cap_need, cap_label, cap_leaf;
+    size_t cap_value, cap_host, cap_input, cap_input_bytes, cap_need, cap_label;
 } yk__step_lists;
 
 typedef struct yk__step {
@@ -133,6 +141,7 @@ typedef struct yk__step {
     bool is_full;           /* in such a block, whose end is not known yet */
 
     /* how values lie over the ranks; kept where there are several */
+    yk__recipes recipes;    /* of the values */
     yk__sharding *sharding; /* by value */
     size_t cap_sharding;
     char (*reason)[320];    /* why values are LOCAL */
@@ -141,6 +150,8 @@ typedef struct yk__step {
     size_t n_row_mean, cap_row_mean;
     yk__vid share_leaf;     /* local / global rows; YK_NONE: not used in this step */
     uint32_t share_scalar;
+    yk__expanded expanded[YK__EXPANDED];
+    uint32_t n_expanded;
     double row_share;       /* the same, once counted */
     bool counted_ranks;     /* counts, shares and means are those of all ranks */
     bool assigns_exchanged; /* a state gets what the ranks exchanged */

@@ -7,6 +7,8 @@
  * (same operations and shapes) costs a look-up.
  *
  * Ranks: every rank of a job runs the same program, and makes the calls that take a job, or anything made from one, in the same order.
+ * yk_backward fails where ranks made their losses, or what states are assigned, by other calls, operands or settings, but for other rows
+ * or padding taken out (yk_pack_tokens); the error names both lines.
  *
  * Tags of a function, in front of what it does:
  *   [all]    collective, as MPI has it: it talks to the other ranks, so each of them has to make the call or the job ends with an error

@@ -10,6 +10,7 @@
 #include "tests/support/ranks.h"
 
 #define DEVICES "cpu:0! cpu:0! cpu:0!"
+#define OTHER_PARAMETERS "other parameters (name, shape, init or values given, group, frozen or not) than rank 0 (cpu:0!): "
 
 static bool rank_differs(yk_job *job, const char *mode, const char *what)
 {
@@ -34,7 +35,9 @@ static void ranks_step(yk_job *job, const char *mode, yk_opt *opt, const yk_t w[
     const float x[8] = {1, 2, 3, 4, 4, 3, 2, 1};
     const int32_t y[2] = {0, 1}, row[2] = {(int32_t)yk_rank(job), 3};
     const int64_t n = yk_rank(job) == 0 ? 2 : yk_rank(job) == 1 ? 0 : 1, xd[2] = {n, 4};
-    yk_set_rows(job, n, row, 3);
+    yk_set_rows(job, n, row, rank_differs(job, mode, "global rows") ? 4 : 3);
+    if (rank_differs(job, mode, "evaluates"))
+        yk_train(job, false);
     yk_t h = yk_linear(yk_input(job, YK_F32, 2, xd, x), w[0], YK_NO);
     if (rank_differs(job, mode, "graph"))
         h = yk_tanh(h);
@@ -42,10 +45,21 @@ static void ranks_step(yk_job *job, const char *mode, yk_opt *opt, const yk_t w[
         h = yk_relu(h);
     if (!strcmp(mode, "beside") && yk_rank(job) == 2)
         yk_keep(yk_neg(yk_sum(h, 3, false))); /* the loss does not depend on it */
+    if (!strcmp(mode, "scale"))
+        h = yk_scale(h, yk_rank(job) == 2 ? 3 : 2);
+    if (!strcmp(mode, "swapped")) {
+        const yk_t a = yk_relu(h), b = yk_tanh(h);
+        h = yk_rank(job) == 2 ? yk_sub(a, b) : yk_sub(b, a);
+    }
+    const yk_t state = yk_param_find(job, "state");
+    if (!strcmp(mode, "assigned"))
+        yk_assign(state, yk_scale(state, yk_rank(job) == 2 ? 3 : 2));
     yk_t loss = yk_cross_entropy(yk_linear(h, w[1], YK_NO), yk_input(job, YK_I32, 1, &n, y));
     if (!strcmp(mode, "clip at once"))
         yk_clip_norm(job, yk_rank(job) == 2 ? 2 : 1);
     yk_backward(loss);
+    if (!strcmp(mode, "late"))
+        yk_assign(state, yk_scale(state, yk_rank(job) == 2 ? 3 : 2));
     if (!strcmp(mode, "clip"))
         yk_clip_norm(job, yk_rank(job) == 2 ? 2 : 1);
     yk_step(opt);
@@ -62,8 +76,14 @@ static int rank_train(const char *mode)
         c.precision = odd ? YK_BF16 : YK_F8E4M3;
     yk_job *job = yk_open(&c);
     const int64_t a[2] = {3, 4}, b[2] = {2, 3};
-    const yk_t w[2] = {yk_param(job, "w1", 2, a, (yk_init){YK_INIT_ONES, 0, 0}),
-                       yk_param(job, rank_differs(job, mode, "name") ? "w3" : "w2", 2, b, (yk_init){YK_INIT_ONES, 0, 0})};
+    const yk_init ones = {YK_INIT_ONES, 0, 0}, zeros = {YK_INIT_ZEROS, 0, 0};
+    const yk_t w[2] = {yk_param(job, "w1", 2, a, ones),
+                       yk_param(job, rank_differs(job, mode, "name") ? "w3" : "w2", 2, b, rank_differs(job, mode, "init") ? zeros : ones)};
+    yk_state(job, "state", YK_F32, 0, NULL, 1);
+    if (!strcmp(mode, "written"))
+        yk_param_write(w[0], (const float[12]){yk_rank(job) == 2 ? 2.0f : 1.0f}, 12);
+    if (rank_differs(job, mode, "frozen"))
+        yk_freeze(w[0], true);
     if (rank_differs(job, mode, "more"))
         yk_param(job, "unused", 1, b, (yk_init){YK_INIT_ONES, 0, 0});
     yk_opt *opt = make_opt(job, mode);
@@ -78,13 +98,17 @@ static int read_data(const char *mode, const char *folder)
     yk_job *job = yk_open(&(yk_config){.quiet = true});
     char spec[256];
     snprintf(spec, sizeof spec, "text:%s/%s", folder, !strcmp(mode, "pipe") ? "pipe" : rank_differs(job, mode, "data") ? "b.txt" : "a.txt");
-    yk_data_open(job, spec, &(yk_data_config){.tokenizer = "bytes", .seq_len = 8, .global_batch = 3});
+    yk_data_open(job, spec, &(yk_data_config){.tokenizer = "bytes",
+                                              .seq_len = 8,
+                                              .global_batch = 3,
+                                              .in_order = rank_differs(job, mode, "order")});
     return yk_close(job);
 }
 
 static int rank_main(const char *mode, const char *folder)
 {
-    return !strcmp(mode, "data") || !strcmp(mode, "same data") || !strcmp(mode, "pipe") ? read_data(mode, folder) : rank_train(mode);
+    const bool reads = !strcmp(mode, "data") || !strcmp(mode, "order") || !strcmp(mode, "same data") || !strcmp(mode, "pipe");
+    return reads ? read_data(mode, folder) : rank_train(mode);
 }
 
 static void write_text(const char *name, const char *text)
@@ -113,7 +137,7 @@ static const struct {
 } odd_ranks[] = {
     {"graph", "another graph"},
     {"name", "another graph"},
-    {"more", "other settings of the optimizer than rank 0 (cpu:0!): number of parameters 3, not 2"},
+    {"more", "other settings of the optimizer than rank 0 (cpu:0!): number of parameters 4, not 3"},
     {"kind", "other settings of the optimizer"},
     {"beta", "other settings of the optimizer than rank 0 (cpu:0!): beta1 0.8, not 0.9"},
     {"decay", "other settings of the optimizer than rank 0 (cpu:0!): weight decay 0.1, not 0"},
@@ -125,6 +149,16 @@ static const struct {
     {"accumulate", "micro batches in an accumulation window 2, not 1"},
     {"seed", "another seed than rank 0 (cpu:0!): seed 8, not 7"},
     {"data", "read other data from text:"},
+    {"order", "read other data from text:"},
+    {"init", OTHER_PARAMETERS "w2"},
+    {"written", OTHER_PARAMETERS "w1"},
+    {"frozen", OTHER_PARAMETERS "w1"},
+    {"global rows", "another place in the data than rank 0 (cpu:0!): rows of the global micro batch 4, not 3"},
+    {"late", "another graph (its operations, their order, operands and settings) than rank 0 (cpu:0!): it assigned something else"},
+    {"assigned", ": yk_scale with factor 3 at"},
+    {"scale", ": yk_scale with factor 3 at"},
+    {"evaluates", ": yk_linear with yk_train off 1 at"},
+    {"swapped", ": yk_sub of yk_relu at"},
 };
 
 START_TEST(a_rank_that_does_other_things_is_named)
@@ -143,13 +177,13 @@ START_TEST(graphs_that_part_name_the_lines_of_both_ranks)
     char said[4096];
     int odd = 0, like = 0;
     ck_assert_int_eq(ranks_run(DEVICES, "graph", said, sizeof said), 2);
-    const char *a = strstr(said, ": tanh at "), *b = strstr(said, ", where that has relu at ");
+    const char *a = strstr(said, ": yk_tanh at "), *b = strstr(said, ", where that has yk_relu at ");
     ck_assert_msg(a && b && strstr(a, "agree.c:") && strstr(b, "agree.c:"), "%s", said);
     sscanf(strstr(a, "agree.c:"), "agree.c:%d", &odd);
     sscanf(strstr(b, "agree.c:"), "agree.c:%d", &like);
     ck_assert_msg(odd > 0 && like == odd + 2, "%s", said);
     ck_assert_int_eq(ranks_run(DEVICES, "name", said, sizeof said), 2); /* the second product, of another parameter */
-    ck_assert_msg(strstr(said, ": dot at ") && strstr(said, " of w3 [2, 3], where that has it of w2 [2, 3]"), "%s", said);
+    ck_assert_msg(strstr(said, ": yk_linear of w3 [2, 3] at ") && strstr(said, ", where that has it of w2 [2, 3] at "), "%s", said);
 }
 END_TEST
 
