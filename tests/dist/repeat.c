@@ -9,7 +9,7 @@
 #include <string.h>
 #include <yoke/yoke.h>
 
-enum { STEPS = 3, PATH = 400 };
+enum { STEPS = 2, PATH = 400 };
 
 typedef struct repeat_case {
     const char *name, *data, *config;
@@ -23,7 +23,7 @@ typedef struct repeat_case {
 static const repeat_case cases[] = {
     {"mlp", "idx:%s/images", "hidden=512+512,dropout=0.1", 12, 1, 1e-3, 0.5f, true},
     {"resnet20", "idx:%s/images", "", 12, 1, 0.1, 0, false},
-    {"gpt2", "text:%s/text,tokenizer=bytes", "n_layer=3,n_embd=128,n_head=2,n_positions=16", 12, 2, 1e-3, 1, true},
+    {"gpt2", "text:%s/text,tokenizer=bytes", "n_layer=2,n_embd=128,n_head=2,n_positions=16", 12, 2, 1e-3, 1, true},
     {"bert", "csv:%s/rows.csv,text=text,label=label",
      "num_hidden_layers=2,hidden_size=128,num_attention_heads=2,intermediate_size=512,max_position_embeddings=16", 12, 1, 1e-3, 1, true},
 };

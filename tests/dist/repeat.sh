@@ -103,15 +103,14 @@ else
     skip "a processor and an OpenCL device, on two hosts" "no OpenCL device here"
 fi
 
-islands() { # islands DEVICES HOST=DEVICE..: on one host with an island and without, over sockets, and on two hosts
+islands() { # islands DEVICES HOST=DEVICE..: on one host with an island and without, and on two hosts
     (
         . "$YOKE_SOURCE/tests/fakes/use.sh"
         export FAKE_CUDA_DEVICES=2 NCCL_NVLS_ENABLE=0
         devices=$1
         shift
         YOKE_LOG=info launched island --devices "$devices" && grep -q "compute together" "$out/island.said" || return 1
-        YOKE_CUDA_NCCL=0 launched none --devices "$devices" && YOKE_TRANSPORT=sock launched sock --devices "$devices" &&
-            by_hand hosts "$@" && alike island none sock hosts
+        YOKE_CUDA_NCCL=0 launched none --devices "$devices" && by_hand hosts "$@" && alike island none hosts
     )
 }
 if [ "$(uname -m)" = x86_64 ] && [ -e "$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so" ]; then
