@@ -41,8 +41,8 @@ static yk_status read_parts(const char *text, const char *source, uint32_t ranks
         if (!*at)
             break;
     }
-    return n == ranks ? YK_OK : yk__fail(err, YK_E_ARG, "%s is \"%.80s\", %u parts, but there are %u ranks: give a part for each, as 3:1:2, "
-                                         "or equal", source, text, n, ranks);
+    return n == ranks ? YK_OK : yk__fail(err, YK_E_ARG, "%s is \"%.80s\", %u part%s, for %u rank%s: expected one for each, as 3:1:2, or "
+                                         "equal", source, text, n, n == 1 ? "" : "s", ranks, ranks == 1 ? "" : "s");
 }
 
 yk_status yk__fixed_read(const char *text, const char *source, uint32_t ranks, yk__fixed *fixed, yk_error *err)

@@ -46,7 +46,7 @@ yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, const yk__fi
 yk_status yk__share_choose(const yk_job *job, yk__fixed *fixed, yk_error *err);
 /* YK_E_ARG where shares were chosen that are not equal, though `setting` gives each rank equally many rows. */
 yk_status yk__share_check_equal(const yk_job *job, const char *setting, yk_error *err);
-/* Where memory was short in a step: which fixed share this rank has, and the ways out, behind what err says. */
+/* Where memory was short in a step or an update: which fixed share this rank has, and the ways out, behind what err says. */
 void yk__share_explain(const yk_job *job, yk_error *err);
 void yk__share_free(yk__share *s);
 void yk__share_run_noted(yk_job *job, bool train); /* the engine ran: time and rows for the balance */
