@@ -37,12 +37,19 @@ static json_t *policy_state(const yk__policy *policy)
     return yk__json_end(&list);
 }
 
+/* Parts stand where rows do: an older version finds numbers that it knows, and measures anew. */
 static void fixed_save(const yk_job *job, yk__json_builder *state)
 {
+    const yk__fixed *fixed = &job->team.share->fixed;
+    uint64_t part[YK__RANKS], all = 0;
     char text[YK__FIXED_TEXT];
     yk__json_builder o = yk__json_begin(json_object());
+    for (uint32_t r = 0; r < job->team.world; r++)
+        all += part[r] = fixed->part[r];
     yk__json_put(&o, "devices", devices_of(job));
-    yk__json_put(&o, "fixed", json_string(yk__fixed_text(&job->team.share->fixed, text, sizeof text)));
+    yk__json_put(&o, "fixed", json_string(yk__fixed_text(fixed, text, sizeof text)));
+    yk__json_put(&o, "rows", json_integer((json_int_t)all));
+    yk__json_put(&o, "share", list_of(part, job->team.world));
     yk__json_put(&o, "total", list_of(job->team.share->total, job->team.world));
     yk__json_put(state, "shares", yk__json_end(&o));
 }
