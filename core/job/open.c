@@ -153,8 +153,8 @@ static yk_status compare_shares(const yk_job *job, const rank_info *all, yk_erro
 {
     for (uint32_t r = 1; r < job->team.world; r++)
         if (all[r].shares_hash != all[0].shares_hash)
-            return yk__fail(err, YK_E_ARG, "shares (--shares, YOKE_SHARES) are %s on rank 0 (%s) and %s on rank %u (%s): expected the same on "
-                            "all ranks", all[0].shares, all[0].name, all[r].shares, r, all[r].name);
+            return yk__fail(err, YK_E_ARG, "shares (--shares, YOKE_SHARES) are %s on rank 0 (%s) and %s on rank %u (%s): expected the "
+                            "same on all ranks", all[0].shares, all[0].name, all[r].shares, r, all[r].name);
     return YK_OK;
 }
 

@@ -61,7 +61,8 @@ void yk__share_count(yk_job *job, int64_t n)
 
 bool yk__share_settled(const yk_job *job)
 {
-    return job->team.world == 1 || job->team.share->fixed.is_fixed || (job->team.share->policy && yk__policy_settled(job->team.share->policy));
+    const yk__share *s = job->team.share;
+    return job->team.world == 1 || s->fixed.is_fixed || (s->policy && yk__policy_settled(s->policy));
 }
 
 void yk_split(yk_job *job, uint64_t n, uint64_t *first, uint64_t *count)

@@ -42,7 +42,7 @@ bool yk__island_spreads(const yk__island *island); /* parameters go from device 
 /* The members of the job are the ranks of one island that adds up, so that nothing of gradients need leave the devices; the same on all
  * ranks. In rank order two members can: a sum of two numbers has one order. */
 bool yk__island_holds_all(const yk__island *island);
-/* Plugins of all members can join devices: such a job decides alike whether it has an island, is told to have none, or lies on two hosts. */
+/* Plugins of all members can join devices. Such a job decides alike whether it has an island, is told to have none, or is on two hosts. */
 bool yk__island_could_hold_all(const yk__island *island);
 /* The place of a rank in this rank's island; UINT32_MAX: it is in another, or in none. */
 uint32_t yk__island_place(const yk__island *island, uint32_t rank);

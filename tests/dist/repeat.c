@@ -28,7 +28,7 @@ static const repeat_case cases[] = {
      "num_hidden_layers=2,hidden_size=128,num_attention_heads=2,intermediate_size=512,max_position_embeddings=16", 12, 1, 1e-3, 1, true},
 };
 
-static void train(yk_job *job, const repeat_case *c, const char *folder)
+static void steps_train(yk_job *job, const repeat_case *c, const char *folder)
 {
     char spec[PATH];
     snprintf(spec, sizeof spec, c->data, folder);
@@ -68,7 +68,7 @@ int main(int argc, char **argv)
         if (!is_wanted(argc, argv, cases[i].name))
             continue;
         yk_job *job = yk_open(&(yk_config){.seed = 3, .quiet = true, .accumulate = cases[i].accumulate});
-        train(job, &cases[i], argv[1]);
+        steps_train(job, &cases[i], argv[1]);
         code = yk_close(job);
     }
     return code;
