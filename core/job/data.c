@@ -75,6 +75,8 @@ static yk_status choose_batch(yk_data *d, const yk_data_config *c, yk_error *err
         return yk__fail(err, YK_E_ARG, "yk_data_config: global_batch %u and rank_batch %u: give one of them", c->global_batch,
                         c->rank_batch);
     d->batch = c->rank_batch ? (int64_t)c->rank_batch * ranks : c->global_batch ? c->global_batch : 32;
+    if (c->equal_shares && yk__share_check_equal(d->job, "yk_data_config.equal_shares", err))
+        return err->status;
     if (c->equal_shares && d->batch % ranks)
         return yk__fail(err, YK_E_ARG, "yk_data_config: equal_shares of %lld rows among %u ranks: give a batch that they divide, or "
                                        "rank_batch", (long long)d->batch, ranks);

@@ -105,6 +105,7 @@ static bool trace_run(yk_job *job, uint32_t n_wanted, bool train)
                          .n_full = (uint32_t)step->n_full,
                          .full = step->full};
     if (yk__engine_run(job->engine, &m, &ticket, &err)) {
+        yk__share_explain(job, &err);
         yk__job_fail(job, &err);
         return false;
     }

@@ -107,6 +107,8 @@ static void make_scaler(yk_job *job)
 /* What ranks tell each other at the start. */
 typedef struct rank_info {
     char name[96], device[96], isa[64], cores[256];
+    char shares[64]; /* the beginning of the text; the hash is of all of it */
+    uint64_t shares_hash;
     uint64_t memory, limit, free; /* limit: 0, or the user's; free: 0, or what the device has */
     uint32_t units, precision, forced, cpu;
 } rank_info;
@@ -121,7 +123,7 @@ static void print_table(const yk_job *job, const rank_info *c)
 }
 
 /* Ranks that compute on the host's cores share its memory. */
-static yk_status make_shares(yk_job *job, const rank_info *c, yk_error *err)
+static yk_status make_shares(yk_job *job, const rank_info *c, const yk__fixed *fixed, yk_error *err)
 {
     yk__rank_budget *budget = yk__calloc(job->team.world, sizeof *budget);
     uint32_t on_host = 0;
@@ -134,15 +136,36 @@ static yk_status make_shares(yk_job *job, const rank_info *c, yk_error *err)
                                   .limited = c[r].limit != 0,
                                       .forced = c[r].forced || job->config.local_sgd_steps,
                                       .cores = c[r].cpu ? c[r].cores : NULL};
-    yk__share_new(job, budget, err);
+    yk__share_new(job, budget, fixed, err);
     yk__free(budget);
     return err->status;
+}
+
+static void fill_shares(const yk__fixed *fixed, rank_info *own)
+{
+    char text[YK__FIXED_TEXT];
+    yk__fixed_text(fixed, text, sizeof text);
+    own->shares_hash = yk__hash_bytes(YK_HASH_SEED, text, strlen(text));
+    snprintf(own->shares, sizeof own->shares, "%.63s", text);
+}
+
+static yk_status compare_shares(const yk_job *job, const rank_info *all, yk_error *err)
+{
+    for (uint32_t r = 1; r < job->team.world; r++)
+        if (all[r].shares_hash != all[0].shares_hash)
+            return yk__fail(err, YK_E_ARG, "shares (--shares, YOKE_SHARES) are %s on rank 0 (%s) and %s on rank %u (%s): expected the "
+                            "same on all ranks", all[0].shares, all[0].name, all[r].shares, r, all[r].name);
+    return YK_OK;
 }
 
 static yk_status exchange_infos(yk_job *job, yk_error *err)
 {
     const yk_device_caps *caps = &job->device->caps;
     rank_info own = {.memory = caps->mem_total, .units = caps->units, .precision = job->precision};
+    yk__fixed fixed;
+    if (yk__share_choose(job, &fixed, err))
+        return err->status;
+    fill_shares(&fixed, &own);
     if (job_rounds8(job))
         own.precision = YK_F8E4M3;
     own.forced = job->device->place.forced;
@@ -162,7 +185,7 @@ static yk_status exchange_infos(yk_job *job, yk_error *err)
             memcpy(job->team.name[r], all[r].name, sizeof all[r].name);
         if (job->team.rank == 0 && !job->config.quiet)
             print_table(job, all);
-        if (!make_shares(job, all, err))
+        if (!compare_shares(job, all, err) && !make_shares(job, all, &fixed, err))
             yk__paces_measure(job, err);
     }
     yk__free(all);

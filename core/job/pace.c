@@ -27,7 +27,7 @@ yk_status yk__paces_measure(yk_job *job, yk_error *err)
     double own, pace[YK__RANKS];
     uint32_t host[YK__RANKS], n;
     yk__seat *seat = job->team.share->seat;
-    if (job->team.world == 1 || job->config.plan_only)
+    if (job->team.world == 1 || job->config.plan_only || job->team.share->fixed.is_fixed)
         return YK_OK;
     for (uint32_t r = 0; r < job->team.world; r++)
         for (host[r] = 0; !yk__group_same_host(job->team.group, host[r], r);)

@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/job/opt.h"
 #include "core/job/precision.h"
+#include "core/job/share.h"
 
 typedef struct differences {
     char text[600];
@@ -88,6 +89,18 @@ const char *yk__resume_schedule(const yk_opt *opt, char *buf, size_t n)
     return buf;
 }
 
+/* One that had one rank, or no shares yet, says nothing of them. */
+static void note_shares(differences *d, const yk_job *job, const json_t *shares)
+{
+    const char *was = json_string_value(json_object_get(shares, "fixed"));
+    char text[YK__FIXED_TEXT];
+    const char *now = yk__fixed_text(&job->team.share->fixed, text, sizeof text);
+    if (!was)
+        was = json_object_get(shares, "policy") ? "speed" : now;
+    if (job->team.world > 1 && strcmp(was, now) != 0)
+        note_text(d, "shares %.80s, not %.80s", now, was);
+}
+
 void yk__resume_notes(const yk_job *job, const char *dir, const json_t *state)
 {
     const char *precision = json_string_value(json_object_get(state, "precision")), *now = yk__precision_text(job);
@@ -97,6 +110,7 @@ void yk__resume_notes(const yk_job *job, const char *dir, const json_t *state)
     if (precision && strcmp(precision, now) != 0)
         note_text(&d, "precision %s, not %s", now, precision);
     note_number(&d, "micro batches in an accumulation window", json_object_get(state, "accumulate"), job->config.accumulate);
+    note_shares(&d, job, json_object_get(state, "shares"));
     if (job->opt)
         note_optimizer(&d, job->opt, json_object_get(state, "optimizer"));
     if (d.used)

@@ -7,7 +7,7 @@
 
 #include "core/job/job.h"
 
-/* One warning on rank 0 that names all settings that differ: precision, accumulation, optimizer, schedule. Before the state is
+/* One warning on rank 0 that names all settings that differ: precision, accumulation, shares, optimizer, schedule. Before the state is
  * restored. */
 void yk__resume_notes(const yk_job *job, const char *dir, const json_t *state);
 /* Whether the schedule moves the momentum, so that it is state and no setting. */

@@ -90,7 +90,8 @@ yk_sampler *yk_sampler_new(yk_job *job, const yk_sampler_config *c)
     s->rows = c->rows ? (int64_t)c->rows : ENDLESS;
     s->global_batch = (int64_t)(c->batch ? c->batch : 1) * (c->split_batches ? 1 : job->team.world);
     s->config.seed = c->seed == (uint64_t)YK_ZERO ? 0 : c->seed ? c->seed : job->config.seed;
-    if (check_config(c, s->global_batch, job->team.world, &err)) {
+    if (check_config(c, s->global_batch, job->team.world, &err) ||
+        (!c->by_speed && yk__share_check_equal(job, "yk_sampler_config without by_speed", &err))) {
         yk__job_fail(job, &err);
         sampler_free(s);
         return NULL;

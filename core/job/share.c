@@ -12,7 +12,7 @@
 
 #define PADDING (64u << 10)
 
-yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk_error *err)
+yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, const yk__fixed *fixed, yk_error *err)
 {
     job->team.share = yk__calloc(1, sizeof *job->team.share);
     if (!job->team.share)
@@ -23,6 +23,7 @@ yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk_error *er
         if (budget[r].cores)
             yk__seat_cores(&job->team.share->seat[r], budget[r].cores);
     }
+    job->team.share->fixed = *fixed;
     job->team.share->memory_budget = budget[job->team.rank].bytes;
     return YK_OK;
 }
@@ -242,7 +243,7 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed)
     yk_error err = YK_ERROR_INIT;
     uint64_t before[YK__RANKS];
     *changed = false;
-    if (job->team.world == 1 || n <= 0)
+    if (job->team.world == 1 || n <= 0 || s->fixed.is_fixed)
         return true;
     if (!s->policy || (s->resumed && s->n != (uint64_t)n))
         return first_shares(job, n, changed);

@@ -2,7 +2,8 @@
 /*
  * How the rows of a global micro batch are shared out over the ranks, by what they measure (core/balance/policy.c): at first
  * few rows for ranks that the start-up probe found much slower, then by the time each takes. All ranks decide alike from
- * numbers that they exchange. share.c times and decides, share_rows.c gives a batch's parts, share_state.c is for checkpoints.
+ * numbers that they exchange. Or by parts that are fixed (core/balance/fixed.h). share.c times and decides, share_fixed.c reads fixed
+ * shares, share_rows.c gives a batch's parts, share_state.c is for checkpoints.
  */
 #ifndef YOKE_CORE_JOB_SHARE_H
 #define YOKE_CORE_JOB_SHARE_H
@@ -10,6 +11,7 @@
 #include <pthread.h>
 
 #include "core/balance/balance.h"
+#include "core/balance/fixed.h"
 #include "core/io/json.h"
 #include "core/job/job.h"
 
@@ -22,6 +24,7 @@ typedef struct yk__rank_budget {
 
 typedef struct yk__share {
     pthread_mutex_t lock;          /* share[] is read by the loader's thread */
+    yk__fixed fixed;               /* where is_fixed nothing is measured, there is no policy, and all ranks are members and owners */
     yk__policy *policy;            /* NULL: no batch was asked for yet */
     yk__seat seat[YK__RANKS];
     uint64_t memory_budget;        /* bytes that this rank may use; 0: not known */
@@ -38,7 +41,13 @@ typedef struct yk__share {
     uint32_t generation;           /* of the roles that are set */
 } yk__share;
 
-yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, yk_error *err);
+yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, const yk__fixed *fixed, yk_error *err);
+/* What yk_config.shares says, or YOKE_SHARES. */
+yk_status yk__share_choose(const yk_job *job, yk__fixed *fixed, yk_error *err);
+/* YK_E_ARG where shares were chosen that are not equal, though `setting` gives each rank equally many rows. */
+yk_status yk__share_check_equal(const yk_job *job, const char *setting, yk_error *err);
+/* Where memory was short in a step or an update: which fixed share this rank has, and the ways out, behind what err says. */
+void yk__share_explain(const yk_job *job, yk_error *err);
 void yk__share_free(yk__share *s);
 void yk__share_run_noted(yk_job *job, bool train); /* the engine ran: time and rows for the balance */
 

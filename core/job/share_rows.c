@@ -2,10 +2,24 @@
 /* A batch's parts, and what each rank has had of all batches. */
 #include "core/job/share.h"
 
+static void fixed_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count)
+{
+    uint64_t rows[YK__RANKS];
+    yk__fixed_rows(&job->team.share->fixed, (uint64_t)n, rows);
+    *first = 0;
+    for (uint32_t r = 0; r < job->team.rank; r++)
+        *first += (int64_t)rows[r];
+    *count = (int64_t)rows[job->team.rank];
+}
+
 void yk__share_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count)
 {
     yk__share *s = job->team.share;
     int64_t begin = 0, end = n;
+    if (job->team.world > 1 && s->fixed.is_fixed) {
+        fixed_part(job, n, first, count);
+        return;
+    }
     pthread_mutex_lock(&s->lock);
     if (job->team.world > 1 && s->n) {
         uint64_t before = 0;
@@ -22,10 +36,20 @@ void yk__share_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count
     *count = end - begin;
 }
 
+static void fixed_count(yk__share *s, int64_t n)
+{
+    uint64_t rows[YK__RANKS];
+    yk__fixed_rows(&s->fixed, (uint64_t)n, rows);
+    for (uint32_t r = 0; r < s->fixed.ranks; r++)
+        s->total[r] += rows[r];
+}
+
 void yk__share_count(yk_job *job, int64_t n)
 {
     yk__share *s = job->team.share;
     uint64_t before = 0;
+    if (job->team.world > 1 && s->fixed.is_fixed)
+        fixed_count(s, n);
     if (job->team.world == 1 || !s->n)
         return;
     for (uint32_t r = 0; r < job->team.world; r++) {
@@ -37,7 +61,8 @@ void yk__share_count(yk_job *job, int64_t n)
 
 bool yk__share_settled(const yk_job *job)
 {
-    return job->team.world == 1 || (job->team.share->policy && yk__policy_settled(job->team.share->policy));
+    const yk__share *s = job->team.share;
+    return job->team.world == 1 || s->fixed.is_fixed || (s->policy && yk__policy_settled(s->policy));
 }
 
 void yk_split(yk_job *job, uint64_t n, uint64_t *first, uint64_t *count)

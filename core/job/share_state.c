@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shares in checkpoints. Those of other ranks, and of older versions, are measured anew. */
+/* The shares in checkpoints. Those of other ranks, and of older versions, are measured anew; fixed ones are the job's own. */
 #include <math.h>
 
 #include "core/base/log.h"
@@ -37,9 +37,28 @@ static json_t *policy_state(const yk__policy *policy)
     return yk__json_end(&list);
 }
 
+/* Parts stand where rows do: an older version finds numbers that it knows, and measures anew. */
+static void fixed_save(const yk_job *job, yk__json_builder *state)
+{
+    const yk__fixed *fixed = &job->team.share->fixed;
+    uint64_t part[YK__RANKS], all = 0;
+    char text[YK__FIXED_TEXT];
+    yk__json_builder o = yk__json_begin(json_object());
+    for (uint32_t r = 0; r < job->team.world; r++)
+        all += part[r] = fixed->part[r];
+    yk__json_put(&o, "devices", devices_of(job));
+    yk__json_put(&o, "fixed", json_string(yk__fixed_text(fixed, text, sizeof text)));
+    yk__json_put(&o, "rows", json_integer((json_int_t)all));
+    yk__json_put(&o, "share", list_of(part, job->team.world));
+    yk__json_put(&o, "total", list_of(job->team.share->total, job->team.world));
+    yk__json_put(state, "shares", yk__json_end(&o));
+}
+
 void yk__share_save(const yk_job *job, yk__json_builder *state)
 {
     const yk__share *s = job->team.share;
+    if (job->team.world > 1 && s->fixed.is_fixed)
+        fixed_save(job, state);
     if (!s->policy || !yk__policy_count(s->policy))
         return;
     yk__json_builder o = yk__json_begin(json_object());
@@ -69,6 +88,15 @@ static bool numbers_of(const json_t *a, uint32_t n, double *v)
     return json_array_size(a) == n;
 }
 
+/* How many rows each had; the parts are the job's, and core/job/resume.c tells of others. */
+static void totals_read(yk_job *job, const json_t *o)
+{
+    double total[YK__RANKS];
+    const bool good = same_devices(job, json_object_get(o, "devices")) && numbers_of(json_object_get(o, "total"), job->team.world, total);
+    for (uint32_t r = 0; r < job->team.world && good; r++)
+        job->team.share->total[r] = (uint64_t)total[r];
+}
+
 static bool shares_read(yk_job *job, const json_t *o)
 {
     yk__share *s = job->team.share;
@@ -96,6 +124,10 @@ void yk__share_load(yk_job *job, const json_t *o)
     yk__share *s = job->team.share;
     if (job->team.world == 1 || !o)
         return;
+    if (s->fixed.is_fixed || json_object_get(o, "fixed")) {
+        totals_read(job, o);
+        return;
+    }
     if (shares_read(job, o)) {
         s->resumed = true;
         yk__share_follow(job);

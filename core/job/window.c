@@ -108,6 +108,7 @@ static bool window_update(yk_opt *opt)
             memcpy(text, err.text, sizeof text);
             yk__fail(&err, YK_E_NUMERIC, "%.240s%s", text, yk__nonfinite_text(job, why));
         }
+        yk__share_explain(job, &err);
         yk__job_fail(job, &err);
         return false;
     }

@@ -22,6 +22,7 @@ typedef struct island_info {
     char device[80];   /* another one for another device of the host */
     uint32_t is_single; /* a device is a member once */
     uint32_t is_fixed;  /* its sums have a fixed order */
+    uint32_t is_able;   /* its plugin can join devices, whether it does here or not */
 } island_info;
 
 typedef struct island_ticket {
@@ -36,7 +37,7 @@ static const yk_coll *find_coll(const yk__exchange *exchange, const yk__device *
 
 static yk_status fill_info(const yk__device *dev, const yk_coll *coll, island_info *info, yk_error *err)
 {
-    *info = (island_info){.name = ""};
+    *info = (island_info){.name = "", .is_able = dev->table->extension(YK_EXT_COLL) != NULL};
     if (!coll)
         return YK_OK;
     info->is_single = coll->flags & YK_COLL_ONE_PER_DEVICE;
@@ -83,6 +84,17 @@ static yk_status list_leads(yk__island *island, const island_info *info, yk_erro
     for (uint32_t r = 0; r < world; r++)
         for (uint32_t i = 0, lead = island->lead[r]; lead != UINT32_MAX && !info[r].is_fixed && i < world; i++)
             island->lead[i] = island->lead[i] == lead ? UINT32_MAX : island->lead[i];
+    return YK_OK;
+}
+
+static yk_status list_able(yk__island *island, const island_info *info, yk_error *err)
+{
+    const uint32_t world = island->exchange->world;
+    island->able = yk__calloc(world, sizeof *island->able);
+    if (!island->able)
+        return yk__fail_mem(err, world * sizeof *island->able, "an island");
+    for (uint32_t r = 0; r < world; r++)
+        island->able[r] = info[r].is_able;
     return YK_OK;
 }
 
@@ -138,7 +150,7 @@ static yk_status join_ranks(yk__island *island, yk__group *group, island_info *i
     island_ticket own_ticket = {0};
     if (fill_info(island->queue->dev, island->coll, &own_info, err) ||
         yk__group_all_gather(group, &own_info, sizeof own_info, info, err) || list_members(island, info, err) ||
-        list_leads(island, info, err))
+        list_leads(island, info, err) || list_able(island, info, err))
         return err->status;
     if (make_ticket(island, &own_ticket, err) || yk__group_all_gather(group, &own_ticket, sizeof own_ticket, ticket, err))
         return err->status;
@@ -168,6 +180,7 @@ void yk__island_close(yk__island *island)
         island->coll->leave(island->comm);
     yk__free(island->rank);
     yk__free(island->lead);
+    yk__free(island->able);
     *island = (yk__island){0};
 }
 
@@ -208,6 +221,14 @@ bool yk__island_holds_all(const yk__island *island)
         n += member[r];
     }
     return lead != UINT32_MAX && n > 1 && (!island->in_rank_order || n == 2);
+}
+
+bool yk__island_could_hold_all(const yk__island *island)
+{
+    for (uint32_t r = 0; island->able && r < island->exchange->world; r++)
+        if (island->exchange->roles.member[r] && !island->able[r])
+            return false;
+    return island->able != NULL;
 }
 
 uint32_t yk__island_place(const yk__island *island, uint32_t rank)

@@ -25,6 +25,7 @@ typedef struct yk__island {
     uint32_t *rank;      /* [size], ascending */
     uint32_t size, own;  /* own: this rank's place among them */
     uint32_t *lead;      /* [world]: of each rank's island the lowest rank, if it adds in a fixed order; UINT32_MAX: none */
+    bool *able;          /* [world]: the rank's plugin can join devices, whether it does in this job or not; NULL: not asked */
     bool in_rank_order;  /* sums have to be */
     bool asked;          /* it was opened */
 } yk__island;
@@ -41,6 +42,8 @@ bool yk__island_spreads(const yk__island *island); /* parameters go from device 
 /* The members of the job are the ranks of one island that adds up, so that nothing of gradients need leave the devices; the same on all
  * ranks. In rank order two members can: a sum of two numbers has one order. */
 bool yk__island_holds_all(const yk__island *island);
+/* Plugins of all members can join devices. Such a job decides alike whether it has an island, is told to have none, or is on two hosts. */
+bool yk__island_could_hold_all(const yk__island *island);
 /* The place of a rank in this rank's island; UINT32_MAX: it is in another, or in none. */
 uint32_t yk__island_place(const yk__island *island, uint32_t rank);
 

@@ -78,12 +78,13 @@ static yk_status new_bucket(yk__params *p, bool trained, size_t *cap, yk_error *
 
 /* Elements from which on a bucket is full, where `left` elements of all are in none yet. Messages of one bucket go while
  * the device computes others, so what is never hidden is the last bucket's sum, and its way back, as the next forward reads it first:
- * towards the first parameters buckets become smaller. Below 1 MiB the messages' own cost counts. In common memory nothing travels. */
+ * towards the first parameters buckets become smaller. Below 1 MiB the messages' own cost counts. In common memory nothing travels, but
+ * slices are parts of buckets: with other buckets another device would update a parameter, and round it otherwise. */
 static uint64_t full_bucket(const yk__params *p, bool trained, uint64_t all, uint64_t left)
 {
     const uint64_t most = p->bucket_bytes / sizeof(float);
     uint64_t n = all / BUCKETS + 1;
-    if (!trained || !p->exchange->talks || p->exchange->shares)
+    if (!trained || p->exchange->world == 1)
         return most;
     n = n < left / TAPER ? n : left / TAPER;
     n = n > BUCKET_LEAST ? n : BUCKET_LEAST;

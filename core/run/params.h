@@ -3,11 +3,13 @@
  * Parameters and states of one rank: where they lie, their buffers, and which slices of them this rank owns.
  *
  * Layout. Trained parameters stand in reverse order of creation (the gradients of the last layers come first) in buckets of about
- * bucket_bytes, or less where they travel as messages, and never more than some rank's device takes as one buffer, but for a parameter that
- * is larger by itself; a bucket of parameters is the bucket of their gradients too. Values, gradients and moments of a bucket are laid out
- * alike: element i of one belongs to element i of the others; each parameter begins at a multiple of 64 elements, and the gaps hold zeros.
- * Frozen parameters stand in buckets behind, without gradients. Of every trained bucket each rank owns a slice by its role (roles.c): it
- * holds the moments of that slice alone, and updates it. In LocalSGD it holds and updates all, and slices are only what ranks exchange.
+ * bucket_bytes, or less where there are several ranks, and never more than some rank's device takes as one buffer, but for a parameter that
+ * is larger by itself; a bucket of parameters is the bucket of their gradients too. Buckets follow from the parameters and from the ranks'
+ * devices, never from how ranks exchange data or where they run: who updates what decides about bits. Values, gradients and moments of a
+ * bucket are laid out alike: element i of one belongs to element i of the others; each parameter begins at a multiple of 64 elements, and
+ * the gaps hold zeros. Frozen parameters stand in buckets behind, without gradients. Of every trained bucket each rank owns a slice by its
+ * role (roles.c): it holds the moments of that slice alone, and updates it. In LocalSGD it holds and updates all, and slices are only what
+ * ranks exchange.
  *
  * The layout is made when it is first needed (layout.c); values written before that wait on the host. A parameter that comes later
  * makes it new.

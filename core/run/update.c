@@ -90,10 +90,11 @@ static bool is_sole(const yk__params *p)
     return yk__exchange_updates_all(p->exchange) || (yk__exchange_members(p->exchange) == 1 && !p->power_rank);
 }
 
-/* The norm is taken where the gradients are, as by a group of one. */
+/* The norm is taken where the gradients are, as by a group of one. The devices' sums are rounded, those of the host are exact. So devices
+ * that an island can hold always make them, though their gradients come through the host: with an island and without bits are the same. */
 static bool stats_on_device(const yk__params *p)
 {
-    return is_sole(p) || (!p->power_rank && yk__island_holds_all(&p->island));
+    return is_sole(p) || (!p->power_rank && yk__island_could_hold_all(&p->island));
 }
 
 /* Excluded ranks get what members found. In LocalSGD each rank has its own norm; what is not finite on one stops all. */

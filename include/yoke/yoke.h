@@ -100,6 +100,11 @@ typedef struct yk_config {
                                 factors of that rank, where those are less than half of it; the first dimension is the rows */
     bool quiet;              /* no device table on standard error */
     bool plan_only;          /* steps are planned, not run: for yk_memory_get. Values read are zero, weights stay unset */
+    const char *shares;      /* rows of each rank: "speed", as measured; "equal", or parts by rank, "3:1:2", of 1 to 1000000; NULL:
+                                YOKE_SHARES, else speed. Fixed shares (equal, parts) measure nothing and exclude no rank, and each rank
+                                updates an even part of the parameters: the same devices with the same shares give the same bits. Rows
+                                that parts leave over go to the largest remainders, of equal ones to the lower rank. A share that does
+                                not fit a rank's memory is an error. The same on all ranks */
 } yk_config;
 
 /* [all] [waits] Opens a job on the device(s). In a process started by `yoke launch` it joins the other ranks. Never NULL but when
@@ -548,7 +553,8 @@ typedef struct yk_data yk_data;
 typedef struct yk_data_config {
     uint32_t global_batch;   /* rows of a micro batch over all ranks; default 32 */
     uint32_t rank_batch;     /* instead of it: rows of a rank (a DataLoader's batch_size), so that the ranks have so many times more */
-    bool equal_shares;       /* each rank gets equally many rows of a batch (Accelerate's rule), not by its speed */
+    bool equal_shares;       /* yk_config.shares "equal" for these data; a batch that the ranks do not divide is an error, and so are shares
+                                that say otherwise. Of a short batch each rank gets what there is of its rows (Accelerate's rule) */
     bool even_batches;       /* on several ranks the last, shorter batch is filled up with the epoch's first rows (Accelerate's default) */
     bool eval;               /* the evaluation part, in order, every row once, last batch short */
     bool keep_last;          /* training: keep the last, shorter batch (default: dropped) */
@@ -626,7 +632,8 @@ typedef struct yk_sampler_config {
     bool uneven_batches; /* an epoch's last batch has fewer rows, on some ranks none; default: filled up with the epoch's first rows */
     bool drop_last;      /* or it is dropped */
     bool dispatch;       /* or filled up to a multiple of the ranks alone, and shared out evenly (Accelerate's dispatch_batches) */
-    bool by_speed;       /* ranks get rows by what they measure, as from yk_data_next; default: equally many */
+    bool by_speed;       /* ranks get rows by yk_config.shares, as from yk_data_next; default: equally many, and shares that say otherwise
+                            are an error */
     bool shuffle;        /* no stream */
     uint64_t seed;       /* of the order; default the job's */
 } yk_sampler_config;

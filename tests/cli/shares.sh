@@ -1,6 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Shares of two ranks: a rank whose memory is limited gets the rows that fit it; a resumed run goes on with the shares it had.
+# Shares of two ranks: a rank whose memory is limited gets the rows that fit it; a resumed run goes on with the shares it had; fixed shares
+# hold, or are refused.
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data fashion-mnist
 small_images "$out/images"
@@ -91,4 +92,77 @@ odd() {
     [ $? = 2 ] && grep -q "YOKE_MEMORY_LIMIT=0,much" "$out/log"
 }
 ok "a limit that is no number is refused" odd
+
+# Fixed shares: 24 and 8 rows of 32.
+
+fixed() { # fixed OUT OPTION..: 6 steps
+    to=$1
+    shift
+    mlp "$to" --devices "cpu:0 cpu:0" --max-steps 6 --save-steps 3 --per-device-eval-batch-size 4 "$@"
+}
+
+holds() { # as option and as variable, over two transports; nobody is excluded
+    fixed "$out/f" --shares 3:1 --log "$out/f.log" && YOKE_SHARES=3:1 YOKE_TRANSPORT=local fixed "$out/g" --log "$out/g.log" || return 1
+    python3 - "$out/f.log" "$out/g.log" "$out/f/checkpoint-3/trainer_state.json" <<'P'
+import json, sys
+f, g = (json.loads(open(log).read().splitlines()[-1]) for log in sys.argv[1:3])
+shares = json.load(open(sys.argv[3]))["shares"]
+print(f, g, shares)
+assert [s["share"] for s in f["shares"]] == [s["share"] for s in g["shares"]] == [0.75, 0.25]
+assert shares["fixed"] == "3:1" and shares["total"] == [72, 24] and "policy" not in shares
+assert f["param_hash"] == g["param_hash"] and f["eval_loss"] == g["eval_loss"]
+P
+}
+ok "fixed shares hold, by option and by variable" holds
+
+goes_on() { # with the shares of before to the same bits and without a word; with others it says so
+    rm -rf "$out/h" && mkdir "$out/h" && cp -r "$out/f/checkpoint-3" "$out/h" || return 1
+    fixed "$out/h" --shares 3:1 --resume-from-checkpoint last --log "$out/h.log" >"$out/said" 2>&1 || return 1
+    ! grep "other settings" "$out/said" && [ "$(tail -n 1 "$out/f.log" | grep -o '"param_hash": "[^"]*"')" = \
+        "$(tail -n 1 "$out/h.log" | grep -o '"param_hash": "[^"]*"')" ] || return 1
+    for now in speed equal; do
+        rm -rf "$out/h" && mkdir "$out/h" && cp -r "$out/f/checkpoint-3" "$out/h" || return 1
+        fixed "$out/h" --shares $now --resume-from-checkpoint last >"$out/said" 2>&1 || return 1
+        grep "made with other settings; those of now rule: shares $now, not 3:1" "$out/said" || { cat "$out/said"; return 1; }
+    done
+}
+ok "a checkpoint of fixed shares" goes_on
+
+refused() { # refused CODE WORDS OPTION..: by yoke estimate-memory, which plans what yoke train does
+    want=$1 words=$2
+    shift 2
+    "$yoke" estimate-memory --model mlp --devices "cpu:0 cpu:0" "$@" >"$out/said" 2>&1
+    code=$?
+    cat "$out/said"
+    [ $code -eq "$want" ] && grep -q -e "$words" "$out/said"
+}
+wrong() {
+    for shares in 3 3:1:2 0:1 x 3: ""; do
+        refused 2 "(--shares) is \"$shares\"" --shares "$shares" || return 1
+    done
+    refused 2 "2 parts, for 1 rank:" --shares 3:1 --devices cpu:0 && refused 2 "3 parts, for 2 ranks:" --shares 3:1:2 &&
+        "$yoke" estimate-memory --model mlp --devices cpu:0 --shares equal
+}
+ok "shares that are none are refused" wrong
+
+short() { # memory is never made to do by other shares
+    refused 1 "the fixed share of rank 1 (cpu:0) is 2304 of 2560 rows.* smaller part" --shares 1:9 --global-batch 2560 \
+        --memory-limit 100M,5M && refused 1 "rank 1 .*memory" --shares speed --global-batch 2560 --memory-limit 100M,100K &&
+        ! grep "fixed share" "$out/said"
+}
+ok "a share that does not fit names its rank" short
+
+unlike() { # each rank with its own
+    head -c 32 /dev/urandom >"$out/secret" && chmod 600 "$out/secret"
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    export YOKE_ADDR=127.0.0.1 YOKE_PORT="$port" YOKE_SECRET_FILE="$out/secret" YOKE_SIZE=2
+    YOKE_RANK=1 YOKE_SHARES=1:3 YOKE_DEVICES=cpu:0 mlp "$out/u1" >"$out/u1.said" 2>&1 &
+    YOKE_RANK=0 YOKE_SHARES=3:1 YOKE_DEVICES=cpu:0 mlp "$out/u0" >"$out/u0.said" 2>&1
+    code=$?
+    wait $!
+    other=$?
+    cat "$out"/u?.said
+    [ $code -eq 2 ] && [ $other -eq 2 ] && grep -q "are 3:1 on rank 0 (cpu:0) and 1:3 on rank 1 (cpu:0)" "$out/u0.said"
+}
+ok "ranks with unlike shares are told so" unlike
 plan

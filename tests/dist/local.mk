@@ -4,15 +4,17 @@ check_LTLIBRARIES += tests/dist/yoke_slow.la
 tests_dist_yoke_slow_la_SOURCES = tests/dist/slow.c
 tests_dist_yoke_slow_la_LIBADD = -ldl
 tests_dist_yoke_slow_la_LDFLAGS = $(TEST_MODULE)
-check_PROGRAMS += tests/dist/buckets tests/dist/excluded tests/dist/fifty
+check_PROGRAMS += tests/dist/buckets tests/dist/excluded tests/dist/fifty tests/dist/repeat
 tests_dist_buckets_SOURCES = tests/dist/buckets.c
 tests_dist_buckets_LDADD = libyoke.la
 tests_dist_excluded_SOURCES = tests/dist/excluded.c
 tests_dist_excluded_LDADD = libyoke.la
 tests_dist_fifty_SOURCES = tests/dist/fifty.c
 tests_dist_fifty_LDADD = libyoke.la
+tests_dist_repeat_SOURCES = tests/dist/repeat.c
+tests_dist_repeat_LDADD = libyoke.la
 RANKS_SH = tests/dist/cuda.sh tests/dist/islands.sh tests/dist/faults.sh tests/dist/fp8.sh tests/dist/launch.sh tests/dist/launchers.sh \
-	tests/dist/machines.sh tests/dist/mixed.sh tests/dist/network.sh tests/dist/ofi.sh tests/dist/several_hosts.sh \
+	tests/dist/machines.sh tests/dist/mixed.sh tests/dist/network.sh tests/dist/ofi.sh tests/dist/repeat.sh tests/dist/several_hosts.sh \
 	tests/dist/started.sh tests/dist/trace.sh tests/dist/vulkan.sh
 dist_check_SCRIPTS += $(RANKS_SH)
 TESTS += $(RANKS_SH)

@@ -14,6 +14,7 @@ static const yk__cli_option options[] = {
     {"weight-decay", "R", "0", "on every parameter here: it takes no memory", NULL},
     {"max-grad-norm", "R", "1.0", "clip the gradient to this norm; 0: no clipping", NULL},
     {"devices", "SPECS", "cpu", "one rank each", "YOKE_DEVICES"},
+    {"shares", "equal|speed|N:N..", NULL, "rows of each rank, as in yoke train", "YOKE_SHARES"},
     {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", NULL},
     {"local-sgd-steps", "N", "0", "as in yoke train: each rank has parameters and moments of its own, whole", NULL},
     {"average", "RULE", "micro", "micro, items or rows, as in yoke train", NULL},
@@ -129,6 +130,7 @@ static int estimate_run(const yk__cli *cli)
     const int rule = yk__cli_word(cli, "average", average_rules, 3, &bad);
     const yk_config c = {.accumulate = micros,
                          .average = (yk_average)(rule < 0 ? 0 : rule),
+                         .shares = yk__cli_typed(cli, "shares") ? yk__cli_text(cli, "shares") : NULL,
                          .local_sgd_steps = (uint32_t)yk__cli_int(cli, "local-sgd-steps", 0, 1 << 30, &bad),
                          .plan_only = true};
     sample s;

@@ -20,7 +20,7 @@ static const yk__cli_option options[] = {
     {"overwrite-output-dir", NULL, NULL, "--output-dir may hold a model or checkpoints already (--from the same folder too)", NULL},
     {"num-train-epochs", "N", "3", "epochs", NULL},
     {"max-steps", "N", "0", "optimizer steps in all; 0 or -1: as the epochs say", NULL},
-    {"per-device-train-batch-size", "N", "8", "rows of a micro batch for each rank; shared out by speed", NULL},
+    {"per-device-train-batch-size", "N", "8", "rows of a micro batch for each rank; shared out as --shares says", NULL},
     {"global-batch", "N", NULL, "rows of a micro batch over all ranks, instead", NULL},
     {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", NULL},
     {"local-sgd-steps", "N", "0", "ranks step by themselves and average after every N steps (LocalSGD); 0: they step together", NULL},
@@ -80,6 +80,10 @@ static const yk__cli_command command = {
     .summary = "train a model",
     .text = "Trains on the devices that --devices selects: one process each, one model. Options carry the names of Hugging\n"
             "Face's TrainingArguments. A batch is shared out over the devices by their measured speed.\n\n"
+            "--shares equal, or parts as 3:1:2, fixes the shares instead: nothing is measured, and each rank updates an even part of\n"
+            "the parameters, so that the same devices with the same shares give the same bits. Then no rank is excluded, however\n"
+            "slow it is: all wait for it. A share that does not fit a rank's memory ends the job with an error. Parts count rows, in\n"
+            "whatever precision a rank computes: where precisions differ, it counts for the bits which rank has which part.\n\n"
             "Example: yoke train --model mlp --data idx:/usr/share/datasets/fashion-mnist --output-dir out",
     .options = options,
     .n_options = sizeof options / sizeof options[0],

@@ -221,6 +221,7 @@ bool train_config(const yk__cli *cli, yk_config *config)
     bool bad = false;
     int k = read_precision(cli, &bad);
     config->devices = yk__cli_text(cli, "devices");
+    config->shares = yk__cli_typed(cli, "shares") ? yk__cli_text(cli, "shares") : NULL;
     config->precision = k < 0 ? YK_F32 : types[k];
     config->precision_by_rank = train_precision_by_rank(cli);
     config->allow_substitute = yk__cli_on(cli, "allow-substitute");

@@ -27,6 +27,8 @@
         {"seq-len", "N", NULL, "tokens of a window of running text (default: the model's context, at most 128)", NULL},\
         {"devices", "SPECS", NULL, "cpu cpu:0-3 cpu/2 opencl:0@1 opencl:* auto, one rank each; ! behind one: never excluded",   \
          "YOKE_DEVICES"},                                                                                               \
+        {"shares", "equal|speed|N:N..", NULL,                                                                           \
+         "rows of each rank: speed, as measured (default), equal, or parts by rank, 3:1:2", "YOKE_SHARES"},             \
         {"precision", "P[,..]", "fp32", "fp32, bf16, fp16 or fp8; by rank: fp32,bf16", NULL},               \
         {"bf16", NULL, NULL, "the same as --precision bf16", NULL},                                                    \
         {"fp16", NULL, NULL, "the same as --precision fp16", NULL},                                                    \

@@ -8,6 +8,7 @@
 #include "core/base/mem.h"
 #include "core/base/philox.h"
 #include "core/balance/balance.h"
+#include "core/balance/fixed.h"
 #include "core/control/origin.h"
 
 static yk__balance *balance_make(uint32_t ranks)
@@ -232,6 +233,73 @@ START_TEST(turns_of_ranks_on_the_same_cores)
 }
 END_TEST
 
+/* By the definition: of all rows that are left over, each goes to the rank that is then due the most. */
+static void check_fixed_rows(const yk__fixed *fixed, uint64_t n)
+{
+    uint64_t rows[8], all = 0, sum = 0;
+    yk__fixed_rows(fixed, n, rows);
+    for (uint32_t r = 0; r < fixed->ranks; r++)
+        all += fixed->part[r];
+    for (uint32_t r = 0; r < fixed->ranks; r++) {
+        const uint64_t whole = n * fixed->part[r] / all, rest = n * fixed->part[r] % all;
+        ck_assert(rows[r] == whole || (rows[r] == whole + 1 && rest));
+        for (uint32_t q = 0; q < fixed->ranks && rows[r] == whole; q++) { /* who has one more was due as much, at least */
+            const uint64_t other = n * fixed->part[q] % all;
+            ck_assert(rows[q] == n * fixed->part[q] / all || other > rest || (other == rest && q < r));
+        }
+        sum += rows[r];
+    }
+    ck_assert_uint_eq(sum, n);
+}
+
+START_TEST(fixed_rows_go_to_the_largest_remainders)
+{
+    static const char *const texts[] = {"equal", "3:1:2", "1:1:1", "1000000:1:1", "7:5:3", "1:2:1000000"};
+    yk_error err = YK_ERROR_INIT;
+    yk__fixed fixed;
+    uint64_t rows[3];
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        ck_assert_int_eq(yk__fixed_read(texts[i], "a setting", 3, &fixed, &err), YK_OK);
+        ck_assert(fixed.is_given && fixed.is_fixed && fixed.is_even == (i == 0 || i == 2));
+        for (uint64_t n = 0; n < 200; n++)
+            check_fixed_rows(&fixed, n);
+        check_fixed_rows(&fixed, INT32_MAX);
+    }
+    yk__fixed_read("3:1:2", "a setting", 3, &fixed, &err);
+    yk__fixed_rows(&fixed, 32, rows); /* due 16, 5 1/3, 10 2/3 */
+    ck_assert(rows[0] == 16 && rows[1] == 5 && rows[2] == 11);
+    yk__fixed_read("equal", "a setting", 3, &fixed, &err);
+    yk__fixed_rows(&fixed, 11, rows);
+    ck_assert(rows[0] == 4 && rows[1] == 4 && rows[2] == 3);
+}
+END_TEST
+
+START_TEST(fixed_shares_are_read_and_refused)
+{
+    static const struct {
+        const char *text, *words;
+    } bad[] = {{"", "expected equal"}, {"x", "expected equal"}, {"3:1:2:", "expected equal"}, {"3::2", "expected equal"},
+               {"-1:1:1", "expected equal"}, {"1.5:1:1", "expected equal"}, {"1000001:1:1", "expected equal"},
+               {"99999999999999999999:1:1", "expected equal"}, {"equal ", "expected equal"}, {"3:1", "2 parts, for 3 ranks"},
+               {"3", "1 part, for 3 ranks"}, {"3:1:2:4", "4 parts, for 3 ranks"}, {"3:0:2", "rank 1 would have no rows"}};
+    yk__fixed fixed;
+    char text[40];
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        yk_error err = YK_ERROR_INIT;
+        ck_assert_int_eq(yk__fixed_read(bad[i].text, "YOKE_SHARES", 3, &fixed, &err), YK_E_ARG);
+        ck_assert_msg(strstr(err.text, bad[i].words) && strstr(err.text, "YOKE_SHARES"), "%s", err.text);
+    }
+    yk_error err = YK_ERROR_INIT;
+    ck_assert_int_eq(yk__fixed_read(NULL, "YOKE_SHARES", 3, &fixed, &err), YK_OK);
+    ck_assert(!fixed.is_given && !fixed.is_fixed);
+    ck_assert_int_eq(yk__fixed_read("speed", "YOKE_SHARES", 3, &fixed, &err), YK_OK);
+    ck_assert(fixed.is_given && !fixed.is_fixed);
+    ck_assert_int_eq(yk__fixed_read("3:1:2", "YOKE_SHARES", 3, &fixed, &err), YK_OK);
+    ck_assert_str_eq(yk__fixed_text(&fixed, text, sizeof text), "3:1:2");
+    ck_assert_int_eq(yk__fixed_read("1", "YOKE_SHARES", 1, &fixed, &err), YK_OK);
+}
+END_TEST
+
 START_TEST(no_memory)
 {
     yk_error err = YK_ERROR_INIT;
@@ -422,6 +490,8 @@ int main(void)
     tcase_add_test(t, bounds_hold);
     tcase_add_test(t, owner_parts_are_the_best);
     tcase_add_test(t, turns_of_ranks_on_the_same_cores);
+    tcase_add_test(t, fixed_rows_go_to_the_largest_remainders);
+    tcase_add_test(t, fixed_shares_are_read_and_refused);
     tcase_add_test(t, no_memory);
     tcase_add_test(one, even_slices);
     tcase_add_test(one, weighted_slices);

@@ -277,7 +277,7 @@ END_TEST
 START_TEST(every_other_option_refuses_a_banana)
 {
     static const yk__option names[] = {YK__OPTION_DEVICES, YK__OPTION_TRANSPORT, YK__OPTION_OFI_PROVIDER, YK__OPTION_ADDR, YK__OPTION_SSH,
-                                       YK__OPTION_SERVICE, YK__OPTION_HOST_ID, YK__OPTION_RUN_ID,
+                                       YK__OPTION_SERVICE, YK__OPTION_HOST_ID, YK__OPTION_RUN_ID, YK__OPTION_SHARES,
                                        /* core/control/origin.c says more of them than that they are no numbers */
                                        YK__OPTION_JOB_FD, YK__OPTION_RANK, YK__OPTION_RANKS};
     for (yk__option option = 0; option < YK__OPTION_N; option++) {

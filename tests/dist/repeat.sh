@@ -1,0 +1,125 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The same devices with the same shares give the same bits: repeat.c trains an MLP, ResNet-20, GPT-2 and BERT over shm, sock, local and
+# ofi, on one host and on two, with islands and without, started by yoke launch and by hand. Losses, norms and parameters are compared, in
+# all their digits. Two hosts are YOKE_HOST_ID's.
+. "$YOKE_SOURCE/tests/golden/lib.sh"
+need_cores 2
+unset YOKE_SHARES YOKE_REPRODUCIBILITY YOKE_TRANSPORT
+export YOKE_LOG=error YOKE_ADDR=127.0.0.1
+repeat=$YOKE_BUILD/tests/dist/repeat
+have() { [ -e "$YOKE_BUILD/.libs/transport_$1.so" ]; }
+have sock || { echo "1..0 # SKIP the sock transport is not built"; exit 0; }
+others="sock local"
+! have ofi || others="$others ofi"
+
+python3 - "$out" <<'P'
+import os, random, struct, sys
+r, out = random.Random(1), sys.argv[1]
+os.mkdir(f"{out}/images")
+for part, rows in (("train", 96), ("t10k", 24)):
+    with open(f"{out}/images/{part}-images-idx3-ubyte", "wb") as f:
+        f.write(struct.pack(">IIII", 0x803, rows, 8, 8) + bytes(r.randrange(256) for _ in range(rows * 64)))
+    with open(f"{out}/images/{part}-labels-idx1-ubyte", "wb") as f:
+        f.write(struct.pack(">II", 0x801, rows) + bytes(r.randrange(10) for _ in range(rows)))
+with open(f"{out}/text", "w") as f:
+    f.write("".join(r.choice("abcdefgh .\n") for _ in range(4000)))
+with open(f"{out}/rows.csv", "w") as f:
+    f.write("text,label\n")
+    for i in range(96):
+        f.write("".join(r.choice("abcdefgh ") for _ in range(6 + i % 9)) + f",{i % 3}\n")
+P
+cat >"$out/ssh" <<'E2'
+#!/bin/sh
+YOKE_HOST_ID=$1
+export YOKE_HOST_ID
+exec sh -c "$2"
+E2
+chmod +x "$out/ssh"
+export YOKE_SSH="$out/ssh"
+
+launched() { # launched NAME OPTION..: by yoke launch; what rank 0 says, in $out/NAME
+    to=$out/$1
+    shift
+    timeout -k 5 300 "$yoke" launch "$@" -- "$repeat" "$out" >"$to.said" 2>&1 || { cat "$to.said"; return 1; }
+    sed -n 's/^\[0\] //; / parameters /p' "$to.said" >"$to"
+}
+
+by_hand() { # by_hand NAME HOST=DEVICE..: ranks that no launcher started
+    to=$out/$1
+    shift
+    head -c 32 /dev/urandom >"$out/secret" && chmod 600 "$out/secret"
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+    rank=$# ended=0
+    while [ $rank -gt 0 ]; do
+        rank=$((rank - 1))
+        eval "place=\${$((rank + 1))}"
+        YOKE_HOST_ID=${place%%=*} YOKE_RANK=$rank YOKE_SIZE=$# YOKE_PORT=$port YOKE_SECRET_FILE=$out/secret \
+            YOKE_DEVICES=${place#*=} timeout -k 5 300 "$repeat" "$out" >"$to.said$rank" 2>&1 &
+    done
+    wait $! || ended=1
+    wait
+    [ $ended -eq 0 ] || { cat "$to.said"*; return 1; }
+    cp "$to.said0" "$to"
+}
+
+alike() { # alike NAME..: each says of the four models what the first does
+    cat "$out/$1"
+    [ "$(grep -c '^[a-z0-9]* loss .* parameters' "$out/$1")" -eq 4 ] || return 1
+    first=$1
+    for job; do
+        diff "$out/$first" "$out/$job" || { echo "$job differs from $first"; return 1; }
+    done
+}
+
+transports() { # transports DEVICES: one host
+    launched shm --devices "$1" || return 1
+    for transport in $others; do
+        YOKE_TRANSPORT=$transport launched "$transport" --devices "$1" || return 1
+    done
+    # shellcheck disable=SC2086
+    alike shm $others
+}
+
+two_hosts() { # two_hosts DEVICE DEVICE: behind transports of the same
+    launched hosts --hosts "a=$1,b=$2" && by_hand hand "a=$1" "b=$2" && by_hand beside "a=$1" "a=$2" && alike shm hosts hand beside
+}
+
+uneven() { # parts that do not divide the batch, on unlike hosts
+    export YOKE_SHARES=3:2
+    transports "cpu:0 cpu:1" && two_hosts cpu:0 cpu:1
+    code=$?
+    unset YOKE_SHARES
+    return $code
+}
+
+ok "processors, over all transports" transports "cpu:0 cpu:1"
+ok "processors, parts of 3 and 2, on two hosts too" uneven
+if "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$'; then
+    ok "a processor and an OpenCL device, over all transports" transports "cpu:0 opencl:0"
+    ok "a processor and an OpenCL device, on two hosts" two_hosts cpu:0 opencl:0
+else
+    skip "a processor and an OpenCL device, over all transports" "no OpenCL device here"
+    skip "a processor and an OpenCL device, on two hosts" "no OpenCL device here"
+fi
+
+islands() { # islands DEVICES HOST=DEVICE..: on one host with an island and without, and on two hosts
+    (
+        . "$YOKE_SOURCE/tests/fakes/use.sh"
+        export FAKE_CUDA_DEVICES=2 NCCL_NVLS_ENABLE=0
+        devices=$1
+        shift
+        YOKE_LOG=info launched island --devices "$devices" && grep -q "compute together" "$out/island.said" || return 1
+        YOKE_CUDA_NCCL=0 launched none --devices "$devices" && by_hand hosts "$@" && alike island none hosts
+    )
+}
+if [ "$(uname -m)" = x86_64 ] && [ -e "$YOKE_BUILD/tests/fakes/.libs/fake_cuda.so" ]; then
+    ok "two cards" islands "cuda:0 cuda:1" a=cuda:0 b=cuda:1
+    export YOKE_SHARES=3:1:2
+    ok "two cards and a processor, parts of 3, 1 and 2" islands "cuda:0 cuda:1 cpu:0" a=cuda:0 a=cuda:1 b=cpu:0
+    unset YOKE_SHARES
+else
+    skip "two cards" "the fake driver runs kernels on x86-64 only"
+    skip "two cards and a processor, parts of 3, 1 and 2" "the fake driver runs kernels on x86-64 only"
+fi
+plan
