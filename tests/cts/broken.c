@@ -184,7 +184,7 @@ static uint32_t bad_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 
 /* Results of one operation, changed. */
 #if defined BREAK_LOWEST || defined BREAK_NAN || defined BREAK_TINY || defined BREAK_NEG_ZERO || defined BREAK_ABS_ZERO || \
-    defined BREAK_SKIPS
+    defined BREAK_SKIPS || defined BREAK_CARRY || defined BREAK_RANGE || defined BREAK_MOVE_ZERO
 #define CHANGES
 static void element_change(uint16_t op, uint32_t from, uint32_t dtype, void *element)
 {
@@ -212,6 +212,18 @@ static void element_change(uint16_t op, uint32_t from, uint32_t dtype, void *ele
     if (op == YK_OP_ABS && dtype == YK_F32 && f == 0)
         memcpy(element, &(float){-0.f}, 4);
 #endif
+#ifdef BREAK_CARRY /* rounding carries nothing into the exponent */
+    if (dtype == YK_BF16 && (h & 0x7f) == 0 && (h & 0x7fff) > 0x80 && (h & 0x7fff) < 0x7f80)
+        memcpy(element, &(uint16_t){(uint16_t)(h - 1)}, 2);
+#endif
+#ifdef BREAK_RANGE /* the largest number in the place of an infinity */
+    if (dtype == YK_F16 && (h & 0x7fff) == 0x7c00)
+        memcpy(element, &(uint16_t){(uint16_t)(h - 1)}, 2);
+#endif
+#ifdef BREAK_MOVE_ZERO /* what moves is added to 0 */
+    if ((op == YK_OP_COPY || op == YK_OP_GATHER) && dtype == YK_F32 && f == 0)
+        memset(element, 0, 4);
+#endif
 #ifdef BREAK_SKIPS /* products leave out zeros, whatever they are multiplied with */
     if (op == YK_OP_DOT && dtype == YK_F32 && f != f)
         memset(element, 0, 4);
@@ -229,6 +241,42 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
         uint8_t *data = s->slot[y->slot]->memory + s->slot_offset[y->slot] + y->offset;
         for (int64_t k = 0; k < kit_value_count(y) && n->n_in && y->base == g->index[n->out]; k++)
             element_change(n->op, g->value[g->index[n->in]].dtype, y->dtype, data + (uint64_t)k * bytes);
+    }
+    return st;
+}
+#endif
+
+#if defined BREAK_STATS_ONE || defined BREAK_STATS_MEAN
+static uint32_t bad_claims(yk_device *dev, const yk_graph *g, uint32_t node)
+{
+    return g->node[node].op == YK_OP_BN_STATS ? YK_CLAIM_RUN : node_claims(dev, g, node);
+}
+
+/* STATS_ONE: the sum of squares of one element is 0/0. STATS_MEAN: sums of f32 that leave the shift out. */
+static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
+    yk_status st = queue_run(q, s, point);
+    const yk_graph *g = s->program->graph;
+    for (uint32_t i = 0; i < g->n_node && !st; i++) {
+        const yk_node *n = &g->node[i];
+        const yk_value *y = &g->value[g->index[n->out]], *x = n->op == YK_OP_BN_STATS ? &g->value[g->index[n->in]] : NULL;
+        if (!x || x->dtype != YK_F32)
+            continue;
+        float *out = (float *)(void *)(s->slot[y->slot]->memory + s->slot_offset[y->slot] + y->offset);
+        const float *in = (const float *)(void *)(s->slot[x->slot]->memory + s->slot_offset[x->slot] + x->offset);
+        for (int64_t c = 0; c < x->dim[1]; c++) {
+            float sum = 0, squares = 0;
+            for (int64_t k = 0; k < x->dim[0] * x->dim[2]; k++) {
+                const float v = in[(k / x->dim[2] * x->dim[1] + c) * x->dim[2] + k % x->dim[2]];
+                sum += v, squares += v * v;
+            }
+#ifdef BREAK_STATS_ONE
+            if (x->dim[0] * x->dim[2] == 1)
+                out[x->dim[1] + c] = (sum - sum) / 0.0f;
+#else
+            out[x->dim[1] + c] = squares - sum * sum / (float)(x->dim[0] * x->dim[2]);
+#endif
+        }
     }
     return st;
 }
@@ -507,7 +555,8 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 }
 #endif
 
-#if defined BREAK_NARROW || defined BREAK_STRIDED || defined BREAK_LIMIT || defined BREAK_OUTPUTS
+#if defined BREAK_NARROW || defined BREAK_STRIDED || defined BREAK_LIMIT || defined BREAK_OUTPUTS || defined BREAK_STATS_ONE || \
+    defined BREAK_STATS_MEAN
 static yk_status bad_program(yk_device *dev, const yk_graph *g, yk_program **out)
 {
     (void)dev;
@@ -701,7 +750,8 @@ static void numbers_break(void)
 }
 
 /* They claim what the template does not, and compile and run it in their own way. */
-#if defined BREAK_NARROW || defined BREAK_STRIDED || defined BREAK_LIMIT || defined BREAK_OUTPUTS
+#if defined BREAK_NARROW || defined BREAK_STRIDED || defined BREAK_LIMIT || defined BREAK_OUTPUTS || defined BREAK_STATS_ONE || \
+    defined BREAK_STATS_MEAN
 #define LOWERS
 #endif
 

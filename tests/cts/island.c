@@ -15,9 +15,6 @@
 #ifndef ISLAND_QUERY /* broken_island.c is made over it */
 #define ISLAND_QUERY yk_plugin_query
 #endif
-#ifndef ISLAND_COLLECTIVE
-#define ISLAND_COLLECTIVE collective_run
-#endif
 #define MOST 8u /* members */
 
 /* ---- yk.coll.1 ---- */
@@ -182,7 +179,7 @@ static yk_status island_run(yk_queue *q, yk_comm *comm, const yk_coll_op *op, ui
     if (!(job = kit_zeroed(host, WHO, sizeof *job, "a collective")))
         return YK_E_MEM;
     *job = (island_job){comm, *op};
-    s = kit_queue_call(q, op->n_wait, op->wait, ISLAND_COLLECTIVE, job, point);
+    s = kit_queue_call(q, op->n_wait, op->wait, collective_run, job, point);
     if (s)
         host->free(job);
     return s;

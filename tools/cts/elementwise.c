@@ -232,6 +232,8 @@ static void test_ranges(cts *c, yk_dtype dtype)
     test_range(c, YK_OP_EXP, dtype, half ? 3 : 6);
     if (dtype != YK_F32) {
         cast_range(c, dtype, last);
+        if (half)
+            cast_range(c, dtype, last + 1);
         cast_edge(c, dtype);
     }
 }
