@@ -79,13 +79,25 @@ static yk_status make_handles(yk__device *dev, yk_error *err)
     return yk__device_fail(dev, yk__plugin_made(s, dev->queue), "making a queue", err);
 }
 
+/* Some drivers know what is free of a device only when it is open. */
+static yk_status read_free(yk__device *dev, yk_error *err)
+{
+    yk_device_caps now;
+    if (dev->caps.mem_free)
+        return YK_OK;
+    if (yk__plugin_caps(dev->plugin, dev->place.device, &now, err))
+        return err->status;
+    dev->caps.mem_free = now.mem_free;
+    return YK_OK;
+}
+
 yk_status yk__device_open(const yk__placement *place, yk__device **out, yk_error *err)
 {
     yk__device *dev = yk__calloc(1, sizeof *dev);
     if (!dev)
         return yk__fail_mem(err, sizeof *dev, "a device");
     dev->place = *place;
-    if (open_plugin(dev, err) || read_caps(dev, err) || make_handles(dev, err) ||
+    if (open_plugin(dev, err) || read_caps(dev, err) || make_handles(dev, err) || read_free(dev, err) ||
         (yk__option_words(YK__OPTION_PROBE) == 0 && yk__probe(dev, err))) {
         yk__device_close(dev);
         return err->status;

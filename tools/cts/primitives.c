@@ -53,22 +53,6 @@ static void test_rng(cts *c, int64_t rows, int64_t width, uint32_t stream)
                        dim));
 }
 
-/* All elements of one row number, a broadcast view. */
-static void rng_broadcast(cts *c, int64_t rows, int64_t width)
-{
-    const int64_t dim[] = {rows, width}, four[] = {4}, one[] = {1};
-    cts_check k;
-    if (!cts_begin(c, "rng.%lldx%lld.one_row", (long long)rows, (long long)width))
-        return;
-    cts_check_init(&k, c);
-    const yk__vid key = cts_leaf(&k.g, YK_I32, CTS_KEY, 0, 1, four);
-    const yk__vid row = yk__expand(&k.g, cts_leaf(&k.g, YK_I32, CTS_LABEL, 50, 1, one), 1, dim);
-    const yk__vid in[] = {key, row}, y = yk__value_new(&k.g, YK_F32, 2, dim);
-    const int64_t stream = 9;
-    yk__node_new(&k.g, YK_OP_RNG, 0, 2, in, 1, &y, 1, &stream);
-    check_run(c, &k, y);
-}
-
 void cts_ops_source(cts *c)
 {
     static const double values[] = {0, 1, -0.5, 0.1, 1000.25, -0.0};
@@ -87,8 +71,6 @@ void cts_ops_source(cts *c)
     test_rng(c, 5, 7, 3);
     test_rng(c, 16, 64, 77);
     test_rng(c, 3, 1001, 0x80000001u);
-    rng_broadcast(c, 7, 5);
-    rng_broadcast(c, 3, 1001);
 }
 
 /* ---- Reductions ------------------------------------------------------------------------------------------------------------ */
