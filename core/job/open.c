@@ -123,8 +123,8 @@ static void print_table(const yk_job *job, const rank_info *c)
 
 #define SMALL (1ull << 30) /* bytes of a device with little memory, if another has eight times as much */
 
-/* Ranks that compute on the host's cores, and in its memory, share that. A limit that nobody set is what is free: a device with little of it begins
- * with few rows, as one with a limit does. */
+/* Ranks that compute on the host's cores, and in its memory, share that. A limit that nobody set is what is free: a device with
+ * little of it begins with few rows, as one with a limit does. */
 static yk_status make_shares(yk_job *job, const rank_info *c, bool capped, yk_error *err)
 {
     uint64_t most = 0;
@@ -144,7 +144,7 @@ static yk_status make_shares(yk_job *job, const rank_info *c, bool capped, yk_er
     for (uint32_t r = 0; r < job->team.world; r++)
         budget[r].limited = budget[r].limited || (budget[r].bytes && budget[r].bytes < SMALL && budget[r].bytes < most / 8);
     if (capped)
-        yk__engine_room(job->engine, budget[job->team.rank].bytes);
+        yk__engine_budget(job->engine, budget[job->team.rank].bytes);
     yk__share_new(job, budget, err);
     yk__free(budget);
     return err->status;

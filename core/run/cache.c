@@ -112,21 +112,21 @@ static uint64_t arena_limit(const yk__exec *exec, const yk__micro *m)
  * the first one is tried: other programs may have given memory back since. */
 static yk_status plan_smaller(yk__exec *exec, const yk__micro *m, yk__plan_request *r, yk__prog **out, yk_error *err)
 {
-    const uint64_t bytes = (*out)->plan->arena_bytes, room = arena_limit(exec, m);
+    const uint64_t bytes = (*out)->plan->arena_bytes, budget = arena_limit(exec, m);
     yk_error why = YK_ERROR_INIT;
     yk__prog *smaller = NULL;
     r->keep_compute = r->keep_cheap = false;
-    r->arena_limit = room;
+    r->arena_limit = budget;
     yk__prog_new(exec, r, &smaller, &why);
     if (why.status && why.status != YK_E_MEM)
         return *err = why, err->status;
     if (why.status) {
         yk__log(YK_LOG_WARN, "run", "%s has %llu bytes free for activations, and a step takes %llu; %s", exec->queue->dev->caps.name,
-                (unsigned long long)room, (unsigned long long)bytes, why.text);
+                (unsigned long long)budget, (unsigned long long)bytes, why.text);
         return YK_OK;
     }
     yk__log(YK_LOG_INFO, "run", "%s has %llu bytes free for activations, and a step takes %llu: some are computed again, not kept",
-            exec->queue->dev->caps.name, (unsigned long long)room, (unsigned long long)bytes);
+            exec->queue->dev->caps.name, (unsigned long long)budget, (unsigned long long)bytes);
     yk__prog_free(exec, *out);
     *out = smaller;
     return YK_OK;

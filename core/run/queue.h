@@ -26,7 +26,7 @@ typedef struct yk__queue {
     yk__tracer *tracer;         /* NULL: off */
     const volatile int *cancel; /* ends waits */
     uint64_t limit;             /* bytes held at most; 0: none */
-    uint64_t room;              /* bytes that the device has for this rank: plans keep to it where they can; 0: not known */
+    uint64_t budget;             /* bytes that the device has for this rank: plans keep to it where they can; 0: not known */
     uint64_t held, peak;        /* bytes of all accounts, now and at most */
     uint64_t bytes[YK__ACCOUNTS];
     uint64_t last_point;        /* of what was submitted last */

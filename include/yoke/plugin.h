@@ -63,9 +63,9 @@ extern "C" {
  * subset of dimensions has stride 0, the remaining ones are dense among themselves. The stride of a dimension of length 1
  * means nothing and may be any number. Only `copy` sees other strides, and `dot` may see its last two dimensions swapped; others
  * come where they are claimed (YK_CLAIM_STRIDED_OUT).
- * Arithmetic of 16-bit floats is done in f32 and rounded once (to nearest even) when stored; what does not fit is an infinity. Sums
- * accumulate in f32 at least. What only moves keeps its bits, of -0 too. An elementwise output may be the very memory of one of its inputs of the same element size, never a shifted
- * overlap.
+ * Arithmetic of 16-bit floats is done in f32 and rounded once (to nearest even) when stored; what does not fit is an infinity.
+ * Sums accumulate in f32 at least. What only moves keeps its bits, of -0 too. An elementwise output may be the very memory of
+ * one of its inputs of the same element size, never a shifted overlap.
  *
  * neg..erf      y = f(x), float. rsqrt = 1/sqrt(x), recip = 1/x.
  * cast          float, i32, u8, bool to any of these; float to i32 or u8 truncates, and gives any number for NaN and for

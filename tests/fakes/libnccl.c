@@ -8,9 +8,8 @@
  *
  * The environment: FAKE_NCCL_FAIL=n: the n-th call of this process fails. FAKE_NCCL_HANG=n: the n-th collective of this process does
  * not end before its communicator is aborted. FAKE_NCCL_DIE="n device file": in its n-th collective, 0: before it joins, a process with
- * this device makes the file and kills itself. FAKE_NCCL_WRONG=root: broadcasts
- * are from the first member; =part: all members get its part of a sum. FAKE_NCCL_NAME: how names of such objects begin, behind "fake-nccl-". FAKE_NCCL_VERSION=n:
- * another version than 22809.
+ * this device makes the file and kills itself. FAKE_NCCL_WRONG=root: broadcasts are from the first member; =part: all members get its
+ * part of a sum. FAKE_NCCL_NAME: how names of such objects begin, behind "fake-nccl-". FAKE_NCCL_VERSION=n: another version than 22809.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>

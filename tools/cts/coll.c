@@ -207,14 +207,14 @@ static yk_status take_result(worker *w, const coll_step *s, yk_buffer *from, uin
 {
     const uint64_t size = yk_dtype_bytes((yk_dtype)s->dtype), n = elements_out(s, w->team->ranks), begin = (at - lead) * size;
     const uint64_t all = (lead + n + GUARD) * size;
-    const bool alone = !s->in_place || s->kind != YK_COLL_REDUCE_SCATTER;
+    const bool has_guards = !s->in_place || s->kind != YK_COLL_REDUCE_SCATTER;
     yk_status st = yk_get(w->t, w->q, from, begin, w->out, all, point);
     if (!st)
         st = w->t->queue_wait(w->q, *point, w->c->timeout_ns);
     if (st)
         return st;
     result_check(w, s, w->out + lead * size);
-    if (alone) {
+    if (has_guards) {
         guard_check(w, s, w->out, lead * size, "before");
         guard_check(w, s, w->out + (lead + n) * size, GUARD * size, "behind");
     }
@@ -236,7 +236,9 @@ static yk_status step_run(worker *w, const coll_step *s)
     }
     if (!st)
         st = w->coll->run(w->q, w->comm, &op, &point);
-    return st ? st : take_result(w, s, op.dst, lead + part, lead, &point);
+    if (!st)
+        st = take_result(w, s, op.dst, lead + part, lead, &point);
+    return st;
 }
 
 /* Lengths around each power of two, then long ones; 0: no more. */
@@ -309,7 +311,9 @@ static yk_status late_round(worker *w, yk_buffer *large, const coll_step *s)
         st = w->coll->run(w->q, w->comm, &op, &point);
     if (!st)
         st = take_result(w, s, w->b, 0, 0, &point);
-    return st ? st : w->t->queue_wait(w->other, late, w->c->timeout_ns);
+    if (!st)
+        st = w->t->queue_wait(w->other, late, w->c->timeout_ns);
+    return st;
 }
 
 static yk_status late_run(worker *w)
@@ -375,8 +379,11 @@ static yk_status worker_open(worker *w)
         ticket_make(w);
     else if (w->own->rank == 0)
         atomic_store(&w->team->ticket_state, -1);
-    st = st ? st : ticket_take(w);
-    return st ? st : w->coll->join(w->dev, w->team->ticket, w->team->ticket_bytes, w->own->rank, w->team->ranks, &w->comm);
+    if (!st)
+        st = ticket_take(w);
+    if (!st)
+        st = w->coll->join(w->dev, w->team->ticket, w->team->ticket_bytes, w->own->rank, w->team->ranks, &w->comm);
+    return st;
 }
 
 static void worker_close(worker *w)

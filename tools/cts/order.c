@@ -280,7 +280,7 @@ static bool point_is_true_once(cts *c, scene *s, int first)
 }
 
 /* Runs of both queues, each with a copy of its result to a place of its own; all are compared when both are idle. */
-static bool beside_results(cts *c, scene *s, int first, float *got)
+static bool overlapped_results(cts *c, scene *s, int first, float *got)
 {
     const chain *k = &s->chain;
     const float *want[2] = {s->want, s->twice};
@@ -309,7 +309,7 @@ static bool side_by_side_once(cts *c, scene *s, int first)
     bool ok = put_x(c, s, 0, 0, &point[0]) &&
               cts_ok(c, yk_put(c->t, s->q[1], s->b[1].slot[s->chain.x], 0, s->want, BYTES, &point[1]), "queue_copy");
     for (bool again = ok; again && ok; again = yk__clock_seconds() < until)
-        ok = beside_results(c, s, first, got);
+        ok = overlapped_results(c, s, first, got);
     yk__free(got);
     return ok;
 }
