@@ -38,7 +38,7 @@ typedef enum yk__option_scope {
     X(MEMORY_LIMIT, "YOKE_MEMORY_LIMIT", SIZES, "0", 0, 1ull << 60, NULL, "job", EACH,                                                  \
       "bytes a rank may take on its device, or by rank: activations are computed again to stay below; 0: none, and an error where the " \
       "device has no more")                                                                                                       \
-    X(SHARES, "YOKE_SHARES", TEXT, "speed", 0, 0, NULL, "job", ALL,                                                                    \
+    X(SHARES, "YOKE_SHARES", TEXT, "speed", 0, 0, NULL, "job", EACH,                                                                   \
       "rows of each rank: speed, as measured; equal, or parts by rank as 3:1:2, which fix the parts of the optimizer too, evenly")  \
     X(PLUGIN_DIR, "YOKE_PLUGIN_DIR", PATH, "", 0, 0, NULL, "device", EACH, "the folder of plugins, instead of the installed one")      \
     X(PLUGINS, "YOKE_PLUGINS", PATH, "", 0, 0, NULL, "device", EACH, "names or paths of the plugins to use, instead of all")           \

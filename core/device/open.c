@@ -81,9 +81,21 @@ static yk_status make_handles(yk__device *dev, yk_error *err)
     return yk__device_fail(dev, yk__plugin_made(s, dev->queue), "making a queue", err);
 }
 
+/* Some drivers know what is free of a device only when it is open. */
+static yk_status read_free(yk__device *dev, yk_error *err)
+{
+    yk_device_caps now;
+    if (dev->caps.mem_free)
+        return YK_OK;
+    if (yk__plugin_caps(dev->plugin, dev->place.device, &now, err))
+        return err->status;
+    dev->caps.mem_free = now.mem_free;
+    return YK_OK;
+}
+
 static yk_status open_parts(yk__device *dev, yk_error *err)
 {
-    if (open_plugin(dev, err) || read_caps(dev, err) || make_handles(dev, err))
+    if (open_plugin(dev, err) || read_caps(dev, err) || make_handles(dev, err) || read_free(dev, err))
         return err->status;
     return yk__option_words(YK__OPTION_PROBE) == 0 ? yk__probe(dev, err) : YK_OK;
 }

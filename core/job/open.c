@@ -111,6 +111,7 @@ typedef struct rank_info {
     uint64_t shares_hash;
     uint64_t memory, limit, free; /* limit: 0, or the user's; free: 0, or what the device has */
     uint32_t units, precision, forced, cpu;
+    uint32_t on_host; /* its memory is the host's */
 } rank_info;
 
 static void print_table(const yk_job *job, const rank_info *c)
@@ -122,20 +123,30 @@ static void print_table(const yk_job *job, const rank_info *c)
                 c[r].device, c[r].isa, c[r].units, (double)c[r].memory / 1e9, yk__precision_name((yk_dtype)c[r].precision));
 }
 
-/* Ranks that compute on the host's cores share its memory. */
-static yk_status make_shares(yk_job *job, const rank_info *c, const yk__fixed *fixed, yk_error *err)
+#define SMALL (1ull << 30) /* bytes of a device with little memory, if another has eight times as much */
+
+/* Ranks that compute on the host's cores, and in its memory, share that. A limit that nobody set is what is free: a device with
+ * little of it begins with few rows, as one with a limit does. */
+static yk_status make_shares(yk_job *job, const rank_info *c, const yk__fixed *fixed, bool capped, yk_error *err)
 {
+    uint64_t most = 0;
     yk__rank_budget *budget = yk__calloc(job->team.world, sizeof *budget);
     uint32_t on_host = 0;
     if (!budget)
         return yk__fail_mem(err, job->team.world * sizeof *budget, "the table of ranks");
     for (uint32_t r = 0; r < job->team.world; r++)
-        on_host += c[r].cpu != 0;
+        on_host += c[r].on_host;
     for (uint32_t r = 0; r < job->team.world; r++)
-        budget[r] = (yk__rank_budget){.bytes = c[r].limit ? c[r].limit : c[r].free / (c[r].cpu ? on_host : 1),
-                                  .limited = c[r].limit != 0,
+        budget[r] = (yk__rank_budget){.bytes = c[r].limit ? c[r].limit : c[r].free / (c[r].on_host ? on_host : 1),
+                                      .limited = c[r].limit != 0,
                                       .forced = c[r].forced || job->config.local_sgd_steps,
                                       .cores = c[r].cpu ? c[r].cores : NULL};
+    for (uint32_t r = 0; r < job->team.world; r++)
+        most = budget[r].bytes > most ? budget[r].bytes : most;
+    for (uint32_t r = 0; r < job->team.world; r++)
+        budget[r].limited = budget[r].limited || (budget[r].bytes && budget[r].bytes < SMALL && budget[r].bytes < most / 8);
+    if (capped)
+        yk__engine_budget(job->engine, budget[job->team.rank].bytes);
     yk__share_new(job, budget, fixed, err);
     yk__free(budget);
     return err->status;
@@ -158,7 +169,7 @@ static yk_status compare_shares(const yk_job *job, const rank_info *all, yk_erro
     return YK_OK;
 }
 
-static yk_status exchange_infos(yk_job *job, yk_error *err)
+static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
 {
     const yk_device_caps *caps = &job->device->caps;
     rank_info own = {.memory = caps->mem_total, .units = caps->units, .precision = job->precision};
@@ -172,6 +183,7 @@ static yk_status exchange_infos(yk_job *job, yk_error *err)
     own.limit = job->config.memory_limit;
     own.free = caps->mem_free;
     own.cpu = caps->flags & YK_CAP_CPU;
+    own.on_host = own.cpu && caps->flags & YK_CAP_HOST_VISIBLE;
     yk__placement_text(&job->device->place, own.name, sizeof own.name);
     snprintf(own.cores, sizeof own.cores, "%.*s", (int)sizeof own.cores - 1, job->device->place.cores);
     snprintf(own.device, sizeof own.device, "%s", caps->name);
@@ -185,7 +197,7 @@ static yk_status exchange_infos(yk_job *job, yk_error *err)
             memcpy(job->team.name[r], all[r].name, sizeof all[r].name);
         if (job->team.rank == 0 && !job->config.quiet)
             print_table(job, all);
-        if (!compare_shares(job, all, err) && !make_shares(job, all, &fixed, err))
+        if (!compare_shares(job, all, err) && !make_shares(job, all, &fixed, capped, err))
             yk__paces_measure(job, err);
     }
     yk__free(all);
@@ -251,7 +263,7 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
                                  .memory_limit = capped ? job->config.memory_limit : 0,
                                  .power_rank = job->config.power_sgd_rank,
                                  .local_sgd = job->config.local_sgd_steps > 0};
-    if (all_members(job, err) || yk__engine_new(job->device, job->team.group, &c, &job->engine, err) || exchange_infos(job, err) ||
+    if (all_members(job, err) || yk__engine_new(job->device, job->team.group, &c, &job->engine, err) || exchange_infos(job, capped, err) ||
         yk__emergency_open(job, err))
         return err->status;
     return YK_OK;

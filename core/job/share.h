@@ -18,7 +18,7 @@
 /* What the shares need to know of a rank. */
 typedef struct yk__rank_budget {
     uint64_t bytes;       /* of memory it may use; 0: not known */
-    bool limited, forced; /* by the user; never excluded */
+    bool limited, forced; /* by the user, or of little memory; never excluded */
     const char *cores;    /* of the host, that it computes on, "" for all; NULL: none */
 } yk__rank_budget;
 

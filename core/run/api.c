@@ -65,6 +65,11 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     return YK_OK;
 }
 
+void yk__engine_budget(yk__engine *e, uint64_t bytes)
+{
+    e->queue.budget = bytes;
+}
+
 void yk__engine_free(yk__engine *e)
 {
     yk_error err = YK_ERROR_INIT;

@@ -25,7 +25,7 @@ static bool passes_limit(const yk__arena *arena, const yk__queue *q, const yk__p
         const uint64_t need = plan->graph.slot[yk__arena_slot(plan->arena_slot, i)].bytes;
         more += need > arena->part[i].bytes ? need - arena->part[i].bytes : 0;
     }
-    return q->limit && more && q->held + more > q->limit;
+    return yk__queue_most(q) && more && q->held + more > yk__queue_most(q);
 }
 
 yk_status yk__arena_reserve(yk__arena *arena, yk__queue *q, const yk__plan *plan, yk_error *err)

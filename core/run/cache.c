@@ -92,19 +92,44 @@ static yk__plan_param *list_params(const yk__params *params, const yk__graph *t)
     return list;
 }
 
-/* What else the device's memory holds, or will hold for inputs and results, is not the arena's: 0 when there is no
- * limit. */
+/* What else the device's memory holds, or will hold for inputs and results, is not the arena's: 0 when nothing is known of
+ * the memory. */
 static uint64_t arena_limit(const yk__exec *exec, const yk__micro *m)
 {
     const uint64_t *held = exec->queue->bytes;
     uint64_t other = exec->queue->held - held[YK__ARENA_BYTES] - held[YK__INPUT_BYTES];
-    if (!exec->queue->limit)
+    const uint64_t most = yk__queue_most(exec->queue);
+    if (!most)
         return 0;
     for (size_t i = 1; i < m->trace->n_slot; i++)
         other += m->trace->slot[i].kind == YK_SLOT_INPUT ? m->trace->slot[i].bytes + 256 : 0;
     for (uint32_t i = 0; i < m->n_result; i++)
         other += yk__value_bytes(&m->trace->value[m->result[i]]) * 2 + 256;
-    return exec->queue->limit > other ? exec->queue->limit - other : 1;
+    return most > other ? most - other : 1;
+}
+
+/* A program that the device has no room for, by what it said was free, is planned once more, with recomputation. If that does not help
+ * the first one is tried: other programs may have given memory back since. */
+static yk_status plan_smaller(yk__exec *exec, const yk__micro *m, yk__plan_request *r, yk__prog **out, yk_error *err)
+{
+    const uint64_t bytes = (*out)->plan->arena_bytes, budget = arena_limit(exec, m);
+    yk_error why = YK_ERROR_INIT;
+    yk__prog *smaller = NULL;
+    r->keep_compute = r->keep_cheap = false;
+    r->arena_limit = budget;
+    yk__prog_new(exec, r, &smaller, &why);
+    if (why.status && why.status != YK_E_MEM)
+        return *err = why, err->status;
+    if (why.status) {
+        yk__log(YK_LOG_WARN, "run", "%s has %llu bytes free for activations, and a step takes %llu; %s", exec->queue->dev->caps.name,
+                (unsigned long long)budget, (unsigned long long)bytes, why.text);
+        return YK_OK;
+    }
+    yk__log(YK_LOG_INFO, "run", "%s has %llu bytes free for activations, and a step takes %llu: some are computed again, not kept",
+            exec->queue->dev->caps.name, (unsigned long long)budget, (unsigned long long)bytes);
+    yk__prog_free(exec, *out);
+    *out = smaller;
+    return YK_OK;
 }
 
 static yk_status plan_program(yk__exec *exec, const yk__micro *m, bool zero, yk__plan_param *param, uint64_t *bytes, yk__prog **out,
@@ -126,13 +151,14 @@ static yk_status plan_program(yk__exec *exec, const yk__micro *m, bool zero, yk_
     r.n_assign = m->n_assign, r.assign = m->assign;
     r.n_recompute = m->n_recompute, r.recompute = m->recompute;
     r.n_full = m->n_full, r.full = m->full;
+    r.arena_limit = exec->queue->limit ? arena_limit(exec, m) : 0;
+    if (yk__prog_new(exec, &r, out, err) || !arena_limit(exec, m) || (*out)->plan->arena_bytes <= arena_limit(exec, m))
+        return err->status;
+    if (!exec->queue->limit)
+        return plan_smaller(exec, m, &r, out, err);
+    yk__prog_free(exec, *out); /* its scratch, known now, leaves less than it was planned for */
     r.arena_limit = arena_limit(exec, m);
-    if (!yk__prog_new(exec, &r, out, err) && r.arena_limit && (*out)->plan->arena_bytes > arena_limit(exec, m)) {
-        yk__prog_free(exec, *out); /* its scratch, known now, leaves less than it was planned for */
-        r.arena_limit = arena_limit(exec, m);
-        yk__prog_new(exec, &r, out, err);
-    }
-    return err->status;
+    return yk__prog_new(exec, &r, out, err);
 }
 
 static yk_status make_program(yk__exec *exec, const yk__micro *m, bool zero, yk__prog **out, yk_error *err)

@@ -167,8 +167,8 @@ yk_status yk__island_open(yk__island *island, yk__queue *queue, yk__exchange *ex
     island_ticket *ticket = yk__calloc(exchange->world, sizeof *ticket);
     if (!info || !ticket)
         yk__fail_mem(err, exchange->world * (sizeof *info + sizeof *ticket), "the islands of a job");
-    else
-        join_ranks(island, exchange->group, info, ticket, err);
+    else if (!join_ranks(island, exchange->group, info, ticket, err))
+        yk__island_probe(island, err);
     yk__free(info);
     yk__free(ticket);
     return err->status;

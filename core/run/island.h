@@ -32,6 +32,9 @@ typedef struct yk__island {
 
 /* Once; collective over all ranks. Without others to join it is none, which is no error. */
 yk_status yk__island_open(yk__island *island, yk__queue *queue, yk__exchange *exchange, yk_error *err);
+/* Of an island that was joined: sums and a broadcast of known numbers, in some milliseconds; YK_E_DEVICE_LOST with the plugin, the
+ * collective and the ranks where a result is wrong. yk__island_open does it, unless YOKE_PROBE is off. */
+yk_status yk__island_probe(yk__island *island, yk_error *err);
 /* What was submitted is done, or the job was given up. Zeros: nothing. */
 void yk__island_close(yk__island *island);
 /* Of a job that ends: what waits on the device for a member that is gone fails, and so does the queue. */

@@ -53,6 +53,11 @@ static void advise_limit(const yk__queue *q, yk_error *err)
                  said.text);
 }
 
+uint64_t yk__queue_most(const yk__queue *q)
+{
+    return q->limit ? q->limit : q->budget;
+}
+
 yk_status yk__queue_buffer(yk__queue *q, uint64_t bytes, yk_buffer **b, yk__account account, yk_error *err)
 {
     if (check_limits(q, bytes, err))

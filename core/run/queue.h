@@ -26,6 +26,7 @@ typedef struct yk__queue {
     yk__tracer *tracer;         /* NULL: off */
     const volatile int *cancel; /* ends waits */
     uint64_t limit;             /* bytes held at most; 0: none */
+    uint64_t budget;             /* bytes that the device has for this rank: plans keep to it where they can; 0: not known */
     uint64_t held, peak;        /* bytes of all accounts, now and at most */
     uint64_t bytes[YK__ACCOUNTS];
     uint64_t last_point;        /* of what was submitted last */
@@ -39,6 +40,8 @@ typedef struct yk__queue {
 /* CLOCK_MONOTONIC. */
 double yk__seconds(void);
 
+/* Bytes that plans keep to: the limit, or what the device has; 0: neither is known. */
+uint64_t yk__queue_most(const yk__queue *q);
 /* A buffer of the device. YK_E_MEM where it passes the limit, with both numbers. */
 yk_status yk__queue_buffer(yk__queue *q, uint64_t bytes, yk_buffer **b, yk__account account, yk_error *err);
 /* The device computes on host memory as it is: inputs need no transfer. */

@@ -29,7 +29,7 @@ typedef struct yk__engine yk__engine;
 typedef struct yk__engine_config {
     yk_dtype precision;      /* YK_F32, YK_BF16, YK_F16: compute format of LOWP ops */
     bool rounds8;            /* with YK_BF16: operands of linear layers' products are rounded to 8 bits */
-    uint64_t memory_limit;   /* bytes, 0: what the device has free */
+    uint64_t memory_limit;   /* bytes that may not be passed; 0: none, see yk__engine_budget */
     uint64_t bucket_bytes;   /* of gradients reduced together; 0: 16 MiB (YOKE_BUCKET_BYTES), or 1 GiB where a rank is alone */
     uint32_t power_rank;     /* of PowerSGD (power.h), equal on all ranks; 0: none */
     bool local_sgd;          /* this rank updates parameters of its own, from yk__engine_average to the next; equal on all ranks */
@@ -40,6 +40,8 @@ typedef struct yk__engine_config {
  * the device cannot compute in is an error that names format, device and what it has. */
 yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_config *c, yk__engine **e, yk_error *err);
 void yk__engine_free(yk__engine *e);
+/* Bytes of the device that this rank has: what is planned keeps to them, if recomputation can. Before the first run. */
+void yk__engine_budget(yk__engine *e, uint64_t bytes);
 
 /* ---- Parameters and states: declared before the first run that uses them; host data is dense --------------------------- */
 

@@ -8,7 +8,7 @@
 #include "core/base/mem.h"
 #include "core/run/power.h"
 
-/* Under a memory limit the arena is given up for moments: the next run is planned anew, with more recomputation. */
+/* Where memory is short the arena is given up for moments: the next run is planned anew, with more recomputation. */
 static yk_status free_arena_for_moments(yk__updater *u, yk_error *err)
 {
     yk__exec *exec = u->exec;
@@ -16,7 +16,7 @@ static yk_status free_arena_for_moments(yk__updater *u, yk_error *err)
     uint64_t need = 0;
     for (uint32_t i = 0; i < p->n_bucket; i++)
         need += (p->bucket[i].end - p->bucket[i].begin) * sizeof(float) * p->n_moment;
-    if (!exec->queue->limit || exec->queue->held + need <= exec->queue->limit)
+    if (!yk__queue_most(exec->queue) || exec->queue->held + need <= yk__queue_most(exec->queue))
         return YK_OK;
     if (yk__queue_idle(exec->queue, err))
         return err->status;

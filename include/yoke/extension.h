@@ -31,8 +31,16 @@ typedef enum yk_coll_kind {
     YK_COLL_BROADCAST       /* src of member `root` to dst of all */
 } yk_coll_kind;
 
-/* One collective. All members give the same kind, type, count and root, in the same order. src and dst may be one place where
- * sizes are equal. */
+/*
+ * One collective. All members give the same kind, type, wire, count and root, in the same order. src and dst do not overlap, but for
+ * what lies in place: one place of ALL_REDUCE and BROADCAST, and of REDUCE_SCATTER the dst that is the member's own part of src. Of
+ * src then only what dst covers is defined afterwards. Nothing outside of dst changes else.
+ *
+ * Sums: elements of f32 are added in f32. Of a narrower type each sum of two may be rounded to it, to nearest even, and of two members
+ * one is. A wire narrower than dtype: each element is rounded to it before it is added or moved, the member's own too, and each sum of
+ * two may be. A move keeps the bits of numbers, of -0 too. YK_E_UNSUPPORTED: a type, a wire or ALL_GATHER that a plugin does not have;
+ * the other three kinds of f32 the host calls wherever devices are joined.
+ */
 typedef struct yk_coll_op {
     uint32_t size, kind;  /* yk_coll_kind */
     uint32_t dtype, wire; /* yk_dtype: of the elements; what travels (the same, or a narrower float) */
@@ -51,7 +59,9 @@ typedef struct yk_coll {
     /* Each member once, with the ticket; returns when all have come. [any] */
     yk_status (*join)(yk_device *dev, const uint8_t *ticket, uint32_t bytes, uint32_t rank, uint32_t ranks, yk_comm **comm);
     void (*leave)(yk_comm *comm); /* what runs is over or aborted [one] */
-    void (*abort)(yk_comm *comm); /* collectives of this comm that have not ended fail, here and, sooner or later, elsewhere [any] */
+    /* Collectives of this comm that have not ended fail, here and, sooner or later, elsewhere; so does a queue that one was given to,
+     * with YK_E_CANCELLED or what else ended it, for good. [any] */
+    void (*abort)(yk_comm *comm);
     /* Enqueued as a run is: in order with what the queue was given, completed by the point. Failures are the queue's. [one] per
      * queue */
     yk_status (*run)(yk_queue *q, yk_comm *comm, const yk_coll_op *op, uint64_t *point);

@@ -63,9 +63,9 @@ extern "C" {
  * subset of dimensions has stride 0, the remaining ones are dense among themselves. The stride of a dimension of length 1
  * means nothing and may be any number. Only `copy` sees other strides, and `dot` may see its last two dimensions swapped; others
  * come where they are claimed (YK_CLAIM_STRIDED_OUT).
- * Arithmetic of 16-bit floats is done in f32 and rounded once (to nearest even) when stored; sums accumulate in f32 at
- * least. An elementwise output may be the very memory of one of its inputs of the same element size, never a shifted
- * overlap.
+ * Arithmetic of 16-bit floats is done in f32 and rounded once (to nearest even) when stored; what does not fit is an infinity.
+ * Sums accumulate in f32 at least. What only moves keeps its bits, of -0 too. An elementwise output may be the very memory of
+ * one of its inputs of the same element size, never a shifted overlap.
  *
  * neg..erf      y = f(x), float. rsqrt = 1/sqrt(x), recip = 1/x.
  * cast          float, i32, u8, bool to any of these; float to i32 or u8 truncates, and gives any number for NaN and for
@@ -83,7 +83,7 @@ extern "C" {
  *               w = philox4x32-10(counter {lo(c/4), hi(c/4), stream, key[2]}, key {key[0], key[1]})[c % 4] (Salmon et al.,
  *               2011: multipliers 0xD2511F53, 0xCD9E8D57; key increments 0x9E3779B9, 0xBB67AE85);
  *               y = (w >> 8) * 2^-24. key = {seed low, seed high, step, 0}. So the number depends on the global row,
- *               not on the device that holds it.
+ *               not on the device that holds it. key and rows are dense.
  * sum, rmax     attr bit mask of reduced axes; reduced axes have length 1 in the output. rmax of NaN is NaN.
  *               rmax and argmax: of float types; an axis of -inf alone gives -inf and its first index.
  * argmax        attr axis; output i32, that axis of length 1; the first of equal maxima; with NaN on the axis any index.
@@ -116,7 +116,7 @@ extern "C" {
  * avg_pool      attr kh kw sh sw ph pw include_pad; x -> y. avg_pool_bwd: gy -> gx (shape of x from the output).
  * bn_stats      x [N,C,inner], shift f32 [C] -> f32 [3,C]: mean, sum((x-mean)^2), count. The result does not depend on the
  *               shift, a number near the mean: with s = sum(x-shift) the mean is shift + s/count, and the second row is
- *               sum((x-shift)^2) - s^2/count, which then cancels little.
+ *               sum((x-shift)^2) - s^2/count, which then cancels little. Of one element: x, 0, 1.
  * layer_norm    attr eps(f64) ; x [R,C], gamma f32 [C], beta f32 [C] -> y [R,C], mean f32 [R], rstd f32 [R]
  *               (biased variance; rstd = 1/sqrt(var + eps)). Without gamma and beta (1 input): plain normalisation.
  *               With gamma alone (2 inputs): no beta. y has x's type, or 16 bits beside f32 (see claims).

@@ -91,7 +91,7 @@ typedef struct yk_config {
     uint64_t seed;           /* of weights, dropout and sample order */
     yk_scale_config scale;
     uint64_t memory_limit;   /* bytes of device memory; activations are recomputed to stay below; 0: YOKE_MEMORY_LIMIT ("6G", or
-                                by rank "6G,500M"), else no limit but what the device has */
+                                by rank "6G,500M"), else what the device has free, if that helps */
     bool accumulate_over_epochs; /* an epoch's end does not end an accumulation (Accelerate's sync_with_dataloader=False) */
     uint32_t hash_every;     /* compare the parameters' hash between ranks every so many steps, of 2^23 numbers at a time and of
                                 the next ones the next time; default 100. yk_param_hash compares all */

@@ -184,7 +184,7 @@ static uint32_t bad_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 
 /* Results of one operation, changed. */
 #if defined BREAK_LOWEST || defined BREAK_NAN || defined BREAK_TINY || defined BREAK_NEG_ZERO || defined BREAK_ABS_ZERO || \
-    defined BREAK_SKIPS
+    defined BREAK_SKIPS || defined BREAK_CARRY || defined BREAK_RANGE || defined BREAK_MOVE_ZERO
 #define CHANGES
 static void element_change(uint16_t op, uint32_t from, uint32_t dtype, void *element)
 {
@@ -212,6 +212,18 @@ static void element_change(uint16_t op, uint32_t from, uint32_t dtype, void *ele
     if (op == YK_OP_ABS && dtype == YK_F32 && f == 0)
         memcpy(element, &(float){-0.f}, 4);
 #endif
+#ifdef BREAK_CARRY /* rounding carries nothing into the exponent */
+    if (dtype == YK_BF16 && (h & 0x7f) == 0 && (h & 0x7fff) > 0x80 && (h & 0x7fff) < 0x7f80)
+        memcpy(element, &(uint16_t){(uint16_t)(h - 1)}, 2);
+#endif
+#ifdef BREAK_RANGE /* the largest number in the place of an infinity */
+    if (dtype == YK_F16 && (h & 0x7fff) == 0x7c00)
+        memcpy(element, &(uint16_t){(uint16_t)(h - 1)}, 2);
+#endif
+#ifdef BREAK_MOVE_ZERO /* what moves is added to 0 */
+    if ((op == YK_OP_COPY || op == YK_OP_GATHER) && dtype == YK_F32 && f == 0)
+        memset(element, 0, 4);
+#endif
 #ifdef BREAK_SKIPS /* products leave out zeros, whatever they are multiplied with */
     if (op == YK_OP_DOT && dtype == YK_F32 && f != f)
         memset(element, 0, 4);
@@ -233,6 +245,8 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
     return st;
 }
 #endif
+
+#include "tests/cts/broken_stats.h"
 
 #ifdef BREAK_PACKED /* states are packed once, whatever the program itself writes there */
 static char kept[64 * 64];
@@ -507,7 +521,8 @@ static yk_status bad_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 }
 #endif
 
-#if defined BREAK_NARROW || defined BREAK_STRIDED || defined BREAK_LIMIT || defined BREAK_OUTPUTS
+#if defined BREAK_NARROW || defined BREAK_STRIDED || defined BREAK_LIMIT || defined BREAK_OUTPUTS || defined BREAK_STATS_ONE || \
+    defined BREAK_STATS_MEAN
 static yk_status bad_program(yk_device *dev, const yk_graph *g, yk_program **out)
 {
     (void)dev;
@@ -701,7 +716,8 @@ static void numbers_break(void)
 }
 
 /* They claim what the template does not, and compile and run it in their own way. */
-#if defined BREAK_NARROW || defined BREAK_STRIDED || defined BREAK_LIMIT || defined BREAK_OUTPUTS
+#if defined BREAK_NARROW || defined BREAK_STRIDED || defined BREAK_LIMIT || defined BREAK_OUTPUTS || defined BREAK_STATS_ONE || \
+    defined BREAK_STATS_MEAN
 #define LOWERS
 #endif
 

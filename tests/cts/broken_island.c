@@ -9,18 +9,27 @@ static yk_plugin bad;
 static yk_coll bad_coll;
 static yk_share bad_share;
 
-#ifdef BREAK_COLL /* members keep what they came with: only the first one has the sum */
-static yk_status keep_own(void *arg, char why[KIT_WHY])
+#if defined BREAK_COLL || defined BREAK_COLL_BITS
+#define CHANGES_RESULT
+/* COLL: members keep what they came with, only the first one has the sum. COLL_BITS: all but the first have another last bit. */
+static yk_status change_result(void *arg, char why[KIT_WHY])
 {
     island_job *job = arg;
     const yk_coll_op op = job->op;
     const uint32_t rank = job->comm->rank;
     const uint64_t bytes = op.count * sizeof(float);
-    void *own = host->alloc(bytes, 64);
+    float *own = host->alloc(bytes, 64), *dst = (float *)(void *)(op.dst->far + op.dst_offset);
     memcpy(own, op.src->far + op.src_offset, bytes);
-    const yk_status s = all_reduce(job, why);
+    const yk_status s = collective_run(job, why);
+#ifdef BREAK_COLL
     if (rank)
-        memcpy(op.dst->far + op.dst_offset, own, bytes);
+        memcpy(dst, own, bytes);
+#else
+    uint32_t bits;
+    memcpy(&bits, dst, sizeof bits);
+    bits ^= rank != 0;
+    memcpy(dst, &bits, sizeof bits);
+#endif
     host->free(own);
     return s;
 }
@@ -28,8 +37,36 @@ static yk_status keep_own(void *arg, char why[KIT_WHY])
 static yk_status bad_coll_run(yk_queue *q, yk_comm *comm, const yk_coll_op *op, uint64_t *point)
 {
     island_job *job = kit_zeroed(host, WHO, sizeof *job, "a collective");
+    if (op->dtype != YK_F32 || op->wire != YK_F32)
+        return coll.run(q, comm, op, point);
     *job = (island_job){comm, *op};
-    return kit_queue_call(q, op->n_wait, op->wait, keep_own, job, point);
+    return kit_queue_call(q, op->n_wait, op->wait, change_result, job, point);
+}
+#endif
+
+#if defined BREAK_COLL_ROOT || defined BREAK_COLL_PART || defined BREAK_COLL_GATHER || defined BREAK_COLL_WAITS || \
+    defined BREAK_COLL_ODD || defined BREAK_COLL_LONG
+#define CHANGES_RESULT
+/* Another collective than the one that was asked for. */
+static yk_status bad_coll_run(yk_queue *q, yk_comm *comm, const yk_coll_op *op, uint64_t *point)
+{
+    yk_coll_op other = *op;
+#if defined BREAK_COLL_ROOT
+    other.root = 0;
+#elif defined BREAK_COLL_PART /* all members get the part of the first */
+    if (op->kind == YK_COLL_REDUCE_SCATTER)
+        other.kind = YK_COLL_ALL_REDUCE;
+#elif defined BREAK_COLL_GATHER /* only the first member's elements come */
+    if (op->kind == YK_COLL_ALL_GATHER)
+        other.kind = YK_COLL_BROADCAST;
+#elif defined BREAK_COLL_WAITS
+    other.n_wait = 0;
+#elif defined BREAK_COLL_ODD /* elements come in pairs */
+    other.count &= ~1ull;
+#else
+    other.count = op->count > 262144 ? 262144 : op->count;
+#endif
+    return coll.run(q, comm, &other, point);
 }
 #endif
 
@@ -65,7 +102,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
     bad_coll = coll;
     bad_share = share;
     bad.extension = bad_extension;
-#ifdef BREAK_COLL
+#ifdef CHANGES_RESULT
     bad_coll.run = bad_coll_run;
 #endif
 #ifdef BREAK_COLL_ABORT

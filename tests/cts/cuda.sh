@@ -7,7 +7,7 @@
 [ "$SANITIZER" = thread ] && skip_all "the kernels that the fake compiles are not instrumented"
 PLUGIN=$YOKE_BUILD/.libs/yoke_cuda.so
 . "$YOKE_SOURCE/tests/fakes/use.sh"
-export FAKE_CUDA_DEVICES=3 # as many members of a collective as the suite joins
+export FAKE_CUDA_DEVICES=4 # as many members of a collective as the suite joins
 # Each kind of kernel is compiled once a group, so not all cases run; YOKE_CTS_FULL=1 runs them.
 [ -n "$YOKE_CTS_FULL" ] || QUICK=--quick
 run_cts "cuda" "$PLUGIN" --timeout 300 $QUICK

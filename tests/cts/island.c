@@ -19,7 +19,7 @@
 
 /* ---- yk.coll.1 ---- */
 
-/* What the members of a comm share. A collective has three phases: all have come, all have read, all have left. */
+/* What the members of a comm share. A collective has two phases: all have come, all have read. */
 typedef struct island {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -115,37 +115,55 @@ typedef struct island_job {
     yk_coll_op op;
 } island_job;
 
-static void ranks_add(const island *of, float *dst, uint64_t count)
+/* Sums of count elements from `at` on of all members, in the order of ranks. */
+static void ranks_add(const island *of, uint64_t at, float *dst, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
-        float sum = of->src[0][i];
+        float sum = of->src[0][at + i];
         for (uint32_t r = 1; r < of->ranks; r++)
-            sum += of->src[r][i];
+            sum += of->src[r][at + i];
         dst[i] = sum;
     }
 }
 
-/* Rank 0 adds when all have come; the others take it from there; nobody goes before all have it. In the queue's thread. */
-static yk_status all_reduce(void *arg, char why[KIT_WHY])
+/* A member's result, made of all operands while nobody writes. */
+static void result_make(const yk_comm *comm, const yk_coll_op *op, float *result)
+{
+    const island *of = comm->of;
+    const uint64_t n = op->count;
+    if (op->kind == YK_COLL_ALL_REDUCE)
+        ranks_add(of, 0, result, n);
+    else if (op->kind == YK_COLL_REDUCE_SCATTER)
+        ranks_add(of, comm->rank * n, result, n);
+    else if (op->kind == YK_COLL_BROADCAST)
+        memcpy(result, of->src[op->root], n * sizeof *result);
+    else
+        for (uint32_t r = 0; r < of->ranks; r++)
+            memcpy(result + r * n, of->src[r], n * sizeof *result);
+}
+
+/* Members make their results beside when all have come, and store them when all have read. In the queue's thread. */
+static yk_status collective_run(void *arg, char why[KIT_WHY])
 {
     island_job *j = arg;
     island *of = j->comm->of;
-    float *dst = (float *)(j->op.dst->far + j->op.dst_offset);
+    const uint64_t n = j->op.count * (j->op.kind == YK_COLL_ALL_GATHER ? of->ranks : 1);
+    float *result = host->alloc(n * sizeof *result, 64);
     bool whole;
     pthread_mutex_lock(&of->lock);
     of->src[j->comm->rank] = (const float *)(j->op.src->far + j->op.src_offset);
-    whole = island_meet(of);
-    if (whole && j->comm->rank == 0) {
-        ranks_add(of, dst, j->op.count);
-        of->src[0] = dst;
-    }
-    whole = whole && island_meet(of);
-    if (whole && j->comm->rank)
-        memcpy(dst, of->src[0], j->op.count * sizeof *dst);
+    whole = island_meet(of) && result;
+    pthread_mutex_unlock(&of->lock);
+    if (whole)
+        result_make(j->comm, &j->op, result);
+    pthread_mutex_lock(&of->lock);
     whole = whole && island_meet(of);
     pthread_mutex_unlock(&of->lock);
-    if (!whole)
+    if (whole)
+        memcpy(j->op.dst->far + j->op.dst_offset, result, n * sizeof *result);
+    else
         snprintf(why, KIT_WHY, "the collective was aborted");
+    host->free(result);
     host->free(j);
     return whole ? YK_OK : YK_E_CANCELLED;
 }
@@ -154,14 +172,14 @@ static yk_status island_run(yk_queue *q, yk_comm *comm, const yk_coll_op *op, ui
 {
     island_job *job;
     yk_status s;
-    if (op->kind != YK_COLL_ALL_REDUCE || op->dtype != YK_F32 || op->wire != YK_F32) {
-        host->fail(WHO, "collective %u of type %u: there are sums of f32", op->kind, op->dtype);
+    if (op->kind > YK_COLL_BROADCAST || op->dtype != YK_F32 || op->wire != YK_F32) {
+        host->fail(WHO, "collective %u of type %u: elements are f32", op->kind, op->dtype);
         return YK_E_UNSUPPORTED;
     }
     if (!(job = kit_zeroed(host, WHO, sizeof *job, "a collective")))
         return YK_E_MEM;
     *job = (island_job){comm, *op};
-    s = kit_queue_call(q, op->n_wait, op->wait, all_reduce, job, point);
+    s = kit_queue_call(q, op->n_wait, op->wait, collective_run, job, point);
     if (s)
         host->free(job);
     return s;

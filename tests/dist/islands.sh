@@ -203,7 +203,16 @@ a_call_fails() {
     grep -q "NCCL: .*unhandled system error" "$out/fails.out"
 }
 
+# A collective that computes wrongly would train other numbers, the same on all ranks: the start-up probe names it and the ranks.
+a_wrong_collective() { # a_wrong_collective FAULT WHAT
+    FAKE_NCCL_WRONG=$1 train wrong run "cuda:0! cuda:1! cpu:0!" >/dev/null && return 1
+    grep "start-up probe" "$out/wrong.out"
+    grep -q "cuda:[01]! (.*): $2 among the devices of ranks 0, 1 (yk.coll.1) computes wrongly: in the start-up probe" "$out/wrong.out"
+}
+
 ok "one CPU" train alone rank cpu:0
+ok "a broadcast from the wrong rank" a_wrong_collective root "a broadcast"
+ok "a part of a sum at the wrong rank" a_wrong_collective part "a sum by parts"
 ok "sums in the order of ranks" in_rank_order
 ok "sums of an island" in_its_own_order
 ok "an island and a CPU" beside cpu "cuda:0! cuda:1! cpu:0!"

@@ -8,8 +8,8 @@
  *
  * The environment: FAKE_NCCL_FAIL=n: the n-th call of this process fails. FAKE_NCCL_HANG=n: the n-th collective of this process does
  * not end before its communicator is aborted. FAKE_NCCL_DIE="n device file": in its n-th collective, 0: before it joins, a process with
- * this device makes the file and kills itself. FAKE_NCCL_NAME: how names of such objects begin, behind "fake-nccl-". FAKE_NCCL_VERSION=n:
- * another version than 22809.
+ * this device makes the file and kills itself. FAKE_NCCL_WRONG=root: broadcasts are from the first member; =part: all members get its
+ * part of a sum. FAKE_NCCL_NAME: how names of such objects begin, behind "fake-nccl-". FAKE_NCCL_VERSION=n: another version than 22809.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -28,6 +28,7 @@
 #include "backends/cuda/nccl.h"
 #include "tests/fakes/beside.h"
 #include "tests/fakes/fake_cuda.h"
+#include "tests/support/f16.h"
 
 #define MEMBERS 8
 #define CHUNK 65536u /* bytes of each member at once */
@@ -68,6 +69,7 @@ typedef struct collective {
     const char *src;
     char *dst;
     size_t count, size; /* elements of a member's part; bytes of each */
+    ncclDataType_t type;
     int root;
     bool hangs, dies;
 } collective;
@@ -81,6 +83,7 @@ static struct {
     unsigned long long hang_at, die_at;
     int dying; /* number of a device */
     char died[256];
+    bool wrong_root, wrong_part;
     bool connects; /* when a kind is called first, not when members join */
 } driver = {.once = PTHREAD_ONCE_INIT};
 static atomic_ullong calls, collectives;
@@ -104,6 +107,9 @@ static void driver_find(void)
     driver.hang_at = fake_number("FAKE_NCCL_HANG");
     const char *connect = getenv("NCCL_RUNTIME_CONNECT");
     driver.connects = !connect || strcmp(connect, "0");
+    const char *wrong = getenv("FAKE_NCCL_WRONG");
+    driver.wrong_root = wrong && !strcmp(wrong, "root");
+    driver.wrong_part = wrong && !strcmp(wrong, "part");
     const char *die = getenv("FAKE_NCCL_DIE");
     if (die && sscanf(die, "%llu %d %255s", &driver.die_at, &driver.dying, driver.died) != 3)
         abort();
@@ -307,27 +313,62 @@ static bool members_meet(ncclComm_t comm)
     return true;
 }
 
-/* Elements [at, at + n) of the members' data, to dst. */
-static void floats_sum(const collective *c, size_t from, size_t n, float *dst)
+/* A whole number is exact in a double, as are sums of a few. */
+static double element_read(ncclDataType_t type, const char *at)
+{
+    int32_t whole;
+    uint32_t bits = 0;
+    uint16_t half;
+    float x;
+    memcpy(&half, at, sizeof half);
+    if ((int)type == ncclFloat16)
+        return f16_value(half);
+    if ((int)type == ncclInt32)
+        return memcpy(&whole, at, sizeof whole), whole;
+    if ((int)type == ncclBfloat16)
+        bits = (uint32_t)half << 16;
+    else
+        memcpy(&bits, at, sizeof bits);
+    memcpy(&x, &bits, sizeof x);
+    return (double)x;
+}
+
+static void element_write(ncclDataType_t type, double value, char *at)
+{
+    const int32_t whole = (int)type == ncclInt32 ? (int32_t)value : 0;
+    const float x = (float)value;
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint16_t half = (int)type == ncclFloat16 ? f16_bits(x) : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+    if ((int)type == ncclInt32)
+        memcpy(at, &whole, sizeof whole);
+    else if ((int)type == ncclFloat32)
+        memcpy(at, &x, sizeof x);
+    else
+        memcpy(at, &half, sizeof half);
+}
+
+/* Elements [at, at + n) of the members' data, to dst. Each sum of two is rounded to f32, the last to the type. */
+static void elements_sum(const collective *c, size_t from, size_t n, char *dst)
 {
     for (size_t i = 0; i < n; i++) {
-        float sum = 0;
+        double sum = 0;
         for (int r = c->comm->ranks; r-- > 0;) {
-            float x;
-            memcpy(&x, c->comm->common->data[r] + (from + i) * sizeof x, sizeof x);
-            sum = r == c->comm->ranks - 1 ? x : sum + x;
+            const double x = element_read(c->type, c->comm->common->data[r] + (from + i) * c->size);
+            sum = r == c->comm->ranks - 1 ? x : (int)c->type == ncclInt32 ? sum + x : (double)((float)sum + (float)x);
         }
-        dst[i] = sum;
+        element_write(c->type, sum, dst + i * c->size);
     }
 }
 
 /* What of elements [at, at + n) of all that is summed this member gets. */
 static void chunk_sum(const collective *c, size_t at, size_t n)
 {
-    const size_t begin = c->kind == SUM ? 0 : (size_t)c->comm->rank * c->count, end = begin + c->count;
+    const size_t part = driver.wrong_part ? 0 : (size_t)c->comm->rank;
+    const size_t begin = c->kind == SUM ? 0 : part * c->count, end = begin + c->count;
     const size_t from = at > begin ? at : begin, to = at + n < end ? at + n : end;
     if (from < to)
-        floats_sum(c, from - at, to - from, (float *)(void *)c->dst + (from - begin));
+        elements_sum(c, from - at, to - from, c->dst + (from - begin) * c->size);
 }
 
 /* All have shown their chunk of n elements at `at`. */
@@ -338,7 +379,7 @@ static void chunk_take(const collective *c, size_t at, size_t n)
     for (int r = 0; r < c->comm->ranks && c->kind == GATHER; r++)
         memcpy(c->dst + ((size_t)r * c->count + at) * c->size, c->comm->common->data[r], n * c->size);
     if (c->kind == SPREAD)
-        memcpy(c->dst + at * c->size, c->comm->common->data[c->root], n * c->size);
+        memcpy(c->dst + at * c->size, c->comm->common->data[driver.wrong_root ? 0 : c->root], n * c->size);
 }
 
 static void collective_do(const collective *c)
@@ -346,7 +387,7 @@ static void collective_do(const collective *c)
     const size_t all = c->count * (c->kind == SUM_PART ? (size_t)c->comm->ranks : 1), most = CHUNK / c->size;
     for (size_t at = 0; at < all; at += most) {
         const size_t n = all - at < most ? all - at : most;
-        if (c->kind != SPREAD || c->root == c->comm->rank)
+        if (c->kind != SPREAD || c->root == c->comm->rank || driver.wrong_root)
             memcpy(c->comm->common->data[c->comm->rank], c->src + at * c->size, n * c->size);
         if (!members_meet(c->comm))
             return;
@@ -402,9 +443,10 @@ static ncclResult_t collective_give(collective c, const void *src, void *dst, nc
     if (rc)
         return rc;
     c.size = type_bytes(type);
+    c.type = type;
     c.src = driver.memory((CUdeviceptr)(uintptr_t)src, from * c.count * c.size);
     c.dst = driver.memory((CUdeviceptr)(uintptr_t)dst, to * c.count * c.size);
-    if (!c.size || ((c.kind == SUM || c.kind == SUM_PART) && (int)type != ncclFloat32) || !c.src || !c.dst || c.root < 0 ||
+    if (!c.size || ((c.kind == SUM || c.kind == SUM_PART) && (int)type == ncclUint8) || !c.src || !c.dst || c.root < 0 ||
         c.root >= c.comm->ranks || !places_fit(&c, from, to))
         return (ncclResult_t)ncclInvalidArgument;
     collective *own = malloc(sizeof *own);

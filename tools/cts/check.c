@@ -77,27 +77,39 @@ static double rounding_noise(const yk_value *ref_v, const void *ref, const void 
     return m;
 }
 
+double cts_half_ulp(double x, uint32_t dtype)
+{
+    return x == 0 || !isfinite(x) ? 0 : ldexp(yk__epsilon(dtype) / 2, ilogb(x));
+}
+
+bool cts_rounds_to(double got, uint32_t dtype, double low, double high)
+{
+    return value_rounded(low, dtype) <= got && got <= value_rounded(high, dtype);
+}
+
+/* Of f32, whose divisions and roots need not be the nearest number: half an epsilon. Of 16 bits none: rounding is exact (element_matches).
+ * In f32 and bf16 numbers below the normal ones may be zero. */
 static double one_rounding(double ref, uint32_t dtype)
 {
-    double eps32 = yk__epsilon(YK_F32), half = yk__epsilon(dtype) / 2;
-    double least = dtype == YK_F16 ? 0x1p-25 : 0x1p-126; /* below it numbers get no closer; flushing to zero is allowed */
-    return half * fabs(ref) * (1 + 0x1p-8) + (dtype == YK_F32 ? 0 : eps32 * fabs(ref)) + least;
+    const double least = dtype == YK_F16 ? 0 : 0x1p-126, half = yk__epsilon(YK_F32) / 2;
+    return (dtype == YK_F32 ? half * fabs(ref) * (1 + 0x1p-8) : 0) + least;
 }
 
 typedef struct scale {
     double most, noise;
 } scale;
 
+/* By how much the number before its rounding to 16 bits may differ from the reference, or the result of f32. */
 static double error_allowed(const cts_check *k, double ref, uint32_t dtype, double abs_sum, const scale *s)
 {
     double eps32 = yk__epsilon(YK_F32), one = one_rounding(ref, dtype);
     switch (k->tol) {
     case CTS_EXACT:
         return 0;
-    case CTS_ROUND:
-        return one;
-    case CTS_ULP:
-        return one + 16 * eps32 * fabs(ref) + 0x1p-120;
+    case CTS_ROUND: /* arithmetic in f32 rounds what f32 does not hold */
+        return one + (dtype == YK_F32 || (double)(float)ref == ref ? 0 : eps32 * fabs(ref));
+    case CTS_ULP: /* a function of 16 bits may be as much coarser as changes few roundings */
+        return one + (16 * eps32 + (dtype == YK_F32 ? 0 : yk__epsilon(dtype) / 64)) * fabs(ref) + 0x1p-120;
     case CTS_ABSSUM:
         return one + 4 * sqrt(k->n) * eps32 * abs_sum;
     case CTS_LARGEST:
@@ -108,12 +120,17 @@ static double error_allowed(const cts_check *k, double ref, uint32_t dtype, doub
     return 0;
 }
 
+/* A result of 16 bits is a number near the reference, rounded exactly: the rule of half an epsilon allows twice as much just below each
+ * power of two. */
 static bool element_matches(const cts_check *k, uint32_t dtype, double got, double ref, double may)
 {
     if (k->tol == CTS_EXACT && !k->any_zero && got == 0 && ref == 0)
         return !signbit(got) == !signbit(ref);
-    return got == ref || (got != got && ref != ref) || fabs(got - ref) <= may ||
-           value_rounded(ref, dtype) == got; /* infinities of a narrow type */
+    if (got == ref || (got != got && ref != ref) || value_rounded(ref, dtype) == got) /* infinities of a narrow type */
+        return true;
+    if ((dtype == YK_BF16 || dtype == YK_F16) && isfinite(ref))
+        return cts_rounds_to(got, dtype, ref - may, ref + may);
+    return fabs(got - ref) <= may;
 }
 
 bool cts_compare(cts *c, const cts_check *k, uint32_t which, const yk_value *got_v, const void *got, const yk_value *ref_v,

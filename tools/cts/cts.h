@@ -34,7 +34,7 @@ typedef struct cts {
     int64_t printed_bytes;
     const struct cts_lists *lists;
     FILE *out; /* results go there */
-    bool failed_now; /* of the test that runs now: it has failed already */
+    bool failed_now; /* the test that runs now has its verdict: it failed, or is unsupported */
     /* The open device; NULL in the groups that open it themselves. */
     yk__device *dev;
     const yk_plugin *t;
@@ -100,6 +100,11 @@ typedef enum cts_dist {
     CTS_KEY,      /* a random key: {low, high, step, 0} */
     CTS_ROWS,     /* row numbers, some large */
     CTS_MASK,     /* 0 or 1, the first is 1 */
+    CTS_MOVED,    /* as unit, now and then a NaN, an infinity or -0 */
+    CTS_SHIFTED,  /* 999..1001 */
+    CTS_HUGE,     /* 2^n..2^(n+1) with either sign */
+    CTS_LARGE,    /* 2^n..2^(n+1) */
+    CTS_EDGE,     /* n bits of fraction, then about half a unit or just less than one; often all n are set */
     CTS_PATTERN,  /* every pattern of bf16, in order, NaNs and infinities too; n not 0: with n - 40 .. n as exponents, no others */
     CTS_HYPER     /* hyperparameters of the optimizers */
 } cts_dist;
@@ -155,6 +160,11 @@ bool cts_claimed(cts *c, cts_check *k, yk_error *err);
 bool cts_compare(cts *c, const cts_check *k, uint32_t which, const yk_value *got_v, const void *got, const yk_value *ref_v,
                  const void *ref, const void *aux);
 
+/* Half the distance of the type's numbers from |x| on. */
+double cts_half_ulp(double x, uint32_t dtype);
+/* Whether got is a number of [low, high], rounded to the type: to nearest, of two to the even one. */
+bool cts_rounds_to(double got, uint32_t dtype, double low, double high);
+
 /* ---- Cases of operations ------------------------------------------------------------------------------------------------ */
 
 /* Builds one case of a composite: `number` from 0; false when there is no such case. The name goes into name[]. */
@@ -163,6 +173,7 @@ extern cts_case_fn *const cts_composites[];
 extern const uint32_t cts_n_composite;
 bool cts_case_activation(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
 bool cts_case_norm(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
+bool cts_case_stats(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
 bool cts_case_softmax(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
 bool cts_case_conv(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
 bool cts_case_pool(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n);
@@ -192,6 +203,7 @@ void cts_group_guard(cts *c);
 void cts_group_rebind(cts *c);
 void cts_group_leak(cts *c);
 void cts_group_extension(cts *c);
+void cts_group_processes(cts *c);
 void cts_group_errors(cts *c);
 
 /* What a process holds, and what of it grew between two parts of a test as much as a leak of each round would make it. */

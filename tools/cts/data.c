@@ -59,6 +59,16 @@ static double special_or(uint32_t pick, double otherwise)
     return pick == 0 ? NAN : pick == 1 ? INFINITY : pick == 2 ? -INFINITY : pick == 3 ? -0.0 : otherwise;
 }
 
+/* A number that rounding to n bits of fraction sends up, down, to the even one, or to the next power of two. */
+static double edge_number(uint32_t n, uint64_t *state)
+{
+    static const double rest[] = {0.5, 0.5, 0.5 + 0x1p-10, 0.5 - 0x1p-10, 0.75, 0.25, 1 - 0x1p-10, 0};
+    const uint32_t all = (1u << n) - 1, pick = cts_below(state, 4);
+    const uint32_t bits = pick == 0 ? cts_below(state, all + 1) : pick == 1 ? 0 : pick == 2 ? all - 1 : all;
+    const double x = ldexp(1 + ldexp(bits + rest[cts_below(state, 8)], -(int)n), (int)cts_below(state, 28) - 14);
+    return cts_below(state, 2) ? x : -x;
+}
+
 static double pattern_number(uint32_t n, uint64_t i)
 {
     uint32_t bits = (uint32_t)i & 0xffff;
@@ -107,6 +117,16 @@ static double dist_number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state
         return pick < 4 ? floor(u * 0x1p30) : (double)i;
     case CTS_MASK:
         return i == 0 || u < 0.7;
+    case CTS_MOVED:
+        return special_or(pick, 2 * u - 1);
+    case CTS_SHIFTED:
+        return 999 + 2 * u;
+    case CTS_HUGE:
+        return ldexp(pick & 1 ? 1 + u : -1 - u, (int)n);
+    case CTS_LARGE:
+        return ldexp(1 + u, (int)n);
+    case CTS_EDGE:
+        return edge_number(n, state);
     case CTS_PATTERN:
         return pattern_number(n, i);
     case CTS_HYPER:

@@ -177,6 +177,67 @@ static void test_casts(cts *c)
             }
 }
 
+/* About halves between two numbers of the type, and just below powers of two. */
+static void cast_edge(cts *c, yk_dtype to)
+{
+    static const int64_t dim[] = {4001};
+    cts_check k;
+    if (!cts_begin(c, "cast.f32.%s.edge", yk__dtype_name(to)))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ROUND;
+    cts_want(&k, yk__cast(&k.g, cts_leaf(&k.g, YK_F32, CTS_EDGE, to == YK_BF16 ? 7 : 10, 1, dim), to));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+/* Finite operands of about 2^n, whose result may not fit: an infinity. */
+static void test_range(cts *c, uint32_t op, yk_dtype dtype, uint32_t n)
+{
+    static const int64_t dim[] = {513};
+    cts_check k;
+    yk__vid x, y;
+    if (!cts_begin(c, "%s.%s.range%u", yk__op_info_of(op)->name, yk__dtype_name(dtype), n))
+        return;
+    cts_check_init(&k, c);
+    k.tol = op_tolerance(op);
+    x = cts_leaf(&k.g, dtype, CTS_HUGE, n, 1, dim);
+    y = cts_leaf(&k.g, dtype, op == YK_OP_DIV ? CTS_UNIT : CTS_HUGE, n, 1, dim);
+    cts_want(&k, yk__op_info_of(op)->kind == YK_KIND_UN ? yk__un(&k.g, op, x) : yk__bin(&k.g, op, x, y));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+static void cast_range(cts *c, yk_dtype to, uint32_t n)
+{
+    static const int64_t dim[] = {513};
+    cts_check k;
+    if (!cts_begin(c, "cast.f32.%s.range%u", yk__dtype_name(to), n))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ROUND;
+    cts_want(&k, yk__cast(&k.g, cts_leaf(&k.g, YK_F32, CTS_HUGE, n, 1, dim), to));
+    cts_check_run(c, &k);
+    cts_check_free(&k);
+}
+
+static void test_ranges(cts *c, yk_dtype dtype)
+{
+    const bool half = dtype == YK_F16;
+    const uint32_t last = half ? 15 : 127;
+    test_range(c, YK_OP_ADD, dtype, last - 1);
+    test_range(c, YK_OP_SUB, dtype, last - 1);
+    test_range(c, YK_OP_MUL, dtype, half ? 7 : 63);
+    test_range(c, YK_OP_DIV, dtype, last - 2);
+    test_range(c, YK_OP_EXP, dtype, half ? 3 : 6);
+    if (dtype != YK_F32) {
+        cast_range(c, dtype, last);
+        if (half)
+            cast_range(c, dtype, last + 1);
+        cast_edge(c, dtype);
+    }
+}
+
 /* Every NaN is one in any float type. */
 static void cast_nan(cts *c, yk_dtype to)
 {
@@ -311,6 +372,7 @@ void cts_ops_elementwise(cts *c)
         if (types[t] != YK_F32)
             cast_nan(c, types[t]);
         tiny_numbers(c, types[t]);
+        test_ranges(c, types[t]);
         many_rows(c, types[t], false);
         many_rows(c, types[t], true);
     }

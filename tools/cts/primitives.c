@@ -6,6 +6,12 @@
 
 #include <string.h>
 
+/* Numbers for what only moves: each of them arrives as it is. */
+static cts_dist moved_dist(yk_dtype dtype)
+{
+    return dtype == YK_BOOL ? CTS_MASK : dtype == YK_I32 ? CTS_WHOLE : CTS_MOVED;
+}
+
 static void check_run(cts *c, cts_check *k, yk__vid want)
 {
     cts_want(k, want);
@@ -49,11 +55,11 @@ static void test_rng(cts *c, int64_t rows, int64_t width, uint32_t stream)
 
 void cts_ops_source(cts *c)
 {
-    static const double values[] = {0, 1, -0.5, 0.1, 1000.25};
+    static const double values[] = {0, 1, -0.5, 0.1, 1000.25, -0.0};
     yk_dtype types[4];
     uint32_t n = cts_float_types(c, types);
     for (uint32_t t = 0; t < n; t++)
-        for (int i = 0; i < 5; i++)
+        for (int i = 0; i < 6; i++)
             test_fill(c, types[t], values[i], i == 3 ? 8 : 3);
     test_fill(c, YK_I32, -7, 3);
     test_fill(c, YK_BOOL, 1, 8);
@@ -208,7 +214,7 @@ static void test_copy(cts *c, yk_dtype dtype, uint32_t number)
     if (!cts_begin(c, "copy.%s.view%u", yk__dtype_name(dtype), number))
         return;
     cts_check_init(&k, c);
-    x = view_of(&k.g, cts_leaf(&k.g, dtype, dtype == YK_BOOL ? CTS_MASK : dtype == YK_I32 ? CTS_WHOLE : CTS_UNIT, 0, 3, dim), number);
+    x = view_of(&k.g, cts_leaf(&k.g, dtype, moved_dist(dtype), 0, 3, dim), number);
     yk__apply(&k.g, YK_OP_COPY, 1, &x, 0, NULL, YK_DTYPE_COUNT, YK_NONE, NULL, &y, 1);
     check_run(c, &k, y);
 }
@@ -224,7 +230,7 @@ static void test_copy_rows(cts *c, yk_dtype dtype, int64_t from, int64_t width)
     if (!cts_begin(c, "copy.%s.rows%lld.%lld", yk__dtype_name(dtype), (long long)from, (long long)width))
         return;
     cts_check_init(&k, c);
-    x = cts_leaf(&k.g, dtype, dtype == YK_BOOL ? CTS_MASK : dtype == YK_I32 ? CTS_WHOLE : CTS_UNIT, 0, 3, dim);
+    x = cts_leaf(&k.g, dtype, moved_dist(dtype), 0, 3, dim);
     x = yk__permute(&k.g, yk__slice(&k.g, x, 2, from, from + width, 1), turn);
     yk__apply(&k.g, YK_OP_COPY, 1, &x, 0, NULL, YK_DTYPE_COUNT, YK_NONE, NULL, &y, 1);
     check_run(c, &k, y);
@@ -240,7 +246,7 @@ static void test_copy_transposed(cts *c, yk_dtype dtype, bool far)
     if (!cts_begin(c, "copy.%s.transposed%u", yk__dtype_name(dtype), far))
         return;
     cts_check_init(&k, c);
-    x = cts_leaf(&k.g, dtype, dtype == YK_BOOL ? CTS_MASK : dtype == YK_I32 ? CTS_WHOLE : CTS_UNIT, 0, 3, far ? back : dim);
+    x = cts_leaf(&k.g, dtype, moved_dist(dtype), 0, 3, far ? back : dim);
     x = yk__permute(&k.g, x, far ? far_turn : near_turn);
     yk__apply(&k.g, YK_OP_COPY, 1, &x, 0, NULL, YK_DTYPE_COUNT, YK_NONE, NULL, &y, 1);
     check_run(c, &k, y);
@@ -255,7 +261,7 @@ static void copy_all_dims(cts *c, yk_dtype dtype)
     if (!cts_begin(c, "copy.%s.8d", yk__dtype_name(dtype)))
         return;
     cts_check_init(&k, c);
-    check_run(c, &k, yk__dense(&k.g, yk__permute(&k.g, cts_leaf(&k.g, dtype, CTS_UNIT, 0, YK_MAX_DIMS, dim), turn)));
+    check_run(c, &k, yk__dense(&k.g, yk__permute(&k.g, cts_leaf(&k.g, dtype, moved_dist(dtype), 0, YK_MAX_DIMS, dim), turn)));
 }
 
 /* All of both. */
@@ -275,7 +281,7 @@ static void test_pad(cts *c, yk_dtype dtype, bool stepped)
     if (!cts_begin(c, "copy.%s.%s", yk__dtype_name(dtype), stepped ? "into_steps" : "into"))
         return;
     cts_check_init(&k, c);
-    check_run(c, &k, yk__pad(&k.g, cts_leaf(&k.g, dtype, CTS_UNIT, 0, 2, dim), 2, to, begin, stepped ? step : NULL, -2));
+    check_run(c, &k, yk__pad(&k.g, cts_leaf(&k.g, dtype, CTS_MOVED, 0, 2, dim), 2, to, begin, stepped ? step : NULL, -2));
 }
 
 static void test_concat(cts *c, yk_dtype dtype, uint32_t axis)
@@ -286,8 +292,8 @@ static void test_concat(cts *c, yk_dtype dtype, uint32_t axis)
     if (!cts_begin(c, "copy.%s.concat%u", yk__dtype_name(dtype), axis))
         return;
     cts_check_init(&k, c);
-    x[0] = cts_leaf(&k.g, dtype, CTS_UNIT, 0, 3, a[axis]);
-    x[1] = cts_leaf(&k.g, dtype, CTS_UNIT, 0, 3, b[axis]);
+    x[0] = cts_leaf(&k.g, dtype, CTS_MOVED, 0, 3, a[axis]);
+    x[1] = cts_leaf(&k.g, dtype, CTS_MOVED, 0, 3, b[axis]);
     check_run(c, &k, yk__concat(&k.g, 2, x, axis));
 }
 
@@ -298,7 +304,7 @@ static void test_gather(cts *c, yk_dtype dtype, int64_t rows, int64_t width, int
     if (!cts_begin(c, "gather.%s.%lldx%lld.%lld", yk__dtype_name(dtype), (long long)rows, (long long)width, (long long)n))
         return;
     cts_check_init(&k, c);
-    check_run(c, &k, yk__gather(&k.g, cts_leaf(&k.g, dtype, dtype == YK_I32 ? CTS_WHOLE : CTS_UNIT, 0, width ? 2 : 1, table),
+    check_run(c, &k, yk__gather(&k.g, cts_leaf(&k.g, dtype, moved_dist(dtype), 0, width ? 2 : 1, table),
                           cts_leaf(&k.g, YK_I32, CTS_INDEX, (uint32_t)rows, 1, index)));
 }
 
@@ -495,6 +501,20 @@ static void dot_batch(cts *c, yk_dtype dtype, bool first)
     check_run(c, &k, z);
 }
 
+/* Products and sums of finite numbers that 16 bits often cannot hold: infinities, and never the largest number instead. */
+static void range_passed(cts *c, yk_dtype dtype, bool is_dot)
+{
+    static const int64_t left[] = {9, 8}, right[] = {8, 50}, rows[] = {70, 96};
+    cts_check k;
+    if (!cts_begin(c, "%s.%s.range", is_dot ? "dot" : "sum", yk__dtype_name(dtype)))
+        return;
+    cts_check_init(&k, c);
+    k.tol = CTS_ABSSUM;
+    k.n = is_dot ? 8 : 96;
+    const yk__vid x = cts_leaf(&k.g, dtype, CTS_LARGE, is_dot ? 6 : 9, 2, is_dot ? left : rows);
+    check_run(c, &k, is_dot ? yk__dot(&k.g, x, cts_leaf(&k.g, dtype, CTS_LARGE, 6, 2, right), false, false) : yk__sum(&k.g, x, 2));
+}
+
 /* Into f32. */
 static void dot_wide(cts *c, yk_dtype dtype)
 {
@@ -594,6 +614,10 @@ void cts_ops_dot(cts *c)
         dot_batch(c, types[t], true);
         dot_batch(c, types[t], false);
         dot_wide(c, types[t]);
+        if (types[t] == YK_F16) {
+            range_passed(c, types[t], true);
+            range_passed(c, types[t], false);
+        }
         for (uint32_t transposed = 0; transposed < 4; transposed++) {
             dot_added(c, types[t], 0, transposed);
             dot_added(c, types[t], 3, transposed);

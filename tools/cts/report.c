@@ -121,6 +121,7 @@ void cts_unsupported(cts *c, const char *fmt, ...)
     va_list ap;
     if (c->failed_now)
         return;
+    c->failed_now = true;
     va_start(ap, fmt);
     verdict_send(c, 'U', fmt, ap);
     va_end(ap);
