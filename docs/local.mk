@@ -25,7 +25,7 @@ docs/yoke-cts.1: yoke-cts$(EXEEXT)
 if WITH_PYTHON3
 man_MANS += docs/yoke.h.3
 CLEANFILES += docs/yoke.h.3
-docs/yoke.h.3: include/yoke/yoke.h scripts/api scripts/csource.py
+docs/yoke.h.3: include/yoke/yoke.h include/yoke/builder.h scripts/api scripts/csource.py
 	@$(MKDIR_P) docs
 	$(AM_V_GEN)$(PYTHON3) $(top_srcdir)/scripts/api man > $@.tmp && mv $@.tmp $@
 endif

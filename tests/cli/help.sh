@@ -68,7 +68,7 @@ accelerate_page() { # docs/from-accelerate.md: names of ours exist, every capabi
     python3 - "$YOKE_SOURCE" "$yoke" <<'P'
 import re, subprocess, sys
 page = open(sys.argv[1] + "/docs/from-accelerate.md").read()
-header = open(sys.argv[1] + "/include/yoke/yoke.h").read()
+header = "".join(open(f"{sys.argv[1]}/include/yoke/{name}.h").read() for name in ("yoke", "builder"))
 declared = set(re.findall(r"\b(yk_\w+)\(", header)) | set(re.findall(r"\} (yk_\w+);", header)) | {"yk_each"}
 bodies = {name: body for body, name in re.findall(r"\{([^{}]*)\} (yk_\w+);", header)}
 ours = set(re.findall(r"\byk_\w+", page))
