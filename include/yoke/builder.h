@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What builders of models need: settings, weight files, and parts of checkpoints. yoke.h includes this header, whose rules hold here too. */
+/* What builders of models need: settings, weight files, parts of checkpoints. yoke.h includes this header, and its rules hold here too. */
 #ifndef YOKE_H
 #include <yoke/yoke.h>
 #elif !defined(YOKE_BUILDER_H)
