@@ -169,7 +169,8 @@ head_new() { # head_new FILE LINE NAMES SAME ARGUMENTS...
 four="card_arrival exchange_rate pin_blocked top_up_failed"
 { echo text,category && printf 'a,yes\nb,no\n'; } >"$out/yes.csv"
 sed 's/exchange_rate/rate/' "$out/all.csv" >"$out/renamed.csv"
-ok "other classes without the option" refused "label .yes., expected one of the names in the model.s id2label (--new-head" bert train "$out/yes.csv" --from "$out/m" \
+ok "other classes without the option" refused "label .yes., expected one of the names in the model.s id2label (--new-head" \
+    bert train "$out/yes.csv" --from "$out/m" \
     --max-steps 1 --global-batch 2 --eval-strategy no --output-dir "$out/z"
 ok "a new head for two other classes" head_new "$out/yes.csv" "of 4 classes is not taken: it starts new, of 2" "no yes" rest --new-head
 ok "for some of the classes" head_new "$out/two.csv" "of 4 classes is not" "exchange_rate top_up_failed" rest --ignore_mismatched_sizes
