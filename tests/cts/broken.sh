@@ -190,7 +190,7 @@ none)
     broken_far WAIT_LONG 'queue/wait_short' 'a wait of 1 ms returned after'
     broken_far POLL 'queue/poll_is_true' 'that poll says is done'
     broken_far SHARED_PACK 'queue/side_by_side' 'two queues at a time'
-    broken_far DEVICE_WAITS 'queue/two_devices' 'waits for a queue of another device'
+    broken_far DEVICE_WAITS 'queue/two_devices' 'waits for a queue of another device\|from one device to another' # by what comes first
     broken_far DEVICE_COPY 'queue/two_devices' 'from one device to another'
     broken_far DEVICE_OFFSET 'queue/two_devices' 'from one device to another'
     broken_far SLOT_COUNT 'errors/a_slot_too_few' 'expected YK_E_ARG'
