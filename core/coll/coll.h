@@ -39,6 +39,7 @@ typedef struct yk__coll_config {
     yk__wire wire;                 /* reduce-scatter: how what goes to another host is rounded; the same on all ranks, both */
     bool narrow_params;            /* what yk__coll_narrows says where ranks talk by messages */
     uint64_t columns_from;         /* bytes of an all-reduce over messages from which on it goes by columns; 0: the plan says (plan.h) */
+    uint64_t rounds_below;         /* with columns_from: bytes of small data below which records go in rounds (msg_rounds.h); 0: never */
     bool progress;                 /* a thread drives requests over messages while the step thread computes */
     void (*place)(const char **file, int *line); /* where in the user's program a request is begun; NULL: not known */
 } yk__coll_config;

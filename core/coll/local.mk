@@ -4,7 +4,7 @@ libyokecore_la_SOURCES += core/coll/algorithms.c core/coll/algorithms.h core/col
 	core/coll/feed.h core/coll/members.c core/coll/members.h core/coll/msg.c core/coll/msg.h core/coll/msg_columns.c \
 	core/coll/msg_columns.h core/coll/msg_feed.c core/coll/msg_feed.h core/coll/msg_gather.c core/coll/msg_gather.h \
 	core/coll/msg_kinds.c core/coll/msg_kinds.h core/coll/msg_piece.c core/coll/msg_piece.h core/coll/msg_plane.c \
-	core/coll/msg_plane.h core/coll/msg_reduce.c core/coll/msg_reduce.h core/coll/plan.c core/coll/plan.h core/coll/pool.c \
+	core/coll/msg_plane.h core/coll/msg_reduce.c core/coll/msg_reduce.h core/coll/msg_rounds.c core/coll/msg_rounds.h core/coll/plan.c core/coll/plan.h core/coll/pool.c \
 	core/coll/pool.h core/coll/progress.c core/coll/progress.h core/coll/reduce.c core/coll/reduce.h core/coll/request.c \
 	core/coll/request.h core/coll/shm.h core/coll/shm_attach.c core/coll/shm_block.c core/coll/shm_broadcast.c \
 	core/coll/shm_broadcast.h core/coll/shm_comm.c core/coll/shm_comm.h core/coll/shm_internal.h core/coll/shm_slot.c \

@@ -12,6 +12,7 @@
 #include "core/coll/msg_feed.h"
 #include "core/coll/msg_kinds.h"
 #include "core/coll/msg_reduce.h"
+#include "core/coll/msg_rounds.h"
 #include "core/coll/pool.h"
 
 #define POLL_NS 300000 /* a wait begins with so much of looking for messages */
@@ -60,7 +61,7 @@ static yk_status finish_pieces(yk__request *request, yk_error *err)
         yk__msg_piece *piece = &m->piece[m->finished % YK__MSG_WINDOW];
         if (yk__msg_piece_test(request, piece, err))
             return err->status;
-        if (piece->open)
+        if (piece->open || !yk__msg_has_records(m))
             return YK_OK;
         if (yk__msg_finish_piece(request, piece, err))
             return err->status;
@@ -73,7 +74,7 @@ static yk_status step_request(yk__request *request, yk_error *err)
 {
     yk__msg *m = request->msg;
     do {
-        if (post_pieces(request, err) || finish_pieces(request, err))
+        if (yk__msg_rounds_step(request, err) || post_pieces(request, err) || finish_pieces(request, err))
             return err->status;
     } while (may_post(request));
     if (m->finished < m->pieces)
@@ -129,11 +130,9 @@ static void write_record(const yk__request *request)
 
 static void msg_free(yk__msg *m)
 {
-    for (uint32_t i = 0; i < YK__MSG_WINDOW; i++) {
-        yk__free(m->piece[i].op);
-        yk__free(m->piece[i].bytes);
-        yk__free(m->piece[i].peer);
-    }
+    for (uint32_t i = 0; i < YK__MSG_WINDOW; i++)
+        yk__msg_piece_free(&m->piece[i]);
+    yk__msg_piece_free(&m->round);
     yk__free(m->peer);
     yk__msg_columns_free(m->columns);
     yk__msg_sum_free(m->sum);
@@ -142,37 +141,44 @@ static void msg_free(yk__msg *m)
     yk__free(m);
 }
 
-static bool pieces_new(yk__msg *m)
+static yk_status pieces_new(yk__request *request, uint64_t bytes, yk_error *err)
 {
-    const size_t most = 6ull * m->peers + 1;
-    bool all = true;
-    for (uint32_t i = 0; i < YK__MSG_WINDOW; i++) {
-        yk__msg_piece *p = &m->piece[i];
-        p->op = yk__calloc(most, sizeof *p->op);
-        p->bytes = yk__calloc(most, sizeof *p->bytes);
-        p->peer = yk__calloc(most, sizeof *p->peer);
-        all = all && p->op && p->bytes && p->peer;
-    }
-    return all;
+    yk__msg *m = request->msg;
+    m->have = m->peers + 1;
+    for (uint32_t i = 0; i < YK__MSG_WINDOW; i++)
+        if (yk__msg_piece_new(&m->piece[i], 6ull * m->peers + 1, err))
+            return err->status;
+    return yk__msg_rounds_fit(request, bytes) ? yk__msg_rounds_new(request, err) : YK_OK;
+}
+
+/* Of an excluded rank: the lowest member. */
+static void list_peers(const yk__request *request)
+{
+    const yk__comm *comm = request->comm;
+    yk__msg *m = request->msg;
+    for (uint32_t i = 0, n = 0; i < comm->size; i++)
+        if (comm->member[i] == comm->coll->rank)
+            m->own = i;
+        else if (n < m->peers)
+            m->peer[n++] = comm->member[i];
 }
 
 static yk_status msg_new(yk__request *request, yk_error *err)
 {
     const yk__comm *comm = request->comm;
+    const uint64_t part = carries_part(request) ? yk__call_bytes(&request->call) : 0;
     yk__msg *m = request->msg = yk__calloc(1, sizeof *m);
     if (!m)
         return yk__fail_mem(err, sizeof *m, "a collective");
     m->peers = comm->joined ? comm->size - 1 : 1;
-    m->record_bytes = sizeof request->call + (!comm->joined ? yk__msg_result_bytes(request)
-                                              : carries_part(request) ? yk__call_bytes(&request->call)
-                                                                         : 0);
+    m->record_bytes = sizeof request->call + (comm->joined ? part : yk__msg_result_bytes(request));
     m->peer = yk__calloc(comm->size, sizeof *m->peer);
     m->record = yk__calloc(m->peers + 1, m->record_bytes);
-    if (!m->peer || !m->record || !pieces_new(m))
+    if (!m->peer || !m->record)
         return yk__fail_mem(err, (m->peers + 1) * m->record_bytes, "a collective");
-    for (uint32_t i = 0, n = 0; i < comm->size && n < m->peers; i++) /* of an excluded rank: the lowest member */
-        if (comm->member[i] != comm->coll->rank)
-            m->peer[n++] = comm->member[i];
+    list_peers(request);
+    if (pieces_new(request, part, err))
+        return err->status;
     if (comm->joined)
         write_record(request);
     return yk__msg_plan_pieces(request, err);
@@ -206,6 +212,13 @@ void yk__msg_hand_over(yk__coll *coll)
     pthread_mutex_unlock(&plane->lock);
 }
 
+static void cancel_piece(const yk__msg_plane *plane, const yk__msg_piece *piece)
+{
+    for (uint32_t i = 0; i < piece->n; i++)
+        if (piece->op[i])
+            plane->table->cancel(plane->tr, piece->op[i]);
+}
+
 static void msg_release(yk__request *request)
 {
     yk__msg_plane *plane = request->comm->coll->plane;
@@ -214,9 +227,8 @@ static void msg_release(yk__request *request)
         return;
     pthread_mutex_lock(&plane->lock);
     for (uint32_t w = 0; w < YK__MSG_WINDOW; w++)
-        for (uint32_t i = 0; i < m->piece[w].n; i++)
-            if (m->piece[w].op[i])
-                plane->table->cancel(plane->tr, m->piece[w].op[i]);
+        cancel_piece(plane, &m->piece[w]);
+    cancel_piece(plane, &m->round);
     plane->active -= m->counted && !request->done;
     request->msg = NULL;
     pthread_mutex_unlock(&plane->lock);
@@ -225,17 +237,22 @@ static void msg_release(yk__request *request)
 
 /* ---- Waiting ------------------------------------------------------------------------------------------------------ */
 
+static uint32_t piece_peer(const yk__msg_piece *piece)
+{
+    for (uint32_t i = 0; i < piece->n; i++)
+        if (piece->op[i])
+            return piece->peer[i];
+    return UINT32_MAX;
+}
+
 /* A rank that has something to send or to take; UINT32_MAX: none. */
 static uint32_t open_peer(const yk__request *request)
 {
     const yk__msg *m = request->msg;
-    for (uint64_t k = m->finished; k < m->posted; k++) {
-        const yk__msg_piece *piece = &m->piece[k % YK__MSG_WINDOW];
-        for (uint32_t i = 0; i < piece->n; i++)
-            if (piece->op[i])
-                return piece->peer[i];
-    }
-    return UINT32_MAX;
+    uint32_t peer = piece_peer(&m->round);
+    for (uint64_t k = m->finished; k < m->posted && peer == UINT32_MAX; k++)
+        peer = piece_peer(&m->piece[k % YK__MSG_WINDOW]);
+    return peer;
 }
 
 static yk_status look_at(const yk__request *request, yk__control_wait *wait, uint32_t peer, yk_error *err)

@@ -2,7 +2,7 @@
 /*
  * The pieces of each kind of collective over messages.
  *
- *   barrier, all-gather, all-reduce   one piece: record and small data, from each member to each
+ *   barrier, all-gather, all-reduce   one piece: record and small data, from each member to each, or in rounds (msg_rounds.c)
  *   all-reduce by columns             three: record and shares of columns, nothing, what came out (msg_columns.c)
  *   broadcast, all-gatherv            the first with records; chunks to each host, and within it (msg_gather.c)
  *   reduce-scatter                    the first with records; a chunk of every slice to its owner (msg_reduce.c)
@@ -57,7 +57,7 @@ static yk_status post_records(yk__request *request, yk__msg_piece *piece, yk_err
     yk__msg *m = request->msg;
     for (uint32_t i = 0; i < m->peers; i++) {
         const yk_tr_range from = {.data = m->record, .bytes = m->record_bytes};
-        const yk_tr_range to = {.data = yk__msg_record(request, i), .bytes = m->record_bytes};
+        const yk_tr_range to = {.data = yk__msg_peer_record(request, i), .bytes = m->record_bytes};
         if (yk__msg_post(request, piece, false, m->peer[i], YK__MSG_STEP_RECORD, &to, err) ||
             yk__msg_post(request, piece, true, m->peer[i], YK__MSG_STEP_RECORD, &from, err))
             return err->status;
@@ -67,10 +67,10 @@ static yk_status post_records(yk__request *request, yk__msg_piece *piece, yk_err
 
 yk_status yk__msg_post_piece(yk__request *request, yk__msg_piece *piece, yk_error *err)
 {
-    const yk_tr_range result = {.data = yk__msg_record(request, 0), .bytes = request->msg->record_bytes};
+    const yk_tr_range result = {.data = yk__msg_peer_record(request, 0), .bytes = request->msg->record_bytes};
     if (!request->comm->joined)
         return yk__msg_post(request, piece, false, request->msg->peer[0], YK__MSG_STEP_FEED, &result, err);
-    if (piece->number == 0 && post_records(request, piece, err))
+    if (piece->number == 0 && !yk__msg_in_rounds(request->msg) && post_records(request, piece, err))
         return err->status;
     switch (request->desc.kind) {
     case YK__COLL_ALL_REDUCE:
@@ -92,9 +92,8 @@ yk_status yk__msg_post_piece(yk__request *request, yk__msg_piece *piece, yk_erro
 static void collect_parts(const yk__request *request)
 {
     const yk__comm *comm = request->comm;
-    for (uint32_t i = 0, peer = 0; i < comm->size; i++)
-        comm->part[i] = sizeof(yk__call) +
-                        (comm->member[i] == comm->coll->rank ? request->msg->record : yk__msg_record(request, peer++));
+    for (uint32_t i = 0; i < comm->size; i++)
+        comm->part[i] = yk__msg_record(request, i) + sizeof(yk__call);
 }
 
 static void gather_small(const yk__request *request)
@@ -119,7 +118,7 @@ static void reduce_parts(yk__request *request, const yk__msg_piece *piece)
 yk_status yk__msg_finish_piece(yk__request *request, const yk__msg_piece *piece, yk_error *err)
 {
     if (!request->comm->joined)
-        return yk__msg_feed_take(request, yk__msg_record(request, 0), err);
+        return yk__msg_feed_take(request, yk__msg_peer_record(request, 0), err);
     if (piece->number == 0 && yk__msg_check_records(request, err))
         return err->status;
     switch (request->desc.kind) {

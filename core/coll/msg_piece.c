@@ -4,25 +4,46 @@
 
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "core/coll/call.h"
 
 /* ---- Records ------------------------------------------------------------------------------------------------------ */
 
-uint8_t *yk__msg_record(const yk__request *request, uint32_t peer_index)
+uint8_t *yk__msg_record(const yk__request *request, uint32_t member_index)
 {
-    return request->msg->record + (peer_index + 1ull) * request->msg->record_bytes;
+    const yk__msg *m = request->msg;
+    return m->record + m->record_bytes * (member_index < m->own ? member_index + m->peers + 1 - m->own : member_index - m->own);
+}
+
+uint8_t *yk__msg_peer_record(const yk__request *request, uint32_t peer_index)
+{
+    return yk__msg_record(request, peer_index < request->msg->own ? peer_index : peer_index + 1);
+}
+
+bool yk__msg_in_rounds(const yk__msg *m)
+{
+    return m->round.op != NULL;
+}
+
+bool yk__msg_has_records(const yk__msg *m)
+{
+    return m->have == m->peers + 1;
+}
+
+static yk_status check_record(const yk__request *request, uint32_t peer_index, yk_error *err)
+{
+    yk__call theirs;
+    memcpy(&theirs, yk__msg_peer_record(request, peer_index), sizeof theirs);
+    if (theirs.kind == YK__COLL_NONE || (theirs.common == request->call.common && yk__call_same(&theirs, &request->call)))
+        return YK_OK;
+    return yk__call_fail(request->comm->coll, &request->call, request->msg->peer[peer_index], &theirs, err);
 }
 
 yk_status yk__msg_check_records(const yk__request *request, yk_error *err)
 {
-    for (uint32_t i = 0; i < request->msg->peers; i++) {
-        yk__call theirs;
-        memcpy(&theirs, yk__msg_record(request, i), sizeof theirs);
-        if (theirs.kind == YK__COLL_NONE)
-            continue;
-        if (theirs.common != request->call.common || !yk__call_same(&theirs, &request->call))
-            return yk__call_fail(request->comm->coll, &request->call, request->msg->peer[i], &theirs, err);
-    }
+    for (uint32_t i = 0; i < request->msg->peers; i++)
+        if (check_record(request, i, err))
+            return err->status;
     return YK_OK;
 }
 
@@ -34,6 +55,21 @@ uint64_t yk__msg_tag(const yk__call *call, uint32_t step)
     const uint32_t number = step == YK__MSG_STEP_FEED ? call->common : call->sequence;
     return (uint64_t)(call->comm & 0xfff) << 52 | (uint64_t)(call->generation & 0xfff) << 40 |
            (uint64_t)(number & 0xffffff) << 16 | step;
+}
+
+yk_status yk__msg_piece_new(yk__msg_piece *piece, size_t most, yk_error *err)
+{
+    piece->op = yk__calloc(most, sizeof *piece->op);
+    piece->bytes = yk__calloc(most, sizeof *piece->bytes);
+    piece->peer = yk__calloc(most, sizeof *piece->peer);
+    return piece->op && piece->bytes && piece->peer ? YK_OK : yk__fail_mem(err, most * sizeof *piece->op, "a collective");
+}
+
+void yk__msg_piece_free(yk__msg_piece *piece)
+{
+    yk__free(piece->op);
+    yk__free(piece->bytes);
+    yk__free(piece->peer);
 }
 
 yk_status yk__msg_post(yk__request *request, yk__msg_piece *piece, bool send, uint32_t peer, uint32_t step,
@@ -55,16 +91,36 @@ yk_status yk__msg_post(yk__request *request, yk__msg_piece *piece, bool send, ui
     return YK_OK;
 }
 
-/* What came has another length than was expected. Records that came before say more; where the record itself is too long, or short,
- * what the peer shows of its request does. */
-static yk_status fail_length(const yk__request *request, uint32_t peer, uint64_t got, uint64_t want, yk_error *err)
+/* What the peer shows of its request says more. */
+static yk_status fail_length(const yk__request *request, const yk__msg_odd *odd, yk_error *err)
 {
     yk__coll *coll = request->comm->coll;
-    if (yk__msg_check_records(request, err) || yk__call_look(coll, &request->call, peer, err))
+    if (yk__call_look(coll, &request->call, odd->peer, err))
         return err->status;
     return yk__fail(err, YK_E_INTERNAL, "%s sent %s than %llu bytes in %s to %s: the ranks' calls differ",
-                    yk__control_name(coll->control, peer), got > want ? "more" : "less", (unsigned long long)want,
+                    yk__control_name(coll->control, odd->peer), odd->got > odd->want ? "more" : "less", (unsigned long long)odd->want,
                     yk__call_name(&request->call), yk__control_name(coll->control, coll->rank));
+}
+
+yk_status yk__msg_fail_odd(const yk__request *request, yk_error *err)
+{
+    return yk__msg_check_records(request, err) ? err->status : fail_length(request, &request->msg->odd, err);
+}
+
+/* What came has another length than was expected. The sender's record, the first of a round's, says more, where it is not cut off; data
+ * that come before all records wait for them. */
+static yk_status note_length(yk__request *request, const yk__msg_piece *piece, uint32_t i, uint64_t got, yk_error *err)
+{
+    yk__msg *m = request->msg;
+    const uint32_t member = (m->own + m->have) % (m->peers + 1);
+    m->odd = (yk__msg_odd){.got = got, .want = piece->bytes[i], .peer = piece->peer[i]};
+    if (yk__msg_has_records(m))
+        return yk__msg_fail_odd(request, err);
+    if (piece != &m->round)
+        return YK_OK;
+    if (got >= sizeof request->call && got < piece->bytes[i] && check_record(request, member < m->own ? member : member - 1, err))
+        return err->status;
+    return fail_length(request, &m->odd, err);
 }
 
 /* A message of another host that came whole is a sign of life. */
@@ -76,7 +132,7 @@ static void note_arrival(const yk__request *request, const yk__msg_piece *piece,
         yk__control_heard(coll->control, peer);
 }
 
-yk_status yk__msg_piece_test(const yk__request *request, yk__msg_piece *piece, yk_error *err)
+yk_status yk__msg_piece_test(yk__request *request, yk__msg_piece *piece, yk_error *err)
 {
     yk__msg_plane *plane = request->comm->coll->plane;
     for (uint32_t i = 0; i < piece->n && piece->open; i++) {
@@ -94,8 +150,8 @@ yk_status yk__msg_piece_test(const yk__request *request, yk__msg_piece *piece, y
         }
         if (s && (s != YK_E_ARG || piece->bytes[i] == UINT64_MAX))
             return yk__msg_fail(err, s, &error, request->comm->coll);
-        if (done && piece->bytes[i] != UINT64_MAX && bytes != piece->bytes[i])
-            return fail_length(request, piece->peer[i], bytes, piece->bytes[i], err);
+        if (done && piece->bytes[i] != UINT64_MAX && bytes != piece->bytes[i] && note_length(request, piece, i, bytes, err))
+            return err->status;
     }
     return YK_OK;
 }

@@ -2,7 +2,8 @@
 /*
  * Making the plan. A direct exchange of b bytes takes one round, a + s b; by columns it takes two, and each line carries 2/n of the
  * bytes: 2 a + s b 2/n (Rabenseifner's argument, "Optimization of collective reduction operations", 2004, with a direct exchange in both
- * halves). Times are medians of some calls: lines let the first bytes after a rest pass faster than those that follow.
+ * halves). Rounds (msg_rounds.c) carry the bytes of a direct exchange in fewer messages, each of which waits for the one before: which
+ * is faster depends on what a message costs and how long it travels, so both are measured. Times are medians of some calls: lines let the first bytes after a rest pass faster than those that follow.
  */
 #include "core/coll/plan.h"
 
@@ -11,19 +12,30 @@
 #include "core/base/clock.h"
 #include "core/base/hash.h"
 #include "core/base/mem.h"
+#include "core/coll/msg_rounds.h"
 #include "core/coll/request.h"
 #include "core/coll/state.h"
 
 enum { CALLS = 5, FEW = 16, MANY = 16384 }; /* numbers of f32; MANY of many ranks would be too much for a slow line */
 
 typedef struct plan {
-    uint64_t columns_from;
+    uint64_t columns_from, rounds_below;
 } plan;
 
-uint64_t yk__plan_columns(double direct_ns, double slope_ns, uint32_t ranks)
+uint64_t yk__plan_crossing(yk__plan_line one, yk__plan_line two)
 {
-    const double saved = ranks > 2 ? slope_ns * (1.0 - 2.0 / ranks) : 0.0;
-    return saved * YK__COLL_SMALL > direct_ns ? (uint64_t)(direct_ns / saved) + 1 : UINT64_MAX;
+    const double saved = one.slope_ns - two.slope_ns, more = two.ns > one.ns ? two.ns - one.ns : 0.0;
+    return saved * YK__COLL_SMALL > more ? (uint64_t)(more / saved) + 1 : UINT64_MAX;
+}
+
+yk__plan_line yk__plan_by_columns(yk__plan_line direct, uint32_t ranks)
+{
+    return (yk__plan_line){2.0 * direct.ns, direct.slope_ns * 2.0 / ranks};
+}
+
+uint64_t yk__plan_rounds(yk__plan_line direct, yk__plan_line rounds)
+{
+    return rounds.ns < direct.ns ? yk__plan_crossing(rounds, direct) : 0;
 }
 
 static int compare_times(const void *a, const void *b)
@@ -47,7 +59,8 @@ static yk_status time_sum(yk__coll *coll, float *numbers, uint32_t n, int64_t *m
     return YK_OK;
 }
 
-static yk_status measure_plan(yk__coll *coll, plan *own, yk_error *err)
+/* Of sums as coll->rounds_below has them now. */
+static yk_status measure_line(yk__coll *coll, yk__plan_line *line, yk_error *err)
 {
     float *numbers = yk__calloc(MANY, sizeof *numbers);
     const uint32_t many = coll->size > 16 ? MANY / 16 : MANY;
@@ -55,10 +68,30 @@ static yk_status measure_plan(yk__coll *coll, plan *own, yk_error *err)
     if (!numbers)
         return yk__fail_mem(err, MANY * sizeof *numbers, "the plan of collectives");
     if (!time_sum(coll, numbers, FEW, &few_ns, err) && !time_sum(coll, numbers, many, &many_ns, err))
-        own->columns_from =
-            yk__plan_columns((double)few_ns, (double)(many_ns - few_ns) / ((many - FEW) * sizeof *numbers), coll->size);
+        *line = (yk__plan_line){(double)few_ns, (double)(many_ns - few_ns) / ((many - FEW) * sizeof *numbers)};
     yk__free(numbers);
     return err->status;
+}
+
+/* By columns where that is faster than the faster of the two others. */
+static yk_status measure_plan(yk__coll *coll, plan *own, yk_error *err)
+{
+    yk__plan_line direct, columns, rounds;
+    uint64_t from;
+    if (measure_line(coll, &direct, err))
+        return err->status;
+    columns = yk__plan_by_columns(direct, coll->size);
+    own->columns_from = yk__plan_crossing(direct, columns);
+    if (coll->size < YK__MSG_ROUNDS_LEAST)
+        return YK_OK;
+    coll->rounds_below = UINT64_MAX;
+    if (measure_line(coll, &rounds, err))
+        return err->status;
+    own->rounds_below = yk__plan_rounds(direct, rounds);
+    from = yk__plan_crossing(rounds, columns);
+    if (own->columns_from < own->rounds_below)
+        own->columns_from = from < own->rounds_below ? from : own->rounds_below;
+    return YK_OK;
 }
 
 /* All ranks have the plan of rank 0, or the job ends. */
@@ -79,12 +112,13 @@ static yk_status compare_plans(yk__coll *coll, const plan *own, yk_error *err)
 
 yk_status yk__plan_make(yk__coll *coll, yk_error *err)
 {
-    plan own = {UINT64_MAX};
+    plan own = {UINT64_MAX, 0};
     const yk__coll_desc d = {.kind = YK__COLL_BROADCAST, .dtype = YK_U8, .out = &own, .count = sizeof own};
     if (!coll->plane || coll->size < 3)
         return YK_OK;
     if (measure_plan(coll, &own, err) || yk__coll_run(coll->comm, &d, err) || compare_plans(coll, &own, err))
         return err->status;
     coll->columns_from = own.columns_from;
+    coll->rounds_below = own.rounds_below;
     return YK_OK;
 }

@@ -12,9 +12,17 @@
 
 typedef struct yk__coll yk__coll;
 
-/* From how many bytes on an all-reduce goes by columns (msg_columns.h): direct_ns is what one of few bytes takes in one round, slope_ns
- * what each byte adds to it, with that many ranks. UINT64_MAX: never. */
-uint64_t yk__plan_columns(double direct_ns, double slope_ns, uint32_t ranks);
+/* What a small collective takes: of few bytes, and what each byte adds. */
+typedef struct yk__plan_line {
+    double ns, slope_ns;
+} yk__plan_line;
+
+/* From how many bytes on `two` is faster than `one`; UINT64_MAX: of no small collective. */
+uint64_t yk__plan_crossing(yk__plan_line one, yk__plan_line two);
+/* An all-reduce by columns (msg_columns.h), from what a direct exchange takes with that many ranks. */
+yk__plan_line yk__plan_by_columns(yk__plan_line direct, uint32_t ranks);
+/* Below how many bytes records go in rounds (msg_rounds.h); 0: never. */
+uint64_t yk__plan_rounds(yk__plan_line direct, yk__plan_line rounds);
 /* By all ranks, with nothing under way. Nothing is done where two ranks or fewer talk by messages. */
 yk_status yk__plan_make(yk__coll *coll, yk_error *err);
 

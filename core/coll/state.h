@@ -84,6 +84,7 @@ struct yk__coll {
     yk__wire wire;
     bool narrow_params;
     uint64_t columns_from; /* bytes of an all-reduce over messages from which on it goes by columns: plan.h */
+    uint64_t rounds_below; /* bytes of a rank's small data over messages below which records go in rounds (msg_rounds.h); 0: never */
     uint32_t rank, size;
     yk__comm *comm; /* all; the world and the members first */
     uint32_t comms;

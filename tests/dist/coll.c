@@ -744,18 +744,19 @@ START_TEST(columns_begin_where_they_are_faster)
         double direct_ns, slope_ns;
         uint32_t ranks;
     } lines[] = {{300e3, 160.0, 3}, {300e3, 160.0, 8}, {20e3, 1.0, 4}, {5e3, 2.0, 1000}};
+    static const yk__plan_line never[] = {{300e3, 160.0}, {300e3, 0.01}, {300e3, -1.0}};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         const double a = lines[i].direct_ns, s = lines[i].slope_ns, n = lines[i].ranks;
-        const uint64_t from = yk__plan_columns(a, s, lines[i].ranks);
+        const yk__plan_line direct = {a, s};
+        const uint64_t from = yk__plan_crossing(direct, yk__plan_by_columns(direct, lines[i].ranks));
         ck_assert_msg(from > 16 && from < YK__COLL_SMALL, "line %zu: %llu", i, (unsigned long long)from);
         for (uint64_t b = from - 16; b < from + 16; b++)
             if (b < from - 1 || b > from)
                 ck_assert_msg((a + s * (double)b > 2 * a + s * (double)b * 2 / n) == (b >= from), "line %zu: %llu bytes", i,
                               (unsigned long long)b);
     }
-    ck_assert_uint_eq(yk__plan_columns(300e3, 160.0, 2), UINT64_MAX);
-    ck_assert_uint_eq(yk__plan_columns(300e3, 0.01, 3), UINT64_MAX);
-    ck_assert_uint_eq(yk__plan_columns(300e3, -1.0, 3), UINT64_MAX);
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
+        ck_assert_uint_eq(yk__plan_crossing(never[i], yk__plan_by_columns(never[i], i ? 3 : 2)), UINT64_MAX);
 }
 END_TEST
 
