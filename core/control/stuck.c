@@ -127,7 +127,7 @@ yk_status yk__control_look(yk__control *c, yk__control_wait *wait, uint32_t peer
     uint32_t rank, calls, advance;
     if (yk__control_check(c, err))
         return err->status;
-    if (!wait->last || !atomic_load(&c->head->slot[c->rank].waits_for))
+    if (!wait->last || atomic_load(&c->head->slot[c->rank].waits_for) != peer + 1)
         note_waiting(c, peer, what);
     wait->last = now;
     rank = find_culprit(c, peer, &circle);

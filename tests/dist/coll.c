@@ -24,7 +24,7 @@
 #include "transport/local/local.h"
 #include "transport/sock/sock.h"
 
-#define MAX_RANKS 8
+#define MAX_RANKS 16
 
 static yk__control *control;
 static yk__coll *coll;
@@ -194,6 +194,26 @@ static int case_small(yk_error *err)
         if (yk__coll_run(world, &(yk__coll_desc){.kind = YK__COLL_BARRIER}, err))
             return report_wrong(err, "barrier", i);
     return 0;
+}
+
+/* Of all ranks, and of those of odd numbers while the even ones do without. */
+static int case_few(yk_error *err)
+{
+    static const uint32_t sizes[] = {1, 0, 33, 301};
+    bool odd[MAX_RANKS], all[MAX_RANKS];
+    for (uint32_t r = 0; r < MAX_RANKS; r++)
+        odd[r] = r % 2 || ranks < 4, all[r] = true;
+    for (uint32_t i = 0; i < 4; i++) {
+        yk__comm *world = yk__coll_world(coll), *members = yk__coll_members(coll);
+        if (check_sums(world, i, sizes[i], false, err) || check_columns(YK__COLL_MAX, i, sizes[i], err) ||
+            check_columns(YK__COLL_MOMENTS, i, sizes[i], err) || check_gather(world, i, sizes[i] * 5, false, err) ||
+            check_broadcast(world, i, sizes[i] * 3, err))
+            return report_wrong(err, "small ones of all", i);
+        if (yk__comm_set_members(members, odd, err) || check_sums(members, i, sizes[i], true, err) ||
+            check_gather(members, i, sizes[i], true, err) || yk__comm_set_members(members, all, err))
+            return report_wrong(err, "small ones of some", i);
+    }
+    return check_many(3, err) ? report_wrong(err, "many sums", 3) : 0;
 }
 
 /* ---- Slices ------------------------------------------------------------------------------------------------------- */
@@ -453,6 +473,22 @@ static int case_lengths(yk_error *err)
     return 1;
 }
 
+/* All wait for rank 3, which begins and stands still; rank 1 waits for rank 2 first, which is late, as is what rank 3 would go on with. */
+static int case_still(yk_error *err)
+{
+    float v[3] = {1, 2, 3};
+    const yk__coll_desc d = {.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F32, .out = v, .count = 3};
+    yk__request *request = NULL;
+    usleep(rank == 2 ? 400000 : rank == 4 ? 200000 : 0);
+    if (yk__coll_begin(yk__coll_world(coll), &d, &request, err))
+        return report_wrong(err, "begin", 0);
+    while (rank == 3)
+        pause();
+    if (!yk__coll_wait(request, err)) /* done: what it needs was sent before */
+        yk__coll_run(yk__coll_world(coll), &(yk__coll_desc){.kind = YK__COLL_BARRIER}, err);
+    return report_wrong(err, "a rank that stands still", 0);
+}
+
 static int case_kill(yk_error *err)
 {
     for (uint32_t i = 0;; i++) {
@@ -511,9 +547,11 @@ static int case_limits(yk_error *err)
 /* ---- Which goes first --------------------------------------------------------------------------------------------- */
 
 static uint32_t sent[256], n_sent; /* which request each chunk was of, in the order they were sent */
+static uint32_t records;           /* messages with records so far */
 
 static yk_status note_send(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *from, yk_tr_op **op, yk_tr_error *error)
 {
+    records += (tag & 0xffff) == YK__MSG_STEP_RECORD;
     if ((tag & 0xffff) >= YK__MSG_STEP_DATA && n_sent < sizeof sent / sizeof *sent)
         sent[n_sent++] = (uint32_t)(tag >> 16 & 0xffffff);
     return loopback_transport()->send(t, peer, tag, from, op, error);
@@ -560,6 +598,29 @@ static int case_order(yk_error *err)
     return n_sent == REQUESTS * (NUMBERS / ranks / YK__MSG_CHUNK) ? 0 : report_wrong(err, "chunks", n_sent);
 }
 
+/* A rank sends ceil(log2 n) messages for a small collective, and so many more than its data for any other. */
+static int case_count(yk_error *err)
+{
+    static float v[400];
+    static unsigned char all[MAX_RANKS * 8];
+    const yk__coll_desc d[] = {{.kind = YK__COLL_BARRIER},
+                               {.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F32, .out = v, .count = 400},
+                               {.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F32, .out = v, .count = 3},
+                               {.kind = YK__COLL_ALL_GATHER, .dtype = YK_U8, .in = v, .out = all, .count = 8},
+                               {.kind = YK__COLL_BROADCAST, .dtype = YK_F32, .out = v, .count = 100}};
+    uint32_t rounds = 0;
+    while (1u << rounds < ranks)
+        rounds++;
+    for (uint32_t i = 0; i < sizeof d / sizeof *d; i++) {
+        records = n_sent = 0;
+        if (yk__coll_run(yk__coll_world(coll), &d[i], err))
+            return report_wrong(err, "a collective", i);
+        if (records != rounds || (n_sent && (rank || d[i].kind != YK__COLL_BROADCAST)))
+            return report_wrong(err, "a number of messages", i);
+    }
+    return 0;
+}
+
 /* ---- Ranks and launcher ------------------------------------------------------------------------------------------- */
 
 static const struct {
@@ -567,21 +628,24 @@ static const struct {
     int (*run)(yk_error *err);
 } cases[] = {{"small", case_small},     {"slices", case_slices},   {"sole", case_sole}, {"members", case_members},
              {"diverge", case_diverge}, {"lengths", case_lengths}, {"kill", case_kill}, {"cancel", case_cancel},
-             {"limits", case_limits},   {"late", case_late},       {"order", case_order},     {"roots", case_roots}};
+             {"limits", case_limits},   {"late", case_late},       {"order", case_order},     {"roots", case_roots},
+             {"few", case_few},         {"still", case_still},     {"count", case_count}};
 
 static const struct {
     const char *name;
     const yk_transport *(*table)(void);
     bool messages_only, progress;
     uint64_t columns_from; /* of yk__coll_config: 0 as is measured, 1 always, UINT64_MAX never */
-} ways[] = {{"shm", NULL, false, false, 0},
-            {"local", yk__local_transport, true, false, 4000},
+    uint64_t rounds_below; /* UINT64_MAX always, 0 never */
+} ways[] = {{"shm", NULL, false, false, 0, 0},
+            {"local", yk__local_transport, true, false, 4000, 600},
 #ifdef HAVE_SODIUM
-            {"sock", yk__sock_transport, true, false, 0},
+            {"sock", yk__sock_transport, true, false, 0, 0},
 #endif
-            {"loopback", loopback_transport, true, false, UINT64_MAX},
-            {"threaded", loopback_transport, true, true, 1},
-            {"noting", noting_transport, true, false, UINT64_MAX}};
+            {"loopback", loopback_transport, true, false, UINT64_MAX, 0},
+            {"rounds", loopback_transport, true, false, UINT64_MAX, UINT64_MAX},
+            {"threaded", loopback_transport, true, true, 1, 1},
+            {"noting", noting_transport, true, false, UINT64_MAX, UINT64_MAX}};
 #define WAYS ((int)(sizeof ways / sizeof *ways) - 1) /* the last is for one case alone */
 
 static void leave_hash(void)
@@ -595,7 +659,8 @@ static void leave_hash(void)
 
 static int as_rank(const char *what, const char *way)
 {
-    const yk__control_config c = {.job_fd = atoi(getenv("YOKE_JOB_FD")), .liveness_ms = 1300, .join_ms = 10000, .stuck_ms = 20000};
+    const yk__control_config c = {.job_fd = atoi(getenv("YOKE_JOB_FD")), .liveness_ms = 1300, .join_ms = 10000,
+                                  .stuck_ms = !strcmp(what, "still") ? 1500 : 20000};
     yk_error err = YK_ERROR_INIT;
     int bad = 1;
     size_t w = 0;
@@ -607,7 +672,7 @@ static int as_rank(const char *what, const char *way)
     ranks = yk__control_size(control);
     if (yk__coll_new(&(yk__coll_config){.control = control, .transport = ways[w].table ? ways[w].table() : NULL,
                                         .messages_only = ways[w].messages_only, .progress = ways[w].progress,
-                                        .columns_from = ways[w].columns_from},
+                                        .columns_from = ways[w].columns_from, .rounds_below = ways[w].rounds_below},
                      &coll, &err))
         return report_wrong(&err, "collectives", 0);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
@@ -647,20 +712,41 @@ static void run_way(int way, const char *what, uint32_t n, char *text, int size)
 }
 
 /* All ways give the same bits. */
+static void expect_same_of(const char *what, uint32_t n)
+{
+    char first[64] = "", text[64] = "";
+    for (int w = 0; w < WAYS; w++) {
+        run_way(w, what, n, w ? text : first, 64);
+        ck_assert_msg(!w || !strcmp(first, text), "%s, %u ranks, %s: other bits than %s", what, n, ways[w].name, ways[0].name);
+    }
+}
+
 static void expect_same(const char *what)
 {
-    for (uint32_t n = 2; n <= (TEST_UNDER_TSAN ? 3 : 4); n++) { /* four take it a minute, and have no other threads */
-        char first[64] = "", text[64] = "";
-        for (int w = 0; w < WAYS; w++) {
-            run_way(w, what, n, w ? text : first, 64);
-            ck_assert_msg(!w || !strcmp(first, text), "%s, %u ranks, %s: other bits than %s", what, n, ways[w].name, ways[0].name);
-        }
-    }
+    for (uint32_t n = 2; n <= (TEST_UNDER_TSAN ? 3 : 4); n++) /* four take it a minute, and have no other threads */
+        expect_same_of(what, n);
 }
 
 START_TEST(small_ones_are_equal)
 {
     expect_same("small");
+}
+END_TEST
+
+START_TEST(small_ones_of_many_are_equal)
+{
+    static const uint32_t n[] = {2, 3, 5, 7, 8, 16};
+    for (size_t i = 0; i < sizeof n / sizeof *n; i++)
+        expect_same_of("few", n[i]);
+}
+END_TEST
+
+START_TEST(messages_are_few)
+{
+    static const uint32_t n[] = {2, 3, 4, 5, 7, 8, 9, 16};
+    char text[64];
+    for (size_t i = 0; i < sizeof n / sizeof *n; i++)
+        run_way(WAYS, "count", n[i], text, sizeof text);
 }
 END_TEST
 
@@ -711,29 +797,40 @@ START_TEST(cancelled_requests)
 }
 END_TEST
 
-static void expect_error(int way, const char *what, const char *one, const char *two)
+static void expect_error(int way, uint32_t n, const char *what, const char *one, const char *two)
 {
     yk_error err = YK_ERROR_INIT;
     const double begin = ranks_now();
     int code = -1;
-    ranks_start(3, what, ways[way].name, &code, &err);
-    ck_assert_msg(err.status && code == 1 && strstr(err.text, one) && strstr(err.text, two), "%s, %s: %s", what, ways[way].name,
-                  err.text);
+    ranks_start(n, what, ways[way].name, &code, &err);
+    ck_assert_msg(err.status && code == 1 && strstr(err.text, one) && strstr(err.text, two), "%s, %u ranks, %s: %s", what, n,
+                  ways[way].name, err.text);
     ck_assert_msg(ranks_now() - begin < 6, "%s, %s: %.1f s", what, ways[way].name, ranks_now() - begin);
 }
 
 START_TEST(diverging_ranks_end)
 {
-    expect_error(_i, "diverge", "a broadcast of 24 bytes from rank 0, with no rows of the step, called at main.c:10",
-                 "a sum of f64 of 24 bytes called at other.c:1");
-    expect_error(_i, "roots", "a broadcast of 24 bytes from rank 0 called at", "a broadcast of 24 bytes from rank 1 called at");
-    expect_error(_i, "lengths", "a reduce-scatter of 8192 bytes called at main.c:10", "a reduce-scatter of 4096 bytes called at other.c:1");
+    for (uint32_t n = 3; n <= 6; n += 3) {
+        expect_error(_i, n, "diverge", "a broadcast of 24 bytes from rank 0, with no rows of the step, called at main.c:10",
+                     "a sum of f64 of 24 bytes called at other.c:1");
+        expect_error(_i, n, "roots", "a broadcast of 24 bytes from rank 0 called at main.c:10",
+                     "a broadcast of 24 bytes from rank 1 called at other.c:1");
+        expect_error(_i, n, "lengths", "a reduce-scatter of 8192 bytes called at main.c:10",
+                     "a reduce-scatter of 4096 bytes called at other.c:1");
+    }
 }
 END_TEST
 
 START_TEST(killed_peer)
 {
-    expect_error(_i, "kill", "rank 1 (opencl:0@1) was killed by signal 9", "");
+    expect_error(_i, 3, "kill", "rank 1 (opencl:0@1) was killed by signal 9", "");
+    expect_error(_i, 5, "kill", "rank 1 (opencl:0@1) was killed by signal 9", "");
+}
+END_TEST
+
+START_TEST(a_rank_that_stands_still_is_named)
+{
+    expect_error(_i, 5, "still", "rank 3 (opencl:0@3) has made no progress", "");
 }
 END_TEST
 
@@ -766,6 +863,8 @@ static int run_suite(void)
     tcase_add_checked_fixture(t, file_make, file_remove);
     tcase_add_test(t, columns_begin_where_they_are_faster);
     tcase_add_test(t, small_ones_are_equal);
+    tcase_add_test(t, small_ones_of_many_are_equal);
+    tcase_add_test(t, messages_are_few);
     tcase_add_test(t, slices_are_equal);
     tcase_add_loop_test(t, a_sole_member, 0, WAYS);
     tcase_add_test(t, members_change);
@@ -775,6 +874,7 @@ static int run_suite(void)
     tcase_add_loop_test(t, cancelled_requests, 0, WAYS);
     tcase_add_loop_test(t, diverging_ranks_end, 0, WAYS);
     tcase_add_loop_test(t, killed_peer, 0, WAYS);
+    tcase_add_loop_test(t, a_rank_that_stands_still_is_named, 0, WAYS);
     tcase_set_timeout(t, 120);
     return suite_run("coll", t);
 }

@@ -143,6 +143,23 @@ static int case_chain(void)
     return 0;
 }
 
+/* One wait is for one rank and then another: rank 0 waits for rank 1, and by now for rank 2, so that rank 1 is in no circle with it. */
+static int case_moved(void)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__control_wait wait = {0};
+    if (rank == 0 && (yk__control_look(control, &wait, 1, "a sum", &err) || yk__control_look(control, &wait, 2, "a sum", &err)))
+        return 1;
+    if (rank == 0)
+        yk__shm_set(shm, &counter[0], 1);
+    while (rank == 0 && !yk__control_check(control, &err))
+        usleep(1000);
+    if (rank == 1 && !yk__shm_wait(shm, &counter[0], 1, 0, "its beginning", &err))
+        return yk__shm_wait(shm, &counter[0], 2, 0, "a sum", &err) != YK_OK;
+    sleep(20);
+    return 1;
+}
+
 /* A rank that the others wait for is at work in a way that others cannot see. */
 static int case_busy(void)
 {
@@ -171,6 +188,7 @@ static const struct {
     {"call", 2, case_call, "has made no progress in compiling a program for 0.", 60000, 500},
     {"own", 2, case_own, NULL, 60000, 300},
     {"chain", 3, case_chain, "rank 2 (opencl:0@2) has made no progress for 0.5 s (YOKE_STUCK_MS) while rank ", 500, 0},
+    {"moved", 3, case_moved, "rank 2 (opencl:0@2) has made no progress for 0.5 s (YOKE_STUCK_MS) while rank 1", 500, 0},
     {"busy", 2, case_busy, NULL, 600, 0},
 };
 
