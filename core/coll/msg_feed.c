@@ -14,6 +14,7 @@
 #include "core/base/mem.h"
 #include "core/coll/call.h"
 #include "core/coll/members.h"
+#include "core/coll/msg.h"
 
 /* A result for an excluded rank. */
 struct yk__msg_feed {
@@ -170,7 +171,7 @@ yk_status yk__msg_feed_reserve(yk__request *request, yk_error *err)
         yk_tr_error error = {""};
         uint64_t events = 0;
         pthread_mutex_lock(&plane->lock);
-        yk__msg_feed_reap(coll);
+        yk__msg_step_all(coll); /* excluded ranks may wait for what this rank is to pass on (msg_rounds.h) */
         full = plane->feeds + plane->holds >= FEEDS;
         pthread_mutex_unlock(&plane->lock);
         s = full ? plane->table->progress(plane->tr, 1, &events, &error) : YK_OK;

@@ -735,8 +735,8 @@ END_TEST
 
 START_TEST(small_ones_of_many_are_equal)
 {
-    static const uint32_t n[] = {2, 3, 5, 7, 8, 16};
-    for (size_t i = 0; i < sizeof n / sizeof *n; i++)
+    static const uint32_t n[] = {5, 7, 8, 16};
+    for (size_t i = 0; i < (TEST_UNDER_TSAN ? 2 : sizeof n / sizeof *n); i++)
         expect_same_of("few", n[i]);
 }
 END_TEST
