@@ -46,7 +46,7 @@ typedef struct yk__msg {
     uint32_t lag;   /* pieces after which a chunk that came, or what others of this host wrote, is passed on; 0: nothing is */
     uint8_t notice[2]; /* received; sent */
     yk__msg_piece piece[YK__MSG_WINDOW];
-    uint8_t *record; /* each record_bytes, a record and small data: own; then the following members', after the last those from the first on */
+    uint8_t *record; /* own record and small data, then of the members after it and of those from the first on, each record_bytes */
     uint64_t record_bytes;
     yk__msg_sum *sum; /* of a reduce-scatter */
     uint16_t *narrow; /* of an all-gatherv in bf16: [window][peers + 1][chunk], what goes last; NULL: of any other */

@@ -3,7 +3,8 @@
  * Making the plan. A direct exchange of b bytes takes one round, a + s b; by columns it takes two, and each line carries 2/n of the
  * bytes: 2 a + s b 2/n (Rabenseifner's argument, "Optimization of collective reduction operations", 2004, with a direct exchange in both
  * halves). Rounds (msg_rounds.c) carry the bytes of a direct exchange in fewer messages, each of which waits for the one before: which
- * is faster depends on what a message costs and how long it travels, so both are measured. Times are medians of some calls: lines let the first bytes after a rest pass faster than those that follow.
+ * is faster depends on what a message costs and how long it travels, so each is measured. Times are medians of some calls: lines let the
+ * first bytes after a rest pass faster than those that follow.
  */
 #include "core/coll/plan.h"
 
