@@ -30,13 +30,7 @@
 #include "transport/sock/sock.h"
 #endif
 
-enum {
-    NUMBERS = 260001, /* the largest slice goes in three chunks */
-    LITTLE = 77,
-    BROADCAST = (5 << 17) + 3,
-    TURNS = 2,
-    WATCHDOG_S = 200
-};
+enum { NUMBERS = 260001 /* the largest slice goes in three chunks */, LITTLE = 77, BROADCAST = (5 << 17) + 3, TURNS = 2, WATCHDOG_S = 200 };
 
 static yk__control *control;
 static yk__coll *coll;
@@ -265,12 +259,11 @@ static yk_status sum_sent(double *sent, yk_error *err)
 static yk_status measure_idle(yk__comm *comm, double *begin, double *idle, double *records, yk_error *err)
 {
     const yk__coll_desc barrier = {.kind = YK__COLL_BARRIER};
-    double first, second;
-    if (sum_sent(&first, err) || sum_sent(&second, err) || (yk__comm_has(comm, rank) && yk__coll_run(comm, &barrier, err)) ||
+    if (sum_sent(idle, err) || sum_sent(records, err) || (yk__comm_has(comm, rank) && yk__coll_run(comm, &barrier, err)) ||
         sum_sent(begin, err))
         return err->status;
-    *idle = second - first;
-    *records = *begin - second - *idle;
+    *idle = *records - *idle;
+    *records = *begin - *records - *idle;
     return YK_OK;
 }
 
