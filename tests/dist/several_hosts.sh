@@ -263,7 +263,7 @@ kill -TERM "$pid"
 finish
 [ $code -eq 75 ] && [ "$(grep '^yoke launch' "$tmp/err")" = \
     "yoke launch: the ranks have left with exit code 75, to be started again: restart 1 of 2
-yoke launch: interrupted by signal 15 (Terminated): the ranks have left with exit code 75, to be started again" ] &&
+yoke launch: interrupted by signal 15 (Terminated): the ranks have left with exit code 75, to be started again, after 1 restart" ] &&
     grep -q "^\[0\] yoke train: SIGTERM: $tmp/asked/checkpoint-[0-9]* holds the training" "$tmp/err" &&
     [ "$(ls -d "$tmp/asked"/checkpoint-* | wc -l)" -eq 2 ] && nothing_left
 check
