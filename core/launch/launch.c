@@ -32,6 +32,7 @@
 #define SAVE_MS 120000      /* and where the ranks that are left write an emergency checkpoint: they end by themselves when they have */
 #define STOPPED_MS 1100     /* some, not all, ranks stopped for so long: lost. Before their silence tells the others */
 #define DEATH_MS 2000       /* from SIGKILL to giving up */
+#define OUTLIVED_MS 50  /* between two looks after a rank whose wrapper has ended */
 #define LEFT_MS 60000       /* from a goodbye to the end of the process: exit handlers, of drivers mostly */
 
 /* ---- Ending ------------------------------------------------------------------------------------------------------ */
@@ -323,13 +324,21 @@ static void note_stops(yk__child *child)
     }
 }
 
+/* A wrapper (a shell) that has died of the signal which the rank that it started got too, and which that one still works off. */
+static bool is_outlived(const yk__launcher *launcher, uint32_t rank)
+{
+    const pid_t pid = yk__control_job_pid(launcher->job, rank);
+    return launcher->interrupted && !launcher->ending && !launcher->killed_at && pid != launcher->rank[rank].pid &&
+           member_lives(launcher, rank);
+}
+
 /* What it started ends before it is reaped: afterwards the number of its group may be somebody else's. */
 static void reap_rank(yk__launcher *launcher, uint32_t rank)
 {
     const pid_t pid = launcher->rank[rank].pid;
     siginfo_t si = {0};
     int status;
-    if (waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) || !si.si_pid)
+    if (waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) || !si.si_pid || is_outlived(launcher, rank))
         return;
     read_notices(launcher, rank); /* what it said before it died explains its end */
     if (launcher->ending || si.si_code != CLD_EXITED || si.si_status)
@@ -397,6 +406,8 @@ static int next_timeout(const yk__launcher *launcher)
         at = launcher->stopped_since + STOPPED_MS;
     if (launcher->culprit_at)
         at = earlier_of(at, launcher->culprit_at);
+    if (launcher->interrupted && !launcher->ending)
+        at = earlier_of(at, yk__clock_ms() + OUTLIVED_MS);
     if (launcher->again && !launcher->ending)
         at = earlier_of(at, launcher->again_at);
     if (launcher->killed_at)

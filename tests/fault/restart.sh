@@ -64,8 +64,8 @@ ok "a signal to the launcher ends the job" interrupted
 train() { # train DEVICES OUT WORDS...: 60 steps, checkpoints at 20, 40 and 60
     devices=$1 to=$2
     shift 2
-    ${instead-} "$yoke" launch --max-restarts 3 --devices "$devices" -- sh -c 'echo $$ >"$0.$YOKE_RANK.$YOKE_RESTART_COUNT"; exec "$@"' \
-        "$out/pid" "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 4 --max-steps 60 \
+    ${instead-} "$yoke" launch --max-restarts 3 --devices "$devices" -- \
+        sh -c 'echo $$ >"$0.$YOKE_RANK.$YOKE_RESTART_COUNT"; '"${wrap:-exec}"' "$@"; exit $?' "$out/pid" "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 4 --max-steps 60 \
         --save-steps 20 --logging-steps 1 --eval-strategy no --report-to csv --output-dir "$to" "$@"
 }
 
@@ -132,6 +132,13 @@ asked_launcher() {
         train cpu:0 "$out/stopped" --resume-from-checkpoint last && cmp "$out/a/model.safetensors" "$out/stopped/model.safetensors"
 }
 ok "a launcher that is asked passes it on, waits for the checkpoint, and starts nothing" asked_launcher
+
+asked_wrapped() {
+    wrap=env begin cpu:0 "$out/wrapped" && kill -TERM $job && end
+    [ $code = 143 ] && [ "$(grep -c "holds the training after step .* of 60: --resume" "$out/said")" = 1 ] &&
+        train cpu:0 "$out/wrapped" --resume-from-checkpoint last && cmp "$out/a/model.safetensors" "$out/wrapped/model.safetensors"
+}
+ok "a shell in between dies of the signal, and the checkpoint is waited for" asked_wrapped
 
 twice() { # twice COMMAND..: the training waits, and ends without a checkpoint of its step
     begin cpu:0 "$out/twice" && python3 -c 'import fcntl, sys, termios, time
