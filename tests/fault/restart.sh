@@ -65,7 +65,8 @@ train() { # train DEVICES OUT WORDS...: 60 steps, checkpoints at 20, 40 and 60
     devices=$1 to=$2
     shift 2
     ${instead-} "$yoke" launch --max-restarts 3 --devices "$devices" -- \
-        sh -c 'echo $$ >"$0.$YOKE_RANK.$YOKE_RESTART_COUNT"; '"${wrap:-exec}"' "$@"; exit $?' "$out/pid" "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 4 --max-steps 60 \
+        sh -c 'echo $$ >"$0.$YOKE_RANK.$YOKE_RESTART_COUNT"; '"${wrap:-exec}"' "$@"; exit $?' "$out/pid" \
+        "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 4 --max-steps 60 \
         --save-steps 20 --logging-steps 1 --eval-strategy no --report-to csv --output-dir "$to" "$@"
 }
 
