@@ -105,7 +105,7 @@ static int print_help(const yk__cli_command *c)
     print_options(c, false, print_option);
     printf("  %-36s %s\n", "--help", "this text");
     print_options(c, true, print_option);
-    printf("\nExit code: 0 done, 1 failed, 2 bad input or usage.\n");
+    printf("\nExit code: 0 done, 1 failed, 2 bad input or usage%s%s.\n", c->exits ? ", " : "", c->exits ? c->exits : "");
     return YK_EXIT_OK;
 }
 
@@ -160,7 +160,8 @@ static int print_man(const yk__cli_command *c)
     printf("\n.SH OPTIONS\n");
     print_options(c, false, print_man_option);
     print_options(c, true, print_man_option);
-    printf(".SH EXIT STATUS\n0 done, 1 failed, 2 bad input or usage.\n.SH SEE ALSO\n.BR yoke (1)\n");
+    printf(".SH EXIT STATUS\n0 done, 1 failed, 2 bad input or usage%s%s.\n.SH SEE ALSO\n.BR yoke (1)\n", c->exits ? ", " : "",
+           c->exits ? c->exits : "");
     return YK_EXIT_OK;
 }
 

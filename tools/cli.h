@@ -4,7 +4,7 @@
  * nearest name in the error for an unknown option all come from it.
  *
  * A command is `int yk__cmd_NAME(int argc, char **argv)` with argv[0] the command's name; it returns the exit code: 0
- * done, 1 failed, 2 bad input or usage.
+ * done, 1 failed, 2 bad input or usage, and what `exits` adds.
  */
 #ifndef YOKE_TOOLS_CLI_H
 #define YOKE_TOOLS_CLI_H
@@ -16,7 +16,7 @@
 
 #include "core/base/nearest.h"
 
-enum { YK_EXIT_OK = 0, YK_EXIT_FAILED = 1, YK_EXIT_USAGE = 2 };
+enum { YK_EXIT_OK = 0, YK_EXIT_FAILED = 1, YK_EXIT_USAGE = 2, YK_EXIT_AGAIN = 75 /* EX_TEMPFAIL: start it again */ };
 
 enum { YK_CLI_OPTIONS = 224 }; /* most of a command */
 
@@ -33,6 +33,7 @@ typedef struct yk__cli_command {
     const char *usage;    /* what follows "yoke train": "--model NAME --data KIND:PATH [options]" */
     const char *summary;  /* one line */
     const char *text;     /* paragraphs for --help and the man page, may be NULL */
+    const char *exits;    /* further exit codes, as "75 WHEN"; NULL: none */
     const yk__cli_option *options;
     size_t n_options;     /* at most YK_CLI_OPTIONS */
     int least, most;      /* number of positional arguments; most -1: any */

@@ -39,6 +39,7 @@ typedef struct start {
     uint32_t join_ms;
     bool liveness;
     int64_t deadline;  /* yk__clock_ms; 0: none */
+    yk__waiting waiting;
     uint32_t *lowest;  /* [size]: the lowest rank of each rank's host */
     int listener;      /* for the other ranks of this host; -1: none */
     uint8_t token[YK__RENDEZVOUS_TOKEN];
@@ -122,7 +123,7 @@ static yk_status start_on_host(start *st, const char *name, int *job_fd, yk__age
     yk__rendezvous_address(name, &place);
     memcpy(st->token, &hash, sizeof hash);
     if (st->origin->rank)
-        return yk__rendezvous_join(&place, st->token, st->origin->rank, st->origin->size, st->deadline, job_fd, err);
+        return yk__rendezvous_join(&place, st->token, st->origin->rank, st->origin->size, st->deadline, &st->waiting, job_fd, err);
     return listen_for_host(st, &place, err) ? err->status : serve_host(st, NULL, NULL, 0, job_fd, agent, err);
 }
 
@@ -182,7 +183,7 @@ static yk_status go_to_lowest(start *st, yk__gathered *all, int *job_fd, yk_erro
     const uint32_t own = st->origin->rank;
     yk__rendezvous_place place;
     yk__rendezvous_address_of(all->entry[st->lowest[own]].name, &place);
-    if (yk__rendezvous_join(&place, st->token, own, st->origin->size, st->deadline, job_fd, err))
+    if (yk__rendezvous_join(&place, st->token, own, st->origin->size, st->deadline, &st->waiting, job_fd, err))
         return err->status;
     return say_goodbye(all->link, err);
 }
@@ -222,7 +223,8 @@ static yk_status start_at(start *st, const char *address, uint16_t port, int lis
 {
     const yk__origin *o = st->origin;
     yk__gather_config config = {.secret = st->secret, .secret_bytes = st->secret_bytes, .address = address, .port = port,
-                                .listener = listener, .rank = o->rank, .ranks = o->size, .join_ms = st->join_ms, .liveness = st->liveness};
+                                .listener = listener, .rank = o->rank, .ranks = o->size, .join_ms = st->join_ms, .liveness = st->liveness,
+                                .waiting = &st->waiting};
     yk__gathered all = {.link = NULL};
     config.own.host = host_number();
     if (yk__rendezvous_listen_any(&st->listener, config.own.name, err)) {
@@ -278,6 +280,7 @@ yk_status yk__bootstrap(const yk__origin *origin, uint32_t join_ms, bool livenes
         return yk__fail_mem(err, origin->size * sizeof *lowest, "the ranks of a job");
     }
     *st = (start){.origin = origin, .join_ms = join_ms, .liveness = liveness, .lowest = lowest, .listener = -1};
+    yk__waiting_begin(&st->waiting, origin);
     st->deadline = join_ms ? yk__clock_ms() + join_ms : 0;
     if (origin->kind == YK__ORIGIN_HOST)
         start_on_host(st, origin->job, job_fd, agent, err);

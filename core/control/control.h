@@ -41,6 +41,7 @@ typedef struct yk__control_config {
     uint32_t join_ms;     /* how long join waits for all ranks; 0: for ever */
     uint32_t stuck_ms;    /* a rank that others wait for and that does nothing for so long is lost; 0: never */
     uint32_t call_ms;     /* .. one that is in a call, by yk__act_patience_ms; in its own code it is named then. 0: stuck_ms for all */
+    const struct yk__origin *origin;  /* how this process was started, for a line while it waits; NULL: there is none */
     const volatile uint32_t *advance; /* a count that moves while this rank does something; NULL: only its calls count */
 } yk__control_config;
 

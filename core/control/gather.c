@@ -60,7 +60,8 @@ typedef struct gather {
     char (*host)[64];         /* [ranks]: names */
     yk__gather_entry *entry;
     struct pollfd *poll;
-    bool refusal_logged;
+    uint32_t refused; /* connections, */
+    char why[256];    /* and the last one's reason */
 } gather;
 
 static uint64_t job_number(const yk__gather_config *config)
@@ -96,9 +97,9 @@ static int64_t step_take(int64_t *last)
 static void connection_refuse(gather *g, int fd, const char *why)
 {
     close(fd);
-    if (!g->refusal_logged)
-        yk__log(YK_LOG_WARN, "control", "a connection to this job was refused, further ones are not reported: %s", why);
-    g->refusal_logged = true;
+    if (!g->refused++)
+        yk__log(YK_LOG_WARN, "control", "a connection to this job was refused, further ones are counted: %s", why);
+    snprintf(g->why, sizeof g->why, "%.255s", why);
 }
 
 static void greeting_drop(gather *g, uint32_t i)
@@ -148,8 +149,10 @@ static void greeting_finish(gather *g, uint32_t i)
 {
     const uint32_t peer = g->greeting[i].hello.peer;
     const int fd = g->greeting[i].fd;
+    char why[64];
+    snprintf(why, sizeof why, "it says that it is rank %u, which is there already", peer);
     if (peer == 0 || g->link[peer - 1].fd >= 0)
-        connection_refuse(g, fd, "it says that it is a rank that is there already");
+        connection_refuse(g, fd, why);
     else
         yk__link_open(&g->link[peer - 1], fd, &g->greeting[i].hello);
     greeting_drop(g, i);
@@ -225,19 +228,37 @@ static yk_status rank_serve(gather *g, uint32_t rank, int64_t step, yk_error *er
     return YK_OK;
 }
 
+/* "; 3 connections were refused, the last one because ..", or nothing. */
+static void refusals_write(const gather *g, char *text, size_t size)
+{
+    text[0] = 0;
+    if (g->refused)
+        snprintf(text, size, "; %u connection%s refused, the last as %s", g->refused, g->refused > 1 ? "s were" : " was", g->why);
+}
+
+static yk__rank_names absent_names(const gather *g)
+{
+    yk__rank_names names = {.count = 0};
+    for (uint32_t r = 1; r < g->config->ranks; r++)
+        if (!g->described[r])
+            yk__rank_names_add(&names, r);
+    return names;
+}
+
+static void say_absent(const gather *g)
+{
+    char refused[320];
+    refusals_write(g, refused, sizeof refused);
+    yk__waiting_say(g->config->waiting, "%s%s", absent_names(g).text, refused);
+}
+
 static yk_status fail_absent(const gather *g, yk_error *err)
 {
-    char list[160] = "";
-    size_t used = 0;
-    uint32_t absent = g->config->ranks - g->here, named = 0;
-    for (uint32_t r = 1; r < g->config->ranks && named < 8; r++)
-        if (!g->described[r]) {
-            used += (size_t)snprintf(list + used, sizeof list - used, "%s%u", named ? ", " : "", r);
-            named++;
-        }
-    return yk__fail(err, YK_E_TIMEOUT, "rank%s %s%s of %u %s not come to %s port %u within %.1f s (YOKE_JOIN_MS)",
-                    absent > 1 ? "s" : "", list, absent > named ? " and others" : "", g->config->ranks, absent > 1 ? "have" : "has",
-                    g->config->address, g->config->port, (double)g->config->join_ms / 1000);
+    const yk__rank_names names = absent_names(g);
+    char refused[320];
+    refusals_write(g, refused, sizeof refused);
+    return yk__fail(err, YK_E_TIMEOUT, "%s of %u %s not come to %s port %u within %.1f s (YOKE_JOIN_MS)%s", names.text, g->config->ranks,
+                    names.count > 1 ? "have" : "has", g->config->address, g->config->port, (double)g->config->join_ms / 1000, refused);
 }
 
 static yk_status links_send(gather *g, uint32_t kind, const void *data, uint32_t bytes, yk_error *err)
@@ -279,6 +300,8 @@ static yk_status wait_ranks(gather *g, yk_error *err)
             if (links_send(g, YK__FRAME_HEARTBEAT, NULL, 0, err))
                 return err->status;
         }
+        if (g->here < g->config->ranks && yk__waiting_due(g->config->waiting))
+            say_absent(g);
         if (g->here < g->config->ranks && g->config->join_ms && g->last - g->begin > g->config->join_ms)
             return fail_absent(g, err);
     }
@@ -401,6 +424,8 @@ static yk_status connect_rank0(const yk__gather_config *config, int64_t begin, i
     while (yk__tcp_connect(config->address, config->port, CONNECT_MS, fd, err)) {
         if (config->join_ms && yk__clock_ms() - begin > config->join_ms)
             return yk__fail_in(err, "rank 0 cannot be reached within %.1f s (YOKE_JOIN_MS)", (double)config->join_ms / 1000);
+        if (yk__waiting_due(config->waiting))
+            yk__waiting_say(config->waiting, "rank 0 at %.200s port %u (%.200s)", config->address, config->port, err->text);
         *err = (yk_error)YK_ERROR_INIT;
         nanosleep(&(struct timespec){0, TICK_MS * 1000000}, NULL);
     }

@@ -12,6 +12,7 @@
 
 #include "core/base/error.h"
 #include "core/control/rendezvous.h"
+#include "core/control/waiting.h"
 #include "core/net/link.h"
 
 /* One rank, as it describes itself, and as rank 0 passes it on. */
@@ -29,6 +30,7 @@ typedef struct yk__gather_config {
     uint32_t rank, ranks;
     uint32_t join_ms; /* how long to wait for all; 0: for ever */
     bool liveness;    /* off: silence is no fault */
+    yk__waiting *waiting; /* NULL: nothing is said */
     yk__gather_entry own;
 } yk__gather_config;
 

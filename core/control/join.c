@@ -25,6 +25,7 @@
 #include "core/base/mem.h"
 #include "core/control/agent.h"
 #include "core/control/origin.h"
+#include "core/control/waiting.h"
 
 /* A program whose standard error is closed would log into the job's memory. */
 static int descriptor_lift(int fd)
@@ -105,7 +106,22 @@ static yk_status fail_join(yk__control *c, uint32_t peer, yk_status status, cons
     return status;
 }
 
-static yk_status wait_joined(yk__control *c, uint32_t peer, int64_t begin, uint32_t join_ms, yk_error *err)
+/* Of those that wait the lowest rank says for whom. */
+static void say_absent(const yk__control *c, const yk__waiting *waiting)
+{
+    yk__rank_names names = {.count = 0};
+    for (uint32_t r = 0; r < c->size; r++) {
+        const bool absent = atomic_load(&c->head->slot[r].state) == YK__RANK_ABSENT;
+        if (!absent && r < c->rank)
+            return;
+        if (absent)
+            yk__rank_names_add(&names, r);
+    }
+    if (names.count)
+        yk__waiting_say(waiting, "%s", names.text);
+}
+
+static yk_status wait_joined(yk__control *c, uint32_t peer, int64_t begin, uint32_t join_ms, yk__waiting *waiting, yk_error *err)
 {
     struct timespec ms = {0, 1000000};
     char what[64];
@@ -119,6 +135,8 @@ static yk_status wait_joined(yk__control *c, uint32_t peer, int64_t begin, uint3
             snprintf(what, sizeof what, "has not joined within %.1f s (YOKE_JOIN_MS)", (double)join_ms / 1000);
             return fail_join(c, peer, YK_E_TIMEOUT, what, err);
         }
+        if (yk__waiting_due(waiting))
+            say_absent(c, waiting);
         nanosleep(&ms, NULL);
     }
     yk__control_copy_name(c->name[peer], c->head->slot[peer].name);
@@ -137,6 +155,8 @@ static yk_status job_join(yk__control *c, const yk__control_config *config, yk_e
     const int64_t begin = yk__clock_ns();
     yk__control_slot *own = &c->head->slot[c->rank];
     uint32_t absent = YK__RANK_ABSENT;
+    yk__waiting waiting;
+    yk__waiting_begin(&waiting, config->origin);
     if (lists_new(c, err))
         return err->status;
     for (uint32_t r = 0; r < c->size; r++)
@@ -153,7 +173,7 @@ static yk_status job_join(yk__control *c, const yk__control_config *config, yk_e
         return fail_join(c, c->rank, YK_E_DEVICE_LOST, "joined after the launcher saw it end: its program must stay in front", err);
     yk__control_report_change(c);
     for (uint32_t r = 0; r < c->size; r++)
-        if (wait_joined(c, r, begin, config->join_ms, err))
+        if (wait_joined(c, r, begin, config->join_ms, &waiting, err))
             return err->status;
     return YK_OK;
 }

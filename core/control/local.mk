@@ -6,4 +6,4 @@ libyokecore_la_SOURCES += core/control/agent.c core/control/agent.h core/control
 	core/control/munge.h core/control/origin.c core/control/origin.h core/control/origin_record.c core/control/origin_record.h \
 	core/control/peers.c core/control/pmi.c core/control/pmi.h core/control/pmix.c core/control/pmix.h core/control/pmix_types.h \
 	core/control/rendezvous.c core/control/rendezvous.h core/control/secret.c core/control/secret.h core/control/stuck.c \
-	core/control/variables.c core/control/variables.h
+	core/control/variables.c core/control/variables.h core/control/waiting.c core/control/waiting.h

@@ -143,24 +143,26 @@ static yk_status wait_hello(int fd, int64_t deadline, yk_error *err)
     return YK_OK;
 }
 
-static yk_status connect_until(const yk__rendezvous_place *place, int64_t deadline, int *fd, yk_error *err)
+static yk_status connect_until(const yk__rendezvous_place *place, int64_t deadline, yk__waiting *waiting, int *fd, yk_error *err)
 {
     while ((*fd = connect_place(place)) < 0) {
         if (errno != ECONNREFUSED && errno != EAGAIN && errno != EINTR)
             return yk__fail(err, YK_E_IO, "going to the lowest rank of this host: %s", strerror(errno));
         if (deadline && yk__clock_ms() > deadline)
             return yk__fail(err, YK_E_TIMEOUT, "the lowest rank of this host (rank 0, where all are on one) is not there (YOKE_JOIN_MS)");
+        if (yk__waiting_due(waiting))
+            yk__waiting_say(waiting, "the lowest rank of this host (rank 0, where all are on one)");
         nanosleep(&(struct timespec){0, NAP_MS * 1000000}, NULL);
     }
     return YK_OK;
 }
 
 yk_status yk__rendezvous_join(const yk__rendezvous_place *place, const uint8_t token[YK__RENDEZVOUS_TOKEN], uint32_t rank,
-                    uint32_t ranks, int64_t deadline, int *job_fd, yk_error *err)
+                    uint32_t ranks, int64_t deadline, yk__waiting *waiting, int *job_fd, yk_error *err)
 {
     request ask = {.magic = REQUEST_MAGIC, .rank = rank, .ranks = ranks};
     int fd = -1;
-    if (connect_until(place, deadline, &fd, err))
+    if (connect_until(place, deadline, waiting, &fd, err))
         return err->status;
     memcpy(ask.token, token, sizeof ask.token);
     if (!is_own_user(fd))

@@ -16,6 +16,7 @@
 
 #include "core/base/error.h"
 #include "core/control/job.h"
+#include "core/control/waiting.h"
 
 #define YK__RENDEZVOUS_TOKEN 16                 /* bytes that a rank of this host shows, so that jobs do not mix */
 #define YK__RENDEZVOUS_PENDING 64               /* that have come and not said who they are */
@@ -36,9 +37,9 @@ yk_status yk__rendezvous_listen_any(int *fd, uint8_t name[YK__RENDEZVOUS_NAME], 
 void yk__rendezvous_address_of(const uint8_t name[YK__RENDEZVOUS_NAME], yk__rendezvous_place *place);
 
 /* Goes there, again and again until `deadline` (yk__clock_ms; 0: for ever), and waits for the object's hello, which stays in the
- * socket for yk__control_join. */
+ * socket for yk__control_join. waiting says that nobody is there yet; NULL: nothing is said. */
 yk_status yk__rendezvous_join(const yk__rendezvous_place *place, const uint8_t token[YK__RENDEZVOUS_TOKEN], uint32_t rank,
-                    uint32_t ranks, int64_t deadline, int *job_fd, yk_error *err);
+                    uint32_t ranks, int64_t deadline, yk__waiting *waiting, int *job_fd, yk_error *err);
 
 /* The listening side. */
 typedef struct yk__rendezvous yk__rendezvous;

@@ -96,6 +96,7 @@ static yk_status join_job(const yk__origin *origin, const char *name, yk__contro
                             .join_ms = (uint32_t)yk__option_number(YK__OPTION_JOIN_MS),
                             .stuck_ms = yk__stuck_ms(),
                             .call_ms = yk__call_ms(),
+                            .origin = origin,
                             .advance = yk__advance_count()};
     if (origin->kind != YK__ORIGIN_LAUNCH) {
         c.name = NULL;

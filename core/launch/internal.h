@@ -36,7 +36,10 @@ typedef struct yk__launcher {
     void (*say)(const char *text); /* as yk__launch_say */
     yk__guard guard;
     yk__signals signals;
-    int interrupted; /* the signal, after SIGINT, SIGTERM or SIGHUP */
+    int interrupted; /* the signal, after SIGINT, SIGTERM, SIGHUP or SIGUSR1 */
+    bool again;      /* a rank has left the group and ended with YK__LAUNCH_AGAIN: */
+    uint32_t again_rank; /* the first, */
+    int64_t again_at;    /* ms; when the ranks that are left are late */
     yk__restart restart;
     bool ending, term_sent, said, gave_up;
     bool ran; /* every rank was started */

@@ -32,6 +32,7 @@
 #define SAVE_MS 120000      /* and where the ranks that are left write an emergency checkpoint: they end by themselves when they have */
 #define STOPPED_MS 1100     /* some, not all, ranks stopped for so long: lost. Before their silence tells the others */
 #define DEATH_MS 2000       /* from SIGKILL to giving up */
+#define OUTLIVED_MS 50  /* between two looks after a rank whose wrapper has ended */
 #define LEFT_MS 60000       /* from a goodbye to the end of the process: exit handlers, of drivers mostly */
 
 /* ---- Ending ------------------------------------------------------------------------------------------------------ */
@@ -177,6 +178,16 @@ static bool any_joined(const yk__launcher *launcher)
     return false;
 }
 
+/* All ranks do so, one after the other, which is no fault of any. */
+static void note_again(yk__launcher *launcher, uint32_t rank)
+{
+    if (launcher->again)
+        return;
+    launcher->again = true;
+    launcher->again_at = yk__clock_ms() + LEFT_MS;
+    launcher->again_rank = rank;
+}
+
 static void note_end(yk__launcher *launcher, uint32_t rank, int status)
 {
     yk__child *child = &launcher->rank[rank];
@@ -193,6 +204,9 @@ static void note_end(yk__launcher *launcher, uint32_t rank, int status)
                      : "");
     else if (child->code && child->blamed) {
         fail_blamed(launcher, rank);
+        return;
+    } else if (child->code == YK__LAUNCH_AGAIN && (launcher->node || yk__control_job_left(launcher->job, rank))) {
+        note_again(launcher, rank);
         return;
     } else if (child->code)
         snprintf(what, sizeof what, " ended with exit code %d", child->code);
@@ -265,6 +279,14 @@ static void watch_left(yk__launcher *launcher)
     }
 }
 
+/* A rank has left to be started again, and others have not. */
+static void watch_again(yk__launcher *launcher)
+{
+    if (!launcher->again || launcher->ending || !launcher->alive || yk__clock_ms() < launcher->again_at)
+        return;
+    fail_rank(launcher, launcher->again_rank, YK_E_DEVICE_LOST, " ended with exit code 75 and the ranks that are left do not");
+}
+
 /* All ranks of the job, none of which has ended: the user did it, and they wait together. Of several hosts only the launcher stops all. */
 static bool is_pause(const yk__launcher *launcher, uint32_t stopped)
 {
@@ -302,13 +324,21 @@ static void note_stops(yk__child *child)
     }
 }
 
+/* A wrapper (a shell) that has died of the signal which the rank that it started got too, and which that one still works off. */
+static bool is_outlived(const yk__launcher *launcher, uint32_t rank)
+{
+    const pid_t pid = yk__control_job_pid(launcher->job, rank);
+    return launcher->interrupted && !launcher->ending && !launcher->killed_at && pid != launcher->rank[rank].pid &&
+           member_lives(launcher, rank);
+}
+
 /* What it started ends before it is reaped: afterwards the number of its group may be somebody else's. */
 static void reap_rank(yk__launcher *launcher, uint32_t rank)
 {
     const pid_t pid = launcher->rank[rank].pid;
     siginfo_t si = {0};
     int status;
-    if (waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) || !si.si_pid)
+    if (waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) || !si.si_pid || is_outlived(launcher, rank))
         return;
     read_notices(launcher, rank); /* what it said before it died explains its end */
     if (launcher->ending || si.si_code != CLD_EXITED || si.si_status)
@@ -328,6 +358,7 @@ static void ranks_reap(yk__launcher *launcher)
     }
     watch_stopped(launcher);
     watch_left(launcher);
+    watch_again(launcher);
 }
 
 /* ---- Signals to the launcher ------------------------------------------------------------------------------------- */
@@ -375,6 +406,10 @@ static int next_timeout(const yk__launcher *launcher)
         at = launcher->stopped_since + STOPPED_MS;
     if (launcher->culprit_at)
         at = earlier_of(at, launcher->culprit_at);
+    if (launcher->interrupted && !launcher->ending)
+        at = earlier_of(at, yk__clock_ms() + OUTLIVED_MS);
+    if (launcher->again && !launcher->ending)
+        at = earlier_of(at, launcher->again_at);
     if (launcher->killed_at)
         at = earlier_of(at, launcher->killed_at + DEATH_MS);
     for (uint32_t r = 0; r < launcher->n_ranks; r++)
@@ -460,12 +495,11 @@ static yk_status job_verdict(const yk__launcher *launcher, int *code, yk_error *
     uint32_t rank;
     bool silent;
     if (!yk__control_job_error(launcher->job, &rank, &silent, err)) {
-        *code = 0;
-        return YK_OK;
+        *code = launcher->again ? YK__LAUNCH_AGAIN : 0;
+        return launcher->again ? yk__restart_again(launcher->interrupted, err) : YK_OK;
     }
-    *code = launcher->interrupted                                        ? 128 + launcher->interrupted
-            : rank < launcher->n_ranks && launcher->rank[rank].code == 2 ? 2
-                                                                         : 1;
+    const int own = rank < launcher->n_ranks ? launcher->rank[rank].code : 1;
+    *code = own == YK__LAUNCH_AGAIN ? own : launcher->interrupted ? 128 + launcher->interrupted : own == 2 ? 2 : 1;
     return err->status;
 }
 
@@ -525,8 +559,8 @@ static yk_status launch_once(yk__launcher *launcher, const struct yk__placement 
     *code = s == YK_E_ARG ? 2 : 1;
     if (!s)
         s = launcher_run(launcher, place, code, err);
-    *again = s && launcher->ran && !launcher->gave_up && yk__restart_due(&launcher->restart, *code);
-    if (s && !launcher->said) {
+    *again = s && launcher->ran && !launcher->gave_up && !launcher->interrupted && yk__restart_due(&launcher->restart, *code);
+    if (s && !launcher->said && !(launcher->node && *code == YK__LAUNCH_AGAIN)) { /* of several hosts the launcher says it once for all */
         yk__restart_describe(&launcher->restart, *again, err->text, text, sizeof text);
         say_line(launcher, text);
     }

@@ -101,7 +101,7 @@ void yk__node_pump(yk__node *node, bool all)
 
 static bool is_order(int sig)
 {
-    return sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGTSTP || sig == SIGCONT;
+    return sig == SIGINT || sig == SIGTERM || sig == SIGHUP || sig == SIGUSR1 || sig == SIGTSTP || sig == SIGCONT;
 }
 
 int yk__node_order(yk__node *node)

@@ -33,6 +33,7 @@
 #define DEATH_MS 1500   /* from SIGKILL to giving up */
 #define DRAIN_MS 2000   /* a reader that takes nothing for so long takes no more */
 #define VERDICT_MS 500 /* from what ranks say of another to the word of that one's host, which saw its process end */
+#define AGAIN_MS 65000 /* from the first host whose ranks have left to be started again to the last; each may take a minute (launch.c) */
 #define LOST_MS 3000 /* for so long what runs on a host whose connection ended may go on */
 
 struct yk__remote {
@@ -48,6 +49,8 @@ struct yk__remote {
     int64_t checked_at;    /* ms */
     bool urgent;          /* a second signal has come */
     bool lost;            /* a connection ended while ranks ran */
+    const yk__peer *again; /* whose ranks have left with YK__LAUNCH_AGAIN first; NULL: none */
+    int64_t again_at;      /* ms; when the hosts that are left are late */
     yk__signals signals;
     int interrupted, code;
     yk_error err;         /* the first */
@@ -220,6 +223,15 @@ static void fail_unreached(yk__remote *remote, const yk__peer *peer, const char 
     job_fail(remote, peer, 1, YK_E_IO, text);
 }
 
+/* All hosts' ranks do so, one after the other, which is no fault of any. */
+static void note_again(yk__remote *remote, const yk__peer *peer)
+{
+    if (remote->again)
+        return;
+    remote->again = peer;
+    remote->again_at = yk__clock_ms() + AGAIN_MS;
+}
+
 /* The child of a host has ended. */
 static void peer_end(yk__remote *remote, yk__peer *peer, int status)
 {
@@ -227,7 +239,7 @@ static void peer_end(yk__remote *remote, yk__peer *peer, int status)
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     peer->pid = 0;
     remote->alive--;
-    remote->badly = remote->badly || code;
+    remote->badly = remote->badly || (code && code != YK__LAUNCH_AGAIN);
     peer_pump(remote, peer); /* its last words */
     yk__peer_hang_up(peer);
     if (WIFEXITED(status))
@@ -235,9 +247,11 @@ static void peer_end(yk__remote *remote, yk__peer *peer, int status)
     else
         snprintf(how, sizeof how, "was killed by signal %d", WTERMSIG(status));
     if (peer == remote->failed)
-        remote->code = code == 2 ? 2 : 1;
+        remote->code = code == 2 || code == YK__LAUNCH_AGAIN ? code : 1;
     else if (!peer->ready)
         fail_unreached(remote, peer, how);
+    else if (code == YK__LAUNCH_AGAIN && remote->running)
+        note_again(remote, peer);
     else if (code && remote->running && !(remote->verdict_at && peer->said)) {
         remote->lost = true;
         snprintf(text, sizeof text, "host %.100s: its connection (%.40s) %s", peer->name, peer->argv[0], how);
@@ -277,9 +291,19 @@ static void peer_give_up(yk__remote *remote, yk__peer *peer)
     remote->badly = true;
 }
 
+static void fail_again(yk__remote *remote)
+{
+    char text[192];
+    snprintf(text, sizeof text, "host %.100s: its ranks ended with exit code %d, and those of other hosts do not", remote->again->name,
+             YK__LAUNCH_AGAIN);
+    job_fail(remote, remote->again, 1, YK_E_DEVICE_LOST, text);
+}
+
 static void deadlines_enforce(yk__remote *remote)
 {
     const int64_t now = yk__clock_ms();
+    if (remote->again && remote->alive && now >= remote->again_at)
+        fail_again(remote);
     const bool due = remote->kill_at && now >= remote->kill_at;
     for (uint32_t i = 0; i < remote->config->hosts->count; i++) {
         yk__peer *peer = &remote->peer[i];
@@ -564,8 +588,12 @@ yk_status yk__remote_run(yk__remote *remote, bool *again, int *code, yk_error *e
     yk__beat_stop(&remote->beater);
     if (remote->lost && yk__restart_left(&remote->config->restart))
         lost_wait(remote);
-    *code = remote->err.status && remote->interrupted ? 128 + remote->interrupted : remote->code;
-    *again = remote->err.status && yk__restart_due(&remote->config->restart, *code);
+    if (remote->again && !remote->err.status) {
+        remote->code = YK__LAUNCH_AGAIN;
+        yk__restart_again(remote->interrupted, &remote->err);
+    }
+    *code = remote->err.status && remote->interrupted && remote->code != YK__LAUNCH_AGAIN ? 128 + remote->interrupted : remote->code;
+    *again = remote->err.status && !remote->interrupted && yk__restart_due(&remote->config->restart, *code);
     if (remote->err.status && !remote->said)
         say_end(remote, *again);
     *err = remote->err;

@@ -39,7 +39,14 @@ bool yk__restart_left(const yk__restart *restart)
 
 bool yk__restart_due(const yk__restart *restart, int code)
 {
-    return code == 1 && yk__restart_left(restart);
+    return (code == 1 || code == YK__LAUNCH_AGAIN) && yk__restart_left(restart);
+}
+
+yk_status yk__restart_again(int sig, yk_error *err)
+{
+    return sig ? yk__fail(err, YK_E_CANCELLED, "interrupted by signal %d (%s): the ranks have left with exit code %d, to be started again",
+                          sig, strsignal(sig), YK__LAUNCH_AGAIN)
+               : yk__fail(err, YK_E_CANCELLED, "the ranks have left with exit code %d, to be started again", YK__LAUNCH_AGAIN);
 }
 
 void yk__restart_describe(const yk__restart *restart, bool due, const char *why, char *text, size_t size)

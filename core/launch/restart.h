@@ -15,6 +15,7 @@
 #include "core/base/error.h"
 
 #define YK__RESTARTS_MOST 1000000u
+#define YK__LAUNCH_AGAIN 75 /* EX_TEMPFAIL: the exit code of a rank that has saved what it did, and is to be started again */
 
 typedef struct yk__restart {
     uint32_t count, most; /* restarts before this attempt, and how many there may be */
@@ -26,9 +27,11 @@ yk_status yk__restart_first(yk__restart *restart, uint32_t most, yk_error *err);
 /* An attempt as the launcher of several hosts tells its nodes, by their environment; it is not theirs to restart. */
 void yk__restart_inherit(yk__restart *restart);
 bool yk__restart_left(const yk__restart *restart);
-/* Whether an attempt that ended so is followed by another: with wrong input (2), by a signal to the launcher (128 and above) and well it is
- * not. code: as of yk__launch. */
+/* Whether an attempt that ended so, and not by a signal to the launcher, is followed by another: with wrong input (2) and well it is not.
+ * code: as of yk__launch. */
 bool yk__restart_due(const yk__restart *restart, int code);
+/* The error of a job whose ranks have left with YK__LAUNCH_AGAIN. sig: the signal that the launcher got; 0: none. */
+yk_status yk__restart_again(int sig, yk_error *err);
 /* "WHY: restart 1 of 3", "WHY, after 3 restarts", or WHY alone. */
 void yk__restart_describe(const yk__restart *restart, bool due, const char *why, char *text, size_t size);
 

@@ -18,7 +18,7 @@ static bool is_ignored(int sig)
 
 yk_status yk__signals_take(yk__signals *signals, yk_error *err)
 {
-    static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGTSTP};
+    static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGTSTP};
     const struct sigaction act = {.sa_handler = SIG_DFL};
     sigset_t set;
     sigemptyset(&set);

@@ -10,7 +10,8 @@ CASES="ranks find their numbers;the parameters of one host;the same over IPv6;de
 a file of hosts;a host that cannot be reached;a host without such devices;a failing rank ends those of all hosts;a killed rank is named;\
 a connection that ends;Ctrl-C ends all;a killed launcher leaves nothing;an allocation of Slurm;a list with a fault;\
 a job that starts anew on all hosts;a rank that is stopped is named and not one that ended for it;\
-an output folder that hosts do not share is said at the start;a host that falls silent;a launcher that falls silent;\
+an output folder that hosts do not share is said at the start;\
+SIGUSR1 to a rank and SIGTERM to the launcher leave a checkpoint;a host that falls silent;a launcher that falls silent;\
 a job that is stopped goes on;a signal to a host's part names the host;nobody reads what ranks print"
 total=$(echo "$CASES" | tr ';' '\n' | wc -l)
 echo "1..$total"
@@ -247,6 +248,24 @@ save="" restart=$(said "$tmp/trained.\$YOKE_HOST_ID" --max-restarts 1)
 save="" never=$(said "$tmp/trained.\$YOKE_HOST_ID")
 never_code=$?
 [ $one_code -eq 1 ] && [ -z "$one" ] && [ -n "$other" ] && [ -n "$restart" ] && [ $never_code -eq 1 ] && [ -z "$never" ]
+check
+
+# One rank of host b has all start anew; the launcher's signal ends the job.
+start --max-restarts 2 --hosts a:2,b "$yoke" train --model mlp --data "idx:$tmp" --max-steps 100000000 --eval-strategy no \
+    --output-dir "$tmp/asked"
+await grep -q '^\[0\] step ' "$tmp/err"
+kill -USR1 "$(rank_of 2)"
+await grep -q '^\[0\] yoke train: restart 1 goes on from' "$tmp/err"
+lines=$(grep -c '^\[0\] step ' "$tmp/err")
+more() { [ "$(grep -c '^\[0\] step ' "$tmp/err")" -gt "$lines" ]; }
+await more
+kill -TERM "$pid"
+finish
+[ $code -eq 75 ] && [ "$(grep '^yoke launch' "$tmp/err")" = \
+    "yoke launch: the ranks have left with exit code 75, to be started again: restart 1 of 2
+yoke launch: interrupted by signal 15 (Terminated): the ranks have left with exit code 75, to be started again, after 1 restart" ] &&
+    grep -q "^\[0\] yoke train: SIGTERM: $tmp/asked/checkpoint-[0-9]* holds the training" "$tmp/err" &&
+    [ "$(ls -d "$tmp/asked"/checkpoint-* | wc -l)" -eq 2 ] && nothing_left
 check
 
 # Silence: over a process for each direction between launcher and host b, one of which stops, as a connection does that ends without a word.

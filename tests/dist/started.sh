@@ -4,7 +4,7 @@
 # nothing in the output folder. What is no cause for alarm trains.
 . "$YOKE_SOURCE/tests/cli/made.sh"
 hidden=16
-plan 21
+plan 25
 cat > "$tmp/wrapper.py" <<'P'
 import subprocess, sys
 sys.exit(subprocess.call(sys.argv[1:], close_fds=sys.argv[0].endswith("wrapper.py")))
@@ -57,6 +57,49 @@ check "overruled"
 YOKE_DEVICES="cpu:0 cpu:0" train env SLURM_NTASKS=4 SLURM_PROCID=0 YOKE_LAUNCHER=none
 [ $code -eq 0 ] && grep -q "bit-identical on all ranks" "$tmp/out"
 check "overruled for the launcher, not for its ranks"
+
+# Ranks that do not come: all these processes wait at the same time, until each has said so that is to.
+port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+for name in secret other; do head -c 32 /dev/urandom >"$tmp/$name"; done
+chmod 600 "$tmp/secret" "$tmp/other"
+waiting=
+waits() { # NAME VARIABLES...
+    name=$1
+    shift
+    env YOKE_DEVICES=cpu:0 "$@" timeout 60 "$YOKE_BUILD/tests/dist/fifty" >"$tmp/waits.$name" 2>&1 &
+    waiting="$waiting $!"
+}
+slurm="SLURM_STEP_NUM_TASKS=4 SLURM_STEP_NUM_NODES=1 SLURM_STEP_ID=0"
+hand="YOKE_SIZE=4 YOKE_ADDR=127.0.0.1 YOKE_PORT=$port"
+waits lowest $slurm SLURM_JOB_ID=$$ SLURM_PROCID=0
+waits third $slurm SLURM_JOB_ID=$$ SLURM_PROCID=2
+waits alone $slurm SLURM_JOB_ID=${$}1 SLURM_PROCID=1
+waits hand $hand YOKE_RANK=0 YOKE_SECRET_FILE="$tmp/secret"
+waits twice $hand YOKE_RANK=2 YOKE_SECRET_FILE="$tmp/secret"
+waits again $hand YOKE_RANK=2 YOKE_SECRET_FILE="$tmp/secret"
+waits secret $hand YOKE_RANK=3 YOKE_SECRET_FILE="$tmp/other"
+waits address $hand YOKE_RANK=1 YOKE_SECRET_FILE="$tmp/secret" YOKE_PORT=1
+i=0
+while [ "$(grep -l "waited 5 s so far" "$tmp/waits.lowest" "$tmp/waits.alone" "$tmp/waits.hand" "$tmp/waits.address" | wc -l)" -lt 4 ] &&
+    [ $i -lt 400 ]; do
+    i=$((i + 1))
+    sleep 0.1
+done
+kill $waiting 2>/dev/null
+wait
+cat "$tmp"/waits.* >"$tmp/err"
+said() { # NAME WORDS
+    grep -q "waited 5 s so far for $2; if it is a job of its own, set YOKE_LAUNCHER=none$" "$tmp/waits.$1"
+}
+said lowest "ranks 1, 3: this process is rank 0 of 4 of srun (SLURM_STEP_NUM_TASKS=4, SLURM_PROCID=0); all on this host" &&
+    ! grep "waited" "$tmp/waits.third"
+check "the lowest rank that waits names those that are missing, and its variables"
+said alone "the lowest rank of this host.*: this process is rank 1 of 4 of srun (SLURM_STEP_NUM_TASKS=4, SLURM_PROCID=1).*"
+check "rank 0 is missing"
+said hand "ranks 1, 3; [2-9] connections were refused, .*: this process is rank 0 of 4 of .*(YOKE_RANK=0, YOKE_SIZE=4).*"
+check "ranks are missing, of which one has another secret; one is there twice"
+said address "rank 0 at 127.0.0.1 port 1 (.*refused): this process is rank 1 of 4.*port 1"
+check "rank 0 is elsewhere"
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 rank() { # RANK BEFORE...: of two by torchrun's variables

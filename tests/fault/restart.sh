@@ -64,30 +64,36 @@ ok "a signal to the launcher ends the job" interrupted
 train() { # train DEVICES OUT WORDS...: 60 steps, checkpoints at 20, 40 and 60
     devices=$1 to=$2
     shift 2
-    "$yoke" launch --max-restarts 3 --devices "$devices" -- sh -c 'echo $$ >"$0.$YOKE_RANK.$YOKE_RESTART_COUNT"; exec "$@"' \
-        "$out/pid" "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 4 --max-steps 60 \
+    ${instead-} "$yoke" launch --max-restarts 3 --devices "$devices" -- \
+        sh -c 'echo $$ >"$0.$YOKE_RANK.$YOKE_RESTART_COUNT"; '"${wrap:-exec}"' "$@"; exit $?' "$out/pid" \
+        "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 4 --max-steps 60 \
         --save-steps 20 --logging-steps 1 --eval-strategy no --report-to csv --output-dir "$to" "$@"
 }
 
 # Rank 0 cannot write its log any further than a page: the training waits there, between step 20 and step 40,
-# for a rank to be killed.
-killed() { # killed DEVICES VICTIM OUT
+# for a signal.
+begin() { # begin DEVICES OUT: $job
     rm -f "$out/fifo" && mkfifo "$out/fifo" && exec 3<>"$out/fifo" && python3 -c 'import fcntl; fcntl.fcntl(3, 1031, 4096)' || return 1
-    train "$1" "$3" --log "$out/fifo" >"$out/said" 2>&1 3>&- &
+    instead=exec train "$1" "$2" --log "$out/fifo" >"$out/said" 2>&1 3>&- &
     job=$!
     i=0
-    until [ -e "$3/checkpoint-20/trainer_state.json" ]; do
+    until [ -e "$2/checkpoint-20/trainer_state.json" ]; do
         i=$((i + 1))
         [ $i -lt 1200 ] && kill -0 $job || { cat "$out/said"; return 1; }
         sleep 0.02
     done
-    kill -9 "$(cat "$out/pid.$2.0")" || return 1
+}
+end() { # the training is not held up any longer; $code
     cat "$out/fifo" >/dev/null &
     wait $job
     code=$?
     job=
     exec 3>&-
     cat "$out/said"
+}
+killed() { # killed DEVICES VICTIM OUT
+    begin "$1" "$3" && kill -9 "$(cat "$out/pid.$2.0")" || return 1
+    end
     [ $code = 0 ] && [ "$(grep -c "^yoke launch" "$out/said")" = 1 ] &&
         grep -q "^yoke launch: rank $2 (cpu:0) was killed by signal 9 (Killed): restart 1 of 3$" "$out/said" &&
         grep -q "^yoke train: restart 1 goes on from $3/checkpoint-20$" "$out/said"
@@ -103,6 +109,58 @@ same() { # of several ranks sums follow measured shares: tests/dist/function.c c
     ls -A "$out/a" "$out/b" && [ "$(ls -A "$out/a")" = "$(ls -A "$out/b")" ]
 }
 ok "byte for byte the training that nobody disturbed" same
+
+# A pre-emption: SIGTERM and SIGUSR1 leave a checkpoint of the step that ends.
+asked() { # asked DEVICES RANK SIGNAL OUT: one rank is
+    begin "$1" "$4" && kill -"$3" "$(cat "$out/pid.$2.0")" || return 1
+    end
+    at=$(sed -n 's/^yoke train: restart 1 goes on from .*checkpoint-//p' "$out/said")
+    [ $code = 0 ] && [ "$at" -gt 20 ] && [ "$at" -le 60 ] &&
+        [ "$(grep "^yoke launch" "$out/said")" = \
+            "yoke launch: the ranks have left with exit code 75, to be started again: restart 1 of 3" ] &&
+        [ "$(grep -c "checkpoint-$at holds the training after step $at of 60: --resume" "$out/said")" = 1 ]
+}
+asked_alone() {
+    asked cpu:0 0 USR1 "$out/asked" && cmp "$out/a/model.safetensors" "$out/asked/model.safetensors"
+}
+ok "a rank that is asked to leave saves its step; the next attempt ends where an undisturbed one does" asked_alone
+ok "the other rank leaves with it" asked "cpu:0 cpu:0" 1 TERM "$out/other"
+
+asked_launcher() {
+    begin cpu:0 "$out/stopped" && kill -TERM $job && end
+    [ $code = 75 ] && [ "$(grep "^yoke launch" "$out/said")" = \
+        "yoke launch: interrupted by signal 15 (Terminated): the ranks have left with exit code 75, to be started again" ] &&
+        train cpu:0 "$out/stopped" --resume-from-checkpoint last && cmp "$out/a/model.safetensors" "$out/stopped/model.safetensors"
+}
+ok "a launcher that is asked passes it on, waits for the checkpoint, and starts nothing" asked_launcher
+
+asked_wrapped() {
+    wrap=env begin cpu:0 "$out/wrapped" && kill -TERM $job && end
+    [ $code = 143 ] && [ "$(grep -c "holds the training after step .* of 60: --resume" "$out/said")" = 1 ] &&
+        train cpu:0 "$out/wrapped" --resume-from-checkpoint last && cmp "$out/a/model.safetensors" "$out/wrapped/model.safetensors"
+}
+ok "a shell in between dies of the signal, and the checkpoint is waited for" asked_wrapped
+
+twice() { # twice COMMAND..: the training waits, and ends without a checkpoint of its step
+    begin cpu:0 "$out/twice" && python3 -c 'import fcntl, sys, termios, time
+held, still = 0, 0
+while still < 20: # until the log takes no more
+    now = int.from_bytes(fcntl.ioctl(3, termios.FIONREAD, b"\0" * 4), sys.byteorder)
+    still = still + 1 if now == held > 3500 else 0
+    held = now
+    time.sleep(0.01)' || return 1
+    "$@" && wait $job
+    [ $? = 143 ] && [ "$(ls -d "$out/twice"/checkpoint-*)" = "$out/twice/checkpoint-20" ]
+    code=$?
+    job=
+    exec 3>&-
+    rm -rf "$out/twice"
+    return $code
+}
+twice_launcher() {
+    kill -TERM $job && sleep 0.1 && kill -0 $job && kill -TERM $job
+}
+ok "a second signal to the launcher ends the job at once" twice twice_launcher
 
 logs() { # of both attempts, each step once, whether it was logged before the kill or not; the head stands once
     [ "$(head -n 1 "$out/a/runs/log.csv")" = step,epoch,tag,value ] && [ "$(grep -c step, "$out/a/runs/log.csv")" = 1 ] &&

@@ -46,8 +46,8 @@ static const yk__cli_command command = {
         "line names the rank; one that lives but does nothing while others wait for it (a deadlock, a device that never "
         "finishes) is found later: in a call of the library or of a device after 30 s, or 20 times the longest of its kind so "
         "far; in its program's own code it is named in one line after that time, and ended after YOKE_STUCK_MS. A connection that ends or "
-        "carries nothing while its ranks live ends the job within five seconds. SIGINT, SIGTERM and SIGHUP are passed on to the ranks; a "
-        "second one kills them. "
+        "carries nothing while its ranks live ends the job within five seconds. SIGINT, SIGTERM, SIGHUP and SIGUSR1 are passed on to the "
+        "ranks; a second one kills them. Ranks that save what they do and leave with exit code 75 have the time that they need for it. "
         "Ctrl-Z stops the whole job. If the launcher itself is killed, the ranks end too.\n"
         "\n"
         "With --max-restarts N a job of which a rank died, stopped or ended with another code than 0 and 2 is started anew once all have "
@@ -78,8 +78,8 @@ static const yk__cli_command command = {
         "closes what it inherits), and one of several processes whose variables do not suffice, end with an error instead of training "
         "alone. YOKE_LAUNCHER=none says that such a process is a job of its own.\n"
         "\n"
-        "The exit code is 2 when the rank at fault ended with 2, and 128 plus the signal's number after an "
-        "interruption.",
+        "The exit code is 2 when the rank at fault ended with 2, 75 when the ranks left with 75, and 128 plus the signal's number after "
+        "another interruption.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .least = 1,

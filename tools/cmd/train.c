@@ -8,6 +8,7 @@
 
 #include "tools/train/output.h"
 #include "tools/eval/predict.h"
+#include "tools/train/leave.h"
 #include "tools/train/loop.h"
 #include "tools/train/reports.h"
 #include "tools/train/restart.h"
@@ -61,6 +62,8 @@ static const yk__cli_option options[] = {
      "when to write a checkpoint (default: no, or steps with --save-steps); best: checkpoint-best alone", NULL},
     {"save-steps", "N", "0", "a checkpoint every so many steps; below 1: part of all steps", NULL},
     {"save-total-limit", "N", "0", "keep only the newest checkpoints; 0: all", NULL},
+    {"enable-jit-checkpoint", NULL, "on",
+     "SIGTERM and SIGUSR1 write a checkpoint; --no-enable-jit-checkpoint: they end the run at once", NULL},
     {"load-best-model-at-end", NULL, NULL, "leave the model of the best evaluation, kept as checkpoint-best meanwhile", NULL},
     {"metric-for-best-model", "NAME", NULL, "what is best: a metric of --metrics (default: loss)", NULL},
     {"greater-is-better", NULL, NULL, "whether more of it is better (default: as the metric is)", NULL},
@@ -84,7 +87,11 @@ static const yk__cli_command command = {
             "the parameters, so that the same devices with the same shares give the same bits. Then no rank is excluded, however\n"
             "slow it is: all wait for it. A share that does not fit a rank's memory ends the job with an error. Parts count rows, in\n"
             "whatever precision a rank computes: where precisions differ, it counts for the bits which rank has which part.\n\n"
+            "SIGTERM and SIGUSR1, of a pre-emption or a time limit, may come to any rank or to the launcher: when the current step and\n"
+            "its evaluation have ended, the ranks write DIR/checkpoint-STEP together and leave with exit code 75.\n"
+            "--resume-from-checkpoint last goes on from there. A second signal ends the run at once.\n\n"
             "Example: yoke train --model mlp --data idx:/usr/share/datasets/fashion-mnist --output-dir out",
+    .exits = "75 ended by SIGTERM or SIGUSR1, with a checkpoint to go on from",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
@@ -428,9 +435,13 @@ static int run_training(const yk__cli *cli)
     int code;
     if (!read_numbers(&r, &config))
         return YK_EXIT_USAGE;
+    if (yk__cli_on(cli, "enable-jit-checkpoint"))
+        leave_listen();
     r.job = yk_open(&config);
     if (!r.job)
         return YK_EXIT_FAILED;
+    if (yk__cli_on(cli, "enable-jit-checkpoint"))
+        leave_begin(r.job);
     progress_begin(&r.bar, yk_is_main(r.job) && !yk__cli_on(cli, "json"));
     if (yk_is_main(r.job) && yk_restart_count())
         r.kept.again = restart_is_own(r.out);
@@ -443,15 +454,15 @@ static int run_training(const yk__cli *cli)
         train_reports_open(&r);
     if (yk_ok(r.job))
         train_loop(&r);
-    if (yk_ok(r.job) && yk__cli_on(cli, "do-predict"))
+    if (yk_ok(r.job) && !r.left && yk__cli_on(cli, "do-predict"))
         write_predictions(&r);
-    if (yk_ok(r.job))
+    if (yk_ok(r.job) && !r.left)
         run_report(&r);
     train_reports_close(&r);
     code = yk_close(r.job);
     checkpoints_free(&r.kept);
     output_release(r.out, r.lock);
-    return code;
+    return !code && r.left ? YK_EXIT_AGAIN : code;
 }
 
 static bool train_check(const yk__cli *cli)

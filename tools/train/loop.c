@@ -3,6 +3,7 @@
 #include "tools/train/loop.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -160,6 +161,25 @@ static void save_model(train_run *r)
     r->saved = r->steps;
 }
 
+/* Where a rank has got a signal, the checkpoint of this step is the last thing that the run does. saved: it is there already. */
+static void leave_if_asked(train_run *r, bool last, bool saved)
+{
+    if (!leave_asked(&r->leave, r->job, r->steps, last))
+        return;
+    const int sig = leave_signal();
+    if (!saved)
+        checkpoint_save(&r->kept, r->job, r->steps);
+    if (!yk_ok(r->job))
+        return;
+    leave_end();
+    r->left = true;
+    progress_end(&r->bar);
+    if (yk_is_main(r->job))
+        fprintf(stderr, "yoke train: %s: %s/checkpoint-%llu holds the training after step %llu of %llu: --resume-from-checkpoint last goes "
+                "on from there\n", sig == SIGTERM ? "SIGTERM" : sig ? "SIGUSR1" : "another rank has got a signal", r->out,
+                (unsigned long long)r->steps, (unsigned long long)r->steps, (unsigned long long)r->total);
+}
+
 /* What the end of an accumulation window brings with it. A checkpoint comes last: who resumes from it has nothing to make up for, at the
  * run's end either. The model is saved before the last evaluation, which may fail. */
 static void after_window(train_run *r, const yk_batch *batch)
@@ -174,8 +194,10 @@ static void after_window(train_run *r, const yk_batch *batch)
     }
     if (evaluation_due(r, batch))
         run_evaluate(r, batch->epoch, true);
-    if (train_when_due(&r->save_when, r->steps, batch->last))
+    const bool due = train_when_due(&r->save_when, r->steps, batch->last);
+    if (due)
         checkpoint_save(&r->kept, r->job, r->steps);
+    leave_if_asked(r, r->steps >= r->total || r->stop, due);
 }
 
 static void train_batch(train_run *r, const yk_batch *batch)
@@ -242,14 +264,16 @@ void train_loop(train_run *r)
                 (unsigned long long)r->steps, (unsigned long long)r->total);
     resume_steps(r);
     yk_step_seconds(r->opt);
-    if (r->eval_first && r->steps < r->total)
+    leave_if_asked(r, true, false);
+    if (r->eval_first && r->steps < r->total && !r->left)
         run_evaluate(r, epoch_at(r), false);
-    while (r->steps < r->total && !r->stop && yk_ok(r->job))
+    while (r->steps < r->total && !r->stop && !r->left && yk_ok(r->job))
         yk_each (batch, r->job, r->data) { /* an epoch, or what a checkpoint left of it; the data go on with the next by themselves */
             train_batch(r, &batch);
-            if (r->steps >= r->total || r->stop)
+            if (r->steps >= r->total || r->stop || r->left)
                 break;
         }
-    finish_training(r);
+    if (!r->left)
+        finish_training(r);
     progress_end(&r->bar);
 }

@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "tools/train/checkpoints.h"
+#include "tools/train/leave.h"
 #include "tools/train/progress.h"
 #include "tools/train/trackers.h"
 #include "tools/train/train.h"
@@ -49,6 +50,8 @@ typedef struct train_run {
     train_result result;
     uint64_t evaluated, saved; /* steps of the result and of the model in `out`; UINT64_MAX: none */
     bool stop;          /* nothing has got better for too long */
+    leave leave;
+    bool left;          /* for a signal, with a checkpoint */
     progress bar;
 } train_run;
 

@@ -33,7 +33,6 @@
         TRAIN_REFUSED("activation-checkpointing", "it is called --gradient-checkpointing"),                                     \
         TRAIN_REFUSED("use-cache", "training keeps no keys and values of earlier tokens"),                                      \
         TRAIN_REFUSED("train-sampling-strategy", "rows are shuffled by --data-seed; --group-by-length takes rows of like length"), \
-        TRAIN_REFUSED("enable-jit-checkpoint", "a stopped run goes on from its last checkpoint: --save-steps"),                 \
         TRAIN_REFUSED("torch-empty-cache-steps", "memory is planned before a step runs: nothing piles up to be emptied"),       \
         TRAIN_REFUSED("full-determinism", "there is no switch: the same shares give the same bits"),                            \
         TRAIN_REFUSED("average-tokens-across-devices", "--average items adds up tokens over ranks and divides once"),           \

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The line of a process that waits for others at the start of a job: after 5 s it says for which, by which variables it was taken for
+ * one of several, and what to set if it is not. Once for a wait.
+ *
+ * Thread rule: one thread.
+ */
+#ifndef YOKE_CORE_CONTROL_WAITING_H
+#define YOKE_CORE_CONTROL_WAITING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/control/origin_record.h"
+
+typedef struct yk__waiting {
+    const yk__origin *origin; /* of this process; NULL: nothing is said */
+    int64_t say_at;           /* yk__clock_ms; 0: it is said */
+} yk__waiting;
+
+void yk__waiting_begin(yk__waiting *waiting, const yk__origin *origin);
+/* Whether the line is due: true once. */
+bool yk__waiting_due(yk__waiting *waiting);
+/* "waited 5 s so far for WHAT: .." as a warning; WHAT as in printf. */
+void yk__waiting_say(const yk__waiting *waiting, const char *what, ...) __attribute__((format(printf, 2, 3)));
+
+/* "rank 3", "ranks 1, 2, 5", or the first eight "and 7 more". Zeroed before the first. */
+typedef struct yk__rank_names {
+    char text[192];
+    uint32_t count;
+} yk__rank_names;
+void yk__rank_names_add(yk__rank_names *names, uint32_t rank);
+
+#endif

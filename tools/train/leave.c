@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Signals that ask a training to leave. */
+#include "tools/train/leave.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/cli.h"
+#include "tools/train/train.h"
+
+#define ASK_SECONDS 0.05
+#define ASK_STEPS 16
+#define TWICE_SECONDS 0.5 /* a cluster sends a signal to a rank and to its launcher, which passes it on: these two are one */
+
+static const int signals[] = {SIGTERM, SIGUSR1};
+static volatile sig_atomic_t saving;  /* a signal waits for the end of the step */
+static volatile sig_atomic_t asked;   /* the first signal; 0: none */
+static volatile sig_atomic_t several; /* ranks, which a launcher may have started */
+static _Atomic double asked_at;       /* seconds */
+
+/* Async-signal-safe. */
+static void signal_take(int sig)
+{
+    const int kept = errno;
+    if (!saving)
+        _exit(YK_EXIT_AGAIN);
+    if (!asked) {
+        atomic_store(&asked_at, train_seconds());
+        asked = sig;
+    } else if (!several || train_seconds() - atomic_load(&asked_at) >= TWICE_SECONDS) {
+        signal(sig, SIG_DFL);
+        raise(sig); /* delivered when this handler returns */
+    }
+    errno = kept;
+}
+
+static void take_signals(void)
+{
+    const struct sigaction take = {.sa_handler = signal_take, .sa_flags = SA_RESTART};
+    struct sigaction now;
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (!sigaction(signals[i], NULL, &now) && now.sa_handler != SIG_IGN)
+            sigaction(signals[i], &take, NULL);
+}
+
+void leave_listen(void)
+{
+    take_signals();
+}
+
+void leave_begin(const yk_job *job)
+{
+    several = yk_world_size(job) > 1;
+    saving = true;
+    take_signals();
+}
+
+bool leave_asked(leave *state, yk_job *job, uint64_t step, bool last)
+{
+    const double now = train_seconds();
+    double sum[] = {asked != 0, now - state->at};
+    if (!yk_ok(job) || yk_world_size(job) == 1)
+        return yk_ok(job) && asked;
+    if (step < state->next && !last)
+        return false;
+    yk_all_reduce_sum(job, sum, 2);
+    const double each = sum[1] / yk_world_size(job) / (double)(step > state->step ? step - state->step : 1);
+    const double most = fmin(ASK_STEPS, 2.0 * (double)state->every); /* steps may get slower */
+    state->every = (uint64_t)fmax(1, fmin(most, floor(ASK_SECONDS / each)));
+    state->step = step;
+    state->next = step + state->every;
+    state->at = now;
+    return yk_ok(job) && sum[0] > 0;
+}
+
+int leave_signal(void)
+{
+    return asked;
+}
+
+void leave_end(void)
+{
+    saving = false;
+}
