@@ -49,7 +49,7 @@ static void print_option(const yk__cli_option *o)
     char left[96];
     snprintf(left, sizeof left, "--%.*s%s%s", name_length(o), o->name, valued ? " " : "", valued ? o->arg : "");
     printf("  %-36s %s", left, o->help);
-    if (o->preset)
+    if (o->preset && !is_refused(o))
         printf(" (default: %s)", o->preset);
     if (o->env)
         printf(" [%s]", o->env);
@@ -143,7 +143,7 @@ static void print_man_option(const yk__cli_option *o)
         printf(" \\fI%s\\fR", o->arg);
     putchar('\n');
     print_roff(o->help);
-    if (o->preset)
+    if (o->preset && !is_refused(o))
         printf("\nDefault: %s.", o->preset);
     if (o->env)
         printf("\nAlso from the environment: %s.", o->env);
@@ -187,7 +187,8 @@ static int find_option(const yk__cli_command *c, const char *name, size_t n)
     return -1;
 }
 
-static int refuse_unknown(const yk__cli_command *c, const char *arg, size_t n)
+/* *valued: the option that was probably meant takes a value. */
+static int refuse_unknown(const yk__cli_command *c, const char *arg, size_t n, bool *valued)
 {
     static char word[YK_CLI_OPTIONS][64];
     const char *words[YK_CLI_OPTIONS + 1], *near;
@@ -205,10 +206,19 @@ static int refuse_unknown(const yk__cli_command *c, const char *arg, size_t n)
     }
     words[count++] = "help";
     near = yk__nearest_word(name, words, count);
+    count = near ? (size_t)find_option(c, near, strlen(near)) : 0;
+    *valued = near && count < c->n_options && c->options[count].arg;
     if (near)
         return yk__cli_usage(c, "unknown option --%s: did you mean --%s? (yoke%c%s --help lists all)", name, near,
                              name_separator(c), c->name);
-    return yk__cli_usage(c, "unknown option --%s (yoke%c%s --help lists all)", name, name_separator(c), c->name);
+    return yk__cli_usage(c, "unknown option --%s: no option is called nearly so (yoke%c%s --help lists all)", name, name_separator(c),
+                         c->name);
+}
+
+/* Over the value of an option that is not taken, so that reading can go on: what stands behind it, where nothing else can stand there. */
+static void skip_value(const yk__cli_command *c, bool valued, const char *next, int *i)
+{
+    *i += next && (valued || (c->most == 0 && (next[0] != '-' || (next[1] >= '0' && next[1] <= '9'))));
 }
 
 /* 1 or 0 for the words that Python programs take for true and false; else -1. */
@@ -241,6 +251,7 @@ static int parse_refused(const yk__cli_command *c, int k, const char *name, cons
         *i += !eq;
         return -1;
     }
+    skip_value(c, c->options[k].preset != NULL, eq ? NULL : next, i);
     return yk__cli_usage(c, "--%.*s: %s", (int)strcspn(name, "="), name, c->options[k].help);
 }
 
@@ -259,8 +270,12 @@ static int parse_option(const yk__cli_command *c, int argc, char **argv, int *i,
     const size_t n = eq ? (size_t)(eq - name) : strlen(name);
     const int off = eq ? -1 : find_negated(c, name, n);
     const int k = find_option(c, name, n);
-    if (k < 0 && off < 0)
-        return refuse_unknown(c, name, n);
+    bool valued = false;
+    if (k < 0 && off < 0) {
+        refuse_unknown(c, name, n, &valued);
+        skip_value(c, valued, eq ? NULL : next, i);
+        return YK_EXIT_USAGE;
+    }
     cli->given[k < 0 ? off : k] = cli->typed[k < 0 ? off : k] = true;
     if (k < 0) {
         cli->value[off] = NULL;
@@ -282,9 +297,23 @@ static void take_presets(const yk__cli_command *c, yk__cli *cli)
     cli->command = c;
     for (size_t i = 0; i < c->n_options; i++) {
         const char *env = c->options[i].env ? getenv(c->options[i].env) : NULL;
-        cli->value[i] = env && *env ? env : c->options[i].preset;
+        cli->value[i] = env && *env ? env : is_refused(&c->options[i]) ? NULL : c->options[i].preset;
         cli->given[i] = env && *env;
     }
+}
+
+/* The positional arguments, once all are known. -1: fine. */
+static int check_positional(const yk__cli_command *c, yk__cli *cli)
+{
+    if (cli->wrong)
+        return YK_EXIT_USAGE;
+    if (cli->n_positional < c->least)
+        return yk__cli_usage(c, "an argument is missing; usage: yoke%c%s %s", name_separator(c), c->name, c->usage);
+    if (c->most >= 0 && cli->n_positional > c->most)
+        return yk__cli_usage(c, "unexpected argument \"%s\"; usage: yoke%c%s %s", cli->positional[c->most], name_separator(c),
+                             c->name, c->usage);
+    cli->positional[cli->n_positional] = NULL; /* there is room: the list began where the command's name was */
+    return -1;
 }
 
 int yk__cli_parse(const yk__cli_command *c, int argc, char **argv, yk__cli *cli)
@@ -294,7 +323,6 @@ int yk__cli_parse(const yk__cli_command *c, int argc, char **argv, yk__cli *cli)
     cli->positional = argv; /* positional arguments are moved to the front, over what was read */
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
-        int code = -1;
         if (only_positional || a[0] != '-' || !a[1]) {
             cli->positional[cli->n_positional++] = argv[i];
             only_positional = only_positional || c->rest;
@@ -304,21 +332,13 @@ int yk__cli_parse(const yk__cli_command *c, int argc, char **argv, yk__cli *cli)
             return print_man(c);
         else if (!strcmp(a, "--"))
             only_positional = true;
-        else if (a[1] != '-')
-            return yk__cli_usage(c, "unknown option %s (options begin with --; yoke%c%s --help lists all)", a, name_separator(c),
-                                 c->name);
-        else
-            code = parse_option(c, argc, argv, &i, cli);
-        if (code >= 0)
-            return code;
+        else if (a[1] != '-') {
+            yk__cli_usage(c, "unknown option %s: options begin with -- (yoke%c%s --help lists all)", a, name_separator(c), c->name);
+            cli->wrong = true;
+        } else if (parse_option(c, argc, argv, &i, cli) >= 0)
+            cli->wrong = true;
     }
-    if (cli->n_positional < c->least)
-        return yk__cli_usage(c, "an argument is missing; usage: yoke%c%s %s", name_separator(c), c->name, c->usage);
-    if (c->most >= 0 && cli->n_positional > c->most)
-        return yk__cli_usage(c, "unexpected argument \"%s\"; usage: yoke%c%s %s", cli->positional[c->most], name_separator(c),
-                             c->name, c->usage);
-    cli->positional[cli->n_positional] = NULL; /* there is room: the list began where the command's name was */
-    return -1;
+    return check_positional(c, cli);
 }
 
 static int option_number(const yk__cli *cli, const char *name)

@@ -23,7 +23,7 @@ enum { YK_CLI_OPTIONS = 224 }; /* most of a command */
 typedef struct yk__cli_option {
     const char *name;     /* without the dashes, then other names of it: "eval-strategy|evaluation-strategy" */
     const char *arg;      /* what the value is called in the help ("DIR"); NULL: a switch; YK_REFUSED: there is no such option here */
-    const char *preset;   /* value when not given; NULL: none */
+    const char *preset;   /* value when not given; NULL: none. Of a refused option: what its value is called; NULL: it may have one */
     const char *help;     /* one sentence, no full stop needed; of a refused option: why, and what to use instead */
     const char *env;      /* environment variable that gives the value when the option is not given; NULL: none */
 } yk__cli_option;
@@ -45,6 +45,7 @@ typedef struct yk__cli {
     const char *value[YK_CLI_OPTIONS]; /* by option number; NULL: not given and no preset. Switches: "" when on */
     bool given[YK_CLI_OPTIONS];        /* on the command line or by the environment */
     bool typed[YK_CLI_OPTIONS];        /* on the command line */
+    bool wrong;                        /* something on the command line was complained of, and reading went on to name the rest */
     char **positional;     /* points into argv; ends with NULL, so that the program of a command with `rest` can be run by it */
     int n_positional;
 } yk__cli;
@@ -52,7 +53,8 @@ typedef struct yk__cli {
 extern const char yk__cli_refused[];
 #define YK_REFUSED yk__cli_refused /* known from other programs: the error says why it is not here. Turned off it is let pass */
 
-/* -1: go on. Otherwise the exit code to return at once: 0 after --help or --man, 2 after a message on standard error.
+/* -1: go on. Otherwise the exit code to return at once: 0 after --help or --man, 2 after a message on standard error, which names
+ * all that is unknown, refused or badly written.
  * Options: --name value, --name=value, -h; "--" ends them; names with - or _. A switch may be given as --no-NAME to turn it
  * off again, as --NAME=true|false, and, where a command takes no other arguments, as --NAME True|False. */
 int yk__cli_parse(const yk__cli_command *command, int argc, char **argv, yk__cli *cli);

@@ -46,6 +46,30 @@ ok "a switch with another value" refuses '--json takes no value but true or fals
 ok "an argument that looks like a truth value stays one" "$yoke" launch --devices cpu:0 --json true
 ok "an unknown name with underscores" refuses "did you mean --learning-rate?" train --learning_rat 1
 
+together() { # together COMMAND 'ARGUMENTS' NAME..: exit code 2, and a line with words behind each of these names, and no other
+    of=$1
+    # shellcheck disable=SC2086
+    "$yoke" $of $2 >"$out/stdout" 2>"$out/err"
+    code=$?
+    shift 2
+    cat "$out/err"
+    [ $code = 2 ] && [ "$(wc -l <"$out/err")" = $# ] || return 1
+    for name; do grep -Eq -e "^yoke $of: (unknown option )?$name: ...+" "$out/err" || { echo "$name"; return 1; }; done
+}
+ok "all that is unknown or refused has its line" together train \
+    "--learning-rte 1e-3 --task_name sst2 --nosuchthing --max-steps 1 --fsdp full_shard --weight-dcay -0.5 --bf16 --lora_r=8 --json=maybe" \
+    --learning-rte --task_name --nosuchthing --fsdp --weight-dcay --lora_r \
+    "--json takes no value but true or false, but \"maybe\" was given|.*"
+ok "where a program follows, too" together launch "--gpu_ids 0,1 --use_fsdp --max-restart 1 --zero_stage=2 true --nosuch" \
+    --gpu_ids --use_fsdp --max-restart --zero_stage
+elsewhere() { # commands of other programs: one line, which says more than that there is none
+    for name in sft generate export merge-weights config serve evaluate; do
+        refuses "unknown command \"$name\": " "$name" --in out || return 1
+        grep -Eq '(use yoke |there is no |not needed)' "$out/err" || return 1
+    done
+}
+ok "commands of other programs" elsewhere
+
 reasons() { # each refused name says why, the way help does; turned off it is let pass
     "$yoke" train --man | sed -n '/^.SH REFUSED/,/^.SH EXIT/p' | sed -n 's/^\.B //p' | tr -d '\\,' | tr ' ' '\n' >"$out/refused"
     [ "$(wc -l <"$out/refused")" -gt 40 ] || return 1

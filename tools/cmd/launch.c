@@ -18,6 +18,8 @@
 #include "core/launch/remote.h"
 #include "core/launch/restart.h"
 
+#define REFUSED(name, value, why) {name, YK_REFUSED, value, why, NULL}
+
 static const yk__cli_option options[] = {
     {"devices", "SPECS", NULL, "which devices: one rank each; of each host, where there are several", "YOKE_DEVICES"},
     {"hosts", "LIST", NULL, "run on these hosts, by ssh: NAME, NAME:RANKS or NAME:RANKS=SPECS each, with commas between", NULL},
@@ -26,6 +28,33 @@ static const yk__cli_option options[] = {
     {"max-restarts", "N", "0", "start the job anew when a rank dies or fails, so many times at most", "YOKE_MAX_RESTARTS"},
     {"dry-run", NULL, NULL, "print what would be run where, and start no rank; hosts are asked for their devices", NULL},
     {"json", NULL, NULL, "print, when all has ended, one JSON line about the job on standard output", NULL},
+    REFUSED("multi-gpu|multi-cpu|multi-xpu|multi-npu", NULL, "--devices says which devices there are, one rank each: --devices cuda:*"),
+    REFUSED("gpu-ids|include|exclude|num-gpus", "LIST", "--devices names the devices: --devices 'cuda:0 cuda:1'"),
+    REFUSED("use-fsdp", NULL, "each rank holds all parameters; the optimizer's state alone is in slices over the ranks"),
+    REFUSED("fsdp-sharding-strategy|fsdp-offload-params|fsdp-auto-wrap-policy|fsdp-transformer-layer-cls-to-wrap|fsdp-state-dict-type|"
+            "fsdp-backward-prefetch|fsdp-use-orig-params|fsdp-min-num-params|fsdp-version|fsdp-reshard-after-forward|"
+            "fsdp-activation-checkpointing|fsdp-cpu-ram-efficient-loading|fsdp-sync-module-states|fsdp-forward-prefetch",
+            "VALUE",
+            "each rank holds all parameters: there is nothing of FSDP to be set"),
+    REFUSED("use-deepspeed", NULL, "the optimizer's state lies in slices over the ranks as it is; YOKE_MEMORY_LIMIT saves memory"),
+    REFUSED("zero-stage|deepspeed-config-file|deepspeed-config|deepspeed-hostfile|deepspeed-multinode-launcher|offload-optimizer-device|"
+            "offload-param-device|offload-optimizer-nvme-path|offload-param-nvme-path|zero3-init-flag|zero3-save-16bit-model", "VALUE",
+            "the optimizer's state lies in slices over the ranks as it is: there is nothing of DeepSpeed to be set"),
+    REFUSED("gradient-clipping", "R", "the program clips: yoke train --max-grad-norm"),
+    REFUSED("gradient-accumulation-steps", "N", "the program accumulates: yoke train --gradient-accumulation-steps"),
+    REFUSED("config-file|default-config-file", "FILE", "no file of settings is read: options and variables of the environment say all"),
+    REFUSED("rdzv-backend|rdzv-endpoint|rdzv-id|rdzv-conf|local-addr", "VALUE",
+            "ranks meet at one address: --hosts, or --nnodes, --node-rank, --master-addr and --master-port"),
+    REFUSED("tpu|use-mps-device|use-megatron-lm|tpu-use-cluster|tpu-use-sudo|ipex|use-xpu", NULL,
+            "there is no such backend; yoke info lists the devices that there are"),
+    REFUSED("dynamo-backend|dynamo-mode|dynamo-use-fullgraph|dynamo-use-dynamic", "VALUE",
+            "there is no switch: every step is traced, fused and planned before it runs"),
+    REFUSED("num-cpu-threads-per-process", "N", "--devices says which cores a rank has: cpu:0-3, cpu/2"),
+    REFUSED("module", NULL, "there are no modules of Python: name the program itself, as in python -m MODULE"),
+    REFUSED("log-dir|logs-specs|redirects|tee|local-ranks-filter|role|start-method|event-log-handler|numa-binding|signals-to-handle",
+            "VALUE",
+            "the launcher prints what ranks print and has no setting for it"),
+    REFUSED("enable-each-rank-log|autotuning|force-multi|elastic-training|debug|quiet", NULL, "there is nothing like it here"),
 };
 
 static const yk__cli_command command = {

@@ -59,6 +59,29 @@
         TRAIN_REFUSED("push-to-hub|hub-model-id|hub-strategy|hub-token|hub-private-repo|hub-always-push|hub-revision|"          \
                       "push-to-hub-model-id|push-to-hub-organization|push-to-hub-token",                                        \
                       "nothing is uploaded: give --output-dir to hf upload afterwards"),                                        \
+        TRAIN_REFUSED("zero-stage|offload-optimizer-device|offload-param-device",                                               \
+                      "the optimizer's state lies in slices over the ranks as it is; YOKE_MEMORY_LIMIT saves memory"),          \
+        TRAIN_REFUSED("task-name|dataset-name|dataset-config-name|dataset|dataset-dir",                                         \
+                      "nothing is downloaded: save the data to a file, and name it, --data csv:FILE or jsonl:FILE"),            \
+        TRAIN_REFUSED("train-dir|validation-dir|image-column-name|image-processor-name",                                        \
+                      "folders of pictures are not read: idx:DIR and cifar10:DIR hold images in one file"),                     \
+        TRAIN_REFUSED("text-column|summary-column|source-prefix|source-lang|target-lang|max-source-length|max-target-length|"   \
+                      "predict-with-generate|num-beams|generation-max-length|generation-num-beams",                             \
+                      "there is no model that maps one text to another; gpt2 continues a text, bert names its class"),          \
+        TRAIN_REFUSED("text-column-name|text-field|dataset-text-field|label-column-name|text-column-names",                     \
+                      "--data names the columns: csv:FILE,text=COLUMN,label=COLUMN"),                                           \
+        TRAIN_REFUSED("use-peft|use-lora|use-dora|lora-r|lora-rank|lora-alpha|lora-dropout|lora-target-modules|lora-target|"    \
+                      "lora-modules-to-save|lora-task-type|finetuning-type|adapter|peft-type",                                  \
+                      "there are no adapters: all parameters of a model are trained"),                                          \
+        TRAIN_REFUSED("load-in-4bit|load-in-8bit|quantization-bit|quantization-method|bnb-4bit-quant-type|use-bnb-nested-quant", \
+                      "weights are not quantized: --precision bf16 or fp8 computes with fewer bits"),                           \
+        TRAIN_REFUSED("stage|template|cutoff-len|packing|neat-packing|chat-template-path|assistant-only-loss|completion-only-loss", \
+                      "there are no stages or templates of chats: --model gpt2 with text:FILE trains on running text"),         \
+        TRAIN_REFUSED("attn-implementation|flash-attn|trust-remote-code|low-cpu-mem-usage|use-fast-tokenizer",                  \
+                      "there is no switch: attention is chosen by measurement, code of others is not run"),                     \
+        TRAIN_REFUSED("streaming|preprocessing-num-workers|overwrite-cache|cache-dir|keep-linebreaks|model-revision|token|"     \
+                      "use-auth-token|use-slow-tokenizer",                                                                      \
+                      "data and models are read from files, once, and nothing is cached or downloaded"),                        \
         TRAIN_REFUSED("project|trackio-space-id|trackio-bucket-id|trackio-static-space-id",                                     \
                       "--report-to writes files: none, jsonl, tensorboard, csv")
 
