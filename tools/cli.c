@@ -37,6 +37,11 @@ static bool is_refused(const yk__cli_option *o)
     return o->arg == yk__cli_refused;
 }
 
+bool yk__cli_takes_value(const yk__cli_option *o)
+{
+    return is_refused(o) ? o->preset != NULL : o->arg != NULL;
+}
+
 /* Length of the name that help shows: the first. */
 static int name_length(const yk__cli_option *o)
 {
@@ -94,6 +99,41 @@ static void print_wrapped(const char *s)
     putchar('\n');
 }
 
+/* Each name of a row: its dashes, its length and the row. A row whose name is ours only maps a value. */
+static void each_spelling(const yk__cli_command *c, bool idle, void (*print)(const char *name, const yk__cli_spelling *row))
+{
+    char dashed[96];
+    for (size_t i = 0; i < c->n_spellings; i++) {
+        const yk__cli_spelling *row = &c->spellings[i];
+        if (idle != !row->ours || (row->ours && !strcmp(row->ours, row->name)))
+            continue;
+        for (const char *name = row->name; *name; name += name[0] == '|') {
+            const size_t n = strcspn(name, "|");
+            snprintf(dashed, sizeof dashed, "%s%.*s", n > 1 ? "--" : "-", (int)n, name);
+            print(dashed, row);
+            name += n;
+        }
+    }
+}
+
+static void print_spelling(const char *name, const yk__cli_spelling *row)
+{
+    char left[128];
+    snprintf(left, sizeof left, "%s%s%s", name, row->arg ? " " : "", row->arg ? row->arg : "");
+    printf("  %-36s %s%s%s%s\n", left, row->ours ? "--" : "", row->ours ? row->ours : "", row->ours && row->why ? "; it " : "",
+           row->why ? row->why : "");
+}
+
+static void print_spellings(const yk__cli_command *c)
+{
+    if (!c->n_spellings)
+        return;
+    printf("\nNames of other programs, and the options that they stand for:\n");
+    each_spelling(c, false, print_spelling);
+    printf("\nOptions of other programs that change nothing here, with why (a line says so):\n");
+    each_spelling(c, true, print_spelling);
+}
+
 static int print_help(const yk__cli_command *c)
 {
     printf("usage: yoke%c%s %s\n\n%s\n", name_separator(c), c->name, c->usage, c->summary);
@@ -104,6 +144,7 @@ static int print_help(const yk__cli_command *c)
     printf("\nOptions:\n");
     print_options(c, false, print_option);
     printf("  %-36s %s\n", "--help", "this text");
+    print_spellings(c);
     print_options(c, true, print_option);
     printf("\nExit code: 0 done, 1 failed, 2 bad input or usage.\n");
     return YK_EXIT_OK;
@@ -150,6 +191,29 @@ static void print_man_option(const yk__cli_option *o)
     putchar('\n');
 }
 
+static void print_man_spelling(const char *name, const yk__cli_spelling *row)
+{
+    printf(".TP\n.B ");
+    print_roff(name);
+    if (row->arg)
+        printf(" \\fI%s\\fR", row->arg);
+    printf("\n%s", row->ours ? "\\-\\-" : "");
+    print_roff(row->ours ? row->ours : row->why);
+    printf("%s", row->ours && row->why ? "; it " : "");
+    print_roff(row->ours && row->why ? row->why : "");
+    putchar('\n');
+}
+
+static void print_man_spellings(const yk__cli_command *c)
+{
+    if (!c->n_spellings)
+        return;
+    printf(".SH NAMES OF OTHER PROGRAMS\nThey stand for these options.\n");
+    each_spelling(c, false, print_man_spelling);
+    printf(".SH OPTIONS WITHOUT EFFECT\nThese options of other programs change nothing here, and a line says so.\n");
+    each_spelling(c, true, print_man_spelling);
+}
+
 static int print_man(const yk__cli_command *c)
 {
     printf(".TH YOKE-%s 1\n.SH NAME\nyoke-%s \\- %s\n.SH SYNOPSIS\n.B yoke%c%s\n", c->name, c->name, c->summary,
@@ -159,13 +223,14 @@ static int print_man(const yk__cli_command *c)
     print_roff(c->text ? c->text : c->summary);
     printf("\n.SH OPTIONS\n");
     print_options(c, false, print_man_option);
+    print_man_spellings(c);
     print_options(c, true, print_man_option);
     printf(".SH EXIT STATUS\n0 done, 1 failed, 2 bad input or usage.\n.SH SEE ALSO\n.BR yoke (1)\n");
     return YK_EXIT_OK;
 }
 
 /* Whether `name`, of n characters, is one of the names of a list; '_' stands for '-'. */
-static bool is_named(const char *list, const char *name, size_t n)
+bool yk__cli_is_named(const char *list, const char *name, size_t n)
 {
     for (; *list; list += list[0] == '|') {
         const size_t length = strcspn(list, "|");
@@ -179,10 +244,10 @@ static bool is_named(const char *list, const char *name, size_t n)
     return false;
 }
 
-static int find_option(const yk__cli_command *c, const char *name, size_t n)
+int yk__cli_find(const yk__cli_command *c, const char *name, size_t n)
 {
     for (size_t i = 0; i < c->n_options; i++)
-        if (is_named(c->options[i].name, name, n))
+        if (yk__cli_is_named(c->options[i].name, name, n))
             return (int)i;
     return -1;
 }
@@ -197,7 +262,7 @@ static int refuse_unknown(const yk__cli_command *c, const char *arg, size_t n, b
     snprintf(name, sizeof name, "%.*s", (int)n, arg);
     for (char *p = name; *p; p++)
         *p = *p == '_' ? '-' : *p;
-    for (size_t i = 0; i < c->n_options; i++) {
+    for (size_t i = 0; i < c->n_options && count < YK_CLI_OPTIONS; i++) {
         if (is_refused(&c->options[i]))
             continue;
         snprintf(word[count], sizeof word[0], "%.*s", name_length(&c->options[i]), c->options[i].name);
@@ -206,7 +271,7 @@ static int refuse_unknown(const yk__cli_command *c, const char *arg, size_t n, b
     }
     words[count++] = "help";
     near = yk__nearest_word(name, words, count);
-    count = near ? (size_t)find_option(c, near, strlen(near)) : 0;
+    count = near ? (size_t)yk__cli_find(c, near, strlen(near)) : 0;
     *valued = near && count < c->n_options && c->options[count].arg;
     if (near)
         return yk__cli_usage(c, "unknown option --%s: did you mean --%s? (yoke%c%s --help lists all)", name, near,
@@ -221,8 +286,7 @@ static void skip_value(const yk__cli_command *c, bool valued, const char *next, 
     *i += next && (valued || (c->most == 0 && (next[0] != '-' || (next[1] >= '0' && next[1] <= '9'))));
 }
 
-/* 1 or 0 for the words that Python programs take for true and false; else -1. */
-static int read_truth(const char *s)
+int yk__cli_truth(const char *s)
 {
     static const char *const words[] = {"false", "no", "f", "n", "0", "off", "true", "yes", "t", "y", "1", "on"};
     for (int i = 0; s && i < 12; i++)
@@ -234,7 +298,7 @@ static int read_truth(const char *s)
 /* A switch: its value behind "=", or the next argument if that is a truth value and no other argument is expected. */
 static int parse_switch(const yk__cli_command *c, int k, const char *value, const char *next, int *i, yk__cli *cli)
 {
-    const int truth = value ? read_truth(value) : c->most == 0 ? read_truth(next) : -1;
+    const int truth = value ? yk__cli_truth(value) : c->most == 0 ? yk__cli_truth(next) : -1;
     if (value && truth < 0)
         return yk__cli_usage(c, "--%.*s takes no value but true or false, but \"%s\" was given", name_length(&c->options[k]),
                              c->options[k].name, value);
@@ -247,7 +311,7 @@ static int parse_switch(const yk__cli_command *c, int k, const char *value, cons
 static int parse_refused(const yk__cli_command *c, int k, const char *name, const char *next, int *i)
 {
     const char *eq = strchr(name, '='), *given = eq ? eq + 1 : next;
-    if (given && (read_truth(given) == 0 || !strcasecmp(given, "none"))) {
+    if (given && (yk__cli_truth(given) == 0 || !strcasecmp(given, "none"))) {
         *i += !eq;
         return -1;
     }
@@ -259,7 +323,7 @@ static int parse_refused(const yk__cli_command *c, int k, const char *name, cons
 static int find_negated(const yk__cli_command *c, const char *name, size_t n)
 {
     const bool negated = n > 3 && (!strncmp(name, "no-", 3) || !strncmp(name, "no_", 3));
-    const int k = negated ? find_option(c, name + 3, n - 3) : -1;
+    const int k = negated ? yk__cli_find(c, name + 3, n - 3) : -1;
     return k >= 0 && (!c->options[k].arg || is_refused(&c->options[k])) ? k : -1;
 }
 
@@ -269,7 +333,7 @@ static int parse_option(const yk__cli_command *c, int argc, char **argv, int *i,
     const char *name = argv[*i] + 2, *eq = strchr(name, '='), *next = *i + 1 < argc ? argv[*i + 1] : NULL;
     const size_t n = eq ? (size_t)(eq - name) : strlen(name);
     const int off = eq ? -1 : find_negated(c, name, n);
-    const int k = find_option(c, name, n);
+    const int k = yk__cli_find(c, name, n);
     bool valued = false;
     if (k < 0 && off < 0) {
         refuse_unknown(c, name, n, &valued);
@@ -343,7 +407,7 @@ int yk__cli_parse(const yk__cli_command *c, int argc, char **argv, yk__cli *cli)
 
 static int option_number(const yk__cli *cli, const char *name)
 {
-    return find_option(cli->command, name, strlen(name));
+    return yk__cli_find(cli->command, name, strlen(name));
 }
 
 const char *yk__cli_text(const yk__cli *cli, const char *name)

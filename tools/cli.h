@@ -28,6 +28,19 @@ typedef struct yk__cli_option {
     const char *env;      /* environment variable that gives the value when the option is not given; NULL: none */
 } yk__cli_option;
 
+/* A value of another program in ours: in space or elsewhere (tools/spell.h). */
+typedef const char *(*yk__cli_map)(const char *given, char *space, size_t size);
+
+/* A name of other programs. */
+typedef struct yk__cli_spelling {
+    const char *name;     /* "lr"; several as "epochs|num-epochs"; one letter has one dash */
+    const char *arg;      /* what its value is called; NULL: a switch */
+    const char *ours;     /* the option it stands for; NULL: it changes nothing here */
+    yk__cli_map map;      /* NULL: the value is the same */
+    const char *expected; /* what map takes, for the error */
+    const char *why;      /* said on use: what differs, or why it changes nothing; NULL: nothing is said */
+} yk__cli_spelling;
+
 typedef struct yk__cli_command {
     const char *name;     /* "train" */
     const char *usage;    /* what follows "yoke train": "--model NAME --data KIND:PATH [options]" */
@@ -35,6 +48,8 @@ typedef struct yk__cli_command {
     const char *text;     /* paragraphs for --help and the man page, may be NULL */
     const yk__cli_option *options;
     size_t n_options;     /* at most YK_CLI_OPTIONS */
+    const yk__cli_spelling *spellings;
+    size_t n_spellings;
     int least, most;      /* number of positional arguments; most -1: any */
     bool own_program;     /* a program of its own, "yoke-NAME" */
     bool rest;            /* the first positional argument ends the options (launch, trace) */
@@ -58,6 +73,14 @@ extern const char yk__cli_refused[];
  * Options: --name value, --name=value, -h; "--" ends them; names with - or _. A switch may be given as --no-NAME to turn it
  * off again, as --NAME=true|false, and, where a command takes no other arguments, as --NAME True|False. */
 int yk__cli_parse(const yk__cli_command *command, int argc, char **argv, yk__cli *cli);
+
+/* The option that is called so; -1: none. Names have - or _. */
+int yk__cli_find(const yk__cli_command *command, const char *name, size_t n);
+/* Whether `name`, of n characters, is one of a list with | between. */
+bool yk__cli_is_named(const char *list, const char *name, size_t n);
+bool yk__cli_takes_value(const yk__cli_option *option);
+/* 1 or 0 for the words that Python programs take for true and false; else -1. Takes NULL. */
+int yk__cli_truth(const char *s);
 
 /* Values by name (a name that is not in the table is a fault of the program: returns NULL / 0). */
 const char *yk__cli_text(const yk__cli *cli, const char *name);
