@@ -70,6 +70,54 @@ elsewhere() { # commands of other programs: one line, which says more than that 
 }
 ok "commands of other programs" elsewhere
 
+same_names() { # names of other programs give the same bits as ours, and a line where there is something to say; two that differ are refused
+    a=$(hash_of --max-steps 3 --learning-rate 1e-2 --per-device-train-batch-size 16 --max-grad-norm 0.5 --precision bf16) || return 1
+    b=$(hash_of --max_train_steps 3 --lr 1e-2 --batch_size=16 --gradient_clipping 0.5 --torch_dtype torch.bfloat16 --no_ddp_static_graph \
+        --dataloader_num_workers 2 --ddp_find_unused_parameters False --device cpu:0 --epochs 1) || return 1
+    cat "$out/err"
+    [ "$a" = "$b" ] && [ -n "$a" ] || { echo "$a $b"; return 1; }
+    for said in "--batch_size is rows of each rank" "--torch_dtype sets what products compute in" \
+        "--dataloader_num_workers changes nothing here: " \
+        "--ddp_find_unused_parameters changes nothing here: " "--no_ddp_static_graph changes nothing here: "; do
+        [ "$(grep -cF -e "$said" "$out/err")" = 1 ] || { echo "$said"; return 1; }
+    done
+}
+ok "names of other programs" same_names
+ok "two names with two values" \
+    refuses '--lr and --learning-rate are one option, --learning-rate, and say "1" and "2"' \
+    train --lr 1 --learning-rate 2
+ok "a type that there is not" refuses '--dtype int8: expected bfloat16, float16, float32, fp8 or no' train --dtype int8
+ok "settings that are no JSON" refuses "expected a JSON object" train --lr_scheduler_kwargs '{"num_cycles":' --max-steps 1
+ok "a part that is none" refuses "--eval-split 1.5: expected a part between 0 and 1" train --output-dir "$out/m" --eval-split 1.5
+ok "launch: more hosts than one need more" \
+    refuses "--nnodes 2 needs --node-rank (which host this is), --master-addr (where rank 0 listens), \
+YOKE_SECRET_FILE" launch --nnodes 2 --nproc_per_node 1 true
+ok "launch: ranks of all hosts, and of one" refuses "--num-processes 3 is of all hosts" launch --num_machines 2 --num_processes 3 true
+nodes() { # two launchers, each of one of two hosts: one job
+    head -c 32 /dev/urandom >"$out/secret" && chmod 600 "$out/secret" || return 1
+    for node in 0 1; do
+        YOKE_SECRET_FILE=$out/secret "$yoke" launch --nnodes 2 --node_rank $node --nproc_per_node 1 --master_addr 127.0.0.1 \
+            --master_port "$((20000 + $$ % 9000))" "$yoke" train --model mlp --data "idx:$out/images" --max-steps 2 --shares equal --json \
+            --output-dir "$out/nodes" >"$out/node$node" 2>"$out/node$node.err" &
+    done
+    wait %1 && wait %2
+    code=$?
+    cat "$out/node0.err" "$out/node1.err"
+    [ $code = 0 ] && [ "$(grep -c '"rank": 1' "$out/node0")" = 1 ] && [ ! -s "$out/node1" ]
+}
+ok "launch: a launcher on each host" nodes
+counted() { # counted N ARGUMENTS..: so many ranks
+    ranks=$1
+    shift
+    "$yoke" launch --dry-run "$@" true >"$out/dry" 2>"$out/err"
+    cat "$out/dry" "$out/err"
+    [ "$(grep -c '^rank ' "$out/dry")" = "$ranks" ]
+}
+ok "launch -n" counted 2 -n 2
+ok "launch --nproc_per_node, --num_machines 1 and --cpu" counted 3 --nproc_per_node 3 --num_machines 1 --machine_rank 0 --cpu --standalone
+ok "launch --nproc_per_node gpu is a rank for each device" counted 1 --nproc_per_node=gpu
+ok "launch: precision for another program" refuses "the program chooses what it computes in" launch --mixed_precision bf16 true
+
 reasons() { # each refused name says why, the way help does; turned off it is let pass
     "$yoke" train --man | sed -n '/^.SH REFUSED/,/^.SH EXIT/p' | sed -n 's/^\.B //p' | tr -d '\\,' | tr ' ' '\n' >"$out/refused"
     [ "$(wc -l <"$out/refused")" -gt 40 ] || return 1
