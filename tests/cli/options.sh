@@ -69,6 +69,8 @@ elsewhere() { # commands of other programs: one line, which says more than that 
     done
 }
 ok "commands of other programs" elsewhere
+environment() { "$yoke" env >"$out/env" && grep -q '^rank\|^machine\|cpu' "$out/env" && grep -q YOKE_DEVICES "$out/env"; }
+ok "yoke env" environment
 
 same_names() { # names of other programs give the same bits as ours, and a line where there is something to say; two that differ are refused
     a=$(hash_of --max-steps 3 --learning-rate 1e-2 --per-device-train-batch-size 16 --max-grad-norm 0.5 --precision bf16) || return 1
@@ -116,6 +118,8 @@ counted() { # counted N ARGUMENTS..: so many ranks
 ok "launch -n" counted 2 -n 2
 ok "launch --nproc_per_node, --num_machines 1 and --cpu" counted 3 --nproc_per_node 3 --num_machines 1 --machine_rank 0 --cpu --standalone
 ok "launch --nproc_per_node gpu is a rank for each device" counted 1 --nproc_per_node=gpu
+printf 'localhost slots=2\n' >"$out/hosts"
+ok "launch: localhost is this host" counted 2 --hostfile "$out/hosts"
 ok "launch: precision for another program" refuses "the program chooses what it computes in" launch --mixed_precision bf16 true
 
 reasons() { # each refused name says why, the way help does; turned off it is let pass

@@ -248,6 +248,7 @@ static yk_status describe_places(const yk__placement *place, uint32_t n, launche
 /* How many ranks there are, and which are this host's. */
 typedef struct parts {
     uint32_t here, first, total, nodes; /* here 0: one per device */
+    const char *devices;                /* NULL: --devices */
 } parts;
 
 /* With several hosts nothing that they agree on can be guessed; false after a line with all that is missing. */
@@ -308,9 +309,10 @@ static int run_node(const yk__cli *cli, const parts *p, const yk__placement *pla
 }
 
 /* The processor for several ranks: even parts of its cores, where there are enough. */
-static yk_status select_places(const yk__cli *cli, uint32_t ranks, yk__placement **place, uint32_t *n, yk_error *err)
+static yk_status select_places(const yk__cli *cli, const parts *p, yk__placement **place, uint32_t *n, yk_error *err)
 {
-    const char *devices = yk__cli_text(cli, "devices");
+    const char *devices = p->devices ? p->devices : yk__cli_text(cli, "devices");
+    const uint32_t ranks = p->here;
     yk_error few = YK_ERROR_INIT;
     char spec[32];
     snprintf(spec, sizeof spec, "cpu/%u", ranks);
@@ -326,7 +328,7 @@ static int launch_here(const yk__cli *cli, const parts *p, uint32_t restarts)
     launched job = {0, NULL, NULL};
     uint32_t n = 0;
     int code = 0;
-    if (select_places(cli, p->here, &place, &n, &err) || describe_places(place, n, &job, &err))
+    if (select_places(cli, p, &place, &n, &err) || describe_places(place, n, &job, &err))
         code = yk__cli_usage(&command, "%s", err.text);
     else if (yk__cli_on(cli, "dry-run")) {
         print_ranks(&job, NULL);
@@ -465,6 +467,20 @@ static bool insert_precision(yk__cli *cli)
     return true;
 }
 
+/* A list of this host alone, which no ssh has to reach, is the job of one host. */
+static void take_own_host(const yk__cli *cli, yk__hosts *hosts, parts *p)
+{
+    static const char *const own[] = {"localhost", "127.0.0.1", "::1"};
+    bool here = false;
+    for (int i = 0; i < 3 && hosts->count == 1; i++)
+        here = here || !strcmp(hosts->host[0].name, own[i]);
+    if (!here || yk__cli_text(cli, "ssh"))
+        return;
+    p->here = hosts->host[0].ranks;
+    p->devices = hosts->host[0].devices;
+    hosts->count = 0;
+}
+
 int yk__cmd_launch(int argc, char **argv)
 {
     yk_error err = YK_ERROR_INIT;
@@ -493,7 +509,10 @@ int yk__cmd_launch(int argc, char **argv)
                              "or set YOKE_LAUNCHER=none");
     if (find_hosts(&cli, &hosts, &slurm, &err))
         return yk__cli_usage(&command, "%s", err.text);
+    const uint32_t count = hosts.count;
+    take_own_host(&cli, &hosts, &part);
     code = hosts.count ? launch_on_hosts(&cli, &hosts, slurm, restarts) : launch_here(&cli, &part, restarts);
+    hosts.count = count;
     yk__hosts_free(&hosts);
     return code;
 }

@@ -57,7 +57,6 @@ static int man_print(void)
 static const struct {
     const char *name, *ours;
 } elsewhere[] = {
-    {"env", "use yoke info: devices, plugins and libraries; yoke info --env prints the settings in force"},
     {"config", "there is no file of settings: options and variables of the environment say all (yoke info --env)"},
     {"merge-weights", "not needed: a saved folder has its weights whole, in model.safetensors"},
     {"merge_weights", "not needed: a saved folder has its weights whole, in model.safetensors"},
@@ -83,6 +82,16 @@ static const struct {
     {"run", "use yoke launch"},
     {"estimate", "use yoke estimate-memory"},
 };
+
+/* yoke env, by Accelerate's name: what a report of a fault needs, of yoke info and of yoke info --env. */
+static int environment_print(int argc, char **argv)
+{
+    char info[] = "info", env[] = "--env", *both[] = {info, env, NULL};
+    int code;
+    argv[0] = info;
+    code = yk__cmd_info(argc, argv);
+    return code || argc > 1 ? code : yk__cmd_info(2, both);
+}
 
 static int command_unknown(const char *name)
 {
@@ -127,7 +136,7 @@ static int run_command(int argc, char **argv)
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].name))
             return commands[i].run == yk__cmd_info || !environment_refused() ? commands[i].run(argc - 1, argv + 1) : YK_EXIT_USAGE;
-    return command_unknown(argv[1]);
+    return strcmp(argv[1], "env") ? command_unknown(argv[1]) : environment_print(argc - 1, argv + 1);
 }
 
 static char program[64] = "yoke";
