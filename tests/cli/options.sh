@@ -85,6 +85,16 @@ same_names() { # names of other programs give the same bits as ours, and a line 
     done
 }
 ok "names of other programs" same_names
+split_rows() { # --eval-split keeps a quarter of the rows, rounded up, others by another seed, and a .csv needs no kind
+    { echo text,label; seq 1 30 | awk '{print "a text " $1 "," $1 % 2}'; } >"$out/rows.csv"
+    for seed in 42 43; do
+        "$yoke" eval --model bert --model-config hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_size=16 \
+            --tokenizer bytes --data "$out/rows.csv" --eval_split "0.25,seed=$seed" --json 2>"$out/err" >"$out/seed$seed" || { cat "$out/err"; return 1; }
+        grep -q '"total": 8}' "$out/seed$seed" || { cat "$out/seed$seed"; return 1; }
+    done
+    ! cmp -s "$out/seed42" "$out/seed43"
+}
+ok "a part of the rows evaluates" split_rows
 ok "two names with two values" \
     refuses '--lr and --learning-rate are one option, --learning-rate, and say "1" and "2"' \
     train --lr 1 --learning-rate 2
