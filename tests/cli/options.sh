@@ -63,8 +63,8 @@ ok "all that is unknown or refused has its line" together train \
 ok "where a program follows, too" together launch "--gpu_ids 0,1 --use_fsdp --max-restart 1 --zero_stage=2 true --nosuch" \
     --gpu_ids --use_fsdp --max-restart --zero_stage
 elsewhere() { # commands of other programs: one line, which says more than that there is none
-    for name in sft generate export merge-weights config serve evaluate; do
-        refuses "unknown command \"$name\": " "$name" --in out || return 1
+    for other in sft generate export merge-weights config serve evaluate; do
+        refuses "unknown command \"$other\": " "$other" --in out || return 1
         grep -Eq '(use yoke |there is no |not needed)' "$out/err" || return 1
     done
 }
@@ -89,7 +89,8 @@ split_rows() { # --eval-split keeps a quarter of the rows, rounded up, others by
     { echo text,label; seq 1 30 | awk '{print "a text " $1 "," $1 % 2}'; } >"$out/rows.csv"
     for seed in 42 43; do
         "$yoke" eval --model bert --model-config hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_size=16 \
-            --tokenizer bytes --data "$out/rows.csv" --eval_split "0.25,seed=$seed" --json 2>"$out/err" >"$out/seed$seed" || { cat "$out/err"; return 1; }
+            --tokenizer bytes --data "$out/rows.csv" --eval_split "0.25,seed=$seed" --json 2>"$out/err" >"$out/seed$seed" ||
+            { cat "$out/err"; return 1; }
         grep -q '"total": 8}' "$out/seed$seed" || { cat "$out/seed$seed"; return 1; }
     done
     ! cmp -s "$out/seed42" "$out/seed43"
