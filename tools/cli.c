@@ -37,6 +37,11 @@ static bool is_refused(const yk__cli_option *o)
     return o->arg == yk__cli_refused;
 }
 
+bool yk__cli_takes_value(const yk__cli_option *o)
+{
+    return is_refused(o) ? o->preset != NULL : o->arg != NULL;
+}
+
 /* Length of the name that help shows: the first. */
 static int name_length(const yk__cli_option *o)
 {
@@ -49,7 +54,7 @@ static void print_option(const yk__cli_option *o)
     char left[96];
     snprintf(left, sizeof left, "--%.*s%s%s", name_length(o), o->name, valued ? " " : "", valued ? o->arg : "");
     printf("  %-36s %s", left, o->help);
-    if (o->preset)
+    if (o->preset && !is_refused(o))
         printf(" (default: %s)", o->preset);
     if (o->env)
         printf(" [%s]", o->env);
@@ -94,6 +99,41 @@ static void print_wrapped(const char *s)
     putchar('\n');
 }
 
+/* Each name of a row: its dashes, its length and the row. A row whose name is ours only maps a value. */
+static void each_spelling(const yk__cli_command *c, bool idle, void (*print)(const char *name, const yk__cli_spelling *row))
+{
+    char dashed[96];
+    for (size_t i = 0; i < c->n_spellings; i++) {
+        const yk__cli_spelling *row = &c->spellings[i];
+        if (idle != !row->ours || (row->ours && !strcmp(row->ours, row->name)))
+            continue;
+        for (const char *name = row->name; *name; name += name[0] == '|') {
+            const size_t n = strcspn(name, "|");
+            snprintf(dashed, sizeof dashed, "%s%.*s", n > 1 ? "--" : "-", (int)n, name);
+            print(dashed, row);
+            name += n;
+        }
+    }
+}
+
+static void print_spelling(const char *name, const yk__cli_spelling *row)
+{
+    char left[128];
+    snprintf(left, sizeof left, "%s%s%s", name, row->arg ? " " : "", row->arg ? row->arg : "");
+    printf("  %-36s %s%s%s%s\n", left, row->ours ? "--" : "", row->ours ? row->ours : "", row->ours && row->why ? "; it " : "",
+           row->why ? row->why : "");
+}
+
+static void print_spellings(const yk__cli_command *c)
+{
+    if (!c->n_spellings)
+        return;
+    printf("\nNames of other programs, and the options that they stand for:\n");
+    each_spelling(c, false, print_spelling);
+    printf("\nOptions of other programs that change nothing here, with why (a line says so):\n");
+    each_spelling(c, true, print_spelling);
+}
+
 static int print_help(const yk__cli_command *c)
 {
     printf("usage: yoke%c%s %s\n\n%s\n", name_separator(c), c->name, c->usage, c->summary);
@@ -104,6 +144,7 @@ static int print_help(const yk__cli_command *c)
     printf("\nOptions:\n");
     print_options(c, false, print_option);
     printf("  %-36s %s\n", "--help", "this text");
+    print_spellings(c);
     print_options(c, true, print_option);
     printf("\nExit code: 0 done, 1 failed, 2 bad input or usage%s%s.\n", c->exits ? ", " : "", c->exits ? c->exits : "");
     return YK_EXIT_OK;
@@ -143,11 +184,34 @@ static void print_man_option(const yk__cli_option *o)
         printf(" \\fI%s\\fR", o->arg);
     putchar('\n');
     print_roff(o->help);
-    if (o->preset)
+    if (o->preset && !is_refused(o))
         printf("\nDefault: %s.", o->preset);
     if (o->env)
         printf("\nAlso from the environment: %s.", o->env);
     putchar('\n');
+}
+
+static void print_man_spelling(const char *name, const yk__cli_spelling *row)
+{
+    printf(".TP\n.B ");
+    print_roff(name);
+    if (row->arg)
+        printf(" \\fI%s\\fR", row->arg);
+    printf("\n%s", row->ours ? "\\-\\-" : "");
+    print_roff(row->ours ? row->ours : row->why);
+    printf("%s", row->ours && row->why ? "; it " : "");
+    print_roff(row->ours && row->why ? row->why : "");
+    putchar('\n');
+}
+
+static void print_man_spellings(const yk__cli_command *c)
+{
+    if (!c->n_spellings)
+        return;
+    printf(".SH NAMES OF OTHER PROGRAMS\nThey stand for these options.\n");
+    each_spelling(c, false, print_man_spelling);
+    printf(".SH OPTIONS WITHOUT EFFECT\nThese options of other programs change nothing here, and a line says so.\n");
+    each_spelling(c, true, print_man_spelling);
 }
 
 static int print_man(const yk__cli_command *c)
@@ -159,6 +223,7 @@ static int print_man(const yk__cli_command *c)
     print_roff(c->text ? c->text : c->summary);
     printf("\n.SH OPTIONS\n");
     print_options(c, false, print_man_option);
+    print_man_spellings(c);
     print_options(c, true, print_man_option);
     printf(".SH EXIT STATUS\n0 done, 1 failed, 2 bad input or usage%s%s.\n.SH SEE ALSO\n.BR yoke (1)\n", c->exits ? ", " : "",
            c->exits ? c->exits : "");
@@ -166,7 +231,7 @@ static int print_man(const yk__cli_command *c)
 }
 
 /* Whether `name`, of n characters, is one of the names of a list; '_' stands for '-'. */
-static bool is_named(const char *list, const char *name, size_t n)
+bool yk__cli_is_named(const char *list, const char *name, size_t n)
 {
     for (; *list; list += list[0] == '|') {
         const size_t length = strcspn(list, "|");
@@ -180,15 +245,16 @@ static bool is_named(const char *list, const char *name, size_t n)
     return false;
 }
 
-static int find_option(const yk__cli_command *c, const char *name, size_t n)
+int yk__cli_find(const yk__cli_command *c, const char *name, size_t n)
 {
     for (size_t i = 0; i < c->n_options; i++)
-        if (is_named(c->options[i].name, name, n))
+        if (yk__cli_is_named(c->options[i].name, name, n))
             return (int)i;
     return -1;
 }
 
-static int refuse_unknown(const yk__cli_command *c, const char *arg, size_t n)
+/* *valued: the option that was probably meant takes a value. */
+static int refuse_unknown(const yk__cli_command *c, const char *arg, size_t n, bool *valued)
 {
     static char word[YK_CLI_OPTIONS][64];
     const char *words[YK_CLI_OPTIONS + 1], *near;
@@ -197,7 +263,7 @@ static int refuse_unknown(const yk__cli_command *c, const char *arg, size_t n)
     snprintf(name, sizeof name, "%.*s", (int)n, arg);
     for (char *p = name; *p; p++)
         *p = *p == '_' ? '-' : *p;
-    for (size_t i = 0; i < c->n_options; i++) {
+    for (size_t i = 0; i < c->n_options && count < YK_CLI_OPTIONS; i++) {
         if (is_refused(&c->options[i]))
             continue;
         snprintf(word[count], sizeof word[0], "%.*s", name_length(&c->options[i]), c->options[i].name);
@@ -206,14 +272,22 @@ static int refuse_unknown(const yk__cli_command *c, const char *arg, size_t n)
     }
     words[count++] = "help";
     near = yk__nearest_word(name, words, count);
+    count = near ? (size_t)yk__cli_find(c, near, strlen(near)) : 0;
+    *valued = near && count < c->n_options && c->options[count].arg;
     if (near)
         return yk__cli_usage(c, "unknown option --%s: did you mean --%s? (yoke%c%s --help lists all)", name, near,
                              name_separator(c), c->name);
-    return yk__cli_usage(c, "unknown option --%s (yoke%c%s --help lists all)", name, name_separator(c), c->name);
+    return yk__cli_usage(c, "unknown option --%s: no option is called nearly so (yoke%c%s --help lists all)", name, name_separator(c),
+                         c->name);
 }
 
-/* 1 or 0 for the words that Python programs take for true and false; else -1. */
-static int read_truth(const char *s)
+/* Over the value of an option that is not taken, so that reading can go on: what stands behind it, where nothing else can stand there. */
+static void skip_value(const yk__cli_command *c, bool valued, const char *next, int *i)
+{
+    *i += next && (valued || (c->most == 0 && (next[0] != '-' || (next[1] >= '0' && next[1] <= '9'))));
+}
+
+int yk__cli_truth(const char *s)
 {
     static const char *const words[] = {"false", "no", "f", "n", "0", "off", "true", "yes", "t", "y", "1", "on"};
     for (int i = 0; s && i < 12; i++)
@@ -225,7 +299,7 @@ static int read_truth(const char *s)
 /* A switch: its value behind "=", or the next argument if that is a truth value and no other argument is expected. */
 static int parse_switch(const yk__cli_command *c, int k, const char *value, const char *next, int *i, yk__cli *cli)
 {
-    const int truth = value ? read_truth(value) : c->most == 0 ? read_truth(next) : -1;
+    const int truth = value ? yk__cli_truth(value) : c->most == 0 ? yk__cli_truth(next) : -1;
     if (value && truth < 0)
         return yk__cli_usage(c, "--%.*s takes no value but true or false, but \"%s\" was given", name_length(&c->options[k]),
                              c->options[k].name, value);
@@ -238,10 +312,11 @@ static int parse_switch(const yk__cli_command *c, int k, const char *value, cons
 static int parse_refused(const yk__cli_command *c, int k, const char *name, const char *next, int *i)
 {
     const char *eq = strchr(name, '='), *given = eq ? eq + 1 : next;
-    if (given && (read_truth(given) == 0 || !strcasecmp(given, "none"))) {
+    if (given && (yk__cli_truth(given) == 0 || !strcasecmp(given, "none"))) {
         *i += !eq;
         return -1;
     }
+    skip_value(c, c->options[k].preset != NULL, eq ? NULL : next, i);
     return yk__cli_usage(c, "--%.*s: %s", (int)strcspn(name, "="), name, c->options[k].help);
 }
 
@@ -249,7 +324,7 @@ static int parse_refused(const yk__cli_command *c, int k, const char *name, cons
 static int find_negated(const yk__cli_command *c, const char *name, size_t n)
 {
     const bool negated = n > 3 && (!strncmp(name, "no-", 3) || !strncmp(name, "no_", 3));
-    const int k = negated ? find_option(c, name + 3, n - 3) : -1;
+    const int k = negated ? yk__cli_find(c, name + 3, n - 3) : -1;
     return k >= 0 && (!c->options[k].arg || is_refused(&c->options[k])) ? k : -1;
 }
 
@@ -259,9 +334,13 @@ static int parse_option(const yk__cli_command *c, int argc, char **argv, int *i,
     const char *name = argv[*i] + 2, *eq = strchr(name, '='), *next = *i + 1 < argc ? argv[*i + 1] : NULL;
     const size_t n = eq ? (size_t)(eq - name) : strlen(name);
     const int off = eq ? -1 : find_negated(c, name, n);
-    const int k = find_option(c, name, n);
-    if (k < 0 && off < 0)
-        return refuse_unknown(c, name, n);
+    const int k = yk__cli_find(c, name, n);
+    bool valued = false;
+    if (k < 0 && off < 0) {
+        refuse_unknown(c, name, n, &valued);
+        skip_value(c, valued, eq ? NULL : next, i);
+        return YK_EXIT_USAGE;
+    }
     cli->given[k < 0 ? off : k] = cli->typed[k < 0 ? off : k] = true;
     if (k < 0) {
         cli->value[off] = NULL;
@@ -283,36 +362,16 @@ static void take_presets(const yk__cli_command *c, yk__cli *cli)
     cli->command = c;
     for (size_t i = 0; i < c->n_options; i++) {
         const char *env = c->options[i].env ? getenv(c->options[i].env) : NULL;
-        cli->value[i] = env && *env ? env : c->options[i].preset;
+        cli->value[i] = env && *env ? env : is_refused(&c->options[i]) ? NULL : c->options[i].preset;
         cli->given[i] = env && *env;
     }
 }
 
-int yk__cli_parse(const yk__cli_command *c, int argc, char **argv, yk__cli *cli)
+/* The positional arguments, once all are known. -1: fine. */
+static int check_positional(const yk__cli_command *c, yk__cli *cli)
 {
-    bool only_positional = false;
-    take_presets(c, cli);
-    cli->positional = argv; /* positional arguments are moved to the front, over what was read */
-    for (int i = 1; i < argc; i++) {
-        const char *a = argv[i];
-        int code = -1;
-        if (only_positional || a[0] != '-' || !a[1]) {
-            cli->positional[cli->n_positional++] = argv[i];
-            only_positional = only_positional || c->rest;
-        } else if (!strcmp(a, "--help") || !strcmp(a, "-h"))
-            return print_help(c);
-        else if (!strcmp(a, "--man"))
-            return print_man(c);
-        else if (!strcmp(a, "--"))
-            only_positional = true;
-        else if (a[1] != '-')
-            return yk__cli_usage(c, "unknown option %s (options begin with --; yoke%c%s --help lists all)", a, name_separator(c),
-                                 c->name);
-        else
-            code = parse_option(c, argc, argv, &i, cli);
-        if (code >= 0)
-            return code;
-    }
+    if (cli->wrong)
+        return YK_EXIT_USAGE;
     if (cli->n_positional < c->least)
         return yk__cli_usage(c, "an argument is missing; usage: yoke%c%s %s", name_separator(c), c->name, c->usage);
     if (c->most >= 0 && cli->n_positional > c->most)
@@ -322,9 +381,34 @@ int yk__cli_parse(const yk__cli_command *c, int argc, char **argv, yk__cli *cli)
     return -1;
 }
 
+int yk__cli_parse(const yk__cli_command *c, int argc, char **argv, yk__cli *cli)
+{
+    bool only_positional = false;
+    take_presets(c, cli);
+    cli->positional = argv; /* positional arguments are moved to the front, over what was read */
+    for (int i = 1; i < argc; i++) {
+        const char *a = argv[i];
+        if (only_positional || a[0] != '-' || !a[1]) {
+            cli->positional[cli->n_positional++] = argv[i];
+            only_positional = only_positional || c->rest;
+        } else if (!strcmp(a, "--help") || !strcmp(a, "-h"))
+            return print_help(c);
+        else if (!strcmp(a, "--man"))
+            return print_man(c);
+        else if (!strcmp(a, "--"))
+            only_positional = true;
+        else if (a[1] != '-') {
+            yk__cli_usage(c, "unknown option %s: options begin with -- (yoke%c%s --help lists all)", a, name_separator(c), c->name);
+            cli->wrong = true;
+        } else if (parse_option(c, argc, argv, &i, cli) >= 0)
+            cli->wrong = true;
+    }
+    return check_positional(c, cli);
+}
+
 static int option_number(const yk__cli *cli, const char *name)
 {
-    return find_option(cli->command, name, strlen(name));
+    return yk__cli_find(cli->command, name, strlen(name));
 }
 
 const char *yk__cli_text(const yk__cli *cli, const char *name)

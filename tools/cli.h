@@ -23,10 +23,23 @@ enum { YK_CLI_OPTIONS = 224 }; /* most of a command */
 typedef struct yk__cli_option {
     const char *name;     /* without the dashes, then other names of it: "eval-strategy|evaluation-strategy" */
     const char *arg;      /* what the value is called in the help ("DIR"); NULL: a switch; YK_REFUSED: there is no such option here */
-    const char *preset;   /* value when not given; NULL: none */
+    const char *preset;   /* value when not given; NULL: none. Of a refused option: what its value is called; NULL: it may have one */
     const char *help;     /* one sentence, no full stop needed; of a refused option: why, and what to use instead */
     const char *env;      /* environment variable that gives the value when the option is not given; NULL: none */
 } yk__cli_option;
+
+/* A value of another program in ours: in space or elsewhere (tools/spell.h). */
+typedef const char *(*yk__cli_map)(const char *given, char *space, size_t size);
+
+/* A name of other programs. */
+typedef struct yk__cli_spelling {
+    const char *name;     /* "lr"; several as "epochs|num-epochs"; one letter has one dash */
+    const char *arg;      /* what its value is called; NULL: a switch */
+    const char *ours;     /* the option it stands for; NULL: it changes nothing here */
+    yk__cli_map map;      /* NULL: the value is the same */
+    const char *expected; /* what map takes, for the error */
+    const char *why;      /* said on use: what differs, or why it changes nothing; NULL: nothing is said */
+} yk__cli_spelling;
 
 typedef struct yk__cli_command {
     const char *name;     /* "train" */
@@ -36,6 +49,8 @@ typedef struct yk__cli_command {
     const char *exits;    /* further exit codes, as "75 WHEN"; NULL: none */
     const yk__cli_option *options;
     size_t n_options;     /* at most YK_CLI_OPTIONS */
+    const yk__cli_spelling *spellings;
+    size_t n_spellings;
     int least, most;      /* number of positional arguments; most -1: any */
     bool own_program;     /* a program of its own, "yoke-NAME" */
     bool rest;            /* the first positional argument ends the options (launch, trace) */
@@ -46,6 +61,7 @@ typedef struct yk__cli {
     const char *value[YK_CLI_OPTIONS]; /* by option number; NULL: not given and no preset. Switches: "" when on */
     bool given[YK_CLI_OPTIONS];        /* on the command line or by the environment */
     bool typed[YK_CLI_OPTIONS];        /* on the command line */
+    bool wrong;                        /* something on the command line was complained of, and reading went on to name the rest */
     char **positional;     /* points into argv; ends with NULL, so that the program of a command with `rest` can be run by it */
     int n_positional;
 } yk__cli;
@@ -53,10 +69,19 @@ typedef struct yk__cli {
 extern const char yk__cli_refused[];
 #define YK_REFUSED yk__cli_refused /* known from other programs: the error says why it is not here. Turned off it is let pass */
 
-/* -1: go on. Otherwise the exit code to return at once: 0 after --help or --man, 2 after a message on standard error.
+/* -1: go on. Otherwise the exit code to return at once: 0 after --help or --man, 2 after a message on standard error, which names
+ * all that is unknown, refused or badly written.
  * Options: --name value, --name=value, -h; "--" ends them; names with - or _. A switch may be given as --no-NAME to turn it
  * off again, as --NAME=true|false, and, where a command takes no other arguments, as --NAME True|False. */
 int yk__cli_parse(const yk__cli_command *command, int argc, char **argv, yk__cli *cli);
+
+/* The option that is called so; -1: none. Names have - or _. */
+int yk__cli_find(const yk__cli_command *command, const char *name, size_t n);
+/* Whether `name`, of n characters, is one of a list with | between. */
+bool yk__cli_is_named(const char *list, const char *name, size_t n);
+bool yk__cli_takes_value(const yk__cli_option *option);
+/* 1 or 0 for the words that Python programs take for true and false; else -1. Takes NULL. */
+int yk__cli_truth(const char *s);
 
 /* Values by name (a name that is not in the table is a fault of the program: returns NULL / 0). */
 const char *yk__cli_text(const yk__cli *cli, const char *name);

@@ -74,6 +74,15 @@ static yk_status check_label_options(const yk__spec *spec, const yk__dataset_opt
     if (options->eval_rows && !kind->eval_rows)
         return yk__fail(err, YK_E_ARG, "data '%s:%.100s': a file of evaluation rows goes with csv and jsonl only", spec->kind,
                         spec->path);
+    if (options->eval_split != 0 && !kind->eval_split)
+        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': a part of the rows evaluates in csv, jsonl, lines, text and tokens only; "
+                        "images have evaluation files, or holdout=", spec->kind, spec->path);
+    if (!(options->eval_split >= 0 && options->eval_split < 1))
+        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': eval_split %g: expected a part from 0 to below 1", spec->kind, spec->path,
+                        options->eval_split);
+    if (options->eval_split != 0 && (options->eval_rows || yk__spec_get(spec, "split")))
+        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': eval_split beside %s: give one of them", spec->kind, spec->path,
+                        options->eval_rows ? "eval_rows" : "split=");
     if (options->numbers && !kind->numbers)
         return yk__fail(err, YK_E_ARG, "data '%s:%.100s': labels that are numbers go with csv and jsonl only", spec->kind,
                         spec->path);

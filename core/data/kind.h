@@ -29,6 +29,7 @@ typedef struct yk__dataset_kind {
     int64_t (*line)(const yk__dataset *set, int64_t row);                     /* NULL: row + 1 */
     const char *(*class_name)(const yk__dataset *set, int i);                 /* NULL: labels are numbers */
     bool ragged;    /* its rows differ in width */
+    bool eval_split; /* a part of the rows may evaluate, by eval_split */
     bool eval_rows; /* a file of line numbers may say which rows evaluate */
     bool numbers;   /* labels may be numbers */
     bool masks;     /* tokens may be hidden: it has a tokenizer */

@@ -2,6 +2,7 @@
 /* csv:FILE, jsonl:FILE, lines:FILE: texts in memory as ids (core/read/rows.h), padded to the longest of the batch. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/data/kind.h"
+#include "core/data/order.h"
 #include "core/read/rows.h"
 #include "core/text/text.h"
 
@@ -152,8 +154,21 @@ static yk_status mark_rows(const yk__rows *text_rows, const char *path, const ch
     return st;
 }
 
-static yk_status pick_rows(yk__dataset *set, const char *eval_rows, const char *data, yk_error *err)
+/* marked[row] = 1 for a part of the rows, rounded up: the first of an order that the seed gives. */
+static void mark_part(int64_t rows, double part, uint64_t seed, uint8_t *marked)
 {
+    const int64_t count = (int64_t)ceil(part * (double)rows);
+    for (int64_t i = 0; i < count && i < rows; i++) {
+        int64_t row;
+        yk__order_rows(seed, 0, i, 1, rows, &row);
+        marked[row] = 1;
+    }
+}
+
+/* Those of this set's part, by the file of line numbers or by eval_split. */
+static yk_status pick_rows(yk__dataset *set, const yk__dataset_options *options, const char *data, yk_error *err)
+{
+    const char *eval_rows = options->eval_rows;
     struct text_rows *state = set->state;
     const yk__rows *text_rows = state->rows;
     uint8_t *marked = yk__calloc((size_t)text_rows->count, 1);
@@ -163,13 +178,15 @@ static yk_status pick_rows(yk__dataset *set, const char *eval_rows, const char *
         yk__free(marked);
         return yk__fail_mem(err, (size_t)text_rows->count * 9, "the rows of a split");
     }
-    st = mark_rows(text_rows, eval_rows, data, marked, err);
+    st = eval_rows ? mark_rows(text_rows, eval_rows, data, marked, err) : YK_OK;
+    if (!eval_rows)
+        mark_part(text_rows->count, options->eval_split, options->eval_seed, marked);
     set->rows = 0;
     for (int64_t i = 0; i < text_rows->count && !st; i++)
         if (marked[i] == set->eval)
             state->row_map[set->rows++] = i;
     if (!st && !set->rows && !set->may_be_empty)
-        st = yk__fail(err, YK_E_FORMAT, "%s: leaves no row of %s to %s", eval_rows, data,
+        st = yk__fail(err, YK_E_FORMAT, "%s: leaves no row of %s to %s", eval_rows ? eval_rows : "eval_split", data,
                       set->eval ? "evaluate" : "train");
     yk__free(marked);
     return st;
@@ -227,7 +244,7 @@ static yk_status open_texts(yk__dataset *set, const yk__spec *spec, const yk__da
         return st;
     set->rows = state->rows->count;
     set->classes = set->mask ? 0 : state->rows->classes;
-    return options->eval_rows ? pick_rows(set, options->eval_rows, spec->path, err) : YK_OK;
+    return options->eval_rows || options->eval_split > 0 ? pick_rows(set, options, spec->path, err) : YK_OK;
 }
 
 static yk_status open_rows(yk__dataset *set, const yk__spec *spec, const yk__dataset_options *options, yk_error *err)
@@ -306,7 +323,7 @@ static const char *const line_keys[] = {"max-length", "tokenizer", "lowercase", 
 
 #define TEXT_ROWS                                                                                                         \
     .open = open_rows, .close = close_rows, .width = width_rows, .fill = fill_rows, .where = where_row, .hash = hash_rows, \
-    .line = line_of, .class_name = class_name, .ragged = true, .masks = true, .padded = true
+    .line = line_of, .class_name = class_name, .ragged = true, .eval_split = true, .masks = true, .padded = true
 const yk__dataset_kind yk__kind_csv = {TEXT_ROWS, .name = "csv", .keys = row_keys, .eval_rows = true, .numbers = true};
 const yk__dataset_kind yk__kind_jsonl = {TEXT_ROWS, .name = "jsonl", .keys = row_keys, .eval_rows = true, .numbers = true};
 const yk__dataset_kind yk__kind_lines = {TEXT_ROWS, .name = "lines", .keys = line_keys};

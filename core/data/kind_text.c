@@ -105,7 +105,7 @@ static void close_text(void *opened)
 }
 
 static const char *const keys[] = {"tokenizer", "seq-len", "stride", "split", "lowercase", NULL};
-const yk__dataset_kind yk__kind_text = {.name = "text",
+const yk__dataset_kind yk__kind_text = {.eval_split = true, .name = "text",
                                         .keys = keys,
                                         .open = open_text,
                                         .close = close_text,

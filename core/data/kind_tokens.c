@@ -76,7 +76,7 @@ static void where_tokens(const yk__dataset *set, int64_t row, char *buf, size_t 
 }
 
 static const char *const keys[] = {"dtype", "vocab", "seq-len", "stride", "split", NULL};
-const yk__dataset_kind yk__kind_tokens = {.name = "tokens",
+const yk__dataset_kind yk__kind_tokens = {.eval_split = true, .name = "tokens",
                                           .keys = keys,
                                           .open = open_tokens,
                                           .close = close_tokens,

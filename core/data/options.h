@@ -27,6 +27,8 @@ typedef struct yk__dataset_options {
     uint32_t max_length;     /* of csv and jsonl rows; 0: 128 */
     uint32_t seq_len;        /* of text and tokens; 0: 128 */
     const char *eval_rows;   /* csv, jsonl: file of line numbers (as yk__rows.line) that evaluate instead of train */
+    double eval_split;       /* csv, jsonl, lines: this part evaluates instead of training; text: its end; 0: none */
+    uint64_t eval_seed;      /* which rows they are */
     const char *model;       /* csv, jsonl: a model's config.json, whose id2label numbers the label names */
     bool new_head;           /* training: only where the file has all of these names, and no others */
     bool unlabelled;         /* csv, jsonl: labels are neither needed nor looked at; lines have none */

@@ -14,7 +14,8 @@ yk_status yk__windows_split(const yk__dataset *set, const yk__spec *spec, const 
                             yk_error *err)
 {
     bool own = options->whole || (set->eval && options->like && strcmp(options->like->path, set->path) != 0);
-    return yk__spec_real(spec, "split", !own ? 0.9 : set->eval ? 0 : 1, 0, 1, out, err);
+    const double part = options->eval_split > 0 ? options->eval_split : 0.1;
+    return yk__spec_real(spec, "split", !own ? 1 - part : set->eval ? 0 : 1, 0, 1, out, err);
 }
 
 /* In training every row is whole; in evaluation every id that has a next one counts once. */

@@ -54,6 +54,8 @@ static yk_status open_set(yk_data *d, const char *spec, const yk_data_config *c,
                                    .max_length = c->max_length,
                                    .seq_len = c->seq_len,
                                    .eval_rows = c->eval_rows,
+                                   .eval_split = c->eval_split,
+                                   .eval_seed = c->eval_seed,
                                    .model = config,
                                    .new_head = c->new_head,
                                    .unlabelled = c->unlabelled,
@@ -115,6 +117,8 @@ static bool agree_on(const yk_data *d, const char *spec, const yk_data_config *c
                                         {"equal_shares", c->equal_shares},
                                         {"seq_len", c->seq_len},
                                         {"max_length", c->max_length},
+                                        {"eval_split", c->eval_split},
+                                        {"eval_seed", (double)c->eval_seed},
                                         {"mlm_probability", (double)c->mlm_probability}};
     return yk__agree_data(d->job, spec, d->content, sizeof setting / sizeof *setting, setting);
 }

@@ -572,6 +572,8 @@ typedef struct yk_data_config {
     uint64_t seed;           /* of the order of rows, and of which tokens are masked; default the job's */
     bool numbers;            /* csv, jsonl: labels are numbers, of a regression */
     double mlm_probability;  /* rows of text and running text: a token is masked with that probability, for a masked language model */
+    double eval_split;       /* 0 to below 1: this part of the rows, rounded up, evaluates instead of training; of running text its end */
+    uint64_t eval_seed;      /* rows of text: which ones they are; the same on all ranks */
 } yk_data_config;
 
 typedef struct yk_batch {

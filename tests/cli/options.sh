@@ -46,6 +46,93 @@ ok "a switch with another value" refuses '--json takes no value but true or fals
 ok "an argument that looks like a truth value stays one" "$yoke" launch --devices cpu:0 --json true
 ok "an unknown name with underscores" refuses "did you mean --learning-rate?" train --learning_rat 1
 
+together() { # together COMMAND 'ARGUMENTS' NAME..: exit code 2, and a line with words behind each of these names, and no other
+    of=$1
+    # shellcheck disable=SC2086
+    "$yoke" $of $2 >"$out/stdout" 2>"$out/err"
+    code=$?
+    shift 2
+    cat "$out/err"
+    [ $code = 2 ] && [ "$(wc -l <"$out/err")" = $# ] || return 1
+    for name; do grep -Eq -e "^yoke $of: (unknown option )?$name: ...+" "$out/err" || { echo "$name"; return 1; }; done
+}
+ok "all that is unknown or refused has its line" together train \
+    "--learning-rte 1e-3 --task_name sst2 --nosuchthing --max-steps 1 --fsdp full_shard --weight-dcay -0.5 --bf16 --lora_r=8 --json=maybe" \
+    --learning-rte --task_name --nosuchthing --fsdp --weight-dcay --lora_r \
+    "--json takes no value but true or false, but \"maybe\" was given|.*"
+ok "where a program follows, too" together launch "--gpu_ids 0,1 --use_fsdp --max-restart 1 --zero_stage=2 true --nosuch" \
+    --gpu_ids --use_fsdp --max-restart --zero_stage
+elsewhere() { # commands of other programs: one line, which says more than that there is none
+    for other in sft generate export merge-weights config serve evaluate; do
+        refuses "unknown command \"$other\": " "$other" --in out || return 1
+        grep -Eq '(use yoke |there is no |not needed)' "$out/err" || return 1
+    done
+}
+ok "commands of other programs" elsewhere
+environment() { "$yoke" env >"$out/env" && grep -q '^rank\|^machine\|cpu' "$out/env" && grep -q YOKE_DEVICES "$out/env"; }
+ok "yoke env" environment
+
+same_names() { # names of other programs give the same bits as ours, and a line where there is something to say; two that differ are refused
+    a=$(hash_of --max-steps 3 --learning-rate 1e-2 --per-device-train-batch-size 16 --max-grad-norm 0.5 --precision bf16) || return 1
+    b=$(hash_of --max_train_steps 3 --lr 1e-2 --batch_size=16 --gradient_clipping 0.5 --torch_dtype torch.bfloat16 --no_ddp_static_graph \
+        --dataloader_num_workers 2 --ddp_find_unused_parameters False --device cpu:0 --epochs 1) || return 1
+    cat "$out/err"
+    [ "$a" = "$b" ] && [ -n "$a" ] || { echo "$a $b"; return 1; }
+    for said in "--batch_size is rows of each rank" "--torch_dtype sets what products compute in" \
+        "--dataloader_num_workers changes nothing here: " \
+        "--ddp_find_unused_parameters changes nothing here: " "--no_ddp_static_graph changes nothing here: "; do
+        [ "$(grep -cF -e "$said" "$out/err")" = 1 ] || { echo "$said"; return 1; }
+    done
+}
+ok "names of other programs" same_names
+split_rows() { # --eval-split keeps a quarter of the rows, rounded up, others by another seed, and a .csv needs no kind
+    { echo text,label; seq 1 30 | awk '{print "a text " $1 "," $1 % 2}'; } >"$out/rows.csv"
+    for seed in 42 43; do
+        "$yoke" eval --model bert --model-config hidden_size=16,num_hidden_layers=1,num_attention_heads=2,intermediate_size=16 \
+            --tokenizer bytes --data "$out/rows.csv" --eval_split "0.25,seed=$seed" --json 2>"$out/err" >"$out/seed$seed" ||
+            { cat "$out/err"; return 1; }
+        grep -q '"total": 8}' "$out/seed$seed" || { cat "$out/seed$seed"; return 1; }
+    done
+    ! cmp -s "$out/seed42" "$out/seed43"
+}
+ok "a part of the rows evaluates" split_rows
+ok "two names with two values" \
+    refuses '--lr and --learning-rate are one option, --learning-rate, and say "1" and "2"' \
+    train --lr 1 --learning-rate 2
+ok "a type that there is not" refuses '--dtype int8: expected bfloat16, float16, float32, fp8 or no' train --dtype int8
+ok "settings that are no JSON" refuses "expected a JSON object" train --lr_scheduler_kwargs '{"num_cycles":' --max-steps 1
+ok "a part that is none" refuses "--eval-split 1.5: expected a part between 0 and 1" train --output-dir "$out/m" --eval-split 1.5
+ok "launch: more hosts than one need more" \
+    refuses "--nnodes 2 needs --node-rank (which host this is), --master-addr (where rank 0 listens), \
+YOKE_SECRET_FILE" launch --nnodes 2 --nproc_per_node 1 true
+ok "launch: ranks of all hosts, and of one" refuses "--num-processes 3 is of all hosts" launch --num_machines 2 --num_processes 3 true
+nodes() { # two launchers, each of one of two hosts: one job
+    head -c 32 /dev/urandom >"$out/secret" && chmod 600 "$out/secret" || return 1
+    for node in 0 1; do
+        YOKE_SECRET_FILE=$out/secret "$yoke" launch --nnodes 2 --node_rank $node --nproc_per_node 1 --master_addr 127.0.0.1 \
+            --master_port "$((20000 + $$ % 9000))" "$yoke" train --model mlp --data "idx:$out/images" --max-steps 2 --shares equal --json \
+            --output-dir "$out/nodes" >"$out/node$node" 2>"$out/node$node.err" &
+    done
+    wait %1 && wait %2
+    code=$?
+    cat "$out/node0.err" "$out/node1.err"
+    [ $code = 0 ] && [ "$(grep -c '"rank": 1' "$out/node0")" = 1 ] && [ ! -s "$out/node1" ]
+}
+ok "launch: a launcher on each host" nodes
+counted() { # counted N ARGUMENTS..: so many ranks
+    ranks=$1
+    shift
+    "$yoke" launch --dry-run "$@" true >"$out/dry" 2>"$out/err"
+    cat "$out/dry" "$out/err"
+    [ "$(grep -c '^rank ' "$out/dry")" = "$ranks" ]
+}
+ok "launch -n" counted 2 -n 2
+ok "launch --nproc_per_node, --num_machines 1 and --cpu" counted 3 --nproc_per_node 3 --num_machines 1 --machine_rank 0 --cpu --standalone
+ok "launch --nproc_per_node gpu is a rank for each device" counted 1 --nproc_per_node=gpu
+printf 'localhost slots=2\n' >"$out/hosts"
+ok "launch: localhost is this host" counted 2 --hostfile "$out/hosts"
+ok "launch: precision for another program" refuses "the program chooses what it computes in" launch --mixed_precision bf16 true
+
 reasons() { # each refused name says why, the way help does; turned off it is let pass
     "$yoke" train --man | sed -n '/^.SH REFUSED/,/^.SH EXIT/p' | sed -n 's/^\.B //p' | tr -d '\\,' | tr ' ' '\n' >"$out/refused"
     [ "$(wc -l <"$out/refused")" -gt 40 ] || return 1

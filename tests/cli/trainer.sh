@@ -269,8 +269,13 @@ refuses() { # refuses WORDS ARGUMENTS...: exit code 2 and one line, before a dev
 }
 ok "steps that no strategy reads" refuses "--eval-steps has no effect with --eval-strategy epoch" --eval-strategy epoch --eval-steps 5
 ok "best without evaluations" refuses "--load-best-model-at-end needs evaluations" --load-best-model-at-end --eval-strategy no
-ok "a metric that is not computed" refuses "--metric-for-best-model f1: expected a metric that --metrics names" \
-    --metric-for-best-model f1 --load-best-model-at-end
+named() { # a metric that is named for the best model is computed, whatever --metrics names
+    mlp "$out/named" --metric-for-best-model f1_macro --load-best-model-at-end --max-steps 2 --json 2>/dev/null |
+        grep -q '"eval_f1_macro": 0'
+}
+ok "a metric for the best model is computed" named
+ok "a metric that there is not" refuses "--metric-for-best-model rouge: expected loss, accuracy, f1, " --metric-for-best-model rouge \
+    --load-best-model-at-end
 ok "a metric for nothing" refuses "--metric-for-best-model has no effect without" --metric-for-best-model loss
 ok "an unknown metric" refuses "(did you mean accuracy?)" --metrics acuracy
 ok "formats by rank, and one for all" refuses "--bf16 contradicts --precision fp32,bf16" --precision fp32,bf16 --bf16
@@ -284,7 +289,11 @@ ok "decay of everything by nothing" refuses "--decay-all has no effect without -
 ok "half an epoch" refuses "--num-train-epochs 2.5: expected a whole number from 1 on; --max-steps ends" --num-train-epochs 2.5
 ok "half a step of warm-up" refuses "expected a whole number of steps, or below 1 a part of all" --warmup-steps 2.5
 ok "two warm-ups" refuses "--warmup-steps has no effect beside --warmup-ratio" --warmup-ratio 0.1
-ok "a limit of no checkpoints" refuses "--save-total-limit has no effect without --save-steps" --save-total-limit 2
+idle_limit() {
+    mlp "$out/limit" --save-total-limit 2 --max-steps 2 2>"$out/err" &&
+        grep -q 'save-total-limit changes nothing: no checkpoints' "$out/err"
+}
+ok "a limit of no checkpoints is told" idle_limit
 ok "a delay of no evaluations" refuses "--eval-delay has no effect where nothing is evaluated" --eval-strategy no --eval-delay 3
 ok "rows of no evaluation" refuses "--max-eval-samples has no effect where nothing is evaluated" --eval-strategy no --max_eval_samples 9
 ok "evaluation rows of images" refuses "--eval-rows has no effect with images" --eval-rows "$out/rows"

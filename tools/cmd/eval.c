@@ -5,12 +5,15 @@
 
 #include "tools/eval/metrics.h"
 #include "tools/train/train.h"
+#include "tools/train/spellings.h"
 
 static const yk__cli_option options[] = {
     TRAIN_MODEL_OPTIONS,
     METRIC_OPTION,
     {"max-eval-samples", "N", NULL, "evaluate on the first N rows", NULL},
 };
+
+static const yk__cli_spelling spellings[] = {TRAIN_SPELLINGS};
 
 static const yk__cli_command command = {
     .name = "eval",
@@ -22,6 +25,8 @@ static const yk__cli_command command = {
             "Names of labels are numbered as the model's config.json says (id2label).",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
+    .spellings = spellings,
+    .n_spellings = sizeof spellings / sizeof spellings[0],
 };
 
 static void print_result(const yk__cli *cli, yk_job *job, const train_result *r, yk_labels labels, uint32_t metrics)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* yoke launch: one process per device, as the ranks of one job, on this host or on several. */
-#include "tools/cli.h"
+#include "tools/cmd/launch_node.h"
+#include "tools/spell.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,14 +19,72 @@
 #include "core/launch/remote.h"
 #include "core/launch/restart.h"
 
+#define REFUSED(name, value, why) {name, YK_REFUSED, value, why, NULL}
+
 static const yk__cli_option options[] = {
     {"devices", "SPECS", NULL, "which devices: one rank each; of each host, where there are several", "YOKE_DEVICES"},
+    {"num-processes", "N", NULL, "so many ranks in all, an even part on each host", NULL},
+    {"nproc-per-node", "N", NULL, "so many ranks on each host", NULL},
+    {"nnodes", "N", "1", "so many hosts; this command starts those of one, and is given on each, with --node-rank", NULL},
+    {"node-rank", "N", "0", "which of these hosts this one is, from 0", NULL},
+    {"master-addr", "ADDRESS", NULL, "where rank 0 listens, on host 0", "YOKE_ADDR"},
+    {"master-port", "PORT", NULL, "and its port (default with --nnodes: 29500)", "YOKE_PORT"},
+    {"precision", "P", NULL, "of 'yoke train', 'yoke eval' or 'yoke predict' behind it, where its own options name none", NULL},
     {"hosts", "LIST", NULL, "run on these hosts, by ssh: NAME, NAME:RANKS or NAME:RANKS=SPECS each, with commas between", NULL},
     {"hostfile", "FILE", NULL, "a file with one host of such a list on each line, or 'NAME slots=RANKS'", NULL},
     {"ssh", "COMMAND", NULL, "the command that runs another on a host, default: ssh -o BatchMode=yes", "YOKE_SSH"},
     {"max-restarts", "N", "0", "start the job anew when a rank dies or fails, so many times at most", "YOKE_MAX_RESTARTS"},
     {"dry-run", NULL, NULL, "print what would be run where, and start no rank; hosts are asked for their devices", NULL},
     {"json", NULL, NULL, "print, when all has ended, one JSON line about the job on standard output", NULL},
+    REFUSED("multi-gpu|multi-cpu|multi-xpu|multi-npu", NULL, "--devices says which devices there are, one rank each: --devices cuda:*"),
+    REFUSED("gpu-ids|include|exclude|num-gpus", "LIST", "--devices names the devices: --devices 'cuda:0 cuda:1'"),
+    REFUSED("use-fsdp", NULL, "each rank holds all parameters; the optimizer's state alone is in slices over the ranks"),
+    REFUSED("fsdp-sharding-strategy|fsdp-offload-params|fsdp-auto-wrap-policy|fsdp-transformer-layer-cls-to-wrap|fsdp-state-dict-type|"
+            "fsdp-backward-prefetch|fsdp-use-orig-params|fsdp-min-num-params|fsdp-version|fsdp-reshard-after-forward|"
+            "fsdp-activation-checkpointing|fsdp-cpu-ram-efficient-loading|fsdp-sync-module-states|fsdp-forward-prefetch",
+            "VALUE",
+            "each rank holds all parameters: there is nothing of FSDP to be set"),
+    REFUSED("use-deepspeed", NULL, "the optimizer's state lies in slices over the ranks as it is; YOKE_MEMORY_LIMIT saves memory"),
+    REFUSED("zero-stage|deepspeed-config-file|deepspeed-config|deepspeed-hostfile|deepspeed-multinode-launcher|offload-optimizer-device|"
+            "offload-param-device|offload-optimizer-nvme-path|offload-param-nvme-path|zero3-init-flag|zero3-save-16bit-model", "VALUE",
+            "the optimizer's state lies in slices over the ranks as it is: there is nothing of DeepSpeed to be set"),
+    REFUSED("gradient-clipping", "R", "the program clips: yoke train --max-grad-norm"),
+    REFUSED("gradient-accumulation-steps", "N", "the program accumulates: yoke train --gradient-accumulation-steps"),
+    REFUSED("config-file|default-config-file", "FILE", "no file of settings is read: options and variables of the environment say all"),
+    REFUSED("rdzv-backend|rdzv-endpoint|rdzv-id|rdzv-conf|local-addr", "VALUE",
+            "ranks meet at one address: --hosts, or --nnodes, --node-rank, --master-addr and --master-port"),
+    REFUSED("tpu|use-mps-device|use-megatron-lm|tpu-use-cluster|tpu-use-sudo|ipex|use-xpu", NULL,
+            "there is no such backend; yoke info lists the devices that there are"),
+    REFUSED("dynamo-backend|dynamo-mode|dynamo-use-fullgraph|dynamo-use-dynamic", "VALUE",
+            "there is no switch: every step is traced, fused and planned before it runs"),
+    REFUSED("num-cpu-threads-per-process", "N", "--devices says which cores a rank has: cpu:0-3, cpu/2"),
+    REFUSED("module", NULL, "there are no modules of Python: name the program itself, as in python -m MODULE"),
+    REFUSED("log-dir|logs-specs|redirects|tee|local-ranks-filter|role|start-method|event-log-handler|numa-binding|signals-to-handle",
+            "VALUE",
+            "the launcher prints what ranks print and has no setting for it"),
+    REFUSED("enable-each-rank-log|autotuning|force-multi|elastic-training|debug|quiet", NULL, "there is nothing like it here"),
+};
+
+/* One rank per device, as without the option. */
+static const char *per_node_map(const char *given, char *space, size_t size)
+{
+    (void)space;
+    (void)size;
+    return strcmp(given, "auto") && strcmp(given, "gpu") ? given : yk__spell_nothing;
+}
+
+static const yk__cli_spelling spellings[] = {
+    {"n|num-procs|np", "N", "num-processes", NULL, NULL, NULL},
+    {"nproc-per-node", "N", "nproc-per-node", per_node_map, NULL, NULL},
+    {"num-machines", "N", "nnodes", NULL, NULL, NULL},
+    {"machine-rank", "N", "node-rank", NULL, NULL, NULL},
+    {"main-process-ip", "ADDRESS", "master-addr", NULL, NULL, NULL},
+    {"main-process-port", "PORT", "master-port", NULL, NULL, NULL},
+    {"mixed-precision", "TYPE", "precision", yk__spell_precision, "no, bf16, fp16 or fp8", NULL},
+    {"cpu|use-cpu", NULL, "devices", yk__spell_cpu, NULL, NULL},
+    {"standalone", NULL, NULL, NULL, NULL, "the ranks of one host meet in its memory, and need no address"},
+    {"monitor-interval", "SECONDS", NULL, NULL, NULL, "a rank that ends is seen at once"},
+    {"no-python", NULL, NULL, NULL, NULL, "the program is run as it is named"},
 };
 
 static const yk__cli_command command = {
@@ -78,10 +137,20 @@ static const yk__cli_command command = {
         "closes what it inherits), and one of several processes whose variables do not suffice, end with an error instead of training "
         "alone. YOKE_LAUNCHER=none says that such a process is a job of its own.\n"
         "\n"
+<<<<<<< HEAD
         "The exit code is 2 when the rank at fault ended with 2, 75 when the ranks left with 75, and 128 plus the signal's number after "
         "another interruption.",
+=======
+        "With --nnodes N, --node-rank and --master-addr this command starts the ranks of one of N hosts, and the same command starts "
+        "the rest on each of the other hosts. They meet at that address by the secret in YOKE_SECRET_FILE.\n"
+        "\n"
+        "The exit code is 2 when the rank at fault ended with 2, and 128 plus the signal's number after an "
+        "interruption.",
+>>>>>>> spelling
     .options = options,
     .n_options = sizeof options / sizeof *options,
+    .spellings = spellings,
+    .n_spellings = sizeof spellings / sizeof *spellings,
     .least = 1,
     .most = -1,
     .rest = true,
@@ -181,18 +250,96 @@ static yk_status describe_places(const yk__placement *place, uint32_t n, launche
     return err->status;
 }
 
-static int launch_here(const yk__cli *cli, uint32_t restarts)
+/* How many ranks there are, and which are this host's. */
+typedef struct parts {
+    uint32_t here, first, total, nodes; /* here 0: one per device */
+    const char *devices;                /* NULL: --devices */
+} parts;
+
+/* With several hosts nothing that they agree on can be guessed; false after a line with all that is missing. */
+static bool check_nodes(const yk__cli *cli, const parts *p, uint32_t restarts)
+{
+    const char *missing[] = {p->here ? "" : " --nproc-per-node or --num-processes (how many ranks),",
+                             yk__cli_typed(cli, "node-rank") ? "" : " --node-rank (which host this is),",
+                             yk__cli_text(cli, "master-addr") ? "" : " --master-addr (where rank 0 listens),",
+                             yk__option_text(YK__OPTION_SECRET_FILE) ? "" : " YOKE_SECRET_FILE (a file of 32 random bytes, the same on all "
+                                                                            "hosts),"};
+    char text[512];
+    if (restarts) {
+        yk__cli_usage(&command, "--max-restarts: a launcher on each host cannot start the rest anew: --hosts can, from one");
+        return false;
+    }
+    snprintf(text, sizeof text, "%s%s%s%s", missing[0], missing[1], missing[2], missing[3]);
+    if (!*text)
+        return true;
+    text[strlen(text) - 1] = 0;
+    yk__cli_usage(&command, "--nnodes %u needs%s; --hosts LIST needs none of it, where ssh works", p->nodes, text);
+    return false;
+}
+
+/* False after a message. */
+static bool read_parts(const yk__cli *cli, uint32_t restarts, parts *p)
+{
+    static const char *const counts[] = {"num-processes", "nproc-per-node", "nnodes", "node-rank"};
+    bool bad = false;
+    const uint32_t total = (uint32_t)yk__cli_int(cli, "num-processes", 1, 1 << 16, &bad);
+    const uint32_t each = (uint32_t)yk__cli_int(cli, "nproc-per-node", 1, 1 << 16, &bad);
+    const uint32_t nodes = (uint32_t)yk__cli_int(cli, "nnodes", 1, 1 << 16, &bad);
+    const uint32_t node = (uint32_t)yk__cli_int(cli, "node-rank", 0, (int64_t)nodes - 1, &bad);
+    yk__cli_int(cli, "master-port", 1, 65535, &bad);
+    for (int i = 0; i < 4 && (yk__cli_text(cli, "hosts") || yk__cli_text(cli, "hostfile")); i++)
+        yk__cli_refuse_idle(cli, counts[i], "beside --hosts or --hostfile, which say how many ranks each host has", &bad);
+    if (!bad && total && (total % nodes || (each && each * nodes != total))) {
+        yk__cli_usage(&command, each ? "--num-processes %u is of all hosts, and %u of --nproc-per-node %u have another number"
+                                     : "--num-processes %u is of all hosts, and %u hosts have no even part of it",
+                      total, nodes, each);
+        bad = true;
+    }
+    if (bad)
+        return false;
+    p->nodes = nodes;
+    p->here = each ? each : total / nodes;
+    p->first = node * p->here;
+    p->total = nodes * p->here;
+    if (nodes == 1 && yk__cli_typed(cli, "master-addr"))
+        say_launch("--master-addr changes nothing with one host: its ranks meet in its memory");
+    return nodes == 1 || check_nodes(cli, p, restarts);
+}
+
+static int run_node(const yk__cli *cli, const parts *p, const yk__placement *place)
+{
+    setenv("YOKE_ADDR", yk__cli_text(cli, "master-addr"), 1);
+    setenv("YOKE_PORT", yk__cli_text(cli, "master-port") ? yk__cli_text(cli, "master-port") : "29500", 1);
+    return launch_node(place, p->here, p->first, p->total, cli->positional);
+}
+
+/* The processor for several ranks: even parts of its cores, where there are enough. */
+static yk_status select_places(const yk__cli *cli, const parts *p, yk__placement **place, uint32_t *n, yk_error *err)
+{
+    const char *devices = p->devices ? p->devices : yk__cli_text(cli, "devices");
+    const uint32_t ranks = p->here;
+    yk_error few = YK_ERROR_INIT;
+    char spec[32];
+    snprintf(spec, sizeof spec, "cpu/%u", ranks);
+    if (ranks > 1 && devices && !strcmp(devices, "cpu") && !yk__launch_select(spec, place, n, &few))
+        return YK_OK;
+    return yk__launch_select_ranks(devices, ranks, place, n, err);
+}
+
+static int launch_here(const yk__cli *cli, const parts *p, uint32_t restarts)
 {
     yk_error err = YK_ERROR_INIT;
     yk__placement *place = NULL;
     launched job = {0, NULL, NULL};
     uint32_t n = 0;
     int code = 0;
-    if (yk__launch_select(yk__cli_text(cli, "devices"), &place, &n, &err) || describe_places(place, n, &job, &err))
+    if (select_places(cli, p, &place, &n, &err) || describe_places(place, n, &job, &err))
         code = yk__cli_usage(&command, "%s", err.text);
     else if (yk__cli_on(cli, "dry-run")) {
         print_ranks(&job, NULL);
         print_program(cli->positional);
+    } else if (p->nodes > 1) {
+        code = run_node(cli, p, place);
     } else {
         yk__launch(place, n, cli->positional, restarts, say_launch, &code, &err);
         if (yk__cli_on(cli, "json"))
@@ -293,22 +440,70 @@ static int launch_on_hosts(const yk__cli *cli, const yk__hosts *hosts, bool slur
     return code;
 }
 
+/* --precision stands behind the command's name, where an option of the program's own goes before it; false after a message. */
+static bool insert_precision(yk__cli *cli)
+{
+    static const char *const commands[] = {"train", "eval", "predict"};
+    static char word[32], **list; /* until the process ends */
+    const char *precision = yk__cli_text(cli, "precision"), *program = strrchr(cli->positional[0], '/');
+    const int n = cli->n_positional;
+    bool takes = false;
+    program = program ? program + 1 : cli->positional[0];
+    for (int i = 0; i < 3 && n > 1; i++)
+        takes = takes || (!strcmp(program, "yoke") && !strcmp(cli->positional[1], commands[i]));
+    if (!precision)
+        return true;
+    if (!takes) {
+        yk__cli_usage(&command, "--precision %s: the program chooses what it computes in (yk_config.precision); yoke train, eval and "
+                      "predict take it from here", precision);
+        return false;
+    }
+    list = calloc((size_t)n + 2, sizeof *list);
+    if (!list) {
+        yk__cli_usage(&command, "out of memory");
+        return false;
+    }
+    snprintf(word, sizeof word, "--precision=%.15s", precision);
+    memcpy(list, cli->positional, 2 * sizeof *list);
+    list[2] = word;
+    memcpy(list + 3, cli->positional + 2, ((size_t)n - 2) * sizeof *list);
+    cli->positional = list;
+    cli->n_positional++;
+    return true;
+}
+
+/* A list of this host alone, which no ssh has to reach, is the job of one host. */
+static void take_own_host(const yk__cli *cli, yk__hosts *hosts, parts *p)
+{
+    static const char *const own[] = {"localhost", "127.0.0.1", "::1"};
+    bool here = false;
+    for (int i = 0; i < 3 && hosts->count == 1; i++)
+        here = here || !strcmp(hosts->host[0].name, own[i]);
+    if (!here || yk__cli_text(cli, "ssh"))
+        return;
+    p->here = hosts->host[0].ranks;
+    p->devices = hosts->host[0].devices;
+    hosts->count = 0;
+}
+
 int yk__cmd_launch(int argc, char **argv)
 {
     yk_error err = YK_ERROR_INIT;
     yk__hosts hosts = {NULL, 0};
     bool slurm = false, bad = false;
     uint32_t restarts;
+    parts part = {0};
     yk__cli cli;
     int code;
     yk__launch_keep_standard();
     if (argc == 2 && !strcmp(argv[1], "--node"))
         return yk__node_main();
-    code = yk__cli_parse(&command, argc, argv, &cli);
+    argv = yk__spell(&command, &argc, argv);
+    code = argv ? yk__cli_parse(&command, argc, argv, &cli) : YK_EXIT_USAGE;
     if (code >= 0)
         return code;
     restarts = (uint32_t)yk__cli_int(&cli, "max-restarts", 0, YK__RESTARTS_MOST, &bad);
-    if (bad)
+    if (bad || !read_parts(&cli, restarts, &part) || !insert_precision(&cli))
         return YK_EXIT_USAGE;
     if (yk__launch_check(&err)) {
         yk__launch_await_turn();
@@ -319,7 +514,10 @@ int yk__cmd_launch(int argc, char **argv)
                              "or set YOKE_LAUNCHER=none");
     if (find_hosts(&cli, &hosts, &slurm, &err))
         return yk__cli_usage(&command, "%s", err.text);
-    code = hosts.count ? launch_on_hosts(&cli, &hosts, slurm, restarts) : launch_here(&cli, restarts);
+    const uint32_t count = hosts.count;
+    take_own_host(&cli, &hosts, &part);
+    code = hosts.count ? launch_on_hosts(&cli, &hosts, slurm, restarts) : launch_here(&cli, &part, restarts);
+    hosts.count = count;
     yk__hosts_free(&hosts);
     return code;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/eval/predict.h"
+#include "tools/train/spellings.h"
 #include "tools/train/train.h"
 
 static const yk__cli_option options[] = {
@@ -12,6 +13,8 @@ static const yk__cli_option options[] = {
     {"output", "FILE", NULL, "where the lines go (default: standard output)", NULL},
     {"max-eval-samples", "N", NULL, "the first N rows", NULL},
 };
+
+static const yk__cli_spelling spellings[] = {TRAIN_SPELLINGS};
 
 static const yk__cli_command command = {
     .name = "predict",
@@ -24,6 +27,8 @@ static const yk__cli_command command = {
             "(num_labels=1) a line is the row and the number; with --json {\"row\": 2, \"number\": 0.9}.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
+    .spellings = spellings,
+    .n_spellings = sizeof spellings / sizeof spellings[0],
 };
 
 static void write_rows(const yk__cli *cli, yk_job *job, yk_model *m, yk_data *data)

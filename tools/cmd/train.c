@@ -13,6 +13,7 @@
 #include "tools/train/reports.h"
 #include "tools/train/restart.h"
 #include "tools/train/refused.h"
+#include "tools/train/spellings.h"
 
 static const yk__cli_option options[] = {
     TRAIN_MODEL_OPTIONS,
@@ -77,6 +78,8 @@ static const yk__cli_option options[] = {
     TRAIN_REFUSED_OPTIONS,
 };
 
+static const yk__cli_spelling spellings[] = {TRAIN_SPELLINGS, TRAIN_RUN_SPELLINGS};
+
 static const yk__cli_command command = {
     .name = "train",
     .usage = "--model NAME --data KIND:PATH --output-dir DIR [options]",
@@ -94,6 +97,8 @@ static const yk__cli_command command = {
     .exits = "75 ended by SIGTERM or SIGUSR1, with a checkpoint to go on from",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
+    .spellings = spellings,
+    .n_spellings = sizeof spellings / sizeof spellings[0],
 };
 
 static const char *const optimizers[] = {"sgd", "adam", "adamw", "adamw_torch", "adamw_torch_fused", "adamw_hf"};
@@ -120,7 +125,7 @@ static void read_optimizer(train_run *r, bool *bad)
         yk__cli_refuse_idle(cli, "adam-beta2", "with --optim sgd", bad);
         yk__cli_refuse_idle(cli, "adam-epsilon", "with --optim sgd", bad);
     }
-    if (yk__cli_typed(cli, "warmup-ratio"))
+    if (yk__cli_real(cli, "warmup-ratio", 0, 1, bad) > 0)
         yk__cli_refuse_idle(cli, "warmup-steps", "beside --warmup-ratio", bad);
     if (r->decay == 0)
         yk__cli_refuse_idle(cli, "decay-all", "without --weight-decay", bad);
@@ -134,8 +139,6 @@ static bool wants_eval(const train_run *r)
 
 static void refuse_idle_strategies(const train_run *r, bool *bad)
 {
-    if (r->kept.limit && (r->save_when.strategy == TRAIN_NEVER || r->save_when.strategy == TRAIN_BEST))
-        yk__cli_refuse_idle(r->cli, "save-total-limit", "without --save-steps or --save-strategy epoch, which write checkpoints", bad);
     if (r->eval_delay > 0 && r->eval_when.strategy == TRAIN_NEVER)
         yk__cli_refuse_idle(r->cli, "eval-delay", "where nothing is evaluated during training", bad);
     if (r->eval_when.strategy == TRAIN_NEVER && !*bad) /* --eval-strategy no beside it was refused before */
@@ -159,7 +162,8 @@ static void read_strategies(train_run *r, bool *bad)
     r->eval_delay = yk__cli_real(cli, "eval-delay", 0, 1e15, bad);
     r->kept.limit = (uint64_t)yk__cli_int(cli, "save-total-limit", 0, 1 << 30, bad);
     r->metrics = metric_read(cli, bad);
-    r->best = train_best_read(cli, r->save_when.strategy == TRAIN_BEST, r->metrics, bad);
+    r->best = train_best_read(cli, r->save_when.strategy == TRAIN_BEST, bad);
+    r->metrics |= 1u << r->best.by; /* computed because it is asked for, whatever --metrics names */
     if (never)
         r->eval_when.strategy = TRAIN_NEVER;
     r->eval_last = r->eval_when.strategy != TRAIN_NEVER || yk__cli_on(cli, "do-eval");
@@ -272,8 +276,9 @@ static void make_trainer(train_run *r)
     if (!r->total)
         r->total = r->per_epoch * r->epochs;
     sched.total_steps = (double)r->total;
-    sched.warmup_steps = yk__cli_typed(r->cli, "warmup-ratio") ? ceil(sched.total_steps * yk__cli_real(r->cli, "warmup-ratio", 0, 1, &bad))
-                                                               : train_steps_of(train_steps_read(r->cli, "warmup-steps", &bad), r->total);
+    const double ratio = yk__cli_real(r->cli, "warmup-ratio", 0, 1, &bad);
+    sched.warmup_steps = ratio > 0 ? ceil(sched.total_steps * ratio)
+                                   : train_steps_of(train_steps_read(r->cli, "warmup-steps", &bad), r->total);
     train_when_total(&r->log_when, r->total);
     train_when_total(&r->eval_when, r->total);
     train_when_total(&r->save_when, r->total);
@@ -291,7 +296,7 @@ static bool has_eval(const yk__cli *cli)
 {
     const char *data = yk__cli_text(cli, "data");
     const bool table = data && (!strncmp(data, "csv:", 4) || !strncmp(data, "jsonl:", 6));
-    return !table || yk__cli_text(cli, "eval-data") || yk__cli_text(cli, "eval-rows");
+    return !table || yk__cli_text(cli, "eval-data") || yk__cli_text(cli, "eval-rows") || yk__cli_text(cli, "eval-split");
 }
 
 static bool may_overwrite(const train_run *r)
@@ -314,19 +319,30 @@ static void open_data(train_run *r)
     if (yk_ok(r->job) && wants_eval(r) && has_eval(cli))
         r->eval = train_data(cli, r->job, true, (uint32_t)eval_batch);
     else if (yk_ok(r->job) && wants_eval(r) && yk_is_main(r->job))
-        fprintf(stderr, "yoke train: no evaluation: all rows of the file train (--eval-data or --eval-rows names others)\n");
+        fprintf(stderr, "yoke train: no evaluation: all rows of the file train (--eval-data, --eval-split or --eval-rows names "
+                        "others)\n");
     if (yk_ok(r->job) && !r->eval && (r->best.save || r->best.patience))
         yk_fail(r->job, YK_E_ARG, "the best model is chosen by evaluations, and there is no evaluation data: --eval-data or --eval-rows");
     if (yk_ok(r->job) && !r->eval && yk__cli_on(cli, "do-predict"))
         yk_fail(r->job, YK_E_ARG, "--do-predict: there is no evaluation data to predict for: --eval-data or --eval-rows");
 }
 
+/* A copied line may bound checkpoints that Trainer writes by itself. */
+static void say_idle_limit(const train_run *r)
+{
+    const bool none = r->save_when.strategy == TRAIN_NEVER || r->save_when.strategy == TRAIN_BEST;
+    if (none && r->kept.limit && yk_is_main(r->job))
+        fprintf(stderr, "yoke train: --save-total-limit changes nothing: no checkpoints are written but the model at the end (--save-steps "
+                        "or --save-strategy epoch writes them)\n");
+}
+
 static void set_up(train_run *r)
 {
+    say_idle_limit(r);
     open_data(r);
     if (yk_ok(r->job))
         r->model = train_model(r->cli, r->job, r->data);
-    r->metrics = metric_choose(r->cli, yk_data_labels(r->data), r->metrics);
+    r->metrics = metric_choose(r->cli, yk_data_labels(r->data), r->metrics) | 1u << r->best.by;
     if (yk_ok(r->job) && r->eval && yk_model_fits(r->model, r->eval))
         metric_check(r->job, yk_data_labels(r->data), yk_data_classes(r->data), r->metrics | 1u << r->best.by);
     if (yk_ok(r->job))

@@ -53,8 +53,53 @@ static int man_print(void)
     return YK_EXIT_OK;
 }
 
+/* Commands of other programs, and which of ours does their work, or why none does. */
+static const struct {
+    const char *name, *ours;
+} elsewhere[] = {
+    {"config", "there is no file of settings: options and variables of the environment say all (yoke info --env)"},
+    {"merge-weights", "not needed: a saved folder has its weights whole, in model.safetensors"},
+    {"merge_weights", "not needed: a saved folder has its weights whole, in model.safetensors"},
+    {"merge", "not needed: there are no adapters, and a saved folder has its weights whole"},
+    {"generate", "there is no command that continues a text: a saved gpt2 folder opens in transformers"},
+    {"chat", "there is no command that continues a text: a saved gpt2 folder opens in transformers"},
+    {"serve", "there is no server: yoke predict classifies the rows of a file"},
+    {"export", "not needed for transformers, which opens a saved folder; other formats are not written"},
+    {"sft", "use yoke train --model gpt2, or --from DIR, with --data text:FILE"},
+    {"pt", "use yoke train --model gpt2, or --from DIR, with --data text:FILE"},
+    {"pretrain", "use yoke train --model NAME --data KIND:PATH"},
+    {"finetune", "use yoke train --from DIR --data KIND:PATH"},
+    {"fit", "use yoke train --model NAME --data KIND:PATH"},
+    {"dpo", "there is no training by preferences: yoke train trains on labels and on running text"},
+    {"grpo", "there is no training by rewards: yoke train trains on labels and on running text"},
+    {"kto", "there is no training by preferences: yoke train trains on labels and on running text"},
+    {"reward", "there is no training by preferences: yoke train trains on labels and on running text"},
+    {"rloo", "there is no training by rewards: yoke train trains on labels and on running text"},
+    {"evaluate", "use yoke eval"},
+    {"validate", "use yoke eval"},
+    {"inference", "use yoke predict"},
+    {"preprocess", "use yoke tokenize"},
+    {"run", "use yoke launch"},
+    {"estimate", "use yoke estimate-memory"},
+};
+
+/* yoke env, by Accelerate's name: what a report of a fault needs, of yoke info and of yoke info --env. */
+static int environment_print(int argc, char **argv)
+{
+    char info[] = "info", env[] = "--env", *both[] = {info, env, NULL};
+    int code;
+    argv[0] = info;
+    code = yk__cmd_info(argc, argv);
+    return code || argc > 1 ? code : yk__cmd_info(2, both);
+}
+
 static int command_unknown(const char *name)
 {
+    for (size_t i = 0; i < sizeof elsewhere / sizeof elsewhere[0]; i++)
+        if (!strcmp(name, elsewhere[i].name)) {
+            fprintf(stderr, "yoke: unknown command \"%s\": %s\n", name, elsewhere[i].ours);
+            return YK_EXIT_USAGE;
+        }
     const char *words[N_COMMANDS], *near;
     for (size_t i = 0; i < N_COMMANDS; i++)
         words[i] = commands[i].name;
@@ -91,7 +136,7 @@ static int run_command(int argc, char **argv)
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].name))
             return commands[i].run == yk__cmd_info || !environment_refused() ? commands[i].run(argc - 1, argv + 1) : YK_EXIT_USAGE;
-    return command_unknown(argv[1]);
+    return strcmp(argv[1], "env") ? command_unknown(argv[1]) : environment_print(argc - 1, argv + 1);
 }
 
 static char program[64] = "yoke";

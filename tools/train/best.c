@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-train_best train_best_read(const yk__cli *cli, bool keeps, uint32_t metrics, bool *bad)
+train_best train_best_read(const yk__cli *cli, bool keeps, bool *bad)
 {
     const char *by = yk__cli_text(cli, "metric-for-best-model");
     const int m = by ? metric_find(by) : METRIC_LOSS;
@@ -18,8 +18,8 @@ train_best train_best_read(const yk__cli *cli, bool keeps, uint32_t metrics, boo
     b.rises = yk__cli_given(cli, "greater-is-better") ? yk__cli_on(cli, "greater-is-better") : metric_rises(b.by);
     b.patience = (uint64_t)yk__cli_int(cli, "early-stopping-patience", 0, 1 << 30, bad);
     b.threshold = yk__cli_real(cli, "early-stopping-threshold", 0, 1e30, bad);
-    if (m < 0 || !(metrics & 1u << m)) {
-        yk__cli_usage(cli->command, "--metric-for-best-model %s: expected a metric that --metrics names", by);
+    if (m < 0) {
+        yk__cli_usage(cli->command, "--metric-for-best-model %s: expected loss, accuracy, f1, f1_macro, perplexity, mse or pearson", by);
         *bad = true;
     } else if (!b.save && !b.patience && (by || yk__cli_given(cli, "greater-is-better"))) {
         yk__cli_usage(cli->command, "--%s has no effect without --load-best-model-at-end, --save-strategy best or "

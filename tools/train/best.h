@@ -22,7 +22,7 @@ typedef struct train_best {
 } train_best;
 
 /* Reads the options; keeps: --save-strategy best. A contradiction prints a message and sets *bad. */
-train_best train_best_read(const yk__cli *cli, bool keeps, uint32_t metrics, bool *bad);
+train_best train_best_read(const yk__cli *cli, bool keeps, bool *bad);
 /* Has what is known saved with every checkpoint; `best` must live as long as the job. */
 void train_best_attach(yk_job *job, train_best *best);
 /* [all] What a checkpoint knew, which the job has gone on from. One without best.json leaves all as it is. The best model is there as

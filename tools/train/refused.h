@@ -10,55 +10,80 @@
 
 #define TRAIN_REFUSED(name, why) {name, YK_REFUSED, NULL, why, NULL}
 
-#define TRAIN_REFUSED_OPTIONS                                                                                                   \
-    TRAIN_REFUSED("deepspeed", "the optimizer's state lies in slices over the ranks as it is; YOKE_MEMORY_LIMIT saves memory"), \
-        TRAIN_REFUSED("fsdp|fsdp-config|fsdp-min-num-params|fsdp-transformer-layer-cls-to-wrap",                                \
-                      "each rank holds all parameters; the optimizer's state alone is in slices over the ranks"),               \
-        TRAIN_REFUSED("ddp-backend|ddp-timeout|ddp-bucket-cap-mb|ddp-broadcast-buffers|ddp-find-unused-parameters|"             \
-                      "ddp-static-graph|sharded-ddp|mp-parameters|ray-scope",                                                   \
-                      "ranks meet in shared memory; yoke launch --help says what can be set"),                                  \
-        TRAIN_REFUSED("local-rank", "ranks are started by --devices or by yoke launch, which number them"),                     \
-        TRAIN_REFUSED("accelerator-config|parallelism-config", "a batch is shared out by speed: --global-batch, --devices"),    \
-        TRAIN_REFUSED("use-cpu|no-cuda|use-mps-device|tpu-num-cores", "name the devices: --devices cpu"),                       \
-        TRAIN_REFUSED("torch-compile|torch-compile-backend|torch-compile-mode|torchdynamo|jit-mode-eval|use-ipex|"              \
-                      "use-liger-kernel|liger-kernel-config",                                                                   \
-                      "there is no switch: every step is traced, fused and planned before it runs"),                            \
-        TRAIN_REFUSED("per-gpu-train-batch-size|per-gpu-eval-batch-size", "they are called --per-device-.. here as there"),     \
-        TRAIN_REFUSED("half-precision-backend|fp16-backend|fp16-opt-level", "there is one kind of mixed precision: --precision"), \
-        TRAIN_REFUSED("tf32", "products compute in the format of --precision; NVIDIA cards in TF32 with YOKE_CUDA_TF32=1"),     \
-        TRAIN_REFUSED("adafactor|optim-args|optim-target-modules", "--optim is sgd, adam or adamw; --adam-* and --momentum set it"), \
-        TRAIN_REFUSED("neftune-noise-alpha", "no noise is added to embeddings"),                                                \
-        TRAIN_REFUSED("auto-find-batch-size", "yoke estimate-memory says what a batch takes; each rank gets rows that fit it"), \
-        TRAIN_REFUSED("gradient-checkpointing-kwargs|activation-checkpointing-kwargs", "--gradient-checkpointing has no settings"), \
-        TRAIN_REFUSED("activation-checkpointing", "it is called --gradient-checkpointing"),                                     \
-        TRAIN_REFUSED("use-cache", "training keeps no keys and values of earlier tokens"),                                      \
-        TRAIN_REFUSED("train-sampling-strategy", "rows are shuffled by --data-seed; --group-by-length takes rows of like length"), \
-        TRAIN_REFUSED("torch-empty-cache-steps", "memory is planned before a step runs: nothing piles up to be emptied"),       \
-        TRAIN_REFUSED("full-determinism", "there is no switch: the same shares give the same bits"),                            \
-        TRAIN_REFUSED("average-tokens-across-devices", "--average items adds up tokens over ranks and divides once"),           \
-        TRAIN_REFUSED("eval-accumulation-steps|batch-eval-metrics|eval-do-concat-batches|eval-use-gather-object",               \
-                      "sums alone are kept of an evaluation batch: nothing piles up on a device"),                              \
-        TRAIN_REFUSED("prediction-loss-only", "--metrics loss computes nothing else"),                                          \
-        TRAIN_REFUSED("include-inputs-for-metrics|include-for-metrics", "yoke predict writes a line for each row"),             \
-        TRAIN_REFUSED("use-legacy-prediction-loop|past-index|debug|tpu-metrics-debug", "there is nothing like it here"),        \
-        TRAIN_REFUSED("dataloader-num-workers|dataloader-prefetch-factor|dataloader-persistent-workers|"                        \
-                      "dataloader-pin-memory|dataloader-multiprocessing-context|dataloader-in-order",                           \
-                      "each rank prefetches by a thread of its own, which needs no settings"),                                  \
-        TRAIN_REFUSED("remove-unused-columns|label-names", "--data names the columns: csv:FILE,text=COLUMN,label=COLUMN"),      \
-        TRAIN_REFUSED("length-column-name", "lengths are counted in tokens when the file is read: --group-by-length"),          \
-        TRAIN_REFUSED("log-level|log-level-replica|log-on-each-node", "YOKE_LOG=debug|info|warn sets it"),                      \
-        TRAIN_REFUSED("disable-tqdm", "progress goes to standard error, and --json leaves it out"),                             \
-        TRAIN_REFUSED("logging-nan-inf-filter", "a gradient that is not finite ends the job"),                                  \
-        TRAIN_REFUSED("skip-memory-metrics|include-tokens-per-second|include-num-input-tokens-seen",                            \
-                      "the log has tokens_per_s, and its last line peak_bytes"),                                                \
-        TRAIN_REFUSED("save-safetensors", "there is no switch: weights are always saved as safetensors"),                       \
-        TRAIN_REFUSED("save-on-each-node|save-only-model", "rank 0 saves; a checkpoint is whole, --output-dir the model alone"), \
-        TRAIN_REFUSED("ignore-data-skip|restore-callback-states-from-checkpoint",                                               \
-                      "a resumed run goes on at its place in the data at once, with all it needs"),                             \
-        TRAIN_REFUSED("push-to-hub|hub-model-id|hub-strategy|hub-token|hub-private-repo|hub-always-push|hub-revision|"          \
-                      "push-to-hub-model-id|push-to-hub-organization|push-to-hub-token",                                        \
-                      "nothing is uploaded: give --output-dir to hf upload afterwards"),                                        \
-        TRAIN_REFUSED("project|trackio-space-id|trackio-bucket-id|trackio-static-space-id",                                     \
+#define TRAIN_REFUSED_OPTIONS                                                                                                 \
+    TRAIN_REFUSED("deepspeed",                                                                                                \
+                      "the optimizer's state lies in slices over the ranks as it is; YOKE_MEMORY_LIMIT saves memory"),        \
+        TRAIN_REFUSED("fsdp|fsdp-config|fsdp-min-num-params|fsdp-transformer-layer-cls-to-wrap",                              \
+                      "each rank holds all parameters; the optimizer's state alone is in slices over the ranks"),             \
+        TRAIN_REFUSED("ddp-backend|sharded-ddp|mp-parameters|ray-scope",                                                      \
+                      "ranks meet in shared memory; yoke launch --help says what can be set"),                                \
+        TRAIN_REFUSED("local-rank", "ranks are started by --devices or by yoke launch, which number them"),                   \
+        TRAIN_REFUSED("accelerator-config|parallelism-config",                                                                \
+                      "a batch is shared out by speed: --global-batch, --devices"),                                           \
+        TRAIN_REFUSED("use-mps-device|tpu-num-cores", "name the devices: --devices cpu"),                                     \
+        TRAIN_REFUSED("torch-compile|torch-compile-backend|torch-compile-mode|torchdynamo|jit-mode-eval|use-ipex|"            \
+                      "use-liger-kernel|liger-kernel-config",                                                                 \
+                      "there is no switch: every step is traced, fused and planned before it runs"),                          \
+        TRAIN_REFUSED("per-gpu-train-batch-size|per-gpu-eval-batch-size",                                                     \
+                      "they are called --per-device-.. here as there"),                                                       \
+        TRAIN_REFUSED("half-precision-backend|fp16-backend|fp16-opt-level",                                                   \
+                      "there is one kind of mixed precision: --precision"),                                                   \
+        TRAIN_REFUSED("tf32",                                                                                                 \
+                      "products compute in the format of --precision; NVIDIA cards in TF32 with YOKE_CUDA_TF32=1"),           \
+        TRAIN_REFUSED("adafactor|optim-args|optim-target-modules",                                                            \
+                      "--optim is sgd, adam or adamw; --adam-* and --momentum set it"),                                       \
+        TRAIN_REFUSED("neftune-noise-alpha", "no noise is added to embeddings"),                                              \
+        TRAIN_REFUSED("auto-find-batch-size",                                                                                 \
+                      "yoke estimate-memory says what a batch takes; each rank gets rows that fit it"),                       \
+        TRAIN_REFUSED("use-cache", "training keeps no keys and values of earlier tokens"),                                    \
+        TRAIN_REFUSED("train-sampling-strategy",                                                                              \
+                      "rows are shuffled by --data-seed; --group-by-length takes rows of like length"),                       \
+        TRAIN_REFUSED("full-determinism", "there is no switch: the same shares give the same bits"),                          \
+        TRAIN_REFUSED("average-tokens-across-devices", "--average items adds up tokens over ranks and divides once"),         \
+        TRAIN_REFUSED("prediction-loss-only", "--metrics loss computes nothing else"),                                        \
+        TRAIN_REFUSED("include-inputs-for-metrics|include-for-metrics", "yoke predict writes a line for each row"),           \
+        TRAIN_REFUSED("use-legacy-prediction-loop|past-index|debug|tpu-metrics-debug", "there is nothing like it here"),      \
+        TRAIN_REFUSED("remove-unused-columns|label-names",                                                                    \
+                      "--data names the columns: csv:FILE,text=COLUMN,label=COLUMN"),                                         \
+        TRAIN_REFUSED("length-column-name", "lengths are counted in tokens when the file is read: --group-by-length"),        \
+        TRAIN_REFUSED("log-level|log-level-replica|log-on-each-node", "YOKE_LOG=debug|info|warn sets it"),                    \
+        TRAIN_REFUSED("disable-tqdm", "progress goes to standard error, and --json leaves it out"),                           \
+        TRAIN_REFUSED("logging-nan-inf-filter", "a gradient that is not finite ends the job"),                                \
+        TRAIN_REFUSED("skip-memory-metrics|include-tokens-per-second|include-num-input-tokens-seen",                          \
+                      "the log has tokens_per_s, and its last line peak_bytes"),                                              \
+        TRAIN_REFUSED("save-safetensors", "there is no switch: weights are always saved as safetensors"),                     \
+        TRAIN_REFUSED("save-on-each-node|save-only-model",                                                                    \
+                      "rank 0 saves; a checkpoint is whole, --output-dir the model alone"),                                   \
+        TRAIN_REFUSED("ignore-data-skip|restore-callback-states-from-checkpoint",                                             \
+                      "a resumed run goes on at its place in the data at once, with all it needs"),                           \
+        TRAIN_REFUSED("push-to-hub|hub-model-id|hub-strategy|hub-token|hub-private-repo|hub-always-push|"                     \
+                      "hub-revision|push-to-hub-model-id|push-to-hub-organization|push-to-hub-token",                         \
+                      "nothing is uploaded: give --output-dir to hf upload afterwards"),                                      \
+        TRAIN_REFUSED("zero-stage|offload-optimizer-device|offload-param-device",                                             \
+                      "the optimizer's state lies in slices over the ranks as it is; YOKE_MEMORY_LIMIT saves memory"),        \
+        TRAIN_REFUSED("task-name|dataset-name|dataset-config-name|dataset|dataset-dir",                                       \
+                      "nothing is downloaded: save the data to a file, and name it, --data csv:FILE or jsonl:FILE"),          \
+        TRAIN_REFUSED("train-dir|validation-dir|image-column-name|image-processor-name",                                      \
+                      "folders of pictures are not read: idx:DIR and cifar10:DIR hold images in one file"),                   \
+        TRAIN_REFUSED("text-column|summary-column|source-prefix|source-lang|target-lang|max-source-length|"                   \
+                      "max-target-length|predict-with-generate|num-beams|generation-max-length|generation-num-beams",         \
+                      "there is no model that maps one text to another; gpt2 continues a text, bert names its class"),        \
+        TRAIN_REFUSED("text-column-name|text-field|dataset-text-field|label-column-name|text-column-names",                   \
+                      "--data names the columns: csv:FILE,text=COLUMN,label=COLUMN"),                                         \
+        TRAIN_REFUSED("use-peft|use-lora|use-dora|lora-r|lora-rank|lora-alpha|lora-dropout|lora-target-modules|"              \
+                      "lora-target|lora-modules-to-save|lora-task-type|finetuning-type|adapter|peft-type",                    \
+                      "there are no adapters: all parameters of a model are trained"),                                        \
+        TRAIN_REFUSED("load-in-4bit|load-in-8bit|quantization-bit|quantization-method|bnb-4bit-quant-type|"                   \
+                      "use-bnb-nested-quant",                                                                                 \
+                      "weights are not quantized: --precision bf16 or fp8 computes with fewer bits"),                         \
+        TRAIN_REFUSED("stage|template|cutoff-len|packing|neat-packing|chat-template-path|assistant-only-loss|"                \
+                      "completion-only-loss",                                                                                 \
+                      "there are no stages or templates of chats: --model gpt2 with text:FILE trains on running text"),       \
+        TRAIN_REFUSED("attn-implementation|flash-attn|trust-remote-code",                                                     \
+                      "there is no switch: attention is chosen by measurement, code of others is not run"),                   \
+        TRAIN_REFUSED("streaming|cache-dir|model-revision|token|use-auth-token",                                              \
+                      "data and models are read from files, once, and nothing is cached or downloaded"),                      \
+        TRAIN_REFUSED("project|trackio-space-id|trackio-bucket-id|trackio-static-space-id",                                   \
                       "--report-to writes files: none, jsonl, tensorboard, csv")
 
 #endif

@@ -11,6 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/number.h"
+#include "tools/spell.h"
+
 double train_seconds(void)
 {
     struct timespec t;
@@ -61,8 +64,11 @@ int train_launch(const yk__cli *cli, char **args)
 
 int train_main(const yk__cli_command *command, int argc, char **argv, bool (*check)(const yk__cli *cli), int (*run)(const yk__cli *cli))
 {
-    char **args = train_arguments(argc, argv);
     yk__cli cli;
+    argv = yk__spell(command, &argc, argv);
+    if (!argv)
+        return YK_EXIT_USAGE;
+    char **args = train_arguments(argc, argv);
     int code = yk__cli_parse(command, argc, argv, &cli);
     if (code < 0 && check && !check(&cli))
         code = YK_EXIT_USAGE;
@@ -215,6 +221,42 @@ static void refuse_no_devices(const yk__cli *cli, bool *bad)
     *bad = true;
 }
 
+/* --eval-split R[,seed=N]: the part R of the rows, chosen by seed N (42). */
+static double train_split(const yk__cli *cli, uint64_t *seed, bool *bad)
+{
+    const char *s = yk__cli_text(cli, "eval-split");
+    char *end = NULL, *after = NULL;
+    double part;
+    *seed = 42;
+    if (!s)
+        return 0;
+    part = yk__number_read(s, &end);
+    if (!strncmp(end, ",seed=", 6) && end[6] >= '0' && end[6] <= '9')
+        *seed = strtoull(end + 6, &after, 10);
+    if (end != s && part > 0 && part < 1 && !*(after ? after : end))
+        return part;
+    yk__cli_usage(cli->command, "--eval-split %s: expected a part between 0 and 1, and perhaps a seed: 0.1 or 0.1,seed=42", s);
+    *bad = true;
+    return 0;
+}
+
+/* Rows to evaluate on are named once. */
+static void read_split(const yk__cli *cli, bool *bad)
+{
+    static const char *const running[] = {"text", "tokens", NULL};
+    uint64_t seed = 42;
+    train_split(cli, &seed, bad);
+    if (yk__cli_text(cli, "eval-data"))
+        yk__cli_refuse_idle(cli, "eval-split", "beside --eval-data", bad);
+    else if (yk__cli_text(cli, "eval-rows"))
+        yk__cli_refuse_idle(cli, "eval-split", "beside --eval-rows", bad);
+    else if (yk__cli_typed(cli, "eval-split") && is_kind(cli, running) && strchr(yk__cli_text(cli, "eval-split"), ',')) {
+        yk__cli_usage(cli->command, "--eval-split %s: running text is cut at its end, not by a seed: give the part alone",
+                      yk__cli_text(cli, "eval-split"));
+        *bad = true;
+    }
+}
+
 bool train_config(const yk__cli *cli, yk_config *config)
 {
     static const yk_dtype types[] = {YK_F32, YK_BF16, YK_F16, YK_F8E4M3};
@@ -231,6 +273,7 @@ bool train_config(const yk__cli *cli, yk_config *config)
     yk__cli_int(cli, "seq-len", 1, 1 << 20, &bad);
     yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
     read_masking(cli, &bad);
+    read_split(cli, &bad);
     refuse_from(cli, &bad);
     refuse_char(cli, &bad);
     refuse_no_devices(cli, &bad);
@@ -317,6 +360,8 @@ static void take_sample_options(const yk__cli *cli, bool eval, yk_data_config *c
 yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_batch)
 {
     const char *own = yk__cli_text(cli, "eval-data"), *spec = eval && own ? own : yk__cli_text(cli, "data");
+    bool bad = false; /* reported before the job was opened */
+    uint64_t seed = 42;
     yk_data_config c = {.global_batch = global_batch,
                         .eval = eval,
                         .unlabelled = !strcmp(cli->command->name, "predict"),
@@ -325,8 +370,10 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
                         .new_head = yk__cli_on(cli, "new-head"),
                         .whole = text_is_whole(cli),
                         .eval_rows = eval && own ? NULL : yk__cli_text(cli, "eval-rows"),
+                        .eval_split = eval && own ? 0 : train_split(cli, &seed, &bad),
                         .max_length = text_length(cli, job, "max-length"),
                         .seq_len = text_length(cli, job, "seq-len")};
+    c.eval_seed = seed;
     take_sample_options(cli, eval, &c);
     choose_labels(cli, job, &c);
     if (!spec)

@@ -19,9 +19,10 @@
         {"model-config", "KEY=VALUE,..", NULL,                                                                          \
          "model settings by Hugging Face's names (n_layer=4,n_embd=128); an unknown one lists them", NULL},             \
         {"from", "DIR|FILE", NULL, "Hugging Face folder to start from; with --model, a safetensors file", NULL},       \
-        {"data", "KIND:PATH[,..]", NULL, "idx:DIR cifar10:DIR csv:FILE jsonl:FILE lines:FILE text:FILE tokens:FILE", NULL},       \
+        {"data", "[KIND:]PATH[,..]", NULL, "idx:DIR cifar10:DIR csv: jsonl: lines: text: tokens:FILE, or FILE.csv .tsv ..", NULL},       \
         {"eval-data", "KIND:PATH[,..]", NULL, "data to evaluate on; else the evaluation part of --data", NULL},        \
         {"eval-rows", "FILE", NULL, "line numbers of --data that evaluate instead of train", NULL},                    \
+        {"eval-split", "R[,seed=N]", NULL, "this part of the rows of --data evaluates instead of training, chosen by the seed", NULL}, \
         {"tokenizer", "char|bytes|DIR", NULL, "how text becomes ids; default: the --from folder's", NULL},             \
         {"max-length", "N", NULL, "most tokens of a row of text (default: the model's context, at most 128)", NULL},       \
         {"seq-len", "N", NULL, "tokens of a window of running text (default: the model's context, at most 128)", NULL},\

@@ -1,0 +1,19 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Command lines that users of other trainers type: each runs, or one message says at once all that is not there. Those that are told all go;
+# of those that run every third, and all with YOKE_TEST_LONG=1. yoke estimate-memory has not train's options yet: its lines are left out.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data switcher models
+lines=$data/switcher
+mkdir -p "$out/switcher" || exit 1
+cp "$lines/try.py" "$out/switcher" || exit 1
+
+goes() { # goes LINES: try.py finds no fault in them
+    cp "$1" "$out/switcher/lines.txt" && YOKE=$YOKE_BUILD/yoke YOKE_TEST_DATA=$data python3 "$out/switcher/try.py"
+}
+grep '^told' "$lines/lines.txt" >"$out/told"
+every=$([ "${YOKE_TEST_LONG:-0}" = 1 ] && echo 1 || echo 3)
+grep '^run' "$lines/lines.txt" | grep -v estimate-memory | awk -v every="$every" 'NR % every == 0' >"$out/run"
+ok "what is not there is told at once, all of it" goes "$out/told"
+ok "what is there runs" goes "$out/run"
+plan

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Respells arguments by a command's rows. Values that change lie in one block as large as all of them could need. */
+#include "tools/spell.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/base/number.h"
+
+const char yk__spell_nothing[] = "";
+
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
+
+const char *yk__spell_precision(const char *given, char *space, size_t size)
+{
+    static const char *const pairs[][2] = {{"bfloat16", "bf16"}, {"bf16", "bf16"},    {"float16", "fp16"}, {"half", "fp16"},
+                                           {"fp16", "fp16"},     {"float32", "fp32"}, {"float", "fp32"},   {"fp32", "fp32"},
+                                           {"no", "fp32"},       {"fp8", "fp8"}};
+    (void)space;
+    (void)size;
+    given += strncmp(given, "torch.", 6) ? 0 : 6;
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        if (!strcmp(given, pairs[i][0]))
+            return pairs[i][1];
+    return NULL;
+}
+
+const char *yk__spell_device(const char *given, char *space, size_t size)
+{
+    (void)space;
+    (void)size;
+    if (!strcmp(given, "gpu"))
+        return "auto";
+    return strcmp(given, "cuda") ? given : "cuda:0";
+}
+
+const char *yk__spell_cpu(const char *given, char *space, size_t size)
+{
+    (void)given;
+    (void)space;
+    (void)size;
+    return "cpu";
+}
+
+/* Whether a kind stands before the path: a word, and a colon. */
+static bool has_kind(const char *spec)
+{
+    const size_t n = strspn(spec, "abcdefghijklmnopqrstuvwxyz0123456789");
+    return n && spec[n] == ':';
+}
+
+const char *yk__spell_data(const char *given, char *space, size_t size)
+{
+    static const struct {
+        const char *ending, *kind, *keys;
+    } kinds[] = {
+        {".csv", "csv", ""}, {".tsv", "csv", ",delimiter=tab"}, {".jsonl", "jsonl", ""}, {".json", "jsonl", ""}, {".txt", "text", ""},
+    };
+    const size_t n = strcspn(given, ",");
+    if (has_kind(given))
+        return given;
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        const size_t length = strlen(kinds[i].ending);
+        if (n <= length || strncasecmp(given + n - length, kinds[i].ending, length))
+            continue;
+        const char *keys = strstr(given + n, ",delimiter=") ? "" : kinds[i].keys;
+        snprintf(space, size, "%s:%.*s%s%s", kinds[i].kind, (int)n, given, keys, given + n);
+        return space;
+    }
+    return given; /* the reader says which kinds there are */
+}
+
+const char *yk__spell_percent(const char *given, char *space, size_t size)
+{
+    char *end;
+    const double v = yk__number_read(given, &end);
+    if (end == given || *end || !(v >= 0 && v < 100))
+        return NULL;
+    snprintf(space, size, "%.12g", v / 100);
+    return v > 0 ? space : yk__spell_nothing;
+}
+
+/* A number, a word, true or false, or null; of a list "5+11+30". */
+static bool write_json(FILE *f, const json_t *v, bool nested)
+{
+    bool ok = true;
+    if (json_is_string(v))
+        fputs(json_string_value(v), f);
+    else if (json_is_integer(v))
+        fprintf(f, "%lld", (long long)json_integer_value(v));
+    else if (json_is_real(v))
+        fprintf(f, "%.17g", json_real_value(v));
+    else if (json_is_array(v) && !nested)
+        for (size_t i = 0; i < json_array_size(v) && ok; i++) {
+            fputs(i ? "+" : "", f);
+            ok = write_json(f, json_array_get(v, i), true);
+        }
+    else if (json_is_boolean(v) || json_is_null(v))
+        fputs(json_is_null(v) ? "null" : json_is_true(v) ? "true" : "false", f);
+    else
+        ok = false;
+    return ok;
+}
+
+const char *yk__spell_settings(const char *given, char *space, size_t size)
+{
+    json_error_t error;
+    json_t *object = given[strspn(given, " ")] == '{' ? json_loads(given, JSON_REJECT_DUPLICATES, &error) : NULL, *v;
+    const char *key, *gap = "";
+    bool ok = json_is_object(object);
+    FILE *f = ok ? fmemopen(space, size, "w") : NULL;
+    if (given[strspn(given, " ")] != '{')
+        return given;
+    if (f) {
+        json_object_foreach (object, key, v) {
+            fprintf(f, "%s%s=", gap, key);
+            ok = write_json(f, v, false) && ok;
+            gap = ",";
+        }
+        ok = !fclose(f) && ok;
+    }
+    json_decref(object);
+    return ok && f ? *gap ? space : yk__spell_nothing : NULL;
+}
+
+/* ---- Arguments --------------------------------------------------------------------------------------------------- */
+
+typedef struct speller {
+    const yk__cli_command *command;
+    char **out, *space;
+    const char *typed[YK_CLI_OPTIONS], *value[YK_CLI_OPTIONS]; /* by option: the name that it was given by, and its value */
+    int count;
+    bool lines; /* a text whose lines are rows */
+    bool speaks, bad;
+} speller;
+
+static const yk__cli_spelling *find_spelling(const yk__cli_command *c, const char *name, size_t n)
+{
+    for (size_t i = 0; i < c->n_spellings; i++)
+        if (yk__cli_is_named(c->spellings[i].name, name, n))
+            return &c->spellings[i];
+    return NULL;
+}
+
+/* --line_by_line, which says how a .txt is read, wherever it stands. */
+static bool is_line_by_line(const yk__cli_command *c, int argc, char **argv)
+{
+    bool on = false;
+    for (int i = 1; i < argc && !c->rest; i++) {
+        const size_t n = strcspn(argv[i], "=");
+        if (strncmp(argv[i], "--", 2) || n < 3 || !yk__cli_is_named("line-by-line", argv[i] + 2, n - 2))
+            continue;
+        on = yk__cli_truth(argv[i][n] ? argv[i] + n + 1 : i + 1 < argc ? argv[i + 1] : NULL) != 0;
+    }
+    return on;
+}
+
+static void speller_say(const speller *s, const char *name, const yk__cli_spelling *row)
+{
+    char text[512];
+    if (!row->why || !s->speaks)
+        return;
+    snprintf(text, sizeof text, "%.*s %s%s", (int)strcspn(name, "="), name, row->ours ? "" : "changes nothing here: ", row->why);
+    yk__cli_usage(s->command, "%s", text);
+}
+
+/* The later of two values under one name counts, as everywhere. */
+static bool is_same_name(const char *a, const char *b, size_t n)
+{
+    char list[96];
+    snprintf(list, sizeof list, "%.*s", (int)strcspn(a, "="), a);
+    for (char *p = list + 2; strlen(list) > 2 && *p; p++)
+        *p = *p == '_' ? '-' : *p;
+    return yk__cli_is_named(list, b, n);
+}
+
+/* Takes the option down under our name; false where another name of it said something else. */
+static bool speller_note(speller *s, const char *typed, size_t typed_length, const char *ours, const char *value)
+{
+    const int k = yk__cli_find(s->command, ours, strcspn(ours, "|"));
+    const char *before = k < 0 ? NULL : s->typed[k];
+    if (k < 0)
+        return true;
+    if (before && value && s->value[k] && strcmp(value, s->value[k]) && !is_same_name(before, typed, typed_length)) {
+        yk__cli_usage(s->command, "%.*s and %.*s are one option, --%.*s, and say \"%s\" and \"%s\": give one of them",
+                      (int)strcspn(before, "="), before, (int)typed_length, typed, (int)strcspn(ours, "|"), ours, s->value[k], value);
+        s->bad = true;
+        return false;
+    }
+    s->typed[k] = typed;
+    s->value[k] = value;
+    return true;
+}
+
+static void speller_put(speller *s, const char *word)
+{
+    s->out[s->count++] = (char *)(uintptr_t)word;
+}
+
+/* An argument with a row; `value` NULL: it is missing, which the command's own parser says. */
+static void speller_map(speller *s, const char *arg, const yk__cli_spelling *row, const char *value)
+{
+    const size_t size = value ? 2 * strlen(value) + 64 : 0, n = strcspn(arg, "=");
+    const char *mapped = value && row->map ? row->map(value, s->space, size) : value;
+    if (value && !mapped) {
+        yk__cli_usage(s->command, "%.*s %s: expected %s", (int)n, arg, value, row->expected);
+        s->bad = true;
+        return;
+    }
+    if (mapped == yk__spell_nothing)
+        return;
+    if (mapped == s->space && s->lines && !strncmp(mapped, "text:", 5)) {
+        const size_t length = strlen(mapped + 4);
+        memmove(s->space + 5, s->space + 4, length + 1);
+        memcpy(s->space, "lines", 5);
+    }
+    if (mapped == s->space)
+        s->space += size;
+    speller_say(s, arg, row);
+    if (!row->ours || !speller_note(s, arg, n, row->ours, mapped))
+        return;
+    const size_t ours = strlen(row->ours) + 3;
+    snprintf(s->space, ours, "--%s", row->ours);
+    speller_put(s, s->space);
+    s->space += ours;
+    if (mapped)
+        speller_put(s, mapped);
+}
+
+/* A row without a value is a switch; one that is off asks for nothing. */
+static void speller_switch(speller *s, const char *arg, const yk__cli_spelling *row, const char *value, const char *next, int *i)
+{
+    const int truth = value ? yk__cli_truth(value) : s->command->most == 0 ? yk__cli_truth(next) : -1;
+    *i += !value && truth >= 0;
+    if (value && truth < 0) {
+        yk__cli_usage(s->command, "%.*s takes no value but true or false, but \"%s\" was given", (int)strcspn(arg, "="), arg, value);
+        s->bad = true;
+    } else if (truth || !row->ours)
+        speller_map(s, arg, row, "true");
+}
+
+/* One option; *i moves on over its value. */
+static void speller_take(speller *s, int argc, char **argv, int *i)
+{
+    const char *arg = argv[*i], *eq = strchr(arg, '='), *next = *i + 1 < argc ? argv[*i + 1] : NULL;
+    const char *name = arg + (arg[1] == '-' ? 2 : 1);
+    const size_t n = eq ? (size_t)(eq - name) : strlen(name);
+    const yk__cli_spelling *row = arg[1] == '-' || n == 1 ? find_spelling(s->command, name, n) : NULL;
+    const int k = arg[1] == '-' ? yk__cli_find(s->command, name, n) : -1;
+    const bool negated = !row && k < 0 && n > 3 && (!strncmp(name, "no-", 3) || !strncmp(name, "no_", 3));
+    const yk__cli_spelling *off = negated ? find_spelling(s->command, name + 3, n - 3) : NULL;
+    if (off && !off->arg)
+        speller_switch(s, arg, off, "false", NULL, i);
+    else if (row && !row->arg)
+        speller_switch(s, arg, row, eq ? eq + 1 : NULL, next, i);
+    else if (row)
+        speller_map(s, arg, row, eq ? eq + 1 : next ? argv[++*i] : NULL);
+    else {
+        const bool valued = k >= 0 && yk__cli_takes_value(&s->command->options[k]);
+        if (valued && (eq || next))
+            speller_note(s, arg, (size_t)(name - arg) + n, s->command->options[k].name, eq ? eq + 1 : next);
+        speller_put(s, arg);
+        if (valued && !eq && next)
+            speller_put(s, argv[++*i]);
+    }
+}
+
+char **yk__spell(const yk__cli_command *command, int *argc, char **argv)
+{
+    static char **kept; /* what is returned, and behind it the values */
+    const char *rank = getenv("YOKE_RANK");
+    size_t bytes = 1;
+    speller s = {.command = command, .lines = is_line_by_line(command, *argc, argv), .speaks = !rank || !strcmp(rank, "0")};
+    int i = 1;
+    for (int k = 0; k < *argc; k++)
+        bytes += 2 * strlen(argv[k]) + 128;
+    free(kept);
+    kept = calloc(1, (2 * (size_t)*argc + 2) * sizeof *kept + bytes);
+    if (!kept) {
+        yk__cli_usage(command, "out of memory");
+        return NULL;
+    }
+    s.out = kept;
+    s.space = (char *)(kept + 2 * *argc + 2);
+    speller_put(&s, argv[0]);
+    while (i < *argc && strcmp(argv[i], "--") && !(command->rest && argv[i][0] != '-')) {
+        if (argv[i][0] == '-' && argv[i][1])
+            speller_take(&s, *argc, argv, &i);
+        else
+            speller_put(&s, argv[i]);
+        i++;
+    }
+    for (; i < *argc; i++)
+        speller_put(&s, argv[i]);
+    *argc = s.count;
+    return s.bad ? NULL : s.out;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of other programs: a command's rows (yk__cli_spelling) say which option of ours each stands for and how its value maps.
+ * Arguments are respelled before anything reads them, so that the command and the ranks it starts find our names alone. --help
+ * and the manual page print
+ * the same rows.
+ */
+#ifndef YOKE_TOOLS_SPELL_H
+#define YOKE_TOOLS_SPELL_H
+
+#include "tools/cli.h"
+
+/* argv in our names, of *argc arguments (updated); valid until the process ends. Says a line on standard error where a row has one to say,
+ * on rank 0 alone. NULL: a value does not map, or two names of one option contradict each other; the message was printed. */
+char **yk__spell(const yk__cli_command *command, int *argc, char **argv);
+
+/* Maps for the rows; each returns the value for our option, in space or not; yk__spell_nothing: the option is left out; NULL: no map. */
+extern const char yk__spell_nothing[];
+const char *yk__spell_precision(const char *given, char *space, size_t size); /* bfloat16, torch.float32, no */
+const char *yk__spell_device(const char *given, char *space, size_t size);    /* cuda:1; gpu: auto */
+const char *yk__spell_cpu(const char *given, char *space, size_t size);       /* a switch for the CPU alone */
+const char *yk__spell_data(const char *given, char *space, size_t size);      /* FILE.csv: csv:FILE.csv */
+const char *yk__spell_percent(const char *given, char *space, size_t size);   /* 10: 0.1 */
+const char *yk__spell_settings(const char *given, char *space, size_t size);  /* a JSON object: key=value,key=value */
+
+#endif

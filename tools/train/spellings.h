@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Options of train, eval and predict as other programs call them: Trainer's example scripts, Accelerate, DeepSpeed, TRL, and habit; and
+ * their options that change nothing here. docs/from-huggingface.md lists both.
+ */
+#ifndef YOKE_TOOLS_TRAIN_SPELLINGS_H
+#define YOKE_TOOLS_TRAIN_SPELLINGS_H
+
+#include "tools/spell.h"
+
+#define SPELLING_EXPECTED_DTYPE "bfloat16, float16, float32, fp8 or no"
+
+/* Of model and data: all three commands. */
+#define TRAIN_SPELLINGS                                                                                                          \
+    {"model-name-or-path|model-name|base-model|pretrained-model-name-or-path", "DIR", "from", NULL, NULL, NULL},                 \
+        {"train-file|dataset-path|train-data", "FILE", "data", yk__spell_data, NULL, NULL},                                      \
+        {"validation-file|test-file|eval-file|dev-file", "FILE", "eval-data", yk__spell_data, NULL, NULL},                       \
+        {"data", "FILE", "data", yk__spell_data, NULL, NULL},                                                                    \
+        {"eval-data", "FILE", "eval-data", yk__spell_data, NULL, NULL},                                                          \
+        {"max-seq-length|max-seq-len|model-max-length", "N", "max-length", NULL, NULL, NULL},                                    \
+        {"block-size|sequence-len|context-length", "N", "seq-len", NULL, NULL, NULL},                                            \
+        {"tokenizer-name|tokenizer-name-or-path", "DIR", "tokenizer", NULL, NULL, NULL},                                         \
+        {"model-type", "NAME", "model", NULL, NULL, NULL},                                                                       \
+        {"config-overrides", "KEY=VALUE,..", "model-config", yk__spell_settings, "a JSON object of numbers and words", NULL},    \
+        {"model-config", "KEY=VALUE,..", "model-config", yk__spell_settings, "a JSON object of numbers and words", NULL},        \
+        {"dtype|torch-dtype|mixed-precision", "TYPE", "precision", yk__spell_precision, SPELLING_EXPECTED_DTYPE,                 \
+         "sets what products compute in: weights and the optimizer's state stay f32"},                                                     \
+        {"device", "NAME", "devices", yk__spell_device, NULL, NULL},                                                             \
+        {"use-cpu|no-cuda|cpu", NULL, "devices", yk__spell_cpu, NULL, NULL},                                                     \
+        {"eval-batch-size|validation-batch-size", "N", "per-device-eval-batch-size", NULL, NULL, "is rows of each rank"},        \
+        {"validation-split-percentage", "N", "eval-split", yk__spell_percent, "a number from 0 to below 100", NULL},             \
+        {"line-by-line", NULL, NULL, NULL, NULL, "a .txt file is read as lines:FILE by it, other data have one text a row"},     \
+        {"pad-to-max-length", NULL, NULL, NULL, NULL, "rows are padded to the longest of a batch, and padding counts nowhere"},  \
+        {"use-fast-tokenizer|use-slow-tokenizer", NULL, NULL, NULL, NULL, "there is one tokenizer, whose ids are transformers'"}, \
+        {"overwrite-cache|keep-linebreaks|low-cpu-mem-usage", NULL, NULL, NULL, NULL, "files are read whole, and nothing is cached"}, \
+        {"preprocessing-num-workers", "N", NULL, NULL, NULL, "text becomes ids as it is read"},                                  \
+        {"dataloader-num-workers|dataloader-prefetch-factor|dataloader-multiprocessing-context", "N", NULL, NULL, NULL,          \
+         "each rank prefetches by a thread of its own"},                                                                         \
+        {"dataloader-pin-memory|dataloader-persistent-workers|dataloader-in-order", NULL, NULL, NULL, NULL,                      \
+         "each rank prefetches by a thread of its own"},                                                                         \
+        {"eval-accumulation-steps", "N", NULL, NULL, NULL, "sums alone are kept of an evaluation batch"},                        \
+        {"eval-do-concat-batches|eval-use-gather-object|batch-eval-metrics", NULL, NULL, NULL, NULL,                             \
+         "sums alone are kept of an evaluation batch"}
+
+/* Of training. */
+#define TRAIN_RUN_SPELLINGS                                                                                                      \
+    {"lr", "R", "learning-rate", NULL, NULL, NULL},                                                                              \
+        {"batch-size|train-batch-size|micro-batch-size|train-micro-batch-size-per-gpu", "N", "per-device-train-batch-size", NULL, NULL, \
+         "is rows of each rank; --global-batch is of all"},                                                                      \
+        {"epochs|num-epochs|max-epochs", "N", "num-train-epochs", NULL, NULL, NULL},                                             \
+        {"gradient-clipping|clip-grad-norm|grad-clip|max-norm", "R", "max-grad-norm", NULL, NULL, NULL},                         \
+        {"accumulation-steps|accumulate-grad-batches", "N", "gradient-accumulation-steps", NULL, NULL, NULL},                    \
+        {"lr-scheduler|scheduler", "NAME", "lr-scheduler-type", NULL, NULL, NULL},                                               \
+        {"lr-scheduler-kwargs", "KEY=VALUE,..", "lr-scheduler-kwargs", yk__spell_settings,                                       \
+         "a JSON object of numbers, words and lists", NULL},                                                                     \
+        {"optimizer", "NAME", "optim", NULL, NULL, NULL},                                                                        \
+        {"num-warmup-steps", "N", "warmup-steps", NULL, NULL, NULL},                                                             \
+        {"max-train-steps|num-train-steps|num-steps", "N", "max-steps", NULL, NULL, NULL},                                       \
+        {"checkpointing-steps", "N", "save-steps", NULL, NULL, NULL},                                                            \
+        {"activation-checkpointing", NULL, "gradient-checkpointing", NULL, NULL, NULL},                                          \
+        {"gradient-checkpointing-kwargs|activation-checkpointing-kwargs", "JSON", NULL, NULL, NULL,                              \
+         "blocks that are computed again give the same bits, and need no settings"},                                             \
+        {"ddp-timeout", "SECONDS", NULL, NULL, NULL, "a rank that does nothing is found by YOKE_STUCK_MS"},                      \
+        {"ddp-bucket-cap-mb", "N", NULL, NULL, NULL, "gradients are cut into buckets by measurement"},                           \
+        {"ddp-find-unused-parameters", NULL, NULL, NULL, NULL, "a parameter that a step does not use rests"},                    \
+        {"ddp-broadcast-buffers|ddp-static-graph", NULL, NULL, NULL, NULL, "the ranks' steps are compared and planned as they are"}, \
+        {"torch-empty-cache-steps", "N", NULL, NULL, NULL, "memory is planned before a step runs: nothing piles up"}
+
+#endif
