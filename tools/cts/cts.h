@@ -24,6 +24,7 @@ typedef struct cts {
     const char *group; /* that runs now */
     const char *only;  /* pattern of test names, or NULL */
     bool quick;
+    bool longest;      /* sums of a hundred million terms, too */
     uint32_t count;    /* random graphs */
     bool wide;         /* of many shapes, and with more operations */
     bool claims;       /* composites are not run: what is claimed passes */

@@ -48,6 +48,7 @@ static const yk__cli_option options[] = {
     {"claims", NULL, NULL, "composites are not run: one that is claimed passes", NULL},
     {"wide", NULL, NULL, "random graphs of many shapes and with more operations, whose kernels take longer to compile", NULL},
     {"quick", NULL, NULL, "one case in ten of every operation and type, for devices that compile slowly", NULL},
+    {"long", NULL, NULL, "sums of a hundred million terms, too, which take 1 GiB and seconds each", NULL},
     {"timeout", "SECONDS", "60", "how long a point may take; a test is killed after twice that and 10 s", NULL},
     {"unsupported", "FILE", NULL, "patterns of tests that are not run", NULL},
     {"xfail", "FILE", NULL, "patterns of tests that are known to fail", NULL},
@@ -373,6 +374,7 @@ static int run_suite(int argc, char **argv)
         return code;
     c.only = yk__cli_text(&cli, "only");
     c.quick = yk__cli_on(&cli, "quick");
+    c.longest = yk__cli_on(&cli, "long");
     c.wide = yk__cli_on(&cli, "wide");
     c.claims = yk__cli_on(&cli, "claims");
     c.device = (uint32_t)yk__cli_int(&cli, "device", 0, 1024, &bad);
