@@ -413,9 +413,9 @@ static void emit_reduce(cpu_build *build, reduce_args *reduce, const yk_value *s
     groups_reverse(reduce->reduced, reduce->n_reduced);
     choose_cuts(reduce);
     size_t sums = reduce->n_out * (kit_round_bytes((size_t)(reduce->rows * reduce->len), 16) * 4 + (size_t)reduce->rows * 8);
-    cpu_need_thread_ws(build, cpu_map_scratch(reduce->map) + (!reduce->inner     ? kit_round_bytes(reduce->n_out * (size_t)reduce->tile, 16) * 12
-                                                              : reduce->rows > 1 ? sums
-                                                                                 : 0));
+    if (!reduce->inner)
+        sums = kit_round_bytes(reduce->n_out * (size_t)reduce->tile, 16) * (sizeof(float) + sizeof(double));
+    cpu_need_thread_ws(build, cpu_map_scratch(reduce->map) + (!reduce->inner || reduce->rows > 1 ? sums : 0));
     double work = (double)kit_value_count(shape) * (cpu_map_cost(reduce->map) + 0.1);
     cpu_emit(build, reduce_step, reduce, work);
     if (reduce->cuts > 1) {

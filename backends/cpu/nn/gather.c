@@ -261,8 +261,8 @@ static void gather_step(const void *args, const cpu_ctx *ctx)
 }
 
 /*
- * A row of the table is made as a whole: summed in f32, after each FLUSH terms in double, and rounded once. `from` has the indices that name row
- * r, in their order, at first[r] .. first[r + 1] - 1.
+ * A row of the table is made as a whole: summed in f32, after each FLUSH terms in double, and rounded once. `from` has the indices that
+ * name row r, in their order, at first[r] .. first[r + 1] - 1.
  */
 static int32_t *index_lists(const index_args *lookup, const cpu_ctx *ctx, int32_t **from)
 {
@@ -324,7 +324,8 @@ static void row_make(const index_args *lookup, const cpu_ctx *ctx, int64_t r, co
     if (!count && !lookup->add)
         memset(y + j0 * item, 0, (size_t)((j1 - j0) * item));
     else if (count == 1 && !lookup->add && lookup->x_dtype == lookup->y_dtype)
-        memcpy(y + j0 * item, (const char *)cpu_at(ctx, lookup->x_ref) + (at[0] * lookup->inner + j0) * item, (size_t)((j1 - j0) * item));
+        memcpy(y + j0 * item, (const char *)cpu_at(ctx, lookup->x_ref) + (at[0] * lookup->inner + j0) * item,
+               (size_t)((j1 - j0) * item));
     else
         for (int64_t j = j0; j < j1 && count; j += BLOCK)
             sum_row(lookup, ctx, at, count, j, (size_t)(j1 - j < BLOCK ? j1 - j : BLOCK), y + j * item);
@@ -337,7 +338,8 @@ static void sum_rows_step(const void *args, const cpu_ctx *ctx)
     int64_t lo, hi;
     cpu_part(lookup->columns ? lookup->inner : lookup->table_rows, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t r = lookup->columns ? 0 : lo; r < (lookup->columns ? lookup->table_rows : hi); r++)
-        row_make(lookup, ctx, r, from + first[r], first[r + 1] - first[r], lookup->columns ? lo : 0, lookup->columns ? hi : lookup->inner);
+        row_make(lookup, ctx, r, from + first[r], first[r + 1] - first[r], lookup->columns ? lo : 0,
+                 lookup->columns ? hi : lookup->inner);
 }
 
 static void plan_index(cpu_build *build, const yk_node *node)
@@ -366,7 +368,8 @@ static void plan_index(cpu_build *build, const yk_node *node)
     cpu_need_shared_ws(build, (size_t)(lookup->table_rows + 2 + lookup->n_index) * 4);
     cpu_emit(build, list_step, lookup, 0.0);
     /* Columns share sums evenly whatever the indices; a large table that is zero but for a few rows is written in order. */
-    lookup->columns = lookup->y_dtype == YK_F32 && lookup->inner >= 64 * build->workers && (lookup->add || 4 * lookup->n_index >= lookup->table_rows);
+    lookup->columns = lookup->y_dtype == YK_F32 && lookup->inner >= 64 * build->workers &&
+                      (lookup->add || 4 * lookup->n_index >= lookup->table_rows);
     cpu_emit(build, sum_rows_step, lookup, work + (lookup->add ? 0.0 : (double)(lookup->table_rows * lookup->inner) * 0.1));
 }
 

@@ -133,8 +133,8 @@ static void batch_norm_says(uint32_t dims, const int64_t *dim, bool training, co
 {
     const float x[6] = {1, 2, 3, 5, 8, 13};
     yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true});
-    const yk_batch_norm_state running = {yk_state(job, "mean", YK_F32, 1, (int64_t[]){3}, 0), yk_state(job, "var", YK_F32, 1, (int64_t[]){3}, 1),
-                                         YK_NO};
+    const yk_t mean = yk_state(job, "mean", YK_F32, 1, (int64_t[]){3}, 0), var = yk_state(job, "var", YK_F32, 1, (int64_t[]){3}, 1);
+    const yk_batch_norm_state running = {mean, var, YK_NO};
     const yk_t gamma = yk_param(job, "gamma", 1, (int64_t[]){3}, (yk_init){YK_INIT_ONES, 0, 0});
     yk_opt *opt = yk_sgd(job, NULL);
     yk_train(job, training);
