@@ -110,7 +110,8 @@ static void layer_norm_bwd_step(const void *args, const cpu_ctx *ctx)
     for (int64_t cut = lo; cut < hi; cut++) {
         int64_t r0, r1;
         cpu_part(rows->rows, (int)cut, (int)rows->cuts, &r0, &r1);
-        if (sums)
+        const bool few = r1 - r0 <= FLUSH;
+        if (sums && !few)
             memset(sums, 0, 2 * n * sizeof *sums);
         for (int64_t r = r0; r < r1; r++) {
             const void *gy = row_in(rows, ctx, rows->in[0], r, 0), *x = row_in(rows, ctx, rows->in[1], r, 1);
@@ -119,11 +120,15 @@ static void layer_norm_bwd_step(const void *args, const cpu_ctx *ctx)
             k->norm_sums(gy, x, g, mean[r], rstd[r], n, &s1, &s2);
             k->norm_bwd(gx, gy, x, g, mean[r], rstd[r], s1 / (float)rows->length, s2 / (float)rows->length, gg, gb, n);
             row_done(rows, ctx, r, gx);
-            if (sums && (r + 1 == r1 || (r - r0) % FLUSH == FLUSH - 1))
+            if (sums && !few && (r + 1 == r1 || (r - r0) % FLUSH == FLUSH - 1))
                 ctx->isa->vec->drain(sums, gg, 2 * n);
         }
-        for (size_t i = 0; sums && i < 2 * n; i++)
+        for (size_t i = 0; sums && !few && i < 2 * n; i++)
             cut_sums(rows, ctx, cut)[i] = (float)sums[i];
+        if (gg && few) {
+            memcpy(cut_sums(rows, ctx, cut), gg, 2 * n * 4);
+            memset(gg, 0, 2 * n * 4);
+        }
     }
 }
 
