@@ -7,7 +7,6 @@
  */
 #include <string.h>
 
-#include "backends/cpu/conv/conv_plane.h"
 #include "backends/cpu/conv/conv_shape.h"
 #include "backends/cpu/isa/vec_kernels.h"
 

@@ -109,18 +109,3 @@ void cpu_taps_out(const cpu_ctx *ctx, const float *taps, int64_t n_taps, int64_t
         ctx->isa->vec->from_f32(to, tmp, dtype, (size_t)n);
     }
 }
-
-#define SUM_COLUMNS 512
-
-void cpu_cuts_sum(const cpu_ctx *ctx, float *e, size_t stride, int64_t cuts, size_t n)
-{
-    double sum[SUM_COLUMNS];
-    for (size_t j = 0, m; j < n; j += m) {
-        m = n - j < SUM_COLUMNS ? n - j : SUM_COLUMNS;
-        memset(sum, 0, m * sizeof *sum);
-        for (int64_t cut = 0; cut < cuts; cut++)
-            ctx->isa->vec->drain(sum, e + (size_t)cut * stride + j, m);
-        for (size_t i = 0; i < m; i++)
-            e[j + i] = (float)sum[i];
-    }
-}

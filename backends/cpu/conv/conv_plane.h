@@ -38,9 +38,6 @@ void cpu_grouped_in(const cpu_ctx *ctx, const cpu_grouped *group, int64_t image,
 void cpu_taps_out(const cpu_ctx *ctx, const float *taps, int64_t n_taps, int64_t nc, int64_t no, float *tmp, char *to,
                   int64_t stride, int dtype, bool accumulate);
 
-/* e[0..n) gets the sum of `cuts` such vectors, `stride` numbers apart, in order and in double; those behind e become 0. */
-void cpu_cuts_sum(const cpu_ctx *ctx, float *e, size_t stride, int64_t cuts, size_t n);
-
 /* Memory that will be wanted, fetched bit by bit while products are made. */
 typedef struct cpu_prefetch {
     const char *at, *end;

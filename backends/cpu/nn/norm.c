@@ -14,7 +14,6 @@
 
 #define MOST_CUTS 64
 #define BLOCK 2048
-#define COLUMNS 256 /* of partial results at a time */
 #define FLUSH 32 /* rows whose gradients are added up in f32 before the sum is taken in double */
 
 typedef struct row_args {
@@ -101,17 +100,17 @@ static void layer_norm_bwd_step(const void *args, const cpu_ctx *ctx)
     const cpu_row_kernels *k = cpu_rows_of(ctx->isa, rows->dtype);
     size_t n = (size_t)rows->length;
     const float *mean = cpu_at(ctx, rows->in[2]), *rstd = cpu_at(ctx, rows->in[3]), *g = cpu_at(ctx, rows->in[4]);
-    float *gg = rows->gamma ? scratch_row(ctx, rows->length, 3) : NULL, *gb = gg ? gg + n : NULL;
-    double *sums = gg ? (double *)(void *)scratch_row(ctx, rows->length, 5) : NULL;
+    double *sums = rows->gamma ? (double *)(void *)scratch_row(ctx, rows->length, 5) : NULL;
     int64_t lo, hi;
     cpu_part(rows->cuts, ctx->piece, ctx->pieces, &lo, &hi);
-    if (gg)
-        memset(gg, 0, 2 * n * 4);
     for (int64_t cut = lo; cut < hi; cut++) {
         int64_t r0, r1;
         cpu_part(rows->rows, (int)cut, (int)rows->cuts, &r0, &r1);
         const bool few = r1 - r0 <= FLUSH;
-        if (sums && !few)
+        float *gg = !sums ? NULL : few ? cut_sums(rows, ctx, cut) : scratch_row(ctx, rows->length, 3), *gb = gg ? gg + n : NULL;
+        if (gg)
+            memset(gg, 0, 2 * n * 4);
+        if (gg && !few)
             memset(sums, 0, 2 * n * sizeof *sums);
         for (int64_t r = r0; r < r1; r++) {
             const void *gy = row_in(rows, ctx, rows->in[0], r, 0), *x = row_in(rows, ctx, rows->in[1], r, 1);
@@ -120,34 +119,23 @@ static void layer_norm_bwd_step(const void *args, const cpu_ctx *ctx)
             k->norm_sums(gy, x, g, mean[r], rstd[r], n, &s1, &s2);
             k->norm_bwd(gx, gy, x, g, mean[r], rstd[r], s1 / (float)rows->length, s2 / (float)rows->length, gg, gb, n);
             row_done(rows, ctx, r, gx);
-            if (sums && !few && (r + 1 == r1 || (r - r0) % FLUSH == FLUSH - 1))
+            if (gg && !few && (r + 1 == r1 || (r - r0) % FLUSH == FLUSH - 1))
                 ctx->isa->vec->drain(sums, gg, 2 * n);
         }
-        for (size_t i = 0; sums && !few && i < 2 * n; i++)
+        for (size_t i = 0; gg && !few && i < 2 * n; i++)
             cut_sums(rows, ctx, cut)[i] = (float)sums[i];
-        if (gg && few) {
-            memcpy(cut_sums(rows, ctx, cut), gg, 2 * n * 4);
-            memset(gg, 0, 2 * n * 4);
-        }
     }
 }
 
 static void gamma_step(const void *args, const cpu_ctx *ctx)
 {
     const row_args *rows = args;
-    double sum[COLUMNS];
     int64_t lo, hi;
     cpu_part(rows->length, ctx->piece, ctx->pieces, &lo, &hi);
     for (int k = 0; k < 2; k++) {
-        float *to = cpu_at(ctx, rows->out[1 + k]);
-        for (int64_t j = lo; j < hi; j += COLUMNS) {
-            const size_t n = (size_t)(hi - j < COLUMNS ? hi - j : COLUMNS);
-            memset(sum, 0, n * sizeof *sum);
-            for (int64_t cut = 0; cut < rows->cuts; cut++)
-                ctx->isa->vec->drain(sum, cut_sums(rows, ctx, cut) + k * rows->length + j, n);
-            for (size_t i = 0; i < n; i++)
-                to[j + (int64_t)i] = (float)sum[i];
-        }
+        float *sum = cut_sums(rows, ctx, 0) + k * rows->length + lo;
+        cpu_cuts_sum(ctx, sum, 2 * (size_t)rows->length, rows->cuts, (size_t)(hi - lo));
+        memcpy((float *)cpu_at(ctx, rows->out[1 + k]) + lo, sum, (size_t)(hi - lo) * 4);
     }
 }
 

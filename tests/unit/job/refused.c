@@ -150,7 +150,7 @@ static void batch_norm_says(uint32_t dims, const int64_t *dim, bool training, co
 /* One value has no variance: y would be beta whatever x is, and the running variance would fall. */
 START_TEST(a_batch_norm_of_one_value)
 {
-    batch_norm_says(2, (int64_t[]){1, 3}, true, "refused.c:");
+    batch_norm_says(2, (int64_t[]){1, 3}, true, "node 2 (batch_norm): ");
     batch_norm_says(2, (int64_t[]){1, 3}, true, "expected more than one value for each channel in training");
     batch_norm_says(4, (int64_t[]){1, 3, 1, 1}, true, "expected more than one value for each channel in training");
     batch_norm_says(4, (int64_t[]){1, 3, 1, 2}, true, "");
