@@ -65,8 +65,8 @@ static const yk__cli_command command = {
             "that it starts itself, and prints a line for each, and the totals. "
             "Every group runs in a process of its own; after a test that crashes or hangs another goes on. Exit code: 0 all "
             "passed, 1 some failed, 2 wrong usage or a file that cannot be read.\n"
-            "Groups of a plugin: abi buffer queue op composite body random gradients guard rebind leak long extension processes errors; of a "
-            "transport: abi connect order sizes match many wait threads cancel memory put arguments death close leak.\n"
+            "Groups of a plugin: abi buffer queue op composite body random gradients guard rebind leak long extension processes "
+            "errors; of a transport: abi connect order sizes match many wait threads cancel memory put arguments death close leak.\n"
             "The files of --unsupported and --xfail hold one pattern a line, as for --only; '#' begins a comment. A test "
             "named in neither is expected to pass, or to be something the plugin does not claim.",
     .options = options,
