@@ -68,8 +68,10 @@ static void sum_of_alike(cts *c, yk_dtype dtype, const long_sum *s, bool fused)
     if (fused) {
         in[1] = cts_leaf(&k.g, dtype, CTS_POSITIVE, 0, s->dims, s->dim);
         const size_t first = k.g.n_node;
-        const yk__vid product = yk__bin(&k.g, YK_OP_MUL, in[0], in[1]);
-        y = yk__sum(&k.g, dtype == YK_F32 ? product : yk__cast(&k.g, product, YK_F32), s->axes);
+        yk__vid x[2] = {in[0], in[1]}; /* products of 16 bits would be rounded each */
+        for (int i = 0; i < 2 && dtype != YK_F32; i++)
+            x[i] = yk__cast(&k.g, in[i], YK_F32);
+        y = yk__sum(&k.g, yk__bin(&k.g, YK_OP_MUL, x[0], x[1]), s->axes);
         cts_make_body(&k.g, YK_OP_MAP_SUM, first, 2, in, 1, &y);
     } else {
         yk__apply(&k.g, YK_OP_SUM, 1, in, 1, &axes, YK_F32, YK_NONE, NULL, &y, 1);
