@@ -133,6 +133,23 @@ static void cross_entropy(kit *k)
              KIT_IDS(value_random(k, YK_F32, 32, -1, -1, -1), value_random(k, YK_F32, 32, -1, -1, -1)), attr, 2);
 }
 
+/* A sum over rows: of wide ones, one at a time; of short ones, many together. */
+static void make_sum(kit *k, int dtype, int64_t rows, int64_t columns)
+{
+    const uint32_t x = value_random(k, dtype, rows, columns, -1, -1), y = value_random(k, YK_F32, 1, columns, -1, -1);
+    kit_node(k, YK_OP_SUM, KIT_IDS(x), KIT_IDS(y), (int64_t[]){1}, 1);
+}
+
+static void sum_rows(kit *k)
+{
+    make_sum(k, YK_F32, 512, 3072);
+}
+
+static void bias_gradient(kit *k)
+{
+    make_sum(k, YK_F32, 16384, 64);
+}
+
 static void make_adam(kit *k)
 {
     uint32_t v[4], hyper = value_random(k, YK_F32, 16, -1, -1, -1);
@@ -149,7 +166,7 @@ static const struct {
     {"conv-dgrad", conv_dgrad},       {"conv-wgrad", conv_wgrad},       {"conv-wide", conv_wide},
     {"attention", make_attention},         {"attention-bwd", attention_bwd}, {"layer-norm", layer_norm},
     {"layer-norm-bwd", layer_norm_bwd}, {"map-chain", map_chain},       {"cross-entropy", cross_entropy},
-    {"adam", make_adam},
+    {"adam", make_adam},                   {"sum-rows", sum_rows},          {"bias-gradient", bias_gradient},
 };
 
 int main(int argc, char **argv)

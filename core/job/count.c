@@ -77,17 +77,18 @@ double yk__count_own(yk_job *job, yk__vid v)
     return mean ? (double)step->local_rows : -1.0;
 }
 
-/* One exchange: the counts of losses, the rows, who has none, and what the sharding checks. */
+/* One exchange: the counts of losses, the rows, who has none, the values of a batch norm, and what the sharding checks. */
 bool yk__count_ranks(yk_job *job)
 {
     yk__step *step = &job->step;
     yk_error err = YK_ERROR_INIT;
-    double v[YK__COUNTS + 2 + YK__AGREE_NUMBERS + YK__SHARD_NUMBERS], shard_numbers[YK__SHARD_NUMBERS];
-    const uint32_t n = step->n_counted, agree = n + 2, shard = agree + YK__AGREE_NUMBERS;
+    double v[YK__COUNTS + 3 + YK__AGREE_NUMBERS + YK__SHARD_NUMBERS], shard_numbers[YK__SHARD_NUMBERS];
+    const uint32_t n = step->n_counted, agree = n + 3, shard = agree + YK__AGREE_NUMBERS;
     for (uint32_t i = 0; i < n; i++)
         v[i] = step->counted[i].local;
     v[n] = (double)step->local_rows;
     v[n + 1] = step->empty;
+    v[n + 2] = step->norm_values;
     yk__sharding_numbers(job, shard_numbers);
     memcpy(v + shard, shard_numbers, sizeof shard_numbers);
     if (job->team.world > 1 && !yk__agree_numbers(job, v + agree))
@@ -97,6 +98,8 @@ bool yk__count_ranks(yk_job *job)
         return false;
     }
     if (job->team.world > 1 && (!yk__agree_check(job, v + agree) || !yk__sharding_check(job, shard_numbers, v + shard)))
+        return false;
+    if (!yk__batch_norm_check(job, v[n + 2]))
         return false;
     for (uint32_t i = 0; i < n; i++) {
         step->counted[i].global = v[i];

@@ -14,5 +14,8 @@ uint32_t yk__count_terms(const yk_job *job, const uint8_t *need);
 /* How many items of this rank's a value is the mean of, labels or rows; below 0: it is no mean. */
 double yk__count_own(yk_job *job, yk__vid v);
 bool yk__count_ranks(yk_job *job); /* collective: fills global, rows, scalars */
+/* False, and the job fails at its call, where a batch norm in training has one value of a channel on all ranks together: in
+ * PyTorch it is an error, too. values: those of step->norm_call, of all ranks. */
+bool yk__batch_norm_check(yk_job *job, double values);
 
 #endif

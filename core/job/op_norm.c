@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Layer norm and batch norm. */
+#include "core/job/count.h"
 #include "core/job/op.h"
 #include "core/job/sharding.h"
 
@@ -155,6 +156,29 @@ static yk__vid normalise_channels(yk_job *job, yk__vid x, yk__vid mean, yk__vid 
     return y;
 }
 
+bool yk__batch_norm_check(yk_job *job, double values)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (!job->step.norm_call || values != 1.0)
+        return true;
+    yk__fail(&err, YK_E_ARG, "node %u (batch_norm): expected more than one value for each channel in training, got one from all ranks "
+             "together, whose variance is 0: give it larger batches or images", job->step.norm_call);
+    yk__job_fail(job, &err);
+    return false;
+}
+
+/* Notes how many values of a channel this rank has; those of all ranks are known when counts are exchanged (count.c). */
+static bool batch_note(yk_job *job, const yk_value *x, int64_t channels)
+{
+    yk__step *step = &job->step;
+    const double values = step->empty ? 0.0 : (double)(yk__value_count(x) / channels);
+    if (!step->norm_call || values < step->norm_values) {
+        step->norm_call = step->n_call;
+        step->norm_values = values;
+    }
+    return job->team.world > 1 || yk__batch_norm_check(job, step->norm_values);
+}
+
 yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, float momentum, float eps)
 {
     const yk_t all[5] = {x, gamma, beta, running.mean, running.var};
@@ -181,6 +205,8 @@ yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, f
     yk__op_setting(job, "eps", (double)eps);
     if (!job->training)
         return yk__result(job, normalise_channels(job, v, mean, var, gamma, beta, eps), to);
+    if (!batch_note(job, &job->step.trace.value[v], channels))
+        return YK__POISON;
     batch_stats b = batch_statistics(job, as_channels(job, v, channels), mean, channels);
     update_running(job, &running, mean, var, &b, momentum != 0.0f ? (double)momentum : 0.1);
     if (!yk_ok(job))

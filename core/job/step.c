@@ -33,7 +33,8 @@ static void loss_clear(yk__step *s)
 {
     s->loss = s->seed = YK_NONE;
     s->loss_sent = s->any_empty = s->recomputing = s->is_full = false;
-    s->n_counted = 0;
+    s->n_counted = s->norm_call = 0;
+    s->norm_values = 0.0;
     s->n_assign = s->assign_sent = s->n_recompute = s->n_full = 0;
 }
 

@@ -130,6 +130,10 @@ typedef struct yk__step {
     yk__counted counted[YK__COUNTS];
     uint32_t n_counted;
 
+    /* the batch norm in training with the fewest values of a channel */
+    uint32_t norm_call;     /* its call; 0: the step has none */
+    double norm_values;     /* this rank's values */
+
     /* what runs beside it */
     yk__assign *assign;
     size_t n_assign, cap_assign, assign_sent;

@@ -60,14 +60,17 @@ static yk_status scaled_stats(yk__updater *u, double scale, double sum[2], yk_er
     return YK_OK;
 }
 
-/* The same; squares of finite gradients that pass f32's range are taken again on a smaller scale. */
+#define FEW 0x1p-90 /* a sum of squares below it may lack some: those below 2^-149 are 0 in f32 */
+
+/* The same; squares of finite gradients that leave f32's range are taken again on another scale. */
 static yk_status device_stats(yk__updater *u, double divisor, double sum[2], yk_error *err)
 {
-    if (scaled_stats(u, 1.0 / divisor, sum, err) || isfinite(sum[0]) || sum[1] > 0.0)
+    if (scaled_stats(u, 1.0 / divisor, sum, err) || sum[1] > 0.0 || (isfinite(sum[0]) && sum[0] >= FEW))
         return err->status;
-    if (scaled_stats(u, 0x1p-80 / divisor, sum, err))
+    const double scale = isfinite(sum[0]) ? 0x1p100 : 0x1p-80;
+    if (scaled_stats(u, scale / divisor, sum, err))
         return err->status;
-    sum[0] *= 0x1p160;
+    sum[0] = sum[0] / scale / scale;
     return YK_OK;
 }
 

@@ -402,7 +402,8 @@ typedef struct yk_batch_norm_state {
     yk_t count;     /* a state of i32 [], batches seen; may be YK_NO */
 } yk_batch_norm_state;
 /* x [n, C, ..], gamma and beta [C] or YK_NO. Training: statistics of the whole global micro batch (all ranks), running values updated
- * by `momentum` (0 = 0.1; below 0: the mean over all batches, by `count`) with the unbiased variance. Evaluation: running values. */
+ * by `momentum` (0 = 0.1; below 0: the mean of all batches, by `count`), the variance unbiased; an error for one value of a channel on
+ * all ranks together. Evaluation: running values. */
 YK_API yk_t yk_batch_norm(yk_t x, yk_t gamma, yk_t beta, yk_batch_norm_state running, float momentum, float eps);
 /* ids i32 of any shape, table [V, D]: ids' shape with D behind. The row padding_index gets no gradient; -1: none is such. An id of -1
  * gives zeros; any other that the table does not have fails the job where ids are an input as it came. */

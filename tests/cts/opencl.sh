@@ -8,6 +8,6 @@ PLUGIN=$YOKE_BUILD/.libs/yoke_opencl.so
 grep -q 'it has 0' "$WORK/out" && skip_all "no OpenCL device here"
 # Each case compiles kernels, so not all of them run; YOKE_CTS_FULL=1 runs them.
 [ -n "$YOKE_CTS_FULL" ] || QUICK=--quick
-run_cts "opencl" "$PLUGIN" --timeout 300 $QUICK
+run_cts "opencl" "$PLUGIN" --timeout 300 $QUICK ${YOKE_TEST_LONG:+--long}
 YOKE_LAYERS=validate run_cts "opencl under the validating layer" "$PLUGIN" --group buffer,queue,rebind --timeout 300
 finish

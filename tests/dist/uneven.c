@@ -68,6 +68,28 @@ static int rank_main(const char *name, const char *folder)
     return yk_close(job);
 }
 
+/* A batch norm of rank 0's one row, and of as many rows of rank 1 as the name ends in; each rank leaves its error's text. */
+static int rank_norm(const char *name, const char *folder)
+{
+    yk_job *job = yk_open(&(yk_config){.seed = 1, .quiet = true});
+    const float point[2][3] = {{1, 2, 3}, {3, 5, 8}};
+    const uint32_t rank = yk_rank(job);
+    const int64_t dim[] = {rank ? name[strlen(name) - 1] - '0' : 1, 3};
+    const yk_t mean = yk_state(job, "mean", YK_F32, 1, dim + 1, 0), var = yk_state(job, "var", YK_F32, 1, dim + 1, 1);
+    const yk_t gamma = yk_param(job, "gamma", 1, dim + 1, (yk_init){YK_INIT_ONES, 0, 0});
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
+    char text[1024] = "";
+    yk_set_rows(job, dim[0], (int32_t[]){(int32_t)rank}, 2);
+    const yk_batch_norm_state running = {mean, var, YK_NO};
+    const yk_t y = yk_batch_norm(yk_input(job, YK_F32, 2, dim, point[rank]), gamma, YK_NO, running, 0, 1e-5f);
+    yk_backward(yk_mean(yk_mul(y, y), 3, false));
+    yk_step(opt);
+    yk_sync(job);
+    snprintf(text, sizeof text, "%s", yk_error_text(job));
+    ranks_write(folder, name, rank, text, sizeof text);
+    return yk_close(job);
+}
+
 /* ---- Tests -------------------------------------------------------------------------------------------------------- */
 
 static void numbers_of(uint32_t ranks, const char *transport, float *numbers)
@@ -123,12 +145,31 @@ START_TEST(uneven_ranks_end_where_one_does)
 }
 END_TEST
 
+/* One value has no variance, whichever rank has it; two values on two ranks have one. */
+START_TEST(a_batch_norm_counts_the_values_of_all_ranks)
+{
+    static const char *const words[] = {"expected more than one value for each channel in training, got one from all ranks together", ""};
+    static const char *const name[] = {"norm0", "norm1"};
+    char said[4096], text[1024];
+    ranks_folder_make();
+    for (int i = 0; i < 2; i++) {
+        ck_assert_msg(ranks_run("cpu:0! cpu:0!", name[i], said, sizeof said) == (i ? 0 : 2), "%s: %s", name[i], said);
+        for (uint32_t rank = 0; rank < 2; rank++) {
+            ranks_read(name[i], rank, text, sizeof text);
+            ck_assert_msg(i ? !*text : strstr(text, words[i]) != NULL, "%s, rank %u: %s", name[i], rank, text);
+        }
+    }
+    ranks_folder_remove();
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     if (argc == 3)
-        return rank_main(argv[1], argv[2]);
+        return strncmp(argv[1], "norm", 4) ? rank_main(argv[1], argv[2]) : rank_norm(argv[1], argv[2]);
     TCase *t = tcase_create("uneven");
     tcase_add_loop_test(t, uneven_ranks_end_where_one_does, 0, sizeof counts / sizeof *counts);
+    tcase_add_test(t, a_batch_norm_counts_the_values_of_all_ranks);
     tcase_set_timeout(t, 300);
     return suite_run("uneven", t);
 }

@@ -114,6 +114,8 @@ static double error_allowed(const cts_check *k, double ref, uint32_t dtype, doub
         return one + 4 * sqrt(k->n) * eps32 * abs_sum;
     case CTS_LARGEST:
         return one + (16 + 4 * sqrt(k->n)) * eps32 * s->most + k->low * yk__epsilon(k->in_type) * s->most;
+    case CTS_SHARE:
+        return k->n * fabs(ref) + (dtype == YK_F32 ? 0 : one);
     case CTS_NOISE:
         return 2 * one + 8 * s->noise + 64 * eps32 * s->most + 4 * (dtype == YK_F32 ? 0 : yk__epsilon(dtype)) * s->most;
     }

@@ -24,6 +24,7 @@ typedef struct cts {
     const char *group; /* that runs now */
     const char *only;  /* pattern of test names, or NULL */
     bool quick;
+    bool longest;      /* sums of a hundred million terms, too */
     uint32_t count;    /* random graphs */
     bool wide;         /* of many shapes, and with more operations */
     bool claims;       /* composites are not run: what is claimed passes */
@@ -95,6 +96,7 @@ typedef enum cts_dist {
     CTS_TINY,     /* below the normal numbers of the type */
     CTS_BYTES,    /* 0..255, whole */
     CTS_WHOLE,    /* -1000..1000, whole */
+    CTS_SAME,     /* n tenths, all of them */
     CTS_INDEX,    /* 0..n-1, now and then outside */
     CTS_LABEL,    /* 0..n-1, now and then -100 */
     CTS_KEY,      /* a random key: {low, high, step, 0} */
@@ -125,6 +127,7 @@ typedef enum cts_tol {
     CTS_ULP,    /* a few ulp of the element */
     CTS_ABSSUM, /* 4 sqrt(n) eps of the same operation on absolute values, and one rounding */
     CTS_LARGEST, /* c sqrt(n) eps of the largest element, and one rounding */
+    CTS_SHARE,  /* n times the element, and one rounding of 16 bits */
     CTS_NOISE   /* a multiple of what storing every value in its type changes in the reference */
 } cts_tol;
 
@@ -133,7 +136,7 @@ typedef struct cts_check {
     yk__vid want[16];
     uint32_t n_want;
     cts_tol tol;
-    double n;         /* length of the sums */
+    double n;         /* length of the sums; CTS_SHARE: the share */
     double least;     /* CTS_LARGEST: the largest element counts as this at least: differences of larger numbers */
     double low;       /* CTS_LARGEST: further error in units of the inputs' precision, for 16-bit intermediates */
     uint32_t in_type; /* the inputs' type */
@@ -202,6 +205,7 @@ void cts_group_gradients(cts *c);
 void cts_group_guard(cts *c);
 void cts_group_rebind(cts *c);
 void cts_group_leak(cts *c);
+void cts_group_long(cts *c);
 void cts_group_extension(cts *c);
 void cts_group_processes(cts *c);
 void cts_group_errors(cts *c);

@@ -107,6 +107,8 @@ static double dist_number(cts_dist dist, uint32_t n, uint64_t i, uint64_t *state
         return floor(u * 256);
     case CTS_WHOLE:
         return floor(u * 2001) - 1000;
+    case CTS_SAME:
+        return n / 10.0;
     case CTS_INDEX:
         return pick == 0 ? -1 : pick == 1 ? n : floor(u * n);
     case CTS_LABEL:

@@ -31,6 +31,7 @@ static const cts_group plugin_groups[] = {
     {"guard", "nothing is written outside of values", true, cts_group_guard},
     {"rebind", "one program, other buffers and offsets", true, cts_group_rebind},
     {"leak", "what is made and released again leaves nothing behind", true, cts_group_leak},
+    {"long", "sums of millions of terms", true, cts_group_long},
     {"extension", "collectives among devices, shared buffers", true, cts_group_extension},
     {"processes", "collectives among devices of several processes", false, cts_group_processes},
     {"errors", "refusals, sticky failures", true, cts_group_errors},
@@ -47,6 +48,7 @@ static const yk__cli_option options[] = {
     {"claims", NULL, NULL, "composites are not run: one that is claimed passes", NULL},
     {"wide", NULL, NULL, "random graphs of many shapes and with more operations, whose kernels take longer to compile", NULL},
     {"quick", NULL, NULL, "one case in ten of every operation and type, for devices that compile slowly", NULL},
+    {"long", NULL, NULL, "sums of a hundred million terms, too, which take 1 GiB and seconds each", NULL},
     {"timeout", "SECONDS", "60", "how long a point may take; a test is killed after twice that and 10 s", NULL},
     {"unsupported", "FILE", NULL, "patterns of tests that are not run", NULL},
     {"xfail", "FILE", NULL, "patterns of tests that are known to fail", NULL},
@@ -63,8 +65,8 @@ static const yk__cli_command command = {
             "that it starts itself, and prints a line for each, and the totals. "
             "Every group runs in a process of its own; after a test that crashes or hangs another goes on. Exit code: 0 all "
             "passed, 1 some failed, 2 wrong usage or a file that cannot be read.\n"
-            "Groups of a plugin: abi buffer queue op composite body random gradients guard rebind leak extension processes errors; of a "
-            "transport: abi connect order sizes match many wait threads cancel memory put arguments death close leak.\n"
+            "Groups of a plugin: abi buffer queue op composite body random gradients guard rebind leak long extension processes "
+            "errors; of a transport: abi connect order sizes match many wait threads cancel memory put arguments death close leak.\n"
             "The files of --unsupported and --xfail hold one pattern a line, as for --only; '#' begins a comment. A test "
             "named in neither is expected to pass, or to be something the plugin does not claim.",
     .options = options,
@@ -372,6 +374,7 @@ static int run_suite(int argc, char **argv)
         return code;
     c.only = yk__cli_text(&cli, "only");
     c.quick = yk__cli_on(&cli, "quick");
+    c.longest = yk__cli_on(&cli, "long");
     c.wide = yk__cli_on(&cli, "wide");
     c.claims = yk__cli_on(&cli, "claims");
     c.device = (uint32_t)yk__cli_int(&cli, "device", 0, 1024, &bad);

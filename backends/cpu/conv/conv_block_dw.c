@@ -15,7 +15,6 @@
 #include "backends/cpu/conv/conv_plane.h"
 #include "backends/cpu/isa/conv_kernels.h"
 #include "backends/cpu/isa/pack_kernels.h"
-#include "backends/cpu/isa/vec_kernels.h"
 #include "plugins/kit/value.h"
 
 #define MOST_TAPS 49
@@ -137,11 +136,8 @@ static void sum_step(const void *args, const cpu_ctx *ctx)
     int64_t lo, hi;
     size_t n = (size_t)(ctx->isa->vw * dw->gy_group.planes.blocks * ctx->isa->vw);
     cpu_part(dw->taps * dw->x_group.planes.blocks, ctx->piece, ctx->pieces, &lo, &hi);
-    for (int64_t t = lo; t < hi; t++) {
-        float *e = (float *)(void *)ctx->shared_ws + (size_t)t * n;
-        for (int64_t p = 1; p < dw->cuts; p++)
-            ctx->isa->vec->add(e, e + (size_t)p * dw->cut_stride, n);
-    }
+    for (int64_t t = lo; t < hi; t++)
+        cpu_cuts_sum(ctx, (float *)(void *)ctx->shared_ws + (size_t)t * n, dw->cut_stride, dw->cuts, n);
 }
 
 /* gw[o][c][t] from the sums, a block of channels and of results at a time */

@@ -201,14 +201,14 @@ static void direct_dw_combine_step(const void *args, const cpu_ctx *ctx)
         for (int64_t r = 0; r < direct->rows; r++) {
             char *to = (char *)cpu_at(ctx, dw->gw_ref) + (t * direct->rows + r) * item;
             const float *p = part + t / m * direct->cuts * size + r * direct->out_padded + t % m;
-            float sum = *p, old;
-            for (int64_t cut = 1; cut < direct->cuts; cut++)
-                sum += p[cut * size];
-            if (dw->accumulate) {
-                ctx->isa->vec->to_f32(&old, to, dw->dtype, 1);
-                sum += old;
-            }
-            ctx->isa->vec->from_f32(to, &sum, dw->dtype, 1);
+            double sum = 0.0;
+            float rounded = 0.0f;
+            for (int64_t cut = 0; cut < direct->cuts; cut++)
+                sum += (double)p[cut * size];
+            if (dw->accumulate)
+                ctx->isa->vec->to_f32(&rounded, to, dw->dtype, 1);
+            rounded = (float)(sum + (double)rounded);
+            ctx->isa->vec->from_f32(to, &rounded, dw->dtype, 1);
         }
 }
 

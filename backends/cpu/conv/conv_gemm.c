@@ -140,21 +140,19 @@ static void dw_step(const void *args, const cpu_ctx *ctx)
 static void dw_combine_step(const void *args, const cpu_ctx *ctx)
 {
     const dw_args *dw = args;
-    const float *part = (const float *)(const void *)ctx->shared_ws;
+    float *part = (float *)(void *)ctx->shared_ws;
     int64_t lo, hi, n = dw->groups * dw->gemm.m * dw->gemm.n, item = yk_dtype_bytes(dw->dtype);
-    float sum[1024], old[1024];
+    float old[1024];
     cpu_part(n, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t j = lo; j < hi; j += 1024) {
         size_t m = (size_t)(hi - j < 1024 ? hi - j : 1024);
         char *to = (char *)cpu_at(ctx, dw->gw_ref) + j * item;
-        memcpy(sum, part + j, m * 4);
-        for (int64_t cut = 1; cut < dw->cuts; cut++)
-            ctx->isa->vec->add(sum, part + cut * n + j, m);
+        cpu_cuts_sum(ctx, part + j, (size_t)n, dw->cuts, m);
         if (dw->accumulate) {
             ctx->isa->vec->to_f32(old, to, dw->dtype, m);
-            ctx->isa->vec->add(sum, old, m);
+            ctx->isa->vec->add(part + j, old, m);
         }
-        ctx->isa->vec->from_f32(to, sum, dw->dtype, m);
+        ctx->isa->vec->from_f32(to, part + j, dw->dtype, m);
     }
 }
 

@@ -9,7 +9,6 @@
 
 #include "backends/cpu/conv/conv_wino.h"
 #include "backends/cpu/isa/conv_kernels.h"
-#include "backends/cpu/isa/vec_kernels.h"
 #include "plugins/kit/value.h"
 
 #define GROUP_BYTES (768 << 10) /* X and G of a group of tiles */
@@ -94,8 +93,7 @@ static void sum_step(const void *args, const cpu_ctx *ctx)
     cpu_part(WINO_ELEMENTS * wino->in_blocks, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t t = lo; t < hi; t++) {
         float *e = (float *)(void *)ctx->shared_ws + (size_t)(t / wino->in_blocks) * wino->e_stride + (size_t)(t % wino->in_blocks) * n;
-        for (int64_t p = 1; p < wino->cuts; p++)
-            ctx->isa->vec->add(e, e + (size_t)p * wino->e_cut_stride, n);
+        cpu_cuts_sum(ctx, e, wino->e_cut_stride, wino->cuts, n);
     }
 }
 

@@ -40,6 +40,10 @@ static inline void cpu_part(int64_t n, int piece, int pieces, int64_t *lo, int64
     *hi = n * (piece + 1) / pieces;
 }
 
+/* e[0..n) gets the sum of `cuts` such vectors, `stride` numbers apart, eight of them at a time, so that few are added to one: what lies
+ * behind e is lost. */
+void cpu_cuts_sum(const cpu_ctx *ctx, float *e, size_t stride, int64_t cuts, size_t n);
+
 typedef struct cpu_build cpu_build;
 
 struct cpu_build {

@@ -4,6 +4,7 @@
 
 #include "backends/cpu/exec/internal.h"
 #include "backends/cpu/exec/program.h"
+#include "backends/cpu/isa/vec_kernels.h"
 #include "plugins/kit/clock.h"
 #include "plugins/kit/value.h"
 
@@ -111,4 +112,17 @@ void cpu_prog_run(cpu_prog *prog, const cpu_bound *bound, cpu_pool *pool)
         cpu_pool_run(pool, &(cpu_work){run_piece, run_next, &run}, workers);
     if (!prog->serial)
         cpu_pace_record(&prog->pace, n, (double)(kit_now_ns() - begun));
+}
+
+#define TOGETHER 8
+
+void cpu_cuts_sum(const cpu_ctx *ctx, float *e, size_t stride, int64_t cuts, size_t n)
+{
+    for (int64_t first = 0; first < cuts; first += TOGETHER) {
+        float *sum = e + (size_t)first * stride;
+        for (int64_t cut = first + 1; cut < cuts && cut < first + TOGETHER; cut++)
+            ctx->isa->vec->add(sum, e + (size_t)cut * stride, n);
+        if (first)
+            ctx->isa->vec->add(e, sum, n);
+    }
 }

@@ -5,6 +5,7 @@
 #include "backends/cpu/exec/cpu.h"
 #include "plugins/kit/value.h"
 
+#define TOTALS (1 << 17) /* sums of a macro block that are kept in double, about: 1 MiB */
 #define UNPACKED_MR_FEW 6 /* rows of A read where they lie at a time, with 16 registers */
 
 /* n cut into even parts of at most `most`, each a multiple of `unit` */
@@ -63,11 +64,15 @@ static void choose_blocks(cpu_gemm *gemm)
     int64_t acc = 0;
     if (gemm->scratch && !cpu_gemm_keeps_all(gemm))
         acc = gemm->mr * gemm->nc_inner;
-    if (cpu_gemm_keeps_all(gemm)) {
+    gemm->totals = gemm->k_parts > CPU_GEMM_PARTS;
+    if (cpu_gemm_keeps_all(gemm) || gemm->totals) {
+        const int64_t most = gemm->totals ? TOTALS : 1 << 20;
         gemm->nc = even_part(gemm->n, kit_min(gemm->nc, 1024), gemm->nr);
         gemm->nc_inner = kit_min(gemm->nc, 256);
-        gemm->mc_outer = even_part(gemm->m, kit_round_up(kit_min(gemm->m, (1 << 20) / gemm->nc + 1), gemm->mc), gemm->mc);
-        acc = gemm->mc_outer * (gemm->nc + CPU_GEMM_PAD);
+        if (gemm->totals)
+            gemm->mc = kit_min(gemm->mc, kit_round_up(kit_div_up(most, gemm->nc), gemm->mr));
+        gemm->mc_outer = even_part(gemm->m, kit_round_up(kit_min(gemm->m, most / gemm->nc + 1), gemm->mc), gemm->mc);
+        acc = cpu_gemm_keeps_all(gemm) ? gemm->mc_outer * (gemm->nc + CPU_GEMM_PAD) : 0;
     }
     int64_t first = gemm->transposed ? CPU_GEMM_TRANSPOSE_ROWS * CPU_GEMM_TRANSPOSE_COLUMNS
                                      : kit_div_up(gemm->mc, gemm->mr) * cpu_gemm_a_stride(gemm, words);
@@ -76,7 +81,8 @@ static void choose_blocks(cpu_gemm *gemm)
                 kit_round_bytes((size_t)(kit_div_up(gemm->nc, gemm->nr) * cpu_gemm_b_stride(gemm, words) * 4) + 256, 4096) + 128;
     gemm->tmp = gemm->acc + kit_round_bytes((size_t)acc * 4 + 256, 4096) + 128;
     size_t line = (size_t)(gemm->nr > gemm->mr ? gemm->nr : gemm->mr) * (size_t)words * 4;
-    gemm->bytes = gemm->tmp + kit_round_bytes(2 * CPU_GEMM_STAGE + line + 512, 64);
+    gemm->total = gemm->tmp + kit_round_bytes(2 * CPU_GEMM_STAGE + line + 512, 64);
+    gemm->bytes = gemm->total + (gemm->totals ? (size_t)(gemm->mc_outer * gemm->nc) * sizeof(double) : 0);
 }
 
 static void blocking_choose(cpu_gemm *gemm, const cpu_isa *isa, int a_dtype, int b_dtype)

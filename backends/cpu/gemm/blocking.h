@@ -29,6 +29,7 @@
 #define CPU_GEMM_TILE_ROWS 32 /* of an AMX block: 2 tiles of 16; its columns are 32 too */
 #define CPU_GEMM_PAD 16 /* words between micro-panels: rows go to all of them at once, and those whole pages apart would take turns in
                          * few places of the first-level cache; what runs over the end of one is not its neighbour's either */
+#define CPU_GEMM_PARTS 16 /* of k whose sums are added up in f32; those of more go to double after each so many */
 #define CPU_GEMM_TRANSPOSE_ROWS 16     /* of C transposed back at a time, ... */
 #define CPU_GEMM_TRANSPOSE_COLUMNS 256 /* and columns: 16 KiB */
 
@@ -45,7 +46,8 @@ typedef struct cpu_gemm {
     int64_t nc_inner;    /* columns whose micro-panels of B stay in L2 while those of A go by */
     bool scratch;        /* sums are kept in scratch, not in C */
     bool transposed;     /* m and n, a and b have changed places: `done` gets blocks of the other way round, at most 256 wide */
-    size_t pack_b, acc, tmp; /* offsets in the worker's scratch: a at 0, then b, acc, tmp */
+    bool totals;         /* k has so many parts that sums go to double now and then */
+    size_t pack_b, acc, tmp, total; /* offsets in the worker's scratch: a at 0, then b, acc, tmp; totals of a macro block */
     size_t bytes;
 } cpu_gemm;
 

@@ -193,6 +193,19 @@ static void ic_loop(gemm_run *run, const macro_block *block, int64_t k0, int64_t
     }
 }
 
+/* The sums of the macro block go to double; back: they come from there, rounded, for the last part of k. */
+static void totals_take(gemm_run *run, const macro_block *block, bool back)
+{
+    double *total = (double *)(void *)(run->thread_ws + run->gemm->total);
+    for (int64_t i = 0; i < block->ni; i++, total += block->nj) {
+        int64_t ld;
+        float *sums = target_of(run, block, i, 0, &ld);
+        run->isa->vec->drain(total, sums, (size_t)block->nj);
+        for (int64_t j = 0; j < block->nj && back; j++)
+            sums[j] = (float)total[j];
+    }
+}
+
 static void pack_b_block(gemm_run *run, const macro_block *block, int64_t k0, int64_t kc)
 {
     const cpu_gemm *gemm = run->gemm;
@@ -246,13 +259,18 @@ void cpu_gemm_run(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, con
     for (int64_t j = j0; j < j1; j += gemm->nc)
         for (int64_t i = i0; i < i1; i += gemm->mc_outer) {
             macro_block block = {i, kit_min(gemm->mc_outer, i1 - i), j, kit_min(gemm->nc, j1 - j)};
+            if (gemm->totals)
+                memset(run.thread_ws + gemm->total, 0, (size_t)(block.ni * block.nj) * sizeof(double));
             for (int64_t k = 0; k < gemm->k; k += gemm->kc) {
                 int64_t kc = kit_min(gemm->kc, gemm->k - k);
+                const bool last = k + kc >= gemm->k;
+                if (gemm->totals && k && (last || k / gemm->kc % CPU_GEMM_PARTS == 0))
+                    totals_take(&run, &block, last);
                 run.words = cpu_gemm_words(gemm, kc);
                 run.panel_stride = cpu_gemm_b_stride(gemm, cpu_gemm_words(gemm, b->packed ? kit_min(gemm->kc, b->ld - k) : kc));
                 if (!b->packed)
                     pack_b_block(&run, &block, k, kc);
-                ic_loop(&run, &block, k, kc, k == 0, k + kc >= gemm->k);
+                ic_loop(&run, &block, k, kc, k == 0, last);
             }
         }
     if (gemm->mode == CPU_GEMM_TILE)

@@ -22,6 +22,7 @@ CPU_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,avx2,fma,f16c")
 #define G_NAME(x) pair_##x
 #define G_WORD int32_t
 #define G_BCAST(p) ((vf)_mm512_set1_epi32(*(p)))
+#define G_TERMS 2
 #define G_FMA(a, b, c) ((vf)_mm512_dpbf16_ps((__m512)(c), (__m512bh)(a), (__m512bh)(b)))
 #include "backends/cpu/isa/kern_gemm.inc"
 #include "backends/cpu/isa/kern_isa.inc"

@@ -10,6 +10,7 @@ typedef struct cpu_vec_kernels {
     void (*from_f32)(void *d, const float *s, int dtype, size_t n);
     void (*fill32)(void *d, uint32_t v, size_t n);
     void (*add)(float *d, const void *x, size_t n); /* d += x, both f32 */
+    void (*drain)(double *d, float *x, size_t n);   /* d += x, then x = 0 */
     void (*scale)(float *d, const float *x, float a, size_t n);
     float (*exp_scaled)(float *y, const float *x, float a, float m, size_t n);             /* y = exp(a x - m), and their sum; y may be x */
     void (*softmax_grad)(float *gx, const float *gy, const float *y, float s, size_t n);   /* y (gy - s) */

@@ -12,6 +12,7 @@
 #include "plugins/kit/value.h"
 
 #define BLOCK 1024
+#define FLUSH 32    /* terms of a sum that are added up in f32 */
 #define PIECE 16384 /* elements of a long copy at a time */
 
 static int64_t item_of(const yk_value *v)
@@ -259,46 +260,9 @@ static void gather_step(const void *args, const cpu_ctx *ctx)
     }
 }
 
-/* out += rows of src in the order of the indices, for the part [r0, r1) x [j0, j1) of the table */
-static void scatter_part(const index_args *lookup, const cpu_ctx *ctx, float *out, int64_t r0, int64_t r1, int64_t j0,
-                         int64_t j1)
-{
-    const int32_t *index = cpu_at(ctx, lookup->index_ref);
-    const char *x = cpu_at(ctx, lookup->x_ref);
-    int64_t item = yk_dtype_bytes(lookup->x_dtype);
-    const cpu_row_kernels *k = cpu_rows_of(ctx->isa, lookup->x_dtype);
-    float row[BLOCK];
-    for (int64_t v = r0; v < r1 && !lookup->add; v++)
-        memset(out + v * lookup->inner + j0, 0, (size_t)(j1 - j0) * 4);
-    for (int64_t i = 0; i < lookup->n_index; i++) {
-        if (index[i] < r0 || index[i] >= r1)
-            continue;
-        for (int64_t j = j0; j < j1; j += BLOCK) {
-            size_t n = (size_t)(j1 - j < BLOCK ? j1 - j : BLOCK);
-            const char *from = x + (i * lookup->inner + j) * item;
-            float *to = out + index[i] * lookup->inner + j;
-            if (lookup->x_dtype == YK_F16)
-                ctx->isa->vec->to_f32(row, from, YK_F16, n);
-            k->add(to, lookup->x_dtype == YK_F16 ? (const void *)row : from, n);
-        }
-    }
-}
-
-static void scatter_step(const void *args, const cpu_ctx *ctx)
-{
-    const index_args *lookup = args;
-    float *out = cpu_at(ctx, lookup->y_ref);
-    int64_t lo, hi;
-    cpu_part(lookup->columns ? lookup->inner : lookup->table_rows, ctx->piece, ctx->pieces, &lo, &hi);
-    if (lookup->columns)
-        scatter_part(lookup, ctx, out, 0, lookup->table_rows, lo, hi);
-    else
-        scatter_part(lookup, ctx, out, lo, hi, 0, lookup->inner);
-}
-
 /*
- * A table of 16 bits: a row is summed in f32 and rounded once, so it is made as a whole. `from` has the indices that name row
- * r, in their order, at first[r] .. first[r + 1] - 1.
+ * A row of the table is made as a whole: summed in f32, after each FLUSH terms in double, and rounded once. `from` has the indices that
+ * name row r, in their order, at first[r] .. first[r + 1] - 1.
  */
 static int32_t *index_lists(const index_args *lookup, const cpu_ctx *ctx, int32_t **from)
 {
@@ -332,36 +296,50 @@ static void sum_row(const index_args *lookup, const cpu_ctx *ctx, const int32_t 
     const int64_t item = yk_dtype_bytes(lookup->x_dtype);
     const char *x = (const char *)cpu_at(ctx, lookup->x_ref) + j * item;
     float sum[BLOCK], row[BLOCK];
+    double total[BLOCK];
     if (lookup->add)
         ctx->isa->vec->to_f32(sum, out, lookup->y_dtype, n);
     else if (count)
         ctx->isa->vec->to_f32(sum, x + from[0] * lookup->inner * item, lookup->x_dtype, n);
+    if (count > FLUSH)
+        memset(total, 0, n * sizeof *total);
     for (int32_t i = lookup->add ? 0 : 1; i < count; i++) {
         const void *p = x + from[i] * lookup->inner * item;
         if (lookup->x_dtype == YK_F16)
             ctx->isa->vec->to_f32(row, p, YK_F16, n);
         k->add(sum, lookup->x_dtype == YK_F16 ? row : p, n);
+        if (i % FLUSH == FLUSH - 1 && count > FLUSH)
+            ctx->isa->vec->drain(total, sum, n);
     }
+    for (size_t i = 0; i < n && count > FLUSH; i++)
+        sum[i] = (float)(total[i] + (double)sum[i]);
     ctx->isa->vec->from_f32(out, sum, lookup->y_dtype, n);
+}
+
+/* Columns [j0, j1) of row r of the table, from the rows of x that `at` names. */
+static void row_make(const index_args *lookup, const cpu_ctx *ctx, int64_t r, const int32_t *at, int32_t count, int64_t j0, int64_t j1)
+{
+    const int64_t item = yk_dtype_bytes(lookup->y_dtype);
+    char *y = (char *)cpu_at(ctx, lookup->y_ref) + r * lookup->inner * item;
+    if (!count && !lookup->add)
+        memset(y + j0 * item, 0, (size_t)((j1 - j0) * item));
+    else if (count == 1 && !lookup->add && lookup->x_dtype == lookup->y_dtype)
+        memcpy(y + j0 * item, (const char *)cpu_at(ctx, lookup->x_ref) + (at[0] * lookup->inner + j0) * item,
+               (size_t)((j1 - j0) * item));
+    else
+        for (int64_t j = j0; j < j1 && count; j += BLOCK)
+            sum_row(lookup, ctx, at, count, j, (size_t)(j1 - j < BLOCK ? j1 - j : BLOCK), y + j * item);
 }
 
 static void sum_rows_step(const void *args, const cpu_ctx *ctx)
 {
     const index_args *lookup = args;
     int32_t *from, *first = index_lists(lookup, ctx, &from);
-    int64_t lo, hi, item = yk_dtype_bytes(lookup->y_dtype);
-    cpu_part(lookup->table_rows, ctx->piece, ctx->pieces, &lo, &hi);
-    for (int64_t r = lo; r < hi; r++) {
-        char *y = (char *)cpu_at(ctx, lookup->y_ref) + r * lookup->inner * item;
-        const int32_t *at = from + first[r], count = first[r + 1] - first[r];
-        if (!count && !lookup->add)
-            memset(y, 0, (size_t)(lookup->inner * item));
-        else if (count == 1 && !lookup->add && lookup->x_dtype == lookup->y_dtype)
-            memcpy(y, (const char *)cpu_at(ctx, lookup->x_ref) + at[0] * lookup->inner * item, (size_t)(lookup->inner * item));
-        else
-            for (int64_t j = 0; j < lookup->inner; j += BLOCK)
-                sum_row(lookup, ctx, at, count, j, (size_t)(lookup->inner - j < BLOCK ? lookup->inner - j : BLOCK), y + j * item);
-    }
+    int64_t lo, hi;
+    cpu_part(lookup->columns ? lookup->inner : lookup->table_rows, ctx->piece, ctx->pieces, &lo, &hi);
+    for (int64_t r = lookup->columns ? 0 : lo; r < (lookup->columns ? lookup->table_rows : hi); r++)
+        row_make(lookup, ctx, r, from + first[r], first[r + 1] - first[r], lookup->columns ? lo : 0,
+                 lookup->columns ? hi : lookup->inner);
 }
 
 static void plan_index(cpu_build *build, const yk_node *node)
@@ -387,15 +365,12 @@ static void plan_index(cpu_build *build, const yk_node *node)
         cpu_refuse(build, node, "a sum that is not of floats, or of more than 2^31 rows");
         return;
     }
-    if (lookup->y_dtype != YK_F32) {
-        cpu_need_shared_ws(build, (size_t)(lookup->table_rows + 2 + lookup->n_index) * 4);
-        cpu_emit(build, list_step, lookup, 0.0);
-        cpu_emit(build, sum_rows_step, lookup, work + (double)(lookup->table_rows * lookup->inner) * 0.1);
-        return;
-    }
+    cpu_need_shared_ws(build, (size_t)(lookup->table_rows + 2 + lookup->n_index) * 4);
+    cpu_emit(build, list_step, lookup, 0.0);
     /* Columns share sums evenly whatever the indices; a large table that is zero but for a few rows is written in order. */
-    lookup->columns = lookup->inner >= 64 * build->workers && (lookup->add || 4 * lookup->n_index >= lookup->table_rows);
-    cpu_emit(build, scatter_step, lookup, work + (lookup->add ? 0.0 : (double)(lookup->table_rows * lookup->inner) * 0.1));
+    lookup->columns = lookup->y_dtype == YK_F32 && lookup->inner >= 64 * build->workers &&
+                      (lookup->add || 4 * lookup->n_index >= lookup->table_rows);
+    cpu_emit(build, sum_rows_step, lookup, work + (lookup->add ? 0.0 : (double)(lookup->table_rows * lookup->inner) * 0.1));
 }
 
 void cpu_plan_data(cpu_build *build, const yk_node *node)

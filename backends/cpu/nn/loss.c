@@ -48,26 +48,26 @@ static float weight_sum(const loss_args *loss, const cpu_ctx *ctx)
 }
 
 typedef struct row_sums {
-    float max, sum;
-    double wz; /* sum of w z */
+    float max;
+    double sum, wz; /* of exp(z - max); of w z */
 } row_sums;
 
 static row_sums scan_row(const loss_args *loss, const cpu_ctx *ctx, int64_t r)
 {
     const cpu_row_kernels *k = cpu_rows_of(ctx->isa, loss->dtype);
     const float *w = cpu_at(ctx, loss->weight);
-    row_sums s = {-INFINITY, 0.0f, 0.0};
+    row_sums s = {-INFINITY, 0.0, 0.0};
     float buf[BLOCK];
     for (int64_t j = 0; j < loss->classes; j += BLOCK) {
         size_t n = (size_t)(loss->classes - j < BLOCK ? loss->classes - j : BLOCK);
         const void *x = block_of(loss, ctx, r, j, n, buf);
         float m = k->max(x, n);
         if (m > s.max || m != m) {
-            s.sum *= s.max > -INFINITY ? expf(s.max - m) : 0.0f;
+            s.sum *= s.max > -INFINITY ? (double)expf(s.max - m) : 0.0;
             s.max = m;
         }
         if (s.max > -INFINITY || s.max != s.max)
-            s.sum += k->exp_sum(x, s.max, n);
+            s.sum += (double)k->exp_sum(x, s.max, n);
         if (loss->smooth > 0.0f)
             s.wz += (double)(w ? k->weigh(x, w + j, n) : k->sum(x, n));
     }
@@ -84,7 +84,7 @@ static void loss_step(const void *args, const cpu_ctx *ctx)
     cpu_part(loss->rows, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t r = lo; r < hi; r++) {
         row_sums s = scan_row(loss, ctx, r);
-        float log_sum = logf(s.sum);
+        float log_sum = logf((float)s.sum);
         lse[r] = s.max + log_sum;
         if (label[r] == loss->ignore) {
             loss_of_row[r] = 0.0f;
@@ -110,7 +110,7 @@ static void softmax_terms(const loss_args *loss, const cpu_ctx *ctx, int64_t r, 
     if (fabsf(*shift) > LSE_EXACT) {
         row_sums s = scan_row(loss, ctx, r);
         *shift = s.max;
-        *factor = 1.0f / s.sum;
+        *factor = (float)(1.0 / s.sum);
     }
 }
 

@@ -14,6 +14,7 @@
 
 #define MOST_CUTS 64
 #define BLOCK 2048
+#define FLUSH 32 /* rows whose gradients are added up in f32 before the sum is taken in double */
 
 typedef struct row_args {
     cpu_ref in[5], out[3];
@@ -86,6 +87,12 @@ static void layer_norm_step(const void *args, const cpu_ctx *ctx)
     }
 }
 
+/* The sums of a cut's rows for gamma and beta, [2, length], where other workers find them. */
+static float *cut_sums(const row_args *rows, const cpu_ctx *ctx, int64_t cut)
+{
+    return (float *)(void *)ctx->shared_ws + cut * 2 * rows->length;
+}
+
 /* gx = rstd (d - mean(d) - xhat mean(d xhat)), d = gy gamma; ggamma = sum gy xhat, gbeta = sum gy (Ba et al. 2016) */
 static void layer_norm_bwd_step(const void *args, const cpu_ctx *ctx)
 {
@@ -93,14 +100,18 @@ static void layer_norm_bwd_step(const void *args, const cpu_ctx *ctx)
     const cpu_row_kernels *k = cpu_rows_of(ctx->isa, rows->dtype);
     size_t n = (size_t)rows->length;
     const float *mean = cpu_at(ctx, rows->in[2]), *rstd = cpu_at(ctx, rows->in[3]), *g = cpu_at(ctx, rows->in[4]);
+    double *sums = rows->gamma ? (double *)(void *)scratch_row(ctx, rows->length, 5) : NULL;
     int64_t lo, hi;
     cpu_part(rows->cuts, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t cut = lo; cut < hi; cut++) {
         int64_t r0, r1;
-        float *gg = rows->gamma ? (float *)(void *)ctx->shared_ws + cut * 2 * rows->length : NULL, *gb = gg ? gg + n : NULL;
         cpu_part(rows->rows, (int)cut, (int)rows->cuts, &r0, &r1);
+        const bool few = r1 - r0 <= FLUSH;
+        float *gg = !sums ? NULL : few ? cut_sums(rows, ctx, cut) : scratch_row(ctx, rows->length, 3), *gb = gg ? gg + n : NULL;
         if (gg)
             memset(gg, 0, 2 * n * 4);
+        if (gg && !few)
+            memset(sums, 0, 2 * n * sizeof *sums);
         for (int64_t r = r0; r < r1; r++) {
             const void *gy = row_in(rows, ctx, rows->in[0], r, 0), *x = row_in(rows, ctx, rows->in[1], r, 1);
             void *gx = row_target(rows, ctx, r, 2);
@@ -108,21 +119,23 @@ static void layer_norm_bwd_step(const void *args, const cpu_ctx *ctx)
             k->norm_sums(gy, x, g, mean[r], rstd[r], n, &s1, &s2);
             k->norm_bwd(gx, gy, x, g, mean[r], rstd[r], s1 / (float)rows->length, s2 / (float)rows->length, gg, gb, n);
             row_done(rows, ctx, r, gx);
+            if (gg && !few && (r + 1 == r1 || (r - r0) % FLUSH == FLUSH - 1))
+                ctx->isa->vec->drain(sums, gg, 2 * n);
         }
+        for (size_t i = 0; gg && !few && i < 2 * n; i++)
+            cut_sums(rows, ctx, cut)[i] = (float)sums[i];
     }
 }
 
 static void gamma_step(const void *args, const cpu_ctx *ctx)
 {
     const row_args *rows = args;
-    const float *part = (const float *)(const void *)ctx->shared_ws;
     int64_t lo, hi;
     cpu_part(rows->length, ctx->piece, ctx->pieces, &lo, &hi);
     for (int k = 0; k < 2; k++) {
-        float *to = (float *)cpu_at(ctx, rows->out[1 + k]) + lo;
-        memcpy(to, part + k * rows->length + lo, (size_t)(hi - lo) * 4);
-        for (int64_t cut = 1; cut < rows->cuts; cut++)
-            ctx->isa->vec->add(to, part + (cut * 2 + k) * rows->length + lo, (size_t)(hi - lo));
+        float *sum = cut_sums(rows, ctx, 0) + k * rows->length + lo;
+        cpu_cuts_sum(ctx, sum, 2 * (size_t)rows->length, rows->cuts, (size_t)(hi - lo));
+        memcpy((float *)cpu_at(ctx, rows->out[1 + k]) + lo, sum, (size_t)(hi - lo) * 4);
     }
 }
 
@@ -264,7 +277,7 @@ void cpu_plan_norm(cpu_build *build, const yk_node *node)
     rows->gamma = node->op == YK_OP_LAYER_NORM_BWD && node->n_in > 4;
     rows->log = cpu_attr(build, node, 0) != 0;
     rows->eps = node->op == YK_OP_LAYER_NORM ? (float)yk_attr_f64(cpu_attr(build, node, 0)) : 0.0f;
-    cpu_need_thread_ws(build, 3 * kit_round_bytes((size_t)rows->length * 4, 64) + 64);
+    cpu_need_thread_ws(build, (rows->gamma ? 9 : 3) * kit_round_bytes((size_t)rows->length * 4, 64) + 64);
     double count = (double)kit_value_count(x);
     if (node->op == YK_OP_LAYER_NORM)
         cpu_emit(build, layer_norm_step, rows, count * 0.25);

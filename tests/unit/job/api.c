@@ -683,6 +683,23 @@ START_TEST(recomputed_blocks_give_the_same_bits)
 }
 END_TEST
 
+/* The norm of gradients g at each of eight places, by its formula: their squares are no numbers of f32. */
+START_TEST(norms_beyond_the_range_of_f32)
+{
+    static const double size[] = {1e-25, 1e-36, 1e-10, 1.0, 3e19, 1e25, 1e37};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
+        yk_job *job = open_job((yk_config){.seed = 1});
+        const yk_t w = yk_param(job, "w", 1, (int64_t[]){8}, (yk_init){YK_INIT_ONES, 0, 0});
+        yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
+        yk_set_lr(opt, 0);
+        yk_backward(yk_sum(yk_scale(w, (float)size[i]), 1, false));
+        yk_step(opt);
+        ck_assert_double_eq_tol(yk_grad_norm(opt) / ((double)(float)size[i] * sqrt(8)), 1, 1e-6);
+        CLOSE(job);
+    }
+}
+END_TEST
+
 /* A loss that overflows fp16: steps are skipped, the scale falls, at its floor the job ends and names the tensor. */
 START_TEST(the_floor_of_the_loss_scale)
 {
@@ -763,6 +780,7 @@ int main(void)
     tcase_add_test(t, items_need_one_counted_term);
     tcase_add_test(t, no_label_counts_nothing);
     tcase_add_test(t, recomputed_blocks_give_the_same_bits);
+    tcase_add_test(t, norms_beyond_the_range_of_f32);
     tcase_add_test(t, the_floor_of_the_loss_scale);
     tcase_add_test(t, gradients_that_stay_infinite);
     return suite_run("job_api", t);

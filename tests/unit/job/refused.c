@@ -128,6 +128,37 @@ START_TEST(sampler_of_defaults)
 }
 END_TEST
 
+/* The gradient's step on x of that shape, by a batch norm in training or not; "" or why it is refused. */
+static void batch_norm_says(uint32_t dims, const int64_t *dim, bool training, const char *words)
+{
+    const float x[6] = {1, 2, 3, 5, 8, 13};
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true});
+    const yk_t mean = yk_state(job, "mean", YK_F32, 1, (int64_t[]){3}, 0), var = yk_state(job, "var", YK_F32, 1, (int64_t[]){3}, 1);
+    const yk_batch_norm_state running = {mean, var, YK_NO};
+    const yk_t gamma = yk_param(job, "gamma", 1, (int64_t[]){3}, (yk_init){YK_INIT_ONES, 0, 0});
+    yk_opt *opt = yk_sgd(job, NULL);
+    yk_train(job, training);
+    const yk_t y = yk_batch_norm(yk_input(job, YK_F32, dims, dim, x), gamma, YK_NO, running, 0, 1e-5f);
+    if (training) {
+        yk_backward(yk_mean(yk_mul(y, y), (1u << dims) - 1, false));
+        yk_step(opt);
+    }
+    ck_assert_msg(strstr(yk_error_text(job), words) != NULL && yk_ok(job) == !*words, "%s", yk_error_text(job));
+    ck_assert_int_eq(yk_close(job), *words ? 2 : 0);
+}
+
+/* One value has no variance: y would be beta whatever x is, and the running variance would fall. */
+START_TEST(a_batch_norm_of_one_value)
+{
+    batch_norm_says(2, (int64_t[]){1, 3}, true, "node 2 (batch_norm): ");
+    batch_norm_says(2, (int64_t[]){1, 3}, true, "expected more than one value for each channel in training");
+    batch_norm_says(4, (int64_t[]){1, 3, 1, 1}, true, "expected more than one value for each channel in training");
+    batch_norm_says(4, (int64_t[]){1, 3, 1, 2}, true, "");
+    batch_norm_says(2, (int64_t[]){2, 3}, true, "");
+    batch_norm_says(2, (int64_t[]){1, 3}, false, "");
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("refused");
@@ -138,5 +169,6 @@ int main(void)
     tcase_add_test(t, ids_behind_the_table);
     tcase_add_test(t, texts_that_are_null);
     tcase_add_test(t, sampler_of_defaults);
+    tcase_add_test(t, a_batch_norm_of_one_value);
     return suite_run("refused", t);
 }
