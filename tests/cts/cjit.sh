@@ -6,8 +6,6 @@ case $SANITIZER in thread) skip_all "what it compiles is not instrumented" ;; es
 compile "$WORK/yoke_cjit.so" "$YOKE_SOURCE/tests/cts/cjit.c" "$YOKE_SOURCE/plugins/kit/queue.c" "$YOKE_BUILD/.libs/libkit.a" -pthread -ldl
 result $? "it is built"
 chmod 755 "$WORK"
-# Each kind of kernel is compiled once a group, so not all cases run; YOKE_CTS_FULL=1 runs them.
-[ -n "$YOKE_CTS_FULL" ] || QUICK=--quick
 [ "$SANITIZER" = none ] || QUICK="--quick --group abi,composite,random" # what it compiles is not instrumented; the lowering is
 run_cts "cjit" "$WORK/yoke_cjit.so" $QUICK --timeout 300
 

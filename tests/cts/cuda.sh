@@ -8,8 +8,6 @@
 PLUGIN=$YOKE_BUILD/.libs/yoke_cuda.so
 . "$YOKE_SOURCE/tests/fakes/use.sh"
 export FAKE_CUDA_DEVICES=4 # as many members of a collective as the suite joins
-# Each kind of kernel is compiled once a group, so not all cases run; YOKE_CTS_FULL=1 runs them.
-[ -n "$YOKE_CTS_FULL" ] || QUICK=--quick
 run_cts "cuda" "$PLUGIN" --timeout 300 $QUICK
 YOKE_CUDA_CUBLASLT=0 run_cts "products by its own kernels" "$PLUGIN" --only 'op/dot*' --timeout 300 $QUICK
 # Tensor cores by what a chip has: all cases with heads that models have, the smallest convolution, and a product; and the log says so.

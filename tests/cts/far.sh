@@ -5,7 +5,7 @@
 compile "$WORK/yoke_far.so" "$YOKE_SOURCE/plugins/template/far.c" "$YOKE_SOURCE/plugins/kit/queue.c" -pthread -Wall -Wextra -Werror
 result $? "it is built"
 chmod 755 "$WORK"
-run_cts "far" "$WORK/yoke_far.so" --quick # its operations are those of the template, which template.sh has all of
+run_cts "far" "$WORK/yoke_far.so" --quick # its operations are those of the template
 run_cts "its second device" "$WORK/yoke_far.so" --device 1 --group buffer,queue,rebind
 YOKE_LAYERS=validate run_cts "far under the validating layer" "$WORK/yoke_far.so" --group buffer,queue,guard,rebind,leak
 compile "$WORK/yoke_island.so" "$YOKE_SOURCE/tests/cts/island.c" "$YOKE_SOURCE/plugins/kit/queue.c" -pthread -Wall -Wextra -Werror

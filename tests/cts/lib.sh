@@ -5,6 +5,9 @@ unset MAKEFLAGS MFLAGS MAKELEVEL
 NUMBER=0
 FAILED=0
 SANITIZER=$(sed -n 's/^#define YK_SANITIZER "\(.*\)"/\1/p' "$YOKE_BUILD/config.h")
+# What ./check runs of a device that compiles each kernel; ./check --long has YOKE_TEST_LONG set, and runs all cases and the longest sums.
+QUICK=--quick
+[ -z "${YOKE_TEST_LONG-}" ] || QUICK=--long
 LESS= # under ASan one case in ten of every operation and type, for plugins whose operations are tried there by others too
 case $SANITIZER in
 address) SANITIZE="-fsanitize=address,undefined -fno-sanitize-recover=undefined" LESS=--quick ;;

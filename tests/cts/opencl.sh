@@ -6,8 +6,6 @@ PLUGIN=$YOKE_BUILD/.libs/yoke_opencl.so
 [ -e "$PLUGIN" ] || skip_all "the OpenCL plugin is not built"
 "$CTS" --plugin "$PLUGIN" --only abi/devices >"$WORK/out" 2>&1
 grep -q 'it has 0' "$WORK/out" && skip_all "no OpenCL device here"
-# Each case compiles kernels, so not all of them run; YOKE_CTS_FULL=1 runs them.
-[ -n "$YOKE_CTS_FULL" ] || QUICK=--quick
-run_cts "opencl" "$PLUGIN" --timeout 300 $QUICK ${YOKE_TEST_LONG:+--long}
+run_cts "opencl" "$PLUGIN" --timeout 300 $QUICK
 YOKE_LAYERS=validate run_cts "opencl under the validating layer" "$PLUGIN" --group buffer,queue,rebind --timeout 300
 finish

@@ -40,7 +40,7 @@ synopsis() { # the command of yoke-plugin(7), word for word
 code=$?
 [ $code -eq 0 ] || sed 's/^/# /' "$WORK/log"
 result $code "the manual page's command builds it"
-run_cts "the suite" "$PLUGIN" $LESS
+run_cts "the suite" "$PLUGIN" $QUICK
 YOKE_LAYERS=validate run_cts "the suite under the validating layer" "$PLUGIN" --group buffer,queue,guard,rebind,gradients
 run_cts "the second one" "$WORK/yoke_far.so" --group abi,buffer,queue,leak
 code=0

@@ -84,15 +84,13 @@ YOKE_VULKAN_STAGING=1 "$CTS" --plugin "$PLUGIN" --only buffer/wrap >"$WORK/out" 
 grep -q 'it does not wrap host memory' "$WORK/out"
 result $? "and none where it does not"
 
-# Each case compiles kernels, so not all of them run; YOKE_CTS_FULL=1 runs them.
-[ -n "$YOKE_CTS_FULL" ] || QUICK=--quick
 [ "$SANITIZER" = none ] || QUICK="--quick --group abi,op,composite,random,errors,extension" # the others are above, or have their kernels
 # shellcheck disable=SC2086
 run_cts "vulkan" "$PLUGIN" --timeout 300 $QUICK $XFAIL
 if [ "$SANITIZER" = none ]; then # other kernels, which no sanitizer sees
     # a GPU's kernels, in groups as small as a phone's, with as little memory
     export YOKE_VULKAN_SHAPE=groups YOKE_VULKAN_LIMITS=phone
-    if [ -n "$YOKE_CTS_FULL" ]; then
+    if [ -n "$YOKE_TEST_LONG" ]; then
         # shellcheck disable=SC2086
         YOKE_VULKAN_STAGING=1 run_cts "vulkan as a small phone" "$PLUGIN" --timeout 300 $XFAIL
     else

@@ -1,14 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Units of the kit compile by NVIDIA's nvcc for each chip, where it is here (NVCC, or of PATH and /usr/local/cuda/bin), as a build
-# --with-nvcc has them in the plugin: one of them, for three chips; all, which takes minutes, with YOKE_CTS_FULL=1. Chips that an nvcc does
+# --with-nvcc has them in the plugin: one of them, for three chips; all, which takes minutes, with YOKE_TEST_LONG=1. Chips that an nvcc does
 # not know are left out by configure.
 units=$YOKE_BUILD/backends/cuda/fatbin-units
 out=$(mktemp -d "${TMPDIR:-/tmp}/yoke-test.XXXXXX")
 trap 'rm -rf "$out"' EXIT
 nvcc=${NVCC:-$(PATH=$PATH:/usr/local/cuda/bin command -v nvcc)}
 only=step chips="75 90 120"
-[ -z "${YOKE_CTS_FULL-}" ] || only='' chips="75 80 86 89 90 100 103 120"
+[ -z "${YOKE_TEST_LONG-}" ] || only='' chips="75 80 86 89 90 100 103 120"
 
 # Every image has code for all chips (kind 2), and the last one's PTX (kind 1): the head of a fatbin and those of its entries.
 images_whole() {
