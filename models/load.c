@@ -93,6 +93,9 @@ static void say_head(const yk_model *m, const char *path, int64_t classes)
     if (classes && !m->own.new_head)
         model_fail(m->job, YK_E_FORMAT, "%s: its classifier (%sweight, %sbias) is of %lld classes, and there are %lld: --new-head "
                    "(new_head=yes) gives the model a new one for them", path, m->head, m->head, (long long)classes, own);
+    else if (m->own.head_differs && !m->own.new_head)
+        model_fail(m->job, YK_E_FORMAT, "%s: its classifier (%sweight, %sbias) is of classes of other names than the data's: --new-head "
+                   "(new_head=yes) gives the model a new one for them", path, m->head, m->head);
     else if (yk_is_main(m->job) && classes)
         fprintf(stderr, "yoke: %s: its classifier (%sweight, %sbias) of %lld classes is not taken: it starts new, of %lld\n", path, m->head,
                 m->head, (long long)classes, own);

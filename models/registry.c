@@ -205,6 +205,13 @@ static bool names_differ(const yk_settings *s, const yk_data *data)
     return differ;
 }
 
+/* Whether the configuration's names of classes are more than transformers' presets. */
+static bool names_given(const yk_settings *s)
+{
+    const char *first = yk_settings_label(s, 0);
+    return first && strcmp(first, "LABEL_0") != 0;
+}
+
 /* A new head is of the data's classes, unless the caller has chosen how many there are. */
 static void head_follow(yk_settings *s, const yk_data *data, bool chosen, model_own *own)
 {
@@ -245,6 +252,8 @@ yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *con
     }
     if (own.new_head)
         head_follow(s, data, chosen, &own);
+    else
+        own.head_differs = names_given(s) && names_differ(s, data);
     m = model_build(job, kind, s, own, data);
     if (!m)
         return NULL;

@@ -342,8 +342,8 @@ static int names_known(const struct rows_reader *reader, char *const *name, int 
 }
 
 /*
- * The model's names number the file's, which may have no other ones unless the classifier is new. LABEL_0, LABEL_1, .. stand for no
- * names, unless the file has them too. A whole number that is a class's name is never that class's number.
+ * Evaluation goes by the model's names, whatever is in the file; training only if the file has no other ones. LABEL_0, LABEL_1, .. stand
+ * for no names, unless the file has them too. A whole number that is a class's name is never that class's number.
  */
 static bool by_model(const struct rows_reader *reader)
 {
@@ -353,7 +353,7 @@ static bool by_model(const struct rows_reader *reader)
         return false;
     if (!m->count || model_names_numbers(reader))
         return m->count > 0;
-    return known == named || !yk__labels_preset(m);
+    return known == named || !(reader->options->trains || yk__labels_preset(m));
 }
 
 /* An evaluation of a model without names takes the file's in the order of their bytes, which is a guess. */
@@ -389,10 +389,8 @@ static yk_status names_listed(struct rows_reader *reader, const char *path, yk_e
 static yk_status labels_renumber(struct rows_reader *reader, yk_error *err)
 {
     int n = yk__strmap_count(reader->names);
-    const char *expected = !by_model(reader)       ? "one of the known label names"
-                           : reader->options->trains ? "one of the names in the model's id2label (--new-head, new_head in a "
-                                                       "program, gives it a new classifier for other classes)"
-                                                     : "one of the names in the model's id2label";
+    const char *expected =
+        by_model(reader) ? "one of the names in the model's id2label" : "one of the known label names";
     int32_t *to = yk__malloc((size_t)n * sizeof *to);
     if (!to)
         return yk__fail_mem(err, (size_t)n * sizeof *to, "label numbers");

@@ -4,8 +4,8 @@
  *
  * Labels: when the first one is an integer all must be integers from 0 up (below `classes` if given, and below the model's number of
  * classes in an evaluation) and are used as they are; but if the model's id2label has a whole number as the name of another class,
- * integers are names. Names, at least two different ones, are numbered by `names_of`, else by the model's id2label (the file may
- * have no other ones, unless new_head is set and it trains), else by the list in `categories` (a JSON array of strings; a
+ * integers are names. Names, at least two different ones, are numbered by `names_of`, else by the model's id2label (in
+ * training only if the file has no other names), else by the list in `categories` (a JSON array of strings; a
  * categories.json beside the file is taken by itself), else in sorted order (by bytes).
  * With `numbers` labels are finite numbers instead, of a regression.
  * Unlabelled rows have the classes that the model names, or none; plain lines are never labelled.

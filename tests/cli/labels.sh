@@ -99,7 +99,7 @@ further() {
         --overwrite-output-dir --output-dir "$out/further" >"$out/json" &&
         cmp "$out/m/config.json" "$out/further/config.json" || return 1
     sed 's/exchange_rate/rate/' "$out/all.csv" >"$out/renamed.csv"
-    refused "label 'rate', expected one of the names in the model's id2label (--new-head" bert train "$out/renamed.csv" --from "$out/m" \
+    refused "is of classes of other names than the data's: --new-head" bert train "$out/renamed.csv" --from "$out/m" \
         --max-steps 1 --global-batch 8 --overwrite-output-dir --output-dir "$out/further" || return 1
     bert train "$out/renamed.csv" --from "$out/m" --new-head --max-steps 1 --learning-rate 0 --global-batch 8 \
         --overwrite-output-dir --output-dir "$out/further" \
@@ -169,8 +169,7 @@ head_new() { # head_new FILE LINE NAMES SAME ARGUMENTS...
 four="card_arrival exchange_rate pin_blocked top_up_failed"
 { echo text,category && printf 'a,yes\nb,no\n'; } >"$out/yes.csv"
 sed 's/exchange_rate/rate/' "$out/all.csv" >"$out/renamed.csv"
-ok "other classes without the option" refused "label .yes., expected one of the names in the model.s id2label (--new-head" \
-    bert train "$out/yes.csv" --from "$out/m" \
+ok "other classes without the option" refused "of 4 classes, and there are 2: --new-head" bert train "$out/yes.csv" --from "$out/m" \
     --max-steps 1 --global-batch 2 --eval-strategy no --output-dir "$out/z"
 ok "a new head for two other classes" head_new "$out/yes.csv" "of 4 classes is not taken: it starts new, of 2" "no yes" rest --new-head
 ok "for some of the classes" head_new "$out/two.csv" "of 4 classes is not" "exchange_rate top_up_failed" rest --ignore_mismatched_sizes
