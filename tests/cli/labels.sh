@@ -100,7 +100,7 @@ further() {
         cmp "$out/m/config.json" "$out/further/config.json" || return 1
     sed 's/exchange_rate/rate/' "$out/all.csv" >"$out/renamed.csv"
     refused "is of classes of other names than the data's: --new-head" bert train "$out/renamed.csv" --from "$out/m" \
-        --max-steps 1 --global-batch 8 --overwrite-output-dir --output-dir "$out/further" || return 1
+        --max-steps 1 --global-batch 8 --eval-strategy no --overwrite-output-dir --output-dir "$out/further" || return 1
     bert train "$out/renamed.csv" --from "$out/m" --new-head --max-steps 1 --learning-rate 0 --global-batch 8 \
         --overwrite-output-dir --output-dir "$out/further" \
         >"$out/json" && grep -q '"3": "top_up_failed"' "$out/further/config.json" && grep -q '"2": "rate"' "$out/further/config.json"
