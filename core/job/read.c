@@ -18,7 +18,8 @@ static void take_input(const yk_job *job, yk__kept *k)
     const yk_value *x = &g->value[k->source];
     if (x->slot == YK_NONE || g->slot[x->slot].kind != YK_SLOT_INPUT || g->slot[x->slot].key >= job->step.n_input)
         return;
-    memcpy(k->host, (const char *)job->step.input[g->slot[x->slot].key].data + x->offset, (size_t)k->bytes);
+    if (k->bytes) /* without rows there is no memory to copy from */
+        memcpy(k->host, (const char *)job->step.input[g->slot[x->slot].key].data + x->offset, (size_t)k->bytes);
     k->sent = k->ready = true;
 }
 
