@@ -174,7 +174,8 @@ void yk_read(yk_t x, void *data, size_t bytes)
                       yk__value_shape_text(&k->value, text, sizeof text), (unsigned long long)k->bytes, bytes);
         return;
     }
-    memcpy(data, k->host, bytes);
+    if (bytes)
+        memcpy(data, k->host, bytes);
 }
 
 yk_t yk_keep(yk_t x)
