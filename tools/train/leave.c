@@ -12,7 +12,7 @@
 #include "tools/cli.h"
 #include "tools/train/train.h"
 
-#define ASK_SECONDS 0.05
+#define ASK_SECONDS 0.5
 #define ASK_STEPS 16
 #define TWICE_SECONDS 0.5 /* a cluster sends a signal to a rank and to its launcher, which passes it on: these two are one */
 

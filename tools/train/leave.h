@@ -22,7 +22,7 @@ typedef struct leave {
 void leave_listen(void);
 /* After yk_open, whose drivers may have taken the signals: from here on a signal waits for the end of the step. */
 void leave_begin(const yk_job *job);
-/* [all] After `step` steps: whether a rank has a signal, the same on all ranks. Several ranks ask each other every 50 ms of steps, 16
+/* [all] After `step` steps: whether a rank has a signal, the same on all ranks. Several ranks ask each other every half second of steps, 16
  * steps at most, and where it is `last`. */
 bool leave_asked(leave *state, yk_job *job, uint64_t step, bool last);
 /* The signal that this process got; 0: another rank did. */
