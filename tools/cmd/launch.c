@@ -137,16 +137,11 @@ static const yk__cli_command command = {
         "closes what it inherits), and one of several processes whose variables do not suffice, end with an error instead of training "
         "alone. YOKE_LAUNCHER=none says that such a process is a job of its own.\n"
         "\n"
-<<<<<<< HEAD
-        "The exit code is 2 when the rank at fault ended with 2, 75 when the ranks left with 75, and 128 plus the signal's number after "
-        "another interruption.",
-=======
         "With --nnodes N, --node-rank and --master-addr this command starts the ranks of one of N hosts, and the same command starts "
         "the rest on each of the other hosts. They meet at that address by the secret in YOKE_SECRET_FILE.\n"
         "\n"
-        "The exit code is 2 when the rank at fault ended with 2, and 128 plus the signal's number after an "
-        "interruption.",
->>>>>>> spelling
+        "The exit code is 2 when the rank at fault ended with 2, 75 when the ranks left with 75, and 128 plus the signal's number after "
+        "another interruption.",
     .options = options,
     .n_options = sizeof options / sizeof *options,
     .spellings = spellings,
