@@ -34,8 +34,6 @@ mma 90 'composite/cross_entropy*.5x20011.f16'
 mma 75 'composite/cross_entropy*.64x1001.bf16'
 run_cts "its second device" "$PLUGIN" --device 1 --group buffer,queue,rebind --timeout 300
 [ "$SANITIZER" = none ] || finish # the rest takes the same ways through the plugin, and each kernel is compiled anew
-# products are the fake library's, which adds up in one accumulator
-run_cts "long sums" "$PLUGIN" --only 'long/sum.f32*' --group long --timeout 300 $QUICK
 YOKE_LAYERS=validate run_cts "cuda under the validating layer" "$PLUGIN" --group buffer,queue,rebind,leak --timeout 300
 # a chip that NVRTC does not know yet: the driver finishes what it compiles for the one before
 FAKE_CUDA_SM=103 run_cts "a newer chip" "$PLUGIN" --group rebind --timeout 300
