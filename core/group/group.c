@@ -4,6 +4,7 @@
 
 #include "core/group/group.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <time.h>
 
 #include "core/base/advance.h"
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
@@ -147,11 +149,19 @@ static void *coll_close(void *arg)
     return NULL;
 }
 
-/* A program may exit in a handler of a signal that has interrupted a call of ours, which holds locks: what takes them is done by another
- * thread, and given up where that does not get on. */
+/* Asks again each millisecond, as the waits with a limit go by the time of day, which somebody may set. */
+static void thread_join_within(pthread_t thread, int64_t seconds)
+{
+    const struct timespec pause = {.tv_nsec = 1000000};
+    const int64_t until = yk__clock_ns() + seconds * 1000000000;
+    while (pthread_tryjoin_np(thread, NULL) == EBUSY && yk__clock_ns() < until)
+        nanosleep(&pause, NULL);
+}
+
+/* A program may exit in a handler of a signal that has interrupted a call of ours, which holds locks: another thread does whatever takes
+ * them, and is given up if it does not get on. */
 void yk__group_leave_at_exit(yk__group *g)
 {
-    struct timespec until;
     sigset_t all, old;
     pthread_t closer;
     int failed;
@@ -161,10 +171,8 @@ void yk__group_leave_at_exit(yk__group *g)
     pthread_sigmask(SIG_SETMASK, &all, &old);
     failed = pthread_create(&closer, NULL, coll_close, g->coll);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += EXIT_SECONDS;
     if (!failed)
-        pthread_clockjoin_np(closer, NULL, CLOCK_MONOTONIC, &until);
+        thread_join_within(closer, EXIT_SECONDS);
     yk__control_leave(g->control);
 }
 
