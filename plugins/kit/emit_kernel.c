@@ -127,12 +127,17 @@ static const char *reduce_start(const kit_chain *chain, uint32_t i)
 static void emit_accumulators(kit_text *text, const kit_chain *chain, char letter)
 {
     for (uint32_t i = 0; i < chain->n_out; i++)
-        kit_text_add(text, "%s %c%u = %s;\n", sums_int(chain, i) ? "VI" : "V", letter, i, reduce_start(chain, i));
+        if (chain->reduce == YK_OP_SUM && !sums_int(chain, i))
+            kit_text_add(text, "K_SUM(%c%u);\n", letter, i);
+        else
+            kit_text_add(text, "%s %c%u = %s;\n", sums_int(chain, i) ? "VI" : "V", letter, i, reduce_start(chain, i));
 }
 
 static void emit_combine(kit_text *text, const kit_chain *chain, uint32_t i, const char *acc, const char *value)
 {
-    if (chain->reduce == YK_OP_SUM)
+    if (chain->reduce == YK_OP_SUM && !sums_int(chain, i))
+        kit_text_add(text, "K_ADD(%s%u, %s);\n", acc, i, value);
+    else if (chain->reduce == YK_OP_SUM)
         kit_text_add(text, "%s%u += %s;\n", acc, i, value);
     else
         kit_text_add(text, "%s%u = %s(%s%u, %s);\n", acc, i, sums_int(chain, i) ? "VI_MAX" : "V_MAX", acc, i, value);

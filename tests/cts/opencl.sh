@@ -7,5 +7,6 @@ PLUGIN=$YOKE_BUILD/.libs/yoke_opencl.so
 "$CTS" --plugin "$PLUGIN" --only abi/devices >"$WORK/out" 2>&1
 grep -q 'it has 0' "$WORK/out" && skip_all "no OpenCL device here"
 run_cts "opencl" "$PLUGIN" --timeout 300 $QUICK
+[ "$SANITIZER" != none ] || run_cts "long sums" "$PLUGIN" --group long --timeout 300 $QUICK
 YOKE_LAYERS=validate run_cts "opencl under the validating layer" "$PLUGIN" --group buffer,queue,rebind --timeout 300
 finish

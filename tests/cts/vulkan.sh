@@ -88,6 +88,8 @@ result $? "and none where it does not"
 # shellcheck disable=SC2086
 run_cts "vulkan" "$PLUGIN" --timeout 300 $QUICK $XFAIL
 if [ "$SANITIZER" = none ]; then # other kernels, which no sanitizer sees
+    # shellcheck disable=SC2086
+    run_cts "long sums" "$PLUGIN" --group long --timeout 300 $QUICK $XFAIL
     # a GPU's kernels, in groups as small as a phone's, with as little memory
     export YOKE_VULKAN_SHAPE=groups YOKE_VULKAN_LIMITS=phone
     if [ -n "$YOKE_TEST_LONG" ]; then

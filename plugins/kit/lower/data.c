@@ -325,12 +325,30 @@ static void scatter_zeros(kit_lowering *ctx, const yk_node *n)
     kit_arg_i64(ctx, block);
 }
 
+/* In scratch memory, behind the sums of a 16-bit result: which rows are added to each row of the table. */
+static void scatter_list_arg(kit_lowering *ctx, const yk_node *n, int64_t rows)
+{
+    const yk_value *y = kit_node_out(ctx->graph, n, 0);
+    const uint64_t at = y->dtype == YK_F32 ? 0 : kit_round_bytes((size_t)kit_value_count(y) * 4, KIT_PRODUCT_ALIGN);
+    kit_arg_scratch(ctx, at, (uint64_t)(y->dim[0] + rows) * 4, 4);
+}
+
 static void scatter_columned(kit_lowering *ctx, const yk_node *n, const char *defines, int64_t rows, int64_t width)
 {
     const int64_t cols = scatter_columns(ctx->target, width);
+    if (ctx->target->cpu_shape) {
+        kit_launch_add(ctx, "data", defines, "scatter_lists", 1, 1, 1, TEAM);
+        kit_arg_in(ctx, n, 1);
+        scatter_list_arg(ctx, n, rows);
+        kit_arg_i64(ctx, kit_node_out(ctx->graph, n, 0)->dim[0]);
+        kit_arg_i64(ctx, rows);
+    }
     kit_launch_add(ctx, "data", defines, "scatter_rows", kit_div_up(width, cols), 1, 1, TEAM);
     kit_arg_in(ctx, n, 0);
-    kit_arg_in(ctx, n, 1);
+    if (ctx->target->cpu_shape)
+        scatter_list_arg(ctx, n, rows);
+    else
+        kit_arg_in(ctx, n, 1);
     scatter_sums(ctx, n);
     scatter_sizes(ctx, kit_node_out(ctx->graph, n, 0), rows, width);
     kit_arg_i64(ctx, cols);
