@@ -8,7 +8,10 @@
 #define CONV_X 65536      /* more than these of the source, */
 #define CONV_G 49152      /* of the results' gradients */
 #define CONV_TAPS 8192    /* and taps do not pay */
-#define CONV_TILE 256     /* 16 * VW: results on their way */
+#define CONV_TILE 256     /* 16 * VW: results on their way, */
+#define CONV_LONG 1024    /* K_LONG of kernels/math.kc: three times as many where a result has more terms */
+#define DW_LONG 4096      /* of kernels/conv.kc: pixels of a chunk whose sums are put away, */
+#define WINO_LONG 128     /* and of kernels/wino.kc: blocks */
 #define WINO_PIXELS 64 /* of a block of kernels/wino.kc */
 #define WINO_MOST 128 /* channels */
 #define WINO_CHUNKS (KIT_CONV_CHUNKS / 2) /* of a gradient; they are 16 / 9 as large */
@@ -28,7 +31,8 @@ static bool conv_rows_fit(const kit_target *target, kit_conv_plan *conv, bool dw
     m[G_X] = kit_round_up(m[G_C] * m[G_KH] * m[G_KW], 16);
     int64_t source = m[G_C] * m[G_ROWS] * m[G_LEN];
     m[G_REST] = kit_round_up(m[G_X] + source + beyond, 16);
-    return source <= CONV_X && gradients <= CONV_G && m[G_REST] + (dw ? gradients : CONV_TILE) <= conv_local(target);
+    const int64_t tile = m[G_C] * m[G_KH] * m[G_KW] > CONV_LONG ? 3 * CONV_TILE : CONV_TILE;
+    return source <= CONV_X && gradients <= CONV_G && m[G_REST] + (dw ? gradients : tile) <= conv_local(target);
 }
 
 /* Layout of the local copy, rows of an item; false if not even one row fits. */
@@ -174,7 +178,7 @@ static void lower_wino_dw(kit_lowering *ctx, const yk_node *n, const kit_conv_pl
     int64_t of_image = m[G_OH] * m[G_OW] / WINO_PIXELS, blocks = m[G_N] * of_image;
     int64_t chunk = 2 * kit_div_up(blocks, 2 * WINO_CHUNKS), chunks = kit_div_up(blocks, chunk);
     int64_t pad = 16 * wino_vectors(conv);
-    uint64_t bytes = (uint64_t)(chunks * 16 * m[G_C] * kit_round_up(m[G_M], pad)) * 4;
+    uint64_t bytes = (uint64_t)(chunks * 16 * m[G_C] * kit_round_up(m[G_M], pad)) * (chunk > WINO_LONG ? 3 : 1) * 4;
     char defines[128];
     wino_defines(ctx->target, ctx->graph, n, conv, defines, sizeof defines);
     kit_launch_add(ctx, "wino", defines, "wino_dw", chunks, 1, 1, 1);
@@ -217,7 +221,7 @@ static void lower_dw(kit_lowering *ctx, const yk_node *n, kit_conv_plan *conv)
     int64_t *m = conv->meta, K = m[G_C] * m[G_KH] * m[G_KW];
     m[G_CHUNK] = kit_div_up(m[G_N], KIT_CONV_CHUNKS);
     int64_t chunks = kit_div_up(m[G_N], m[G_CHUNK]);
-    uint64_t bytes = (uint64_t)(chunks * m[G_GROUPS] * K * m[G_PAD]) * 4;
+    uint64_t bytes = (uint64_t)(chunks * m[G_GROUPS] * K * m[G_PAD]) * (m[G_CHUNK] * m[G_OH] * m[G_OW] > DW_LONG ? 3 : 1) * 4;
     kit_launch_add(ctx, "conv", defines, "conv_dw", chunks, m[G_GROUPS], 1, 1);
     kit_arg_value(ctx, ctx->graph->index[n->in + 1]);
     kit_arg_value(ctx, ctx->graph->index[n->in]);

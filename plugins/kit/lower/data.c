@@ -315,42 +315,51 @@ static void scatter_sums(kit_lowering *ctx, const yk_node *n)
         kit_arg_scratch(ctx, 0, (uint64_t)kit_value_count(y) * 4, 4);
 }
 
-/* A GPU's groups own few columns each: others zero the table for them. */
-static void scatter_zeros(kit_lowering *ctx, const yk_node *n)
+/* `n` numbers behind the sums of a 16-bit result, in scratch memory. */
+static void scatter_behind_arg(kit_lowering *ctx, const yk_value *y, int64_t n)
 {
-    const int64_t total = kit_value_count(kit_node_out(ctx->graph, n, 0)), block = kit_move_block(ctx->target, total);
+    const uint64_t at = y->dtype == YK_F32 ? 0 : kit_round_bytes((size_t)kit_value_count(y) * 4, KIT_PRODUCT_ALIGN);
+    kit_arg_scratch(ctx, at, (uint64_t)n * 4, 4);
+}
+
+/* A GPU's groups own few columns each: others zero the table for them; lost: or what is lost of it. */
+static void scatter_zeros(kit_lowering *ctx, const yk_node *n, bool lost)
+{
+    const yk_value *y = kit_node_out(ctx->graph, n, 0);
+    const int64_t total = kit_value_count(y), block = kit_move_block(ctx->target, total);
     kit_launch_add(ctx, "data", "-DUNIT_MAKE", "zeros_f32", kit_div_up(total, block), 1, 1, TEAM);
-    scatter_sums(ctx, n);
+    if (lost)
+        scatter_behind_arg(ctx, y, total);
+    else
+        scatter_sums(ctx, n);
     kit_arg_i64(ctx, total);
     kit_arg_i64(ctx, block);
 }
 
-/* In scratch memory, behind the sums of a 16-bit result: which rows are added to each row of the table. */
-static void scatter_list_arg(kit_lowering *ctx, const yk_node *n, int64_t rows)
-{
-    const yk_value *y = kit_node_out(ctx->graph, n, 0);
-    const uint64_t at = y->dtype == YK_F32 ? 0 : kit_round_bytes((size_t)kit_value_count(y) * 4, KIT_PRODUCT_ALIGN);
-    kit_arg_scratch(ctx, at, (uint64_t)(y->dim[0] + rows) * 4, 4);
-}
-
 static void scatter_columned(kit_lowering *ctx, const yk_node *n, const char *defines, int64_t rows, int64_t width)
 {
+    const yk_value *y = kit_node_out(ctx->graph, n, 0);
     const int64_t cols = scatter_columns(ctx->target, width);
-    if (ctx->target->cpu_shape) {
+    const bool lists = ctx->target->cpu_shape; /* which rows are added to each row of the table */
+    if (lists) {
         kit_launch_add(ctx, "data", defines, "scatter_lists", 1, 1, 1, TEAM);
         kit_arg_in(ctx, n, 1);
-        scatter_list_arg(ctx, n, rows);
-        kit_arg_i64(ctx, kit_node_out(ctx->graph, n, 0)->dim[0]);
+        scatter_behind_arg(ctx, y, y->dim[0] + rows);
+        kit_arg_i64(ctx, y->dim[0]);
         kit_arg_i64(ctx, rows);
+    } else {
+        scatter_zeros(ctx, n, true);
     }
     kit_launch_add(ctx, "data", defines, "scatter_rows", kit_div_up(width, cols), 1, 1, TEAM);
     kit_arg_in(ctx, n, 0);
-    if (ctx->target->cpu_shape)
-        scatter_list_arg(ctx, n, rows);
+    if (lists)
+        scatter_behind_arg(ctx, y, y->dim[0] + rows);
     else
         kit_arg_in(ctx, n, 1);
     scatter_sums(ctx, n);
-    scatter_sizes(ctx, kit_node_out(ctx->graph, n, 0), rows, width);
+    if (!lists)
+        scatter_behind_arg(ctx, y, kit_value_count(y));
+    scatter_sizes(ctx, y, rows, width);
     kit_arg_i64(ctx, cols);
 }
 
@@ -435,7 +444,7 @@ static void lower_scatter(kit_lowering *ctx, const yk_node *n)
     if (!float_defines(ctx, x->dtype, defines, sizeof defines))
         return;
     if (!ctx->target->cpu_shape && !(n->flags & YK_NODE_ACCUMULATE))
-        scatter_zeros(ctx, n);
+        scatter_zeros(ctx, n, false);
     const scatter_runs runs = scatter_runs_of(y, rows, width);
     if (target_is_gpu(ctx->target) && rows <= SORT_MOST && width <= WIDTH_MOST)
         scatter_sorted(ctx, n, defines, &runs);

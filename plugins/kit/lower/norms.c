@@ -12,7 +12,8 @@
 #define LANE_MOST 24      /* elements that a work-item has: with the sums of both parameters, and g and x, they fit in 128 registers */
 #define BACK_TEAM 256     /* NORM_TEAM of the kernels */
 #define FORWARD_TEAM 128
-#define BACK_GROUPS 264   /* of the backward kernel: two for each multiprocessor of the largest cards */
+#define BACK_GROUPS 264   /* of the backward kernel: two for each multiprocessor of the largest cards, */
+#define BACK_CHAIN 32     /* or more, so that a work-item adds up so many rows at most */
 
 typedef struct norm_rows {
     int64_t n_row, n_col, each; /* each: rows of a group of the backward kernel */
@@ -45,7 +46,7 @@ static bool norm_rows_of(const kit_lowering *ctx, const yk_node *n, const yk_val
     }
     const int64_t at_once = BACK_TEAM / 32 / rows->warps;
     if (at_once)
-        rows->each = kit_div_up(kit_div_up(rows->n_row, BACK_GROUPS), at_once) * at_once;
+        rows->each = kit_min(kit_div_up(kit_div_up(rows->n_row, BACK_GROUPS), at_once), BACK_CHAIN) * at_once;
     return at_once != 0;
 }
 

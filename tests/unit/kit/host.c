@@ -171,31 +171,38 @@ START_TEST(test_softmax)
 }
 END_TEST
 
+/* y [vocab, width]: the sums of the rows x[k] of each index, by groups of 16 columns */
+static void table_run(const float *x, const int *index, float *y, long vocab, long n, long width)
+{
+    const long groups = (width + 15) / 16;
 #ifdef K_CPU_SHAPE
-#define TABLE_ROWS list
+    int *list = malloc((size_t)(vocab + n) * 4);
+    scatter_lists(index, 0, list, 0, vocab, n);
+    for (k_host_gid[0] = 0; k_host_gid[0] < groups; k_host_gid[0]++)
+        scatter_rows(x, 0, list, 0, y, 0, vocab, n, width, 16);
+    free(list);
 #else
-#define TABLE_ROWS index
+    float *lost = calloc((size_t)(vocab * width), 4);
+    k_host_gid[0] = 0;
+    zeros_f32(y, 0, vocab * width, vocab * width);
+    for (k_host_gid[0] = 0; k_host_gid[0] < groups; k_host_gid[0]++)
+        scatter_rows(x, 0, index, 0, y, 0, lost, 0, vocab, n, width, 16);
+    free(lost);
 #endif
+    k_host_gid[0] = 0;
+}
 
 START_TEST(test_rows_of_a_table)
 {
     enum { V_ = 9, D = 21, N = 30 };
     float x[N * D], y[V_ * D], want[V_ * D] = {0};
-    int index[N], list[V_ + N];
+    int index[N];
     floats_fill(x, N * D);
     for (int i = 0; i < N; i++)
         index[i] = i * 7 % 11 - 1;
     for (int i = 0; i < V_ * D; i++)
         y[i] = 7;
-#ifdef K_CPU_SHAPE
-    scatter_lists(index, 0, list, 0, V_, N);
-#else
-    (void)list;
-    for (k_host_gid[0] = 0; k_host_gid[0] < 2; k_host_gid[0]++)
-        zeros_f32(y, 0, V_ * D, 128);
-#endif
-    for (k_host_gid[0] = 0; k_host_gid[0] < 2; k_host_gid[0]++)
-        scatter_rows(x, 0, TABLE_ROWS, 0, y, 0, V_, N, D, 16);
+    table_run(x, index, y, V_, N, D);
     for (int i = 0; i < N * D; i++)
         if (index[i / D] >= 0 && index[i / D] < V_)
             want[index[i / D] * D + i % D] += x[i];
@@ -272,7 +279,74 @@ START_TEST(test_pooling)
 }
 END_TEST
 
+/* Alike terms, whose sum is the sum of absolute terms too: what is lost of it, as a share. */
+static double share_lost(double got, double value, long n)
+{
+    return fabs(got - value * (double)n) / (fabs(value) * (double)n);
+}
+
+enum { LONG_ = 300000 };
+
+START_TEST(test_long_rows_of_a_table)
+{
+    enum { D = 3 };
+    float *x = malloc(LONG_ * D * 4), y[2 * D];
+    int *index = calloc(LONG_, 4);
+    for (long i = 0; i < LONG_ * D; i++)
+        x[i] = 0.7f + (float)(i % D);
+    table_run(x, index, y, 2, LONG_, D);
+    for (int c = 0; c < D; c++)
+        ck_assert_msg(share_lost((double)y[c], (double)x[c], LONG_) <= 1e-6, "column %d: %g", c, (double)y[c]);
+    free(x), free(index);
+}
+END_TEST
+
+START_TEST(test_long_rows)
+{
+    float *x = malloc(LONG_ * 4), *z = malloc(LONG_ * 4), one[2] = {1.0f, 1.0f}, y, mean, rstd, total[3];
+    for (long i = 0; i < LONG_; i++)
+        x[i] = 0.7f;
+    k_host_gid[0] = 0;
+    layer_norm(x, 0, one, 0, one, 0, z, 0, &mean, 0, &rstd, 0, 1, LONG_, 1, 0, 1e-5f);
+    ck_assert_double_le(share_lost((double)mean * LONG_, (double)x[0], LONG_), 1e-6);
+    softmax_fwd(x, 0, z, 0, 1, LONG_, 1, 0);
+    ck_assert_double_le(fabs((double)z[0] * LONG_ - 1), 2e-6);
+    avg_pool(x, 0, &y, 0, 500, LONG_ / 500, 1, 1, 500, LONG_ / 500, 1, 1, 0, 0, 1, 1, 1);
+    ck_assert_double_le(share_lost((double)y * LONG_, (double)x[0], LONG_), 1e-6);
+    grad_part(x, 0, one, 0, total, 0, LONG_, LONG_, 1);
+    ck_assert_double_le(share_lost((double)total[0], (double)(x[0] * x[0]), LONG_), 1e-6);
+    parts_join_rows(x, 0, &y, 0, LONG_, 0);
+    ck_assert_double_le(share_lost((double)y, (double)x[0], LONG_), 1e-6);
+    free(x), free(z);
+}
+END_TEST
+
+/* What is beyond the largest number is infinite, and stays so. */
+START_TEST(test_sums_beyond)
+{
+    const float x[3][64] = {{2e38f, [16] = 2e38f, [32] = 2e38f, [48] = 1.0f}, {K_INF, [32] = 1.0f}, {K_INF, [16] = -K_INF}};
+    for (int i = 0; i < 3; i++) {
+        float y, want = i < 2 ? K_INF : K_NAN;
+        parts_join_rows(x[i], 0, &y, 0, 64, 0);
+        ck_assert_msg(y == want || (y != y && want != want), "%d: %g", i, (double)y);
+    }
+}
+END_TEST
+
 #ifdef K_CPU_SHAPE
+START_TEST(test_long_product)
+{
+    enum { K = 1000000 };
+    float *pa = malloc(K * 8 * 4), *pb = malloc(K * 32L * 4), c[8 * 32];
+    for (long i = 0; i < K * 32L; i++)
+        pb[i] = i < K * 8L ? pa[i] = 0.7f, 1.3f : 1.3f;
+    k_host_gid[0] = k_host_gid[1] = 0;
+    gemm(pa, 0, pb, 0, c, 0, 32, K, 0, 8, 0, 32, 0, 0, 0, 8 * 32, 8, 32, 0);
+    ck_assert_double_le(share_lost((double)c[0], (double)pa[0] * (double)pb[0], K), 2e-6);
+    free(pa), free(pb);
+}
+END_TEST
+
 START_TEST(test_gemm)
 {
     enum { M = 45, N = 70, K = 700, MP = 48, NP = 96 };
@@ -304,7 +378,7 @@ END_TEST
 
 /* Three blocks of one image: the plane's first and last, and one without a partner. */
 enum { WC = 16, WM = 20, WH = 12, WW = 16, WPLANE = WH * WW, WBLOCKS = WPLANE / 64 };
-static float wx[WC * WPLANE], wy[WM * WPLANE], ww[WM * WC * 9], wu[16 * 24 * WC], wpart[2 * 16 * WC * 32];
+static float wx[WC * WPLANE], wy[WM * WPLANE], ww[WM * WC * 9], wu[16 * 24 * WC], wpart[3 * 2 * 16 * WC * 32];
 
 static double pixel_at(const float *plane, int y, int x)
 {
@@ -359,6 +433,9 @@ int main(void)
     tcase_add_test(t, test_philox);
     tcase_add_test(t, test_softmax);
     tcase_add_test(t, test_rows_of_a_table);
+    tcase_add_test(t, test_long_rows_of_a_table);
+    tcase_add_test(t, test_long_rows);
+    tcase_add_test(t, test_sums_beyond);
 #ifndef K_CPU_SHAPE
     tcase_add_test(t, test_rows_added_in_groups);
     tcase_add_test(t, test_division);
@@ -366,6 +443,7 @@ int main(void)
     tcase_add_test(t, test_pooling);
 #ifdef K_CPU_SHAPE
     tcase_add_test(t, test_philox_many);
+    tcase_add_test(t, test_long_product);
     tcase_add_test(t, test_gemm);
     tcase_add_test(t, test_winograd);
 #endif
