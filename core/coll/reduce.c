@@ -63,7 +63,10 @@ void yk__reduce_small(const yk__coll_desc *d, const void *const *part, uint32_t 
             yk__reduce_slice(part, parts, row * d->count, d->count, (float *)d->out + row * d->pitch, NULL);
 }
 
-enum { SUM_BLOCK = 1024 };
+enum {
+    SUM_BLOCK = 1024,
+    SUM_RANKS = 32 /* members whose sum is made by itself: where all are alike, each addition of one loses up to 2e-8 of it */
+};
 
 /* A count known to the compiler, so that it uses vectors at -O2 too. */
 static void add_block(float *restrict acc, const float *restrict x)
@@ -78,11 +81,24 @@ static void add_some(float *restrict acc, const float *restrict x, uint64_t n)
         acc[i] += x[i];
 }
 
+/* acc = the sum of members from..upto-1, in their order, of k numbers from `at` on. */
+static void add_members(float *acc, const void *const *part, uint32_t from, uint32_t upto, uint64_t at, uint64_t k)
+{
+    memcpy(acc, (const float *)part[from] + at, k * sizeof(float));
+    for (uint32_t r = from + 1; r < upto; r++) {
+        const float *x = (const float *)part[r] + at;
+        if (k == SUM_BLOCK)
+            add_block(acc, x);
+        else
+            add_some(acc, x, k);
+    }
+}
+
 /* Blocks that stay in the first cache hold the running sum; out may be one of the parts, as each block of it is written after all of
  * it was read. */
 void yk__reduce_slice(const void *const *part, uint32_t parts, uint64_t begin, uint64_t n, float *out, yk__exact *squares)
 {
-    float acc[SUM_BLOCK];
+    float acc[SUM_BLOCK], more[SUM_BLOCK];
     if (parts == 1 && (const float *)part[0] + begin == out) { /* the sum is there already */
         if (squares)
             yk__exact_squares(squares, out, n);
@@ -90,14 +106,10 @@ void yk__reduce_slice(const void *const *part, uint32_t parts, uint64_t begin, u
     }
     for (uint64_t at = 0; at < n; at += SUM_BLOCK) {
         const uint64_t k = n - at < SUM_BLOCK ? n - at : SUM_BLOCK;
-        for (uint32_t r = 0; r < parts; r++) {
-            const float *x = (const float *)part[r] + begin + at;
-            if (r == 0)
-                memcpy(acc, x, k * sizeof(float));
-            else if (k == SUM_BLOCK)
-                add_block(acc, x);
-            else
-                add_some(acc, x, k);
+        add_members(acc, part, 0, parts < SUM_RANKS ? parts : SUM_RANKS, begin + at, k);
+        for (uint32_t r = SUM_RANKS; r < parts; r += SUM_RANKS) {
+            add_members(more, part, r, parts - r < SUM_RANKS ? parts : r + SUM_RANKS, begin + at, k);
+            add_some(acc, more, k);
         }
         memcpy(out + at, acc, k * sizeof(float));
         if (squares)
