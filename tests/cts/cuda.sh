@@ -9,6 +9,8 @@ PLUGIN=$YOKE_BUILD/.libs/yoke_cuda.so
 . "$YOKE_SOURCE/tests/fakes/use.sh"
 export FAKE_CUDA_DEVICES=4 # as many members of a collective as the suite joins
 run_cts "cuda" "$PLUGIN" --timeout 300 $QUICK
+# the other kinds are a minute's work for this driver; tests/unit/kit/gpu_shape has some, OpenCL's and Vulkan's suites all
+run_cts "long sums" "$PLUGIN" --only 'long/*sum.f32*' --group long --timeout 300 $QUICK
 YOKE_CUDA_CUBLASLT=0 run_cts "products by its own kernels" "$PLUGIN" --only 'op/dot*' --timeout 300 $QUICK
 # Tensor cores by what a chip has: all cases with heads that models have, the smallest convolution, and a product; and the log says so.
 mma() { # mma SM PATTERN [WORDS]
