@@ -88,7 +88,7 @@ void yk__params_forget_rest(const yk__params *p, const yk__param *q)
 
 yk_status yk__params_gather_whole(yk__params *p, yk_error *err)
 {
-    if (!p->is_rounded || p->exchange->excluded)
+    if (!p->is_rounded || p->exchange->part == YK__PART_EXCLUDED)
         return YK_OK;
     if (yk__params_settle(p, err) || yk__params_restore(p, err) || yk__params_gather(p, err) || yk__params_settle(p, err))
         return err->status;

@@ -120,7 +120,7 @@ static yk_status sum_factors(yk__params *p, yk_error *err)
 
 static yk_status sum_grads(yk__params *p, yk_error *err)
 {
-    if (!p->exchange->talks || p->exchange->excluded)
+    if (!p->exchange->medium || p->exchange->part == YK__PART_EXCLUDED)
         return YK_OK;
     return p->power_rank ? sum_factors(p, err) : yk__island_holds_all(&p->island) ? sum_on_devices(p, err) : sum_buckets(p, err);
 }
@@ -244,7 +244,7 @@ static yk_status send_buckets(yk__params *p, yk_error *err)
 
 yk_status yk__params_written(yk__params *p, yk_error *err)
 {
-    return p->exchange->shares ? yk__exchange_all_written(p->exchange, err) : YK_OK;
+    return p->exchange->medium == YK__MEMORY ? yk__exchange_all_written(p->exchange, err) : YK_OK;
 }
 
 yk_status yk__params_spread(yk__params *p, yk_error *err)
@@ -259,7 +259,7 @@ yk_status yk__params_gather(yk__params *p, yk_error *err)
 {
     if (yk__params_spread(p, err))
         return err->status;
-    if (!p->exchange->shares)
+    if (p->exchange->medium == YK__MESSAGES)
         return send_buckets(p, err);
     for (uint32_t i = 0; i < p->n_bucket; i++)
         if (take_bucket(p, &p->bucket[i], err))
@@ -305,8 +305,8 @@ static yk_status spread_values(yk__params *p, uint32_t root, bool take, yk_error
 
 yk_status yk__params_refresh(yk__params *p, uint32_t root, bool take, yk_error *err)
 {
-    if (!p->exchange->talks || yk__params_settle(p, err) || yk__queue_idle(p->queue, err) ||
-        (!p->exchange->shares && spread_values(p, root, take, err)))
+    if (!p->exchange->medium || yk__params_settle(p, err) || yk__queue_idle(p->queue, err) ||
+        (p->exchange->medium == YK__MESSAGES && spread_values(p, root, take, err)))
         return err->status;
     if (!take)
         return YK_OK;

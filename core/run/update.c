@@ -105,9 +105,9 @@ static yk_status own_stats(yk__updater *u, double divisor, double sum[2], yk_err
 {
     const yk__exchange *exchange = u->params->exchange;
     sum[0] = sum[1] = 0.0;
-    if (!exchange->excluded && device_stats(u, divisor, sum, err))
+    if (exchange->part != YK__PART_EXCLUDED && device_stats(u, divisor, sum, err))
         return err->status;
-    return exchange->local_sgd ? yk__exchange_sum(u->params->exchange, &sum[1], 1, err)
+    return exchange->part == YK__PART_LOCAL ? yk__exchange_sum(u->params->exchange, &sum[1], 1, err)
                                : yk__exchange_sum(u->params->exchange, sum, 2, err);
 }
 
@@ -225,7 +225,7 @@ static bool publishes_late(const yk__updater *u)
 /* All ranks are one island: nobody takes parameters from the host. What the update takes is timed without a way there. */
 static bool stays_on_devices(const yk__params *p)
 {
-    return p->exchange->shares && !p->exchange->narrows && !p->power_rank && yk__island_holds_all(&p->island) &&
+    return p->exchange->medium == YK__MEMORY && !p->exchange->narrows && !p->power_rank && yk__island_holds_all(&p->island) &&
            !yk__exchange_excludes(p->exchange);
 }
 
@@ -249,8 +249,8 @@ static yk_status gather_params(yk__updater *u, yk_error *err)
     if (yk__exchange_updates_all(exchange))
         return YK_OK;
     p->compute_stale = p->compute_stale == YK__FRESH ? YK__STALE_TRAINED : p->compute_stale;
-    p->is_behind = exchange->excluded;
-    if (!exchange->talks || exchange->excluded)
+    p->is_behind = exchange->part == YK__PART_EXCLUDED;
+    if (!exchange->medium || exchange->part == YK__PART_EXCLUDED)
         return YK_OK;
     if (stays_on_devices(p))
         return spread_params(u, err);
@@ -268,7 +268,7 @@ static yk_status run_optimizer(yk__updater *u, const yk__update *update, double 
     const void *input = u->optim.hyper;
     if (u->optim.layout.kind == YK_OPT_NONE || update->rests)
         return YK_OK;
-    if (u->params->exchange->excluded)
+    if (u->params->exchange->part == YK__PART_EXCLUDED)
         return gather_params(u, err);
     for (uint32_t i = 0; i < u->optim.layout.n_group; i++) {
         float *h = u->optim.hyper + i * 64ull;
@@ -311,7 +311,7 @@ yk_status yk__updater_run(yk__updater *u, const yk__update *update, yk__updated 
     double factor;
     yk__exchange_updating(p->exchange, true);
     if (reduce_grads(p, err) ||
-        (!p->exchange->excluded && yk__optim_make(&u->optim, stats_on_device(p), err)) ||
+        (p->exchange->part != YK__PART_EXCLUDED && yk__optim_make(&u->optim, stats_on_device(p), err)) ||
         judge_gradients(u, update, &done, &factor, err) || (!done.skipped && run_optimizer(u, update, factor, err))) {
         out->not_finite = done.not_finite;
         return err->status;

@@ -17,7 +17,7 @@ static yk_status check_agreement(yk__params *p, yk_error *err)
 {
     uint64_t own = YK_HASH_SEED;
     uint32_t other;
-    if (!p->exchange->talks)
+    if (!p->exchange->medium)
         return YK_OK;
     if (yk__params_settle(p, err))
         return err->status;
@@ -34,7 +34,7 @@ static yk_status check_agreement(yk__params *p, yk_error *err)
 /* To where excluded ranks take parameters from, and those with memory of their own in an update. One writes what all share. */
 static void flush_shared(const yk__params *p)
 {
-    if (!p->exchange->talks || (p->exchange->shares && p->exchange->rank != yk__exchange_first_member(p->exchange)))
+    if (!p->exchange->medium || (p->exchange->medium == YK__MEMORY && p->exchange->rank != yk__exchange_first_member(p->exchange)))
         return;
     for (size_t i = 0; i < p->n_param; i++) {
         const yk__param *q = &p->param[i];
@@ -51,7 +51,7 @@ yk_status yk__params_flush(yk__params *p, yk_error *err)
     for (size_t i = 0; i < p->n_param; i++) {
         yk__param *q = &p->param[i];
         /* Others write it: members, who may be in their next update by now. */
-        const bool others = p->exchange->excluded && p->exchange->shares && q->trained;
+        const bool others = p->exchange->part == YK__PART_EXCLUDED && p->exchange->medium == YK__MEMORY && q->trained;
         p->is_behind = p->is_behind || others;
         if (q->pending && q->trained)
             yk__params_forget_rest(p, q);
@@ -130,9 +130,9 @@ yk_status yk__params_read(yk__params *p, uint32_t number, float *data, yk_error 
         return YK_OK;
     }
     b = &p->bucket[q->bucket];
-    if (p->exchange->excluded && p->exchange->talks && q->trained && p->exchange->shares)
+    if (p->exchange->part == YK__PART_EXCLUDED && p->exchange->medium == YK__MEMORY && q->trained)
         return yk__exchange_read(p->exchange, b->shared_at + q->at, q->n, data, err);
-    if (p->is_behind && p->exchange->talks && q->trained)
+    if (p->is_behind && p->exchange->medium && q->trained)
         return fail_behind(p, q, err);
     if (yk__params_settle(p, err))
         return err->status;
