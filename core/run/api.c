@@ -47,6 +47,8 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
         (yk__params){.queue = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1, .is_reduced = true};
     e->params.rounds8 = c->rounds8;
     e->params.power_rank = c->power_rank;
+    e->params.first_way = c->way;
+    yk__params_choose_way(&e->params);
     e->params.bucket_bytes = e->exchange.world > 1 ? yk__option_number(YK__OPTION_BUCKET_BYTES) : SINGLE_BYTES;
     if (c->bucket_bytes)
         e->params.bucket_bytes = c->bucket_bytes;

@@ -57,13 +57,13 @@ yk_status yk__params_average(yk__params *p, double weight, yk_error *err)
     for (uint32_t i = 0; i < p->n_bucket; i++)
         if (sum_changes(p, &p->bucket[i], weight, err))
             return err->status;
-    if (yk__params_written(p, err))
+    if (yk__exchange_all_written(p->exchange, err))
         return err->status;
     for (uint32_t i = 0; i < p->n_bucket; i++)
         if (take_mean(p, &p->bucket[i], err))
             return err->status;
     p->version++;
-    p->compute_stale = p->compute_stale == YK__FRESH ? YK__STALE_TRAINED : p->compute_stale;
+    yk__params_changed(p);
     return yk__queue_idle(p->queue, err); /* before the block of parameters is written again */
 }
 

@@ -242,7 +242,7 @@ yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk_
 yk_status yk__exchange_all_written(yk__exchange *exchange, yk_error *err)
 {
     const yk__coll_desc d = {.kind = YK__COLL_ALL_GATHERV, .dtype = YK_F32, .buffer = &exchange->value, .parts = &exchange->none};
-    return run_request(members_of(exchange), &d, err);
+    return run_request(exchange->medium == YK__MEMORY ? members_of(exchange) : NULL, &d, err);
 }
 
 yk_status yk__exchange_wait(yk__request **r, yk_error *err)

@@ -92,7 +92,7 @@ yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const
 /* Every member has written its slice of the parameters of that bucket: they are all there. */
 yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk__slices *s, bool narrow, int64_t *done_ns,
                                   yk__request **r, yk_error *err);
-/* The same of all buckets at once, where ranks share memory. */
+/* The same of all buckets at once, where ranks have memory in common; over messages nothing. */
 yk_status yk__exchange_all_written(yk__exchange *exchange, yk_error *err);
 yk_status yk__exchange_wait(yk__request **r, yk_error *err); /* sets it to NULL; NULL: nothing */
 void yk__exchange_drop(yk__request **r);                     /* of a job that failed, before its blocks go; the same */

@@ -88,11 +88,11 @@ void yk__params_forget_rest(const yk__params *p, const yk__param *q)
 
 yk_status yk__params_gather_whole(yk__params *p, yk_error *err)
 {
-    if (!p->is_rounded || p->exchange->part == YK__PART_EXCLUDED)
+    if (!p->is_rounded) /* as those of an excluded rank never are */
         return YK_OK;
     if (yk__params_settle(p, err) || yk__params_restore(p, err) || yk__params_gather(p, err) || yk__params_settle(p, err))
         return err->status;
     p->version++;
-    p->compute_stale = p->compute_stale == YK__FRESH ? YK__STALE_TRAINED : p->compute_stale;
+    yk__params_changed(p);
     return yk__queue_idle(p->queue, err);
 }

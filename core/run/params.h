@@ -20,6 +20,7 @@
 #include "core/run/exchange.h"
 #include "core/run/island.h"
 #include "core/run/queue.h"
+#include "core/run/way.h"
 
 #define YK__MOMENTS 3
 #define YK__KEY_BUCKET 0x80000000u /* of a slot's key: PARAM, a whole bucket; STATE, moment (bits 24..) of a bucket */
@@ -67,6 +68,8 @@ typedef struct yk__params {
     yk__queue *queue;
     yk__exchange *exchange;
     yk__island island;
+    yk__way way;                    /* the columns that this rank follows; chosen anew where roles change */
+    const yk__way *first_way;       /* a row before the table's; NULL for none */
     uint64_t bucket_bytes;
     uint32_t gap;                   /* elements: parameters begin at multiples; 0: not agreed yet */
     uint64_t most;                  /* elements of a bucket of several parameters: what every rank's device takes as one buffer */
@@ -121,6 +124,7 @@ yk_status yk__params_flush(yk__params *p, yk_error *err);
 yk_status yk__params_unflush(yk__params *p, yk_error *err);
 yk_status yk__params_write(yk__params *p, uint32_t number, const float *data, yk_error *err);
 yk_status yk__params_read(yk__params *p, uint32_t number, float *data, yk_error *err);
+yk_status yk__params_read_device(yk__params *p, const yk__param *q, float *data, yk_error *err); /* what this rank's device has */
 yk_status yk__params_write_state(yk__params *p, uint32_t number, const void *data, yk_error *err);
 yk_status yk__params_read_state(yk__params *p, uint32_t number, void *data, yk_error *err);
 
@@ -135,6 +139,11 @@ void yk__params_forget_rest(const yk__params *p, const yk__param *q); /* the hos
 /* All members have all parameters as their owners have them. By all ranks. */
 yk_status yk__params_gather_whole(yk__params *p, yk_error *err);
 
+/* ---- ways/choose.c ---- */
+
+/* By all ranks, where the island or the roles may be others; nothing is under way. */
+void yk__params_choose_way(yk__params *p);
+
 /* ---- reduce.c: what members exchange at the end of a window ---- */
 
 /* The gradients over the members, to each owner its slices; once per window. */
@@ -143,16 +152,14 @@ yk_status yk__params_reduce(yk__params *p, yk_error *err);
 yk_status yk__params_publish(yk__params *p, yk_error *err);
 /* The same, late, where is_unpublished. Nothing, where that has been done. */
 yk_status yk__params_publish_late(yk__params *p, yk_error *err);
-/* In common memory: all members have published. */
-yk_status yk__params_written(yk__params *p, yk_error *err);
-/* Where all ranks are one island: parameters from their owners' devices to the others. */
-yk_status yk__params_spread(yk__params *p, yk_error *err);
+void yk__params_changed(yk__params *p); /* the trained values: copies in the compute format are older */
+/* Elements [from, to) of a bucket from the block for exchanges to the device. */
+yk_status yk__params_put_shared(yk__params *p, const yk__bucket *b, uint64_t from, uint64_t to, yk_error *err);
 /* What they published comes to this rank: as messages it is on its way, else the transfers to a device's own copies are. */
 yk_status yk__params_gather(yk__params *p, yk_error *err);
 /* Device and host may read the bucket. The transfers to a device's own copy go on behind. */
 yk_status yk__params_await(yk__params *p, uint32_t bucket, yk_error *err);
 yk_status yk__params_settle(yk__params *p, yk_error *err); /* all of them */
-uint64_t yk__params_taken(const yk__params *p);            /* elements that others update and a device's own copies take */
 /* All trained parameters to a rank that was excluded, if it is to take them, as the root, a member, has them. By all ranks; none may
  * be in an update meanwhile. */
 yk_status yk__params_refresh(yk__params *p, uint32_t root, bool take, yk_error *err);

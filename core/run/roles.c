@@ -134,6 +134,7 @@ static yk_status change_members(yk__engine *e, const yk__roles *roles, yk_error 
     yk__exchange_clear_residual(exchange); /* one that comes back would send what is long past */
     yk__power_drop(&e->params);
     yk__exchange_note_members(exchange, roles->member);
+    yk__params_choose_way(&e->params);
     return YK_OK;
 }
 
@@ -186,7 +187,8 @@ yk_status yk__engine_catch_up(yk__engine *e, yk_error *err)
     yk__exchange *exchange = &e->exchange;
     if (!yk__exchange_excludes(exchange))
         return YK_OK;
-    if (yk__exchange_barrier(exchange, err) || catch_up(&e->params, yk__exchange_first_member(exchange), exchange->part == YK__PART_EXCLUDED, err))
+    if (yk__exchange_barrier(exchange, err) ||
+        catch_up(&e->params, yk__exchange_first_member(exchange), exchange->part == YK__PART_EXCLUDED, err))
         return err->status;
     return yk__exchange_barrier(exchange, err); /* members go on when the copies are made */
 }
