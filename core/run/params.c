@@ -277,7 +277,7 @@ void yk__params_drop_layout(yk__params *p)
     yk__free(p->bucket);
     p->bucket = NULL;
     p->n_all_bucket = p->n_bucket = p->n_compute = p->gathered = 0;
-    p->laid_out = p->is_rounded = false;
+    p->laid_out = false;
 }
 
 /* ---- What comes later ---- */

@@ -52,7 +52,7 @@ typedef struct yk__bucket {
     bool is_part;        /* outside this rank's part of its island's sum `shared` is zero, but for this rank's slice */
     bool is_common;      /* value is the memory where exchanges leave the parameters; shared memory: the ranks' one copy */
     yk__slices slice;
-    yk__slices summed;   /* whose slices hold the sums of gradients, where the roles changed since they were made */
+    yk__slices summed;   /* whose slices hold the sums of gradients, of YK__SUMS_MOVED */
     uint64_t begin, end; /* what this rank updates: its slice; in LocalSGD all */
     float *rest;         /* [end - begin]: what rounding took from it (masters.c); NULL: it was not rounded */
     bool cast_due;       /* its copies in the compute format are made when a segment waits for it */
@@ -63,6 +63,21 @@ typedef struct yk__bucket {
 
 /* Which copies in the compute format are not what the parameters are. */
 typedef enum yk__stale { YK__FRESH, YK__STALE_TRAINED, YK__STALE_ALL } yk__stale;
+
+/* Where the newest values of the trained parameters are. */
+typedef enum yk__value_state {
+    YK__VALUES_PUBLISHED,   /* where exchanges take them; this rank's device has them, or they are on their way */
+    YK__VALUES_UNPUBLISHED, /* on the devices that updated them: what exchanges take is older */
+    YK__VALUES_ROUNDED,     /* with their owners: they travelled as numbers of bf16, and the rest stayed (masters.c) */
+    YK__VALUES_BEHIND       /* with the members: this excluded rank's device has older ones */
+} yk__value_state;
+
+/* The sums over ranks of the last window's gradients. */
+typedef enum yk__sums {
+    YK__SUMS_MADE,  /* in this rank's slices; at first, where there are no gradients */
+    YK__SUMS_MOVED, /* in the slices before roles changed: bucket.summed */
+    YK__SUMS_DUE    /* a window has begun */
+} yk__sums;
 
 typedef struct yk__params {
     yk__queue *queue;
@@ -89,14 +104,11 @@ typedef struct yk__params {
     uint64_t writes;                /* by the host */
     yk__stale compute_stale;
     uint32_t n_compute;             /* parameters with a copy */
-    bool is_behind;                 /* others updated parameters since this device's own copies of them were taken */
     uint32_t gathered;              /* trained buckets, the last first, whose parameters are here; the others are on their way */
     uint32_t power_rank;            /* of PowerSGD; 0: gradients are exchanged as they are */
     struct yk__power *power;        /* its state; NULL: it begins anew (power.h) */
-    bool is_rounded;                /* values are numbers of bf16 */
-    bool is_unpublished;            /* this rank has updated them, and what exchanges take is older: an only member, or all on cards */
-    bool is_reduced;                /* the buckets hold sums over ranks in this rank's slices */
-    bool slices_changed;            /* since then: bucket.summed says whose hold the sums */
+    yk__value_state values;
+    yk__sums sums;
     yk__exact squares;              /* of these sums, where the rank talks */
 } yk__params;
 
@@ -150,7 +162,7 @@ void yk__params_choose_way(yk__params *p);
 yk_status yk__params_reduce(yk__params *p, yk_error *err);
 /* This rank's slices of the values to where exchanges take them, where the device does not write them there. Done when it returns. */
 yk_status yk__params_publish(yk__params *p, yk_error *err);
-/* The same, late, where is_unpublished. Nothing, where that has been done. */
+/* The same of YK__VALUES_UNPUBLISHED; of others nothing. */
 yk_status yk__params_publish_late(yk__params *p, yk_error *err);
 void yk__params_changed(yk__params *p); /* the trained values: copies in the compute format are older */
 /* Elements [from, to) of a bucket from the block for exchanges to the device. */

@@ -13,13 +13,12 @@
 
 yk_status yk__params_reduce(yk__params *p, yk_error *err)
 {
-    if (p->is_reduced || yk__params_settle(p, err))
+    if (p->sums != YK__SUMS_DUE || yk__params_settle(p, err))
         return err->status;
     p->squares = (yk__exact){{0}, 0};
     if (p->way.reduce(p, err))
         return err->status;
-    p->is_reduced = true;
-    p->slices_changed = false;
+    p->sums = YK__SUMS_MADE;
     return YK_OK;
 }
 
@@ -46,11 +45,11 @@ yk_status yk__params_publish(yk__params *p, yk_error *err)
 
 yk_status yk__params_publish_late(yk__params *p, yk_error *err)
 {
-    if (!p->is_unpublished)
+    if (p->values != YK__VALUES_UNPUBLISHED)
         return YK_OK;
     if (yk__params_publish(p, err))
         return err->status;
-    p->is_unpublished = false;
+    p->values = YK__VALUES_PUBLISHED;
     yk__exchange_updating(p->exchange, false);
     return YK_OK;
 }
@@ -110,9 +109,9 @@ yk_status yk__params_refresh(yk__params *p, uint32_t root, bool take, yk_error *
         return err->status;
     if (!take)
         return YK_OK;
-    for (uint32_t i = 0; i < p->n_bucket && p->is_behind; i++)
+    for (uint32_t i = 0; i < p->n_bucket && p->values == YK__VALUES_BEHIND; i++)
         if (!p->bucket[i].is_common && yk__params_put_shared(p, &p->bucket[i], 0, p->bucket[i].n, err))
             return err->status;
-    p->is_behind = false;
+    p->values = YK__VALUES_PUBLISHED;
     return yk__queue_idle(p->queue, err);
 }

@@ -17,7 +17,7 @@ static yk_status check_roles(const yk__engine *e, const yk__roles *roles, yk_err
     double sum = 0.0;
     if (e->exchange.part == YK__PART_LOCAL)
         return yk__fail(err, YK_E_INTERNAL, "roles were set in LocalSGD, where every rank takes part and updates all");
-    if (!e->params.is_reduced)
+    if (e->params.sums == YK__SUMS_DUE)
         return yk__fail(err, YK_E_INTERNAL, "roles were set in the middle of an accumulation window");
     for (uint32_t r = 0; r < e->exchange.world; r++) {
         const double owns = roles->owns[r];
@@ -87,10 +87,10 @@ static yk_status move_bucket(yk__params *p, yk__bucket *b, bool has_moments, yk_
 /* The sums of gradients stay where they were made; they can still be asked for. */
 static yk_status keep_summed(yk__params *p, yk_error *err)
 {
-    for (uint32_t i = 0; i < p->n_bucket && !p->slices_changed; i++)
+    for (uint32_t i = 0; i < p->n_bucket && p->sums != YK__SUMS_MOVED; i++)
         if (yk__slices_copy(&p->bucket[i].summed, &p->bucket[i].slice, err))
             return err->status;
-    p->slices_changed = true;
+    p->sums = YK__SUMS_MOVED;
     return YK_OK;
 }
 

@@ -35,7 +35,7 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
     if (yk__params_reduce(&e->params, err))
         return err->status;
     q = &e->params.param[number];
-    s = e->params.slices_changed ? &e->params.bucket[q->bucket].summed : &e->params.bucket[q->bucket].slice;
+    s = e->params.sums == YK__SUMS_MOVED ? &e->params.bucket[q->bucket].summed : &e->params.bucket[q->bucket].slice;
     if (own_part(e, e->params.bucket[q->bucket].grad, s, 0, q, data, err) ||
         yk__exchange_spread(&e->exchange, s, q->at, q->n, data, err))
         return err->status;

@@ -155,7 +155,7 @@ yk_status yk__updater_run(yk__updater *u, const yk__update *update, yk__updated 
         out->not_finite = done.not_finite;
         return err->status;
     }
-    if (!p->is_unpublished)
+    if (p->values != YK__VALUES_UNPUBLISHED)
         yk__exchange_updating(p->exchange, false);
     *out = done;
     return YK_OK;

@@ -52,7 +52,7 @@ yk_status yk__params_flush(yk__params *p, yk_error *err)
         yk__param *q = &p->param[i];
         /* Others write it: members, who may be in their next update by now. */
         const bool others = p->exchange->part == YK__PART_EXCLUDED && p->exchange->medium == YK__MEMORY && q->trained;
-        p->is_behind = p->is_behind || others;
+        p->values = others ? YK__VALUES_BEHIND : p->values;
         if (q->pending && q->trained)
             yk__params_forget_rest(p, q);
         if (q->pending && !others &&

@@ -11,7 +11,7 @@ static yk_status fall_behind(yk__updater *u, yk_error *err)
 {
     (void)err;
     yk__params_changed(u->params);
-    u->params->is_behind = true;
+    u->params->values = YK__VALUES_BEHIND;
     return YK_OK;
 }
 
@@ -27,7 +27,7 @@ static yk_status read_members(yk__params *p, const yk__param *q, float *data, yk
 {
     if (p->exchange->medium == YK__MEMORY)
         return yk__exchange_read(p->exchange, p->bucket[q->bucket].shared_at + q->at, q->n, data, err);
-    return p->is_behind ? fail_behind(p, q, err) : yk__params_read_device(p, q, data, err);
+    return p->values == YK__VALUES_BEHIND ? fail_behind(p, q, err) : yk__params_read_device(p, q, data, err);
 }
 
 const yk__way yk__way_excluded = {

@@ -29,7 +29,7 @@ static yk_status publish_island(yk__updater *u, yk_error *err)
     if (p->exchange->medium != YK__MEMORY || yk__exchange_excludes(p->exchange))
         return yk__way_publish_through(u, err);
     yk__params_changed(p);
-    p->is_unpublished = true;
+    p->values = YK__VALUES_UNPUBLISHED;
     if (u->measure && yk__queue_idle(p->queue, err))
         return err->status;
     if (u->measure)

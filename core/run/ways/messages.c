@@ -28,7 +28,7 @@ static yk_status send_buckets(yk__params *p, yk_error *err)
         if (i >= p->gathered + yk__exchange_depth(p->exchange) && end_gather(p, err))
             return err->status;
         b->begun_ns = yk__clock_ns();
-        if (yk__exchange_all_gather(p->exchange, b->shared_at, &b->slice, p->is_rounded, &b->done_ns, &b->request, err))
+        if (yk__exchange_all_gather(p->exchange, b->shared_at, &b->slice, p->values == YK__VALUES_ROUNDED, &b->done_ns, &b->request, err))
             return err->status;
     }
     return YK_OK;

@@ -10,7 +10,6 @@ static bool rounded_fits(const yk__params *p)
 static yk_status publish_rounded(yk__updater *u, yk_error *err)
 {
     yk__params_changed(u->params);
-    u->params->is_unpublished = false;
     if (yk__params_publish(u->params, err) || yk__params_round(u->params, err))
         return err->status;
     yk__update_note(u);
