@@ -38,16 +38,17 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e = yk__calloc(1, sizeof *e);
     if (!e)
         return yk__fail_mem(err, sizeof *e, "an engine");
-    if (yk__exchange_open(&e->exchange, group, dev->plans_only, err)) {
+    if (yk__exchange_open(&e->exchange, group, dev->plans_only, c->local_sgd, err)) {
         yk__free(e);
         return err->status;
     }
-    e->exchange.local_sgd = c->local_sgd && e->exchange.world > 1;
     e->queue = (yk__queue){.dev = dev, .cancel = yk__exchange_cancel(&e->exchange), .limit = c->memory_limit};
     e->params =
-        (yk__params){.queue = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1, .is_reduced = true};
+        (yk__params){.queue = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1};
     e->params.rounds8 = c->rounds8;
     e->params.power_rank = c->power_rank;
+    e->params.first_way = c->way;
+    yk__params_choose_way(&e->params);
     e->params.bucket_bytes = e->exchange.world > 1 ? yk__option_number(YK__OPTION_BUCKET_BYTES) : SINGLE_BYTES;
     if (c->bucket_bytes)
         e->params.bucket_bytes = c->bucket_bytes;
@@ -196,14 +197,14 @@ static yk_status weigh_rank(yk__engine *e, double *weight, yk_error *err)
 
 yk_status yk__engine_average(yk__engine *e, double weight, yk_error *err)
 {
-    if (!e->exchange.local_sgd || weigh_rank(e, &weight, err))
+    if (e->exchange.part != YK__PART_LOCAL || weigh_rank(e, &weight, err))
         return err->status;
     return yk__params_average(&e->params, weight, err);
 }
 
 yk_status yk__engine_average_moments(yk__engine *e, double weight, yk_error *err)
 {
-    if (!e->exchange.local_sgd || weigh_rank(e, &weight, err))
+    if (e->exchange.part != YK__PART_LOCAL || weigh_rank(e, &weight, err))
         return err->status;
     return yk__moments_average(&e->params, weight, err);
 }
@@ -212,7 +213,7 @@ yk_status yk__engine_average_moments(yk__engine *e, double weight, yk_error *err
 
 bool yk__engine_can_snapshot(const yk__engine *e)
 {
-    return e->exchange.talks && e->exchange.shares && !e->exchange.local_sgd;
+    return e->exchange.medium == YK__MEMORY && e->exchange.part != YK__PART_LOCAL;
 }
 
 bool yk__engine_snapshot_packs(const yk__engine *e)

@@ -42,7 +42,7 @@ static yk_status sum_changes(yk__params *p, yk__bucket *b, double weight, yk_err
 /* A gradient that the next windows do not have is zero. */
 static yk_status take_mean(yk__params *p, yk__bucket *b, yk_error *err)
 {
-    if (!p->exchange->shares &&
+    if (p->exchange->medium == YK__MESSAGES &&
         (yk__exchange_all_gather(p->exchange, b->shared_at, &b->slice, false, &b->done_ns, &b->request, err) ||
          yk__exchange_wait(&b->request, err)))
         return err->status;
@@ -52,18 +52,18 @@ static yk_status take_mean(yk__params *p, yk__bucket *b, yk_error *err)
 
 yk_status yk__params_average(yk__params *p, double weight, yk_error *err)
 {
-    if (!p->exchange->talks)
+    if (!p->exchange->medium)
         return YK_OK;
     for (uint32_t i = 0; i < p->n_bucket; i++)
         if (sum_changes(p, &p->bucket[i], weight, err))
             return err->status;
-    if (yk__params_written(p, err))
+    if (yk__exchange_all_written(p->exchange, err))
         return err->status;
     for (uint32_t i = 0; i < p->n_bucket; i++)
         if (take_mean(p, &p->bucket[i], err))
             return err->status;
     p->version++;
-    p->compute_stale = p->compute_stale == YK__FRESH ? YK__STALE_TRAINED : p->compute_stale;
+    yk__params_changed(p);
     return yk__queue_idle(p->queue, err); /* before the block of parameters is written again */
 }
 
@@ -93,7 +93,7 @@ static yk_status average_bucket(yk__params *p, const yk__bucket *b, double weigh
 
 yk_status yk__moments_average(yk__params *p, double weight, yk_error *err)
 {
-    for (uint32_t i = 0; i < p->n_bucket && p->exchange->talks; i++)
+    for (uint32_t i = 0; i < p->n_bucket && p->exchange->medium; i++)
         if (average_bucket(p, &p->bucket[i], weight, err))
             return err->status;
     return YK_OK;

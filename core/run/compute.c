@@ -124,7 +124,7 @@ static yk_status refresh_bucket(yk__exec *exec, uint32_t bucket, yk_error *err)
 yk_status yk__compute_refresh(yk__exec *exec, bool whole, yk_error *err)
 {
     yk__params *params = exec->params;
-    const bool by_bucket = exec->exchange->talks && !exec->exchange->shares;
+    const bool by_bucket = exec->exchange->medium == YK__MESSAGES;
     if (params->compute_stale == YK__STALE_TRAINED && by_bucket)
         mark_due(params, true);
     else if (params->compute_stale != YK__FRESH && cast_all(exec, params->compute_stale == YK__STALE_ALL, err))

@@ -10,14 +10,22 @@
 #include "core/base/mem.h"
 #include "core/run/queue.h"
 
-yk_status yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans_only, yk_error *err)
+static yk__part find_part(const yk__exchange *exchange)
+{
+    if (!exchange->roles.member[exchange->rank])
+        return YK__PART_EXCLUDED;
+    return yk__exchange_members(exchange) == 1 ? YK__PART_SOLE : YK__PART_MEMBER;
+}
+
+yk_status yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans_only, bool local_sgd, yk_error *err)
 {
     *exchange = (yk__exchange){.group = group,
                                .coll = yk__group_coll(group),
                                .rank = yk__group_rank(group),
                                .world = yk__group_size(group)};
-    exchange->talks = exchange->world > 1 && !plans_only;
-    exchange->shares = yk__coll_shares(exchange->coll);
+    if (exchange->world > 1 && !plans_only)
+        exchange->medium = yk__coll_shares(exchange->coll) ? YK__MEMORY : YK__MESSAGES;
+    exchange->part = exchange->world == 1 ? YK__PART_ALL : local_sgd ? YK__PART_LOCAL : YK__PART_MEMBER;
     exchange->drives = yk__coll_drives(exchange->coll);
     exchange->narrows = yk__coll_narrows(exchange->coll);
     for (uint32_t r = 0; r < exchange->world; r++) {
@@ -29,20 +37,32 @@ yk_status yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans
 
 void yk__exchange_close(yk__exchange *exchange)
 {
-    if (exchange->talks && !exchange->shares)
+    if (exchange->medium == YK__MESSAGES)
         yk__log(YK_LOG_DEBUG, "run", "%s: %llu bytes went to other hosts", yk__exchange_name(exchange, exchange->rank),
                 (unsigned long long)yk__coll_sent(exchange->coll));
     yk__slices_free(&exchange->none);
 }
 
+/* NULL on a rank that does not talk. */
 static yk__comm *world_of(const yk__exchange *exchange)
 {
-    return yk__coll_world(exchange->coll);
+    return exchange->medium ? yk__coll_world(exchange->coll) : NULL;
 }
 
 static yk__comm *members_of(const yk__exchange *exchange)
 {
-    return yk__coll_members(exchange->coll);
+    return exchange->medium ? yk__coll_members(exchange->coll) : NULL;
+}
+
+/* Without a communicator nothing is begun, and *r stays as it is. */
+static yk_status begin_request(yk__comm *comm, const yk__coll_desc *d, yk__request **r, yk_error *err)
+{
+    return comm ? yk__coll_begin(comm, d, r, err) : YK_OK;
+}
+
+static yk_status run_request(yk__comm *comm, const yk__coll_desc *d, yk_error *err)
+{
+    return comm ? yk__coll_run(comm, d, err) : YK_OK;
 }
 
 const char *yk__exchange_name(const yk__exchange *exchange, uint32_t rank)
@@ -86,9 +106,9 @@ yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n
     uint64_t blocks;
     if (exchange->world == 1 || !n)
         return YK_OK;
-    blocks = exchange->shares ? exchange->world + 1ull : 2ull + yk__coll_keeps_residual(exchange->coll);
+    blocks = yk__coll_shares(exchange->coll) ? exchange->world + 1ull : 2ull + yk__coll_keeps_residual(exchange->coll);
     exchange->shared_bytes = n * sizeof(float) * blocks;
-    if (!exchange->talks || alloc_block(exchange, "gradients", layout, n, YK__COLL_PRIVATE, &exchange->grad, err))
+    if (!exchange->medium || alloc_block(exchange, "gradients", layout, n, YK__COLL_PRIVATE, &exchange->grad, err))
         return err->status;
     if (yk__coll_keep_residual(exchange->coll, &exchange->grad, err))
         return err->status;
@@ -116,7 +136,7 @@ void yk__exchange_release(yk__exchange *exchange)
 
 yk_status yk__exchange_alloc_snapshot(yk__exchange *exchange, uint64_t bytes, yk__coll_buffer *block, yk_error *err)
 {
-    if (!exchange->talks || !exchange->shares)
+    if (exchange->medium != YK__MEMORY)
         return yk__fail(err, YK_E_UNSUPPORTED, "the last step can be kept only where several ranks have memory in common: these %s",
                         exchange->world > 1 ? "exchange messages" : "are one");
     if (yk__coll_alloc(exchange->coll, "the last whole step", bytes, YK__COLL_COMMON, block, err))
@@ -170,13 +190,13 @@ yk_status yk__exchange_read(yk__exchange *exchange, uint64_t at, uint64_t n, flo
 
 void yk__exchange_before_meeting(const yk__exchange *exchange, yk_status (*meeting)(void *arg, yk_error *err), void *arg)
 {
-    if (exchange->talks)
+    if (exchange->medium)
         yk__coll_before_meeting(exchange->coll, meeting, arg);
 }
 
 bool yk__exchange_is_read(const yk__exchange *exchange)
 {
-    return exchange->talks && yk__coll_is_read(exchange->coll);
+    return yk__coll_is_read(exchange->coll);
 }
 
 void yk__exchange_updating(yk__exchange *exchange, bool on)
@@ -189,7 +209,7 @@ void yk__exchange_updating(yk__exchange *exchange, bool on)
 /* In common memory the step thread adds up itself, so that others' sums are no help to it. */
 uint32_t yk__exchange_depth(const yk__exchange *exchange)
 {
-    return exchange->shares ? 1 : YK__COLL_REQUESTS / 2;
+    return exchange->medium == YK__MEMORY ? 1 : YK__COLL_REQUESTS / 2;
 }
 
 /* A request on the bucket that begins at element `at` of a block. */
@@ -207,7 +227,7 @@ yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const
     d.out = yk__exchange_grads(exchange, at + s->begin[exchange->rank]);
     d.squares = squares;
     d.done_ns = done_ns;
-    return exchange->talks ? yk__coll_begin(members_of(exchange), &d, r, err) : YK_OK;
+    return begin_request(members_of(exchange), &d, r, err);
 }
 
 yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk__slices *s, bool narrow, int64_t *done_ns,
@@ -216,13 +236,13 @@ yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk_
     yk__coll_desc d = bucket_desc(exchange, YK__COLL_ALL_GATHERV, &exchange->value, at, s);
     d.narrow = narrow;
     d.done_ns = done_ns;
-    return exchange->talks ? yk__coll_begin(members_of(exchange), &d, r, err) : YK_OK;
+    return begin_request(members_of(exchange), &d, r, err);
 }
 
 yk_status yk__exchange_all_written(yk__exchange *exchange, yk_error *err)
 {
     const yk__coll_desc d = {.kind = YK__COLL_ALL_GATHERV, .dtype = YK_F32, .buffer = &exchange->value, .parts = &exchange->none};
-    return exchange->talks ? yk__coll_run(members_of(exchange), &d, err) : YK_OK;
+    return run_request(exchange->medium == YK__MEMORY ? members_of(exchange) : NULL, &d, err);
 }
 
 yk_status yk__exchange_wait(yk__request **r, yk_error *err)
@@ -256,17 +276,17 @@ static yk__coll_desc columns_desc(float *v, uint64_t n, uint32_t op, uint64_t fr
 yk_status yk__exchange_all_reduce_begin(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, yk_error *err)
 {
     const yk__coll_desc first = columns_desc(v, n, op, 0);
-    return exchange->talks ? yk__coll_begin(members_of(exchange), &first, &exchange->reduction, err) : YK_OK;
+    return begin_request(members_of(exchange), &first, &exchange->reduction, err);
 }
 
 /* What does not go into one request follows here. */
 yk_status yk__exchange_all_reduce_end(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, double *waited, yk_error *err)
 {
     const uint64_t columns = op == YK_REDUCE_MOMENTS ? n / 3 : n;
-    for (uint64_t from = 0; from < columns && exchange->talks;) {
+    for (uint64_t from = 0; from < columns && exchange->medium;) {
         const yk__coll_desc d = columns_desc(v, n, op, from);
         double begin;
-        if (from && yk__coll_begin(members_of(exchange), &d, &exchange->reduction, err))
+        if (from && begin_request(members_of(exchange), &d, &exchange->reduction, err))
             return err->status;
         begin = yk__seconds();
         if (yk__exchange_wait(&exchange->reduction, err))
@@ -281,68 +301,80 @@ yk_status yk__exchange_all_reduce_end(yk__exchange *exchange, float *v, uint64_t
 
 yk_status yk__exchange_sum(yk__exchange *exchange, double *v, uint32_t n, yk_error *err)
 {
-    return exchange->talks ? yk__group_sum_members(exchange->group, v, n, err) : YK_OK;
+    const yk__coll_desc d = {.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F64, .feeds = true, .out = v, .count = n};
+    return run_request(members_of(exchange), &d, err);
+}
+
+/* *all: n numbers of `bytes` from each rank, the caller's to free; NULL on a rank that does not talk, or with an error. */
+static yk_status gather_numbers(yk__exchange *exchange, yk__comm *comm, bool feeds, const void *own, uint64_t bytes, void **all,
+                                yk_error *err)
+{
+    yk__coll_desc d = {.kind = YK__COLL_ALL_GATHER, .dtype = YK_U8, .feeds = feeds, .in = own, .count = bytes};
+    *all = NULL;
+    if (!comm)
+        return YK_OK;
+    d.out = *all = yk__calloc(exchange->world, bytes);
+    if (!*all)
+        return yk__fail_mem(err, exchange->world * bytes, "the ranks' numbers");
+    if (yk__coll_run(comm, &d, err)) {
+        yk__free(*all);
+        *all = NULL;
+    }
+    return err->status;
 }
 
 yk_status yk__exchange_least(yk__exchange *exchange, uint32_t *v, yk_error *err)
 {
-    uint32_t own = *v, *all;
-    if (!exchange->talks)
-        return YK_OK;
-    all = yk__calloc(exchange->world, sizeof *all);
-    if (!all)
-        return yk__fail_mem(err, exchange->world * sizeof *all, "the ranks' numbers");
-    if (!yk__group_gather_members(exchange->group, &own, sizeof own, all, err)) {
-        *v = UINT32_MAX;
-        for (uint32_t r = 0; r < exchange->world; r++)
-            *v = exchange->roles.member[r] && all[r] < *v ? all[r] : *v;
+    const uint32_t own = *v;
+    void *numbers;
+    if (gather_numbers(exchange, members_of(exchange), true, &own, sizeof own, &numbers, err) || !numbers)
+        return err->status;
+    *v = UINT32_MAX;
+    for (uint32_t r = 0; r < exchange->world; r++) {
+        const uint32_t number = ((const uint32_t *)numbers)[r];
+        *v = exchange->roles.member[r] && number < *v ? number : *v;
     }
-    yk__free(all);
-    return err->status;
+    yk__free(numbers);
+    return YK_OK;
 }
 
 /* ---- By all ranks ---- */
 
 yk_status yk__exchange_largest(yk__exchange *exchange, uint32_t n, uint32_t *v, yk_error *err)
 {
-    uint32_t *all;
-    if (!exchange->talks)
-        return YK_OK;
-    all = yk__calloc((size_t)exchange->world * n, sizeof *all);
-    if (!all)
-        return yk__fail_mem(err, exchange->world * n * sizeof *all, "the ranks' numbers");
-    if (!yk__group_all_gather(exchange->group, v, n * sizeof *v, all, err))
-        for (uint32_t i = 0; i < exchange->world * n; i++)
-            v[i % n] = all[i] > v[i % n] ? all[i] : v[i % n];
-    yk__free(all);
-    return err->status;
+    void *numbers;
+    if (gather_numbers(exchange, world_of(exchange), false, v, n * sizeof *v, &numbers, err) || !numbers)
+        return err->status;
+    for (uint32_t i = 0; i < exchange->world * n; i++) {
+        const uint32_t number = ((const uint32_t *)numbers)[i];
+        v[i % n] = number > v[i % n] ? number : v[i % n];
+    }
+    yk__free(numbers);
+    return YK_OK;
 }
 
 yk_status yk__exchange_compare(yk__exchange *exchange, uint64_t number, uint32_t *rank, yk_error *err)
 {
-    uint64_t *all;
+    void *numbers;
     *rank = YK_NONE;
-    if (!exchange->talks)
-        return YK_OK;
-    all = yk__calloc(exchange->world, sizeof *all);
-    if (!all)
-        return yk__fail_mem(err, exchange->world * sizeof *all, "the ranks' numbers");
-    if (!yk__group_all_gather(exchange->group, &number, sizeof number, all, err))
-        for (uint32_t r = exchange->world; r-- > 1;)
-            *rank = all[r] != all[0] ? r : *rank;
-    yk__free(all);
-    return err->status;
+    if (gather_numbers(exchange, world_of(exchange), false, &number, sizeof number, &numbers, err) || !numbers)
+        return err->status;
+    const uint64_t *all = numbers;
+    for (uint32_t r = exchange->world; r-- > 1;)
+        *rank = all[r] != all[0] ? r : *rank;
+    yk__free(numbers);
+    return YK_OK;
 }
 
 yk_status yk__exchange_broadcast(yk__exchange *exchange, uint32_t root, void *data, uint64_t bytes, yk_error *err)
 {
     const yk__coll_desc d = {.kind = YK__COLL_BROADCAST, .dtype = YK_U8, .root = root, .out = data, .count = bytes};
-    return exchange->talks ? yk__coll_run(world_of(exchange), &d, err) : YK_OK;
+    return run_request(world_of(exchange), &d, err);
 }
 
 yk_status yk__exchange_spread(yk__exchange *exchange, const yk__slices *s, uint64_t at, uint64_t n, float *data, yk_error *err)
 {
-    for (uint32_t r = 0; r < exchange->world && exchange->talks; r++) {
+    for (uint32_t r = 0; r < exchange->world; r++) {
         const uint64_t from = at > s->begin[r] ? at : s->begin[r];
         const uint64_t to = at + n < s->begin[r + 1] ? at + n : s->begin[r + 1];
         if (from < to && yk__exchange_broadcast(exchange, r, data + (from - at), (to - from) * sizeof *data, err))
@@ -353,7 +385,7 @@ yk_status yk__exchange_spread(yk__exchange *exchange, const yk__slices *s, uint6
 
 yk_status yk__exchange_move(yk__exchange *exchange, const yk__slices *was, const yk__slices *now, float *all, yk_error *err)
 {
-    for (uint32_t r = 0; r < exchange->world && exchange->talks; r++) {
+    for (uint32_t r = 0; r < exchange->world; r++) {
         const uint64_t from = was->begin[r], to = was->begin[r + 1];
         uint64_t keep = now->begin[r] > from ? now->begin[r] : from, kept = now->begin[r + 1] < to ? now->begin[r + 1] : to;
         if (keep >= kept)
@@ -367,15 +399,21 @@ yk_status yk__exchange_move(yk__exchange *exchange, const yk__slices *was, const
 
 bool yk__exchange_excludes(const yk__exchange *exchange)
 {
-    return exchange->talks && yk__group_excludes(exchange->group);
+    return exchange->medium && yk__group_excludes(exchange->group);
 }
 
 yk_status yk__exchange_barrier(yk__exchange *exchange, yk_error *err)
 {
-    return exchange->talks ? yk__group_barrier(exchange->group, err) : YK_OK;
+    return run_request(world_of(exchange), &(yk__coll_desc){.kind = YK__COLL_BARRIER}, err);
 }
 
 yk_status yk__exchange_set_members(yk__exchange *exchange, const bool *member, yk_error *err)
 {
-    return exchange->talks ? yk__group_set_members(exchange->group, member, err) : YK_OK;
+    return exchange->medium ? yk__group_set_members(exchange->group, member, err) : YK_OK;
+}
+
+void yk__exchange_note_members(yk__exchange *exchange, const bool *member)
+{
+    memcpy(exchange->roles.member, member, sizeof exchange->roles.member);
+    exchange->part = find_part(exchange);
 }

@@ -2,9 +2,9 @@
 /*
  * Everything that one rank's engine says to others: all requests of core/run on communicators are made in exchange.c.
  *
- * A rank talks where there are others and its device does not plan only; what ranks do together does nothing on one that does not
- * talk. It has two blocks for exchanges, laid out as the trained buckets are, one after the other: its gradients, and the parameters
- * as all members have updated them. Where ranks have memory in common they read each other's gradients, and the parameters are one
+ * A rank talks where there are others and its device does not plan only; a request of one that does not talk does nothing. It has two
+ * blocks for exchanges, laid out as the trained buckets are, one after the other: its gradients, and the parameters as all members
+ * have updated them. Where ranks have memory in common they read each other's gradients, and the parameters are one
  * block for all, which each slice's owner writes. Where they have not, both travel as messages.
  *
  * Who waits for whom (members, excluded ranks) is told in core/coll/coll.h. Thread rule: the step thread.
@@ -15,30 +15,44 @@
 #include "core/group/group.h"
 #include "core/run/run.h"
 
+/* The medium between this rank and the others. */
+typedef enum yk__medium {
+    YK__NO_MEDIUM, /* no other rank, or a device that plans only: the rank does not talk */
+    YK__MEMORY,    /* all ranks have memory in common */
+    YK__MESSAGES
+} yk__medium;
+
+/* The part this rank has in a step; it changes with the roles. */
+typedef enum yk__part {
+    YK__PART_ALL,      /* the only rank of its job: it updates all parameters */
+    YK__PART_LOCAL,    /* LocalSGD: it updates all parameters, its own copy (average.h); all ranks are members */
+    YK__PART_EXCLUDED, /* no member */
+    YK__PART_SOLE,     /* the only member */
+    YK__PART_MEMBER    /* one of several */
+} yk__part;
+
 typedef struct yk__exchange {
     yk__group *group;
     yk__coll *coll;
     uint32_t rank, world;
-    bool talks;
-    bool shares; /* the ranks have memory in common */
+    yk__medium medium;
+    yk__part part;
     bool drives; /* what others need of this rank goes on while its host waits for the device */
     bool narrows; /* parameters travel in bf16 */
-    bool local_sgd; /* each rank updates all parameters, its own (average.h); all ranks are members */
     yk__roles roles;
     yk__slices none; /* of no elements */
-    bool excluded;               /* this rank is no member */
     yk__coll_buffer grad, value; /* of the trained buckets */
     uint64_t shared_bytes;       /* of these, or what they would have */
     yk__request *reduction;      /* the all-reduce on its way */
 } yk__exchange;
 
 /* All ranks are members and own even parts. */
-yk_status yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans_only, yk_error *err);
+yk_status yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans_only, bool local_sgd, yk_error *err);
 void yk__exchange_close(yk__exchange *exchange);
 /* This rank updates whole parameters, as one that is alone does. */
 static inline bool yk__exchange_updates_all(const yk__exchange *exchange)
 {
-    return exchange->world == 1 || exchange->local_sgd;
+    return exchange->part <= YK__PART_LOCAL;
 }
 uint32_t yk__exchange_members(const yk__exchange *exchange); /* how many */
 const char *yk__exchange_name(const yk__exchange *exchange, uint32_t rank);
@@ -78,7 +92,7 @@ yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const
 /* Every member has written its slice of the parameters of that bucket: they are all there. */
 yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk__slices *s, bool narrow, int64_t *done_ns,
                                   yk__request **r, yk_error *err);
-/* The same of all buckets at once, where ranks share memory. */
+/* The same of all buckets at once, where ranks have memory in common; over messages nothing. */
 yk_status yk__exchange_all_written(yk__exchange *exchange, yk_error *err);
 yk_status yk__exchange_wait(yk__request **r, yk_error *err); /* sets it to NULL; NULL: nothing */
 void yk__exchange_drop(yk__request **r);                     /* of a job that failed, before its blocks go; the same */
@@ -107,5 +121,7 @@ yk_status yk__exchange_move(yk__exchange *exchange, const yk__slices *was, const
 bool yk__exchange_excludes(const yk__exchange *exchange); /* some rank is excluded */
 yk_status yk__exchange_barrier(yk__exchange *exchange, yk_error *err);
 yk_status yk__exchange_set_members(yk__exchange *exchange, const bool *member, yk_error *err);
+/* The roles have these members from here on, and this rank's part follows. */
+void yk__exchange_note_members(yk__exchange *exchange, const bool *member);
 
 #endif

@@ -147,7 +147,7 @@ static yk_status upload_inputs(yk__exec *exec, const yk__prog *p, uint32_t n, co
 static float *in_place(const yk__exec *exec, yk_buffer *b, uint64_t offset)
 {
     char *map = NULL;
-    if (exec->exchange->shares && (exec->queue->dev->caps.flags & YK_CAP_HOST_VISIBLE))
+    if (exec->exchange->medium == YK__MEMORY && (exec->queue->dev->caps.flags & YK_CAP_HOST_VISIBLE))
         map = exec->queue->dev->table->buffer_map(b);
     return map ? (float *)(void *)(map + offset) : NULL;
 }
@@ -174,7 +174,7 @@ static yk_status begin_all_reduce(yk__exec *exec, const yk__prog *p, const yk__a
 {
     yk__reduction *r = &exec->reduction;
     const uint64_t bytes = a->count * sizeof(float);
-    if (!exec->exchange->talks)
+    if (!exec->exchange->medium)
         return YK_OK;
     r->buffer = p->slot[a->target];
     r->offset = p->slot_offset[a->target] + a->offset;
@@ -191,7 +191,7 @@ static yk_status begin_all_reduce(yk__exec *exec, const yk__prog *p, const yk__a
 static yk_status end_all_reduce(yk__exec *exec, const yk__action *a, yk_error *err)
 {
     const yk__reduction *r = &exec->reduction;
-    if (yk__queue_idle(exec->queue, err) || !exec->exchange->talks ||
+    if (yk__queue_idle(exec->queue, err) || !exec->exchange->medium ||
         yk__exchange_all_reduce_end(exec->exchange, r->vector ? r->vector : r->copy, a->count, a->op, &exec->queue->exchanging,
                                     err))
         return err->status;

@@ -32,7 +32,7 @@ typedef struct island_ticket {
 
 static const yk_coll *find_coll(const yk__exchange *exchange, const yk__device *dev)
 {
-    return exchange->drives && !exchange->local_sgd && !dev->plans_only ? dev->table->extension(YK_EXT_COLL) : NULL;
+    return exchange->drives && exchange->part != YK__PART_LOCAL && !dev->plans_only ? dev->table->extension(YK_EXT_COLL) : NULL;
 }
 
 static yk_status fill_info(const yk__device *dev, const yk_coll *coll, island_info *info, yk_error *err)
@@ -159,7 +159,7 @@ static yk_status join_ranks(yk__island *island, yk__group *group, island_info *i
 
 yk_status yk__island_open(yk__island *island, yk__queue *queue, yk__exchange *exchange, yk_error *err)
 {
-    if (island->asked || !exchange->talks)
+    if (island->asked || !exchange->medium)
         return YK_OK;
     *island = (yk__island){.queue = queue, .exchange = exchange, .asked = true, .coll = find_coll(exchange, queue->dev)};
     island->in_rank_order = yk__option_words(YK__OPTION_REPRODUCIBILITY) == 0;

@@ -41,7 +41,7 @@ yk_status yk__params_round(yk__params *p, yk_error *err)
     for (uint32_t i = 0; i < p->n_bucket; i++)
         if (round_bucket(p, &p->bucket[i], err))
             return err->status;
-    p->is_rounded = true;
+    p->values = YK__VALUES_ROUNDED;
     return YK_OK;
 }
 
@@ -58,14 +58,14 @@ static yk_status restore_bucket(yk__params *p, const yk__bucket *b, yk_error *er
 
 yk_status yk__params_restore(yk__params *p, yk_error *err)
 {
-    if (!p->is_rounded)
+    if (p->values != YK__VALUES_ROUNDED)
         return YK_OK;
     if (yk__queue_idle(p->queue, err))
         return err->status;
     for (uint32_t i = 0; i < p->n_bucket; i++)
         if (restore_bucket(p, &p->bucket[i], err))
             return err->status;
-    p->is_rounded = false;
+    p->values = YK__VALUES_PUBLISHED;
     return YK_OK;
 }
 
@@ -75,7 +75,7 @@ void yk__params_drop_rest(yk__params *p)
         yk__free(p->bucket[i].rest);
         p->bucket[i].rest = NULL;
     }
-    p->is_rounded = false;
+    p->values = p->values == YK__VALUES_ROUNDED ? YK__VALUES_PUBLISHED : p->values;
 }
 
 void yk__params_forget_rest(const yk__params *p, const yk__param *q)
@@ -88,11 +88,11 @@ void yk__params_forget_rest(const yk__params *p, const yk__param *q)
 
 yk_status yk__params_gather_whole(yk__params *p, yk_error *err)
 {
-    if (!p->is_rounded || p->exchange->excluded)
+    if (p->values != YK__VALUES_ROUNDED)
         return YK_OK;
     if (yk__params_settle(p, err) || yk__params_restore(p, err) || yk__params_gather(p, err) || yk__params_settle(p, err))
         return err->status;
     p->version++;
-    p->compute_stale = p->compute_stale == YK__FRESH ? YK__STALE_TRAINED : p->compute_stale;
+    yk__params_changed(p);
     return yk__queue_idle(p->queue, err);
 }

@@ -77,7 +77,7 @@ static bool is_timed(const yk__engine *e, const yk__micro *m)
 
 yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk_error *err)
 {
-    const bool timed = is_timed(e, m) && !e->exchange.excluded;
+    const bool timed = is_timed(e, m) && e->exchange.part != YK__PART_EXCLUDED;
     if (yk__exchange_is_read(&e->exchange) && yk__params_publish_late(&e->params, err))
         return err->status;
     if (yk__engine_lay_out(e, err) || (timed && (yk__params_settle(&e->params, err) || yk__queue_idle(&e->queue, err))))
@@ -85,8 +85,8 @@ yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk
     e->queue.started = yk__seconds();
     e->queue.exchanging = 0.0;
     if (m->loss != YK_NONE)
-        e->params.is_reduced = e->exchange.world == 1;
-    if (e->exchange.excluded ? check_excluded(e, m, err) : m->empty ? run_empty(e, m, err) : run_micro(e, m, err))
+        e->params.sums = e->exchange.world == 1 ? YK__SUMS_MADE : YK__SUMS_DUE;
+    if (e->exchange.part == YK__PART_EXCLUDED ? check_excluded(e, m, err) : m->empty ? run_empty(e, m, err) : run_micro(e, m, err))
         return err->status;
     note_ticket(e, ticket);
     e->queue.timed_point = timed || e->exchange.world == 1 ? e->queue.last_point : 0;

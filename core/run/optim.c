@@ -221,17 +221,20 @@ static yk_status make_step_program(yk__optim_programs *optim, yk_error *err)
     return err->status;
 }
 
-yk_status yk__optim_make(yk__optim_programs *optim, bool stats, yk_error *err)
+yk_status yk__optim_make_stats(yk__optim_programs *optim, yk_error *err)
 {
-    if (stats && !optim->stat_prog && make_stats(optim, err))
-        return err->status;
+    return optim->stat_prog ? YK_OK : make_stats(optim, err);
+}
+
+yk_status yk__optim_make_step(yk__optim_programs *optim, yk_error *err)
+{
     if (optim->step_prog && optim->n_compute != optim->params->n_compute) { /* it is to write the new copies, too */
         if (yk__queue_idle(optim->exec->queue, err))
             return err->status;
         yk__prog_free(optim->exec, optim->step_prog);
         optim->step_prog = NULL;
     }
-    return optim->step_prog || optim->layout.kind == YK_OPT_NONE ? YK_OK : make_step_program(optim, err);
+    return optim->step_prog ? YK_OK : make_step_program(optim, err);
 }
 
 void yk__optim_drop(yk__optim_programs *optim)

@@ -14,7 +14,7 @@ typedef struct yk__optim_programs {
     bool has_layout;
     yk__opt_layout layout;
     uint32_t *group_of;                /* by parameter */
-    yk__prog *step_prog, *stat_prog;   /* stat_prog: of an only member */
+    yk__prog *step_prog, *stat_prog;   /* stat_prog: where the device takes the norm */
     uint32_t n_compute;                /* copies of parameters when step_prog was made: it writes them in a group of one */
     uint32_t n_stat;
     float *hyper;                      /* step_prog's input: 64 numbers for each group */
@@ -25,7 +25,9 @@ typedef struct yk__optim_programs {
 
 /* What the programs are to do; once. */
 yk_status yk__optim_set_layout(yk__optim_programs *optim, const yk__opt_layout *layout, yk_error *err);
-yk_status yk__optim_make(yk__optim_programs *optim, bool stats, yk_error *err); /* the programs that are missing; stats: stat_prog too */
+/* step_prog and stat_prog, where they are missing. */
+yk_status yk__optim_make_step(yk__optim_programs *optim, yk_error *err);
+yk_status yk__optim_make_stats(yk__optim_programs *optim, yk_error *err);
 void yk__optim_drop(yk__optim_programs *optim);                                 /* the programs and their numbers */
 void yk__optim_free(yk__optim_programs *optim);
 

@@ -193,8 +193,8 @@ yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err)
     if (yk__slices_by(&b->slice, b->n, p->exchange->world, weight, err))
         return err->status;
     b->is_part = false; /* the old slice holds sums */
-    b->begin = p->exchange->local_sgd ? 0 : b->slice.begin[p->exchange->rank];
-    b->end = p->exchange->local_sgd ? b->n : b->slice.begin[p->exchange->rank + 1];
+    b->begin = yk__exchange_updates_all(p->exchange) ? 0 : b->slice.begin[p->exchange->rank];
+    b->end = yk__exchange_updates_all(p->exchange) ? b->n : b->slice.begin[p->exchange->rank + 1];
     return YK_OK;
 }
 
@@ -277,7 +277,7 @@ void yk__params_drop_layout(yk__params *p)
     yk__free(p->bucket);
     p->bucket = NULL;
     p->n_all_bucket = p->n_bucket = p->n_compute = p->gathered = 0;
-    p->laid_out = p->is_rounded = false;
+    p->laid_out = false;
 }
 
 /* ---- What comes later ---- */

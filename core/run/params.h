@@ -20,6 +20,7 @@
 #include "core/run/exchange.h"
 #include "core/run/island.h"
 #include "core/run/queue.h"
+#include "core/run/way.h"
 
 #define YK__MOMENTS 3
 #define YK__KEY_BUCKET 0x80000000u /* of a slot's key: PARAM, a whole bucket; STATE, moment (bits 24..) of a bucket */
@@ -51,7 +52,7 @@ typedef struct yk__bucket {
     bool is_part;        /* outside this rank's part of its island's sum `shared` is zero, but for this rank's slice */
     bool is_common;      /* value is the memory where exchanges leave the parameters; shared memory: the ranks' one copy */
     yk__slices slice;
-    yk__slices summed;   /* whose slices hold the sums of gradients, where the roles changed since they were made */
+    yk__slices summed;   /* whose slices hold the sums of gradients, of YK__SUMS_MOVED */
     uint64_t begin, end; /* what this rank updates: its slice; in LocalSGD all */
     float *rest;         /* [end - begin]: what rounding took from it (masters.c); NULL: it was not rounded */
     bool cast_due;       /* its copies in the compute format are made when a segment waits for it */
@@ -63,10 +64,27 @@ typedef struct yk__bucket {
 /* Which copies in the compute format are not what the parameters are. */
 typedef enum yk__stale { YK__FRESH, YK__STALE_TRAINED, YK__STALE_ALL } yk__stale;
 
+/* Where the newest values of the trained parameters are. */
+typedef enum yk__value_state {
+    YK__VALUES_PUBLISHED,   /* where exchanges take them; this rank's device has them, or they are on their way */
+    YK__VALUES_UNPUBLISHED, /* on the devices that updated them: what exchanges take is older */
+    YK__VALUES_ROUNDED,     /* with their owners: they travelled as numbers of bf16, and the rest stayed (masters.c) */
+    YK__VALUES_BEHIND       /* with the members: this excluded rank's device has older ones */
+} yk__value_state;
+
+/* The sums over ranks of the last window's gradients. */
+typedef enum yk__sums {
+    YK__SUMS_MADE,  /* in this rank's slices; at first, where there are no gradients */
+    YK__SUMS_MOVED, /* in the slices before roles changed: bucket.summed */
+    YK__SUMS_DUE    /* a window has begun */
+} yk__sums;
+
 typedef struct yk__params {
     yk__queue *queue;
     yk__exchange *exchange;
     yk__island island;
+    yk__way way;                    /* the columns that this rank follows; chosen anew where roles change */
+    const yk__way *first_way;       /* a row before the table's; NULL for none */
     uint64_t bucket_bytes;
     uint32_t gap;                   /* elements: parameters begin at multiples; 0: not agreed yet */
     uint64_t most;                  /* elements of a bucket of several parameters: what every rank's device takes as one buffer */
@@ -86,14 +104,11 @@ typedef struct yk__params {
     uint64_t writes;                /* by the host */
     yk__stale compute_stale;
     uint32_t n_compute;             /* parameters with a copy */
-    bool is_behind;                 /* others updated parameters since this device's own copies of them were taken */
     uint32_t gathered;              /* trained buckets, the last first, whose parameters are here; the others are on their way */
     uint32_t power_rank;            /* of PowerSGD; 0: gradients are exchanged as they are */
     struct yk__power *power;        /* its state; NULL: it begins anew (power.h) */
-    bool is_rounded;                /* values are numbers of bf16 */
-    bool is_unpublished;            /* this rank has updated them, and what exchanges take is older: an only member, or all on cards */
-    bool is_reduced;                /* the buckets hold sums over ranks in this rank's slices */
-    bool slices_changed;            /* since then: bucket.summed says whose hold the sums */
+    yk__value_state values;
+    yk__sums sums;
     yk__exact squares;              /* of these sums, where the rank talks */
 } yk__params;
 
@@ -121,6 +136,7 @@ yk_status yk__params_flush(yk__params *p, yk_error *err);
 yk_status yk__params_unflush(yk__params *p, yk_error *err);
 yk_status yk__params_write(yk__params *p, uint32_t number, const float *data, yk_error *err);
 yk_status yk__params_read(yk__params *p, uint32_t number, float *data, yk_error *err);
+yk_status yk__params_read_device(yk__params *p, const yk__param *q, float *data, yk_error *err); /* what this rank's device has */
 yk_status yk__params_write_state(yk__params *p, uint32_t number, const void *data, yk_error *err);
 yk_status yk__params_read_state(yk__params *p, uint32_t number, void *data, yk_error *err);
 
@@ -135,24 +151,27 @@ void yk__params_forget_rest(const yk__params *p, const yk__param *q); /* the hos
 /* All members have all parameters as their owners have them. By all ranks. */
 yk_status yk__params_gather_whole(yk__params *p, yk_error *err);
 
+/* ---- ways/choose.c ---- */
+
+/* By all ranks, where the island or the roles may be others; nothing is under way. */
+void yk__params_choose_way(yk__params *p);
+
 /* ---- reduce.c: what members exchange at the end of a window ---- */
 
 /* The gradients over the members, to each owner its slices; once per window. */
 yk_status yk__params_reduce(yk__params *p, yk_error *err);
 /* This rank's slices of the values to where exchanges take them, where the device does not write them there. Done when it returns. */
 yk_status yk__params_publish(yk__params *p, yk_error *err);
-/* The same, late, where is_unpublished. Nothing, where that has been done. */
+/* The same of YK__VALUES_UNPUBLISHED; of others nothing. */
 yk_status yk__params_publish_late(yk__params *p, yk_error *err);
-/* In common memory: all members have published. */
-yk_status yk__params_written(yk__params *p, yk_error *err);
-/* Where all ranks are one island: parameters from their owners' devices to the others. */
-yk_status yk__params_spread(yk__params *p, yk_error *err);
+void yk__params_changed(yk__params *p); /* the trained values: copies in the compute format are older */
+/* Elements [from, to) of a bucket from the block for exchanges to the device. */
+yk_status yk__params_put_shared(yk__params *p, const yk__bucket *b, uint64_t from, uint64_t to, yk_error *err);
 /* What they published comes to this rank: as messages it is on its way, else the transfers to a device's own copies are. */
 yk_status yk__params_gather(yk__params *p, yk_error *err);
 /* Device and host may read the bucket. The transfers to a device's own copy go on behind. */
 yk_status yk__params_await(yk__params *p, uint32_t bucket, yk_error *err);
 yk_status yk__params_settle(yk__params *p, yk_error *err); /* all of them */
-uint64_t yk__params_taken(const yk__params *p);            /* elements that others update and a device's own copies take */
 /* All trained parameters to a rank that was excluded, if it is to take them, as the root, a member, has them. By all ranks; none may
  * be in an update meanwhile. */
 yk_status yk__params_refresh(yk__params *p, uint32_t root, bool take, yk_error *err);

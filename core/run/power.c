@@ -144,9 +144,7 @@ static void make_sums(const place *at, float factor)
 
 yk_status yk__power_reduce(yk__params *p, yk_error *err)
 {
-    uint32_t members = 0;
-    for (uint32_t r = 0; r < p->exchange->world; r++)
-        members += p->exchange->roles.member[r];
+    const uint32_t members = yk__exchange_members(p->exchange);
     if (!p->power && power_new(p, err))
         return err->status;
     visit_params(p, make_left, 0.0f);

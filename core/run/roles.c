@@ -15,9 +15,9 @@ const yk__roles *yk__engine_roles(const yk__engine *e)
 static yk_status check_roles(const yk__engine *e, const yk__roles *roles, yk_error *err)
 {
     double sum = 0.0;
-    if (e->exchange.local_sgd)
+    if (e->exchange.part == YK__PART_LOCAL)
         return yk__fail(err, YK_E_INTERNAL, "roles were set in LocalSGD, where every rank takes part and updates all");
-    if (!e->params.is_reduced)
+    if (e->params.sums == YK__SUMS_DUE)
         return yk__fail(err, YK_E_INTERNAL, "roles were set in the middle of an accumulation window");
     for (uint32_t r = 0; r < e->exchange.world; r++) {
         const double owns = roles->owns[r];
@@ -87,10 +87,10 @@ static yk_status move_bucket(yk__params *p, yk__bucket *b, bool has_moments, yk_
 /* The sums of gradients stay where they were made; they can still be asked for. */
 static yk_status keep_summed(yk__params *p, yk_error *err)
 {
-    for (uint32_t i = 0; i < p->n_bucket && !p->slices_changed; i++)
+    for (uint32_t i = 0; i < p->n_bucket && p->sums != YK__SUMS_MOVED; i++)
         if (yk__slices_copy(&p->bucket[i].summed, &p->bucket[i].slice, err))
             return err->status;
-    p->slices_changed = true;
+    p->sums = YK__SUMS_MOVED;
     return YK_OK;
 }
 
@@ -129,12 +129,12 @@ static yk_status change_members(yk__engine *e, const yk__roles *roles, yk_error 
     for (uint32_t r = 0; r < exchange->world; r++)
         back = back || (roles->member[r] && !exchange->roles.member[r]);
     if (yk__exchange_set_members(exchange, roles->member, err) ||
-        (back && exchange->talks && catch_up(&e->params, root, exchange->excluded && roles->member[exchange->rank], err)))
+        (back && catch_up(&e->params, root, exchange->part == YK__PART_EXCLUDED && roles->member[exchange->rank], err)))
         return err->status;
     yk__exchange_clear_residual(exchange); /* one that comes back would send what is long past */
     yk__power_drop(&e->params);
-    memcpy(exchange->roles.member, roles->member, sizeof exchange->roles.member);
-    exchange->excluded = !roles->member[exchange->rank];
+    yk__exchange_note_members(exchange, roles->member);
+    yk__params_choose_way(&e->params);
     return YK_OK;
 }
 
@@ -175,7 +175,7 @@ yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *
 {
     if (check_roles(e, roles, err) || e->exchange.world == 1)
         return err->status;
-    if (yk__params_settle(&e->params, err) || (e->exchange.talks && (yk__params_publish_late(&e->params, err) || agree_on(e, roles, err))))
+    if (yk__params_settle(&e->params, err) || yk__params_publish_late(&e->params, err) || agree_on(e, roles, err))
         return err->status;
     if (!same_roles(&e->exchange, roles) && leave_rest(&e->params, err))
         return err->status;
@@ -187,7 +187,8 @@ yk_status yk__engine_catch_up(yk__engine *e, yk_error *err)
     yk__exchange *exchange = &e->exchange;
     if (!yk__exchange_excludes(exchange))
         return YK_OK;
-    if (yk__exchange_barrier(exchange, err) || catch_up(&e->params, yk__exchange_first_member(exchange), exchange->excluded, err))
+    if (yk__exchange_barrier(exchange, err) ||
+        catch_up(&e->params, yk__exchange_first_member(exchange), exchange->part == YK__PART_EXCLUDED, err))
         return err->status;
     return yk__exchange_barrier(exchange, err); /* members go on when the copies are made */
 }

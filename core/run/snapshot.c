@@ -156,7 +156,7 @@ yk_status yk__snapshot_write(yk__snapshot *snapshot, const void *host, uint64_t 
     const yk__exchange *exchange = snapshot->exchange;
     const int copy = (int)(++snapshot->made % 2);
     yk__snapshot_record *own;
-    if (make_block(snapshot, capacity, err) || exchange->excluded || atomic_load(&head_of(snapshot)->claimed))
+    if (make_block(snapshot, capacity, err) || exchange->part == YK__PART_EXCLUDED || atomic_load(&head_of(snapshot)->claimed))
         return err->status;
     own = yk__snapshot_record_of(snapshot, copy, exchange->rank);
     atomic_store(&own->number, 0);

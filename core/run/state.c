@@ -30,12 +30,12 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
     const yk__param *q;
     if (check_trained(e, number, err))
         return err->status;
-    if (e->exchange.local_sgd)
+    if (e->exchange.part == YK__PART_LOCAL)
         return yk__fail(err, YK_E_UNSUPPORTED, "in LocalSGD gradients are not added up over ranks: there is none of the job to read");
     if (yk__params_reduce(&e->params, err))
         return err->status;
     q = &e->params.param[number];
-    s = e->params.slices_changed ? &e->params.bucket[q->bucket].summed : &e->params.bucket[q->bucket].slice;
+    s = e->params.sums == YK__SUMS_MOVED ? &e->params.bucket[q->bucket].summed : &e->params.bucket[q->bucket].slice;
     if (own_part(e, e->params.bucket[q->bucket].grad, s, 0, q, data, err) ||
         yk__exchange_spread(&e->exchange, s, q->at, q->n, data, err))
         return err->status;
@@ -46,7 +46,7 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
 
 void yk__engine_scale_errors(yk__engine *e, double factor)
 {
-    if (e->exchange.local_sgd) /* of changes of parameters, which bear no scale */
+    if (e->exchange.part == YK__PART_LOCAL) /* of changes of parameters, which bear no scale */
         return;
     yk__exchange_scale_residual(&e->exchange, (float)factor);
     yk__power_scale(&e->params, (float)factor);

@@ -17,7 +17,7 @@ static yk_status check_agreement(yk__params *p, yk_error *err)
 {
     uint64_t own = YK_HASH_SEED;
     uint32_t other;
-    if (!p->exchange->talks)
+    if (!p->exchange->medium)
         return YK_OK;
     if (yk__params_settle(p, err))
         return err->status;
@@ -34,7 +34,7 @@ static yk_status check_agreement(yk__params *p, yk_error *err)
 /* To where excluded ranks take parameters from, and those with memory of their own in an update. One writes what all share. */
 static void flush_shared(const yk__params *p)
 {
-    if (!p->exchange->talks || (p->exchange->shares && p->exchange->rank != yk__exchange_first_member(p->exchange)))
+    if (!p->exchange->medium || (p->exchange->medium == YK__MEMORY && p->exchange->rank != yk__exchange_first_member(p->exchange)))
         return;
     for (size_t i = 0; i < p->n_param; i++) {
         const yk__param *q = &p->param[i];
@@ -51,8 +51,8 @@ yk_status yk__params_flush(yk__params *p, yk_error *err)
     for (size_t i = 0; i < p->n_param; i++) {
         yk__param *q = &p->param[i];
         /* Others write it: members, who may be in their next update by now. */
-        const bool others = p->exchange->excluded && p->exchange->shares && q->trained;
-        p->is_behind = p->is_behind || others;
+        const bool others = p->exchange->part == YK__PART_EXCLUDED && p->exchange->medium == YK__MEMORY && q->trained;
+        p->values = others ? YK__VALUES_BEHIND : p->values;
         if (q->pending && q->trained)
             yk__params_forget_rest(p, q);
         if (q->pending && !others &&
@@ -110,18 +110,16 @@ static void read_pending(const yk__param *q, float *data)
         memset(data, 0, q->n * sizeof *data);
 }
 
-/* Messages bring parameters to an excluded rank only where all ranks take part. */
-static yk_status fail_behind(const yk__params *p, const yk__param *q, yk_error *err)
+yk_status yk__params_read_device(yk__params *p, const yk__param *q, float *data, yk_error *err)
 {
-    return yk__fail(err, YK_E_ARG, "%s is excluded from the steps at present and has no memory in common with the others, so that it "
-                    "cannot read %s by itself: read it on a member, save by all ranks, or keep the rank in by '!' behind its device "
-                    "spec", yk__exchange_name(p->exchange, p->exchange->rank), q->name);
+    if (yk__params_settle(p, err))
+        return err->status;
+    return yk__queue_read(p->queue, p->bucket[q->bucket].value, q->at * sizeof *data, data, q->n * sizeof *data, err);
 }
 
 yk_status yk__params_read(yk__params *p, uint32_t number, float *data, yk_error *err)
 {
     const yk__param *q;
-    const yk__bucket *b;
     if (check_param(p, number, err))
         return err->status;
     q = &p->param[number];
@@ -129,14 +127,7 @@ yk_status yk__params_read(yk__params *p, uint32_t number, float *data, yk_error 
         read_pending(q, data);
         return YK_OK;
     }
-    b = &p->bucket[q->bucket];
-    if (p->exchange->excluded && p->exchange->talks && q->trained && p->exchange->shares)
-        return yk__exchange_read(p->exchange, b->shared_at + q->at, q->n, data, err);
-    if (p->is_behind && p->exchange->talks && q->trained)
-        return fail_behind(p, q, err);
-    if (yk__params_settle(p, err))
-        return err->status;
-    return yk__queue_read(p->queue, b->value, q->at * sizeof(float), data, q->n * sizeof(float), err);
+    return q->trained ? p->way.read(p, q, data, err) : yk__params_read_device(p, q, data, err);
 }
 
 /* NULL, with err filled: there is none of this number. */

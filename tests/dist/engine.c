@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tests/dist/net.h"
+#include "tests/dist/own_way.h"
 #include "tests/support/refplugin.h"
 #include "tests/support/run.h"
 
@@ -142,6 +143,39 @@ static yk_status run_low(yk__group *group, yk_error *err)
     return err->status;
 }
 
+/* Trains with the ways of the table, or with one of this folder before them. */
+static yk_status train_by(rig *r, yk__device *dev, yk__group *group, const yk__way *way, float p[N_PARAM][IN * MID], double *norm,
+                          yk_error *err)
+{
+    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 4096, .way = way};
+    if (!net_setup(r, dev, group, &c, YK_OPT_ADAM, err) && !rig_train(r, YK_OPT_ADAM, norm, err))
+        for (int i = 0; i < N_PARAM && !err->status; i++)
+            yk__engine_param_read(r->e, r->number[i], p[i], err);
+    yk__engine_free(r->e);
+    r->e = NULL;
+    return err->status;
+}
+
+/* A way that adds up in the order of ranks gives the bits of those that do. */
+static yk_status run_ways(yk__group *group, yk_error *err)
+{
+    static float table[N_PARAM][IN * MID], own[N_PARAM][IN * MID];
+    const uint32_t me = yk__group_rank(group), ranks = yk__group_size(group);
+    rig r = {.begin = first_row(me, ranks, false), .end = first_row(me + 1, ranks, false)};
+    double norm[2][STEPS];
+    yk__device *dev = NULL;
+    if (!ref_open(&dev, err) && !train_by(&r, dev, group, NULL, table, norm[0], err) &&
+        !train_by(&r, dev, group, &own_way, own, norm[1], err)) {
+        if (!own_way_sums || memcmp(norm[0], norm[1], sizeof norm[0]))
+            yk__fail(err, YK_E_INTERNAL, "%u buckets by the test's way; norms %.17g and %.17g", own_way_sums, norm[0][0], norm[1][0]);
+        for (int i = 0; i < N_PARAM && !err->status; i++)
+            if (memcmp(table[i], own[i], size[i] * sizeof(float)))
+                yk__fail(err, YK_E_INTERNAL, "parameter %d is %g and %g", i, (double)table[i][0], (double)own[i][0]);
+    }
+    yk__device_close(dev);
+    return err->status;
+}
+
 /* Over messages: rank 1's parameters come late, as its update is slow. What rank 0 waits for them is not its own run's time. */
 static yk_status run_slow(yk__group *group, yk_error *err)
 {
@@ -179,6 +213,8 @@ static int as_rank(const char *what)
             ref.align = yk__group_rank(g) ? 1024 : 64;
         if (strstr(what, "slow"))
             run_slow(g, &err);
+        else if (strstr(what, "way"))
+            run_ways(g, &err);
         else if (strstr(what, "bf16"))
             run_low(g, &err);
         else
@@ -225,6 +261,15 @@ START_TEST(two_ranks_bf16)
 }
 END_TEST
 
+START_TEST(a_way_from_outside_gives_the_same_bits)
+{
+    ranks_launch(3, "way");
+    setenv("YOKE_TRANSPORT", "local", 1);
+    ranks_launch(2, "way");
+    unsetenv("YOKE_TRANSPORT");
+}
+END_TEST
+
 START_TEST(a_rank_without_rows)
 {
     ranks_launch(2, "adam-empty");
@@ -249,6 +294,7 @@ int main(int argc, char **argv)
     tcase_add_test(c, devices_of_unlike_alignment);
     tcase_add_test(c, three_ranks_sgd);
     tcase_add_test(c, two_ranks_bf16);
+    tcase_add_test(c, a_way_from_outside_gives_the_same_bits);
     tcase_add_test(c, a_rank_without_rows);
     tcase_add_test(c, late_parameters_are_no_time_of_a_run);
     return suite_run("engine over ranks", c);

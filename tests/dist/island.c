@@ -73,9 +73,10 @@ static yk_status check_parameters(const rig *r, int window, yk_error *err)
 {
     const yk__exchange *exchange = &r->e->exchange;
     const bool whole = yk__island_holds_all(&r->e->params.island) && !getenv("YOKE_TRANSPORT"),
-               single = yk__exchange_members(exchange) == 1 && !exchange->excluded;
-    if (r->e->params.is_unpublished != (whole || single))
-        return yk__fail(err, YK_E_INTERNAL, "window %d: parameters %s", window, r->e->params.is_unpublished ? "stay" : "left");
+               single = yk__exchange_members(exchange) == 1 && exchange->part != YK__PART_EXCLUDED;
+    const bool stay = r->e->params.values == YK__VALUES_UNPUBLISHED;
+    if (stay != (whole || single))
+        return yk__fail(err, YK_E_INTERNAL, "window %d: parameters %s", window, stay ? "stay" : "left");
     return YK_OK;
 }
 

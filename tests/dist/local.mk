@@ -18,7 +18,7 @@ RANKS_SH = tests/dist/cuda.sh tests/dist/islands.sh tests/dist/faults.sh tests/d
 	tests/dist/started.sh tests/dist/trace.sh tests/dist/vulkan.sh
 dist_check_SCRIPTS += $(RANKS_SH)
 TESTS += $(RANKS_SH)
-noinst_HEADERS += tests/dist/coll_small.h tests/dist/losses.h tests/dist/net.h
+noinst_HEADERS += tests/dist/coll_small.h tests/dist/losses.h tests/dist/net.h tests/dist/own_way.h
 if WITH_CHECK
 UNIT_TESTS += tests/dist/agree.test tests/dist/coll.test tests/dist/collect.test tests/dist/emergency.test tests/dist/engine.test \
 	tests/dist/function.test tests/dist/hosts.test tests/dist/island.test tests/dist/job_loop.test tests/dist/job_losses.test \
@@ -28,7 +28,7 @@ UNIT_TESTS += tests/dist/agree.test tests/dist/coll.test tests/dist/collect.test
 TSAN_TESTS += tests/dist/coll.test tests/dist/collect.test tests/dist/emergency.test tests/dist/hosts.test tests/dist/island.test \
 	tests/dist/local_sgd.test tests/dist/message.test tests/dist/roles.test tests/dist/shm.test tests/dist/topology.test tests/dist/train.test
 tests_dist_coll_test_SOURCES = tests/dist/coll.c tests/dist/coll_small.c tests/support/loopback.c
-tests_dist_engine_test_SOURCES = tests/dist/engine.c tests/dist/net.c
+tests_dist_engine_test_SOURCES = tests/dist/engine.c tests/dist/net.c tests/dist/own_way.c
 tests_dist_island_test_SOURCES = tests/dist/island.c tests/dist/net.c
 tests_dist_job_losses_test_SOURCES = tests/dist/job_losses.c tests/dist/losses.c
 tests_dist_message_test_SOURCES = tests/dist/message.c tests/support/loopback.c

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A rank that updates all parameters by itself: the only one of its job, or one of LocalSGD. And one whose device plans only. */
+#include "core/run/ways/ways.h"
+
+static bool single_fits(const yk__params *p)
+{
+    return yk__exchange_updates_all(p->exchange);
+}
+
+yk_status yk__way_reduces_nothing(yk__params *p, yk_error *err)
+{
+    (void)p;
+    (void)err;
+    return YK_OK;
+}
+
+/* In LocalSGD each rank has its own norm; a gradient that is not finite on one stops all. */
+static yk_status norm_single(yk__updater *u, double divisor, double sum[2], yk_error *err)
+{
+    return yk__norm_own(u, divisor, sum, err) ? err->status : yk__exchange_sum(u->params->exchange, &sum[1], 1, err);
+}
+
+/* The optimizer's program writes copies in the compute format itself. */
+static yk_status publish_nothing(yk__updater *u, yk_error *err)
+{
+    (void)u;
+    (void)err;
+    return YK_OK;
+}
+
+const yk__way yk__way_single = {
+    .name = "alone", .fits = single_fits, .reduce = yk__way_reduces_nothing, .norm = norm_single, .publish = publish_nothing};
+
+static bool planned_fits(const yk__params *p)
+{
+    return p->exchange->medium == YK__NO_MEDIUM;
+}
+
+const yk__way yk__way_planned = {
+    .name = "planned", .fits = planned_fits, .reduce = yk__way_reduces_nothing, .publish = yk__way_publishes_nothing};

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * All members are one island (docs/decisions/0053): sums are made on the devices, and parameters go from one to the other. And devices
+ * that could be one: their norm is made as an island makes it, so that bits do not tell whether they are joined (0055).
+ */
+#include "core/run/ways/ways.h"
+
+static bool island_fits(const yk__params *p)
+{
+    return !p->power_rank && yk__island_holds_all(&p->island); /* PowerSGD changes gradients on the host */
+}
+
+/* Nothing leaves the devices: each has the sums of its slices, in its gradients. */
+static yk_status sum_on_devices(yk__params *p, yk_error *err)
+{
+    for (uint32_t i = 0; i < p->n_bucket; i++) {
+        const yk__bucket *b = &p->bucket[i];
+        if (yk__island_reduce_slices(&p->island, b->grad, &b->slice, i, b->point, err))
+            return err->status;
+    }
+    return yk__queue_idle_overlapped(p->queue, err);
+}
+
+/* While no rank is excluded nobody takes parameters from the host; over messages other memory holds copies of them. What the update takes
+ * is timed without a way there. */
+static yk_status publish_island(yk__updater *u, yk_error *err)
+{
+    yk__params *p = u->params;
+    if (p->exchange->medium != YK__MEMORY || yk__exchange_excludes(p->exchange))
+        return yk__way_publish_through(u, err);
+    yk__params_changed(p);
+    p->values = YK__VALUES_UNPUBLISHED;
+    if (u->measure && yk__queue_idle(p->queue, err))
+        return err->status;
+    if (u->measure)
+        yk__update_note(u);
+    return yk__values_spread(p, err);
+}
+
+const yk__way yk__way_island = {
+    .name = "island", .fits = island_fits, .reduce = sum_on_devices, .norm = yk__way_norm_on_device, .publish = publish_island};
+
+static bool joinable_fits(const yk__params *p)
+{
+    return yk__island_could_hold_all(&p->island);
+}
+
+const yk__way yk__way_joinable = {.name = "joinable", .fits = joinable_fits, .norm = yk__way_norm_on_device};

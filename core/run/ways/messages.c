@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks without memory in common: sums and updated parameters travel bucket by bucket, those while the next step begins. */
+#include "core/run/ways/ways.h"
+
+static bool messages_fit(const yk__params *p)
+{
+    (void)p;
+    return true;
+}
+
+/* The next of the buckets that are on their way. */
+static yk_status end_gather(yk__params *p, yk_error *err)
+{
+    yk__bucket *b = &p->bucket[p->n_bucket - 1 - p->gathered];
+    if (yk__bucket_await(p, b, "all_gather", err) || yk__values_take(p, b, err))
+        return err->status;
+    p->gathered++;
+    return YK_OK;
+}
+
+/* The last bucket first, as the next forward reads them. All are begun here, in the same order beside other requests on all ranks; of
+ * many the first have come before the last begin. */
+static yk_status send_buckets(yk__params *p, yk_error *err)
+{
+    p->gathered = 0;
+    for (uint32_t i = 0; i < p->n_bucket; i++) {
+        yk__bucket *b = &p->bucket[p->n_bucket - 1 - i];
+        if (i >= p->gathered + yk__exchange_depth(p->exchange) && end_gather(p, err))
+            return err->status;
+        b->begun_ns = yk__clock_ns();
+        if (yk__exchange_all_gather(p->exchange, b->shared_at, &b->slice, p->values == YK__VALUES_ROUNDED, &b->done_ns, &b->request, err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+static yk_status gather_messages(yk__params *p, yk_error *err)
+{
+    return yk__values_spread(p, err) ? err->status : send_buckets(p, err);
+}
+
+static yk_status await_bucket(yk__params *p, uint32_t bucket, yk_error *err)
+{
+    while (p->gathered < p->n_bucket && p->n_bucket - 1 - p->gathered >= bucket)
+        if (end_gather(p, err))
+            return err->status;
+    return YK_OK;
+}
+
+const yk__way yk__way_messages = {.name = "messages",
+                                  .fits = messages_fit,
+                                  .reduce = yk__way_reduce_buckets,
+                                  .norm = yk__way_norm_exact,
+                                  .publish = yk__way_publish_through,
+                                  .gather = gather_messages,
+                                  .await = await_bucket,
+                                  .read = yk__params_read_device};

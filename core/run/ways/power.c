@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* PowerSGD in front of another way: what members add up are factors (power.h), on the host. */
+#include "core/run/power.h"
+#include "core/run/ways/ways.h"
+
+/* The whole block at once, which then holds sums from end to end. */
+static yk_status reduce_block(yk__params *p, yk_error *err)
+{
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        if (yk__grads_to_host(p, &p->bucket[i], err))
+            return err->status;
+    if (yk__power_reduce(p, err))
+        return err->status;
+    for (uint32_t i = 0; i < p->n_bucket; i++) {
+        p->bucket[i].is_part = false;
+        if (yk__sums_to_device(p, &p->bucket[i], err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+static bool power_fits(const yk__params *p)
+{
+    return p->power_rank;
+}
+
+const yk__way yk__way_power = {.name = "PowerSGD", .fits = power_fits, .reduce = reduce_block, .norm = yk__way_norm_exact};

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Updated parameters through the block for exchanges: what this rank owns to there, and what others own from there. */
+#include "core/run/ways/ways.h"
+
+void yk__update_note(yk__updater *u)
+{
+    u->update_seconds = yk__seconds() - u->started;
+    u->update_elements = 0;
+    for (uint32_t i = 0; i < u->params->n_bucket; i++)
+        u->update_elements += u->params->bucket[i].end - u->params->bucket[i].begin;
+}
+
+/* From each owner in the island to the others' devices. All members do it where they have just updated, before anything else comes: who
+ * did it later, when messages have brought other slices, might wait meanwhile for a rank whose device waits for this one's. */
+static yk_status spread_island(yk__params *p, const yk__bucket *b, yk_error *err)
+{
+    for (uint32_t r = 0; r < p->exchange->world && yk__island_spreads(&p->island); r++) {
+        const uint64_t from = b->slice.begin[r], n = b->slice.begin[r + 1] - from;
+        const uint32_t place = yk__island_place(&p->island, r);
+        if (place != UINT32_MAX && yk__island_broadcast(&p->island, b->value, from, n, place, (uint32_t)(b - p->bucket), err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+yk_status yk__values_spread(yk__params *p, yk_error *err)
+{
+    for (uint32_t i = p->n_bucket; i-- > 0;)
+        if (spread_island(p, &p->bucket[i], err))
+            return err->status;
+    return YK_OK;
+}
+
+/* It comes to this device without the host. */
+static bool is_spread(const yk__params *p, uint32_t owner)
+{
+    return owner == p->exchange->rank || (yk__island_spreads(&p->island) && yk__island_place(&p->island, owner) != UINT32_MAX);
+}
+
+/* What others updated, to a device's own copy: of slices in a row at once. */
+yk_status yk__values_take(yk__params *p, const yk__bucket *b, yk_error *err)
+{
+    uint64_t from = 0;
+    for (uint32_t r = 0; r < p->exchange->world && !b->is_common; r++) {
+        if (!is_spread(p, r))
+            continue;
+        if (yk__params_put_shared(p, b, from, b->slice.begin[r], err))
+            return err->status;
+        from = b->slice.begin[r + 1];
+    }
+    return b->is_common ? YK_OK : yk__params_put_shared(p, b, from, b->n, err);
+}
+
+/* Elements that others update and a device's own copies take. */
+static uint64_t count_taken(const yk__params *p)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        n += p->bucket[i].is_common ? 0 : p->bucket[i].n - (p->bucket[i].end - p->bucket[i].begin);
+    return n;
+}
+
+/* Messages and transfers go on behind; they are waited for where they are timed. */
+yk_status yk__values_take_others(yk__updater *u, yk_error *err)
+{
+    const uint64_t n = count_taken(u->params);
+    double begin;
+    if (yk__exchange_all_written(u->params->exchange, err))
+        return err->status;
+    begin = yk__seconds();
+    if (yk__params_gather(u->params, err) || !n || !u->measure || yk__params_settle(u->params, err) ||
+        yk__queue_idle(u->exec->queue, err))
+        return err->status;
+    u->copy_seconds = yk__seconds() - begin;
+    u->copy_elements = n;
+    return YK_OK;
+}
+
+yk_status yk__way_publish_through(yk__updater *u, yk_error *err)
+{
+    yk__params_changed(u->params);
+    u->params->values = YK__VALUES_PUBLISHED;
+    if (yk__params_publish(u->params, err))
+        return err->status;
+    yk__update_note(u);
+    return yk__values_take_others(u, err);
+}
+
+yk_status yk__way_publishes_nothing(yk__updater *u, yk_error *err)
+{
+    (void)err;
+    yk__params_changed(u->params);
+    return YK_OK;
+}

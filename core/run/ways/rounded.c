@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters that travel in bf16 (masters.c): the host rounds them, so that an only member's leave its device too. */
+#include "core/run/ways/ways.h"
+
+static bool rounded_fits(const yk__params *p)
+{
+    return p->exchange->narrows;
+}
+
+static yk_status publish_rounded(yk__updater *u, yk_error *err)
+{
+    yk__params_changed(u->params);
+    if (yk__params_publish(u->params, err) || yk__params_round(u->params, err))
+        return err->status;
+    yk__update_note(u);
+    return yk__values_take_others(u, err);
+}
+
+const yk__way yk__way_rounded = {.name = "rounded", .fits = rounded_fits, .publish = publish_rounded};

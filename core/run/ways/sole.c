@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The only member of several ranks. Nothing is to be added up: through the host a device with memory of its own would send all gradients
+ * twice a step. Its device goes on with the next step at once, and nothing leaves it, until another rank asks (docs/decisions/0052); so
+ * what its update takes stays what was timed among others.
+ */
+#include "core/run/ways/ways.h"
+
+static bool sole_fits(const yk__params *p)
+{
+    return yk__exchange_members(p->exchange) == 1;
+}
+
+static yk_status publish_later(yk__updater *u, yk_error *err)
+{
+    if (yk__exchange_is_read(u->params->exchange))
+        return yk__way_publish_through(u, err);
+    yk__params_changed(u->params);
+    u->params->values = YK__VALUES_UNPUBLISHED;
+    return YK_OK;
+}
+
+const yk__way yk__way_sole = {
+    .name = "sole", .fits = sole_fits, .reduce = yk__way_reduces_nothing, .norm = yk__way_norm_on_device, .publish = publish_later};

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef YOKE_TESTS_DIST_OWN_WAY_H
+#define YOKE_TESTS_DIST_OWN_WAY_H
+
+#include "core/run/params.h"
+
+extern const yk__way own_way; /* for yk__engine_config.way */
+extern uint32_t own_way_sums; /* buckets that it has added up */
+
+#endif
