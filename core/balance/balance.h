@@ -55,6 +55,7 @@ typedef struct yk__report {
     double part;            /* part of the optimizer that fits it beside all rows it may get; 0: not known */
     double update, copy;    /* seconds of updating all parameters, of taking all from others; 0: not known */
     double left;            /* windows that the job still has; 0: not known */
+    double faster;          /* of an excluded rank: factor by which it computes faster by itself than when it was excluded; 0: not known */
 } yk__report;
 
 enum { YK__SEAT_CORES = 1024 };
@@ -83,7 +84,7 @@ void yk__policy_free(yk__policy *p);
 bool yk__policy_timed(const yk__policy *p);
 /* A window is over. True: the ranks tell each other, and call yk__policy_look. */
 bool yk__policy_pass(yk__policy *p);
-/* report: of all members, equal on all ranks; others' is not looked at. Fails where the rows fit no more. */
+/* report: of all members, equal on all ranks; of an excluded rank only `faster` counts. Fails where the rows fit no more. */
 yk_status yk__policy_look(yk__policy *p, const yk__report *report, yk_error *err);
 /* What holds for the next window. Roles change seldom, and cost a collective; generation counts their changes. */
 const uint64_t *yk__policy_shares(const yk__policy *p);

@@ -156,7 +156,7 @@ yk_status yk__policy_look(yk__policy *p, const yk__report *report, yk_error *err
     case GROW: yk__probe_look(p); break;
     case SETTLE: yk__settle_look(p); break;
     case TRIAL: yk__trial_look(p, clean, wall); break;
-    case STEADY: yk__steady_look(p, clean, wall); break;
+    case STEADY: yk__steady_look(p, report, clean, wall); break;
     default: yk__retry_look(p, report); break;
     }
     return YK_OK;

@@ -55,6 +55,12 @@
 
 typedef enum yk__phase { PROBE, GROW, SETTLE, TRIAL, STEADY, RETRY } yk__phase;
 
+/* What a member took for its share when nothing was off. */
+typedef struct yk__settled {
+    uint64_t rows;
+    double seconds; /* by its line */
+} yk__settled;
+
 /* Times of one rank since the last look. */
 typedef struct yk__samples {
     double seconds[8];
@@ -100,6 +106,7 @@ struct yk__policy {
     double disturbs[YK__RANKS];         /* by how much windows with an excluded rank were longer than its line says; 0: not known */
     double promised[YK__RANKS];         /* by the lines at its last trial: what it adds to the rate */
     yk__line rest;                      /* seconds of a window beside runs and the optimizer, over members - 1 */
+    yk__settled settled[YK__RANKS];     /* when shares were last settled with it */
     yk__samples busy[YK__RANKS];
     yk__phase phase;
     uint64_t windows, in_phase, unreported; /* windows of the job, of this phase, since ranks last reported */
@@ -178,7 +185,7 @@ void yk__settle_look(yk__policy *p);
 bool yk__records_add(yk__policy *p);
 
 /* policy_steady.c */
-void yk__steady_look(yk__policy *p, bool clean, double wall);
+void yk__steady_look(yk__policy *p, const yk__report *report, bool clean, double wall);
 void yk__retry_look(yk__policy *p, const yk__report *report);
 
 #endif

@@ -58,13 +58,16 @@ void yk__excursion_charge(yk__policy *p, const yk__report *report)
 void yk__excursion_end(yk__policy *p)
 {
     if (p->away.usual > 0)
-        p->price[p->away.rank] = p->away.lost;
+        p->price[p->away.rank] = p->excluded[p->away.rank] ? p->away.lost : 0;
     p->away.usual = 0;
 }
 
 void yk__steady_begin(yk__policy *p)
 {
     yk__excursion_end(p);
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (p->member[r])
+            p->settled[r] = (yk__settled){p->share[r], yk__balance_predict(p->balance, r, p->share[r])};
     p->early = false;
     p->usual = 0;
     p->usual_n = 0;

@@ -92,7 +92,24 @@ static void steady_samples(yk__policy *p, bool *off)
     yk__shares_follow(p, TRUST);
 }
 
-void yk__steady_look(yk__policy *p, bool clean, double wall)
+/* An excluded rank whose device is faster by itself than when it was excluded has a trial with the share that it had before: the first time
+ * at once, after one in vain where that costs little of the time that has passed. */
+static bool return_begin(yk__policy *p, const yk__report *report)
+{
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        if (!p->excluded[r] || p->member[r] || report[r].faster < COSTLY || !p->settled[r].rows ||
+            (p->price[r] > 0 && p->spent + p->price[r] > RETRY_PART * p->elapsed))
+            continue;
+        yk__balance_renew(p->balance, r, p->settled[r].rows, p->settled[r].seconds);
+        if (!yk__trial_begin(p, r))
+            return false;
+        yk__excursion_begin(p, r, true);
+        return true;
+    }
+    return false;
+}
+
+void yk__steady_look(yk__policy *p, const yk__report *report, bool clean, double wall)
 {
     bool off = false, promising;
     const bool timed = p->in_phase % EVERY == 0;
@@ -108,6 +125,8 @@ void yk__steady_look(yk__policy *p, bool clean, double wall)
         steady_alert(p);
     else if (p->pause && p->windows > p->alert_after + p->pause)
         p->pause = 0;
+    if (p->phase == STEADY && p->usual_n >= 2 && return_begin(p, report))
+        return;
     if (p->phase == STEADY && p->usual_n >= 2 && timed && retry_due(p, &promising)) {
         if (!promising)
             retry_begin(p);

@@ -149,6 +149,7 @@ static void take_events(world *w)
     yk__policy_event e;
     while (yk__policy_event_next(w->p, &e)) {
         w->excluded += e.kind == YK_POLICY_EXCLUDED;
+        w->d[e.rank].was = factor_at(&w->d[e.rank], w->window);
         w->back += e.kind == YK_POLICY_BACK;
         w->costs += e.kind == YK_POLICY_COSTS;
         w->verdict = e.kind == YK_POLICY_EXCLUDED ? w->window : w->verdict;
@@ -195,6 +196,9 @@ void world_window(world *w)
     memcpy(before, share, sizeof before);
     if (!yk__policy_pass(w->p))
         return;
+    for (uint32_t r = 0; r < w->ranks; r++)
+        if (!yk__policy_members(w->p)[r] && w->d[r].tells)
+            w->report[r].faster = fmax(w->d[r].was, factor_at(&w->d[r], w->window)) / factor_at(&w->d[r], w->window);
     ck_assert_msg(!yk__policy_look(w->p, w->report, &err), "%s", err.text);
     memset(w->report, 0, sizeof w->report);
     take_events(w);

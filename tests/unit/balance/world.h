@@ -21,6 +21,8 @@ typedef struct device {
     double absent;        /* part of the windows in which it is off its core: twice as long */
     double spell;         /* part of the windows in which it takes 1.4 times as long, in spells of some 10 */
     bool in_spell;
+    bool tells;           /* while it is excluded, by which factor it is faster than then */
+    double was;           /* its factor when it was excluded */
     const double *table;  /* seconds of 1, 2, .. rows, instead of a + b rows */
     const char *recorded; /* what the windows of a machine were longer by, instead of the above (recorded.h), */
     uint64_t recorded_at; /* from this one on, and round */
