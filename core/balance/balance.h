@@ -56,6 +56,7 @@ typedef struct yk__report {
     double update, copy;    /* seconds of updating all parameters, of taking all from others; 0: not known */
     double left;            /* windows that the job still has; 0: not known */
     double faster;          /* of an excluded rank: factor by which it computes faster by itself than when it was excluded; 0: not known */
+    double whose;           /* on the way to others: the excluded rank of which a member tells that */
 } yk__report;
 
 enum { YK__SEAT_CORES = 1024 };

@@ -97,7 +97,7 @@ static void steady_samples(yk__policy *p, bool *off)
 static bool return_begin(yk__policy *p, const yk__report *report)
 {
     for (uint32_t r = 0; r < p->ranks; r++) {
-        if (!p->excluded[r] || p->member[r] || report[r].faster < COSTLY || !p->settled[r].rows ||
+        if (!p->excluded[r] || p->member[r] || report[r].faster < CLEAR || !p->settled[r].rows ||
             (p->price[r] > 0 && p->spent + p->price[r] > RETRY_PART * p->elapsed))
             continue;
         yk__balance_renew(p->balance, r, p->settled[r].rows, p->settled[r].seconds);

@@ -3,18 +3,23 @@
  * The plugin "slow", for tests and benchmarks of unlike devices: the CPU plugin, with each run made to take k times as long.
  *   YOKE_SLOW_FACTORS     k of slow:0, slow:1, .., separated by ';'. "1,300,600,2": 2 from training run 300 to 600, else 1
  *   YOKE_SLOW_ROW_US      microseconds of a training run for each of its rows, where it took less: the time of a device is known then
+ *   YOKE_SLOW_RUN_US      the same of a training run, beside its rows
+ *   YOKE_SLOW_COUNT       a file in which slow:0 counts its training runs; the devices' factors follow that count instead of their own
  *   YOKE_SLOW_BUSY=1      the time is spent computing, not asleep
  *   YOKE_SLOW_OWN=1       no sharing of host memory: what goes in and out is copied
  *   YOKE_SLOW_COMPILE_MS  what making a program takes
  * The CPU plugin is yoke_cpu.so in YOKE_PLUGIN_DIR. A training run is that of a program with products and gradients.
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <yoke/plugin.h>
 
@@ -36,8 +41,8 @@ static struct {
     yk_program *program;
     uint64_t rows;
 } training[MOST_PROGRAMS]; /* those that train; a freed one's place is used again */
-static uint64_t train_runs;
-static double compile_seconds, row_seconds;
+static uint64_t own_runs, *train_runs = &own_runs;
+static double compile_seconds, row_seconds, run_seconds;
 
 static double seconds_now(void)
 {
@@ -78,6 +83,18 @@ static const char *slow_option(const char *plugin, const char *key)
     return own ? own : lent->option(plugin, key);
 }
 
+/* Of 8 bytes; one that cannot be made is no file. */
+static void count_open(const char *path)
+{
+    const int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    void *map = fd >= 0 && !ftruncate(fd, sizeof *train_runs) ? mmap(NULL, sizeof *train_runs, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                                                              : MAP_FAILED;
+    if (fd >= 0)
+        close(fd);
+    if (map != MAP_FAILED)
+        train_runs = map;
+}
+
 static yk_status slow_init(const yk_host *h)
 {
     const char *text = getenv("YOKE_SLOW_FACTORS"), *ms = getenv("YOKE_SLOW_COMPILE_MS"), *us = getenv("YOKE_SLOW_ROW_US");
@@ -86,6 +103,9 @@ static yk_status slow_init(const yk_host *h)
     host.option = slow_option;
     compile_seconds = ms ? atof(ms) / 1000 : 0;
     row_seconds = us ? atof(us) / 1e6 : 0;
+    us = getenv("YOKE_SLOW_RUN_US");
+    run_seconds = us ? atof(us) / 1e6 : 0;
+    count_open(getenv("YOKE_SLOW_COUNT"));
     if (!factors_read(text ? text : "1")) {
         h->fail("slow", "YOKE_SLOW_FACTORS=%s: expected numbers of 1 or more, as in \"1;50;1,300,600,2\"", text);
         return YK_E_ARG;
@@ -167,19 +187,26 @@ static void slow_program_free(yk_program *p)
     cpu->program_free(p);
 }
 
-static yk_status slow_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+/* What the device is slower by now. */
+static double factor_now(void)
 {
     const slow_factor *f = &factors[opened];
+    const double runs = (double)__atomic_load_n(train_runs, __ATOMIC_RELAXED);
+    return f->then > 0 && runs > f->from && runs <= f->to ? f->then : f->usual;
+}
+
+static yk_status slow_run(yk_queue *q, const yk_submit *s, uint64_t *point)
+{
     const uint32_t place = training_place(s->program);
     const double begin = seconds_now();
-    double factor = f->usual, known = 0, took;
+    double factor, known = 0, took;
     yk_status st = cpu->queue_run(q, s, point);
     if (place < MOST_PROGRAMS) {
-        train_runs++;
-        known = row_seconds * (double)training[place].rows;
+        if (train_runs == &own_runs || !opened)
+            __atomic_add_fetch(train_runs, 1, __ATOMIC_RELAXED);
+        known = run_seconds + row_seconds * (double)training[place].rows;
     }
-    if (f->then > 0 && (double)train_runs > f->from && (double)train_runs <= f->to)
-        factor = f->then;
+    factor = factor_now();
     if (st || (factor <= 1 && known <= 0))
         return st;
     st = cpu->queue_wait(q, *point, UINT64_MAX);
