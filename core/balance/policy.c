@@ -172,6 +172,11 @@ const bool *yk__policy_members(const yk__policy *p)
     return p->member;
 }
 
+const bool *yk__policy_excluded(const yk__policy *p)
+{
+    return p->excluded;
+}
+
 const double *yk__policy_owns(const yk__policy *p)
 {
     return p->owns;

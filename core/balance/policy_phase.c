@@ -4,6 +4,7 @@
  * look goes to it (policy.c).
  */
 #include <math.h>
+#include <string.h>
 
 #include "core/balance/policy_inner.h"
 
@@ -58,16 +59,22 @@ void yk__excursion_charge(yk__policy *p, const yk__report *report)
 void yk__excursion_end(yk__policy *p)
 {
     if (p->away.usual > 0)
-        p->price[p->away.rank] = p->excluded[p->away.rank] ? p->away.lost : 0;
+        p->price[p->away.rank] = p->away.lost;
     p->away.usual = 0;
+}
+
+static void settled_keep(yk__policy *p)
+{
+    memcpy(p->settled.share, p->share, sizeof p->share);
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (p->member[r])
+            p->settled.line[r] = *yk__balance_line(p->balance, r);
 }
 
 void yk__steady_begin(yk__policy *p)
 {
     yk__excursion_end(p);
-    for (uint32_t r = 0; r < p->ranks; r++)
-        if (p->member[r])
-            p->settled[r] = (yk__settled){p->share[r], yk__balance_predict(p->balance, r, p->share[r])};
+    settled_keep(p);
     p->early = false;
     p->usual = 0;
     p->usual_n = 0;

@@ -116,7 +116,7 @@ void yk__settle_look(yk__policy *p)
     moved = p->looks < LOOKS && yk__roles_improve(p);
     if (!moved && yk__loss_foreseen(p) && yk__trial_begin(p, yk__trial_candidate(p)))
         return;
-    if (yk__shares_follow(p, p->early ? TRUST * TRUST : TRUST) || moved)
+    if (yk__shares_follow(p, p->early || p->looks > 2 ? TRUST * TRUST : TRUST) || moved)
         p->calm = 0;
     else
         p->calm++;

@@ -92,15 +92,35 @@ static void steady_samples(yk__policy *p, bool *off)
     yk__shares_follow(p, TRUST);
 }
 
-/* An excluded rank whose device is faster by itself than when it was excluded has a trial with the share that it had before: the first time
- * at once, after one in vain where that costs little of the time that has passed. */
+/* Whether its device says that a recovery is to be tried: at once where it is clearly faster than when it last said so, else where that costs
+ * little of the time that has passed. */
+static bool return_due(const yk__policy *p, uint32_t r, double faster)
+{
+    const bool news = faster > YK__FASTER * fmax(p->followed[r], 1);
+    return p->excluded[r] && !p->member[r] && p->settled.line[r].records && faster > YK__FASTER &&
+           (news || p->spent + p->price[r] < RETRY_PART * p->elapsed);
+}
+
+/* The rank's line is as it was before it was slow; those of the others, too, where the last exclusion was from the same set with it, as all
+ * that they have had since is more rows, which says nothing of fewer. */
+static void settled_restore(yk__policy *p, uint32_t rank)
+{
+    bool same = true;
+    for (uint32_t r = 0; r < p->ranks; r++)
+        same = same && (p->before.share[r] > 0) == (r == rank || p->member[r]);
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (r == rank || (same && p->member[r]))
+            *yk__balance_line(p->balance, r) = (same ? &p->before : &p->settled)->line[r];
+}
+
+/* A trial with the share that the rank had before it was slow. */
 static bool return_begin(yk__policy *p, const yk__report *report)
 {
     for (uint32_t r = 0; r < p->ranks; r++) {
-        if (!p->excluded[r] || p->member[r] || report[r].faster < CLEAR || !p->settled[r].rows ||
-            (p->price[r] > 0 && p->spent + p->price[r] > RETRY_PART * p->elapsed))
+        if (!return_due(p, r, report[r].faster))
             continue;
-        yk__balance_renew(p->balance, r, p->settled[r].rows, p->settled[r].seconds);
+        p->followed[r] = report[r].faster;
+        settled_restore(p, r);
         if (!yk__trial_begin(p, r))
             return false;
         yk__excursion_begin(p, r, true);

@@ -72,8 +72,8 @@ static bool trial_shares(yk__policy *p, yk__trial *t)
     return true;
 }
 
-/* Windows of both sides in turn. The windows just timed are the first block of the present set, where that one is the side without the
- * rank, or the lines say that the rank is a loss. */
+/* Windows of both sides in turn, beginning with the rank. Where the lines say that it is a loss, or it is to return, the windows just timed
+ * are the first block without it. */
 static bool trial_begin(yk__policy *p, yk__trial what)
 {
     yk__trial *t = &p->trial;
@@ -88,10 +88,8 @@ static bool trial_begin(yk__policy *p, yk__trial what)
     if (seen.n && !memcmp(t->share[!t->was_member], p->share, sizeof p->share) && (t->was_member ? t->expected > CLEAR : seen.n >= 2)) {
         t->side[!t->was_member] = seen;
         t->blocks = 1;
-        trial_side(p, t->was_member);
-    } else {
-        trial_side(p, !t->was_member);
     }
+    trial_side(p, t->blocks && t->was_member);
     return true;
 }
 
@@ -257,8 +255,10 @@ static double trial_price(const yk__trial *t, double with, double without)
 
 static void rank_exclude(yk__policy *p, uint32_t rank, double with, double without)
 {
-    if (!p->excluded[rank])
+    if (!p->excluded[rank]) {
         yk__event_add(p, YK_POLICY_EXCLUDED, rank, with, without);
+        p->before = p->settled;
+    }
     p->excluded[rank] = true;
     p->adds[rank] = fmax(0, without / with - 1);
     p->disturbs[rank] = with / without / p->trial.expected;
@@ -280,6 +280,7 @@ static void rank_keep(yk__policy *p, uint32_t rank, double with, double without)
         set_changed(p, rank);
     }
     p->excluded[rank] = false;
+    p->followed[rank] = 0;
     trial_side(p, false);
 }
 

@@ -53,7 +53,6 @@ yk_status yk__paces_measure(yk_job *job, yk_error *err)
 #define PART 4.0          /* it rests for so many times the time of a look, */
 #define SHARED_PART 200.0 /* or so many where members compute on its cores: as little as trials of excluded ranks cost */
 #define LATE 32.0         /* a recovery is seen within such a part of the time since the exclusion */
-#define FASTER 1.3        /* more than noise: a second look is taken at once */
 
 static bool cores_shared(const yk_job *job)
 {
@@ -66,46 +65,29 @@ static bool cores_shared(const yk_job *job)
     return shared;
 }
 
-/* Seconds of a look; 0: it cannot. The whole of it is timed, since a process that is stopped again and again is slow between runs, too. */
-static double look_seconds(yk_job *job)
+/* Shows what a look says; its seconds with all that it takes to make it. */
+static double device_look(yk_job *job)
 {
-    const double began = yk__clock_seconds();
-    return yk__device_pace(job->device, NULL, NULL) > 0 ? yk__clock_seconds() - began : 0;
-}
-
-/* A look. A machine that has other work only delays: the faster of what was seen is right, and two fast ones in a row are a recovery. */
-static void recovery_look(yk_job *job, yk__recovery *a)
-{
-    double took = look_seconds(job), sure;
-    if (took > 0 && a->usual > FASTER * took) {
-        a->last = took;
-        took = look_seconds(job);
-    }
-    sure = a->last > 0 ? fmax(a->last, took) : 0;
-    a->last = took;
-    if (took <= 0 || sure <= 0)
-        return;
-    if (a->usual > FASTER * sure)
-        yk__group_show(job->team.group, (float)(a->usual / sure));
-    else
-        a->usual = a->usual > 0 ? fmin(a->usual, sure) : sure;
-    yk__log(YK_LOG_DEBUG, "balance", "a look by itself takes %.3f ms, and took %.3f when it was excluded", 1e3 * took, 1e3 * a->usual);
+    yk__watch *w = &job->team.share->watch;
+    const double began = yk__clock_seconds(), product = yk__device_pace_mean(job->device);
+    if (product > 0)
+        yk__group_show(job->team.group, (float)yk__recovery_look(&w->seen, product));
+    yk__log(YK_LOG_DEBUG, "balance", "a product takes %.3f ms by itself; %.3f when excluded, %.3f at best since it was faster (0: not yet)",
+            1e3 * product, 1e3 * w->seen.slow, 1e3 * w->seen.fast);
+    return yk__clock_seconds() - began;
 }
 
 void yk__recovery_watch(yk_job *job)
 {
-    yk__recovery *a = &job->team.share->recovery;
+    yk__watch *w = &job->team.share->watch;
     const double now = yk__clock_seconds();
     double took;
-    if (yk__policy_members(job->team.share->policy)[job->team.rank]) {
-        *a = (yk__recovery){0};
+    if (!yk__policy_excluded(job->team.share->policy)[job->team.rank]) {
+        *w = (yk__watch){0};
         yk__group_show(job->team.group, 0);
-        return;
+    } else if (!yk__policy_members(job->team.share->policy)[job->team.rank] && now >= w->next) {
+        took = device_look(job);
+        w->began = w->began > 0 ? w->began : now;
+        w->next = now + took + fmax((cores_shared(job) ? SHARED_PART : PART) * took, (now - w->began) / LATE);
     }
-    if (now < a->next)
-        return;
-    recovery_look(job, a);
-    took = yk__clock_seconds() - now;
-    a->began = a->began > 0 ? a->began : now;
-    a->next = now + took + fmax((cores_shared(job) ? SHARED_PART : PART) * took, (now - a->began) / LATE);
 }

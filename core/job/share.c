@@ -194,17 +194,14 @@ static void events_log(yk_job *job)
     }
 }
 
-/* Excluded ranks have no part in what members tell each other: a member tells of the one that is faster by most, and the first member's
- * word counts. */
+/* Excluded ranks have no part in what members tell each other: a member tells of one after the other, and the first member's word counts. */
 static void excluded_seen(yk_job *job)
 {
-    yk__report *t = &job->team.share->report;
-    for (uint32_t r = 0; r < job->team.world; r++) {
-        const double seen = yk__policy_members(job->team.share->policy)[r] ? 0 : yk__group_shown(job->team.group, r);
-        if (seen > t->faster) {
-            t->faster = seen;
-            t->whose = r;
-        }
+    yk__share *s = job->team.share;
+    for (uint32_t i = 1; i <= job->team.world && s->report.faster <= 0; i++) {
+        const uint32_t r = ((uint32_t)s->report.whose + i) % job->team.world;
+        s->report.faster = yk__policy_members(s->policy)[r] ? 0 : yk__group_shown(job->team.group, r);
+        s->report.whose = r;
     }
 }
 
@@ -240,7 +237,7 @@ static yk_status window_decide(yk_job *job, yk_error *err)
         events_log(job);
     }
     yk__free(all);
-    s->report = (yk__report){.rows = 0.0};
+    s->report = (yk__report){.whose = s->report.whose};
     return err->status;
 }
 

@@ -22,11 +22,11 @@ typedef struct yk__rank_budget {
     const char *cores;    /* of the host, that it computes on, "" for all; NULL: none */
 } yk__rank_budget;
 
-/* What an excluded rank sees of its device by itself. */
-typedef struct yk__recovery {
-    double began, next;    /* seconds: of the first look; no other look before */
-    double usual, last;    /* seconds of a look: as when it was excluded; of the last one */
-} yk__recovery;
+/* An excluded rank's looks at its device; zero in others. */
+typedef struct yk__watch {
+    yk__recovery seen;
+    double began, next; /* seconds: of the first look; no other look before */
+} yk__watch;
 
 typedef struct yk__share {
     pthread_mutex_t lock;          /* share[] is read by the loader's thread */
@@ -45,7 +45,7 @@ typedef struct yk__share {
     bool resumed;                  /* the policy is a checkpoint's, and no batch was asked for yet */
     double window_began;           /* of the window under way, seconds */
     uint32_t generation;           /* of the roles that are set */
-    yk__recovery recovery;              /* zero in a member */
+    yk__watch watch;
 } yk__share;
 
 yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, const yk__fixed *fixed, yk_error *err);

@@ -462,18 +462,20 @@ START_TEST(a_rank_that_recovers_comes_back)
 }
 END_TEST
 
-/* A rank that is no help while it is 4 times slower, and whose device tells when it is faster: most jobs are as fast as their best set
- * within 40 windows of the change, and share as before within 20 of the recovery. */
+/* A rank that is 2, 3 and 4 times slower for 100 and 400 windows, and no help meanwhile: most jobs are as fast as their best set within 40
+ * windows of the change, and share as before within 20 of the recovery, on a quiet machine and on one where other work delays a third of
+ * the looks that the rank takes at its device. */
 START_TEST(a_spell_is_left_and_ended_in_time)
 {
     enum { JOBS = 40 };
-    const bool noisy = _i % 2;
+    const bool noisy = _i % 2, brief = _i / 2 % 2;
+    const device like = {.a = 6.6e-3, .b = 5e-5, .update = 1e-4, .noise = noisy ? 0.1 : 0.03, .absent = noisy ? 0.06 : 0,
+                         .looks = true, .late = noisy ? 0.33 : 0.05};
     int slow = 0, back = 0;
     for (uint32_t seed = 0; seed < JOBS; seed++) {
-        const device like = {.a = 3e-3, .b = 5e-5, .update = 1e-4, .noise = noisy ? 0.1 : 0.03, .absent = noisy ? 0.06 : 0, .tells = true};
         world w = {.ranks = 2, .n = 128, .exchange = 2e-4, .d = {like, like}, .seat = {{.pace = 1}, {.pace = 1}}};
         random_from(seed * 100000u);
-        w.d[1].from = 300 + seed % 10, w.d[1].to = w.d[1].from + (_i < 2 ? 100 : 400), w.d[1].factor = 4;
+        w.d[1].from = 300 + seed % 10, w.d[1].to = w.d[1].from + (brief ? 100 : 400), w.d[1].factor = 2 + _i / 4;
         world_begin(&w);
         world_windows(&w, w.d[1].from);
         slow += windows_to_best(&w, 41) <= 40;
@@ -482,25 +484,22 @@ START_TEST(a_spell_is_left_and_ended_in_time)
         world_finish(&w);
     }
     ck_assert_msg(slow >= JOBS * 9 / 10, "%d of %d jobs within 40 windows", slow, JOBS);
-    ck_assert_msg(back >= JOBS * (noisy ? 8 : 9) / 10, "%d of %d jobs back within 20 windows", back, JOBS);
+    ck_assert_msg(back >= JOBS * 9 / 10, "%d of %d jobs back within 20 windows", back, JOBS);
 }
 END_TEST
 
-/* Its device says that it is twice as fast, again and again, and is no help: what comes of that is counted as tries are. */
+/* Its device says that it is faster, and is no help: what comes of that is counted as tries are. */
 START_TEST(a_false_sign_costs_little)
 {
     world w = {.ranks = 2, .n = 128, .d = {{.a = 2e-4, .b = 4e-5}, {.a = 2e-4, .b = 4e-5, .from = 300, .to = 1000000, .factor = 40}}};
     double fast_only;
-    w.d[1].tells = true;
     world_begin(&w);
     world_windows(&w, 600);
     ck_assert(!yk__policy_members(w.p)[1]);
     fast_only = world_best_of(&w, 1);
     w.elapsed = 0;
-    for (int i = 0; i < 40000; i++) {
-        w.d[1].was = 80;
-        world_window(&w);
-    }
+    w.d[1].faster = 2;
+    world_windows(&w, 40000);
     ck_assert_msg(w.elapsed < 40000 * fast_only * 1.008, "%g of %g", w.elapsed, 40000 * fast_only);
     world_finish(&w);
 }
@@ -612,7 +611,7 @@ int main(void)
     tcase_add_test(t, tries_cost_little);
     tcase_add_test(t, all_that_tries_take_is_counted);
     tcase_add_test(t, a_rank_that_recovers_comes_back);
-    tcase_add_loop_test(t, a_spell_is_left_and_ended_in_time, 0, 4);
+    tcase_add_loop_test(t, a_spell_is_left_and_ended_in_time, 0, 12);
     tcase_add_test(t, a_false_sign_costs_little);
     tcase_add_test(t, a_forced_rank_stays_and_is_reported);
     tcase_add_test(t, memory_caps_hold);

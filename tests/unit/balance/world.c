@@ -149,12 +149,26 @@ static void take_events(world *w)
     yk__policy_event e;
     while (yk__policy_event_next(w->p, &e)) {
         w->excluded += e.kind == YK_POLICY_EXCLUDED;
-        w->d[e.rank].was = factor_at(&w->d[e.rank], w->window);
         w->back += e.kind == YK_POLICY_BACK;
         w->costs += e.kind == YK_POLICY_COSTS;
         w->verdict = e.kind == YK_POLICY_EXCLUDED ? w->window : w->verdict;
         w->with = e.with;
         w->without = e.without;
+    }
+}
+
+/* What an excluded rank sees of its device by itself (core/job/pace.c). */
+static void device_look(world *w, uint32_t r)
+{
+    device *d = &w->d[r];
+    double seconds = factor_at(d, w->window);
+    if (!yk__policy_excluded(w->p)[r]) {
+        d->seen = (yk__recovery){0};
+        d->faster = 0;
+    } else if (d->looks && !yk__policy_members(w->p)[r] && w->window % LOOK_EVERY == 0) {
+        seconds *= 1 + d->noise * (2 * random_uniform() - 1);
+        seconds *= random_uniform() < d->late ? 1 + (LATE - 1) * random_uniform() : 1;
+        d->faster = yk__recovery_look(&d->seen, seconds);
     }
 }
 
@@ -192,13 +206,14 @@ void world_window(world *w)
         t->part = w->d[r].part;
         t->update = yk__policy_owns(w->p)[r] > 0 ? w->d[r].update : 0; /* who owns nothing measures nothing */
     }
+    for (uint32_t r = 0; r < w->ranks; r++)
+        device_look(w, r);
     w->window++;
     memcpy(before, share, sizeof before);
     if (!yk__policy_pass(w->p))
         return;
     for (uint32_t r = 0; r < w->ranks; r++)
-        if (!yk__policy_members(w->p)[r] && w->d[r].tells)
-            w->report[r].faster = fmax(w->d[r].was, factor_at(&w->d[r], w->window)) / factor_at(&w->d[r], w->window);
+        w->report[r].faster = yk__policy_members(w->p)[r] ? 0 : w->d[r].faster;
     ck_assert_msg(!yk__policy_look(w->p, w->report, &err), "%s", err.text);
     memset(w->report, 0, sizeof w->report);
     take_events(w);
