@@ -97,20 +97,26 @@ static void steady_samples(yk__policy *p, bool *off)
 static bool return_due(const yk__policy *p, uint32_t r, double faster)
 {
     const bool news = faster > YK__FASTER * fmax(p->followed[r], 1);
-    return p->excluded[r] && !p->member[r] && p->settled.line[r].records && faster > YK__FASTER &&
+    return p->excluded[r] && !p->member[r] && faster > YK__FASTER &&
            (news || p->spent + p->price[r] < RETRY_PART * p->elapsed);
 }
 
-/* The rank's line is as it was before it was slow; those of the others, too, where the last exclusion was from the same set with it, as all
- * that they have had since is more rows, which says nothing of fewer. */
-static void settled_restore(yk__policy *p, uint32_t rank)
+/* The line of a rank that is so many times faster is what it was when shares were last settled with it, or that of now, scaled. Those of
+ * the others are as they were, too, where the last exclusion was from the same set with it: all that they have had since is more rows,
+ * which says nothing of fewer. */
+static void lines_restore(yk__policy *p, uint32_t rank, double faster)
 {
+    const yk__settled *s = &p->before;
     bool same = true;
     for (uint32_t r = 0; r < p->ranks; r++)
-        same = same && (p->before.share[r] > 0) == (r == rank || p->member[r]);
+        same = same && (s->share[r] > 0) == (r == rank || p->member[r]);
     for (uint32_t r = 0; r < p->ranks; r++)
-        if (r == rank || (same && p->member[r]))
-            *yk__balance_line(p->balance, r) = (same ? &p->before : &p->settled)->line[r];
+        if (same && s->share[r])
+            *yk__balance_line(p->balance, r) = s->line[r];
+    if (!same && p->settled.line[rank].records)
+        *yk__balance_line(p->balance, rank) = p->settled.line[rank];
+    else if (!same)
+        yk__balance_renew(p->balance, rank, 1, yk__balance_predict(p->balance, rank, 1) / faster);
 }
 
 /* A trial with the share that the rank had before it was slow. */
@@ -120,7 +126,7 @@ static bool return_begin(yk__policy *p, const yk__report *report)
         if (!return_due(p, r, report[r].faster))
             continue;
         p->followed[r] = report[r].faster;
-        settled_restore(p, r);
+        lines_restore(p, r, report[r].faster);
         if (!yk__trial_begin(p, r))
             return false;
         yk__excursion_begin(p, r, true);

@@ -50,7 +50,7 @@ yk_status yk__paces_measure(yk_job *job, yk_error *err)
 
 /* ---- An excluded rank by itself ---- */
 
-#define PART 4.0          /* it rests for so many times the time of a look, */
+#define PART 2.0          /* it rests for so many times the time of its shortest look, as a late one took no more of the device, */
 #define SHARED_PART 200.0 /* or so many where members compute on its cores: as little as trials of excluded ranks cost */
 #define LATE 32.0         /* a recovery is seen within such a part of the time since the exclusion */
 
@@ -65,8 +65,8 @@ static bool cores_shared(const yk_job *job)
     return shared;
 }
 
-/* Shows what a look says; its seconds with all that it takes to make it. */
-static double device_look(yk_job *job)
+/* Shows what a look says. */
+static void device_look(yk_job *job)
 {
     yk__watch *w = &job->team.share->watch;
     const double began = yk__clock_seconds(), product = yk__device_pace_mean(job->device);
@@ -74,20 +74,19 @@ static double device_look(yk_job *job)
         yk__group_show(job->team.group, (float)yk__recovery_look(&w->seen, product));
     yk__log(YK_LOG_DEBUG, "balance", "a product takes %.3f ms by itself; %.3f when excluded, %.3f at best since it was faster (0: not yet)",
             1e3 * product, 1e3 * w->seen.slow, 1e3 * w->seen.fast);
-    return yk__clock_seconds() - began;
+    w->shortest = w->shortest > 0 ? fmin(w->shortest, yk__clock_seconds() - began) : yk__clock_seconds() - began;
 }
 
 void yk__recovery_watch(yk_job *job)
 {
     yk__watch *w = &job->team.share->watch;
     const double now = yk__clock_seconds();
-    double took;
     if (!yk__policy_excluded(job->team.share->policy)[job->team.rank]) {
         *w = (yk__watch){0};
         yk__group_show(job->team.group, 0);
     } else if (!yk__policy_members(job->team.share->policy)[job->team.rank] && now >= w->next) {
-        took = device_look(job);
+        device_look(job);
         w->began = w->began > 0 ? w->began : now;
-        w->next = now + took + fmax((cores_shared(job) ? SHARED_PART : PART) * took, (now - w->began) / LATE);
+        w->next = yk__clock_seconds() + fmax((cores_shared(job) ? SHARED_PART : PART) * w->shortest, (now - w->began) / LATE);
     }
 }

@@ -25,7 +25,7 @@ typedef struct yk__rank_budget {
 /* An excluded rank's looks at its device; zero in others. */
 typedef struct yk__watch {
     yk__recovery seen;
-    double began, next; /* seconds: of the first look; no other look before */
+    double began, next, shortest; /* seconds: of the first look; no other look before; the shortest look */
 } yk__watch;
 
 typedef struct yk__share {
