@@ -92,8 +92,8 @@ static void steady_samples(yk__policy *p, bool *off)
     yk__shares_follow(p, TRUST);
 }
 
-/* Whether its device says that a recovery is to be tried: at once where it is clearly faster than when it last said so, else where that costs
- * little of the time that has passed. */
+/* Whether its device says that a recovery is to be tried: at once where it is clearly faster than when it last said so, else where that
+ * costs little of the time that has passed. */
 static bool return_due(const yk__policy *p, uint32_t r, double faster)
 {
     const bool news = faster > YK__FASTER * fmax(p->followed[r], 1);

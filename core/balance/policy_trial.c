@@ -72,8 +72,8 @@ static bool trial_shares(yk__policy *p, yk__trial *t)
     return true;
 }
 
-/* Windows of both sides in turn, beginning with the rank. Where the lines say that it is a loss, or it is to return, the windows just timed
- * are the first block without it. */
+/* Windows of both sides in turn. The windows just timed are the first block of the present set, where the lines say that the rank is a
+ * loss, or where it is no member. */
 static bool trial_begin(yk__policy *p, yk__trial what)
 {
     yk__trial *t = &p->trial;

@@ -6,8 +6,8 @@
 
 #define LOOKS 3u /* before one is believed: on a busy machine one of three or so is late, and all of these are so in 3 of 100 */
 
-/* Other work only delays a look. Thus the least of those before the device became faster tells how slow it was, and a single one tells that it
- * is faster. */
+/* Other work only delays a look. Thus the least of those before the device became faster tells how slow it was, and a single one tells that
+ * it is faster. */
 double yk__recovery_look(yk__recovery *v, double seconds)
 {
     const bool faster = v->looks >= LOOKS && v->slow > YK__FASTER * seconds;

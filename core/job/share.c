@@ -194,7 +194,8 @@ static void events_log(yk_job *job)
     }
 }
 
-/* Excluded ranks have no part in what members tell each other: a member tells of one after the other, and the first member's word counts. */
+/* Excluded ranks have no part in what members tell each other: a member tells of one after the other, and the first member's word
+ * counts. */
 static void excluded_seen(yk_job *job)
 {
     yk__share *s = job->team.share;

@@ -462,9 +462,10 @@ START_TEST(a_rank_that_recovers_comes_back)
 }
 END_TEST
 
-/* Of 40 jobs with a rank that is so many times slower for a while, in windows, and no help meanwhile: how many are as fast as their best set
- * within 40 windows of the change, and again within `soon` of the recovery. noisy: other work delays a third of the looks at its device. */
-static void jobs_with_spell(uint64_t from, uint64_t windows, double factor, bool noisy, int soon, int *slow, int *back)
+/* Of 40 jobs with a rank that is so many times slower for a while, in windows, and no help meanwhile: how many are as fast as their best
+ * set within 40 windows of the change, and again within `most` of the recovery. noisy: other work delays a third of the looks that the rank
+ * takes at its device. */
+static void jobs_with_spell(uint64_t from, uint64_t windows, double factor, bool noisy, int most, int *slow, int *back)
 {
     const device like = {.a = 6.6e-3, .b = 5e-5, .update = 1e-4, .noise = noisy ? 0.1 : 0.03, .absent = noisy ? 0.06 : 0,
                          .looks = true, .late = noisy ? 0.33 : 0.05};
@@ -477,7 +478,7 @@ static void jobs_with_spell(uint64_t from, uint64_t windows, double factor, bool
         world_windows(&w, w.d[1].from);
         *slow += windows_to_best(&w, 41) <= 40;
         world_windows(&w, w.d[1].to - w.window);
-        *back += windows_to_best(&w, soon + 1) <= soon;
+        *back += windows_to_best(&w, most + 1) <= most;
         world_finish(&w);
     }
 }
