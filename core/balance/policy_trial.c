@@ -135,7 +135,7 @@ bool yk__loss_foreseen(const yk__policy *p)
         return false;
     without = yk__set_predict(p, member, share);
     with = yk__set_predict(p, p->member, share);
-    return without > 0 && (p->early ? without * CLEAR < with && share[rank] <= FEW : without * ALERT < with);
+    return without > 0 && (p->early || p->seat[rank].forced ? without * CLEAR < with && share[rank] <= FEW : without * ALERT < with);
 }
 
 /* The weakest member goes through its trial at once; others too where that is not likely to cost much, or when all trials
