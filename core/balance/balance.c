@@ -55,6 +55,11 @@ void yk__balance_renew(yk__balance *b, uint32_t r, uint64_t rows, double seconds
         yk__line_renew(&b->line[r], (double)rows, seconds);
 }
 
+yk__line *yk__balance_line(yk__balance *b, uint32_t r)
+{
+    return &b->line[r];
+}
+
 int yk__balance_off(const yk__balance *b, uint32_t r)
 {
     return r < b->ranks ? b->line[r].outlier : 0;

@@ -15,6 +15,7 @@
 /* ---- Lines and shares -------------------------------------------------------------------------------------------- */
 
 typedef struct yk__balance yk__balance;
+struct yk__line;
 yk_status yk__balance_new(uint32_t ranks, yk__balance **b, yk_error *err);
 void yk__balance_free(yk__balance *b);
 /* Records that rank r took `seconds` (a mean over some runs) for that many rows. A record that is off by 20 % changes
@@ -22,6 +23,7 @@ void yk__balance_free(yk__balance *b);
 bool yk__balance_record(yk__balance *b, uint32_t r, uint64_t rows, double seconds);
 /* The same without doubt, for a rank that has been away: the line is scaled to go through this point. */
 void yk__balance_renew(yk__balance *b, uint32_t r, uint64_t rows, double seconds);
+struct yk__line *yk__balance_line(yk__balance *b, uint32_t r); /* r < ranks; to keep it, and to go back to it */
 /* -1, 0, 1: the last record was off by 20 % and lower, none of both, off and higher. */
 int yk__balance_off(const yk__balance *b, uint32_t r);
 double yk__balance_predict(const yk__balance *b, uint32_t r, uint64_t rows); /* seconds; 0 when nothing is known, or no rows */
@@ -43,6 +45,17 @@ void yk__balance_set(yk__balance *b, const double *v);
  * s[r] <= most[r] (NULL: no caps). Ranks of unknown update time (0) are taken to be as the mean of the others. */
 void yk__owner_parts(uint32_t ranks, const bool *owner, const double *update, const double *copy, const double *most, double *s);
 
+/* ---- An excluded rank by itself ----------------------------------------------------------------------------------- */
+
+#define YK__FASTER 1.3 /* more than noise */
+
+typedef struct yk__recovery {
+    uint32_t looks;    /* since the exclusion */
+    double slow, fast; /* seconds of the shortest look before the first one that was faster, and since; 0: none yet */
+} yk__recovery;
+/* A look at the device took this. By which factor it is faster than when it was excluded; 0: it is not, or that is not known yet. */
+double yk__recovery_look(yk__recovery *v, double seconds);
+
 /* ---- The policy -------------------------------------------------------------------------------------------------- */
 
 /* What a rank tells the others, of the windows since it last did. */
@@ -55,6 +68,8 @@ typedef struct yk__report {
     double part;            /* part of the optimizer that fits it beside all rows it may get; 0: not known */
     double update, copy;    /* seconds of updating all parameters, of taking all from others; 0: not known */
     double left;            /* windows that the job still has; 0: not known */
+    double faster;          /* of an excluded rank: yk__recovery_look */
+    double whose;           /* on the way to others: the excluded rank of which a member tells that */
 } yk__report;
 
 enum { YK__SEAT_CORES = 1024 };
@@ -83,11 +98,12 @@ void yk__policy_free(yk__policy *p);
 bool yk__policy_timed(const yk__policy *p);
 /* A window is over. True: the ranks tell each other, and call yk__policy_look. */
 bool yk__policy_pass(yk__policy *p);
-/* report: of all members, equal on all ranks; others' is not looked at. Fails where the rows fit no more. */
+/* report: of all members, equal on all ranks; of an excluded rank only `faster` counts. Fails where the rows fit no more. */
 yk_status yk__policy_look(yk__policy *p, const yk__report *report, yk_error *err);
 /* What holds for the next window. Roles change seldom, and cost a collective; generation counts their changes. */
 const uint64_t *yk__policy_shares(const yk__policy *p);
 const bool *yk__policy_members(const yk__policy *p);
+const bool *yk__policy_excluded(const yk__policy *p); /* members among them are on trial */
 const double *yk__policy_owns(const yk__policy *p);
 uint32_t yk__policy_generation(const yk__policy *p);
 bool yk__policy_settled(const yk__policy *p); /* nothing is being found out */

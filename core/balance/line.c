@@ -82,6 +82,8 @@ bool yk__line_record(yk__line *l, double n, double t)
     const double seen = l->a + l->b * n, factor = line_guesses(l, n) ? OUTLIER_FAR : OUTLIER;
     const int before = l->outlier;
     l->outlier = l->records < SEASONED ? 0 : t > seen * factor ? 1 : t < seen / factor ? -1 : 0;
+    if (l->outlier && l->records == SEASONED + 1 && line_guesses(l, n))
+        l->outlier = 0;
     if (l->outlier && l->outlier == before) {
         yk__line_renew(l, n, t);
         return true;

@@ -156,7 +156,7 @@ yk_status yk__policy_look(yk__policy *p, const yk__report *report, yk_error *err
     case GROW: yk__probe_look(p); break;
     case SETTLE: yk__settle_look(p); break;
     case TRIAL: yk__trial_look(p, clean, wall); break;
-    case STEADY: yk__steady_look(p, clean, wall); break;
+    case STEADY: yk__steady_look(p, report, clean, wall); break;
     default: yk__retry_look(p, report); break;
     }
     return YK_OK;
@@ -170,6 +170,11 @@ const uint64_t *yk__policy_shares(const yk__policy *p)
 const bool *yk__policy_members(const yk__policy *p)
 {
     return p->member;
+}
+
+const bool *yk__policy_excluded(const yk__policy *p)
+{
+    return p->excluded;
 }
 
 const double *yk__policy_owns(const yk__policy *p)

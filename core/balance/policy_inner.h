@@ -55,6 +55,12 @@
 
 typedef enum yk__phase { PROBE, GROW, SETTLE, TRIAL, STEADY, RETRY } yk__phase;
 
+/* When shares were last settled. */
+typedef struct yk__settled {
+    uint64_t share[YK__RANKS];
+    yk__line line[YK__RANKS]; /* of one that was no member: when it last was */
+} yk__settled;
+
 /* Times of one rank since the last look. */
 typedef struct yk__samples {
     double seconds[8];
@@ -99,7 +105,9 @@ struct yk__policy {
     double adds[YK__RANKS];             /* measured at its last trial: what the rank adds to the rate, in parts of it */
     double disturbs[YK__RANKS];         /* by how much windows with an excluded rank were longer than its line says; 0: not known */
     double promised[YK__RANKS];         /* by the lines at its last trial: what it adds to the rate */
+    yk__settled settled, before;        /* before: the last exclusion */
     yk__line rest;                      /* seconds of a window beside runs and the optimizer, over members - 1 */
+    double followed[YK__RANKS];         /* the factor at which it was last tried because it was faster; 0: not since its exclusion */
     yk__samples busy[YK__RANKS];
     yk__phase phase;
     uint64_t windows, in_phase, unreported; /* windows of the job, of this phase, since ranks last reported */
@@ -178,7 +186,7 @@ void yk__settle_look(yk__policy *p);
 bool yk__records_add(yk__policy *p);
 
 /* policy_steady.c */
-void yk__steady_look(yk__policy *p, bool clean, double wall);
+void yk__steady_look(yk__policy *p, const yk__report *report, bool clean, double wall);
 void yk__retry_look(yk__policy *p, const yk__report *report);
 
 #endif

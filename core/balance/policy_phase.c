@@ -4,6 +4,7 @@
  * look goes to it (policy.c).
  */
 #include <math.h>
+#include <string.h>
 
 #include "core/balance/policy_inner.h"
 
@@ -62,9 +63,18 @@ void yk__excursion_end(yk__policy *p)
     p->away.usual = 0;
 }
 
+static void settled_keep(yk__policy *p)
+{
+    memcpy(p->settled.share, p->share, sizeof p->share);
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (p->member[r])
+            p->settled.line[r] = *yk__balance_line(p->balance, r);
+}
+
 void yk__steady_begin(yk__policy *p)
 {
     yk__excursion_end(p);
+    settled_keep(p);
     p->early = false;
     p->usual = 0;
     p->usual_n = 0;

@@ -17,17 +17,19 @@ static void settle_end(yk__policy *p)
 
 bool yk__records_add(yk__policy *p)
 {
-    bool renewed = false, outlier = false;
+    bool renewed = false, outlier = false, whole = true;
     double longest = 0;
     for (uint32_t r = 0; r < p->ranks; r++) {
         const double mean = yk__samples_median(&p->busy[r]);
         longest = fmax(longest, mean);
+        whole = whole && (mean > 0 || !p->share[r]); /* a line that was just renewed has taken its times */
         if (p->busy[r].n && p->share[r])
             renewed = yk__balance_record(p->balance, r, p->share[r], mean) || renewed;
         outlier = outlier || yk__balance_off(p->balance, r);
         p->busy[r].n = 0;
     }
-    yk__rest_record(p, yk__times_mean(&p->wall), longest);
+    if (whole)
+        yk__rest_record(p, yk__times_mean(&p->wall), longest);
     if (renewed)
         yk__trial_reweigh(p);
     return outlier;
@@ -114,7 +116,7 @@ void yk__settle_look(yk__policy *p)
     moved = p->looks < LOOKS && yk__roles_improve(p);
     if (!moved && yk__loss_foreseen(p) && yk__trial_begin(p, yk__trial_candidate(p)))
         return;
-    if (yk__shares_follow(p, p->early ? TRUST * TRUST : TRUST) || moved)
+    if (yk__shares_follow(p, p->early || p->looks > 2 ? TRUST * TRUST : TRUST) || moved)
         p->calm = 0;
     else
         p->calm++;

@@ -92,7 +92,50 @@ static void steady_samples(yk__policy *p, bool *off)
     yk__shares_follow(p, TRUST);
 }
 
-void yk__steady_look(yk__policy *p, bool clean, double wall)
+/* Whether its device says that a recovery is to be tried: at once where it is clearly faster than when it last said so, else where that
+ * costs little of the time that has passed. */
+static bool return_due(const yk__policy *p, uint32_t r, double faster)
+{
+    const bool news = faster > YK__FASTER * fmax(p->followed[r], 1);
+    return p->excluded[r] && !p->member[r] && faster > YK__FASTER &&
+           (news || p->spent + p->price[r] < RETRY_PART * p->elapsed);
+}
+
+/* The line of a rank that is so many times faster is what it was when shares were last settled with it, or that of now, scaled. Those of
+ * the others are as they were, too, where the last exclusion was from the same set with it: all that they have had since is more rows,
+ * which says nothing of fewer. */
+static void lines_restore(yk__policy *p, uint32_t rank, double faster)
+{
+    const yk__settled *s = &p->before;
+    bool same = true;
+    for (uint32_t r = 0; r < p->ranks; r++)
+        same = same && (s->share[r] > 0) == (r == rank || p->member[r]);
+    for (uint32_t r = 0; r < p->ranks; r++)
+        if (same && s->share[r])
+            *yk__balance_line(p->balance, r) = s->line[r];
+    if (!same && p->settled.line[rank].records)
+        *yk__balance_line(p->balance, rank) = p->settled.line[rank];
+    else if (!same)
+        yk__balance_renew(p->balance, rank, 1, yk__balance_predict(p->balance, rank, 1) / faster);
+}
+
+/* A trial with the share that the rank had before it was slow. */
+static bool return_begin(yk__policy *p, const yk__report *report)
+{
+    for (uint32_t r = 0; r < p->ranks; r++) {
+        if (!return_due(p, r, report[r].faster))
+            continue;
+        p->followed[r] = report[r].faster;
+        lines_restore(p, r, report[r].faster);
+        if (!yk__trial_begin(p, r))
+            return false;
+        yk__excursion_begin(p, r, true);
+        return true;
+    }
+    return false;
+}
+
+void yk__steady_look(yk__policy *p, const yk__report *report, bool clean, double wall)
 {
     bool off = false, promising;
     const bool timed = p->in_phase % EVERY == 0;
@@ -108,6 +151,8 @@ void yk__steady_look(yk__policy *p, bool clean, double wall)
         steady_alert(p);
     else if (p->pause && p->windows > p->alert_after + p->pause)
         p->pause = 0;
+    if (p->phase == STEADY && p->usual_n >= 2 && return_begin(p, report))
+        return;
     if (p->phase == STEADY && p->usual_n >= 2 && timed && retry_due(p, &promising)) {
         if (!promising)
             retry_begin(p);

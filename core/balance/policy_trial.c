@@ -72,7 +72,8 @@ static bool trial_shares(yk__policy *p, yk__trial *t)
     return true;
 }
 
-/* Windows of both sides in turn. Where the lines say that the rank is a loss, the windows just timed are its first block. */
+/* Windows of both sides in turn. The windows just timed are the first block of the present set, where the lines say that the rank is a
+ * loss, or where it is no member. */
 static bool trial_begin(yk__policy *p, yk__trial what)
 {
     yk__trial *t = &p->trial;
@@ -84,13 +85,11 @@ static bool trial_begin(yk__policy *p, yk__trial what)
         return false;
     t->length = now > 0 ? (uint32_t)fmin(BLOCK, fmax(2, ceil(BLOCK_SECONDS / now))) : BLOCK;
     yk__phase_begin(p, TRIAL);
-    if (seen.n && t->was_member && t->expected > CLEAR && !memcmp(t->share[0], p->share, sizeof p->share)) {
-        t->side[0] = seen;
+    if (seen.n && !memcmp(t->share[!t->was_member], p->share, sizeof p->share) && (t->was_member ? t->expected > CLEAR : seen.n >= 2)) {
+        t->side[!t->was_member] = seen;
         t->blocks = 1;
-        trial_side(p, true);
-    } else {
-        trial_side(p, !t->was_member);
     }
+    trial_side(p, t->blocks && t->was_member);
     return true;
 }
 
@@ -136,7 +135,7 @@ bool yk__loss_foreseen(const yk__policy *p)
         return false;
     without = yk__set_predict(p, member, share);
     with = yk__set_predict(p, p->member, share);
-    return without > 0 && without * CLEAR < with && share[rank] <= FEW;
+    return without > 0 && (p->early || p->seat[rank].forced ? without * CLEAR < with && share[rank] <= FEW : without * ALERT < with);
 }
 
 /* The weakest member goes through its trial at once; others too where that is not likely to cost much, or when all trials
@@ -256,8 +255,10 @@ static double trial_price(const yk__trial *t, double with, double without)
 
 static void rank_exclude(yk__policy *p, uint32_t rank, double with, double without)
 {
-    if (!p->excluded[rank])
+    if (!p->excluded[rank]) {
         yk__event_add(p, YK_POLICY_EXCLUDED, rank, with, without);
+        p->before = p->settled;
+    }
     p->excluded[rank] = true;
     p->adds[rank] = fmax(0, without / with - 1);
     p->disturbs[rank] = with / without / p->trial.expected;
@@ -279,6 +280,7 @@ static void rank_keep(yk__policy *p, uint32_t rank, double with, double without)
         set_changed(p, rank);
     }
     p->excluded[rank] = false;
+    p->followed[rank] = 0;
     trial_side(p, false);
 }
 

@@ -8,6 +8,7 @@
  * ones too (common), by which an excluded rank and a member compare. On other communicators only their own sequence is compared.
  */
 #include "core/coll/call.h"
+#include "core/coll/coll.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,6 +18,7 @@ typedef struct yk__call_info {
     yk__call call;
     uint32_t excluded;
     uint32_t begun[2]; /* the last sequence numbers on world and members */
+    float shown;       /* yk__coll_show */
 } yk__call_info;
 
 _Static_assert(sizeof(yk__call_info) <= YK__CONTROL_INFO, "fits what a rank can show");
@@ -98,7 +100,26 @@ void yk__call_begin(yk__request *request)
     info.excluded = !coll->comm->next->joined;
     info.begun[YK__COMM_WORLD] = coll->comm->sequence;
     info.begun[YK__COMM_MEMBERS] = coll->comm->next->sequence;
+    info.shown = coll->shown;
     yk__control_publish(coll->control, &info, sizeof info);
+}
+
+void yk__coll_show(yk__coll *coll, float number)
+{
+    yk__call_info info;
+    if (coll->shown == number)
+        return;
+    coll->shown = number;
+    if (!coll->control || !yk__control_read(coll->control, coll->rank, &info, sizeof info))
+        return;
+    info.shown = number;
+    yk__control_publish(coll->control, &info, sizeof info);
+}
+
+float yk__coll_shown(const yk__coll *coll, uint32_t rank)
+{
+    yk__call_info info;
+    return coll->control && yk__control_read(coll->control, rank, &info, sizeof info) ? info.shown : 0;
 }
 
 bool yk__call_same(const yk__call *a, const yk__call *b)

@@ -55,6 +55,10 @@ void yk__coll_abort(yk__coll *coll, const yk_error *why);
 /* Non-zero once the job is to end. Another process or thread writes it: read it by __atomic_load_n(p, __ATOMIC_ACQUIRE). */
 const volatile int *yk__coll_cancelled(const yk__coll *coll);
 
+/* A number of this rank's own, which the ranks read at no cost to it; 0: none yet. */
+void yk__coll_show(yk__coll *coll, float number);
+float yk__coll_shown(const yk__coll *coll, uint32_t rank);
+
 /* ---- Buffers ----------------------------------------------------------------------------------------------------- */
 
 /* By all ranks of the job, in equal order, with equal bytes. what: for errors. */

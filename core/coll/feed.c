@@ -2,7 +2,7 @@
 /*
  * What excluded ranks learn of the steps they take no part in. The lowest member writes the result of each request that feeds them
  * into a ring in common memory; on an excluded rank the same request takes it from there. An excluded rank sleeps on one word,
- * which is changed when half of the ring is new or when a request of all ranks needs it; it also looks a few times a second, so that
+ * which is changed when half of the ring is new or when a request of all ranks needs it; it also looks every LOOK_MS, so that
  * what it prints is not late.
  */
 #include "core/coll/feed.h"
@@ -15,7 +15,7 @@
 
 #define LINE 64u
 #define LINES 16384u /* a power of two */
-#define LOOK_MS 500u
+#define LOOK_MS 50u
 
 /* Ahead of a record's data. kind YK__COLL_NONE: the rest of the ring is skipped. */
 typedef struct yk__feed_head {

@@ -144,6 +144,8 @@ yk_status yk__device_plan_only(yk__device *dev, yk_error *err);
  * other before anything else is known of them. 0: it could not be run. Its program has been made, and has run, when await (NULL: none) is
  * called, maybe never; what is timed runs after that. */
 double yk__device_pace(yk__device *dev, void (*await)(void *arg), void *arg);
+/* The mean of the same product over 30 ms or one run. A process that is stopped meanwhile is slower by that, too. */
+double yk__device_pace_mean(yk__device *dev);
 
 /* As yk_plugin.claims; 0 for a node with operations or types that are younger than the plugin. [any] */
 uint32_t yk__device_claims(const yk__device *dev, const yk_graph *g, uint32_t node);

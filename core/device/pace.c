@@ -16,7 +16,7 @@ static yk__vid input_of(yk__graph *g, int64_t rows, int64_t columns)
     return slot == YK_NONE ? YK_NONE : yk__leaf(g, slot, 0, YK_F32, 2, dim);
 }
 
-double yk__device_pace(yk__device *dev, void (*await)(void *arg), void *arg)
+static double product_time(yk__device *dev, uint32_t runs, void (*await)(void *arg), void *arg, double *mean)
 {
     const yk__simple_how how = {.claims = yk__simple_claims, .arg = dev, .align = dev->caps.align};
     yk_error quiet = YK_ERROR_INIT;
@@ -29,11 +29,24 @@ double yk__device_pace(yk__device *dev, void (*await)(void *arg), void *arg)
     product = yk__dot(&g, input_of(&g, ROWS, DEPTH), input_of(&g, DEPTH, DEPTH), false, false);
     if (yk__simple_new(&g, &how, 1, &product, &planned, &quiet) == YK_OK) {
         slot = yk__simple_slots(&planned);
-        if (slot && yk__simple_time(&planned, dev, slot, RUNS, SECONDS, await, arg, &seconds, &quiet))
-            seconds = 0;
+        if (slot && yk__simple_time(&planned, dev, slot, runs, SECONDS, await, arg, &seconds, mean, &quiet))
+            seconds = *mean = 0;
         yk__simple_slots_free(&planned, slot);
         yk__simple_free(&planned);
     }
     yk__graph_free(&g);
     return seconds;
+}
+
+double yk__device_pace(yk__device *dev, void (*await)(void *arg), void *arg)
+{
+    double mean = 0;
+    return product_time(dev, RUNS, await, arg, &mean);
+}
+
+double yk__device_pace_mean(yk__device *dev)
+{
+    double mean = 0;
+    product_time(dev, UINT32_MAX, NULL, NULL, &mean);
+    return mean;
 }

@@ -45,10 +45,10 @@ yk_status yk__simple_eval(const yk__simple *s, void *const *slot, yk_error *err)
 yk_status yk__simple_run(const yk__simple *s, yk__device *dev, void *const *slot, yk_error *err);
 /* The same, run so many times before the slots are read. */
 yk_status yk__simple_runs(const yk__simple *s, yk__device *dev, void *const *slot, uint32_t runs, yk_error *err);
-/* Runs it up to `runs` times, until that took `most` seconds: the least seconds of a run. Once before that, as drivers compile what runs
- * first; then await, where there is one, is called. */
+/* Runs it up to `runs` times, until that took `most` seconds: the least and the mean seconds of a run. Once before that, as drivers compile
+ * what runs first; then await, where there is one, is called. */
 yk_status yk__simple_time(const yk__simple *s, yk__device *dev, void *const *slot, uint32_t runs, double most, void (*await)(void *arg),
-                          void *arg, double *least, yk_error *err);
+                          void *arg, double *least, double *mean, yk_error *err);
 /* The first byte in a gap of the arena or the results that is not YK__GUARD_BYTE; -1: none. *where: the slot. */
 int64_t yk__simple_gaps(const yk__simple *s, void *const *slot, uint32_t *where);
 

@@ -108,13 +108,13 @@ yk_status yk__simple_run(const yk__simple *s, yk__device *dev, void *const *slot
 }
 
 yk_status yk__simple_time(const yk__simple *s, yk__device *dev, void *const *slot, uint32_t runs, double most, void (*await)(void *arg),
-                          void *arg, double *least, yk_error *err)
+                          void *arg, double *least, double *mean, yk_error *err)
 {
     run r = {.s = s, .dev = dev};
     double began, took = 0, spent = 0;
     if (run_prepare(&r, slot, err) == YK_OK && run_enqueue(&r, err) == YK_OK && yk__device_wait(dev, r.point, NULL, err) == YK_OK && await)
         await(arg);
-    *least = 0;
+    *least = *mean = 0;
     for (uint32_t i = 0; i < runs && spent < most && !err->status; i++) {
         began = yk__clock_seconds();
         if (!run_enqueue(&r, err))
@@ -122,6 +122,7 @@ yk_status yk__simple_time(const yk__simple *s, yk__device *dev, void *const *slo
         took = yk__clock_seconds() - began;
         spent += took;
         *least = i && *least < took ? *least : took;
+        *mean = spent / (i + 1);
     }
     run_release(&r, err);
     return err->status;

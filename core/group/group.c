@@ -213,6 +213,16 @@ static yk__comm *members_of(const yk__group *g)
     return yk__coll_members(g->coll);
 }
 
+void yk__group_show(yk__group *g, float number)
+{
+    yk__coll_show(yk__group_coll(g), number);
+}
+
+float yk__group_shown(const yk__group *g, uint32_t rank)
+{
+    return yk__coll_shown(yk__group_coll(g), rank);
+}
+
 bool yk__group_member(const yk__group *g, uint32_t rank)
 {
     return yk__comm_has(members_of(g), rank);

@@ -56,6 +56,8 @@ uint64_t yk__group_host(const yk__group *g, uint32_t rank);
 const volatile int *yk__group_cancel(const yk__group *g);
 
 bool yk__group_member(const yk__group *g, uint32_t rank);
+void yk__group_show(yk__group *g, float number); /* as yk__coll_show */
+float yk__group_shown(const yk__group *g, uint32_t rank);
 bool yk__group_excludes(const yk__group *g); /* some rank is excluded */
 /* By all, with equal members on all: who is a member from here on; some rank is. */
 yk_status yk__group_set_members(yk__group *g, const bool *member, yk_error *err);

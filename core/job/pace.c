@@ -3,6 +3,9 @@
  * as of those that run at once the faster one can seem several times the slower. */
 #include "core/job/pace.h"
 
+#include <math.h>
+
+#include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/job/share.h"
 
@@ -43,4 +46,47 @@ yk_status yk__paces_measure(yk_job *job, yk_error *err)
     for (uint32_t r = 0; r < job->team.world; r++)
         seat[r].pace = pace[r];
     return YK_OK;
+}
+
+/* ---- An excluded rank by itself ---- */
+
+#define PART 2.0          /* it rests for so many times the time of its shortest look, as a late one took no more of the device, */
+#define SHARED_PART 200.0 /* or so many where members compute on its cores: as little as trials of excluded ranks cost */
+#define LATE 32.0         /* a recovery is seen within such a part of the time since the exclusion */
+
+static bool cores_shared(const yk_job *job)
+{
+    const yk__share *s = job->team.share;
+    const uint32_t own = job->team.rank;
+    bool shared = false;
+    for (uint32_t r = 0; r < job->team.world; r++)
+        shared = shared || (yk__policy_members(s->policy)[r] && yk__group_same_host(job->team.group, own, r) &&
+                            yk__seats_overlap(&s->seat[own], &s->seat[r]));
+    return shared;
+}
+
+/* Shows what a look says. */
+static void device_look(yk_job *job)
+{
+    yk__watch *w = &job->team.share->watch;
+    const double began = yk__clock_seconds(), product = yk__device_pace_mean(job->device);
+    if (product > 0)
+        yk__group_show(job->team.group, (float)yk__recovery_look(&w->seen, product));
+    yk__log(YK_LOG_DEBUG, "balance", "a product takes %.3f ms by itself; %.3f when excluded, %.3f at best since it was faster (0: not yet)",
+            1e3 * product, 1e3 * w->seen.slow, 1e3 * w->seen.fast);
+    w->shortest = w->shortest > 0 ? fmin(w->shortest, yk__clock_seconds() - began) : yk__clock_seconds() - began;
+}
+
+void yk__recovery_watch(yk_job *job)
+{
+    yk__watch *w = &job->team.share->watch;
+    const double now = yk__clock_seconds();
+    if (!yk__policy_excluded(job->team.share->policy)[job->team.rank]) {
+        *w = (yk__watch){0};
+        yk__group_show(job->team.group, 0);
+    } else if (!yk__policy_members(job->team.share->policy)[job->team.rank] && now >= w->next) {
+        device_look(job);
+        w->began = w->began > 0 ? w->began : now;
+        w->next = yk__clock_seconds() + fmax((cores_shared(job) ? SHARED_PART : PART) * w->shortest, (now - w->began) / LATE);
+    }
 }

@@ -9,6 +9,7 @@
 #include "core/base/clock.h"
 #include "core/base/log.h"
 #include "core/job/opt.h"
+#include "core/job/pace.h"
 
 #define PADDING (64u << 10)
 
@@ -193,6 +194,28 @@ static void events_log(yk_job *job)
     }
 }
 
+/* Excluded ranks have no part in what members tell each other: a member tells of one after the other, and the first member's word
+ * counts. */
+static void excluded_seen(yk_job *job)
+{
+    yk__share *s = job->team.share;
+    for (uint32_t i = 1; i <= job->team.world && s->report.faster <= 0; i++) {
+        const uint32_t r = ((uint32_t)s->report.whose + i) % job->team.world;
+        s->report.faster = yk__policy_members(s->policy)[r] ? 0 : yk__group_shown(job->team.group, r);
+        s->report.whose = r;
+    }
+}
+
+static void excluded_take(const yk_job *job, yk__report *all)
+{
+    const bool *member = yk__policy_members(job->team.share->policy);
+    for (uint32_t r = 0; r < job->team.world; r++)
+        if (member[r] && all[r].faster > 0 && all[r].whose < job->team.world) {
+            all[(uint32_t)all[r].whose].faster = all[r].faster;
+            return;
+        }
+}
+
 static yk_status window_decide(yk_job *job, yk_error *err)
 {
     yk__share *s = job->team.share;
@@ -202,7 +225,12 @@ static yk_status window_decide(yk_job *job, yk_error *err)
     if (!all)
         return yk__fail_mem(err, job->team.world * sizeof *all, "the shares");
     report_complete(job);
-    if (!yk__group_gather_members(job->team.group, &s->report, sizeof s->report, all, err) && !yk__policy_look(s->policy, all, err)) {
+    excluded_seen(job);
+    if (!yk__group_gather_members(job->team.group, &s->report, sizeof s->report, all, err)) {
+        excluded_take(job, all);
+        yk__policy_look(s->policy, all, err);
+    }
+    if (!err->status) {
         yk__share_follow(job);
         roles_take(job, err);
         if (memcmp(before, s->share, sizeof before))
@@ -210,7 +238,7 @@ static yk_status window_decide(yk_job *job, yk_error *err)
         events_log(job);
     }
     yk__free(all);
-    s->report = (yk__report){.rows = 0.0};
+    s->report = (yk__report){.whose = s->report.whose};
     return err->status;
 }
 
@@ -255,6 +283,8 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed)
         yk__job_fail(job, &err);
         return false;
     }
+    if (!job->config.plan_only)
+        yk__recovery_watch(job);
     if (s->undecided && !job->config.plan_only && yk__policy_pass(s->policy) && window_decide(job, &err)) {
         yk__job_fail(job, &err);
         return false;

@@ -22,6 +22,12 @@ typedef struct yk__rank_budget {
     const char *cores;    /* of the host, that it computes on, "" for all; NULL: none */
 } yk__rank_budget;
 
+/* An excluded rank's looks at its device; zero in others. */
+typedef struct yk__watch {
+    yk__recovery seen;
+    double began, next, shortest; /* seconds: of the first look; no other look before; the shortest look */
+} yk__watch;
+
 typedef struct yk__share {
     pthread_mutex_t lock;          /* share[] is read by the loader's thread */
     yk__fixed fixed;               /* where is_fixed nothing is measured, there is no policy, and all ranks are members and owners */
@@ -39,6 +45,7 @@ typedef struct yk__share {
     bool resumed;                  /* the policy is a checkpoint's, and no batch was asked for yet */
     double window_began;           /* of the window under way, seconds */
     uint32_t generation;           /* of the roles that are set */
+    yk__watch watch;
 } yk__share;
 
 yk_status yk__share_new(yk_job *job, const yk__rank_budget *budget, const yk__fixed *fixed, yk_error *err);

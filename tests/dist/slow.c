@@ -3,22 +3,32 @@
  * The plugin "slow", for tests and benchmarks of unlike devices: the CPU plugin, with each run made to take k times as long.
  *   YOKE_SLOW_FACTORS     k of slow:0, slow:1, .., separated by ';'. "1,300,600,2": 2 from training run 300 to 600, else 1
  *   YOKE_SLOW_ROW_US      microseconds of a training run for each of its rows, where it took less: the time of a device is known then
+ *   YOKE_SLOW_RUN_US      the same of a training run, beside its rows
+ *   YOKE_SLOW_PRODUCT_US  the same of a run of another program with a product
+ *   YOKE_SLOW_COUNT       a file in which slow:0 counts its training runs, whose number the factors of all devices follow then, and each
+ *                         device writes its process: unsigned long of runs, of the processes of slow:0, slow:1, ..
+ *   YOKE_SLOW_STOPS=1     that time stands still while the process is stopped
  *   YOKE_SLOW_BUSY=1      the time is spent computing, not asleep
  *   YOKE_SLOW_OWN=1       no sharing of host memory: what goes in and out is copied
  *   YOKE_SLOW_COMPILE_MS  what making a program takes
  * The CPU plugin is yoke_cpu.so in YOKE_PLUGIN_DIR. A training run is that of a program with products and gradients.
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <yoke/plugin.h>
 
 #define EXPORT __attribute__((visibility("default")))
+
+#define SLICE 1e-3
 
 enum { MOST_DEVICES = 8, MOST_PROGRAMS = 4096 };
 
@@ -34,10 +44,11 @@ static slow_factor factors[MOST_DEVICES];
 static uint32_t n_device, opened;
 static struct {
     yk_program *program;
-    uint64_t rows;
-} training[MOST_PROGRAMS]; /* those that train; a freed one's place is used again */
-static uint64_t train_runs;
-static double compile_seconds, row_seconds;
+    bool trains;
+    double seconds; /* that a run takes at least */
+} timed[MOST_PROGRAMS]; /* those with products; a freed one's place is used again */
+static uint64_t own_runs, *train_runs = &own_runs;
+static double compile_seconds, row_seconds, run_seconds, product_seconds;
 
 static double seconds_now(void)
 {
@@ -46,16 +57,33 @@ static double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static void pass_seconds(double s, bool busy)
+static void sleep_seconds(double s)
+{
+    struct timespec t = {(time_t)s, (long)(1e9 * (s - (double)(time_t)s))};
+    while (s > 0 && nanosleep(&t, &t))
+        ;
+}
+
+/* Time that stands still while the process is stopped: of each short sleep no more counts than twice its length. */
+static void sleep_running(double s)
+{
+    while (s > 0) {
+        const double begin = seconds_now();
+        sleep_seconds(fmin(s, SLICE));
+        s -= fmin(seconds_now() - begin, 2 * SLICE);
+    }
+}
+
+static void pass_seconds(double s)
 {
     const double until = seconds_now() + s;
-    struct timespec t = {(time_t)s, (long)(1e9 * (s - (double)(time_t)s))};
-    if (busy)
+    if (getenv("YOKE_SLOW_BUSY"))
         while (seconds_now() < until)
             ;
+    else if (getenv("YOKE_SLOW_STOPS"))
+        sleep_running(s);
     else
-        while (s > 0 && nanosleep(&t, &t))
-            ;
+        sleep_seconds(s);
 }
 
 static bool factors_read(const char *text)
@@ -78,14 +106,35 @@ static const char *slow_option(const char *plugin, const char *key)
     return own ? own : lent->option(plugin, key);
 }
 
+/* One that cannot be made is no file. */
+static void count_open(const char *path)
+{
+    const int fd = path ? open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600) : -1;
+    const size_t bytes = (1 + MOST_DEVICES) * sizeof *train_runs;
+    void *map = fd >= 0 && !ftruncate(fd, (off_t)bytes) ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    if (fd >= 0)
+        close(fd);
+    if (map != MAP_FAILED)
+        train_runs = map;
+}
+
+static double number_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    return text ? atof(text) : 0;
+}
+
 static yk_status slow_init(const yk_host *h)
 {
-    const char *text = getenv("YOKE_SLOW_FACTORS"), *ms = getenv("YOKE_SLOW_COMPILE_MS"), *us = getenv("YOKE_SLOW_ROW_US");
+    const char *text = getenv("YOKE_SLOW_FACTORS");
     lent = h;
     host = *h;
     host.option = slow_option;
-    compile_seconds = ms ? atof(ms) / 1000 : 0;
-    row_seconds = us ? atof(us) / 1e6 : 0;
+    compile_seconds = 1e-3 * number_of("YOKE_SLOW_COMPILE_MS");
+    row_seconds = 1e-6 * number_of("YOKE_SLOW_ROW_US");
+    run_seconds = 1e-6 * number_of("YOKE_SLOW_RUN_US");
+    product_seconds = 1e-6 * number_of("YOKE_SLOW_PRODUCT_US");
+    count_open(getenv("YOKE_SLOW_COUNT"));
     if (!factors_read(text ? text : "1")) {
         h->fail("slow", "YOKE_SLOW_FACTORS=%s: expected numbers of 1 or more, as in \"1;50;1,300,600,2\"", text);
         return YK_E_ARG;
@@ -114,17 +163,25 @@ static yk_status slow_caps(uint32_t i, yk_device_caps *caps)
 static yk_status slow_open(uint32_t i, yk_device **dev)
 {
     opened = i;
+    if (train_runs != &own_runs)
+        train_runs[1 + i] = (uint64_t)getpid();
     return cpu->device_open(0, dev);
+}
+
+static bool graph_multiplies(const yk_graph *g)
+{
+    bool product = false;
+    for (uint32_t i = 0; i < g->n_all_node; i++)
+        product = product || g->node[i].op == YK_OP_DOT || g->node[i].op == YK_OP_DOT_MAP;
+    return product;
 }
 
 static bool graph_trains(const yk_graph *g)
 {
-    bool product = false, gradient = false;
-    for (uint32_t i = 0; i < g->n_all_node; i++)
-        product = product || g->node[i].op == YK_OP_DOT || g->node[i].op == YK_OP_DOT_MAP;
+    bool gradient = false;
     for (uint32_t i = 0; i < g->n_slot; i++)
         gradient = gradient || g->slot[i].kind == YK_SLOT_GRAD;
-    return product && gradient;
+    return gradient && graph_multiplies(g);
 }
 
 /* Of the batch that it reads. */
@@ -137,54 +194,59 @@ static uint64_t graph_rows(const yk_graph *g)
 }
 
 /* The program's, or with NULL one that is free; MOST_PROGRAMS: there is none. */
-static uint32_t training_place(const yk_program *p)
+static uint32_t timed_place(const yk_program *p)
 {
     uint32_t i = 0;
-    while (i < MOST_PROGRAMS && training[i].program != p)
+    while (i < MOST_PROGRAMS && timed[i].program != p)
         i++;
     return i;
 }
 
 static yk_status slow_program(yk_device *dev, const yk_graph *g, yk_program **p)
 {
-    const uint32_t place = graph_trains(g) ? training_place(NULL) : MOST_PROGRAMS;
+    const uint32_t place = graph_multiplies(g) ? timed_place(NULL) : MOST_PROGRAMS;
     const yk_status s = cpu->program_new(dev, g, p);
     if (s)
         return s;
-    pass_seconds(compile_seconds, getenv("YOKE_SLOW_BUSY") != NULL);
+    pass_seconds(compile_seconds);
     if (place < MOST_PROGRAMS) {
-        training[place].program = *p;
-        training[place].rows = graph_rows(g);
+        timed[place].program = *p;
+        timed[place].trains = graph_trains(g);
+        timed[place].seconds = timed[place].trains ? run_seconds + row_seconds * (double)graph_rows(g) : product_seconds;
     }
     return YK_OK;
 }
 
 static void slow_program_free(yk_program *p)
 {
-    const uint32_t place = p ? training_place(p) : MOST_PROGRAMS;
+    const uint32_t place = p ? timed_place(p) : MOST_PROGRAMS;
     if (place < MOST_PROGRAMS)
-        training[place].program = NULL;
+        timed[place].program = NULL;
     cpu->program_free(p);
+}
+
+/* What the device is slower by now. */
+static double factor_now(void)
+{
+    const slow_factor *f = &factors[opened];
+    const double runs = (double)__atomic_load_n(train_runs, __ATOMIC_RELAXED);
+    return f->then > 0 && runs > f->from && runs <= f->to ? f->then : f->usual;
 }
 
 static yk_status slow_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
-    const slow_factor *f = &factors[opened];
-    const uint32_t place = training_place(s->program);
-    const double begin = seconds_now();
-    double factor = f->usual, known = 0, took;
+    const uint32_t place = timed_place(s->program);
+    const double begin = seconds_now(), known = place < MOST_PROGRAMS ? timed[place].seconds : 0;
+    double factor, took;
     yk_status st = cpu->queue_run(q, s, point);
-    if (place < MOST_PROGRAMS) {
-        train_runs++;
-        known = row_seconds * (double)training[place].rows;
-    }
-    if (f->then > 0 && (double)train_runs > f->from && (double)train_runs <= f->to)
-        factor = f->then;
+    if (place < MOST_PROGRAMS && timed[place].trains && (train_runs == &own_runs || !opened))
+        __atomic_add_fetch(train_runs, 1, __ATOMIC_RELAXED);
+    factor = factor_now();
     if (st || (factor <= 1 && known <= 0))
         return st;
     st = cpu->queue_wait(q, *point, UINT64_MAX);
     took = seconds_now() - begin;
-    pass_seconds(factor * fmax(known, took) - took, getenv("YOKE_SLOW_BUSY") != NULL);
+    pass_seconds(factor * fmax(known, took) - took);
     return st;
 }
 

@@ -226,8 +226,8 @@ static void do_runs(cts *c, void *arg)
 {
     program_run *run = arg;
     yk_error err = YK_ERROR_INIT;
-    double least;
-    if (yk__simple_time(&run->s, c->dev, run->slot, RUNS, 1e9, NULL, NULL, &least, &err))
+    double least, mean;
+    if (yk__simple_time(&run->s, c->dev, run->slot, RUNS, 1e9, NULL, NULL, &least, &mean, &err))
         cts_error(c, &err);
 }
 

@@ -462,6 +462,61 @@ START_TEST(a_rank_that_recovers_comes_back)
 }
 END_TEST
 
+/* Of 40 jobs with a rank that is so many times slower for a while, in windows, and no help meanwhile: how many are as fast as their best
+ * set within 40 windows of the change, and again within `most` of the recovery. noisy: other work delays a third of the looks that the rank
+ * takes at its device. */
+static void jobs_with_spell(uint64_t from, uint64_t windows, double factor, bool noisy, int most, int *slow, int *back)
+{
+    const device like = {.a = 6.6e-3, .b = 5e-5, .update = 1e-4, .noise = noisy ? 0.1 : 0.03, .absent = noisy ? 0.06 : 0,
+                         .looks = true, .late = noisy ? 0.33 : 0.05};
+    *slow = *back = 0;
+    for (uint32_t seed = 0; seed < 40; seed++) {
+        world w = {.ranks = 2, .n = 128, .exchange = 2e-4, .d = {like, like}, .seat = {{.pace = 1}, {.pace = 1}}};
+        random_from(seed * 100000u);
+        w.d[1].from = from ? from + seed % 10 : 0, w.d[1].to = w.d[1].from + windows + seed % 5, w.d[1].factor = factor;
+        world_begin(&w);
+        world_windows(&w, w.d[1].from);
+        *slow += windows_to_best(&w, 41) <= 40;
+        world_windows(&w, w.d[1].to - w.window);
+        *back += windows_to_best(&w, most + 1) <= most;
+        world_finish(&w);
+    }
+}
+
+START_TEST(a_spell_is_left_and_ended_in_time)
+{
+    int slow, back;
+    jobs_with_spell(300, _i / 2 % 2 ? 100 : 400, 2 + _i / 4, _i % 2, 20, &slow, &back);
+    ck_assert_msg(slow >= 36 && back >= 36, "%d of 40 jobs within 40 windows, %d back within 20", slow, back);
+}
+END_TEST
+
+/* A rank that is slow from the start on has never had a share. */
+START_TEST(a_spell_at_the_start_ends_too)
+{
+    int slow, back;
+    jobs_with_spell(0, 150, 2 + _i, false, 40, &slow, &back);
+    ck_assert_msg(slow >= 36 && back >= 36, "%d of 40 jobs within 40 windows, %d back within 40", slow, back);
+}
+END_TEST
+
+/* Its device says that it is faster, and is no help: what comes of that is counted as tries are. */
+START_TEST(a_false_sign_costs_little)
+{
+    world w = {.ranks = 2, .n = 128, .d = {{.a = 2e-4, .b = 4e-5}, {.a = 2e-4, .b = 4e-5, .from = 300, .to = 1000000, .factor = 40}}};
+    double fast_only;
+    world_begin(&w);
+    world_windows(&w, 600);
+    ck_assert(!yk__policy_members(w.p)[1]);
+    fast_only = world_best_of(&w, 1);
+    w.elapsed = 0;
+    w.d[1].faster = 2;
+    world_windows(&w, 40000);
+    ck_assert_msg(w.elapsed < 40000 * fast_only * 1.008, "%g of %g", w.elapsed, 40000 * fast_only);
+    world_finish(&w);
+}
+END_TEST
+
 START_TEST(a_forced_rank_stays_and_is_reported)
 {
     world w = {.ranks = 2, .n = 8192, .d = {{.a = 2e-4, .b = 1e-6}, {.a = 5e-2, .b = 1e-4}},
@@ -568,6 +623,9 @@ int main(void)
     tcase_add_test(t, tries_cost_little);
     tcase_add_test(t, all_that_tries_take_is_counted);
     tcase_add_test(t, a_rank_that_recovers_comes_back);
+    tcase_add_loop_test(t, a_spell_is_left_and_ended_in_time, 0, 12);
+    tcase_add_loop_test(t, a_spell_at_the_start_ends_too, 0, 3);
+    tcase_add_test(t, a_false_sign_costs_little);
     tcase_add_test(t, a_forced_rank_stays_and_is_reported);
     tcase_add_test(t, memory_caps_hold);
     tcase_add_test(t, fewer_rows_than_ranks);

@@ -157,6 +157,21 @@ static void take_events(world *w)
     }
 }
 
+/* What an excluded rank sees of its device by itself (core/job/pace.c). */
+static void device_look(world *w, uint32_t r)
+{
+    device *d = &w->d[r];
+    double seconds = factor_at(d, w->window);
+    if (!yk__policy_excluded(w->p)[r]) {
+        d->seen = (yk__recovery){0};
+        d->faster = 0;
+    } else if (d->looks && !yk__policy_members(w->p)[r] && w->window % LOOK_EVERY == 0) {
+        seconds *= 1 + d->noise * (2 * random_uniform() - 1);
+        seconds *= random_uniform() < d->late ? 1 + (LATE - 1) * random_uniform() : 1;
+        d->faster = yk__recovery_look(&d->seen, seconds);
+    }
+}
+
 /* One window of the job. */
 void world_window(world *w)
 {
@@ -191,10 +206,14 @@ void world_window(world *w)
         t->part = w->d[r].part;
         t->update = yk__policy_owns(w->p)[r] > 0 ? w->d[r].update : 0; /* who owns nothing measures nothing */
     }
+    for (uint32_t r = 0; r < w->ranks; r++)
+        device_look(w, r);
     w->window++;
     memcpy(before, share, sizeof before);
     if (!yk__policy_pass(w->p))
         return;
+    for (uint32_t r = 0; r < w->ranks; r++)
+        w->report[r].faster = yk__policy_members(w->p)[r] ? 0 : w->d[r].faster;
     ck_assert_msg(!yk__policy_look(w->p, w->report, &err), "%s", err.text);
     memset(w->report, 0, sizeof w->report);
     take_events(w);

@@ -9,7 +9,7 @@
 
 #include "core/balance/balance.h"
 
-enum { MOST = 4, PROGRAMS = 2048 };
+enum { MOST = 4, PROGRAMS = 2048, LOOK_EVERY = 5, LATE = 20 };
 
 typedef struct device {
     double a, b, update, noise;
@@ -21,6 +21,10 @@ typedef struct device {
     double absent;        /* part of the windows in which it is off its core: twice as long */
     double spell;         /* part of the windows in which it takes 1.4 times as long, in spells of some 10 */
     bool in_spell;
+    bool looks;           /* while it is excluded, at itself, one window of LOOK_EVERY; */
+    double late;          /* part of those looks that other work delays: by up to LATE times */
+    yk__recovery seen;
+    double faster;
     const double *table;  /* seconds of 1, 2, .. rows, instead of a + b rows */
     const char *recorded; /* what the windows of a machine were longer by, instead of the above (recorded.h), */
     uint64_t recorded_at; /* from this one on, and round */
