@@ -205,6 +205,7 @@ static int file_show(const yk__cli *cli, const char *path)
         settings_show_json(&s, stdout);
     else
         settings_show(&s, stdout);
+    fflush(stdout);
     settings_complain(&s, &command);
     settings_free(&s);
     return status ? YK_EXIT_USAGE : YK_EXIT_OK;

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "core/base/option.h"
@@ -114,7 +115,7 @@ static void applier_read(applier *a)
     for (int i = 0; i < SOURCES; i++) {
         char option[64];
         snprintf(option, sizeof option, "--%.*s", (int)strcspn(sources[i].names, "|"), sources[i].names);
-        if (!a->given[i] || !*a->given[i] || (!i && !strcmp(a->given[i], "none")))
+        if (!a->given[i] || !*a->given[i] || !strcasecmp(a->given[i], "none") || yk__cli_truth(a->given[i]) == 0)
             continue;
         if (sources[i].words)
             settings_read_strategy(&a->read, option, a->given[i]);
@@ -231,6 +232,22 @@ static void options_apply(applier *a)
     }
 }
 
+/* Of yoke launch: settings of training are for yoke train behind it; another program makes its own. */
+static void say_other(const applier *a, int end, int argc, char **argv)
+{
+    const char *program = end < argc && !strcmp(argv[end], "--") ? argv[end + 1] : end < argc ? argv[end] : NULL, *name;
+    char text[600] = "";
+    size_t n = 0;
+    if (!program || strcmp(a->command->name, "launch"))
+        return;
+    name = strrchr(program, '/') ? strrchr(program, '/') + 1 : program;
+    for (size_t i = 0; i < a->read.options && n < sizeof text - 80; i++)
+        if (a->read.option[i].scope == SETTINGS_TRAIN)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s--%s", n ? ", " : "", a->read.option[i].name);
+    if (n && strcmp(name, "yoke"))
+        yk__cli_usage(a->command, "%s has settings of yoke train, which %s makes by itself: %s", a->given[0], name, text);
+}
+
 /* What yoke launch hands on: yoke train behind it reads the same file. */
 static void hand_on(const applier *a)
 {
@@ -278,6 +295,7 @@ char **settings_apply(const yk__cli_command *command, int *argc, char **argv, in
         ranks_check(&a);
     if (a.dry && a.speaks && a.read.files)
         settings_show(&a.read, stdout);
+    fflush(stdout);
     if (!strcmp(command->name, "train") && !a.dry)
         later_check(&a);
     all = calloc((size_t)*argc + a.read.options + 3, sizeof *all);
@@ -287,6 +305,7 @@ char **settings_apply(const yk__cli_command *command, int *argc, char **argv, in
         options_apply(&a);
         memcpy(all + a.count, typed, (size_t)kept * sizeof *all);
         memcpy(all + a.count + kept, argv + end, (size_t)(*argc - end) * sizeof *all);
+        say_other(&a, end, *argc, argv);
         *argc = a.count + kept + *argc - end;
         if (!a.dry)
             say_idle(&a);
@@ -296,6 +315,11 @@ char **settings_apply(const yk__cli_command *command, int *argc, char **argv, in
         settings_complain(&a.read, command);
         free(all);
         all = NULL;
+    }
+    if (all && a.dry && !strcmp(command->name, "train")) {
+        free(all);
+        all = NULL;
+        *code = YK_EXIT_OK;
     }
     free(typed);
     settings_free(&a.read);
