@@ -2,7 +2,7 @@
 # shellcheck shell=sh disable=SC2034
 # Sourced by ./quickstart and ./check: installs Debian packages that are missing, as root or through sudo.
 PACKAGES_BUILD="gcc make autoconf automake libtool autoconf-archive pkg-config libc6-dev libhwloc-dev libjansson-dev \
-libutf8proc-dev libpcre2-dev zlib1g-dev libsodium-dev libfabric-dev ocl-icd-opencl-dev libvulkan-dev"
+libutf8proc-dev libpcre2-dev zlib1g-dev libsodium-dev libyaml-dev libfabric-dev ocl-icd-opencl-dev libvulkan-dev"
 PACKAGES_OPENCL="pocl-opencl-icd"
 # where they cannot be installed, the tests of these launchers are skipped by name
 PACKAGES_LAUNCHERS="openmpi-bin mpich libpmix-dev slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge iproute2 iptables \

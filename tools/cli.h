@@ -117,6 +117,7 @@ void yk__json_write(FILE *f, const char *s); /* the same into a file */
     X(eval, "eval", "evaluate a model")                                                                                \
     X(predict, "predict", "name the class of each row of a file")                                                      \
     X(launch, "launch", "run a program once per device, as the ranks of one job")                                      \
+    X(config, "config", "write or show the file of settings")                                                          \
     X(trace, "trace", "run a program and write a timeline of some of its steps")                                       \
     X(estimate, "estimate-memory", "say beforehand what memory a training step takes")                                 \
     X(bench, "bench", "measure steps, peaks, mixed efficiency and overheads")                                          \

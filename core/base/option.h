@@ -92,6 +92,8 @@ typedef enum yk__option_scope {
       "set by yoke launch --hosts: the socket on which rank 0 listens")                                                           \
     X(NODE_FD, "YOKE_NODE_FD", COUNT, "", 0, INT32_MAX, NULL, "control", EACH,                                                          \
       "set by yoke launch --hosts: where a rank says what has ended the job")                                                     \
+    X(CONFIG_FILE, "YOKE_CONFIG_FILE", PATH, "", 0, 0, NULL, "tools", EACH,                                                            \
+      "settings that yoke launch and yoke train read; none: not those of yoke config either")                                          \
     X(SSH, "YOKE_SSH", TEXT, "ssh -o BatchMode=yes", 0, 0, NULL, "tools", EACH,                                                        \
       "the command by which yoke launch --hosts runs another on a host")                                                        \
     X(SERVICE, "YOKE_SERVICE", TEXT, "", 0, 0, NULL, "control", EACH, "the headless service of a Kubernetes indexed job")              \

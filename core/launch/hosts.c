@@ -107,15 +107,26 @@ yk_status yk__hosts_parse(const char *text, yk__hosts *hosts, yk_error *err)
 
 /* ---- Files ------------------------------------------------------------------------------------------------------- */
 
-/* "a slots=2" becomes "a:2", in place; other lines stay. */
+/* "a slots=2" becomes "a:2", in place, and "a slots=2 type=cpu" "a:2=cpu/2"; type=gpu leaves the devices as they are found. Other lines
+ * stay. The line has room for what it gains. */
 static void line_rewrite(char *line)
 {
     const size_t name = strcspn(line, " \t");
-    const char *slots = line + name + strspn(line + name, " \t");
+    const char *slots = line + name + strspn(line + name, " \t"), *type;
+    size_t n;
     if (strncmp(slots, "slots=", 6))
         return;
     line[name] = ':';
     memmove(line + name + 1, slots + 6, strlen(slots + 6) + 1);
+    n = strcspn(line, " \t");
+    type = line + n + strspn(line + n, " \t");
+    if (!strcmp(type, "type=gpu"))
+        line[n] = 0;
+    else if (!strcmp(type, "type=cpu")) {
+        char ranks[16];
+        snprintf(ranks, sizeof ranks, "%.*s", (int)(n - name - 1 < 15 ? n - name - 1 : 15), line + name + 1);
+        sprintf(line + n, "=cpu/%s", ranks);
+    }
 }
 
 static yk_status line_add(yk__hosts *hosts, char *line, yk_error *err)
@@ -131,12 +142,12 @@ static yk_status line_add(yk__hosts *hosts, char *line, yk_error *err)
 
 yk_status yk__hosts_read(const char *path, yk__hosts *hosts, yk_error *err)
 {
-    char line[4096];
+    char line[4096 + 32]; /* with room for line_rewrite */
     FILE *file = fopen(path, "re");
     *hosts = (yk__hosts){.host = NULL};
     if (!file)
         return yk__fail_open(err, path, errno);
-    for (int number = 1; !err->status && fgets(line, sizeof line, file); number++)
+    for (int number = 1; !err->status && fgets(line, 4096, file); number++)
         if (line_add(hosts, line, err))
             yk__fail_in(err, "%.200s, line %d", path, number);
     if (!err->status && ferror(file))

@@ -57,13 +57,13 @@ together() { # together COMMAND 'ARGUMENTS' NAME..: exit code 2, and a line with
     for name; do grep -Eq -e "^yoke $of: (unknown option )?$name: ...+" "$out/err" || { echo "$name"; return 1; }; done
 }
 ok "all that is unknown or refused has its line" together train \
-    "--learning-rte 1e-3 --task_name sst2 --nosuchthing --max-steps 1 --fsdp full_shard --weight-dcay -0.5 --bf16 --lora_r=8 --json=maybe" \
-    --learning-rte --task_name --nosuchthing --fsdp --weight-dcay --lora_r \
+    "--learning-rte 1e-3 --task_name sst2 --nosuchthing --max-steps 1 --ddp_backend nccl --weight-dcay -0.5 --bf16 --lora_r=8 --json=maybe" \
+    --learning-rte --task_name --nosuchthing --ddp_backend --weight-dcay --lora_r \
     "--json takes no value but true or false, but \"maybe\" was given|.*"
 ok "where a program follows, too" together launch "--gpu_ids 0,1 --use_fsdp --max-restart 1 --zero_stage=2 true --nosuch" \
     --gpu_ids --use_fsdp --max-restart --zero_stage
 elsewhere() { # commands of other programs: one line, which says more than that there is none
-    for other in sft generate export merge-weights config serve evaluate; do
+    for other in sft generate export merge-weights serve evaluate; do
         refuses "unknown command \"$other\": " "$other" --in out || return 1
         grep -Eq '(use yoke |there is no |not needed)' "$out/err" || return 1
     done
@@ -143,5 +143,5 @@ reasons() { # each refused name says why, the way help does; turned off it is le
     "$yoke" train $base --max-steps 1 --fsdp "none" --deepspeed=None --push_to_hub False --no-torch-compile
 }
 ok "an option that is refused says why" reasons
-ok "with its reason" refuses "--deepspeed: the optimizer's state lies in slices" train --deepspeed zero.json
+ok "with its reason" refuses "--tf32: products compute in the format of --precision" train --tf32 True
 plan

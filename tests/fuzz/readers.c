@@ -17,6 +17,7 @@
 #include "core/io/checkpoint.h"
 #include "core/io/labels.h"
 #include "core/io/safetensors.h"
+#include "core/io/tree.h"
 #include "tests/fuzz/mutate.h"
 
 static yk_error err;
@@ -318,9 +319,26 @@ static void read_token_shards(const uint8_t *data, size_t size)
     rmdir(dir);
 }
 
+static void read_tree_json(const uint8_t *data, size_t size)
+{
+    yk__tree *tree;
+    accepted += !yk__tree_json("fuzz", (const char *)data, size, &tree, &err);
+    yk__tree_free(tree);
+}
+
+/* Without libyaml all are refused, which is good enough for what is not there. */
+static void read_tree_yaml(const uint8_t *data, size_t size)
+{
+    yk__tree *tree;
+    const yk_status s = yk__tree_yaml("fuzz", (const char *)data, size, &tree, &err);
+    accepted += !s || s == YK_E_UNSUPPORTED;
+    yk__tree_free(tree);
+}
+
 static void (*const of_bytes[])(const uint8_t *data, size_t size) = {read_safetensors, read_spec,       read_tokenizer,
                                                                      read_shards,      read_checkpoint, read_token_shards,
-                                                                     read_tokenizer_config, read_tokens_map, read_added_tokens};
+                                                                     read_tokenizer_config, read_tokens_map, read_added_tokens,
+                                                                     read_tree_json, read_tree_yaml};
 #define NBYTES ((int)(sizeof of_bytes / sizeof of_bytes[0]))
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -390,6 +408,8 @@ static const struct {
                            "\"truncation_side\":\"left\"}")},
     {NFILE + 7, 1000, SEED("{\"cls_token\":\"a\",\"additional_special_tokens\":[\"<new>\",{\"content\":\"x\",\"single_word\":true}]}")},
     {NFILE + 8, 1000, SEED("{\"<new>\":8,\"[x]\":9}")},
+    {NFILE + 9, 3000, SEED("{\"fp16\":{\"enabled\":\"auto\",\"loss_scale\":0},\n\"betas\":[0.9,9.5e-1],\"a\\u00e9\":null}")},
+    {NFILE + 10, 3000, SEED("# c\na:\n  b: 1 # d\n  'c': \"x\\n\"\n  e:\n  - {f: [g, h], i: null}\n  - j\n")},
     {NFILE + 5, 2000, SEED("YKTOKENS\1\0\0\0\2\0\0\0\3\0\0\0\0\0\0\0\x09\0\0\0\0\0\0\0\1\0\2\0\3\0")},
 };
 

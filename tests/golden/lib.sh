@@ -4,6 +4,7 @@
 yoke=$YOKE_BUILD/yoke
 data=$YOKE_TEST_DATA
 [ -d "$data" ] || data=/usr/share/datasets # Debian's Fashion-MNIST, which many tests do with
+export YOKE_CONFIG_FILE=none # not what the user of this machine has set
 n=0
 out=$(mktemp -d "${TMPDIR:-/tmp}/yoke-test.XXXXXX")
 trap 'rm -rf "$out"' EXIT

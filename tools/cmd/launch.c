@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* yoke launch: one process per device, as the ranks of one job, on this host or on several. */
 #include "tools/cmd/launch_node.h"
+#include "tools/config/apply.h"
 #include "tools/spell.h"
 
 #include <stdio.h>
@@ -34,6 +35,8 @@ static const yk__cli_option options[] = {
     {"hostfile", "FILE", NULL, "a file with one host of such a list on each line, or 'NAME slots=RANKS'", NULL},
     {"ssh", "COMMAND", NULL, "the command that runs another on a host, default: ssh -o BatchMode=yes", "YOKE_SSH"},
     {"max-restarts", "N", "0", "start the job anew when a rank dies or fails, so many times at most", "YOKE_MAX_RESTARTS"},
+    {"config-file|default-config-file", "FILE", NULL,
+     "settings: Yoke's or Accelerate's YAML, or DeepSpeed's JSON; none: not the one of yoke config", "YOKE_CONFIG_FILE"},
     {"dry-run", NULL, NULL, "print what would be run where, and start no rank; hosts are asked for their devices", NULL},
     {"json", NULL, NULL, "print, when all has ended, one JSON line about the job on standard output", NULL},
     REFUSED("multi-gpu|multi-cpu|multi-xpu|multi-npu", NULL, "--devices says which devices there are, one rank each: --devices cuda:*"),
@@ -50,7 +53,6 @@ static const yk__cli_option options[] = {
             "the optimizer's state lies in slices over the ranks as it is: there is nothing of DeepSpeed to be set"),
     REFUSED("gradient-clipping", "R", "the program clips: yoke train --max-grad-norm"),
     REFUSED("gradient-accumulation-steps", "N", "the program accumulates: yoke train --gradient-accumulation-steps"),
-    REFUSED("config-file|default-config-file", "FILE", "no file of settings is read: options and variables of the environment say all"),
     REFUSED("rdzv-backend|rdzv-endpoint|rdzv-id|rdzv-conf|local-addr", "VALUE",
             "ranks meet at one address: --hosts, or --nnodes, --node-rank, --master-addr and --master-port"),
     REFUSED("tpu|use-mps-device|use-megatron-lm|tpu-use-cluster|tpu-use-sudo|ipex|use-xpu", NULL,
@@ -150,6 +152,7 @@ static const yk__cli_command command = {
     .most = -1,
     .rest = true,
 };
+const yk__cli_command *const yk__launch_command = &command;
 
 /* What was launched: device specs by rank, and their hosts; NULL: this one. */
 typedef struct launched {
@@ -493,6 +496,9 @@ int yk__cmd_launch(int argc, char **argv)
     yk__launch_keep_standard();
     if (argc == 2 && !strcmp(argv[1], "--node"))
         return yk__node_main();
+    argv = settings_apply(&command, &argc, argv, &code);
+    if (!argv)
+        return code;
     argv = yk__spell(&command, &argc, argv);
     code = argv ? yk__cli_parse(&command, argc, argv, &cli) : YK_EXIT_USAGE;
     if (code >= 0)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tools/train/output.h"
+#include "tools/config/shard.h"
 #include "tools/eval/predict.h"
 #include "tools/train/leave.h"
 #include "tools/train/loop.h"
@@ -75,6 +76,7 @@ static const yk__cli_option options[] = {
     {"report-to", "NAME,..", "none", "none, jsonl, tensorboard, csv or all: files in --logging-dir", NULL},
     {"logging-dir", "DIR", NULL, "where --report-to writes (default: runs in --output-dir)", NULL},
     {"run-name", "NAME", NULL, "a folder in it for this run", NULL},
+    SHARD_OPTIONS,
     TRAIN_REFUSED_OPTIONS,
 };
 
@@ -100,6 +102,7 @@ static const yk__cli_command command = {
     .spellings = spellings,
     .n_spellings = sizeof spellings / sizeof spellings[0],
 };
+const yk__cli_command *const yk__train_command = &command;
 
 static const char *const optimizers[] = {"sgd", "adam", "adamw", "adamw_torch", "adamw_torch_fused", "adamw_hf"};
 enum { OPTIM_SGD, OPTIM_ADAM, OPTIM_ADAMW, OPTIM_NAMES = 6 };
@@ -222,6 +225,7 @@ static bool read_numbers(train_run *r, yk_config *config)
     read_optimizer(r, &bad);
     read_strategies(r, &bad);
     read_data_options(cli, &bad);
+    shard_read(cli, config, &bad);
     r->out = r->kept.dir = yk__cli_text(cli, "output-dir");
     if (!r->out || !*r->out) {
         yk__cli_usage(cli->command, "--output-dir is %s: where the model goes", r->out ? "empty" : "missing");

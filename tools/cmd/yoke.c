@@ -57,7 +57,6 @@ static int man_print(void)
 static const struct {
     const char *name, *ours;
 } elsewhere[] = {
-    {"config", "there is no file of settings: options and variables of the environment say all (yoke info --env)"},
     {"merge-weights", "not needed: a saved folder has its weights whole, in model.safetensors"},
     {"merge_weights", "not needed: a saved folder has its weights whole, in model.safetensors"},
     {"merge", "not needed: there are no adapters, and a saved folder has its weights whole"},

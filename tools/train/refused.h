@@ -11,15 +11,10 @@
 #define TRAIN_REFUSED(name, why) {name, YK_REFUSED, NULL, why, NULL}
 
 #define TRAIN_REFUSED_OPTIONS                                                                                                 \
-    TRAIN_REFUSED("deepspeed",                                                                                                \
-                      "the optimizer's state lies in slices over the ranks as it is; YOKE_MEMORY_LIMIT saves memory"),        \
-        TRAIN_REFUSED("fsdp|fsdp-config|fsdp-min-num-params|fsdp-transformer-layer-cls-to-wrap",                              \
-                      "each rank holds all parameters; the optimizer's state alone is in slices over the ranks"),             \
-        TRAIN_REFUSED("ddp-backend|sharded-ddp|mp-parameters|ray-scope",                                                      \
-                      "ranks meet in shared memory; yoke launch --help says what can be set"),                                \
-        TRAIN_REFUSED("local-rank", "ranks are started by --devices or by yoke launch, which number them"),                   \
-        TRAIN_REFUSED("accelerator-config|parallelism-config",                                                                \
-                      "a batch is shared out by speed: --global-batch, --devices"),                                           \
+    TRAIN_REFUSED("fsdp-min-num-params|fsdp-transformer-layer-cls-to-wrap",                                                   \
+                      "give them in --fsdp-config; units are the program's blocks, or --shard-unit"),                         \
+        TRAIN_REFUSED("ddp-backend|mp-parameters|ray-scope",                                                      \
+                      "ranks meet in shared memory, or by YOKE_TRANSPORT; yoke launch --help says what can be set"),                                \
         TRAIN_REFUSED("use-mps-device|tpu-num-cores", "name the devices: --devices cpu"),                                     \
         TRAIN_REFUSED("torch-compile|torch-compile-backend|torch-compile-mode|torchdynamo|jit-mode-eval|use-ipex|"            \
                       "use-liger-kernel|liger-kernel-config",                                                                 \

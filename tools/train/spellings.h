@@ -60,6 +60,7 @@
         {"activation-checkpointing", NULL, "gradient-checkpointing", NULL, NULL, NULL},                                          \
         {"gradient-checkpointing-kwargs|activation-checkpointing-kwargs", "JSON", NULL, NULL, NULL,                              \
          "blocks that are computed again give the same bits, and need no settings"},                                             \
+        {"local-rank", "N", NULL, NULL, NULL, "a rank knows its number from how it was started (yoke info)"},                    \
         {"ddp-timeout", "SECONDS", NULL, NULL, NULL, "a rank that does nothing is found by YOKE_STUCK_MS"},                      \
         {"ddp-bucket-cap-mb", "N", NULL, NULL, NULL, "gradients are cut into buckets by measurement"},                           \
         {"ddp-find-unused-parameters", NULL, NULL, NULL, NULL, "a parameter that a step does not use rests"},                    \

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/number.h"
+#include "tools/config/apply.h"
 #include "tools/spell.h"
 
 double train_seconds(void)
@@ -65,11 +66,15 @@ int train_launch(const yk__cli *cli, char **args)
 int train_main(const yk__cli_command *command, int argc, char **argv, bool (*check)(const yk__cli *cli), int (*run)(const yk__cli *cli))
 {
     yk__cli cli;
+    int code;
+    argv = settings_apply(command, &argc, argv, &code);
+    if (!argv)
+        return code;
     argv = yk__spell(command, &argc, argv);
     if (!argv)
         return YK_EXIT_USAGE;
     char **args = train_arguments(argc, argv);
-    int code = yk__cli_parse(command, argc, argv, &cli);
+    code = yk__cli_parse(command, argc, argv, &cli);
     if (code < 0 && check && !check(&cli))
         code = YK_EXIT_USAGE;
     if (code < 0)

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yoke config: asks what `accelerate config` asks, or takes it as options, and writes the file that yoke launch and yoke train read. */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tools/config/apply.h"
+#include "tools/spell.h"
+
+static const yk__cli_option options[] = {
+    {"config-file|default-config-file|output", "FILE", NULL, "where to write, or what to show (default: ~/.config/yoke/config.yaml)", NULL},
+    {"devices", "SPECS", NULL, "devices of each host, one rank each (yoke launch)", NULL},
+    {"num-processes", "N", NULL, "so many ranks in all (yoke launch)", NULL},
+    {"nnodes", "N", NULL, "so many hosts (yoke launch)", NULL},
+    {"node-rank", "N", NULL, "which of these hosts this one is, from 0 (yoke launch)", NULL},
+    {"master-addr", "ADDRESS", NULL, "where rank 0 listens, with several hosts (yoke launch)", NULL},
+    {"master-port", "PORT", NULL, "and its port (yoke launch)", NULL},
+    {"precision", "P", NULL, "fp32, bf16, fp16 or fp8 (yoke train)", NULL},
+    {"shard", "STAGE", NULL, "what lies in slices over the ranks: state (yoke train)", NULL},
+    {"gradient-accumulation-steps", "N", NULL, "micro batches per optimizer step (yoke train)", NULL},
+    {"max-grad-norm", "R", NULL, "clip the gradient to this norm (yoke train)", NULL},
+    {"overwrite", NULL, NULL, "the file may be there already", NULL},
+    {"dry-run", NULL, NULL, "write nothing: show what each key of --config-file becomes, or what would be written", NULL},
+    {"json", NULL, NULL, "one JSON object on standard output", NULL},
+};
+
+static const yk__cli_spelling spellings[] = {
+    {"num-machines", "N", "nnodes", NULL, NULL, NULL},
+    {"machine-rank", "N", "node-rank", NULL, NULL, NULL},
+    {"main-process-ip", "ADDRESS", "master-addr", NULL, NULL, NULL},
+    {"main-process-port", "PORT", "master-port", NULL, NULL, NULL},
+    {"mixed-precision", "TYPE", "precision", yk__spell_precision, "no, bf16, fp16 or fp8", NULL},
+    {"use-cpu|cpu", NULL, "devices", yk__spell_cpu, NULL, NULL},
+};
+
+static const yk__cli_command command = {
+    .name = "config",
+    .usage = "[--config-file FILE] [--dry-run] [options]",
+    .summary = "write or show the file of settings",
+    .text = "In a terminal, and without options of yoke launch or yoke train, it asks for them; an empty answer leaves a setting out. The "
+            "file has Yoke's own form, which yoke launch and yoke train read:\n"
+            "\n"
+            "    yoke: 1\n    launch:\n      devices: cpu/2\n    train:\n      precision: bf16\n"
+            "\n"
+            "Below launch and train stand options of these commands. A file that --config-file does not name is read by both where it is "
+            "~/.config/yoke/config.yaml; --config-file none leaves it out.\n"
+            "\n"
+            "With --dry-run and a file that is there, of Yoke, Accelerate or DeepSpeed, each key is printed with what becomes of it here: "
+            "honoured, mapped, not needed, not built yet or refused; and the options that they make.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .spellings = spellings,
+    .n_spellings = sizeof spellings / sizeof spellings[0],
+};
+
+/* A setting: its option, whose it is, and how it is asked for. */
+static const struct question {
+    const char *option, *section, *text, *words;
+    double least, most; /* of a number; most 0: none */
+    bool hosts;         /* asked where there are several */
+} questions[] = {
+    {"nnodes", "launch", "How many hosts?", NULL, 1, 65536, false},
+    {"node-rank", "launch", "Which of them is this one, from 0?", NULL, 0, 65535, true},
+    {"master-addr", "launch", "At which address does rank 0 listen?", NULL, 0, 0, true},
+    {"master-port", "launch", "At which port?", NULL, 1, 65535, true},
+    {"devices", "launch", "Which devices of each host (cpu/2, cuda:*, auto)?", NULL, 0, 0, false},
+    {"num-processes", "launch", "How many ranks in all?", NULL, 1, 65536, false},
+    {"precision", "train", "Which precision (fp32, bf16, fp16, fp8)?", "fp32|bf16|fp16|fp8", 0, 0, false},
+    {"shard", "train", "What lies in slices over the ranks (state)?", "state|zero1", 0, 0, false},
+    {"gradient-accumulation-steps", "train", "How many micro batches per optimizer step?", NULL, 1, 1048576, false},
+    {"max-grad-norm", "train", "Which norm is the gradient clipped to?", NULL, 0, 1e30, false},
+};
+enum { QUESTIONS = sizeof questions / sizeof questions[0] };
+
+typedef char answers[QUESTIONS][256];
+
+/* Why an answer is none, or NULL. */
+static const char *answer_fault(const struct question *q, const char *answer)
+{
+    static char text[128];
+    char *end;
+    const double v = strtod(answer, &end);
+    if (q->words && !yk__cli_is_named(q->words, answer, strlen(answer))) {
+        snprintf(text, sizeof text, "expected one of %s", q->words);
+        return text;
+    }
+    if (q->most > 0 && (end == answer || *end || !(v >= q->least && v <= q->most) || (q->most < 1e9 && v != (double)(long)v))) {
+        snprintf(text, sizeof text, "expected a %snumber from %g to %g", q->most < 1e9 ? "whole " : "", q->least, q->most);
+        return text;
+    }
+    return strpbrk(answer, "'\n\r") ? "expected a text without quotes" : NULL;
+}
+
+/* Asks until an answer is one, or nothing; false at the end of the input. */
+static bool question_ask(const struct question *q, char *answer, size_t size)
+{
+    const char *fault;
+    do {
+        printf("%s [nothing: as the command does] ", q->text);
+        fflush(stdout);
+        if (!fgets(answer, (int)size, stdin)) {
+            *answer = 0;
+            return false;
+        }
+        answer[strcspn(answer, "\r\n")] = 0;
+        fault = *answer ? answer_fault(q, answer) : NULL;
+        if (fault)
+            printf("%s: %s\n", answer, fault);
+    } while (fault);
+    return true;
+}
+
+static void questions_ask(answers given)
+{
+    for (int i = 0; i < QUESTIONS; i++)
+        if ((!questions[i].hosts || atof(given[0]) > 1) && !question_ask(&questions[i], given[i], sizeof given[i]))
+            return;
+}
+
+/* From the options; false after a message. *any: one was given. */
+static bool answers_take(const yk__cli *cli, answers given, bool *any)
+{
+    bool good = true;
+    for (int i = 0; i < QUESTIONS; i++) {
+        const char *value = yk__cli_text(cli, questions[i].option), *fault = value ? answer_fault(&questions[i], value) : NULL;
+        if (value && (fault || strlen(value) >= sizeof given[i])) {
+            yk__cli_usage(&command, "--%s %s: %s", questions[i].option, value, fault ? fault : "expected a shorter text");
+            good = false;
+        } else if (value) {
+            snprintf(given[i], sizeof given[i], "%s", value);
+            *any = true;
+        }
+    }
+    if (atof(given[0]) > 1 && !*given[2] && *any) {
+        yk__cli_usage(&command, "--nnodes %s needs --master-addr, where rank 0 listens", given[0]);
+        good = false;
+    }
+    return good;
+}
+
+static void file_print(FILE *f, answers given)
+{
+    fprintf(f, "# Settings of yoke launch and yoke train (yoke config --dry-run shows what they become)\nyoke: 1\n");
+    for (int s = 0; s < 2; s++) {
+        bool begun = false;
+        for (int i = 0; i < QUESTIONS; i++)
+            if (*given[i] && !strcmp(questions[i].section, s ? "train" : "launch")) {
+                fprintf(f, "%s  %s: %s%s%s\n", begun ? "" : s ? "train:\n" : "launch:\n", questions[i].option, questions[i].most > 0 ? "" : "'", given[i],
+                        questions[i].most > 0 ? "" : "'");
+                begun = true;
+            }
+    }
+}
+
+/* The folders in front of a file's name. */
+static void folders_make(const char *path)
+{
+    char part[PATH_MAX];
+    for (const char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
+        snprintf(part, sizeof part, "%.*s", (int)(at - path), path);
+        mkdir(part, 0777);
+    }
+}
+
+static int file_write(const yk__cli *cli, const char *path, answers given)
+{
+    char beside[PATH_MAX + 8];
+    const char *reason;
+    FILE *f;
+    if (!access(path, F_OK) && !yk__cli_on(cli, "overwrite"))
+        return yk__cli_usage(&command, "%s is there already: --overwrite writes it anew, --dry-run shows it", path);
+    folders_make(path);
+    snprintf(beside, sizeof beside, "%s.new", path);
+    f = fopen(beside, "we");
+    if (f)
+        file_print(f, given);
+    reason = f ? yk__cli_close_file(f) : strerror(errno);
+    if (!reason && rename(beside, path))
+        reason = strerror(errno);
+    if (reason) {
+        if (f)
+            unlink(beside);
+        yk__cli_usage(&command, "%s: %s", path, reason);
+        return YK_EXIT_FAILED;
+    }
+    if (yk__cli_on(cli, "json")) {
+        printf("{\"written\": ");
+        yk__json_text(path);
+        printf("}\n");
+    } else
+        printf("written to %s; yoke launch and yoke train read it%s%s\n", path, yk__cli_text(cli, "config-file") ? ": --config-file " : "",
+               yk__cli_text(cli, "config-file") ? path : "");
+    return YK_EXIT_OK;
+}
+
+static int file_show(const yk__cli *cli, const char *path)
+{
+    settings s = {.err = YK_ERROR_INIT};
+    const yk_status status = settings_read(&s, path);
+    if (yk__cli_on(cli, "json"))
+        settings_show_json(&s, stdout);
+    else
+        settings_show(&s, stdout);
+    fflush(stdout);
+    settings_complain(&s, &command);
+    settings_free(&s);
+    return status ? YK_EXIT_USAGE : YK_EXIT_OK;
+}
+
+int yk__cmd_config(int argc, char **argv)
+{
+    answers given;
+    char preset[PATH_MAX];
+    bool any = false;
+    yk__cli cli;
+    argv = yk__spell(&command, &argc, argv);
+    int code = argv ? yk__cli_parse(&command, argc, argv, &cli) : YK_EXIT_USAGE;
+    if (code >= 0)
+        return code;
+    memset(given, 0, sizeof given);
+    const char *path = yk__cli_text(&cli, "config-file");
+    if (!path && !settings_default_path(preset, sizeof preset))
+        return yk__cli_usage(&command, "there is no HOME for the file: give --config-file");
+    path = path ? path : preset;
+    if (!answers_take(&cli, given, &any))
+        return YK_EXIT_USAGE;
+    if (yk__cli_on(&cli, "dry-run") && !any)
+        return file_show(&cli, path);
+    if (!any && !isatty(STDIN_FILENO))
+        return yk__cli_usage(&command, "standard input is no terminal to ask in: give the settings as options (--devices cpu/2 ..), or --dry-run");
+    if (!any)
+        questions_ask(given);
+    if (!yk__cli_on(&cli, "dry-run"))
+        return file_write(&cli, path, given);
+    file_print(stdout, given);
+    return YK_EXIT_OK;
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Puts what files of settings say in front of the arguments of a command. */
+#include "tools/config/apply.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "core/base/option.h"
+#include "core/control/origin.h"
+
+/* Options that name settings. */
+static const struct source {
+    const char *names;
+    const settings_table *table; /* NULL: a file of any format, or words */
+    bool words;
+} sources[] = {
+    {"config-file|default-config-file", NULL, false},
+    {"deepspeed|deepspeed-config|deepspeed-config-file", &settings_deepspeed, false},
+    {"fsdp", NULL, true},
+    {"sharded-ddp", NULL, true},
+    {"fsdp-config", &settings_fsdp, false},
+    {"parallelism-config", &settings_parallelism, false},
+    {"accelerator-config", &settings_accelerator, false},
+};
+enum { SOURCES = sizeof sources / sizeof sources[0] };
+
+typedef struct applier {
+    const yk__cli_command *command;
+    settings read;
+    const char *given[SOURCES];
+    bool typed[YK_CLI_OPTIONS]; /* by option of the command */
+    bool rank, speaks, dry;     /* of a job; the first */
+    char **out;
+    int count;
+} applier;
+
+static bool command_has(const yk__cli_command *c, const char *name)
+{
+    return yk__cli_find(c, name, strlen(name)) >= 0;
+}
+
+/* The option that a typed name stands for, and whether it has a value; -1: none. */
+static int option_of(const yk__cli_command *c, const char *name, size_t n, bool *valued)
+{
+    const int k = yk__cli_find(c, name, n);
+    *valued = k >= 0 && yk__cli_takes_value(&c->options[k]);
+    for (size_t i = 0; k < 0 && i < c->n_spellings; i++)
+        if (yk__cli_is_named(c->spellings[i].name, name, n)) {
+            *valued = c->spellings[i].arg != NULL;
+            return c->spellings[i].ours ? yk__cli_find(c, c->spellings[i].ours, strlen(c->spellings[i].ours)) : -1;
+        }
+    return k;
+}
+
+static int source_of(const yk__cli_command *c, const char *name, size_t n)
+{
+    for (int i = 0; i < SOURCES; i++)
+        if (yk__cli_is_named(sources[i].names, name, n) && yk__cli_find(c, name, n) >= 0 && c->options[yk__cli_find(c, name, n)].arg != YK_REFUSED)
+            return i;
+    return -1;
+}
+
+/* One option; *i moves on over its value. */
+static void applier_take(applier *a, int argc, char **argv, int *i)
+{
+    const char *name = argv[*i] + (argv[*i][1] == '-' ? 2 : 1), *eq = strchr(name, '=');
+    const size_t n = eq ? (size_t)(eq - name) : strlen(name);
+    bool valued = false;
+    const int k = option_of(a->command, name, n, &valued), source = source_of(a->command, name, n);
+    char *next = valued && !eq && *i + 1 < argc ? argv[*i + 1] : NULL;
+    if (source == 1 && !eq && (!next || next[0] == '-')) /* a switch in scripts for deepspeed, beside --deepspeed_config FILE */
+        return;
+    if (k >= 0)
+        a->typed[k] = true;
+    a->dry = a->dry || (n == 7 && !strncmp(name, "dry-run", 7)) || (n == 7 && !strncmp(name, "dry_run", 7));
+    if (source >= 0 && (eq || next))
+        a->given[source] = eq ? eq + 1 : next;
+    else {
+        a->out[a->count++] = argv[*i];
+        if (next)
+            a->out[a->count++] = next;
+    }
+    *i += next != NULL;
+}
+
+/* The file that no option names; NULL: none. */
+static const char *file_default(const yk__cli_command *c)
+{
+    static char path[PATH_MAX];
+    const char *named = yk__option_text(YK__OPTION_CONFIG_FILE);
+    if (!command_has(c, "config-file") || (named && *named))
+        return command_has(c, "config-file") ? named : NULL;
+    return !getenv("YOKE_RANK") && settings_default_path(path, sizeof path) && !access(path, R_OK) ? path : NULL;
+}
+
+bool settings_default_path(char *path, size_t size)
+{
+    const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    if (folder && *folder == '/')
+        snprintf(path, size, "%s/yoke/config.yaml", folder);
+    else if (home && *home == '/')
+        snprintf(path, size, "%s/.config/yoke/config.yaml", home);
+    else
+        return false;
+    return true;
+}
+
+static void applier_read(applier *a)
+{
+    const char *size = getenv("YOKE_WORLD_SIZE");
+    a->read.ranks = size ? strtod(size, NULL) : 0;
+    for (int i = 0; i < SOURCES; i++) {
+        char option[64];
+        snprintf(option, sizeof option, "--%.*s", (int)strcspn(sources[i].names, "|"), sources[i].names);
+        if (!a->given[i] || !*a->given[i] || !strcasecmp(a->given[i], "none") || yk__cli_truth(a->given[i]) == 0)
+            continue;
+        if (sources[i].words)
+            settings_read_strategy(&a->read, option, a->given[i]);
+        else if (sources[i].table)
+            settings_read_as(&a->read, sources[i].table, option, a->given[i]);
+        else
+            settings_read(&a->read, a->given[i]);
+    }
+}
+
+static void say(const applier *a, const char *fmt, const char *what, const settings_option *o)
+{
+    char text[512];
+    if (!a->speaks)
+        return;
+    snprintf(text, sizeof text, fmt, what);
+    yk__cli_usage(a->command, "%s%s%s, line %u", text, " of ", o->file, o->line);
+}
+
+/* "--NAME=VALUE" in the list, unless it is typed. */
+static void option_apply(applier *a, const settings_option *o)
+{
+    bool valued = false;
+    const size_t n = strlen(o->name) + (o->value ? strlen(o->value) : 0) + 8;
+    const int k = option_of(a->command, o->name, strlen(o->name), &valued);
+    char *word;
+    if (k >= 0 && a->typed[k]) {
+        say(a, "the command line takes the place of --%s", o->name, o);
+        return;
+    }
+    word = malloc(n); /* until the process ends, as the list */
+    if (!word) {
+        settings_say(&a->read, o->file, o->line, o->name, "out of memory");
+        return;
+    }
+    snprintf(word, n, "--%s%s%s", o->name, o->value ? "=" : "", o->value ? o->value : "");
+    a->out[a->count++] = word;
+}
+
+static void variable_apply(applier *a, const settings_option *o)
+{
+    const char *own = getenv(o->name);
+    if (own && *own && strcmp(own, o->value))
+        say(a, "the environment takes the place of %s", o->name, o);
+    else
+        setenv(o->name, o->value, 1);
+}
+
+/* Of yoke launch's options those that yoke train has, where it starts the ranks itself. */
+static void place_apply(applier *a, const settings_option *o)
+{
+    char spec[32];
+    if (a->rank || !strcmp(o->name, "num-processes"))
+        return;
+    if (strcmp(o->name, "devices")) {
+        say(a, "yoke launch takes --%s, not this command:", o->name, o);
+        return;
+    }
+    const settings_option *ranks = settings_find(&a->read, SETTINGS_LAUNCH, "num-processes");
+    settings_option own = *o;
+    if (ranks && atoi(ranks->value) > 1 && !strcmp(o->value, "cpu")) {
+        snprintf(spec, sizeof spec, "cpu/%d", atoi(ranks->value));
+        own.value = spec;
+    }
+    option_apply(a, &own);
+}
+
+/* Several ranks of a file that names no devices: yoke launch finds as many. */
+static void ranks_check(applier *a)
+{
+    const settings_option *ranks = settings_find(&a->read, SETTINGS_LAUNCH, "num-processes");
+    const int k = yk__cli_find(a->command, "devices", 7);
+    if (a->rank || !ranks || atoi(ranks->value) < 2 || (k >= 0 && a->typed[k]) || getenv("YOKE_DEVICES") ||
+        settings_find(&a->read, SETTINGS_LAUNCH, "devices"))
+        return;
+    settings_say(&a->read, ranks->file, ranks->line, "num_processes", "%s ranks, and no devices: give --devices, or start them by yoke launch "
+                 "--config-file %s -- yoke train ..", ranks->value, ranks->file);
+}
+
+static void later_check(applier *a)
+{
+    for (size_t i = 0; i < a->read.items; i++)
+        if (a->read.item[i].fate == SETTINGS_LATER)
+            settings_say(&a->read, a->read.item[i].file, a->read.item[i].line, a->read.item[i].path, "%s", a->read.item[i].why);
+    const settings_option *rows = settings_find(&a->read, SETTINGS_TRAIN, "window-rows");
+    if (rows)
+        settings_say(&a->read, rows->file, rows->line, "train_batch_size", "with train_micro_batch_size_per_gpu alone the number of ranks gives the "
+                     "accumulation, and it is not known yet: give gradient_accumulation_steps, or start by yoke launch --config-file");
+}
+
+/* One line for the keys that are not needed. */
+static void say_idle(const applier *a)
+{
+    char text[900] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < a->read.items && n < sizeof text - 100; i++)
+        if (a->read.item[i].fate == SETTINGS_IDLE)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? ", " : "", a->read.item[i].path);
+    if (n && a->speaks)
+        yk__cli_usage(a->command, "not needed here: %s (yoke config --dry-run --config-file FILE says why)", text);
+}
+
+static void options_apply(applier *a)
+{
+    const bool trains = !strcmp(a->command->name, "train");
+    for (size_t i = 0; i < a->read.options; i++) {
+        const settings_option *o = &a->read.option[i];
+        if (o->scope == SETTINGS_ENV)
+            variable_apply(a, o);
+        else if (o->scope == SETTINGS_LAUNCH)
+            (trains ? place_apply : option_apply)(a, o);
+        else if (trains)
+            option_apply(a, o);
+    }
+}
+
+/* Of yoke launch: settings of training are for yoke train behind it; another program makes its own. */
+static void say_other(const applier *a, int end, int argc, char **argv)
+{
+    const char *program = end < argc && !strcmp(argv[end], "--") ? argv[end + 1] : end < argc ? argv[end] : NULL, *name;
+    char text[600] = "";
+    size_t n = 0;
+    if (!program || strcmp(a->command->name, "launch"))
+        return;
+    name = strrchr(program, '/') ? strrchr(program, '/') + 1 : program;
+    for (size_t i = 0; i < a->read.options && n < sizeof text - 80; i++)
+        if (a->read.option[i].scope == SETTINGS_TRAIN)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s--%s", n ? ", " : "", a->read.option[i].name);
+    if (n && strcmp(name, "yoke"))
+        yk__cli_usage(a->command, "%s has settings of yoke train, which %s makes by itself: %s", a->given[0], name, text);
+}
+
+/* What yoke launch hands on: yoke train behind it reads the same file. */
+static void hand_on(const applier *a)
+{
+    char path[PATH_MAX];
+    if (!strcmp(a->command->name, "train"))
+        unsetenv("YOKE_CONFIG_FILE"); /* the ranks get options */
+    else if (a->given[0] && realpath(a->given[0], path))
+        setenv("YOKE_CONFIG_FILE", path, 1);
+    else if (a->given[0])
+        setenv("YOKE_CONFIG_FILE", "none", 1);
+}
+
+/* Arguments in front of a program or "--"; returns where they end. */
+static int applier_scan(applier *a, int argc, char **argv)
+{
+    int i = 1;
+    while (i < argc && strcmp(argv[i], "--") && !(a->command->rest && argv[i][0] != '-')) {
+        if (argv[i][0] == '-' && argv[i][1])
+            applier_take(a, argc, argv, &i);
+        else
+            a->out[a->count++] = argv[i];
+        i++;
+    }
+    return i;
+}
+
+char **settings_apply(const yk__cli_command *command, int *argc, char **argv, int *code)
+{
+    const char *rank = getenv("YOKE_RANK");
+    applier a = {.command = command, .rank = getenv("YOKE_JOB_FD") || getenv("YOKE_NODE_FD") || rank, .speaks = !rank || !strcmp(rank, "0")};
+    char **typed = calloc((size_t)*argc + 2, sizeof *typed), **all = NULL;
+    int end, kept;
+    *code = YK_EXIT_USAGE;
+    if (!typed) {
+        yk__cli_usage(command, "out of memory");
+        return NULL;
+    }
+    a.out = typed;
+    end = applier_scan(&a, *argc, argv);
+    kept = a.count;
+    if (!a.given[0])
+        a.given[0] = file_default(command);
+    applier_read(&a);
+    if (!strcmp(command->name, "train"))
+        ranks_check(&a);
+    if (a.dry && a.speaks && a.read.files)
+        settings_show(&a.read, stdout);
+    fflush(stdout);
+    if (!strcmp(command->name, "train") && !a.dry)
+        later_check(&a);
+    all = calloc((size_t)*argc + a.read.options + 3, sizeof *all);
+    if (all && !a.read.messages && !a.read.err.status) {
+        a.out = all, a.count = 0;
+        all[a.count++] = argv[0];
+        options_apply(&a);
+        memcpy(all + a.count, typed, (size_t)kept * sizeof *all);
+        memcpy(all + a.count + kept, argv + end, (size_t)(*argc - end) * sizeof *all);
+        say_other(&a, end, *argc, argv);
+        *argc = a.count + kept + *argc - end;
+        if (!a.dry)
+            say_idle(&a);
+        hand_on(&a);
+    }
+    if (a.read.messages || a.read.err.status) {
+        settings_complain(&a.read, command);
+        free(all);
+        all = NULL;
+    }
+    if (all && a.dry && !strcmp(command->name, "train")) {
+        free(all);
+        all = NULL;
+        *code = YK_EXIT_OK;
+    }
+    free(typed);
+    settings_free(&a.read);
+    return all;
+}

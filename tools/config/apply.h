@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Files of settings on a command line: --config-file FILE or YOKE_CONFIG_FILE, else the file that `yoke config` wrote, and Trainer's
+ * --deepspeed, --fsdp, --fsdp-config, --sharded-ddp, --parallelism-config and --accelerator-config become options of the command, in
+ * front of the rest. An option that is typed takes the place of a file's, and a line says so.
+ */
+#ifndef YOKE_TOOLS_CONFIG_APPLY_H
+#define YOKE_TOOLS_CONFIG_APPLY_H
+
+#include "tools/config/settings.h"
+
+/* argv with the options of files, of *argc arguments (updated); valid until the process ends. NULL: *code is the exit code, after messages,
+ * or after the fates of all keys where --dry-run asks `yoke train` for them. */
+char **settings_apply(const yk__cli_command *command, int *argc, char **argv, int *code);
+
+/* Prints each key with its fate, then the options that it makes; as one JSON object. */
+void settings_show(const settings *s, FILE *f);
+void settings_show_json(const settings *s, FILE *f);
+/* Each message in a line of the command's. */
+void settings_complain(const settings *s, const yk__cli_command *command);
+/* Where `yoke config` writes and the commands read: $XDG_CONFIG_HOME or ~/.config, yoke/config.yaml. False: there is no such folder. */
+bool settings_default_path(char *path, size_t size);
+
+#endif

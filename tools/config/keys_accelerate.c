@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keys of Accelerate's YAML (1.15 and older), and what they mean together. docs/from-accelerate.md tells of them. */
+#include "tools/config/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define TPU "there is no backend for TPUs"
+#define MEETING "ranks of one host meet in its memory; those of several at main_process_ip"
+#define FIXED_FP8 "fp8 rounds operands of products to E4M3, in one way"
+#define LAYOUT "layouts besides data parallel are not built yet: expected 1"
+#define CLOUD "jobs run on machines that are there: compute_environment LOCAL_MACHINE"
+
+static const settings_key keys[] = {
+    {"compute_environment", SETTINGS_WORD, SETTINGS_HONOURED, "LOCAL_MACHINE|AMAZON_SAGEMAKER", NULL, NULL, "this machine"},
+    {"distributed_type", SETTINGS_WORD, SETTINGS_MAPPED,
+     "NO|MULTI_CPU|MULTI_GPU|MULTI_XPU|MULTI_NPU|MULTI_MLU|MULTI_HPU|MULTI_SDAA|MULTI_MUSA|MULTI_NEURON|FSDP|DEEPSPEED|MEGATRON_LM|TP|TPU|XLA", NULL, NULL,
+     "which of the maps below counts; MULTI_CPU: --devices cpu"},
+    {"mixed_precision", SETTINGS_WORD, SETTINGS_HONOURED, "no|false|fp16|bf16|fp8", NULL, NULL, "--precision"},
+    {"num_processes", SETTINGS_INT, SETTINGS_HONOURED, "1 65536", NULL, NULL, "yoke launch --num-processes"},
+    {"num_machines", SETTINGS_INT, SETTINGS_HONOURED, "1 65536", NULL, NULL, "yoke launch --nnodes"},
+    {"machine_rank", SETTINGS_INT, SETTINGS_HONOURED, "0 65535", NULL, NULL, "yoke launch --node-rank"},
+    {"main_process_ip", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, NULL, "yoke launch --master-addr"},
+    {"main_process_port", SETTINGS_INT, SETTINGS_HONOURED, "1 65535", NULL, NULL, "yoke launch --master-port"},
+    {"use_cpu", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--devices cpu"},
+    {"gpu_ids", SETTINGS_ANY, SETTINGS_MAPPED, NULL, NULL, NULL, "--devices, a cuda:N each; all: one for each rank"},
+    {"rdzv_backend|same_network|rdzv_conf|main_rendezvous_port", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, MEETING},
+    {"main_training_function|num_cpu_threads_per_process|monitor_interval|max_restarts|use_xpu|use_mps_device", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL,
+     "the program and the devices are named where it is started"},
+    {"debug|enable_cpu_affinity", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "records of ranks are compared, and threads bound, always"},
+    {"downcast_bf16", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, TPU},
+    {"tpu_use_cluster|tpu_use_sudo", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, TPU},
+    {"tpu_env|tpu_name|tpu_zone|tpu_vm|commands|command_file|tpu_cluster", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "of a TPU's pod, without effect here"},
+    {"dynamo_config|dynamo_backend|ipex_config", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL,
+     "every step is traced, fused and planned before it runs"},
+    {"mpirun_config", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
+    {"mpirun_config.mpirun_hostfile", SETTINGS_TEXT, SETTINGS_MAPPED, NULL, NULL, NULL, "yoke launch --hostfile"},
+    {"mpirun_config.mpirun_ccl", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, MEETING},
+    {"fp8_config", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
+    {"fp8_config.backend|opt_level|optimization_level|amax_history_len|amax_compute_algo|amax_compute_algorithm|interval|margin|"
+     "use_autocast_during_eval|use_during_eval|enable_fsdp_float8_all_gather|pad_inner_dim",
+     SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, FIXED_FP8},
+    {"fp8_config.fp8_format", SETTINGS_WORD, SETTINGS_HONOURED, "E4M3|HYBRID", NULL, NULL, FIXED_FP8},
+    {"fp8_config.override_linear_precision", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, FIXED_FP8},
+    {"deepspeed_config|fsdp_config|megatron_lm_config|parallelism_config", SETTINGS_ANY, SETTINGS_MAPPED, NULL, NULL, NULL, "by distributed_type"},
+    {"ec2_instance_type|iam_role_name|base_job_name|profile|region|image_uri|py_version|pytorch_version|transformers_version|"
+     "sagemaker_inputs_file|sagemaker_metrics_file|additional_args|mixed_precision_type",
+     SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, CLOUD},
+};
+
+const settings_table settings_accelerate = {"accelerate", "Accelerate's YAML", keys, sizeof keys / sizeof keys[0], false};
+
+static const settings_key plugin_keys[] = {
+    {"deepspeed_config_file", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, NULL, "the file is read"},
+    {"zero_stage", SETTINGS_INT, SETTINGS_MAPPED, "0 3", NULL, NULL, "--shard"},
+    {"offload_optimizer_device", SETTINGS_WORD, SETTINGS_HONOURED, "none|cpu|nvme", NULL, NULL, "--offload state"},
+    {"offload_param_device", SETTINGS_WORD, SETTINGS_HONOURED, "none|cpu|nvme", NULL, NULL, "--offload params"},
+    {"offload_optimizer_nvme_path|offload_param_nvme_path", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, NULL, "the folder of --offload"},
+    {"gradient_accumulation_steps", SETTINGS_INT, SETTINGS_HONOURED, "1 1048576", NULL, "train:gradient-accumulation-steps", "--gradient-accumulation-steps"},
+    {"gradient_clipping", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e30", NULL, "train:max-grad-norm", "--max-grad-norm"},
+    {"zero3_init_flag|zero3_save_16bit_model", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "values come by range, and a saved model is whole"},
+    {"deepspeed_hostfile", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, "launch:hostfile", "yoke launch --hostfile"},
+    {"deepspeed_multinode_launcher", SETTINGS_TEXT, SETTINGS_IDLE, NULL, NULL, NULL, "yoke launch uses ssh, or srun in a Slurm allocation"},
+    {"deepspeed_inclusion_filter|deepspeed_exclusion_filter", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "--hosts and --devices name what takes part"},
+    {"deepspeed_moe_layer_cls_names", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there are no experts"},
+};
+
+static const settings_table plugin = {"accelerate-deepspeed", "Accelerate's deepspeed_config", plugin_keys, sizeof plugin_keys / sizeof plugin_keys[0], true};
+
+static const settings_key megatron_keys[] = {
+    {"tp_degree|tp_size|pp_degree|num_micro_batches", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL, LAYOUT},
+    {"enable_async_tp|overlap_cpu_optimizer_d2h_h2d", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "transfers overlap always"},
+    {"num_layers_per_virtual_pipeline_stage|decoder_last_pipeline_num_layers|pipeline_model_parallel_split_rank|sequence_parallelism",
+     SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "layouts besides data parallel are not built yet"},
+    {"context_parallel_size|cp_size|sp_size|expert_model_parallel_size|expert_tensor_parallel_size", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL, LAYOUT},
+    {"use_distributed_optimizer", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "the optimizer's state lies in slices always"},
+    {"use_custom_fsdp", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--shard params"},
+    {"use_precision_aware_optimizer", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "states of the optimizer are f32"},
+    {"optimizer_cpu_offload", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--offload state=host"},
+    {"recompute_activations|recompute_granularity|recompute_method|recompute_num_layers", SETTINGS_ANY, SETTINGS_MAPPED, NULL, NULL, NULL,
+     "--gradient-checkpointing"},
+    {"calculate_per_token_loss", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--average items"},
+    {"gradient_clipping", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e30", NULL, "train:max-grad-norm", "--max-grad-norm"},
+};
+
+static const settings_table megatron = {"accelerate-megatron", "Accelerate's megatron_lm_config", megatron_keys,
+                                        sizeof megatron_keys / sizeof megatron_keys[0], false};
+
+const settings_table *const settings_nested[] = {&plugin, &megatron, NULL};
+
+/* ---- What keys mean together ------------------------------------------------------------------------------------- */
+
+static bool is_type(const yk__tree *map, const char *name)
+{
+    const char *type = settings_text(map, "distributed_type");
+    return type && !strcasecmp(type, name);
+}
+
+static bool is_cpu(const yk__tree *map)
+{
+    return settings_on(map, "use_cpu", false) || is_type(map, "MULTI_CPU");
+}
+
+/* Ranks in all, and those of one host; 0: not given. */
+static double ranks_of(const yk__tree *map)
+{
+    return settings_number(map, "num_processes", is_type(map, "NO") ? 1 : 0);
+}
+
+/* "cuda:0 cuda:3" for "0,3". */
+static void put_cards(settings *s, const char *file, const yk__tree *map)
+{
+    const char *ids = settings_text(map, "gpu_ids");
+    char text[512] = "", copy[256], *next = copy, *id;
+    size_t n = 0;
+    if (!ids || !strcmp(ids, "all"))
+        return;
+    snprintf(copy, sizeof copy, "%s", ids);
+    while ((id = strsep(&next, ", "))) {
+        if (*id && strspn(id, "0123456789") == strlen(id) && n < sizeof text - 16)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%scuda:%s", n ? " " : "", id);
+        else if (*id)
+            settings_say(s, file, settings_line(map, "gpu_ids"), "gpu_ids", "expected all, or numbers with commas between, got %s", ids);
+    }
+    if (n)
+        settings_put(s, SETTINGS_LAUNCH, "devices", text, file, settings_line(map, "gpu_ids"));
+}
+
+static void finish_hosts(settings *s, const char *file, const yk__tree *map)
+{
+    static const struct {
+        const char *key, *option;
+    } hosts[] = {{"num_machines", "nnodes"}, {"machine_rank", "node-rank"}, {"main_process_ip", "master-addr"}, {"main_process_port", "master-port"}};
+    const double machines = settings_number(map, "num_machines", 1), ranks = ranks_of(map), rank = settings_number(map, "machine_rank", 0);
+    const char *list = settings_text(map, "mpirun_config.mpirun_hostfile");
+    if (rank >= machines)
+        settings_say(s, file, settings_line(map, "machine_rank"), "machine_rank", "expected a number below num_machines, which is %.0f, got %.0f",
+                     machines, rank);
+    if (machines > 1 && ranks > 0 && (double)(long)(ranks / machines) * machines != ranks)
+        settings_say(s, file, settings_line(map, "num_processes"), "num_processes", "%.0f are of all machines, and %.0f machines have no even "
+                     "part of it", ranks, machines);
+    if (machines > 1 && list && is_type(map, "MULTI_CPU")) {
+        settings_put(s, SETTINGS_LAUNCH, "hostfile", list, file, settings_line(map, "mpirun_config.mpirun_hostfile"));
+        return;
+    }
+    if (machines > 1 && !settings_text(map, "main_process_ip"))
+        settings_say(s, file, settings_line(map, "num_machines"), "num_machines", "%.0f machines need main_process_ip, where rank 0 listens", machines);
+    if (ranks > 0)
+        settings_put(s, SETTINGS_LAUNCH, "num-processes", settings_text(map, "num_processes") ? settings_text(map, "num_processes") : "1", file,
+                     settings_line(map, "num_processes"));
+    for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++)
+        if (machines > 1 && settings_text(map, hosts[i].key))
+            settings_put(s, SETTINGS_LAUNCH, hosts[i].option, settings_text(map, hosts[i].key), file, settings_line(map, hosts[i].key));
+        else
+            settings_unneed(s, file, hosts[i].key, "one host needs no address");
+}
+
+static void finish_plugin(settings *s, const char *file, const yk__tree *map)
+{
+    static const char *const stages[] = {"state", "state", "gradients", "params"};
+    const yk__tree *part = yk__tree_get(map, "deepspeed_config");
+    const double stage = settings_number(part, "zero_stage", -1);
+    const char *state = settings_text(part, "offload_optimizer_device"), *params = settings_text(part, "offload_param_device");
+    const char *folder = settings_text(part, "offload_optimizer_nvme_path"), *second = settings_text(part, "offload_param_nvme_path");
+    char text[1100] = "";
+    size_t n = 0;
+    settings_walk(s, &plugin, file, part, "deepspeed_config", "");
+    if (stage >= 0 && stage <= 3)
+        settings_put(s, SETTINGS_TRAIN, "shard", stages[(int)stage], file, settings_line(part, "zero_stage"));
+    if (state && strcmp(state, "none"))
+        n += (size_t)snprintf(text, 512, "state=%s%s", strcmp(state, "nvme") ? "host" : "nvme:", strcmp(state, "nvme") ? "" : folder ? folder : "");
+    if (params && strcmp(params, "none"))
+        n += (size_t)snprintf(text + n, 512, "%sparams=%s%s", n ? "," : "", strcmp(params, "nvme") ? "host" : "nvme:",
+                              strcmp(params, "nvme") ? "" : second ? second : "");
+    if (n)
+        settings_put(s, SETTINGS_TRAIN, "offload", text, file, part->line);
+}
+
+static void finish_megatron(settings *s, const char *file, const yk__tree *map)
+{
+    static const struct {
+        const char *key, *option, *value;
+    } keys_of[] = {{"use_custom_fsdp", "shard", "params"},
+                   {"optimizer_cpu_offload", "offload", "state=host"},
+                   {"recompute_activations", "gradient-checkpointing", NULL},
+                   {"calculate_per_token_loss", "average", "items"}};
+    const yk__tree *part = yk__tree_get(map, "megatron_lm_config");
+    settings_walk(s, &megatron, file, part, "megatron_lm_config", "megatron_lm_");
+    for (size_t i = 0; i < sizeof keys_of / sizeof keys_of[0]; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "megatron_lm_%s", keys_of[i].key);
+        if (settings_on(part, key, false))
+            settings_put(s, SETTINGS_TRAIN, keys_of[i].option, keys_of[i].value, file, settings_line(part, key));
+    }
+}
+
+/* The maps of plugins: one counts, by distributed_type. */
+static void finish_maps(settings *s, const char *file, const yk__tree *map)
+{
+    static const struct {
+        const char *key, *type;
+    } maps[] = {{"deepspeed_config", "DEEPSPEED"}, {"fsdp_config", "FSDP"}, {"megatron_lm_config", "MEGATRON_LM"}};
+    const yk__tree *layout = yk__tree_get(map, "parallelism_config");
+    for (size_t i = 0; i < 3; i++) {
+        const yk__tree *part = yk__tree_get(map, maps[i].key);
+        const bool counts = is_type(map, maps[i].type);
+        if (part && part->child && !counts)
+            settings_idle(s, file, part, maps[i].key, "distributed_type is another");
+        if (!part || part->kind != YK__TREE_MAP || !counts)
+            continue;
+        if (i == 0)
+            finish_plugin(s, file, map);
+        else if (i == 2)
+            finish_megatron(s, file, map);
+        else
+            settings_walk(s, &settings_fsdp, file, part, "fsdp_config", "fsdp_");
+    }
+    if (is_type(map, "FSDP"))
+        settings_finish_fsdp(s, file, yk__tree_get(map, "fsdp_config"), "fsdp_");
+    if (layout && layout->kind == YK__TREE_MAP) {
+        settings_walk(s, &settings_parallelism, file, layout, "parallelism_config", "parallelism_config_");
+        settings_finish_parallelism(s, file, layout, "parallelism_config_");
+    }
+}
+
+void settings_finish_accelerate(settings *s, const char *file, const yk__tree *map)
+{
+    const char *precision = settings_text(map, "mixed_precision"), *format = settings_text(map, "fp8_config.fp8_format");
+    const char *list = settings_text(map, "fp8_config.override_linear_precision");
+    if (settings_text(map, "compute_environment") && strcasecmp(settings_text(map, "compute_environment"), "LOCAL_MACHINE"))
+        settings_say(s, file, settings_line(map, "compute_environment"), "compute_environment", CLOUD);
+    if (is_type(map, "TPU") || is_type(map, "XLA"))
+        settings_say(s, file, settings_line(map, "distributed_type"), "distributed_type", TPU);
+    if (list && (strstr(list, "true") || strstr(list, "True")))
+        settings_say(s, file, settings_line(map, "fp8_config"), "fp8_config.override_linear_precision", FIXED_FP8);
+    if (precision)
+        settings_put(s, SETTINGS_TRAIN, "precision", yk__cli_truth(precision) == 0 ? "fp32" : precision, file, settings_line(map, "mixed_precision"));
+    if (format && strcasecmp(format, "E4M3") && precision && !strcasecmp(precision, "fp8"))
+        settings_say(s, file, settings_line(map, "fp8_config.fp8_format"), "fp8_config.fp8_format", "gradients are not rounded to E5M2: expected E4M3");
+    if (is_cpu(map))
+        settings_put(s, SETTINGS_LAUNCH, "devices", "cpu", file, settings_line(map, settings_text(map, "use_cpu") ? "use_cpu" : "distributed_type"));
+    else
+        put_cards(s, file, map);
+    finish_hosts(s, file, map);
+    finish_maps(s, file, map);
+}

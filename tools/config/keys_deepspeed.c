@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keys of DeepSpeed's JSON (0.18), and what they mean together. docs/from-deepspeed.md is made of this table. */
+#include "tools/config/settings.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WITH_RANKS "rows of a step over all ranks: two of it, the micro batch and the accumulation give the third"
+#define LOSS_SCALING "--loss-scaling, by DeepSpeed's rule"
+#define ALWAYS "always so, or there is nothing to choose"
+#define BOUND "an upper bound of what is gathered, which is planned"
+#define SWAPPED "transfers are planned"
+#define DATA "rows come from --data, shuffled by --data-seed"
+#define QUANTIZED "weights are not quantized"
+
+static const settings_key keys[] = {
+    {"train_batch_size|train_micro_batch_size_per_gpu", SETTINGS_INT, SETTINGS_HONOURED, "1 16777216", NULL, NULL, WITH_RANKS},
+    {"gradient_accumulation_steps", SETTINGS_INT, SETTINGS_HONOURED, "1 1048576", NULL, "train:gradient-accumulation-steps", NULL},
+    {"gradient_clipping", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e30", NULL, "train:max-grad-norm", "--max-grad-norm"},
+    {"steps_per_print", SETTINGS_INT, SETTINGS_MAPPED, "1 1e15", NULL, "train:logging-steps", "--logging-steps"},
+    {"wall_clock_breakdown|dump_state|memory_breakdown|timers", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "yoke trace writes a timeline"},
+    {"prescale_gradients|gradient_predivide_factor", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1|1.0", NULL,
+     "sums of gradients are divided once, exactly"},
+    {"sparse_gradients", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "gradients are dense"},
+    {"disable_allgather|zero_allow_untested_optimizer|zero_force_ds_cpu_optimizer|graph_harvesting|dataloader_drop_last", SETTINGS_SWITCH,
+     SETTINGS_IDLE, NULL, NULL, NULL, ALWAYS},
+    {"communication_data_type", SETTINGS_WORD, SETTINGS_MAPPED, "fp32|bf16", NULL, "env:YOKE_WIRE", "YOKE_WIRE; fp16 has no wire"},
+    {"seq_parallel_communication_data_type|sequence_parallel_size", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL,
+     "rows of tokens are not cut over ranks (sequence parallel)"},
+    {"fp16|bf16", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, "--precision"},
+    {"fp16.enabled", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--precision fp16"},
+    {"bf16.enabled", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--precision bf16"},
+    {"fp16.loss_scale", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e30", NULL, NULL, LOSS_SCALING},
+    {"fp16.min_loss_scale", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e30", NULL, NULL, LOSS_SCALING},
+    {"fp16.initial_scale_power", SETTINGS_INT, SETTINGS_HONOURED, "0 100", NULL, NULL, LOSS_SCALING},
+    {"fp16.loss_scale_window", SETTINGS_INT, SETTINGS_HONOURED, "1 1000000000", NULL, NULL, LOSS_SCALING},
+    {"fp16.hysteresis", SETTINGS_INT, SETTINGS_HONOURED, "1 1000000", NULL, NULL, LOSS_SCALING},
+    {"fp16.consecutive_hysteresis", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, LOSS_SCALING},
+    {"fp16.auto_cast", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "inputs are cast by the class of each operation"},
+    {"bf16.immediate_grad_update|check_grad_overflow", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, ALWAYS},
+    {"fp16.fp16_master_weights_and_grads", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "masters are f32"},
+    {"bf16.bf16_master_weights_and_grads|bf16_master_weights_and_gradients", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "masters are f32"},
+    {"bf16.bf16_optimizer_states", SETTINGS_ANY, SETTINGS_LATER, NULL, NULL, NULL, "moments of 16 bits are not built yet"},
+    {"amp|torch_autocast", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there is one kind of mixed precision: --precision"},
+    {"data_types", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
+    {"data_types.grad_accum_dtype", SETTINGS_WORD, SETTINGS_IDLE, "fp32", NULL, NULL, "sums of gradients are f32"},
+    {"optimizer", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, NULL},
+    {"optimizer.type", SETTINGS_WORD, SETTINGS_HONOURED, "Adam|AdamW|SGD", NULL, NULL, "--optim; Adam without adam_w_mode false is AdamW, as there"},
+    {"optimizer.legacy_fusion", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, ALWAYS},
+    {"optimizer.params", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, NULL},
+    {"optimizer.params.lr", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e10", NULL, "train:learning-rate", "--learning-rate"},
+    {"optimizer.params.betas", SETTINGS_REALS, SETTINGS_HONOURED, NULL, NULL, NULL, "--adam-beta1 and --adam-beta2"},
+    {"optimizer.params.eps", SETTINGS_REAL, SETTINGS_HONOURED, "0 1", NULL, "train:adam-epsilon", "--adam-epsilon"},
+    {"optimizer.params.weight_decay", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e10", NULL, "train:weight-decay", "--weight-decay"},
+    {"optimizer.params.momentum", SETTINGS_REAL, SETTINGS_HONOURED, "0 1", NULL, "train:momentum", "--momentum"},
+    {"optimizer.params.adam_w_mode", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--optim adam or adamw"},
+    {"optimizer.params.torch_adam|fused|foreach|set_grad_none", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "there is one form of it"},
+    {"optimizer.params.bias_correction", SETTINGS_ANY, SETTINGS_LATER, NULL, "true", NULL, "an Adam without bias correction is not built yet"},
+    {"optimizer.params.amsgrad|nesterov|freeze_step|cuda_aware|comm_backend_name|max_coeff|min_coeff|dampening", SETTINGS_ANY,
+     SETTINGS_REFUSED, NULL, NULL, NULL, "--optim is sgd, adam or adamw, without variants"},
+    {"scheduler", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, NULL},
+    {"scheduler.type", SETTINGS_WORD, SETTINGS_HONOURED, "WarmupLR|WarmupDecayLR|WarmupCosineLR|OneCycle|LRRangeTest", NULL,
+     "train:lr-scheduler-type", "--lr-scheduler-type"},
+    {"scheduler.params", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, NULL},
+    {"scheduler.params.warmup_min_lr|warmup_max_lr|warmup_num_steps|total_num_steps|warmup_min_ratio|cos_min_ratio|cycle_min_lr|"
+     "cycle_max_lr|decay_lr_rate|cycle_first_step_size|cycle_second_step_size|decay_step_size|lr_range_test_min_lr|"
+     "lr_range_test_step_size|lr_range_test_step_rate|last_batch_iteration",
+     SETTINGS_REAL, SETTINGS_HONOURED, "-1 1e30", NULL, NULL, "--lr-scheduler-kwargs"},
+    {"scheduler.params.warmup_type", SETTINGS_WORD, SETTINGS_HONOURED, "log|linear", NULL, NULL, "--lr-scheduler-kwargs"},
+    {"scheduler.params.lr_range_test_staircase|cycle_momentum", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--lr-scheduler-kwargs"},
+    {"zero_optimization", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
+    {"zero_optimization.stage", SETTINGS_INT, SETTINGS_MAPPED, "0 3", NULL, NULL, "0 and 1: --shard state; 2: gradients; 3: params"},
+    {"zero_optimization.cpu_offload", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--offload state=host"},
+    {"zero_optimization.cpu_offload_params", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--offload params=host"},
+    {"zero_optimization.cpu_offload_use_pin_memory", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "always pinned where a card is"},
+    {"zero_optimization.offload_optimizer|offload_param", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, NULL},
+    {"zero_optimization.offload_optimizer.device", SETTINGS_WORD, SETTINGS_HONOURED, "none|cpu|nvme", NULL, NULL, "--offload state=host or nvme:DIR"},
+    {"zero_optimization.offload_param.device", SETTINGS_WORD, SETTINGS_HONOURED, "none|cpu|nvme", NULL, NULL, "--offload params=host or nvme:DIR"},
+    {"zero_optimization.offload_optimizer.nvme_path", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, NULL, "the folder of --offload"},
+    {"zero_optimization.offload_param.nvme_path", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, NULL, "the folder of --offload"},
+    {"zero_optimization.offload_optimizer.ratio", SETTINGS_REAL, SETTINGS_HONOURED, "0 1", NULL, NULL, "the part of --offload state"},
+    {"zero_optimization.offload_optimizer.pin_memory|buffer_count|fast_init|pipeline|pipeline_read|pipeline_write|cpuadam_cores_perc",
+     SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "always pinned and pipelined; counts and cores are planned"},
+    {"zero_optimization.offload_param.pin_memory|buffer_count|buffer_size|max_in_cpu", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, SWAPPED},
+    {"zero_optimization.offload_optimizer.super_offload", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "updates are exact, none is rolled back"},
+    {"zero_optimization.zenflow", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "no update is late"},
+    {"zero_optimization.reduce_bucket_size", SETTINGS_INT, SETTINGS_MAPPED, "1 1e12", NULL, NULL, "YOKE_BUCKET_BYTES, elements x 4"},
+    {"zero_optimization.allgather_bucket_size", SETTINGS_INT, SETTINGS_IDLE, "1 1e12", NULL, NULL, "one size for both ways: reduce_bucket_size"},
+    {"zero_optimization.stage3_prefetch_bucket_size|stage3_max_live_parameters|stage3_max_reuse_distance|prefetch_bucket_size|"
+     "max_live_parameters|max_reuse_distance",
+     SETTINGS_INT, SETTINGS_IDLE, "0 1e15", NULL, NULL, BOUND},
+    {"zero_optimization.stage3_param_persistence_threshold|param_persistence_threshold", SETTINGS_INT, SETTINGS_HONOURED, "0 1e15", NULL, NULL,
+     "--keep-whole"},
+    {"zero_optimization.stage3_model_persistence_threshold|model_persistence_threshold", SETTINGS_INT, SETTINGS_IDLE, "0 1e19", NULL, NULL, BOUND},
+    {"zero_optimization.stage3_gather_16bit_weights_on_model_save|gather_16bit_weights_on_model_save|stage3_gather_fp16_weights_on_model_save",
+     SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "a saved model is whole"},
+    {"zero_optimization.overlap_comm|contiguous_gradients|reduce_scatter|allgather_partitions|round_robin_gradients|sub_group_size|"
+     "use_multi_rank_bucket_allreduce|ignore_unused_parameters|memory_efficient_linear|elastic_checkpoint|load_from_fp32_weights|"
+     "legacy_stage1|grad_hooks|use_all_reduce_for_fetch_params|stage3_use_all_reduce_for_fetch_params|log_trace_cache_warnings",
+     SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, ALWAYS},
+    {"zero_optimization.zero_hpz_partition_size", SETTINGS_INT, SETTINGS_MAPPED, "1 65536", NULL, NULL, "above 1: --shard-within host"},
+    {"zero_optimization.mics_shard_size|mics_hierarchical_params_gather", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "-1|1", NULL,
+     "slices lie over all ranks or those of a host: --shard-within host"},
+    {"zero_optimization.zero_quantized_gradients", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "YOKE_WIRE=int8, with error feedback"},
+    {"zero_optimization.zeropp_loco_param", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "YOKE_WIRE=int8 feeds errors back"},
+    {"zero_optimization.zero_quantized_weights", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "ranks would compute with unequal bits"},
+    {"zero_optimization.zero_quantized_nontrainable_weights", SETTINGS_ANY, SETTINGS_LATER, NULL, NULL, NULL, "quantized frozen weights are not built yet"},
+    {"zero_optimization.module_granularity_threshold|pipeline_loading_checkpoint|override_module_apply|stage3_module_granularity_threshold|"
+     "leaf_module",
+     SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "the trace of a step says when each value is read"},
+    {"activation_checkpointing", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
+    {"activation_checkpointing.cpu_checkpointing", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--offload activations=host"},
+    {"activation_checkpointing.partition_activations", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL,
+     "they would be cut over ranks of tensor parallel, of which there is one"},
+    {"activation_checkpointing.contiguous_memory_optimization|number_checkpoints|synchronize_checkpoint_boundary|profile", SETTINGS_ANY,
+     SETTINGS_IDLE, NULL, NULL, NULL, "memory of a step is planned; --gradient-checkpointing chooses blocks"},
+    {"aio", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "requests to a disk are planned"},
+    {"tensorboard|csv_monitor|wandb|comet", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
+    {"tensorboard.enabled", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--report-to tensorboard"},
+    {"csv_monitor.enabled", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--report-to csv"},
+    {"tensorboard.output_path", SETTINGS_TEXT, SETTINGS_MAPPED, NULL, NULL, NULL, "--logging-dir"},
+    {"tensorboard.job_name", SETTINGS_TEXT, SETTINGS_MAPPED, NULL, NULL, NULL, "--run-name"},
+    {"csv_monitor.output_path", SETTINGS_TEXT, SETTINGS_MAPPED, NULL, NULL, NULL, "--logging-dir"},
+    {"csv_monitor.job_name", SETTINGS_TEXT, SETTINGS_MAPPED, NULL, NULL, NULL, "--run-name"},
+    {"wandb.enabled", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "nothing is uploaded: --report-to writes files"},
+    {"comet.enabled", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "nothing is uploaded: --report-to writes files"},
+    {"wandb.group|team|project", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "of what is switched off"},
+    {"comet.samples_log_interval|project|workspace|api_key|experiment_name|experiment_key|online|mode", SETTINGS_ANY, SETTINGS_IDLE, NULL,
+     NULL, NULL, "of what is switched off"},
+    {"checkpoint", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
+    {"checkpoint.tag_validation|writer|parallel_write", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "a checkpoint is one whole, which rank 0 commits"},
+    {"checkpoint.load_universal|use_node_local_storage|checkpoint_serialization", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
+     "checkpoints are whole files under Hugging Face's names, in one folder"},
+    {"flops_profiler|comms_logger", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "yoke trace writes a timeline of a step"},
+    {"elasticity|autotuning", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "shares follow the speed of each rank, and --max-restarts goes on"},
+    {"data_efficiency|curriculum_learning|data_sampling", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, DATA},
+    {"compression_training|quantize_training|weight_quantization", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, QUANTIZED},
+    {"eigenvalue|progressive_layer_drop", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there is nothing like it here"},
+    {"sparse_attention", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "attention is dense"},
+    {"hybrid_engine", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there is no engine for generation"},
+    {"compile", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there is no switch: every step is traced, fused and planned before it runs"},
+    {"moe|expert_parallel", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there are no experts"},
+    {"tensor_parallel|pipeline", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "layouts besides data parallel are not built yet"},
+    {"nebula|use_data_before_expert_parallel_|swap_tensor", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there is nothing like it here"},
+};
+
+const settings_table settings_deepspeed = {"deepspeed", "DeepSpeed's JSON", keys, sizeof keys / sizeof keys[0], true};
+
+/* ---- What keys mean together ------------------------------------------------------------------------------------- */
+
+static void put_number(settings *s, const char *name, double v, const char *file, uint32_t line)
+{
+    char text[40];
+    snprintf(text, sizeof text, "%.15g", v);
+    settings_put(s, SETTINGS_TRAIN, name, text, file, line);
+}
+
+static void finish_precision(settings *s, const char *file, const yk__tree *map)
+{
+    const bool half = settings_on(map, "fp16.enabled", false), brain = settings_on(map, "bf16.enabled", false);
+    const double fixed = settings_number(map, "fp16.loss_scale", 0);
+    char text[256];
+    if (half && brain)
+        settings_say(s, file, settings_line(map, "bf16.enabled"), "bf16.enabled", "fp16.enabled (line %u) is on too: expected one precision",
+                     settings_line(map, "fp16.enabled"));
+    else if (half || brain)
+        settings_put(s, SETTINGS_TRAIN, "precision", half ? "fp16" : "bf16", file, settings_line(map, half ? "fp16" : "bf16"));
+    if (!half || brain)
+        return;
+    if (fixed > 0)
+        snprintf(text, sizeof text, "fixed=%.15g", fixed);
+    else
+        snprintf(text, sizeof text, "rule=deepspeed,init=%.15g,interval=%.15g,hysteresis=%.15g,floor=%.15g%s",
+                 ldexp(1, (int)settings_number(map, "fp16.initial_scale_power", 16)), settings_number(map, "fp16.loss_scale_window", 1000),
+                 settings_number(map, "fp16.hysteresis", 2), settings_number(map, "fp16.min_loss_scale", 1),
+                 settings_on(map, "fp16.consecutive_hysteresis", false) ? ",consecutive=1" : "");
+    settings_put(s, SETTINGS_TRAIN, "loss-scaling", text, file, settings_line(map, "fp16"));
+}
+
+/* train_batch_size = micro batch x accumulation x ranks; 0: not given. */
+static void finish_batch(settings *s, const char *file, const yk__tree *map, double ranks)
+{
+    const double all = settings_number(map, "train_batch_size", 0), micro = settings_number(map, "train_micro_batch_size_per_gpu", 0);
+    const double given = settings_number(map, "gradient_accumulation_steps", 0), steps = given ? given : 1;
+    const uint32_t line = settings_line(map, "train_batch_size");
+    double unit = micro && given ? micro * steps : micro ? micro : steps;
+    if (micro && !all)
+        put_number(s, "per-device-train-batch-size", micro, file, settings_line(map, "train_micro_batch_size_per_gpu"));
+    if (!all)
+        return;
+    if (micro && ranks > 0)
+        unit = micro * ranks * (given ? steps : 1);
+    if (fmod(all, unit) != 0 || (micro && given && ranks > 0 && all != unit)) {
+        settings_say(s, file, line, "train_batch_size", "%.15g is not %s%s%s: expected a multiple of %.15g", all, micro ? "micro batch" : "accumulation",
+                     micro && given ? " x accumulation" : "", micro ? " x ranks" : "", unit);
+        return;
+    }
+    if (micro && !given && ranks > 0) {
+        put_number(s, "gradient-accumulation-steps", all / unit, file, line);
+        put_number(s, "global-batch", micro * ranks, file, line);
+    } else if (micro && !given)
+        settings_put(s, SETTINGS_TRAIN, "window-rows", NULL, file, line); /* the number of ranks decides: settings_place */
+    else
+        put_number(s, "global-batch", all / steps, file, line);
+}
+
+static void finish_optimizer(settings *s, const char *file, const yk__tree *map)
+{
+    const char *type = settings_text(map, "optimizer.type");
+    const yk__tree *betas = yk__tree_get(yk__tree_get(yk__tree_get(map, "optimizer"), "params"), "betas");
+    const bool decoupled = settings_on(map, "optimizer.params.adam_w_mode", true);
+    if (type)
+        settings_put(s, SETTINGS_TRAIN, "optim",
+                     (type[0] | 32) == 's' ? "sgd" : strlen(type) > 4 || decoupled ? "adamw" : "adam", file, settings_line(map, "optimizer.type"));
+    if (betas && betas->kind == YK__TREE_LIST && betas->child && betas->child->next && !betas->child->next->next) {
+        settings_put(s, SETTINGS_TRAIN, "adam-beta1", betas->child->text, file, betas->line);
+        settings_put(s, SETTINGS_TRAIN, "adam-beta2", betas->child->next->text, file, betas->line);
+    }
+}
+
+static void finish_schedule(settings *s, const char *file, const yk__tree *map)
+{
+    const yk__tree *params = yk__tree_get(yk__tree_get(map, "scheduler"), "params");
+    char text[1024];
+    size_t n = 0;
+    for (const yk__tree *c = params ? params->child : NULL; c && n < sizeof text; c = c->next)
+        if (settings_text(params, c->key))
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%s", n ? "," : "", c->key, c->text);
+    if (n && n < sizeof text)
+        settings_put(s, SETTINGS_TRAIN, "lr-scheduler-kwargs", text, file, params->line);
+}
+
+/* "host", "nvme:DIR", or NULL, of a place's device. */
+static const char *offload_place(settings *s, const char *file, const yk__tree *map, const char *what, char *text, size_t size)
+{
+    char path[96];
+    snprintf(path, sizeof path, "zero_optimization.%s.device", what);
+    const char *device = settings_text(map, path), *folder;
+    const uint32_t line = settings_line(map, path);
+    if (!device || !strcmp(device, "none"))
+        return NULL;
+    if (strcmp(device, "nvme"))
+        return "host";
+    snprintf(path, sizeof path, "zero_optimization.%s.nvme_path", what);
+    folder = settings_text(map, path);
+    if (!folder)
+        settings_say(s, file, line, path, "expected the folder of device nvme, got nothing");
+    snprintf(text, size, "nvme:%s", folder ? folder : "");
+    return text;
+}
+
+static void finish_offload(settings *s, const char *file, const yk__tree *map, int stage)
+{
+    char state_text[512], params_text[512], text[1200] = "";
+    const double part = settings_number(map, "zero_optimization.offload_optimizer.ratio", 1);
+    const char *state = offload_place(s, file, map, "offload_optimizer", state_text, sizeof state_text);
+    const char *params = offload_place(s, file, map, "offload_param", params_text, sizeof params_text);
+    size_t n = 0;
+    state = !state && settings_on(map, "zero_optimization.cpu_offload", false) ? "host" : state;
+    params = !params && settings_on(map, "zero_optimization.cpu_offload_params", false) ? "host" : params;
+    if (params && stage < 3)
+        settings_unneed(s, file, "zero_optimization.offload_param", "DeepSpeed reads it in stage 3 alone"), params = NULL;
+    if (state && stage < 1)
+        settings_unneed(s, file, "zero_optimization.offload_optimizer", "DeepSpeed reads it in stages 1 to 3 alone"), state = NULL;
+    if (state)
+        n += (size_t)snprintf(text, sizeof text, "state=%s", state);
+    if (state && part < 1)
+        n += (size_t)snprintf(text + n, sizeof text - n, ":%g", part);
+    if (params)
+        n += (size_t)snprintf(text + n, sizeof text - n, "%sparams=%s", n ? "," : "", params);
+    if (settings_on(map, "activation_checkpointing.cpu_checkpointing", false))
+        n += (size_t)snprintf(text + n, sizeof text - n, "%sactivations=host", n ? "," : "");
+    if (n)
+        settings_put(s, SETTINGS_TRAIN, "offload", text, file, settings_line(map, "zero_optimization"));
+}
+
+static void finish_zero(settings *s, const char *file, const yk__tree *map)
+{
+    static const char *const stages[] = {"state", "state", "gradients", "params"};
+    const double given = settings_number(map, "zero_optimization.stage", -1), bucket = settings_number(map, "zero_optimization.reduce_bucket_size", 0);
+    const double whole = settings_number(map, "zero_optimization.stage3_param_persistence_threshold", -1);
+    const int stage = given >= 0 && given <= 3 ? (int)given : 0;
+    char text[40];
+    if (given >= 0)
+        settings_put(s, SETTINGS_TRAIN, "shard", stages[stage], file, settings_line(map, "zero_optimization.stage"));
+    if (stage < 3)
+        settings_unneed(s, file, "zero_optimization.stage3_param_persistence_threshold", "DeepSpeed reads it in stage 3 alone");
+    if (stage == 3 && whole >= 0)
+        put_number(s, "keep-whole", whole, file, settings_line(map, "zero_optimization.stage3_param_persistence_threshold"));
+    if (stage == 3 && settings_number(map, "zero_optimization.zero_hpz_partition_size", 1) > 1)
+        settings_put(s, SETTINGS_TRAIN, "shard-within", "host", file, settings_line(map, "zero_optimization.zero_hpz_partition_size"));
+    if (settings_on(map, "zero_optimization.zero_quantized_gradients", false))
+        settings_put(s, SETTINGS_ENV, "YOKE_WIRE", "int8", file, settings_line(map, "zero_optimization.zero_quantized_gradients"));
+    snprintf(text, sizeof text, "%.15g", bucket * 4 < 4096 ? 4096 : bucket * 4);
+    if (bucket > 0)
+        settings_put(s, SETTINGS_ENV, "YOKE_BUCKET_BYTES", text, file, settings_line(map, "zero_optimization.reduce_bucket_size"));
+    finish_offload(s, file, map, stage);
+}
+
+static void finish_monitor(settings *s, const char *file, const yk__tree *map, const char *monitor, const char *report)
+{
+    char enabled[64], folder[64], name[64];
+    snprintf(enabled, sizeof enabled, "%s.enabled", monitor);
+    snprintf(folder, sizeof folder, "%s.output_path", monitor);
+    snprintf(name, sizeof name, "%s.job_name", monitor);
+    if (!settings_on(map, enabled, false))
+        return;
+    settings_put(s, SETTINGS_TRAIN, "report-to", report, file, settings_line(map, enabled));
+    if (settings_text(map, folder))
+        settings_put(s, SETTINGS_TRAIN, "logging-dir", settings_text(map, folder), file, settings_line(map, folder));
+    if (settings_text(map, name))
+        settings_put(s, SETTINGS_TRAIN, "run-name", settings_text(map, name), file, settings_line(map, name));
+}
+
+void settings_finish_deepspeed(settings *s, const char *file, const yk__tree *map, double ranks)
+{
+    finish_precision(s, file, map);
+    finish_batch(s, file, map, ranks);
+    finish_optimizer(s, file, map);
+    finish_schedule(s, file, map);
+    finish_zero(s, file, map);
+    finish_monitor(s, file, map, "tensorboard", "tensorboard");
+    finish_monitor(s, file, map, "csv_monitor", "csv");
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keys of FSDP, as Accelerate's files (fsdp_NAME) and Trainer's fsdp_config have them; of ParallelismConfig and AcceleratorConfig. */
+#include "tools/config/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define XLA "there is no XLA"
+#define BY_RANGE "parameters keep their names, and their values come by range from a seed or a file"
+
+static const settings_key fsdp[] = {
+    {"version", SETTINGS_INT, SETTINGS_IDLE, "1 2", NULL, NULL, "there is one form"},
+    {"sharding_strategy", SETTINGS_WORD, SETTINGS_MAPPED,
+     "FULL_SHARD|SHARD_GRAD_OP|NO_SHARD|HYBRID_SHARD|HYBRID_SHARD_ZERO2|_HYBRID_SHARD_ZERO2|1|2|3|4|5", NULL, NULL,
+     "--shard, --shard-within and --reshard-after-forward"},
+    {"reshard_after_forward", SETTINGS_WORD, SETTINGS_HONOURED, "true|false|FULL_SHARD|SHARD_GRAD_OP|NO_SHARD|HYBRID_SHARD|HYBRID_SHARD_ZERO2", NULL,
+     NULL, "--reshard-after-forward"},
+    {"auto_wrap_policy", SETTINGS_WORD, SETTINGS_MAPPED, "TRANSFORMER_BASED_WRAP|SIZE_BASED_WRAP|NO_WRAP", NULL, NULL,
+     "units are the program's blocks: --shard-unit"},
+    {"transformer_layer_cls_to_wrap|transformer_cls_names_to_wrap|transformer_cls_name_to_wrap", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL,
+     "units are the program's blocks"},
+    {"min_num_params", SETTINGS_INT, SETTINGS_MAPPED, "0 1e15", NULL, NULL, "--shard-unit, in bytes"},
+    {"cpu_offload|offload_params", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--offload state=host,params=host"},
+    {"backward_prefetch", SETTINGS_WORD, SETTINGS_MAPPED, "BACKWARD_PRE|BACKWARD_POST|NO_PREFETCH|1|2", NULL, NULL, "--prefetch-units auto or 0"},
+    {"backward_prefetch_policy", SETTINGS_WORD, SETTINGS_MAPPED, "BACKWARD_PRE|BACKWARD_POST|NO_PREFETCH", NULL, NULL, "--prefetch-units auto or 0"},
+    {"forward_prefetch|limit_all_gathers", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "--prefetch-units auto measures the depth"},
+    {"mixed_precision_policy", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "activations are cast by the class of each operation: --precision"},
+    {"ignored_modules|ignored_params", SETTINGS_TEXT, SETTINGS_MAPPED, NULL, NULL, "train:keep-whole-params", "--keep-whole-params"},
+    {"state_dict_type", SETTINGS_WORD, SETTINGS_HONOURED, "FULL_STATE_DICT|SHARDED_STATE_DICT|LOCAL_STATE_DICT|1|2|3", NULL, NULL,
+     "a checkpoint is one whole; LOCAL_STATE_DICT is refused"},
+    {"state_dict_config|optim_state_dict_config", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "a checkpoint is one whole"},
+    {"use_orig_params|sync_module_states|cpu_ram_efficient_loading|param_init_fn|sync_each_batch|set_reshard_after_backward", SETTINGS_ANY,
+     SETTINGS_IDLE, NULL, NULL, NULL, BY_RANGE},
+    {"activation_checkpointing", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, "train:gradient-checkpointing", "--gradient-checkpointing"},
+    {"activation_checkpointing_offload|activation_cpu_offload", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--offload activations=host"},
+    {"enable_ram_efficient_loading", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, BY_RANGE},
+    {"xla|xla_fsdp_settings|xla_fsdp_grad_ckpt|xla_fsdp_v2", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, XLA},
+};
+
+const settings_table settings_fsdp = {"fsdp", "FSDP's settings", fsdp, sizeof fsdp / sizeof fsdp[0], false};
+
+static const settings_key parallelism[] = {
+    {"dp_replicate_size|dp_shard_size", SETTINGS_INT, SETTINGS_MAPPED, "-1 65536", NULL, NULL, "--shard params, and --shard-within host where both are above 1"},
+    {"tp_size|tp_degree", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL, "tensor parallel is not built yet: expected 1"},
+    {"cp_size|sp_size", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL, "rows of tokens are not cut over ranks (context and sequence parallel): expected 1"},
+    {"pp_size", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL, "pipeline parallel is not built yet: expected 1"},
+    {"ep_size", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL, "there are no experts: expected 1"},
+    {"cp_backend|cp_comm_strategy|sp_backend|sp_seq_length|sp_seq_length_is_variable|sp_attn_implementation|tp_handler|cp_handler|sp_handler|"
+     "device_mesh",
+     SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "of layouts that are not there"},
+};
+
+const settings_table settings_parallelism = {"parallelism", "ParallelismConfig", parallelism, sizeof parallelism / sizeof parallelism[0], false};
+
+static const settings_key accelerator[] = {
+    {"split_batches", SETTINGS_SWITCH, SETTINGS_REFUSED, NULL, NULL, NULL, "--global-batch is of all ranks"},
+    {"dispatch_batches", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "each rank reads its own rows"},
+    {"even_batches", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "a batch is shared out by speed, and no row counts twice"},
+    {"use_seedable_sampler", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "rows are always shuffled by --data-seed"},
+    {"non_blocking|use_configured_state", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "copies run beside the step"},
+    {"gradient_accumulation_kwargs", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
+    {"gradient_accumulation_kwargs.num_steps", SETTINGS_INT, SETTINGS_HONOURED, "1 1048576", NULL, "train:gradient-accumulation-steps",
+     "--gradient-accumulation-steps"},
+    {"gradient_accumulation_kwargs.adjust_scheduler|sync_with_dataloader|sync_each_batch", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL,
+     "steps of the schedule are steps of the optimizer"},
+};
+
+const settings_table settings_accelerator = {"accelerator", "AcceleratorConfig", accelerator, sizeof accelerator / sizeof accelerator[0], false};
+
+/* ---- What keys mean together ------------------------------------------------------------------------------------- */
+
+static const yk__tree *key_get(const yk__tree *map, const char *prefix, const char *name)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%s%s", prefix, name);
+    const yk__tree *node = yk__tree_get(map, key);
+    node = node ? node : yk__tree_get(map, name);
+    return node && node->kind == YK__TREE_TEXT && (node->quoted || strcmp(node->text, "null")) ? node : NULL;
+}
+
+static bool is_on(const yk__tree *map, const char *prefix, const char *name)
+{
+    const yk__tree *node = key_get(map, prefix, name);
+    return node && yk__cli_truth(node->text) == 1;
+}
+
+static void put_strategy(settings *s, const char *file, const yk__tree *map, const char *prefix)
+{
+    static const struct {
+        const char *name, *shard, *within;
+        bool whole; /* from forward to backward */
+    } known[] = {{"FULL_SHARD", "params", NULL, false},      {"1", "params", NULL, false},        {"SHARD_GRAD_OP", "params", NULL, true},
+                 {"2", "params", NULL, true},                {"NO_SHARD", "state", NULL, false},  {"3", "state", NULL, false},
+                 {"HYBRID_SHARD", "params", "host", false},  {"4", "params", "host", false},      {"HYBRID_SHARD_ZERO2", "params", "host", true},
+                 {"_HYBRID_SHARD_ZERO2", "params", "host", true}, {"5", "params", "host", true}, {"true", "params", NULL, false},
+                 {"false", "params", NULL, true}};
+    const yk__tree *strategy = key_get(map, prefix, "sharding_strategy"), *reshard = key_get(map, prefix, "reshard_after_forward");
+    const char *name = strategy ? strategy->text : reshard ? reshard->text : "FULL_SHARD";
+    const uint32_t line = strategy ? strategy->line : reshard ? reshard->line : 1;
+    const bool off = reshard && yk__cli_truth(reshard->text) == 0;
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+        if (strcasecmp(name, known[i].name))
+            continue;
+        settings_put(s, SETTINGS_TRAIN, "shard", known[i].shard, file, line);
+        if (known[i].within)
+            settings_put(s, SETTINGS_TRAIN, "shard-within", known[i].within, file, line);
+        if (known[i].whole || off)
+            settings_put(s, SETTINGS_TRAIN, "reshard-after-forward", "off", file, line);
+        return;
+    }
+}
+
+void settings_finish_fsdp(settings *s, const char *file, const yk__tree *map, const char *prefix)
+{
+    const yk__tree *least = key_get(map, prefix, "min_num_params"), *wrap = key_get(map, prefix, "auto_wrap_policy");
+    const yk__tree *ahead = key_get(map, prefix, "backward_prefetch"), *form = key_get(map, prefix, "state_dict_type");
+    const bool offload = is_on(map, prefix, "offload_params") || is_on(map, prefix, "cpu_offload");
+    const bool activations = is_on(map, prefix, "activation_checkpointing_offload") || is_on(map, prefix, "activation_cpu_offload");
+    char text[64];
+    put_strategy(s, file, map, prefix);
+    snprintf(text, sizeof text, "%.0f", least ? 4 * strtod(least->text, NULL) : 0);
+    if (least && strtod(least->text, NULL) > 0 && (!wrap || !strcasecmp(wrap->text, "SIZE_BASED_WRAP")))
+        settings_put(s, SETTINGS_TRAIN, "shard-unit", text, file, least->line);
+    else if (wrap && !strcasecmp(wrap->text, "NO_WRAP"))
+        settings_put(s, SETTINGS_TRAIN, "shard-unit", "all", file, wrap->line);
+    if (ahead && (!strcasecmp(ahead->text, "BACKWARD_POST") || !strcasecmp(ahead->text, "NO_PREFETCH") || !strcmp(ahead->text, "2")))
+        settings_put(s, SETTINGS_TRAIN, "prefetch-units", "0", file, ahead->line);
+    if (form && (!strcasecmp(form->text, "LOCAL_STATE_DICT") || !strcmp(form->text, "2")))
+        settings_say(s, file, form->line, form->key, "%s keeps private files of ranks, and a checkpoint here is one whole: expected "
+                     "FULL_STATE_DICT or SHARDED_STATE_DICT", form->text);
+    if (offload || activations)
+        settings_put(s, SETTINGS_TRAIN, "offload", !activations ? "state=host,params=host" : offload ? "state=host,params=host,activations=host"
+                                                                                                    : "activations=host", file, 1);
+}
+
+void settings_finish_parallelism(settings *s, const char *file, const yk__tree *map, const char *prefix)
+{
+    const yk__tree *copies = key_get(map, prefix, "dp_replicate_size"), *slices = key_get(map, prefix, "dp_shard_size");
+    const double replicate = copies ? strtod(copies->text, NULL) : 1, shard = slices ? strtod(slices->text, NULL) : 1;
+    if (shard > 1)
+        settings_put(s, SETTINGS_TRAIN, "shard", "params", file, slices->line);
+    if (shard > 1 && replicate > 1)
+        settings_put(s, SETTINGS_TRAIN, "shard-within", "host", file, copies->line);
+}

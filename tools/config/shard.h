@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Options of training that say which part of a model each rank holds, and where; and of the scale of losses. What exists is
+ * --shard state: the optimizer's state lies in slices over the ranks. All values are read, and what is not built yet is refused by name.
+ */
+#ifndef YOKE_TOOLS_CONFIG_SHARD_H
+#define YOKE_TOOLS_CONFIG_SHARD_H
+
+#ifndef YK_NO_HERE
+#define YK_NO_HERE
+#endif
+#include <yoke/yoke.h>
+
+#include "tools/cli.h"
+
+/* For the table of a command that trains. */
+#define SHARD_OPTIONS                                                                                                                \
+    {"config-file|default-config-file", "FILE", NULL,                                                                                \
+     "settings: Yoke's or Accelerate's YAML, or DeepSpeed's JSON; none: not the one of yoke config", "YOKE_CONFIG_FILE"},            \
+        {"deepspeed|deepspeed-config|deepspeed-config-file", "FILE|JSON", NULL, "DeepSpeed's settings", NULL},                                                              \
+        {"fsdp", "WORDS", NULL, "full_shard, shard_grad_op, no_shard, hybrid_shard .. with auto_wrap, offload: --shard", NULL},      \
+        {"fsdp-config", "FILE|JSON", NULL, "FSDP's settings", NULL},                                                                 \
+        {"sharded-ddp", "WORDS", NULL, "simple, zero_dp_2 or zero_dp_3, with auto_wrap and offload: --shard", NULL},                 \
+        {"parallelism-config", "FILE|JSON", NULL, "Accelerate's ParallelismConfig", NULL},                                           \
+        {"accelerator-config", "FILE|JSON", NULL, "Accelerate's AcceleratorConfig", NULL},                                           \
+        {"dry-run", NULL, NULL, "print what becomes of each key of --config-file and the like, and train nothing", NULL},            \
+        {"shard", "state|gradients|params", "state",                                                                                 \
+         "what lies in slices over the ranks, also zero1, zero2, zero3, full_shard ..; state alone is built yet", NULL},             \
+        {"shard-within", "world|host", "world", "the ranks over which --shard params slices parameters", NULL},                      \
+        {"shard-parts", "speed|memory|R,R..", "speed", "what the size of a rank's slices follows", NULL},                            \
+        {"shard-unit", "auto|all|BYTES", "auto", "parameters that --shard params gathers together", NULL},                           \
+        {"reshard-after-forward", "on|off", "on", "--shard params gathers parameters again in backward", NULL},                      \
+        {"prefetch-units", "auto|N", "auto", "units that --shard params gathers ahead", NULL},                                       \
+        {"keep-whole", "N", "100000", "parameters below N elements are whole on each rank with --shard params", NULL},               \
+        {"keep-whole-params", "REGEX", NULL, "and those with such names", NULL},                                                     \
+        {"reduce", "auto|micro|window", "auto", "when --shard gradients sums: in each micro batch, or once", NULL},                  \
+        {"tied-gradients", "once|twice", "once", "how often a tied table's gradient is summed with --shard gradients", NULL},        \
+        {"offload", "PART=PLACE,..", NULL, "state, params or activations in host or nvme:DIR, with :R a part; none is built yet", NULL}, \
+        {"parallel", "data|AXIS=N,..", "data", "the layout of ranks: data, tensor, pipe; data alone is built yet", NULL},            \
+        {"loss-scaling", "KEY=VALUE,..", NULL,                                                                                       \
+         "of fp16: rule=torch|deepspeed|megatron, init, growth, backoff, floor, interval, hysteresis, consecutive, fixed", NULL}
+
+/* Reads them, and fills config->scale; sets *bad after messages. */
+void shard_read(const yk__cli *cli, yk_config *config, bool *bad);
+
+#endif

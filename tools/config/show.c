@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prints what becomes of settings. */
+#include "tools/config/apply.h"
+
+#include <string.h>
+
+static const char *const fates[] = {"honoured", "mapped", "not needed", "not built yet", "refused"};
+static const char *const commands[] = {"train", "launch", "variable"};
+
+void settings_complain(const settings *s, const yk__cli_command *command)
+{
+    for (size_t i = 0; i < s->messages; i++)
+        yk__cli_usage(command, "%s", s->message[i]);
+    if (s->err.status)
+        yk__cli_usage(command, "%s", s->err.text);
+}
+
+void settings_show(const settings *s, FILE *f)
+{
+    for (size_t i = 0; i < s->items; i++)
+        fprintf(f, "%s:%u: %s: %s: %s%s%s\n", s->item[i].file, s->item[i].line, s->item[i].path, s->item[i].value, fates[s->item[i].fate],
+                s->item[i].why ? ": " : "", s->item[i].why ? s->item[i].why : "");
+    for (size_t i = 0; i < s->options && !s->messages; i++) { /* of what is wrong nothing is made */
+        const settings_option *o = &s->option[i];
+        if (o->scope == SETTINGS_ENV)
+            fprintf(f, "variable: %s=%s\n", o->name, o->value);
+        else
+            fprintf(f, "yoke %s: --%s%s%s\n", commands[o->scope], o->name, o->value ? " " : "", o->value ? o->value : "");
+    }
+}
+
+void settings_show_json(const settings *s, FILE *f)
+{
+    fprintf(f, "{\"keys\": [");
+    for (size_t i = 0; i < s->items; i++) {
+        fprintf(f, "%s{\"file\": ", i ? ", " : "");
+        yk__json_write(f, s->item[i].file);
+        fprintf(f, ", \"line\": %u, \"key\": ", s->item[i].line);
+        yk__json_write(f, s->item[i].path);
+        fprintf(f, ", \"value\": ");
+        yk__json_write(f, s->item[i].value);
+        fprintf(f, ", \"fate\": \"%s\", \"why\": ", fates[s->item[i].fate]);
+        yk__json_write(f, s->item[i].why ? s->item[i].why : "");
+        fprintf(f, "}");
+    }
+    fprintf(f, "], \"options\": [");
+    for (size_t i = 0; i < s->options && !s->messages; i++) {
+        fprintf(f, "%s{\"of\": \"%s\", \"name\": ", i ? ", " : "", commands[s->option[i].scope]);
+        yk__json_write(f, s->option[i].name);
+        fprintf(f, ", \"value\": ");
+        yk__json_write(f, s->option[i].value ? s->option[i].value : "");
+        fprintf(f, "}");
+    }
+    fprintf(f, "], \"errors\": [");
+    for (size_t i = 0; i < s->messages; i++) {
+        fprintf(f, "%s", i ? ", " : "");
+        yk__json_write(f, s->message[i]);
+    }
+    fprintf(f, "]}\n");
+}
