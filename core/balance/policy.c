@@ -8,6 +8,7 @@
  *   trial    windows with and without the weakest rank in turn: it stays only where the job is faster with it
  *   steady   one window of ten is timed; what is off by 15 % (windows) or 20 % (a rank) leads back to settle
  *   retry    an excluded rank gets a row for a few windows, as often as that costs no more than 0.5 % of the time
+ * An excluded rank whose device is faster by itself has a trial at once (policy_steady.c, recovery.c).
  *
  * Whether a rank helps is measured, never taken from the lines: ranks disturb each other in ways no line knows of.
  */
