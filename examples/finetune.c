@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fine-tunes a model of the Hugging Face hub on labelled texts: the folder's encoder with a new classifier on it, a warm-up and a
- * linear schedule, weight decay for matrices alone, accuracy on rows that did not train. What it saves opens in transformers.
+ * Fine-tunes a model of the Hugging Face hub on labelled texts: the folder's encoder with a new classifier. It uses a warm-up, a linear
+ * schedule, weight decay for matrices only, and prints the accuracy on test rows. The saved folder opens in transformers.
  *
  *   finetune MODEL-DIR TRAIN.csv TEST.csv OUTPUT-DIR [ROWS]      columns text and category
  */
@@ -19,7 +19,7 @@ static yk_data *rows_open(yk_job *job, const char *file, const char *model, bool
                         &(yk_data_config){.tokenizer = model, .max_length = 64, .global_batch = BATCH, .eval = eval, .max_rows = rows});
 }
 
-/* No decay on biases and norms: they go into a group of their own. */
+/* Biases and norms get no decay, in a separate group. */
 static yk_opt *optimizer_new(yk_job *job, const yk_model *model)
 {
     yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 2e-4, .weight_decay = 0.01});
@@ -32,11 +32,11 @@ static yk_opt *optimizer_new(yk_job *job, const yk_model *model)
 
 static double accuracy_of(yk_job *job, yk_model *model, yk_data *data)
 {
-    double sums[2] = {0, 0}; /* rows that are right, rows */
+    double sums[2] = {0, 0}; /* correct rows, all rows */
     yk_train(job, false);
     yk_each (batch, job, data) {
         yk_t right = yk_equal(yk_argmax(yk_forward(model, &batch), 1), batch.labels);
-        sums[0] += yk_item(yk_sum(yk_cast(right, YK_F32), 1, false)); /* by a rank without rows, too */
+        sums[0] += yk_item(yk_sum(yk_cast(right, YK_F32), 1, false)); /* also on a rank without rows */
         sums[1] += (double)batch.rows;
     }
     yk_train(job, true);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A first program: a classifier for the images of an IDX folder, on whatever devices YOKE_DEVICES names.
+ * A first program: a classifier for the images of an IDX folder, on the devices that YOKE_DEVICES names.
  *
  *   mlp DIR [EPOCHS]                                     on one device
- *   YOKE_DEVICES="cpu:0 opencl:0@1" yoke launch mlp DIR  on two unlike ones, with the same result
+ *   YOKE_DEVICES="cpu:0 opencl:0@1" yoke launch mlp DIR  on two unlike devices, with the same result
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,5 +28,5 @@ int main(int argc, char **argv)
         yk_print(job, "epoch %d: loss of the last step %.4f\n", epoch, yk_step_loss(opt));
     }
     yk_model_save(net, "mlp-out");
-    return yk_close(job); /* the first error, printed once; 0 if there was none */
+    return yk_close(job); /* prints the first error, once; 0 if there was none */
 }

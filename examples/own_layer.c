@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A layer of one's own is a function: it composes operations, and its backward follows by itself. Here Llama's gated feed-forward
+ * A custom layer is a function that composes operations; Yoke derives its backward pass. Here: Llama's gated feed-forward
  * block, x + (silu(x G) * (x U)) D after a norm, twice, as a classifier of images.
  *
  *   own_layer [IDX-DIR [ROWS]]
@@ -27,7 +27,7 @@ static yk_t matrix_new(yk_job *job, const char *layer, const char *name, int64_t
     return yk_param(job, full, 2, (int64_t[]){out, in}, (yk_init){YK_INIT_NORMAL, 0, 0.05f});
 }
 
-/* Parameters are made once, before the first step; their names are those of the file that is saved. */
+/* Makes the parameters, once, before the first step; the saved file has their names. */
 static gated gated_new(yk_job *job, const char *name)
 {
     char norm[64];
@@ -36,7 +36,7 @@ static gated gated_new(yk_job *job, const char *name)
                    matrix_new(job, name, "up", INNER, WIDTH), matrix_new(job, name, "down", WIDTH, INNER)};
 }
 
-/* x / sqrt(mean(x^2) + eps), scaled: RMSNorm (Zhang and Sennrich 2019), of primitives. x: [n, WIDTH] */
+/* x / sqrt(mean(x^2) + eps), scaled: RMSNorm (Zhang and Sennrich 2019), from primitives. x: [n, WIDTH] */
 static yk_t rms_norm(yk_t x, yk_t weight)
 {
     return yk_mul(yk_mul(x, yk_rsqrt(yk_shift(yk_mean(yk_mul(x, x), 2, true), 1e-5f))), weight);

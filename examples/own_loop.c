@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data and a loop of one's own: points of a plane, made as they are needed, and whether they lie in a ring. The program asks
- * which rows of a batch are this rank's (yk_split), brings those, and says which they are (yk_set_rows); the rest is as on one device.
+ * Custom data and a custom loop: random points of a plane, labelled by a ring that they lie in or not. The program asks for this
+ * rank's rows of a batch (yk_split), makes them, and declares their numbers (yk_set_rows). The rest is as on one device.
  *
  *   own_loop [STEPS]
  */
@@ -28,7 +28,7 @@ static yk_t net_forward(const net *n, yk_t x)
     return yk_linear(yk_tanh(yk_linear(x, n->w1, n->b1)), n->w2, n->b2);
 }
 
-/* Point i of an endless set, which is the same on whatever rank it is made; its label: is it in the ring? */
+/* Makes point i of an endless set, the same on every rank; returns its label, 1 in the ring. */
 static int32_t point_make(uint64_t i, float x[2])
 {
     uint64_t z = (i + 1) * 0x9e3779b97f4a7c15u; /* splitmix64 */
@@ -70,7 +70,7 @@ int main(int argc, char **argv)
         if ((i + 1) % 200 == 0)
             yk_print(job, "step %llu: loss %.4f\n", (unsigned long long)i + 1, yk_step_loss(opt));
     }
-    yk_train(job, false); /* evaluation: values are of this rank's rows, and the program adds them up */
+    yk_train(job, false); /* evaluation: values are of this rank's rows; all_reduce adds them up */
     batch_make(job, steps, &x, &labels);
     double right = yk_item(yk_sum(yk_cast(yk_equal(yk_argmax(net_forward(&n, x), 1), labels), YK_F32), 1, false));
     yk_end(job);

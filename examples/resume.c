@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Saves while it trains and goes on where it was stopped, bit for bit: end it at any time and start it again; the last line is the
- * same as that of a run that nobody stopped. A checkpoint holds parameters, optimizer, schedule and the place in the data.
+ * Saves while it trains and continues from the last checkpoint, bit for bit. Stop it at any time and start it again: its last line
+ * equals that of an uninterrupted run. A checkpoint holds parameters, optimizer, schedule and the place in the data.
  *
  *   resume IDX-DIR CHECKPOINT-DIR STEPS [STOP-AFTER]
  */
@@ -12,7 +12,7 @@
 
 enum { SAVE_EVERY = 25 };
 
-/* yk_load brings back what yk_save wrote; all that it fills must have been made before: data, model, optimizer, schedule. */
+/* Loads the checkpoint. Data, model, optimizer and schedule must exist before yk_load, which fills them. */
 static void checkpoint_load(yk_job *job, const char *dir, const yk_opt *opt)
 {
     char file[4200];
@@ -37,7 +37,7 @@ int main(int argc, char **argv)
     yk_sched *sched = yk_schedule(opt, &(yk_sched_config){.name = "cosine", .warmup_steps = 10, .total_steps = (double)steps});
     checkpoint_load(job, argv[2], opt);
     while (yk_ok(job) && yk_steps(opt) < stop) {
-        yk_each (batch, job, data) { /* what is left of an epoch, then the next */
+        yk_each (batch, job, data) { /* the rest of an epoch first, then whole epochs */
             yk_backward(yk_model_loss(net, &batch, yk_forward(net, &batch)));
             yk_step(opt);
             yk_sched_step(sched);

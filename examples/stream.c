@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A stream whose length nobody knows: lines "x y" of a file. Each rank reads every line and keeps those whose numbers the sampler gives it;
- * what the ranks computed of their rows is put together by yk_gather_for_metrics, and all stop as soon as one asks for it.
+ * A stream of unknown length: lines "x y" of a file. Each rank reads every line and keeps the lines with the sampler's numbers.
+ * yk_gather_for_metrics combines the ranks' results, and all ranks stop as soon as one of them asks for it.
  *
  *   stream FILE [EPOCHS]
  */
@@ -14,7 +14,7 @@ enum { BATCH = 32 };
 typedef struct stream {
     FILE *file;
     float line[BATCH][2];
-    int64_t read, held; /* lines so far; those of them that are in line[] */
+    int64_t read, held; /* number of lines read; number of lines in line[] */
 } stream;
 
 static void stream_read(stream *s)
@@ -27,7 +27,7 @@ typedef struct model {
     yk_t a, b;
 } model;
 
-/* One epoch. opt NULL: evaluation. The largest error of all rows. */
+/* Runs one epoch; opt NULL: evaluation. Returns the largest error of all rows. */
 static double epoch_run(yk_job *job, yk_sampler *sampler, stream *s, const model *m, yk_opt *opt, int64_t *seen)
 {
     double worst = 0;
@@ -78,7 +78,7 @@ int main(int argc, char **argv)
     int e = 0;
     while (e++ < epochs && yk_ok(job)) {
         if (epoch_run(job, sampler, &s, &m, opt, &seen) < 0.01 && yk_is_last(job))
-            yk_set_trigger(job); /* one is enough */
+            yk_set_trigger(job); /* one rank's flag is enough */
         if (yk_check_trigger(job))
             break;
     }

@@ -87,7 +87,7 @@ static void layers_free(void *layer)
     free(layer);
 }
 
-/* Embeddings and encoder; false when the settings are impossible. */
+/* Makes embeddings and encoder; false if the settings are impossible. */
 static bool build_encoder(yk_model *m, bert *net, const yk_data *data)
 {
     read_settings(m, net, data);
@@ -118,7 +118,7 @@ static bool build_encoder(yk_model *m, bert *net, const yk_data *data)
     return true;
 }
 
-/* transformers' problem_type: one label is a number, more are classes. */
+/* transformers' problem_type: one label means a number, several labels mean classes. */
 static void read_problem(yk_model *m, const bert *net)
 {
     const char *type = yk_settings_text(m->settings, "problem_type", net->n_classes == 1 ? "regression" : "single_label_classification");
@@ -165,11 +165,11 @@ static yk_t heads_of(const bert *net, yk_t x)
     return yk_permute(x, (uint32_t[]){0, 2, 1, 3});
 }
 
-/* The tokens of a batch, and how they lie between the layers: [rows, width, ..], or packed. */
+/* The tokens of a batch and their layout between the layers: [rows, width, ..], or packed. */
 typedef struct token_layout {
     int64_t rows, width;
-    yk_t keep; /* those that others look at; YK_NO: all */
-    yk_t pack; /* those that are packed; YK_NO: none is */
+    yk_t keep; /* tokens that serve as keys; YK_NO: all */
+    yk_t pack; /* tokens that are packed; YK_NO if not packed */
 } token_layout;
 
 static yk_t tokens_unpack(const token_layout *t, yk_t x)
@@ -182,7 +182,7 @@ static yk_t tokens_dropout(const token_layout *t, yk_t x, float p)
     return t->pack.id ? yk_dropout_packed(x, p, t->pack) : yk_dropout(x, p);
 }
 
-/* q of the tokens that ask; all that count answer. [B, H, n, D] -> [B, n, W] */
+/* Attention of the query tokens on all counting tokens. [B, H, n, D] -> [B, n, W] */
 static yk_t attention_on(const bert *net, const bert_layer *l, yk_t q, yk_t x, const token_layout *t)
 {
     yk_t y = yk_attention(heads_of(net, q), heads_of(net, tokens_unpack(t, model_linear_on(l->k, x))),
@@ -191,7 +191,7 @@ static yk_t attention_on(const bert *net, const bert_layer *l, yk_t q, yk_t x, c
     return yk_reshape(yk_permute(y, (uint32_t[]){0, 2, 1, 3}), 3, (int64_t[]){t->rows, yk_dim(q, 1), net->hidden_size});
 }
 
-/* The rest of the layer, from its input and attention's result. */
+/* The rest of the layer after attention, from the layer's input and attention's result. */
 static yk_t feed_forward_on(const bert *net, const bert_layer *l, yk_t x, yk_t y, const token_layout *t)
 {
     x = model_norm_on(l->attention_norm,
@@ -206,7 +206,7 @@ static yk_t layer_on(const bert *net, const bert_layer *l, yk_t x, const token_l
     return feed_forward_on(net, l, x, t->pack.id ? yk_pack_tokens(y, t->pack) : y, t);
 }
 
-/* The same for the first n tokens of each row alone. */
+/* The layer's result for the first n tokens of each row only. */
 static yk_t layer_on_first(const bert *net, const bert_layer *l, yk_t x, int64_t n, const token_layout *t)
 {
     const token_layout few = {.rows = t->rows, .width = n, .keep = YK_NO, .pack = YK_NO};
@@ -214,7 +214,7 @@ static yk_t layer_on_first(const bert *net, const bert_layer *l, yk_t x, int64_t
     return feed_forward_on(net, l, first, attention_on(net, l, model_linear_on(l->q, first), x, t), &few);
 }
 
-/* Of tokens, positions and token types (0 where the batch has none), summed: [B, T, W]. */
+/* Sum of the embeddings of tokens, positions and token types (0 if the batch has none): [B, T, W]. */
 static yk_t embeddings_on(const bert *net, const yk_batch *batch)
 {
     const int64_t t = yk_dim(batch->input_ids, 1);
@@ -225,7 +225,7 @@ static yk_t embeddings_on(const bert *net, const yk_batch *batch)
     return yk_dropout(model_norm_on(net->norm, yk_add(x, types)), net->hidden_dropout);
 }
 
-/* What counts, and the first n tokens of each row. */
+/* Mask of tokens that count or are among the first n of their row. */
 static yk_t kept_or_first(const yk_batch *batch, const token_layout *t, int64_t n)
 {
     yk_job *job = yk_job_of(batch->input_ids);
@@ -242,8 +242,8 @@ static yk_t kept_or_first(const yk_batch *batch, const token_layout *t, int64_t 
     return out;
 }
 
-/* Where only the first n tokens of each row are wanted, nobody reads what padding becomes: it is taken out, if this saves an
- * eighth of the tokens at least. What packing moves costs about 3 % of a layer. */
+/* Packs the tokens if only the first n of each row are needed, as padding is never read then, and if packing removes at least an
+ * eighth of them. Packing itself costs about 3 % of a layer. */
 static token_layout tokens_of(const bert *net, const yk_batch *batch, int64_t n)
 {
     token_layout t = {yk_dim(batch->input_ids, 0), yk_dim(batch->input_ids, 1), batch->attention_mask, YK_NO};
@@ -256,7 +256,7 @@ static token_layout tokens_of(const bert *net, const yk_batch *batch, int64_t n)
     return t;
 }
 
-/* The last hidden state of the first n tokens of each row: what nobody reads, the last layer does not compute. */
+/* The last hidden state of the first n tokens of each row; the last layer computes no other tokens. */
 static yk_t hidden_states(const yk_model *m, const bert *net, const yk_batch *batch, int64_t n)
 {
     const int64_t width = yk_dim(batch->input_ids, 1);
@@ -314,7 +314,7 @@ static yk_t mlm_part(yk_model *m, void *object, const yk_batch *batch, const cha
     return yk_linear(x, net->word_embeddings, net->mlm_bias);
 }
 
-/* Forward operations for a row of t tokens; the last layer gives n of them. */
+/* Forward operations for a row of t tokens, of which the last layer computes n. */
 static double encoder_flops(const bert *net, int64_t t, int64_t n)
 {
     const double w = (double)net->hidden_size, all = (double)t, last = (double)n, layers = (double)net->n_layers;
@@ -337,7 +337,7 @@ static double mlm_flops(const void *object, int64_t t)
                 2.0 * (double)t * (double)net->hidden_size * (double)(net->hidden_size + net->vocab_size));
 }
 
-/* Of pre-training. */
+/* Prefixes of the heads of pre-training. */
 static const char *const no_cls[] = {"cls.", NULL}, *const no_pooler[] = {"cls.seq_relationship.", "pooler.", NULL};
 
 static const char *const tied[][2] = {{"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight"},

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The keys of a config.json. A builder reads those that it computes by. Of the rest some have one value here (rules), some change
- * nothing in training (harmless: of transformers' PreTrainedConfig, BertConfig, GPT2Config, and of older versions, as published folders
- * have them); a key that is in no table is named in one line.
+ * The keys of a config.json. A builder reads the keys that it computes by. Some further keys have only one legal value here (rules). Some
+ * change nothing in training (harmless: from transformers' PreTrainedConfig, BertConfig, GPT2Config, and older versions, as published
+ * folders have them). A key in no table is named in one line.
  */
 #include "models/model.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* The only value of a key that a kind of model has, or a model_type. */
+/* The only legal value of a key for a kind of model, or for a model_type. */
 typedef struct config_rule {
     const char *model, *key, *only;
 } config_rule;
@@ -32,7 +32,7 @@ static bool rule_is_for(const config_rule *r, const model_kind *kind)
     return !strcmp(r->model, kind->name) || !strcmp(r->model, kind->model_type);
 }
 
-/* A key that is not there has that value. */
+/* True if the key has the rule's value; an absent key does. */
 static bool rule_holds(const config_rule *r, yk_settings *s)
 {
     const bool yes = !strcmp(r->only, "true");
@@ -41,7 +41,7 @@ static bool rule_holds(const config_rule *r, yk_settings *s)
     return !strcmp(yk_settings_text(s, r->key, r->only), r->only);
 }
 
-/* Names that transformers takes for GPT-2's own. */
+/* transformers' aliases of GPT-2's own names. */
 static const char *const aliases[][2] = {{"hidden_size", "n_embd"}, {"max_position_embeddings", "n_positions"},
                                          {"num_attention_heads", "n_head"}, {"num_hidden_layers", "n_layer"}};
 
@@ -70,7 +70,7 @@ bool model_config_check(yk_job *job, const model_kind *kind, yk_settings *s)
     return yk_ok(job);
 }
 
-/* Whose weights a model of that type takes whole, or begins from with a head of its own. */
+/* Model types: architectures whose weights a model takes completely, or starts from with a new head. */
 static const struct head_rule {
     const char *model_type, *heads;
 } heads[] = {
@@ -103,11 +103,11 @@ bool model_head_check(yk_job *job, const char *path, yk_settings *s)
 /* ---- Keys that no builder reads ---- */
 
 static const char *const harmless[] = {
-    /* Yoke's own, and names */
+    /* Yoke's own keys, and names */
     "yoke_model", "model_type", "architectures", "transformers_version", "_name_or_path", "name_or_path", "model_name", "auto_map",
     "_commit_hash", "tokenizer_class", "finetuning_task", "task_specific_params", "id2label", "label2id", "num_labels", "_num_labels",
     "problem_type", "seq_len",
-    /* how numbers are kept (quantized.c refuses some) and what a call returns */
+    /* storage of numbers (quantized.c refuses some) and return values of a call */
     "quantization_config", "compression_config", "quantization",
     "dtype", "torch_dtype", "use_bfloat16", "torchscript", "gradient_checkpointing", "use_cache", "output_past", "output_attentions",
     "output_hidden_states", "return_dict", "chunk_size_feed_forward", "reorder_and_upcast_attn", "attn_implementation",
@@ -115,11 +115,11 @@ static const char *const harmless[] = {
     "_attn_implementation_autoset", "_attn_implementation_internal", "experts_implementation", "tf_legacy_loss",
     "keys_to_ignore_at_inference", "initializer_range", "tie_word_embeddings", "tie_encoder_decoder", "cross_attention_hidden_size",
     "is_decoder", "is_encoder_decoder", "add_cross_attention",
-    /* heads that are not here, and what the first BERT files have of their pooler */
+    /* heads that Yoke lacks, and pooler settings of the first BERT files */
     "summary_activation", "summary_first_dropout", "summary_proj_to_labels", "summary_type", "summary_use_proj", "predict_special_tokens",
     "pruned_heads", "directionality", "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers", "pooler_size_per_head",
     "pooler_type", "n_ctx",
-    /* ids of tokens, which the tokenizer has, and generation */
+    /* ids of tokens, which the tokenizer has too, and generation */
     "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id", "mask_token_id", "unk_token_id",
     "decoder_start_token_id", "prefix", "max_length", "min_length", "do_sample", "early_stopping", "num_beams", "num_beam_groups",
     "diversity_penalty", "temperature", "top_k", "top_p", "typical_p", "repetition_penalty", "length_penalty", "no_repeat_ngram_size",

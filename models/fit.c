@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a model and data go together: kinds before the model is built, sizes once it is. */
+/* Checks that a model and data fit: kinds before the model is built, sizes afterwards. */
 #include "models/model.h"
 
 #include <string.h>
@@ -74,7 +74,7 @@ static bool fits_image(yk_model *m, const yk_data *data)
     return false;
 }
 
-/* Data without labels, for predictions, fit both. */
+/* Data without labels, for predictions, fit a classifier and a regression. */
 static bool fits_regression(yk_model *m, const yk_data *data)
 {
     const yk_labels labels = yk_data_labels(data);

@@ -25,7 +25,7 @@ typedef struct gpt2 {
     int64_t vocab_size, n_positions, n_embd, n_inner, n_layers, n_heads;
     float embd_dropout, attn_dropout, resid_dropout, norm_eps;
     double init_std;
-    bool bias; /* of linear layers and norms */
+    bool bias; /* linear layers and norms have biases */
     model_activation *activation;
 } gpt2;
 
@@ -42,7 +42,7 @@ static model_linear linear_io_new(yk_model *m, const char *prefix, int64_t in, i
 static void block_new(yk_model *m, gpt2 *net, int64_t i)
 {
     gpt2_block *b = &net->block[i];
-    /* GPT-2's rule for what is added into the stream */
+    /* GPT-2's rule for layers that add to the residual stream */
     const double residual_std = net->init_std / sqrt(2.0 * (double)net->n_layers);
     const int64_t w = net->n_embd;
     char name[80];
@@ -122,7 +122,7 @@ static yk_t linear_io_on(model_linear l, yk_t x)
     return yk_linear_io(x, l.weight, l.bias);
 }
 
-/* [B, T, W] from column `at` of the joint projection to [B, heads, T, D]. */
+/* Heads [B, heads, T, D] from the columns of the joint projection [B, T, ..] that begin at `at`. */
 static yk_t heads_of(const gpt2 *net, yk_t qkv, int64_t at)
 {
     const int64_t b = yk_dim(qkv, 0), t = yk_dim(qkv, 1), w = net->n_embd;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Weights of a published file into a model: under which names a file may hold a parameter, what a file may lack, and what it
- * has that nobody takes.
+ * Loads weights of a published file into a model: names under which a file may hold a parameter, parameters that a file may
+ * lack, and tensors that no parameter uses.
  */
 #include "models/model.h"
 
@@ -11,14 +11,14 @@
 
 enum { NAME_SIZE = 512 };
 
-/* Endings of names that other versions of transformers wrote: TensorFlow's of 2018, and the bias by its place in the head. */
+/* Endings of names by other versions of transformers: TensorFlow's of 2018, and the bias by its place in the head. */
 static const char *const endings[][2] = {
     {".LayerNorm.weight", ".LayerNorm.gamma"},
     {".LayerNorm.bias", ".LayerNorm.beta"},
     {"cls.predictions.bias", "cls.predictions.decoder.bias"},
 };
 
-/* The name with the ending of another version; false: it has none. */
+/* Makes the name with another version's ending; false if it has none. */
 static bool name_older(const char *name, char older[NAME_SIZE])
 {
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
@@ -31,7 +31,7 @@ static bool name_older(const char *name, char older[NAME_SIZE])
     return false;
 }
 
-/* Whether the file has the name, or that behind "module.", which PyTorch's wrapper puts before all. */
+/* True if the file has the name, with or without "module.", the prefix of PyTorch's wrapper. */
 static bool name_there(yk_weights *w, const char *name, char found[NAME_SIZE])
 {
     snprintf(found, NAME_SIZE, "%s", name);
@@ -41,7 +41,7 @@ static bool name_there(yk_weights *w, const char *name, char found[NAME_SIZE])
     return yk_weights_has(w, found);
 }
 
-/* A base model's file ("BertModel") lacks the family's prefix. */
+/* The name without the family's prefix, as in a base model's file ("BertModel"). */
 static const char *name_of_base(const yk_model *m, const char *name)
 {
     const char *prefix = m->kind->prefix ? m->kind->prefix : "";
@@ -49,7 +49,7 @@ static const char *name_of_base(const yk_model *m, const char *name)
     return strncmp(name, prefix, n) ? name : name + n;
 }
 
-/* Under which name the file has a parameter. */
+/* Finds the file's name of a parameter. */
 static bool name_find(const yk_model *m, yk_weights *w, const char *name, char found[NAME_SIZE])
 {
     char older[NAME_SIZE];
@@ -64,7 +64,7 @@ static void name_take(yk_weights *w, const char *name, bool *taken)
         taken[i] |= !strcmp(yk_weights_name(w, i), name);
 }
 
-/* Parts that a pre-trained file may lack: a head is new then. */
+/* True for parts that a pre-trained file may lack: the head is new then. */
 static bool may_be_new(const char *name)
 {
     return !strncmp(name, "classifier.", 11) || !strncmp(name, "cls.", 4) || strstr(name, "num_batches_tracked") ||
@@ -76,7 +76,7 @@ static bool is_of_head(const yk_model *m, const char *name)
     return *m->head && !strncmp(name, m->head, strlen(m->head));
 }
 
-/* How many classes a tensor of the head is for; 0: its shape differs from the parameter's in nothing, or in more than that. */
+/* Number of classes of a head's tensor whose shape differs from the parameter's only in that; 0 otherwise. */
 static int64_t other_classes(const yk_weights *w, const char *name, yk_t param)
 {
     int64_t dim[8];
@@ -106,7 +106,7 @@ static void say_head(const yk_model *m, const char *path, int64_t classes)
         fprintf(stderr, "yoke: %s: its classes are those of the data: its classifier (%sweight, %sbias) stays\n", path, m->head, m->head);
 }
 
-/* Whether the classifier is not taken from the file, as that one is of other classes. */
+/* True if the classifier starts new, because the file's has other classes. */
 static bool head_is_new(const yk_model *m, yk_weights *w, const char *path)
 {
     int64_t classes = 0;
@@ -118,7 +118,7 @@ static bool head_is_new(const yk_model *m, yk_weights *w, const char *path)
         found = true;
         classes = classes ? classes : other_classes(w, there, yk_param_at(m->job, m->first + i));
     }
-    if (found) /* else it is new anyhow */
+    if (found) /* otherwise it is new anyway */
         say_head(m, path, classes);
     return found && (classes || m->own.head_differs);
 }
@@ -131,7 +131,7 @@ static void say_new(const yk_model *m, const char *path, const char *name)
         fprintf(stderr, "yoke: %s has no \"%s\": it starts new\n", path, name);
 }
 
-/* Every parameter that the file has; how many. */
+/* Loads every parameter that the file has; returns their number. */
 static uint32_t params_load(yk_model *m, yk_weights *w, const char *path, bool *taken)
 {
     uint32_t found = 0;
@@ -159,7 +159,7 @@ static uint64_t param_size(yk_t param)
     return n;
 }
 
-/* Whether the tensor has the parameter's numbers. It is read over them, so that the parameter has the tensor's afterwards. */
+/* True if the tensor has the parameter's numbers. Reads the tensor into the parameter, which keeps its numbers. */
 static bool tensor_equals(const yk_model *m, yk_weights *w, const char *name, yk_t param)
 {
     const size_t n = param_size(param);
@@ -178,7 +178,7 @@ static bool tensor_equals(const yk_model *m, yk_weights *w, const char *name, yk
     return same;
 }
 
-/* Some files have what is tied twice. Other numbers there are another model's, whatever config.json says of it. */
+/* Checks tied tensors that some files hold twice. Different numbers there belong to another model, despite its config.json. */
 static void tied_check(const yk_model *m, yk_weights *w, const char *path, bool *taken)
 {
     char there[NAME_SIZE], own[NAME_SIZE];
@@ -193,7 +193,7 @@ static void tied_check(const yk_model *m, yk_weights *w, const char *path, bool 
     }
 }
 
-/* Constants that older versions saved. */
+/* True for constants that older versions saved. */
 static bool is_constant(const char *name)
 {
     static const char *const tails[] = {".attn.bias", ".attn.masked_bias", "embeddings.position_ids", "embeddings.token_type_ids"};
@@ -205,7 +205,7 @@ static bool is_constant(const char *name)
     return false;
 }
 
-/* Nothing is lost without it: a constant, or what pre-training alone needs. */
+/* True for a tensor that can be dropped without a message: a constant, or a part of pre-training only. */
 static bool needs_no_word(const yk_model *m, const char *name)
 {
     const char *base = name_of_base(m, strncmp(name, "module.", 7) ? name : name + 7);
@@ -215,7 +215,7 @@ static bool needs_no_word(const yk_model *m, const char *name)
     return is_constant(name);
 }
 
-/* One line about all tensors that are no parameter of the model: a saved folder lacks them. */
+/* Prints one line about all tensors that are no parameter of the model: a saved folder lacks them. */
 static void say_left(const yk_model *m, yk_weights *w, const char *path, const bool *taken)
 {
     enum { NAMED = 3 };
@@ -245,7 +245,7 @@ static bool folder_has(const char *dir, const char *name)
     return f != NULL;
 }
 
-/* A pickle is a program, which Yoke does not run. */
+/* True if the folder has pickled weights. A pickle is a program, which Yoke does not run. */
 static bool is_pickled(const char *dir)
 {
     return !folder_has(dir, "model.safetensors") && !folder_has(dir, "model.safetensors.index.json") &&
@@ -265,7 +265,7 @@ static yk_weights *file_open(const yk_model *m, const char *path)
     return NULL;
 }
 
-/* Scales beside a weight mean that its numbers are not its values, whatever their type. */
+/* Refuses a weight with scales beside it: its numbers are not its values, in every type. */
 static void scales_check(const yk_model *m, yk_weights *w, const char *path)
 {
     for (uint32_t i = 0; i < yk_weights_count(w) && yk_ok(m->job); i++)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Multi-layer perceptron: fc1, activation, fc2, .., fcN. The smallest of the models and so the one to read first: a
+ * Multi-layer perceptron: fc1, activation, fc2, .., fcN. The smallest of the models, so the one to read first. A
  * builder reads settings and makes parameters (mlp_build), and traces the forward pass of a batch (mlp_part). Keys:
  * input_size, hidden ("512+256"), num_labels, hidden_act (relu), dropout (0).
  */
@@ -12,14 +12,14 @@
 enum { MAX_HIDDEN = 32 };
 
 typedef struct mlp {
-    int64_t size[MAX_HIDDEN + 2];    /* of the input, of each hidden layer, and the classes */
+    int64_t size[MAX_HIDDEN + 2];    /* sizes of the input, of each hidden layer, and number of classes */
     model_linear fc[MAX_HIDDEN + 1]; /* weight [size[i + 1], size[i]] */
     uint32_t n_layers;
     model_activation *activation;
     float dropout;
 } mlp;
 
-/* Numbers of an image, 0 where there are no data. */
+/* Numbers per image; 0 without data. */
 static int64_t data_pixels(const yk_data *data)
 {
     int64_t chw[3] = {0, 0, 0};
@@ -28,7 +28,7 @@ static int64_t data_pixels(const yk_data *data)
     return chw[0] * chw[1] * chw[2];
 }
 
-/* Settings, then parameters. What was decided goes back into the settings, so that config.json says it. */
+/* Settings, then parameters. The chosen values go back into the settings, so that config.json has them. */
 static void mlp_build(yk_model *m, void *object, const yk_data *data)
 {
     mlp *net = object;

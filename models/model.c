@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all models share: the forward pass and the loss by the model's kind, and the small parts (linear, norm, activation) that
- * builders put together. Everything in this folder is written over yoke.h alone, as a user would: a good place to begin reading
- * is mlp.c; registry.c finds, loads and saves.
+ * Shared by all models: the forward pass and the loss by the model's kind, and the small parts (linear, norm, activation) that
+ * builders put together. Everything in this folder uses yoke.h alone, as a user's program would. Start reading with mlp.c;
+ * registry.c finds, loads and saves models.
  */
 #include "models/model.h"
 
@@ -94,7 +94,7 @@ double yk_model_flops(const yk_model *m, int64_t width)
     return m ? m->kind->flops(m->net, width) : 0;
 }
 
-/* The usual rule: matrices and kernels decay, biases and the two vectors of a norm do not. */
+/* The usual rule: matrices and kernels decay; biases and the two vectors of a norm do not. */
 bool yk_model_decays(const yk_model *m, const char *param)
 {
     yk_t p = m ? yk_param_find(m->job, param) : YK_NO;
@@ -105,7 +105,7 @@ bool yk_model_decays(const yk_model *m, const char *param)
 
 enum { NAME_SIZE = 512 };
 
-/* Behind the model's prefix in the job. */
+/* Prints a name behind the model's prefix in the job. */
 static void name_print(const yk_model *m, char name[NAME_SIZE], const char *fmt, va_list ap)
 {
     const size_t n = strlen(m->own.prefix);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folders whose numbers are not their weights: a quantized weight needs the scales beside it, and the configuration that says how. Each
- * library notes it in a place of its own; the weights of such a folder are refused, whatever their type.
+ * Refuses folders of quantized weights. Their numbers are not their values: a value needs the scales beside it and the configuration of
+ * the library. Each library marks its folders in its own way; such weights are refused in every type.
  */
 #include "models/model.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* Keys of config.json: transformers, compressed-tensors before it, MLX, and AWQ before transformers took it. */
+/* Keys of config.json: transformers, compressed-tensors before it, MLX, and AWQ before transformers adopted it. */
 static const char *const keys[] = {"quantization_config", "compression_config", "quantization", "quant_config"};
 
 /* Files beside config.json: AutoGPTQ, AutoAWQ, NVIDIA's ModelOpt, optimum-quanto, torchao. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Models by name or by a Hugging Face configuration: finding the builder, and saving weights under the names of published files, and the
- * files that lie beside them. load.c has the way back.
+ * Finds the builder of a model by name or by a Hugging Face configuration. Saves weights under the names of published files, with their
+ * companion files. load.c loads them.
  */
 #include "models/model.h"
 
@@ -44,7 +44,7 @@ static void model_release(yk_model *m)
     free(m);
 }
 
-/* A model without parameters yet; NULL (and the job failed) when memory is gone. Takes the prefix over. */
+/* Makes a model without parameters; NULL (and the job failed) if memory is gone. Takes ownership of own's prefix. */
 static yk_model *model_alloc(yk_job *job, const model_kind *kind, yk_settings *settings, model_own own, const yk_data *data)
 {
     yk_model *m = calloc(1, sizeof *m);
@@ -71,7 +71,7 @@ static yk_model *model_alloc(yk_job *job, const model_kind *kind, yk_settings *s
 
 static void write_to_checkpoint(void *object, const char *dir);
 
-/* Parameters are f32 here and in the folder that is saved: transformers would round them to the type that the original had. */
+/* Sets f32 as the dtype of the saved folder, as all parameters are f32: transformers would round them to the original's type. */
 static void put_dtype(yk_settings *s)
 {
     static const char *const keys[] = {"dtype", "torch_dtype"};
@@ -104,13 +104,13 @@ static yk_model *model_build(yk_job *job, const model_kind *kind, yk_settings *s
     yk_settings_put(settings, "yoke_model", kind->name);
     put_dtype(settings);
     yk_on_close(job, m, (void (*)(void *))model_release);
-    if (!yk_ok(job)) /* the job keeps the model, or has released it */
+    if (!yk_ok(job)) /* the job owns the model, or has released it */
         return NULL;
     yk_on_save(job, m, write_to_checkpoint);
     return m;
 }
 
-/* Takes key=VALUE out of "a=1,key=VALUE,..", a setting of the job, not of the configuration. "": it is not there; NULL: out of memory. */
+/* Takes key=VALUE, a setting of the job only, out of "a=1,key=VALUE,..". "" if absent; NULL if out of memory. */
 static char *key_take(char *pairs, const char *key)
 {
     const size_t n = strlen(key);
@@ -135,7 +135,7 @@ static bool read_new_head(yk_job *job, const char *value)
     return on;
 }
 
-/* What is the job's own, and the settings of the rest. own->prefix NULL: the job failed. */
+/* Fills own, and returns settings of the remaining keys. own->prefix NULL: the job failed. */
 static yk_settings *settings_new(yk_job *job, const char *config, model_own *own)
 {
     char *rest = strdup(config ? config : ""), *new_head = rest ? key_take(rest, "new_head") : NULL;
@@ -166,7 +166,7 @@ yk_model *yk_model_new(yk_job *job, const char *name, const char *config, const 
     return model_build(job, kind, s, own, data);
 }
 
-/* Which of our builders a config.json means: by our own key, else by model_type and the head in `architectures`. */
+/* The builder for a config.json: by Yoke's own key, else by model_type and the head in `architectures`. */
 static const model_kind *kind_of(yk_settings *s, const yk_data *data)
 {
     const char *own = yk_settings_text(s, "yoke_model", NULL), *type = yk_settings_text(s, "model_type", "");
@@ -181,7 +181,7 @@ static const model_kind *kind_of(yk_settings *s, const yk_data *data)
     return NULL;
 }
 
-/* "resnet" is transformers' name for other networks; in older folders it was ours too, beside yoke_model. */
+/* Fails the job. transformers uses "resnet" for other networks; Yoke's older folders had it too, beside yoke_model. */
 static void unknown_type(yk_job *job, const char *path, yk_settings *s)
 {
     const char *type = yk_settings_text(s, "model_type", "(none)"), *own = yk_settings_text(s, "yoke_model", NULL);
@@ -194,7 +194,7 @@ static void unknown_type(yk_job *job, const char *path, yk_settings *s)
         model_fail(job, YK_E_ARG, "%s: model_type \"%s\" is not one of mlp, yoke-resnet, gpt2, bert", path, type);
 }
 
-/* Whether the configuration and the data (with names) call any class otherwise. */
+/* True if the configuration and the data (with names) name any class differently. */
 static bool names_differ(const yk_settings *s, const yk_data *data)
 {
     bool differ = false;
@@ -205,14 +205,14 @@ static bool names_differ(const yk_settings *s, const yk_data *data)
     return differ;
 }
 
-/* Whether the configuration's names of classes are more than transformers' presets. */
+/* True if the configuration's names of classes are more than transformers' presets. */
 static bool names_given(const yk_settings *s)
 {
     const char *first = yk_settings_label(s, 0);
     return first && strcmp(first, "LABEL_0") != 0;
 }
 
-/* A new head is of the data's classes, unless the caller has chosen how many there are. */
+/* Gives a new head the data's classes, unless the caller has set their number. */
 static void head_follow(yk_settings *s, const yk_data *data, bool chosen, model_own *own)
 {
     char number[16];
@@ -221,7 +221,7 @@ static void head_follow(yk_settings *s, const yk_data *data, bool chosen, model_
     snprintf(number, sizeof number, "%u", n);
     if (n && !chosen)
         yk_settings_put(s, "num_labels", number);
-    if (yk_settings_has(s, "problem_type")) /* of the former head */
+    if (yk_settings_has(s, "problem_type")) /* the old head's */
         yk_settings_put(s, "problem_type", yk_settings_int(s, "num_labels", 2) > 1 ? "single_label_classification" : "regression");
 }
 
@@ -257,14 +257,14 @@ yk_model *yk_model_from_pretrained(yk_job *job, const char *dir, const char *con
     m = model_build(job, kind, s, own, data);
     if (!m)
         return NULL;
-    if (!m->tokenizer && (!data || !strcmp(yk_data_kind(data), "tokens"))) /* other data have their own, or need none */
+    if (!m->tokenizer && (!data || !strcmp(yk_data_kind(data), "tokens"))) /* other data have a tokenizer, or need none */
         m->tokenizer = strdup(dir);
     m->folder = strdup(dir);
     yk_model_load(m, dir);
     return m;
 }
 
-/* Copies a file of a folder along; a file that is not there is no error, folders differ. */
+/* Copies a file of a folder; an absent file is no error, as folders differ. */
 static void copy_file(yk_model *m, const char *folder, const char *dir, const char *name)
 {
     char from[4096], to[4096], block[65536];
@@ -276,7 +276,7 @@ static void copy_file(yk_model *m, const char *folder, const char *dir, const ch
     in = fopen(from, "rbe");
     if (!in)
         return;
-    out = fopen(to, "wbxe"); /* never over a file that is there, it may be the one that is read */
+    out = fopen(to, "wbxe"); /* never overwrites a file, which may be the source */
     while (out && !bad && (n = fread(block, 1, sizeof block, in)) > 0)
         bad = fwrite(block, 1, n, out) != n;
     bad |= ferror(in) != 0;
@@ -291,7 +291,7 @@ static void copy_files(yk_model *m, const char *folder, const char *dir, const c
         copy_file(m, folder, dir, name[i]);
 }
 
-/* What a folder of the model has beside its weights. dir is empty of such files. Data that have a tokenizer know how it was used. */
+/* Writes the companion files of the weights. dir has none of them yet. Data with a tokenizer know the settings it was used with. */
 static void write_companions(yk_model *m, const char *dir)
 {
     static const char *const tokens[] = {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
@@ -306,7 +306,7 @@ static void write_companions(yk_model *m, const char *dir)
     copy_files(m, m->folder, dir, others, sizeof others / sizeof others[0]);
 }
 
-/* A checkpoint holds all parameters of its job; it opens as a model where they are this one's. */
+/* Makes a checkpoint open as a model, if all parameters of the job are this model's. */
 static void write_to_checkpoint(void *object, const char *dir)
 {
     yk_model *m = object;
@@ -314,7 +314,7 @@ static void write_to_checkpoint(void *object, const char *dir)
         write_companions(m, dir);
 }
 
-/* All parameters under their names into dir. */
+/* Writes all parameters under their names into dir. */
 static void write_weights(yk_model *m, const char *dir)
 {
     const char **name = calloc(m->count + 1, sizeof *name);

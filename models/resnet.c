@@ -4,7 +4,7 @@
  * resnet20, resnet32: three stages of 16, 32, 64 channels, shortcut option A (every second pixel, zero channels before
  * and after), names as in common checkpoints (conv1, bn1, layer1.0.conv1, .., linear).
  * resnet18: the ImageNet network with a 3x3 stem for small images, shortcut option B (downsample.0, downsample.1), fc.
- * resnet50: the ImageNet network as torchvision has it, whose names it bears: a 7x7 stem with a maximum over 3x3, both of stride 2, and
+ * resnet50: the ImageNet network with torchvision's structure and names: a 7x7 stem with a maximum over 3x3, both of stride 2, and
  * blocks of 1x1, 3x3, 1x1, the middle one with the stride and a quarter of the block's channels.
  * Keys: num_channels, num_labels, widths ("16+32+64"), blocks_per_stage ("3", "3+4+6+3"), hidden_act, batch_norm_eps, batch_norm_momentum.
  */
@@ -16,7 +16,7 @@
 
 enum { MAX_STAGES = 4, MAX_BLOCKS = 64, MAX_CONVS = 3, NARROW = 4 };
 
-/* What the networks differ in. */
+/* The differences between the networks. */
 typedef struct resnet_shape {
     uint32_t stages, convs; /* stages; convolutions of a block: 2, or 3 of which the first and last are 1x1 */
     int64_t width[MAX_STAGES], blocks[MAX_STAGES];
@@ -68,7 +68,7 @@ static yk_t conv_new(yk_model *m, const char *name, int64_t in, int64_t out, int
                        "%s.weight", name);
 }
 
-/* The convolution of a block: its kernel's length, its channels, which of them has the stride. */
+/* Kernel length of convolution k of a block; below, its channels and its stride. */
 static int64_t kernel_of(const resnet_block *b, uint32_t k)
 {
     return b->convs == 2 || k == 1 ? 3 : 1;
@@ -106,7 +106,7 @@ static void block_new(yk_model *m, resnet_block *b, const char *prefix)
     b->downsample_bn = norm_new(m, name, b->out);
 }
 
-/* One number is that of each stage. */
+/* Reads blocks per stage; a single number serves all stages. */
 static void read_blocks(yk_model *m, resnet_shape *shape)
 {
     int64_t blocks[MAX_STAGES];
@@ -152,7 +152,7 @@ static bool check_shape(const yk_model *m, const resnet_shape *shape)
     return any && blocks <= MAX_BLOCKS && narrows;
 }
 
-/* Everything from the stem to the head, in the order of the forward pass. */
+/* Makes all layers from the stem to the head, in the order of the forward pass. */
 static void resnet_build(yk_model *m, resnet *net, const yk_data *data, const resnet_shape *preset)
 {
     const resnet_shape *shape = &net->shape;
@@ -211,7 +211,7 @@ static yk_t conv_on(yk_t x, yk_t w, int32_t stride, int32_t padding)
     return yk_conv2d(x, w, YK_NO, &(yk_conv2d_config){.stride = {stride, stride}, .padding = {padding, padding}});
 }
 
-/* The identity where shapes allow it, else option A: every second pixel, zero channels around; or B: a 1x1 kernel. */
+/* The identity if shapes allow it, else option A: every second pixel, zero channels around; or B: a 1x1 kernel. */
 static yk_t shortcut_on(const resnet *net, const resnet_block *b, yk_t x)
 {
     const int64_t more = b->out - b->in;
@@ -253,7 +253,7 @@ static yk_t resnet_part(yk_model *m, void *object, const yk_batch *batch, const 
     return model_linear_on(net->head, x);
 }
 
-/* Of a row, forward, for an image of `area` pixels. */
+/* Forward operations of a row, for an image of `area` pixels. */
 static double block_flops(const resnet_block *b, double area)
 {
     double n = b->projected ? 2.0 * (double)(b->in * b->out) * area / (b->stride * b->stride) : 0;

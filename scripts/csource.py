@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads C as far as the house style needs it: which files there are, code apart from comments, functions by their braces.
+"""Reads C as far as the house style needs it: which files there are, code and comments apart, functions by their braces.
 
 No preprocessor runs: a function that a macro makes is not seen, and a brace that stands in a macro is not counted.
 """
@@ -15,6 +15,7 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 PIECE = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'', re.S)
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.M)
 MARK = re.compile(r"[{};()]")
+EDGE = re.compile(r"^/\*+|\*+/$|^//|^[ \t]*\*(?!/)", re.M)  # marks of a comment
 CASE = re.compile(r"START_TEST\s*\(\s*(\w+)\s*\)")
 
 # name; line of the opening brace; lines between the braces; is it static; is it a case of the test library
@@ -56,6 +57,16 @@ def parts(text):
         at = m.end()
     out.append(text[at:])
     return "".join(out), commented
+
+
+def comments(text):
+    """[(line, words)]: each comment's text in one line, without its marks; no licence, no rules between sections."""
+    found = []
+    for m in PIECE.finditer(text):
+        words = " ".join(EDGE.sub("", m.group(0)).split()) if m.group(0)[0] == "/" else ""
+        if words and "SPDX-License-Identifier" not in words:
+            found.append((text.count("\n", 0, m.start()) + 1, words.strip("- ")))
+    return found
 
 
 def without_directives(code):

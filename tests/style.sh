@@ -11,7 +11,7 @@ else
 fi
 tree=$(mktemp -d) || exit 1
 trap 'rm -rf "$tree"' EXIT
-cd "$tree" && mkdir -p examples transport/local bench tests/support core/io plugins/kit || exit 1
+cd "$tree" && mkdir -p examples transport/local bench tests/support core/io plugins/kit include/yoke || exit 1
 spdx='/* SPDX-License-Identifier: Apache-2.0 */\n'
 {
     printf "$spdx"'#include "core/run/run.h"\n/* left out, device word: a comment may say so */\n'
@@ -34,6 +34,8 @@ printf "$spdx"'#include "tests/unit/x.h"\n#include "tests/support/kit.h"\n' >ben
 printf "$spdx"'#include "bench/x.h"\n' >tests/support/bad.h
 printf "$spdx"'#include "core/job/job.h"\nint k; /* TO%s */\n' DO >core/io/bad.c
 printf "$spdx"'#include <CL/cl.h>\n' >plugins/kit/bad.c
+printf "$spdx"'/* What it opens; where else. */\nint k; /* [safe] Of the job, (whether open). */\n/* A file and whatever it holds. */\n' \
+    >include/yoke/bad.h
 printf '[a](bad.c), [b](http://x.org/y), [c](#here), [d](gone.md#part)\n' >bench/bad.md
 cat >wanted <<'L'
 bench/bad.c:2: benches may include tests/support, not tests/unit/x.h
@@ -56,6 +58,11 @@ examples/bad.c:79: mail2_home: mail is no word of the field (small message)
 examples/bad.c:7: blanks at the end of the line
 examples/bad.c:8: "device word" is no phrase for a user
 examples/bad.c:8: a tab
+include/yoke/bad.h:2: plain language in include/yoke: a subject, then a verb, instead of "What .."
+include/yoke/bad.h:2: plain language in include/yoke: a subject, then a verb, instead of "What .."
+include/yoke/bad.h:2: plain language in include/yoke: a subject, then a verb, instead of "where .."
+include/yoke/bad.h:3: plain language in include/yoke: a subject, then a verb, instead of "Of .."
+include/yoke/bad.h:3: plain language in include/yoke: a subject, then a verb, instead of "whether .."
 plugins/kit/bad.c:2: the kit knows no driver: <CL/
 plugins/kit/bad.c:2: no purpose: a comment that says what the file is for, and why this way
 plugins/kit/bad_open.c:10: a program started meanwhile would inherit it: pipe2 with O_CLOEXEC

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What transports over messages have in common: from open to close, and the members of their tables; see base.h. */
+/* Shared by transports over messages: from open to close, and the members of their tables; see base.h. */
 #include "config.h"
 
 #include "transport/base.h"
@@ -9,9 +9,9 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 
-enum { LOOK_MS = 1000 }; /* of a wait without a limit */
+enum { LOOK_MS = 1000 }; /* slice of a wait without a limit */
 
-/* Every transport's struct begins with it. */
+/* The base is the first member of every transport's struct. */
 static yk__tr_base *base_of(yk_tr *t)
 {
     return (yk__tr_base *)(void *)t;
@@ -185,7 +185,7 @@ yk_status yk__tr_wait_any(yk_tr *t, yk_tr_op *const *op, uint32_t n, int timeout
     return YK_OK;
 }
 
-/* ---- Memory, and what a transport does not have -------------------------------------------------------------------- */
+/* ---- Memory, and defaults for features that a transport lacks ------------------------------------------------------ */
 
 yk_status yk__tr_mem_register(yk_tr *t, const yk_tr_mem_source *source, yk_tr_mem **mem, yk_tr_error *error)
 {

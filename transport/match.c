@@ -143,7 +143,7 @@ static void recv_end(yk__match *m, yk_tr_op *op)
     yk__match_finish(m, op);
 }
 
-/* A short message has met its receive. */
+/* Fills a receive with its short message. */
 static void recv_fill(yk__match *m, yk_tr_op *op, uint64_t total, const uint8_t *data)
 {
     recv_begin(op, total, 0);
@@ -153,7 +153,7 @@ static void recv_fill(yk__match *m, yk_tr_op *op, uint64_t total, const uint8_t 
     recv_end(m, op);
 }
 
-/* A long message has met its receive: it is asked for, or refused where it is too long. */
+/* Answers the announcement of a long message for a receive: asks for it, or refuses it if it is too long. */
 static yk_status recv_answer(yk__match *m, yk_tr_op *op, uint64_t total, uint64_t number, yk_tr_error *error)
 {
     yk_status s;
@@ -178,7 +178,7 @@ void yk__match_segment_came(yk__match *m, yk_tr_op *op, uint32_t bytes)
         recv_end(m, op);
 }
 
-/* ---- What nobody has asked for -------------------------------------------------------------------------------------- */
+/* ---- Messages without a receive ------------------------------------------------------------------------------------- */
 
 static yk_status early_keep(yk__match *m, const yk__match_head *head, const uint8_t *payload, yk_tr_error *error)
 {
@@ -223,7 +223,7 @@ yk_status yk__match_recv(yk__match *m, yk_tr_op *op, yk_tr_error *error)
     return recv_adopt(m, op, error);
 }
 
-/* ---- Frames that come ----------------------------------------------------------------------------------------------- */
+/* ---- Incoming frames ------------------------------------------------------------------------------------------------ */
 
 static yk_status take_message(yk__match *m, const yk__match_head *head, const uint8_t *payload, yk_tr_error *error)
 {
@@ -236,7 +236,7 @@ static yk_status take_message(yk__match *m, const yk__match_head *head, const ui
     return YK_OK;
 }
 
-/* Of one that was given up meanwhile nothing is known. */
+/* Handles a peer's answer to an announcement; ignores one for a message that was given up meanwhile. */
 static void take_answer(yk__match *m, uint64_t number, bool wanted)
 {
     yk_tr_op *op = op_by_number(m->announced, number);
@@ -251,7 +251,7 @@ static void take_answer(yk__match *m, uint64_t number, bool wanted)
     yk__match_finish(m, op);
 }
 
-/* The receive waits for the next message, which may have come meanwhile. */
+/* Handles a revoked message: its receive waits for the next one, which may have arrived meanwhile. */
 static yk_status take_revoked(yk__match *m, uint64_t number, yk_tr_error *error)
 {
     yk_tr_op *op = op_by_number(m->recvs, number);
@@ -288,7 +288,7 @@ void yk__match_cancel(yk__match *m, yk_tr_op *op, bool *revoke)
     yk__tr_unlink(&m->asked, op);
     yk__tr_unlink(&m->recvs, op);
     if (!op->is_send)
-        recv_detach(m, op); /* the rest of the message goes nowhere */
+        recv_detach(m, op); /* drops the rest of the message */
 }
 
 static void ops_fail(yk__match *m, yk_tr_op **list, yk_status status, const char *why)

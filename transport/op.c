@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operations of transports over messages: begun, kept in lists, ended; see op.h. */
+/* Operations of transports over messages: begin, lists, end; see op.h. */
 #include "config.h"
 
 #include "transport/op.h"

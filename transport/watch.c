@@ -14,7 +14,7 @@
 #include "core/base/option.h"
 #include "transport/base.h"
 
-enum { STEP_MOST_MS = 350 }; /* more than this between two looks is this process's own pause */
+enum { STEP_MOST_MS = 350 }; /* longest counted step; a longer pause is this process's own */
 
 /* ---- A line -------------------------------------------------------------------------------------------------------- */
 
@@ -61,7 +61,7 @@ static yk__tr_base *base_of(yk_tr *t)
     return (yk__tr_base *)(void *)t;
 }
 
-/* Until the next look; with the lock held before and after. */
+/* Sleeps until the next check; the lock is held before and after. */
 static void sleep_step(yk__tr_base *base)
 {
     const int64_t until = yk__clock_ns() + YK__WATCH_STEP_MS * 1000000ll;
@@ -93,7 +93,7 @@ static void *watch_main(void *arg)
     return NULL;
 }
 
-/* Signals are for the program's own threads. */
+/* Starts the thread with all signals blocked: they belong to the program's own threads. */
 yk_status yk__watch_start(yk_tr *t, yk_tr_error *error)
 {
     yk__tr_base *base = base_of(t);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code of units, as plugins/kit/units.h asks for it: programs that the driver built, from source or from its own binaries. While a
- * driver builds, its signal handlers are not the program's, and the user is told if it takes long.
+ * Builds the code of units for plugins/kit/units.h: programs that the driver builds from source or from its own binaries. During a
+ * build the program's signal handlers are saved, and the user gets a line if it takes long.
  */
 #include "backends/opencl/ocl.h"
 
 #include <stdio.h>
 
-/* Around what may make the driver compile. */
+/* State around a call in which the driver may compile. */
 typedef struct build_guard {
     ocl_watch watch;
     ocl_signals *signals;
@@ -48,7 +48,7 @@ static void *program_load(yk_device *dev, const void *image, size_t bytes)
     return program;
 }
 
-/* None where the driver has none, or there is no memory for it. */
+/* Reads the driver's binary; none if the driver has none, or memory is short. */
 static void binary_get(cl_program program, kit_image *image)
 {
     size_t bytes = 0;
@@ -82,7 +82,7 @@ static yk_status source_build(yk_device *dev, const char *macros, const char *co
     const char *text[KIT_PARTS];
     char options[KIT_MACROS + 8];
     memcpy(text, part, sizeof text);
-    snprintf(options, sizeof options, "-w %s", macros); /* PoCL tells the user's terminal how many warnings there were */
+    snprintf(options, sizeof options, "-w %s", macros); /* else PoCL prints the number of warnings to the terminal */
     cl_program program = clCreateProgramWithSource(dev->ctx, KIT_PARTS, text, NULL, &rc);
     if (rc != CL_SUCCESS)
         return ocl_error(rc, "clCreateProgramWithSource");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One device: what it says about itself, and what is held while it is open. Which devices there are: list.c. */
+/* One device: its properties, and its state while it is open. list.c lists the devices. */
 #include "backends/opencl/ocl.h"
 
 #include <stdio.h>
 
-#define LOCAL_SPARE 256 /* bytes of local memory a driver may want for itself */
+#define LOCAL_SPARE 256 /* bytes of local memory that a driver may need for itself */
 
 cl_ulong ocl_device_number(cl_device_id id, cl_device_info what)
 {
@@ -41,8 +41,8 @@ uint64_t ocl_device_identity(cl_device_id device)
 }
 
 /*
- * PoCL keeps compiled kernels itself, in the folder env.c gives it; asking it for a program's binary would compile every
- * kernel of the program once more, for any size of group. BINARIES=1 or 0 decides otherwise.
+ * PoCL caches compiled kernels itself, in the folder that env.c sets. A request for a program's binary would compile every
+ * kernel of the program once more, for any group size. BINARIES=1 or 0 overrides this choice.
  */
 static bool device_binaries(cl_device_id id)
 {

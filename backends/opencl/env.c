@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What must be right around a driver: signal handlers survive it (PoCL's LLVM replaces sixteen of them), its cache lies
- * where files can be written and executed (else PoCL finds no device, or aborts), its threads stay on their cores.
+ * The environment of a driver. Signal handlers survive it (PoCL's LLVM replaces sixteen of them). Its cache lies where
+ * files can be written and executed (else PoCL finds no device, or aborts). Its threads stay on their cores.
  */
 #define _GNU_SOURCE
 #include "plugins/kit/cores.h"
@@ -14,7 +14,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define CACHE_LEAST (64u << 20) /* bytes free below which a folder is no place for compiled kernels */
+#define CACHE_LEAST (64u << 20) /* least free bytes of a folder for compiled kernels */
 
 struct ocl_signals {
     struct sigaction action[NSIG];
@@ -43,7 +43,7 @@ void ocl_signals_restore(ocl_signals *s)
 
 /* ---- Cores ---- */
 
-/* The driver's threads inherit the mask of the thread that loads it; their number follows the mask too. */
+/* Limits the driver's cores: its threads inherit the mask of the thread that loads it; their number follows the mask too. */
 static void env_bind(void)
 {
     const char *list = ocl_option("CORES");
@@ -55,8 +55,8 @@ static void env_bind(void)
     if (sched_setaffinity(0, sizeof set, &set))
         ocl_host->log(1, OCL_WHO, "CORES=%s: cannot bind to these cores", list);
     snprintf(n, sizeof n, "%d", count);
-    setenv("POCL_MAX_PTHREAD_COUNT", n, 1); /* PoCL to 3.1 */
-    setenv("POCL_CPU_MAX_CU_COUNT", n, 1);  /* later ones */
+    setenv("POCL_MAX_PTHREAD_COUNT", n, 1); /* read by PoCL to 3.1 */
+    setenv("POCL_CPU_MAX_CU_COUNT", n, 1);  /* read by later versions */
 }
 
 /* ---- Cache folder ---- */
@@ -71,7 +71,7 @@ static bool env_usable(const char *dir)
     return (uint64_t)fs.f_bavail * fs.f_frsize >= CACHE_LEAST;
 }
 
-/* What is compiled there will be run. */
+/* True if other users may write to the folder, whose contents are executed. */
 static bool env_others_write(const struct stat *st)
 {
     return st->st_uid != geteuid() || (st->st_mode & S_IWOTH) ||
@@ -91,7 +91,7 @@ static bool env_try(const char *base, const char *sub)
     struct stat st;
     if (lstat(path, &st) || !S_ISDIR(st.st_mode) || env_others_write(&st) || !env_usable(path))
         return false;
-    setenv("POCL_CACHE_DIR", path, 1); /* a setuid program's was not looked at */
+    setenv("POCL_CACHE_DIR", path, 1); /* replaces a setuid program's value, which is ignored */
     return true;
 }
 
@@ -99,7 +99,7 @@ static void env_cache(void)
 {
     char own[48];
     const char *set = secure_getenv("POCL_CACHE_DIR"), *tmp = secure_getenv("TMPDIR");
-    if (set && *set) { /* PoCL aborts on an empty one */
+    if (set && *set) { /* PoCL aborts on an empty value */
         if (access(set, F_OK) == 0 && !env_usable(set))
             ocl_host->log(1, OCL_WHO, "POCL_CACHE_DIR=%s: not writable, mounted noexec, or full", set);
         return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all parts share and nothing below them: the host's table, its memory, the texts of failed calls, waiting for a driver's queue. */
+/* Shared by all parts: the host's table, its memory, texts of failed calls, waiting for a driver's queue. */
 #include "backends/opencl/ocl.h"
 
 #include "plugins/kit/plugin.h"
@@ -56,7 +56,7 @@ yk_status ocl_error(cl_int code, const char *what)
     }
 }
 
-/* clFinish of Mesa's rusticl 22.3 returns at once when the queue was flushed before; an event is waited for as it should. */
+/* Waits for an event, because clFinish of Mesa's rusticl 22.3 returns at once if the queue was flushed before. */
 bool ocl_finish(cl_command_queue q)
 {
     cl_event end;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices: those of all platforms that answer. No loader entry, no platform, a platform without devices: all normal.
- * What devices there are is answered from what an earlier process found, if that still holds; the drivers are
- * loaded when a device is opened, or when there is no such answer (plugins/kit/devices.h).
+ * Devices of all platforms that answer. No loader entry, no platform, a platform without devices: all are normal.
+ * The list comes from an earlier process's answer, if that is still valid. The drivers are loaded when a device is opened, or
+ * without such an answer (plugins/kit/devices.h).
  */
 #include "backends/opencl/shape.h"
 #include "backends/opencl/survey.h"
@@ -23,9 +23,9 @@ typedef struct list_entry {
 static uint64_t devices_key(void);
 static bool devices_load(void);
 
-static list_entry entry[KIT_DEVICES]; /* where the drivers are loaded */
-static uint64_t drivers_key;          /* of what is kept about the drivers, whatever the cores */
-static bool refused;                  /* the last device cannot do what an option asks */
+static list_entry entry[KIT_DEVICES]; /* filled once the drivers are loaded */
+static uint64_t drivers_key;          /* key of stored facts about the drivers, independent of the cores */
+static bool refused;                  /* the last device cannot do what an option requests */
 static kit_devices list = {.survey = ocl_survey,
                            .find_key = devices_key,
                            .drivers_known = ocl_probe_known,
@@ -60,7 +60,7 @@ static uint32_t device_align(cl_device_id id)
 static void caps_fill(const list_entry *l, yk_device_caps *c)
 {
     const ocl_shape shape = l->shape;
-    char version[128]; /* "OpenCL 3.0 and the driver's own words" */
+    char version[128]; /* "OpenCL 3.0", then the driver's own text */
     bool cpu = ocl_device_number(l->id, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU;
     ocl_device_text(l->id, CL_DEVICE_NAME, c->name, sizeof c->name);
     ocl_device_place(l->id, c->locality);
@@ -77,7 +77,7 @@ static void caps_fill(const list_entry *l, yk_device_caps *c)
     c->compute = KIT_COMPUTE;
 }
 
-/* Whether host memory is used in place can only be tried; a context costs milliseconds. */
+/* Tests if the device uses host memory in place. Only a trial shows it; a context costs milliseconds. */
 static bool device_in_place(const list_entry *l)
 {
     cl_int rc;
@@ -92,7 +92,7 @@ static bool device_in_place(const list_entry *l)
     return in_place;
 }
 
-/* What a measured shape depends on beside the drivers. */
+/* Key of a measured shape: everything that it depends on beside the drivers. */
 static uint64_t shape_key(cl_device_id id)
 {
     const cl_ulong local = ocl_device_number(id, CL_DEVICE_LOCAL_MEM_SIZE);
@@ -144,7 +144,7 @@ static uint64_t devices_key(void)
     return drivers_key ? kit_survey_key_devices(&survey, drivers_key) : 0;
 }
 
-/* Asked again, so that the host is told why again; nothing is measured then. */
+/* Repeats the choice for its error text; measures nothing. */
 static yk_status list_refusal(void)
 {
     return refused ? device_shape(&entry[list.n - 1]) : YK_OK;

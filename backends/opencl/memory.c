@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers. Where the driver computes in host memory the buffer lies in memory of the host (page-aligned), is visible to
- * it, and can wrap memory that is there already; elsewhere it is the driver's own.
+ * Buffers. If the driver computes in host memory, a buffer lies in page-aligned host memory, is host visible, and can wrap
+ * existing memory. Otherwise the driver allocates it.
  */
 #include "backends/opencl/ocl.h"
 
 #define PAGE 4096u
-#define TURNS 3 /* of the trial whether host memory is used in place */
+#define TURNS 3 /* turns of the trial for memory used in place */
 
 static yk_status buffer_make(yk_device *dev, void *host, uint64_t bytes, yk_buffer **out)
 {
@@ -50,7 +50,7 @@ yk_status ocl_buffer_bytes(yk_device *dev, uint64_t bytes, yk_buffer **out)
     return s;
 }
 
-/* The driver has one kind of memory. */
+/* Ignores use and flags, as the driver has one kind of memory. */
 yk_status ocl_buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **out)
 {
     if (desc->flags & YK_BUF_EXPORT) {
@@ -88,7 +88,7 @@ void *ocl_buffer_map(yk_buffer *buffer)
     return buffer->host;
 }
 
-/* What the device reads there, by way of memory of its own. */
+/* True if the device reads the pattern in mem, tested by a copy to its own memory. */
 static bool device_sees(cl_command_queue q, cl_mem mem, cl_mem own, unsigned char pattern)
 {
     unsigned char seen[PAGE] = {0};
@@ -121,8 +121,8 @@ static bool map_is(cl_command_queue q, cl_mem mem, const unsigned char *host)
     return ocl_finish(q) && p == host;
 }
 
-/* A driver may keep a copy of "its" host memory, and a copy is only brought up to date by mapping, or now and then: so each writes in
- * turn what the other reads, some times, and the mapping comes last. */
+/* True if host and device share the memory. A driver may keep a copy of host memory and update it only on mapping, or now and then. So
+ * host and device write in turn and read each other's pattern, some times, and mapping comes last. */
 static bool memory_seen(cl_context ctx, cl_command_queue q, cl_mem mem, unsigned char *host)
 {
     cl_int rc;

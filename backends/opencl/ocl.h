@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The OpenCL plugin's own types. One file per part, each calling only those named after it: plugin.c (table); list.c (which
- * devices there are); shape.c (which kernels a device gets); queue.c; program.c (launches of the kit as kernel objects);
- * build.c (compiling and the cache of binaries); watch.c; memory.c; device.c (one that is open); probe.c (drivers tried in a
- * child process); survey.h (whose answers are kept); env.c (environment, signals); options.c; host.c.
- * Which launches run a graph is decided by the kit (plugins/kit/lower/lower.h).
+ * The OpenCL plugin's own types. One file per part, and each calls only parts named after it: plugin.c (table); list.c (list of
+ * devices); shape.c (kernel family of a device); queue.c; program.c (launches of the kit as kernel objects);
+ * build.c (compiling and the cache of binaries); watch.c; memory.c; device.c (an open device); probe.c (drivers tried in a
+ * child process); survey.h (stored answers); env.c (environment, signals); options.c; host.c.
+ * The kit selects the launches of a graph (plugins/kit/lower/lower.h).
  */
 #ifndef YOKE_BACKENDS_OPENCL_OCL_H
 #define YOKE_BACKENDS_OPENCL_OCL_H
@@ -33,36 +33,36 @@ void ocl_free(void *p);
 /* A status for a failed OpenCL call, explained to the host as "what: CL_NAME (code)". */
 yk_status ocl_error(cl_int code, const char *what);
 const char *ocl_error_name(cl_int code);
-bool ocl_finish(cl_command_queue q); /* waits for all it was given */
+bool ocl_finish(cl_command_queue q); /* waits for all its commands */
 
 /* ---- options.c ---- */
-const char *ocl_option(const char *key); /* NULL: not set, or empty */
-yk_status ocl_options_check(void);       /* YK_E_ARG, explained, for a name or value that means nothing */
+const char *ocl_option(const char *key); /* NULL if unset or empty */
+yk_status ocl_options_check(void);       /* YK_E_ARG, explained, for an unknown name or value */
 
 /* ---- env.c, probe.c ---- */
 typedef struct ocl_signals ocl_signals;
 ocl_signals *ocl_signals_save(void); /* NULL is harmless */
 void ocl_signals_restore(ocl_signals *s);
 void ocl_env_setup(void);    /* before the first OpenCL call: caches, cores */
-uint64_t ocl_probe_key(void); /* of what is there now, before the environment is set up; 0: no driver */
-bool ocl_probe_known(void); /* what is known of these drivers is recent enough, or they are not tried at all */
-void ocl_probe_drivers(void); /* leaves out drivers that abort or hang */
-void ocl_probe_done(void);    /* after the loader has read its entries */
+uint64_t ocl_probe_key(void); /* key of the present drivers, before the environment is set up; 0 without a driver */
+bool ocl_probe_known(void); /* true if stored results for these drivers are recent enough, or probing is off */
+void ocl_probe_drivers(void); /* excludes drivers that abort or hang */
+void ocl_probe_done(void);    /* called after the loader has read its entries */
 
 /* ---- device.c ---- */
 struct yk_device {
     cl_device_id id;
     cl_context ctx;
     char name[64];
-    kit_target target;    /* what decides about its launches */
+    kit_target target;    /* properties that select its launches */
     bool visible;         /* host memory is used in place */
     kit_units units;
-    atomic_bool left_behind; /* a queue that hangs was: memory of buffers stays, as it may still be written to */
-    _Atomic uint64_t compiling_ns; /* so far, and whether the user was told (watch.c) */
+    atomic_bool left_behind; /* a hanging queue was left behind: buffers keep their memory, as the device may still write there */
+    _Atomic uint64_t compiling_ns; /* total so far; below: the user has got a line (watch.c) */
     atomic_bool compiling_reported;
 };
 
-cl_ulong ocl_device_number(cl_device_id id, cl_device_info what); /* 0: unknown */
+cl_ulong ocl_device_number(cl_device_id id, cl_device_info what); /* 0 if unknown */
 void ocl_device_text(cl_device_id id, cl_device_info what, char *text, size_t n);
 /* in_place: host memory is used without copies. Close it with ocl_device_close. */
 yk_status ocl_device_make(cl_device_id id, bool cpu_shape, bool in_place, yk_device **dev);
@@ -71,7 +71,7 @@ uint64_t ocl_device_identity(cl_device_id id); /* hash of device, driver, platfo
 uint32_t ocl_device_claims(yk_device *dev, const yk_graph *graph, uint32_t node);
 
 /* ---- place.c ---- */
-void ocl_device_place(cl_device_id id, char text[64]); /* left alone where there is no telling */
+void ocl_device_place(cl_device_id id, char text[64]); /* text stays as it is if the place is unknown */
 
 /* ---- list.c ---- */
 yk_status ocl_device_count(uint32_t *n);
@@ -83,8 +83,8 @@ void ocl_devices_forget(void);
 struct yk_buffer {
     yk_device *dev;
     cl_mem mem;
-    void *host; /* where it lies in host memory, or NULL */
-    bool owned; /* host is ours */
+    void *host; /* its address in host memory, or NULL */
+    bool owned; /* the plugin frees host */
     uint64_t bytes;
 };
 yk_status ocl_buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b);
@@ -92,7 +92,7 @@ yk_status ocl_buffer_bytes(yk_device *dev, uint64_t bytes, yk_buffer **b);
 yk_status ocl_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer **b);
 void ocl_buffer_free(yk_buffer *b);
 void *ocl_buffer_map(yk_buffer *b);
-bool ocl_memory_in_place(cl_context ctx, cl_device_id id); /* whether host memory is used without copies */
+bool ocl_memory_in_place(cl_context ctx, cl_device_id id); /* true if the device uses host memory without copies */
 
 /* ---- watch.c ---- */
 typedef struct ocl_watch { /* around a call in which the driver may compile; lives on the caller's stack */
@@ -126,17 +126,17 @@ struct yk_program {
     yk_device *dev;
     const yk_graph *graph;
     ocl_launch *launch;
-    ocl_bind *bind; /* the arguments that are memory */
+    ocl_bind *bind; /* memory arguments */
     size_t n_launch, n_bind;
-    uint64_t scratch_bytes, scratch_serial; /* serial: of what the kernels were last given */
+    uint64_t scratch_bytes, scratch_serial; /* serial: that of the scratch memory last set in the kernels */
     cl_mem meta;
-    cl_mem *bound; /* per slot: what the kernels were last given */
+    cl_mem *bound; /* per slot: memory last set in the kernels */
     uint64_t *bound_offset;
     bool ran;
     pthread_mutex_t lock;
 };
 
-typedef struct ocl_scratch { /* of a queue */
+typedef struct ocl_scratch { /* scratch memory of a queue */
     yk_buffer *buffer;
     uint64_t bytes, serial;
 } ocl_scratch;
@@ -145,7 +145,7 @@ void ocl_scratch_free(ocl_scratch *s);
 yk_status ocl_program_new(yk_device *dev, const yk_graph *graph, yk_program **program);
 yk_status ocl_graph_scratch(yk_device *dev, const yk_graph *graph, uint64_t *bytes);
 void ocl_program_free(yk_program *program);
-/* Enqueues all launches; *last is the event of the last one (NULL: there was none). */
+/* Enqueues all launches; *last is the event of the last one (NULL without launches). */
 yk_status ocl_program_run(yk_program *program, const yk_submit *s, cl_command_queue q, ocl_scratch *scratch, cl_uint n_wait,
                           const cl_event *wait, cl_event *last);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin's options (YOKE_OPENCL_*), checked when it starts: a name or value that means nothing is an error. */
+/* The plugin's options (YOKE_OPENCL_*), checked at its start: an unknown name or value is an error. */
 #include "backends/opencl/ocl.h"
 #include "plugins/kit/options.h"
 #include "plugins/kit/plugin.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a device is, so that one that another plugin shows too is known: its place on the PCI bus, as cl_khr_pci_bus_info or its vendor's
- * extension has it, or its own number (cl_khr_device_uuid). A processor has neither: its cores are shared by all who name them.
+ * Place of a device, to recognise one that another plugin lists too: its address on the PCI bus, by cl_khr_pci_bus_info or its vendor's
+ * extension, or its UUID (cl_khr_device_uuid). A processor has neither: every plugin that names its cores shares them.
  */
 #include "backends/opencl/ocl.h"
 
@@ -10,7 +10,7 @@
 
 #include "plugins/kit/devices.h"
 
-/* cl_nv_device_attribute_query, which the headers have in part */
+/* cl_nv_device_attribute_query, of which the headers have only a part */
 #define NV_PCI_BUS_ID 0x4008
 #define NV_PCI_SLOT_ID 0x4009
 #define NV_PCI_DOMAIN_ID 0x400A
@@ -19,7 +19,7 @@ typedef struct pci_place {
     cl_uint domain, bus, device, function;
 } pci_place;
 
-/* What cl_amd_device_attribute_query gives for CL_DEVICE_TOPOLOGY_AMD. */
+/* Result of cl_amd_device_attribute_query for CL_DEVICE_TOPOLOGY_AMD. */
 typedef struct amd_topology {
     cl_uint type; /* 1: PCI Express */
     char unused[17];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin's table: what the host calls. */
+/* The plugin's table of functions for the host. */
 #include "backends/opencl/ocl.h"
 #include "plugins/kit/plugin.h"
 
@@ -11,7 +11,7 @@ static yk_status plugin_init(const yk_host *host)
     return ocl_options_check();
 }
 
-/* The driver stays loaded: its threads and exit handlers do not survive being unloaded. */
+/* Keeps the driver loaded: its threads and exit handlers do not survive unloading. */
 static void plugin_fini(void)
 {
     if (ocl_host)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Drivers tried in a child process (plugins/kit/probe.h): each loader entry (*.icd) by itself; when one fails, OCL_ICD_VENDORS is
- * pointed to a folder with the others.
+ * Tries drivers in a child process (plugins/kit/probe.h), each loader entry (*.icd) by itself. If one fails, OCL_ICD_VENDORS is
+ * set to a folder with the others.
  */
 #define _GNU_SOURCE
 #include "backends/opencl/survey.h"
@@ -15,7 +15,7 @@
 
 static kit_probe probed = {.options = "YOKE_OPENCL_", .helper = "yoke-probe-opencl", .variable = "OCL_ICD_VENDORS"};
 
-/* ---- Which entries ---- */
+/* ---- Loader entries ---- */
 
 static bool ends_with(const char *s, const char *end)
 {
@@ -34,7 +34,7 @@ static void entries_find(void)
         kit_probe_add_folder(&probed, where && *where ? where : VENDORS, ".icd");
 }
 
-/* ---- Leaving out ---- */
+/* ---- Excluding drivers ---- */
 
 static bool link_entry(const char *dir, const kit_probe_entry *e)
 {
@@ -54,7 +54,7 @@ static void unlink_all(const char *dir, const kit_probe *list)
     rmdir(dir);
 }
 
-/* The folder is needed until the loader has read it: the caller removes it after the first call. */
+/* Makes a folder with the good entries. The loader reads it at the first call; the caller removes it afterwards. */
 static void entries_keep(const kit_probe *list, char *dir, size_t n)
 {
     const char *base = ocl_host->cache_dir();
@@ -71,7 +71,7 @@ static void entries_keep(const kit_probe *list, char *dir, size_t n)
     setenv("OCL_ICD_VENDORS", dir, 1);
 }
 
-static char private_dir[320]; /* until the loader has read it; empty: there is none */
+static char private_dir[320]; /* exists until the loader has read it; empty if absent */
 
 uint64_t ocl_probe_key(void)
 {

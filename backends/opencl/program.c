@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs: the kit's launches (plugins/kit/lower/lower.h) as kernel objects, which keep their arguments. Slots are bound at
- * submission, and only those arguments are set again whose slot has moved.
+ * Programs: the kit's launches (plugins/kit/lower/lower.h) as kernel objects, which keep their arguments. A submission binds slots,
+ * and sets only the arguments whose slot has moved.
  */
 #include "backends/opencl/ocl.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
 
-static _Atomic uint64_t scratch_serial; /* of the last scratch memory made */
+static _Atomic uint64_t scratch_serial; /* serial of the newest scratch memory */
 
 /* ---- Binding ---- */
 
@@ -37,7 +37,7 @@ static yk_status bind_all(yk_program *program, kit_arg_kind kind, cl_mem mem)
     return s;
 }
 
-/* Binds what the program itself owns: the kernels' run-time sizes. */
+/* Binds the program's own memory: the kernels' run-time sizes. */
 static yk_status bind_meta(yk_program *program, const kit_program *kit)
 {
     cl_int rc = CL_SUCCESS;
@@ -47,7 +47,7 @@ static yk_status bind_meta(yk_program *program, const kit_program *kit)
     return rc == CL_SUCCESS ? bind_all(program, KIT_ARG_META, program->meta) : ocl_error(rc, "memory of a program");
 }
 
-/* A queue's programs run one after the other and share its scratch memory, which grows to what the greediest needs. */
+/* Binds scratch memory. The programs of a queue run one after the other and share it; it grows to the largest need. */
 static yk_status bind_scratch(yk_program *program, ocl_scratch *s, cl_command_queue q)
 {
     if (program->scratch_bytes > s->bytes) {
@@ -72,7 +72,7 @@ void ocl_scratch_free(ocl_scratch *s)
     *s = (ocl_scratch){0};
 }
 
-/* Of a slot that a kernel uses. */
+/* Checks a slot that a kernel uses. */
 static yk_status slot_check(const yk_program *program, const yk_submit *s, const ocl_bind *b)
 {
     const uint32_t slot = b->arg.slot;
@@ -156,7 +156,7 @@ yk_status ocl_program_run(yk_program *program, const yk_submit *s, cl_command_qu
     if (st != YK_OK)
         bind_forget(program);
     if (!program->ran) {
-        ocl_finish(q); /* the driver may compile when a kernel first runs */
+        ocl_finish(q); /* the driver may compile at a kernel's first run */
         ocl_watch_end(&watch);
         ocl_signals_restore(signals);
     }
@@ -174,7 +174,7 @@ static yk_status scalar_set(cl_kernel kernel, cl_uint at, const kit_arg *arg)
     return rc == CL_SUCCESS ? YK_OK : ocl_error(rc, "clSetKernelArg");
 }
 
-/* Numbers are set once; memory is noted to be bound. */
+/* Sets numbers once; notes memory arguments for binding. */
 static yk_status launch_args(yk_program *program, const kit_program *kit, uint32_t number)
 {
     const kit_launch *from = &kit->launch[number];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queues: an in-order command queue; a point is the event of the last command behind it. Events of points that are not
+ * Queues: an in-order command queue; a point is the event of its last command. Events of points that are not
  * known to be done wait in a ring, oldest first. A failure stays: every later call returns it.
  */
 #include "backends/opencl/ocl.h"
@@ -9,8 +9,8 @@
 
 #include <time.h>
 
-#define WAITS 16            /* events a command is given; for more the host waits */
-#define SPIN_NS 30000u /* how long a wait for a device with cores of its own looks before it sleeps */
+#define WAITS 16            /* most events passed to a command; the host waits for further ones */
+#define SPIN_NS 30000u /* spinning before a sleep in a wait for a device with separate cores */
 
 typedef struct pending {
     uint64_t point;
@@ -22,13 +22,13 @@ struct yk_queue {
     cl_command_queue q;
     ocl_scratch scratch;
     pthread_mutex_t lock; /* another queue may ask for a point's event */
-    pthread_mutex_t callback_lock; /* of the next two; never held in a call of the driver, which may call back at once */
+    pthread_mutex_t callback_lock; /* protects the next two; never held in a driver's call, which may call back at once */
     pthread_cond_t callback_came;
-    uint64_t asked, came; /* callbacks of events */
+    uint64_t asked, came; /* callbacks requested, callbacks received */
     pending *ring;
     size_t first, n, cap;
     uint64_t last, done; /* under the lock */
-    atomic_flag failing; /* somebody writes code and what */
+    atomic_flag failing; /* a thread writes code and what */
     _Atomic int failed;  /* yk_status */
     cl_int code;
     const char *what;
@@ -36,7 +36,7 @@ struct yk_queue {
 
 yk_status ocl_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **out)
 {
-    (void)desc; /* what runs beside what is the driver's choice */
+    (void)desc; /* the driver decides on parallelism */
     pthread_condattr_t attr;
     cl_int rc;
     yk_queue *q = ocl_alloc(sizeof *q);
@@ -59,7 +59,7 @@ yk_status ocl_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **ou
     return YK_OK;
 }
 
-/* How many points are not done. */
+/* Number of points that are not done. */
 static size_t ring_left(yk_queue *q)
 {
     size_t left;
@@ -84,7 +84,7 @@ void ocl_queue_free(yk_queue *q)
     }
     ocl_finish(q->q);
     pthread_mutex_lock(&q->callback_lock);
-    while (q->came < q->asked) /* the driver may still call */
+    while (q->came < q->asked) /* the driver may still call back */
         pthread_cond_wait(&q->callback_came, &q->callback_lock);
     pthread_mutex_unlock(&q->callback_lock);
     for (size_t i = 0; i < q->n; i++)
@@ -98,7 +98,7 @@ void ocl_queue_free(yk_queue *q)
     ocl_free(q);
 }
 
-/* The status of a queue that has failed, with the words for it; YK_OK of one that has not. */
+/* The status of a failed queue, with its error text; YK_OK otherwise. */
 static yk_status queue_status(yk_queue *q)
 {
     const yk_status s = (yk_status)atomic_load(&q->failed);
@@ -109,7 +109,7 @@ static yk_status queue_status(yk_queue *q)
     return s;
 }
 
-/* The first failure stays. code: of OpenCL, or CL_SUCCESS where the words say it all. */
+/* Stores the first failure. code: OpenCL's, or CL_SUCCESS if the text is complete. */
 static void queue_mark(yk_queue *q, yk_status status, cl_int code, const char *what)
 {
     if (!atomic_flag_test_and_set(&q->failing)) {
@@ -123,7 +123,7 @@ static yk_status queue_fail(yk_queue *q, yk_status status, cl_int code, const ch
 {
     queue_mark(q, status, code, what);
     const yk_status first = queue_status(q);
-    return first != YK_OK ? first : status; /* another thread is about to say so */
+    return first != YK_OK ? first : status; /* another thread is about to report it */
 }
 
 static yk_status queue_error(yk_queue *q, cl_int code, const char *what)
@@ -131,7 +131,7 @@ static yk_status queue_error(yk_queue *q, cl_int code, const char *what)
     return queue_fail(q, ocl_error(code, what), code, what);
 }
 
-/* Reserves a place for one more; under the lock. */
+/* Ensures space for one more entry; under the lock. */
 static bool ring_reserve(yk_queue *q)
 {
     if (q->n < q->cap)
@@ -149,7 +149,7 @@ static bool ring_reserve(yk_queue *q)
     return true;
 }
 
-/* Takes finished points off the ring; under the lock. */
+/* Removes finished points from the ring; under the lock. */
 static void ring_reap(yk_queue *q)
 {
     while (q->n) {
@@ -191,7 +191,7 @@ static yk_status queue_point(yk_queue *q, cl_event event, uint64_t *point)
 
 /* ---- Waiting for other queues ---- */
 
-/* The event of a point, retained; NULL if it is done. Later points stand for it, as the queue is in order. */
+/* The event of a point, retained; NULL if the point is done. A later point's event serves too, as the queue is in order. */
 static cl_event queue_event(yk_queue *q, uint64_t point)
 {
     cl_event event = NULL;
@@ -208,7 +208,7 @@ static cl_event queue_event(yk_queue *q, uint64_t point)
     return event;
 }
 
-/* What a command waits for: events of other queues. */
+/* Events of other queues that a command waits for. */
 typedef struct waits {
     cl_event event[WAITS];
     cl_uint n;
@@ -225,7 +225,7 @@ static void waits_release(waits *w)
         clReleaseEvent(w->event[i]);
 }
 
-/* Collects the events. Those of another context cannot be given to this queue: they are waited for here. */
+/* Collects the events. An event of another context cannot be passed to this queue: the host waits for it here. */
 static yk_status waits_collect(yk_queue *q, const yk_wait *wait, uint32_t n_wait, waits *w)
 {
     w->n = 0;
@@ -263,7 +263,7 @@ static yk_status queue_submit(yk_queue *q, const yk_submit *s, cl_event *last)
     return st;
 }
 
-/* A binding that is refused leaves the queue as it was: nothing was enqueued yet. */
+/* Runs a program. A refused binding leaves the queue as it was, as no command was enqueued. */
 yk_status ocl_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
     cl_event last = NULL;
@@ -337,7 +337,7 @@ yk_status ocl_queue_poll(yk_queue *q, uint64_t *done)
     return queue_status(q);
 }
 
-/* From a thread of the driver, when the point it was asked for is done. */
+/* Called by a driver's thread when the requested point is done. */
 static void CL_CALLBACK wait_completed(cl_event event, cl_int state, void *arg)
 {
     yk_queue *q = arg;
@@ -349,7 +349,7 @@ static void CL_CALLBACK wait_completed(cl_event event, cl_int state, void *arg)
     pthread_mutex_unlock(&q->callback_lock);
 }
 
-/* A driver's threads share the cores with this one where the device is the CPU; elsewhere looking is faster than sleeping. */
+/* Spins for a short time if the device has separate cores; a CPU device's driver shares the cores with this thread, which sleeps. */
 static bool wait_spin(yk_queue *q, uint64_t point, uint64_t start)
 {
     uint64_t done = 0;
@@ -362,7 +362,7 @@ static bool wait_spin(yk_queue *q, uint64_t point, uint64_t start)
     return false;
 }
 
-/* Until another callback than those `seen` has come; false when the time is over. */
+/* Waits for a callback beyond the `seen` ones; false after the time limit. */
 static bool wait_call(yk_queue *q, uint64_t seen, uint64_t end)
 {
     const struct timespec until = {(time_t)(end / 1000000000u), (long)(end % 1000000000u)};

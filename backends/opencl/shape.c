@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of the two families of kernels a device gets. The CPU shape (a work-item is a group of its own and computes in
- * vectors, blocks lie in local memory that is really cache) and the GPU shape (groups of many work-items) differ tenfold
- * on the wrong device, and nothing a driver says about itself tells which is right: so a small product is timed in both,
- * once for a device and driver, and the rates are kept (plugins/kit/survey.h). A GPU is not asked: its lanes are work-items. The
- * option FAMILY rules over all this.
+ * Selects one of two families of kernels for a device. In the CPU shape a work-item is a group by itself and computes in
+ * vectors, with blocks in local memory that is really cache. In the GPU shape groups have many work-items. The wrong shape is ten
+ * times slower, and no property that a driver reports tells the right one. So a small product is timed in both, once per
+ * device and driver, and the rates are stored (plugins/kit/survey.h). A GPU is not timed: its lanes are work-items. The option
+ * FAMILY overrides the choice.
  */
 #include "backends/opencl/shape.h"
 
@@ -18,11 +18,11 @@
 #define N 256
 #define K 256
 #define RUNS 5
-#define MARGIN 1.2 /* the CPU shape's kernels take longer to compile */
-#define ENOUGH_NS 100000000u /* of timing; a slow device is timed once */
+#define MARGIN 1.2 /* advantage that the CPU shape needs, as its kernels take longer to compile */
+#define ENOUGH_NS 100000000u /* limit of timing; a slow device is timed once */
 
 typedef struct shape_gflops {
-    double cpu, gpu; /* GFLOP/s; 0: its kernels do not work here */
+    double cpu, gpu; /* GFLOP/s; 0 if the kernels do not work here */
 } shape_gflops;
 
 /* ---- A product of ones ---- */
@@ -114,7 +114,7 @@ static int compare_seconds(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* The median of a few; the first run, in which the driver may compile, does not count. 0: it fails, or gives wrong numbers. */
+/* The median of a few runs, without the first, in which the driver may compile. 0 if it fails or gives wrong numbers. */
 static double shape_rate(cl_device_id id, bool cpu_shape)
 {
     shape_trial trial = {0};
@@ -162,7 +162,7 @@ static ocl_shape shape_measured(cl_device_id id, uint64_t key)
     return s;
 }
 
-/* What cannot be: the CPU shape without local memory, the GPU shape without groups. "" if both can. */
+/* Finds impossible shapes: the CPU shape without local memory, the GPU shape without groups. "" if both are possible. */
 static void shape_limits(cl_device_id id, ocl_shape *cannot)
 {
     const cl_ulong local = ocl_device_number(id, CL_DEVICE_LOCAL_MEM_SIZE), team = ocl_device_number(id, CL_DEVICE_MAX_WORK_GROUP_SIZE);

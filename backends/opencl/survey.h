@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whose answers about drivers are kept between processes (plugins/kit/survey.h): the OpenCL plugin's. */
+/* Stored answers about drivers, between processes (plugins/kit/survey.h), for the OpenCL plugin. */
 #ifndef YOKE_BACKENDS_OPENCL_SURVEY_H
 #define YOKE_BACKENDS_OPENCL_SURVEY_H
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A line for those who wait while a driver compiles: the first time takes from seconds to minutes, and says nothing else. */
+/* Prints a line while a driver compiles for long: a first run takes seconds to minutes, without any other message. */
 #include <signal.h>
 #include <time.h>
 
 #include "backends/opencl/ocl.h"
 #include "plugins/kit/clock.h"
 
-#define SILENT_NS 2000000000u /* compiling altogether, before a device's line is printed */
+#define SILENT_NS 2000000000u /* total compile time of a device before its line is printed */
 
 static void *watch_wait(void *arg)
 {
@@ -38,7 +38,7 @@ void ocl_watch_begin(ocl_watch *watch, yk_device *dev)
     pthread_cond_init(&watch->ended, &attr);
     pthread_condattr_destroy(&attr);
     sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &old); /* the program's handlers run on its own threads */
+    pthread_sigmask(SIG_SETMASK, &all, &old); /* so that the program's handlers run on its own threads */
     watch->waits = pthread_create(&watch->thread, NULL, watch_wait, watch) == 0;
     pthread_sigmask(SIG_SETMASK, &old, NULL);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The driver's pipeline cache between processes. A driver is given only what is whole (the kit's checksum) and bears its own name:
- * what else it may refuse or misread is not to be found out.
+ * The driver's pipeline cache between processes. A driver gets only complete data (the kit's checksum) with its own header: its
+ * behaviour on other data is unknown.
  */
 #include "backends/vulkan/vlk.h"
 
@@ -18,7 +18,7 @@ static uint64_t cache_key(const vlk_physical *p)
     return kit_hash(kit_hash(KIT_HASH_SEED, own, sizeof own), p->properties.pipelineCacheUUID, VK_UUID_SIZE);
 }
 
-/* Whether it begins with this driver's header (VkPipelineCacheHeaderVersionOne) and has more than that. */
+/* True if the data begin with this driver's header (VkPipelineCacheHeaderVersionOne) and have more bytes. */
 static bool data_fits(const vlk_physical *p, const void *data, size_t bytes)
 {
     VkPipelineCacheHeaderVersionOne head;
@@ -30,7 +30,7 @@ static bool data_fits(const vlk_physical *p, const void *data, size_t bytes)
            !memcmp(head.pipelineCacheUUID, p->properties.pipelineCacheUUID, VK_UUID_SIZE);
 }
 
-/* What another process kept, of host->alloc; NULL: nothing that fits. */
+/* Reads stored data, allocated by host->alloc; NULL if none fit. */
 static void *data_read(const vlk_physical *p, size_t *bytes)
 {
     const kit_cache kept = cache_of();
@@ -69,7 +69,7 @@ VkResult vlk_cache_open(yk_device *d)
     return result;
 }
 
-/* What a process beside this one has kept meanwhile is not lost. */
+/* Merges the data that other processes have stored meanwhile. */
 static void others_merge(yk_device *d)
 {
     VkPipelineCache theirs;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cooperative matrices: which ones a device has that products can use (plugins/kit/coop.h). What it lacks is said at debug. */
+/* Cooperative matrices: finds the sizes that products can use (plugins/kit/coop.h). A debug line tells why a device has none. */
 #include "backends/vulkan/coop.h"
 
 #include <stddef.h>
@@ -8,7 +8,7 @@
 #include "plugins/kit/coop.h"
 #include "plugins/kit/plugin.h"
 
-#define LIST_MOST 1024u /* what a driver lists; more is taken for nonsense */
+#define LIST_MOST 1024u /* most entries accepted from a driver; a longer list is invalid */
 
 #ifdef VK_KHR_cooperative_matrix
 #define SAME(own, theirs)                                                                                                \
@@ -47,7 +47,7 @@ typedef struct features {
     vlk_bfloat16_features bf16;
 } features;
 
-/* What a device must be able to do for any of it, or NULL. The subgroup's size has to be ours to fix, as a tile is shared out by it. */
+/* The first missing feature, or NULL. The subgroup size must be selectable, as a tile is split by it. */
 static const char *feature_missing(const vlk_physical *p, features *f)
 {
     VkPhysicalDeviceFeatures2 all = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &f->v12};
@@ -70,7 +70,7 @@ static const char *feature_missing(const vlk_physical *p, features *f)
                                            : NULL;
 }
 
-/* The size that subgroups have if nothing is said; 0: it cannot be asked for in kernels. */
+/* The default size of subgroups; 0 if kernels cannot request it. */
 static uint32_t subgroup_size(const vlk_physical *p)
 {
     VkPhysicalDeviceSubgroupSizeControlPropertiesEXT control = {
@@ -102,7 +102,7 @@ static vlk_coop_properties *list_read(const vlk_physical *p, uint32_t *n)
     return all;
 }
 
-/* The sizes for operands of a type. llvmpipe (Mesa 26.2) lists 8x8x8 whatever its subgroups are, and crashes unless they have 8. */
+/* The size for operands of a type. llvmpipe (Mesa 26.2) lists 8x8x8 for all subgroup sizes, and crashes unless it is 8. */
 static kit_coop size_choose(const vlk_physical *p, const vlk_coop_properties *all, uint32_t n, int32_t component, uint32_t lanes,
                             char why[KIT_COOP_WHY])
 {
@@ -128,7 +128,7 @@ static void size_tell(const vlk_physical *p, const char *type, const kit_coop *s
         vlk_host->log(3, VLK_WHO, "%.80s: products of %s use no cooperative matrices: %s", p->properties.deviceName, type, why);
 }
 
-/* Why there are to be none, or NULL. */
+/* The reason to use none, or NULL. */
 static const char *reason_find(const vlk_physical *p, features *f)
 {
     const char *option = vlk_option("MMA");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * VK_KHR_cooperative_matrix and what is needed of VK_KHR_shader_bfloat16, as the specification has them: Debian 12's headers (1.3.239) are
- * older. Where the headers have them too, coop.c compares.
+ * VK_KHR_cooperative_matrix and the needed part of VK_KHR_shader_bfloat16, from the specification: Debian 12's headers (1.3.239) are
+ * older. coop.c compares them with the headers that have them.
  */
 #ifndef YOKE_BACKENDS_VULKAN_COOP_H
 #define YOKE_BACKENDS_VULKAN_COOP_H
@@ -12,13 +12,13 @@
 #define VLK_BFLOAT16_EXTENSION "VK_KHR_shader_bfloat16"
 #define VLK_COOP_GET "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR"
 
-enum { /* of VkStructureType */
+enum { /* values of VkStructureType */
     VLK_TYPE_BFLOAT16_FEATURES = 1000141000,
     VLK_TYPE_COOP_FEATURES = 1000506000,
     VLK_TYPE_COOP_PROPERTIES = 1000506001,
 };
-enum { VLK_COMPONENT_FLOAT16 = 0, VLK_COMPONENT_FLOAT32 = 1, VLK_COMPONENT_BFLOAT16 = 1000141000 }; /* of VkComponentTypeKHR */
-enum { VLK_SCOPE_SUBGROUP = 3 };                                                                   /* of VkScopeKHR */
+enum { VLK_COMPONENT_FLOAT16 = 0, VLK_COMPONENT_FLOAT32 = 1, VLK_COMPONENT_BFLOAT16 = 1000141000 }; /* VkComponentTypeKHR */
+enum { VLK_SCOPE_SUBGROUP = 3 };                                                                   /* VkScopeKHR */
 
 typedef struct vlk_coop_features {
     VkStructureType sType;

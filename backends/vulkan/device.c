@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A device that is open: its queue, and what all programs share. */
+/* An open device: its queue, and objects that all programs share. */
 #include "backends/vulkan/coop.h"
 
 #include <unistd.h>
 
 #include "plugins/kit/spirv/spirv.h"
 
-/* What kernels with cooperative matrices need of a device. */
+/* Device features for kernels with cooperative matrices. */
 typedef struct coop_features {
     vlk_bfloat16_features bf16;
     vlk_coop_features coop;
     VkPhysicalDeviceSubgroupSizeControlFeaturesEXT size;
 } coop_features;
 
-/* Before `next`, where the target has such kernels; adds the names of their extensions. */
+/* Adds these features in front of `next`, and their extensions' names, if the target has such kernels. */
 static void *coop_ask(const kit_target *target, coop_features *f, void *next, const char **name, uint32_t *n)
 {
     *f = (coop_features){.bf16 = {.sType = (VkStructureType)VLK_TYPE_BFLOAT16_FEATURES, .pNext = next, .type = VK_TRUE, .matrix = VK_TRUE},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all parts share and nothing below them: the host's table, its memory, options, the texts of failed calls, and whether
- * a driver has an extension. */
+/* Shared by all parts: the host's table, its memory, options, texts of failed calls, and the list of a driver's
+ * extensions. */
 #include "backends/vulkan/vlk.h"
 
 #include "plugins/kit/plugin.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Limits that kernels and allocations keep to. The option LIMITS lowers them, so that a device with fewer can be imitated on one that
- * has more: "alloc=BYTES,local=BYTES,group=N", or "phone" for what small mobile GPUs guarantee. The least push constants of all devices
- * (128 bytes) are never passed, as kit_spirv_push has 32.
+ * Limits of kernels and allocations. The option LIMITS lowers them, to imitate a smaller device on a larger one:
+ * "alloc=BYTES,local=BYTES,group=N", or "phone" for the guarantees of small mobile GPUs. Push constants never exceed the least limit of
+ * all devices (128 bytes), as kit_spirv_push has 32.
  */
 #include "backends/vulkan/vlk.h"
 
@@ -16,7 +16,7 @@ static const struct {
 } limit[] = {{"alloc=", 1u << 20}, {"local=", KIT_LOCAL_LEAST / 2}, {"group=", KIT_GROUP_LEAST}};
 #define N_LIMITS (sizeof limit / sizeof *limit)
 
-/* One of a list; false: it is none. */
+/* Reads one entry of a list; false if malformed. */
 static bool limit_parse(const char **text, uint64_t value[N_LIMITS])
 {
     for (size_t i = 0; i < N_LIMITS; i++) {

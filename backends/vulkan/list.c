@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Devices: those of all drivers that can run the kit's kernels. No driver, no device: all normal. One that lacks a feature is left
- * out, and the log says which. When drivers are loaded and when not, plugins/kit/devices.h says.
+ * Devices of all drivers that can run the kit's kernels. No driver, no device: both are normal. A device that lacks a feature is
+ * excluded, and the log names the feature. plugins/kit/devices.h tells when drivers are loaded.
  */
 #include "backends/vulkan/vlk.h"
 
@@ -12,19 +12,19 @@
 #include "plugins/kit/plugin.h"
 
 #define NONE UINT32_MAX
-#define LANES_MOST 16u /* the translator writes loops over lanes out */
+#define LANES_MOST 16u /* because the translator unrolls loops over lanes */
 
 static bool devices_load(void);
 
 static VkInstance instance;
-static vlk_physical physical[KIT_DEVICES]; /* where the drivers are loaded */
+static vlk_physical physical[KIT_DEVICES]; /* filled once the drivers are loaded */
 static kit_devices list = {.survey = vlk_survey,
                            .find_key = vlk_probe_key,
                            .drivers_known = vlk_probe_known,
                            .load = devices_load,
                            .lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* ---- What a device can do ---- */
+/* ---- Features of a device ---- */
 
 typedef struct features {
     VkPhysicalDeviceFeatures2 all;
@@ -48,7 +48,7 @@ static const char *feature_missing(VkPhysicalDevice handle)
                                                       : NULL;
 }
 
-/* One without graphics if there is such: those run beside a desktop. */
+/* A queue family, preferably one without graphics: it runs beside a desktop. */
 static uint32_t family_find(VkPhysicalDevice handle)
 {
     VkQueueFamilyProperties family[16];
@@ -60,7 +60,7 @@ static uint32_t family_find(VkPhysicalDevice handle)
     return found;
 }
 
-/* The first type with all of `wanted`; of those, one with `better` too. */
+/* The first memory type with all flags of `wanted`, preferably with those of `better` too. */
 static uint32_t type_find(const VkPhysicalDeviceMemoryProperties *memory, VkMemoryPropertyFlags wanted, VkMemoryPropertyFlags better)
 {
     uint32_t found = NONE;
@@ -74,7 +74,7 @@ static uint32_t type_find(const VkPhysicalDeviceMemoryProperties *memory, VkMemo
     return found;
 }
 
-/* Buffers lie where the host sees them if host and device share memory, unless STAGING=1 says that they do not. */
+/* Places buffers in host-visible memory if host and device share memory, unless STAGING=1 denies that. */
 static bool memory_choose(vlk_physical *p)
 {
     const VkMemoryPropertyFlags host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
@@ -89,8 +89,8 @@ static bool memory_choose(vlk_physical *p)
 }
 
 /*
- * Of a software driver whose subgroups have one size: kernels get the shape for lanes of a vector. That is not asked of the driver's
- * speed, as a GPU's other families are (decision 0012): its barriers cost by what it is. SHAPE=groups gives it a GPU's kernels.
+ * Lanes of a software driver whose subgroups have one size: its kernels get the shape for lanes of a vector. No timing decides that,
+ * unlike a GPU's families (decision 0012): its barriers are slow by design. SHAPE=groups selects a GPU's kernels.
  */
 static uint32_t lanes_find(const vlk_physical *p)
 {
@@ -188,7 +188,7 @@ static void list_drivers(void)
         list_device(handle[i]);
 }
 
-/* What is free of a device's memory is another number each time, so that an answer with one is not kept. */
+/* An answer with free memory is not stored, as that number changes every time. */
 static bool devices_load(void)
 {
     bool keeps = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Buffers: an allocation each, whose address kernels are given. Where host and device share memory the host sees them, and memory of
- * the host's can be one (VK_EXT_external_memory_host).
+ * Buffers: one allocation each, whose address kernels get. If host and device share memory, the host sees buffers, and a buffer can
+ * wrap host memory (VK_EXT_external_memory_host).
  */
 #include "backends/vulkan/vlk.h"
 
@@ -10,8 +10,8 @@
      VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT)
 #define HOST_TYPE VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT
 
-/* Sizes of allocations are an eighth of a power of two apart: what one leaves another fits into, and a heap that buffers of growing
- * sizes come from does not break up. At most an eighth more than is needed. */
+/* Rounds a size up to an eighth of a power of two, at most an eighth more. So freed blocks fit later allocations, and buffers of growing
+ * sizes do not fragment a heap. */
 static uint64_t size_class(uint64_t bytes)
 {
     uint64_t step = VLK_PAGE;
@@ -20,7 +20,7 @@ static uint64_t size_class(uint64_t bytes)
     return (bytes + step - 1) / step * step;
 }
 
-/* Where there is no memory for that, what is needed. */
+/* Allocates the rounded size, or the needed size if memory is short. */
 static VkResult memory_allocate(const yk_device *dev, VkMemoryAllocateInfo info, VkDeviceMemory *memory)
 {
     const uint64_t need = info.allocationSize;
@@ -32,7 +32,7 @@ static VkResult memory_allocate(const yk_device *dev, VkMemoryAllocateInfo info,
     return result == VK_SUCCESS ? result : vkAllocateMemory(dev->handle, &info, NULL, memory);
 }
 
-/* Memory of that type, or (next) what is imported; at least `bytes` of it, where the buffer asks for no more. */
+/* Allocates memory of that type, or imports memory (next); at least `bytes`, even if the buffer asks for less. */
 static VkResult memory_bind(yk_device *dev, uint32_t type, const void *next, uint64_t bytes, vlk_memory *m)
 {
     VkMemoryRequirements need;
@@ -81,7 +81,7 @@ static VkResult memory_make(yk_device *dev, bool staging, vlk_memory *m)
     return result;
 }
 
-/* A type in which the device can have this memory of the host's; the host sees what it writes without being told. */
+/* Finds a memory type that can import this host memory coherently. */
 static VkResult import_type(yk_device *dev, const void *host, uint32_t *type)
 {
     const VkMemoryPropertyFlags must = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
@@ -98,7 +98,7 @@ static VkResult import_type(yk_device *dev, const void *host, uint32_t *type)
     return VK_ERROR_INVALID_EXTERNAL_HANDLE;
 }
 
-/* Whole pages are imported: the last one is mapped, whatever else lies in it. */
+/* Imports whole pages: the last one is mapped even if other data share it. */
 static VkResult memory_import(yk_device *dev, void *host, vlk_memory *m)
 {
     const VkExternalMemoryBufferCreateInfo external = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,

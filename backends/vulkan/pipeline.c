@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels as pipelines, by the hash of everything that goes into them; the device keeps them, so each is made once. */
+/* Kernels as pipelines, keyed by the hash of their whole input; the device keeps them, so each is made once. */
 #include "backends/vulkan/vlk.h"
 
 #include "plugins/kit/spirv/spirv.h"
@@ -44,7 +44,7 @@ static VkResult pipeline_compile(yk_device *dev, const kit_spirv *shader, VkPipe
     return result;
 }
 
-/* Under the device's lock. */
+/* Called under the device's lock. */
 static yk_status pipeline_make(yk_device *dev, const kit_spirv_source *source, uint64_t key, vlk_pipeline **out)
 {
     kit_spirv shader;
@@ -72,7 +72,7 @@ static yk_status pipeline_make(yk_device *dev, const kit_spirv_source *source, u
     return YK_OK;
 }
 
-/* A generated kernel is known by its name, which is made of its text; a file by its name. */
+/* Finds a kernel's source. A generated kernel's name is made of its text; a file has its own name. */
 static yk_status source_of(yk_device *dev, const kit_program *kit, const kit_launch *launch, char *own, char *macros, kit_spirv_source *s)
 {
     const kit_unit *u = &kit->unit[launch->unit];

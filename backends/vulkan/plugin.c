@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin's table, and its options (YOKE_VULKAN_*): a name or value that means nothing is an error. */
+/* The plugin's table, and its options (YOKE_VULKAN_*): an unknown name or value is an error. */
 #include "backends/vulkan/vlk.h"
 
 #include "plugins/kit/options.h"
@@ -29,7 +29,7 @@ static yk_status plugin_init(const yk_host *host)
     return kit_options_check(host, VLK_WHO, options, sizeof options / sizeof *options);
 }
 
-/* The loader and drivers stay loaded: their threads and exit handlers do not survive being unloaded. */
+/* Keeps the loader and drivers loaded: their threads and exit handlers do not survive unloading. */
 static void plugin_fini(void)
 {
     if (vlk_host)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What must be right before a driver is loaded: it was tried in a child process (plugins/kit/probe.h), each manifest that the loader
- * would read by itself, and where one failed the loader is told the others; a software driver's threads stay on the rank's cores.
+ * Preparation before a driver is loaded. A child process tries each manifest that the loader would read (plugins/kit/probe.h). If one
+ * fails, the loader gets only the others. A software driver's threads stay on the rank's cores.
  */
 #define _GNU_SOURCE
 #include "backends/vulkan/vlk.h"
@@ -18,9 +18,9 @@
 
 static kit_probe probe = {.options = "YOKE_VULKAN_", .helper = "yoke-probe-vulkan", .variable = "VK_DRIVER_FILES"};
 
-/* ---- Which manifests: the loader's own search ---- */
+/* ---- Manifests, by the loader's own search ---- */
 
-/* Each of a list of files and folders, separated by colons, with `below` behind each folder. */
+/* Adds each of a list of files and folders, separated by colons, with `below` behind each folder. */
 static void paths_add(const char *paths, const char *below)
 {
     char path[300];
@@ -56,9 +56,9 @@ static void manifests_find(void)
         paths_add(own, "/vulkan/icd.d");
 }
 
-/* ---- Leaving out ---- */
+/* ---- Excluding drivers ---- */
 
-/* The good ones, for this process and what it starts. */
+/* Passes the good manifests to the loader, in this process and its children. */
 static void manifests_keep(void)
 {
     char *good = vlk_alloc(KIT_PROBE_ENTRIES * (sizeof probe.entry->path + 1) + 16);
@@ -70,11 +70,11 @@ static void manifests_keep(void)
             strcat(good, probe.entry[i].path);
         }
     setenv("VK_DRIVER_FILES", *good ? good : "/nonexistent.json", 1);
-    setenv("VK_ICD_FILENAMES", *good ? good : "/nonexistent.json", 1); /* its name until 2022 */
+    setenv("VK_ICD_FILENAMES", *good ? good : "/nonexistent.json", 1); /* the variable's name until 2022 */
     vlk_free(good);
 }
 
-/* A software driver's threads inherit the mask of the thread that loads it; it starts as many as it is told. */
+/* Limits a software driver's cores: its threads inherit the mask of the thread that loads it; a variable sets their number. */
 static void cores_bind(void)
 {
     const char *cores = vlk_option("CORES");
@@ -85,11 +85,11 @@ static void cores_bind(void)
         return;
     if (sched_setaffinity(0, sizeof set, &set))
         vlk_host->log(1, VLK_WHO, "CORES=%s: cannot bind to these cores", cores);
-    snprintf(n, sizeof n, "%d", count == 1 ? 0 : count); /* 0: in the thread that submits */
+    snprintf(n, sizeof n, "%d", count == 1 ? 0 : count); /* 0: computes in the submitting thread */
     setenv("LP_NUM_THREADS", n, 0);
 }
 
-/* ---- Verdicts that are kept ---- */
+/* ---- Stored verdicts ---- */
 
 kit_survey vlk_survey(void)
 {

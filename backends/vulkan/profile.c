@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a device's time goes (YOKE_VULKAN_PROFILE=1): a timestamp before the first launch of a recorded program and behind each one; what
- * lies between is added up by operation, kernel and shape, and printed when the device is closed, the longest first. The first run of each,
- * in which drivers compile, stands by itself.
+ * Time per kernel (YOKE_VULKAN_PROFILE=1): a timestamp before the first launch of a recorded program and after each launch. Differences
+ * are added up by operation, kernel and shape, and printed when the device is closed, longest first. The first run of each, in which
+ * drivers compile, is listed separately.
  */
 #include "backends/vulkan/vlk.h"
 

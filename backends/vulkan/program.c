@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program: the kit's launches with their pipelines, and for each set of addresses it was run with the commands, recorded once. As
- * commands name memory by addresses alone, they hold whatever buffer lies there. Each launch waits for the one before it.
+ * A program: the kit's launches with their pipelines, and recorded commands for each set of addresses that it has run with. Commands
+ * contain addresses instead of buffers, so they stay valid for any buffer there. Each launch waits for the previous one.
  */
 #include "backends/vulkan/vlk.h"
 
@@ -10,15 +10,15 @@
 #include "plugins/kit/spirv/spirv.h"
 #include "plugins/kit/value.h"
 
-#define BINDINGS 16u /* kept of a program */
+#define BINDINGS 16u /* most recorded bindings of a program */
 
 typedef struct binding {
     struct binding *next;
-    VkDeviceAddress *address; /* of each slot, then of scratch memory */
-    vlk_memory arguments;     /* a word per kit_arg, then which launch was stopped: its number and 1, or 0 */
+    VkDeviceAddress *address; /* addresses of the slots, then of scratch memory */
+    vlk_memory arguments;     /* a word per kit_arg, then the stopped launch: its number + 1, or 0 */
     VkCommandBuffer commands;
-    VkQueryPool times;        /* when each launch ended, or NULL */
-    uint32_t users;           /* submissions under way */
+    VkQueryPool times;        /* end of each launch, or NULL */
+    uint32_t users;           /* pending submissions */
 } binding;
 
 struct yk_program {
@@ -27,9 +27,9 @@ struct yk_program {
     kit_program kit;
     VkPipeline *pipeline; /* by launch */
     vlk_memory meta;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* protects the members below */
     VkCommandPool pool;
-    binding *binding; /* the last used first */
+    binding *binding; /* list, most recently used first */
 };
 
 /* ---- Making ---- */
@@ -85,7 +85,7 @@ yk_status vlk_program_new(yk_device *dev, const yk_graph *graph, yk_program **ou
     return s;
 }
 
-/* Its commands go with the pool. */
+/* Frees a binding; its commands go with the pool. */
 static void binding_free(yk_program *p, binding *b)
 {
     if (b->commands)
@@ -152,7 +152,7 @@ static uint32_t part_of(uint64_t groups, uint64_t from, uint32_t most)
     return groups - from < most ? (uint32_t)(groups - from) : most;
 }
 
-/* A grid in parts that the device allows; the kernel adds where its part begins. */
+/* Records a grid in parts that the device allows; the kernel adds the start of its part. */
 static void launch_record(const yk_program *p, const binding *b, size_t i)
 {
     const kit_launch *l = &p->kit.launch[i];
@@ -174,7 +174,7 @@ static void launch_record(const yk_program *p, const binding *b, size_t i)
     vlk_barrier(b->commands);
 }
 
-/* Other lanes may run the same commands at the same time. */
+/* Records a binding. Several lanes may run the same commands at the same time. */
 static VkResult binding_record(yk_program *p, binding *b)
 {
     const VkCommandBufferAllocateInfo one = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
@@ -218,7 +218,7 @@ static bool binding_fits(const yk_program *p, const binding *b, const yk_submit 
     return b->address[p->graph->n_slot] == scratch;
 }
 
-/* What was longest not used, and is not in use, goes where there are many. */
+/* Frees the least recently used binding that is not in use, if there are many. */
 static void bindings_trim(yk_program *p)
 {
     binding **last = NULL;
@@ -255,7 +255,7 @@ static yk_status binding_new(yk_program *p, const yk_submit *s, VkDeviceAddress 
     return st;
 }
 
-/* The binding for these addresses, in use from now on; it is the first one then. */
+/* The binding for these addresses, marked as in use and moved to the front. */
 static yk_status binding_get(yk_program *p, const yk_submit *s, VkDeviceAddress scratch, binding **out)
 {
     yk_status st = YK_OK;
@@ -293,7 +293,7 @@ static yk_status scratch_need(yk_device *dev, vlk_memory *scratch, uint64_t byte
     return vlk_memory_new(dev, bytes, false, scratch, "scratch memory");
 }
 
-/* A driver that ends loops early leaves wrong results: that fails the queue. */
+/* Fails the queue if the driver ended a loop early, as the results are wrong then. */
 static yk_status stopped_check(const yk_program *p, const binding *b, char why[KIT_WHY])
 {
     const uint64_t stopped = ((const volatile uint64_t *)b->arguments.host)[p->kit.n_arg];
@@ -306,7 +306,7 @@ static yk_status stopped_check(const yk_program *p, const binding *b, char why[K
     return YK_E_UNSUPPORTED;
 }
 
-/* A device does not say at which of the launches it failed. */
+/* Explains a failure. A device does not report the launch at which it failed. */
 static void failure_tell(const yk_program *p, VkResult result, char why[KIT_WHY])
 {
     char first[KIT_LAUNCH_TEXT];

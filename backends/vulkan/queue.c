@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kit's queue (a thread per queue) does on this device. */
+/* This device's functions for the kit's queue (a thread per queue). */
 #include "backends/vulkan/vlk.h"
 
-/* Both ends are of this device: each has a VkDevice of its own. */
+/* Checks that both ends belong to this device: each device has a separate VkDevice. */
 static yk_status queue_admit(yk_device *dev, const yk_submit *s, const yk_copy *c)
 {
     if (c && ((c->src && c->src->dev != dev) || (c->dst && c->dst->dev != dev))) {
@@ -32,7 +32,7 @@ static void ops_begin(void)
 
 yk_status vlk_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **queue)
 {
-    (void)desc; /* kinds are alike: they run side by side as the driver can */
+    (void)desc; /* all kinds are alike: the driver runs queues in parallel if it can */
     pthread_once(&once, ops_begin);
     return kit_queue_new(dev, &ops, queue);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Submissions: a thread takes a lane (commands, a timeline semaphore, memory between host and device, scratch memory), submits, waits
- * for the semaphore, and gives the lane back. So there are as many lanes as threads that work at the same time.
+ * Submissions: a thread takes a lane (commands, a timeline semaphore, staging memory, scratch memory), submits, waits
+ * for the semaphore, and returns the lane. So there are as many lanes as threads that work at the same time.
  */
 #include "backends/vulkan/vlk.h"
 
@@ -131,7 +131,7 @@ static VkResult region_copy(yk_device *dev, vlk_lane *lane, VkBuffer from, uint6
     return result == VK_SUCCESS ? vlk_lane_run(dev, lane, lane->copy) : result;
 }
 
-/* Between host memory and a buffer that the host does not see, in parts. */
+/* Copies between host memory and a buffer that the host does not see, in parts. */
 static VkResult host_copy(yk_device *dev, vlk_lane *lane, const yk_copy *c)
 {
     VkResult result = VK_SUCCESS;
@@ -149,7 +149,7 @@ static VkResult host_copy(yk_device *dev, vlk_lane *lane, const yk_copy *c)
     return result;
 }
 
-/* Where the host sees what is copied, or NULL. */
+/* Host address of an end of a copy, or NULL. */
 static char *end_seen(const yk_buffer *buffer, uint64_t offset, const void *host)
 {
     if (!buffer)

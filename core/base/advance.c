@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The count of what this process has done. */
+/* The progress count of this process, and its acts. */
 #include "core/base/advance.h"
 
 #include <stdatomic.h>
@@ -27,7 +27,7 @@ uint32_t yk__call_ms(void)
 
 /* ---- Acts ---- */
 
-static atomic_uint acting[YK__ACTS]; /* threads in each */
+static atomic_uint acting[YK__ACTS]; /* threads in each act */
 
 void yk__act_begin(yk__act act)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of elements, turned round. */
+/* Byte swapping. */
 #include "core/base/byte_order.h"
 
 #include <stdint.h>

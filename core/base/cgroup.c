@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control groups. /proc/self/cgroup names this process's group, as the host sees it or as the container does: what does not
- * exist below the mount is passed over on the way up to it, so that both work.
+ * Control groups. /proc/self/cgroup names this process's group as the host sees it or as the container does. The walk up to the mount
+ * skips folders that do not exist, so both forms work.
  */
 #include "config.h"
 
@@ -13,8 +13,8 @@
 
 #define PATH_MOST 1024
 
-/* The two versions' files. cache: the lines of memory.stat that count pages of files. The kernel gives those up before it kills: the ones
- * that were read twice, too, of which a host that reads its data again and again is full. */
+/* File names of the two versions. cache: lines of memory.stat that count file pages, which the kernel reclaims before it kills. The
+ * active ones count too: they fill a host that reads its data again and again. */
 typedef struct cgroup_version {
     const char *mount, *limit, *usage, *cache[2];
     const char *events;
@@ -33,7 +33,7 @@ void yk__cgroup_root(const char *folder)
     root = folder;
 }
 
-/* Whether a list as "cpu,memory" holds the memory controller. */
+/* True if a list as "cpu,memory" holds the memory controller. */
 static bool has_memory(const char *list)
 {
     for (; *list; list += strcspn(list, ","), list += *list == ',')
@@ -42,7 +42,7 @@ static bool has_memory(const char *list)
     return false;
 }
 
-/* Lines are NUMBER:CONTROLLERS:PATH; version 2 has the number 0 and no controllers. A memory controller of version 1 rules. */
+/* Lines are NUMBER:CONTROLLERS:PATH; version 2 has number 0 and no controllers. A memory controller of version 1 takes precedence. */
 static const cgroup_version *find_group(char *path, size_t n)
 {
     char name[PATH_MOST], line[PATH_MOST];
@@ -66,7 +66,7 @@ static const cgroup_version *find_group(char *path, size_t n)
     return v;
 }
 
-/* A file that holds one number, or a line "KEY NUMBER" of one that holds several. False for "max" too. */
+/* Reads a file that holds one number, or its line "KEY NUMBER". False for "max" too. */
 static bool read_number(const cgroup_version *v, const char *group, const char *file, const char *key, uint64_t *value)
 {
     char name[3 * PATH_MOST], line[128];
@@ -82,7 +82,7 @@ static bool read_number(const cgroup_version *v, const char *group, const char *
     return found;
 }
 
-/* The group above; false at the mount. */
+/* Moves to the parent group; false at the mount. */
 static bool step_up(char *group)
 {
     char *slash = strrchr(group, '/');
@@ -110,7 +110,7 @@ bool yk__cgroup_memory(uint64_t *limit, uint64_t *left)
         return false;
     do {
         uint64_t most, used = 0, cache;
-        if (!read_number(v, group, v->limit, "", &most) || most >= 1ull << 62) /* version 1 has no word for none */
+        if (!read_number(v, group, v->limit, "", &most) || most >= 1ull << 62) /* version 1's huge number means no limit */
             continue;
         read_number(v, group, v->usage, "", &used);
         cache = read_cache(v, group);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the control groups of this process say about memory, version 1 or 2, in a container too. Files are read anew at each call.
+ * Memory limits of this process's control groups, version 1 or 2, in a container too. Each call reads the files anew.
  * Thread rule: any thread.
  */
 #ifndef YOKE_CORE_BASE_CGROUP_H
@@ -9,14 +9,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The lowest limit of the group and those above it, and the least that is left below one; caches that the kernel would give up
- * count as left. False: no limit. */
+/* The lowest limit of the group and its ancestors, and the least memory left below such a limit; page cache that the kernel would
+ * reclaim counts as left. False if no limit is set. */
 bool yk__cgroup_memory(uint64_t *limit, uint64_t *left);
-/* What a process of this host may still take: free memory and swap, below the groups' limits. UINT64_MAX: not known. */
+/* Memory that a process of this host may still take: free memory and swap, below the groups' limits. UINT64_MAX if unknown. */
 uint64_t yk__cgroup_memory_left(void);
-/* How many processes of the group the kernel has killed for want of memory; 0 where it does not tell. */
+/* Number of the group's processes that the kernel killed for lack of memory; 0 if it does not report them. */
 uint64_t yk__cgroup_kills(void);
-/* For tests: a folder in which proc/ and sys/ are looked for; "" for the machine's. Must live on. */
+/* For tests: the folder that holds proc/ and sys/; "" for the machine's root. The string must stay valid. */
 void yk__cgroup_root(const char *folder);
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The time since some fixed moment: never set back, the same for all processes of a host, also while they are stopped. Any thread. */
+/* Monotonic time: never set back, the same for all processes of a host, also while they are stopped. Any thread. */
 #ifndef YOKE_CORE_BASE_CLOCK_H
 #define YOKE_CORE_BASE_CLOCK_H
 
 #include <stdint.h>
 #include <time.h>
 
-/* Of another clock of the system. */
+/* Reads another clock of the system, ns. */
 static inline int64_t yk__clock_of(clockid_t which)
 {
     struct timespec t;

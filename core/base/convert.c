@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Conversions by bits, not by the compiler's types: _Float16 is not everywhere, and rounding has to be the same on every machine.
- * The rounding of bf16 adds half of the last place, plus the last bit kept, before it cuts off; a NaN would turn into infinity and
- * is apart.
+ * Conversions by bits instead of the compiler's types: not every compiler has _Float16, and rounding must be the same on every machine.
+ * Rounding to bf16 adds half of the last place, plus the last kept bit, before it truncates. A NaN would turn into infinity, so
+ * it has its own branch.
  */
 #include "core/base/convert.h"
 
@@ -37,11 +37,11 @@ uint16_t yk__f32_to_bf16(float f)
 }
 
 /* ---- bf16 in blocks ------------------------------------------------------------------------------------------------
- * Of a length that the compiler knows, without a branch on a NaN, so that it makes vectors of them at -O2 too. */
+ * Blocks of a constant length, without a branch on NaN, so that the compiler vectorises them at -O2 too. */
 
 enum { BLOCK = 256 };
 
-/* Of an f32 as the bf16 that is nearest: the upper half; the lower one has no meaning. */
+/* The nearest bf16 of an f32, in the upper half; the lower half is undefined. */
 static uint32_t round_bits(uint32_t u)
 {
     const uint32_t is_nan = 0u - (uint32_t)((int32_t)(u & 0x7fffffffu) > 0x7f800000);

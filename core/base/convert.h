@@ -12,12 +12,12 @@
 float yk__bf16_to_f32(uint16_t b);
 uint16_t yk__f32_to_bf16(float f);
 void yk__f32_to_bf16s(const float *from, size_t n, uint16_t *to);
-/* v becomes numbers of bf16; rest: what rounding took, exactly (24 bits of which bf16 has the first 8). */
+/* Rounds v to numbers of bf16; rest gets the exact rounding errors (24 bits, of which bf16 keeps the first 8). */
 void yk__split_bf16s(float *v, size_t n, float *rest);
 float yk__f16_to_f32(uint16_t h);
 uint16_t yk__f32_to_f16(float f);
 
-/* n elements of a dtype (yk_dtype) to f32; -1 for a type that has no such reading. */
+/* Converts n elements of a dtype (yk_dtype) to f32; -1 for a type without a conversion. */
 int yk__array_to_f32(int dtype, const void *from, size_t n, float *to);
 
 #endif

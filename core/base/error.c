@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Filling an error object. Its text is as large as a terminal's few lines; what comes from files is made printable on the way in,
- * so that no file can write to a terminal.
+ * Fills an error object. Its text has a few terminal lines. Text from files is made printable on the way in, so that no file can
+ * control a terminal.
  */
 #include "core/base/error.h"
 
@@ -16,7 +16,7 @@ char *yk__printable(char *text)
         if ((unsigned char)*s < 0x20 || *s == 0x7f)
             *s = '?';
         else if ((unsigned char)*s == 0xc2 && (unsigned char)s[1] >= 0x80 && (unsigned char)s[1] < 0xa0)
-            *s = s[1] = '?'; /* C1: to some terminals U+009B begins a command as ESC [ does */
+            *s = s[1] = '?'; /* C1 controls: on some terminals U+009B begins a command, as ESC [ does */
     }
     return text;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Errors: a status and one line of text that names the thing, the value, what was expected and what to do.
+ * Errors: a status and one line of text that names the object, the value, the expectation and the remedy.
  *
  * A function that can fail takes a `yk_error *err` as its last parameter (never NULL) and returns err->status. Only the
- * first function to see a failure fills it, with yk__fail(); callers hand it up unchanged, or put a prefix in front with
+ * first function to see a failure fills it, with yk__fail(). Callers pass it up unchanged, or put a prefix in front with
  * yk__fail_in(). Nothing is allocated, so errors can be reported when memory is gone. Thread rule: one error object per
  * thread.
  */
@@ -28,21 +28,21 @@ typedef struct yk_error {
 /* The state before the first failure. */
 #define YK_ERROR_INIT {YK_OK, {0}}
 
-/* Stores status and text and returns the status, so that `return yk__fail(err, ...)` reads well. A status of YK_OK is a
- * mistake of the caller and is stored as YK_E_INTERNAL. Control characters in the text are replaced by '?'. */
+/* Stores status and text and returns the status, for `return yk__fail(err, ...)`. YK_OK is a mistake of the caller and is stored as
+ * YK_E_INTERNAL. Control characters in the text become '?'. */
 yk_status yk__fail(yk_error *err, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
 
-/* Text from a file, made fit for a terminal in place: control characters, of U+0080 to U+009F too, become '?'. Returns text. */
+/* Makes text from a file safe for a terminal, in place: control characters, also U+0080 to U+009F, become '?'. Returns text. */
 char *yk__printable(char *text);
 
-/* Puts "prefix: " in front of the text that is there, keeping the status; returns the status. */
+/* Puts "prefix: " in front of the stored text and keeps the status; returns the status. */
 yk_status yk__fail_in(yk_error *err, const char *fmt, ...) YK_PRINTF(2, 3);
 
 /* "out of memory (N bytes for WHAT)". */
 yk_status yk__fail_mem(yk_error *err, unsigned long long bytes, const char *what);
 
-/* "PATH: cannot be opened: WHY" for an input and the errno of open(). YK_E_ARG where it is not there, or is not to be read by
- * this user, as another name would mend it; YK_E_IO for what fails in the machine. */
+/* "PATH: cannot be opened: WHY" for an input and the errno of open(). YK_E_ARG if the file is absent or this user may not read it, as
+ * another name would help; YK_E_IO for a failure of the machine. */
 yk_status yk__fail_open(yk_error *err, const char *path, int why);
 
 /* The name of a status, "YK_E_IO", and its meaning; never NULL, also for numbers out of range. */

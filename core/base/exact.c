@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The exact sum of squares (U. Kulisch, "Computer arithmetic and validity", 2008): the squares of up to 64 numbers are added in
- * double by eight lanes, always the same way, and that sum goes into fixed point, where addition has no order. 64, because it
- * keeps the fixed-point work small beside the multiplications.
+ * The exact sum of squares (U. Kulisch, "Computer arithmetic and validity", 2008). Eight lanes add the squares of up to 64 numbers
+ * in double, always in the same order. That sum goes into fixed point: additions there have no order. Parts of 64 keep the
+ * fixed-point work small beside the multiplications.
  */
 #include "core/base/exact.h"
 
@@ -36,7 +36,7 @@ static void lanes_squares(const float *x, double *lane)
             lane[k] += (double)x[i + k] * (double)x[i + k];
 }
 
-/* The same bits: squares of f32 are exact in double, and each lane is added up in the same order. */
+/* Same bits as the portable version: squares of f32 are exact in double, and each lane adds in the same order. */
 #if defined(__x86_64__)
 __attribute__((target("avx2"))) static void lanes_squares_avx2(const float *x, double *lane)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hashing of long byte strings: four lanes, because one alone would wait for its own multiplications. */
+/* Hashing of long byte strings: four lanes, because a single lane would wait for its own multiplications. */
 #include "core/base/hash.h"
 
 #include <string.h>

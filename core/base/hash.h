@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A fast 64-bit hash for caches and for comparing parameters between ranks. Not for secrets. The value depends on the
- * bytes alone, so it is equal on every machine that stores them in the same order.
+ * bytes alone, so machines that store the same bytes get the same value.
  */
 #ifndef YOKE_CORE_BASE_HASH_H
 #define YOKE_CORE_BASE_HASH_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SIGXFSZ and the soft limit of descriptors: changed for Yoke, given back to the programs it starts. */
+/* SIGXFSZ and the soft limit of descriptors: changed for Yoke, restored for the programs it starts. */
 #include "config.h"
 
 #include "core/base/limit.h"
@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
-#define DESCRIPTORS 65536 /* no more than so many: some programs walk through all that there may be */
+#define DESCRIPTORS 65536 /* upper bound, as some programs loop over all possible descriptors */
 
 static atomic_int changed;
-static _Atomic uint64_t raised_from; /* soft limit of descriptors; 0: as it was */
+static _Atomic uint64_t raised_from; /* the old soft limit of descriptors; 0 if unchanged */
 
 static void signal_ignore(void)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Log lines: put together in one buffer and written by one write(), so that lines of several ranks do not mix. */
+/* Log lines: built in one buffer and written by one write(), so that lines of several ranks do not mix. */
 #include "core/base/log.h"
 
 #include <stdarg.h>
@@ -17,7 +17,7 @@ int yk__log_level(void)
 {
     int level = atomic_load(&log_level);
     if (level < 0) {
-        level = (int)yk__option_words(YK__OPTION_LOG); /* its words stand in the order of the levels */
+        level = (int)yk__option_words(YK__OPTION_LOG); /* its words are in the order of the levels */
         atomic_store(&log_level, level);
     }
     return level;
@@ -50,5 +50,5 @@ void yk__log(int level, const char *who, const char *fmt, ...)
     n = (int)strlen(line);
     line[n] = '\n';
     if (write(STDERR_FILENO, line, (size_t)n + 1) < 0)
-        return; /* nobody is left to tell */
+        return; /* standard error itself failed: no channel is left */
 }

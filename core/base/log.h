@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Log lines on standard error: one line each, lower case, "yoke[rank]: who: what (why)".
+ * Log lines on standard error: one line each, lower case, "yoke[rank]: SUBJECT: EVENT (REASON)".
  * YOKE_LOG=error|warn|info|debug|trace sets the level (default warn). Thread-safe; a line is written by one write().
  */
 #ifndef YOKE_CORE_BASE_LOG_H

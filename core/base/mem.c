@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The core's allocator: malloc's, with a counter in front that lets a test refuse the n-th request, and huge pages where they pay. */
+/* The core's allocator: malloc with a counter in front that lets a test refuse the n-th request, and huge pages for large blocks. */
 #include "core/base/mem.h"
 
 #include <errno.h>
@@ -78,7 +78,7 @@ void *yk__malloc_aligned(size_t bytes, size_t align)
         return NULL;
 #ifdef MADV_HUGEPAGE
     if (huge)
-        madvise(p, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* a wish */
+        madvise(p, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* a hint, may fail */
 #endif
     return p;
 }

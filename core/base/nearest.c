@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Edit distance by the usual table, one row of it kept (Wagner and Fischer, "The string-to-string correction problem", 1974). */
+/* Edit distance by the usual table, of which one row is kept (Wagner and Fischer, "The string-to-string correction problem", 1974). */
 #include "core/base/nearest.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* "Did you mean": the word of a list that is nearest to s by edit distance, or NULL if none is near (distance above
+/* "Did you mean": the word of a list that is nearest to s by edit distance; NULL if none is near (distance above
  * 1 + length/3). Thread-safe. */
 #ifndef YOKE_CORE_BASE_NEAREST_H
 #define YOKE_CORE_BASE_NEAREST_H

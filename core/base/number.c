@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers as text in the C locale, which only the calling thread has for the moment. */
+/* Numbers as text in the C locale, which only the calling thread uses meanwhile. */
 #include "core/base/number.h"
 
 #include <locale.h>
@@ -7,14 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static locale_t plain; /* never freed: there is one */
+static locale_t plain; /* never freed: one per process */
 
 static void make_plain(void)
 {
     plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-/* The thread's own locale, which it gets back by uselocale(). */
+/* Switches the thread to the C locale; returns its own locale, to restore by uselocale(). */
 static locale_t enter_plain(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

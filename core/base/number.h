@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Numbers as text, whatever the locale: with a program's setlocale(LC_ALL, "") in half of Europe, strtod ends at the point
- * of "0.25" and printf writes "0,25", which is no JSON. Thread rule: any thread; another thread's locale is not touched.
+ * Numbers as text, independent of the locale. After setlocale(LC_ALL, "") in half of Europe, strtod stops at the point of
+ * "0.25" and printf writes "0,25", which is no JSON. Thread rule: any thread; other threads keep their locale.
  */
 #ifndef YOKE_CORE_BASE_NUMBER_H
 #define YOKE_CORE_BASE_NUMBER_H
@@ -18,7 +18,7 @@ typedef struct yk__number {
 } yk__number;
 yk__number yk__number_text(double v, int digits);
 
-/* Two hexadecimal digits at text; false: there are no two. */
+/* Reads two hexadecimal digits at text; false if absent. */
 bool yk__number_byte(const char *text, uint8_t *byte);
 
 #endif

@@ -49,7 +49,7 @@ const char *yk__option_text(yk__option option)
 
 /* ---- Numbers ---- */
 
-/* Decimal digits; the end, or NULL where there are none or too many. */
+/* Reads decimal digits; returns their end, NULL if absent or too many. */
 static const char *digits_read(const char *s, uint64_t *value)
 {
     const char *begin = s;
@@ -61,7 +61,7 @@ static const char *digits_read(const char *s, uint64_t *value)
     return s > begin ? s : NULL;
 }
 
-/* "1.5G" up to a comma or the end; the end, or NULL. */
+/* Reads "1.5G" up to a comma or the end; returns the end, NULL if malformed. */
 static const char *size_read(const char *s, uint64_t *bytes)
 {
     static const char units[] = "KMGT";
@@ -124,7 +124,7 @@ static bool sizes_right(const yk__option_row *row, const char *s)
 
 /* ---- Words ---- */
 
-/* The number of the word of n bytes in "error, warn", or -1. */
+/* Index of the word of n bytes in "error, warn"; -1 if absent. */
 static int word_number(const char *words, const char *s, size_t n)
 {
     for (int i = 0; *words; i++) {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The environment variables that core reads, each a line of one table: the only place in core that asks the environment for a
- * YOKE_* name. yk__options_check, which runs before anything else does (yk_open, yk_launch, the commands), refuses a value that
- * cannot be read; after it the functions below cannot meet one, and give the default where it did not run. An empty value is
- * none. A program with more rights than its caller (setuid) takes no paths and no plugin options from the environment.
+ * The environment variables that core reads, one line of a table each. No other place in core reads a YOKE_* name from the
+ * environment. yk__options_check refuses a value that cannot be read; yk_open, yk_launch and the commands run it first. If it
+ * did not run, the functions below return the default for such a value. An empty value counts as unset. A program with more
+ * rights than its caller (setuid) takes no paths and no plugin options from the environment.
  *
- * A value is read when it is asked for; what depends on it within a job asks once. Thread rule: as getenv.
+ * Each call reads the environment anew; a job reads its options once. Thread rule: as getenv.
  */
 #ifndef YOKE_CORE_BASE_OPTION_H
 #define YOKE_CORE_BASE_OPTION_H
@@ -16,22 +16,22 @@
 #include "core/base/error.h"
 
 typedef enum yk__option_kind {
-    YK__OPTION_TEXT = 1, /* a name, or what its own part of core reads and refuses */
-    YK__OPTION_PATH,     /* a file, a folder, or a list of them: not taken by a setuid program */
-    YK__OPTION_COUNT,    /* a whole number from least to most */
-    YK__OPTION_SIZES,    /* bytes as 500M or 1.5G, or such numbers by rank with commas between; the last goes on */
+    YK__OPTION_TEXT = 1, /* a name, or text that its own part of core parses and checks */
+    YK__OPTION_PATH,     /* a file, a folder, or a list of them; ignored in a setuid program */
+    YK__OPTION_COUNT,    /* an integer from least to most */
+    YK__OPTION_SIZES,    /* bytes as 500M or 1.5G, or such numbers by rank with commas between; the last serves all further ranks */
     YK__OPTION_SIZE,     /* one number of bytes */
     YK__OPTION_WORD,     /* one of the words */
     YK__OPTION_WORDS,    /* any of the words, with commas or blanks between */
 } yk__option_kind;
 
-/* Whose a value is. */
+/* Owner of a value. */
 typedef enum yk__option_scope {
     YK__OPTION_EACH, /* a rank's own: ranks may differ */
-    YK__OPTION_ALL   /* the job's: ranks with unlike values would wait for each other, or compute something else (core/group/transport.c) */
+    YK__OPTION_ALL   /* the job's: ranks with different values would deadlock or diverge (core/group/transport.c) */
 } yk__option_scope;
 
-/* X(id, name, kind, default, least, most, words, layer, scope, help); a default of "" is none. */
+/* X(id, name, kind, default, least, most, words, layer, scope, help); a default of "" means no default. */
 #define YK_OPTION_TABLE(X)                                                                                                        \
     X(LOG, "YOKE_LOG", WORD, "warn", 0, 0, "error, warn, info, debug, trace", "base", EACH, "what is reported on standard error")          \
     X(DEVICES, "YOKE_DEVICES", TEXT, "auto", 0, 0, NULL, "job", EACH, "device specs where none are given: cpu:0 cpu/2 opencl:*")       \
@@ -120,7 +120,7 @@ typedef struct yk__option_row {
     yk__option_kind kind;
     const char *preset;
     uint64_t least, most;
-    const char *words; /* separated by ", "; NULL but for kinds of words */
+    const char *words; /* separated by ", "; NULL for kinds other than WORD and WORDS */
     const char *layer; /* the folder that reads it: transport, tools, or one of core */
     yk__option_scope scope;
     const char *help;
@@ -128,23 +128,23 @@ typedef struct yk__option_row {
 
 const yk__option_row *yk__option_row_of(yk__option option);
 
-/* What the environment says, or NULL: unset, empty, a service link, or a path in a setuid program. */
+/* The environment's value; NULL if unset, empty, a service link, or a path in a setuid program. */
 const char *yk__option_text(yk__option option);
-/* In a pod Kubernetes sets NAME_PORT=tcp://ADDRESS:PORT for each service, so that one called yoke sets YOKE_PORT: it was not meant for
- * Yoke, and counts as not set. */
+/* True for a Kubernetes service link: in a pod Kubernetes sets NAME_PORT=tcp://ADDRESS:PORT for each service. A service called yoke thus
+ * sets YOKE_PORT, which is not meant for Yoke and counts as unset. */
 bool yk__option_is_service_link(const char *name, const char *value);
 /* COUNT and SIZE: the value or the default. */
 uint64_t yk__option_number(yk__option option);
-/* SIZES: that of a rank. */
+/* SIZES: the value of a rank. */
 uint64_t yk__option_size_of(yk__option option, uint32_t rank);
 /* WORD: the number of the word in the table's list. WORDS: a bit for each. */
 uint32_t yk__option_words(yk__option option);
 
-/* YK_E_ARG with the variable, its value and what is allowed; one of all of them. */
+/* YK_E_ARG with the variable, its value and the allowed values: for one option; for all options. */
 yk_status yk__option_check(yk__option option, yk_error *err);
 yk_status yk__options_check(yk_error *err);
 
-/* Any other variable, for paths and programs: NULL in a setuid program, when unset and when empty. */
+/* A variable outside the table, for paths and programs; NULL if unset or empty, or in a setuid program. */
 const char *yk__environment_path(const char *name);
 
 #endif

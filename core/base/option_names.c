@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* YOKE_* variables that are not in the table: a plugin's, those of tests and scripts, and those that nobody knows. */
+/* YOKE_* variables outside the table: plugins' own, those of tests and scripts, and unknown ones. */
 #include "config.h"
 
 #include "core/base/option_names.h"
@@ -14,7 +14,7 @@
 #include "core/base/nearest.h"
 #include "core/base/option.h"
 
-/* Names of the project's own tests and scripts, which core does not read: as they are, or beginnings that end in _. */
+/* Names of the project's own tests and scripts, which core does not read: full names, or prefixes that end in _. */
 static const char *const outside[] = {"YOKE_TEST_", "YOKE_CTS_", "YOKE_FUZZ_", "YOKE_QUICKSTART_", "YOKE_SOURCE", "YOKE_BUILD"};
 
 static bool name_of_plugin(const char *rest, const char *plugin, size_t n)
@@ -25,7 +25,7 @@ static bool name_of_plugin(const char *rest, const char *plugin, size_t n)
     return rest[n] == '_';
 }
 
-/* The others that come with a service link: YOKE_SERVICE_HOST, YOKE_PORT_80_TCP_ADDR, .. */
+/* Further variables of a service link: YOKE_SERVICE_HOST, YOKE_PORT_80_TCP_ADDR, .. */
 static bool name_of_service(const char *name)
 {
     const char *port = getenv("YOKE_PORT");

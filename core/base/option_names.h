@@ -6,12 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* For an unknown name of the environment ("YOKE_BUKET_BYTES=.."): whether it belongs to somebody else, that is, begins with the
- * name of one of these plugins ("cpu, opencl"), is one of Yoke's own tests and scripts, or comes with a Kubernetes service called yoke. */
+/* True if an unknown name ("YOKE_BUKET_BYTES=..") is foreign: it begins with the name of one of these plugins ("cpu, opencl"), belongs
+ * to Yoke's own tests and scripts, or comes with a Kubernetes service called yoke. */
 bool yk__option_foreign(const char *name, const char *plugins);
-/* The number of YOKE_* variables that nobody knows; of each, one() gets the name and the nearest known one or NULL. */
+/* Returns the number of unknown YOKE_* variables; calls one() for each, with its name and the nearest known name or NULL. */
 uint32_t yk__options_unknown(const char *plugins, void (*one)(const char *name, const char *nearest));
-/* One warning for each of them. */
+/* Logs one warning per unknown variable. */
 void yk__options_warn(const char *plugins);
 
 #endif

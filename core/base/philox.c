@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Philox with ten rounds. Eight counters side by side are for loops that a compiler turns into vectors. */
+/* Philox with ten rounds. The form with eight counters is for loops that a compiler vectorises. */
 #include "core/base/philox.h"
 
 #define ROUNDS 10

@@ -11,7 +11,7 @@
 void yk__philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
 #define YK__PHILOX_LANES 8
-/* The same in place on eight counters, word by word, side by side: a single one waits for each multiplication. */
+/* Philox in place on eight counters, word by word: lanes hide the latency of each multiplication. */
 void yk__philox_lanes(uint32_t word[4][YK__PHILOX_LANES], const uint32_t key[2]);
 
 #endif

@@ -5,13 +5,13 @@
 
 #include <stdint.h>
 
-/* How many parts of `to` hold n. */
+/* The number of parts of `to` that hold n: n / to, rounded up. */
 static inline uint64_t yk__div_up(uint64_t n, uint64_t to)
 {
     return (n + to - 1) / to;
 }
 
-/* The least multiple of `to` that is n or more. */
+/* The least multiple of `to` that is at least n. */
 static inline uint64_t yk__round_up(uint64_t n, uint64_t to)
 {
     return yk__div_up(n, to) * to;

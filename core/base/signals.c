@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dispositions of signals, kept over calls of foreign libraries; see signals.h. */
+/* Signal dispositions, kept over calls of foreign libraries; see signals.h. */
 #include "config.h"
 
 #include "core/base/signals.h"

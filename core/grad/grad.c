@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The reverse sweep: forward nodes from the last to the first, each by its rule, its body, or as a copy; a value that is asked for
- * is reported once nothing more can arrive at it. What arrives is added up in sums.c.
+ * The reverse sweep: visits forward nodes from last to first, each by its rule, its body, or as a copy. A requested value is
+ * reported once its gradient is complete. sums.c adds up contributions.
  */
 #include "core/grad/grad.h"
 
@@ -12,7 +12,7 @@
 
 #define NO_USE UINT32_MAX
 
-/* ---- Which nodes ---- */
+/* ---- Nodes that take part ---- */
 
 static bool node_takes_part(const yk__sums *s, const yk_node *n)
 {
@@ -25,7 +25,7 @@ static bool node_takes_part(const yk__sums *s, const yk_node *n)
     return false;
 }
 
-/* need: depends on a wrt; by nodes [begin, end) in order. */
+/* need: the value depends on a wrt; visits nodes [begin, end) in order. */
 static void mark_need(yk__sums *s, size_t begin, size_t end)
 {
     for (size_t i = begin; i < end; i++) {
@@ -48,7 +48,7 @@ static bool node_reached(const yk__sums *s, const yk_node *n)
     return false;
 }
 
-/* reach: the root depends on it. */
+/* reach: the root depends on the value. */
 static void mark_reach(yk__sums *s, size_t end)
 {
     for (size_t i = end; i-- > 0;) {
@@ -75,8 +75,8 @@ static void load_rule(yk__sums *s, const yk_node *n, yk__rule *r)
     }
 }
 
-/* x was copied over a view of base: x gets what arrives there, and what base held there before gets nothing. Copies
- * into a constant (pad, concat) need no clearing, because nobody wants the constant's gradient. */
+/* x was copied over a view of base: x gets the gradient that arrives there, and base's earlier contents get none. Copies
+ * into a constant (pad, concat) need no clearing, because the constant's gradient is never read. */
 static void reverse_copy_into(yk__sums *s, yk__rule *r, bool clear)
 {
     yk__graph *g = s->g;
@@ -103,7 +103,7 @@ static void reverse_copy_into(yk__sums *s, yk__rule *r, bool clear)
     }
 }
 
-/* Whether copy number `at` may leave the base's gradient as it is: the base came from a fill, and no earlier copy into
+/* True if copy number `at` may leave the base's gradient as it is: the base came from a fill, and no earlier copy into
  * it touches the same place. */
 static bool copy_is_clean(const yk__graph *g, size_t at)
 {
@@ -130,7 +130,7 @@ static bool copy_is_clean(const yk__graph *g, size_t at)
 
 static void sweep_range(yk__sums *s, size_t begin, size_t end);
 
-/* The node through its body, computed again behind everything that is there. */
+/* Differentiates a node through its body, which is computed again at the end of the graph. */
 static void reverse_body(yk__sums *s, size_t at, yk__rule *r)
 {
     yk__graph *g = s->g;
@@ -163,7 +163,7 @@ static void reverse_node(yk__sums *s, size_t at)
         return;
     }
     for (uint32_t k = 0; k < r.n_out; k++) {
-        r.gy[k] = yk__sums_total(s, g->value[r.out[k]].base); /* its own base, but for a node that overwrites */
+        r.gy[k] = yk__sums_total(s, g->value[r.out[k]].base); /* base == itself, except for a node that overwrites */
         any = any || r.gy[k] != YK_NONE;
     }
     if (!any || g->error.status)
@@ -183,13 +183,13 @@ static void sweep_range(yk__sums *s, size_t begin, size_t end)
         reverse_node(s, i);
 }
 
-/* ---- wrt values: when they are complete ---- */
+/* ---- Completion of wrt values ---- */
 
 typedef struct wrt_list {
     uint32_t n_wrt;
     const yk__vid *value;
     uint32_t
-        *complete_at; /* the first node after whose reversal nothing more arrives; NO_USE: nothing arrives at all */
+        *complete_at; /* the first node after whose reversal the gradient is complete; NO_USE: no contribution at all */
     uint32_t *head, *next; /* lists by node */
     yk__vid *grad;
     yk__grad_ready *ready;
@@ -205,7 +205,7 @@ static void ready_report(yk__sums *s, wrt_list *w, uint32_t node)
     }
 }
 
-/* first use of each value among nodes that matter; a value computed by a node is complete before that node. */
+/* Finds the first use of each value among nodes that take part. A node's output is complete before that node. */
 static void find_uses(yk__sums *s, wrt_list *w, size_t n_node, uint32_t *first_use)
 {
     yk__graph *g = s->g;

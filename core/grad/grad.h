@@ -4,14 +4,14 @@
  *
  * yk__grad appends to g the nodes that compute d(sum of seed * root)/d(wrt[i]) for every i, in the reverse order of the
  * forward nodes, so that gradients of late layers come first (their buckets travel while the rest is computed).
- * Contributions to one value are added in the order in which they arise. grad[i] = YK_NONE where wrt[i] has no
+ * Contributions to one value are added in the order in which they arise. grad[i] = YK_NONE if wrt[i] has no
  * influence.
  *
- * on_ready (may be NULL) is called as soon as all contributions to wrt[i] are summed, before later nodes are appended:
- * a planner uses it to learn where a bucket is complete.
+ * on_ready (may be NULL) is called as soon as all contributions to wrt[i] are summed, before later nodes are appended.
+ * A planner learns from it at which node a bucket is complete.
  *
- * An all_reduce (a sum) has the all_reduce of its gradient as its rule. Values that are not float, and inputs such as labels,
- * have no gradient. Precision is not the business of this layer: it works on graphs before autocast.
+ * The gradient of an all_reduce (a sum) is the all_reduce of its gradient. Values that are not float, and inputs such as
+ * labels, have no gradient. This layer ignores precision: it works on graphs before autocast.
  */
 #ifndef YOKE_CORE_GRAD_GRAD_H
 #define YOKE_CORE_GRAD_GRAD_H

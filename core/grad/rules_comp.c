@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rules of the composites that have a backward composite of their own. A use that the backward composite does not cover
- * (the gradient of a saved statistic) is left to the composite's body.
+ * Rules of the composites with a backward composite. The composite's body handles the uses that the backward composite does
+ * not cover (the gradient of a saved statistic).
  */
 #include "core/grad/internal.h"
 
@@ -64,16 +64,16 @@ void yk__rule_avg_pool_bwd(yk__rule *r) /* linear: the adjoint of the adjoint */
     yk__grad_add(r, 0, node_like(r, YK_OP_AVG_POOL, GY, YK_NONE, r->in[0]));
 }
 
-/* m = mean(x), M = sum((x - m)^2) of n numbers: gx = gm / n + 2 (x - m) gM, written in elementwise nodes so that it joins
- * what stands around it. all_stats: m, M and n are of all ranks' rows, gm and gM are summed over the ranks. The shift gets
- * no gradient, since nothing depends on it. */
+/* m = mean(x), M = sum((x - m)^2) of n numbers: gx = gm / n + 2 (x - m) gM, in elementwise nodes that fuse with their
+ * neighbours. all_stats: m, M and n are of all ranks' rows, gm and gM are summed over the ranks. The shift gets no gradient,
+ * since the result does not depend on it. */
 void yk__rule_bn_stats(yk__rule *r)
 {
     yk__graph *g = r->g;
     const yk_value x = g->value[r->in[0]];
     const yk_dtype widened = (yk_dtype)g->value[GY].dtype;
     const yk__vid gy = r->op == YK_OP_ALL_STATS ? yk__all_reduce(g, GY) : GY;
-    yk__vid row[3][2]; /* of the gradient, of the result */
+    yk__vid row[3][2]; /* rows of the gradient, of the result */
     for (int64_t i = 0; i < 3; i++)
         for (int k = 0; k < 2; k++)
             row[i][k] = yk__reshape(g, yk__slice(g, k ? r->out[0] : gy, 0, i, i + 1, 1), 3, (const int64_t[]){1, x.dim[1], 1});

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Rules of the primitives. Notation: y = f(a, b), gy = dL/dy arrives, ga = dL/da is given. The formulas are those of
- * any calculus text; where a function has a kink, the convention is PyTorch's and said beside it.
+ * any calculus text. At a kink the convention is PyTorch's, stated beside the rule.
  */
 #include "core/grad/internal.h"
 
@@ -105,7 +105,7 @@ static void rule_div(yk__rule *r) /* y = a/b: ga = gy/b, gb = -(gy/b) y */
         yk__grad_add(r, 1, yk__un(r->g, YK_OP_NEG, product_of(r, ga, Y)));
 }
 
-/* y = max(a, b): gy goes to the larger; equal ones share it half and half (torch.maximum). */
+/* y = max(a, b): gy goes to the larger; equal operands share it half and half (torch.maximum). */
 static void rule_extreme(yk__rule *r)
 {
     yk__vid shared_half =
@@ -139,7 +139,7 @@ static void rule_sum(yk__rule *r) /* ga = gy, broadcast */
     yk__grad_add(r, 0, like_operand(r, GY));
 }
 
-/* y = max over axes: gy goes to the maxima, shared evenly among equal ones (torch.amax). */
+/* y = max over axes: gy goes to the maxima, shared evenly among equal maxima (torch.amax). */
 static void rule_rmax(yk__rule *r)
 {
     yk__graph *g = r->g;
@@ -148,7 +148,7 @@ static void rule_rmax(yk__rule *r)
     yk__grad_add(r, 0, product_of(r, hit, like_operand(r, yk__bin(g, YK_OP_DIV, GY, n))));
 }
 
-static void rule_copy(yk__rule *r) /* without a base; with one it is the sweep's business */
+static void rule_copy(yk__rule *r) /* without a base; the sweep handles a copy with one */
 {
     yk__grad_add(r, 0, GY);
 }
@@ -192,8 +192,8 @@ static yk__vid swap_last(yk__graph *g, yk__vid x)
 }
 
 /* y = a b: ga = gy b', gb = a' gy (' swaps the last two axes; see Giles, "Collected matrix derivative results", 2008).
- * An operand that is a swapped view gets the transposed product, swapped back: so the gradient of a weight kept as
- * [N, K] comes out as gy' x, in the weight's own layout, without a copy. A broadcast batch is summed with the view. */
+ * An operand that is a swapped view gets the transposed product, swapped back. So the gradient of a weight kept as [N, K]
+ * comes out as gy' x, in the weight's own layout, without a copy. A broadcast batch is summed with the view. */
 static void rule_dot(yk__rule *r)
 {
     yk__graph *g = r->g;
@@ -224,8 +224,8 @@ static void rule_sigmoid(yk__rule *r) /* y = 1/(1 + e^-a): ga = gy y (1 - y) */
     yk__grad_add(r, 0, yk__bin(r->g, YK_OP_SIGMOID_BWD, Y, GY));
 }
 
-/* Every rank's sum depends on every rank's operand: ga = sum over ranks of gy. Nothing passes a largest: who takes one gives
- * its ties their gradient by nodes of his own. Moments have all_stats before them while there are gradients to take. */
+/* Every rank's sum depends on every rank's operand: ga = sum over ranks of gy. No gradient passes a maximum: its user adds
+ * nodes that give the tied elements their gradient. Moments are preceded by all_stats while gradients are needed. */
 static void rule_all_reduce(yk__rule *r)
 {
     if (r->attr[0] == YK_REDUCE_SUM)
@@ -304,7 +304,7 @@ static yk__rule_fn *const rules[YK_OP_COUNT] = {
     [YK_OP_GRAD_STATS] = rule_body,
     [YK_OP_ALL_STATS] = yk__rule_bn_stats,
     [YK_OP_ALL_REDUCE] = rule_all_reduce,
-    [YK_OP_ROUND8] = rule_copy, /* straight through: as if nothing was rounded */
+    [YK_OP_ROUND8] = rule_copy, /* straight-through estimator: ignores the rounding */
 };
 
 yk__rule_fn *yk__rule_of(uint32_t op)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradients as they arrive, kept per root value (a value that is nobody's view). What arrives at a view is
- * turned into the root's shape at once where the view covers the root (a permutation becomes a permutation, a reshape a
- * reshape, a broadcast a sum); what arrives at a part of the root (a slice) waits until the root's gradient is needed,
- * and then all parts that do not overlap are copied into one value: the slices q, k, v of a joint projection become one
- * concatenation instead of three padded values and two additions.
+ * Sums of gradients, one per root value (a value that is no view). A gradient of a view is turned into the root's shape at
+ * once if the view covers the root: a permutation becomes a permutation, a reshape a reshape, a broadcast a sum. The
+ * gradient of a part of the root (a slice) waits until the root's gradient is needed. Then all parts that do not overlap are
+ * copied into one value: the slices q, k, v of a joint projection become one concatenation instead of three padded values and
+ * two additions.
  */
 #include "core/grad/internal.h"
 
@@ -21,7 +21,7 @@ void yk__sums_free(yk__sums *s)
     yk__free(s->part);
 }
 
-/* Makes the arrays know all values that there are. */
+/* Extends the arrays to all values of the graph. */
 bool yk__sums_extend(yk__sums *s)
 {
     size_t n = s->g->n_value;
@@ -60,7 +60,7 @@ static uint32_t axes_by_stride(const yk_value *v, uint32_t *axis)
     return n;
 }
 
-/* Whether v's elements are all of the root's n elements, each once. */
+/* True if v's elements are all of the root's n elements, each once. */
 static bool view_covers(const yk_value *v, int64_t n)
 {
     uint32_t axis[YK_MAX_DIMS], k = axes_by_stride(v, axis);
@@ -98,7 +98,7 @@ static void part_wait(yk__sums *s, yk__vid root, const yk_value *where, yk__vid 
     s->part[s->n_part++] = (yk__grad_part){.where = *where, .grad = grad, .next = YK_NONE};
 }
 
-/* grad arrives at the view v of root: sum what was broadcast, put the axes into the root's order. */
+/* Adds the gradient of the view v of root: sums broadcast axes, permutes axes into the root's order. */
 static void grad_contribute_view(yk__sums *s, yk_value v, yk__vid root, yk__vid grad)
 {
     yk__graph *g = s->g;
@@ -110,7 +110,7 @@ static void grad_contribute_view(yk__sums *s, yk_value v, yk__vid root, yk__vid 
             broadcast_axes |= 1u << i, v.dim[i] = 1;
     if (broadcast_axes)
         grad = yk__sum(g, grad, broadcast_axes);
-    if (yk__value_count(&v) == 0) { /* of a rank without rows, or an empty slice */
+    if (yk__value_count(&v) == 0) { /* a rank without rows, or an empty slice */
         if (yk__value_count(&r) == 0)
             grad_sum(s, root, yk__reshape(g, grad, r.dims, r.dim));
         return;
@@ -147,7 +147,7 @@ void yk__grad_add(yk__rule *r, uint32_t i, yk__vid grad)
 
 /* ---- Parts into one value ---- */
 
-/* A part seen as columns [begin, end) of the root as a matrix with rows of `width`; false if it is none. */
+/* Describes a part as columns [begin, end) of the root, a matrix with rows of `width`; false if it is no such part. */
 static bool part_columns(const yk_value *v, int64_t n, int64_t *width, int64_t *begin, int64_t *end)
 {
     uint32_t axis[YK_MAX_DIMS], k = axes_by_stride(v, axis);
@@ -173,7 +173,7 @@ bool yk__parts_disjoint(const yk_value *a, const yk_value *b, int64_t n)
     return part_columns(a, n, &wa, &ba, &ea) && part_columns(b, n, &wb, &bb, &eb) && wa == wb && (ea <= bb || eb <= ba);
 }
 
-/* Takes from the root's list the first part and all that overlap none of those taken; their value. */
+/* Removes from the root's list the first part and all parts that overlap no removed one; returns their joint value. */
 static yk__vid parts_join(yk__sums *s, yk__vid root)
 {
     yk__graph *g = s->g;
@@ -197,7 +197,7 @@ static yk__vid parts_join(yk__sums *s, yk__vid root)
     return all;
 }
 
-/* The whole gradient of a root; YK_NONE: none arrived. */
+/* The whole gradient of a root; YK_NONE if it has none. */
 yk__vid yk__sums_total(yk__sums *s, yk__vid root)
 {
     while (s->first[root] != YK_NONE && !s->g->error.status) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies: what replaces a composite that a device does not run. The elementwise ones are here, with yk__body_append
- * itself. */
+/* Bodies: primitives that replace a composite that a device does not run. This file has the elementwise ones and
+ * yk__body_append. */
 #include "core/graph/body.h"
 
 #include <math.h>
@@ -149,7 +149,7 @@ void yk__body_dropout(yk__inline *b)
 
 /* ---- Replacing a node ---- */
 
-/* map, dot_map, map_sum: their own nodes, over g's values. src is not g here. */
+/* Appends the own nodes of map, dot_map, map_sum over g's values. src differs from g here. */
 static yk_status append_body(yk__graph *g, const yk_graph *src, const yk_node *n, const yk__vid *in, yk__vid *out,
                              yk_error *err)
 {
@@ -178,7 +178,7 @@ static yk_status append_body(yk__graph *g, const yk_graph *src, const yk_node *n
     return g->error.status;
 }
 
-/* The source may be g itself, whose arrays move when nodes are appended: the body is read from a copy. */
+/* The source may be g itself, whose arrays move when nodes are appended. So the body is read from a copy. */
 static yk_status append_copied_body(yk__graph *g, const yk_graph *src, const yk_node *n, const yk__vid *in,
                                     yk__vid *out, yk_error *err)
 {

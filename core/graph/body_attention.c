@@ -21,7 +21,7 @@ static yk__vid heads_to_batch(yk__inline *b, yk__vid x, const attention *att, in
     return yk__reshape(b->g, x, 3, (const int64_t[]){att->b * att->h, t, att->d});
 }
 
-/* Keys and values with fewer heads: each serves H/Hk neighbouring query heads. */
+/* Repeats keys and values with fewer heads: each serves H/Hk neighbouring query heads. */
 static yk__vid heads_repeat(yk__inline *b, yk__vid x, const attention *att)
 {
     const int64_t group = att->h / att->hk;
@@ -101,7 +101,7 @@ static yk__vid masked_scores(yk__inline *b, const attention *att)
     return s;
 }
 
-/* x, with 0 where it is -inf */
+/* x with -inf replaced by 0 */
 static yk__vid inf_to_zero(yk__inline *b, yk__vid x)
 {
     const yk__vid none = yk__bin(b->g, YK_OP_EQ, x, yk__body_number(b, -INFINITY));
@@ -134,7 +134,7 @@ void yk__body_attention(yk__inline *b)
     yk__body_output(b, 1, yk__reshape(g, lse, 3, (const int64_t[]){att.b, att.h, att.tq}));
 }
 
-/* Gradients of keys and values, summed over the query heads they serve. */
+/* Stores gradients of keys and values, summed over the query heads they serve. */
 static void grad_put_shared(yk__inline *b, uint32_t i, yk__vid x, const attention *att)
 {
     const int64_t group = att->h / att->hk;

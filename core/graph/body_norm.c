@@ -106,8 +106,8 @@ void yk__body_softmax_bwd(yk__inline *b)
 typedef struct label_masks {
     yk__vid hit;     /* bool [R, C]: c is the label */
     yk__vid ignored; /* bool [R, 1] */
-    yk__vid bad;     /* bool [R, 1]: no class, and not to be ignored */
-    yk__vid weight;  /* of the label [R, 1], or YK_NONE */
+    yk__vid bad;     /* bool [R, 1]: outside the classes and not ignored */
+    yk__vid weight;  /* weight of the label [R, 1], or YK_NONE */
     yk__vid all;     /* weights [1, C], or YK_NONE */
 } label_masks;
 
@@ -129,7 +129,7 @@ static label_masks labels_read(yk__inline *b, yk__vid y, uint32_t weight, int64_
     return l;
 }
 
-/* 0 where ignored, NaN where the label is no class, else v. */
+/* 0 for an ignored label, NaN for a label outside the classes, else v. */
 static yk__vid loss_guard(yk__inline *b, const label_masks *l, yk__vid v)
 {
     v = yk__select(b->g, l->bad, yk__body_number(b, NAN), v);
@@ -158,8 +158,8 @@ void yk__body_cross_entropy(yk__inline *b)
     column_put(b, 1, lse);
 }
 
-/* gz[c] = gloss (w[y](1-s)(p[c] - [c = y]) + s/C (p[c] sum(w) - w[c])), p = softmax(z), from z again: lse in f32 is too
- * coarse for large logits */
+/* gz[c] = gloss (w[y](1-s)(p[c] - [c = y]) + s/C (p[c] sum(w) - w[c])). p = softmax(z) is computed from z again, as lse in f32
+ * is too coarse for large logits. */
 void yk__body_cross_entropy_bwd(yk__inline *b)
 {
     yk__graph *g = b->g;
@@ -236,7 +236,7 @@ void yk__body_sgd_step(yk__inline *b)
     b->out[0] = body_sub(b, b->in[1], body_mul(b, g, lr));
 }
 
-/* A number minus itself is 0 but for infinities and NaN. */
+/* x - x is 0 except for infinities and NaN. */
 void yk__body_grad_stats(yk__inline *b)
 {
     yk__graph *g = b->g;

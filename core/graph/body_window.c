@@ -41,7 +41,7 @@ static yk__vid matrix_transpose(yk__graph *g, yk__vid x)
 
 typedef struct conv {
     int64_t n, c, h, w, o, oh, ow, kh, kw, groups, cg, og;
-    int64_t win[8]; /* as unfold takes it */
+    int64_t win[8]; /* attributes of unfold */
 } conv;
 
 static conv conv_of(const yk__inline *b, const yk_value *x, const yk_value *w, const yk_value *y)
@@ -57,9 +57,9 @@ static conv conv_of(const yk__inline *b, const yk_value *x, const yk_value *w, c
 }
 
 /*
- * With one group the images are the batch of the product, and the kernels are broadcast over it. With several the
- * groups are the batch and the images lie side by side: dot has one batch dimension, and a node per group would be far
- * more.
+ * With one group the images are the batch of the product, and the kernels are broadcast over it. With several groups the
+ * groups are the batch, and the images lie side by side: dot has one batch dimension, and a node per group would be many
+ * nodes.
  */
 
 /* [N, groups*rows, L] as [groups, rows, N*L] */
@@ -71,7 +71,7 @@ static yk__vid group_major(yk__inline *b, const conv *c, yk__vid x, int64_t rows
     return yk__reshape(b->g, x, 3, (const int64_t[]){c->groups, rows, c->n * l});
 }
 
-/* and back */
+/* The inverse of group_major. */
 static yk__vid image_major(yk__inline *b, const conv *c, yk__vid x, int64_t rows)
 {
     const int64_t l = c->oh * c->ow;
@@ -80,7 +80,7 @@ static yk__vid image_major(yk__inline *b, const conv *c, yk__vid x, int64_t rows
     return yk__reshape(b->g, x, 3, (const int64_t[]){c->n, c->groups * rows, l});
 }
 
-/* Kernels as matrices: [groups, O/groups, C/groups*kh*kw], or one for all images with stride 0. */
+/* Kernels as matrices: [groups, O/groups, C/groups*kh*kw], or one matrix for all images with stride 0. */
 static yk__vid kernel_matrices(yk__inline *b, const conv *c, yk__vid w)
 {
     const int64_t k = c->cg * c->kh * c->kw;
@@ -128,7 +128,7 @@ void yk__body_conv2d_dw(yk__inline *b)
     yk__body_output(b, 0, yk__reshape(b->g, dot_widened(b, gy, matrix_transpose(b->g, cols)), 4, b->y[0]->dim));
 }
 
-/* ---- Pools: every channel is an image of its own ---- */
+/* ---- Pools: each channel is a separate image ---- */
 
 static yk__vid channel_planes(yk__inline *b, yk__vid x, const yk_value *v)
 {
@@ -146,7 +146,7 @@ void yk__body_max_pool(yk__inline *b)
     output_put(b, yk__rmax(b->g, cols, 1u << 1));
 }
 
-/* The gradient goes to the first maximum of the window in row-major order: argmax takes the first of equal ones. */
+/* The gradient goes to the first maximum of the window in row-major order, as argmax takes the first of equal maxima. */
 void yk__body_max_pool_bwd(yk__inline *b)
 {
     yk__graph *g = b->g;
@@ -166,7 +166,7 @@ static void pool_window(const yk__inline *b, int64_t win[8])
     win[6] = win[7] = 1;
 }
 
-/* What a window's sum is divided by: [1, 1, L], or one element. */
+/* Divisor of a window's sum: [1, 1, L], or one element. */
 static yk__vid pool_divisor(yk__inline *b, const int64_t win[8], const yk_value *x)
 {
     const int64_t one[4] = {1, 1, x->dim[2], x->dim[3]};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes in short forms, with broadcasting; values that are made of parts; sealing. */
+/* Nodes in short forms, with broadcasting; values made of parts; sealing. */
 #include "core/graph/internal.h"
 
 #include <string.h>
@@ -186,7 +186,7 @@ static yk__vid last_axes_swap(yk__graph *g, yk__vid x)
     return yk__permute(g, x, axis);
 }
 
-/* [.., M, K] x [K, N]: one product of two matrices. */
+/* [.., M, K] x [K, N] as one product of two matrices. */
 static yk__vid dot_rows(yk__graph *g, yk__vid a, yk__vid b)
 {
     yk_value v = g->value[a];
@@ -202,7 +202,7 @@ static yk__vid dot_rows(yk__graph *g, yk__vid a, yk__vid b)
     return yk__reshape(g, y, v.dims, v.dim);
 }
 
-/* Leading dimensions of a and b broadcast against each other and made into one. */
+/* Broadcasts the leading dimensions of a and b against each other and merges them into one. */
 static yk__vid dot_many(yk__graph *g, yk__vid a, yk__vid b)
 {
     yk__vid in[2] = {a, b}, flat[2], y;
@@ -286,7 +286,7 @@ yk__vid yk__scatter_add(yk__graph *g, yk__vid src, yk__vid index, int64_t rows)
     return yk__apply(g, YK_OP_SCATTER_ADD, 2, in, 0, NULL, YK_DTYPE_COUNT, dims, dim, &y, 1) ? y : YK_NONE;
 }
 
-/* ---- Of parts ---- */
+/* ---- Values made of parts ---- */
 
 yk__vid yk__pad(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, const int64_t *begin, const int64_t *step,
                 double value)
@@ -317,7 +317,7 @@ yk__vid yk__pad(yk__graph *g, yk__vid x, uint32_t dims, const int64_t *dim, cons
     return yk__copy_into(g, x, base, &v) == YK_NONE ? YK_NONE : base;
 }
 
-/* The shape of a concatenation in v; false after a complaint. */
+/* Writes the shape of a concatenation to v; false after an error. */
 static bool concat_shape(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis, yk_value *v)
 {
     char a[160], b[160];
@@ -360,7 +360,7 @@ yk__vid yk__concat(yk__graph *g, uint32_t n, const yk__vid *x, uint32_t axis)
         v.dim[axis] = g->value[x[i]].dim[axis];
         v.offset = (uint64_t)(at * v.stride[axis]) * yk_dtype_bytes(v.dtype);
         at += v.dim[axis];
-        if (yk__copy_into(g, x[i], base, &v) == YK_NONE) /* of nothing too: gradients pass it on a rank without rows */
+        if (yk__copy_into(g, x[i], base, &v) == YK_NONE) /* also an empty copy: gradients pass it on a rank without rows */
             return YK_NONE;
     }
     return base;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The checker: every rule of plugin.h that a plugin may rely on. Nothing is taken from the graph before it was checked,
- * so it may be fed with anything whose arrays have the lengths that the graph says.
+ * The checker: every rule of plugin.h that a plugin may rely on. It uses no part of the graph before it has checked that part,
+ * so it accepts any contents, if the arrays have the lengths that the graph states.
  */
 #include "core/graph/internal.h"
 
@@ -11,21 +11,21 @@
 
 typedef struct check {
     const yk_graph *g;
-    uint8_t *written; /* by root: 0 not yet, 1 by a node, 2 in the body at hand, 3 operand of the map at hand */
-    bool planned;     /* values lie in the arena */
+    uint8_t *written; /* by root: 0 not yet, 1 by a node, 2 in the current body, 3 operand of the current map */
+    bool planned;     /* values have places in the arena */
     yk_error *err;
 } check;
 
 enum { NOT_YET, BY_NODE, IN_BODY, OPERAND };
 
-#define MOST_BYTES ((int64_t)1 << 48) /* of a value: sums and products of sizes stay far from overflow */
+#define MOST_BYTES ((int64_t)1 << 48) /* largest value: sums and products of sizes stay far from overflow */
 
 /* ---- Slots and values ---- */
 
 static bool slots_good(check *chk)
 {
     const yk_graph *g = chk->g;
-    if (!g->n_slot || g->slot[0].kind != YK_SLOT_ARENA) /* of this host; the ABI does not say which */
+    if (!g->n_slot || g->slot[0].kind != YK_SLOT_ARENA) /* a rule of this host; the ABI leaves the slot open */
         return yk__fail(chk->err, YK_E_FORMAT, "graph: slot 0 has to be an arena"), false;
     for (uint32_t i = 0; i < g->n_slot; i++)
         if (g->slot[i].kind >= YK_SLOT_KIND_COUNT)
@@ -101,7 +101,7 @@ static bool values_good(check *chk)
 #define A_EIGHTS (YK_NODE_A_E4M3 | YK_NODE_A_E5M2)
 #define B_EIGHTS (YK_NODE_B_E4M3 | YK_NODE_B_E5M2)
 
-/* Operands of a product have one format of 8 bits at most. */
+/* The operands of a product have at most one 8-bit format each. */
 static bool flags_good(const yk_node *n)
 {
     return !(n->flags & ~(YK_NODE_ACCUMULATE | (n->op == YK_OP_DOT ? A_EIGHTS | B_EIGHTS : 0))) && (n->flags & A_EIGHTS) != A_EIGHTS &&
@@ -147,14 +147,14 @@ static bool output_is(const yk__shape *s, uint32_t k, const yk_value *v)
     return v->dtype == s->out[k].dtype && yk__value_same_shape(v, &s->out[k]);
 }
 
-/* v is all of x but what lies behind its rows. */
+/* True if v is all of x except the padding behind its rows. */
 static bool is_rows_of(const yk_value *v, const yk_value *x)
 {
     return yk__value_is_padded(v, false) && x->dims == 2 && x->dtype == v->dtype && x->offset == v->offset && x->dim[0] == v->dim[0] &&
            x->dim[1] == v->stride[0];
 }
 
-/* Result k is a view, and with the node's other views of the same root all of that. */
+/* True if result k is a view and, with the node's other views of the same root, covers that root. */
 static bool is_part(const yk_graph *g, const yk_node *n, uint32_t k)
 {
     const uint32_t *out = g->index + n->out, many = yk__strided_results(n->op);
@@ -171,7 +171,7 @@ static bool is_part(const yk_graph *g, const yk_node *n, uint32_t k)
            yk__value_tiles(view, parts, &g->value[g->value[out[k]].base]);
 }
 
-/* The first of the node's results that lie in the root of result k. */
+/* True for the first of the node's results in the root of result k. */
 static bool is_first_part(const yk_graph *g, const yk_node *n, uint32_t k)
 {
     const uint32_t *out = g->index + n->out;
@@ -181,7 +181,7 @@ static bool is_first_part(const yk_graph *g, const yk_node *n, uint32_t k)
     return true;
 }
 
-/* The outputs are what the operands make them, by the builder's own inference. */
+/* The outputs have the shapes that the builder's inference gives for the operands. */
 static bool shapes_good(check *chk, uint32_t i)
 {
     const yk_graph *g = chk->g;
@@ -246,7 +246,7 @@ static bool plain_good(check *chk, uint32_t i)
         return yk__fail(chk->err, YK_E_FORMAT, "graph: node %u, %s, cannot have a body", i,
                         yk__op_info_of(chk->g->node[i].op)->name),
                false;
-    /* the number of attributes first: layouts read them */
+    /* shapes_good checks the number of attributes, which layouts_good reads */
     return shapes_good(chk, i) && layouts_good(chk, i);
 }
 
@@ -259,7 +259,7 @@ static bool body_fail(check *chk, uint32_t i, const char *what)
     return false;
 }
 
-/* The ops that node number `at` of the body may be. */
+/* True if op may be node number `at` of the body. */
 static bool stands_there(const yk_node *top, uint32_t at, uint32_t op)
 {
     if (top->op == YK_OP_DOT_MAP && at == 0)
@@ -298,7 +298,7 @@ static bool sums_agree(const yk_graph *g, const yk_node *top)
     return true;
 }
 
-/* Key and rows of a dropout in the body are not read element by element. */
+/* True for key and rows of a dropout in the body, which are not read element by element. */
 static bool is_random(const yk_graph *g, const yk_node *top, uint32_t v)
 {
     for (uint32_t k = 0; k < top->n_body; k++) {
@@ -310,7 +310,7 @@ static bool is_random(const yk_graph *g, const yk_node *top, uint32_t v)
     return false;
 }
 
-/* The shape in which a body computes: of the operands, or for dot_map of the outputs. */
+/* The shape of a body's elements: that of the operands, or for dot_map of the outputs. */
 static bool body_shape(check *chk, uint32_t i, const yk_value **shape)
 {
     const yk_graph *g = chk->g;
@@ -326,7 +326,7 @@ static bool body_shape(check *chk, uint32_t i, const yk_value **shape)
     return true;
 }
 
-/* Marks the operands' roots and keeps what was there, so that the marks can be taken back. */
+/* Marks the operands' roots; kept gets the old marks, to restore them. */
 static void open_body(check *chk, const yk_node *n, uint8_t *kept)
 {
     for (uint32_t k = 0; k < n->n_in; k++) {
@@ -377,7 +377,7 @@ static bool node_good(check *chk, uint32_t i)
     if (!operands_written(chk, i))
         return false;
     if (op == YK_OP_MAP || op == YK_OP_DOT_MAP || op == YK_OP_MAP_SUM)
-        return map_good(chk, i); /* marks its outputs itself: as written in a body, which counts as written */
+        return map_good(chk, i); /* marks its own outputs as written in a body, which counts as written */
     return plain_good(chk, i) && mark_outputs(chk, i, BY_NODE);
 }
 
@@ -393,7 +393,7 @@ yk_status yk__graph_check(const yk_graph *g, yk_error *err)
         return yk__fail_mem(err, g->n_value, "checking a graph");
     good = slots_good(&chk) && values_good(&chk);
     for (uint32_t i = 0; good && i < g->n_all_node; i++)
-        good = ranges_good(&chk, i); /* body nodes too, also those that no node owns */
+        good = ranges_good(&chk, i); /* body nodes too, also unowned ones */
     for (uint32_t i = 0; good && i < g->n_node; i++)
         good = node_good(&chk, i);
     yk__free(chk.written);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Reference evaluation: the driver. Every operand is read into a dense array of doubles, the operation computes in
- * double, every result is written once. Slow on purpose and simple, since it is the truth for all tests.
+ * double, every result is written once. Simple and slow on purpose, since all tests compare with it.
  */
 #include "core/graph/internal.h"
 
@@ -166,13 +166,13 @@ void yk__eval_store(uint32_t dtype, void *p, double x)
     }
 }
 
-/* ---- Where values lie ---- */
+/* ---- Storage of values ---- */
 
 typedef struct storage {
     const yk_graph *g;
     void *const *slot; /* eval_node: memory in the values' types */
     double **buf;      /* eval_graph: doubles by root value */
-    double **local;    /* in the body of a map: doubles by value, else NULL */
+    double **local;    /* doubles by value in the body of a map, else NULL */
 } storage;
 
 static int64_t element_offset(const yk_value *v, int64_t e)
@@ -183,7 +183,7 @@ static int64_t element_offset(const yk_value *v, int64_t e)
     return o;
 }
 
-/* The doubles of the root of value v, or NULL if it lies in a slot. */
+/* The doubles of the root of value v; NULL if it lies in a slot. */
 static double *root_of(const storage *store, uint32_t v)
 {
     uint32_t root = store->g->value[v].base;
@@ -307,7 +307,7 @@ static yk_status run_node(const storage *store, const yk_node *n, yk_error *err)
     return st;
 }
 
-/* A node with its own body: every body node in turn, its results held aside; at the end the outputs are written. */
+/* Runs a node with its own body: every body node in turn, with results in temporary arrays; then writes the outputs. */
 static yk_status run_body(const storage *outer, const yk_node *n, yk_error *err)
 {
     const yk_graph *g = outer->g;

@@ -59,7 +59,7 @@ static void row_scores(const attention *att, int64_t row, double *s)
     }
 }
 
-/* What dropout multiplies probability j of the row with. */
+/* Dropout's factor of probability j of the row. */
 static double dropout_factor(const attention *att, int64_t row, int64_t j)
 {
     double u;

@@ -14,7 +14,7 @@ typedef struct conv {
     uint32_t op;
 } conv;
 
-/* All taps of output pixel (n, o, p, q); y is its index. */
+/* Adds all taps of output pixel (n, o, p, q); yi is its index. */
 static void pixel_taps(const conv *c, int64_t n, int64_t o, int64_t p, int64_t q, int64_t yi)
 {
     const int64_t group = o / (c->w[0] / c->attr[6]);
@@ -82,7 +82,7 @@ static int64_t plane_of(const yk_value *x, const yk_value *y, int64_t i)
     return i / (y->dim[2] * y->dim[3]) * x->dim[2] * x->dim[3];
 }
 
-/* First maximum of a window; -1 if it is all padding. A NaN is larger than everything. */
+/* Index of the first maximum of a window; -1 if it is all padding. A NaN is larger than every number. */
 static int64_t first_max(const pool_window *v, const double *image)
 {
     int64_t best = -1;

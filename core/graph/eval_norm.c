@@ -62,7 +62,7 @@ yk_status yk__eval_layer_norm_bwd(yk__eval *e)
     return YK_OK;
 }
 
-/* The maximum (NaN if there is one) and sum e^(x - max). */
+/* Returns the maximum (NaN if x has one); sum gets the sum of e^(x - max). */
 static double max_and_sum(const double *x, int64_t n, double *sum)
 {
     double m = -INFINITY;
@@ -74,7 +74,7 @@ static double max_and_sum(const double *x, int64_t n, double *sum)
     return m;
 }
 
-/* Maximum and logarithm of the sum are never added up: beside a maximum of 1e30 the logarithm would be lost. */
+/* Maximum and logarithm of the sum stay apart: added to a maximum of 1e30 the logarithm would be lost. */
 yk_status yk__eval_softmax(yk__eval *e)
 {
     const int64_t rows = e->x_value[0]->dim[0], c = e->x_value[0]->dim[1];

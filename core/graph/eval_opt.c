@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-/* g' of plugin.h: scaled, limited, turned round. */
+/* g' of plugin.h: scaled, clipped, negated. */
 static double grad_prepare(const yk__eval *e, const double *hyper, int64_t i)
 {
     double g = e->x[0][i] * hyper[YK_HYPER_GRAD_SCALE], clip = hyper[YK_HYPER_CLIP];

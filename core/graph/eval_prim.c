@@ -86,7 +86,7 @@ yk_status yk__eval_unary_bwd(yk__eval *e)
     return YK_OK;
 }
 
-/* Whole numbers wrap as the machine's do; a float is cut off, limited to the type's range, and NaN gives 0. */
+/* Integers wrap as the machine's do. A float is truncated and clamped to the type's range; NaN gives 0. */
 static double to_int(double x, bool from_float, double low, double high, double span)
 {
     if (!from_float) {
@@ -142,7 +142,7 @@ static double binary_of(uint32_t op, double a, double b)
     }
 }
 
-/* i32 arithmetic wraps around; a division cuts off, and by 0 gives 0. */
+/* i32 arithmetic wraps around. A division truncates; a division by 0 gives 0. */
 static double binary_of_int(uint32_t op, double x, double y)
 {
     const int64_t a = (int64_t)x, b = (int64_t)y;
@@ -188,7 +188,7 @@ yk_status yk__eval_fill(yk__eval *e)
     return YK_OK;
 }
 
-/* Elements behind axis a: the distance of two neighbours along it. */
+/* Product of the lengths behind an axis: the distance of two neighbours along it. */
 static int64_t inner_length(const yk_value *v, int64_t axis)
 {
     int64_t n = 1;
@@ -235,7 +235,7 @@ yk_status yk__eval_dropout(yk__eval *e)
     return YK_OK;
 }
 
-/* Index of element i of x in y, where y has length 1 on the masked axes. */
+/* Index in y of element i of x; y has length 1 on the masked axes. */
 static int64_t reduced_index(const yk_value *x, int64_t mask, int64_t i)
 {
     int64_t o = 0, step = 1;
@@ -296,7 +296,7 @@ yk_status yk__eval_scatter_add(yk__eval *e)
     return YK_OK;
 }
 
-/* The pixel of image `v` that entry i of the unfolded form stands for; -1: padding. */
+/* The pixel of image `v` that entry i of the unfolded form stands for; -1 for padding. */
 static int64_t unfold_pixel(const yk_value *v, const int64_t *a, int64_t i)
 {
     const int64_t h = v->dim[2], w = v->dim[3];

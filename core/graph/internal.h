@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the files of core/graph share and nobody else includes: what each op is made of, and the helpers under the
+ * Internals of core/graph: for each op its inference, body, evaluation and layout, and the helpers under the
  * builder.
  */
 #ifndef YOKE_CORE_GRAPH_INTERNAL_H
@@ -12,13 +12,13 @@
 #define YK_MAX_OUTPUTS 4
 
 /* One call of a shape inference: operands and attributes in, outputs or an error out. Only dtype, dims and dim of out[]
- * are filled. alias[i]: the operand in whose memory output i lies, or YK_NONE. */
+ * are filled. alias[i]: the operand whose memory output i uses, or YK_NONE. */
 typedef struct yk__shape {
     uint32_t op, n_in, n_attr, n_out;
     const yk_value *x[YK_MAX_OPERANDS];
     const int64_t *attr;
-    uint32_t want_dtype; /* dtype asked for; YK_DTYPE_COUNT: the op's own rule */
-    uint32_t dims; /* the shape asked for, where it does not follow from the operands; dim NULL: none given */
+    uint32_t want_dtype; /* requested dtype; YK_DTYPE_COUNT: the op's own rule */
+    uint32_t dims; /* requested shape, for an op whose operands do not determine it; dim NULL: none given */
     const int64_t *dim;
     yk_value out[YK_MAX_OUTPUTS];
     uint32_t alias[YK_MAX_OUTPUTS];
@@ -27,17 +27,17 @@ typedef struct yk__shape {
 
 typedef bool yk__infer_fn(yk__shape *s);
 
-/* Which strides an op takes. */
+/* Strides that an op accepts. */
 typedef enum yk__layout {
     YK_LAYOUT_DENSE,     /* row-major */
     YK_LAYOUT_BROADCAST, /* also stride 0 */
     YK_LAYOUT_DOT,       /* the last two may be swapped, the batch broadcast */
-    YK_LAYOUT_ATTENTION, /* q, k, v, out, gout: any strides but a dense last dimension; where a plugin does not claim
-                            them so, the planner makes copies */
+    YK_LAYOUT_ATTENTION, /* q, k, v, out, gout: any strides but a dense last dimension; the planner copies for a plugin
+                            that does not claim them */
     YK_LAYOUT_ANY        /* copy */
 } yk__layout;
 
-/* The composite being replaced: operands in `in` (values of g), outputs to `out`. Their shapes are in x and y (copies).
+/* The composite to replace: operands in `in` (values of g), outputs to `out`. x and y hold copies of their shapes.
  */
 typedef struct yk__inline {
     yk__graph *g;
@@ -45,7 +45,7 @@ typedef struct yk__inline {
     const yk__vid *in;
     yk__vid out[YK_MAX_OUTPUTS];
     const int64_t *attr;
-    const yk_value *x[YK_MAX_OPERANDS], *y[YK_MAX_OUTPUTS]; /* of the source graph */
+    const yk_value *x[YK_MAX_OPERANDS], *y[YK_MAX_OUTPUTS]; /* shapes in the source graph */
 } yk__inline;
 
 typedef void yk__body_fn(yk__inline *b); /* failures stay in g->error */
@@ -61,10 +61,10 @@ typedef struct yk__eval {
 
 typedef yk_status yk__eval_fn(yk__eval *e);
 
-/* ---- What each op is made of ----
+/* ---- Parts of each op ----
  *
  * Enumerator, inference (shape_*.c), body (body*.c), evaluation (eval_*.c), layout of operands; `none`: a primitive has no body, and
- * a map runs its own. The files that run them make an array each of their column. */
+ * a map runs its own. The files that run the parts make an array each of their column. */
 #define YK_IMPL_TABLE(X)                                                                 \
     X(NEG, unary, none, unary, BROADCAST)                                                \
     X(ABS, unary, none, unary, BROADCAST)                                                \
@@ -138,14 +138,14 @@ typedef yk_status yk__eval_fn(yk__eval *e);
 /* ---- Values (value.c) */
 void yk__value_dense_strides(yk_value *v);
 bool yk__value_is_dot_operand(const yk_value *v);
-/* The layout (yk__layout) that operand i of an op has to have. */
+/* The layout (yk__layout) that operand i of an op must have. */
 uint32_t yk__operand_layout(uint32_t op, uint32_t i, const int64_t *attr);
 bool yk__value_fits_layout(const yk_value *v, uint32_t layout);
-/* v is a matrix of 16 bits whose rows, or if it is transposed, columns, are side by side or further apart. */
+/* True if v is a matrix of 16 bits whose rows (columns if transposed) are dense, side by side or further apart. */
 bool yk__value_is_padded(const yk_value *v, bool transposed);
-/* Whether every offset of a dim/stride pair lies inside the dense value `base` of the same type. */
+/* True if every offset of a dim/stride pair lies inside the dense value `base` of the same type. */
 bool yk__value_view_inside(const yk_value *v, const yk_value *base);
-/* First failure of a builder call; always YK_NONE. */
+/* Stores the first failure of a builder call; returns YK_NONE. */
 yk__vid yk__graph_fail(yk__graph *g, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
 
 /* ---- Inference (shape_*.c) */
@@ -170,9 +170,9 @@ yk__eval_fn yk__eval_scatter_add, yk__eval_unfold, yk__eval_fold, yk__eval_dot, 
 yk__eval_fn yk__eval_avg_pool, yk__eval_bn_stats, yk__eval_layer_norm, yk__eval_layer_norm_bwd, yk__eval_softmax;
 yk__eval_fn yk__eval_softmax_bwd, yk__eval_attention, yk__eval_attention_bwd, yk__eval_cross_entropy;
 yk__eval_fn yk__eval_cross_entropy_bwd, yk__eval_dropout, yk__eval_adam_step, yk__eval_sgd_step, yk__eval_grad_stats, yk__eval_round8;
-/* Number number e of n, spread over `rows`, of a stream (rng in plugin.h). */
+/* Random number e of n, spread over `rows`, of a stream (rng in plugin.h). */
 double yk__eval_uniform(const double *key, const double *rows, int64_t n_rows, int64_t n, uint32_t stream, int64_t e);
-/* One element of a type in memory. */
+/* Reads and writes one element of a type in memory. */
 double yk__eval_load(uint32_t dtype, const void *p);
 void yk__eval_store(uint32_t dtype, void *p, double x);
 
@@ -181,7 +181,7 @@ bool yk__shape_is(yk__shape *s, uint32_t operand, uint32_t dtype, uint32_t dims,
 bool yk__shape_float(yk__shape *s, uint32_t operand);
 bool yk__shape_stat(yk__shape *s, uint32_t operand, uint32_t like, int64_t n); /* f32 [n]; f64 beside f64 */
 void yk__shape_out(yk__shape *s, uint32_t i, uint32_t dtype, uint32_t dims, const int64_t *dim);
-uint32_t yk__shape_dtype(yk__shape *s, uint32_t own); /* own, or f32 where that was asked for */
+uint32_t yk__shape_dtype(yk__shape *s, uint32_t own); /* own, or f32 if requested */
 /* Length of an output of a window op; -1 if the window does not fit. */
 int64_t yk__window_out(int64_t in, int64_t k, int64_t stride, int64_t pad, int64_t dil);
 

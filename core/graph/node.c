@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes in their general form: operands in the strides that the op takes, outputs as inferred, and the graph's hash. */
+/* Nodes in their general form: operands in strides that the op accepts, inferred outputs, and the graph's hash. */
 #include "core/graph/internal.h"
 
 #include <string.h>
@@ -63,7 +63,7 @@ uint32_t yk__body_new(yk__graph *g, yk_op op, uint32_t n_in, const yk__vid *in, 
     return (uint32_t)g->n_body++;
 }
 
-/* ---- By inference ---- */
+/* ---- Nodes by inference ---- */
 
 yk__vid yk__dense(yk__graph *g, yk__vid x)
 {
@@ -73,7 +73,7 @@ yk__vid yk__dense(yk__graph *g, yk__vid x)
     return yk__apply(g, YK_OP_COPY, 1, &x, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &y, 1) ? y : YK_NONE;
 }
 
-/* Puts copies in front of operands whose strides the op does not take. */
+/* Inserts copies of operands whose strides the op rejects. */
 static bool operands_fit(yk__graph *g, yk_op op, const int64_t *attr, uint32_t n, yk__vid *x)
 {
     for (uint32_t i = 0; i < n; i++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * round8: a value as 8 bits can hold it, with one scale for all its elements: the largest power of two by which the largest
- * element is still a number of the format. Scaling by powers of two is exact, so that nothing but the rounding changes bits,
- * and another largest element changes only what lies below the format's normal numbers.
+ * round8: rounds a value to 8 bits, with one scale for all its elements: the largest power of two that keeps the largest
+ * element in the format. Scaling by powers of two is exact, so only the rounding changes bits. A different largest element
+ * changes only elements below the format's normal numbers.
  */
 #include "core/graph/body.h"
 
@@ -12,9 +12,9 @@ static const struct {
     int mantissa, least, most; /* bits behind the point; exponents of the least normal and of the largest number */
 } formats[] = {[YK_ROUND8_E4M3] = {3, -6, 8}, [YK_ROUND8_E5M2] = {2, -14, 15}};
 
-#define LEAST_SCALED (-90) /* exponent: below it, elements are scaled as if the largest were this; then no factor leaves f32 */
+#define LEAST_SCALED (-90) /* least exponent of the largest element for the scale; keeps every factor in f32 */
 
-/* The largest number is 1.75 * 2^most in both. */
+/* The largest number: 1.75 * 2^most in both formats. */
 static double largest_of(int64_t format)
 {
     return ldexp(1.75, formats[format].most);
@@ -64,7 +64,7 @@ yk_status yk__eval_round8(yk__eval *e)
     return YK_OK;
 }
 
-/* ---- Body: no operation in it rounds, so that every device computes the same bits ---- */
+/* ---- Body: no operation in it rounds, so every device computes the same bits ---- */
 
 static yk__vid body_mul(yk__inline *b, yk__vid x, yk__vid y)
 {
@@ -81,15 +81,15 @@ typedef struct factors {
     yk__vid up, down;
 } factors;
 
-/* Divides what up gives by 2^by, but where `stay`. */
+/* Divides the factor `up` by 2^by, except if `stay`. */
 static factors factors_shift(yk__inline *b, factors f, yk__vid stay, int by)
 {
     return (factors){yk__select(b->g, stay, f.up, yk__scale(b->g, f.up, ldexp(1, -by))),
                      yk__select(b->g, stay, f.down, yk__scale(b->g, f.down, ldexp(1, by)))};
 }
 
-/* The factor by which x is below 2^(top + 1), and where x is at least 2^least not below 2^top: the first of the steps is the
- * largest part of the way, each of the others at most once. */
+/* Finds the factor that brings x below 2^(top + 1), and, if x is at least 2^least, not below 2^top. The first step covers the
+ * largest part of the way; each further step applies at most once. */
 static factors factors_find(yk__inline *b, yk__vid x, int top, int least, const int *steps)
 {
     factors f = {yk__body_number(b, ldexp(1, top - least)), yk__body_number(b, ldexp(1, least - top))};
@@ -100,7 +100,7 @@ static factors factors_find(yk__inline *b, yk__vid x, int top, int least, const 
     return f;
 }
 
-/* By which elements are multiplied (up), and results (down). A largest element that is not finite: 1. */
+/* Factors of elements (up) and of results (down). 1 if the largest element is not finite. */
 static factors find_scale(yk__inline *b, yk__vid size, int64_t format)
 {
     static const int steps[] = {64, 64, 32, 32, 16, 8, 4, 2, 1, 0}; /* from -90 to 127 */
@@ -118,7 +118,7 @@ static yk__vid cut_off(yk__inline *b, yk__vid x)
     return yk__cast(b->g, yk__cast(b->g, x, YK_I32), yk__body_dtype(b));
 }
 
-/* To the nearest whole number, of two the even one; x is 0 .. 16. */
+/* Rounds to the nearest integer, ties to even; x is 0 .. 16. */
 static yk__vid to_whole(yk__inline *b, yk__vid x)
 {
     yk__graph *g = b->g;

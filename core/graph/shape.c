@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shape inference: what is common to all operations. The builder and the checker both go through yk__infer. */
+/* Shape inference: the part common to all operations. Builder and checker both call yk__infer. */
 #include "core/graph/internal.h"
 
 #include <stdarg.h>

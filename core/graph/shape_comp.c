@@ -6,7 +6,7 @@
 
 /* ---- Convolution: attr sh sw ph pw dh dw groups ---- */
 
-/* Shapes of x, w and y of one convolution, of which two are operands and the third is compared or made. */
+/* Shapes of x, w and y of one convolution: two are operands, the third is compared or made. */
 static bool conv_out(yk__shape *s, const int64_t x[4], const int64_t w[4], int64_t y[4])
 {
     const int64_t *a = s->attr, groups = a[6];
@@ -213,7 +213,7 @@ bool yk__infer_softmax_bwd(yk__shape *s)
 
 /* ---- Attention: attr causal scale p stream flags ---- */
 
-/* q, k, v from operand `first` on, then what the flags name. */
+/* Checks q, k, v from operand `first` on, then the operands that the flags name. */
 static bool attention_operands(yk__shape *s, uint32_t first)
 {
     const int64_t flags = s->attr[4];

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* All operands have one shape. */
+/* Checks that all operands have one shape. */
 static bool same_shapes(yk__shape *s)
 {
     for (uint32_t i = 1; i < s->n_in; i++)
@@ -67,7 +67,7 @@ bool yk__infer_select(yk__shape *s)
     return same_types(s, 1, 2) && same_shapes(s) && out_like(s, 1, s->x[1]->dtype);
 }
 
-/* The shape the caller asked for. */
+/* Takes the shape that the caller requested. */
 static bool output_asked(yk__shape *s, uint32_t dtype)
 {
     if (!s->dim || s->dims > YK_MAX_DIMS)
@@ -96,7 +96,7 @@ bool yk__infer_iota(yk__shape *s)
     return true;
 }
 
-/* key i32[4], rows i32[R] from operand `first` on, for n numbers. */
+/* Checks key i32[4], rows i32[R] from operand `first` on, for n numbers. */
 static bool rng_operands(yk__shape *s, uint32_t first, int64_t n)
 {
     const yk_value *rows = s->x[first + 1];
@@ -150,7 +150,7 @@ bool yk__infer_argmax(yk__shape *s)
     return true;
 }
 
-/* With a base the output is a view that the caller makes; here it has the shape of x. */
+/* With a base the caller makes the output, a view; here the output has the shape of x. */
 bool yk__infer_copy(yk__shape *s)
 {
     if (s->n_in == 2) {

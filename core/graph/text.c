@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A graph for readers: as text, one line per node, and as DOT for Graphviz. */
+/* A graph as text, one line per node, and as DOT for Graphviz. */
 #include "core/graph/internal.h"
 
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 typedef struct text {
     char *data;
     size_t length, cap;
-    bool out_of_memory; /* memory */
+    bool out_of_memory; /* an allocation failed */
 } text;
 
 static void text_put(text *out, const char *fmt, ...) YK_PRINTF(2, 3);
@@ -102,7 +102,7 @@ static void put_attrs(text *out, const yk_graph *g, const yk_node *n)
         text_put(out, "}");
 }
 
-/* The format that operand i of a product is rounded to. */
+/* The 8-bit format of operand i of a product. */
 static const char *eight_text(const yk_node *n, uint32_t i)
 {
     const uint32_t flags = i > 1 ? 0 : i ? n->flags / (YK_NODE_B_E4M3 / YK_NODE_A_E4M3) : n->flags;
@@ -132,7 +132,7 @@ static void put_node(text *out, const yk_graph *g, const yk_node *n, const char 
     text_put(out, "\n");
 }
 
-/* Values are named where they come to be: leaves and views up front, results at their node. */
+/* Names values at their definition: leaves and views up front, results at their node. */
 char *yk__graph_text(const yk_graph *g)
 {
     text out = {0};

@@ -104,8 +104,8 @@ uint32_t yk__slot_new(yk__graph *g, yk_slot_kind kind, uint64_t bytes, uint32_t 
     return (uint32_t)g->n_slot++;
 }
 
-/* Place, lengths and strides as one word (a polynomial in an odd number): mixing each would be most of what a value of a
- * trace costs. */
+/* Place, lengths and strides as one word (a polynomial in an odd number). A mix per member would dominate the cost of a
+ * traced value. */
 static uint64_t shape_word(const yk_value *v)
 {
     const uint64_t odd = 0x9e3779b97f4a7c15ull;
@@ -117,7 +117,7 @@ static uint64_t shape_word(const yk_value *v)
     return w;
 }
 
-/* Appends a value; v->base YK_NONE: it is its own. */
+/* Appends a value; base YK_NONE: the value is its own base. */
 static yk__vid value_push(yk__graph *g, const yk_value *v)
 {
     yk__vid id = (yk__vid)g->n_value;
@@ -136,7 +136,7 @@ static yk__vid value_push(yk__graph *g, const yk_value *v)
     return id;
 }
 
-/* A dense value that is nobody's view; false when the shape is not one. */
+/* Initialises a dense value that is no view; false for an illegal shape. */
 static bool value_init_dense(yk__graph *g, yk_dtype dtype, uint32_t dims, const int64_t *dim, yk_value *v)
 {
     int64_t n = (int64_t)yk_dtype_bytes(dtype);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Views: a view has the root value as its base (never another view), composed strides and an
- * offset. A view that turns out to be its operand or the whole root is that value itself, so that a permutation and its
- * inverse leave nothing behind.
+ * offset. A view that equals its operand or the whole root is that value itself, so a permutation and its inverse
+ * cancel.
  */
 #include "core/graph/internal.h"
 
@@ -18,8 +18,8 @@ static bool same_place(const yk_value *a, const yk_value *b)
     return true;
 }
 
-/* v: dims, dim, stride, offset of a view of x. Strides of a dense view are made canonical, so that readers of strides
- * are not misled by dimensions of length 1. */
+/* v: dims, dim, stride, offset of a view of x. Strides of a dense view are made canonical, so that dimensions of length 1
+ * do not mislead readers of strides. */
 static yk__vid view_make(yk__graph *g, yk__vid x, yk_value *v)
 {
     yk__vid base = g->value[x].base;
@@ -61,7 +61,7 @@ static bool shape_resolve(yk__graph *g, yk__vid x, uint32_t dims, const int64_t 
     return good;
 }
 
-/* Strides for v->dim over x's own strides, where groups of dimensions can be merged and split without moving anything
+/* Strides for v->dim over x's own strides, if groups of dimensions can be merged and split without a copy
  * (the rule of NumPy's reshape). */
 static bool view_strides(const yk_value *x, yk_value *v)
 {

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How attention's operands and results lie. Models have heads as views of rows of tokens ([B,H,T,D] in the order
+ * Memory order of attention's operands and results. Models have heads as views of rows of tokens ([B,H,T,D] in the order
  * [B,T,H,D]), and a product wants whole rows.
  *
- * Before composites are claimed: a device that takes attention with dense operands only gets copies of them.
- * Afterwards, where the device claims YK_CLAIM_STRIDED_OUT: results are written in the order in which a copy would have put
- * them, and the copy falls away; so do gradients that are copied into parts of one value.
+ * Before composites are claimed: a device that accepts only dense operands of attention gets copies.
+ * Afterwards, if the device claims YK_CLAIM_STRIDED_OUT: results are written in the order that a copy would give them, and
+ * the copy goes away. So do copies of gradients into parts of one value.
  */
 #include <string.h>
 
 #include "core/base/mem.h"
 #include "core/plan/internal.h"
 
-#define MOST_VIEWS 8 /* of one result; with more it stays as it is */
+#define MOST_VIEWS 8 /* views of one result; a result with more stays as it is */
 
 static bool is_attention(const yk_node *n)
 {
     return n->op == YK_OP_ATTENTION || n->op == YK_OP_ATTENTION_BWD;
 }
 
-/* q, k, v; out and its gradient: the operands that may be strided */
+/* True for operands that may be strided: q, k, v; out and its gradient. */
 static bool may_stride(const yk_node *n, uint32_t i)
 {
     return n->op == YK_OP_ATTENTION ? i < 3 : n->op == YK_OP_ATTENTION_BWD && i < 6 && i != 2;
@@ -31,7 +31,7 @@ typedef struct operands {
     yk__work *work;
     yk__remap remap;
     yk__graph g;
-    yk__vid *dense; /* by value of the old graph: its copy, YK_NONE: none yet */
+    yk__vid *dense; /* by value of the old graph: its copy, YK_NONE if absent */
 } operands;
 
 static bool is_asked_for(const operands *ops, const yk_node *n)
@@ -43,7 +43,7 @@ static bool is_asked_for(const operands *ops, const yk_node *n)
     return strided && !(yk__plan_ask(ops->work->request, src, n, src->body + n->body) & YK_CLAIM_RUN);
 }
 
-/* The node `at`, the last one, with dense operands: new values are listed in `fresh`, by operand. */
+/* Gives the last node, `at`, dense operands; `fresh` gets the new values, by operand. */
 static void use_dense(operands *ops, const yk_node *n, uint32_t at, yk__vid *fresh)
 {
     const yk__graph *src = ops->remap.src;
@@ -60,7 +60,7 @@ static void use_dense(operands *ops, const yk_node *n, uint32_t at, yk__vid *fre
     }
 }
 
-/* Copies to the new values, before the node. */
+/* Inserts copies to the new values before the node. */
 static void add_copies(operands *ops, const yk_node *n, uint32_t at, const yk__vid *fresh)
 {
     yk__graph *g = &ops->g;
@@ -120,18 +120,18 @@ typedef struct results {
     yk__remap remap;
     yk__graph g;
     yk__uses uses;
-    bool *rows; /* by value of the old graph: a view in whose order its root is written: copies of it fall away */
-    bool *gone; /* by node of the old graph: it has nothing to do any more */
+    bool *rows; /* by value of the old graph: a view whose order its root is written in, so that copies of it go away */
+    bool *gone; /* by node of the old graph: it is no longer needed */
 } results;
 
 /* The readers of one result. */
 typedef struct readers {
     yk__vid view[MOST_VIEWS];
     uint32_t n;
-    yk__vid order; /* the view that is copied; YK_NONE: none is */
+    yk__vid order; /* the view that is copied; YK_NONE if absent */
 } readers;
 
-/* The dimension of the dense value x along which dimension i of its view v runs; x->dims: none. */
+/* The dimension of the dense value x along which dimension i of its view v runs; x->dims if there is no such dimension. */
 static uint32_t dimension_along(const yk_value *x, const yk_value *v, uint32_t i)
 {
     uint32_t j = 0;
@@ -140,7 +140,7 @@ static uint32_t dimension_along(const yk_value *x, const yk_value *v, uint32_t i
     return j;
 }
 
-/* v is all of the dense value x, its dimensions in any order. */
+/* True if v is all of the dense value x with permuted dimensions. */
 static bool is_permuted(const yk_value *x, const yk_value *v)
 {
     for (uint32_t i = 0; i < v->dims; i++)
@@ -162,7 +162,7 @@ static bool takes_strides(const yk_node *n, uint32_t i)
     return (n->op == YK_OP_COPY && i == 0) || may_stride(n, i);
 }
 
-/* A copy of all of the view to a value of its own, which nothing else writes. */
+/* True if the node copies the whole view to a separate value that nothing else writes. */
 static bool is_plain_copy(const results *list, const yk_node *n)
 {
     const yk__graph *src = list->remap.src;
@@ -182,7 +182,7 @@ static bool add_view(readers *all, yk__vid v)
     return true;
 }
 
-/* False: somebody reads result o who cannot take it permuted. */
+/* Notes a reader of result o; false if the node cannot read it permuted. */
 static bool note_reader(const results *list, const yk_node *n, yk__vid o, readers *all)
 {
     const yk__graph *src = list->remap.src;
@@ -200,14 +200,14 @@ static bool note_reader(const results *list, const yk_node *n, yk__vid o, reader
     return true;
 }
 
-/* Nobody but nodes knows where it lies. */
+/* True if only nodes of this graph depend on the value's place. */
 static bool is_free(const results *list, yk__vid v)
 {
     const yk_value *x = &list->remap.src->value[v];
     return x->base == v && x->slot == YK_NONE && !list->uses.kept[v];
 }
 
-/* Whether result o of node k may lie in another order, and in which. */
+/* True if result o of node k may lie in another order, which goes to *all. */
 static bool find_order(const results *list, uint32_t k, yk__vid o, readers *all)
 {
     const yk__graph *src = list->remap.src;
@@ -220,7 +220,7 @@ static bool find_order(const results *list, uint32_t k, yk__vid o, readers *all)
     return all->order != YK_NONE;
 }
 
-/* A view of `rows` that stands where the view v of the old dense value x did. */
+/* A view of `rows` in the place of view v of the old dense value x. */
 static yk__vid view_reordered(results *list, yk__vid rows, const yk_value *order, const yk_value *x, const yk_value *v)
 {
     yk_value view = *v;
@@ -235,7 +235,7 @@ static yk__vid view_reordered(results *list, yk__vid rows, const yk_value *order
     return yk__view_like(&list->g, rows, &view, 0);
 }
 
-/* Gives result o its new place: all that reads it is translated before any of it is. */
+/* Gives result o its new order: translates all its views before any reader is emitted. */
 static void reorder_result(results *list, yk__vid o, const readers *all)
 {
     const yk__graph *src = list->remap.src;
@@ -252,9 +252,9 @@ static void reorder_result(results *list, yk__vid o, const readers *all)
     }
 }
 
-/* ---- Gradients that are copied into one value, as of a joint projection to q, k and v ---- */
+/* ---- Gradients copied into one value, as for a joint projection to q, k and v ---- */
 
-/* The node that copies the gradient o, and does nothing else with it, into a part of a value; YK_NONE: there is none. */
+/* The node that copies the gradient o into a part of a value, if o has no other reader; YK_NONE if absent. */
 static uint32_t part_copy(const results *list, yk__vid o)
 {
     const yk_node *n;
@@ -264,7 +264,7 @@ static uint32_t part_copy(const results *list, yk__vid o)
     return n->op == YK_OP_COPY && n->n_in == 2 && yk__ins(list->remap.src, n)[0] == o ? list->uses.last[o] : YK_NONE;
 }
 
-/* Until all three copies are made, the value is only filled, and that after node k. The fill goes to *fill. */
+/* True if the value is only filled until all three copies are made, after node k. *fill gets the fill. */
 static bool only_parts(const results *list, uint32_t k, const uint32_t copy[3], yk__vid base, uint32_t *fill)
 {
     const yk__graph *src = list->remap.src;
@@ -286,7 +286,7 @@ static bool only_parts(const results *list, uint32_t k, const uint32_t copy[3], 
     return *fill != YK_NONE && uses == 4 && list->uses.writers[base] == 4;
 }
 
-/* The three gradients of node k are written where the copies would have put them. */
+/* Lets node k write its three gradients where the copies would have put them. */
 static bool join_gradients(results *list, uint32_t k)
 {
     const yk__graph *src = list->remap.src;
@@ -315,7 +315,7 @@ static bool join_gradients(results *list, uint32_t k)
     return true;
 }
 
-/* How many results of a node, the first, may be written as views. */
+/* The number of leading results that the node may write as views. */
 static uint32_t strided_results(const yk__work *work, const yk__graph *g, const yk_node *n)
 {
     const uint32_t many = is_attention(n) ? yk__strided_results(n->op) : 0;

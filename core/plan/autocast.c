@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mixed precision: which values are held in the 16-bit format, by the precision class of the operations.
+ * Mixed precision: selects the values in the 16-bit format, by the precision class of the operations.
  *
- * LOWP  16-bit operands (casts are made once per value and shared by forward and backward), 16-bit result; f32 where
- *       it is a gradient of a parameter, or where only FULL operations read it.
+ * LOWP  16-bit operands (each value is cast once, for forward and backward) and a 16-bit result. The result is f32 if it is
+ *       a gradient of a parameter, or if only FULL operations read it.
  * FULL  f32 operands and results.
- * WIDE  16-bit if every operand of the full shape is. Operands that are broadcast (biases, statistics, constants) do not
- *       widen the result; where such a one is f32 the operation is computed in f32 and its result rounded once, and a
- *       following operation of the same kind takes the value before rounding.
+ * WIDE  16-bit if every operand of the full shape is. Broadcast operands (biases, statistics, constants) do not widen the
+ *       result. If such an operand is f32, the operation computes in f32 and rounds its result once. A following operation
+ *       of the same kind takes the value before rounding.
  * KEEP  the format of the first float operand.
- * Blocks of f32 (yk__full): every operation and gradient in them is FULL; what comes in is widened, what leaves is f32.
- * In a job of fp8 the low format is bf16, and operands of some products (eight.h) are rounded to what 8 bits hold, once per value
+ * Blocks of f32 (yk__full): every operation and gradient in them is FULL; inputs are widened, outputs are f32.
+ * In a job of fp8 the low format is bf16. Operands of some products (eight.h) are rounded to 8 bits, once per value
  * and format.
- * Losses and all that follows them are f32: cross entropy gives f32 whatever its logits are.
+ * Losses and their successors are f32: cross entropy gives f32 for logits of every format.
  */
 #include <string.h>
 
@@ -24,12 +24,12 @@ typedef struct casting {
     yk__remap remap;
     yk__graph g;
     yk_dtype low;
-    yk__vid *lowered, *widened; /* by value of the old graph: its versions, YK_NONE where not made yet */
+    yk__vid *lowered, *widened; /* by value of the old graph: its versions, YK_NONE if absent */
     uint8_t *full_only;        /* by root: read only by operations that want f32 */
     uint8_t *is_grad;          /* by root: a gradient contribution that nothing reads */
     const yk_node *node;
-    yk__eight *eight;          /* by node of the old graph; NULL: none has operands of 8 bits */
-    bool marks_eight;          /* the device claims round8, so that it may know what products are marked with */
+    yk__eight *eight;          /* by node of the old graph; NULL if no node has operands of 8 bits */
+    bool marks_eight;          /* the device claims round8, so products may carry the marks */
     yk__vid *rounded[YK__EIGHT_FORMATS]; /* by value, as lowered */
 } casting;
 
@@ -61,7 +61,7 @@ static yk__vid new_cast(casting *state, yk__vid x, yk_dtype dtype, bool leaf)
     return y;
 }
 
-/* A parameter in 16 bits, or another leaf cast. */
+/* A leaf in another format: a parameter's own 16-bit copy, or a cast. */
 static yk__vid leaf_as(casting *state, yk__vid x, yk_dtype dtype)
 {
     const yk_value *v = &state->g.value[x];
@@ -75,7 +75,7 @@ static yk__vid leaf_as(casting *state, yk__vid x, yk_dtype dtype)
     return yk__leaf(&state->g, slot, 0, dtype, state->g.value[x].dims, dim);
 }
 
-/* A view of what became of v's root; `whole` is that. */
+/* The view v over `whole`, the new version of v's root. */
 static yk__vid view_as(casting *state, yk__vid v, yk__vid whole, yk_dtype dtype)
 {
     const yk_value *x = &state->remap.src->value[v], *r = &state->remap.src->value[x->base];
@@ -101,8 +101,8 @@ static yk__vid value_as(casting *state, yk__vid v, yk_dtype dtype)
 }
 
 /*
- * The value in the low format, rounded to 8 bits; views are views of the rounded root. Where there is an f32 version that is rounded
- * itself, and to the low format without loss: whether f32 is rounded in between would depend on what a device fuses.
+ * The value in the low format, rounded to 8 bits; views are views of the rounded root. An f32 version is rounded directly, and
+ * to the low format without loss: otherwise the result would depend on a device's fusion.
  */
 static yk__vid value_rounded(casting *state, yk__vid v, uint32_t format)
 {
@@ -128,7 +128,7 @@ static yk__vid value_rounded(casting *state, yk__vid v, uint32_t format)
     return memo[v] = y;
 }
 
-/* Makes the outputs: roots of the given formats, or views of what is there. */
+/* Makes the outputs: roots of the given formats, or views of existing values. */
 static void make_outputs(casting *state, const yk_node *n, const yk_dtype *dtype, yk__vid *out)
 {
     const yk__graph *src = state->remap.src;
@@ -153,7 +153,7 @@ static void emit_node(casting *state, const yk_node *n, const yk__vid *in, const
     yk__remap_note(&state->remap, at, *yk__info_of(&state->remap, n));
 }
 
-/* Which operands of a LOWP operation are products' factors; the others stay f32. */
+/* True for operands of a LOWP operation that are factors of a product; its other operands stay f32. */
 static bool is_factor(const yk_node *n, uint32_t i)
 {
     if (n->op == YK_OP_ATTENTION)
@@ -227,7 +227,7 @@ static void cast_widest(casting *state, const yk_node *n)
     }
 }
 
-/* NONE stays: it computes nothing. */
+/* Class of a node. NONE stays: it computes nothing. */
 static yk__op_prec precision_class(const yk__plan_request *request, const yk_node *n)
 {
     const yk__op_prec prec = (yk__op_prec)yk__op_info_of(n->op)->prec;
@@ -237,7 +237,7 @@ static yk__op_prec precision_class(const yk__plan_request *request, const yk_nod
     return prec;
 }
 
-/* A buffer that parts are copied into has the low format if all the parts have. */
+/* Format of a buffer of copied parts: the low format if all parts have it. */
 static yk_dtype base_format(casting *state, uint32_t k)
 {
     const yk__graph *src = state->remap.src;
@@ -324,7 +324,7 @@ static void find_readers(casting *state, const yk__uses *uses)
             state->is_grad[yk__root(src, state->work->grad[i])] = 1;
 }
 
-/* Gradients and assigned values leave as f32: before rounding, where there is such a version. */
+/* Gradients and assigned values leave as f32, from the version before rounding if there is one. */
 static void cast_kept(casting *state)
 {
     yk__work *work = state->work;
@@ -345,7 +345,7 @@ static void free_lists(casting *state)
     yk__free(state->lowered);
 }
 
-/* One block of numbers of values, and what is known of roots and nodes. */
+/* Allocates the tables by value, by root and by node, and fills in known facts. */
 static yk_status make_lists(casting *state, yk_error *err)
 {
     const yk__work *work = state->work;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Each composite is offered to the device; one it does not claim is replaced by its body, until only claimed composites
- * and primitives are left.
+ * Offers each composite to the device. A composite that it does not claim is replaced by its body, until only claimed
+ * composites and primitives are left.
  */
 #include "core/base/log.h"
 #include "core/plan/internal.h"
 
-#define MAX_DEPTH 16 /* bodies in bodies; more is a mistake in the table of bodies */
+#define MAX_DEPTH 16 /* depth of nested bodies; more is a mistake in the table of bodies */
 
-/* An output that lies in memory which was there before (an optimizer's parameter): the body's value is copied there. */
+/* Copies the body's value to an output that lies in existing memory (an optimizer's parameter). */
 static void write_back(yk__remap *remap, yk__vid out, yk__vid value)
 {
     yk__vid view = yk__remap_value(remap, out), in[2];

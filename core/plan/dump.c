@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * YOKE_DUMP=DIR: every new plan as text and as a drawing (plan-N.txt, plan-N.dot), and its graph after each pass as text
- * (pass-N-07-empty.txt), so that two of them can be compared. N is the plan's number in the lines of YOKE_LOG=debug.
+ * YOKE_DUMP=DIR: writes every new plan as text and as a drawing (plan-N.txt, plan-N.dot). Its graph after each pass goes to a text
+ * file (pass-N-07-empty.txt), so that two passes can be compared. N is the plan's number in the lines of YOKE_LOG=debug.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -14,14 +14,14 @@
 #include "core/base/option.h"
 #include "core/plan/internal.h"
 
-/* The folder is made where it is missing. */
+/* Opens a file for writing; makes a missing folder. */
 static FILE *open_file(const char *dir, const char *path)
 {
     FILE *f = fopen(path, "we");
     return f || errno != ENOENT || mkdir(dir, 0777) ? f : fopen(path, "we");
 }
 
-/* Takes path and text over; either may be NULL for want of memory. A plan has some 45 files: what fails of one does of all. */
+/* Writes text to path and frees both; NULL means out of memory. Warns once, as a plan has some 45 files that fail alike. */
 static void write_text(const char *dir, char *path, char *text)
 {
     static atomic_flag warned = ATOMIC_FLAG_INIT;
@@ -42,7 +42,7 @@ void yk__plan_dump_pass(const yk__work *work, uint32_t order, const char *name)
 {
     const char *dir = yk__option_text(YK__OPTION_DUMP);
     yk_error err = YK_ERROR_INIT;
-    yk__graph copy; /* sealing moves bodies behind the nodes */
+    yk__graph copy; /* because sealing moves bodies behind the nodes */
     yk_graph g;
     if (!dir || yk__graph_copy(&work->g, &copy, &err))
         return;

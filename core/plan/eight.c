@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which products have operands of 8 bits, in a job of fp8: those of linear layers, forward and both gradients. Activations and
- * weights are e4m3, what comes back from behind a layer is e5m2. A layer is a parameter that forward multiplies with something.
+ * Selects the products with operands of 8 bits, in a job of fp8: those of linear layers, forward and both gradients. Activations and
+ * weights are e4m3, gradients of a layer's output e5m2. A layer is a parameter that forward multiplies with a value.
  * It stays in 16 bits
- *   - if it is no matrix whose lengths are multiples of 16: no chip multiplies it in 8 bits,
- *   - if it is the first: what it is multiplied with depends on no parameter,
+ *   - if it is no matrix whose lengths are multiples of 16: no hardware multiplies it in 8 bits,
+ *   - if it is the first: its other factor depends on no parameter,
  *   - if it is the last of the trace, as the head over a vocabulary is.
- * All of this is in the trace, and none of it depends on the batch: every rank comes to the same answer.
+ * These facts are in the trace, and none of them depends on the batch: every rank selects the same products.
  */
 #include "core/plan/eight.h"
 
@@ -23,11 +23,11 @@ typedef struct choice {
     const yk__work *work;
     layer *list;       /* by parameter */
     uint32_t last;
-    uint8_t *depends;  /* by root: on a parameter */
+    uint8_t *depends;  /* by root: it depends on a parameter */
     uint8_t *is_back;  /* by root: backward writes it */
 } choice;
 
-/* The parameter that v is a part of; YK_NONE: of none. */
+/* The parameter that v is a part of; YK_NONE if none. */
 static uint32_t param_of(const choice *state, yk__vid v)
 {
     const yk_value *x = &state->g->value[yk__root(state->g, v)];
@@ -35,7 +35,7 @@ static uint32_t param_of(const choice *state, yk__vid v)
     return s && s->kind == YK_SLOT_PARAM && s->key < state->work->request->n_param ? s->key : YK_NONE;
 }
 
-/* Which operand is a parameter; 2: none, or both. */
+/* Index of the operand that is a parameter; 2 if neither or both are. */
 static uint32_t weight_operand(const choice *state, const yk_node *n)
 {
     const yk__vid *in = yk__ins(state->g, n);
@@ -78,7 +78,7 @@ static void find_layers(choice *state)
         state->list[state->last].is_out = true;
 }
 
-/* The parameter whose gradient v is a contribution to; YK_NONE: of none. */
+/* The parameter whose gradient v contributes to; YK_NONE if none. */
 static uint32_t gradient_of(const choice *state, yk__vid v)
 {
     const yk__work *work = state->work;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums of scaled values: sum(x * c) = c * sum(x) where c does not change along the summed axes, and sum(-x) = -sum(x). The
- * gradients of a shift and of a scale that broadcast over the same axes (batch norm's mean and beta) then share one sum, so
- * that one pass over the gradient less is made.
+ * Sums of scaled values: sum(x * c) = c * sum(x) if c is constant along the summed axes, and sum(-x) = -sum(x). The gradients
+ * of a shift and of a scale that broadcast over the same axes (batch norm's mean and beta) then share one sum, which saves
+ * one pass over the gradient.
  */
 #include <string.h>
 
@@ -15,7 +15,7 @@ typedef struct factoring {
     yk__remap remap;
     yk__graph g;
     yk__uses uses;
-    uint32_t *sums; /* by value of the old graph: the last sum of it that was emitted, a node of the new graph + 1 */
+    uint32_t *sums; /* by value of the old graph: its latest emitted sum, a node of the new graph + 1 */
 } factoring;
 
 static const yk_node *sole_producer(const factoring *state, yk__vid v)
@@ -33,13 +33,13 @@ static bool is_constant(const yk_value *v, uint64_t axes)
     return true;
 }
 
-/* Written once, so that it can be read later than it was. */
+/* True if v has one writer, so that it can be read later. */
 static bool is_single_written(const factoring *state, yk__vid v)
 {
     return state->uses.writers[yk__root(state->remap.src, v)] <= 1;
 }
 
-/* The node's operand that is summed; *factor the other one (YK_NONE: the sign). YK_NONE: not of that form. */
+/* The summed operand of the node that makes v; *factor gets the other one (YK_NONE: the sign). YK_NONE for another node. */
 static yk__vid summed_operand(const factoring *state, yk__vid v, uint64_t axes, yk__vid *factor)
 {
     const yk__graph *src = state->remap.src;

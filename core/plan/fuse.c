@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathering nodes in clusters: what a node may become part of, which clusters may be one, and the order in which that is tried. */
+/* Gathers nodes in clusters: conditions for joining a cluster, for merging two, and the order of the attempts. */
 #include "core/plan/fuse_cluster.h"
 
 #include <string.h>
@@ -7,9 +7,9 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 
-#define SEARCH 256 /* clusters looked at for one decision; more counts as no */
+#define SEARCH 256 /* clusters visited for one decision; beyond that the answer is no */
 
-/* ---- What a node is ---- */
+/* ---- Kinds of nodes ---- */
 
 static bool own_root(const yk__fuse *fuse, const yk_node *n)
 {
@@ -18,7 +18,7 @@ static bool own_root(const yk__fuse *fuse, const yk_node *n)
     return n->n_out == 1 && src->value[o].base == o && src->value[o].slot == YK_NONE && fuse->uses.writers[o] == 1;
 }
 
-/* Key and rows are the program's inputs, so that nothing in the arena can come to lie over them. */
+/* True for a dropout whose key and rows are the program's inputs, so that no arena value can overwrite them. */
 static bool is_drop(const yk__fuse *fuse, const yk_node *n)
 {
     const yk__graph *src = fuse->remap.src;
@@ -74,7 +74,7 @@ static bool is_in_pair(const yk__fuse *fuse, pair p, uint32_t node)
     return fuse->cluster_of[node] == p.a || fuse->cluster_of[node] == p.b;
 }
 
-/* Pushes what the members of cluster c need, outside of the pair. False: one of them is of the pair itself. */
+/* Pushes clusters, outside of the pair, that the members of cluster c need. False if such a cluster is in the pair itself. */
 static bool push_needs(yk__fuse *fuse, pair p, uint32_t c, bool own, uint32_t low, uint32_t *stack, uint32_t *n)
 {
     for (uint32_t k = fuse->cluster[c].head; k != YK_NONE; k = fuse->next[k]) {
@@ -98,7 +98,7 @@ static bool push_needs(yk__fuse *fuse, pair p, uint32_t c, bool own, uint32_t lo
     return true;
 }
 
-/* No way leads out of the pair and back into it. */
+/* True if no path leaves the pair and comes back to it. */
 static bool is_acyclic(yk__fuse *fuse, pair p)
 {
     const uint32_t low = fuse->cluster[p.a].first < fuse->cluster[p.b].first ? fuse->cluster[p.a].first : fuse->cluster[p.b].first;
@@ -114,7 +114,7 @@ static bool is_acyclic(yk__fuse *fuse, pair p)
     return true;
 }
 
-/* All values that the cluster's members read from outside can be read in the shape. */
+/* True if all values that the cluster reads from outside can be read in the shape. */
 static bool fits_shape(const yk__fuse *fuse, pair p, uint32_t c, uint32_t dims, const int64_t *dim)
 {
     const yk__graph *src = fuse->remap.src;
@@ -135,7 +135,7 @@ static bool fits_shape(const yk__fuse *fuse, pair p, uint32_t c, uint32_t dims, 
     return true;
 }
 
-/* The shape of the two together: that of either. */
+/* Shape of the merged pair: that of one of its clusters. */
 static bool common_shape(const yk__fuse *fuse, pair p, const yk__cluster **shape)
 {
     const yk__cluster *cluster = &fuse->cluster[p.a], *b = &fuse->cluster[p.b];
@@ -153,7 +153,7 @@ static bool common_shape(const yk__fuse *fuse, pair p, const yk__cluster **shape
     return !cluster->dots && fits_shape(fuse, p, p.a, b->dims, b->dim) && fits_shape(fuse, p, p.b, b->dims, b->dim);
 }
 
-/* Somebody outside of the pair wants the value of node k. */
+/* True if a node outside of the pair, or the outside of the graph, needs the value of node k. */
 static bool goes_out(const yk__fuse *fuse, pair p, uint32_t k)
 {
     const yk__vid r = yk__root(fuse->remap.src, yk__outs(fuse->remap.src, &fuse->remap.src->node[k])[0]);
@@ -227,7 +227,7 @@ static void merge_pair(yk__fuse *fuse, pair p, const yk__cluster *shape)
     b->n = 0;
 }
 
-/* But for where they stand, the two can be one. */
+/* True if the two clusters can be one, apart from the order of nodes. */
 static bool may_stand_together(yk__fuse *fuse, pair p, const yk__cluster **shape)
 {
     const yk__cluster *cluster = &fuse->cluster[p.a], *b = &fuse->cluster[p.b];
@@ -241,7 +241,7 @@ static bool may_merge(yk__fuse *fuse, pair p, const yk__cluster **shape)
     return fuse->cluster[p.a].phase == fuse->cluster[p.b].phase && may_stand_together(fuse, p, shape);
 }
 
-/* The one node that reads what k makes; YK_NONE: none, several, or somebody outside. */
+/* The single reader of node k's value; YK_NONE if there are none, several, or a reader outside of the graph. */
 static uint32_t only_reader(const yk__fuse *fuse, uint32_t k)
 {
     const yk__vid r = yk__root(fuse->remap.src, yk__outs(fuse->remap.src, &fuse->remap.src->node[k])[0]);
@@ -249,9 +249,9 @@ static uint32_t only_reader(const yk__fuse *fuse, uint32_t k)
 }
 
 /*
- * A maker's value is stored anyway, and the chain of single readers that begins with k ends in a node that cannot join the
- * maker (it waits for something made of the maker's value): then k is computed there, from the stored value, and nothing
- * more is stored.
+ * True if node k should be computed later. A maker's value is stored anyway, and the chain of single readers that begins with k
+ * ends in a node that cannot join the maker (it waits for a result of the maker's value). Then k is computed there, from the
+ * stored value, and nothing more is stored.
  */
 static bool belongs_later(yk__fuse *fuse, uint32_t k, uint32_t maker)
 {
@@ -275,7 +275,7 @@ static bool belongs_later(yk__fuse *fuse, uint32_t k, uint32_t maker)
     return cyclic;
 }
 
-/* An elementwise node goes to where its operands come from. */
+/* Joins an elementwise node to a cluster that makes one of its operands. */
 static void join_makers(yk__fuse *fuse, uint32_t k)
 {
     const yk__graph *src = fuse->remap.src;
@@ -294,8 +294,8 @@ static void join_makers(yk__fuse *fuse, uint32_t k)
 }
 
 /*
- * An activation that is made again for a weight's gradient, from a stored value that its own backward reads in the epilogue
- * of a product: there they are one pass. It has one operand, so that it rounds there as it does anywhere.
+ * Joins a recomputed activation, needed by a weight's gradient, to the epilogue of a product in which its own backward reads the
+ * same stored value: there they are one pass. It has one operand, so it rounds there as anywhere.
  */
 static void join_backward(yk__fuse *fuse, uint32_t k)
 {
@@ -332,7 +332,7 @@ static bool same_sum(const yk__fuse *fuse, uint32_t a, uint32_t b)
            cluster->n + y->n <= YK__FUSE_OUT && cluster->phase == y->phase;
 }
 
-/* A sum joins one over the same axes that reads the same memory, through inlined nodes; and is noted at what it reads. */
+/* Joins a sum to an earlier one over the same axes that reads the same memory, through inlined nodes; notes it at its operands. */
 static void visit_read(yk__fuse *fuse, uint32_t k, yk__vid v, int depth, bool join)
 {
     const yk__graph *src = fuse->remap.src;
@@ -382,7 +382,7 @@ static void find_readers(yk__fuse *fuse)
 static void find_order(yk__fuse *fuse)
 {
     const yk__graph *src = fuse->remap.src;
-    uint32_t *last = fuse->last_sum, reduce = YK_NONE; /* borrowed */
+    uint32_t *last = fuse->last_sum, reduce = YK_NONE; /* reuses last_sum's memory */
     for (uint32_t k = 0; k < src->n_node; k++) {
         const yk_node *n = &src->node[k];
         fuse->reduce_before[k] = n->op == YK_OP_ALL_REDUCE ? reduce : YK_NONE;
@@ -411,8 +411,8 @@ static void find_order(yk__fuse *fuse)
     memset(last, 0xff, (src->n_value + 1) * sizeof *last);
 }
 
-/* What only sums read is computed in their bodies: inlined[k] is how many such nodes stand in a row from k to a sum. What is farther away
- * than a body is deep is a cluster like others, whose value the nearer ones read. */
+/* Values that only sums read are computed in their bodies: inlined[k] is the number of such nodes in a row from k to a sum. A node
+ * beyond a body's depth is an ordinary cluster, whose value the nearer nodes read. */
 static void find_inlined(yk__fuse *fuse)
 {
     const yk__graph *src = fuse->remap.src;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gathering and emitting clusters both ask of a graph: shapes that can be read as others, producers, what a node needs. */
+/* Shared by gathering and emitting clusters: reading a shape as another, producers, needs of a node. */
 #include "core/plan/fuse_cluster.h"
 
 bool yk__restride(const yk_value *v, uint32_t dims, const int64_t *dim, int64_t *stride)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clusters as nodes with bodies; offered to the device, and taken apart again where it refuses. */
+/* Emits clusters as nodes with bodies; offers them to the device, and splits them again on a refusal. */
 #include "core/plan/fuse_cluster.h"
 
 #include <string.h>
@@ -9,14 +9,14 @@ typedef struct making {
     yk__fuse *fuse;
     yk__cluster *cluster;
     yk__vid src_in[YK__FUSE_IN], in[YK__FUSE_IN]; /* operands: old value, new value in the cluster's shape */
-    bool as_is[YK__FUSE_IN];                      /* ... or as it was */
+    bool as_is[YK__FUSE_IN];                      /* ... or in its old shape */
     uint32_t n_in, n_out, n_body;
     yk__vid out[YK__FUSE_OUT];
     uint32_t out_node[YK__FUSE_OUT];
     uint32_t node[64]; /* members and inlined nodes in the order of the body */
     yk__vid made[64];  /* their values */
     uint32_t n_node;
-    bool fills;        /* constants came into the body */
+    bool fills;        /* the body has constants */
 } making;
 
 static int find_made(const making *make, uint32_t node)
@@ -64,7 +64,7 @@ static bool add_operand(making *make, yk__vid v, bool as_is)
     return make->in[make->n_in++] != YK_NONE;
 }
 
-/* Puts a node (and the inlined ones it reads) into the body's order. */
+/* Adds a node (and the inlined nodes that it reads) to the body's order. */
 static bool add_node(making *make, uint32_t node)
 {
     const yk__graph *src = make->fuse->remap.src;
@@ -106,7 +106,7 @@ static bool list_operands(making *make)
                 if (!yk__whole(src, v))
                     return false;
             } else if (n->op == YK_OP_DOT) {
-                if (make->n_in != i) /* a and b stand first, also where they are the same */
+                if (make->n_in != i) /* a and b are the first operands, also if they are the same */
                     return false;
                 make->src_in[i] = v;
                 make->in[make->n_in++] = operand_in_shape(make, v, true);
@@ -134,7 +134,7 @@ static bool is_wanted(const making *make, uint32_t node)
     return false;
 }
 
-/* Values of the body: outputs, and those of its own. A sum's has its own shape, all others the cluster's. */
+/* Values of the body: outputs and inner ones. A sum's value has its own shape, every other value the cluster's. */
 static bool make_values(making *make)
 {
     const yk__graph *src = make->fuse->remap.src;
@@ -156,7 +156,7 @@ static bool make_values(making *make)
     return true;
 }
 
-/* A constant inside the body. */
+/* Makes a constant inside the body. */
 static yk__vid body_fill(making *make, yk__vid v)
 {
     const yk__graph *src = make->fuse->remap.src;
@@ -204,7 +204,7 @@ static bool make_body(making *make)
     return true;
 }
 
-/* The sums stand behind all else: plugins look for them there. */
+/* True if the sums stand behind all other nodes, as plugins expect. */
 static bool sums_last(const making *make)
 {
     bool sum = false;
@@ -250,7 +250,7 @@ static bool offer_node(making *make, yk_op op)
     return claimed & YK_CLAIM_RUN;
 }
 
-/* The old values stand for views of the new ones where the shape is another. */
+/* Maps old values to the new ones, by views if the shape differs. */
 static void publish_outputs(making *make)
 {
     const yk__graph *src = make->fuse->remap.src;
@@ -313,7 +313,7 @@ static void emit_plain(yk__fuse *fuse, uint32_t node)
     yk__remap_node(&fuse->remap, node);
 }
 
-/* An inlined node that no map_sum took in is made like any other node. */
+/* Emits an inlined node that no map_sum included, as an ordinary node. */
 static void emit_inlined(yk__fuse *fuse, uint32_t node)
 {
     const yk__graph *src = fuse->remap.src;
@@ -336,7 +336,7 @@ static void emit_parts(yk__fuse *fuse, const yk__cluster *cluster)
     }
 }
 
-/* What inlined nodes read has to be there before the sums that take them in. */
+/* Emits the operands of inlined nodes before the sums that include them. */
 static void emit_needs(yk__fuse *fuse, uint32_t node, uint32_t self)
 {
     uint64_t it = 0;
@@ -364,7 +364,7 @@ static bool emit_fused(yk__fuse *fuse, yk__cluster *cluster)
     return try_make(fuse, cluster, dots ? YK_OP_DOT_MAP : YK_OP_MAP);
 }
 
-/* A product whose epilogue was refused goes alone, and the rest of its cluster becomes a map. */
+/* Emits a product whose epilogue was refused by itself, and the rest of its cluster as a map. */
 static bool emit_split(yk__fuse *fuse, yk__cluster *cluster)
 {
     const yk__graph *src = fuse->remap.src;
@@ -380,7 +380,7 @@ static bool emit_split(yk__fuse *fuse, yk__cluster *cluster)
         tail = *to;
         to = &fuse->next[tail];
     }
-    fuse->cluster_of[dot] = (uint32_t)src->n_node; /* a cluster that nothing else is in */
+    fuse->cluster_of[dot] = (uint32_t)src->n_node; /* a cluster of this node alone */
     fuse->cluster[src->n_node].done = 1;
     cluster->dots = 0;
     cluster->tail = tail;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Differentiation of the trace, and what each gradient is the sum of. */
+/* Differentiates the trace, and lists the contributions to each gradient. */
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -29,7 +29,7 @@ static yk_status differentiate_loss(yk__work *work, uint32_t n, const uint32_t *
     return err->status;
 }
 
-/* A gradient that is a sum of two full contributions, which nothing else reads: each goes to the bucket by itself. */
+/* Splits a gradient that is a sum of two full contributions without other readers: each goes to the bucket by itself. */
 static bool split_sum(yk__work *work, const yk__uses *uses, uint32_t i)
 {
     const yk__graph *g = &work->g;
@@ -51,7 +51,7 @@ static bool split_sum(yk__work *work, const yk__uses *uses, uint32_t i)
     return true;
 }
 
-/* Trained parameters that the trace does not use have a gradient all the same: zero. */
+/* Gives trained parameters that the trace does not use a zero gradient. */
 static void add_unused(yk__work *work)
 {
     for (uint32_t i = 0; i < work->request->n_param; i++) {
@@ -92,7 +92,7 @@ yk_status yk__plan_grad(yk__work *work, yk_error *err)
     return YK_OK;
 }
 
-/* x > 0 exactly where relu(x) > 0: its gradient is taken from the result, so that x need not be stored. */
+/* Takes relu's gradient from its result, so that x need not be stored: x > 0 exactly if relu(x) > 0. */
 yk_status yk__plan_relu(yk__work *work, yk_error *err)
 {
     yk__graph *g = &work->g;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gradient of a look-up adds rows up. Where each row was looked up once at most, and the trace has the inverse of the
- * row numbers (yk__graph_mark_inverse), it is a look-up too: nothing to clear and nothing to add.
+ * The gradient of a look-up is a sum of rows. If each row was looked up at most once, and the trace has the inverse of the
+ * row numbers (yk__graph_mark_inverse), the gradient is a look-up too: nothing to clear and nothing to add.
  */
 #include "core/plan/internal.h"
 
-/* The leaf of input `number`; YK_NONE: this graph does not read it. */
+/* The leaf of input `number`; YK_NONE if this graph does not read it. */
 static yk__vid leaf_of(const yk__graph *g, uint32_t number)
 {
     for (yk__vid v = 0; v < g->n_value; v++) {
@@ -16,7 +16,7 @@ static yk__vid leaf_of(const yk__graph *g, uint32_t number)
     return YK_NONE;
 }
 
-/* The inverse of the row numbers v, where the trace has one. */
+/* The inverse of the row numbers v; YK_NONE if absent. */
 static yk__vid find_inverse(const yk__work *work, yk__vid v)
 {
     const yk__graph *g = &work->g;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrices of 16 bits whose rows are no multiple of 16 bytes, as the logits of 50257 words and their gradient. Libraries have their fast
- * products, and kernels their wide loads, where rows begin at such multiples. So, where all that write and read such a matrix take rows
- * that are further apart (YK_CLAIM_STRIDED_OUT of a dot, of cross_entropy and of its gradient), it becomes a view of one with longer rows.
+ * Pads matrices of 16 bits whose rows are no multiple of 16 bytes, as the logits of 50257 words and their gradient. Fast products of
+ * libraries and wide loads of kernels need rows that begin at such multiples. If all writers and readers of the matrix accept padded
+ * rows (YK_CLAIM_STRIDED_OUT of a dot, of cross_entropy and of its gradient), it becomes a view of a matrix with longer rows.
  */
 #include <string.h>
 
 #include "core/base/mem.h"
 #include "core/plan/internal.h"
 
-#define UNIT_BYTES 16  /* multiples of it are good, */
-#define LINE_BYTES 128 /* and of this better */
-#define LEAST 1024     /* elements of a row: fewer would grow by more than a sixteenth */
+#define UNIT_BYTES 16  /* rows of a multiple of it are fast, */
+#define LINE_BYTES 128 /* and of this faster */
+#define LEAST 1024     /* elements of a row: shorter rows would grow by more than a sixteenth */
 
 typedef struct lines {
     yk__work *work;
     yk__remap remap;
     yk__graph g;
     yk__uses uses;
-    bool *stays; /* by value of the old graph: somebody wants its rows side by side */
+    bool *stays; /* by value of the old graph: a node needs its rows side by side */
 } lines;
 
 static bool is_plain(const yk_value *v, const yk_value *x)
@@ -31,13 +31,13 @@ static bool is_transposed(const yk_value *v, const yk_value *x)
     return v->dim[0] == x->dim[1] && v->dim[1] == x->dim[0] && v->stride[0] == 1 && v->stride[1] == x->dim[1];
 }
 
-/* v is all of x, or x transposed. */
+/* True if v is all of x, or x transposed. */
 static bool is_all(const yk_value *v, const yk_value *x)
 {
     return v->dims == 2 && v->offset == x->offset && v->dtype == x->dtype && (is_plain(v, x) || is_transposed(v, x));
 }
 
-/* Nobody but nodes knows where x lies, and longer rows would be better. */
+/* True if only nodes of this graph depend on the place of x, and padded rows would be faster. */
 static bool is_odd(const lines *list, yk__vid v)
 {
     const yk_value *x = &list->remap.src->value[v];
@@ -46,7 +46,7 @@ static bool is_odd(const lines *list, yk__vid v)
            list->uses.writers[v] == 1;
 }
 
-/* Notes the odd matrices that the node writes or reads, and does not take with longer rows. */
+/* Notes the odd matrices that the node writes or reads and does not accept with padded rows. */
 static void note_node(lines *list, const yk_node *n)
 {
     const yk__graph *src = list->remap.src;
@@ -64,7 +64,7 @@ static void note_node(lines *list, const yk_node *n)
     }
 }
 
-/* Its view in a matrix of longer rows. */
+/* Makes v a view of a matrix with longer rows. */
 static void lengthen_rows(lines *list, yk__vid v)
 {
     const yk_value *x = &list->remap.src->value[v];
@@ -75,7 +75,7 @@ static void lengthen_rows(lines *list, yk__vid v)
     list->remap.map[v] = yk__view_like(&list->g, longer, &view, 0);
 }
 
-/* v: a view of a matrix that has longer rows now */
+/* Moves v, a view of a matrix that has longer rows now. */
 static void move_view(lines *list, yk__vid v, yk__vid root, int64_t line)
 {
     yk_value view = list->remap.src->value[v];
@@ -83,7 +83,7 @@ static void move_view(lines *list, yk__vid v, yk__vid root, int64_t line)
     list->remap.map[v] = yk__view_like(&list->g, yk__root(&list->g, list->remap.map[root]), &view, 0);
 }
 
-/* Roots come before their views. */
+/* Moves all values; roots come before their views. */
 static void move_values(lines *list)
 {
     const yk__graph *src = list->remap.src;

@@ -3,8 +3,8 @@
  * The arena: lifetimes of roots over the order of the nodes, in-place outputs, and offsets.
  *
  * Blocks are placed from large to small, each into the tightest gap among those whose lifetimes cross its own (greedy by
- * size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). They are placed as if the arena
- * were one, but none across a multiple of the device's largest buffer: there the arena is cut into parts, a slot each.
+ * size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). The arena is one address range, but no
+ * block crosses a multiple of the device's largest buffer: the arena is cut there into parts, a slot each.
  */
 #include "core/plan/internal.h"
 
@@ -14,7 +14,7 @@
 #include "core/base/mem.h"
 
 typedef struct block {
-    yk__vid root; /* of the first value in it */
+    yk__vid root; /* root of the first value in it */
     uint32_t begin, end;
     uint64_t bytes, offset;
 } block;
@@ -23,11 +23,11 @@ typedef struct layout {
     yk__work *work;
     yk__uses uses;
     uint32_t *first; /* by root: node that first writes it */
-    yk__vid *owner;  /* by root: whose block it lies in */
+    yk__vid *owner;  /* by root: the root whose block it uses */
     block *block;    /* by size, then begin */
     uint32_t *order; /* placed blocks by offset */
     uint32_t n_block, n_order;
-    uint64_t part; /* bytes of a part at most */
+    uint64_t part; /* largest size of a part, bytes */
 } layout;
 
 static bool in_arena(const yk__graph *g, yk__vid root)
@@ -35,7 +35,7 @@ static bool in_arena(const yk__graph *g, yk__vid root)
     return g->value[root].slot == YK_NONE;
 }
 
-/* In its root v lies as w does in its own: a matrix with longer rows, and its gradient (lines.c). */
+/* True if v lies in its root as w does in w's root: a matrix with padded rows, and its gradient (lines.c). */
 static bool lies_alike(const yk__graph *g, yk__vid v, yk__vid w)
 {
     const yk_value *x = &g->value[v], *y = &g->value[w];
@@ -43,8 +43,8 @@ static bool lies_alike(const yk__graph *g, yk__vid v, yk__vid w)
            x->offset - g->value[yk__root(g, v)].offset == y->offset - g->value[yk__root(g, w)].offset;
 }
 
-/* Every operand of the node that lies in root x is all of it, or lies as its result, so that element i is read before element i is
- * written. */
+/* True if every operand of the node in root x is all of it, or has the layout of its result. Then element i is read before element i
+ * is written. */
 static bool reads_whole(const yk__graph *g, const yk_node *n, yk__vid x)
 {
     for (uint32_t i = 0; i < n->n_in; i++) {
@@ -63,11 +63,11 @@ static bool fits_in_place(const layout *arena, const yk_node *n, uint32_t k, yk_
            yk_dtype_bytes(g->value[x].dtype) == yk_dtype_bytes(g->value[y].dtype) && reads_whole(g, n, x);
 }
 
-/* Lets output y take the place of a dying operand. */
+/* Lets output y reuse the memory of an operand that dies here. */
 static void share_operand(layout *arena, const yk_node *n, uint32_t k, yk__vid y)
 {
     const yk__graph *g = &arena->work->g;
-    const bool loss = n->op == YK_OP_CROSS_ENTROPY_BWD; /* over the logits, operand 1 */
+    const bool loss = n->op == YK_OP_CROSS_ENTROPY_BWD; /* reuses the logits, operand 1 */
     for (uint32_t i = loss; i < (loss ? 2u : n->n_in); i++) {
         const yk__vid x = yk__root(g, yk__ins(g, n)[i]);
         if (x == y || !fits_in_place(arena, n, k, x, y))
@@ -78,7 +78,7 @@ static void share_operand(layout *arena, const yk_node *n, uint32_t k, yk__vid y
     }
 }
 
-/* last[] of an owner is that of its whole chain: a chain grows only at its end, so this is the last of its values. */
+/* Assigns owners. last[] of an owner is that of its whole chain: a chain grows only at its end, so the newest value's last[] is enough. */
 static void find_chains(layout *arena)
 {
     const yk__graph *g = &arena->work->g;
@@ -133,7 +133,7 @@ static yk_status list_blocks(layout *arena, yk_error *err)
     return YK_OK;
 }
 
-/* Where a block may begin at `at` or behind it: in one part. */
+/* The least offset from `at` on for a block that stays in one part. */
 static uint64_t part_fit(const layout *arena, uint64_t at, uint64_t bytes)
 {
     const uint64_t left = arena->part - at % arena->part;
@@ -164,7 +164,7 @@ static void place_block(layout *arena, uint32_t b)
     arena->n_order++;
 }
 
-/* A slot for each part, as long as what lies in it: slot 0 is the first, the others follow all slots that there are. */
+/* Makes a slot for each part, of the needed length: slot 0 is the first, the others follow the existing slots. */
 static yk_status make_parts(layout *arena, yk_error *err)
 {
     yk__work *work = arena->work;
@@ -185,7 +185,7 @@ static yk_status make_parts(layout *arena, yk_error *err)
     return YK_OK;
 }
 
-/* Roots get their block's slot and offset, views their root's. */
+/* Gives roots their block's slot and offset, views their root's. */
 static void write_offsets(layout *arena)
 {
     yk__graph *g = &arena->work->g;
@@ -208,7 +208,7 @@ static void write_offsets(layout *arena)
         }
 }
 
-/* What forward leaves behind for backward: blocks alive across the end of the last node of the trace itself. */
+/* Bytes that forward leaves for backward: blocks alive across the end of the last node of the trace itself. */
 static uint64_t sum_kept(const layout *arena)
 {
     const yk__graph *g = &arena->work->g;

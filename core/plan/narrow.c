@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A layer norm in f32 whose result is only read by a cast to 16 bits writes 16 bits itself, where the device can: one pass
+ * Lets a layer norm in f32 write 16 bits itself, if only a cast to 16 bits reads its result and the device can: one pass
  * over its rows instead of two.
  */
 #include "core/plan/internal.h"
@@ -12,14 +12,14 @@ typedef struct narrowing {
     yk__uses uses;
 } narrowing;
 
-/* A value of its own that one node writes. */
+/* True for a root that one node writes. */
 static bool is_own(const narrowing *state, yk__vid v)
 {
     const yk_value *x = &state->remap.src->value[v];
     return x->base == v && x->slot == YK_NONE && state->uses.writers[v] == 1;
 }
 
-/* The cast that alone reads y; NULL: there is none. */
+/* The cast that is the only reader of y; NULL if absent. */
 static const yk_node *only_cast(const narrowing *state, yk__vid y)
 {
     const yk__graph *src = state->remap.src;
@@ -38,7 +38,7 @@ static void emit_node(narrowing *state, uint32_t k)
     const yk__graph *src = state->remap.src;
     const yk_node *n = &src->node[k], *cast;
     yk__vid y, narrow;
-    if (n->op == YK_OP_CAST && state->remap.map[yk__outs(src, n)[0]] != YK_NONE) /* taken in */
+    if (n->op == YK_OP_CAST && state->remap.map[yk__outs(src, n)[0]] != YK_NONE) /* merged into its layer norm */
         return;
     y = yk__outs(src, n)[0];
     cast = n->op == YK_OP_LAYER_NORM && (state->remap.src_info[k].claims & YK_CLAIM_NARROW_OUT) ? only_cast(state, y) : NULL;

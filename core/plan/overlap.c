@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a sum over ranks does not need stands behind it, so that the device has work while the ranks wait for each other:
- * in backward the weight gradients, which are half of it. Nodes keep their order otherwise; sums keep theirs.
+ * Moves nodes that a sum over ranks does not need behind it, so that the device has work while the ranks wait for each other:
+ * in backward the weight gradients, half of its work. Nodes keep their order otherwise; sums keep theirs.
  */
 #include "core/base/mem.h"
 #include "core/plan/internal.h"
 
 typedef struct reorder {
     const yk__graph *g;
-    bool *read, *written; /* by root: by a later node that the sum needs */
-    bool *needed;         /* by node of the present region */
+    bool *read, *written; /* by root: a later node that the sum needs reads it, writes it */
+    bool *needed;         /* by node of the current region */
 } reorder;
 
 static bool is_needed(const reorder *order, const yk_node *n)
@@ -44,7 +44,7 @@ static void unmark_needed(reorder *order, uint32_t k)
         order->written[yk__root(order->g, yk__outs(order->g, n)[i])] = false;
 }
 
-/* The region that begins with node `begin` and ends with the sum `sum`: needed nodes, the sum, the others. */
+/* Emits the region from node `begin` to the sum `sum`: needed nodes, the sum, the remaining nodes. */
 static void emit_region(reorder *order, yk__remap *remap, uint32_t begin, uint32_t sum)
 {
     mark_needed(order, sum);

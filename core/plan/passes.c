@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order of the passes, and the plan they make. */
+/* The order of the passes, and the construction of a plan. */
 #include "core/plan/plan.h"
 
 #include <stdatomic.h>
@@ -20,7 +20,7 @@ static yk_status work_begin(yk__work *work, const yk__plan_request *request, yk_
     work->request = request;
     work->plan = plan;
     work->number = plan->number;
-    work->sums_stay = request->loss != YK_NONE; /* those of the trace: all ranks traced them, but may keep other values of it */
+    work->sums_stay = request->loss != YK_NONE; /* the trace's sums: all ranks traced them, but may keep other values of it */
     work->cap_grad = 3 * request->n_param + 16;
     work->keep = yk__malloc((fixed + work->cap_grad) * sizeof *work->keep);
     work->grad_param = yk__calloc(work->cap_grad, sizeof *work->grad_param);
@@ -64,7 +64,7 @@ static uint32_t find_state(const yk__graph *g, uint32_t state)
     return YK_NONE;
 }
 
-/* Slots for what leaves the program: buckets, results, states that are only written. */
+/* Adds slots for the program's outputs: buckets, results, states that are only written. */
 static yk_status add_slots(yk__work *work, yk_error *err)
 {
     const yk__plan_request *request = work->request;
@@ -86,7 +86,7 @@ static yk_status add_slots(yk__work *work, yk_error *err)
         if (work->assign_slot[i] == YK_NONE)
             work->assign_slot[i] = yk__slot_new(&work->g, YK_SLOT_STATE, yk__value_bytes(v), request->assign[i].state);
     }
-    if (work->g.error.status) /* any of them may have had no memory */
+    if (work->g.error.status) /* any slot may have failed for lack of memory */
         *err = work->g.error;
     return err->status;
 }
@@ -113,7 +113,7 @@ static bool is_mixed_precision(const yk__plan_request *request)
     return request->precision == YK_BF16 || request->precision == YK_F16;
 }
 
-/* Until here all ranks came to the same sums; with other shapes and claims they must stay so. */
+/* Keeps every sum from here on: up to here all ranks have the same sums, but later passes see shapes and claims that differ. */
 static yk_status keep_sums(yk__work *work, yk_error *err)
 {
     work->sums_stay = true;
@@ -123,11 +123,11 @@ static yk_status keep_sums(yk__work *work, yk_error *err)
 typedef struct pass {
     const char *name;
     yk_status (*run)(yk__work *work, yk_error *err);
-    bool (*applies)(const yk__plan_request *request); /* NULL: to every plan */
-    bool prune_after;                           /* it leaves nodes that nothing needs any more */
+    bool (*applies)(const yk__plan_request *request); /* NULL: applies to every plan */
+    bool prune_after;                           /* it leaves unneeded nodes */
 } pass;
 
-/* In this order; docs/architecture.md says what each is for. */
+/* The passes in order; docs/architecture.md gives the purpose of each. */
 static const pass passes[] = {
     {"trace", yk__plan_trace, NULL, true},
     {"grad", yk__plan_grad, has_gradients, false},
@@ -206,7 +206,7 @@ static yk_status make_plan(const yk__plan_request *request, bool lean, const yk_
     return YK_OK;
 }
 
-/* Makes casts of weights again, then recomputes in more and more, smaller blocks until the arena is below the limit. */
+/* Recomputes casts of weights, then smaller and smaller blocks, until the arena is below the limit. */
 static yk_status make_plan_below(const yk__plan_request *request, yk__plan **p, yk_error *err)
 {
     yk__recompute block[MOST_PARTS];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where values that leave the program go: gradients into their buckets, results into the result slot, assigned values
- * into their states. The node that makes a value writes there itself where that is legal, or adds to what is there;
- * otherwise a copy or a sum follows it. Operands of all_reduce get memory of their own, in which the sum is taken.
+ * Places values that leave the program: gradients in their buckets, results in the result slot, assigned values in their
+ * states. The node that makes a value writes there directly, or adds there, if that is legal; otherwise a copy or a sum
+ * follows it. Operands of all_reduce get separate memory, in which the sum is taken.
  */
 #include "core/plan/internal.h"
 
@@ -14,7 +14,7 @@
 typedef enum place_kind { PLACE_GRAD, PLACE_RESULT, PLACE_STATE } place_kind;
 
 typedef struct place {
-    uint32_t node; /* after which it is done; YK_NONE: at the end */
+    uint32_t node; /* the node it follows; YK_NONE: at the end */
     uint32_t kind, i, order;
 } place;
 
@@ -22,10 +22,10 @@ typedef struct placing {
     yk__work *work;
     yk__remap remap;
     yk__graph g;
-    yk__uses uses;       /* of the old graph */
-    bool *placed;        /* roots of the old graph that have their memory */
-    bool *written;       /* by parameter: its bucket part holds a contribution */
-    uint32_t *slot_read; /* by slot: last node that reads it; YK_NONE: none */
+    yk__uses uses;       /* uses in the old graph */
+    bool *placed;        /* roots of the old graph that have a place */
+    bool *written;       /* by parameter: its part of the bucket holds a contribution */
+    uint32_t *slot_read; /* by slot: last node that reads it; YK_NONE if none does */
 } placing;
 
 static int by_node(const void *a, const void *b)
@@ -36,7 +36,7 @@ static int by_node(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-/* The value can lie elsewhere: one node makes all of it, and nothing else has said where it goes. */
+/* True if the value can be placed: one node makes all of it, and it has no place yet. */
 static bool is_movable(const placing *state, yk__vid v, yk_dtype dtype)
 {
     const yk__graph *src = state->remap.src;
@@ -47,7 +47,7 @@ static bool is_movable(const placing *state, yk__vid v, yk_dtype dtype)
            yk__whole(src, v);
 }
 
-/* Gives the root of v, which is in the new graph or will be made, its memory. */
+/* Gives the root of v a place; the root is in the new graph or will be made. */
 static void put_at(placing *state, yk__vid v, uint32_t slot, uint64_t offset)
 {
     const yk__vid r = yk__root(state->remap.src, v);
@@ -55,7 +55,7 @@ static void put_at(placing *state, yk__vid v, uint32_t slot, uint64_t offset)
     state->placed[r] = true;
     if (to == YK_NONE)
         return;
-    for (size_t i = to; i < state->g.n_value; i++) /* views that are there already */
+    for (size_t i = to; i < state->g.n_value; i++) /* views that exist already */
         if (state->g.value[i].base == to) {
             state->g.value[i].slot = slot;
             state->g.value[i].offset += offset;
@@ -74,7 +74,7 @@ static yk__vid slot_value(placing *state, yk_dtype dtype, const yk_value *like, 
     return v;
 }
 
-/* A copy of v (of the old graph) into a slot; widened or narrowed to dtype. */
+/* Copies v (of the old graph) into a slot, widened or narrowed to dtype. */
 static void copy_to(placing *state, yk__vid v, yk_dtype dtype, uint32_t slot, uint64_t offset)
 {
     yk__vid x = yk__remap_value(&state->remap, v), out;
@@ -106,7 +106,7 @@ static void add_to(placing *state, yk__vid v, uint32_t slot, uint64_t offset)
         yk__node_new(&state->g, YK_OP_ADD, 0, 2, in, 1, &out, 0, NULL);
 }
 
-/* Whether the node that makes v can add to memory: products into f32 always, others if the device says so. */
+/* True if the node that makes v can add to memory: products into f32 always, other nodes if the device claims it. */
 static bool can_add(placing *state, yk__vid v)
 {
     const yk__graph *src = state->remap.src;
@@ -183,7 +183,7 @@ static void place_state(placing *state, uint32_t i)
     copy_to(state, v, (yk_dtype)state->remap.src->value[v].dtype, work->assign_slot[i], 0);
 }
 
-/* A state may be written by the node that makes its new value when nobody reads the old one later. */
+/* True if the node that makes a state's new value may write the state: no later node reads the old value. */
 static bool state_direct(const placing *state, uint32_t i)
 {
     const yk__vid v = state->work->assign[i], r = yk__root(state->remap.src, v);
@@ -205,7 +205,7 @@ static void do_place(placing *state, const place *a)
         place_state(state, a->i);
 }
 
-/* The sum over ranks is taken in the memory of the all_reduce's operand. */
+/* True if the sum may be taken in the operand's own memory, as no other node needs the operand. Else a copy precedes the sum. */
 static bool own_memory(const placing *state, yk__vid x, uint32_t node)
 {
     const yk__vid r = yk__root(state->remap.src, x);
@@ -227,7 +227,7 @@ static void emit_node(placing *state, uint32_t k)
         return;
     state->g.index[state->g.node[at].in] = copy;
     if (yk__node_new(&state->g, YK_OP_COPY, 0, 1, &in, 1, &copy, 0, NULL) != YK_NONE)
-        yk__remap_move_last(&state->remap, at); /* the copy goes first */
+        yk__remap_move_last(&state->remap, at); /* the copy precedes it */
 }
 
 static uint32_t list_places(const placing *state, place *list)
@@ -256,7 +256,7 @@ static void find_reads(placing *state)
             if (slot != YK_NONE)
                 state->slot_read[slot] = k;
         }
-    for (uint32_t i = 0; i < state->work->request->n_result; i++) { /* a state that is a result is read at the very end */
+    for (uint32_t i = 0; i < state->work->request->n_result; i++) { /* a state that is a result is read at the end */
         const uint32_t slot = src->value[state->work->result[i]].slot;
         if (slot != YK_NONE)
             state->slot_read[slot] = YK_NONE - 1;

@@ -3,25 +3,25 @@
  * From a trace to programs for one device: differentiate, autocast, claim or inline, fuse, recompute, memory plan,
  * segments. Pure computation over graphs: the device is asked only through `claims`.
  *
- * Order of the passes and what each leaves behind is described in docs/architecture.md.
+ * docs/architecture.md describes the order of the passes and the result of each.
  */
 #ifndef YOKE_CORE_PLAN_PLAN_H
 #define YOKE_CORE_PLAN_PLAN_H
 
 #include "core/graph/graph.h"
 
-/* Where the gradient of a parameter goes. */
+/* A parameter and the place of its gradient. */
 typedef struct yk__plan_param {
-    yk__vid leaf;          /* in the trace; YK_NONE: the trace does not use it, its gradient is zero */
+    yk__vid leaf;          /* leaf in the trace; YK_NONE if the trace does not use it: its gradient is zero */
     int64_t n;             /* elements */
-    uint32_t bucket;       /* number of the gradient bucket; YK_NONE: frozen */
+    uint32_t bucket;       /* number of the gradient bucket; YK_NONE if frozen */
     uint64_t grad_offset;  /* bytes in the bucket */
 } yk__plan_param;
 
-/* A state that gets a new value when the program has run. */
+/* A state that gets a new value at the program's end. */
 typedef struct yk__assign {
     uint32_t state; /* state number */
-    yk__vid value;  /* of the state's dtype and size */
+    yk__vid value;  /* has the state's dtype and size */
 } yk__assign;
 
 /* Nodes [begin, end) of the trace: a block whose values are recomputed in backward. */
@@ -29,13 +29,13 @@ typedef struct yk__recompute {
     uint32_t begin, end;
 } yk__recompute;
 
-/* Operations first..last, by the stream numbers of their nodes: a block that is computed in f32 whatever the precision, as are its
+/* Operations first..last, by the stream numbers of their nodes: a block that is computed in f32 in every precision, with its
  * gradients. */
 typedef struct yk__full {
     uint32_t first, last;
 } yk__full;
 
-/* Set in the key of a PARAM slot that holds the parameter's copy in the compute format, which lives between steps. */
+/* Flag in the key of a PARAM slot with the parameter's copy in the compute format, which lives between steps. */
 #define YK__KEY_COMPUTE 0x40000000u
 
 typedef struct yk__plan_request {
@@ -43,15 +43,15 @@ typedef struct yk__plan_request {
     yk__vid loss, seed;                  /* loss YK_NONE: forward only */
     bool accumulate;                     /* add to the buckets instead of writing */
     bool zero;                           /* no loss: write zeros to the buckets */
-    bool single_rank;                    /* a group of one: all_reduce is the identity, and no bucket is waited for before the end */
-    bool gathers;                        /* updates leave parameters on their way: what reads a bucket of them waits for it */
+    bool single_rank;                    /* one rank: all_reduce is the identity, and no bucket is waited for before the end */
+    bool gathers;                        /* updates still gather parameters: a reader of a bucket waits for its gather */
     yk_dtype precision;
-    bool rounds8;                        /* fp8: precision is bf16, and linear layers' products have operands that 8 bits hold (eight.c) */
-    bool keep_compute;                   /* 16-bit operands that are whole parameters are read from copies that somebody
-                                            keeps (core/run/compute.c), not cast by the program */
-    bool keep_cheap;                     /* what activation functions and layer norms give is stored for backward, not made again */
+    bool rounds8;                        /* fp8: precision is bf16, and linear layers' products have operands of 8 bits (eight.c) */
+    bool keep_compute;                   /* read 16-bit operands that are whole parameters from the copies that
+                                            core/run/compute.c keeps, instead of casting them in the program */
+    bool keep_cheap;                     /* store results of activation functions and layer norms for backward, do not recompute */
     const yk_device_caps *caps;
-    uint32_t (*claims)(void *arg, const yk_graph *g, uint32_t node); /* the plugin's, or a test's */
+    uint32_t (*claims)(void *arg, const yk_graph *g, uint32_t node); /* the plugin's function, or a test's */
     void *claims_arg;
     uint32_t n_param, n_bucket, n_result, n_assign, n_recompute, n_full;
     const yk__plan_param *param;
@@ -61,54 +61,54 @@ typedef struct yk__plan_request {
     const yk__recompute *recompute;
     const yk__full *full;
     uint64_t arena_limit;                /* recompute more until the arena is below; 0: no limit */
-    uint64_t large;                      /* bytes from which a value that one pass makes again is not stored for backward;
+    uint64_t large;                      /* bytes from which backward recomputes a value of one pass instead of storing it;
                                             0: 64 KiB */
 } yk__plan_request;
 
-/* ---- What ranks do together, between segments (docs/decisions/0018) ---- */
+/* ---- Actions of the ranks together, between segments (docs/decisions/0018) ---- */
 
 typedef enum yk__action_kind {
-    YK__ACTION_ALL_REDUCE,     /* a vector of f32 of a slot, over the members, in place */
-    YK__ACTION_REDUCE_SCATTER, /* a bucket of gradients, in the last micro batch of a window: each owner gets the sum of its slice */
-    YK__ACTION_ALL_GATHER,     /* a bucket of parameters, of which each owner updated its slice: started by the update before the plan */
+    YK__ACTION_ALL_REDUCE,     /* sums a vector of f32 of a slot over the members, in place */
+    YK__ACTION_REDUCE_SCATTER, /* sums a bucket of gradients, in the last micro batch of a window: each owner gets its slice */
+    YK__ACTION_ALL_GATHER,     /* collects a bucket of parameters, a slice from each owner: the update before the plan started it */
 } yk__action_kind;
 
 typedef struct yk__action {
     yk__action_kind kind;
-    uint32_t op;            /* ALL_REDUCE: YK_REDUCE_*; of moments [3, count / 3] */
-    uint32_t target;        /* ALL_REDUCE: the slot; others: the bucket */
-    uint64_t offset, count; /* bytes from where the slot or bucket begins; elements */
-    uint32_t start_after;   /* the segment that makes what it takes; YK_NONE: none of this plan does */
-    uint32_t needed_by;     /* the segment that takes what it makes; n_segment: none of this plan does */
+    uint32_t op;            /* ALL_REDUCE: YK_REDUCE_*; moments are [3, count / 3] */
+    uint32_t target;        /* ALL_REDUCE: the slot; otherwise the bucket */
+    uint64_t offset, count; /* bytes from the start of the slot or bucket; elements */
+    uint32_t start_after;   /* the segment that makes its input; YK_NONE: made before this plan */
+    uint32_t needed_by;     /* the segment that reads its result; n_segment: read after this plan */
 } yk__action;
 
 typedef struct yk__segment {
-    yk_graph graph;                  /* ready for program_new; no nodes: nothing to run */
+    yk_graph graph;                  /* ready for program_new; without nodes there is nothing to run */
     yk__graph own;                   /* its arrays */
-    uint32_t first_use, n_use;       /* plan->use[first_use ..]: all slots that it touches */
-    uint32_t first_before, n_before; /* plan->before[first_before ..]: actions that are done before it runs */
-    uint32_t first_after, n_after;   /* plan->action[first_after ..]: those that start once it was submitted, in this order */
+    uint32_t first_use, n_use;       /* plan->use[first_use ..]: slots that it touches */
+    uint32_t first_before, n_before; /* plan->before[first_before ..]: actions that must end before it runs */
+    uint32_t first_after, n_after;   /* plan->action[first_after ..]: actions that start after its submission, in this order */
 } yk__segment;
 
 typedef struct yk__plan {
-    yk__graph graph;               /* slots: 0 arena; those of the trace; one per bucket; one for results; one for each
-                                      assigned state the trace does not read; further parts of the arena */
+    yk__graph graph;               /* slots: 0 arena; the trace's slots; one per bucket; one for results; one for each
+                                      assigned state that the trace does not read; further parts of the arena */
     uint32_t n_segment;
     yk__segment *segment;
     uint32_t n_action, n_use;
-    yk__action *action;            /* by start_after, those before the plan last; at most one all_reduce is on its way at any time */
-    uint32_t *before;              /* the numbers of all actions, by needed_by */
-    uint32_t first_at_end;         /* before[first_at_end ..]: what no segment needs, but what comes after the plan */
+    yk__action *action;            /* by start_after, those started before the plan last; at most one all_reduce runs at any time */
+    uint32_t *before;              /* numbers of all actions, by needed_by */
+    uint32_t first_at_end;         /* before[first_at_end ..]: actions that the plan's successor needs, and no segment */
     uint32_t *use;                 /* slots that a segment touches, by segment */
     uint32_t bucket_slot;          /* slot of bucket 0 */
-    uint32_t result_slot;          /* results lie there, at result_offset[i] */
+    uint32_t result_slot;          /* slot of the results; result i lies at result_offset[i] */
     uint64_t *result_offset;
-    uint32_t n_arena, arena_slot;  /* parts of the arena (one, unless the device's largest buffer is too small), and the slot of
-                                      the second: yk__arena_slot */
-    uint64_t arena_bytes, result_bytes; /* arena: of all parts */
+    uint32_t n_arena, arena_slot;  /* number of parts of the arena (one, unless the device's largest buffer is too small), and the
+                                      slot of the second part: yk__arena_slot */
+    uint64_t arena_bytes, result_bytes; /* arena: sum of all parts */
     uint64_t kept_bytes;           /* part of the arena that is alive between forward and backward */
-    uint32_t nodes_before, nodes_after; /* of fusion, for reports */
-    uint32_t number;               /* of the plans of this process, in logs and dumps */
+    uint32_t nodes_before, nodes_after; /* number of nodes before and after fusion, for reports */
+    uint32_t number;               /* number of the plan in this process, for logs and dumps */
 } yk__plan;
 
 /* The slot of a part of the arena. */

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Recomputation: what backward reads of a block of forward nodes is computed again, right before its first use there,
- * from the values that enter the block (Chen et al., "Training deep nets with sublinear memory cost", 2016). Random
- * numbers depend on counters alone, so that the second computation gives the same bits.
+ * Recomputation: backward computes the values that it reads of a block of forward nodes again, right before their first use
+ * there, from the values that enter the block (Chen et al., "Training deep nets with sublinear memory cost", 2016). Random
+ * numbers depend on counters alone, so the second computation gives the same bits.
  *
- * Stored all the same: what other forward nodes outside of the block read, what is wanted from outside, and sums over
+ * Stored all the same: values that forward nodes outside of the block read, values that the caller needs, and sums over
  * ranks.
  *
- * Without being asked: large values that one pass over memory makes from what is stored anyway (a copy in another order or
- * format; an activation function from its operand and a layer's normalisation, unless the request keeps them). Each such
- * chain is a block of its own.
+ * Without a request: large values that one pass over memory makes from stored values (a copy in another order or format; an
+ * activation function from its operand and a layer's normalisation, unless the request keeps them). Each such chain is a
+ * block by itself.
  */
 #include <string.h>
 
 #include "core/base/mem.h"
 #include "core/plan/internal.h"
 
-#define LARGE (64u << 10) /* bytes that are worth a node, if the request names none */
+#define LARGE (64u << 10) /* least bytes that pay for a recomputed node, if the request gives no number */
 
 typedef struct recomputing {
     yk__work *work;
@@ -24,10 +24,10 @@ typedef struct recomputing {
     yk__graph g;
     yk__uses uses;
     uint32_t *block;  /* by node: its block + 1 */
-    uint32_t *of;     /* by root: block whose nodes write it + 1, where it can be made again */
+    uint32_t *of;     /* by root: block + 1 whose nodes write it, if it can be recomputed */
     yk__vid *copy;    /* by value: its second computation */
-    bool *need;       /* by root: is computed again */
-    bool *emitted;    /* by block */
+    bool *need;       /* by root: backward recomputes it */
+    bool *emitted;    /* by block: its second computation exists */
     bool *read;       /* by root: backward reads it */
 } recomputing;
 
@@ -42,7 +42,7 @@ static uint32_t block_of(const recomputing *state, const yk_node *n)
     return 0;
 }
 
-/* Roots that only their block and backward read. */
+/* Finds roots that only their block and backward read. */
 static void find_inner(recomputing *state)
 {
     const yk__graph *src = state->remap.src;
@@ -68,7 +68,7 @@ static void find_inner(recomputing *state)
 static bool is_cheap(const recomputing *state, const yk_node *n)
 {
     const yk__graph *src = state->remap.src;
-    if (n->op == YK_OP_CAST) /* a weight in 16 bits is worth more than the time for another pass, but where memory is short */
+    if (n->op == YK_OP_CAST) /* a weight in 16 bits is kept to save the time of another pass, unless memory is short */
         return state->work->lean || src->value[yk__root(src, yk__ins(src, n)[0])].slot == YK_NONE;
     if (n->op == YK_OP_COPY)
         return n->n_in == 1;
@@ -76,7 +76,7 @@ static bool is_cheap(const recomputing *state, const yk_node *n)
            (n->op == YK_OP_GELU || n->op == YK_OP_GELU_TANH || n->op == YK_OP_SILU || n->op == YK_OP_LAYER_NORM);
 }
 
-/* The operands are stored anyway, or made again in the chain `*block` (0: in none). */
+/* True if the operands are stored anyway, or recomputed in the chain `*block` (0: none). */
 static bool at_hand(const recomputing *state, const yk_node *n, uint32_t *block)
 {
     const yk__graph *src = state->remap.src;
@@ -116,7 +116,7 @@ static void find_cheap(recomputing *state)
     }
 }
 
-/* ---- What is made again ---- */
+/* ---- Recomputed values ---- */
 
 static bool writes_needed(const recomputing *state, const yk_node *n)
 {
@@ -126,7 +126,7 @@ static bool writes_needed(const recomputing *state, const yk_node *n)
     return false;
 }
 
-/* What backward reads, and what that is made of inside the block. */
+/* Finds values that backward reads, and their operands inside the block. */
 static void find_needed(recomputing *state)
 {
     const yk__graph *src = state->remap.src;
@@ -146,7 +146,7 @@ static void find_needed(recomputing *state)
     }
 }
 
-/* The value as backward reads it. */
+/* The value for a backward reader: stored or recomputed. */
 static yk__vid value_again(recomputing *state, yk__vid v)
 {
     const yk__graph *src = state->remap.src;
@@ -251,7 +251,7 @@ yk_status yk__plan_recompute(yk__work *work, yk_error *err)
 
 /* ---- Blocks chosen for a limit ---- */
 
-/* Bytes alive in forward across each node's end: what a cut there would store. */
+/* Bytes alive in forward across each node's end: the cost of a cut there. */
 static void find_crossing(const yk__graph *t, uint64_t *cross, uint32_t *first, uint32_t *last)
 {
     for (uint32_t k = 0; k < t->n_node; k++) {
@@ -296,7 +296,7 @@ yk_status yk__plan_blocks(const yk__graph *t, uint32_t parts, yk__recompute *blo
         memset(first, 0xff, (t->n_value + 1) * sizeof *first);
         memset(last, 0xff, (t->n_value + 1) * sizeof *last);
         find_crossing(t, cross, first, last);
-        for (uint32_t p = 1; p < parts; p++) { /* the last part is needed at once: it is kept */
+        for (uint32_t p = 1; p < parts; p++) { /* the last part is needed at once, so it is kept */
             const uint32_t want = (uint32_t)((uint64_t)n * p / parts);
             const uint32_t end = cut_near(cross, n, want, n / (2 * parts) + 1, begin) + 1;
             if (end > begin + 1 && end < n)

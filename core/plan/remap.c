@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rewriting a graph into a new one, and facts about a graph that several passes need. */
+/* Rewrites a graph into a new one; facts about a graph that several passes need. */
 #include "core/plan/internal.h"
 
 #include <string.h>
@@ -93,7 +93,7 @@ static bool extend_info(yk__node_info **info, size_t *have, size_t *cap, size_t 
     return true;
 }
 
-/* There is info of the first n nodes of dst. */
+/* Ensures info for the first n nodes of dst. */
 static bool reserve_info(yk__remap *remap, size_t n)
 {
     if (extend_info(&remap->info, &remap->n_info, &remap->cap_info, n))

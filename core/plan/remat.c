@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cheap values are made again by each of their readers instead of being stored: casts from a 16-bit format to f32
- * everywhere, in backward what forward made from one value by adding or scaling (x - mean), where that value is
- * stored anyway or is smaller, and relu's backward where both its operands are stored anyway. Each reader has a copy of
- * its own, so that fusion takes it in and nothing is written.
+ * Computes cheap values at each of their readers instead of storing them. Everywhere: casts from a 16-bit format to f32. In
+ * backward: forward's results of adding to or scaling one value (x - mean), if that value is stored anyway or is smaller; and
+ * relu's backward, if both its operands are stored anyway. Each reader has a separate copy, so that fusion includes it
+ * and nothing is written.
  */
 #include <string.h>
 
@@ -17,8 +17,8 @@ typedef struct remat {
     yk__remap remap;
     yk__graph g;
     yk__uses uses;
-    bool *hard; /* by root: a backward node that cannot be fused reads it, so that it is stored in any case */
-    bool *free; /* by root: a relu's backward that only fusable nodes read and whose operands are stored in any case */
+    bool *hard; /* by root: a backward node that cannot be fused reads it, so it is stored in any case */
+    bool *free; /* by root: a relu's backward with fusable readers only, whose operands are stored in any case */
 } remat;
 
 static bool can_fuse(const yk_node *n)
@@ -35,7 +35,7 @@ static const yk_node *sole_producer(const remat *state, yk__vid v)
     return &src->node[state->uses.producer[r]];
 }
 
-/* The one operand of the full size; YK_NONE: there are none, or several. */
+/* The one operand of the full size; YK_NONE for none or several. */
 static yk__vid full_operand(const yk__graph *src, const yk_node *n)
 {
     yk__vid x = YK_NONE;
@@ -62,7 +62,7 @@ static bool is_cheap(const yk_node *n)
     return n->op == YK_OP_CAST || n->op == YK_OP_NEG || n->op == YK_OP_ADD || n->op == YK_OP_SUB || n->op == YK_OP_MUL;
 }
 
-/* What the chain of cheap forward nodes that makes v begins with; YK_NONE: v is not made so. */
+/* The first value of the chain of cheap forward nodes that makes v; YK_NONE if there is no such chain. */
 static yk__vid chain_source(const remat *state, yk__vid v)
 {
     const yk__graph *src = state->remap.src;
@@ -77,7 +77,7 @@ static yk__vid chain_source(const remat *state, yk__vid v)
     return from;
 }
 
-/* Nothing more is stored when v's source takes its place. */
+/* True if v's source can replace v without storing more. */
 static bool is_gain(const remat *state, yk__vid v, yk__vid from)
 {
     const yk__graph *src = state->remap.src;
@@ -94,7 +94,7 @@ static bool is_masked(const remat *state, yk__vid v)
     return state->free[yk__root(state->remap.src, v)] && yk__whole(state->remap.src, v);
 }
 
-/* A copy of v's maker (and of the cheap ones before it) for one reader. */
+/* Copies v's maker (and the cheap nodes before it) for one reader. */
 static yk__vid copy_chain(remat *state, yk__vid v, const yk_node *reader, bool chain, int depth)
 {
     const yk__graph *src = state->remap.src;
@@ -154,7 +154,7 @@ static void emit_node(remat *state, uint32_t k)
         state->g.index[state->g.node[at].in + i] = in[i];
 }
 
-/* Made by a node that stores its result: what fusion would take in is not sure to be there. */
+/* True if a node that stores its result makes v: a value that fusion takes in may never exist in memory. */
 static bool is_stored(const remat *state, yk__vid v)
 {
     const yk__graph *src = state->remap.src;
@@ -164,7 +164,7 @@ static bool is_stored(const remat *state, yk__vid v)
     return state->hard[r] || state->uses.producer[r] == YK_NONE || !can_fuse(&src->node[state->uses.producer[r]]);
 }
 
-/* Which results of relu_bwd need not be stored, see above. In a sum's chain the copies cost arithmetic only. */
+/* Finds the results of relu_bwd that need not be stored, see above. In a sum's chain the copies cost arithmetic only. */
 static void find_masked(remat *state)
 {
     const yk__graph *src = state->remap.src;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cuts the planned graph where ranks have something to do together: where a bucket is complete, at every all_reduce, where the
- * nodes begin that need the result of one, and before those that first read parameters which the last update left on their way. A
- * segment is a small graph, and has a list of the slots it touches; what ranks do is a list of actions (plan.h; docs/decisions/0018).
+ * Cuts the planned graph at the joint actions of the ranks: at a complete bucket, at every all_reduce, before the first node that
+ * needs its result, and before the first reader of parameters that the last update still gathers. A segment is a small graph with a
+ * list of its slots; the ranks' work is a list of actions (plan.h; docs/decisions/0018).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,15 +16,15 @@ typedef struct cutting {
     yk__plan *plan;
     yk__uses uses;
     uint32_t *first;    /* by root: node that first writes it */
-    uint32_t *complete; /* by bucket: last node that writes it, or, for a rank alone, of the plan; YK_NONE: none */
-    uint32_t *reads;    /* by bucket: first node that reads its parameters, where they may be on their way; YK_NONE: none */
+    uint32_t *complete; /* by bucket: last node that writes it, or with a single rank the plan's last node; YK_NONE if absent */
+    uint32_t *reads;    /* by bucket: first node that reads its parameters, if an update may still gather them; YK_NONE if absent */
     uint32_t *reader;   /* by bucket: the segment of that node */
     size_t cap_segment, cap_action, cap_use;
-    uint32_t reduce;     /* the all_reduce on its way, an action; YK_NONE: none is */
-    uint32_t reduce_end; /* before this node its result must be there */
+    uint32_t reduce;     /* the running all_reduce, an action; YK_NONE if absent */
+    uint32_t reduce_end; /* the node that needs its result first */
 } cutting;
 
-/* The bucket of the trained parameter that lies in the slot, itself or its copy in the compute format; YK_NONE: none does. */
+/* The bucket of the trained parameter in the slot, or of its copy in the compute format; YK_NONE if absent. */
 static uint32_t bucket_of_slot(const yk__plan_request *r, const yk_slot *s)
 {
     const uint32_t number = s->key & ~YK__KEY_COMPUTE;
@@ -57,7 +57,7 @@ static void find_ends(cutting *state)
         }
 }
 
-/* What a value is to the segment [begin, end): made before it, read after it. */
+/* Sets a value's flags for the segment [begin, end): made before it, read after it. */
 static void set_flags(cutting *state, yk__graph *src, const yk__remap *remap, uint32_t begin, uint32_t end)
 {
     const yk__graph *g = remap->src;
@@ -114,7 +114,7 @@ static yk_status add_segment(cutting *state, uint32_t begin, uint32_t end, yk_er
 
 /* ---- Actions ---- */
 
-/* To start after the last segment. */
+/* Adds an action that starts after the last segment. */
 static yk_status add_action(cutting *state, yk__action a, yk_error *err)
 {
     yk__plan *plan = state->plan;
@@ -127,7 +127,7 @@ static yk_status add_action(cutting *state, yk__action a, yk_error *err)
     return YK_OK;
 }
 
-/* Some bucket gets its last contribution from node k. */
+/* True if node k adds the last contribution to a bucket. */
 static bool completes_bucket(const cutting *state, uint32_t k)
 {
     for (uint32_t b = 0; b < state->work->request->n_bucket; b++)
@@ -146,8 +146,8 @@ static yk_status add_reduce_scatters(cutting *state, uint32_t k, yk_error *err)
     return YK_OK;
 }
 
-/* Where the nodes end that follow the all_reduce k and do not touch its sum. The sum must be read later, or else its memory
- * may be theirs. */
+/* End of the nodes that follow the all_reduce k and do not touch its sum. A later node must read the sum, else its memory may be
+ * reused by those nodes. */
 static uint32_t overlap_end(const cutting *state, uint32_t k)
 {
     const yk__graph *g = &state->work->g;
@@ -174,7 +174,7 @@ static yk_status add_all_reduce(cutting *state, uint32_t k, yk_error *err)
                                           .offset = x->offset, .count = (uint64_t)yk__value_count(x)}, err);
 }
 
-/* Node k is the first to read some bucket of parameters. */
+/* True if node k is the first reader of a bucket of parameters. */
 static bool begins_bucket(const cutting *state, uint32_t k)
 {
     for (uint32_t b = 0; b < state->work->request->n_bucket && state->work->request->gathers; b++)
@@ -188,7 +188,7 @@ static yk_status cut_segments(cutting *state, yk_error *err)
     const yk__graph *g = &state->work->g;
     const uint32_t n_node = (uint32_t)g->n_node;
     uint32_t begin = 0;
-    const bool each = yk__option_words(YK__OPTION_CUT) == 1; /* for debugging: every node by itself */
+    const bool each = yk__option_words(YK__OPTION_CUT) == 1; /* for debugging: one node per segment */
     for (uint32_t k = 0; k < n_node; k++) {
         const bool sum = g->node[k].op == YK_OP_ALL_REDUCE, completes = completes_bucket(state, k);
         if (!sum && !completes && !each && k + 1 < n_node && k + 1 != state->reduce_end && !begins_bucket(state, k + 1))
@@ -201,7 +201,7 @@ static yk_status cut_segments(cutting *state, yk_error *err)
     return YK_OK;
 }
 
-/* What was started before the plan. */
+/* Adds the gathers that the update before the plan started. */
 static yk_status add_gathers(cutting *state, yk_error *err)
 {
     const yk__plan_request *request = state->work->request;
@@ -220,7 +220,7 @@ static yk_status add_gathers(cutting *state, yk_error *err)
     return YK_OK;
 }
 
-/* Lists the actions by the segment that needs them; what no segment of the plan needs stands at the end. */
+/* Lists the actions by the segment that needs them; actions without such a segment stand at the end. */
 static yk_status list_needs(cutting *state, yk_error *err)
 {
     yk__plan *plan = state->plan;
@@ -247,7 +247,7 @@ static yk_status list_needs(cutting *state, yk_error *err)
 
 /* ---- Slots ---- */
 
-/* The slots that the segment touches; an all_reduce that starts after it is done in its memory. */
+/* Marks the segment's slots; an all_reduce that starts after the segment runs in its memory. */
 static void mark_slots(const yk__plan *plan, const yk__segment *s, bool *mark)
 {
     const yk__graph *g = &s->own;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The first pass copies the trace; prune drops the nodes that nothing wanted needs; empty takes values without elements
- * out (a rank without rows that takes part in sums over ranks).
+ * The first pass copies the trace. prune drops unneeded nodes. empty removes values without elements (of a rank without rows
+ * that takes part in sums over ranks).
  */
 #include "core/base/mem.h"
 #include "core/plan/internal.h"
 
-/* In a group of one an all_reduce is its operand, and all ranks' rows are this rank's. */
+/* With one rank an all_reduce is its operand, and all ranks' rows are this rank's. */
 static uint32_t emit_single_rank(yk__remap *remap, uint32_t k)
 {
     const yk__graph *src = remap->src;
@@ -36,7 +36,7 @@ yk_status yk__plan_trace(yk__work *work, yk_error *err)
     return yk__remap_end(&remap, work, err);
 }
 
-/* all_stats: this rank's statistics, then those of all ranks from them. */
+/* Expands all_stats: this rank's statistics, then an all_reduce of them. */
 static void gather_stats(yk__remap *remap, uint32_t k)
 {
     const yk__vid out = yk__outs(remap->src, &remap->src->node[k])[0];
@@ -68,7 +68,7 @@ yk_status yk__plan_stats(yk__work *work, yk_error *err)
     return yk__remap_end(&remap, work, err);
 }
 
-/* A node is needed when the memory of one of its outputs is, or when it writes memory that outlives the program. */
+/* A node is needed if the memory of one of its outputs is, or if it writes memory that outlives the program. */
 static bool is_needed(const yk__work *work, const yk_node *n, const bool *need)
 {
     const yk__graph *g = &work->g;
@@ -135,7 +135,7 @@ static void without_rows(yk__remap *remap, uint32_t k)
         yk__remap_node(remap, k);
         return;
     }
-    for (uint32_t i = 0; i < n->n_out && !all; i++) { /* sums over nothing */
+    for (uint32_t i = 0; i < n->n_out && !all; i++) { /* sums of no elements */
         const yk__vid o = yk__remap_value(remap, yk__outs(src, n)[i]);
         if (o != YK_NONE && remap->dst->value[o].base == o)
             yk__node_new(remap->dst, YK_OP_FILL, 0, 0, NULL, 1, &o, 1, &zero);

@@ -7,9 +7,9 @@
 
 #include <stdint.h>
 
-/* enumerator, number (for good; new ones are appended), short name, safetensors name, bytes of an element. f32, i32 and bool
- * are mandatory for a plugin (bool may be emulated: four of them in a word); the others are declared in yk_device_caps.store.
- * A bool is one byte, 0 or 1. Numbers are in the host's byte order, in files little-endian. */
+/* enumerator, number (never changes; new types are appended), short name, safetensors name, bytes of an element. A plugin must support
+ * f32, i32 and bool (it may emulate bool, four in a word) and declares further types in yk_device_caps.store. A bool is one byte, 0 or 1.
+ * Numbers are in the host's byte order, in files little-endian. */
 #define YK_DTYPE_TABLE(X)                                                                                              \
     X(YK_F32, 0, "f32", "F32", 4)                                                                                      \
     X(YK_F16, 1, "f16", "F16", 2)                                                                                      \

@@ -1,30 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The compute ABI: what a plugin for a kind of device implements, and what the host lends it.
+ * The compute ABI: functions that a plugin for a kind of device implements, and functions that the host lends it.
  *
  * A plugin is one shared object with one exported symbol, yk_plugin_query, that returns a table of functions. It links
- * nothing of Yoke. The host hands it whole programs: flat graphs of static shape with a memory plan. The plugin turns a
- * graph into something it can run many times (a kernel list, a recorded command buffer, a device graph) and runs it in
- * an in-order queue.
+ * nothing of Yoke. The host hands it whole programs: flat graphs of static shape with a memory plan. The plugin compiles a
+ * graph (to a kernel list, a recorded command buffer, a device graph) and runs the result many times in an in-order queue.
  *
- * Growth. Within a major number (YK_ABI) all of this holds; a major number is never reused.
- *   Tables and descriptions (what begins with `size`) grow at the end. `size` is the writer's; a reader uses a later member
- *     only if the size covers it. Words called `reserved` are 0: the host's side promises it, a plugin need not look.
- *   Records that lie in arrays (yk_value, yk_node, yk_slot, yk_wait) are frozen: what is to be said of them later comes as
- *     parallel arrays at the end of yk_graph, yk_submit or yk_copy.
- *   Numbers (yk_op, yk_dtype, flags, bits, kinds, statuses) are appended and never change. The primitives are all there are:
- *     an operation that comes later is a composite, with a body. Both sides say how many they were compiled with (n_op,
- *     n_dtype); nothing beyond the plugin's is sent to it: an operation's body is in its place, a type is not chosen.
- *   YK_ABI_MINOR grows with each addition. A sentence that one side may rely on only since some minor says so.
+ * Growth. These rules hold within a major number (YK_ABI); a major number is never reused.
+ *   Tables and descriptions, which begin with `size`, grow at the end. `size` is the writer's; a reader uses a later member
+ *     only if the size covers it. Words called `reserved` are 0: the host guarantees that, a plugin need not check.
+ *   Records that lie in arrays (yk_value, yk_node, yk_slot, yk_wait) are frozen. Later additions to them come as parallel
+ *     arrays at the end of yk_graph, yk_submit or yk_copy.
+ *   Numbers (yk_op, yk_dtype, flags, bits, kinds, statuses) are appended and never change. The set of primitives is complete:
+ *     a later operation is a composite, with a body. Both sides state the counts they were compiled with (n_op, n_dtype).
+ *     The host never sends a number beyond the plugin's: it sends an operation's body instead, and avoids the type.
+ *   YK_ABI_MINOR grows with each addition. A sentence that holds only since some minor names it.
  *   New families of functions are named, versioned extensions ("yk.coll.1": yoke/extension.h).
  *
  * Threads, by tag in the comments: [any] from any thread at any time; [one] by one thread at a time for a given object.
  *
- * Arrays and descriptions that a function is given live during the call and no longer, but where it is said otherwise.
+ * Arrays and descriptions passed to a function live during the call and no longer, unless its comment says otherwise.
  *
- * The process is the host's. A plugin leaves as they are: what signals do and which are blocked, the cores and the rounding of threads
- * that are not its own, the locale. Excepted is what a vendor's library does about faults (SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP,
- * SIGABRT, SIGUSR2).
+ * The process belongs to the host. A plugin does not change signal handlers, signal masks, the locale, or the cores and
+ * rounding modes of threads that are not its own. A vendor's library may handle faults (SIGSEGV, SIGBUS, SIGILL, SIGFPE,
+ * SIGTRAP, SIGABRT, SIGUSR2).
  */
 #ifndef YOKE_PLUGIN_H
 #define YOKE_PLUGIN_H
@@ -40,7 +39,7 @@ extern "C" {
 #endif
 
 #define YK_ABI 2u         /* major version; the loader refuses any other */
-#define YK_ABI_MINOR 1u   /* what was added to it so far */
+#define YK_ABI_MINOR 1u   /* additions to the major version so far */
 #define YK_MAX_DIMS 8     /* dimensions of a value */
 #define YK_NONE UINT32_MAX /* no slot, no value */
 
@@ -49,11 +48,11 @@ extern "C" {
 /*
  * X(enumerator, number, name, kind, precision class, tolerance class, least inputs, most inputs, outputs, attributes)
  *
- * number     for good; a new operation gets the next one and stands at the end, whatever its kind.
+ * number     never changes; a new operation gets the next one and stands at the end, whatever its kind.
  * kind       UN, BIN: elementwise on one, two operands; PRIM: other primitive; COMP: composite; CORE: handled by the
  *            core, a plugin never sees it. yk_op_is_primitive: UN, BIN, PRIM.
- * precision  what autocast does with it: LOWP computes in the low format; FULL computes in f32; WIDE takes the widest
- *            format among its float inputs; KEEP takes its (first float) input's format; NONE is not about floats.
+ * precision  autocast's class: LOWP computes in the low format; FULL computes in f32; WIDE takes the widest format among
+ *            its float inputs; KEEP takes its (first float) input's format; NONE is not about floats.
  * tolerance  against a float64 reference: EXACT bit for bit; ROUND one rounding; TRANS a few ulp; ACCUM c*sqrt(n)*eps
  *            of the sum of absolute products (c = 4, n = length of the sum).
  *
@@ -61,19 +60,19 @@ extern "C" {
  *
  * All operands of an elementwise op have the shape of the output. Operands are dense row-major, or broadcast: any
  * subset of dimensions has stride 0, the remaining ones are dense among themselves. The stride of a dimension of length 1
- * means nothing and may be any number. Only `copy` sees other strides, and `dot` may see its last two dimensions swapped; others
- * come where they are claimed (YK_CLAIM_STRIDED_OUT).
- * Arithmetic of 16-bit floats is done in f32 and rounded once (to nearest even) when stored; what does not fit is an infinity.
- * Sums accumulate in f32 at least. What only moves keeps its bits, of -0 too. An elementwise output may be the very memory of
- * one of its inputs of the same element size, never a shifted overlap.
+ * is arbitrary. Only `copy` receives other strides, and `dot` may receive its last two dimensions swapped. Further
+ * strides come only to plugins that claim them (YK_CLAIM_STRIDED_OUT).
+ * Arithmetic of 16-bit floats is done in f32 and rounded once (to nearest even) when stored; overflow gives an infinity.
+ * Sums accumulate in f32 at least. An operation that only moves data keeps its bits, also of -0. An elementwise output may
+ * share exactly the memory of one of its inputs of the same element size, never a shifted overlap.
  *
  * neg..erf      y = f(x), float. rsqrt = 1/sqrt(x), recip = 1/x.
- * cast          float, i32, u8, bool to any of these; float to i32 or u8 truncates, and gives any number for NaN and for
- *               what the type cannot hold; so does i32 to u8. To bool: x != 0, so NaN is true. From i32 to a 16-bit float
+ * cast          float, i32, u8, bool to any of these. Float to i32 or u8 truncates; NaN and values outside the type give
+ *               any number. So do values of i32 outside u8. To bool: x != 0, so NaN is true. From i32 to a 16-bit float
  *               directly or over f32. NaN stays NaN in every float type, whatever its payload.
  * add..min      both operands and the output have one type: a float type or i32. i32 wraps around; its div truncates, and
  *               gives any number, without a trap, for a divisor of 0 and for -2^31 / -1. max, min: if one operand is NaN,
- *               NaN; of +0 and -0 either.
+ *               NaN; for +0 and -0 either of them.
  * lt, eq        output bool; operands of one type: float or i32. With NaN false.
  * select        in: c bool, a, b; y = c ? a : b. a, b and y of one type: float or i32. NaN passes as it is.
  * fill          attr value(f64); y[i] = value.
@@ -90,17 +89,17 @@ extern "C" {
  * copy          in: x [, base]; any strides on x. With base: the output is a view of base (any strides), and the node
  *               writes only that view; base itself was completely written before.
  * gather        in: table [V, ...], index i32 [n]; out [n, ...]; a row whose index is outside 0..V-1 is zero.
- * scatter_add   in: src [n, ...], index i32 [n]; out [V, ...] = zeros, then out[index[k]] += src[k] in order of k, or of
- *               sums of some k each, which shapes and indices decide; an index outside 0..V-1 is skipped. Always sent, as
- *               it is a primitive; claims() says of it only whether it can accumulate (YK_CLAIM_ACCUMULATE), and then it
- *               may come with YK_NODE_ACCUMULATE.
+ * scatter_add   in: src [n, ...], index i32 [n]; out [V, ...] = zeros, then out[index[k]] += src[k] in order of k, or in
+ *               partial sums of several k each, determined by shapes and indices. An index outside 0..V-1 is skipped.
+ *               It is a primitive, so the host always sends it; claims() only tells that it can accumulate
+ *               (YK_CLAIM_ACCUMULATE), and then it may come with YK_NODE_ACCUMULATE.
  * unfold        attr kh kw sh sw ph pw dh dw pad(f64); x [N,C,H,W] -> [N, C*kh*kw, OH*OW]; pixels outside are `pad`.
  *               OH = (H + 2*ph - dh*(kh-1) - 1) / sh + 1.
  * fold          the adjoint: attr kh kw sh sw ph pw dh dw; x [N, C*kh*kw, OH*OW] -> [N,C,H,W], sums.
  * dot           a [.., M, K] x b [.., K, N] -> [.., M, N], 2 or 3 dimensions; the batch dimension may be broadcast;
  *               each of a, b dense or with its last two strides swapped. Inputs of one float type, output the same or
- *               f32. With YK_NODE_ACCUMULATE: out += result, in all these forms, if out is f32. YK_NODE_A_*, YK_NODE_B_*: operands
- *               that 8 bits hold; then an infinity may count as NaN.
+ *               f32. With YK_NODE_ACCUMULATE: out += result, in all these forms, if out is f32. YK_NODE_A_*, YK_NODE_B_*:
+ *               operands that 8 bits can hold; then an infinity may count as NaN.
  *
  * Composites. Each has a body in primitives, which is its meaning; a plugin claims it, or the core replaces it.
  * map           body: elementwise nodes (and fill, iota is not allowed). Inputs (at most 24) and the 1..4 outputs have
@@ -116,7 +115,7 @@ extern "C" {
  * avg_pool      attr kh kw sh sw ph pw include_pad; x -> y. avg_pool_bwd: gy -> gx (shape of x from the output).
  * bn_stats      x [N,C,inner], shift f32 [C] -> f32 [3,C]: mean, sum((x-mean)^2), count. The result does not depend on the
  *               shift, a number near the mean: with s = sum(x-shift) the mean is shift + s/count, and the second row is
- *               sum((x-shift)^2) - s^2/count, which then cancels little. Of one element: x, 0, 1.
+ *               sum((x-shift)^2) - s^2/count, which then cancels little. A single element gives x, 0, 1.
  * layer_norm    attr eps(f64) ; x [R,C], gamma f32 [C], beta f32 [C] -> y [R,C], mean f32 [R], rstd f32 [R]
  *               (biased variance; rstd = 1/sqrt(var + eps)). Without gamma and beta (1 input): plain normalisation.
  *               With gamma alone (2 inputs): no beta. y has x's type, or 16 bits beside f32 (see claims).
@@ -147,15 +146,15 @@ extern "C" {
  * sgd_step      attr flags; g, p, b, hyper -> p, b in place (b is left out of both when momentum is not used).
  * grad_stats    g f32 [n] -> f32 [2]: sum of (g*hyper)^2 and the number of elements that are not finite; in: g,
  *               scale f32 [1].
- * round8        attr format (YK_ROUND8_*); x -> y of its type: each element as 8 bits of that format can hold it, with one scale for
- *               all. s = the largest power of two by which max |x|, or 2^-90 if that is larger, is at most the format's largest number
- *               (448, 57344); y = r(x s) / s, r rounds to the nearest number of the format, of two to the one whose last bit
- *               is 0. s = 1 where an element is not finite; such elements stay, others beyond the largest number become it. A zero
- *               is either one.
+ * round8        attr format (YK_ROUND8_*); x -> y of its type: each element rounded to 8 bits of that format, with one scale
+ *               for all. s = the largest power of two that scales max |x|, or 2^-90 if that is larger, to at most the
+ *               format's largest number (448, 57344). y = r(x s) / s; r rounds to the nearest number of the format, on a
+ *               tie to the one whose last bit is 0. If an element is not finite, s = 1: such elements stay, and finite
+ *               elements beyond the largest number become it. A zero may have either sign.
  *
- * Numbers below the normal ones (in f32 and bf16 1.2e-38) may count as zero, in what is read and in what is written: the CPU
- * plugin does so, as some processors take a hundred times longer for them; OpenCL does as its driver does. So a loss of 1e-39
- * may be 0 on one device and not on another, and neither is wrong. Those of f16 (below 6.1e-5) are numbers like others.
+ * Subnormal numbers (in f32 and bf16 below 1.2e-38) may count as zero, as inputs and as results. The CPU plugin does so, as
+ * some processors are a hundred times slower on them; OpenCL does as its driver does. So a loss of 1e-39 may be 0 on one
+ * device and not on another, and both results are valid. Subnormals of f16 (below 6.1e-5) are ordinary numbers.
  *
  * hyper: see YK_HYPER_*. First g' = g * GRAD_SCALE, then clamped to [-CLIP, CLIP] (CLIP = inf: not), then negated if
  * YK_OPT_MAXIMIZE.
@@ -239,12 +238,12 @@ typedef enum yk_op {
 #define YK_OP_ENUM(e, number, name, kind, prec, tol, least, most, outs, attrs) e = number,
     YK_OP_TABLE(YK_OP_ENUM)
 #undef YK_OP_ENUM
-        YK_OP_COUNT /* of this header: of a graph's own see yk_plugin.n_op */
+        YK_OP_COUNT /* this header's count; see yk_plugin.n_op for the other side's */
 } yk_op;
 
 enum { YK_OP_KIND_NONE, YK_OP_KIND_UN, YK_OP_KIND_BIN, YK_OP_KIND_PRIM, YK_OP_KIND_COMP, YK_OP_KIND_CORE };
 
-/* The kind in the table above; YK_OP_KIND_NONE for a number that is no operation of this header. [any] */
+/* The kind in the table above; YK_OP_KIND_NONE for a number that this header does not know. [any] */
 static inline int yk_op_kind(uint32_t op)
 {
     switch (op) {
@@ -258,7 +257,7 @@ static inline int yk_op_kind(uint32_t op)
     }
 }
 
-/* What every plugin runs, without being asked. */
+/* True for an operation that every plugin runs, without a claim. */
 #define yk_op_is_primitive(op) (yk_op_kind(op) >= YK_OP_KIND_UN && yk_op_kind(op) <= YK_OP_KIND_PRIM)
 
 enum { YK_REDUCE_SUM, YK_REDUCE_MOMENTS, YK_REDUCE_MAX }; /* all_reduce: how; moments of [3,C] as bn_stats makes them */
@@ -278,10 +277,10 @@ typedef struct yk_queue yk_queue;
 typedef struct yk_program yk_program;
 typedef struct yk_graph yk_graph;
 
-/* What a slot holds. */
+/* Contents of a slot. */
 typedef enum yk_slot_kind {
-    YK_SLOT_ARENA,  /* scratch of the program; nothing survives a step there. There may be several, anywhere among the slots: a
-                       host has more than one where its temporaries pass caps.max_alloc together */
+    YK_SLOT_ARENA,  /* scratch of the program; its contents end with the step. There may be several, anywhere among the
+                       slots: the host splits temporaries that exceed caps.max_alloc */
     YK_SLOT_INPUT,  /* written by the host before a run: batches, scalars, random keys */
     YK_SLOT_PARAM,  /* trained */
     YK_SLOT_STATE,  /* optimizer state, running statistics */
@@ -302,8 +301,8 @@ typedef struct yk_value {
     uint32_t base;       /* the value this one is a view of, or its own index */
     uint32_t slot;       /* index into yk_graph.slot; YK_NONE before the memory plan (in claims()) and in bodies */
     uint32_t reserved;
-    uint64_t offset;                /* bytes from the start of the slot (views: already with their own offset); of a value
-                                       that is no view a multiple of its element's size (see caps.value_align) */
+    uint64_t offset;                /* bytes from the start of the slot, for views with their own offset added. A value
+                                       that is no view: a multiple of its element's size (see caps.value_align) */
     int64_t dim[YK_MAX_DIMS];       /* lengths; 0 is never seen by a plugin */
     int64_t stride[YK_MAX_DIMS];    /* in elements; 0 = broadcast */
 } yk_value;
@@ -311,10 +310,10 @@ typedef struct yk_value {
 enum { YK_VALUE_INPUT = 1, YK_VALUE_OUTPUT = 2 }; /* comes from, goes to a slot that outlives the program's run */
 
 /*
- * Who writes what: a value that is no view is written by one node, before any that reads it. Three kinds write what is there
- * already: a copy with a base and a composite with strided results write views of their value; adam_step and sgd_step, views
- * that are their operands; and nodes with YK_NODE_ACCUMULATE. Different values may have the same memory, where the first is no
- * longer read; an elementwise output (of map too) may begin exactly where an operand of its element size does.
+ * Writers: one node writes a value that is no view, before any node that reads it. Three kinds of nodes write into existing
+ * memory: a copy with a base and a composite with strided results write views of their value; adam_step and sgd_step write
+ * views that are their operands; nodes with YK_NODE_ACCUMULATE add to their output. Two values may share memory if the first
+ * is no longer read. An elementwise output (also map's) may begin exactly at an operand of its element size.
  */
 
 typedef struct yk_node {
@@ -330,9 +329,9 @@ typedef struct yk_node {
 
 enum {
     YK_NODE_ACCUMULATE = 1, /* out += result; only if claims() allowed it, always allowed on dot into f32 */
-    /* Of dot, in a body too: operand a, or b, is what round8 makes of a value in this format. Sent to a plugin that claims a
-       round8; it may ignore that, or compute the product from 8 bits: by the scale that round8 has for the operand as it is,
-       each element is a number of the format. */
+    /* For dot, in a body too: operand a, or b, is a result of round8 in this format. Sent to a plugin that claims a round8.
+       The plugin may ignore it, or compute the product from 8 bits: with round8's scale for the operand, each element is
+       a number of the format. */
     YK_NODE_A_E4M3 = 2, YK_NODE_A_E5M2 = 4, YK_NODE_B_E4M3 = 8, YK_NODE_B_E5M2 = 16
 };
 
@@ -346,7 +345,7 @@ struct yk_graph {
     const uint32_t *index;
     const int64_t *attr;
     const yk_slot *slot;
-    uint64_t hash;             /* of everything above; equal in every process and on every machine */
+    uint64_t hash;             /* hash of the members above; equal in every process and on every machine */
 };
 
 static inline double yk_attr_f64(int64_t a)
@@ -363,9 +362,9 @@ static inline int64_t yk_attr_of_f64(double d)
     return a;
 }
 
-/* ---- What the host lends --------------------------------------------------------------------------------------- */
+/* ---- Functions of the host ------------------------------------------------------------------------------------- */
 
-/* Every member is there, up to `size`. */
+/* Every member up to `size` is present. */
 typedef struct yk_host {
     uint32_t size;                         /* bytes of this table that are filled */
     uint32_t abi, minor;                   /* YK_ABI, YK_ABI_MINOR of the host */
@@ -374,30 +373,30 @@ typedef struct yk_host {
     void *(*alloc)(size_t bytes, size_t align);                       /* [any]; NULL when memory is gone */
     void (*free)(void *p);                                            /* [any] */
     void (*log)(int level, const char *who, const char *fmt, ...);    /* [any]; 0 error .. 4 trace */
-    /* Explains the status that the plugin's function, called by this very thread, is about to return. What a thread of the
-     * plugin's own finds out is kept by the plugin, and said where the failed queue's status is returned. [any] */
+    /* Explains the status that the plugin's function, called by this very thread, is about to return. A thread of the
+     * plugin keeps its failure, and the call that returns the failed queue's status explains it. [any] */
     void (*fail)(const char *who, const char *fmt, ...);
-    /* The value of the option YOKE_<PLUGIN>_<KEY> (or the device spec's own setting, which wins), or NULL. The string
-     * lives until fini. Keys every host sets: CORES, the cores for this rank's threads ("0-3,6"). [any] */
+    /* The value of the option YOKE_<PLUGIN>_<KEY>, or of the device spec's own setting, which wins; NULL if absent. The
+     * string lives until fini. Every host sets the key CORES, the cores for this rank's threads ("0-3,6"). [any] */
     const char *(*option)(const char *plugin, const char *key);
     /* Reference kernel: runs one node (composites too) on host memory in double precision, storing in the values'
      * types; slot[i] is where slot i lies. Slow. [any] */
     yk_status (*eval_node)(const yk_graph *g, uint32_t node, void *const *slot);
-    /* Where a plugin may keep compiled kernels: a folder that exists and can be written, or NULL. [any] */
+    /* Folder for compiled kernels, existing and writable; NULL if absent. [any] */
     const char *(*cache_dir)(void);
-    const void *(*extension)(const char *name); /* what else the host lends; NULL: unknown. [any] */
+    const void *(*extension)(const char *name); /* further functions of the host; NULL if unknown. [any] */
 } yk_host;
 
-/* ---- What a plugin offers -------------------------------------------------------------------------------------- */
+/* ---- Functions of a plugin ------------------------------------------------------------------------------------- */
 
 enum {
-    YK_CAP_HOST_VISIBLE = 1 << 0,  /* buffer_map works, and what it gives needs no flush: memory that is not coherent is not
+    YK_CAP_HOST_VISIBLE = 1 << 0,  /* buffer_map works, and its memory needs no flush: memory that is not coherent is not
                                       host visible */
     YK_CAP_WRAP = 1 << 1,          /* buffer_wrap works */
     YK_CAP_DETERMINISTIC = 1 << 2, /* equal inputs give equal bits */
     YK_CAP_CPU = 1 << 3,           /* computes on the host's cores, which it should not share with another rank */
-    YK_CAP_CORES = 1 << 4, /* the plugin's one device is the host's cores, any subset of them by option CORES: in device
-                             specs: "PLUGIN:0-3" then names cores, and "PLUGIN/2" splits them between two ranks */
+    YK_CAP_CORES = 1 << 4, /* the plugin's one device is the host's cores, any subset of them by option CORES. In device
+                             specs "PLUGIN:0-3" then names cores, and "PLUGIN/2" splits them between two ranks */
     YK_CAP_PINS = 1 << 5   /* host_pin works */
 };
 
@@ -410,18 +409,18 @@ typedef struct yk_device_caps {
     uint32_t align;              /* slot offsets are multiples of this; a power of two up to 65536 */
     uint32_t units;              /* compute units or threads, one at least; for reports */
     uint32_t store, compute;     /* bit masks of dtypes: can be stored; have arithmetic (inputs of dot and map) */
-    char isa[64];                /* what it computes with ("avx512bf16", "sm_90"), for reports */
+    char isa[64];                /* instruction set or architecture ("avx512bf16", "sm_90"), for reports */
     uint64_t max_bind;           /* bytes one slot may span (a storage buffer's range); 0 = as max_alloc */
-    uint32_t value_align;        /* values that are no views and have as many bytes begin at multiples of this in their slot;
-                                    a power of two up to 65536, or 0: their element's size is enough, as for smaller ones */
+    uint32_t value_align;        /* in its slot, a value that is no view and has at least so many bytes begins at a multiple
+                                    of this; a power of two up to 65536. 0, or a smaller value: its element's size */
     uint32_t reserved;
 } yk_device_caps;
 
-/* What a buffer is for. Use and flags help to choose memory; contents are undefined when it is made. */
+/* Purpose of a buffer. Use and flags help to choose memory; contents are undefined when it is made. */
 enum {
     YK_BUF_HOST_WRITES = 1, /* written by copies from the host, often */
     YK_BUF_HOST_READS = 2,  /* read by copies to the host, often */
-    YK_BUF_EXPORT = 4       /* yk.share.1 may export it; YK_E_UNSUPPORTED where that cannot be */
+    YK_BUF_EXPORT = 4       /* yk.share.1 may export it; YK_E_UNSUPPORTED if the device cannot */
 };
 
 typedef struct yk_buffer_desc {
@@ -432,70 +431,70 @@ typedef struct yk_buffer_desc {
     uint64_t bytes; /* 0: a buffer that only copies of 0 bytes touch */
 } yk_buffer_desc;
 
-/* A plugin may serve all kinds alike; what counts is that queues run side by side where the device can. */
+/* A plugin may serve all kinds alike; queues should run in parallel if the device can. */
 enum {
     YK_QUEUE_COMPUTE, /* runs and copies */
-    YK_QUEUE_COPY,    /* copies only: engines beside the kernels' */
+    YK_QUEUE_COPY,    /* copies only: copy engines that run beside the kernels */
     YK_QUEUE_COLL     /* yk.coll.1 and copies */
 };
 
 typedef struct yk_queue_desc {
     uint32_t size, kind; /* YK_QUEUE_* */
-    int32_t priority;    /* higher goes first, where the device has such; 0 is usual */
+    int32_t priority;    /* higher goes first, if the device has priorities; 0 is usual */
     uint32_t reserved;
 } yk_queue_desc;
 
 typedef struct yk_wait {
-    yk_queue *queue; /* of the same plugin, of any of its devices */
-    uint64_t point;  /* given out already */
+    yk_queue *queue; /* a queue of the same plugin, on any of its devices */
+    uint64_t point;  /* a point that the queue has returned already */
 } yk_wait;
 
 typedef struct yk_submit {
     uint32_t size, n_wait, n_slot, reserved;
     const yk_wait *wait;          /* start only when these points are done */
     yk_program *program;
-    yk_buffer *const *slot;       /* one per slot of the graph, which fits into it: YK_E_ARG for another number, or a shorter
-                                     buffer; NULL where the program does not touch it */
-    const uint64_t *slot_offset;  /* where in the buffer the slot starts, bytes; a multiple of caps.align */
-    const uint64_t *slot_version; /* grows when the contents were changed by anything but this program's own nodes: what was
-                                     derived from a slot (packed weights) holds until then, or until a node writes there */
+    yk_buffer *const *slot;       /* one per slot of the graph, NULL if the program does not touch it. Another number, or a
+                                     buffer shorter than its slot, is YK_E_ARG */
+    const uint64_t *slot_offset;  /* start of the slot in the buffer, bytes; a multiple of caps.align */
+    const uint64_t *slot_version; /* grows when anything but this program's own nodes changes the contents. Data derived from
+                                     a slot (packed weights) hold until then, or until a node writes there */
 } yk_submit;
 
-/* Bytes from one place to another. One end at least is a buffer of the queue's device, the other host memory or a buffer of the
- * same plugin; YK_E_UNSUPPORTED is an answer where that is of another device. The ends may not overlap. Host memory stays
- * valid, and source memory unchanged, until the point is done. */
+/* Copies bytes. At least one end is a buffer of the queue's device; the other is host memory or a buffer of the same plugin. A plugin
+ * may answer YK_E_UNSUPPORTED for a buffer of another device. The ends do not overlap. Until the point is done, host memory stays
+ * valid and source memory unchanged. */
 typedef struct yk_copy {
     uint32_t size, n_wait;
     const yk_wait *wait;            /* start only when these points are done */
-    yk_buffer *src, *dst;           /* NULL: that end is host memory, .. */
-    const void *src_host;           /* .. namely here */
+    yk_buffer *src, *dst;           /* NULL if that end is host memory.. */
+    const void *src_host;           /* .. which begins here */
     void *dst_host;
     uint64_t src_offset, dst_offset; /* in the buffers, bytes, any; 0 for host memory */
     uint64_t bytes;                 /* 0: takes a point and touches nothing */
 } yk_copy;
 
-/* What claims answers. */
+/* Answers of claims. */
 enum {
     YK_CLAIM_RUN = 1,        /* the device runs the node */
     YK_CLAIM_ACCUMULATE = 2, /* also with YK_NODE_ACCUMULATE */
     YK_CLAIM_NARROW_OUT = 4, /* layer_norm of f32: also with y in a 16-bit format */
-    YK_CLAIM_STRIDED_OUT = 8 /* attention's out, and gq, gk, gv of its gradient: also as views with any strides but a dense
-                                last dimension, of values that the node alone writes and that are all of the view, or of
-                                two or three of the gradients side by side.
-                                dot of two dimensions, cross_entropy and its gradient: a, b and the result, the logits, the logits
-                                and their gradient, where these have 16 bits, also with rows that are further apart than they are
-                                long: views of matrices with longer rows. What lies behind a row may be overwritten and means
-                                nothing: any bits. A result lies so without YK_NODE_ACCUMULATE only */
+    YK_CLAIM_STRIDED_OUT = 8 /* attention's out, and gq, gk, gv of its gradient, may be views with any strides but a dense
+                                last dimension. The node alone writes their value. One view covers the value, or two or
+                                three of the gradients lie side by side in it.
+                                dot of two dimensions, cross_entropy and its gradient, in 16 bits: a, b and the result, the
+                                logits and their gradient may be views of matrices with longer rows. Memory behind a row
+                                means nothing and may be overwritten by any bits. A strided result comes only without
+                                YK_NODE_ACCUMULATE */
 };
 
 typedef struct yk_pin yk_pin; /* opaque; owned by the plugin */
 
 /*
- * Members are there unless it is said that they may be NULL; what a NULL one means is said with it.
+ * A member is present unless its comment gives a meaning of NULL.
  *
- * Failures. A call that is refused (YK_E_ARG for what it was given, YK_E_UNSUPPORTED, YK_E_MEM of a *_new) changes nothing and
- * takes no point. Any other failure of a queue is for good: that call, waits that are under way, and every later call on the
- * queue but queue_free return the same status. What was not done then never is.
+ * Failures. A refused call (YK_E_ARG for an argument, YK_E_UNSUPPORTED, YK_E_MEM of a *_new) changes nothing and takes no
+ * point. Any other failure of a queue is permanent: that call, pending waits, and every later call on the queue except
+ * queue_free return the same status. Work that was not done by then never is.
  */
 typedef struct yk_plugin {
     uint32_t size, abi, minor; /* sizeof(yk_plugin), YK_ABI, YK_ABI_MINOR as the plugin was compiled */
@@ -503,56 +502,56 @@ typedef struct yk_plugin {
     uint32_t reserved;
     const char *name;       /* a-z0-9_, as in YOKE_DEVICES */
     const char *version;    /* may be NULL */
-    const char *sanitizer;  /* "none", "address" or "thread": another than the host's is refused */
-    /* Before everything else. After fini it may come again. NULL: nothing to begin. [one] */
+    const char *sanitizer;  /* "none", "address" or "thread"; the host refuses a value other than its own */
+    /* Called before all other functions; may be called again after fini. NULL: no initialisation. [one] */
     yk_status (*init)(const yk_host *host);
-    /* Devices are closed; threads that the plugin made are joined when it returns, a vendor library's own excepted. NULL:
-     * nothing to end. [one] */
+    /* Called with all devices closed. On return the plugin's threads are joined, except a vendor library's. NULL: nothing
+     * to end. [one] */
     void (*fini)(void);
-    yk_status (*device_count)(uint32_t *n); /* 0 without an error where driver or device is absent [any] */
+    yk_status (*device_count)(uint32_t *n); /* 0 without an error if the driver or device is absent [any] */
     yk_status (*device_caps)(uint32_t i, yk_device_caps *caps); /* fills at most caps->size bytes [any] */
-    yk_status (*device_open)(uint32_t i, yk_device **dev);      /* the same one may be open several times [any] */
-    void (*device_close)(yk_device *dev); /* all that was made on it is released; NULL: nothing to do [one] */
-    /* What the device can do with this node: 0 or YK_CLAIM_* bits. Composites are asked about; a primitive is sent whatever is
-     * answered, and asked about only for YK_CLAIM_ACCUMULATE of scatter_add and YK_CLAIM_STRIDED_OUT of dot. Before the memory
-     * plan: values have shapes, dtypes and strides, no offsets. The same answer for the same node, always. NULL: 0. [any] */
+    yk_status (*device_open)(uint32_t i, yk_device **dev);      /* the same device may be open several times [any] */
+    void (*device_close)(yk_device *dev); /* all objects made on it are released; NULL: nothing to do [one] */
+    /* The device's abilities for this node: 0 or YK_CLAIM_* bits. The host asks about composites. It sends a primitive in any
+     * case, and asks about it only for YK_CLAIM_ACCUMULATE of scatter_add and YK_CLAIM_STRIDED_OUT of dot. Asked before the
+     * memory plan: values have shapes, dtypes and strides, no offsets. The same node always gets the same answer. NULL: 0. [any] */
     uint32_t (*claims)(yk_device *dev, const yk_graph *g, uint32_t node);
     yk_status (*buffer_new)(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b); /* [any] */
-    /* A buffer over host memory that the caller keeps alive and page-aligned. NULL: without YK_CAP_WRAP. [any] */
+    /* Makes a buffer over page-aligned host memory that the caller keeps alive. NULL without YK_CAP_WRAP. [any] */
     yk_status (*buffer_wrap)(yk_device *dev, void *host, uint64_t bytes, yk_buffer **b);
     void (*buffer_free)(yk_buffer *b); /* the queues that used it are idle [any] */
-    /* Host address of a buffer, for reading and writing while no queue uses it. NULL: without YK_CAP_HOST_VISIBLE. [any] */
+    /* Host address of a buffer, for reading and writing while no queue uses it. NULL without YK_CAP_HOST_VISIBLE. [any] */
     void *(*buffer_map)(yk_buffer *b);
-    /* Compiles. The graph and all it points to lives as long as the program. Refused, in words (YK_E_UNSUPPORTED): a node whose
-     * operation the plugin does not know, and a composite for which claims answers 0. The host sends neither; that it is refused
-     * tells a mistake of the host's from wrong numbers. [any] */
+    /* Compiles a graph, which lives, with its arrays, as long as the program. Refuses, in words (YK_E_UNSUPPORTED), a node with an
+     * operation unknown to the plugin, and a composite whose claims are 0. The host sends neither: the refusal tells a mistake of
+     * the host from wrong numbers. [any] */
     yk_status (*program_new)(yk_device *dev, const yk_graph *g, yk_program **p);
     void (*program_free)(yk_program *p); /* the queues that run it are idle [one] */
     yk_status (*queue_new)(yk_device *dev, const yk_queue_desc *desc, yk_queue **q); /* [any] */
-    void (*queue_free)(yk_queue *q); /* waits for what runs; after queue_abort not for ever [one] */
-    /* Each of these two gives the point that completes it; points of a queue begin at 1 and grow by one, and a point that is
-     * done is so with all before it: their results are seen by every queue and by buffer_map. [one] per queue */
+    void (*queue_free)(yk_queue *q); /* waits for running work; after queue_abort for a limited time [one] */
+    /* Enqueues work and returns the point that completes it. Points of a queue begin at 1 and grow by one. A point is done with
+     * all points before it: every queue and buffer_map see their results. [one] per queue */
     yk_status (*queue_run)(yk_queue *q, const yk_submit *s, uint64_t *point);
     yk_status (*queue_copy)(yk_queue *q, const yk_copy *c, uint64_t *point);
     yk_status (*queue_poll)(yk_queue *q, uint64_t *done); /* last finished point [any] */
-    /* YK_E_TIMEOUT if the point is not done within timeout_ns (UINT64_MAX = for ever); YK_E_ARG, at once, for a point that
-     * was not given out. [any] */
+    /* YK_E_TIMEOUT if the point is not done within timeout_ns (UINT64_MAX = no limit); YK_E_ARG, at once, for a point that
+     * the queue has not returned. [any] */
     yk_status (*queue_wait)(yk_queue *q, uint64_t point, uint64_t timeout_ns);
-    const void *(*extension)(const char *name); /* NULL: unknown. The pointer itself may be NULL [any] */
-    /* Bytes of device memory that running this graph takes beside its slots (packed operands, sums in parts). Programs of
-     * a device take turns, so it holds as much as the greediest of them needs. Neither allocates device memory nor
-     * compiles. The pointer may be NULL: nothing worth counting, or not known beforehand. [any] */
+    const void *(*extension)(const char *name); /* NULL if unknown. The pointer itself may be NULL [any] */
+    /* Bytes of device memory that a run of this graph takes beside its slots (packed operands, partial sums). Programs of a
+     * device take turns, so the device holds the maximum over them. The call neither allocates device memory nor compiles.
+     * The pointer may be NULL: nothing worth counting, or unknown beforehand. [any] */
     yk_status (*graph_scratch)(yk_device *dev, const yk_graph *g, uint64_t *bytes);
-    /* The queue fails with `why`: every wait on it returns within 100 ms, and what it was given may or may not be done;
-     * queue_free then waits while the device finishes something, and for 2 s in which it does not; what might never end is left
-     * behind: such a device is not closed, and memory of its buffers is kept, as it may still be written to.
-     * NULL: the host can only give up the whole device. [any] */
+    /* Fails the queue with `why`: every wait on it returns within 100 ms, and its work may or may not be done. queue_free
+     * then waits while the device finishes work, and for 2 s without any. Work that might never end is left behind: such
+     * a device is not closed, and its buffers keep their memory, as the device may still write there. NULL: the host can only
+     * give up the whole device. [any] */
     void (*queue_abort)(yk_queue *q, yk_status why);
-    /* When the work of a finished point began and ended, in ns of one clock per device that means nothing beside others.
-     * YK_E_ARG: not done, or more than 64 points ago. NULL: not known. [one] per queue */
+    /* Begin and end of a finished point's work, in ns of one clock per device, unrelated to other clocks. YK_E_ARG: not done,
+     * or more than 64 points ago. NULL: unknown. [one] per queue */
     yk_status (*queue_span)(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint64_t *end_ns);
-    /* Registers host memory, so that copies from and to it go without a copy of the driver's. It begins and ends anywhere, stays
-     * mapped until unpinned, and may be pinned on several devices. NULL: without YK_CAP_PINS. [any] */
+    /* Registers host memory, so that the driver copies from and to it directly. The range begins and ends anywhere, stays mapped
+     * until unpinned, and may be pinned on several devices. NULL without YK_CAP_PINS. [any] */
     yk_status (*host_pin)(yk_device *dev, void *memory, uint64_t bytes, yk_pin **pin);
     void (*host_unpin)(yk_pin *pin); /* no copy uses it [any] */
 } yk_plugin;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Status codes: what every Yoke function that can fail returns. Shared by users (yoke.h) and plugin writers (plugin.h).
+ * Status codes, returned by every Yoke function that can fail. Shared by users (yoke.h) and plugin writers (plugin.h).
  */
 #ifndef YOKE_STATUS_H
 #define YOKE_STATUS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls of the transport of one host that are its own: waiting, opening. */
+/* The functions of the one-host transport that differ from base.c: waiting, opening. */
 #include "config.h"
 
 #include <linux/futex.h>
@@ -51,7 +51,7 @@ static void sleep_on_bell(yk_tr *t, uint32_t seen, int64_t ns)
     atomic_fetch_sub(&bell->sleepers, 1);
 }
 
-/* Moves once; *rung: the bell before, *events: what was done after. */
+/* Moves once; *rung gets the bell's count before, *events the number of completed operations after. */
 static yk_status move_once(yk_tr *t, uint32_t *rung, uint64_t *events, yk_tr_error *error)
 {
     yk_status s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The transport of one host: messages through rings of bytes in memory that the ranks have in common (yk_tr_config.shared). */
+/* The transport of one host: messages through rings of bytes in memory shared by the ranks (yk_tr_config.shared). */
 #ifndef YOKE_TRANSPORT_LOCAL_LOCAL_H
 #define YOKE_TRANSPORT_LOCAL_LOCAL_H
 

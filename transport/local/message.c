@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tagged messages through one ring of bytes per ordered pair of ranks. A message travels in frames; the frames of one
- * message follow each other, messages of a pair keep their order. A short message that nobody has asked for yet is taken out of
- * the ring into memory; of a long one the ring first carries the announcement alone, and its bytes when they are asked for. So
- * none stands in the way of others.
+ * Tagged messages through one ring of bytes per ordered pair of ranks. A message travels in frames. The frames of one message
+ * follow each other, and messages of a pair keep their order. A short message without a receive moves from the ring to memory. For
+ * a long one the ring first carries only the announcement, and its bytes after the request. So no message blocks another.
  *
- * What stands in a ring was written by another process: each frame is checked before it is believed.
+ * Another process writes a ring, so each frame is checked before use.
  */
 #include "config.h"
 
@@ -36,7 +35,7 @@ bool yk__local_reaches(const yk_tr *t, uint32_t peer)
     return peer != t->base.rank && t->bell && t->base.host[peer] == t->base.host[t->base.rank];
 }
 
-/* A sleeper counts itself before it looks at the bell; the bell is rung before the count is read. */
+/* Rings a bell. A sleeper counts itself before it reads the bell, and the bell is rung before the count is read. */
 void yk__local_ring_bell(yk_tr *t, uint32_t rank)
 {
     yk__local_bell *bell = &t->bell[rank];
@@ -69,7 +68,7 @@ static void finish_op(yk_tr *t, yk_tr_op *op)
 
 /* ---- Sending ----------------------------------------------------------------------------------------------------- */
 
-/* Writes one frame if there is room for a useful one. *last: the entry has no more of them. */
+/* Writes one frame if there is space for a useful one. *last: the entry has no further frame. */
 static bool put_frame(yk_tr *t, yk__local_peer *p, yk_tr_op *op, uint32_t capacity, bool *last)
 {
     const bool carries = op->phase == YK__LOCAL_DATA || op->phase == YK__LOCAL_LONG;
@@ -89,7 +88,7 @@ static bool put_frame(yk_tr *t, yk__local_peer *p, yk_tr_op *op, uint32_t capaci
     return true;
 }
 
-/* The entry at the head of the queue has written what it may until the receiver asks for more. */
+/* Removes the head of the queue, which has written everything that it may before the receiver's request. */
 static void leave_queue(yk_tr *t, yk__local_peer *p, yk_tr_op *op)
 {
     p->sends = op->next;
@@ -119,7 +118,7 @@ static yk_status send_some(yk_tr *t, uint32_t peer, bool *moved, yk_tr_error *er
     return YK_OK;
 }
 
-/* The peer asks for a long message; one that was given up meanwhile is not there. */
+/* Handles a peer's request for a long message; ignores one for a message that was given up meanwhile. */
 static void send_asked(yk__local_peer *p, uint32_t id)
 {
     yk_tr_op *op = p->asked;
@@ -132,7 +131,7 @@ static void send_asked(yk__local_peer *p, uint32_t id)
     yk__tr_append(&p->sends, op);
 }
 
-/* A frame of its own: a go-ahead, or that a message is given up. */
+/* Sends a frame without data: a request, or the revocation of a message. */
 static yk_status send_word(yk_tr *t, uint32_t peer, yk__local_phase phase, const yk_tr_op *about, yk_tr_error *error)
 {
     yk_tr_op *op = yk__calloc(1, sizeof *op);
@@ -161,7 +160,7 @@ static void begin_op(yk_tr_op *op, uint64_t total, uint32_t id)
     op->status = total > op->bytes ? YK_E_ARG : YK_OK;
 }
 
-/* data_bytes: to keep here; 0 with an id: they are with the sender. */
+/* data_bytes: bytes to store here; 0 with an id: the bytes are with the sender. */
 static yk__local_early *early_new(yk__local_peer *p, const yk__local_frame *f, uint64_t data_bytes)
 {
     yk__local_early **end = &p->early, *e = yk__calloc(1, sizeof *e);
@@ -194,7 +193,7 @@ static void early_drop(yk__local_peer *p, yk__local_early *e)
     yk__free(e);
 }
 
-/* A place for the short message that begins. */
+/* Finds a place for a short message that begins. */
 static yk_status open_short(yk_tr *t, yk__local_peer *p, const yk__local_frame *f, yk_tr_error *error)
 {
     (void)t;
@@ -206,7 +205,7 @@ static yk_status open_short(yk_tr *t, yk__local_peer *p, const yk__local_frame *
     return YK_OK;
 }
 
-/* A long message is announced: it is asked for at once where its receive is there. */
+/* Notes the announcement of a long message; requests it at once if its receive is posted. */
 static yk_status note_announced(yk_tr *t, uint32_t peer, const yk__local_frame *f, yk_tr_error *error)
 {
     yk__local_peer *p = &t->peer[peer];
@@ -257,7 +256,7 @@ static void reset_op(yk_tr_op *op)
     op->status = YK_OK;
 }
 
-/* The sender gave a message up: its receive waits for the next one. */
+/* Handles a message that its sender gave up: its receive waits for the next one. */
 static void revoke_message(yk__local_peer *p, uint32_t id)
 {
     yk_tr_op *cleared = id ? cleared_op(p, id) : NULL;
@@ -392,7 +391,7 @@ yk_status yk__local_begin(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
     }
     if (op->bytes > YK__LOCAL_EAGER) {
         op->phase = YK__LOCAL_ASK;
-        op->number = ++p->ids ? p->ids : ++p->ids; /* 0: no long one */
+        op->number = ++p->ids ? p->ids : ++p->ids; /* skips 0, which means a short message */
     }
     yk__tr_append(&p->sends, op);
     return YK_OK;
@@ -426,11 +425,11 @@ static void give_up_send(yk_tr *t, yk_tr_op *op)
         yk__free(op);
         return;
     }
-    if (p->sends != op) { /* nothing, or only the announcement, is with the peer */
+    if (p->sends != op) { /* the peer has nothing of it, or only the announcement */
         yk__tr_unlink(&p->sends, op);
         yk__tr_append(&p->sends, op);
     }
-    op->phase = YK__LOCAL_REVOKE; /* its last frame; it is released then */
+    op->phase = YK__LOCAL_REVOKE; /* its last frame, after which it is freed */
     op->data = NULL;
     op->bytes = op->moved = 0;
     op->orphan = true;
@@ -444,7 +443,7 @@ void yk__local_give_up(yk_tr *t, yk_tr_op *op)
         return;
     }
     if (p->op == op)
-        p->op = NULL; /* the rest of the message goes nowhere */
+        p->op = NULL; /* drops the rest of the message */
     yk__tr_unlink(&p->recvs, op);
     yk__free(op);
 }

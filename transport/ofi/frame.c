@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames: what the provider carries. Each rank keeps receives posted for each other one, which take nothing but what that rank's address
- * sent with the job's tag; and receives for everything that has another tag, one for each bit in which a tag can differ from the job's, so
- * that a stranger's message is thrown away and said once, and not kept by the provider for ever.
+ * Frames: the provider's messages. Each rank posts receives per peer, which accept only messages from that peer's address with the job's
+ * tag. Further receives accept every other tag, one for each bit in which a tag can differ from the job's. So a stranger's message is
+ * dropped and logged once, instead of staying in the provider for ever.
  */
 #include "config.h"
 
@@ -18,8 +18,8 @@
 #include "transport/ofi/message.h"
 
 enum {
-    COMPLETIONS = 16, /* read at a time */
-    ROUNDS = 8,       /* of them before others have their turn */
+    COMPLETIONS = 16, /* completions read at a time */
+    ROUNDS = 8,       /* reads in a row, for fairness */
     STRANGE_BYTES = 64
 };
 
@@ -34,7 +34,7 @@ static void frame_seal(const yk__ofi_peer *p, yk__ofi_buffer *b, const yk__match
     b->bytes = (uint32_t)bytes + YK__MAC_BYTES;
 }
 
-/* Whether a frame is the peer's, and whole. */
+/* True if a frame is complete and comes from the peer. */
 static bool frame_proven(const yk__ofi_peer *p, yk__ofi_buffer *b)
 {
     uint8_t mac[YK__MAC_BYTES];
@@ -47,9 +47,9 @@ static bool frame_proven(const yk__ofi_peer *p, yk__ofi_buffer *b)
     return yk__auth_equal(mac, b->data + bytes, YK__MAC_BYTES);
 }
 
-/* ---- Peers that are lost -------------------------------------------------------------------------------------------- */
+/* ---- Lost peers ----------------------------------------------------------------------------------------------------- */
 
-/* The host will say that a rank has died, and better; what it does not know of, a connection that broke, the watch says later. */
+/* Marks a peer as lost. The host reports a dead rank, and better; the watch later reports a broken connection. */
 static void peer_lose(yk_tr *t, uint32_t peer, const char *why)
 {
     char text[sizeof t->peer->line.why];
@@ -140,7 +140,7 @@ yk_status yk__ofi_post_all(yk_tr *t, yk_tr_error *error)
     return s;
 }
 
-/* Said once, so that nobody can fill the log. */
+/* Drops a frame of a stranger. Logged once, so that strangers cannot fill the log. */
 static void frame_refuse(yk_tr *t, const yk__ofi_buffer *b, const char *why)
 {
     char from[40] = "a stranger";
@@ -163,7 +163,7 @@ static yk_status frame_take(yk_tr *t, yk__ofi_buffer *b, yk_tr_error *error)
     return receive_post(t, b, error);
 }
 
-/* The frames that waited for the one that was just taken. */
+/* Handles the parked frames that follow the one just handled. */
 static yk_status parked_take(yk_tr *t, yk__ofi_peer *p, yk_tr_error *error)
 {
     yk_status s = YK_OK;
@@ -229,7 +229,7 @@ static yk_status completion_take(yk_tr *t, const struct fi_cq_msg_entry *e, yk_t
     return receive_post(t, b, error);
 }
 
-/* What came is longer than a frame: it is nobody's of this job. */
+/* Refuses a message longer than a frame: no rank of this job sends it. */
 static yk_status refuse_long(yk_tr *t, yk__ofi_buffer *b, yk_tr_error *error)
 {
     frame_refuse(t, b, b->use == YK__OFI_STRANGE ? "it is not of this job" : "it is longer than a frame");

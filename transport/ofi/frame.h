@@ -5,9 +5,9 @@
 
 #include "transport/base.h"
 
-/* Gives the provider what there is to send, and takes what has come. *moved: there was something. */
+/* Gives waiting frames to the provider and handles arrived ones. *moved: true if there were any. */
 yk_status yk__ofi_move(yk_tr *t, bool *moved, yk_tr_error *error);
-/* All receives that wait for frames. */
+/* Posts all receives of frames. */
 yk_status yk__ofi_post_all(yk_tr *t, yk_tr_error *error);
 bool yk__ofi_unsent(const yk_tr *t, uint32_t peer);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Messages over frames: what goes into the next frame, and where the payload of one that came belongs. Payload is copied between frames
- * and the callers' bytes, after its MAC was looked at.
+ * Messages over frames: fills the next frame, and handles the payload of an arrived one. Payload is copied between frames and the
+ * callers' bytes, after its MAC is checked.
  */
 #include "config.h"
 
@@ -34,7 +34,7 @@ static void next_talk(yk__ofi_peer *p, yk__match_head *head)
     yk__free(talk);
 }
 
-/* A short message whole, or that there is a long one. */
+/* Writes a whole short message, or the announcement of a long one. */
 static void next_send(yk__match *match, yk__match_head *head, uint8_t *to)
 {
     yk_tr_op *op = yk__match_next_send(match, head);
@@ -66,7 +66,7 @@ bool yk__ofi_next(yk_tr *t, uint32_t peer, yk__match_head *head, uint8_t *to)
     return true;
 }
 
-/* ---- Frames that come ----------------------------------------------------------------------------------------------- */
+/* ---- Incoming frames ------------------------------------------------------------------------------------------------ */
 
 static bool head_fits(const yk__match_head *head)
 {
@@ -81,7 +81,7 @@ static yk_status fail_damaged(const yk_tr *t, uint32_t peer, const yk__match_hea
                        t->base.rank, h->kind, h->bytes, (unsigned long long)h->total, (unsigned long long)h->place);
 }
 
-/* Frames are taken in order, and so are segments. */
+/* Copies a segment to its receive; frames arrive in order, so segments do too. */
 static yk_status take_segment(yk_tr *t, uint32_t peer, const yk__match_head *head, const uint8_t *payload, yk_tr_error *error)
 {
     yk__match *match = &t->peer[peer].match;
@@ -96,7 +96,7 @@ static yk_status take_segment(yk_tr *t, uint32_t peer, const yk__match_head *hea
     return YK_OK;
 }
 
-/* A rank that closes says so itself, which is as good as an answer. */
+/* Handles a peer's BYE, which also counts as its answer to this rank's BYE. */
 static yk_status take_bye(yk_tr *t, uint32_t peer, yk_tr_error *error)
 {
     t->peer[peer].gone = t->peer[peer].line.leaves = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls of the ofi transport. Nobody drives it but its callers: test, progress and wait_any read the provider's completions under one
- * lock. Providers differ in what they can sleep in, and some in none, so that who waits looks again after a pause, which grows.
+ * The functions of the ofi transport. It has no thread for moving data: test, progress and wait_any read the provider's completions
+ * under one lock. Providers differ in their means of sleeping, and some have none. So a waiting thread polls, with growing pauses.
  */
 #include "config.h"
 
@@ -23,7 +23,7 @@ enum {
     SPIN_US = 50,
     PAUSE_US = 50,
     PAUSE_MOST_US = 500,
-    PATIENT_MS = 100, /* who waits for so long wants to sleep, more than to be quick: no spinning, longer pauses */
+    PATIENT_MS = 100, /* a wait longer than this saves CPU time: no spinning, longer pauses */
     PAUSE_PATIENT_US = 10000
 };
 
@@ -97,7 +97,7 @@ static yk_status begin_recv(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
     return t->failed;
 }
 
-/* What was sent before the peer was lost may still be here, so that a receive is tried. */
+/* Begins an operation. A receive from a lost peer is tried, as a message sent before may still be here. */
 static yk_status op_begin(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
 {
     const yk__ofi_peer *p = &t->peer[op->peer];
@@ -115,7 +115,7 @@ static yk_status op_begin(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
 
 /* ---- Watching ------------------------------------------------------------------------------------------------------- */
 
-/* A beat goes where no frame waits or is under way. */
+/* Watches one peer; sends a beat if no frame waits or is pending. */
 static bool peer_watch(yk_tr *t, uint32_t peer, int64_t step_ms)
 {
     yk__ofi_peer *p = &t->peer[peer];
@@ -127,7 +127,7 @@ static bool peer_watch(yk_tr *t, uint32_t peer, int64_t step_ms)
     return state != YK__LINE_LOST;
 }
 
-/* A rank that has not greeted may have no endpoint yet. */
+/* Watches all peers that have greeted; the others may have no endpoint yet. */
 static uint32_t ofi_watch(yk_tr *t, int64_t step_ms, yk_tr_error *why)
 {
     uint32_t lost = UINT32_MAX;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The transport over libfabric: reliable datagrams with tags (FI_EP_RDM, FI_TAGGED, FI_DIRECTED_RECV) of the best provider that this host
- * has, or of the one that YOKE_OFI_PROVIDER names; the same on all hosts. Its endpoint lies on yk_tr_config.address for as long as it is
- * open. libfabric proves nothing about who sends: every frame carries a MAC of the job's secret (decision 0029).
+ * The transport over libfabric: reliable datagrams with tags (FI_EP_RDM, FI_TAGGED, FI_DIRECTED_RECV). It uses this host's best
+ * provider, or the one in YOKE_OFI_PROVIDER; the same on all hosts. Its endpoint has yk_tr_config.address from open to close.
+ * libfabric does not authenticate senders: every frame carries a MAC of the job's secret (decision 0029).
  */
 #ifndef YOKE_TRANSPORT_OFI_OFI_H
 #define YOKE_TRANSPORT_OFI_OFI_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening and closing. Every rank makes an endpoint and says where it is and of which provider; all have to have the same, since
- * libfabric's providers do not understand each other. Then each greets each, so that all connections are there before the first message.
- * Closing ends when all that was sent has come, or the others have gone, or it has taken too long.
+ * Opening and closing. Every rank makes an endpoint and publishes its address and provider. All ranks must have the same provider, as
+ * libfabric's providers cannot talk to each other. Then each rank greets each other rank, so that all connections exist before the first
+ * message. Closing ends when all sent frames have arrived, or the other ranks are gone, or a time limit has passed.
  */
 #include "config.h"
 
@@ -24,12 +24,12 @@
 #include "transport/ofi/provider.h"
 
 enum {
-    OPEN_MS = 60000,  /* until all ranks have greeted each other */
-    LINGER_MS = 1000, /* of close, for what was sent */
+    OPEN_MS = 60000,  /* time limit for the greetings of all ranks */
+    LINGER_MS = 1000, /* time limit of close, for sent frames */
     STRANGE_STRIDE = 64,
     NONCE = 16,
     ADDRESS = 256,
-    /* what a rank says of itself: its provider, that one's protocol and version, a nonce, where it is */
+    /* layout of a rank's contact: provider, the provider's protocol and version, a nonce, address */
     CONTACT_PROTOCOL = YK__OFI_NAME,
     CONTACT_LIBRARY = CONTACT_PROTOCOL + 8,
     CONTACT_NONCE = CONTACT_LIBRARY + 8,
@@ -146,7 +146,7 @@ static void provider_print(const uint8_t *contact, char *to, size_t capacity)
              yk__bytes_get32(contact + CONTACT_PROTOCOL), yk__bytes_get32(contact + CONTACT_PROTOCOL + 4));
 }
 
-/* The same provider, and the same protocol of it. */
+/* Checks that all ranks have the same provider with the same protocol. */
 static yk_status providers_compare(const uint8_t *all, uint32_t ranks, yk_tr_error *error)
 {
     char first[120], other[120];
@@ -164,7 +164,7 @@ static yk_status providers_compare(const uint8_t *all, uint32_t ranks, yk_tr_err
     return YK_OK;
 }
 
-/* Those from the highest one of the format down. */
+/* All bits from the highest bit of the format down. */
 static uint64_t tag_bits(uint64_t format)
 {
     uint64_t bits = UINT64_MAX;
@@ -173,7 +173,7 @@ static uint64_t tag_bits(uint64_t format)
     return bits;
 }
 
-/* A key for each direction of each pair, of this job's secret and both ends' nonces. */
+/* Derives a key for each direction of each pair, from this job's secret and both ends' nonces. */
 static void keys_derive(yk_tr *t, const yk_tr_config *c, const uint8_t *all)
 {
     uint8_t context[8 + 2 * NONCE], tag[YK__AUTH_BYTES];
@@ -192,7 +192,7 @@ static void keys_derive(yk_tr *t, const yk_tr_config *c, const uint8_t *all)
     t->tag_bits = tag_bits(t->info->ep_attr->mem_tag_format);
 }
 
-/* For errors, as "10.0.0.1:1234" where the provider says so much. */
+/* Prints an address for errors, as "10.0.0.1:1234" if the provider gives such. */
 static void address_print(const yk_tr *t, const uint8_t *contact, char to[YK__WATCH_ADDRESS])
 {
     char text[128] = "?";
@@ -237,7 +237,7 @@ static yk_status contacts_exchange(yk_tr *t, const yk_tr_config *c, yk_tr_error 
 
 /* ---- Greeting ------------------------------------------------------------------------------------------------------- */
 
-/* A rank whose greeting, or this rank's to it, is under way; t->base.ranks: none. */
+/* A rank whose greeting, or this rank's greeting to it, is pending; t->base.ranks if there is none. */
 static uint32_t missing_peer(const yk_tr *t)
 {
     for (uint32_t r = 0; r < t->base.ranks; r++)
@@ -286,7 +286,7 @@ static yk_status ranks_greet(yk_tr *t, yk_tr_error *error)
         if (r != t->base.rank)
             s = yk__ofi_say(t, r, YK__OFI_HELLO, 0, error);
     if (!s)
-        s = yk__watch_start(t, error); /* a rank that has been greeted may wait long for another one */
+        s = yk__watch_start(t, error); /* here, as a greeted rank may wait long for another one */
     if (!s)
         s = ranks_await(t, error);
     pthread_mutex_unlock(&t->base.lock);
@@ -393,7 +393,7 @@ static void peer_free(yk__ofi_peer *p)
     yk__auth_wipe(p->recv_key, sizeof p->recv_key);
 }
 
-/* The endpoint goes before the memory that it may still write to. */
+/* Frees the transport: the endpoint before the memory that it may still write to. */
 static void transport_free(yk_tr *t)
 {
     yk__watch_stop(t);

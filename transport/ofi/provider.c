@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of libfabric's providers is taken: the first, in an order that puts networks that bypass the kernel before TCP, that offers
- * what is needed. TCP is called `tcp` from libfabric 1.18 on, `net` in 1.16 and 1.17, and `tcp;ofi_rxm` everywhere; the last is slower.
+ * Selects one of libfabric's providers: the first suitable one, in an order that puts networks that bypass the kernel before TCP.
+ * TCP is called `tcp` from libfabric 1.18 on, `net` in 1.16 and 1.17, and `tcp;ofi_rxm` everywhere; the last is slower.
  */
 #include "config.h"
 
@@ -18,14 +18,14 @@
 
 typedef struct candidate {
     const char *name;
-    bool by_address; /* endpoints lie at addresses of the Internet protocol */
+    bool by_address; /* endpoints have Internet addresses */
 } candidate;
 
 static const candidate preferred[] = {
     {"efa", false}, {"cxi", false}, {"verbs;ofi_rxm", true}, {"psm3", false}, {"tcp", true}, {"net", true}, {"tcp;ofi_rxm", true},
 };
 
-/* Those that have to be asked for: among ranks of one host alone, or not fast. */
+/* Providers used only on request: for ranks of one host only, or slow. */
 static const candidate others[] = {{"shm", false}, {"sockets", true}, {"udp;ofi_rxd", true}};
 
 static struct fi_info *hints_new(const char *provider)
@@ -44,7 +44,7 @@ static struct fi_info *hints_new(const char *provider)
     return h;
 }
 
-/* NULL: this host does not have it. */
+/* The provider on this host; NULL if absent. */
 static struct fi_info *provider_find(const candidate *c, const char *address)
 {
     struct fi_info *hints = hints_new(c->name), *found = NULL;
@@ -57,7 +57,7 @@ static struct fi_info *provider_find(const candidate *c, const char *address)
         found = NULL;
     yk__signals_restore(&kept);
     fi_freeinfo(hints);
-    if (found && strcmp(found->fabric_attr->prov_name, c->name)) { /* a layer over it, which has another name on the wire */
+    if (found && strcmp(found->fabric_attr->prov_name, c->name)) { /* a layer over it, with another name on the wire */
         fi_freeinfo(found);
         found = NULL;
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Opening: every rank listens, says where by the rendezvous, connects to all lower ranks, and lets all higher ones in. All of it goes on
- * at once, so that no rank waits for one that waits for it. Whoever connects has to prove that it is of this job (core/net/hello.h);
- * a stranger is refused, and holds nobody up.
+ * Opening: every rank listens, publishes its address by the rendezvous, connects to all lower ranks, and accepts all higher ones. These
+ * steps run at once, so that ranks do not wait for each other in a chain. A connecting rank proves that it belongs to this job
+ * (core/net/hello.h). A stranger is refused, and delays no rank.
  */
 #include "config.h"
 
@@ -26,27 +26,27 @@
 #include "transport/sock/internal.h"
 
 enum {
-    ADDRESS = 64,       /* bytes of a numeric address, with its end */
+    ADDRESS = 64,       /* bytes of a numeric address, with its terminator */
     CONTACT = ADDRESS + 16,
-    OPEN_MS = 60000,    /* until all ranks are connected */
-    SLICE_MS = 100      /* how often is looked whether the job goes on */
+    OPEN_MS = 60000,    /* time limit for connecting all ranks */
+    SLICE_MS = 100      /* interval of the checks that the job goes on */
 };
 
 enum { AUTO, ALWAYS }; /* words of YOKE_SOCK_MAC */
 
-/* Where a rank listens. */
+/* The listening address of a rank. */
 typedef struct contact {
     char address[ADDRESS];
     uint32_t port, streams;
     uint64_t job; /* rank 0's is the job's number */
 } contact;
 
-/* A connection on which the hello goes on. */
+/* A connection whose hello is not finished. */
 typedef struct pending {
-    int fd; /* -1: none */
+    int fd; /* -1 if unused */
     bool connects, connected;
     int64_t begun_ms;
-    uint32_t peer, stream; /* of one that connects */
+    uint32_t peer, stream; /* set for an outgoing connection */
     yk__hello hello;
     char from[ADDRESS + 8];
 } pending;
@@ -57,11 +57,11 @@ typedef struct opening {
     contact *contact; /* [ranks] */
     int listener;
     pending *pending; /* [outgoing + YK__HELLO_PENDING] */
-    struct pollfd *poll; /* [1 + those], for the listener and those that there are */
-    pending **polled;    /* [those]: whose poll[1 + i] is */
+    struct pollfd *poll; /* the listener, then the open entries of pending */
+    pending **polled;    /* the entry of poll[1 + i] */
     uint32_t outgoing, slots, missing;
     uint64_t job;
-    bool always_mac; /* also where bytes never leave the kernel */
+    bool always_mac; /* also for bytes that never leave the kernel */
     bool refused; /* a stranger was logged */
 } opening;
 
@@ -105,7 +105,7 @@ static bool address_same(const struct sockaddr_storage *a, const struct sockaddr
            a6->sin6_scope_id == b6->sin6_scope_id;
 }
 
-/* Both ports of a connection whose ends have one address, for its hello; 0: they have two. */
+/* Both ports of a connection whose ends have one address, for its hello; 0 if the addresses differ. */
 static uint32_t loopback_ports(int fd)
 {
     struct sockaddr_storage own, other;
@@ -156,7 +156,7 @@ static yk_status contact_decode(const uint8_t *from, uint32_t rank, contact *to,
     return yk__tr_fail(error, YK_E_FORMAT, "what rank %u says of its address cannot be read", rank);
 }
 
-/* All ranks have as many streams as the one that wants the fewest. */
+/* Exchanges contacts; every rank uses the least number of streams of all ranks. */
 static yk_status exchange_contacts(opening *o, const contact *own, yk_tr_error *error)
 {
     const yk_tr_config *c = o->config;
@@ -177,7 +177,7 @@ static yk_status exchange_contacts(opening *o, const contact *own, yk_tr_error *
     return s;
 }
 
-/* ---- Connections that begin --------------------------------------------------------------------------------------- */
+/* ---- New connections ---------------------------------------------------------------------------------------------- */
 
 static void pending_end(pending *p)
 {
@@ -187,7 +187,7 @@ static void pending_end(pending *p)
     p->fd = -1;
 }
 
-/* Of one that is connected. */
+/* Starts the hello of a connected socket. */
 static yk_status pending_begin(const opening *o, pending *p, yk_error *err)
 {
     const yk_tr_config *c = o->config;
@@ -199,7 +199,7 @@ static yk_status pending_begin(const opening *o, pending *p, yk_error *err)
     return yk__hello_begin(&p->hello, &hello, p->connects, err);
 }
 
-/* errno says what; where it is the number of descriptors, the text says how many there may be and what helps. */
+/* Fails with errno's text; for a lack of descriptors the text has the limit and the remedy. */
 static yk_status fail_descriptors(const opening *o, const char *what, yk_tr_error *error)
 {
     const int failed = errno;
@@ -234,7 +234,7 @@ static yk_status connect_lower(opening *o, yk_tr_error *error)
     return s;
 }
 
-/* A free place for one that comes in; NULL: it waits with the kernel until one of the others is done or late. */
+/* A free entry for an incoming connection; NULL: it waits in the kernel until an entry is done or late. */
 static pending *pending_free(opening *o)
 {
     for (uint32_t i = o->outgoing; i < o->slots; i++)
@@ -243,7 +243,7 @@ static pending *pending_free(opening *o)
     return NULL;
 }
 
-/* What ended before it was taken, or has no network any more, is the other end's affair. */
+/* Accepts one connection. A connection that ended before, or whose network is gone, is the other end's problem. */
 static yk_status accept_one(opening *o, pending *p, yk_tr_error *error)
 {
     struct sockaddr_storage a;
@@ -263,7 +263,7 @@ static yk_status accept_one(opening *o, pending *p, yk_tr_error *error)
 
 /* ---- The hello ---------------------------------------------------------------------------------------------------- */
 
-/* One that came in and is none of ours: said once, so that nobody can fill the log. */
+/* Closes an incoming connection of a stranger. Logged once, so that strangers cannot fill the log. */
 static void refuse_stranger(opening *o, pending *p, const char *why)
 {
     if (!o->refused)
@@ -273,7 +273,7 @@ static void refuse_stranger(opening *o, pending *p, const char *why)
     pending_end(p);
 }
 
-/* From here on others may be connected already, and the watch looks at the stream: under the transport's lock. */
+/* Hands a connection to its stream, under the transport's lock: other streams may be in use already, and the watch reads them. */
 static yk_status keep_stream(opening *o, pending *p, yk__sock_stream *stream, yk_tr_error *error)
 {
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = stream};
@@ -308,7 +308,7 @@ static yk_status finish_pending(opening *o, pending *p, yk_tr_error *error)
     return YK_OK;
 }
 
-/* Whether connect() has worked; then the hello begins. */
+/* Checks the result of connect(), then starts the hello. */
 static yk_status finish_connect(opening *o, pending *p, yk_tr_error *error)
 {
     int failed = 0;
@@ -345,9 +345,9 @@ static void drop_late(opening *o)
             refuse_stranger(o, &o->pending[i], "it sent no hello within 5 s");
 }
 
-/* ---- All of them -------------------------------------------------------------------------------------------------- */
+/* ---- All connections ---------------------------------------------------------------------------------------------- */
 
-/* How many connections are polled. Only those that there are: more places than the process may have descriptors are EINVAL to poll. */
+/* Fills poll and returns its length. Only open entries, as poll() fails with EINVAL for more entries than the descriptor limit. */
 static uint32_t poll_fill(opening *o)
 {
     uint32_t n = 0;

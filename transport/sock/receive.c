@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes in. Heads and short messages are read whole through a buffer of the stream; the payload of a segment goes from it, and then
- * from the socket, to where it belongs. Each part is proven by its MAC before it counts, but for streams without MACs.
+ * Input. Whole heads and short messages are read through the stream's buffer. The payload of a segment goes from the buffer, then
+ * directly from the socket, to its place. The MAC of each part is checked before use, except on streams without MACs.
  */
 #include "config.h"
 
@@ -12,7 +12,7 @@
 
 #include "transport/sock/internal.h"
 
-enum { ROUNDS = 16 }; /* reads of one stream before others have their turn */
+enum { ROUNDS = 16 }; /* reads of one stream in a row, for fairness */
 
 static yk_status fail_damaged(const yk_tr *t, const yk__sock_stream *stream, yk_tr_error *error)
 {
@@ -106,7 +106,7 @@ static yk_status take_short(yk_tr *t, yk__sock_stream *stream, yk_tr_error *erro
     return yk__match_take(&t->peer[stream->peer].match, &in->head, from, error);
 }
 
-/* Bytes of a segment that lie at `from`. */
+/* Counts bytes of a segment that lie at `from`. */
 static void segment_got(yk__sock_input *in, const uint8_t *from, size_t bytes)
 {
     if (in->mac_bytes)
@@ -125,7 +125,7 @@ static void take_payload(yk__sock_input *in)
     in->begin += n;
 }
 
-/* The MAC of a segment, of what was got. */
+/* Checks the MAC of a segment against the received bytes. */
 static bool tail_fits(yk__sock_input *in)
 {
     uint8_t mac[YK__MAC_BYTES];
@@ -152,7 +152,7 @@ static yk_status take_tail(yk_tr *t, yk__sock_stream *stream, yk_tr_error *error
     return YK_OK;
 }
 
-/* How many bytes have to be there before the next part is taken. */
+/* Bytes that the buffer needs for the next part. */
 static size_t part_bytes(const yk__sock_input *in)
 {
     switch (in->state) {
@@ -184,7 +184,7 @@ static yk_status take_part(yk_tr *t, yk__sock_stream *stream, yk_tr_error *error
     return YK_OK;
 }
 
-/* All parts that are in the buffer. */
+/* Handles all complete parts in the buffer. */
 static yk_status take_parts(yk_tr *t, yk__sock_stream *stream, yk_tr_error *error)
 {
     yk__sock_input *in = &stream->in;
@@ -200,7 +200,7 @@ static yk_status take_parts(yk_tr *t, yk__sock_stream *stream, yk_tr_error *erro
 
 /* ---- From the socket ----------------------------------------------------------------------------------------------- */
 
-/* A segment's payload goes to its place, what comes behind it into the buffer. */
+/* Reads a segment's payload to its place, and the bytes behind it into the buffer. */
 static ssize_t read_parts(yk__sock_stream *stream)
 {
     yk__sock_input *in = &stream->in;

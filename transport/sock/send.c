@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What goes out. A stream writes in this order: the segment it has begun, frames that lie ready, then (stream 0) the next short message
- * or announcement, then (streams of data) the next segment. A short message is handed over as a whole: what the socket does not take is
- * copied, and the message is done. So only long messages are ever given up half-way. The MAC of a segment is made of what was written,
+ * Output. A stream writes in this order: the rest of a segment, ready frames, then (stream 0) the next short message or announcement,
+ * then (segment streams) the next segment. A short message is sent as a whole: the bytes that the socket refuses are copied, and the
+ * message is done. So only long messages are ever given up half-way. The MAC of a segment is computed after its payload is written,
  * while the other end reads it. Streams without MACs leave them out.
  */
 #include "config.h"
@@ -23,7 +23,7 @@ static uint32_t head_bytes(const yk__sock_output *out)
     return YK__MATCH_HEAD + out->mac_bytes;
 }
 
-/* A head and its MAC. */
+/* Encodes a head and its MAC. */
 static void head_seal(yk__sock_output *out, const yk__match_head *head, uint8_t to[YK__SOCK_HEAD])
 {
     yk__match_head_encode(head, to);
@@ -31,7 +31,7 @@ static void head_seal(yk__sock_output *out, const yk__match_head *head, uint8_t 
         yk__mac_of(out->key, out->number++, to, YK__MATCH_HEAD, to + YK__MATCH_HEAD);
 }
 
-/* How many of the bytes the socket took; a stream that has failed takes none and is hung up. */
+/* Returns the number of bytes that the socket took; a failed stream takes none and is hung up. */
 static size_t stream_write(yk__sock_stream *stream, const struct iovec *part, size_t parts, bool more)
 {
     const struct msghdr m = {.msg_iov = (struct iovec *)part, .msg_iovlen = parts};
@@ -50,7 +50,7 @@ static size_t stream_write(yk__sock_stream *stream, const struct iovec *part, si
     return 0;
 }
 
-/* ---- Frames that lie ready ---------------------------------------------------------------------------------------- */
+/* ---- Ready frames -------------------------------------------------------------------------------------------------- */
 
 static yk_status output_append(yk__sock_output *out, const uint8_t *data, size_t bytes, yk_tr_error *error)
 {
@@ -66,7 +66,7 @@ static yk_status output_append(yk__sock_output *out, const uint8_t *data, size_t
 static bool write_ready(yk__sock_stream *stream)
 {
     yk__sock_output *out = &stream->out;
-    if (out->begin == out->end) /* there may be no memory yet */
+    if (out->begin == out->end) /* its memory may not exist yet */
         return true;
     const struct iovec part = {out->data + out->begin, out->end - out->begin};
     out->begin += stream_write(stream, &part, 1, false);
@@ -81,7 +81,7 @@ static yk_status say_frame(yk_tr *t, yk__sock_stream *stream, const yk__match_he
     head_seal(&stream->out, what, head);
     if (output_append(&stream->out, head, head_bytes(&stream->out), error))
         return YK_E_MEM;
-    return stream->out.blocked ? YK_OK : yk__sock_write(t, stream, error); /* else epoll says when */
+    return stream->out.blocked ? YK_OK : yk__sock_write(t, stream, error); /* epoll reports a blocked stream later */
 }
 
 yk_status yk__sock_say(yk_tr *t, uint32_t peer, uint32_t kind, uint64_t number, yk_tr_error *error)
@@ -96,7 +96,7 @@ yk_status yk__sock_say_on(yk_tr *t, yk__sock_stream *stream, uint32_t kind, yk_t
 
 /* ---- Short messages and announcements ----------------------------------------------------------------------------- */
 
-/* What the socket did not take of a frame. */
+/* Copies the part of a frame that the socket refused. */
 static yk_status keep_rest(yk__sock_output *out, const struct iovec *part, size_t parts, size_t written, yk_tr_error *error)
 {
     yk_status s = YK_OK;
@@ -132,7 +132,7 @@ static yk_status write_next(yk_tr *t, yk__sock_stream *stream, yk_tr_error *erro
 
 /* ---- Segments ----------------------------------------------------------------------------------------------------- */
 
-/* The next segment of the first long message that has one left. */
+/* Opens the next segment of the first long message that has one left. */
 static bool open_segment(yk_tr *t, yk__sock_stream *stream)
 {
     yk__sock_output *out = &stream->out;
@@ -161,7 +161,7 @@ static void close_segment(yk_tr *t, yk__sock_stream *stream)
         yk__match_segment_sent(&t->peer[stream->peer].match, op, out->bytes);
 }
 
-/* Head and payload; then the tail, of all payload that was written. */
+/* Writes head and payload, then the tail, the MAC of the payload. */
 static void write_payload(yk__sock_stream *stream)
 {
     yk__sock_output *out = &stream->out;
@@ -204,7 +204,7 @@ static void write_segment(yk_tr *t, yk__sock_stream *stream)
 
 /* ---- A stream ----------------------------------------------------------------------------------------------------- */
 
-/* Writes something; *idle: there is nothing. */
+/* Writes one item; *idle: no item is left. */
 static yk_status write_some(yk_tr *t, yk__sock_stream *stream, bool *idle, yk_tr_error *error)
 {
     if (stream->out.open) {
@@ -242,7 +242,7 @@ yk_status yk__sock_write_peer(yk_tr *t, uint32_t peer, yk_tr_error *error)
 {
     yk_status s = YK_OK;
     for (uint32_t i = 0; i < t->streams && !s; i++)
-        if (!t->peer[peer].stream[i].out.blocked) /* else epoll says when */
+        if (!t->peer[peer].stream[i].out.blocked) /* epoll reports a blocked stream later */
             s = yk__sock_write(t, &t->peer[peer].stream[i], error);
     return s;
 }

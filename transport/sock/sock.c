@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The calls of the sock transport. Nobody drives it but its callers: test, progress and wait_any read and write what the kernel is ready
- * for, under one lock; who has nothing to do sleeps in epoll without it.
+ * The functions of the sock transport. It has no thread for moving bytes: test, progress and wait_any read and write whatever the kernel
+ * is ready for, under one lock. A thread without work sleeps in epoll without the lock.
  */
 #include "config.h"
 
@@ -22,21 +22,21 @@
 #include "transport/sock/sock.h"
 
 enum {
-    READY = 32,     /* streams that epoll names at a time */
-    SLICE_MS = 20,  /* of sleeping: another thread may have taken the bell's ring */
-    SPIN_US = 20,   /* before that */
-    LINGER_MS = 1000, /* of close, for what was sent */
-    LOSSY_TIMES = 8  /* as long a silence, of a stream that loses packets */
+    READY = 32,     /* streams that one epoll call reports */
+    SLICE_MS = 20,  /* slice of a sleep, as another thread may have consumed the bell's ring */
+    SPIN_US = 20,   /* spinning before a sleep */
+    LINGER_MS = 1000, /* time limit of close, for sent bytes */
+    LOSSY_TIMES = 8  /* factor on the silence limit of a stream that loses packets */
 };
 
 /* ---- Moving ------------------------------------------------------------------------------------------------------- */
 
-/* The bell, an eventfd beside the streams in epoll, wakes threads that sleep there when another one has completed an operation. */
+/* The bell is an eventfd beside the streams in epoll. It wakes threads that sleep there when another thread has completed an operation. */
 static void bell_ring(const yk_tr *t)
 {
     const uint64_t one = 1;
     if (t->sleepers && write(t->bell, &one, sizeof one) < 0 && errno != EAGAIN)
-        return; /* it has rung, or rings in a slice */
+        return; /* it is set already, or rings in the next slice */
 }
 
 static void bell_take(const yk_tr *t)
@@ -46,7 +46,7 @@ static void bell_take(const yk_tr *t)
         return; /* another thread was first */
 }
 
-/* What epoll named: a stream, or the bell. */
+/* Handles an event of epoll: a stream, or the bell. */
 static yk_status serve_event(yk_tr *t, const struct epoll_event *e, yk_tr_error *error)
 {
     yk__sock_stream *stream = e->data.ptr;
@@ -62,7 +62,7 @@ static yk_status serve_event(yk_tr *t, const struct epoll_event *e, yk_tr_error 
     return s;
 }
 
-/* Under the lock. */
+/* Called under the lock. */
 static yk_status serve_events(yk_tr *t, const struct epoll_event *event, int n, yk_tr_error *error)
 {
     const uint64_t events = t->base.events;
@@ -81,7 +81,7 @@ static yk_status move_ready(yk_tr *t, yk_tr_error *error)
     return serve_events(t, event, epoll_wait(t->poll, event, READY, 0), error);
 }
 
-/* Sleeps, then moves; *events: those done. */
+/* Sleeps, then moves; *events gets the number of completed operations. */
 static yk_status sleep_and_move(yk_tr *t, int sleep_ms, uint64_t *events, yk_tr_error *error)
 {
     struct epoll_event event[READY];
@@ -125,7 +125,7 @@ static yk_status sock_progress(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr
 
 /* ---- Watching ------------------------------------------------------------------------------------------------------ */
 
-/* What the kernel has for all streams; epoll names some at a time, in turn. */
+/* Moves data on all streams; epoll reports some of them at a time, in turn. */
 static void move_all(yk_tr *t)
 {
     struct epoll_event event[READY];
@@ -156,8 +156,8 @@ static bool another_is_heard(const yk_tr *t, const yk__sock_stream *stream)
     return heard;
 }
 
-/* On a line that loses packets the kernel may send what is missing of much data only after seconds: that line is given more time as long
- * as another one of the same two ranks carries something. */
+/* Extends the limit of a line that loses packets, as long as another line of the same two ranks carries data: the kernel may repeat lost
+ * packets only after seconds. */
 static int64_t stream_silent_ms(const yk_tr *t, yk__sock_stream *stream)
 {
     const int64_t most = yk__watch_silent_ms(t);
@@ -166,7 +166,7 @@ static int64_t stream_silent_ms(const yk_tr *t, yk__sock_stream *stream)
     return stream->lossy && another_is_heard(t, stream) ? LOSSY_TIMES * most : most;
 }
 
-/* A beat goes where nothing waits to be written. */
+/* Watches one stream; sends a beat if nothing waits to be written. */
 static bool stream_watch(yk_tr *t, yk__sock_stream *stream, int64_t step_ms)
 {
     const yk__sock_output *out = &stream->out;
@@ -183,7 +183,7 @@ static uint32_t sock_watch(yk_tr *t, int64_t step_ms, yk_tr_error *why)
     for (uint32_t r = 0; r < t->base.ranks && lost == UINT32_MAX; r++)
         for (uint32_t i = 0; i < t->streams && !t->peer[r].lost; i++) {
             yk__sock_stream *stream = &t->peer[r].stream[i];
-            if (!stream->in.data || stream_watch(t, stream, step_ms)) /* without a buffer: not connected yet */
+            if (!stream->in.data || stream_watch(t, stream, step_ms)) /* no buffer before it is connected */
                 continue;
             peer_lose(t, stream);
             *why = t->peer[r].why;
@@ -194,7 +194,7 @@ static uint32_t sock_watch(yk_tr *t, int64_t step_ms, yk_tr_error *why)
 
 /* ---- Opening and closing ------------------------------------------------------------------------------------------ */
 
-/* Operations that nobody has given up. What is half written of a long message is filled up with zeros. */
+/* Gives the remaining operations up. Zeros replace the missing bytes of a long message that is half written. */
 static void drop_operations(yk_tr *t, yk__sock_peer *p)
 {
     for (uint32_t i = 0; i < t->streams; i++) {
@@ -204,7 +204,7 @@ static void drop_operations(yk_tr *t, yk__sock_peer *p)
     yk__match_drop_ops(&p->match);
 }
 
-/* Throws away what comes in: a socket that is closed with bytes unread resets the connection, and what was sent is lost. */
+/* Reads and drops input: closing a socket with unread bytes resets the connection and loses sent bytes. */
 static void drain_input(yk__sock_stream *stream)
 {
     ssize_t n;
@@ -232,7 +232,7 @@ static bool still_sending(yk_tr *t)
     return sending || (!t->failed && yk__sock_unwritten(t));
 }
 
-/* So that the others take neither silence nor the end for a fault. */
+/* Announces the close, so that other ranks take neither silence nor the end for a fault. */
 static void say_bye(yk_tr *t)
 {
     yk_tr_error ignored;
@@ -316,7 +316,7 @@ static bool sock_reaches(const yk_tr *t, uint32_t peer)
     return peer != t->base.rank;
 }
 
-/* A failure here is one of the transport. */
+/* Fails the transport, not only the operation. */
 static yk_status op_begin(yk_tr *t, yk_tr_op *op, yk_tr_error *error)
 {
     const uint64_t events = t->base.events;

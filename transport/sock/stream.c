@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stream as such: its beginning, where it leads, its end. */
+/* One stream: its beginning, its addresses, its end. */
 #include "config.h"
 
 #include <linux/tcp.h>
@@ -13,10 +13,10 @@
 #include "core/base/mem.h"
 #include "transport/sock/internal.h"
 
-enum { LOSSY = 500 }; /* one packet of so many is lost */
+enum { LOSSY = 500 }; /* a stream is lossy if it loses more than one packet of so many */
 
-/* Small frames go at once. On a line that loses packets a thin stream repeats them at even times: what is repeated later and later would
- * look like a line that carries nothing. */
+/* Sets options: small frames leave at once. A thin stream repeats lost packets at a constant interval, as growing intervals would look
+ * like a line that carries nothing. */
 static void options_set(int fd)
 {
     const int on = 1;
@@ -58,7 +58,7 @@ bool yk__sock_loses_packets(const yk__sock_stream *stream)
 {
     struct tcp_info info;
     socklen_t bytes = sizeof info;
-    memset(&info, 0, sizeof info); /* an older kernel fills less of it */
+    memset(&info, 0, sizeof info); /* an older kernel fills only a part */
     return stream->fd >= 0 && !getsockopt(stream->fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) &&
            ((uint64_t)info.tcpi_total_retrans + info.tcpi_rcv_ooopack) * LOSSY > (uint64_t)info.tcpi_segs_out + info.tcpi_segs_in;
 }
