@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/guest.h"
 #include "core/base/hash.h"
 #include "core/base/limit.h"
 #include "core/base/log.h"
@@ -273,9 +274,11 @@ static yk_job *open_job(const yk_config *config, bool capped)
 {
     yk_error err = YK_ERROR_INIT;
     yk_job *job = yk__calloc(1, sizeof *job);
-    yk__limit_is_error(); /* or a checkpoint could end the program */
+    yk__guest kept;
     if (!job)
         return NULL;
+    yk__guest_keep(&kept);
+    yk__limit_raise();
     if (config)
         job->config = *config;
     job->gen = 1;
@@ -286,6 +289,7 @@ static yk_job *open_job(const yk_config *config, bool capped)
     yk__step_init(&job->step);
     if (yk__job_register(job, &err) || assemble_job(job, capped, &err))
         yk__job_fail(job, &err);
+    yk__guest_restore(&kept);
     return job;
 }
 
@@ -355,8 +359,10 @@ int yk_close(yk_job *job)
     } else {
         release_all(job);
         yk__free(job);
-        if (atomic_fetch_sub(&open_jobs, 1) == 1)
+        if (atomic_fetch_sub(&open_jobs, 1) == 1) {
             yk__plugins_fini();
+            yk__limit_lower();
+        }
     }
     return s == YK_OK ? 0 : s == YK_E_ARG || s == YK_E_FORMAT ? 2 : 1;
 }
