@@ -117,11 +117,10 @@ typedef struct rank_info {
 
 static void print_table(const yk_job *job, const rank_info *c)
 {
-    fprintf(stderr, "%-5s %-18s %-6s %-34s %-14s %6s %9s %s\n", "rank", "device spec", "forced", "device", "isa", "units",
-            "memory", "precision");
+    yk__log_line("%-5s %-18s %-6s %-34s %-14s %6s %9s %s", "rank", "device spec", "forced", "device", "isa", "units", "memory", "precision");
     for (uint32_t r = 0; r < job->team.world; r++)
-        fprintf(stderr, "%-5u %-18.18s %-6s %-34.34s %-14.14s %6u %6.1f GB %s\n", r, c[r].name, c[r].forced ? "yes" : "no",
-                c[r].device, c[r].isa, c[r].units, (double)c[r].memory / 1e9, yk__precision_name((yk_dtype)c[r].precision));
+        yk__log_line("%-5u %-18.18s %-6s %-34.34s %-14.14s %6u %6.1f GB %s", r, c[r].name, c[r].forced ? "yes" : "no", c[r].device, c[r].isa,
+                     c[r].units, (double)c[r].memory / 1e9, yk__precision_name((yk_dtype)c[r].precision));
 }
 
 #define SMALL (1ull << 30) /* bytes of a device with little memory, if another has eight times as much */
@@ -348,6 +347,10 @@ int yk_close(yk_job *job)
     if (yk_ok(job))
         yk__log_flush(job, true);
     yk__log_close(job);
+    yk__cancel_noticed(job);
+    if (yk_ok(job) && job->backwards > 1 && !job->micro_step)
+        yk__job_failf(job, YK_E_ARG, "yk_backward was called %llu times and yk_step never, so nothing was trained: call "
+                      "yk_step(optimizer) after each yk_backward", (unsigned long long)job->backwards);
     yk_status s = job->error.status;
     if (s && !yk__group_report(&job->error)) { /* a launched rank's error is reported once, by the launcher */
         yk__launch_await_turn();

@@ -123,6 +123,15 @@ YK_API const char *yk_error_text(const yk_job *job);
 /* Lets the program fail the job in its own words, which are copied. The first failure stays. */
 YK_API void yk_fail(yk_job *job, yk_status status, const char *text);
 
+/* [safe] Ends the job, for all ranks, from any thread of the program while the job is open, but from no signal handler: a step that runs
+ * returns within 100 ms on a CPU, waits for other ranks do so too, and every rank's error (YK_E_CANCELLED) names this one. yk_close is
+ * still to be called, by the job's own thread, after this has returned. */
+YK_API void yk_cancel(yk_job *job);
+/* [safe] Lines that would go to standard error are given to write(user, line) instead, without their newline: of all jobs of the process,
+ * from any thread, one at a time. It makes no call of this header. NULL: standard error again. What `yoke launch` and yk_launch print of
+ * their ranks is not among them. */
+YK_API void yk_set_log(void (*write)(void *user, const char *line), void *user);
+
 /* [waits] [safe] If `devices` (as in yk_config) selects several ranks and this process is not one of them: starts the program argv (its
  * last member NULL) once per rank, waits for all, and returns the exit code; errors stand on standard error. Otherwise returns -1 at
  * once: go on in this process. Called before yk_open, by a program with one thread. */

@@ -9,6 +9,7 @@
 #include <check.h>
 #include <dirent.h>
 #include <locale.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/support/run.h"
@@ -232,9 +234,169 @@ START_TEST(pjrt_gives_all_back)
 }
 END_TEST
 
+/* ---- The end of a job by another thread ---- */
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+typedef struct canceller {
+    yk_job *job;
+    double at;
+} canceller;
+
+static void *cancel_late(void *argument)
+{
+    canceller *given = argument;
+    nanosleep(&(struct timespec){0, 300000000}, NULL);
+    given->at = seconds_now();
+    yk_cancel(given->job);
+    return NULL;
+}
+
+/* A chain of products that takes seconds. Its time since the cancel. */
+static double long_step_cancelled(yk_job *job)
+{
+    enum { SIDE = 768, PRODUCTS = 400 };
+    static float v[SIDE * SIDE];
+    const int64_t dim[2] = {SIDE, SIDE};
+    canceller given = {.job = job};
+    pthread_t thread;
+    yk_t w = yk_param(job, "w", 2, dim, (yk_init){YK_INIT_UNIFORM, -0.01f, 0.01f});
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.01});
+    yk_t y = yk_input(job, YK_F32, 2, dim, v);
+    for (int i = 0; i < PRODUCTS; i++)
+        y = yk_matmul(y, w);
+    yk_backward(yk_mean(yk_mul(y, y), 3, false));
+    pthread_create(&thread, NULL, cancel_late, &given);
+    yk_step(opt);
+    yk_sync(job);
+    const double ended = seconds_now();
+    pthread_join(thread, NULL);
+    return ended - given.at;
+}
+
+START_TEST(another_thread_ends_a_step)
+{
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu:0", .quiet = true});
+    const double seconds = long_step_cancelled(job);
+    ck_assert_msg(seconds > 0, "the step was over before it was cancelled");
+    ck_assert_int_eq(yk_error_status(job), YK_E_CANCELLED);
+    ck_assert_msg(strstr(yk_error_text(job), "cancelled by yk_cancel"), "%s", yk_error_text(job));
+    printf("# %.0f ms from yk_cancel to the step's end\n", seconds * 1e3);
+    ck_assert_msg(seconds < 1.0, "%g s", seconds); /* 0.1 s are promised; other programs may have the cores */
+    ck_assert_int_eq(yk_close(job), 1);
+}
+END_TEST
+
+/* Rank 1 is cancelled in its own code, while rank 0 waits for it in a barrier. Both name rank 1. */
+static int rank_cancelled(void *argument)
+{
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu:0 cpu:0", .quiet = true, .shares = "equal"});
+    canceller given = {.job = job};
+    pthread_t thread;
+    if (yk_rank(job) == 1 && !pthread_create(&thread, NULL, cancel_late, &given)) {
+        pthread_join(thread, NULL);
+        yk_constant(job, 1); /* learns of it */
+    } else {
+        yk_barrier(job);
+    }
+    const bool is_named = yk_error_status(job) == YK_E_CANCELLED && strstr(yk_error_text(job), "rank 1") &&
+                          strstr(yk_error_text(job), "cancelled by yk_cancel");
+    FILE *note = fopen(argument, "a");
+    fprintf(note, "rank %u %s: %s\n", yk_rank(job), is_named ? "knows" : "does not know", yk_error_text(job));
+    fclose(note);
+    return yk_close(job);
+}
+
+START_TEST(all_ranks_name_the_canceller)
+{
+    char path[] = "/tmp/yoke-guest-XXXXXX", text[2048] = "";
+    const int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(yk_launch_ranks(2, "cpu:0 cpu:0", rank_cancelled, path), 1);
+    ck_assert_int_gt(read(fd, text, sizeof text - 1), 0);
+    close(fd);
+    unlink(path);
+    ck_assert_msg(strstr(text, "rank 0 knows") && strstr(text, "rank 1 knows"), "%s", text);
+}
+END_TEST
+
+/* ---- Lines for the program's own log ---- */
+
+static void line_take(void *user, const char *line)
+{
+    char *all = user;
+    strncat(all, line, 4000 - strlen(all));
+    strncat(all, "\n", 4000 - strlen(all));
+}
+
+START_TEST(lines_go_to_the_program)
+{
+    static char all[8192];
+    int end[2];
+    char byte;
+    ck_assert_int_eq(pipe(end), 0);
+    const int own = dup(STDERR_FILENO);
+    dup2(end[1], STDERR_FILENO);
+    close(end[1]);
+    yk_set_log(line_take, all);
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu:0"});
+    yk_fail(job, YK_E_ARG, "in the program's words");
+    yk_close(job);
+    yk_set_log(NULL, NULL);
+    dup2(own, STDERR_FILENO);
+    ck_assert_int_eq(read(end[0], &byte, 1), 0);
+    ck_assert_msg(strstr(all, "device spec") && strstr(all, "cpu:0") && strstr(all, "in the program's words"), "%s", all);
+}
+END_TEST
+
+/* ---- Calls that would train nothing ---- */
+
+static void refused(yk_job *job, const char *words)
+{
+    ck_assert_int_eq(yk_error_status(job), YK_E_ARG);
+    ck_assert_msg(strstr(yk_error_text(job), words), "%s", yk_error_text(job));
+    ck_assert_int_eq(yk_close(job), 2);
+}
+
+START_TEST(calls_that_train_nothing_say_so)
+{
+    static char all[8192];
+    const yk_config config = {.devices = "cpu:0", .quiet = true};
+    const float v[6] = {1, 0, 1, 0, 1, 2};
+    yk_job *job = yk_open(&config);
+    yk_step(NULL);
+    refused(job, "yk_step: the optimizer is NULL");
+    job = yk_open(&config);
+    yk_backward(yk_mean(yk_constant(job, 3), 0, false));
+    refused(job, "depends on no parameter");
+    job = yk_open(&config);
+    yk_cross_entropy(yk_input(job, YK_F32, 2, (const int64_t[]){2, 3}, v), yk_input(job, YK_F32, 1, (const int64_t[]){2}, v));
+    refused(job, "expected numbers of classes, i32");
+    job = yk_open(&config);
+    yk_set_log(line_take, all);
+    yk_t w = yk_param(job, "w", 1, (const int64_t[]){6}, (yk_init){YK_INIT_ONES, 0, 0});
+    for (int i = 0; i < 3; i++) {
+        yk_backward(yk_mean(yk_mul(w, w), 1, false));
+        yk_end(job);
+    }
+    ck_assert_int_eq(yk_close(job), 2);
+    yk_set_log(NULL, NULL);
+    ck_assert_msg(strstr(all, "3 times and yk_step never"), "%s", all);
+}
+END_TEST
+
 int main(void)
 {
     TCase *t = tcase_create("guest");
+    tcase_add_test(t, another_thread_ends_a_step);
+    tcase_add_test(t, all_ranks_name_the_canceller);
+    tcase_add_test(t, lines_go_to_the_program);
+    tcase_add_test(t, calls_that_train_nothing_say_so);
     tcase_set_timeout(t, 300);
     tcase_add_test(t, cpu_gives_all_back);
     tcase_add_test(t, opencl_gives_all_back);
