@@ -9,6 +9,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
 
 #define DESCRIPTORS 65536 /* upper bound, as some programs loop over all possible descriptors */
 
@@ -37,6 +39,56 @@ static void descriptors_raise(void)
     limit.rlim_cur = want;
     if (!setrlimit(RLIMIT_NOFILE, &limit) && !atomic_load(&raised_from))
         atomic_store(&raised_from, before);
+}
+
+void yk__limit_raise(void)
+{
+    descriptors_raise();
+}
+
+void yk__limit_lower(void)
+{
+    const uint64_t before = atomic_exchange(&raised_from, 0);
+    struct rlimit limit;
+    if (!before || getrlimit(RLIMIT_NOFILE, &limit))
+        return;
+    limit.rlim_cur = before;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* SIGXFSZ of a write goes to the thread that writes: blocked, it is pending there, and is taken away. */
+void yk__limit_hold(yk__limit_held *held)
+{
+    struct sigaction now;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGXFSZ);
+    held->held = !sigaction(SIGXFSZ, NULL, &now) && !(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL &&
+                 !pthread_sigmask(SIG_BLOCK, &set, &held->mask);
+}
+
+void yk__limit_release(const yk__limit_held *held)
+{
+    const struct timespec none = {0, 0};
+    sigset_t set;
+    if (!held->held)
+        return;
+    sigemptyset(&set);
+    sigaddset(&set, SIGXFSZ);
+    while (!sigismember(&held->mask, SIGXFSZ) && sigtimedwait(&set, NULL, &none) == SIGXFSZ)
+        ;
+    pthread_sigmask(SIG_SETMASK, &held->mask, NULL);
+}
+
+ssize_t yk__limit_write(int fd, const void *data, size_t bytes)
+{
+    yk__limit_held held;
+    yk__limit_hold(&held);
+    const ssize_t n = write(fd, data, bytes);
+    const int error = errno;
+    yk__limit_release(&held);
+    errno = error;
+    return n;
 }
 
 void yk__limit_is_error(void)

@@ -6,10 +6,24 @@
 #ifndef YOKE_CORE_BASE_LIMIT_H
 #define YOKE_CORE_BASE_LIMIT_H
 
+#include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 void yk__limit_is_error(void); /* ignores SIGXFSZ, unless the program has a handler of its own, and raises the soft limit */
+void yk__limit_raise(void);    /* raises the soft limit alone: in a process that is another's, whose signals stay as they are */
+void yk__limit_lower(void);    /* the soft limit of descriptors, as it was */
+/* In between a write of the calling thread past the file size limit is an error, whatever the process does on SIGXFSZ but for a handler
+ * of its own. */
+typedef struct yk__limit_held {
+    sigset_t mask;
+    bool held;
+} yk__limit_held;
+void yk__limit_hold(yk__limit_held *held);
+void yk__limit_release(const yk__limit_held *held);
+ssize_t yk__limit_write(int fd, const void *data, size_t bytes); /* write() between the two, errno kept */
 void yk__limit_restore(void);  /* restores the old limits in a child before an exec. Async-signal-safe */
 /* Text for the error (errno) of a call that makes or polls descriptors: the limit and the remedy; "" for another error. */
 void yk__limit_explain_descriptors(int error, uint64_t connections, char *text, size_t capacity);

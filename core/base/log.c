@@ -2,8 +2,10 @@
 /* Log lines: built in one buffer and written by one write(), so that lines of several ranks do not mix. */
 #include "core/base/log.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +14,9 @@
 
 static atomic_int log_level = -1;
 static atomic_int log_rank = -1;
+static pthread_mutex_t writer_lock = PTHREAD_MUTEX_INITIALIZER;
+static void (*_Atomic writer)(void *user, const char *line); /* NULL: standard error */
+static void *writer_user;
 
 int yk__log_level(void)
 {
@@ -33,6 +38,32 @@ void yk__log_set_rank(int rank)
     atomic_store(&log_rank, rank);
 }
 
+void yk__log_set_writer(void (*write)(void *user, const char *line), void *user)
+{
+    pthread_mutex_lock(&writer_lock);
+    writer_user = user;
+    atomic_store(&writer, write);
+    pthread_mutex_unlock(&writer_lock);
+}
+
+/* line has room for a newline. Without a writer no lock is taken, as a process may exit in a signal handler that interrupted this. */
+static void line_put(char *line)
+{
+    const size_t n = strlen(line);
+    bool is_taken = false;
+    if (atomic_load(&writer)) {
+        pthread_mutex_lock(&writer_lock);
+        void (*const write_line)(void *user, const char *line) = atomic_load(&writer);
+        if (write_line)
+            write_line(writer_user, line);
+        is_taken = write_line;
+        pthread_mutex_unlock(&writer_lock);
+    }
+    line[n] = '\n';
+    if (!is_taken && write(STDERR_FILENO, line, n + 1) < 0)
+        return; /* nobody is left to tell */
+}
+
 void yk__log(int level, const char *who, const char *fmt, ...)
 {
     char line[1200];
@@ -47,8 +78,15 @@ void yk__log(int level, const char *who, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line + n, sizeof line - (size_t)n - 1, fmt, ap);
     va_end(ap);
-    n = (int)strlen(line);
-    line[n] = '\n';
-    if (write(STDERR_FILENO, line, (size_t)n + 1) < 0)
-        return; /* standard error itself failed: no channel is left */
+    line_put(line);
+}
+
+void yk__log_line(const char *fmt, ...)
+{
+    char line[1200];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line - 1, fmt, ap);
+    va_end(ap);
+    line_put(line);
 }

@@ -110,12 +110,25 @@ void yk__coll_abort(yk__coll *coll, const yk_error *why)
 {
     yk_error named = *why;
     if (!coll->control) {
-        coll->why = *why;
-        __atomic_store_n(&coll->cancelled, 1, __ATOMIC_RELEASE);
+        int nobody = 0; /* another thread may end the job just now: the first one counts */
+        if (__atomic_compare_exchange_n(&coll->ending, &nobody, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            coll->why = *why;
+            __atomic_store_n(&coll->cancelled, 1, __ATOMIC_RELEASE);
+        }
         return;
     }
     yk__fail_in(&named, "%s", yk__control_name(coll->control, coll->rank));
     yk__control_end(coll->control, coll->rank, named.status, named.text);
+}
+
+bool yk__coll_why(const yk__coll *coll, yk_error *err)
+{
+    if (coll->control)
+        return yk__control_check(coll->control, err) != YK_OK;
+    if (!__atomic_load_n(&coll->cancelled, __ATOMIC_ACQUIRE))
+        return false;
+    *err = coll->why;
+    return true;
 }
 
 const volatile int *yk__coll_cancelled(const yk__coll *coll)

@@ -53,6 +53,7 @@ void yk__coll_rows(yk__coll *coll, const bool *none); /* whether this rank has n
 /* Ends the job for all ranks with this error; every wait returns it. */
 void yk__coll_abort(yk__coll *coll, const yk_error *why);
 /* Non-zero once the job is to end. Another process or thread writes it: read it by __atomic_load_n(p, __ATOMIC_ACQUIRE). */
+bool yk__coll_why(const yk__coll *coll, yk_error *err); /* whether the job is to end, and the error that ended it */
 const volatile int *yk__coll_cancelled(const yk__coll *coll);
 
 /* A number of this rank's own, which the ranks read at no cost to it; 0: none yet. */

@@ -99,6 +99,7 @@ struct yk__coll {
     uint32_t passed, passed_peer; /* looks at a rank that was beyond it */
     volatile int cancelled; /* of a job of one rank */
     float shown;            /* yk__coll_show */
+    int ending;            /* of a job of one rank: somebody writes `why` */
     yk_error why;           /* of a job of one rank that was aborted */
 
     yk__feed *feed; /* in common memory; NULL: there is none */

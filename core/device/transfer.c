@@ -49,6 +49,13 @@ yk_status yk__device_get(yk__device *dev, yk_buffer *b, uint64_t off, void *dst,
 
 /* ---- Waiting ---- */
 
+void yk__device_abort(yk__device *dev, yk_status why)
+{
+    yk_queue *queue = dev->queue;
+    if (queue && yk__plugin_aborts(dev->plugin))
+        dev->table->queue_abort(queue, why);
+}
+
 static yk_status lose_device(yk__device *dev, uint64_t idle_ns, yk_error *err)
 {
     dev->table->queue_abort(dev->queue, YK_E_DEVICE_LOST); /* who else waits for it need not find out for himself */

@@ -42,7 +42,7 @@ bool yk__group_report(const yk_error *why)
 void yk__group_explain(const yk__group *g, yk_error *err)
 {
     yk_error why = YK_ERROR_INIT;
-    if (err->status == YK_E_CANCELLED && g && g->control && yk__control_check(g->control, &why))
+    if (err->status == YK_E_CANCELLED && g && g->coll && yk__coll_why(g->coll, &why))
         *err = why;
 }
 

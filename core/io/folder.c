@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/advance.h"
+#include "core/base/limit.h"
 #include "core/base/mem.h"
 
 #define STAGE ".yoke-save"
@@ -186,7 +187,7 @@ yk_status yk__folder_exchange(const char *from, const char *to, const char *asid
 static yk_status write_whole(int fd, const char *path, const char *text, size_t bytes, yk_error *err)
 {
     while (bytes) {
-        ssize_t n = write(fd, text, bytes);
+        ssize_t n = yk__limit_write(fd, text, bytes);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)

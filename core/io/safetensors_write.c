@@ -11,6 +11,7 @@
 
 #include "core/base/advance.h"
 #include "core/base/byte_order.h"
+#include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/io/safetensors.h"
 
@@ -147,7 +148,7 @@ static yk_status write_all(int fd, const char *path, const void *data, uint64_t 
     const char *p = data;
     while (n) {
         yk__act_begin(YK__ACT_FILE);
-        ssize_t r = write(fd, p, (size_t)(n < CHUNK ? n : CHUNK)); /* each is a sign of life */
+        ssize_t r = yk__limit_write(fd, p, (size_t)(n < CHUNK ? n : CHUNK)); /* each is a sign of life */
         yk__act_end(YK__ACT_FILE);
         if (r < 0 && errno == EINTR)
             continue;

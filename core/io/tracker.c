@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/base/number.h"
 
@@ -58,9 +59,12 @@ void yk__tracker_line(yk__tracker *tracker, uint64_t step, uint32_t n, const cha
         else
             fputs(": null", tracker->file);
     }
+    yk__limit_held held;
+    yk__limit_hold(&held);
     errno = 0;
     if ((fputs("}\n", tracker->file) < 0 || fflush(tracker->file)) && !tracker->failed)
         tracker->failed = errno ? errno : EIO;
+    yk__limit_release(&held);
 }
 
 yk_status yk__tracker_close(yk__tracker *tracker, yk_error *err)

@@ -12,11 +12,17 @@ static bool weigh_loss(yk_job *job)
 {
     yk__step *step = &job->step;
     const uint8_t *need = yk__count_reached(job, step->loss);
+    bool trains = false;
     if (!need)
         return false;
     for (size_t i = 0; i < job->n_param; i++)
         if (job->param[i].leaf_gen == job->gen && need[job->param[i].leaf])
-            job->param[i].used = true;
+            job->param[i].used = trains = true;
+    if (!trains) {
+        yk__job_failf(job, YK_E_ARG, "yk_backward: the loss depends on no parameter, so there is nothing to train: expected one made of "
+                                     "yk_param, of this step");
+        return false;
+    }
     step->loss_weight = 1.0;
     if (job->config.average == YK_AVERAGE_ROWS)
         step->loss_weight = (double)step->global_rows;
@@ -50,6 +56,7 @@ void yk_backward(yk_t loss)
         return;
     }
     job->step.loss = v;
+    job->backwards++;
     if (!yk__sharding_loss(job, v) || !yk__count_ranks(job) || !weigh_loss(job))
         return;
     /* where all ranks have the loss itself, each gives its share of it */

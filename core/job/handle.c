@@ -72,6 +72,18 @@ yk_job *yk__job_of(yk_t x)
     return NULL;
 }
 
+yk_job *yk__job_only(void)
+{
+    yk_job *only = NULL;
+    int n = 0;
+    for (int i = 0; i < JOBS; i++) {
+        yk_job *job = atomic_load(&table[i]);
+        only = job ? job : only;
+        n += job != NULL;
+    }
+    return n == 1 ? only : NULL;
+}
+
 yk_job *yk_job_of(yk_t x)
 {
     return yk__job_of(x);
@@ -129,16 +141,20 @@ bool yk__job_given(yk_job *job, const char *call, const char *argument, const vo
 bool yk_ok(const yk_job *job)
 {
     yk__advance(); /* nearly every call comes by here */
-    return job && job->error.status == YK_OK;
+    return job && job->error.status == YK_OK && !atomic_load_explicit(&job->cancelled, memory_order_relaxed);
 }
 
 yk_status yk_error_status(const yk_job *job)
 {
+    if (job && !job->error.status && atomic_load(&job->cancelled))
+        return YK_E_CANCELLED;
     return job ? job->error.status : YK_E_MEM;
 }
 
 const char *yk_error_text(const yk_job *job)
 {
+    if (job && !job->error.status && atomic_load(&job->cancelled))
+        return "cancelled by yk_cancel";
     return job ? job->error.text : "out of memory";
 }
 
@@ -157,6 +173,8 @@ bool yk__job_alive(yk_job *job)
 {
     if (job && job->step.trace.error.status)
         yk__job_fail(job, &job->step.trace.error);
+    if (job)
+        yk__cancel_noticed(job);
     return yk_ok(job);
 }
 

@@ -13,6 +13,8 @@
 #define YOKE_CORE_JOB_JOB_H
 
 #define YK_NO_HERE
+#include <stdatomic.h>
+
 #include <yoke/yoke.h>
 
 #include "core/base/error.h"
@@ -102,6 +104,7 @@ typedef struct yk__emergency {
 struct yk_job {
     uint16_t serial, gen;
     yk_error error; /* the first failure, with the user's place in front */
+    _Atomic(bool) cancelled; /* yk_cancel was called; by any thread */
     yk_config config;
     yk_dtype precision; /* that this rank's device computes in */
     char *precision_list; /* by rank; NULL: config.precision for all */
@@ -124,6 +127,7 @@ struct yk_job {
     yk__clipping clip;
     yk__scaler scaler;
     bool scaling;
+    uint64_t backwards;  /* calls of yk_backward that were taken */
     uint64_t micro_step; /* micro batches of the whole run: part of the random key */
     uint64_t saves;      /* number of the newest checkpoint: the last one written, or gone on from; the same on all ranks */
 
@@ -142,6 +146,7 @@ struct yk_job {
 
 yk_status yk__job_register(yk_job *job, yk_error *err); /* gives it a serial */
 void yk__job_unregister(yk_job *job);
+yk_job *yk__job_only(void); /* the one that is open; NULL: none, or several */
 yk_job *yk__job_of(yk_t x); /* NULL: no such job */
 /* Keeps the first failure, with the place of the user's call in front (yk__job_fail: of the call whose node the text names, if it
  * names one); err is reset. */
@@ -151,6 +156,7 @@ void yk__job_failf(yk_job *job, yk_status status, const char *fmt, ...) YK_PRINT
 bool yk__job_given(yk_job *job, const char *call, const char *argument, const void *value);
 void yk__here_place(const char **file, int *line); /* of the user's last call; file: NULL where it is not known */
 const char *yk__here_text(char *buf, size_t n); /* "FILE:LINE" of the user's last call */
+void yk__cancel_noticed(yk_job *job); /* after yk_cancel the job has failed */
 bool yk__job_alive(yk_job *job); /* yk_ok, after taking over a failure of the graph */
 /* The next call of the step: its number for the nodes it makes, and its place. */
 void yk__op_begin(yk_job *job, const char *name);

@@ -76,6 +76,17 @@ static bool count_labels(yk_job *job, yk__vid labels, yk__vid weight, int64_t ig
     return true;
 }
 
+/* Fractions would be cut off in silence. */
+static bool labels_typed(yk_job *job, const char *name, const yk_value *labels)
+{
+    char text[96];
+    if (labels->dtype != YK_F32 && labels->dtype != YK_F16 && labels->dtype != YK_BF16)
+        return true;
+    yk__job_failf(job, YK_E_ARG, "%s: labels are %s: expected numbers of classes, i32; yk_cast(labels, YK_I32) makes them so", name,
+                  yk__value_shape_text(labels, text, sizeof text));
+    return false;
+}
+
 yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_config *c)
 {
     static const yk_cross_entropy_config none = {0};
@@ -90,6 +101,8 @@ yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_conf
     if (z == YK_NONE || y == YK_NONE || !yk_ok(job))
         return YK__POISON;
     const yk_value u = job->step.trace.value[z];
+    if (!labels_typed(job, name, &job->step.trace.value[y]))
+        return YK__POISON;
     const int64_t rows = yk__value_count(&job->step.trace.value[y]), flat[2] = {rows, u.dims ? u.dim[u.dims - 1] : 1};
     if (u.dims < 1 || yk__value_count(&u) != rows * flat[1] || (w != YK_NONE && yk__value_count(&job->step.trace.value[w]) != flat[1])) {
         char s[2][96];

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/guest.h"
 #include "core/base/hash.h"
 #include "core/base/limit.h"
 #include "core/base/log.h"
@@ -116,11 +117,10 @@ typedef struct rank_info {
 
 static void print_table(const yk_job *job, const rank_info *c)
 {
-    fprintf(stderr, "%-5s %-18s %-6s %-34s %-14s %6s %9s %s\n", "rank", "device spec", "forced", "device", "isa", "units",
-            "memory", "precision");
+    yk__log_line("%-5s %-18s %-6s %-34s %-14s %6s %9s %s", "rank", "device spec", "forced", "device", "isa", "units", "memory", "precision");
     for (uint32_t r = 0; r < job->team.world; r++)
-        fprintf(stderr, "%-5u %-18.18s %-6s %-34.34s %-14.14s %6u %6.1f GB %s\n", r, c[r].name, c[r].forced ? "yes" : "no",
-                c[r].device, c[r].isa, c[r].units, (double)c[r].memory / 1e9, yk__precision_name((yk_dtype)c[r].precision));
+        yk__log_line("%-5u %-18.18s %-6s %-34.34s %-14.14s %6u %6.1f GB %s", r, c[r].name, c[r].forced ? "yes" : "no", c[r].device, c[r].isa,
+                     c[r].units, (double)c[r].memory / 1e9, yk__precision_name((yk_dtype)c[r].precision));
 }
 
 #define SMALL (1ull << 30) /* bytes of a device with little memory, if another has eight times as much */
@@ -273,9 +273,11 @@ static yk_job *open_job(const yk_config *config, bool capped)
 {
     yk_error err = YK_ERROR_INIT;
     yk_job *job = yk__calloc(1, sizeof *job);
-    yk__limit_is_error(); /* or a checkpoint could end the program */
+    yk__guest kept;
     if (!job)
         return NULL;
+    yk__guest_keep(&kept);
+    yk__limit_raise();
     if (config)
         job->config = *config;
     job->gen = 1;
@@ -286,6 +288,7 @@ static yk_job *open_job(const yk_config *config, bool capped)
     yk__step_init(&job->step);
     if (yk__job_register(job, &err) || assemble_job(job, capped, &err))
         yk__job_fail(job, &err);
+    yk__guest_restore(&kept);
     return job;
 }
 
@@ -344,6 +347,10 @@ int yk_close(yk_job *job)
     if (yk_ok(job))
         yk__log_flush(job, true);
     yk__log_close(job);
+    yk__cancel_noticed(job);
+    if (yk_ok(job) && job->backwards > 1 && !job->micro_step)
+        yk__job_failf(job, YK_E_ARG, "yk_backward was called %llu times and yk_step never, so nothing was trained: call "
+                      "yk_step(optimizer) after each yk_backward", (unsigned long long)job->backwards);
     yk_status s = job->error.status;
     if (s && !yk__group_report(&job->error)) { /* a launched rank's error is reported once, by the launcher */
         yk__launch_await_turn();
@@ -355,8 +362,10 @@ int yk_close(yk_job *job)
     } else {
         release_all(job);
         yk__free(job);
-        if (atomic_fetch_sub(&open_jobs, 1) == 1)
+        if (atomic_fetch_sub(&open_jobs, 1) == 1) {
             yk__plugins_fini();
+            yk__limit_lower();
+        }
     }
     return s == YK_OK ? 0 : s == YK_E_ARG || s == YK_E_FORMAT ? 2 : 1;
 }

@@ -156,9 +156,13 @@ static void window_finish(yk_opt *opt)
 
 void yk_step(yk_opt *opt)
 {
-    yk_job *job = opt ? opt->job : NULL;
+    yk_job *job = opt ? opt->job : yk__job_only();
     if (!yk__job_alive(job))
         return;
+    if (!opt) {
+        yk__job_failf(job, YK_E_ARG, "yk_step: the optimizer is NULL: expected what yk_sgd, yk_adam or yk_adamw returned");
+        return;
+    }
     if (job->step.loss == YK_NONE) {
         yk__job_failf(job, YK_E_ARG, "yk_step without yk_backward: this micro batch has no gradient");
         return;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "core/base/limit.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/io/folder.h"
@@ -71,7 +72,10 @@ static yk_status text_write(const char *path, const yk__tokenizer *tok, yk_error
     else
         bytes_put(f);
     bad = ferror(f);
+    yk__limit_held held;
+    yk__limit_hold(&held);
     bad |= fclose(f);
+    yk__limit_release(&held);
     return bad ? yk__fail(err, YK_E_IO, "%s: writing failed", path) : YK_OK;
 }
 

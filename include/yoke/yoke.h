@@ -123,6 +123,15 @@ YK_API const char *yk_error_text(const yk_job *job);
 /* Fails the job in the program's own words, which are copied. An earlier failure stays. */
 YK_API void yk_fail(yk_job *job, yk_status status, const char *text);
 
+/* [safe] Ends the job, for all ranks, from any thread of the program while the job is open, but from no signal handler: a step that runs
+ * returns within 100 ms on a CPU, waits for other ranks do so too, and every rank's error (YK_E_CANCELLED) names this one. yk_close is
+ * still to be called, by the job's own thread, after this has returned. */
+YK_API void yk_cancel(yk_job *job);
+/* [safe] Lines that would go to standard error are given to write(user, line) instead, without their newline: of all jobs of the process,
+ * from any thread, one at a time. It makes no call of this header. NULL: standard error again. What `yoke launch` and yk_launch print of
+ * their ranks is not among them. */
+YK_API void yk_set_log(void (*write)(void *user, const char *line), void *user);
+
 /* [waits] [safe] Starts the program argv (last member NULL) once per rank, waits for all, and returns the exit code. It does so if
  * `devices` (as in yk_config) selects several ranks and this process is not one of them. Otherwise returns -1 at once: the caller
  * continues in this process. Errors go to standard error. Called before yk_open, by a program with one thread. */

@@ -67,6 +67,7 @@ uint64_t cpu_prog_slot_bytes(const cpu_prog *prog, uint32_t slot)
 typedef struct prog_run {
     const cpu_prog *prog;
     const cpu_bound *bound;
+    const atomic_int *stop;
     uint32_t steps; /* that are begun */
     uint64_t begun; /* when the last of them was */
     double share;   /* a step of less work is done by one worker */
@@ -89,7 +90,7 @@ static cpu_phase run_next(void *arg, int worker)
     const cpu_prog *prog = run->prog;
     if (run->steps)
         run->begun = cpu_profile_add(prog->steps[run->steps - 1].entry, run->begun);
-    while (run->steps < prog->n_step) {
+    while (run->steps < prog->n_step && !atomic_load_explicit(run->stop, memory_order_relaxed)) {
         const prog_step *step = &prog->steps[run->steps++];
         if (step->pieces > 1 && step->work >= run->share)
             return (cpu_phase){step->pieces, step->work};
@@ -100,11 +101,11 @@ static cpu_phase run_next(void *arg, int worker)
     return (cpu_phase){0, 0.0};
 }
 
-void cpu_prog_run(cpu_prog *prog, const cpu_bound *bound, cpu_pool *pool)
+void cpu_prog_run(cpu_prog *prog, const cpu_bound *bound, cpu_pool *pool, const atomic_int *stop)
 {
     const int n = cpu_pool_size(pool), workers = prog->serial ? 1 : cpu_pace_workers(&prog->pace, n);
     const cpu_costs costs = cpu_pool_costs(pool);
-    prog_run run = {prog, bound, 0, cpu_profile_now(), workers == 1 ? INFINITY : costs.share_ns / costs.slowness};
+    prog_run run = {prog, bound, stop, 0, cpu_profile_now(), workers == 1 ? INFINITY : costs.share_ns / costs.slowness};
     const uint64_t begun = kit_now_ns();
     if (workers == 1)
         run_next(&run, 0);

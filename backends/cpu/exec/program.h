@@ -38,6 +38,7 @@ typedef struct cpu_bound {
 } cpu_bound;
 /* Runs it on the pool's workers, of which it was made for as many, or on some of them where that is faster (pace.h), or on the
  * calling thread if it is serial. One run at a time. */
-void cpu_prog_run(cpu_prog *prog, const cpu_bound *bound, cpu_pool *pool);
+/* Where *stop is not 0, by another thread, it ends with the step under way, and what it was to write is undefined. */
+void cpu_prog_run(cpu_prog *prog, const cpu_bound *bound, cpu_pool *pool, const atomic_int *stop);
 
 #endif

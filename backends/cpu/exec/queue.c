@@ -89,7 +89,7 @@ static void run_program(yk_queue *q, const job *j)
     if (!grow_scratch(d, cpu_prog_scratch(p, d->n)))
         queue_fail(q, YK_E_MEM, "no memory for the scratch of a program");
     else
-        cpu_prog_run(p, &(cpu_bound){j->slot, d->isa, d->scratch}, d->pool);
+        cpu_prog_run(p, &(cpu_bound){j->slot, d->isa, d->scratch}, d->pool, &q->status);
     pthread_mutex_unlock(&d->lock);
     cpu_float_end(before);
 }
@@ -393,7 +393,7 @@ yk_status cpu_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
     return wait_until(q, point, cpu_event_deadline(timeout_ns)) ? queue_status(q) : YK_E_TIMEOUT;
 }
 
-/* What runs ends by itself; what comes after it is left out by run_job. */
+/* What runs ends with the step under way; what comes after it is left out by run_job. */
 void cpu_queue_abort(yk_queue *q, yk_status why)
 {
     queue_fail(q, why, "the queue was aborted");

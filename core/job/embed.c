@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A job inside of another program: ended by any of its threads, with lines for the program's own log. */
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "core/base/log.h"
+#include "core/job/job.h"
+
+#define CANCELLED "cancelled by yk_cancel"
+
+/* The step thread learns of it by its waits, and between them by yk_ok. The end of the job is told to the other ranks from here, as this
+ * rank may compute for long. */
+void yk_cancel(yk_job *job)
+{
+    yk_error why = YK_ERROR_INIT;
+    if (!job || atomic_exchange(&job->cancelled, true))
+        return;
+    yk__fail(&why, YK_E_CANCELLED, CANCELLED);
+    if (job->team.group)
+        yk__group_abort(job->team.group, &why);
+    if (job->device)
+        yk__device_abort(job->device, YK_E_CANCELLED);
+}
+
+void yk__cancel_noticed(yk_job *job)
+{
+    yk_error why = YK_ERROR_INIT;
+    if (job->error.status || !atomic_load(&job->cancelled))
+        return;
+    yk__fail(&why, YK_E_CANCELLED, CANCELLED);
+    yk__job_fail(job, &why); /* which names the rank */
+}
+
+void yk_set_log(void (*write)(void *user, const char *line), void *user)
+{
+    yk__log_set_writer(write, user);
+}

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A job is a guest in its process. Over many jobs on changing devices the caller's affinity, signals, floating-point mode, locale, umask,
+ * environment and limits are the same after yk_open, after a step and after yk_close. Threads, descriptors and mappings that a driver
+ * leaves behind are printed, and are no more after the last job than after the second one. Each backend runs in a process of its own.
+ */
+#include "config.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <locale.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/run.h"
+#include <yoke/yoke.h>
+
+extern char **environ;
+
+#define TEXT 65536
+#define RESTORER 0x04000000 /* the C library sets it in whatever passes by sigaction() */
+
+/* What a program has set for itself. */
+typedef struct own_state {
+    cpu_set_t cores;
+    sigset_t mask;
+    struct sigaction action[65];
+    struct rlimit descriptors;
+    mode_t umask;
+    unsigned mode;
+    locale_t thread_locale;
+    char locale[256], folder[1024], variables[TEXT];
+} own_state;
+
+static unsigned float_mode(void)
+{
+#if defined __x86_64__
+    return __builtin_ia32_stmxcsr() & 0xffc0u; /* not the flags of what was computed */
+#elif defined __aarch64__
+    unsigned long mode;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
+    return (unsigned)mode;
+#else
+    return 0;
+#endif
+}
+
+static void state_take(own_state *state)
+{
+    size_t at = 0;
+    memset(state, 0, sizeof *state);
+    sched_getaffinity(0, sizeof state->cores, &state->cores);
+    pthread_sigmask(SIG_SETMASK, NULL, &state->mask);
+    for (int i = 1; i < 65; i++)
+        sigaction(i, NULL, &state->action[i]);
+    getrlimit(RLIMIT_NOFILE, &state->descriptors);
+    state->umask = umask(0);
+    umask(state->umask);
+    state->mode = float_mode();
+    state->thread_locale = uselocale((locale_t)0);
+    snprintf(state->locale, sizeof state->locale, "%s", setlocale(LC_ALL, NULL));
+    ck_assert_ptr_nonnull(getcwd(state->folder, sizeof state->folder));
+    for (char **variable = environ; *variable; variable++) {
+        if (!strncmp(*variable, "CK_", 3))
+            continue;
+        at += (size_t)snprintf(state->variables + at, TEXT - at, "%s\n", *variable);
+        ck_assert(at < TEXT);
+    }
+}
+
+static void states_compare(const own_state *was, const own_state *is, const char *devices, const char *when)
+{
+    ck_assert_msg(CPU_EQUAL(&was->cores, &is->cores), "%s, %s: %d cores, %d before", devices, when, CPU_COUNT(&is->cores),
+                  CPU_COUNT(&was->cores));
+    for (int i = 1; i < 65; i++) {
+        ck_assert_msg(sigismember(&was->mask, i) == sigismember(&is->mask, i), "%s, %s: mask of signal %d", devices, when, i);
+        ck_assert_msg(was->action[i].sa_handler == is->action[i].sa_handler && (was->action[i].sa_flags | RESTORER) == (is->action[i].sa_flags | RESTORER),
+                      "%s, %s: disposition of signal %d", devices, when, i);
+    }
+    ck_assert_msg(was->umask == is->umask && was->mode == is->mode && was->thread_locale == is->thread_locale, "%s, %s: umask, mode or locale",
+                  devices, when);
+    ck_assert_msg(!strcmp(was->locale, is->locale) && !strcmp(was->folder, is->folder), "%s, %s: locale or folder", devices, when);
+    ck_assert_msg(!strcmp(was->variables, is->variables), "%s, %s: the environment was\n%s\nand is\n%s", devices, when, was->variables,
+                  is->variables);
+}
+
+/* ---- Leftovers ---- */
+
+typedef struct leftovers {
+    long threads, descriptors, mappings, shared;
+} leftovers;
+
+static long entries_count(const char *folder)
+{
+    long n = 0;
+    DIR *open = opendir(folder);
+    for (struct dirent *entry; open && (entry = readdir(open));)
+        n += *entry->d_name != '.';
+    if (open)
+        closedir(open);
+    return n;
+}
+
+static leftovers leftovers_take(void)
+{
+    leftovers left = {.threads = entries_count("/proc/self/task"), .descriptors = entries_count("/proc/self/fd")};
+    char line[1024];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps)) {
+        left.mappings++;
+        left.shared += strstr(line, "yoke") && (strstr(line, "memfd:") || strstr(line, "/dev/shm"));
+    }
+    if (maps)
+        fclose(maps);
+    return left;
+}
+
+/* ---- A job ---- */
+
+static void job_step(yk_job *job)
+{
+    const int64_t dim[2] = {16, 8};
+    float v[16 * 8];
+    for (int i = 0; i < 16 * 8; i++)
+        v[i] = (float)(i % 7) - 3.0f;
+    yk_t w = yk_param(job, "w", 2, (const int64_t[]){8, 8}, (yk_init){YK_INIT_UNIFORM, -1, 1});
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.01});
+    for (int i = 0; i < 2; i++) {
+        yk_t y = yk_matmul(yk_input(job, YK_F32, 2, dim, v), w);
+        yk_backward(yk_mean(yk_mul(y, y), 3, false));
+        yk_step(opt);
+    }
+}
+
+/* False: the backend is not there. */
+static bool job_once(const own_state *was, const char *devices, bool may_miss)
+{
+    own_state is;
+    yk_job *job = yk_open(&(yk_config){.devices = devices, .quiet = true});
+    if (may_miss && !yk_ok(job)) {
+        printf("# skipped: %s: %s\n", devices, yk_error_text(job));
+        yk_close(job);
+        return false;
+    }
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    state_take(&is);
+    states_compare(was, &is, devices, "after yk_open");
+    job_step(job);
+    ck_assert_msg(yk_ok(job), "%s: %s", devices, yk_error_text(job));
+    state_take(&is);
+    states_compare(was, &is, devices, "after a step");
+    ck_assert_int_eq(yk_close(job), 0);
+    state_take(&is);
+    states_compare(was, &is, devices, "after yk_close");
+    ck_assert_msg(was->descriptors.rlim_cur == is.descriptors.rlim_cur, "%s: the limit of descriptors stays changed", devices);
+    return true;
+}
+
+/* Every other job is on the processor, with one core and with another. */
+static void jobs_run(const char *devices)
+{
+    static own_state was;
+    const int jobs = getenv("YOKE_TEST_LONG") ? 100 : 12;
+    const char *turn[] = {devices, "cpu:0", devices, "cpu"};
+    leftovers first, second = {0}, last;
+    signal(SIGUSR2, SIG_IGN);
+    setenv("POCL_MAX_PTHREAD_COUNT", "7", 1);
+    state_take(&was);
+    first = leftovers_take();
+    for (int i = 0; i < jobs; i++) {
+        if (!job_once(&was, turn[i % 4], i == 0))
+            return;
+        if (i == 1)
+            second = leftovers_take();
+    }
+    last = leftovers_take();
+    printf("# %s leaves %ld threads, %ld descriptors, %ld mappings after job 2, and %ld, %ld, %ld after job %d\n", devices,
+           second.threads - first.threads, second.descriptors - first.descriptors, second.mappings - first.mappings,
+           last.threads - first.threads, last.descriptors - first.descriptors, last.mappings - first.mappings, jobs);
+    ck_assert_int_eq(last.shared, 0);
+    ck_assert_int_le(last.threads, second.threads);
+    ck_assert_int_le(last.descriptors, second.descriptors);
+    ck_assert_int_le(last.mappings, second.mappings + 8); /* the heap's and a pool's own */
+    if (!strncmp(devices, "cpu", 3)) {
+        ck_assert_int_eq(last.threads, first.threads);
+        ck_assert_int_eq(last.descriptors, first.descriptors);
+    }
+}
+
+START_TEST(cpu_gives_all_back)
+{
+    jobs_run("cpu:0");
+}
+END_TEST
+
+START_TEST(opencl_gives_all_back)
+{
+    jobs_run("opencl:0@0");
+}
+END_TEST
+
+START_TEST(vulkan_gives_all_back)
+{
+    jobs_run("vulkan:0@0");
+}
+END_TEST
+
+START_TEST(cuda_gives_all_back)
+{
+    static const char *const names[][2] = {{"DRIVER", "cuda"}, {"NVRTC", "nvrtc"}, {"NCCL", "nccl"}, {"CUBLASLT", "cublaslt"}, {"CUDNN", "cudnn"}};
+    const char *build = getenv("YOKE_BUILD");
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    for (int i = 0; i < 5; i++) {
+        char name[40], path[1024];
+        snprintf(name, sizeof name, "YOKE_CUDA_%s", names[i][0]);
+        snprintf(path, sizeof path, "%s/tests/fakes/.libs/fake_%s.so", build ? build : ".", names[i][1]);
+        setenv(name, path, 1);
+    }
+    jobs_run("cuda:0");
+}
+END_TEST
+
+START_TEST(pjrt_gives_all_back)
+{
+    jobs_run("pjrt:0");
+}
+END_TEST
+
+/* ---- The end of a job by another thread ---- */
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+typedef struct canceller {
+    yk_job *job;
+    double at;
+} canceller;
+
+static void *cancel_late(void *argument)
+{
+    canceller *given = argument;
+    nanosleep(&(struct timespec){0, 300000000}, NULL);
+    given->at = seconds_now();
+    yk_cancel(given->job);
+    return NULL;
+}
+
+/* A chain of products that takes seconds. Its time since the cancel. */
+static double long_step_cancelled(yk_job *job)
+{
+    enum { SIDE = 768, PRODUCTS = 400 };
+    static float v[SIDE * SIDE];
+    const int64_t dim[2] = {SIDE, SIDE};
+    canceller given = {.job = job};
+    pthread_t thread;
+    yk_t w = yk_param(job, "w", 2, dim, (yk_init){YK_INIT_UNIFORM, -0.01f, 0.01f});
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.01});
+    yk_t y = yk_input(job, YK_F32, 2, dim, v);
+    for (int i = 0; i < PRODUCTS; i++)
+        y = yk_matmul(y, w);
+    yk_backward(yk_mean(yk_mul(y, y), 3, false));
+    pthread_create(&thread, NULL, cancel_late, &given);
+    yk_step(opt);
+    yk_sync(job);
+    const double ended = seconds_now();
+    pthread_join(thread, NULL);
+    return ended - given.at;
+}
+
+START_TEST(another_thread_ends_a_step)
+{
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu:0", .quiet = true});
+    const double seconds = long_step_cancelled(job);
+    ck_assert_msg(seconds > 0, "the step was over before it was cancelled");
+    ck_assert_int_eq(yk_error_status(job), YK_E_CANCELLED);
+    ck_assert_msg(strstr(yk_error_text(job), "cancelled by yk_cancel"), "%s", yk_error_text(job));
+    printf("# %.0f ms from yk_cancel to the step's end\n", seconds * 1e3);
+    ck_assert_msg(seconds < 1.0, "%g s", seconds); /* 0.1 s are promised; other programs may have the cores */
+    ck_assert_int_eq(yk_close(job), 1);
+}
+END_TEST
+
+/* Rank 1 is cancelled in its own code, while rank 0 waits for it in a barrier. Both name rank 1. */
+static int rank_cancelled(void *argument)
+{
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu:0 cpu:0", .quiet = true, .shares = "equal"});
+    canceller given = {.job = job};
+    pthread_t thread;
+    if (yk_rank(job) == 1 && !pthread_create(&thread, NULL, cancel_late, &given)) {
+        pthread_join(thread, NULL);
+        yk_constant(job, 1); /* learns of it */
+    } else {
+        yk_barrier(job);
+    }
+    const bool is_named = yk_error_status(job) == YK_E_CANCELLED && strstr(yk_error_text(job), "rank 1") &&
+                          strstr(yk_error_text(job), "cancelled by yk_cancel");
+    FILE *note = fopen(argument, "a");
+    fprintf(note, "rank %u %s: %s\n", yk_rank(job), is_named ? "knows" : "does not know", yk_error_text(job));
+    fclose(note);
+    return yk_close(job);
+}
+
+START_TEST(all_ranks_name_the_canceller)
+{
+    char path[] = "/tmp/yoke-guest-XXXXXX", text[2048] = "";
+    const int fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(yk_launch_ranks(2, "cpu:0 cpu:0", rank_cancelled, path), 1);
+    ck_assert_int_gt(read(fd, text, sizeof text - 1), 0);
+    close(fd);
+    unlink(path);
+    ck_assert_msg(strstr(text, "rank 0 knows") && strstr(text, "rank 1 knows"), "%s", text);
+}
+END_TEST
+
+/* ---- Lines for the program's own log ---- */
+
+static void line_take(void *user, const char *line)
+{
+    char *all = user;
+    strncat(all, line, 4000 - strlen(all));
+    strncat(all, "\n", 4000 - strlen(all));
+}
+
+START_TEST(lines_go_to_the_program)
+{
+    static char all[8192];
+    int end[2];
+    char byte;
+    ck_assert_int_eq(pipe(end), 0);
+    const int own = dup(STDERR_FILENO);
+    dup2(end[1], STDERR_FILENO);
+    close(end[1]);
+    yk_set_log(line_take, all);
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu:0"});
+    yk_fail(job, YK_E_ARG, "in the program's words");
+    yk_close(job);
+    yk_set_log(NULL, NULL);
+    dup2(own, STDERR_FILENO);
+    ck_assert_int_eq(read(end[0], &byte, 1), 0);
+    ck_assert_msg(strstr(all, "device spec") && strstr(all, "cpu:0") && strstr(all, "in the program's words"), "%s", all);
+}
+END_TEST
+
+/* ---- Calls that would train nothing ---- */
+
+static void refused(yk_job *job, const char *words)
+{
+    ck_assert_int_eq(yk_error_status(job), YK_E_ARG);
+    ck_assert_msg(strstr(yk_error_text(job), words), "%s", yk_error_text(job));
+    ck_assert_int_eq(yk_close(job), 2);
+}
+
+START_TEST(calls_that_train_nothing_say_so)
+{
+    static char all[8192];
+    const yk_config config = {.devices = "cpu:0", .quiet = true};
+    const float v[6] = {1, 0, 1, 0, 1, 2};
+    yk_job *job = yk_open(&config);
+    yk_step(NULL);
+    refused(job, "yk_step: the optimizer is NULL");
+    job = yk_open(&config);
+    yk_backward(yk_mean(yk_constant(job, 3), 0, false));
+    refused(job, "depends on no parameter");
+    job = yk_open(&config);
+    yk_cross_entropy(yk_input(job, YK_F32, 2, (const int64_t[]){2, 3}, v), yk_input(job, YK_F32, 1, (const int64_t[]){2}, v));
+    refused(job, "expected numbers of classes, i32");
+    job = yk_open(&config);
+    yk_set_log(line_take, all);
+    yk_t w = yk_param(job, "w", 1, (const int64_t[]){6}, (yk_init){YK_INIT_ONES, 0, 0});
+    for (int i = 0; i < 3; i++) {
+        yk_backward(yk_mean(yk_mul(w, w), 1, false));
+        yk_end(job);
+    }
+    ck_assert_int_eq(yk_close(job), 2);
+    yk_set_log(NULL, NULL);
+    ck_assert_msg(strstr(all, "3 times and yk_step never"), "%s", all);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *t = tcase_create("guest");
+    tcase_add_test(t, another_thread_ends_a_step);
+    tcase_add_test(t, all_ranks_name_the_canceller);
+    tcase_add_test(t, lines_go_to_the_program);
+    tcase_add_test(t, calls_that_train_nothing_say_so);
+    tcase_set_timeout(t, 300);
+    tcase_add_test(t, cpu_gives_all_back);
+    tcase_add_test(t, opencl_gives_all_back);
+    tcase_add_test(t, vulkan_gives_all_back);
+    tcase_add_test(t, cuda_gives_all_back);
+    tcase_add_test(t, pjrt_gives_all_back);
+    return suite_run("job_guest", t);
+}
