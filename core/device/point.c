@@ -75,7 +75,7 @@ yk_status yk__point_wait(const yk_plugin *table, yk_queue *queue, yk_queue *prod
     yk_status s;
     yk__act_begin(YK__ACT_DEVICE);
     do {
-        s = cancel && *cancel ? YK_E_CANCELLED : table->queue_wait(queue, point, SLICE_NS);
+        s = cancel && __atomic_load_n(cancel, __ATOMIC_ACQUIRE) ? YK_E_CANCELLED : table->queue_wait(queue, point, SLICE_NS);
         stuck = s == YK_E_TIMEOUT && queue_is_stuck(table, queue, producer, &idle);
     } while (s == YK_E_TIMEOUT && !stuck);
     yk__act_end(YK__ACT_DEVICE);

@@ -74,7 +74,7 @@ static yk_status queue_await(yk__device *dev, yk_queue *queue, uint64_t point, c
     if (dev->lost)
         return yk__fail(err, YK_E_DEVICE_LOST, "%s:%u has hung", dev->plugin->name, dev->place.device);
     s = yk__point_wait(dev->table, queue, queue == dev->queue ? dev->side : dev->queue, point, cancel, &idle_ns);
-    if (s == YK_E_CANCELLED && cancel && *cancel)
+    if (s == YK_E_CANCELLED && cancel && __atomic_load_n(cancel, __ATOMIC_ACQUIRE))
         return yk__fail(err, YK_E_CANCELLED, "%s: the wait for the device was cancelled", dev->plugin->name);
     return s == YK_E_TIMEOUT ? lose_device(dev, idle_ns, err) : yk__device_fail(dev, s, "running on the device", err);
 }
