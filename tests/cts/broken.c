@@ -314,11 +314,10 @@ static void process_change(void)
 #endif
 }
 
-#ifdef BREAK_QUEUE_CORES
+#if defined BREAK_QUEUE_CORES
 static yk_status bad_queue(yk_device *dev, const yk_queue_desc *desc, yk_queue **q)
 {
-    process_change();
-    return queue_new(dev, desc, q);
+    return process_change(), queue_new(dev, desc, q);
 }
 #else
 static yk_status bad_open(uint32_t i, yk_device **dev)
@@ -375,18 +374,6 @@ static void bad_buffer_free(yk_buffer *b)
 {
     taken -= b->bytes;
     buffer_free(b);
-}
-#endif
-
-#ifdef BREAK_LAST_PROGRAM /* programs are described by the graph that was compiled last */
-static yk_status bad_program(yk_device *dev, const yk_graph *g, yk_program **out)
-{
-    static yk_graph last;
-    const yk_status s = program_new(dev, g, out);
-    last = *g;
-    if (!s)
-        (*out)->graph = &last;
-    return s;
 }
 #endif
 
@@ -762,7 +749,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #if defined SPOILS || defined LOWERS
     bad.claims = bad_claims;
 #endif
-#if defined BREAK_PRINT || defined BREAK_COMPOSITES || defined BREAK_LAST_PROGRAM || defined LOWERS
+#if defined BREAK_PRINT || defined BREAK_COMPOSITES || defined LOWERS
     bad.program_new = bad_program;
 #endif
 #ifdef BREAK_LEAK_PROGRAM

@@ -345,7 +345,8 @@ static int run_other_seed(void)
     return yk_close(job);
 }
 
-/* Fixed parts beside what gives each rank equally many rows: "loader" or "sampler", parts of yk_config.shares or, "variable", YOKE_SHARES. */
+/* Fixed parts, and what gives each rank equally many rows: "loader" or "sampler". The parts are yk_config.shares, or
+ * YOKE_SHARES with "variable". */
 static int run_parts(const char *folder, const char *what)
 {
     char spec[200];
@@ -527,7 +528,7 @@ START_TEST(samplers_that_differ_are_an_error)
 END_TEST
 
 /* Two settings that say unlike things of a rank's rows are an error that names both. */
-START_TEST(equal_rows_beside_other_shares_are_an_error)
+START_TEST(equal_rows_against_other_shares_are_an_error)
 {
     static const char *const what[] = {"parts-loader", "parts-loader-variable", "parts-sampler", "parts-sampler-variable"};
     char said[4096], path[64];
@@ -553,6 +554,6 @@ int main(int argc, char **argv)
     tcase_add_loop_test(t, the_batch_that_fits_is_one_for_all, 0, 3);
     tcase_add_loop_test(t, a_sampler_goes_on_at_its_row_with_other_ranks, 0, 3);
     tcase_add_test(t, samplers_that_differ_are_an_error);
-    tcase_add_loop_test(t, equal_rows_beside_other_shares_are_an_error, 0, 4);
+    tcase_add_loop_test(t, equal_rows_against_other_shares_are_an_error, 0, 4);
     return suite_run("job_loop", t);
 }

@@ -7,7 +7,8 @@ train=$YOKE_BUILD/tests/dist/fifty
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 CASES="ranks find their numbers;the parameters of one host;the same over IPv6;devices of each host;a plan and no rank;cards come first;\
-a list that is longer than the ranks;a file of hosts;a host that cannot be reached;a host without such devices;a failing rank ends those of all hosts;a killed rank is named;\
+a list that is longer than the ranks;\
+a file of hosts;a host that cannot be reached;a host without such devices;a failing rank ends those of all hosts;a killed rank is named;\
 a connection that ends;Ctrl-C ends all;a killed launcher leaves nothing;an allocation of Slurm;a list with a fault;\
 a job that starts anew on all hosts;a rank that is stopped is named and not one that ended for it;\
 an output folder that hosts do not share is said at the start;\

@@ -113,7 +113,7 @@ static bool side_copy(cts *c, yk_queue *q, yk_buffer *b, const uint8_t *pattern,
 }
 
 /* Copies on two queues at a time: neither meets the other's bytes on its way. */
-static void copies_beside(cts *c, yk_queue *q[2], yk_buffer *b[2], uint8_t *back[2])
+static void copies_overlapped(cts *c, yk_queue *q[2], yk_buffer *b[2], uint8_t *back[2])
 {
     static uint8_t pattern[2][BESIDE_BYTES];
     uint64_t point[2];
@@ -132,13 +132,13 @@ static void copies_beside(cts *c, yk_queue *q[2], yk_buffer *b[2], uint8_t *back
     }
 }
 
-static void test_copies_beside(cts *c, yk_queue *q)
+static void test_copies_overlapped(cts *c, yk_queue *q)
 {
     const uint64_t bytes = BESIDE_COPIES * BESIDE_BYTES;
     yk_queue *both[2] = {q, NULL};
     yk_buffer *b[2] = {NULL, NULL};
     uint8_t *back[2] = {NULL, NULL};
-    if (!cts_begin(c, "copies_beside"))
+    if (!cts_begin(c, "copies_overlapped"))
         return;
     bool made = cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &both[1]), "queue_new");
     for (uint32_t i = 0; i < 2 && made; i++) {
@@ -146,7 +146,7 @@ static void test_copies_beside(cts *c, yk_queue *q)
         made = cts_ok(c, cts_buffer_new(c, bytes, &b[i]), "buffer_new") && cts_ok(c, back[i] ? YK_OK : YK_E_MEM, "memory for the test");
     }
     if (made)
-        copies_beside(c, both, b, back);
+        copies_overlapped(c, both, b, back);
     for (uint32_t i = 0; i < 2; i++) {
         if (b[i])
             c->t->buffer_free(b[i]);
@@ -221,7 +221,7 @@ void cts_group_queue(cts *c)
     test_not_given(c, q);
     test_order(c, q, b);
     two_queues(c, q, b);
-    test_copies_beside(c, q);
+    test_copies_overlapped(c, q);
     test_empty(c, q);
     test_pin(c, q, b);
     cts_queue_order(c);
