@@ -111,12 +111,11 @@ static yk_status cores_split(yk__placement **place, uint32_t *n, uint32_t ranks,
     return yk__launch_select("cpu", place, n, err) ? err->status : places_repeat(place, n, ranks, err);
 }
 
-/* Of more devices than ranks the first; of those that auto found, cards first. */
-static void places_cut(yk__placement *place, uint32_t *n, uint32_t ranks, bool automatic)
+/* Of more devices that auto found than ranks, cards first. */
+static void places_cut(yk__placement *place, uint32_t *n, uint32_t ranks)
 {
     char idle[160];
-    if (automatic)
-        yk__cards_first(place, *n);
+    yk__cards_first(place, *n);
     yk__cards_text(place + ranks, *n - ranks, idle, sizeof idle);
     if (*idle)
         yk__log(YK_LOG_WARN, "launch", "not used: %s; there are %u devices for %u ranks", idle, *n, ranks);
@@ -130,13 +129,17 @@ yk_status yk__launch_select_ranks(const char *device_specs, uint32_t ranks, stru
         return err->status;
     if (!ranks || *n == ranks)
         return YK_OK;
-    if (*n > ranks) {
-        places_cut(*place, n, ranks, automatic);
+    if (automatic && *n > ranks) {
+        places_cut(*place, n, ranks);
         return YK_OK;
     }
     if (automatic)
         return cores_split(place, n, ranks, err);
     if (*n == 1)
         return places_repeat(place, n, ranks, err);
-    return yk__fail(err, YK_E_ARG, "devices \"%.200s\" are %u, for %u ranks: give as many, or one that all share", device_specs, *n, ranks);
+    yk__fail(err, YK_E_ARG, "devices \"%.200s\" are %u, for %u rank%s of this host: give as many, or one that all share; a host of several "
+             "may have its own, --hosts 'a=cpu:0 cpu:1,b=cpu:0'", device_specs, *n, ranks, ranks == 1 ? "" : "s");
+    yk__free(*place);
+    *place = NULL;
+    return err->status;
 }

@@ -106,8 +106,8 @@ static yk_status from_vocab_txt(struct tok_source *src, yk_error *err)
     yk__tok_bert_settings(src);
     src->t->unk = yk__tok_token_id(src, yk__tok_setting_token(src, "unk_token", "[UNK]"));
     if (src->lowercase < 0 && !yk__tok_setting_given(src, "do_lower_case") &&
-        yk__tok_note(src, err, "%s: no file says whether upper case counts: it is folded, as transformers' BertTokenizer does "
-                     "(lowercase=no, --no-lowercase or do_lower_case in tokenizer_config.json keep it)", src->dir))
+        yk__tok_note(src, err, "%s: no file says whether upper case counts: it is folded, as transformers' BertTokenizer does (lowercase="
+                     "no in --data, --no-lowercase of yoke tokenize, or do_lower_case in tokenizer_config.json keeps it)", src->dir))
         return err->status;
     if (yk__tok_model_ready(src, err) || yk__tok_added_read(src, NULL, err))
         return err->status;

@@ -231,4 +231,22 @@ missing() {
     done
 }
 ok "an input that is not there" missing
+
+# What other programs take for missing, too long or cut is none of that.
+words_count() { # NA, null and None are classes; a field of 360 kB is one; a word has up to 100 characters
+    printf 'text,label\nNA,null\nnull,NA\nnan,None\nNone,null\n' >"$out/na.csv" && mkdir -p "$out/words" || return 1
+    python3 -c '
+import sys
+open(sys.argv[1] + "/big.csv", "w").write("text,label\n\"" + "word " * 72000 + "\",1\nb,0\n")
+open(sys.argv[1] + "/words/vocab.txt", "w").write("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##a\n")
+open(sys.argv[1] + "/long", "w").write("a" * 100 + "\n" + "a" * 101 + "\n")' "$out"
+    "$yoke" inspect "$out/na.csv" --as csv,text=text,label=label | grep -q '^class names: *NA, None, null$' &&
+        "$yoke" inspect "$out/big.csv" --as csv,text=text,label=label | grep -q '^rows: *2$' &&
+        "$yoke" tokenize --tokenizer "$out/words" "$out/long" 2>/dev/null >"$out/ids" &&
+        [ "$(head -n 1 "$out/ids")" = "2 5 $(printf '6 %.0s' $(seq 99))3" ] && [ "$(tail -n 1 "$out/ids")" = "2 1 3" ]
+}
+ok "words that are no missing values, long fields, long words" words_count
+printf 'abcd' >"$out/few"
+ok "running text that is shorter than a window" refuses 2 "3 ids to train: expected at least 33" train --model gpt2 --model-config \
+    n_layer=1,n_head=1,n_embd=8,n_positions=32 --data "text:$out/few,tokenizer=bytes" --seq-len 32 --max-steps 1 --output-dir "$out/no"
 plan

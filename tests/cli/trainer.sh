@@ -183,6 +183,18 @@ ok "the last, shorter batch is dropped" steps_of 1 --max-train-samples 50
 ok "or trained on" steps_of 2 --max-train-samples 50 --no-dataloader-drop-last
 ok "or trained on, as in Python" steps_of 2 --max_train_samples 50 --dataloader_drop_last False
 
+epochs() { # 9 rows in batches of 2, 2 batches a step: 3 steps an epoch, and the rate is 0 behind the last
+    steps_of 9 --max-train-samples 9 --global-batch 2 --gradient-accumulation-steps 2 --num-train-epochs 3 --no-dataloader-drop-last \
+        --learning-rate 0.1 --lr-scheduler-type linear --logging-steps 1 --log "$out/epochs.log" || { cat "$out/json"; return 1; }
+    python3 - "$out/epochs.log" <<'P'
+import json, sys
+lr = [r["lr"] for r in map(json.loads, open(sys.argv[1])) if "loss" in r]
+print(lr)
+assert len(lr) == 9 and all(abs(rate - 0.1 * (8 - i) / 9) < 1e-9 for i, rate in enumerate(lr)) and lr[-1] == 0
+P
+}
+ok "the steps of epochs that end in a short batch" epochs
+
 orders() { # the same weights, other rows first
     for seed in "1" "2" "1 --data-seed 1" "1 --data-seed 2"; do
         # shellcheck disable=SC2086

@@ -284,9 +284,10 @@ static yk_status bad_program(yk_device *dev, const yk_graph *g, yk_program **out
 
 /* ---- What is done to the process ---- */
 
-#if defined BREAK_SIGNAL || defined BREAK_MASK || defined BREAK_CORES || defined BREAK_LOCALE || defined BREAK_ROUNDING
+#if defined BREAK_SIGNAL || defined BREAK_MASK || defined BREAK_CORES || defined BREAK_LOCALE || defined BREAK_ROUNDING || \
+    defined BREAK_FLUSH || defined BREAK_QUEUE_CORES
 #define CHANGES_PROCESS
-static yk_status bad_open(uint32_t i, yk_device **dev)
+static void process_change(void)
 {
 #if defined BREAK_SIGNAL
     signal(SIGTERM, SIG_IGN);
@@ -295,7 +296,7 @@ static yk_status bad_open(uint32_t i, yk_device **dev)
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &set, NULL);
-#elif defined BREAK_CORES
+#elif defined BREAK_CORES || defined BREAK_QUEUE_CORES
     cpu_set_t set, one;
     int core = 0;
     sched_getaffinity(0, sizeof set, &set);
@@ -306,11 +307,25 @@ static yk_status bad_open(uint32_t i, yk_device **dev)
     sched_setaffinity(0, sizeof one, &one);
 #elif defined BREAK_LOCALE
     setlocale(LC_ALL, "C.UTF-8");
+#elif defined BREAK_FLUSH && defined __SSE2__
+    __builtin_ia32_ldmxcsr(__builtin_ia32_stmxcsr() | 0x8000);
 #else
     fesetround(FE_UPWARD);
 #endif
+}
+
+#if defined BREAK_QUEUE_CORES
+static yk_status bad_queue(yk_device *dev, const yk_queue_desc *desc, yk_queue **q)
+{
+    return process_change(), queue_new(dev, desc, q);
+}
+#else
+static yk_status bad_open(uint32_t i, yk_device **dev)
+{
+    process_change();
     return device_open(i, dev);
 }
+#endif
 #endif
 
 #if defined BREAK_LEAK_FINI
@@ -746,7 +761,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #ifdef BREAK_LEAK_QUEUE
     bad.queue_free = bad_queue_free;
 #endif
-#if defined BREAK_LEAK_FILE || defined BREAK_LEAK_MEMORY || defined CHANGES_PROCESS
+#if defined BREAK_LEAK_FILE || defined BREAK_LEAK_MEMORY || (defined CHANGES_PROCESS && !defined BREAK_QUEUE_CORES)
     bad.device_open = bad_open;
 #endif
 #ifdef BREAK_LEAK_FINI
@@ -755,7 +770,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #ifdef BREAK_DEVICES
     bad.device_count = bad_count;
 #endif
-#if defined BREAK_LEAK_THREAD || defined BREAK_PRIORITY
+#if defined BREAK_LEAK_THREAD || defined BREAK_PRIORITY || defined BREAK_QUEUE_CORES
     bad.queue_new = bad_queue;
 #endif
 #if defined BREAK_FLAGS || defined BREAK_USE || defined BREAK_EMPTY || defined BREAK_LEAK_DEVICE

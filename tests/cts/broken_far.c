@@ -227,6 +227,44 @@ static yk_status bad_pin(yk_device *dev, void *memory, uint64_t bytes, yk_pin **
 }
 #endif
 
+#ifdef BREAK_LAST_PROGRAM /* programs are described by the graph that was compiled last */
+static yk_status bad_program(yk_device *dev, const yk_graph *g, yk_program **out)
+{
+    static yk_graph last;
+    const yk_status s = program_new(dev, g, out);
+    last = *g;
+    if (!s)
+        (*out)->graph = &last;
+    return s;
+}
+#endif
+
+#ifdef BREAK_PIN_END /* a copy that begins in registered memory ends with it */
+static yk_status cut_copy(yk_device *dev, const yk_copy *c, char why[KIT_WHY])
+{
+    const char *from = c->src ? c->dst_host : c->src_host;
+    yk_copy cut = *c;
+    for (const yk_pin *p = pins; from && p; p = p->next)
+        if (from >= p->begin && from < p->begin + p->bytes && cut.bytes > (uint64_t)(p->begin + p->bytes - from))
+            cut.bytes = (uint64_t)(p->begin + p->bytes - from);
+    return far_copy(dev, &cut, why);
+}
+#endif
+
+#ifdef BREAK_STAGE /* all queues send through one stage */
+static yk_status staged_copy(yk_device *dev, const yk_copy *c, char why[KIT_WHY])
+{
+    static char stage[STAGE];
+    for (uint64_t at = 0; c->src_host && at < c->bytes; at += STAGE) {
+        const size_t part = c->bytes - at < STAGE ? (size_t)(c->bytes - at) : STAGE;
+        memcpy(stage, (const char *)c->src_host + at, part);
+        usleep(100); /* another queue sends its own */
+        memcpy(c->dst->far + c->dst_offset + at, stage, part);
+    }
+    return c->src_host ? YK_OK : far_copy(dev, c, why);
+}
+#endif
+
 #ifdef BREAK_PIN_KEPT /* what registered memory held when it was sent first is sent again */
 static yk_status kept_copy(yk_device *dev, const yk_copy *c, char why[KIT_WHY])
 {
@@ -342,6 +380,15 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #endif
 #ifdef BREAK_PIN_ALIGNED
     bad.host_pin = bad_pin;
+#endif
+#ifdef BREAK_LAST_PROGRAM
+    bad.program_new = bad_program;
+#endif
+#ifdef BREAK_PIN_END
+    queue_ops.copy = cut_copy;
+#endif
+#ifdef BREAK_STAGE
+    queue_ops.copy = staged_copy;
 #endif
 #ifdef BREAK_PIN_KEPT
     queue_ops.copy = kept_copy;

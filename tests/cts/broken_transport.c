@@ -26,7 +26,7 @@ typedef struct wrapped {
 } wrapped;
 
 static uint32_t sends, receives; /* atomic: so far */
-static wrapped *held;            /* a send that waits for the next one */
+static wrapped *held;            /* a send, or a receive, that waits for the next one */
 
 static bool fault_is(const char *name)
 {
@@ -86,17 +86,23 @@ static wrapped *wrap_op(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range
     return w;
 }
 
-/* What was held back goes after the one that was sent meanwhile. */
-static yk_status send_reordered(wrapped *w, uint32_t number, yk_tr_error *error)
+static yk_status recv_inner(wrapped *w, yk_tr_error *error)
+{
+    const uint64_t tag = fault_is("TAGS") ? w->tag & UINT32_MAX : w->tag;
+    return loopback_transport()->recv(w->tr, w->peer, tag, &w->range, &w->inner, error);
+}
+
+/* What was held back goes after the one that was given meanwhile. */
+static yk_status give_reordered(wrapped *w, uint32_t number, yk_status (*give)(wrapped *, yk_tr_error *), yk_tr_error *error)
 {
     yk_status s;
     if (number % 5 == 3) {
         held = w;
         return YK_OK;
     }
-    s = send_inner(w, error);
+    s = give(w, error);
     if (!s && held) {
-        s = send_inner(held, error);
+        s = give(held, error);
         held = NULL;
     }
     return s;
@@ -117,12 +123,13 @@ static yk_status send_wrapped(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr
     wrapped *w = wrap_op(t, peer, tag, from);
     yk_status s;
     w->is_send = true;
-    if (fault_is("LOSE") && number == 10)
+    if ((fault_is("LOSE") && number == 10) ||
+        (fault_is("UNASKED") && number > 1000 + __atomic_load_n(&receives, __ATOMIC_RELAXED)))
         s = YK_OK;
     else if (fault_is("LATE"))
         s = YK_OK, held = w;
     else if (fault_is("REORDER"))
-        s = send_reordered(w, number, error);
+        s = give_reordered(w, number, send_inner, error);
     else
         s = fault_is("DUPLICATE") && number == 0 ? send_twice(w, error) : send_inner(w, error);
     if (s)
@@ -135,9 +142,9 @@ static yk_status send_wrapped(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr
 static yk_status recv_wrapped(yk_tr *t, uint32_t peer, uint64_t tag, const yk_tr_range *to, yk_tr_op **op, yk_tr_error *error)
 {
     wrapped *w = wrap_op(t, peer, tag, to);
-    const uint64_t recv_tag = fault_is("TAGS") ? tag & UINT32_MAX : tag;
-    const yk_status s = loopback_transport()->recv(t, peer, recv_tag, to, &w->inner, error);
-    w->forgotten = __atomic_fetch_add(&receives, 1, __ATOMIC_RELAXED) == 5 && fault_is("FORGET");
+    const uint32_t number = __atomic_fetch_add(&receives, 1, __ATOMIC_RELAXED);
+    const yk_status s = fault_is("SWAP") ? give_reordered(w, number, recv_inner, error) : recv_inner(w, error);
+    w->forgotten = number == 5 && fault_is("FORGET");
     if (s)
         free(w->lost), free(w);
     else
@@ -167,11 +174,16 @@ static yk_status progress_wrapped(yk_tr *t, int timeout_ms, uint64_t *events, yk
 /* What a receive brought is spoiled. */
 static void spoil_received(const wrapped *w, uint64_t *bytes)
 {
+    static uint32_t long_ones;
     uint8_t *data = w->range.mem ? NULL : w->range.data;
     if (w->is_send || !bytes || !data)
         return;
     if (fault_is("CORRUPT") && *bytes)
         data[*bytes / 2] ^= 1;
+    if (fault_is("RARE_BIT") && *bytes > 4096 && ++long_ones % 5000 == 0)
+        data[*bytes / 2] ^= 4;
+    if (fault_is("CUT") && *bytes > 16u << 20)
+        memset(data + (16u << 20), 0, *bytes - (16u << 20));
     if (fault_is("OVERRUN"))
         data[w->range.bytes] = 1;
     if (fault_is("LENGTH"))

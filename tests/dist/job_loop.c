@@ -345,6 +345,23 @@ static int run_other_seed(void)
     return yk_close(job);
 }
 
+/* Fixed parts, and what gives each rank equally many rows: "loader" or "sampler". The parts are yk_config.shares, or
+ * YOKE_SHARES with "variable". */
+static int run_parts(const char *folder, const char *what)
+{
+    char spec[200];
+    const bool variable = strstr(what, "variable") != NULL;
+    if (variable)
+        setenv("YOKE_SHARES", "3:1", 1);
+    yk_job *job = yk_open(&(yk_config){.quiet = true, .shares = variable ? NULL : "3:1"});
+    snprintf(spec, sizeof spec, "csv:%s/rows.csv,text=text,label=label", folder);
+    if (strstr(what, "sampler"))
+        yk_sampler_new(job, &(yk_sampler_config){.rows = ROWS, .batch = 2});
+    else
+        yk_data_open(job, spec, &(yk_data_config){.numbers = true, .tokenizer = "bytes", .rank_batch = 2, .equal_shares = true});
+    return yk_close(job);
+}
+
 /* ---- The batch that fits ------------------------------------------------------------------------------------------- */
 
 static void wide_step(yk_job *job, uint32_t batch, void *user)
@@ -394,6 +411,8 @@ static int rank_main(const char *what, const char *folder)
         return run_sampler(folder, "resumed", true, strstr(what, "speed") != NULL, ROWS);
     if (!strcmp(what, "seeds"))
         return run_other_seed();
+    if (!strncmp(what, "parts", 5))
+        return run_parts(folder, what);
     if (!strcmp(what, "batch"))
         return run_batch_size();
     if (!strcmp(what, "track"))
@@ -508,6 +527,22 @@ START_TEST(samplers_that_differ_are_an_error)
 }
 END_TEST
 
+/* Two settings that say unlike things of a rank's rows are an error that names both. */
+START_TEST(equal_rows_against_other_shares_are_an_error)
+{
+    static const char *const what[] = {"parts-loader", "parts-loader-variable", "parts-sampler", "parts-sampler-variable"};
+    char said[4096], path[64];
+    ranks_folder_make();
+    snprintf(path, sizeof path, "%s/rows.csv", ranks_folder);
+    data_file_write(path);
+    ck_assert_int_eq(ranks_run(devices_of[1], what[_i], said, sizeof said), 2);
+    ck_assert_msg(strstr(said, _i < 2 ? "yk_data_config.equal_shares" : "yk_sampler_config without by_speed") != NULL, "%s", said);
+    ck_assert_msg(strstr(said, _i % 2 ? "YOKE_SHARES is \"3:1\": choose one" : "yk_config.shares (--shares) is \"3:1\": choose one"),
+                  "%s", said);
+    ranks_folder_remove();
+}
+END_TEST
+
 int main(int argc, char **argv)
 {
     if (argc == 3)
@@ -519,5 +554,6 @@ int main(int argc, char **argv)
     tcase_add_loop_test(t, the_batch_that_fits_is_one_for_all, 0, 3);
     tcase_add_loop_test(t, a_sampler_goes_on_at_its_row_with_other_ranks, 0, 3);
     tcase_add_test(t, samplers_that_differ_are_an_error);
+    tcase_add_loop_test(t, equal_rows_against_other_shares_are_an_error, 0, 4);
     return suite_run("job_loop", t);
 }

@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # The same devices with the same shares give the same bits: repeat.c trains an MLP, ResNet-20, GPT-2 and BERT over shm, sock, local and
-# ofi, on one host and on two, with islands and without, started by yoke launch and by hand. Losses, norms and parameters are compared, in
-# all their digits. Two hosts are YOKE_HOST_ID's.
+# ofi, on one host and on two, with islands and without, started by yoke launch, by hand, by mpirun, by mpiexec and by the variables of
+# torchrun and srun. Losses, norms and parameters are compared, in all their digits. Two hosts are YOKE_HOST_ID's.
 . "$YOKE_SOURCE/tests/golden/lib.sh"
 need_cores 2
 unset YOKE_SHARES YOKE_REPRODUCIBILITY YOKE_TRANSPORT
-export YOKE_LOG=error YOKE_ADDR=127.0.0.1
+export YOKE_LOG=error YOKE_ADDR=127.0.0.1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 repeat=$YOKE_BUILD/tests/dist/repeat
 have() { [ -e "$YOKE_BUILD/.libs/transport_$1.so" ]; }
 have sock || { echo "1..0 # SKIP the sock transport is not built"; exit 0; }
@@ -45,22 +45,43 @@ launched() { # launched NAME OPTION..: by yoke launch; what rank 0 says, in $out
     sed -n 's/^\[0\] //; / parameters /p' "$to.said" >"$to"
 }
 
-by_hand() { # by_hand NAME HOST=DEVICE..: ranks that no launcher started
+started() { # started NAME COMMAND..: by another launcher; what rank 0 says, in $out/NAME
     to=$out/$1
     shift
-    head -c 32 /dev/urandom >"$out/secret" && chmod 600 "$out/secret"
-    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-    rank=$# ended=0
-    while [ $rank -gt 0 ]; do
+    timeout -k 5 300 setsid -w env -u YOKE_ADDR "$@" "$repeat" "$out" >"$to.said" 2>&1 </dev/null || { cat "$to.said"; return 1; }
+    grep ' parameters ' "$to.said" >"$to"
+}
+
+by_variables() { # by_variables NAME HOST=DEVICE.. -- VARIABLE..: ranks that no launcher started, @ in a variable for the rank
+    to=$out/$1
+    shift
+    places='' ranks=0 ended=0
+    while [ "$1" != -- ]; do
+        places="$places $1" ranks=$((ranks + 1))
+        shift
+    done
+    shift
+    rank=$ranks
+    for place in $(printf '%s\n' $places | tac); do
         rank=$((rank - 1))
-        eval "place=\${$((rank + 1))}"
-        YOKE_HOST_ID=${place%%=*} YOKE_RANK=$rank YOKE_SIZE=$# YOKE_PORT=$port YOKE_SECRET_FILE=$out/secret \
-            YOKE_DEVICES=${place#*=} timeout -k 5 300 "$repeat" "$out" >"$to.said$rank" 2>&1 &
+        # shellcheck disable=SC2046
+        YOKE_HOST_ID=${place%%=*} YOKE_DEVICES=${place#*=} timeout -k 5 300 env $(printf '%s ' "$@" | sed "s/@/$rank/g; s/#/$ranks/g") \
+            "$repeat" "$out" >"$to.said$rank" 2>&1 &
     done
     wait $! || ended=1
     wait
     [ $ended -eq 0 ] || { cat "$to.said"*; return 1; }
     cp "$to.said0" "$to"
+}
+
+meet() { # a free port, and a secret
+    head -c 32 /dev/urandom >"$out/secret" && chmod 600 "$out/secret"
+    port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+}
+
+by_hand() { # by_hand NAME HOST=DEVICE..
+    meet
+    by_variables "$@" -- YOKE_RANK=@ YOKE_SIZE=# YOKE_PORT="$port" YOKE_SECRET_FILE="$out/secret"
 }
 
 alike() { # alike NAME..: each says of the four models what the first does
@@ -93,6 +114,21 @@ uneven() { # parts that do not divide the batch, on unlike hosts
     return $code
 }
 
+# Other launchers, on parts that do not divide the batch.
+launch_here() { # launch_here COMMAND..: on one host
+    YOKE_DEVICES=$pair started other "$@" && alike first other
+}
+torchrun() { # torchrun HOST HOST: its variables; on two hosts with the secret
+    meet
+    by_variables torch "$1=${pair% *}" "$2=${pair#* }" -- WORLD_SIZE=# RANK=@ LOCAL_RANK=0 LOCAL_WORLD_SIZE="$3" MASTER_ADDR=127.0.0.1 \
+        MASTER_PORT="$port" YOKE_SECRET_FILE="$out/secret" TORCHELASTIC_RUN_ID="t$$" && alike first torch
+}
+srun() { # srun HOST HOST NODES
+    meet
+    by_variables slurm "$1=${pair% *}" "$2=${pair#* }" -- SLURM_STEP_NUM_TASKS=# SLURM_PROCID=@ SLURM_STEP_NUM_NODES="$3" \
+        SLURM_JOB_ID=$$ SLURM_STEP_ID=0 SLURM_STEP_NODELIST=localhost YOKE_PORT="$port" YOKE_SECRET_FILE="$out/secret" && alike first slurm
+}
+
 ok "processors, over all transports" transports "cpu:0 cpu:1"
 ok "processors, parts of 3 and 2, on two hosts too" uneven
 if "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$'; then
@@ -102,6 +138,24 @@ else
     skip "a processor and an OpenCL device, over all transports" "no OpenCL device here"
     skip "a processor and an OpenCL device, on two hosts" "no OpenCL device here"
 fi
+
+pair="cpu:0 cpu:1"
+! "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$' || pair="cpu:0 opencl:0"
+export YOKE_SHARES=3:2
+ok "$pair, parts of 3 and 2, by yoke launch" launched first --devices "$pair"
+for command in "mpirun.openmpi --oversubscribe" mpiexec.hydra; do
+    if command -v ${command%% *} >/dev/null; then
+        # shellcheck disable=SC2086
+        ok "the same by $command" launch_here $command -n 2
+    else
+        skip "the same by $command" "${command%% *} is not installed"
+    fi
+done
+ok "the same by torchrun's variables" torchrun a a 2
+ok "the same by torchrun's variables on two hosts" torchrun a b 1
+ok "the same by srun's variables" srun a a 1
+ok "the same by srun's variables on two hosts" srun a b 2
+unset YOKE_SHARES
 
 islands() { # islands DEVICES HOST=DEVICE..: on one host with an island and without, and on two hosts
     (

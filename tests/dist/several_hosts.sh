@@ -7,6 +7,7 @@ train=$YOKE_BUILD/tests/dist/fifty
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 CASES="ranks find their numbers;the parameters of one host;the same over IPv6;devices of each host;a plan and no rank;cards come first;\
+a list that is longer than the ranks;\
 a file of hosts;a host that cannot be reached;a host without such devices;a failing rank ends those of all hosts;a killed rank is named;\
 a connection that ends;Ctrl-C ends all;a killed launcher leaves nothing;an allocation of Slurm;a list with a fault;\
 a job that starts anew on all hosts;a rank that is stopped is named and not one that ended for it;\
@@ -121,6 +122,18 @@ cards() { # the plan for two ranks of a host with three cards
           ! grep "of its shell" "$tmp/err" )
 }
 if cards; [ $? -eq 77 ]; then skip "the fake driver is not built"; else cards; check; fi
+
+listed() { # WORDS OPTION..: a list of another length than a host has ranks starts nothing
+    words=$1
+    shift
+    run --dry-run "$@" touch "$tmp/touched"
+    [ $code -eq 2 ] && [ ! -e "$tmp/touched" ] && grep -q "$words" "$tmp/err"
+}
+listed 'devices "cpu:0 cpu:0 cpu:0" are 3, for 2 ranks of this host' --hosts a:2 --devices "cpu:0 cpu:0 cpu:0" &&
+    listed 'devices "cpu:0 cpu:0" are 2, for 1 rank of this host' --hosts a:1,b:1 --devices "cpu:0 cpu:0" &&
+    listed 'devices "cpu:0 cpu:0" are 2, for 3 ranks of this host' --hosts "a:3=cpu:0 cpu:0" &&
+    listed 'devices "cpu:0 cpu:0" are 2, for 1 rank of this host' --num-processes 1 --devices "cpu:0 cpu:0"
+check
 
 printf '# two\na slots=2 # here\n\n b=cpu:0\n' >"$tmp/hosts"
 run --dry-run --hostfile "$tmp/hosts" true

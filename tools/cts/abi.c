@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fenv.h>
+#include <float.h>
 #include <locale.h>
 #include <sched.h>
 #include <signal.h>
@@ -222,6 +223,7 @@ typedef struct process_state {
     cpu_set_t cores; /* of the thread that calls */
     char locale[400];
     int rounding;
+    bool makes_tiny, reads_tiny; /* the thread's numbers below the normal ones count */
 } process_state;
 
 static void state_take(process_state *s)
@@ -239,6 +241,9 @@ static void state_take(process_state *s)
     sched_getaffinity(0, sizeof s->cores, &s->cores);
     snprintf(s->locale, sizeof s->locale, "%s", locale ? locale : "");
     s->rounding = fegetround();
+    volatile float normal = FLT_MIN, tiny = FLT_MIN / 2;
+    s->makes_tiny = normal / 2 > 0;
+    s->reads_tiny = tiny * 2 > 0;
 }
 
 static void state_compare(cts *c, const process_state *before, const char *what)
@@ -258,6 +263,26 @@ static void state_compare(cts *c, const process_state *before, const char *what)
         cts_fail(c, "%s changes the locale from %s to %s", what, before->locale, now.locale);
     if (now.rounding != before->rounding)
         cts_fail(c, "%s changes how its caller's thread rounds", what);
+    if (now.makes_tiny != before->makes_tiny || now.reads_tiny != before->reads_tiny)
+        cts_fail(c, "%s changes whether subnormal numbers count in its caller's thread", what);
+}
+
+static void objects_compare(cts *c, const yk_plugin *t, yk_device *dev, const process_state *before)
+{
+    yk_queue *q = NULL;
+    yk_buffer *b = NULL;
+    uint64_t point = 0;
+    if (cts_ok(c, t->queue_new(dev, &(yk_queue_desc){.size = sizeof(yk_queue_desc), .kind = YK_QUEUE_COMPUTE}, &q), "queue_new"))
+        state_compare(c, before, "queue_new");
+    if (cts_ok(c, t->buffer_new(dev, &(yk_buffer_desc){.size = sizeof(yk_buffer_desc), .bytes = 64}, &b), "buffer_new"))
+        state_compare(c, before, "buffer_new");
+    if (q && b && cts_ok(c, yk_put(t, q, b, 0, "seven", 5, &point), "queue_copy") && cts_ok(c, t->queue_wait(q, point, 1000000000), "wait"))
+        state_compare(c, before, "queue_copy");
+    if (q)
+        t->queue_free(q);
+    if (b)
+        t->buffer_free(b);
+    state_compare(c, before, "queue_free or buffer_free");
 }
 
 /* What a process does with signals, and where a thread of the host runs, is not the plugin's to change. */
@@ -269,6 +294,7 @@ static void check_process(cts *c, const yk_plugin *t, const process_state *befor
     state_compare(c, before, "init");
     if (cts_ok(c, t->device_open(c->device, &dev), "device_open")) {
         state_compare(c, before, "device_open");
+        objects_compare(c, t, dev, before);
         t->device_close(dev);
         state_compare(c, before, "device_close");
     }

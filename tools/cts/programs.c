@@ -12,11 +12,12 @@
 #define K 10
 #define N 7
 
-/* y = x w + b with each in a slot of its own. */
+/* y = x w + b with each in a slot of its own; unlike: y = x w - b, with a slot more, in another order. */
 typedef struct product {
     yk__graph g;
     yk_graph abi;
     yk_program *program;
+    bool unlike;
     uint32_t x, w, b, y, n_slot; /* slots */
 } product;
 
@@ -39,18 +40,26 @@ static void value_place(yk__graph *g, yk__vid v, uint32_t slot, uint64_t bytes)
         g->slot[slot].bytes = bytes;
 }
 
-static bool product_new(cts *c, product *p)
+static bool product_new(cts *c, product *p, bool unlike)
 {
     static const int64_t x[] = {M, K}, w[] = {K, N}, b[] = {N};
     yk_error err = YK_ERROR_INIT;
     yk__vid vx, vw, vb, t, y;
     memset(p, 0, sizeof *p);
+    p->unlike = unlike;
     yk__graph_init(&p->g);
-    vx = slot_leaf(&p->g, YK_SLOT_INPUT, 2, x, &p->x);
-    vw = slot_leaf(&p->g, YK_SLOT_PARAM, 2, w, &p->w);
-    vb = slot_leaf(&p->g, YK_SLOT_PARAM, 1, b, &p->b);
+    if (unlike) {
+        yk__slot_new(&p->g, YK_SLOT_RESULT, 64, 0);
+        vb = slot_leaf(&p->g, YK_SLOT_PARAM, 1, b, &p->b);
+        vw = slot_leaf(&p->g, YK_SLOT_PARAM, 2, w, &p->w);
+        vx = slot_leaf(&p->g, YK_SLOT_INPUT, 2, x, &p->x);
+    } else {
+        vx = slot_leaf(&p->g, YK_SLOT_INPUT, 2, x, &p->x);
+        vw = slot_leaf(&p->g, YK_SLOT_PARAM, 2, w, &p->w);
+        vb = slot_leaf(&p->g, YK_SLOT_PARAM, 1, b, &p->b);
+    }
     t = yk__dot(&p->g, vx, vw, false, false);
-    y = yk__bin(&p->g, YK_OP_ADD, t, vb);
+    y = yk__bin(&p->g, unlike ? YK_OP_SUB : YK_OP_ADD, t, vb);
     p->y = yk__slot_new(&p->g, YK_SLOT_RESULT, 0, 0);
     if (y != YK_NONE && p->y != YK_NONE) {
         value_place(&p->g, t, 0, M * N * 4);
@@ -73,12 +82,14 @@ typedef struct binding {
     yk_buffer *buffer[8];
     uint64_t offset[8], version[8];
     float x[M * K], w[K * N], b[N], y[M * N];
+    float sign; /* of b in y */
 } binding;
 
 static bool bind_new(cts *c, const product *p, binding *b, uint32_t shift)
 {
     uint64_t align = c->dev->caps.align;
     memset(b, 0, sizeof *b);
+    b->sign = p->unlike ? -1 : 1;
     for (uint32_t i = 0; i < p->n_slot; i++) {
         b->offset[i] = align * ((shift * (i + 1)) % 5);
         b->version[i] = 1;
@@ -134,7 +145,7 @@ static bool binding_right(cts *c, const binding *b, const char *what)
 {
     for (int i = 0; i < M; i++)
         for (int j = 0; j < N; j++) {
-            double y = b->b[j];
+            double y = (double)b->sign * b->b[j];
             for (int k = 0; k < K; k++)
                 y += (double)b->x[i * K + k] * b->w[k * N + j];
             if (!(fabs(y - b->y[i * N + j]) < 1e-5)) {
@@ -184,7 +195,7 @@ static void test_contents(cts *c, const product *p)
     bind_free(c, p, &b);
 }
 
-/* Many runs in flight; the last result counts. A second program in between. */
+/* Many runs in flight; the last result counts. A second program in between, unlike the first, which is compiled when that is there. */
 static void in_flight(cts *c, const product *p)
 {
     product other;
@@ -195,7 +206,7 @@ static void in_flight(cts *c, const product *p)
         return;
     memset(&b, 0, sizeof b);
     memset(&d, 0, sizeof d);
-    ok = product_new(c, &other) && bind_new(c, p, &b, 2) && bind_new(c, &other, &d, 3) && write_inputs(c, p, &b, 5, true) &&
+    ok = product_new(c, &other, true) && bind_new(c, p, &b, 2) && bind_new(c, &other, &d, 3) && write_inputs(c, p, &b, 5, true) &&
          write_inputs(c, &other, &d, 6, true);
     for (int i = 0; ok && i < 50; i++)
         ok = binding_submit(c, p, &b, &point) && binding_submit(c, &other, &d, &point);
@@ -362,7 +373,7 @@ void cts_group_rebind(cts *c)
     product p;
     bool made;
     bool begun = cts_begin(c, "program");
-    made = product_new(c, &p);
+    made = product_new(c, &p, false);
     if (begun)
         cts_pass(c);
     if (made) {
@@ -517,7 +528,7 @@ static void test_refused_run(cts *c, const char *name, bad_binding how)
     if (!cts_begin(c, "%s", name) || !cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &q), "queue_new"))
         return;
     memset(&b, 0, sizeof b);
-    if (product_new(c, &p) && bind_new(c, &p, &b, 0))
+    if (product_new(c, &p, false) && bind_new(c, &p, &b, 0))
         run_refused(c, name, &p, &b, q, how);
     c->t->queue_free(q);
     bind_free(c, &p, &b);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/base/clock.h"
+#include "core/base/mem.h"
 #include "tools/cts/ops.h"
 
 static void test_points(cts *c, yk_queue *q, yk_buffer *b)
@@ -95,6 +96,67 @@ static void two_queues(cts *c, yk_queue *q, yk_buffer *b)
     cts_pass(c);
 }
 
+#define BESIDE_BYTES (1u << 20)
+#define BESIDE_COPIES 16u /* so many are under way that a core which both queues share goes from one to the other within a copy */
+#define BESIDE_ROUNDS 8
+
+/* One of two queues' sides: a pattern goes to many places of its buffer, and all of them come back. */
+static bool side_copy(cts *c, yk_queue *q, yk_buffer *b, const uint8_t *pattern, uint8_t *back, uint64_t *point)
+{
+    bool good = true;
+    memset(back, 0, BESIDE_COPIES * BESIDE_BYTES);
+    for (uint64_t i = 0; i < BESIDE_COPIES && good; i++)
+        good = cts_ok(c, yk_put(c->t, q, b, i * BESIDE_BYTES, pattern, BESIDE_BYTES, point), "queue_copy");
+    for (uint64_t i = 0; i < BESIDE_COPIES && good; i++)
+        good = cts_ok(c, yk_get(c->t, q, b, i * BESIDE_BYTES, back + i * BESIDE_BYTES, BESIDE_BYTES, point), "queue_copy");
+    return good;
+}
+
+/* Copies on two queues at a time: neither meets the other's bytes on its way. */
+static void copies_overlapped(cts *c, yk_queue *q[2], yk_buffer *b[2], uint8_t *back[2])
+{
+    static uint8_t pattern[2][BESIDE_BYTES];
+    uint64_t point[2];
+    for (uint32_t i = 0; i < 2; i++)
+        cts_pattern_fill(pattern[i], BESIDE_BYTES, i);
+    for (uint32_t round = 0; round < BESIDE_ROUNDS && !c->failed_now; round++) {
+        for (uint32_t i = 0; i < 2; i++)
+            if (!side_copy(c, q[i], b[i], pattern[i], back[i], &point[i]))
+                return;
+        for (uint32_t i = 0; i < 2; i++)
+            if (!cts_wait(c, q[i], point[i]))
+                return;
+        for (uint32_t i = 0; i < 2 * BESIDE_COPIES && !c->failed_now; i++)
+            cts_bytes_same(c, back[i % 2] + i / 2 * (uint64_t)BESIDE_BYTES, pattern[i % 2], BESIDE_BYTES,
+                           "what came back while another queue copied");
+    }
+}
+
+static void test_copies_overlapped(cts *c, yk_queue *q)
+{
+    const uint64_t bytes = BESIDE_COPIES * BESIDE_BYTES;
+    yk_queue *both[2] = {q, NULL};
+    yk_buffer *b[2] = {NULL, NULL};
+    uint8_t *back[2] = {NULL, NULL};
+    if (!cts_begin(c, "copies_overlapped"))
+        return;
+    bool made = cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &both[1]), "queue_new");
+    for (uint32_t i = 0; i < 2 && made; i++) {
+        back[i] = yk__malloc(bytes);
+        made = cts_ok(c, cts_buffer_new(c, bytes, &b[i]), "buffer_new") && cts_ok(c, back[i] ? YK_OK : YK_E_MEM, "memory for the test");
+    }
+    if (made)
+        copies_overlapped(c, both, b, back);
+    for (uint32_t i = 0; i < 2; i++) {
+        if (b[i])
+            c->t->buffer_free(b[i]);
+        yk__free(back[i]);
+    }
+    if (both[1])
+        c->t->queue_free(both[1]);
+    cts_pass(c);
+}
+
 /* A buffer of 0 bytes is one that copies of 0 bytes touch. */
 static void test_empty(cts *c, yk_queue *q)
 {
@@ -110,13 +172,26 @@ static void test_empty(cts *c, yk_queue *q)
     cts_pass(c);
 }
 
-/* The host pins what its user gives it, wherever that begins. */
+/* 4096 bytes to the buffer from `from`, and back to it. */
+static void pinned_copy(cts *c, yk_queue *q, yk_buffer *b, uint8_t *from, const char *what)
+{
+    uint8_t want[4096];
+    uint64_t point = 0;
+    cts_pattern_fill(want, sizeof want, 4);
+    memcpy(from, want, sizeof want);
+    if (!cts_ok(c, yk_put(c->t, q, b, 0, from, sizeof want, &point), "queue_copy") || !cts_wait(c, q, point))
+        return;
+    memset(from, 0, sizeof want);
+    if (cts_ok(c, yk_get(c->t, q, b, 0, from, sizeof want, &point), "queue_copy") && cts_wait(c, q, point))
+        cts_bytes_same(c, from, want, sizeof want, what);
+}
+
+/* The host pins what its user gives it, wherever that begins; copies may reach beyond what is pinned. */
 static void test_pin(cts *c, yk_queue *q, yk_buffer *b)
 {
-    static uint8_t memory[3 * 4096];
-    uint8_t *odd = memory + 77, want[4096];
+    static uint8_t memory[4 * 4096];
+    uint8_t *odd = memory + 4096 + 77;
     yk_pin *pin = NULL;
-    uint64_t point = 0;
     if (!cts_begin(c, "pin_anywhere"))
         return;
     if (!(c->dev->caps.flags & YK_CAP_PINS)) {
@@ -124,13 +199,9 @@ static void test_pin(cts *c, yk_queue *q, yk_buffer *b)
         return;
     }
     if (cts_ok(c, c->t->host_pin(c->dev->handle, odd, 5001, &pin), "host_pin of 5001 bytes at an odd address")) {
-        cts_pattern_fill(want, sizeof want, 4);
-        memcpy(odd, want, sizeof want);
-        if (cts_ok(c, yk_put(c->t, q, b, 0, odd, sizeof want, &point), "queue_copy") && cts_wait(c, q, point)) {
-            memset(odd, 0, sizeof want);
-            if (cts_ok(c, yk_get(c->t, q, b, 0, odd, sizeof want, &point), "queue_copy") && cts_wait(c, q, point))
-                cts_bytes_same(c, odd, want, sizeof want, "what came back to pinned memory");
-        }
+        pinned_copy(c, q, b, odd, "what came back to pinned memory");
+        pinned_copy(c, q, b, odd + 3000, "what came back to memory that is pinned at its begin");
+        pinned_copy(c, q, b, odd - 3000, "what came back to memory that is pinned at its end");
         c->t->host_unpin(pin);
     }
     cts_pass(c);
@@ -150,6 +221,7 @@ void cts_group_queue(cts *c)
     test_not_given(c, q);
     test_order(c, q, b);
     two_queues(c, q, b);
+    test_copies_overlapped(c, q);
     test_empty(c, q);
     test_pin(c, q, b);
     cts_queue_order(c);

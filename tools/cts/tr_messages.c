@@ -8,7 +8,7 @@
 #include "core/base/mem.h"
 #include "tools/cts/tr.h"
 
-enum { GUARD = 64, LETTERS = 200, CROWD = 400 };
+enum { GUARD = 64, LETTERS = 200, CROWD = 400, UNASKED = 2500 };
 
 /* ---- connect ------------------------------------------------------------------------------------------------------------- */
 
@@ -265,11 +265,19 @@ static bool sizes_long(cts_tr *t)
     return sizes_sent(t, sizes, sizeof sizes / sizeof *sizes);
 }
 
+/* Buckets of parameters are as long. */
+static bool sizes_longest(cts_tr *t)
+{
+    static const uint64_t sizes[] = {(16u << 20) + 1, 40000003, 300000001};
+    return sizes_sent(t, sizes, t->suite->longest ? 3 : 2);
+}
+
 void cts_tr_group_sizes(cts *c)
 {
     cts_tr_run(c, "small", 2, CTS_TR_OPEN, sizes_small);
     cts_tr_run(c, "rules", 2, CTS_TR_OPEN, sizes_rules);
     cts_tr_run(c, "long", 2, CTS_TR_OPEN, sizes_long);
+    cts_tr_run(c, "longest", 2, CTS_TR_OPEN, sizes_longest);
 }
 
 /* ---- match --------------------------------------------------------------------------------------------------------------- */
@@ -361,9 +369,10 @@ void cts_tr_group_match(cts *c)
 /* ---- many ---------------------------------------------------------------------------------------------------------------- */
 
 typedef struct crowd {
-    uint8_t *out, *in; /* CROWD messages of `bytes` each */
+    uint8_t *out, *in; /* messages of `bytes` each */
     uint64_t bytes;
-    yk_tr_op *send[CROWD], *recv[CROWD];
+    uint32_t tags; /* that they have in turn */
+    yk_tr_op *send[UNASKED], *recv[UNASKED];
 } crowd;
 
 static bool crowd_post(cts_tr *t, crowd *x, bool send, uint32_t n)
@@ -374,7 +383,7 @@ static bool crowd_post(cts_tr *t, crowd *x, bool send, uint32_t n)
         yk_tr_op **op = send ? &x->send[i] : &x->recv[i];
         if (send)
             cts_tr_fill(at, x->bytes, 1000 * t->rank + i);
-        *op = send ? cts_tr_send(t, peer, i % 7, at, x->bytes) : cts_tr_recv(t, peer, i % 7, at, x->bytes);
+        *op = send ? cts_tr_send(t, peer, i % x->tags, at, x->bytes) : cts_tr_recv(t, peer, i % x->tags, at, x->bytes);
         if (!*op)
             return false;
     }
@@ -394,9 +403,9 @@ static bool crowd_end(cts_tr *t, crowd *x, uint32_t n)
     return true;
 }
 
-static bool crowd_moves(cts_tr *t, uint32_t n, uint64_t bytes, bool posted)
+static bool crowd_moves(cts_tr *t, uint32_t n, uint64_t bytes, uint32_t tags, bool posted)
 {
-    crowd x = {.out = yk__malloc(n * bytes), .in = yk__malloc(n * bytes), .bytes = bytes};
+    crowd x = {.out = yk__malloc(n * bytes), .in = yk__malloc(n * bytes), .bytes = bytes, .tags = tags};
     bool good = (x.out && x.in) || cts_tr_fail(t, "out of memory");
     good = good && (!posted || (crowd_post(t, &x, false, n) && cts_tr_meet(t))) && crowd_post(t, &x, true, n);
     good = good && (posted || (cts_tr_meet(t) && crowd_post(t, &x, false, n)));
@@ -408,17 +417,37 @@ static bool crowd_moves(cts_tr *t, uint32_t n, uint64_t bytes, bool posted)
 
 static bool many_posted(cts_tr *t)
 {
-    return crowd_moves(t, CROWD, 1000, true);
+    return crowd_moves(t, CROWD, 1000, 7, true);
 }
 
 static bool many_early(cts_tr *t)
 {
-    return crowd_moves(t, CROWD, 1000, false);
+    return crowd_moves(t, CROWD, 1000, 7, false);
 }
 
 static bool many_long(cts_tr *t)
 {
-    return crowd_moves(t, 24, 500000, true);
+    return crowd_moves(t, 24, 500000, 7, true);
+}
+
+/* Receives of one tag take messages in the order in which they were posted. */
+static bool many_of_one_tag(cts_tr *t)
+{
+    return crowd_moves(t, CROWD, 1000, 1, true);
+}
+
+static bool many_unasked(cts_tr *t)
+{
+    return crowd_moves(t, UNASKED, 40, 1, false);
+}
+
+/* What goes wrong seldom. */
+static bool many_rounds(cts_tr *t)
+{
+    bool good = true;
+    for (uint32_t round = 0; round < (t->suite->longest ? 60u : 15u) && good; round++)
+        good = crowd_moves(t, CROWD, 5000, 3, true);
+    return good;
 }
 
 void cts_tr_group_many(cts *c)
@@ -426,4 +455,7 @@ void cts_tr_group_many(cts *c)
     cts_tr_run(c, "posted", 2, CTS_TR_OPEN, many_posted);
     cts_tr_run(c, "before_they_are_asked_for", 2, CTS_TR_OPEN, many_early);
     cts_tr_run(c, "long", 2, CTS_TR_OPEN, many_long);
+    cts_tr_run(c, "one_tag", 2, CTS_TR_OPEN, many_of_one_tag);
+    cts_tr_run(c, "unasked", 2, CTS_TR_OPEN, many_unasked);
+    cts_tr_run(c, "rounds", 2, CTS_TR_OPEN, many_rounds);
 }

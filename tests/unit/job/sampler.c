@@ -161,6 +161,52 @@ START_TEST(an_accumulation_goes_on_where_it_is_held)
 }
 END_TEST
 
+/* Five rows in batches of two, two batches a step: the gradients are 2.5 (of 1 to 4) and 5, as the last window has one batch. */
+START_TEST(the_last_window_is_divided_by_its_own_batches)
+{
+    yk_close(job);
+    job = yk_open(&(yk_config){.devices = "cpu:0", .quiet = true, .accumulate = 2});
+    const yk_t w = yk_param(job, "w", 0, NULL, (yk_init){YK_INIT_ONES, 0, 0});
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
+    yk_sampler *sampler = yk_sampler_new(job, &(yk_sampler_config){.rows = 5, .batch = 2, .uneven_batches = true});
+    yk_sample b;
+    float got;
+    while (yk_sampler_next(sampler, &b)) {
+        const float x[2] = {(float)b.row[0] + 1, b.rows > 1 ? (float)b.row[1] + 1 : 0};
+        yk_backward(yk_mean(yk_mul(yk_input(job, YK_F32, 1, &b.rows, x), w), 1u, false));
+        yk_step(opt);
+    }
+    yk_param_read(w, &got, 1);
+    ck_assert_double_eq_tol((double)got, 1 - 0.1 * 2.5 - 0.1 * 5, 1e-6);
+}
+END_TEST
+
+/* The first batch of each window uses one parameter, the second another, and none the third. PyTorch 2.15, AdamW over the same three
+ * windows: 0.6732890, 0.6732890, and 1, as a parameter without a gradient rests, weight decay and all. */
+START_TEST(parameters_of_some_batches_get_their_part)
+{
+    yk_close(job);
+    job = yk_open(&(yk_config){.devices = "cpu:0", .quiet = true, .accumulate = 2});
+    yk_t w[3];
+    const int64_t one = 1, four = 4;
+    for (int i = 0; i < 3; i++)
+        w[i] = yk_param(job, i == 0 ? "a" : i == 1 ? "b" : "c", 1, &one, (yk_init){YK_INIT_ONES, 0, 0});
+    yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 0.1, .weight_decay = 0.1});
+    for (int batch = 0; batch < 6; batch++) {
+        float x[4];
+        for (int i = 0; i < 4; i++)
+            x[i] = (float)((i + 1) * (batch % 2 ? 1 : 2));
+        yk_backward(yk_mean(yk_mul(yk_input(job, YK_F32, 1, &four, x), w[batch % 2]), 1u, false));
+        yk_step(opt);
+    }
+    for (int i = 0; i < 3; i++) {
+        float got;
+        yk_param_read(w[i], &got, 1);
+        ck_assert_double_eq_tol((double)got, i < 2 ? 0.6732890 : 1, 1e-6);
+    }
+}
+END_TEST
+
 START_TEST(a_batch_is_given_once)
 {
     yk_data_open(job, "text:/dev/null", &(yk_data_config){.global_batch = 4, .rank_batch = 2});
@@ -223,7 +269,8 @@ int main(void)
         a_stream_cannot_be_shuffled, speed_and_dispatch_exclude_each_other, a_stream_does_not_end_before_its_rows, a_data_set_has_its_end,
         places_behind_the_end_are_refused, epochs_have_orders_of_their_own, a_name_is_registered_once, state_that_is_not_there_is_named,
         state_of_another_size_is_named, state_of_a_program_without_is_named, an_accumulation_goes_on_where_it_is_held,
-        a_batch_is_given_once, metrics_need_a_size, metrics_need_a_batch,
+        the_last_window_is_divided_by_its_own_batches, parameters_of_some_batches_get_their_part, a_batch_is_given_once,
+        metrics_need_a_size, metrics_need_a_batch,
         metrics_have_the_rows_of_the_first_input, a_root_is_a_rank, an_axis_is_one_of_the_shape};
     return suite_run_all("sampler", tests, sizeof tests / sizeof tests[0], job_open, job_close);
 }
