@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The environment variables that core reads, each a line of one table: the only place in core that asks the environment for a
- * YOKE_* name. yk__options_check, which runs before anything else does (yk_open, yk_launch, the commands), refuses a value that
+ * YOKE_* name, or for one that Accelerate sets. yk__options_check, which runs before anything else does (yk_open, yk_launch, the commands), refuses a value that
  * cannot be read; after it the functions below cannot meet one, and give the default where it did not run. An empty value is
  * none. A program with more rights than its caller (setuid) takes no paths and no plugin options from the environment.
  *
@@ -104,7 +104,13 @@ typedef enum yk__option_scope {
       "set by yoke launch with restarts: a number that all attempts of one launch have in common, and no other launch")           \
     X(WORLD_SIZE, "YOKE_WORLD_SIZE", COUNT, "", 1, INT32_MAX, NULL, "control", EACH, "set by yoke launch: the number of ranks") \
     X(LOCAL_RANK, "YOKE_LOCAL_RANK", COUNT, "", 0, INT32_MAX, NULL, "launch", EACH, \
-      "for programs, set by yoke launch: its number on this host")
+      "for programs, set by yoke launch: its number on this host") \
+    X(ACCELERATE_PRECISION, "ACCELERATE_MIXED_PRECISION", WORD, "no", 0, 0, "no, fp32, bf16, fp16, fp8", "job", EACH, \
+      "of accelerate launch: what products compute in where the program and --precision do not say") \
+    X(ACCELERATE_ACCUMULATE, "ACCELERATE_GRADIENT_ACCUMULATION_STEPS", COUNT, "1", 1, 1 << 20, NULL, "job", EACH, \
+      "of accelerate launch: micro batches of an optimizer step where the program and --gradient-accumulation-steps do not say") \
+    X(ACCELERATE_CPU, "ACCELERATE_USE_CPU", WORD, "False", 0, 0, "False, True, false, true, 0, 1, no, yes", "job", EACH, \
+      "of accelerate launch: the devices are cpu where neither the program, --devices nor YOKE_DEVICES says")
 
 typedef enum yk__option {
 #define X(id, ...) YK__OPTION_##id,
@@ -138,7 +144,11 @@ uint64_t yk__option_size_of(yk__option option, uint32_t rank);
 /* WORD: the number of the word in the table's list. WORDS: a bit for each. */
 uint32_t yk__option_words(yk__option option);
 
-/* YK_E_ARG with the variable, its value and what is allowed; one of all of them. */
+/* The device specs that the environment names: YOKE_DEVICES, else "cpu" for ACCELERATE_USE_CPU; NULL: none. */
+const char *yk__option_devices(void);
+
+/* YK_E_ARG with the variable, its value and what is allowed; one of all of them,
+ * or one of another program that asks for what is not here (foreign.h). */
 yk_status yk__option_check(yk__option option, yk_error *err);
 yk_status yk__options_check(yk_error *err);
 

@@ -77,16 +77,17 @@ typedef struct yk_scale_config {
 } yk_scale_config;
 
 typedef struct yk_config {
-    const char *devices;     /* device specs, "cpu:0 opencl:*"; NULL: those of yk_launch, else YOKE_DEVICES, else "auto". Of a list each
+    const char *devices;     /* device specs, "cpu:0 opencl:*"; NULL: those of yk_launch, else YOKE_DEVICES, else "cpu" with
+                                ACCELERATE_USE_CPU, else "auto". Of a list each
                                 rank takes one: the list has as many as its host has ranks, or the job; one is this rank's own. Other
                                 devices than 'yoke launch' gave are an error */
-    yk_dtype precision;      /* YK_F32 (default), YK_BF16, YK_F16: compute format; weights stay f32. YK_F8E4M3 (fp8): bf16, but operands
+    yk_dtype precision;      /* YK_F32 (default: ACCELERATE_MIXED_PRECISION, else YK_F32), YK_BF16, YK_F16: compute format; weights stay f32. YK_F8E4M3 (fp8): bf16, but operands
                                 of linear layers' products are rounded to 8 bits, not of the first and the last layer */
     const char *precision_by_rank; /* instead: "fp32,bf16,fp16", of each rank, the last for all that follow. One in fp16 scales the loss
                                       of all, and a gradient that overflows on one skips the step of all */
     yk_dtype substitute;     /* the format a device that lacks `precision` may use, logged; YK_F32 (default): none unless... */
     bool allow_substitute;   /* ...this is set: then `substitute` is used */
-    uint32_t accumulate;     /* micro batches per optimizer step; default 1 */
+    uint32_t accumulate;     /* micro batches per optimizer step; default: ACCELERATE_GRADIENT_ACCUMULATION_STEPS, else 1 */
     yk_average average;
     uint64_t seed;           /* of weights, dropout and sample order */
     yk_scale_config scale;

@@ -15,7 +15,7 @@ static const yk__cli_option options[] = {
     {"max-grad-norm", "R", "1.0", "clip the gradient to this norm; 0: no clipping", NULL},
     {"devices", "SPECS", "cpu", "one rank each", "YOKE_DEVICES"},
     {"shares", "equal|speed|N:N..", NULL, "rows of each rank, as in yoke train", "YOKE_SHARES"},
-    {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", NULL},
+    {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"},
     {"local-sgd-steps", "N", "0", "as in yoke train: each rank has parameters and moments of its own, whole", NULL},
     {"average", "RULE", "micro", "micro, items or rows, as in yoke train", NULL},
     {"label-smoothing-factor", "R", "0", "label smoothing of the training's loss", NULL},

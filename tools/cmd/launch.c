@@ -311,7 +311,7 @@ static int run_node(const yk__cli *cli, const parts *p, const yk__placement *pla
 /* The processor for several ranks: even parts of its cores, where there are enough. */
 static yk_status select_places(const yk__cli *cli, const parts *p, yk__placement **place, uint32_t *n, yk_error *err)
 {
-    const char *devices = p->devices ? p->devices : yk__cli_text(cli, "devices");
+    const char *devices = p->devices ? p->devices : yk__cli_given(cli, "devices") ? yk__cli_text(cli, "devices") : yk__option_devices();
     const uint32_t ranks = p->here;
     yk_error few = YK_ERROR_INIT;
     char spec[32];

@@ -24,7 +24,7 @@ static const yk__cli_option options[] = {
     {"max-steps", "N", "0", "optimizer steps in all; 0 or -1: as the epochs say", NULL},
     {"per-device-train-batch-size", "N", "8", "rows of a micro batch for each rank; shared out as --shares says", NULL},
     {"global-batch", "N", NULL, "rows of a micro batch over all ranks, instead", NULL},
-    {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", NULL},
+    {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", "ACCELERATE_GRADIENT_ACCUMULATION_STEPS"},
     {"local-sgd-steps", "N", "0", "ranks step by themselves and average after every N steps (LocalSGD); 0: they step together", NULL},
     {"average", "RULE", "micro", "micro: mean of the micro batches' means; items: of all labels; rows: of all rows", NULL},
     {"learning-rate", "R", "5e-5", "peak learning rate", NULL},

@@ -34,7 +34,7 @@ static int help_print(void)
 static void man_environment(void)
 {
     printf(".SH ENVIRONMENT\nAn empty value is none. A setuid program takes no paths and no options of plugins from here.\n"
-           ".B yoke info --env\nprints what is in force.\n");
+           ".B yoke env\nprints what is in force.\n");
     for (yk__option i = 0; i < YK__OPTION_N; i++) {
         const yk__option_row *row = yk__option_row_of(i);
         printf(".TP\n.B %s\n%s%s%s.%s%s%s\n", row->name, row->help, row->words ? ": " : "", row->words ? row->words : "",
@@ -83,16 +83,6 @@ static const struct {
     {"estimate", "use yoke estimate-memory"},
 };
 
-/* yoke env, by Accelerate's name: what a report of a fault needs, of yoke info and of yoke info --env. */
-static int environment_print(int argc, char **argv)
-{
-    char info[] = "info", env[] = "--env", *both[] = {info, env, NULL};
-    int code;
-    argv[0] = info;
-    code = yk__cmd_info(argc, argv);
-    return code || argc > 1 ? code : yk__cmd_info(2, both);
-}
-
 static int command_unknown(const char *name)
 {
     for (size_t i = 0; i < sizeof elsewhere / sizeof elsewhere[0]; i++)
@@ -109,7 +99,12 @@ static int command_unknown(const char *name)
     return YK_EXIT_USAGE;
 }
 
-/* A variable that cannot be read ends every command but info, whose --env shows it. */
+static bool shows_environment(int (*run)(int argc, char **argv))
+{
+    return run == yk__cmd_info || run == yk__cmd_env;
+}
+
+/* A variable that cannot be read ends every command but info and env, which show it. */
 static bool environment_refused(void)
 {
     yk_error err = YK_ERROR_INIT;
@@ -135,8 +130,8 @@ static int run_command(int argc, char **argv)
     }
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].name))
-            return commands[i].run == yk__cmd_info || !environment_refused() ? commands[i].run(argc - 1, argv + 1) : YK_EXIT_USAGE;
-    return strcmp(argv[1], "env") ? command_unknown(argv[1]) : environment_print(argc - 1, argv + 1);
+            return shows_environment(commands[i].run) || !environment_refused() ? commands[i].run(argc - 1, argv + 1) : YK_EXIT_USAGE;
+    return command_unknown(argv[1]);
 }
 
 static char program[64] = "yoke";

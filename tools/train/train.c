@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/number.h"
+#include "core/base/option.h"
 #include "tools/spell.h"
 
 double train_seconds(void)
@@ -88,11 +89,18 @@ const char *train_precision_by_rank(const yk__cli *cli)
 
 static const char *const formats[] = {"fp32", "bf16", "fp16", "fp8"};
 
+/* What accelerate launch asks for, as an index of formats. */
+static int environment_precision(void)
+{
+    const uint32_t word = yk__option_words(YK__OPTION_ACCELERATE_PRECISION); /* no, fp32, bf16, fp16, fp8 */
+    return word ? (int)word - 1 : 0;
+}
+
 /* --precision or --bf16, --fp16, as an index of formats. Evaluation computes in the same. */
 static int read_precision(const yk__cli *cli, bool *bad)
 {
-    const bool trains = !strcmp(cli->command->name, "train"), by_rank = train_precision_by_rank(cli) != NULL;
-    int k = by_rank ? 0 : yk__cli_word(cli, "precision", formats, 4, bad);
+    const bool trains = yk__cli_find(cli->command, "optim", 5) >= 0, by_rank = train_precision_by_rank(cli) != NULL;
+    int k = by_rank ? 0 : !yk__cli_given(cli, "precision") ? environment_precision() : yk__cli_word(cli, "precision", formats, 4, bad);
     bool chosen = yk__cli_given(cli, "precision");
     for (int i = 1; i <= 4 && !*bad; i++) {
         const int format = (i - 1) % 2 + 1;
@@ -266,6 +274,8 @@ bool train_config(const yk__cli *cli, yk_config *config)
     config->shares = yk__cli_typed(cli, "shares") ? yk__cli_text(cli, "shares") : NULL;
     config->precision = k < 0 ? YK_F32 : types[k];
     config->precision_by_rank = train_precision_by_rank(cli);
+    if (k == 0 && !config->precision_by_rank && environment_precision())
+        config->precision_by_rank = formats[0]; /* the command line's word, not the environment's */
     config->allow_substitute = yk__cli_on(cli, "allow-substitute");
     config->substitute = YK_F32;
     config->seed = (uint64_t)yk__cli_int(cli, "seed", 0, INT64_MAX, &bad);
