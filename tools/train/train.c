@@ -312,8 +312,7 @@ static bool text_is_whole(const yk__cli *cli)
     return own && !(data && !strncmp(own, data, n) && (data[n] == ',' || !data[n]));
 }
 
-/* Before data are opened the model is known by its settings alone. */
-static yk_settings *model_settings(const yk__cli *cli, yk_job *job)
+yk_settings *train_settings(const yk__cli *cli, yk_job *job)
 {
     yk_settings *s = yk_settings_new(job, yk__cli_text(cli, "model-config"));
     char path[4096];
@@ -328,7 +327,7 @@ static yk_settings *model_settings(const yk__cli *cli, yk_job *job)
 static void choose_labels(const yk__cli *cli, yk_job *job, yk_data_config *c)
 {
     static const char *const tables[] = {"csv", "jsonl", NULL}, *const texts[] = {"csv", "jsonl", "lines", "text", NULL};
-    yk_settings *s = model_settings(cli, job);
+    yk_settings *s = train_settings(cli, job);
     const char *name = yk__cli_text(cli, "model");
     bool bad = false; /* reported before the job was opened */
     name = name ? name : yk_settings_text(s, "yoke_model", "");
@@ -343,13 +342,13 @@ static void choose_labels(const yk__cli *cli, yk_job *job, yk_data_config *c)
 /* Tokens that the model has places for, at most 128. */
 static uint32_t default_length(const yk__cli *cli, yk_job *job)
 {
-    yk_settings *s = model_settings(cli, job);
+    yk_settings *s = train_settings(cli, job);
     int64_t context = yk_settings_int(s, "n_positions", yk_settings_int(s, "max_position_embeddings", 128));
     yk_settings_free(s);
     return context > 0 && context < 128 ? (uint32_t)context : 128;
 }
 
-static uint32_t text_length(const yk__cli *cli, yk_job *job, const char *option)
+uint32_t train_length(const yk__cli *cli, yk_job *job, const char *option)
 {
     bool bad = false; /* reported before the job was opened */
     return yk__cli_given(cli, option) ? (uint32_t)yk__cli_int(cli, option, 1, 1 << 20, &bad) : default_length(cli, job);
@@ -381,14 +380,29 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
                         .whole = text_is_whole(cli),
                         .eval_rows = eval && own ? NULL : yk__cli_text(cli, "eval-rows"),
                         .eval_split = eval && own ? 0 : train_split(cli, &seed, &bad),
-                        .max_length = text_length(cli, job, "max-length"),
-                        .seq_len = text_length(cli, job, "seq-len")};
+                        .max_length = train_length(cli, job, "max-length"),
+                        .seq_len = train_length(cli, job, "seq-len")};
     c.eval_seed = seed;
     take_sample_options(cli, eval, &c);
     choose_labels(cli, job, &c);
     if (!spec)
         yk_fail(job, YK_E_ARG, "--data is missing: what to work on, as KIND:PATH");
     return spec ? yk_data_open(job, spec, &c) : NULL;
+}
+
+bool train_has_eval(const yk__cli *cli)
+{
+    const char *data = yk__cli_text(cli, "data");
+    const bool table = data && (!strncmp(data, "csv:", 4) || !strncmp(data, "jsonl:", 6));
+    return !table || yk__cli_text(cli, "eval-data") || yk__cli_text(cli, "eval-rows") || yk__cli_text(cli, "eval-split");
+}
+
+uint32_t train_eval_batch(const yk__cli *cli, const yk_job *job, uint32_t training)
+{
+    bool bad = false; /* reported before the job was opened */
+    const int64_t rows = yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
+    const uint32_t world = yk_world_size(job);
+    return rows ? (uint32_t)rows * world : training ? training : 64 * world;
 }
 
 yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data)
@@ -424,8 +438,6 @@ bool train_use_check(const yk__cli *cli)
 
 bool train_use_open(const yk__cli *cli, yk_config *config, train_use *use, int *code)
 {
-    bool bad = false;
-    int64_t batch;
     *use = (train_use){NULL, NULL, NULL};
     if (!train_config(cli, config)) {
         *code = YK_EXIT_USAGE;
@@ -435,8 +447,7 @@ bool train_use_open(const yk__cli *cli, yk_config *config, train_use *use, int *
     use->job = yk_open(config);
     if (!use->job)
         return false;
-    batch = yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad) * yk_world_size(use->job);
-    use->data = train_data(cli, use->job, true, (uint32_t)batch);
+    use->data = train_data(cli, use->job, true, train_eval_batch(cli, use->job, 0));
     use->model = train_model(cli, use->job, use->data);
     return true;
 }
