@@ -288,10 +288,29 @@ static void say_idle_limit(const train_run *r)
                         "or --save-strategy epoch writes them)\n");
 }
 
+/* Where a default is another than Trainer's, and the line does not say which is meant. */
+static void say_defaults(const train_run *r)
+{
+    const yk__cli *cli = r->cli;
+    const uint64_t left = r->batch ? yk_data_rows(r->data) % r->batch : 0;
+    if (!yk_is_main(r->job) || yk__cli_on(cli, "json"))
+        return;
+    if (left && !yk__cli_typed(cli, "dataloader-drop-last"))
+        fprintf(stderr, "yoke train: each epoch drops its last %llu rows, which fill no batch of %llu; Trainer keeps them: "
+                        "--no-dataloader-drop-last\n", (unsigned long long)left, (unsigned long long)r->batch);
+    if (r->save_when.strategy == TRAIN_NEVER && !yk__cli_typed(cli, "save-strategy"))
+        fprintf(stderr, "yoke train: no checkpoints are written but the model at the end; Trainer writes one every 500 steps: "
+                        "--save-steps 500\n");
+    if (r->accumulate > 1 && !yk__cli_typed(cli, "average"))
+        fprintf(stderr, "yoke train: the micro batches of a step count alike; Trainer weighs them by their labels: --average items\n");
+}
+
 static void set_up(train_run *r)
 {
     say_idle_limit(r);
     open_data(r);
+    if (yk_ok(r->job))
+        say_defaults(r);
     if (yk_ok(r->job))
         r->model = train_model(r->cli, r->job, r->data);
     r->metrics = metric_choose(r->cli, yk_data_labels(r->data), r->metrics) | 1u << r->best.by;

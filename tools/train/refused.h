@@ -15,8 +15,12 @@
                       "the optimizer's state lies in slices over the ranks as it is; YOKE_MEMORY_LIMIT saves memory"),        \
         TRAIN_REFUSED("fsdp|fsdp-config|fsdp-min-num-params|fsdp-transformer-layer-cls-to-wrap",                              \
                       "each rank holds all parameters; the optimizer's state alone is in slices over the ranks"),             \
-        TRAIN_REFUSED("ddp-backend|sharded-ddp|mp-parameters|ray-scope",                                                      \
-                      "ranks meet in shared memory; yoke launch --help says what can be set"),                                \
+        TRAIN_REFUSED("ddp-backend",                                                                                          \
+                      "ranks meet in shared memory, and over TCP between hosts; YOKE_TRANSPORT names another transport"),     \
+        TRAIN_REFUSED("sharded-ddp",                                                                                          \
+                      "each rank holds all parameters; the optimizer's state alone is in slices over the ranks"),             \
+        TRAIN_REFUSED("mp-parameters", "a model is whole on each rank: ranks share out rows alone"),                          \
+        TRAIN_REFUSED("ray-scope", "no settings are searched for: start a run for each"),                                     \
         TRAIN_REFUSED("local-rank", "ranks are started by --devices or by yoke launch, which number them"),                   \
         TRAIN_REFUSED("accelerator-config|parallelism-config",                                                                \
                       "a batch is shared out by speed: --global-batch, --devices"),                                           \

@@ -167,6 +167,33 @@ static void read_masking(const yk__cli *cli, bool *bad)
         yk__cli_refuse_idle(cli, "mlm-probability", "with another model than bert-mlm", bad);
 }
 
+/* A kind of data that the named model does not read, before the data ask for a tokenizer. */
+static void refuse_pair(const yk__cli *cli, bool *bad)
+{
+    static const struct {
+        const char *model, *takes, *kinds[5];
+    } pairs[] = {
+        {"mlp", "labelled images (idx:DIR or cifar10:DIR)", {"idx", "cifar10"}},
+        {"resnet", "labelled images (idx:DIR or cifar10:DIR)", {"idx", "cifar10"}},
+        {"gpt2", "running text (text:FILE or tokens:FILE)", {"text", "tokens"}},
+        {"bert-mlm", "text (csv:FILE, jsonl:FILE, lines:FILE or text:FILE)", {"csv", "jsonl", "lines", "text"}},
+        {"bert", "rows of text with a label each (csv:FILE or jsonl:FILE)", {"csv", "jsonl"}},
+    };
+    static const char *const known[] = {"idx", "cifar10", "csv", "jsonl", "lines", "text", "tokens", NULL};
+    const char *name = yk__cli_text(cli, "model"), *data = yk__cli_text(cli, "data");
+    size_t i = 0;
+    if (!name || !is_kind(cli, known))
+        return;
+    while (i < sizeof pairs / sizeof pairs[0] && strncmp(name, pairs[i].model, strlen(pairs[i].model)) != 0)
+        i++;
+    if (i == sizeof pairs / sizeof pairs[0] || is_kind(cli, pairs[i].kinds))
+        return;
+    data = data ? data : yk__cli_text(cli, "eval-data");
+    yk__cli_usage(cli->command, "model %s and %.*s data do not go together: %s takes %s", name, (int)strcspn(data, ":"), data, name,
+                  pairs[i].takes);
+    *bad = true;
+}
+
 /* Whether there is such a path. */
 static bool is_there(const char *path)
 {
@@ -284,6 +311,7 @@ bool train_config(const yk__cli *cli, yk_config *config)
     yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
     read_masking(cli, &bad);
     read_split(cli, &bad);
+    refuse_pair(cli, &bad);
     refuse_from(cli, &bad);
     refuse_char(cli, &bad);
     refuse_no_devices(cli, &bad);
