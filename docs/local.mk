@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Manual pages of the commands are printed by the commands themselves, from their option tables.
-COMMAND_MANS = docs/yoke.1 docs/yoke-info.1 docs/yoke-env.1 docs/yoke-train.1 docs/yoke-eval.1 docs/yoke-predict.1 docs/yoke-launch.1 docs/yoke-trace.1 \
+COMMAND_MANS = docs/yoke.1 docs/yoke-info.1 docs/yoke-env.1 \
+	docs/yoke-train.1 docs/yoke-eval.1 docs/yoke-predict.1 docs/yoke-launch.1 docs/yoke-trace.1 \
 	docs/yoke-bench.1 docs/yoke-estimate-memory.1 docs/yoke-test.1 docs/yoke-plugin.1 docs/yoke-inspect.1 docs/yoke-tokenize.1
 # (not where they are built for another machine, whose programs do not run here)
 man_MANS =
@@ -38,9 +39,12 @@ FUNCTION_PAGES =
 endif
 all-local: $(FUNCTION_PAGES)
 install-data-hook:
+	@$(MKDIR_P) '$(DESTDIR)$(docdir)/docs/decisions' && \
+		$(INSTALL_DATA) $(srcdir)/docs/decisions/*.md '$(DESTDIR)$(docdir)/docs/decisions'
 	@if test -d docs/man3; then $(MKDIR_P) '$(DESTDIR)$(mandir)/man3' && \
 		$(INSTALL_DATA) docs/man3/*.3 '$(DESTDIR)$(mandir)/man3'; fi
 uninstall-hook:
+	@rm -rf '$(DESTDIR)$(docdir)/docs/decisions'
 	@if test -d docs/man3; then (cd docs/man3 && ls *.3) | (cd '$(DESTDIR)$(mandir)/man3' && xargs rm -f); fi
 
 # A reader of the installed copy has the pages where README names them, and the examples.

@@ -69,8 +69,8 @@ typedef struct yk__cli {
 extern const char yk__cli_refused[];
 #define YK_REFUSED yk__cli_refused /* known from other programs: the error says why it is not here. Turned off it is let pass */
 
-/* -1: go on. Otherwise the exit code to return at once: 0 after --help, --man or --options, 2 after a message on standard error, which names
- * all that is unknown, refused or badly written.
+/* -1: go on. Otherwise the exit code to return at once: 0 after --help, --man or --options, 2 after a message on standard error, which
+ * names all that is unknown, refused or badly written.
  * Options: --name value, --name=value, -h; "--" ends them; names with - or _. A switch may be given as --no-NAME to turn it
  * off again, as --NAME=true|false, and, where a command takes no other arguments, as --NAME True|False. */
 int yk__cli_parse(const yk__cli_command *command, int argc, char **argv, yk__cli *cli);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The environment variables that core reads, each a line of one table: the only place in core that asks the environment for a
- * YOKE_* name, or for one that Accelerate sets. yk__options_check, which runs before anything else does (yk_open, yk_launch, the commands), refuses a value that
- * cannot be read; after it the functions below cannot meet one, and give the default where it did not run. An empty value is
- * none. A program with more rights than its caller (setuid) takes no paths and no plugin options from the environment.
+ * YOKE_* name, or for one that Accelerate sets. yk__options_check, which runs before anything else does (yk_open, yk_launch, the
+ * commands), refuses a value that cannot be read; after it the functions below cannot meet one, and give the default where it did
+ * not run. An empty value is none. A program with more rights than its caller (setuid) takes no paths and no plugin options from the
+ * environment.
  *
  * A value is read when it is asked for; what depends on it within a job asks once. Thread rule: as getenv.
  */

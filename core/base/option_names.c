@@ -82,7 +82,7 @@ uint32_t yk__options_unknown(const char *plugins, void (*one)(const char *name, 
 
 static void unknown_warn(const char *name, const char *nearest)
 {
-    yk__log(YK_LOG_WARN, "environment", "%s is not known%s%s%s; 'yoke info --env' lists all names", name,
+    yk__log(YK_LOG_WARN, "environment", "%s is not known%s%s%s; 'yoke env' lists all names", name,
             nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
 }
 

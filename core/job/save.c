@@ -483,7 +483,8 @@ void yk_load(yk_job *job, const char *dir)
     if (!yk_ok(job) || !yk__job_given(job, "yk_load", "dir", dir) || (job->opt && !yk__opt_made(job->opt)))
         return;
     if (yk__checkpoint_read(dir, &state, &err) || check_format(dir, state, &err) || load_file(job, dir, MODEL, false, &err) ||
-        check_state(job, dir, state, &err) || (job->opt && load_file(job, dir, MOMENTS, true, &err)) || yk__registered_load(job, dir, state, &err)) {
+        check_state(job, dir, state, &err) || (job->opt && load_file(job, dir, MOMENTS, true, &err)) ||
+        yk__registered_load(job, dir, state, &err)) {
         yk__job_fail(job, &err);
     } else {
         yk__resume_notes(job, dir, state);

@@ -78,10 +78,11 @@ typedef struct yk_scale_config {
 
 typedef struct yk_config {
     const char *devices;     /* device specs, "cpu:0 opencl:*"; NULL: those of yk_launch, else YOKE_DEVICES, else "cpu" with
-                                ACCELERATE_USE_CPU, else "auto". Of a list each
-                                rank takes one: the list has as many as its host has ranks, or the job; one is this rank's own. Other
-                                devices than 'yoke launch' gave are an error */
-    yk_dtype precision;      /* YK_F32 (default: ACCELERATE_MIXED_PRECISION, else YK_F32), YK_BF16, YK_F16: compute format; weights stay f32. YK_F8E4M3 (fp8): bf16, but operands
+                                ACCELERATE_USE_CPU, else "auto". Of a list each rank takes one: the list has as
+                                many as its host has ranks, or the job; one is this rank's own.
+                                Other devices than 'yoke launch' gave are an error */
+    yk_dtype precision;      /* YK_F32 (default; ACCELERATE_MIXED_PRECISION is followed then), YK_BF16, YK_F16: compute format;
+                                weights stay f32. YK_F8E4M3 (fp8): bf16, but operands
                                 of linear layers' products are rounded to 8 bits, not of the first and the last layer */
     const char *precision_by_rank; /* instead: "fp32,bf16,fp16", of each rank, the last for all that follow. One in fp16 scales the loss
                                       of all, and a gradient that overflows on one skips the step of all */

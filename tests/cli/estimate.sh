@@ -56,8 +56,8 @@ for options in "" "--gradient-checkpointing" "--gradient-checkpointing --eval-st
 done
 # The command line of a training can be asked for as it is: vocabulary and length are the data's.
 by_data() { # by_data OPTION...
-    "$yoke" estimate-memory "$@" --json >"$out/plan" && "$yoke" train --max-steps 4 --json --overwrite-output-dir --output-dir "$out/trained" \
-        "$@" >"$out/run" || return 1
+    "$yoke" estimate-memory "$@" --json >"$out/plan" && "$yoke" train --max-steps 4 --json --overwrite-output-dir \
+        --output-dir "$out/trained" "$@" >"$out/run" || return 1
     cat "$out/plan" "$out/run"
     python3 -c 'import json, sys
 plan, run = (json.loads(open(f).read().splitlines()[-1]) for f in sys.argv[1:])

@@ -35,7 +35,8 @@ static const yk__cli_command command = {
             "text the first 256. Without, batches are random numbers of the model's sizes, as long as --seq-len or --max-length says.\n"
             "\n"
             "An evaluation takes its working memory from the same block, and inputs and results of its own; a training without\n"
-            "evaluation data has --eval-strategy no here, where --data does not say so. What a device's driver or the program itself need is not in it, nor\n"
+            "evaluation data has --eval-strategy no here, where --data does not say so. What a device's driver or the\n"
+            "program itself need is not in it, nor\n"
             "what yoke train's --do-predict adds. The options are yoke train's, so that its command\n"
             "line can be asked for; those that change no memory have no effect. Without --devices or YOKE_DEVICES: cpu.",
     .options = options,

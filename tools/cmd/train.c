@@ -310,8 +310,6 @@ static void set_up(train_run *r)
     say_idle_limit(r);
     open_data(r);
     if (yk_ok(r->job))
-        say_defaults(r);
-    if (yk_ok(r->job))
         r->model = train_model(r->cli, r->job, r->data);
     r->metrics = metric_choose(r->cli, yk_data_labels(r->data), r->metrics) | 1u << r->best.by;
     if (yk_ok(r->job) && r->eval && yk_model_fits(r->model, r->eval))
@@ -439,8 +437,10 @@ static int run_training(const yk__cli *cli)
         train_begin(&r);
     if (yk_ok(r.job))
         train_reports_open(&r);
-    if (yk_ok(r.job))
+    if (yk_ok(r.job)) {
+        say_defaults(&r);
         train_loop(&r);
+    }
     if (yk_ok(r.job) && !r.left && yk__cli_on(cli, "do-predict"))
         write_predictions(&r);
     if (yk_ok(r.job) && !r.left)

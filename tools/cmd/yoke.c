@@ -57,7 +57,7 @@ static int man_print(void)
 static const struct {
     const char *name, *ours;
 } elsewhere[] = {
-    {"config", "there is no file of settings: options and variables of the environment say all (yoke info --env)"},
+    {"config", "there is no file of settings: options and variables of the environment say all (yoke env)"},
     {"merge-weights", "not needed: a saved folder has its weights whole, in model.safetensors"},
     {"merge_weights", "not needed: a saved folder has its weights whole, in model.safetensors"},
     {"merge", "not needed: there are no adapters, and a saved folder has its weights whole"},
@@ -80,6 +80,22 @@ static const struct {
     {"inference", "use yoke predict"},
     {"preprocess", "use yoke tokenize"},
     {"run", "use yoke launch"},
+    {"merge-lora", "not needed: there are no adapters, and a saved folder has its weights whole"},
+    {"merge_lora", "not needed: there are no adapters, and a saved folder has its weights whole"},
+    {"merge-sharded-fsdp-weights", "not needed: a saved folder has its weights whole, in model.safetensors"},
+    {"to-fsdp2", "there is no file of settings: options and variables of the environment say all (yoke env)"},
+    {"tpu-config", "there is no backend for TPUs: yoke info lists the devices that there are"},
+    {"quantize", "weights are not quantized: --precision bf16 or fp8 computes with fewer bits"},
+    {"cloud", "nothing is rented: yoke launch --hosts starts ranks on hosts that ssh reaches"},
+    {"fetch", "nothing is downloaded: hf download NAME --local-dir DIR, then --from DIR"},
+    {"download", "nothing is downloaded: hf download NAME --local-dir DIR, then --from DIR"},
+    {"vllm-serve", "there is no server: yoke predict classifies the rows of a file"},
+    {"api", "there is no server: yoke predict classifies the rows of a file"},
+    {"webchat", "there is no command that continues a text: a saved gpt2 folder opens in transformers"},
+    {"webui", "there is no page to click: --report-to tensorboard shows a run"},
+    {"lm-eval", "use yoke eval"},
+    {"lm_eval", "use yoke eval"},
+    {"score", "use yoke eval"},
     {"estimate", "use yoke estimate-memory"},
 };
 

@@ -32,6 +32,8 @@
                       "they are called --per-device-.. here as there"),                                                       \
         TRAIN_REFUSED("half-precision-backend|fp16-backend|fp16-opt-level",                                                   \
                       "there is one kind of mixed precision: --precision"),                                                   \
+        TRAIN_REFUSED("config-name",                                                                                          \
+                      "--model NAME with --model-config makes a new model, --from DIR opens a folder with its weights"),      \
         TRAIN_REFUSED("tf32",                                                                                                 \
                       "products compute in the format of --precision; NVIDIA cards in TF32 with YOKE_CUDA_TF32=1"),           \
         TRAIN_REFUSED("adafactor|optim-args|optim-target-modules",                                                            \
