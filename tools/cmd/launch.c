@@ -95,7 +95,7 @@ static const yk__cli_spelling spellings[] = {
     {"standalone", NULL, NULL, NULL, NULL, "the ranks of one host meet in its memory, and need no address"},
     {"monitor-interval", "SECONDS", NULL, NULL, NULL, "a rank that ends is seen at once"},
     {"start-method", "NAME", NULL, NULL, NULL, "each rank is a process of its own"},
-    {"quiet|same-network|rdzv-auto-configure", NULL, NULL, NULL, NULL, 
+    {"quiet|same-network|rdzv-auto-configure", NULL, NULL, NULL, NULL,
      "a line is printed where there is something to say, and hosts find each other by address"},
     {"nnodes", "N", "nnodes", nodes_map, "a number of hosts: ranks that come and go (MIN:MAX) there are none", NULL},
     {"no-python", NULL, NULL, NULL, NULL, "the program is run as it is named"},
