@@ -126,17 +126,20 @@ static int read_precision(const yk__cli *cli, bool *bad)
     return k;
 }
 
+static bool is_of(const char *spec, const char *const *kinds)
+{
+    while (*kinds && (strncmp(spec, *kinds, strlen(*kinds)) || spec[strlen(*kinds)] != ':'))
+        kinds++;
+    return *kinds != NULL;
+}
+
 /* Whether all data that are named are of one of these kinds, and some are. */
 static bool is_kind(const yk__cli *cli, const char *const *kinds)
 {
     const char *const spec[] = {yk__cli_text(cli, "data"), yk__cli_text(cli, "eval-data")};
-    for (int i = 0; i < 2; i++) {
-        const char *const *kind = kinds;
-        while (spec[i] && *kind && (strncmp(spec[i], *kind, strlen(*kind)) || spec[i][strlen(*kind)] != ':'))
-            kind++;
-        if (!*kind)
+    for (int i = 0; i < 2; i++)
+        if (spec[i] && !is_of(spec[i], kinds))
             return false;
-    }
     return spec[0] || spec[1];
 }
 
@@ -180,18 +183,17 @@ static void refuse_pair(const yk__cli *cli, bool *bad)
         {"bert", "rows of text with a label each (csv:FILE or jsonl:FILE)", {"csv", "jsonl"}},
     };
     static const char *const known[] = {"idx", "cifar10", "csv", "jsonl", "lines", "text", "tokens", NULL};
-    const char *name = yk__cli_text(cli, "model"), *data = yk__cli_text(cli, "data");
+    const char *name = yk__cli_text(cli, "model"), *const spec[] = {yk__cli_text(cli, "data"), yk__cli_text(cli, "eval-data")};
     size_t i = 0;
-    if (!name || !is_kind(cli, known))
-        return;
-    while (i < sizeof pairs / sizeof pairs[0] && strncmp(name, pairs[i].model, strlen(pairs[i].model)) != 0)
+    while (name && i < sizeof pairs / sizeof pairs[0] && strncmp(name, pairs[i].model, strlen(pairs[i].model)) != 0)
         i++;
-    if (i == sizeof pairs / sizeof pairs[0] || is_kind(cli, pairs[i].kinds))
-        return;
-    data = data ? data : yk__cli_text(cli, "eval-data");
-    yk__cli_usage(cli->command, "model %s and %.*s data do not go together: %s takes %s", name, (int)strcspn(data, ":"), data, name,
-                  pairs[i].takes);
-    *bad = true;
+    for (int k = 0; k < 2 && name && i < sizeof pairs / sizeof pairs[0]; k++) {
+        if (!spec[k] || !is_of(spec[k], known) || is_of(spec[k], pairs[i].kinds))
+            continue;
+        yk__cli_usage(cli->command, "model %s and %.*s data do not go together: %s takes %s", name, (int)strcspn(spec[k], ":"), spec[k],
+                      name, pairs[i].takes);
+        *bad = true;
+    }
 }
 
 /* Whether there is such a path. */
@@ -430,7 +432,7 @@ uint32_t train_eval_batch(const yk__cli *cli, const yk_job *job, uint32_t traini
     bool bad = false; /* reported before the job was opened */
     const int64_t rows = yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
     const uint32_t world = yk_world_size(job);
-    return rows ? (uint32_t)rows * world : training ? training : 64 * world;
+    return rows ? (uint32_t)rows * world : training && training < 64 * world ? training : 64 * world;
 }
 
 yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data)

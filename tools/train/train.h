@@ -38,7 +38,7 @@
         {"allow-substitute", NULL, NULL, "a device without that format computes in fp32, logged", NULL},               \
         {"mlm-probability", "R", NULL, "bert-mlm: of a token to be masked (default: 0.15)", NULL},                                \
         {"per-device-eval-batch-size", "N", NULL,                                                                       \
-         "rows of an evaluation batch for each rank (default: as many as a batch of the training; eval, predict: 64)", NULL},  \
+         "rows of an evaluation batch for each rank (default: 64, but no more than a batch of the training)", NULL},  \
         {"seed", "N", "42", "of weights, dropout and sample order", NULL},                                             \
         {"json", NULL, NULL, "one JSON object on standard output", NULL}
 
@@ -60,8 +60,8 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
 /* Whether there are rows to evaluate on. A table has no evaluation part of its own: evaluating on the rows that train would only look like
  * one. */
 bool train_has_eval(const yk__cli *cli);
-/* Rows of an evaluation's batch over all ranks: as asked for, else `training`, the rows of a batch that trains, so that an evaluation takes
- * no more memory than the training; 0: nothing trains, 64 for each rank. */
+/* Rows of an evaluation's batch over all ranks: as asked for, else 64 for each rank, but no more than `training`, the rows of a batch that
+ * trains, so that an evaluation takes no more memory than the training; 0: nothing trains. */
 uint32_t train_eval_batch(const yk__cli *cli, const yk_job *job, uint32_t training);
 /* The model's settings: before data are opened it is known by them alone. yk_settings_free them. */
 yk_settings *train_settings(const yk__cli *cli, yk_job *job);
