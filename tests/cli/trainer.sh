@@ -38,7 +38,8 @@ ok "before the first step" evaluations "0 20 30" --eval-on-start
 ok "not before a number of steps" evaluations "20 30" --eval-steps 5 --eval-delay 20 --eval_steps 10
 ok "not before a number of epochs" evaluations "30" --eval-delay 1.2
 fewer() {
-    train --max-eval-samples 50 --eval-strategy no --do-eval --json && "$yoke" eval --from "$out/run.$run" --per-device-eval-batch-size 32 --data "idx:$out/images" \
+    train --max-eval-samples 50 --eval-strategy no --do-eval --json && "$yoke" eval --from "$out/run.$run" \
+        --per-device-eval-batch-size 32 --data "idx:$out/images" \
         --max-eval-samples 50 --json >"$out/few" 2>/dev/null && [ "$(field total "$out/few")" = 50 ] &&
         [ "$(field eval_loss "$out/few")" = "$(field eval_loss "$out/stdout")" ]
 }
