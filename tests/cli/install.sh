@@ -36,7 +36,7 @@ pages() { # of a single function, found by its name and with its own words
 ok "man yk_step finds its function" pages
 
 documents() { # where README's links find them
-    readme=$(find "$out/root" -name README.md)
+    readme=$(find "$out/root" -path '*/doc/yoke/README.md')
     grep -o '](\(docs\|examples\)/[A-Za-z_.-]*)' "$readme" | tr -d '()]' | sort -u >"$out/links"
     [ "$(wc -l <"$out/links")" -ge 10 ] || return 1
     while read -r link; do [ -e "$(dirname "$readme")/$link" ] || { echo "$link is not installed"; return 1; }; done <"$out/links"

@@ -63,6 +63,11 @@ ok "a table for a model of running text" refuses "model gpt2 and csv data do not
     --output-dir "$out/m"
 ok "sharded_ddp" refuses "each rank holds all parameters" train --sharded_ddp zero_dp_2
 
+helped() { # yoke help COMMAND is the command's own help
+    "$yoke" help train >"$out/help" && "$yoke" train --help | cmp - "$out/help"
+}
+ok "yoke help train" helped
+
 ok "an unknown name with underscores" refuses "did you mean --learning-rate?" train --learning_rat 1
 
 together() { # together COMMAND 'ARGUMENTS' NAME..: exit code 2, and a line with words behind each of these names, and no other
@@ -120,7 +125,7 @@ ok "two names with two values" \
     train --lr 1 --learning-rate 2
 ok "a type that there is not" refuses '--dtype int8: expected bfloat16, float16, float32, fp8 or no' train --dtype int8
 ok "settings that are no JSON" refuses "expected a JSON object" train --lr_scheduler_kwargs '{"num_cycles":' --max-steps 1
-ok "a part that is none" refuses "--eval-split 1.5: expected a part between 0 and 1" train --output-dir "$out/m" --eval-split 1.5
+ok "a part that is none" refuses "--eval-split 1.5: expected a part between 0 and 1" train $base --output-dir "$out/m" --eval-split 1.5
 ok "launch: more hosts than one need more" \
     refuses "--nnodes 2 needs --node-rank (which host this is), --master-addr (where rank 0 listens), \
 YOKE_SECRET_FILE" launch --nnodes 2 --nproc_per_node 1 true

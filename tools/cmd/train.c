@@ -184,11 +184,22 @@ static bool read_output(train_run *r)
     return false;
 }
 
-/* Both, so that one answer has the faults of both. */
+/* There is something to train, and something to train it on. */
+static bool read_subject(const yk__cli *cli)
+{
+    const bool model = yk__cli_text(cli, "model") || yk__cli_text(cli, "from"), data = yk__cli_text(cli, "data") != NULL;
+    if (!model)
+        yk__cli_usage(cli->command, "neither --model NAME nor --from DIR is given: there is nothing to work with");
+    if (!data)
+        yk__cli_usage(cli->command, "--data is missing: what to work on, as KIND:PATH");
+    return model && data;
+}
+
+/* All of it, so that one answer has all faults. */
 static bool read_all(train_run *r, yk_config *config)
 {
-    const bool right = read_numbers(r, config);
-    return read_output(r) && right;
+    const bool right = read_numbers(r, config), subject = read_subject(r->cli);
+    return read_output(r) && right && subject;
 }
 
 static double zero_is_meant(double v)

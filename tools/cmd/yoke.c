@@ -130,12 +130,24 @@ static bool environment_refused(void)
     return true;
 }
 
+/* yoke help COMMAND: what yoke COMMAND --help prints. */
+static int command_help(int argc, char **argv)
+{
+    char option[] = "--help", *words[] = {argv[1], option, NULL};
+    for (size_t i = 0; i < N_COMMANDS && argc > 1; i++)
+        if (!strcmp(argv[1], commands[i].name))
+            return commands[i].run(2, words);
+    return command_unknown(argv[1]);
+}
+
 static int run_command(int argc, char **argv)
 {
     if (argc < 2) {
         help_print();
         return YK_EXIT_USAGE;
     }
+    if (!strcmp(argv[1], "help") && argc > 2)
+        return command_help(argc - 1, argv + 1);
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
         return help_print();
     if (!strcmp(argv[1], "--man"))
