@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Manual pages of the commands are printed by the commands themselves, from their option tables.
-COMMAND_MANS = docs/yoke.1 docs/yoke-info.1 docs/yoke-train.1 docs/yoke-eval.1 docs/yoke-predict.1 docs/yoke-launch.1 docs/yoke-trace.1 \
+COMMAND_MANS = docs/yoke.1 docs/yoke-info.1 docs/yoke-env.1 \
+	docs/yoke-train.1 docs/yoke-eval.1 docs/yoke-predict.1 docs/yoke-launch.1 docs/yoke-trace.1 \
 	docs/yoke-bench.1 docs/yoke-estimate-memory.1 docs/yoke-test.1 docs/yoke-plugin.1 docs/yoke-inspect.1 docs/yoke-tokenize.1
 # (not where they are built for another machine, whose programs do not run here)
 man_MANS =
@@ -28,5 +29,40 @@ CLEANFILES += docs/yoke.h.3
 docs/yoke.h.3: include/yoke/yoke.h include/yoke/builder.h scripts/api scripts/csource.py
 	@$(MKDIR_P) docs
 	$(AM_V_GEN)$(PYTHON3) $(top_srcdir)/scripts/api man > $@.tmp && mv $@.tmp $@
+# One page for each function: how many there are is the header's business, so that a hook installs them.
+FUNCTION_PAGES = docs/man3/stamp
+docs/man3/stamp: include/yoke/yoke.h include/yoke/builder.h scripts/api scripts/csource.py
+	@rm -rf docs/man3 && $(MKDIR_P) docs/man3
+	$(AM_V_GEN)$(PYTHON3) $(top_srcdir)/scripts/api pages docs/man3 && touch $@
+else
+FUNCTION_PAGES =
 endif
-EXTRA_DIST += docs/glossary.md docs/launching.md
+all-local: $(FUNCTION_PAGES)
+install-data-hook:
+	@$(MKDIR_P) '$(DESTDIR)$(docdir)/docs/decisions' && \
+		$(INSTALL_DATA) $(srcdir)/docs/decisions/*.md '$(DESTDIR)$(docdir)/docs/decisions'
+	@if test -d docs/man3; then $(MKDIR_P) '$(DESTDIR)$(mandir)/man3' && \
+		$(INSTALL_DATA) docs/man3/*.3 '$(DESTDIR)$(mandir)/man3'; fi
+uninstall-hook:
+	@rm -rf '$(DESTDIR)$(docdir)/docs/decisions'
+	@if test -d docs/man3; then (cd docs/man3 && ls *.3) | (cd '$(DESTDIR)$(mandir)/man3' && xargs rm -f); fi
+
+# A reader of the installed copy has the pages where README names them, and the examples.
+dist_doc_DATA = README.md CHANGELOG.md CONTRIBUTING.md LICENSE
+pagesdir = $(docdir)/docs
+pages_DATA = docs/architecture.md docs/cpu-speed-conv.md docs/cpu-speed.md docs/cuda.md docs/data.md docs/from-accelerate.md \
+	docs/from-huggingface.md docs/glossary.md docs/launching.md docs/opencl.md docs/promises.md docs/vulkan.md
+examplesdir = $(docdir)/examples
+examples_DATA = examples/finetune.c examples/mlp.c examples/own_layer.c examples/own_loop.c examples/resume.c examples/stream.c \
+	examples/two_devices.c
+
+# Completion, from the tables of options. (Not where the programs do not run.)
+if !CROSS_COMPILING
+completiondir = $(datadir)/bash-completion/completions
+completion_DATA = docs/completion/yoke
+CLEANFILES += docs/completion/yoke
+docs/completion/yoke: yoke$(EXEEXT) scripts/completion
+	@$(MKDIR_P) docs/completion
+	$(AM_V_GEN)$(top_srcdir)/scripts/completion ./yoke$(EXEEXT) > $@.tmp && mv $@.tmp $@
+endif
+EXTRA_DIST += docs/glossary.md docs/launching.md scripts/completion

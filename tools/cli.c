@@ -230,6 +230,33 @@ static int print_man(const yk__cli_command *c)
     return YK_EXIT_OK;
 }
 
+static void print_name(const char *name, size_t n, const char *value)
+{
+    printf("--%.*s %s\n", (int)n, name, value ? value : "-");
+}
+
+/* For completion: each name with its dashes, then "-" for a switch or what its value is called. */
+static int print_names(const yk__cli_command *c)
+{
+    for (size_t i = 0; i < c->n_options; i++) {
+        const yk__cli_option *o = &c->options[i];
+        for (const char *name = is_refused(o) ? "" : o->name; *name; name += name[0] == '|') {
+            const size_t n = strcspn(name, "|");
+            print_name(name, n, o->arg);
+            name += n;
+        }
+    }
+    for (size_t i = 0; i < c->n_spellings; i++)
+        for (const char *name = c->spellings[i].name; *name; name += name[0] == '|') {
+            const size_t n = strcspn(name, "|");
+            if (n > 1 && yk__cli_find(c, name, n) < 0)
+                print_name(name, n, c->spellings[i].arg);
+            name += n;
+        }
+    printf("--help -\n");
+    return YK_EXIT_OK;
+}
+
 /* Whether `name`, of n characters, is one of the names of a list; '_' stands for '-'. */
 bool yk__cli_is_named(const char *list, const char *name, size_t n)
 {
@@ -395,6 +422,8 @@ int yk__cli_parse(const yk__cli_command *c, int argc, char **argv, yk__cli *cli)
             return print_help(c);
         else if (!strcmp(a, "--man"))
             return print_man(c);
+        else if (!strcmp(a, "--options"))
+            return print_names(c);
         else if (!strcmp(a, "--"))
             only_positional = true;
         else if (a[1] != '-') {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Command lines: one table per command defines its options once; parsing, --help, the man page text (--man) and the
- * nearest name in the error for an unknown option all come from it.
+ * Command lines: one table per command defines its options once; parsing, --help, the man page text (--man), the names
+ * for completion (--options) and the nearest name in the error for an unknown option all come from it.
  *
  * A command is `int yk__cmd_NAME(int argc, char **argv)` with argv[0] the command's name; it returns the exit code: 0
  * done, 1 failed, 2 bad input or usage, and what `exits` adds.
@@ -69,8 +69,8 @@ typedef struct yk__cli {
 extern const char yk__cli_refused[];
 #define YK_REFUSED yk__cli_refused /* known from other programs: the error says why it is not here. Turned off it is let pass */
 
-/* -1: go on. Otherwise the exit code to return at once: 0 after --help or --man, 2 after a message on standard error, which names
- * all that is unknown, refused or badly written.
+/* -1: go on. Otherwise the exit code to return at once: 0 after --help, --man or --options, 2 after a message on standard error, which
+ * names all that is unknown, refused or badly written.
  * Options: --name value, --name=value, -h; "--" ends them; names with - or _. A switch may be given as --no-NAME to turn it
  * off again, as --NAME=true|false, and, where a command takes no other arguments, as --NAME True|False. */
 int yk__cli_parse(const yk__cli_command *command, int argc, char **argv, yk__cli *cli);
@@ -113,6 +113,7 @@ void yk__json_write(FILE *f, const char *s); /* the same into a file */
 /* The commands. */
 #define YK_COMMAND_TABLE(X)                                                                                            \
     X(info, "info", "devices, plugins and libraries on this machine, and what was chosen and why")                     \
+    X(env, "env", "what a report of a fault needs: versions, devices, plugins and every setting in force")              \
     X(train, "train", "train a model")                                                                                 \
     X(eval, "eval", "evaluate a model")                                                                                \
     X(predict, "predict", "name the class of each row of a file")                                                      \

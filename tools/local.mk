@@ -17,7 +17,7 @@ yoke_SOURCES = tools/bench/mixed.c tools/bench/mixed.h tools/bench/peak_loops.h 
 	tools/eval/metrics.c tools/eval/metrics.h tools/eval/predict.c tools/eval/predict.h \
 	tools/train/best.c tools/train/best.h tools/train/checkpoints.c tools/train/checkpoints.h tools/train/logfile.c tools/train/logfile.h \
 	tools/train/leave.c tools/train/leave.h tools/train/loop.c tools/train/loop.h \
-	tools/train/output.c tools/train/output.h tools/train/progress.c tools/train/progress.h tools/train/refused.h \
+	tools/train/options.h tools/train/output.c tools/train/output.h tools/train/progress.c tools/train/progress.h tools/train/refused.h \
 	tools/train/spellings.h \
 	tools/train/reports.c tools/train/reports.h tools/train/restart.c tools/train/restart.h tools/train/trackers.c \
 	tools/train/trackers.h tools/train/train.c tools/train/train.h tools/train/when.c tools/train/when.h

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/foreign.h"
 #include "core/base/nearest.h"
 
 static const yk__option_row rows[] = {
@@ -184,6 +185,13 @@ static yk_status words_check(const yk__option_row *row, const char *value, yk_er
     return YK_OK;
 }
 
+const char *yk__option_devices(void)
+{
+    const char *spec = yk__option_text(YK__OPTION_DEVICES);
+    const bool cpu = yk__option_words(YK__OPTION_ACCELERATE_CPU) % 2 == 1; /* the words of its row stand in pairs: no, yes */
+    return spec || !cpu ? spec : "cpu";
+}
+
 /* ---- Checking ---- */
 
 yk_status yk__option_check(yk__option option, yk_error *err)
@@ -210,5 +218,5 @@ yk_status yk__options_check(yk_error *err)
     for (yk__option i = 0; i < YK__OPTION_N; i++)
         if (yk__option_check(i, err))
             return err->status;
-    return YK_OK;
+    return yk__foreign_check(err);
 }

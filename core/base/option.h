@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The environment variables that core reads, one line of a table each. No other place in core reads a YOKE_* name from the
- * environment. yk__options_check refuses a value that cannot be read; yk_open, yk_launch and the commands run it first. If it
- * did not run, the functions below return the default for such a value. An empty value counts as unset. A program with more
- * rights than its caller (setuid) takes no paths and no plugin options from the environment.
+ * The environment variables that core reads, one line of a table each. No other place in core reads a YOKE_* name, or one that
+ * Accelerate sets, from the environment. yk__options_check refuses a value that cannot be read; yk_open, yk_launch and the commands
+ * run it first. If it did not run, the functions below return the default for such a value. An empty value counts as unset. A program
+ * with more rights than its caller (setuid) takes no paths and no plugin options from the environment.
  *
  * Each call reads the environment anew; a job reads its options once. Thread rule: as getenv.
  */
@@ -106,7 +106,13 @@ typedef enum yk__option_scope {
       "set by yoke launch with restarts: a number that all attempts of one launch have in common, and no other launch")           \
     X(WORLD_SIZE, "YOKE_WORLD_SIZE", COUNT, "", 1, INT32_MAX, NULL, "control", EACH, "set by yoke launch: the number of ranks") \
     X(LOCAL_RANK, "YOKE_LOCAL_RANK", COUNT, "", 0, INT32_MAX, NULL, "launch", EACH, \
-      "for programs, set by yoke launch: its number on this host")
+      "for programs, set by yoke launch: its number on this host") \
+    X(ACCELERATE_PRECISION, "ACCELERATE_MIXED_PRECISION", WORD, "no", 0, 0, "no, fp32, bf16, fp16, fp8", "job", EACH, \
+      "of accelerate launch: what products compute in where the program and --precision do not say") \
+    X(ACCELERATE_ACCUMULATE, "ACCELERATE_GRADIENT_ACCUMULATION_STEPS", COUNT, "1", 1, 1 << 20, NULL, "job", EACH, \
+      "of accelerate launch: micro batches of an optimizer step where the program and --gradient-accumulation-steps do not say") \
+    X(ACCELERATE_CPU, "ACCELERATE_USE_CPU", WORD, "False", 0, 0, "False, True, false, true, 0, 1, no, yes", "job", EACH, \
+      "of accelerate launch: the devices are cpu where neither the program, --devices nor YOKE_DEVICES says")
 
 typedef enum yk__option {
 #define X(id, ...) YK__OPTION_##id,
@@ -140,7 +146,11 @@ uint64_t yk__option_size_of(yk__option option, uint32_t rank);
 /* WORD: the number of the word in the table's list. WORDS: a bit for each. */
 uint32_t yk__option_words(yk__option option);
 
-/* YK_E_ARG with the variable, its value and the allowed values: for one option; for all options. */
+/* The device specs that the environment names: YOKE_DEVICES, else "cpu" for ACCELERATE_USE_CPU; NULL if absent. */
+const char *yk__option_devices(void);
+
+/* YK_E_ARG with the variable, its value and the allowed values: for one option; for all options, and for the variables of another
+ * program that ask for a feature that Yoke lacks (foreign.h). */
 yk_status yk__option_check(yk__option option, yk_error *err);
 yk_status yk__options_check(yk_error *err);
 

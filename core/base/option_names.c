@@ -63,16 +63,17 @@ uint32_t yk__options_unknown(const char *plugins, void (*one)(const char *name, 
 {
     const char *known[YK__OPTION_N];
     char name[128];
-    uint32_t n = 0;
+    uint32_t n = 0, n_known = 0;
     for (yk__option i = 0; i < YK__OPTION_N; i++)
-        known[i] = yk__option_row_of(i)->name + strlen("YOKE_");
+        if (!strncmp(yk__option_row_of(i)->name, "YOKE_", 5))
+            known[n_known++] = yk__option_row_of(i)->name + strlen("YOKE_");
     for (char **variable = environ; variable && *variable; variable++) {
         if (strncmp(*variable, "YOKE_", 5))
             continue;
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*variable, "="), *variable);
         if (name_known(name) || yk__option_foreign(name, plugins))
             continue;
-        const char *near = yk__nearest_word(name + strlen("YOKE_"), known, YK__OPTION_N);
+        const char *near = yk__nearest_word(name + strlen("YOKE_"), known, n_known);
         one(name, near ? near - strlen("YOKE_") : NULL);
         n++;
     }
@@ -81,7 +82,7 @@ uint32_t yk__options_unknown(const char *plugins, void (*one)(const char *name, 
 
 static void unknown_warn(const char *name, const char *nearest)
 {
-    yk__log(YK_LOG_WARN, "environment", "%s is not known%s%s%s; 'yoke info --env' lists all names", name,
+    yk__log(YK_LOG_WARN, "environment", "%s is not known%s%s%s; 'yoke env' lists all names", name,
             nearest ? " (did you mean " : "", nearest ? nearest : "", nearest ? "?)" : "");
 }
 

@@ -29,8 +29,8 @@ yk_status yk__kind_tokenizer(yk__dataset *set, const yk__spec *spec, const yk__d
         return st;
     name = name ? name : options->tokenizer;
     if (!name)
-        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': needs a tokenizer (tokenizer=DIR, char or bytes)", spec->kind,
-                        spec->path);
+        return yk__fail(err, YK_E_ARG, "data '%s:%.100s': needs a tokenizer (tokenizer=DIR, char or bytes), as it is text: models of "
+                        "images read idx:DIR or cifar10:DIR", spec->kind, spec->path);
     if (lowercase == 1 && (!strcmp(name, "bytes") || !strcmp(name, "char")))
         return yk__fail(err, YK_E_ARG, "data '%s:%.100s': lowercase=yes has no effect with tokenizer=%s", spec->kind, spec->path, name);
     if (!strcmp(name, "bytes")) {

@@ -45,9 +45,19 @@ static yk_status check_scale(const yk_scale_config *c, yk_error *err)
     return YK_OK;
 }
 
+/* What accelerate launch says where the program does not. */
+static void take_environment(yk_config *c)
+{
+    static const yk_dtype types[] = {YK_F32, YK_F32, YK_BF16, YK_F16, YK_F8E4M3}; /* as the words of the option's row */
+    if (c->precision == YK_F32 && !c->precision_by_rank)
+        c->precision = types[yk__option_words(YK__OPTION_ACCELERATE_PRECISION)];
+    c->accumulate = c->accumulate ? c->accumulate : (uint32_t)yk__option_number(YK__OPTION_ACCELERATE_ACCUMULATE);
+}
+
 static yk_status check_config(yk_job *job, yk_error *err)
 {
     yk_config *c = &job->config;
+    take_environment(c);
     if (c->precision != YK_F32 && c->precision != YK_BF16 && c->precision != YK_F16 && c->precision != YK_F8E4M3)
         return yk__fail(err, YK_E_ARG, "precision %s: expected f32, bf16, f16 or f8e4m3 (fp8)", yk__dtype_name(c->precision));
     if (c->average > YK_AVERAGE_ROWS || c->scale.rule > YK_SCALE_MEGATRON)
@@ -64,7 +74,6 @@ static yk_status check_config(yk_job *job, yk_error *err)
     if (c->local_sgd_steps && yk__option_words(YK__OPTION_WIRE_PARAMS))
         return yk__fail(err, YK_E_ARG, "YOKE_WIRE_PARAMS is \"%s\", but in LocalSGD each rank updates its own parameters and none travel: "
                         "choose one", yk__option_text(YK__OPTION_WIRE_PARAMS));
-    c->accumulate = c->accumulate ? c->accumulate : 1;
     c->hash_every = c->hash_every ? c->hash_every : 100;
     return YK_OK;
 }

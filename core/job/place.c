@@ -296,7 +296,7 @@ static yk_status given_choose(yk_job *job, const char *named, yk__placement *cho
 yk_status yk__place_choose(yk_job *job, yk__placement *chosen, yk_error *err)
 {
     const char *named = job->config.devices ? job->config.devices : asked;
-    const char *spec = named ? named : yk__option_text(YK__OPTION_DEVICES);
+    const char *spec = named ? named : yk__option_devices();
     if (yk__topology_new(&job->topology, err))
         return err->status;
     if (yk__launch_fd() >= 0 || yk__node_fd() >= 0)

@@ -46,7 +46,7 @@ int yk_launch(const char *devices, char *const *argv)
         return -1;
     yk__launch_keep_standard();
     /* in a child process: a driver must not run here before the ranks are forked */
-    const char *spec = devices ? devices : yk__option_text(YK__OPTION_DEVICES);
+    const char *spec = devices ? devices : yk__option_devices();
     if (!yk__launch_check(&err) && !yk__options_check(&err) && !yk__launch_select(spec, &place, &n, &err))
         return run_ranks(place, n, argv);
     yk__launch_await_turn();
@@ -72,7 +72,7 @@ static int call_ranks(uint32_t ranks, const char *devices, user_call *call)
 {
     yk_error err = YK_ERROR_INIT;
     yk__placement *place = NULL;
-    const char *spec = devices ? devices : yk__option_text(YK__OPTION_DEVICES);
+    const char *spec = devices ? devices : yk__option_devices();
     uint32_t n = 0;
     int code = 0;
     yk__launch_keep_standard();

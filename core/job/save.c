@@ -412,13 +412,20 @@ static yk_status load_file(yk_job *job, const char *dir, const char *file, bool 
     return err->status;
 }
 
-static yk_status check_state(const yk_job *job, const char *dir, const json_t *state, yk_error *err)
+static yk_status check_format(const char *dir, const json_t *state, yk_error *err)
 {
-    const json_t *o = json_object_get(state, "optimizer"), *format = json_object_get(state, "format");
-    const char *kind = json_string_value(json_object_get(o, "kind"));
+    const json_t *format = json_object_get(state, "format");
     if (!json_is_string(format) || strcmp(json_string_value(format), "yoke-checkpoint") != 0 ||
         json_integer_value(json_object_get(state, "version")) != 1)
         return yk__fail(err, YK_E_FORMAT, "%s: no checkpoint of Yoke, version 1", dir);
+    return YK_OK;
+}
+
+/* Once the model is known to be the checkpoint's: that of another model differs in most of this as well, and says so by its parameters. */
+static yk_status check_state(const yk_job *job, const char *dir, const json_t *state, yk_error *err)
+{
+    const json_t *o = json_object_get(state, "optimizer");
+    const char *kind = json_string_value(json_object_get(o, "kind"));
     if (count_of(json_object_get(state, "seed")) != job->config.seed)
         return yk__fail(err, YK_E_ARG, "%s was made with seed %" PRIu64 "; this job's is %" PRIu64, dir,
                         count_of(json_object_get(state, "seed")), job->config.seed);
@@ -475,8 +482,9 @@ void yk_load(yk_job *job, const char *dir)
     json_t *state = NULL;
     if (!yk_ok(job) || !yk__job_given(job, "yk_load", "dir", dir) || (job->opt && !yk__opt_made(job->opt)))
         return;
-    if (yk__checkpoint_read(dir, &state, &err) || check_state(job, dir, state, &err) || load_file(job, dir, MODEL, false, &err) ||
-        (job->opt && load_file(job, dir, MOMENTS, true, &err)) || yk__registered_load(job, dir, state, &err)) {
+    if (yk__checkpoint_read(dir, &state, &err) || check_format(dir, state, &err) || load_file(job, dir, MODEL, false, &err) ||
+        check_state(job, dir, state, &err) || (job->opt && load_file(job, dir, MOMENTS, true, &err)) ||
+        yk__registered_load(job, dir, state, &err)) {
         yk__job_fail(job, &err);
     } else {
         yk__resume_notes(job, dir, state);

@@ -77,16 +77,18 @@ typedef struct yk_scale_config {
 } yk_scale_config;
 
 typedef struct yk_config {
-    const char *devices;     /* device specs, "cpu:0 opencl:*"; NULL: those of yk_launch, else YOKE_DEVICES, else "auto". Each rank takes
-                                one of a list, which has one per rank of its host or one per rank of the job. A single spec is this
-                                rank's own. Devices that differ from those 'yoke launch' gave are an error */
-    yk_dtype precision;      /* compute format: YK_F32 (default), YK_BF16, YK_F16; weights stay f32. YK_F8E4M3 (fp8): bf16, with operands of
-                                linear layers' products rounded to 8 bits, except in the first and the last layer */
+    const char *devices;     /* device specs, "cpu:0 opencl:*"; NULL: those of yk_launch, else YOKE_DEVICES, else "cpu" with
+                                ACCELERATE_USE_CPU, else "auto". Each rank takes one of a list, which has one per rank of its host or
+                                one per rank of the job. A single spec is this rank's own. Devices that differ from those 'yoke launch'
+                                gave are an error */
+    yk_dtype precision;      /* compute format: YK_F32 (default; then ACCELERATE_MIXED_PRECISION counts), YK_BF16, YK_F16; weights stay
+                                f32. YK_F8E4M3 (fp8): bf16, with operands of linear layers' products rounded to 8 bits, except in the
+                                first and the last layer */
     const char *precision_by_rank; /* instead of precision: "fp32,bf16,fp16", one per rank; the last one serves all further ranks. One
                                       rank in fp16 scales the loss of all ranks, and its gradient overflow skips the step of all */
     yk_dtype substitute;     /* format for a device that lacks `precision`, logged; YK_F32 (default): none unless... */
     bool allow_substitute;   /* ...this is set: then `substitute` is used */
-    uint32_t accumulate;     /* micro batches per optimizer step; default 1 */
+    uint32_t accumulate;     /* micro batches per optimizer step; default: ACCELERATE_GRADIENT_ACCUMULATION_STEPS, else 1 */
     yk_average average;
     uint64_t seed;           /* seed of weights, dropout and sample order */
     yk_scale_config scale;

@@ -103,6 +103,54 @@ warned_env() { # once, by one rank, and not for what a plugin reads
         ! grep -q YOKE_CPU_PROFILE "$out/err"
 }
 ok "an unknown name is warned of once" warned_env
+foreign() { # foreign EXPECTED VARIABLE=VALUE..: what another program asks for is named, and nothing runs
+    expected=$1
+    shift
+    env "$@" "$yoke" estimate-memory --model mlp >"$out/said" 2>"$out/err"
+    code=$?
+    cat "$out/err"
+    [ $code = 2 ] && [ ! -s "$out/said" ] && grep -qF "$expected" "$out/err"
+}
+ok "sharding that is asked for by a variable" foreign "FSDP_SHARDING_STRATEGY" ACCELERATE_USE_FSDP=true FSDP_SHARDING_STRATEGY=FULL_SHARD
+ok "a stage of DeepSpeed" foreign "ACCELERATE_DEEPSPEED_ZERO_STAGE=3" ACCELERATE_DEEPSPEED_ZERO_STAGE=3
+ok "a compiler" foreign "ACCELERATE_DYNAMO_BACKEND=inductor" ACCELERATE_DYNAMO_BACKEND=inductor
+ok "parallel layers" foreign "PARALLELISM_CONFIG_TP_SIZE=2" PARALLELISM_CONFIG_TP_SIZE=2
+ok "a precision that there is not" foreign "ACCELERATE_MIXED_PRECISION=int4: expected one of no" ACCELERATE_MIXED_PRECISION=int4
+# as accelerate launch sets them where nothing of it is asked for
+ok "variables that ask for nothing" env ACCELERATE_USE_CPU=True ACCELERATE_MIXED_PRECISION=no ACCELERATE_DYNAMO_BACKEND=no \
+    ACCELERATE_DYNAMO_MODE=default ACCELERATE_DYNAMO_USE_FULLGRAPH=False ACCELERATE_DYNAMO_USE_DYNAMIC=False \
+    ACCELERATE_DYNAMO_USE_REGIONAL_COMPILATION=False ACCELERATE_USE_FSDP=false FSDP_OFFLOAD_PARAMS=false FSDP_MIN_NUM_PARAMS=0 \
+    FSDP_AUTO_WRAP_POLICY=NO_WRAP FSDP_USE_ORIG_PARAMS=true ACCELERATE_DEEPSPEED_ZERO_STAGE=1 ACCELERATE_CPU_AFFINITY=1 \
+    "$yoke" estimate-memory --model mlp
+
+followed() { # a job takes them where the command line does not say
+    set -- estimate-memory --model mlp --model-config hidden=64 --json
+    ACCELERATE_MIXED_PRECISION=bf16 "$yoke" "$@" >"$out/told" && "$yoke" "$@" --precision bf16 >"$out/typed" || return 1
+    ACCELERATE_MIXED_PRECISION=bf16 "$yoke" "$@" --precision fp32 >"$out/over" && "$yoke" "$@" >"$out/plain" || return 1
+    cmp "$out/told" "$out/typed" && cmp "$out/over" "$out/plain" && ! cmp -s "$out/told" "$out/plain" || return 1
+    ACCELERATE_GRADIENT_ACCUMULATION_STEPS=2 "$yoke" "$@" >"$out/told" && "$yoke" "$@" --gradient-accumulation-steps 2 >"$out/typed" &&
+        cmp "$out/told" "$out/typed" && ! cmp -s "$out/told" "$out/plain"
+}
+ok "ACCELERATE_MIXED_PRECISION and ACCELERATE_GRADIENT_ACCUMULATION_STEPS" followed
+
+report() { # yoke env: all of it as text and as JSON, also where a variable is refused
+    ACCELERATE_USE_CPU=1 YOKE_DEVICES='' YOKE_WIRE=bf16 YOKE_CUT=nodes "$yoke" env --shares equal --json >"$out/env" 2>"$out/err"
+    [ $? = 2 ] && grep -q "YOKE_CUT=nodes: expected" "$out/err" || return 1
+    ACCELERATE_USE_CPU=1 YOKE_DEVICES='' YOKE_WIRE=bf16 YOKE_CUT=nodes "$yoke" env --shares equal >"$out/text" 2>/dev/null
+    python3 - "$out/env" "$out/text" <<'P'
+import json, sys
+env, text = json.load(open(sys.argv[1])), open(sys.argv[2]).read()
+says = {e["name"]: (e["value"], e["from"]) for e in env["environment"]}
+assert env["version"] and env["system"] and env["libraries"] and any(p["name"] == "cpu" for p in env["plugins"])
+assert says["YOKE_WIRE"] == ("bf16", "environment") and says["YOKE_SHARES"] == ("equal", "option")
+assert says["YOKE_LOG"] == ("warn", "default")
+assert says["YOKE_DEVICES"] == ("cpu", "environment, ACCELERATE_USE_CPU")
+missing = [n for n in list(says) + [env["version"], env["system"]] + [p["name"] for p in env["plugins"]] if n not in text]
+assert not missing, missing
+P
+}
+ok "yoke env" report
+
 setuid_env() { # a program with more rights than its caller takes no paths from the environment; numbers it may
     cp "$yoke" "$out/privileged" && chmod 4755 "$out/privileged" && chmod 755 "$out" || return 1
     python3 - "$out/privileged" <<'P' >"$out/env"

@@ -54,6 +54,28 @@ for options in "" "--gradient-checkpointing" "--gradient-checkpointing --eval-st
     # shellcheck disable=SC2086
     ok "yoke train with text $options" as_train "text:$out/text,tokenizer=bytes,seq-len=32" "$gpt2" $options
 done
+# The command line of a training can be asked for as it is: vocabulary and length are the data's.
+by_data() { # by_data OPTION...
+    "$yoke" estimate-memory "$@" --json >"$out/plan" && "$yoke" train --max-steps 4 --json --overwrite-output-dir \
+        --output-dir "$out/trained" "$@" >"$out/run" || return 1
+    cat "$out/plan" "$out/run"
+    python3 -c 'import json, sys
+plan, run = (json.loads(open(f).read().splitlines()[-1]) for f in sys.argv[1:])
+assert plan["ranks"][0]["peak_bytes"] == run["peak_bytes"] > 0' "$out/plan" "$out/run"
+}
+no_more() { # but for the loader's own inputs
+    set -- --model gpt2 --model-config $layers --tokenizer char --data "text:$out/text" --seq-len 24
+    "$yoke" estimate-memory "$@" --json >"$out/both" && "$yoke" estimate-memory "$@" --eval-strategy no --json >"$out/alone" || return 1
+    python3 -c 'import json, sys
+both, alone = (json.load(open(f))["ranks"][0] for f in sys.argv[1:])
+print(both, alone)
+assert both["peak_bytes"] - both["input_bytes"] <= alone["peak_bytes"] - alone["input_bytes"]
+assert both["input_bytes"] <= 4 * alone["input_bytes"]' "$out/both" "$out/alone"
+}
+layers="n_layer=2,n_embd=32,n_head=2"
+ok "the data's vocabulary and length" by_data --model gpt2 --model-config $layers --tokenizer char --data "text:$out/text" --block_size 24 \
+    --learning_rate 1e-3 --optim adamw_torch --logging_steps 1
+ok "a training whose evaluation batch nobody names takes no more than one that does not evaluate" no_more
 less() { # checkpointing is worth its name, in what is said as in what is taken
     # shellcheck disable=SC2086
     "$yoke" estimate-memory $gpt2 --json >"$out/all" && "$yoke" estimate-memory $gpt2 --gradient-checkpointing --json >"$out/few" &&

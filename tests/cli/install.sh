@@ -25,6 +25,38 @@ manual() { # of the user's functions, where python3 could make it
 }
 ok "the manual page of the functions is installed" manual
 
+pages() { # of a single function, found by its name and with its own words
+    grep -q '^PYTHON3 = *$' "$YOKE_BUILD/Makefile" && return
+    at=$(dirname "$(find "$out/root" -path '*/man3/yoke.h.3')")
+    [ "$(find "$at" -name 'yk_*.3' | wc -l)" -ge 150 ] && grep -q 'reduces over ranks, clips and updates' "$at/yk_step.3" || return 1
+    command -v man >/dev/null 2>&1 || return 0
+    man -M "$(dirname "$at")" yk_step 2>&1 | grep -q 'yk_step(yk_opt' || return 1
+    ! man --warnings -E UTF-8 -l "$at/yk_step.3" 2>&1 >/dev/null | grep .
+}
+ok "man yk_step finds its function" pages
+
+documents() { # where README's links find them
+    readme=$(find "$out/root" -path '*/doc/yoke/README.md')
+    grep -o '](\(docs\|examples\)/[A-Za-z_.-]*)' "$readme" | tr -d '()]' | sort -u >"$out/links"
+    [ "$(wc -l <"$out/links")" -ge 10 ] || return 1
+    while read -r link; do [ -e "$(dirname "$readme")/$link" ] || { echo "$link is not installed"; return 1; }; done <"$out/links"
+}
+ok "documents and examples are installed" documents
+
+completes() { # completes EXPECTED WORD...: what bash is offered for the last word
+    command -v bash >/dev/null 2>&1 || return 0
+    expected=$1
+    shift
+    bash -c '. "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _yoke; echo ${COMPREPLY[*]}' bash \
+        "$(find "$out/root" -path '*/bash-completion/completions/yoke')" "$@" >"$out/offered"
+    cat "$out/offered"
+    [ "$(cat "$out/offered")" = "$expected" ]
+}
+ok "bash completes a command" completes estimate-memory yoke est
+ok "bash completes an option" completes "--label-smoothing-factor" yoke train --label-
+ok "bash completes a name of another program" completes "--model-name-or-path" yoke train --model-name-o
+ok "bash completes a word" completes "steps" yoke train --eval-strategy st
+
 small() {
     core=$(find "$out/root" -type f -name 'libyoke.so*' -exec wc -c {} + | awk '{print $1}')
     cpu=$(find "$out/root" -type f -name yoke_cpu.so -exec wc -c {} + | awk '{print $1}')

@@ -44,6 +44,30 @@ truth() { # each way to say it: on is one JSON line, off is the report
 ok "truth values of switches" truth
 ok "a switch with another value" refuses '--json takes no value but true or false, but "maybe" was given' train --json=maybe
 ok "an argument that looks like a truth value stays one" "$yoke" launch --devices cpu:0 --json true
+defaults() { # a default that differs from Trainer's is said where it matters, and not where the line chooses
+    # shellcheck disable=SC2086
+    "$yoke" train $base --max-steps 2 --global-batch 7 --gradient-accumulation-steps 2 2>"$out/err" >/dev/null || return 1
+    cat "$out/err"
+    for way in --no-dataloader-drop-last "--save-steps 500" "--average items"; do
+        [ "$(grep -c -e "Trainer .*$way" "$out/err")" = 1 ] || return 1
+    done
+    # shellcheck disable=SC2086
+    "$yoke" train $base --max-steps 2 --global-batch 7 --gradient-accumulation-steps 2 --dataloader_drop_last True --save_strategy no \
+        --average micro 2>"$out/err" >/dev/null && ! grep Trainer "$out/err"
+}
+ok "defaults that are not Trainer's" defaults
+printf 'a day\n' >"$out/text"
+ok "text for a model of images" refuses "model resnet20 and text data do not go together" train --model resnet20 --data "text:$out/text" \
+    --output-dir "$out/m"
+ok "a table for a model of running text" refuses "model gpt2 and csv data do not go together" train --model gpt2 --data "csv:$out/text" \
+    --output-dir "$out/m"
+ok "sharded_ddp" refuses "each rank holds all parameters" train --sharded_ddp zero_dp_2
+
+helped() { # yoke help COMMAND is the command's own help
+    "$yoke" help train >"$out/help" && "$yoke" train --help | cmp - "$out/help"
+}
+ok "yoke help train" helped
+
 ok "an unknown name with underscores" refuses "did you mean --learning-rate?" train --learning_rat 1
 
 together() { # together COMMAND 'ARGUMENTS' NAME..: exit code 2, and a line with words behind each of these names, and no other
@@ -101,7 +125,7 @@ ok "two names with two values" \
     train --lr 1 --learning-rate 2
 ok "a type that there is not" refuses '--dtype int8: expected bfloat16, float16, float32, fp8 or no' train --dtype int8
 ok "settings that are no JSON" refuses "expected a JSON object" train --lr_scheduler_kwargs '{"num_cycles":' --max-steps 1
-ok "a part that is none" refuses "--eval-split 1.5: expected a part between 0 and 1" train --output-dir "$out/m" --eval-split 1.5
+ok "a part that is none" refuses "--eval-split 1.5: expected a part between 0 and 1" train $base --output-dir "$out/m" --eval-split 1.5
 ok "launch: more hosts than one need more" \
     refuses "--nnodes 2 needs --node-rank (which host this is), --master-addr (where rank 0 listens), \
 YOKE_SECRET_FILE" launch --nnodes 2 --nproc_per_node 1 true
@@ -131,7 +155,11 @@ ok "launch --nproc_per_node, --num_machines 1 and --cpu" counted 3 --nproc_per_n
 ok "launch --nproc_per_node gpu is a rank for each device" counted 1 --nproc_per_node=gpu
 printf 'localhost slots=2\n' >"$out/hosts"
 ok "launch: localhost is this host" counted 2 --hostfile "$out/hosts"
-ok "launch: precision for another program" refuses "the program chooses what it computes in" launch --mixed_precision bf16 true
+told_precision() { # a program over yoke.h finds it where accelerate launch leaves it
+    "$yoke" launch --devices cpu:0 --mixed_precision bf16 sh -c 'echo "in $ACCELERATE_MIXED_PRECISION"' | grep -q 'in bf16'
+}
+ok "launch: precision for another program" told_precision
+ok "launch: a precision that there is not" refuses "expected one of" launch --devices cpu:0 --precision int4 "$yoke" estimate-memory
 
 reasons() { # each refused name says why, the way help does; turned off it is let pass
     "$yoke" train --man | sed -n '/^.SH REFUSED/,/^.SH EXIT/p' | sed -n 's/^\.B //p' | tr -d '\\,' | tr ' ' '\n' >"$out/refused"

@@ -58,7 +58,7 @@ kept() {
 ok "--save-total-limit 2 keeps the newest two" kept
 
 evaluated() {
-    "$yoke" eval --from "$out/a" --data "idx:$out/images" --json >"$out/eval" 2>/dev/null || return 1
+    "$yoke" eval --from "$out/a" --data "idx:$out/images" --per-device-eval-batch-size 32 --json >"$out/eval" 2>/dev/null || return 1
     valid_json "$out/eval" && [ "$(field total "$out/eval")" = 200 ] || return 1
     echo "$(field eval_loss "$out/eval") $(field eval_loss "$out/a.log")"
     [ "$(field eval_loss "$out/eval")" = "$(field eval_loss "$out/a.log")" ]

@@ -38,7 +38,8 @@ ok "before the first step" evaluations "0 20 30" --eval-on-start
 ok "not before a number of steps" evaluations "20 30" --eval-steps 5 --eval-delay 20 --eval_steps 10
 ok "not before a number of epochs" evaluations "30" --eval-delay 1.2
 fewer() {
-    train --max-eval-samples 50 --eval-strategy no --do-eval --json && "$yoke" eval --from "$out/run.$run" --data "idx:$out/images" \
+    train --max-eval-samples 50 --eval-strategy no --do-eval --json && "$yoke" eval --from "$out/run.$run" \
+        --per-device-eval-batch-size 32 --data "idx:$out/images" \
         --max-eval-samples 50 --json >"$out/few" 2>/dev/null && [ "$(field total "$out/few")" = 50 ] &&
         [ "$(field eval_loss "$out/few")" = "$(field eval_loss "$out/stdout")" ]
 }
@@ -68,7 +69,7 @@ ok "the best alone" kept checkpoint-best --save-strategy best --eval-steps 10
 # The loss falls: where more of it is better, the first evaluation is the best.
 best() {
     train --eval-steps 5 --load_best_model_at_end True --metric_for_best_model eval_loss --greater-is-better --json || return 1
-    "$yoke" eval --from "$out/run.$run" --data "idx:$out/images" --json >"$out/eval" 2>/dev/null || return 1
+    "$yoke" eval --from "$out/run.$run" --data "idx:$out/images" --per-device-eval-batch-size 32 --json >"$out/eval" 2>/dev/null || return 1
     python3 - "$log" "$out/eval" "$out/stdout" <<'P'
 import json, sys
 rows = [json.loads(line) for line in open(sys.argv[1])]
@@ -97,7 +98,8 @@ ok "a resumed training waits as long in all" resumed
 resumed_best() { # resumed_best FOLDER CHECKPOINT STEP: at a rate that spoils the model; the best one is that of STEP
     "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --global-batch 32 --max-steps 30 --eval-steps 10 \
         --load-best-model-at-end --learning-rate 3 --output-dir "$1" --resume-from-checkpoint "$2" --log "$out/best.log" --json \
-        >"$out/stdout" 2>"$out/err" && "$yoke" eval --from "$1" --data "idx:$out/images" --json >"$out/eval" 2>/dev/null ||
+        >"$out/stdout" 2>"$out/err" && "$yoke" eval --from "$1" --data "idx:$out/images" --json \
+        --per-device-eval-batch-size 32 >"$out/eval" 2>/dev/null ||
         { cat "$out/err"; return 1; }
     python3 - "$out/best.log" "$out/stdout" "$out/eval" "$out/first.log" "$3" <<'P'
 import json, sys
@@ -314,8 +316,8 @@ ok "a contradiction is told once, not by each rank" refuses "--logging-dir has n
 ok "no devices" refuses "--devices is empty" --devices ""
 ok "a name of the hub" refuses "nothing is downloaded: hf download google/no-such --local-dir" --from google/no-such
 mkdir -p "$out/whale" && printf '{"model_type": "whale"}' >"$out/whale/config.json"
-ok "a folder beside a model, and text" refuses "--from $out/whale beside --model mlp gives weights alone" --from "$out/whale" \
-    --data "lines:$out/text"
+ok "a folder beside a model, and text" refuses "--from $out/whale beside --model bert-mlm gives weights alone" --from "$out/whale" \
+    --model bert-mlm --data "lines:$out/text"
 ok "no limit, in Trainer's word" evaluations "20 40" --max-steps -1 --num-train-epochs 2
 ok "epochs as Trainer prints them" evaluations "20 40" --max-steps -1 --num_train_epochs 2.0
 resumed() { # Trainer.train(resume_from_checkpoint=True)

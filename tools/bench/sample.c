@@ -3,6 +3,7 @@
 #include "tools/bench/sample.h"
 
 #include "tools/eval/metrics.h"
+#include "tools/train/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,10 +15,10 @@ static uint32_t random_u32(uint32_t *state)
     return *state >> 8;
 }
 
-/* A key of --model-config, which the model reads itself as well. */
+/* A key of --model-config, or of --from's config.json, which the model reads itself as well. */
 static int64_t config_int(const sample *s, const char *key, int64_t preset)
 {
-    yk_settings *list = yk_settings_new(s->job, yk__cli_text(s->cli, "model-config"));
+    yk_settings *list = train_settings(s->cli, s->job);
     const int64_t v = yk_settings_int(list, key, preset);
     yk_settings_free(list);
     return v;
@@ -28,10 +29,17 @@ static bool family_is(const sample *s, const char *family)
     return !strncmp(s->name, family, strlen(family));
 }
 
+/* Tokens of a row or window. */
+static int64_t default_width(const sample *s)
+{
+    const bool running = family_is(s, "gpt2");
+    return s->as_train ? train_length(s->cli, s->job, running ? "seq-len" : "max-length") : running ? 256 : 128;
+}
+
 static void sample_sizes(sample *s)
 {
     const bool text = family_is(s, "gpt2") || family_is(s, "bert");
-    s->width = text ? config_int(s, "seq_len", family_is(s, "gpt2") ? 256 : 128) : 1;
+    s->width = text ? config_int(s, "seq_len", default_width(s)) : 1;
     s->channels = family_is(s, "resnet") ? config_int(s, "num_channels", 3) : config_int(s, "input_size", 784);
     s->side = family_is(s, "resnet") ? config_int(s, "image_size", 32) : 1;
     s->classes = family_is(s, "gpt2")       ? config_int(s, "vocab_size", 50257)
@@ -140,23 +148,41 @@ void sample_micro(sample *s)
     yk_step(s->opt);
 }
 
+static void evaluate_batch(sample *s, const yk_batch *batch)
+{
+    yk_t loss;
+    metric_trace(s->model, batch, yk_forward(s->model, batch), &loss);
+    yk_end(s->job);
+}
+
+/* Of equal batches one takes what all take; of rows of text as many as of training are planned. */
+static void evaluate_data(sample *s)
+{
+    yk_batch batch = {0};
+    const uint64_t most = s->by_rows ? 256 : 1;
+    for (uint64_t i = 0; i < most && yk_ok(s->job) && yk_data_next(s->eval, &batch); i++)
+        evaluate_batch(s, &batch);
+}
+
 void sample_evaluate(sample *s)
 {
     yk_batch batch;
-    yk_t loss;
     yk_train(s->job, false);
-    sample_split(s, s->eval_batch);
-    batch = batch_fill(s, s->eval_batch);
-    metric_trace(s->model, &batch, yk_forward(s->model, &batch), &loss);
-    yk_end(s->job);
+    if (s->eval)
+        evaluate_data(s);
+    else {
+        sample_split(s, s->eval_batch);
+        batch = batch_fill(s, s->eval_batch);
+        evaluate_batch(s, &batch);
+    }
     yk_train(s->job, true);
 }
 
 static yk_opt *optimizer_as_train(const sample *s)
 {
-    static const char *const words[] = {"sgd", "adam", "adamw"};
+    const char *name = yk__cli_text(s->cli, "optim"); /* checked before: what begins with adamw is adamw */
     bool bad = false;
-    const int k = yk__cli_word(s->cli, "optim", words, 3, &bad);
+    const int k = !strcmp(name, "sgd") ? 0 : !strcmp(name, "adam") ? 1 : 2;
     const double decay = yk__cli_real(s->cli, "weight-decay", 0, 1e10, &bad);
     const yk_adam_config adam = {.lr = 1e-4, .weight_decay = decay};
     if (k == 0)
@@ -180,71 +206,62 @@ static yk_opt *optimizer_new(const sample *s)
 }
 
 /* Whether a training with evaluation data evaluates, by yoke train's rule. */
-static bool evaluates_as_train(const yk__cli *cli, bool *bad)
+static bool evaluates_as_train(const yk__cli *cli)
 {
-    static const char *const words[] = {"no", "steps", "epoch"};
-    const int strategy = yk__cli_word(cli, "eval-strategy", words, 3, bad);
-    return yk__cli_given(cli, "do-eval") ? yk__cli_on(cli, "do-eval") : strategy != 0;
+    const char *strategy = yk__cli_text(cli, "eval-strategy");
+    return yk__cli_given(cli, "do-eval") ? yk__cli_on(cli, "do-eval") : !strategy || strcmp(strategy, "no") != 0;
 }
 
-static void refuse_idle(const sample *s, int optim, bool *bad)
+bool sample_as_train_right(const yk__cli *cli)
 {
-    if (optim > 0)
-        yk__cli_refuse_idle(s->cli, "momentum", "without --optim sgd", bad);
-    if (!s->eval_batch)
-        yk__cli_refuse_idle(s->cli, "per-device-eval-batch-size", "where nothing is evaluated", bad);
-    if (yk__cli_typed(s->cli, "global-batch"))
-        yk__cli_refuse_idle(s->cli, "per-device-train-batch-size", "beside --global-batch", bad);
-    if (yk__cli_typed(s->cli, "threads"))
-        yk__cli_refuse_idle(s->cli, "devices", "beside --threads", bad);
+    bool bad = !train_options_right(cli);
+    yk__cli_int(cli, "threads", 1, 4096, &bad);
+    if (yk__cli_typed(cli, "threads"))
+        yk__cli_refuse_idle(cli, "devices", "beside --threads", &bad);
+    if (yk__cli_text(cli, "eval-data") && !yk__cli_text(cli, "data")) {
+        yk__cli_usage(cli->command, "--eval-data without --data: what trains is what takes most: name it too");
+        bad = true;
+    }
+    return !bad;
 }
 
-/* Options that only a planned training has, before devices are opened. */
-static void check_as_train(sample *s, bool *bad)
-{
-    const int64_t eval = yk__cli_int(s->cli, "per-device-eval-batch-size", 1, 1 << 20, bad);
-    s->eval_batch = evaluates_as_train(s->cli, bad) ? eval : 0; /* for each rank, until they are counted */
-    yk__cli_real(s->cli, "label-smoothing-factor", 0, 0.999999, bad);
-    static const char *const words[] = {"sgd", "adam", "adamw"};
-    s->clip = yk__cli_real(s->cli, "max-grad-norm", 0, 1e30, bad);
-    refuse_idle(s, yk__cli_word(s->cli, "optim", words, 3, bad), bad);
-    yk__cli_real(s->cli, "momentum", 0, 1, bad);
-    yk__cli_real(s->cli, "weight-decay", 0, 1e10, bad);
-    yk__cli_int(s->cli, "per-device-train-batch-size", 1, 1 << 20, bad);
-}
-
-bool sample_open(sample *s, const yk__cli *cli, const yk_config *config)
+/* Devices and cores, precision and seed of a sample that is timed. */
+static bool read_timed(sample *s, yk_config *c)
 {
     static const char *const words[] = {"fp32", "bf16", "fp16", "fp8"};
     static const yk_dtype types[] = {YK_F32, YK_BF16, YK_F16, YK_F8E4M3};
     bool bad = false;
-    const char *by_rank = train_precision_by_rank(cli);
-    const int k = by_rank ? 0 : yk__cli_word(cli, "precision", words, 4, &bad);
+    c->precision_by_rank = train_precision_by_rank(s->cli);
+    const int k = c->precision_by_rank ? 0 : yk__cli_word(s->cli, "precision", words, 4, &bad);
+    c->precision = types[k < 0 ? 0 : k];
+    c->seed = (uint64_t)yk__cli_int(s->cli, "seed", 0, INT64_MAX, &bad);
+    c->devices = yk__cli_text(s->cli, "devices");
+    c->allow_substitute = yk__cli_on(s->cli, "allow-substitute");
+    return !bad;
+}
+
+bool sample_open(sample *s, const yk__cli *cli, const yk_config *config)
+{
+    bool bad = false;
     const int64_t threads = yk__cli_int(cli, "threads", 1, 4096, &bad);
     yk_config c = *config;
-    *s = (sample){.cli = cli, .name = yk__cli_text(cli, "model")};
-    s->as_train = config->plan_only;
+    *s = (sample){.cli = cli, .as_train = config->plan_only};
     s->batch = yk__cli_int(cli, "global-batch", 1, 1 << 20, &bad);
-    if (s->as_train)
-        check_as_train(s, &bad);
-    c.seed = (uint64_t)yk__cli_int(cli, "seed", 0, INT64_MAX, &bad);
-    if (bad)
+    if (!(s->as_train ? train_config(cli, &c) : read_timed(s, &c)) || bad)
         return false;
-    c.precision = types[k];
-    c.precision_by_rank = by_rank;
-    c.devices = yk__cli_text(cli, "devices");
     c.quiet = true;
-    c.allow_substitute = yk__cli_on(cli, "allow-substitute");
     if (threads) {
         snprintf(s->cores, sizeof s->cores, threads == 1 ? "cpu:0" : "cpu:0-%lld", (long long)threads - 1);
         c.devices = s->cores;
     }
     s->job = yk_open(&c);
-    if (s->job)
-        s->eval_batch *= yk_world_size(s->job);
-    if (s->job && !s->batch)
+    if (!s->job)
+        return false;
+    if (!s->batch)
         s->batch = (int64_t)yk_world_size(s->job) * yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
-    return s->job != NULL;
+    s->clip = s->as_train ? yk__cli_real(cli, "max-grad-norm", 0, 1e30, &bad) : 0;
+    s->eval_batch = s->as_train && evaluates_as_train(cli) ? train_eval_batch(cli, s->job, (uint32_t)s->batch) : 0;
+    return true;
 }
 
 static void model_as_train(sample *s)
@@ -254,20 +271,51 @@ static void model_as_train(sample *s)
     yk_model_recompute(s->model, yk__cli_on(s->cli, "gradient-checkpointing"));
 }
 
-void sample_make(sample *s)
+/* Data and model of the training that is planned: what its own command opens. */
+static void make_as_train(sample *s)
 {
-    if (yk_ok(s->job))
-        sample_sizes(s);
-    if (yk_ok(s->job))
-        s->model = yk_model_new(s->job, s->name, yk__cli_text(s->cli, "model-config"), NULL);
-    if (yk_ok(s->job))
-        make_data(s);
-    if (yk_ok(s->job) && yk__cli_text(s->cli, "data"))
+    const bool has_data = yk__cli_text(s->cli, "data") != NULL;
+    if (has_data)
+        s->data = train_data(s->cli, s->job, false, (uint32_t)s->batch);
+    if (has_data && yk_ok(s->job)) {
+        const char *kind = yk_data_kind(s->data);
+        s->by_rows = !strcmp(kind, "csv") || !strcmp(kind, "jsonl") || !strcmp(kind, "lines");
+    }
+    if (has_data && yk_ok(s->job) && s->eval_batch && train_has_eval(s->cli))
+        s->eval = train_data(s->cli, s->job, true, (uint32_t)s->eval_batch);
+    if (has_data && !s->eval)
+        s->eval_batch = 0;
+    if (yk_ok(s->job) && !yk__cli_text(s->cli, "model") && !yk__cli_text(s->cli, "from"))
+        s->model = yk_model_new(s->job, "mlp", yk__cli_text(s->cli, "model-config"), s->data);
+    else if (yk_ok(s->job))
+        s->model = train_model(s->cli, s->job, s->data);
+}
+
+static void open_timed_data(sample *s)
+{
+    if (yk__cli_text(s->cli, "data"))
         s->data = yk_data_open(s->job, yk__cli_text(s->cli, "data"),
                                &(yk_data_config){.global_batch = (uint32_t)s->batch, .seq_len = (uint32_t)s->width});
+}
+
+void sample_make(sample *s)
+{
+    const char *given = yk__cli_text(s->cli, "model");
+    if (yk_ok(s->job) && s->as_train)
+        make_as_train(s);
+    else if (yk_ok(s->job))
+        s->model = yk_model_new(s->job, given, yk__cli_text(s->cli, "model-config"), NULL);
+    if (yk_ok(s->job)) {
+        snprintf(s->name, sizeof s->name, "%s", yk_model_name(s->model));
+        sample_sizes(s);
+    }
+    if (yk_ok(s->job) && !(s->as_train && s->data))
+        make_data(s);
+    if (yk_ok(s->job) && !s->as_train)
+        open_timed_data(s);
     if (yk_ok(s->job))
         s->opt = s->as_train ? optimizer_as_train(s) : optimizer_new(s);
-    if (s->as_train)
+    if (s->as_train && yk_ok(s->job))
         model_as_train(s);
 }
 

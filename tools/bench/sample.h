@@ -24,7 +24,9 @@ typedef struct sample {
     yk_model *model;
     yk_opt *opt;
     yk_data *data; /* NULL: one random batch */
-    const char *name;
+    yk_data *eval; /* what yoke train would evaluate on; NULL: random rows */
+    char name[64];
+    bool by_rows;  /* the data are rows of text, each of its own length */
     bool as_train; /* optimizer, clipping and batch are what `yoke train` has where no option says otherwise */
     int64_t batch, rows, first, width, classes, channels, side; /* rows: this rank's part of the batch, from `first` */
     int64_t eval_batch; /* rows over all ranks of an evaluation's batch; 0: it does not evaluate */
@@ -45,6 +47,8 @@ void sample_micro(sample *s);
 void sample_evaluate(sample *s);
 /* Operations of a step (2 per multiply-add), of the tokens alone that count where the model leaves padding out. */
 double sample_flops(const sample *s);
+/* Options of a training that is planned, before devices are opened; false after a message. */
+bool sample_as_train_right(const yk__cli *cli);
 /* All but the job. */
 void sample_free(sample *s);
 

@@ -4,33 +4,23 @@
 #include <stdlib.h>
 
 #include "tools/bench/sample.h"
+#include "tools/train/options.h"
+#include "tools/train/spellings.h"
 
 static const yk__cli_option options[] = {
-    SAMPLE_OPTIONS,
-    {"per-device-train-batch-size", "N", "8", "rows of a micro batch for each rank", NULL},
-    {"global-batch", "N", NULL, "rows of a micro batch over all ranks, instead", NULL},
-    {"optim", "NAME", "adamw", "sgd, adam or adamw", NULL},
-    {"momentum", "R", "0.9", "of sgd", NULL},
-    {"weight-decay", "R", "0", "on every parameter here: it takes no memory", NULL},
-    {"max-grad-norm", "R", "1.0", "clip the gradient to this norm; 0: no clipping", NULL},
-    {"devices", "SPECS", "cpu", "one rank each", "YOKE_DEVICES"},
-    {"shares", "equal|speed|N:N..", NULL, "rows of each rank, as in yoke train", "YOKE_SHARES"},
-    {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", NULL},
-    {"local-sgd-steps", "N", "0", "as in yoke train: each rank has parameters and moments of its own, whole", NULL},
-    {"average", "RULE", "micro", "micro, items or rows, as in yoke train", NULL},
-    {"label-smoothing-factor", "R", "0", "label smoothing of the training's loss", NULL},
-    {"gradient-checkpointing", NULL, NULL, "compute blocks of layers again in backward instead of keeping them", NULL},
-    {"eval-strategy|evaluation-strategy", "no|steps|epoch", "epoch", "no: it does not evaluate", NULL},
-    {"do-eval", NULL, NULL, "it evaluates at the end, also with --eval-strategy no; --no-do-eval: never", NULL},
-    {"per-device-eval-batch-size", "N", "64", "rows of an evaluation batch for each rank", NULL},
+    TRAIN_MODEL_OPTIONS,
+    TRAIN_RUN_OPTIONS,
+    {"threads", "N", NULL, "the CPU's first N cores, instead of --devices", NULL},
     {"memory-limit", "BYTES", NULL, "of each rank, as 6G or 500M; by rank: 6G,2G. Activations are recomputed to stay below",
      "YOKE_MEMORY_LIMIT"},
-    {"json", NULL, NULL, "one JSON object, exact bytes", NULL},
+    TRAIN_REFUSED_OPTIONS,
 };
+
+static const yk__cli_spelling spellings[] = {TRAIN_SPELLINGS, TRAIN_RUN_SPELLINGS};
 
 static const yk__cli_command command = {
     .name = "estimate-memory",
-    .usage = "--model NAME [--model-config KEY=VALUE,..] [--global-batch N] [--precision P] [options]",
+    .usage = "--model NAME|--from DIR [--data KIND:PATH] [the options of yoke train]",
     .summary = "say beforehand what memory a training step takes",
     .text = "Plans a training step as the run itself would, for each rank, and prints the bytes its device will be asked for:\n"
             "exactly those, since the very same code plans both. Nothing is allocated on the device, compiled or computed, so\n"
@@ -41,11 +31,18 @@ static const yk__cli_command command = {
             "them in the same block, at another time or at the same, with what the plugin packs operands into (where it\n"
             "reports it). Shared: the host memory in which several ranks exchange gradients and parameters, once for all of them;\n"
             "where they send messages, of rank 0, with what YOKE_WIRE=int8 keeps.\n"
+            "With --data the vocabulary, the classes and the lengths of rows are the data's, and batches are read from them: of rows of\n"
+            "text the first 256. Without, batches are random numbers of the model's sizes, as long as --seq-len or --max-length says.\n"
+            "\n"
             "An evaluation takes its working memory from the same block, and inputs and results of its own; a training without\n"
-            "evaluation data has --eval-strategy no here. What a device's driver or the program itself need is not in it, nor\n"
-            "what yoke train's --do-predict adds. The presets are yoke train's.",
+            "evaluation data has --eval-strategy no here, where --data does not say so. What a device's driver or the\n"
+            "program itself need is not in it, nor\n"
+            "what yoke train's --do-predict adds. The options are yoke train's, so that its command\n"
+            "line can be asked for; those that change no memory have no effect. Without --devices or YOKE_DEVICES: cpu.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
+    .spellings = spellings,
+    .n_spellings = sizeof spellings / sizeof spellings[0],
 };
 
 enum { FIELDS = 8 };
@@ -122,6 +119,16 @@ static void estimate_report(sample *s)
 
 static const char *const average_rules[] = {"micro", "items", "rows"}; /* as yk_average */
 
+/* Batches to plan: later ones of equal rows take no more, the optimizer's state comes at the end of the first step, and rows of text have
+ * lengths of their own. */
+static uint64_t batches_to_plan(const sample *s, uint32_t micros)
+{
+    enum { LONGEST = 256 };
+    const uint64_t least = 3 * (uint64_t)micros, all = s->data && s->by_rows ? yk_data_batches(s->data) : 0;
+    const uint64_t most = all < LONGEST ? all : LONGEST;
+    return most > least ? most : least;
+}
+
 static int estimate_run(const yk__cli *cli)
 {
     bool bad = false;
@@ -130,7 +137,6 @@ static int estimate_run(const yk__cli *cli)
     const int rule = yk__cli_word(cli, "average", average_rules, 3, &bad);
     const yk_config c = {.accumulate = micros,
                          .average = (yk_average)(rule < 0 ? 0 : rule),
-                         .shares = yk__cli_typed(cli, "shares") ? yk__cli_text(cli, "shares") : NULL,
                          .local_sgd_steps = (uint32_t)yk__cli_int(cli, "local-sgd-steps", 0, 1 << 30, &bad),
                          .plan_only = true};
     sample s;
@@ -139,7 +145,7 @@ static int estimate_run(const yk__cli *cli)
     if (bad || !sample_open(&s, cli, &c))
         return YK_EXIT_USAGE;
     sample_make(&s);
-    for (uint32_t i = 0; i < 3 * micros && yk_ok(s.job); i++) /* the optimizer's state comes at the end of the first step */
+    for (uint64_t i = 0, n = yk_ok(s.job) ? batches_to_plan(&s, micros) : 0; i < n && yk_ok(s.job); i++)
         sample_micro(&s);
     if (yk_ok(s.job) && s.eval_batch)
         sample_evaluate(&s);
@@ -149,11 +155,26 @@ static int estimate_run(const yk__cli *cli)
     return yk_close(s.job);
 }
 
+/* What is planned is planned for the processor, where nobody says what else. */
+static void take_devices(yk__cli *cli)
+{
+    const int k = yk__cli_find(cli->command, "devices", 7);
+    if (!cli->value[k])
+        cli->value[k] = "cpu";
+}
+
 int yk__cmd_estimate(int argc, char **argv)
 {
-    char **args = train_arguments(argc, argv);
     yk__cli cli;
+    argv = yk__spell(&command, &argc, argv);
+    if (!argv)
+        return YK_EXIT_USAGE;
+    char **args = train_arguments(argc, argv);
     int code = yk__cli_parse(&command, argc, argv, &cli);
+    if (code < 0 && !sample_as_train_right(&cli))
+        code = YK_EXIT_USAGE;
+    if (code < 0)
+        take_devices(&cli);
     if (code < 0)
         code = yk__cli_given(&cli, "threads") ? -1 : train_launch(&cli, args);
     if (code < 0)

@@ -5,7 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/utsname.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <gnu/libc-version.h>
+#endif
 
 #include <jansson.h>
 #define PCRE2_CODE_UNIT_WIDTH 8
@@ -26,6 +30,12 @@
 #include "core/device/transport.h"
 #include "core/launch/asking.h"
 #include "tools/cli.h"
+
+#ifdef __GLIBC__
+#define SYSTEM_LIBC gnu_get_libc_version()
+#else
+#define SYSTEM_LIBC "of another kind"
+#endif
 
 static const yk__cli_option options[] = {
     {"kinds", NULL, NULL, "only the names of the plugins that have devices here", NULL},
@@ -219,10 +229,11 @@ static void print_device_json(const yk__plugin_info *p, uint32_t i)
     printf("]}");
 }
 
-static void print_json(const survey *s)
+/* Without the braces. */
+static void print_members(const survey *s)
 {
     char origin[YK_ERROR_TEXT + 16], transports[1600];
-    printf("{\"version\": \"%s\", \"cores\": %u, \"plugins\": [", PACKAGE_VERSION, yk__topology_cores(s->topology));
+    printf("\"version\": \"%s\", \"cores\": %u, \"plugins\": [", PACKAGE_VERSION, yk__topology_cores(s->topology));
     for (uint32_t i = 0; i < s->n_plugin; i++) {
         const yk__plugin_info *p = &s->plugin[i];
         printf("%s{\"name\": ", i ? ", " : "");
@@ -244,6 +255,12 @@ static void print_json(const survey *s)
     printf(", \"transports\": ");
     write_transports(transports, sizeof transports);
     yk__json_text(transports);
+}
+
+static void print_json(const survey *s)
+{
+    putchar('{');
+    print_members(s);
     printf("}\n");
 }
 
@@ -268,6 +285,7 @@ static void print_gpus(const survey *s)
 typedef struct survey_request {
     const yk__cli_command *command;
     void (*print)(const survey *s);
+    bool refused_too; /* prints also where a variable of the environment is refused */
 } survey_request;
 
 static int survey_child(void *argument, int fd)
@@ -278,7 +296,7 @@ static int survey_child(void *argument, int fd)
     char program[64];
     int code = YK_EXIT_OK;
     (void)fd;
-    if (yk__options_check(&err) || survey_take(&s, &err)) {
+    if ((!request->refused_too && yk__options_check(&err)) || survey_take(&s, &err)) {
         yk__cli_usage(request->command, "%s", err.text);
         code = err.status == YK_E_ARG || err.status == YK_E_ABI ? YK_EXIT_USAGE : YK_EXIT_FAILED;
     } else {
@@ -293,9 +311,9 @@ static int survey_child(void *argument, int fd)
 }
 
 /* In a process of its own, so that a plugin that ends it or hangs is named. */
-static int survey_run(const yk__cli *cli, void (*print)(const survey *s))
+static int survey_run(const yk__cli *cli, void (*print)(const survey *s), bool refused_too)
 {
-    survey_request request = {cli->command, print};
+    survey_request request = {cli->command, print, refused_too};
     yk__asking asking;
     yk_error err = YK_ERROR_INIT;
     int code = YK_EXIT_FAILED;
@@ -335,44 +353,96 @@ static void print_foreign(const char *plugins)
     }
 }
 
-static void print_env_text(const char *plugins)
+/* Options of yoke env, and the variable that each has precedence over. */
+static const struct {
+    const char *name;
+    yk__option variable;
+} stand_ins[] = {
+    {"devices", YK__OPTION_DEVICES},
+    {"shares", YK__OPTION_SHARES},
+    {"memory-limit", YK__OPTION_MEMORY_LIMIT},
+    {"precision", YK__OPTION_ACCELERATE_PRECISION},
+    {"gradient-accumulation-steps", YK__OPTION_ACCELERATE_ACCUMULATE},
+};
+
+/* A setting in force, and which of option, environment and default has said it. NULL for cli: no option can. */
+static const char *setting_value(const yk__cli *cli, yk__option variable, const char **from)
+{
+    const char *set = yk__option_text(variable);
+    for (size_t i = 0; cli && i < sizeof stand_ins / sizeof stand_ins[0]; i++)
+        if (stand_ins[i].variable == variable && yk__cli_typed(cli, stand_ins[i].name)) {
+            *from = "option";
+            return yk__cli_text(cli, stand_ins[i].name);
+        }
+    *from = set ? "environment" : "default";
+    if (!set && variable == YK__OPTION_DEVICES && yk__option_devices()) {
+        *from = "environment, ACCELERATE_USE_CPU";
+        return yk__option_devices();
+    }
+    return set ? set : yk__option_row_of(variable)->preset;
+}
+
+static void print_env_text(const yk__cli *cli, const char *plugins)
 {
     for (yk__option i = 0; i < YK__OPTION_N; i++) {
         const yk__option_row *row = yk__option_row_of(i);
-        const char *set = yk__option_text(i);
+        const char *from, *value = setting_value(cli, i, &from);
         char help[256];
         snprintf(help, sizeof help, "%s%s%s%s (%s%s)", row->help, row->words ? ": " : "", row->words ? row->words : "",
                  row->kind == YK__OPTION_SIZE || row->kind == YK__OPTION_SIZES ? ", as 500K, 16M or 1.5G" : "",
                  strcmp(row->layer, "transport") && strcmp(row->layer, "tools") ? "core/" : "", row->layer);
-        print_variable(row->name, set ? set : row->preset, set ? "environment" : "default", set ? row->preset : NULL, help);
+        print_variable(row->name, value, from, strcmp(from, "default") ? row->preset : NULL, help);
     }
     print_foreign(plugins);
     yk__options_unknown(plugins, print_unknown);
 }
 
-static void print_env_json(void)
+static void print_setting_json(const char *name, const char *value, const char *from, const char *preset, const char *help)
 {
-    printf("{\"environment\": [");
+    printf("{\"name\": ");
+    yk__json_text(name);
+    printf(", \"value\": ");
+    yk__json_text(value ? value : "");
+    printf(", \"from\": \"%s\", \"default\": \"%s\", \"help\": ", from, preset);
+    yk__json_text(help);
+    putchar('}');
+}
+
+static void print_unknown_json(const char *name, const char *nearest)
+{
+    char help[96];
+    snprintf(help, sizeof help, "read by nobody%s%s%s", nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
+    printf(", ");
+    print_setting_json(name, getenv(name), "not known", "", help);
+}
+
+static void print_env_json(const yk__cli *cli, const char *plugins)
+{
+    printf("\"environment\": [");
     for (yk__option i = 0; i < YK__OPTION_N; i++) {
-        const yk__option_row *row = yk__option_row_of(i);
-        const char *set = yk__option_text(i);
-        printf("%s{\"name\": \"%s\", \"value\": ", i ? ", " : "", row->name);
-        yk__json_text(set ? set : row->preset);
-        printf(", \"from\": \"%s\", \"default\": \"%s\", \"help\": ", set ? "environment" : "default", row->preset);
-        yk__json_text(row->help);
-        putchar('}');
+        const char *from, *value = setting_value(cli, i, &from);
+        printf("%s", i ? ", " : "");
+        print_setting_json(yk__option_row_of(i)->name, value, from, yk__option_row_of(i)->preset, yk__option_row_of(i)->help);
     }
-    printf("]}\n");
+    for (char **variable = environ; *variable; variable++) {
+        char name[128];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(*variable, "="), *variable);
+        if (strncmp(name, "YOKE_", 5) || !yk__option_foreign(name, plugins))
+            continue;
+        printf(", ");
+        print_setting_json(name, getenv(name), "environment", "", "of a plugin, of Yoke's own tests, or of a Kubernetes service");
+    }
+    yk__options_unknown(plugins, print_unknown_json);
+    printf("]");
 }
 
 static int run_env(bool json)
 {
     yk_error err = YK_ERROR_INIT;
     char *plugins = yk__plugin_owners();
-    if (json)
-        print_env_json();
-    else
-        print_env_text(plugins);
+    printf(json ? "{" : "");
+    json ? print_env_json(NULL, plugins) : print_env_text(NULL, plugins);
+    printf(json ? "}\n" : "");
     yk__free(plugins);
     return yk__options_check(&err) ? yk__cli_usage(&command, "%s", err.text) : YK_EXIT_OK;
 }
@@ -388,7 +458,75 @@ int yk__cmd_info(int argc, char **argv)
     return survey_run(&cli, yk__cli_on(&cli, "kinds")  ? print_kinds
                             : yk__cli_on(&cli, "gpus") ? print_gpus
                             : yk__cli_on(&cli, "json") ? print_json
-                                                       : print_text);
+                                                       : print_text, false);
+}
+
+/* ---- yoke env -------------------------------------------------------------------------------------------------------- */
+
+static const yk__cli_option env_options[] = {
+    {"devices", "SPECS", NULL, "as of another command: its setting is shown as from an option", NULL},
+    {"shares", "equal|speed|N:N..", NULL, "the same", NULL},
+    {"precision", "P", NULL, "the same", NULL},
+    {"gradient-accumulation-steps", "N", NULL, "the same", NULL},
+    {"memory-limit", "BYTES", NULL, "the same", NULL},
+    {"json", NULL, NULL, "one JSON object of the same content", NULL},
+};
+
+static const yk__cli_command env_command = {
+    .name = "env",
+    .usage = "[--json] [options]",
+    .summary = "what a report of a fault needs: versions, devices, plugins and every setting in force",
+    .text = "Prints what yoke info prints, the system beneath, and each setting with its value and where that is from: an option of\n"
+            "this command line, a variable of the environment, or the default. Variables of accelerate launch that a job follows are\n"
+            "among them (ACCELERATE_MIXED_PRECISION, ACCELERATE_GRADIENT_ACCUMULATION_STEPS, ACCELERATE_USE_CPU). A variable that is\n"
+            "refused is named at the end, with exit code 2.",
+    .options = env_options,
+    .n_options = sizeof env_options / sizeof env_options[0],
+};
+
+static const yk__cli *env_cli; /* for the survey's child, which is a fork of this process */
+
+static void system_text(char *text, size_t size)
+{
+    struct utsname u = {0};
+    uname(&u);
+    snprintf(text, size, "%s %s %s, libc %s", u.sysname, u.release, u.machine, SYSTEM_LIBC);
+}
+
+static void print_report_text(const survey *s)
+{
+    char system[512], *plugins = yk__plugin_owners();
+    system_text(system, sizeof system);
+    print_text(s);
+    printf("system: %s\nsettings:\n", system);
+    print_env_text(env_cli, plugins);
+    yk__free(plugins);
+}
+
+static void print_report_json(const survey *s)
+{
+    char system[512], *plugins = yk__plugin_owners();
+    system_text(system, sizeof system);
+    putchar('{');
+    print_members(s);
+    printf(", \"system\": ");
+    yk__json_text(system);
+    printf(", ");
+    print_env_json(env_cli, plugins);
+    printf("}\n");
+    yk__free(plugins);
+}
+
+int yk__cmd_env(int argc, char **argv)
+{
+    yk__cli cli;
+    yk_error err = YK_ERROR_INIT;
+    int code = yk__cli_parse(&env_command, argc, argv, &cli);
+    if (code >= 0)
+        return code;
+    env_cli = &cli;
+    code = survey_run(&cli, yk__cli_on(&cli, "json") ? print_report_json : print_report_text, true);
+    return !code && yk__options_check(&err) ? yk__cli_usage(&env_command, "%s", err.text) : code;
 }
 
 /* ---- yoke plugin list --------------------------------------------------------------------------------------------- */
@@ -422,5 +560,5 @@ int yk__cmd_plugin(int argc, char **argv)
         return code;
     if (strcmp(cli.positional[0], "list"))
         return yk__cli_usage(&plugin_command, "unknown action \"%s\"; there is: list", cli.positional[0]);
-    return survey_run(&cli, yk__cli_on(&cli, "json") ? print_json : print_plugins);
+    return survey_run(&cli, yk__cli_on(&cli, "json") ? print_json : print_plugins, false);
 }

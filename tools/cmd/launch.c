@@ -30,7 +30,7 @@ static const yk__cli_option options[] = {
     {"node-rank", "N", "0", "which of these hosts this one is, from 0", NULL},
     {"master-addr", "ADDRESS", NULL, "where rank 0 listens, on host 0", "YOKE_ADDR"},
     {"master-port", "PORT", NULL, "and its port (default with --nnodes: 29500)", "YOKE_PORT"},
-    {"precision", "P", NULL, "of 'yoke train', 'yoke eval' or 'yoke predict' behind it, where its own options name none", NULL},
+    {"precision", "P", NULL, "of the program behind it, where its own options or its yk_config name none", NULL},
     {"hosts", "LIST", NULL, "run on these hosts, by ssh: NAME, NAME:RANKS or NAME:RANKS=SPECS each, with commas between", NULL},
     {"hostfile", "FILE", NULL, "a file with one host of such a list on each line, or 'NAME slots=RANKS'", NULL},
     {"ssh", "COMMAND", NULL, "the command that runs another on a host, default: ssh -o BatchMode=yes", "YOKE_SSH"},
@@ -61,10 +61,10 @@ static const yk__cli_option options[] = {
             "there is no switch: every step is traced, fused and planned before it runs"),
     REFUSED("num-cpu-threads-per-process", "N", "--devices says which cores a rank has: cpu:0-3, cpu/2"),
     REFUSED("module", NULL, "there are no modules of Python: name the program itself, as in python -m MODULE"),
-    REFUSED("log-dir|logs-specs|redirects|tee|local-ranks-filter|role|start-method|event-log-handler|numa-binding|signals-to-handle",
+    REFUSED("log-dir|logs-specs|redirects|tee|local-ranks-filter|role|event-log-handler|numa-binding|signals-to-handle",
             "VALUE",
             "the launcher prints what ranks print and has no setting for it"),
-    REFUSED("enable-each-rank-log|autotuning|force-multi|elastic-training|debug|quiet", NULL, "there is nothing like it here"),
+    REFUSED("enable-each-rank-log|autotuning|force-multi|elastic-training|debug", NULL, "there is nothing like it here"),
 };
 
 /* One rank per device, as without the option. */
@@ -73,6 +73,16 @@ static const char *per_node_map(const char *given, char *space, size_t size)
     (void)space;
     (void)size;
     return strcmp(given, "auto") && strcmp(given, "gpu") ? given : yk__spell_nothing;
+}
+
+/* MIN:MAX of torchrun, where both are the same. */
+static const char *nodes_map(const char *given, char *space, size_t size)
+{
+    const size_t n = strcspn(given, ":");
+    if (!given[n])
+        return given;
+    snprintf(space, size, "%.*s", (int)n, given);
+    return strcmp(space, given + n + 1) ? NULL : space;
 }
 
 static const yk__cli_spelling spellings[] = {
@@ -86,6 +96,10 @@ static const yk__cli_spelling spellings[] = {
     {"cpu|use-cpu", NULL, "devices", yk__spell_cpu, NULL, NULL},
     {"standalone", NULL, NULL, NULL, NULL, "the ranks of one host meet in its memory, and need no address"},
     {"monitor-interval", "SECONDS", NULL, NULL, NULL, "a rank that ends is seen at once"},
+    {"start-method", "NAME", NULL, NULL, NULL, "each rank is a process of its own"},
+    {"quiet|same-network|rdzv-auto-configure", NULL, NULL, NULL, NULL,
+     "a line is printed where there is something to say, and hosts find each other by address"},
+    {"nnodes", "N", "nnodes", nodes_map, "a number of hosts: ranks that come and go (MIN:MAX) there are none", NULL},
     {"no-python", NULL, NULL, NULL, NULL, "the program is run as it is named"},
 };
 
@@ -314,7 +328,7 @@ static int run_node(const yk__cli *cli, const parts *p, const yk__placement *pla
 /* The processor for several ranks: even parts of its cores, where there are enough. */
 static yk_status select_places(const yk__cli *cli, const parts *p, yk__placement **place, uint32_t *n, yk_error *err)
 {
-    const char *devices = p->devices ? p->devices : yk__cli_text(cli, "devices");
+    const char *devices = p->devices ? p->devices : yk__cli_given(cli, "devices") ? yk__cli_text(cli, "devices") : yk__option_devices();
     const uint32_t ranks = p->here;
     yk_error few = YK_ERROR_INIT;
     char spec[32];
@@ -438,6 +452,22 @@ static int launch_on_hosts(const yk__cli *cli, const yk__hosts *hosts, bool slur
     return code;
 }
 
+/* A program over yoke.h finds it in the environment, where its yk_config names none. Other hosts have environments of their own. */
+static bool pass_precision(const yk__cli *cli, const char *precision)
+{
+    static const char *const words[] = {"fp32", "bf16", "fp16", "fp8"};
+    const bool far = yk__cli_given(cli, "hosts") || yk__cli_given(cli, "hostfile");
+    bool bad = far;
+    if (!far)
+        yk__cli_word(cli, "precision", words, 4, &bad);
+    if (far)
+        yk__cli_usage(&command, "--precision %s with several hosts: the program chooses what it computes in (yk_config.precision); yoke "
+                      "train, eval and predict take it from here", precision);
+    if (!bad)
+        setenv("ACCELERATE_MIXED_PRECISION", precision, 1);
+    return !bad;
+}
+
 /* --precision stands behind the command's name, where an option of the program's own goes before it; false after a message. */
 static bool insert_precision(yk__cli *cli)
 {
@@ -451,11 +481,8 @@ static bool insert_precision(yk__cli *cli)
         takes = takes || (!strcmp(program, "yoke") && !strcmp(cli->positional[1], commands[i]));
     if (!precision)
         return true;
-    if (!takes) {
-        yk__cli_usage(&command, "--precision %s: the program chooses what it computes in (yk_config.precision); yoke train, eval and "
-                      "predict take it from here", precision);
-        return false;
-    }
+    if (!takes)
+        return pass_precision(cli, precision);
     list = calloc((size_t)n + 2, sizeof *list);
     if (!list) {
         yk__cli_usage(&command, "out of memory");

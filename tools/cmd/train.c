@@ -11,71 +11,14 @@
 #include "tools/eval/predict.h"
 #include "tools/train/leave.h"
 #include "tools/train/loop.h"
+#include "tools/train/options.h"
 #include "tools/train/reports.h"
 #include "tools/train/restart.h"
-#include "tools/train/refused.h"
 #include "tools/train/spellings.h"
 
 static const yk__cli_option options[] = {
     TRAIN_MODEL_OPTIONS,
-    {"new-head|ignore-mismatched-sizes", NULL, NULL, "a new classifier where --from's is of other classes than the data", NULL},
-    {"output-dir", "DIR", NULL, "where the model and the checkpoints go", NULL},
-    {"overwrite-output-dir", NULL, NULL, "--output-dir may hold a model or checkpoints already (--from the same folder too)", NULL},
-    {"num-train-epochs", "N", "3", "epochs", NULL},
-    {"max-steps", "N", "0", "optimizer steps in all; 0 or -1: as the epochs say", NULL},
-    {"per-device-train-batch-size", "N", "8", "rows of a micro batch for each rank; shared out as --shares says", NULL},
-    {"global-batch", "N", NULL, "rows of a micro batch over all ranks, instead", NULL},
-    {"gradient-accumulation-steps", "N", "1", "micro batches per optimizer step", NULL},
-    {"local-sgd-steps", "N", "0", "ranks step by themselves and average after every N steps (LocalSGD); 0: they step together", NULL},
-    {"average", "RULE", "micro", "micro: mean of the micro batches' means; items: of all labels; rows: of all rows", NULL},
-    {"learning-rate", "R", "5e-5", "peak learning rate", NULL},
-    {"lr-scheduler-type", "NAME", "linear", "a schedule of transformers, PyTorch or DeepSpeed; an unknown one lists them", NULL},
-    {"lr-scheduler-kwargs", "KEY=VALUE,..", NULL, "further settings of the schedule (min_lr=1e-4)", NULL},
-    {"warmup-steps", "N", "0", "steps of linear warm-up; below 1: part of all steps", NULL},
-    {"warmup-ratio", "R", NULL, "part of all steps that warms up, instead: older Trainers' name", NULL},
-    {"label-smoothing-factor", "R", "0", "label smoothing of the training's loss", NULL},
-    {"weight-decay", "R", "0", "on matrices and kernels; not on biases and norms", NULL},
-    {"decay-all", NULL, NULL, "weight decay on every parameter", NULL},
-    {"max-grad-norm", "R", "1.0", "clip the gradient to this norm; 0: no clipping", NULL},
-    {"optim", "NAME", "adamw", "sgd, adam or adamw (also adamw_torch, adamw_torch_fused, adamw_hf: the same)", NULL},
-    {"momentum", "R", "0.9", "of sgd", NULL},
-    {"adam-beta1", "R", "0.9", "of adam and adamw", NULL},
-    {"adam-beta2", "R", "0.999", "of adam and adamw", NULL},
-    {"adam-epsilon", "R", "1e-8", "of adam and adamw", NULL},
-    {"gradient-checkpointing", NULL, NULL, "compute blocks of layers again in backward instead of keeping them", NULL},
-    {"group-by-length", NULL, NULL, "batches of rows of like length, for rows of text", NULL},
-    {"dataloader-drop-last", NULL, "on", "drop the last, shorter batch of an epoch; --no-dataloader-drop-last trains on it", NULL},
-    {"data-seed", "N", NULL, "of the sample order (default: --seed)", NULL},
-    {"max-train-samples", "N", NULL, "train on the first N rows", NULL},
-    {"max-eval-samples", "N", NULL, "evaluate on the first N rows", NULL},
-    {"logging-strategy", "no|steps|epoch", NULL, "when the log gets a line (default: steps)", NULL},
-    {"logging-steps", "N", "50", "a line in the log every so many steps; below 1: part of all steps", NULL},
-    {"logging-first-step", NULL, NULL, "the first step has a line too", NULL},
-    {"eval-strategy|evaluation-strategy", "no|steps|epoch", NULL,
-     "when to evaluate, besides at the end (default: epoch, or steps with --eval-steps); no: never", NULL},
-    {"eval-steps", "N", "0", "evaluate every so many steps; below 1: part of all steps", NULL},
-    {"eval-delay", "N", "0", "no evaluation before so many epochs, or steps with --eval-strategy steps", NULL},
-    {"eval-on-start", NULL, NULL, "evaluate before the first step too", NULL},
-    {"do-train", NULL, "on", "what this command does; yoke eval and yoke predict do without", NULL},
-    {"do-eval", NULL, NULL, "evaluate at the end, also with --eval-strategy no; --no-do-eval never evaluates", NULL},
-    {"do-predict", NULL, NULL, "write predictions for the evaluation data to DIR/predictions.jsonl at the end", NULL},
-    METRIC_OPTION,
-    {"save-strategy", "no|steps|epoch|best", NULL,
-     "when to write a checkpoint (default: no, or steps with --save-steps); best: checkpoint-best alone", NULL},
-    {"save-steps", "N", "0", "a checkpoint every so many steps; below 1: part of all steps", NULL},
-    {"save-total-limit", "N", "0", "keep only the newest checkpoints; 0: all", NULL},
-    {"enable-jit-checkpoint", NULL, "on",
-     "SIGTERM and SIGUSR1 write a checkpoint; --no-enable-jit-checkpoint: they end the run at once", NULL},
-    {"load-best-model-at-end", NULL, NULL, "leave the model of the best evaluation, kept as checkpoint-best meanwhile", NULL},
-    {"metric-for-best-model", "NAME", NULL, "what is best: a metric of --metrics (default: loss)", NULL},
-    {"greater-is-better", NULL, NULL, "whether more of it is better (default: as the metric is)", NULL},
-    {"early-stopping-patience", "N", "0", "stop after so many evaluations without a better one; 0: never", NULL},
-    {"early-stopping-threshold", "R", "0", "what an evaluation must gain to count as better", NULL},
-    {"resume-from-checkpoint", "DIR|last", NULL, "go on from a checkpoint, bit for bit; True is the same as last", NULL},
-    {"log", "FILE", NULL, "JSON lines; the last has \"final\": true; a run that is resumed goes on with them", NULL},
-    {"report-to", "NAME,..", "none", "none, jsonl, tensorboard, csv or all: files in --logging-dir", NULL},
-    {"logging-dir", "DIR", NULL, "where --report-to writes (default: runs in --output-dir)", NULL},
-    {"run-name", "NAME", NULL, "a folder in it for this run", NULL},
+    TRAIN_RUN_OPTIONS,
     SHARD_OPTIONS,
     TRAIN_REFUSED_OPTIONS,
 };
@@ -225,13 +168,43 @@ static bool read_numbers(train_run *r, yk_config *config)
     read_optimizer(r, &bad);
     read_strategies(r, &bad);
     read_data_options(cli, &bad);
-    shard_read(cli, config, &bad);
-    r->out = r->kept.dir = yk__cli_text(cli, "output-dir");
-    if (!r->out || !*r->out) {
-        yk__cli_usage(cli->command, "--output-dir is %s: where the model goes", r->out ? "empty" : "missing");
-        bad = true;
-    }
     return !bad && train_reports_read(cli);
+}
+
+bool train_options_right(const yk__cli *cli)
+{
+    yk_config config = {0};
+    train_run r = {.cli = cli};
+    return read_numbers(&r, &config);
+}
+
+static bool read_output(train_run *r)
+{
+    r->out = r->kept.dir = yk__cli_text(r->cli, "output-dir");
+    if (r->out && *r->out)
+        return true;
+    yk__cli_usage(r->cli->command, "--output-dir is %s: where the model goes", r->out ? "empty" : "missing");
+    return false;
+}
+
+/* There is something to train, and something to train it on. */
+static bool read_subject(const yk__cli *cli)
+{
+    const bool model = yk__cli_text(cli, "model") || yk__cli_text(cli, "from"), data = yk__cli_text(cli, "data") != NULL;
+    if (!model)
+        yk__cli_usage(cli->command, "neither --model NAME nor --from DIR is given: there is nothing to work with");
+    if (!data)
+        yk__cli_usage(cli->command, "--data is missing: what to work on, as KIND:PATH");
+    return model && data;
+}
+
+/* All of it, so that one answer has all faults. */
+static bool read_all(train_run *r, yk_config *config)
+{
+    const bool right = read_numbers(r, config), subject = read_subject(r->cli);
+    bool bad = !right || !subject;
+    shard_read(r->cli, config, &bad);
+    return read_output(r) && !bad;
 }
 
 static double zero_is_meant(double v)
@@ -295,14 +268,6 @@ static void make_trainer(train_run *r)
                                   "--eval-data, or another schedule");
 }
 
-/* A table has no evaluation part of its own: evaluating on the rows that train would only look like one. */
-static bool has_eval(const yk__cli *cli)
-{
-    const char *data = yk__cli_text(cli, "data");
-    const bool table = data && (!strncmp(data, "csv:", 4) || !strncmp(data, "jsonl:", 6));
-    return !table || yk__cli_text(cli, "eval-data") || yk__cli_text(cli, "eval-rows") || yk__cli_text(cli, "eval-split");
-}
-
 static bool may_overwrite(const train_run *r)
 {
     return yk__cli_on(r->cli, "overwrite-output-dir") || yk__cli_text(r->cli, "resume-from-checkpoint") || r->kept.again;
@@ -316,12 +281,11 @@ static void open_data(train_run *r)
     const int64_t batch = yk__cli_given(cli, "global-batch")
                               ? yk__cli_int(cli, "global-batch", 1, 1 << 24, &bad)
                               : world * yk__cli_int(cli, "per-device-train-batch-size", 1, 1 << 20, &bad);
-    const int64_t eval_batch = world * yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
     r->batch = (uint64_t)batch;
     output_check(r->job, r->out, may_overwrite(r));
     r->data = train_data(cli, r->job, false, (uint32_t)batch);
-    if (yk_ok(r->job) && wants_eval(r) && has_eval(cli))
-        r->eval = train_data(cli, r->job, true, (uint32_t)eval_batch);
+    if (yk_ok(r->job) && wants_eval(r) && train_has_eval(cli))
+        r->eval = train_data(cli, r->job, true, train_eval_batch(cli, r->job, (uint32_t)batch));
     else if (yk_ok(r->job) && wants_eval(r) && yk_is_main(r->job))
         fprintf(stderr, "yoke train: no evaluation: all rows of the file train (--eval-data, --eval-split or --eval-rows names "
                         "others)\n");
@@ -338,6 +302,23 @@ static void say_idle_limit(const train_run *r)
     if (none && r->kept.limit && yk_is_main(r->job))
         fprintf(stderr, "yoke train: --save-total-limit changes nothing: no checkpoints are written but the model at the end (--save-steps "
                         "or --save-strategy epoch writes them)\n");
+}
+
+/* Where a default is another than Trainer's, and the line does not say which is meant. */
+static void say_defaults(const train_run *r)
+{
+    const yk__cli *cli = r->cli;
+    const uint64_t left = r->batch ? yk_data_rows(r->data) % r->batch : 0;
+    if (!yk_is_main(r->job) || yk__cli_on(cli, "json"))
+        return;
+    if (left && !yk__cli_typed(cli, "dataloader-drop-last"))
+        fprintf(stderr, "yoke train: each epoch drops its last %llu rows, which fill no batch of %llu; Trainer keeps them: "
+                        "--no-dataloader-drop-last\n", (unsigned long long)left, (unsigned long long)r->batch);
+    if (r->save_when.strategy == TRAIN_NEVER && !yk__cli_typed(cli, "save-strategy"))
+        fprintf(stderr, "yoke train: no checkpoints are written but the model at the end; Trainer writes one every 500 steps: "
+                        "--save-steps 500\n");
+    if (r->accumulate > 1 && !yk__cli_typed(cli, "average"))
+        fprintf(stderr, "yoke train: the micro batches of a step count alike; Trainer weighs them by their labels: --average items\n");
 }
 
 static void set_up(train_run *r)
@@ -453,7 +434,7 @@ static int run_training(const yk__cli *cli)
     yk_config config = {.quiet = yk__cli_on(cli, "json")};
     train_run r = {.cli = cli, .lock = -1, .result = metric_none()};
     int code;
-    if (!read_numbers(&r, &config))
+    if (!read_all(&r, &config))
         return YK_EXIT_USAGE;
     if (yk__cli_on(cli, "enable-jit-checkpoint"))
         leave_listen();
@@ -472,8 +453,10 @@ static int run_training(const yk__cli *cli)
         train_begin(&r);
     if (yk_ok(r.job))
         train_reports_open(&r);
-    if (yk_ok(r.job))
+    if (yk_ok(r.job)) {
+        say_defaults(&r);
         train_loop(&r);
+    }
     if (yk_ok(r.job) && !r.left && yk__cli_on(cli, "do-predict"))
         write_predictions(&r);
     if (yk_ok(r.job) && !r.left)
@@ -489,7 +472,7 @@ static bool train_check(const yk__cli *cli)
 {
     yk_config config = {0};
     train_run r = {.cli = cli};
-    return read_numbers(&r, &config);
+    return read_all(&r, &config);
 }
 
 int yk__cmd_train(int argc, char **argv)

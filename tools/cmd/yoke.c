@@ -34,7 +34,7 @@ static int help_print(void)
 static void man_environment(void)
 {
     printf(".SH ENVIRONMENT\nAn empty value is none. A setuid program takes no paths and no options of plugins from here.\n"
-           ".B yoke info --env\nprints what is in force.\n");
+           ".B yoke env\nprints what is in force.\n");
     for (yk__option i = 0; i < YK__OPTION_N; i++) {
         const yk__option_row *row = yk__option_row_of(i);
         printf(".TP\n.B %s\n%s%s%s.%s%s%s\n", row->name, row->help, row->words ? ": " : "", row->words ? row->words : "",
@@ -79,18 +79,24 @@ static const struct {
     {"inference", "use yoke predict"},
     {"preprocess", "use yoke tokenize"},
     {"run", "use yoke launch"},
+    {"merge-lora", "not needed: there are no adapters, and a saved folder has its weights whole"},
+    {"merge_lora", "not needed: there are no adapters, and a saved folder has its weights whole"},
+    {"merge-sharded-fsdp-weights", "not needed: a saved folder has its weights whole, in model.safetensors"},
+    {"to-fsdp2", "there is no file of settings: options and variables of the environment say all (yoke env)"},
+    {"tpu-config", "there is no backend for TPUs: yoke info lists the devices that there are"},
+    {"quantize", "weights are not quantized: --precision bf16 or fp8 computes with fewer bits"},
+    {"cloud", "nothing is rented: yoke launch --hosts starts ranks on hosts that ssh reaches"},
+    {"fetch", "nothing is downloaded: hf download NAME --local-dir DIR, then --from DIR"},
+    {"download", "nothing is downloaded: hf download NAME --local-dir DIR, then --from DIR"},
+    {"vllm-serve", "there is no server: yoke predict classifies the rows of a file"},
+    {"api", "there is no server: yoke predict classifies the rows of a file"},
+    {"webchat", "there is no command that continues a text: a saved gpt2 folder opens in transformers"},
+    {"webui", "there is no page to click: --report-to tensorboard shows a run"},
+    {"lm-eval", "use yoke eval"},
+    {"lm_eval", "use yoke eval"},
+    {"score", "use yoke eval"},
     {"estimate", "use yoke estimate-memory"},
 };
-
-/* yoke env, by Accelerate's name: what a report of a fault needs, of yoke info and of yoke info --env. */
-static int environment_print(int argc, char **argv)
-{
-    char info[] = "info", env[] = "--env", *both[] = {info, env, NULL};
-    int code;
-    argv[0] = info;
-    code = yk__cmd_info(argc, argv);
-    return code || argc > 1 ? code : yk__cmd_info(2, both);
-}
 
 static int command_unknown(const char *name)
 {
@@ -108,7 +114,12 @@ static int command_unknown(const char *name)
     return YK_EXIT_USAGE;
 }
 
-/* A variable that cannot be read ends every command but info, whose --env shows it. */
+static bool shows_environment(int (*run)(int argc, char **argv))
+{
+    return run == yk__cmd_info || run == yk__cmd_env;
+}
+
+/* A variable that cannot be read ends every command but info and env, which show it. */
 static bool environment_refused(void)
 {
     yk_error err = YK_ERROR_INIT;
@@ -118,12 +129,24 @@ static bool environment_refused(void)
     return true;
 }
 
+/* yoke help COMMAND: what yoke COMMAND --help prints. */
+static int command_help(int argc, char **argv)
+{
+    char option[] = "--help", *words[] = {argv[1], option, NULL};
+    for (size_t i = 0; i < N_COMMANDS && argc > 1; i++)
+        if (!strcmp(argv[1], commands[i].name))
+            return commands[i].run(2, words);
+    return command_unknown(argv[1]);
+}
+
 static int run_command(int argc, char **argv)
 {
     if (argc < 2) {
         help_print();
         return YK_EXIT_USAGE;
     }
+    if (!strcmp(argv[1], "help") && argc > 2)
+        return command_help(argc - 1, argv + 1);
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
         return help_print();
     if (!strcmp(argv[1], "--man"))
@@ -134,8 +157,8 @@ static int run_command(int argc, char **argv)
     }
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].name))
-            return commands[i].run == yk__cmd_info || !environment_refused() ? commands[i].run(argc - 1, argv + 1) : YK_EXIT_USAGE;
-    return strcmp(argv[1], "env") ? command_unknown(argv[1]) : environment_print(argc - 1, argv + 1);
+            return shows_environment(commands[i].run) || !environment_refused() ? commands[i].run(argc - 1, argv + 1) : YK_EXIT_USAGE;
+    return command_unknown(argv[1]);
 }
 
 static char program[64] = "yoke";

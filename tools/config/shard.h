@@ -17,7 +17,7 @@
 #define SHARD_OPTIONS                                                                                                                \
     {"config-file|default-config-file", "FILE", NULL,                                                                                \
      "settings: Yoke's or Accelerate's YAML, or DeepSpeed's JSON; none: not the one of yoke config", "YOKE_CONFIG_FILE"},            \
-        {"deepspeed|deepspeed-config|deepspeed-config-file", "FILE|JSON", NULL, "DeepSpeed's settings", NULL},                                                              \
+        {"deepspeed|deepspeed-config|deepspeed-config-file", "FILE|JSON", NULL, "DeepSpeed's settings", NULL}, \
         {"fsdp", "WORDS", NULL, "full_shard, shard_grad_op, no_shard, hybrid_shard .. with auto_wrap, offload: --shard", NULL},      \
         {"fsdp-config", "FILE|JSON", NULL, "FSDP's settings", NULL},                                                                 \
         {"sharded-ddp", "WORDS", NULL, "simple, zero_dp_2 or zero_dp_3, with auto_wrap and offload: --shard", NULL},                 \

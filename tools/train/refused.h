@@ -13,8 +13,10 @@
 #define TRAIN_REFUSED_OPTIONS                                                                                                 \
     TRAIN_REFUSED("fsdp-min-num-params|fsdp-transformer-layer-cls-to-wrap",                                                   \
                       "give them in --fsdp-config; units are the program's blocks, or --shard-unit"),                         \
-        TRAIN_REFUSED("ddp-backend|mp-parameters|ray-scope",                                                      \
-                      "ranks meet in shared memory, or by YOKE_TRANSPORT; yoke launch --help says what can be set"),                                \
+        TRAIN_REFUSED("ddp-backend",                                                                                          \
+                      "ranks meet in shared memory, and over TCP between hosts; YOKE_TRANSPORT names another transport"),     \
+        TRAIN_REFUSED("mp-parameters", "a model is whole on each rank: ranks share out rows alone"),                          \
+        TRAIN_REFUSED("ray-scope", "no settings are searched for: start a run for each"),                                     \
         TRAIN_REFUSED("use-mps-device|tpu-num-cores", "name the devices: --devices cpu"),                                     \
         TRAIN_REFUSED("torch-compile|torch-compile-backend|torch-compile-mode|torchdynamo|jit-mode-eval|use-ipex|"            \
                       "use-liger-kernel|liger-kernel-config",                                                                 \
@@ -23,6 +25,8 @@
                       "they are called --per-device-.. here as there"),                                                       \
         TRAIN_REFUSED("half-precision-backend|fp16-backend|fp16-opt-level",                                                   \
                       "there is one kind of mixed precision: --precision"),                                                   \
+        TRAIN_REFUSED("config-name",                                                                                          \
+                      "--model NAME with --model-config makes a new model, --from DIR opens a folder with its weights"),      \
         TRAIN_REFUSED("tf32",                                                                                                 \
                       "products compute in the format of --precision; NVIDIA cards in TF32 with YOKE_CUDA_TF32=1"),           \
         TRAIN_REFUSED("adafactor|optim-args|optim-target-modules",                                                            \

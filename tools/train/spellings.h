@@ -65,6 +65,7 @@
         {"ddp-bucket-cap-mb", "N", NULL, NULL, NULL, "gradients are cut into buckets by measurement"},                           \
         {"ddp-find-unused-parameters", NULL, NULL, NULL, NULL, "a parameter that a step does not use rests"},                    \
         {"ddp-broadcast-buffers|ddp-static-graph", NULL, NULL, NULL, NULL, "the ranks' steps are compared and planned as they are"}, \
+        {"with-tracking", NULL, NULL, NULL, NULL, "--report-to says what is written, and --log where"},                          \
         {"torch-empty-cache-steps", "N", NULL, NULL, NULL, "memory is planned before a step runs: nothing piles up"}
 
 #endif

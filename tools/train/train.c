@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/base/number.h"
+#include "core/base/option.h"
 #include "tools/config/apply.h"
 #include "tools/spell.h"
 
@@ -93,11 +94,18 @@ const char *train_precision_by_rank(const yk__cli *cli)
 
 static const char *const formats[] = {"fp32", "bf16", "fp16", "fp8"};
 
+/* What accelerate launch asks for, as an index of formats. */
+static int environment_precision(void)
+{
+    const uint32_t word = yk__option_words(YK__OPTION_ACCELERATE_PRECISION); /* no, fp32, bf16, fp16, fp8 */
+    return word ? (int)word - 1 : 0;
+}
+
 /* --precision or --bf16, --fp16, as an index of formats. Evaluation computes in the same. */
 static int read_precision(const yk__cli *cli, bool *bad)
 {
-    const bool trains = !strcmp(cli->command->name, "train"), by_rank = train_precision_by_rank(cli) != NULL;
-    int k = by_rank ? 0 : yk__cli_word(cli, "precision", formats, 4, bad);
+    const bool trains = yk__cli_find(cli->command, "optim", 5) >= 0, by_rank = train_precision_by_rank(cli) != NULL;
+    int k = by_rank ? 0 : !yk__cli_given(cli, "precision") ? environment_precision() : yk__cli_word(cli, "precision", formats, 4, bad);
     bool chosen = yk__cli_given(cli, "precision");
     for (int i = 1; i <= 4 && !*bad; i++) {
         const int format = (i - 1) % 2 + 1;
@@ -123,17 +131,20 @@ static int read_precision(const yk__cli *cli, bool *bad)
     return k;
 }
 
+static bool is_of(const char *spec, const char *const *kinds)
+{
+    while (*kinds && (strncmp(spec, *kinds, strlen(*kinds)) || spec[strlen(*kinds)] != ':'))
+        kinds++;
+    return *kinds != NULL;
+}
+
 /* Whether all data that are named are of one of these kinds, and some are. */
 static bool is_kind(const yk__cli *cli, const char *const *kinds)
 {
     const char *const spec[] = {yk__cli_text(cli, "data"), yk__cli_text(cli, "eval-data")};
-    for (int i = 0; i < 2; i++) {
-        const char *const *kind = kinds;
-        while (spec[i] && *kind && (strncmp(spec[i], *kind, strlen(*kind)) || spec[i][strlen(*kind)] != ':'))
-            kind++;
-        if (!*kind)
+    for (int i = 0; i < 2; i++)
+        if (spec[i] && !is_of(spec[i], kinds))
             return false;
-    }
     return spec[0] || spec[1];
 }
 
@@ -162,6 +173,32 @@ static void read_masking(const yk__cli *cli, bool *bad)
     yk__cli_real(cli, "mlm-probability", 1e-6, 0.999999, bad);
     if (name && strcmp(name, "bert-mlm") != 0)
         yk__cli_refuse_idle(cli, "mlm-probability", "with another model than bert-mlm", bad);
+}
+
+/* A kind of data that the named model does not read, before the data ask for a tokenizer. */
+static void refuse_pair(const yk__cli *cli, bool *bad)
+{
+    static const struct {
+        const char *model, *takes, *kinds[5];
+    } pairs[] = {
+        {"mlp", "labelled images (idx:DIR or cifar10:DIR)", {"idx", "cifar10"}},
+        {"resnet", "labelled images (idx:DIR or cifar10:DIR)", {"idx", "cifar10"}},
+        {"gpt2", "running text (text:FILE or tokens:FILE)", {"text", "tokens"}},
+        {"bert-mlm", "text (csv:FILE, jsonl:FILE, lines:FILE or text:FILE)", {"csv", "jsonl", "lines", "text"}},
+        {"bert", "rows of text with a label each (csv:FILE or jsonl:FILE)", {"csv", "jsonl"}},
+    };
+    static const char *const known[] = {"idx", "cifar10", "csv", "jsonl", "lines", "text", "tokens", NULL};
+    const char *name = yk__cli_text(cli, "model"), *const spec[] = {yk__cli_text(cli, "data"), yk__cli_text(cli, "eval-data")};
+    size_t i = 0;
+    while (name && i < sizeof pairs / sizeof pairs[0] && strncmp(name, pairs[i].model, strlen(pairs[i].model)) != 0)
+        i++;
+    for (int k = 0; k < 2 && name && i < sizeof pairs / sizeof pairs[0]; k++) {
+        if (!spec[k] || !is_of(spec[k], known) || is_of(spec[k], pairs[i].kinds))
+            continue;
+        yk__cli_usage(cli->command, "model %s and %.*s data do not go together: %s takes %s", name, (int)strcspn(spec[k], ":"), spec[k],
+                      name, pairs[i].takes);
+        *bad = true;
+    }
 }
 
 /* Whether there is such a path. */
@@ -271,6 +308,8 @@ bool train_config(const yk__cli *cli, yk_config *config)
     config->shares = yk__cli_typed(cli, "shares") ? yk__cli_text(cli, "shares") : NULL;
     config->precision = k < 0 ? YK_F32 : types[k];
     config->precision_by_rank = train_precision_by_rank(cli);
+    if (k == 0 && !config->precision_by_rank && environment_precision())
+        config->precision_by_rank = formats[0]; /* the command line's word, not the environment's */
     config->allow_substitute = yk__cli_on(cli, "allow-substitute");
     config->substitute = YK_F32;
     config->seed = (uint64_t)yk__cli_int(cli, "seed", 0, INT64_MAX, &bad);
@@ -279,6 +318,7 @@ bool train_config(const yk__cli *cli, yk_config *config)
     yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
     read_masking(cli, &bad);
     read_split(cli, &bad);
+    refuse_pair(cli, &bad);
     refuse_from(cli, &bad);
     refuse_char(cli, &bad);
     refuse_no_devices(cli, &bad);
@@ -307,8 +347,7 @@ static bool text_is_whole(const yk__cli *cli)
     return own && !(data && !strncmp(own, data, n) && (data[n] == ',' || !data[n]));
 }
 
-/* Before data are opened the model is known by its settings alone. */
-static yk_settings *model_settings(const yk__cli *cli, yk_job *job)
+yk_settings *train_settings(const yk__cli *cli, yk_job *job)
 {
     yk_settings *s = yk_settings_new(job, yk__cli_text(cli, "model-config"));
     char path[4096];
@@ -323,7 +362,7 @@ static yk_settings *model_settings(const yk__cli *cli, yk_job *job)
 static void choose_labels(const yk__cli *cli, yk_job *job, yk_data_config *c)
 {
     static const char *const tables[] = {"csv", "jsonl", NULL}, *const texts[] = {"csv", "jsonl", "lines", "text", NULL};
-    yk_settings *s = model_settings(cli, job);
+    yk_settings *s = train_settings(cli, job);
     const char *name = yk__cli_text(cli, "model");
     bool bad = false; /* reported before the job was opened */
     name = name ? name : yk_settings_text(s, "yoke_model", "");
@@ -338,13 +377,13 @@ static void choose_labels(const yk__cli *cli, yk_job *job, yk_data_config *c)
 /* Tokens that the model has places for, at most 128. */
 static uint32_t default_length(const yk__cli *cli, yk_job *job)
 {
-    yk_settings *s = model_settings(cli, job);
+    yk_settings *s = train_settings(cli, job);
     int64_t context = yk_settings_int(s, "n_positions", yk_settings_int(s, "max_position_embeddings", 128));
     yk_settings_free(s);
     return context > 0 && context < 128 ? (uint32_t)context : 128;
 }
 
-static uint32_t text_length(const yk__cli *cli, yk_job *job, const char *option)
+uint32_t train_length(const yk__cli *cli, yk_job *job, const char *option)
 {
     bool bad = false; /* reported before the job was opened */
     return yk__cli_given(cli, option) ? (uint32_t)yk__cli_int(cli, option, 1, 1 << 20, &bad) : default_length(cli, job);
@@ -376,14 +415,29 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
                         .whole = text_is_whole(cli),
                         .eval_rows = eval && own ? NULL : yk__cli_text(cli, "eval-rows"),
                         .eval_split = eval && own ? 0 : train_split(cli, &seed, &bad),
-                        .max_length = text_length(cli, job, "max-length"),
-                        .seq_len = text_length(cli, job, "seq-len")};
+                        .max_length = train_length(cli, job, "max-length"),
+                        .seq_len = train_length(cli, job, "seq-len")};
     c.eval_seed = seed;
     take_sample_options(cli, eval, &c);
     choose_labels(cli, job, &c);
     if (!spec)
         yk_fail(job, YK_E_ARG, "--data is missing: what to work on, as KIND:PATH");
     return spec ? yk_data_open(job, spec, &c) : NULL;
+}
+
+bool train_has_eval(const yk__cli *cli)
+{
+    const char *data = yk__cli_text(cli, "data");
+    const bool table = data && (!strncmp(data, "csv:", 4) || !strncmp(data, "jsonl:", 6));
+    return !table || yk__cli_text(cli, "eval-data") || yk__cli_text(cli, "eval-rows") || yk__cli_text(cli, "eval-split");
+}
+
+uint32_t train_eval_batch(const yk__cli *cli, const yk_job *job, uint32_t training)
+{
+    bool bad = false; /* reported before the job was opened */
+    const int64_t rows = yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
+    const uint32_t world = yk_world_size(job);
+    return rows ? (uint32_t)rows * world : training && training < 64 * world ? training : 64 * world;
 }
 
 yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data)
@@ -419,8 +473,6 @@ bool train_use_check(const yk__cli *cli)
 
 bool train_use_open(const yk__cli *cli, yk_config *config, train_use *use, int *code)
 {
-    bool bad = false;
-    int64_t batch;
     *use = (train_use){NULL, NULL, NULL};
     if (!train_config(cli, config)) {
         *code = YK_EXIT_USAGE;
@@ -430,8 +482,7 @@ bool train_use_open(const yk__cli *cli, yk_config *config, train_use *use, int *
     use->job = yk_open(config);
     if (!use->job)
         return false;
-    batch = yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad) * yk_world_size(use->job);
-    use->data = train_data(cli, use->job, true, (uint32_t)batch);
+    use->data = train_data(cli, use->job, true, train_eval_batch(cli, use->job, 0));
     use->model = train_model(cli, use->job, use->data);
     return true;
 }

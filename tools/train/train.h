@@ -37,7 +37,8 @@
         {"fp16-full-eval", NULL, NULL, "evaluate in fp16; a training in fp16 does", NULL},                             \
         {"allow-substitute", NULL, NULL, "a device without that format computes in fp32, logged", NULL},               \
         {"mlm-probability", "R", NULL, "bert-mlm: of a token to be masked (default: 0.15)", NULL},                                \
-        {"per-device-eval-batch-size", "N", "64", "rows of an evaluation batch for each rank", NULL},                  \
+        {"per-device-eval-batch-size", "N", NULL,                                                                       \
+         "rows of an evaluation batch for each rank (default: 64, but no more than a batch of the training)", NULL},  \
         {"seed", "N", "42", "of weights, dropout and sample order", NULL},                                             \
         {"json", NULL, NULL, "one JSON object on standard output", NULL}
 
@@ -56,6 +57,16 @@ const char *train_precision_by_rank(const yk__cli *cli);
 bool train_config(const yk__cli *cli, yk_config *config);
 /* Opens training (eval false) or evaluation data as the options say. */
 yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_batch);
+/* Whether there are rows to evaluate on. A table has no evaluation part of its own: evaluating on the rows that train would only look like
+ * one. */
+bool train_has_eval(const yk__cli *cli);
+/* Rows of an evaluation's batch over all ranks: as asked for, else 64 for each rank, but no more than `training`, the rows of a batch that
+ * trains, so that an evaluation takes no more memory than the training; 0: nothing trains. */
+uint32_t train_eval_batch(const yk__cli *cli, const yk_job *job, uint32_t training);
+/* The model's settings: before data are opened it is known by them alone. yk_settings_free them. */
+yk_settings *train_settings(const yk__cli *cli, yk_job *job);
+/* Tokens of a row or window: of --max-length or --seq-len, else as many as the model has places for, at most 128. */
+uint32_t train_length(const yk__cli *cli, yk_job *job, const char *option);
 /* Builds or loads the model; fails the job if the options name none. */
 yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data);
 double train_seconds(void); /* monotonic clock */
