@@ -14,7 +14,7 @@
     TRAIN_REFUSED("fsdp-min-num-params|fsdp-transformer-layer-cls-to-wrap",                                                   \
                       "give them in --fsdp-config; units are the program's blocks, or --shard-unit"),                         \
         TRAIN_REFUSED("ddp-backend|mp-parameters|ray-scope",                                                      \
-                      "ranks meet in shared memory, or by YOKE_TRANSPORT; yoke launch --help says what can be set"),                                \
+                      "ranks meet in shared memory, or by YOKE_TRANSPORT; yoke launch --help says what can be set"), \
         TRAIN_REFUSED("use-mps-device|tpu-num-cores", "name the devices: --devices cpu"),                                     \
         TRAIN_REFUSED("torch-compile|torch-compile-backend|torch-compile-mode|torchdynamo|jit-mode-eval|use-ipex|"            \
                       "use-liger-kernel|liger-kernel-config",                                                                 \
