@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Manual pages of the commands are printed by the commands themselves, from their option tables.
-COMMAND_MANS = docs/yoke.1 docs/yoke-info.1 docs/yoke-env.1 \
-	docs/yoke-train.1 docs/yoke-eval.1 docs/yoke-predict.1 docs/yoke-launch.1 docs/yoke-trace.1 \
-	docs/yoke-bench.1 docs/yoke-estimate-memory.1 docs/yoke-test.1 docs/yoke-plugin.1 docs/yoke-inspect.1 docs/yoke-tokenize.1
+COMMAND_MANS = docs/yoke.1 docs/yoke-info.1 docs/yoke-env.1 docs/yoke-config.1 docs/yoke-train.1 docs/yoke-eval.1 docs/yoke-predict.1 \
+	docs/yoke-launch.1 docs/yoke-trace.1 docs/yoke-bench.1 docs/yoke-estimate-memory.1 docs/yoke-test.1 docs/yoke-plugin.1 \
+	docs/yoke-inspect.1 docs/yoke-tokenize.1
 # (not where they are built for another machine, whose programs do not run here)
 man_MANS =
 if !CROSS_COMPILING
@@ -14,6 +14,7 @@ $(COMMAND_MANS): yoke$(EXEEXT)
 	$(AM_V_GEN)name=`basename $@ .1`; command=`echo $$name | sed 's/^yoke-*//'`; \
 		./yoke$(EXEEXT) $$command --man > $@.tmp && mv $@.tmp $@
 EXTRA_DIST += docs/architecture.md docs/cpu-speed-conv.md docs/cpu-speed.md docs/cuda.md docs/data.md docs/from-accelerate.md \
+	docs/from-deepspeed.md \
 	docs/from-huggingface.md docs/opencl.md docs/promises.md docs/vulkan.md
 # a folder is distributed whole: a new page needs no line here
 EXTRA_DIST += docs/decisions

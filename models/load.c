@@ -252,9 +252,37 @@ static bool is_pickled(const char *dir)
            (folder_has(dir, "pytorch_model.bin") || folder_has(dir, "pytorch_model.bin.index.json"));
 }
 
+/* Checkpoints of ranks' private files, whose shape is that of the job that wrote them: what they are called, and what makes one file. */
+static const struct {
+    const char *file, *name, *instead;
+} private_files[] = {
+    {"zero_to_fp32.py", "a checkpoint of DeepSpeed", "in that folder: python3 zero_to_fp32.py . . --safe_serialization"},
+    {"latest", "a checkpoint of DeepSpeed", "its zero_to_fp32.py writes the whole model, with --safe_serialization"},
+    {"pytorch_model_fsdp_0/.metadata", "a sharded checkpoint of FSDP",
+     "accelerate merge-weights DIR/pytorch_model_fsdp_0 DIR writes model.safetensors"},
+    {".metadata", "a sharded checkpoint of torch.distributed", "accelerate merge-weights DIR OUT writes model.safetensors"},
+    {"pytorch_model_fsdp.bin", "a checkpoint of FSDP, a pickle of PyTorch", "save it as safetensors"},
+};
+
+/* True after a message: nothing else is in the folder, and what is there is read elsewhere. */
+static bool private_refuse(const yk_model *m, const char *dir)
+{
+    if (folder_has(dir, "model.safetensors") || folder_has(dir, "model.safetensors.index.json"))
+        return false;
+    for (size_t i = 0; i < sizeof private_files / sizeof private_files[0]; i++)
+        if (folder_has(dir, private_files[i].file)) {
+            model_fail(m->job, YK_E_FORMAT, "%.150s: %s, which Yoke does not read: %s", dir, private_files[i].name,
+                       private_files[i].instead);
+            return true;
+        }
+    return false;
+}
+
 static yk_weights *file_open(const yk_model *m, const char *path)
 {
     if (path && !model_quantized_check(m->job, path))
+        return NULL;
+    if (path && private_refuse(m, path))
         return NULL;
     if (!path || !is_pickled(path))
         return yk_weights_open(m->job, path);

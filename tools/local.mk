@@ -8,10 +8,12 @@ yoke_SOURCES = tools/bench/mixed.c tools/bench/mixed.h tools/bench/peak_loops.h 
 	tools/check/golden/loader_case.h tools/check/golden/loader_ranks.c tools/check/golden/loader_ranks.h tools/check/golden/optim.c \
 	tools/check/golden/tables.c tools/check/sanity.c tools/check/sanity.h tools/check/sanity_ranks.c tools/check/sanity_ranks.h \
 	tools/check/sanity_report.c tools/check/sanity_report.h tools/check/vectors.c tools/check/vectors.h tools/check/vectors_ops.c \
-	tools/check/vectors_ops.h tools/cli.c tools/cli.h tools/cmd/bench.c tools/cmd/config.c tools/cmd/estimate.c tools/cmd/eval.c tools/cmd/info.c \
+	tools/check/vectors_ops.h tools/cli.c tools/cli.h tools/cmd/bench.c tools/cmd/config.c \
+	tools/cmd/estimate.c tools/cmd/eval.c tools/cmd/info.c \
 	tools/cmd/inspect.c tools/cmd/launch.c tools/cmd/launch_node.c tools/cmd/launch_node.h \
 	tools/cmd/predict.c tools/cmd/test.c tools/cmd/trace.c tools/cmd/tokenize.c \
-	tools/cmd/train.c tools/cmd/yoke.c tools/config/apply.c tools/config/apply.h \
+	tools/cmd/train.c tools/cmd/yoke.c \
+	tools/config/apply.c tools/config/apply.h \
 	tools/config/keys_accelerate.c tools/config/keys_deepspeed.c tools/config/keys_fsdp.c tools/config/read.c tools/config/settings.c \
 	tools/config/settings.h tools/config/shard.c tools/config/shard.h tools/config/show.c tools/spell.c tools/spell.h \
 	tools/eval/metrics.c tools/eval/metrics.h tools/eval/predict.c tools/eval/predict.h \

@@ -23,7 +23,7 @@ real() { # each file of configs; of those that are refused each key that the not
         case $expect/$code in
         take/0 | either/[02]) ;;
         refuse/2)
-            for key in $(echo "$note" | grep -oE '[a-z]+_[a-z_]+[a-z]' | grep -v deepspeed_config_file); do
+            for key in $(echo "$note" | grep -oE '[a-z]+_[a-z_]+[a-z]|eigenvalue|compile' | grep -v deepspeed_config_file); do
                 case $file in *sagemaker*) continue ;; esac # its key 'debug' stands twice
                 grep -q "line [0-9]*: .*$key" "$out/err" || { echo "$file: no line for $key"; cat "$out/err"; return 1; }
             done
@@ -34,15 +34,20 @@ real() { # each file of configs; of those that are refused each key that the not
     done <"$out/index"
 }
 
+hosts() { # hosts FILE: read as a host file; no host is reached
+    YOKE_LAUNCHER=none "$yoke" launch --dry-run --ssh false --hostfile "$data/configs-bad/$1" true >"$out/shown" 2>"$out/err"
+    code=$?
+}
+
 faulty() { # each file of configs-bad
     tail -n +2 "$data/configs-bad/index.tsv" >"$out/index"
     while IFS='	' read -r file expect _; do
         case $file in
-        hostfile-ok.txt) YOKE_LAUNCHER=none "$yoke" launch --dry-run --ssh false --hostfile "$data/configs-bad/$file" true >"$out/shown" 2>"$out/err"
-            grep -q 'node-a cannot be reached' "$out/err" || { cat "$out/err"; return 1; }
+        hostfile-ok.txt)
+            hosts "$file"
+            grep -q 'node-[ab] cannot be reached' "$out/err" || { cat "$out/err"; return 1; }
             continue ;;
-        hostfile*) YOKE_LAUNCHER=none "$yoke" launch --dry-run --ssh false --hostfile "$data/configs-bad/$file" true >"$out/shown" 2>"$out/err"
-            code=$? ;;
+        hostfile*) hosts "$file" ;;
         *.yaml) [ -n "$yaml" ] || continue
             shown "$data/configs-bad/$file" ;;
         *) shown "$data/configs-bad/$file" ;;
@@ -60,28 +65,31 @@ faulty() { # each file of configs-bad
 cat >"$out/ds.json" <<'J'
 {"train_batch_size": 64, "gradient_accumulation_steps": 2, "gradient_clipping": 0.5,
  "optimizer": {"type": "Adam", "params": {"lr": "auto", "betas": [0.8, 0.99], "eps": 1e-7, "weight_decay": 0.01}},
- "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 1e-5, "warmup_max_lr": 2e-3, "warmup_num_steps": 7, "warmup_type": "linear"}},
+ "scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": 1e-5, "warmup_max_lr": 2e-3,
+  "warmup_num_steps": 7, "warmup_type": "linear"}},
  "fp16": {"enabled": true, "initial_scale_power": 10, "loss_scale_window": 5, "hysteresis": 1, "min_loss_scale": 2},
  "zero_optimization": {"stage": 1, "overlap_comm": true}}
 J
 plain() { # plain DIR ARGUMENTS...
     to=$1
     shift
-    "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --max-steps 8 --output-dir "$to" --learning-rate 2e-3 --json "$@" \
-        >"$out/stdout" 2>"$out/err" || { cat "$out/err"; return 1; }
+    "$yoke" train --model mlp --model-config hidden=32 --data "idx:$out/images" --max-steps 8 --output-dir "$to" \
+        --learning-rate 2e-3 --json "$@" >"$out/stdout" 2>"$out/err" || { cat "$out/err"; return 1; }
     grep -o '"param_hash": "[0-9a-f]*"' "$out/stdout"
 }
 same() { # DeepSpeed's file as options; AdamW, as DeepSpeed's Adam is
-    want=$(plain "$out/a" --global-batch 32 --gradient-accumulation-steps 2 --max-grad-norm 0.5 --optim adamw --adam-beta1 0.8 --adam-beta2 0.99 \
-        --adam-epsilon 1e-7 --weight-decay 0.01 --lr-scheduler-type WarmupLR \
+    want=$(plain "$out/a" --global-batch 32 --gradient-accumulation-steps 2 --max-grad-norm 0.5 --optim adamw \
+        --adam-beta1 0.8 --adam-beta2 0.99 --adam-epsilon 1e-7 --weight-decay 0.01 --lr-scheduler-type WarmupLR \
         --lr-scheduler-kwargs warmup_min_lr=1e-5,warmup_max_lr=2e-3,warmup_num_steps=7,warmup_type=linear --precision fp16 \
         --loss-scaling rule=deepspeed,init=1024,interval=5,hysteresis=1,floor=2 --shard zero1) || { echo "$want"; return 1; }
-    for form in "--config-file $out/ds.json" "--deepspeed --deepspeed_config $out/ds.json --local_rank=0" "--deepspeed=$out/ds.json"; do
+    for form in "--config-file $out/ds.json" "--deepspeed --deepspeed_config $out/ds.json --local_rank=0"\
+        "--deepspeed=$out/ds.json"; do
         # shellcheck disable=SC2086
         got=$(plain "$out/b" --overwrite-output-dir $form) && [ "$got" = "$want" ] || { echo "$form: $got, expected $want"; return 1; }
         grep -q 'not needed here: zero_optimization.overlap_comm' "$out/err" || { cat "$out/err"; return 1; }
     done
-    got=$(YOKE_CONFIG_FILE=$out/ds.json plain "$out/b" --overwrite-output-dir) && [ "$got" = "$want" ] || { echo "variable: $got"; return 1; }
+    got=$(YOKE_CONFIG_FILE=$out/ds.json plain "$out/b" --overwrite-output-dir) && [ "$got" = "$want" ] ||
+        { echo "variable: $got"; return 1; }
     got=$(plain "$out/b" --overwrite-output-dir --config-file "$out/ds.json" --adam_epsilon 1e-3) && [ "$got" != "$want" ] || return 1
     grep -q "the command line takes the place of --adam-epsilon of $out/ds.json, line 2" "$out/err"
 }
@@ -100,7 +108,8 @@ later() { # what has a meaning and is not built says so, by whatever name it cam
         refused "--shard $words: not built yet: gradients are whole on each rank; --shard state is" $small --shard $words || return 1
     done
     # shellcheck disable=SC2086
-    refused "--shard params: not built yet" $small --fsdp "full_shard auto_wrap" && refused "--shard params: not built yet" $small --sharded_ddp zero_dp_3 &&
+    refused "--shard params: not built yet" $small --fsdp "full_shard auto_wrap" &&
+        refused "--shard params: not built yet" $small --sharded_ddp zero_dp_3 &&
         refused "--offload state=host,params=host: not built yet" $small --fsdp "no_shard offload" &&
         refused "--parallel tensor=2: not built yet" $small --parallel data,tensor=2 &&
         refused "tp_size: tensor parallel is not built yet" $small --parallelism_config '{"tp_size": 2}' &&
@@ -116,10 +125,12 @@ written() { # what yoke config writes is read by launch and train, and shown
     grep -q "written to $out/home/.config/yoke/config.yaml" "$out/stdout" || return 1
     HOME=$out/home "$yoke" config --devices cpu 2>"$out/err"
     [ $? = 2 ] && grep -q 'is there already' "$out/err" || return 1
-    HOME=$out/home YOKE_CONFIG_FILE='' "$yoke" launch --dry-run true >"$out/shown" 2>"$out/err" && [ "$(grep -c '^rank [01]: cpu' "$out/shown")" = 2 ] ||
+    HOME=$out/home YOKE_CONFIG_FILE='' "$yoke" launch --dry-run true >"$out/shown" 2>"$out/err" &&
+        [ "$(grep -c '^rank [01]: cpu' "$out/shown")" = 2 ] ||
         { cat "$out/shown" "$out/err"; return 1; }
     grep -q 'has settings of yoke train, which true makes by itself: --precision' "$out/err" || return 1
-    HOME=$out/home YOKE_CONFIG_FILE='' "$yoke" train --dry-run >"$out/shown" && grep -q 'yoke train: --precision bf16' "$out/shown" || return 1
+    HOME=$out/home YOKE_CONFIG_FILE='' "$yoke" train --dry-run >"$out/shown" &&
+        grep -q 'yoke train: --precision bf16' "$out/shown" || return 1
     refused "train.precison: yoke train has no such option: did you mean precision" config --dry-run --config-file "$out/wrong.yaml" &&
         refused "no terminal to ask in" config </dev/null
 }
@@ -132,9 +143,24 @@ distributed_type: MULTI_CPU
 num_processes: 2
 mixed_precision: bf16
 Y
-    "$yoke" launch --config-file "$out/two.yaml" -- "$yoke" train --model mlp --data "idx:$out/images" --max-steps 2 --output-dir "$out/two" --json \
-        >"$out/stdout" 2>"$out/err" || { cat "$out/err"; return 1; }
+    "$yoke" launch --config-file "$out/two.yaml" -- "$yoke" train --model mlp --data "idx:$out/images" --max-steps 2 \
+        --output-dir "$out/two" --json >"$out/stdout" 2>"$out/err" || { cat "$out/err"; return 1; }
     grep -q '"rank": 1' "$out/stdout"
 }
 [ -z "$yaml" ] || ok "launch hands a file on to train" launched
+private() { # private NAME FILE: a checkpoint of ranks' files is called by its name
+    rm -rf "$out/private"
+    mkdir -p "$out/private/$(dirname "$2")"
+    : >"$out/private/$2"
+    "$yoke" train --model mlp --from "$out/private" --data "idx:$out/images" --max-steps 1 --output-dir "$out/none" 2>"$out/err"
+    [ $? != 0 ] && grep -q "$out/private: $1, which Yoke does not read: " "$out/err" || { cat "$out/err"; return 1; }
+}
+ok "a checkpoint of DeepSpeed is named" private "a checkpoint of DeepSpeed" zero_to_fp32.py
+ok "a sharded checkpoint of FSDP is named" private "a sharded checkpoint of FSDP" pytorch_model_fsdp_0/.metadata
+
+page() { # docs/from-deepspeed.md has the fate of every key of the table
+    "$yoke" config --keys deepspeed >"$out/keys" && [ "$(wc -l <"$out/keys")" -gt 60 ] &&
+        sed -n '/^| key /,/^$/p' "$YOKE_SOURCE/docs/from-deepspeed.md" | sed '/^$/d' | diff - "$out/keys"
+}
+ok "the page for users of DeepSpeed has each key of the table" page
 plan

@@ -25,6 +25,8 @@ static const yk__cli_option options[] = {
     {"max-grad-norm", "R", NULL, "clip the gradient to this norm (yoke train)", NULL},
     {"overwrite", NULL, NULL, "the file may be there already", NULL},
     {"dry-run", NULL, NULL, "write nothing: show what each key of --config-file becomes, or what would be written", NULL},
+    {"keys", "FORMAT", NULL,
+     "print what becomes of each key of a format: deepspeed, accelerate, fsdp, parallelism, accelerator ..", NULL},
     {"json", NULL, NULL, "one JSON object on standard output", NULL},
 };
 
@@ -149,7 +151,8 @@ static void file_print(FILE *f, answers given)
         bool begun = false;
         for (int i = 0; i < QUESTIONS; i++)
             if (*given[i] && !strcmp(questions[i].section, s ? "train" : "launch")) {
-                fprintf(f, "%s  %s: %s%s%s\n", begun ? "" : s ? "train:\n" : "launch:\n", questions[i].option, questions[i].most > 0 ? "" : "'", given[i],
+                fprintf(f, "%s  %s: %s%s%s\n", begun ? "" : s ? "train:\n" : "launch:\n", questions[i].option, questions[i].most > 0 ? ""
+                        : "'", given[i],
                         questions[i].most > 0 ? "" : "'");
                 begun = true;
             }
@@ -168,22 +171,22 @@ static void folders_make(const char *path)
 
 static int file_write(const yk__cli *cli, const char *path, answers given)
 {
-    char beside[PATH_MAX + 8];
+    char fresh[PATH_MAX + 8];
     const char *reason;
     FILE *f;
     if (!access(path, F_OK) && !yk__cli_on(cli, "overwrite"))
         return yk__cli_usage(&command, "%s is there already: --overwrite writes it anew, --dry-run shows it", path);
     folders_make(path);
-    snprintf(beside, sizeof beside, "%s.new", path);
-    f = fopen(beside, "we");
+    snprintf(fresh, sizeof fresh, "%s.new", path);
+    f = fopen(fresh, "we");
     if (f)
         file_print(f, given);
     reason = f ? yk__cli_close_file(f) : strerror(errno);
-    if (!reason && rename(beside, path))
+    if (!reason && rename(fresh, path))
         reason = strerror(errno);
     if (reason) {
         if (f)
-            unlink(beside);
+            unlink(fresh);
         yk__cli_usage(&command, "%s: %s", path, reason);
         return YK_EXIT_FAILED;
     }
@@ -222,6 +225,11 @@ int yk__cmd_config(int argc, char **argv)
     if (code >= 0)
         return code;
     memset(given, 0, sizeof given);
+    if (yk__cli_text(&cli, "keys") && settings_print_keys(yk__cli_text(&cli, "keys"), stdout))
+        return YK_EXIT_OK;
+    if (yk__cli_text(&cli, "keys"))
+        return yk__cli_usage(&command, "--keys %s: expected deepspeed, accelerate, accelerate-deepspeed, accelerate-megatron, fsdp, "
+                             "parallelism or accelerator", yk__cli_text(&cli, "keys"));
     const char *path = yk__cli_text(&cli, "config-file");
     if (!path && !settings_default_path(preset, sizeof preset))
         return yk__cli_usage(&command, "there is no HOME for the file: give --config-file");
@@ -231,7 +239,8 @@ int yk__cmd_config(int argc, char **argv)
     if (yk__cli_on(&cli, "dry-run") && !any)
         return file_show(&cli, path);
     if (!any && !isatty(STDIN_FILENO))
-        return yk__cli_usage(&command, "standard input is no terminal to ask in: give the settings as options (--devices cpu/2 ..), or --dry-run");
+        return yk__cli_usage(&command,
+                             "standard input is no terminal to ask in: give the settings as options (--devices cpu/2 ..), or --dry-run");
     if (!any)
         questions_ask(given);
     if (!yk__cli_on(&cli, "dry-run"))

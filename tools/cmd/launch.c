@@ -36,7 +36,7 @@ static const yk__cli_option options[] = {
     {"ssh", "COMMAND", NULL, "the command that runs another on a host, default: ssh -o BatchMode=yes", "YOKE_SSH"},
     {"max-restarts", "N", "0", "start the job anew when a rank dies or fails, so many times at most", "YOKE_MAX_RESTARTS"},
     {"config-file|default-config-file", "FILE", NULL,
-     "settings: Yoke's or Accelerate's YAML, or DeepSpeed's JSON; none: not the one of yoke config", "YOKE_CONFIG_FILE"},
+     "settings in YAML (Yoke's, Accelerate's) or JSON (DeepSpeed's); none: no file", "YOKE_CONFIG_FILE"},
     {"dry-run", NULL, NULL, "print what would be run where, and start no rank; hosts are asked for their devices", NULL},
     {"json", NULL, NULL, "print, when all has ended, one JSON line about the job on standard output", NULL},
     REFUSED("multi-gpu|multi-cpu|multi-xpu|multi-npu", NULL, "--devices says which devices there are, one rank each: --devices cuda:*"),

@@ -58,7 +58,8 @@ static int option_of(const yk__cli_command *c, const char *name, size_t n, bool 
 static int source_of(const yk__cli_command *c, const char *name, size_t n)
 {
     for (int i = 0; i < SOURCES; i++)
-        if (yk__cli_is_named(sources[i].names, name, n) && yk__cli_find(c, name, n) >= 0 && c->options[yk__cli_find(c, name, n)].arg != YK_REFUSED)
+        if (yk__cli_is_named(sources[i].names, name, n) && yk__cli_find(c, name, n) >= 0 && c->options[yk__cli_find(c, name, n)].arg !=
+            YK_REFUSED)
             return i;
     return -1;
 }
@@ -98,11 +99,11 @@ static const char *file_default(const yk__cli_command *c)
 
 bool settings_default_path(char *path, size_t size)
 {
-    const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    const char *folder = getenv("XDG_CONFIG_HOME"), *user = getenv("HOME");
     if (folder && *folder == '/')
         snprintf(path, size, "%s/yoke/config.yaml", folder);
-    else if (home && *home == '/')
-        snprintf(path, size, "%s/.config/yoke/config.yaml", home);
+    else if (user && *user == '/')
+        snprintf(path, size, "%s/.config/yoke/config.yaml", user);
     else
         return false;
     return true;
@@ -126,7 +127,7 @@ static void applier_read(applier *a)
     }
 }
 
-static void say(const applier *a, const char *fmt, const char *what, const settings_option *o)
+static void applier_say(const applier *a, const char *fmt, const char *what, const settings_option *o)
 {
     char text[512];
     if (!a->speaks)
@@ -143,7 +144,7 @@ static void option_apply(applier *a, const settings_option *o)
     const int k = option_of(a->command, o->name, strlen(o->name), &valued);
     char *word;
     if (k >= 0 && a->typed[k]) {
-        say(a, "the command line takes the place of --%s", o->name, o);
+        applier_say(a, "the command line takes the place of --%s", o->name, o);
         return;
     }
     word = malloc(n); /* until the process ends, as the list */
@@ -159,7 +160,7 @@ static void variable_apply(applier *a, const settings_option *o)
 {
     const char *own = getenv(o->name);
     if (own && *own && strcmp(own, o->value))
-        say(a, "the environment takes the place of %s", o->name, o);
+        applier_say(a, "the environment takes the place of %s", o->name, o);
     else
         setenv(o->name, o->value, 1);
 }
@@ -171,7 +172,7 @@ static void place_apply(applier *a, const settings_option *o)
     if (a->rank || !strcmp(o->name, "num-processes"))
         return;
     if (strcmp(o->name, "devices")) {
-        say(a, "yoke launch takes --%s, not this command:", o->name, o);
+        applier_say(a, "yoke launch takes --%s, not this command:", o->name, o);
         return;
     }
     const settings_option *ranks = settings_find(&a->read, SETTINGS_LAUNCH, "num-processes");
@@ -191,7 +192,8 @@ static void ranks_check(applier *a)
     if (a->rank || !ranks || atoi(ranks->value) < 2 || (k >= 0 && a->typed[k]) || getenv("YOKE_DEVICES") ||
         settings_find(&a->read, SETTINGS_LAUNCH, "devices"))
         return;
-    settings_say(&a->read, ranks->file, ranks->line, "num_processes", "%s ranks, and no devices: give --devices, or start them by yoke launch "
+    settings_say(&a->read, ranks->file, ranks->line, "num_processes",
+                 "%s ranks, and no devices: give --devices, or start them by yoke launch "
                  "--config-file %s -- yoke train ..", ranks->value, ranks->file);
 }
 
@@ -202,7 +204,8 @@ static void later_check(applier *a)
             settings_say(&a->read, a->read.item[i].file, a->read.item[i].line, a->read.item[i].path, "%s", a->read.item[i].why);
     const settings_option *rows = settings_find(&a->read, SETTINGS_TRAIN, "window-rows");
     if (rows)
-        settings_say(&a->read, rows->file, rows->line, "train_batch_size", "with train_micro_batch_size_per_gpu alone the number of ranks gives the "
+        settings_say(&a->read, rows->file, rows->line, "train_batch_size",
+                     "with train_micro_batch_size_per_gpu alone the number of ranks gives the "
                      "accumulation, and it is not known yet: give gradient_accumulation_steps, or start by yoke launch --config-file");
 }
 
@@ -277,7 +280,8 @@ static int applier_scan(applier *a, int argc, char **argv)
 char **settings_apply(const yk__cli_command *command, int *argc, char **argv, int *code)
 {
     const char *rank = getenv("YOKE_RANK");
-    applier a = {.command = command, .rank = getenv("YOKE_JOB_FD") || getenv("YOKE_NODE_FD") || rank, .speaks = !rank || !strcmp(rank, "0")};
+    applier a = {.command = command, .rank = getenv("YOKE_JOB_FD") || getenv("YOKE_NODE_FD") || rank, .speaks = !rank ||
+                 !strcmp(rank, "0")};
     char **typed = calloc((size_t)*argc + 2, sizeof *typed), **all = NULL;
     int end, kept;
     *code = YK_EXIT_USAGE;

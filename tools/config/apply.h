@@ -16,6 +16,8 @@ char **settings_apply(const yk__cli_command *command, int *argc, char **argv, in
 /* Prints each key with its fate, then the options that it makes; as one JSON object. */
 void settings_show(const settings *s, FILE *f);
 void settings_show_json(const settings *s, FILE *f);
+/* The keys of a format, as a table of Markdown; false: no such format. */
+bool settings_print_keys(const char *format, FILE *f);
 /* Each message in a line of the command's. */
 void settings_complain(const settings *s, const yk__cli_command *command);
 /* Where `yoke config` writes and the commands read: $XDG_CONFIG_HOME or ~/.config, yoke/config.yaml. False: there is no such folder. */

@@ -15,7 +15,8 @@
 static const settings_key keys[] = {
     {"compute_environment", SETTINGS_WORD, SETTINGS_HONOURED, "LOCAL_MACHINE|AMAZON_SAGEMAKER", NULL, NULL, "this machine"},
     {"distributed_type", SETTINGS_WORD, SETTINGS_MAPPED,
-     "NO|MULTI_CPU|MULTI_GPU|MULTI_XPU|MULTI_NPU|MULTI_MLU|MULTI_HPU|MULTI_SDAA|MULTI_MUSA|MULTI_NEURON|FSDP|DEEPSPEED|MEGATRON_LM|TP|TPU|XLA", NULL, NULL,
+     "NO|MULTI_CPU|MULTI_GPU|MULTI_XPU|MULTI_NPU|MULTI_MLU|MULTI_HPU|MULTI_SDAA|MULTI_MUSA|MULTI_NEURON|FSDP|"
+      "DEEPSPEED|MEGATRON_LM|TP|TPU|XLA", NULL, NULL,
      "which of the maps below counts; MULTI_CPU: --devices cpu"},
     {"mixed_precision", SETTINGS_WORD, SETTINGS_HONOURED, "no|false|fp16|bf16|fp8", NULL, NULL, "--precision"},
     {"num_processes", SETTINGS_INT, SETTINGS_HONOURED, "1 65536", NULL, NULL, "yoke launch --num-processes"},
@@ -26,12 +27,15 @@ static const settings_key keys[] = {
     {"use_cpu", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--devices cpu"},
     {"gpu_ids", SETTINGS_ANY, SETTINGS_MAPPED, NULL, NULL, NULL, "--devices, a cuda:N each; all: one for each rank"},
     {"rdzv_backend|same_network|rdzv_conf|main_rendezvous_port", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, MEETING},
-    {"main_training_function|num_cpu_threads_per_process|monitor_interval|max_restarts|use_xpu|use_mps_device", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL,
+    {"main_training_function|num_cpu_threads_per_process|monitor_interval|max_restarts|use_xpu|use_mps_device", SETTINGS_ANY,
+     SETTINGS_IDLE, NULL, NULL, NULL,
      "the program and the devices are named where it is started"},
-    {"debug|enable_cpu_affinity", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "records of ranks are compared, and threads bound, always"},
+    {"debug|enable_cpu_affinity", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL,
+     "records of ranks are compared, and threads bound, always"},
     {"downcast_bf16", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, TPU},
     {"tpu_use_cluster|tpu_use_sudo", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, TPU},
-    {"tpu_env|tpu_name|tpu_zone|tpu_vm|commands|command_file|tpu_cluster", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "of a TPU's pod, without effect here"},
+    {"tpu_env|tpu_name|tpu_zone|tpu_vm|commands|command_file|tpu_cluster", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL,
+     "of a TPU's pod, without effect here"},
     {"dynamo_config|dynamo_backend|ipex_config", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL,
      "every step is traced, fused and planned before it runs"},
     {"mpirun_config", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
@@ -43,7 +47,8 @@ static const settings_key keys[] = {
      SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, FIXED_FP8},
     {"fp8_config.fp8_format", SETTINGS_WORD, SETTINGS_HONOURED, "E4M3|HYBRID", NULL, NULL, FIXED_FP8},
     {"fp8_config.override_linear_precision", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, FIXED_FP8},
-    {"deepspeed_config|fsdp_config|megatron_lm_config|parallelism_config", SETTINGS_ANY, SETTINGS_MAPPED, NULL, NULL, NULL, "by distributed_type"},
+    {"deepspeed_config|fsdp_config|megatron_lm_config|parallelism_config", SETTINGS_ANY, SETTINGS_MAPPED, NULL, NULL, NULL,
+     "by distributed_type"},
     {"ec2_instance_type|iam_role_name|base_job_name|profile|region|image_uri|py_version|pytorch_version|transformers_version|"
      "sagemaker_inputs_file|sagemaker_metrics_file|additional_args|mixed_precision_type",
      SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, CLOUD},
@@ -57,23 +62,28 @@ static const settings_key plugin_keys[] = {
     {"offload_optimizer_device", SETTINGS_WORD, SETTINGS_HONOURED, "none|cpu|nvme", NULL, NULL, "--offload state"},
     {"offload_param_device", SETTINGS_WORD, SETTINGS_HONOURED, "none|cpu|nvme", NULL, NULL, "--offload params"},
     {"offload_optimizer_nvme_path|offload_param_nvme_path", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, NULL, "the folder of --offload"},
-    {"gradient_accumulation_steps", SETTINGS_INT, SETTINGS_HONOURED, "1 1048576", NULL, "train:gradient-accumulation-steps", "--gradient-accumulation-steps"},
+    {"gradient_accumulation_steps", SETTINGS_INT, SETTINGS_HONOURED, "1 1048576", NULL, "train:gradient-accumulation-steps",
+     "--gradient-accumulation-steps"},
     {"gradient_clipping", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e30", NULL, "train:max-grad-norm", "--max-grad-norm"},
-    {"zero3_init_flag|zero3_save_16bit_model", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "values come by range, and a saved model is whole"},
+    {"zero3_init_flag|zero3_save_16bit_model", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL,
+     "values come by range, and a saved model is whole"},
     {"deepspeed_hostfile", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, "launch:hostfile", "yoke launch --hostfile"},
     {"deepspeed_multinode_launcher", SETTINGS_TEXT, SETTINGS_IDLE, NULL, NULL, NULL, "yoke launch uses ssh, or srun in a Slurm allocation"},
-    {"deepspeed_inclusion_filter|deepspeed_exclusion_filter", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "--hosts and --devices name what takes part"},
+    {"deepspeed_inclusion_filter|deepspeed_exclusion_filter", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
+     "--hosts and --devices name what takes part"},
     {"deepspeed_moe_layer_cls_names", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there are no experts"},
 };
 
-static const settings_table plugin = {"accelerate-deepspeed", "Accelerate's deepspeed_config", plugin_keys, sizeof plugin_keys / sizeof plugin_keys[0], true};
+static const settings_table plugin = {"accelerate-deepspeed", "Accelerate's deepspeed_config", plugin_keys,
+                                      sizeof plugin_keys / sizeof plugin_keys[0], true};
 
 static const settings_key megatron_keys[] = {
     {"tp_degree|tp_size|pp_degree|num_micro_batches", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL, LAYOUT},
     {"enable_async_tp|overlap_cpu_optimizer_d2h_h2d", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "transfers overlap always"},
     {"num_layers_per_virtual_pipeline_stage|decoder_last_pipeline_num_layers|pipeline_model_parallel_split_rank|sequence_parallelism",
      SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "layouts besides data parallel are not built yet"},
-    {"context_parallel_size|cp_size|sp_size|expert_model_parallel_size|expert_tensor_parallel_size", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL, LAYOUT},
+    {"context_parallel_size|cp_size|sp_size|expert_model_parallel_size|expert_tensor_parallel_size", SETTINGS_ANY, SETTINGS_REFUSED, NULL,
+     "1", NULL, LAYOUT},
     {"use_distributed_optimizer", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "the optimizer's state lies in slices always"},
     {"use_custom_fsdp", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--shard params"},
     {"use_precision_aware_optimizer", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "states of the optimizer are f32"},
@@ -131,23 +141,28 @@ static void finish_hosts(settings *s, const char *file, const yk__tree *map)
 {
     static const struct {
         const char *key, *option;
-    } hosts[] = {{"num_machines", "nnodes"}, {"machine_rank", "node-rank"}, {"main_process_ip", "master-addr"}, {"main_process_port", "master-port"}};
+    } hosts[] = {{"num_machines", "nnodes"}, {"machine_rank", "node-rank"}, {"main_process_ip", "master-addr"},
+                 {"main_process_port", "master-port"}};
     const double machines = settings_number(map, "num_machines", 1), ranks = ranks_of(map), rank = settings_number(map, "machine_rank", 0);
     const char *list = settings_text(map, "mpirun_config.mpirun_hostfile");
     if (rank >= machines)
-        settings_say(s, file, settings_line(map, "machine_rank"), "machine_rank", "expected a number below num_machines, which is %.0f, got %.0f",
+        settings_say(s, file, settings_line(map, "machine_rank"), "machine_rank",
+                     "expected a number below num_machines, which is %.0f, got %.0f",
                      machines, rank);
     if (machines > 1 && ranks > 0 && (double)(long)(ranks / machines) * machines != ranks)
-        settings_say(s, file, settings_line(map, "num_processes"), "num_processes", "%.0f are of all machines, and %.0f machines have no even "
+        settings_say(s, file, settings_line(map, "num_processes"), "num_processes",
+                     "%.0f are of all machines, and %.0f machines have no even "
                      "part of it", ranks, machines);
     if (machines > 1 && list && is_type(map, "MULTI_CPU")) {
         settings_put(s, SETTINGS_LAUNCH, "hostfile", list, file, settings_line(map, "mpirun_config.mpirun_hostfile"));
         return;
     }
     if (machines > 1 && !settings_text(map, "main_process_ip"))
-        settings_say(s, file, settings_line(map, "num_machines"), "num_machines", "%.0f machines need main_process_ip, where rank 0 listens", machines);
+        settings_say(s, file, settings_line(map, "num_machines"), "num_machines",
+                     "%.0f machines need main_process_ip, where rank 0 listens", machines);
     if (ranks > 0)
-        settings_put(s, SETTINGS_LAUNCH, "num-processes", settings_text(map, "num_processes") ? settings_text(map, "num_processes") : "1", file,
+        settings_put(s, SETTINGS_LAUNCH, "num-processes", settings_text(map, "num_processes") ? settings_text(map, "num_processes") : "1",
+                     file,
                      settings_line(map, "num_processes"));
     for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++)
         if (machines > 1 && settings_text(map, hosts[i].key))
@@ -169,7 +184,8 @@ static void finish_plugin(settings *s, const char *file, const yk__tree *map)
     if (stage >= 0 && stage <= 3)
         settings_put(s, SETTINGS_TRAIN, "shard", stages[(int)stage], file, settings_line(part, "zero_stage"));
     if (state && strcmp(state, "none"))
-        n += (size_t)snprintf(text, 512, "state=%s%s", strcmp(state, "nvme") ? "host" : "nvme:", strcmp(state, "nvme") ? "" : folder ? folder : "");
+        n += (size_t)snprintf(text, 512, "state=%s%s", strcmp(state, "nvme") ? "host" : "nvme:", strcmp(state, "nvme") ? "" : folder
+                              ? folder : "");
     if (params && strcmp(params, "none"))
         n += (size_t)snprintf(text + n, 512, "%sparams=%s%s", n ? "," : "", strcmp(params, "nvme") ? "host" : "nvme:",
                               strcmp(params, "nvme") ? "" : second ? second : "");
@@ -235,11 +251,14 @@ void settings_finish_accelerate(settings *s, const char *file, const yk__tree *m
     if (list && (strstr(list, "true") || strstr(list, "True")))
         settings_say(s, file, settings_line(map, "fp8_config"), "fp8_config.override_linear_precision", FIXED_FP8);
     if (precision)
-        settings_put(s, SETTINGS_TRAIN, "precision", yk__cli_truth(precision) == 0 ? "fp32" : precision, file, settings_line(map, "mixed_precision"));
+        settings_put(s, SETTINGS_TRAIN, "precision", yk__cli_truth(precision) == 0 ? "fp32" : precision, file,
+                     settings_line(map, "mixed_precision"));
     if (format && strcasecmp(format, "E4M3") && precision && !strcasecmp(precision, "fp8"))
-        settings_say(s, file, settings_line(map, "fp8_config.fp8_format"), "fp8_config.fp8_format", "gradients are not rounded to E5M2: expected E4M3");
+        settings_say(s, file, settings_line(map, "fp8_config.fp8_format"), "fp8_config.fp8_format",
+                     "gradients are not rounded to E5M2: expected E4M3");
     if (is_cpu(map))
-        settings_put(s, SETTINGS_LAUNCH, "devices", "cpu", file, settings_line(map, settings_text(map, "use_cpu") ? "use_cpu" : "distributed_type"));
+        settings_put(s, SETTINGS_LAUNCH, "devices", "cpu", file, settings_line(map, settings_text(map, "use_cpu") ? "use_cpu"
+                                                                               : "distributed_type"));
     else
         put_cards(s, file, map);
     finish_hosts(s, file, map);

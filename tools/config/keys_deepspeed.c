@@ -19,7 +19,8 @@ static const settings_key keys[] = {
     {"gradient_accumulation_steps", SETTINGS_INT, SETTINGS_HONOURED, "1 1048576", NULL, "train:gradient-accumulation-steps", NULL},
     {"gradient_clipping", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e30", NULL, "train:max-grad-norm", "--max-grad-norm"},
     {"steps_per_print", SETTINGS_INT, SETTINGS_MAPPED, "1 1e15", NULL, "train:logging-steps", "--logging-steps"},
-    {"wall_clock_breakdown|dump_state|memory_breakdown|timers", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "yoke trace writes a timeline"},
+    {"wall_clock_breakdown|dump_state|memory_breakdown|timers", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL,
+     "yoke trace writes a timeline"},
     {"prescale_gradients|gradient_predivide_factor", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1|1.0", NULL,
      "sums of gradients are divided once, exactly"},
     {"sparse_gradients", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "gradients are dense"},
@@ -40,13 +41,15 @@ static const settings_key keys[] = {
     {"fp16.auto_cast", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "inputs are cast by the class of each operation"},
     {"bf16.immediate_grad_update|check_grad_overflow", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, ALWAYS},
     {"fp16.fp16_master_weights_and_grads", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "masters are f32"},
-    {"bf16.bf16_master_weights_and_grads|bf16_master_weights_and_gradients", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "masters are f32"},
+    {"bf16.bf16_master_weights_and_grads|bf16_master_weights_and_gradients", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
+     "masters are f32"},
     {"bf16.bf16_optimizer_states", SETTINGS_ANY, SETTINGS_LATER, NULL, NULL, NULL, "moments of 16 bits are not built yet"},
     {"amp|torch_autocast", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there is one kind of mixed precision: --precision"},
     {"data_types", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
     {"data_types.grad_accum_dtype", SETTINGS_WORD, SETTINGS_IDLE, "fp32", NULL, NULL, "sums of gradients are f32"},
     {"optimizer", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, NULL},
-    {"optimizer.type", SETTINGS_WORD, SETTINGS_HONOURED, "Adam|AdamW|SGD", NULL, NULL, "--optim; Adam without adam_w_mode false is AdamW, as there"},
+    {"optimizer.type", SETTINGS_WORD, SETTINGS_HONOURED, "Adam|AdamW|SGD", NULL, NULL,
+     "--optim; Adam without adam_w_mode false is AdamW, as there"},
     {"optimizer.legacy_fusion", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, ALWAYS},
     {"optimizer.params", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, NULL},
     {"optimizer.params.lr", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e10", NULL, "train:learning-rate", "--learning-rate"},
@@ -55,8 +58,10 @@ static const settings_key keys[] = {
     {"optimizer.params.weight_decay", SETTINGS_REAL, SETTINGS_HONOURED, "0 1e10", NULL, "train:weight-decay", "--weight-decay"},
     {"optimizer.params.momentum", SETTINGS_REAL, SETTINGS_HONOURED, "0 1", NULL, "train:momentum", "--momentum"},
     {"optimizer.params.adam_w_mode", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--optim adam or adamw"},
-    {"optimizer.params.torch_adam|fused|foreach|set_grad_none", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "there is one form of it"},
-    {"optimizer.params.bias_correction", SETTINGS_ANY, SETTINGS_LATER, NULL, "true", NULL, "an Adam without bias correction is not built yet"},
+    {"optimizer.params.torch_adam|fused|foreach|set_grad_none", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL,
+     "there is one form of it"},
+    {"optimizer.params.bias_correction", SETTINGS_ANY, SETTINGS_LATER, NULL, "true", NULL,
+     "an Adam without bias correction is not built yet"},
     {"optimizer.params.amsgrad|nesterov|freeze_step|cuda_aware|comm_backend_name|max_coeff|min_coeff|dampening", SETTINGS_ANY,
      SETTINGS_REFUSED, NULL, NULL, NULL, "--optim is sgd, adam or adamw, without variants"},
     {"scheduler", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, NULL},
@@ -68,32 +73,41 @@ static const settings_key keys[] = {
      "lr_range_test_step_size|lr_range_test_step_rate|last_batch_iteration",
      SETTINGS_REAL, SETTINGS_HONOURED, "-1 1e30", NULL, NULL, "--lr-scheduler-kwargs"},
     {"scheduler.params.warmup_type", SETTINGS_WORD, SETTINGS_HONOURED, "log|linear", NULL, NULL, "--lr-scheduler-kwargs"},
-    {"scheduler.params.lr_range_test_staircase|cycle_momentum", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--lr-scheduler-kwargs"},
+    {"scheduler.params.lr_range_test_staircase|cycle_momentum", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL,
+     "--lr-scheduler-kwargs"},
     {"zero_optimization", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
     {"zero_optimization.stage", SETTINGS_INT, SETTINGS_MAPPED, "0 3", NULL, NULL, "0 and 1: --shard state; 2: gradients; 3: params"},
     {"zero_optimization.cpu_offload", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--offload state=host"},
     {"zero_optimization.cpu_offload_params", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--offload params=host"},
     {"zero_optimization.cpu_offload_use_pin_memory", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "always pinned where a card is"},
     {"zero_optimization.offload_optimizer|offload_param", SETTINGS_MAP, SETTINGS_HONOURED, NULL, NULL, NULL, NULL},
-    {"zero_optimization.offload_optimizer.device", SETTINGS_WORD, SETTINGS_HONOURED, "none|cpu|nvme", NULL, NULL, "--offload state=host or nvme:DIR"},
-    {"zero_optimization.offload_param.device", SETTINGS_WORD, SETTINGS_HONOURED, "none|cpu|nvme", NULL, NULL, "--offload params=host or nvme:DIR"},
+    {"zero_optimization.offload_optimizer.device", SETTINGS_WORD, SETTINGS_HONOURED, "none|cpu|nvme", NULL, NULL,
+     "--offload state=host or nvme:DIR"},
+    {"zero_optimization.offload_param.device", SETTINGS_WORD, SETTINGS_HONOURED, "none|cpu|nvme", NULL, NULL,
+     "--offload params=host or nvme:DIR"},
     {"zero_optimization.offload_optimizer.nvme_path", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, NULL, "the folder of --offload"},
     {"zero_optimization.offload_param.nvme_path", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, NULL, "the folder of --offload"},
     {"zero_optimization.offload_optimizer.ratio", SETTINGS_REAL, SETTINGS_HONOURED, "0 1", NULL, NULL, "the part of --offload state"},
     {"zero_optimization.offload_optimizer.pin_memory|buffer_count|fast_init|pipeline|pipeline_read|pipeline_write|cpuadam_cores_perc",
      SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "always pinned and pipelined; counts and cores are planned"},
-    {"zero_optimization.offload_param.pin_memory|buffer_count|buffer_size|max_in_cpu", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, SWAPPED},
-    {"zero_optimization.offload_optimizer.super_offload", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "updates are exact, none is rolled back"},
+    {"zero_optimization.offload_param.pin_memory|buffer_count|buffer_size|max_in_cpu", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL,
+     SWAPPED},
+    {"zero_optimization.offload_optimizer.super_offload", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
+     "updates are exact, none is rolled back"},
     {"zero_optimization.zenflow", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "no update is late"},
     {"zero_optimization.reduce_bucket_size", SETTINGS_INT, SETTINGS_MAPPED, "1 1e12", NULL, NULL, "YOKE_BUCKET_BYTES, elements x 4"},
-    {"zero_optimization.allgather_bucket_size", SETTINGS_INT, SETTINGS_IDLE, "1 1e12", NULL, NULL, "one size for both ways: reduce_bucket_size"},
+    {"zero_optimization.allgather_bucket_size", SETTINGS_INT, SETTINGS_IDLE, "1 1e12", NULL, NULL,
+     "one size for both ways: reduce_bucket_size"},
     {"zero_optimization.stage3_prefetch_bucket_size|stage3_max_live_parameters|stage3_max_reuse_distance|prefetch_bucket_size|"
      "max_live_parameters|max_reuse_distance",
      SETTINGS_INT, SETTINGS_IDLE, "0 1e15", NULL, NULL, BOUND},
-    {"zero_optimization.stage3_param_persistence_threshold|param_persistence_threshold", SETTINGS_INT, SETTINGS_HONOURED, "0 1e15", NULL, NULL,
+    {"zero_optimization.stage3_param_persistence_threshold|param_persistence_threshold", SETTINGS_INT, SETTINGS_HONOURED, "0 1e15", NULL,
+     NULL,
      "--keep-whole"},
-    {"zero_optimization.stage3_model_persistence_threshold|model_persistence_threshold", SETTINGS_INT, SETTINGS_IDLE, "0 1e19", NULL, NULL, BOUND},
-    {"zero_optimization.stage3_gather_16bit_weights_on_model_save|gather_16bit_weights_on_model_save|stage3_gather_fp16_weights_on_model_save",
+    {"zero_optimization.stage3_model_persistence_threshold|model_persistence_threshold", SETTINGS_INT, SETTINGS_IDLE, "0 1e19", NULL,
+     NULL, BOUND},
+    {"zero_optimization.stage3_gather_16bit_weights_on_model_save|"
+     "gather_16bit_weights_on_model_save|stage3_gather_fp16_weights_on_model_save",
      SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "a saved model is whole"},
     {"zero_optimization.overlap_comm|contiguous_gradients|reduce_scatter|allgather_partitions|round_robin_gradients|sub_group_size|"
      "use_multi_rank_bucket_allreduce|ignore_unused_parameters|memory_efficient_linear|elastic_checkpoint|load_from_fp32_weights|"
@@ -102,10 +116,12 @@ static const settings_key keys[] = {
     {"zero_optimization.zero_hpz_partition_size", SETTINGS_INT, SETTINGS_MAPPED, "1 65536", NULL, NULL, "above 1: --shard-within host"},
     {"zero_optimization.mics_shard_size|mics_hierarchical_params_gather", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "-1|1", NULL,
      "slices lie over all ranks or those of a host: --shard-within host"},
-    {"zero_optimization.zero_quantized_gradients", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "YOKE_WIRE=int8, with error feedback"},
+    {"zero_optimization.zero_quantized_gradients", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL,
+     "YOKE_WIRE=int8, with error feedback"},
     {"zero_optimization.zeropp_loco_param", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "YOKE_WIRE=int8 feeds errors back"},
     {"zero_optimization.zero_quantized_weights", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "ranks would compute with unequal bits"},
-    {"zero_optimization.zero_quantized_nontrainable_weights", SETTINGS_ANY, SETTINGS_LATER, NULL, NULL, NULL, "quantized frozen weights are not built yet"},
+    {"zero_optimization.zero_quantized_nontrainable_weights", SETTINGS_ANY, SETTINGS_LATER, NULL, NULL, NULL,
+     "quantized frozen weights are not built yet"},
     {"zero_optimization.module_granularity_threshold|pipeline_loading_checkpoint|override_module_apply|stage3_module_granularity_threshold|"
      "leaf_module",
      SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "the trace of a step says when each value is read"},
@@ -129,20 +145,24 @@ static const settings_key keys[] = {
     {"comet.samples_log_interval|project|workspace|api_key|experiment_name|experiment_key|online|mode", SETTINGS_ANY, SETTINGS_IDLE, NULL,
      NULL, NULL, "of what is switched off"},
     {"checkpoint", SETTINGS_MAP, SETTINGS_MAPPED, NULL, NULL, NULL, NULL},
-    {"checkpoint.tag_validation|writer|parallel_write", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "a checkpoint is one whole, which rank 0 commits"},
+    {"checkpoint.tag_validation|writer|parallel_write", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL,
+     "a checkpoint is one whole, which rank 0 commits"},
     {"checkpoint.load_universal|use_node_local_storage|checkpoint_serialization", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
      "checkpoints are whole files under Hugging Face's names, in one folder"},
     {"flops_profiler|comms_logger", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "yoke trace writes a timeline of a step"},
-    {"elasticity|autotuning", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "shares follow the speed of each rank, and --max-restarts goes on"},
+    {"elasticity|autotuning", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
+     "shares follow the speed of each rank, and --max-restarts goes on"},
     {"data_efficiency|curriculum_learning|data_sampling", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, DATA},
     {"compression_training|quantize_training|weight_quantization", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, QUANTIZED},
     {"eigenvalue|progressive_layer_drop", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there is nothing like it here"},
     {"sparse_attention", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "attention is dense"},
     {"hybrid_engine", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there is no engine for generation"},
-    {"compile", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there is no switch: every step is traced, fused and planned before it runs"},
+    {"compile", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
+     "there is no switch: every step is traced, fused and planned before it runs"},
     {"moe|expert_parallel", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there are no experts"},
     {"tensor_parallel|pipeline", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "layouts besides data parallel are not built yet"},
-    {"nebula|use_data_before_expert_parallel_|swap_tensor", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there is nothing like it here"},
+    {"nebula|use_data_before_expert_parallel_|swap_tensor", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
+     "there is nothing like it here"},
 };
 
 const settings_table settings_deepspeed = {"deepspeed", "DeepSpeed's JSON", keys, sizeof keys / sizeof keys[0], true};
@@ -162,7 +182,8 @@ static void finish_precision(settings *s, const char *file, const yk__tree *map)
     const double fixed = settings_number(map, "fp16.loss_scale", 0);
     char text[256];
     if (half && brain)
-        settings_say(s, file, settings_line(map, "bf16.enabled"), "bf16.enabled", "fp16.enabled (line %u) is on too: expected one precision",
+        settings_say(s, file, settings_line(map, "bf16.enabled"), "bf16.enabled",
+                     "fp16.enabled (line %u) is on too: expected one precision",
                      settings_line(map, "fp16.enabled"));
     else if (half || brain)
         settings_put(s, SETTINGS_TRAIN, "precision", half ? "fp16" : "bf16", file, settings_line(map, half ? "fp16" : "bf16"));
@@ -192,7 +213,8 @@ static void finish_batch(settings *s, const char *file, const yk__tree *map, dou
     if (micro && ranks > 0)
         unit = micro * ranks * (given ? steps : 1);
     if (fmod(all, unit) != 0 || (micro && given && ranks > 0 && all != unit)) {
-        settings_say(s, file, line, "train_batch_size", "%.15g is not %s%s%s: expected a multiple of %.15g", all, micro ? "micro batch" : "accumulation",
+        settings_say(s, file, line, "train_batch_size", "%.15g is not %s%s%s: expected a multiple of %.15g", all, micro ? "micro batch"
+                     : "accumulation",
                      micro && given ? " x accumulation" : "", micro ? " x ranks" : "", unit);
         return;
     }
@@ -212,7 +234,8 @@ static void finish_optimizer(settings *s, const char *file, const yk__tree *map)
     const bool decoupled = settings_on(map, "optimizer.params.adam_w_mode", true);
     if (type)
         settings_put(s, SETTINGS_TRAIN, "optim",
-                     (type[0] | 32) == 's' ? "sgd" : strlen(type) > 4 || decoupled ? "adamw" : "adam", file, settings_line(map, "optimizer.type"));
+                     (type[0] | 32) == 's' ? "sgd" : strlen(type) > 4 || decoupled ? "adamw" : "adam", file,
+                         settings_line(map, "optimizer.type"));
     if (betas && betas->kind == YK__TREE_LIST && betas->child && betas->child->next && !betas->child->next->next) {
         settings_put(s, SETTINGS_TRAIN, "adam-beta1", betas->child->text, file, betas->line);
         settings_put(s, SETTINGS_TRAIN, "adam-beta2", betas->child->next->text, file, betas->line);
@@ -278,7 +301,8 @@ static void finish_offload(settings *s, const char *file, const yk__tree *map, i
 static void finish_zero(settings *s, const char *file, const yk__tree *map)
 {
     static const char *const stages[] = {"state", "state", "gradients", "params"};
-    const double given = settings_number(map, "zero_optimization.stage", -1), bucket = settings_number(map, "zero_optimization.reduce_bucket_size", 0);
+    const double given = settings_number(map, "zero_optimization.stage", -1), bucket =
+        settings_number(map, "zero_optimization.reduce_bucket_size", 0);
     const double whole = settings_number(map, "zero_optimization.stage3_param_persistence_threshold", -1);
     const int stage = given >= 0 && given <= 3 ? (int)given : 0;
     char text[40];

@@ -14,26 +14,33 @@ static const settings_key fsdp[] = {
     {"sharding_strategy", SETTINGS_WORD, SETTINGS_MAPPED,
      "FULL_SHARD|SHARD_GRAD_OP|NO_SHARD|HYBRID_SHARD|HYBRID_SHARD_ZERO2|_HYBRID_SHARD_ZERO2|1|2|3|4|5", NULL, NULL,
      "--shard, --shard-within and --reshard-after-forward"},
-    {"reshard_after_forward", SETTINGS_WORD, SETTINGS_HONOURED, "true|false|FULL_SHARD|SHARD_GRAD_OP|NO_SHARD|HYBRID_SHARD|HYBRID_SHARD_ZERO2", NULL,
+    {"reshard_after_forward", SETTINGS_WORD, SETTINGS_HONOURED,
+     "true|false|FULL_SHARD|SHARD_GRAD_OP|NO_SHARD|HYBRID_SHARD|HYBRID_SHARD_ZERO2", NULL,
      NULL, "--reshard-after-forward"},
     {"auto_wrap_policy", SETTINGS_WORD, SETTINGS_MAPPED, "TRANSFORMER_BASED_WRAP|SIZE_BASED_WRAP|NO_WRAP", NULL, NULL,
      "units are the program's blocks: --shard-unit"},
-    {"transformer_layer_cls_to_wrap|transformer_cls_names_to_wrap|transformer_cls_name_to_wrap", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL,
+    {"transformer_layer_cls_to_wrap|transformer_cls_names_to_wrap|transformer_cls_name_to_wrap", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL,
+     NULL,
      "units are the program's blocks"},
     {"min_num_params", SETTINGS_INT, SETTINGS_MAPPED, "0 1e15", NULL, NULL, "--shard-unit, in bytes"},
     {"cpu_offload|offload_params", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--offload state=host,params=host"},
-    {"backward_prefetch", SETTINGS_WORD, SETTINGS_MAPPED, "BACKWARD_PRE|BACKWARD_POST|NO_PREFETCH|1|2", NULL, NULL, "--prefetch-units auto or 0"},
-    {"backward_prefetch_policy", SETTINGS_WORD, SETTINGS_MAPPED, "BACKWARD_PRE|BACKWARD_POST|NO_PREFETCH", NULL, NULL, "--prefetch-units auto or 0"},
+    {"backward_prefetch", SETTINGS_WORD, SETTINGS_MAPPED, "BACKWARD_PRE|BACKWARD_POST|NO_PREFETCH|1|2", NULL, NULL,
+     "--prefetch-units auto or 0"},
+    {"backward_prefetch_policy", SETTINGS_WORD, SETTINGS_MAPPED, "BACKWARD_PRE|BACKWARD_POST|NO_PREFETCH", NULL, NULL,
+     "--prefetch-units auto or 0"},
     {"forward_prefetch|limit_all_gathers", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "--prefetch-units auto measures the depth"},
-    {"mixed_precision_policy", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "activations are cast by the class of each operation: --precision"},
+    {"mixed_precision_policy", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
+     "activations are cast by the class of each operation: --precision"},
     {"ignored_modules|ignored_params", SETTINGS_TEXT, SETTINGS_MAPPED, NULL, NULL, "train:keep-whole-params", "--keep-whole-params"},
     {"state_dict_type", SETTINGS_WORD, SETTINGS_HONOURED, "FULL_STATE_DICT|SHARDED_STATE_DICT|LOCAL_STATE_DICT|1|2|3", NULL, NULL,
      "a checkpoint is one whole; LOCAL_STATE_DICT is refused"},
     {"state_dict_config|optim_state_dict_config", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "a checkpoint is one whole"},
     {"use_orig_params|sync_module_states|cpu_ram_efficient_loading|param_init_fn|sync_each_batch|set_reshard_after_backward", SETTINGS_ANY,
      SETTINGS_IDLE, NULL, NULL, NULL, BY_RANGE},
-    {"activation_checkpointing", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, "train:gradient-checkpointing", "--gradient-checkpointing"},
-    {"activation_checkpointing_offload|activation_cpu_offload", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--offload activations=host"},
+    {"activation_checkpointing", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, "train:gradient-checkpointing",
+     "--gradient-checkpointing"},
+    {"activation_checkpointing_offload|activation_cpu_offload", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL,
+     "--offload activations=host"},
     {"enable_ram_efficient_loading", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, BY_RANGE},
     {"xla|xla_fsdp_settings|xla_fsdp_grad_ckpt|xla_fsdp_v2", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, XLA},
 };
@@ -41,17 +48,21 @@ static const settings_key fsdp[] = {
 const settings_table settings_fsdp = {"fsdp", "FSDP's settings", fsdp, sizeof fsdp / sizeof fsdp[0], false};
 
 static const settings_key parallelism[] = {
-    {"dp_replicate_size|dp_shard_size", SETTINGS_INT, SETTINGS_MAPPED, "-1 65536", NULL, NULL, "--shard params, and --shard-within host where both are above 1"},
+    {"dp_replicate_size|dp_shard_size", SETTINGS_INT, SETTINGS_MAPPED, "-1 65536", NULL, NULL,
+     "--shard params, and --shard-within host where both are above 1"},
     {"tp_size|tp_degree", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL, "tensor parallel is not built yet: expected 1"},
-    {"cp_size|sp_size", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL, "rows of tokens are not cut over ranks (context and sequence parallel): expected 1"},
+    {"cp_size|sp_size", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL,
+     "rows of tokens are not cut over ranks (context and sequence parallel): expected 1"},
     {"pp_size", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL, "pipeline parallel is not built yet: expected 1"},
     {"ep_size", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL, "there are no experts: expected 1"},
-    {"cp_backend|cp_comm_strategy|sp_backend|sp_seq_length|sp_seq_length_is_variable|sp_attn_implementation|tp_handler|cp_handler|sp_handler|"
+    {"cp_backend|cp_comm_strategy|sp_backend|sp_seq_length|sp_seq_length_is_variable|"
+     "sp_attn_implementation|tp_handler|cp_handler|sp_handler|"
      "device_mesh",
      SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "of layouts that are not there"},
 };
 
-const settings_table settings_parallelism = {"parallelism", "ParallelismConfig", parallelism, sizeof parallelism / sizeof parallelism[0], false};
+const settings_table settings_parallelism = {"parallelism", "ParallelismConfig", parallelism, sizeof parallelism / sizeof parallelism[0],
+                                             false};
 
 static const settings_key accelerator[] = {
     {"split_batches", SETTINGS_SWITCH, SETTINGS_REFUSED, NULL, NULL, NULL, "--global-batch is of all ranks"},
@@ -66,7 +77,8 @@ static const settings_key accelerator[] = {
      "steps of the schedule are steps of the optimizer"},
 };
 
-const settings_table settings_accelerator = {"accelerator", "AcceleratorConfig", accelerator, sizeof accelerator / sizeof accelerator[0], false};
+const settings_table settings_accelerator = {"accelerator", "AcceleratorConfig", accelerator, sizeof accelerator / sizeof accelerator[0],
+                                             false};
 
 /* ---- What keys mean together ------------------------------------------------------------------------------------- */
 
@@ -92,7 +104,8 @@ static void put_strategy(settings *s, const char *file, const yk__tree *map, con
         bool whole; /* from forward to backward */
     } known[] = {{"FULL_SHARD", "params", NULL, false},      {"1", "params", NULL, false},        {"SHARD_GRAD_OP", "params", NULL, true},
                  {"2", "params", NULL, true},                {"NO_SHARD", "state", NULL, false},  {"3", "state", NULL, false},
-                 {"HYBRID_SHARD", "params", "host", false},  {"4", "params", "host", false},      {"HYBRID_SHARD_ZERO2", "params", "host", true},
+                 {"HYBRID_SHARD", "params", "host", false},  {"4", "params", "host", false},      {"HYBRID_SHARD_ZERO2", "params", "host",
+                                                                                                   true},
                  {"_HYBRID_SHARD_ZERO2", "params", "host", true}, {"5", "params", "host", true}, {"true", "params", NULL, false},
                  {"false", "params", NULL, true}};
     const yk__tree *strategy = key_get(map, prefix, "sharding_strategy"), *reshard = key_get(map, prefix, "reshard_after_forward");
@@ -130,7 +143,8 @@ void settings_finish_fsdp(settings *s, const char *file, const yk__tree *map, co
         settings_say(s, file, form->line, form->key, "%s keeps private files of ranks, and a checkpoint here is one whole: expected "
                      "FULL_STATE_DICT or SHARDED_STATE_DICT", form->text);
     if (offload || activations)
-        settings_put(s, SETTINGS_TRAIN, "offload", !activations ? "state=host,params=host" : offload ? "state=host,params=host,activations=host"
+        settings_put(s, SETTINGS_TRAIN, "offload", !activations ? "state=host,params=host" : offload
+                     ? "state=host,params=host,activations=host"
                                                                                                     : "activations=host", file, 1);
 }
 

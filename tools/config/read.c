@@ -13,7 +13,7 @@
 static const char *file_keep(settings *s, const char *name)
 {
     char *copy = yk__strdup(name);
-    if (!copy || yk__grow(&s->file, &s->file_room, s->files + 1, sizeof *s->file)) {
+    if (!copy || yk__grow(&s->file, &s->file_capacity, s->files + 1, sizeof *s->file)) {
         yk__free(copy);
         yk__fail_mem(&s->err, strlen(name), "the name of a file of settings");
         return NULL;
@@ -56,7 +56,8 @@ static void own_option(settings *s, const yk__cli_command *c, settings_scope sco
             words[i] = kept[i];
         }
         near = yk__nearest_word(node->key, words, c->n_options);
-        settings_say(s, file, node->line, path, "yoke %s has no such option%s%s%s", c->name, near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
+        settings_say(s, file, node->line, path, "yoke %s has no such option%s%s%s", c->name, near ? ": did you mean " : "", near ? near
+                     : "", near ? "?" : "");
     } else if (refused)
         settings_say(s, file, node->line, path, "%s", refused);
     else if (node->kind != YK__TREE_TEXT)
@@ -94,8 +95,8 @@ static void own_read(settings *s, const char *file, const yk__tree *map)
 
 /* ---- All --------------------------------------------------------------------------------------------------------- */
 
-/* Beside the file that names it, else in this folder. */
-static void beside(const char *file, const char *name, char *path, size_t size)
+/* In the folder of the file that names it, else in this folder. */
+static void path_join(const char *file, const char *name, char *path, size_t size)
 {
     const char *slash = strrchr(file, '/');
     snprintf(path, size, "%.*s%s", slash && *name != '/' ? (int)(slash + 1 - file) : 0, file, name);
@@ -109,9 +110,10 @@ static void read_named(settings *s, const char *file, const yk__tree *map)
     char path[PATH_MAX];
     if (!name || !type || strcasecmp(type, "DEEPSPEED"))
         return;
-    beside(file, name, path, sizeof path);
+    path_join(file, name, path, sizeof path);
     if (access(path, R_OK)) {
-        settings_say(s, file, settings_line(map, "deepspeed_config.deepspeed_config_file"), "deepspeed_config_file", "there is no file %s", path);
+        settings_say(s, file, settings_line(map, "deepspeed_config.deepspeed_config_file"), "deepspeed_config_file",
+                     "there is no file %s", path);
         return;
     }
     s->ranks = s->ranks > 0 ? s->ranks : settings_number(map, "num_processes", 0);
@@ -158,7 +160,7 @@ static yk_status source_read(settings *s, const settings_table *table, const cha
         yk__tree_load(file, &tree, &err);
     if (err.status) {
         char *copy = yk__strdup(err.text);
-        if (!copy || yk__grow(&s->message, &s->message_room, s->messages + 1, sizeof *s->message)) {
+        if (!copy || yk__grow(&s->message, &s->message_capacity, s->messages + 1, sizeof *s->message)) {
             yk__free(copy);
             return yk__fail_mem(&s->err, 0, "settings");
         }
@@ -203,7 +205,8 @@ yk_status settings_read_strategy(settings *s, const char *option, const char *wo
         while (i < 12 && strcasecmp(word, known[i].word))
             i++;
         if (*word && i == 12)
-            settings_say(s, file, 0, NULL, "expected full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2, simple, zero_dp_2 or "
+            settings_say(s, file, 0, NULL,
+                         "expected full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2, simple, zero_dp_2 or "
                          "zero_dp_3, with auto_wrap and offload, got \"%s\"", word);
         if (!*word || i == 12)
             continue;

@@ -13,9 +13,9 @@
 
 /* ---- Lists ------------------------------------------------------------------------------------------------------- */
 
-static bool list_grow(settings *s, void *list, size_t *room, size_t count, size_t size)
+static bool list_grow(settings *s, void *list, size_t *capacity, size_t count, size_t size)
 {
-    if (!s->err.status && yk__grow(list, room, count + 1, size))
+    if (!s->err.status && yk__grow(list, capacity, count + 1, size))
         yk__fail_mem(&s->err, (count + 1) * size, "settings");
     return !s->err.status;
 }
@@ -38,7 +38,7 @@ void settings_say(settings *s, const char *file, uint32_t line, const char *key,
     va_start(ap, fmt);
     vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
     va_end(ap);
-    if (list_grow(s, &s->message, &s->message_room, s->messages, sizeof *s->message))
+    if (list_grow(s, &s->message, &s->message_capacity, s->messages, sizeof *s->message))
         s->message[s->messages++] = text_keep(s, text);
 }
 
@@ -46,9 +46,10 @@ void settings_put(settings *s, settings_scope scope, const char *name, const cha
 {
     const settings_option *before = settings_find(s, scope, name);
     if (before && before->value && value && strcmp(before->value, value))
-        settings_say(s, file, line, NULL, "--%s would be %s, and %s, line %u makes it %s: leave one", name, value, before->file, before->line,
+        settings_say(s, file, line, NULL, "--%s would be %s, and %s, line %u makes it %s: leave one", name, value, before->file,
+                     before->line,
                      before->value);
-    else if (!before && list_grow(s, &s->option, &s->option_room, s->options, sizeof *s->option))
+    else if (!before && list_grow(s, &s->option, &s->option_capacity, s->options, sizeof *s->option))
         s->option[s->options++] =
             (settings_option){.scope = scope, .name = text_keep(s, name), .value = text_keep(s, value), .file = file, .line = line};
 }
@@ -99,7 +100,8 @@ static const yk__tree *node_find(const yk__tree *map, const char *path)
 const char *settings_text(const yk__tree *map, const char *path)
 {
     const yk__tree *node = node_find(map, path);
-    const bool absent = !node || node->kind != YK__TREE_TEXT || (!node->quoted && !strcmp(node->text, "null")) || !strcmp(node->text, "auto");
+    const bool absent = !node || node->kind != YK__TREE_TEXT || (!node->quoted && !strcmp(node->text, "null")) ||
+        !strcmp(node->text, "auto");
     return absent ? NULL : node->text;
 }
 
@@ -157,7 +159,8 @@ static bool number_check(settings *s, const settings_key *row, const char *file,
         return false;
     }
     if (v < least || v > most) {
-        settings_say(s, file, node->line, path, "expected a %snumber from %.15g to %.15g, got %s", whole ? "whole " : "", least, most, text);
+        settings_say(s, file, node->line, path, "expected a %snumber from %.15g to %.15g, got %s", whole ? "whole " : "", least, most,
+                     text);
         return false;
     }
     return true;
@@ -224,7 +227,7 @@ static bool value_check(settings *s, const settings_key *row, const char *file, 
 
 static void item_add(settings *s, settings_fate fate, const char *file, const yk__tree *node, const char *path, const char *why)
 {
-    if (list_grow(s, &s->item, &s->item_room, s->items, sizeof *s->item))
+    if (list_grow(s, &s->item, &s->item_capacity, s->items, sizeof *s->item))
         s->item[s->items++] = (settings_item){.fate = fate, .file = file, .line = node->line, .path = text_keep(s, path),
                                               .value = text_keep(s, node->kind == YK__TREE_TEXT ? node->text : node->child ? ".." : "{}"),
                                               .why = why};
@@ -259,7 +262,8 @@ static const settings_key *row_find(const settings_table *table, const char *pat
 }
 
 /* A key without a row, with the nearest one of the same map. */
-static void key_refuse(settings *s, const settings_table *table, const char *file, const yk__tree *node, const char *path, const char *shown)
+static void key_refuse(settings *s, const settings_table *table, const char *file, const yk__tree *node, const char *path,
+                       const char *shown)
 {
     const char *dot = strrchr(path, '.'), *word[256], *near;
     const size_t head = dot ? (size_t)(dot + 1 - path) : 0;
@@ -292,7 +296,8 @@ static void option_put(settings *s, const settings_key *row, const char *file, c
 
 /* One key. `path` is the table's, `shown` the file's. */
 static void key_walk(settings *s, const settings_table *table, const char *file, const yk__tree *node, const char *path, const char *shown,
-                     void (*below)(settings *s, const settings_table *t, const char *file, const yk__tree *n, const char *p, const char *shown))
+                     void (*below)(settings *s, const settings_table *t, const char *file, const yk__tree *n, const char *p,
+                                   const char *shown))
 {
     const settings_key *row = row_find(table, path);
     const bool nothing = node->kind == YK__TREE_TEXT && !node->quoted && !strcmp(node->text, "null");

@@ -83,7 +83,7 @@ typedef struct settings {
     char **message; /* what is wrong, one line each, with file, line and key */
     char **file;
     size_t items, options, messages, files;
-    size_t item_room, option_room, message_room, file_room;
+    size_t item_capacity, option_capacity, message_capacity, file_capacity;
     double ranks; /* of the job, where the caller knows; 0: not */
     yk_error err; /* memory alone; texts that are wrong are messages */
 } settings;

@@ -27,8 +27,10 @@ static int stage_read(const yk__cli *cli, const char *value)
         const char *name;
         shard_stage stage;
     } known[] = {{"state", SHARD_STATE},       {"gradients", SHARD_GRADIENTS},  {"params", SHARD_PARAMS},     {"zero1", SHARD_STATE},
-                 {"zero2", SHARD_GRADIENTS},   {"zero3", SHARD_PARAMS},         {"full_shard", SHARD_PARAMS}, {"shard_grad_op", SHARD_PARAMS},
-                 {"no_shard", SHARD_STATE},    {"hybrid_shard", SHARD_PARAMS},  {"zero0", SHARD_STATE},       {"hybrid_shard_zero2", SHARD_PARAMS}};
+                 {"zero2", SHARD_GRADIENTS},   {"zero3", SHARD_PARAMS},         {"full_shard", SHARD_PARAMS},
+                     {"shard_grad_op", SHARD_PARAMS},
+                 {"no_shard", SHARD_STATE},    {"hybrid_shard", SHARD_PARAMS},  {"zero0", SHARD_STATE},
+                     {"hybrid_shard_zero2", SHARD_PARAMS}};
     const char *words[12];
     for (size_t i = 0; i < 12; i++) {
         words[i] = known[i].name;
@@ -36,7 +38,8 @@ static int stage_read(const yk__cli *cli, const char *value)
             return (int)known[i].stage;
     }
     const char *near = yk__nearest_word(value, words, 12);
-    yk__cli_usage(cli->command, "--shard %s: expected state, gradients or params%s%s%s", value, near ? ": did you mean " : "", near ? near : "",
+    yk__cli_usage(cli->command, "--shard %s: expected state, gradients or params%s%s%s", value, near ? ": did you mean " : "", near ? near
+                  : "",
                   near ? "?" : "");
     return -1;
 }
@@ -106,7 +109,8 @@ static bool offload_read(const yk__cli *cli)
     while ((part = strsep(&next, ",")))
         if (!offload_part(cli, part))
             return false;
-    yk__cli_usage(cli->command, "--offload %s: not built yet: all lies on the devices; YOKE_MEMORY_LIMIT makes a step take less there", value);
+    yk__cli_usage(cli->command, "--offload %s: not built yet: all lies on the devices; YOKE_MEMORY_LIMIT makes a step take less there",
+                  value);
     return false;
 }
 
@@ -157,7 +161,8 @@ static bool scaling_key(const yk__cli *cli, yk_scale_config *scale, const char *
         const char *name;
         double *real;
         uint32_t *whole;
-    } keys[] = {{"init", &scale->init, NULL},   {"growth", &scale->growth, NULL}, {"backoff", &scale->backoff, NULL}, {"floor", &scale->floor, NULL},
+    } keys[] = {{"init", &scale->init, NULL},   {"growth", &scale->growth, NULL}, {"backoff", &scale->backoff, NULL},
+                {"floor", &scale->floor, NULL},
                 {"fixed", &scale->fixed, NULL}, {"interval", NULL, &scale->interval}, {"hysteresis", NULL, &scale->hysteresis}};
     char *end;
     const double v = yk__number_read(value, &end);
@@ -179,7 +184,8 @@ static bool scaling_key(const yk__cli *cli, yk_scale_config *scale, const char *
             *keys[i].whole = (uint32_t)v;
         return true;
     }
-    yk__cli_usage(cli->command, "--loss-scaling %s=%s: expected rule=torch, deepspeed or megatron, consecutive=1, or a number above 0 for init, "
+    yk__cli_usage(cli->command,
+                  "--loss-scaling %s=%s: expected rule=torch, deepspeed or megatron, consecutive=1, or a number above 0 for init, "
                   "growth, backoff, floor, interval, hysteresis or fixed", key, value);
     return false;
 }
@@ -210,7 +216,8 @@ static bool scaling_read(const yk__cli *cli, yk_config *config)
 /* What no stage that is built has. */
 static void idle_refuse(const yk__cli *cli, bool *bad)
 {
-    static const char *const names[] = {"shard-within", "shard-unit", "reshard-after-forward", "prefetch-units", "keep-whole", "keep-whole-params",
+    static const char *const names[] = {"shard-within", "shard-unit", "reshard-after-forward", "prefetch-units", "keep-whole",
+                                        "keep-whole-params",
                                         "reduce", "tied-gradients"};
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         yk__cli_refuse_idle(cli, names[i], "with --shard state: parameters and gradients are whole on each rank", bad);
@@ -222,7 +229,8 @@ void shard_read(const yk__cli *cli, yk_config *config, bool *bad)
     const int stage = stage_read(cli, stage_name);
     const bool good = word_read(cli, "shard-within", "world|host") & word_read(cli, "reshard-after-forward", "on|off|true|false") &
                       word_read(cli, "reduce", "auto|micro|window") & word_read(cli, "tied-gradients", "once|twice") &
-                      size_read(cli, "shard-unit", "auto|all") & size_read(cli, "prefetch-units", "auto") & size_read(cli, "keep-whole", "") &
+                      size_read(cli, "shard-unit", "auto|all") & size_read(cli, "prefetch-units", "auto") & size_read(cli, "keep-whole",
+                                                                                                                      "") &
                       parts_read(cli) & regex_read(cli) & offload_read(cli) & layout_read(cli) & scaling_read(cli, config);
     *bad = *bad || stage < 0 || !good;
     if (stage > SHARD_STATE) {
@@ -232,7 +240,8 @@ void shard_read(const yk__cli *cli, yk_config *config, bool *bad)
     } else if (stage == SHARD_STATE) {
         idle_refuse(cli, bad);
         if (yk__cli_typed(cli, "shard-parts") && strcmp(yk__cli_text(cli, "shard-parts"), "speed")) {
-            yk__cli_usage(cli->command, "--shard-parts %s: not built yet: slices follow the speed of updates, and what fits; --shares fixes even parts",
+            yk__cli_usage(cli->command,
+                          "--shard-parts %s: not built yet: slices follow the speed of updates, and what fits; --shares fixes even parts",
                           yk__cli_text(cli, "shard-parts"));
             *bad = true;
         }

@@ -16,7 +16,7 @@
 /* For the table of a command that trains. */
 #define SHARD_OPTIONS                                                                                                                \
     {"config-file|default-config-file", "FILE", NULL,                                                                                \
-     "settings: Yoke's or Accelerate's YAML, or DeepSpeed's JSON; none: not the one of yoke config", "YOKE_CONFIG_FILE"},            \
+     "settings in YAML (Yoke's, Accelerate's) or JSON (DeepSpeed's); none: no file", "YOKE_CONFIG_FILE"},                           \
         {"deepspeed|deepspeed-config|deepspeed-config-file", "FILE|JSON", NULL, "DeepSpeed's settings", NULL}, \
         {"fsdp", "WORDS", NULL, "full_shard, shard_grad_op, no_shard, hybrid_shard .. with auto_wrap, offload: --shard", NULL},      \
         {"fsdp-config", "FILE|JSON", NULL, "FSDP's settings", NULL},                                                                 \
@@ -25,7 +25,7 @@
         {"accelerator-config", "FILE|JSON", NULL, "Accelerate's AcceleratorConfig", NULL},                                           \
         {"dry-run", NULL, NULL, "print what becomes of each key of --config-file and the like, and train nothing", NULL},            \
         {"shard", "state|gradients|params", "state",                                                                                 \
-         "what lies in slices over the ranks, also zero1, zero2, zero3, full_shard ..; state alone is built yet", NULL},             \
+         "what lies in slices over the ranks (also zero1 .. zero3); state alone is built", NULL},                                    \
         {"shard-within", "world|host", "world", "the ranks over which --shard params slices parameters", NULL},                      \
         {"shard-parts", "speed|memory|R,R..", "speed", "what the size of a rank's slices follows", NULL},                            \
         {"shard-unit", "auto|all|BYTES", "auto", "parameters that --shard params gathers together", NULL},                           \

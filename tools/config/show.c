@@ -58,3 +58,36 @@ void settings_show_json(const settings *s, FILE *f)
     }
     fprintf(f, "]}\n");
 }
+
+/* Names of a row in code marks, each with the map before it. */
+static void names_print(const settings_key *row, FILE *f)
+{
+    const char *dot = strrchr(row->path, '.'), *at = dot ? dot + 1 : row->path;
+    const int head = (int)(at - row->path);
+    while (*at) {
+        const size_t n = strcspn(at, "|");
+        fprintf(f, "`%.*s%.*s`%s", head, row->path, (int)n, at, at[n] ? ", " : "");
+        at += n + (at[n] == '|');
+    }
+}
+
+bool settings_print_keys(const char *format, FILE *f)
+{
+    const settings_table *const tables[] = {&settings_deepspeed, &settings_accelerate, &settings_fsdp, &settings_parallelism,
+                                            &settings_accelerator, settings_nested[0], settings_nested[1]};
+    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
+        if (strcmp(tables[t]->name, format))
+            continue;
+        fprintf(f, "| key | fate | here |\n|---|---|---|\n");
+        for (size_t i = 0; i < tables[t]->count; i++) {
+            const settings_key *row = &tables[t]->key[i];
+            if (row->kind == SETTINGS_MAP && !row->why)
+                continue;
+            fprintf(f, "| ");
+            names_print(row, f);
+            fprintf(f, " | %s | %s%s |\n", fates[row->fate], row->why ? row->why : "--", row->why ? "" : strchr(row->option, ':') + 1);
+        }
+        return true;
+    }
+    return false;
+}

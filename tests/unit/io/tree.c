@@ -165,7 +165,8 @@ START_TEST(what_settings_do_without_is_refused_with_line_and_reason)
         {"a: 1\na: 2\n", "line 2", "stands twice"},  {"a: |\n  x\n", "line 1", "block of text"},
         {"a: 'x\n  y'\n", "line 1", "several lines"}, {"a: [1,\n  2]\n", "line 1", "several lines"},
         {"a: 1\n---\nb: 2\n", "line 2", "second document"}, {"%YAML 1.2\n---\na: 1\n", "line 1", "directive"},
-        {"a: 'x'#y\n", "line 1", ""},                {"? [a]\n: 1\n", "line 1", "before a key"},          {"[a]: 1\n", "line 1", "a key is a map or a list"},
+        {"a: 'x'#y\n", "line 1", ""},                {"? [a]\n: 1\n", "line 1", "before a key"},
+        {"[a]: 1\n", "line 1", "a key is a map or a list"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         yk_error err = YK_ERROR_INIT;
