@@ -17,8 +17,8 @@ options() {
         keys=$(cat "$YOKE_SOURCE/backends/$plugin"/*.c | sed -n '/^static const kit_option options\[\]/,/^};/s/^ *{"\([A-Z0-9_]*\)".*/\1/p')
         [ "$(echo "$keys" | wc -w)" -ge 3 ] || { echo "backends/$plugin: no table of options was found"; return 1; }
         for key in $keys; do
-            name=YOKE_$(echo "$plugin" | tr a-z A-Z)_$key
-            grep -q "^| \`$name[=\`]" "$YOKE_SOURCE/$page" || { echo "$page: no $name"; missing=1; }
+            variable=YOKE_$(echo "$plugin" | tr a-z A-Z)_$key
+            grep -q "^| \`$variable[=\`]" "$YOKE_SOURCE/$page" || { echo "$page: no $variable"; missing=1; }
         done
     done
     return $missing
