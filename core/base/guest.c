@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What a job gives back to its program when it opens: copies are compared, so that only what has changed is set. */
 #include "config.h"
 
 #include "core/base/guest.h"

@@ -152,6 +152,8 @@ uint32_t yk__device_claims(const yk__device *dev, const yk_graph *g, uint32_t no
 
 /* Every wait for the device ends with `why`, and what it was given ends early where the plugin can. Any thread. */
 void yk__device_abort(yk__device *dev, yk_status why);
+/* After it: returns when nothing runs on the device any more; it has another queue then. */
+void yk__device_settle(yk__device *dev);
 /* Buffers and transfers in short form; errors carry the plugin's message. */
 yk_status yk__device_buffer(yk__device *dev, uint64_t bytes, yk_buffer **b, yk_error *err);
 yk_status yk__device_put(yk__device *dev, yk_buffer *b, uint64_t off, const void *src, uint64_t bytes, uint64_t *point,

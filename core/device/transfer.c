@@ -66,6 +66,16 @@ static yk_status lose_device(yk__device *dev, uint64_t idle_ns, yk_error *err)
                     dev->plugin->name, dev->place.device, dev->caps.name, (double)idle_ns * 1e-9, yk__call_ms() ? " would set it" : "");
 }
 
+void yk__device_settle(yk__device *dev)
+{
+    const yk_queue_desc desc = {.size = sizeof desc, .kind = YK_QUEUE_COMPUTE};
+    yk_queue *other = NULL;
+    if (!yk__plugin_aborts(dev->plugin) || dev->table->queue_new(dev->handle, &desc, &other) || !other)
+        return;
+    dev->table->queue_free(dev->queue);
+    dev->queue = other;
+}
+
 static yk_status queue_await(yk__device *dev, yk_queue *queue, uint64_t point, const volatile int *cancel, yk_error *err)
 {
     uint64_t idle_ns = 0;

@@ -13,8 +13,13 @@
 void yk_cancel(yk_job *job)
 {
     yk_error why = YK_ERROR_INIT;
-    if (!job || atomic_exchange(&job->cancelled, true))
+    if (!job || atomic_exchange(&job->cancelling, true))
         return;
+    if (job->team.world > 1)
+        snprintf(job->cancel_text, sizeof job->cancel_text, "rank %u: " CANCELLED, job->team.rank);
+    else
+        snprintf(job->cancel_text, sizeof job->cancel_text, CANCELLED);
+    atomic_store(&job->cancelled, true);
     yk__fail(&why, YK_E_CANCELLED, CANCELLED);
     if (job->team.group)
         yk__group_abort(job->team.group, &why);

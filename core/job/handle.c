@@ -154,7 +154,7 @@ yk_status yk_error_status(const yk_job *job)
 const char *yk_error_text(const yk_job *job)
 {
     if (job && !job->error.status && atomic_load(&job->cancelled))
-        return "cancelled by yk_cancel";
+        return job->cancel_text;
     return job ? job->error.text : "out of memory";
 }
 

@@ -104,7 +104,8 @@ typedef struct yk__emergency {
 struct yk_job {
     uint16_t serial, gen;
     yk_error error; /* the first failure, with the user's place in front */
-    _Atomic(bool) cancelled; /* yk_cancel was called; by any thread */
+    _Atomic(bool) cancelling, cancelled; /* yk_cancel was called, by any thread; and cancel_text is written */
+    char cancel_text[64];
     yk_config config;
     yk_dtype precision; /* that this rank's device computes in */
     char *precision_list; /* by rank; NULL: config.precision for all */

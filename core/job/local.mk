@@ -3,7 +3,8 @@ libyokecore_la_SOURCES += core/job/agree.c core/job/agree.h core/job/agree_graph
 	core/job/backward.c core/job/batch_size.c core/job/blocks.c core/job/blame.c core/job/blame.h core/job/callsite.c \
 	core/job/callsite.h core/job/count.c core/job/count.h core/job/data.c core/job/data_info.c core/job/data_info.h \
 	core/job/data_state.c core/job/data_state.h \
-	core/job/embed.c core/job/emergency.c core/job/emergency.h core/job/feed.c core/job/feed.h core/job/flush.c core/job/flush.h core/job/handle.c \
+	core/job/embed.c \
+	core/job/emergency.c core/job/emergency.h core/job/feed.c core/job/feed.h core/job/flush.c core/job/flush.h core/job/handle.c \
 	core/job/hash.c core/job/hash.h core/job/host_coll.c core/job/host_value.c core/job/host_value.h core/job/input.c core/job/input.h \
 	core/job/job.h core/job/join.c core/job/join.h core/job/local_sgd.c core/job/local_sgd.h core/job/log.c core/job/log.h \
 	core/job/main_rank.c core/job/op.h core/job/op_layer.c core/job/op_loss.c core/job/op_math.c core/job/op_norm.c core/job/op_pack.c \

@@ -126,10 +126,11 @@ typedef struct rank_info {
 
 static void print_table(const yk_job *job, const rank_info *c)
 {
-    yk__log_line("%-5s %-18s %-6s %-34s %-14s %6s %9s %s", "rank", "device spec", "forced", "device", "isa", "units", "memory", "precision");
+    yk__log_line("%-5s %-18s %-6s %-34s %-14s %6s %9s %s", "rank", "device spec", "forced", "device", "isa", "units",
+                 "memory", "precision");
     for (uint32_t r = 0; r < job->team.world; r++)
-        yk__log_line("%-5u %-18.18s %-6s %-34.34s %-14.14s %6u %6.1f GB %s", r, c[r].name, c[r].forced ? "yes" : "no", c[r].device, c[r].isa,
-                     c[r].units, (double)c[r].memory / 1e9, yk__precision_name((yk_dtype)c[r].precision));
+        yk__log_line("%-5u %-18.18s %-6s %-34.34s %-14.14s %6u %6.1f GB %s", r, c[r].name, c[r].forced ? "yes" : "no", c[r].device,
+                     c[r].isa, c[r].units, (double)c[r].memory / 1e9, yk__precision_name((yk_dtype)c[r].precision));
 }
 
 #define SMALL (1ull << 30) /* bytes of a device with little memory, if another has eight times as much */
@@ -331,6 +332,8 @@ static void free_tables(yk_job *job)
 
 static void release_all(yk_job *job)
 {
+    if (atomic_load(&job->cancelled) && job->device)
+        yk__device_settle(job->device); /* it may still compute, in memory that goes now */
     for (size_t i = job->n_data; i-- > 0;)
         yk__data_free(job->data[i]);
     yk__opt_free(job->opt);

@@ -82,10 +82,12 @@ static void states_compare(const own_state *was, const own_state *is, const char
                   CPU_COUNT(&was->cores));
     for (int i = 1; i < 65; i++) {
         ck_assert_msg(sigismember(&was->mask, i) == sigismember(&is->mask, i), "%s, %s: mask of signal %d", devices, when, i);
-        ck_assert_msg(was->action[i].sa_handler == is->action[i].sa_handler && (was->action[i].sa_flags | RESTORER) == (is->action[i].sa_flags | RESTORER),
+        ck_assert_msg(was->action[i].sa_handler == is->action[i].sa_handler &&
+                          (was->action[i].sa_flags | RESTORER) == (is->action[i].sa_flags | RESTORER),
                       "%s, %s: disposition of signal %d", devices, when, i);
     }
-    ck_assert_msg(was->umask == is->umask && was->mode == is->mode && was->thread_locale == is->thread_locale, "%s, %s: umask, mode or locale",
+    ck_assert_msg(was->umask == is->umask && was->mode == is->mode && was->thread_locale == is->thread_locale,
+                  "%s, %s: umask, mode or locale",
                   devices, when);
     ck_assert_msg(!strcmp(was->locale, is->locale) && !strcmp(was->folder, is->folder), "%s, %s: locale or folder", devices, when);
     ck_assert_msg(!strcmp(was->variables, is->variables), "%s, %s: the environment was\n%s\nand is\n%s", devices, when, was->variables,
@@ -215,7 +217,8 @@ END_TEST
 
 START_TEST(cuda_gives_all_back)
 {
-    static const char *const names[][2] = {{"DRIVER", "cuda"}, {"NVRTC", "nvrtc"}, {"NCCL", "nccl"}, {"CUBLASLT", "cublaslt"}, {"CUDNN", "cudnn"}};
+    static const char *const names[][2] = {{"DRIVER", "cuda"}, {"NVRTC", "nvrtc"}, {"NCCL", "nccl"},
+                                            {"CUBLASLT", "cublaslt"}, {"CUDNN", "cudnn"}};
     const char *build = getenv("YOKE_BUILD");
     unsetenv("CUDA_VISIBLE_DEVICES");
     for (int i = 0; i < 5; i++) {
@@ -356,7 +359,7 @@ END_TEST
 
 /* ---- Calls that would train nothing ---- */
 
-static void refused(yk_job *job, const char *words)
+static void job_refused(yk_job *job, const char *words)
 {
     ck_assert_int_eq(yk_error_status(job), YK_E_ARG);
     ck_assert_msg(strstr(yk_error_text(job), words), "%s", yk_error_text(job));
@@ -370,13 +373,13 @@ START_TEST(calls_that_train_nothing_say_so)
     const float v[6] = {1, 0, 1, 0, 1, 2};
     yk_job *job = yk_open(&config);
     yk_step(NULL);
-    refused(job, "yk_step: the optimizer is NULL");
+    job_refused(job, "yk_step: the optimizer is NULL");
     job = yk_open(&config);
     yk_backward(yk_mean(yk_constant(job, 3), 0, false));
-    refused(job, "depends on no parameter");
+    job_refused(job, "depends on no parameter");
     job = yk_open(&config);
     yk_cross_entropy(yk_input(job, YK_F32, 2, (const int64_t[]){2, 3}, v), yk_input(job, YK_F32, 1, (const int64_t[]){2}, v));
-    refused(job, "expected numbers of classes, i32");
+    job_refused(job, "expected numbers of classes, i32");
     job = yk_open(&config);
     yk_set_log(line_take, all);
     yk_t w = yk_param(job, "w", 1, (const int64_t[]){6}, (yk_init){YK_INIT_ONES, 0, 0});
