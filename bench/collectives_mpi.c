@@ -15,7 +15,7 @@ static void call_operation(int operation, const float *from, float *to, uint64_t
         MPI_Allgather(from, part, MPI_FLOAT, to, part, MPI_FLOAT, MPI_COMM_WORLD);
 }
 
-/* Of the slowest rank. */
+/* Seconds of the slowest rank. */
 static double time_calls(int operation, const float *from, float *to, uint64_t n, int ranks, int calls)
 {
     double seconds;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One rank of bench/collectives: what an all-reduce, reduce-scatter and all-gather of some bytes take, as training makes them: sums of
- * gradients in registered memory, to slices of the parameters, which all ranks then have. Up to 64 KiB the all-reduce is the small one.
- * The floor is the same traffic without another rank: each adds up two vectors of the slice's length at the same time as the others
- * (row "floor"); over a network it is the bytes that cross a rank's line. Run by yoke launch, or with YOKE_RANK and so on.
+ * One rank of bench/collectives: times an all-reduce, reduce-scatter and all-gather of some bytes as training uses them. That is, sums of
+ * gradients in registered memory go to slices of the parameters, which all ranks then gather. Up to 64 KiB the all-reduce is the small
+ * one. The floor is the same traffic without other ranks: all ranks at once add up two vectors of the slice's length (row "floor"). Over
+ * a network the floor is the bytes that cross a rank's line. Run by yoke launch, or with YOKE_RANK and so on.
  */
 #include "bench/sizes.h"
 
@@ -19,7 +19,7 @@ typedef struct bench {
     uint32_t rank, ranks;
     yk__coll_buffer grad, param;
     float *small;
-    bool leaf; /* the last rank owns no slices, and a vector goes in buckets, so that its line carries both directions at once */
+    bool leaf; /* the last rank owns no slices and a vector goes in buckets, so its line carries both directions at once */
 } bench;
 
 static yk_status run_slices(bench *b, yk__coll_kind kind, uint64_t n, yk_error *err)
@@ -55,7 +55,7 @@ static yk_status begin_bucket(bench *b, yk__coll_kind kind, const yk__slices *pa
     return yk__coll_begin(yk__coll_members(b->coll), &d, request, err);
 }
 
-/* Of n numbers: each bucket is gathered while later ones are summed. */
+/* All-reduce of n numbers: each bucket is gathered while later ones are summed. */
 static yk_status reduce_leaf(bench *b, uint64_t n, yk_error *err)
 {
     double part[YK__RANKS] = {0};
@@ -89,7 +89,7 @@ static yk_status run_operation(bench *b, int operation, uint64_t bytes, yk_error
     return operation == REDUCE_SCATTER ? YK_OK : run_slices(b, YK__COLL_ALL_GATHERV, n, err);
 }
 
-/* The memory's part of an all-reduce of these bytes: two vectors of a slice's length are added up. */
+/* The memory traffic of an all-reduce of these bytes: adds up two vectors of a slice's length. */
 static void sum_single(bench *b, uint64_t bytes)
 {
     const uint64_t n = bytes / sizeof(float) / b->ranks;
@@ -98,7 +98,7 @@ static void sum_single(bench *b, uint64_t bytes)
     yk__reduce_slice(part, 2, 0, n, (float *)b->param.mem + n * b->rank, NULL);
 }
 
-/* operation OPERATIONS: the floor. */
+/* operation OPERATIONS times the floor. */
 static yk_status time_calls(bench *b, int operation, uint64_t bytes, int calls, double *seconds, yk_error *err)
 {
     double all[YK__RANKS], begin;
@@ -113,7 +113,7 @@ static yk_status time_calls(bench *b, int operation, uint64_t bytes, int calls, 
     *seconds = (sizes_now() - begin) / calls;
     if (yk__group_all_gather(b->group, seconds, sizeof *seconds, all, err))
         return err->status;
-    for (uint32_t r = 0; r < b->ranks; r++) /* of the slowest */
+    for (uint32_t r = 0; r < b->ranks; r++) /* the slowest rank's */
         *seconds = all[r] > *seconds ? all[r] : *seconds;
     return YK_OK;
 }

@@ -13,9 +13,9 @@
 
 static int threads = 1;
 static const cpu_isa *isa;
-static const char *only = ""; /* names that hold one of these words, with commas between them */
+static const char *only = ""; /* words separated by commas; times only names with one of them */
 
-/* Random numbers that a kernel wants, drawn when it is known that the kernel is timed. */
+/* Random operands of a kernel, drawn only if the kernel is timed. */
 static int n_fill;
 static struct fill {
     kit *k;
@@ -40,7 +40,7 @@ static bool name_wanted(const char *name)
     return false;
 }
 
-/* Whether the kernel of this name is to be timed; its operands are filled then. */
+/* True if the kernel of this name is timed; fills its operands then. */
 static bool case_begin(const char *name)
 {
     const bool want = name_wanted(name);
@@ -52,10 +52,10 @@ static bool case_begin(const char *name)
 
 #define kit_random later_random
 #define MOST_HELD 8
-#define ROUNDS 9     /* of a pair, at least; as many again for one that seems slower */
-#define MARGIN 1.05  /* what noise may add to bf16's least time */
+#define ROUNDS 9     /* least rounds of a pair; doubled for one that seems slower */
+#define MARGIN 1.05  /* allowed ratio of the least times, for noise */
 
-/* --pairs: the kernels of one call, in fp32, wait for the same in bf16 */
+/* --pairs: fp32 kernels of one call are held until their bf16 twins exist */
 static bool in_pairs;
 static int n_held, n_slow;
 static struct held {
@@ -63,7 +63,7 @@ static struct held {
     char name[80];
 } held[MOST_HELD];
 
-/* Adds to the least times of both, in turn. */
+/* Times both in turn and updates their least times. */
 static void time_both(kit *const k[2], int times, double best[2])
 {
     for (int i = 0; i < times; i++)
@@ -109,7 +109,7 @@ static void case_hold(kit *k, const char *name)
     kit_free(k);
 }
 
-/* what one call left behind */
+/* Frees the kernels held by one call. */
 static void held_done(void)
 {
     for (int i = 0; i < n_held; i++)
@@ -160,8 +160,8 @@ static void bench_dot(const char *what, int64_t m, int64_t n, int64_t kk, int ta
     case_report(k, name, 2.0 * (double)m * (double)n * (double)kk, 0);
 }
 
-/* Products with what the transformers do to their result: bias and gelu; bias, dropout and residual; gelu's backward,
- * which makes gelu again. */
+/* Products with the transformers' epilogues: bias and gelu; bias, dropout and residual; gelu's backward with gelu
+ * recomputed. */
 static void bench_epilogue(int which, int64_t m, int64_t n, int64_t kk, int dtype)
 {
     static const char *const what[] = {"bias gelu", "dropout residual", "gelu backward"};
@@ -225,10 +225,10 @@ static void bench_conv(const char *what, int64_t n, int64_t c, int64_t h, int64_
 }
 
 /*
- * The shapes of ResNet-20 and of ResNet-18 with the CIFAR stem, batch 128. Floors: operations over the peak for what is
- * summed directly (steps of 2: 86 % of it reached forward and dx, 70-94 % for the weights); a quarter of that for 3x3 at
- * step 1, whose products are Winograd's: 69 % of that reached at 64 channels, 38 % at 16, where the transforms weigh as
- * much. bench/notes/cpu-speed-conv.md has the figures.
+ * The shapes of ResNet-20 and of ResNet-18 with the CIFAR stem, batch 128. Floors: operations over the peak for direct
+ * sums (steps of 2 reach 86 % of it forward and dx, 70-94 % for the weights). A 3x3 kernel at step 1 has a quarter of
+ * that, as its products are Winograd's: it reaches 69 % at 64 channels and 38 % at 16. There the transforms take as long
+ * as the products. bench/notes/cpu-speed-conv.md has the figures.
  */
 static void bench_convs(void)
 {
@@ -295,7 +295,7 @@ static void bench_elementwise(size_t i, int64_t r, int64_t c, int dtype)
     case_report(k, name, 0, (double)(r * c) * (dtype == YK_F32 ? 4 : 2) * (ops[i].operands + 1));
 }
 
-/* Batch norm of a ResNet-20 as the planner leaves it: y = relu((x-m)s+b+r); the sums of g and g(x-m), g = relu'(y) gy;
+/* Batch norm of a ResNet-20 as planned: y = relu((x-m)s+b+r); the sums of g and g(x-m), g = relu'(y) gy;
  * gx = g s + (x-m) c + d. */
 static void batch_norm(int64_t c, int64_t h, int dtype)
 {
@@ -392,7 +392,7 @@ static void bench_softmax(int64_t r, int64_t c, int dtype)
 
 static void cross_entropy(bool weights, int64_t r, int64_t c, int dtype)
 {
-    const int64_t attr[] = {-100, yk_attr_of_f64(weights ? 0.1 : 0)}; /* with weights smoothed, too */
+    const int64_t attr[] = {-100, yk_attr_of_f64(weights ? 0.1 : 0)}; /* weights come with smoothing */
     for (int bwd = 0; bwd < 2; bwd++) {
         char name[80];
         kit *k = kit_new();
@@ -536,7 +536,7 @@ static void bench_all(void)
     bench_convs();
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         BOTH(bench_elementwise(i, 4096, 768, t));
-        BOTH(bench_elementwise(i, 128, 768, t)); /* in the second-level cache */
+        BOTH(bench_elementwise(i, 128, 768, t)); /* fits the second-level cache */
     }
     bench_rows();
     BOTH(batch_norm(16, 32, t));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One kernel of the CPU plugin at a small fixed shape, once, on one thread: what bench/gate counts the instructions of.
- * usage: gate_kernels NAME, or no argument: the names
+ * Runs one kernel of the CPU plugin at a small fixed shape, once, on one thread; bench/gate counts its instructions.
+ * usage: gate_kernels NAME; without argument prints the names
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +21,7 @@ static uint32_t value_random(kit *k, int dtype, int64_t a, int64_t b, int64_t c,
 static void make_dot(kit *k, int dtype)
 {
     const uint32_t a = value_random(k, dtype, 96, 256, -1, -1), b = value_random(k, dtype, 256, 200, -1, -1);
-    k->value[b].stride[0] = 1; /* weights lie as [out, in] */
+    k->value[b].stride[0] = 1; /* weights are stored as [out, in] */
     k->value[b].stride[1] = 256;
     kit_node(k, YK_OP_DOT, KIT_IDS(a, b), KIT_IDS(value_random(k, dtype, 96, 200, -1, -1)), none, 0);
 }
@@ -133,7 +133,7 @@ static void cross_entropy(kit *k)
              KIT_IDS(value_random(k, YK_F32, 32, -1, -1, -1), value_random(k, YK_F32, 32, -1, -1, -1)), attr, 2);
 }
 
-/* A sum over rows: of wide ones, one at a time; of short ones, many together. */
+/* A sum over rows: wide rows are summed one at a time, short rows many together. */
 static void make_sum(kit *k, int dtype, int64_t rows, int64_t columns)
 {
     const uint32_t x = value_random(k, dtype, rows, columns, -1, -1), y = value_random(k, YK_F32, 1, columns, -1, -1);

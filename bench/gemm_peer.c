@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The products of GPT-2 124M (1024 tokens) and BERT-base (4096 tokens), forward, dgrad and wgrad, beside oneDNN where
- * configure was told --with-onednn: ours, oneDNN on plain matrices, oneDNN with B packed (its reorder timed too, as a step
- * needs it, whose weights are new; and with B packed beforehand), in turn; least of all rounds, in GFLOP/s. Ours packs
- * within its time: the first ratio is to the better of plain and packed, the second to B packed beforehand.
+ * Times the products of GPT-2 124M (1024 tokens) and BERT-base (4096 tokens), forward, dgrad and wgrad, beside oneDNN if
+ * configured --with-onednn. In turn: Yoke, oneDNN on plain matrices, oneDNN with B packed; least of all rounds, in GFLOP/s.
+ * B is packed twice: with its reorder timed, as a step with new weights needs it, and beforehand. Yoke's time includes its
+ * packing. The first ratio is to the better of plain and packed, the second to B packed beforehand.
  * usage: gemm_peer [threads [rounds [part of a name]]]; KIT_CPU_TIME=1: seconds of the process, not of the wall
  */
 #include "config.h"
@@ -20,7 +20,7 @@ typedef struct product {
     const char *name;
     int64_t m, n, k;
     int ta, tb; /* stored as k x m, n x k */
-    int narrow_out; /* the result is bf16 too, else f32 */
+    int narrow_out; /* the result is bf16 as the operands are, else f32 */
 } product;
 
 static const product products[] = {
@@ -58,7 +58,7 @@ static kit *graph_of(const product *p, int dtype)
     return k;
 }
 
-/* bench/kernels reads these lines; N, T: how each operand is stored */
+/* Prints a line for bench/kernels; N, T: storage of each operand */
 static void print_product(const product *p, int dtype)
 {
     printf("%-16s %5lldx%5lldx%5lld %c%c %s  ", p->name, (long long)p->m, (long long)p->n, (long long)p->k, p->ta ? 'T' : 'N',
@@ -84,7 +84,7 @@ static void dnnl_must(dnnl_status_t s, const char *what)
     exit(1);
 }
 
-/* data NULL: memory of its own */
+/* data NULL: the library allocates */
 static dnnl_memory_t memory_of(const dnnl_memory_desc_t *d, void *data)
 {
     dnnl_memory_t m;
@@ -101,7 +101,7 @@ static dnnl_memory_desc_t matrix_desc(int64_t rows, int64_t cols, int type, int 
     return d;
 }
 
-/* the reorder of a plain B to what the product reads */
+/* Adds the reorder of a plain B to the layout that the product reads. */
 static void add_packing(peer *r, const dnnl_memory_desc_t *plain, const dnnl_memory_desc_t *packed, void *data)
 {
     dnnl_primitive_desc_t pd;
@@ -111,7 +111,7 @@ static void add_packing(peer *r, const dnnl_memory_desc_t *plain, const dnnl_mem
     dnnl_primitive_desc_destroy(pd);
 }
 
-/* on the kit's matrices; packed: B in the layout the library likes best */
+/* Makes the product on the kit's matrices; packed: B in the library's preferred layout. */
 static peer peer_new(const product *p, const kit *k, int dtype, int packed)
 {
     peer r = {0};
@@ -184,7 +184,7 @@ static void product_compare(const product *p, int dtype, const cpu_isa *isa, int
     kit_free(k);
 }
 
-/* oneDNN's threads are OpenMP's, which reads their number when it is loaded: the program begins anew with ours. */
+/* Gives oneDNN the same number of threads: OpenMP reads it when it is loaded, so the program starts anew with it. */
 static void equal_threads(char **argv, int threads)
 {
     char text[16];

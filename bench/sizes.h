@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What bench/collectives and its peer over MPI have in common: sizes, how often a call is repeated, and how a row is printed. */
+/* Shared by bench/collectives and its peer over MPI: sizes, repetitions of a call, and the format of a row. */
 #ifndef YOKE_BENCH_SIZES_H
 #define YOKE_BENCH_SIZES_H
 
@@ -25,7 +25,7 @@ static inline double sizes_now(void)
     return (double)ts.tv_sec + (double)ts.tv_nsec * 1e-9;
 }
 
-/* Calls of a batch, from what one takes. */
+/* Number of calls of a batch, from the seconds of one call. */
 static inline int sizes_calls(double seconds)
 {
     const double calls = SIZES_BATCH_S / seconds;
@@ -44,7 +44,7 @@ static inline double sizes_median(double *v)
     return v[SIZES_BATCHES / 2];
 }
 
-/* By rank 0. */
+/* Called on rank 0. */
 static inline void sizes_print(int operation, uint64_t bytes, double seconds)
 {
     printf("%s %llu %.3e\n", operation_name[operation], (unsigned long long)bytes, seconds);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Times a tokenizer of ours on the lines of a file: usage: tokenizer DIR FILE PASSES [IDS]
- * Prints one JSON object: ids, and the seconds of the first pass and of the fastest. IDS: the ids are written there, as
- * 32-bit numbers in the order of the lines, template's tokens included.
+ * Times Yoke's tokenizer on the lines of a file: usage: tokenizer DIR FILE PASSES [IDS]
+ * Prints one JSON object: ids, and the seconds of the first pass and of the fastest pass. With IDS it writes the ids there, as
+ * 32-bit numbers in the order of the lines, with the template's tokens.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "core/text/text.h"
 #include "core/text/tokenizer.h"
 
-/* All lines once; the number of ids. */
+/* Encodes all lines once; count gets the number of ids. */
 static yk_status lines_encode(yk__encoder *e, const char *text, size_t bytes, FILE *to, size_t *count, yk_error *err)
 {
     const char *p = text, *end = text + bytes;

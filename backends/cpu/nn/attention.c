@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What attention and its gradient share: a head's operands, scores with bias and mask, dropout's random numbers. */
+/* Shared by attention and its gradient: a head's operands, scores with bias and mask, dropout's random numbers. */
 #include "backends/cpu/nn/attention.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ cpu_src att_probs(const att_head *head, const float *s, const uint16_t *bf16, bo
 
 att_head att_open(const att_args *att, const cpu_ctx *ctx, int64_t b, int64_t h)
 {
-    bool plain = att->bias.slot == YK_NONE && att->scale > 0.0f; /* the scale can wait for the exponential */
+    bool plain = att->bias.slot == YK_NONE && att->scale > 0.0f; /* the exponential can apply the scale */
     att_head t = {att,
                   ctx,
                   b,

@@ -2,7 +2,7 @@
 /*
  * The gradient of attention (Dao et al. 2022, appendix B): P = exp(S - lse), D_i = sum_d gO O,
  *   gV = drop(P)^T gO;  dP = drop'(gO V^T);  dS = P (dP - D);  gQ = scale dS K;  gK = scale dS^T Q;  gbias = dS.
- * One worker does all of a key head, query blocks in order, so sums do not depend on the number of workers.
+ * One worker computes a whole key head, query blocks in order, so sums do not depend on the number of workers.
  */
 #include <math.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "backends/cpu/isa/vec_kernels.h"
 #include "backends/cpu/nn/attention.h"
 
-/* dS of one row over dP, probabilities (dropped) over the scores */
+/* Replaces dP of one row by dS, and the scores by dropped probabilities. */
 static void grad_row(att_head *head, int64_t i, float *p, float *dp, float lse, float delta, int64_t seen)
 {
     const att_args *att = head->att;

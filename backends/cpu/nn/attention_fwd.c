@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention, and the planning of it and its gradient: for a block of queries at a time S = scale Q K^T with bias and mask, row by
- * row P = exp(S - max), dropped, and O = P V divided by the rows' sums. lse = max + log(sum) is kept for the gradient.
+ * Attention forward, and the planning of forward and gradient. For each block of queries: S = scale Q K^T with bias and mask; row by
+ * row P = exp(S - max), dropped; and O = P V divided by the rows' sums. lse = max + log(sum) is kept for the gradient.
  */
 #include <math.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "backends/cpu/nn/nn.h"
 #include "plugins/kit/value.h"
 
-/* exp(score - maximum) of one row, dropped, over its scores; *sum of all of them before dropping; returns their lse */
+/* Replaces the scores of one row by exp(score - maximum), dropped. *sum gets their sum before dropping; returns lse. */
 static float softmax_row(att_head *head, int64_t i, float *row, int64_t seen, float *sum)
 {
     const att_args *att = head->att;
@@ -95,7 +95,7 @@ static bool last_is_dense(const yk_value *v)
     return v->dim[3] == 1 || v->stride[3] == 1;
 }
 
-/* the common operands, from input `first` on */
+/* Sets the common operands, from input `first` on. */
 static bool set_operands(cpu_build *build, const yk_node *node, att_args *att, uint32_t first)
 {
     const yk_value *q = cpu_in(build, node, first), *k = cpu_in(build, node, first + 1), *v = cpu_in(build, node, first + 2);
@@ -139,7 +139,7 @@ static size_t ws_place(size_t *at, int64_t bytes)
 
 static void set_scratch(cpu_build *build, att_args *att, bool bwd)
 {
-    int t = att->bf16 ? YK_BF16 : YK_F32; /* in f32, 16-bit operands are widened as they are packed */
+    int t = att->bf16 ? YK_BF16 : YK_F32; /* f32: packing widens 16-bit operands */
     int64_t block = att->tq < ATT_BLOCK ? att->tq : ATT_BLOCK, s = block * att->tk * 4;
     cpu_gemm_init(&att->scores, build->isa, block, att->tk, att->d, t, t, false);
     cpu_gemm_init(&att->mix, build->isa, block, att->d, att->tk, t, t, false);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Primitives that make or move numbers: fill, iota, rng, copy, gather, scatter_add. As everywhere in this plugin, plan_x fills the
- * arguments of a node once, when its program is compiled, and emits x_step, which all workers run, each on the pieces it takes.
- * A scatter_add gives the same bits whatever their number: each sum is made by one worker, in the order of the indices.
+ * arguments of a node once, when its program is compiled, and emits x_step, which all workers run, each on its own pieces.
+ * A scatter_add gives the same bits for any number of workers: one worker makes each sum, in the order of the indices.
  */
 #include <string.h>
 
@@ -13,7 +13,7 @@
 
 #define BLOCK 1024
 #define FLUSH 32    /* terms of a sum that are added up in f32 */
-#define PIECE 16384 /* elements of a long copy at a time */
+#define PIECE 16384 /* elements of one piece of a long copy */
 
 static int64_t item_of(const yk_value *v)
 {
@@ -24,7 +24,7 @@ static int64_t item_of(const yk_value *v)
 
 typedef struct fill_args {
     cpu_ref y;
-    int64_t count, item, len, inner; /* len, inner: of iota's axis */
+    int64_t count, item, len, inner; /* len, inner: length and distance of iota's axis */
     bool iota, floats;
     uint32_t bits;
 } fill_args;
@@ -47,7 +47,7 @@ static void fill_step(const void *args, const cpu_ctx *ctx)
         memset(y + lo, *(const uint8_t *)&fill->bits, (size_t)(hi - lo));
     } else {
         for (int64_t i = lo; i < hi; i++)
-            memcpy(y + i * 2, &fill->bits, 2); /* its first bytes, as from_f32 wrote them */
+            memcpy(y + i * 2, &fill->bits, 2); /* the two bytes that from_f32 wrote first */
     }
 }
 
@@ -128,7 +128,7 @@ typedef struct copy_args {
     int64_t item;
     int dims; /* innermost first */
     int64_t len[YK_MAX_DIMS], x_stride[YK_MAX_DIMS], y_stride[YK_MAX_DIMS];
-    int64_t outer, piece, pieces; /* the innermost axis is cut into pieces */
+    int64_t outer, piece, pieces; /* piece: elements of a piece of the innermost axis */
 } copy_args;
 
 #define COPY_RUN(T, SY, SX)                                                                                            \
@@ -151,7 +151,7 @@ static void copy_run(char *y, const char *x, int64_t n, int64_t sy, int64_t sx, 
         COPY_RUN(uint8_t, sy, sx);
 }
 
-/* A run of a copy: its piece of the innermost axis, its places on the others, and where it lies in both operands. */
+/* One run of a copy: its piece of the innermost axis, its indices on the other axes, its offsets in both operands. */
 typedef struct copy_place {
     int64_t piece, at[YK_MAX_DIMS], x, y;
 } copy_place;
@@ -240,7 +240,7 @@ typedef struct index_args {
     int64_t n_index, table_rows, inner; /* indices, rows of the table (gather: x, scatter_add: y), elements of a row */
     uint8_t x_dtype, y_dtype;
     bool columns; /* scatter_add: workers share the columns of a row, else the rows of the table */
-    bool add;     /* scatter_add: to what is there */
+    bool add;     /* scatter_add: adds to the existing contents */
 } index_args;
 
 static void gather_step(const void *args, const cpu_ctx *ctx)
@@ -261,8 +261,8 @@ static void gather_step(const void *args, const cpu_ctx *ctx)
 }
 
 /*
- * A row of the table is made as a whole: summed in f32, after each FLUSH terms in double, and rounded once. `from` has the indices that
- * name row r, in their order, at first[r] .. first[r + 1] - 1.
+ * Lists the indices by row, as a row of the table is made at once: summed in f32, after each FLUSH terms in double, and rounded once.
+ * `from` gets the indices that name row r, in their order, at first[r] .. first[r + 1] - 1.
  */
 static int32_t *index_lists(const index_args *lookup, const cpu_ctx *ctx, int32_t **from)
 {
@@ -289,7 +289,7 @@ static void list_step(const void *args, const cpu_ctx *ctx)
             from[first[index[i] + 1]++] = (int32_t)i;
 }
 
-/* Numbers [j, j + n) of one row: of those of x named by count indices. */
+/* Sums numbers [j, j + n) of the rows of x named by count indices. */
 static void sum_row(const index_args *lookup, const cpu_ctx *ctx, const int32_t *from, int32_t count, int64_t j, size_t n, char *out)
 {
     const cpu_row_kernels *k = cpu_rows_of(ctx->isa, lookup->x_dtype);
@@ -316,7 +316,7 @@ static void sum_row(const index_args *lookup, const cpu_ctx *ctx, const int32_t 
     ctx->isa->vec->from_f32(out, sum, lookup->y_dtype, n);
 }
 
-/* Columns [j0, j1) of row r of the table, from the rows of x that `at` names. */
+/* Makes columns [j0, j1) of row r of the table, from the rows of x that `at` names. */
 static void row_make(const index_args *lookup, const cpu_ctx *ctx, int64_t r, const int32_t *at, int32_t count, int64_t j0, int64_t j1)
 {
     const int64_t item = yk_dtype_bytes(lookup->y_dtype);
@@ -367,7 +367,7 @@ static void plan_index(cpu_build *build, const yk_node *node)
     }
     cpu_need_shared_ws(build, (size_t)(lookup->table_rows + 2 + lookup->n_index) * 4);
     cpu_emit(build, list_step, lookup, 0.0);
-    /* Columns share sums evenly whatever the indices; a large table that is zero but for a few rows is written in order. */
+    /* Columns share sums evenly for any indices; a large table with few nonzero rows is written in order. */
     lookup->columns = lookup->y_dtype == YK_F32 && lookup->inner >= 64 * build->workers &&
                       (lookup->add || 4 * lookup->n_index >= lookup->table_rows);
     cpu_emit(build, sum_rows_step, lookup, work + (lookup->add ? 0.0 : (double)(lookup->table_rows * lookup->inner) * 0.1));

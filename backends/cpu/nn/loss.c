@@ -14,10 +14,10 @@
 
 typedef struct loss_args {
     cpu_ref gloss, logits, labels, lse, weight, out; /* out: loss, or glogits */
-    int64_t rows, classes, gloss_stride;             /* gstep: stride of gloss, 0 or 1 */
+    int64_t rows, classes, gloss_stride;             /* gloss_stride: 0 or 1 */
     int64_t ignore;
     float smooth;
-    uint8_t dtype; /* of the logits and their gradient */
+    uint8_t dtype; /* type of the logits and their gradient */
 } loss_args;
 
 static const void *logits_at(const loss_args *loss, const cpu_ctx *ctx, int64_t r, int64_t j)
@@ -25,7 +25,7 @@ static const void *logits_at(const loss_args *loss, const cpu_ctx *ctx, int64_t 
     return (const char *)cpu_at(ctx, loss->logits) + (r * loss->classes + j) * yk_dtype_bytes(loss->dtype);
 }
 
-/* as the row kernels read it: f16 widened */
+/* A block in the row kernels' format: f16 is widened. */
 static const void *block_of(const loss_args *loss, const cpu_ctx *ctx, int64_t r, int64_t j, size_t n, float *buf)
 {
     if (loss->dtype != YK_F16)
@@ -49,7 +49,7 @@ static float weight_sum(const loss_args *loss, const cpu_ctx *ctx)
 
 typedef struct row_sums {
     float max;
-    double sum, wz; /* of exp(z - max); of w z */
+    double sum, wz; /* sums of exp(z - max) and of w z */
 } row_sums;
 
 static row_sums scan_row(const loss_args *loss, const cpu_ctx *ctx, int64_t r)
@@ -99,10 +99,10 @@ static void loss_step(const void *args, const cpu_ctx *ctx)
     }
 }
 
-/* Above this the rounding of lse itself would show in exp(z - lse): the row is scanned again. */
+/* Above this, rounding of lse would show in exp(z - lse), so the row is scanned again. */
 #define LSE_EXACT 32.0f
 
-/* what exp(z - *shift) * *factor needs to be the softmax of a row */
+/* Finds shift and factor with softmax = exp(z - *shift) * *factor for a row. */
 static void softmax_terms(const loss_args *loss, const cpu_ctx *ctx, int64_t r, float *shift, float *factor)
 {
     *shift = ((const float *)cpu_at(ctx, loss->lse))[r];
@@ -114,7 +114,7 @@ static void softmax_terms(const loss_args *loss, const cpu_ctx *ctx, int64_t r, 
     }
 }
 
-/* g w[y] (1-s); NaN for a label that is none */
+/* g w[y] (1-s); NaN for a label outside the classes */
 static float one_hot_part(const loss_args *loss, const cpu_ctx *ctx, int64_t y, float g)
 {
     const float *w = cpu_at(ctx, loss->weight);

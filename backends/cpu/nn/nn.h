@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The planners of what is neither a product, a convolution nor elementwise; each adds a node's steps. */
+/* Planners of operations other than products, convolutions and elementwise ones; each adds a node's steps. */
 #ifndef YOKE_BACKENDS_CPU_NN_NN_H
 #define YOKE_BACKENDS_CPU_NN_NN_H
 

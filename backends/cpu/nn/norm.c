@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows and channels: layer norm, softmax, batch statistics. Rows of bf16 are read and written in place, those of f16 are
- * widened into the worker's scratch. Sums over rows (gamma, beta, statistics) go through partial results whose number
+ * Rows and channels: layer norm, softmax, batch statistics. Rows of bf16 are read and written in place; rows of f16 are
+ * widened into the worker's scratch. Sums over rows (gamma, beta, statistics) use partial results whose number
  * depends on the shape alone.
  */
 #include <math.h>
@@ -14,11 +14,11 @@
 
 #define MOST_CUTS 64
 #define BLOCK 2048
-#define FLUSH 32 /* rows whose gradients are added up in f32 before the sum is taken in double */
+#define FLUSH 32 /* rows whose gradients are added up in f32, before double */
 
 typedef struct row_args {
     cpu_ref in[5], out[3];
-    uint8_t dtype, y_dtype; /* of all that has the shape of x; of the result */
+    uint8_t dtype, y_dtype; /* type of operands with x's shape; type of the result */
     int64_t rows, length, cuts;
     float eps;
     bool log, gamma;
@@ -34,7 +34,7 @@ static void *row_of(const row_args *rows, const cpu_ctx *ctx, cpu_ref r, int64_t
     return (char *)cpu_at(ctx, r) + row * rows->length * yk_dtype_bytes(rows->dtype);
 }
 
-/* A row where it lies; of f16, in row k of the scratch. */
+/* Address of a row: in place, or for f16 widened in row k of the scratch. */
 static const void *row_in(const row_args *rows, const cpu_ctx *ctx, cpu_ref r, int64_t row, int k)
 {
     if (rows->dtype != YK_F16)
@@ -43,13 +43,13 @@ static const void *row_in(const row_args *rows, const cpu_ctx *ctx, cpu_ref r, i
     return scratch_row(ctx, rows->length, k);
 }
 
-/* Whether a row of the result is computed in f32 and converted to its place. */
+/* True if a row of the result is computed in f32 and converted afterwards. */
 static bool is_staged(const row_args *rows)
 {
     return rows->dtype == YK_F16 || rows->y_dtype != rows->dtype;
 }
 
-/* Where to compute a row of the result; row_done moves it to its place if that is another. */
+/* Address at which to compute a row of the result; row_done moves it to its place if necessary. */
 static void *row_target(const row_args *rows, const cpu_ctx *ctx, int64_t row, int k)
 {
     return is_staged(rows) ? scratch_row(ctx, rows->length, k) : row_of(rows, ctx, rows->out[0], row);
@@ -77,7 +77,7 @@ static void layer_norm_step(const void *args, const cpu_ctx *ctx)
         void *y = row_target(rows, ctx, r, 1);
         float m = k->sum(x, (size_t)rows->length) / (float)rows->length, s1, s2;
         k->moments(x, m, (size_t)rows->length, &s1, &s2);
-        float d = s1 / (float)rows->length; /* what rounding left in the mean */
+        float d = s1 / (float)rows->length; /* rounding error of the mean */
         m += d;
         float q = 1.0f / sqrtf(s2 / (float)rows->length - d * d + rows->eps);
         k->norm(y, x, m, q, g, b, (size_t)rows->length);
@@ -87,7 +87,7 @@ static void layer_norm_step(const void *args, const cpu_ctx *ctx)
     }
 }
 
-/* The sums of a cut's rows for gamma and beta, [2, length], where other workers find them. */
+/* The sums of a cut's rows for gamma and beta, [2, length], in memory that all workers see. */
 static float *cut_sums(const row_args *rows, const cpu_ctx *ctx, int64_t cut)
 {
     return (float *)(void *)ctx->shared_ws + cut * 2 * rows->length;
@@ -195,7 +195,7 @@ static void stats_line(const stats_args *stats, const cpu_ctx *ctx, const char *
     }
 }
 
-/* One cut of the rows, a group of neighbouring channels: in the order of memory. */
+/* Statistics of one cut of the rows for a group of neighbouring channels, in the order of memory. */
 static void bn_stats_step(const void *args, const cpu_ctx *ctx)
 {
     const stats_args *stats = args;

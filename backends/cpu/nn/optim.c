@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Optimizer steps and gradient statistics on flat f32 arrays: one pass, each byte read and written once. A cast that follows
- * and keeps the new values in 16 bits is made in the same pass. */
+/* Optimizer steps and gradient statistics on flat f32 arrays: one pass, each byte read and written once. The same pass makes
+ * a following cast that keeps the new values in 16 bits. */
 #include <string.h>
 
 #include "backends/cpu/isa/optim_kernels.h"
@@ -97,7 +97,7 @@ static bool same_place(const yk_value *a, const yk_value *b)
     return a->slot == b->slot && a->offset == b->offset && a->dtype == b->dtype;
 }
 
-/* The node behind this one casts the new values, or the first of them, to 16 bits. */
+/* Merges the next node if it casts the new values, or the first of them, to 16 bits. */
 static void fuse_cast(cpu_build *build, const yk_node *node, optim_args *opt)
 {
     const yk_node *next = node + 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * round8: a value as 8 bits hold it, by the largest power of two with which its largest element is a number of the format. A step for
- * that element, by integers, and one that rounds. A cast of all of it that follows, from f32 to bf16, is made in the second one.
+ * round8: rounds a value to 8 bits, scaled by the largest power of two that keeps its largest element in the format. One step finds
+ * that element, by integers; one rounds. The second step also makes a following cast of the whole result from f32 to bf16.
  */
 #include <string.h>
 
@@ -11,16 +11,16 @@
 #include "plugins/kit/value.h"
 
 #define BLOCK 4096
-#define CUT 65536           /* elements of which one largest is kept */
-#define INFINITE 0x7f800000 /* the bits of f32 */
-#define LEAST_SCALED (-90)  /* exponent: smaller elements are scaled as if the largest were this */
+#define CUT 65536           /* elements per partial maximum */
+#define INFINITE 0x7f800000 /* bits of infinity in f32 */
+#define LEAST_SCALED (-90)  /* least exponent of the largest element for the scale */
 
 static const struct {
     int mantissa, least, most; /* bits behind the point; exponents of the least normal and of the largest number */
 } formats[] = {[YK_ROUND8_E4M3] = {3, -6, 8}, [YK_ROUND8_E5M2] = {2, -14, 15}};
 
 typedef struct round8_args {
-    cpu_ref x, y, copy16; /* copy16: y in bf16, or nothing */
+    cpu_ref x, y, copy16; /* copy16: y in bf16, if wanted */
     int64_t count, cuts;
     uint8_t dtype, format;
 } round8_args;
@@ -33,13 +33,13 @@ static float power_of_two(int e)
     return x;
 }
 
-/* The exponent of the factor, by the bits of the largest size. */
+/* The exponent of the factor, from the bits of the largest magnitude. */
 static int scale_of(int32_t size, int most)
 {
     const int e = (size >> 23) - 127;
     if (size >= INFINITE)
         return 0;
-    return most - (e < LEAST_SCALED ? LEAST_SCALED : e + ((size & 0x7fffff) > 0x600000)); /* above 1.75 2^e it would leave the format */
+    return most - (e < LEAST_SCALED ? LEAST_SCALED : e + ((size & 0x7fffff) > 0x600000)); /* above 1.75 2^e it would overflow the format */
 }
 
 static cpu_round8 factors_of(const round8_args *round, const cpu_ctx *ctx)
@@ -86,14 +86,14 @@ static void round_step(const void *args, const cpu_ctx *ctx)
     }
 }
 
-/* x is no longer read by the node behind, which may have its memory. */
+/* True if y, the next node's result, overlaps x: it may, as x is dead there. */
 static bool memory_shared(const yk_value *x, const yk_value *y, int64_t n)
 {
     return x->slot == y->slot && x->offset < y->offset + (uint64_t)n * yk_dtype_bytes(y->dtype) &&
            y->offset < x->offset + (uint64_t)n * yk_dtype_bytes(x->dtype);
 }
 
-/* The node behind this one casts all of its result to bf16. */
+/* Merges the next node if it casts the whole result to bf16. */
 static void fuse_cast(cpu_build *build, const yk_node *node, round8_args *round)
 {
     const yk_node *next = node + 1;
