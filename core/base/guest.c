@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a job gives back to its program when it opens: copies are compared, so that only what has changed is set. */
+/* Restores the settings of a program behind yk_open: a copy from before is compared, and only a changed setting is set. */
 #include "config.h"
 
 #include "core/base/guest.h"

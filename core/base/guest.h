@@ -12,12 +12,12 @@
 
 #include "core/base/signals.h"
 
-enum { YK__GUEST_CORES = 8192 }; /* of an affinity mask: the kernel's most */
+enum { YK__GUEST_CORES = 8192 }; /* bits of an affinity mask, the most that the kernel has */
 
 typedef struct yk__guest {
     yk__signals signals;
     fenv_t mode;
-    char **variable; /* "NAME=value", copied; NULL: they could not be copied, and stay as they become */
+    char **variable; /* "NAME=value", copied; NULL if memory ran out: then variables stay as the job leaves them */
     size_t variables;
     unsigned long affinity[YK__GUEST_CORES / 8 / sizeof(unsigned long)];
     size_t affinity_bytes; /* 0: unknown */
