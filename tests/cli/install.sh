@@ -28,7 +28,7 @@ ok "the manual page of the functions is installed" manual
 pages() { # of a single function, found by its name and with its own words
     grep -q '^PYTHON3 = *$' "$YOKE_BUILD/Makefile" && return
     at=$(dirname "$(find "$out/root" -path '*/man3/yoke.h.3')")
-    [ "$(find "$at" -name 'yk_*.3' | wc -l)" -ge 150 ] && grep -q 'reduces over ranks, clips and updates' "$at/yk_step.3" || return 1
+    [ "$(find "$at" -name 'yk_*.3' | wc -l)" -ge 150 ] && grep -q 'reduce over ranks, clip, update' "$at/yk_step.3" || return 1
     command -v man >/dev/null 2>&1 || return 0
     man -M "$(dirname "$at")" yk_step 2>&1 | grep -q 'yk_step(yk_opt' || return 1
     ! man --warnings -E UTF-8 -l "$at/yk_step.3" 2>&1 >/dev/null | grep .

@@ -5,6 +5,6 @@ TRANSPORT_BASE = transport/base.c transport/base.h transport/op.c transport/op.h
 TRANSPORT_FRAMES = $(TRANSPORT_BASE) transport/match.c transport/match.h core/net/auth.c core/net/mac.c
 # What of core a transport that is a shared object of its own needs.
 TRANSPORT_CORE = core/base/error.c core/base/limit.c core/base/log.c core/base/mem.c core/base/nearest.c core/base/number.c \
-	core/base/option.c core/base/signals.c
+	core/base/foreign.c core/base/option.c core/base/signals.c
 libyokecore_la_SOURCES += transport/local/internal.h transport/local/local.c transport/local/local.h transport/local/message.c \
 	$(TRANSPORT_BASE) transport/match.c transport/match.h
