@@ -121,14 +121,15 @@ later() { # what has a meaning and is not built says so, by whatever name it cam
 ok "what is not built yet is refused by name" later
 
 written() { # what yoke config writes is read by launch and train, and shown
-    HOME=$out/home YOKE_CONFIG_FILE='' "$yoke" config --use_cpu --num_processes 2 --mixed_precision bf16 >"$out/stdout" || return 1
+    HOME=$out/home YOKE_CONFIG_FILE='' "$yoke" config --use_cpu --num_processes 2 --mixed_precision bf16 \
+        --gradient_accumulation_steps 2 >"$out/stdout" || return 1
     grep -q "written to $out/home/.config/yoke/config.yaml" "$out/stdout" || return 1
     HOME=$out/home "$yoke" config --devices cpu 2>"$out/err"
     [ $? = 2 ] && grep -q 'is there already' "$out/err" || return 1
     HOME=$out/home YOKE_CONFIG_FILE='' "$yoke" launch --dry-run true >"$out/shown" 2>"$out/err" &&
         [ "$(grep -c '^rank [01]: cpu' "$out/shown")" = 2 ] ||
         { cat "$out/shown" "$out/err"; return 1; }
-    grep -q 'has settings of yoke train, which true makes by itself: --precision' "$out/err" || return 1
+    grep -q 'has settings of yoke train, which true makes by itself: --gradient-accumulation-steps' "$out/err" || return 1
     HOME=$out/home YOKE_CONFIG_FILE='' "$yoke" train --dry-run >"$out/shown" &&
         grep -q 'yoke train: --precision bf16' "$out/shown" || return 1
     refused "train.precison: yoke train has no such option: did you mean precision" config --dry-run --config-file "$out/wrong.yaml" &&
@@ -157,6 +158,41 @@ private() { # private NAME FILE: a checkpoint of ranks' files is called by its n
 }
 ok "a checkpoint of DeepSpeed is named" private "a checkpoint of DeepSpeed" zero_to_fp32.py
 ok "a sharded checkpoint of FSDP is named" private "a sharded checkpoint of FSDP" pytorch_model_fsdp_0/.metadata
+
+whole() { # a path of any length, secrets that are not shown, and keys whose meaning a table must not lose
+    deep=$out/$(printf '%0200d/%0200d/%0200d/%0200d/%0200d/%0200d' 1 2 3 4 5 6)
+    mkdir -p "$deep" && echo '{"zero_optimization": {"bogus": 1}}' >"$deep/ds.json"
+    refused 'bogus: unknown key' config --dry-run --config-file "$deep/ds.json" || return 1
+    cat >"$out/keys.json" <<'J'
+{"train_micro_batch_size_per_gpu": 4, "dataloader_drop_last": false, "comet": {"enabled": false, "api_key": "hunter2"},
+ "tensorboard": {"enabled": true}, "csv_monitor": {"enabled": true},
+ "optimizer": {"type": "Adam", "params": {"bias_correction": false}}}
+J
+    "$yoke" config --dry-run --config-file "$out/keys.json" >"$out/shown" || return 1
+    ! grep -q hunter2 "$out/shown" && grep -q -e '--no-dataloader-drop-last' "$out/shown" &&
+        grep -q -e '--report-to tensorboard,csv' "$out/shown" || { cat "$out/shown"; return 1; }
+    ! YOKE_SECRET=hunter2 "$yoke" env 2>&1 | grep hunter2 || return 1
+    printf 'yoke: 1\ntrain:\n  deepspeed: other.json\n' >"$out/nested.yaml"
+    printf 'compute_environment: LOCAL_MACHINE\ngpu_ids: [0, 1]\n' >"$out/ids.yaml"
+    # shellcheck disable=SC2086
+    refused 'an Adam without bias correction is not built yet' $small --config-file "$out/keys.json" &&
+        refused '--shard params: not built yet' $small --fsdp-config '{"sharding_strategy": "FULL_SHARD"}' &&
+        refused 'LOCAL_STATE_DICT keeps private files' $small --fsdp no_shard --fsdp-config '{"state_dict_type": "LOCAL_STATE_DICT"}' &&
+        refused 'fp16.enabled: unknown key' $small --deepspeed '{"fp16.enabled": true}' || return 1
+    [ -z "$yaml" ] || { refused 'a file of settings names no other' config --dry-run --config-file "$out/nested.yaml" &&
+        refused 'gpu_ids: expected a text, got a list' config --dry-run --config-file "$out/ids.yaml"; }
+}
+ok "no key loses its meaning, and no secret shows" whole
+
+alike() { # a typed option takes the place of each that says the same; help shows beside a broken file
+    printf 'yoke: 1\ntrain:\n  precision: bf16\n  global-batch: 16\n' >"$out/alike.yaml"
+    # shellcheck disable=SC2086
+    refused 'no evaluation\|train-images' $small --config-file "$out/alike.yaml" --data idx:/nowhere --fp16 --per-device-train-batch-size 4
+    ! grep -q contradicts "$out/err" && ! grep -q 'no effect' "$out/err" || return 1
+    echo '{' >"$out/broken.json"
+    YOKE_CONFIG_FILE=$out/broken.json "$yoke" train --help >"$out/stdout" && grep -q '^usage: yoke train' "$out/stdout"
+}
+[ -z "$yaml" ] || ok "what is typed takes the place of what a file says" alike
 
 page() { # docs/from-deepspeed.md has the fate of every key of the table
     "$yoke" config --keys deepspeed >"$out/keys" && [ "$(wc -l <"$out/keys")" -gt 60 ] &&

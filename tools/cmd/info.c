@@ -335,11 +335,22 @@ static void print_variable(const char *name, const char *value, const char *from
            !preset ? "" : *preset ? preset : "none", "", help);
 }
 
+/* The value of a variable outside the table; a secret is not shown. */
+static const char *variable_shown(const char *name)
+{
+    static const char *const secrets[] = {"SECRET", "TOKEN", "PASSWORD", "KEY"};
+    const char *value = getenv(name);
+    for (size_t i = 0; i < sizeof secrets / sizeof secrets[0]; i++)
+        if (value && *value && strstr(name, secrets[i]))
+            return "(not shown)";
+    return value;
+}
+
 static void print_unknown(const char *name, const char *nearest)
 {
     char help[96];
     snprintf(help, sizeof help, "read by nobody%s%s%s", nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
-    print_variable(name, getenv(name), "not known", NULL, help);
+    print_variable(name, variable_shown(name), "not known", NULL, help);
 }
 
 /* Variables of plugins that are set: which there are, only the plugins know. */
@@ -349,7 +360,7 @@ static void print_foreign(const char *plugins)
         char name[128];
         snprintf(name, sizeof name, "%.*s", (int)strcspn(*variable, "="), *variable);
         if (!strncmp(name, "YOKE_", 5) && yk__option_foreign(name, plugins))
-            print_variable(name, getenv(name), "environment", NULL, "of a plugin, of Yoke's own tests, or of a Kubernetes service");
+            print_variable(name, variable_shown(name), "environment", NULL, "of a plugin, of Yoke's own tests, or of a Kubernetes service");
     }
 }
 
@@ -413,7 +424,7 @@ static void print_unknown_json(const char *name, const char *nearest)
     char help[96];
     snprintf(help, sizeof help, "read by nobody%s%s%s", nearest ? "; did you mean " : "", nearest ? nearest : "", nearest ? "?" : "");
     printf(", ");
-    print_setting_json(name, getenv(name), "not known", "", help);
+    print_setting_json(name, variable_shown(name), "not known", "", help);
 }
 
 static void print_env_json(const yk__cli *cli, const char *plugins)
@@ -430,7 +441,7 @@ static void print_env_json(const yk__cli *cli, const char *plugins)
         if (strncmp(name, "YOKE_", 5) || !yk__option_foreign(name, plugins))
             continue;
         printf(", ");
-        print_setting_json(name, getenv(name), "environment", "", "of a plugin, of Yoke's own tests, or of a Kubernetes service");
+        print_setting_json(name, variable_shown(name), "environment", "", "of a plugin, of Yoke's own tests, or of a Kubernetes service");
     }
     yk__options_unknown(plugins, print_unknown_json);
     printf("]");

@@ -82,7 +82,7 @@ static const struct {
     {"merge-lora", "not needed: there are no adapters, and a saved folder has its weights whole"},
     {"merge_lora", "not needed: there are no adapters, and a saved folder has its weights whole"},
     {"merge-sharded-fsdp-weights", "not needed: a saved folder has its weights whole, in model.safetensors"},
-    {"to-fsdp2", "there is no file of settings: options and variables of the environment say all (yoke env)"},
+    {"to-fsdp2", "files for FSDP 1 and 2 are read as they are: yoke train --config-file FILE"},
     {"tpu-config", "there is no backend for TPUs: yoke info lists the devices that there are"},
     {"quantize", "weights are not quantized: --precision bf16 or fp8 computes with fewer bits"},
     {"cloud", "nothing is rented: yoke launch --hosts starts ranks on hosts that ssh reaches"},

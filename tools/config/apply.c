@@ -33,6 +33,7 @@ typedef struct applier {
     const char *given[SOURCES];
     bool typed[YK_CLI_OPTIONS]; /* by option of the command */
     bool rank, speaks, dry;     /* of a job; the first */
+    const char *program;        /* base name of what yoke launch starts; NULL if absent, or yoke train, which reads the file itself */
     char **out;
     int count;
 } applier;
@@ -112,7 +113,7 @@ bool settings_default_path(char *path, size_t size)
 static void applier_read(applier *a)
 {
     const char *size = getenv("YOKE_WORLD_SIZE");
-    a->read.ranks = size ? strtod(size, NULL) : 0;
+    a->read.ranks = size ? strtod(size, NULL) : a->read.ranks;
     for (int i = 0; i < SOURCES; i++) {
         char option[64];
         snprintf(option, sizeof option, "--%.*s", (int)strcspn(sources[i].names, "|"), sources[i].names);
@@ -136,14 +137,30 @@ static void applier_say(const applier *a, const char *fmt, const char *what, con
     yk__cli_usage(a->command, "%s%s%s, line %u", text, " of ", o->file, o->line);
 }
 
+/* True if the command line has an option that says what this one does. */
+static bool is_typed(const applier *a, const char *name)
+{
+    static const char *const alike[] = {"precision|bf16|fp16", "global-batch|per-device-train-batch-size", "warmup-steps|warmup-ratio",
+                                        "num-processes|nproc-per-node"};
+    bool valued = false;
+    const int k = option_of(a->command, name, strlen(name), &valued);
+    if (k >= 0 && a->typed[k])
+        return true;
+    for (size_t i = 0; i < sizeof alike / sizeof alike[0]; i++)
+        for (size_t j = 0; yk__cli_is_named(alike[i], name, strlen(name)) && j < a->command->n_options; j++) {
+            const char *other = a->command->options[j].name;
+            if (a->typed[j] && yk__cli_is_named(alike[i], other, strcspn(other, "|")))
+                return true;
+        }
+    return false;
+}
+
 /* "--NAME=VALUE" in the list, unless it is typed. */
 static void option_apply(applier *a, const settings_option *o)
 {
-    bool valued = false;
     const size_t n = strlen(o->name) + (o->value ? strlen(o->value) : 0) + 8;
-    const int k = option_of(a->command, o->name, strlen(o->name), &valued);
     char *word;
-    if (k >= 0 && a->typed[k]) {
+    if (is_typed(a, o->name)) {
         applier_say(a, "the command line takes the place of --%s", o->name, o);
         return;
     }
@@ -230,25 +247,30 @@ static void options_apply(applier *a)
             variable_apply(a, o);
         else if (o->scope == SETTINGS_LAUNCH)
             (trains ? place_apply : option_apply)(a, o);
-        else if (trains)
+        else if (trains || (a->program && !strcmp(o->name, "precision"))) /* yoke launch hands precisions on */
             option_apply(a, o);
     }
 }
 
-/* Of yoke launch: settings of training are for yoke train behind it; another program makes its own. */
-static void say_other(const applier *a, int end, int argc, char **argv)
+static void applier_find_program(applier *a, int end, int argc, char **argv)
 {
-    const char *program = end < argc && !strcmp(argv[end], "--") ? argv[end + 1] : end < argc ? argv[end] : NULL, *name;
+    const int at = end < argc && !strcmp(argv[end], "--") ? end + 1 : end;
+    const char *slash = at < argc ? strrchr(argv[at], '/') : NULL, *name = slash ? slash + 1 : at < argc ? argv[at] : NULL;
+    if (!name || strcmp(a->command->name, "launch") || (!strcmp(name, "yoke") && at + 1 < argc && !strcmp(argv[at + 1], "train")))
+        return;
+    a->program = name;
+}
+
+/* Of yoke launch: settings of training are for yoke train behind it; another program makes its own. */
+static void say_other(const applier *a)
+{
     char text[600] = "";
     size_t n = 0;
-    if (!program || strcmp(a->command->name, "launch"))
-        return;
-    name = strrchr(program, '/') ? strrchr(program, '/') + 1 : program;
-    for (size_t i = 0; i < a->read.options && n < sizeof text - 80; i++)
-        if (a->read.option[i].scope == SETTINGS_TRAIN)
+    for (size_t i = 0; a->program && i < a->read.options && n < sizeof text - 80; i++)
+        if (a->read.option[i].scope == SETTINGS_TRAIN && strcmp(a->read.option[i].name, "precision"))
             n += (size_t)snprintf(text + n, sizeof text - n, "%s--%s", n ? ", " : "", a->read.option[i].name);
-    if (n && strcmp(name, "yoke"))
-        yk__cli_usage(a->command, "%s has settings of yoke train, which %s makes by itself: %s", a->given[0], name, text);
+    if (n)
+        yk__cli_usage(a->command, "%s has settings of yoke train, which %s makes by itself: %s", a->given[0], a->program, text);
 }
 
 /* What yoke launch hands on: yoke train behind it reads the same file. */
@@ -277,11 +299,42 @@ static int applier_scan(applier *a, int argc, char **argv)
     return i;
 }
 
-char **settings_apply(const yk__cli_command *command, int *argc, char **argv, int *code)
+/* Which rank this process is, and of how many, under any launcher. */
+static void applier_find_rank(applier *a)
 {
     const char *rank = getenv("YOKE_RANK");
-    applier a = {.command = command, .rank = getenv("YOKE_JOB_FD") || getenv("YOKE_NODE_FD") || rank, .speaks = !rank ||
-                 !strcmp(rank, "0")};
+    yk_error unknown = YK_ERROR_INIT;
+    yk__origin origin = {0};
+    a->rank = getenv("YOKE_JOB_FD") || getenv("YOKE_NODE_FD") || rank;
+    a->speaks = !rank || !strcmp(rank, "0");
+    if (yk__origin_find(&origin, &unknown) || origin.kind == YK__ORIGIN_SINGLE || origin.kind == YK__ORIGIN_LAUNCH)
+        return;
+    a->rank = true;
+    a->speaks = origin.rank == 0;
+    a->read.ranks = origin.size;
+}
+
+static void applier_take_default(applier *a)
+{
+    a->given[0] = file_default(a->command);
+    if (a->given[0] && a->speaks && !yk__option_text(YK__OPTION_CONFIG_FILE))
+        yk__cli_usage(a->command, "settings of %s (--config-file none leaves them out)", a->given[0]);
+}
+
+/* Help needs no file, and shows even where the file is wrong. */
+static bool asks_for_help(int end, char **argv)
+{
+    static const char *const asks[] = {"--help", "-h", "--man", "--options"};
+    for (int i = 1; i < end; i++)
+        for (size_t k = 0; k < sizeof asks / sizeof asks[0]; k++)
+            if (!strcmp(argv[i], asks[k]))
+                return true;
+    return false;
+}
+
+char **settings_apply(const yk__cli_command *command, int *argc, char **argv, int *code)
+{
+    applier a = {.command = command};
     char **typed = calloc((size_t)*argc + 2, sizeof *typed), **all = NULL;
     int end, kept;
     *code = YK_EXIT_USAGE;
@@ -289,11 +342,17 @@ char **settings_apply(const yk__cli_command *command, int *argc, char **argv, in
         yk__cli_usage(command, "out of memory");
         return NULL;
     }
+    applier_find_rank(&a);
     a.out = typed;
     end = applier_scan(&a, *argc, argv);
     kept = a.count;
+    applier_find_program(&a, end, *argc, argv);
+    if (asks_for_help(end, argv)) {
+        free(typed);
+        return argv;
+    }
     if (!a.given[0])
-        a.given[0] = file_default(command);
+        applier_take_default(&a);
     applier_read(&a);
     if (!strcmp(command->name, "train"))
         ranks_check(&a);
@@ -309,7 +368,7 @@ char **settings_apply(const yk__cli_command *command, int *argc, char **argv, in
         options_apply(&a);
         memcpy(all + a.count, typed, (size_t)kept * sizeof *all);
         memcpy(all + a.count + kept, argv + end, (size_t)(*argc - end) * sizeof *all);
-        say_other(&a, end, *argc, argv);
+        say_other(&a);
         *argc = a.count + kept + *argc - end;
         if (!a.dry)
             say_idle(&a);

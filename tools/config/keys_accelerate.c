@@ -25,7 +25,7 @@ static const settings_key keys[] = {
     {"main_process_ip", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, NULL, "yoke launch --master-addr"},
     {"main_process_port", SETTINGS_INT, SETTINGS_HONOURED, "1 65535", NULL, NULL, "yoke launch --master-port"},
     {"use_cpu", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--devices cpu"},
-    {"gpu_ids", SETTINGS_ANY, SETTINGS_MAPPED, NULL, NULL, NULL, "--devices, a cuda:N each; all: one for each rank"},
+    {"gpu_ids", SETTINGS_TEXT, SETTINGS_MAPPED, NULL, NULL, NULL, "--devices, a cuda:N each; all: one for each rank"},
     {"rdzv_backend|same_network|rdzv_conf|main_rendezvous_port", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, MEETING},
     {"main_training_function|num_cpu_threads_per_process|monitor_interval|max_restarts|use_xpu|use_mps_device", SETTINGS_ANY,
      SETTINGS_IDLE, NULL, NULL, NULL,
@@ -242,7 +242,7 @@ static void finish_maps(settings *s, const char *file, const yk__tree *map)
 
 void settings_finish_accelerate(settings *s, const char *file, const yk__tree *map)
 {
-    const char *precision = settings_text(map, "mixed_precision"), *format = settings_text(map, "fp8_config.fp8_format");
+    const char *precision = settings_text(map, "mixed_precision");
     const char *list = settings_text(map, "fp8_config.override_linear_precision");
     if (settings_text(map, "compute_environment") && strcasecmp(settings_text(map, "compute_environment"), "LOCAL_MACHINE"))
         settings_say(s, file, settings_line(map, "compute_environment"), "compute_environment", CLOUD);
@@ -253,9 +253,6 @@ void settings_finish_accelerate(settings *s, const char *file, const yk__tree *m
     if (precision)
         settings_put(s, SETTINGS_TRAIN, "precision", yk__cli_truth(precision) == 0 ? "fp32" : precision, file,
                      settings_line(map, "mixed_precision"));
-    if (format && strcasecmp(format, "E4M3") && precision && !strcasecmp(precision, "fp8"))
-        settings_say(s, file, settings_line(map, "fp8_config.fp8_format"), "fp8_config.fp8_format",
-                     "gradients are not rounded to E5M2: expected E4M3");
     if (is_cpu(map))
         settings_put(s, SETTINGS_LAUNCH, "devices", "cpu", file, settings_line(map, settings_text(map, "use_cpu") ? "use_cpu"
                                                                                : "distributed_type"));

@@ -24,8 +24,9 @@ static const settings_key keys[] = {
     {"prescale_gradients|gradient_predivide_factor", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1|1.0", NULL,
      "sums of gradients are divided once, exactly"},
     {"sparse_gradients", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "gradients are dense"},
-    {"disable_allgather|zero_allow_untested_optimizer|zero_force_ds_cpu_optimizer|graph_harvesting|dataloader_drop_last", SETTINGS_SWITCH,
+    {"disable_allgather|zero_allow_untested_optimizer|zero_force_ds_cpu_optimizer|graph_harvesting", SETTINGS_SWITCH,
      SETTINGS_IDLE, NULL, NULL, NULL, ALWAYS},
+    {"dataloader_drop_last", SETTINGS_SWITCH, SETTINGS_HONOURED, NULL, NULL, NULL, "--dataloader-drop-last"},
     {"communication_data_type", SETTINGS_WORD, SETTINGS_MAPPED, "fp32|bf16", NULL, "env:YOKE_WIRE", "YOKE_WIRE; fp16 has no wire"},
     {"seq_parallel_communication_data_type|sequence_parallel_size", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "1", NULL,
      "rows of tokens are not cut over ranks (sequence parallel)"},
@@ -344,6 +345,11 @@ void settings_finish_deepspeed(settings *s, const char *file, const yk__tree *ma
     finish_optimizer(s, file, map);
     finish_schedule(s, file, map);
     finish_zero(s, file, map);
-    finish_monitor(s, file, map, "tensorboard", "tensorboard");
-    finish_monitor(s, file, map, "csv_monitor", "csv");
+    const bool both = settings_on(map, "tensorboard.enabled", false) && settings_on(map, "csv_monitor.enabled", false);
+    finish_monitor(s, file, map, "tensorboard", both ? "tensorboard,csv" : "tensorboard");
+    if (!both)
+        finish_monitor(s, file, map, "csv_monitor", "csv");
+    if (settings_text(map, "dataloader_drop_last"))
+        settings_put(s, SETTINGS_TRAIN, settings_on(map, "dataloader_drop_last", true) ? "dataloader-drop-last" : "no-dataloader-drop-last",
+                     NULL, file, settings_line(map, "dataloader_drop_last"));
 }

@@ -131,7 +131,8 @@ void settings_finish_fsdp(settings *s, const char *file, const yk__tree *map, co
     const bool offload = is_on(map, prefix, "offload_params") || is_on(map, prefix, "cpu_offload");
     const bool activations = is_on(map, prefix, "activation_checkpointing_offload") || is_on(map, prefix, "activation_cpu_offload");
     char text[64];
-    put_strategy(s, file, map, prefix);
+    if (!settings_find(s, SETTINGS_TRAIN, "shard") || key_get(map, prefix, "sharding_strategy")) /* --fsdp WORDS names one */
+        put_strategy(s, file, map, prefix);
     snprintf(text, sizeof text, "%.0f", least ? 4 * strtod(least->text, NULL) : 0);
     if (least && strtod(least->text, NULL) > 0 && (!wrap || !strcasecmp(wrap->text, "SIZE_BASED_WRAP")))
         settings_put(s, SETTINGS_TRAIN, "shard-unit", text, file, least->line);

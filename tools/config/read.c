@@ -43,6 +43,11 @@ static const char *name_find(const yk__cli_command *c, const char *name, bool *v
     return k >= 0 ? name : NULL;
 }
 
+/* Options of the command line that name settings (apply.c). */
+#define SOURCE_NAMES                                                                                                                 \
+    "config-file|default-config-file|deepspeed|deepspeed-config|deepspeed-config-file|fsdp|fsdp-config|sharded-ddp|parallelism-config|" \
+    "accelerator-config|dry-run"
+
 static void own_option(settings *s, const yk__cli_command *c, settings_scope scope, const char *file, const yk__tree *node)
 {
     bool valued = false;
@@ -60,6 +65,8 @@ static void own_option(settings *s, const yk__cli_command *c, settings_scope sco
                      : "", near ? "?" : "");
     } else if (refused)
         settings_say(s, file, node->line, path, "%s", refused);
+    else if (yk__cli_is_named(SOURCE_NAMES, node->key, strlen(node->key)))
+        settings_say(s, file, node->line, path, "a file of settings names no other: give --%s on the command line", node->key);
     else if (node->kind != YK__TREE_TEXT)
         settings_say(s, file, node->line, path, "expected a value, got a map or a list");
     else if (!valued && yk__cli_truth(node->text) < 0)
@@ -145,6 +152,8 @@ static void tree_read(settings *s, const settings_table *table, const char *file
         settings_finish_deepspeed(s, file, map, s->ranks);
     else if (table == &settings_parallelism)
         settings_finish_parallelism(s, file, map, "parallelism_config_");
+    else if (table == &settings_fsdp)
+        settings_finish_fsdp(s, file, map, "fsdp_");
 }
 
 static yk_status source_read(settings *s, const settings_table *table, const char *name, const char *text)

@@ -32,9 +32,9 @@ void settings_say(settings *s, const char *file, uint32_t line, const char *key,
 {
     char text[1024];
     va_list ap;
-    int n = snprintf(text, sizeof text, "%s%s", file, line ? "" : ": ");
+    int n = snprintf(text, sizeof text, "%.400s%s", file, line ? "" : ": ");
     n += line ? snprintf(text + n, sizeof text - (size_t)n, ", line %u: ", line) : 0;
-    n += snprintf(text + n, sizeof text - (size_t)n, "%s%s", key ? key : "", key ? ": " : "");
+    n += snprintf(text + n, sizeof text - (size_t)n, "%.300s%s", key ? key : "", key ? ": " : "");
     va_start(ap, fmt);
     vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
     va_end(ap);
@@ -130,6 +130,8 @@ static bool is_off(const yk__tree *node, const char *off)
         const yk__tree *enabled = yk__tree_get(node, "enabled");
         return !node->child || (enabled && enabled->kind == YK__TREE_TEXT && yk__cli_truth(enabled->text) == 0);
     }
+    if (off && !strcmp(off, "true")) /* a key that asks for something where it is false */
+        return yk__cli_truth(node->text) == 1 || !strcasecmp(node->text, "auto");
     return !*node->text || yk__cli_truth(node->text) == 0 || !strcasecmp(node->text, "none") || !strcasecmp(node->text, "null") ||
            !strcasecmp(node->text, "auto") || (off && yk__cli_is_named(off, node->text, strlen(node->text)));
 }
@@ -225,11 +227,19 @@ static bool value_check(settings *s, const settings_key *row, const char *file, 
 
 /* ---- Walks ------------------------------------------------------------------------------------------------------- */
 
+/* What is shown of a value; a secret is not. */
+static const char *node_shown(const yk__tree *node, const char *path)
+{
+    if (strstr(path, "api_key") || strstr(path, "experiment_key") || strstr(path, "token"))
+        return "(not shown)";
+    return node->kind == YK__TREE_TEXT ? node->text : node->child ? ".." : "{}";
+}
+
 static void item_add(settings *s, settings_fate fate, const char *file, const yk__tree *node, const char *path, const char *why)
 {
     if (list_grow(s, &s->item, &s->item_capacity, s->items, sizeof *s->item))
         s->item[s->items++] = (settings_item){.fate = fate, .file = file, .line = node->line, .path = text_keep(s, path),
-                                              .value = text_keep(s, node->kind == YK__TREE_TEXT ? node->text : node->child ? ".." : "{}"),
+                                              .value = text_keep(s, node_shown(node, path)),
                                               .why = why};
 }
 
@@ -299,7 +309,7 @@ static void key_walk(settings *s, const settings_table *table, const char *file,
                      void (*below)(settings *s, const settings_table *t, const char *file, const yk__tree *n, const char *p,
                                    const char *shown))
 {
-    const settings_key *row = row_find(table, path);
+    const settings_key *row = strchr(node->key, '.') ? NULL : row_find(table, path); /* a dot is of a path, not of a key */
     const bool nothing = node->kind == YK__TREE_TEXT && !node->quoted && !strcmp(node->text, "null");
     const bool automatic = table->automatic && node->kind == YK__TREE_TEXT && !strcmp(node->text, "auto");
     if (!row) {
