@@ -16,6 +16,7 @@
 
 static atomic_int changed;
 static _Atomic uint64_t raised_from; /* the old soft limit of descriptors; 0 if unchanged */
+static _Atomic uint64_t raised_to;
 
 static void signal_ignore(void)
 {
@@ -37,7 +38,10 @@ static void descriptors_raise(void)
     if (before >= want)
         return;
     limit.rlim_cur = want;
-    if (!setrlimit(RLIMIT_NOFILE, &limit) && !atomic_load(&raised_from))
+    if (setrlimit(RLIMIT_NOFILE, &limit))
+        return;
+    atomic_store(&raised_to, want);
+    if (!atomic_load(&raised_from))
         atomic_store(&raised_from, before);
 }
 
@@ -50,7 +54,7 @@ void yk__limit_lower(void)
 {
     const uint64_t before = atomic_exchange(&raised_from, 0);
     struct rlimit limit;
-    if (!before || getrlimit(RLIMIT_NOFILE, &limit))
+    if (!before || getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur != atomic_load(&raised_to)) /* the program has set its own */
         return;
     limit.rlim_cur = before;
     setrlimit(RLIMIT_NOFILE, &limit);

@@ -70,7 +70,9 @@ void yk__device_settle(yk__device *dev)
 {
     const yk_queue_desc desc = {.size = sizeof desc, .kind = YK_QUEUE_COMPUTE};
     yk_queue *other = NULL;
-    if (!yk__plugin_aborts(dev->plugin) || dev->table->queue_new(dev->handle, &desc, &other) || !other)
+    if (dev->lost || !dev->queue || !yk__plugin_aborts(dev->plugin)) /* a lost one is kept for good, as its driver may hang */
+        return;
+    if (dev->table->queue_new(dev->handle, &desc, &other) || !other)
         return;
     dev->table->queue_free(dev->queue);
     dev->queue = other;

@@ -111,7 +111,8 @@ typedef struct yk_config {
 
 /* [all] [waits] Opens a job on the device(s); in a process started by `yoke launch` it joins the other ranks. Returns NULL only if memory
  * is gone; yk_ok tells success. Fails in a process that is one of several and would train alone: behind a wrapper that closed the
- * launcher's descriptor, under torchrun, mpirun, srun. YOKE_LAUNCHER=none overrules that check. */
+ * launcher's descriptor, under torchrun, mpirun, srun. YOKE_LAUNCHER=none overrules that check. No other thread of the program changes
+ * the environment meanwhile: the call gives it back as it was, with the caller's affinity, signals and floating-point mode. */
 YK_API yk_job *yk_open(const yk_config *config);
 /* [all] [waits] Reports the first error on standard error, once; frees the job and all objects made on it. Returns the process's exit
  * code: 0 done, 2 bad input or settings (YK_E_ARG, YK_E_FORMAT), 1 any other error. */
