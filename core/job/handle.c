@@ -173,7 +173,7 @@ bool yk__job_alive(yk_job *job)
 {
     if (job && job->step.trace.error.status)
         yk__job_fail(job, &job->step.trace.error);
-    if (job)
+    if (job && atomic_load_explicit(&job->cancelled, memory_order_relaxed))
         yk__cancel_noticed(job);
     return yk_ok(job);
 }

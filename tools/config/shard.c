@@ -227,12 +227,14 @@ void shard_read(const yk__cli *cli, yk_config *config, bool *bad)
 {
     const char *stage_name = yk__cli_text(cli, "shard");
     const int stage = stage_read(cli, stage_name);
-    const bool good = word_read(cli, "shard-within", "world|host") & word_read(cli, "reshard-after-forward", "on|off|true|false") &
-                      word_read(cli, "reduce", "auto|micro|window") & word_read(cli, "tied-gradients", "once|twice") &
-                      size_read(cli, "shard-unit", "auto|all") & size_read(cli, "prefetch-units", "auto") & size_read(cli, "keep-whole",
-                                                                                                                      "") &
-                      parts_read(cli) & regex_read(cli) & offload_read(cli) & layout_read(cli) & scaling_read(cli, config);
-    *bad = *bad || stage < 0 || !good;
+    const bool good[] = { /* all are read, so that each mistake has its message */
+        word_read(cli, "shard-within", "world|host"), word_read(cli, "reshard-after-forward", "on|off|true|false"),
+        word_read(cli, "reduce", "auto|micro|window"), word_read(cli, "tied-gradients", "once|twice"),
+        size_read(cli, "shard-unit", "auto|all"), size_read(cli, "prefetch-units", "auto"), size_read(cli, "keep-whole", ""),
+        parts_read(cli), regex_read(cli), offload_read(cli), layout_read(cli), scaling_read(cli, config)};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        *bad = *bad || !good[i];
+    *bad = *bad || stage < 0;
     if (stage > SHARD_STATE) {
         yk__cli_usage(cli->command, "--shard %s: not built yet: %s whole on each rank; " ONLY_STATE, stage_name,
                       stage == SHARD_PARAMS ? "parameters and gradients are" : "gradients are");
