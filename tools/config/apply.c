@@ -335,7 +335,8 @@ static bool asks_for_help(int end, char **argv)
 char **settings_apply(const yk__cli_command *command, int *argc, char **argv, int *code)
 {
     applier a = {.command = command};
-    char **typed = calloc((size_t)*argc + 2, sizeof *typed), **all = NULL;
+    static char **all; /* with its words until the process ends */
+    char **typed = calloc((size_t)*argc + 2, sizeof *typed), **list = NULL;
     int end, kept;
     *code = YK_EXIT_USAGE;
     if (!typed) {
@@ -374,17 +375,16 @@ char **settings_apply(const yk__cli_command *command, int *argc, char **argv, in
             say_idle(&a);
         hand_on(&a);
     }
+    list = all;
     if (a.read.messages || a.read.err.status) {
         settings_complain(&a.read, command);
-        free(all);
-        all = NULL;
+        list = NULL;
     }
-    if (all && a.dry && !strcmp(command->name, "train")) {
-        free(all);
-        all = NULL;
+    if (list && a.dry && !strcmp(command->name, "train")) {
+        list = NULL;
         *code = YK_EXIT_OK;
     }
     free(typed);
     settings_free(&a.read);
-    return all;
+    return list;
 }
