@@ -30,10 +30,23 @@ static yk_status refuse_at(yaml_read *r, size_t line, const char *what)
     return yk__fail(r->err, YK_E_FORMAT, "%s, line %zu: %s", r->name, line + 1, what);
 }
 
-/* What libyaml reads otherwise than YAML 1.2, or takes although it is none, by the text of a line. */
+static bool text_begins(const char *text, size_t n, const char *with)
+{
+    return n >= strlen(with) && !memcmp(text, with, strlen(with));
+}
+
+/* A line break of Unicode that YAML 1.2 does not count as one. */
+static bool is_break(const char *text, size_t n)
+{
+    return text_begins(text, n, "\xc2\x85") || text_begins(text, n, "\xe2\x80\xa8") || text_begins(text, n, "\xe2\x80\xa9");
+}
+
+/* The fault of a line of n bytes that libyaml reads otherwise than YAML 1.2, or takes although it is no YAML; NULL if none. */
 static const char *find_fault(const char *line, size_t n)
 {
-    const size_t blanks = strspn(line, " \t") < n ? strspn(line, " \t") : n;
+    size_t blanks = 0;
+    while (blanks < n && (line[blanks] == ' ' || line[blanks] == '\t'))
+        blanks++;
     if (memchr(line, 0, n))
         return "a NUL byte";
     if (blanks < n && memchr(line, '\t', blanks))
@@ -43,7 +56,7 @@ static const char *find_fault(const char *line, size_t n)
     for (size_t i = 0; i < n; i++)
         if (line[i] == '\r' && i + 1 < n)
             return "a carriage return within a line";
-        else if (!strncmp(line + i, "\xc2\x85", 2) || !strncmp(line + i, "\xe2\x80\xa8", 3) || !strncmp(line + i, "\xe2\x80\xa9", 3))
+        else if (is_break(line + i, n - i))
             return "a line break other than \\n";
     return NULL;
 }
