@@ -203,7 +203,7 @@ static yk_status append_copied_body(yk__graph *g, const yk_graph *src, const yk_
 
 #define yk__body_none NULL
 static yk__body_fn *const bodies[YK_OP_COUNT] = {
-#define X(e, infer, body, eval, layout) [YK_OP_##e] = yk__body_##body,
+#define X(e, infer, body, eval, rule, layout, floats, map, cheap, linear, ranks, back) [YK_OP_##e] = yk__body_##body,
     YK_IMPL_TABLE(X)
 #undef X
 };
