@@ -102,15 +102,17 @@ static void lab_again(void)
 
 START_TEST(grads_of_unary_ops)
 {
-    static const yk_op ops[] = {YK_OP_NEG,   YK_OP_ABS,   YK_OP_EXP,       YK_OP_LOG,    YK_OP_SQRT,
-                                YK_OP_RSQRT, YK_OP_RECIP, YK_OP_TANH,      YK_OP_ERF,    YK_OP_RELU,
-                                YK_OP_GELU,  YK_OP_SILU,  YK_OP_GELU_TANH, YK_OP_SIGMOID};
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-        bool positive = ops[i] == YK_OP_LOG || ops[i] == YK_OP_SQRT || ops[i] == YK_OP_RSQRT || ops[i] == YK_OP_RECIP;
-        yk__vid x = lab_float(&l, positive ? 0.2 : -2, 2, DIM(3, 5)), y = yk__un(&l.graph, ops[i], x);
+    uint32_t n = 0;
+    for (uint32_t op = 0; op < YK_OP_COUNT; op++) {
+        bool positive = op == YK_OP_LOG || op == YK_OP_SQRT || op == YK_OP_RSQRT || op == YK_OP_RECIP;
+        if (!yk__op_is_map(op) || yk__op_info_of(op)->in_max != 1 || op == YK_OP_CAST)
+            continue;
+        yk__vid x = lab_float(&l, positive ? 0.2 : -2, 2, DIM(3, 5)), y = yk__un(&l.graph, (yk_op)op, x);
         grads_check(1, &y);
         lab_again();
+        n++;
     }
+    ck_assert_uint_ge(n, 14);
 }
 END_TEST
 
