@@ -44,7 +44,7 @@ static planner planner_of(uint32_t op)
         return cpu_plan_optim;
     case YK_OP_ROUND8:
         return cpu_plan_round8;
-    case YK_OP_ALL_STATS: case YK_OP_ALL_REDUCE: case YK_OP_COUNT:
+    case YK_OP_SINH: case YK_OP_ALL_STATS: case YK_OP_ALL_REDUCE: case YK_OP_COUNT:
         break;
     }
     return NULL;

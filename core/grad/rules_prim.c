@@ -220,6 +220,12 @@ void yk__rule_sigmoid(yk__rule *r) /* y = 1/(1 + e^-a): ga = gy y (1 - y) */
     yk__grad_add(r, 0, yk__bin(r->g, YK_OP_SIGMOID_BWD, Y, GY));
 }
 
+void yk__rule_sinh(yk__rule *r) /* y = sinh a: ga = gy cosh a, and cosh a = 1 + 2 sinh(a/2)^2, which overflows where cosh does */
+{
+    const yk__vid s = yk__un(r->g, YK_OP_SINH, yk__scale(r->g, A, 0.5)), square = yk__scale(r->g, product_of(r, s, s), 2);
+    yk__grad_add(r, 0, product_of(r, GY, yk__bin(r->g, YK_OP_ADD, square, constant_like(r, A, 1))));
+}
+
 /* Every rank's sum depends on every rank's operand: ga = sum over ranks of gy. No gradient passes a maximum: its user adds
  * nodes that give the tied elements their gradient. Moments are preceded by all_stats while gradients are needed. */
 void yk__rule_all_reduce(yk__rule *r)

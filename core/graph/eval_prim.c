@@ -46,6 +46,7 @@ UNARY(gelu, 0.5 * x * erfc(-x / sqrt(2)))
 UNARY(gelu_tanh, 0.5 * x * (1 + tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x))))
 UNARY(silu, x * sigmoid_of(x))
 UNARY(sigmoid, sigmoid_of(x))
+UNARY(sinh, sinh(x))
 
 yk_status yk__eval_relu_bwd(yk__eval *e) /* passes gy on whatever it is, or nothing */
 {

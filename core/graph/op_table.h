@@ -133,7 +133,8 @@ typedef enum yk__op_ranks {
     X(GRAD_STATS, grad_stats, grad_stats, grad_stats, body, DENSE, 0, NO, NO, NO, OWN, NONE)                             \
     X(ALL_STATS, bn_stats, none, bn_stats, bn_stats, DENSE, 0, NO, NO, NO, ALL, NONE)                                    \
     X(ALL_REDUCE, all_reduce, none, copy, all_reduce, DENSE, 0, NO, NO, NO, ALL, NONE)                                   \
-    X(ROUND8, round8, round8, round8, copy, DENSE, 0, NO, NO, NO, OWN, NONE)
+    X(ROUND8, round8, round8, round8, copy, DENSE, 0, NO, NO, NO, OWN, NONE)                                             \
+    X(SINH, unary, sinh, sinh, sinh, BROADCAST, 0, MAP, NO, NO, OWN, NONE)
 
 #define YK_OP_NONE YK_OP_COUNT /* column 12: no operation */
 
