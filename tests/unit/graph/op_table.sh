@@ -74,4 +74,27 @@ ok "a row of the public table that lacks a column is refused" public_column
 
 plugin() { make_tables "$row" && refused 'YK_OP_TWICE.* not handled in switch' backends/cpu/ops.c; }
 ok "a plugin of this tree that forgets it is refused" plugin
+
+# The row of "Where to add" names all that sinh took: the files that know it, apart from its own tests and this page's decision.
+named() {
+    sed -n 's/^| an op |//p' "$YOKE_SOURCE/docs/architecture.md" | tr '`' '\n' | grep '^[a-z]*/[^ ]*\.[a-z*]*$' >"$out/patterns"
+    (cd "$YOKE_SOURCE" && grep -rliw 'sinh\|yk_op_sinh\|yk_sinh' include core models plugins backends/*/*.[ch] tests/dist \
+        tests/cts/*.txt) >"$out/files"
+    while read -r file; do
+        found=
+        while read -r pattern; do
+            case $file in $pattern) found=1 ;; esac
+        done <"$out/patterns"
+        [ "$found" ] || { echo "architecture.md does not name $file"; return 1; }
+    done <"$out/files"
+    while read -r pattern; do
+        found=
+        while read -r file; do
+            case $file in $pattern) found=1 ;; esac
+        done <"$out/files"
+        [ "$found" ] || { echo "architecture.md names $pattern, which sinh did not need"; return 1; }
+    done <"$out/patterns"
+    [ "$(wc -l <"$out/files")" -ge 10 ]
+}
+ok "the list of files that an operation takes is that of sinh" named
 plan
