@@ -13,11 +13,12 @@ typedef enum yk__layout {
     YK_LAYOUT_DENSE,     /* row-major */
     YK_LAYOUT_BROADCAST, /* also stride 0 */
     YK_LAYOUT_DOT,       /* the last two may be swapped, the batch broadcast */
+    YK_LAYOUT_ANY,       /* copy */
+    /* From here on the layout differs by operand. */
     YK_LAYOUT_ATTENTION, /* q, k, v, out, gout: any strides but a dense last dimension; the planner copies for a plugin
                             that does not claim them */
-    YK_LAYOUT_ANY,       /* copy */
-    YK_LAYOUT_DOT_MAP,   /* by operand, as the next one: yk__operand_layout never returns it */
-    YK_LAYOUT_ATTENTION_BWD
+    YK_LAYOUT_ATTENTION_BWD, /* a column's word, as the next one: yk__operand_layout never returns it */
+    YK_LAYOUT_DOT_MAP
 } yk__layout;
 
 /* Elementwise operations. */

@@ -287,16 +287,14 @@ static const uint8_t layouts[YK_OP_COUNT] = {
 
 uint32_t yk__operand_layout(uint32_t op, uint32_t i, const int64_t *attr)
 {
-    switch (layouts[op]) {
-    case YK_LAYOUT_ATTENTION:
-        return attention_layout(i, attr);
-    case YK_LAYOUT_ATTENTION_BWD:
-        return i < 2 ? YK_LAYOUT_ATTENTION : i == 2 ? YK_LAYOUT_DENSE : attention_layout(i - 3, attr);
-    case YK_LAYOUT_DOT_MAP:
+    const uint32_t layout = layouts[op];
+    if (layout < YK_LAYOUT_ATTENTION)
+        return layout;
+    if (layout == YK_LAYOUT_DOT_MAP)
         return i < 2 ? YK_LAYOUT_DOT : YK_LAYOUT_BROADCAST;
-    default: /* alike for all operands */
-        return layouts[op];
-    }
+    if (layout == YK_LAYOUT_ATTENTION)
+        return attention_layout(i, attr);
+    return i < 2 ? YK_LAYOUT_ATTENTION : i == 2 ? YK_LAYOUT_DENSE : attention_layout(i - 3, attr);
 }
 
 bool yk__value_fits_layout(const yk_value *v, uint32_t layout)
