@@ -387,6 +387,9 @@ typedef struct yk_host {
     /* Folder for compiled kernels, existing and writable; NULL if absent. [any] */
     const char *(*cache_dir)(void);
     const void *(*extension)(const char *name); /* further functions of the host; NULL if unknown. [any] */
+    /* As fail, where one node failed: `node` is its yk_node.stream, by which the host finds the line of the user's program.
+     * Since minor 2. [any] */
+    void (*fail_node)(const char *who, uint32_t node, const char *fmt, ...);
 } yk_host;
 
 /* ---- Functions of a plugin ------------------------------------------------------------------------------------- */
