@@ -4,6 +4,7 @@
  * and sets only the arguments whose slot has moved.
  */
 #include "backends/opencl/ocl.h"
+#include "plugins/kit/plugin.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,8 +18,9 @@ static yk_status bind_set(yk_program *program, const ocl_bind *b, cl_mem mem, ui
     const ocl_launch *launch = &program->launch[b->launch];
     uint64_t element;
     if (!kit_arg_element(&b->arg, offset, &element)) {
-        ocl_host->fail(OCL_WHO, "node %u: an operand at byte %llu is not aligned to %u", launch->node,
-                       (unsigned long long)(offset + b->arg.value.offset), b->arg.element);
+        KIT_FAIL_NODE(ocl_host, OCL_WHO, program->graph->node[launch->node].stream,
+                      "node %u: an operand at byte %llu is not aligned to %u", launch->node,
+                      (unsigned long long)(offset + b->arg.value.offset), b->arg.element);
         return YK_E_ARG;
     }
     const cl_ulong first = element;
@@ -78,7 +80,8 @@ static yk_status slot_check(const yk_program *program, const yk_submit *s, const
     const uint32_t slot = b->arg.slot;
     const uint64_t bytes = program->graph->slot[slot].bytes, offset = s->slot_offset[slot];
     if (!s->slot[slot])
-        ocl_host->fail(OCL_WHO, "node %u uses slot %u, which is not bound", program->launch[b->launch].node, slot);
+        KIT_FAIL_NODE(ocl_host, OCL_WHO, program->graph->node[program->launch[b->launch].node].stream,
+                      "node %u uses slot %u, which is not bound", program->launch[b->launch].node, slot);
     else if (offset > s->slot[slot]->bytes || bytes > s->slot[slot]->bytes - offset)
         ocl_host->fail(OCL_WHO, "slot %u needs %llu bytes from %llu on; its buffer has %llu", slot, (unsigned long long)bytes,
                        (unsigned long long)offset, (unsigned long long)s->slot[slot]->bytes);

@@ -300,9 +300,11 @@ static yk_status stopped_check(const yk_program *p, const binding *b, char why[K
     if (!stopped)
         return YK_OK;
     const kit_launch *l = &p->kit.launch[stopped - 1];
+    const yk_node *n = &p->graph->node[l->node];
+    kit_queue_blame(n->stream);
     snprintf(why, KIT_WHY,
              "node %u (%s): %.50s ends a kernel's loops after 65535 rounds, and %s needs more; give this rank fewer rows",
-             l->node, kit_op_name(p->graph->node[l->node].op), p->dev->physical->properties.deviceName, l->kernel);
+             n->stream, kit_op_name(n->op), p->dev->physical->properties.deviceName, l->kernel);
     return YK_E_UNSUPPORTED;
 }
 

@@ -25,6 +25,7 @@ yk_status yk__fail(yk_error *err, yk_status status, const char *fmt, ...)
 {
     va_list ap;
     err->status = status == YK_OK ? YK_E_INTERNAL : status;
+    err->node = 0;
     va_start(ap, fmt);
     vsnprintf(err->text, sizeof err->text, fmt, ap);
     va_end(ap);
@@ -48,6 +49,12 @@ yk_status yk__fail_in(yk_error *err, const char *fmt, ...)
     memmove(err->text + n, err->text, rest);
     memcpy(err->text, prefix, n);
     err->text[n + rest] = 0;
+    return err->status;
+}
+
+yk_status yk__fail_node(yk_error *err, uint32_t node)
+{
+    err->node = err->node ? err->node : node;
     return err->status;
 }
 

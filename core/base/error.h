@@ -10,12 +10,15 @@
 #ifndef YOKE_CORE_BASE_ERROR_H
 #define YOKE_CORE_BASE_ERROR_H
 
+#include <stdint.h>
+
 #include <yoke/status.h>
 
 #define YK_ERROR_TEXT 768
 
 typedef struct yk_error {
     yk_status status;
+    uint32_t node; /* number of the call in the user's step whose node failed (yk_node.stream); 0 if the failure is of no node */
     char text[YK_ERROR_TEXT]; /* one line, no newline, UTF-8, cut if longer */
 } yk_error;
 
@@ -26,11 +29,14 @@ typedef struct yk_error {
 #endif
 
 /* The state before the first failure. */
-#define YK_ERROR_INIT {YK_OK, {0}}
+#define YK_ERROR_INIT {YK_OK, 0, {0}}
 
 /* Stores status and text and returns the status, for `return yk__fail(err, ...)`. YK_OK is a mistake of the caller and is stored as
  * YK_E_INTERNAL. Control characters in the text become '?'. */
 yk_status yk__fail(yk_error *err, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
+
+/* Notes the node that failed, unless a function below has noted one; returns the status. */
+yk_status yk__fail_node(yk_error *err, uint32_t node);
 
 /* Makes text from a file safe for a terminal, in place: control characters, also U+0080 to U+009F, become '?'. Returns text. */
 char *yk__printable(char *text);

@@ -31,6 +31,7 @@ static option *options; /* live until the process ends: plugins keep the strings
 static char *cache_path;
 static bool cache_asked;
 static _Thread_local char message[YK_ERROR_TEXT];
+static _Thread_local uint32_t message_node; /* that the message is about; 0 if it names none */
 static _Thread_local char message_read[YK_ERROR_TEXT];
 
 static void option_name(char *buf, size_t n, const char *plugin, const char *key)
@@ -100,12 +101,37 @@ static void host_fail(const char *who, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(message, sizeof message, fmt, ap);
     va_end(ap);
+    message_node = 0;
+}
+
+static void host_fail_node(const char *who, uint32_t node, const char *fmt, ...)
+{
+    va_list ap;
+    (void)who;
+    va_start(ap, fmt);
+    vsnprintf(message, sizeof message, fmt, ap);
+    va_end(ap);
+    message_node = node;
+}
+
+/* A plugin of minor 1 can name a node in its words only: "node 12 (gather)", "gather (node 12)". 0 if it names none. */
+static uint32_t node_in_words(const char *text)
+{
+    for (const char *at = strstr(text, "node "); at; at = strstr(at + 1, "node ")) {
+        char *end;
+        const unsigned long number = strtoul(at + 5, &end, 10);
+        if (end > at + 5 && number <= UINT32_MAX && (!strncmp(end, " (", 2) || *end == ')'))
+            return (uint32_t)number;
+    }
+    return 0;
 }
 
 yk_status yk__plugin_fail(yk_error *err, const yk__plugin *p, yk_status status, const char *what)
 {
+    const uint32_t node = message_node;
     const char *said = yk__plugin_message();
-    return yk__fail(err, status, "%s: %s: %s", p->name, what, *said ? said : yk__status_text(status));
+    yk__fail(err, status, "%s: %s: %s", p->name, what, *said ? said : yk__status_text(status));
+    return yk__fail_node(err, node || p->table.minor > 1 ? node : node_in_words(said));
 }
 
 yk_status yk__plugin_made(yk_status status, const void *object)
@@ -121,13 +147,14 @@ const char *yk__plugin_message(void)
     if (!message[0])
         return "";
     memcpy(message_read, message, sizeof message);
-    message[0] = 0;
+    yk__host_message_clear();
     return message_read;
 }
 
 void yk__host_message_clear(void)
 {
     message[0] = 0;
+    message_node = 0;
 }
 
 static void *host_alloc(size_t bytes, size_t align)
@@ -139,7 +166,7 @@ static yk_status host_eval_node(const yk_graph *g, uint32_t node, void *const *s
 {
     yk_error err = YK_ERROR_INIT;
     if (yk__eval_node(g, node, slot, &err))
-        host_fail("host", "%s", err.text);
+        host_fail_node("host", node < g->n_node ? g->node[node].stream : 0, "%s", err.text);
     return err.status;
 }
 
@@ -213,6 +240,7 @@ const yk_host *yk__host_table(void)
         .eval_node = host_eval_node,
         .cache_dir = host_cache_dir,
         .extension = host_extension,
+        .fail_node = host_fail_node,
     };
     return &host;
 }

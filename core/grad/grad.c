@@ -168,11 +168,7 @@ static void reverse_node(yk__sums *s, size_t at)
     }
     if (!any || g->error.status)
         return;
-    if (!rule)
-        yk__fail(&g->error, YK_E_UNSUPPORTED, "%s has no derivative: it overwrites its operands",
-                 yk__op_info_of(r.op)->name);
-    else
-        rule(&r);
+    rule(&r);
     if (r.by_body && !g->error.status)
         reverse_body(s, at, &r);
 }

@@ -4,6 +4,7 @@
 #define YOKE_CORE_GRAD_INTERNAL_H
 
 #include "core/graph/graph.h"
+#include "core/graph/op_table.h"
 
 #define YK_RULE_IN 24
 #define YK_RULE_OUT 4
@@ -48,8 +49,12 @@ typedef struct yk__rule {
 
 typedef void yk__rule_fn(yk__rule *r);
 
-/* The rule of an op; NULL if it has no gradient (yk__rule_is_none). */
-yk__rule_fn *yk__rule_of(uint32_t op);
+/* The rules that rows name; several rows may name one. */
+#define X(e, infer, body, eval, rule, layout, floats, map, cheap, linear, ranks, back) yk__rule_fn yk__rule_##rule;
+YK_IMPL_TABLE(X)
+#undef X
+
+yk__rule_fn *yk__rule_of(uint32_t op); /* NULL for an unknown number */
 /* True for comparisons, index-valued and constant ops: no gradient passes them. */
 bool yk__rule_is_none(uint32_t op);
 

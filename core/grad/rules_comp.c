@@ -18,10 +18,6 @@ static yk__vid node_like(yk__rule *r, yk_op op, yk__vid a, yk__vid b, yk__vid li
     return y;
 }
 
-yk__rule_fn yk__rule_conv2d, yk__rule_conv2d_dx, yk__rule_conv2d_dw, yk__rule_max_pool, yk__rule_avg_pool;
-yk__rule_fn yk__rule_avg_pool_bwd, yk__rule_bn_stats, yk__rule_layer_norm, yk__rule_softmax, yk__rule_attention;
-yk__rule_fn yk__rule_cross_entropy, yk__rule_dropout;
-
 /* y = conv(x, w) is linear in each: conv2d_dx and conv2d_dw are its adjoints. */
 void yk__rule_conv2d(yk__rule *r)
 {

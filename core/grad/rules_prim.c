@@ -23,73 +23,73 @@ static yk__vid product_of(yk__rule *r, yk__vid a, yk__vid b)
     return yk__bin(r->g, YK_OP_MUL, a, b);
 }
 
-static void rule_neg(yk__rule *r) /* y = -a: ga = -gy */
+void yk__rule_neg(yk__rule *r) /* y = -a: ga = -gy */
 {
     yk__grad_add(r, 0, yk__un(r->g, YK_OP_NEG, GY));
 }
 
-static void rule_abs(yk__rule *r) /* y = |a|: ga = gy sign(a), 0 at a = 0 */
+void yk__rule_abs(yk__rule *r) /* y = |a|: ga = gy sign(a), 0 at a = 0 */
 {
     yk__vid zero = constant_like(r, A, 0);
     yk__vid up = yk__select(r->g, yk__bin(r->g, YK_OP_LT, zero, A), GY, zero);
     yk__grad_add(r, 0, yk__select(r->g, yk__bin(r->g, YK_OP_LT, A, zero), yk__un(r->g, YK_OP_NEG, GY), up));
 }
 
-static void rule_exp(yk__rule *r) /* y = e^a: ga = gy y */
+void yk__rule_exp(yk__rule *r) /* y = e^a: ga = gy y */
 {
     yk__grad_add(r, 0, product_of(r, GY, Y));
 }
 
-static void rule_log(yk__rule *r) /* y = ln a: ga = gy / a */
+void yk__rule_log(yk__rule *r) /* y = ln a: ga = gy / a */
 {
     yk__grad_add(r, 0, yk__bin(r->g, YK_OP_DIV, GY, A));
 }
 
-static void rule_sqrt(yk__rule *r) /* y = sqrt a: ga = gy / (2 y) */
+void yk__rule_sqrt(yk__rule *r) /* y = sqrt a: ga = gy / (2 y) */
 {
     yk__grad_add(r, 0, yk__bin(r->g, YK_OP_DIV, yk__scale(r->g, GY, 0.5), Y));
 }
 
-static void rule_rsqrt(yk__rule *r) /* y = a^(-1/2): ga = -gy y^3 / 2 */
+void yk__rule_rsqrt(yk__rule *r) /* y = a^(-1/2): ga = -gy y^3 / 2 */
 {
     yk__grad_add(r, 0, product_of(r, yk__scale(r->g, GY, -0.5), product_of(r, Y, product_of(r, Y, Y))));
 }
 
-static void rule_recip(yk__rule *r) /* y = 1/a: ga = -gy y^2 */
+void yk__rule_recip(yk__rule *r) /* y = 1/a: ga = -gy y^2 */
 {
     yk__grad_add(r, 0, yk__un(r->g, YK_OP_NEG, product_of(r, GY, product_of(r, Y, Y))));
 }
 
-static void rule_tanh(yk__rule *r) /* y = tanh a: ga = gy (1 - y^2) */
+void yk__rule_tanh(yk__rule *r) /* y = tanh a: ga = gy (1 - y^2) */
 {
     yk__grad_add(r, 0, yk__bin(r->g, YK_OP_TANH_BWD, Y, GY));
 }
 
-static void rule_erf(yk__rule *r) /* y = erf a: ga = gy 2/sqrt(pi) e^(-a^2) */
+void yk__rule_erf(yk__rule *r) /* y = erf a: ga = gy 2/sqrt(pi) e^(-a^2) */
 {
     yk__vid e = yk__un(r->g, YK_OP_EXP, yk__un(r->g, YK_OP_NEG, product_of(r, A, A)));
     yk__grad_add(r, 0, product_of(r, yk__scale(r->g, GY, 2 / sqrt(acos(-1))), e));
 }
 
-static void rule_cast(yk__rule *r) /* y = (type) a: ga = (type of a) gy */
+void yk__rule_cast(yk__rule *r) /* y = (type) a: ga = (type of a) gy */
 {
     yk__grad_add(r, 0, yk__cast(r->g, GY, (yk_dtype)r->g->value[A].dtype));
 }
 
-static void rule_add(yk__rule *r) /* ga = gb = gy */
+void yk__rule_add(yk__rule *r) /* ga = gb = gy */
 {
     yk__grad_add(r, 0, GY);
     yk__grad_add(r, 1, GY);
 }
 
-static void rule_sub(yk__rule *r) /* ga = gy, gb = -gy */
+void yk__rule_sub(yk__rule *r) /* ga = gy, gb = -gy */
 {
     yk__grad_add(r, 0, GY);
     if (r->need[1])
         yk__grad_add(r, 1, yk__un(r->g, YK_OP_NEG, GY));
 }
 
-static void rule_mul(yk__rule *r) /* ga = gy b, gb = gy a */
+void yk__rule_mul(yk__rule *r) /* ga = gy b, gb = gy a */
 {
     if (r->need[0])
         yk__grad_add(r, 0, product_of(r, GY, B));
@@ -97,7 +97,7 @@ static void rule_mul(yk__rule *r) /* ga = gy b, gb = gy a */
         yk__grad_add(r, 1, product_of(r, GY, A));
 }
 
-static void rule_div(yk__rule *r) /* y = a/b: ga = gy/b, gb = -(gy/b) y */
+void yk__rule_div(yk__rule *r) /* y = a/b: ga = gy/b, gb = -(gy/b) y */
 {
     yk__vid ga = yk__bin(r->g, YK_OP_DIV, GY, B);
     yk__grad_add(r, 0, ga);
@@ -106,7 +106,7 @@ static void rule_div(yk__rule *r) /* y = a/b: ga = gy/b, gb = -(gy/b) y */
 }
 
 /* y = max(a, b): gy goes to the larger; equal operands share it half and half (torch.maximum). */
-static void rule_extreme(yk__rule *r)
+void yk__rule_extreme(yk__rule *r)
 {
     yk__vid shared_half =
         yk__select(r->g, yk__bin(r->g, YK_OP_EQ, A, B), yk__scale(r->g, GY, 0.5), constant_like(r, A, 0));
@@ -119,7 +119,7 @@ static void rule_extreme(yk__rule *r)
     }
 }
 
-static void rule_select(yk__rule *r) /* y = c ? a : b */
+void yk__rule_select(yk__rule *r) /* y = c ? a : b */
 {
     yk__vid zero = constant_like(r, GY, 0);
     if (r->need[1])
@@ -134,13 +134,13 @@ static yk__vid like_operand(yk__rule *r, yk__vid x)
     return yk__expand(r->g, yk__cast(r->g, x, (yk_dtype)v.dtype), v.dims, v.dim);
 }
 
-static void rule_sum(yk__rule *r) /* ga = gy, broadcast */
+void yk__rule_sum(yk__rule *r) /* ga = gy, broadcast */
 {
     yk__grad_add(r, 0, like_operand(r, GY));
 }
 
 /* y = max over axes: gy goes to the maxima, shared evenly among equal maxima (torch.amax). */
-static void rule_rmax(yk__rule *r)
+void yk__rule_rmax(yk__rule *r)
 {
     yk__graph *g = r->g;
     yk__vid hit = yk__cast(g, yk__bin(g, YK_OP_EQ, A, like_operand(r, Y)), (yk_dtype)g->value[A].dtype);
@@ -148,22 +148,22 @@ static void rule_rmax(yk__rule *r)
     yk__grad_add(r, 0, product_of(r, hit, like_operand(r, yk__bin(g, YK_OP_DIV, GY, n))));
 }
 
-static void rule_copy(yk__rule *r) /* without a base; the sweep handles a copy with one */
+void yk__rule_copy(yk__rule *r) /* without a base; the sweep handles a copy with one. Of round8: a straight-through estimator */
 {
     yk__grad_add(r, 0, GY);
 }
 
-static void rule_gather(yk__rule *r) /* y[k] = a[index[k]]: ga = scatter_add(gy, index) */
+void yk__rule_gather(yk__rule *r) /* y[k] = a[index[k]]: ga = scatter_add(gy, index) */
 {
     yk__grad_add(r, 0, yk__scatter_add(r->g, GY, B, r->g->value[A].dim[0]));
 }
 
-static void rule_scatter_add(yk__rule *r) /* the adjoint of gather is gather */
+void yk__rule_scatter_add(yk__rule *r) /* the adjoint of gather is gather */
 {
     yk__grad_add(r, 0, yk__cast(r->g, yk__gather(r->g, GY, B), (yk_dtype)r->g->value[A].dtype));
 }
 
-static void rule_unfold(yk__rule *r) /* linear: its adjoint is fold */
+void yk__rule_unfold(yk__rule *r) /* linear: its adjoint is fold */
 {
     yk_value x = r->g->value[A];
     yk__vid y = YK_NONE;
@@ -171,7 +171,7 @@ static void rule_unfold(yk__rule *r) /* linear: its adjoint is fold */
     yk__grad_add(r, 0, y);
 }
 
-static void rule_fold(yk__rule *r)
+void yk__rule_fold(yk__rule *r)
 {
     yk__vid y = YK_NONE;
     r->attr[8] = yk_attr_of_f64(0);
@@ -194,7 +194,7 @@ static yk__vid swap_last(yk__graph *g, yk__vid x)
 /* y = a b: ga = gy b', gb = a' gy (' swaps the last two axes; see Giles, "Collected matrix derivative results", 2008).
  * An operand that is a swapped view gets the transposed product, swapped back. So the gradient of a weight kept as [N, K]
  * comes out as gy' x, in the weight's own layout, without a copy. A broadcast batch is summed with the view. */
-static void rule_dot(yk__rule *r)
+void yk__rule_dot(yk__rule *r)
 {
     yk__graph *g = r->g;
     yk__vid gy = yk__cast(g, GY, (yk_dtype)g->value[A].dtype);
@@ -210,23 +210,25 @@ static void rule_dot(yk__rule *r)
 
 /* ---- Composites of one formula ---- */
 
-static void rule_activation(yk__rule *r) /* y = f(a): the backward composite takes a and gy */
+void yk__rule_activation(yk__rule *r) /* y = f(a): the backward composite takes a and gy */
 {
-    static const uint16_t bwd[YK_OP_COUNT] = {[YK_OP_RELU] = YK_OP_RELU_BWD,
-                                              [YK_OP_GELU] = YK_OP_GELU_BWD,
-                                              [YK_OP_GELU_TANH] = YK_OP_GELU_TANH_BWD,
-                                              [YK_OP_SILU] = YK_OP_SILU_BWD};
-    yk__grad_add(r, 0, yk__bin(r->g, (yk_op)bwd[r->op], A, GY));
+    yk__grad_add(r, 0, yk__bin(r->g, (yk_op)yk__op_traits_of(r->op)->back, A, GY));
 }
 
-static void rule_sigmoid(yk__rule *r) /* y = 1/(1 + e^-a): ga = gy y (1 - y) */
+void yk__rule_sigmoid(yk__rule *r) /* y = 1/(1 + e^-a): ga = gy y (1 - y) */
 {
     yk__grad_add(r, 0, yk__bin(r->g, YK_OP_SIGMOID_BWD, Y, GY));
 }
 
+void yk__rule_sinh(yk__rule *r) /* y = sinh a: ga = gy cosh a, and cosh a = 1 + 2 sinh(a/2)^2, which overflows where cosh does */
+{
+    const yk__vid s = yk__un(r->g, YK_OP_SINH, yk__scale(r->g, A, 0.5)), square = yk__scale(r->g, product_of(r, s, s), 2);
+    yk__grad_add(r, 0, product_of(r, GY, yk__bin(r->g, YK_OP_ADD, square, constant_like(r, A, 1))));
+}
+
 /* Every rank's sum depends on every rank's operand: ga = sum over ranks of gy. No gradient passes a maximum: its user adds
  * nodes that give the tied elements their gradient. Moments are preceded by all_stats while gradients are needed. */
-static void rule_all_reduce(yk__rule *r)
+void yk__rule_all_reduce(yk__rule *r)
 {
     if (r->attr[0] == YK_REDUCE_SUM)
         yk__grad_add(r, 0, yk__all_reduce(r->g, GY));
@@ -234,77 +236,25 @@ static void rule_all_reduce(yk__rule *r)
         yk__fail(&r->g->error, YK_E_INTERNAL, "the gradient of moments over ranks: take that of all_stats");
 }
 
-static void rule_body(yk__rule *r)
+void yk__rule_body(yk__rule *r)
 {
     r->by_body = true;
 }
 
-yk__rule_fn yk__rule_conv2d, yk__rule_conv2d_dx, yk__rule_conv2d_dw, yk__rule_max_pool, yk__rule_avg_pool;
-yk__rule_fn yk__rule_avg_pool_bwd, yk__rule_bn_stats, yk__rule_layer_norm, yk__rule_softmax, yk__rule_attention;
-yk__rule_fn yk__rule_cross_entropy, yk__rule_dropout;
+void yk__rule_none(yk__rule *r)
+{
+    (void)r; /* the sweep passes by */
+}
 
-/* adam_step and sgd_step overwrite their operands: the sweep refuses them by name. */
+void yk__rule_in_place(yk__rule *r)
+{
+    yk__fail(&r->g->error, YK_E_UNSUPPORTED, "%s has no derivative: it overwrites its operands", yk__op_info_of(r->op)->name);
+}
+
 static yk__rule_fn *const rules[YK_OP_COUNT] = {
-    [YK_OP_NEG] = rule_neg,
-    [YK_OP_ABS] = rule_abs,
-    [YK_OP_EXP] = rule_exp,
-    [YK_OP_LOG] = rule_log,
-    [YK_OP_SQRT] = rule_sqrt,
-    [YK_OP_RSQRT] = rule_rsqrt,
-    [YK_OP_RECIP] = rule_recip,
-    [YK_OP_TANH] = rule_tanh,
-    [YK_OP_ERF] = rule_erf,
-    [YK_OP_CAST] = rule_cast,
-    [YK_OP_ADD] = rule_add,
-    [YK_OP_SUB] = rule_sub,
-    [YK_OP_MUL] = rule_mul,
-    [YK_OP_DIV] = rule_div,
-    [YK_OP_MAX] = rule_extreme,
-    [YK_OP_MIN] = rule_extreme,
-    [YK_OP_SELECT] = rule_select,
-    [YK_OP_SUM] = rule_sum,
-    [YK_OP_RMAX] = rule_rmax,
-    [YK_OP_COPY] = rule_copy,
-    [YK_OP_GATHER] = rule_gather,
-    [YK_OP_SCATTER_ADD] = rule_scatter_add,
-    [YK_OP_UNFOLD] = rule_unfold,
-    [YK_OP_FOLD] = rule_fold,
-    [YK_OP_DOT] = rule_dot,
-    [YK_OP_MAP] = rule_body,
-    [YK_OP_DOT_MAP] = rule_body,
-    [YK_OP_MAP_SUM] = rule_body,
-    [YK_OP_CONV2D] = yk__rule_conv2d,
-    [YK_OP_CONV2D_DX] = yk__rule_conv2d_dx,
-    [YK_OP_CONV2D_DW] = yk__rule_conv2d_dw,
-    [YK_OP_MAX_POOL] = yk__rule_max_pool,
-    [YK_OP_MAX_POOL_BWD] = rule_body,
-    [YK_OP_AVG_POOL] = yk__rule_avg_pool,
-    [YK_OP_AVG_POOL_BWD] = yk__rule_avg_pool_bwd,
-    [YK_OP_BN_STATS] = yk__rule_bn_stats,
-    [YK_OP_LAYER_NORM] = yk__rule_layer_norm,
-    [YK_OP_LAYER_NORM_BWD] = rule_body,
-    [YK_OP_SOFTMAX] = yk__rule_softmax,
-    [YK_OP_SOFTMAX_BWD] = rule_body,
-    [YK_OP_ATTENTION] = yk__rule_attention,
-    [YK_OP_ATTENTION_BWD] = rule_body,
-    [YK_OP_CROSS_ENTROPY] = yk__rule_cross_entropy,
-    [YK_OP_CROSS_ENTROPY_BWD] = rule_body,
-    [YK_OP_DROPOUT] = yk__rule_dropout,
-    [YK_OP_RELU] = rule_activation,
-    [YK_OP_RELU_BWD] = rule_body,
-    [YK_OP_GELU] = rule_activation,
-    [YK_OP_GELU_BWD] = rule_body,
-    [YK_OP_GELU_TANH] = rule_activation,
-    [YK_OP_GELU_TANH_BWD] = rule_body,
-    [YK_OP_SILU] = rule_activation,
-    [YK_OP_SILU_BWD] = rule_body,
-    [YK_OP_SIGMOID] = rule_sigmoid,
-    [YK_OP_SIGMOID_BWD] = rule_body,
-    [YK_OP_TANH_BWD] = rule_body,
-    [YK_OP_GRAD_STATS] = rule_body,
-    [YK_OP_ALL_STATS] = yk__rule_bn_stats,
-    [YK_OP_ALL_REDUCE] = rule_all_reduce,
-    [YK_OP_ROUND8] = rule_copy, /* straight-through estimator: ignores the rounding */
+#define X(e, infer, body, eval, rule, layout, floats, map, cheap, linear, ranks, back) [YK_OP_##e] = yk__rule_##rule,
+    YK_IMPL_TABLE(X)
+#undef X
 };
 
 yk__rule_fn *yk__rule_of(uint32_t op)
@@ -314,6 +264,5 @@ yk__rule_fn *yk__rule_of(uint32_t op)
 
 bool yk__rule_is_none(uint32_t op)
 {
-    return op == YK_OP_LT || op == YK_OP_EQ || op == YK_OP_FILL || op == YK_OP_IOTA || op == YK_OP_RNG ||
-           op == YK_OP_ARGMAX;
+    return yk__rule_of(op) == yk__rule_none;
 }

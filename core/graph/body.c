@@ -91,6 +91,17 @@ void yk__body_gelu_tanh_bwd(yk__inline *b)
     yk__body_output(b, 0, yk__bin(g, YK_OP_MUL, yk__body_widen(b, 1), d));
 }
 
+/* tanh(x) cosh(x), which is as near around 0 as tanh is: e^x - e^-x cancels there. cosh(x) = h + 1/(4 h) with h = e^|x| / 2, which two
+ * factors e^(|x|/2) give: e^|x| overflows before sinh does. */
+void yk__body_sinh(yk__inline *b)
+{
+    yk__graph *g = b->g;
+    const yk__vid x = yk__body_widen(b, 0), root = yk__un(g, YK_OP_EXP, yk__scale(g, yk__un(g, YK_OP_ABS, x), 0.5));
+    const yk__vid h = yk__bin(g, YK_OP_MUL, yk__scale(g, root, 0.5), root);
+    const yk__vid cosh = yk__bin(g, YK_OP_ADD, h, yk__bin(g, YK_OP_DIV, yk__body_number(b, 0.25), h));
+    yk__body_output(b, 0, yk__bin(g, YK_OP_MUL, yk__un(g, YK_OP_TANH, x), cosh));
+}
+
 static yk__vid sigmoid_of(yk__inline *b, yk__vid x)
 {
     const yk__vid e = yk__un(b->g, YK_OP_EXP, yk__un(b->g, YK_OP_NEG, x));
@@ -203,7 +214,7 @@ static yk_status append_copied_body(yk__graph *g, const yk_graph *src, const yk_
 
 #define yk__body_none NULL
 static yk__body_fn *const bodies[YK_OP_COUNT] = {
-#define X(e, infer, body, eval, layout) [YK_OP_##e] = yk__body_##body,
+#define X(e, infer, body, eval, rule, layout, floats, map, cheap, linear, ranks, back) [YK_OP_##e] = yk__body_##body,
     YK_IMPL_TABLE(X)
 #undef X
 };

@@ -278,7 +278,7 @@ static yk_status output_accumulate(const storage *store, uint32_t id, yk__eval *
 
 #define yk__eval_none NULL
 static yk__eval_fn *const evals[YK_OP_COUNT] = {
-#define X(e, infer, body, eval, layout) [YK_OP_##e] = yk__eval_##eval,
+#define X(e, infer, body, eval, rule, layout, floats, map, cheap, linear, ranks, back) [YK_OP_##e] = yk__eval_##eval,
     YK_IMPL_TABLE(X)
 #undef X
 };

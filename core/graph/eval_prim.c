@@ -14,77 +14,76 @@ static double sigmoid_of(double x)
     return x >= 0 ? 1 / (1 + exp(-x)) : exp(x) / (1 + exp(x));
 }
 
-static double unary_of(uint32_t op, double x)
-{
-    switch (op) {
-    case YK_OP_NEG:
-        return -x;
-    case YK_OP_ABS:
-        return fabs(x);
-    case YK_OP_EXP:
-        return exp(x);
-    case YK_OP_LOG:
-        return log(x);
-    case YK_OP_SQRT:
-        return sqrt(x);
-    case YK_OP_RSQRT:
-        return 1 / sqrt(x);
-    case YK_OP_RECIP:
-        return 1 / x;
-    case YK_OP_TANH:
-        return tanh(x);
-    case YK_OP_ERF:
-        return erf(x);
-    case YK_OP_RELU:
-        return x > 0 || isnan(x) ? x : 0;
-    case YK_OP_GELU:
-        return 0.5 * x * erfc(-x / sqrt(2));
-    case YK_OP_GELU_TANH:
-        return 0.5 * x * (1 + tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x)));
-    case YK_OP_SILU:
-        return x * sigmoid_of(x);
-    default:
-        return sigmoid_of(x);
-    }
-}
-
-yk_status yk__eval_unary(yk__eval *e)
+static yk_status unary_run(yk__eval *e, double (*value)(double))
 {
     for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++)
-        e->y[0][i] = unary_of(e->op, e->x[0][i]);
+        e->y[0][i] = value(e->x[0][i]);
     return YK_OK;
 }
 
-/* f'(x); x is f(x) itself for tanh and sigmoid. */
-static double unary_slope(uint32_t op, double x)
-{
-    double t, s;
-    switch (op) {
-    case YK_OP_RELU_BWD:
-        return x > 0 ? 1 : 0;
-    case YK_OP_GELU_BWD:
-        return 0.5 * erfc(-x / sqrt(2)) + x * exp(-0.5 * x * x) / sqrt(2 * PI);
-    case YK_OP_GELU_TANH_BWD:
-        t = tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x));
-        return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / PI) * (1 + 3 * 0.044715 * x * x);
-    case YK_OP_SILU_BWD:
-        s = sigmoid_of(x);
-        return s * (1 + x * (1 - s));
-    case YK_OP_SIGMOID_BWD:
-        return x * (1 - x);
-    default:
-        return 1 - x * x;
+/* The evaluation of y = f(x). */
+#define UNARY(name, f)                        \
+    static double value_##name(double x)      \
+    {                                         \
+        return f;                             \
+    }                                         \
+    yk_status yk__eval_##name(yk__eval *e)    \
+    {                                         \
+        return unary_run(e, value_##name);    \
     }
-}
 
-yk_status yk__eval_unary_bwd(yk__eval *e)
+UNARY(neg, -x)
+UNARY(abs, fabs(x))
+UNARY(exp, exp(x))
+UNARY(log, log(x))
+UNARY(sqrt, sqrt(x))
+UNARY(rsqrt, 1 / sqrt(x))
+UNARY(recip, 1 / x)
+UNARY(tanh, tanh(x))
+UNARY(erf, erf(x))
+UNARY(relu, x > 0 || isnan(x) ? x : 0)
+UNARY(gelu, 0.5 * x * erfc(-x / sqrt(2)))
+UNARY(gelu_tanh, 0.5 * x * (1 + tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x))))
+UNARY(silu, x * sigmoid_of(x))
+UNARY(sigmoid, sigmoid_of(x))
+UNARY(sinh, sinh(x))
+
+yk_status yk__eval_relu_bwd(yk__eval *e) /* passes gy on whatever it is, or nothing */
 {
-    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++) {
-        double x = e->x[0][i], gy = e->x[1][i];
-        e->y[0][i] = e->op == YK_OP_RELU_BWD ? (x > 0 ? gy : 0) : gy * unary_slope(e->op, x);
-    }
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++)
+        e->y[0][i] = e->x[0][i] > 0 ? e->x[1][i] : 0;
     return YK_OK;
 }
+
+static yk_status slope_run(yk__eval *e, double (*slope)(double))
+{
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++)
+        e->y[0][i] = e->x[1][i] * slope(e->x[0][i]);
+    return YK_OK;
+}
+
+/* The evaluation of gx = gy f'(x). */
+#define SLOPE(name, f)                        \
+    static double slope_##name(double x)      \
+    {                                         \
+        return f;                             \
+    }                                         \
+    yk_status yk__eval_##name(yk__eval *e)    \
+    {                                         \
+        return slope_run(e, slope_##name);    \
+    }
+
+static double gelu_tanh_slope(double x)
+{
+    const double t = tanh(sqrt(2 / PI) * (x + 0.044715 * x * x * x));
+    return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * sqrt(2 / PI) * (1 + 3 * 0.044715 * x * x);
+}
+
+SLOPE(gelu_bwd, 0.5 * erfc(-x / sqrt(2)) + x * exp(-0.5 * x * x) / sqrt(2 * PI))
+SLOPE(gelu_tanh_bwd, gelu_tanh_slope(x))
+SLOPE(silu_bwd, sigmoid_of(x) * (1 + x * (1 - sigmoid_of(x))))
+SLOPE(sigmoid_bwd, x * (1 - x)) /* x is f(x) itself, here and below */
+SLOPE(tanh_bwd, 1 - x * x)
 
 /* Integers wrap as the machine's do. A float is truncated and clamped to the type's range; NaN gives 0. */
 static double to_int(double x, bool from_float, double low, double high, double span)
@@ -120,59 +119,45 @@ yk_status yk__eval_copy(yk__eval *e)
     return YK_OK;
 }
 
-static double binary_of(uint32_t op, double a, double b)
+/* i32 arithmetic wraps around. */
+static double wrap_int(int64_t x)
 {
-    switch (op) {
-    case YK_OP_ADD:
-        return a + b;
-    case YK_OP_SUB:
-        return a - b;
-    case YK_OP_MUL:
-        return a * b;
-    case YK_OP_DIV:
-        return a / b;
-    case YK_OP_MAX:
-        return isnan(a) ? a : isnan(b) ? b : a > b ? a : b;
-    case YK_OP_MIN:
-        return isnan(a) ? a : isnan(b) ? b : a < b ? a : b;
-    case YK_OP_LT:
-        return a < b;
-    default:
-        return a == b;
-    }
+    return (double)(int32_t)(uint32_t)(uint64_t)x;
 }
 
-/* i32 arithmetic wraps around. A division truncates; a division by 0 gives 0. */
-static double binary_of_int(uint32_t op, double x, double y)
-{
-    const int64_t a = (int64_t)x, b = (int64_t)y;
-    int64_t r;
-    switch (op) {
-    case YK_OP_ADD:
-        r = a + b;
-        break;
-    case YK_OP_SUB:
-        r = a - b;
-        break;
-    case YK_OP_MUL:
-        r = a * b;
-        break;
-    case YK_OP_DIV:
-        r = b ? a / b : 0;
-        break;
-    default:
-        return binary_of(op, x, y);
-    }
-    return (double)(int32_t)(uint32_t)(uint64_t)r;
-}
-
-yk_status yk__eval_binary(yk__eval *e)
+static yk_status binary_run(yk__eval *e, double (*on_float)(double, double), double (*on_int)(int64_t, int64_t))
 {
     const bool whole = e->x_value[0]->dtype == YK_I32;
-    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++)
-        e->y[0][i] = (whole ? binary_of_int : binary_of)(e->op, e->x[0][i], e->x[1][i]);
+    for (int64_t i = 0; i < yk__value_count(e->y_value[0]); i++) {
+        const double a = e->x[0][i], b = e->x[1][i];
+        e->y[0][i] = whole ? on_int((int64_t)a, (int64_t)b) : on_float(a, b);
+    }
     return YK_OK;
 }
+
+/* The evaluation of y = f(a, b), over floats and over i32. */
+#define BINARY(name, f, on_i32)                              \
+    static double float_##name(double a, double b)           \
+    {                                                        \
+        return f;                                            \
+    }                                                        \
+    static double int_##name(int64_t a, int64_t b)           \
+    {                                                        \
+        return on_i32;                                       \
+    }                                                        \
+    yk_status yk__eval_##name(yk__eval *e)                   \
+    {                                                        \
+        return binary_run(e, float_##name, int_##name);      \
+    }
+
+BINARY(add, a + b, wrap_int(a + b))
+BINARY(sub, a - b, wrap_int(a - b))
+BINARY(mul, a * b, wrap_int(a * b))
+BINARY(div, a / b, wrap_int(b ? a / b : 0)) /* truncates; a division by 0 gives 0 */
+BINARY(max, isnan(a) ? a : isnan(b) ? b : a > b ? a : b, (double)(a > b ? a : b))
+BINARY(min, isnan(a) ? a : isnan(b) ? b : a < b ? a : b, (double)(a < b ? a : b))
+BINARY(lt, a < b, a < b)
+BINARY(eq, a == b, a == b)
 
 yk_status yk__eval_select(yk__eval *e)
 {
@@ -255,7 +240,7 @@ yk_status yk__eval_reduce(yk__eval *e)
         e->y[0][i] = -INFINITY;
     for (int64_t i = 0; i < yk__value_count(e->x_value[0]); i++) {
         double *y = &e->y[0][reduced_index(e->x_value[0], e->attr[0], i)];
-        *y = max ? binary_of(YK_OP_MAX, *y, e->x[0][i]) : *y + e->x[0][i];
+        *y = max ? float_max(*y, e->x[0][i]) : *y + e->x[0][i];
     }
     return YK_OK;
 }

@@ -34,10 +34,19 @@ typedef struct yk__op_info {
     uint8_t n_attr;
 } yk__op_info;
 
+/* Traits that no plugin sees (op_table.h has the words). */
+typedef struct yk__op_traits {
+    uint16_t floats;                   /* bit mask of the attributes that hold a double */
+    uint8_t map, cheap, linear, ranks; /* yk__op_map, yk__op_cheap, yk__op_linear, yk__op_ranks */
+    uint16_t back;                     /* backward composite of x and gy for an activation of x; YK_OP_NONE if absent */
+} yk__op_traits;
+
 const yk__op_info *yk__op_info_of(uint32_t op); /* NULL for an unknown number */
 int yk__op_find(const char *name);              /* -1 for an unknown name */
-bool yk__op_is_map(uint32_t op);     /* elementwise, select, fill, activations */
-bool yk__op_in_map(uint32_t op);     /* allowed in the body of a map: the above, and dropout */
+const yk__op_traits *yk__op_traits_of(uint32_t op); /* all 0 and YK_OP_NONE for an unknown number */
+bool yk__op_is_map(uint32_t op);                /* elementwise, select, fill, activations */
+bool yk__op_in_map(uint32_t op);                /* allowed in the body of a map: the above, and dropout */
+bool yk__op_over_ranks(uint32_t op);            /* all ranks run it together */
 const char *yk__dtype_name(uint32_t dtype);     /* "f32"; "?" for an unknown number */
 bool yk__dtype_is_float(uint32_t dtype);
 

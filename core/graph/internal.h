@@ -7,6 +7,7 @@
 #define YOKE_CORE_GRAPH_INTERNAL_H
 
 #include "core/graph/graph.h"
+#include "core/graph/op_table.h"
 
 #define YK_MAX_OPERANDS 24
 #define YK_MAX_OUTPUTS 4
@@ -26,16 +27,6 @@ typedef struct yk__shape {
 } yk__shape;
 
 typedef bool yk__infer_fn(yk__shape *s);
-
-/* Strides that an op accepts. */
-typedef enum yk__layout {
-    YK_LAYOUT_DENSE,     /* row-major */
-    YK_LAYOUT_BROADCAST, /* also stride 0 */
-    YK_LAYOUT_DOT,       /* the last two may be swapped, the batch broadcast */
-    YK_LAYOUT_ATTENTION, /* q, k, v, out, gout: any strides but a dense last dimension; the planner copies for a plugin
-                            that does not claim them */
-    YK_LAYOUT_ANY        /* copy */
-} yk__layout;
 
 /* The composite to replace: operands in `in` (values of g), outputs to `out`. x and y hold copies of their shapes.
  */
@@ -61,79 +52,13 @@ typedef struct yk__eval {
 
 typedef yk_status yk__eval_fn(yk__eval *e);
 
-/* ---- Parts of each op ----
- *
- * Enumerator, inference (shape_*.c), body (body*.c), evaluation (eval_*.c), layout of operands; `none`: a primitive has no body, and
- * a map runs its own. The files that run the parts make an array each of their column. */
-#define YK_IMPL_TABLE(X)                                                                 \
-    X(NEG, unary, none, unary, BROADCAST)                                                \
-    X(ABS, unary, none, unary, BROADCAST)                                                \
-    X(EXP, unary, none, unary, BROADCAST)                                                \
-    X(LOG, unary, none, unary, BROADCAST)                                                \
-    X(SQRT, unary, none, unary, BROADCAST)                                               \
-    X(RSQRT, unary, none, unary, BROADCAST)                                              \
-    X(RECIP, unary, none, unary, BROADCAST)                                              \
-    X(TANH, unary, none, unary, BROADCAST)                                               \
-    X(ERF, unary, none, unary, BROADCAST)                                                \
-    X(CAST, cast, none, cast, BROADCAST)                                                 \
-    X(ADD, binary, none, binary, BROADCAST)                                              \
-    X(SUB, binary, none, binary, BROADCAST)                                              \
-    X(MUL, binary, none, binary, BROADCAST)                                              \
-    X(DIV, binary, none, binary, BROADCAST)                                              \
-    X(MAX, binary, none, binary, BROADCAST)                                              \
-    X(MIN, binary, none, binary, BROADCAST)                                              \
-    X(LT, compare, none, binary, BROADCAST)                                              \
-    X(EQ, compare, none, binary, BROADCAST)                                              \
-    X(SELECT, select, none, select, BROADCAST)                                           \
-    X(FILL, fill, none, fill, BROADCAST)                                                 \
-    X(IOTA, iota, none, iota, DENSE)                                                     \
-    X(RNG, rng, none, rng, DENSE)                                                        \
-    X(SUM, reduce, none, reduce, DENSE)                                                  \
-    X(RMAX, reduce, none, reduce, DENSE)                                                 \
-    X(ARGMAX, argmax, none, argmax, DENSE)                                               \
-    X(COPY, copy, none, copy, ANY)                                                       \
-    X(GATHER, gather, none, gather, DENSE)                                               \
-    X(SCATTER_ADD, scatter_add, none, scatter_add, DENSE)                                \
-    X(UNFOLD, unfold, none, unfold, DENSE)                                               \
-    X(FOLD, fold, none, fold, DENSE)                                                     \
-    X(DOT, dot, none, dot, DOT)                                                          \
-    X(MAP, map, none, none, BROADCAST)                                                   \
-    X(DOT_MAP, map, none, none, ANY)                                                     \
-    X(MAP_SUM, map, none, none, BROADCAST)                                               \
-    X(CONV2D, conv2d, conv2d, conv2d, DENSE)                                             \
-    X(CONV2D_DX, conv2d_dx, conv2d_dx, conv2d, DENSE)                                    \
-    X(CONV2D_DW, conv2d_dw, conv2d_dw, conv2d, DENSE)                                    \
-    X(MAX_POOL, max_pool, max_pool, max_pool, DENSE)                                     \
-    X(MAX_POOL_BWD, max_pool_bwd, max_pool_bwd, max_pool, DENSE)                         \
-    X(AVG_POOL, avg_pool, avg_pool, avg_pool, DENSE)                                     \
-    X(AVG_POOL_BWD, avg_pool_bwd, avg_pool_bwd, avg_pool, DENSE)                         \
-    X(BN_STATS, bn_stats, bn_stats, bn_stats, DENSE)                                     \
-    X(LAYER_NORM, layer_norm, layer_norm, layer_norm, DENSE)                             \
-    X(LAYER_NORM_BWD, layer_norm_bwd, layer_norm_bwd, layer_norm_bwd, DENSE)             \
-    X(SOFTMAX, softmax, softmax, softmax, DENSE)                                         \
-    X(SOFTMAX_BWD, softmax_bwd, softmax_bwd, softmax_bwd, DENSE)                         \
-    X(ATTENTION, attention, attention, attention, ATTENTION)                             \
-    X(ATTENTION_BWD, attention_bwd, attention_bwd, attention_bwd, ATTENTION)             \
-    X(CROSS_ENTROPY, cross_entropy, cross_entropy, cross_entropy, DENSE)                 \
-    X(CROSS_ENTROPY_BWD, cross_entropy_bwd, cross_entropy_bwd, cross_entropy_bwd, DENSE) \
-    X(DROPOUT, dropout, dropout, dropout, DENSE)                                         \
-    X(RELU, unary, relu, unary, BROADCAST)                                               \
-    X(RELU_BWD, float2, relu_bwd, unary_bwd, BROADCAST)                                  \
-    X(GELU, unary, gelu, unary, BROADCAST)                                               \
-    X(GELU_BWD, float2, gelu_bwd, unary_bwd, BROADCAST)                                  \
-    X(GELU_TANH, unary, gelu_tanh, unary, BROADCAST)                                     \
-    X(GELU_TANH_BWD, float2, gelu_tanh_bwd, unary_bwd, BROADCAST)                        \
-    X(SILU, unary, silu, unary, BROADCAST)                                               \
-    X(SILU_BWD, float2, silu_bwd, unary_bwd, BROADCAST)                                  \
-    X(SIGMOID, unary, sigmoid, unary, BROADCAST)                                         \
-    X(SIGMOID_BWD, float2, sigmoid_bwd, unary_bwd, BROADCAST)                            \
-    X(TANH_BWD, float2, tanh_bwd, unary_bwd, BROADCAST)                                  \
-    X(ADAM_STEP, adam_step, adam_step, adam_step, DENSE)                                 \
-    X(SGD_STEP, sgd_step, sgd_step, sgd_step, DENSE)                                     \
-    X(GRAD_STATS, grad_stats, grad_stats, grad_stats, DENSE)                             \
-    X(ALL_STATS, bn_stats, none, bn_stats, DENSE)                                        \
-    X(ALL_REDUCE, all_reduce, none, copy, DENSE)                                         \
-    X(ROUND8, round8, round8, round8, DENSE)
+/* The parts that rows name; several rows may name one. */
+#define X(e, infer, body, eval, rule, layout, floats, map, cheap, linear, ranks, back) \
+    yk__infer_fn yk__infer_##infer;                                                    \
+    yk__body_fn yk__body_##body;                                                       \
+    yk__eval_fn yk__eval_##eval;
+YK_IMPL_TABLE(X)
+#undef X
 
 /* ---- Values (value.c) */
 void yk__value_dense_strides(yk_value *v);
@@ -153,23 +78,7 @@ bool yk__shape_bad(yk__shape *s, const char *fmt, ...) YK_PRINTF(2, 3); /* alway
 /* Runs the table's checks and the op's inference. */
 bool yk__infer(yk__shape *s);
 
-yk__infer_fn yk__infer_unary, yk__infer_cast, yk__infer_binary, yk__infer_compare, yk__infer_select, yk__infer_float2;
-yk__infer_fn yk__infer_fill, yk__infer_iota, yk__infer_rng, yk__infer_reduce, yk__infer_argmax, yk__infer_copy;
-yk__infer_fn yk__infer_gather, yk__infer_scatter_add, yk__infer_unfold, yk__infer_fold, yk__infer_dot;
-yk__infer_fn yk__infer_map, yk__infer_conv2d, yk__infer_conv2d_dx, yk__infer_conv2d_dw, yk__infer_max_pool;
-yk__infer_fn yk__infer_max_pool_bwd, yk__infer_avg_pool, yk__infer_avg_pool_bwd, yk__infer_bn_stats;
-yk__infer_fn yk__infer_all_reduce;
-yk__infer_fn yk__infer_layer_norm, yk__infer_layer_norm_bwd, yk__infer_softmax, yk__infer_softmax_bwd;
-yk__infer_fn yk__infer_attention, yk__infer_attention_bwd, yk__infer_cross_entropy, yk__infer_cross_entropy_bwd;
-yk__infer_fn yk__infer_dropout, yk__infer_adam_step, yk__infer_sgd_step, yk__infer_grad_stats, yk__infer_round8;
-
 /* ---- Evaluation (eval_*.c) */
-yk__eval_fn yk__eval_unary, yk__eval_unary_bwd, yk__eval_cast, yk__eval_copy, yk__eval_binary, yk__eval_select;
-yk__eval_fn yk__eval_fill, yk__eval_iota, yk__eval_rng, yk__eval_reduce, yk__eval_argmax, yk__eval_gather;
-yk__eval_fn yk__eval_scatter_add, yk__eval_unfold, yk__eval_fold, yk__eval_dot, yk__eval_conv2d, yk__eval_max_pool;
-yk__eval_fn yk__eval_avg_pool, yk__eval_bn_stats, yk__eval_layer_norm, yk__eval_layer_norm_bwd, yk__eval_softmax;
-yk__eval_fn yk__eval_softmax_bwd, yk__eval_attention, yk__eval_attention_bwd, yk__eval_cross_entropy;
-yk__eval_fn yk__eval_cross_entropy_bwd, yk__eval_dropout, yk__eval_adam_step, yk__eval_sgd_step, yk__eval_grad_stats, yk__eval_round8;
 /* Random number e of n, spread over `rows`, of a stream (rng in plugin.h). */
 double yk__eval_uniform(const double *key, const double *rows, int64_t n_rows, int64_t n, uint32_t stream, int64_t e);
 /* Reads and writes one element of a type in memory. */

@@ -25,7 +25,7 @@ bool yk__shape_bad(yk__shape *s, const char *fmt, ...)
 }
 
 static yk__infer_fn *const infers[YK_OP_COUNT] = {
-#define X(e, infer, body, eval, layout) [YK_OP_##e] = yk__infer_##infer,
+#define X(e, infer, body, eval, rule, layout, floats, map, cheap, linear, ranks, back) [YK_OP_##e] = yk__infer_##infer,
     YK_IMPL_TABLE(X)
 #undef X
 };

@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include "core/graph/op_table.h"
+
 #define UN YK_KIND_UN
 #define BIN YK_KIND_BIN
 #define PRIM YK_KIND_PRIM
@@ -22,6 +24,26 @@ static const yk__op_info ops[] = {
 #undef PRIM
 #undef COMP
 #undef CORE
+
+static const yk__op_traits traits[] = {
+#define X(e, infer, body, eval, rule, layout, floats, map, cheap, linear, ranks, back) \
+    [YK_OP_##e] = {floats, YK_MAP_##map, YK_CHEAP_##cheap, YK_LINEAR_##linear, YK_RANKS_##ranks, YK_OP_##back},
+    YK_IMPL_TABLE(X)
+#undef X
+};
+
+/* Each operation has a row, and the rows stand in the order of the numbers. */
+enum op_row {
+#define X(e, infer, body, eval, rule, layout, floats, map, cheap, linear, ranks, back) ROW_##e,
+    YK_IMPL_TABLE(X)
+#undef X
+    ROW_COUNT
+};
+#define X(e, infer, body, eval, rule, layout, floats, map, cheap, linear, ranks, back) \
+    _Static_assert((int)ROW_##e == (int)YK_OP_##e, "the row of " #e " stands elsewhere than its number");
+YK_IMPL_TABLE(X)
+#undef X
+_Static_assert((int)ROW_COUNT == (int)YK_OP_COUNT, "an operation of YK_OP_TABLE has no row in YK_IMPL_TABLE");
 
 static const char *const dtypes[] = {
 #define X(e, number, name, st, bytes) [number] = name,
@@ -42,14 +64,25 @@ int yk__op_find(const char *name)
     return -1;
 }
 
+const yk__op_traits *yk__op_traits_of(uint32_t op)
+{
+    static const yk__op_traits none = {.back = YK_OP_NONE};
+    return op < YK_OP_COUNT ? &traits[op] : &none;
+}
+
 bool yk__op_is_map(uint32_t op)
 {
-    return op <= YK_OP_FILL || (op >= YK_OP_RELU && op <= YK_OP_TANH_BWD);
+    return yk__op_traits_of(op)->map == YK_MAP_MAP;
 }
 
 bool yk__op_in_map(uint32_t op)
 {
-    return yk__op_is_map(op) || op == YK_OP_DROPOUT;
+    return yk__op_traits_of(op)->map != YK_MAP_NO;
+}
+
+bool yk__op_over_ranks(uint32_t op)
+{
+    return yk__op_traits_of(op)->ranks == YK_RANKS_ALL;
 }
 
 const char *yk__dtype_name(uint32_t dtype)

@@ -67,33 +67,12 @@ static void put_view(text *out, const yk_graph *g, uint32_t id)
     text_put(out, " +%llu\n", (unsigned long long)(v->offset - g->value[v->base].offset));
 }
 
-static bool is_float_attr(uint32_t op, uint32_t i)
-{
-    switch (op) {
-    case YK_OP_FILL:
-    case YK_OP_LAYER_NORM:
-    case YK_OP_LAYER_NORM_BWD:
-    case YK_OP_DROPOUT:
-        return i == 0;
-    case YK_OP_UNFOLD:
-        return i == 8;
-    case YK_OP_ATTENTION:
-    case YK_OP_ATTENTION_BWD:
-        return i == 1 || i == 2;
-    case YK_OP_CROSS_ENTROPY:
-    case YK_OP_CROSS_ENTROPY_BWD:
-        return i == 1;
-    default:
-        return false;
-    }
-}
-
 static void put_attrs(text *out, const yk_graph *g, const yk_node *n)
 {
     for (uint32_t i = 0; i < n->n_attr; i++) {
         int64_t a = g->attr[n->attr + i];
         text_put(out, "%s", i ? " " : " {");
-        if (is_float_attr(n->op, i))
+        if (yk__op_traits_of(n->op)->floats >> i & 1)
             text_put(out, "%s", yk__number_text(yk_attr_f64(a), 17).text);
         else
             text_put(out, "%lld", (long long)a);

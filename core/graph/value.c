@@ -280,23 +280,21 @@ static uint32_t attention_layout(uint32_t i, const int64_t *attr)
 }
 
 static const uint8_t layouts[YK_OP_COUNT] = {
-#define X(e, infer, body, eval, layout) [YK_OP_##e] = YK_LAYOUT_##layout,
+#define X(e, infer, body, eval, rule, layout, floats, map, cheap, linear, ranks, back) [YK_OP_##e] = YK_LAYOUT_##layout,
     YK_IMPL_TABLE(X)
 #undef X
 };
 
 uint32_t yk__operand_layout(uint32_t op, uint32_t i, const int64_t *attr)
 {
-    switch (op) {
-    case YK_OP_ATTENTION:
-        return attention_layout(i, attr);
-    case YK_OP_ATTENTION_BWD:
-        return i < 2 ? YK_LAYOUT_ATTENTION : i == 2 ? YK_LAYOUT_DENSE : attention_layout(i - 3, attr);
-    case YK_OP_DOT_MAP:
+    const uint32_t layout = layouts[op];
+    if (layout < YK_LAYOUT_ATTENTION)
+        return layout;
+    if (layout == YK_LAYOUT_DOT_MAP)
         return i < 2 ? YK_LAYOUT_DOT : YK_LAYOUT_BROADCAST;
-    default:
-        return layouts[op];
-    }
+    if (layout == YK_LAYOUT_ATTENTION)
+        return attention_layout(i, attr);
+    return i < 2 ? YK_LAYOUT_ATTENTION : i == 2 ? YK_LAYOUT_DENSE : attention_layout(i - 3, attr);
 }
 
 bool yk__value_fits_layout(const yk_value *v, uint32_t layout)

@@ -52,7 +52,7 @@ static bool blame_input(const yk_job *job, char *buf, size_t n)
 static bool has_exchange(const yk__graph *g)
 {
     for (size_t k = 0; k < g->n_node; k++)
-        if (g->node[k].op == YK_OP_ALL_REDUCE || g->node[k].op == YK_OP_ALL_STATS)
+        if (yk__op_over_ranks(g->node[k].op))
             return true;
     return false;
 }

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of call sites, and the numbers of calls in the messages of layers below, which know nothing of files and lines. */
+/* The table of call sites. */
 #include "core/job/callsite.h"
-
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/mem.h"
 
@@ -31,15 +28,4 @@ const yk__call_site *yk__call_sites_find(const yk__call_sites *s, uint32_t numbe
 {
     const yk__call_table *t = number <= s->now.n ? &s->now : &s->before;
     return number && number <= t->n && t->site[number - 1].file ? &t->site[number - 1] : NULL;
-}
-
-uint32_t yk__call_named(const char *text)
-{
-    for (const char *at = strstr(text, "node "); at; at = strstr(at + 1, "node ")) {
-        char *end;
-        const unsigned long number = strtoul(at + 5, &end, 10);
-        if (end > at + 5 && number <= UINT32_MAX && (!strncmp(end, " (", 2) || *end == ')'))
-            return (uint32_t)number;
-    }
-    return 0;
 }

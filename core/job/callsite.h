@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Where in the user's program the operations of a step were called: file and line by number of the call. A node of the trace, of
- * the plan and of the plugin's programs has this number (yk_node.stream), so whatever fails late leads back to a line.
+ * the plan and of the plugin's programs has this number (yk_node.stream), and an error bears it (yk_error.node). So a late failure
+ * leads back to a line.
  *
  * The table of the step before is kept: devices run behind, and tell of a failure when the next step is under way. Steps that
  * take a program found before have the numbers of the step that made it, as their calls are the same ones.
@@ -44,7 +45,5 @@ void yk__call_sites_clear(yk__call_sites *s); /* a step ends */
 void yk__call_sites_free(yk__call_sites *s);
 /* The place of call `number` (from 1) of the step under way or, where it has not come so far, of the one before; NULL: not known. */
 const yk__call_site *yk__call_sites_find(const yk__call_sites *s, uint32_t number);
-/* The number of the call that a message of an engine or a plugin names, "node 12 (gather)" or "gather (node 12)"; 0: none. */
-uint32_t yk__call_named(const char *text);
 
 #endif

@@ -109,7 +109,7 @@ static void fail_at(yk_job *job, yk_error *err, const yk__call_site *at)
 /* Where a layer below names a node of the step, the place is that of its call; what noticed it comes last. */
 void yk__job_fail(yk_job *job, yk_error *err)
 {
-    const yk__call_site *at = yk__call_sites_find(&job->sites, yk__call_named(err->text));
+    const yk__call_site *at = yk__call_sites_find(&job->sites, err->node);
     char text[YK_ERROR_TEXT], where[200];
     yk__group_explain(job->team.group, err);
     if (at && here_file) {

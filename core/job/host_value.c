@@ -69,46 +69,53 @@ static bool read_input(yk_job *job, yk__vid v, double *out, int64_t n)
     return true;
 }
 
-static double apply_op(uint32_t op, uint32_t dtype, double a, double b, double c)
+/* False for an operation that the host does not compute. */
+static bool apply_op(uint32_t op, uint32_t dtype, const double x[3], double *y)
 {
+    const double a = x[0], b = x[1], c = x[2];
     switch (op) {
     case YK_OP_CAST:
-        return dtype == YK_I32 || dtype == YK_U8 ? trunc(a) : dtype == YK_BOOL ? a != 0.0 : a;
+        *y = dtype == YK_I32 || dtype == YK_U8 ? trunc(a) : dtype == YK_BOOL ? a != 0.0 : a;
+        return true;
     case YK_OP_NEG:
-        return -a;
+        *y = -a;
+        return true;
     case YK_OP_ABS:
-        return fabs(a);
+        *y = fabs(a);
+        return true;
     case YK_OP_ADD:
-        return a + b;
+        *y = a + b;
+        return true;
     case YK_OP_SUB:
-        return a - b;
+        *y = a - b;
+        return true;
     case YK_OP_MUL:
-        return a * b;
+        *y = a * b;
+        return true;
     case YK_OP_DIV:
-        return a / b;
+        *y = a / b;
+        return true;
     case YK_OP_MAX:
-        return fmax(a, b);
+        *y = fmax(a, b);
+        return true;
     case YK_OP_MIN:
-        return fmin(a, b);
+        *y = fmin(a, b);
+        return true;
     case YK_OP_LT:
-        return a < b;
+        *y = a < b;
+        return true;
     case YK_OP_EQ:
-        return a == b;
+        *y = a == b;
+        return true;
     case YK_OP_SELECT:
-        return a != 0.0 ? b : c;
+        *y = a != 0.0 ? b : c;
+        return true;
+    case YK_OP_COPY:
+        *y = a;
+        return true;
     default:
-        return a; /* copy */
+        return false;
     }
-}
-
-static bool is_known_op(uint32_t op)
-{
-    static const uint16_t ops[] = {YK_OP_CAST, YK_OP_NEG, YK_OP_ABS, YK_OP_ADD, YK_OP_SUB, YK_OP_MUL,   YK_OP_DIV,
-                                   YK_OP_MAX,  YK_OP_MIN, YK_OP_LT,  YK_OP_EQ,  YK_OP_SELECT, YK_OP_COPY};
-    for (size_t i = 0; i < sizeof ops / sizeof ops[0]; i++)
-        if (ops[i] == op)
-            return true;
-    return false;
 }
 
 /* All n elements of the output of a node. */
@@ -124,7 +131,8 @@ static bool evaluate_node(yk_job *job, const yk_node *node, yk__vid v, double *o
             out[i] = node->op == YK_OP_FILL ? yk_attr_f64(g->attr[node->attr]) : (double)(i / inner % x->dim[axis]);
         return true;
     }
-    if (!is_known_op(node->op))
+    double y;
+    if (!apply_op(node->op, x->dtype, (const double[3]){0}, &y))
         return fail_unknown(job, yk__op_info_of(node->op)->name);
     double *in[3] = {NULL};
     bool ok = true;
@@ -133,7 +141,7 @@ static bool evaluate_node(yk_job *job, const yk_node *node, yk__vid v, double *o
         ok = in[k] && evaluate_value(job, g->index[node->in + k], in[k], n, depth + 1);
     }
     for (int64_t i = 0; i < n && ok; i++)
-        out[i] = apply_op(node->op, x->dtype, in[0][i], in[1] ? in[1][i] : 0.0, in[2] ? in[2][i] : 0.0);
+        apply_op(node->op, x->dtype, (const double[3]){in[0][i], in[1] ? in[1][i] : 0.0, in[2] ? in[2][i] : 0.0}, &out[i]);
     for (int k = 0; k < 3; k++)
         yk__free(in[k]);
     return ok;

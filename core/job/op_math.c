@@ -208,6 +208,7 @@ YK__UNARY(yk_silu, YK_OP_SILU)
 YK__UNARY(yk_tanh, YK_OP_TANH)
 YK__UNARY(yk_sigmoid, YK_OP_SIGMOID)
 YK__UNARY(yk_erf, YK_OP_ERF)
+YK__UNARY(yk_sinh, YK_OP_SINH)
 
 static yk_t with_scalar(yk_op op, const char *name, yk_t x, float number)
 {

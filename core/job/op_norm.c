@@ -163,6 +163,7 @@ bool yk__batch_norm_check(yk_job *job, double values)
         return true;
     yk__fail(&err, YK_E_ARG, "node %u (batch_norm): expected more than one value for each channel in training, got one from all ranks "
              "together, whose variance is 0: give it larger batches or images", job->step.norm_call);
+    yk__fail_node(&err, job->step.norm_call);
     yk__job_fail(job, &err);
     return false;
 }

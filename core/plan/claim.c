@@ -38,7 +38,7 @@ static yk_status inline_node(yk__remap *remap, uint32_t k, yk_error *err)
         in[i] = yk__remap_value(remap, yk__ins(remap->src, n)[i]);
     remap->dst->stream = n->stream;
     if (yk__body_append(remap->dst, &view, k, in, out, err))
-        return yk__fail_in(err, "%s (node %u)", yk__op_info_of(n->op)->name, n->stream);
+        return yk__fail_in(err, "%s (node %u)", yk__op_info_of(n->op)->name, n->stream), yk__fail_node(err, n->stream);
     for (uint32_t i = 0; i < n->n_out; i++) {
         const yk__vid o = yk__outs(remap->src, n)[i];
         if (in_place(remap, n, o))

@@ -45,11 +45,11 @@ static yk__vid summed_operand(const factoring *state, yk__vid v, uint64_t axes, 
     const yk__graph *src = state->remap.src;
     const yk_node *n = sole_producer(state, v);
     *factor = YK_NONE;
-    if (!n || (n->op != YK_OP_NEG && n->op != YK_OP_MUL) || src->value[v].dtype != YK_F32)
+    if (!n || yk__op_traits_of(n->op)->linear != YK_LINEAR_SCALE || src->value[v].dtype != YK_F32)
         return YK_NONE;
     if (!is_single_written(state, yk__ins(src, n)[0]) || !is_single_written(state, yk__ins(src, n)[n->n_in - 1]))
         return YK_NONE;
-    if (n->op == YK_OP_NEG)
+    if (n->n_in == 1)
         return yk__ins(src, n)[0];
     for (uint32_t i = 0; i < 2; i++)
         if (is_constant(&src->value[yk__ins(src, n)[i]], axes)) {

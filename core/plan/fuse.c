@@ -301,15 +301,16 @@ static void join_backward(yk__fuse *fuse, uint32_t k)
 {
     const yk__graph *src = fuse->remap.src;
     const yk_node *n = &src->node[k];
+    const uint32_t back = yk__op_traits_of(n->op)->back;
     const yk__cluster *shape;
     if (fuse->cluster_of[k] != k || fuse->cluster[k].n != 1 || fuse->cluster[k].phase != YK__FORWARD_AGAIN ||
-        n->op < YK_OP_RELU || n->n_in != 1)
+        back == YK_OP_NONE)
         return;
     const yk__vid r = yk__root(src, yk__ins(src, n)[0]);
     for (uint32_t i = fuse->reader_begin[r]; i < fuse->reader_begin[r + 1]; i++) {
         const uint32_t q = fuse->reader[i], cluster = fuse->cluster_of[q];
         const pair p = {cluster, k};
-        if (src->node[q].op == n->op + 1u && fuse->cluster[cluster].dots && fuse->cluster[cluster].phase == YK__BACKWARD &&
+        if (src->node[q].op == back && fuse->cluster[cluster].dots && fuse->cluster[cluster].phase == YK__BACKWARD &&
             may_stand_together(fuse, p, &shape)) {
             merge_pair(fuse, p, shape);
             return;

@@ -15,6 +15,7 @@
 #ifndef YOKE_CORE_PLAN_INTERNAL_H
 #define YOKE_CORE_PLAN_INTERNAL_H
 
+#include "core/graph/op_table.h"
 #include "core/plan/plan.h"
 
 typedef struct yk__node_info {

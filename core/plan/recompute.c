@@ -51,7 +51,7 @@ static void find_inner(recomputing *state)
         state->block[k] = block_of(state, n);
         for (uint32_t i = 0; i < n->n_out; i++) {
             const yk__vid r = yk__root(src, yk__outs(src, n)[i]);
-            if (state->block[k] && n->op != YK_OP_ALL_REDUCE && !state->uses.kept[r] && src->value[r].slot == YK_NONE)
+            if (state->block[k] && !yk__op_over_ranks(n->op) && !state->uses.kept[r] && src->value[r].slot == YK_NONE)
                 state->of[r] = state->block[k];
         }
     }
@@ -68,12 +68,17 @@ static void find_inner(recomputing *state)
 static bool is_cheap(const recomputing *state, const yk_node *n)
 {
     const yk__graph *src = state->remap.src;
-    if (n->op == YK_OP_CAST) /* a weight in 16 bits is kept to save the time of another pass, unless memory is short */
+    switch ((yk__op_cheap)yk__op_traits_of(n->op)->cheap) {
+    case YK_CHEAP_NO:
+        return false;
+    case YK_CHEAP_CAST: /* a weight in 16 bits is kept to save the time of another pass, unless memory is short */
         return state->work->lean || src->value[yk__root(src, yk__ins(src, n)[0])].slot == YK_NONE;
-    if (n->op == YK_OP_COPY)
+    case YK_CHEAP_COPY:
         return n->n_in == 1;
-    return !state->work->request->keep_cheap &&
-           (n->op == YK_OP_GELU || n->op == YK_OP_GELU_TANH || n->op == YK_OP_SILU || n->op == YK_OP_LAYER_NORM);
+    case YK_CHEAP_AGAIN:
+        return !state->work->request->keep_cheap;
+    }
+    return false;
 }
 
 /* True if the operands are stored anyway, or recomputed in the chain `*block` (0: none). */

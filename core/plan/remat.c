@@ -59,7 +59,7 @@ static bool is_widening(const yk__graph *src, const yk_node *n)
 
 static bool is_cheap(const yk_node *n)
 {
-    return n->op == YK_OP_CAST || n->op == YK_OP_NEG || n->op == YK_OP_ADD || n->op == YK_OP_SUB || n->op == YK_OP_MUL;
+    return yk__op_traits_of(n->op)->linear != YK_LINEAR_NO;
 }
 
 /* The first value of the chain of cheap forward nodes that makes v; YK_NONE if there is no such chain. */

@@ -28,7 +28,7 @@ static void note_ticket(yk__engine *e, uint64_t *ticket)
 static bool has_sums(const yk__graph *t)
 {
     for (size_t i = 0; i < t->n_node; i++)
-        if (t->node[i].op == YK_OP_ALL_REDUCE || t->node[i].op == YK_OP_ALL_STATS)
+        if (yk__op_over_ranks(t->node[i].op))
             return true;
     return false;
 }

@@ -70,6 +70,7 @@
 #define yk_tanh(...) YK_HERE((yk_tanh)(__VA_ARGS__))
 #define yk_sigmoid(...) YK_HERE((yk_sigmoid)(__VA_ARGS__))
 #define yk_erf(...) YK_HERE((yk_erf)(__VA_ARGS__))
+#define yk_sinh(...) YK_HERE((yk_sinh)(__VA_ARGS__))
 #define yk_reshape(...) YK_HERE((yk_reshape)(__VA_ARGS__))
 #define yk_flatten(...) YK_HERE((yk_flatten)(__VA_ARGS__))
 #define yk_permute(...) YK_HERE((yk_permute)(__VA_ARGS__))

@@ -39,7 +39,7 @@ extern "C" {
 #endif
 
 #define YK_ABI 2u         /* major version; the loader refuses any other */
-#define YK_ABI_MINOR 1u   /* additions to the major version so far */
+#define YK_ABI_MINOR 2u   /* additions to the major version so far */
 #define YK_MAX_DIMS 8     /* dimensions of a value */
 #define YK_NONE UINT32_MAX /* no slot, no value */
 
@@ -151,6 +151,7 @@ extern "C" {
  *               format's largest number (448, 57344). y = r(x s) / s; r rounds to the nearest number of the format, on a
  *               tie to the one whose last bit is 0. If an element is not finite, s = 1: such elements stay, and finite
  *               elements beyond the largest number become it. A zero may have either sign.
+ * sinh          (since minor 2) y = (e^x - e^-x)/2, as near for x near 0. It may stand inside a map, as relu may.
  *
  * Subnormal numbers (in f32 and bf16 below 1.2e-38) may count as zero, as inputs and as results. The CPU plugin does so, as
  * some processors are a hundred times slower on them; OpenCL does as its driver does. So a loss of 1e-39 may be 0 on one
@@ -232,7 +233,8 @@ extern "C" {
     X(YK_OP_GRAD_STATS, 64, "grad_stats", COMP, NONE, ACCUM, 2, 2, 1, 0)                                               \
     X(YK_OP_ALL_STATS, 65, "all_stats", CORE, KEEP, ACCUM, 2, 2, 1, 0)                                                 \
     X(YK_OP_ALL_REDUCE, 66, "all_reduce", CORE, NONE, ACCUM, 1, 1, 1, 1)                                               \
-    X(YK_OP_ROUND8, 67, "round8", COMP, KEEP, EXACT, 1, 1, 1, 1)
+    X(YK_OP_ROUND8, 67, "round8", COMP, KEEP, EXACT, 1, 1, 1, 1)                                                       \
+    X(YK_OP_SINH, 68, "sinh", COMP, WIDE, TRANS, 1, 1, 1, 0)
 
 typedef enum yk_op {
 #define YK_OP_ENUM(e, number, name, kind, prec, tol, least, most, outs, attrs) e = number,
@@ -385,6 +387,9 @@ typedef struct yk_host {
     /* Folder for compiled kernels, existing and writable; NULL if absent. [any] */
     const char *(*cache_dir)(void);
     const void *(*extension)(const char *name); /* further functions of the host; NULL if unknown. [any] */
+    /* As fail, where one node failed: `node` is its yk_node.stream, by which the host finds the line of the user's program.
+     * Since minor 2. [any] */
+    void (*fail_node)(const char *who, uint32_t node, const char *fmt, ...);
 } yk_host;
 
 /* ---- Functions of a plugin ------------------------------------------------------------------------------------- */

@@ -373,6 +373,7 @@ YK_API yk_t yk_silu(yk_t x);                                   /* x * sigmoid(x)
 YK_API yk_t yk_tanh(yk_t x);
 YK_API yk_t yk_sigmoid(yk_t x);
 YK_API yk_t yk_erf(yk_t x);
+YK_API yk_t yk_sinh(yk_t x);                                   /* (e^x - e^-x) / 2 */
 /* Shape: views if possible; x of any type. */
 YK_API yk_t yk_reshape(yk_t x, uint32_t dims, const int64_t *dim);   /* one length may be -1 */
 YK_API yk_t yk_flatten(yk_t x, int32_t from);                        /* [.., a, b] -> [.., a*b] from that axis on */

@@ -39,6 +39,12 @@ static inline bool kit_host_fits(const yk_host *host)
     return host->size >= offsetof(yk_host, cache_dir) + sizeof host->cache_dir;
 }
 
+/* Explains a failure at one node by its yk_node.stream, which a host before minor 2 takes from the words alone, if they name it. */
+#define KIT_FAIL_NODE(host, plugin, stream, ...)                                                         \
+    ((host)->size >= offsetof(yk_host, fail_node) + sizeof (host)->fail_node && (host)->fail_node        \
+         ? (host)->fail_node((plugin), (stream), __VA_ARGS__)                                             \
+         : (host)->fail((plugin), __VA_ARGS__))
+
 /* Says that there is no memory for something; returns YK_E_MEM. */
 static inline yk_status kit_no_memory(const yk_host *host, const char *plugin, uint64_t bytes, const char *what)
 {

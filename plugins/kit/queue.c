@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "plugins/kit/clock.h"
+#include "plugins/kit/plugin.h"
 
 #define SPANS 64             /* of the last points */
 #define LOOK_NS 20000000u    /* how long the thread waits for another queue without a look at its own */
@@ -41,9 +42,17 @@ struct yk_queue {
     uint64_t given, done;
     yk_status failed;
     char why[KIT_WHY];
+    uint32_t node; /* that failed, by its yk_node.stream; 0 if the failure is of no node */
     bool stop, ended;
     span span[SPANS];
 };
+
+static _Thread_local uint32_t blamed; /* of the work under way in a queue's thread */
+
+void kit_queue_blame(uint32_t stream)
+{
+    blamed = stream;
+}
 
 static yk_status queue_refuse(const yk_queue *q, yk_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 static yk_status queue_refuse(const yk_queue *q, yk_status status, const char *fmt, ...)
@@ -58,11 +67,12 @@ static yk_status queue_refuse(const yk_queue *q, yk_status status, const char *f
 }
 
 /* Under the lock. The first failure stays. */
-static void queue_fail(yk_queue *q, yk_status status, const char *why)
+static void queue_fail(yk_queue *q, yk_status status, uint32_t node, const char *why)
 {
     if (q->failed)
         return;
     q->failed = status;
+    q->node = node;
     snprintf(q->why, sizeof q->why, "%s", why);
     pthread_cond_broadcast(&q->changed);
 }
@@ -70,7 +80,9 @@ static void queue_fail(yk_queue *q, yk_status status, const char *why)
 /* Under the lock: the status, said to the host if it is a failure. */
 static yk_status queue_status(const yk_queue *q)
 {
-    return q->failed ? queue_refuse(q, q->failed, "%s", q->why) : YK_OK;
+    if (q->failed)
+        KIT_FAIL_NODE(q->ops->host, q->ops->plugin, q->node, "%s", q->why);
+    return q->failed;
 }
 
 /* Until something changes or the time is over (false). Under the lock. */
@@ -128,12 +140,13 @@ static void job_do(yk_queue *q, const job *j)
     span took = {0, 0};
     yk_status s = job_wait(q, j, why);
     took.begin_ns = kit_now_ns();
+    blamed = 0;
     if (!s)
         s = job_work(q, j, why);
     took.end_ns = kit_now_ns();
     pthread_mutex_lock(&q->lock);
     if (s)
-        queue_fail(q, s, why);
+        queue_fail(q, s, blamed, why);
     if (!q->failed)
         q->span[++q->done % SPANS] = took;
     pthread_cond_broadcast(&q->changed);
@@ -263,7 +276,7 @@ static yk_status job_push(yk_queue *q, job *j, uint64_t *point)
 static yk_status queue_starves(yk_queue *q)
 {
     pthread_mutex_lock(&q->lock);
-    queue_fail(q, YK_E_MEM, "no memory for a submission");
+    queue_fail(q, YK_E_MEM, 0, "no memory for a submission");
     const yk_status s = queue_status(q);
     pthread_mutex_unlock(&q->lock);
     return s;
@@ -412,7 +425,7 @@ yk_status kit_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 void kit_queue_abort(yk_queue *q, yk_status why)
 {
     pthread_mutex_lock(&q->lock);
-    queue_fail(q, why, "the queue was aborted");
+    queue_fail(q, why, 0, "the queue was aborted");
     pthread_mutex_unlock(&q->lock);
 }
 

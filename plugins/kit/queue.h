@@ -37,6 +37,9 @@ typedef struct kit_queue_ops {
     yk_status (*admit)(yk_device *dev, const yk_submit *s, const yk_copy *c); /* one of them is NULL */
 } kit_queue_ops;
 
+/* In run, copy or a call, which return a failure next: the node that failed, by its yk_node.stream. */
+void kit_queue_blame(uint32_t stream);
+
 yk_status kit_queue_new(yk_device *dev, const kit_queue_ops *ops, yk_queue **q);
 void kit_queue_free(yk_queue *q);
 yk_status kit_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point);

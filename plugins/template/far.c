@@ -212,7 +212,7 @@ static yk_status program_check(const yk_graph *g)
     }
     for (uint32_t i = 0; i < g->n_node; i++)
         if (yk_op_kind(g->node[i].op) == YK_OP_KIND_NONE || yk_op_kind(g->node[i].op) == YK_OP_KIND_CORE) {
-            host->fail(WHO, "node %u: there is no operation %u here", i, g->node[i].op);
+            KIT_FAIL_NODE(host, WHO, g->node[i].stream, "node %u: there is no operation %u here", i, g->node[i].op);
             return YK_E_UNSUPPORTED;
         }
     for (uint32_t i = 0; i < g->n_value; i++)
@@ -258,8 +258,10 @@ static yk_status far_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY])
         slot[i] = s->slot[i] ? s->slot[i]->far + s->slot_offset[i] : NULL;
     for (uint32_t i = 0; i < g->n_node && !st; i++) {
         st = host->eval_node(g, i, slot);
-        if (st)
+        if (st) {
             snprintf(why, KIT_WHY, "node %u could not be run", i);
+            kit_queue_blame(g->node[i].stream);
+        }
     }
     host->free(slot);
     return st;

@@ -245,7 +245,7 @@ static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **out
     yk_program *p;
     for (uint32_t i = 0; i < g->n_node; i++)
         if (!yk_op_is_primitive(g->node[i].op) && !node_claims(dev, g, i)) {
-            host->fail(WHO, "node %u (operation %u) is neither a primitive nor claimed", i, g->node[i].op);
+            KIT_FAIL_NODE(host, WHO, g->node[i].stream, "node %u (operation %u) is neither a primitive nor claimed", i, g->node[i].op);
             return YK_E_UNSUPPORTED;
         }
     p = kit_zeroed(host, WHO, sizeof *p, "a program");

@@ -88,7 +88,8 @@ broken PINS buffer 'host_pin'
 broken PRIORITY queue 'queue_new'
 broken OPS abi 'knows 0 operations'
 broken DTYPES abi 'and 3 types'
-broken MINOR abi 'says minor 1, whose tables have at most'
+minor=$(sed -n 's/^#define YK_ABI_MINOR \([0-9]*\)u.*/\1/p' "$YOKE_SOURCE/include/yoke/plugin.h")
+broken MINOR abi "says minor $minor, whose tables have at most"
 broken RESERVED abi 'the reserved word of the table is 7'
 broken CAPS_RESERVED abi 'the reserved word of the capabilities is 5'
 broken MEM_FREE abi 'is more than mem_total'

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-CTS_TESTS = tests/cts/template.sh tests/cts/broken.sh tests/cts/loader.sh tests/cts/cpu.sh tests/cts/far.sh tests/cts/cjit.sh \
-	tests/cts/cuda.sh tests/cts/record.sh tests/cts/opencl.sh tests/cts/opencl_machines.sh tests/cts/rusticl.sh tests/cts/transport.sh \
+CTS_TESTS = tests/cts/template.sh tests/cts/older.sh tests/cts/broken.sh tests/cts/loader.sh tests/cts/cpu.sh \
+	tests/cts/far.sh tests/cts/cjit.sh tests/cts/cuda.sh tests/cts/record.sh tests/cts/opencl.sh \
+	tests/cts/opencl_machines.sh tests/cts/rusticl.sh tests/cts/transport.sh \
 	tests/cts/vulkan.sh tests/cts/vulkan_faults.sh tests/cts/same_card.sh
 check_LTLIBRARIES += tests/cts/transport_loopback.la
 tests_cts_transport_loopback_la_SOURCES = tests/cts/broken_transport.c tests/support/loopback.c $(TRANSPORT_BASE) $(TRANSPORT_CORE)
@@ -10,6 +11,6 @@ dist_check_SCRIPTS += $(CTS_TESTS)
 TESTS += $(CTS_TESTS)
 EXTRA_DIST += tests/cts/lib.sh tests/cts/broken.c tests/cts/broken_far.c tests/cts/broken_island.c \
 	tests/cts/broken_stats.h tests/cts/cjit.c tests/cts/island.c \
-	tests/cts/loader.c tests/cts/rusticl.xfail tests/cts/vulkan.xfail tests/cts/abi.txt tests/cts/symbols.txt
+	tests/cts/loader.c tests/cts/older.c tests/cts/rusticl.xfail tests/cts/vulkan.xfail tests/cts/abi.txt tests/cts/symbols.txt
 # the plugin's queues and locks under TSan
 TSAN_TESTS += tests/cts/vulkan.sh

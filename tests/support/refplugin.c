@@ -35,6 +35,7 @@ struct yk_buffer {
 struct yk_queue {
     uint64_t point;
     char broken[96]; /* what went wrong in a run, told to who waits */
+    uint32_t node;   /* where it did */
 };
 struct yk_program {
     const yk_graph *g;
@@ -132,7 +133,7 @@ static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **p)
     (void)dev;
     for (uint32_t i = 0; i < g->n_all_node && ref.checks == 2; i++) /* in bodies too */
         if (g->node[i].op == YK_OP_LOG) {
-            host->fail("ref", "node %u (log): this plugin has no logarithm", g->node[i].stream);
+            host->fail_node("ref", g->node[i].stream, "this plugin has no logarithm");
             return YK_E_UNSUPPORTED;
         }
     *p = malloc(sizeof **p);
@@ -165,9 +166,10 @@ static void check_gather(yk_queue *q, const yk_graph *g, const yk_node *n, void 
     const yk_value *table = &g->value[g->index[n->in]], *index = &g->value[g->index[n->in + 1]];
     const int32_t *at = (const int32_t *)(const void *)((const char *)slot[index->slot] + index->offset);
     for (int64_t i = 0; i < index->dim[0] && !*q->broken; i++)
-        if (at[i] >= table->dim[0])
-            snprintf(q->broken, sizeof q->broken, "node %u (gather): row %d of a table of %lld", n->stream, at[i],
-                     (long long)table->dim[0]);
+        if (at[i] >= table->dim[0]) {
+            snprintf(q->broken, sizeof q->broken, "(gather): row %d of a table of %lld", at[i], (long long)table->dim[0]);
+            q->node = n->stream;
+        }
 }
 
 static bool is_update(const yk_graph *g)
@@ -224,7 +226,7 @@ static yk_status queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 static yk_status queue_poll(yk_queue *q, uint64_t *done)
 {
     if (*q->broken) {
-        host->fail("ref", "%s", q->broken);
+        host->fail_node("ref", q->node, "%s", q->broken);
         return YK_E_ARG;
     }
     *done = !ref.hangs ? q->point : ref.hangs > 2 ? 1000 - (uint64_t)ref.hangs : 0;
@@ -237,7 +239,7 @@ static yk_status queue_wait(yk_queue *q, uint64_t point, uint64_t timeout)
     const clock_t end = clock() + CLOCKS_PER_SEC / 20;
     (void)point;
     if (*q->broken) {
-        host->fail("ref", "%s", q->broken);
+        host->fail_node("ref", q->node, "%s", q->broken);
         return YK_E_ARG;
     }
     if (!ref.hangs)
@@ -263,7 +265,7 @@ static void queue_abort(yk_queue *q, yk_status why)
 static const yk_plugin *ref_query(uint32_t abi)
 {
     static const yk_plugin table = {
-        .size = sizeof table, .abi = YK_ABI, .n_op = YK_OP_COUNT, .n_dtype = YK_DTYPE_COUNT,
+        .size = sizeof table, .abi = YK_ABI, .minor = YK_ABI_MINOR, .n_op = YK_OP_COUNT, .n_dtype = YK_DTYPE_COUNT,
         .name = "ref", .version = "1", .sanitizer = YK_SANITIZER,
         .init = ref_init, .device_count = device_count, .device_caps = device_caps, .device_open = device_open,
         .claims = ref_device_claims, .buffer_new = buffer_new, .buffer_wrap = buffer_wrap, .buffer_free = buffer_free,

@@ -36,14 +36,22 @@ static void sums_of(cts_check *k, yk_dtype dtype, double n, double low)
 
 /* ---- Activations ---------------------------------------------------------------------------------------------------------- */
 
+/* Elementwise composite number i; YK_OP_COUNT behind the last. */
+static uint32_t activation_at(uint32_t i)
+{
+    uint32_t op = 0;
+    while (op < YK_OP_COUNT && (yk__op_info_of(op)->kind != YK_KIND_COMP || !yk__op_is_map(op) || i-- > 0))
+        op++;
+    return op;
+}
+
 bool cts_case_activation(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
 {
     static const int64_t dims[3][2] = {{33, 65}, {1, 7}, {3, 20011}};
-    const uint32_t first = YK_OP_RELU, ops = YK_OP_TANH_BWD - YK_OP_RELU + 1;
-    uint32_t op = first + number / 3;
+    const uint32_t op = activation_at(number / 3);
     const int64_t *dim = dims[number % 3];
     yk__vid in[2], out[8];
-    if (number >= ops * 3)
+    if (op == YK_OP_COUNT)
         return false;
     snprintf(name, n, "%s.%lldx%lld", yk__op_info_of(op)->name, (long long)dim[0], (long long)dim[1]);
     in[0] = cts_leaf(&k->g, dtype, op == YK_OP_TANH_BWD || op == YK_OP_SIGMOID_BWD ? CTS_UNIT : CTS_WIDE, 0, 2, dim);

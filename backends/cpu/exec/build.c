@@ -8,6 +8,7 @@
 #include "backends/cpu/exec/internal.h"
 #include "backends/cpu/exec/program.h"
 #include "backends/cpu/exec/steal.h"
+#include "plugins/kit/plugin.h"
 #include "plugins/kit/value.h"
 
 #define CHUNK (64 << 10)
@@ -91,7 +92,7 @@ yk_status cpu_refuse(cpu_build *build, const yk_node *node, const char *why)
 {
     if (build->status == YK_OK) {
         build->status = YK_E_UNSUPPORTED;
-        cpu_host->fail("cpu", "node %u (%s): %s", (unsigned)node->stream, kit_op_name(node->op), why);
+        KIT_FAIL_NODE(cpu_host, "cpu", node->stream, "node %u (%s): %s", (unsigned)node->stream, kit_op_name(node->op), why);
     }
     return build->status;
 }

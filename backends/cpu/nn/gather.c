@@ -386,7 +386,11 @@ void cpu_plan_data(cpu_build *build, const yk_node *node)
     case YK_OP_COPY:
         plan_copy(build, node);
         break;
-    default:
+    case YK_OP_GATHER:
+    case YK_OP_SCATTER_ADD:
         plan_index(build, node);
+        break;
+    default:
+        cpu_refuse(build, node, "it is no movement of data");
     }
 }

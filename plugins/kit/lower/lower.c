@@ -3,6 +3,7 @@
 #include "plugins/kit/lower/lower.h"
 
 #include "plugins/kit/lower/internal.h"
+#include "plugins/kit/plugin.h"
 
 /* The first that covers an operation has it. */
 static const kit_rule *const rules[] = {&kit_rule_dot, &kit_rule_chain, &kit_rule_conv, &kit_rule_attention,
@@ -27,8 +28,8 @@ static void node_lower(kit_lowering *ctx, uint32_t node)
     else
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);
     if (ctx->failed == YK_E_UNSUPPORTED)
-        ctx->target->host->fail(ctx->target->plugin, "node %u (%s): operands of a type or layout this plugin does not run", n->stream,
-                                kit_op_name(n->op));
+        KIT_FAIL_NODE(ctx->target->host, ctx->target->plugin, n->stream,
+                      "node %u (%s): operands of a type or layout this plugin does not run", n->stream, kit_op_name(n->op));
 }
 
 yk_status kit_program_make(const kit_target *target, const yk_graph *graph, kit_program *program)

@@ -489,8 +489,14 @@ static void lower_nn(kit_lowering *ctx, const yk_node *n)
     case YK_OP_GRAD_STATS:
         lower_grad_stats(ctx, n);
         break;
-    default:
+    case YK_OP_MAX_POOL:
+    case YK_OP_MAX_POOL_BWD:
+    case YK_OP_AVG_POOL:
+    case YK_OP_AVG_POOL_BWD:
         lower_pool(ctx, n, type);
+        break;
+    default:
+        kit_lower_fail(ctx, YK_E_UNSUPPORTED);
         break;
     }
 }

@@ -16,6 +16,7 @@
 #undef fail /* a macro of check.h */
 #define SANITIZER YK_SANITIZER
 #define yk_plugin_query template_query
+#include "core/device/internal.h"
 #include "plugins/template/template.c"
 
 #include <yoke/extension.h>
@@ -421,6 +422,40 @@ START_TEST(limits_and_a_plugin_of_fewer_types)
 }
 END_TEST
 
+static uint32_t node_reported(uint32_t minor, uint32_t node, const char *words)
+{
+    const yk__plugin plugin = {.name = "any", .table.minor = minor};
+    yk_error err = {YK_OK, 99, {0}};
+    if (node)
+        yk__host_table()->fail_node("any", node, "%s", words);
+    else
+        yk__host_table()->fail("any", "%s", words);
+    ck_assert_int_eq(yk__plugin_fail(&err, &plugin, YK_E_UNSUPPORTED, "running"), YK_E_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(err.text, words));
+    ck_assert_uint_eq(yk__plugin_fail(&(yk_error)YK_ERROR_INIT, &plugin, YK_E_MEM, "running"), YK_E_MEM); /* it is said once */
+    return err.node;
+}
+
+/* Words name a node for plugins of minor 1 alone, which have nothing else to name it by. */
+START_TEST(a_failure_bears_its_node)
+{
+    ck_assert_uint_eq(node_reported(2, 7, "no"), 7);
+    ck_assert_uint_eq(node_reported(2, 7, "node 12 (gather): no"), 7);
+    ck_assert_uint_eq(node_reported(2, 0, "node 12 (gather): no"), 0);
+    ck_assert_uint_eq(node_reported(1, 0, "compiling a program: node 12 (gather): no"), 12);
+    ck_assert_uint_eq(node_reported(0, 0, "attention (node 7): no"), 7);
+    ck_assert_uint_eq(node_reported(1, 0, "node x, then node 3 (map)"), 3);
+    ck_assert_uint_eq(node_reported(1, 0, "a node 5 of the network"), 0);
+    ck_assert_uint_eq(node_reported(1, 0, "node 99999999999999999999 (map)"), 0);
+    yk_error err = YK_ERROR_INIT;
+    yk__fail(&err, YK_E_ARG, "below");
+    yk__fail_node(&err, 3);
+    yk__fail_node(&err, 4);
+    yk__fail_in(&err, "above");
+    ck_assert_uint_eq(err.node, 3);
+}
+END_TEST
+
 /* What the host lends. */
 START_TEST(options_and_cache)
 {
@@ -492,6 +527,7 @@ int main(void)
     tcase_add_test(t, validate_waits_while_something_moves);
     tcase_add_test(t, unknown_layer);
     tcase_add_test(t, limits_and_a_plugin_of_fewer_types);
+    tcase_add_test(t, a_failure_bears_its_node);
     tcase_add_test(t, options_and_cache);
     tcase_add_loop_test(t, a_cache_folder_that_others_can_write_is_not_used, 0, sizeof cache_folders / sizeof *cache_folders);
     srunner_set_fork_status(sr, CK_FORK); /* each test chooses the layers of its own process */

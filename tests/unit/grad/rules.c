@@ -100,26 +100,19 @@ static void lab_again(void)
     lab_begin(&l, seed);
 }
 
-START_TEST(every_op_has_a_rule)
-{
-    for (uint32_t op = 0; op < YK_OP_COUNT; op++) {
-        bool steps = op == YK_OP_ADAM_STEP || op == YK_OP_SGD_STEP;
-        ck_assert_msg((yk__rule_of(op) != NULL) == (!yk__rule_is_none(op) && !steps), "%s", yk__op_info_of(op)->name);
-    }
-}
-END_TEST
-
 START_TEST(grads_of_unary_ops)
 {
-    static const yk_op ops[] = {YK_OP_NEG,   YK_OP_ABS,   YK_OP_EXP,       YK_OP_LOG,    YK_OP_SQRT,
-                                YK_OP_RSQRT, YK_OP_RECIP, YK_OP_TANH,      YK_OP_ERF,    YK_OP_RELU,
-                                YK_OP_GELU,  YK_OP_SILU,  YK_OP_GELU_TANH, YK_OP_SIGMOID};
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-        bool positive = ops[i] == YK_OP_LOG || ops[i] == YK_OP_SQRT || ops[i] == YK_OP_RSQRT || ops[i] == YK_OP_RECIP;
-        yk__vid x = lab_float(&l, positive ? 0.2 : -2, 2, DIM(3, 5)), y = yk__un(&l.graph, ops[i], x);
+    uint32_t n = 0;
+    for (uint32_t op = 0; op < YK_OP_COUNT; op++) {
+        bool positive = op == YK_OP_LOG || op == YK_OP_SQRT || op == YK_OP_RSQRT || op == YK_OP_RECIP;
+        if (!yk__op_is_map(op) || yk__op_info_of(op)->in_max != 1 || op == YK_OP_CAST)
+            continue;
+        yk__vid x = lab_float(&l, positive ? 0.2 : -2, 2, DIM(3, 5)), y = yk__un(&l.graph, (yk_op)op, x);
         grads_check(1, &y);
         lab_again();
+        n++;
     }
+    ck_assert_uint_ge(n, 14);
 }
 END_TEST
 
@@ -446,9 +439,9 @@ END_TEST
 /* Backward composites, and statistics that backward composites do not cover: through the body. */
 START_TEST(through_bodies)
 {
-    for (uint32_t op = YK_OP_RELU; op <= YK_OP_TANH_BWD; op++) {
+    for (uint32_t op = 0; op < YK_OP_COUNT; op++) {
         yk__vid in[2], y;
-        if (yk__op_info_of(op)->in_min != 2)
+        if (yk__op_info_of(op)->kind != YK_KIND_COMP || !yk__op_is_map(op) || yk__op_info_of(op)->in_min != 2)
             continue;
         in[0] = lab_float(&l, -2, 2, DIM(3, 4)), in[1] = lab_float(&l, -1, 1, DIM(3, 4));
         y = yk__bin(&l.graph, (yk_op)op, in[0], in[1]);
@@ -595,8 +588,7 @@ END_TEST
 
 int main(void)
 {
-    const TTest *const tests[] = {every_op_has_a_rule,
-                                  grads_of_unary_ops,
+    const TTest *const tests[] = {grads_of_unary_ops,
                                   grads_of_binary_ops,
                                   grads_of_selects,
                                   sums_and_views,

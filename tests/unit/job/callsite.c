@@ -151,17 +151,6 @@ START_TEST(a_gradient_that_is_no_number_blames_no_operation)
 }
 END_TEST
 
-START_TEST(messages_name_calls)
-{
-    ck_assert_uint_eq(yk__call_named("cpu: compiling a program: node 12 (gather): no"), 12);
-    ck_assert_uint_eq(yk__call_named("attention (node 7): no"), 7);
-    ck_assert_uint_eq(yk__call_named("node x, then node 3 (map)"), 3);
-    ck_assert_uint_eq(yk__call_named("a node 5 of the network"), 0);
-    ck_assert_uint_eq(yk__call_named("node 99999999999999999999 (map)"), 0);
-    ck_assert_uint_eq(yk__call_named(""), 0);
-}
-END_TEST
-
 START_TEST(places_by_number)
 {
     yk__call_sites s = {.now = {0}};
@@ -190,7 +179,6 @@ int main(void)
     tcase_add_test(t, what_only_planning_finds_names_its_line);
     tcase_add_test(t, the_first_value_that_is_no_number_names_its_operation);
     tcase_add_test(t, a_gradient_that_is_no_number_blames_no_operation);
-    tcase_add_test(t, messages_name_calls);
     tcase_add_test(t, places_by_number);
     return suite_run("callsite", t);
 }
