@@ -64,8 +64,9 @@ extern "C" {
  * strides come only to plugins that claim them (YK_CLAIM_STRIDED_OUT).
  * Arithmetic of 16-bit floats is done in f32 and rounded once (to nearest even) when stored; overflow gives an infinity.
  * Sums accumulate in f32 at least: an addition loses at most 2^-24 of the absolute terms, so n of them lose at most n 2^-24. A device
- * with YK_CAP_LONG_SUMS loses at most 1e-6 of them, and 2e-6 in a product, whatever n is. An operation that only moves data keeps its bits, also of -0. An elementwise output may
- * share exactly the memory of one of its inputs of the same element size, never a shifted overlap.
+ * with YK_CAP_LONG_SUMS loses at most 1e-6 of them, and 2e-6 in a product, whatever n is. An operation that only moves data
+ * keeps its bits, also of -0. An elementwise output may share exactly the memory of one of its inputs of the same element size,
+ * never a shifted overlap.
  *
  * neg..erf      y = f(x), float. rsqrt = 1/sqrt(x), recip = 1/x.
  * cast          float, i32, u8, bool to any of these. Float to i32 or u8 truncates; NaN and values outside the type give

@@ -51,8 +51,8 @@ static void check_share(cts *c, cts_check *k, double share, int64_t terms)
     const double serial = 0x1p-24 * (double)terms;
     k->tol = CTS_SHARE;
     k->n = sums_promised(c) || serial < share ? share : serial;
-    k->advice = sums_promised(c) ? "YK_CAP_LONG_SUMS (plugin.h) promises this bound for any number of terms: take at most 32 terms in f32 and "
-                                   "add those sums in double, or use Kahan's sum; or leave the bit out, and n terms may lose n 2^-24"
+    k->advice = sums_promised(c) ? "YK_CAP_LONG_SUMS (plugin.h) promises this bound for any number of terms: take at most 32 terms in "
+                                   "f32 and add those sums in double, or use Kahan's sum; or leave the bit out, and n terms may lose n 2^-24"
                                  : "without YK_CAP_LONG_SUMS n terms may lose n 2^-24 (plugin.h): accumulate in f32 at least";
     cts_check_run(c, k);
     cts_check_free(k);
@@ -66,8 +66,8 @@ static void test_bound(cts *c)
     if (sums_promised(c))
         cts_pass(c);
     else
-        cts_unsupported(c, "the device has no YK_CAP_LONG_SUMS (plugin.h): a sum of n terms may lose n 2^-24 of them here, so two million may "
-                           "lose %.2g; add at most 32 terms in f32 and then in double, or by Kahan's sum, to hold 1e-6 at any length, "
+        cts_unsupported(c, "the device has no YK_CAP_LONG_SUMS (plugin.h): a sum of n terms may lose n 2^-24 of them here, so two million "
+                           "may lose %.2g; add at most 32 terms in f32 and then in double, or by Kahan's sum, to hold 1e-6 at any length, "
                            "and set the bit", 0x1p-24 * MOST);
 }
 
