@@ -51,8 +51,9 @@ static void check_share(cts *c, cts_check *k, double share, int64_t terms)
     const double serial = 0x1p-24 * (double)terms;
     k->tol = CTS_SHARE;
     k->n = sums_promised(c) || serial < share ? share : serial;
-    k->advice = sums_promised(c) ? "YK_CAP_LONG_SUMS (plugin.h) promises this bound for any number of terms: take at most 32 terms "
-                                   "in f32 and add those sums in double, or use Kahan's sum; or leave the bit out, and n terms may lose n 2^-24"
+    k->advice = sums_promised(c) ? "YK_CAP_LONG_SUMS (plugin.h) promises this bound for any number of terms: take at most 32 "
+                                   "terms in f32 and add those sums in double, or use Kahan's sum; or leave the bit out, and n "
+                                   "terms may lose n 2^-24"
                                  : "without YK_CAP_LONG_SUMS n terms may lose n 2^-24 (plugin.h): accumulate in f32 at least";
     cts_check_run(c, k);
     cts_check_free(k);
