@@ -132,7 +132,7 @@ static yk_status device_caps(uint32_t i, yk_device_caps *out)
         s = find_isa(&isa);
     if (s != YK_OK)
         return s;
-    c.flags = YK_CAP_HOST_VISIBLE | YK_CAP_WRAP | YK_CAP_DETERMINISTIC | YK_CAP_CPU | YK_CAP_CORES;
+    c.flags = YK_CAP_HOST_VISIBLE | YK_CAP_WRAP | YK_CAP_DETERMINISTIC | YK_CAP_CPU | YK_CAP_CORES | YK_CAP_LONG_SUMS;
     cpu_name(c.name, sizeof c.name);
     at = snprintf(c.locality, sizeof c.locality, "cores:");
     for (int k = 0; k < n && at < (int)sizeof c.locality - 8; k++) {

@@ -96,7 +96,7 @@ static yk_status caps_fill(CUdevice id, yk_device_caps *c)
         return cuda_error(rc, "asking what a device is");
     caps_locality(id, c);
     snprintf(c->isa, sizeof c->isa, "sm_%d, CUDA %d.%d driver", device_sm(id, &s), version / 1000, version % 1000 / 10);
-    c->flags = YK_CAP_DETERMINISTIC | YK_CAP_PINS;
+    c->flags = YK_CAP_DETERMINISTIC | YK_CAP_PINS | YK_CAP_LONG_SUMS;
     c->mem_total = bytes;
     c->mem_free = memory_free_now(id);
     c->align = CUDA_ALIGN;

@@ -117,8 +117,9 @@ yk_status yk__device_open(const yk__placement *place, yk__device **out, yk_error
         yk__device_close(dev);
         return err->status;
     }
-    yk__log(YK_LOG_INFO, "device", "%s:%u is %s (%s), %u units", dev->plugin->name, place->device, dev->caps.name,
-            dev->caps.isa, dev->caps.units);
+    yk__log(YK_LOG_INFO, "device", "%s:%u is %s (%s), %u units%s", dev->plugin->name, place->device, dev->caps.name,
+            dev->caps.isa, dev->caps.units,
+            dev->caps.flags & YK_CAP_LONG_SUMS ? "" : "; a sum of n terms may lose n 2^-24 of them (no YK_CAP_LONG_SUMS)");
     *out = dev;
     return YK_OK;
 }

@@ -63,8 +63,10 @@ extern "C" {
  * is arbitrary. Only `copy` receives other strides, and `dot` may receive its last two dimensions swapped. Further
  * strides come only to plugins that claim them (YK_CLAIM_STRIDED_OUT).
  * Arithmetic of 16-bit floats is done in f32 and rounded once (to nearest even) when stored; overflow gives an infinity.
- * Sums accumulate in f32 at least. An operation that only moves data keeps its bits, also of -0. An elementwise output may
- * share exactly the memory of one of its inputs of the same element size, never a shifted overlap.
+ * Sums accumulate in f32 at least: an addition loses at most 2^-24 of the absolute terms, so n of them lose at most n 2^-24. A device
+ * with YK_CAP_LONG_SUMS loses at most 1e-6 of them, and 2e-6 in a product, whatever n is. An operation that only moves data
+ * keeps its bits, also of -0. An elementwise output may share exactly the memory of one of its inputs of the same element size,
+ * never a shifted overlap.
  *
  * neg..erf      y = f(x), float. rsqrt = 1/sqrt(x), recip = 1/x.
  * cast          float, i32, u8, bool to any of these. Float to i32 or u8 truncates; NaN and values outside the type give
@@ -402,7 +404,12 @@ enum {
     YK_CAP_CPU = 1 << 3,           /* computes on the host's cores, which it should not share with another rank */
     YK_CAP_CORES = 1 << 4, /* the plugin's one device is the host's cores, any subset of them by option CORES. In device
                              specs "PLUGIN:0-3" then names cores, and "PLUGIN/2" splits them between two ranks */
-    YK_CAP_PINS = 1 << 5   /* host_pin works */
+    YK_CAP_PINS = 1 << 5,  /* host_pin works */
+    /* Results in f32 of sum, scatter_add, and composites that add up lie within 1e-6 of their absolute terms, and of products (dot, and
+     * what has means or squares) within 2e-6, for any number of terms; of convolutions within 1e-5. A result of 16 bits adds one
+     * rounding. Ways to hold it: at most 32 terms in f32 and then double; or Kahan's sum. Without this bit n terms may lose n 2^-24.
+     * Since minor 2. */
+    YK_CAP_LONG_SUMS = 1 << 6
 };
 
 typedef struct yk_device_caps {
@@ -499,7 +506,8 @@ typedef struct yk_pin yk_pin; /* opaque; owned by the plugin */
  *
  * Failures. A refused call (YK_E_ARG for an argument, YK_E_UNSUPPORTED, YK_E_MEM of a *_new) changes nothing and takes no
  * point. Any other failure of a queue is permanent: that call, pending waits, and every later call on the queue except
- * queue_free return the same status. Work that was not done by then never is.
+ * queue_free return the same status. Work that was not done by then never is, but for work that the device had begun. Work
+ * of another queue that waits for it starts only if it was done; else that queue fails too, with the same status or YK_E_CANCELLED.
  */
 typedef struct yk_plugin {
     uint32_t size, abi, minor; /* sizeof(yk_plugin), YK_ABI, YK_ABI_MINOR as the plugin was compiled */
@@ -553,7 +561,7 @@ typedef struct yk_plugin {
      * give up the whole device. [any] */
     void (*queue_abort)(yk_queue *q, yk_status why);
     /* Begin and end of a finished point's work, in ns of one clock per device, unrelated to other clocks. YK_E_ARG: not done,
-     * or more than 64 points ago. NULL: unknown. [one] per queue */
+     * or more than 64 points ago; those of the last 63 points are known. NULL: unknown. [one] per queue */
     yk_status (*queue_span)(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint64_t *end_ns);
     /* Registers host memory, so that the driver copies from and to it directly. The range begins and ends anywhere, stays mapped
      * until unpinned, and may be pinned on several devices. NULL without YK_CAP_PINS. [any] */

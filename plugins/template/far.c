@@ -81,8 +81,9 @@ static yk_status device_caps(uint32_t i, yk_device_caps *caps)
 {
     /* YK_CAP_CPU holds of this example, as it computes on the host's cores: `auto` leaves it out where another plugin has them, its
      * memory is bounded as the process's is, and no leak of the device's own is looked for. A device with a chip of its own must
-     * not say it. YK_CAP_DETERMINISTIC promises equal bits for equal inputs. */
-    yk_device_caps c = {.flags = YK_CAP_DETERMINISTIC | YK_CAP_CPU | YK_CAP_PINS,
+     * not say it. YK_CAP_DETERMINISTIC promises equal bits for equal inputs, and YK_CAP_LONG_SUMS exact sums of any
+     * length, which the reference kernels make in double. */
+    yk_device_caps c = {.flags = YK_CAP_DETERMINISTIC | YK_CAP_CPU | YK_CAP_PINS | YK_CAP_LONG_SUMS,
                         .mem_total = kit_host_memory(),
                         .max_alloc = kit_host_memory(),
                         .max_bind = 1u << 30,

@@ -52,6 +52,14 @@ broken_island()
     found "$@"
 }
 
+# broken_wide FAULT TESTS WORDS: the template with a fault of large buffers, long sums, or threads
+broken_wide()
+{
+    sampled || return 0
+    compile "$WORK/yoke_bad.so" "$YOKE_SOURCE/tests/cts/broken_wide.c" -pthread -DBREAK_"$1" || { result 1 "$1 is built"; return; }
+    found "$@"
+}
+
 broken_far()
 {
     sampled || return 0
@@ -78,6 +86,7 @@ broken ROWS 'op/sum*' 'expected\|evaluation'
 broken LOWEST 'op/rmax*' 'expected -inf'
 broken NAN 'op/cast*nan' 'expected -\?nan'
 broken TINY 'op/cast*tiny' 'expected'
+broken_wide CLAIM_THREAD 'composite/relu*' 'the same node always gets the same answer'
 broken NARROW 'composite/layer_norm*to_*' 'expected'
 broken STRIDED 'composite/attention*' 'expected'
 broken FLAGS buffer 'buffer_new'
@@ -207,6 +216,18 @@ none)
     broken_far ABORT queue 'queue_abort'
     broken_island COLL_WAITS 'extension/coll.all_reduce.2.waits' 'yk.coll.1: all_reduce over 2 members'
     broken_island COLL_ABORT 'extension/coll.abort' 'yk.coll.1: after abort'
+    broken_far ABORT_LATE 'queue/abort_busy' 'a wait returned .* after queue_abort'
+    broken_far ABORT_LATE 'queue/abort_waiting' 'what the queue waited for was still at work'
+    broken_far DEPENDENT 'queue/abort_dependent' 'a queue went on although what it waited for was aborted'
+    broken_far LEAK_PIN 'leak/pin' 'keeps .* bytes'
+    broken_far SPAN_ZERO 'queue/span_length' 'has a span of 0.000000 s'
+    broken_far SPAN_UNIT 'queue/span_length' 'a span is the time of the work in ns'
+    broken_far SPANS_FEW 'queue/spans_kept' 'queue_span of one of the last 63 points'
+    broken_wide COPY_32 'offsets/copy' 'of a buffer of 5 GiB'
+    broken_wide SLOT_32 'offsets/slot' 'a slot at 5 GiB of its buffer'
+    broken_wide VALUE_32 'offsets/value' 'a value at 5 GiB of its slot'
+    broken_wide ROW_32 'offsets/gather' 'rows looked up at 5, 1 and 3 GiB'
+    broken_wide LONG_SUMS 'long/sum.f32.1d*' 'YK_CAP_LONG_SUMS (plugin.h) promises this bound'
     broken_far SPAN queue 'YK_E_ARG\|no time at all\|is said to be'
     broken CRASH 'op/*[a-z].*f32*' 'killed by signal 11'
     passed=$(grep -c '^ok.* - op/\(dot\|scatter_add\)\.' "$WORK/out")

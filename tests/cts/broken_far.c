@@ -340,6 +340,71 @@ static void bad_abort(yk_queue *q, yk_status why)
 }
 #endif
 
+#ifdef BREAK_ABORT_LATE /* those who wait learn of an abort when the work under way is over, more or less */
+static void bad_abort(yk_queue *q, yk_status why)
+{
+    usleep(400000);
+    kit_queue_abort(q, why);
+}
+#endif
+
+#ifdef BREAK_DEPENDENT /* a copy that waits for other queues is made once they have done their work, or failed */
+typedef struct late_copy {
+    yk_device *dev;
+    yk_copy copy;
+    yk_wait wait[64];
+} late_copy;
+
+static yk_status late_call(void *arg, char why[KIT_WHY])
+{
+    late_copy *l = arg;
+    for (uint32_t i = 0; i < l->copy.n_wait && i < 64; i++)
+        kit_queue_wait(l->wait[i].queue, l->wait[i].point, UINT64_MAX);
+    const yk_status st = far_copy(l->dev, &l->copy, why);
+    host->free(l);
+    return st;
+}
+
+static yk_status bad_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
+{
+    late_copy *l = c->n_wait ? host->alloc(sizeof *l, 64) : NULL;
+    if (!l)
+        return kit_queue_copy(q, c, point);
+    l->dev = devices;
+    l->copy = *c;
+    memcpy(l->wait, c->wait, (c->n_wait < 64 ? c->n_wait : 64) * sizeof *l->wait);
+    return kit_queue_call(q, 0, NULL, late_call, l, point);
+}
+#endif
+
+#ifdef BREAK_LEAK_PIN
+static yk_status bad_pin(yk_device *dev, void *memory, uint64_t bytes, yk_pin **pin)
+{
+    char *lost = host->alloc(4096, 64);
+    memset(lost, 1, 4096);
+    return host_pin(dev, memory, bytes, pin);
+}
+#endif
+
+#if defined BREAK_SPAN_ZERO || defined BREAK_SPAN_UNIT || defined BREAK_SPANS_FEW
+static yk_status bad_span(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint64_t *end_ns)
+{
+#ifdef BREAK_SPANS_FEW /* of the last 16 points alone */
+    uint64_t done = 0;
+    if (kit_queue_poll(q, &done) == YK_OK && done - point >= 16)
+        return YK_E_ARG;
+#endif
+    const yk_status st = kit_queue_span(q, point, begin_ns, end_ns);
+#ifdef BREAK_SPAN_ZERO /* the end twice */
+    *begin_ns = *end_ns - 1;
+#elif defined BREAK_SPAN_UNIT /* in us */
+    *begin_ns /= 1000;
+    *end_ns /= 1000;
+#endif
+    return st;
+}
+#endif
+
 #ifdef BREAK_SPAN
 static yk_status bad_span(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint64_t *end_ns)
 {
@@ -357,7 +422,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #if defined HASTY || defined BREAK_KEPT_WAITS || defined BREAK_KEPT_SLOTS || defined BREAK_SLOT_COUNT || defined BREAK_SLOT_MORE
     bad.queue_run = bad_run;
 #endif
-#if defined BREAK_COPY_WAITS || defined BREAK_KEPT_COPY_WAITS || defined BREAK_DEVICE_WAITS
+#if defined BREAK_COPY_WAITS || defined BREAK_KEPT_COPY_WAITS || defined BREAK_DEVICE_WAITS || defined BREAK_DEPENDENT
     bad.queue_copy = bad_copy;
 #endif
 #ifdef BREAK_DEVICE_WAITS
@@ -378,7 +443,7 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #ifdef BREAK_SLOT_BYTES
     queue_ops.bytes = bad_bytes;
 #endif
-#ifdef BREAK_PIN_ALIGNED
+#if defined BREAK_PIN_ALIGNED || defined BREAK_LEAK_PIN
     bad.host_pin = bad_pin;
 #endif
 #ifdef BREAK_LAST_PROGRAM
@@ -399,10 +464,10 @@ __attribute__((visibility("default"))) const yk_plugin *yk_plugin_query(uint32_t
 #ifdef BREAK_SCRATCH
     queue_ops.run = scratch_run;
 #endif
-#ifdef BREAK_ABORT
+#if defined BREAK_ABORT || defined BREAK_ABORT_LATE
     bad.queue_abort = bad_abort;
 #endif
-#ifdef BREAK_SPAN
+#if defined BREAK_SPAN || defined BREAK_SPAN_ZERO || defined BREAK_SPAN_UNIT || defined BREAK_SPANS_FEW
     bad.queue_span = bad_span;
 #endif
     return abi == YK_ABI ? &bad : NULL;

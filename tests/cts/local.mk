@@ -9,7 +9,7 @@ tests_cts_transport_loopback_la_CFLAGS = $(AM_CFLAGS)
 tests_cts_transport_loopback_la_LDFLAGS = $(TEST_MODULE) -export-symbols-regex '^yk_transport_query$$'
 dist_check_SCRIPTS += $(CTS_TESTS)
 TESTS += $(CTS_TESTS)
-EXTRA_DIST += tests/cts/lib.sh tests/cts/broken.c tests/cts/broken_far.c tests/cts/broken_island.c \
+EXTRA_DIST += tests/cts/lib.sh tests/cts/broken.c tests/cts/broken_far.c tests/cts/broken_island.c tests/cts/broken_wide.c \
 	tests/cts/broken_stats.h tests/cts/cjit.c tests/cts/island.c \
 	tests/cts/loader.c tests/cts/older.c tests/cts/rusticl.xfail tests/cts/vulkan.xfail tests/cts/abi.txt tests/cts/symbols.txt
 # the plugin's queues and locks under TSan

@@ -16,7 +16,7 @@ ref_state ref = {.claim = REF_CLAIM_ALL, .align = 64};
 const yk_device_caps ref_caps = {
     .size = sizeof ref_caps,
     .name = "reference",
-    .flags = YK_CAP_DETERMINISTIC,
+    .flags = YK_CAP_DETERMINISTIC | YK_CAP_LONG_SUMS,
     .align = 64,
     .units = 1,
     .store = 1u << YK_F32 | 1u << YK_BF16 | 1u << YK_F16 | 1u << YK_I32 | 1u << YK_BOOL | 1u << YK_U8,

@@ -148,9 +148,9 @@ bool cts_compare(cts *c, const cts_check *k, uint32_t which, const yk_value *got
         may = yk__dtype_is_float(got_v->dtype) ? error_allowed(k, y, got_v->dtype, a, &s) : 0;
         if (element_matches(k, got_v->dtype, x, y, may))
             continue;
-        cts_fail(c, "output %u %s element %lld is %.9g, expected %.9g, allowed error %.3g%s", which,
+        cts_fail(c, "output %u %s element %lld is %.9g, expected %.9g, allowed error %.3g%s%s%s", which,
                  yk__value_shape_text(got_v, shape, sizeof shape), (long long)i, x, y, may,
-                 k->arenas ? "; the program has two arenas (YK_SLOT_ARENA)" : "");
+                 k->arenas ? "; the program has two arenas (YK_SLOT_ARENA)" : "", k->advice ? "; " : "", k->advice ? k->advice : "");
         return false;
     }
     return true;

@@ -137,6 +137,7 @@ typedef struct cts_check {
     uint32_t n_want;
     cts_tol tol;
     double n;         /* length of the sums; CTS_SHARE: the share */
+    const char *advice; /* said where a result is wrong; NULL: none */
     double least;     /* CTS_LARGEST: the largest element counts as this at least: differences of larger numbers */
     double low;       /* CTS_LARGEST: further error in units of the inputs' precision, for 16-bit intermediates */
     uint32_t in_type; /* the inputs' type */
@@ -205,6 +206,7 @@ void cts_group_gradients(cts *c);
 void cts_group_guard(cts *c);
 void cts_group_rebind(cts *c);
 void cts_group_leak(cts *c);
+void cts_group_offsets(cts *c);
 void cts_group_long(cts *c);
 void cts_group_extension(cts *c);
 void cts_group_processes(cts *c);

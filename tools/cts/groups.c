@@ -3,6 +3,7 @@
  * Groups composite, body and guard: the cases of composites run as they are claimed, run as their bodies, and small odd
  * sizes where a store too wide shows.
  */
+#include <pthread.h>
 #include <string.h>
 
 #include "tools/cts/cts.h"
@@ -38,13 +39,52 @@ static void case_run(cts *c, cts_check *k)
         cts_check_run(c, k);
 }
 
+#define ASKED 256 /* nodes of a graph at most that are asked about */
+
+typedef struct asker {
+    cts *c;
+    const yk_graph *g;
+    uint32_t answer[ASKED];
+} asker;
+
+static void *asker_main(void *arg)
+{
+    asker *a = arg;
+    for (uint32_t i = 0; i < a->g->n_node && i < ASKED; i++)
+        a->answer[i] = yk__simple_claims(a->c->dev, a->g, i);
+    return NULL;
+}
+
+/* The same node gets the same answer: in the thread that plans, asked once more, and in a thread that is new. */
+static bool claims_alike(cts *c, cts_check *k, yk_error *err)
+{
+    asker first = {.c = c}, again = {.c = c}, other = {.c = c};
+    yk_graph g;
+    pthread_t thread;
+    if (yk__graph_seal(&k->g, &g, err))
+        return false;
+    first.g = again.g = other.g = &g;
+    asker_main(&first);
+    if (pthread_create(&thread, NULL, asker_main, &other))
+        return cts_fail(c, "no thread for the test"), false;
+    pthread_join(thread, NULL);
+    asker_main(&again);
+    for (uint32_t i = 0; i < g.n_node && i < ASKED; i++)
+        if (other.answer[i] != first.answer[i] || again.answer[i] != first.answer[i]) {
+            cts_fail(c, "claims answers %u for node %u (%s), then %u in another thread and %u here; the same node always gets the same "
+                     "answer, in any thread", first.answer[i], i, yk__op_info_of(g.node[i].op)->name, other.answer[i], again.answer[i]);
+            return false;
+        }
+    return true;
+}
+
 static void as_claimed(cts *c, cts_check *k, const char *name)
 {
     yk_error err = YK_ERROR_INIT;
     bool claimed;
     if (!cts_begin(c, "%s.%s", name, yk__dtype_name(current_type)))
         return;
-    claimed = cts_claimed(c, k, &err);
+    claimed = claims_alike(c, k, &err) && cts_claimed(c, k, &err);
     if (err.status)
         cts_error(c, &err);
     else if (!claimed)

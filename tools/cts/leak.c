@@ -169,6 +169,15 @@ static void test_leak(cts *c, const char *name, bool (*once)(cts *c, cts_check *
     cts_pass(c);
 }
 
+/* Of what not every device has. */
+static void test_leak_if(cts *c, const char *name, bool offered, const char *lacks, bool (*once)(cts *c, cts_check *k))
+{
+    if (offered)
+        test_leak(c, name, once, NULL);
+    else if (cts_begin(c, "%s", name))
+        cts_unsupported(c, "%s", lacks);
+}
+
 static bool open_once(cts *c, cts_check *k)
 {
     yk_device *dev = NULL;
@@ -201,6 +210,74 @@ static bool queue_once(cts *c, cts_check *k)
         return false;
     c->t->queue_free(q);
     return true;
+}
+
+static bool pin_once(cts *c, cts_check *k)
+{
+    static uint8_t memory[8192];
+    yk_pin *pin = NULL;
+    (void)k;
+    if (!cts_ok(c, c->t->host_pin(c->dev->handle, memory + 100, 5000, &pin), "host_pin"))
+        return false;
+    c->t->host_unpin(pin);
+    return true;
+}
+
+static bool wrap_once(cts *c, cts_check *k)
+{
+    static uint8_t memory[8192] __attribute__((aligned(4096)));
+    yk_buffer *b = NULL;
+    (void)k;
+    if (!cts_ok(c, c->t->buffer_wrap(c->dev->handle, memory, sizeof memory, &b), "buffer_wrap"))
+        return false;
+    c->t->buffer_free(b);
+    return true;
+}
+
+/* Two queues, a copy of one that waits for the other, and one that is refused. */
+static bool waits_once(cts *c, cts_check *k)
+{
+    yk_queue *q[2] = {NULL, NULL};
+    yk_buffer *b = NULL;
+    uint8_t data[64] = {1};
+    uint64_t point = 0;
+    (void)k;
+    bool ok = cts_ok(c, cts_buffer_new(c, sizeof data, &b), "buffer_new") &&
+              cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &q[0]), "queue_new") &&
+              cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &q[1]), "queue_new") &&
+              cts_ok(c, yk_put(c->t, q[0], b, 0, data, sizeof data, &point), "queue_copy");
+    const yk_wait wait = {q[0], point};
+    const yk_copy copy = {.size = sizeof copy, .n_wait = 1, .wait = &wait, .src = b, .dst_host = data, .bytes = sizeof data};
+    if (ok && yk_get(c->t, q[1], b, 1, data, sizeof data, &point) == YK_OK)
+        cts_fail(c, "a copy beyond the end of a buffer is taken");
+    yk__plugin_message();
+    if (ok && cts_ok(c, c->t->queue_copy(q[1], &copy, &point), "queue_copy"))
+        cts_wait(c, q[1], point);
+    for (int i = 1; i >= 0; i--)
+        if (q[i])
+            c->t->queue_free(q[i]);
+    if (b)
+        c->t->buffer_free(b);
+    return ok;
+}
+
+static bool abort_once(cts *c, cts_check *k)
+{
+    yk_queue *q = NULL;
+    yk_buffer *b = NULL;
+    uint8_t data[64] = {1};
+    uint64_t point = 0;
+    (void)k;
+    bool ok = cts_ok(c, cts_buffer_new(c, sizeof data, &b), "buffer_new") && cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &q), "queue_new");
+    for (int i = 0; i < 4 && ok; i++)
+        ok = cts_ok(c, yk_put(c->t, q, b, 0, data, sizeof data, &point), "queue_copy");
+    if (q) {
+        c->t->queue_abort(q, YK_E_CANCELLED);
+        c->t->queue_free(q);
+    }
+    if (b)
+        c->t->buffer_free(b);
+    return ok;
 }
 
 static bool program_once(cts *c, cts_check *k)
@@ -268,6 +345,10 @@ void cts_group_leak(cts *c)
     test_leak(c, "buffer", buffer_once, &k);
     test_leak(c, "queue", queue_once, &k);
     test_leak(c, "program", program_once, &k);
+    test_leak_if(c, "pin", c->dev->caps.flags & YK_CAP_PINS, "no YK_CAP_PINS", pin_once);
+    test_leak_if(c, "wrap", c->dev->caps.flags & YK_CAP_WRAP, "no YK_CAP_WRAP", wrap_once);
+    test_leak(c, "waits", waits_once, &k);
+    test_leak_if(c, "abort", yk__plugin_aborts(c->dev->plugin), "queue_abort is not offered", abort_once);
     test_runs(c, &k);
     cts_check_free(&k);
 }

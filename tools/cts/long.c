@@ -2,7 +2,8 @@
 /*
  * Group long: sums of up to millions of terms, with --long of a hundred million. An accumulator of 32 bits that takes them one after the
  * other loses digits: where all terms are alike, each addition rounds in the same direction. So terms have one sign, a result is the sum
- * of absolute values, too, and the error allowed is a share of it, whatever the number of terms.
+ * of absolute values, too, and the error allowed is a share of it: whatever the number of terms, of a device with YK_CAP_LONG_SUMS;
+ * of any other device, 2^-24 for each addition.
  */
 #include <math.h>
 #include <string.h>
@@ -39,12 +40,36 @@ static const long_product products[] = {
     {16, 33, 100000, false}, {1, 1, MOST, false},    {1, 300, 50000, true},
 };
 
-static void check_share(cts *c, cts_check *k, double share)
+static bool sums_promised(const cts *c)
 {
+    return (c->dev->caps.flags & YK_CAP_LONG_SUMS) != 0;
+}
+
+/* terms: additions that one result takes, in f32. */
+static void check_share(cts *c, cts_check *k, double share, int64_t terms)
+{
+    const double serial = 0x1p-24 * (double)terms;
     k->tol = CTS_SHARE;
-    k->n = share;
+    k->n = sums_promised(c) || serial < share ? share : serial;
+    k->advice = sums_promised(c) ? "YK_CAP_LONG_SUMS (plugin.h) promises this bound for any number of terms: take at most 32 "
+                                   "terms in f32 and add those sums in double, or use Kahan's sum; or leave the bit out, and n "
+                                   "terms may lose n 2^-24"
+                                 : "without YK_CAP_LONG_SUMS n terms may lose n 2^-24 (plugin.h): accumulate in f32 at least";
     cts_check_run(c, k);
     cts_check_free(k);
+}
+
+/* One line for a plugin that does not hold the bound of any length. */
+static void test_bound(cts *c)
+{
+    if (!cts_begin(c, "bound"))
+        return;
+    if (sums_promised(c))
+        cts_pass(c);
+    else
+        cts_unsupported(c, "the device has no YK_CAP_LONG_SUMS (plugin.h): a sum of n terms may lose n 2^-24 of them here, so two million "
+                           "may lose %.2g; add at most 32 terms in f32 and then in double, or by Kahan's sum, to hold 1e-6 at any length, "
+                           "and set the bit", 0x1p-24 * MOST);
 }
 
 static int64_t terms_of(const long_sum *s)
@@ -77,7 +102,7 @@ static void sum_of_alike(cts *c, yk_dtype dtype, const long_sum *s, bool fused)
         yk__apply(&k.g, YK_OP_SUM, 1, in, 1, &axes, YK_F32, YK_NONE, NULL, &y, 1);
     }
     cts_want(&k, y);
-    check_share(c, &k, SUM_SHARE);
+    check_share(c, &k, SUM_SHARE, terms_of(s));
 }
 
 /* Most rows go to one row of the table, as those of a frequent word do. */
@@ -93,7 +118,7 @@ static void rows_added_to_one(cts *c, yk_dtype dtype, int64_t n, int64_t width, 
     in[1] = cts_leaf(&k.g, YK_I32, CTS_INDEX, 1, 1, src);
     yk__apply(&k.g, YK_OP_SCATTER_ADD, 2, in, 0, NULL, YK_F32, 2, dim, &y, 1);
     cts_want(&k, y);
-    check_share(c, &k, SUM_SHARE);
+    check_share(c, &k, SUM_SHARE, n);
 }
 
 static void product_of_alike(cts *c, yk_dtype dtype, const long_product *p, uint32_t second)
@@ -111,7 +136,15 @@ static void product_of_alike(cts *c, yk_dtype dtype, const long_product *p, uint
     in[p->strided ? 0 : 1] = yk__permute(&k.g, in[p->strided ? 0 : 1], turn);
     yk__apply(&k.g, YK_OP_DOT, 2, in, 0, NULL, YK_F32, YK_NONE, NULL, &y, 1);
     cts_want(&k, y);
-    check_share(c, &k, PRODUCT_SHARE);
+    check_share(c, &k, PRODUCT_SHARE, p->terms + 1);
+}
+
+static int64_t elements_of(uint32_t dims, const int64_t *dim)
+{
+    int64_t n = 1;
+    for (uint32_t d = 0; d < dims; d++)
+        n *= dim[d];
+    return n;
 }
 
 /* Operations of one operand x [a, b] or [a, b, c, d] whose results are sums. */
@@ -131,7 +164,7 @@ static void sums_within(cts *c, yk_op op, yk_dtype dtype, cts_dist dist, uint32_
     const uint32_t n = yk__apply(&k.g, op, n_in, in, n_attr, attr, YK_DTYPE_COUNT, YK_NONE, NULL, out, 4);
     for (uint32_t i = from; i < n && i < from + wanted; i++)
         cts_want(&k, out[i]);
-    check_share(c, &k, op == YK_OP_SOFTMAX && dtype != YK_F32 ? FUNCTION_SHARE : PRODUCT_SHARE);
+    check_share(c, &k, op == YK_OP_SOFTMAX && dtype != YK_F32 ? FUNCTION_SHARE : PRODUCT_SHARE, elements_of(dims, dim));
 }
 
 /* gbeta of a layer norm: a sum over rows. */
@@ -152,7 +185,7 @@ static void norm_gradient(cts *c, yk_dtype dtype, int64_t rows, int64_t cols)
     in[1] = x[0], in[2] = y[1], in[3] = y[2], in[4] = x[1];
     yk__apply(&k.g, YK_OP_LAYER_NORM_BWD, 5, in, 1, &attr, YK_DTYPE_COUNT, YK_NONE, NULL, out, 3);
     cts_want(&k, out[2]);
-    check_share(c, &k, SUM_SHARE);
+    check_share(c, &k, SUM_SHARE, rows);
 }
 
 /* The gradient of a convolution's weight: a sum over pictures and their points. */
@@ -171,7 +204,7 @@ static void conv_gradient(cts *c, yk_dtype dtype, int64_t images, int64_t channe
     in[1] = cts_leaf(&k.g, dtype, CTS_SAME, 7, 4, x);
     yk__apply(&k.g, YK_OP_CONV2D_DW, 2, in, 7, attr, YK_F32, 4, w, &out, 1);
     cts_want(&k, out);
-    check_share(c, &k, CONV_SHARE);
+    check_share(c, &k, CONV_SHARE, images * points * points);
 }
 
 static void composites_of_type(cts *c, yk_dtype dtype)
@@ -220,6 +253,7 @@ void cts_group_long(cts *c)
     static const int64_t flat[] = {MOST};
     yk_dtype types[4];
     const uint32_t n = cts_float_types(c, types);
+    test_bound(c);
     for (uint32_t t = 0; t < n; t++)
         long_of_type(c, types[t]);
     sums_within(c, YK_OP_GRAD_STATS, YK_F32, CTS_SAME, 1, flat, 0, NULL, 0, 1);

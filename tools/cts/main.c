@@ -31,6 +31,7 @@ static const cts_group plugin_groups[] = {
     {"guard", "nothing is written outside of values", true, cts_group_guard},
     {"rebind", "one program, other buffers and offsets", true, cts_group_rebind},
     {"leak", "what is made and released again leaves nothing behind", true, cts_group_leak},
+    {"offsets", "bytes, values and rows beyond 4 GiB", true, cts_group_offsets},
     {"long", "sums of millions of terms", true, cts_group_long},
     {"extension", "collectives among devices, shared buffers", true, cts_group_extension},
     {"processes", "collectives among devices of several processes", false, cts_group_processes},
@@ -65,7 +66,7 @@ static const yk__cli_command command = {
             "that it starts itself, and prints a line for each, and the totals. "
             "Every group runs in a process of its own; after a test that crashes or hangs another goes on. Exit code: 0 all "
             "passed, 1 some failed, 2 wrong usage or a file that cannot be read.\n"
-            "Groups of a plugin: abi buffer queue op composite body random gradients guard rebind leak long extension processes "
+            "Groups of a plugin: abi buffer queue op composite body random gradients guard rebind leak offsets long extension processes "
             "errors; of a transport: abi connect order sizes match many wait threads cancel memory put arguments death close leak.\n"
             "The files of --unsupported and --xfail hold one pattern a line, as for --only; '#' begins a comment. A test "
             "named in neither is expected to pass, or to be something the plugin does not claim.",

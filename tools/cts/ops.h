@@ -10,6 +10,7 @@ void cts_ops_source(cts *c);   /* fill, iota, rng */
 void cts_ops_reduce(cts *c);   /* sum, rmax, argmax */
 void cts_ops_data(cts *c);     /* copy, gather, scatter_add, unfold, fold */
 void cts_ops_dot(cts *c);
+void cts_queue_busy(cts *c);  /* what needs work that takes long: aborts, spans */
 void cts_queue_order(cts *c); /* between queues; copies, abort, spans */
 
 /* Bytes that are not alike anywhere near each other; whether two places hold the same ones, else a failure. */

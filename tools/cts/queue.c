@@ -225,6 +225,7 @@ void cts_group_queue(cts *c)
     test_empty(c, q);
     test_pin(c, q, b);
     cts_queue_order(c);
+    cts_queue_busy(c);
     c->t->queue_free(q);
     c->t->buffer_free(b);
 }

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Group queue, third part: tests that need a device at work. A program is made as long as most of a second takes on the device, so
+ * that a queue is surely busy when it is aborted, and a span has a length that the host's clock can judge. A device whose runs
+ * are over when queue_run returns is never at work, and passes.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "core/base/clock.h"
+#include "core/base/mem.h"
+#include "tools/cts/ops.h"
+
+#define SLOTS 4
+#define LINKS 12        /* products of the program that is measured */
+#define MOST_LINKS 3000
+#define RUN_S 0.8       /* how long a run is to take */
+#define SHORT_S 0.004   /* a run of LINKS products that is shorter says little: the matrices are made larger */
+#define WOKEN_S 0.25    /* a wait is over, of the 100 ms that the header gives, on a busy machine too */
+#define SLICE_NS 20000000u
+#define LONG_NS 20000000000u
+#define TRIES 3         /* the least of them counts */
+#define KEPT 63         /* spans that are known at least */
+#define MARK_BYTES 256
+
+/* A chain of products; x, w and all that is made of them are zeros. */
+typedef struct load {
+    yk__graph g;
+    yk__simple plan;
+    yk_program *program;
+    yk_buffer *slot[SLOTS];
+    uint64_t offset[SLOTS], version[SLOTS];
+    double run_s; /* the least that a run took */
+    bool stuck;   /* a run has not ended: its memory is left to it */
+} load;
+
+static void load_free(cts *c, load *l)
+{
+    if (l->stuck)
+        return;
+    if (l->program)
+        c->t->program_free(l->program);
+    for (uint32_t i = 0; i < SLOTS; i++)
+        if (l->slot[i])
+            c->t->buffer_free(l->slot[i]);
+    if (l->plan.abi.n_slot)
+        yk__simple_free(&l->plan);
+    yk__graph_free(&l->g);
+    memset(l, 0, sizeof *l);
+}
+
+static bool load_plan(cts *c, load *l, int64_t side, int links)
+{
+    const yk__simple_how how = {.claims = yk__simple_claims, .arg = c->dev, .align = c->dev->caps.align, .share = true};
+    const int64_t dim[] = {side, side};
+    const uint64_t bytes = (uint64_t)(side * side) * sizeof(float);
+    yk_error err = YK_ERROR_INIT;
+    yk__graph_init(&l->g);
+    yk__vid x = yk__leaf(&l->g, yk__slot_new(&l->g, YK_SLOT_INPUT, bytes, 0), 0, YK_F32, 2, dim);
+    const yk__vid w = yk__leaf(&l->g, yk__slot_new(&l->g, YK_SLOT_INPUT, bytes, 1), 0, YK_F32, 2, dim);
+    for (int i = 0; i < links; i++)
+        x = yk__dot(&l->g, x, w, false, false);
+    yk__simple_new(&l->g, &how, 1, &x, &l->plan, &err);
+    return cts_error(c, &err) && cts_ok(c, c->t->program_new(c->dev->handle, &l->plan.abi, &l->program), "program_new");
+}
+
+static bool load_new(cts *c, load *l, int64_t side, int links)
+{
+    memset(l, 0, sizeof *l);
+    bool ok = load_plan(c, l, side, links);
+    for (uint32_t i = 0; i < l->plan.abi.n_slot && ok; i++) {
+        const uint64_t bytes = l->plan.abi.slot[i].bytes;
+        void *zeros = yk__calloc(bytes, 1);
+        uint64_t point = 0;
+        ok = cts_ok(c, zeros ? YK_OK : YK_E_MEM, "memory for the test") && cts_ok(c, cts_buffer_new(c, bytes, &l->slot[i]), "buffer_new") &&
+             cts_ok(c, yk_put(c->t, c->dev->queue, l->slot[i], 0, zeros, bytes, &point), "queue_copy") && cts_wait(c, c->dev->queue, point);
+        yk__free(zeros);
+    }
+    return ok;
+}
+
+static yk_status load_submit(cts *c, load *l, yk_queue *q, uint64_t *point)
+{
+    const yk_submit s = {.size = sizeof s, .n_slot = l->plan.abi.n_slot, .program = l->program, .slot = l->slot,
+                         .slot_offset = l->offset, .slot_version = l->version};
+    return c->t->queue_run(q, &s, point);
+}
+
+static bool load_run(cts *c, load *l, yk_queue *q, uint64_t *point)
+{
+    return cts_ok(c, load_submit(c, l, q, point), "queue_run");
+}
+
+/* A run on the device's own queue, from call to end; it has longer than a point of other tests, as it works. */
+static bool load_time(cts *c, load *l, uint64_t *point, double *took)
+{
+    const double began = yk__clock_seconds();
+    if (!load_run(c, l, c->dev->queue, point))
+        return false;
+    const yk_status s = c->t->queue_wait(c->dev->queue, *point, c->timeout_ns > LONG_NS ? c->timeout_ns : LONG_NS);
+    *took = yk__clock_seconds() - began;
+    l->stuck = s == YK_E_TIMEOUT;
+    return cts_ok(c, s, "queue_wait for a run");
+}
+
+/* The first run may compile. */
+static bool load_measure(cts *c, load *l)
+{
+    uint64_t point = 0;
+    l->run_s = 1e9;
+    for (int i = 0; i < 3; i++) {
+        double took = 0;
+        if (!load_time(c, l, &point, &took))
+            return false;
+        l->run_s = i && took < l->run_s ? took : l->run_s;
+        if (i && took > RUN_S)
+            break;
+    }
+    return true;
+}
+
+/* A program whose run takes about RUN_S. */
+static bool load_new_long(cts *c, load *l)
+{
+    static const int64_t sides[] = {64, 256, 1024};
+    int64_t side = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        side = sides[i];
+        if (!load_new(c, l, side, LINKS) || !load_measure(c, l))
+            return load_free(c, l), false;
+        if (l->run_s >= SHORT_S)
+            break;
+        if (i < 2)
+            load_free(c, l);
+    }
+    const double links = LINKS * RUN_S / l->run_s;
+    if (links < 2 * LINKS)
+        return true;
+    load_free(c, l);
+    if (load_new(c, l, side, links < MOST_LINKS ? (int)links : MOST_LINKS) && load_measure(c, l))
+        return true;
+    return load_free(c, l), false;
+}
+
+/* ---- Aborting a queue that is at work ---------------------------------------------------------------------------------------- */
+
+typedef struct waiting {
+    cts *c;
+    yk_queue *q;
+    uint64_t point;
+    atomic_bool begun;
+    yk_status status;
+    double back;
+} waiting;
+
+static void *waiting_main(void *arg)
+{
+    waiting *w = arg;
+    atomic_store(&w->begun, true);
+    w->status = w->c->t->queue_wait(w->q, w->point, w->c->timeout_ns);
+    w->back = yk__clock_seconds();
+    return NULL;
+}
+
+/* Whether the point is not done within a slice of time. */
+static bool queue_works(cts *c, yk_queue *q, uint64_t point)
+{
+    const bool works = c->t->queue_wait(q, point, SLICE_NS) == YK_E_TIMEOUT;
+    if (works)
+        yk__plugin_message();
+    return works;
+}
+
+/* Every call on a queue that has failed gives the reason, in words, and changes nothing. */
+static void failed_answers(cts *c, load *l, yk_queue *q, yk_status why)
+{
+    static const char *const names[] = {"queue_wait", "queue_poll", "queue_copy", "queue_run", "queue_wait again"};
+    uint8_t back[64];
+    uint64_t point = 77, done = 0;
+    for (uint32_t i = 0; i < sizeof names / sizeof *names && !c->failed_now; i++) {
+        memset(back, 0x5a, sizeof back);
+        const yk_status s = i == 1   ? c->t->queue_poll(q, &done)
+                            : i == 2 ? yk_get(c->t, q, l->slot[1], 0, back, sizeof back, &point)
+                            : i == 3 ? load_submit(c, l, q, &point)
+                                     : c->t->queue_wait(q, 1, c->timeout_ns);
+        if (s != why)
+            cts_fail(c, "%s on a queue that was aborted gives %s, expected its reason, %s", names[i], yk__status_name(s),
+                     yk__status_name(why));
+        else if (!*yk__plugin_message())
+            cts_fail(c, "%s on a queue that was aborted says nothing through host->fail", names[i]);
+        else if (point != 77)
+            cts_fail(c, "%s on a queue that was aborted gives out a point", names[i]);
+        for (uint32_t b = 0; b < sizeof back && !c->failed_now; b++)
+            if (back[b] != 0x5a)
+                cts_fail(c, "a copy that a failed queue refuses changes memory");
+    }
+}
+
+/* Queues of one round: what is aborted, and what it waits for (or the same). */
+typedef struct busy_round {
+    yk_queue *q, *other;
+    waiting w;
+    double woken_s;
+    bool worked;
+} busy_round;
+
+/* across: the queue's only command is a copy that waits for another queue's runs. */
+static bool round_begin(cts *c, load *l, busy_round *r, bool across)
+{
+    uint64_t point = 0;
+    if (!cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &r->q), "queue_new") ||
+        (across && !cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &r->other), "queue_new")))
+        return false;
+    yk_queue *runs = across ? r->other : r->q;
+    for (int i = 0; i < 2; i++)
+        if (!load_run(c, l, runs, &point))
+            return false;
+    r->w = (waiting){.c = c, .q = r->q, .point = point};
+    const yk_wait wait = {runs, point};
+    const yk_copy copy = {.size = sizeof copy, .n_wait = 1, .wait = &wait, .src = l->slot[1], .dst = l->slot[2], .bytes = 64};
+    if (across && !cts_ok(c, c->t->queue_copy(r->q, &copy, &r->w.point), "queue_copy"))
+        return false;
+    r->worked = queue_works(c, runs, 1);
+    return true;
+}
+
+static void round_abort(cts *c, load *l, busy_round *r)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, waiting_main, &r->w)) {
+        cts_fail(c, "no thread for the test");
+        return;
+    }
+    while (!atomic_load(&r->w.begun))
+        ;
+    r->worked = queue_works(c, r->other ? r->other : r->q, 1); /* the thread sleeps meanwhile */
+    const double began = yk__clock_seconds();
+    c->t->queue_abort(r->q, YK_E_CANCELLED);
+    pthread_join(thread, NULL);
+    r->woken_s = r->w.back - began;
+    if (r->worked && r->w.status != YK_E_CANCELLED)
+        cts_fail(c, "a wait under way gives %s when its queue is aborted, expected YK_E_CANCELLED", yk__status_name(r->w.status));
+    if (!c->failed_now)
+        failed_answers(c, l, r->q, YK_E_CANCELLED);
+}
+
+static void round_end(cts *c, busy_round *r)
+{
+    if (r->q)
+        c->t->queue_free(r->q);
+    if (r->other)
+        c->t->queue_free(r->other);
+}
+
+static bool abort_begins(cts *c, load *l, const char *name)
+{
+    if (!cts_begin(c, "%s", name))
+        return false;
+    if (!yk__plugin_aborts(c->dev->plugin)) {
+        cts_unsupported(c, "queue_abort is not offered");
+        return false;
+    }
+    return load_new_long(c, l);
+}
+
+/* Whoever waits when a queue is aborted in the midst of its work is woken at once; its work is left to end. */
+static void test_abort_busy(cts *c, const char *name, bool across)
+{
+    load l;
+    double least = 1e9;
+    if (!abort_begins(c, &l, name))
+        return;
+    for (int i = 0; i < TRIES && least > 0.1 && !c->failed_now; i++) {
+        busy_round r = {.q = NULL};
+        if (round_begin(c, &l, &r, across) && r.worked)
+            round_abort(c, &l, &r);
+        least = r.woken_s < least ? r.woken_s : least;
+        round_end(c, &r);
+    }
+    if (least > WOKEN_S)
+        cts_fail(c, "a wait returned %.2f s after queue_abort, which wakes those who wait within 0.1 s%s", least,
+                 across ? "; what the queue waited for was still at work" : "");
+    load_free(c, &l);
+    cts_pass(c);
+}
+
+/* ---- What waits for a queue that fails ---------------------------------------------------------------------------------------- */
+
+typedef struct dependents {
+    yk_queue *first, *second;
+    yk_buffer *mark, *copied;
+    uint8_t pattern[MARK_BYTES], zeros[MARK_BYTES], got[MARK_BYTES];
+    uint64_t first_point, second_point;
+} dependents;
+
+/* The first queue runs long, then makes a mark; the second one copies the mark when that is done. */
+static bool dependents_begin(cts *c, load *l, dependents *d)
+{
+    uint64_t point = 0;
+    cts_pattern_fill(d->pattern, MARK_BYTES, 5);
+    if (!cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &d->first), "queue_new") ||
+        !cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &d->second), "queue_new") ||
+        !cts_ok(c, cts_buffer_new(c, MARK_BYTES, &d->mark), "buffer_new") ||
+        !cts_ok(c, cts_buffer_new(c, MARK_BYTES, &d->copied), "buffer_new") ||
+        !cts_ok(c, yk_put(c->t, c->dev->queue, d->mark, 0, d->zeros, MARK_BYTES, &point), "queue_copy") ||
+        !cts_ok(c, yk_put(c->t, c->dev->queue, d->copied, 0, d->zeros, MARK_BYTES, &point), "queue_copy") ||
+        !cts_wait(c, c->dev->queue, point) || !load_run(c, l, d->first, &point) ||
+        !cts_ok(c, yk_put(c->t, d->first, d->mark, 0, d->pattern, MARK_BYTES, &d->first_point), "queue_copy"))
+        return false;
+    const yk_wait wait = {d->first, d->first_point};
+    const yk_copy copy = {.size = sizeof copy, .n_wait = 1, .wait = &wait, .src = d->mark, .dst = d->copied, .bytes = MARK_BYTES};
+    return cts_ok(c, c->t->queue_copy(d->second, &copy, &d->second_point), "queue_copy") && queue_works(c, d->first, 1);
+}
+
+/* The copy is the mark's, or was never made; and whether it was is known. */
+static void dependents_check(cts *c, dependents *d)
+{
+    uint64_t point = 0;
+    const yk_status s = c->t->queue_wait(d->second, d->second_point, c->timeout_ns);
+    yk__plugin_message();
+    if (s == YK_E_TIMEOUT)
+        cts_fail(c, "work that waits for a queue which was aborted is neither done nor failed");
+    c->t->queue_free(d->second);
+    c->t->queue_free(d->first);
+    d->first = d->second = NULL;
+    if (c->failed_now || !cts_ok(c, yk_get(c->t, c->dev->queue, d->copied, 0, d->got, MARK_BYTES, &point), "queue_copy") ||
+        !cts_wait(c, c->dev->queue, point))
+        return;
+    const bool made = !memcmp(d->got, d->pattern, MARK_BYTES);
+    if (!made && (s == YK_OK || memcmp(d->got, d->zeros, MARK_BYTES)))
+        cts_fail(c, "a queue went on although what it waited for was aborted and is not done: its copy is said to be %s",
+                 s == YK_OK ? "done" : yk__status_name(s));
+    else if (s && s != YK_E_CANCELLED && s != YK_E_DEVICE_LOST)
+        cts_fail(c, "a queue that waited for one which failed with YK_E_DEVICE_LOST gives %s; expected that, or YK_E_CANCELLED",
+                 yk__status_name(s));
+}
+
+static void test_abort_dependent(cts *c)
+{
+    load l;
+    dependents d = {.first = NULL};
+    if (!abort_begins(c, &l, "abort_dependent"))
+        return;
+    if (dependents_begin(c, &l, &d)) {
+        c->t->queue_abort(d.first, YK_E_DEVICE_LOST);
+        dependents_check(c, &d);
+    }
+    if (d.second)
+        c->t->queue_free(d.second);
+    if (d.first)
+        c->t->queue_free(d.first);
+    if (d.mark)
+        c->t->buffer_free(d.mark);
+    if (d.copied)
+        c->t->buffer_free(d.copied);
+    load_free(c, &l);
+    cts_pass(c);
+}
+
+/* ---- Spans --------------------------------------------------------------------------------------------------------------------- */
+
+static bool spans_offered(cts *c)
+{
+    uint64_t begin, end;
+    const bool offered = c->t->queue_span(c->dev->queue, UINT64_MAX, &begin, &end) != YK_E_UNSUPPORTED;
+    yk__plugin_message();
+    if (!offered)
+        cts_unsupported(c, "queue_span is not offered");
+    return offered;
+}
+
+/* The share of the host's time that a run's span covers, of the run that the host saw end soonest. */
+static bool span_measure(cts *c, load *l, double *share, double *host_s)
+{
+    *host_s = 1e9;
+    for (int i = 0; i < TRIES; i++) {
+        uint64_t point = 0, begin = 0, end = 0;
+        double took = 0;
+        if (!load_time(c, l, &point, &took) || !cts_ok(c, c->t->queue_span(c->dev->queue, point, &begin, &end), "queue_span"))
+            return false;
+        if (took < *host_s) {
+            *host_s = took;
+            *share = ((double)end - (double)begin) * 1e-9 / took;
+        }
+    }
+    return true;
+}
+
+/* The length of a span is the work's, in nanoseconds. */
+static void test_span_length(cts *c)
+{
+    double share = 0, host_s = 0;
+    load l;
+    if (!cts_begin(c, "span_length") || !spans_offered(c) || !load_new_long(c, &l))
+        return;
+    if (span_measure(c, &l, &share, &host_s) && (share < 0.5 || share > 1.1))
+        cts_fail(c, "a run that took %.3f s by the host's clock has a span of %.6f s; a span is the time of the work in ns", host_s,
+                 share * host_s);
+    load_free(c, &l);
+    cts_pass(c);
+}
+
+/* Of many points done at once, the last ones are known, oldest first, each after the one before. */
+static void test_spans_kept(cts *c)
+{
+    uint64_t point = 0, last = 0;
+    uint8_t data[64] = {0};
+    yk_buffer *b = NULL;
+    yk_queue *q = NULL;
+    if (!cts_begin(c, "spans_kept") || !spans_offered(c))
+        return;
+    bool ok = cts_ok(c, cts_buffer_new(c, sizeof data, &b), "buffer_new") && cts_ok(c, cts_queue_new(c, YK_QUEUE_COMPUTE, &q), "queue_new");
+    for (int i = 0; i < 4 * KEPT && ok; i++)
+        ok = cts_ok(c, yk_put(c->t, q, b, 0, data, sizeof data, &point), "queue_copy");
+    ok = ok && cts_wait(c, q, point);
+    for (uint64_t at = point - KEPT + 1; ok && at <= point; at++) {
+        uint64_t begin = 0, end = 0;
+        ok = cts_ok(c, c->t->queue_span(q, at, &begin, &end), "queue_span of one of the last 63 points");
+        if (ok && (begin < last || end < begin))
+            cts_fail(c, "the span of point %llu of %llu begins before the one before it ends", (unsigned long long)at,
+                     (unsigned long long)point);
+        last = end;
+    }
+    if (q)
+        c->t->queue_free(q);
+    if (b)
+        c->t->buffer_free(b);
+    cts_pass(c);
+}
+
+void cts_queue_busy(cts *c)
+{
+    test_abort_busy(c, "abort_busy", false);
+    test_abort_busy(c, "abort_waiting", true);
+    test_abort_dependent(c);
+    test_span_length(c);
+    test_spans_kept(c);
+}
