@@ -436,8 +436,8 @@ static int run_training(const yk__cli *cli)
     int code;
     if (!read_all(&r, &config))
         return YK_EXIT_USAGE;
-    if (yk__cli_on(cli, "enable-jit-checkpoint"))
-        leave_listen();
+    if (!yk__cli_on(cli, "enable-jit-checkpoint"))
+        leave_ignore();
     r.job = yk_open(&config);
     if (!r.job)
         return YK_EXIT_FAILED;
@@ -477,5 +477,6 @@ static bool train_check(const yk__cli *cli)
 
 int yk__cmd_train(int argc, char **argv)
 {
+    leave_listen();
     return train_main(&command, argc, argv, train_check, run_training);
 }
