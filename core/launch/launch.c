@@ -502,7 +502,8 @@ static yk_status job_verdict(const yk__launcher *launcher, int *code, yk_error *
         return launcher->again ? yk__restart_again(launcher->interrupted, err) : YK_OK;
     }
     const int own = rank < launcher->n_ranks ? launcher->rank[rank].code : 1;
-    *code = own == YK__LAUNCH_AGAIN ? own : launcher->interrupted ? 128 + launcher->interrupted : own == 2 ? 2 : 1;
+    const bool saved = launcher->interrupted && launcher->again; /* and a second signal ended a rank on its way out */
+    *code = saved || own == YK__LAUNCH_AGAIN ? YK__LAUNCH_AGAIN : launcher->interrupted ? 128 + launcher->interrupted : own == 2 ? 2 : 1;
     return err->status;
 }
 

@@ -3,6 +3,8 @@
 # that was done before is lost, and the model is that of the training that nobody disturbed, byte for byte. Instants are random, one in each
 # NUMBERth part of the life. There is one in each phase besides: a checkpoint, an evaluation, an epoch's end, the last step, the model.
 #
+# SIGINT, SIGHUP and a second SIGTERM end it at once in these phases: what was saved is whole, and the run goes on from there.
+#
 # The signal comes to the launcher, to one rank, to the launcher's process group (a terminal, a container), or to every process (Slurm).
 import glob
 import hashlib
@@ -23,6 +25,7 @@ COMMAND = [yoke, "train", "--model", "mlp", "--model-config", "hidden=64", "--da
            "--max-steps", str(STEPS), "--eval-strategy", "steps", "--eval-steps", "8", "--save-steps", "15", "--logging-steps", "1",
            "--shares", "equal"]
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+ENDING = (signal.SIGINT, signal.SIGHUP, None)  # None: SIGTERM, and once more 0.1 s later
 
 
 def digest(out):
@@ -31,7 +34,7 @@ def digest(out):
 
 
 def checkpoints(out):
-    return glob.glob(out + "/checkpoint-*/trainer_state.json")
+    return glob.glob(out + "/checkpoint-*[0-9]/trainer_state.json")
 
 
 def command(out, *more):
@@ -123,15 +126,15 @@ def await_instant(process, out, instant):
         time.sleep(0.0005)
 
 
-def whole(out):
-    """Each checkpoint has what its state names, and nothing half written is left."""
+def whole(out, cut=False):
+    """Each checkpoint has what its state names, and nothing half written is left, but where a save was cut off, until the next attempt."""
     for state in checkpoints(out):
         with open(state, encoding="utf-8") as f:
             files = json.load(f)["files"]
         for name, entry in files.items():
             assert os.path.getsize(os.path.join(os.path.dirname(state), name)) == entry["bytes"], (state, name)
     left = [name for name in os.listdir(out) if name.endswith(".tmp")] if os.path.isdir(out) else []
-    assert not left, left
+    assert cut or not left, left
 
 
 def disturbed(index, name, instant, target, sig, want):
@@ -139,22 +142,28 @@ def disturbed(index, name, instant, target, sig, want):
     process = start(out)
     await_instant(process, out, instant)
     logged = steps_logged(out)
-    sent = send(process, target, sig)
+    sent = send(process, target, sig or signal.SIGTERM)
+    if not sig:
+        time.sleep(0.1)
+        send(process, target, signal.SIGTERM)
     at = time.monotonic()
     first = code = wait(process)
     took = time.monotonic() - at
     attempts = 1
-    whole(out)
-    early = code in (128 + sig, 1) and not os.path.exists(out)  # before main a program has no say; 1: of a rank's, as the launcher has it
-    assert code in (0, 75) or early, f"exit code {code}"
+    number = int(sig or signal.SIGTERM)
+    ended = code in (128 + number, 1 if target == "rank" else 0)  # 1: of a rank alone, as the launcher has it
+    early = ended and not os.path.exists(out)  # before main a program has no say
+    whole(out, ended and sig not in SIGNALS)
+    assert code in (0, 75) or early or (ended and sig not in SIGNALS), f"exit code {code}"
+    assert took < 30, took
     saved = max((int(state.split("-")[-1].split("/")[0]) for state in checkpoints(out)), default=None)
     assert code != 75 or not logged or saved >= logged, f"step {logged} was done, and checkpoint {saved} is the last"
-    while (code == 75 or early) and attempts < 5:
-        early = False
+    while code and attempts < 5:
         attempts += 1
         code = wait(start(out, *(["--resume-from-checkpoint", "last"] if checkpoints(out) else ["--overwrite-output-dir"])))
     same = code == 0 and digest(out) == want
-    print(f"# {index} {name}: {sig.name} to {target}{'' if sent else ' (not there)'}: {first} after {took:.2f} s, checkpoint {saved}, "
+    whole(out)
+    print(f"# {index} {name}: {sig.name if sig else 'SIGTERM twice'} to {target}{'' if sent else ' (not there)'}: {first} after {took:.2f} s, checkpoint {saved}, "
           f"{attempts} attempts: {'the same' if same else f'exit code {code}, ANOTHER'}")
     return same
 
@@ -169,11 +178,12 @@ def main():
     targets = ["launcher", "group", "all"] + ["rank"] * (len(devices) > 1)
     print(f"# seed {seed}: {life:.2f} s of {devices}")
     plan = [(f"{(i + u) / number:.2f} of its life", (i + u) / number * life) for i, u in ((i, rng.random()) for i in range(number))]
-    plan += list(PHASES.items())
+    plan = [(name, instant, rng.choice(SIGNALS)) for name, instant in plan]
+    plan += [(*phase, rng.choice(signals)) for signals in (SIGNALS, ENDING) for phase in PHASES.items()]
     bad = 0
-    for index, (name, instant) in enumerate(plan):
+    for index, (name, instant, sig) in enumerate(plan):
         try:
-            bad += not disturbed(index, name, instant, rng.choice(targets), rng.choice(SIGNALS), want)
+            bad += not disturbed(index, name, instant, rng.choice(targets), sig, want)
         except AssertionError as why:
             bad += 1
             print(f"# {index} {name}: {why}: " + lines(f"{folder}/{len(devices)}.{index}.said")[-600:].replace("\n", "\n# "))
