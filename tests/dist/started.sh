@@ -84,8 +84,9 @@ waits torchrun WORLD_SIZE=2 RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MAST
 waits mpirun OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE="test.$$" PMIX_RANK=0
 waits pods JOB_COMPLETION_INDEX=0 YOKE_SIZE=2 YOKE_ADDR=127.0.0.1 YOKE_PORT="$(free_port)" YOKE_SECRET_FILE="$tmp/secret"
 i=0
-while [ "$(cd "$tmp" && grep -l "waited 5 s so far" waits.lowest waits.alone waits.hand waits.address waits.torchrun waits.mpirun waits.pods |
-    wc -l)" -lt 7 ] &&
+speaking="waits.lowest waits.alone waits.hand waits.address waits.torchrun waits.mpirun waits.pods"
+# shellcheck disable=SC2086
+while [ "$(cd "$tmp" && grep -l "waited 5 s so far" $speaking | wc -l)" -lt 7 ] &&
     [ $i -lt 400 ]; do
     i=$((i + 1))
     sleep 0.1

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# instants.py FOLDER DEVICES NUMBER [SEED]: a training gets a signal at NUMBER instants of its life, and goes on until it has ended. No step
-# that was done before is lost, and the model is that of the training that nobody disturbed, byte for byte. Instants are random, one in each
-# NUMBERth part of the life. There is one in each phase besides: a checkpoint, an evaluation, an epoch's end, the last step, the model.
+# instants.py FOLDER DEVICES NUMBER [SEED]: a training gets a signal at NUMBER instants of its life, and goes on until it has ended. No
+# step that was done before it left is lost, and the model is that of the training that nobody disturbed, byte for byte. Instants are
+# random, one in each NUMBERth part of the life. There is one in each phase besides: a checkpoint, an evaluation, an epoch's end, the last
+# step, the model.
 #
 # SIGINT, SIGHUP and a second SIGTERM end it at once in these phases: what was saved is whole, and the run goes on from there.
 #
@@ -141,7 +142,6 @@ def disturbed(index, name, instant, target, sig, want):
     out = f"{folder}/{len(devices)}.{index}"
     process = start(out)
     await_instant(process, out, instant)
-    logged = steps_logged(out)
     sent = send(process, target, sig or signal.SIGTERM)
     if not sig:
         time.sleep(0.1)
@@ -149,7 +149,7 @@ def disturbed(index, name, instant, target, sig, want):
     at = time.monotonic()
     first = code = wait(process)
     took = time.monotonic() - at
-    attempts = 1
+    attempts, logged = 1, steps_logged(out)
     number = int(sig or signal.SIGTERM)
     ended = code in (128 + number, 1 if target == "rank" else 0)  # 1: of a rank alone, as the launcher has it
     early = ended and not os.path.exists(out)  # before main a program has no say
@@ -163,8 +163,9 @@ def disturbed(index, name, instant, target, sig, want):
         code = wait(start(out, *(["--resume-from-checkpoint", "last"] if checkpoints(out) else ["--overwrite-output-dir"])))
     same = code == 0 and digest(out) == want
     whole(out)
-    print(f"# {index} {name}: {sig.name if sig else 'SIGTERM twice'} to {target}{'' if sent else ' (not there)'}: {first} after {took:.2f} s, checkpoint {saved}, "
-          f"{attempts} attempts: {'the same' if same else f'exit code {code}, ANOTHER'}")
+    named = (sig.name if sig else "SIGTERM twice") + f" to {target}" + ("" if sent else " (not there)")
+    print(f"# {index} {name}: {named}: {first} after {took:.2f} s, checkpoint {saved}, {attempts} attempts: "
+          f"{'the same' if same else f'exit code {code}, ANOTHER'}")
     return same
 
 

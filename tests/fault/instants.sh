@@ -5,7 +5,8 @@
 . "$YOKE_SOURCE/tests/cli/lib.sh"
 need_data fashion-mnist
 instants() { # instants DEVICES NUMBER [SEED]
-    mkdir -p "$out/life" && small_images "$out/life/images" && python3 "$YOKE_SOURCE/tests/fault/instants.py" "$out/life" "$@" >"$out/said" 2>&1
+    mkdir -p "$out/life" && small_images "$out/life/images" &&
+        python3 "$YOKE_SOURCE/tests/fault/instants.py" "$out/life" "$@" >"$out/said" 2>&1
     code=$?
     cat "$out/said"
     rm -rf "$out/life"

@@ -651,10 +651,7 @@ END_TEST
 static int fail_first(void *argument)
 {
     (void)argument;
-    if (!strcmp(getenv("YOKE_RESTART_COUNT"), "0"))
-        return 1;
-    pause();
-    return 0;
+    return !strcmp(getenv("YOKE_RESTART_COUNT"), "0") || pause();
 }
 
 static void say_and_signal(const char *text)
@@ -662,16 +659,14 @@ static void say_and_signal(const char *text)
     if (strstr(text, "restart 1 of 1"))
         kill(getpid(), SIGTERM);
 }
-
 /* Nothing of the job runs then: the next attempt is started, hears of it, and is the last. */
 START_TEST(a_signal_between_two_attempts_ends_the_job)
 {
     const pid_t pid = fork();
-    int status;
+    yk__placement place[1];
+    yk_error err = YK_ERROR_INIT;
+    int status, code = 99;
     if (pid == 0) {
-        yk__placement place[1];
-        yk_error err = YK_ERROR_INIT;
-        int code = 99;
         alarm(60);
         signal(SIGTERM, SIG_DFL);
         ranks_places(place, 1);
