@@ -24,8 +24,8 @@ typedef struct yk__signals {
 yk_status yk__signals_take(yk__signals *signals, yk_error *err);
 int yk__signals_next(yk__signals *signals); /* 0: there is none */
 /* Whether a signal that asks for the end is the last one once more. timeout(1) sends one to the process and to the process's group: the
- * same signal within 50 ms counts once. Slurm sends one to the launcher and to its part on each host, to which the launcher passes its own on:
- * a signal and an `order` within 0.5 s count once. */
+ * same signal within 50 ms counts once. Slurm sends one to the launcher and to its part on each host, to which the launcher passes its
+ * own on: a signal and an `order` within 0.5 s count once. */
 bool yk__signals_repeated(yk__signals *signals, int sig, bool order);
 void yk__signals_release(yk__signals *signals); /* one that came late has nothing to end any more */
 

@@ -157,7 +157,7 @@ def disturbed(index, name, instant, target, sig, want):
     assert code in (0, 75) or early or (ended and sig not in SIGNALS), f"exit code {code}"
     assert took < 30, took
     saved = max((int(state.split("-")[-1].split("/")[0]) for state in checkpoints(out)), default=None)
-    assert code != 75 or not logged or saved >= logged, f"step {logged} was done, and checkpoint {saved} is the last"
+    assert code != 75 or not logged or (saved or 0) >= logged, f"step {logged} was done, and checkpoint {saved} is the last"
     while code and attempts < 5:
         attempts += 1
         code = wait(start(out, *(["--resume-from-checkpoint", "last"] if checkpoints(out) else ["--overwrite-output-dir"])))
