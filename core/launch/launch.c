@@ -363,8 +363,11 @@ static void ranks_reap(yk__launcher *launcher)
 
 /* ---- Signals to the launcher ------------------------------------------------------------------------------------- */
 
-static void job_interrupt(yk__launcher *launcher, int sig)
+/* order: the launcher of several hosts passes it on. */
+static void job_interrupt(yk__launcher *launcher, int sig, bool order)
 {
+    if (yk__signals_repeated(&launcher->signals, sig, order))
+        return;
     if (launcher->interrupted) {
         kill_all(launcher);
         return;
@@ -389,7 +392,7 @@ static void read_signals(yk__launcher *launcher)
         if (sig == SIGTSTP)
             stop_job(launcher);
         else if (sig != SIGCHLD)
-            job_interrupt(launcher, sig);
+            job_interrupt(launcher, sig, false);
 }
 
 /* ---- The whole --------------------------------------------------------------------------------------------------- */
@@ -462,7 +465,7 @@ static void node_serve(yk__launcher *launcher)
         if (order == SIGTSTP || order == SIGCONT)
             job_pause(launcher, order == SIGTSTP);
         else
-            job_interrupt(launcher, order);
+            job_interrupt(launcher, order, true);
     if (order < 0)
         lost = "the launcher of the job has ended";
     else if (!yk__node_beat(launcher->node))
@@ -499,7 +502,8 @@ static yk_status job_verdict(const yk__launcher *launcher, int *code, yk_error *
         return launcher->again ? yk__restart_again(launcher->interrupted, err) : YK_OK;
     }
     const int own = rank < launcher->n_ranks ? launcher->rank[rank].code : 1;
-    *code = own == YK__LAUNCH_AGAIN ? own : launcher->interrupted ? 128 + launcher->interrupted : own == 2 ? 2 : 1;
+    const bool saved = launcher->interrupted && launcher->again; /* and a second signal ended a rank on its way out */
+    *code = saved || own == YK__LAUNCH_AGAIN ? YK__LAUNCH_AGAIN : launcher->interrupted ? 128 + launcher->interrupted : own == 2 ? 2 : 1;
     return err->status;
 }
 
@@ -510,11 +514,6 @@ static yk_status launcher_run(yk__launcher *launcher, const yk__placement *place
     yk_status s;
     if (!p)
         return yk__fail_mem(err, polls * sizeof *p, "the launcher's descriptors");
-    s = yk__signals_take(&launcher->signals, err);
-    if (s) {
-        yk__free(p);
-        return s;
-    }
     yk__guard_start(&launcher->guard);
     s = yk__launcher_start(launcher, place, err);
     launcher->ran = !s;
@@ -525,8 +524,8 @@ static yk_status launcher_run(yk__launcher *launcher, const yk__placement *place
         kill_all(launcher);
     }
     job_supervise(launcher, p);
+    read_signals(launcher); /* one that came with the last rank's end keeps the job from starting anew, all the same */
     yk__guard_stop(&launcher->guard);
-    yk__signals_release(&launcher->signals);
     yk__free(p);
     if (!s)
         s = job_verdict(launcher, code, err);
@@ -569,19 +568,21 @@ static yk_status launch_once(yk__launcher *launcher, const struct yk__placement 
     return s;
 }
 
-/* Each attempt is a launcher as the first one was. */
-static yk_status launch_job(const yk__launcher *first, const struct yk__placement *place, int *code, yk_error *err)
+/* Each attempt is a launcher as the first one was. A signal between two attempts waits for the next one, which it ends. */
+static yk_status launch_job(yk__launcher *first, const struct yk__placement *place, int *code, yk_error *err)
 {
-    yk__restart restart = first->restart;
     bool again;
-    yk_status s;
-    do {
+    yk_status s = yk__signals_take(&first->signals, err);
+    *code = 1;
+    if (s)
+        say_line(first, err->text);
+    for (again = !s; again; first->restart.count++) {
         yk__launcher launcher = *first;
-        launcher.restart = restart;
         *err = (yk_error)YK_ERROR_INIT;
         s = launch_once(&launcher, place, &again, code, err);
-        restart.count++;
-    } while (again);
+        first->signals = launcher.signals;
+    }
+    yk__signals_release(&first->signals);
     return s;
 }
 

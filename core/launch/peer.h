@@ -16,6 +16,7 @@
 #include "core/launch/hosts.h"
 #include "core/launch/lines.h"
 #include "core/launch/restart.h"
+#include "core/launch/signals.h"
 
 /* What is to be run where. Lives as long as the peers. */
 typedef struct yk__peer_config {
@@ -25,6 +26,7 @@ typedef struct yk__peer_config {
     bool slurm;          /* srun instead, on nodes of this allocation */
     char *const *argv;   /* the program */
     yk__restart restart; /* this attempt */
+    yk__signals *signals; /* taken, over all attempts: one that comes between two of them ends the next */
 } yk__peer_config;
 
 typedef struct yk__peer {

@@ -51,7 +51,6 @@ struct yk__remote {
     bool lost;            /* a connection ended while ranks ran */
     const yk__peer *again; /* whose ranks have left with YK__LAUNCH_AGAIN first; NULL: none */
     int64_t again_at;      /* ms; when the hosts that are left are late */
-    yk__signals signals;
     int interrupted, code;
     yk_error err;         /* the first */
     const yk__peer *failed; /* whose it is; NULL: nobody's */
@@ -347,6 +346,8 @@ static void peers_send(yk__remote *remote, int sig)
 /* Before the ranks run there is nobody to pass a signal on to. */
 static void signal_take(yk__remote *remote, int sig)
 {
+    if (yk__signals_repeated(remote->config->signals, sig, false))
+        return;
     if (remote->interrupted) { /* the hosts kill their ranks; one that does not answer is not waited for */
         const int64_t at = yk__clock_ms() + URGENT_MS;
         remote->urgent = true;
@@ -373,7 +374,7 @@ static void job_stop(yk__remote *remote)
 static void signals_read(yk__remote *remote)
 {
     int sig;
-    while ((sig = yk__signals_next(&remote->signals)))
+    while ((sig = yk__signals_next(remote->config->signals)))
         if (sig == SIGTSTP)
             job_stop(remote);
         else if (sig != SIGCHLD)
@@ -419,7 +420,7 @@ static nfds_t polls_fill(yk__remote *remote)
     const bool held_up = is_held_up(remote);
     struct pollfd *p = remote->poll;
     nfds_t n = 0;
-    p[n++] = (struct pollfd){remote->signals.fd, POLLIN, 0};
+    p[n++] = (struct pollfd){remote->config->signals->fd, POLLIN, 0};
     for (int i = 0; i < 2; i++)
         p[n++] = (struct pollfd){yk__outlet_waits(&remote->out[i]) ? remote->out[i].fd : -1, POLLOUT, 0};
     for (uint32_t i = 0; i < remote->config->hosts->count; i++) {
@@ -469,10 +470,8 @@ static yk_status ready_wait(yk__remote *remote)
 
 static yk_status remote_start(yk__remote *remote, yk_error *err)
 {
-    if (yk__signals_take(&remote->signals, err))
-        return err->status;
     for (uint32_t i = 0; i < remote->config->hosts->count; i++) {
-        if (yk__peer_start(&remote->peer[i], remote->config, i, &remote->signals.mask, err))
+        if (yk__peer_start(&remote->peer[i], remote->config, i, &remote->config->signals->mask, err))
             return err->status;
         remote->alive++;
     }
@@ -496,7 +495,6 @@ static yk_status remote_new(const yk__peer_config *config, yk__remote **out, yk_
     if (!remote)
         return yk__fail_mem(err, sizeof *remote, "the hosts of a job");
     remote->config = config;
-    remote->signals.fd = -1;
     remote->peer = yk__calloc(hosts, sizeof *remote->peer);
     remote->poll = yk__calloc(3 + 2 * hosts, sizeof *remote->poll);
     remote->heard = yk__calloc(hosts, sizeof *remote->heard);
@@ -588,6 +586,7 @@ yk_status yk__remote_run(yk__remote *remote, bool *again, int *code, yk_error *e
     yk__beat_stop(&remote->beater);
     if (remote->lost && yk__restart_left(&remote->config->restart))
         lost_wait(remote);
+    signals_read(remote); /* one that came with the last host's end keeps the job from starting anew, all the same */
     if (remote->again && !remote->err.status) {
         remote->code = YK__LAUNCH_AGAIN;
         yk__restart_again(remote->interrupted, &remote->err);
@@ -628,7 +627,6 @@ void yk__remote_close(yk__remote *remote)
     while (remote->alive)
         look_once(remote, 0);
     yk__beat_stop(&remote->beater);
-    yk__signals_release(&remote->signals);
     output_drain(remote);
     for (uint32_t i = 0; i < remote->config->hosts->count; i++)
         yk__peer_release(&remote->peer[i]);

@@ -15,11 +15,10 @@
 typedef struct yk__remote yk__remote;
 
 /* Starts a node on every host and asks for its devices; no rank runs yet. An error names the host: it cannot be reached, has no Yoke, or
- * not those devices. It has been said then, and *code is the exit code. say: gets the first error, once. From here
- * to yk__remote_close the signals are the launcher's. */
+ * not those devices. It has been said then, and *code is the exit code. say: gets the first error, once. */
 yk_status yk__remote_open(const yk__peer_config *config, yk__launch_say say, yk__remote **remote, int *code, yk_error *err);
 /* Starts the ranks, numbered in the order of hosts, and waits for all. What they print appears with "[RANK] " in front of each line. When
- * one ends badly, or a host's connection ends, the ranks of all hosts are ended. SIGINT, SIGTERM and SIGHUP are passed on.
+ * one ends badly, or a host's connection ends, the ranks of all hosts are ended. SIGINT, SIGTERM, SIGHUP and SIGUSR1 are passed on.
  * *code as of yk__launch. *again: the job is to be started anew, by another remote with the next count of its config's restart; where that
  * may be, say gets the error once all have ended, with what is done about it. */
 yk_status yk__remote_run(yk__remote *remote, bool *again, int *code, yk_error *err);

@@ -5,10 +5,14 @@
 #include "core/launch/signals.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+
+#include "core/base/clock.h"
+
+#define TWICE_MS 50
+#define PASSED_ON_MS 500 /* over a connection between hosts */
 
 static bool is_ignored(int sig)
 {
@@ -26,6 +30,7 @@ yk_status yk__signals_take(yk__signals *signals, yk_error *err)
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
         if (taken[i] == SIGINT || !is_ignored(taken[i]))
             sigaddset(&set, taken[i]);
+    signals->last = 0;
     signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (signals->fd < 0)
         return yk__fail(err, YK_E_IO, "signalfd: %s", strerror(errno));
@@ -41,6 +46,16 @@ int yk__signals_next(yk__signals *signals)
         if (info.ssi_signo != SIGINT || info.ssi_code <= 0 || !is_ignored(SIGINT))
             return (int)info.ssi_signo;
     return 0;
+}
+
+bool yk__signals_repeated(yk__signals *signals, int sig, bool order)
+{
+    const int64_t now = yk__clock_ms(), most = order == signals->last_order ? TWICE_MS : PASSED_ON_MS;
+    const bool repeated = sig == signals->last && now - signals->last_at < most;
+    signals->last = sig;
+    signals->last_order = order;
+    signals->last_at = now;
+    return repeated;
 }
 
 void yk__signals_release(yk__signals *signals)

@@ -128,7 +128,7 @@ static void keep_descriptors(const yk__launcher *launcher, uint32_t rank)
 /* What a new program would have: handlers of the caller are not for its ranks, which these signals end. */
 static void reset_handlers(void)
 {
-    static const int ending[] = {SIGINT, SIGTERM, SIGHUP};
+    static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
     struct sigaction now;
     for (size_t i = 0; i < sizeof ending / sizeof *ending; i++)
         if (!sigaction(ending[i], NULL, &now) && now.sa_handler != SIG_IGN)

@@ -4,7 +4,7 @@
 # nothing in the output folder. What is no cause for alarm trains.
 . "$YOKE_SOURCE/tests/cli/made.sh"
 hidden=16
-plan 25
+plan 26
 cat > "$tmp/wrapper.py" <<'P'
 import subprocess, sys
 sys.exit(subprocess.call(sys.argv[1:], close_fds=sys.argv[0].endswith("wrapper.py")))
@@ -79,8 +79,14 @@ waits twice $hand YOKE_RANK=2 YOKE_SECRET_FILE="$tmp/secret"
 waits again $hand YOKE_RANK=2 YOKE_SECRET_FILE="$tmp/secret"
 waits secret $hand YOKE_RANK=3 YOKE_SECRET_FILE="$tmp/other"
 waits address $hand YOKE_RANK=1 YOKE_SECRET_FILE="$tmp/secret" YOKE_PORT=1
+free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+waits torchrun WORLD_SIZE=2 RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT="$(free_port)"
+waits mpirun OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE="test.$$" PMIX_RANK=0
+waits pods JOB_COMPLETION_INDEX=0 YOKE_SIZE=2 YOKE_ADDR=127.0.0.1 YOKE_PORT="$(free_port)" YOKE_SECRET_FILE="$tmp/secret"
 i=0
-while [ "$(grep -l "waited 5 s so far" "$tmp/waits.lowest" "$tmp/waits.alone" "$tmp/waits.hand" "$tmp/waits.address" | wc -l)" -lt 4 ] &&
+speaking="waits.lowest waits.alone waits.hand waits.address waits.torchrun waits.mpirun waits.pods"
+# shellcheck disable=SC2086
+while [ "$(cd "$tmp" && grep -l "waited 5 s so far" $speaking | wc -l)" -lt 7 ] &&
     [ $i -lt 400 ]; do
     i=$((i + 1))
     sleep 0.1
@@ -100,6 +106,10 @@ said hand "ranks 1, 3; [2-9] connections were refused, .*: this process is rank 
 check "ranks are missing, of which one has another secret; one is there twice"
 said address "rank 0 at 127.0.0.1 port 1 (.*refused): this process is rank 1 of 4.*port 1"
 check "rank 0 is elsewhere"
+said torchrun "rank 1: this process is rank 0 of 2 of torchrun .*(WORLD_SIZE=2, RANK=0).*" &&
+    said mpirun "rank 1: this process is rank 0 of 2 of mpirun .*(OMPI_COMM_WORLD_SIZE=2, OMPI_COMM_WORLD_RANK=0).*" &&
+    said pods "rank 1: this process is rank 0 of 2 of a Kubernetes indexed job (YOKE_SIZE=2, JOB_COMPLETION_INDEX=0).*"
+check "under each launcher's variables"
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 rank() { # RANK BEFORE...: of two by torchrun's variables

@@ -648,6 +648,38 @@ START_TEST(an_interruption_ends_every_rank)
 }
 END_TEST
 
+static int fail_first(void *argument)
+{
+    (void)argument;
+    return !strcmp(getenv("YOKE_RESTART_COUNT"), "0") || pause();
+}
+
+static void say_and_signal(const char *text)
+{
+    if (strstr(text, "restart 1 of 1"))
+        kill(getpid(), SIGTERM);
+}
+/* Nothing of the job runs then: the next attempt is started, hears of it, and is the last. */
+START_TEST(a_signal_between_two_attempts_ends_the_job)
+{
+    const pid_t pid = fork();
+    yk__placement place[1];
+    yk_error err = YK_ERROR_INIT;
+    int status, code = 99;
+    if (pid == 0) {
+        alarm(60);
+        signal(SIGTERM, SIG_DFL);
+        ranks_places(place, 1);
+        yk__launch_call(place, 1, fail_first, NULL, 1, say_and_signal, &code, &err);
+        _exit(strstr(err.text, "interrupted by signal 15") ? code : 98);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_msg(WIFEXITED(status), "the launcher died of signal %d", WTERMSIG(status));
+    ck_assert_int_eq(WEXITSTATUS(status), 128 + SIGTERM);
+    expect_no_process();
+}
+END_TEST
+
 /* Ctrl-Z, three seconds, fg: nobody is taken for dead. */
 START_TEST(whole_job_pauses)
 {
@@ -750,6 +782,7 @@ static int run_suite(void)
     tcase_add_test(t, a_rank_that_does_not_die);
     tcase_add_test(t, silent_rank);
     tcase_add_loop_test(t, an_interruption_ends_every_rank, 0, 3);
+    tcase_add_test(t, a_signal_between_two_attempts_ends_the_job);
     tcase_add_test(t, whole_job_pauses);
     tcase_add_test(t, all_ranks_pause);
     tcase_add_test(t, no_such_program);

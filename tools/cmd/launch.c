@@ -436,9 +436,11 @@ static int launch_on_hosts(const yk__cli *cli, const yk__hosts *hosts, bool slur
                                     .shell = shell ? shell : yk__option_row_of(YK__OPTION_SSH)->preset};
     yk_error err = YK_ERROR_INIT;
     launched job = {0, NULL, NULL};
+    yk__signals signals;
     int code = 0;
     fflush(stdout);
-    if (yk__restart_first(&config.restart, restarts, &err)) {
+    config.signals = &signals;
+    if (yk__restart_first(&config.restart, restarts, &err) || yk__signals_take(&signals, &err)) {
         say_launch(err.text);
         return YK_EXIT_FAILED;
     }
@@ -446,6 +448,7 @@ static int launch_on_hosts(const yk__cli *cli, const yk__hosts *hosts, bool slur
         config.restart.count++;
         err = (yk_error)YK_ERROR_INIT;
     }
+    yk__signals_release(&signals);
     if (yk__cli_on(cli, "json") && !yk__cli_on(cli, "dry-run"))
         print_json(&job, code, &err);
     launched_free(&job);

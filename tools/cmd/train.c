@@ -415,14 +415,17 @@ static void write_predictions(train_run *r)
 {
     const bool writes = yk_is_main(r->job);
     const char *reason = NULL;
-    char path[4200], text[4352];
+    char path[4200], fresh[4208], text[4352];
     FILE *f;
     snprintf(path, sizeof path, "%s/predictions.jsonl", r->out);
-    f = writes ? fopen(path, "we") : stdout;
+    snprintf(fresh, sizeof fresh, "%s.tmp", path);
+    f = writes ? fopen(fresh, "we") : stdout;
     if (f)
         predict_rows(r->job, r->model, r->eval, f, true);
     if (!f || writes)
         reason = f ? yk__cli_close_file(f) : strerror(errno);
+    if (writes && !reason && yk_ok(r->job) && rename(fresh, path)) /* whole, or not there */
+        reason = strerror(errno);
     if (!reason)
         return;
     snprintf(text, sizeof text, "%.4000s: %s", path, reason);
@@ -436,8 +439,8 @@ static int run_training(const yk__cli *cli)
     int code;
     if (!read_all(&r, &config))
         return YK_EXIT_USAGE;
-    if (yk__cli_on(cli, "enable-jit-checkpoint"))
-        leave_listen();
+    if (!yk__cli_on(cli, "enable-jit-checkpoint"))
+        leave_ignore();
     r.job = yk_open(&config);
     if (!r.job)
         return YK_EXIT_FAILED;
@@ -477,5 +480,6 @@ static bool train_check(const yk__cli *cli)
 
 int yk__cmd_train(int argc, char **argv)
 {
+    leave_listen();
     return train_main(&command, argc, argv, train_check, run_training);
 }

@@ -14,7 +14,10 @@
 
 #define ASK_SECONDS 0.5
 #define ASK_STEPS 16
-#define TWICE_SECONDS 0.5 /* a cluster sends a signal to a rank and to its launcher, which passes it on: these two are one */
+/* Two signals within this time are one: timeout(1) sends its signal to the process and to the process's group, and a cluster sends one to a
+ * rank of several and to its launcher, which passes it on. */
+#define TWICE_SECONDS 0.05
+#define TWICE_PASSED_ON_SECONDS 0.5
 
 static const int signals[] = {SIGTERM, SIGUSR1};
 static volatile sig_atomic_t saving;  /* a signal waits for the end of the step */
@@ -25,13 +28,14 @@ static _Atomic double asked_at;       /* seconds */
 /* Async-signal-safe. */
 static void signal_take(int sig)
 {
+    const double twice = several ? TWICE_PASSED_ON_SECONDS : TWICE_SECONDS;
     const int kept = errno;
     if (!saving)
         _exit(YK_EXIT_AGAIN);
     if (!asked) {
         atomic_store(&asked_at, train_seconds());
         asked = sig;
-    } else if (!several || train_seconds() - atomic_load(&asked_at) >= TWICE_SECONDS) {
+    } else if (train_seconds() - atomic_load(&asked_at) >= twice) {
         signal(sig, SIG_DFL);
         raise(sig); /* delivered when this handler returns */
     }
@@ -50,6 +54,14 @@ static void take_signals(void)
 void leave_listen(void)
 {
     take_signals();
+}
+
+void leave_ignore(void)
+{
+    struct sigaction now;
+    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (!sigaction(signals[i], NULL, &now) && now.sa_handler == signal_take)
+            signal(signals[i], SIG_DFL);
 }
 
 void leave_begin(const yk_job *job)

@@ -17,9 +17,11 @@ typedef struct leave {
     double at;              /* when that was, in seconds */
 } leave;
 
-/* Before yk_open: until leave_begin a signal ends the process with YK_EXIT_AGAIN, as there is nothing to save. A signal that is ignored
+/* First of all: until leave_begin a signal ends the process with YK_EXIT_AGAIN, as there is nothing to save. A signal that is ignored
  * stays so. */
 void leave_listen(void);
+/* A signal ends the process as it ends any other. */
+void leave_ignore(void);
 /* After yk_open, whose drivers may have taken the signals: from here on a signal waits for the end of the step. */
 void leave_begin(const yk_job *job);
 /* [all] After `step` steps: whether a rank has a signal, the same on all ranks. Several ranks ask each other every half second of steps, 16

@@ -75,8 +75,8 @@
         TRAIN_REFUSED("load-in-4bit|load-in-8bit|quantization-bit|quantization-method|bnb-4bit-quant-type|"                   \
                       "use-bnb-nested-quant",                                                                                 \
                       "weights are not quantized: --precision bf16 or fp8 computes with fewer bits"),                         \
-        TRAIN_REFUSED("stage|template|cutoff-len|packing|neat-packing|chat-template-path|assistant-only-loss|"                \
-                      "completion-only-loss",                                                                                 \
+        TRAIN_REFUSED("stage|template|cutoff-len|packing|neat-packing|sample-packing|chat-template-path|"                     \
+                      "assistant-only-loss|completion-only-loss",                                                             \
                       "there are no stages or templates of chats: --model gpt2 with text:FILE trains on running text"),       \
         TRAIN_REFUSED("attn-implementation|flash-attn|trust-remote-code",                                                     \
                       "there is no switch: attention is chosen by measurement, code of others is not run"),                   \

@@ -49,7 +49,9 @@
          "is rows of each rank; --global-batch is of all"},                                                                      \
         {"epochs|num-epochs|max-epochs", "N", "num-train-epochs", NULL, NULL, NULL},                                             \
         {"gradient-clipping|clip-grad-norm|grad-clip|max-norm", "R", "max-grad-norm", NULL, NULL, NULL},                         \
-        {"accumulation-steps|accumulate-grad-batches", "N", "gradient-accumulation-steps", NULL, NULL, NULL},                    \
+        {"accumulation-steps|accumulate-grad-batches|grad-accum|grad-accum-steps|gradient-accumulation", "N",                     \
+         "gradient-accumulation-steps", NULL, NULL, NULL},                                                                       \
+        {"wd|decay", "R", "weight-decay", NULL, NULL, NULL},                                                                     \
         {"lr-scheduler|scheduler", "NAME", "lr-scheduler-type", NULL, NULL, NULL},                                               \
         {"lr-scheduler-kwargs", "KEY=VALUE,..", "lr-scheduler-kwargs", yk__spell_settings,                                       \
          "a JSON object of numbers, words and lists", NULL},                                                                     \
