@@ -35,9 +35,9 @@ void yk__tree_free(yk__tree *tree)
     }
 }
 
-const yk__tree *yk__tree_get(const yk__tree *map, const char *key)
+yk__tree *yk__tree_get(const yk__tree *map, const char *key)
 {
-    const yk__tree *node = map && map->kind == YK__TREE_MAP ? map->child : NULL;
+    yk__tree *node = map && map->kind == YK__TREE_MAP ? map->child : NULL;
     while (node && strcmp(node->key, key))
         node = node->next;
     return node;
