@@ -41,7 +41,8 @@ static const yk__cli_command command = {
             "evaluation data has --eval-strategy no here, where --data does not say so. What a device's driver or the\n"
             "program itself need is not in it, nor\n"
             "what yoke train's --do-predict adds. The options are yoke train's, so that its command\n"
-            "line and its files of settings can be asked for; those that change no memory have no effect. Without --devices or YOKE_DEVICES: cpu.",
+            "line and its files of settings can be asked for; those that change no memory have no effect.\n"
+            "Without --devices or YOKE_DEVICES: cpu.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .spellings = spellings,

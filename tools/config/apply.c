@@ -269,7 +269,8 @@ static void applier_find_program(applier *a, int end, int argc, char **argv)
     const int at = end < argc && !strcmp(argv[end], "--") ? end + 1 : end;
     const char *slash = at < argc ? strrchr(argv[at], '/') : NULL, *name = slash ? slash + 1 : at < argc ? argv[at] : NULL;
     if (!name || !command_launches(a->command) ||
-        (!strcmp(name, "yoke") && at + 1 < argc && yk__cli_is_named("train|eval|predict|estimate-memory", argv[at + 1], strlen(argv[at + 1]))))
+        (!strcmp(name, "yoke") && at + 1 < argc &&
+         yk__cli_is_named("train|eval|predict|estimate-memory", argv[at + 1], strlen(argv[at + 1]))))
         return;
     a->program = name;
 }

@@ -157,8 +157,9 @@ static void tree_read(settings *s, const settings_table *table, const char *file
     }
     if (!table && is_of_trainer(map)) {
         const char *named = settings_text(map, "deepspeed");
-        settings_say(s, file, map->child->line, map->child->key, "a trainer's file (axolotl, LLaMA-Factory) is not read: give its settings as "
-                     "options of yoke train%s%s", named ? ", and its file of DeepSpeed as --deepspeed " : "", named ? named : "");
+        settings_say(s, file, map->child->line, map->child->key,
+                     "a trainer's file (axolotl, LLaMA-Factory) is not read: give its settings as options of yoke train%s%s",
+                     named ? ", and its file of DeepSpeed as --deepspeed " : "", named ? named : "");
         return;
     }
     table = table ? table : is_accelerate(map, file) ? &settings_accelerate : &settings_deepspeed;

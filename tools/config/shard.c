@@ -59,7 +59,8 @@ static bool offload_part(const yk__cli *cli, const char *part)
     const char *place = part[n] ? part + n + 1 : "", *fraction;
     const bool known = yk__word_find("state|state+masters|params|activations", part, n) >= 0;
     const size_t word = strcspn(place, ":");
-    const bool host = yk__word_find("host=cpu", place, word) == 0, disk = yk__word_find("nvme", place, word) == 0 && place[word] && place[word + 1];
+    const bool host = yk__word_find("host=cpu", place, word) == 0;
+    const bool disk = yk__word_find("nvme", place, word) == 0 && place[word] && place[word + 1];
     double f = 1;
     char *end = NULL;
     fraction = host ? strchr(place, ':') : disk ? strchr(place + 5, ':') : NULL;
@@ -147,7 +148,8 @@ static bool scaling_key(const yk__cli *cli, yk_scale_config *scale, const char *
         return true;
     }
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        if (!yk__word_is(keys[i].name, strlen(keys[i].name), key, strlen(key)) || end == value || *end || !(v > 0 && v < 1e30) || (keys[i].whole && (v != floor(v) || v > 1e9)))
+        if (!yk__word_is(keys[i].name, strlen(keys[i].name), key, strlen(key)) || end == value || *end || !(v > 0 && v < 1e30) ||
+            (keys[i].whole && (v != floor(v) || v > 1e9)))
             continue;
         if (keys[i].real)
             *keys[i].real = v;
@@ -206,8 +208,9 @@ static bool plan_read(const yk__cli *cli)
         good = false;
     }
     if (file) {
-        yk__cli_usage(cli->command, access(file, R_OK) ? "--device-file %s: there is no such file" : "--device-file %s: not built yet: steps "
-                      "are planned for devices that are there; YOKE_MEMORY_LIMIT gives another device's memory", file);
+        yk__cli_usage(cli->command, access(file, R_OK) ? "--device-file %s: there is no such file"
+                      : "--device-file %s: not built yet: steps are planned for devices that are there; YOKE_MEMORY_LIMIT gives another "
+                      "device's memory", file);
         good = false;
     }
     return good;
@@ -219,8 +222,8 @@ static bool parts_refuse(const yk__cli *cli)
     const char *value = yk__cli_text(cli, "shard-parts");
     if (!yk__cli_typed(cli, "shard-parts") || yk__word_find("speed", value, strlen(value)) == 0)
         return true;
-    yk__cli_usage(cli->command, "--shard-parts %s: not built yet: slices follow the speed of updates, and what fits; --shares fixes even parts",
-                  value);
+    yk__cli_usage(cli->command,
+                  "--shard-parts %s: not built yet: slices follow the speed of updates, and what fits; --shares fixes even parts", value);
     return false;
 }
 

@@ -106,7 +106,8 @@ static int environment_precision(void)
 static int read_precision(const yk__cli *cli, bool *bad)
 {
     const bool trains = yk__cli_find(cli->command, "optim", 5) >= 0, by_rank = train_precision_by_rank(cli) != NULL;
-    int k = by_rank ? 0 : !yk__cli_given(cli, "precision") ? environment_precision() : yk__cli_choice(cli, "precision", YK__PRECISION_WORDS, bad);
+    int k = by_rank ? 0 : !yk__cli_given(cli, "precision") ? environment_precision()
+                                                           : yk__cli_choice(cli, "precision", YK__PRECISION_WORDS, bad);
     bool chosen = yk__cli_given(cli, "precision");
     for (int i = 1; i <= 4 && !*bad; i++) {
         const int format = (i - 1) % 2 + 1;
@@ -307,7 +308,7 @@ static void read_buckets(const yk__cli *cli, bool *bad)
     if (!yk__cli_typed(cli, "bucket-bytes"))
         return;
     setenv("YOKE_BUCKET_BYTES", yk__cli_text(cli, "bucket-bytes"), 1);
-    if (!yk__options_check(&err))
+    if (!yk__option_check(YK__OPTION_BUCKET_BYTES, &err))
         return;
     yk__cli_usage(cli->command, "%s", err.text);
     *bad = true;
