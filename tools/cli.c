@@ -12,6 +12,7 @@
 #include <strings.h>
 
 #include "core/base/number.h"
+#include "core/base/word.h"
 
 /* "yoke train", but "yoke-cts". */
 static char name_separator(const yk__cli_command *command)
@@ -506,7 +507,7 @@ int yk__cli_word(const yk__cli *cli, const char *name, const char *const *words,
         return -1;
     for (size_t i = 0; i < n; i++) {
         int w;
-        if (!strcmp(s, words[i]))
+        if (yk__word_is(words[i], strlen(words[i]), s, strlen(s)))
             return (int)i;
         w = snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", words[i]);
         used += w > 0 && used + (size_t)w < sizeof list ? (size_t)w : 0;
@@ -516,6 +517,17 @@ int yk__cli_word(const yk__cli *cli, const char *name, const char *const *words,
                   near ? near : "", near ? "?)" : "");
     *bad = true;
     return -1;
+}
+
+int yk__cli_choice(const yk__cli *cli, const char *name, const char *list, bool *bad)
+{
+    const char *s = yk__cli_text(cli, name), *words[16];
+    yk__word word[16];
+    const int k = s ? yk__word_find(list, s, strlen(s)) : -1;
+    size_t n = 0;
+    for (; n < 16 && *(word[n] = yk__word_text(list, (int)n)).text; n++)
+        words[n] = word[n].text;
+    return !s || k >= 0 ? k : yk__cli_word(cli, name, words, n, bad);
 }
 
 void yk__cli_refuse_idle(const yk__cli *cli, const char *name, const char *why, bool *bad)

@@ -91,8 +91,10 @@ bool yk__cli_typed(const yk__cli *cli, const char *name);
 /* Whole-string numbers in a range; on a bad one prints "yoke train: --max-steps: ..." and sets *bad (never clears it). */
 int64_t yk__cli_int(const yk__cli *cli, const char *name, int64_t least, int64_t most, bool *bad);
 double yk__cli_real(const yk__cli *cli, const char *name, double least, double most, bool *bad);
-/* One of a list of words ("fp32", "bf16"); the index; -1 and *bad with the nearest word in the message. */
+/* One of a list of words ("fp32", "bf16") in any case; the index; -1 and *bad with the nearest word in the message. */
 int yk__cli_word(const yk__cli *cli, const char *name, const char *const *words, size_t n, bool *bad);
+/* The same of a list of core/base/word.h, of at most 16 words with their further spellings. */
+int yk__cli_choice(const yk__cli *cli, const char *name, const char *list, bool *bad);
 
 /* Where the option stands on the command line: "--NAME has no effect WHY" on standard error, and sets *bad. */
 void yk__cli_refuse_idle(const yk__cli *cli, const char *name, const char *why, bool *bad);

@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "core/base/number.h"
+#include "core/base/word.h"
 
 const char yk__spell_nothing[] = "";
 
@@ -15,25 +16,19 @@ const char yk__spell_nothing[] = "";
 
 const char *yk__spell_precision(const char *given, char *space, size_t size)
 {
-    static const char *const pairs[][2] = {{"bfloat16", "bf16"}, {"bf16", "bf16"},    {"float16", "fp16"}, {"half", "fp16"},
-                                           {"fp16", "fp16"},     {"float32", "fp32"}, {"float", "fp32"},   {"fp32", "fp32"},
-                                           {"no", "fp32"},       {"fp8", "fp8"}};
-    (void)space;
-    (void)size;
     given += strncmp(given, "torch.", 6) ? 0 : 6;
-    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
-        if (!strcmp(given, pairs[i][0]))
-            return pairs[i][1];
-    return NULL;
+    const int k = yk__word_find(YK__PRECISION_WORDS, given, strlen(given));
+    snprintf(space, size, "%s", yk__word_text(YK__PRECISION_WORDS, k < 0 ? YK__PRECISIONS : k).text);
+    return k < 0 ? NULL : space;
 }
 
 const char *yk__spell_device(const char *given, char *space, size_t size)
 {
     (void)space;
     (void)size;
-    if (!strcmp(given, "gpu"))
+    if (!strcasecmp(given, "gpu"))
         return "auto";
-    return strcmp(given, "cuda") ? given : "cuda:0";
+    return !strcasecmp(given, "cpu") ? "cpu" : strcasecmp(given, "cuda") ? given : "cuda:0";
 }
 
 const char *yk__spell_cpu(const char *given, char *space, size_t size)
@@ -80,6 +75,16 @@ const char *yk__spell_percent(const char *given, char *space, size_t size)
         return NULL;
     snprintf(space, size, "%.12g", v / 100);
     return v > 0 ? space : yk__spell_nothing;
+}
+
+const char *yk__spell_mebibytes(const char *given, char *space, size_t size)
+{
+    char *end;
+    const double v = yk__number_read(given, &end);
+    if (end == given || *end || !(v > 0 && v < 1e9))
+        return NULL;
+    snprintf(space, size, "%.0f", v * 1048576);
+    return space;
 }
 
 /* A number, a word, true or false, or null; of a list "5+11+30". */

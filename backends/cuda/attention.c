@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention by cuDNN: what is asked of it (flash.c has the graph), and what a run is given. */
+/* Attention by cuDNN: its request (flash.c has the graph), and the arguments of a run. */
 #include "backends/cuda/dnn.h"
 #include "backends/cuda/flash.h"
 
@@ -8,7 +8,7 @@
 
 #include "plugins/kit/emit.h"
 
-#define ENGINES 8 /* of cuDNN's that are tried, in its order */
+#define ENGINES 8 /* most engines of cuDNN that are tried, in its order */
 
 static void attention_build(cuda_dnn_graph *graph, const void *shape)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code of units, as plugins/kit/units.h asks for it: what was compiled with the plugin (fatbin.h) where the driver takes that, else
- * what NVRTC makes, which is kept for other processes.
+ * Code of units, as plugins/kit/units.h asks for it: the images that were compiled with the plugin (fatbin.h) if the driver takes
+ * them, else those of NVRTC, which are kept for other processes.
  */
 #include "backends/cuda/fatbin.h"
 #include "backends/cuda/internal.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yk.coll.1 by NCCL: what cards of one host compute together, without the host. Members are joined and collectives enqueued by calls that
+ * yk.coll.1 by NCCL: collectives of the cards of one host, without the host. Members are joined and collectives enqueued by calls that
  * do not block (ncclConfig_t.blocking = 0) and are looked after here, so that a member that never comes is given up.
  *
- * Cards are joined where they are of one host: between hosts goes Yoke's own transport, which is authenticated. NCCL refuses one card
+ * Cards of one host are joined: between hosts goes Yoke's own transport, which is authenticated. NCCL refuses one card
  * twice (YK_COLL_ONE_PER_DEVICE). All of its algorithms but one add in an order of their own that is the same each time; sums in the
  * switch of NVLink (NVLS) are not (github.com/NVIDIA/nccl, issue 1497), so where cards have one the order is said to be fixed with
  * NCCL_NVLS_ENABLE=0 only.
@@ -29,9 +29,9 @@ _Static_assert(sizeof(ncclUniqueId) <= 256, "fits a ticket");
 struct yk_comm {
     yk_device *dev;
     const cuda_nccl *nccl;
-    pthread_mutex_t lock; /* of the next two */
+    pthread_mutex_t lock; /* guards the next two */
     ncclComm_t handle;    /* NULL: it was aborted */
-    yk_queue *queue;      /* of the last collective */
+    yk_queue *queue;      /* queue of the last collective */
     uint32_t ranks;
 };
 
@@ -85,7 +85,7 @@ static yk_status comm_await(yk_comm *comm, const char *what, uint64_t limit_ns)
 
 /* ---- Joining ---- */
 
-/* What tells this host from others until it is started again. */
+/* Identity of this host until it is started again. */
 static uint64_t host_identity(void)
 {
     char text[128] = "";
@@ -197,7 +197,7 @@ static void coll_abort(yk_comm *comm)
     pthread_mutex_unlock(&comm->lock);
 }
 
-/* Other members may still read what this one gave: they have a moment; who is dead never finishes. The context is current. */
+/* Other members may still read the buffers of this one: they have a moment; a dead member never finishes. The context is current. */
 static void comm_close(yk_comm *comm)
 {
     const ncclResult_t rc = comm->nccl->comm_finalize(comm->handle);

@@ -5,7 +5,7 @@
 
 #include "backends/cuda/dnn_graph.h"
 
-/* What a run is given, those whose gradients are computed in their place. */
+/* Arguments of a run; a gradient stands in place of its operand. */
 enum { CUDA_CONV_X = 1, CUDA_CONV_W, CUDA_CONV_Y };
 
 void cuda_conv_build(cuda_dnn_graph *graph, const kit_convolution *c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolutions by cuDNN: what is asked of it (conv.c has the graph), which of its engines may be chosen, and what a run is given.
+ * Convolutions by cuDNN: their request (conv.c has the graph), the engines that may be chosen, and the arguments of a run.
  *
  * Engines whose sums have no fixed order are not, nor those that round operands or sums to less than was asked for, nor those that compute
  * otherwise than by sums of products (Winograd, FFT). To cuDNN a tensor core's engine of f32 is one of TF32, which is used on request alone

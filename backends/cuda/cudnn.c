@@ -26,8 +26,8 @@ static const cuda_symbol symbols[] = {
         SYMBOL(cuda_version, cudnnGetCudartVersion, ) {NULL, 0}};
 #undef SYMBOL
 
-/* Whether there is a cuBLASLt of that name where cuDNN looks: one that is open, where the system has libraries, beside cuDNN, and where
- * packages of Python's have theirs. It stays open. */
+/* True if cuDNN finds a cuBLASLt of that name: one that is open, among the system's libraries, beside cuDNN, or in a package of
+ * Python. It stays open. */
 static bool cublaslt_found(const char *name, size_t major)
 {
     char file[4200], of_cuda[40];
@@ -46,7 +46,7 @@ static bool cublaslt_found(const char *name, size_t major)
     return false;
 }
 
-/* What has to be there for it to work; the log says what is not. */
+/* Libraries that cuDNN needs; the log names a missing one. */
 static bool library_serves(void)
 {
     const size_t version = dnn.version(), major = dnn.cuda_version() / 1000;

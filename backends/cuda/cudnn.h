@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The functions of cuDNN that are called, with prototypes of our own: it is opened when the first attention or convolution is
- * planned. Types have the names and sizes of cudnn_graph.h, and are left to it where it came first; tests/unit/cuda/header_cudnn.c then
- * compares every prototype and number. cuDNN's graph API has one function for each verb; what is described is in the numbers.
+ * planned. Types have the names and sizes of cudnn_graph.h, and are left to it if it came first; tests/unit/cuda/header_cudnn.c then
+ * compares every prototype and number. cuDNN's graph API has one function for each verb; numbers name its objects.
  */
 #ifndef YOKE_BACKENDS_CUDA_CUDNN_H
 #define YOKE_BACKENDS_CUDA_CUDNN_H
@@ -99,7 +99,7 @@ typedef struct cuda_cudnn {
 #undef CUDA_CUDNN_MEMBER
     const char *(*status_text)(cudnnStatus_t status);
     size_t (*version)(void); /* 91900 is 9.19.0 */
-    size_t (*cuda_version)(void); /* of the CUDA that it was made with: 12090 is 12.9 */
+    size_t (*cuda_version)(void); /* version of the CUDA that it was made with: 12090 is 12.9 */
 } cuda_cudnn;
 
 /* ---- libcudnn, opened (cudnn.c) ---- */

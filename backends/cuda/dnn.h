@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What cuDNN computes for a device: plans of shapes, of two kinds (attention.c, convolution.c). A shape is planned once for each device;
- * what cuDNN refuses the kit's kernels compute.
+ * Plans of cuDNN for a device: of shapes, of two kinds (attention.c, convolution.c). A shape is planned once for each device;
+ * the kit's kernels compute a shape that cuDNN refuses.
  */
 #ifndef YOKE_BACKENDS_CUDA_DNN_H
 #define YOKE_BACKENDS_CUDA_DNN_H
@@ -9,10 +9,10 @@
 #include "backends/cuda/dnn_graph.h"
 #include "backends/cuda/internal.h"
 
-#define CUDA_DNN_GIVEN 16 /* what a run is given, at most */
+#define CUDA_DNN_GIVEN 16 /* most arguments of a run */
 #define CUDA_DNN_TEXT 160
 
-/* What a run is given: memory, and numbers, which lie in `number` until it is enqueued. */
+/* Arguments of a run: memory, and numbers, which lie in `number` until it is enqueued. */
 typedef struct cuda_dnn_given {
     int64_t n, uid[CUDA_DNN_GIVEN];
     void *memory[CUDA_DNN_GIVEN], *workspace;
@@ -21,7 +21,7 @@ typedef struct cuda_dnn_given {
 
 typedef struct cuda_dnn_kind {
     const char *name; /* for messages */
-    size_t bytes;     /* of a shape */
+    size_t bytes;     /* size of a shape */
     void (*build)(cuda_dnn_graph *graph, const void *shape);
     cuda_dnn_limits (*limit)(const yk_device *dev, const void *shape);
     void (*give)(const void *shape, const CUdeviceptr *at, cuda_dnn_given *given); /* at: the launch's arguments, in order */

@@ -2,7 +2,7 @@
 /* cuDNN's descriptors, and choosing one of its engines: attention's graphs (flash.c) and convolutions' (conv.c) are made of these. */
 #include "backends/cuda/dnn_graph.h"
 
-#define NOTES 16 /* of an engine that are read */
+#define NOTES 16 /* most notes of an engine that are read */
 
 /* ---- Descriptors ---- */
 
@@ -78,7 +78,7 @@ cudnnDataType_t cuda_dnn_type(uint32_t dtype)
 
 /* ---- Plans ---- */
 
-/* Whether none of the engine's notes is refused. */
+/* True if none of the engine's notes is refused. */
 static bool notes_allow(const cuda_cudnn *dnn, void *engine, uint32_t refused)
 {
     int note[NOTES];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A graph of cuDNN's operations under construction, of descriptors and their attributes, and the plan that cuDNN makes of it. One thread
- * per object; the device's context is current. What is made is kept until cuda_dnn_graph_free. After a failure nothing more is asked for.
+ * per object; the device's context is current. Descriptors are kept until cuda_dnn_graph_free. After a failure nothing more is asked for.
  */
 #ifndef YOKE_BACKENDS_CUDA_DNN_GRAPH_H
 #define YOKE_BACKENDS_CUDA_DNN_GRAPH_H
@@ -11,7 +11,7 @@
 
 #define CUDA_DNN_MADE 192   /* descriptors of one plan, at most */
 #define CUDA_DNN_OPS 24     /* operations of a graph */
-#define CUDA_DNN_ENGINES 48 /* of cuDNN's that are looked at */
+#define CUDA_DNN_ENGINES 48 /* most engines of cuDNN that are looked at */
 #define CUDA_DNN_ALIGN 16   /* bytes that each operand's place is a multiple of */
 
 typedef struct cuda_shape {
@@ -20,7 +20,7 @@ typedef struct cuda_shape {
 
 typedef struct cuda_dnn_graph {
     const cuda_cudnn *dnn;
-    cudnnStatus_t rc; /* of the first call that failed */
+    cudnnStatus_t rc; /* result of the first call that failed */
     void *made[CUDA_DNN_MADE], *op[CUDA_DNN_OPS];
     int n_made, n_op;
 } cuda_dnn_graph;
@@ -39,12 +39,12 @@ void cuda_dnn_set(cuda_dnn_graph *g, void *d, cudnnBackendAttributeName_t name, 
 void cuda_dnn_number(cuda_dnn_graph *g, void *d, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int value);
 void cuda_dnn_link(cuda_dnn_graph *g, void *d, cudnnBackendAttributeName_t name, void *to);
 void cuda_dnn_end(cuda_dnn_graph *g, void *d);
-/* uid: what it is called at a run, or any other number of a virtual one; is_value: a number that is given at each run. */
+/* uid: the name of the tensor at a run, or any other number of a virtual one; is_value: a number that is given at each run. */
 void *cuda_dnn_tensor(cuda_dnn_graph *g, cudnnDataType_t type, const cuda_shape *s, int64_t uid, int is_virtual, int is_value);
 void cuda_dnn_operation(cuda_dnn_graph *g, void *d); /* ends it, and it is of the graph */
 
 cuda_shape cuda_shape_dense(int64_t a, int64_t b, int64_t c, int64_t d);
-cudnnDataType_t cuda_dnn_type(uint32_t dtype); /* of YK_F32, YK_F16, YK_BF16 */
+cudnnDataType_t cuda_dnn_type(uint32_t dtype); /* the type for YK_F32, YK_F16, YK_BF16 */
 
 /* ---- Plans ---- */
 

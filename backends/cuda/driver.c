@@ -43,7 +43,7 @@ static bool library_open(void)
     return driver.library != NULL;
 }
 
-/* Whether the driver is one of CUDA 12 or later; the log says so where it is not. */
+/* True if the driver is one of CUDA 12 or later; the log names an older one. */
 static bool version_serves(int version)
 {
     atomic_store(&driver.version, version);

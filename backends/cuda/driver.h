@@ -127,7 +127,7 @@ typedef struct cuda_driver {
 
 extern cuda_driver cuda; /* filled once cuda_driver_open has said YK_OK and *n is not 0 */
 
-/* Opens libcuda and counts devices; 0 of them, and the reason in the log, where there is no driver. Any thread. */
+/* Opens libcuda and counts devices; 0 of them, and the reason in the log, if there is no driver. Any thread. */
 yk_status cuda_driver_open(int *n);
 /* How many of the names of a library, the one of CUDA 13 first, are not for this driver: a library of 13 needs a driver of 13. */
 #define CUDA_NAMES_BEFORE_13 (cuda_driver_version() < 13000 ? 1 : 0)

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* After these the context is of no more use: whoever wants the device again needs a new process. */
+/* After these the context is of no more use: the device needs a new process. */
 static bool error_loses_device(CUresult code)
 {
     switch ((int)code) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels that were compiled when the plugin was built, where configure found nvcc and was asked for them (--with-nvcc): for each unit one
- * image with code for several chips, of which the driver takes what fits. They are found by what they were compiled of, so that
+ * Kernels that were compiled when the plugin was built, if configure found nvcc and was asked for them (--with-nvcc): for each unit one
+ * image with code for several chips, of which the driver takes the one that fits. They are found by what they were compiled of, so that
  * a text that has changed since is compiled anew. Nothing changes after the build: any thread.
  */
 #ifndef YOKE_BACKENDS_CUDA_FATBIN_H
@@ -19,7 +19,7 @@ typedef struct cuda_fatbin {
 uint64_t cuda_fatbin_key(const char *macros, const char *const part[KIT_PARTS]);
 /* NULL: it was not compiled then. */
 const void *cuda_fatbin_find(uint64_t key);
-/* Of all of them; 0: there are none. */
+/* Number of images; 0 if absent. */
 uint64_t cuda_fatbins_key(void);
 
 #endif

@@ -13,7 +13,7 @@
 
 #define LINE 256
 
-/* What the plugin's devices are for the kit: a GPU with the least of shared memory, so that these macros are every card's. */
+/* The plugin's devices as the kit sees them: a GPU with the least of shared memory, so that these macros are every card's. */
 static void host_fail(const char *who, const char *format, ...)
 {
     va_list list;

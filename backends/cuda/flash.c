@@ -7,7 +7,7 @@
  *     lse = max + log(sum(exp(S - max))), S = scale Q K';  out = P V
  *     gv = P' gout;  dS = (gout V' - delta) P scale, delta = sum(gout out);  gk = dS' Q;  gq = dS K
  *
- * gq is a product by itself, without a sum in memory that many groups add to: so its sums have a fixed order (what cuDNN's frontend calls
+ * gq is a product by itself, without a sum in memory that many groups add to: so its sums have a fixed order (cuDNN's frontend calls it
  * the deterministic algorithm). P and dS are rounded to the operands' type before the products over queries.
  */
 #include "backends/cuda/flash.h"

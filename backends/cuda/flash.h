@@ -5,7 +5,7 @@
 
 #include "backends/cuda/dnn_graph.h"
 
-/* What a run is given: memory, and numbers. */
+/* Arguments of a run: memory, and numbers. */
 enum { CUDA_AT_Q = 1, CUDA_AT_K, CUDA_AT_V, CUDA_AT_OUT, CUDA_AT_LSE, CUDA_AT_GOUT, CUDA_AT_GQ, CUDA_AT_GK, CUDA_AT_GV, CUDA_AT_DELTA,
        CUDA_AT_SCALE, CUDA_AT_ONE, CUDA_AT_LOWEST, CUDA_ATS };
 

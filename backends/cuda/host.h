@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every part of the CUDA plugin has of the host: its table, memory, options. Any thread. */
+/* The host as each part of the CUDA plugin sees it: its table, memory, options. Any thread. */
 #ifndef YOKE_BACKENDS_CUDA_HOST_H
 #define YOKE_BACKENDS_CUDA_HOST_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA plugin's own types. One file per part, each calling only those named after it: plugin.c (table); list.c (which devices
- * there are, opening one); coll.c (collectives); nccl.c (NCCL); queue.c (streams, points, copies); program.c (launches, graphs);
- * profile.c (where time goes);
+ * The CUDA plugin's own types. One file per part, each calling only those named after it: plugin.c (table); list.c (list of
+ * devices, opening one); coll.c (collectives); nccl.c (NCCL); queue.c (streams, points, copies); program.c (launches, graphs);
+ * profile.c (times of launches);
  * product.c (products by cuBLASLt); cublaslt.c (that library); attention.c, flash.c, convolution.c, conv.c (both by cuDNN), dnn.c,
- * dnn_graph.c (what they have in common); cudnn.c (that library);
+ * dnn_graph.c (their common part); cudnn.c (that library);
  * build.c (units as modules); fatbin.c (those that are built in);
  * compile.c (NVRTC); memory.c (buffers, registered host memory); context.c; error.c (of calls); driver.c (libcuda); host.c (the host's
  * table).
@@ -29,17 +29,17 @@
 #include "plugins/kit/profile.h"
 #include "plugins/kit/units.h"
 
-#define CUDA_ALIGN 256u /* what cuMemAlloc promises at least */
+#define CUDA_ALIGN 256u /* the least that cuMemAlloc promises */
 
 /* ---- error.c ---- */
 /* A status for a failed call of the driver, explained to the host as "what: CUDA_ERROR_NAME (code), text". */
 yk_status cuda_error(CUresult code, const char *what);
 /* The same of a call of another library, in words. */
 yk_status cuda_error_say(yk_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Of what a library was to enqueue, in its words; in the driver's if the device is lost: a library knows only that it was not done. */
+/* Error of a call of a library, in its words; in the driver's if the device is lost: a library knows only that it was not done. */
 yk_status cuda_error_library(const yk_device *dev, yk_status status, const char *what, const char *library, const char *words, int code);
 #define CUDA_ERROR_BYTES 300
-const char *cuda_error_last(void); /* what this thread's last cuda_error said since .. */
+const char *cuda_error_last(void); /* text of this thread's last cuda_error since .. */
 void cuda_error_forget(void);      /* .. then; or "" */
 
 /* ---- context.c ---- */
@@ -80,7 +80,7 @@ yk_status cuda_memory_alloc(yk_device *dev, uint64_t bytes, CUdeviceptr *memory)
 typedef struct cuda_product cuda_product; /* one shape, planned; its device's */
 
 typedef struct cuda_products {
-    pthread_mutex_t lock; /* of all below; plans do not change, but for the scales that a product of 8 bits is given */
+    pthread_mutex_t lock; /* guards all below; plans do not change, but for the scales that a product of 8 bits is given */
     bool is_open;
     const struct cuda_cublaslt *lt;  /* NULL: it is not used */
     struct cublasLtContext *handle;  /* or this is */
@@ -88,7 +88,7 @@ typedef struct cuda_products {
 } cuda_products;
 
 #define CUDA_PRODUCT_ARGS 6 /* A, B, C, workspace; of 8 bits, the scales of A and B; then what is behind it */
-#define CUDA_LIBRARY_ARGS 11 /* of any launch of a library */
+#define CUDA_LIBRARY_ARGS 11 /* most arguments of a launch of a library */
 bool cuda_product_take(yk_device *dev, const kit_product *shape, uint64_t *scratch); /* as kit_target.product; any thread */
 /* The plan of a shape that was taken. */
 const cuda_product *cuda_product_of(yk_device *dev, const kit_product *shape);
@@ -101,7 +101,7 @@ void cuda_products_free(yk_device *dev);
 typedef struct cuda_dnn_plan cuda_dnn_plan; /* an attention or a convolution of one shape, planned; its device's */
 
 typedef struct cuda_dnn {
-    pthread_mutex_t lock; /* of all below; plans do not change */
+    pthread_mutex_t lock; /* guards all below; plans do not change */
     bool is_open;
     const struct cuda_cudnn *library; /* NULL: it is not used */
     struct cudnnContext *handle;      /* or this is */
@@ -123,7 +123,7 @@ const cuda_dnn_plan *cuda_convolution_of(yk_device *dev, const kit_convolution *
 struct yk_device {
     CUdevice id;
     CUcontext context;
-    kit_target target;    /* what decides about its launches */
+    kit_target target;    /* the numbers that decide about its launches */
     int sm;               /* compute capability: 90 is 9.0 */
     unsigned grid[3];     /* most blocks in x, y, z */
     atomic_bool graphs;   /* programs run as CUDA graphs; false, too, once one could not be made */
@@ -133,7 +133,7 @@ struct yk_device {
     atomic_bool left_behind; /* a queue that hangs was: memory stays, as it may still be written to, and to free it would wait */
     cuda_products products;
     cuda_dnn dnn;
-    bool profiles;        /* what launches take is measured and printed at the end */
+    bool profiles;        /* times of launches are measured, and printed at the end */
     pthread_mutex_t profile_lock;
     kit_profile profile;
 };
@@ -157,7 +157,7 @@ CUresult cuda_marks_add(yk_device *dev, const cuda_marks *m, const yk_graph *gra
 extern const kit_compiler cuda_units_compiler; /* the device's context is current */
 
 /* ---- program.c ---- */
-typedef struct cuda_scratch { /* of a queue: its programs run one after the other */
+typedef struct cuda_scratch { /* scratch memory of a queue: its programs run one after the other */
     CUdeviceptr memory;
     uint64_t bytes;
 } cuda_scratch;
@@ -165,9 +165,9 @@ typedef struct cuda_scratch { /* of a queue: its programs run one after the othe
 yk_status cuda_program_new(yk_device *dev, const yk_graph *graph, yk_program **program);
 void cuda_program_free(yk_program *program);
 yk_status cuda_graph_scratch(yk_device *dev, const yk_graph *graph, uint64_t *bytes);
-/* Whether a submission can be run: all that is used is bound, within its buffer, and aligned. Said to the host if not. */
+/* True if a submission can be run: each slot in use is bound, within its buffer, and aligned. Else the host gets an error. */
 yk_status cuda_program_check(const yk_program *program, const yk_submit *s);
-/* Enqueues all launches. stream: where; capture: of the same queue, never used for anything else. The context is current. */
+/* Enqueues all launches on `stream`. capture: of the same queue, never used for anything else. The context is current. */
 yk_status cuda_program_run(yk_program *program, const yk_submit *s, CUstream stream, CUstream capture, cuda_scratch *scratch);
 
 /* ---- queue.c ---- */
@@ -178,7 +178,7 @@ yk_status cuda_queue_copy(yk_queue *queue, const yk_copy *c, uint64_t *point);
 yk_status cuda_queue_poll(yk_queue *queue, uint64_t *done);
 yk_status cuda_queue_wait(yk_queue *queue, uint64_t point, uint64_t timeout_ns);
 void cuda_queue_abort(yk_queue *queue, yk_status why);
-/* What a command enqueues on the queue's stream; the context is current. */
+/* A command's work on the queue's stream; the context is current. */
 typedef yk_status (*cuda_command)(yk_queue *queue, CUstream stream, const void *what);
 /* Enqueues a command behind the waits, and gives its point. A failure of it is the queue's. */
 yk_status cuda_queue_command(yk_queue *queue, const yk_wait *wait, uint32_t n_wait, cuda_command command, const void *what,

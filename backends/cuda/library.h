@@ -17,7 +17,7 @@ typedef struct cuda_symbol {
  * NULL: there is none, for the reason dlerror() gives, or with *missing it lacks that function. */
 void *cuda_library_open(const char *key, const char *const *names, const cuda_symbol *symbol, void *table, const char **missing);
 
-/* Whether a library can be used is asked once, until it is forgotten, as options may name another then. Any thread. */
+/* A library is looked for once, until it is forgotten, as options may name another then. Any thread. */
 typedef struct cuda_once {
     pthread_mutex_t lock;
     bool asked, found;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which devices there are, what they can do, and opening one: its primary context, and what the kit has to know of it. */
+/* List of devices, their capabilities, and opening one: its primary context, and its numbers for the kit. */
 #include "backends/cuda/fatbin.h"
 #include "backends/cuda/internal.h"
 
@@ -8,7 +8,7 @@
 
 #include "plugins/kit/plugin.h"
 
-/* ---- What a device is ---- */
+/* ---- Numbers of a device ---- */
 
 /* A number that the driver knows of a device; *s stays the first failure, and the answer then is 0. */
 static int device_number(CUdevice id, int attribute, yk_status *s)
@@ -180,7 +180,7 @@ static uint32_t mma_of(const yk_device *dev)
     return terms;
 }
 
-/* Whether products whose operands 8 bits hold are asked of cuBLASLt so. */
+/* True if cuBLASLt gets products of 8-bit operands as such. */
 static bool eight_of(const yk_device *dev)
 {
     const bool off = option_is("FP8", "0");

@@ -17,7 +17,7 @@ typedef struct ncclComm *ncclComm_t;
 typedef struct {
     char internal[128];
 } ncclUniqueId;
-/* What NCCL 2.14 had of it; later ones fill in the rest for who says that he is as old (version). */
+/* The members of NCCL 2.14; later ones fill in the rest for a caller that names this version. */
 typedef struct ncclConfig {
     size_t size;
     unsigned magic, version;

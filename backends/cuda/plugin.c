@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin's table: what the host calls. */
+/* The plugin's table: the functions that the host calls. */
 #include "backends/cuda/cublaslt.h"
 #include "backends/cuda/cudnn.h"
 #include "backends/cuda/internal.h"

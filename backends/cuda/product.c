@@ -2,7 +2,7 @@
 /*
  * Products by cuBLASLt. A product's shape is planned once for each device: descriptors and the algorithm that cuBLASLt thinks best
  * among those whose sums have a fixed order (parts of a long sum are added in fp32 by a step of their own, or there are none) and
- * whose workspace is within WORKSPACE; what it refuses, the kit's kernels compute. Workspace is scratch memory of the queue, which
+ * whose workspace is within WORKSPACE; the kit's kernels compute a product that it refuses. Workspace is scratch memory of the queue, which
  * is there before anything is recorded. Operands of f32 are rounded to TF32 with YOKE_CUDA_TF32=1 alone,
  * in products of TF32_FROM multiplications or more.
  * Operands of 8 bits are matrices that the kit makes, each with a scale in the device's memory, which a description is given when the
@@ -18,7 +18,7 @@
 #include "plugins/kit/emit.h"
 
 #define WORKSPACE (4u << 20)
-#define WORKSPACE_HOPPER (32u << 20) /* of compute capability 9.0 and later: what NVIDIA advises for either */
+#define WORKSPACE_HOPPER (32u << 20) /* for compute capability 9.0 and later; NVIDIA advises both sizes */
 #define TF32_FROM 1048576            /* multiplications */
 #define SHAPE_TEXT 160
 
@@ -121,7 +121,7 @@ static cublasStatus_t matmul_make(const yk_device *dev, const cuda_cublaslt *lt,
     return rc;
 }
 
-/* What cuBLASLt does before it stores. It chooses no algorithm without pointers, which are others at each run. */
+/* The work of cuBLASLt before it stores. It chooses no algorithm without pointers, which are others at each run. */
 static cublasStatus_t behind_make(const cuda_cublaslt *lt, const cuda_product *p)
 {
     const kit_product *k = &p->shape;
@@ -216,7 +216,7 @@ static void description_free(const cuda_cublaslt *lt, cuda_product *p)
     p->matmul = NULL;
 }
 
-/* Of a product that was not planned before. The context is current. */
+/* Plan of a product that had none. The context is current. */
 static void product_plan(const yk_device *dev, const cuda_cublaslt *lt, cuda_product *p)
 {
     char text[SHAPE_TEXT];

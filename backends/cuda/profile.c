@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a card's time goes (YOKE_CUDA_PROFILE=1): an event before the first launch of a program and behind each one; what lies between is
+ * Times of a card's launches (YOKE_CUDA_PROFILE=1): an event before the first launch of a program and behind each one; the time between is
  * added up by operation, kernel and shape, and printed when the device is closed. Each program is waited for, and none is a graph.
  */
 #include "backends/cuda/internal.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Programs: the kit's launches (plugins/kit/lower/lower.h), kernels and products, with their arguments. Numbers are set once, memory at
- * submission. What is submitted again with the same memory is recorded and from then on launched as one CUDA graph, which costs the
+ * submission. One that is submitted again with the same memory is recorded and from then on launched as one CUDA graph, which costs the
  * host one call instead of one for each kernel. Graphs are kept until the program is freed, as they may still run.
  */
 #include "backends/cuda/internal.h"
@@ -25,11 +25,11 @@ struct yk_program {
     const cuda_dnn_plan **plan; /* the same, of an attention or a convolution */
     uint32_t *first;      /* by launch: its first argument in value[] and parameter[] */
     uint64_t *value;      /* the kernels' arguments, each at the beginning of its 8 bytes */
-    void **parameter;     /* where they are */
+    void **parameter;     /* their addresses */
     size_t n_value;
     bool *used; /* by slot */
     CUdeviceptr meta;
-    pthread_mutex_t lock; /* of value and recordings: two queues may submit at once */
+    pthread_mutex_t lock; /* guards value and recordings: two queues may submit at once */
     cuda_marks *marks; /* NULL: times are not asked for */
     recording recorded[GRAPHS];
     uint32_t n_recorded;
@@ -182,7 +182,7 @@ static yk_status launches_profile(yk_program *p, CUstream stream)
     return rc ? cuda_error(rc, "reading how long a program took") : s;
 }
 
-/* A graph costs memory that its launches do not: what has just run goes on without graphs, unless the device is lost. */
+/* A graph costs memory that its launches do not: a program that has just run goes on without graphs, unless the device is lost. */
 static yk_status graph_refused(yk_program *p, CUresult why)
 {
     const char *name = NULL;

@@ -35,13 +35,13 @@ struct yk_queue {
     yk_device *dev;
     CUstream stream, capture;
     cuda_scratch scratch;
-    marks next;           /* of the point that is given next; of the thread that gives it */
-    pthread_mutex_t lock; /* of the next nine: another queue may ask for a point's event */
+    marks next;           /* marks of the point that is given next; owned by the thread that gives it */
+    pthread_mutex_t lock; /* guards the next nine: another queue may ask for a point's event */
     pending *ring;
     marks *idle; /* without a point; as many places as the ring has */
     size_t first, n, cap, n_idle;
     uint64_t last, done;
-    marks before;     /* of the last point that is done: the next one's times count from its end */
+    marks before;     /* marks of the last point that is done: the next one's times count from its end */
     span known[SPANS]; /* by point */
     atomic_flag failing; /* somebody writes why */
     _Atomic int failed;  /* yk_status */
@@ -255,7 +255,7 @@ static size_t ring_left(yk_queue *q)
 
 static void queue_release(yk_queue *q)
 {
-    cuda.stream_synchronize(q->stream); /* of a failed queue, what has no point */
+    cuda.stream_synchronize(q->stream); /* waits for work of a failed queue that has no point */
     for (size_t i = 0; i < q->n; i++)
         marks_free(&q->ring[(q->first + i) % q->cap].of);
     for (size_t i = 0; i < q->n_idle; i++)
@@ -322,7 +322,7 @@ static yk_status waits_enqueue(yk_queue *q, const yk_wait *wait, uint32_t n_wait
 
 /* ---- Commands ---- */
 
-/* Of a call that has failed: the queue fails with what the call said. */
+/* The queue fails with the error of a call. */
 static yk_status queue_close(yk_queue *q, yk_status s, const char *otherwise)
 {
     return s ? queue_fail(q, s, *cuda_error_last() ? cuda_error_last() : otherwise) : YK_OK;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/word.h"
+
 static yk_status fixed_refuse(const char *text, const char *source, uint32_t ranks, yk_error *err)
 {
     return yk__fail(err, YK_E_ARG, "%s is \"%.80s\": expected equal, speed, or a number for each of the %u ranks, its part of the rows, as "
@@ -48,10 +50,10 @@ static yk_status read_parts(const char *text, const char *source, uint32_t ranks
 yk_status yk__fixed_read(const char *text, const char *source, uint32_t ranks, yk__fixed *fixed, yk_error *err)
 {
     *fixed = (yk__fixed){.is_given = text != NULL, .ranks = ranks, .is_even = true};
-    fixed->is_fixed = fixed->is_given && strcmp(text, "speed") != 0;
+    fixed->is_fixed = fixed->is_given && yk__word_find("speed", text, strlen(text));
     for (uint32_t r = 0; r < ranks; r++)
         fixed->part[r] = 1;
-    if (!fixed->is_fixed || !strcmp(text, "equal"))
+    if (!fixed->is_fixed || !yk__word_find("equal", text, strlen(text)))
         return YK_OK;
     if (read_parts(text, source, ranks, fixed, err))
         return err->status;

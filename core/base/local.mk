@@ -5,4 +5,4 @@ libyokecore_la_SOURCES += core/base/advance.c core/base/advance.h core/base/byte
 	core/base/limit.c core/base/limit.h core/base/log.c core/base/log.h \
 	core/base/mem.c core/base/mem.h core/base/nearest.c core/base/nearest.h core/base/number.c core/base/number.h core/base/option.c \
 	core/base/option.h core/base/option_names.c core/base/option_names.h core/base/philox.c core/base/philox.h core/base/round.h \
-	core/base/signals.c core/base/signals.h
+	core/base/signals.c core/base/signals.h core/base/word.c core/base/word.h

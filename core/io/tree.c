@@ -4,6 +4,7 @@
 
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "core/base/mem.h"
 #include "core/io/file.h"
@@ -35,9 +36,9 @@ void yk__tree_free(yk__tree *tree)
     }
 }
 
-const yk__tree *yk__tree_get(const yk__tree *map, const char *key)
+yk__tree *yk__tree_get(const yk__tree *map, const char *key)
 {
-    const yk__tree *node = map && map->kind == YK__TREE_MAP ? map->child : NULL;
+    yk__tree *node = map && map->kind == YK__TREE_MAP ? map->child : NULL;
     while (node && strcmp(node->key, key))
         node = node->next;
     return node;
@@ -189,7 +190,10 @@ yk_status yk__tree_load(const char *path, yk__tree **out, yk_error *err)
     yk__file *file;
     char *text = NULL;
     size_t bytes = 0, mark;
+    struct stat st;
     *out = NULL;
+    if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) /* an open that waits for a writer may wait for ever */
+        return yk__fail(err, YK_E_ARG, "%s: is a pipe or a device, expected a file", path);
     if (yk__file_open(path, YK__FILE_AUTO, &file, err))
         return err->status;
     yk__file_read_rest(file, YK__TREE_BYTES, &text, &bytes, err);

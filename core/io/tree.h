@@ -37,7 +37,7 @@ yk_status yk__tree_yaml(const char *name, const char *text, size_t bytes, yk__tr
 void yk__tree_free(yk__tree *tree); /* takes NULL */
 
 /* The member of a map; NULL: absent, or no map. */
-const yk__tree *yk__tree_get(const yk__tree *map, const char *key);
+yk__tree *yk__tree_get(const yk__tree *map, const char *key);
 
 /* For the readers: a node with copies of key and text, either may be NULL. NULL: out of memory, and err is set. */
 yk__tree *yk__tree_new(yk__tree_kind kind, uint32_t line, const char *key, const char *text, yk_error *err);

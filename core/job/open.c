@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing a job: device, group, engine, the table of ranks. */
 #include <float.h>
+#include <stddef.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #include "core/job/place.h"
 #include "core/job/precision.h"
 #include "core/job/share.h"
+#include "core/run/stage.h"
 
 static atomic_int open_jobs;
 
@@ -57,11 +59,14 @@ static void take_environment(yk_config *c)
 static yk_status check_config(yk_job *job, yk_error *err)
 {
     yk_config *c = &job->config;
+    yk__stage stage;
     take_environment(c);
     if (c->precision != YK_F32 && c->precision != YK_BF16 && c->precision != YK_F16 && c->precision != YK_F8E4M3)
         return yk__fail(err, YK_E_ARG, "precision %s: expected f32, bf16, f16 or f8e4m3 (fp8)", yk__dtype_name(c->precision));
     if (c->average > YK_AVERAGE_ROWS || c->scale.rule > YK_SCALE_MEGATRON)
         return yk__fail(err, YK_E_ARG, "yk_config: an enumerator is out of range");
+    if (c->shard && yk__stage_read(c->shard, "yk_config.shard", &stage, err))
+        return err->status;
     if (check_scale(&c->scale, err))
         return err->status;
     if (c->power_sgd_rank > YK__POWER_RANKS)
@@ -305,6 +310,16 @@ static yk_job *open_job(const yk_config *config, bool capped)
 yk_job *(yk_open)(const yk_config *config)
 {
     return open_job(config, true);
+}
+
+/* Programs that were built before yk_config.shard call this symbol, and their structs end in front of that member. */
+YK_API yk_job *yk__open_shorter(const yk_config *config) YK__SYMBOL("yk_open");
+yk_job *yk__open_shorter(const yk_config *config)
+{
+    yk_config whole = {0};
+    if (config)
+        memcpy(&whole, config, offsetof(yk_config, shard));
+    return (yk_open)(config ? &whole : NULL);
 }
 
 yk_job *yk__open_uncapped(const yk_config *config)

@@ -4,21 +4,18 @@
 
 #include <string.h>
 
-static const struct {
-    const char *name;
-    yk_dtype dtype;
-} formats[] = {{"fp32", YK_F32}, {"bf16", YK_BF16}, {"fp16", YK_F16}};
+#include "core/base/word.h"
+
+static const yk_dtype formats[] = {YK_F32, YK_BF16, YK_F16}; /* as the first of YK__PRECISION_WORDS */
 #define FORMATS (sizeof formats / sizeof *formats)
 
-/* The format that stands at s, and behind it; FORMATS: none of them. */
+/* The format that stands at s, and behind it; FORMATS if absent. */
 static size_t format_read(const char **s)
 {
     const size_t n = strcspn(*s, ",");
-    size_t i = 0;
-    while (i < FORMATS && (strlen(formats[i].name) != n || memcmp(formats[i].name, *s, n)))
-        i++;
+    const int i = yk__word_find(YK__PRECISION_WORDS, *s, n);
     *s += n;
-    return i;
+    return i < 0 || (size_t)i > FORMATS ? FORMATS : (size_t)i;
 }
 
 static yk_status check_list(const yk_job *job, const char *list, yk_error *err)
@@ -60,7 +57,7 @@ yk_dtype yk__precision_of(const yk_job *job, uint32_t rank)
             break;
         s++;
     }
-    return format < FORMATS ? formats[format].dtype : yk__precision_rounds8(job) ? YK_BF16 : job->config.precision;
+    return format < FORMATS ? formats[format] : yk__precision_rounds8(job) ? YK_BF16 : job->config.precision;
 }
 
 bool yk__precision_rounds8(const yk_job *job)

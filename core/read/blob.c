@@ -16,7 +16,7 @@
 #include "core/base/mem.h"
 
 #define OPEN_FILES 256
-#define IN_MEMORY ((uint64_t)1 << 40) /* what is unpacked at most */
+#define IN_MEMORY ((uint64_t)1 << 40) /* the most bytes that are unpacked */
 
 struct yk__blob {
     char *path;

@@ -7,7 +7,7 @@
 #include "core/base/mem.h"
 #include "core/io/foreign.h"
 
-#define PIECE_RECORDS 256 /* of a pass: 768 KiB */
+#define PIECE_RECORDS 256 /* records of a pass: 768 KiB */
 
 static yk_status size_check(const char *path, uint64_t bytes, yk_error *err)
 {

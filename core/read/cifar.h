@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * CIFAR-10's binary format: records of 3,073 bytes (one label 0 to 9, then 1,024 red, green and blue bytes, row-major).
- * Plain or gzip. The records stay as they are, where they are; labels are checked and kept.
+ * Plain or gzip. The records stay unchanged in their place; labels are checked and kept.
  */
 #ifndef YOKE_CORE_READ_CIFAR_H
 #define YOKE_CORE_READ_CIFAR_H
@@ -14,7 +14,7 @@
 
 typedef struct yk__cifar {
     yk__blob *records; /* all of the blob; in memory where they are at most `held` bytes, on disk where they can be */
-    uint8_t *labels;   /* of each record */
+    uint8_t *labels;   /* a label per record */
     int64_t count;
 } yk__cifar;
 

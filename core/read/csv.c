@@ -22,7 +22,7 @@ struct yk__csv {
     char *buf; /* bytes read but not parsed: buf[pos..len) */
     size_t pos, len;
     int end;      /* the source has ended */
-    int64_t line; /* of the next byte */
+    int64_t line; /* line of the next byte */
     int64_t start;
     char *text; /* the record's fields, each ending in 0 */
     size_t text_len, text_cap;

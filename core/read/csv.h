@@ -5,7 +5,7 @@
  * refused with its line: other encodings, NUL bytes, a lone CR, an open quote, text after a closing quote, records with
  * more or fewer fields than the header. Records are streamed.
  *
- * Lifetime: what field() returns lives until the next call of next(). Thread rule: one thread at a time.
+ * Lifetime: a result of field() lives until the next call of next(). Thread rule: one thread at a time.
  */
 #ifndef YOKE_CORE_READ_CSV_H
 #define YOKE_CORE_READ_CSV_H

@@ -64,8 +64,8 @@ static yk_status read_magic(yk__file *file, yk__idx *idx, yk_error *err)
     return YK_OK;
 }
 
-/* The dimensions, and in *bytes the size of the data. A dimension of 0 does not let others be of any length: who multiplies without it
- * would overflow. */
+/* The dimensions, and in *bytes the size of the data. A dimension of 0 leaves the other dimensions bounded too: a product without
+ * it would overflow. */
 static yk_status read_shape(yk__file *file, yk__idx *idx, uint64_t *bytes, yk_error *err)
 {
     uint64_t n = types[find_type((int)idx->type)].bytes;

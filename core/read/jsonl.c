@@ -19,7 +19,7 @@ struct yk__jsonl {
     size_t pos, len, cap;
     int end;
     int64_t line;
-    json_t *value; /* of the current line */
+    json_t *value; /* value of the current line */
     json_t *array;
     size_t at; /* next element of the array */
 };

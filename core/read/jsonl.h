@@ -3,7 +3,7 @@
  * JSON lines: one JSON object per line (blank lines skipped), or one JSON array of objects in the whole file. Lines are
  * streamed; an array is read at once. Messages name the line (or the element).
  *
- * Lifetime: what value() returns lives until the next call of next(). Thread rule: one thread at a time.
+ * Lifetime: a result of value() lives until the next call of next(). Thread rule: one thread at a time.
  */
 #ifndef YOKE_CORE_READ_JSONL_H
 #define YOKE_CORE_READ_JSONL_H

@@ -31,7 +31,7 @@ struct rows_reader {
     yk__rows *rows;
     size_t text_len, text_cap, at_cap, label_cap, number_cap, line_cap;
     yk__strmap *names; /* label names in order of appearance, when labels are names */
-    yk__labels model;  /* names of the model's classes, where it has any */
+    yk__labels model;  /* names of the model's classes, empty if absent */
     int64_t first_line;
 };
 
@@ -58,7 +58,7 @@ static int is_fraction(const char *s)
            (!s[n] && strpbrk(s, "0123456789") && !isalpha((unsigned char)*s));
 }
 
-/* Whether the model's classes are named by other whole numbers than their own, as "1" to "5" of stars: then whole numbers are names. */
+/* True if other whole numbers than their own name the model's classes, as "1" to "5" of stars: then whole numbers are names. */
 static bool model_names_numbers(const struct rows_reader *reader)
 {
     char own[16];
@@ -459,7 +459,7 @@ static yk_status count_different(const yk__rows *rows, int64_t *different, yk_er
     return YK_OK;
 }
 
-/* The largest integer makes the classes: where most of very many would have no row, the column is hardly one of labels. */
+/* The largest integer makes the classes: a column is hardly one of labels if most of very many classes would have no row. */
 static yk_status check_classes(const struct rows_reader *reader, yk_error *err)
 {
     const yk__rows *rows = reader->rows;

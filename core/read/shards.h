@@ -2,9 +2,9 @@
 /*
  * Token files that are one stream of ids, each going on where the one before it ends.
  *
- * Named by a file; a folder, for its *.bin and *.bin.gz; a glob; or several of these joined by '+'. Of a folder and a glob
- * files come by the bytes of their names, of a list as it has them. What exists under the whole name is meant by it, so that
- * names may hold any of these characters.
+ * Named by a file; a folder, for its *.bin and *.bin.gz; a glob; or several of these joined by '+'. Files of a folder and
+ * of a glob come by the bytes of their names, those of a list as it has them. A file of the whole name comes first, so that names
+ * may hold any of these characters.
  *
  * All have ids of one width. Thread rule: any threads read, several at once; everything else one thread.
  */

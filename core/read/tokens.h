@@ -31,7 +31,7 @@ typedef struct yk__tokens {
 /* width: 2 or 4 for files without a header, 0 for the default; a header that says otherwise is refused. */
 yk_status yk__tokens_open(const char *path, int width, yk__tokens *out, yk_error *err);
 yk_status yk__tokens_read(yk__file *file, int width, yk__tokens *out, yk_error *err); /* into memory */
-bool yk__tokens_signed(const void *head, size_t n); /* whether a file's first n bytes begin a header of ours or of llm.c's */
+bool yk__tokens_signed(const void *head, size_t n); /* true if a file's first n bytes begin a header of ours or of llm.c's */
 void yk__tokens_close(yk__tokens *tokens);
 
 /* Reads all ids once: refuses one that is not below the vocabulary, which is the largest + 1 where it was not known. */

@@ -5,7 +5,8 @@ libyokecore_la_SOURCES += core/run/api.c core/run/arena.c core/run/arena.h core/
 	core/run/island_probe.c \
 	core/run/layout.c core/run/masters.c core/run/micro.c core/run/optim.c core/run/optim.h core/run/params.c core/run/params.h \
 	core/run/power.c core/run/power.h core/run/power_math.c core/run/power_math.h core/run/prog.c core/run/queue.c core/run/queue.h \
-	core/run/reduce.c core/run/roles.c core/run/run.h core/run/snapshot.c core/run/snapshot.h core/run/state.c core/run/tracer.c \
+	core/run/reduce.c core/run/roles.c core/run/run.h core/run/snapshot.c core/run/snapshot.h core/run/stage.c core/run/stage.h \
+	core/run/state.c core/run/tracer.c \
 	core/run/tracer.h core/run/update.c core/run/update.h core/run/values.c core/run/way.h core/run/ways/alone.c core/run/ways/choose.c \
 	core/run/ways/excluded.c core/run/ways/gradients.c core/run/ways/island.c core/run/ways/messages.c core/run/ways/norm.c \
 	core/run/ways/power.c core/run/ways/publish.c core/run/ways/rounded.c core/run/ways/shared.c core/run/ways/sole.c \

@@ -45,8 +45,11 @@ extern "C" {
 #define YK_API __attribute__((visibility("default")))
 /* A real 0 in a number of a configuration struct whose default is not 0: .beta1 = YK_ZERO. Cast it for an unsigned member. */
 #define YK_ZERO (-2147483647 - 1)
+/* The linker's name of a function whose structs have grown: a program that was built before calls the older one, and works as it did. */
+#define YK__SYMBOL(name) __asm__(name)
 #else
 #define YK_API
+#define YK__SYMBOL(name)
 #endif
 
 /* ---- The job --------------------------------------------------------------------------------------------------- */
@@ -107,13 +110,15 @@ typedef struct yk_config {
                                 rank, and each rank updates an even part of the parameters. So the same devices and shares give the same
                                 bits. Rows that parts leave over go to the largest remainders, on a tie to the lower rank. A share that
                                 exceeds a rank's memory is an error */
+    const char *shard;       /* values that lie in slices over the ranks: "state", the optimizer's state (NULL: the same); "gradients" and
+                                "params" (zero2, zero3, FSDP's names), which are refused until they are built */
 } yk_config;
 
 /* [all] [waits] Opens a job on the device(s); in a process started by `yoke launch` it joins the other ranks. Returns NULL only if memory
  * is gone; yk_ok tells success. Fails in a process that is one of several and would train alone: behind a wrapper that closed the
  * launcher's descriptor, under torchrun, mpirun, srun. YOKE_LAUNCHER=none overrules that check. No other thread of the program changes
  * the environment meanwhile: the call gives it back as it was, with the caller's affinity, signals and floating-point mode. */
-YK_API yk_job *yk_open(const yk_config *config);
+YK_API yk_job *yk_open(const yk_config *config) YK__SYMBOL("yk_open_2");
 /* [all] [waits] Reports the first error on standard error, once; frees the job and all objects made on it. Returns the process's exit
  * code: 0 done, 2 bad input or settings (YK_E_ARG, YK_E_FORMAT), 1 any other error. */
 YK_API int yk_close(yk_job *job);

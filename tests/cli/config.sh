@@ -194,6 +194,133 @@ alike() { # a typed option takes the place of each that says the same; help show
 }
 [ -z "$yaml" ] || ok "what is typed takes the place of what a file says" alike
 
+made() { # made FILE WANT...: the options that a file becomes
+    file=$1
+    shift
+    shown "$file"
+    [ "$code" = 0 ] || { cat "$out/err"; return 1; }
+    for want; do
+        grep -q -x -e "$want" "$out/shown" || { echo "$file: no $want"; cat "$out/shown"; return 1; }
+    done
+}
+words() { # any spelling that is taken has the meaning of the word, and whole numbers reach the option as digits
+    cat >"$out/words.json" <<'J'
+{"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "NVME", "nvme_path": "/d"}, "offload_param": {"device": "None"}},
+ "steps_per_print": 1e2, "optimizer": {"type": "adamw"}, "scheduler": {"type": "warmuplr"}, "bf16": {"enabled": "True"}}
+J
+    made "$out/words.json" 'yoke train: --offload state=nvme:/d' 'yoke train: --logging-steps 100' \
+        'yoke train: --lr-scheduler-type WarmupLR' 'yoke train: --precision bf16' || return 1
+    # shellcheck disable=SC2086
+    refused '--offload STATE=CPU: not built yet' $small --offload STATE=CPU &&
+        refused '--shard Hybrid-Shard: not built yet: parameters' $small --shard Hybrid-Shard &&
+        refused 'YOKE_BUCKET_BYTES=1049: expected bytes, at least 4096' $small --ddp_bucket_cap_mb 0.001 || return 1
+    "$yoke" train --model mlp --data "idx:$out/images" --max-steps 1 --output-dir "$out/case" --overwrite-output-dir --precision BF16 \
+        --optim AdamW --eval-strategy NO --shares EQUAL --shard ZeRO1 --offload None --metrics LOSS 2>"$out/err" >"$out/stdout" ||
+        { cat "$out/err"; return 1; }
+    [ -n "$yaml" ] || return 0
+    for strategy in FULL_SHARD full_shard 1; do
+        for prefix in fsdp_ ''; do
+            printf 'distributed_type: fsdp\nmixed_precision: BF16\nfsdp_config:\n  %ssharding_strategy: %s\n  %soffload_params: True\n' \
+                "$prefix" $strategy "$prefix" >"$out/fsdp.yaml"
+            made "$out/fsdp.yaml" 'yoke train: --shard params' 'yoke train: --offload state=host,params=host' \
+                'yoke train: --precision bf16' || return 1
+        done
+    done
+    for prefix in megatron_lm_ ''; do
+        printf 'distributed_type: MEGATRON_LM\nmegatron_lm_config:\n  %suse_custom_fsdp: true\n  %scalculate_per_token_loss: true\n' \
+            "$prefix" "$prefix" >"$out/megatron.yaml"
+        made "$out/megatron.yaml" 'yoke train: --shard params' 'yoke train: --average items' || return 1
+    done
+    printf 'distributed_type: FSDP\nfsdp_config:\n  fsdp_version: 2\n  version: 1\n' >"$out/twin.yaml"
+    refused 'line 3: fsdp_config.fsdp_version: version (line 4) is the same key' config --dry-run --config-file "$out/twin.yaml"
+}
+ok "a word has one meaning in each of its spellings" words
+
+others() { # commands besides train and launch read files too; a bucket's size comes from the command line as well
+    printf '{"bf16": {"enabled": true}, "zero_optimization": {"stage": 2}}' >"$out/two.json"
+    refused '--shard gradients: not built yet' estimate-memory --config-file "$out/two.json" --model mlp &&
+        refused '--plan AUTO: not built yet' estimate-memory --plan AUTO --model mlp &&
+        refused '--device-file /nowhere: there is no such file' estimate-memory --device-file /nowhere --model mlp || return 1
+    "$yoke" estimate-memory --dry-run --config-file "$out/two.json" | grep -q 'yoke train: --shard gradients' || return 1
+    printf '{"bf16": {"enabled": true}, "steps_per_print": 7}' >"$out/one.json"
+    "$yoke" estimate-memory --model resnet20 --precision bf16 --json >"$out/want" || return 1
+    "$yoke" estimate-memory --model resnet20 --config-file "$out/one.json" --json >"$out/got" 2>"$out/err" &&
+        diff "$out/want" "$out/got" || return 1
+    ! "$yoke" estimate-memory --model resnet20 --json | diff -q "$out/want" - >"$out/log" || return 1
+    "$yoke" eval --from "$out/a" --data "idx:$out/images" --config-file "$out/one.json" >"$out/stdout" 2>"$out/err" &&
+        grep -q 'settings of training have no effect here: --logging-steps' "$out/err" && grep -q ' bf16$' "$out/err" ||
+        { cat "$out/err"; return 1; }
+}
+ok "estimate-memory and eval read files of settings" others
+
+typed() { # typed FILE TEXT [OPTION]: yoke config in a terminal that gets this text, then the end of input
+    python3 - "$yoke" "$@" <<'P'
+import os, pty, sys
+command = [sys.argv[1], "config", "--config-file", sys.argv[2], *sys.argv[4:]]
+child, fd = pty.fork()
+if child == 0:
+    os.execv(command[0], command)
+os.write(fd, sys.argv[3].encode().decode("unicode_escape").encode() + b"\x04")
+try:
+    while os.read(fd, 4096):
+        pass
+except OSError:
+    pass
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+P
+}
+asked() { # nothing is written but what was answered to the end, into a file that is not there or may be replaced
+    typed "$out/ended.yaml" '1\ncpu\n'
+    [ $? = 2 ] && [ ! -e "$out/ended.yaml" ] || { echo "the input ended"; return 1; }
+    typed "$out/full.yaml" "1\ncpu/2\n\nBF16\nZERO1\n$(printf '%0300d' 7)\n2\n\n" &&
+        made "$out/full.yaml" 'yoke launch: --devices cpu/2' 'yoke train: --precision bf16' 'yoke train: --shard state' ||
+        return 1
+    cp "$out/full.yaml" "$out/before"
+    typed "$out/full.yaml" '1\ncpu\n\nfp16\n\n\n\n'
+    [ $? = 2 ] && cmp "$out/before" "$out/full.yaml" || { echo "replaced without --force"; return 1; }
+    typed "$out/full.yaml" '1\ncpu\n\nfp16\n\n\n\n' --force && made "$out/full.yaml" 'yoke train: --precision fp16' || return 1
+    mkfifo "$out/pipe.yaml"
+    mkdir -p "$out/folder"
+    refused 'is no file but a device or pipe' config --config-file "$out/pipe.yaml" --force --devices cpu &&
+        refused 'is no file but a folder' config --config-file "$out/folder" --force --devices cpu &&
+        refused 'is a pipe or a device, expected a file' config --dry-run --config-file "$out/pipe.yaml" || return 1
+    "$yoke" config --config-file "$out/full.yaml/x.yaml" --devices cpu 2>"$out/err"
+    [ $? != 0 ] && grep -q "full.yaml/x.yaml: Not a directory" "$out/err" || { cat "$out/err"; return 1; }
+    ln -s full.yaml "$out/link.yaml"
+    "$yoke" config --config-file "$out/link.yaml" --force --devices cpu/3 >"$out/stdout" && [ -L "$out/link.yaml" ] &&
+        made "$out/full.yaml" 'yoke launch: --devices cpu/3'
+}
+[ -z "$yaml" ] || ok "yoke config writes complete answers alone" asked
+
+lines() { # as users write files: each ends in lines with the file, and the line and key where there is one
+    while IFS='|' read -r name text want; do
+        printf %b "$text" >"$out/$name"
+        case $name in *.yaml) [ -n "$yaml" ] || continue ;; esac
+        refused "$want" config --dry-run --config-file "$out/$name" && grep -q "$name" "$out/err" || { echo "$name"; return 1; }
+    done <<'T'
+axolotl.yaml|base_model: m\ndeepspeed: zero3.json\n|line 1: base_model: a trainer's file .* --deepspeed zero3.json
+factory.yaml|model_name_or_path: m\nstage: sft\nfinetuning_type: lora\n|line 1: model_name_or_path: a trainer's file
+comments.json|{\n // stage\n "zero_optimization": {}}|line 2, column .*not JSON
+comma.json|{"train_batch_size": 32,}|line 1, column .*not JSON
+twice.json|{"zero_optimization": {"stage": 1, "stage": 2}}|duplicate object key near '"stage"'
+quoted.json|{"gradient_clipping": "1.0"}|line 1: gradient_clipping: expected a number, got text in quotes: 1.0
+stage.json|{"zero_optimization":\n {"stage": "3"}}|line 2: zero_optimization.stage: expected a whole number
+huge.json|{"train_batch_size": 99999999999999999999}|line 1: train_batch_size: expected a whole number from 1 to 16777216
+bucket.json|{"zero_optimization": {"reduce_bucket_size": 1e30}}|reduce_bucket_size: expected a whole number from 1 to 274877906944
+switch.json|{"bf16": true}|line 1: bf16: expected a map of keys, got true
+card.json|{"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "gpu"}}}|device: expected one of none|cpu|nvme, got gpu
+anchor.yaml|a: &d 1\nfsdp_config: *d\n|line 1: an anchor
+tab.yaml|distributed_type: FSDP\nfsdp_config:\n\tfsdp_version: 2\n|line 3: a tab as indentation
+list.yaml|- a\n- b\n|line 1: expected a map of keys, got a list
+reshard.yaml|distributed_type: FSDP\nfsdp_config:\n  fsdp_reshard_after_forward: 4\n|line 3: .*fsdp_reshard_after_forward: expected one of
+disk.yaml|distributed_type: DEEPSPEED\ndeepspeed_config:\n  offload_param_device: NVMe\n|line 3: .*nvme needs offload_param_nvme_path
+empty.json||line 1, column 0: not JSON
+T
+    printf '\357\273\277compute_environment: LOCAL_MACHINE\r\ndistributed_type: "NO"\r\nmixed_precision: "no"\r\n' >"$out/crlf.yaml"
+    [ -z "$yaml" ] || made "$out/crlf.yaml" 'yoke train: --precision fp32'
+}
+ok "files as users write them end in one clear line" lines
+
 page() { # docs/from-deepspeed.md has the fate of every key of the table
     "$yoke" config --keys deepspeed >"$out/keys" && [ "$(wc -l <"$out/keys")" -gt 60 ] &&
         sed -n '/^| key /,/^$/p' "$YOKE_SOURCE/docs/from-deepspeed.md" | sed '/^$/d' | diff - "$out/keys"

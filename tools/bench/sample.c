@@ -2,6 +2,7 @@
 /* Builds the model, makes data of its kind (or opens the loader) and runs one micro batch. */
 #include "tools/bench/sample.h"
 
+#include "core/base/word.h"
 #include "tools/eval/metrics.h"
 #include "tools/train/options.h"
 
@@ -180,9 +181,9 @@ void sample_evaluate(sample *s)
 
 static yk_opt *optimizer_as_train(const sample *s)
 {
-    const char *name = yk__cli_text(s->cli, "optim"); /* checked before: what begins with adamw is adamw */
+    const char *name = yk__cli_text(s->cli, "optim"); /* checked before: a longer word than adam is adamw */
     bool bad = false;
-    const int k = !strcmp(name, "sgd") ? 0 : !strcmp(name, "adam") ? 1 : 2;
+    const int k = yk__word_find("sgd|adam", name, strlen(name));
     const double decay = yk__cli_real(s->cli, "weight-decay", 0, 1e10, &bad);
     const yk_adam_config adam = {.lr = 1e-4, .weight_decay = decay};
     if (k == 0)
@@ -209,7 +210,7 @@ static yk_opt *optimizer_new(const sample *s)
 static bool evaluates_as_train(const yk__cli *cli)
 {
     const char *strategy = yk__cli_text(cli, "eval-strategy");
-    return yk__cli_given(cli, "do-eval") ? yk__cli_on(cli, "do-eval") : !strategy || strcmp(strategy, "no") != 0;
+    return yk__cli_given(cli, "do-eval") ? yk__cli_on(cli, "do-eval") : !strategy || yk__word_find("no", strategy, strlen(strategy)) != 0;
 }
 
 bool sample_as_train_right(const yk__cli *cli)
@@ -228,11 +229,10 @@ bool sample_as_train_right(const yk__cli *cli)
 /* Devices and cores, precision and seed of a sample that is timed. */
 static bool read_timed(sample *s, yk_config *c)
 {
-    static const char *const words[] = {"fp32", "bf16", "fp16", "fp8"};
     static const yk_dtype types[] = {YK_F32, YK_BF16, YK_F16, YK_F8E4M3};
     bool bad = false;
     c->precision_by_rank = train_precision_by_rank(s->cli);
-    const int k = c->precision_by_rank ? 0 : yk__cli_word(s->cli, "precision", words, 4, &bad);
+    const int k = c->precision_by_rank ? 0 : yk__cli_choice(s->cli, "precision", YK__PRECISION_WORDS, &bad);
     c->precision = types[k < 0 ? 0 : k];
     c->seed = (uint64_t)yk__cli_int(s->cli, "seed", 0, INT64_MAX, &bad);
     c->devices = yk__cli_text(s->cli, "devices");

@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/word.h"
+#include "core/run/stage.h"
 #include "tools/config/apply.h"
 #include "tools/spell.h"
 
@@ -23,7 +25,7 @@ static const yk__cli_option options[] = {
     {"shard", "STAGE", NULL, "what lies in slices over the ranks: state (yoke train)", NULL},
     {"gradient-accumulation-steps", "N", NULL, "micro batches per optimizer step (yoke train)", NULL},
     {"max-grad-norm", "R", NULL, "clip the gradient to this norm (yoke train)", NULL},
-    {"overwrite", NULL, NULL, "the file may be there already", NULL},
+    {"overwrite|force", NULL, NULL, "the file may be there already", NULL},
     {"dry-run", NULL, NULL, "write nothing: show what each key of --config-file becomes, or what would be written", NULL},
     {"keys", "FORMAT", NULL,
      "print what becomes of each key of a format: deepspeed, accelerate, fsdp, parallelism, accelerator ..", NULL},
@@ -71,8 +73,8 @@ static const struct question {
     {"master-port", "launch", "At which port?", NULL, 1, 65535, true},
     {"devices", "launch", "Which devices of each host (cpu/2, cuda:*, auto)?", NULL, 0, 0, false},
     {"num-processes", "launch", "How many ranks in all?", NULL, 1, 65536, false},
-    {"precision", "train", "Which precision (fp32, bf16, fp16, fp8)?", "fp32|bf16|fp16|fp8", 0, 0, false},
-    {"shard", "train", "What lies in slices over the ranks (state)?", "state|zero1", 0, 0, false},
+    {"precision", "train", "Which precision (fp32, bf16, fp16, fp8)?", YK__PRECISION_WORDS, 0, 0, false},
+    {"shard", "train", "What lies in slices over the ranks (state)?", "state=zero1=zero0=no_shard", 0, 0, false},
     {"gradient-accumulation-steps", "train", "How many micro batches per optimizer step?", NULL, 1, 1048576, false},
     {"max-grad-norm", "train", "Which norm is the gradient clipped to?", NULL, 0, 1e30, false},
 };
@@ -86,8 +88,10 @@ static const char *answer_fault(const struct question *q, const char *answer)
     static char text[128];
     char *end;
     const double v = strtod(answer, &end);
-    if (q->words && !yk__cli_is_named(q->words, answer, strlen(answer))) {
-        snprintf(text, sizeof text, "expected one of %s", q->words);
+    if (q->words && yk__word_find(q->words, answer, strlen(answer)) < 0) {
+        size_t n = (size_t)snprintf(text, sizeof text, "expected");
+        for (int i = 0; *yk__word_text(q->words, i).text && n < sizeof text - YK__WORD_BYTES; i++)
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", i ? ", " : " ", yk__word_text(q->words, i).text);
         return text;
     }
     if (q->most > 0 && (end == answer || *end || !(v >= q->least && v <= q->most) || (q->most < 1e9 && v != (double)(long)v))) {
@@ -97,6 +101,30 @@ static const char *answer_fault(const struct question *q, const char *answer)
     return strpbrk(answer, "'\n\r") ? "expected a text without quotes" : NULL;
 }
 
+/* A line of the input without its end; false where the input ends first. A longer line than fits is "" after a message. */
+static bool line_read(char *answer, size_t size)
+{
+    if (!fgets(answer, (int)size, stdin) || (!strchr(answer, '\n') && feof(stdin)))
+        return false;
+    if (!strchr(answer, '\n')) {
+        int c;
+        while ((c = getchar()) != '\n' && c != EOF)
+            ;
+        printf("expected an answer of at most %zu characters\n", size - 2);
+        *answer = 0;
+        return c != EOF;
+    }
+    answer[strcspn(answer, "\r\n")] = 0;
+    return true;
+}
+
+/* The canonical spelling of an answer that is a word. */
+static void answer_settle(const struct question *q, char *answer, size_t size)
+{
+    if (q->words && *answer)
+        snprintf(answer, size, "%s", yk__word_text(q->words, yk__word_find(q->words, answer, strlen(answer))).text);
+}
+
 /* Asks until an answer is one, or nothing; false at the end of the input. */
 static bool question_ask(const struct question *q, char *answer, size_t size)
 {
@@ -104,23 +132,23 @@ static bool question_ask(const struct question *q, char *answer, size_t size)
     do {
         printf("%s [nothing: as the command does] ", q->text);
         fflush(stdout);
-        if (!fgets(answer, (int)size, stdin)) {
-            *answer = 0;
+        if (!line_read(answer, size))
             return false;
-        }
-        answer[strcspn(answer, "\r\n")] = 0;
         fault = *answer ? answer_fault(q, answer) : NULL;
         if (fault)
             printf("%s: %s\n", answer, fault);
     } while (fault);
+    answer_settle(q, answer, size);
     return true;
 }
 
-static void questions_ask(answers given)
+/* False where the input ends before the last answer. */
+static bool questions_ask(answers given)
 {
     for (int i = 0; i < QUESTIONS; i++)
         if ((!questions[i].hosts || atof(given[0]) > 1) && !question_ask(&questions[i], given[i], sizeof given[i]))
-            return;
+            return false;
+    return true;
 }
 
 /* From the options; false after a message. *any: one was given. */
@@ -134,6 +162,7 @@ static bool answers_take(const yk__cli *cli, answers given, bool *any)
             good = false;
         } else if (value) {
             snprintf(given[i], sizeof given[i], "%s", value);
+            answer_settle(&questions[i], given[i], sizeof given[i]);
             *any = true;
         }
     }
@@ -169,13 +198,24 @@ static void folders_make(const char *path)
     }
 }
 
-static int file_write(const yk__cli *cli, const char *path, answers given)
+/* False after a message: the path is something that is not to be replaced. Asked before the questions, as nobody answers in vain. */
+static bool target_check(const yk__cli *cli, const char *path)
 {
-    char fresh[PATH_MAX + 8];
-    const char *reason;
+    struct stat st;
+    if (stat(path, &st))
+        return true;
+    if (!S_ISREG(st.st_mode))
+        yk__cli_usage(&command, "%s is no file but a %s: name a file", path, S_ISDIR(st.st_mode) ? "folder" : "device or pipe");
+    else if (!yk__cli_on(cli, "overwrite"))
+        yk__cli_usage(&command, "%s is there already: --overwrite writes it anew, --dry-run shows it", path);
+    return S_ISREG(st.st_mode) && yk__cli_on(cli, "overwrite");
+}
+
+static int file_write(const yk__cli *cli, const char *named, answers given)
+{
+    char fresh[PATH_MAX + 8], real[PATH_MAX];
+    const char *reason, *path = realpath(named, real) ? real : named; /* a link stays one */
     FILE *f;
-    if (!access(path, F_OK) && !yk__cli_on(cli, "overwrite"))
-        return yk__cli_usage(&command, "%s is there already: --overwrite writes it anew, --dry-run shows it", path);
     folders_make(path);
     snprintf(fresh, sizeof fresh, "%s.new", path);
     f = fopen(fresh, "we");
@@ -241,8 +281,12 @@ int yk__cmd_config(int argc, char **argv)
     if (!any && !isatty(STDIN_FILENO))
         return yk__cli_usage(&command,
                              "standard input is no terminal to ask in: give the settings as options (--devices cpu/2 ..), or --dry-run");
-    if (!any)
-        questions_ask(given);
+    if (!yk__cli_on(&cli, "dry-run") && !target_check(&cli, path))
+        return YK_EXIT_USAGE;
+    if (!any && !questions_ask(given)) {
+        printf("\n");
+        return yk__cli_usage(&command, "the input ended before the last answer: nothing is written");
+    }
     if (!yk__cli_on(&cli, "dry-run"))
         return file_write(&cli, path, given);
     file_print(stdout, given);

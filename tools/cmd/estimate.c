@@ -4,12 +4,15 @@
 #include <stdlib.h>
 
 #include "tools/bench/sample.h"
+#include "tools/config/apply.h"
+#include "tools/config/shard.h"
 #include "tools/train/options.h"
 #include "tools/train/spellings.h"
 
 static const yk__cli_option options[] = {
     TRAIN_MODEL_OPTIONS,
     TRAIN_RUN_OPTIONS,
+    SHARD_OPTIONS,
     {"threads", "N", NULL, "the CPU's first N cores, instead of --devices", NULL},
     {"memory-limit", "BYTES", NULL, "of each rank, as 6G or 500M; by rank: 6G,2G. Activations are recomputed to stay below",
      "YOKE_MEMORY_LIMIT"},
@@ -38,7 +41,8 @@ static const yk__cli_command command = {
             "evaluation data has --eval-strategy no here, where --data does not say so. What a device's driver or the\n"
             "program itself need is not in it, nor\n"
             "what yoke train's --do-predict adds. The options are yoke train's, so that its command\n"
-            "line can be asked for; those that change no memory have no effect. Without --devices or YOKE_DEVICES: cpu.",
+            "line and its files of settings can be asked for; those that change no memory have no effect.\n"
+            "Without --devices or YOKE_DEVICES: cpu.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .spellings = spellings,
@@ -166,11 +170,15 @@ static void take_devices(yk__cli *cli)
 int yk__cmd_estimate(int argc, char **argv)
 {
     yk__cli cli;
+    int code;
+    argv = settings_apply(&command, &argc, argv, &code);
+    if (!argv)
+        return code;
     argv = yk__spell(&command, &argc, argv);
     if (!argv)
         return YK_EXIT_USAGE;
     char **args = train_arguments(argc, argv);
-    int code = yk__cli_parse(&command, argc, argv, &cli);
+    code = yk__cli_parse(&command, argc, argv, &cli);
     if (code < 0 && !sample_as_train_right(&cli))
         code = YK_EXIT_USAGE;
     if (code < 0)

@@ -5,10 +5,12 @@
 
 #include "tools/eval/metrics.h"
 #include "tools/train/train.h"
+#include "tools/config/apply.h"
 #include "tools/train/spellings.h"
 
 static const yk__cli_option options[] = {
     TRAIN_MODEL_OPTIONS,
+    CONFIG_FILE_OPTIONS,
     METRIC_OPTION,
     {"max-eval-samples", "N", NULL, "evaluate on the first N rows", NULL},
 };

@@ -10,6 +10,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/base/word.h"
 #include "core/control/origin.h"
 #include "core/control/variables.h"
 #include "core/device/device.h"
@@ -458,16 +459,14 @@ static int launch_on_hosts(const yk__cli *cli, const yk__hosts *hosts, bool slur
 /* A program over yoke.h finds it in the environment, where its yk_config names none. Other hosts have environments of their own. */
 static bool pass_precision(const yk__cli *cli, const char *precision)
 {
-    static const char *const words[] = {"fp32", "bf16", "fp16", "fp8"};
     const bool far = yk__cli_given(cli, "hosts") || yk__cli_given(cli, "hostfile");
     bool bad = far;
-    if (!far)
-        yk__cli_word(cli, "precision", words, 4, &bad);
+    const int k = far ? -1 : yk__cli_choice(cli, "precision", YK__PRECISION_WORDS, &bad);
     if (far)
         yk__cli_usage(&command, "--precision %s with several hosts: the program chooses what it computes in (yk_config.precision); yoke "
                       "train, eval and predict take it from here", precision);
     if (!bad)
-        setenv("ACCELERATE_MIXED_PRECISION", precision, 1);
+        setenv("ACCELERATE_MIXED_PRECISION", yk__word_text(YK__PRECISION_WORDS, k).text, 1);
     return !bad;
 }
 

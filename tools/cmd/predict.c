@@ -5,11 +5,13 @@
 #include <string.h>
 
 #include "tools/eval/predict.h"
+#include "tools/config/apply.h"
 #include "tools/train/spellings.h"
 #include "tools/train/train.h"
 
 static const yk__cli_option options[] = {
     TRAIN_MODEL_OPTIONS,
+    CONFIG_FILE_OPTIONS,
     {"output", "FILE", NULL, "where the lines go (default: standard output)", NULL},
     {"max-eval-samples", "N", NULL, "the first N rows", NULL},
 };

@@ -168,6 +168,7 @@ static bool read_numbers(train_run *r, yk_config *config)
     read_optimizer(r, &bad);
     read_strategies(r, &bad);
     read_data_options(cli, &bad);
+    shard_read(cli, config, &bad);
     return !bad && train_reports_read(cli);
 }
 
@@ -202,9 +203,7 @@ static bool read_subject(const yk__cli *cli)
 static bool read_all(train_run *r, yk_config *config)
 {
     const bool right = read_numbers(r, config), subject = read_subject(r->cli);
-    bool bad = !right || !subject;
-    shard_read(r->cli, config, &bad);
-    return read_output(r) && !bad;
+    return read_output(r) && right && subject;
 }
 
 static double zero_is_meant(double v)

@@ -38,6 +38,12 @@ typedef struct applier {
     int count;
 } applier;
 
+/* yoke launch starts what stands behind it; each other command computes by itself. */
+static bool command_launches(const yk__cli_command *c)
+{
+    return c->rest;
+}
+
 static bool command_has(const yk__cli_command *c, const char *name)
 {
     return yk__cli_find(c, name, strlen(name)) >= 0;
@@ -182,7 +188,7 @@ static void variable_apply(applier *a, const settings_option *o)
         setenv(o->name, o->value, 1);
 }
 
-/* Of yoke launch's options those that yoke train has, where it starts the ranks itself. */
+/* Of yoke launch's options those that the command has, where it starts the ranks itself. */
 static void place_apply(applier *a, const settings_option *o)
 {
     char spec[32];
@@ -211,7 +217,7 @@ static void ranks_check(applier *a)
         return;
     settings_say(&a->read, ranks->file, ranks->line, "num_processes",
                  "%s ranks, and no devices: give --devices, or start them by yoke launch "
-                 "--config-file %s -- yoke train ..", ranks->value, ranks->file);
+                 "--config-file %s -- yoke %s ..", ranks->value, ranks->file, a->command->name);
 }
 
 static void later_check(applier *a)
@@ -238,16 +244,22 @@ static void say_idle(const applier *a)
         yk__cli_usage(a->command, "not needed here: %s (yoke config --dry-run --config-file FILE says why)", text);
 }
 
+/* Whether a setting of training is an option of the command; a switch may be turned off. */
+static bool command_takes(const yk__cli_command *c, const settings_option *o)
+{
+    return command_has(c, o->name) || (!o->value && !strncmp(o->name, "no-", 3) && command_has(c, o->name + 3));
+}
+
 static void options_apply(applier *a)
 {
-    const bool trains = !strcmp(a->command->name, "train");
+    const bool launches = command_launches(a->command);
     for (size_t i = 0; i < a->read.options; i++) {
         const settings_option *o = &a->read.option[i];
         if (o->scope == SETTINGS_ENV)
             variable_apply(a, o);
         else if (o->scope == SETTINGS_LAUNCH)
-            (trains ? place_apply : option_apply)(a, o);
-        else if (trains || (a->program && !strcmp(o->name, "precision"))) /* yoke launch hands precisions on */
+            (launches ? option_apply : place_apply)(a, o);
+        else if (launches ? a->program && !strcmp(o->name, "precision") /* which it hands on */ : command_takes(a->command, o))
             option_apply(a, o);
     }
 }
@@ -256,20 +268,26 @@ static void applier_find_program(applier *a, int end, int argc, char **argv)
 {
     const int at = end < argc && !strcmp(argv[end], "--") ? end + 1 : end;
     const char *slash = at < argc ? strrchr(argv[at], '/') : NULL, *name = slash ? slash + 1 : at < argc ? argv[at] : NULL;
-    if (!name || strcmp(a->command->name, "launch") || (!strcmp(name, "yoke") && at + 1 < argc && !strcmp(argv[at + 1], "train")))
+    if (!name || !command_launches(a->command) ||
+        (!strcmp(name, "yoke") && at + 1 < argc &&
+         yk__cli_is_named("train|eval|predict|estimate-memory", argv[at + 1], strlen(argv[at + 1]))))
         return;
     a->program = name;
 }
 
-/* Of yoke launch: settings of training are for yoke train behind it; another program makes its own. */
+/* Settings of training that go nowhere: behind yoke launch another program makes its own, and yoke eval has few. */
 static void say_other(const applier *a)
 {
+    const bool launches = command_launches(a->command);
     char text[600] = "";
     size_t n = 0;
-    for (size_t i = 0; a->program && i < a->read.options && n < sizeof text - 80; i++)
-        if (a->read.option[i].scope == SETTINGS_TRAIN && strcmp(a->read.option[i].name, "precision"))
+    for (size_t i = 0; (a->program || !launches) && i < a->read.options && n < sizeof text - 80; i++)
+        if (a->read.option[i].scope == SETTINGS_TRAIN &&
+            (launches ? strcmp(a->read.option[i].name, "precision") != 0 : !command_takes(a->command, &a->read.option[i])))
             n += (size_t)snprintf(text + n, sizeof text - n, "%s--%s", n ? ", " : "", a->read.option[i].name);
-    if (n)
+    if (n && !launches && a->speaks)
+        yk__cli_usage(a->command, "settings of training have no effect here: %s", text);
+    else if (n && launches)
         yk__cli_usage(a->command, "%s has settings of yoke train, which %s makes by itself: %s", a->given[0], a->program, text);
 }
 
@@ -277,7 +295,7 @@ static void say_other(const applier *a)
 static void hand_on(const applier *a)
 {
     char path[PATH_MAX];
-    if (!strcmp(a->command->name, "train"))
+    if (!command_launches(a->command))
         unsetenv("YOKE_CONFIG_FILE"); /* the ranks get options */
     else if (a->given[0] && realpath(a->given[0], path))
         setenv("YOKE_CONFIG_FILE", path, 1);
@@ -355,12 +373,12 @@ char **settings_apply(const yk__cli_command *command, int *argc, char **argv, in
     if (!a.given[0])
         applier_take_default(&a);
     applier_read(&a);
-    if (!strcmp(command->name, "train"))
+    if (!command_launches(command))
         ranks_check(&a);
     if (a.dry && a.speaks && a.read.files)
         settings_show(&a.read, stdout);
     fflush(stdout);
-    if (!strcmp(command->name, "train") && !a.dry)
+    if (command_has(command, "optim") && !a.dry)
         later_check(&a);
     all = calloc((size_t)*argc + a.read.options + 3, sizeof *all);
     if (all && !a.read.messages && !a.read.err.status) {
@@ -380,7 +398,7 @@ char **settings_apply(const yk__cli_command *command, int *argc, char **argv, in
         settings_complain(&a.read, command);
         list = NULL;
     }
-    if (list && a.dry && !strcmp(command->name, "train")) {
+    if (list && a.dry && !command_launches(command)) {
         list = NULL;
         *code = YK_EXIT_OK;
     }

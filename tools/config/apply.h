@@ -9,8 +9,14 @@
 
 #include "tools/config/settings.h"
 
+/* For the table of a command that reads them. */
+#define CONFIG_FILE_OPTIONS                                                                                                          \
+    {"config-file|default-config-file", "FILE", NULL,                                                                                \
+     "settings in YAML (Yoke's, Accelerate's) or JSON (DeepSpeed's); none: no file", "YOKE_CONFIG_FILE"},                            \
+        {"dry-run", NULL, NULL, "print what becomes of each key of --config-file and the like, and compute nothing", NULL}
+
 /* argv with the options of files, of *argc arguments (updated); valid until the process ends. NULL: *code is the exit code, after messages,
- * or after the fates of all keys where --dry-run asks `yoke train` for them. */
+ * or after the fates of all keys where --dry-run asks a command other than `yoke launch` for them. */
 char **settings_apply(const yk__cli_command *command, int *argc, char **argv, int *code);
 
 /* Prints each key with its fate, then the options that it makes; as one JSON object. */

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "core/base/word.h"
+
 #define TPU "there is no backend for TPUs"
 #define MEETING "ranks of one host meet in its memory; those of several at main_process_ip"
 #define FIXED_FP8 "fp8 rounds operands of products to E4M3, in one way"
@@ -18,7 +20,7 @@ static const settings_key keys[] = {
      "NO|MULTI_CPU|MULTI_GPU|MULTI_XPU|MULTI_NPU|MULTI_MLU|MULTI_HPU|MULTI_SDAA|MULTI_MUSA|MULTI_NEURON|FSDP|"
       "DEEPSPEED|MEGATRON_LM|TP|TPU|XLA", NULL, NULL,
      "which of the maps below counts; MULTI_CPU: --devices cpu"},
-    {"mixed_precision", SETTINGS_WORD, SETTINGS_HONOURED, "no|false|fp16|bf16|fp8", NULL, NULL, "--precision"},
+    {"mixed_precision", SETTINGS_WORD, SETTINGS_HONOURED, YK__PRECISION_WORDS, NULL, NULL, "--precision"},
     {"num_processes", SETTINGS_INT, SETTINGS_HONOURED, "1 65536", NULL, NULL, "yoke launch --num-processes"},
     {"num_machines", SETTINGS_INT, SETTINGS_HONOURED, "1 65536", NULL, NULL, "yoke launch --nnodes"},
     {"machine_rank", SETTINGS_INT, SETTINGS_HONOURED, "0 65535", NULL, NULL, "yoke launch --node-rank"},
@@ -124,7 +126,7 @@ static void put_cards(settings *s, const char *file, const yk__tree *map)
     const char *ids = settings_text(map, "gpu_ids");
     char text[512] = "", copy[256], *next = copy, *id;
     size_t n = 0;
-    if (!ids || !strcmp(ids, "all"))
+    if (!ids || !strcasecmp(ids, "all"))
         return;
     snprintf(copy, sizeof copy, "%s", ids);
     while ((id = strsep(&next, ", "))) {
@@ -174,13 +176,19 @@ static void finish_hosts(settings *s, const char *file, const yk__tree *map)
 static void finish_plugin(settings *s, const char *file, const yk__tree *map)
 {
     static const char *const stages[] = {"state", "state", "gradients", "params"};
-    const yk__tree *part = yk__tree_get(map, "deepspeed_config");
+    yk__tree *part = yk__tree_get(map, "deepspeed_config");
+    settings_walk(s, &plugin, file, part, "deepspeed_config", ""); /* first, as it settles words */
     const double stage = settings_number(part, "zero_stage", -1);
     const char *state = settings_text(part, "offload_optimizer_device"), *params = settings_text(part, "offload_param_device");
     const char *folder = settings_text(part, "offload_optimizer_nvme_path"), *second = settings_text(part, "offload_param_nvme_path");
     char text[1100] = "";
     size_t n = 0;
-    settings_walk(s, &plugin, file, part, "deepspeed_config", "");
+    if (state && !strcmp(state, "nvme") && !folder)
+        settings_say(s, file, settings_line(part, "offload_optimizer_device"), "deepspeed_config.offload_optimizer_device",
+                     "nvme needs offload_optimizer_nvme_path, its folder");
+    if (params && !strcmp(params, "nvme") && !second)
+        settings_say(s, file, settings_line(part, "offload_param_device"), "deepspeed_config.offload_param_device",
+                     "nvme needs offload_param_nvme_path, its folder");
     if (stage >= 0 && stage <= 3)
         settings_put(s, SETTINGS_TRAIN, "shard", stages[(int)stage], file, settings_line(part, "zero_stage"));
     if (state && strcmp(state, "none"))
@@ -201,13 +209,12 @@ static void finish_megatron(settings *s, const char *file, const yk__tree *map)
                    {"optimizer_cpu_offload", "offload", "state=host"},
                    {"recompute_activations", "gradient-checkpointing", NULL},
                    {"calculate_per_token_loss", "average", "items"}};
-    const yk__tree *part = yk__tree_get(map, "megatron_lm_config");
+    yk__tree *part = yk__tree_get(map, "megatron_lm_config");
     settings_walk(s, &megatron, file, part, "megatron_lm_config", "megatron_lm_");
     for (size_t i = 0; i < sizeof keys_of / sizeof keys_of[0]; i++) {
-        char key[64];
-        snprintf(key, sizeof key, "megatron_lm_%s", keys_of[i].key);
-        if (settings_on(part, key, false))
-            settings_put(s, SETTINGS_TRAIN, keys_of[i].option, keys_of[i].value, file, settings_line(part, key));
+        const yk__tree *node = settings_key_get(part, "megatron_lm_", keys_of[i].key);
+        if (node && yk__cli_truth(node->text) == 1)
+            settings_put(s, SETTINGS_TRAIN, keys_of[i].option, keys_of[i].value, file, node->line);
     }
 }
 
@@ -217,9 +224,9 @@ static void finish_maps(settings *s, const char *file, const yk__tree *map)
     static const struct {
         const char *key, *type;
     } maps[] = {{"deepspeed_config", "DEEPSPEED"}, {"fsdp_config", "FSDP"}, {"megatron_lm_config", "MEGATRON_LM"}};
-    const yk__tree *layout = yk__tree_get(map, "parallelism_config");
+    yk__tree *layout = yk__tree_get(map, "parallelism_config");
     for (size_t i = 0; i < 3; i++) {
-        const yk__tree *part = yk__tree_get(map, maps[i].key);
+        yk__tree *part = yk__tree_get(map, maps[i].key);
         const bool counts = is_type(map, maps[i].type);
         if (part && part->child && !counts)
             settings_idle(s, file, part, maps[i].key, "distributed_type is another");
@@ -251,8 +258,7 @@ void settings_finish_accelerate(settings *s, const char *file, const yk__tree *m
     if (list && (strstr(list, "true") || strstr(list, "True")))
         settings_say(s, file, settings_line(map, "fp8_config"), "fp8_config.override_linear_precision", FIXED_FP8);
     if (precision)
-        settings_put(s, SETTINGS_TRAIN, "precision", yk__cli_truth(precision) == 0 ? "fp32" : precision, file,
-                     settings_line(map, "mixed_precision"));
+        settings_put(s, SETTINGS_TRAIN, "precision", precision, file, settings_line(map, "mixed_precision"));
     if (is_cpu(map))
         settings_put(s, SETTINGS_LAUNCH, "devices", "cpu", file, settings_line(map, settings_text(map, "use_cpu") ? "use_cpu"
                                                                                : "distributed_type"));

@@ -4,7 +4,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+
+#include "core/run/stage.h"
 
 #define XLA "there is no XLA"
 #define BY_RANGE "parameters keep their names, and their values come by range from a seed or a file"
@@ -12,27 +13,27 @@
 static const settings_key fsdp[] = {
     {"version", SETTINGS_INT, SETTINGS_IDLE, "1 2", NULL, NULL, "there is one form"},
     {"sharding_strategy", SETTINGS_WORD, SETTINGS_MAPPED,
-     "FULL_SHARD|SHARD_GRAD_OP|NO_SHARD|HYBRID_SHARD|HYBRID_SHARD_ZERO2|_HYBRID_SHARD_ZERO2|1|2|3|4|5", NULL, NULL,
+     "full_shard=1|shard_grad_op=2|no_shard=3|hybrid_shard=4|hybrid_shard_zero2=_hybrid_shard_zero2=5", NULL, NULL,
      "--shard, --shard-within and --reshard-after-forward"},
     {"reshard_after_forward", SETTINGS_WORD, SETTINGS_HONOURED,
-     "true|false|FULL_SHARD|SHARD_GRAD_OP|NO_SHARD|HYBRID_SHARD|HYBRID_SHARD_ZERO2", NULL,
+     "true=yes=on|false=no=off|full_shard|shard_grad_op|no_shard|hybrid_shard|hybrid_shard_zero2", NULL,
      NULL, "--reshard-after-forward"},
-    {"auto_wrap_policy", SETTINGS_WORD, SETTINGS_MAPPED, "TRANSFORMER_BASED_WRAP|SIZE_BASED_WRAP|NO_WRAP", NULL, NULL,
+    {"auto_wrap_policy", SETTINGS_WORD, SETTINGS_MAPPED, "transformer_based_wrap|size_based_wrap|no_wrap", NULL, NULL,
      "units are the program's blocks: --shard-unit"},
     {"transformer_layer_cls_to_wrap|transformer_cls_names_to_wrap|transformer_cls_name_to_wrap", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL,
      NULL,
      "units are the program's blocks"},
     {"min_num_params", SETTINGS_INT, SETTINGS_MAPPED, "0 1e15", NULL, NULL, "--shard-unit, in bytes"},
     {"cpu_offload|offload_params", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL, "--offload state=host,params=host"},
-    {"backward_prefetch", SETTINGS_WORD, SETTINGS_MAPPED, "BACKWARD_PRE|BACKWARD_POST|NO_PREFETCH|1|2", NULL, NULL,
+    {"backward_prefetch", SETTINGS_WORD, SETTINGS_MAPPED, "backward_pre=1|backward_post=2|no_prefetch", NULL, NULL,
      "--prefetch-units auto or 0"},
-    {"backward_prefetch_policy", SETTINGS_WORD, SETTINGS_MAPPED, "BACKWARD_PRE|BACKWARD_POST|NO_PREFETCH", NULL, NULL,
+    {"backward_prefetch_policy", SETTINGS_WORD, SETTINGS_MAPPED, "backward_pre=1|backward_post=2|no_prefetch", NULL, NULL,
      "--prefetch-units auto or 0"},
     {"forward_prefetch|limit_all_gathers", SETTINGS_SWITCH, SETTINGS_IDLE, NULL, NULL, NULL, "--prefetch-units auto measures the depth"},
     {"mixed_precision_policy", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
      "activations are cast by the class of each operation: --precision"},
     {"ignored_modules|ignored_params", SETTINGS_TEXT, SETTINGS_MAPPED, NULL, NULL, "train:keep-whole-params", "--keep-whole-params"},
-    {"state_dict_type", SETTINGS_WORD, SETTINGS_HONOURED, "FULL_STATE_DICT|SHARDED_STATE_DICT|LOCAL_STATE_DICT|1|2|3", NULL, NULL,
+    {"state_dict_type", SETTINGS_WORD, SETTINGS_HONOURED, "full_state_dict=1|sharded_state_dict=3|local_state_dict=2", NULL, NULL,
      "a checkpoint is one whole; LOCAL_STATE_DICT is refused"},
     {"state_dict_config|optim_state_dict_config", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "a checkpoint is one whole"},
     {"use_orig_params|sync_module_states|cpu_ram_efficient_loading|param_init_fn|sync_each_batch|set_reshard_after_backward", SETTINGS_ANY,
@@ -82,67 +83,48 @@ const settings_table settings_accelerator = {"accelerator", "AcceleratorConfig",
 
 /* ---- What keys mean together ------------------------------------------------------------------------------------- */
 
-static const yk__tree *key_get(const yk__tree *map, const char *prefix, const char *name)
-{
-    char key[96];
-    snprintf(key, sizeof key, "%s%s", prefix, name);
-    const yk__tree *node = yk__tree_get(map, key);
-    node = node ? node : yk__tree_get(map, name);
-    return node && node->kind == YK__TREE_TEXT && (node->quoted || strcmp(node->text, "null")) ? node : NULL;
-}
-
 static bool is_on(const yk__tree *map, const char *prefix, const char *name)
 {
-    const yk__tree *node = key_get(map, prefix, name);
+    const yk__tree *node = settings_key_get(map, prefix, name);
     return node && yk__cli_truth(node->text) == 1;
 }
 
 static void put_strategy(settings *s, const char *file, const yk__tree *map, const char *prefix)
 {
-    static const struct {
-        const char *name, *shard, *within;
-        bool whole; /* from forward to backward */
-    } known[] = {{"FULL_SHARD", "params", NULL, false},      {"1", "params", NULL, false},        {"SHARD_GRAD_OP", "params", NULL, true},
-                 {"2", "params", NULL, true},                {"NO_SHARD", "state", NULL, false},  {"3", "state", NULL, false},
-                 {"HYBRID_SHARD", "params", "host", false},  {"4", "params", "host", false},      {"HYBRID_SHARD_ZERO2", "params", "host",
-                                                                                                   true},
-                 {"_HYBRID_SHARD_ZERO2", "params", "host", true}, {"5", "params", "host", true}, {"true", "params", NULL, false},
-                 {"false", "params", NULL, true}};
-    const yk__tree *strategy = key_get(map, prefix, "sharding_strategy"), *reshard = key_get(map, prefix, "reshard_after_forward");
-    const char *name = strategy ? strategy->text : reshard ? reshard->text : "FULL_SHARD";
-    const uint32_t line = strategy ? strategy->line : reshard ? reshard->line : 1;
-    const bool off = reshard && yk__cli_truth(reshard->text) == 0;
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
-        if (strcasecmp(name, known[i].name))
-            continue;
-        settings_put(s, SETTINGS_TRAIN, "shard", known[i].shard, file, line);
-        if (known[i].within)
-            settings_put(s, SETTINGS_TRAIN, "shard-within", known[i].within, file, line);
-        if (known[i].whole || off)
-            settings_put(s, SETTINGS_TRAIN, "reshard-after-forward", "off", file, line);
+    const yk__tree *strategy = settings_key_get(map, prefix, "sharding_strategy");
+    const yk__tree *reshard = settings_key_get(map, prefix, "reshard_after_forward");
+    const int again = reshard ? yk__cli_truth(reshard->text) : -1; /* FSDP 2 has true and false, FSDP 1 a strategy */
+    const char *name = strategy ? strategy->text : reshard && again < 0 ? reshard->text : "full_shard";
+    const uint32_t line = strategy ? strategy->line : reshard ? reshard->line : map ? map->line : 1;
+    yk__stage stage;
+    if (!yk__stage_find(name, &stage)) /* its message was said */
         return;
-    }
+    settings_put(s, SETTINGS_TRAIN, "shard", stage.word, file, line);
+    if (stage.within_host)
+        settings_put(s, SETTINGS_TRAIN, "shard-within", "host", file, line);
+    if (stage.stays || again == 0)
+        settings_put(s, SETTINGS_TRAIN, "reshard-after-forward", "off", file, line);
 }
 
 void settings_finish_fsdp(settings *s, const char *file, const yk__tree *map, const char *prefix)
 {
-    const yk__tree *least = key_get(map, prefix, "min_num_params"), *wrap = key_get(map, prefix, "auto_wrap_policy");
-    const yk__tree *ahead = key_get(map, prefix, "backward_prefetch"), *form = key_get(map, prefix, "state_dict_type");
+    const yk__tree *least = settings_key_get(map, prefix, "min_num_params"), *wrap = settings_key_get(map, prefix, "auto_wrap_policy");
+    const yk__tree *ahead = settings_key_get(map, prefix, "backward_prefetch"), *form = settings_key_get(map, prefix, "state_dict_type");
     const bool offload = is_on(map, prefix, "offload_params") || is_on(map, prefix, "cpu_offload");
     const bool activations = is_on(map, prefix, "activation_checkpointing_offload") || is_on(map, prefix, "activation_cpu_offload");
     char text[64];
-    if (!settings_find(s, SETTINGS_TRAIN, "shard") || key_get(map, prefix, "sharding_strategy")) /* --fsdp WORDS names one */
+    if (!settings_find(s, SETTINGS_TRAIN, "shard") || settings_key_get(map, prefix, "sharding_strategy")) /* --fsdp WORDS names one */
         put_strategy(s, file, map, prefix);
     snprintf(text, sizeof text, "%.0f", least ? 4 * strtod(least->text, NULL) : 0);
-    if (least && strtod(least->text, NULL) > 0 && (!wrap || !strcasecmp(wrap->text, "SIZE_BASED_WRAP")))
+    if (least && strtod(least->text, NULL) > 0 && (!wrap || !strcmp(wrap->text, "size_based_wrap")))
         settings_put(s, SETTINGS_TRAIN, "shard-unit", text, file, least->line);
-    else if (wrap && !strcasecmp(wrap->text, "NO_WRAP"))
+    else if (wrap && !strcmp(wrap->text, "no_wrap"))
         settings_put(s, SETTINGS_TRAIN, "shard-unit", "all", file, wrap->line);
-    if (ahead && (!strcasecmp(ahead->text, "BACKWARD_POST") || !strcasecmp(ahead->text, "NO_PREFETCH") || !strcmp(ahead->text, "2")))
+    if (ahead && strcmp(ahead->text, "backward_pre"))
         settings_put(s, SETTINGS_TRAIN, "prefetch-units", "0", file, ahead->line);
-    if (form && (!strcasecmp(form->text, "LOCAL_STATE_DICT") || !strcmp(form->text, "2")))
-        settings_say(s, file, form->line, form->key, "%s keeps private files of ranks, and a checkpoint here is one whole: expected "
-                     "FULL_STATE_DICT or SHARDED_STATE_DICT", form->text);
+    if (form && !strcmp(form->text, "local_state_dict"))
+        settings_say(s, file, form->line, form->key, "LOCAL_STATE_DICT keeps private files of ranks, and a checkpoint here is one "
+                     "whole: expected FULL_STATE_DICT or SHARDED_STATE_DICT");
     if (offload || activations)
         settings_put(s, SETTINGS_TRAIN, "offload", !activations ? "state=host,params=host" : offload
                      ? "state=host,params=host,activations=host"
@@ -151,7 +133,7 @@ void settings_finish_fsdp(settings *s, const char *file, const yk__tree *map, co
 
 void settings_finish_parallelism(settings *s, const char *file, const yk__tree *map, const char *prefix)
 {
-    const yk__tree *copies = key_get(map, prefix, "dp_replicate_size"), *slices = key_get(map, prefix, "dp_shard_size");
+    const yk__tree *copies = settings_key_get(map, prefix, "dp_replicate_size"), *slices = settings_key_get(map, prefix, "dp_shard_size");
     const double replicate = copies ? strtod(copies->text, NULL) : 1, shard = slices ? strtod(slices->text, NULL) : 1;
     if (shard > 1)
         settings_put(s, SETTINGS_TRAIN, "shard", "params", file, slices->line);

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
+#include "core/base/word.h"
+#include "core/run/stage.h"
 
 static const char *file_keep(settings *s, const char *name)
 {
@@ -133,7 +135,17 @@ static bool is_accelerate(const yk__tree *map, const char *path)
     return yk__tree_get(map, "distributed_type") || yk__tree_get(map, "compute_environment") || n < 5 || strcasecmp(path + n - 5, ".json");
 }
 
-static void tree_read(settings *s, const settings_table *table, const char *file, const yk__tree *map)
+/* A trainer's own file (axolotl, LLaMA-Factory), which names one of DeepSpeed's or FSDP's. */
+static bool is_of_trainer(const yk__tree *map)
+{
+    static const char *const keys[] = {"base_model", "model_name_or_path", "datasets", "dataset", "finetuning_type", "deepspeed"};
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0] && !yk__tree_get(map, "distributed_type"); i++)
+        if (yk__tree_get(map, keys[i]))
+            return true;
+    return false;
+}
+
+static void tree_read(settings *s, const settings_table *table, const char *file, yk__tree *map)
 {
     if (map->kind != YK__TREE_MAP) {
         settings_say(s, file, map->line, NULL, "expected a map of keys, got %s", map->kind == YK__TREE_LIST ? "a list" : map->text);
@@ -141,6 +153,13 @@ static void tree_read(settings *s, const settings_table *table, const char *file
     }
     if (!table && is_own(map)) {
         own_read(s, file, map);
+        return;
+    }
+    if (!table && is_of_trainer(map)) {
+        const char *named = settings_text(map, "deepspeed");
+        settings_say(s, file, map->child->line, map->child->key,
+                     "a trainer's file (axolotl, LLaMA-Factory) is not read: give its settings as options of yoke train%s%s",
+                     named ? ", and its file of DeepSpeed as --deepspeed " : "", named ? named : "");
         return;
     }
     table = table ? table : is_accelerate(map, file) ? &settings_accelerate : &settings_deepspeed;
@@ -196,37 +215,28 @@ yk_status settings_read_as(settings *s, const settings_table *table, const char 
 
 yk_status settings_read_strategy(settings *s, const char *option, const char *words)
 {
-    static const struct {
-        const char *word, *shard, *within, *reshard, *offload;
-    } known[] = {
-        {"full_shard", "params", NULL, NULL, NULL},       {"true", "params", NULL, NULL, NULL},
-        {"shard_grad_op", "params", NULL, "off", NULL},   {"no_shard", "state", NULL, NULL, NULL},
-        {"hybrid_shard", "params", "host", NULL, NULL},   {"hybrid_shard_zero2", "params", "host", "off", NULL},
-        {"simple", "state", NULL, NULL, NULL},            {"zero_dp_2", "gradients", NULL, NULL, NULL},
-        {"zero_dp_3", "params", NULL, NULL, NULL},        {"offload", NULL, NULL, NULL, "state=host,params=host"},
-        {"auto_wrap", NULL, NULL, NULL, NULL},            {"false", NULL, NULL, NULL, NULL},
-    };
     const char *file = file_keep(s, option);
     char copy[256], *next = copy, *word;
     snprintf(copy, sizeof copy, "%s", words);
     while (file && (word = strsep(&next, " ,"))) {
-        size_t i = 0;
-        while (i < 12 && strcasecmp(word, known[i].word))
-            i++;
-        if (*word && i == 12)
+        const size_t n = strlen(word);
+        yk__stage stage = {0};
+        const bool staged = yk__stage_find(yk__cli_truth(word) == 1 ? "full_shard" : word, &stage);
+        if (!n || yk__cli_truth(word) == 0 || yk__word_find("auto_wrap", word, n) == 0)
+            continue;
+        if (yk__word_find("offload", word, n) == 0)
+            settings_put(s, SETTINGS_TRAIN, "offload", "state=host,params=host", file, 1);
+        else if (!staged)
             settings_say(s, file, 0, NULL,
                          "expected full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2, simple, zero_dp_2 or "
                          "zero_dp_3, with auto_wrap and offload, got \"%s\"", word);
-        if (!*word || i == 12)
+        if (!staged)
             continue;
-        if (known[i].shard)
-            settings_put(s, SETTINGS_TRAIN, "shard", known[i].shard, file, 1);
-        if (known[i].within)
-            settings_put(s, SETTINGS_TRAIN, "shard-within", known[i].within, file, 1);
-        if (known[i].reshard)
-            settings_put(s, SETTINGS_TRAIN, "reshard-after-forward", known[i].reshard, file, 1);
-        if (known[i].offload)
-            settings_put(s, SETTINGS_TRAIN, "offload", known[i].offload, file, 1);
+        settings_put(s, SETTINGS_TRAIN, "shard", stage.word, file, 1);
+        if (stage.within_host)
+            settings_put(s, SETTINGS_TRAIN, "shard-within", "host", file, 1);
+        if (stage.stays)
+            settings_put(s, SETTINGS_TRAIN, "reshard-after-forward", "off", file, 1);
     }
     return settings_status(s);
 }

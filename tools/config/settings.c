@@ -10,6 +10,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/number.h"
+#include "core/base/word.h"
 
 /* ---- Lists ------------------------------------------------------------------------------------------------------- */
 
@@ -97,12 +98,35 @@ static const yk__tree *node_find(const yk__tree *map, const char *path)
     return map;
 }
 
+static bool is_automatic(const yk__tree *node)
+{
+    return node->kind == YK__TREE_TEXT && !strcasecmp(node->text, "auto");
+}
+
+static bool is_nothing(const yk__tree *node)
+{
+    return node->kind == YK__TREE_TEXT && !node->quoted && !strcmp(node->text, "null");
+}
+
+/* Whether a node has a text that says something. */
+static bool is_said(const yk__tree *node)
+{
+    return node && node->kind == YK__TREE_TEXT && !is_nothing(node) && !is_automatic(node);
+}
+
 const char *settings_text(const yk__tree *map, const char *path)
 {
     const yk__tree *node = node_find(map, path);
-    const bool absent = !node || node->kind != YK__TREE_TEXT || (!node->quoted && !strcmp(node->text, "null")) ||
-        !strcmp(node->text, "auto");
-    return absent ? NULL : node->text;
+    return is_said(node) ? node->text : NULL;
+}
+
+yk__tree *settings_key_get(const yk__tree *map, const char *prefix, const char *name)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%s%s", prefix, name);
+    yk__tree *node = yk__tree_get(map, key);
+    node = node ? node : yk__tree_get(map, name);
+    return is_said(node) ? node : NULL;
 }
 
 bool settings_on(const yk__tree *map, const char *path, bool preset)
@@ -131,9 +155,9 @@ static bool is_off(const yk__tree *node, const char *off)
         return !node->child || (enabled && enabled->kind == YK__TREE_TEXT && yk__cli_truth(enabled->text) == 0);
     }
     if (off && !strcmp(off, "true")) /* a key that asks for something where it is false */
-        return yk__cli_truth(node->text) == 1 || !strcasecmp(node->text, "auto");
-    return !*node->text || yk__cli_truth(node->text) == 0 || !strcasecmp(node->text, "none") || !strcasecmp(node->text, "null") ||
-           !strcasecmp(node->text, "auto") || (off && yk__cli_is_named(off, node->text, strlen(node->text)));
+        return yk__cli_truth(node->text) == 1 || is_automatic(node);
+    return !*node->text || yk__cli_truth(node->text) == 0 || yk__word_find("none|null|auto", node->text, strlen(node->text)) >= 0 ||
+           (off && yk__word_find(off, node->text, strlen(node->text)) >= 0);
 }
 
 static const char *node_words(const yk__tree *node)
@@ -171,16 +195,17 @@ static bool number_check(settings *s, const settings_key *row, const char *file,
 static bool word_check(settings *s, const settings_key *row, const char *file, const yk__tree *node, const char *path)
 {
     const char *text = node->kind == YK__TREE_TEXT ? node->text : "", *list[32], *near;
-    char copy[512], *next = copy, *word;
-    size_t n = 0;
-    snprintf(copy, sizeof copy, "%s", row->words);
-    while (n < 32 && (word = strsep(&next, "|"))) {
-        list[n++] = word;
-        if (node->kind == YK__TREE_TEXT && !strcasecmp(word, text))
-            return true;
+    yk__word word[32];
+    char all[512] = "";
+    size_t n = 0, used = 0;
+    if (*text && yk__word_find(row->words, text, strlen(text)) >= 0)
+        return true;
+    for (; n < 32 && *(word[n] = yk__word_text(row->words, (int)n)).text && used < sizeof all - YK__WORD_BYTES; n++) {
+        list[n] = word[n].text;
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", n ? "|" : "", list[n]);
     }
     near = *text ? yk__nearest_word(text, list, n) : NULL;
-    settings_say(s, file, node->line, path, "expected one of %s, got %s%s%s%s", row->words, *text ? text : node_words(node),
+    settings_say(s, file, node->line, path, "expected one of %s, got %s%s%s%s", all, *text ? text : node_words(node),
                  near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
     return false;
 }
@@ -223,6 +248,29 @@ static bool value_check(settings *s, const settings_key *row, const char *file, 
         settings_say(s, file, node->line, path, "expected a text, got %s", node_words(node));
         return false;
     }
+}
+
+/* A word in its canonical spelling, and a whole number in digits (5e8: 500000000), for all who read the tree after its walk. */
+static void value_settle(settings *s, const settings_key *row, yk__tree *node)
+{
+    char digits[40];
+    yk__word word = {""};
+    const char *text = word.text;
+    char *copy;
+    if (row->kind == SETTINGS_WORD)
+        word = yk__word_text(row->words, yk__word_find(row->words, node->text, strlen(node->text)));
+    else if (row->kind == SETTINGS_INT && !strchr(node->text, 'e') && !strchr(node->text, 'E') && !strchr(node->text, '.'))
+        return;
+    else if (row->kind == SETTINGS_INT) {
+        snprintf(digits, sizeof digits, "%.0f", yk__number_read(node->text, NULL));
+        text = digits;
+    } else
+        return;
+    copy = text_keep(s, text);
+    if (!copy)
+        return;
+    yk__free(node->text);
+    node->text = copy;
 }
 
 /* ---- Walks ------------------------------------------------------------------------------------------------------- */
@@ -305,13 +353,12 @@ static void option_put(settings *s, const settings_key *row, const char *file, c
 }
 
 /* One key. `path` is the table's, `shown` the file's. */
-static void key_walk(settings *s, const settings_table *table, const char *file, const yk__tree *node, const char *path, const char *shown,
+static void key_walk(settings *s, const settings_table *table, const char *file, yk__tree *node, const char *path, const char *shown,
                      void (*below)(settings *s, const settings_table *t, const char *file, const yk__tree *n, const char *p,
                                    const char *shown))
 {
     const settings_key *row = strchr(node->key, '.') ? NULL : row_find(table, path); /* a dot is of a path, not of a key */
-    const bool nothing = node->kind == YK__TREE_TEXT && !node->quoted && !strcmp(node->text, "null");
-    const bool automatic = table->automatic && node->kind == YK__TREE_TEXT && !strcmp(node->text, "auto");
+    const bool nothing = is_nothing(node), automatic = table->automatic && is_automatic(node);
     if (!row) {
         key_refuse(s, table, file, node, path, shown);
         return;
@@ -334,13 +381,15 @@ static void key_walk(settings *s, const settings_table *table, const char *file,
         return;
     }
     item_add(s, row->fate, file, node, shown, row->why);
+    if (!automatic)
+        value_settle(s, row, node);
     if (row->option && row->fate < SETTINGS_IDLE)
         option_put(s, row, file, node);
 }
 
 static void map_walk(settings *s, const settings_table *table, const char *file, const yk__tree *map, const char *path, const char *shown)
 {
-    for (const yk__tree *c = map->child; c && !s->err.status; c = c->next) {
+    for (yk__tree *c = map->child; c && !s->err.status; c = c->next) {
         char full[256], seen[320];
         snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "", c->key);
         snprintf(seen, sizeof seen, "%s%s%s", shown, *shown ? "." : "", c->key);
@@ -348,13 +397,17 @@ static void map_walk(settings *s, const settings_table *table, const char *file,
     }
 }
 
-void settings_walk(settings *s, const settings_table *table, const char *file, const yk__tree *map, const char *shown, const char *strip)
+void settings_walk(settings *s, const settings_table *table, const char *file, yk__tree *map, const char *shown, const char *strip)
 {
     const size_t n = strlen(strip);
-    for (const yk__tree *c = map->child; c && !s->err.status; c = c->next) {
+    for (yk__tree *c = map->child; c && !s->err.status; c = c->next) {
+        const bool longer = n && !strncmp(c->key, strip, n);
+        const yk__tree *twin = longer ? yk__tree_get(map, c->key + n) : NULL;
         char seen[320];
         snprintf(seen, sizeof seen, "%s%s%s", shown, *shown ? "." : "", c->key);
-        key_walk(s, table, file, c, c->key + (strncmp(c->key, strip, n) ? 0 : n), seen, map_walk);
+        if (twin)
+            settings_say(s, file, c->line, seen, "%s (line %u) is the same key: leave one", twin->key, twin->line);
+        key_walk(s, table, file, c, c->key + (longer ? n : 0), seen, map_walk);
     }
 }
 

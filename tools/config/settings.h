@@ -43,7 +43,7 @@ typedef struct settings_key {
     const char *path; /* "zero_optimization.stage"; several as "a|b", with the map before all: "fp16.a|b" */
     settings_kind kind;
     settings_fate fate;
-    const char *words;   /* of SETTINGS_WORD: "fp32|bf16"; of numbers "LEAST MOST"; NULL: any */
+    const char *words;   /* of SETTINGS_WORD: a list of core/base/word.h; of numbers "LEAST MOST"; NULL: any */
     const char *off;     /* of a refused key: what asks for nothing besides false, no, none, null, 0 and {}; NULL: nothing else */
     const char *option;  /* where the value is the option's: "train:max-grad-norm", "env:YOKE_WIRE"; NULL: see `why`, or settings_finish */
     const char *why;     /* what it means here, or why it means nothing */
@@ -101,9 +101,12 @@ void settings_free(settings *s);
 void settings_say(settings *s, const char *file, uint32_t line, const char *key, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 void settings_put(settings *s, settings_scope scope, const char *name, const char *value, const char *file, uint32_t line);
-/* Walks a map by a table: checks kinds, notes fates, puts options. `shown` is the map's own path in the file, `strip` what its keys may
+/* Walks a map by a table: checks kinds, notes fates, puts options, and gives each word and each whole number in the tree its canonical
+ * form, so that whoever reads it later compares with one spelling. `shown` is the map's own path in the file, `strip` what its keys may
  * begin with besides the table's names ("fsdp_"). */
-void settings_walk(settings *s, const settings_table *table, const char *file, const yk__tree *map, const char *shown, const char *strip);
+void settings_walk(settings *s, const settings_table *table, const char *file, yk__tree *map, const char *shown, const char *strip);
+/* The member that is called NAME, or PREFIX and NAME, and has a text; NULL if absent, null or "auto". */
+yk__tree *settings_key_get(const yk__tree *map, const char *prefix, const char *name);
 /* Every key below is idle for this reason. */
 void settings_idle(settings *s, const char *file, const yk__tree *map, const char *path, const char *why);
 /* The keys of this path and below turn out to be idle for this reason. */

@@ -6,13 +6,11 @@
 #include <regex.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+#include <unistd.h>
 
 #include "core/base/number.h"
-
-#define ONLY_STATE "--shard state is"
-
-typedef enum shard_stage { SHARD_STATE, SHARD_GRADIENTS, SHARD_PARAMS } shard_stage;
+#include "core/base/word.h"
+#include "core/run/stage.h"
 
 static bool value_refuse(const yk__cli *cli, const char *name, const char *value, const char *expected)
 {
@@ -20,34 +18,10 @@ static bool value_refuse(const yk__cli *cli, const char *name, const char *value
     return false;
 }
 
-/* The stage, by its names here and elsewhere; -1 after a message. */
-static int stage_read(const yk__cli *cli, const char *value)
-{
-    static const struct {
-        const char *name;
-        shard_stage stage;
-    } known[] = {{"state", SHARD_STATE},       {"gradients", SHARD_GRADIENTS},  {"params", SHARD_PARAMS},     {"zero1", SHARD_STATE},
-                 {"zero2", SHARD_GRADIENTS},   {"zero3", SHARD_PARAMS},         {"full_shard", SHARD_PARAMS},
-                     {"shard_grad_op", SHARD_PARAMS},
-                 {"no_shard", SHARD_STATE},    {"hybrid_shard", SHARD_PARAMS},  {"zero0", SHARD_STATE},
-                     {"hybrid_shard_zero2", SHARD_PARAMS}};
-    const char *words[12];
-    for (size_t i = 0; i < 12; i++) {
-        words[i] = known[i].name;
-        if (!strcasecmp(value, known[i].name))
-            return (int)known[i].stage;
-    }
-    const char *near = yk__nearest_word(value, words, 12);
-    yk__cli_usage(cli->command, "--shard %s: expected state, gradients or params%s%s%s", value, near ? ": did you mean " : "", near ? near
-                  : "",
-                  near ? "?" : "");
-    return -1;
-}
-
 static bool word_read(const yk__cli *cli, const char *name, const char *words)
 {
     const char *value = yk__cli_text(cli, name);
-    return !value || yk__cli_is_named(words, value, strlen(value)) || value_refuse(cli, name, value, words);
+    return !value || yk__word_find(words, value, strlen(value)) >= 0 || value_refuse(cli, name, value, words);
 }
 
 /* A number of bytes or elements, at least 0. */
@@ -55,7 +29,7 @@ static bool size_read(const yk__cli *cli, const char *name, const char *words)
 {
     const char *value = yk__cli_text(cli, name);
     char *end = NULL;
-    if (!value || yk__cli_is_named(words, value, strlen(value)))
+    if (!value || yk__word_find(words, value, strlen(value)) >= 0)
         return true;
     const double v = yk__number_read(value, &end);
     return (end != value && v >= 0 && v <= 1e18 && (!*end || (strchr("KMGT", *end) && !end[1]))) ||
@@ -67,7 +41,7 @@ static bool parts_read(const yk__cli *cli)
 {
     const char *value = yk__cli_text(cli, "shard-parts"), *at = value;
     double sum = 0;
-    if (yk__cli_is_named("speed|memory", value, strlen(value)))
+    if (yk__word_find("speed|memory", value, strlen(value)) >= 0)
         return true;
     for (char *end; *at; at = *end == ',' ? end + 1 : end) {
         const double v = yk__number_read(at, &end);
@@ -81,15 +55,14 @@ static bool parts_read(const yk__cli *cli)
 /* One PART=PLACE; false after a message. */
 static bool offload_part(const yk__cli *cli, const char *part)
 {
-    static const char *const parts[] = {"state", "state+masters", "params", "activations"};
     const size_t n = strcspn(part, "=");
     const char *place = part[n] ? part + n + 1 : "", *fraction;
-    bool known = false;
+    const bool known = yk__word_find("state|state+masters|params|activations", part, n) >= 0;
+    const size_t word = strcspn(place, ":");
+    const bool host = yk__word_find("host=cpu", place, word) == 0;
+    const bool disk = yk__word_find("nvme", place, word) == 0 && place[word] && place[word + 1];
     double f = 1;
     char *end = NULL;
-    for (size_t i = 0; i < 4; i++)
-        known = known || (strlen(parts[i]) == n && !strncmp(part, parts[i], n));
-    const bool host = !strncmp(place, "host", 4) && (!place[4] || place[4] == ':'), disk = !strncmp(place, "nvme:", 5) && place[5];
     fraction = host ? strchr(place, ':') : disk ? strchr(place + 5, ':') : NULL;
     if (fraction)
         f = yk__number_read(fraction + 1, &end);
@@ -103,7 +76,7 @@ static bool offload_read(const yk__cli *cli)
 {
     const char *value = yk__cli_text(cli, "offload");
     char copy[2048], *next = copy, *part;
-    if (!value || !strcmp(value, "none"))
+    if (!value || yk__word_find("none=no=false", value, strlen(value)) == 0)
         return true;
     snprintf(copy, sizeof copy, "%s", value);
     while ((part = strsep(&next, ",")))
@@ -123,7 +96,7 @@ static bool layout_read(const yk__cli *cli)
         const size_t n = strcspn(axis, "=");
         char *end = NULL;
         int k = 0;
-        while (k < 3 && (strlen(axes[k]) != n || strncmp(axis, axes[k], n)))
+        while (k < 3 && !yk__word_is(axes[k], strlen(axes[k]), axis, n))
             k++;
         const long ranks = axis[n] ? strtol(axis + n + 1, &end, 10) : 1;
         if (k == 3 || ranks < 1 || (axis[n] && (end == axis + n + 1 || *end)))
@@ -156,7 +129,7 @@ static bool regex_read(const yk__cli *cli)
 
 static bool scaling_key(const yk__cli *cli, yk_scale_config *scale, const char *key, const char *value)
 {
-    static const char *const rules[] = {"torch", "deepspeed", "megatron"};
+    const int rule = yk__word_find("rule", key, strlen(key)) == 0 ? yk__word_find("torch|deepspeed|megatron", value, strlen(value)) : -1;
     struct {
         const char *name;
         double *real;
@@ -166,17 +139,17 @@ static bool scaling_key(const yk__cli *cli, yk_scale_config *scale, const char *
                 {"fixed", &scale->fixed, NULL}, {"interval", NULL, &scale->interval}, {"hysteresis", NULL, &scale->hysteresis}};
     char *end;
     const double v = yk__number_read(value, &end);
-    for (int i = 0; i < 3 && !strcmp(key, "rule"); i++)
-        if (!strcmp(value, rules[i])) {
-            scale->rule = (yk_scale_rule)i;
-            return true;
-        }
-    if (!strcmp(key, "consecutive") && yk__cli_truth(value) >= 0) {
+    if (rule >= 0) {
+        scale->rule = (yk_scale_rule)rule;
+        return true;
+    }
+    if (yk__word_find("consecutive", key, strlen(key)) == 0 && yk__cli_truth(value) >= 0) {
         scale->consecutive_hysteresis = yk__cli_truth(value);
         return true;
     }
     for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
-        if (strcmp(key, keys[i].name) || end == value || *end || !(v > 0 && v < 1e30) || (keys[i].whole && (v != floor(v) || v > 1e9)))
+        if (!yk__word_is(keys[i].name, strlen(keys[i].name), key, strlen(key)) || end == value || *end || !(v > 0 && v < 1e30) ||
+            (keys[i].whole && (v != floor(v) || v > 1e9)))
             continue;
         if (keys[i].real)
             *keys[i].real = v;
@@ -223,29 +196,54 @@ static void idle_refuse(const yk__cli *cli, bool *bad)
         yk__cli_refuse_idle(cli, names[i], "with --shard state: parameters and gradients are whole on each rank", bad);
 }
 
+/* Options that ask a planner. */
+static bool plan_read(const yk__cli *cli)
+{
+    const char *plan = yk__cli_text(cli, "plan"), *file = yk__cli_text(cli, "device-file");
+    bool good = true;
+    if (plan && yk__word_find("auto|none", plan, strlen(plan)) != 1) {
+        yk__cli_usage(cli->command, yk__word_find("auto", plan, strlen(plan)) ? "--plan %s: expected auto or none"
+                      : "--plan %s: not built yet: there is nothing to choose, as --shard state alone is; yoke estimate-memory says what a "
+                      "step takes", plan);
+        good = false;
+    }
+    if (file) {
+        yk__cli_usage(cli->command, access(file, R_OK) ? "--device-file %s: there is no such file"
+                      : "--device-file %s: not built yet: steps are planned for devices that are there; YOKE_MEMORY_LIMIT gives another "
+                      "device's memory", file);
+        good = false;
+    }
+    return good;
+}
+
+/* Slices of another size than that of today's parts. */
+static bool parts_refuse(const yk__cli *cli)
+{
+    const char *value = yk__cli_text(cli, "shard-parts");
+    if (!yk__cli_typed(cli, "shard-parts") || yk__word_find("speed", value, strlen(value)) == 0)
+        return true;
+    yk__cli_usage(cli->command,
+                  "--shard-parts %s: not built yet: slices follow the speed of updates, and what fits; --shares fixes even parts", value);
+    return false;
+}
+
 void shard_read(const yk__cli *cli, yk_config *config, bool *bad)
 {
-    const char *stage_name = yk__cli_text(cli, "shard");
-    const int stage = stage_read(cli, stage_name);
+    yk_error err = YK_ERROR_INIT;
+    yk__stage stage = {0};
     const bool good[] = { /* all are read, so that each mistake has its message */
-        word_read(cli, "shard-within", "world|host"), word_read(cli, "reshard-after-forward", "on|off|true|false"),
+        word_read(cli, "shard-within", "world|host"), word_read(cli, "reshard-after-forward", "on=true|off=false"),
         word_read(cli, "reduce", "auto|micro|window"), word_read(cli, "tied-gradients", "once|twice"),
         size_read(cli, "shard-unit", "auto|all"), size_read(cli, "prefetch-units", "auto"), size_read(cli, "keep-whole", ""),
-        parts_read(cli), regex_read(cli), offload_read(cli), layout_read(cli), scaling_read(cli, config)};
+        parts_read(cli), regex_read(cli), offload_read(cli), layout_read(cli), scaling_read(cli, config), plan_read(cli)};
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
         *bad = *bad || !good[i];
-    *bad = *bad || stage < 0;
-    if (stage > SHARD_STATE) {
-        yk__cli_usage(cli->command, "--shard %s: not built yet: %s whole on each rank; " ONLY_STATE, stage_name,
-                      stage == SHARD_PARAMS ? "parameters and gradients are" : "gradients are");
+    if (yk__stage_read(yk__cli_text(cli, "shard"), "--shard", &stage, &err)) {
+        yk__cli_usage(cli->command, "%s", err.text);
         *bad = true;
-    } else if (stage == SHARD_STATE) {
-        idle_refuse(cli, bad);
-        if (yk__cli_typed(cli, "shard-parts") && strcmp(yk__cli_text(cli, "shard-parts"), "speed")) {
-            yk__cli_usage(cli->command,
-                          "--shard-parts %s: not built yet: slices follow the speed of updates, and what fits; --shares fixes even parts",
-                          yk__cli_text(cli, "shard-parts"));
-            *bad = true;
-        }
+        return;
     }
+    config->shard = stage.word;
+    idle_refuse(cli, bad);
+    *bad = !parts_refuse(cli) || *bad;
 }

@@ -12,18 +12,17 @@
 #include <yoke/yoke.h>
 
 #include "tools/cli.h"
+#include "tools/config/apply.h"
 
-/* For the table of a command that trains. */
+/* For the table of a command that trains, or plans a training. */
 #define SHARD_OPTIONS                                                                                                                \
-    {"config-file|default-config-file", "FILE", NULL,                                                                                \
-     "settings in YAML (Yoke's, Accelerate's) or JSON (DeepSpeed's); none: no file", "YOKE_CONFIG_FILE"},                           \
+    CONFIG_FILE_OPTIONS, \
         {"deepspeed|deepspeed-config|deepspeed-config-file", "FILE|JSON", NULL, "DeepSpeed's settings", NULL}, \
         {"fsdp", "WORDS", NULL, "full_shard, shard_grad_op, no_shard, hybrid_shard .. with auto_wrap, offload: --shard", NULL},      \
         {"fsdp-config", "FILE|JSON", NULL, "FSDP's settings", NULL},                                                                 \
         {"sharded-ddp", "WORDS", NULL, "simple, zero_dp_2 or zero_dp_3, with auto_wrap and offload: --shard", NULL},                 \
         {"parallelism-config", "FILE|JSON", NULL, "Accelerate's ParallelismConfig", NULL},                                           \
         {"accelerator-config", "FILE|JSON", NULL, "Accelerate's AcceleratorConfig", NULL},                                           \
-        {"dry-run", NULL, NULL, "print what becomes of each key of --config-file and the like, and train nothing", NULL},            \
         {"shard", "state|gradients|params", "state",                                                                                 \
          "what lies in slices over the ranks (also zero1 .. zero3); state alone is built", NULL},                                    \
         {"shard-within", "world|host", "world", "the ranks over which --shard params slices parameters", NULL},                      \
@@ -37,6 +36,8 @@
         {"tied-gradients", "once|twice", "once", "how often a tied table's gradient is summed with --shard gradients", NULL},        \
         {"offload", "PART=PLACE,..", NULL, "state, params or activations in host or nvme:DIR, with :R a part; none is built yet", NULL}, \
         {"parallel", "data|AXIS=N,..", "data", "the layout of ranks: data, tensor, pipe; data alone is built yet", NULL},            \
+        {"plan", "auto|none", NULL, "auto: choose sharding and offload by a plan; not built yet", NULL}, \
+        {"device-file", "FILE", NULL, "described devices, for a plan; not built yet", NULL}, \
         {"loss-scaling", "KEY=VALUE,..", NULL,                                                                                       \
          "of fp16: rule=torch|deepspeed|megatron, init, growth, backoff, floor, interval, hysteresis, consecutive, fixed", NULL}
 

@@ -2,6 +2,8 @@
 /* Evaluation: batches to sums, sums over ranks, sums to metrics. */
 #include "tools/eval/metrics.h"
 
+#include "core/base/word.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +41,7 @@ int metric_find(const char *name)
 {
     name += strncmp(name, "eval_", 5) ? 0 : 5;
     for (int i = 0; i < METRIC_COUNT; i++)
-        if (!strcmp(metric_names[i], name))
+        if (yk__word_is(metric_names[i], strlen(metric_names[i]), name, strlen(name)))
             return i;
     return -1;
 }
@@ -54,7 +56,7 @@ uint32_t metric_read(const yk__cli *cli, bool *bad)
         int m;
         snprintf(name, sizeof name, "%.*s", (int)n, s);
         m = metric_find(name);
-        if (m < 0 && strcmp(name, "all")) {
+        if (m < 0 && yk__word_find("all", name, strlen(name))) {
             const char *near = yk__nearest_word(name, metric_names, METRIC_COUNT);
             yk__cli_usage(cli->command, "--metrics %s: expected names out of loss, accuracy, f1, f1_macro, perplexity, mse, pearson, or "
                           "all%s%s%s", name, near ? " (did you mean " : "", near ? near : "", near ? "?)" : "");
@@ -70,7 +72,7 @@ uint32_t metric_read(const yk__cli *cli, bool *bad)
 uint32_t metric_choose(const yk__cli *cli, yk_labels labels, uint32_t wanted)
 {
     const char *named = yk__cli_text(cli, "metrics");
-    if (labels != YK_LABELS_NUMBERS || (yk__cli_typed(cli, "metrics") && strcmp(named, "all") != 0))
+    if (labels != YK_LABELS_NUMBERS || (yk__cli_typed(cli, "metrics") && yk__word_find("all", named, strlen(named))))
         return wanted;
     return 1u << METRIC_LOSS | 1u << METRIC_MSE | 1u << METRIC_PEARSON;
 }

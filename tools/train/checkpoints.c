@@ -12,6 +12,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
+#include "core/base/word.h"
 #include "core/io/checkpoint.h"
 #include "core/job/save.h"
 #include "tools/train/restart.h"
@@ -268,7 +269,7 @@ static void resume_own(checkpoints *c, yk_job *job)
 static void resume_named(checkpoints *c, yk_job *job, const char *from)
 {
     char text[4608];
-    if (strcmp(from, "last") != 0 && strcmp(from, "True") != 0) /* Trainer.train(resume_from_checkpoint=True) */
+    if (yk__word_find("last=true", from, strlen(from)) < 0) /* Trainer.train(resume_from_checkpoint=True) */
         snprintf(c->from, sizeof c->from, "%s", from);
     else
         find_newest(c, job, false, c->from, sizeof c->from);

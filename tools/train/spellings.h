@@ -64,7 +64,7 @@
          "blocks that are computed again give the same bits, and need no settings"},                                             \
         {"local-rank", "N", NULL, NULL, NULL, "a rank knows its number from how it was started (yoke info)"},                    \
         {"ddp-timeout", "SECONDS", NULL, NULL, NULL, "a rank that does nothing is found by YOKE_STUCK_MS"},                      \
-        {"ddp-bucket-cap-mb", "N", NULL, NULL, NULL, "gradients are cut into buckets by measurement"},                           \
+        {"ddp-bucket-cap-mb|bucket-cap-mb", "N", "bucket-bytes", yk__spell_mebibytes, "a number of MiB above 0", NULL}, \
         {"ddp-find-unused-parameters", NULL, NULL, NULL, NULL, "a parameter that a step does not use rests"},                    \
         {"ddp-broadcast-buffers|ddp-static-graph", NULL, NULL, NULL, NULL, "the ranks' steps are compared and planned as they are"}, \
         {"with-tracking", NULL, NULL, NULL, NULL, "--report-to says what is written, and --log where"},                          \

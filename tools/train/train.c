@@ -13,6 +13,7 @@
 
 #include "core/base/number.h"
 #include "core/base/option.h"
+#include "core/base/word.h"
 #include "tools/config/apply.h"
 #include "tools/spell.h"
 
@@ -105,7 +106,8 @@ static int environment_precision(void)
 static int read_precision(const yk__cli *cli, bool *bad)
 {
     const bool trains = yk__cli_find(cli->command, "optim", 5) >= 0, by_rank = train_precision_by_rank(cli) != NULL;
-    int k = by_rank ? 0 : !yk__cli_given(cli, "precision") ? environment_precision() : yk__cli_word(cli, "precision", formats, 4, bad);
+    int k = by_rank ? 0 : !yk__cli_given(cli, "precision") ? environment_precision()
+                                                           : yk__cli_choice(cli, "precision", YK__PRECISION_WORDS, bad);
     bool chosen = yk__cli_given(cli, "precision");
     for (int i = 1; i <= 4 && !*bad; i++) {
         const int format = (i - 1) % 2 + 1;
@@ -299,6 +301,19 @@ static void read_split(const yk__cli *cli, bool *bad)
     }
 }
 
+/* Into the variable, from which all that makes buckets reads it. */
+static void read_buckets(const yk__cli *cli, bool *bad)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (!yk__cli_typed(cli, "bucket-bytes"))
+        return;
+    setenv("YOKE_BUCKET_BYTES", yk__cli_text(cli, "bucket-bytes"), 1);
+    if (!yk__option_check(YK__OPTION_BUCKET_BYTES, &err))
+        return;
+    yk__cli_usage(cli->command, "%s", err.text);
+    *bad = true;
+}
+
 bool train_config(const yk__cli *cli, yk_config *config)
 {
     static const yk_dtype types[] = {YK_F32, YK_BF16, YK_F16, YK_F8E4M3};
@@ -316,6 +331,7 @@ bool train_config(const yk__cli *cli, yk_config *config)
     yk__cli_int(cli, "max-length", 1, 1 << 20, &bad); /* used later; a bad number is reported before devices are opened */
     yk__cli_int(cli, "seq-len", 1, 1 << 20, &bad);
     yk__cli_int(cli, "per-device-eval-batch-size", 1, 1 << 20, &bad);
+    read_buckets(cli, &bad);
     read_masking(cli, &bad);
     read_split(cli, &bad);
     refuse_pair(cli, &bad);

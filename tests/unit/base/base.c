@@ -21,6 +21,7 @@
 #include "core/base/option_names.h"
 #include "core/base/philox.h"
 #include "core/base/round.h"
+#include "core/base/word.h"
 #include "tests/support/run.h"
 
 START_TEST(error_keeps_one_clean_line)
@@ -222,6 +223,22 @@ START_TEST(nearest_names)
 }
 END_TEST
 
+START_TEST(words_have_one_canonical_spelling)
+{
+    const char *list = "full_shard=1|no_prefetch|fp16=float16=half";
+    const struct {
+        const char *given, *canonical;
+    } rows[] = {{"FULL_SHARD", "full_shard"}, {"Full-Shard", "full_shard"}, {"1", "full_shard"},   {"NO_PREFETCH", "no_prefetch"},
+                {"HALF", "fp16"},             {"Float16", "fp16"},         {"float", ""},          {"full_shard ", ""},
+                {"", ""},                     {"full_shard=1", ""},        {"no_prefetch|fp16", ""}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const int k = yk__word_find(list, rows[i].given, strlen(rows[i].given));
+        ck_assert_str_eq(k < 0 ? "" : yk__word_text(list, k).text, rows[i].canonical);
+    }
+    ck_assert_str_eq(yk__word_text(list, 3).text, "");
+}
+END_TEST
+
 /* The text of the error for a value; "" when it is taken. */
 static const char *option_refused(yk__option option, const char *value)
 {
@@ -418,6 +435,7 @@ int main(void)
     tcase_add_test(t, options_nobody_knows);
     tcase_add_test(t, squares_in_any_order);
     tcase_add_test(t, multiples_are_rounded_up);
+    tcase_add_test(t, words_have_one_canonical_spelling);
     tcase_add_test(t, the_clock_goes_on);
     return suite_run("base", t);
 }

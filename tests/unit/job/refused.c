@@ -3,6 +3,9 @@
 #include <check.h>
 #include <math.h>
 #include <string.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/job/job.h"
 #include "tests/support/run.h"
@@ -34,6 +37,39 @@ START_TEST(a_floor_of_zero_is_meant)
     ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
     ck_assert(job->scaler.floor > 0 && job->scaler.floor < 1e-300);
     ck_assert_int_eq(yk_close(job), 0);
+}
+END_TEST
+
+START_TEST(stages_are_read_as_on_the_command_line)
+{
+    static const struct {
+        const char *word, *text; /* NULL: taken */
+    } rows[] = {{"state", NULL}, {"ZeRO1", NULL}, {"NO_SHARD", NULL},
+                {"zero2", "yk_config.shard zero2: not built yet: gradients are whole on each rank"},
+                {"FULL_SHARD", "yk_config.shard FULL_SHARD: not built yet: parameters and gradients are whole"},
+                {"zero4", "yk_config.shard zero4: expected state, gradients or params: did you mean zero"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true, .shard = rows[i].word});
+        ck_assert_msg(!rows[i].text ? yk_ok(job) : strstr(yk_error_text(job), rows[i].text) != NULL, "%s", yk_error_text(job));
+        ck_assert_int_eq(yk_close(job), rows[i].text ? 2 : 0);
+    }
+}
+END_TEST
+
+yk_job *open_of_old_programs(const void *config) __asm__("yk_open"); /* what a program calls that was built before yk_config.shard */
+
+START_TEST(a_struct_without_later_members_is_read_to_its_end)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = offsetof(yk_config, shard);
+    char *two = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const yk_config config = {.devices = "cpu:0", .quiet = true, .accumulate = 3};
+    ck_assert(two != MAP_FAILED && !mprotect(two + page, page, PROT_NONE));
+    memcpy(two + page - bytes, &config, bytes);
+    yk_job *job = open_of_old_programs(two + page - bytes);
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    ck_assert_uint_eq(job->config.accumulate, 3);
+    ck_assert_int_eq(yk_close(job), 0);
+    munmap(two, 2 * page);
 }
 END_TEST
 
@@ -162,6 +198,8 @@ END_TEST
 int main(void)
 {
     TCase *t = tcase_create("refused");
+    tcase_add_test(t, stages_are_read_as_on_the_command_line);
+    tcase_add_test(t, a_struct_without_later_members_is_read_to_its_end);
     tcase_add_test(t, scales_that_are_no_scales);
     tcase_add_test(t, a_floor_of_zero_is_meant);
     tcase_add_test(t, names_that_no_file_can_have);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Stages of sharding: which of a model's values lie in slices over the ranks. The words are those of yk_config.shard, of --shard, and of
+ * FSDP's and ZeRO's files, from one table. Thread-safe.
+ */
+#ifndef YOKE_CORE_RUN_STAGE_H
+#define YOKE_CORE_RUN_STAGE_H
+
+#include <stdbool.h>
+
+#include "core/base/error.h"
+
+typedef enum yk__stage_kind { YK__STAGE_STATE, YK__STAGE_GRADIENTS, YK__STAGE_PARAMS } yk__stage_kind;
+
+typedef struct yk__stage {
+    const char *word;    /* canonical: "state", "gradients" or "params" */
+    yk__stage_kind kind;
+    bool within_host;    /* slices lie over the ranks of a host, not over all ranks */
+    bool stays;          /* gathered parameters stay from forward to backward */
+} yk__stage;
+
+/* The stage that a word names: state, gradients, params, zero0 to zero3, or a strategy of FSDP. False if absent. */
+bool yk__stage_find(const char *word, yk__stage *stage);
+/* YK_E_ARG for a word that names none, with the nearest one, and for a stage that is not built. `source` names the setting ("--shard"). */
+yk_status yk__stage_read(const char *word, const char *source, yk__stage *stage, yk_error *err);
+
+#endif
