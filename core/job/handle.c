@@ -138,6 +138,14 @@ bool yk__job_given(yk_job *job, const char *call, const char *argument, const vo
     return value;
 }
 
+bool yk__job_trains(yk_job *job, const char *call)
+{
+    if (job->config.inference)
+        yk__job_failf(job, YK_E_ARG, "%s: this job is for inference (yk_config.inference) and has no gradients: expected a job that was "
+                      "opened without it", call);
+    return !job->config.inference;
+}
+
 bool yk_ok(const yk_job *job)
 {
     yk__advance(); /* nearly every call comes by here */

@@ -155,6 +155,7 @@ void yk__job_fail(yk_job *job, yk_error *err);
 void yk__job_failf(yk_job *job, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
 /* False, and an error that names the argument, where a call got nothing for it: an unset variable of the environment, argv's end. */
 bool yk__job_given(yk_job *job, const char *call, const char *argument, const void *value);
+bool yk__job_trains(yk_job *job, const char *call); /* else an error that names the call: the job is for inference */
 void yk__here_place(const char **file, int *line); /* of the user's last call; file: NULL where it is not known */
 const char *yk__here_text(char *buf, size_t n); /* "FILE:LINE" of the user's last call */
 void yk__cancel_noticed(yk_job *job); /* after yk_cancel the job has failed */

@@ -157,7 +157,7 @@ static void window_finish(yk_opt *opt)
 void yk_step(yk_opt *opt)
 {
     yk_job *job = opt ? opt->job : yk__job_only();
-    if (!yk__job_alive(job))
+    if (!yk__job_alive(job) || !yk__job_trains(job, "yk_step"))
         return;
     if (!opt) {
         yk__job_failf(job, YK_E_ARG, "yk_step: the optimizer is NULL: expected what yk_sgd, yk_adam or yk_adamw returned");

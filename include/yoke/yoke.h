@@ -107,6 +107,11 @@ typedef struct yk_config {
                                 rank, and each rank updates an even part of the parameters. So the same devices and shares give the same
                                 bits. Rows that parts leave over go to the largest remainders, on a tie to the lower rank. A share that
                                 exceeds a rank's memory is an error */
+    bool inference;          /* a job that only computes outputs: no memory for gradients, moments and their exchange, at most
+                                plans_most plans, and yk_train is off at first. yk_backward, an optimizer and yk_step are errors. Equal on
+                                all ranks */
+    uint32_t plans_most;     /* plans (one for each combination of operations and shapes) kept at a time; the one used longest ago goes.
+                                At least 4; default 96, with inference 32. Plans that pass 64 MiB of host memory go earlier */
 } yk_config;
 
 /* [all] [waits] Opens a job on the device(s); in a process started by `yoke launch` it joins the other ranks. Returns NULL only if memory
@@ -179,6 +184,9 @@ typedef struct yk_memory {
     uint64_t peak;
     uint64_t shared;               /* host memory of all ranks together: gradients and parameters that they exchange. With
                                     * messages: this rank's, with rounding errors of int8 and PowerSGD's matrices */
+    uint64_t plans;                /* number of plans kept now (yk_config.plans_most) */
+    uint64_t plan_bytes;           /* host memory of these plans, estimated */
+    uint64_t plans_made;           /* plans made so far, with those that went */
 } yk_memory;
 /* [safe] Fills m. */
 YK_API void yk_memory_get(const yk_job *job, yk_memory *m);
