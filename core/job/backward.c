@@ -56,7 +56,9 @@ void yk_backward(yk_t loss)
         return;
     }
     job->step.loss = v;
-    job->backwards++;
+    if (!job->backwards++)
+        yk__here_place(&job->backward_file, &job->backward_line);
+    yk__job_meant(job);
     if (!yk__sharding_loss(job, v) || !yk__count_ranks(job) || !weigh_loss(job))
         return;
     /* where all ranks have the loss itself, each gives its share of it */

@@ -128,7 +128,10 @@ struct yk_job {
     yk__clipping clip;
     yk__scaler scaler;
     bool scaling;
-    uint64_t backwards;  /* calls of yk_backward that were taken */
+    uint64_t backwards;  /* calls of yk_backward that were taken, and where the first one is */
+    const char *backward_file;
+    int backward_line;
+    bool has_stepped;    /* yk_step was called; a checkpoint's count is no sign of that */
     uint64_t micro_step; /* micro batches of the whole run: part of the random key */
     uint64_t saves;      /* number of the newest checkpoint: the last one written, or gone on from; the same on all ranks */
 
@@ -147,7 +150,11 @@ struct yk_job {
 
 yk_status yk__job_register(yk_job *job, yk_error *err); /* gives it a serial */
 void yk__job_unregister(yk_job *job);
-yk_job *yk__job_only(void); /* the one that is open; NULL: none, or several */
+/* Any thread: makes the call, during which the job stays open; nothing for a job that is closed. */
+void yk__job_while_open(yk_job *job, void (*call)(yk_job *job));
+/* A call that names no job (yk_step(NULL)) means the one that its thread has opened, or called yk_backward in, last; NULL: it is closed. */
+void yk__job_meant(const yk_job *job);
+yk_job *yk__job_last(void);
 yk_job *yk__job_of(yk_t x); /* NULL: no such job */
 /* Keeps the first failure, with the place of the user's call in front (yk__job_fail: of the call whose node the text names, if it
  * names one); err is reset. */

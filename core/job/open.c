@@ -61,7 +61,8 @@ static void take_environment(yk_config *c)
 static yk_status check_inference(yk_config *c, yk_error *err)
 {
     if (c->plans_most && c->plans_most < PLANS_LEAST)
-        return yk__fail(err, YK_E_ARG, "yk_config: plans_most is %u: expected %u or more, or 0 for the default", c->plans_most, PLANS_LEAST);
+        return yk__fail(err, YK_E_ARG, "yk_config: plans_most is %u: expected %u or more, or 0 for the default", c->plans_most,
+                        PLANS_LEAST);
     if (!c->inference)
         return YK_OK;
     c->plans_most = c->plans_most ? c->plans_most : INFERENCE_PLANS;
@@ -201,8 +202,8 @@ static yk_status compare_inference(const yk_job *job, const rank_info *all, yk_e
 {
     for (uint32_t r = 1; r < job->team.world; r++)
         if (all[r].inference != all[0].inference)
-            return yk__fail(err, YK_E_ARG, "yk_config.inference is %s on rank 0 (%s) and %s on rank %u (%s): expected the same on all ranks",
-                            all[0].inference ? "set" : "not set", all[0].name, all[r].inference ? "set" : "not set", r, all[r].name);
+            return yk__fail(err, YK_E_ARG, "yk_config.inference is %s on rank 0 (%s) and %s on rank %u (%s): expected the same on all "
+                            "ranks", all[0].inference ? "set" : "not set", all[0].name, all[r].inference ? "set" : "not set", r, all[r].name);
     return YK_OK;
 }
 
@@ -328,6 +329,7 @@ static yk_job *open_job(const yk_config *config, bool capped)
     yk__step_init(&job->step);
     if (yk__job_register(job, &err) || assemble_job(job, capped, &err))
         yk__job_fail(job, &err);
+    yk__job_meant(job);
     yk__guest_restore(&kept);
     return job;
 }
@@ -390,9 +392,11 @@ int yk_close(yk_job *job)
         yk__log_flush(job, true);
     yk__log_close(job);
     yk__cancel_noticed(job);
-    if (yk_ok(job) && job->backwards > 1 && !job->micro_step)
+    if (yk_ok(job) && job->backwards > 1 && !job->has_stepped) {
+        yk_here(job->backward_file, job->backward_line);
         yk__job_failf(job, YK_E_ARG, "yk_backward was called %llu times and yk_step never, so nothing was trained: call "
                       "yk_step(optimizer) after each yk_backward", (unsigned long long)job->backwards);
+    }
     yk_status s = job->error.status;
     if (s && !yk__group_report(&job->error)) { /* a launched rank's error is reported once, by the launcher */
         yk__launch_await_turn();
@@ -404,10 +408,9 @@ int yk_close(yk_job *job)
     } else {
         release_all(job);
         yk__free(job);
-        if (atomic_fetch_sub(&open_jobs, 1) == 1) {
+        if (atomic_fetch_sub(&open_jobs, 1) == 1)
             yk__plugins_fini();
-            yk__limit_lower();
-        }
+        yk__limit_lower();
     }
     return s == YK_OK ? 0 : s == YK_E_ARG || s == YK_E_FORMAT ? 2 : 1;
 }

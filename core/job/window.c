@@ -156,7 +156,7 @@ static void window_finish(yk_opt *opt)
 
 void yk_step(yk_opt *opt)
 {
-    yk_job *job = opt ? opt->job : yk__job_only();
+    yk_job *job = opt ? opt->job : yk__job_last();
     if (!yk__job_alive(job) || !yk__job_trains(job, "yk_step"))
         return;
     if (!opt) {
@@ -169,6 +169,7 @@ void yk_step(yk_opt *opt)
     }
     const bool last = yk_sync_gradients(job);
     opt->stepped = false;
+    job->has_stepped = true;
     if (!yk__step_flush(job) || !add_part(opt))
         return;
     job->micro_step++;

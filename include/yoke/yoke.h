@@ -133,7 +133,8 @@ YK_API void yk_fail(yk_job *job, yk_status status, const char *text);
 
 /* [safe] Ends the job, for all ranks, from any thread of the program while the job is open, but from no signal handler: a step that runs
  * returns within 100 ms on a CPU, waits for other ranks do so too, and every rank's error (YK_E_CANCELLED) names this one. yk_close is
- * still to be called, by the job's own thread, after this has returned. */
+ * still to be called, by the job's own thread. A job that is closed already is left alone, as is NULL. Another device ends what it was
+ * given first: a command of OpenCL, a kernel of a card. So does a compiler. */
 YK_API void yk_cancel(yk_job *job);
 /* [safe] Lines that would go to standard error are given to write(user, line) instead, without their newline: of all jobs of the process,
  * from any thread, one at a time. It makes no call of this header. NULL: standard error again. What `yoke launch` and yk_launch print of

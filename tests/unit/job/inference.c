@@ -135,7 +135,7 @@ static int rank_differs(void *argument)
     return yk_close(job);
 }
 
-START_TEST(ranks_that_differ_are_told)
+START_TEST(unequal_ranks_are_reported)
 {
     int pipes[4];
     char said[2] = "";
@@ -253,7 +253,7 @@ int main(void)
     tcase_set_timeout(t, 300);
     tcase_add_test(t, nothing_of_a_training_is_held);
     tcase_add_test(t, ranks_exchange_no_gradients);
-    tcase_add_test(t, ranks_that_differ_are_told);
+    tcase_add_test(t, unequal_ranks_are_reported);
     tcase_add_test(t, plans_stay_few_over_many_lengths);
     tcase_add_test(t, the_plan_used_longest_ago_goes);
     tcase_add_test(t, calls_of_a_training_say_so);
