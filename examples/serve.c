@@ -35,13 +35,13 @@ typedef struct server {
 
 /* ---- One line ---- */
 
-static void text_classify(server *s, const char *text, char *answer, size_t room)
+static void text_classify(server *s, const char *text, char *answer, size_t capacity)
 {
     int32_t id[TOKENS] = {0}, keep[TOKENS] = {0}, type[TOKENS] = {0};
     static float score[CLASSES];
     const int64_t n = yk_tokenizer_encode(s->tokenizer, text, TOKENS, id);
     if (n < 1) {
-        snprintf(answer, room, "error: the line is empty, or not UTF-8\n");
+        snprintf(answer, capacity, "error: the line is empty, or not UTF-8\n");
         return;
     }
     const int64_t width = (n + STEP - 1) / STEP * STEP, dim[2] = {1, width};
@@ -53,7 +53,7 @@ static void text_classify(server *s, const char *text, char *answer, size_t room
     yk_t scores = yk_softmax(yk_forward(s->model, &batch));
     const int64_t classes = yk_dim(scores, -1);
     if (classes > CLASSES)
-        yk_fail(s->job, YK_E_ARG, "more classes than this server has room for");
+        yk_fail(s->job, YK_E_ARG, "more classes than this server has capacity for");
     yk_read(scores, score, (size_t)(classes > 0 ? classes : 0) * sizeof *score);
     yk_end(s->job);
     uint32_t best = 0;
@@ -61,9 +61,9 @@ static void text_classify(server *s, const char *text, char *answer, size_t room
         best = score[i] > score[best] ? i : best;
     const char *label = yk_settings_label(s->settings, best);
     if (label)
-        snprintf(answer, room, "%s\t%.4f\n", label, (double)score[best]);
+        snprintf(answer, capacity, "%s\t%.4f\n", label, (double)score[best]);
     else
-        snprintf(answer, room, "%u\t%.4f\n", best, (double)score[best]);
+        snprintf(answer, capacity, "%u\t%.4f\n", best, (double)score[best]);
 }
 
 /* ---- Clients ---- */

@@ -203,7 +203,8 @@ static yk_status compare_inference(const yk_job *job, const rank_info *all, yk_e
     for (uint32_t r = 1; r < job->team.world; r++)
         if (all[r].inference != all[0].inference)
             return yk__fail(err, YK_E_ARG, "yk_config.inference is %s on rank 0 (%s) and %s on rank %u (%s): expected the same on all "
-                            "ranks", all[0].inference ? "set" : "not set", all[0].name, all[r].inference ? "set" : "not set", r, all[r].name);
+                            "ranks", all[0].inference ? "set" : "not set", all[0].name,
+                            all[r].inference ? "set" : "not set", r, all[r].name);
     return YK_OK;
 }
 
