@@ -56,7 +56,8 @@ pages_DATA = docs/architecture.md docs/cpu-speed-conv.md docs/cpu-speed.md docs/
 	docs/from-huggingface.md docs/glossary.md docs/launching.md docs/opencl.md docs/promises.md docs/serving.md \
 	docs/vulkan.md
 examplesdir = $(docdir)/examples
-examples_DATA = examples/finetune.c examples/mlp.c examples/own_layer.c examples/own_loop.c examples/resume.c examples/serve.c examples/stream.c \
+examples_DATA = examples/finetune.c examples/mlp.c examples/own_layer.c examples/own_loop.c examples/resume.c examples/serve.c \
+	examples/stream.c \
 	examples/two_devices.c
 
 # Completion, from the tables of options. (Not where the programs do not run.)
