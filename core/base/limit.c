@@ -5,6 +5,7 @@
 #include "core/base/limit.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -17,6 +18,8 @@
 static atomic_int changed;
 static _Atomic uint64_t raised_from; /* the old soft limit of descriptors; 0 if unchanged */
 static _Atomic uint64_t raised_to;
+static pthread_mutex_t jobs_lock = PTHREAD_MUTEX_INITIALIZER; /* a limit is raised and lowered by one thread at a time */
+static uint32_t jobs; /* that hold the limit up */
 
 static void signal_ignore(void)
 {
@@ -47,10 +50,13 @@ static void descriptors_raise(void)
 
 void yk__limit_raise(void)
 {
+    pthread_mutex_lock(&jobs_lock);
+    jobs++;
     descriptors_raise();
+    pthread_mutex_unlock(&jobs_lock);
 }
 
-void yk__limit_lower(void)
+static void descriptors_lower(void)
 {
     const uint64_t before = atomic_exchange(&raised_from, 0);
     struct rlimit limit;
@@ -58,6 +64,14 @@ void yk__limit_lower(void)
         return;
     limit.rlim_cur = before;
     setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void yk__limit_lower(void)
+{
+    pthread_mutex_lock(&jobs_lock);
+    if (!--jobs)
+        descriptors_lower();
+    pthread_mutex_unlock(&jobs_lock);
 }
 
 /* SIGXFSZ of a write goes to the thread that writes: blocked, it is pending there, and is taken away. */

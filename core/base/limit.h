@@ -13,8 +13,10 @@
 #include <sys/types.h>
 
 void yk__limit_is_error(void); /* ignores SIGXFSZ, unless the program has a handler of its own, and raises the soft limit */
-void yk__limit_raise(void);    /* raises the soft limit alone: in a process that is another's, whose signals stay as they are */
-void yk__limit_lower(void);    /* the soft limit of descriptors, as it was */
+/* The same for the soft limit alone, for a job in a process that is another's, whose signals stay as they are. The call that undoes the
+ * last raise sets the limit as it was. Both from any thread. */
+void yk__limit_raise(void);
+void yk__limit_lower(void);
 /* In between a write of the calling thread past the file size limit is an error, whatever the process does on SIGXFSZ but for a handler
  * of its own. */
 typedef struct yk__limit_held {

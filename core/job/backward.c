@@ -43,7 +43,7 @@ void yk_backward(yk_t loss)
 {
     yk_job *job = yk__op_enter("yk_backward", 1, &loss);
     yk__vid v = job ? yk__step_value(job, "yk_backward", loss) : YK_NONE;
-    if (v == YK_NONE)
+    if (v == YK_NONE || !yk__job_trains(job, "yk_backward"))
         return;
     if (job->step.trace.value[v].dtype != YK_F32 || yk__value_count(&job->step.trace.value[v]) != 1) {
         char text[96];
@@ -56,7 +56,9 @@ void yk_backward(yk_t loss)
         return;
     }
     job->step.loss = v;
-    job->backwards++;
+    if (!job->backwards++)
+        yk__here_place(&job->backward_file, &job->backward_line);
+    yk__job_meant(job);
     if (!yk__sharding_loss(job, v) || !yk__count_ranks(job) || !weigh_loss(job))
         return;
     /* where all ranks have the loss itself, each gives its share of it */

@@ -10,10 +10,10 @@
 
 /* The step thread learns of it by its waits, and between them by yk_ok. The end of the job is told to the other ranks from here, as this
  * rank may compute for long. */
-void yk_cancel(yk_job *job)
+static void job_cancel(yk_job *job)
 {
     yk_error why = YK_ERROR_INIT;
-    if (!job || atomic_exchange(&job->cancelling, true))
+    if (atomic_exchange(&job->cancelling, true))
         return;
     if (job->team.world > 1)
         snprintf(job->cancel_text, sizeof job->cancel_text, "rank %u: " CANCELLED, job->team.rank);
@@ -25,6 +25,11 @@ void yk_cancel(yk_job *job)
         yk__group_abort(job->team.group, &why);
     if (job->device)
         yk__device_abort(job->device, YK_E_CANCELLED);
+}
+
+void yk_cancel(yk_job *job)
+{
+    yk__job_while_open(job, job_cancel);
 }
 
 void yk__cancel_noticed(yk_job *job)

@@ -54,7 +54,7 @@ static yk_status try_place(const char *dir, yk_error *err)
 yk_status yk__emergency_open(yk_job *job, yk_error *err)
 {
     const char *dir = yk__option_text(YK__OPTION_EMERGENCY_CHECKPOINT);
-    if (!dir || job->config.plan_only)
+    if (!dir || job->config.plan_only || job->config.inference)
         return YK_OK;
     if (job->team.world == 1) {
         yk__log(YK_LOG_WARN, "save", "YOKE_EMERGENCY_CHECKPOINT: this job is one rank, and nobody is left when it is lost");

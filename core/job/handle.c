@@ -16,6 +16,7 @@ static uint16_t serials;
 
 static _Thread_local const char *here_file;
 static _Thread_local int here_line;
+static _Thread_local uint16_t last_serial; /* of the job that this thread opened, or called yk_backward in, last */
 
 void yk_here(const char *file, int line)
 {
@@ -53,10 +54,23 @@ yk_status yk__job_register(yk_job *job, yk_error *err)
 
 void yk__job_unregister(yk_job *job)
 {
+    pthread_mutex_lock(&lock);
     for (int i = 0; i < JOBS; i++) {
         yk_job *expected = job;
         atomic_compare_exchange_strong(&table[i], &expected, NULL);
     }
+    pthread_mutex_unlock(&lock);
+}
+
+void yk__job_while_open(yk_job *job, void (*call)(yk_job *job))
+{
+    bool is_open = false;
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < JOBS && job && !is_open; i++)
+        is_open = atomic_load(&table[i]) == job;
+    if (is_open)
+        call(job);
+    pthread_mutex_unlock(&lock);
 }
 
 yk_job *yk__job_of(yk_t x)
@@ -72,16 +86,14 @@ yk_job *yk__job_of(yk_t x)
     return NULL;
 }
 
-yk_job *yk__job_only(void)
+void yk__job_meant(const yk_job *job)
 {
-    yk_job *only = NULL;
-    int n = 0;
-    for (int i = 0; i < JOBS; i++) {
-        yk_job *job = atomic_load(&table[i]);
-        only = job ? job : only;
-        n += job != NULL;
-    }
-    return n == 1 ? only : NULL;
+    last_serial = job->serial;
+}
+
+yk_job *yk__job_last(void)
+{
+    return yk__job_of((yk_t){(uint64_t)last_serial << 48});
 }
 
 yk_job *yk_job_of(yk_t x)
@@ -136,6 +148,14 @@ bool yk__job_given(yk_job *job, const char *call, const char *argument, const vo
     if (!value)
         yk__job_failf(job, YK_E_ARG, "%s: %s is NULL", call, argument);
     return value;
+}
+
+bool yk__job_trains(yk_job *job, const char *call)
+{
+    if (job->config.inference)
+        yk__job_failf(job, YK_E_ARG, "%s: this job is for inference (yk_config.inference) and has no gradients: expected a job that was "
+                      "opened without it", call);
+    return !job->config.inference;
 }
 
 bool yk_ok(const yk_job *job)

@@ -128,7 +128,10 @@ struct yk_job {
     yk__clipping clip;
     yk__scaler scaler;
     bool scaling;
-    uint64_t backwards;  /* calls of yk_backward that were taken */
+    uint64_t backwards;  /* calls of yk_backward that were taken, and where the first one is */
+    const char *backward_file;
+    int backward_line;
+    bool has_stepped;    /* yk_step was called; a checkpoint's count is no sign of that */
     uint64_t micro_step; /* micro batches of the whole run: part of the random key */
     uint64_t saves;      /* number of the newest checkpoint: the last one written, or gone on from; the same on all ranks */
 
@@ -147,7 +150,11 @@ struct yk_job {
 
 yk_status yk__job_register(yk_job *job, yk_error *err); /* gives it a serial */
 void yk__job_unregister(yk_job *job);
-yk_job *yk__job_only(void); /* the one that is open; NULL: none, or several */
+/* Any thread: makes the call, during which the job stays open; nothing for a job that is closed. */
+void yk__job_while_open(yk_job *job, void (*call)(yk_job *job));
+/* A call that names no job (yk_step(NULL)) means the one that its thread has opened, or called yk_backward in, last; NULL: it is closed. */
+void yk__job_meant(const yk_job *job);
+yk_job *yk__job_last(void);
 yk_job *yk__job_of(yk_t x); /* NULL: no such job */
 /* Keeps the first failure, with the place of the user's call in front (yk__job_fail: of the call whose node the text names, if it
  * names one); err is reset. */
@@ -155,6 +162,7 @@ void yk__job_fail(yk_job *job, yk_error *err);
 void yk__job_failf(yk_job *job, yk_status status, const char *fmt, ...) YK_PRINTF(3, 4);
 /* False, and an error that names the argument, where a call got nothing for it: an unset variable of the environment, argv's end. */
 bool yk__job_given(yk_job *job, const char *call, const char *argument, const void *value);
+bool yk__job_trains(yk_job *job, const char *call); /* else an error that names the call: the job is for inference */
 void yk__here_place(const char **file, int *line); /* of the user's last call; file: NULL where it is not known */
 const char *yk__here_text(char *buf, size_t n); /* "FILE:LINE" of the user's last call */
 void yk__cancel_noticed(yk_job *job); /* after yk_cancel the job has failed */

@@ -24,6 +24,9 @@
 #include "core/job/share.h"
 #include "core/run/stage.h"
 
+#define PLANS_LEAST 4u      /* the cache of plans keeps so many whatever their size */
+#define INFERENCE_PLANS 32u /* a server sees many lengths, and no window needs several */
+
 static atomic_int open_jobs;
 
 /* ---- Opening ---- */
@@ -56,6 +59,21 @@ static void take_environment(yk_config *c)
     c->accumulate = c->accumulate ? c->accumulate : (uint32_t)yk__option_number(YK__OPTION_ACCELERATE_ACCUMULATE);
 }
 
+/* Settings of a training are errors in a job that trains nothing. */
+static yk_status check_inference(yk_config *c, yk_error *err)
+{
+    if (c->plans_most && c->plans_most < PLANS_LEAST)
+        return yk__fail(err, YK_E_ARG, "yk_config: plans_most is %u: expected %u or more, or 0 for the default", c->plans_most,
+                        PLANS_LEAST);
+    if (!c->inference)
+        return YK_OK;
+    c->plans_most = c->plans_most ? c->plans_most : INFERENCE_PLANS;
+    if (c->local_sgd_steps || c->power_sgd_rank)
+        return yk__fail(err, YK_E_ARG, "yk_config: inference with %s, but a job for inference has no gradients: choose one",
+                        c->local_sgd_steps ? "local_sgd_steps" : "power_sgd_rank");
+    return YK_OK;
+}
+
 static yk_status check_config(yk_job *job, yk_error *err)
 {
     yk_config *c = &job->config;
@@ -80,7 +98,7 @@ static yk_status check_config(yk_job *job, yk_error *err)
         return yk__fail(err, YK_E_ARG, "YOKE_WIRE_PARAMS is \"%s\", but in LocalSGD each rank updates its own parameters and none travel: "
                         "choose one", yk__option_text(YK__OPTION_WIRE_PARAMS));
     c->hash_every = c->hash_every ? c->hash_every : 100;
-    return YK_OK;
+    return check_inference(c, err);
 }
 
 /* The format to compute in on this device. */
@@ -127,6 +145,7 @@ typedef struct rank_info {
     uint64_t memory, limit, free; /* limit: 0, or the user's; free: 0, or what the device has */
     uint32_t units, precision, forced, cpu;
     uint32_t on_host; /* its memory is the host's */
+    uint32_t inference;
 } rank_info;
 
 static void print_table(const yk_job *job, const rank_info *c)
@@ -184,6 +203,16 @@ static yk_status compare_shares(const yk_job *job, const rank_info *all, yk_erro
     return YK_OK;
 }
 
+static yk_status compare_inference(const yk_job *job, const rank_info *all, yk_error *err)
+{
+    for (uint32_t r = 1; r < job->team.world; r++)
+        if (all[r].inference != all[0].inference)
+            return yk__fail(err, YK_E_ARG, "yk_config.inference is %s on rank 0 (%s) and %s on rank %u (%s): expected the same on all "
+                            "ranks", all[0].inference ? "set" : "not set", all[0].name,
+                            all[r].inference ? "set" : "not set", r, all[r].name);
+    return YK_OK;
+}
+
 static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
 {
     const yk_device_caps *caps = &job->device->caps;
@@ -195,6 +224,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
     if (job_rounds8(job))
         own.precision = YK_F8E4M3;
     own.forced = job->device->place.forced;
+    own.inference = job->config.inference;
     own.limit = job->config.memory_limit;
     own.free = caps->mem_free;
     own.cpu = caps->flags & YK_CAP_CPU;
@@ -212,7 +242,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
             memcpy(job->team.name[r], all[r].name, sizeof all[r].name);
         if (job->team.rank == 0 && !job->config.quiet)
             print_table(job, all);
-        if (!compare_shares(job, all, err) && !make_shares(job, all, &fixed, capped, err))
+        if (!compare_shares(job, all, err) && !compare_inference(job, all, err) && !make_shares(job, all, &fixed, capped, err))
             yk__paces_measure(job, err);
     }
     yk__free(all);
@@ -277,7 +307,9 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
                                  .rounds8 = job_rounds8(job),
                                  .memory_limit = capped ? job->config.memory_limit : 0,
                                  .power_rank = job->config.power_sgd_rank,
-                                 .local_sgd = job->config.local_sgd_steps > 0};
+                                 .local_sgd = job->config.local_sgd_steps > 0,
+                                 .inference = job->config.inference,
+                                 .cache_most = job->config.plans_most};
     if (all_members(job, err) || yk__engine_new(job->device, job->team.group, &c, &job->engine, err) || exchange_infos(job, capped, err) ||
         yk__emergency_open(job, err))
         return err->status;
@@ -297,12 +329,13 @@ static yk_job *open_job(const yk_config *config, bool capped)
         job->config = *config;
     job->gen = 1;
     job->team.world = 1;
-    job->training = true;
+    job->training = !job->config.inference;
     atomic_fetch_add(&open_jobs, 1);
     yk__join_note_job();
     yk__step_init(&job->step);
     if (yk__job_register(job, &err) || assemble_job(job, capped, &err))
         yk__job_fail(job, &err);
+    yk__job_meant(job);
     yk__guest_restore(&kept);
     return job;
 }
@@ -375,9 +408,11 @@ int yk_close(yk_job *job)
         yk__log_flush(job, true);
     yk__log_close(job);
     yk__cancel_noticed(job);
-    if (yk_ok(job) && job->backwards > 1 && !job->micro_step)
+    if (yk_ok(job) && job->backwards > 1 && !job->has_stepped) {
+        yk_here(job->backward_file, job->backward_line);
         yk__job_failf(job, YK_E_ARG, "yk_backward was called %llu times and yk_step never, so nothing was trained: call "
                       "yk_step(optimizer) after each yk_backward", (unsigned long long)job->backwards);
+    }
     yk_status s = job->error.status;
     if (s && !yk__group_report(&job->error)) { /* a launched rank's error is reported once, by the launcher */
         yk__launch_await_turn();
@@ -389,10 +424,9 @@ int yk_close(yk_job *job)
     } else {
         release_all(job);
         yk__free(job);
-        if (atomic_fetch_sub(&open_jobs, 1) == 1) {
+        if (atomic_fetch_sub(&open_jobs, 1) == 1)
             yk__plugins_fini();
-            yk__limit_lower();
-        }
+        yk__limit_lower();
     }
     return s == YK_OK ? 0 : s == YK_E_ARG || s == YK_E_FORMAT ? 2 : 1;
 }
@@ -416,7 +450,10 @@ void yk_memory_get(const yk_job *job, yk_memory *m)
                      .activations = s.kept_bytes < s.arena_bytes ? s.kept_bytes : s.arena_bytes,
                      .inputs = s.input_bytes,
                      .peak = s.peak_bytes,
-                     .shared = s.shared_bytes};
+                     .shared = s.shared_bytes,
+                     .plans = s.plans,
+                     .plan_bytes = s.plan_bytes,
+                     .plans_made = s.compiles};
     m->scratch = s.arena_bytes - m->activations + s.scratch_bytes;
 }
 

@@ -12,7 +12,7 @@
 static yk_opt *opt_new(yk_job *job, yk__optim rule, double lr, double decay)
 {
     yk_error err = YK_ERROR_INIT;
-    if (!yk_ok(job))
+    if (!yk_ok(job) || !yk__job_trains(job, "an optimizer"))
         return NULL;
     if (job->opt) {
         yk__job_failf(job, YK_E_ARG, "a job has one optimizer, and this one has it already");

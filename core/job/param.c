@@ -57,6 +57,7 @@ static yk__job_param *param_add(yk_job *job, const char *name, bool state, yk_dt
         return NULL;
     for (uint32_t i = 0; i < dims; i++)
         p.dim[i] = dim[i];
+    p.frozen = !state && job->config.inference;
     if (yk__grow(&job->param, &job->cap_param, job->n_param + 1, sizeof p) || !(p.name = yk__strdup(name))) {
         yk__job_failf(job, YK_E_MEM, "out of memory for parameter %s", name);
         return NULL;
@@ -212,7 +213,7 @@ void yk_freeze(yk_t param, bool frozen)
     yk_error err = YK_ERROR_INIT;
     yk_job *job = yk__job_of(param);
     yk__job_param *p = job ? yk__param_of(job, "yk_freeze", param) : NULL;
-    if (!p || p->frozen == frozen)
+    if (!p || p->frozen == frozen || !yk__job_trains(job, "yk_freeze"))
         return;
     if (p->state)
         yk__job_failf(job, YK_E_ARG, "yk_freeze: %s is a state, which is never trained", p->name);
@@ -344,7 +345,7 @@ void yk_grad_read(yk_t param, float *data, size_t n)
     yk_job *job;
     yk_error err = YK_ERROR_INIT;
     yk__job_param *p = sized_param("yk_grad_read", param, n, &job);
-    if (!p)
+    if (!p || !yk__job_trains(job, "yk_grad_read"))
         return;
     if (p->state || p->frozen)
         yk__job_failf(job, YK_E_ARG, "yk_grad_read: %s is %s", p->name, p->state ? "a state" : "frozen");

@@ -156,8 +156,8 @@ static void window_finish(yk_opt *opt)
 
 void yk_step(yk_opt *opt)
 {
-    yk_job *job = opt ? opt->job : yk__job_only();
-    if (!yk__job_alive(job))
+    yk_job *job = opt ? opt->job : yk__job_last();
+    if (!yk__job_alive(job) || !yk__job_trains(job, "yk_step"))
         return;
     if (!opt) {
         yk__job_failf(job, YK_E_ARG, "yk_step: the optimizer is NULL: expected what yk_sgd, yk_adam or yk_adamw returned");
@@ -169,6 +169,7 @@ void yk_step(yk_opt *opt)
     }
     const bool last = yk_sync_gradients(job);
     opt->stepped = false;
+    job->has_stepped = true;
     if (!yk__step_flush(job) || !add_part(opt))
         return;
     job->micro_step++;

@@ -8,6 +8,7 @@
 #include "core/base/option.h"
 #include "core/run/average.h"
 
+#define PLANS 96u /* programs in the cache, where nobody says how many */
 #define SINGLE_BYTES (1ull << 30) /* of a bucket in a job of one rank, which exchanges nothing: few launches, of many elements each */
 
 static yk_status check_precision(const yk__device *dev, yk_dtype precision, yk_error *err)
@@ -46,14 +47,15 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->params =
         (yk__params){.queue = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1};
     e->params.rounds8 = c->rounds8;
+    e->params.inference = c->inference;
     e->params.power_rank = c->power_rank;
     e->params.first_way = c->way;
     yk__params_choose_way(&e->params);
     e->params.bucket_bytes = e->exchange.world > 1 ? yk__option_number(YK__OPTION_BUCKET_BYTES) : SINGLE_BYTES;
     if (c->bucket_bytes)
         e->params.bucket_bytes = c->bucket_bytes;
-    e->exec =
-        (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .cache_bytes = c->cache_bytes, .runs = 1};
+    e->exec = (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .cache_bytes = c->cache_bytes,
+                         .cache_most = c->cache_most ? c->cache_most : PLANS, .runs = 1};
     e->updater =
         (yk__updater){.optim = {.exec = &e->exec, .params = &e->params}, .exec = &e->exec, .params = &e->params, .divisor = 1.0};
     if (yk__tracer_open(dev, e->exchange.rank, yk__exchange_name(&e->exchange, e->exchange.rank), &e->queue.tracer, err)) {
@@ -275,6 +277,8 @@ void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
         .compiles = e->exec.compiles,
         .hits = e->exec.hits,
         .plan_seconds = e->exec.plan_seconds,
+        .plans = e->exec.n_prog,
+        .plan_bytes = e->exec.prog_bytes,
         .update_seconds = e->updater.update_seconds,
         .copy_seconds = e->updater.copy_seconds,
         .update_elements = e->updater.update_elements,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The programs made so far, by what they were made from. Several shapes live side by side; when there are more than
- * MOST, or their plans take more memory than is meant for them, those that were used longest ago go, but for the LEAST that
+ * cache_most, or their plans take more memory than is meant for them, those that were used longest ago go, but for the LEAST that
  * a window needs. Arena, inputs and results are one for all of them.
  */
 #include <string.h>
@@ -11,7 +11,6 @@
 #include "core/base/mem.h"
 #include "core/run/exec.h"
 
-#define MOST 96
 #define LEAST 4
 #define BYTES (64ull << 20)
 
@@ -58,7 +57,7 @@ static yk_status drop_oldest(yk__exec *exec, yk_error *err)
 static yk_status drop_many(yk__exec *exec, yk_error *err)
 {
     const uint64_t most = exec->cache_bytes ? exec->cache_bytes : BYTES;
-    while (exec->n_prog >= MOST || (exec->n_prog >= LEAST && exec->prog_bytes > most))
+    while (exec->n_prog >= exec->cache_most || (exec->n_prog >= LEAST && exec->prog_bytes > most))
         if (drop_oldest(exec, err))
             return err->status;
     return YK_OK;

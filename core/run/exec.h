@@ -50,6 +50,7 @@ typedef struct yk__exec {
     yk__exchange *exchange;
     yk__params *params;
     uint64_t cache_bytes;            /* of host memory for programs kept beside those in use */
+    uint32_t cache_most;             /* programs kept */
     yk__arena arena;
     yk_buffer *input, *result;
     uint64_t input_bytes, result_bytes;

@@ -22,7 +22,7 @@ yk_status yk__params_declare(yk__params *p, const char *name, uint64_t n, bool t
     if (yk__grow(&p->param, &p->cap_param, p->n_param + 1, sizeof *p->param))
         return yk__fail_mem(err, sizeof *p->param, name);
     q = &p->param[p->n_param];
-    *q = (yk__param){.name = yk__strdup(name), .n = n, .trained = trained};
+    *q = (yk__param){.name = yk__strdup(name), .n = n, .trained = trained && !p->inference};
     if (!q->name)
         return yk__fail_mem(err, strlen(name), name);
     *number = (uint32_t)p->n_param++;

@@ -35,6 +35,8 @@ typedef struct yk__engine_config {
     bool local_sgd;          /* this rank updates parameters of its own, from yk__engine_average to the next; equal on all ranks */
     const struct yk__way *way; /* a way to exchange (way.h) before those of the table, by which tests bring their own; NULL for none */
     uint64_t cache_bytes;    /* of host memory for programs kept beside those in use; 0: 64 MiB */
+    uint32_t cache_most;     /* programs kept; 0: 96 */
+    bool inference;          /* no parameter has a gradient */
 } yk__engine_config;
 
 /* On a device that plans only (yk__device_plan_only) all is counted as in a run, and values read stay what they are. A format
@@ -224,6 +226,7 @@ typedef struct yk__engine_stats {
     uint64_t update_elements, copy_elements; /* those that were timed; 0: nothing was yet */
     uint64_t trained_elements; /* of all ranks' parts together */
     double plan_seconds;      /* of the last compile */
+    uint64_t plans, plan_bytes; /* in the cache now; host memory of these plans */
 } yk__engine_stats;
 void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s);
 /* Whether the runs that follow are timed (in a group of more than one): they wait for the device before and after. */

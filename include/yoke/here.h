@@ -152,6 +152,8 @@
 #define yk_settings_ints(...) YK_HERE((yk_settings_ints)(__VA_ARGS__))
 #define yk_settings_check(...) YK_HERE((yk_settings_check)(__VA_ARGS__))
 #define yk_settings_save(...) YK_HERE((yk_settings_save)(__VA_ARGS__))
+#define yk_tokenizer_open(...) YK_HERE((yk_tokenizer_open)(__VA_ARGS__))
+#define yk_tokenizer_encode(...) YK_HERE((yk_tokenizer_encode)(__VA_ARGS__))
 #define yk_weights_open(...) YK_HERE((yk_weights_open)(__VA_ARGS__))
 #define yk_weights_read(...) YK_HERE((yk_weights_read)(__VA_ARGS__))
 #define yk_make_dir(...) YK_HERE((yk_make_dir)(__VA_ARGS__))

@@ -112,6 +112,11 @@ typedef struct yk_config {
                                 exceeds a rank's memory is an error */
     const char *shard;       /* values that lie in slices over the ranks: "state", the optimizer's state (NULL: the same); "gradients" and
                                 "params" (zero2, zero3, FSDP's names), which are refused until they are built */
+    bool inference;          /* a job that only computes outputs: no memory for gradients, moments and their exchange, at most
+                                plans_most plans, and yk_train is off at first. yk_backward, an optimizer and yk_step are errors. Equal on
+                                all ranks */
+    uint32_t plans_most;     /* plans (one for each combination of operations and shapes) kept at a time; the one used longest ago goes.
+                                At least 4; default 96, with inference 32. Plans that pass 64 MiB of host memory go earlier */
 } yk_config;
 
 /* [all] [waits] Opens a job on the device(s); in a process started by `yoke launch` it joins the other ranks. Returns NULL only if memory
@@ -133,7 +138,8 @@ YK_API void yk_fail(yk_job *job, yk_status status, const char *text);
 
 /* [safe] Ends the job, for all ranks, from any thread of the program while the job is open, but from no signal handler: a step that runs
  * returns within 100 ms on a CPU, waits for other ranks do so too, and every rank's error (YK_E_CANCELLED) names this one. yk_close is
- * still to be called, by the job's own thread, after this has returned. */
+ * still to be called, by the job's own thread. A job that is closed already is left alone, as is NULL. Another device ends what it was
+ * given first: a command of OpenCL, a kernel of a card. So does a compiler. */
 YK_API void yk_cancel(yk_job *job);
 /* [safe] Lines that would go to standard error are given to write(user, line) instead, without their newline: of all jobs of the process,
  * from any thread, one at a time. It makes no call of this header. NULL: standard error again. What `yoke launch` and yk_launch print of
@@ -184,6 +190,9 @@ typedef struct yk_memory {
     uint64_t peak;
     uint64_t shared;               /* host memory of all ranks together: gradients and parameters that they exchange. With
                                     * messages: this rank's, with rounding errors of int8 and PowerSGD's matrices */
+    uint64_t plans;                /* number of plans kept now (yk_config.plans_most) */
+    uint64_t plan_bytes;           /* host memory of these plans, estimated */
+    uint64_t plans_made;           /* plans made so far, with those that went */
 } yk_memory;
 /* [safe] Fills m. */
 YK_API void yk_memory_get(const yk_job *job, yk_memory *m);

@@ -67,6 +67,34 @@ else
     skip "a folder of the hub is fine-tuned, and opens again" "no models/all-minilm-l6-v2 or banking77 in YOKE_TEST_DATA"
 fi
 
+serving() { # the page's commands, as they stand there; socat by python
+    mkdir "$out/bin" && ln -s "$examples/serve" "$out/bin/serve" || return 1
+    sed -n '/^```sh$/,/^```$/p' "$YOKE_SOURCE/docs/serving.md" | sed '/^```/d' >"$out/page.sh"
+    cat >"$out/bin/socat" <<'P'
+#!/usr/bin/env python3
+import socket, sys, time
+to = socket.socket(socket.AF_UNIX)
+while to.connect_ex(sys.argv[-1].split(":", 1)[1]):
+    time.sleep(0.05)
+to.sendall(sys.stdin.buffer.read())
+print(to.makefile().readline(), end="")
+P
+    chmod +x "$out/bin/socat"
+    PATH=$out/bin:$PATH MODEL=$out/tuned SOCKET=$out/socket sh -e "$out/page.sh" >"$out/said" 2>"$out/errors" ||
+        { cat "$out/said" "$out/errors"; return 1; }
+    cat "$out/said"
+    grep -q '^warm: 200 lines, p50 [0-9.]* ms, p99 [0-9.]* ms$' "$out/said" && [ ! -e "$out/socket" ] || return 1
+    printf 'text,category\nmy card has not arrived,card_arrival\n' >"$out/one.csv"
+    "$yoke" predict --from "$out/tuned" --eval-data "csv:$out/one.csv,text=text,label=category" >"$out/predicted" || return 1
+    cut -f 2,3 "$out/predicted"
+    [ "$(tail -n 1 "$out/said" | cut -f 1)" = "$(tail -n 1 "$out/predicted" | cut -f 2)" ]
+}
+if [ -d "$data/models/all-minilm-l6-v2" ] && [ -d "$data/banking77" ]; then
+    ok "a server answers, by the commands of docs/serving.md" serving
+else
+    skip "a server answers, by the commands of docs/serving.md" "no models/all-minilm-l6-v2 or banking77 in YOKE_TEST_DATA"
+fi
+
 own_layer() {
     "$examples/own_layer" "$out/images" >"$out/said" && falls "$out/said"
 }

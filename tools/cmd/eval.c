@@ -48,7 +48,7 @@ static void print_result(const yk__cli *cli, yk_job *job, const train_result *r,
 static int eval_run(const yk__cli *cli)
 {
     bool bad = false; /* reported by eval_check */
-    yk_config config = {.quiet = yk__cli_on(cli, "json")};
+    yk_config config = {.quiet = yk__cli_on(cli, "json"), .inference = true};
     uint32_t metrics = metric_read(cli, &bad);
     train_result r = metric_none();
     train_use use;

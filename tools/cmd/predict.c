@@ -53,7 +53,7 @@ static void write_rows(const yk__cli *cli, yk_job *job, yk_model *m, yk_data *da
 
 static int predict_run(const yk__cli *cli)
 {
-    yk_config config = {.quiet = true};
+    yk_config config = {.quiet = true, .inference = true};
     train_use use;
     int code;
     if (!train_use_open(cli, &config, &use, &code))

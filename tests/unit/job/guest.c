@@ -26,6 +26,7 @@
 extern char **environ;
 
 #define TEXT 65536
+#define MEGABYTES 4.0 /* that 88 jobs may add: 45 KB each, of a driver's own */
 #define RESTORER 0x04000000 /* the C library sets it in whatever passes by sigaction() */
 
 /* What a program has set for itself. */
@@ -98,6 +99,7 @@ static void states_compare(const own_state *was, const own_state *is, const char
 
 typedef struct leftovers {
     long threads, descriptors, mappings, shared;
+    double megabytes; /* resident, of its own */
 } leftovers;
 
 static long entries_count(const char *folder)
@@ -122,6 +124,12 @@ static leftovers leftovers_take(void)
     }
     if (maps)
         fclose(maps);
+    long pages[3] = {0};
+    FILE *memory = fopen("/proc/self/statm", "r");
+    if (memory && fscanf(memory, "%ld %ld %ld", &pages[0], &pages[1], &pages[2]) == 3)
+        left.megabytes = (double)(pages[1] - pages[2]) * (double)sysconf(_SC_PAGESIZE) / 1e6;
+    if (memory)
+        fclose(memory);
     return left;
 }
 
@@ -172,7 +180,7 @@ static void jobs_run(const char *devices)
     static own_state was;
     const int jobs = getenv("YOKE_TEST_LONG") ? 100 : 12;
     const char *turn[] = {devices, "cpu:0", devices, "cpu"};
-    leftovers first, second = {0}, last;
+    leftovers first, second = {0}, twelfth = {0}, last;
     signal(SIGUSR2, SIG_IGN);
     setenv("POCL_MAX_PTHREAD_COUNT", "7", 1);
     state_take(&was);
@@ -182,11 +190,17 @@ static void jobs_run(const char *devices)
             return;
         if (i == 1)
             second = leftovers_take();
+        if (i == 11)
+            twelfth = leftovers_take();
     }
     last = leftovers_take();
     printf("# %s leaves %ld threads, %ld descriptors, %ld mappings after job 2, and %ld, %ld, %ld after job %d\n", devices,
            second.threads - first.threads, second.descriptors - first.descriptors, second.mappings - first.mappings,
            last.threads - first.threads, last.descriptors - first.descriptors, last.mappings - first.mappings, jobs);
+    printf("# %s holds %.1f MB after job 2, %.1f MB after job 12, %.1f MB after job %d\n", devices, second.megabytes - first.megabytes,
+           twelfth.megabytes - first.megabytes, last.megabytes - first.megabytes, jobs);
+    if (jobs > 12 && !strcmp(YK_SANITIZER, "none"))
+        ck_assert_double_le(last.megabytes, twelfth.megabytes + MEGABYTES);
     ck_assert_int_eq(last.shared, 0);
     ck_assert_int_le(last.threads, second.threads);
     ck_assert_int_le(last.descriptors, second.descriptors);
@@ -283,6 +297,106 @@ static double long_step_cancelled(yk_job *job)
     return ended - given.at;
 }
 
+/* A step of one long command of the device: a product, or a convolution. */
+static void long_command_run(yk_job *job, yk_t w, bool convolves)
+{
+    static float v[16 * 256 * 64 * 64];
+    const yk_t x = convolves ? yk_input(job, YK_F32, 4, (const int64_t[]){16, 256, 64, 64}, v)
+                             : yk_input(job, YK_F32, 2, (const int64_t[]){3072, 3072}, v);
+    yk_item(yk_mean(convolves ? yk_conv2d(x, w, YK_NO, NULL) : yk_matmul(x, w), convolves ? 15 : 3, false));
+    yk_end(job);
+}
+
+static double long_command_cancelled(yk_job *job, bool convolves)
+{
+    const int64_t dim[4] = {convolves ? 512 : 3072, convolves ? 256 : 3072, 5, 5};
+    canceller given = {.job = job};
+    pthread_t thread;
+    const yk_t w = yk_param(job, "w", convolves ? 4 : 2, dim, (yk_init){YK_INIT_ONES, 0, 0});
+    long_command_run(job, w, convolves); /* compiled, and the weights are there */
+    pthread_create(&thread, NULL, cancel_late, &given);
+    while (yk_ok(job))
+        long_command_run(job, w, convolves);
+    const double ended = seconds_now();
+    pthread_join(thread, NULL);
+    return ended - given.at;
+}
+
+/* The loader waits for nobody: the next batch is the end of the loop. */
+START_TEST(a_cancelled_loop_ends)
+{
+    char path[] = "/tmp/yoke-guest-XXXXXX";
+    const int fd = mkstemp(path);
+    for (int i = 0; i < 2000; i++)
+        dprintf(fd, "a line of text\n");
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu:0", .quiet = true});
+    char spec[64];
+    snprintf(spec, sizeof spec, "text:%s", path);
+    yk_data *data = yk_data_open(job, spec, &(yk_data_config){.tokenizer = "bytes", .global_batch = 1, .seq_len = 8});
+    canceller given = {.job = job};
+    pthread_t thread;
+    pthread_create(&thread, NULL, cancel_late, &given);
+    uint64_t batches = 0;
+    while (yk_ok(job))
+        yk_each (batch, job, data)
+            batches++;
+    const double ended = seconds_now();
+    pthread_join(thread, NULL);
+    printf("# %.1f ms from yk_cancel to the loop's end\n", (ended - given.at) * 1e3);
+    ck_assert_uint_gt(batches, 0);
+    ck_assert_int_eq(yk_error_status(job), YK_E_CANCELLED);
+    ck_assert_int_eq(yk_close(job), 1);
+    yk_cancel(job);  /* closed: nothing */
+    yk_cancel(NULL);
+    close(fd);
+    unlink(path);
+}
+END_TEST
+
+START_TEST(another_thread_ends_a_command)
+{
+    for (int convolves = 0; convolves < 2; convolves++) {
+        yk_job *job = yk_open(&(yk_config){.devices = "cpu:0", .quiet = true});
+        const double seconds = long_command_cancelled(job, convolves);
+        ck_assert_int_eq(yk_error_status(job), YK_E_CANCELLED);
+        printf("# %.0f ms from yk_cancel to the end of a %s\n", seconds * 1e3, convolves ? "convolution" : "product");
+        ck_assert_msg(seconds < 1.0, "%g s", seconds);
+        ck_assert_int_eq(yk_close(job), 1);
+    }
+}
+END_TEST
+
+/* Jobs of several threads raise one limit; it is as it was when the last one is closed. */
+static void *jobs_open(void *argument)
+{
+    for (int i = 0; i < 4; i++) {
+        yk_job *job = yk_open(&(yk_config){.devices = "cpu:0", .quiet = true});
+        job_step(job);
+        *(int *)argument += yk_close(job);
+    }
+    return NULL;
+}
+
+START_TEST(threads_that_open_at_once)
+{
+    enum { THREADS = 4 };
+    struct rlimit was, is;
+    pthread_t thread[THREADS];
+    int failed[THREADS] = {0};
+    ck_assert(!getrlimit(RLIMIT_NOFILE, &was));
+    was.rlim_cur = 256;
+    ck_assert(!setrlimit(RLIMIT_NOFILE, &was));
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&thread[i], NULL, jobs_open, &failed[i]);
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], NULL);
+        ck_assert_int_eq(failed[i], 0);
+    }
+    ck_assert(!getrlimit(RLIMIT_NOFILE, &is));
+    ck_assert_uint_eq(is.rlim_cur, 256);
+}
+END_TEST
+
 START_TEST(another_thread_ends_a_step)
 {
     yk_job *job = yk_open(&(yk_config){.devices = "cpu:0", .quiet = true});
@@ -363,14 +477,30 @@ END_TEST
 static void job_refused(yk_job *job, const char *words)
 {
     ck_assert_int_eq(yk_error_status(job), YK_E_ARG);
-    ck_assert_msg(strstr(yk_error_text(job), words), "%s", yk_error_text(job));
+    ck_assert_msg(strstr(yk_error_text(job), words) && strstr(yk_error_text(job), "guest.c:"), "%s", yk_error_text(job));
     ck_assert_int_eq(yk_close(job), 2);
+}
+
+/* Of several jobs the one that this thread has called yk_backward in, and the other one goes on. */
+static void step_of_no_optimizer(const yk_config *config)
+{
+    yk_job *first = yk_open(config), *second = yk_open(config);
+    yk_t w = yk_param(first, "w", 1, (const int64_t[]){6}, (yk_init){YK_INIT_ONES, 0, 0});
+    yk_backward(yk_mean(yk_mul(w, w), 1, false));
+    yk_step(NULL);
+    job_refused(first, "yk_step: the optimizer is NULL");
+    ck_assert_msg(yk_ok(second), "%s", yk_error_text(second));
+    yk_step(NULL); /* of a job that is closed: nothing */
+    ck_assert(yk_ok(second));
+    ck_assert_int_eq(yk_close(second), 0);
 }
 
 START_TEST(calls_that_train_nothing_say_so)
 {
     static char all[8192];
     const yk_config config = {.devices = "cpu:0", .quiet = true};
+    char place[120];
+    int line = 0;
     const float v[6] = {1, 0, 1, 0, 1, 2};
     yk_job *job = yk_open(&config);
     yk_step(NULL);
@@ -381,16 +511,19 @@ START_TEST(calls_that_train_nothing_say_so)
     job = yk_open(&config);
     yk_cross_entropy(yk_input(job, YK_F32, 2, (const int64_t[]){2, 3}, v), yk_input(job, YK_F32, 1, (const int64_t[]){2}, v));
     job_refused(job, "expected numbers of classes, i32");
+    step_of_no_optimizer(&config);
     job = yk_open(&config);
     yk_set_log(line_take, all);
     yk_t w = yk_param(job, "w", 1, (const int64_t[]){6}, (yk_init){YK_INIT_ONES, 0, 0});
     for (int i = 0; i < 3; i++) {
+        line = __LINE__ + 1;
         yk_backward(yk_mean(yk_mul(w, w), 1, false));
         yk_end(job);
     }
     ck_assert_int_eq(yk_close(job), 2);
     yk_set_log(NULL, NULL);
-    ck_assert_msg(strstr(all, "3 times and yk_step never"), "%s", all);
+    snprintf(place, sizeof place, "guest.c:%d: yk_backward was called 3 times and yk_step never", line);
+    ck_assert_msg(strstr(all, place), "%s: %s", place, all);
 }
 END_TEST
 
@@ -398,6 +531,9 @@ int main(void)
 {
     TCase *t = tcase_create("guest");
     tcase_add_test(t, another_thread_ends_a_step);
+    tcase_add_test(t, another_thread_ends_a_command);
+    tcase_add_test(t, a_cancelled_loop_ends);
+    tcase_add_test(t, threads_that_open_at_once);
     tcase_add_test(t, all_ranks_name_the_canceller);
     tcase_add_test(t, lines_go_to_the_program);
     tcase_add_test(t, calls_that_train_nothing_say_so);
