@@ -17,6 +17,7 @@ typedef struct signature {
 #define LFS_POINTER "version https://git-lfs.github.com/spec/v1"
 #define UNPACK "unpack it first"
 #define TO_UTF8 "convert the file to UTF-8"
+#define TO_TOKENS "tokens:FILE reads it"
 #define TO_TEXT "write its columns as CSV or JSON lines"
 
 static const signature signatures[] = {
@@ -51,6 +52,8 @@ static const signature signatures[] = {
     {0, 5, false, "%PDF-", "a PDF document", "extract its text"},
     {0, 4, false, "\177ELF", "a program (ELF)", "name a data file"},
     {0, sizeof LFS_POINTER - 1, false, LFS_POINTER, "a pointer of Git LFS, not the file itself", "fetch the file by git lfs pull"},
+    {0, 4, true, "\x88\xd8\x34\x01", "a token file of llm.c", TO_TOKENS},
+    {0, 4, true, "\xa1\xd9\x34\x01", "a token file of llm.c", TO_TOKENS},
     {0, 4, true, "\xff\xfe\0\0", "text in UTF-32", TO_UTF8},
     {0, 4, true, "\0\0\xfe\xff", "text in UTF-32", TO_UTF8},
     {0, 2, true, "\xff\xfe", "text with a UTF-16 byte order mark", TO_UTF8},
@@ -91,19 +94,29 @@ static bool is_gzip(const unsigned char *head, size_t n)
     return n >= 10 && head[0] == 0x1f && head[1] == 0x8b && head[2] == 8 && !(head[3] & 0xe0);
 }
 
+/* The length of a JSON object that is below 2^32, in 8 bytes, and the beginning of that object. */
+static bool is_safetensors(const unsigned char *head, size_t n)
+{
+    return n >= 10 && !memcmp(head + 4, "\0\0\0\0{", 5) && (head[9] == '"' || head[9] == '}');
+}
+
 bool yk__foreign_words(enum yk__foreign_reader reader, const void *head, size_t n, char words[YK__FOREIGN_WORDS])
 {
+    const unsigned char *byte = head;
+    const bool is_gzipped = is_gzip(byte, n), is_model = reader != YK__FOREIGN_TENSORS && is_safetensors(byte, n);
     n = n < YK__FOREIGN_HEAD ? n : YK__FOREIGN_HEAD;
     for (size_t i = 0; i < sizeof signatures / sizeof signatures[0]; i++) {
         const signature *sign = &signatures[i];
-        if ((sign->text_only && reader != YK__FOREIGN_TEXT) || !signature_fits(sign, head, n))
+        if ((sign->text_only && reader == YK__FOREIGN_BINARY) || !signature_fits(sign, head, n))
             continue;
         snprintf(words, YK__FOREIGN_WORDS, "this is %s: %s", sign->format, sign->remedy);
         return true;
     }
-    if (is_gzip(head, n))
+    if (is_gzipped)
         snprintf(words, YK__FOREIGN_WORDS, "this is a gzip file within a gzip file: " UNPACK);
-    return is_gzip(head, n);
+    else if (is_model)
+        snprintf(words, YK__FOREIGN_WORDS, "this is a safetensors file of weights: name a data file");
+    return is_gzipped || is_model;
 }
 
 yk_status yk__foreign_refuse(const char *path, enum yk__foreign_reader reader, const void *head, size_t n, yk_error *err)

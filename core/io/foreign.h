@@ -15,8 +15,8 @@
 
 enum { YK__FOREIGN_HEAD = 264 }; /* bytes of a file's beginning that suffice for every signature (tar's lies at byte 257) */
 
-/* How the reader takes bytes: a mark of UTF-16 is no foreign header before ids or pixels. */
-enum yk__foreign_reader { YK__FOREIGN_BINARY, YK__FOREIGN_TEXT };
+/* How the reader takes bytes: a mark of UTF-16 is no foreign header before ids or pixels, nor is safetensors' where it is expected. */
+enum yk__foreign_reader { YK__FOREIGN_BINARY, YK__FOREIGN_TEXT, YK__FOREIGN_TENSORS };
 
 enum { YK__FOREIGN_WORDS = 192 };
 

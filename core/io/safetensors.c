@@ -123,7 +123,7 @@ static yk_status part_foreign(const struct part *part, yk_error *err)
     const uint64_t n = part->size < sizeof head ? part->size : sizeof head;
     if (part_read(part, 0, head, n, err))
         return err->status;
-    return yk__foreign_refuse(part->path, YK__FOREIGN_TEXT, head, (size_t)n, err);
+    return yk__foreign_refuse(part->path, YK__FOREIGN_TENSORS, head, (size_t)n, err);
 }
 
 /* Reads the header's text; the caller frees *text. */

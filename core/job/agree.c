@@ -54,6 +54,7 @@ static void describe_optimizer(const yk_job *job, agree_part *part)
     part_add(part, "groups of parameters", opt->n_group);
     part_add(part, "steps between means (LocalSGD)", job->config.local_sgd_steps);
     part_add(part, "rank of PowerSGD", job->config.power_sgd_rank);
+    part_add(part, "steps between hashes", job->config.hash_every);
 }
 
 static void describe_rate(const yk_job *job, agree_part *part)

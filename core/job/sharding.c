@@ -304,20 +304,27 @@ bool yk__sharding_loss(yk_job *job, yk__vid loss)
     return yk_ok(job);
 }
 
+/* An input by itself: its flag and its content. Those behind the last place share it: which they are, and the content of all. */
+static void input_numbers(double number[2], const yk__step_input *in, uint32_t k)
+{
+    const uint64_t content = yk__hash_bytes(YK_HASH_SEED, in->data, (size_t)in->bytes);
+    const bool shares = k >= YK__SHARD_INPUTS - 1;
+    number[0] = shares ? (double)(uint32_t)yk__hash_u64((uint64_t)number[0], k + 1u) : 1.0;
+    number[1] = shares ? (double)(uint32_t)yk__hash_u64((uint64_t)number[1], content) : (double)(uint32_t)content;
+}
+
 void yk__sharding_numbers(const yk_job *job, double *number)
 {
     const yk__step *step = &job->step;
     uint32_t k = 0;
     memset(number, 0, YK__SHARD_NUMBERS * sizeof *number);
     number[YK__SHARD_NUMBERS - 1] = 1.0; /* their sum: the ranks that take part */
-    for (size_t i = 0; job->team.world > 1 && i < step->n_input && k < YK__SHARD_INPUTS; i++) {
+    for (size_t i = 0; job->team.world > 1 && i < step->n_input; i++) {
         const yk__step_input *in = &step->input[i];
         if (!in->from_user)
             continue;
-        if (yk__sharding_of(job, in->leaf).kind == YK__REPLICATED) {
-            number[2 * k] = 1.0;
-            number[2 * k + 1] = (double)(uint32_t)yk__hash_bytes(YK_HASH_SEED, in->data, (size_t)in->bytes);
-        }
+        if (yk__sharding_of(job, in->leaf).kind == YK__REPLICATED)
+            input_numbers(number + 2 * (k < YK__SHARD_INPUTS ? k : YK__SHARD_INPUTS - 1), in, k);
         k++;
     }
     for (uint32_t i = 0; job->team.world > 1 && i < step->n_expanded; i++)
@@ -339,19 +346,20 @@ static void check_expanded(yk_job *job, uint32_t i, double ranks, double sum)
                       at ? at->file : "?", at ? at->line : 0, own, sum / ranks);
 }
 
-/* An input that all ranks take for one that they share. */
+/* An input that all ranks take for one that they share; in the last place it is the first of those that share the place. */
 static void check_input(yk_job *job, uint32_t k)
 {
     const yk__step *step = &job->step;
+    const char *more = k == YK__SHARD_INPUTS - 1 ? " (or a later one)" : "";
     char text[96];
     for (size_t i = 0; i < step->n_input; i++) {
         if (!step->input[i].from_user || k--)
             continue;
         yk__value_shape_text(&step->trace.value[step->input[i].leaf], text, sizeof text);
         yk__job_failf(job, YK_E_ARG,
-                      "input %zu of the step, %s, has no row for each of this rank's %lld, so it is taken to be the same "
+                      "input %zu of the step, %s%s, has no row for each of this rank's %lld, so it is taken to be the same "
                       "on all ranks, and it is not: begin the shape of rows with their number",
-                      i, text, (long long)step->local_rows);
+                      i, text, more, (long long)step->local_rows);
         return;
     }
 }
@@ -360,7 +368,7 @@ bool yk__sharding_check(yk_job *job, const double *number, const double *sum)
 {
     const double ranks = sum[YK__SHARD_NUMBERS - 1];
     for (uint32_t k = 0; k < YK__SHARD_INPUTS && yk_ok(job); k++)
-        if (number[2 * k] == 1.0 && sum[2 * k] == ranks && number[2 * k + 1] * ranks != sum[2 * k + 1])
+        if (number[2 * k] > 0.0 && number[2 * k] * ranks == sum[2 * k] && number[2 * k + 1] * ranks != sum[2 * k + 1])
             check_input(job, k);
     for (uint32_t i = 0, k = 2 * YK__SHARD_INPUTS; i < job->step.n_expanded && yk_ok(job); i++, k += 2)
         if (sum[k] > 0.0)

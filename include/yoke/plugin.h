@@ -54,7 +54,8 @@ extern "C" {
  * precision  autocast's class: LOWP computes in the low format; FULL computes in f32; WIDE takes the widest format among
  *            its float inputs; KEEP takes its (first float) input's format; NONE is not about floats.
  * tolerance  against a float64 reference: EXACT bit for bit; ROUND one rounding; TRANS a few ulp; ACCUM c*sqrt(n)*eps
- *            of the sum of absolute products (c = 4, n = length of the sum).
+ *            of the sum of absolute products (c = 4, n = length of the sum). The suite's group `long` holds sums in f32 of any
+ *            length to 1e-6 and products to 2e-6 of their absolute terms, attention excepted.
  *
  * Attributes are int64; a float attribute holds the bits of a double (yk_attr_f64). Shapes and rules:
  *

@@ -71,6 +71,7 @@ static int rank_train(const char *mode)
     const char *rank = getenv("YOKE_RANK");
     const bool odd = rank && !strcmp(rank, "2");
     c.seed = odd && !strcmp(mode, "seed") ? 8 : 7;
+    c.hash_every = odd && !strcmp(mode, "hash") ? 7 : 0;
     c.accumulate = odd && !strcmp(mode, "accumulate") ? 2 : 1;
     if (!strcmp(mode, "precision"))
         c.precision = odd ? YK_BF16 : YK_F8E4M3;
@@ -141,6 +142,7 @@ static const struct {
     {"kind", "other settings of the optimizer"},
     {"beta", "other settings of the optimizer than rank 0 (cpu:0!): beta1 0.8, not 0.9"},
     {"decay", "other settings of the optimizer than rank 0 (cpu:0!): weight decay 0.1, not 0"},
+    {"hash", "other settings of the optimizer than rank 0 (cpu:0!): steps between hashes 7, not 100"},
     {"rate", "another learning rate or schedule than rank 0 (cpu:0!): rate 0.02, not 0.01"},
     {"schedule", "another learning rate or schedule"},
     {"clip", "another clipping, loss scale or precision than rank 0 (cpu:0!): largest norm 2, not 1"},

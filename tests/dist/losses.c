@@ -627,6 +627,17 @@ static yk_t own_table(const step *s) /* no rows, but not the same on all ranks *
     return yk_mul(sum_all(square_of(s->h)), sum_all(yk_input(s->job, YK_F32, 1, (const int64_t[]){5}, v)));
 }
 
+/* Inputs behind the last place in the exchange share that place. */
+static yk_t own_late_table(const step *s)
+{
+    yk_t out = sum_all(square_of(s->h));
+    for (int i = 0; i < 12; i++) {
+        const float v[5] = {1, 2, 3, 4, i == 11 ? (float)s->n : 5};
+        out = yk_mul(out, sum_all(yk_input(s->job, YK_F32, 1, (const int64_t[]){5}, v)));
+    }
+    return out;
+}
+
 static yk_t in_evaluation(const step *s)
 {
     yk_train(s->job, false);
@@ -643,6 +654,7 @@ const refusal refusals[] = {
     {"padded_rows", padded_rows, {"yk_pad of f32[", "between this rank's rows and those of the next"}, true},
     {"own_mean", own_mean, {"has another graph", "divide by the rows of all"}, false},
     {"own_table", own_table, {"input 3 of the step, f32[5], has no row for each", "begin the shape of rows with their number"}, false},
+    {"own_late_table", own_late_table, {"f32[5] (or a later one), has no row for each", "begin the shape of rows"}, false},
     {"in_evaluation", in_evaluation, {"yk_sqrt of f32[] at ", "in evaluation (yk_train off) the ranks exchange nothing"}, true},
 };
 
