@@ -37,17 +37,17 @@ static yk_status add_stretch(yk__optim_programs *optim, stretches *s, uint32_t n
                    compute = p->compute && yk__exchange_updates_all(optim->params->exchange) ? number : YK_NONE;
     const yk__bucket *k = &optim->params->bucket[p->bucket];
     stretch *last = s->n ? &s->list[s->n - 1] : NULL;
-    const uint64_t from = p->at > k->begin ? p->at : k->begin, to = end < k->end ? end : k->end;
-    if (from >= to)
+    const yk__range own = yk__range_meet(p->at, end - p->at, k->begin, k->end);
+    if (own.from == own.to)
         return YK_OK;
     if (last && last->bucket == p->bucket && last->group == group && last->compute == compute && compute == YK_NONE &&
-        last->end == from) {
-        last->end = to;
+        last->end == own.from) {
+        last->end = own.to;
         return YK_OK;
     }
     if (yk__grow(&s->list, &s->cap, s->n + 1, sizeof *s->list))
         return yk__fail_mem(err, sizeof *s->list, "an optimizer");
-    s->list[s->n++] = (stretch){p->bucket, group, compute, from, to};
+    s->list[s->n++] = (stretch){p->bucket, group, compute, own.from, own.to};
     return YK_OK;
 }
 
@@ -60,7 +60,7 @@ static yk_status find_stretches(yk__optim_programs *optim, stretches *s, yk_erro
         uint64_t end;
         if (!p->trained)
             continue;
-        end = optim->params->bucket[p->bucket].n;
+        end = optim->params->bucket[p->bucket].layout.n;
         for (size_t j = i; j-- > 0;)
             if (optim->params->param[j].trained) {
                 end = optim->params->param[j].bucket == p->bucket ? optim->params->param[j].at : end;
@@ -86,7 +86,7 @@ static bucket_slots *make_slots(yk__optim_programs *optim, yk__graph *g)
 {
     bucket_slots *s = yk__calloc(optim->params->n_bucket + 1ull, sizeof *s);
     for (uint32_t i = 0; s && i < optim->params->n_bucket; i++) {
-        const uint64_t bytes = optim->params->bucket[i].n * sizeof(float);
+        const uint64_t bytes = optim->params->bucket[i].layout.n * sizeof(float);
         s[i].value = yk__slot_new(g, YK_SLOT_PARAM, bytes, YK__KEY_BUCKET | i);
         s[i].grad = yk__slot_new(g, YK_SLOT_GRAD, bytes, i);
         for (uint32_t k = 0; k < optim->params->n_moment; k++)
@@ -161,7 +161,7 @@ static void stat_nodes(yk__optim_programs *optim, yk__graph *g, yk__vid scale, y
     for (uint32_t i = 0; i < optim->params->n_bucket; i++) {
         const yk__bucket *p = &optim->params->bucket[i];
         const stretch all = {i, 0, YK_NONE, p->begin, p->end};
-        const uint32_t slot = yk__slot_new(g, YK_SLOT_GRAD, p->n * sizeof(float), i);
+        const uint32_t slot = yk__slot_new(g, YK_SLOT_GRAD, p->layout.n * sizeof(float), i);
         yk__vid in[2], out;
         if (p->begin == p->end)
             continue;
