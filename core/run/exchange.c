@@ -8,7 +8,10 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/round.h"
 #include "core/run/queue.h"
+
+#define PAGE 4096u
 
 static yk__part find_part(const yk__exchange *exchange)
 {
@@ -120,6 +123,33 @@ yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n
     return blocks & YK__BLOCK_VALUES ? alloc_block(exchange, "parameters", layout, n, YK__COLL_COMMON, &exchange->value, err) : YK_OK;
 }
 
+yk_status yk__exchange_alloc_copies(yk__exchange *exchange, uint32_t layout, size_t n_param, uint64_t n, yk_error *err)
+{
+    char name[40];
+    snprintf(name, sizeof name, "16-bit parameters-%u", layout);
+    exchange->copies_at = yk__round_up(n_param * sizeof(uint32_t), PAGE);
+    if (exchange->medium != YK__MEMORY ||
+        yk__coll_alloc(exchange->coll, name, exchange->copies_at + 2 * n, YK__COLL_SPARSE, &exchange->copies, err))
+        return err->status;
+    return yk__coll_fill(exchange->coll, &exchange->copies, 0, exchange->copies_at, err);
+}
+
+yk_status yk__exchange_mark_copy(yk__exchange *exchange, size_t param, uint64_t at, uint64_t bytes, void **mem, yk_error *err)
+{
+    *mem = NULL;
+    exchange->shared_bytes += bytes;
+    if (!exchange->copies.mem || yk__coll_fill(exchange->coll, &exchange->copies, exchange->copies_at + 2 * at, bytes, err))
+        return err->status;
+    *mem = (char *)exchange->copies.mem + exchange->copies_at + 2 * at;
+    __atomic_store_n((uint32_t *)exchange->copies.mem + param, 1, __ATOMIC_RELEASE);
+    return YK_OK;
+}
+
+bool yk__exchange_has_copy(const yk__exchange *exchange, size_t param)
+{
+    return exchange->copies.mem && __atomic_load_n((const uint32_t *)exchange->copies.mem + param, __ATOMIC_ACQUIRE);
+}
+
 void yk__exchange_scale_residual(yk__exchange *exchange, float factor)
 {
     yk__coll_scale_residual(&exchange->grad, factor);
@@ -136,6 +166,8 @@ void yk__exchange_release(yk__exchange *exchange)
         yk__coll_release(exchange->coll, &exchange->grad);
     if (exchange->value.mem)
         yk__coll_release(exchange->coll, &exchange->value);
+    if (exchange->copies.mem)
+        yk__coll_release(exchange->coll, &exchange->copies);
     exchange->shared_bytes = 0;
 }
 
@@ -356,6 +388,18 @@ yk_status yk__exchange_largest(yk__exchange *exchange, uint32_t n, uint32_t *v, 
     }
     yk__free(numbers);
     return YK_OK;
+}
+
+yk_status yk__exchange_alike(yk__exchange *exchange, uint32_t number, bool *alike, yk_error *err)
+{
+    uint32_t *all = yk__calloc(exchange->world, sizeof *all);
+    if (!all)
+        return yk__fail_mem(err, exchange->world * sizeof *all, "the ranks' numbers");
+    *alike = !yk__group_all_gather(exchange->group, &number, sizeof number, all, err);
+    for (uint32_t r = 0; r < exchange->world; r++)
+        *alike = *alike && all[r] == number;
+    yk__free(all);
+    return err->status;
 }
 
 yk_status yk__exchange_compare(yk__exchange *exchange, uint64_t number, uint32_t *rank, yk_error *err)

@@ -63,6 +63,8 @@ typedef struct yk__exchange {
     yk__roles roles;
     yk__slices none; /* of no elements */
     yk__coll_buffer grad, value; /* of the trained buckets */
+    yk__coll_buffer copies;      /* their copies in the compute format, once per host, behind a mark of each that is kept up to date */
+    uint64_t copies_at;          /* bytes of the marks, whole pages */
     uint64_t shared_bytes;       /* of these, or what they would have */
     yk__request *reduction;      /* the all-reduce on its way */
 } yk__exchange;
@@ -84,6 +86,11 @@ const volatile int *yk__exchange_cancel(const yk__exchange *exchange); /* not 0 
 
 /* For n elements of the layout of this number; by all ranks, with equal blocks. */
 yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n, yk__blocks blocks, yk_error *err);
+/* A block for copies in the compute format, for so many parameters, n elements together, of 16 bits; by all ranks. */
+yk_status yk__exchange_alloc_copies(yk__exchange *exchange, uint32_t layout, size_t n_param, uint64_t n, yk_error *err);
+/* Memory for one parameter's copy, which begins at element `at`; from the next update on all owners write their slices of it. */
+yk_status yk__exchange_mark_copy(yk__exchange *exchange, size_t param, uint64_t at, uint64_t bytes, void **mem, yk_error *err);
+bool yk__exchange_has_copy(const yk__exchange *exchange, size_t param); /* some rank has marked it */
 void yk__exchange_release(yk__exchange *exchange);
 /* What rounding took from gradients that travelled, and is to go with the next, is lost (core/coll/wire.h). Not while a sum is made. */
 void yk__exchange_clear_residual(yk__exchange *exchange);
@@ -132,6 +139,8 @@ yk_status yk__exchange_least(yk__exchange *exchange, uint32_t *v, yk_error *err)
 
 /* The largest of their numbers, each of n of them. */
 yk_status yk__exchange_largest(yk__exchange *exchange, uint32_t n, uint32_t *v, yk_error *err);
+/* All ranks give the same number; on devices that plan only, too. */
+yk_status yk__exchange_alike(yk__exchange *exchange, uint32_t number, bool *alike, yk_error *err);
 /* *rank: the first whose number is another than rank 0's; YK_NONE: all have the same. */
 yk_status yk__exchange_compare(yk__exchange *exchange, uint64_t number, uint32_t *rank, yk_error *err);
 yk_status yk__exchange_broadcast(yk__exchange *exchange, uint32_t root, void *data, uint64_t bytes, yk_error *err);

@@ -34,7 +34,7 @@ static yk_status add_stretch(yk__optim_programs *optim, stretches *s, uint32_t n
 {
     const yk__param *p = &optim->params->param[number];
     const uint32_t group = group_of(optim, number),
-                   compute = p->compute && yk__exchange_updates_all(optim->params->exchange) ? number : YK_NONE;
+                   compute = p->compute && (p->is_once || yk__exchange_updates_all(optim->params->exchange)) ? number : YK_NONE;
     const yk__bucket *k = &optim->params->bucket[p->bucket];
     stretch *last = s->n ? &s->list[s->n - 1] : NULL;
     const yk__range own = yk__range_meet(p->at, end - p->at, k->begin, k->end);
@@ -97,6 +97,16 @@ static bucket_slots *make_slots(yk__optim_programs *optim, yk__graph *g)
     return s;
 }
 
+/* The elements of a parameter in the stretch to its copy; there may be a gap behind them. */
+static void cast_stretch(const yk__params *p, yk__graph *g, const stretch *s, yk__vid value)
+{
+    const yk__param *q = &p->param[s->compute];
+    const yk__range own = yk__range_meet(q->at, q->n, s->begin, s->end);
+    const uint64_t n = own.to - own.from;
+    if (n)
+        yk__compute_cast(p, g, s->compute, own.from - q->at, n, yk__slice(g, value, 0, 0, (int64_t)n, 1));
+}
+
 static void step_node(yk__optim_programs *optim, yk__graph *g, const bucket_slots *slots, uint32_t hyper, const stretch *s)
 {
     const bucket_slots *k = &slots[s->bucket];
@@ -118,8 +128,7 @@ static void step_node(yk__optim_programs *optim, yk__graph *g, const bucket_slot
     if (yk__apply(g, optim->layout.kind == YK_OPT_ADAM ? YK_OP_ADAM_STEP : YK_OP_SGD_STEP, n, in, 1, &flags, YK_DTYPE_COUNT, 0,
                   NULL, out, 4) &&
         s->compute != YK_NONE)
-        yk__compute_cast(optim->params, g, s->compute,
-                         yk__slice(g, out[0], 0, 0, (int64_t)optim->params->param[s->compute].n, 1));
+        cast_stretch(optim->params, g, s, out[0]);
 }
 
 static yk_status plan_graph(yk__optim_programs *optim, yk__graph *g, uint32_t n_result, const yk__vid *result, yk__prog **p, yk_error *err)

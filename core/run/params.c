@@ -209,6 +209,17 @@ static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
     return b->is_wrapped ? YK_OK : yk__queue_buffer(p->queue, bytes, &b->grad, YK__GRAD_BYTES, err);
 }
 
+static yk_status make_copies_block(yk__params *p, yk_error *err)
+{
+    const uint32_t format = yk__queue_wraps(p->queue) ? p->precision : YK_DTYPE_COUNT;
+    p->copies_once = false;
+    if (!p->exchange->shares || p->exchange->part == YK__PART_LOCAL || !p->n_trained ||
+        yk__exchange_alike(p->exchange, format, &p->copies_once, err))
+        return err->status;
+    p->copies_once = p->copies_once && format != YK_F32 && format != YK_DTYPE_COUNT;
+    return p->copies_once ? yk__exchange_alloc_copies(p->exchange, p->layouts, p->n_param, p->n_trained, err) : YK_OK;
+}
+
 /* Blocks for exchanges that the way needs. Gradients leave a device with memory of its own, and parameters come to it, beside its
  * programs. */
 static yk_status make_blocks(yk__params *p, yk_error *err)
@@ -226,7 +237,7 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err)
         return err->status;
     p->layouts++;
     yk__params_choose_way(p); /* there is an island now */
-    if (make_blocks(p, err))
+    if (make_blocks(p, err) || make_copies_block(p, err))
         return err->status;
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
@@ -242,8 +253,12 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err)
 
 void yk__params_drop_layout(yk__params *p)
 {
-    for (size_t i = 0; i < p->n_param; i++)
+    for (size_t i = 0; i < p->n_param; i++) {
+        if (p->param[i].is_once)
+            yk__queue_unwrap_shared(p->queue, &p->param[i].compute);
         yk__queue_unbuffer(p->queue, &p->param[i].compute, yk__params_compute_bytes(p, &p->param[i]), YK__PARAM_BYTES);
+        p->param[i].is_once = false;
+    }
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
         const uint64_t own = (b->end - b->begin) * sizeof(float);
@@ -275,12 +290,40 @@ uint64_t yk__params_compute_bytes(const yk__params *p, const yk__param *q)
     return q->n * yk_dtype_bytes(p->precision);
 }
 
+/* The host's one copy: all ranks are processors that share memory and compute in one format. */
+static yk_status share_copy(yk__params *p, yk__param *q, yk_error *err)
+{
+    const uint64_t bytes = yk__params_compute_bytes(p, q);
+    void *mem;
+    if (yk__exchange_mark_copy(p->exchange, (size_t)(q - p->param), p->bucket[q->bucket].shared_at + q->at, bytes, &mem, err))
+        return err->status;
+    if (!yk__queue_wrap_shared(p->queue, mem, bytes, &q->compute))
+        return yk__fail(err, YK_E_MEM, "%s: no buffer over the 16-bit copy of \"%s\", %llu bytes", p->queue->dev->caps.name, q->name,
+                        (unsigned long long)bytes);
+    q->is_once = true;
+    p->n_compute++;
+    return YK_OK;
+}
+
 yk_status yk__params_make_compute(yk__params *p, yk__param *q, yk_error *err)
 {
-    if (yk__queue_buffer(p->queue, yk__params_compute_bytes(p, q), &q->compute, YK__PARAM_BYTES, err))
-        return err->status;
-    p->n_compute++;
+    if (p->copies_once && q->trained) {
+        if (share_copy(p, q, err))
+            return err->status;
+    } else {
+        if (yk__queue_buffer(p->queue, yk__params_compute_bytes(p, q), &q->compute, YK__PARAM_BYTES, err))
+            return err->status;
+        p->n_compute++;
+    }
     p->compute_stale = YK__STALE_ALL;
+    return YK_OK;
+}
+
+yk_status yk__params_adopt_copies(yk__params *p, yk_error *err)
+{
+    for (size_t i = 0; i < p->n_param && p->copies_once; i++)
+        if (p->param[i].trained && !p->param[i].compute && yk__exchange_has_copy(p->exchange, i) && share_copy(p, &p->param[i], err))
+            return err->status;
     return YK_OK;
 }
 

@@ -34,6 +34,7 @@ typedef struct yk__param {
     yk_dtype dtype;     /* of its values and gradients; copies in the compute format stand beside it */
     float *pending;     /* host values until there is a layout */
     yk_buffer *compute; /* the copy in the compute format, when a program reads one */
+    bool is_once;       /* it is the host's one copy, and owners write it in the optimizer's pass; else this rank's own */
 } yk__param;
 
 typedef struct yk__state {
@@ -106,6 +107,7 @@ typedef struct yk__params {
     uint64_t writes;                /* by the host */
     yk__stale compute_stale;
     uint32_t n_compute;             /* parameters with a copy */
+    bool copies_once;               /* copies of trained parameters are once per host */
     uint32_t gathered;              /* trained buckets, the last first, whose parameters are here; the others are on their way */
     uint32_t power_rank;            /* of PowerSGD; 0: gradients are exchanged as they are */
     struct yk__power *power;        /* its state; NULL: it begins anew (power.h) */
@@ -127,6 +129,8 @@ yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err);
 /* Bytes of a parameter's copy in the compute format, and making it. */
 uint64_t yk__params_compute_bytes(const yk__params *p, const yk__param *q);
 yk_status yk__params_make_compute(yk__params *p, yk__param *q, yk_error *err);
+/* This rank knows of the copies that others have made; after a meeting of the members, before its update writes them. */
+yk_status yk__params_adopt_copies(yk__params *p, yk_error *err);
 /* Moments of this rank's slices, with undefined contents. */
 yk_status yk__params_make_moments(yk__params *p, yk_error *err);
 
