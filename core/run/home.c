@@ -83,11 +83,6 @@ void yk__home_leave(yk__params *p, yk__bucket *b)
 
 /* ---- Ways to the values ---- */
 
-yk__bound yk__params_bind(const yk__bucket *b, yk__range range, uint64_t point)
-{
-    return b->home->bind(b, range, point);
-}
-
 float *yk__params_host(const yk__params *p, const yk__bucket *b, uint64_t at)
 {
     return yk__exchange_values(p->exchange, b->shared_at + at);

@@ -137,7 +137,10 @@ yk_status yk__params_make_moments(yk__params *p, yk_error *err);
 /* ---- home.c: where a bucket's values are; the range's elements ---- */
 
 /* For a program or a transfer of this rank's device, submitted behind `point`. */
-yk__bound yk__params_bind(const yk__bucket *b, yk__range range, uint64_t point);
+static inline yk__bound yk__params_bind(const yk__bucket *b, yk__range range, uint64_t point)
+{
+    return b->home->bind(b, range, point);
+}
 /* Element `at` of the bucket in the block for exchanges; NULL where there is none. */
 float *yk__params_host(const yk__params *p, const yk__bucket *b, uint64_t at);
 /* Transfers between the home and the host; last_point completes them. */
