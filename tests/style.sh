@@ -19,7 +19,7 @@ spdx='/* SPDX-License-Identifier: Apache-2.0 */\n'
     printf '\treturn ask("the device word \\"cppu:0\\"; if( is text");\n}\nSTART_TEST(pools)\n{\n}\nEND_TEST\n'
     printf 'static void rows_add(void)\n{\n'
     yes '    add();' | head -n 61
-    printf '}\n/* %0141d */\nint x_of(int mail2_home);\n' 0
+    printf '}\n/* %0141d */\nint x_of(int mail2_face);\n' 0
 } >examples/bad.c
 printf '#include "core/run/run.h"\n#include "core/base/mem.h"\nint f(void)\n{\n    abort();\n}\n' >transport/local/bad.c
 {
@@ -53,8 +53,8 @@ examples/bad.c:5: the static function take should be object_verb
 examples/bad.c:6: a blank belongs behind if, for, while and switch
 examples/bad.c:6: turned_rows: turned is no word of the field (transposed)
 examples/bad.c:78: 147 columns, at most 140
-examples/bad.c:79: mail2_home: home is no word of the field (cluster)
-examples/bad.c:79: mail2_home: mail is no word of the field (small message)
+examples/bad.c:79: mail2_face: face is no word of the field (view)
+examples/bad.c:79: mail2_face: mail is no word of the field (small message)
 examples/bad.c:7: blanks at the end of the line
 examples/bad.c:8: "device word" is no phrase for a user
 examples/bad.c:8: a tab

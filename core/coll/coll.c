@@ -166,7 +166,8 @@ static yk_status alloc_common(yk__coll *coll, const char *what, yk__coll_mode mo
     b->stride = mode == YK__COLL_PRIVATE ? whole_lines(b->bytes) : 0;
     if (b->stride && b->bytes > INT64_MAX / 2 / coll->size)
         return yk__fail_mem(err, b->bytes, what);
-    if (yk__shm_alloc(coll->shm, what, b->stride ? b->stride * coll->size : b->bytes, &b->base, err))
+    if (mode == YK__COLL_SPARSE ? yk__shm_alloc_sparse(coll->shm, what, b->bytes, &b->base, err)
+                                : yk__shm_alloc(coll->shm, what, b->stride ? b->stride * coll->size : b->bytes, &b->base, err))
         return err->status;
     b->mem = (char *)b->base + b->stride * coll->rank;
     return YK_OK;
@@ -214,6 +215,11 @@ yk_status yk__coll_alloc(yk__coll *coll, const char *what, uint64_t bytes, yk__c
     if (!s)
         *buffer = b;
     return s;
+}
+
+yk_status yk__coll_fill(yk__coll *coll, const yk__coll_buffer *b, uint64_t at, uint64_t bytes, yk_error *err)
+{
+    return coll->shm ? yk__shm_fill(coll->shm, b->base, at, bytes, err) : YK_OK;
 }
 
 void yk__coll_release(yk__coll *coll, yk__coll_buffer *b)

@@ -65,6 +65,8 @@ float yk__coll_shown(const yk__coll *coll, uint32_t rank);
 /* By all ranks of the job, in equal order, with equal bytes. what: for errors. */
 yk_status yk__coll_alloc(yk__coll *coll, const char *what, uint64_t bytes, yk__coll_mode mode, yk__coll_buffer *buffer,
                          yk_error *err);
+/* Takes memory for a range of a sparse buffer, before its first use; any rank alone, as often as it likes. */
+yk_status yk__coll_fill(yk__coll *coll, const yk__coll_buffer *buffer, uint64_t at, uint64_t bytes, yk_error *err);
 /* By all ranks in equal order beside what they make; others may go on to use theirs. */
 void yk__coll_release(yk__coll *coll, yk__coll_buffer *buffer);
 /* What rounding takes from this rank's numbers of the buffer, on their way to others, goes with the next ones (wire.h). Nothing, where they

@@ -14,7 +14,8 @@
 
 typedef enum yk__coll_mode {
     YK__COLL_PRIVATE, /* a block per rank */
-    YK__COLL_COMMON   /* one block for all ranks, where all have memory in common; else a copy per rank */
+    YK__COLL_COMMON,  /* one block for all ranks, where all have memory in common; else a copy per rank */
+    YK__COLL_SPARSE   /* the same, whose memory is taken range by range (yk__coll_fill), in common memory */
 } yk__coll_mode;
 
 /* Registered memory. Page aligned, zero at first. */

@@ -37,6 +37,9 @@ uint32_t yk__shm_index(const yk__shm *shm, uint32_t rank);
 
 /* A block of the host's ranks, zero at first, page aligned, of equal size on all; all call in the same order. what: for errors. */
 yk_status yk__shm_alloc(yk__shm *shm, const char *what, uint64_t bytes, void **mem, yk_error *err);
+/* The same, whose memory is taken range by range; a range may be taken more than once, by any rank. */
+yk_status yk__shm_alloc_sparse(yk__shm *shm, const char *what, uint64_t bytes, void **mem, yk_error *err);
+yk_status yk__shm_fill(yk__shm *shm, const void *mem, uint64_t at, uint64_t bytes, yk_error *err);
 /* Gives it back: this rank's address is no longer valid, others' are until they release it, too. All ranks make and release
  * blocks in the same order; nobody is waited for. */
 void yk__shm_release(yk__shm *shm, void *mem);

@@ -175,7 +175,7 @@ static yk_status map_block(yk__shm *shm, const char *what, uint64_t at, uint64_t
     return YK_OK;
 }
 
-static yk_status make_block(yk__shm *shm, const char *what, uint64_t bytes, void **mem, yk_error *err)
+static yk_status make_block(yk__shm *shm, const char *what, uint64_t bytes, bool sparse, void **mem, yk_error *err)
 {
     const uint64_t whole = ((bytes ? bytes : 1) + YK__SHM_PAGE - 1) / YK__SHM_PAGE * YK__SHM_PAGE;
     void *p = NULL;
@@ -185,7 +185,7 @@ static yk_status make_block(yk__shm *shm, const char *what, uint64_t bytes, void
     if (yk__grow(&shm->block, &shm->block_cap, shm->n_block + 1, sizeof *shm->block))
         return yk__fail(err, YK_E_MEM, "out of memory (the list of shared blocks)");
     at = place_block(shm, whole);
-    if (agree_block(shm, what, bytes, err) || (is_lowest(shm) && reserve_block(shm, what, at, whole, err)) ||
+    if (agree_block(shm, what, bytes, err) || (is_lowest(shm) && !sparse && reserve_block(shm, what, at, whole, err)) ||
         map_block(shm, what, at, whole, &p, err))
         return err->status;
     shm->made++;
@@ -202,7 +202,26 @@ static yk_status make_block(yk__shm *shm, const char *what, uint64_t bytes, void
  * more than a rank that has ended. That sizes differ each finds by itself. */
 yk_status yk__shm_alloc(yk__shm *shm, const char *what, uint64_t bytes, void **mem, yk_error *err)
 {
-    if (make_block(shm, what, bytes, mem, err) == YK_E_MEM)
+    if (make_block(shm, what, bytes, false, mem, err) == YK_E_MEM)
         end_for(shm, err);
     return err->status;
+}
+
+yk_status yk__shm_alloc_sparse(yk__shm *shm, const char *what, uint64_t bytes, void **mem, yk_error *err)
+{
+    if (make_block(shm, what, bytes, true, mem, err) == YK_E_MEM)
+        end_for(shm, err);
+    return err->status;
+}
+
+/* Pages of the range that have memory keep what is in them. */
+yk_status yk__shm_fill(yk__shm *shm, const void *mem, uint64_t at, uint64_t bytes, yk_error *err)
+{
+    const uint64_t from = at / YK__SHM_PAGE * YK__SHM_PAGE;
+    const uint64_t whole = (at + bytes - from + YK__SHM_PAGE - 1) / YK__SHM_PAGE * YK__SHM_PAGE;
+    for (size_t i = 0; i < shm->n_block; i++)
+        if (shm->block[i].mem == mem && from + whole <= shm->block[i].bytes)
+            return reserve_block(shm, "16-bit parameters", shm->block[i].offset + from, whole, err);
+    return yk__fail(err, YK_E_INTERNAL, "there is no block of shared memory with a range of %llu bytes at %llu", (unsigned long long)bytes,
+                    (unsigned long long)at);
 }

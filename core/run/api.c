@@ -50,6 +50,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->params.inference = c->inference;
     e->params.power_rank = c->power_rank;
     e->params.first_way = c->way;
+    e->params.first_home = c->home;
     yk__params_choose_way(&e->params);
     e->params.bucket_bytes = e->exchange.world > 1 ? yk__option_number(YK__OPTION_BUCKET_BYTES) : SINGLE_BYTES;
     if (c->bucket_bytes)

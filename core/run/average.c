@@ -12,10 +12,10 @@
 /* This rank's part of the changes, to where exchanges take gradients. */
 static yk_status put_change(yk__params *p, const yk__bucket *b, double weight, yk_error *err)
 {
-    const float *last = yk__exchange_values(p->exchange, b->shared_at);
-    if (yk__queue_get(p->queue, b->value, 0, b->shared, b->n * sizeof(float), err) || yk__queue_idle(p->queue, err))
+    const float *last = yk__params_host(p, b, 0);
+    if (yk__params_get(p, b, (yk__range){0, b->layout.n}, b->shared, err) || yk__queue_idle(p->queue, err))
         return err->status;
-    for (uint64_t i = 0; i < b->n; i++)
+    for (uint64_t i = 0; i < b->layout.n; i++)
         b->shared[i] = (float)(weight * ((double)b->shared[i] - (double)last[i]));
     return YK_OK;
 }
@@ -23,8 +23,8 @@ static yk_status put_change(yk__params *p, const yk__bucket *b, double weight, y
 /* Of this rank's slice. */
 static void add_changes(yk__params *p, const yk__bucket *b)
 {
-    float *last = yk__exchange_values(p->exchange, b->shared_at);
-    for (uint64_t i = b->slice.begin[p->exchange->rank]; i < b->slice.begin[p->exchange->rank + 1]; i++)
+    float *last = yk__params_host(p, b, 0);
+    for (uint64_t i = b->layout.slice.begin[p->exchange->rank]; i < b->layout.slice.begin[p->exchange->rank + 1]; i++)
         last[i] += b->shared[i];
 }
 
@@ -32,7 +32,7 @@ static yk_status sum_changes(yk__params *p, yk__bucket *b, double weight, yk_err
 {
     yk__exact squares = {{0}, 0};
     if (put_change(p, b, weight, err) ||
-        yk__exchange_reduce_scatter(p->exchange, b->shared_at, &b->slice, &squares, &b->done_ns, &b->request, err) ||
+        yk__exchange_reduce_scatter(p->exchange, b->shared_at, &b->layout, &squares, &b->done_ns, &b->request, err) ||
         yk__exchange_wait(&b->request, err))
         return err->status;
     add_changes(p, b);
@@ -43,11 +43,11 @@ static yk_status sum_changes(yk__params *p, yk__bucket *b, double weight, yk_err
 static yk_status take_mean(yk__params *p, yk__bucket *b, yk_error *err)
 {
     if (p->exchange->medium == YK__MESSAGES &&
-        (yk__exchange_all_gather(p->exchange, b->shared_at, &b->slice, false, &b->done_ns, &b->request, err) ||
+        (yk__exchange_all_gather(p->exchange, b->shared_at, &b->layout, false, &b->done_ns, &b->request, err) ||
          yk__exchange_wait(&b->request, err)))
         return err->status;
-    memset(b->shared, 0, b->is_wrapped ? b->n * sizeof(float) : 0);
-    return yk__queue_put(p->queue, b->value, 0, yk__exchange_values(p->exchange, b->shared_at), b->n * sizeof(float), err);
+    memset(b->shared, 0, b->is_wrapped ? b->layout.n * sizeof(float) : 0);
+    return yk__params_put_shared(p, b, (yk__range){0, b->layout.n}, err);
 }
 
 yk_status yk__params_average(yk__params *p, double weight, yk_error *err)
@@ -70,21 +70,21 @@ yk_status yk__params_average(yk__params *p, double weight, yk_error *err)
 static yk_status average_moment(yk__params *p, const yk__bucket *b, uint32_t k, double weight, float *all, yk_error *err)
 {
     double waited = 0.0;
-    if (yk__queue_read(p->queue, b->moment[k], 0, all, b->n * sizeof *all, err))
+    if (yk__queue_read(p->queue, b->moment[k], 0, all, b->layout.n * sizeof *all, err))
         return err->status;
-    for (uint64_t i = 0; i < b->n; i++)
+    for (uint64_t i = 0; i < b->layout.n; i++)
         all[i] = (float)(weight * (double)all[i]);
-    if (yk__exchange_all_reduce_begin(p->exchange, all, b->n, YK_REDUCE_SUM, err) ||
-        yk__exchange_all_reduce_end(p->exchange, all, b->n, YK_REDUCE_SUM, &waited, err))
+    if (yk__exchange_all_reduce_begin(p->exchange, all, b->layout.n, YK_REDUCE_SUM, err) ||
+        yk__exchange_all_reduce_end(p->exchange, all, b->layout.n, YK_REDUCE_SUM, &waited, err))
         return err->status;
-    return yk__queue_write(p->queue, b->moment[k], 0, all, b->n * sizeof *all, err);
+    return yk__queue_write(p->queue, b->moment[k], 0, all, b->layout.n * sizeof *all, err);
 }
 
 static yk_status average_bucket(yk__params *p, const yk__bucket *b, double weight, yk_error *err)
 {
-    float *all = yk__malloc(b->n * sizeof *all);
+    float *all = yk__malloc(b->layout.n * sizeof *all);
     if (!all)
-        return yk__fail_mem(err, b->n * sizeof *all, "the mean of the ranks' moments");
+        return yk__fail_mem(err, b->layout.n * sizeof *all, "the mean of the ranks' moments");
     for (uint32_t k = 0; k < p->n_moment && !err->status; k++)
         average_moment(p, b, k, weight, all, err);
     yk__free(all);

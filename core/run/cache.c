@@ -136,7 +136,7 @@ static yk_status plan_program(yk__exec *exec, const yk__micro *m, bool zero, yk_
 {
     yk__plan_request r;
     for (uint32_t i = 0; i < exec->params->n_bucket; i++)
-        bytes[i] = exec->params->bucket[i].n * sizeof(float);
+        bytes[i] = exec->params->bucket[i].layout.n * sizeof(float);
     yk__prog_request(exec, m->trace, &r);
     r.loss = m->loss, r.seed = m->seed;
     r.accumulate = !m->first && !zero;

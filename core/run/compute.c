@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies of the parameters that products read in the compute format, kept between steps, and the programs that write them. A
- * group of one writes them while it updates (optim.c); what other ranks updated, and what the host wrote, is cast before the
- * next program that reads it; what came as messages bucket by bucket, by the segment that waits for the bucket.
+ * group of one writes them while it updates (optim.c), as do owners where copies are once per host. Else what other ranks updated, and
+ * everywhere what the host wrote, is cast before the next program that reads it; what came as
+ * messages bucket by bucket, by the segment that waits for the bucket.
  */
 #include "core/base/mem.h"
 #include "core/run/exec.h"
@@ -18,12 +19,12 @@ void yk__compute_drop(yk__exec *exec)
     exec->cast_prog[0] = exec->cast_prog[1] = NULL;
 }
 
-void yk__compute_cast(const yk__params *p, yk__graph *g, uint32_t number, yk__vid value)
+void yk__compute_cast(const yk__params *p, yk__graph *g, uint32_t number, uint64_t at, uint64_t n, yk__vid value)
 {
     const yk__param *q = &p->param[number];
-    const int64_t n = (int64_t)q->n;
+    const int64_t dim = (int64_t)n;
     const uint32_t slot = yk__slot_new(g, YK_SLOT_PARAM, yk__params_compute_bytes(p, q), number | YK__KEY_COMPUTE);
-    const yk__vid copy = yk__leaf(g, slot, 0, p->precision, 1, &n);
+    const yk__vid copy = yk__leaf(g, slot, at * yk_dtype_bytes(p->precision), p->precision, 1, &dim);
     if (value != YK_NONE && copy != YK_NONE)
         yk__node_new(g, YK_OP_CAST, 0, 1, &value, 1, &copy, 0, NULL);
 }
@@ -49,7 +50,7 @@ static yk_status make_cast(yk__exec *exec, cast_choice which, yk__prog **out, yk
         const yk__param *q = &p->param[i];
         const int64_t n = (int64_t)q->n;
         if (is_chosen(q, which))
-            yk__compute_cast(p, &g, i, yk__leaf(&g, yk__slot_new(&g, YK_SLOT_PARAM, q->n * sizeof(float), i), 0, YK_F32, 1, &n));
+            yk__compute_cast(p, &g, i, 0, q->n, yk__leaf(&g, yk__slot_new(&g, YK_SLOT_PARAM, q->n * sizeof(float), i), 0, YK_F32, 1, &n));
     }
     yk__prog_request(exec, &g, &r);
     r.single_rank = true;

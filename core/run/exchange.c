@@ -8,7 +8,10 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
+#include "core/base/round.h"
 #include "core/run/queue.h"
+
+#define PAGE 4096u
 
 static yk__part find_part(const yk__exchange *exchange)
 {
@@ -23,8 +26,9 @@ yk_status yk__exchange_open(yk__exchange *exchange, yk__group *group, bool plans
                                .coll = yk__group_coll(group),
                                .rank = yk__group_rank(group),
                                .world = yk__group_size(group)};
+    exchange->shares = exchange->world > 1 && yk__coll_shares(exchange->coll);
     if (exchange->world > 1 && !plans_only)
-        exchange->medium = yk__coll_shares(exchange->coll) ? YK__MEMORY : YK__MESSAGES;
+        exchange->medium = exchange->shares ? YK__MEMORY : YK__MESSAGES;
     exchange->part = exchange->world == 1 ? YK__PART_ALL : local_sgd ? YK__PART_LOCAL : YK__PART_MEMBER;
     exchange->drives = yk__coll_drives(exchange->coll);
     exchange->narrows = yk__coll_narrows(exchange->coll);
@@ -52,6 +56,11 @@ static yk__comm *world_of(const yk__exchange *exchange)
 static yk__comm *members_of(const yk__exchange *exchange)
 {
     return exchange->medium ? yk__coll_members(exchange->coll) : NULL;
+}
+
+static yk__comm *comm_of(const yk__exchange *exchange, const yk__layout *layout)
+{
+    return layout->comm == YK__TO_MEMBERS ? members_of(exchange) : NULL;
 }
 
 /* Without a communicator nothing is begun, and *r stays as it is. */
@@ -101,18 +110,44 @@ static yk_status alloc_block(yk__exchange *exchange, const char *what, uint32_t 
     return yk__coll_alloc(exchange->coll, name, n * sizeof(float), mode, block, err);
 }
 
-yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n, yk_error *err)
+yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n, yk__blocks blocks, yk_error *err)
 {
-    uint64_t blocks;
+    const uint64_t grads = exchange->shares ? exchange->world : 1u + yk__coll_keeps_residual(exchange->coll);
     if (exchange->world == 1 || !n)
         return YK_OK;
-    blocks = yk__coll_shares(exchange->coll) ? exchange->world + 1ull : 2ull + yk__coll_keeps_residual(exchange->coll);
-    exchange->shared_bytes = n * sizeof(float) * blocks;
-    if (!exchange->medium || alloc_block(exchange, "gradients", layout, n, YK__COLL_PRIVATE, &exchange->grad, err))
+    exchange->shared_bytes = n * sizeof(float) * ((blocks & YK__BLOCK_GRADS ? grads : 0) + (blocks & YK__BLOCK_VALUES ? 1 : 0));
+    if (!exchange->medium || ((blocks & YK__BLOCK_GRADS) &&
+                              (alloc_block(exchange, "gradients", layout, n, YK__COLL_PRIVATE, &exchange->grad, err) ||
+                               yk__coll_keep_residual(exchange->coll, &exchange->grad, err))))
         return err->status;
-    if (yk__coll_keep_residual(exchange->coll, &exchange->grad, err))
+    return blocks & YK__BLOCK_VALUES ? alloc_block(exchange, "parameters", layout, n, YK__COLL_COMMON, &exchange->value, err) : YK_OK;
+}
+
+yk_status yk__exchange_alloc_copies(yk__exchange *exchange, uint32_t layout, size_t n_param, uint64_t n, yk_error *err)
+{
+    char name[40];
+    snprintf(name, sizeof name, "16-bit parameters-%u", layout);
+    exchange->copies_at = yk__round_up(n_param * sizeof(uint32_t), PAGE);
+    if (exchange->medium != YK__MEMORY ||
+        yk__coll_alloc(exchange->coll, name, exchange->copies_at + 2 * n, YK__COLL_SPARSE, &exchange->copies, err))
         return err->status;
-    return alloc_block(exchange, "parameters", layout, n, YK__COLL_COMMON, &exchange->value, err);
+    return yk__coll_fill(exchange->coll, &exchange->copies, 0, exchange->copies_at, err);
+}
+
+yk_status yk__exchange_mark_copy(yk__exchange *exchange, size_t param, uint64_t at, uint64_t bytes, void **mem, yk_error *err)
+{
+    *mem = NULL;
+    exchange->shared_bytes += bytes;
+    if (!exchange->copies.mem || yk__coll_fill(exchange->coll, &exchange->copies, exchange->copies_at + 2 * at, bytes, err))
+        return err->status;
+    *mem = (char *)exchange->copies.mem + exchange->copies_at + 2 * at;
+    __atomic_store_n((uint32_t *)exchange->copies.mem + param, 1, __ATOMIC_RELEASE);
+    return YK_OK;
+}
+
+bool yk__exchange_has_copy(const yk__exchange *exchange, size_t param)
+{
+    return exchange->copies.mem && __atomic_load_n((const uint32_t *)exchange->copies.mem + param, __ATOMIC_ACQUIRE);
 }
 
 void yk__exchange_scale_residual(yk__exchange *exchange, float factor)
@@ -131,6 +166,8 @@ void yk__exchange_release(yk__exchange *exchange)
         yk__coll_release(exchange->coll, &exchange->grad);
     if (exchange->value.mem)
         yk__coll_release(exchange->coll, &exchange->value);
+    if (exchange->copies.mem)
+        yk__coll_release(exchange->coll, &exchange->copies);
     exchange->shared_bytes = 0;
 }
 
@@ -213,30 +250,30 @@ uint32_t yk__exchange_depth(const yk__exchange *exchange)
 }
 
 /* A request on the bucket that begins at element `at` of a block. */
-static yk__coll_desc bucket_desc(const yk__exchange *exchange, yk__coll_kind kind, const yk__coll_buffer *block, uint64_t at,
-                                 const yk__slices *s)
+static yk__coll_desc bucket_desc(yk__coll_kind kind, const yk__coll_buffer *block, uint64_t at,
+                                 const yk__layout *layout)
 {
     return (yk__coll_desc){
-        .kind = kind, .dtype = YK_F32, .count = s->begin[exchange->world], .buffer = block, .offset = at, .parts = s};
+        .kind = kind, .dtype = layout->dtype, .count = layout->n, .buffer = block, .offset = at, .parts = &layout->slice};
 }
 
-yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const yk__slices *s, yk__exact *squares, int64_t *done_ns,
+yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const yk__layout *layout, yk__exact *squares, int64_t *done_ns,
                                       yk__request **r, yk_error *err)
 {
-    yk__coll_desc d = bucket_desc(exchange, YK__COLL_REDUCE_SCATTER, &exchange->grad, at, s);
-    d.out = yk__exchange_grads(exchange, at + s->begin[exchange->rank]);
+    yk__coll_desc d = bucket_desc(YK__COLL_REDUCE_SCATTER, &exchange->grad, at, layout);
+    d.out = yk__exchange_grads(exchange, at + layout->slice.begin[exchange->rank]);
     d.squares = squares;
     d.done_ns = done_ns;
-    return begin_request(members_of(exchange), &d, r, err);
+    return begin_request(comm_of(exchange, layout), &d, r, err);
 }
 
-yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk__slices *s, bool narrow, int64_t *done_ns,
+yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk__layout *layout, bool narrow, int64_t *done_ns,
                                   yk__request **r, yk_error *err)
 {
-    yk__coll_desc d = bucket_desc(exchange, YK__COLL_ALL_GATHERV, &exchange->value, at, s);
+    yk__coll_desc d = bucket_desc(YK__COLL_ALL_GATHERV, &exchange->value, at, layout);
     d.narrow = narrow;
     d.done_ns = done_ns;
-    return begin_request(members_of(exchange), &d, r, err);
+    return begin_request(comm_of(exchange, layout), &d, r, err);
 }
 
 yk_status yk__exchange_all_written(yk__exchange *exchange, yk_error *err)
@@ -353,6 +390,18 @@ yk_status yk__exchange_largest(yk__exchange *exchange, uint32_t n, uint32_t *v, 
     return YK_OK;
 }
 
+yk_status yk__exchange_alike(yk__exchange *exchange, uint32_t number, bool *alike, yk_error *err)
+{
+    uint32_t *all = yk__calloc(exchange->world, sizeof *all);
+    if (!all)
+        return yk__fail_mem(err, exchange->world * sizeof *all, "the ranks' numbers");
+    *alike = !yk__group_all_gather(exchange->group, &number, sizeof number, all, err);
+    for (uint32_t r = 0; r < exchange->world; r++)
+        *alike = *alike && all[r] == number;
+    yk__free(all);
+    return err->status;
+}
+
 yk_status yk__exchange_compare(yk__exchange *exchange, uint64_t number, uint32_t *rank, yk_error *err)
 {
     void *numbers;
@@ -375,9 +424,8 @@ yk_status yk__exchange_broadcast(yk__exchange *exchange, uint32_t root, void *da
 yk_status yk__exchange_spread(yk__exchange *exchange, const yk__slices *s, uint64_t at, uint64_t n, float *data, yk_error *err)
 {
     for (uint32_t r = 0; r < exchange->world; r++) {
-        const uint64_t from = at > s->begin[r] ? at : s->begin[r];
-        const uint64_t to = at + n < s->begin[r + 1] ? at + n : s->begin[r + 1];
-        if (from < to && yk__exchange_broadcast(exchange, r, data + (from - at), (to - from) * sizeof *data, err))
+        const yk__range own = yk__range_meet(at, n, s->begin[r], s->begin[r + 1]);
+        if (own.from < own.to && yk__exchange_broadcast(exchange, r, data + (own.from - at), (own.to - own.from) * sizeof *data, err))
             return err->status;
     }
     return YK_OK;

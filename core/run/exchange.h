@@ -13,6 +13,7 @@
 #define YOKE_CORE_RUN_EXCHANGE_H
 
 #include "core/group/group.h"
+#include "core/run/home.h"
 #include "core/run/run.h"
 
 /* The medium between this rank and the others. */
@@ -21,6 +22,25 @@ typedef enum yk__medium {
     YK__MEMORY,    /* all ranks have memory in common */
     YK__MESSAGES
 } yk__medium;
+
+/* Whom a bucket's values and gradients are exchanged with. */
+typedef enum yk__talks_to { YK__TO_NOBODY, YK__TO_MEMBERS } yk__talks_to;
+
+/* How a bucket lies: the same on all ranks. */
+typedef struct yk__layout {
+    yk_dtype dtype;
+    uint64_t n;       /* elements, with gaps */
+    yk__slices slice; /* which rank updates which of them; none in a frozen bucket */
+    yk__talks_to comm;
+} yk__layout;
+
+/* Blocks for exchanges that a way needs. */
+typedef enum yk__blocks {
+    YK__BLOCKS_UNSAID, /* what the rows behind need */
+    YK__BLOCK_GRADS = 1,
+    YK__BLOCK_VALUES = 2,
+    YK__BLOCKS_BOTH = YK__BLOCK_GRADS | YK__BLOCK_VALUES
+} yk__blocks;
 
 /* The part this rank has in a step; it changes with the roles. */
 typedef enum yk__part {
@@ -35,6 +55,7 @@ typedef struct yk__exchange {
     yk__group *group;
     yk__coll *coll;
     uint32_t rank, world;
+    bool shares; /* there are other ranks, and all have memory in common, whether this rank's device computes or only plans */
     yk__medium medium;
     yk__part part;
     bool drives; /* what others need of this rank goes on while its host waits for the device */
@@ -42,6 +63,8 @@ typedef struct yk__exchange {
     yk__roles roles;
     yk__slices none; /* of no elements */
     yk__coll_buffer grad, value; /* of the trained buckets */
+    yk__coll_buffer copies;      /* their copies in the compute format, once per host, behind a mark of each that is kept up to date */
+    uint64_t copies_at;          /* bytes of the marks, whole pages */
     uint64_t shared_bytes;       /* of these, or what they would have */
     yk__request *reduction;      /* the all-reduce on its way */
 } yk__exchange;
@@ -61,8 +84,13 @@ const volatile int *yk__exchange_cancel(const yk__exchange *exchange); /* not 0 
 
 /* ---- Blocks ---- */
 
-/* For n elements of the layout of this number; collective. */
-yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n, yk_error *err);
+/* For n elements of the layout of this number; by all ranks, with equal blocks. */
+yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n, yk__blocks blocks, yk_error *err);
+/* A block for copies in the compute format, for so many parameters, n elements together, of 16 bits; by all ranks. */
+yk_status yk__exchange_alloc_copies(yk__exchange *exchange, uint32_t layout, size_t n_param, uint64_t n, yk_error *err);
+/* Memory for one parameter's copy, which begins at element `at`; from the next update on all owners write their slices of it. */
+yk_status yk__exchange_mark_copy(yk__exchange *exchange, size_t param, uint64_t at, uint64_t bytes, void **mem, yk_error *err);
+bool yk__exchange_has_copy(const yk__exchange *exchange, size_t param); /* some rank has marked it */
 void yk__exchange_release(yk__exchange *exchange);
 /* What rounding took from gradients that travelled, and is to go with the next, is lost (core/coll/wire.h). Not while a sum is made. */
 void yk__exchange_clear_residual(yk__exchange *exchange);
@@ -85,12 +113,12 @@ void yk__exchange_updating(yk__exchange *exchange, bool on);
 
 /* How many buckets may be on their way at once. */
 uint32_t yk__exchange_depth(const yk__exchange *exchange);
-/* The sum over the members of the bucket that begins at element `at`, this rank's slice of it, in place; its squares are added. *r:
- * to be waited for; NULL where the rank does not talk. *done_ns: then, when it was done, in ns of CLOCK_MONOTONIC. */
-yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const yk__slices *s, yk__exact *squares, int64_t *done_ns,
+/* The sum over the layout's ranks of the bucket that begins at element `at`, this rank's slice of it, in place; its squares are added.
+ * *r: to be waited for; NULL where the rank does not talk. *done_ns: then, when it was done, in ns of CLOCK_MONOTONIC. */
+yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const yk__layout *layout, yk__exact *squares, int64_t *done_ns,
                                       yk__request **r, yk_error *err);
 /* Every member has written its slice of the parameters of that bucket: they are all there. */
-yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk__slices *s, bool narrow, int64_t *done_ns,
+yk_status yk__exchange_all_gather(yk__exchange *exchange, uint64_t at, const yk__layout *layout, bool narrow, int64_t *done_ns,
                                   yk__request **r, yk_error *err);
 /* The same of all buckets at once, where ranks have memory in common; over messages nothing. */
 yk_status yk__exchange_all_written(yk__exchange *exchange, yk_error *err);
@@ -111,6 +139,8 @@ yk_status yk__exchange_least(yk__exchange *exchange, uint32_t *v, yk_error *err)
 
 /* The largest of their numbers, each of n of them. */
 yk_status yk__exchange_largest(yk__exchange *exchange, uint32_t n, uint32_t *v, yk_error *err);
+/* All ranks give the same number; on devices that plan only, too. */
+yk_status yk__exchange_alike(yk__exchange *exchange, uint32_t number, bool *alike, yk_error *err);
 /* *rank: the first whose number is another than rank 0's; YK_NONE: all have the same. */
 yk_status yk__exchange_compare(yk__exchange *exchange, uint64_t number, uint32_t *rank, yk_error *err);
 yk_status yk__exchange_broadcast(yk__exchange *exchange, uint32_t root, void *data, uint64_t bytes, yk_error *err);

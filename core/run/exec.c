@@ -9,16 +9,17 @@
 
 static void bind_param(const yk__params *v, yk__prog *p, uint32_t i, uint32_t key)
 {
+    yk__bound bound = {0};
     if (key & YK__KEY_BUCKET) {
-        p->slot[i] = v->bucket[key & ~YK__KEY_BUCKET].value;
-        p->slot_offset[i] = 0;
+        bound = yk__params_bind(&v->bucket[key & ~YK__KEY_BUCKET], YK__RANGE_ALL, v->queue->last_point);
     } else if (key & YK__KEY_COMPUTE) {
-        p->slot[i] = v->param[key & ~YK__KEY_COMPUTE].compute;
-        p->slot_offset[i] = 0;
+        bound.buffer = v->param[key & ~YK__KEY_COMPUTE].compute;
     } else {
-        p->slot[i] = v->bucket[v->param[key].bucket].value;
-        p->slot_offset[i] = v->param[key].at * sizeof(float);
+        const yk__param *q = &v->param[key];
+        bound = yk__params_bind(&v->bucket[q->bucket], (yk__range){q->at, q->at + q->n}, v->queue->last_point);
     }
+    p->slot[i] = bound.buffer;
+    p->slot_offset[i] = bound.offset;
     p->slot_version[i] = v->version;
 }
 

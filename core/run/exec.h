@@ -96,8 +96,8 @@ void yk__cache_clear(yk__exec *exec);
 
 /* Before somebody reads them. Where parameters come as messages, not whole: segments see to those that they wait for. */
 yk_status yk__compute_refresh(yk__exec *exec, bool whole, yk_error *err);
-/* Appends the cast of a parameter's values, f32, n elements in one dimension, to its copy. */
-void yk__compute_cast(const yk__params *p, yk__graph *g, uint32_t number, yk__vid value);
+/* Appends the cast of n of a parameter's values, f32, in one dimension, to elements from `at` on of its copy. */
+void yk__compute_cast(const yk__params *p, yk__graph *g, uint32_t number, uint64_t at, uint64_t n, yk__vid value);
 void yk__compute_drop(yk__exec *exec); /* the programs */
 /* Writes zeros to all parameters and gradients (the gaps must be zero), or to this rank's moments. */
 yk_status yk__fill_zero(yk__exec *exec, bool moments, yk_error *err);

@@ -13,10 +13,10 @@ static void fill_slot(yk__graph *g, yk_slot_kind kind, uint32_t key, uint64_t n)
 static void fill_bucket(const yk__params *p, yk__graph *g, uint32_t i, bool moments)
 {
     const yk__bucket *b = &p->bucket[i];
-    if (!moments && !b->is_common) /* fresh shared memory is zero, and others may have written to it */
-        fill_slot(g, YK_SLOT_PARAM, YK__KEY_BUCKET | i, b->n);
+    if (!moments && !b->home->in_block) /* fresh shared memory is zero, and others may have written to it */
+        fill_slot(g, YK_SLOT_PARAM, YK__KEY_BUCKET | i, b->layout.n);
     if (!moments && b->trained)
-        fill_slot(g, YK_SLOT_GRAD, i, b->n);
+        fill_slot(g, YK_SLOT_GRAD, i, b->layout.n);
     for (uint32_t k = 0; moments && b->trained && k < p->n_moment; k++)
         if (b->begin < b->end)
             fill_slot(g, YK_SLOT_STATE, YK__KEY_BUCKET | k << 24 | i, b->end - b->begin);

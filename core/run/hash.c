@@ -8,12 +8,11 @@
 #define CHUNK (4u << 20) /* bytes hashed at once */
 #define PART (8ull << 20) /* elements compared in a turn: some 10 ms with the way from a device */
 
-static yk_status hash_part(yk__engine *e, yk_buffer *b, uint64_t offset, uint64_t bytes, void *scratch, uint64_t *h,
-                           yk_error *err)
+static yk_status hash_part(yk__engine *e, yk__bound from, uint64_t bytes, void *scratch, uint64_t *h, yk_error *err)
 {
     for (uint64_t at = 0; at < bytes && !err->status; at += CHUNK) {
         const uint64_t n = bytes - at < CHUNK ? bytes - at : CHUNK;
-        if (!yk__queue_read(&e->queue, b, offset + at, scratch, n, err))
+        if (!yk__queue_read(&e->queue, from.buffer, from.offset + at, scratch, n, err))
             *h = yk__hash_bytes(*h, scratch, n);
     }
     return err->status;
@@ -33,8 +32,9 @@ static yk_status hash_values(yk__engine *e, yk__span part, void *scratch, uint64
         const yk__param *q = &e->params.param[i];
         const yk__span own = span_of(q, begin, part);
         if (own.from < own.to)
-            hash_part(e, e->params.bucket[q->bucket].value, (q->at + own.from) * sizeof(float), (own.to - own.from) * sizeof(float),
-                      scratch, &h, err);
+            hash_part(e,
+                      yk__params_bind(&e->params.bucket[q->bucket], (yk__range){q->at + own.from, q->at + own.to}, e->queue.last_point),
+                      (own.to - own.from) * yk_dtype_bytes(q->dtype), scratch, &h, err);
     }
     *hash = h;
     return err->status;
@@ -56,7 +56,7 @@ static yk_status hash_copies(yk__engine *e, yk__span part, void *scratch, yk__ha
         if (!q->compute || own.from >= own.to)
             continue;
         which = yk__hash_u64(which, i);
-        hash_part(e, q->compute, own.from * element, (own.to - own.from) * element, scratch, &h, err);
+        hash_part(e, (yk__bound){q->compute, own.from * element}, (own.to - own.from) * element, scratch, &h, err);
     }
     out->copied = which;
     out->copies = h;

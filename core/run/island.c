@@ -291,17 +291,17 @@ yk_status yk__island_reduce_slices(yk__island *island, yk_buffer *b, const yk__s
     return submit_sum(island, b, n, even, number, point, err);
 }
 
-yk_status yk__island_broadcast(yk__island *island, yk_buffer *b, uint64_t at, uint64_t n, uint32_t place, uint32_t number, yk_error *err)
+yk_status yk__island_broadcast(yk__island *island, yk__bound at, uint64_t n, uint32_t place, uint32_t number, yk_error *err)
 {
     const yk_coll_op op = {.size = sizeof op,
                            .kind = YK_COLL_BROADCAST,
                            .dtype = YK_F32,
                            .wire = YK_F32,
                            .root = place,
-                           .src = b,
-                           .dst = b,
-                           .src_offset = at * sizeof(float),
-                           .dst_offset = at * sizeof(float),
+                           .src = at.buffer,
+                           .dst = at.buffer,
+                           .src_offset = at.offset,
+                           .dst_offset = at.offset,
                            .count = n};
     return n ? submit_op(island, island->queue->dev->queue, &op, "island broadcast", number, err) : YK_OK;
 }

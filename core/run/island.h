@@ -60,7 +60,7 @@ yk_status yk__island_reduce(yk__island *island, yk_buffer *b, uint64_t n, uint32
 /* The same, where each member's elements are those of its slice; all members of the job are in the island. */
 yk_status yk__island_reduce_slices(yk__island *island, yk_buffer *b, const yk__slices *slice, uint32_t number, uint64_t point,
                                    yk_error *err);
-/* Elements [at, at + n) of every member's buffer become those of the member at `place`. */
-yk_status yk__island_broadcast(yk__island *island, yk_buffer *b, uint64_t at, uint64_t n, uint32_t place, uint32_t number, yk_error *err);
+/* n elements there become on every member those of the member at `place`. */
+yk_status yk__island_broadcast(yk__island *island, yk__bound at, uint64_t n, uint32_t place, uint32_t number, yk_error *err);
 
 #endif

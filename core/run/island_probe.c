@@ -83,7 +83,7 @@ static yk_status try_broadcast(const probe *p, yk_error *err)
     const uint64_t at = 3, count = p->n - 2 * at;
     const uint32_t root = p->island->size - 1;
     yk__queue *q = p->island->queue;
-    if (write_operands(p, err) || yk__island_broadcast(p->island, p->buffer, at, count, root, 0, err) ||
+    if (write_operands(p, err) || yk__island_broadcast(p->island, (yk__bound){p->buffer, at * sizeof(float)}, count, root, 0, err) ||
         yk__queue_read(q, p->buffer, 0, p->data, p->n * sizeof(float), err))
         return err->status;
     for (uint64_t i = 0; i < p->n; i++) {

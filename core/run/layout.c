@@ -8,7 +8,6 @@ yk_status yk__engine_lay_out(yk__engine *e, yk_error *err)
         return YK_OK;
     if (yk__params_lay_out(&e->params, err))
         return err->status;
-    yk__params_choose_way(&e->params); /* it has its island now */
     if (yk__fill_zero(&e->exec, false, err))
         return err->status;
     e->params.laid_out = true;

@@ -10,20 +10,6 @@
 #include "core/base/mem.h"
 #include "core/run/params.h"
 
-/* This rank's slice in the block for exchanges. */
-static float *own_slice(const yk__params *p, const yk__bucket *b)
-{
-    return yk__exchange_values(p->exchange, b->shared_at + b->begin);
-}
-
-/* From there to a device's own copy. */
-static yk_status put_own(yk__params *p, const yk__bucket *b, yk_error *err)
-{
-    if (b->is_common)
-        return YK_OK;
-    return yk__queue_put(p->queue, b->value, b->begin * sizeof(float), own_slice(p, b), (b->end - b->begin) * sizeof(float), err);
-}
-
 static yk_status round_bucket(yk__params *p, yk__bucket *b, yk_error *err)
 {
     const uint64_t n = b->end - b->begin;
@@ -32,8 +18,8 @@ static yk_status round_bucket(yk__params *p, yk__bucket *b, yk_error *err)
     b->rest = b->rest ? b->rest : yk__malloc(n * sizeof *b->rest);
     if (!b->rest)
         return yk__fail_mem(err, n * sizeof *b->rest, "what is rounded away from parameters");
-    yk__split_bf16s(own_slice(p, b), n, b->rest);
-    return put_own(p, b, err);
+    yk__split_bf16s(yk__params_host(p, b, b->begin), n, b->rest);
+    return yk__params_put_shared(p, b, (yk__range){b->begin, b->end}, err);
 }
 
 yk_status yk__params_round(yk__params *p, yk_error *err)
@@ -48,12 +34,12 @@ yk_status yk__params_round(yk__params *p, yk_error *err)
 /* A member that was excluded, or whose rest was dropped, has none. */
 static yk_status restore_bucket(yk__params *p, const yk__bucket *b, yk_error *err)
 {
-    float *v = own_slice(p, b);
+    float *v = yk__params_host(p, b, b->begin);
     if (!b->rest)
         return YK_OK;
     for (uint64_t i = 0; i < b->end - b->begin; i++)
         v[i] += b->rest[i];
-    return put_own(p, b, err);
+    return yk__params_put_shared(p, b, (yk__range){b->begin, b->end}, err);
 }
 
 yk_status yk__params_restore(yk__params *p, yk_error *err)
@@ -81,9 +67,9 @@ void yk__params_drop_rest(yk__params *p)
 void yk__params_forget_rest(const yk__params *p, const yk__param *q)
 {
     const yk__bucket *b = &p->bucket[q->bucket];
-    const uint64_t from = q->at > b->begin ? q->at : b->begin, to = q->at + q->n < b->end ? q->at + q->n : b->end;
-    if (b->rest && from < to)
-        memset(b->rest + (from - b->begin), 0, (to - from) * sizeof *b->rest);
+    const yk__range own = yk__range_meet(q->at, q->n, b->begin, b->end);
+    if (b->rest)
+        memset(b->rest + (own.from - b->begin), 0, (own.to - own.from) * sizeof *b->rest);
 }
 
 yk_status yk__params_gather_whole(yk__params *p, yk_error *err)

@@ -34,20 +34,20 @@ static yk_status add_stretch(yk__optim_programs *optim, stretches *s, uint32_t n
 {
     const yk__param *p = &optim->params->param[number];
     const uint32_t group = group_of(optim, number),
-                   compute = p->compute && yk__exchange_updates_all(optim->params->exchange) ? number : YK_NONE;
+                   compute = p->compute && (p->is_once || yk__exchange_updates_all(optim->params->exchange)) ? number : YK_NONE;
     const yk__bucket *k = &optim->params->bucket[p->bucket];
     stretch *last = s->n ? &s->list[s->n - 1] : NULL;
-    const uint64_t from = p->at > k->begin ? p->at : k->begin, to = end < k->end ? end : k->end;
-    if (from >= to)
+    const yk__range own = yk__range_meet(p->at, end - p->at, k->begin, k->end);
+    if (own.from == own.to)
         return YK_OK;
     if (last && last->bucket == p->bucket && last->group == group && last->compute == compute && compute == YK_NONE &&
-        last->end == from) {
-        last->end = to;
+        last->end == own.from) {
+        last->end = own.to;
         return YK_OK;
     }
     if (yk__grow(&s->list, &s->cap, s->n + 1, sizeof *s->list))
         return yk__fail_mem(err, sizeof *s->list, "an optimizer");
-    s->list[s->n++] = (stretch){p->bucket, group, compute, from, to};
+    s->list[s->n++] = (stretch){p->bucket, group, compute, own.from, own.to};
     return YK_OK;
 }
 
@@ -60,7 +60,7 @@ static yk_status find_stretches(yk__optim_programs *optim, stretches *s, yk_erro
         uint64_t end;
         if (!p->trained)
             continue;
-        end = optim->params->bucket[p->bucket].n;
+        end = optim->params->bucket[p->bucket].layout.n;
         for (size_t j = i; j-- > 0;)
             if (optim->params->param[j].trained) {
                 end = optim->params->param[j].bucket == p->bucket ? optim->params->param[j].at : end;
@@ -86,7 +86,7 @@ static bucket_slots *make_slots(yk__optim_programs *optim, yk__graph *g)
 {
     bucket_slots *s = yk__calloc(optim->params->n_bucket + 1ull, sizeof *s);
     for (uint32_t i = 0; s && i < optim->params->n_bucket; i++) {
-        const uint64_t bytes = optim->params->bucket[i].n * sizeof(float);
+        const uint64_t bytes = optim->params->bucket[i].layout.n * sizeof(float);
         s[i].value = yk__slot_new(g, YK_SLOT_PARAM, bytes, YK__KEY_BUCKET | i);
         s[i].grad = yk__slot_new(g, YK_SLOT_GRAD, bytes, i);
         for (uint32_t k = 0; k < optim->params->n_moment; k++)
@@ -95,6 +95,16 @@ static bucket_slots *make_slots(yk__optim_programs *optim, yk__graph *g)
                              YK__KEY_BUCKET | k << 24 | i);
     }
     return s;
+}
+
+/* The elements of a parameter in the stretch to its copy; there may be a gap behind them. */
+static void cast_stretch(const yk__params *p, yk__graph *g, const stretch *s, yk__vid value)
+{
+    const yk__param *q = &p->param[s->compute];
+    const yk__range own = yk__range_meet(q->at, q->n, s->begin, s->end);
+    const uint64_t n = own.to - own.from;
+    if (n)
+        yk__compute_cast(p, g, s->compute, own.from - q->at, n, yk__slice(g, value, 0, 0, (int64_t)n, 1));
 }
 
 static void step_node(yk__optim_programs *optim, yk__graph *g, const bucket_slots *slots, uint32_t hyper, const stretch *s)
@@ -118,8 +128,7 @@ static void step_node(yk__optim_programs *optim, yk__graph *g, const bucket_slot
     if (yk__apply(g, optim->layout.kind == YK_OPT_ADAM ? YK_OP_ADAM_STEP : YK_OP_SGD_STEP, n, in, 1, &flags, YK_DTYPE_COUNT, 0,
                   NULL, out, 4) &&
         s->compute != YK_NONE)
-        yk__compute_cast(optim->params, g, s->compute,
-                         yk__slice(g, out[0], 0, 0, (int64_t)optim->params->param[s->compute].n, 1));
+        cast_stretch(optim->params, g, s, out[0]);
 }
 
 static yk_status plan_graph(yk__optim_programs *optim, yk__graph *g, uint32_t n_result, const yk__vid *result, yk__prog **p, yk_error *err)
@@ -161,7 +170,7 @@ static void stat_nodes(yk__optim_programs *optim, yk__graph *g, yk__vid scale, y
     for (uint32_t i = 0; i < optim->params->n_bucket; i++) {
         const yk__bucket *p = &optim->params->bucket[i];
         const stretch all = {i, 0, YK_NONE, p->begin, p->end};
-        const uint32_t slot = yk__slot_new(g, YK_SLOT_GRAD, p->n * sizeof(float), i);
+        const uint32_t slot = yk__slot_new(g, YK_SLOT_GRAD, p->layout.n * sizeof(float), i);
         yk__vid in[2], out;
         if (p->begin == p->end)
             continue;

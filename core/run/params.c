@@ -22,7 +22,7 @@ yk_status yk__params_declare(yk__params *p, const char *name, uint64_t n, bool t
     if (yk__grow(&p->param, &p->cap_param, p->n_param + 1, sizeof *p->param))
         return yk__fail_mem(err, sizeof *p->param, name);
     q = &p->param[p->n_param];
-    *q = (yk__param){.name = yk__strdup(name), .n = n, .trained = trained && !p->inference};
+    *q = (yk__param){.name = yk__strdup(name), .n = n, .trained = trained && !p->inference, .dtype = YK_F32};
     if (!q->name)
         return yk__fail_mem(err, strlen(name), name);
     *number = (uint32_t)p->n_param++;
@@ -71,8 +71,8 @@ static yk_status new_bucket(yk__params *p, bool trained, size_t *cap, yk_error *
 {
     if (yk__grow(&p->bucket, cap, p->n_all_bucket + 1ull, sizeof *p->bucket))
         return yk__fail_mem(err, sizeof *p->bucket, "the layout of the parameters");
-    memset(&p->bucket[p->n_all_bucket], 0, sizeof *p->bucket);
-    p->bucket[p->n_all_bucket++].trained = trained;
+    p->bucket[p->n_all_bucket++] =
+        (yk__bucket){.trained = trained, .layout = {.dtype = YK_F32, .comm = trained ? YK__TO_MEMBERS : YK__TO_NOBODY}};
     return YK_OK;
 }
 
@@ -138,15 +138,15 @@ static yk_status fill_buckets(yk__params *p, bool trained, size_t *cap, yk_error
             continue;
         if (check_size(p, q, err))
             return err->status;
-        open = open && p->bucket[p->n_all_bucket - 1].n + n <= p->most;
+        open = open && p->bucket[p->n_all_bucket - 1].layout.n + n <= p->most;
         most = open ? most : full_bucket(p, trained, all, left);
         if (!open && new_bucket(p, trained, cap, err))
             return err->status;
         q->bucket = p->n_all_bucket - 1;
-        q->at = p->bucket[q->bucket].n;
-        p->bucket[q->bucket].n += n;
+        q->at = p->bucket[q->bucket].layout.n;
+        p->bucket[q->bucket].layout.n += n;
         left -= q->n;
-        open = p->bucket[q->bucket].n < most;
+        open = p->bucket[q->bucket].layout.n < most;
     }
     return YK_OK;
 }
@@ -162,9 +162,9 @@ static yk_status list_buckets(yk__params *p, yk_error *err)
     p->n_trained = 0;
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
-        b->n = p->exchange->world > 1 ? yk__round_up(b->n, PAGE) : b->n;
+        b->layout.n = p->exchange->world > 1 ? yk__round_up(b->layout.n, PAGE) : b->layout.n;
         b->shared_at = p->n_trained;
-        p->n_trained += b->trained ? b->n : 0;
+        p->n_trained += b->trained ? b->layout.n : 0;
     }
     p->gathered = p->n_bucket;
     return YK_OK;
@@ -190,18 +190,18 @@ yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err)
 {
     double weight[YK__RANKS];
     weigh_ranks(p, weight);
-    if (yk__slices_by(&b->slice, b->n, p->exchange->world, weight, err))
+    if (yk__slices_by(&b->layout.slice, b->layout.n, p->exchange->world, weight, err))
         return err->status;
     b->is_part = false; /* the old slice holds sums */
-    b->begin = yk__exchange_updates_all(p->exchange) ? 0 : b->slice.begin[p->exchange->rank];
-    b->end = yk__exchange_updates_all(p->exchange) ? b->n : b->slice.begin[p->exchange->rank + 1];
+    b->begin = yk__exchange_updates_all(p->exchange) ? 0 : b->layout.slice.begin[p->exchange->rank];
+    b->end = yk__exchange_updates_all(p->exchange) ? b->layout.n : b->layout.slice.begin[p->exchange->rank + 1];
     return YK_OK;
 }
 
 /* The device adds the gradients up where exchanges take them itself, where it can. */
 static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
 {
-    const uint64_t bytes = b->n * sizeof(float);
+    const uint64_t bytes = yk__bucket_bytes(b);
     if (p->exchange->world > 1) {
         b->shared = yk__exchange_grads(p->exchange, b->shared_at);
         b->is_wrapped = yk__queue_wrap_shared(p->queue, b->shared, bytes, &b->grad);
@@ -209,22 +209,26 @@ static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
     return b->is_wrapped ? YK_OK : yk__queue_buffer(p->queue, bytes, &b->grad, YK__GRAD_BYTES, err);
 }
 
-/* A processor reads the values where exchanges leave them: no copy of its own, and nothing to fetch after an update. */
-static yk_status make_value(yk__params *p, yk__bucket *b, yk_error *err)
+static yk_status make_copies_block(yk__params *p, yk_error *err)
 {
-    const uint64_t bytes = b->n * sizeof(float);
-    b->is_common = b->trained && !yk__exchange_updates_all(p->exchange) && yk__queue_wraps(p->queue) &&
-                   yk__queue_wrap_shared(p->queue, yk__exchange_values(p->exchange, b->shared_at), bytes, &b->value);
-    return b->is_common ? YK_OK : yk__queue_buffer(p->queue, bytes, &b->value, YK__PARAM_BYTES, err);
+    const uint32_t format = yk__queue_wraps(p->queue) ? p->precision : YK_DTYPE_COUNT;
+    p->copies_once = false;
+    if (!p->exchange->shares || p->exchange->part == YK__PART_LOCAL || !p->n_trained ||
+        yk__exchange_alike(p->exchange, format, &p->copies_once, err))
+        return err->status;
+    p->copies_once = p->copies_once && format != YK_F32 && format != YK_DTYPE_COUNT;
+    return p->copies_once ? yk__exchange_alloc_copies(p->exchange, p->layouts, p->n_param, p->n_trained, err) : YK_OK;
 }
 
-/* Gradients leave the device, and parameters come to it, beside its programs. */
-static void pin_blocks(yk__params *p)
+/* Blocks for exchanges that the way needs. Gradients leave a device with memory of its own, and parameters come to it, beside its
+ * programs. */
+static yk_status make_blocks(yk__params *p, yk_error *err)
 {
-    if (yk__queue_wraps(p->queue))
-        return;
-    yk__queue_pin(p->queue, p->exchange->grad.mem, p->n_trained * sizeof(float), &p->grad_pin);
-    yk__queue_pin(p->queue, p->exchange->value.mem, p->n_trained * sizeof(float), &p->value_pin);
+    if (yk__exchange_alloc(p->exchange, p->layouts, p->n_trained, p->way.blocks, err) || yk__queue_wraps(p->queue))
+        return err->status;
+    yk__queue_pin(p->queue, p->exchange->grad.mem, p->exchange->grad.bytes, &p->grad_pin);
+    yk__queue_pin(p->queue, p->exchange->value.mem, p->exchange->value.bytes, &p->value_pin);
+    return YK_OK;
 }
 
 yk_status yk__params_lay_out(yk__params *p, yk_error *err)
@@ -232,12 +236,12 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err)
     if (list_buckets(p, err) || yk__island_open(&p->island, p->queue, p->exchange, err))
         return err->status;
     p->layouts++;
-    if (yk__exchange_alloc(p->exchange, p->layouts, p->n_trained, err))
+    yk__params_choose_way(p); /* there is an island now */
+    if (make_blocks(p, err) || make_copies_block(p, err))
         return err->status;
-    pin_blocks(p);
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
-        if (make_value(p, b, err))
+        if (yk__home_choose(p, b, err))
             return err->status;
         if (!b->trained)
             continue;
@@ -247,28 +251,27 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
-static void free_part(yk__queue *q, yk_buffer **b, bool shared, uint64_t bytes, yk__account account)
-{
-    if (shared)
-        yk__queue_unwrap_shared(q, b);
-    else
-        yk__queue_unbuffer(q, b, bytes, account);
-}
-
 void yk__params_drop_layout(yk__params *p)
 {
-    for (size_t i = 0; i < p->n_param; i++)
+    for (size_t i = 0; i < p->n_param; i++) {
+        if (p->param[i].is_once)
+            yk__queue_unwrap_shared(p->queue, &p->param[i].compute);
         yk__queue_unbuffer(p->queue, &p->param[i].compute, yk__params_compute_bytes(p, &p->param[i]), YK__PARAM_BYTES);
+        p->param[i].is_once = false;
+    }
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
         const uint64_t own = (b->end - b->begin) * sizeof(float);
         yk__exchange_drop(&b->request);
         yk__free(b->rest);
-        free_part(p->queue, &b->value, b->is_common, b->n * sizeof(float), YK__PARAM_BYTES);
-        free_part(p->queue, &b->grad, b->is_wrapped, b->n * sizeof(float), YK__GRAD_BYTES);
+        yk__home_leave(p, b);
+        if (b->is_wrapped)
+            yk__queue_unwrap_shared(p->queue, &b->grad);
+        else
+            yk__queue_unbuffer(p->queue, &b->grad, yk__bucket_bytes(b), YK__GRAD_BYTES);
         for (uint32_t k = 0; k < YK__MOMENTS; k++)
             yk__queue_unbuffer(p->queue, &b->moment[k], own, YK__STATE_BYTES);
-        yk__slices_free(&b->slice);
+        yk__slices_free(&b->layout.slice);
         yk__slices_free(&b->summed);
     }
     yk__queue_unpin(p->queue, &p->grad_pin);
@@ -287,12 +290,40 @@ uint64_t yk__params_compute_bytes(const yk__params *p, const yk__param *q)
     return q->n * yk_dtype_bytes(p->precision);
 }
 
+/* The host's one copy: all ranks are processors that share memory and compute in one format. */
+static yk_status share_copy(yk__params *p, yk__param *q, yk_error *err)
+{
+    const uint64_t bytes = yk__params_compute_bytes(p, q);
+    void *mem;
+    if (yk__exchange_mark_copy(p->exchange, (size_t)(q - p->param), p->bucket[q->bucket].shared_at + q->at, bytes, &mem, err))
+        return err->status;
+    if (!yk__queue_wrap_shared(p->queue, mem, bytes, &q->compute))
+        return yk__fail(err, YK_E_MEM, "%s: no buffer over the 16-bit copy of \"%s\", %llu bytes", p->queue->dev->caps.name, q->name,
+                        (unsigned long long)bytes);
+    q->is_once = true;
+    p->n_compute++;
+    return YK_OK;
+}
+
 yk_status yk__params_make_compute(yk__params *p, yk__param *q, yk_error *err)
 {
-    if (yk__queue_buffer(p->queue, yk__params_compute_bytes(p, q), &q->compute, YK__PARAM_BYTES, err))
-        return err->status;
-    p->n_compute++;
+    if (p->copies_once && q->trained) {
+        if (share_copy(p, q, err))
+            return err->status;
+    } else {
+        if (yk__queue_buffer(p->queue, yk__params_compute_bytes(p, q), &q->compute, YK__PARAM_BYTES, err))
+            return err->status;
+        p->n_compute++;
+    }
     p->compute_stale = YK__STALE_ALL;
+    return YK_OK;
+}
+
+yk_status yk__params_adopt_copies(yk__params *p, yk_error *err)
+{
+    for (size_t i = 0; i < p->n_param && p->copies_once; i++)
+        if (p->param[i].trained && !p->param[i].compute && yk__exchange_has_copy(p->exchange, i) && share_copy(p, &p->param[i], err))
+            return err->status;
     return YK_OK;
 }
 

@@ -31,8 +31,10 @@ typedef struct yk__param {
     uint64_t rows;  /* of the matrix that its gradient is to PowerSGD; 0: it is none */
     uint32_t bucket;
     bool trained;
+    yk_dtype dtype;     /* of its values and gradients; copies in the compute format stand beside it */
     float *pending;     /* host values until there is a layout */
     yk_buffer *compute; /* the copy in the compute format, when a program reads one */
+    bool is_once;       /* it is the host's one copy, and owners write it in the optimizer's pass; else this rank's own */
 } yk__param;
 
 typedef struct yk__state {
@@ -44,14 +46,14 @@ typedef struct yk__state {
 
 typedef struct yk__bucket {
     bool trained;
-    uint64_t n;         /* elements, with gaps */
+    yk__layout layout;
+    const yk__home *home;
+    yk_buffer *values;   /* the home's; for others there is yk__params_bind */
     uint64_t shared_at; /* elements of the trained buckets before it: where it begins in the blocks for exchanges */
-    yk_buffer *value, *grad, *moment[YK__MOMENTS];
+    yk_buffer *grad, *moment[YK__MOMENTS];
     float *shared;       /* this rank's gradients for exchanges; NULL where it does not talk */
     bool is_wrapped;     /* grad is that memory */
     bool is_part;        /* outside this rank's part of its island's sum `shared` is zero, but for this rank's slice */
-    bool is_common;      /* value is the memory where exchanges leave the parameters; shared memory: the ranks' one copy */
-    yk__slices slice;
     yk__slices summed;   /* whose slices hold the sums of gradients, of YK__SUMS_MOVED */
     uint64_t begin, end; /* what this rank updates: its slice; in LocalSGD all */
     float *rest;         /* [end - begin]: what rounding took from it (masters.c); NULL: it was not rounded */
@@ -85,6 +87,7 @@ typedef struct yk__params {
     yk__island island;
     yk__way way;                    /* the columns that this rank follows; chosen anew where roles change */
     const yk__way *first_way;       /* a row before the table's; NULL for none */
+    const yk__home *first_home;     /* the same of homes */
     uint64_t bucket_bytes;
     uint32_t gap;                   /* elements: parameters begin at multiples; 0: not agreed yet */
     uint64_t most;                  /* elements of a bucket of several parameters: what every rank's device takes as one buffer */
@@ -105,6 +108,7 @@ typedef struct yk__params {
     uint64_t writes;                /* by the host */
     yk__stale compute_stale;
     uint32_t n_compute;             /* parameters with a copy */
+    bool copies_once;               /* copies of trained parameters are once per host */
     uint32_t gathered;              /* trained buckets, the last first, whose parameters are here; the others are on their way */
     uint32_t power_rank;            /* of PowerSGD; 0: gradients are exchanged as they are */
     struct yk__power *power;        /* its state; NULL: it begins anew (power.h) */
@@ -126,8 +130,27 @@ yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err);
 /* Bytes of a parameter's copy in the compute format, and making it. */
 uint64_t yk__params_compute_bytes(const yk__params *p, const yk__param *q);
 yk_status yk__params_make_compute(yk__params *p, yk__param *q, yk_error *err);
+/* This rank knows of the copies that others have made; after a meeting of the members, before its update writes them. */
+yk_status yk__params_adopt_copies(yk__params *p, yk_error *err);
 /* Moments of this rank's slices, with undefined contents. */
 yk_status yk__params_make_moments(yk__params *p, yk_error *err);
+
+/* ---- home.c: where a bucket's values are; the range's elements ---- */
+
+/* For a program or a transfer of this rank's device, submitted behind `point`. */
+static inline yk__bound yk__params_bind(const yk__bucket *b, yk__range range, uint64_t point)
+{
+    return b->home->bind(b, range, point);
+}
+/* Element `at` of the bucket in the block for exchanges; NULL where there is none. */
+float *yk__params_host(const yk__params *p, const yk__bucket *b, uint64_t at);
+/* Transfers between the home and the host; last_point completes them. */
+yk_status yk__params_get(const yk__params *p, const yk__bucket *b, yk__range range, void *dst, yk_error *err);
+yk_status yk__params_put(const yk__params *p, const yk__bucket *b, yk__range range, const void *src, yk_error *err);
+static inline uint64_t yk__bucket_bytes(const yk__bucket *b)
+{
+    return b->layout.n * yk_dtype_bytes(b->layout.dtype);
+}
 
 /* ---- values.c: to and from the host ---- */
 
@@ -166,8 +189,8 @@ yk_status yk__params_publish(yk__params *p, yk_error *err);
 /* The same of YK__VALUES_UNPUBLISHED; of others nothing. */
 yk_status yk__params_publish_late(yk__params *p, yk_error *err);
 void yk__params_changed(yk__params *p); /* the trained values: copies in the compute format are older */
-/* Elements [from, to) of a bucket from the block for exchanges to the device. */
-yk_status yk__params_put_shared(yk__params *p, const yk__bucket *b, uint64_t from, uint64_t to, yk_error *err);
+/* Elements of a bucket from the block for exchanges to a home elsewhere. */
+yk_status yk__params_put_shared(yk__params *p, const yk__bucket *b, yk__range range, yk_error *err);
 /* What they published comes to this rank: as messages it is on its way, else the transfers to a device's own copies are. */
 yk_status yk__params_gather(yk__params *p, yk_error *err);
 /* Device and host may read the bucket. The transfers to a device's own copy go on behind. */

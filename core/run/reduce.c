@@ -24,22 +24,17 @@ yk_status yk__params_reduce(yk__params *p, yk_error *err)
 
 void yk__params_changed(yk__params *p)
 {
-    p->compute_stale = p->compute_stale == YK__FRESH ? YK__STALE_TRAINED : p->compute_stale;
-}
-
-static yk_status get_own(yk__params *p, const yk__bucket *b, yk_error *err)
-{
-    if (b->is_common || b->begin == b->end)
-        return YK_OK;
-    return yk__queue_get(p->queue, b->value, b->begin * sizeof(float), yk__exchange_values(p->exchange, b->shared_at + b->begin),
-                         (b->end - b->begin) * sizeof(float), err);
+    if (!p->copies_once) /* else owners have written them */
+        p->compute_stale = p->compute_stale == YK__FRESH ? YK__STALE_TRAINED : p->compute_stale;
 }
 
 yk_status yk__params_publish(yk__params *p, yk_error *err)
 {
-    for (uint32_t i = 0; i < p->n_bucket; i++)
-        if (get_own(p, &p->bucket[i], err))
+    for (uint32_t i = 0; i < p->n_bucket; i++) {
+        const yk__bucket *b = &p->bucket[i];
+        if (!b->home->in_block && yk__params_get(p, b, (yk__range){b->begin, b->end}, yk__params_host(p, b, b->begin), err))
             return err->status;
+    }
     return yk__queue_idle(p->queue, err);
 }
 
@@ -54,12 +49,9 @@ yk_status yk__params_publish_late(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
-yk_status yk__params_put_shared(yk__params *p, const yk__bucket *b, uint64_t from, uint64_t to, yk_error *err)
+yk_status yk__params_put_shared(yk__params *p, const yk__bucket *b, yk__range range, yk_error *err)
 {
-    if (from == to)
-        return YK_OK;
-    return yk__queue_put(p->queue, b->value, from * sizeof(float), yk__exchange_values(p->exchange, b->shared_at + from),
-                         (to - from) * sizeof(float), err);
+    return b->home->in_block ? YK_OK : yk__params_put(p, b, range, yk__params_host(p, b, range.from), err);
 }
 
 yk_status yk__params_gather(yk__params *p, yk_error *err)
@@ -82,9 +74,9 @@ yk_status yk__params_settle(yk__params *p, yk_error *err)
 /* One bucket as messages. A member that is not the root gets again what it has. */
 static yk_status spread_bucket(yk__params *p, const yk__bucket *b, uint32_t root, bool take, float *scratch, yk_error *err)
 {
-    for (uint64_t at = 0; at < b->n; at += SPREAD) {
-        const uint64_t n = b->n - at < SPREAD ? b->n - at : SPREAD;
-        float *values = yk__exchange_values(p->exchange, b->shared_at + at);
+    for (uint64_t at = 0; at < b->layout.n; at += SPREAD) {
+        const uint64_t n = b->layout.n - at < SPREAD ? b->layout.n - at : SPREAD;
+        float *values = yk__params_host(p, b, at);
         if (yk__exchange_broadcast(p->exchange, root, take || p->exchange->rank == root ? values : scratch, n * sizeof *values, err))
             return err->status;
     }
@@ -110,7 +102,7 @@ yk_status yk__params_refresh(yk__params *p, uint32_t root, bool take, yk_error *
     if (!take)
         return YK_OK;
     for (uint32_t i = 0; i < p->n_bucket && p->values == YK__VALUES_BEHIND; i++)
-        if (!p->bucket[i].is_common && yk__params_put_shared(p, &p->bucket[i], 0, p->bucket[i].n, err))
+        if (yk__params_put_shared(p, &p->bucket[i], (yk__range){0, p->bucket[i].layout.n}, err))
             return err->status;
     p->values = YK__VALUES_PUBLISHED;
     return yk__queue_idle(p->queue, err);

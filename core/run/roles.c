@@ -51,7 +51,7 @@ static yk_status move_moment(yk__params *p, yk__bucket *b, const yk__bucket *was
 {
     const uint64_t had = (was->end - was->begin) * sizeof *all, has = (b->end - b->begin) * sizeof *all;
     if (yk__queue_read(p->queue, b->moment[k], 0, all + was->begin, had, err) ||
-        yk__exchange_move(p->exchange, &was->slice, &b->slice, all, err))
+        yk__exchange_move(p->exchange, &was->layout.slice, &b->layout.slice, all, err))
         return err->status;
     yk__queue_unbuffer(p->queue, &b->moment[k], had, YK__STATE_BYTES);
     if (has && yk__queue_buffer(p->queue, has, &b->moment[k], YK__STATE_BYTES, err))
@@ -61,9 +61,9 @@ static yk_status move_moment(yk__params *p, yk__bucket *b, const yk__bucket *was
 
 static yk_status move_moments(yk__params *p, yk__bucket *b, const yk__bucket *was, yk_error *err)
 {
-    float *all = yk__malloc(b->n * sizeof *all);
+    float *all = yk__malloc(b->layout.n * sizeof *all);
     if (!all)
-        return yk__fail_mem(err, b->n * sizeof *all, "moments that change their owner");
+        return yk__fail_mem(err, b->layout.n * sizeof *all, "moments that change their owner");
     for (uint32_t k = 0; k < p->n_moment && !err->status; k++)
         move_moment(p, b, was, k, all, err);
     yk__free(all);
@@ -73,14 +73,14 @@ static yk_status move_moments(yk__params *p, yk__bucket *b, const yk__bucket *wa
 static yk_status move_bucket(yk__params *p, yk__bucket *b, bool has_moments, yk_error *err)
 {
     yk__bucket was = *b;
-    b->slice = (yk__slices){0};
+    b->layout.slice = (yk__slices){0};
     if (yk__params_cut(p, b, err)) {
-        b->slice = was.slice;
+        b->layout.slice = was.layout.slice;
         return err->status;
     }
-    if (has_moments && !yk__slices_same(&was.slice, &b->slice))
+    if (has_moments && !yk__slices_same(&was.layout.slice, &b->layout.slice))
         move_moments(p, b, &was, err);
-    yk__slices_free(&was.slice);
+    yk__slices_free(&was.layout.slice);
     return err->status;
 }
 
@@ -88,7 +88,7 @@ static yk_status move_bucket(yk__params *p, yk__bucket *b, bool has_moments, yk_
 static yk_status keep_summed(yk__params *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->n_bucket && p->sums != YK__SUMS_MOVED; i++)
-        if (yk__slices_copy(&p->bucket[i].summed, &p->bucket[i].slice, err))
+        if (yk__slices_copy(&p->bucket[i].summed, &p->bucket[i].layout.slice, err))
             return err->status;
     p->sums = YK__SUMS_MOVED;
     return YK_OK;

@@ -25,7 +25,7 @@ static uint64_t bucket_at(const yk__params *p, uint32_t bucket)
 {
     uint64_t at = 0;
     for (uint32_t i = 0; i < bucket; i++)
-        at += p->bucket[i].n;
+        at += p->bucket[i].layout.n;
     return at;
 }
 
@@ -103,7 +103,7 @@ static yk_status get_slices(const yk__snapshot *snapshot, int copy, uint32_t buc
     const uint64_t bytes = (b->end - b->begin) * sizeof(float);
     if (!bytes)
         return YK_OK;
-    if (yk__queue_get(p->queue, b->value, b->begin * sizeof(float), value_of(snapshot, copy, bucket) + b->begin, bytes, err))
+    if (yk__params_get(p, b, (yk__range){b->begin, b->end}, value_of(snapshot, copy, bucket) + b->begin, err))
         return err->status;
     for (uint32_t k = 0; k < p->n_moment; k++)
         if (yk__queue_get(p->queue, b->moment[k], 0, moment_of(snapshot, copy, k, b) + b->begin, bytes, err))
@@ -118,7 +118,7 @@ static yk_status get_frozen(yk__snapshot *snapshot, int copy, yk_error *err)
     if (snapshot->frozen_writes[copy] == p->writes + 1)
         return YK_OK;
     for (uint32_t i = p->n_bucket; i < p->n_all_bucket; i++)
-        if (yk__queue_get(p->queue, p->bucket[i].value, 0, value_of(snapshot, copy, i), p->bucket[i].n * sizeof(float), err))
+        if (yk__params_get(p, &p->bucket[i], (yk__range){0, p->bucket[i].layout.n}, value_of(snapshot, copy, i), err))
             return err->status;
     snapshot->frozen_writes[copy] = p->writes + 1;
     return YK_OK;
@@ -142,14 +142,6 @@ static yk_status get_common(yk__snapshot *snapshot, int copy, const void *host, 
     return get_frozen(snapshot, copy, err);
 }
 
-static uint32_t count_members(const yk__exchange *exchange)
-{
-    uint32_t n = 0;
-    for (uint32_t r = 0; r < exchange->world; r++)
-        n += exchange->roles.member[r];
-    return n;
-}
-
 yk_status yk__snapshot_write(yk__snapshot *snapshot, const void *host, uint64_t bytes, uint64_t capacity, yk_error *err)
 {
     const yk__params *p = snapshot->params;
@@ -166,7 +158,7 @@ yk_status yk__snapshot_write(yk__snapshot *snapshot, const void *host, uint64_t 
     if ((exchange->rank == yk__exchange_first_member(exchange) && get_common(snapshot, copy, host, bytes, err)) ||
         yk__queue_idle(p->queue, err))
         return err->status;
-    atomic_store(&own->members, count_members(exchange));
+    atomic_store(&own->members, yk__exchange_members(exchange));
     atomic_store(&own->number, snapshot->made);
     return YK_OK;
 }

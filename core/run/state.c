@@ -8,12 +8,12 @@
 static yk_status own_part(yk__engine *e, yk_buffer *b, const yk__slices *s, uint64_t base, const yk__param *q, float *data,
                           yk_error *err)
 {
-    const uint64_t from = q->at > s->begin[e->exchange.rank] ? q->at : s->begin[e->exchange.rank];
-    const uint64_t to = q->at + q->n < s->begin[e->exchange.rank + 1] ? q->at + q->n : s->begin[e->exchange.rank + 1];
+    const yk__range own = yk__range_meet(q->at, q->n, s->begin[e->exchange.rank], s->begin[e->exchange.rank + 1]);
     memset(data, 0, q->n * sizeof *data);
-    if (from >= to)
+    if (own.from == own.to)
         return YK_OK;
-    return yk__queue_read(&e->queue, b, (from - base) * sizeof *data, data + (from - q->at), (to - from) * sizeof *data, err);
+    return yk__queue_read(&e->queue, b, (own.from - base) * sizeof *data, data + (own.from - q->at), (own.to - own.from) * sizeof *data,
+                          err);
 }
 
 static yk_status check_trained(yk__engine *e, uint32_t number, yk_error *err)
@@ -35,7 +35,7 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
     if (yk__params_reduce(&e->params, err))
         return err->status;
     q = &e->params.param[number];
-    s = e->params.sums == YK__SUMS_MOVED ? &e->params.bucket[q->bucket].summed : &e->params.bucket[q->bucket].slice;
+    s = e->params.sums == YK__SUMS_MOVED ? &e->params.bucket[q->bucket].summed : &e->params.bucket[q->bucket].layout.slice;
     if (own_part(e, e->params.bucket[q->bucket].grad, s, 0, q, data, err) ||
         yk__exchange_spread(&e->exchange, s, q->at, q->n, data, err))
         return err->status;
@@ -81,24 +81,23 @@ yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, 
     p = &e->params.bucket[q->bucket];
     if (yk__exchange_updates_all(&e->exchange))
         return yk__queue_read(&e->queue, p->moment[kind], q->at * sizeof *data, data, q->n * sizeof *data, err);
-    if (own_part(e, p->moment[kind], &p->slice, p->begin, q, data, err))
+    if (own_part(e, p->moment[kind], &p->layout.slice, p->begin, q, data, err))
         return err->status;
-    return yk__exchange_spread(&e->exchange, &p->slice, q->at, q->n, data, err);
+    return yk__exchange_spread(&e->exchange, &p->layout.slice, q->at, q->n, data, err);
 }
 
 yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number, const float *data, yk_error *err)
 {
     const yk__param *q;
     const yk__bucket *p;
-    uint64_t from, to;
+    yk__range own;
     if (check_moment(e, kind, number, err))
         return err->status;
     q = &e->params.param[number];
     p = &e->params.bucket[q->bucket];
-    from = q->at > p->begin ? q->at : p->begin;
-    to = q->at + q->n < p->end ? q->at + q->n : p->end;
-    if (from >= to)
+    own = yk__range_meet(q->at, q->n, p->begin, p->end);
+    if (own.from == own.to)
         return YK_OK;
-    return yk__queue_write(&e->queue, p->moment[kind], (from - p->begin) * sizeof *data, data + (from - q->at),
-                           (to - from) * sizeof *data, err);
+    return yk__queue_write(&e->queue, p->moment[kind], (own.from - p->begin) * sizeof *data, data + (own.from - q->at),
+                           (own.to - own.from) * sizeof *data, err);
 }

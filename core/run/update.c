@@ -54,15 +54,15 @@ static yk_status find_own_bad(yk__params *p, uint32_t *bad, yk_error *err)
     for (size_t i = 0; i < p->n_param && *bad == UINT32_MAX; i++) {
         const yk__param *q = &p->param[i];
         const yk__bucket *b = &p->bucket[q->bucket];
-        const uint64_t from = q->at > b->begin ? q->at : b->begin;
-        const uint64_t to = q->at + q->n < b->end ? q->at + q->n : b->end;
+        const yk__range own = yk__range_meet(q->at, q->n, b->begin, b->end);
+        const uint64_t n = own.to - own.from;
         float *x;
-        if (!q->trained || from >= to)
+        if (!q->trained || !n)
             continue;
-        x = yk__malloc((to - from) * sizeof *x);
+        x = yk__malloc(n * sizeof *x);
         if (!x)
-            return yk__fail_mem(err, (to - from) * sizeof *x, q->name);
-        if (!yk__queue_read(p->queue, b->grad, from * sizeof *x, x, (to - from) * sizeof *x, err) && has_bad(x, to - from))
+            return yk__fail_mem(err, n * sizeof *x, q->name);
+        if (!yk__queue_read(p->queue, b->grad, own.from * sizeof *x, x, n * sizeof *x, err) && has_bad(x, n))
             *bad = (uint32_t)i;
         yk__free(x);
         if (err->status)
@@ -99,7 +99,7 @@ static yk_status step_slices(yk__updater *u, const yk__update *update, double fa
     const void *input;
     if (u->params->exchange->part == YK__PART_EXCLUDED)
         return YK_OK;
-    if (yk__optim_make_step(&u->optim, err))
+    if (yk__params_adopt_copies(u->params, err) || yk__optim_make_step(&u->optim, err))
         return err->status;
     input = u->optim.hyper;
     for (uint32_t i = 0; i < u->optim.layout.n_group; i++) {

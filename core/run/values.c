@@ -39,7 +39,7 @@ static void flush_shared(const yk__params *p)
     for (size_t i = 0; i < p->n_param; i++) {
         const yk__param *q = &p->param[i];
         if (q->pending && q->trained)
-            memcpy(yk__exchange_values(p->exchange, p->bucket[q->bucket].shared_at + q->at), q->pending, q->n * sizeof(float));
+            memcpy(yk__params_host(p, &p->bucket[q->bucket], q->at), q->pending, q->n * sizeof(float));
     }
 }
 
@@ -56,7 +56,7 @@ yk_status yk__params_flush(yk__params *p, yk_error *err)
         if (q->pending && q->trained)
             yk__params_forget_rest(p, q);
         if (q->pending && !others &&
-            yk__queue_write(p->queue, p->bucket[q->bucket].value, q->at * sizeof(float), q->pending, q->n * sizeof(float), err))
+            (yk__params_put(p, &p->bucket[q->bucket], (yk__range){q->at, q->at + q->n}, q->pending, err) || yk__queue_idle(p->queue, err)))
             return err->status;
         yk__free(q->pending);
         q->pending = NULL;
@@ -104,17 +104,16 @@ yk_status yk__params_write(yk__params *p, uint32_t number, const float *data, yk
 /* One rank may ask alone before there is a layout, which is made by all. */
 static void read_pending(const yk__param *q, float *data)
 {
+    memset(data, 0, q->n * sizeof *data);
     if (q->pending)
         memcpy(data, q->pending, q->n * sizeof *data);
-    else
-        memset(data, 0, q->n * sizeof *data);
 }
 
 yk_status yk__params_read_device(yk__params *p, const yk__param *q, float *data, yk_error *err)
 {
-    if (yk__params_settle(p, err))
+    if (yk__params_settle(p, err) || yk__params_get(p, &p->bucket[q->bucket], (yk__range){q->at, q->at + q->n}, data, err))
         return err->status;
-    return yk__queue_read(p->queue, p->bucket[q->bucket].value, q->at * sizeof *data, data, q->n * sizeof *data, err);
+    return yk__queue_idle(p->queue, err);
 }
 
 yk_status yk__params_read(yk__params *p, uint32_t number, float *data, yk_error *err)

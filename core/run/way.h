@@ -6,10 +6,7 @@
 #ifndef YOKE_CORE_RUN_WAY_H
 #define YOKE_CORE_RUN_WAY_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include "core/base/error.h"
+#include "core/run/exchange.h"
 
 struct yk__params;
 struct yk__param;
@@ -22,6 +19,7 @@ struct yk__updater;
 typedef struct yk__way {
     const char *name;
     bool (*fits)(const struct yk__params *p);
+    yk__blocks blocks; /* that its other columns use; made with a layout */
     /* The sums over members of this rank's slices, into its device's gradients; where they went through the host, p->squares too. */
     yk_status (*reduce)(struct yk__params *p, yk_error *err);
     /* sum[0]: the squares of all summed gradients, each divided by `divisor`; sum[1]: how many are not finite. The same on all ranks,

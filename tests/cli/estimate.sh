@@ -153,15 +153,22 @@ ok "no vocabulary" no_model "wte.weight: length 0 of dimension 0" gpt2 vocab_siz
 ok "no vocabulary of a masked model" no_model "word_embeddings.weight: length 0 of dimension 0" bert-mlm vocab_size=0
 ok "rows of no tokens" no_model "setting seq_len=0: expected a whole number from 1" bert seq_len=0
 
-ranks() {
-    "$yoke" estimate-memory --devices cpu/2 --model mlp --global-batch 64 --json >"$out/two" || return 1
-    "$yoke" bench step --devices cpu/2 --model mlp --global-batch 64 --iterations 1 --json >"$out/run" || return 1
-    python3 - "$out/two" "$out/run" <<'P'
+ranks() { # of gpt2 the matrices have copies of 16 bits, once for the host; positions, norms and biases have none
+    for precision in fp32 bf16; do
+        set -- --devices cpu/2 --global-batch 4 --precision $precision --model gpt2 --model-config \
+            n_layer=2,n_embd=64,n_head=2,vocab_size=500,seq_len=32,n_positions=32
+        "$yoke" estimate-memory --eval-strategy no --optim adamw "$@" --json >"$out/$precision" || return 1
+        python3 - "$out/fp32" "$out/$precision" <<'P' || return 1
 import json, sys
-plan, run = json.load(open(sys.argv[1])), json.load(open(sys.argv[2]))
-print(plan, run)
-assert len(plan["ranks"]) == 2 and plan["shared_bytes"] > 0
+full, plan = (json.load(open(f)) for f in sys.argv[1:])
+print(plan)
+copies = 2 * (500 * 64 + 2 * 12 * 64 * 64) if "bf16" in sys.argv[2] else 0
+assert len(plan["ranks"]) == 2 and all(r["parameter_bytes"] == 0 for r in plan["ranks"])
+assert plan["shared_bytes"] == full["shared_bytes"] + copies and full["shared_bytes"] > 0
 P
+        as_train "text:$out/text,tokenizer=bytes,seq-len=32" "$gpt2" --precision $precision --devices "cpu:0! cpu:1!" --shares equal ||
+            return 1
+    done
 }
 if [ "$(nproc)" -ge 2 ]; then ok "two ranks" ranks; else skip "two ranks" "needs 2 cores"; fi
 plan

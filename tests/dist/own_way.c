@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A way to exchange that core/run does not know: every member sends every member all of its gradients, and adds its slices up in the order
- * of ranks. It has one column; the others are those of the ways behind it.
+ * of ranks. It has one column; the others are those of the ways behind it. And a home: the values begin PREFIX elements into their buffer.
  */
 #include "tests/dist/own_way.h"
 
@@ -17,8 +17,8 @@ static bool own_way_fits(const yk__params *p)
 /* Adds the bucket of rank r to `sum`; `sent` takes it. */
 static yk_status add_rank(yk__params *p, const yk__bucket *b, uint32_t r, float *sent, float *sum, yk_error *err)
 {
-    if ((r == p->exchange->rank && yk__queue_read(p->queue, b->grad, 0, sent, b->n * sizeof *sent, err)) ||
-        yk__exchange_broadcast(p->exchange, r, sent, b->n * sizeof *sent, err))
+    if ((r == p->exchange->rank && yk__queue_read(p->queue, b->grad, 0, sent, b->layout.n * sizeof *sent, err)) ||
+        yk__exchange_broadcast(p->exchange, r, sent, b->layout.n * sizeof *sent, err))
         return err->status;
     for (uint64_t i = b->begin; i < b->end; i++)
         sum[i] = r ? sum[i] + sent[i] : sent[i];
@@ -39,13 +39,45 @@ static yk_status sum_all(yk__params *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->n_bucket && !err->status; i++) {
         const yk__bucket *b = &p->bucket[i];
-        float *scratch = yk__malloc(2 * b->n * sizeof *scratch);
+        float *scratch = yk__malloc(2 * b->layout.n * sizeof *scratch);
         if (!scratch)
-            return yk__fail_mem(err, 2 * b->n * sizeof *scratch, "a bucket");
-        sum_bucket(p, b, scratch, scratch + b->n, err);
+            return yk__fail_mem(err, 2 * b->layout.n * sizeof *scratch, "a bucket");
+        sum_bucket(p, b, scratch, scratch + b->layout.n, err);
         yk__free(scratch);
     }
     return err->status;
 }
 
 const yk__way own_way = {.name = "everything to everyone", .fits = own_way_fits, .reduce = sum_all};
+
+/* ---- A home ---- */
+
+#define PREFIX 1024u /* elements */
+
+static uint64_t prefixed_bytes(const yk__bucket *b)
+{
+    return yk__bucket_bytes(b) + PREFIX * yk_dtype_bytes(b->layout.dtype);
+}
+
+static bool own_home_fits(const yk__params *p, const yk__bucket *b)
+{
+    (void)p;
+    return b->layout.dtype == YK_F32;
+}
+
+static bool own_home_make(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    return !yk__queue_buffer(p->queue, prefixed_bytes(b), &b->values, YK__PARAM_BYTES, err);
+}
+
+static void own_home_drop(yk__params *p, yk__bucket *b)
+{
+    yk__queue_unbuffer(p->queue, &b->values, prefixed_bytes(b), YK__PARAM_BYTES);
+}
+
+static yk__bound own_home_bind(const yk__bucket *b, yk__range range, uint64_t point)
+{
+    return yk__home_bind_whole(b, (yk__range){range.from + PREFIX, range.to + PREFIX}, point);
+}
+
+const yk__home own_home = {YK__HOME_DEVICE, "behind a prefix", false, own_home_fits, own_home_make, own_home_drop, own_home_bind};

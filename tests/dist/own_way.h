@@ -5,6 +5,7 @@
 #include "core/run/params.h"
 
 extern const yk__way own_way; /* for yk__engine_config.way */
+extern const yk__home own_home; /* for yk__engine_config.home: behind memory of its own, in a buffer of the device */
 extern uint32_t own_way_sums; /* buckets that it has added up */
 
 #endif

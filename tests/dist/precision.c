@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Three ranks that compute in fp32, bf16 and fp16: one training, whose parameters are the same on all and whose loss is near that of
- * fp32; a gradient that overflows on the rank in fp16 alone skips the step of all.
+ * fp32; a gradient that overflows on the rank in fp16 alone skips the step of all. Ranks of one format share their 16-bit weights, with the
+ * bits of ranks that exchange messages and have their own.
  *
  * Without a launcher this is the test; as a rank it trains: MODE FOLDER.
  */
@@ -18,13 +19,16 @@ typedef struct numbers {
     double loss, scale;
     uint32_t skipped;
     uint64_t hash;
+    uint64_t copied, shared; /* bytes of its own copies, and of what it shares: of one format alone */
 } numbers;
 
 static const struct {
     const char *mode, *list;
     double scale; /* at first */
 } modes[] = {{"single", NULL, 0}, {"mixed", "fp32,bf16,fp16", 0}, {"rest", "fp32,bf16", 0}, {"overflow", "fp32,bf16,fp16", 0x1p30},
-             {"none", "fp32,bf16", 0x1p30}, {"unknown", "fp32,fp8", 0}, {"many", "fp32,fp32,bf16,fp16", 0}};
+             {"none", "fp32,bf16", 0x1p30},
+             {"bf16", "bf16,bf16,bf16", 0}, {"fp16", "fp16,fp16,fp16", 0x1p30},
+             {"unknown", "fp32,fp8", 0}, {"many", "fp32,fp32,bf16,fp16", 0}};
 #define MODES (sizeof modes / sizeof *modes)
 
 /* This rank's rows of step s, as many for each. */
@@ -65,6 +69,12 @@ static int rank_main(const char *mode, const char *folder)
     }
     done.scale = yk_loss_scale(opt);
     done.hash = yk_param_hash(job);
+    if (!strcmp(mode, "bf16") || !strcmp(mode, "fp16")) {
+        yk_memory memory;
+        yk_memory_get(job, &memory);
+        done.copied = memory.params;
+        done.shared = memory.shared;
+    }
     if (yk_ok(job))
         ranks_write(folder, mode, yk_rank(job), &done, sizeof done);
     return yk_close(job);
@@ -112,6 +122,30 @@ START_TEST(overflow_on_one_skips_the_step_of_all)
 }
 END_TEST
 
+/* Messages of one host add up in the order of ranks too, each rank casts all weights there, and has two blocks of its own; in common memory
+ * there is a block of gradients of each rank, and one of parameters. */
+START_TEST(weights_of_16_bits_are_once_per_host)
+{
+    static const char *const formats[] = {"bf16", "fp16"};
+    enum { COPIES = (MID * IN + OUT * MID) * 2 };
+    ranks_folder_make();
+    for (int i = 0; i < 2; i++) {
+        const numbers once = train_ranks(formats[i]);
+        setenv("YOKE_TRANSPORT", "local", 1);
+        const numbers own = train_ranks(formats[i]);
+        unsetenv("YOKE_TRANSPORT");
+        ck_assert_uint_eq(once.hash, own.hash);
+        ck_assert_double_eq(once.loss, own.loss);
+        ck_assert_uint_eq(once.skipped, own.skipped);
+        ck_assert_int_eq(once.skipped > 0, i);
+        ck_assert_uint_eq(once.copied, 0);
+        ck_assert_uint_eq(own.copied, COPIES);
+        ck_assert_uint_eq(once.shared, own.shared / 2 * (RANKS + 1) + COPIES);
+    }
+    ranks_folder_remove();
+}
+END_TEST
+
 START_TEST(what_is_no_list_is_refused)
 {
     char said[SAID];
@@ -132,6 +166,7 @@ int main(int argc, char **argv)
     TCase *t = tcase_create("precision");
     tcase_add_test(t, each_rank_computes_in_its_own);
     tcase_add_test(t, overflow_on_one_skips_the_step_of_all);
+    tcase_add_test(t, weights_of_16_bits_are_once_per_host);
     tcase_add_test(t, what_is_no_list_is_refused);
     tcase_set_timeout(t, 120);
     return suite_run("precision", t);

@@ -415,8 +415,8 @@ static bool is_published(rig *r, uint32_t bucket, yk_error *err)
 {
     const yk__bucket *b = &r->e->params.bucket[bucket];
     static float own[IN * MID];
-    const uint64_t n = b->n < IN * MID ? b->n : IN * MID;
-    return !yk__queue_read(&r->e->queue, b->value, 0, own, n * sizeof *own, err) &&
+    const uint64_t n = b->layout.n < IN * MID ? b->layout.n : IN * MID;
+    return !yk__params_get(&r->e->params, b, (yk__range){0, n}, own, err) && !yk__queue_idle(&r->e->queue, err) &&
            !memcmp(own, yk__exchange_values(&r->e->exchange, b->shared_at), n * sizeof *own);
 }
 
@@ -449,11 +449,11 @@ static void check_taper(yk__engine *e, uint64_t least, uint64_t most, yk_error *
     const yk__bucket *b = e->params.bucket;
     const uint32_t n = e->params.n_bucket;
     for (uint32_t i = 1; i < n && !err->status; i++)
-        if (b[i].n > b[i - 1].n)
-            yk__fail(err, YK_E_INTERNAL, "bucket %u has %llu elements, more than the one before it", i, (unsigned long long)b[i].n);
-    if (!err->status && (b[0].n < least || b[n - 1].n > most || n > yk__exchange_depth(&e->exchange)))
-        yk__fail(err, YK_E_INTERNAL, "%u buckets, %llu elements in the first and %llu in the last", n, (unsigned long long)b[0].n,
-                 (unsigned long long)b[n - 1].n);
+        if (b[i].layout.n > b[i - 1].layout.n)
+            yk__fail(err, YK_E_INTERNAL, "bucket %u has %llu elements, more than the one before it", i, (unsigned long long)b[i].layout.n);
+    if (!err->status && (b[0].layout.n < least || b[n - 1].layout.n > most || n > yk__exchange_depth(&e->exchange)))
+        yk__fail(err, YK_E_INTERNAL, "%u buckets, %llu elements in the first and %llu in the last", n, (unsigned long long)b[0].layout.n,
+                 (unsigned long long)b[n - 1].layout.n);
 }
 
 /* Over messages buckets become smaller towards the first parameters, whose gradients are complete last; all may be under way at once. */

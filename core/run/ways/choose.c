@@ -11,6 +11,7 @@ static const yk__way *const ways[] = {
 static void add_columns(yk__way *chosen, const yk__way *row)
 {
     chosen->name = chosen->name ? chosen->name : row->name;
+    chosen->blocks = chosen->blocks ? chosen->blocks : row->blocks;
     chosen->reduce = chosen->reduce ? chosen->reduce : row->reduce;
     chosen->norm = chosen->norm ? chosen->norm : row->norm;
     chosen->publish = chosen->publish ? chosen->publish : row->publish;

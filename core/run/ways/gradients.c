@@ -8,12 +8,12 @@
 static yk_status island_to_shared(yk__params *p, yk__bucket *b, yk_error *err)
 {
     uint64_t from = 0, to = 0;
-    if (yk__island_reduce(&p->island, b->grad, b->n, (uint32_t)(b - p->bucket), b->point, &from, &to, err))
+    if (yk__island_reduce(&p->island, b->grad, b->layout.n, (uint32_t)(b - p->bucket), b->point, &from, &to, err))
         return err->status;
     if (b->is_part) /* the last sums went to the device from there, which the norm waited for */
         memset(b->shared + b->begin, 0, (b->end - b->begin) * sizeof *b->shared);
     else
-        memset(b->shared, 0, b->n * sizeof *b->shared);
+        memset(b->shared, 0, b->layout.n * sizeof *b->shared);
     b->is_part = true;
     if (yk__queue_get_overlapped(p->queue, b->grad, from * sizeof *b->shared, b->shared + from, (to - from) * sizeof *b->shared, b->point,
                                  err))
@@ -28,7 +28,7 @@ yk_status yk__grads_to_host(yk__params *p, yk__bucket *b, yk_error *err)
     if (yk__island_sums(&p->island))
         return island_to_shared(p, b, err);
     b->is_part = false;
-    if (!b->is_wrapped && (yk__queue_get_overlapped(p->queue, b->grad, 0, b->shared, b->n * sizeof(float), b->point, err) ||
+    if (!b->is_wrapped && (yk__queue_get_overlapped(p->queue, b->grad, 0, b->shared, b->layout.n * sizeof(float), b->point, err) ||
                            yk__queue_idle_overlapped(p->queue, err)))
         return err->status;
     return yk__queue_wait(p->queue, b->point, err);
@@ -47,7 +47,7 @@ static yk_status begin_sums(yk__params *p, yk__bucket *b, yk_error *err)
     if (yk__grads_to_host(p, b, err))
         return err->status;
     b->begun_ns = yk__clock_ns();
-    return yk__exchange_reduce_scatter(p->exchange, b->shared_at, &b->slice, &p->squares, &b->done_ns, &b->request, err);
+    return yk__exchange_reduce_scatter(p->exchange, b->shared_at, &b->layout, &p->squares, &b->done_ns, &b->request, err);
 }
 
 yk_status yk__bucket_await(yk__params *p, yk__bucket *b, const char *what, yk_error *err)

@@ -15,7 +15,7 @@ static yk_status sum_on_devices(yk__params *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->n_bucket; i++) {
         const yk__bucket *b = &p->bucket[i];
-        if (yk__island_reduce_slices(&p->island, b->grad, &b->slice, i, b->point, err))
+        if (yk__island_reduce_slices(&p->island, b->grad, &b->layout.slice, i, b->point, err))
             return err->status;
     }
     return yk__queue_idle_overlapped(p->queue, err);

@@ -28,7 +28,7 @@ static yk_status send_buckets(yk__params *p, yk_error *err)
         if (i >= p->gathered + yk__exchange_depth(p->exchange) && end_gather(p, err))
             return err->status;
         b->begun_ns = yk__clock_ns();
-        if (yk__exchange_all_gather(p->exchange, b->shared_at, &b->slice, p->values == YK__VALUES_ROUNDED, &b->done_ns, &b->request, err))
+        if (yk__exchange_all_gather(p->exchange, b->shared_at, &b->layout, p->values == YK__VALUES_ROUNDED, &b->done_ns, &b->request, err))
             return err->status;
     }
     return YK_OK;
@@ -49,6 +49,7 @@ static yk_status await_bucket(yk__params *p, uint32_t bucket, yk_error *err)
 
 const yk__way yk__way_messages = {.name = "messages",
                                   .fits = messages_fit,
+                                  .blocks = YK__BLOCKS_BOTH,
                                   .reduce = yk__way_reduce_buckets,
                                   .norm = yk__way_norm_exact,
                                   .publish = yk__way_publish_through,

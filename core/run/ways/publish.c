@@ -15,9 +15,10 @@ void yk__update_note(yk__updater *u)
 static yk_status spread_island(yk__params *p, const yk__bucket *b, yk_error *err)
 {
     for (uint32_t r = 0; r < p->exchange->world && yk__island_spreads(&p->island); r++) {
-        const uint64_t from = b->slice.begin[r], n = b->slice.begin[r + 1] - from;
+        const uint64_t from = b->layout.slice.begin[r], n = b->layout.slice.begin[r + 1] - from;
         const uint32_t place = yk__island_place(&p->island, r);
-        if (place != UINT32_MAX && yk__island_broadcast(&p->island, b->value, from, n, place, (uint32_t)(b - p->bucket), err))
+        const yk__bound at = yk__params_bind(b, (yk__range){from, from + n}, p->queue->last_point);
+        if (place != UINT32_MAX && yk__island_broadcast(&p->island, at, n, place, (uint32_t)(b - p->bucket), err))
             return err->status;
     }
     return YK_OK;
@@ -41,14 +42,14 @@ static bool is_spread(const yk__params *p, uint32_t owner)
 yk_status yk__values_take(yk__params *p, const yk__bucket *b, yk_error *err)
 {
     uint64_t from = 0;
-    for (uint32_t r = 0; r < p->exchange->world && !b->is_common; r++) {
+    for (uint32_t r = 0; r < p->exchange->world && !b->home->in_block; r++) {
         if (!is_spread(p, r))
             continue;
-        if (yk__params_put_shared(p, b, from, b->slice.begin[r], err))
+        if (yk__params_put_shared(p, b, (yk__range){from, b->layout.slice.begin[r]}, err))
             return err->status;
-        from = b->slice.begin[r + 1];
+        from = b->layout.slice.begin[r + 1];
     }
-    return b->is_common ? YK_OK : yk__params_put_shared(p, b, from, b->n, err);
+    return yk__params_put_shared(p, b, (yk__range){from, b->layout.n}, err);
 }
 
 /* Elements that others update and a device's own copies take. */
@@ -56,7 +57,7 @@ static uint64_t count_taken(const yk__params *p)
 {
     uint64_t n = 0;
     for (uint32_t i = 0; i < p->n_bucket; i++)
-        n += p->bucket[i].is_common ? 0 : p->bucket[i].n - (p->bucket[i].end - p->bucket[i].begin);
+        n += p->bucket[i].home->in_block ? 0 : p->bucket[i].layout.n - (p->bucket[i].end - p->bucket[i].begin);
     return n;
 }
 

@@ -31,6 +31,7 @@ static yk_status await_nothing(yk__params *p, uint32_t bucket, yk_error *err)
 
 const yk__way yk__way_shared = {.name = "shared",
                                 .fits = memory_fits,
+                                .blocks = YK__BLOCKS_BOTH,
                                 .reduce = yk__way_reduce_buckets,
                                 .norm = yk__way_norm_exact,
                                 .publish = yk__way_publish_through,

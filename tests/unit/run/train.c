@@ -310,7 +310,7 @@ START_TEST(buckets_larger_than_a_buffer)
     ck_assert_uint_eq(r.e->params.n_bucket, 2); /* of two, and of one with the small ones */
     ck_assert_uint_eq(r.e->params.n_all_bucket, 3);
     for (uint32_t i = 0; i < r.e->params.n_all_bucket; i++)
-        ck_assert_uint_le(r.e->params.bucket[i].n * sizeof(float), largest);
+        ck_assert_uint_le(r.e->params.bucket[i].layout.n * sizeof(float), largest);
     expect_ok(&r, yk__engine_param(r.e, "huge", largest / 4 + 1, true, &number, &r.err));
     ck_assert_int_eq(yk__engine_lay_out(r.e, &r.err), YK_E_MEM);
     ck_assert_msg(strstr(r.err.text, "parameter \"huge\" has 196612 bytes; the device's largest buffer has 196608"), "%s", r.err.text);
