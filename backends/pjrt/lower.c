@@ -23,16 +23,81 @@ const yk_value *pj_out(const pj_lowering *ctx, const yk_node *n, uint32_t i)
     return &ctx->graph->value[ctx->graph->index[n->out + i]];
 }
 
-/* The tensor that a value which is no view has now; it becomes an argument if no node has written it. */
+static pj_tensor vector_of(pj_lowering *ctx, pj_tensor t)
+{
+    const int64_t n = pj_count(&t);
+    return pj_reshape(&ctx->body, t, 1, &n);
+}
+
+static uint64_t value_bytes(const yk_value *v)
+{
+    return (uint64_t)kit_value_count(v) * yk_dtype_bytes(v->dtype);
+}
+
+static bool values_meet(const yk_value *a, const yk_value *b)
+{
+    return a->slot == b->slot && a->slot != YK_NONE && a->offset < b->offset + value_bytes(b) && b->offset < a->offset + value_bytes(a);
+}
+
+/* The value whose memory a value has, as written last by this program; YK_NONE: none is. */
+static uint32_t value_below(const pj_lowering *ctx, uint32_t base)
+{
+    uint32_t last = YK_NONE;
+    for (uint32_t i = 0; i < ctx->graph->n_value; i++)
+        if (ctx->state[i].written && values_meet(&ctx->graph->value[i], &ctx->graph->value[base]) &&
+            (last == YK_NONE || ctx->state[i].written > ctx->state[last].written))
+            last = i;
+    return last;
+}
+
+/* What another value has written where this one lies: all of it is, or the node is refused. */
+static pj_tensor value_cut(pj_lowering *ctx, uint32_t below, const yk_value *v)
+{
+    const yk_value *whole = &ctx->graph->value[below];
+    const int64_t begin = ((int64_t)v->offset - (int64_t)whole->offset) / (int64_t)yk_dtype_bytes(v->dtype);
+    const int64_t end = begin + kit_value_count(v);
+    if (v->dtype != whole->dtype || begin < 0 || end > kit_value_count(whole)) {
+        ctx->refused = true;
+        return pj_number(&ctx->body, pj_shape_of(v), 0);
+    }
+    const pj_tensor part = pj_slice(&ctx->body, vector_of(ctx, ctx->state[below].now), &begin, &end, NULL);
+    return pj_reshape(&ctx->body, part, v->dims, v->dim);
+}
+
+/* The tensor that a value which is no view has now. It becomes an argument if no node has written there. */
 static pj_tensor base_now(pj_lowering *ctx, uint32_t base)
 {
     pj_state *s = &ctx->state[base];
     if (!s->known) {
-        s->known = s->is_in = true;
-        s->now = pj_shape_of(&ctx->graph->value[base]);
-        s->now.id = base; /* arguments have the numbers of their values */
+        const uint32_t below = value_below(ctx, base);
+        s->known = true;
+        if (below != YK_NONE)
+            s->now = value_cut(ctx, below, &ctx->graph->value[base]);
+        else {
+            s->is_in = true;
+            s->now = pj_shape_of(&ctx->graph->value[base]);
+            s->now.id = base; /* arguments have the numbers of their values */
+        }
     }
     return s->now;
+}
+
+/* Values that lie where this one is written now have other contents: what is read next is that. Memory of the arena is another's only
+ * when nobody reads it any more. */
+static void base_written(pj_lowering *ctx, uint32_t base)
+{
+    const yk_value *v = &ctx->graph->value[base];
+    ctx->state[base].known = true;
+    ctx->state[base].written = ++ctx->writes;
+    for (uint32_t i = 0; i < ctx->graph->n_value; i++) {
+        const yk_value *other = &ctx->graph->value[i];
+        if (i == base || !ctx->state[i].known || !values_meet(other, v))
+            continue;
+        if (ctx->graph->slot[v->slot].kind != YK_SLOT_ARENA)
+            ctx->state[i].known = false;
+        if (other->offset >= v->offset && other->offset + value_bytes(other) <= v->offset + value_bytes(v))
+            ctx->state[i].written = 0;
+    }
 }
 
 /* ---- Views --------------------------------------------------------------------------------------------------------- */
@@ -128,12 +193,6 @@ static pj_tensor view_spread(pj_lowering *ctx, const view *w, pj_tensor t)
     return t;
 }
 
-static pj_tensor vector_of(pj_lowering *ctx, pj_tensor t)
-{
-    const int64_t n = pj_count(&t);
-    return pj_reshape(&ctx->body, t, 1, &n);
-}
-
 /* Levels to the value's order, then its whole shape. */
 static pj_tensor view_shape(pj_lowering *ctx, const view *w, const yk_value *v, pj_tensor t)
 {
@@ -223,7 +282,7 @@ void pj_write(pj_lowering *ctx, const yk_value *v, pj_tensor t)
     if (!is_whole(ctx, v))
         t = view_store(ctx, v, t);
     s->now = pj_reshape(&ctx->body, t, base->dims, base->dim);
-    s->known = s->written = true;
+    base_written(ctx, v->base);
 }
 
 /* ---- The function -------------------------------------------------------------------------------------------------- */
@@ -239,7 +298,7 @@ static pj_port port_of(const pj_lowering *ctx, uint32_t i)
 {
     const yk_value *v = &ctx->graph->value[i];
     return (pj_port){.value = i, .slot = v->slot, .offset = v->offset, .dtype = v->dtype, .dims = v->dims, .dim = v->dim,
-                     .bytes = (uint64_t)kit_value_count(v) * yk_dtype_bytes(v->dtype), .result = YK_NONE};
+                .bytes = value_bytes(v), .result = YK_NONE};
 }
 
 static bool ports_same_place(const pj_port *a, const pj_port *b)
@@ -259,6 +318,12 @@ static void ports_find(pj_lowering *ctx)
         if (value_outlives(ctx, i))
             to->out[to->n_out++] = port_of(ctx, i);
     }
+    for (uint32_t o = 1; o < to->n_out; o++) /* in the order of their writes */
+        for (uint32_t k = o; k && ctx->state[to->out[k - 1].value].written > ctx->state[to->out[k].value].written; k--) {
+            const pj_port later = to->out[k - 1];
+            to->out[k - 1] = to->out[k];
+            to->out[k] = later;
+        }
     for (uint32_t o = 0; o < to->n_out; o++)
         for (uint32_t i = 0; i < to->n_in; i++)
             if (to->in[i].result == YK_NONE && ports_same_place(&to->in[i], &to->out[o])) {

@@ -31,7 +31,8 @@ void pj_lowered_free(const yk_host *host, pj_lowered *lowered);
 /* ---- For the rules of operations ---- */
 
 typedef struct pj_state { /* of a value that is no view */
-    bool known, is_in, written;
+    bool known, is_in;
+    uint32_t written; /* how many writes the program has had with its last one; 0: none, or another value's came over it */
     pj_tensor now;
 } pj_state;
 
@@ -42,6 +43,7 @@ typedef struct pj_lowering {
     pj_lowered *to;
     pj_text body;
     pj_state *state;
+    uint32_t writes;
     bool wide;    /* products of f32 alone */
     bool refused; /* the node's operands have a layout that is not run here */
 } pj_lowering;

@@ -9,7 +9,7 @@
 #include "plugins/kit/queue.h"
 
 #define PJ_NAME "pjrt"
-#define PJ_VERSION "1"
+#define PJ_VERSION "0.1.0"
 
 extern const yk_host *pj_host; /* set by init */
 
