@@ -2,7 +2,7 @@
 /*
  * The part of the PJRT C API that this plugin calls, as prototypes of its own: layouts and places in the table are facts of the interface,
  * which grows at the end of its structs and of its table. Every struct begins with its size and a list of extensions, which is NULL here.
- * tests/unit/pjrt/api.c compares them with a vendor's header where one is.
+ * tests/cts/pjrt_layout.c compares them with a vendor's header.
  */
 #ifndef YOKE_BACKENDS_PJRT_API_H
 #define YOKE_BACKENDS_PJRT_API_H

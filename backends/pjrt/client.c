@@ -117,7 +117,7 @@ static bool client_create(pj_client *c, const pjrt_named_value *option, size_t n
     {.size = sizeof(pjrt_named_value), .name = (text), .name_size = sizeof(text) - 1, .type = (kind), .value = {.member = (what)}, \
      .value_size = (n)}
 
-/* Vendors refuse options that they do not know, so each set is tried in turn; the last is none. c->only: the client sees device `index` alone. */
+/* Vendors refuse options that they do not know, so each set is tried in turn; the last is none. */
 static bool client_any(pj_client *c, uint32_t index, char why[PJ_WHY])
 {
     const int64_t visible = index;
@@ -182,7 +182,8 @@ static const char options_exact[] = "\x1a\x04\x20\x01\x28\x01\x3a\x20\x0a\x1a" E
 bool pj_compile(const pj_client *c, char *text, size_t bytes, pjrt_loaded **loaded, char why[PJ_WHY])
 {
     const pjrt_program p = {.size = sizeof p, .code = text, .code_size = bytes, .format = "mlir", .format_size = 4};
-    pjrt_compile_args a = {.size = sizeof a, .client = c->client, .program = &p, .options = options_exact, .options_size = sizeof options_exact - 1};
+    pjrt_compile_args a = {.size = sizeof a, .client = c->client, .program = &p, .options = options_exact,
+                           .options_size = sizeof options_exact - 1};
     if (!api_call(c, PJRT_CLIENT_COMPILE, &a, why))
         return false;
     *loaded = a.loaded;

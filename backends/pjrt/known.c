@@ -164,7 +164,8 @@ static bool numbers_agree(const double *want, size_t n, const char *name, int st
         most = fmax(most, fabs(want[i]));
     for (size_t i = 0; i < n; i++)
         if (!(fabs(data[i] - want[i]) <= FAR * most)) {
-            snprintf(why, PJ_WHY, "it trains wrong numbers: %s has %.9g after step %d; expected %.9g", name, (double)data[i], step, want[i]);
+            snprintf(why, PJ_WHY, "it trains wrong numbers: %s has %.9g after step %d; expected %.9g", name, (double)data[i], step,
+                     want[i]);
             return false;
         }
     return true;
@@ -192,7 +193,8 @@ static bool parameters_agree(const pj_client *c, pjrt_buffer *in[ARRAYS], int st
 {
     bool good = true;
     for (int i = 0; i < TRAINED && good; i++)
-        good = pj_download(c, in[i], data, array[i].n * sizeof *data, why) && numbers_agree(array[i].host, array[i].n, array[i].name, step, why);
+        good = pj_download(c, in[i], data, array[i].n * sizeof *data, why) &&
+               numbers_agree(array[i].host, array[i].n, array[i].name, step, why);
     return good;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vendors' plugins and their devices. YOKE_PJRT is a list of FILE[:NAME], separated by blanks or commas; without it, the places where wheels
- * put theirs are looked at. Each is tried in a process of its own (tools/probe_pjrt.c) before it is loaded.
+ * Vendors' plugins and their devices. YOKE_PJRT is a list of FILE[:NAME], separated by blanks or commas. Without it, the plugin looks at
+ * the places where wheels put theirs. Each is tried in a process of its own (tools/probe_pjrt.c) before it is loaded.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -43,7 +43,12 @@ typedef struct list_entry {
     uint32_t plugin, index; /* entry of the probe, device of its client */
 } list_entry;
 
-static kit_probe probed = {.options = "YOKE_PJRT_", .helper = "yoke-probe-pjrt", .variable = VARIABLE, .limit_ms = LIMIT_MS, .reason = reason_of};
+static kit_probe probed = {.options = "YOKE_PJRT_",
+                           .helper = "yoke-probe-pjrt",
+                           .variable = VARIABLE,
+                           .file = pj_entry_file,
+                           .limit_ms = LIMIT_MS,
+                           .reason = reason_of};
 static list_entry entry[KIT_DEVICES];
 static kit_devices list = {.survey = survey_of,
                            .find_key = devices_key,
@@ -83,8 +88,10 @@ static void entries_matching(const char *folder, const char *pattern)
 /* The wheels' own folders below Python's. */
 static void entries_of_wheels(void)
 {
-    static const char *const below[] = {"libtpu/libtpu.so", "jax_plugins/*/xla_*_plugin.so", "jax_plugins/*/pjrt_*.so", "pjrt_plugins/*/*.so"};
-    static const char *const folders[] = {"/usr/lib/python3/dist-packages", "/usr/local/lib/python3*/dist-packages", "/usr/local/lib/python3*/site-packages"};
+    static const char *const below[] = {"libtpu/libtpu.so", "jax_plugins/*/xla_*_plugin.so", "jax_plugins/*/pjrt_*.so",
+                                        "pjrt_plugins/*/*.so"};
+    static const char *const folders[] = {"/usr/lib/python3/dist-packages", "/usr/local/lib/python3*/dist-packages",
+                                          "/usr/local/lib/python3*/site-packages"};
     const char *env = secure_getenv("VIRTUAL_ENV");
     char own[400];
     for (size_t i = 0; i < sizeof below / sizeof *below; i++) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs. A graph becomes one executable; graphs with the same text, which has neither slots nor offsets, share it, so that the many equal
+ * Programs. A graph becomes one executable. Graphs with the same text share it: the text has neither slots nor offsets, so the many equal
  * pieces of a network compile once. Compiled programs are kept in the host's cache folder under the text and the vendor's version.
  */
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "backends/pjrt/lower.h"
 #include "backends/pjrt/pjrt.h"
 #include "plugins/kit/cache.h"
+#include "plugins/kit/hlo/function.h"
 #include "plugins/kit/plugin.h"
 
 #define LARGEST_KEPT (64u << 20) /* bytes of a file in the cache folder */
@@ -22,7 +22,7 @@ typedef struct pj_code {
 
 struct yk_program {
     const yk_graph *graph;
-    pj_lowered ends; /* its text is gone */
+    hlo_lowered ends; /* its text is gone */
     pj_code *code;   /* lives with the device */
 };
 
@@ -121,7 +121,7 @@ yk_status pj_program_new(yk_device *dev, const yk_graph *g, yk_program **out)
     if (!p)
         return YK_E_MEM;
     p->graph = g;
-    yk_status s = pj_lower(pj_host, PJ_NAME, g, !strcmp(dev->client.platform, "cpu"), &p->ends);
+    yk_status s = hlo_lower(pj_host, PJ_NAME, g, !strcmp(dev->client.platform, "cpu"), &p->ends);
     if (!s && p->ends.n_out) {
         pthread_mutex_lock(&dev->lock);
         p->code = code_find(dev, &p->ends.function.text);
@@ -141,7 +141,7 @@ yk_status pj_program_new(yk_device *dev, const yk_graph *g, yk_program **out)
 void pj_program_free(yk_program *p)
 {
     if (p->ends.in)
-        pj_lowered_free(pj_host, &p->ends);
+        hlo_lowered_free(pj_host, &p->ends);
     pj_host->free(p);
 }
 
@@ -161,14 +161,14 @@ typedef struct run {
     size_t n_taken, n_kept;
 } run;
 
-static pj_range port_range(const yk_submit *s, const pj_port *p)
+static pj_range port_range(const yk_submit *s, const hlo_port *p)
 {
     return (pj_range){s->slot_offset[p->slot] + p->offset, p->bytes, p->dtype, p->dims, p->dim};
 }
 
 static bool run_take(run *r, char why[KIT_WHY])
 {
-    const pj_lowered *ends = &r->program->ends;
+    const hlo_lowered *ends = &r->program->ends;
     for (uint32_t i = 0; i < ends->n_in; i++) {
         const pj_range range = port_range(r->submit, &ends->in[i]);
         r->taken[i] = pj_array_take(r->submit->slot[ends->in[i].slot], &range, why);
@@ -183,7 +183,7 @@ static bool run_take(run *r, char why[KIT_WHY])
 /* An array that is two arguments is not donated. */
 static void run_keep(run *r)
 {
-    const pj_lowered *ends = &r->program->ends;
+    const hlo_lowered *ends = &r->program->ends;
     for (uint32_t i = 0; i < ends->n_in; i++)
         for (uint32_t k = 0; k < ends->n_in && ends->in[i].result != YK_NONE; k++)
             if (k != i && r->in[k] == r->in[i]) {
@@ -194,7 +194,7 @@ static void run_keep(run *r)
 
 static bool run_put(const run *r, char why[KIT_WHY])
 {
-    const pj_lowered *ends = &r->program->ends;
+    const hlo_lowered *ends = &r->program->ends;
     bool good = true;
     for (uint32_t i = 0; i < ends->n_out; i++) {
         const pj_range range = port_range(r->submit, &ends->out[i]);
@@ -205,7 +205,7 @@ static bool run_put(const run *r, char why[KIT_WHY])
 
 static bool run_do(yk_device *dev, run *r, char why[KIT_WHY])
 {
-    const pj_lowered *ends = &r->program->ends;
+    const hlo_lowered *ends = &r->program->ends;
     bool good = run_take(r, why);
     if (good) {
         run_keep(r);
@@ -220,7 +220,7 @@ static bool run_do(yk_device *dev, run *r, char why[KIT_WHY])
 
 yk_status pj_program_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY])
 {
-    const pj_lowered *ends = &s->program->ends;
+    const hlo_lowered *ends = &s->program->ends;
     const size_t n = ends->n_in + ends->n_out + 1u;
     char text[PJ_WHY] = "";
     run r = {.program = s->program, .submit = s};

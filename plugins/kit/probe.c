@@ -194,12 +194,21 @@ static void probe_try(kit_probe *probe, const char *helper)
 
 /* ---- Verdicts that are kept ---- */
 
+static const char *entry_file(const kit_probe *probe, uint32_t i, char file[sizeof probe->entry[0].path])
+{
+    if (!probe->file)
+        return probe->entry[i].path;
+    probe->file(probe->entry[i].path, file, sizeof probe->entry[i].path);
+    return file;
+}
+
 uint64_t kit_probe_key(kit_probe *probe)
 {
     const char *path[KIT_PROBE_ENTRIES];
+    char file[KIT_PROBE_ENTRIES][sizeof probe->entry[0].path];
     probe->fresh = probe->reported = false;
     for (uint32_t i = 0; i < probe->n; i++)
-        path[i] = probe->entry[i].path;
+        path[i] = entry_file(probe, i, file[i]);
     probe->key = probe->n ? kit_survey_key(&probe->survey, path, probe->n) : 0;
     return probe->key;
 }

@@ -31,6 +31,7 @@ typedef struct kit_probe {
     const char *options;  /* "YOKE_OPENCL_" */
     const char *helper;   /* file name of the program */
     const char *variable; /* that names the one driver to load */
+    void (*file)(const char *entry, char *path, size_t n); /* of an entry that is more than a path; may be NULL */
     int limit_ms;         /* how long an answer may take where no option says it; 0: 30 s */
     const char *(*reason)(int code); /* words for an exit code of the helper, NULL for a code without; NULL: there are none */
     uint64_t key;         /* of the entries and what they depend on; 0: there is none */
