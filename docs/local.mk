@@ -15,7 +15,7 @@ $(COMMAND_MANS): yoke$(EXEEXT)
 		./yoke$(EXEEXT) $$command --man > $@.tmp && mv $@.tmp $@
 EXTRA_DIST += docs/architecture.md docs/cpu-speed-conv.md docs/cpu-speed.md docs/cuda.md docs/data.md docs/from-accelerate.md \
 	docs/from-deepspeed.md \
-	docs/from-huggingface.md docs/opencl.md docs/promises.md docs/serving.md docs/vulkan.md
+	docs/from-huggingface.md docs/opencl.md docs/pjrt.md docs/promises.md docs/serving.md docs/vulkan.md
 # a folder is distributed whole: a new page needs no line here
 EXTRA_DIST += docs/decisions
 dist_man_MANS += docs/yoke-plugin.7
@@ -53,7 +53,7 @@ dist_doc_DATA = README.md CHANGELOG.md CONTRIBUTING.md LICENSE
 pagesdir = $(docdir)/docs
 pages_DATA = docs/architecture.md docs/cpu-speed-conv.md docs/cpu-speed.md docs/cuda.md docs/data.md docs/from-accelerate.md \
 	docs/from-deepspeed.md \
-	docs/from-huggingface.md docs/glossary.md docs/launching.md docs/opencl.md docs/promises.md docs/serving.md \
+	docs/from-huggingface.md docs/glossary.md docs/launching.md docs/opencl.md docs/pjrt.md docs/promises.md docs/serving.md \
 	docs/vulkan.md
 examplesdir = $(docdir)/examples
 examples_DATA = examples/finetune.c examples/mlp.c examples/own_layer.c examples/own_loop.c examples/resume.c examples/serve.c \

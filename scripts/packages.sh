@@ -7,7 +7,7 @@ PACKAGES_OPENCL="pocl-opencl-icd"
 # where they cannot be installed, the tests of these launchers are skipped by name
 PACKAGES_LAUNCHERS="openmpi-bin mpich libpmix-dev slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge iproute2 iptables \
 procps"
-PACKAGES_TEST="check python3 binutils valgrind g++ clang dataset-fashion-mnist mesa-opencl-icd mesa-vulkan-drivers \
+PACKAGES_TEST="check python3 python3-pip binutils valgrind g++ clang dataset-fashion-mnist mesa-opencl-icd mesa-vulkan-drivers \
 vulkan-validationlayers spirv-tools locales"
 
 missing_packages() {

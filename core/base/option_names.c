@@ -22,7 +22,7 @@ static bool name_of_plugin(const char *rest, const char *plugin, size_t n)
     for (size_t i = 0; i < n; i++)
         if (rest[i] != toupper((unsigned char)plugin[i]))
             return false;
-    return rest[n] == '_';
+    return rest[n] == '_' || !rest[n]; /* the plugin's own name is its own too */
 }
 
 /* Further variables of a service link: YOKE_SERVICE_HOST, YOKE_PORT_80_TCP_ADDR, .. */

@@ -72,6 +72,17 @@ static void set_flags(cutting *state, yk__graph *src, const yk__remap *remap, ui
     }
 }
 
+/* An action reads its vector where the segment before it has left it, as a later segment would. */
+static void set_taken(const cutting *state, yk__graph *src, const yk__remap *remap, uint32_t begin, uint32_t end)
+{
+    const yk__graph *g = &state->work->g;
+    for (uint32_t k = begin; k < end; k++) {
+        const yk__vid r = g->node[k].op == YK_OP_ALL_REDUCE ? yk__root(g, yk__ins(g, &g->node[k])[0]) : YK_NONE;
+        if (r != YK_NONE && remap->map[r] != YK_NONE)
+            src->value[remap->map[r]].flags |= YK_VALUE_OUTPUT;
+    }
+}
+
 static yk_status build_graph(cutting *state, yk__segment *seg, uint32_t begin, uint32_t end, yk_error *err)
 {
     yk__graph *g = &state->work->g;
@@ -87,6 +98,7 @@ static yk_status build_graph(cutting *state, yk__segment *seg, uint32_t begin, u
         if (g->node[k].op != YK_OP_ALL_REDUCE)
             yk__remap_node(&remap, k);
     set_flags(state, &seg->own, &remap, begin, end);
+    set_taken(state, &seg->own, &remap, begin, end);
     yk__remap_drop(&remap);
     if (seg->own.error.status)
         *err = seg->own.error;

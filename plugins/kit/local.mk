@@ -4,7 +4,8 @@ noinst_LTLIBRARIES += libkit.la
 libkit_la_SOURCES = plugins/kit/cache.c plugins/kit/cache.h plugins/kit/clock.h plugins/kit/coop.c plugins/kit/coop.h \
 	plugins/kit/cores.c plugins/kit/cores.h \
 	plugins/kit/devices.c plugins/kit/devices.h plugins/kit/drain.c plugins/kit/drain.h plugins/kit/emit.c plugins/kit/emit.h \
-	plugins/kit/emit_kernel.c plugins/kit/emit_wide.c \
+	plugins/kit/emit_kernel.c plugins/kit/emit_wide.c plugins/kit/hlo/function.c plugins/kit/hlo/function.h \
+	plugins/kit/hlo/primitives.c plugins/kit/hlo/tensor.c plugins/kit/hlo/tensor.h \
 	plugins/kit/lower/attn.c plugins/kit/lower/behind.c plugins/kit/lower/chain.c plugins/kit/lower/conv.c plugins/kit/lower/conv_gpu.c \
 	plugins/kit/lower/conv_gpu.h plugins/kit/lower/conv_library.c plugins/kit/lower/conv_library.h plugins/kit/lower/conv_plan.c \
 	plugins/kit/lower/conv_plan.h plugins/kit/lower/data.c plugins/kit/lower/dot.c plugins/kit/lower/eight.c \

@@ -129,10 +129,12 @@ static void helper_verdict(const kit_probe *probe, kit_probe_entry *e, int statu
     const kit_survey *who = &probe->survey;
     e->pid = 0;
     e->good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    const char *reason = probe->reason && WIFEXITED(status) ? probe->reason(WEXITSTATUS(status)) : NULL;
     if (!e->good && WIFSIGNALED(status))
         who->host->log(1, who->plugin, "%s is not used: its driver died of signal %d when tried", e->path, WTERMSIG(status));
     else if (!e->good)
-        who->host->log(1, who->plugin, "%s is not used: its driver failed when tried (exit %d)", e->path, WEXITSTATUS(status));
+        who->host->log(1, who->plugin, "%s is not used: its driver failed when tried (exit %d)%s%s", e->path, WEXITSTATUS(status),
+                       reason ? ": " : "", reason ? reason : "");
 }
 
 /* One look at all children; the number still running. */
@@ -159,7 +161,7 @@ static uint32_t helper_collect(kit_probe *probe)
 static int limit_ms(const kit_probe *probe)
 {
     const char *option = option_of(probe, "PROBE_MS");
-    return option ? atoi(option) : LIMIT_MS;
+    return option ? atoi(option) : probe->limit_ms ? probe->limit_ms : LIMIT_MS;
 }
 
 static void helper_kill(const kit_probe *probe, kit_probe_entry *e, int limit)
@@ -192,12 +194,21 @@ static void probe_try(kit_probe *probe, const char *helper)
 
 /* ---- Verdicts that are kept ---- */
 
+static const char *entry_file(const kit_probe *probe, uint32_t i, char file[sizeof probe->entry[0].path])
+{
+    if (!probe->file)
+        return probe->entry[i].path;
+    probe->file(probe->entry[i].path, file, sizeof probe->entry[i].path);
+    return file;
+}
+
 uint64_t kit_probe_key(kit_probe *probe)
 {
     const char *path[KIT_PROBE_ENTRIES];
+    char file[KIT_PROBE_ENTRIES][sizeof probe->entry[0].path];
     probe->fresh = probe->reported = false;
     for (uint32_t i = 0; i < probe->n; i++)
-        path[i] = probe->entry[i].path;
+        path[i] = entry_file(probe, i, file[i]);
     probe->key = probe->n ? kit_survey_key(&probe->survey, path, probe->n) : 0;
     return probe->key;
 }
@@ -233,6 +244,12 @@ bool kit_probe_known(kit_probe *probe)
 {
     char helper[HELPER_PATH];
     return !helper_find(probe, helper, sizeof helper) || verdicts_recall(probe);
+}
+
+bool kit_probe_tries(const kit_probe *probe)
+{
+    char helper[HELPER_PATH];
+    return helper_find(probe, helper, sizeof helper);
 }
 
 bool kit_probe_drivers(kit_probe *probe)

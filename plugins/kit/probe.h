@@ -31,6 +31,9 @@ typedef struct kit_probe {
     const char *options;  /* "YOKE_OPENCL_" */
     const char *helper;   /* file name of the program */
     const char *variable; /* that names the one driver to load */
+    void (*file)(const char *entry, char *path, size_t n); /* of an entry that is more than a path; may be NULL */
+    int limit_ms;         /* how long an answer may take where no option says it; 0: 30 s */
+    const char *(*reason)(int code); /* words for an exit code of the helper, NULL for a code without; NULL: there are none */
     uint64_t key;         /* of the entries and what they depend on; 0: there is none */
     bool fresh;           /* tried by this process, and not kept yet */
     bool reported;        /* which drivers are not used */
@@ -48,6 +51,8 @@ uint64_t kit_probe_key(kit_probe *probe);
 bool kit_probe_known(kit_probe *probe);
 /* Tries what is not known; what is not good is logged. True: some are to be left out, those whose entry is not good. */
 bool kit_probe_drivers(kit_probe *probe);
+/* False: PROBE=none, or there is no helper, so drivers are loaded untried. */
+bool kit_probe_tries(const kit_probe *probe);
 /* Call it with the drivers loaded: keeps what was tried. */
 void kit_probe_done(kit_probe *probe);
 

@@ -75,7 +75,7 @@ static uint64_t hash_environment(uint64_t h)
     static const char *const begins[] = {"OCL_",  "OPENCL_", "POCL_", "RUSTICL_", "CL_",  "LD_",   "CUDA_",   "NV",
                                          "HIP_",  "HSA_",    "ROC",   "GPU_",     "AMD_", "ZE_",   "ONEAPI_", "SYCL_",
                                          "INTEL", "NEO",     "IGC_",  "MESA_",    "LP_",  "DRI_",  "GALLIUM", "LIBGL_",
-                                         "VK_",   "XDG_",    "YOKE_OPENCL_",      "YOKE_VULKAN_"};
+                                         "VK_",   "XDG_",    "YOKE_OPENCL_",      "YOKE_VULKAN_", "YOKE_PJRT"};
     uint64_t sum = 0; /* in any order */
     for (char **e = environ; *e; e++)
         for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)

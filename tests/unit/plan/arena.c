@@ -80,6 +80,41 @@ START_TEST(arena_in_parts)
 }
 END_TEST
 
+/* Whether a segment up to the last one leaves the vector that the action takes: as an output, of a value that is no view. */
+static bool leaves_vector(const yk__plan *p, const yk__action *a)
+{
+    for (uint32_t k = 0; k <= a->start_after; k++)
+        for (uint32_t v = 0; v < p->segment[k].graph.n_value; v++) {
+            const yk_value *x = &p->segment[k].graph.value[v];
+            if (x->base == v && x->slot == a->target && x->offset == a->offset && x->flags & YK_VALUE_OUTPUT &&
+                (uint64_t)yk__value_count(x) == a->count)
+                return true;
+        }
+    return false;
+}
+
+/* A plugin whose values have no addresses keeps outputs alone. */
+START_TEST(sums_take_outputs)
+{
+    yk__plan_request r;
+    uint32_t sums = 0;
+    net n;
+    ref.claim = _i;
+    build_sums(&n);
+    net_request(&n, &r, &(yk__assign){0, n.counted});
+    r.single_rank = false;
+    yk__plan *p = plan_new(&r);
+    for (uint32_t j = 0; j < p->n_action; j++)
+        if (p->action[j].kind == YK__ACTION_ALL_REDUCE) {
+            ck_assert_msg(leaves_vector(p, &p->action[j]), "action %u", j);
+            sums++;
+        }
+    ck_assert_uint_ge(sums, 2);
+    yk__plan_free(p);
+    yk__graph_free(&n.g);
+}
+END_TEST
+
 /* A value that no buffer of the device can hold: what makes it, its shape, and both sizes. */
 START_TEST(value_larger_than_a_buffer)
 {
@@ -250,6 +285,7 @@ int main(void)
     TCase *c = tcase_create("arena");
     tcase_add_loop_test(c, odd_rows_become_longer, 0, 6);
     tcase_add_loop_test(c, arena_in_parts, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
+    tcase_add_loop_test(c, sums_take_outputs, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_loop_test(c, value_larger_than_a_buffer, REF_CLAIM_NONE, REF_CLAIM_ADD + 1);
     tcase_add_test(c, kept_to_the_byte);
     tcase_add_test(c, results_are_kept_in_16_bits);

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A vendor's PJRT plugin and a client of it with one device: opening, compiling, running, copying. It knows nothing of Yoke, so that the
+ * program that tries plugins shares it. A function that returns false has said why in the words of the vendor where there are any.
+ */
+#ifndef YOKE_BACKENDS_PJRT_CLIENT_H
+#define YOKE_BACKENDS_PJRT_CLIENT_H
+
+#include "backends/pjrt/api.h"
+
+#define PJ_WHY 256
+#define PJ_TEXT 96
+#define PJ_DEVICES 64
+
+typedef struct pj_client {
+    const pjrt_api *api;
+    pjrt_client *client;
+    pjrt_device *device; /* the one that is used */
+    uint32_t n_device;   /* that the client sees */
+    bool only;           /* the client sees no other */
+    uint64_t stamp;      /* of the vendor's file; set by who opens it */
+    char platform[PJ_TEXT], version[PJ_TEXT], kind[PJ_TEXT];
+} pj_client;
+
+/* A dense array on the host, or what one is like. */
+typedef struct pj_shape {
+    int type; /* PJRT_F32 .. */
+    uint32_t dims;
+    const int64_t *dim;
+} pj_shape;
+
+/* Loads the file and initialises it. A vendor's library is never unloaded. */
+bool pj_plugin_load(const char *file, pj_client *c, char why[PJ_WHY]);
+/* Makes a client and takes its device `index`; the client sees that one alone where the vendor has an option for it. */
+bool pj_client_open(pj_client *c, uint32_t index, char why[PJ_WHY]);
+void pj_client_close(pj_client *c);
+/* Bytes of the device's memory and of it in use; false: unknown. */
+bool pj_client_memory(const pj_client *c, uint64_t *total, uint64_t *used);
+
+/* Compiles StableHLO text for one device. */
+bool pj_compile(const pj_client *c, char *text, size_t bytes, pjrt_loaded **loaded, char why[PJ_WHY]);
+void pj_loaded_free(const pj_client *c, pjrt_loaded *loaded);
+/* Calls keep(arg, bytes, n) with the compiled program as bytes, which pj_restore takes. */
+bool pj_serialize(const pj_client *c, pjrt_loaded *loaded, void (*keep)(void *arg, const void *bytes, size_t n), void *arg);
+bool pj_restore(const pj_client *c, const void *bytes, size_t n, pjrt_loaded **loaded);
+/* Bytes that a run takes beside arguments and results; false: unknown. */
+bool pj_temporary(const pj_client *c, pjrt_loaded *loaded, uint64_t *bytes);
+
+/* Copies from the host; the memory may change when the call returns. */
+bool pj_upload(const pj_client *c, const void *from, const pj_shape *shape, pjrt_buffer **buffer, char why[PJ_WHY]);
+/* Copies to the host, all of the array. */
+bool pj_download(const pj_client *c, pjrt_buffer *buffer, void *to, size_t bytes, char why[PJ_WHY]);
+void pj_buffer_free(const pj_client *c, pjrt_buffer *buffer);
+
+/* Runs a program and waits for it. Arguments named in kept[] are not donated. */
+typedef struct pj_run {
+    pjrt_loaded *loaded;
+    pjrt_buffer *const *in;
+    size_t n_in;
+    pjrt_buffer **out;
+    const int64_t *kept;
+    size_t n_kept;
+} pj_run;
+bool pj_execute(const pj_client *c, const pj_run *run, char why[PJ_WHY]);
+
+#endif

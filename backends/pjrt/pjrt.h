@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The parts of the PJRT plugin: devices, buffers, programs. */
+#ifndef YOKE_BACKENDS_PJRT_PJRT_H
+#define YOKE_BACKENDS_PJRT_PJRT_H
+
+#include <pthread.h>
+
+#include "backends/pjrt/client.h"
+#include "plugins/kit/queue.h"
+
+#define PJ_NAME "pjrt"
+#define PJ_VERSION "0.1.0"
+
+extern const yk_host *pj_host; /* set by init */
+
+struct yk_device {
+    pj_client client;
+    pthread_mutex_t lock;   /* of the list */
+    struct pj_code *codes; /* compiled programs, each text once */
+};
+
+/* options.c */
+const char *pj_option(const char *key);
+yk_status pj_options_check(void);
+
+/* list.c: vendors' plugins and their devices */
+yk_status pj_device_count(uint32_t *n);
+yk_status pj_device_caps(uint32_t i, yk_device_caps *caps);
+yk_status pj_device_open(uint32_t i, yk_device **dev);
+void pj_device_close(yk_device *dev);
+void pj_devices_forget(void);
+
+/* memory.c: a buffer is host memory and arrays on the device that hold ranges of it. */
+typedef struct pj_array pj_array; /* counted */
+typedef struct pj_range {
+    uint64_t begin, bytes;
+    uint32_t dtype, dims;
+    const int64_t *dim;
+} pj_range;
+yk_status pj_buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **out);
+void pj_buffer_release(yk_buffer *b);
+uint64_t pj_buffer_bytes(const yk_buffer *b);
+yk_status pj_buffer_copy(yk_device *dev, const yk_copy *c, char why[KIT_WHY]);
+/* The array that holds a range as it is now; the caller gives it back. NULL: it failed, and `why` says so. */
+pj_array *pj_array_take(yk_buffer *b, const pj_range *range, char why[KIT_WHY]);
+pjrt_buffer *pj_array_of(const pj_array *a);
+void pj_array_give(pj_array *a);
+/* The range now has the contents of this array, which the buffer owns from here on, also when this fails. */
+bool pj_array_put(yk_buffer *b, const pj_range *range, pjrt_buffer *array, char why[KIT_WHY]);
+int pj_element_type(uint32_t dtype);
+
+/* program.c */
+yk_status pj_program_new(yk_device *dev, const yk_graph *g, yk_program **out);
+void pj_program_free(yk_program *p);
+const yk_graph *pj_program_graph(const yk_program *p);
+yk_status pj_program_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY]);
+void pj_codes_free(yk_device *dev);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The plugin's table of functions for the host. */
+#include "plugins/kit/plugin.h"
+
+#include "backends/pjrt/pjrt.h"
+
+const yk_host *pj_host;
+
+static kit_queue_ops queue_ops = {
+    .plugin = PJ_NAME, .graph = pj_program_graph, .bytes = pj_buffer_bytes, .run = pj_program_run, .copy = pj_buffer_copy};
+
+static yk_status plugin_init(const yk_host *host)
+{
+    if (!kit_host_fits(host))
+        return YK_E_ABI;
+    pj_host = queue_ops.host = host;
+    return pj_options_check();
+}
+
+/* Keeps vendors' libraries loaded: their threads and exit handlers do not survive unloading. */
+static void plugin_fini(void)
+{
+    if (pj_host)
+        pj_devices_forget();
+    pj_host = NULL;
+}
+
+static yk_status queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **q)
+{
+    (void)desc; /* a thread each, whatever it is for */
+    return kit_queue_new(dev, &queue_ops, q);
+}
+
+static const yk_plugin TABLE = {
+    KIT_PLUGIN_HEAD(PJ_NAME, PJ_VERSION),
+    .init = plugin_init,
+    .fini = plugin_fini,
+    .device_count = pj_device_count,
+    .device_caps = pj_device_caps,
+    .device_open = pj_device_open,
+    .device_close = pj_device_close,
+    .buffer_new = pj_buffer_new,
+    .buffer_free = pj_buffer_release,
+    .program_new = pj_program_new,
+    .program_free = pj_program_free,
+    .queue_new = queue_new,
+    .queue_free = kit_queue_free,
+    .queue_run = kit_queue_run,
+    .queue_copy = kit_queue_copy,
+    .queue_poll = kit_queue_poll,
+    .queue_wait = kit_queue_wait,
+    .queue_abort = kit_queue_abort,
+    .queue_span = kit_queue_span,
+};
+
+KIT_PLUGIN_EXPORT(TABLE)

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A PJRT plugin around another one, PJRT_SHIM_REAL, that is bad in the way PJRT_SHIM says: "spoil" puts zeros in the place of the first
+ * result from the third run on, "hang" never returns from a compile, "exit" aborts when the process ends, "none" does as the other one.
+ */
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "backends/pjrt/api.h"
+
+static pjrt_api table;
+static pjrt_call real_execute, real_create;
+static pjrt_client *client;
+static pjrt_device *device;
+
+static pjrt_error *shim_create(void *args)
+{
+    pjrt_client_create_args *a = args;
+    pjrt_error *error = real_create(args);
+    if (!error) {
+        pjrt_devices_args d = {.size = sizeof d, .client = client = a->client};
+        table.call[PJRT_CLIENT_ADDRESSABLE_DEVICES](&d);
+        device = d.device[0];
+    }
+    return error;
+}
+
+static pjrt_error *shim_execute(void *args)
+{
+    static const float zeros[4096];
+    static const int64_t dim[1] = {64};
+    static int runs;
+    pjrt_execute_args *a = args;
+    pjrt_error *error = real_execute(args);
+    if (!error && ++runs >= 3) {
+        pjrt_from_host_args h = {.size = sizeof h, .client = client, .data = zeros, .type = PJRT_F32, .dim = dim, .n_dim = 1,
+                                 .device = device};
+        table.call[PJRT_CLIENT_BUFFER_FROM_HOST_BUFFER](&h);
+        a->result[0][0] = h.buffer;
+    }
+    return error;
+}
+
+static pjrt_error *shim_hang(void *args)
+{
+    (void)args;
+    for (;;)
+        pause();
+}
+
+const pjrt_api *GetPjrtApi(void);
+__attribute__((visibility("default"))) const pjrt_api *GetPjrtApi(void)
+{
+    const char *how = getenv("PJRT_SHIM"), *file = getenv("PJRT_SHIM_REAL");
+    void *library = dlopen(file ? file : "", RTLD_NOW | RTLD_LOCAL);
+    pjrt_get_api get = NULL;
+    if (library)
+        *(void **)&get = dlsym(library, "GetPjrtApi");
+    if (!get || !how)
+        return NULL;
+    memcpy(&table, get(), sizeof table);
+    table.size = sizeof table;
+    real_execute = table.call[PJRT_LOADED_EXECUTE];
+    real_create = table.call[PJRT_CLIENT_CREATE];
+    if (!strcmp(how, "spoil")) {
+        table.call[PJRT_LOADED_EXECUTE] = shim_execute;
+        table.call[PJRT_CLIENT_CREATE] = shim_create;
+    } else if (!strcmp(how, "hang")) {
+        table.call[PJRT_CLIENT_COMPILE] = shim_hang;
+    } else if (!strcmp(how, "exit")) {
+        atexit(abort);
+    }
+    return &table;
+}
