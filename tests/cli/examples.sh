@@ -24,6 +24,15 @@ linked() { # by the README's line, which names no library but ours
         ${CC:-gcc} "$source" -I"$YOKE_SOURCE/include" -L"$YOKE_BUILD/.libs" -lyoke -o "$out/linked" || { echo "$source"; return 1; }
     done
 }
+first_program() { # the README's first program is a part of examples/mlp.c
+    python3 - "$YOKE_SOURCE/README.md" "$YOKE_SOURCE/examples/mlp.c" <<'E'
+import re, sys
+readme, source = (open(name, encoding="utf-8").read() for name in sys.argv[1:])
+program = re.search(r"^```c\n(.*?)^```$", readme, re.S | re.M).group(1)
+sys.exit(program not in source and f"README's program is not in examples/mlp.c:\n{program}")
+E
+}
+ok "README's first program is the example" first_program
 if instrumented; then
     skip "each links with libyoke alone" "instrumented: that takes a sanitizer's library too"
 else
@@ -108,7 +117,8 @@ resume() { # stopped after step 37 and begun again from the checkpoint of step 2
 }
 
 mlp_runs() {
-    (cd "$out" && "$examples/mlp" "$out/images" 3 >said && falls said && [ -f mlp-out/model.safetensors ])
+    (cd "$out" && "$examples/mlp" "$out/images" 3 >said && falls said && grep -q "accuracy 0\.[0-9]*$" said &&
+        [ -f mlp-out/model.safetensors ])
 }
 
 two_devices() { # the second kind of device is OpenCL's on the CPU where there is one
