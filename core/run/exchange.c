@@ -123,13 +123,13 @@ yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n
     return blocks & YK__BLOCK_VALUES ? alloc_block(exchange, "parameters", layout, n, YK__COLL_COMMON, &exchange->value, err) : YK_OK;
 }
 
-yk_status yk__exchange_alloc_copies(yk__exchange *exchange, uint32_t layout, size_t n_param, uint64_t n, yk_error *err)
+yk_status yk__exchange_alloc_copies(yk__exchange *exchange, uint32_t layout, size_t n_param, uint64_t bytes, yk_error *err)
 {
     char name[40];
     snprintf(name, sizeof name, "16-bit parameters-%u", layout);
     exchange->copies_at = yk__round_up(n_param * sizeof(uint32_t), PAGE);
     if (exchange->medium != YK__MEMORY ||
-        yk__coll_alloc(exchange->coll, name, exchange->copies_at + 2 * n, YK__COLL_SPARSE, &exchange->copies, err))
+        yk__coll_alloc(exchange->coll, name, exchange->copies_at + bytes, YK__COLL_SPARSE, &exchange->copies, err))
         return err->status;
     return yk__coll_fill(exchange->coll, &exchange->copies, 0, exchange->copies_at, err);
 }
@@ -138,9 +138,9 @@ yk_status yk__exchange_mark_copy(yk__exchange *exchange, size_t param, uint64_t 
 {
     *mem = NULL;
     exchange->shared_bytes += bytes;
-    if (!exchange->copies.mem || yk__coll_fill(exchange->coll, &exchange->copies, exchange->copies_at + 2 * at, bytes, err))
+    if (!exchange->copies.mem || yk__coll_fill(exchange->coll, &exchange->copies, exchange->copies_at + at, bytes, err))
         return err->status;
-    *mem = (char *)exchange->copies.mem + exchange->copies_at + 2 * at;
+    *mem = (char *)exchange->copies.mem + exchange->copies_at + at;
     __atomic_store_n((uint32_t *)exchange->copies.mem + param, 1, __ATOMIC_RELEASE);
     return YK_OK;
 }

@@ -86,9 +86,9 @@ const volatile int *yk__exchange_cancel(const yk__exchange *exchange); /* not 0 
 
 /* For n elements of the layout of this number; by all ranks, with equal blocks. */
 yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n, yk__blocks blocks, yk_error *err);
-/* A block for copies in the compute format, for so many parameters, n elements together, of 16 bits; by all ranks. */
-yk_status yk__exchange_alloc_copies(yk__exchange *exchange, uint32_t layout, size_t n_param, uint64_t n, yk_error *err);
-/* Memory for one parameter's copy, which begins at element `at`; from the next update on all owners write their slices of it. */
+/* A block of so many bytes for copies in the compute format, of so many parameters; by all ranks. */
+yk_status yk__exchange_alloc_copies(yk__exchange *exchange, uint32_t layout, size_t n_param, uint64_t bytes, yk_error *err);
+/* Memory for one parameter's copy, `at` bytes behind the first one's; from the next update on all owners write their slices of it. */
 yk_status yk__exchange_mark_copy(yk__exchange *exchange, size_t param, uint64_t at, uint64_t bytes, void **mem, yk_error *err);
 bool yk__exchange_has_copy(const yk__exchange *exchange, size_t param); /* some rank has marked it */
 void yk__exchange_release(yk__exchange *exchange);
