@@ -7,6 +7,8 @@
 
 #include <stdio.h>
 
+#include "plugins/kit/drain.h"
+
 yk_status cuda_memory_alloc(yk_device *dev, uint64_t bytes, CUdeviceptr *memory)
 {
     char what[120];
@@ -47,8 +49,12 @@ yk_status cuda_buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer 
 void cuda_buffer_free(yk_buffer *b)
 {
     yk_status s;
-    if (!b || atomic_load(&b->dev->left_behind))
+    if (!b)
         return;
+    if (atomic_load(&b->dev->left_behind)) {
+        kit_leave(b);
+        return;
+    }
     if (b->memory && cuda_enter(b->dev, &s)) {
         cuda.memory_free(b->memory);
         cuda_leave();

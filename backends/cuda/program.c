@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+#include "plugins/kit/drain.h"
+
 #define GRAPHS 4        /* bindings that are remembered; a program with more of them is launched kernel by kernel */
 #define GRAPH_LAUNCHES 2 /* with fewer, a graph saves nothing */
 
@@ -389,10 +391,15 @@ static void memory_release(yk_program *p)
     cuda_leave();
 }
 
+/* A device that was left behind may still run the program. */
 void cuda_program_free(yk_program *p)
 {
     if (!p)
         return;
+    if (atomic_load(&p->dev->left_behind)) {
+        kit_leave(p);
+        return;
+    }
     memory_release(p);
     for (uint32_t i = 0; i < p->n_recorded; i++)
         cuda_free(p->recorded[i].value);

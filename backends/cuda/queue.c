@@ -275,6 +275,7 @@ void cuda_queue_free(yk_queue *q)
         return;
     if (!kit_drain(q, ring_left, &q->failed)) {
         atomic_store(&q->dev->left_behind, true);
+        kit_leave(q);
         return;
     }
     if (cuda_enter(q->dev, &s)) {

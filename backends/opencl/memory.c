@@ -5,6 +5,8 @@
  */
 #include "backends/opencl/ocl.h"
 
+#include "plugins/kit/drain.h"
+
 #define PAGE 4096u
 #define TURNS 3 /* turns of the trial for memory used in place */
 
@@ -75,8 +77,12 @@ yk_status ocl_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer 
 
 void ocl_buffer_free(yk_buffer *buffer)
 {
-    if (!buffer || atomic_load(&buffer->dev->left_behind))
+    if (!buffer)
         return;
+    if (atomic_load(&buffer->dev->left_behind)) {
+        kit_leave(buffer);
+        return;
+    }
     clReleaseMemObject(buffer->mem);
     if (buffer->owned)
         ocl_host->free(buffer->host);

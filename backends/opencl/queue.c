@@ -80,6 +80,7 @@ void ocl_queue_free(yk_queue *q)
         return;
     if (atomic_load(&q->failed) && !kit_drain(q, ring_left, &q->failed)) {
         atomic_store(&q->dev->left_behind, true);
+        kit_leave(q);
         return;
     }
     ocl_finish(q->q);

@@ -24,3 +24,12 @@ bool kit_drain(yk_queue *q, size_t (*left)(yk_queue *q), const _Atomic int *fail
     }
     return true;
 }
+
+/* Of LeakSanitizer (sanitizer/lsan_interface.h); NULL without it. */
+extern void __lsan_ignore_object(const void *memory) __attribute__((weak, visibility("default")));
+
+void kit_leave(const void *memory)
+{
+    if (__lsan_ignore_object)
+        __lsan_ignore_object(memory);
+}
