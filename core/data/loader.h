@@ -6,9 +6,9 @@
  * Batch b of an epoch is places [b * global_batch, ...) of the epoch's order (core/data/order.h, or 0..n-1). If rows differ in width, a
  * shuffled batch is arranged so that each rank gets short and long ones (yk__order_even_out). With by_length the order's rows are sorted by
  * width in groups of 50 batches, the widest first, so that a batch has little padding. Every rank computes the same global batch, its width
- * included, and fills only its part, as given by `share`. open, rewind and flush call share on the caller's thread, and its result holds
- * for all later batches: so the ranks agree as long as they call these after the same batch. When the shares change, every rank calls
- * yk__loader_flush.
+ * included, and fills only its part, as given by `share`. The functions open, rewind and flush call share on the caller's thread, and its
+ * result holds for all later batches. So the ranks agree as long as they call these after the same batch. When the shares change, every
+ * rank calls yk__loader_flush.
  *
  * The ring's batches take `max_bytes` at most, at any depth: as many as fit are made ahead, but always one beside the caller's.
  *

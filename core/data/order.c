@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shuffled order (see order.h), eight places at a time: lanes with a number that is not a row go round again, and new places take the
+ * The shuffled order (see order.h), eight places at a time. Lanes with a number that is not a row go round again, and new places take the
  * free lanes.
  */
 #include "core/data/order.h"

@@ -31,7 +31,7 @@ struct yk__checkpoint {
 
 /* ---- Files ---- */
 
-/* A name in a checkpoint may be a pipe, a device or a link that another user put there: only a regular file is opened for reading. */
+/* A name in a checkpoint may be a pipe, a device or a link that another user put there. Only a regular file is opened for reading. */
 static int open_regular(const char *path, yk_error *err)
 {
     struct stat st;

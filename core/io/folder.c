@@ -219,10 +219,10 @@ yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes
 }
 
 /* ---- Several files together ----
- * |
+ *
  * New files are written into DIR/.yoke-save.tmp. Once each is there and synced, the folder is renamed to DIR/.yoke-save. From that
  * moment the new files count, and they are moved to their places one by one. A reader that finds a .yoke-save.tmp has half a save and
- * throws it away; a reader that finds a .yoke-save has a whole one and moves the remaining files. */
+ * throws it away. A reader that finds a .yoke-save has a whole one and moves the remaining files. */
 
 static bool stage_owns(void *user, const char *name)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jansson with our errors, and with two repairs: a NUL in a key, which JSON allows and published vocabularies have, and whole numbers
- * beyond 64 bits, which become doubles (transformers writes 10^30 for a tokenizer without a longest text). */
+/* jansson with our errors, and with two repairs. One is for a NUL in a key, which JSON allows and published vocabularies have. The other
+ * makes doubles of whole numbers beyond 64 bits (transformers writes 10^30 for a tokenizer without a longest text). */
 #include "core/io/json.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing safetensors: the header is made in memory, the data go out tensor by tensor, from memory or piece by piece from a callback, so
- * that a file may be larger than memory.
+ * Writing safetensors: the header is made in memory, and the data go out tensor by tensor. They come from memory or piece by piece from a
+ * callback, so that a file may be larger than memory.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -62,7 +62,7 @@ yk_status yk__launcher_start(yk__launcher *launcher, const yk__placement *place,
 yk_status yk__launch_node(yk__node *node, const yk__placement *place, char *const *argv, void (*say)(const char *text), int *code,
                           yk_error *err);
 
-/* The guard: a process that outlives a killed launcher just long enough to end the groups of its ranks, and children of a wrapper with
+/* The guard: a process that outlives a killed launcher just long enough to end the groups of its ranks. Children of a wrapper end with
  * them. The job also runs without a guard (no memory, no process left). */
 void yk__guard_start(yk__guard *guard);
 /* Runs in the rank's process, after the fork and before the exec, so that no child of it is missed. Async-signal-safe. */

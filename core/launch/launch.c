@@ -2,9 +2,9 @@
 /*
  * The launcher: one process per rank, each in a process group of its own, so that a rank's children end with it.
  *
- * The job's shared record holds the first error that ends the job. Its finder is the launcher (an exit, a signal, a stop), a rank (its own
- * failure, or another rank that makes no progress) or the liveness thread of a rank (silence). From then on the ranks have a little time to
- * end by themselves, then SIGTERM, then SIGKILL; a rank that SIGKILL does not end is named and left behind.
+ * The job's shared record holds the first error that ends the job. The launcher may find it (an exit, a signal, a stop), or a rank (its own
+ * failure, or another rank without progress). The liveness thread of a rank may also find it (silence). From then on the ranks have a
+ * little time to end by themselves, then SIGTERM, then SIGKILL. A rank that SIGKILL does not end is named and left behind.
  */
 #include "config.h"
 

@@ -95,7 +95,7 @@ bool yk__write_all(int fd, const void *data, size_t bytes)
     return true;
 }
 
-/* ---- Output without a sure reader -------------------------------------------------------------------------------- */
+/* ---- Output to a possibly absent reader -------------------------------------------------------------------------- */
 
 /* Opens a pipe or a terminal anew: O_NONBLOCK belongs to the open file, to which ranks and the caller write as well. */
 void yk__outlet_open(yk__outlet *outlet, int fd)

@@ -33,7 +33,7 @@ void yk__lines_close(yk__lines *lines);
 /* Writes the whole data; false once the reader is gone. */
 bool yk__write_all(int fd, const void *data, size_t bytes);
 
-/* ---- Output without a sure reader -------------------------------------------------------------------------------- */
+/* ---- Output to a possibly absent reader -------------------------------------------------------------------------- */
 
 #define YK__OUTLET_FULL 262144u  /* waiting bytes: from here on writers should wait too */
 #define YK__OUTLET_MOST 1048576u /* waiting bytes at most: further pieces are lost */

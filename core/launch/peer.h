@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A host of a job as the launcher sees it: the child, ssh or srun, that runs a node there (node.h), and the data sent to it. A peer knows
- * of no other; remote.h has all of a job.
+ * A host of a job as the launcher sees it: the child, ssh or srun, that runs a node there (node.h), and its input. A peer knows of no
+ * other; remote.h has all of a job.
  *
  * Thread rule: a program with one thread.
  */

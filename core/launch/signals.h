@@ -19,13 +19,13 @@ typedef struct yk__signals {
 } yk__signals;
 
 /* From here on yk__signals_next returns SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGTSTP and SIGCHLD, over all attempts of a job. A signal that
- * the caller ignores (nohup) stays ignored, except a SIGINT sent by a process: a shell ignores SIGINT for commands behind '&' only
+ * the caller ignores (nohup) stays ignored, except a SIGINT sent by a process. A shell ignores SIGINT for commands behind '&' only
  * because of the terminal's. */
 yk_status yk__signals_take(yk__signals *signals, yk_error *err);
 int yk__signals_next(yk__signals *signals); /* 0 if none waits */
-/* True if a signal that asks for the end repeats the last one. timeout(1) sends one to the process and to the process's group: the same
- * signal within 50 ms counts once. Slurm sends one to the launcher and to its part on each host, to which the launcher passes its own
- * on: a signal and an `order` within 0.5 s count once. */
+/* True if a signal that asks for the end repeats the last one. timeout(1) signals the process and the process's group: the same signal
+ * within 50 ms counts once. Slurm signals the launcher and its part on each host, to which the launcher passes its own signal on. A
+ * signal and an `order` within 0.5 s count once. */
 bool yk__signals_repeated(yk__signals *signals, int sig, bool order);
 void yk__signals_release(yk__signals *signals); /* a late signal has nothing left to end */
 

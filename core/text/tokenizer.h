@@ -43,7 +43,7 @@ int yk__tokenizer_id(const yk__tokenizer *tok, const char *token); /* -1 if not 
 /* special[id] = 1 for each id below yk__tokenizer_vocab that is marked special: added tokens with that flag, the template's, padding. */
 void yk__tokenizer_mark_special(const yk__tokenizer *tok, uint8_t *special);
 /* Writes the tokenizer into a folder that has none of these files yet. It copies the files it was opened from, with a
- * tokenizer_config.json that holds the casing, accents and class in use; for characters or bytes it writes a tokenizer.json. The folder
+ * tokenizer_config.json that holds the casing, accents and class in use. For characters or bytes it writes a tokenizer.json. The folder
  * gives the same ids at any place, here and in transformers. */
 yk_status yk__tokenizer_save(const yk__tokenizer *tok, const char *dir, yk_error *err);
 

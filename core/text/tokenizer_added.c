@@ -342,7 +342,7 @@ static yk_status numbered_add(struct tok_source *src, const json_t *json, yk_err
 /* ---- Tokens that are named ---- */
 
 /* Adds a token unless it was an added token when there were `before` of them; the later flags of a repeated name count. New ones count
- * in the size of the vocabulary only if a text holds them: models often have no row for such a token, which is padding. */
+ * in the size of the vocabulary only if a text holds them. Models often have no row for such a token, which is padding. */
 static yk_status named_add(struct tok_source *src, const char *key, const json_t *v, int before, yk_error *err)
 {
     struct named_token token;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Saving a tokenizer: its source files, and in tokenizer_config.json every choice by an option, a preset or another file, so that neither
- * the folder's name nor the command line is needed again.
+ * Saving a tokenizer: its source files, and in tokenizer_config.json every choice by an option, a preset or another file. So neither the
+ * folder's name nor the command line is needed again.
  */
 #include <inttypes.h>
 #include <stdio.h>
