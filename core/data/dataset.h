@@ -32,7 +32,7 @@
  * evaluation the last row may be short: its rest is id 0 with label -100, so that every id counts once.
  *
  * holdout=N: the last N training images evaluate instead. With `whole`, or if `like` is another file, a whole text
- * trains or evaluates unless split= differs.
+ * trains or evaluates unless split= says otherwise.
  *
  * Immutable after opening: any thread may read it.
  */

@@ -37,7 +37,7 @@ typedef struct yk__images {
 
 /* A kind's open() makes its state first, sets its shape and record, adds files, and finishes. */
 yk_status yk__images_new(yk__dataset *set, yk__images **out, yk_error *err);
-/* Bytes of the next file that may be read into memory. */
+/* Largest size of the next file that may be read into memory, in bytes. */
 uint64_t yk__images_left(const yk__images *images);
 /* Adds a file of n records from byte `begin` of the blob on; copies their labels. Takes the blob over, also after a failure. */
 yk_status yk__images_add(yk__images *images, yk__blob *blob, uint64_t begin, int64_t n, const uint8_t *labels, yk_error *err);

@@ -50,7 +50,7 @@ typedef struct yk__launcher {
     int64_t stopped_since;    /* ms; 0 if no started rank is stopped, or every one is */
     bool paused;              /* several hosts: the launcher has stopped the job */
     char blame[YK_ERROR_TEXT]; /* the first verdict of a rank about another host's rank */
-    int64_t left_ms;          /* how long a rank may live on after it left; 0 for ever */
+    int64_t left_ms;          /* how long a rank may live on after it left; 0 means for ever */
     uint64_t oom_kills;       /* yk__cgroup_kills at the start */
     bool liveness;            /* false: a stopped rank may be in a debugger */
 } yk__launcher;

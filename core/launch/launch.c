@@ -219,7 +219,7 @@ static void note_end(yk__launcher *launcher, uint32_t rank, int status)
 }
 
 /* Several hosts. A rank's report about itself counts at once; about another rank, that rank's host may know more, so the launcher hears
- * of both. */
+ * of both reports. */
 static void read_verdict(yk__launcher *launcher, uint32_t rank)
 {
     yk_error err = YK_ERROR_INIT;
@@ -279,7 +279,7 @@ static void watch_left(yk__launcher *launcher)
     }
 }
 
-/* Fails the job if a rank has left to be started again, and some ranks have not. */
+/* Fails the job if a rank has left to be started again, and other ranks do not follow in time. */
 static void watch_again(yk__launcher *launcher)
 {
     if (!launcher->again || launcher->ending || !launcher->alive || yk__clock_ms() < launcher->again_at)
@@ -293,7 +293,7 @@ static bool is_pause(const yk__launcher *launcher, uint32_t stopped)
     return launcher->node ? launcher->paused : stopped == launcher->n_ranks;
 }
 
-/* Fails ranks that are stopped while some run, or after some have ended. */
+/* Fails ranks that are stopped while other ranks run, or after other ranks have ended. */
 static void watch_stopped(yk__launcher *launcher)
 {
     uint32_t stopped = 0, which = 0;

@@ -53,6 +53,6 @@ void yk__node_pump(yk__node *node, bool all);
 int yk__node_order(yk__node *node);
 /* Sends the launcher a beat. False if nothing has come from the launcher for longer than its host may be silent. */
 bool yk__node_beat(yk__node *node);
-int64_t yk__node_silence_ms(void); /* how long a side may be silent; 0 for ever (YOKE_LIVENESS_MS=0) */
+int64_t yk__node_silence_ms(void); /* how long a side may be silent; 0 means for ever (YOKE_LIVENESS_MS=0) */
 
 #endif

@@ -189,7 +189,7 @@ static void output_take(void *context, const char *text, size_t bytes)
         yk__outlet_put(&line->remote->out[0], text, bytes);
 }
 
-/* The last line of a host that has not answered gives the reason; of later shell output only Yoke's lines are printed. */
+/* The last line of a host before its answer gives the reason of a failure. Until then only Yoke's own lines are printed. */
 static void complaint_take(void *context, const char *text, size_t bytes)
 {
     const line_context *line = context;
