@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long each rank takes for its rows, a line for each, and the split that makes the slowest rank as fast as can be. */
+/* The time that each rank takes for its rows, as a line for each, and the split that minimises the slowest rank's time. */
 #include "core/balance/balance.h"
 
 #include <math.h>
@@ -127,7 +127,7 @@ static double time_least(const rank_line *l, uint32_t ranks, uint64_t n)
     }
 }
 
-/* Rows beyond n are taken back, one at a time, from the rank that takes longest (the last of equals). */
+/* Takes back the rows beyond n, one at a time, from the rank that takes longest (the last of equals). */
 static void shares_take_back(const rank_line *l, uint32_t ranks, uint64_t surplus, uint64_t *share)
 {
     while (surplus) {
@@ -154,7 +154,7 @@ static void shares_minimax(const rank_line *l, uint32_t ranks, uint64_t n, uint6
     shares_take_back(l, ranks, sum - n, share);
 }
 
-/* Ranks of which nothing is known are taken to be as fast as the mean of the others. */
+/* An unknown rank counts as being as fast as the mean of the known ranks. */
 static void lines_bounded(const yk__balance *b, uint64_t n, const yk__bounds *bounds, rank_line *l)
 {
     double a = 0, slope = 0;
@@ -198,7 +198,7 @@ bool yk__balance_split(const yk__balance *b, uint64_t n, const yk__bounds *bound
     return true;
 }
 
-/* ---- As numbers, for checkpoints --------------------------------------------------------------------------------- */
+/* ---- Numbers for checkpoints ------------------------------------------------------------------------------------- */
 
 uint32_t yk__balance_count(const yk__balance *b)
 {

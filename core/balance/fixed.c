@@ -14,7 +14,7 @@ static yk_status fixed_refuse(const char *text, const char *source, uint32_t ran
                     "3:1:2", source, text, ranks);
 }
 
-/* The part that begins at *text, and what follows it; false: it is no number of that range. */
+/* Reads the part that begins at *text, and moves *text behind it; false if it is no number of that range. */
 static bool read_part(const char **text, uint64_t *part)
 {
     const char *at = *text;
@@ -67,7 +67,7 @@ typedef struct remainder {
     uint32_t rank;
 } remainder;
 
-/* The largest remainder first, of equal ones the lower rank. */
+/* The largest remainder first; equal ones by the lower rank. */
 static int compare_remainders(const void *a, const void *b)
 {
     const remainder *x = a, *y = b;

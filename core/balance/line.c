@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A line t = a + b n through measured times by weighted least squares: old records fade, one outlier is not believed, two in
- * one direction are a change of speed. Used for ranks (seconds over rows) and for what ranks do together (over members).
+ * A line t = a + b n through measured times by weighted least squares. Old records fade, one outlier is ignored, two in one direction are a
+ * change of speed. Uses: a rank's seconds over its rows, and seconds of joint work over members.
  */
 #include "core/balance/line.h"
 
@@ -9,13 +9,13 @@
 #include <string.h>
 
 #define KEEP 0.8         /* weight of a record after the next one: some five records count */
-#define KEEP_EARLY 0.5   /* of the first EARLY records: caches and drivers were cold */
+#define KEEP_EARLY 0.5   /* for the first EARLY records: caches and drivers were cold */
 #define EARLY 4
-#define OUTLIER 1.2      /* a factor from what was foreseen that is believed only when the next record has it too */
-#define FAR_OFF 1.25     /* so many times more or fewer than the mean of what was measured, */
+#define OUTLIER 1.2      /* factor off the prediction; such a record counts only when the next one confirms it */
+#define FAR_OFF 1.25     /* factor between n and the mean of the measured n, beyond which OUTLIER_FAR counts: */
 #define OUTLIER_FAR 1.35 /* a line without a constant part, when rows are halved and that is a third to two thirds of the time */
-#define NOISE 0.03       /* of a record at least (relative to t), however well few of them lie on a line */
-#define SLOPE_ERROR 0.25 /* standard error of b n (relative to t) above which a is not believed */
+#define NOISE 0.03       /* least error of a record (relative to t), however well a few records fit a line */
+#define SLOPE_ERROR 0.25 /* standard error of b n (relative to t) above which a is ignored */
 #define SEASONED 2       /* records before an outlier can be told from the line */
 
 static void line_scale(yk__line *l, double factor)
@@ -23,8 +23,8 @@ static void line_scale(yk__line *l, double factor)
     l->a *= factor, l->b *= factor;
 }
 
-/* Weighted least squares: b = cov(n, t) / var(n), a = mean(t) - b mean(n). Where the records say too little about the
- * slope (all n alike, or noise larger than the effect) the line keeps its form and is scaled to go through the mean point. */
+/* Weighted least squares: b = cov(n, t) / var(n), a = mean(t) - b mean(n). If the records say too little about the slope, the line keeps
+ * its form and is scaled to go through the mean point. That is so if n is the same in all, or noise exceeds the effect. */
 static void line_solve(yk__line *l)
 {
     const double mn = l->n / l->w, mt = l->t / l->w;
@@ -70,7 +70,7 @@ void yk__line_renew(yk__line *l, double n, double t)
     line_solve(l);
 }
 
-/* Far from what was measured the line is a guess, and what is off there tells its slope, not a change of speed. */
+/* Far from the measured n the line is a guess: a deviation there shows its slope, not a change of speed. */
 static bool line_guesses(const yk__line *l, double n)
 {
     const double mean = l->w > 0 ? l->n / l->w : n;
@@ -100,7 +100,7 @@ double yk__line_predict(const yk__line *l, double n)
     return l->records && n > 0 ? l->a + l->b * n : 0;
 }
 
-/* ---- As numbers, for checkpoints --------------------------------------------------------------------------------- */
+/* ---- Numbers for checkpoints ------------------------------------------------------------------------------------- */
 
 void yk__line_get(const yk__line *l, double *v)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parts of the optimizer that make the longest of updating one's own and copying the others' as short as can be: bisection
- * over that time, as a rank's parts that keep it within a time are an interval.
+ * Parts of the optimizer that minimise the longest time of a rank for updating its own part and copying the rest. Bisection over that time
+ * finds them, as a rank's parts within a time are an interval.
  */
 #include <math.h>
 
@@ -11,7 +11,7 @@ typedef struct owner_line {
     double update, copy, most;
 } owner_line;
 
-/* The parts that keep the rank within t, u s + c (1 - s) <= t: from *least to *most; false: none does. */
+/* The parts that keep the rank within t, u s + c (1 - s) <= t: from *least to *most; false if none does. */
 static bool parts_within(const owner_line *o, double t, double *least, double *most)
 {
     const double rise = o->update - o->copy;
@@ -27,7 +27,7 @@ static bool parts_within(const owner_line *o, double t, double *least, double *m
     return *most >= 0 && *least <= *most;
 }
 
-/* s, where it is not NULL: parts within t with sum 1. */
+/* Writes parts within t with sum 1 to s, unless s is NULL. */
 static bool all_within(const owner_line *o, uint32_t ranks, double t, double *s)
 {
     double least[YK__RANKS], most[YK__RANKS], low = 0, high = 0;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who takes part in a job, with how many rows and which part of the optimizer.
+ * The policy: members of a job, their numbers of rows, and their parts of the optimizer. Its phases:
  *
- *   probe    the first shares: even among ranks of like pace, a few rows for the others; timed twice
- *   grow     four times the rows for those that had few, so that what a run costs and what a row costs come apart
+ *   probe    the first shares: even among ranks of like pace, a few rows for slower ones; timed twice
+ *   grow     four times the rows for ranks that had few, so that the cost of a run and of a row come apart
  *   settle   shares follow the fitted lines until they stay
- *   trial    windows with and without the weakest rank in turn: it stays only where the job is faster with it
- *   steady   one window of ten is timed; what is off by 15 % (windows) or 20 % (a rank) leads back to settle
+ *   trial    windows with and without the weakest rank in turn: it stays only if the job is faster with it
+ *   steady   one window of ten is timed; a deviation of 15 % (windows) or 20 % (a rank) leads back to settle
  *   retry    an excluded rank gets a row for a few windows, as often as that costs no more than 0.5 % of the time
- * An excluded rank whose device is faster by itself has a trial at once (policy_steady.c, recovery.c).
+ * An excluded rank whose device alone has become faster has a trial at once (policy_steady.c, recovery.c).
  *
- * Whether a rank helps is measured, never taken from the lines: ranks disturb each other in ways no line knows of.
+ * Trials measure a rank's help; lines never decide it: ranks disturb each other in ways that no line knows of.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -58,9 +58,9 @@ void yk__policy_free(yk__policy *p)
     yk__free(p);
 }
 
-/* ---- What the ranks report ----------------------------------------------------------------------------------------- */
+/* ---- Reports of the ranks ---------------------------------------------------------------------------------------- */
 
-/* Disturbances only add to a time: down at once, up by little. */
+/* Disturbances only add to a time: so it moves down fast, and up by little. */
 static double time_follow(double was, double is)
 {
     return is <= 0 ? was : was <= 0 ? is : is < was ? (was + is) / 2 : was + (fmin(is, 2 * was) - was) / 8;
@@ -77,7 +77,7 @@ static void report_limits(yk__policy *p, const yk__report *report)
     }
 }
 
-/* Takes the numbers; true where they are of whole windows with these shares and no compile. *mean: seconds of such a window. */
+/* Takes the numbers; true if they are of whole windows with these shares and no compile. *mean: seconds of such a window. */
 static bool report_take(yk__policy *p, const yk__report *report, double *mean)
 {
     double longest = 0, compiling = 0;
@@ -131,7 +131,7 @@ static yk_status caps_check(const yk__policy *p, yk_error *err)
     return YK_OK;
 }
 
-/* More rows than fit: at once, whatever else is being found out. */
+/* Reduces shares that exceed the memory at once, in any phase. */
 static void caps_hold(yk__policy *p)
 {
     uint64_t share[YK__RANKS];
@@ -202,7 +202,7 @@ bool yk__policy_event_next(yk__policy *p, yk__policy_event *e)
     return true;
 }
 
-/* ---- As numbers, for checkpoints --------------------------------------------------------------------------------- */
+/* ---- Numbers for checkpoints ------------------------------------------------------------------------------------- */
 
 enum { OF_JOB = 7, OF_RANK = 9 };
 
@@ -217,7 +217,7 @@ typedef struct present {
     double owns[YK__RANKS];
 } present;
 
-/* What holds, as if there were no trial under way. */
+/* The current state, as if no trial were under way. */
 static void present_get(const yk__policy *p, present *now)
 {
     const yk__trial *t = &p->trial;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the policy: what its files share, each over those after it. policy.c takes what ranks tell and hands it to the phase;
- * policy_steady.c, policy_settle.c, policy_probe.c and policy_trial.c are the phases; policy_shares.c makes shares and roles;
- * policy_phase.c begins phases, so that none needs the inside of the one that follows it.
+ * Inside the policy: the part that its files share. Each file uses only later ones of this list. policy.c takes the ranks' reports and
+ * hands them to the phase. policy_steady.c, policy_settle.c, policy_probe.c and policy_trial.c are the phases. policy_shares.c makes shares
+ * and roles. policy_phase.c begins phases, so that none needs the inside of its successor.
  */
 #ifndef YOKE_CORE_BALANCE_POLICY_INNER_H
 #define YOKE_CORE_BALANCE_POLICY_INNER_H
@@ -14,51 +14,51 @@
 
 /* the first windows */
 #define FEW 4u           /* rows of a slower rank: with four times as many in the next windows a line can be told */
-#define FAR 32.0         /* one row where paces differ by more: four would take as long as the other's whole batch of 128 */
+#define FAR 32.0         /* beyond this ratio of paces a rank gets one row: four would take as long as the other's whole batch of 128 */
 #define ALIKE 2.0        /* up to this factor even shares lose at most a third of a window, two slow starts would lose more */
 
-/* looks: timed windows, of which shares are made */
-#define LOOK 3u          /* windows of one: the least of which a mean bears one that was disturbed */
-#define SURE 4u          /* looks at least: a trial with shares that are 3 % off hides what a rank adds */
-#define LOOKS 12u        /* looks at most: lines that have not come to rest by then are noise */
+/* looks: timed windows, from which shares are made */
+#define LOOK 3u          /* windows of a look: the fewest with a mean that bears one disturbed window */
+#define SURE 4u          /* looks at least: a trial with shares that are 3 % off hides a rank's contribution */
+#define LOOKS 12u        /* looks at most: lines that still move by then are noise */
 #define TRUST 2.0        /* factor by which a share changes in a look at most, at the start its square: lines may not be straight */
-#define DEAD_BAND 0.01   /* gain that is worth new shares: what rounding leaves open */
+#define DEAD_BAND 0.01   /* gain that is worth new shares: the resolution that rounding leaves */
 #define ROWS_MOST 16u    /* rows of a block, tried first: measured, the CPU's kernels step after every 16, a GPU's at multiples of them, */
-#define ROWS_LEAST 4u    /* and those that are tried last: rows of the smallest kernels' blocks */
-#define ROWS_WORTH 1.025 /* what whole blocks may cost by the lines: a row beyond a block was measured to cost 3 to 7 % of a window */
-#define HORIZON 200.0    /* windows for which a gain counts at least, where nobody knows how many are left: no job is shorter */
+#define ROWS_LEAST 4u    /* and rows of the last block tried: those of the smallest kernels' blocks */
+#define ROWS_WORTH 1.025 /* limit of a whole block's cost by the lines: a row beyond a block was measured to cost 3 to 7 % of a window */
+#define HORIZON 200.0    /* windows for which a gain counts at least, if the number left is unknown: no job is shorter */
 
 /* trials */
 #define BLOCK 8u         /* windows of a side before the other's turn: a change of roles costs the first one */
-#define BLOCK_SECONDS 1.0 /* or fewer where windows are long: two sides within the seconds in which a machine stays alike */
+#define BLOCK_SECONDS 1.0 /* or fewer if windows are long: a machine stays alike for the seconds of two sides */
 #define MOST_BLOCKS 12u  /* 48 windows of a side: noise of 5 % is 0.7 % of their mean, less than WORTH */
-#define WORTH 1.01       /* the job does without ranks that add less together: a third of the 3 % that it may be below the best subset */
-#define PARTS_WORTH 0.02 /* of a window: gain of new parts of the optimizer; moving its moments takes some windows */
-#define CLEAR 1.3        /* difference that a block of each side tells on a noisy machine */
-#define COSTLY 1.2       /* what a forced rank may cost before it is said; what windows may grow before all are weighed again */
-#define UNCLEAN 60u      /* windows that said nothing (compiles, other batches), after which a trial is given up */
-#define AT_ONCE 2u       /* ranks that are tried without asking what that costs, */
-#define AT_ONCE_COST 8.0 /* where windows without it are foreseen to be longer by no more: two of them decide, 14 windows are lost */
-#define SWAP_COST 4.0    /* the same of a rank instead of another, whose line was taken beside that one and is too long */
-#define SWAP_WORTH 1.03  /* how much faster it must be: sets that are alike should not take turns */
-#define TRIAL_PART 0.005 /* of the elapsed time, for all other trials: with RETRY_PART, WORTH and timed windows within the 3 % */
+#define WORTH 1.01       /* the job drops ranks that add less together: a third of the 3 % that it may be below the best subset */
+#define PARTS_WORTH 0.02 /* part of a window: gain of new parts of the optimizer; moving its moments takes some windows */
+#define CLEAR 1.3        /* difference that a block of each side shows on a noisy machine */
+#define COSTLY 1.2       /* cost of a forced rank before it is reported; growth of windows before all ranks are weighed again */
+#define UNCLEAN 60u      /* windows without information (compiles, other batches), after which a trial is given up */
+#define AT_ONCE 2u       /* ranks that are tried regardless of cost, */
+#define AT_ONCE_COST 8.0 /* if windows without it are predicted longer by at most this: two of them decide, 14 windows are lost */
+#define SWAP_COST 4.0    /* the same for a swap: the rank's line was taken beside the other one and is too long */
+#define SWAP_WORTH 1.03  /* required speedup of a swap: sets that are alike should not take turns */
+#define TRIAL_PART 0.005 /* part of the elapsed time, for all other trials: with RETRY_PART, WORTH and timed windows within the 3 % */
 
 /* steady */
 #define EVERY 10u        /* one window of so many is timed, which costs it some 5 % of overlap, */
-#define TELL 5u          /* and the ranks tell each other every so many: a change is seen within 10 windows */
-#define ALERT 1.15       /* windows longer by this factor than they were: more than the noise of TELL windows */
-#define SHIFT 1.6        /* windows all longer by this are believed the second time: half way from a spell (1.4) to a rank twice as slow; */
-#define HINTS 4u         /* shorter delays when so many alerts in a row, 10 windows apart or more, found them: spells last some 10, so that
-                            one in e lasts to the next alert, and one in e^3, 5 %, to the fourth */
-#define RETRY_PART 0.005 /* of the elapsed time, for trying excluded ranks again */
+#define TELL 5u          /* and the ranks report every so many: a change is seen within 10 windows */
+#define ALERT 1.15       /* windows longer by this factor than before: more than the noise of TELL windows */
+#define SHIFT 1.6        /* delay of every window that needs one look to confirm: half way from a spell (1.4) to a rank twice as slow; */
+#define HINTS 4u         /* shorter delays need so many alerts in a row, 10 windows apart or more. Spells last some 10: one in e lasts to
+                          * the next alert, and one in e^3, 5 %, to the fourth */
+#define RETRY_PART 0.005 /* part of the elapsed time, for trying excluded ranks again */
 #define KEPT_TIMES 64u   /* windows of a side that are kept: more than MOST_BLOCKS give */
 
 typedef enum yk__phase { PROBE, GROW, SETTLE, TRIAL, STEADY, RETRY } yk__phase;
 
-/* When shares were last settled. */
+/* The state when shares were last settled. */
 typedef struct yk__settled {
     uint64_t share[YK__RANKS];
-    yk__line line[YK__RANKS]; /* of one that was no member: when it last was */
+    yk__line line[YK__RANKS]; /* for a nonmember, from its last membership */
 } yk__settled;
 
 /* Times of one rank since the last look. */
@@ -78,18 +78,19 @@ typedef struct yk__trial {
     bool was_member;
     bool without; /* the side that runs */
     uint64_t share[2][YK__RANKS]; /* with the rank, without */
-    double owns[2][YK__RANKS];    /* of each side throughout: parts that follow every measurement would make programs anew */
+    double owns[2][YK__RANKS];    /* fixed for each side: parts that follow every measurement would make programs anew */
     yk__times side[2];
     double expected;    /* seconds with the rank over those without, by the lines */
     double possible[2]; /* seconds with the best shares over those with share[] */
 } yk__trial;
 
-/* From a steady window to the next one, by way of a trial: what it takes beyond such windows is lost, programs and changes of roles too. */
+/* The way from a steady window to the next one, through a trial. Its time beyond such windows is lost, programs and changes of roles
+ * too. */
 typedef struct yk__excursion {
-    double usual; /* seconds of a steady window; 0: there is none under way */
+    double usual; /* seconds of a steady window; 0 if no excursion is under way */
     double lost;  /* seconds */
     uint32_t rank;
-    bool retry; /* at the expense of RETRY_PART */
+    bool retry; /* paid from RETRY_PART */
 } yk__excursion;
 
 struct yk__policy {
@@ -98,34 +99,34 @@ struct yk__policy {
     yk__balance *balance;
     yk__seat *seat;
     bool member[YK__RANKS], said_costs[YK__RANKS], excluded[YK__RANKS], tried[YK__RANKS];
-    bool swapped[YK__RANKS], swapped_once[YK__RANKS]; /* tried instead of a member: since all were due again; at all */
+    bool swapped[YK__RANKS], swapped_once[YK__RANKS]; /* tried instead of a member: in this round of trials; at any time */
     uint64_t share[YK__RANKS], cap[YK__RANKS];
     double owns[YK__RANKS], update[YK__RANKS], copy[YK__RANKS];
-    double part[YK__RANKS];             /* of the optimizer, that fits its memory; 0: not known */
-    double adds[YK__RANKS];             /* measured at its last trial: what the rank adds to the rate, in parts of it */
-    double disturbs[YK__RANKS];         /* by how much windows with an excluded rank were longer than its line says; 0: not known */
-    double promised[YK__RANKS];         /* by the lines at its last trial: what it adds to the rate */
+    double part[YK__RANKS];             /* part of the optimizer that fits its memory; 0 if unknown */
+    double adds[YK__RANKS];             /* measured at its last trial: the rank's addition to the rate, in parts of it */
+    double disturbs[YK__RANKS];         /* factor by which windows with an excluded rank exceeded its line; 0 if unknown */
+    double promised[YK__RANKS];         /* predicted at its last trial by the lines: its addition to the rate */
     yk__settled settled, before;        /* before: the last exclusion */
     yk__line rest;                      /* seconds of a window beside runs and the optimizer, over members - 1 */
-    double followed[YK__RANKS];         /* the factor at which it was last tried because it was faster; 0: not since its exclusion */
+    double followed[YK__RANKS];         /* the speedup at its last trial for being faster; 0 if none since its exclusion */
     yk__samples busy[YK__RANKS];
     yk__phase phase;
     uint64_t windows, in_phase, unreported; /* windows of the job, of this phase, since ranks last reported */
-    uint32_t skip, looks, calm;         /* windows that say nothing yet; looks of this settling, without a change in a row */
-    bool early;                         /* no shares were settled yet */
+    uint32_t skip, looks, calm;         /* windows without information yet; looks of this settling; those without a change in a row */
+    bool early;                         /* no shares have been settled yet */
     yk__times wall;                     /* since the last look */
-    double elapsed, compiling, left;    /* seconds; seconds of a change's compiles; windows that are left, 0: not known */
-    double usual, before_alert;         /* seconds of a steady window, and of one before the alert that is settled; 0: not known */
+    double elapsed, compiling, left;    /* seconds; seconds of a change's compiles; windows left, 0 if unknown */
+    double usual, before_alert;         /* seconds of a steady window, and of one before the alert that is being settled; 0 if unknown */
     uint32_t usual_n;
     uint32_t hints;                     /* alerts in a row that were confirmed, but small */
-    bool doubted;                       /* an alert that is not confirmed yet */
-    uint64_t alert_after, pause;        /* windows: no alert before; how long the next pause is */
+    bool doubted;                       /* an alert is not confirmed yet */
+    uint64_t alert_after, pause;        /* windows: no alert before this one; length of the next pause */
     yk__trial trial;
     uint32_t retried;                   /* the rank of the retry */
     yk__excursion away;
-    double spent, trial_cost;           /* seconds: of tries of excluded ranks, of other trials */
+    double spent, trial_cost;           /* seconds for tries of excluded ranks, and for other trials */
     double retry_cost, harm[YK__RANKS];
-    double price[YK__RANKS];            /* seconds: what the last excursion for this rank took; 0: none yet */
+    double price[YK__RANKS];            /* seconds that the last excursion for this rank took; 0 before any */
     yk__policy_event event[YK__RANKS];
     uint32_t n_event;
 };
@@ -134,7 +135,7 @@ struct yk__policy {
 void yk__looks_clear(yk__policy *p);
 void yk__phase_begin(yk__policy *p, yk__phase to);
 void yk__settle_begin(yk__policy *p);
-void yk__doubt_begin(yk__policy *p); /* settles only if the next look confirms what was off */
+void yk__doubt_begin(yk__policy *p); /* settles only if the next look confirms the deviation */
 void yk__steady_begin(yk__policy *p);
 void yk__alert_confirmed(yk__policy *p);
 void yk__excursion_begin(yk__policy *p, uint32_t rank, bool retry);
@@ -150,20 +151,20 @@ double yk__times_least(const yk__times *w);
 double yk__samples_median(const yk__samples *s);
 double yk__samples_least(const yk__samples *s);
 bool yk__timed_often(const yk__policy *p, uint32_t times);
-bool yk__rank_off(const yk__policy *p, uint32_t rank, double seconds); /* it took this, and 20 % more or less was foreseen */
+bool yk__rank_off(const yk__policy *p, uint32_t rank, double seconds); /* true if the rank's `seconds` are 20 % off the prediction */
 uint32_t yk__members_count(const yk__policy *p);
 void yk__event_add(yk__policy *p, int kind, uint32_t rank, double with, double without);
 bool yk__shares_set(yk__policy *p, const uint64_t *share);
 uint64_t yk__cap_of(const yk__policy *p, uint32_t r);
 bool yk__shares_split(const yk__policy *p, const bool *member, double trust, uint64_t *share);
 bool yk__shares_worth(const yk__policy *p, const uint64_t *next);
-bool yk__shares_follow(yk__policy *p, double trust); /* a step towards the best shares, where those are worth it; true: new ones */
+bool yk__shares_follow(yk__policy *p, double trust); /* a step towards the best shares, if they are worth it; true if there are new ones */
 void yk__roles_set(yk__policy *p, const bool *member, const double *owns); /* owns NULL: the best parts */
 void yk__parts_best(const yk__policy *p, const bool *member, double *owns);
-bool yk__roles_improve(yk__policy *p); /* new parts of the optimizer, where they are worth moving its moments */
-bool yk__members_flip(const yk__policy *p, uint32_t rank, bool with, bool *member); /* false: nobody is left */
+bool yk__roles_improve(yk__policy *p); /* new parts of the optimizer, if they are worth moving its moments */
+bool yk__members_flip(const yk__policy *p, uint32_t rank, bool with, bool *member); /* false: no member is left */
 double yk__window_predict(const yk__policy *p, const bool *member, const uint64_t *share); /* seconds */
-double yk__set_predict(const yk__policy *p, const bool *member, uint64_t *share); /* with the best shares; 0: it cannot be done */
+double yk__set_predict(const yk__policy *p, const bool *member, uint64_t *share); /* with the best shares; 0 if impossible */
 void yk__rest_record(yk__policy *p, double window, double longest); /* longest: seconds of the longest run */
 
 /* policy_probe.c */
@@ -174,12 +175,12 @@ void yk__probe_look(yk__policy *p);
 uint32_t yk__trial_candidate(const yk__policy *p);
 bool yk__loss_foreseen(const yk__policy *p); /* by the lines, with the next candidate */
 bool yk__trial_begin(yk__policy *p, uint32_t rank);
-bool yk__trial_next(yk__policy *p);    /* begins the next one that is due; false: none is */
-void yk__trial_round(yk__policy *p);   /* all are due again */
-void yk__trial_reweigh(yk__policy *p); /* all but clear gains, as lines have changed */
+bool yk__trial_next(yk__policy *p);    /* begins the next trial that is due; false if none is */
+void yk__trial_round(yk__policy *p);   /* every rank is due again */
+void yk__trial_reweigh(yk__policy *p); /* every rank but clear gains is due, as lines have changed */
 void yk__trial_look(yk__policy *p, bool clean, double wall);
-bool yk__gain_counts(const yk__policy *p, uint32_t rank, double gain); /* gain: what the rank adds to the rate, in parts of it */
-double yk__flip_predict(const yk__policy *p, uint32_t rank); /* seconds of a window without this member, or with this one too; 0: none */
+bool yk__gain_counts(const yk__policy *p, uint32_t rank, double gain); /* gain: the rank's addition to the rate, in parts of it */
+double yk__flip_predict(const yk__policy *p, uint32_t rank); /* seconds of a window with this rank's membership flipped; 0 if impossible */
 
 /* policy_settle.c */
 void yk__settle_look(yk__policy *p);

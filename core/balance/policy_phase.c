@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How phases begin. That is all that they know of each other's inside: one that is over names the next here, and the next window's
- * look goes to it (policy.c).
+ * Phase transitions. A phase that ends calls X_begin of the next one, and policy.c hands that phase the next window's look. Phases know
+ * nothing else of each other.
  */
 #include <math.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first windows: shares that need no line, even among ranks of like pace and few rows for slower ones, and what they tell. */
+/* The first windows, with shares that need no line: even among ranks of like pace, few rows for slower ones. Also the evaluation of
+ * their times. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ static double pace_least(const yk__policy *p)
     return least;
 }
 
-/* Begins with few rows: of limited memory, or much slower than another whose memory is not. */
+/* True for a rank that begins with few rows: its memory is limited, or it is much slower than another rank without that limit. */
 static bool begins_low(const yk__policy *p, uint32_t r)
 {
     return p->seat[r].limited || (p->seat[r].pace > 0 && p->seat[r].pace > ALIKE * pace_least(p));
@@ -53,7 +54,7 @@ static void probe_record(yk__policy *p)
             yk__balance_record(p->balance, r, p->share[r], yk__samples_least(&p->busy[r]));
 }
 
-/* Four times the rows for those that began with few and took less for them than the others for all the rest. */
+/* Gives four times the rows to ranks that began with few and took less time for them than the slowest rank. */
 static bool probe_grow(const yk__policy *p, uint64_t *next)
 {
     const double longest = yk__balance_longest(p->balance, p->share);
@@ -74,7 +75,7 @@ static bool probe_grow(const yk__policy *p, uint64_t *next)
     return any;
 }
 
-/* A rank with few rows keeps the others waiting by far: one window says enough. */
+/* True if a rank with few rows takes by far the longest: one window is then enough. */
 static bool probe_clear(const yk__policy *p)
 {
     double few = 0, many = 0;

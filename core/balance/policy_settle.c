@@ -22,7 +22,7 @@ bool yk__records_add(yk__policy *p)
     for (uint32_t r = 0; r < p->ranks; r++) {
         const double mean = yk__samples_median(&p->busy[r]);
         longest = fmax(longest, mean);
-        whole = whole && (mean > 0 || !p->share[r]); /* a line that was just renewed has taken its times */
+        whole = whole && (mean > 0 || !p->share[r]); /* a line that was just renewed has used up its times */
         if (p->busy[r].n && p->share[r])
             renewed = yk__balance_record(p->balance, r, p->share[r], mean) || renewed;
         outlier = outlier || yk__balance_off(p->balance, r);
@@ -35,15 +35,15 @@ bool yk__records_add(yk__policy *p)
     return outlier;
 }
 
-/* By which factor the windows of a look are longer than was foreseen: all by more than SHIFT, or the middle one by that at most. Two late
- * ones of three are no change of speed: a busy machine has them again and again. */
+/* Factor by which a look's windows exceed the prediction: the shortest one's if that is beyond SHIFT, else the median's, up to SHIFT.
+ * Two late windows of three are no change of speed: a busy machine often has them. */
 static double delay_size(double least, double median, double seen)
 {
     return least > SHIFT * seen ? least / seen : fmin(median / seen, SHIFT);
 }
 
-/* How much longer a look's windows are than was foreseen, of a rank or of the job, as a factor: 1 where nothing is off, infinity where a
- * rank is faster, as nothing delays a machine into that. */
+/* Factor by which a look's windows exceed the prediction, for a rank or for the job. It is 1 without a deviation, and infinity if a rank
+ * is faster, as no delay makes a machine faster. */
 static double alert_size(const yk__policy *p)
 {
     const double wall = yk__times_median(&p->wall);
@@ -58,7 +58,7 @@ static double alert_size(const yk__policy *p)
     return size;
 }
 
-/* The windows that confirmed it are the second time that it was seen: lines are scaled at once. */
+/* Scales lines at once: the confirming windows are the second sighting of the deviation. */
 static void lines_renew(yk__policy *p)
 {
     bool any = false;
@@ -74,8 +74,8 @@ static void lines_renew(yk__policy *p)
     yk__trial_reweigh(p);
 }
 
-/* A machine that does other things delays single windows all the time, and some in a row at times; shares that follow those wander, and
- * trials that come of it cost more than what they find. So what is off by little is to be found HINTS times. */
+/* Other work on a machine delays single windows all the time, and at times some in a row. Shares that follow them wander, and the
+ * resulting trials cost more than they gain. So a small deviation must be found HINTS times. */
 static bool alert_holds(yk__policy *p)
 {
     const double size = alert_size(p);
@@ -83,7 +83,7 @@ static bool alert_holds(yk__policy *p)
     return size > SHIFT || p->hints >= HINTS;
 }
 
-/* True: it was nothing, or is not sure yet, and all goes on as before. */
+/* True for a false or still uncertain alert: everything goes on as before. */
 static bool doubt_end(yk__policy *p)
 {
     const bool holds = alert_holds(p);

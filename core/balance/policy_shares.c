@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the policy makes of times; it decides nothing. Means of what was measured; shares, the rows of each rank, within its
- * memory and in steps; roles, that is who is a member and which part of the optimizer it owns; and the seconds that a window
- * would take with other members, shares and parts. The phases (policy_inner.h) compare these and set what they choose.
+ * The policy's computations on times, without decisions. Inputs are means of measured times. Results are shares, the rows of each rank,
+ * within its memory and in steps; and roles: members and their parts of the optimizer. A prediction gives a window's seconds with other
+ * members, shares and parts. The phases (policy_inner.h) compare these and set their choice.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -24,8 +24,8 @@ void yk__times_add(yk__times *w, double seconds)
     w->n++;
 }
 
-/* Number of windows, in order; the longest quarter of them is not to be counted: a hiccup of the machine, but not a rank that is off its
- * core in two windows of five. */
+/* Sorts the windows' times, and returns their number. The longest quarter does not count. That drops a hiccup of the machine, but not a
+ * rank that is off its core in two windows of five. */
 static uint32_t times_order(const yk__times *w, double *seconds, uint32_t *counted)
 {
     const uint32_t n = w->n < KEPT_TIMES ? w->n : KEPT_TIMES;
@@ -45,7 +45,8 @@ double yk__times_mean(const yk__times *w)
     return counted ? sum / counted : 0;
 }
 
-/* Of a trimmed mean: the variance with what was cut off set to the longest that counts, over n (1 - 1/4)^2 (Tukey and McLaughlin 1963). */
+/* Error of a trimmed mean: the variance with cut-off values set to the longest that counts, over n (1 - 1/4)^2 (Tukey and McLaughlin
+ * 1963). */
 double yk__times_error(const yk__times *w)
 {
     double v[KEPT_TIMES], mean = 0, sum = 0;
@@ -93,7 +94,7 @@ double yk__samples_least(const yk__samples *s)
     return least;
 }
 
-/* All members with rows were timed so often. */
+/* True if every member with rows was timed so often. */
 bool yk__timed_often(const yk__policy *p, uint32_t times)
 {
     for (uint32_t r = 0; r < p->ranks; r++)
@@ -131,7 +132,7 @@ void yk__event_add(yk__policy *p, int kind, uint32_t rank, double with, double w
     p->event[p->n_event++].without = without;
 }
 
-/* New shares; the first window with them says nothing. */
+/* Sets new shares; the first window with them carries no information. */
 bool yk__shares_set(yk__policy *p, const uint64_t *share)
 {
     if (!memcmp(p->share, share, p->ranks * sizeof *share))
@@ -149,8 +150,8 @@ uint64_t yk__cap_of(const yk__policy *p, uint32_t r)
     return p->cap[r] && p->cap[r] < p->n ? p->cap[r] : p->n;
 }
 
-/* What a member may have: a row at least as long as there are rows for all, within its memory, and no more than `trust`
- * times more or less than it has (0: no matter what it has). */
+/* Bounds of each member: at least a row if there are rows for every rank, at most its memory. It gets no more than `trust` times more or
+ * less than it has (0 for any change). */
 static void bounds_of(const yk__policy *p, const bool *member, double trust, yk__bounds *bounds)
 {
     const bool enough = p->n >= p->ranks;
@@ -168,8 +169,7 @@ static void bounds_of(const yk__policy *p, const bool *member, double trust, yk_
     }
 }
 
-/* The largest power of two up to 1/64 of the share: rounding to it is at most 0.8 % of its rows, about what the dead band leaves
- * open. */
+/* The largest power of two up to 1/64 of the share: rounding to it is at most 0.8 % of its rows, about the dead band. */
 static uint64_t share_step(uint64_t share)
 {
     uint64_t step = 1;
@@ -178,14 +178,14 @@ static uint64_t share_step(uint64_t share)
     return step;
 }
 
-/* A share in whole blocks (the nearest, or down), or, where it is less than one or block is 0, in steps. */
+/* A share in whole blocks (the nearest, or down); in steps if it is less than one or block is 0. */
 static uint64_t share_near(uint64_t share, uint64_t block, bool down)
 {
     const uint64_t step = share_step(share);
     return block > step && share >= block ? (share + (down ? 0 : block / 2)) / block * block : (share + step / 2) / step * step;
 }
 
-/* The largest takes the rest. False: they do not fit their memory, or with a block the bounds. */
+/* The largest share takes the rest. False if the shares exceed a rank's memory, or with a block the bounds. */
 static bool shares_near(const yk__policy *p, const yk__bounds *bounds, const uint64_t *share, uint64_t block, bool down, uint64_t *near)
 {
     uint64_t sum = 0;
@@ -206,9 +206,9 @@ static bool shares_near(const yk__policy *p, const yk__bounds *bounds, const uin
     return true;
 }
 
-/* In whole blocks where the lines say that this costs little: a kernel computes rows by blocks, so that one more may cost as much as some
- * others, and lines through whole blocks are those of the rows that are worth having. Else in steps, as each number of rows is a program
- * of its own. */
+/* Rounds to whole blocks if the lines predict a small cost. A kernel computes rows by blocks, so one row more may cost as much as
+ * several. Lines through whole blocks describe the useful numbers of rows. Else rounds in steps, as each number of rows is a program of
+ * its own. */
 static void shares_round(const yk__policy *p, const yk__bounds *bounds, uint64_t *share)
 {
     const double most = ROWS_WORTH * yk__balance_longest(p->balance, share);
@@ -236,7 +236,7 @@ bool yk__shares_split(const yk__policy *p, const bool *member, double trust, uin
     return true;
 }
 
-/* Where new shares gain enough in the windows that are left to earn the making of their programs. */
+/* True if new shares gain enough in the remaining windows to pay for making their programs. */
 bool yk__shares_worth(const yk__policy *p, const uint64_t *next)
 {
     const double now = yk__balance_longest(p->balance, p->share), then = yk__balance_longest(p->balance, next);
@@ -247,7 +247,7 @@ bool yk__shares_worth(const yk__policy *p, const uint64_t *next)
     return now - then > DEAD_BAND * now && (now - then) * horizon > p->compiling;
 }
 
-/* What is worth it is the whole way: of a rank that may only double its one row a step alone never is. */
+/* Weighs the whole way to the best shares: for a rank that may only double its one row, a single step is never worth it. */
 bool yk__shares_follow(yk__policy *p, double trust)
 {
     uint64_t best[YK__RANKS], next[YK__RANKS];
@@ -257,7 +257,7 @@ bool yk__shares_follow(yk__policy *p, double trust)
 
 /* ---- Roles ------------------------------------------------------------------------------------------------------- */
 
-/* Seconds that updating all would take each rank: as measured, else by its pace beside those that were. */
+/* Seconds that each rank would take to update all parameters: as measured, else by its pace relative to measured ranks. */
 static void updates_of(const yk__policy *p, double *update)
 {
     for (uint32_t r = 0; r < p->ranks; r++) {
@@ -274,7 +274,7 @@ static double part_most(const yk__policy *p, uint32_t r)
     return p->part[r] > 0 ? fmin(p->part[r], 1) : p->seat[r].limited ? 1.0 / p->ranks : 1;
 }
 
-/* Whether these members' memory holds the whole optimizer. */
+/* True if these members' memory holds the whole optimizer. */
 static bool parts_fit(const yk__policy *p, const bool *member)
 {
     double most = 0;
@@ -296,7 +296,7 @@ void yk__parts_best(const yk__policy *p, const bool *member, double *owns)
     yk__owner_parts(p->ranks, owner, update, p->copy, most, owns);
 }
 
-/* Seconds until all of these have updated their parts and copied the others'. */
+/* Seconds until each of these has updated its parts and copied the rest. */
 static double parts_time(const yk__policy *p, const bool *member, const double *owns)
 {
     double longest = 0, sum = 0, update[YK__RANKS];
@@ -347,14 +347,14 @@ bool yk__members_flip(const yk__policy *p, uint32_t rank, bool with, bool *membe
 
 /* ---- Seconds of a window ----------------------------------------------------------------------------------------- */
 
-/* Seconds of what members do together: a + b (members - 1). */
+/* Seconds of the members' joint work: a + b (members - 1). */
 static double rest_predict(const yk__policy *p, uint32_t members)
 {
     return members > 1 ? yk__line_predict(&p->rest, members - 1) : p->rest.a;
 }
 
-/* T = max_r (a_r + b_r n_r) + max_r (update_r s_r + copy_r (1 - s_r)) + rest(members): runs, the optimizer, and what is left
- * of measured windows: sums over ranks, latencies, the host. */
+/* T = max_r (a_r + b_r n_r) + max_r (update_r s_r + copy_r (1 - s_r)) + rest(members): runs, the optimizer, and the rest of measured
+ * windows: sums over ranks, latencies, the host. */
 double yk__window_predict(const yk__policy *p, const bool *member, const uint64_t *share)
 {
     double owns[YK__RANKS];

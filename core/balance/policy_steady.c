@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The windows between trials: what is off is noticed, and excluded ranks are tried again. */
+/* The windows between trials: detection of deviations, and retries of excluded ranks. */
 #include <math.h>
 #include <string.h>
 
@@ -7,8 +7,8 @@
 
 /* ---- Steady ------------------------------------------------------------------------------------------------------ */
 
-/* Settles again if it is confirmed; what is longer than before even then, with nothing that the lines know of, has trials for all
- * (settle_end). */
+/* Settles again if the deviation is confirmed. If windows remain longer than before, and the lines do not explain it, every rank gets a
+ * trial (settle_end). */
 static void steady_alert(yk__policy *p)
 {
     if (p->windows < p->alert_after)
@@ -18,13 +18,13 @@ static void steady_alert(yk__policy *p)
     yk__doubt_begin(p);
 }
 
-/* What a window with the rank costs, from the trial that excluded it. */
+/* Cost of a window with the rank, from the trial that excluded it. */
 static double retry_harm(const yk__policy *p, uint32_t r)
 {
     return fmax(p->harm[r], 0.1 * p->usual);
 }
 
-/* Whether the lines speak for an excluded rank: what excluded it may have been a disturbance of its trial. */
+/* True if the lines speak for an excluded rank: a disturbance of its trial may have excluded it. */
 static bool lines_promise(const yk__policy *p, uint32_t rank)
 {
     const double with = yk__flip_predict(p, rank);
@@ -38,7 +38,7 @@ static double retry_price(const yk__policy *p, uint32_t rank, bool promising)
     return p->retry_cost > 0 ? p->retry_cost : LOOK * yk__balance_predict(p->balance, rank, 1) + p->compiling;
 }
 
-/* An excluded rank may be tried again when all tries together cost little of the time that has passed. */
+/* An excluded rank may be tried again when all tries together cost little of the elapsed time. */
 static bool retry_due(yk__policy *p, bool *promising)
 {
     for (uint32_t i = 1; i <= p->ranks; i++) {
@@ -92,8 +92,8 @@ static void steady_samples(yk__policy *p, bool *off)
     yk__shares_follow(p, TRUST);
 }
 
-/* Whether its device says that a recovery is to be tried: at once where it is clearly faster than when it last said so, else where that
- * costs little of the time that has passed. */
+/* True if the device's speed calls for a trial. It is due at once if the device is clearly faster than at its last trial for that.
+ * Otherwise it is due if it costs little of the elapsed time. */
 static bool return_due(const yk__policy *p, uint32_t r, double faster)
 {
     const bool news = faster > YK__FASTER * fmax(p->followed[r], 1);
@@ -101,9 +101,9 @@ static bool return_due(const yk__policy *p, uint32_t r, double faster)
            (news || p->spent + p->price[r] < RETRY_PART * p->elapsed);
 }
 
-/* The line of a rank that is so many times faster is what it was when shares were last settled with it, or that of now, scaled. Those of
- * the others are as they were, too, where the last exclusion was from the same set with it: all that they have had since is more rows,
- * which says nothing of fewer. */
+/* Restores the line of a rank that is `faster`: the one of its last settled shares, else its current one, scaled. If the last exclusion
+ * was from the same set with it, the remaining ranks' lines return as well. Since then they only had more rows, which says nothing about
+ * fewer. */
 static void lines_restore(yk__policy *p, uint32_t rank, double faster)
 {
     const yk__settled *s = &p->before;
@@ -119,7 +119,7 @@ static void lines_restore(yk__policy *p, uint32_t rank, double faster)
         yk__balance_renew(p->balance, rank, 1, yk__balance_predict(p->balance, rank, 1) / faster);
 }
 
-/* A trial with the share that the rank had before it was slow. */
+/* Begins a trial with the share that the rank had before it was slow. */
 static bool return_begin(yk__policy *p, const yk__report *report)
 {
     for (uint32_t r = 0; r < p->ranks; r++) {
@@ -165,7 +165,7 @@ void yk__steady_look(yk__policy *p, const yk__report *report, bool clean, double
 
 /* ---- Retrying ---------------------------------------------------------------------------------------------------- */
 
-/* It is a member until its shares are settled and its trial is over. */
+/* The rank is a member until its shares are settled and its trial is over. */
 static void retry_trial(yk__policy *p, uint32_t rank)
 {
     p->disturbs[rank] = 0;
@@ -195,7 +195,7 @@ static void retry_end(yk__policy *p)
     member[r] = false;
     if (yk__shares_split(p, member, 0, share)) {
         yk__shares_set(p, share);
-        p->away.usual = 0; /* no trial, whose price it could be */
+        p->away.usual = 0; /* without a trial there is no price to record */
         yk__phase_begin(p, STEADY);
         yk__roles_set(p, member, NULL);
         p->usual_n = 0;

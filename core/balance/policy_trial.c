@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trials: which rank is next, and windows with and without it in turn. */
+/* Trials: the choice of the next rank, and windows with and without it in turn. */
 #include <math.h>
 #include <string.h>
 
 #include "core/balance/policy_inner.h"
 
-/* Gain in rate that justifies a rank: WORTH, less what excluded ranks were measured to add. */
+/* Gain in rate that justifies a rank: WORTH, less the measured additions of excluded ranks. */
 bool yk__gain_counts(const yk__policy *p, uint32_t rank, double gain)
 {
     double given = 0;
@@ -23,13 +23,13 @@ double yk__flip_predict(const yk__policy *p, uint32_t rank)
 
 /* ---- With and without -------------------------------------------------------------------------------------------- */
 
-/* The set of a side; false: nobody is in it. */
+/* The members of a side; false if it has none. */
 static bool side_members(const yk__policy *p, const yk__trial *t, bool without, bool *member)
 {
     bool any = yk__members_flip(p, t->rank, !without, member);
     if (t->instead < p->ranks) {
         member[t->instead] = without;
-        any = true; /* one of the two */
+        any = true; /* one of the two is in it */
     }
     return any;
 }
@@ -46,8 +46,8 @@ static void trial_side(yk__policy *p, bool without)
     p->skip = 1;
 }
 
-/* Both sides with the shares that are best for them; those of the present set stay what they are where new ones do not earn
- * their programs, and what they would gain is added to the measurement. */
+/* Gives each side its best shares. The present set keeps its shares if new ones do not earn their programs; the gain they would bring is
+ * added to the measurement. */
 static bool trial_shares(yk__policy *p, yk__trial *t)
 {
     bool member[YK__RANKS];
@@ -72,8 +72,8 @@ static bool trial_shares(yk__policy *p, yk__trial *t)
     return true;
 }
 
-/* Windows of both sides in turn. The windows just timed are the first block of the present set, where the lines say that the rank is a
- * loss, or where it is no member. */
+/* Runs windows of each side in turn. The windows just timed count as the present set's first block if the lines predict a loss by the
+ * rank, or if it is no member. */
 static bool trial_begin(yk__policy *p, yk__trial what)
 {
     yk__trial *t = &p->trial;
@@ -102,7 +102,7 @@ bool yk__trial_begin(yk__policy *p, uint32_t rank)
     return true;
 }
 
-/* ---- Which trial is next ----------------------------------------------------------------------------------------- */
+/* ---- The choice of the next trial -------------------------------------------------------------------------------- */
 
 static bool forced_costs(const yk__policy *p, uint32_t rank)
 {
@@ -110,7 +110,7 @@ static bool forced_costs(const yk__policy *p, uint32_t rank)
     return without > 0 && without * COSTLY < yk__window_predict(p, p->member, p->share);
 }
 
-/* The member with the fewest rows of those that may go, or a forced one that seems to cost. */
+/* The member with the fewest rows among those that may go, or a forced one that seems to cost. */
 uint32_t yk__trial_candidate(const yk__policy *p)
 {
     uint32_t which = p->ranks;
@@ -123,8 +123,7 @@ uint32_t yk__trial_candidate(const yk__policy *p)
     return which;
 }
 
-/* Whether the lines say that the job would be much faster without some rank, however its rows are shared: then nothing else
- * matters first. */
+/* True if the lines predict a much faster job without some rank, for any shares of its rows: then its trial comes first. */
 bool yk__loss_foreseen(const yk__policy *p)
 {
     bool member[YK__RANKS];
@@ -138,8 +137,8 @@ bool yk__loss_foreseen(const yk__policy *p)
     return without > 0 && (p->early || p->seat[rank].forced ? without * CLEAR < with && share[rank] <= FEW : without * ALERT < with);
 }
 
-/* The weakest member goes through its trial at once; others too where that is not likely to cost much, or when all trials
- * together cost little. */
+/* The weakest member goes through its trial at once. Further members follow if that is unlikely to cost much, or if all trials together
+ * cost little. */
 static bool member_due(const yk__policy *p, uint32_t rank)
 {
     const double with = yk__window_predict(p, p->member, p->share), without = yk__flip_predict(p, rank);
@@ -150,8 +149,7 @@ static bool member_due(const yk__policy *p, uint32_t rank)
            p->trial_cost + BLOCK * fmax(without - with, 0) < TRIAL_PART * p->elapsed;
 }
 
-/* Whether the lines speak for an excluded rank, and have not yet been refuted: it was weighed beside other ranks, or they
- * promise more than they did. */
+/* True if the lines speak for an excluded rank and are not refuted: it was weighed beside other ranks, or they promise more than before. */
 static bool returner_promises(const yk__policy *p, uint32_t rank)
 {
     const double with = yk__flip_predict(p, rank) * (p->disturbs[rank] > 0 ? p->disturbs[rank] : 1);
@@ -159,7 +157,7 @@ static bool returner_promises(const yk__policy *p, uint32_t rank)
     return yk__gain_counts(p, rank, gain) && (!p->tried[rank] || gain > p->promised[rank] + WORTH - 1);
 }
 
-/* The first excluded rank that is worth another trial, where that costs little of the time that has passed. */
+/* The first excluded rank that is worth another trial, if that costs little of the elapsed time. */
 static uint32_t returner_due(const yk__policy *p)
 {
     for (uint32_t r = 0; r < p->ranks; r++) {
@@ -179,14 +177,15 @@ static double swap_predict(const yk__policy *p, uint32_t rank, uint32_t instead)
     return yk__set_predict(p, member, share);
 }
 
-/* The first time at once, then where it costs little of the time that has passed. */
+/* The first swap of a rank is due if its prediction is below SWAP_COST times the present. A later one is due if it costs little of the
+ * elapsed time. */
 static bool swap_due(const yk__policy *p, uint32_t rank, double now, double then)
 {
     const double cost = fmax(BLOCK * fmax(then - now, 0) + 2 * p->compiling, p->price[rank]);
     return p->swapped_once[rank] ? p->trial_cost + cost < TRIAL_PART * p->elapsed : then < SWAP_COST * now;
 }
 
-/* Of two ranks on the same cores the weaker is excluded first, by what it took beside the other. Alone it may be the better. */
+/* Begins a swap. If two ranks share cores, the weaker is excluded first, by its time beside the other; alone it may be the better one. */
 static bool swap_begin(yk__policy *p, uint32_t rank)
 {
     const double now = yk__window_predict(p, p->member, p->share);
@@ -227,7 +226,7 @@ void yk__trial_round(yk__policy *p)
     memset(p->swapped, 0, sizeof p->swapped);
 }
 
-/* What was measured to be a clear gain, and is foreseen to be one still, needs no other trial. */
+/* A measured clear gain that the lines still predict needs no new trial. */
 void yk__trial_reweigh(yk__policy *p)
 {
     const double with = yk__window_predict(p, p->member, p->share);
@@ -240,14 +239,14 @@ void yk__trial_reweigh(yk__policy *p)
 
 /* ---- The verdict ------------------------------------------------------------------------------------------------- */
 
-/* Ranks were weighed beside another set than there is now; those that were a clear gain stay one. */
+/* Earlier trials were beside another set of ranks; a clear gain stays one. */
 static void set_changed(yk__policy *p, uint32_t rank)
 {
     for (uint32_t r = 0; r < p->ranks; r++)
         p->tried[r] = p->tried[r] && (r == rank || p->adds[r] > CLEAR - 1);
 }
 
-/* What the slower side has cost. */
+/* Seconds that the slower side has cost. */
 static double trial_price(const yk__trial *t, double with, double without)
 {
     return with > without ? t->side[0].n * (with - without) : t->side[1].n * (without - with);
@@ -284,7 +283,7 @@ static void rank_keep(yk__policy *p, uint32_t rank, double with, double without)
     trial_side(p, false);
 }
 
-/* The set is the one with the rank, without the other. */
+/* Keeps the set with the rank, without the other. */
 static void swap_take(yk__policy *p, double with, double without)
 {
     const uint32_t rank = p->trial.rank, instead = p->trial.instead;
@@ -333,7 +332,7 @@ static double side_least(const yk__times *w, double sign)
     return sign * least;
 }
 
-/* Every window of one side is longer than all of the other, by far; by twice as far where there is but one. */
+/* True if every window of one side is far longer than each of the other; twice as far if that side has only one window. */
 static bool sides_separate(const yk__trial *t)
 {
     for (int k = 0; k < 2; k++) {
@@ -345,8 +344,8 @@ static bool sides_separate(const yk__trial *t)
     return false;
 }
 
-/* Enough was seen: at once where the sides are far apart, after a block of each where the difference is clear, after two where
- * it is beyond the noise, at last after MOST_BLOCKS. */
+/* True when enough windows were seen: at once if the sides are far apart, after a block of each side if the difference is clear. After
+ * two of each a difference beyond the noise is enough, and MOST_BLOCKS end every trial. */
 static bool trial_decided(const yk__trial *t, bool block_over)
 {
     const double with = yk__times_mean(&t->side[0]), without = yk__times_mean(&t->side[1]);

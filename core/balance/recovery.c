@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When an excluded rank's device is faster again, by looks at it alone. */
+/* Detection of an excluded rank's device that is faster again, by looks at it alone. */
 #include <math.h>
 
 #include "core/balance/balance.h"
 
-#define LOOKS 3u /* before one is believed: on a busy machine one of three or so is late, and all of these are so in 3 of 100 */
+#define LOOKS 3u /* before a faster one is believed: on a busy machine about one in three is late, and in 3 of 100 cases every one is */
 
-/* Other work only delays a look. Thus the least of those before the device became faster tells how slow it was, and a single one tells that
+/* Other work only delays a look. So the shortest look before the device became faster shows how slow it was, and a single one shows that
  * it is faster. */
 double yk__recovery_look(yk__recovery *v, double seconds)
 {

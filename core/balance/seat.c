@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which ranks compute on the same cores: those may disturb each other in ways that no line tells. */
+/* Ranks that compute on the same cores: they may disturb each other in ways that no line shows. */
 #include <string.h>
 
 #include "core/balance/balance.h"
@@ -25,7 +25,7 @@ bool yk__seats_overlap(const yk__seat *a, const yk__seat *b)
     return false;
 }
 
-/* The first turn in which no rank before it is on its cores. */
+/* Gives each rank the first turn in which no earlier rank is on its cores. */
 uint32_t yk__seats_turns(uint32_t ranks, const yk__seat *seat, const uint32_t *host, uint32_t *turn)
 {
     uint32_t turns = 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data sets of all kinds: the list of kinds, opening, and the calls that go to a set's kind, a table of functions
- * (core/data/kind.h).
+ * Data sets of all kinds: the list of kinds, opening, and the calls that go to a set's kind, a table of functions (core/data/kind.h).
  */
 #include "core/data/dataset.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Data sets: rows that can be had in any order, from one of
+ * Data sets: rows in any order, from one of
  *
  *   idx:DIR      train-images-idx3-ubyte[.gz], train-labels-idx1-ubyte[.gz]; evaluation: t10k-...
  *                mean=0.2860 std=0.3530 classes=10 holdout=0
@@ -16,8 +16,8 @@
  *   tokens:FILE  running ids for a language model; or DIR, a glob, A+B: files that are one stream
  *                dtype=u16|u32 vocab= seq-len=128 stride=seq-len split=0.9
  *
- * as KIND:PATH[,key=value...]. In memory are the first images, as bytes (images.h), and texts, as ids; tokens and
- * further images stay on disk.
+ * as KIND:PATH[,key=value...]. The first images (bytes, images.h) and texts (ids) are in memory; tokens and further
+ * images stay on disk.
  *
  * Fields of a batch of n rows, in this order:
  *   images          x f32 [n, C, H, W] (pixel / 255 - mean) / std;  labels i32 [n]
@@ -27,11 +27,11 @@
  *   with `numbers`  csv, jsonl: labels f32 [n]
  *   with `mask`     csv, jsonl, lines, text: labels i32 [n, T]: the ids that yk__dataset_mask hides, -100 elsewhere
  *
- * T is the batch's width: for csv, jsonl and lines its longest row, else seq-len. A running text is cut at `split` into a part
- * that trains and a part that evaluates. Row r of it starts at id r * stride; in training every row is whole; in
- * evaluation the last one may be short: its rest is id 0 with label -100, so that every id counts once.
+ * T is the batch's width: for csv, jsonl and lines its longest row, else seq-len. `split` cuts a running text into a part
+ * that trains and a part that evaluates. Row r of it starts at id r * stride; in training every row is whole. In
+ * evaluation the last row may be short: its rest is id 0 with label -100, so that every id counts once.
  *
- * holdout=N: the last N training images evaluate instead. With `whole`, or where `like` is another file, all of a text
+ * holdout=N: the last N training images evaluate instead. With `whole`, or if `like` is another file, a whole text
  * trains or evaluates unless split= says otherwise.
  *
  * Immutable after opening: any thread may read it.
@@ -53,18 +53,18 @@ void yk__dataset_close(yk__dataset *set); /* takes NULL */
 
 int64_t yk__dataset_rows(const yk__dataset *set);
 int64_t yk__dataset_line(const yk__dataset *set,
-                         int64_t row);           /* as eval_rows has it; rows of other kinds count from 1 */
-int yk__dataset_classes(const yk__dataset *set); /* 0: none (language models) */
-const char *yk__dataset_class_name(const yk__dataset *set, int i); /* NULL: the labels are numbers */
-int yk__dataset_vocab(const yk__dataset *set);                     /* 0: images */
+                         int64_t row);           /* a line as in eval_rows; rows of other kinds count from 1 */
+int yk__dataset_classes(const yk__dataset *set); /* 0 if there are none (language models) */
+const char *yk__dataset_class_name(const yk__dataset *set, int i); /* NULL if the labels are numbers */
+int yk__dataset_vocab(const yk__dataset *set);                     /* 0 for images */
 const char *yk__dataset_kind_name(const yk__dataset *set);
 int yk__dataset_fields(const yk__dataset *set, const yk__field **fields);
-const char *yk__dataset_tokenizer_dir(const yk__dataset *set);      /* NULL: none */
-const yk__tokenizer *yk__dataset_tokenizer(const yk__dataset *set); /* NULL: none */
+const char *yk__dataset_tokenizer_dir(const yk__dataset *set);      /* NULL if absent */
+const yk__tokenizer *yk__dataset_tokenizer(const yk__dataset *set); /* NULL if absent */
 
-/* Where a row stands: "t.csv: line 7", "DIR: image 12 (from 0)", "FILE: ids 640 to 767". */
+/* Writes a row's place: "t.csv: line 7", "DIR: image 12 (from 0)", "FILE: ids 640 to 767". */
 void yk__dataset_where(const yk__dataset *set, int64_t row, char *buf, size_t n);
-/* Of what its rows are: equal on ranks that read the same. All of up to YK__DATASET_HASHED bytes, evenly spread parts of more. */
+/* Hash of the rows: equal on ranks that read the same. It covers up to YK__DATASET_HASHED bytes whole, and evenly spread parts of more. */
 yk_status yk__dataset_hash(const yk__dataset *set, uint64_t *out, yk_error *err);
 
 /* Width of a batch of these rows (1 for images). */
@@ -76,7 +76,7 @@ size_t yk__dataset_row_bytes(const yk__dataset *set, int k, int64_t width);
 /* Writes the n rows: buffers[k] takes n * row_bytes(k, width) bytes. */
 yk_status yk__dataset_fill(const yk__dataset *set, const int64_t *rows, int64_t n, int64_t width, void *const *buffers,
                            yk_error *err);
-/* The same rows as they were filled: hides tokens of a set that masks. In evaluation always the same ones, whatever seed and epoch. */
+/* Takes rows as yk__dataset_fill wrote them: hides tokens of a set that masks. Evaluation hides the same ones for every seed and epoch. */
 void yk__dataset_mask(const yk__dataset *set, uint64_t seed, uint64_t epoch, const int64_t *rows, int64_t n, int64_t width,
                       void *const *buffers);
 

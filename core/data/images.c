@@ -53,10 +53,10 @@ int64_t yk__images_width(const yk__dataset *set, const int64_t *rows, int64_t n)
 
 /* ---- Records ---- */
 
-/* The file that has an image. */
+/* The file that holds an image. */
 static const yk__image_file *file_of(const yk__images *images, int64_t image)
 {
-    size_t below = 0, above = images->n_file; /* the one looked for is in [below, above) */
+    size_t below = 0, above = images->n_file; /* the sought file is in [below, above) */
     while (above - below > 1) {
         const size_t middle = below + (above - below) / 2;
         if (images->file[middle].first <= image)
@@ -67,7 +67,7 @@ static const yk__image_file *file_of(const yk__images *images, int64_t image)
     return &images->file[below];
 }
 
-/* Its pixels in memory, or NULL where they are on disk. */
+/* An image's pixels in memory, or NULL if they are on disk. */
 static const uint8_t *pixels_held(const yk__images *images, int64_t image)
 {
     const yk__image_file *file = file_of(images, image);
@@ -75,7 +75,7 @@ static const uint8_t *pixels_held(const yk__images *images, int64_t image)
     return memory ? memory + file->begin + (uint64_t)(image - file->first) * images->record + images->skip : NULL;
 }
 
-/* Bytes [at, at + n) of an image's record. */
+/* Reads bytes [at, at + n) of an image's record. */
 static yk_status record_read(const yk__images *images, int64_t image, uint64_t at, void *to, size_t n, yk_error *err)
 {
     const yk__image_file *file = file_of(images, image);
@@ -101,9 +101,9 @@ yk_status yk__images_fill(const yk__dataset *set, const int64_t *rows, int64_t n
     float *x = buffers[0];
     int32_t *label = buffers[1];
     yk_status s = YK_OK;
-    uint8_t *copy = NULL; /* of an image on disk */
+    uint8_t *copy = NULL; /* for an image on disk */
     (void)width;
-    for (int64_t i = 0; i < n; i++) { /* shuffled rows are in no cache: all misses at once, not one after the other */
+    for (int64_t i = 0; i < n; i++) { /* shuffled rows are in no cache: prefetch takes their misses together, not one after another */
         __builtin_prefetch(pixels_held(images, images->first + rows[i]));
         __builtin_prefetch(images->labels + images->first + rows[i]);
     }
@@ -124,7 +124,7 @@ yk_status yk__images_fill(const yk__dataset *set, const int64_t *rows, int64_t n
 
 /* ---- Opening ---- */
 
-/* Fashion-MNIST's and CIFAR-10's usual numbers; other channel counts have none. */
+/* Presets are the usual numbers of Fashion-MNIST and CIFAR-10; other channel counts have none. */
 static yk_status pixel_values_fill(yk__images *images, const yk__spec *spec, yk_error *err)
 {
     static const double mean1[] = {0.2860}, std1[] = {0.3530};
@@ -148,7 +148,7 @@ static yk_status pixel_values_fill(yk__images *images, const yk__spec *spec, yk_
     return st;
 }
 
-/* Which of the file's images are rows: holdout=N takes the last N of the training file for evaluation. */
+/* Chooses the images that are rows: holdout=N takes the last N of the training file for evaluation. */
 static yk_status rows_choose(yk__dataset *set, const yk__spec *spec, int64_t count, yk_error *err)
 {
     yk__images *images = set->state;
@@ -178,7 +178,7 @@ void yk__images_where(const yk__dataset *set, int64_t row, char *buf, size_t n)
     snprintf(buf, n, "%.200s: image %lld (from 0)", set->path, (long long)(images->first + row));
 }
 
-/* Bytes [at, at + n) of the records of all rows, one after the other. */
+/* Reads bytes [at, at + n) of the records of all rows, one after the other. */
 static yk_status rows_read(const void *user, uint64_t at, void *to, size_t n, yk_error *err)
 {
     const yk__images *images = user;

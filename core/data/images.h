@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What kinds of images have in common: records of bytes, one label each; (pixel / 255 - mean) / std; a holdout.
- * Keys: mean, std, holdout. The state of such a kind is a yk__images.
+ * The shared part of kinds of images: records of bytes, one label each; (pixel / 255 - mean) / std; a holdout. Keys: mean, std, holdout.
+ * The state of such a kind is a yk__images.
  *
- * Rows need not fit memory: the first YK__IMAGES_HELD bytes of a set are read when it is opened, since a small image costs less
- * than the system call that fetches it; the records of files after those are read when they are asked for. Labels are always in
- * memory, a byte each.
+ * Rows need not fit memory. Opening reads the first YK__IMAGES_HELD bytes of a set, since a small image costs less than the system call
+ * that fetches it. Records of later files are read on demand. Labels are always in memory, a byte each.
  */
 #ifndef YOKE_CORE_DATA_IMAGES_H
 #define YOKE_CORE_DATA_IMAGES_H
@@ -24,23 +23,23 @@ typedef struct yk__image_file {
 } yk__image_file;
 
 typedef struct yk__images {
-    yk__image_file *file; /* by first */
+    yk__image_file *file; /* sorted by first */
     size_t n_file, cap_file;
-    uint8_t *labels; /* of each image */
+    uint8_t *labels; /* one per image */
     size_t cap_labels;
     int64_t count; /* images in all files */
     uint64_t held; /* bytes of them in memory */
-    size_t record, skip; /* bytes of a record, and of what stands before its pixels */
+    size_t record, skip; /* bytes of a record, and of its part before the pixels */
     int64_t chw[3];
     int64_t first; /* image of row 0 */
-    float value[YK__IMAGE_CHANNELS][256]; /* what a byte of a channel becomes */
+    float value[YK__IMAGE_CHANNELS][256]; /* normalised value of each byte of a channel */
 } yk__images;
 
 /* A kind's open() makes its state first, sets its shape and record, adds files, and finishes. */
 yk_status yk__images_new(yk__dataset *set, yk__images **out, yk_error *err);
-/* Bytes that the next file may have to be read into memory. */
+/* Largest size of the next file that may be read into memory, in bytes. */
 uint64_t yk__images_left(const yk__images *images);
-/* A file of n records from byte `begin` of the blob on, with their labels, which are copied. The blob is taken, also after a failure. */
+/* Adds a file of n records from byte `begin` of the blob on; copies their labels. Takes the blob over, also after a failure. */
 yk_status yk__images_add(yk__images *images, yk__blob *blob, uint64_t begin, int64_t n, const uint8_t *labels, yk_error *err);
 yk_status yk__images_finish(yk__dataset *set, const yk__spec *spec, yk_error *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kinds of data sets have in common: fields, the tokenizer, masks, and the hash by which ranks see that they read the same. */
+/* The shared part of the kinds of data sets: fields, the tokenizer, masks, and the hash that shows if ranks read the same rows. */
 #include "core/data/kind.h"
 
 #include <string.h>

@@ -17,7 +17,7 @@ static bool accept_file(const void *user, const char *name)
     return strstr(name, "train") != NULL || !strncmp(name, "data_batch_", 11);
 }
 
-/* The files of a folder; or the one file that the path is. */
+/* Lists the files of a folder; or the one file at the path. */
 static yk_status files_list(const char *path, bool eval, yk__paths *files, yk_error *err)
 {
     struct stat info;
@@ -37,7 +37,7 @@ static yk_status file_add(yk__images *images, const char *path, yk_error *err)
     if (yk__cifar_open(path, yk__images_left(images), &cifar, err))
         return err->status;
     yk__images_add(images, cifar.records, 0, cifar.count, cifar.labels, err);
-    cifar.records = NULL; /* taken */
+    cifar.records = NULL; /* images owns them now */
     yk__cifar_free(&cifar);
     return err->status;
 }

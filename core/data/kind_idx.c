@@ -9,8 +9,8 @@
 #include "core/data/images.h"
 #include "core/read/idx.h"
 
-/* The first that is there of DIR/PREFIX-WHAT-idxN-ubyte, the same with .gz, and both with '.' before "idx", as they are unpacked by
- * some programs; else the first of them, for the message. NULL: no memory. */
+/* The first existing file of DIR/PREFIX-WHAT-idxN-ubyte, the same with .gz, and each with '.' before "idx" (names by some unpackers).
+ * Without one, the first name, for the message. NULL if memory ran out. */
 static char *idx_path(const char *dir, const char *prefix, const char *what)
 {
     int rank = strcmp(what, "images") ? 1 : 3;
@@ -41,7 +41,7 @@ static yk_status shape_take(yk__images *images, const yk__idx *pixels, yk_error 
     return YK_OK;
 }
 
-/* The labels of images whose header has been read; the blob is taken. */
+/* Adds the labels of images whose header has been read; takes the blob over. */
 static yk_status labels_join(yk__images *images, const yk__idx *pixels, const char *pixels_path, yk__blob *blob, uint64_t begin,
                              const char *labels_path, int classes, yk_error *err)
 {

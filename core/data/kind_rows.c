@@ -16,7 +16,7 @@
 
 struct text_rows {
     yk__rows *rows;
-    int64_t *row_map; /* row -> row of the file, or NULL: the same */
+    int64_t *row_map; /* row -> row of the file; NULL if they are the same */
     int32_t *ids;     /* ids of file row r: ids[at[r]..at[r + 1]) */
     size_t *at;
 };
@@ -95,7 +95,7 @@ static yk_status encode_rows(struct text_rows *state, const yk__tokenizer *token
     return st;
 }
 
-/* ---- which rows evaluate ---- */
+/* ---- rows for evaluation ---- */
 
 static int64_t row_at_line(const yk__rows *text_rows, int64_t line)
 {
@@ -165,7 +165,7 @@ static void mark_part(int64_t rows, double part, uint64_t seed, uint8_t *marked)
     }
 }
 
-/* Those of this set's part, by the file of line numbers or by eval_split. */
+/* Keeps the rows of this set's part, by the file of line numbers or by eval_split. */
 static yk_status pick_rows(yk__dataset *set, const yk__dataset_options *options, const char *data, yk_error *err)
 {
     const char *eval_rows = options->eval_rows;
@@ -192,7 +192,7 @@ static yk_status pick_rows(yk__dataset *set, const yk__dataset_options *options,
     return st;
 }
 
-/* The texts of another data set of this kind; NULL: it is of another kind. */
+/* The texts of another data set of this kind; NULL for a set of another kind. */
 static const yk__rows *rows_of(const yk__dataset *set);
 
 static yk_status rows_options_read(const yk__spec *spec, const yk__dataset_options *options,
@@ -285,7 +285,7 @@ static const yk__rows *rows_of(const yk__dataset *set)
     return set && set->kind->open == open_rows ? ((const struct text_rows *)set->state)->rows : NULL;
 }
 
-/* ---- what is known of a row ---- */
+/* ---- facts about a row ---- */
 
 static int64_t line_of(const yk__dataset *set, int64_t row)
 {

@@ -7,7 +7,7 @@
 #include "core/data/windows.h"
 #include "core/text/text.h"
 
-#define LARGE ((size_t)256 << 20) /* bytes of text of which it is worth saying that their ids take memory */
+#define LARGE ((size_t)256 << 20) /* bytes of text; a larger one gets a message, as its ids take much memory */
 
 struct running_text {
     yk__windows windows;
@@ -22,7 +22,7 @@ static yk_status ids_copy(const yk__windows *windows, int64_t first, int64_t cou
     return YK_OK;
 }
 
-/* Where the part that evaluates begins, in bytes: after `split` of the characters. */
+/* First byte of the part that evaluates: after `split` of the characters. */
 static size_t split_at(const yk__tokenizer *tokenizer, const char *text, size_t bytes, double split)
 {
     size_t chars = 0, want, at = 0;
@@ -48,12 +48,12 @@ static yk_status encode_text(yk__dataset *set, const char *text, size_t bytes, y
     st = yk__encoder_encode(encoder, text, bytes, NULL, 0, 0, 0, ids, err);
     set->vocab = yk__encoder_vocab(encoder);
     yk__encoder_free(encoder);
-    yk__free(ids->type); /* all 0, and as large as the ids */
+    yk__free(ids->type); /* each is 0, and they take as much memory as the ids */
     ids->type = NULL;
     return st == YK_E_FORMAT ? yk__fail_in(err, "%s", set->path) : st;
 }
 
-/* The part of the text that this set is of. */
+/* Encodes this set's part of the text. */
 static yk_status encode_part(yk__dataset *set, const yk__spec *spec, const yk__dataset_options *options, const char *text,
                              size_t bytes, yk_error *err)
 {

@@ -18,7 +18,7 @@ static yk_status ids_read(const yk__windows *windows, int64_t first, int64_t cou
     return yk__shards_get(&state->shards, first, count, ids, err);
 }
 
-/* vocab= says what the files leave open, and may be larger than what they have. */
+/* vocab= fills in a size that the files lack, and may exceed theirs. */
 static yk_status open_shards(yk__dataset *set, const yk__spec *spec, yk_error *err)
 {
     static const char *const dtypes[] = {"u16", "u32"};
@@ -62,7 +62,7 @@ static void close_tokens(void *opened)
     yk__free(state);
 }
 
-/* The file that the row begins in, and its ids there. */
+/* Writes the file that the row begins in, and its ids there. */
 static void where_tokens(const yk__dataset *set, int64_t row, char *buf, size_t n)
 {
     const struct running_tokens *state = set->state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The prefetching loader: a ring of slots that a thread fills while the caller uses one. One lock; a slot between `handed_out` and
- * `filled` is the caller's to take, one being filled is the thread's and needs none. Where a fill takes less than waking the thread
- * would, the caller does it.
+ * The prefetching loader: a ring of slots that a thread fills while the caller uses one. One lock guards it. Slots between `handed_out` and
+ * `filled` are the caller's to take; the slot being filled is the thread's and needs no lock. If a fill takes less time than waking the
+ * thread, the caller does it.
  */
 #include "core/data/loader.h"
 
@@ -20,14 +20,14 @@
 #define MAX_DEPTH 64
 #define MAX_BYTES ((size_t)256 << 20)
 #define GROUP 50 /* batches whose rows are sorted by width together, as transformers' LengthGroupedSampler does */
-#define CHEAP_NS 20000 /* a batch filled in less is filled by the caller: waking the thread would cost as much */
+#define CHEAP_NS 20000 /* the caller fills a batch that takes less: waking the thread would cost as much */
 
 struct slot {
     yk__loader_batch batch;
     int64_t *row;
-    yk__row_length *length; /* room for them while a batch is made */
+    yk__row_length *length; /* buffer for their lengths while a batch is made */
     size_t row_cap, length_cap, field_cap[YK__FIELDS];
-    yk_error err; /* status YK_OK: the batch is good */
+    yk_error err; /* status YK_OK for a good batch */
 };
 
 /* Rows [first, first + count) of an epoch's order, the widest first. */
@@ -44,7 +44,7 @@ struct part {
     int64_t first, count;
 };
 
-/* Batches are numbered from the last rewind: `filled` are made, `handed_out` were taken, `freed` given back. */
+/* Batches are numbered from the last rewind: counts of batches made (`filled`), taken (`handed_out`) and given back (`freed`). */
 struct yk__loader {
     const yk__dataset *dataset;
     yk__loader_options options;
@@ -52,18 +52,18 @@ struct yk__loader {
     pthread_t thread;
     int running;
     pthread_mutex_t lock;
-    pthread_cond_t work, ready; /* for the thread; for the caller */
+    pthread_cond_t work, ready; /* work: for the thread; ready: for the caller */
     struct slot *slot;
-    struct length_group group; /* whoever fills a batch, one at a time */
+    struct length_group group; /* the filling thread's, one at a time */
     /* under the lock */
     int stop, hold, busy;
     uint64_t epoch;
     int64_t base;           /* batch index of number 0 */
-    struct part full, tail; /* of a whole batch, of the last short one */
+    struct part full, tail; /* sizes of a whole batch, and of the last short one */
     int64_t filled, handed_out, freed;
-    int64_t fill_ns; /* ns of a fill, about; 0: not known yet */
-    size_t bytes[MAX_DEPTH]; /* of each slot's fields */
-    size_t largest;          /* of one batch so far */
+    int64_t fill_ns; /* estimated ns of a fill; 0 if unknown */
+    size_t bytes[MAX_DEPTH]; /* size of each slot's fields */
+    size_t largest;          /* size of the largest batch so far */
 };
 
 static yk__shard epoch_shard(const yk__loader *loader)
@@ -71,7 +71,7 @@ static yk__shard epoch_shard(const yk__loader *loader)
     const yk__loader_options *o = &loader->options;
     return (yk__shard){.rows = yk__dataset_rows(loader->dataset),
                        .global_batch = o->global_batch,
-                       .ranks = 1, /* the caller says what this one's part is */
+                       .ranks = 1, /* the caller computes this rank's part */
                        .tail = o->drop_last ? YK__TAIL_DROP : o->fill_last ? YK__TAIL_FILL : YK__TAIL_SHORT};
 }
 
@@ -116,7 +116,7 @@ static yk_status fields_reserve(const yk__loader *loader, struct slot *slot, yk_
     return YK_OK;
 }
 
-/* The group that place `from` of an epoch lies in. */
+/* Finds the group that contains place `from` of an epoch. */
 static yk_status find_group(yk__loader *loader, uint64_t epoch, int64_t from, yk_error *err)
 {
     struct length_group *group = &loader->group;
@@ -139,7 +139,7 @@ static yk_status find_group(yk__loader *loader, uint64_t epoch, int64_t from, yk
     return YK_OK;
 }
 
-/* The rows at places [from, from + count) of the epoch's order, none of them behind its end, and all of one group. */
+/* Rows at places [from, from + count) of the epoch's order, each before its end, and in one group. */
 static yk_status place_rows(yk__loader *loader, uint64_t epoch, int64_t from, int64_t count, int64_t *row, yk_error *err)
 {
     const yk__loader_options *o = &loader->options;
@@ -176,7 +176,7 @@ static yk_status choose_rows(yk__loader *loader, struct slot *slot, int64_t inde
     return YK_OK;
 }
 
-/* Texts differ in length; ranks take runs of a batch's rows. What fills it up stays last. */
+/* Texts differ in length; ranks take runs of a batch's rows. Rows that only fill up a batch stay last. */
 static yk_status even_out(const yk__loader *loader, struct slot *slot, yk_error *err)
 {
     const int64_t n = slot->batch.unique_rows;
@@ -205,7 +205,7 @@ static void slot_fill(yk__loader *loader, struct slot *slot, uint64_t epoch, int
     slot->err = err;
 }
 
-/* One more batch, as large as any was, beside those in use. One ahead of the caller's may always be made. */
+/* True if one more batch, of the largest size so far, fits beside those in use. One batch ahead of the caller's is always allowed. */
 static int bytes_allow(const yk__loader *loader)
 {
     size_t bytes = loader->largest;
@@ -220,7 +220,7 @@ static int ring_has_space(const yk__loader *loader)
            loader->base + loader->filled < yk__loader_batches(loader) && bytes_allow(loader);
 }
 
-/* Frees what slots hold that are not in use, all but the one to be filled, where all together are over the bound. */
+/* Frees the buffers of unused slots, except the one to be filled, while the total exceeds the limit. */
 static void idle_free(yk__loader *loader, const struct slot *keep)
 {
     const int depth = loader->options.depth;
@@ -242,8 +242,8 @@ static int is_cheap(const yk__loader *loader)
     return loader->fill_ns && loader->fill_ns < CHEAP_NS;
 }
 
-/* Fills batch number `filled`; under the lock, which is let go meanwhile. One fill that was interrupted says little: the
- * estimate moves by an eighth, and at most doubles. */
+/* Fills batch number `filled`; the caller holds the lock, which is released meanwhile. A single interrupted fill misleads: the estimate
+ * moves by an eighth, and at most doubles. */
 static void fill_next(yk__loader *loader)
 {
     struct slot *slot = &loader->slot[loader->filled % loader->options.depth];
@@ -308,7 +308,7 @@ static yk_status ask_shares(const yk__loader *loader, struct part *full, struct 
     return s;
 }
 
-/* Signals are the business of the program's own threads. */
+/* The program's own threads handle signals, so this thread blocks them. */
 static int thread_start(yk__loader *loader)
 {
     sigset_t all, old;
@@ -337,7 +337,7 @@ yk_status yk__loader_open(const yk__dataset *set, const yk__loader_options *opti
     loader->dataset = set;
     loader->options = *options;
     loader->options.depth = options->depth ? options->depth : DEPTH;
-    loader->options.depth += loader->options.depth == 1; /* one is with the caller */
+    loader->options.depth += loader->options.depth == 1; /* the caller holds one */
     loader->options.max_bytes = options->max_bytes ? options->max_bytes : MAX_BYTES;
     loader->epoch = options->epoch;
     loader->base = options->start;
@@ -422,7 +422,7 @@ yk_status yk__loader_next(yk__loader *loader, const yk__loader_batch **out, yk_e
     return YK_OK;
 }
 
-/* Throws away what is made and goes on at this place. */
+/* Discards the made batches and continues at this place. */
 static yk_status loader_restart(yk__loader *loader, uint64_t epoch, int64_t batch, yk_error *err)
 {
     struct part full, tail;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Masked tokens for a masked language model, by the rule of transformers' DataCollatorForLanguageModeling (Devlin et al. 2018,
- * section 3.1): of the tokens that are neither special nor padding each is chosen by chance; of the chosen ones 80 % become the mask
- * token, 10 % any token, 10 % stay. The chance is Philox's of (seed, epoch, row, place), so that neither the batch a row is in, nor the
- * rank that holds it, nor where a run was resumed makes a difference.
+ * Masked tokens for a masked language model, by the rule of transformers' DataCollatorForLanguageModeling (Devlin et al. 2018, section
+ * 3.1). Each token that is neither special nor padding is chosen by chance. 80 % of the chosen ones become the mask token, 10 % any token,
+ * and 10 % stay. The chance is Philox's of (seed, epoch, row, place). So a row's batch, its rank, and the place of a resume make no
+ * difference.
  */
 #include "core/data/mask.h"
 
@@ -14,8 +14,8 @@ enum { NOT_CHOSEN = -100 };
 
 struct yk__mask {
     double probability;
-    int32_t id, vocab; /* of the mask token; ids are below vocab */
-    uint8_t special[]; /* by id */
+    int32_t id, vocab; /* id of the mask token; ids are below vocab */
+    uint8_t special[]; /* indexed by id */
 };
 
 yk_status yk__mask_new(const yk__tokenizer *tokenizer, double probability, yk__mask **out, yk_error *err)
@@ -55,7 +55,7 @@ static int32_t replacement_of(const yk__mask *mask, int32_t id, const uint32_t r
 
 void yk__mask_row(const yk__mask *mask, uint64_t seed, uint64_t epoch, int64_t row, int64_t n, int32_t *ids, int32_t *labels)
 {
-    /* the key stands apart from other uses of the seed */
+    /* the key differs from other uses of the seed */
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32) ^ 0x6d61736bu ^ (uint32_t)(epoch >> 32)};
     for (int64_t k = 0; k < n; k++) {
         const uint32_t counter[4] = {(uint32_t)row, (uint32_t)((uint64_t)row >> 32), (uint32_t)k, (uint32_t)epoch};

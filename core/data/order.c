@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The shuffled order (see order.h), eight places at a time: those of which the network has made a number that is not a row go
- * round again, and new places take the free lanes.
+ * The shuffled order (see order.h), eight places at a time. Lanes with a number that is not a row go round again, and new places take the
+ * free lanes.
  */
 #include "core/data/order.h"
 
@@ -10,12 +10,12 @@
 
 #include "core/base/philox.h"
 
-#define ROUNDS 10 /* with 6 the permutations of five and six things are visibly not equally likely */
+#define ROUNDS 10 /* with 6 the permutations of five and six items are visibly not equally likely */
 
 #define HALF 0x8000000000000000u
 #define GOLDEN 0x9e3779b97f4a7c15u /* 2^64 / the golden ratio */
 
-#define LANES YK__PHILOX_LANES /* numbers on their way at once */
+#define LANES YK__PHILOX_LANES /* numbers in progress at once */
 
 typedef struct network {
     uint32_t key[2], epoch[2], mask;
@@ -24,7 +24,7 @@ typedef struct network {
 
 static network network_of(uint64_t seed, uint64_t epoch, int64_t n)
 {
-    /* the key stands apart from other uses of the seed */
+    /* the key differs from other uses of the seed */
     network w = {{(uint32_t)seed, (uint32_t)(seed >> 32) ^ 0x6f726465u}, {(uint32_t)epoch, (uint32_t)(epoch >> 32)}, 0, 1};
     while (w.half_bits < 32 && (uint64_t)n > (uint64_t)1 << (2 * w.half_bits))
         w.half_bits++;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which rows of an epoch each rank gets. The epoch's order is cut into rounds of one global batch; of a round each rank takes a run of
- * neighbours, and only the last round, which may have too few rows, asks what is to be done then (shard.h has the four answers). The
- * laws are those of BatchSamplerShard, IterableDatasetShard and DataLoaderDispatcher of Accelerate 1.14 (src/accelerate/data_loader.py),
- * written as arithmetic on places, so that any round can be had without those before it.
+ * The rows of an epoch for each rank. The epoch's order is cut into rounds of one global batch, and each rank takes a run of neighbours
+ * from a round. Only the last round, which may have too few rows, needs a rule (shard.h has the four). The laws are those of
+ * BatchSamplerShard, IterableDatasetShard and DataLoaderDispatcher of Accelerate 1.14 (src/accelerate/data_loader.py). As arithmetic on
+ * places they give any round without the earlier ones.
  */
 #include "core/data/shard.h"
 
@@ -25,8 +25,8 @@ int64_t yk__shard_rounds(const yk__shard *s)
     return s->tail == YK__TAIL_DROP ? rows / s->global_batch : div_up(rows, s->global_batch);
 }
 
-/* Rows of a last round that holds `unique` new ones. Spread, it is filled up to a multiple of the ranks, for which DataLoaderDispatcher has
- * no more than `ranks` rows of the first batch. */
+/* Rows of a last round that holds `unique` new ones. With YK__TAIL_SPREAD it is filled up to a multiple of the ranks;
+ * DataLoaderDispatcher has at most `ranks` rows of the first batch for that. */
 static int64_t tail_rows(const yk__shard *s, int64_t unique)
 {
     const int64_t ranks = s->ranks;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading "KIND:PATH,key=value": one copy of the text, cut in place. Each error names kind, path, key and what was expected. */
+/* Reading "KIND:PATH,key=value": one copy of the text, cut in place. Each error names kind, path, key and the expected value. */
 #include "core/data/spec.h"
 
 #include <errno.h>

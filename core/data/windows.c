@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows of a running text, read a piece at a time wherever its ids are: in memory, or in files that are larger than it. */
+/* Windows of a running text, read in pieces from the place of its ids: memory, or files that are larger than memory. */
 #include "core/data/windows.h"
 
 #include <inttypes.h>
@@ -39,7 +39,7 @@ yk_status yk__windows_cut(yk__dataset *set, const yk__spec *spec, const yk__data
         return st;
     windows->stride = set->eval ? windows->seq_len : windows->stride;
     set->rows = rows_count(windows, set->eval);
-    set->rows -= set->eval && set->mask && (windows->length - 1) % windows->seq_len; /* padding would be looked at */
+    set->rows -= set->eval && set->mask && (windows->length - 1) % windows->seq_len; /* the model would attend to padding */
     if (set->rows < 1)
         return yk__fail(err, YK_E_FORMAT,
                         "%s: %" PRId64 " ids to %s: expected at least %" PRId64 " (split= and seq-len= change that)",
@@ -57,7 +57,7 @@ int64_t yk__windows_width(const yk__dataset *set, const int64_t *rows, int64_t n
     return windows->seq_len;
 }
 
-/* Row `row`, whose last ids may be missing: those are id 0, ignored as labels. */
+/* Fills row `row`. Missing last ids are id 0, ignored as labels. */
 static yk_status window_fill(const yk__windows *windows, int64_t row, int64_t width, int32_t *x, int32_t *y, yk_error *err)
 {
     const int64_t at = row * windows->stride, left = windows->length - 1 - at, have = left < width ? left : width;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of a running text: windows of seq-len ids and, as labels, the ids one further. A split cuts it into a part that
- * trains and one that evaluates. Keys: seq-len, stride, split.
+ * Rows of a running text: windows of seq-len ids, with the ids one further as labels. A split cuts it into a part that trains and one that
+ * evaluates. Keys: seq-len, stride, split.
  *
  * The state of such a kind begins with a yk__windows.
  */
@@ -13,17 +13,17 @@
 typedef struct yk__windows yk__windows;
 
 struct yk__windows {
-    /* Writes ids [first, first + count) of all of the running text. Any thread, several at once. */
+    /* Writes ids [first, first + count) of the whole running text. Any thread, several at once. */
     yk_status (*read)(const yk__windows *windows, int64_t first, int64_t count, int32_t *ids, yk_error *err);
     int64_t from, length;     /* the part that rows are made of */
     int64_t stride, seq_len;
 };
 
-/* Which part of the whole trains. A file of its own beside the training data evaluates whole, and then all of the training
- * data trains. */
+/* *out: the part of the whole that trains. A separate file beside the training data evaluates whole, and then the training data trains
+ * whole. */
 yk_status yk__windows_split(const yk__dataset *set, const yk__spec *spec, const yk__dataset_options *options, double *out,
                             yk_error *err);
-/* Rows of the part that from and length say. */
+/* Sets the rows of the part given by from and length. */
 yk_status yk__windows_cut(yk__dataset *set, const yk__spec *spec, const yk__dataset_options *options, yk_error *err);
 
 /* The functions of the kind's table. */

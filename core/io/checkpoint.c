@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Checkpoints that are whole at any moment: a new folder beside, synced, exchanged with the old one by one rename. What a save
- * that was interrupted left is cleared by the next one; nothing is removed that is not known by name to be a checkpoint's.
+ * Checkpoints that are whole at any moment: a new folder beside, synced, exchanged with the old one by one rename. The next save clears the
+ * remains of an interrupted one; it removes only names that are known to be a checkpoint's.
  */
 #define _GNU_SOURCE /* sync_file_range */
 #include "core/io/checkpoint.h"
@@ -31,7 +31,7 @@ struct yk__checkpoint {
 
 /* ---- Files ---- */
 
-/* A name in a checkpoint may be a pipe, a device or a link that another person put there: none is opened for reading. */
+/* A name in a checkpoint may be a pipe, a device or a link that another user put there. Only a regular file is opened for reading. */
 static int open_regular(const char *path, yk_error *err)
 {
     struct stat st;
@@ -76,7 +76,7 @@ static yk_status sum_file(const char *path, uint64_t *bytes, uint64_t *sum, yk_e
     return err->status;
 }
 
-/* The files a checkpoint may have beside those its state names: what is left of one that was not finished is told by them. */
+/* Files that a checkpoint may have besides those its state names; they identify the remains of an unfinished checkpoint. */
 static const char *const known_files[] = {"model.safetensors", "optimizer.safetensors", STATE,
                                           STATE ".tmp",        "config.json",           "tokenizer.json",
                                           "tokenizer_config.json", "special_tokens_map.json", "vocab.txt",
@@ -105,7 +105,7 @@ static json_t *state_or_null(const char *dir)
     return state;
 }
 
-/* Removes the checkpoint at dir. Where move_to is given, what it holds besides its own files goes there. */
+/* Removes the checkpoint at dir; other files in it move to move_to, if given. */
 static yk_status remove_to(const char *dir, const char *move_to, yk_error *err)
 {
     if (!yk__folder_is(dir) && !move_to)
@@ -133,7 +133,7 @@ static void checkpoint_free(yk__checkpoint *ckpt)
     yk__free(ckpt);
 }
 
-/* Refuses a folder that is there and is none of ours; an empty one goes. */
+/* Refuses an existing folder without a checkpoint; removes an empty one. */
 static yk_status check_place(const char *dir, yk_error *err)
 {
     struct stat st;
@@ -148,7 +148,7 @@ static yk_status check_place(const char *dir, yk_error *err)
     return err->status;
 }
 
-/* What an interrupted save left: the old checkpoint back in its place, half a new one gone. */
+/* Repairs an interrupted save: moves the old checkpoint back to its place, removes half a new one. */
 static yk_status clear_place(const yk__checkpoint *ckpt, yk_error *err)
 {
     if (check_place(ckpt->dir, err))
@@ -192,7 +192,7 @@ const char *yk__checkpoint_folder(const yk__checkpoint *ckpt)
     return ckpt->tmp;
 }
 
-/* The disk writes while the sum is computed; where it cannot be asked to, the sync that follows does all of it. */
+/* Lets the disk write while the sum is computed; without that call, the later sync writes everything. */
 static void start_writeback(int fd)
 {
 #ifdef SYNC_FILE_RANGE_WRITE
@@ -230,7 +230,7 @@ yk_status yk__checkpoint_tensors(yk__checkpoint *ckpt, const char *file, const y
     return err->status;
 }
 
-/* JSON holds no name that is not UTF-8: such a file is left alone, as a stranger's is. */
+/* JSON holds only names in UTF-8: a file of another name is left alone, as a stranger's is. */
 static void append_name(yk__json_builder *names, const char *name)
 {
     json_error_t why;
@@ -239,7 +239,7 @@ static void append_name(yk__json_builder *names, const char *name)
         yk__json_append(names, text);
 }
 
-/* The names of the files that others put beside ours; NULL after a failure. */
+/* Names of further files in the folder, written by callers; NULL after a failure. */
 static json_t *list_companions(const yk__checkpoint *ckpt, yk_error *err)
 {
     DIR *d = opendir(ckpt->tmp);
@@ -319,7 +319,7 @@ static yk_status size_file(const char *path, uint64_t *bytes, yk_error *err)
     return YK_OK;
 }
 
-/* sums: not the size alone. */
+/* sums: check the sum too, not only the size. */
 static yk_status check_file(const char *dir, const char *name, const json_t *entry, bool sums, yk_error *err)
 {
     json_t *size = json_object_get(entry, "bytes"), *sum = json_object_get(entry, "sum");

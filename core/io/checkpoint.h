@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A checkpoint folder: safetensors files and one trainer_state.json that holds, beside the trainer's own state, the size
- * and the sum of each file.
+ * A checkpoint folder: safetensors files and one trainer_state.json, with the trainer's own state and the size and sum of each file.
  *
- * Written as DIR.tmp, every file and the folder synced, then exchanged with an older DIR, which is removed last. Where the
- * file system cannot exchange, the older one is DIR.old for a moment; at any moment one of DIR, DIR.old is whole. Other files
- * in a checkpoint that is written again stay in it. Reading checks sizes and sums before anything is used.
- * Errors: YK_E_IO, YK_E_FORMAT, YK_E_MEM; messages begin with the path. Thread rule: one thread per object.
+ * A save writes DIR.tmp, syncs every file and the folder, exchanges it with an older DIR, and removes the older one last. If the file
+ * system cannot exchange, the older one is DIR.old for a moment; at any moment one of DIR, DIR.old is whole. Other files in a checkpoint
+ * that is written again stay in it. Reading checks sizes and sums before anything is used. Errors: YK_E_IO, YK_E_FORMAT, YK_E_MEM; messages
+ * begin with the path. Thread rule: one thread per object.
  */
 #ifndef YOKE_CORE_IO_CHECKPOINT_H
 #define YOKE_CORE_IO_CHECKPOINT_H
@@ -20,19 +19,19 @@ typedef struct yk__checkpoint yk__checkpoint;
 yk_status yk__checkpoint_begin(const char *dir, yk__checkpoint **c, yk_error *err);
 yk_status yk__checkpoint_tensors(yk__checkpoint *ckpt, const char *file, const yk__safetensors_out *tensor, int64_t n,
                                  yk__safetensors_fetch fetch, void *user, yk_error *err);
-/* Where its files are being written. What others put there is synced with the rest and listed as "model_files". */
+/* The folder in which the files are being written. A commit syncs files that callers put there and lists them as "model_files". */
 const char *yk__checkpoint_folder(const yk__checkpoint *ckpt);
-/* Adds "files" to state, writes it, renames. The object is gone afterwards, whatever happened; state stays the caller's.
- * NULL: there was no memory for it, and the older checkpoint stays. */
+/* Adds "files" to state, writes it, renames. The object is gone afterwards in every case; state stays the caller's. A NULL state means
+ * that memory ran out for it: the older checkpoint stays. */
 yk_status yk__checkpoint_commit(yk__checkpoint *ckpt, json_t *state, yk_error *err);
-void yk__checkpoint_abandon(yk__checkpoint *ckpt); /* removes what was written; takes NULL */
+void yk__checkpoint_abandon(yk__checkpoint *ckpt); /* removes the written files; takes NULL */
 
-/* Removes a checkpoint, whole or half written: its own files alone. What else is in the folder stays and is named. */
+/* Removes a checkpoint, whole or half written: its own files alone. Other files in the folder stay, and the error names one. */
 yk_status yk__checkpoint_remove(const char *dir, yk_error *err);
 
-/* The state alone, nothing checked but that "files" is an object; the caller json_decref()s it. */
+/* The state alone, with no check but that "files" is an object; the caller json_decref()s it. */
 yk_status yk__checkpoint_state(const char *dir, json_t **state, yk_error *err);
-/* Whether its files are there with the sizes that the state says, which is soon seen; their sums are not computed. */
+/* Checks that the files exist with the sizes in the state, which is quick; their sums are not computed. */
 yk_status yk__checkpoint_sizes(const char *dir, const json_t *state, yk_error *err);
 /* The state of a whole checkpoint; the caller json_decref()s it. */
 yk_status yk__checkpoint_read(const char *dir, json_t **state, yk_error *err);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading files. Raw bytes come through one buffer; gzip is unpacked from it by zlib, member by member, and a plain file is copied
- * out of it.
+ * Reading files. Raw bytes pass through one buffer; zlib unpacks gzip from it, member by member, and a plain file is copied out of it.
  */
 #include "core/io/file.h"
 
@@ -20,10 +19,10 @@
 
 struct yk__file {
     char *path;
-    int fd;             /* -1: memory */
+    int fd;             /* -1 for memory */
     const uint8_t *mem; /* memory not yet taken */
     size_t mem_left;
-    int64_t size; /* bytes of the raw source, -1 unknown */
+    int64_t size; /* bytes of the raw source, -1 if unknown */
     uint64_t raw; /* raw bytes taken so far */
     uint64_t offset;
     uint8_t *buf; /* raw bytes read but not yet used: buf[pos..len) */
@@ -126,7 +125,7 @@ static yk_status z_fail(yk__file *file, int code, yk_error *err)
                     raw_place(file), file->z.msg ? file->z.msg : "damaged data");
 }
 
-/* A member has ended: another one may follow, and nothing else. */
+/* A member has ended: another member may follow, or the end. */
 static yk_status next_member(yk__file *file, yk_error *err)
 {
     yk_status s = buffer_fill(file, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Folders: removing no more than is ours, syncing, exchanging, and several files replaced together. */
+/* Folders: removing only known files, syncing, exchanging, and several files replaced together. */
 #define _GNU_SOURCE /* renameat2 */
 #include "core/io/folder.h"
 
@@ -144,7 +144,7 @@ yk_status yk__folder_sync_parent(const char *path, yk_error *err)
     return err->status;
 }
 
-/* With `own`, what stands in `to` already stays, and so does in `from` what is the caller's own. */
+/* With `own`, entries that `to` has already stay in `from`, and so do the caller's own. */
 yk_status yk__folder_move(const char *from, const char *to, yk__folder_own own, void *user, yk_error *err)
 {
     struct stat st;
@@ -164,7 +164,7 @@ yk_status yk__folder_move(const char *from, const char *to, yk__folder_own own, 
     return err->status;
 }
 
-/* At once where the system can (Linux); else in three renames, by way of `aside`. */
+/* One system call if available (Linux); else three renames, by way of `aside`. */
 yk_status yk__folder_exchange(const char *from, const char *to, const char *aside, yk_error *err)
 {
     struct stat st;
@@ -220,18 +220,17 @@ yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes
 
 /* ---- Several files together ----
  *
- * New files are written into DIR/.yoke-save.tmp. When all are there and synced it is renamed to DIR/.yoke-save, which is the moment
- * they count from, and they are moved to their places one by one. Who finds a .yoke-save.tmp finds half a save and throws it away;
- * who finds a .yoke-save finds a whole one and moves what is left.
- */
+ * New files are written into DIR/.yoke-save.tmp. Once each is there and synced, the folder is renamed to DIR/.yoke-save. From that
+ * moment the new files count, and they are moved to their places one by one. A reader that finds a .yoke-save.tmp has half a save and
+ * throws it away. A reader that finds a .yoke-save has a whole one and moves the remaining files. */
 
 static bool stage_owns(void *user, const char *name)
 {
-    (void)user, (void)name; /* nobody else knows of a folder of that name */
+    (void)user, (void)name; /* no other program uses a folder of that name */
     return true;
 }
 
-/* Moves what lies whole in the stage to where it belongs. */
+/* Moves the files of a whole stage to their places. */
 static yk_status stage_finish(const char *whole, const char *dir, yk_error *err)
 {
     if (yk__folder_move(whole, dir, NULL, NULL, err) || sync_folder(dir, err))

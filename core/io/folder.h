@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Folders that are written beside and put in place whole, and what removing one may touch.
+ * Folders that are written beside and put in place whole, and the limits of removing one.
  *
- * Nothing here follows a symbolic link at the end of a path, and nothing is removed but files that are known by name.
- * Errors: YK_E_IO, YK_E_MEM; messages begin with the path. Thread rule: any thread; one at a time per folder.
+ * Nothing here follows a symbolic link at the end of a path, and only files that are known by name are removed. Errors: YK_E_IO, YK_E_MEM;
+ * messages begin with the path. Thread rule: any thread; one at a time per folder.
  */
 #ifndef YOKE_CORE_IO_FOLDER_H
 #define YOKE_CORE_IO_FOLDER_H
@@ -13,36 +13,36 @@
 
 #include "core/base/error.h"
 
-/* Whether a file of that name belongs to whoever asks. */
+/* Returns true if a file of that name belongs to the caller. */
 typedef bool (*yk__folder_own)(void *user, const char *name);
 
 /* A descriptor of a real folder, for the *at calls; -1 with the error filled. */
 int yk__folder_open(const char *dir, yk_error *err);
 bool yk__folder_is(const char *dir); /* a real folder, not a link to one */
-/* Makes it and its parents, where they are missing. */
+/* Makes the folder and its missing parents. */
 yk_status yk__folder_make(const char *dir, yk_error *err);
-/* Removes the files that are own, then the folder. What it holds besides stays, and with it the folder: an error names it.
- * A folder that is not there is none. */
+/* Removes the files that are own, then the folder. If it holds further files, they and the folder stay: an error names one. A missing
+ * folder is no error. */
 yk_status yk__folder_remove(const char *dir, yk__folder_own own, void *user, yk_error *err);
 int yk__folder_sync_file(int fd); /* fsync, as an act (core/base/advance.h) */
 /* fsync of every file in it, and of the folder. */
 yk_status yk__folder_sync(const char *dir, yk_error *err);
 yk_status yk__folder_sync_parent(const char *path, yk_error *err);
-/* Moves every entry of `from` to `to`, over files of the same name; with `own`, those that are not own and that `to` lacks. */
+/* Moves every entry of `from` to `to`, over files of the same name; with `own`, only entries that are not own and that `to` lacks. */
 yk_status yk__folder_move(const char *from, const char *to, yk__folder_own own, void *user, yk_error *err);
-/* Puts `from` at the place of `to`; if there was a folder, `from` is that one afterwards. Where the file system cannot
- * exchange two names, the old folder is called `aside` for a moment. */
+/* Puts `from` at the place of `to`; if `to` was a folder, `from` is that folder afterwards. If the file system cannot exchange two
+ * names, the old folder is called `aside` for a moment. */
 yk_status yk__folder_exchange(const char *from, const char *to, const char *aside, yk_error *err);
 
 /* A whole file: written beside, synced, renamed. */
 yk_status yk__folder_write_file(const char *path, const char *text, size_t bytes, yk_error *err);
 
 /* ---- Several files of a folder replaced together ----
- * They are written into DIR/.yoke-save.tmp; when all are synced that becomes DIR/.yoke-save, from where they are moved into
- * DIR. A kill before leaves the old files, one in between a DIR/.yoke-save, which check() names. */
+ * The caller writes them into DIR/.yoke-save.tmp; after they are synced, that becomes DIR/.yoke-save, from which they are moved into
+ * DIR. A kill before leaves the old files, a kill in between leaves a DIR/.yoke-save, which check() names. */
 yk_status yk__stage_begin(const char *dir, char **stage, yk_error *err); /* *stage: its path, the caller's to free */
 yk_status yk__stage_commit(const char *dir, yk_error *err);
 void yk__stage_abandon(const char *dir);
-yk_status yk__stage_check(const char *dir, yk_error *err); /* YK_E_FORMAT where a replacement was interrupted */
+yk_status yk__stage_check(const char *dir, yk_error *err); /* YK_E_FORMAT if a replacement was interrupted */
 
 #endif

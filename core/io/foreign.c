@@ -88,13 +88,13 @@ static bool signature_fits(const signature *sign, const unsigned char *head, siz
     return !is_letters(sign) || is_lfs_pointer(sign) || has_control(head, n);
 }
 
-/* A frame of compress or gzip that yk__file has unpacked is not seen here; one that it was told not to unpack is. */
+/* True for a frame of compress or gzip that yk__file was asked not to unpack; an unpacked one never comes here. */
 static bool is_gzip(const unsigned char *head, size_t n)
 {
     return n >= 10 && head[0] == 0x1f && head[1] == 0x8b && head[2] == 8 && !(head[3] & 0xe0);
 }
 
-/* The length of a JSON object that is below 2^32, in 8 bytes, and the beginning of that object. */
+/* True for the length of a JSON object that is below 2^32, in 8 bytes, and the beginning of that object. */
 static bool is_safetensors(const unsigned char *head, size_t n)
 {
     return n >= 10 && !memcmp(head + 4, "\0\0\0\0{", 5) && (head[9] == '"' || head[9] == '}');

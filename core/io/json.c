@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jansson with our errors, and with what it cannot do: a NUL in a key, which JSON allows and published vocabularies have, and whole numbers
- * beyond 64 bits, which are doubles here (transformers writes 10^30 where a tokenizer has no longest text). */
+/* jansson with our errors, and with two repairs. One is for a NUL in a key, which JSON allows and published vocabularies have. The other
+ * makes doubles of whole numbers beyond 64 bits (transformers writes 10^30 for a tokenizer without a longest text). */
 #include "core/io/json.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #define LIMIT ((uint64_t)1 << 32)
 
-/* jansson has no words for every lack of memory, and takes a token that it had none for for a wrong one. */
+/* jansson gives some allocation failures no text, and reports some as syntax errors. */
 static yk_status parse_fail(const char *name, const json_error_t *e, yk_error *err)
 {
     if (json_error_code(e) == json_error_out_of_memory || !e->text[0] || errno == ENOMEM)
@@ -30,7 +30,7 @@ static int is_escaped(const char *text, size_t i)
     return n & 1;
 }
 
-/* Puts U+FFFD for each \u0000 of the string that ends before `end`. Returns how many. */
+/* Replaces each \u0000 of the string that ends before `end` by U+FFFD. Returns the number of replacements. */
 static int replace_nul(char *text, size_t end)
 {
     size_t from = end ? end - 1 : 0;
@@ -45,21 +45,21 @@ static int replace_nul(char *text, size_t end)
     return n;
 }
 
-/* Puts an exponent behind the whole number that ends before `end`, in text, which has room for it; false: it is none. */
+/* Appends an exponent to the whole number that ends before `end`; the text has space for it. False without such a number. */
 static bool make_real(char *text, size_t *bytes, size_t end)
 {
     if (!end || text[end - 1] < '0' || text[end - 1] > '9')
         return false;
     for (size_t i = end; i-- > 0 && strchr("0123456789.eE+-", text[i]);)
         if (strchr(".eE", text[i]))
-            return false; /* a double that is too large is none of ours */
+            return false; /* a double that is too large is an error */
     memmove(text + end + 2, text + end, *bytes - end + 1);
     memcpy(text + end, "e0", 2);
     *bytes += 2;
     return true;
 }
 
-/* One thing in the text that jansson refused is put so that it takes it; false: it is another error. */
+/* Repairs one place in the text that jansson refused; false for any other error. */
 static bool mend_text(char *text, size_t *bytes, int flags, const json_error_t *e)
 {
     const size_t end = e->position < 0 || (size_t)e->position > *bytes ? 0 : (size_t)e->position;
@@ -68,7 +68,7 @@ static bool mend_text(char *text, size_t *bytes, int flags, const json_error_t *
     return (flags & YK__JSON_ANY) && json_error_code(e) == json_error_null_byte_in_key && replace_nul(text, end);
 }
 
-/* At most 16 places. */
+/* Repairs at most 16 places. */
 static json_t *load_mended(const char *text, size_t bytes, int flags, size_t jansson_flags, json_error_t *e)
 {
     char *copy = yk__malloc(bytes + 2 * 16 + 1);
@@ -91,7 +91,7 @@ yk_status yk__json_parse(const char *name, const char *text, size_t bytes, int f
     json_error_t e = {0};
     size_t f = 0;
     json_t *v;
-    if (nul) /* jansson would take one at the end for the end */
+    if (nul) /* jansson would take a NUL at the end for the end */
         return yk__fail(err, YK_E_FORMAT, "%s: byte %zu: not JSON: a NUL byte", name, (size_t)(nul - text));
     if (flags & YK__JSON_ANY)
         f |= JSON_DECODE_ANY | JSON_ALLOW_NUL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of classes as Hugging Face's config.json holds them: "id2label": {"0": "no", "1": "yes"} and its reverse,
- * "label2id". transformers gives the names LABEL_0, LABEL_1, .. to classes that have none.
+ * Names of classes as Hugging Face's config.json holds them: "id2label": {"0": "no", "1": "yes"} and its reverse, "label2id". transformers
+ * names unnamed classes LABEL_0, LABEL_1, ..
  */
 #ifndef YOKE_CORE_IO_LABELS_H
 #define YOKE_CORE_IO_LABELS_H
@@ -15,12 +15,12 @@ typedef struct yk__labels {
     int count;
 } yk__labels;
 
-/* The names of a configuration's id2label, of which the keys must be 0 to n-1; none: count 0. path: for the message. */
+/* The names of a configuration's id2label; its keys must be 0 to n-1; count 0 if absent. path: for the message. */
 yk_status yk__labels_of(const json_t *config, const char *path, yk__labels *out, yk_error *err);
 yk_status yk__labels_load(const char *path, yk__labels *out, yk_error *err); /* path: a config.json */
-bool yk__labels_preset(const yk__labels *labels);                            /* all are transformers' own */
+bool yk__labels_preset(const yk__labels *labels);                            /* every name is transformers' own */
 yk_status yk__labels_copy(char *const *name, int count, yk__labels *out, yk_error *err);
-json_t *yk__labels_map(const yk__labels *labels, bool by_name); /* id2label or label2id; NULL: out of memory */
+json_t *yk__labels_map(const yk__labels *labels, bool by_name); /* id2label or label2id; NULL if memory ran out */
 void yk__labels_free(yk__labels *labels);                       /* empties it */
 
 #endif

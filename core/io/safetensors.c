@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading safetensors. A file is checked as a whole when it is opened, header against size, so that reading data later needs no
- * check but that of the read itself. Of several files each is a part; a name leads to its tensor by binary search.
+ * Reading safetensors. Opening checks a file as a whole, header against size, so that reading data later needs no check but that of the
+ * read itself. Each of several files is a part; binary search leads from a name to its tensor.
  */
 #include "core/io/safetensors.h"
 
@@ -24,9 +24,9 @@
 
 struct part {
     char *path;
-    int fd; /* -1: memory */
+    int fd; /* -1 for memory */
     const uint8_t *mem;
-    uint64_t size, data_at; /* bytes of the file; where its data begin */
+    uint64_t size, data_at; /* bytes of the file; offset of its data */
 };
 
 struct yk__safetensors {
@@ -40,7 +40,7 @@ struct yk__safetensors {
     json_t *meta;
 };
 
-/* The format's types. bits: of an element. */
+/* The format's types. bits: size of an element. */
 static const struct {
     const char *name;
     int bits, dtype;
@@ -116,7 +116,7 @@ static yk_status part_open(struct part *part, const char *path, yk_error *err)
 
 /* ---- the header ---- */
 
-/* Another program's file under the name of a safetensors file: YK_E_FORMAT that names it. */
+/* Another program's file under the name of a safetensors file: YK_E_FORMAT that names the program. */
 static yk_status part_foreign(const struct part *part, yk_error *err)
 {
     uint8_t head[YK__FOREIGN_HEAD];
@@ -164,7 +164,7 @@ static yk_status tensor_fail(const struct part *part, const char *name, const ch
     return yk__fail(err, YK_E_FORMAT, "%s: tensor '%.100s': %s", part->path, name, what);
 }
 
-/* A dimension of 0 does not let others be of any length: who multiplies without it would overflow. */
+/* Checks every dimension, even beside a dimension of 0: a product of the remaining ones would overflow. */
 static yk_status read_shape(const struct part *part, yk__safetensor *tensor, const json_t *v, yk_error *err)
 {
     uint64_t n = 1;
@@ -486,7 +486,7 @@ static yk_status open_single(yk__safetensors *tensors, const void *data, size_t 
     return s;
 }
 
-/* The file that a directory means. NULL: out of memory. */
+/* The file for a directory's path; other paths are copied. NULL if memory ran out. */
 static char *path_resolve(const char *path)
 {
     struct stat d, f;
@@ -608,7 +608,7 @@ yk_status yk__safetensors_load(yk__safetensors *tensors, const yk__safetensor *t
         return yk__fail(err, YK_E_ARG, "%s: tensor '%.100s': bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64, part->path,
                         tensor->name, from, from + bytes, tensor->bytes);
     s = part_read(part, part->data_at + tensor->begin + from, out, bytes, err);
-    if (!s && !YK__LITTLE_ENDIAN && tensor->elements) /* the file is; from is a multiple of the element size where this matters */
+    if (!s && !YK__LITTLE_ENDIAN && tensor->elements) /* the file is; from is a multiple of the element size whenever this matters */
         yk__bytes_swap(out, bytes, (size_t)(tensor->bytes / (uint64_t)tensor->elements));
     return s;
 }

@@ -2,15 +2,15 @@
 /*
  * safetensors: named tensors in one file, or in several with a model.safetensors.index.json.
  *
- * Format: 8 bytes little-endian header length (at most 100,000,000), a JSON object {"NAME": {"dtype", "shape",
- * "data_offsets": [begin, end)}, "__metadata__": {string: string}}, then the data, little-endian, row-major. All checks
- * of the reference reader are made on opening: UTF-8, no duplicate key, known dtype, sizes that do not overflow, data
- * without hole or overlap that end exactly with the file. An unknown field of a tensor's entry is ignored.
+ * Format: 8 bytes little-endian header length (at most 100,000,000), then the header, then the data, little-endian, row-major. The header
+ * is a JSON object {"NAME": {"dtype", "shape", "data_offsets": [begin, end)}, "__metadata__": {string: string}}. Opening makes all checks
+ * of the reference reader: UTF-8, no duplicate key, known dtype, sizes that do not overflow. The data must have no hole or overlap and end
+ * exactly with the file. An unknown field of a tensor's entry is ignored.
  *
- * Data are read with pread when asked for, so a file that shrinks meanwhile gives an error, never a signal.
+ * pread reads data on demand, so a file that shrinks meanwhile gives an error, never a signal.
  *
- * Lifetime: names, shapes and data belong to the object. Thread rule: load() may be called by any thread at the same
- * time; data() by one at a time. Errors: YK_E_IO, YK_E_FORMAT, YK_E_MEM; messages begin with the path.
+ * Lifetime: names, shapes and data belong to the object. Thread rule: any threads may call load() at the same time; data() one at a time.
+ * Errors: YK_E_IO, YK_E_FORMAT, YK_E_MEM; messages begin with the path.
  */
 #ifndef YOKE_CORE_IO_SAFETENSORS_H
 #define YOKE_CORE_IO_SAFETENSORS_H
@@ -27,13 +27,13 @@ typedef struct yk__safetensors yk__safetensors;
 typedef struct yk__safetensor {
     const char *name;
     const char *dtype_name; /* the format's name, "F32" */
-    int dtype; /* yk_dtype, or -1: a type of the format that Yoke does not compute with (I16, U32, F4 ...) */
+    int dtype; /* yk_dtype; -1 for a type of the format that Yoke does not compute with (I16, U32, F4 ...) */
     int rank;
     const int64_t *shape; /* rank entries */
     int64_t elements;
     uint64_t bytes;
-    uint64_t begin; /* of its data, from the start of the data part of its file */
-    int file;       /* which of several files */
+    uint64_t begin; /* offset of its data, from the start of the data part of its file */
+    int file;       /* index of its file */
 } yk__safetensor;
 
 /* path: a .safetensors file, an index (*.index.json), or a directory that holds model.safetensors or its index. */
@@ -45,10 +45,10 @@ void yk__safetensors_close(yk__safetensors *tensors); /* takes NULL */
 
 int64_t yk__safetensors_count(const yk__safetensors *tensors);
 const yk__safetensor *yk__safetensors_at(const yk__safetensors *tensors, int64_t i); /* in the header's order */
-const yk__safetensor *yk__safetensors_find(const yk__safetensors *tensors, const char *name); /* NULL: not there */
+const yk__safetensor *yk__safetensors_find(const yk__safetensors *tensors, const char *name); /* NULL if absent */
 const char *yk__safetensors_path(const yk__safetensors *tensors);
 
-/* Metadata of the (first) file; NULL when there is no such key. */
+/* Metadata of the (first) file; NULL if the key is absent. */
 const char *yk__safetensors_meta(const yk__safetensors *tensors, const char *key);
 int64_t yk__safetensors_meta_count(const yk__safetensors *tensors);
 void yk__safetensors_meta_at(const yk__safetensors *tensors, int64_t i, const char **key, const char **value);
@@ -70,7 +70,7 @@ typedef struct yk__safetensors_out {
     uint32_t dtype; /* yk_dtype */
     int rank;
     const int64_t *shape;
-    const void *data; /* or NULL: asked for by fetch, in pieces of at most 1 MiB */
+    const void *data; /* or NULL: fetch delivers it, in pieces of at most 1 MiB */
 } yk__safetensors_out;
 
 /* Writes a whole file to fd from its current place: tensors in the given order, without gap. meta: pairs key, value

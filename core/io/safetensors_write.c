@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing safetensors: the header is made in memory, the data go out tensor by tensor, from memory or piece by piece from whoever
- * has them, so that a file may be larger than memory.
+ * Writing safetensors: the header is made in memory, and the data go out tensor by tensor. They come from memory or piece by piece from a
+ * callback, so that a file may be larger than memory.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -70,7 +70,7 @@ static const char *type_name(uint32_t dtype)
     return dtype < YK_DTYPE_COUNT ? names[dtype] : NULL;
 }
 
-/* The bytes of a tensor, or -1: negative dimension, overflow, unknown type. */
+/* Bytes of a tensor; -1 for a negative dimension, an overflow or an unknown type. */
 static int64_t tensor_bytes(const yk__safetensors_out *tensor)
 {
     int64_t n = yk_dtype_bytes(tensor->dtype);

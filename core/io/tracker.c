@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tracker's file: a line is written as a whole and flushed, so that whoever reads along sees whole lines. */
+/* The tracker's file: a line is written as a whole and flushed, so that concurrent readers see whole lines. */
 #include "core/io/tracker.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A log of JSON lines: one object per line, flushed line by line. Numbers that are not finite are written as null.
- * Thread rule: one thread per object. A line that cannot be written is reported at yk__tracker_close.
+ * A log of JSON lines: one object per line, flushed line by line. Numbers that are not finite are written as null. Thread rule: one thread
+ * per object. yk__tracker_close reports a line that could not be written.
  */
 #ifndef YOKE_CORE_IO_TRACKER_H
 #define YOKE_CORE_IO_TRACKER_H

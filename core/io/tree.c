@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trees of settings, and their JSON. The text is checked by jansson first; what walks over it afterwards counts lines. */
+/* Trees of settings, and their JSON. jansson checks the text first; a walk over it afterwards counts lines. */
 #include "core/io/tree.h"
 
 #include <string.h>
@@ -60,7 +60,7 @@ static char walk_space(json_walk *w)
     return *w->at;
 }
 
-/* The string at the quote, decoded; yk__free it. NULL: err is set. */
+/* The string at the quote, decoded; yk__free it. NULL after an error, with err set. */
 static char *walk_string(json_walk *w)
 {
     const char *begin = w->at++;
@@ -81,7 +81,7 @@ static char *walk_string(json_walk *w)
 
 static yk__tree *walk_value(json_walk *w, uint32_t line, const char *key);
 
-/* The key of a member and its colon; yk__free it. NULL: err is set. */
+/* The key of a member and its colon; yk__free it. NULL after an error, with err set. */
 static char *walk_key(json_walk *w, uint32_t *line)
 {
     char *key;
@@ -131,7 +131,7 @@ static yk__tree *walk_nested(json_walk *w, uint32_t line, const char *key)
     return node;
 }
 
-/* line 0: that of the value. */
+/* line 0 means the value's own line. */
 static yk__tree *walk_value(json_walk *w, uint32_t line, const char *key)
 {
     const char first = walk_space(w), *begin = w->at;
@@ -192,7 +192,7 @@ yk_status yk__tree_load(const char *path, yk__tree **out, yk_error *err)
     size_t bytes = 0, mark;
     struct stat st;
     *out = NULL;
-    if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) /* an open that waits for a writer may wait for ever */
+    if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) /* opening a pipe without a writer may block for ever */
         return yk__fail(err, YK_E_ARG, "%s: is a pipe or a device, expected a file", path);
     if (yk__file_open(path, YK__FILE_AUTO, &file, err))
         return err->status;

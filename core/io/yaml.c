@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * YAML of settings, by libyaml's events. libyaml takes some texts that YAML 1.2 forbids, and reads a few as something else
- * (yaml-test-suite): each has a form that a file of settings does without, and that is refused here.
+ * (yaml-test-suite). Each has a form that a file of settings does without; this reader refuses it.
  */
 #include "config.h"
 
@@ -17,10 +17,10 @@
 typedef struct yaml_read {
     const char *name, *text;
     size_t bytes;
-    const char *found; /* the byte of the last mark that was looked for */
+    const char *found; /* the byte of the last mark that was searched for */
     size_t index;      /* and its number among the characters */
     yaml_parser_t parser;
-    yaml_event_t event; /* the one that was taken last */
+    yaml_event_t event; /* the last one taken */
     int depth;
     yk_error *err;
 } yaml_read;
@@ -75,7 +75,7 @@ static yk_status check_lines(yaml_read *r)
     return YK_OK;
 }
 
-/* The byte at a mark, which counts characters. Marks come in order but for a few, so the search goes on from the last one. */
+/* The byte at a mark, which counts characters. Marks come mostly in order, so the search continues from the last one. */
 static const char *mark_find(yaml_read *r, yaml_mark_t mark)
 {
     const char *end = r->text + r->bytes;
@@ -108,7 +108,7 @@ static yk_status event_next(yaml_read *r)
                     why_not_parsed(&r->parser), r->parser.context ? " " : "", r->parser.context ? r->parser.context : "");
 }
 
-/* Why a scalar is refused, by how it is written; NULL: taken. */
+/* The fault in a scalar's form; NULL if accepted. */
 static const char *scalar_fault(const yaml_event_t *e)
 {
     const yaml_scalar_style_t style = e->data.scalar.style;
@@ -124,7 +124,7 @@ static const char *scalar_fault(const yaml_event_t *e)
     return NULL;
 }
 
-/* What an event has that no setting needs; NULL: nothing. */
+/* The fault of an event that no setting needs; NULL if none. */
 static const char *event_fault(yaml_read *r)
 {
     const yaml_event_t *e = &r->event;
@@ -154,7 +154,7 @@ static const char *event_fault(yaml_read *r)
 
 static yk__tree *read_node(yaml_read *r, uint32_t line, const char *key);
 
-/* Whether a ? stands before the key, which libyaml takes for an indicator even where a character follows it. */
+/* True if a ? stands before the key; libyaml takes it for an indicator even if a character follows it. */
 static bool has_question(yaml_read *r)
 {
     const char *at = mark_find(r, r->event.start_mark);
@@ -163,7 +163,7 @@ static bool has_question(yaml_read *r)
     return at > r->text && at[-1] == '?';
 }
 
-/* The key that the last event is, copied; yk__free it. NULL: err is set. */
+/* A copy of the key in the last event; yk__free it. NULL after an error, with err set. */
 static char *read_key(yaml_read *r, const yk__tree *map)
 {
     const size_t line = r->event.start_mark.line;
@@ -238,7 +238,7 @@ static yk__tree *read_node(yaml_read *r, uint32_t line, const char *key)
     return node;
 }
 
-/* One document, or nothing at all, which is an empty map. */
+/* Reads one document; an empty text is an empty map. */
 static yk__tree *read_document(yaml_read *r)
 {
     yk__tree *tree = NULL;

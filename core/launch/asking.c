@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Asking plugins in a child process. The name of the one that is asked is in memory that both share, as a dying driver sends nothing. */
+/* Asking plugins in a child process. Shared memory holds the name of the plugin being asked, as a dying driver sends nothing. */
 #include "config.h"
 
 #include "core/launch/asking.h"
@@ -21,9 +21,9 @@
 #include "core/base/option.h"
 #include "core/device/device.h"
 
-#define SLOW_MS 10000 /* drivers start within this, as a rule */
+#define SLOW_MS 10000 /* drivers usually start within this */
 #define ADVICE "name the devices to use, or the plugins in YOKE_PLUGINS"
-#define ENDED 113 /* of a process in which somebody called exit before run was done */
+#define ENDED 113 /* exit code of a process in which a driver called exit before run was done */
 
 static void child_exited(void)
 {
@@ -54,7 +54,7 @@ yk_status yk__asking_start(yk__asking *a, int (*run)(void *arg, int fd), void *a
     if (a->asked == MAP_FAILED) {
         yk__fail_mem(err, YK__ASKED, "asking plugins");
     } else {
-        fflush(stdout); /* or both would write it */
+        fflush(stdout); /* or both processes would write it */
         a->pid = fork();
         if (a->pid == 0)
             child_run(a, parent, run, arg, fd[1]);
@@ -70,7 +70,7 @@ yk_status yk__asking_start(yk__asking *a, int (*run)(void *arg, int fd), void *a
     return err->status;
 }
 
-/* The name is the other process's memory. */
+/* The other process owns the name's memory. */
 static void asked_read(const yk__asking *a, char name[YK__ASKED])
 {
     memcpy(name, a->asked, YK__ASKED);

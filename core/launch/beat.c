@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Beats to the hosts of a job, from a process of its own: a launcher that is stopped (Ctrl-Z, SIGSTOP) sends none, and its hosts are not to
- * take that for its end. The process ends with the launcher and with the launcher's host; then the hosts end their ranks.
+ * Beats to the hosts of a job, from a process of its own. A stopped launcher (Ctrl-Z, SIGSTOP) sends none, and its hosts must not take that
+ * for its end. The process ends with the launcher and with the launcher's host; then the hosts end their ranks.
  */
 #include "config.h"
 
@@ -28,17 +28,17 @@ static _Noreturn void beat_main(const yk__peer *peer, uint32_t n, pid_t launcher
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
-    setsid(); /* what stops or ends the terminal's group is not for it */
+    setsid(); /* stop and end signals of the terminal's group must not reach it */
     prctl(PR_SET_NAME, "yoke-beat");
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != launcher)
         _exit(1); /* child: the launcher died before the prctl */
     for (int i = 0; null >= 0 && i <= 2; i++)
-        dup2(null, i); /* nobody waits for its end to see that of the output */
+        dup2(null, i); /* the launcher's readers see the end of output without waiting for this process */
     for (;;) {
         for (uint32_t i = 0; i < n; i++)
             if (peer[i].in >= 0)
-                send(peer[i].in, &beat, 1, MSG_NOSIGNAL | MSG_DONTWAIT); /* to one that is full there is no need */
+                send(peer[i].in, &beat, 1, MSG_NOSIGNAL | MSG_DONTWAIT); /* a full socket needs no beat */
         nanosleep(&pause, NULL);
     }
 }

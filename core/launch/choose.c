@@ -82,9 +82,9 @@ yk_status yk__launch_select(const char *device_specs, struct yk__placement **pla
     return err->status;
 }
 
-/* ---- So many ranks ----------------------------------------------------------------------------------------------- */
+/* ---- A number of ranks ------------------------------------------------------------------------------------------ */
 
-/* `n` devices become those of `ranks`, in turn: several ranks share one. */
+/* Spreads `n` devices over `ranks` in turn: several ranks share one. */
 static yk_status places_repeat(yk__placement **place, uint32_t *n, uint32_t ranks, yk_error *err)
 {
     yk__placement *all = yk__calloc(ranks, sizeof *all);
@@ -98,7 +98,7 @@ static yk_status places_repeat(yk__placement **place, uint32_t *n, uint32_t rank
     return YK_OK;
 }
 
-/* Equal parts of the cores; where there are fewer cores than ranks, all of them for each. */
+/* Splits the cores into equal parts; each rank gets every core if there are fewer cores than ranks. */
 static yk_status cores_split(yk__placement **place, uint32_t *n, uint32_t ranks, yk_error *err)
 {
     yk_error few = YK_ERROR_INIT;
@@ -111,7 +111,7 @@ static yk_status cores_split(yk__placement **place, uint32_t *n, uint32_t ranks,
     return yk__launch_select("cpu", place, n, err) ? err->status : places_repeat(place, n, ranks, err);
 }
 
-/* Of more devices that auto found than ranks, cards first. */
+/* Keeps as many of the devices that auto found as there are ranks, cards first. */
 static void places_cut(yk__placement *place, uint32_t *n, uint32_t ranks)
 {
     char idle[160];

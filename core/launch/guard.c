@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A killed launcher ends nobody any more. The kernel then kills its direct children, the ranks, but what a rank's wrapper
- * started lives on. The guard is a small process of its own session, holding one end of a socket: when the other end closes
- * without a goodbye, the launcher has died, and the guard kills the groups it was told of.
+ * A killed launcher can end no process. The kernel then kills its direct children, the ranks, but children of a rank's wrapper live on. The
+ * guard is a small process of its own session, holding one end of a socket. If the other end closes without a goodbye, the launcher has
+ * died, and the guard kills the groups that were registered.
  */
 #include "config.h"
 
@@ -19,7 +19,7 @@
 
 #include "core/base/mem.h"
 
-/* Descriptors that the guard would keep open for others: the pipe behind the launcher's output, the job's sockets. */
+/* Closes descriptors that the guard would keep open for other processes: the pipe behind the launcher's output, the job's sockets. */
 static void keep_only(int fd)
 {
     const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -48,7 +48,7 @@ static _Noreturn void watch_launcher(int fd)
     size_t n = 0, cap = 0;
     sigset_t all;
     sigfillset(&all);
-    sigprocmask(SIG_SETMASK, &all, NULL); /* what ends the launcher's group or terminal is not for the guard */
+    sigprocmask(SIG_SETMASK, &all, NULL); /* signals to the launcher's group or terminal must not end the guard */
     setsid();
     prctl(PR_SET_NAME, "yoke-guard");
     if (fd <= 2) /* the launcher was started without its standard descriptors */
@@ -96,7 +96,7 @@ void yk__guard_start(yk__guard *guard)
 static void guard_send(const yk__guard *guard, int32_t what)
 {
     if (guard->fd >= 0 && send(guard->fd, &what, sizeof what, MSG_NOSIGNAL) < 0)
-        return; /* somebody ended the guard: the job goes on without */
+        return; /* the guard was killed: the job goes on without it */
 }
 
 void yk__guard_add(const yk__guard *guard, pid_t group)
@@ -113,7 +113,7 @@ void yk__guard_stop(yk__guard *guard)
 {
     if (!guard->pid)
         return;
-    guard_send(guard, 0); /* and by force, should somebody have stopped it */
+    guard_send(guard, 0); /* and SIGKILL follows, in case the guard is stopped */
     kill(guard->pid, SIGKILL);
     while (waitpid(guard->pid, NULL, 0) < 0 && errno == EINTR)
         ;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Readers of lists of hosts. The forms are those that people have: NAME:COUNT of mpirun's --host, "NAME slots=COUNT" of its and
- * DeepSpeed's host files, and what Slurm sets for an allocation (sbatch(1): SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE).
+ * Readers of lists of hosts, in forms that users have: NAME:COUNT of mpirun's --host and "NAME slots=COUNT" of host files of mpirun and
+ * DeepSpeed. Slurm's variables for an allocation count too (sbatch(1): SLURM_JOB_NODELIST, SLURM_TASKS_PER_NODE).
  */
 #include "config.h"
 
@@ -15,7 +15,7 @@
 
 #include "core/base/mem.h"
 
-#define RANKS_MOST 256u /* of a host */
+#define RANKS_MOST 256u /* per host */
 #define NAME_MOST 255u
 #define FORM "expected NAME, NAME:RANKS, NAME=DEVICES or NAME:RANKS=DEVICES, an IPv6 address in brackets ([fd99::1]:2)"
 
@@ -29,7 +29,7 @@ void yk__hosts_free(yk__hosts *hosts)
     *hosts = (yk__hosts){.host = NULL};
 }
 
-/* A name that begins with a dash would be an option of ssh. */
+/* ssh would take a name that begins with a dash for an option. */
 static bool is_name(const char *name, size_t bytes)
 {
     if (!bytes || bytes > NAME_MOST || name[0] == '-')
@@ -52,7 +52,7 @@ static bool read_ranks(const char *text, size_t bytes, uint32_t *ranks)
     return value && value <= RANKS_MOST;
 }
 
-/* devices: NULL or text that is copied. */
+/* devices: NULL, or text that the call copies. */
 static yk_status host_add(yk__hosts *hosts, const char *name, size_t bytes, uint32_t ranks, const char *devices, yk_error *err)
 {
     yk__host *host;
@@ -73,7 +73,7 @@ static yk_status host_add(yk__hosts *hosts, const char *name, size_t bytes, uint
     return host->name && (host->devices || !devices) ? YK_OK : yk__fail_mem(err, bytes, "the name of a host");
 }
 
-/* NAME[:RANKS][=DEVICES]; the brackets around an address are not of the name, which ssh is given. */
+/* NAME[:RANKS][=DEVICES]; brackets around an address are not part of the name for ssh. */
 static yk_status entry_add(yk__hosts *hosts, const char *entry, yk_error *err)
 {
     const char *equals = strchr(entry, '='), *close = *entry == '[' ? strchr(entry, ']') : NULL, *begin = close ? entry + 1 : entry;
@@ -107,8 +107,8 @@ yk_status yk__hosts_parse(const char *text, yk__hosts *hosts, yk_error *err)
 
 /* ---- Files ------------------------------------------------------------------------------------------------------- */
 
-/* "a slots=2" becomes "a:2", in place, and "a slots=2 type=cpu" "a:2=cpu/2"; type=gpu leaves the devices as they are found. Other lines
- * stay. The line has room for what it gains. */
+/* Rewrites "a slots=2" to "a:2" in place, and "a slots=2 type=cpu" to "a:2=cpu/2"; type=gpu changes nothing. Other lines stay. The
+ * caller's line has space for the longer text. */
 static void line_rewrite(char *line)
 {
     const size_t name = strcspn(line, " \t");
@@ -131,7 +131,7 @@ static void line_rewrite(char *line)
 
 static yk_status line_add(yk__hosts *hosts, char *line, yk_error *err)
 {
-    char *begin = line + strspn(line, " \t\xef\xbb\xbf"), *end; /* a byte order mark is no part of a name */
+    char *begin = line + strspn(line, " \t\xef\xbb\xbf"), *end; /* a byte order mark is not part of a name */
     begin[strcspn(begin, "#\r\n")] = 0;
     end = begin + strlen(begin);
     while (end > begin && (end[-1] == ' ' || end[-1] == '\t'))
@@ -142,7 +142,7 @@ static yk_status line_add(yk__hosts *hosts, char *line, yk_error *err)
 
 yk_status yk__hosts_read(const char *path, yk__hosts *hosts, yk_error *err)
 {
-    char line[4096 + 32]; /* with room for line_rewrite */
+    char line[4096 + 32]; /* with space for line_rewrite */
     FILE *file = fopen(path, "re");
     *hosts = (yk__hosts){.host = NULL};
     if (!file)
@@ -165,7 +165,7 @@ static yk_status fail_nodes(const char *nodes, yk_error *err)
     return yk__fail(err, YK_E_FORMAT, "nodes '%.120s' of Slurm: expected names with numbers like a[1-3,07],b", nodes);
 }
 
-/* Hosts HEAD01 .. HEAD12 for "01-12": numbers have as many digits as the first is written with. */
+/* Adds hosts HEAD01 .. HEAD12 for "01-12": numbers are padded to the digits of the first one. */
 static yk_status range_add(yk__hosts *hosts, const char *head, size_t bytes, const char *range, size_t length, yk_error *err)
 {
     char text[32], name[NAME_MOST + 32], *end;
@@ -188,7 +188,7 @@ static yk_status range_add(yk__hosts *hosts, const char *head, size_t bytes, con
     return YK_OK;
 }
 
-/* One of the list's parts, "a" or "a[1-3,7]"; *at moves behind it. */
+/* Adds one part of the list, "a" or "a[1-3,7]"; *at moves behind it. */
 static yk_status part_add(yk__hosts *hosts, const char **at, yk_error *err)
 {
     const char *begin = *at, *range;
@@ -212,7 +212,7 @@ static yk_status fail_tasks(const char *tasks, yk_error *err)
     return yk__fail(err, YK_E_FORMAT, "tasks '%.80s' of Slurm: expected counts from 1 to %u like 2(x3),1", tasks, RANKS_MOST);
 }
 
-/* Ranks of the hosts by "2(x3),1". */
+/* Sets the hosts' ranks from "2(x3),1". */
 static yk_status tasks_take(yk__hosts *hosts, const char *tasks, yk_error *err)
 {
     uint32_t host = 0;

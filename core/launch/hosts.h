@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hosts of a job: of an option, of a file, or of a Slurm allocation.
+ * The hosts of a job, from an option, a file, or a Slurm allocation.
  *
  * Thread rule: any thread.
  */
@@ -15,7 +15,7 @@
 
 typedef struct yk__host {
     char *name;     /* as ssh takes it, "user@node" too */
-    char *devices;  /* device specs; NULL: those of the whole job */
+    char *devices;  /* device specs; NULL for those of the whole job */
     uint32_t ranks; /* 0: one per device */
 } yk__host;
 
@@ -24,11 +24,11 @@ typedef struct yk__hosts {
     uint32_t count;
 } yk__hosts;
 
-/* "a:2,b,c:4=opencl:0 opencl:1": a name, how many ranks, which devices, with commas between the hosts and blanks between the devices. */
+/* "a:2,b,c:4=opencl:0 opencl:1": name, number of ranks, devices. Commas separate hosts, blanks separate devices. */
 yk_status yk__hosts_parse(const char *text, yk__hosts *hosts, yk_error *err);
-/* A file with one of these on each line, or "a slots=2"; what follows a '#' is a comment. */
+/* A file with one such host on each line, or "a slots=2"; '#' begins a comment. */
 yk_status yk__hosts_read(const char *path, yk__hosts *hosts, yk_error *err);
-/* nodes: "n[1-3,07],m"; tasks: "2(x3),1", how many ranks on each, or NULL. */
+/* nodes: "n[1-3,07],m"; tasks: ranks per node, "2(x3),1", or NULL. */
 yk_status yk__hosts_of_slurm(const char *nodes, const char *tasks, yk__hosts *hosts, yk_error *err);
 void yk__hosts_free(yk__hosts *hosts);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the launcher share: starting ranks (spawn.c), supervising them (launch.c), the guard (guard.c). */
+/* The shared part of the launcher's files: starting ranks (spawn.c), supervising them (launch.c), the guard (guard.c). */
 #ifndef YOKE_CORE_LAUNCH_INTERNAL_H
 #define YOKE_CORE_LAUNCH_INTERNAL_H
 
@@ -12,16 +12,16 @@
 #include "core/launch/signals.h"
 
 typedef struct yk__child {
-    pid_t pid; /* 0: not started or reaped */
+    pid_t pid; /* 0 if not started, or reaped */
     int code;  /* exit code, or 128 + signal */
     bool stopped;
-    bool blamed; /* of several hosts: it has said who ended the job, and ends for that */
-    int64_t left_at; /* ms; 0: it has not left the group */
+    bool blamed; /* several hosts: the rank has reported the culprit of the job's end, and ends because of it */
+    int64_t left_at; /* ms; 0 while it is in the group */
     char name[128];
 } yk__child;
 
 typedef struct yk__guard {
-    pid_t pid; /* 0: there is none */
+    pid_t pid; /* 0 without a guard */
     int fd;    /* -1 */
 } yk__guard;
 
@@ -30,42 +30,42 @@ typedef struct yk__launcher {
     yk__child *rank;
     uint32_t n_ranks, alive;
     char *const *argv;
-    int (*function)(void *argument); /* instead of a program; NULL: argv */
+    int (*function)(void *argument); /* runs instead of a program; NULL for argv */
     void *argument;
-    yk__node *node; /* NULL: a job on this host alone */
+    yk__node *node; /* NULL for a job on this host alone */
     void (*say)(const char *text); /* as yk__launch_say */
     yk__guard guard;
     yk__signals signals;
-    int interrupted; /* the signal, after SIGINT, SIGTERM, SIGHUP or SIGUSR1 */
+    int interrupted; /* number of the first SIGINT, SIGTERM, SIGHUP or SIGUSR1; 0 before */
     bool again;      /* a rank has left the group and ended with YK__LAUNCH_AGAIN: */
-    uint32_t again_rank; /* the first, */
-    int64_t again_at;    /* ms; when the ranks that are left are late */
+    uint32_t again_rank; /* the first such rank */
+    int64_t again_at;    /* ms; the remaining ranks are late after this */
     yk__restart restart;
     bool ending, term_sent, said, gave_up;
     bool ran; /* every rank was started */
     int64_t term_at, kill_at; /* ms, once ending */
-    uint32_t culprit, culprit_advance; /* the rank at fault, and the count of what it had done then (core/base/advance.h) */
-    int64_t culprit_at;                /* ms: whether it has done something since; 0: no more */
-    int64_t killed_at;        /* ms; of the first SIGKILL to all */
-    int64_t stopped_since;    /* ms; 0: none is stopped, or all that were started */
-    bool paused;              /* of several hosts: the launcher has stopped the job */
-    char blame[YK_ERROR_TEXT]; /* the first that a rank said of another host's */
-    int64_t left_ms;          /* how long a rank may live on after it left; 0: for ever */
+    uint32_t culprit, culprit_advance; /* the rank at fault, and its advance count at that time (core/base/advance.h) */
+    int64_t culprit_at;                /* ms; time to check that the culprit has advanced; 0 once checked */
+    int64_t killed_at;        /* ms; of the first SIGKILL to every rank */
+    int64_t stopped_since;    /* ms; 0 if no started rank is stopped, or every one is */
+    bool paused;              /* several hosts: the launcher has stopped the job */
+    char blame[YK_ERROR_TEXT]; /* the first verdict of a rank about another host's rank */
+    int64_t left_ms;          /* how long a rank may live on after it left; 0 means for ever */
     uint64_t oom_kills;       /* yk__cgroup_kills at the start */
-    bool liveness;            /* off: a stopped rank may be in a debugger */
+    bool liveness;            /* false: a stopped rank may be in a debugger */
 } yk__launcher;
 
-/* Starts every rank in a process group of its own; fills their names. */
+/* Starts each rank in a process group of its own; fills their names. */
 yk_status yk__launcher_start(yk__launcher *launcher, const yk__placement *place, yk_error *err);
 
 /* yk__launch for this host's part of a job. */
 yk_status yk__launch_node(yk__node *node, const yk__placement *place, char *const *argv, void (*say)(const char *text), int *code,
                           yk_error *err);
 
-/* The guard: a process that outlives a killed launcher just long enough to end the groups of its ranks, so that what a wrapper
- * started does not stay. Without one (no memory, no process left) the job runs too. */
+/* The guard: a process that outlives a killed launcher just long enough to end the groups of its ranks. Children of a wrapper end with
+ * them. The job also runs without a guard (no memory, no process left). */
 void yk__guard_start(yk__guard *guard);
-/* In the rank's process, after the fork and before the exec, so that nothing it starts is missed. Async-signal-safe. */
+/* Runs in the rank's process, after the fork and before the exec, so that no child of it is missed. Async-signal-safe. */
 void yk__guard_add(const yk__guard *guard, pid_t group);
 void yk__guard_remove(const yk__guard *guard, pid_t group);
 void yk__guard_stop(yk__guard *guard);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The launcher: one process per rank, each in a process group of its own, so that what a rank starts ends with it.
+ * The launcher: one process per rank, each in a process group of its own, so that a rank's children end with it.
  *
- * The first error that ends the job stands in the job's shared record, whoever found it: the launcher (an exit, a
- * signal, a stop), a rank (its own failure, or another's that does nothing) or the liveness thread of a rank (silence). From
- * then on the ranks have a little time to end by themselves, then SIGTERM, then SIGKILL; one that SIGKILL does not end is named
- * and left behind.
+ * The job's shared record holds the first error that ends the job. The launcher may find it (an exit, a signal, a stop), or a rank (its own
+ * failure, or another rank without progress). The liveness thread of a rank may also find it (silence). From then on the ranks have a
+ * little time to end by themselves, then SIGTERM, then SIGKILL. A rank that SIGKILL does not end is named and left behind.
  */
 #include "config.h"
 
@@ -28,11 +27,11 @@
 #include "core/launch/internal.h"
 
 #define GRACE_MS 1600       /* from the error to SIGKILL ... */
-#define GRACE_SILENT_MS 360 /* ... and where finding it has taken most of the two seconds */
-#define SAVE_MS 120000      /* and where the ranks that are left write an emergency checkpoint: they end by themselves when they have */
-#define STOPPED_MS 1100     /* some, not all, ranks stopped for so long: lost. Before their silence tells the others */
+#define GRACE_SILENT_MS 360 /* ... and after an error whose detection took most of the two seconds */
+#define SAVE_MS 120000      /* and for remaining ranks that write an emergency checkpoint: they end by themselves afterwards */
+#define STOPPED_MS 1100     /* some, not all, ranks stopped for so long: lost. Shorter than the ranks' own detection of silence */
 #define DEATH_MS 2000       /* from SIGKILL to giving up */
-#define OUTLIVED_MS 50  /* between two looks after a rank whose wrapper has ended */
+#define OUTLIVED_MS 50  /* between two checks of a rank whose wrapper has ended */
 #define LEFT_MS 60000       /* from a goodbye to the end of the process: exit handlers, of drivers mostly */
 
 /* ---- Ending ------------------------------------------------------------------------------------------------------ */
@@ -50,7 +49,7 @@ static void say_line(yk__launcher *launcher, const char *text)
         launcher->say(text);
 }
 
-/* What ended the job. Where it may be started anew, that is said with it, once all have ended. */
+/* Reports the cause of the job's end. If a restart may follow, the report waits until every rank has ended. */
 static void say_end(yk__launcher *launcher, const char *why)
 {
     char text[YK_ERROR_TEXT + 64];
@@ -76,14 +75,14 @@ static void start_clock(yk__launcher *launcher, int64_t grace)
     launcher->term_at = launcher->kill_at - grace / 2;
 }
 
-/* It does not listen. */
+/* A silent rank hears no request to end. */
 static void kill_silent(const yk__launcher *launcher, uint32_t rank)
 {
     if (rank < launcher->n_ranks && launcher->rank[rank].pid)
         kill(-launcher->rank[rank].pid, SIGKILL);
 }
 
-/* An error stands in the record: starts the clock. */
+/* Starts the clock once the record holds an error. */
 static void begin_end(yk__launcher *launcher)
 {
     yk_error err = YK_ERROR_INIT;
@@ -94,13 +93,13 @@ static void begin_end(yk__launcher *launcher)
     launcher->ending = true;
     launcher->culprit = rank;
     launcher->culprit_advance = yk__control_job_advance(launcher->job, rank);
-    start_clock(launcher, silent ? GRACE_SILENT_MS : GRACE_MS); /* before a line that perhaps nobody reads */
+    start_clock(launcher, silent ? GRACE_SILENT_MS : GRACE_MS); /* before a line that may find no reader */
     if (silent)
         kill_silent(launcher, rank);
     say_end(launcher, err.text);
 }
 
-/* What SIGKILL does not end waits in the kernel, for a device or a file system, or is frozen; it dies when it wakes. */
+/* A process that survives SIGKILL waits in the kernel, for a device or a file system, or is frozen; it dies when it wakes. */
 static void give_up(yk__launcher *launcher)
 {
     char text[256];
@@ -116,7 +115,7 @@ static void give_up(yk__launcher *launcher)
     launcher->gave_up = true;
 }
 
-/* Who is given long, to write an emergency checkpoint, does something. The rank at fault that does nothing is stuck: it writes none. */
+/* Ranks with extra time for an emergency checkpoint must advance. A culprit without advance is stuck: it writes none. */
 static void end_culprit(yk__launcher *launcher, int64_t now)
 {
     if (!launcher->culprit_at || now < launcher->culprit_at)
@@ -145,7 +144,7 @@ static void deadlines_enforce(yk__launcher *launcher)
     }
 }
 
-/* what: goes on after the rank's name. */
+/* `what` follows the rank's name in the text. */
 static void fail_rank(yk__launcher *launcher, uint32_t rank, yk_status status, const char *what)
 {
     char text[YK_ERROR_TEXT + 160];
@@ -159,7 +158,7 @@ static void fail_rank(yk__launcher *launcher, uint32_t rank, yk_status status, c
     begin_end(launcher);
 }
 
-/* It has ended for what another host's rank did: to name its exit code alone would hide that. */
+/* The rank has ended because of another host's rank: its exit code alone would hide that. */
 static void fail_blamed(yk__launcher *launcher, uint32_t rank)
 {
     if (launcher->interrupted) {
@@ -178,7 +177,7 @@ static bool any_joined(const yk__launcher *launcher)
     return false;
 }
 
-/* All ranks do so, one after the other, which is no fault of any. */
+/* Every rank leaves this way, one after the other; it is no fault. */
 static void note_again(yk__launcher *launcher, uint32_t rank)
 {
     if (launcher->again)
@@ -219,7 +218,8 @@ static void note_end(yk__launcher *launcher, uint32_t rank, int status)
     fail_rank(launcher, rank, YK_E_DEVICE_LOST, what);
 }
 
-/* Of several hosts. Who says it of itself knows best; of another, that one's host may have seen more: the launcher hears of both. */
+/* Several hosts. A rank's report about itself counts at once; about another rank, that rank's host may know more, so the launcher hears
+ * of both reports. */
 static void read_verdict(yk__launcher *launcher, uint32_t rank)
 {
     yk_error err = YK_ERROR_INIT;
@@ -254,7 +254,7 @@ static void read_notices(yk__launcher *launcher, uint32_t rank)
         launcher->rank[rank].left_at = yk__clock_ms();
 }
 
-/* Whether the process that joined lives: the rank's, or one in its group where a wrapper stands between. */
+/* True if the process that joined lives: the rank's, or one in its group if a wrapper started it. */
 static bool member_lives(const yk__launcher *launcher, uint32_t rank)
 {
     const pid_t pid = yk__control_job_pid(launcher->job, rank);
@@ -262,7 +262,7 @@ static bool member_lives(const yk__launcher *launcher, uint32_t rank)
            (pid == launcher->rank[rank].pid || getpgid(pid) == launcher->rank[rank].pid);
 }
 
-/* Processes that have left the group and do not end. A wrapper may have other work still. */
+/* Fails ranks that have left the group and do not end. A wrapper may have other work still. */
 static void watch_left(yk__launcher *launcher)
 {
     char what[160];
@@ -279,7 +279,7 @@ static void watch_left(yk__launcher *launcher)
     }
 }
 
-/* A rank has left to be started again, and others have not. */
+/* Fails the job if a rank has left to be started again, and other ranks do not follow in time. */
 static void watch_again(yk__launcher *launcher)
 {
     if (!launcher->again || launcher->ending || !launcher->alive || yk__clock_ms() < launcher->again_at)
@@ -287,13 +287,13 @@ static void watch_again(yk__launcher *launcher)
     fail_rank(launcher, launcher->again_rank, YK_E_DEVICE_LOST, " ended with exit code 75 and the ranks that are left do not");
 }
 
-/* All ranks of the job, none of which has ended: the user did it, and they wait together. Of several hosts only the launcher stops all. */
+/* All ranks of the job are stopped and none has ended: the user did it. On several hosts only the launcher stops every rank. */
 static bool is_pause(const yk__launcher *launcher, uint32_t stopped)
 {
     return launcher->node ? launcher->paused : stopped == launcher->n_ranks;
 }
 
-/* Ranks that are stopped while others run, or after others have ended. */
+/* Fails ranks that are stopped while other ranks run, or after other ranks have ended. */
 static void watch_stopped(yk__launcher *launcher)
 {
     uint32_t stopped = 0, which = 0;
@@ -310,7 +310,7 @@ static void watch_stopped(yk__launcher *launcher)
         fail_rank(launcher, which, YK_E_DEVICE_LOST,
                   stopped < launcher->alive ? " was stopped while others run" : " was stopped and does not go on");
         start_clock(launcher, GRACE_SILENT_MS);
-        if (yk__option_text(YK__OPTION_EMERGENCY_CHECKPOINT)) /* or it would be waited for as long as for those that save */
+        if (yk__option_text(YK__OPTION_EMERGENCY_CHECKPOINT)) /* or the launcher would wait for it as long as for ranks that save */
             kill_silent(launcher, which);
     }
 }
@@ -324,7 +324,7 @@ static void note_stops(yk__child *child)
     }
 }
 
-/* A wrapper (a shell) that has died of the signal which the rank that it started got too, and which that one still works off. */
+/* True for a wrapper (a shell) that a signal has killed while its rank still handles the same signal. */
 static bool is_outlived(const yk__launcher *launcher, uint32_t rank)
 {
     const pid_t pid = yk__control_job_pid(launcher->job, rank);
@@ -332,7 +332,7 @@ static bool is_outlived(const yk__launcher *launcher, uint32_t rank)
            member_lives(launcher, rank);
 }
 
-/* What it started ends before it is reaped: afterwards the number of its group may be somebody else's. */
+/* Kills the rank's children before it reaps the rank: afterwards another process may have the number of its group. */
 static void reap_rank(yk__launcher *launcher, uint32_t rank)
 {
     const pid_t pid = launcher->rank[rank].pid;
@@ -340,7 +340,7 @@ static void reap_rank(yk__launcher *launcher, uint32_t rank)
     int status;
     if (waitid(P_PID, (id_t)pid, &si, WEXITED | WNOHANG | WNOWAIT) || !si.si_pid || is_outlived(launcher, rank))
         return;
-    read_notices(launcher, rank); /* what it said before it died explains its end */
+    read_notices(launcher, rank); /* the rank's last notices explain its end */
     if (launcher->ending || si.si_code != CLD_EXITED || si.si_status)
         kill(-pid, SIGKILL);
     yk__guard_remove(&launcher->guard, pid);
@@ -363,7 +363,7 @@ static void ranks_reap(yk__launcher *launcher)
 
 /* ---- Signals to the launcher ------------------------------------------------------------------------------------- */
 
-/* order: the launcher of several hosts passes it on. */
+/* order: the launcher of several hosts passed the signal on. */
 static void job_interrupt(yk__launcher *launcher, int sig, bool order)
 {
     if (yk__signals_repeated(&launcher->signals, sig, order))
@@ -377,7 +377,7 @@ static void job_interrupt(yk__launcher *launcher, int sig, bool order)
     signal_all(launcher, SIGCONT);
 }
 
-/* Ctrl-Z reaches only the launcher's process group: the ranks stop first, then the launcher; all go on together. */
+/* Ctrl-Z reaches only the launcher's process group: the ranks stop first, then the launcher; they continue together. */
 static void stop_job(const yk__launcher *launcher)
 {
     signal_all(launcher, SIGSTOP);
@@ -432,13 +432,13 @@ void yk__launch_keep_standard(void)
 {
     int fd;
     do
-        fd = open("/dev/null", O_RDWR); /* kept over exec: it stands for a standard one */
+        fd = open("/dev/null", O_RDWR); /* kept over exec: it replaces a standard one */
     while (fd >= 0 && fd <= STDERR_FILENO);
     if (fd >= 0)
         close(fd);
 }
 
-/* Signals, notices of the ranks, and what a host of several has besides. */
+/* Descriptors of signals, of the ranks' notices, and of a node on several hosts. */
 static nfds_t polls_fill(const yk__launcher *launcher, struct pollfd *p)
 {
     p[0] = (struct pollfd){launcher->signals.fd, POLLIN, 0};
@@ -447,7 +447,7 @@ static nfds_t polls_fill(const yk__launcher *launcher, struct pollfd *p)
     return launcher->n_ranks + 1 + (launcher->node ? yk__node_poll(launcher->node, p + launcher->n_ranks + 1) : 0);
 }
 
-/* The launcher stops the ranks of all hosts, and has them go on. */
+/* The launcher stops the ranks of all hosts, or continues them. */
 static void job_pause(yk__launcher *launcher, bool paused)
 {
     launcher->paused = paused;
@@ -490,7 +490,7 @@ static void job_supervise(yk__launcher *launcher, struct pollfd *p)
         deadlines_enforce(launcher);
     }
     if (launcher->node)
-        yk__node_pump(launcher->node, true); /* their last words */
+        yk__node_pump(launcher->node, true); /* the ranks' last output */
 }
 
 static yk_status job_verdict(const yk__launcher *launcher, int *code, yk_error *err)
@@ -524,7 +524,7 @@ static yk_status launcher_run(yk__launcher *launcher, const yk__placement *place
         kill_all(launcher);
     }
     job_supervise(launcher, p);
-    read_signals(launcher); /* one that came with the last rank's end keeps the job from starting anew, all the same */
+    read_signals(launcher); /* a signal that came with the last rank's end also prevents a restart */
     yk__guard_stop(&launcher->guard);
     yk__free(p);
     if (!s)
@@ -548,18 +548,18 @@ static yk_status prepare_launch(yk__launcher *launcher, yk_error *err)
     return launcher->rank ? YK_OK : yk__fail_mem(err, launcher->n_ranks * sizeof *launcher->rank, "the ranks of a job");
 }
 
-/* *again: another attempt is to follow. */
+/* *again: another attempt follows. */
 static yk_status launch_once(yk__launcher *launcher, const struct yk__placement *place, bool *again, int *code, yk_error *err)
 {
     char text[YK_ERROR_TEXT + 64];
     if (launcher->function)
-        fflush(NULL); /* or each rank would print again what waits here */
+        fflush(NULL); /* or each rank would print this buffered text again */
     yk_status s = prepare_launch(launcher, err);
     *code = s == YK_E_ARG ? 2 : 1;
     if (!s)
         s = launcher_run(launcher, place, code, err);
     *again = s && launcher->ran && !launcher->gave_up && !launcher->interrupted && yk__restart_due(&launcher->restart, *code);
-    if (s && !launcher->said && !(launcher->node && *code == YK__LAUNCH_AGAIN)) { /* of several hosts the launcher says it once for all */
+    if (s && !launcher->said && !(launcher->node && *code == YK__LAUNCH_AGAIN)) { /* on several hosts the launcher reports it once */
         yk__restart_describe(&launcher->restart, *again, err->text, text, sizeof text);
         say_line(launcher, text);
     }
@@ -568,7 +568,7 @@ static yk_status launch_once(yk__launcher *launcher, const struct yk__placement 
     return s;
 }
 
-/* Each attempt is a launcher as the first one was. A signal between two attempts waits for the next one, which it ends. */
+/* Each attempt begins as a copy of the first launcher. A signal between two attempts waits for the next one, which it ends. */
 static yk_status launch_job(yk__launcher *first, const struct yk__placement *place, int *code, yk_error *err)
 {
     bool again;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lines of a pipe. Whoever prints is held up by who does not read, as it would be without a launcher between. */
+/* Lines of a pipe. A slow reader blocks the writer, as on a plain pipe. */
 #include "config.h"
 
 #include "core/launch/lines.h"
@@ -16,7 +16,7 @@
 
 #include "core/base/mem.h"
 
-#define ROUNDS 16 /* reads in one call: others have something to say too */
+#define ROUNDS 16 /* reads in one call: other descriptors need service too */
 
 yk_status yk__lines_open(yk__lines *lines, int *writer, yk_error *err)
 {
@@ -37,7 +37,7 @@ void yk__lines_close(yk__lines *lines)
     lines->fd = -1;
 }
 
-/* Hands over `bytes` from the front; the zero behind them is lent. */
+/* Hands over `bytes` from the front; the zero behind them is temporary. */
 static void lines_hand(yk__lines *lines, size_t bytes, yk__line_take take, void *context)
 {
     const char next = lines->text[bytes];
@@ -82,7 +82,7 @@ bool yk__write_all(int fd, const void *data, size_t bytes)
     const char *at = data;
     while (bytes) {
         const ssize_t n = write(fd, at, bytes);
-        if (n < 0 && errno == EAGAIN) { /* somebody made it non-blocking */
+        if (n < 0 && errno == EAGAIN) { /* another process made it non-blocking */
             struct pollfd p = {fd, POLLOUT, 0};
             poll(&p, 1, -1);
         } else if (n < 0 && errno != EINTR)
@@ -95,9 +95,9 @@ bool yk__write_all(int fd, const void *data, size_t bytes)
     return true;
 }
 
-/* ---- Output that may not be read --------------------------------------------------------------------------------- */
+/* ---- Output to a possibly absent reader -------------------------------------------------------------------------- */
 
-/* A pipe or a terminal is opened anew: O_NONBLOCK belongs to what was opened, which ranks and the caller write to as well. */
+/* Opens a pipe or a terminal anew: O_NONBLOCK belongs to the open file, to which ranks and the caller write as well. */
 void yk__outlet_open(yk__outlet *outlet, int fd)
 {
     char path[32];
@@ -126,7 +126,7 @@ bool yk__outlet_full(const yk__outlet *outlet)
     return yk__outlet_waits(outlet) >= YK__OUTLET_FULL;
 }
 
-/* A descriptor that could not be opened anew takes what a pipe that can be written to takes without a wait. */
+/* Without a descriptor of its own, the outlet writes as much as a writable pipe takes without a wait. */
 static ssize_t outlet_write(const yk__outlet *outlet)
 {
     const char *text = outlet->text + outlet->begin;
@@ -200,7 +200,7 @@ void yk__outlet_close(yk__outlet *outlet)
     *outlet = (yk__outlet){.fd = -1};
 }
 
-/* Whether all of it was taken within ms. */
+/* True if the reader took the whole text within ms. */
 static bool text_put(int fd, const char *text, size_t bytes, int ms)
 {
     yk__outlet outlet;

@@ -23,7 +23,7 @@
 
 #define RECORD_MOST 131072u
 
-typedef struct part { /* what the launcher said */
+typedef struct part { /* the launcher's records */
     char *folder, *devices, *name, *address;
     uint32_t ranks, hosts, port, first, size;
     char **argv;
@@ -39,7 +39,7 @@ static void say_error(const char *text)
 
 /* ---- Records ----------------------------------------------------------------------------------------------------- */
 
-/* One byte at a time: what follows the records are signals. False at the end of the input. */
+/* Reads one byte at a time, as signals follow the records. False at the end of the input. */
 static bool record_read(char *record)
 {
     for (size_t n = 0; n < RECORD_MOST; n++) {
@@ -94,7 +94,7 @@ static yk_status argument_take(part *own, const char *value, yk_error *err)
     return YK_OK;
 }
 
-/* Only variables of Yoke: the rest of the environment is this host's. */
+/* Accepts only variables of Yoke: the rest of the environment is this host's. */
 static yk_status variable_take(char *value, yk_error *err)
 {
     char *equals = strchr(value, '=');
@@ -138,7 +138,7 @@ static yk_status record_take(part *own, char *record, yk_error *err)
                              "on all hosts", record, value);
 }
 
-/* Up to the empty record. *whole: false where the launcher has ended before. */
+/* Reads up to the empty record. *whole: false if the launcher has ended before. */
 static yk_status records_read(part *own, bool *whole, yk_error *err)
 {
     char *record = yk__malloc(RECORD_MOST);
@@ -152,7 +152,7 @@ static yk_status records_read(part *own, bool *whole, yk_error *err)
 
 /* ---- Rank 0's address -------------------------------------------------------------------------------------------- */
 
-/* The address at which ssh came in here; NULL: it did not, or from this host itself. */
+/* The address at which ssh came in here; NULL without ssh, or from this host itself. */
 static const char *find_ssh_address(char text[YK__TCP_ADDRESS])
 {
     const char *connection = getenv("SSH_CONNECTION"); /* client, its port, this side's address, its port */
@@ -161,7 +161,7 @@ static const char *find_ssh_address(char text[YK__TCP_ADDRESS])
     return text;
 }
 
-/* address= is empty where the user gave none. */
+/* address= is empty if the user gave none. */
 static yk_status listen_for_ranks(const part *own, yk__node *node, yk_error *err)
 {
     char text[YK__TCP_ADDRESS];
@@ -180,7 +180,7 @@ static yk_status listen_for_ranks(const part *own, yk__node *node, yk_error *err
 
 /* ---- The whole --------------------------------------------------------------------------------------------------- */
 
-/* A file without a name that its owner alone may read, as core/control/secret.h wants it. */
+/* Makes a file without a name that its owner alone may read, as core/control/secret.h wants it. */
 static yk_status secret_store(part *own, int *fd, yk_error *err)
 {
     *fd = memfd_create("yoke-secret", MFD_CLOEXEC);
@@ -267,7 +267,7 @@ int yk__node_main(void)
     yk__node node = {.listener = -1, .secret = -1, .orders = STDIN_FILENO};
     int code = 0;
     yk__node_open();
-    if (node_run(&own, &node, &code, &err) && !code) { /* else it has been said */
+    if (node_run(&own, &node, &code, &err) && !code) { /* else the error has been reported */
         code = err.status == YK_E_ARG || err.status == YK_E_FORMAT ? 2 : 1;
         say_error(err.text);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What goes through a host's part of a job while its ranks run: their lines to the launcher, each with its rank in front, and the
- * launcher's signals to them. The loop that waits for both is that of launch.c.
+ * The traffic of a host's part of a job while its ranks run. Their lines go to the launcher, each with its rank in front; the launcher's
+ * signals go to the ranks. The loop in launch.c waits for both kinds.
  */
 #include "config.h"
 
@@ -16,7 +16,7 @@
 #include "core/base/clock.h"
 #include "core/base/option.h"
 
-#define DRAIN_MS 1500  /* a reader that takes nothing for so long takes no more */
+#define DRAIN_MS 1500  /* a reader that takes nothing for so long counts as gone */
 #define SILENT_MS 1200 /* beyond YOKE_LIVENESS_MS: beats share a line with output */
 
 /* ---- Standard output and error ------------------------------------------------------------------------------------ */
@@ -127,7 +127,7 @@ int64_t yk__node_silence_ms(void)
     return liveness ? liveness + SILENT_MS : 0;
 }
 
-/* A step is counted with a bound: a longer one is this process's own pause. */
+/* A step's length is limited: a longer one is this process's own pause. */
 bool yk__node_beat(yk__node *node)
 {
     const int64_t now = yk__clock_ms(), step = node->checked_at ? now - node->checked_at : 0, limit = yk__node_silence_ms();
@@ -138,5 +138,5 @@ bool yk__node_beat(yk__node *node)
         yk__node_say("beat", "");
         node->beat_at = now;
     }
-    return !limit || node->silent_ms < 2 * limit; /* the launcher, which looks at all hosts, is to notice first */
+    return !limit || node->silent_ms < 2 * limit; /* the launcher, which watches all hosts, must notice first */
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting a node on a host: the command, its process, and the records that it is sent (node.h). */
+/* Starting a node on a host: the command, its process, and the records for it (node.h). */
 #include "config.h"
 
 #include "core/launch/peer.h"
@@ -22,7 +22,7 @@
 
 extern char **environ;
 
-/* The process that sends beats has the socket too. */
+/* The process that sends beats has the socket too, hence the shutdown. */
 void yk__peer_hang_up(yk__peer *peer)
 {
     if (peer->in >= 0) {
@@ -47,7 +47,7 @@ void yk__peer_release(yk__peer *peer)
 
 /* ---- The command ------------------------------------------------------------------------------------------------- */
 
-/* For a shell: 'it'\''s'. Allocated. */
+/* Quotes text for a shell: 'it'\''s'. Allocated. */
 static char *text_quote(const char *text)
 {
     char *quoted = yk__malloc(4 * strlen(text) + 3), *to = quoted;
@@ -74,7 +74,7 @@ static void word_add(char **words, size_t *n, char *word)
         yk__free(word);
 }
 
-/* The words of `shell`, which is changed. */
+/* Splits `shell` into words; changes it. */
 static void words_split(char *shell, char **words, size_t *n)
 {
     char *next = shell, *word;
@@ -137,7 +137,7 @@ void yk__peer_command(const yk__peer *peer, char *text, size_t size)
 static void become_shell(const yk__peer *peer, const sigset_t *mask, const int *fd, pid_t launcher)
 {
     static const char words[] = " cannot be started\n";
-    setpgid(0, 0); /* what ends the terminal's group is passed on by the launcher */
+    setpgid(0, 0); /* the launcher passes on end signals of the terminal's group */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != launcher)
         _exit(1); /* child: the launcher died before the prctl */
@@ -165,7 +165,7 @@ static yk_status peer_fork(yk__peer *peer, const sigset_t *mask, const int *fd, 
     return YK_OK;
 }
 
-/* fd: what the child has as 0, 1 and 2. A standard descriptor of this process that is closed would be taken by one of them. */
+/* fd: the child's descriptors 0, 1 and 2. If a standard descriptor of this process were closed, one of them would take its number. */
 static yk_status descriptors_open(yk__peer *peer, int *fd, yk_error *err)
 {
     int pair[2];
@@ -183,7 +183,7 @@ static yk_status descriptors_open(yk__peer *peer, int *fd, yk_error *err)
 
 /* ---- Records ----------------------------------------------------------------------------------------------------- */
 
-/* A host that does not take it ends soon, and is seen then. */
+/* A host that does not take the record ends soon; the launcher notices then. */
 static void record_send(yk__peer *peer, const char *name, const char *value)
 {
     char *record = name ? yk__format("%s=%s", name, value) : yk__strdup("");
@@ -208,7 +208,7 @@ static void number_send(yk__peer *peer, const char *name, uint32_t value)
     record_send(peer, name, text);
 }
 
-/* Variables of Yoke are the job's, but those that say who a process is and where; the devices go by a record of their own. */
+/* True for Yoke's variables of the job, not of one process or place; devices travel in a record of their own. */
 static bool is_of_job(const char *variable)
 {
     static const char *const own[] = {"RANK=", "WORLD_SIZE=", "SIZE=", "LOCAL_RANK=", "JOB_FD=", "LAUNCHER=", "ADDR=", "PORT=",
@@ -222,7 +222,7 @@ static bool is_of_job(const char *variable)
     return true;
 }
 
-/* Rank 0's host gets an address to listen on, "" for one that it finds itself. */
+/* Sends rank 0's host an address to listen on, "" if the host must find one itself. */
 static void address_send(yk__peer *peer)
 {
     const char *address = yk__option_text(YK__OPTION_ADDR), *port = yk__option_text(YK__OPTION_PORT);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The launcher of several hosts. It holds a child per host, ssh or srun, and knows of a host only what comes over it: a node that is told
- * to end, or whose connection ends, ends its ranks itself.
+ * The launcher of several hosts. It holds a child per host, ssh or srun, and learns of a host only over that child. A node whose launcher
+ * asks it to end, or whose connection ends, ends its ranks itself.
  *
- * After the first error all nodes are told to end by closing their input; a connection that is still there END_MS later is killed.
+ * After the first error the launcher ends all nodes by closing their input; it kills a connection that still exists END_MS later.
  */
 #include "config.h"
 
@@ -29,39 +29,39 @@
 #include "core/launch/signals.h"
 
 #define END_MS 4000     /* a node needs 2 s at most */
-#define URGENT_MS 2500  /* and after a second signal */
+#define URGENT_MS 2500  /* after a second signal */
 #define DEATH_MS 1500   /* from SIGKILL to giving up */
-#define DRAIN_MS 2000   /* a reader that takes nothing for so long takes no more */
-#define VERDICT_MS 500 /* from what ranks say of another to the word of that one's host, which saw its process end */
+#define DRAIN_MS 2000   /* a reader that takes nothing for so long counts as gone */
+#define VERDICT_MS 500 /* from a rank's verdict on another to the word of that one's host, which saw its process end */
 #define AGAIN_MS 65000 /* from the first host whose ranks have left to be started again to the last; each may take a minute (launch.c) */
-#define LOST_MS 3000 /* for so long what runs on a host whose connection ended may go on */
+#define LOST_MS 3000 /* ranks of a host whose connection ended may run on for so long */
 
 struct yk__remote {
     const yk__peer_config *config;
     yk__launch_say say;
     yk__peer *peer;       /* [hosts] */
     struct pollfd *poll;
-    bool *heard;          /* [hosts]; something has come since the last look */
+    bool *heard;          /* [hosts]; something has come since the last check */
     uint32_t alive;
     bool running, said;
     yk__outlet out[2];    /* this process's standard output and error */
-    pid_t beater;         /* beat.c's; 0: none */
+    pid_t beater;         /* process id, of beat.c; 0 if none */
     int64_t checked_at;    /* ms */
     bool urgent;          /* a second signal has come */
     bool lost;            /* a connection ended while ranks ran */
-    const yk__peer *again; /* whose ranks have left with YK__LAUNCH_AGAIN first; NULL: none */
-    int64_t again_at;      /* ms; when the hosts that are left are late */
+    const yk__peer *again; /* the first host whose ranks have left with YK__LAUNCH_AGAIN; NULL if none */
+    int64_t again_at;      /* ms; the remaining hosts are late after this */
     int interrupted, code;
     yk_error err;         /* the first */
-    const yk__peer *failed; /* whose it is; NULL: nobody's */
+    const yk__peer *failed; /* the host of that error; NULL if none */
     int64_t kill_at;      /* ms, after an error */
-    bool badly;            /* the ranks of some host did not all end well */
-    int64_t verdict_at;    /* ms; when the verdict counts; 0: there is none */
-    uint32_t verdict_rank; /* who is at fault by it */
-    char verdict[YK_ERROR_TEXT]; /* what has ended the job, as its ranks have it */
+    bool badly;            /* ranks of at least one host ended badly */
+    int64_t verdict_at;    /* ms; the verdict counts from then on; 0 without a verdict */
+    uint32_t verdict_rank; /* the rank at fault, by the verdict */
+    char verdict[YK_ERROR_TEXT]; /* the cause of the job's end, by its ranks */
 };
 
-/* ---- What nodes say ---------------------------------------------------------------------------------------------- */
+/* ---- Words of nodes ---------------------------------------------------------------------------------------------- */
 
 static void say_end(yk__remote *remote, bool again)
 {
@@ -78,7 +78,7 @@ static void peers_hang_up(yk__remote *remote)
         yk__peer_hang_up(&remote->peer[i]);
 }
 
-/* The first error counts: others come of it, and all of them of a signal. peer: whose it is, or NULL. */
+/* The first error counts: later ones follow from it, and after a signal all of them do. peer: the error's host, or NULL. */
 static void job_fail(yk__remote *remote, const yk__peer *peer, int code, yk_status status, const char *text)
 {
     if (remote->err.status)
@@ -117,7 +117,7 @@ static void ready_take(yk__remote *remote, yk__peer *peer, const char *answer)
     peer->ready = true;
 }
 
-/* The first counts. It does at once where the host of the rank at fault says it, as its own error. */
+/* The first verdict counts, and does so at once if the host of the rank at fault reports it as its own error. */
 static void verdict_take(yk__remote *remote, yk__peer *peer, const char *line)
 {
     int n = 0;
@@ -130,7 +130,7 @@ static void verdict_take(yk__remote *remote, yk__peer *peer, const char *line)
     snprintf(remote->verdict, sizeof remote->verdict, "%s", line + n);
 }
 
-/* Where all have ended well, it was said of a job that was over. */
+/* Drops the verdict if all hosts have ended well: the job was over by then. */
 static void verdict_settle(yk__remote *remote)
 {
     if (!remote->alive && !remote->badly) {
@@ -141,7 +141,7 @@ static void verdict_settle(yk__remote *remote)
     job_fail(remote, known ? &remote->peer[yk__remote_host(remote, remote->verdict_rank)] : NULL, 1, YK_E_DEVICE_LOST, remote->verdict);
 }
 
-/* The end of another rank than the one at fault comes of it. */
+/* True for the end of another rank than the one at fault: a consequence. */
 static bool is_consequence(const yk__remote *remote, const char *text)
 {
     uint32_t rank;
@@ -155,10 +155,10 @@ static void error_take(yk__remote *remote, yk__peer *peer, const char *what)
     if (is_consequence(remote, what))
         return;
     snprintf(text, sizeof text, peer->ready && !strncmp(what, "rank ", 5) ? "%.0s%.700s" : "host %.60s: %.600s", peer->name, what);
-    job_fail(remote, peer, 1, YK_E_DEVICE_LOST, text); /* its exit code comes with its end; the others hear of it now */
+    job_fail(remote, peer, 1, YK_E_DEVICE_LOST, text); /* its exit code comes with its end; the other hosts hear of it now */
 }
 
-/* A line of the node's own. */
+/* Takes a line of the node's own. */
 static void answer_take(yk__remote *remote, yk__peer *peer, char *line)
 {
     line[strcspn(line, "\n")] = 0;
@@ -177,7 +177,7 @@ typedef struct line_context {
     yk__peer *peer;
 } line_context;
 
-/* Lines that are not the node's are its ranks', or of what the host's shell prints when it starts. */
+/* Lines without the node's mark are its ranks', or output of the host's shell when it starts. */
 static void output_take(void *context, const char *text, size_t bytes)
 {
     const line_context *line = context;
@@ -189,7 +189,7 @@ static void output_take(void *context, const char *text, size_t bytes)
         yk__outlet_put(&line->remote->out[0], text, bytes);
 }
 
-/* The last line of a host that has not answered says why; what its shell says besides is nobody's concern, but what Yoke does. */
+/* The last line of a host before its answer gives the reason of a failure. Until then only Yoke's own lines are printed. */
 static void complaint_take(void *context, const char *text, size_t bytes)
 {
     const line_context *line = context;
@@ -199,7 +199,7 @@ static void complaint_take(void *context, const char *text, size_t bytes)
         yk__outlet_put(&line->remote->out[1], text, bytes);
 }
 
-/* While this process's own output waits for a reader, so do the hosts; at the end what they still say is heard all the same. */
+/* While this process's own output waits for a reader, so do the hosts; at the end the hosts' last output is still read. */
 static bool is_held_up(const yk__remote *remote)
 {
     return !remote->kill_at && (yk__outlet_full(&remote->out[0]) || yk__outlet_full(&remote->out[1]));
@@ -222,7 +222,7 @@ static void fail_unreached(yk__remote *remote, const yk__peer *peer, const char 
     job_fail(remote, peer, 1, YK_E_IO, text);
 }
 
-/* All hosts' ranks do so, one after the other, which is no fault of any. */
+/* The ranks of every host leave this way, one host after the other; it is no fault. */
 static void note_again(yk__remote *remote, const yk__peer *peer)
 {
     if (remote->again)
@@ -231,7 +231,7 @@ static void note_again(yk__remote *remote, const yk__peer *peer)
     remote->again_at = yk__clock_ms() + AGAIN_MS;
 }
 
-/* The child of a host has ended. */
+/* Handles the end of a host's child. */
 static void peer_end(yk__remote *remote, yk__peer *peer, int status)
 {
     char how[64], text[YK_ERROR_TEXT];
@@ -239,7 +239,7 @@ static void peer_end(yk__remote *remote, yk__peer *peer, int status)
     peer->pid = 0;
     remote->alive--;
     remote->badly = remote->badly || (code && code != YK__LAUNCH_AGAIN);
-    peer_pump(remote, peer); /* its last words */
+    peer_pump(remote, peer); /* its last output */
     yk__peer_hang_up(peer);
     if (WIFEXITED(status))
         snprintf(how, sizeof how, "ended with exit code %d", code);
@@ -277,7 +277,7 @@ static void peer_kill(yk__peer *peer)
         peer->killed_at = yk__clock_ms();
 }
 
-/* What SIGKILL does not end is of another user (sudo), or waits in the kernel. */
+/* A process that survives SIGKILL belongs to another user (sudo), or waits in the kernel. */
 static void peer_give_up(yk__remote *remote, yk__peer *peer)
 {
     char text[384];
@@ -315,7 +315,7 @@ static void deadlines_enforce(yk__remote *remote)
         remote->kill_at = now + DEATH_MS;
 }
 
-/* A connection may end, and what runs at its other end may stop, without a word. A step is counted with a bound, as in node_io.c. */
+/* A connection, and the program at its other end, may stop without a word. A step's length is limited, as in node_io.c. */
 static void peers_watch(yk__remote *remote, const bool *heard, int64_t step)
 {
     const int64_t limit = yk__node_silence_ms();
@@ -343,12 +343,12 @@ static void peers_send(yk__remote *remote, int sig)
             yk__peer_hang_up(&remote->peer[i]);
 }
 
-/* Before the ranks run there is nobody to pass a signal on to. */
+/* Before the ranks run, a signal has no receiver to be passed on to. */
 static void signal_take(yk__remote *remote, int sig)
 {
     if (yk__signals_repeated(remote->config->signals, sig, false))
         return;
-    if (remote->interrupted) { /* the hosts kill their ranks; one that does not answer is not waited for */
+    if (remote->interrupted) { /* the hosts kill their ranks; the launcher does not wait for one without an answer */
         const int64_t at = yk__clock_ms() + URGENT_MS;
         remote->urgent = true;
         remote->kill_at = remote->kill_at && remote->kill_at < at ? remote->kill_at : at;
@@ -361,7 +361,7 @@ static void signal_take(yk__remote *remote, int sig)
     peers_send(remote, sig);
 }
 
-/* Ctrl-Z reaches this process alone. The hosts go on hearing of it (beat.c), and it does not count the time for which it stands still. */
+/* Ctrl-Z reaches this process alone. The hosts still get beats (beat.c), and this process does not count its own stopped time. */
 static void job_stop(yk__remote *remote)
 {
     if (remote->running)
@@ -430,7 +430,7 @@ static nfds_t polls_fill(yk__remote *remote)
     return n;
 }
 
-/* Takes what the hosts have said; a host that is not listened to is not silent. */
+/* Reads the hosts' output; a host that the launcher does not read is not silent. */
 static void peers_hear(yk__remote *remote)
 {
     const int64_t now = yk__clock_ms(), step = remote->checked_at ? now - remote->checked_at : 0;
@@ -454,7 +454,7 @@ static void look_once(yk__remote *remote, int64_t ready_at)
     deadlines_enforce(remote);
 }
 
-/* Until every host has answered, or all children have ended after an error. */
+/* Waits until every host has answered, or all children have ended after an error. */
 static yk_status ready_wait(yk__remote *remote)
 {
     const int64_t until = yk__clock_ms() + (int64_t)yk__option_number(YK__OPTION_JOIN_MS);
@@ -568,7 +568,7 @@ static void ranks_start(yk__remote *remote)
         job_fail(remote, NULL, 1, err.status, err.text);
 }
 
-/* A host that cannot be seen ends its ranks by itself: until then they have its devices. */
+/* An unreachable host ends its ranks by itself: until then they hold its devices. */
 static void lost_wait(yk__remote *remote)
 {
     const int64_t until = yk__clock_ms() + LOST_MS;
@@ -586,7 +586,7 @@ yk_status yk__remote_run(yk__remote *remote, bool *again, int *code, yk_error *e
     yk__beat_stop(&remote->beater);
     if (remote->lost && yk__restart_left(&remote->config->restart))
         lost_wait(remote);
-    signals_read(remote); /* one that came with the last host's end keeps the job from starting anew, all the same */
+    signals_read(remote); /* a signal that came with the last host's end also prevents a restart */
     if (remote->again && !remote->err.status) {
         remote->code = YK__LAUNCH_AGAIN;
         yk__restart_again(remote->interrupted, &remote->err);
@@ -599,7 +599,7 @@ yk_status yk__remote_run(yk__remote *remote, bool *again, int *code, yk_error *e
     return err->status;
 }
 
-/* What nobody reads is lost, and that is said. */
+/* Output without a reader is lost, and the user is warned. */
 static void output_drain(yk__remote *remote)
 {
     char text[160];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Restarts of a job: counting them, and telling people and ranks. */
+/* Restarts of a job: counting them, and reporting them to users and ranks. */
 #include "config.h"
 
 #include "core/launch/restart.h"

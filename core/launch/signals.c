@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocked signals are kept by Linux even where they are ignored, so a descriptor of them tells who has sent one. */
+/* Linux keeps blocked signals even if they are ignored, so a descriptor of signals shows the sender of each. */
 #include "config.h"
 
 #include "core/launch/signals.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Starting the ranks of a job: each rank's environment, its process in a group of its own, and the word of a failed exec. */
+/* Starting the ranks of a job: each rank's environment, its process in a group of its own, and the report of a failed exec. */
 #include "config.h"
 
 #include "core/launch/internal.h"
@@ -28,11 +28,11 @@ static bool is_ours(const char *variable)
     return false;
 }
 
-/* What a rank is to see: `own` allocated variables first, then the launcher's. */
+/* The environment of a rank: `own` allocated variables first, then the launcher's. */
 typedef struct rank_env {
     char **variable; /* NULL behind the last */
     size_t count, own, cap;
-    bool failed; /* no memory for one */
+    bool failed; /* memory ran out for a variable */
 } rank_env;
 
 static void env_free(rank_env *env)
@@ -51,7 +51,7 @@ static void env_append(rank_env *env, char *variable)
     env->variable[env->count] = NULL;
 }
 
-/* One of ours, which is taken; NULL: there was no memory for it. */
+/* Adds an allocated variable and takes it over; NULL if memory ran out for it. */
 static void env_add(rank_env *env, char *variable)
 {
     env->failed = env->failed || !variable;
@@ -62,7 +62,7 @@ static void env_add(rank_env *env, char *variable)
         env->own++;
 }
 
-/* How the rank comes into its job: over the launcher's descriptor, or at rank 0's address. */
+/* Adds the rank's way into its job: the launcher's descriptor, or rank 0's address. */
 static void env_add_way(rank_env *env, const yk__launcher *launcher, uint32_t rank)
 {
     const yk__node *node = launcher->node;
@@ -88,7 +88,7 @@ static void env_add_restart(rank_env *env, const yk__restart *restart)
         env_add(env, variable[1]);
 }
 
-/* Made before the fork, where memory may be asked for. */
+/* Makes the environment before the fork, while allocation is safe. */
 static yk_status env_make(rank_env *env, const yk__launcher *launcher, const yk__placement *place, uint32_t rank, yk_error *err)
 {
     char device_spec[sizeof place->plugin + sizeof place->cores + 16];
@@ -114,7 +114,7 @@ static void read_nothing(void)
     }
 }
 
-/* What the rank inherits. */
+/* Keeps the rank's descriptors open over exec. */
 static void keep_descriptors(const yk__launcher *launcher, uint32_t rank)
 {
     fcntl(yk__control_job_rank_fd(launcher->job, rank), F_SETFD, 0);
@@ -125,7 +125,7 @@ static void keep_descriptors(const yk__launcher *launcher, uint32_t rank)
         fcntl(launcher->node->listener, F_SETFD, 0);
 }
 
-/* What a new program would have: handlers of the caller are not for its ranks, which these signals end. */
+/* Resets handlers to those of a new program: handlers of the caller are not for its ranks, which these signals end. */
 static void reset_handlers(void)
 {
     static const int ending[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1};
@@ -135,8 +135,8 @@ static void reset_handlers(void)
             signal(ending[i], SIG_DFL);
 }
 
-/* A fork that goes on with this program keeps none of the launcher's descriptors, or its end would not be seen: by the ranks over their
- * sockets, by the guard, by the launcher itself that waits for `report`. */
+/* A fork that continues this program keeps none of the launcher's descriptors. Otherwise its end would stay hidden from the ranks on
+ * their sockets, from the guard, and from the launcher that waits for `report`. */
 static _Noreturn void call_function(const yk__launcher *launcher, uint32_t rank, int report)
 {
     int code;
@@ -154,7 +154,7 @@ static _Noreturn void call_function(const yk__launcher *launcher, uint32_t rank,
     _exit(code); /* child: exit handlers are the caller's */
 }
 
-/* After the fork: only async-signal-safe calls, but for a function of the caller. Never returns. output: for the rank's
+/* After the fork: only async-signal-safe calls, but for a function of the caller. Never returns. output: descriptors for the rank's
  * standard output and error, or NULL. */
 static void become_rank(const yk__launcher *launcher, uint32_t rank, char **env, pid_t parent, const int *output, int report)
 {
@@ -173,7 +173,7 @@ static void become_rank(const yk__launcher *launcher, uint32_t rank, char **env,
     keep_descriptors(launcher, rank);
     if (launcher->function)
         reset_handlers();
-    signal(SIGINT, SIG_DFL); /* a shell has it ignored behind '&' because of the terminal, which does not reach a rank's group */
+    signal(SIGINT, SIG_DFL); /* a shell ignores it behind '&' because of the terminal, which does not reach a rank's group */
     sigprocmask(SIG_SETMASK, &launcher->signals.mask, NULL);
     yk__limit_restore();
     environ = env;
@@ -186,22 +186,22 @@ static void become_rank(const yk__launcher *launcher, uint32_t rank, char **env,
     _exit(127);     /* child */
 }
 
-/* The process runs, or the errno of its exec; it has been counted in every case. */
+/* Returns 0 if the process runs, else the errno of its exec; counts the process in every case. */
 static int await_exec(yk__launcher *launcher, uint32_t rank, pid_t pid, int report)
 {
     ssize_t got;
     int e = 0;
-    setpgid(pid, pid); /* whoever comes first */
+    setpgid(pid, pid); /* parent and child each call it, as either may run first */
     launcher->rank[rank].pid = pid;
     launcher->alive++;
     yk__control_job_started(launcher->job, rank);
     do
-        got = read(report, &e, sizeof e); /* nothing, once the program runs */
+        got = read(report, &e, sizeof e); /* no byte comes once the program runs */
     while (got < 0 && errno == EINTR);
     return got == (ssize_t)sizeof e ? e : 0;
 }
 
-/* What passes, where a program that is not there does not. */
+/* True for a passing shortage, unlike a missing program. */
 static bool is_scarce(int reason)
 {
     return reason == EAGAIN || reason == ENOMEM || reason == EMFILE || reason == ENFILE || reason == EIO || reason == ETXTBSY;
@@ -247,7 +247,7 @@ static yk_status start_rank(yk__launcher *launcher, const yk__placement *place, 
 
 static void name_rank(yk__launcher *launcher, uint32_t rank, const yk__placement *place)
 {
-    char device_spec[80]; /* a longer list of cores is cut in messages */
+    char device_spec[80]; /* messages cut a longer list of cores */
     char *name = launcher->rank[rank].name;
     yk__placement_text(place, device_spec, sizeof device_spec);
     if (launcher->node)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Byte-level BPE (Radford et al. 2019): the text is split by a pattern, each word's bytes are symbols, and the pair
- * with the lowest merge rank is joined, the leftmost first, until none is left. Short words are cached per encoder.
+ * Byte-level BPE (Radford et al. 2019): a pattern splits the text, and each word's bytes are symbols. The pair with the lowest merge rank
+ * is joined, the leftmost first, until none is left. Short words are cached per encoder.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@
 
 /* ---- preparing ---- */
 
-/* Itself where it is printable, else 256 and up in order. */
+/* A printable byte stands for itself, any other for 256 and up in order. */
 int32_t yk__tok_byte_char(int b)
 {
     int n = 256;
@@ -119,7 +119,7 @@ static uint32_t rank_of(const yk__tokenizer *tok, int32_t a, int32_t b, int32_t 
     return m->rank;
 }
 
-/* Short words: look at all pairs for the best one. Returns the number of symbols left in id[0..n). */
+/* Merges short words: searches all pairs for the best one. Returns the number of symbols left in id[0..n). */
 static int merge_short(const yk__tokenizer *tok, int32_t *id, int n)
 {
     uint32_t rank[CACHE_BYTES];
@@ -195,7 +195,7 @@ static int cand_consider(yk__encoder *enc, int32_t left)
     return c.rank == NO_RANK ? 0 : heap_push(enc, c);
 }
 
-/* Long words: a list of symbols and a heap of candidates, n log n. */
+/* Merges long words by a list of symbols and a heap of candidates, n log n. */
 static int merge_long(yk__encoder *enc, const uint8_t *s, size_t n, yk__ids *out)
 {
     if (yk__grow(&enc->node, &enc->node_cap, n, sizeof *enc->node))
@@ -212,7 +212,7 @@ static int merge_long(yk__encoder *enc, const uint8_t *s, size_t n, yk__ids *out
         struct tok_node *l = &enc->node[c.left];
         int32_t right = l->id < 0 ? -1 : l->next;
         if (right < 0 || pair_of(l->id, enc->node[right].id) != c.pair)
-            continue; /* one of the two has been merged since */
+            continue; /* one of the two symbols has been merged since */
         l->id = c.id;
         l->next = enc->node[right].next;
         enc->node[right].id = -1;
@@ -255,7 +255,7 @@ static int cache_begin(yk__encoder *enc)
     }
     if (enc->used < CACHE_WORDS)
         return 0;
-    memset(enc->slot, 0, CACHE_SLOTS * sizeof *enc->slot); /* full: begin anew */
+    memset(enc->slot, 0, CACHE_SLOTS * sizeof *enc->slot); /* full: restart empty */
     enc->used = enc->text_len = enc->ids_len = 0;
     return 0;
 }
@@ -313,7 +313,7 @@ static yk_status word_encode(yk__encoder *enc, const uint8_t *s, size_t n, yk__i
 
 /* ---- a segment ---- */
 
-/* Puts a space in front where the model wants one. */
+/* Puts a space in front if the model wants one. */
 static yk_status with_space(yk__encoder *enc, const char **s, size_t *n, yk_error *err)
 {
     if (!enc->tokenizer->prefix_space || !*n || **s == ' ')
@@ -342,7 +342,7 @@ yk_status yk__tok_bpe(yk__encoder *enc, const char *s, size_t n, yk__ids *out, y
         if (r < 0 && r != PCRE2_ERROR_NOMATCH)
             return yk__fail(err, r == PCRE2_ERROR_NOMEMORY ? YK_E_MEM : YK_E_FORMAT,
                             "the pre_tokenizer pattern failed on this text (PCRE2 error %d)", r);
-        if (from > at) /* what lies between matches is a word too */
+        if (from > at) /* the text between matches is a word too */
             st = word_encode(enc, (const uint8_t *)s + at, from - at, out, err);
         if (!st && to > from)
             st = word_encode(enc, (const uint8_t *)s + from, to - from, out, err);

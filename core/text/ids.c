@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lists that tokenizers write into. Ids and types grow each by its own capacity, since most texts are no pairs and need no types. */
+/* The lists that tokenizers write into. Ids and types have a capacity each, since most texts are no pairs and need no types. */
 #include "core/text/ids.h"
 
 #include <string.h>

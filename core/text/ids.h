@@ -11,7 +11,7 @@ typedef struct yk__ids {
     size_t count, id_cap, type_cap;
 } yk__ids;
 void yk__ids_free(yk__ids *ids);
-/* Appends; -1 when memory is gone. */
+/* Appends; -1 if memory ran out. */
 int yk__ids_push(yk__ids *ids, int32_t id);
 
 #endif

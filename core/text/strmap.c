@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An open-addressed hash map with linear probing, at most half full; keys lie one behind the other in one block. */
+/* An open-addressed hash map with linear probing, at most half full; the keys form one contiguous block. */
 #include "core/text/strmap.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 struct entry {
     uint64_t hash;
-    size_t at, bytes; /* in keys */
+    size_t at, bytes; /* offset and length in keys */
     int32_t value;
 };
 
@@ -17,7 +17,7 @@ struct yk__strmap {
     size_t keys_len, keys_cap;
     struct entry *entry;
     size_t count, cap;
-    uint32_t *slot; /* entry + 1, 0 empty */
+    uint32_t *slot; /* entry + 1, 0 if empty */
     size_t n_slots; /* a power of two, at least twice count */
 };
 
@@ -54,7 +54,7 @@ static uint64_t key_hash(const char *key, size_t n)
     return h ^ h >> 29;
 }
 
-/* The slot of the key, or the empty one where it belongs. */
+/* The slot of the key, or the empty one for it. */
 static size_t slot_find(const yk__strmap *map, const char *key, size_t n, uint64_t h)
 {
     size_t i = (size_t)h & (map->n_slots - 1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whole text files. The check for UTF-8 is what tells a file in another encoding from one that would train nonsense. */
+/* Whole text files. The check for UTF-8 catches a file in another encoding, which would train nonsense. */
 #include "core/text/text.h"
 
 #include <inttypes.h>

@@ -12,7 +12,8 @@
 yk_status yk__text_open(const char *path, int any_bytes, char **text, size_t *bytes, yk_error *err);
 yk_status yk__text_read(yk__file *file, int any_bytes, char **text, size_t *bytes, yk_error *err);
 
-/* Drops a byte order mark, and makes one LF of each CR LF and CR. Returns the new length, and writes a 0 behind it, at most to text[n]. */
+/* Drops a byte order mark, and turns each CR LF and CR into one LF. Returns the new length, and writes a 0 behind it, at most to
+ * text[n]. */
 size_t yk__text_unify(char *text, size_t n);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all tokenizers have in common: finding added tokens, cutting to a length, the template of special tokens; and the two small
- * kinds, characters and bytes. WordPiece and BPE have files of their own.
+ * The shared part of all tokenizers: finding added tokens, cutting to a length, the template of special tokens; and the two small kinds,
+ * characters and bytes. WordPiece and BPE have files of their own.
  */
 #include "core/text/tokenizer.h"
 
@@ -277,7 +277,7 @@ static yk_status segment_encode(yk__encoder *enc, const char *s, size_t n, yk__i
     }
 }
 
-/* Whether s[0..n) begins with a character of a word, \w of Unicode (UTS 18): letters, marks, decimal digits, connectors, joiners. */
+/* True if s[0..n) begins with a word character, \w of Unicode (UTS 18): letters, marks, decimal digits, connectors, joiners. */
 static bool word_begins(const char *s, size_t n)
 {
     int len;
@@ -308,7 +308,7 @@ static bool word_ends(const char *s, size_t n)
     return n && word_begins(s + at, n - at);
 }
 
-/* The longest added token at s[i] of those that are normalized, or are not; NULL: none. */
+/* The longest added token at s[i], of normalized tokens or of the rest; NULL if none. */
 static const struct tok_added *added_at(const yk__tokenizer *tok, int normalized, const char *s, size_t n, size_t i)
 {
     const struct tok_added *best = NULL;
@@ -323,7 +323,7 @@ static const struct tok_added *added_at(const yk__tokenizer *tok, int normalized
     return best;
 }
 
-/* Whether it counts there: a part of a word, or a special one where those are text, is passed over whole. */
+/* False for a token that must be passed over whole: a part of a word, or a special one if those are text. */
 static bool added_counts(const yk__tokenizer *tok, const struct tok_added *a, const char *s, size_t n, size_t i)
 {
     const size_t end = i + a->bytes;
@@ -343,7 +343,7 @@ static size_t skip_space(const char *s, size_t n, size_t i)
     return i;
 }
 
-/* s[from..to) without the white space at its end. */
+/* The end of s[from..to) without its trailing white space. */
 static size_t trim_end(const char *s, size_t from, size_t to)
 {
     size_t end = from;
@@ -366,7 +366,7 @@ static yk_status id_put(yk__encoder *enc, int32_t id, yk__ids *out, yk_error *er
 
 typedef yk_status split_rest(yk__encoder *enc, const char *s, size_t n, yk__ids *out, yk_error *err);
 
-/* Added tokens of one sort are found; what lies between them is rest's. */
+/* Finds added tokens of one sort; passes the text between them to `rest`. */
 static yk_status added_split(yk__encoder *enc, int normalized, const char *s, size_t n, split_rest *rest, yk__ids *out, yk_error *err)
 {
     const yk__tokenizer *tok = enc->tokenizer;
@@ -393,7 +393,7 @@ static bool has_normalized(const yk__tokenizer *tok)
     return false;
 }
 
-/* A text between added tokens that are not normalized: those that are, and the model. */
+/* Encodes a text between added tokens that are not normalized: normalized tokens, and the model. */
 static yk_status part_encode(yk__encoder *enc, const char *s, size_t n, yk__ids *out, yk_error *err)
 {
     size_t len = n;
@@ -414,14 +414,14 @@ static yk_status text_encode(yk__encoder *enc, const char *s, size_t n, yk__ids 
     return bad < n ? not_utf8(s, bad, err) : added_split(enc, 0, s, n, part_encode, out, err);
 }
 
-/* Of what was cut to count the last ids stay, not the first. */
+/* Keeps the last ids instead of the first, for a list cut to count. */
 static void ids_keep_end(yk__ids *ids, size_t before)
 {
     if (before > ids->count)
         memmove(ids->id, ids->id + (before - ids->count), ids->count * sizeof *ids->id);
 }
 
-/* Longest first, as transformers' default does: one id at a time off the longer text's end, or its beginning. */
+/* Cuts the longest first, as transformers' default does: one id at a time off the longer text's end, or its beginning. */
 static void truncate_to(yk__ids *a, yk__ids *b, size_t max_ids, int left)
 {
     const size_t a_before = a->count, b_before = b->count;

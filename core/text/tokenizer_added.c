@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Added tokens: those of tokenizer.json, and those that tokenizer_config.json, special_tokens_map.json and added_tokens.json name, in
- * the order and with the ids that transformers gives them. A token of the vocabulary keeps its id; a new one gets the next.
+ * Added tokens: those of tokenizer.json, and tokens that tokenizer_config.json, special_tokens_map.json and added_tokens.json name. Order
+ * and ids are transformers'. A token of the vocabulary keeps its id; a new one gets the next.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 /* A token that a file names, before it has its id. */
 struct named_token {
     const char *content;
-    long long id; /* that the file gives; -1: none */
+    long long id; /* given by the file; -1 if absent */
     struct tok_added flags;
 };
 
@@ -69,7 +69,7 @@ static yk_status added_append(const struct tok_source *src, const struct named_t
     return yk__strmap_put(tok->vocab, token->content, n, id) ? yk__fail_mem(err, n, "an added token") : YK_OK;
 }
 
-/* Adds a token, or gives one that is there other flags. */
+/* Adds a token, or gives an existing one other flags. */
 static yk_status token_add(const struct tok_source *src, const char *key, const struct named_token *token, yk_error *err)
 {
     yk__tokenizer *tok = src->t;
@@ -122,7 +122,7 @@ static yk_status flags_check(const struct tok_source *src, const json_t *v, cons
     return YK_OK;
 }
 
-/* A token with its flags, as an object or as its text alone, which is special then. */
+/* Reads a token with its flags, as an object; or as its text alone, which makes it special. */
 static yk_status token_read(const struct tok_source *src, const char *key, const json_t *v, int special, struct named_token *out,
                             yk_error *err)
 {
@@ -141,7 +141,7 @@ static yk_status token_read(const struct tok_source *src, const char *key, const
     return flag_read(src, v, key, "normalized", &out->flags.normalized, err);
 }
 
-/* Element i of tokenizer.json's list. */
+/* Reads element i of tokenizer.json's list. */
 static yk_status element_read(const struct tok_source *src, const json_t *list, size_t i, struct named_token *token, yk_error *err)
 {
     const json_t *v = json_array_get(list, i), *id = json_object_get(v, "id");
@@ -164,7 +164,7 @@ yk_status yk__tok_added_list(const struct tok_source *src, const json_t *list, y
     return YK_OK;
 }
 
-/* ---- Tokens that the files beside tokenizer.json give an id ---- */
+/* ---- Numbered tokens of the files beside tokenizer.json ---- */
 
 struct numbered {
     struct named_token *token;
@@ -215,8 +215,8 @@ static yk_status decoder_collect(const struct tok_source *src, json_t *decoder, 
 static const char *const names[] = {"bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 enum { N_NAMES = sizeof names / sizeof names[0] };
 
-/* The value of a key that names tokens. special_tokens_map.json, an older form, counts before tokenizer_config.json where the latter has
- * no added_tokens_decoder. */
+/* The value of a key that names tokens. special_tokens_map.json, an older form, counts before tokenizer_config.json if the latter has no
+ * added_tokens_decoder. */
 static const json_t *named_value(const struct tok_source *src, const char *key)
 {
     const json_t *older = json_object_get(src->config, "added_tokens_decoder") ? NULL : json_object_get(src->map, key);
@@ -255,7 +255,7 @@ static bool is_name(const struct tok_source *src, const char *content)
     return false;
 }
 
-/* Of the further tokens transformers counts those of tokenizer_config.json here, and of the older file the newer key. */
+/* True for a further token that transformers counts here: any of tokenizer_config.json, and the older file's newer key. */
 static bool is_extra(const struct tok_source *src, const char *content)
 {
     const json_t *const lists[] = {json_object_get(src->config, "extra_special_tokens"),
@@ -289,7 +289,7 @@ static yk_status older_collect(struct tok_source *src, struct numbered *list, yk
     return YK_OK;
 }
 
-/* A class that builds the tokenizer anew has no added tokens of its own: those of tokenizer.json go with the older form. */
+/* Collects tokenizer.json's added tokens, with the older form. A class that builds the tokenizer anew has none of its own. */
 static yk_status json_collect(struct tok_source *src, const json_t *json, struct numbered *list, yk_error *err)
 {
     struct named_token token;
@@ -300,7 +300,7 @@ static yk_status json_collect(struct tok_source *src, const json_t *json, struct
     return YK_OK;
 }
 
-/* The decoder's list is whole: a token that tokenizer.json has beside it would be lost. */
+/* The decoder's list is complete: a further token of tokenizer.json would be lost. */
 static yk_status json_covered(struct tok_source *src, const json_t *json, yk_error *err)
 {
     for (size_t i = 0; i < json_array_size(json); i++) {
@@ -341,8 +341,8 @@ static yk_status numbered_add(struct tok_source *src, const json_t *json, yk_err
 
 /* ---- Tokens that are named ---- */
 
-/* A token that was no added token when there were `before` of them; one that is named twice has the later flags. New ones count in the
- * size of the vocabulary only where a text holds them: models often have no row for such a token, which is padding. */
+/* Adds a token unless it was an added token when there were `before` of them; the later flags of a repeated name count. New ones count
+ * in the size of the vocabulary only if a text holds them. Models often have no row for such a token, which is padding. */
 static yk_status named_add(struct tok_source *src, const char *key, const json_t *v, int before, yk_error *err)
 {
     struct named_token token;
@@ -357,7 +357,7 @@ static yk_status named_add(struct tok_source *src, const char *key, const json_t
     return there && there - src->t->added < before ? YK_OK : token_add(src, key, &token, err);
 }
 
-/* The names that a class gives where no file does. A vocabulary that lacks such a token does without. */
+/* The name that a class gives if no file does. A vocabulary that lacks such a token does without. */
 static const char *preset_of(const struct tok_source *src, const char *key)
 {
     static const struct {
@@ -373,7 +373,7 @@ static const char *preset_of(const struct tok_source *src, const char *key)
     return NULL;
 }
 
-/* Whether a name before this one has the same text, without flags. */
+/* True if an earlier name has the same text, without flags. */
 static bool named_before(const struct tok_source *src, int name, const char *content)
 {
     for (int i = 0; i < name; i++) {
@@ -402,7 +402,7 @@ static yk_status names_add(struct tok_source *src, yk_error *err)
     return YK_OK;
 }
 
-/* additional_special_tokens, extra_special_tokens, and keys of the model's own such as "image_token". */
+/* Adds additional_special_tokens, extra_special_tokens, and keys of the model's own such as "image_token". */
 static yk_status extras_add(struct tok_source *src, yk_error *err)
 {
     const json_t *extra = extra_list(src), *own = json_object_get(src->config, "model_specific_special_tokens");
@@ -450,7 +450,7 @@ yk_status yk__tok_added_read(struct tok_source *src, const json_t *json, yk_erro
     return anew && json_object_get(src->config, "added_tokens_decoder") ? json_covered(src, json, err) : YK_OK;
 }
 
-/* ---- What is looked for in a text ---- */
+/* ---- Search texts of tokens -------------------------------------------------------------------------------------- */
 
 static yk_status token_ready(yk__tokenizer *tok, struct tok_added *token, yk_error *err)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What lies beside a tokenizer's vocabulary: tokenizer_config.json, special_tokens_map.json, added_tokens.json, and the model_type of
- * config.json. A class that a file names says by which rules they are read, as in transformers 5.24: BertTokenizer and GPT2Tokenizer
- * take the vocabulary alone of tokenizer.json, PreTrainedTokenizerFast takes it as it stands.
+ * The files beside a tokenizer's vocabulary: tokenizer_config.json, special_tokens_map.json, added_tokens.json, and the model_type of
+ * config.json. The class that a file names gives the rules for them, as in transformers 5.24. BertTokenizer and GPT2Tokenizer take only the
+ * vocabulary of tokenizer.json, PreTrainedTokenizerFast takes the file as it stands.
  */
 #define _GNU_SOURCE /* strcasestr */
 #include <stdarg.h>
@@ -50,7 +50,7 @@ static const struct config_key {
     {"added_tokens_decoder", KEY_USED, NULL},
     {"truncation_side", KEY_USED, NULL},
     {"padding_side", KEY_USED, NULL},
-    /* what transformers 4 did and 5 does not */
+    /* transformers 4 had these, 5 does not */
     {"clean_text", KEY_ONLY, "true"},
     {"wordpieces_prefix", KEY_ONLY, "\"##\""},
     {"never_split", KEY_FREE, NULL},
@@ -58,7 +58,7 @@ static const struct config_key {
     /* another file, or arguments by place */
     {"fast_tokenizer_files", KEY_ONLY, "[]"},
     {"init_inputs", KEY_ONLY, "[]"},
-    /* lengths are the data's (max-length) */
+    /* lengths belong to the data (max-length) */
     {"model_max_length", KEY_FREE, NULL},
     {"max_len", KEY_FREE, NULL},
     {"max_length", KEY_FREE, NULL},
@@ -156,7 +156,7 @@ static yk_status keys_check(struct tok_source *src, yk_error *err)
     return YK_OK;
 }
 
-/* special_tokens_map.json has tokens and nothing else. */
+/* special_tokens_map.json holds only tokens. */
 static yk_status map_check(struct tok_source *src, yk_error *err)
 {
     const char *key;
@@ -232,8 +232,8 @@ static const struct class_name model_types[] = {{"bert", TOK_CLASS_BERT},     {"
                                                 {"convbert", TOK_CLASS_BERT}, {"gpt2", TOK_CLASS_GPT2},       {"gpt_neo", TOK_CLASS_GPT2},
                                                 {"gptj", TOK_CLASS_GPT2}};
 
-/* Classes of transformers 5.24 that have rules of their own, without "Tokenizer". Of a name that is not known there tokenizer.json is
- * read as it stands. */
+/* Classes of transformers 5.24 that have rules of their own, without "Tokenizer". For an unknown name tokenizer.json is read as it
+ * stands. */
 static const char other_rules[] =
     " Albert Bart Barthez Bartpho BertJapanese Bertweet BigBird BioGpt BlenderbotSmall Blenderbot ByT5 CLIP CTRL Camembert Canine Clvp "
     "CodeLlama Cohere CpmAnt Cpm DPRQuestionEncoder Deberta DebertaV2 Dia Esm Esmc FNet FSMT Flaubert Funnel GPTNeoXJapanese GPTNeoX Gemma "
@@ -241,7 +241,7 @@ static const char other_rules[] =
     "Parakeet Pegasus Perceiver Phobert ProphetNet Qwen2 Qwen3_5 Rag Reformer RemBert RoCBert RoFormer Roberta SeamlessM4T Siglip2 "
     "Splinter T5 Tapas Udop VideoPrism Vits Wav2Vec2CTC Wav2Vec2PhonemeCTC Whisper XGLM XLMRoberta XLM XLNet ";
 
-/* By the name of the class, or a model_type such as "xlm-roberta". */
+/* Compares the name of the class, or a model_type such as "xlm-roberta". */
 bool yk__tok_class_has_rules(const char *name)
 {
     const char *end = strstr(name, "Tokenizer");
@@ -281,7 +281,7 @@ static yk_status class_set(struct tok_source *src, const char *file, const char 
     return src->class_name ? YK_OK : yk__fail_mem(err, strlen(name), "a name");
 }
 
-/* tokenizer_config.json names it, else config.json does, else the latter's model_type implies it. */
+/* Finds the class: tokenizer_config.json's, else config.json's, else the one that the latter's model_type implies. */
 static yk_status class_read(struct tok_source *src, yk_error *err)
 {
     const char *name = json_string_value(json_object_get(src->config, "tokenizer_class")), *type;

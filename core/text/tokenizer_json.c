@@ -2,7 +2,7 @@
 /*
  * tokenizer.json, component by component, as the tokenizers library 0.23 runs it. A component, a key or a value that is not built here is
  * refused by file and key. A class of transformers that builds its tokenizer anew (source.h) takes settings of tokenizer_config.json
- * instead: where the file says something else and no key there speaks of it, the two contradict each other, which is refused too.
+ * instead. If the file differs and no key there settles it, the contradiction is refused too.
  */
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +23,7 @@ static bool word_in(const char *list, const char *word)
     return false;
 }
 
-/* Every key of an object is in a list of words. */
+/* Checks that every key of an object is in a list of words. */
 static yk_status keys_check(const struct tok_source *src, const char *what, const json_t *v, const char *known, yk_error *err)
 {
     const char *key;
@@ -34,7 +34,7 @@ static yk_status keys_check(const struct tok_source *src, const char *what, cons
     return YK_OK;
 }
 
-/* A boolean; null and a missing key are the preset. */
+/* Reads a boolean; null and a missing key give the preset. */
 static yk_status flag_read(const struct tok_source *src, const char *what, const json_t *v, const char *key, int preset, int *out,
                            yk_error *err)
 {
@@ -207,7 +207,7 @@ static yk_status merges_read(const struct tok_source *src, const json_t *list, y
     return st;
 }
 
-/* ByteLevel, after what may have split the text before it. */
+/* Reads ByteLevel, after a Split that may come before it. */
 static yk_status byte_level_read(const struct tok_source *src, const json_t *v, yk_error *err)
 {
     int regex;
@@ -215,7 +215,7 @@ static yk_status byte_level_read(const struct tok_source *src, const json_t *v, 
         flag_read(src, "pre_tokenizer", v, "add_prefix_space", 1, &src->t->prefix_space, err) ||
         flag_read(src, "pre_tokenizer", v, "use_regex", 1, &regex, err))
         return err->status;
-    if (src->t->pattern && (regex || src->t->prefix_space)) /* both would work on each part of the split text */
+    if (src->t->pattern && (regex || src->t->prefix_space)) /* each would work on every part of the split text */
         return yk__tok_refuse(src, "pre_tokenizer ByteLevel after a Split with", regex ? "use_regex" : "add_prefix_space", err);
     return regex ? yk__tok_bpe_pattern(src->t, src->path, TOK_GPT2_PATTERN, err) : YK_OK;
 }
@@ -233,7 +233,7 @@ static yk_status split_read(const struct tok_source *src, const json_t *v, yk_er
     return yk__tok_bpe_pattern(src->t, src->path, regex, err);
 }
 
-/* [Split,] ByteLevel: without the latter the vocabulary is one of characters, not of bytes. */
+/* Reads [Split,] ByteLevel: without the latter the vocabulary is one of characters, not of bytes. */
 static yk_status pre_tokenizer_read(const struct tok_source *src, const json_t *pre, yk_error *err)
 {
     const json_t *list = json_object_get(pre, "pretokenizers");
@@ -281,7 +281,7 @@ static yk_status bpe_read(struct tok_source *src, const json_t *root, const json
 
 /* ---- Characters ---- */
 
-/* What yk__tokenizer_save wrote of a tokenizer of characters. */
+/* Reads a file that yk__tokenizer_save wrote for a tokenizer of characters. */
 static yk_status chars_read(struct tok_source *src, const json_t *root, const json_t *vocab, yk_error *err)
 {
     yk__tokenizer *tok = src->t;
@@ -311,11 +311,11 @@ static yk_status chars_read(struct tok_source *src, const json_t *root, const js
 /* ---- A class that builds the tokenizer anew ---- */
 
 struct conflict {
-    const char *what, *found; /* of tokenizer.json; NULL: none */
-    const char *key;          /* of tokenizer_config.json, which would settle it */
+    const char *what, *found; /* in tokenizer.json; NULL if none */
+    const char *key;          /* key of tokenizer_config.json that would settle it */
 };
 
-/* What the file says of casing and accents against what BertTokenizer takes; keys that are given, and an option, settle it. */
+/* Compares the file's casing and accents with BertTokenizer's; given keys, and an option, settle a difference. */
 static struct conflict normalizer_conflict(const struct tok_source *src, const json_t *v)
 {
     const json_t *lower = json_object_get(v, "lowercase"), *accents = json_object_get(v, "strip_accents");
@@ -339,7 +339,7 @@ static bool template_is(const struct tok_template *p, const struct tok_template 
     return same;
 }
 
-/* The file's own template stands in the tokenizer. */
+/* The tokenizer already holds the file's own template. */
 static struct conflict bert_conflict(const struct tok_source *src, const json_t *root)
 {
     const json_t *model = json_object_get(root, "model");
@@ -393,7 +393,7 @@ static yk_status conflict_refuse(const struct tok_source *src, struct conflict c
                     c.found ? c.found : "(none)", src->class_file, src->class_name);
 }
 
-/* A class that is not built here: tokenizer.json as it stands, if no key says something else. */
+/* Checks a class that is not built here: tokenizer.json as it stands, if no key differs from it. */
 static yk_status other_check(struct tok_source *src, yk_error *err)
 {
     const yk__tokenizer *tok = src->t;
@@ -420,7 +420,7 @@ static yk_status other_check(struct tok_source *src, yk_error *err)
                         src->class_name, src->class_file);
 }
 
-/* Whether a file that stands for itself says what BertTokenizer or GPT2Tokenizer would do: a saved folder names that class then. */
+/* The class, BertTokenizer or GPT2Tokenizer, whose rules equal the file's: a saved folder then names it. Else TOK_CLASS_PLAIN. */
 static enum tok_class class_alike(struct tok_source *src, const json_t *root)
 {
     static const char *const special[] = {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]", "<|endoftext|>"};
@@ -437,7 +437,7 @@ static enum tok_class class_alike(struct tok_source *src, const json_t *root)
     return class;
 }
 
-/* ---- The whole ---- */
+/* ---- The whole --------------------------------------------------------------------------------------------------- */
 
 static yk_status model_read(struct tok_source *src, const json_t *root, yk_error *err)
 {
@@ -465,7 +465,7 @@ static yk_status head_check(const struct tok_source *src, const json_t *root, yk
                       "version truncation padding added_tokens normalizer pre_tokenizer post_processor decoder model", err);
 }
 
-/* Vocabulary, merges and the file's own template are there: the rest as the class has it. */
+/* Completes the tokenizer by its class; vocabulary, merges and the file's own template are there. */
 static yk_status anew_read(struct tok_source *src, const json_t *added, yk_error *err)
 {
     yk__tokenizer *tok = src->t;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokenizer folders: tokenizer.json, or vocab.txt, or vocab.json with merges.txt, and what lies beside them. */
+/* Tokenizer folders: tokenizer.json, or vocab.txt, or vocab.json with merges.txt, and the files beside them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ yk_status yk__tok_model_ready(struct tok_source *src, yk_error *err)
 
 /* ---- vocab.txt ---- */
 
-/* Counts a token of a template, which every text has, in the size of the vocabulary. */
+/* Counts a template's token, which every text has, in the size of the vocabulary. */
 static void size_cover(yk__tokenizer *tok, int32_t id)
 {
     if (id >= tok->size)
@@ -87,7 +87,7 @@ yk_status yk__tok_bert_tokens(struct tok_source *src, yk_error *err)
     return YK_OK;
 }
 
-/* A class that goes with no such file is refused; one that config.json alone implies says nothing of it. */
+/* Refuses a class that does not fit the file; a class that only config.json implies is no statement about it. */
 static yk_status class_expect(struct tok_source *src, enum tok_class class, yk_error *err)
 {
     const bool implied = !src->class_name || (!strcmp(src->class_file, "config.json") && src->class != TOK_CLASS_OTHER);
@@ -153,7 +153,7 @@ static yk_status merge_lines(const struct tok_source *src, yk_error *err)
     return st;
 }
 
-/* add_bos_token and add_eos_token, of the tokens that files name. */
+/* Sets the template by add_bos_token and add_eos_token, with the tokens that files name. */
 static yk_status gpt2_template(struct tok_source *src, yk_error *err)
 {
     const char *bos = yk__tok_setting_token(src, "bos_token", "<|endoftext|>");
@@ -231,7 +231,7 @@ static yk_status folder_load(struct tok_source *src, yk_error *err)
     return yk__fail(err, YK_E_ARG, "%s: expected a folder with tokenizer.json, vocab.txt, or vocab.json and merges.txt", src->dir);
 }
 
-/* The class that tokenizer_config.json names in a saved folder. */
+/* The class for tokenizer_config.json in a saved folder. */
 static const char *class_saved(enum tok_class class)
 {
     return class == TOK_CLASS_BERT ? "BertTokenizer" : class == TOK_CLASS_GPT2 ? "GPT2Tokenizer" : "PreTrainedTokenizerFast";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Saving a tokenizer: the files it came from, and in tokenizer_config.json what an option, a preset or another file decided, so that
- * neither the folder's name nor the command line is needed again.
+ * Saving a tokenizer: its source files, and in tokenizer_config.json every choice by an option, a preset or another file. So neither the
+ * folder's name nor the command line is needed again.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,7 +31,8 @@ static void char_put(FILE *f, int32_t c)
     }
 }
 
-/* A WordLevel model whose words are single characters. Expressions of Hugging Face's tokenizers are Oniguruma's, which has no (?s:.) */
+/* Writes a WordLevel model whose words are single characters. Expressions of Hugging Face's tokenizers are Oniguruma's, which has no
+ * (?s:.) */
 static void chars_put(const yk__tokenizer *tok, FILE *f)
 {
     fputs("{\"version\":\"1.0\",\"added_tokens\":[],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"Split\","
@@ -46,7 +47,7 @@ static void chars_put(const yk__tokenizer *tok, FILE *f)
     fputs("}}}\n", f);
 }
 
-/* A BPE on bytes without merges: the id of a byte is the byte. */
+/* Writes a BPE on bytes without merges: the id of a byte is the byte. */
 static void bytes_put(FILE *f)
 {
     fputs("{\"version\":\"1.0\",\"added_tokens\":[],\"normalizer\":null,\"pre_tokenizer\":{\"type\":\"ByteLevel\","
@@ -91,7 +92,7 @@ static yk_status json_write(const char *path, const json_t *v, yk_error *err)
     return s;
 }
 
-/* Sets a key whose value is another one; *changed says so. -1: out of memory. */
+/* Sets a key if its value differs, and *changed then. -1 if memory ran out. */
 static int key_set(json_t *o, const char *key, json_t *v, bool *changed)
 {
     const json_t *old = json_object_get(o, key);
@@ -102,7 +103,7 @@ static int key_set(json_t *o, const char *key, json_t *v, bool *changed)
     return same ? 0 : json_object_set_new(o, key, v);
 }
 
-/* What a class reads from its keys, as it was used. A null of strip_accents follows the casing and stays. */
+/* Sets the class's keys to the values in use. A null of strip_accents follows the casing and stays. */
 static int settings_put(const yk__tokenizer *tok, json_t *config, bool *changed)
 {
     const json_t *accents = json_object_get(config, "strip_accents");
@@ -120,7 +121,7 @@ static int settings_put(const yk__tokenizer *tok, json_t *config, bool *changed)
     return bad;
 }
 
-/* The normalizer of a tokenizer.json as it was used. */
+/* Sets the normalizer of a tokenizer.json to the values in use. */
 static int normalizer_put(const yk__tokenizer *tok, json_t *root, bool *changed)
 {
     json_t *v = json_object_get(root, "normalizer");
@@ -137,7 +138,7 @@ static int normalizer_put(const yk__tokenizer *tok, json_t *root, bool *changed)
     return bad;
 }
 
-/* Reads from, changes it, and writes it to `to`; unchanged it is not written, *changed false. */
+/* Reads `from`, changes it, and writes it to `to`; an unchanged file is not written, with *changed false. */
 static yk_status file_change(const yk__tokenizer *tok, const char *from, const char *to,
                              int (*change)(const yk__tokenizer *tok, json_t *root, bool *changed), bool *changed, yk_error *err)
 {
@@ -168,7 +169,7 @@ static yk_status file_copy(const char *from, const char *to, yk_error *err)
     return s;
 }
 
-/* A file of the folder that the tokenizer came from: copied, or written anew where it has to say something else. */
+/* Saves a file of the tokenizer's source folder: copies it, or writes it anew if its content must differ. */
 static yk_status file_save(const yk__tokenizer *tok, const char *from, const char *to, const char *name, yk_error *err)
 {
     bool changed = false;
@@ -203,7 +204,7 @@ static yk_status made_save(const yk__tokenizer *tok, const char *dir, yk_error *
 {
     char *path = yk__format("%s/tokenizer.json", dir), *config = yk__format("%s/tokenizer_config.json", dir);
     yk_status s = path && config ? text_write(path, tok, err) : yk__fail_mem(err, strlen(dir), "a path");
-    if (!s) /* by a config.json of GPT-2 transformers would build another tokenizer */
+    if (!s) /* from a config.json of GPT-2 transformers would build another tokenizer */
         s = yk__folder_write_file(config, "{\"tokenizer_class\": \"PreTrainedTokenizerFast\"}\n", 47, err);
     yk__free(path);
     yk__free(config);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The offset of the first byte that does not begin a whole, valid character; n when there is none. */
+/* The offset of the first byte that does not begin a whole, valid character; n if there is none. */
 size_t yk__utf8_check(const char *s, size_t n);
 
 /* The character at s[0..n), n > 0, and its length in *len (at least 1). -1 if it is not valid. */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * BERT's tokenizer: clean, set Chinese characters apart, decompose (NFD), drop accents, lower case, split at spaces and
- * punctuation, then the longest piece first (Wu et al. 2016; rules as in Hugging Face's BertNormalizer and
- * BertPreTokenizer).
+ * BERT's tokenizer: clean, set Chinese characters apart, decompose (NFD), drop accents, lower case, split at spaces and punctuation, then
+ * the longest piece first. Source: Wu et al. 2016; rules as in Hugging Face's BertNormalizer and BertPreTokenizer.
  */
 #include <string.h>
 #include <utf8proc.h>
@@ -11,8 +10,8 @@
 #include "core/text/internal.h"
 #include "core/text/utf8.h"
 
-/* What a character is to the tokenizer, as bits. MARK: an accent, which goes with its letter's decomposition; CHANGES: it is not
- * copied as it is (lower case, accents). */
+/* Classes of characters, as bits. MARK: an accent, which goes with its letter's decomposition; CHANGES: it is not copied as it is (lower
+ * case, accents). */
 enum { PLAIN = 0, CONTROL = 1, SPACE = 2, PUNCT = 4, CJK = 8, MARK = 16, CHANGES = 32 };
 
 static int is_cjk(int32_t c)
@@ -64,7 +63,7 @@ static int compute_class(int32_t c)
     return k;
 }
 
-/* What the character becomes: at most 4 characters. Returns how many, without the marks that are dropped. */
+/* Maps a character to at most 4 characters. Returns their number, without the marks that are dropped. */
 static int map_char(const yk__tokenizer *tok, int32_t c, int32_t out[8])
 {
     utf8proc_int32_t d[8] = {c};
@@ -81,7 +80,7 @@ static int map_char(const yk__tokenizer *tok, int32_t c, int32_t out[8])
         if (tok->strip_accents && (compute_class(d[i]) & MARK))
             continue;
         out[k++] = tok->lowercase ? utf8proc_tolower(d[i]) : d[i];
-        if (tok->lowercase && d[i] == 0x130) { /* the one character whose lower case is two */
+        if (tok->lowercase && d[i] == 0x130) { /* the one character with a lower case of two */
             out[k - 1] = 'i';
             out[k++] = 0x307;
         }
@@ -130,9 +129,9 @@ yk_status yk__tok_wordpiece_ready(yk__tokenizer *tok, const char *prefix, yk_err
     return YK_OK;
 }
 
-/* ---- Words: their first piece is looked up in `first`, the others, which a vocabulary has with "##" in front, in `more` ---- */
+/* ---- Words: `first` holds first pieces; `more` holds later ones, which a vocabulary has with "##" in front ---- */
 
-/* The longest piece at s[0..n): its id, and its bytes in *len. -1: none. */
+/* The longest piece at s[0..n): its id, and its bytes in *len. -1 if none. */
 static int32_t longest_piece(const yk__tokenizer *tok, const yk__strmap *map, const char *s, size_t n, size_t *len)
 {
     uint64_t h[256];
@@ -155,7 +154,7 @@ static int32_t longest_piece(const yk__tokenizer *tok, const yk__strmap *map, co
     return -1;
 }
 
-/* The pieces of the word so far, or one [UNK]. */
+/* Appends the pieces of the word so far, or one [UNK]. */
 static int word_flush(yk__encoder *enc, yk__ids *out)
 {
     const yk__tokenizer *tok = enc->tokenizer;
@@ -183,7 +182,7 @@ static int word_flush(yk__encoder *enc, yk__ids *out)
 static int word_append(yk__encoder *enc, int32_t c)
 {
     if (enc->word_chars++ > enc->tokenizer->max_chars)
-        return 0; /* it will be [UNK] whatever follows */
+        return 0; /* it will be [UNK] in any case */
     if (yk__grow(&enc->word, &enc->word_cap, enc->word_len + 4, 1))
         return -1;
     enc->word_len += (size_t)yk__utf8_put(c, enc->word + enc->word_len);
@@ -235,7 +234,7 @@ yk_status yk__tok_wordpiece(yk__encoder *enc, const char *s, size_t n, yk__ids *
     return word_flush(enc, out) ? yk__fail_mem(err, n, "token ids") : YK_OK;
 }
 
-/* ---- The normalized text, in which added tokens are looked for ---- */
+/* ---- The normalized text, in which added tokens are searched ---- */
 
 static size_t normal_put(const yk__tokenizer *tok, int32_t c, char *out)
 {
