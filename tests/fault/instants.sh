@@ -27,9 +27,9 @@ fi
 timed_out() { # timed_out DEVICES
     for _ in 1 2 3; do
         rm -rf "$out/timed"
-        python3 -c 'import os, signal, subprocess, sys, time
+        python3 -c 'import glob, os, signal, subprocess, sys, time
 process = subprocess.Popen(sys.argv[2:], start_new_session=True)
-while not os.path.exists(sys.argv[1] + "/checkpoint-1") and process.poll() is None:
+while not glob.glob(sys.argv[1] + "/checkpoint-*") and process.poll() is None: # the first one goes with the second
     time.sleep(0.01)
 process.send_signal(signal.SIGTERM)
 time.sleep(0.001)
