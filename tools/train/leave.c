@@ -9,13 +9,15 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/control/origin.h"
 #include "tools/cli.h"
 #include "tools/train/train.h"
 
 #define ASK_SECONDS 0.5
 #define ASK_STEPS 16
 /* Two signals within this time are one: timeout(1) sends its signal to the process and to the process's group, and a cluster sends one to a
- * rank of several and to its launcher, which passes it on. */
+ * rank of several and to its launcher, which passes it on. A signal that Yoke's own launcher passes on is never a second one, as the
+ * launcher kills for that. */
 #define TWICE_SECONDS 0.05
 #define TWICE_PASSED_ON_SECONDS 0.5
 
@@ -23,19 +25,27 @@ static const int signals[] = {SIGTERM, SIGUSR1};
 static volatile sig_atomic_t saving;  /* a signal waits for the end of the step */
 static volatile sig_atomic_t asked;   /* the first signal; 0: none */
 static volatile sig_atomic_t several; /* ranks, which a launcher may have started */
+static volatile pid_t launcher;       /* Yoke's own; 0 if another started this process */
 static _Atomic double asked_at;       /* seconds */
 
 /* Async-signal-safe. */
-static void signal_take(int sig)
+static bool is_same_signal(const siginfo_t *info)
 {
     const double twice = several ? TWICE_PASSED_ON_SECONDS : TWICE_SECONDS;
+    return asked && ((launcher && info->si_pid == launcher) || train_seconds() - atomic_load(&asked_at) < twice);
+}
+
+/* Async-signal-safe. The process also lives on after its save if the signal comes again: the other ranks wait until it leaves the group. */
+static void signal_take(int sig, siginfo_t *info, void *context)
+{
     const int kept = errno;
-    if (!saving)
-        _exit(YK_EXIT_AGAIN);
-    if (!asked) {
+    (void)context;
+    if (!asked && saving) {
         atomic_store(&asked_at, train_seconds());
         asked = sig;
-    } else if (train_seconds() - atomic_load(&asked_at) >= twice) {
+    } else if (!is_same_signal(info)) {
+        if (!saving)
+            _exit(YK_EXIT_AGAIN);
         signal(sig, SIG_DFL);
         raise(sig); /* delivered when this handler returns */
     }
@@ -44,7 +54,7 @@ static void signal_take(int sig)
 
 static void take_signals(void)
 {
-    const struct sigaction take = {.sa_handler = signal_take, .sa_flags = SA_RESTART};
+    const struct sigaction take = {.sa_sigaction = signal_take, .sa_flags = SA_RESTART | SA_SIGINFO};
     struct sigaction now;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
         if (!sigaction(signals[i], NULL, &now) && now.sa_handler != SIG_IGN)
@@ -60,13 +70,14 @@ void leave_ignore(void)
 {
     struct sigaction now;
     for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
-        if (!sigaction(signals[i], NULL, &now) && now.sa_handler == signal_take)
+        if (!sigaction(signals[i], NULL, &now) && (now.sa_flags & SA_SIGINFO) && now.sa_sigaction == signal_take)
             signal(signals[i], SIG_DFL);
 }
 
 void leave_begin(const yk_job *job)
 {
     several = yk_world_size(job) > 1;
+    launcher = yk__launch_fd() >= 0 ? getppid() : 0;
     saving = true;
     take_signals();
 }
