@@ -10,7 +10,7 @@ yoke_SOURCES = tools/bench/mixed.c tools/bench/mixed.h tools/bench/peak_loops.h 
 	tools/check/sanity_report.c tools/check/sanity_report.h tools/check/vectors.c tools/check/vectors.h tools/check/vectors_ops.c \
 	tools/check/vectors_ops.h tools/cli.c tools/cli.h tools/cmd/bench.c tools/cmd/config.c \
 	tools/cmd/estimate.c tools/cmd/eval.c tools/cmd/info.c \
-	tools/cmd/inspect.c tools/cmd/launch.c tools/cmd/launch_node.c tools/cmd/launch_node.h \
+	tools/cmd/inspect.c tools/cmd/launch.c \
 	tools/cmd/predict.c tools/cmd/test.c tools/cmd/trace.c tools/cmd/tokenize.c \
 	tools/cmd/train.c tools/cmd/yoke.c \
 	tools/config/apply.c tools/config/apply.h \

@@ -259,7 +259,7 @@ static yk_status start_by_meeting(start *st, int *job_fd, yk__agent **agent, yk_
 {
     yk__meeting meeting = {.listener = -1};
     const bool file = yk__option_text(YK__OPTION_SECRET_FILE) != NULL;
-    if ((file && read_secret_file(st, err)) || yk__meeting_share(st->origin, st->join_ms, !file, &meeting, err))
+    if ((file && read_secret_file(st, err)) || yk__meeting_share(&st->waiting, st->join_ms, !file, &meeting, err))
         return err->status;
     if (!file) {
         memcpy(st->secret, meeting.secret, sizeof meeting.secret);

@@ -100,17 +100,31 @@ static yk_status meeting_take(const char *text, bool secret, yk__meeting *meetin
     return secret ? yk__munge_open(credential, meeting->secret, sizeof meeting->secret, err) : YK_OK;
 }
 
-yk_status yk__meeting_share(const yk__origin *origin, uint32_t ms, bool secret, yk__meeting *meeting, yk_error *err)
+/* Collective. */
+static yk_status text_share(yk__waiting *waiting, uint32_t ms, char text[TEXT], yk_error *err)
 {
+    const yk__origin *origin = waiting->origin;
+    yk__waiting_watch watch;
+    yk__waiting_begin_watch(&watch, waiting, origin->store_fd >= 0 ? "other ranks (PMI does not tell which; each that waits says so)"
+                                                                    : "other ranks (PMIx does not tell which; each that waits says so)");
+    if (origin->store_fd >= 0)
+        yk__pmi_share(origin->store_fd, origin->rank, ms, text, TEXT, err);
+    else if (yk__pmix_share(origin->rank, ms, text, TEXT, err) == YK_E_UNSUPPORTED)
+        yk__fail_in(err, "ranks of several hosts: set YOKE_ADDR, YOKE_PORT and YOKE_SECRET_FILE, or install libpmix");
+    yk__waiting_end_watch(&watch);
+    yk__waiting_begin(waiting, origin); /* for rank 0, which names ranks */
+    return err->status;
+}
+
+yk_status yk__meeting_share(yk__waiting *waiting, uint32_t ms, bool secret, yk__meeting *meeting, yk_error *err)
+{
+    const yk__origin *origin = waiting->origin;
     yk_error why = YK_ERROR_INIT;
     char text[TEXT] = "";
     meeting->listener = -1;
     if (!origin->rank)
         meeting_open(origin, secret, meeting, text, &why); /* an error goes to all first */
-    if (origin->store_fd >= 0)
-        yk__pmi_share(origin->store_fd, origin->rank, ms, text, sizeof text, err);
-    else if (yk__pmix_share(origin->rank, ms, text, sizeof text, err) == YK_E_UNSUPPORTED)
-        yk__fail_in(err, "ranks of several hosts: set YOKE_ADDR, YOKE_PORT and YOKE_SECRET_FILE, or install libpmix");
+    text_share(waiting, ms, text, err);
     if (why.status)
         *err = why;
     if (!err->status && origin->rank)

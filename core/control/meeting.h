@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "core/control/origin_record.h"
+#include "core/control/waiting.h"
 
 typedef struct yk__meeting {
     char address[64];   /* numeric */
@@ -20,7 +21,8 @@ typedef struct yk__meeting {
     uint8_t secret[32]; /* where one was asked for */
 } yk__meeting;
 
-/* Collective. secret: whether one is needed, because no file has it. ms: how long to wait for all; 0: for ever. */
-yk_status yk__meeting_share(const yk__origin *origin, uint32_t ms, bool secret, yk__meeting *meeting, yk_error *err);
+/* Collective. secret: whether one is needed, because no file has it. ms: how long to wait for all; 0: for ever. A launcher's store does not
+ * tell which ranks have come: after 5 s each rank that waits says so. */
+yk_status yk__meeting_share(yk__waiting *waiting, uint32_t ms, bool secret, yk__meeting *meeting, yk_error *err);
 
 #endif

@@ -8,6 +8,7 @@
 #ifndef YOKE_CORE_CONTROL_WAITING_H
 #define YOKE_CORE_CONTROL_WAITING_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,6 +24,17 @@ void yk__waiting_begin(yk__waiting *waiting, const yk__origin *origin);
 bool yk__waiting_due(yk__waiting *waiting);
 /* "waited 5 s so far for WHAT: .." as a warning; WHAT as in printf. */
 void yk__waiting_say(const yk__waiting *waiting, const char *what, ...) __attribute__((format(printf, 2, 3)));
+
+/* A thread that says the line while this one is in a call of a foreign library, which nobody can leave or look into. */
+typedef struct yk__waiting_watch {
+    yk__waiting *waiting;
+    const char *what;
+    int over; /* an eventfd, written to at the end; -1: no thread runs, and nothing is said */
+    pthread_t thread;
+} yk__waiting_watch;
+/* what: until yk__waiting_end_watch, which ends the thread. */
+void yk__waiting_begin_watch(yk__waiting_watch *watch, yk__waiting *waiting, const char *what);
+void yk__waiting_end_watch(yk__waiting_watch *watch);
 
 /* "rank 3", "ranks 1, 2, 5", or the first eight "and 7 more". Zeroed before the first. */
 typedef struct yk__rank_names {

@@ -55,6 +55,12 @@ typedef struct yk__launcher {
     bool liveness;            /* false: a stopped rank may be in a debugger */
 } yk__launcher;
 
+/* This host's part, for which a launcher on another host speaks; NULL if this launcher speaks for itself. */
+static inline yk__node *yk__launcher_led(const yk__launcher *launcher)
+{
+    return launcher->node && !launcher->node->single ? launcher->node : NULL;
+}
+
 /* Starts each rank in a process group of its own; fills their names. */
 yk_status yk__launcher_start(yk__launcher *launcher, const yk__placement *place, yk_error *err);
 

@@ -230,7 +230,8 @@ static void read_verdict(yk__launcher *launcher, uint32_t rank)
         if (!launcher->blame[0])
             snprintf(launcher->blame, sizeof launcher->blame, "%s", err.text);
         launcher->rank[rank].blamed = true;
-        yk__node_tell(who, err.text);
+        if (yk__launcher_led(launcher))
+            yk__node_tell(who, err.text);
         return;
     }
     yk__control_job_abort(launcher->job, rank, err.status, err.text);
@@ -287,10 +288,10 @@ static void watch_again(yk__launcher *launcher)
     fail_rank(launcher, launcher->again_rank, YK_E_DEVICE_LOST, " ended with exit code 75 and the ranks that are left do not");
 }
 
-/* All ranks of the job are stopped and none has ended: the user did it. On several hosts only the launcher stops every rank. */
+/* All ranks of the job are stopped and none has ended: the user did it. A launcher of several hosts is the one that stops all ranks. */
 static bool is_pause(const yk__launcher *launcher, uint32_t stopped)
 {
-    return launcher->node ? launcher->paused : stopped == launcher->n_ranks;
+    return yk__launcher_led(launcher) ? launcher->paused : stopped == launcher->n_ranks;
 }
 
 /* Fails ranks that are stopped while other ranks run, or after other ranks have ended. */
@@ -418,7 +419,7 @@ static int next_timeout(const yk__launcher *launcher)
     for (uint32_t r = 0; r < launcher->n_ranks; r++)
         if (launcher->rank[r].left_at && launcher->rank[r].pid)
             at = earlier_of(at, launcher->rank[r].left_at + launcher->left_ms);
-    if (launcher->node)
+    if (yk__launcher_led(launcher))
         at = earlier_of(at, yk__clock_ms() + YK__NODE_BEAT_MS);
     if (!at)
         return -1;
@@ -444,7 +445,8 @@ static nfds_t polls_fill(const yk__launcher *launcher, struct pollfd *p)
     p[0] = (struct pollfd){launcher->signals.fd, POLLIN, 0};
     for (uint32_t r = 0; r < launcher->n_ranks; r++)
         p[r + 1] = (struct pollfd){yk__control_job_fd(launcher->job, r), POLLIN, 0};
-    return launcher->n_ranks + 1 + (launcher->node ? yk__node_poll(launcher->node, p + launcher->n_ranks + 1) : 0);
+    const yk__node *led = yk__launcher_led(launcher);
+    return launcher->n_ranks + 1 + (led ? yk__node_poll(led, p + launcher->n_ranks + 1) : 0);
 }
 
 /* The launcher stops the ranks of all hosts, or continues them. */
@@ -456,19 +458,20 @@ static void job_pause(yk__launcher *launcher, bool paused)
 
 static void node_serve(yk__launcher *launcher)
 {
+    yk__node *node = yk__launcher_led(launcher);
     const char *lost = NULL;
     int order;
-    if (!launcher->node)
+    if (!node)
         return;
-    yk__node_pump(launcher->node, false);
-    while ((order = yk__node_order(launcher->node)) > 0)
+    yk__node_pump(node, false);
+    while ((order = yk__node_order(node)) > 0)
         if (order == SIGTSTP || order == SIGCONT)
             job_pause(launcher, order == SIGTSTP);
         else
             job_interrupt(launcher, order, true);
     if (order < 0)
         lost = "the launcher of the job has ended";
-    else if (!yk__node_beat(launcher->node))
+    else if (!yk__node_beat(node))
         lost = "the launcher of the job gives no sign of life: its host or the connection is gone";
     if (lost) {
         yk__control_job_abort(launcher->job, launcher->n_ranks, YK_E_CANCELLED, lost);
@@ -489,7 +492,7 @@ static void job_supervise(yk__launcher *launcher, struct pollfd *p)
         ranks_reap(launcher);
         deadlines_enforce(launcher);
     }
-    if (launcher->node)
+    if (yk__launcher_led(launcher))
         yk__node_pump(launcher->node, true); /* the ranks' last output */
 }
 
@@ -559,7 +562,7 @@ static yk_status launch_once(yk__launcher *launcher, const struct yk__placement 
     if (!s)
         s = launcher_run(launcher, place, code, err);
     *again = s && launcher->ran && !launcher->gave_up && !launcher->interrupted && yk__restart_due(&launcher->restart, *code);
-    if (s && !launcher->said && !(launcher->node && *code == YK__LAUNCH_AGAIN)) { /* on several hosts the launcher reports it once */
+    if (s && !launcher->said && !(yk__launcher_led(launcher) && *code == YK__LAUNCH_AGAIN)) { /* which the launcher of all hosts reports */
         yk__restart_describe(&launcher->restart, *again, err->text, text, sizeof text);
         say_line(launcher, text);
     }
@@ -607,6 +610,16 @@ yk_status yk__launch_node(yk__node *node, const yk__placement *place, char *cons
     yk__launcher launcher = {.n_ranks = node->ranks, .argv = argv, .node = node, .say = say, .guard = {0, -1}, .signals = {.fd = -1}};
     yk__restart_inherit(&launcher.restart);
     return launch_job(&launcher, place, code, err);
+}
+
+yk_status yk__launch_part(const yk__launch_host *host, const struct yk__placement *place, char *const *argv, yk__launch_say say, int *code,
+                          yk_error *err)
+{
+    yk__node node = {.single = true, .first = host->first, .size = host->size, .port = host->port, .listener = -1, .secret = -1,
+                     .orders = -1, .ranks = host->ranks};
+    yk__launcher launcher = {.n_ranks = host->ranks, .argv = argv, .node = &node, .say = say, .guard = {0, -1}, .signals = {.fd = -1}};
+    snprintf(node.address, sizeof node.address, "%s", host->address);
+    return launch_first(&launcher, place, 0, code, err);
 }
 
 yk_status yk__launch_call(const struct yk__placement *place, uint32_t n, yk__launch_function function, void *argument, uint32_t restarts,

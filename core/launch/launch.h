@@ -31,6 +31,15 @@ void yk__launch_keep_standard(void);
 typedef void (*yk__launch_say)(const char *text);
 yk_status yk__launch(const struct yk__placement *place, uint32_t n, char *const *argv, uint32_t restarts, yk__launch_say say, int *code,
                      yk_error *err);
+/* A launcher on each host, of which this one starts the ranks of its own: */
+typedef struct yk__launch_host {
+    uint32_t ranks, first, size; /* ranks of this host, the number of the first, and the ranks of all hosts */
+    const char *address;         /* rank 0 listens here; the secret is in the file that YOKE_SECRET_FILE names */
+    uint16_t port;
+} yk__launch_host;
+/* yk__launch for these ranks, without restarts. Signals go to this host's ranks. Those of other hosts hear from them of the job's end. */
+yk_status yk__launch_part(const yk__launch_host *host, const struct yk__placement *place, char *const *argv, yk__launch_say say, int *code,
+                          yk_error *err);
 /* The same with forks of this process. Each calls `function`, whose result is the exit code. This process has loaded no driver, and its
  * other threads, if any, hold nothing that a rank needs. */
 typedef int (*yk__launch_function)(void *argument);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This host's part of a job on several hosts: its ranks' numbers, and their input and output while they run. Made by node.c.
+ * This host's part of a job on several hosts: its ranks' numbers, and their input and output while they run. Made by node.c, or, for a
+ * launcher on each host, by launch.c.
  *
  * Thread rule: one thread.
  */
@@ -17,17 +18,18 @@
 #define YK__NODE_BEAT_MS 500       /* each side sends a beat this often */
 
 typedef struct yk__node {
-    const char *host;     /* the host's name, as the user writes it */
+    bool single;          /* a launcher on each host: nobody above this one gives it orders or prints for it and its ranks */
+    const char *host;     /* the host's name, as the user writes it; NULL if single */
     uint32_t first, size; /* the number of its first rank; ranks of the whole job */
     char address[256];    /* rank 0's */
     uint16_t port;
     int listener;         /* rank 0's, on its host; else -1 */
-    int secret;           /* a file without a name */
-    int orders;           /* from the launcher; -1 after its end */
+    int secret;           /* a file without a name; -1 if single: the user's YOKE_SECRET_FILE has it */
+    int orders;           /* from the launcher; -1 after its end, and if single */
     int64_t checked_at, beat_at; /* ms; of the last check of the launcher, of the last beat to it */
     int64_t silent_ms;    /* time without a word from the launcher, a sum of limited steps */
     bool heard;           /* the launcher has sent something since the last check */
-    yk__lines *output;    /* [2 * ranks of this host]: standard output and standard error of each */
+    yk__lines *output;    /* [2 * ranks of this host]: standard output and standard error of each; NULL if single */
     uint32_t ranks;
 } yk__node;
 

@@ -13,6 +13,7 @@
 
 #include "core/base/limit.h"
 #include "core/base/mem.h"
+#include "core/base/option.h"
 
 extern char **environ;
 
@@ -26,6 +27,12 @@ static bool is_ours(const char *variable)
         if (!strncmp(variable, names[i], strlen(names[i])))
             return true;
     return false;
+}
+
+/* Of all ranks of the job. */
+static uint32_t rank_number(const yk__launcher *launcher, uint32_t rank)
+{
+    return (launcher->node ? launcher->node->first : 0) + rank;
 }
 
 /* The environment of a rank: `own` allocated variables first, then the launcher's. */
@@ -73,7 +80,8 @@ static void env_add_way(rank_env *env, const yk__launcher *launcher, uint32_t ra
     env_add(env, yk__format("YOKE_SIZE=%u", node->size));
     env_add(env, yk__format("YOKE_ADDR=%s", node->address));
     env_add(env, yk__format("YOKE_PORT=%u", node->port));
-    env_add(env, yk__format("YOKE_SECRET_FILE=/proc/self/fd/%d", node->secret));
+    env_add(env, node->single ? yk__format("YOKE_SECRET_FILE=%s", yk__option_text(YK__OPTION_SECRET_FILE))
+                             : yk__format("YOKE_SECRET_FILE=/proc/self/fd/%d", node->secret));
     env_add(env, yk__format("YOKE_NODE_FD=%d", yk__control_job_rank_fd(launcher->job, rank)));
     if (node->listener >= 0 && !rank)
         env_add(env, yk__format("YOKE_LISTEN_FD=%d", node->listener));
@@ -93,7 +101,7 @@ static yk_status env_make(rank_env *env, const yk__launcher *launcher, const yk_
 {
     char device_spec[sizeof place->plugin + sizeof place->cores + 16];
     yk__placement_text(place, device_spec, sizeof device_spec);
-    env_add(env, yk__format("YOKE_RANK=%u", (launcher->node ? launcher->node->first : 0) + rank));
+    env_add(env, yk__format("YOKE_RANK=%u", rank_number(launcher, rank)));
     env_add(env, yk__format("YOKE_WORLD_SIZE=%u", launcher->node ? launcher->node->size : launcher->n_ranks));
     env_add(env, yk__format("YOKE_LOCAL_RANK=%u", rank));
     env_add(env, yk__format("YOKE_DEVICES=%s", device_spec));
@@ -118,7 +126,7 @@ static void read_nothing(void)
 static void keep_descriptors(const yk__launcher *launcher, uint32_t rank)
 {
     fcntl(yk__control_job_rank_fd(launcher->job, rank), F_SETFD, 0);
-    if (!launcher->node)
+    if (!yk__launcher_led(launcher))
         return;
     fcntl(launcher->node->secret, F_SETFD, 0);
     if (launcher->node->listener >= 0 && !rank)
@@ -164,7 +172,7 @@ static void become_rank(const yk__launcher *launcher, uint32_t rank, char **env,
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
         _exit(1); /* child: the launcher died before the prctl */
-    if (rank || launcher->node || isatty(STDIN_FILENO))
+    if (rank || yk__launcher_led(launcher) || isatty(STDIN_FILENO))
         read_nothing(); /* a background process that reads the terminal would be stopped */
     if (output) {
         dup2(output[0], STDOUT_FILENO);
@@ -213,7 +221,7 @@ static yk_status fork_rank(yk__launcher *launcher, uint32_t rank, char **env, co
     pid_t pid;
     int report[2], e;
     if (pipe2(report, O_CLOEXEC))
-        return yk__fail(err, YK_E_IO, "starting rank %u: pipe: %s", rank, strerror(errno));
+        return yk__fail(err, YK_E_IO, "starting rank %u: pipe: %s", rank_number(launcher, rank), strerror(errno));
     pid = fork();
     if (pid == 0)
         become_rank(launcher, rank, env, parent, output, report[1]);
@@ -224,13 +232,13 @@ static yk_status fork_rank(yk__launcher *launcher, uint32_t rank, char **env, co
     close(report[0]);
     if (e)
         yk__fail(err, is_scarce(e) ? YK_E_IO : YK_E_ARG, "cannot start '%s' for rank %u: %s",
-                 launcher->function ? "a fork" : launcher->argv[0], rank, strerror(e));
+                 launcher->function ? "a fork" : launcher->argv[0], rank_number(launcher, rank), strerror(e));
     return err->status;
 }
 
 static yk_status start_rank(yk__launcher *launcher, const yk__placement *place, uint32_t rank, yk_error *err)
 {
-    yk__node *node = launcher->node;
+    yk__node *node = yk__launcher_led(launcher);
     int output[2] = {-1, -1};
     rank_env env = {.count = 0};
     env_make(&env, launcher, place, rank, err);
@@ -250,11 +258,11 @@ static void name_rank(yk__launcher *launcher, uint32_t rank, const yk__placement
     char device_spec[80]; /* messages cut a longer list of cores */
     char *name = launcher->rank[rank].name;
     yk__placement_text(place, device_spec, sizeof device_spec);
-    if (launcher->node)
-        snprintf(name, sizeof launcher->rank[rank].name, "rank %u (%.60s on %.40s)", launcher->node->first + rank, device_spec,
+    if (yk__launcher_led(launcher))
+        snprintf(name, sizeof launcher->rank[rank].name, "rank %u (%.60s on %.40s)", rank_number(launcher, rank), device_spec,
                  launcher->node->host);
     else
-        snprintf(name, sizeof launcher->rank[rank].name, "rank %u (%s)", rank, device_spec);
+        snprintf(name, sizeof launcher->rank[rank].name, "rank %u (%s)", rank_number(launcher, rank), device_spec);
     yk__control_job_name(launcher->job, rank, name);
 }
 

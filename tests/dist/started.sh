@@ -4,7 +4,7 @@
 # nothing in the output folder. What is no cause for alarm trains.
 . "$YOKE_SOURCE/tests/cli/made.sh"
 hidden=16
-plan 26
+plan 27
 cat > "$tmp/wrapper.py" <<'P'
 import subprocess, sys
 sys.exit(subprocess.call(sys.argv[1:], close_fds=sys.argv[0].endswith("wrapper.py")))
@@ -83,10 +83,34 @@ free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1
 waits torchrun WORLD_SIZE=2 RANK=0 LOCAL_WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT="$(free_port)"
 waits mpirun OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE="test.$$" PMIX_RANK=0
 waits pods JOB_COMPLETION_INDEX=0 YOKE_SIZE=2 YOKE_ADDR=127.0.0.1 YOKE_PORT="$(free_port)" YOKE_SECRET_FILE="$tmp/secret"
+cat >"$tmp/pmi.py" <<'P'
+# pmi.py COMMAND..: the only one of two processes that comes to a PMI launcher's barrier
+import os, socket, subprocess, sys
+server, client = socket.socketpair()
+os.set_inheritable(client.fileno(), True)
+variables = dict(os.environ, PMI_FD=str(client.fileno()), PMI_SIZE="2", PMI_RANK="1", MPI_LOCALNRANKS="1")
+process = subprocess.Popen(sys.argv[1:], env=variables, close_fds=False)
+client.close()
+answers = {"cmd=init": b"cmd=response_to_init rc=0\n", "cmd=get_my_kvsname": b"cmd=my_kvsname kvsname=k\n"}
+for line in server.makefile("r"):
+    server.sendall(answers.get(line.split()[0], b""))
+sys.exit(process.wait())
+P
+env YOKE_DEVICES=cpu:0 YOKE_SECRET_FILE="$tmp/secret" timeout 60 python3 "$tmp/pmi.py" \
+    "$YOKE_BUILD/tests/dist/fifty" >"$tmp/waits.pmi" 2>&1 &
+waiting="$waiting $!"
+count=8
+if command -v mpirun.openmpi >/dev/null; then # whose processes do not know that they are on one host
+    count=9
+    env YOKE_DEVICES=cpu:0 YOKE_SECRET_FILE="$tmp/secret" OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 timeout 60 \
+        mpirun.openmpi --oversubscribe -np 2 sh -c 'unset OMPI_COMM_WORLD_LOCAL_SIZE
+            [ $OMPI_COMM_WORLD_RANK = 1 ] || exec sleep 50; exec "$0"' "$YOKE_BUILD/tests/dist/fifty" >"$tmp/waits.pmix" 2>&1 &
+    waiting="$waiting $!"
+fi
 i=0
-speaking="waits.lowest waits.alone waits.hand waits.address waits.torchrun waits.mpirun waits.pods"
+speaking="waits.pmi waits.pmix waits.lowest waits.alone waits.hand waits.address waits.torchrun waits.mpirun waits.pods"
 # shellcheck disable=SC2086
-while [ "$(cd "$tmp" && grep -l "waited 5 s so far" $speaking | wc -l)" -lt 7 ] &&
+while [ "$(cd "$tmp" && grep -l "waited 5 s so far" $speaking 2>/dev/null | wc -l)" -lt $count ] &&
     [ $i -lt 400 ]; do
     i=$((i + 1))
     sleep 0.1
@@ -110,6 +134,12 @@ said torchrun "rank 1: this process is rank 0 of 2 of torchrun .*(WORLD_SIZE=2, 
     said mpirun "rank 1: this process is rank 0 of 2 of mpirun .*(OMPI_COMM_WORLD_SIZE=2, OMPI_COMM_WORLD_RANK=0).*" &&
     said pods "rank 1: this process is rank 0 of 2 of a Kubernetes indexed job (YOKE_SIZE=2, JOB_COMPLETION_INDEX=0).*"
 check "under each launcher's variables"
+unnamed() { # NAME STORE WORDS
+    said "$1" "other ranks ($2 does not tell which; each that waits says so): this process is rank 1 of 2 of $3"
+}
+unnamed pmi PMI "mpiexec .*(PMI_SIZE=2, PMI_RANK=1).*" &&
+    { [ $count = 8 ] || unnamed pmix PMIx "mpirun .*(OMPI_COMM_WORLD_SIZE=2, OMPI_COMM_WORLD_RANK=1).*"; }
+check "in the barrier of a launcher's store"
 
 port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 rank() { # RANK BEFORE...: of two by torchrun's variables

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Ranks that die, stop or misbehave.
-dist_check_SCRIPTS += tests/fault/instants.sh tests/fault/kill.sh tests/fault/restart.sh tests/fault/select.sh
-TESTS += tests/fault/instants.sh tests/fault/kill.sh tests/fault/restart.sh tests/fault/select.sh
+dist_check_SCRIPTS += tests/fault/instants.sh tests/fault/kill.sh tests/fault/nodes.sh tests/fault/restart.sh tests/fault/select.sh
+TESTS += tests/fault/instants.sh tests/fault/kill.sh tests/fault/nodes.sh tests/fault/restart.sh tests/fault/select.sh
 EXTRA_DIST += tests/fault/instants.py tests/fault/twice.py
 if WITH_CHECK
 UNIT_TESTS += tests/fault/ranks.test

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* yoke launch: one process per device, as the ranks of one job, on this host or on several. */
-#include "tools/cmd/launch_node.h"
 #include "tools/config/apply.h"
 #include "tools/spell.h"
 
@@ -155,7 +154,8 @@ static const yk__cli_command command = {
         "alone. YOKE_LAUNCHER=none says that such a process is a job of its own.\n"
         "\n"
         "With --nnodes N, --node-rank and --master-addr this command starts the ranks of one of N hosts, and the same command starts "
-        "the rest on each of the other hosts. They meet at that address by the secret in YOKE_SECRET_FILE.\n"
+        "the rest on each of the other hosts. They meet at that address by the secret in YOKE_SECRET_FILE. A signal to one of these "
+        "launchers goes to its own ranks, from which the ranks of other hosts hear of it.\n"
         "\n"
         "The exit code is 2 when the rank at fault ended with 2, 75 when the ranks left with 75, and 128 plus the signal's number after "
         "another interruption.",
@@ -235,11 +235,12 @@ static void print_json(const launched *job, int code, const yk_error *err)
     free(text); /* open_memstream's */
 }
 
-static void print_ranks(const launched *job, const char *host)
+/* first: the number of the first of them; host: of this one alone, NULL: all. */
+static void print_ranks(const launched *job, uint32_t first, const char *host)
 {
     for (uint32_t r = 0; r < job->ranks; r++)
         if (!host || !strcmp(job->host[r], host))
-            printf("%srank %u: %s\n", host ? "  " : "", r, job->device[r]);
+            printf("%srank %u: %s\n", host ? "  " : "", first + r, job->device[r]);
 }
 
 static void print_program(char *const *argv)
@@ -319,11 +320,15 @@ static bool read_parts(const yk__cli *cli, uint32_t restarts, parts *p)
     return nodes == 1 || check_nodes(cli, p, restarts);
 }
 
-static int run_node(const yk__cli *cli, const parts *p, const yk__placement *place)
+static void run_places(const yk__cli *cli, const parts *p, const yk__placement *place, uint32_t n, uint32_t restarts, int *code,
+                       yk_error *err)
 {
-    setenv("YOKE_ADDR", yk__cli_text(cli, "master-addr"), 1);
-    setenv("YOKE_PORT", yk__cli_text(cli, "master-port") ? yk__cli_text(cli, "master-port") : "29500", 1);
-    return launch_node(place, p->here, p->first, p->total, cli->positional);
+    const char *port = yk__cli_text(cli, "master-port");
+    const yk__launch_host host = {n, p->first, p->total, yk__cli_text(cli, "master-addr"), (uint16_t)atoi(port ? port : "29500")};
+    if (p->nodes > 1)
+        yk__launch_part(&host, place, cli->positional, say_launch, code, err);
+    else
+        yk__launch(place, n, cli->positional, restarts, say_launch, code, err);
 }
 
 /* The processor for several ranks: even parts of its cores, where there are enough. */
@@ -349,12 +354,10 @@ static int launch_here(const yk__cli *cli, const parts *p, uint32_t restarts)
     if (select_places(cli, p, &place, &n, &err) || describe_places(place, n, &job, &err))
         code = yk__cli_usage(&command, "%s", err.text);
     else if (yk__cli_on(cli, "dry-run")) {
-        print_ranks(&job, NULL);
+        print_ranks(&job, p->first, NULL);
         print_program(cli->positional);
-    } else if (p->nodes > 1) {
-        code = run_node(cli, p, place);
     } else {
-        yk__launch(place, n, cli->positional, restarts, say_launch, &code, &err);
+        run_places(cli, p, place, n, restarts, &code, &err);
         if (yk__cli_on(cli, "json"))
             print_json(&job, code, &err);
     }
@@ -407,7 +410,7 @@ static void print_hosts(const yk__remote *remote, const yk__hosts *hosts, const 
     for (uint32_t i = 0; i < hosts->count; i++) {
         yk__remote_command(remote, i, text, sizeof text);
         printf("host %s: %s\n", hosts->host[i].name, text);
-        print_ranks(job, hosts->host[i].name);
+        print_ranks(job, 0, hosts->host[i].name);
     }
     print_program(argv);
 }
