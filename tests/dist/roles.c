@@ -141,7 +141,7 @@ static yk_status rank_train(yk__device *dev, yk__group *g, yk_dtype precision, c
             break;
         run_window(&r, w, precision == YK_F16, out, err);
     }
-    if (!err->status && r.e->params.copies_once != (shares_copies && precision != YK_F32))
+    if (!err->status && r.e->params.copies.shared != (shares_copies && precision != YK_F32))
         yk__fail(err, YK_E_INTERNAL, "16-bit copies are %s", shares_copies ? "not once per host" : "once per host");
     if (!err->status) /* sums of gradients can still be read when their owners changed */
         apply_change(&r, &(change){0, true, {1, 1, 1}}, err);
