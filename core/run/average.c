@@ -63,7 +63,7 @@ yk_status yk__params_average(yk__params *p, double weight, yk_error *err)
         if (take_mean(p, &p->bucket[i], err))
             return err->status;
     p->version++;
-    yk__params_changed(p);
+    yk__copies_changed(p);
     return yk__queue_idle(p->queue, err); /* before the block of parameters is written again */
 }
 

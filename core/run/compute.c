@@ -23,7 +23,7 @@ void yk__compute_cast(const yk__params *p, yk__graph *g, uint32_t number, uint64
 {
     const yk__param *q = &p->param[number];
     const int64_t dim = (int64_t)n;
-    const uint32_t slot = yk__slot_new(g, YK_SLOT_PARAM, yk__params_compute_bytes(p, q), number | YK__KEY_COMPUTE);
+    const uint32_t slot = yk__slot_new(g, YK_SLOT_PARAM, yk__copy_bytes(p, q), number | YK__KEY_COMPUTE);
     const yk__vid copy = yk__leaf(g, slot, at * yk_dtype_bytes(p->precision), p->precision, 1, &dim);
     if (value != YK_NONE && copy != YK_NONE)
         yk__node_new(g, YK_OP_CAST, 0, 1, &value, 1, &copy, 0, NULL);
@@ -66,12 +66,12 @@ static yk_status make_cast(yk__exec *exec, cast_choice which, yk__prog **out, yk
 /* Programs that were made before some of the copies were. */
 static yk_status drop_outdated(yk__exec *exec, yk_error *err)
 {
-    if (exec->n_cast == exec->params->n_compute)
+    if (exec->n_cast == exec->params->copies.n)
         return YK_OK;
     if (yk__queue_idle(exec->queue, err))
         return err->status;
     yk__compute_drop(exec);
-    exec->n_cast = exec->params->n_compute;
+    exec->n_cast = exec->params->copies.n;
     return YK_OK;
 }
 
@@ -126,11 +126,11 @@ yk_status yk__compute_refresh(yk__exec *exec, bool whole, yk_error *err)
 {
     yk__params *params = exec->params;
     const bool by_bucket = exec->exchange->medium == YK__MESSAGES;
-    if (params->compute_stale == YK__STALE_TRAINED && by_bucket)
+    if (params->copies.stale == YK__STALE_TRAINED && by_bucket)
         mark_due(params, true);
-    else if (params->compute_stale != YK__FRESH && cast_all(exec, params->compute_stale == YK__STALE_ALL, err))
+    else if (params->copies.stale != YK__FRESH && cast_all(exec, params->copies.stale == YK__STALE_ALL, err))
         return err->status;
-    params->compute_stale = YK__FRESH;
+    params->copies.stale = YK__FRESH;
     exec->bucket_came = refresh_bucket;
     for (uint32_t i = params->n_bucket; i-- > 0 && whole;)
         if (yk__params_await(params, i, err) || refresh_bucket(exec, i, err))

@@ -8,10 +8,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/base/round.h"
 #include "core/run/queue.h"
-
-#define PAGE 4096u
 
 static yk__part find_part(const yk__exchange *exchange)
 {
@@ -123,31 +120,30 @@ yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n
     return blocks & YK__BLOCK_VALUES ? alloc_block(exchange, "parameters", layout, n, YK__COLL_COMMON, &exchange->value, err) : YK_OK;
 }
 
-yk_status yk__exchange_alloc_copies(yk__exchange *exchange, uint32_t layout, size_t n_param, uint64_t bytes, yk_error *err)
+yk_status yk__exchange_alloc_sparse(yk__exchange *exchange, const char *what, uint32_t layout, uint64_t head, uint64_t bytes,
+                                    yk__coll_buffer *block, yk_error *err)
 {
     char name[40];
-    snprintf(name, sizeof name, "16-bit parameters-%u", layout);
-    exchange->copies_at = yk__round_up(n_param * sizeof(uint32_t), PAGE);
-    if (exchange->medium != YK__MEMORY ||
-        yk__coll_alloc(exchange->coll, name, exchange->copies_at + bytes, YK__COLL_SPARSE, &exchange->copies, err))
+    snprintf(name, sizeof name, "%s-%u", what, layout);
+    if (exchange->medium != YK__MEMORY || yk__coll_alloc(exchange->coll, name, head + bytes, YK__COLL_SPARSE, block, err))
         return err->status;
-    return yk__coll_fill(exchange->coll, &exchange->copies, 0, exchange->copies_at, err);
+    return yk__coll_fill(exchange->coll, block, 0, head, err);
 }
 
-yk_status yk__exchange_mark_copy(yk__exchange *exchange, size_t param, uint64_t at, uint64_t bytes, void **mem, yk_error *err)
+yk_status yk__exchange_fill(yk__exchange *exchange, const yk__coll_buffer *block, uint64_t at, uint64_t bytes, void **mem, yk_error *err)
 {
     *mem = NULL;
     exchange->shared_bytes += bytes;
-    if (!exchange->copies.mem || yk__coll_fill(exchange->coll, &exchange->copies, exchange->copies_at + at, bytes, err))
+    if (!block->mem || yk__coll_fill(exchange->coll, block, at, bytes, err))
         return err->status;
-    *mem = (char *)exchange->copies.mem + exchange->copies_at + at;
-    __atomic_store_n((uint32_t *)exchange->copies.mem + param, 1, __ATOMIC_RELEASE);
+    *mem = (char *)block->mem + at;
     return YK_OK;
 }
 
-bool yk__exchange_has_copy(const yk__exchange *exchange, size_t param)
+void yk__exchange_release_sparse(yk__exchange *exchange, yk__coll_buffer *block)
 {
-    return exchange->copies.mem && __atomic_load_n((const uint32_t *)exchange->copies.mem + param, __ATOMIC_ACQUIRE);
+    if (block->mem)
+        yk__coll_release(exchange->coll, block);
 }
 
 void yk__exchange_scale_residual(yk__exchange *exchange, float factor)
@@ -166,8 +162,6 @@ void yk__exchange_release(yk__exchange *exchange)
         yk__coll_release(exchange->coll, &exchange->grad);
     if (exchange->value.mem)
         yk__coll_release(exchange->coll, &exchange->value);
-    if (exchange->copies.mem)
-        yk__coll_release(exchange->coll, &exchange->copies);
     exchange->shared_bytes = 0;
 }
 

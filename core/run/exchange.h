@@ -63,9 +63,7 @@ typedef struct yk__exchange {
     yk__roles roles;
     yk__slices none; /* of no elements */
     yk__coll_buffer grad, value; /* of the trained buckets */
-    yk__coll_buffer copies;      /* their copies in the compute format, once per host, behind a mark of each that is kept up to date */
-    uint64_t copies_at;          /* bytes of the marks, whole pages */
-    uint64_t shared_bytes;       /* of these, or what they would have */
+    uint64_t shared_bytes;       /* of these and of the other blocks in common memory, or what they would have */
     yk__request *reduction;      /* the all-reduce on its way */
 } yk__exchange;
 
@@ -86,12 +84,14 @@ const volatile int *yk__exchange_cancel(const yk__exchange *exchange); /* not 0 
 
 /* For n elements of the layout of this number; by all ranks, with equal blocks. */
 yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n, yk__blocks blocks, yk_error *err);
-/* A block of so many bytes for copies in the compute format, of so many parameters; by all ranks. */
-yk_status yk__exchange_alloc_copies(yk__exchange *exchange, uint32_t layout, size_t n_param, uint64_t bytes, yk_error *err);
-/* Memory for one parameter's copy, `at` bytes behind the first one's; from the next update on all owners write their slices of it. */
-yk_status yk__exchange_mark_copy(yk__exchange *exchange, size_t param, uint64_t at, uint64_t bytes, void **mem, yk_error *err);
-bool yk__exchange_has_copy(const yk__exchange *exchange, size_t param); /* some rank has marked it */
 void yk__exchange_release(yk__exchange *exchange);
+/* One more in common memory, of `head` bytes, which are there, and so many behind, whose memory ranks take range by range; by all ranks
+ * with equal numbers. Nothing where this rank does not talk. */
+yk_status yk__exchange_alloc_sparse(yk__exchange *exchange, const char *what, uint32_t layout, uint64_t head, uint64_t bytes,
+                                    yk__coll_buffer *block, yk_error *err);
+/* A range of it, *mem; counted, and NULL, where this rank does not talk. By any rank alone. */
+yk_status yk__exchange_fill(yk__exchange *exchange, const yk__coll_buffer *block, uint64_t at, uint64_t bytes, void **mem, yk_error *err);
+void yk__exchange_release_sparse(yk__exchange *exchange, yk__coll_buffer *block);
 /* What rounding took from gradients that travelled, and is to go with the next, is lost (core/coll/wire.h). Not while a sum is made. */
 void yk__exchange_clear_residual(yk__exchange *exchange);
 void yk__exchange_scale_residual(yk__exchange *exchange, float factor);

@@ -79,6 +79,6 @@ yk_status yk__params_gather_whole(yk__params *p, yk_error *err)
     if (yk__params_settle(p, err) || yk__params_restore(p, err) || yk__params_gather(p, err) || yk__params_settle(p, err))
         return err->status;
     p->version++;
-    yk__params_changed(p);
+    yk__copies_changed(p);
     return yk__queue_idle(p->queue, err);
 }

@@ -33,8 +33,7 @@ static uint32_t group_of(const yk__optim_programs *optim, size_t param)
 static yk_status add_stretch(yk__optim_programs *optim, stretches *s, uint32_t number, uint64_t end, yk_error *err)
 {
     const yk__param *p = &optim->params->param[number];
-    const uint32_t group = group_of(optim, number),
-                   compute = p->compute && (p->is_once || yk__exchange_updates_all(optim->params->exchange)) ? number : YK_NONE;
+    const uint32_t group = group_of(optim, number), compute = yk__copy_follows(optim->params, p) ? number : YK_NONE;
     const yk__bucket *k = &optim->params->bucket[p->bucket];
     stretch *last = s->n ? &s->list[s->n - 1] : NULL;
     const yk__range own = yk__range_meet(p->at, end - p->at, k->begin, k->end);
@@ -223,7 +222,7 @@ static yk_status make_step_program(yk__optim_programs *optim, yk_error *err)
         optim->hyper = yk__calloc(optim->layout.n_group ? optim->layout.n_group : 1, HYPER_BYTES);
     if (!optim->hyper)
         return yk__fail_mem(err, HYPER_BYTES, "an optimizer");
-    optim->n_compute = optim->params->n_compute;
+    optim->n_compute = optim->params->copies.n;
     if (!find_stretches(optim, &s, err))
         make_step(optim, &s, err);
     yk__free(s.list);
@@ -237,7 +236,7 @@ yk_status yk__optim_make_stats(yk__optim_programs *optim, yk_error *err)
 
 yk_status yk__optim_make_step(yk__optim_programs *optim, yk_error *err)
 {
-    if (optim->step_prog && optim->n_compute != optim->params->n_compute) { /* it is to write the new copies, too */
+    if (optim->step_prog && optim->n_compute != optim->params->copies.n) { /* it is to write the new copies, too */
         if (yk__queue_idle(optim->exec->queue, err))
             return err->status;
         yk__prog_free(optim->exec, optim->step_prog);

@@ -13,7 +13,6 @@
 #define BUCKET_LEAST ((1u << 20) / sizeof(float))
 #define GAP 64u     /* elements: parameters begin at multiples */
 #define PAGE 16384u /* elements: buckets end at multiples, so that each begins on a page of the blocks for exchanges */
-#define COPY_PAGE 4096u /* bytes: host memory that a device computes in begins at a multiple (plugin.h, buffer_wrap) */
 
 /* ---- Declaring ---- */
 
@@ -210,35 +209,6 @@ static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
     return b->is_wrapped ? YK_OK : yk__queue_buffer(p->queue, bytes, &b->grad, YK__GRAD_BYTES, err);
 }
 
-/* Bytes before parameter i's copy among the copies: each begins on a page, as devices compute in whole pages of the host. */
-static uint64_t copies_before(const yk__params *p, size_t i)
-{
-    uint64_t bytes = 0;
-    while (i-- > 0)
-        bytes += p->param[i].trained ? yk__round_up(yk__params_compute_bytes(p, &p->param[i]), COPY_PAGE) : 0;
-    return bytes;
-}
-
-/* The device reads all trained values where the host has them, so it does as much with their copies. */
-static bool reads_host(const yk__params *p)
-{
-    for (uint32_t i = 0; i < p->n_all_bucket; i++)
-        if (p->bucket[i].trained && p->bucket[i].home->kind != YK__HOME_HOST)
-            return false;
-    return true;
-}
-
-static yk_status make_copies_block(yk__params *p, yk_error *err)
-{
-    const uint32_t format = reads_host(p) ? p->precision : YK_DTYPE_COUNT;
-    p->copies_once = false;
-    if (!p->exchange->shares || p->exchange->part == YK__PART_LOCAL || !p->n_trained ||
-        yk__exchange_alike(p->exchange, format, &p->copies_once, err))
-        return err->status;
-    p->copies_once = p->copies_once && format != YK_F32 && format != YK_DTYPE_COUNT;
-    return p->copies_once ? yk__exchange_alloc_copies(p->exchange, p->layouts, p->n_param, copies_before(p, p->n_param), err) : YK_OK;
-}
-
 /* Blocks for exchanges that the way needs. Gradients leave a device with memory of its own, and parameters come to it, beside its
  * programs. */
 static yk_status make_blocks(yk__params *p, yk_error *err)
@@ -267,17 +237,12 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err)
         if (yk__params_cut(p, b, err) || make_grad(p, b, err))
             return err->status;
     }
-    return make_copies_block(p, err);
+    return yk__copies_open(p, err);
 }
 
 void yk__params_drop_layout(yk__params *p)
 {
-    for (size_t i = 0; i < p->n_param; i++) {
-        if (p->param[i].is_once)
-            yk__queue_unwrap_shared(p->queue, &p->param[i].compute);
-        yk__queue_unbuffer(p->queue, &p->param[i].compute, yk__params_compute_bytes(p, &p->param[i]), YK__PARAM_BYTES);
-        p->param[i].is_once = false;
-    }
+    yk__copies_close(p);
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
         const uint64_t own = (b->end - b->begin) * sizeof(float);
@@ -298,54 +263,11 @@ void yk__params_drop_layout(yk__params *p)
     yk__exchange_release(p->exchange);
     yk__free(p->bucket);
     p->bucket = NULL;
-    p->n_all_bucket = p->n_bucket = p->n_compute = p->gathered = 0;
+    p->n_all_bucket = p->n_bucket = p->gathered = 0;
     p->laid_out = false;
 }
 
 /* ---- What comes later ---- */
-
-uint64_t yk__params_compute_bytes(const yk__params *p, const yk__param *q)
-{
-    return q->n * yk_dtype_bytes(p->precision);
-}
-
-/* The host's one copy: all ranks are processors that share memory and compute in one format. */
-static yk_status share_copy(yk__params *p, yk__param *q, yk_error *err)
-{
-    const uint64_t bytes = yk__params_compute_bytes(p, q);
-    void *mem;
-    const size_t number = (size_t)(q - p->param);
-    if (yk__exchange_mark_copy(p->exchange, number, copies_before(p, number), bytes, &mem, err))
-        return err->status;
-    if (!yk__queue_wrap_shared(p->queue, mem, bytes, &q->compute))
-        return yk__fail(err, YK_E_MEM, "%s: no buffer over the 16-bit copy of \"%s\", %llu bytes", p->queue->dev->caps.name, q->name,
-                        (unsigned long long)bytes);
-    q->is_once = true;
-    p->n_compute++;
-    return YK_OK;
-}
-
-yk_status yk__params_make_compute(yk__params *p, yk__param *q, yk_error *err)
-{
-    if (p->copies_once && q->trained) {
-        if (share_copy(p, q, err))
-            return err->status;
-    } else {
-        if (yk__queue_buffer(p->queue, yk__params_compute_bytes(p, q), &q->compute, YK__PARAM_BYTES, err))
-            return err->status;
-        p->n_compute++;
-    }
-    p->compute_stale = YK__STALE_ALL;
-    return YK_OK;
-}
-
-yk_status yk__params_adopt_copies(yk__params *p, yk_error *err)
-{
-    for (size_t i = 0; i < p->n_param && p->copies_once; i++)
-        if (p->param[i].trained && !p->param[i].compute && yk__exchange_has_copy(p->exchange, i) && share_copy(p, &p->param[i], err))
-            return err->status;
-    return YK_OK;
-}
 
 yk_status yk__params_make_moments(yk__params *p, yk_error *err)
 {

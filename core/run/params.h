@@ -17,7 +17,7 @@
 #ifndef YOKE_CORE_RUN_PARAMS_H
 #define YOKE_CORE_RUN_PARAMS_H
 
-#include "core/run/exchange.h"
+#include "core/run/copies.h"
 #include "core/run/island.h"
 #include "core/run/queue.h"
 #include "core/run/way.h"
@@ -63,9 +63,6 @@ typedef struct yk__bucket {
     int64_t begun_ns, done_ns; /* of the last one, for traces */
 } yk__bucket;
 
-/* Which copies in the compute format are not what the parameters are. */
-typedef enum yk__stale { YK__FRESH, YK__STALE_TRAINED, YK__STALE_ALL } yk__stale;
-
 /* Where the newest values of the trained parameters are. */
 typedef enum yk__value_state {
     YK__VALUES_PUBLISHED,   /* where exchanges take them; this rank's device has them, or they are on their way */
@@ -106,9 +103,7 @@ typedef struct yk__params {
     uint32_t n_moment;              /* of each element of a slice */
     uint64_t version;               /* of the values */
     uint64_t writes;                /* by the host */
-    yk__stale compute_stale;
-    uint32_t n_compute;             /* parameters with a copy */
-    bool copies_once;               /* copies of trained parameters are once per host */
+    yk__copies copies;              /* in the compute format */
     uint32_t gathered;              /* trained buckets, the last first, whose parameters are here; the others are on their way */
     uint32_t power_rank;            /* of PowerSGD; 0: gradients are exchanged as they are */
     struct yk__power *power;        /* its state; NULL: it begins anew (power.h) */
@@ -127,11 +122,6 @@ void yk__params_drop_layout(yk__params *p);
 void yk__params_free(yk__params *p); /* states and names; there is no layout */
 /* The slices of a bucket, by the roles. */
 yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err);
-/* Bytes of a parameter's copy in the compute format, and making it. */
-uint64_t yk__params_compute_bytes(const yk__params *p, const yk__param *q);
-yk_status yk__params_make_compute(yk__params *p, yk__param *q, yk_error *err);
-/* This rank knows of the copies that others have made; after a meeting of the members, before its update writes them. */
-yk_status yk__params_adopt_copies(yk__params *p, yk_error *err);
 /* Moments of this rank's slices, with undefined contents. */
 yk_status yk__params_make_moments(yk__params *p, yk_error *err);
 
@@ -188,7 +178,6 @@ yk_status yk__params_reduce(yk__params *p, yk_error *err);
 yk_status yk__params_publish(yk__params *p, yk_error *err);
 /* The same of YK__VALUES_UNPUBLISHED; of others nothing. */
 yk_status yk__params_publish_late(yk__params *p, yk_error *err);
-void yk__params_changed(yk__params *p); /* the trained values: copies in the compute format are older */
 /* Elements of a bucket from the block for exchanges to a home elsewhere. */
 yk_status yk__params_put_shared(yk__params *p, const yk__bucket *b, yk__range range, yk_error *err);
 /* What they published comes to this rank: as messages it is on its way, else the transfers to a device's own copies are. */

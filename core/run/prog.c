@@ -85,7 +85,7 @@ static yk_status make_copies(yk__exec *exec, yk__prog *p, yk_error *err)
     for (size_t i = 1; i < p->plan->graph.n_slot; i++) {
         yk__param *q = param_of_slot(exec->params, &p->plan->graph.slot[i]);
         p->reads_compute |= q != NULL;
-        if (q && !q->compute && yk__params_make_compute(exec->params, q, err))
+        if (q && !q->compute && yk__copies_make(exec->params, q, err))
             return err->status;
     }
     return YK_OK;

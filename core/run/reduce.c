@@ -22,12 +22,6 @@ yk_status yk__params_reduce(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
-void yk__params_changed(yk__params *p)
-{
-    if (!p->copies_once) /* else owners have written them */
-        p->compute_stale = p->compute_stale == YK__FRESH ? YK__STALE_TRAINED : p->compute_stale;
-}
-
 yk_status yk__params_publish(yk__params *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->n_bucket; i++) {

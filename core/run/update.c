@@ -99,7 +99,7 @@ static yk_status step_slices(yk__updater *u, const yk__update *update, double fa
     const void *input;
     if (u->params->exchange->part == YK__PART_EXCLUDED)
         return YK_OK;
-    if (yk__params_adopt_copies(u->params, err) || yk__optim_make_step(&u->optim, err))
+    if (yk__copies_adopt(u->params, err) || yk__optim_make_step(&u->optim, err))
         return err->status;
     input = u->optim.hyper;
     for (uint32_t i = 0; i < u->optim.layout.n_group; i++) {

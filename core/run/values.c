@@ -63,7 +63,7 @@ yk_status yk__params_flush(yk__params *p, yk_error *err)
     }
     p->version++;
     p->writes++;
-    p->compute_stale = YK__STALE_ALL;
+    p->copies.stale = YK__STALE_ALL;
     return yk__exchange_excludes(p->exchange) ? yk__exchange_barrier(p->exchange, err) : YK_OK;
 }
 

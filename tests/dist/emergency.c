@@ -5,7 +5,7 @@
  * schedule, and the user's own bytes. One process opens it and goes on.
  *
  * Without a launcher this is the test; as a rank it trains: MODE FOLDER, where MODE is "whole", or an instant of the last step; with
- * "single-" before it the others are excluded meanwhile.
+ * "single-" before it the others are excluded meanwhile, with "half-" products read 16-bit weights, which are once per host.
  */
 #include <yoke/yoke.h> /* before core/job/job.h: calls record their line here */
 
@@ -38,10 +38,12 @@ static yk_t new_vector(yk_job *job, const char *name, yk_init_kind kind)
     return yk_param(job, name, 1, &n, (yk_init){kind, 0, 0});
 }
 
+static bool is_half;
+
 static void make_net(net *m)
 {
     const int64_t in[2] = {HIDDEN, WIDTH}, out[2] = {CLASSES, HIDDEN}, width = HIDDEN;
-    m->job = yk_open(&(yk_config){.quiet = true, .seed = 9});
+    m->job = yk_open(&(yk_config){.quiet = true, .seed = 9, .precision = is_half ? YK_BF16 : YK_F32});
     m->in = yk_param(m->job, "in", 2, in, (yk_init){YK_INIT_NORMAL, 0, 0.1f});
     m->out = yk_param(m->job, "out", 2, out, (yk_init){YK_INIT_NORMAL, 0, 0.1f});
     m->gamma = new_vector(m->job, "gamma", YK_INIT_ONES);
@@ -177,6 +179,8 @@ static int rank_main(const char *mode, const char *folder)
 {
     if (!strcmp(mode, "claimed"))
         return train_with_claim();
+    is_half = !strncmp(mode, "half-", 5);
+    mode += is_half ? 5 : 0;
     is_single = !strncmp(mode, "single-", 7);
     mode += is_single ? 7 : 0;
     return !strcmp(mode, "whole") ? train_whole(folder) : train_to_death(mode, LAST, folder);
@@ -306,6 +310,24 @@ START_TEST(excluded_ranks_write_what_the_only_member_left)
 }
 END_TEST
 
+START_TEST(weights_of_16_bits_leave_no_trace)
+{
+    static const char *const instants[] = {"half-between", "half-keeping", "half-single-keeping"};
+    char said[4096], saved[64], whole[32];
+    ranks_folder_make();
+    snprintf(saved, sizeof saved, "%s/saved", ranks_folder);
+    for (size_t i = 0; i < sizeof instants / sizeof *instants; i++) {
+        snprintf(whole, sizeof whole, "half-%swhole", i == 2 ? "single-" : "");
+        unsetenv("YOKE_EMERGENCY_CHECKPOINT");
+        ck_assert_msg(i == 1 || ranks_run(devices, whole, said, sizeof said) == 0, "%s", said);
+        setenv("YOKE_EMERGENCY_CHECKPOINT", saved, 1);
+        run_to_death(instants[i]);
+        expect_one_step(instants[i]);
+    }
+    ranks_folder_remove();
+}
+END_TEST
+
 START_TEST(what_is_claimed_is_not_written_over)
 {
     char said[4096], saved[64];
@@ -361,6 +383,7 @@ int main(int argc, char **argv)
     TCase *t = tcase_create("emergency");
     tcase_add_test(t, what_is_left_is_one_step);
     tcase_add_test(t, excluded_ranks_write_what_the_only_member_left);
+    tcase_add_test(t, weights_of_16_bits_leave_no_trace);
     tcase_add_test(t, what_is_claimed_is_not_written_over);
     tcase_add_test(t, a_place_that_takes_no_checkpoint_is_refused);
     tcase_add_test(t, ranks_without_common_memory_are_refused);

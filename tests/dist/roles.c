@@ -59,6 +59,7 @@ typedef struct result {
 static bool first_rests; /* or the last */
 static bool spoils;      /* the gradients are not finite */
 static bool unclipped;
+static bool shares_copies; /* in 16 bits: the devices of all ranks read the host */
 static double limit = 0.3; /* of the norm: most windows are clipped */
 
 /* A rank's number as the plans count: the resting one is the last. */
@@ -140,6 +141,8 @@ static yk_status rank_train(yk__device *dev, yk__group *g, yk_dtype precision, c
             break;
         run_window(&r, w, precision == YK_F16, out, err);
     }
+    if (!err->status && r.e->params.copies.shared != (shares_copies && precision != YK_F32))
+        yk__fail(err, YK_E_INTERNAL, "16-bit copies are %s", shares_copies ? "not once per host" : "once per host");
     if (!err->status) /* sums of gradients can still be read when their owners changed */
         apply_change(&r, &(change){0, true, {1, 1, 1}}, err);
     if (!err->status)
@@ -479,6 +482,7 @@ static yk_status run_case(yk__group *g, const char *what, yk_error *err)
 {
     first_rests = strstr(what, "first") != NULL;
     unclipped = strstr(what, "unclipped") != NULL;
+    shares_copies = strstr(what, "shared") && yk__coll_shares(yk__group_coll(g));
     ref.wrap = strstr(what, "shared") || (strstr(what, "mixed") && yk__group_rank(g) % 2 == 0);
     return !strncmp(what, "bad", 3)  ? run_bad(g, unclipped, err)
            : !strcmp(what, "copies") ? run_copies(g, err)
@@ -489,9 +493,10 @@ static yk_status run_case(yk__group *g, const char *what, yk_error *err)
                                      : run_plans(g, what, err);
 }
 
-static const char *const kinds[] = {"f32-shared", "f32-own",   "f32-mixed", "bf16-own",
+static const char *const kinds[] = {"f32-shared", "f32-own",   "f32-mixed", "bf16-own", "bf16-shared", "f16-shared",
                                     "bf16-mixed", "f16-own",  "f16-mixed", "f32-own-first", "bf16-mixed-first",
-                                    "f32-shared-unclipped", "f16-own-unclipped", "bf16-mixed-first-unclipped"};
+                                    "f32-shared-unclipped", "f16-own-unclipped", "bf16-mixed-first-unclipped",
+                                    "bf16-shared-first", "f16-shared-unclipped"};
 
 START_TEST(a_bad_gradient_is_named_by_all)
 {
@@ -563,7 +568,7 @@ static void run_way(const char *transport, const char *progress, uint32_t ranks,
 
 START_TEST(messages_give_the_same_bits)
 {
-    static const char *const what[] = {"f32-mixed", "bf16-own", "f16-mixed", "f32-shared", "f32-own-first"};
+    static const char *const what[] = {"f32-mixed", "bf16-own", "f16-mixed", "f32-shared", "f32-own-first", "bf16-shared", "f16-shared"};
     char shm[64], text[64];
     for (uint32_t ranks = 2; ranks <= (TEST_UNDER_TSAN ? 2 : 3); ranks++) {
         run_way("shm", "on", ranks, what[_i], shm, sizeof shm);
@@ -587,7 +592,7 @@ int main(int argc, char **argv)
     tcase_add_test(t, an_only_members_gradients_stay_on_its_device);
     tcase_add_test(t, the_last_buckets_are_small_over_messages);
     tcase_add_loop_test(t, same_bits, 0, sizeof kinds / sizeof *kinds);
-    tcase_add_loop_test(t, messages_give_the_same_bits, 0, 5);
+    tcase_add_loop_test(t, messages_give_the_same_bits, 0, 7);
     tcase_set_timeout(t, 120);
     return suite_run("roles", t);
 }

@@ -10,7 +10,7 @@ static bool excluded_fits(const yk__params *p)
 static yk_status fall_behind(yk__updater *u, yk_error *err)
 {
     (void)err;
-    yk__params_changed(u->params);
+    yk__copies_changed(u->params);
     u->params->values = YK__VALUES_BEHIND;
     return YK_OK;
 }

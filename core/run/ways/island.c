@@ -28,7 +28,7 @@ static yk_status publish_island(yk__updater *u, yk_error *err)
     yk__params *p = u->params;
     if (p->exchange->medium != YK__MEMORY || yk__exchange_excludes(p->exchange))
         return yk__way_publish_through(u, err);
-    yk__params_changed(p);
+    yk__copies_changed(p);
     p->values = YK__VALUES_UNPUBLISHED;
     if (u->measure && yk__queue_idle(p->queue, err))
         return err->status;

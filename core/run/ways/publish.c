@@ -79,7 +79,7 @@ yk_status yk__values_take_others(yk__updater *u, yk_error *err)
 
 yk_status yk__way_publish_through(yk__updater *u, yk_error *err)
 {
-    yk__params_changed(u->params);
+    yk__copies_changed(u->params);
     u->params->values = YK__VALUES_PUBLISHED;
     if (yk__params_publish(u->params, err))
         return err->status;
@@ -90,6 +90,6 @@ yk_status yk__way_publish_through(yk__updater *u, yk_error *err)
 yk_status yk__way_publishes_nothing(yk__updater *u, yk_error *err)
 {
     (void)err;
-    yk__params_changed(u->params);
+    yk__copies_changed(u->params);
     return YK_OK;
 }

@@ -9,7 +9,7 @@ static bool rounded_fits(const yk__params *p)
 
 static yk_status publish_rounded(yk__updater *u, yk_error *err)
 {
-    yk__params_changed(u->params);
+    yk__copies_changed(u->params);
     if (yk__params_publish(u->params, err) || yk__params_round(u->params, err))
         return err->status;
     yk__update_note(u);

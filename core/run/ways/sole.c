@@ -15,7 +15,7 @@ static yk_status publish_later(yk__updater *u, yk_error *err)
 {
     if (yk__exchange_is_read(u->params->exchange))
         return yk__way_publish_through(u, err);
-    yk__params_changed(u->params);
+    yk__copies_changed(u->params);
     u->params->values = YK__VALUES_UNPUBLISHED;
     return YK_OK;
 }
