@@ -127,9 +127,10 @@ def signature(text):
     for i in range(len(text) - 1, -1, -1):
         level += {")": 1, "(": -1}.get(text[i], 0)
         if level == 0:
-            m = re.search(r"([A-Za-z_]\w*)\s*$", text[:i])
-            if not m or m.group(1) in KEYWORDS:
+            m = re.search(r"\b([A-Za-z_]\w*)\s*$|\(([A-Za-z_]\w*)\)\s*$", text[:i])  # in brackets: a macro has that name too
+            name = m and (m.group(1) or m.group(2))
+            if not m or name in KEYWORDS:
                 return None
             words = WORD.findall(text[:m.start()])
-            return (m.group(1), "static" in words, False) if words else None
+            return (name, "static" in words, False) if words else None
     return None

@@ -6,14 +6,16 @@
 api=$YOKE_SOURCE/scripts/api
 library=$(find "$YOKE_BUILD/.libs" -name 'libyoke.so*' -type f)
 
-current() {
-    python3 "$api" here >"$out/here.h" || return 1
-    diff "$YOKE_SOURCE/include/yoke/here.h" "$out/here.h" || { echo "run: scripts/api here >include/yoke/here.h"; return 1; }
+current() { # current NAME
+    python3 "$api" "$1" >"$out/$1.h" || return 1
+    diff "$YOKE_SOURCE/include/yoke/$1.h" "$out/$1.h" || { echo "run: scripts/api $1 >include/yoke/$1.h"; return 1; }
 }
-ok "here.h is what scripts/api makes of yoke.h" current
+for name in here cxx_names cxx; do
+    ok "$name.h is what scripts/api makes of yoke.h" current "$name"
+done
 
-exported() { # NAME_2 is the newer symbol of NAME (decision 0074); apart from scripts/api: the names that the library gives a program
-    nm -D --defined-only "$library" | awk '$2 == "T" && $3 ~ /^yk_[a-z]/ { print $3 }' | sed 's/_[2-9]$//' | sort -u >"$out/exported"
+exported() { # apart from scripts/api: the names that the library gives a program
+    nm -D --defined-only "$library" | awk '$2 == "T" && $3 ~ /^yk_[a-z]/ { print $3 }' | sort -u >"$out/exported"
     [ "$(wc -l <"$out/exported")" -ge 150 ]
 }
 ok "the library exports functions" exported
@@ -42,10 +44,37 @@ noted() { # a program's call of a function that may fail goes through yk_here, a
     python3 "$api" list | awk '$NF != "[safe]" { print $1 }' >"$out/may_fail"
     { echo '#include <yoke/yoke.h>'; sed 's/.*/CALL &(1)/' "$out/exported"; } >"$out/calls.c"
     "${CC:-cc}" -I"$YOKE_SOURCE/include" -E -P "$out/calls.c" |
-        sed -n 's/^CALL (yk_here(.*), (\(yk_[a-z0-9_]*\))(1))$/\1/p' | sort >"$out/noted"
+        sed -n 's/^CALL (yk_here(.*), (\(yk_[a-z0-9_]*\))(1\(, sizeof([a-z0-9_]*)\)\{0,1\}))$/\1/p' | sort >"$out/noted"
     sort "$out/may_fail" | diff - "$out/noted"
 }
 ok "calls that may fail note the caller's line" noted
+
+# Apart from scripts/api: a function that takes a struct of settings, or fills one, takes its size last, and its macro passes that.
+sized() {
+    "${CC:-cc}" -I"$YOKE_SOURCE/include" -DYK_NO_HERE -E -P -x c - <<'C' | tr -d '\n' | tr ';' '\n' >"$out/declared"
+#include <yoke/yoke.h>
+C
+    sed -n 's/.*[ *]\(yk_[a-z0-9_]*\)(.*\(yk_[a-z0-9_]*config\|yk_memory\) \*[a-z]*\(.*\))$/\1 \2 \3/p' "$out/declared" |
+        sort >"$out/takes"
+    [ "$(wc -l <"$out/takes")" -ge 17 ] || return 1
+    ! grep -v ' ,\(.*,\)\{0,1\} *size_t size$' "$out/takes" || return 1
+    { echo '#include <yoke/yoke.h>'; sed 's/ .*//; s/.*/CALL &(1)/' "$out/takes"; } >"$out/calls.c"
+    "${CC:-cc}" -I"$YOKE_SOURCE/include" -DYK_NO_HERE -E -P "$out/calls.c" | grep '^CALL ' >"$out/passes"
+    sed 's/^\([^ ]*\) \([^ ]*\) .*/CALL (\1)(1, sizeof(\2))/' "$out/takes" | diff - "$out/passes"
+}
+ok "each struct travels with its size" sized
+
+called() { # by a program of the tree; yk_data_each is called by yk_each, yk_here by every macro
+    (
+        cd "$YOKE_SOURCE" || exit 1
+        find tools models examples bench tests -name '*.c' -exec cat {} +
+        cat include/yoke/here.h
+        sed -n '/^#define yk_each/,$p' include/yoke/yoke.h
+    ) | grep -o 'yk_[a-z0-9_]*)\{0,1\}(' | tr -d '()' | sort -u >"$out/called"
+    comm -23 "$out/exported" "$out/called" >"$out/uncalled"
+    ! grep . "$out/uncalled"
+}
+ok "a program calls every function" called
 
 ok "tags are what the sources do" python3 "$api" check
 

@@ -3,6 +3,7 @@
  * The largest batch that fits, found without running out of memory: steps are planned in a job that counts what it would take, and
  * all ranks go down together until the count of each is below what it may use.
  */
+#include "core/job/config_size.h"
 #include "core/job/open.h"
 #include "core/job/share.h"
 
@@ -16,7 +17,7 @@ static double lacks_memory(const yk_job *job)
 /* 1: it fits on all ranks; 0: it does not; -1: step failed. */
 static int try_batch(const yk_config *config, uint32_t batch, void (*step)(yk_job *job, uint32_t batch, void *user), void *user)
 {
-    yk_job *job = yk__open_uncapped(config);
+    yk_job *job = yk__open_uncapped(config, sizeof *config);
     double lacking = 0.0;
     if (yk_ok(job))
         step(job, batch, user);
@@ -28,11 +29,20 @@ static int try_batch(const yk_config *config, uint32_t batch, void (*step)(yk_jo
     return ok ? lacking == 0.0 : -1;
 }
 
-uint32_t yk_find_batch_size(const yk_config *config, uint32_t start, void (*step)(yk_job *job, uint32_t batch, void *user), void *user)
+uint32_t (yk_find_batch_size)(const yk_config *config, uint32_t start, void (*step)(yk_job *job, uint32_t batch, void *user), void *user,
+                              size_t size)
 {
-    yk_config c = config ? *config : (yk_config){0};
+    yk_error err = YK_ERROR_INIT;
+    yk_config c;
     int fits = 0;
     uint32_t batch = start;
+    const yk_config *given = yk__config_read("yk_find_batch_size", config, size, &c, sizeof c, &err);
+    if (!given) {
+        yk_close(yk__open_uncapped(config, size)); /* fails by the same error, and reports it */
+        return 0;
+    }
+    if (given != &c)
+        c = *given;
     c.plan_only = true;
     while (batch > 0 && (fits = try_batch(&c, batch, step, user)) == 0)
         batch = (uint32_t)((uint64_t)batch * 9 / 10);

@@ -7,10 +7,12 @@
 #include "core/data/shard.h"
 #include "core/data/spec.h"
 #include "core/job/agree.h"
+#include "core/job/config_size.h"
 #include "core/job/data_info.h"
+#include "core/job/emergency.h"
 #include "core/job/feed.h"
+#include "core/job/flush.h"
 #include "core/job/share.h"
-#include "core/job/window.h"
 
 static void part_of(void *user, int64_t n, int64_t *first, int64_t *count)
 {
@@ -152,11 +154,14 @@ static void notes_show(const yk_data *d)
         yk__tokenizer_notes_log(t);
 }
 
-yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c)
+yk_data *(yk_data_open)(yk_job *job, const char *spec, const yk_data_config *c, size_t size)
 {
-    static const yk_data_config none = {0};
+    yk_data_config whole;
     yk_error err = YK_ERROR_INIT;
     if (!yk_ok(job) || !yk__job_given(job, "yk_data_open", "spec", spec))
+        return NULL;
+    c = yk__config_take(job, "yk_data_open", c, size, &whole, sizeof whole);
+    if (!c)
         return NULL;
     yk_data *d = yk__calloc(1, sizeof *d);
     if (!d || yk__grow(&job->data, &job->cap_data, job->n_data + 1, sizeof d)) {
@@ -165,13 +170,13 @@ yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c)
         return NULL;
     }
     d->job = job;
-    d->eval = c && c->eval;
-    if (refuse_pipe(job, spec, &err) || open_parts(d, spec, c ? c : &none, &err))
+    d->eval = c->eval;
+    if (refuse_pipe(job, spec, &err) || open_parts(d, spec, c, &err))
         yk__job_fail(job, &err);
     else if (job->team.world > 1 && yk__dataset_hash(d->set, &d->content, &err))
         yk__job_fail(job, &err);
     else if (job->team.world > 1)
-        agree_on(d, spec, c ? c : &none);
+        agree_on(d, spec, c);
     if (!yk_ok(job)) {
         yk__data_free(d);
         return NULL;
@@ -261,8 +266,11 @@ bool yk_data_next(yk_data *d, yk_batch *batch)
     bool changed = false;
     if (!d || !yk_ok(d->job))
         return false;
-    yk__batch_leave(d->job);
-    if (!d->eval && !yk__window_begin(d->job, d->equal ? 0 : d->batch, &changed))
+    if (d->job->step.from_loader)
+        yk__step_end(d->job);
+    if (!d->eval && !yk__emergency_keep(d->job))
+        return false;
+    if (!d->eval && !d->equal && !yk__share_update(d->job, d->batch, &changed))
         return false;
     if ((!changed || !yk__loader_flush(d->loader, &err)) && !yk__loader_next(d->loader, &b, &err) && !b) {
         d->epoch++;

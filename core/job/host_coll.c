@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/data/shard.h"
-#include "core/job/job.h"
+#include "core/job/config_size.h"
 
 /* Whether a call may go on; a call alone on its rank has nothing to exchange. */
 static bool has_peers(const yk_job *job)
@@ -291,13 +291,17 @@ static yk_status pad_all(yk_job *job, yk_dtype dtype, uint32_t dims, int64_t *di
     return YK_OK;
 }
 
-const void *yk_pad_across_ranks(yk_job *job, yk_dtype dtype, uint32_t dims, int64_t *dim, const void *data, const yk_pad_config *c)
+const void *(yk_pad_across_ranks)(yk_job *job, yk_dtype dtype, uint32_t dims, int64_t *dim, const void *data, const yk_pad_config *c,
+                                  size_t size)
 {
-    static const yk_pad_config none = {0};
+    yk_pad_config whole;
     yk_error err = YK_ERROR_INIT;
     if (!yk_ok(job))
         return NULL;
-    if (pad_all(job, dtype, dims, dim, data, c ? c : &none, &err)) {
+    c = yk__config_take(job, "yk_pad_across_ranks", c, size, &whole, sizeof whole);
+    if (!c)
+        return NULL;
+    if (pad_all(job, dtype, dims, dim, data, c, &err)) {
         yk__job_fail(job, &err);
         return NULL;
     }

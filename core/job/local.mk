@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 libyokecore_la_SOURCES += core/job/agree.c core/job/agree.h core/job/agree_graph.c core/job/agree_graph.h core/job/assign.c \
 	core/job/backward.c core/job/batch_size.c core/job/blocks.c core/job/blame.c core/job/blame.h core/job/callsite.c \
-	core/job/callsite.h core/job/count.c core/job/count.h core/job/data.c core/job/data_info.c core/job/data_info.h \
+	core/job/callsite.h core/job/config_size.c core/job/config_size.h \
+	core/job/count.c core/job/count.h core/job/data.c core/job/data_info.c core/job/data_info.h \
 	core/job/data_state.c core/job/data_state.h \
 	core/job/embed.c \
 	core/job/emergency.c core/job/emergency.h core/job/feed.c core/job/feed.h core/job/flush.c core/job/flush.h core/job/handle.c \
@@ -17,5 +18,4 @@ libyokecore_la_SOURCES += core/job/agree.c core/job/agree.h core/job/agree_graph
 	core/job/schedule.c core/job/settings.c core/job/sharding.c core/job/sharding.h core/job/sharding_rules.c core/job/share.c \
 	core/job/share.h core/job/share_fixed.c core/job/share_rows.c core/job/share_state.c \
 	core/job/state.c core/job/state.h core/job/step.c core/job/step.h \
-	core/job/team.h core/job/timeline.c core/job/tokens.c core/job/values.c core/job/values.h core/job/weights.c core/job/window.c \
-	core/job/window.h
+	core/job/team.h core/job/timeline.c core/job/tokens.c core/job/values.c core/job/values.h core/job/weights.c core/job/window.c

@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "core/job/blame.h"
+#include "core/job/config_size.h"
 #include "core/job/feed.h"
 #include "core/job/host_value.h"
 #include "core/job/op.h"
@@ -37,14 +38,16 @@ static int64_t or_one(int32_t v)
     return v ? v : 1;
 }
 
-yk_t yk_conv2d(yk_t x, yk_t weight, yk_t bias, const yk_conv2d_config *c)
+yk_t (yk_conv2d)(yk_t x, yk_t weight, yk_t bias, const yk_conv2d_config *c, size_t size)
 {
-    static const yk_conv2d_config none = {0};
+    yk_conv2d_config whole;
     const yk_t all[3] = {x, weight, bias};
     yk_job *job = yk__op_enter("yk_conv2d", 3, all);
     if (!job)
         return YK__POISON;
-    c = c ? c : &none;
+    c = yk__config_take(job, "yk_conv2d", c, size, &whole, sizeof whole);
+    if (!c)
+        return YK__POISON;
     yk__vid in[2] = {yk__as_float(job, yk__operand(job, "yk_conv2d", x)), yk__operand(job, "yk_conv2d", weight)};
     if (!check_images(job, "yk_conv2d", in[0]) || in[1] == YK_NONE)
         return YK__POISON;
@@ -169,10 +172,14 @@ static void pool_compared(yk_job *job, const yk_pool2d_config *c)
     yk__op_setting(job, "ceil_mode", c->ceil_mode);
 }
 
-static yk_t pool_images(yk_op op, const char *name, yk_t x, const yk_pool2d_config *c)
+static yk_t pool_images(yk_op op, const char *name, yk_t x, const yk_pool2d_config *c, size_t size)
 {
+    yk_pool2d_config whole;
     yk_job *job = yk__op_enter(name, 1, &x);
-    const yk__vid v = job ? yk__as_float(job, yk__operand(job, name, x)) : YK_NONE;
+    if (!job)
+        return YK__POISON;
+    c = yk__config_take(job, name, c, size, &whole, sizeof whole);
+    const yk__vid v = c ? yk__as_float(job, yk__operand(job, name, x)) : YK_NONE;
     if (v == YK_NONE)
         return YK__POISON;
     const yk__sharding to = yk__shard_rowwise(job, v, 0xc, 0, NULL);
@@ -180,14 +187,14 @@ static yk_t pool_images(yk_op op, const char *name, yk_t x, const yk_pool2d_conf
     return yk__result(job, pool_values(job, op, name, v, c), to);
 }
 
-yk_t yk_max_pool2d(yk_t x, const yk_pool2d_config *c)
+yk_t (yk_max_pool2d)(yk_t x, const yk_pool2d_config *c, size_t size)
 {
-    return pool_images(YK_OP_MAX_POOL, "yk_max_pool2d", x, c);
+    return pool_images(YK_OP_MAX_POOL, "yk_max_pool2d", x, c, size);
 }
 
-yk_t yk_avg_pool2d(yk_t x, const yk_pool2d_config *c)
+yk_t (yk_avg_pool2d)(yk_t x, const yk_pool2d_config *c, size_t size)
 {
-    return pool_images(YK_OP_AVG_POOL, "yk_avg_pool2d", x, c);
+    return pool_images(YK_OP_AVG_POOL, "yk_avg_pool2d", x, c, size);
 }
 
 /* The matrix [from, to] that averages window i = [floor(i*from/to), ceil((i+1)*from/to)): element (l, i) is 1/length
@@ -425,14 +432,16 @@ static void attention_compared(yk_job *job, const yk_attention_config *c, double
     yk__op_setting(job, "dropout", (double)c->dropout);
 }
 
-yk_t yk_attention(yk_t q, yk_t k, yk_t v, const yk_attention_config *c)
+yk_t (yk_attention)(yk_t q, yk_t k, yk_t v, const yk_attention_config *c, size_t size)
 {
-    static const yk_attention_config none = {0};
+    yk_attention_config whole;
     const yk_t all[3] = {q, k, v};
     yk_job *job = yk__op_enter("yk_attention", 3, all);
     if (!job)
         return YK__POISON;
-    c = c ? c : &none;
+    c = yk__config_take(job, "yk_attention", c, size, &whole, sizeof whole);
+    if (!c)
+        return YK__POISON;
     yk__vid in[7];
     uint32_t n = 3;
     for (int i = 0; i < 3; i++) {

@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include "core/job/blame.h"
+#include "core/job/config_size.h"
 #include "core/job/count.h"
 #include "core/job/host_value.h"
 #include "core/job/op.h"
@@ -87,11 +88,13 @@ static bool labels_typed(yk_job *job, const char *name, const yk_value *labels)
     return false;
 }
 
-yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_config *c)
+yk_t (yk_cross_entropy_with)(yk_t logits, yk_t labels, const yk_cross_entropy_config *c, size_t size)
 {
-    static const yk_cross_entropy_config none = {0};
     const char *name = "yk_cross_entropy";
-    c = c ? c : &none;
+    yk_cross_entropy_config whole;
+    c = yk__config_take(yk_job_of(logits), name, c, size, &whole, sizeof whole);
+    if (!c)
+        return YK__POISON;
     const yk_t all[3] = {logits, labels, c->weight};
     yk_job *job = yk__op_enter(name, 3, all);
     if (!job)
@@ -179,15 +182,14 @@ static bool enter_pair(const char *name, yk_t x, yk_t target, const yk_loss_conf
     return false;
 }
 
-static const yk_loss_config plain = {0};
-
-yk_t yk_bce_with_logits(yk_t logits, yk_t target, const yk_loss_config *c)
+yk_t (yk_bce_with_logits)(yk_t logits, yk_t target, const yk_loss_config *c, size_t size)
 {
     const char *name = "yk_bce_with_logits";
+    yk_loss_config whole;
     yk_job *job;
     yk__vid x, y;
-    c = c ? c : &plain;
-    if (!enter_pair(name, logits, target, c, &job, &x, &y))
+    c = yk__config_take(yk_job_of(logits), name, c, size, &whole, sizeof whole);
+    if (!c || !enter_pair(name, logits, target, c, &job, &x, &y))
         return YK__POISON;
     yk__vid w = yk__is_none(c->weight) ? YK_NONE : yk__as_float(job, yk__operand(job, name, c->weight));
     yk__vid q = yk__is_none(c->pos_weight) ? YK_NONE : yk__as_float(job, yk__operand(job, name, c->pos_weight));
@@ -199,12 +201,13 @@ yk_t yk_bce_with_logits(yk_t logits, yk_t target, const yk_loss_config *c)
     return reduce_items(job, bce_items(job, yk__cast(&job->step.trace, x, YK_F32), y, w, q), items, n, c->reduction);
 }
 
-yk_t yk_mse_loss(yk_t x, yk_t target, const yk_loss_config *c)
+yk_t (yk_mse_loss)(yk_t x, yk_t target, const yk_loss_config *c, size_t size)
 {
+    yk_loss_config whole;
     yk_job *job;
     yk__vid a, b;
-    c = c ? c : &plain;
-    if (!enter_pair("yk_mse_loss", x, target, c, &job, &a, &b))
+    c = yk__config_take(yk_job_of(x), "yk_mse_loss", c, size, &whole, sizeof whole);
+    if (!c || !enter_pair("yk_mse_loss", x, target, c, &job, &a, &b))
         return YK__POISON;
     if (!yk__is_none(c->weight) || !yk__is_none(c->pos_weight)) {
         yk__job_failf(job, YK_E_ARG, "yk_mse_loss has no weights");

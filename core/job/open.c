@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening and closing a job: device, group, engine, the table of ranks. */
 #include <float.h>
-#include <stddef.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include "core/base/option.h"
 #include "core/base/option_names.h"
 #include "core/control/origin.h"
+#include "core/job/config_size.h"
 #include "core/job/emergency.h"
 #include "core/job/join.h"
 #include "core/job/log.h"
@@ -316,7 +316,7 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
     return YK_OK;
 }
 
-static yk_job *open_job(const yk_config *config, bool capped)
+static yk_job *open_job(const char *call, const yk_config *config, size_t size, bool capped)
 {
     yk_error err = YK_ERROR_INIT;
     yk_job *job = yk__calloc(1, sizeof *job);
@@ -325,39 +325,30 @@ static yk_job *open_job(const yk_config *config, bool capped)
         return NULL;
     yk__guest_keep(&kept);
     yk__limit_raise();
-    if (config)
-        job->config = *config;
+    const yk_config *given = yk__config_read(call, config, size, &job->config, sizeof job->config, &err);
+    if (given && given != &job->config)
+        job->config = *given;
     job->gen = 1;
     job->team.world = 1;
     job->training = !job->config.inference;
     atomic_fetch_add(&open_jobs, 1);
     yk__join_note_job();
     yk__step_init(&job->step);
-    if (yk__job_register(job, &err) || assemble_job(job, capped, &err))
+    if (!given || yk__job_register(job, &err) || assemble_job(job, capped, &err))
         yk__job_fail(job, &err);
     yk__job_meant(job);
     yk__guest_restore(&kept);
     return job;
 }
 
-yk_job *(yk_open)(const yk_config *config)
+yk_job *(yk_open)(const yk_config *config, size_t size)
 {
-    return open_job(config, true);
+    return open_job("yk_open", config, size, true);
 }
 
-/* Programs that were built before yk_config.shard call this symbol, and their structs end in front of that member. */
-YK_API yk_job *yk__open_shorter(const yk_config *config) YK__SYMBOL("yk_open");
-yk_job *yk__open_shorter(const yk_config *config)
+yk_job *yk__open_uncapped(const yk_config *config, size_t size)
 {
-    yk_config whole = {0};
-    if (config)
-        memcpy(&whole, config, offsetof(yk_config, shard));
-    return (yk_open)(config ? &whole : NULL);
-}
-
-yk_job *yk__open_uncapped(const yk_config *config)
-{
-    return open_job(config, false);
+    return open_job("yk_find_batch_size", config, size, false);
 }
 
 /* ---- Closing ---- */
@@ -439,22 +430,24 @@ uint64_t yk_peak_bytes(const yk_job *job)
     return s.peak_bytes;
 }
 
-void yk_memory_get(const yk_job *job, yk_memory *m)
+void (yk_memory_get)(const yk_job *job, yk_memory *m, size_t size)
 {
     yk__engine_stats s = {0};
     if (job && job->engine)
         yk__engine_stats_get(job->engine, &s);
-    *m = (yk_memory){.params = s.param_bytes,
-                     .grads = s.grad_bytes,
-                     .state = s.state_bytes,
-                     .activations = s.kept_bytes < s.arena_bytes ? s.kept_bytes : s.arena_bytes,
-                     .inputs = s.input_bytes,
-                     .peak = s.peak_bytes,
-                     .shared = s.shared_bytes,
-                     .plans = s.plans,
-                     .plan_bytes = s.plan_bytes,
-                     .plans_made = s.compiles};
-    m->scratch = s.arena_bytes - m->activations + s.scratch_bytes;
+    const uint64_t kept = s.kept_bytes < s.arena_bytes ? s.kept_bytes : s.arena_bytes;
+    const yk_memory now = {.params = s.param_bytes,
+                           .grads = s.grad_bytes,
+                           .state = s.state_bytes,
+                           .activations = kept,
+                           .scratch = s.arena_bytes - kept + s.scratch_bytes,
+                           .inputs = s.input_bytes,
+                           .peak = s.peak_bytes,
+                           .shared = s.shared_bytes,
+                           .plans = s.plans,
+                           .plan_bytes = s.plan_bytes,
+                           .plans_made = s.compiles};
+    yk__config_give(m, size, &now, sizeof now);
 }
 
 void yk_train(yk_job *job, bool on)
@@ -473,4 +466,13 @@ void yk_sync(yk_job *job)
     yk_error err = YK_ERROR_INIT;
     if (yk_ok(job) && yk__engine_wait(job->engine, 0, &err))
         yk__job_fail(job, &err);
+}
+
+void yk_on_close(yk_job *job, void *object, void (*release)(void *object))
+{
+    if (job && yk__owned_add(&job->attached, object, release))
+        return;
+    release(object);
+    if (job)
+        yk_fail(job, YK_E_MEM, "out of memory in yk_on_close");
 }

@@ -5,7 +5,7 @@
 
 #include "core/job/job.h"
 
-/* yk_open; but what its steps take is not kept below the memory limit. */
-yk_job *yk__open_uncapped(const yk_config *config);
+/* yk_open for yk_find_batch_size, which errors name: the memory that its steps take is not kept below the limit. */
+yk_job *yk__open_uncapped(const yk_config *config, size_t size);
 
 #endif

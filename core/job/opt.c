@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "core/base/clock.h"
+#include "core/job/config_size.h"
 #include "core/job/param.h"
 
 #define PRESET_LR 1e-3 /* PyTorch's, of sgd, adam and adamw alike */
@@ -34,33 +35,37 @@ static yk_opt *opt_new(yk_job *job, yk__optim rule, double lr, double decay)
     return opt;
 }
 
-yk_opt *yk_sgd(yk_job *job, const yk_sgd_config *c)
+yk_opt *(yk_sgd)(yk_job *job, const yk_sgd_config *c, size_t size)
 {
-    static const yk_sgd_config none = {0};
-    c = c ? c : &none;
+    yk_sgd_config whole;
+    c = yk__config_take(job, "yk_sgd", c, size, &whole, sizeof whole);
+    if (!c)
+        return NULL;
     uint32_t flags = (c->nesterov ? YK_OPT_NESTEROV : 0u) | (c->maximize ? YK_OPT_MAXIMIZE : 0u);
     return opt_new(job, (yk__optim){YK_OPT_SGD, flags, c->momentum, c->dampening, 0.0},
                    yk__setting_or(c->lr, PRESET_LR), c->weight_decay);
 }
 
-static yk_opt *adam_new(yk_job *job, const yk_adam_config *c, uint32_t flags)
+static yk_opt *adam_new(yk_job *job, const char *name, const yk_adam_config *c, size_t size, uint32_t flags)
 {
-    static const yk_adam_config none = {0};
-    c = c ? c : &none;
+    yk_adam_config whole;
+    c = yk__config_take(job, name, c, size, &whole, sizeof whole);
+    if (!c)
+        return NULL;
     flags |= (c->amsgrad ? YK_OPT_AMSGRAD : 0u) | (c->maximize ? YK_OPT_MAXIMIZE : 0u);
     const yk__optim rule = {YK_OPT_ADAM, flags, yk__setting_or(c->beta1, 0.9), yk__setting_or(c->beta2, 0.999),
                             yk__setting_or(c->eps, 1e-8)};
     return opt_new(job, rule, yk__setting_or(c->lr, PRESET_LR), c->weight_decay);
 }
 
-yk_opt *yk_adam(yk_job *job, const yk_adam_config *c)
+yk_opt *(yk_adam)(yk_job *job, const yk_adam_config *c, size_t size)
 {
-    return adam_new(job, c, 0);
+    return adam_new(job, "yk_adam", c, size, 0);
 }
 
-yk_opt *yk_adamw(yk_job *job, const yk_adam_config *c)
+yk_opt *(yk_adamw)(yk_job *job, const yk_adam_config *c, size_t size)
 {
-    return adam_new(job, c, YK_OPT_DECOUPLED);
+    return adam_new(job, "yk_adamw", c, size, YK_OPT_DECOUPLED);
 }
 
 void yk__opt_free(yk_opt *opt)

@@ -15,6 +15,7 @@
 #include "core/base/option.h"
 #include "core/control/origin.h"
 #include "core/control/variables.h"
+#include "core/job/log.h"
 
 /* What a rank may run on, what it sees, and the list that it was given; equal numbers for equal things. */
 typedef struct rank_view {

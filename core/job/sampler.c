@@ -8,9 +8,10 @@
 
 #include "core/data/order.h"
 #include "core/data/shard.h"
+#include "core/job/config_size.h"
 #include "core/job/feed.h"
+#include "core/job/flush.h"
 #include "core/job/share.h"
-#include "core/job/window.h"
 
 #define ENDLESS ((int64_t)1 << 60) /* rows of a stream whose end is not known */
 
@@ -72,14 +73,16 @@ static void sampler_free(void *object)
     yk__free(s);
 }
 
-yk_sampler *yk_sampler_new(yk_job *job, const yk_sampler_config *c)
+yk_sampler *(yk_sampler_new)(yk_job *job, const yk_sampler_config *c, size_t size)
 {
-    static const yk_sampler_config none = {0};
+    yk_sampler_config whole;
     yk_error err = YK_ERROR_INIT;
     char name[40];
     if (!yk_ok(job))
         return NULL;
-    c = c ? c : &none;
+    c = yk__config_take(job, "yk_sampler_new", c, size, &whole, sizeof whole);
+    if (!c)
+        return NULL;
     yk_sampler *s = yk__calloc(1, sizeof *s);
     if (!s) {
         yk__job_failf(job, YK_E_MEM, "out of memory for a sampler");
@@ -184,8 +187,9 @@ bool yk_sampler_next(yk_sampler *s, yk_sample *sample)
     bool changed;
     if (!s || !yk_ok(s->job))
         return false;
-    yk__batch_leave(s->job);
-    if (!place_ok(s) || (s->config.by_speed && !yk__window_begin(s->job, s->global_batch, &changed)))
+    if (s->job->step.from_loader)
+        yk__step_end(s->job);
+    if (!place_ok(s) || (s->config.by_speed && !yk__share_update(s->job, s->global_batch, &changed)))
         return false;
     const yk__shard shard = sampler_shard(s);
     const yk__shard_round round = yk__shard_at(&shard, sampler_index(s));

@@ -2,6 +2,7 @@
 /* Schedules: the optimizer takes the rate (and momentum) of their step. */
 #include <math.h>
 
+#include "core/job/config_size.h"
 #include "core/job/opt.h"
 
 void yk__opt_follow(yk_sched *s)
@@ -12,13 +13,15 @@ void yk__opt_follow(yk_sched *s)
         s->opt->rule.beta1 = momentum;
 }
 
-yk_sched *yk_schedule(yk_opt *opt, const yk_sched_config *c)
+yk_sched *(yk_schedule)(yk_opt *opt, const yk_sched_config *c, size_t size)
 {
-    static const yk_sched_config none = {0};
+    yk_sched_config whole;
     yk_error err = YK_ERROR_INIT;
     if (!opt || !yk_ok(opt->job))
         return NULL;
-    c = c ? c : &none;
+    c = yk__config_take(opt->job, "yk_schedule", c, size, &whole, sizeof whole);
+    if (!c)
+        return NULL;
     yk_sched *s = opt->sched ? NULL : yk__calloc(1, sizeof *s);
     if (!s) {
         yk__job_failf(opt->job, opt->sched ? YK_E_ARG : YK_E_MEM, "yk_schedule: %s",

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Made by scripts/api from yoke.h, which includes it: has every call that may fail note the caller's line for its error. Define
- * YK_NO_HERE to do without. */
-#ifndef YOKE_HERE_H
+/* Made by scripts/api from yoke.h, which includes it: in C, a call that may fail notes the caller's line for its error, and a call
+ * that takes a struct passes its size. Define YK_NO_HERE to do without the lines. */
+#ifndef YOKE_H
+#include <yoke/yoke.h>
+#elif !defined(__cplusplus) && !defined(YOKE_HERE_H)
 #define YOKE_HERE_H
 #ifndef YK_NO_HERE
 #define YK_HERE(call) (yk_here(__FILE__, __LINE__), call)
-#define yk_open(...) YK_HERE((yk_open)(__VA_ARGS__))
 #define yk_close(...) YK_HERE((yk_close)(__VA_ARGS__))
 #define yk_fail(...) YK_HERE((yk_fail)(__VA_ARGS__))
 #define yk_param_hash(...) YK_HERE((yk_param_hash)(__VA_ARGS__))
@@ -26,7 +27,6 @@
 #define yk_gather_for_metrics(...) YK_HERE((yk_gather_for_metrics)(__VA_ARGS__))
 #define yk_broadcast(...) YK_HERE((yk_broadcast)(__VA_ARGS__))
 #define yk_broadcast_object(...) YK_HERE((yk_broadcast_object)(__VA_ARGS__))
-#define yk_pad_across_ranks(...) YK_HERE((yk_pad_across_ranks)(__VA_ARGS__))
 #define yk_param(...) YK_HERE((yk_param)(__VA_ARGS__))
 #define yk_state(...) YK_HERE((yk_state)(__VA_ARGS__))
 #define yk_assign(...) YK_HERE((yk_assign)(__VA_ARGS__))
@@ -86,9 +86,6 @@
 #define yk_matmul(...) YK_HERE((yk_matmul)(__VA_ARGS__))
 #define yk_linear(...) YK_HERE((yk_linear)(__VA_ARGS__))
 #define yk_linear_io(...) YK_HERE((yk_linear_io)(__VA_ARGS__))
-#define yk_conv2d(...) YK_HERE((yk_conv2d)(__VA_ARGS__))
-#define yk_max_pool2d(...) YK_HERE((yk_max_pool2d)(__VA_ARGS__))
-#define yk_avg_pool2d(...) YK_HERE((yk_avg_pool2d)(__VA_ARGS__))
 #define yk_adaptive_avg_pool2d(...) YK_HERE((yk_adaptive_avg_pool2d)(__VA_ARGS__))
 #define yk_layer_norm(...) YK_HERE((yk_layer_norm)(__VA_ARGS__))
 #define yk_batch_norm(...) YK_HERE((yk_batch_norm)(__VA_ARGS__))
@@ -100,11 +97,7 @@
 #define yk_dropout_packed(...) YK_HERE((yk_dropout_packed)(__VA_ARGS__))
 #define yk_softmax(...) YK_HERE((yk_softmax)(__VA_ARGS__))
 #define yk_log_softmax(...) YK_HERE((yk_log_softmax)(__VA_ARGS__))
-#define yk_attention(...) YK_HERE((yk_attention)(__VA_ARGS__))
 #define yk_cross_entropy(...) YK_HERE((yk_cross_entropy)(__VA_ARGS__))
-#define yk_cross_entropy_with(...) YK_HERE((yk_cross_entropy_with)(__VA_ARGS__))
-#define yk_bce_with_logits(...) YK_HERE((yk_bce_with_logits)(__VA_ARGS__))
-#define yk_mse_loss(...) YK_HERE((yk_mse_loss)(__VA_ARGS__))
 #define yk_recompute_begin(...) YK_HERE((yk_recompute_begin)(__VA_ARGS__))
 #define yk_recompute_end(...) YK_HERE((yk_recompute_end)(__VA_ARGS__))
 #define yk_full_precision_begin(...) YK_HERE((yk_full_precision_begin)(__VA_ARGS__))
@@ -112,26 +105,19 @@
 #define yk_backward(...) YK_HERE((yk_backward)(__VA_ARGS__))
 #define yk_clip_norm(...) YK_HERE((yk_clip_norm)(__VA_ARGS__))
 #define yk_clip_value(...) YK_HERE((yk_clip_value)(__VA_ARGS__))
-#define yk_sgd(...) YK_HERE((yk_sgd)(__VA_ARGS__))
-#define yk_adam(...) YK_HERE((yk_adam)(__VA_ARGS__))
-#define yk_adamw(...) YK_HERE((yk_adamw)(__VA_ARGS__))
 #define yk_opt_group(...) YK_HERE((yk_opt_group)(__VA_ARGS__))
 #define yk_opt_move(...) YK_HERE((yk_opt_move)(__VA_ARGS__))
 #define yk_set_lr(...) YK_HERE((yk_set_lr)(__VA_ARGS__))
 #define yk_step(...) YK_HERE((yk_step)(__VA_ARGS__))
 #define yk_step_loss(...) YK_HERE((yk_step_loss)(__VA_ARGS__))
 #define yk_step_seconds(...) YK_HERE((yk_step_seconds)(__VA_ARGS__))
-#define yk_schedule(...) YK_HERE((yk_schedule)(__VA_ARGS__))
-#define yk_data_open(...) YK_HERE((yk_data_open)(__VA_ARGS__))
 #define yk_data_save_tokenizer(...) YK_HERE((yk_data_save_tokenizer)(__VA_ARGS__))
 #define yk_data_next(...) YK_HERE((yk_data_next)(__VA_ARGS__))
 #define yk_data_each(...) YK_HERE((yk_data_each)(__VA_ARGS__))
 #define yk_data_seek(...) YK_HERE((yk_data_seek)(__VA_ARGS__))
-#define yk_sampler_new(...) YK_HERE((yk_sampler_new)(__VA_ARGS__))
 #define yk_sampler_next(...) YK_HERE((yk_sampler_next)(__VA_ARGS__))
 #define yk_sampler_end(...) YK_HERE((yk_sampler_end)(__VA_ARGS__))
 #define yk_sampler_seek(...) YK_HERE((yk_sampler_seek)(__VA_ARGS__))
-#define yk_find_batch_size(...) YK_HERE((yk_find_batch_size)(__VA_ARGS__))
 #define yk_model_new(...) YK_HERE((yk_model_new)(__VA_ARGS__))
 #define yk_model_from_pretrained(...) YK_HERE((yk_model_from_pretrained)(__VA_ARGS__))
 #define yk_model_load(...) YK_HERE((yk_model_load)(__VA_ARGS__))
@@ -166,5 +152,24 @@
 #define yk_weights_save(...) YK_HERE((yk_weights_save)(__VA_ARGS__))
 #define yk_save(...) YK_HERE((yk_save)(__VA_ARGS__))
 #define yk_load(...) YK_HERE((yk_load)(__VA_ARGS__))
+#else
+#define YK_HERE(call) call
 #endif
+#define yk_open(...) YK_HERE((yk_open)(__VA_ARGS__, sizeof(yk_config)))
+#define yk_memory_get(...) (yk_memory_get)(__VA_ARGS__, sizeof(yk_memory))
+#define yk_pad_across_ranks(...) YK_HERE((yk_pad_across_ranks)(__VA_ARGS__, sizeof(yk_pad_config)))
+#define yk_conv2d(...) YK_HERE((yk_conv2d)(__VA_ARGS__, sizeof(yk_conv2d_config)))
+#define yk_max_pool2d(...) YK_HERE((yk_max_pool2d)(__VA_ARGS__, sizeof(yk_pool2d_config)))
+#define yk_avg_pool2d(...) YK_HERE((yk_avg_pool2d)(__VA_ARGS__, sizeof(yk_pool2d_config)))
+#define yk_attention(...) YK_HERE((yk_attention)(__VA_ARGS__, sizeof(yk_attention_config)))
+#define yk_cross_entropy_with(...) YK_HERE((yk_cross_entropy_with)(__VA_ARGS__, sizeof(yk_cross_entropy_config)))
+#define yk_bce_with_logits(...) YK_HERE((yk_bce_with_logits)(__VA_ARGS__, sizeof(yk_loss_config)))
+#define yk_mse_loss(...) YK_HERE((yk_mse_loss)(__VA_ARGS__, sizeof(yk_loss_config)))
+#define yk_sgd(...) YK_HERE((yk_sgd)(__VA_ARGS__, sizeof(yk_sgd_config)))
+#define yk_adam(...) YK_HERE((yk_adam)(__VA_ARGS__, sizeof(yk_adam_config)))
+#define yk_adamw(...) YK_HERE((yk_adamw)(__VA_ARGS__, sizeof(yk_adam_config)))
+#define yk_schedule(...) YK_HERE((yk_schedule)(__VA_ARGS__, sizeof(yk_sched_config)))
+#define yk_data_open(...) YK_HERE((yk_data_open)(__VA_ARGS__, sizeof(yk_data_config)))
+#define yk_sampler_new(...) YK_HERE((yk_sampler_new)(__VA_ARGS__, sizeof(yk_sampler_config)))
+#define yk_find_batch_size(...) YK_HERE((yk_find_batch_size)(__VA_ARGS__, sizeof(yk_config)))
 #endif

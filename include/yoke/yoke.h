@@ -25,7 +25,11 @@
  * object it was asked of. Yoke copies the arrays, strings and configurations it is given.
  *
  * Configuration structs: a member left zero means the documented default; a NULL pointer means that all members are zero. YK_ZERO stands
- * for a real 0. Threads: a job and all objects made on it belong to one thread. Shapes are row-major, [outermost, .., innermost],
+ * for a real 0. A struct travels with its size: the last parameter `size` of a function is sizeof the caller's struct. A program in C or
+ * C++ leaves it out: yk_open(&config). A binding, or a call through a pointer to the function, passes it. Members that an older, shorter
+ * struct lacks are zero. A longer struct works if the rest of it is zero; else the call fails the job.
+ *
+ * Threads: a job and all objects made on it belong to one thread. Shapes are row-major, [outermost, .., innermost],
  * images NCHW. Axes count from 0, negative ones (int32_t) from the end. Letters in shapes: n rows, B batch, T tokens, C channels or
  * classes, H heads or height, W width, D width of a head.
  */
@@ -39,17 +43,15 @@
 #include <yoke/status.h>
 
 #ifdef __cplusplus
+#include <yoke/cxx_names.h>
 extern "C" {
 #endif
 #if defined(__GNUC__)
 #define YK_API __attribute__((visibility("default")))
 /* A real 0 in a number of a configuration struct whose default is not 0: .beta1 = YK_ZERO. Cast it for an unsigned member. */
 #define YK_ZERO (-2147483647 - 1)
-/* The linker's name of a function whose structs have grown: a program that was built before calls the older one, and works as it did. */
-#define YK__SYMBOL(name) __asm__(name)
 #else
 #define YK_API
-#define YK__SYMBOL(name)
 #endif
 
 /* ---- The job --------------------------------------------------------------------------------------------------- */
@@ -123,7 +125,7 @@ typedef struct yk_config {
  * is gone; yk_ok tells success. Fails in a process that is one of several and would train alone: behind a wrapper that closed the
  * launcher's descriptor, under torchrun, mpirun, srun. YOKE_LAUNCHER=none overrules that check. No other thread of the program changes
  * the environment meanwhile: the call gives it back as it was, with the caller's affinity, signals and floating-point mode. */
-YK_API yk_job *yk_open(const yk_config *config) YK__SYMBOL("yk_open_2");
+YK_API yk_job *yk_open(const yk_config *config, size_t size);
 /* [all] [waits] Reports the first error on standard error, once; frees the job and all objects made on it. Returns the process's exit
  * code: 0 done, 2 bad input or settings (YK_E_ARG, YK_E_FORMAT), 1 any other error. */
 YK_API int yk_close(yk_job *job);
@@ -195,7 +197,7 @@ typedef struct yk_memory {
     uint64_t plans_made;           /* plans made so far, with those that went */
 } yk_memory;
 /* [safe] Fills m. */
-YK_API void yk_memory_get(const yk_job *job, yk_memory *m);
+YK_API void yk_memory_get(const yk_job *job, yk_memory *m, size_t size);
 /* [all] [waits] A hash of all parameters, equal on all ranks. The job fails if the ranks' parameters differ. */
 YK_API uint64_t yk_param_hash(yk_job *job);
 /* [all] [waits] Averages the parameters of LocalSGD now, as the end of Accelerate's LocalSGD block does. Without
@@ -258,7 +260,8 @@ typedef struct yk_pad_config {
 } yk_pad_config;
 /* [all] [waits] Pads data of shape dim[0..dims) (f32, f64, i32, i64, u8 or bool) along an axis to the longest rank's length, and sets
  * dim[axis] to it. The other lengths are equal on all ranks. c NULL: zeros behind, along the first axis. */
-YK_API const void *yk_pad_across_ranks(yk_job *job, yk_dtype dtype, uint32_t dims, int64_t *dim, const void *data, const yk_pad_config *c);
+YK_API const void *yk_pad_across_ranks(yk_job *job, yk_dtype dtype, uint32_t dims, int64_t *dim, const void *data,
+                                       const yk_pad_config *c, size_t size);
 /* [safe] Splits n items into one run per rank: *first and *count are this rank's; the first ranks get the surplus items. Returns the number
  * of copies of item n - 1 to append so that all ranks have equally many (split_between_processes, apply_padding). */
 YK_API uint64_t yk_split_between_ranks(const yk_job *job, uint64_t n, uint64_t *first, uint64_t *count);
@@ -419,10 +422,10 @@ typedef struct yk_pool2d_config {
     bool ceil_mode;                                        /* a last window that hangs over the edge counts */
 } yk_pool2d_config;
 /* x [n, C, H, W], weight [out, C / groups, kh, kw], bias [out] or YK_NO: [n, out, H', W']. */
-YK_API yk_t yk_conv2d(yk_t x, yk_t weight, yk_t bias, const yk_conv2d_config *c);
+YK_API yk_t yk_conv2d(yk_t x, yk_t weight, yk_t bias, const yk_conv2d_config *c, size_t size);
 /* x [n, C, H, W]: [n, C, H', W']. */
-YK_API yk_t yk_max_pool2d(yk_t x, const yk_pool2d_config *c);
-YK_API yk_t yk_avg_pool2d(yk_t x, const yk_pool2d_config *c);
+YK_API yk_t yk_max_pool2d(yk_t x, const yk_pool2d_config *c, size_t size);
+YK_API yk_t yk_avg_pool2d(yk_t x, const yk_pool2d_config *c, size_t size);
 YK_API yk_t yk_adaptive_avg_pool2d(yk_t x, int64_t height, int64_t width); /* [n, C, height, width] */
 /* Normalises the last axis of x [.., C]; gamma, beta [C] or YK_NO. */
 YK_API yk_t yk_layer_norm(yk_t x, yk_t gamma, yk_t beta, float eps);
@@ -460,7 +463,7 @@ typedef struct yk_attention_config {
     yk_t bias;        /* added to the scaled scores, broadcast to [B,H,Tq,Tk]; default none */
 } yk_attention_config;
 /* softmax(scale q kᵀ + bias) v: q [B, H, Tq, D], k and v [B, Hk, Tk, D] with H a multiple of Hk: [B, H, Tq, D]. */
-YK_API yk_t yk_attention(yk_t q, yk_t k, yk_t v, const yk_attention_config *c);
+YK_API yk_t yk_attention(yk_t q, yk_t k, yk_t v, const yk_attention_config *c, size_t size);
 /* YK_NO: an absent optional operand. */
 #ifdef __cplusplus
 #define YK_NO (yk_t{})
@@ -480,15 +483,15 @@ typedef struct yk_cross_entropy_config {
 } yk_cross_entropy_config;
 /* logits [.., C], labels i32 [..]: class numbers, -100 is ignored. */
 YK_API yk_t yk_cross_entropy(yk_t logits, yk_t labels);
-YK_API yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_config *c);
+YK_API yk_t yk_cross_entropy_with(yk_t logits, yk_t labels, const yk_cross_entropy_config *c, size_t size);
 typedef struct yk_loss_config {
     yk_reduction reduction;
     yk_t weight, pos_weight; /* bce: weights of elements, of positive targets; broadcast; default none */
 } yk_loss_config;
 /* Binary cross entropy of logits and targets of one shape, targets from 0 to 1. */
-YK_API yk_t yk_bce_with_logits(yk_t logits, yk_t target, const yk_loss_config *c);
+YK_API yk_t yk_bce_with_logits(yk_t logits, yk_t target, const yk_loss_config *c, size_t size);
 /* (x - target)², of one shape. */
-YK_API yk_t yk_mse_loss(yk_t x, yk_t target, const yk_loss_config *c);
+YK_API yk_t yk_mse_loss(yk_t x, yk_t target, const yk_loss_config *c, size_t size);
 
 /* Activation checkpointing (torch.utils.checkpoint): backward recomputes the operations traced between the two calls, so their results
  * are not kept. Not nested. */
@@ -523,9 +526,9 @@ typedef struct yk_adam_config { /* also adamw; lr defaults to 1e-3, betas to 0.9
 /* One optimizer per job; it owns all parameters that exist when it is made, in one group. adamw: weight_decay as given (0 is 0).
  * A parameter that no loss of an optimizer step depends on rests: its value, moments and own step count stay, without decay (PyTorch's
  * rule). */
-YK_API yk_opt *yk_sgd(yk_job *job, const yk_sgd_config *c);
-YK_API yk_opt *yk_adam(yk_job *job, const yk_adam_config *c);  /* decay added to the gradient */
-YK_API yk_opt *yk_adamw(yk_job *job, const yk_adam_config *c); /* decoupled decay */
+YK_API yk_opt *yk_sgd(yk_job *job, const yk_sgd_config *c, size_t size);
+YK_API yk_opt *yk_adam(yk_job *job, const yk_adam_config *c, size_t size);  /* decay added to the gradient */
+YK_API yk_opt *yk_adamw(yk_job *job, const yk_adam_config *c, size_t size); /* decoupled decay */
 /* Adds a parameter group with its own decay and a factor on the learning rate. Returns its number (the first group is 0). At most 64. */
 YK_API uint32_t yk_opt_group(yk_opt *opt, double lr_factor, double weight_decay);
 /* Moves a parameter into a group, before the first step. */
@@ -567,7 +570,7 @@ typedef struct yk_sched_config {
     const char *params; /* further settings, "key=value,key=value", by the names of their source */
 } yk_sched_config;
 /* One per optimizer; the optimizer's rate at this call is the schedule's base. */
-YK_API yk_sched *yk_schedule(yk_opt *opt, const yk_sched_config *c);
+YK_API yk_sched *yk_schedule(yk_opt *opt, const yk_sched_config *c, size_t size);
 /* [safe] Sets the next step's rate; advances only if the optimizer updated. */
 YK_API void yk_sched_step(yk_sched *s);
 /* [safe] Moves to that step: after yk_load, if a step's batches differ in size from those of the checkpoint. */
@@ -619,7 +622,7 @@ typedef struct yk_batch {
 
 /* [all] [waits] spec: "idx:DIR", "cifar10:DIR", "csv:FILE,text=..,label=..", "jsonl:FILE,..", "lines:FILE" (unlabelled), "text:FILE",
  * "tokens:FILE". The job fails if the ranks' data differ. */
-YK_API yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c);
+YK_API yk_data *yk_data_open(yk_job *job, const char *spec, const yk_data_config *c, size_t size);
 /* [safe] "idx", "csv", .. */
 YK_API const char *yk_data_kind(const yk_data *d);
 /* [safe] Rows and batches of an epoch. */
@@ -677,7 +680,7 @@ typedef struct yk_sample {
 } yk_sample;
 /* A sampler with Accelerate's rules for an epoch (docs/from-accelerate.md). Belongs to the job. yk_save stores its position in rows, so a
  * job with another number of ranks or another batch continues with exactly the unused rows. */
-YK_API yk_sampler *yk_sampler_new(yk_job *job, const yk_sampler_config *c);
+YK_API yk_sampler *yk_sampler_new(yk_job *job, const yk_sampler_config *c, size_t size);
 /* [safe] Batches of an epoch; 0 for a stream that has not ended. */
 YK_API uint64_t yk_sampler_batches(const yk_sampler *s);
 /* [all] [waits] The next batch; begins its step, as yk_data_next does. False at the end of the epoch or after an error. After a loop left
@@ -695,7 +698,7 @@ YK_API void yk_sampler_tell(const yk_sampler *s, uint64_t *epoch, uint64_t *batc
  * uses config's memory settings and is closed afterwards. 0: batch 1 does not fit, or step failed, which was reported. Called while no
  * job is open. */
 YK_API uint32_t yk_find_batch_size(const yk_config *config, uint32_t start, void (*step)(yk_job *job, uint32_t batch, void *user),
-                                   void *user);
+                                   void *user, size_t size);
 
 /* Loops over the batches of an epoch: opens each step, and ends it if the body did not call yk_step. After a break the next loop is a new
  * epoch from its first batch, as a new `for` over a DataLoader; after yk_data_seek or yk_load it continues at that place. */
@@ -759,12 +762,15 @@ YK_API void yk_load(yk_job *job, const char *dir);
 
 /* ---- Places of errors ----------------------------------------------------------------------------------------------------- */
 
-/* [safe] Sets the place that an error of this thread's next call names; file must stay valid. here.h calls it, with the caller's file and
- * line, before every function above that is not [safe]. Define YK_NO_HERE before this header to avoid that. */
+/* [safe] Sets the place that an error of this thread's next call names; file must stay valid. Macros (here.h), in C++ inline functions
+ * (cxx.h), call it with the caller's file and line before every function above that is not [safe]. Define YK_NO_HERE before this header
+ * to avoid that. */
 YK_API void yk_here(const char *file, int line);
-#include <yoke/here.h>
 
 #ifdef __cplusplus
 }
+#include <yoke/cxx.h>
+#else
+#include <yoke/here.h>
 #endif
 #endif

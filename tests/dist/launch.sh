@@ -109,7 +109,7 @@ port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0));
 exits='import ctypes, os, sys
 yoke = ctypes.CDLL(sys.argv[1])
 yoke.yk_open.restype = ctypes.c_void_p
-job = yoke.yk_open(None)
+job = yoke.yk_open(None, ctypes.c_size_t(0))
 libc = ctypes.CDLL(None)
 if os.environ["RANK"] == "1": libc.exit(7)
 yoke.yk_barrier(ctypes.c_void_p(job))
@@ -133,7 +133,7 @@ cat >"$tmp/child.py" <<'P'
 import ctypes, os, subprocess, sys
 yoke = ctypes.CDLL(sys.argv[1])
 yoke.yk_open.restype = ctypes.c_void_p
-job = yoke.yk_open(None)
+job = yoke.yk_open(None, ctypes.c_size_t(0))
 subprocess.run("ls -l /proc/self/fd | sed 's/^/fd /'", shell=True, close_fds=False)
 sys.exit(yoke.yk_close(ctypes.c_void_p(job)))
 P

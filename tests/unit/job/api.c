@@ -13,13 +13,14 @@
 #include "tests/support/run.h"
 #include "tests/support/sanitize.h"
 
+#undef YK_HERE
 #define YK_HERE(call) (yk_here(__FILE__, __LINE__), call)
 
 static yk_job *open_job(yk_config c)
 {
     c.devices = "cpu";
     c.quiet = true;
-    yk_job *job = (yk_open)(&c);
+    yk_job *job = yk_open(&c);
     ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
     return job;
 }
@@ -485,14 +486,14 @@ END_TEST
 /* A rate that nobody gives is PyTorch's preset, of each rule, whether the rest is given or not. */
 START_TEST(a_rate_that_nobody_gives)
 {
-    yk_opt *(*const adam[])(yk_job *, const yk_adam_config *) = {yk_adam, yk_adamw};
+    yk_opt *(*const adam[])(yk_job *, const yk_adam_config *, size_t) = {yk_adam, yk_adamw};
     const double given[] = {0, YK_ZERO, 0.5}, want[] = {1e-3, 0, 0.5};
     for (int rule = 0; rule < 3; rule++)
         for (int i = 0; i < 4; i++) {
             yk_job *job = open_job((yk_config){.seed = 5});
             const yk_sgd_config sgd = {.lr = given[i % 3]};
             const yk_adam_config moments = {.lr = given[i % 3]};
-            yk_opt *opt = rule == 2 ? yk_sgd(job, i < 3 ? &sgd : NULL) : adam[rule](job, i < 3 ? &moments : NULL);
+            yk_opt *opt = rule == 2 ? yk_sgd(job, i < 3 ? &sgd : NULL) : adam[rule](job, i < 3 ? &moments : NULL, sizeof moments);
             ck_assert_double_eq(yk_lr(opt), want[i % 3]);
             CLOSE(job);
         }

@@ -20,7 +20,7 @@ typedef struct net {
 static void net_open(net *n, uint32_t accumulate, const char *devices)
 {
     const yk_config c = {.devices = devices, .quiet = true, .accumulate = accumulate};
-    n->job = (yk_open)(&c);
+    n->job = yk_open(&c);
     ck_assert_msg(yk_ok(n->job), "%s", yk_error_text(n->job));
     n->model = yk_model_new(n->job, "mlp", "input_size=64,hidden=64+64,num_labels=10", NULL);
     n->opt = yk_sgd(n->job, &(yk_sgd_config){.lr = 0.01, .momentum = 0.9});

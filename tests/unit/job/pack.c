@@ -17,7 +17,7 @@ static yk_job *open_job(yk_config c)
 {
     c.devices = "cpu";
     c.quiet = true;
-    yk_job *job = (yk_open)(&c);
+    yk_job *job = yk_open(&c);
     ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
     return job;
 }

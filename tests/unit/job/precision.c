@@ -13,7 +13,7 @@ static const char *const name[PARAMS] = {"table", "gamma", "beta", "qkv.w", "qkv
 
 static yk_job *open_job(yk_dtype precision)
 {
-    yk_job *job = (yk_open)(&(yk_config){.devices = "cpu", .quiet = true, .seed = 4, .precision = precision});
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true, .seed = 4, .precision = precision});
     ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
     return job;
 }

@@ -2,8 +2,9 @@
 /* What a program may not ask for is refused where it is asked for, and named. */
 #include <check.h>
 #include <math.h>
-#include <string.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -56,20 +57,233 @@ START_TEST(stages_are_read_as_on_the_command_line)
 }
 END_TEST
 
-yk_job *open_of_old_programs(const void *config) __asm__("yk_open"); /* what a program calls that was built before yk_config.shard */
+/* ---- Structs of older and newer programs (decision 0079) ---- */
+
+/* The struct's first `bytes` at the end of a page behind which nothing may be read. */
+static void *struct_at_edge(const void *config, size_t bytes, char **two)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    *two = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert(*two != MAP_FAILED && !mprotect(*two + page, page, PROT_NONE));
+    return memcpy(*two + page - bytes, config, bytes);
+}
 
 START_TEST(a_struct_without_later_members_is_read_to_its_end)
 {
-    const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = offsetof(yk_config, shard);
-    char *two = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    const size_t bytes = offsetof(yk_config, shard);
     const yk_config config = {.devices = "cpu:0", .quiet = true, .accumulate = 3};
-    ck_assert(two != MAP_FAILED && !mprotect(two + page, page, PROT_NONE));
-    memcpy(two + page - bytes, &config, bytes);
-    yk_job *job = open_of_old_programs(two + page - bytes);
+    char *two;
+    yk_job *job = (yk_open)(struct_at_edge(&config, bytes, &two), bytes);
     ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
     ck_assert_uint_eq(job->config.accumulate, 3);
+    ck_assert_ptr_null(job->config.shard);
     ck_assert_int_eq(yk_close(job), 0);
-    munmap(two, 2 * page);
+    munmap(two, 2 * (size_t)sysconf(_SC_PAGESIZE));
+}
+END_TEST
+
+START_TEST(a_shorter_struct_is_filled_to_its_end)
+{
+    yk_memory memory;
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true});
+    memset(&memory, 0xff, sizeof memory);
+    (yk_memory_get)(job, &memory, offsetof(yk_memory, plans));
+    ck_assert_uint_eq(memory.params, 0);
+    ck_assert_uint_eq(memory.plans, UINT64_MAX);
+    (yk_memory_get)(job, &memory, sizeof memory + 8);
+    ck_assert_uint_eq(memory.plans, 0);
+    ck_assert_int_eq(yk_close(job), 0);
+}
+END_TEST
+
+/* Images, a matrix and labels, for operations; poisoned without a job. */
+static yk_t images_input(yk_job *job)
+{
+    static const float x[32];
+    return yk_input(job, YK_F32, 4, (int64_t[]){2, 1, 4, 4}, x);
+}
+
+static yk_t matrix_input(yk_job *job)
+{
+    static const float x[6];
+    return yk_input(job, YK_F32, 2, (int64_t[]){2, 3}, x);
+}
+
+static void call_pad(yk_job *job, const void *c, size_t size)
+{
+    const float x[2] = {1, 2};
+    int64_t dim[1] = {2};
+    (yk_pad_across_ranks)(job, YK_F32, 1, dim, x, c, size);
+}
+
+static void call_conv2d(yk_job *job, const void *c, size_t size)
+{
+    const yk_t weight = yk_param(job, "weight", 4, (int64_t[]){1, 1, 2, 2}, (yk_init){YK_INIT_ONES, 0, 0});
+    (yk_conv2d)(images_input(job), weight, YK_NO, c, size);
+}
+
+static void call_max_pool2d(yk_job *job, const void *c, size_t size)
+{
+    (yk_max_pool2d)(images_input(job), c, size);
+}
+
+static void call_avg_pool2d(yk_job *job, const void *c, size_t size)
+{
+    (yk_avg_pool2d)(images_input(job), c, size);
+}
+
+static void call_attention(yk_job *job, const void *c, size_t size)
+{
+    const yk_t x = images_input(job);
+    (yk_attention)(x, x, x, c, size);
+}
+
+static void call_cross_entropy(yk_job *job, const void *c, size_t size)
+{
+    const int32_t label[2] = {0, 2};
+    (yk_cross_entropy_with)(matrix_input(job), yk_input(job, YK_I32, 1, (int64_t[]){2}, label), c, size);
+}
+
+static void call_bce(yk_job *job, const void *c, size_t size)
+{
+    (yk_bce_with_logits)(matrix_input(job), matrix_input(job), c, size);
+}
+
+static void call_mse(yk_job *job, const void *c, size_t size)
+{
+    (yk_mse_loss)(matrix_input(job), matrix_input(job), c, size);
+}
+
+static void call_sgd(yk_job *job, const void *c, size_t size)
+{
+    (yk_sgd)(job, c, size);
+}
+
+static void call_adam(yk_job *job, const void *c, size_t size)
+{
+    (yk_adam)(job, c, size);
+}
+
+static void call_adamw(yk_job *job, const void *c, size_t size)
+{
+    (yk_adamw)(job, c, size);
+}
+
+static void call_schedule(yk_job *job, const void *c, size_t size)
+{
+    (yk_schedule)(yk_sgd(job, NULL), c, size);
+}
+
+static void call_data_open(yk_job *job, const void *c, size_t size)
+{
+    (yk_data_open)(job, "lines:/dev/null", c, size);
+}
+
+static void call_sampler(yk_job *job, const void *c, size_t size)
+{
+    (yk_sampler_new)(job, c, size);
+}
+
+static const yk_pool2d_config window = {.kernel = {2, 2}};
+static const yk_data_config no_rows = {.unlabelled = true, .tokenizer = "bytes"};
+static const struct {
+    const char *name;
+    void (*call)(yk_job *job, const void *config, size_t size);
+    size_t bytes;
+    const void *config; /* NULL: zeros */
+} calls[] = {{"yk_pad_across_ranks", call_pad, sizeof(yk_pad_config), NULL},
+             {"yk_conv2d", call_conv2d, sizeof(yk_conv2d_config), NULL},
+             {"yk_max_pool2d", call_max_pool2d, sizeof(yk_pool2d_config), &window},
+             {"yk_avg_pool2d", call_avg_pool2d, sizeof(yk_pool2d_config), &window},
+             {"yk_attention", call_attention, sizeof(yk_attention_config), NULL},
+             {"yk_cross_entropy", call_cross_entropy, sizeof(yk_cross_entropy_config), NULL},
+             {"yk_bce_with_logits", call_bce, sizeof(yk_loss_config), NULL},
+             {"yk_mse_loss", call_mse, sizeof(yk_loss_config), NULL},
+             {"yk_sgd", call_sgd, sizeof(yk_sgd_config), NULL},
+             {"yk_adam", call_adam, sizeof(yk_adam_config), NULL},
+             {"yk_adamw", call_adamw, sizeof(yk_adam_config), NULL},
+             {"yk_schedule", call_schedule, sizeof(yk_sched_config), NULL},
+             {"yk_data_open", call_data_open, sizeof(yk_data_config), &no_rows},
+             {"yk_sampler_new", call_sampler, sizeof(yk_sampler_config), NULL}};
+#define CALLS (int)(sizeof calls / sizeof calls[0])
+
+/* Makes call i with the first `size` bytes of its struct, of which byte `set` is 1 (-1: none); words NULL: it succeeds. */
+static void sized_says(int i, size_t size, int set, const char *words)
+{
+    char text[80], *two, whole[512] = {0};
+    const size_t bytes = size > calls[i].bytes ? size : calls[i].bytes;
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true});
+    if (calls[i].config)
+        memcpy(whole, calls[i].config, calls[i].bytes);
+    if (set >= 0)
+        whole[set] = 1;
+    calls[i].call(job, struct_at_edge(whole, bytes, &two), size);
+    calls[i].call(NULL, whole, size); /* no job: no crash */
+    snprintf(text, sizeof text, "%s: expected %s", calls[i].name, words ? words : "");
+    ck_assert_msg(words ? strstr(yk_error_text(job), text) != NULL : yk_ok(job), "%s of %zu: %s", calls[i].name, size, yk_error_text(job));
+    ck_assert_int_eq(yk_close(job), words ? 2 : 0);
+    munmap(two, 2 * (size_t)sysconf(_SC_PAGESIZE));
+}
+
+START_TEST(a_size_that_is_none)
+{
+    sized_says(_i, 0, -1, "the size of its struct");
+    sized_says(_i, sizeof(void *), -1, "the size of its struct");
+}
+END_TEST
+
+START_TEST(a_longer_struct_with_zeros_behind)
+{
+    sized_says(_i, calls[_i].bytes + 24, -1, NULL);
+}
+END_TEST
+
+START_TEST(a_longer_struct_with_a_member_set)
+{
+    sized_says(_i, calls[_i].bytes + 24, (int)calls[_i].bytes + 23, "zeros behind the");
+}
+END_TEST
+
+START_TEST(a_job_of_a_newer_struct)
+{
+    struct {
+        yk_config config;
+        uint64_t more[2];
+    } c = {.config = {.devices = "cpu", .quiet = true, .accumulate = 5}};
+    yk_job *job = (yk_open)(&c.config, sizeof c);
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    ck_assert_uint_eq(job->config.accumulate, 5);
+    ck_assert_int_eq(yk_close(job), 0);
+    c.more[1] = 1;
+    job = (yk_open)(&c.config, sizeof c);
+    ck_assert_msg(strstr(yk_error_text(job), "yk_open: expected zeros behind the") != NULL, "%s", yk_error_text(job));
+    ck_assert_int_eq(yk_close(job), 2);
+    job = (yk_open)(&c.config, (size_t)-1);
+    ck_assert_msg(strstr(yk_error_text(job), "yk_open: expected the size of its struct") != NULL, "%s", yk_error_text(job));
+    ck_assert_int_eq(yk_close(job), 2);
+}
+END_TEST
+
+static void line_keep(void *user, const char *line)
+{
+    snprintf(user, 512, "%s", line);
+}
+
+static void never_called(yk_job *job, uint32_t batch, void *user)
+{
+    (void)batch;
+    (void)user;
+    yk_fail(job, YK_E_INTERNAL, "the step was called");
+}
+
+START_TEST(a_search_for_batches_without_a_size)
+{
+    char line[512] = "";
+    const yk_config c = {.devices = "cpu", .quiet = true};
+    yk_set_log(line_keep, line);
+    ck_assert_uint_eq((yk_find_batch_size)(&c, 8, never_called, NULL, 0), 0);
+    yk_set_log(NULL, NULL);
+    ck_assert_msg(strstr(line, "yk_find_batch_size: expected the size of its struct") != NULL, "%s", line);
 }
 END_TEST
 
@@ -200,6 +414,12 @@ int main(void)
     TCase *t = tcase_create("refused");
     tcase_add_test(t, stages_are_read_as_on_the_command_line);
     tcase_add_test(t, a_struct_without_later_members_is_read_to_its_end);
+    tcase_add_test(t, a_shorter_struct_is_filled_to_its_end);
+    tcase_add_loop_test(t, a_size_that_is_none, 0, CALLS);
+    tcase_add_loop_test(t, a_longer_struct_with_zeros_behind, 0, CALLS);
+    tcase_add_loop_test(t, a_longer_struct_with_a_member_set, 0, CALLS);
+    tcase_add_test(t, a_job_of_a_newer_struct);
+    tcase_add_test(t, a_search_for_batches_without_a_size);
     tcase_add_test(t, scales_that_are_no_scales);
     tcase_add_test(t, a_floor_of_zero_is_meant);
     tcase_add_test(t, names_that_no_file_can_have);
