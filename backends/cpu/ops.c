@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which operations the plugin runs, by whose planner, with which operands; and the program that a graph becomes. */
+/* The operations that the plugin runs, their planners and operands; and the program of a graph. */
 #include "backends/cpu/conv/conv.h"
 #include "backends/cpu/gemm/dot.h"
 #include "backends/cpu/map/map.h"
@@ -9,8 +9,8 @@
 
 typedef void (*planner)(cpu_build *build, const yk_node *node);
 
-/* The planner of an operation; NULL for a composite that runs by its body, and for an operation of the core. A switch over ops that the
- * compiler checks: each has its line. */
+/* The planner of an operation; NULL for a composite that runs by its body, and for an operation of the core. A switch over ops, so that
+ * the compiler reports a missing one. */
 static planner planner_of(uint32_t op)
 {
     switch ((yk_op)op) {
@@ -95,7 +95,7 @@ uint32_t cpu_op_claims(const yk_graph *graph, uint32_t number)
     case YK_OP_MAP_SUM:
     case YK_OP_DOT_MAP:
         return node->n_out <= 4 && node->n_in <= 24 && node->n_body <= 200 ? YK_CLAIM_RUN : 0;
-    case YK_OP_SCATTER_ADD: /* a primitive: asked only whether it can add */
+    case YK_OP_SCATTER_ADD: /* a primitive: the question is only if it can add */
         return all_dense(graph, node, 0) && graph->value[graph->index[node->out]].dtype == YK_F32
                    ? YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE
                    : 0;
@@ -112,7 +112,7 @@ uint32_t cpu_op_claims(const yk_graph *graph, uint32_t number)
                    : 0;
     case YK_OP_DROPOUT:
         return all_dense(graph, node, 0) ? YK_CLAIM_RUN : 0;
-    case YK_OP_ROUND8: /* f16 holds not all of its numbers, as the body scales them */
+    case YK_OP_ROUND8: /* f16 does not hold all of its numbers, as the body scales them */
         return all_dense(graph, node, 0) && graph->value[graph->index[node->in]].dtype != YK_F16 ? YK_CLAIM_RUN : 0;
     case YK_OP_CROSS_ENTROPY_BWD: /* the gradient of a mean is one number for all rows */
         return all_dense(graph, node, 1) ? YK_CLAIM_RUN : 0;

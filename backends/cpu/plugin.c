@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of the CPU plugin: one device, the cores this rank was given; buffers are host memory. */
+/* The table of the CPU plugin: one device, the cores of this rank; buffers are host memory. */
 #define _GNU_SOURCE
 #if defined HAVE_CONFIG_H
 #include "config.h"
@@ -20,10 +20,10 @@
 #include "plugins/kit/plugin.h"
 #include "plugins/kit/value.h"
 
-#define ONE_WORKER_NS 30000.0 /* a program of less runs on one worker */
+#define ONE_WORKER_NS 30000.0 /* a shorter program runs on one worker */
 #define EXPORT __attribute__((visibility("default")))
 
-/* Whether this machine has it is asked when a device opens. */
+/* Accepts any text; device_open checks if the machine has the set. */
 static bool value_is_any(const char *value)
 {
     return *value != 0;
@@ -73,7 +73,7 @@ static yk_status find_cores(int *cores, int most, int *n)
     for (int c = 0; c < CPU_SETSIZE && *n < most; c++)
         if (CPU_ISSET(c, &set))
             cores[(*n)++] = c;
-    if (!*n && text) { /* a device spec's, which comes later than the environment's */
+    if (!*n && text) { /* set by a device spec, after the check of the environment */
         cpu_host->fail("cpu", "CORES=%s: expected " KIT_ALLOWED_CORES, text);
         return YK_E_ARG;
     }
@@ -226,7 +226,7 @@ static yk_status buffer_make(void *data, uint64_t bytes, bool owned, yk_buffer *
     return YK_OK;
 }
 
-/* Whether the machine could ever hold so much: a kernel that overcommits gives any size, and kills the process when it is written. */
+/* False if the machine can never hold so much: a kernel that overcommits grants any size, and kills the process when it is written. */
 static bool memory_holds(uint64_t bytes)
 {
     struct sysinfo info;
@@ -273,7 +273,7 @@ static void *buffer_map(yk_buffer *buffer)
     return buffer->data;
 }
 
-/* Where the whole program is little work, workers that meet at each of its steps would only cost. */
+/* A short program gets one worker, as workers that meet at each of its steps would cost more than they save. */
 static yk_status device_plan(const yk_device *dev, const yk_graph *g, cpu_prog **prog)
 {
     yk_status s = cpu_prog_new(g, dev->isa, dev->n, prog);

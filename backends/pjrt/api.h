@@ -25,7 +25,7 @@ typedef struct pjrt_buffer pjrt_buffer;
 
 /* Places in pjrt_api.call. */
 enum {
-    PJRT_ERROR_DESTROY = 0, /* returns nothing, as does the next */
+    PJRT_ERROR_DESTROY = 0, /* returns no error, and neither does the next */
     PJRT_ERROR_MESSAGE = 1,
     PJRT_PLUGIN_INITIALIZE = 3,
     PJRT_PLUGIN_ATTRIBUTES = 4,
@@ -68,7 +68,7 @@ typedef struct pjrt_api {
 /* The one exported symbol. */
 typedef const pjrt_api *(*pjrt_get_api)(void);
 
-typedef struct pjrt_error_args { /* of DESTROY; the text is of MESSAGE alone */
+typedef struct pjrt_error_args { /* arguments of DESTROY; only MESSAGE has the text */
     size_t size;
     void *extensions;
     const pjrt_error *error;
@@ -123,7 +123,7 @@ typedef struct pjrt_client_create_args {
     void *extensions;
     const pjrt_named_value *option;
     size_t n_option;
-    void *get, *get_arg, *put, *put_arg; /* of a store between processes: none */
+    void *get, *get_arg, *put, *put_arg; /* callbacks of a store between processes: NULL */
     pjrt_client *client;
     void *try_get, *try_get_arg;
 } pjrt_client_create_args;
@@ -205,10 +205,10 @@ typedef struct pjrt_execute_args {
     void *extensions;
     pjrt_loaded *loaded;
     pjrt_execute_options *options;
-    pjrt_buffer *const *const *argument; /* of each device */
+    pjrt_buffer *const *const *argument; /* [n_device] */
     size_t n_device, n_argument;
     pjrt_buffer **const *result;
-    pjrt_event **done; /* of each device */
+    pjrt_event **done; /* [n_device] */
     pjrt_device *device;
 } pjrt_execute_args;
 

@@ -88,7 +88,7 @@ static bool dialect_fits(const pj_client *c, char why[PJ_WHY])
 bool pj_plugin_load(const char *file, pj_client *c, char why[PJ_WHY])
 {
     memset(c, 0, sizeof *c);
-    setenv("TF_CPP_MIN_LOG_LEVEL", "2", 0); /* XLA writes to standard error what is no error */
+    setenv("TF_CPP_MIN_LOG_LEVEL", "2", 0); /* XLA writes harmless lines to standard error */
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return why_say(why, "%s", dlerror());
@@ -117,7 +117,7 @@ static bool client_create(pj_client *c, const pjrt_named_value *option, size_t n
     {.size = sizeof(pjrt_named_value), .name = (text), .name_size = sizeof(text) - 1, .type = (kind), .value = {.member = (what)}, \
      .value_size = (n)}
 
-/* Vendors refuse options that they do not know, so each set is tried in turn; the last is none. */
+/* Tries each set of options in turn, as vendors refuse unknown ones; the last set is empty. */
 static bool client_any(pj_client *c, uint32_t index, char why[PJ_WHY])
 {
     const int64_t visible = index;
@@ -173,8 +173,8 @@ bool pj_client_memory(const pj_client *c, uint64_t *total, uint64_t *used)
 /* ---- Programs ------------------------------------------------------------------------------------------------------ */
 
 /*
- * A serialized CompileOptionsProto: executable_build_options (3) with num_replicas (4) and num_partitions (5) of 1; an entry of
- * env_option_overrides (7), whose value has a bool (2): a cast to 16 bits and back is a rounding, not nothing.
+ * A serialized CompileOptionsProto: executable_build_options (3) with num_replicas (4) and num_partitions (5) of 1, and an entry of
+ * env_option_overrides (7) with a bool (2). The override makes a cast to 16 bits and back round, as XLA would else drop it.
  */
 #define EXACT "xla_allow_excess_precision"
 static const char options_exact[] = "\x1a\x04\x20\x01\x28\x01\x3a\x20\x0a\x1a" EXACT "\x12\x02\x10\x00";

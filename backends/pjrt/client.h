@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A vendor's PJRT plugin and a client of it with one device: opening, compiling, running, copying. It knows nothing of Yoke, so that the
- * program that tries plugins shares it. A function that returns false has said why in the words of the vendor where there are any.
+ * program that tries plugins shares it. A function that returns false has set `why`, in the vendor's words if any.
  */
 #ifndef YOKE_BACKENDS_PJRT_CLIENT_H
 #define YOKE_BACKENDS_PJRT_CLIENT_H
@@ -16,13 +16,13 @@ typedef struct pj_client {
     const pjrt_api *api;
     pjrt_client *client;
     pjrt_device *device; /* the one that is used */
-    uint32_t n_device;   /* that the client sees */
-    bool only;           /* the client sees no other */
-    uint64_t stamp;      /* of the vendor's file; set by who opens it */
+    uint32_t n_device;   /* devices that the client sees */
+    bool only;           /* the client sees only this device */
+    uint64_t stamp;      /* version of the vendor's file; set by the opener */
     char platform[PJ_TEXT], version[PJ_TEXT], kind[PJ_TEXT];
 } pj_client;
 
-/* A dense array on the host, or what one is like. */
+/* The shape of a dense array on the host. */
 typedef struct pj_shape {
     int type; /* PJRT_F32 .. */
     uint32_t dims;
@@ -43,7 +43,7 @@ void pj_loaded_free(const pj_client *c, pjrt_loaded *loaded);
 /* Calls keep(arg, bytes, n) with the compiled program as bytes, which pj_restore takes. */
 bool pj_serialize(const pj_client *c, pjrt_loaded *loaded, void (*keep)(void *arg, const void *bytes, size_t n), void *arg);
 bool pj_restore(const pj_client *c, const void *bytes, size_t n, pjrt_loaded **loaded);
-/* Bytes that a run takes beside arguments and results; false: unknown. */
+/* Bytes that a run needs besides arguments and results; false if unknown. */
 bool pj_temporary(const pj_client *c, pjrt_loaded *loaded, uint64_t *bytes);
 
 /* Copies from the host; the memory may change when the call returns. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the plugin and the program that tries vendors' plugins have in common beside the client: how an entry is written, and exit codes. */
+/* Exit codes and the format of an entry, shared by the plugin and the program that tries vendors' plugins. */
 #ifndef YOKE_BACKENDS_PJRT_EXITS_H
 #define YOKE_BACKENDS_PJRT_EXITS_H
 

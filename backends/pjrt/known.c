@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A training with known results. Every parameter is donated and is read after its gradient is there, by the gradient of the layer below,
- * so a plugin that writes a result over an argument too early trains other numbers.
+ * A training with known results. Every parameter is donated, and the gradient of the layer below reads it after its own gradient is
+ * there. So a plugin that writes a result over an argument too early trains wrong numbers.
  */
 #include "backends/pjrt/known.h"
 
@@ -15,7 +15,7 @@
 #define OUTPUTS 10
 #define STEPS 8
 #define RATE 0.05
-#define FAR 1e-4 /* of the largest number: sums of 784 products in f32, eight steps long */
+#define FAR 1e-4 /* relative to the largest number: sums of 784 products in f32, over eight steps */
 
 static char program[] =
     "module @known {\n"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A training whose results are known, run on a vendor's plugin before a job relies on it. */
+/* A training with known results, run on a vendor's plugin before a job relies on it. */
 #ifndef YOKE_BACKENDS_PJRT_KNOWN_H
 #define YOKE_BACKENDS_PJRT_KNOWN_H
 
 #include "backends/pjrt/client.h"
 
-/* Trains a small network for some steps, its parameters donated from step to step, and compares losses and parameters with the same in
- * double precision. False: they differ, or something failed, and `why` says it. */
+/* Trains a small network for some steps, its parameters donated from step to step, and compares losses and parameters with the same
+ * training in double precision. False, with `why`, if they differ or a call failed. */
 bool pj_known_training(const pj_client *c, char why[PJ_WHY]);
 
 #endif

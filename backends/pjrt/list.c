@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Vendors' plugins and their devices. YOKE_PJRT is a list of FILE[:NAME], separated by blanks or commas. Without it, the plugin looks at
- * the places where wheels put theirs. Each is tried in a process of its own (tools/probe_pjrt.c) before it is loaded.
+ * Vendors' plugins and their devices. YOKE_PJRT is a list of FILE[:NAME], separated by blanks or commas. Without it, the plugin looks in
+ * the places of wheels. A separate process tries each plugin (tools/probe_pjrt.c) before it is loaded.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -168,7 +168,7 @@ static void caps_fill(const pj_client *c, uint32_t plugin, yk_device_caps *caps)
     caps->max_alloc = caps->mem_total < kit_host_memory() ? caps->mem_total : kit_host_memory();
 }
 
-/* Device after device of one plugin, each by a client of its own that sees it alone where the vendor can do that. */
+/* Lists one plugin's devices, each by a client that sees only it if the vendor allows that. */
 static void plugin_list(uint32_t plugin)
 {
     char why[PJ_WHY] = "";

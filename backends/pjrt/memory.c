@@ -8,7 +8,7 @@
 #include "plugins/kit/plugin.h"
 
 struct pj_array {
-    pj_array *next; /* of the buffer's list */
+    pj_array *next; /* next in the buffer's list */
     yk_device *dev;
     uint32_t users; /* the list, and runs */
     bool newer;     /* than the host memory */
@@ -24,7 +24,7 @@ struct yk_buffer {
     pj_array *first;
 };
 
-/* Of all buffers: queues run beside each other. No program runs while it is held. */
+/* Guards all buffers' arrays, as queues run in parallel. No program runs while it is held. */
 static pthread_mutex_t arrays_lock = PTHREAD_MUTEX_INITIALIZER;
 
 int pj_element_type(uint32_t dtype)
@@ -83,7 +83,7 @@ static bool array_fetch(const yk_buffer *b, pj_array *a, char why[KIT_WHY])
     return true;
 }
 
-/* Fetches what lies in a range. */
+/* Fetches the contents of a range. */
 static bool range_fetch(yk_buffer *b, uint64_t begin, uint64_t bytes, char why[KIT_WHY])
 {
     for (pj_array *a = b->first; a; a = a->next)
@@ -92,7 +92,7 @@ static bool range_fetch(yk_buffer *b, uint64_t begin, uint64_t bytes, char why[K
     return true;
 }
 
-/* No array is left over a range, whose contents will be others. What an array has beside the range is fetched. */
+/* Removes the arrays over a range before its contents change. First fetches their parts outside the range. */
 static bool range_clear(yk_buffer *b, uint64_t begin, uint64_t bytes, char why[KIT_WHY])
 {
     for (pj_array **at = &b->first; *at;) {

@@ -15,7 +15,7 @@ extern const yk_host *pj_host; /* set by init */
 
 struct yk_device {
     pj_client client;
-    pthread_mutex_t lock;   /* of the list */
+    pthread_mutex_t lock;   /* guards the list */
     struct pj_code *codes; /* compiled programs, each text once */
 };
 
@@ -41,7 +41,7 @@ yk_status pj_buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **
 void pj_buffer_release(yk_buffer *b);
 uint64_t pj_buffer_bytes(const yk_buffer *b);
 yk_status pj_buffer_copy(yk_device *dev, const yk_copy *c, char why[KIT_WHY]);
-/* The array that holds a range as it is now; the caller gives it back. NULL: it failed, and `why` says so. */
+/* The array with the present contents of a range; the caller releases it. NULL, with `why`, after a failure. */
 pj_array *pj_array_take(yk_buffer *b, const pj_range *range, char why[KIT_WHY]);
 pjrt_buffer *pj_array_of(const pj_array *a);
 void pj_array_give(pj_array *a);

@@ -27,7 +27,7 @@ static void plugin_fini(void)
 
 static yk_status queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **q)
 {
-    (void)desc; /* a thread each, whatever it is for */
+    (void)desc; /* every kind of queue is a thread */
     return kit_queue_new(dev, &queue_ops, q);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of algorithms: which one runs a request is said by `fits`, the first that does. */
+/* The table of algorithms. The first algorithm that fits a request runs it. */
 #include "core/coll/algorithms.h"
 
 #include "core/coll/feed.h"

@@ -5,7 +5,7 @@
 
 #include "core/coll/state.h"
 
-/* The first of the table that can run that request of this rank; NULL: none, it is of the members and this rank is excluded. */
+/* The first algorithm in the table that can run this request of this rank; NULL for a request of the members on an excluded rank. */
 const yk__coll_algorithm *yk__algorithms_find(const yk__comm *comm, const yk__coll_desc *desc);
 
 #endif

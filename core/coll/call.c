@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which request each rank is in. A rank shows it before it waits (core/control); whoever waits for some time compares, so that
- * programs that have diverged end with both places instead of waiting for ever.
+ * The request that each rank is in. A rank shows it before it waits (core/control). A rank that waits for long compares the requests, so
+ * that diverged programs end with both places in their source instead of waiting for ever.
  *
- * Requests on the world and on the members are made by the step thread in the order of the user's program. They are numbered twice
- * over both: all that a member begins (order), by which two members compare; and those that every rank's program reaches, excluded
- * ones too (common), by which an excluded rank and a member compare. On other communicators only their own sequence is compared.
+ * The step thread makes requests on the world and on the members in the order of the user's program. Two numbers count them over both
+ * communicators. `order` counts the requests that a member begins; two members compare it. `common` counts the requests that every
+ * rank's
+ * program reaches, excluded ranks' too; an excluded rank and a member compare it. Other communicators compare their own sequence.
  */
 #include "core/coll/call.h"
 #include "core/coll/coll.h"
@@ -13,17 +14,17 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a rank shows of itself: its last request. */
+/* The part of its state that a rank shows: its last request. */
 typedef struct yk__call_info {
     yk__call call;
     uint32_t excluded;
-    uint32_t begun[2]; /* the last sequence numbers on world and members */
+    uint32_t begun[2]; /* last sequence numbers on world and members */
     float shown;       /* yk__coll_show */
 } yk__call_info;
 
 _Static_assert(sizeof(yk__call_info) <= YK__CONTROL_INFO, "fits what a rank can show");
 
-#define PASSED 3 /* looks at which a rank must be seen beyond a request that it never began */
+#define PASSED 3 /* looks that must find a rank beyond a request that it never began */
 
 const char *yk__call_name(const yk__call *call)
 {
@@ -44,7 +45,7 @@ uint64_t yk__call_bytes(const yk__call *call)
     return call->count * yk_dtype_bytes(call->dtype) * (call->rows ? call->rows : 1);
 }
 
-/* The user's place; its text is only made where the file differs from the last request's. */
+/* Records the place in the user's program. Copies the file's name only if it differs from the last request's. */
 static void note_place(yk__coll *coll, const yk__coll_desc *d, yk__call *call)
 {
     const char *file = d->file;
@@ -57,7 +58,7 @@ static void note_place(yk__coll *coll, const yk__coll_desc *d, yk__call *call)
         coll->file = file;
         memset(coll->file_name, 0, sizeof coll->file_name);
         n = file ? strlen(file) : 0;
-        if (n >= sizeof coll->file_name) /* its end says more */
+        if (n >= sizeof coll->file_name) /* keep the end of a long path */
             file += n - sizeof coll->file_name + 1;
         if (n)
             memcpy(coll->file_name, file, strlen(file));
@@ -155,8 +156,8 @@ yk_status yk__call_fail(const yk__coll *coll, const yk__call *own, uint32_t peer
                     first ? a : b, first ? b : a, rows);
 }
 
-/* How far the other rank is: below 0 behind or not to be compared, 0 at the same request, above 0 beyond it without having begun
- * it. */
+/* Place of the other rank's program against this one's: below 0 behind or not comparable, 0 at the same request, above 0 beyond it
+ * without having begun it. */
 static int32_t compare_place(const yk__coll *coll, const yk__call *own, const yk__call_info *theirs)
 {
     const bool by_common = theirs->excluded || !coll->comm->next->joined;
@@ -168,7 +169,7 @@ static int32_t compare_place(const yk__coll *coll, const yk__call *own, const yk
     if (by_common) {
         ahead = (int32_t)(theirs->call.common - own->common);
         if (ahead > 0 && own->comm == YK__COMM_WORLD && (int32_t)(theirs->begun[YK__COMM_WORLD] - own->sequence) >= 0)
-            return -1; /* it has begun it: what it sent is on its way */
+            return -1; /* it has begun this request: its messages are on their way */
         if (ahead == 0 && theirs->call.is_common != own->is_common)
             return own->is_common ? 1 : -1;
         return ahead;
@@ -176,8 +177,8 @@ static int32_t compare_place(const yk__coll *coll, const yk__call *own, const yk
     return ahead > 0 && (int32_t)(theirs->begun[own->comm] - own->sequence) >= 0 ? -1 : ahead;
 }
 
-/* An excluded rank waits for a result that a member has sent, or will send, with its record: that the member is beyond it only says that
- * the message is on its way. */
+/* True on an excluded rank that waits for a result as a message. A member beyond the request then proves nothing, as its message may be
+ * on its way. */
 static bool comes_as_message(const yk__coll *coll, const yk__call *own)
 {
     return coll->plane && own->comm == YK__COMM_MEMBERS && !coll->comm->next->joined;
@@ -194,7 +195,7 @@ yk_status yk__call_look(yk__coll *coll, const yk__call *own, uint32_t peer, yk_e
         return yk__call_fail(coll, own, peer, &theirs.call, err);
     if (ahead <= 0 || comes_as_message(coll, own))
         return YK_OK;
-    /* it may have begun it since the wait looked: then the wait ends before the next look */
+    /* The peer may have begun the request since the wait looked; the wait then ends before the next look. */
     coll->passed = coll->passed_peer == peer ? coll->passed : 0;
     coll->passed_peer = peer;
     return ++coll->passed < PASSED ? YK_OK : yk__call_fail(coll, own, peer, &theirs.call, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The communicators of a rank as a whole: making them, buffers, the end of the job. */
+/* All communicators of a rank: making them, their buffers, the end of the job. */
 #include "core/coll/coll.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ static yk_status watch_calls(void *arg, uint32_t peer, yk_error *err)
     return coll->waits ? yk__call_look(coll, coll->waits, peer, err) : YK_OK;
 }
 
-/* Which ranks have memory in common. */
+/* Lists the ranks that have memory in common. */
 static yk_status list_hosts(yk__coll *coll, bool messages_only, yk_error *err)
 {
     coll->local = yk__calloc(coll->size, sizeof *coll->local);
@@ -66,8 +66,8 @@ yk_status yk__coll_new(const yk__coll_config *config, yk__coll **out, yk_error *
     coll->rounds_below = config->rounds_below;
     coll->size = coll->control ? yk__control_size(coll->control) : 1;
     coll->rank = coll->control ? yk__control_rank(coll->control) : 0;
-    if ((coll->control && connect_ranks(coll, config, err)) || yk__comm_make(coll, &comm, err) /* the world, */ ||
-        yk__comm_make(coll, &comm, err) /* and the members */ || (!config->columns_from && yk__plan_make(coll, err))) {
+    if ((coll->control && connect_ranks(coll, config, err)) || yk__comm_make(coll, &comm, err) /* the world, then */ ||
+        yk__comm_make(coll, &comm, err) /* the members */ || (!config->columns_from && yk__plan_make(coll, err))) {
         yk__coll_free(coll);
         return err->status;
     }
@@ -110,7 +110,7 @@ void yk__coll_abort(yk__coll *coll, const yk_error *why)
 {
     yk_error named = *why;
     if (!coll->control) {
-        int nobody = 0; /* another thread may end the job just now: the first one counts */
+        int nobody = 0; /* another thread may end the job at this moment: the first error counts */
         if (__atomic_compare_exchange_n(&coll->ending, &nobody, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
             coll->why = *why;
             __atomic_store_n(&coll->cancelled, 1, __ATOMIC_RELEASE);
@@ -143,7 +143,7 @@ static uint64_t whole_lines(uint64_t bytes)
     return (bytes + 63) / 64 * 64;
 }
 
-/* Memory of this rank alone. */
+/* Allocates memory that only this rank sees. */
 static yk_status alloc_own(yk__coll *coll, const char *what, yk__coll_buffer *b, yk_error *err)
 {
     const uint64_t bytes = b->bytes < 4096 ? 4096 : b->bytes;
@@ -173,7 +173,7 @@ static yk_status alloc_common(yk__coll *coll, const char *what, yk__coll_mode mo
     return YK_OK;
 }
 
-/* A block for each rank of this host. */
+/* Allocates a block for each rank of this host. */
 static yk_status alloc_host(yk__coll *coll, const char *what, yk__coll_buffer *b, yk_error *err)
 {
     const uint32_t ranks = yk__shm_ranks(coll->host_shm);
@@ -279,7 +279,7 @@ uint64_t yk__coll_sent(yk__coll *coll)
     return coll->plane ? yk__msg_sent_far(coll) : 0;
 }
 
-/* ---- Parameters that an excluded rank reads ------------------------------------------------------------------------ */
+/* ---- Parameters for reading by excluded ranks --------------------------------------------------------------------- */
 
 void yk__coll_updating(yk__coll *coll, bool on)
 {

@@ -112,7 +112,7 @@ static yk_status check_members(const yk__comm *comm, const bool *member, yk_erro
     return YK_OK;
 }
 
-/* What each rank tells the others: the members it sets, and how far it is. */
+/* A rank's part of the exchange: the members that it sets, and its counters. */
 static yk_status exchange_state(yk__comm *comm, const bool *member, yk__comm_state *all, yk_error *err)
 {
     yk__coll *coll = comm->coll;
@@ -120,7 +120,7 @@ static yk_status exchange_state(yk__comm *comm, const bool *member, yk__comm_sta
     const yk__coll_desc d = {.kind = YK__COLL_MEMBERS, .dtype = YK_U8, .in = &own, .out = all, .count = sizeof own};
     own.hash = yk__hash_bytes(YK_HASH_SEED + comm->id, member, coll->size * sizeof *member);
     own.sequence = comm->sequence;
-    own.order = coll->order + 1; /* with this request */
+    own.order = coll->order + 1; /* counts this request too */
     own.written = yk__feed_written(coll);
     if (comm->shm)
         yk__comm_shm_save(comm, &own);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The members of a communicator by hosts. */
+/* Groups the members of a communicator by hosts. */
 #include "core/coll/comm_hosts.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ void yk__comm_hosts_free(yk__comm_hosts *hosts)
     *hosts = (yk__comm_hosts){0};
 }
 
-/* The first of member[0..n) that runs where member[n] does, or n. */
+/* The first of member[0..n) that runs on member[n]'s host, or n. */
 static uint32_t find_first(const uint32_t *member, uint32_t n, const uint64_t *id)
 {
     uint32_t i = 0;

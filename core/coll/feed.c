@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What excluded ranks learn of the steps they take no part in. The lowest member writes the result of each request that feeds them
- * into a ring in common memory; on an excluded rank the same request takes it from there. An excluded rank sleeps on one word,
- * which is changed when half of the ring is new or when a request of all ranks needs it; it also looks every LOOK_MS, so that
- * what it prints is not late.
+ * The feed of excluded ranks in common memory. The lowest member writes the result of each request with `feeds` into a ring; on an
+ * excluded rank the same request takes it from there. An excluded rank sleeps on one word. The word changes when half of the ring is
+ * new, or when a request of all ranks needs the rank. The rank also looks every LOOK_MS, so that its printed values are not late.
  */
 #include "core/coll/feed.h"
 
@@ -14,19 +13,19 @@
 #include "core/coll/members.h"
 
 #define LINE 64u
-#define LINES 16384u /* a power of two */
+#define LINES 16384u /* must be a power of two */
 #define LOOK_MS 50u
 
-/* Ahead of a record's data. kind YK__COLL_NONE: the rest of the ring is skipped. */
+/* Head of a record, before its data. Kind YK__COLL_NONE: skip the rest of the ring. */
 typedef struct yk__feed_head {
     _Alignas(LINE) yk__call call;
 } yk__feed_head;
 
 struct yk__feed {
-    _Alignas(LINE) uint32_t word;    /* changes when readers are to wake */
-    _Alignas(LINE) uint32_t written; /* lines */
+    _Alignas(LINE) uint32_t word;    /* changed to wake readers */
+    _Alignas(LINE) uint32_t written; /* lines written so far */
     uint32_t updating;               /* odd while members write parameters */
-    uint32_t readers;                /* excluded ranks that read them, or wait until they can */
+    uint32_t readers;                /* excluded ranks that read parameters, or wait until they can */
     _Alignas(LINE) uint8_t line[LINES * LINE];
     yk__counter read[]; /* [world]: lines that an excluded rank has read */
 };
@@ -79,7 +78,7 @@ yk_status yk__feed_meet(yk__coll *coll, yk_error *err)
     return coll->meeting(coll->meeting_arg, err);
 }
 
-/* Waits until the next n lines have been read by all excluded ranks. */
+/* Waits until every excluded rank has read as far as the next n lines need. */
 static yk_status wait_read(yk__coll *coll, uint32_t n, yk_error *err)
 {
     const uint32_t upto = coll->feed->written + n - LINES;
@@ -96,7 +95,7 @@ static uint8_t *line_at(yk__feed *feed, uint32_t position)
     return feed->line + (size_t)(position % LINES) * LINE;
 }
 
-/* Row by row, as it is in the ring. */
+/* Copies a result row by row, to the ring or from it. */
 static void copy_result(const yk__request *request, uint8_t *ring, bool put)
 {
     const yk__coll_desc *d = &request->desc;
@@ -156,7 +155,7 @@ static yk_status wait_record(const yk__request *request, yk_error *err)
         if (yk__call_look(coll, &request->call, lowest, err))
             return err->status;
         if (yk__shm_sleep(coll->shm, lowest, &coll->feed->word, word, LOOK_MS, yk__call_name(&request->call), err)) {
-            if (!has_record(coll)) /* else it wrote before it left */
+            if (!has_record(coll)) /* else the member wrote the record before it left */
                 return err->status;
             *err = (yk_error)YK_ERROR_INIT;
         }
@@ -164,7 +163,7 @@ static yk_status wait_record(const yk__request *request, yk_error *err)
     return YK_OK;
 }
 
-/* True when the next lines are a record, and not the rest of the ring. */
+/* True if the next lines are a record; skips the rest of the ring. */
 static bool at_record(yk__coll *coll)
 {
     uint8_t kind;
@@ -244,7 +243,7 @@ uint32_t yk__feed_read_begin(const yk__coll *coll)
 
 bool yk__feed_read_end(yk__coll *coll, uint32_t begun)
 {
-    /* adding 0 releases too, so that what was read before cannot move behind it; a fence is nothing that TSan knows */
+    /* Adding 0 has release semantics, so earlier reads cannot move behind it; TSan does not understand a fence. */
     return begun % 2 == 0 && (!coll->feed || __atomic_fetch_add(&coll->feed->updating, 0, __ATOMIC_ACQ_REL) == begun);
 }
 

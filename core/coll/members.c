@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of a communicator's members, and who they are by hosts. */
+/* The list of a communicator's members, and their hosts. */
 #include "core/coll/members.h"
 
 #include <string.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is a member of a communicator. Under the lock of the plane (msg_plane.h) where there is one. */
+/* The members of a communicator. In a job with a plane, under its lock (msg_plane.h). */
 #ifndef YOKE_CORE_COLL_MEMBERS_H
 #define YOKE_CORE_COLL_MEMBERS_H
 
 #include "core/coll/state.h"
 
-/* From here on the ranks r with member[r]. */
+/* Makes the ranks r with member[r] the members. */
 void yk__members_set(yk__comm *comm, const bool *member);
 uint32_t yk__members_lowest(const yk__comm *comm);
-uint32_t yk__members_excluded(const yk__coll *coll); /* how many ranks are not in the members (coll.h) */
+uint32_t yk__members_excluded(const yk__coll *coll); /* number of ranks outside the members (coll.h) */
 
 #endif

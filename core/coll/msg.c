@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests over messages: posting pieces, going on with them, waiting. */
+/* Requests over messages: posting pieces, driving them, waiting. */
 #include "core/coll/msg.h"
 
 #include <sched.h>
@@ -15,14 +15,14 @@
 #include "core/coll/msg_rounds.h"
 #include "core/coll/pool.h"
 
-#define POLL_NS 300000 /* a wait begins with so much of looking for messages */
-#define SLICE_MS 20    /* then it looks at its peers so often */
-#define EXCLUDED_MS 100 /* an excluded rank, which is to sleep */
-#define LEFT_ROUNDS 4  /* and so often at one that has left, for what it sent before */
+#define POLL_NS 300000 /* a wait polls for this long first, */
+#define SLICE_MS 20    /* then looks at its peers at this interval */
+#define EXCLUDED_MS 100 /* interval of an excluded rank, which should sleep */
+#define LEFT_ROUNDS 4  /* looks at a peer that has left before it counts as lost, for the messages that it sent before */
 
 /* ---- Pieces ------------------------------------------------------------------------------------------------------- */
 
-/* Earlier requests of the communicator that have pieces left to post. */
+/* Counts earlier requests of the communicator that still have pieces to post. */
 static uint32_t count_before(const yk__request *request)
 {
     uint32_t n = 0;
@@ -31,8 +31,8 @@ static uint32_t count_before(const yk__request *request)
     return n;
 }
 
-/* As far as the window goes. Requests of several pieces follow each other: side by side they would share the line, and what is needed
- * first would come with the last. Only the first piece, with the record, of the next one goes ahead, so that the line is never empty. */
+/* True while the window has a free piece. Requests of several pieces follow each other: in parallel they would share the line, and the
+ * first to be needed would come last. Only the next request's first piece, with the record, goes ahead, so that the line is never empty. */
 static bool may_post(const yk__request *request)
 {
     const yk__msg *m = request->msg;
@@ -105,7 +105,7 @@ void yk__msg_fail_all(yk__coll *coll, yk_status status, const yk_tr_error *error
 
 /* ---- Beginning ---------------------------------------------------------------------------------------------------- */
 
-/* Its record has this rank's part of it. */
+/* True if the request's record contains this rank's part of the data. */
 static bool carries_part(const yk__request *request)
 {
     const yk__coll_desc *d = &request->desc;
@@ -151,7 +151,7 @@ static yk_status pieces_new(yk__request *request, uint64_t bytes, yk_error *err)
     return yk__msg_rounds_fit(request, bytes) ? yk__msg_rounds_new(request, err) : YK_OK;
 }
 
-/* Of an excluded rank: the lowest member. */
+/* Lists the other members; on an excluded rank only the lowest member. */
 static void list_peers(const yk__request *request)
 {
     const yk__comm *comm = request->comm;
@@ -245,7 +245,7 @@ static uint32_t piece_peer(const yk__msg_piece *piece)
     return UINT32_MAX;
 }
 
-/* A rank that has something to send or to take; UINT32_MAX: none. */
+/* A peer with an unfinished send or receive; UINT32_MAX if none. */
 static uint32_t open_peer(const yk__request *request)
 {
     const yk__msg *m = request->msg;
@@ -266,7 +266,7 @@ static yk_status look_at(const yk__request *request, yk__control_wait *wait, uin
     return YK_OK;
 }
 
-/* Moves what there is, and waits for more, with the lock held before and after. */
+/* Moves the available messages and waits for more; the caller holds the lock before and after. */
 static yk_status move_some(yk__coll *coll, int timeout_ms, uint64_t *events, yk_error *err)
 {
     yk__msg_plane *plane = coll->plane;
@@ -287,7 +287,7 @@ static bool is_open(const yk__request *request)
     return !request->done && !request->msg->err.status;
 }
 
-/* For a rank of the members: between others' turns of the processor: a thread that sleeps takes long to come back. */
+/* Polls on a member, and yields the processor between polls, as a sleeping thread takes long to wake. */
 static yk_status poll_some(yk__request *request, uint64_t *events, yk_error *err)
 {
     const int64_t until = yk__clock_ns() + POLL_NS;
@@ -300,7 +300,8 @@ static yk_status poll_some(yk__request *request, uint64_t *events, yk_error *err
     return s;
 }
 
-/* What was sent before a rank left may still be on its way: only what is not here after some more rounds is lost. */
+/* Waits for the request. Messages that a rank sent before it left may still be on their way, so they count as lost only after some more
+ * rounds. */
 static yk_status wait_done(yk__request *request, yk_error *err)
 {
     yk__coll *coll = request->comm->coll;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All-reduces over messages by columns: member i gets its share of the columns from all, reduces them in the order of rank numbers, and
- * sends what came out to all. Each line carries 2 (n - 1) / n of the bytes, where a direct exchange, which takes one round instead of two,
- * carries n - 1 times as many. The numbers of each column are added in the same order either way, so the bits are the same.
+ * All-reduces over messages by columns: member i gets its share of the columns from all members, reduces them in the order of rank
+ * numbers, and sends the result to all. Each line carries 2 (n - 1) / n of the bytes. A direct exchange carries n - 1 times the bytes,
+ * in one round instead of two. Both add the numbers of each column in the same order, so the bits are equal.
  *
- * The first piece has the shares, the one two later (yk__msg.lag) what came out: by then the window has the first.
+ * The first piece carries the shares, the piece two later (yk__msg.lag) the results: by then the window has finished the first.
  */
 #include "core/coll/msg_columns.h"
 
@@ -14,13 +14,13 @@
 #include "core/coll/call.h"
 #include "core/coll/reduce.h"
 
-/* Columns lie by their owners: all rows of the first member's, then all rows of the second's, .. */
+/* Columns lie by owner: all rows of the first member's columns, then all rows of the second member's, and so on. */
 struct yk__msg_columns {
     uint64_t *begin; /* [members + 1] */
-    uint8_t *own;    /* what this rank gives, all columns */
-    uint8_t *in;     /* [members]: what each other gives of this rank's columns, each of in_stride bytes */
+    uint8_t *own;    /* this rank's numbers, all columns */
+    uint8_t *in;     /* [members]: each other member's numbers of this rank's columns, in_stride bytes each */
     uint64_t in_stride;
-    uint8_t *result; /* all columns */
+    uint8_t *result; /* results of all columns */
 };
 
 bool yk__msg_columns_fit(const yk__request *request)
@@ -35,7 +35,7 @@ static uint64_t row_bytes(const yk__request *request, uint64_t columns)
     return columns * yk_dtype_bytes(request->desc.dtype);
 }
 
-/* Where the columns of the member with that index begin. */
+/* Offset of the columns of the member with that index. */
 static uint64_t block_offset(const yk__request *request, uint32_t index)
 {
     return row_bytes(request, request->desc.rows * request->msg->columns->begin[index]);
@@ -55,7 +55,7 @@ static uint32_t own_index(const yk__request *request)
     return i;
 }
 
-/* Between the rows of the caller and columns by owners. */
+/* Copies between the caller's rows and columns by owner. */
 static void copy_columns(const yk__request *request, uint8_t *blocks, bool out)
 {
     const yk__coll_desc *d = &request->desc;
@@ -103,7 +103,7 @@ void yk__msg_columns_free(yk__msg_columns *columns)
     yk__free(columns);
 }
 
-/* To each other member its block of `out`, and from each something into `in`, or, where that is NULL, its block of the result. */
+/* Sends each other member its block of `out`, and receives from each into `in`, or into its block of the result if `in` is NULL. */
 static yk_status post_blocks(yk__request *request, yk__msg_piece *piece, uint32_t step, const uint8_t *out, yk_error *err)
 {
     const yk__msg_columns *columns = request->msg->columns;
@@ -129,7 +129,7 @@ yk_status yk__msg_columns_post(yk__request *request, yk__msg_piece *piece, yk_er
     return piece->number == request->msg->lag ? post_blocks(request, piece, 1, columns->result, err) : YK_OK;
 }
 
-/* This rank's columns, of all members. */
+/* Reduces this rank's columns over all members. */
 static void reduce_own(const yk__request *request)
 {
     const yk__msg_columns *columns = request->msg->columns;

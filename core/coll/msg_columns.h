@@ -5,9 +5,9 @@
 
 #include "core/coll/msg_piece.h"
 
-/* Whether this request goes so: the plan (plan.h) says from how many bytes on. */
+/* True if the plan (plan.h) sends a request of this size by columns. */
 bool yk__msg_columns_fit(const yk__request *request);
-/* request->msg->columns, with this rank's numbers; and its lag. */
+/* Makes request->msg->columns with this rank's numbers, and sets the request's lag. */
 yk_status yk__msg_columns_new(yk__request *request, yk_error *err);
 void yk__msg_columns_free(yk__msg_columns *columns);
 yk_status yk__msg_columns_post(yk__request *request, yk__msg_piece *piece, yk_error *err);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What excluded ranks learn of the steps they take no part in, over messages: the lowest member sends each of them the record and the
- * result of every request that feeds them. Nobody waits for an excluded rank but when very many results are on their way.
+ * The feed of excluded ranks over messages: the lowest member sends each of them the record and result of every request with `feeds`. No
+ * rank waits for an excluded rank, unless very many results are on their way.
  *
- * A message wakes its receiver, and an excluded rank is to sleep on others' cores: results are held back until there are many, or the
- * oldest is old, or a request of all ranks needs the excluded ones. Where no progress thread would see to that they are sent at once.
+ * A message wakes its receiver, but an excluded rank should sleep, as its cores may serve other ranks. So results are held back until
+ * there
+ * are many, the oldest is old, or a request of all ranks needs the excluded ranks. Without a progress thread they are sent at once.
  */
 #include "core/coll/msg_feed.h"
 
@@ -25,11 +26,11 @@ struct yk__msg_feed {
     uint8_t data[];
 };
 
-#define FEEDS 256u           /* results held and on their way at once, for all excluded ranks */
-#define HELD_REQUESTS 128u   /* held at most: results of so many requests, */
-#define HELD_BYTES (1u << 20) /* so many bytes, */
-#define HELD_NS 250000000ll  /* for so long */
-#define LINGER_NS 1000000000ll /* at the end of the job, for what is on its way */
+#define FEEDS 256u           /* results held and on their way at once, over all excluded ranks */
+#define HELD_REQUESTS 128u   /* limits of the held results: number of requests, */
+#define HELD_BYTES (1u << 20) /* bytes, */
+#define HELD_NS 250000000ll  /* and age */
+#define LINGER_NS 1000000000ll /* ns at the end of the job for results on their way */
 
 uint64_t yk__msg_result_bytes(const yk__request *request)
 {
@@ -37,7 +38,7 @@ uint64_t yk__msg_result_bytes(const yk__request *request)
     return request->desc.kind == YK__COLL_ALL_GATHER ? bytes * request->comm->coll->size : bytes;
 }
 
-/* Rows one after the other, or apart by the pitch. */
+/* Copies rows between contiguous memory and the caller's pitch. */
 static void copy_rows(const yk__request *request, uint8_t *rows, bool out)
 {
     const yk__coll_desc *d = &request->desc;
@@ -58,7 +59,7 @@ yk_status yk__msg_feed_take(yk__request *request, const uint8_t *record, yk_erro
     return YK_OK;
 }
 
-/* Sends what is held. */
+/* Sends the held results. */
 static yk_status send_held(yk__coll *coll, yk_error *err)
 {
     yk__msg_plane *plane = coll->plane;
@@ -112,7 +113,7 @@ static bool feeds_others(const yk__request *request)
 static bool must_send(const yk__coll *coll)
 {
     const yk__msg_plane *plane = coll->plane;
-    const bool awaited = coll->comm && coll->comm->first; /* a request of all ranks */
+    const bool awaited = coll->comm && coll->comm->first; /* a request of all ranks is in progress */
     return plane->held && (awaited || !plane->threaded || plane->held_requests >= HELD_REQUESTS || plane->held_bytes >= HELD_BYTES ||
                            plane->holds >= FEEDS / 2 || yk__clock_ns() >= plane->held_until);
 }
@@ -131,7 +132,7 @@ yk_status yk__msg_feed_put(yk__request *request, yk_error *err)
 
 void yk__msg_feed_send(yk__coll *coll)
 {
-    yk_error ignored = YK_ERROR_INIT; /* the transport failed: requests will say so */
+    yk_error ignored = YK_ERROR_INIT; /* if the transport failed, requests report it */
     if (!coll->plane)
         return;
     pthread_mutex_lock(&coll->plane->lock);
@@ -153,7 +154,7 @@ void yk__msg_feed_reap(yk__coll *coll)
             at = &f->next;
             continue;
         }
-        if (!done) /* the transport failed: requests will say so */
+        if (!done) /* the transport failed: requests report it */
             plane->table->cancel(plane->tr, f->op);
         *at = f->next;
         plane->feeds--;
@@ -171,7 +172,7 @@ yk_status yk__msg_feed_reserve(yk__request *request, yk_error *err)
         yk_tr_error error = {""};
         uint64_t events = 0;
         pthread_mutex_lock(&plane->lock);
-        yk__msg_step_all(coll); /* excluded ranks may wait for what this rank is to pass on (msg_rounds.h) */
+        yk__msg_step_all(coll); /* excluded ranks may wait for data that this rank passes on (msg_rounds.h) */
         full = plane->feeds + plane->holds >= FEEDS;
         pthread_mutex_unlock(&plane->lock);
         s = full ? plane->table->progress(plane->tr, 1, &events, &error) : YK_OK;

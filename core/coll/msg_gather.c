@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All-gather of slices and broadcast over messages. Each byte goes to another host once: to the leader there towards the rank that sends
- * it, spread over the ranks of the host. The others read slices in its block, in memory that they have in common, when it has told them
- * that a chunk is there; what is broadcast it sends on.
+ * All-gather of slices and broadcast over messages. Each byte goes to another host once: to that host's leader towards the sender; the
+ * ranks of the host share this work. In an all-gather the other ranks read slices in the leader's block in common memory, once its
+ * message tells that a chunk is there. In a broadcast the leader sends the chunk on.
  *
- * What depends on a chunk that another host sends is done two pieces later (yk__msg.lag): by then the window has it.
+ * Steps that need a chunk of another host run two pieces later (yk__msg.lag): by then the window has finished it.
  */
 #include "core/coll/msg_gather.h"
 
@@ -34,7 +34,7 @@ static bool has_local_peers(const yk__request *request)
     return yk__comm_hosts_size(hosts_of(request), own_host(request)) > 1;
 }
 
-/* The member of this host that gets from `sender`, on another, for all of it. */
+/* The member of this host that receives from `sender`, on another host, for the whole host. */
 static uint32_t receiver_of(const yk__request *request, uint32_t sender)
 {
     return yk__comm_hosts_leader(hosts_of(request), own_host(request), sender);
@@ -53,7 +53,7 @@ yk_status yk__msg_gather_new(yk__request *request, yk_error *err)
     return m->narrow ? YK_OK : yk__fail_mem(err, numbers * sizeof *m->narrow, "an all-gather in bf16");
 }
 
-/* Where a chunk is while it travels in bf16: from the peer of that index, or to them all, behind the last. */
+/* Buffer of a chunk in bf16: from the peer with that index; the last index is this rank's chunk to all peers. */
 static uint16_t *narrow_of(const yk__request *request, uint64_t chunk, uint32_t index)
 {
     const yk__msg *m = request->msg;
@@ -66,7 +66,7 @@ static yk_tr_range slice_range(const yk__request *request, uint32_t owner, uint6
     return yk__msg_buffer_range(d, d->parts->begin[owner] + chunk * request->msg->chunk, yk__msg_chunk_numbers(request, owner, chunk));
 }
 
-/* What is posted for the range. */
+/* The range to post: the numbers themselves, or their bf16 copy. */
 static yk_tr_range wire_range(const yk__request *request, yk_tr_range range, uint64_t chunk, uint32_t index)
 {
     if (!request->msg->narrow)
@@ -101,7 +101,7 @@ static yk_status post_slices(yk__request *request, yk__msg_piece *piece, uint64_
     return YK_OK;
 }
 
-/* To and from each other rank of this host: the chunk is in the sender's block. */
+/* Exchanges notices with each other rank of this host: the chunk is in the sender's block. */
 static yk_status post_notices(yk__request *request, yk__msg_piece *piece, uint64_t chunk, yk_error *err)
 {
     yk__msg *m = request->msg;
@@ -122,7 +122,7 @@ yk_status yk__msg_gather_post(yk__request *request, yk__msg_piece *piece, yk_err
     return lag && piece->number >= lag ? post_notices(request, piece, piece->number - lag, err) : YK_OK;
 }
 
-/* What came in bf16 in the piece, to its place. */
+/* Widens the piece's bf16 chunks into their place. */
 static void unpack_slices(const yk__request *request, uint64_t chunk)
 {
     for (uint32_t i = 0; i < request->msg->peers; i++) {
@@ -154,7 +154,7 @@ void yk__msg_gather_finish(yk__request *request, const yk__msg_piece *piece)
 
 /* ---- Broadcast ---------------------------------------------------------------------------------------------------- */
 
-/* Whom the root sends to itself: the leaders of other hosts, and who shares its own. */
+/* The root sends to the leaders of other hosts, and to each rank of its own host. */
 static bool root_sends_to(const yk__request *request, uint32_t member)
 {
     const yk__comm_hosts *hosts = hosts_of(request);

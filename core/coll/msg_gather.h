@@ -5,7 +5,7 @@
 
 #include "core/coll/msg_piece.h"
 
-yk_status yk__msg_gather_new(yk__request *request, yk_error *err); /* its lag, and what it needs */
+yk_status yk__msg_gather_new(yk__request *request, yk_error *err); /* sets the request's lag, and makes its buffers */
 yk_status yk__msg_gather_post(yk__request *request, yk__msg_piece *piece, yk_error *err);
 void yk__msg_gather_finish(yk__request *request, const yk__msg_piece *piece);
 uint32_t yk__msg_broadcast_lag(const yk__request *request);

@@ -3,7 +3,7 @@
  * The pieces of each kind of collective over messages.
  *
  *   barrier, all-gather, all-reduce   one piece: record and small data, from each member to each, or in rounds (msg_rounds.c)
- *   all-reduce by columns             three: record and shares of columns, nothing, what came out (msg_columns.c)
+ *   all-reduce by columns             three: record and shares of columns, nothing, results (msg_columns.c)
  *   broadcast, all-gatherv            the first with records; chunks to each host, and within it (msg_gather.c)
  *   reduce-scatter                    the first with records; a chunk of every slice to its owner (msg_reduce.c)
  */
@@ -88,7 +88,7 @@ yk_status yk__msg_post_piece(yk__request *request, yk__msg_piece *piece, yk_erro
 
 /* ---- Results ------------------------------------------------------------------------------------------------------ */
 
-/* Each member's small data, in the order of rank numbers. */
+/* Collects each member's small data in the order of rank numbers. */
 static void collect_parts(const yk__request *request)
 {
     const yk__comm *comm = request->comm;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the pieces of each kind of collective over messages are. Under the lock of the plane (msg_plane.h). */
+/* The pieces of each kind of collective over messages. Under the lock of the plane (msg_plane.h). */
 #ifndef YOKE_CORE_COLL_MSG_KINDS_H
 #define YOKE_CORE_COLL_MSG_KINDS_H
 
@@ -7,7 +7,7 @@
 
 yk_status yk__msg_plan_pieces(yk__request *request, yk_error *err);
 yk_status yk__msg_post_piece(yk__request *request, yk__msg_piece *piece, yk_error *err);
-/* All its operations are done. */
+/* Called once every operation of the piece is done. */
 yk_status yk__msg_finish_piece(yk__request *request, const yk__msg_piece *piece, yk_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pieces of requests over messages: their sends and receives, the records of the members, and which numbers a chunk has. */
+/* Pieces of requests over messages: their sends and receives, the members' records, and the numbers of each chunk. */
 #include "core/coll/msg_piece.h"
 
 #include <string.h>
@@ -49,7 +49,7 @@ yk_status yk__msg_check_records(const yk__request *request, yk_error *err)
 
 /* ---- Sends and receives ------------------------------------------------------------------------------------------- */
 
-/* Records for excluded ranks are counted by what all ranks' programs have in common. */
+/* Tags of records for excluded ranks use the number that all ranks' programs share. */
 uint64_t yk__msg_tag(const yk__call *call, uint32_t step)
 {
     const uint32_t number = step == YK__MSG_STEP_FEED ? call->common : call->sequence;
@@ -91,7 +91,7 @@ yk_status yk__msg_post(yk__request *request, yk__msg_piece *piece, bool send, ui
     return YK_OK;
 }
 
-/* What the peer shows of its request says more. */
+/* Prefers the error of the request that the peer shows, as it tells more. */
 static yk_status fail_length(const yk__request *request, const yk__msg_odd *odd, yk_error *err)
 {
     yk__coll *coll = request->comm->coll;
@@ -107,8 +107,8 @@ yk_status yk__msg_fail_odd(const yk__request *request, yk_error *err)
     return yk__msg_check_records(request, err) ? err->status : fail_length(request, &request->msg->odd, err);
 }
 
-/* What came has another length than was expected. The sender's record, the first of a round's, says more, where it is not cut off; data
- * that come before all records wait for them. */
+/* Notes a message of unexpected length. The sender's record, the first of a round, tells more, unless the message was cut off. Data
+ * before the last record wait for the records. */
 static yk_status note_length(yk__request *request, const yk__msg_piece *piece, uint32_t i, uint64_t got, yk_error *err)
 {
     yk__msg *m = request->msg;
@@ -123,7 +123,7 @@ static yk_status note_length(yk__request *request, const yk__msg_piece *piece, u
     return fail_length(request, &m->odd, err);
 }
 
-/* A message of another host that came whole is a sign of life. */
+/* Counts a complete message of another host as a sign of life. */
 static void note_arrival(const yk__request *request, const yk__msg_piece *piece, uint32_t i, yk_status status)
 {
     const yk__coll *coll = request->comm->coll;
@@ -156,7 +156,7 @@ yk_status yk__msg_piece_test(yk__request *request, yk__msg_piece *piece, yk_erro
     return YK_OK;
 }
 
-/* ---- Numbers of a chunk ------------------------------------------------------------------------------------------- */
+/* ---- Numbers of a chunk ------------------------------------------------------------------------------------------ */
 
 uint64_t yk__msg_slice(const yk__request *request, uint32_t owner)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening the transport that a job's messages go over, and memory that is registered with it. */
+/* Opens the transport of a job's messages, and registers memory with it. */
 #include "core/coll/msg_plane.h"
 
 #include <stdio.h>
@@ -21,7 +21,7 @@ void yk__msg_unlock(yk__coll *coll)
         pthread_mutex_unlock(&coll->plane->lock);
 }
 
-/* Bytes that a wire has changed are no wrong input of the user's, and another attempt may get them whole. */
+/* Reports a format error as an I/O error: the wire changed the bytes, not the user's input, and another attempt may succeed. */
 yk_status yk__msg_fail(yk_error *err, yk_status status, const yk_tr_error *error, const yk__coll *coll)
 {
     return yk__fail(err, status == YK_E_FORMAT ? YK_E_IO : status, "%s, transport %s: %s", yk__control_name(coll->control, coll->rank),
@@ -39,7 +39,7 @@ uint64_t yk__msg_sent_far(yk__coll *coll)
 
 /* ---- Opening ------------------------------------------------------------------------------------------------------ */
 
-/* The transport's rendezvous goes over the control plane. */
+/* Serves the transport's rendezvous over the control plane. */
 static yk_status exchange_blobs(void *arg, const void *own, uint32_t bytes, void *all, yk_tr_error *error)
 {
     yk_error err = YK_ERROR_INIT;
@@ -57,7 +57,7 @@ static yk_status check_job(void *arg, yk_tr_error *error)
     return err.status;
 }
 
-/* In a thread of the transport's. A rank that has left may end its connections as it likes. */
+/* Runs in a thread of the transport. A rank that has left the job may close its connections in any way. */
 static void connection_lost(void *arg, uint32_t peer, const yk_tr_error *why)
 {
     yk__control *control = arg;

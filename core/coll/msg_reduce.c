@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reduce-scatter over messages. A rank adds up its slice of all members' blocks: it reads those of its own host where they lie, in memory
- * that they have in common, and gets the others as messages, a chunk of every slice at a time.
+ * Reduce-scatter over messages. A rank adds up its slice of all members' blocks, a chunk of every slice at a time. It reads the blocks
+ * of its own host in common memory, and receives parts of the other blocks as messages.
  *
- * With sums by rank each member of another host sends its block's part of the slice, and the owner adds all of them in the order of rank
+ * With sums by rank each member of another host sends its block's part of the slice, and the owner adds the parts in the order of rank
  * numbers. With sums by host (yk__coll_config.by_host) one member of each other host, the leader towards the owner, adds up its host's
- * parts in that order and sends the sum; the owner adds the hosts' sums, each host at the place of its lowest rank: a host then sends as
+ * parts in that order and sends the sum. The owner adds the hosts' sums, each host at the place of its lowest rank. A host then sends as
  * many bytes as if it had one rank.
  *
- * What travels may be rounded (yk__coll_config.wire), by its sender. It is added up in f32.
+ * The sender may round the numbers (yk__coll_config.wire). The receiver adds them up in f32.
  */
 #include "core/coll/msg_reduce.h"
 
@@ -21,10 +21,10 @@ enum { BLOCK = 4 * YK__WIRE_BLOCK }; /* numbers that are widened, or added up wi
 
 typedef struct yk__msg_sum {
     bool by_host;
-    uint32_t sources, targets; /* members of other hosts that send parts of this rank's slice; whose slices this rank sends parts of */
+    uint32_t sources, targets; /* members of other hosts that send parts of this rank's slice; owners that this rank sends parts to */
     yk__wire wire;
-    uint64_t in_stride, out_stride; /* bytes of the parts of one source, target, in a chunk */
-    uint8_t *in, *out;         /* [window][sources][in_stride], [window][targets][out_stride]; out NULL: sent from the block */
+    uint64_t in_stride, out_stride; /* bytes of a chunk's part of one source or target */
+    uint8_t *in, *out;         /* [window][sources][in_stride], [window][targets][out_stride]; out is NULL if the block itself is sent */
     float *block;              /* [sources + 1][BLOCK] */
 } yk__msg_sum;
 
@@ -48,7 +48,7 @@ static uint32_t local_size(const yk__request *request)
     return yk__comm_hosts_size(hosts_of(request), hosts_of(request)->of[own_rank(request)]);
 }
 
-/* Whether `from` sends a part of the slice that `owner`, on another host, adds up. */
+/* True if `from` sends a part of the slice that `owner`, on another host, adds up. */
 static bool sends_to(const yk__request *request, uint32_t from, uint32_t owner)
 {
     const yk__comm_hosts *hosts = hosts_of(request);
@@ -110,9 +110,9 @@ void yk__msg_sum_free(yk__msg_sum *sum)
     yk__free(sum);
 }
 
-/* ---- Parts that go ------------------------------------------------------------------------------------------------ */
+/* ---- Outgoing parts ----------------------------------------------------------------------------------------------- */
 
-/* The blocks of the members on this host, in the order of rank numbers; how many. */
+/* Lists the blocks of the members on this host, in the order of rank numbers. Returns their number. */
 static uint32_t list_local(const yk__request *request, const void **part)
 {
     const yk__comm_hosts *hosts = hosts_of(request);
@@ -123,13 +123,13 @@ static uint32_t list_local(const yk__request *request, const void **part)
     return n;
 }
 
-/* Of this rank's number `at`; NULL: there are none. */
+/* Residual of this rank's number `at`; NULL without error feedback. */
 static float *residual_of(const yk__coll_desc *d, uint64_t at)
 {
     return d->buffer->residual ? d->buffer->residual + d->offset + at : NULL;
 }
 
-/* Numbers [begin, begin + n) as they travel: of this rank's block, or the sum over its host. */
+/* Packs numbers [begin, begin + n) in wire format: of this rank's block, or the sum over its host. */
 static void pack_part(const yk__request *request, uint64_t begin, uint64_t n, uint8_t *to)
 {
     const yk__msg_sum *sum = request->msg->sum;
@@ -172,7 +172,7 @@ yk_status yk__msg_sum_post(yk__request *request, yk__msg_piece *piece, yk_error 
 {
     yk__msg *m = request->msg;
     uint64_t chunk, own;
-    if (piece->number < m->lag) /* the others of this host may not have written their blocks yet */
+    if (piece->number < m->lag) /* other ranks of this host may not have written their blocks yet */
         return YK_OK;
     chunk = piece->number - m->lag;
     own = yk__msg_chunk_numbers(request, own_rank(request), chunk);
@@ -191,7 +191,7 @@ yk_status yk__msg_sum_post(yk__request *request, yk__msg_piece *piece, yk_error 
 
 /* ---- The sum ------------------------------------------------------------------------------------------------------ */
 
-/* What a source sent of numbers [at, at + n) of the chunk, in f32; scratch: of that source. */
+/* Numbers [at, at + n) of a source's part of the chunk, in f32; scratch is for that source alone. */
 static const float *read_part(const yk__request *request, uint64_t chunk, uint32_t place, uint64_t at, uint64_t n, float *scratch)
 {
     const yk__msg_sum *sum = request->msg->sum;
@@ -202,7 +202,7 @@ static const float *read_part(const yk__request *request, uint64_t chunk, uint32
     return scratch;
 }
 
-/* By rank: each member's numbers [begin, begin + n) of its block. The number of parts. */
+/* Lists each member's numbers [begin, begin + n) for sums by rank. Returns the number of parts. */
 static uint32_t list_members(const yk__request *request, uint64_t chunk, uint64_t at, uint64_t begin, uint64_t n)
 {
     const yk__comm *comm = request->comm;
@@ -218,7 +218,7 @@ static uint32_t list_members(const yk__request *request, uint64_t chunk, uint64_
     return comm->size;
 }
 
-/* The place of that host's leader among the sources, which are in the order of rank numbers. */
+/* Index of that host's leader among the sources, which are in the order of rank numbers. */
 static uint32_t source_of_host(const yk__request *request, uint32_t host)
 {
     const yk__comm_hosts *hosts = hosts_of(request);
@@ -229,7 +229,7 @@ static uint32_t source_of_host(const yk__request *request, uint32_t host)
     return place;
 }
 
-/* By host: the sums of each. */
+/* Lists each host's sum for sums by host. Returns the number of parts. */
 static uint32_t list_hosts(const yk__request *request, uint64_t chunk, uint64_t at, uint64_t begin, uint64_t n)
 {
     const yk__comm *comm = request->comm;

@@ -5,7 +5,7 @@
 
 #include "core/coll/msg_piece.h"
 
-yk_status yk__msg_sum_new(yk__request *request, yk_error *err); /* request->msg->sum, and its lag */
+yk_status yk__msg_sum_new(yk__request *request, yk_error *err); /* makes request->msg->sum and sets the request's lag */
 void yk__msg_sum_free(yk__msg_sum *sum);
 yk_status yk__msg_sum_post(yk__request *request, yk__msg_piece *piece, yk_error *err);
 void yk__msg_sum_finish(yk__request *request, const yk__msg_piece *piece);

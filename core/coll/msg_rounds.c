@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records and small data of all members, in rounds. Records lie from the own one on, so that what is sent, or comes, is one range. */
+/* Records and small data of all members, in rounds. Records are stored from the own one on, so that each message is one range. */
 #include "core/coll/msg_rounds.h"
 
 bool yk__msg_rounds_fit(const yk__request *request, uint64_t bytes)
@@ -14,7 +14,7 @@ yk_status yk__msg_rounds_new(yk__request *request, yk_error *err)
     return yk__msg_piece_new(&request->msg->round, 2, err);
 }
 
-/* Records that this round brings. */
+/* Number of records that this round brings. */
 static uint32_t count_coming(const yk__msg *m)
 {
     const uint32_t left = m->peers + 1 - m->have;

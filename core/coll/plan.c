@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making the plan. A direct exchange of b bytes takes one round, a + s b; by columns it takes two, and each line carries 2/n of the
- * bytes: 2 a + s b 2/n (Rabenseifner's argument, "Optimization of collective reduction operations", 2004, with a direct exchange in both
- * halves). Rounds (msg_rounds.c) carry the bytes of a direct exchange in fewer messages, each of which waits for the one before: which
- * is faster depends on what a message costs and how long it travels, so each is measured. Times are medians of some calls: lines let the
- * first bytes after a rest pass faster than those that follow.
+ * Makes the plan. A direct exchange of b bytes takes one round, a + s b. By columns it takes two rounds, and each line carries 2/n of
+ * the bytes: 2 a + s b 2/n (Rabenseifner's argument, "Optimization of collective reduction operations", 2004, with a direct exchange in
+ * both halves). Rounds (msg_rounds.c) carry the bytes of a direct exchange in fewer messages, but each waits for the one before. The
+ * faster way depends on a message's cost and latency, so both are measured. Times are medians of several calls, as lines let the first
+ * bytes after a rest pass faster than later ones.
  */
 #include "core/coll/plan.h"
 
@@ -17,7 +17,7 @@
 #include "core/coll/request.h"
 #include "core/coll/state.h"
 
-enum { CALLS = 5, FEW = 16, MANY = 16384 }; /* numbers of f32; MANY of many ranks would be too much for a slow line */
+enum { CALLS = 5, FEW = 16, MANY = 16384 }; /* numbers of f32; with many ranks MANY would take too long on a slow line */
 
 typedef struct plan {
     uint64_t columns_from, rounds_below;
@@ -60,7 +60,7 @@ static yk_status time_sum(yk__coll *coll, float *numbers, uint32_t n, int64_t *m
     return YK_OK;
 }
 
-/* Of sums as coll->rounds_below has them now. */
+/* Measures sums under the present coll->rounds_below. */
 static yk_status measure_line(yk__coll *coll, yk__plan_line *line, yk_error *err)
 {
     float *numbers = yk__calloc(MANY, sizeof *numbers);
@@ -74,7 +74,7 @@ static yk_status measure_line(yk__coll *coll, yk__plan_line *line, yk_error *err
     return err->status;
 }
 
-/* By columns where that is faster than the faster of the two others. */
+/* Chooses columns from the size on at which they beat the faster of the other two ways. */
 static yk_status measure_plan(yk__coll *coll, plan *own, yk_error *err)
 {
     yk__plan_line direct, columns, rounds;
@@ -95,7 +95,7 @@ static yk_status measure_plan(yk__coll *coll, plan *own, yk_error *err)
     return YK_OK;
 }
 
-/* All ranks have the plan of rank 0, or the job ends. */
+/* Ends the job unless every rank has rank 0's plan. */
 static yk_status compare_plans(yk__coll *coll, const plan *own, yk_error *err)
 {
     uint64_t hash = yk__hash_bytes(YK_HASH_SEED, own, sizeof *own), *all = yk__calloc(coll->size, sizeof *all);

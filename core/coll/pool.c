@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pool of a communicator's requests, and the list of those that are under way. */
+/* The pool of a communicator's requests, and the list of the requests in progress. */
 #include "core/coll/pool.h"
 
 #include "core/base/clock.h"

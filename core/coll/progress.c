@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The progress thread: drives requests over messages while the step thread computes. It sleeps while none is under way, and while the
- * step thread waits and drives them itself, else in the transport, until something has arrived. In common memory there is nothing to
- * drive: a member's part is there when it begins.
+ * The progress thread: drives requests over messages while the step thread computes. It sleeps while no request is in progress, and
+ * while the step thread waits and drives the requests itself. Else it waits in the transport for a message. Requests in common memory
+ * need no driving, as a member's part is there when it begins.
  */
 #include "core/coll/progress.h"
 
@@ -13,9 +13,9 @@
 #include "core/coll/msg_feed.h"
 #include "core/coll/msg_plane.h"
 
-#define SLICE_MS 5 /* in the transport; requests that were begun meanwhile have posted what they can */
+#define SLICE_MS 5 /* ms in the transport; a request that begins meanwhile has posted its first pieces already */
 
-/* Until a request was begun or, where results are held back, until these are to be sent. */
+/* Sleeps until a request begins, or until held results are due. */
 static void sleep_until_begun(yk__coll *coll)
 {
     yk__msg_plane *plane = coll->plane;
@@ -60,7 +60,7 @@ static void *progress_main(void *arg)
     return NULL;
 }
 
-/* Signals are for the program's own threads. */
+/* Blocks all signals in the thread, as signals belong to the program's own threads. */
 yk_status yk__msg_start_thread(yk__coll *coll, yk_error *err)
 {
     yk__msg_plane *plane = coll->plane;

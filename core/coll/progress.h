@@ -6,6 +6,6 @@
 #include "core/coll/state.h"
 
 yk_status yk__msg_start_thread(yk__coll *coll, yk_error *err);
-void yk__msg_stop(yk__coll *coll); /* before the communicators go */
+void yk__msg_stop(yk__coll *coll); /* before the communicators are freed */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arithmetic of collectives, over the members' data in the order of rank numbers. Every algorithm ends here, whether the data
- * lies in common memory or came as messages, so all of them give the same bits.
+ * The arithmetic of collectives, over the members' data in the order of rank numbers. Every algorithm ends here, for common memory and
+ * for messages, so all give the same bits.
  */
 #include "core/coll/reduce.h"
 
@@ -65,10 +65,10 @@ void yk__reduce_small(const yk__coll_desc *d, const void *const *part, uint32_t 
 
 enum {
     SUM_BLOCK = 1024,
-    SUM_RANKS = 32 /* members whose sum is made by itself: where all are alike, each addition of one loses up to 2e-8 of it */
+    SUM_RANKS = 32 /* members whose sum is kept apart: with equal members each addition loses up to 2e-8 of the running sum */
 };
 
-/* A count known to the compiler, so that it uses vectors at -O2 too. */
+/* The constant count lets the compiler use vectors at -O2 too. */
 static void add_block(float *restrict acc, const float *restrict x)
 {
     for (int i = 0; i < SUM_BLOCK; i++)
@@ -81,7 +81,7 @@ static void add_some(float *restrict acc, const float *restrict x, uint64_t n)
         acc[i] += x[i];
 }
 
-/* acc = the sum of members from..upto-1, in their order, of k numbers from `at` on. */
+/* acc = the sum of members from..upto-1, in their order, over k numbers from `at` on. */
 static void add_members(float *acc, const void *const *part, uint32_t from, uint32_t upto, uint64_t at, uint64_t k)
 {
     memcpy(acc, (const float *)part[from] + at, k * sizeof(float));
@@ -94,12 +94,12 @@ static void add_members(float *acc, const void *const *part, uint32_t from, uint
     }
 }
 
-/* Blocks that stay in the first cache hold the running sum; out may be one of the parts, as each block of it is written after all of
- * it was read. */
+/* The running sum of a block stays in the first cache. `out` may be one of the parts, as a block is written after every part of it was
+ * read. */
 void yk__reduce_slice(const void *const *part, uint32_t parts, uint64_t begin, uint64_t n, float *out, yk__exact *squares)
 {
     float acc[SUM_BLOCK], more[SUM_BLOCK];
-    if (parts == 1 && (const float *)part[0] + begin == out) { /* the sum is there already */
+    if (parts == 1 && (const float *)part[0] + begin == out) { /* out holds the sum already */
         if (squares)
             yk__exact_squares(squares, out, n);
         return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Requests: begin, test, wait, cancel. A communicator holds its requests in a fixed pool, so that a step allocates nothing, and lists
- * them in the order in which they were begun. They may be done in any order, but for broadcasts and for what feeds excluded ranks.
+ * them in the order of their begin. Requests may finish in any order, except broadcasts and requests that feed excluded ranks.
  */
 #include "core/coll/request.h"
 
@@ -127,7 +127,8 @@ static bool goes_in_order(const yk__request *request)
     return request->desc.feeds || request->desc.kind == YK__COLL_BROADCAST;
 }
 
-/* The root of a broadcast has work that others wait for, and results go to excluded ranks in order: these are not overtaken. */
+/* Advances the requests before this one that must not be overtaken: other ranks wait for a broadcast's root, and results go to excluded
+ * ranks in order. */
 static yk_status advance_before(yk__request *request, bool wait, bool *open, yk_error *err)
 {
     yk_status s = YK_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank's hold on the memory that the ranks of its host have in common: coming in, and giving it back. */
+/* Attaches a rank to the memory of its host's ranks, and detaches it. */
 #include "config.h"
 
 #include "core/coll/shm_internal.h"
@@ -58,7 +58,7 @@ static yk_status map_places(yk__shm *shm, yk_error *err)
     if (shm->rank == shm->local[0] && ftruncate(shm->fd, (off_t)shm->place_bytes))
         s = yk__fail(err, YK_E_MEM, "%llu bytes of shared memory: %s", (unsigned long long)shm->place_bytes, strerror(errno));
     else
-        s = yk__control_exchange(shm->control, "making shared memory", &none, 1, all, err); /* all wait for it */
+        s = yk__control_exchange(shm->control, "making shared memory", &none, 1, all, err); /* the other ranks wait for this exchange */
     yk__free(all);
     if (s)
         return s;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocks of shared memory: where they lie in the object, making them and giving them back. All ranks make and release blocks in
- * the same order, so each knows which places are free. The memory goes when the last rank has released it; a block that takes
- * the place is made by all ranks together, after that.
+ * Blocks of shared memory: their places in the object, allocation and release. All ranks make and release blocks in the same order, so
+ * each rank knows the free places. Memory is freed once the last rank has released it. All ranks together make the next block in that
+ * place, after that.
  */
 #include "config.h"
 
@@ -18,9 +18,9 @@
 #include "core/base/cgroup.h"
 #include "core/base/mem.h"
 
-#define PIECE ((uint64_t)16 << 20) /* of memory that is reserved at a time: some milliseconds */
+#define PIECE ((uint64_t)16 << 20) /* bytes reserved per call: some milliseconds */
 
-/* The first free place that is large enough, or the end. */
+/* Offset of the first free place that is large enough, else the end. */
 static uint64_t place_block(yk__shm *shm, uint64_t bytes)
 {
     for (size_t i = 0; i < shm->n_gap; i++) {
@@ -38,7 +38,7 @@ static uint64_t place_block(yk__shm *shm, uint64_t bytes)
     return shm->end - bytes;
 }
 
-/* Places side by side become one. */
+/* Joins a gap with its neighbours. */
 static void join_gap(yk__shm *shm, yk__shm_gap gap)
 {
     for (size_t i = 0; i < shm->n_gap;) {
@@ -52,7 +52,7 @@ static void join_gap(yk__shm *shm, yk__shm_gap gap)
         shm->gap[i] = shm->gap[--shm->n_gap];
         i = 0;
     }
-    shm->gap[shm->n_gap++] = gap; /* there is room: a gap less, or what release made */
+    shm->gap[shm->n_gap++] = gap; /* has capacity: one gap less, or reserved by the release */
 }
 
 static bool released_by_all(const yk__shm *shm)
@@ -76,7 +76,7 @@ void yk__shm_release(yk__shm *shm, void *mem)
         i++;
     if (i == shm->n_block)
         return;
-    if (yk__grow(&shm->gap, &shm->gap_cap, shm->n_gap + 1, sizeof *shm->gap)) { /* or the ranks' lists would differ */
+    if (yk__grow(&shm->gap, &shm->gap_cap, shm->n_gap + 1, sizeof *shm->gap)) { /* else the ranks' lists would differ */
         yk__fail(&err, YK_E_MEM, "out of memory (the places of shared blocks)");
         end_for(shm, &err);
         return;
@@ -94,7 +94,7 @@ void yk__shm_release(yk__shm *shm, void *mem)
     join_gap(shm, (yk__shm_gap){b.offset, b.bytes});
 }
 
-/* ---- Making ------------------------------------------------------------------------------------------------------ */
+/* ---- Allocation -------------------------------------------------------------------------------------------------- */
 
 static yk_status fail_memory(const char *what, uint64_t bytes, int e, yk_error *err)
 {
@@ -106,8 +106,8 @@ static bool is_lowest(const yk__shm *shm)
     return shm->rank == shm->local[0];
 }
 
-/* Where a signal comes in between, the kernel gives back what it took for the call: pieces, as a timer's signals would keep the whole from
- * ever being done, and a look at the job before each, as it may have ended. */
+/* Reserves memory in pieces. A signal makes the kernel give back the memory of the interrupted call, so a timer's signals would keep one
+ * large call from ever finishing. Before each piece the job may have ended. */
 static yk_status reserve_pieces(const yk__shm *shm, const char *what, uint64_t at, uint64_t bytes, yk_error *err)
 {
     for (uint64_t done = 0; done < bytes;) {
@@ -124,18 +124,18 @@ static yk_status reserve_pieces(const yk__shm *shm, const char *what, uint64_t a
     return YK_OK;
 }
 
-/* Without this a lack of memory would show as a SIGBUS in the middle of a step. The lowest rank does it when all have come: by then they
- * have given back what lay there before. */
+/* Reserves the block's memory, as a lack of it would else be a SIGBUS in the middle of a step. The lowest rank does so once all ranks
+ * have come: by then they have released the block that lay there. */
 static yk_status reserve_block(yk__shm *shm, const char *what, uint64_t at, uint64_t bytes, yk_error *err)
 {
     const uint64_t left = yk__cgroup_memory_left();
-    if (bytes > left) /* the kernel would take what there is, and then kill somebody */
+    if (bytes > left) /* the kernel would take the rest, and then kill some process */
         return yk__fail(err, YK_E_MEM, "%llu bytes of shared memory for %s: %llu are left", (unsigned long long)bytes, what,
                         (unsigned long long)left);
     return reserve_pieces(shm, what, at, bytes, err);
 }
 
-/* The lowest rank makes the object longer, then all tell what they asked for and compare. */
+/* The lowest rank extends the object. Then all ranks publish the size that they asked for, and compare. */
 static yk_status agree_block(yk__shm *shm, const char *what, uint64_t bytes, yk_error *err)
 {
     yk__shm_place *own = &shm->place[shm->rank];
@@ -169,7 +169,7 @@ static yk_status map_block(yk__shm *shm, const char *what, uint64_t at, uint64_t
         return yk__fail(err, YK_E_MEM, "mapping %llu bytes of shared memory for %s: %s", (unsigned long long)bytes, what,
                         strerror(errno));
     if (bytes >= 2u << 20)
-        madvise(p, bytes, MADV_HUGEPAGE); /* a wish */
+        madvise(p, bytes, MADV_HUGEPAGE); /* only advice */
     shm->block[shm->n_block++] = (yk__shm_block){p, bytes, at};
     *mem = p;
     return YK_OK;
@@ -189,7 +189,7 @@ static yk_status make_block(yk__shm *shm, const char *what, uint64_t bytes, bool
         map_block(shm, what, at, whole, &p, err))
         return err->status;
     shm->made++;
-    /* `bytes` of the place may change only after all have read it */
+    /* The place's `bytes` may change only after all ranks have read it. */
     yk__shm_set(shm, &shm->place[shm->rank].mapped, shm->made);
     for (uint32_t i = 0; i < shm->locals; i++)
         if (yk__shm_wait(shm, &shm->place[shm->local[i]].mapped, shm->made, shm->local[i], what, err))
@@ -198,8 +198,8 @@ static yk_status make_block(yk__shm *shm, const char *what, uint64_t bytes, bool
     return YK_OK;
 }
 
-/* A rank that has no memory for the block ends the job, with its reason: the others are on their way to wait for it, and would see no
- * more than a rank that has ended. That sizes differ each finds by itself. */
+/* A rank that lacks memory for the block ends the job with its reason. The other ranks would else only report that a rank has ended.
+ * Each rank finds unequal sizes itself. */
 yk_status yk__shm_alloc(yk__shm *shm, const char *what, uint64_t bytes, void **mem, yk_error *err)
 {
     if (make_block(shm, what, bytes, false, mem, err) == YK_E_MEM)
@@ -214,7 +214,7 @@ yk_status yk__shm_alloc_sparse(yk__shm *shm, const char *what, uint64_t bytes, v
     return err->status;
 }
 
-/* Pages of the range that have memory keep what is in them. */
+/* Pages of the range that have memory already keep their contents. */
 yk_status yk__shm_fill(yk__shm *shm, const void *mem, uint64_t at, uint64_t bytes, yk_error *err)
 {
     const uint64_t from = at / YK__SHM_PAGE * YK__SHM_PAGE;

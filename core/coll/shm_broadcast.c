@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Broadcasts in common memory: the root writes chunks into its slot, two in turn, the others read them. Chunks are numbered over all
- * broadcasts of a communicator; the root writes one when all have read the last but one, whosever that was.
+ * Broadcasts in common memory: the root writes chunks into its slot, in turn into two places, and the other members read them. Chunks
+ * are numbered over all broadcasts of a communicator. The root writes a chunk once all members have read the last but one, of whichever
+ * root.
  */
 #include "core/coll/shm_broadcast.h"
 
@@ -11,7 +12,7 @@
 #include "core/coll/pool.h"
 #include "core/coll/shm_slot.h"
 
-/* All members have read every chunk before `value`. */
+/* True once all members have read every chunk before `value`. */
 static yk_status need_all_read(yk__request *request, uint32_t value, bool wait, bool *there, yk_error *err)
 {
     const yk__comm *comm = request->comm;

@@ -5,7 +5,7 @@
 
 #include "core/coll/state.h"
 
-/* Goes on with it, once all have begun it; wait: until it is done. */
+/* Continues the broadcast once all members have begun it; with `wait` until it is done. */
 yk_status yk__shm_broadcast(yk__request *request, bool wait, yk_error *err);
 
 #endif

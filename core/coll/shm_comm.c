@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests in common memory. Each member writes its part, and the record of the request, into its own slot, publishes that it did,
- * waits for all members, and computes the result from all slots. Large vectors lie in common memory already; only the counter
- * travels.
+ * Requests in common memory. Each member writes its part and the record of the request into its own slot, and sets a counter. It waits
+ * for all members, and computes the result from all slots. Large vectors are in common memory already; only the counter travels.
  *
- * A slot holds the records of the last requests and two parts of small ones, used in turn. A member that is about to write over one
- * waits until all have told that they are done with it; since requests are done soon after all have begun them, that is so already.
+ * A slot holds the records of the last requests and two parts of small ones, used in turn. A member that reuses a place waits until all
+ * members are done with it. Requests finish soon after all members begin them, so that wait is almost always over at once.
  */
 #include "core/coll/shm_comm.h"
 
@@ -32,7 +31,7 @@ static yk_status check_calls(const yk__request *request, yk_error *err)
     return YK_OK;
 }
 
-/* Whether all members have begun this request; and it is the same. */
+/* Checks that all members have begun this request, and that it is the same one. */
 static yk_status check_posted(yk__request *request, bool wait, bool *there, yk_error *err)
 {
     const yk__comm *comm = request->comm;
@@ -58,8 +57,8 @@ static bool is_small(const yk__request *request)
            request->desc.kind == YK__COLL_MEMBERS;
 }
 
-/* A member that is not done with all requests up to that one; UINT32_MAX: there is none. Their counters are read when what is known of
- * them does not do: each look takes a line from who writes it. */
+/* A member that is not done with every request up to that one; UINT32_MAX if none. Reads the counters only if the cached value is too
+ * old, as each read takes a cache line from its writer. */
 static uint32_t member_behind(const yk__comm *comm, uint32_t sequence)
 {
     uint32_t least = comm->sequence;
@@ -83,7 +82,7 @@ static yk_status advance_others(const yk__request *request, yk_error *err)
     return YK_OK;
 }
 
-/* Until all members are done with what this request writes over. They may wait for this rank's other requests meanwhile. */
+/* Waits until all members are done with the place that this request writes. They may wait for this rank's other requests meanwhile. */
 static yk_status reserve_slot(yk__request *request, uint32_t lane, yk_error *err)
 {
     const yk__comm *comm = request->comm;
@@ -171,7 +170,7 @@ static void reduce_slice(const yk__request *request)
     yk__reduce_slice(comm->part, comm->size, begin, n, d->out, d->squares);
 }
 
-/* Where each rank has a block of its own the slices are copied; one block for all is complete as it is. */
+/* Copies the slices if each rank has its own block; a common block is complete already. */
 static void gather_slices(const yk__request *request)
 {
     const yk__comm *comm = request->comm;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The slots of a communicator in common memory: making them, and waiting for their counters. */
+/* The slots of a communicator in common memory: allocation, and waits for their counters. */
 #include "core/coll/shm_slot.h"
 
 #include "core/base/mem.h"
@@ -30,7 +30,7 @@ void yk__comm_shm_save(const yk__comm *comm, yk__comm_state *state)
     state->chunks = comm->shm->chunks;
 }
 
-/* As the members are: they have no request under way. */
+/* Takes over the members' counters; no member has a request in progress. */
 void yk__comm_shm_load(yk__comm *comm, const yk__comm_state *state)
 {
     yk__comm_slot *own = yk__shm_slot(comm, comm->coll->rank);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A communicator in common memory: what each rank has there, for the files shm_*.c. The step thread. */
+/* A communicator in common memory: each rank's slot, for the files shm_*.c. The step thread. */
 #ifndef YOKE_CORE_COLL_SHM_SLOT_H
 #define YOKE_CORE_COLL_SHM_SLOT_H
 
@@ -7,27 +7,28 @@
 
 enum { YK__LANES = 2 };
 
-/* Of one rank. */
+/* The slot of one rank. */
 typedef struct yk__comm_slot {
-    yk__counter posted; /* the last request it has begun */
-    _Alignas(64) _Atomic uint32_t done; /* all its requests up to that one are; a line of its own, as others wait for `posted` */
-    yk__counter chunk_written, chunk_read; /* of all broadcasts, by whoever was the root; by this rank */
-    struct { /* what is compared of a record is its first line: others of it never leave this rank's cache */
+    yk__counter posted; /* number of the last request it has begun */
+    _Alignas(64) _Atomic uint32_t done; /* the rank is done with requests up to this one; a cache line of its own, as other ranks wait
+                                         * for `posted` */
+    yk__counter chunk_written, chunk_read; /* chunks of all broadcasts: written by it as root; read by it */
+    struct { /* members compare a record's first line only, so its other lines never leave this rank's cache */
         _Alignas(64) yk__call call;
     } record[YK__COLL_REQUESTS];
-    _Alignas(64) uint8_t small[YK__LANES][YK__COLL_SMALL]; /* its parts of small collectives, in turn */
-    _Alignas(64) uint8_t chunk[YK__LANES][YK__COLL_SMALL]; /* what it broadcasts, in turn */
+    _Alignas(64) uint8_t small[YK__LANES][YK__COLL_SMALL]; /* parts of small collectives, in turn */
+    _Alignas(64) uint8_t chunk[YK__LANES][YK__COLL_SMALL]; /* chunks of broadcasts, in turn */
 } yk__comm_slot;
 
 struct yk__comm_shm {
-    yk__comm_slot *slot;         /* [world] */
+    yk__comm_slot *slot;         /* [world], in a block */
     uint32_t small;              /* small collectives so far */
-    uint32_t lane[YK__LANES];    /* the request that used it last */
-    uint64_t chunks;             /* of broadcasts so far */
-    uint32_t done;               /* all members were seen to be done with the requests up to that one */
+    uint32_t lane[YK__LANES];    /* last request that used the lane */
+    uint64_t chunks;             /* chunks of broadcasts so far */
+    uint32_t done;               /* all members are known to be done with requests up to this one */
 };
 
-/* The counters of a request's part of the state of a communicator, for a rank that becomes a member. */
+/* The counters of a communicator, for a rank that becomes a member. */
 typedef struct yk__comm_state {
     uint64_t hash;
     uint64_t chunks;
@@ -38,10 +39,10 @@ yk_status yk__comm_shm_new(yk__comm *comm, yk_error *err);
 void yk__comm_shm_free(yk__comm *comm);
 void yk__comm_shm_save(const yk__comm *comm, yk__comm_state *state);
 void yk__comm_shm_load(yk__comm *comm, const yk__comm_state *state);
-/* This rank is done with all requests up to that one. */
+/* Tells that this rank is done with every request up to that one. */
 void yk__comm_shm_finish(yk__comm *comm, uint32_t sequence);
 
-/* Whether the counter of that member has come to `value`; where wait is set it has after the call. */
+/* Sets *there if that member's counter has reached `value`. With `wait` it waits until then. */
 yk_status yk__shm_need(yk__request *request, yk__counter *counter, uint32_t value, uint32_t peer, bool wait, bool *there,
                        yk_error *err);
 

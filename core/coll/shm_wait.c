@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting in shared memory. A wait spins, then looks between others' turns of the processor, then sleeps (futex): ranks of one
- * host may share cores, and a core that rests takes long to come back.
+ * Waits in shared memory. A wait spins, then polls and yields the processor in between, then sleeps (futex): ranks of one host may share
+ * cores, but a core that sleeps takes long to wake.
  */
 #include "config.h"
 
@@ -16,10 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SPIN_NS 40000             /* then look between others' turns: the cores may be shared */
-#define YIELD_NS 3000000          /* then sleep: a core that rests takes long to come back, longest in a virtual machine */
-#define SLICE_NS (20 * 1000000ll) /* a sleeping wait looks at the end of the job so often, */
-#define SLEEP_NS 100000000ll      /* and one that sleeps on a word */
+#define SPIN_NS 40000             /* ns of spinning, then yield between polls: the cores may be shared */
+#define YIELD_NS 3000000          /* ns of yielding, then sleep: a sleeping core takes long to wake, longest in a virtual machine */
+#define SLICE_NS (20 * 1000000ll) /* ns between a sleeping wait's checks for the end of the job, */
+#define SLEEP_NS 100000000ll      /* and of a sleep on a word */
 
 static inline void cpu_relax(void)
 {
@@ -32,8 +32,8 @@ static inline void cpu_relax(void)
 
 /* ---- Counters ---------------------------------------------------------------------------------------------------- */
 
-/* A sleeper counts itself before it looks at the counter; the value is stored before the count is read. Both are
- * sequentially consistent, so either the sleeper sees the new value or the setter sees the sleeper. */
+/* A sleeper counts itself before it reads the counter; the setter stores the value before it reads the count. Both are sequentially
+ * consistent, so either the sleeper sees the new value or the setter sees the sleeper. */
 void yk__shm_set(yk__shm *shm, yk__counter *counter, uint32_t value)
 {
     yk__control_count_call(shm->control);
@@ -75,7 +75,7 @@ static yk_status wait_counter(yk__shm *shm, yk__counter *counter, uint32_t value
         waited = yk__clock_ns() - begin;
         if (waited <= SPIN_NS)
             continue;
-        turn |= 63; /* after others' turns each look may be the last: test and go at once again */
+        turn |= 63; /* after a yield much time may have passed: check for the end of the job at each poll */
         if (waited <= YIELD_NS) {
             sched_yield();
             continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Slices of a vector: rank r owns [begin[r], begin[r + 1]) of n elements, boundaries at multiples of 64 elements.
- * Zeroed they are none; they have memory once they are cut, which yk__slices_free gives back. The caller's thread.
+ * A zeroed struct has no slices. Cutting allocates memory; yk__slices_free frees it. The caller's thread.
  */
 #ifndef YOKE_CORE_COLL_SLICES_H
 #define YOKE_CORE_COLL_SLICES_H
@@ -16,9 +16,9 @@ typedef struct yk__slices {
     uint64_t *begin; /* [ranks + 1]; begin[ranks] = n */
 } yk__slices;
 
-/* Cuts n elements for any number of ranks, anew where they were cut before; on failure they stay as they were. */
+/* Cuts n elements evenly for any number of ranks, and replaces earlier slices. A failure keeps the earlier ones. */
 yk_status yk__slices_even(yk__slices *s, uint64_t n, uint32_t ranks, yk_error *err);
-/* In proportion to part[r], 0 or more, some above 0; where it is 0 the slice is empty. */
+/* Cuts in proportion to part[r] >= 0, at least one above 0; part 0 gives an empty slice. */
 yk_status yk__slices_by(yk__slices *s, uint64_t n, uint32_t ranks, const double *part, yk_error *err);
 yk_status yk__slices_copy(yk__slices *to, const yk__slices *from, yk_error *err);
 bool yk__slices_same(const yk__slices *a, const yk__slices *b);

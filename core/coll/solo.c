@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Collectives of a job of one rank: there is nobody to wait for. */
+/* Collectives of a job of one rank, which never waits. */
 #include "core/coll/solo.h"
 
 #include <string.h>

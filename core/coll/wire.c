@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Writing and reading gradients as they travel. A block of int8: its scale, f32, then the numbers over the scale, in [-127, 127], or
- * -128, NaN.
+ * Encodes and decodes gradients for the wire. A block of int8: its scale, f32, then the numbers divided by the scale, in [-127, 127], or
+ * -128 for NaN.
  */
 #include "core/coll/wire.h"
 
@@ -23,9 +23,9 @@ uint64_t yk__wire_bytes(yk__wire wire, uint64_t n)
 }
 
 /* ---- int8 ---------------------------------------------------------------------------------------------------------
- * Loops over whole blocks, without branches, so that the compiler makes vectors of them; behind a short one's end are zeros. */
+ * Loops over whole blocks without branches, so that the compiler vectorises them; a short block is padded with zeros. */
 
-/* Of those that are finite. */
+/* Largest magnitude among the finite numbers. */
 static float find_largest(const float *v)
 {
     float largest[8] = {0};
@@ -39,8 +39,8 @@ static float find_largest(const float *v)
     return largest[0];
 }
 
-/* In units of the scale, or 0, or the mark; adding 1.5 * 2^23 leaves the nearest whole number, ties to even. Divided by the scale, as its
- * reciprocal may be no f32. */
+/* Rounds to units of the scale: 0 without a scale, NO_NUMBER for a number that is not finite. Adding 1.5 * 2^23 rounds to the nearest
+ * integer, ties to even. It divides by the scale, as the reciprocal would add a rounding error. */
 static void round_numbers(const float *v, float scale, float *whole)
 {
     const float magic = 12582912.0f, unit = scale > 0.0f ? scale : INFINITY;
@@ -56,7 +56,7 @@ static void pack_numbers(const float *whole, int8_t *to)
         to[i] = (int8_t)(int32_t)whole[i];
 }
 
-/* was: where the number is not finite. */
+/* `was` keeps its value if the number is not finite. */
 static void find_residuals(const float *v, const float *whole, float scale, float *was)
 {
     for (int i = 0; i < YK__WIRE_BLOCK; i++) {
@@ -75,7 +75,7 @@ static void write_block(const float *from, uint64_t n, float *residual, uint8_t 
     for (int i = 0; i < YK__WIRE_BLOCK; i++)
         v[i] += left[i];
     scale = find_largest(v) / MOST;
-    scale = scale >= FLT_MIN ? scale : 0.0f; /* what is so little waits among the residuals */
+    scale = scale >= FLT_MIN ? scale : 0.0f; /* numbers that are so small wait among the residuals */
     round_numbers(v, scale, whole);
     pack_numbers(whole, packed);
     memcpy(to, &scale, sizeof scale);
@@ -95,7 +95,7 @@ static void read_block(const uint8_t *from, uint64_t n, float *to)
         to[i] = whole[i] == NO_NUMBER ? NAN : (float)whole[i] * scale;
 }
 
-/* ---- All formats --------------------------------------------------------------------------------------------------- */
+/* ---- All formats -------------------------------------------------------------------------------------------------- */
 
 static uint64_t block_length(uint64_t left)
 {

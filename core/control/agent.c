@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent's thread: one loop over the sockets of the host's ranks, those of ranks that are about to come, and the links to other
- * hosts. Who comes has to be a process of this user (SO_PEERCRED); what it then shows tells which rank it is.
+ * The agent's thread: one loop over the sockets of the host's ranks, the listener for ranks that join, and the links to other hosts. A
+ * process that connects must belong to this user (SO_PEERCRED); its token and rank tell which rank it is.
  *
- * Silence is added up from the thread's own short steps, each counted with a bound, as in live.c. It ends with a frame, and with data
- * that a rank of this host got from that one: on a line full of data, frames may be lost, or wait behind it, for longer than a dead
- * host is waited for.
+ * The thread adds up a link's silence from its own short steps, each counted with a bound, as in live.c. A frame ends the silence, and
+ * so
+ * does data that a rank of this host got from that host: on a line full of data, frames may be lost or late for longer than the limit.
  */
 #include "config.h"
 
@@ -27,24 +27,24 @@
 #include "core/control/mirror.h"
 
 #define LOCAL UINT32_MAX    /* agent.via of a rank of this host */
-#define TICK_MS 50          /* what nobody is woken for is looked at so often */
-#define STEP_MAX_MS 150     /* more than this between two looks is this process's own pause */
-#define LAST_WORDS_MS 1000  /* from the end of the job to the end of a thread that others do not listen to */
+#define TICK_MS 50          /* interval of the checks without a wake-up */
+#define STEP_MAX_MS 150     /* a longer step was a pause of this process itself */
+#define LAST_WORDS_MS 1000  /* from the end of the job to the end of a thread whose peers do not listen */
 
 struct yk__agent {
     yk__control_job *job;
     yk__control_head *head;
     uint32_t rank, ranks, links;
-    uint32_t *via;           /* [ranks]: the number of the link that the rank's host is behind */
-    uint32_t *heard;         /* [links]: messages of data that ranks of this host got from the link's host, as of the last look */
-    bool *joining;           /* [links]: of a rank that its host's agent is to take on: nothing is passed on to it */
+    uint32_t *via;           /* [ranks]: index of the link to the rank's host */
+    uint32_t *heard;         /* [links]: data messages from the link's host to ranks of this host, at the last check */
+    bool *joining;           /* [links]: true for a rank that its host's agent is to take over; no frames are relayed to it */
     yk__mirror_seen *seen;   /* [ranks] */
     yk__link *link;
-    yk__rendezvous *rendezvous;      /* NULL: all ranks of this host are here */
+    yk__rendezvous *rendezvous;      /* NULL once every rank of this host is here */
     struct pollfd *poll;
     int wake_fd;
     bool liveness, end_sent;
-    int64_t last, beat_at, stop_at; /* ms; stop_at: the job has ended and the thread is to end */
+    int64_t last, beat_at, stop_at; /* ms; stop_at: time by which the thread of an ended job stops */
     _Atomic bool stopping;
     pthread_t thread;
 };
@@ -74,7 +74,7 @@ static bool link_is_idle(const yk__agent *agent, uint32_t at)
     return true;
 }
 
-/* The link has ended, or is silent: its ranks are lost unless they have said goodbye. */
+/* Handles a link that ended or fell silent: its ranks are lost, unless they have said goodbye. */
 static void link_lost(yk__agent *agent, uint32_t at, bool silent, const char *why)
 {
     const uint32_t peer = agent->link[at].peer;
@@ -102,7 +102,7 @@ static void link_fail(yk__agent *agent, uint32_t at, const yk_error *err)
 
 typedef struct relay {
     yk__agent *agent;
-    uint32_t from; /* the link that it came over; LOCAL: of this host */
+    uint32_t from; /* link that the frame came over; LOCAL for this host */
 } relay;
 
 static void link_send(yk__agent *agent, uint32_t at, uint32_t kind, const void *data, uint32_t bytes)
@@ -123,7 +123,7 @@ static void end_relay(yk__agent *agent)
         link_send(agent, i, YK__FRAME_END, &end, sizeof end);
 }
 
-/* The end of the job goes before a state that may come of it: or who reads that a rank has left would not know why. */
+/* Relays the end of the job before a state that may follow from it. Else a rank would see that its peer left, but not why. */
 static void relay_frame(void *arg, uint32_t kind, const void *data, uint32_t bytes)
 {
     const relay *r = arg;
@@ -141,7 +141,7 @@ static yk_status take_frame(yk__agent *agent, uint32_t at, const yk__frame *fram
     if (frame->kind == YK__FRAME_HEARTBEAT)
         return YK_OK;
     if (frame->kind == YK__FRAME_END)
-        return yk__mirror_apply_end(agent->head, frame, err); /* and goes on to the others as this host's own */
+        return yk__mirror_apply_end(agent->head, frame, err); /* the end then goes to the other links like this host's own */
     if (yk__mirror_rank(agent->head, frame, &rank, err))
         return err->status;
     if (agent->joining[at] || agent->via[rank] != at)
@@ -183,7 +183,7 @@ static void links_serve(yk__agent *agent)
     }
 }
 
-/* Messages of data that came from the host at the other end, which is not each that is behind it: rank 0's passes on. */
+/* Counts data messages from this peer's host only, not from hosts that rank 0 relays. */
 static uint32_t count_heard(const yk__agent *agent, uint32_t at)
 {
     const yk__control_slot *slot = agent->head->slot;
@@ -213,7 +213,7 @@ static void links_watch(yk__agent *agent, int64_t step)
 
 /* ---- Ranks of this host ------------------------------------------------------------------------------------------ */
 
-/* Its process has closed the socket: at its end. */
+/* Handles a closed socket: the rank's process has ended. */
 static void rank_closed(yk__agent *agent, uint32_t rank)
 {
     const uint32_t state = state_of(agent, rank);
@@ -262,7 +262,7 @@ static void slots_scan(yk__agent *agent, bool all)
 
 /* ---- The thread -------------------------------------------------------------------------------------------------- */
 
-/* Of this host's ranks what counts is what the others were told: one that leaves after the last look would be lost to them. */
+/* For ranks of this host the state sent to other hosts counts: a rank that leaves after the last scan would seem lost there. */
 static bool has_left(const yk__agent *agent, uint32_t rank)
 {
     if (agent->via[rank] == LOCAL)
@@ -270,7 +270,7 @@ static bool has_left(const yk__agent *agent, uint32_t rank)
     return agent->rank || state_of(agent, rank) == YK__RANK_LEFT;
 }
 
-/* Whether the thread has nothing to do any more, once it is to stop. */
+/* True once a stopping thread has no work left. */
 static bool work_is_done(yk__agent *agent)
 {
     bool left = true, sent = true;
@@ -354,7 +354,7 @@ static void agent_free(yk__agent *agent)
     yk__free(agent);
 }
 
-/* Which link each rank is behind: on rank 0 that of its host's lowest rank, elsewhere the only one. */
+/* Sets each rank's link: on rank 0 the link to its host's lowest rank, on other hosts the only link. */
 static void place_ranks(yk__agent *agent, const yk__agent_config *config)
 {
     for (uint32_t r = 0; r < agent->ranks; r++) {
@@ -433,7 +433,7 @@ void yk__agent_stop(yk__agent *agent)
     char name[YK__CONTROL_NAME], text[YK__CONTROL_NAME + 32];
     if (!agent)
         return;
-    if (state_of(agent, agent->rank) != YK__RANK_LEFT) { /* it never joined: nobody need wait for it */
+    if (state_of(agent, agent->rank) != YK__RANK_LEFT) { /* it never joined, so no rank need wait for it */
         yk__control_copy_name(name, agent->head->slot[agent->rank].name);
         snprintf(text, sizeof text, "%s could not join the others", name);
         end_job(agent, agent->rank, false, YK_E_DEVICE_LOST, text);

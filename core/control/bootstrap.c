@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ways to a control object: by the job's name where all ranks run on one host, through rank 0's address where they do not.
+ * The ways to a control object: by the job's name if one host has all ranks, else through rank 0's address.
  *
- * Of several hosts: every rank opens a socket for the ranks of its host before it goes to rank 0, so that the name is there when the
- * others hear of it; the lowest rank of a host uses it, the others close theirs.
+ * In a job of several hosts every rank opens a socket for the ranks of its host before it connects to rank 0, so that the socket exists
+ * once
+ * other ranks learn its name. The lowest rank of a host uses its socket; the other ranks close theirs.
  */
 #include "config.h"
 
@@ -31,17 +32,17 @@
 #include "core/control/secret.h"
 
 #define NAP_MS 20
-#define TAKEN_MS 1000   /* until it is said that another process has the job's name */
-#define GOODBYE_MS 2000 /* from the last frame to the end of the connection */
+#define TAKEN_MS 1000   /* ms until it reports that another process has the job's name */
+#define GOODBYE_MS 2000 /* ms from the last frame to the end of the connection */
 
 typedef struct start {
     const yk__origin *origin;
     uint32_t join_ms;
     bool liveness;
-    int64_t deadline;  /* yk__clock_ms; 0: none */
+    int64_t deadline;  /* yk__clock_ms; 0 for none */
     yk__waiting waiting;
     uint32_t *lowest;  /* [size]: the lowest rank of each rank's host */
-    int listener;      /* for the other ranks of this host; -1: none */
+    int listener;      /* socket for the other ranks of this host; -1 if none */
     uint8_t token[YK__RENDEZVOUS_TOKEN];
     uint8_t secret[YK__SECRET_MOST];
     uint32_t secret_bytes;
@@ -64,7 +65,7 @@ static void name_ranks(yk__control_job *job, const uint32_t *lowest, uint32_t ow
     }
 }
 
-/* Takes the listener and the links. */
+/* Takes over the listener and the links. */
 static yk_status serve_host(start *st, const uint8_t *secret, yk__link *link, uint32_t links, int *job_fd, yk__agent **agent,
                             yk_error *err)
 {
@@ -110,7 +111,7 @@ static yk_status listen_for_host(start *st, const yk__rendezvous_place *place, y
             yk__log(YK_LOG_WARN, "control", "%s; waiting for it to end", err->text);
             said = true;
         }
-        *err = (yk_error)YK_ERROR_INIT; /* of the program that ran before this one under the same launcher */
+        *err = (yk_error)YK_ERROR_INIT; /* it may belong to an earlier program of the same launcher: try again */
         nanosleep(&(struct timespec){0, NAP_MS * 1000000}, NULL);
     }
     return YK_OK;
@@ -135,8 +136,8 @@ static yk_status start_by_store(start *st, int *job_fd, yk__agent **agent, yk_er
 
 /* ---- Several hosts ----------------------------------------------------------------------------------------------- */
 
-/* The kernel that runs here since its start, and the network that its processes see: a pod has one of its own, and sockets of another
- * are not there. YOKE_HOST_ID, for tests, makes two of one. */
+/* Identifies the running kernel and the network namespace: a pod has a namespace of its own, and abstract sockets do not cross it.
+ * YOKE_HOST_ID splits one host into two, for tests. */
 static uint64_t host_number(void)
 {
     const char *given = yk__option_text(YK__OPTION_HOST_ID);
@@ -162,7 +163,7 @@ static void find_lowest(const yk__gathered *all, uint32_t ranks, uint32_t *lowes
     }
 }
 
-/* A connection that is closed with heartbeats in it that nobody has read is reset, and what was sent last may be lost. */
+/* Ends the connection in order. Closing it with unread heartbeats would reset it, and the last frames might be lost. */
 static yk_status say_goodbye(yk__link *link, yk_error *err)
 {
     const int64_t until = yk__clock_ms() + GOODBYE_MS;
@@ -177,7 +178,7 @@ static yk_status say_goodbye(yk__link *link, yk_error *err)
     return YK_OK;
 }
 
-/* On a rank that is not its host's lowest: it goes to the one that is, and then ends its connection with rank 0. */
+/* Joins at the host's lowest rank, on any other rank of that host, and then ends the connection with rank 0. */
 static yk_status go_to_lowest(start *st, yk__gathered *all, int *job_fd, yk_error *err)
 {
     const uint32_t own = st->origin->rank;
@@ -205,7 +206,7 @@ static yk_status start_gathered(start *st, yk__gathered *all, int *job_fd, yk__a
     return err->status;
 }
 
-/* The socket on which this process's launcher listens for it already; -1: there is none. */
+/* The socket on which this process's launcher already listens for it; -1 if none. */
 static int inherited_listener(uint16_t port)
 {
     const char *text = yk__option_text(YK__OPTION_LISTEN_FD);
@@ -218,7 +219,7 @@ static int inherited_listener(uint16_t port)
     return fd;
 }
 
-/* listener: of rank 0, or -1; taken. st->secret is known. */
+/* listener: rank 0's, taken over; -1 on other ranks. st->secret is known. */
 static yk_status start_at(start *st, const char *address, uint16_t port, int listener, int *job_fd, yk__agent **agent, yk_error *err)
 {
     const yk__origin *o = st->origin;
@@ -254,7 +255,7 @@ static yk_status start_at_address(start *st, int *job_fd, yk__agent **agent, yk_
     return start_at(st, o->address, o->port, o->rank ? -1 : inherited_listener(o->port), job_fd, agent, err);
 }
 
-/* Rank 0 says over the launcher's store where it listens, and the secret, unless a file has it. */
+/* Rank 0 publishes its address in the launcher's store, and the secret too unless a file has it. */
 static yk_status start_by_meeting(start *st, int *job_fd, yk__agent **agent, yk_error *err)
 {
     yk__meeting meeting = {.listener = -1};
@@ -272,7 +273,7 @@ static yk_status start_by_meeting(start *st, int *job_fd, yk__agent **agent, yk_
 yk_status yk__bootstrap(const yk__origin *origin, uint32_t join_ms, bool liveness, int *job_fd, yk__agent **agent, yk_error *err)
 {
     start *st = yk__calloc(1, sizeof *st);
-    uint32_t *lowest = yk__calloc(origin->size + 1, sizeof *lowest); /* 0 for all: of one host */
+    uint32_t *lowest = yk__calloc(origin->size + 1, sizeof *lowest); /* 0 for a job of one host */
     *agent = NULL;
     if (!st || !lowest) {
         yk__free(st);

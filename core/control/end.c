@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a job: one record in the shared head that all waits look at, and the notes by which a rank wakes the launcher, which
- * reads the record itself. Both sides write it; the first one counts.
+ * The end of a job: one record in the shared head that every wait checks, and the notes that wake the launcher, which reads the record
+ * itself. Ranks and launcher both write the record; the first write counts.
  */
 #include "config.h"
 
@@ -27,7 +27,7 @@ bool yk__control_record_end(yk__control_head *head, uint32_t rank, bool silent, 
     return true;
 }
 
-/* The writer may have died between the two stores, so the wait for the text is short. */
+/* The writer may have died between its two stores, so the wait for the text is short. */
 static bool text_ready(const yk__control_head *head)
 {
     struct timespec ms = {0, 1000000};
@@ -62,7 +62,7 @@ bool yk__control_read_end(const yk__control_head *head, uint32_t ranks, uint32_t
     return true;
 }
 
-/* Whoever learns of the end may exit next, and its exit is not the reason. Said more than once, the first counts. */
+/* Reports the verdict at once, as a rank that knows of the end may exit next, and its exit is not the reason. The first report counts. */
 static void tell_node(const yk__control *c, uint32_t rank, const yk_error *err)
 {
     yk__control_verdict verdict = {.rank = rank, .status = (uint32_t)err->status};
@@ -99,7 +99,7 @@ bool yk__control_report(int job_fd, const yk_error *why)
 void yk__control_report_left(const yk__control *c)
 {
     const yk__control_note note = {.kind = YK__NOTE_LEFT};
-    note_send(c->job_fd, &note); /* wakes the launcher; it reads the state itself */
+    note_send(c->job_fd, &note); /* wakes the launcher, which reads the state itself */
 }
 
 void yk__control_report_change(const yk__control *c)
@@ -114,7 +114,7 @@ void yk__control_end_for(yk__control *c, uint32_t rank, bool silent, yk_status s
     yk__control_note note = {.kind = YK__NOTE_ABORT};
     yk_error first = YK_ERROR_INIT;
     if (yk__control_record_end(c->head, rank, silent, status, text))
-        note_send(c->job_fd, &note); /* wakes the launcher; it reads the record itself */
+        note_send(c->job_fd, &note); /* wakes the launcher, which reads the record itself */
     yk__control_check(c, &first);    /* tells the node */
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rank 0 listens on its own address alone; who connects has YK__HELLO_SECONDS for the hello, and at most YK__HELLO_PENDING are in it: one
- * more takes the place of the oldest, so that strangers who say nothing keep no rank out. What fails the hello is closed without a word
- * and logged once. Those that have come send heartbeats, so that one that dies or stops
- * meanwhile ends the start of all.
+ * Rank 0 listens on its own address alone. A peer has YK__HELLO_SECONDS for the hello, and at most YK__HELLO_PENDING peers are in it;
+ * one more replaces the oldest, so that silent strangers keep no rank out. A connection that fails the hello is closed silently and
+ * logged once. Ranks that have come send heartbeats; if one dies or stops meanwhile, the start fails for every rank.
  */
 #include "config.h"
 
@@ -25,16 +24,16 @@
 #include "core/net/tcp.h"
 
 #define TICK_MS 50
-#define STEP_MAX_MS 150  /* more than this between two looks is this process's own pause */
+#define STEP_MAX_MS 150  /* a longer step was a pause of this process itself */
 #define LAST_WORDS_MS 1000
 #define CONNECT_MS 2000
-#define HELLO_TRIES 3    /* a listener that is full closes connections too */
-#define ACCEPT_MOST (YK__HELLO_PENDING / 4) /* between two steps of each hello, so that a rank has some before its place is taken */
+#define HELLO_TRIES 3    /* a full listener closes connections too */
+#define ACCEPT_MOST (YK__HELLO_PENDING / 4) /* accepts between two steps of each hello, so that a rank gets steps before it is replaced */
 #define BYTE_ORDER_MARK 0x01020304u
 
 typedef struct frame_here {
-    uint32_t order, version; /* BYTE_ORDER_MARK as this host has it; YK__CONTROL_VERSION */
-    char name[64];           /* of its host, for messages */
+    uint32_t order, version; /* BYTE_ORDER_MARK in this host's order; YK__CONTROL_VERSION */
+    char name[64];           /* name of its host, for messages */
     yk__gather_entry entry;
 } frame_here;
 
@@ -54,14 +53,14 @@ typedef struct gather {
     int listener;
     int64_t begin, last, beat_at; /* ms */
     greeting greeting[YK__HELLO_PENDING];
-    uint32_t greetings, here; /* here: ranks that have described themselves, this one too */
-    yk__link *link;           /* [ranks - 1]: of rank r at r - 1 */
+    uint32_t greetings, here; /* here: ranks that have described themselves, this one included */
+    yk__link *link;           /* [ranks - 1]: link of rank r at r - 1 */
     bool *described;          /* [ranks] */
-    char (*host)[64];         /* [ranks]: names */
+    char (*host)[64];         /* [ranks]: names of hosts */
     yk__gather_entry *entry;
     struct pollfd *poll;
-    uint32_t refused; /* connections, */
-    char why[256];    /* and the last one's reason */
+    uint32_t refused; /* number of refused connections, */
+    char why[256];    /* and the reason of the last refusal */
 } gather;
 
 static uint64_t job_number(const yk__gather_config *config)
@@ -84,7 +83,7 @@ static void read_host_name(char name[64])
     yk__printable(name);
 }
 
-/* What the owner of a link counts between two of its looks. */
+/* Milliseconds since the last call, bounded, for the owner of a link. */
 static int64_t step_take(int64_t *last)
 {
     const int64_t now = yk__clock_ms(), step = now - *last;
@@ -144,7 +143,7 @@ static yk_status connections_accept(gather *g, yk_error *err)
     return YK_OK;
 }
 
-/* The hello of connection i is done. */
+/* Makes a link of connection i, whose hello is done. */
 static void greeting_finish(gather *g, uint32_t i)
 {
     const uint32_t peer = g->greeting[i].hello.peer;
@@ -308,7 +307,7 @@ static yk_status wait_ranks(gather *g, yk_error *err)
     return YK_OK;
 }
 
-/* Why the start has failed, to all that have come: they end with the same words. */
+/* Sends the reason of a failed start to the ranks that have come, so that every rank ends with the same words. */
 static void send_failure(gather *g, const yk_error *why)
 {
     const int64_t until = yk__clock_ms() + LAST_WORDS_MS;
@@ -400,7 +399,7 @@ static yk_status gather_all(const yk__gather_config *config, yk__gathered *out, 
     return err->status;
 }
 
-/* ---- Another rank ------------------------------------------------------------------------------------------------ */
+/* ---- Other ranks ------------------------------------------------------------------------------------------------- */
 
 static yk_status say_hello(const yk__gather_config *config, int fd, yk__hello *hello, yk_error *err)
 {
@@ -418,7 +417,7 @@ static yk_status say_hello(const yk__gather_config *config, int fd, yk__hello *h
     return err->status;
 }
 
-/* Until rank 0 is there: its process may start later than this one, its host's name be known later still. */
+/* Tries until rank 0 is there: its process may start later than this one, and its host's name may appear later still. */
 static yk_status connect_rank0(const yk__gather_config *config, int64_t begin, int *fd, yk_error *err)
 {
     while (yk__tcp_connect(config->address, config->port, CONNECT_MS, fd, err)) {

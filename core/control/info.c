@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small data in the slots of the control object: what a rank shows of the operation it is in, read by whoever waits for it; and
- * exchanges of a few bytes of each rank at the start of a job, before there is anything else to exchange data over.
+ * Small data in the slots of the control object: a rank's current operation, for ranks that wait for it, and exchanges of a few bytes
+ * per rank at the start of a job, before any other way to exchange data exists.
  */
 #include "core/control/internal.h"
 
@@ -31,7 +31,7 @@ bool yk__control_read(const yk__control *c, uint32_t rank, void *info, uint32_t 
     return stamp && stamp % 2 == 0 && atomic_load_explicit(&s->stamp, memory_order_relaxed) == stamp;
 }
 
-/* Until each rank's counter has come to `value`; for seldom waits, so it polls. */
+/* Waits until each rank's counter has reached `value`. It polls, as these waits are rare. */
 static yk_status wait_counters(yk__control *c, bool taken, uint32_t value, const char *what, yk_error *err)
 {
     const struct timespec nap = {0, 200000};
@@ -55,7 +55,7 @@ yk_status yk__control_exchange(yk__control *c, const char *what, const void *blo
     yk__control_slot *own = &c->head->slot[c->rank];
     if (bytes > YK__CONTROL_BLOB)
         return yk__fail(err, YK_E_ARG, "%s: an exchange of %u bytes a rank, at most %u", what, bytes, YK__CONTROL_BLOB);
-    if (wait_counters(c, true, c->exchanges, what, err)) /* all have read the last one */
+    if (wait_counters(c, true, c->exchanges, what, err)) /* all ranks have read the previous exchange */
         return err->status;
     memcpy(own->blob, blob, bytes);
     own->blob_bytes = bytes;

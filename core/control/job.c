@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launcher's side: makes the memory objects, hands them out, marks deaths, takes notices. */
+/* The launcher's side: makes the memory objects, hands them out, marks deaths, reads notes. */
 #include "config.h"
 
 #include "core/control/internal.h"
@@ -16,7 +16,7 @@
 
 #include "core/base/mem.h"
 
-/* Nobody may shrink it: an access behind the end would kill the ranks. */
+/* Makes an object that no process can shrink: an access beyond its end would kill the ranks. */
 static yk_status make_object(const yk__control_job *j, const char *name, uint64_t bytes, int seals, int *fd, yk_error *err)
 {
     *fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -217,11 +217,11 @@ bool yk__control_job_error(const yk__control_job *j, uint32_t *rank, bool *silen
     return yk__control_read_end(j->head, j->ranks, rank, silent, err);
 }
 
-/* True: a message of so many bytes. */
+/* Receives a message; true if it has exactly so many bytes. */
 static bool message_take(yk__control_job *j, uint32_t rank, void *message, size_t bytes)
 {
     ssize_t n = recv(j->fd[rank][0], message, bytes, MSG_DONTWAIT);
-    if (n < 0 && errno == ECONNRESET) /* it ended before it read what it was sent: that comes first, and then what it said */
+    if (n < 0 && errno == ECONNRESET) /* the rank ended before it read our message: the reset comes first, then its own message */
         n = recv(j->fd[rank][0], message, bytes, MSG_DONTWAIT);
     if (n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR))
         fd_close(&j->fd[rank][0]);

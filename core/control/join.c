@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A rank's side: joining and leaving. What it knows of the others is in peers.c, waiting in stuck.c, the beat in live.c.
+ * A rank's side: joining and leaving. peers.c has its knowledge of the other ranks, stuck.c the waits, live.c the beat.
  *
- * The launcher has left one message in the inherited socket: who this rank is (hello), with descriptors of two objects of shared
- * memory, the table of ranks and what the ranks of a host have in common (core/coll/shm.h). Both are checked before they are
- * mapped: a size that can shrink (no seal) would end the process later. A rank that has marked itself as joined waits until all
- * have, have ended, or are late.
+ * The launcher has left one message in the inherited socket: this rank's number (hello), with descriptors of two shared memory objects,
+ * the table of ranks and the host's common memory (core/coll/shm.h). Both are checked before they are mapped: an object without a size
+ * seal could shrink and end the process later. A rank that has marked itself as joined waits until all ranks have joined, ended, or are
+ * late.
  */
 #include "config.h"
 
@@ -27,7 +27,7 @@
 #include "core/control/origin.h"
 #include "core/control/waiting.h"
 
-/* A program whose standard error is closed would log into the job's memory. */
+/* Moves a descriptor above standard error: a program that closed that would log into the job's memory. */
 static int descriptor_lift(int fd)
 {
     int high;
@@ -67,7 +67,7 @@ static yk_status receive_hello(yk__control *c, yk__control_hello *hello, yk_erro
 
 static yk_status check_object(int fd, uint64_t bytes, yk_error *err)
 {
-    const int seals = fcntl(fd, F_GET_SEALS); /* -1: a file of another kind, which can have none */
+    const int seals = fcntl(fd, F_GET_SEALS); /* -1 for another kind of file, which cannot have seals */
     struct stat st;
     if (fstat(fd, &st) || (uint64_t)st.st_size < bytes)
         return yk__fail(err, YK_E_FORMAT, "the job's shared memory is shorter than %llu bytes", (unsigned long long)bytes);
@@ -106,7 +106,7 @@ static yk_status fail_join(yk__control *c, uint32_t peer, yk_status status, cons
     return status;
 }
 
-/* Of those that wait the lowest rank says for whom. */
+/* Logs the missing ranks; only the lowest waiting rank does so. */
 static void say_absent(const yk__control *c, const yk__waiting *waiting)
 {
     yk__rank_names names = {.count = 0};
@@ -188,7 +188,7 @@ void yk__control_leave(yk__control *c)
 {
     if (!c)
         return;
-    if (c->beating && c->pid == getpid()) { /* a fork has neither the thread nor a say */
+    if (c->beating && c->pid == getpid()) { /* a forked child has no beat thread, and does not leave for the rank */
         atomic_store(&c->head->slot[c->rank].state, YK__RANK_LEFT);
         yk__control_report_left(c);
     }
@@ -198,7 +198,7 @@ void yk__control_leave(yk__control *c)
     } else
         yk__agent_forget(c->agent);
     if (c->server)
-        close_object(c->job_fd); /* the launcher's is the environment's, for those who look there */
+        close_object(c->job_fd); /* the launcher's descriptor stays open, as the environment names it for other readers */
     if (c->head)
         munmap(c->head, c->bytes);
     close_object(c->fd);
@@ -219,7 +219,7 @@ yk_status yk__control_join(const yk__control_config *config, yk__control **out, 
     c->fd = c->memory_fd = c->wake_fd = -1;
     c->node_fd = yk__node_fd();
     if (c->node_fd >= 0)
-        fcntl(c->node_fd, F_SETFD, FD_CLOEXEC); /* it is not for programs that this one starts */
+        fcntl(c->node_fd, F_SETFD, FD_CLOEXEC); /* programs that this one starts must not inherit it */
     c->job_fd = config->job_fd;
     c->agent = config->agent;
     c->liveness_ms = config->liveness_ms;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What other launchers set for the processes that they start, in one table. A row that counts is completed to a way in which the
- * ranks find each other, or refused with what is missing.
+ * The variables that other launchers set for their processes, in one table. The row that counts becomes an origin with a way to the
+ * other ranks, or an error that names the missing variables.
  *
  * Sources: torchrun's "Environment Variables" (docs.pytorch.org, elastic/run), srun(1) "OUTPUT ENVIRONMENT VARIABLES", mpirun(1) of
  * Open MPI 4.1, MPICH's hydra, Kubernetes' "Indexed Job".
@@ -16,12 +16,12 @@
 #include "core/net/tcp.h"
 
 #define JOB_VARIABLES 4
-#define PORT_LOWEST 20000u /* of ports that are made from a job's number, and how many there are */
+#define PORT_LOWEST 20000u /* first port derived from a job's number, and the number of such ports */
 #define PORT_COUNT 10000u
 
-/* ---- Where rank 0 is --------------------------------------------------------------------------------------------- */
+/* ---- The address of rank 0 --------------------------------------------------------------------------------------- */
 
-/* The agent of torchrun listens on MASTER_PORT itself where the workers use its store, so the next port is ours. */
+/* If the workers use the store of torchrun's agent, the agent itself listens on MASTER_PORT, so the next port is ours. */
 static yk_status find_torch_address(yk__origin *origin, yk_error *err)
 {
     const char *address = yk__variable_text("MASTER_ADDR"), *agent = yk__variable_text("TORCHELASTIC_USE_AGENT_STORE");
@@ -34,14 +34,14 @@ static yk_status find_torch_address(yk__origin *origin, yk_error *err)
     return yk__origin_meet(origin, err);
 }
 
-/* The first of "a[3-4,7],b" is a3. */
+/* Writes the first name of a list: a3 for "a[3-4,7],b". */
 static void write_first_node(const char *list, char *name, size_t size)
 {
     const size_t plain = strcspn(list, "[,"), number = list[plain] == '[' ? strcspn(list + plain + 1, "-,]") : 0;
     snprintf(name, size, "%.*s%.*s", (int)plain, list, (int)number, number ? list + plain + 1 : "");
 }
 
-/* Rank 0 is a task of the step's first node. A port of the job's number, so that jobs on one node do not meet. */
+/* Rank 0 is a task of the step's first node. The port comes from the job's number, so that jobs on one node do not collide. */
 static yk_status find_slurm_address(yk__origin *origin, yk_error *err)
 {
     const char *list = yk__variable_text("SLURM_STEP_NODELIST");
@@ -55,7 +55,7 @@ static yk_status find_slurm_address(yk__origin *origin, yk_error *err)
     return yk__origin_meet(origin, err);
 }
 
-/* A pod of an indexed job is JOB-INDEX, and known to others as JOB-INDEX.SERVICE where a headless service of its name is there. */
+/* A pod of an indexed job is JOB-INDEX; other pods find it as JOB-INDEX.SERVICE if a headless service of that name exists. */
 static yk_status find_pod_address(yk__origin *origin, yk_error *err)
 {
     const char *service = yk__variable_text("YOKE_SERVICE"), *host = yk__variable_text("HOSTNAME");
@@ -76,22 +76,23 @@ static yk_status find_pod_address(yk__origin *origin, yk_error *err)
 
 /* ---- The table --------------------------------------------------------------------------------------------------- */
 
-/* A launcher, and what it sets for each of its processes. One that tells no size (NULL) is believed to have started several
- * unless another row has told that there is one process. */
+/* A launcher, and the variables of each of its processes. A launcher without a size (NULL) counts as having started several processes,
+ * unless another row reported a single one. */
 typedef struct launcher_row {
     const char *name;
-    const char *size, *rank;    /* how many processes; the number of this one */
-    const char *local_size;     /* how many of them are on this host; NULL: it does not tell */
-    const char *nodes;          /* on how many hosts they are; NULL: it does not tell */
-    const char *needs, *spoils; /* the row counts only where `needs` is set and `spoils` is not (NULL: always) */
-    const char *job[JOB_VARIABLES]; /* what tells one job on a host from others */
-    yk_status (*find_address)(yk__origin *origin, yk_error *err); /* of rank 0, for ranks of several hosts; NULL: it has a store */
-    bool own_log;               /* what a process prints is not seen with what the others print */
+    const char *size, *rank;    /* variables: number of processes; number of this one */
+    const char *local_size;     /* number of processes on this host; NULL if it sets none */
+    const char *nodes;          /* number of hosts; NULL if it sets none */
+    const char *needs, *spoils; /* the row counts only with `needs` set and `spoils` unset (NULL: always) */
+    const char *job[JOB_VARIABLES]; /* variables that tell this job from other jobs on a host */
+    yk_status (*find_address)(yk__origin *origin, yk_error *err); /* finds rank 0's address for ranks on several hosts; NULL for a
+                                                                   * launcher with a store */
+    bool own_log;               /* a process's output does not appear among the other processes' output */
 } launcher_row;
 
-/* A worker of torchrun may have inherited what the launcher of torchrun itself set, so these rows are spoiled by its variables.
- * Slurm: sbatch sets SLURM_PROCID and SLURM_NTASKS for its script too, and salloc for its shell, where one process runs; those
- * of a step are set by srun alone. */
+/* A worker of torchrun may have inherited the variables of the launcher that started torchrun, so torchrun's variables spoil these rows.
+ * Slurm: sbatch and salloc set SLURM_PROCID and SLURM_NTASKS too, for a script or shell that runs as one process. Only srun sets the
+ * variables of a step. */
 #define TORCH "torchrun or a launcher like it"
 #define TORCH_JOB {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_ADDR", "MASTER_PORT"}
 #define SLURM_JOB {"SLURM_JOB_ID", "SLURM_STEP_ID"}
@@ -116,12 +117,12 @@ static const launcher_row launchers[] = {
 typedef enum row_word { ROW_NOTHING, ROW_ONE, ROW_SEVERAL, ROW_FAULTY } row_word;
 
 typedef struct found_launcher {
-    const launcher_row *row; /* NULL: none */
+    const launcher_row *row; /* NULL if no row counts */
     unsigned long long size, rank;
     row_word says;
 } found_launcher;
 
-/* RANK alone may be anybody's variable. */
+/* True for RANK without torchrun's other variables: any program may set it. */
 static bool is_somebody_elses(const launcher_row *row)
 {
     static const char *const torch[] = {"TORCHELASTIC_RUN_ID", "MASTER_ADDR", "MASTER_PORT", "LOCAL_RANK", "LOCAL_WORLD_SIZE"};
@@ -133,7 +134,7 @@ static bool is_somebody_elses(const launcher_row *row)
     return true;
 }
 
-/* What two variables say, of which each is set. A number of a process that there is not says nothing about how many there are. */
+/* Reads both variables, which are set. A process number outside the size says nothing about the number of processes. */
 static row_word numbers_read(found_launcher *found)
 {
     if (!yk__variable_number(found->row->size, &found->size) || !yk__variable_number(found->row->rank, &found->rank))
@@ -143,7 +144,7 @@ static row_word numbers_read(found_launcher *found)
     return found->rank < found->size ? ROW_ONE : ROW_FAULTY;
 }
 
-/* one: a row before has told that there is one process. */
+/* one: an earlier row reported a single process. */
 static row_word row_read(found_launcher *found, bool one)
 {
     const launcher_row *row = found->row;
@@ -161,12 +162,12 @@ static row_word row_read(found_launcher *found, bool one)
     return found->rank || !one ? ROW_SEVERAL : ROW_ONE;
 }
 
-/* The first row that tells of more than one process; without one, the first that cannot be read. Scripts set some of torchrun's variables
- * and leave the rest to srun. */
+/* The first row that reports more than one process; else the first unreadable row, as scripts set some of torchrun's variables and leave
+ * the rest to srun. */
 static found_launcher find_launcher(void)
 {
     found_launcher faulty = {NULL, 0, 0, ROW_NOTHING};
-    bool one = false; /* some row tells that there is one process */
+    bool one = false; /* some row reports a single process */
     for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
         found_launcher found = {&launchers[i], 0, 0, ROW_NOTHING};
         found.says = row_read(&found, one);
@@ -179,7 +180,7 @@ static found_launcher find_launcher(void)
     return faulty;
 }
 
-/* Loopback addresses reach this host alone, so whoever is given one is on it. */
+/* True for a loopback address: only this host reaches it, so all ranks are here. */
 static bool is_loopback(const char *address)
 {
     return !strcmp(address, "localhost") || (*address && yk__tcp_is_loopback(address));
@@ -208,8 +209,8 @@ static void write_job(const launcher_row *row, char *job, size_t size)
     }
 }
 
-/* The launcher's store, over which rank 0 says where it listens; not where the address is known already, from the user or, with a secret,
- * from the launcher's variables. */
+/* Finds the launcher's store, in which rank 0 publishes its address. Not if the address is known already, from the user or, with a
+ * secret, from the launcher's variables. */
 static bool find_store(const found_launcher *found, yk__origin *origin)
 {
     const bool knows = found->row->find_address && found->row->find_address != yk__origin_meet;
@@ -251,7 +252,7 @@ static yk_status launcher_numbers_fail(const yk__origin *origin, yk_error *err)
                     "job of its own, set YOKE_LAUNCHER=none", origin->launcher, origin->why, YK__RANKS);
 }
 
-/* One variable of two is not set, or what is set is no number. */
+/* Fails for one unset variable of two, or for a value that is no number. */
 static yk_status launcher_faulty(const launcher_row *row, const yk__origin *origin, yk_error *err)
 {
     yk__missing missing = {""};
@@ -261,7 +262,7 @@ static yk_status launcher_faulty(const launcher_row *row, const yk__origin *orig
     return missing.names[0] ? yk__origin_incomplete(origin, &missing, err) : launcher_numbers_fail(origin, err);
 }
 
-/* A pod says its index and not how many there are. */
+/* Fails for a pod, which sets its index but not the number of pods. */
 static yk_status launcher_incomplete(const found_launcher *found, yk__origin *origin, yk_error *err)
 {
     yk__missing missing = {""};
@@ -275,7 +276,7 @@ static yk_status launcher_incomplete(const found_launcher *found, yk__origin *or
     return yk__origin_incomplete(origin, &missing, err);
 }
 
-/* "WORLD_SIZE=4, RANK=2", as they are set. */
+/* Writes the variables as they are set: "WORLD_SIZE=4, RANK=2". */
 static void write_why(const launcher_row *row, char *why, size_t size)
 {
     const char *names[] = {row->size, row->rank};
@@ -288,7 +289,7 @@ static void write_why(const launcher_row *row, char *why, size_t size)
     }
 }
 
-/* 0: no number. */
+/* The variable's number, clipped to 32 bits; 0 if it is no number. */
 static uint32_t read_clipped(const char *name)
 {
     unsigned long long number;

@@ -5,8 +5,8 @@
 
 #include "core/control/origin_record.h"
 
-/* By the first launcher that says that there are several processes; nothing where none does. *own_log: what this process prints
- * is not seen with what the others print. */
+/* Finds the first launcher that reports several processes; no-op if none does. *own_log: this process's output does not appear among the
+ * other processes' output. */
 yk_status yk__launcher_find(yk__origin *origin, bool *own_log, yk_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sizes and text of the control object; what the launcher and the ranks compute alike. */
+/* Sizes and text of the control object, for the launcher and the ranks alike. */
 #include "core/control/internal.h"
 
 #include <string.h>

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Liveness: a thread per rank shows that this process lives and looks whether the others do.
+ * Liveness: a thread per rank shows that this process lives, and checks the other processes.
  *
- * Silence is added up from this thread's own short steps, each counted with a bound, so that a job that was stopped as
- * a whole (Ctrl-Z, a suspended machine) finds its peers alive when it goes on.
+ * The thread adds up silence from its own short steps, each counted with a bound. So a job that was stopped as a whole (Ctrl-Z, a
+ * suspended
+ * machine) finds its peers alive when it continues.
  */
 #include "config.h"
 
@@ -20,7 +21,7 @@
 
 #include "core/base/clock.h"
 
-#define STEP_MAX_MS 150 /* more than this between two looks is this process's own pause */
+#define STEP_MAX_MS 150 /* a longer step was a pause of this process itself */
 
 static void find_silent(yk__control *c, uint32_t peer, int64_t step_ms)
 {
@@ -29,7 +30,7 @@ static void find_silent(yk__control *c, uint32_t peer, int64_t step_ms)
     const uint32_t beat = atomic_load(&s->beat);
     yk_error err;
     char name[YK__CONTROL_NAME];
-    const bool other_host = atomic_load(&s->host) != c->head->host; /* the agent sees to it */
+    const bool other_host = atomic_load(&s->host) != c->head->host; /* the agent checks that host */
     if (beat != silence->beat || other_host || atomic_load(&s->state) != YK__RANK_JOINED) {
         *silence = (yk__control_silence){.beat = beat};
         return;
@@ -37,12 +38,12 @@ static void find_silent(yk__control *c, uint32_t peer, int64_t step_ms)
     silence->ms += step_ms;
     if (silence->ms < c->liveness_ms)
         return;
-    yk__control_copy_name(name, s->name); /* c->name may be being filled just now */
+    yk__control_copy_name(name, s->name); /* c->name may be incomplete at this moment */
     yk__fail(&err, YK_E_DEVICE_LOST, "%s gave no sign of life for %.1f s (stopped, hung or dead)", name, (double)silence->ms / 1000);
     yk__control_end_for(c, peer, true, err.status, err.text);
 }
 
-/* True when who holds the other end, the launcher or the host's lowest rank, has closed it. Nothing is sent to a rank after the hello. */
+/* True once the other end, the launcher or the host's lowest rank, has closed the socket. Nobody sends to a rank after the hello. */
 static bool server_gone(int fd)
 {
     char c;
@@ -50,7 +51,7 @@ static bool server_gone(int fd)
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 }
 
-/* The lowest rank of a host leaves after all others of it have left. */
+/* Ends the job: the lowest rank of a host leaves only after the host's other ranks. */
 static void note_server_gone(yk__control *c)
 {
     char name[YK__CONTROL_NAME], text[YK__CONTROL_NAME + 80];
@@ -70,7 +71,7 @@ void yk__control_heard(yk__control *c, uint32_t rank)
     atomic_fetch_add_explicit(&c->head->slot[rank].heard, 1, memory_order_relaxed);
 }
 
-/* How long this rank's act goes without a move, what is normal for one of its kind, and what others are to make of it. */
+/* Publishes the time without progress of this rank's act, and the patience that other ranks should have with it. */
 static void note_still(yk__control *c, int64_t step_ms)
 {
     yk__control_slot *s = &c->head->slot[c->rank];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * "ADDRESS PORT CREDENTIAL", or "ADDRESS PORT file" where YOKE_SECRET_FILE has the secret; or "!" and an error of rank 0's, so that all
- * end with it and nobody waits.
+ * The store holds "ADDRESS PORT CREDENTIAL", or "ADDRESS PORT file" if YOKE_SECRET_FILE has the secret. It holds "!" and rank 0's error
+ * after a failure, so that every rank ends with the error and no rank waits.
  */
 #include "config.h"
 
@@ -24,7 +24,7 @@
 #define TEXT YK__PMI_TEXT
 #define CREDENTIAL 320
 
-/* The first address of an interface that is up and no loopback; IPv4 alone, as those of IPv6 may be of one link. */
+/* The first address of an interface that is up and not loopback. IPv4 alone, as an IPv6 address may hold for one link only. */
 static bool find_interface(char address[YK__TCP_ADDRESS])
 {
     struct ifaddrs *list = NULL;
@@ -38,8 +38,8 @@ static bool find_interface(char address[YK__TCP_ADDRESS])
     return found;
 }
 
-/* On the address that this host's name stands for, as other hosts see it; where that is loopback (Debian's 127.0.1.1), its first other
- * one; a host without a network is alone. */
+/* Listens on the address of this host's name, as other hosts see it. If that is loopback (Debian's 127.0.1.1), on the first other
+ * address; a host without a network only reaches itself. */
 static yk_status listen_for_ranks(uint16_t port, yk__meeting *meeting, yk_error *err)
 {
     char name[256];
@@ -123,7 +123,7 @@ yk_status yk__meeting_share(yk__waiting *waiting, uint32_t ms, bool secret, yk__
     char text[TEXT] = "";
     meeting->listener = -1;
     if (!origin->rank)
-        meeting_open(origin, secret, meeting, text, &why); /* an error goes to all first */
+        meeting_open(origin, secret, meeting, text, &why); /* an error goes to all ranks first */
     text_share(waiting, ms, text, err);
     if (why.status)
         *err = why;

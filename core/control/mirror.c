@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Slots as frames and back. A slot has one writer on each host, the rank or the agent that mirrors it, and is written in the
- * order in which its readers look: a blob before its count, a name before the state.
+ * Slots as frames and back. A slot has one writer on each host, the rank or the agent that mirrors it. Writers keep the order in which
+ * readers look: a blob before its count, a name before the state.
  */
 #include "core/control/mirror.h"
 
@@ -15,7 +15,7 @@
 static void read_state(yk__control_head *head, uint32_t rank, yk__frame_state *state)
 {
     yk__control_slot *s = &head->slot[rank];
-    memset(state, 0, sizeof *state); /* its gaps are compared */
+    memset(state, 0, sizeof *state); /* its padding is compared too */
     state->host = atomic_load(&s->host);
     state->rank = rank;
     state->state = atomic_load(&s->state);
@@ -46,7 +46,8 @@ static void scan_name(const yk__control_slot *s, uint32_t rank, yk__mirror_seen 
     seen->named = true;
 }
 
-/* The rank writes its next blob only when all have read this one, which the agents of other hosts tell after it was sent. */
+/* Sends the blob. The rank writes its next blob only once all ranks have read this one, which other hosts' agents report after it was
+ * sent. */
 static void scan_blob(const yk__control_slot *s, uint32_t rank, yk__mirror_seen *seen, yk__mirror_send send, void *arg)
 {
     yk__frame_blob blob = {.rank = rank, .given = atomic_load(&s->given)};
@@ -67,7 +68,7 @@ static void scan_info(const yk__control_slot *s, uint32_t rank, yk__mirror_seen 
     memcpy(info.info, s->info, sizeof info.info);
     atomic_thread_fence(memory_order_acquire);
     if (atomic_load_explicit(&s->stamp, memory_order_relaxed) != stamp)
-        return; /* it is being written: next time */
+        return; /* the rank is writing it: try again at the next scan */
     send(arg, YK__FRAME_INFO, &info, sizeof info);
     seen->stamp = stamp;
 }
@@ -76,7 +77,7 @@ void yk__mirror_scan(yk__control_head *head, uint32_t rank, bool all, yk__mirror
 {
     const yk__control_slot *s = &head->slot[rank];
     yk__frame_state now;
-    read_state(head, rank, &now); /* before the rest, which is then at least as new: others look at the state first */
+    read_state(head, rank, &now); /* read first, as readers look at the state first: the rest is then at least as new */
     if (now.state != YK__RANK_ABSENT)
         scan_name(s, rank, seen, send, arg);
     scan_blob(s, rank, seen, send, arg);

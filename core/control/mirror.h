@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the slots of ranks on other hosts are kept up to date: frames of what has changed in a slot, and their way into the control
- * object of another host. Numbers go in the byte order of the hosts, which is compared when a rank comes.
+ * Keeps the slots of ranks on other hosts up to date: frames with the changes of a slot, and their way into the control object of
+ * another host. Numbers have the hosts' byte order, which is compared when a rank connects.
  *
  * Thread rule: the agent's thread (agent.h); before it starts, the thread that starts it.
  */
@@ -16,11 +16,11 @@
 
 /* Kinds of frames of the control plane. */
 typedef enum yk__control_frame {
-    YK__FRAME_HERE = 1,  /* a rank to rank 0: what it is (gather.c) */
-    YK__FRAME_TABLE,     /* rank 0 to all, when all are there: what all are */
-    YK__FRAME_HEARTBEAT, /* nothing in it */
-    YK__FRAME_GOODBYE,   /* of a rank that its host's agent has taken on: this connection ends */
-    YK__FRAME_NAME,      /* of a rank: what follows, and its name */
+    YK__FRAME_HERE = 1,  /* a rank describes itself to rank 0 (gather.c) */
+    YK__FRAME_TABLE,     /* rank 0 sends all descriptions to all ranks */
+    YK__FRAME_HEARTBEAT, /* no contents */
+    YK__FRAME_GOODBYE,   /* from a rank that its host's agent took over: this connection ends */
+    YK__FRAME_NAME,      /* announces a rank: later frames are about it; has its name */
     YK__FRAME_STATE,
     YK__FRAME_INFO,
     YK__FRAME_BLOB,
@@ -48,7 +48,7 @@ typedef struct yk__frame_info {
 
 typedef struct yk__frame_blob {
     uint32_t rank, given;
-    uint8_t blob[YK__CONTROL_BLOB]; /* the last part is left off */
+    uint8_t blob[YK__CONTROL_BLOB]; /* only the used bytes are sent */
 } yk__frame_blob;
 
 typedef struct yk__frame_end {
@@ -56,7 +56,7 @@ typedef struct yk__frame_end {
     char text[YK_ERROR_TEXT];
 } yk__frame_end;
 
-/* What was sent of a slot; zero at first. */
+/* The last sent contents of a slot; zero at first. */
 typedef struct yk__mirror_seen {
     yk__frame_state state;
     uint32_t stamp, given;
@@ -65,13 +65,13 @@ typedef struct yk__mirror_seen {
 
 typedef void (*yk__mirror_send)(void *arg, uint32_t kind, const void *data, uint32_t bytes);
 
-/* Sends what has changed in a rank's slot. all: also what nobody waits for (what it shows, how much it does). */
+/* Sends the changes of a rank's slot. all: includes changes that no rank waits for (its info, its counts). */
 void yk__mirror_scan(yk__control_head *head, uint32_t rank, bool all, yk__mirror_seen *seen, yk__mirror_send send, void *arg);
-/* The rank that a frame of a slot is about; YK_E_FORMAT for one that is too short, or of no rank. */
+/* The rank that a slot's frame is about; YK_E_FORMAT for a frame that is too short, or of an unknown rank. */
 yk_status yk__mirror_rank(const yk__control_head *head, const yk__frame *frame, uint32_t *rank, yk_error *err);
-/* Writes it into the slot. YK_E_FORMAT for what cannot be. */
+/* Writes the frame into its slot. YK_E_FORMAT for impossible contents. */
 yk_status yk__mirror_apply(yk__control_head *head, const yk__frame *frame, yk_error *err);
-/* The end of the job as a frame, and back into the record; false when the job goes on. */
+/* Makes a frame of the job's end, and writes one into the record; false while the job goes on. */
 bool yk__mirror_end(const yk__control_head *head, yk__frame_end *end);
 yk_status yk__mirror_apply_end(yk__control_head *head, const yk__frame *frame, yk_error *err);
 

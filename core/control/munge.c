@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #define OPTION_UID_RESTRICTION 9
-#define ERROR_REPLAYED 17 /* the same credential again: each rank of a host opens it */
+#define ERROR_REPLAYED 17 /* the same credential again, as each rank of a host decodes it */
 
 typedef struct munge_calls {
     void *(*ctx_create)(void);
@@ -23,7 +23,7 @@ typedef struct munge_calls {
     const char *(*text)(int error);
 } munge_calls;
 
-/* The library stays. */
+/* The library stays loaded. */
 static yk_status calls_load(munge_calls *calls, yk_error *err)
 {
     yk__signals kept;
@@ -65,7 +65,7 @@ yk_status yk__munge_seal(const uint8_t *secret, size_t bytes, char *text, size_t
                  credential ? strlen(credential) : 0, size);
     else
         memcpy(text, credential, strlen(credential) + 1);
-    free(credential); /* libmunge's */
+    free(credential); /* allocated by libmunge */
     calls.ctx_destroy(ctx);
     return err->status;
 }
@@ -89,6 +89,6 @@ yk_status yk__munge_open(const char *text, uint8_t *secret, size_t bytes, yk_err
         memcpy(secret, data, bytes);
     if (data)
         explicit_bzero(data, n > 0 ? (size_t)n : 0);
-    free(data); /* libmunge's */
+    free(data); /* allocated by libmunge */
     return err->status;
 }

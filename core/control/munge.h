@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job's secret as a credential of munge, which only processes of the same user on hosts with the same munge key can read: for handing it
- * over a launcher's store, which anybody on the network may see. libmunge is opened when it is needed.
+ * A job's secret as a munge credential. Only processes of the same user on hosts with the same munge key can read it, so it may go
+ * through a launcher's store, which is readable on the network. libmunge is loaded on first use.
  *
  * Thread rule: any thread.
  */
@@ -13,9 +13,9 @@
 
 #include "core/base/error.h"
 
-/* The credential as text. YK_E_UNSUPPORTED without libmunge, YK_E_IO where its daemon does not answer. */
+/* Writes the credential as text. YK_E_UNSUPPORTED without libmunge, YK_E_IO if its daemon does not answer. */
 yk_status yk__munge_seal(const uint8_t *secret, size_t bytes, char *text, size_t size, yk_error *err);
-/* What such a text holds, which has to be `bytes` long and made by this user. */
+/* Decodes such a text; it must hold `bytes` bytes and come from this user. */
 yk_status yk__munge_open(const char *text, uint8_t *secret, size_t bytes, yk_error *err);
 
 #endif

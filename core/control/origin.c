@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How this process was started, as its environment tells (origin.h has the order): by yoke launch, with a descriptor that works or
- * one that a program between has closed; by hand; by another launcher (launchers.c); or by nobody.
+ * Finds the way in which this process was started, from its environment (origin.h has the order): by yoke launch, with an open or a
+ * closed descriptor; by hand; by another launcher (launchers.c); or as a single process.
  */
 #include "config.h"
 
@@ -16,7 +16,7 @@
 #include "core/base/option.h"
 #include "core/control/launchers.h"
 
-#define PATIENCE_MS 3000u /* of a rank for whose error another may speak */
+#define PATIENCE_MS 3000u /* ms that a rank waits before it prints an error that another rank may print */
 
 /* ---- The descriptor of yoke launch ------------------------------------------------------------------------------- */
 
@@ -26,7 +26,7 @@ static bool is_own_job(void)
     return s && !strcmp(s, "none");
 }
 
-/* The launcher's socket, and not what a program between it and this one opened under the same number. */
+/* True for the launcher's socket; a program between may have opened another file under the same number. */
 static bool is_job_socket(int fd)
 {
     int type = 0, domain = 0;
@@ -53,7 +53,8 @@ int yk__node_fd(void)
     return find_socket("YOKE_NODE_FD");
 }
 
-/* Whether the variables of yoke launch are here, its descriptor or not. On several hosts it starts ranks as one does by hand. */
+/* True if yoke launch's variables are set, with or without its descriptor. On several hosts yoke launch starts ranks as a user by hand
+ * does. */
 static bool is_ours(void)
 {
     unsigned long long n;
@@ -83,15 +84,15 @@ static yk_status descriptor_fail(yk_error *err)
 
 /* ---- By hand ----------------------------------------------------------------------------------------------------- */
 
-/* YOKE_RANK beside YOKE_WORLD_SIZE=1 is what a rank of yoke launch passed on; YOKE_SIZE beside another launcher's number of this
- * process (Kubernetes) belongs to that. */
+/* YOKE_RANK with YOKE_WORLD_SIZE=1 was passed on by a rank of yoke launch. YOKE_SIZE with another launcher's process number (Kubernetes)
+ * belongs to that launcher. */
 static bool is_by_hand(void)
 {
     return (yk__variable_text("YOKE_RANK") && (yk__variable_text("YOKE_SIZE") || !yk__variable_text("YOKE_WORLD_SIZE"))) ||
            (yk__variable_text("YOKE_SIZE") && !yk__variable_text("JOB_COMPLETION_INDEX"));
 }
 
-/* Nobody ends the others when one fails, and each may have a terminal of its own. */
+/* No launcher ends the other ranks when one fails, and each rank may have its own terminal. */
 static yk_status find_by_hand(yk__origin *origin, bool *own_log, yk_error *err)
 {
     const char *rank_text = yk__variable_text("YOKE_RANK"), *size_text = yk__variable_text("YOKE_SIZE");

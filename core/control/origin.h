@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How this process was started, as its environment tells: by yoke launch, by hand, by another launcher, or by nobody. The first
- * of these that is there counts:
+ * The way in which this process was started, from its environment: yoke launch, by hand, another launcher, or single. The first match in
+ * this order counts:
  *
  *     YOKE_LAUNCHER=none                      a job of its own, whatever else is set
  *     YOKE_JOB_FD                             yoke launch, over the descriptor
@@ -13,25 +13,26 @@
  *     JOB_COMPLETION_INDEX, YOKE_SIZE         a Kubernetes indexed job
  *     nothing                                 a single process
  *
- * Read anew at each call. Thread rule: any thread, while nobody changes the environment.
+ * Each call reads the environment again. Thread rule: any thread, while no thread changes the environment.
  */
 #ifndef YOKE_CORE_CONTROL_ORIGIN_H
 #define YOKE_CORE_CONTROL_ORIGIN_H
 
 #include "core/control/origin_record.h"
 
-/* YK_E_ARG where the process is one of several but its variables do not suffice: the text names what is missing. *origin is then
- * written as far as it is known. */
+/* YK_E_ARG if the process is one of several but its variables are incomplete; the text names the missing ones. *origin then has the
+ * known parts. */
 yk_status yk__origin_find(yk__origin *origin, yk_error *err);
 
-/* True in a process that is one of the ranks of a job, whoever started it, and whose variables suffice. */
+/* True in a rank of a job, by any launcher, with complete variables. */
 bool yk__launched(void);
-int yk__launch_fd(void); /* the descriptor of yoke launch; -1: none that works */
-int yk__node_fd(void);   /* of its part on this host, where there are others: for yk__control_verdict; -1: none that works */
-/* yk__origin_find, for its error alone. */
+int yk__launch_fd(void); /* descriptor of yoke launch; -1 without an open one */
+int yk__node_fd(void);   /* socket of yoke launch's part on this host, in a job of several hosts, for yk__control_verdict; -1 without an
+                          * open one */
+/* Only the error of yk__origin_find. */
 yk_status yk__launch_check(yk_error *err);
-/* How long this process waits before it prints that error, in ms, and the wait. A launcher ends all ranks when rank 0 has failed, so what
- * is wrong on all of them is seen once; where rank 0 is well, the others say what they have. 0 without an error of that kind. */
+/* Milliseconds that this process should wait before it prints that error, and the wait. A launcher ends all ranks once rank 0 has
+ * failed, so an error of every rank appears once; if rank 0 is well, other ranks print theirs. 0 without such an error. */
 uint32_t yk__launch_patience(void);
 void yk__launch_await_turn(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all ways to find a process's origin share: the address that the user gives, what is missing, the line for people. */
+/* Parts that all ways to an origin share: the user's address, the missing variables, the line for people. */
 #include "config.h"
 
 #include "core/control/origin_record.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank that has joined knows of itself and of the others. */
+/* A joined rank's knowledge of itself and of the other ranks. */
 #include "core/control/internal.h"
 
 #include <stdio.h>

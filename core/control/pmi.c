@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client of the PMI text protocol, of which it needs six requests. Source: MPICH, src/pmi/doc/wire-protocol. */
+/* A client of the PMI text protocol, with the six requests that it needs. Source: MPICH, src/pmi/doc/wire-protocol. */
 #include "config.h"
 
 #include "core/control/pmi.h"
@@ -27,7 +27,7 @@ static yk_status read_line(int fd, int64_t until, char line[LINE], yk_error *err
             return yk__fail(err, YK_E_TIMEOUT, "the launcher does not answer on PMI_FD=%d", fd);
         if (poll(&p, 1, (int)left) <= 0)
             continue;
-        if (read(fd, line + n, 1) != 1) /* a byte at a time: what follows is another answer */
+        if (read(fd, line + n, 1) != 1) /* one byte at a time, as later bytes belong to another answer */
             return yk__fail(err, YK_E_IO, "the launcher has closed PMI_FD=%d", fd);
         if (line[n] == '\n') {
             line[n] = 0;
@@ -38,7 +38,7 @@ static yk_status read_line(int fd, int64_t until, char line[LINE], yk_error *err
     return yk__fail(err, YK_E_FORMAT, "the launcher's answer on PMI_FD=%d is longer than %d bytes", fd, LINE);
 }
 
-/* Sends a request and reads its answer, which has to be of this kind, within ms. */
+/* Sends a request and reads its answer within ms; the answer must be of this kind. */
 static yk_status pmi_ask_within(int fd, int64_t ms, const char *request, const char *kind, char answer[LINE], yk_error *err)
 {
     const size_t n = strlen(request);
@@ -58,7 +58,7 @@ static yk_status pmi_ask(int fd, const char *request, const char *kind, char ans
     return pmi_ask_within(fd, ANSWER_MS, request, kind, answer, err);
 }
 
-/* The value of "key=" in an answer, up to a blank. */
+/* Copies the value of "key=" in an answer, up to a blank. */
 static yk_status value_copy(const char *answer, const char *key, char *value, size_t size, yk_error *err)
 {
     const char *at = strstr(answer, key);
@@ -85,7 +85,7 @@ yk_status yk__pmi_job_name(int fd, char name[YK__PMI_VALUE], yk_error *err)
     return pmi_begin(fd, name, err) ? err->status : pmi_ask(fd, "cmd=finalize\n", "finalize_ack", answer, err);
 }
 
-/* Two digits a byte: blanks, '=' and newlines would end the value. */
+/* Puts the text as two hex digits per byte: blanks, '=' and newlines would end the value. */
 static yk_status text_put(int fd, const char *name, const char *text, yk_error *err)
 {
     char request[LINE], answer[LINE];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A client of PMIx that shares one text: put, commit, fence with data, get. The library stays loaded. */
+/* A client of PMIx that shares one text by put, commit, fence with data and get. The library stays loaded. */
 #include "config.h"
 
 #include "core/control/pmix.h"
@@ -16,7 +16,7 @@
 
 static yk_status calls_load(yk__pmix_calls *calls, yk_error *err)
 {
-    void *library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL); /* its components look for its symbols */
+    void *library = dlopen("libpmix.so.2", RTLD_NOW | RTLD_GLOBAL); /* global, as its components look for its symbols */
     if (!library)
         return yk__fail(err, YK_E_UNSUPPORTED, "PMIx: %s", dlerror());
     *(void **)&calls->init = dlsym(library, "PMIx_Init");
@@ -67,7 +67,7 @@ static yk_status value_get(const yk__pmix_calls *calls, const yk__pmix_proc *own
     else
         memcpy(text, value->data.string, strlen(value->data.string) + 1);
     if (value->type == YK__PMIX_STRING)
-        free(value->data.string); /* the library's, as its macros free it */
+        free(value->data.string); /* allocated by the library; its macros free it so too */
     free(value);
     return err->status;
 }

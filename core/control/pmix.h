@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The store of a PMIx launcher (mpirun of Open MPI, srun --mpi=pmix), through libpmix, which is opened when it is needed.
+ * The store of a PMIx launcher (mpirun of Open MPI, srun --mpi=pmix), through libpmix, which is loaded on first use.
  *
  * Thread rule: one thread.
  */
@@ -12,7 +12,7 @@
 
 #include "core/base/error.h"
 
-/* Collective: all ranks of the launcher's job get rank 0's text in value[size]. ms: how long to wait for all. */
+/* Collective: every rank of the launcher's job gets rank 0's text in value[size]. ms: time to wait for all ranks. */
 yk_status yk__pmix_share(uint32_t rank, uint32_t ms, char *value, size_t size, yk_error *err);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is used of PMIx, in prototypes of our own (PMIx standard 4.1, chapters 3 to 5); tests/unit/control/pmix_header.c compares them with
- * pmix.h. */
+/* Our own prototypes of the parts of PMIx that we use (PMIx standard 4.1, chapters 3 to 5); tests/unit/control/pmix_header.c compares
+ * them with pmix.h. */
 #ifndef YOKE_CORE_CONTROL_PMIX_TYPES_H
 #define YOKE_CORE_CONTROL_PMIX_TYPES_H
 
@@ -21,7 +21,7 @@ typedef struct yk__pmix_value {
         int integer;
         struct {
             char *name, *value, separator;
-        } variable; /* the largest */
+        } variable; /* the largest member */
     } data;
 } yk__pmix_value;
 
@@ -34,7 +34,7 @@ typedef struct yk__pmix_info {
 #define YK__PMIX_BOOL 1
 #define YK__PMIX_STRING 3
 #define YK__PMIX_INT 6
-#define YK__PMIX_GLOBAL 3 /* a scope: for ranks of all hosts */
+#define YK__PMIX_GLOBAL 3 /* scope of ranks on all hosts */
 #define YK__PMIX_COLLECT_DATA "pmix.collect"
 #define YK__PMIX_TIMEOUT "pmix.timeout"
 

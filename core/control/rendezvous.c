@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks of one host that find its control object by a unix socket: both sides. */
+/* Both sides of the unix socket by which ranks of one host find its control object. */
 #include "config.h"
 
 #include "core/control/rendezvous.h"
@@ -18,7 +18,7 @@
 #include "core/base/mem.h"
 
 #define REQUEST_MAGIC 0x31746976656b6f79ull /* "yokevit1" */
-#define REQUEST_MS 5000 /* from a connection to what it has to say */
+#define REQUEST_MS 5000 /* ms from a connection to its request */
 #define NAP_MS 20
 
 typedef struct request {
@@ -105,7 +105,7 @@ static bool is_own_user(int fd)
     return !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &n) && peer.uid == geteuid();
 }
 
-/* ---- The rank that comes ----------------------------------------------------------------------------------------- */
+/* ---- The joining rank -------------------------------------------------------------------------------------------- */
 
 static int connect_place(const yk__rendezvous_place *place)
 {
@@ -126,7 +126,7 @@ static int ms_until(int64_t deadline)
     return !deadline ? -1 : left < 0 ? 0 : left > INT32_MAX ? INT32_MAX : (int)left;
 }
 
-/* The hello is left in the socket. */
+/* Waits for the hello and leaves it in the socket. */
 static yk_status wait_hello(int fd, int64_t deadline, yk_error *err)
 {
     struct pollfd p = {fd, POLLIN, 0};
@@ -178,7 +178,7 @@ yk_status yk__rendezvous_join(const yk__rendezvous_place *place, const uint8_t t
     return err->status;
 }
 
-/* ---- The rank that lets in --------------------------------------------------------------------------------------- */
+/* ---- The admitting rank ------------------------------------------------------------------------------------------ */
 
 yk_status yk__rendezvous_new(int listener, const uint8_t token[YK__RENDEZVOUS_TOKEN], uint32_t rank, uint32_t ranks,
                              const uint32_t *lowest, yk__rendezvous **out, yk_error *err)
@@ -259,11 +259,11 @@ static void accept_ranks(yk__rendezvous *v)
     }
 }
 
-/* The rank that a connection may be, or why it is refused. */
+/* Sets the rank that the request is from, or returns the reason to refuse it. */
 static const char *request_rank(const yk__rendezvous *v, const request *ask, ssize_t bytes, uint32_t *rank)
 {
     if (bytes != (ssize_t)sizeof *ask || ask->magic != REQUEST_MAGIC)
-        return "what it sent is no request";
+        return "it sent no request";
     if (memcmp(ask->token, v->token, sizeof v->token) || ask->ranks != v->ranks)
         return "it is of another job";
     if (ask->rank >= v->ranks || !v->expected[ask->rank])
@@ -295,7 +295,7 @@ yk_status yk__rendezvous_serve(yk__rendezvous *v, yk__control_job *job, yk_error
             return err->status;
     }
     if (!v->absent && v->listener >= 0) {
-        close(v->listener); /* nobody else has anything to do here */
+        close(v->listener); /* every expected rank has come */
         v->listener = -1;
     }
     return YK_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading a secret: what is looked at is the file that was opened, not what its name stands for a moment later. */
+/* Reads a secret. It checks the file that it opened, as the name may stand for another file a moment later. */
 #include "config.h"
 
 #include "core/control/secret.h"
@@ -32,7 +32,7 @@ static yk_status check_file(const char *path, int fd, yk_error *err)
     return YK_OK;
 }
 
-/* A secret that yoke launch has left in a descriptor is this process's, not that of programs that it starts. */
+/* Marks a descriptor with yoke launch's secret close-on-exec, as programs that this process starts must not have it. */
 static void descriptor_keep(const char *path)
 {
     unsigned fd;

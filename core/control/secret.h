@@ -10,8 +10,7 @@
 
 #define YK__SECRET_MOST 4096u /* bytes */
 
-/* Its bytes, whatever they are. YK_E_ARG for a file that others than its owner may read, that belongs to somebody else, or that is too
- * short or too long. */
+/* Reads any bytes. YK_E_ARG for a file that another user can read or owns, or that is too short or too long. */
 yk_status yk__secret_read(const char *path, uint8_t secret[YK__SECRET_MOST], uint32_t *bytes, yk_error *err);
 
 #endif

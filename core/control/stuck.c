@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that live and do nothing: a pause, an endless loop, a device that never finishes. Whoever waits looks, now and then, at
- * the rank that holds it up: the one it waits for, or the one which that rank waits for itself. A rank does something when its
- * calls for others or its count of work move. Ranks that wait for each other in a circle do nothing either.
+ * Finds ranks that live but do nothing: a pause, an endless loop, a device that never finishes. A waiting rank looks now and then at the
+ * rank that delays it: its peer, or the rank that the peer waits for. A rank does something if its count of calls or of work moves.
+ * Ranks that wait for each other in a circle do nothing either.
  *
- * How long is too long depends on what the rank is in, which it shows with the time that is normal for it: a call of ours or of a device
- * is lost after that, 30 s at least. In its program's own code it is named in one line after that, and lost after YOKE_STUCK_MS.
+ * The limit depends on the rank's act, which it shows with that act's normal time. A call of ours or of a device is lost after that
+ * time, 30 s
+ * at least. A rank in its program's own code is named in one log line after that time, and lost after YOKE_STUCK_MS.
  *
- * Time is added up from this wait's own short steps, each counted with a bound, so that a job that was stopped as a whole
- * accuses nobody when it goes on.
+ * A wait adds up time from its own short steps, each counted with a bound, so that a job that was stopped as a whole accuses no rank
+ * when it
+ * continues.
  */
 #include "config.h"
 
@@ -22,8 +24,8 @@
 
 #define STEP_MAX_NS (150 * 1000000ll)
 
-/* The rank that holds `peer` up; *circle: it is this rank, so that all wait for each other. UINT32_MAX: a circle of others,
- * who will find it themselves. */
+/* The rank that delays `peer`. *circle: it is this rank, so these ranks wait for each other. UINT32_MAX for a circle of other ranks,
+ * which find it themselves. */
 static uint32_t find_culprit(const yk__control *c, uint32_t peer, bool *circle)
 {
     uint32_t at = peer;
@@ -51,7 +53,7 @@ static yk__act act_of(const yk__control *c, uint32_t rank)
     return act < YK__ACTS ? (yk__act)act : YK__ACT_OWN;
 }
 
-/* The same operation on both sides is no fault of the program: what they have sent each other does not arrive, or stands in a device. */
+/* If both sides are in the same operation, the program is not at fault: their data does not arrive, or is stuck in a device. */
 static yk_status fail_circle(const yk__control *c, const char *name, const char *in, const char *what, const char *time, yk_error *err)
 {
     if (!strncmp(in, what, sizeof c->head->slot->waits_in - 1))
@@ -79,7 +81,7 @@ static yk_status fail_idle(yk__control *c, uint32_t rank, bool circle, int64_t n
     return err->status;
 }
 
-/* One line on each host for each time that it happens. */
+/* Logs the rank once per host and occurrence. */
 static void name_busy(const yk__control *c, uint32_t rank, int64_t ns, const char *what)
 {
     yk__control_slot *s = &c->head->slot[rank];
@@ -93,7 +95,7 @@ static void name_busy(const yk__control *c, uint32_t rank, int64_t ns, const cha
             "(YOKE_STUCK_MS)", name, yk__act_name(act_of(c, rank)), time, c->name[c->rank], what, c->stuck_ms / 1000);
 }
 
-/* Whose own wait for its device ends first, with better words. */
+/* ms added for a rank's own wait for its device, which ends first and has a better error */
 #define DEVICE_MORE_MS 3000u
 
 static int64_t limit_ms(const yk__control *c, uint32_t rank, bool circle)
@@ -105,11 +107,11 @@ static int64_t limit_ms(const yk__control *c, uint32_t rank, bool circle)
     return act == YK__ACT_DEVICE ? patience + DEVICE_MORE_MS : patience;
 }
 
-/* In its own code, or in what nobody can say a limit of. */
+/* True if the rank is in its own code, or in an act without a limit, for so long that a log line should name it. */
 static bool is_to_name(const yk__control *c, uint32_t rank, int64_t ns)
 {
     const int64_t patience = atomic_load(&c->head->slot[rank].patience_ms);
-    const int64_t after = patience && patience < c->stuck_ms ? patience : c->call_ms; /* 0: its first beat is yet to come */
+    const int64_t after = patience && patience < c->stuck_ms ? patience : c->call_ms; /* 0 before its first beat */
     return c->call_ms && ns >= after * 1000000ll;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading the variables that say how a process was started. One that is empty counts as not set, as shells and schedulers leave them so. */
+/* Reads the variables that describe the start of a process. An empty variable counts as unset, as shells and schedulers set empty ones. */
 #include "config.h"
 
 #include "core/control/variables.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The line of a process that waits at the start. */
+/* The log line of a process that waits at the start of a job. */
 #include "config.h"
 
 #include "core/control/waiting.h"

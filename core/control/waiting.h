@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The line of a process that waits for others at the start of a job: after 5 s it says for which, by which variables it was taken for
- * one of several, and what to set if it is not. Once for a wait.
+ * The log line of a process that waits for other ranks at the start of a job. After 5 s it names the missing ranks, the variables that
+ * made this process one of several, and the variable to set if it is not. Once per wait.
  *
  * Thread rule: one thread.
  */
@@ -15,14 +15,14 @@
 #include "core/control/origin_record.h"
 
 typedef struct yk__waiting {
-    const yk__origin *origin; /* of this process; NULL: nothing is said */
-    int64_t say_at;           /* yk__clock_ms; 0: it is said */
+    const yk__origin *origin; /* origin of this process; NULL for no line */
+    int64_t say_at;           /* yk__clock_ms; 0 once the line was logged */
 } yk__waiting;
 
 void yk__waiting_begin(yk__waiting *waiting, const yk__origin *origin);
-/* Whether the line is due: true once. */
+/* True once, when the line is due. */
 bool yk__waiting_due(yk__waiting *waiting);
-/* "waited 5 s so far for WHAT: .." as a warning; WHAT as in printf. */
+/* Logs "waited 5 s so far for WHAT: .." as a warning; WHAT as in printf. */
 void yk__waiting_say(const yk__waiting *waiting, const char *what, ...) __attribute__((format(printf, 2, 3)));
 
 /* A thread that says the line while this one is in a call of a foreign library, which nobody can leave or look into. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a plugin is asked before it is used: to start, how many devices it has, and what each can do. Answers are looked at before anybody
- * believes them, and a process that waits for this one can see which plugin is asked.
+ * Questions to a plugin before its use: start-up, the number of its devices, and their capabilities. The answers are checked. A process
+ * that waits for this one can see which plugin is being asked.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "core/base/signals.h"
 #include "core/device/internal.h"
 
-static char *watcher; /* YK__ASKED bytes of another process, or NULL */
+static char *watcher; /* YK__ASKED bytes that another process reads, or NULL */
 
 void yk__plugin_watch(char *text)
 {
@@ -40,7 +40,7 @@ yk_status yk__plugin_devices(const yk__plugin *p, uint32_t *n, yk_error *err)
     return YK_OK;
 }
 
-/* It goes to terminals and into JSON: drivers write ASCII, and what is in the place of text is not. */
+/* Terminates the text and replaces unprintable bytes: it goes to terminals and into JSON, and drivers write ASCII. */
 static void text_clean(char *text, size_t size)
 {
     text[size - 1] = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Binding a thread to cores, by the lists that placements hold. */
+/* Binds a thread to the cores of a placement's list. */
 #include "config.h"
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Cards (GPUs and their like) among selected devices: what is not the host's cores. */
+/* Cards among selected devices: GPUs and other devices apart from the host's cores. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of cores as text, "0-3,6": reading and writing them. */
+/* Lists of cores as text, "0-3,6": parsing and formatting. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all layers stand on: the hooks of this process, their living objects, and what one call took. */
+/* The base of all layers: the hooks of this process, their living objects, and the timing of a call. */
 #include "core/device/hook.h"
 
 
@@ -7,7 +7,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 
-static hook hooks[HOOKS]; /* filled one after another, under the loader's lock */
+static hook hooks[HOOKS]; /* filled in order, under the loader's lock */
 static uint32_t n_hook;
 
 static const char *const fn_names[] = {
@@ -85,7 +85,7 @@ yk_status yk__hook_end(const hook_call *c, yk_status s, uint64_t bytes)
     c->h->stat[c->fn].bytes += bytes;
     c->h->stat[c->fn].seconds += took;
     pthread_mutex_unlock(&c->h->lock);
-    if (c->h->layers & HOOK_TRACE) /* asked for, so it is shown at the ordinary level */
+    if (c->h->layers & HOOK_TRACE) /* the user asked for it, so it has the ordinary level */
         yk__log(YK_LOG_WARN, "trace", "%s %s %llu bytes %.1f us %s", c->h->inner->name, fn_names[c->fn],
                 (unsigned long long)bytes, 1e6 * took, yk__status_name(s));
     return s;

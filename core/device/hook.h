@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The hook layers of YOKE_LAYERS: one table round a plugin's own that traces, counts and validates.
+ * The hook layers of YOKE_LAYERS: one table around a plugin's own that traces, counts and validates.
  *
- * A handle that the host sees is a hook_object; the plugin's own are inside. Functions without a handle (init, device_count ..)
- * are told apart by a trampoline per wrapped plugin, so their number is limited.
+ * The host's handles are hook_objects around the plugin's handles. Functions without a handle (init, device_count ..) have a trampoline
+ * per
+ * wrapped plugin, so the number of plugins is limited.
  */
 #ifndef YOKE_CORE_DEVICE_HOOK_H
 #define YOKE_CORE_DEVICE_HOOK_H
@@ -35,18 +36,18 @@ extern const char *const yk__hook_kinds[HOOK_KIND_COUNT];
 typedef struct hook hook;
 
 typedef struct hook_object {
-    struct hook_object *next; /* of the living objects of its hook */
+    struct hook_object *next; /* list of its hook's living objects */
     hook *hook;
     hook_kind kind;
     void *inner;                /* the plugin's handle */
-    struct hook_object *device; /* it belongs to; NULL for a device */
-    uint64_t bytes, guard;      /* buffer: as asked for; guard bytes before and after it */
+    struct hook_object *device; /* device that it belongs to; NULL for a device */
+    uint64_t bytes, guard;      /* buffer: requested bytes; guard bytes before and after it */
     bool wrapped;
     const yk_graph *graph; /* program */
-    uint8_t *used;         /* program: 1 for slots it touches */
-    _Atomic uint64_t last, done; /* queue: last point given out, last one reported done; polls come from any thread */
+    uint8_t *used;         /* program: 1 for each slot that it uses */
+    _Atomic uint64_t last, done; /* queue: last point given out, last one reported done; any thread may poll */
     yk_status failed;      /* queue */
-    yk_queue *checker;     /* device: the plugin's queue for looking at guards */
+    yk_queue *checker;     /* device: the plugin's queue for reading guards */
     uint32_t align;        /* device */
 } hook_object;
 
@@ -60,22 +61,22 @@ struct hook {
     const yk_plugin *inner;
     yk_plugin table;
     uint32_t layers;
-    pthread_mutex_t lock; /* of the list, the statistics and the checkers */
+    pthread_mutex_t lock; /* guards the list, the statistics and the checkers */
     hook_object *live;
     hook_stat stat[HOOK_FN_COUNT];
 };
 
-/* The hooks of this process by number; NULL behind the last. */
+/* The hooks of this process by number; NULL beyond the last. */
 hook *yk__hook_number(uint32_t n);
-hook *yk__hook_new(void); /* the next one; NULL: there are HOOKS */
+hook *yk__hook_new(void); /* the next one; NULL if all HOOKS are used */
 
-/* Fill a table's functions that have a handle: those of copies, pins, abort and spans, and all others. */
+/* Set a table's functions with a handle: copies, pins, abort and spans in the first, all others in the second. */
 void yk__hook_copy_functions(yk_plugin *t);
 void yk__hook_functions(yk_plugin *t);
-/* The plugin's own queues in the place of the host's. */
+/* Replaces the host's queues by the plugin's own. */
 void yk__hook_waits(const yk_wait *from, uint32_t n, yk_wait *to);
 
-/* One call: time, trace line, statistics. */
+/* One call, for its time, trace line and statistics. */
 typedef struct hook_call {
     hook *h;
     hook_fn fn;
@@ -83,26 +84,26 @@ typedef struct hook_call {
 } hook_call;
 hook_call yk__hook_begin(hook *h, hook_fn fn);
 yk_status yk__hook_end(const hook_call *c, yk_status s, uint64_t bytes);
-void yk__hook_report(hook *h); /* the statistics, one line per function that was called */
+void yk__hook_report(hook *h); /* logs the statistics, one line per called function */
 
 hook_object *yk__hook_object(hook *h, hook_kind kind, hook_object *device, yk_status *s);
 void yk__hook_drop(hook_object *o);
 
 /* ---- validate -------------------------------------------------------------------------------------------------------- */
 
-/* Says what is wrong, to the log and through host->fail. Returns YK_E_INTERNAL. */
+/* Reports a breach to the log and through host->fail. Returns YK_E_INTERNAL. */
 yk_status yk__hook_wrong(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-/* Whether a handle is alive and of this kind; says so if not. */
+/* True if the handle is alive and of this kind; reports it if not. */
 bool yk__hook_alive(const void *handle, hook_kind kind);
 yk_status yk__hook_guard_fill(hook_object *buffer);
-/* Waits for a point of the plugin's own queue, as long as something moves. */
+/* Waits for a point of the plugin's own queue, as long as the queue makes progress. */
 yk_status yk__hook_reached(const hook *h, yk_queue *queue, uint64_t point);
 yk_status yk__hook_guard_check(hook_object *buffer, const char *when);
 yk_status yk__hook_submit_check(const hook_object *queue, const yk_submit *s);
 yk_status yk__hook_graph_check(hook_object *program, const yk_graph *g);
-/* The reserved words of the ABI are 0. */
+/* Checks that the reserved words of the ABI are 0. */
 yk_status yk__hook_reserved_check(const yk_graph *g, const char *call);
-/* The point a call returned, and its status after an earlier failure. */
+/* Checks the point that a call returned, and its status after an earlier failure. */
 yk_status yk__hook_point_check(hook_object *queue, yk_status s, uint64_t point, const char *what);
 yk_status yk__hook_range_check(const hook_object *buffer, uint64_t offset, uint64_t bytes);
 

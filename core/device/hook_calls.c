@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The hook's functions with a handle: each takes the host's handle apart, calls the plugin, and looks at what it did.
- */
+/* The hook's functions with a handle: each unwraps the host's handles, calls the plugin, and checks the result. */
 #include <stdlib.h>
 
 #include "core/base/log.h"
@@ -234,7 +232,7 @@ static void translated_free(translated *t)
     yk__free(t->wait);
 }
 
-/* The same submission with the plugin's handles and the offsets behind the guards. */
+/* Makes the same submission with the plugin's handles, and with offsets moved by the guards. */
 static yk_status submit_translate(const yk_submit *s, translated *t)
 {
     memset(t, 0, sizeof *t);
@@ -300,7 +298,7 @@ static yk_status queue_poll(yk_queue *q, uint64_t *done)
     c = yk__hook_begin(o->hook, HOOK_queue_poll);
     before = o->done;
     s = o->hook->inner->queue_poll(o->inner, done);
-    if (!s && hook_validates(o->hook) && (*done < before || *done > o->last + 1)) /* + 1: another thread may be about to be given it */
+    if (!s && hook_validates(o->hook) && (*done < before || *done > o->last + 1)) /* + 1: another thread may be about to receive it */
         s = yk__hook_wrong("%s: queue_poll says point %llu is done; it said %llu before, and %llu were given out",
                            o->hook->inner->name, (unsigned long long)*done, (unsigned long long)before,
                            (unsigned long long)o->last);

@@ -33,7 +33,7 @@ static yk_status copy_check(const hook_object *q, const yk_copy *c)
     return s;
 }
 
-/* The plugin's own buffer, and where in it the host's begins. */
+/* The plugin's own buffer; moves *offset by the guard before the host's bytes. */
 static yk_buffer *end_translate(yk_buffer *b, uint64_t *offset)
 {
     hook_object *o = (hook_object *)b;

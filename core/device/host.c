@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the host lends to plugins: memory, log, messages of failures, options, the reference kernels, a cache folder.
- */
+/* The host's services for plugins: memory, log, failure messages, options, the reference kernels, a cache folder. */
 #include "config.h"
 
 #include <ctype.h>
@@ -23,15 +21,15 @@
 
 typedef struct option {
     struct option *next;
-    char *name, *value; /* YOKE_CPU_ISA */
+    char *name, *value; /* name: YOKE_CPU_ISA for example */
 } option;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static option *options; /* live until the process ends: plugins keep the strings */
+static option *options; /* never freed, as plugins keep the strings */
 static char *cache_path;
 static bool cache_asked;
 static _Thread_local char message[YK_ERROR_TEXT];
-static _Thread_local uint32_t message_node; /* that the message is about; 0 if it names none */
+static _Thread_local uint32_t message_node; /* node of the message; 0 if it names none */
 static _Thread_local char message_read[YK_ERROR_TEXT];
 
 static void option_name(char *buf, size_t n, const char *plugin, const char *key)
@@ -67,7 +65,7 @@ yk_status yk__plugin_option_set(const char *plugin, const char *key, const char 
         return yk__fail_mem(err, strlen(name), "an option");
     }
     pthread_mutex_lock(&lock);
-    o->next = options; /* in front of an older one, which stays for those who hold its string */
+    o->next = options; /* before an older one, whose string a plugin may hold */
     options = o;
     pthread_mutex_unlock(&lock);
     return YK_OK;
@@ -81,7 +79,7 @@ static const char *host_option(const char *plugin, const char *key)
     pthread_mutex_lock(&lock);
     o = option_find(name);
     pthread_mutex_unlock(&lock);
-    return o && o->value ? o->value : secure_getenv(name); /* some name programs: a setuid program takes none */
+    return o && o->value ? o->value : secure_getenv(name); /* some values name programs, so a setuid program reads none */
 }
 
 static void host_log(int level, const char *who, const char *fmt, ...)
@@ -97,7 +95,7 @@ static void host_log(int level, const char *who, const char *fmt, ...)
 static void host_fail(const char *who, const char *fmt, ...)
 {
     va_list ap;
-    (void)who; /* yk__plugin_fail says it */
+    (void)who; /* yk__plugin_fail adds the name */
     va_start(ap, fmt);
     vsnprintf(message, sizeof message, fmt, ap);
     va_end(ap);
@@ -114,7 +112,7 @@ static void host_fail_node(const char *who, uint32_t node, const char *fmt, ...)
     message_node = node;
 }
 
-/* A plugin of minor 1 can name a node in its words only: "node 12 (gather)", "gather (node 12)". 0 if it names none. */
+/* The node that a text names, for plugins of minor 1: "node 12 (gather)", "gather (node 12)". 0 if it names none. */
 static uint32_t node_in_words(const char *text)
 {
     for (const char *at = strstr(text, "node "); at; at = strstr(at + 1, "node ")) {
@@ -170,7 +168,7 @@ static yk_status host_eval_node(const yk_graph *g, uint32_t node, void *const *s
     return err.status;
 }
 
-/* Makes a folder and those above it, for the owner alone; 0 when it is there and can be written. */
+/* Makes a folder and its parents, for the owner alone; 0 if it exists and can be written. */
 static int make_folder(char *path)
 {
     struct stat st;
@@ -182,7 +180,7 @@ static int make_folder(char *path)
     if (mkdir(path, 0700) && errno != EEXIST)
         return -1;
     if (stat(path, &st) || !S_ISDIR(st.st_mode) || st.st_uid != geteuid() || yk__others_can_write(&st))
-        return -1; /* what is compiled there will be run: nobody else may have put it in */
+        return -1; /* compiled code there will run here, so no other user may have put it there */
     return access(path, W_OK | X_OK);
 }
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the files of core/device share with each other; nobody else includes this.
- */
+/* Declarations that the files of core/device share; no other file includes this. */
 #ifndef YOKE_CORE_DEVICE_INTERNAL_H
 #define YOKE_CORE_DEVICE_INTERNAL_H
 
@@ -11,54 +9,54 @@
 struct yk__plugin {
     yk__plugin *next;
     char *name, *path;     /* path "" for a plugin linked into the program */
-    uint64_t dev, ino;     /* of the file: loading it twice gives the same plugin */
-    yk_plugin table;       /* the plugin's own, gaps filled */
-    const yk_plugin *call; /* table, or the hook layers round it */
+    uint64_t dev, ino;     /* of the file, so that loading it twice gives the same plugin */
+    yk_plugin table;       /* the plugin's own, with gaps filled */
+    const yk_plugin *call; /* table, or the hook layers around it */
     bool started;
-    yk_error failed; /* why init failed; asked again it answers the same */
+    yk_error failed; /* reason of a failed init, returned again by later calls */
 };
 
 /* "0-3,6" from numbers in the given order; allocated. */
 char *yk__cores_text(const int *core, uint32_t n);
-/* True where a topology was recorded on another machine, so that binding makes no sense. */
+/* True for a topology that was recorded on another machine, so that binding makes no sense. */
 bool yk__topology_recorded(void);
 
-/* What yk__plugin_watch shows: the plugin that is called from here on, "" behind the call. */
+/* Sets the text of yk__plugin_watch: the plugin of the next call, "" after it. */
 void yk__plugin_asked(const char *name);
 
-/* The host's table; one for all plugins. */
+/* The host's table, the same for all plugins. */
 const yk_host *yk__host_table(void);
-/* Forgets what host->fail said on this thread. */
+/* Forgets this thread's message of host->fail. */
 void yk__host_message_clear(void);
 
-/* Finds, checks and maps a plugin without calling init, so that options can be set first; then init. */
+/* Finds, checks and maps a plugin without init, so that options can be set first. yk__plugin_start runs init. */
 yk_status yk__plugin_open(const char *name_or_path, yk__plugin **p, yk_error *err);
 yk_status yk__plugin_start(yk__plugin *p, yk_error *err);
-/* Names of the plugins in the folder and of those linked in, separated by ", "; allocated. */
+/* Names of the plugins in the folder and of the linked ones, separated by ", "; allocated. */
 char *yk__plugin_names(void);
-char *yk__plugin_loaded_names(bool linked_only); /* of those that are loaded, or of those linked in alone */
-/* Allocated: the names of the plugins in the folder, separated by ", "; the name in "yoke_NAME.so", or NULL; `s`, which is taken, with a
- * further name (NULL or "": none). */
+char *yk__plugin_loaded_names(bool linked_only); /* names of the loaded plugins, or only of the linked ones */
+/* All allocated: the names of the plugins in the folder, separated by ", "; the name in "yoke_NAME.so", or NULL; `s`, which is freed,
+ * with a further name (NULL or "" for none). */
 char *yk__plugin_folder_names(void);
 char *yk__plugin_file_name(const char *file);
 char *yk__plugin_add_name(char *s, const char *name);
-/* Whether a plugin was compiled with the operations and types of a node and its body. */
+/* True if the plugin was compiled with the operations and types of a node and its body. */
 bool yk__plugin_knows(const yk_plugin *t, const yk_graph *g, uint32_t node);
 
-/* The one of `list` (separated by commas and spaces) that `name` was probably meant to be; "" when none is near. */
+/* The name in `list` (separated by commas and spaces) closest to the mistyped `name`; "" if none is close. */
 const char *yk__device_nearest(const char *name, const char *list, char *buf, size_t n);
 
-/* Waits for a point, for as long as points of the queue, or of the one that it may wait for (producer; NULL: none), or the driver move.
- * YK_E_TIMEOUT: none did for *idle_ns, YOKE_STUCK_MS or more; YK_E_CANCELLED: *cancel is set. */
+/* Waits for a point while the queue, its producer (another queue that it may wait for, or NULL) or the driver makes progress.
+ * YK_E_TIMEOUT: no progress for *idle_ns, YOKE_STUCK_MS or more. YK_E_CANCELLED: *cancel is set. */
 yk_status yk__point_wait(const yk_plugin *table, yk_queue *queue, yk_queue *producer, uint64_t point, const volatile int *cancel,
                          uint64_t *idle_ns);
 
-/* YOKE_LAYERS: *out is `inner` itself when no layer is asked for. */
+/* Applies YOKE_LAYERS; *out is `inner` itself without layers. */
 yk_status yk__layers_wrap(const yk_plugin *inner, const yk_plugin **out, yk_error *err);
 
 /* Runs the start-up probe. */
 yk_status yk__probe(yk__device *dev, yk_error *err);
-/* A failure of a call, with the message of the plugin: "NAME:0: WHAT: ..". s is YK_OK: nothing. */
+/* Fails with the plugin's message: "NAME:0: WHAT: ..". No-op for YK_OK. */
 yk_status yk__device_fail(yk__device *dev, yk_status status, const char *what, yk_error *err);
 
 #endif

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * YOKE_LAYERS: which there are, wrapping a table, and the functions of a table that have no handle.
- */
+/* YOKE_LAYERS: the list of layers, wrapping a table, and a table's functions without a handle. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,7 +67,7 @@ static yk_status hook_open(hook *h, uint32_t i, yk_device **dev)
 
 static const void *hook_extension(hook *h, const char *name)
 {
-    if (h->inner->extension && h->inner->extension(name)) /* its functions would take the plugin's own handles */
+    if (h->inner->extension && h->inner->extension(name)) /* an extension's functions would receive the hook's handles */
         yk__log(YK_LOG_WARN, "layers", "YOKE_LAYERS leaves %s of plugin \"%s\" out: what would go by it goes another way", name,
                 h->inner->name);
     return NULL;
@@ -122,7 +120,7 @@ yk_status yk__layers_wrap(const yk_plugin *inner, const yk_plugin **out, yk_erro
 {
     const uint32_t layers = yk__option_words(YK__OPTION_LAYERS);
     hook *h;
-    if (yk__option_check(YK__OPTION_LAYERS, err)) /* plugins can be loaded before anything else looked */
+    if (yk__option_check(YK__OPTION_LAYERS, err)) /* plugins may be loaded before any other check */
         return err->status;
     if (!layers) {
         *out = inner;

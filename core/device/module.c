@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which shared objects this process takes in: those that nobody but its user and root could have put there. */
+/* Decides which shared objects this process may load: only files that no user but its own and root could have put there. */
 #include "config.h"
 
 #include "core/device/module.h"
@@ -26,7 +26,8 @@ bool yk__others_can_write(const struct stat *st)
     return (st->st_mode & S_IWOTH) || ((st->st_mode & S_IWGRP) && st->st_gid != getegid() && st->st_gid != 0);
 }
 
-/* Whoever can write a folder above can put another one in the place of the plugin's; not where only owners rename (/tmp). */
+/* Checks the parent folders: a user who can write one could replace the plugin's folder. Sticky folders (/tmp) are fine, as only owners
+ * rename there. */
 static yk_status check_above(const char *kind, const char *path, char *dir, yk_error *err)
 {
     struct stat st;
@@ -44,7 +45,7 @@ static yk_status check_above(const char *kind, const char *path, char *dir, yk_e
     return YK_OK;
 }
 
-/* What runs inside this process must not be what somebody else can put there. */
+/* Refuses a file that another user could replace, as it would run inside this process. */
 yk_status yk__module_check(const char *kind, const char *path, struct stat *st, yk_error *err)
 {
     struct stat folder;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared objects that run within this process, plugins of devices and transports: which files may be loaded, and how. A file is
- * checked before it is mapped, mapped with RTLD_NOW|RTLD_LOCAL, and never unmapped: vendor libraries keep threads and exit handlers.
+ * Shared objects that run within this process, plugins of devices and transports: which files may be loaded, and how. A file is checked
+ * before it is mapped. It is mapped with RTLD_NOW|RTLD_LOCAL and never unmapped, as vendor libraries keep threads and exit handlers.
  * Thread rule: any thread.
  */
 #ifndef YOKE_CORE_DEVICE_MODULE_H
@@ -12,13 +12,13 @@
 
 #include "core/base/error.h"
 
-/* Somebody else than the user and root may change this file or folder: what lies there must not run in this process. */
+/* True if a user besides this one and root may change this file or folder; its contents must not run in this process. */
 bool yk__others_can_write(const struct stat *st);
-/* The folder plugins and transports are looked for in. */
+/* The folder of plugins and transports. */
 const char *yk__plugin_folder(void);
-/* Whether the file may be loaded; *st is its own. kind: "plugin", "transport". */
+/* Checks that the file may be loaded; *st is its own. kind: "plugin", "transport". */
 yk_status yk__module_check(const char *kind, const char *path, struct stat *st, yk_error *err);
-/* Maps a file that was checked, and finds its one symbol. */
+/* Maps a checked file, and finds its one symbol. */
 yk_status yk__module_map(const char *kind, const char *path, const char *symbol, void **address, yk_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The name a mistyped one was probably meant to be, out of a list of names. */
+/* Suggests the name in a list that is closest to a mistyped one. */
 #include "core/base/nearest.h"
 
 #include <stdio.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A rank's device: bound, loaded, opened, probed; and closed.
- */
+/* A rank's device: binding, loading, opening, probing, and closing. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +29,7 @@ static yk_status check_caps(const yk__device *dev, yk_error *err)
     return YK_OK;
 }
 
-/* The planner aligns all values alike, and no slot is larger than its buffer. */
+/* Adapts capabilities to the planner, which aligns all values alike and has no slot larger than its buffer. */
 static void caps_adapt(yk_device_caps *c, const yk_plugin *t)
 {
     const uint32_t known = t->n_dtype < 32 ? (1u << t->n_dtype) - 1 : UINT32_MAX;
@@ -81,7 +79,7 @@ static yk_status make_handles(yk__device *dev, yk_error *err)
     return yk__device_fail(dev, yk__plugin_made(s, dev->queue), "making a queue", err);
 }
 
-/* Some drivers know what is free of a device only when it is open. */
+/* Reads the free memory again, as some drivers know it only once the device is open. */
 static yk_status read_free(yk__device *dev, yk_error *err)
 {
     yk_device_caps now;
@@ -124,7 +122,7 @@ yk_status yk__device_open(const yk__placement *place, yk__device **out, yk_error
     return YK_OK;
 }
 
-static yk__device *volatile lost_devices; /* kept for good */
+static yk__device *volatile lost_devices; /* kept for ever */
 
 void yk__device_close(yk__device *dev)
 {

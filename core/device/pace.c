@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How fast a device is, roughly, before a job's own runs tell: one product, timed. */
+/* A rough speed of a device, before a job's own steps tell it: the time of one product. */
 #include "core/base/mem.h"
 #include "core/device/internal.h"
 #include "core/device/simple.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A device that plans only: over an opened device, a table that answers what a device can do as that one does (claims, scratch
- * memory), and whose buffers, programs and queue hold and run nothing. What a job takes can so be counted by the code that
- * takes it, on a machine that does not have it.
+ * A device that only plans: a table over an opened device that reports its capabilities (claims, scratch memory), and whose buffers,
+ * programs and queue store and run nothing. So the job's own code counts a job's memory, on a machine that does not have as much.
  *
  * Contents of buffers are never read or written; sizes, ranges and points are as on a device.
  */
@@ -15,7 +14,7 @@ typedef struct planned_device {
     yk_plugin table;
     const yk_plugin *inner;
     yk_device *device; /* the plugin's */
-    yk_queue *queue;   /* the plugin's, which nothing is given to */
+    yk_queue *queue;   /* the plugin's; no call submits work to it */
 } planned_device;
 
 typedef struct planned_buffer {
@@ -74,7 +73,7 @@ static void planned_buffer_free(yk_buffer *b)
     yk__free(b);
 }
 
-/* A program is its graph, which lives longer. */
+/* A program is its graph, which outlives it. */
 static yk_status planned_program_new(yk_device *dev, const yk_graph *g, yk_program **p)
 {
     (void)dev;
@@ -82,7 +81,7 @@ static yk_status planned_program_new(yk_device *dev, const yk_graph *g, yk_progr
     return YK_OK;
 }
 
-/* It was not made. */
+/* No-op: program_new allocates nothing. */
 static void planned_program_free(yk_program *p)
 {
     (void)p;
@@ -142,7 +141,7 @@ static yk_status planned_queue_wait(yk_queue *q, uint64_t point, uint64_t timeou
     return point > ((const planned_queue *)(void *)q)->last ? YK_E_ARG : YK_OK;
 }
 
-/* What takes none of the plugin's handles stays the plugin's. */
+/* Functions that take none of the plugin's handles stay the plugin's. */
 static yk_plugin planned_table(const yk_plugin *inner)
 {
     return (yk_plugin){

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading plugins, by name or by path; a file that is named twice is one plugin. */
+/* Loads plugins by name or path; naming a file twice gives one plugin. */
 #include "config.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "core/base/signals.h"
 #include "core/device/internal.h"
 
-/* Of the list and of starting; recursive, as an error message lists the plugins. */
+/* guards the list and start-up; recursive, as an error message lists the plugins */
 static pthread_mutex_t lock;
 static pthread_once_t lock_once = PTHREAD_ONCE_INIT;
 static yk__plugin *plugins;
@@ -73,7 +73,7 @@ static void plugin_discard(yk__plugin *p)
     yk__free(p);
 }
 
-/* name: what a plugin of the folder has to be called, as a device spec finds it by its file; NULL: anything. */
+/* name: the required name of a plugin in the folder, as a device spec finds it by its file; NULL for any. */
 static yk_status check_name(const char *called, const char *name, const char *who, yk_error *err)
 {
     if (!name || !strcmp(called, name))
@@ -81,7 +81,7 @@ static yk_status check_name(const char *called, const char *name, const char *wh
     return yk__fail(err, YK_E_ABI, "%s: it is called \"%s\": expected a file yoke_%s.so", who, called, called);
 }
 
-/* A failure leaves a part of it to be discarded. */
+/* After a failure the caller discards the partly filled plugin. */
 static yk_status plugin_fill(yk__plugin *p, yk_plugin_query_fn query, const char *who, const char *path, const char *name, yk_error *err)
 {
     const yk_plugin *given;
@@ -160,7 +160,7 @@ static yk_status unknown_name(const char *name, yk_error *err)
     return err->status;
 }
 
-/* A name may also be that of a plugin YOKE_PLUGINS gives by its path. */
+/* Finds a plugin that YOKE_PLUGINS gives by its path, by the name that it has. */
 static yk__plugin *find_named_path(const char *name)
 {
     const char *list = yk__option_text(YK__OPTION_PLUGINS);
@@ -180,7 +180,7 @@ static yk__plugin *find_named_path(const char *name)
 static yk_status open_name(const char *name, yk__plugin **p, yk_error *err)
 {
     yk__plugin *known = find_name(name);
-    struct stat there; /* a link to nothing is, and says of itself that it cannot be opened */
+    struct stat there; /* a dangling link exists too, and its error says that it cannot be opened */
     char *path;
     if (!known)
         known = find_named_path(name);
@@ -256,7 +256,7 @@ yk_status yk__plugin_register(yk_plugin_query_fn query, const char *name, yk__pl
 
 void yk__plugins_fini(void)
 {
-    fflush(stdout); /* a driver that ends the process here takes no lines with it */
+    fflush(stdout); /* a driver that ends the process here must not take lines with it */
     plugins_lock();
     for (yk__plugin *p = plugins; p; p = p->next) {
         if (p->started)

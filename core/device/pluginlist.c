@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which plugins there are: those YOKE_PLUGINS names, or those of the folder, and those linked into the program.
- */
+/* The list of plugins: the ones in YOKE_PLUGINS or in the folder, and the linked ones. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +30,7 @@ char *yk__plugin_owners(void)
     return s;
 }
 
-/* Returns why it cannot be used. */
+/* Fills the entry; returns the status, with the reason of a refusal in the entry. */
 static yk_status info_describe(yk__plugin_info *info, const char *plugin, const char *why)
 {
     yk_error err = YK_ERROR_INIT;
@@ -61,7 +59,7 @@ static yk_status info_describe(yk__plugin_info *info, const char *plugin, const 
     return s;
 }
 
-/* `must`: one that was named; its failure is the caller's. So is YK_E_ARG of one in the folder: something that the user set for it. */
+/* must: a named plugin, whose failure is the caller's too. So is YK_E_ARG of any plugin: the user set a wrong value for it. */
 static yk_status info_add(list *l, const char *plugin, const char *why, bool must, yk_error *err)
 {
     yk__plugin_info *info;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names of plugins: of files "yoke_NAME.so", and of those that lie in the folder. Nothing is opened. */
+/* Names of plugins: of files "yoke_NAME.so", and of the files in the folder. Opens no file. */
 #include <dirent.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one wait for a point of a queue: as long as something moves, whatever that takes. A limit of its own would be wrong for some
- * device and some program; who finished nothing for 20 times as long as ever before, and 30 s, hangs (yk__act_patience_ms).
+ * Waits for a queue point as long as the queue makes progress, as a fixed limit would be wrong for some device or program. No progress
+ * for 20 times the longest pause so far, and 30 s at least, means hung (yk__act_patience_ms).
  */
 #include <stdatomic.h>
 
@@ -9,14 +9,14 @@
 #include "core/base/clock.h"
 #include "core/device/internal.h"
 
-#define SLICE_NS 50000000ull /* how long a wait goes without a look at `cancel` */
+#define SLICE_NS 50000000ull /* time between two looks at `cancel` */
 
-/* What a wait sees of a queue that is not done: finished points, for how long nothing has moved, processor time. */
+/* A wait's view of an unfinished queue: finished points, time without progress, processor time. */
 typedef struct idle_queue {
-    uint64_t done, ns, last, cpu; /* last, cpu: of the last look */
+    uint64_t done, ns, last, cpu; /* last, cpu: clock values at the last look */
 } idle_queue;
 
-/* How far both are, together; what was known before where one does not say. */
+/* Finished points of both queues together; `before` if a queue does not answer. */
 static uint64_t points_done(const yk_plugin *table, yk_queue *queue, yk_queue *producer, uint64_t before)
 {
     uint64_t done = 0, other = 0;
@@ -25,7 +25,7 @@ static uint64_t points_done(const yk_plugin *table, yk_queue *queue, yk_queue *p
     return done + other;
 }
 
-static _Atomic uint64_t longest_ms; /* without a move, in waits that ended; of all devices of this process */
+static _Atomic uint64_t longest_ms; /* longest time without progress in a finished wait, over all devices of this process */
 
 static void longest_note(uint64_t ns)
 {
@@ -34,11 +34,11 @@ static void longest_note(uint64_t ns)
         ;
 }
 
-/* After each slice. A point that moves is progress; so is this process's computing, but that could be a driver's busy wait. */
+/* Called after each slice. A new point is progress. This process's computing counts only partly, as it may be a driver's busy wait. */
 static void idle_count(const yk_plugin *table, yk_queue *queue, yk_queue *producer, idle_queue *idle)
 {
     const uint64_t now = (uint64_t)yk__clock_ns(), cpu = (uint64_t)yk__clock_of(CLOCK_PROCESS_CPUTIME_ID);
-    const uint64_t step = now - idle->last < 3 * SLICE_NS ? now - idle->last : 3 * SLICE_NS; /* more was this process's pause */
+    const uint64_t step = now - idle->last < 3 * SLICE_NS ? now - idle->last : 3 * SLICE_NS; /* a longer step was a pause of this process */
     const bool computes = cpu - idle->cpu > step / 4;
     const uint64_t done = points_done(table, queue, producer, idle->done);
     idle->last = now;
@@ -55,7 +55,7 @@ static void idle_count(const yk_plugin *table, yk_queue *queue, yk_queue *produc
         yk__advance();
 }
 
-/* True: nothing has moved for too long. Most waits end within their first slice and look at nothing. */
+/* True once the queue made no progress for too long. Most waits end within their first slice, before the first look. */
 static bool queue_is_stuck(const yk_plugin *table, yk_queue *queue, yk_queue *producer, idle_queue *idle)
 {
     const uint64_t limit =

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The start-up probe: one small program with the arithmetic of a network, run on the device and by the reference. It
- * takes milliseconds, and finds a driver or a processor that computes wrongly before a training run does.
+ * The start-up probe: one small program with the arithmetic of a network, run on the device and by the reference. It takes milliseconds,
+ * and finds a driver or processor that computes wrongly before training does.
  */
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #define ROWS 16
 #define DEPTH 40
 #define COLS 24
-#define TOLERANCE 2e-5 /* of the largest element: f32 sums of 40, exp and erf to a few ulp */
+#define TOLERANCE 2e-5 /* relative to the largest element: f32 sums of 40, exp and erf to a few ulp */
 
 typedef struct probe {
     yk__graph g;
@@ -64,7 +64,7 @@ static void probe_build(probe *p)
     probe_want(p, "mul and sum", yk__sum(g, yk__bin(g, YK_OP_MUL, soft, u), 2));
 }
 
-/* Any numbers do, as long as they differ: a linear congruential generator (Numerical Recipes). */
+/* Fills slots with different numbers from a linear congruential generator (Numerical Recipes). */
 static void slots_fill(const yk__simple *s, void **slot)
 {
     uint32_t r = 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One device that two plugins offer: a card by OpenCL and by Vulkan. Which of them has it is measured with a product, as the CPU's and
- * the GPU's families of kernels are (decision 0012). Selecting happens in a process that opens the device anyway, or in a child
- * of the launcher (core/launch/choose.c).
+ * One device of two plugins: a card by OpenCL and by Vulkan. A timed product decides which plugin keeps it, as it does for the CPU's and
+ * GPU's families of kernels (decision 0012). The selecting process opens the device anyway, or is a child of the launcher
+ * (core/launch/choose.c).
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,9 +13,9 @@
 #include "core/device/internal.h"
 #include "core/device/rival.h"
 
-#define FASTER 0.9 /* of the time: what is within noise changes nothing from one start to the next */
+#define FASTER 0.9 /* share of the time: differences within noise must not change the choice from one start to the next */
 
-/* Seconds; 0: it does not open, or does not compute. */
+/* Seconds of the product; 0 if the device does not open or compute. */
 static double place_measure(const char *plugin, uint32_t device)
 {
     yk_error quiet = YK_ERROR_INIT;

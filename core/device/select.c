@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * From the device specs of YOKE_DEVICES to placements, one per rank.
- */
+/* Turns the device specs of YOKE_DEVICES into placements, one per rank. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,17 +12,17 @@
 typedef struct device_spec {
     char text[YK__CORES_TEXT + 300];
     char plugin[256];
-    char list[YK__CORES_TEXT]; /* what follows ':'; "*" is possible */
+    char list[YK__CORES_TEXT]; /* text after ':'; may be "*" */
     char cores[YK__CORES_TEXT];
-    uint32_t parts; /* what follows '/'; 0: nothing */
+    uint32_t parts; /* number after '/'; 0 if absent */
     bool forced;
 } device_spec;
 
 #define PLACEMENT_TEXT (sizeof(((yk__placement *)0)->plugin) + sizeof(((yk__placement *)0)->cores) + 16)
 
-/* A device that auto took, whatever plugin offers it again. */
+/* A device that auto took, so that another plugin's offer of it is known. */
 typedef struct taken_device {
-    char identity[64]; /* its place or its own number: "pci:0000:c1:00.0", "uuid:.." */
+    char identity[64]; /* its bus address or uuid: "pci:0000:c1:00.0", "uuid:.." */
     yk__plugin *plugin;
     uint32_t device;
     size_t rank;
@@ -35,15 +33,15 @@ typedef struct selection {
     taken_device *bus;
     size_t n_bus, cap_bus;
     yk__placement *place;
-    bool *cpu; /* place[i] computes on the host's cores */
-    bool picks; /* place[pick] alone is for this process: the cores of the others may be other processes' */
+    bool *cpu; /* [n]: place[i] computes on the host's cores */
+    bool picks; /* only place[pick] is this process's: the other placements' cores may be other processes' */
     uint32_t pick;
     size_t n, cap_place, cap_cpu;
 } selection;
 
 /* ---- Reading specs ----------------------------------------------------------------------------------------------- */
 
-/* Length of the next spec: a comma ends it, but for one inside a list of numbers. */
+/* Length of the next spec: a comma ends it, except inside a list of numbers. */
 static size_t spec_length(const char *s)
 {
     size_t n = 0;
@@ -135,7 +133,7 @@ static yk_status specs_read(const char *s, device_spec **out, uint32_t *n, yk_er
     return err->status;
 }
 
-/* ---- Resolving them ------------------------------------------------------------------------------------------------ */
+/* ---- Resolving specs ------------------------------------------------------------------------------------------------- */
 
 static yk_status placement_add(selection *s, const char *plugin, uint32_t device, const char *cores, bool by_cores, bool cpu, bool forced,
                      yk_error *err)
@@ -157,7 +155,7 @@ static yk_status placement_add(selection *s, const char *plugin, uint32_t device
     return YK_OK;
 }
 
-/* Of a device spec that adds `devices` placements. */
+/* Checks the cores of a spec that adds `devices` placements. */
 static yk_status check_cores(const selection *s, const device_spec *spec, const char *list, uint32_t devices, yk_error *err)
 {
     int want[1024], have[4096];
@@ -256,7 +254,7 @@ static yk_status add_devices(selection *s, const device_spec *spec, const yk__pl
     return err->status;
 }
 
-/* What a plugin before offered in that place, or NULL. Notes the place, of the rank that is added next. */
+/* The earlier offer of the same device, or NULL. Records this offer for the rank that is added next. */
 static taken_device *taken_before(selection *s, const char *identity, yk__plugin *plugin, uint32_t device, yk_error *err)
 {
     if (strncmp(identity, "pci:", 4) && strncmp(identity, "uuid:", 5))
@@ -274,7 +272,7 @@ static taken_device *taken_before(selection *s, const char *identity, yk__plugin
     return NULL;
 }
 
-/* The plugin that is faster with it keeps the device, and the rank; the other's is said to be left out. */
+/* The plugin that is faster with the device keeps it, and the rank; the other plugin's offer is logged as excluded. */
 static void taken_again(selection *s, taken_device *taken, const device_spec *spec, yk__plugin *plugin, uint32_t device, yk_error *err)
 {
     const bool wins = yk__rival_wins(taken->plugin, taken->device, plugin, device);
@@ -325,7 +323,8 @@ static yk_status auto_plugin(selection *s, const char *name, bool cores, bool fo
     return err->status;
 }
 
-/* What is placed by cores comes first: it is made for them; a CPU behind another interface only where there is none. */
+/* Takes devices that run on chosen cores first, as they are made for the cores. A CPU behind another interface is taken only without
+ * them. */
 static yk_status select_auto(selection *s, bool forced, yk_error *err)
 {
     yk__plugin_info *list = NULL;
@@ -343,8 +342,7 @@ static yk_status select_auto(selection *s, bool forced, yk_error *err)
 
 /* ---- All specs ------------------------------------------------------------------------------------------------------ */
 
-/* A driver that starts its threads as soon as it is loaded should know its cores by then: so it does if one spec alone
- * speaks of the plugin. */
+/* Tells a plugin its cores before it loads, as some drivers start threads at once. Only possible if a single spec names the plugin. */
 static yk_status hint_cores(const device_spec *spec, const device_spec *all, uint32_t n, const yk__plugin *p, yk_error *err)
 {
     uint32_t same = 0;
@@ -378,7 +376,7 @@ static bool cores_overlap(const char *a, const char *b)
     int x[1024], y[1024];
     uint32_t n = *a ? yk__cores_parse(a, x, 1024) : 0, m = *b ? yk__cores_parse(b, y, 1024) : 0;
     if (!n || !m)
-        return true; /* no list: all cores */
+        return true; /* no list means all cores */
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t j = 0; j < m; j++)
             if (x[i] == y[j])
@@ -386,10 +384,10 @@ static bool cores_overlap(const char *a, const char *b)
     return false;
 }
 
-/* Pairs of a kind: whose plugins are these two. */
+/* Pairs of ranks that share cores, by their two plugins. */
 typedef struct shared_cores {
     const char *plugin[2];
-    size_t first[2], ranks; /* ranks: that share cores with another one of the kind */
+    size_t first[2], ranks; /* ranks: ranks that share cores with another rank of the kind */
 } shared_cores;
 
 static bool pair_is_of(const selection *s, size_t i, size_t j, const shared_cores *kind)
@@ -424,7 +422,7 @@ static void shared_warn(const selection *s, const shared_cores *kind)
     yk__log(YK_LOG_WARN, "devices", "%s and %s compute on the same cores%s", a, b, more);
 }
 
-/* The first rank of its plugin. */
+/* True for the first rank of its plugin. */
 static bool is_first(const selection *s, size_t i)
 {
     for (size_t j = 0; j < i; j++)
@@ -433,7 +431,7 @@ static bool is_first(const selection *s, size_t i)
     return true;
 }
 
-/* One line for each pair of plugins: three hundred equal specs would be forty thousand. */
+/* One line for each pair of plugins, as three hundred equal specs would give forty thousand lines. */
 static void warn_shared(const selection *s)
 {
     for (size_t i = 0; i < s->n; i++)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The small planner: bodies in the place of composites that are not claimed, and a place for every value. No value moves
- * once it lies somewhere, so that a wrong result is the device's and not the plan's.
+ * The small planner: it replaces unclaimed composites by their bodies, and gives every value a place. A value never moves, so a wrong
+ * result is the device's fault and not the plan's.
  */
 #include <string.h>
 
 #include "core/base/mem.h"
 #include "core/device/simple.h"
 
-/* ---- Composites that are not claimed become their bodies --------------------------------------------------------------- */
+/* ---- Unclaimed composites become their bodies -------------------------------------------------------------------------- */
 
 static yk_status push_node(yk__graph *g, const yk_node *n, yk_error *err)
 {
@@ -18,7 +18,7 @@ static yk_status push_node(yk__graph *g, const yk_node *n, yk_error *err)
     return YK_OK;
 }
 
-/* The body's results are copied to where the composite's would be, so that nothing else has to change. */
+/* Copies the body's results to the composite's outputs, so that the rest of the graph stays as it is. */
 static yk_status push_body(yk__graph *g, const yk_graph *src, uint32_t node, yk_error *err)
 {
     const yk_node *n = &src->node[node];
@@ -30,7 +30,7 @@ static yk_status push_body(yk__graph *g, const yk_graph *src, uint32_t node, yk_
     if (yk__body_append(g, src, node, src->index + n->in, out, err))
         return err->status;
     for (uint32_t i = 0; i < n->n_out; i++) {
-        uint32_t y = src->index[n->out + i], base = src->value[y].base; /* an output in place is a view of its operand */
+        uint32_t y = src->index[n->out + i], base = src->value[y].base; /* an in-place output is a view of its operand */
         yk__vid in[2] = {out[i], base};
         if (yk__node_new(g, YK_OP_COPY, 0, base == y ? 1 : 2, in, 1, &y, 0, NULL) == YK_NONE)
             return *err = g->error, err->status;
@@ -38,7 +38,7 @@ static yk_status push_body(yk__graph *g, const yk_graph *src, uint32_t node, yk_
     return YK_OK;
 }
 
-/* One round; bodies may hold simpler composites. *changed says whether anything was replaced. */
+/* One round; bodies may hold simpler composites. *changed: a composite was replaced. */
 static yk_status inline_round(yk__graph *g, const yk__simple_how *how, bool *changed, yk_error *err)
 {
     yk__graph old;
@@ -56,7 +56,7 @@ static yk_status inline_round(yk__graph *g, const yk__simple_how *how, bool *cha
             push_body(g, &src, i, err);
             continue;
         }
-        n.body = n.n_body ? n.body - src.n_node : 0; /* back to a place in g->body */
+        n.body = n.n_body ? n.body - src.n_node : 0; /* back to an index in g->body */
         push_node(g, &n, err);
     }
     yk__graph_free(&old);
@@ -89,7 +89,7 @@ static bool is_float(uint32_t dtype)
     return yk__dtype_is_float(dtype);
 }
 
-/* Values without a slot that nodes (or bodies) produce, as f64. */
+/* Makes f64 of values without a slot that nodes or bodies produce. */
 static void widen_all(yk__graph *g)
 {
     for (size_t i = 0; i < g->n_value; i++) {
@@ -101,11 +101,11 @@ static void widen_all(yk__graph *g)
     }
 }
 
-/* What the planner knows about a root value. */
+/* The planner's record of a root value. */
 typedef struct life {
-    bool placed, kept; /* by this planner; wanted */
-    uint32_t last;     /* node that reads it last */
-    uint32_t block;    /* where it lies */
+    bool placed, kept; /* this planner placed it; the caller wants it */
+    uint32_t last;     /* the last node that reads it */
+    uint32_t block;    /* its block */
 } life;
 
 typedef struct block {
@@ -120,7 +120,7 @@ typedef struct planner {
     life *life;
     block *block;
     size_t n_block, cap_block;
-    uint32_t second; /* another arena, YK_NONE: there is none */
+    uint32_t second; /* slot of a second arena; YK_NONE without one */
 } planner;
 
 static void place_at(yk__graph *g, uint32_t v, uint32_t slot, uint64_t at)
@@ -137,7 +137,7 @@ static uint64_t offset_behind(const planner *p, uint32_t slot)
     return (p->g->slot[slot].bytes + p->how->gap + align - 1) & ~(align - 1);
 }
 
-/* Free memory of the same size, if values may share it. */
+/* Finds a free block of the same size, if values may share memory. */
 static block *find_block(planner *p, uint64_t bytes)
 {
     for (size_t i = 0; p->how->share && i < p->n_block; i++)
@@ -175,7 +175,7 @@ static void find_last_readers(planner *p)
     }
 }
 
-/* Whether node i may write over its input v: elementwise, v dense and read as it is, and of the output's element size. */
+/* True if node i may overwrite its input v: elementwise, v dense and read as it is, with the output's element size. */
 static bool in_place(const planner *p, uint32_t i, uint32_t v)
 {
     const yk_node *n = &p->g->node[i];
@@ -192,7 +192,7 @@ static bool in_place(const planner *p, uint32_t i, uint32_t v)
     return true;
 }
 
-/* Before a node: what its output may lie upon. */
+/* Frees the blocks that the node's output may take over. */
 static void release_before(planner *p, uint32_t node)
 {
     const yk_node *n = &p->g->node[node];
@@ -203,7 +203,7 @@ static void release_before(planner *p, uint32_t node)
     }
 }
 
-/* An input whose memory an output has taken over stays taken. */
+/* Frees the blocks of the node's inputs, except one that its output took over. */
 static void release_after(planner *p, uint32_t node)
 {
     const yk_node *n = &p->g->node[node];
@@ -247,7 +247,7 @@ static void place_wanted(planner *p, uint32_t n_want, const yk__vid *want, uint3
     }
 }
 
-/* Views lie where their roots do. */
+/* Places views in their roots. */
 static void place_views(planner *p)
 {
     for (size_t i = 0; i < p->g->n_value; i++) {
@@ -276,13 +276,13 @@ static yk_status place_all(yk__graph *g, const yk__simple_how *how, uint32_t n_w
     return err->status;
 }
 
-/* A gap at the end too, and no slot of no bytes. */
+/* Adds a gap at the end, and makes an empty slot one byte long. */
 static void close_slot(yk_slot *s, const yk__simple_how *how)
 {
     s->bytes += how->gap ? how->gap : s->bytes == 0;
 }
 
-/* From the copy in s->g on; a failure leaves it to be freed. */
+/* Plans the copy in s->g; after a failure the caller frees it. */
 static yk_status simple_make(const yk__simple_how *how, uint32_t n_want, const yk__vid *want, yk__simple *s, yk_error *err)
 {
     if (inline_all(&s->g, how, err))

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Running a planned graph on a device, once, with buffers of its own; and single elements of any type.
- */
+/* Runs a planned graph on a device, once, with its own buffers; and converts single elements of any type. */
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -16,7 +14,7 @@ typedef struct run {
     yk__device *dev;
     yk_program *program;
     yk_buffer **buffer;
-    uint64_t *zero; /* offsets and versions */
+    uint64_t *zero; /* offsets and versions, all 0 */
     uint64_t point;
 } run;
 
@@ -71,7 +69,7 @@ static yk_status run_submit(run *r, void *const *slot, yk_error *err)
     return yk__device_wait(r->dev, r->point, NULL, err);
 }
 
-/* What was queued must be over before its memory goes. */
+/* Queued work must end before its memory is freed. */
 static void run_drain(run *r, const yk_error *err)
 {
     if (err->status && r->point)
@@ -190,7 +188,7 @@ static uint16_t to_f16(double v)
     if (a == 0)
         return sign;
     frexp(a, &e);
-    e = e < -13 ? -13 : e;                     /* below it numbers are evenly spaced */
+    e = e < -13 ? -13 : e;                     /* subnormal numbers are evenly spaced */
     a = nearbyint(ldexp(a, 11 - e));           /* 11 significant bits, ties to even */
     return (uint16_t)(sign | (uint16_t)(a + (double)((e + 13) * 1024)));
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A plugin's table as it was handed over: checked, and completed so that nobody has to test for NULL.
- */
+/* A plugin's table: checked, and completed so that no caller has to test for NULL. */
 #include "config.h"
 
 #include "core/device/internal.h"
@@ -92,7 +90,7 @@ static void fill_gaps(yk_plugin *t)
 #undef FILL
 }
 
-/* The first member without which a plugin is none, or NULL when all are there. */
+/* The first required member that is missing, or NULL. */
 static const char *missing_member(const yk_plugin *t)
 {
 #define NEED(member)                                                                                                   \
@@ -160,7 +158,7 @@ bool yk__plugin_aborts(const yk__plugin *p)
     return p->table.queue_abort != no_abort;
 }
 
-/* ---- What it knows ---- */
+/* ---- Known operations ---- */
 
 static bool node_is_known(const yk_plugin *t, const yk_graph *g, const yk_node *n)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The machine: which cores this process may use, one processing unit per physical core, and which of them are near a
- * PCI device. Input and output devices are discovered only when somebody asks about one: it takes most of the time, and
- * hwloc's own opencl and gl components would load vendor drivers into this process.
+ * The machine: the usable cores of this process, with one processing unit per physical core, and the cores near a PCI device. I/O
+ * devices are discovered only on demand: it takes most of the time, and hwloc's opencl and gl components would load vendor drivers into
+ * this process.
  */
 #include "config.h"
 
@@ -36,7 +36,7 @@ bool yk__topology_recorded(void)
 
 #ifdef HAVE_HWLOC
 
-/* hwloc's own variables by which it describes another machine, whose processors may not exist here. */
+/* Refuses hwloc's own variables that describe another machine, whose processors may not exist here. */
 static yk_status check_made_up(yk_error *err)
 {
     static const char *const names[] = {"HWLOC_SYNTHETIC", "HWLOC_XMLFILE", "HWLOC_FSROOT"};
@@ -52,7 +52,7 @@ static yk_status check_made_up(yk_error *err)
 
 static int open_hwloc(hwloc_topology_t *t, bool io)
 {
-    const char *xml = recorded_file() ? recorded_file() : getenv("HWLOC_XMLFILE"); /* which hwloc itself may pass over */
+    const char *xml = recorded_file() ? recorded_file() : getenv("HWLOC_XMLFILE"); /* hwloc itself may ignore that variable */
     if (hwloc_topology_init(t))
         return -1;
     hwloc_topology_set_components(*t, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, "opencl");
@@ -66,7 +66,7 @@ static int open_hwloc(hwloc_topology_t *t, bool io)
     return 0;
 }
 
-/* What this process may use: what hwloc allows, cut down to its binding. */
+/* The usable set of this process: hwloc's allowed set within the process's binding. */
 static hwloc_cpuset_t usable_set(hwloc_topology_t t)
 {
     hwloc_cpuset_t set = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(t)), bound = hwloc_bitmap_alloc();
@@ -76,7 +76,7 @@ static hwloc_cpuset_t usable_set(hwloc_topology_t t)
     return set;
 }
 
-/* Cores of `within`, one unit each, in hwloc's order, so that neighbours share caches. */
+/* Lists the cores of `within`, one unit each, in hwloc's order, so that neighbours share caches. */
 static uint32_t list_cores(hwloc_topology_t t, hwloc_const_cpuset_t within, int *core, uint32_t max)
 {
     hwloc_cpuset_t set = usable_set(t), part = hwloc_bitmap_alloc();
@@ -138,7 +138,7 @@ static uint32_t near_pci(const char *bus_id, int *core, uint32_t max)
 
 #else
 
-/* Whether `cpu` is the first usable unit of its core. */
+/* True if `cpu` is the first usable unit of its core. */
 static bool first_of_core(int cpu, const cpu_set_t *set)
 {
     char path[96], line[256];

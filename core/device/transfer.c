@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An open device in short form: buffers, copies through its one queue, and waits, which give up a device whose points and
- * driver have both stood still for too long (point.c).
+ * An open device in short form: buffers, copies through its one queue, and waits. A wait gives up a device whose points and driver both
+ * stand still for too long (point.c).
  */
 #include <stdio.h>
 
@@ -58,7 +58,7 @@ void yk__device_abort(yk__device *dev, yk_status why)
 
 static yk_status lose_device(yk__device *dev, uint64_t idle_ns, yk_error *err)
 {
-    dev->table->queue_abort(dev->queue, YK_E_DEVICE_LOST); /* who else waits for it need not find out for himself */
+    dev->table->queue_abort(dev->queue, YK_E_DEVICE_LOST); /* other waiting threads then return at once */
     if (dev->side)
         dev->table->queue_abort(dev->side, YK_E_DEVICE_LOST);
     dev->lost = true;
@@ -70,7 +70,7 @@ void yk__device_settle(yk__device *dev)
 {
     const yk_queue_desc desc = {.size = sizeof desc, .kind = YK_QUEUE_COMPUTE};
     yk_queue *other = NULL;
-    if (dev->lost || !dev->queue || !yk__plugin_aborts(dev->plugin)) /* a lost one is kept for good, as its driver may hang */
+    if (dev->lost || !dev->queue || !yk__plugin_aborts(dev->plugin)) /* a lost one is kept for ever, as its driver may hang */
         return;
     if (dev->table->queue_new(dev->handle, &desc, &other) || !other)
         return;
@@ -96,7 +96,7 @@ yk_status yk__device_wait(yk__device *dev, uint64_t point, const volatile int *c
     return queue_await(dev, dev->queue, point, cancel, err);
 }
 
-/* ---- Beside the programs ---- */
+/* ---- In parallel to the programs ---- */
 
 yk_status yk__device_side(yk__device *dev, yk_queue **side, yk_error *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading transports. A table is taken as it is: what it lacks (one-sided writes) its users ask for. */
+/* Loads transports. A table is used as it is; its users check for optional parts (one-sided writes). */
 #include "config.h"
 
 #include "core/device/transport.h"
@@ -62,7 +62,7 @@ static yk_status unknown_name(const char *name, yk_error *err)
     return err->status;
 }
 
-/* Of messages all are needed; one-sided writes are for those that have them. */
+/* True if every function for messages is there; one-sided writes are optional. */
 static bool table_complete(const yk_transport *t)
 {
     return t->size >= offsetof(yk_transport, mem_key) && t->name && t->extension && t->shared_bytes && t->open && t->close && t->peer &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layer validate: what the host and the plugin owe each other, checked on every call. Buffers get guard bands, which are
- * looked at after each run and when a buffer is freed; so every run is waited for.
+ * Layer validate: checks the contract of host and plugin on every call. Buffers get guard bands, which are checked after each run and
+ * when a buffer is freed; so the layer waits for every run.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ yk_status yk__hook_wrong(const char *fmt, ...)
     return YK_E_INTERNAL;
 }
 
-/* The list a handle should be in; handles carry their hook, so a dead one cannot be asked: all lists are searched. */
+/* True if the handle is in a list of living objects. It searches all lists, as a dead handle's own hook cannot be read. */
 static bool in_list(const void *handle, hook_kind kind, hook *h)
 {
     bool found = false;
@@ -72,7 +72,7 @@ static yk_status guards_move(hook_object *b, uint8_t *bytes, bool put)
     const uint64_t at[2] = {0, b->guard + b->bytes};
     uint64_t point = 0;
     yk_status s = d->checker ? YK_OK : YK_E_INTERNAL;
-    pthread_mutex_lock(&b->hook->lock); /* a queue is used by one thread at a time */
+    pthread_mutex_lock(&b->hook->lock); /* only one thread at a time may use a queue */
     for (int i = 0; i < 2 && !s; i++)
         s = put ? yk_put(t, d->checker, b->inner, at[i], bytes + (uint64_t)i * b->guard, b->guard, &point)
                 : yk_get(t, d->checker, b->inner, at[i], bytes + (uint64_t)i * b->guard, b->guard, &point);
@@ -182,7 +182,7 @@ yk_status yk__hook_point_check(hook_object *q, yk_status s, uint64_t point, cons
     bool check = q->hook->layers & HOOK_VALIDATE;
     yk_status before = q->failed;
     uint64_t last = q->last;
-    if (s && s != YK_E_ARG) /* a refused argument may leave the queue as it was */
+    if (s && s != YK_E_ARG) /* a call that refused its argument may leave the queue as it was */
         q->failed = q->failed ? q->failed : s;
     else if (!s)
         q->last = point;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The group: the control plane and the collectives of this process, and the operations of core/job over them. */
+/* A group: this process's control plane and collectives, and core/job's operations over them. */
 #include "config.h"
 
 #include "core/group/group.h"
@@ -21,21 +21,21 @@
 #include "core/group/transport.h"
 
 struct yk__group {
-    yk__control *control; /* NULL: a group of one */
+    yk__control *control; /* NULL for a group of one */
     yk__coll *coll;
     uint32_t rank, size;
 };
 
-enum { EXIT_SECONDS = 4 }; /* for the last messages of a process that exits */
+enum { EXIT_SECONDS = 4 }; /* seconds for the last messages of a process that exits */
 
 static yk__group *joined; /* a process joins one group at a time */
-static yk__group *volatile left_at_exit; /* not freed, as the allocator has locks too; volatile, so that a leak checker sees it */
+static yk__group *volatile left_at_exit; /* never freed, as the allocator has locks too; volatile, so that a leak checker sees it */
 
 bool yk__group_report(const yk_error *why)
 {
     if (!joined)
         return yk__control_report(yk__launch_fd(), why);
-    yk__group_abort(joined, why); /* at once for all: nobody may see this rank leave before they see why */
+    yk__group_abort(joined, why); /* ends the other ranks before this rank leaves, so that each of them reports the reason */
     return yk__launch_fd() >= 0;
 }
 
@@ -48,7 +48,7 @@ void yk__group_explain(const yk__group *g, yk_error *err)
 
 /* ---- Making -------------------------------------------------------------------------------------------------------- */
 
-/* A rank that fails between joining and its first collective: the others would wait for it. */
+/* Ends the job for a rank that fails between joining and its first collective, as the other ranks would wait for it. */
 static void end_for_all(yk__control *control, const yk_error *why)
 {
     const char *name = yk__control_name(control, yk__control_rank(control));
@@ -105,7 +105,7 @@ static yk_status join_job(const yk__origin *origin, const char *name, yk__contro
         if (yk__bootstrap(origin, c.join_ms, c.liveness_ms > 0, &c.job_fd, &c.agent, err))
             return yk__fail_in(err, "joining the group");
     } else
-        fcntl(c.job_fd, F_SETFD, FD_CLOEXEC); /* it is not for programs that this one starts */
+        fcntl(c.job_fd, F_SETFD, FD_CLOEXEC); /* programs that this one starts must not inherit it */
     return yk__control_join(&c, control, err) ? yk__fail_in(err, "joining the group") : YK_OK;
 }
 
@@ -149,7 +149,7 @@ static void *coll_close(void *arg)
     return NULL;
 }
 
-/* Asks again each millisecond, as the waits with a limit go by the time of day, which somebody may set. */
+/* Polls each millisecond, as a timed join uses the time of day, which a user may set. */
 static void thread_join_within(pthread_t thread, int64_t seconds)
 {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -158,8 +158,8 @@ static void thread_join_within(pthread_t thread, int64_t seconds)
         nanosleep(&pause, NULL);
 }
 
-/* A program may exit in a handler of a signal that has interrupted a call of ours, which holds locks: another thread does whatever takes
- * them, and is given up if it does not get on. */
+/* A program may exit in the handler of a signal that interrupted one of our calls, which may hold locks. So another thread does
+ * everything that takes a lock, and is abandoned if it makes no progress. */
 void yk__group_leave_at_exit(yk__group *g)
 {
     sigset_t all, old;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Choosing the transport of a job. All ranks tell each other their choice: two that differ would wait for each other where nothing ever
- * arrives.
+ * Chooses the transport of a job. All ranks compare their choices, as two ranks with different transports would wait for each other for
+ * ever.
  */
 #include "core/group/transport.h"
 
@@ -13,18 +13,18 @@
 #include "core/device/transport.h"
 #include "transport/local/local.h"
 
-#define BETWEEN_HOSTS "sock" /* what auto takes where ranks have no memory in common */
+#define BETWEEN_HOSTS "sock" /* the transport of auto between ranks without common memory */
 
 enum { NAME_BYTES = 64 };
 
-static const yk_transport *offered; /* by the program; NULL: none */
+static const yk_transport *offered; /* the program's transport; NULL if none */
 
 void yk__transport_offer(const yk_transport *table)
 {
     offered = table;
 }
 
-/* Of the program, or within the library; NULL: a file, if any. */
+/* Finds a transport of the program or the library; NULL for any other name, which may be a file. */
 static const yk_transport *known_transport(const char *name)
 {
     const yk_transport *const known[] = {yk__local_transport(), offered};
@@ -34,7 +34,7 @@ static const yk_transport *known_transport(const char *name)
     return NULL;
 }
 
-/* err says why the file of that name cannot be used. */
+/* Extends err, the reason why the file of that name is unusable, by the names that YOKE_TRANSPORT may have. */
 static yk_status refuse_name(const char *name, yk_error *err)
 {
     return yk__fail_in(err, "YOKE_TRANSPORT=%.60s, expected auto, shm, %s%s%s or one that is installed", name, yk__local_transport()->name,
@@ -64,7 +64,7 @@ yk_status yk__transport_check(yk_error *err)
     return path ? YK_OK : refuse_name(name, err);
 }
 
-/* The first rank on another host than rank 0; 0: all are on one. */
+/* The first rank on another host than rank 0; 0 if one host has all ranks. */
 static uint32_t first_elsewhere(const yk__control *control)
 {
     for (uint32_t r = 1; r < yk__control_size(control); r++)
@@ -73,14 +73,15 @@ static uint32_t first_elsewhere(const yk__control *control)
     return 0;
 }
 
-/* What all ranks must have in common: the values of the job's variables, in the order of their table. */
+/* The settings that all ranks must share: the values of the job's variables, in the order of their table. */
 enum { SETTINGS = YK__CONTROL_BLOB / NAME_BYTES };
 
 typedef struct setting_names {
     char name[SETTINGS][NAME_BYTES];
 } setting_names;
 
-/* "16M" is 16777216, and what is not set is its default. A long one is told by its end. */
+/* Writes "16M" as 16777216, and an unset variable as its default, so that equal settings compare equal. Keeps only the end of a long
+ * value. */
 static void setting_write(yk__option option, char to[NAME_BYTES])
 {
     const yk__option_row *row = yk__option_row_of(option);
@@ -92,7 +93,7 @@ static void setting_write(yk__option option, char to[NAME_BYTES])
         snprintf(to, NAME_BYTES, "%s", strlen(text) < NAME_BYTES ? text : text + strlen(text) - NAME_BYTES + 1);
 }
 
-/* The numbers of the variables, at most SETTINGS. */
+/* Lists the numbers of the job's variables, at most SETTINGS. */
 static uint32_t settings_list(yk__option list[SETTINGS])
 {
     uint32_t n = 0;
@@ -147,8 +148,9 @@ yk_status yk__transport_choose(yk__coll_config *config, yk_error *err)
         return refuse_memory(config->control, other, err);
     if (!strcmp(name, "shm") || (!strcmp(name, "auto") && !other))
         return YK_OK;
-    config->messages_only = !other; /* by name, on one host */
-    config->by_host = yk__option_words(YK__OPTION_REPRODUCIBILITY) > 0; /* run; fast, which may take any order, knows no better one */
+    config->messages_only = !other; /* reproducibility run; fast allows any order, and gains nothing by another */
+    config->by_host = yk__option_words(YK__OPTION_REPRODUCIBILITY) > 0; /* reproducibility run; fast, which allows any order, gains
+                                                                         * nothing by another one */
     config->wire = (yk__wire)yk__option_words(YK__OPTION_WIRE);
     config->narrow_params = yk__option_words(YK__OPTION_WIRE_PARAMS) == 1;
     config->progress = yk__option_words(YK__OPTION_PROGRESS) == 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which transport a job's ranks use: what YOKE_TRANSPORT says, the same on all ranks.
- *   auto   memory in common where all ranks run on one host, else sock
- *   shm    memory in common, and an error where some rank runs on another host
+ * The transport of a job's ranks, as YOKE_TRANSPORT says, the same on all ranks.
+ *   auto   common memory if one host has all ranks, else sock
+ *   shm    common memory; an error if some rank runs on another host
  *   NAME   the messages of that transport, on one host too
  * Thread rule: one thread (the step thread).
  */
@@ -11,11 +11,11 @@
 
 #include "core/coll/coll.h"
 
-/* One more transport that YOKE_TRANSPORT may name, beside those of the library; before a job is joined. It stays. */
+/* Offers a transport that YOKE_TRANSPORT may name, besides the library's. Call it before joining a job; the table must stay. */
 void yk__transport_offer(const yk_transport *table);
-/* YK_E_ARG where YOKE_TRANSPORT names none that there is, for a job of one rank, which needs none. */
+/* YK_E_ARG if YOKE_TRANSPORT names an unknown transport, in a job of one rank, which needs no transport. */
 yk_status yk__transport_check(yk_error *err);
-/* Fills in how the ranks of config->control exchange data; collective. */
+/* Sets the fields of config that say how the ranks of config->control exchange data; collective. */
 yk_status yk__transport_choose(yk__coll_config *config, yk_error *err);
 
 #endif

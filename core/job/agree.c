@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hashes of what a rank is about to do, and the error where ranks are about to do different things. */
+/* Hashes of a rank's next actions, and the error if ranks are about to act differently. */
 #include "core/job/agree.h"
 
 #include <stdio.h>
@@ -11,13 +11,13 @@
 #include "core/job/opt.h"
 #include "core/job/precision.h"
 
-#define HASH_BITS 22 /* 2 * 22 bits and the most ranks there are stay below 2^53 */
+#define HASH_BITS 22 /* 2 * 22 bits and the largest number of ranks stay below 2^53 */
 #define NUMBERS YK__AGREE_SETTINGS
 
 typedef struct agree_part {
     uint64_t hash;
     uint32_t n;
-    yk__agree_number number[NUMBERS]; /* what an error can show */
+    yk__agree_number number[NUMBERS]; /* values that an error can show */
 } agree_part;
 
 static uint64_t hash_f64(uint64_t h, double v)
@@ -78,7 +78,7 @@ static void describe_scaler(const yk__scaler *scaler, agree_part *part)
     part_add(part, "hysteresis of the loss scale", scaler->hysteresis);
 }
 
-/* Clipping that is asked for before yk_backward is that of this window; after it, what is compared is that of the window before. */
+/* Clipping requested before yk_backward belongs to this window. After yk_backward the comparison takes the previous window's values. */
 static void describe_clipping(const yk_job *job, agree_part *part)
 {
     part_add(part, "largest norm", job->clip.norm > 0.0 ? job->clip.norm : job->clip.last_norm);
@@ -113,7 +113,7 @@ static void describe_data(const yk_job *job, agree_part *part)
     }
 }
 
-/* In LocalSGD each rank has values of its own. */
+/* In LocalSGD each rank has its own values, so they are left out. */
 static uint64_t param_hash(const yk_job *job, const yk__job_param *p)
 {
     const uint64_t given = job->config.local_sgd_steps ? 0 : p->given;
@@ -168,7 +168,7 @@ bool yk__agree_numbers(yk_job *job, double number[YK__AGREE_NUMBERS])
     return true;
 }
 
-/* A product of whole numbers below 2^64, in two halves: not every machine has numbers of 128 bits. */
+/* A product of whole numbers below 2^64, in two halves, as not every machine has 128-bit integers. */
 typedef struct product {
     uint64_t high, low;
 } product;
@@ -186,7 +186,7 @@ static bool all_equal(double n, double sum, double squares)
     return one.high == other.high && one.low == other.low;
 }
 
-/* The first rank whose first number differs from that of most; *like: one of those. A row's number 0 is 1 where it took part. */
+/* The first rank whose first number differs from most ranks'; *like: one of those ranks. A row's number 0 is 1 if the rank took part. */
 static uint32_t find_odd(const double *row, uint32_t world, uint32_t width, uint32_t *like)
 {
     uint32_t most = 0;
@@ -203,7 +203,7 @@ static uint32_t find_odd(const double *row, uint32_t world, uint32_t width, uint
     return *like;
 }
 
-/* The first parameter that two ranks have otherwise; they have equally many. */
+/* Names the first parameter that differs between two ranks, which have equally many. */
 static yk_status name_parameter(yk_job *job, uint32_t odd, uint32_t like, char *buf, size_t n, yk_error *err)
 {
     const size_t bytes = job->n_param * sizeof(uint64_t);
@@ -242,7 +242,7 @@ static yk_status fail_differing(yk_job *job, const char *what, const agree_part 
                     yk__group_name(job->team.group, odd), what, yk__group_name(job->team.group, like), values);
 }
 
-/* All ranks tell their numbers of the part, and all come to the same end. */
+/* All ranks exchange their numbers of the part, so each reports the same error. */
 static void tell_difference(yk_job *job, const char *what, const agree_part *part)
 {
     enum { WIDTH = 2 + NUMBERS };

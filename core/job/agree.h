@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether the ranks do the same. Each describes what it is about to do by a few small hashes (graph, optimizer, learning rate,
- * clipping and precision, seed, place in the data, parameters), which travel with the counts of losses that yk_backward adds up over ranks
- * anyway. Where all n hashes h are equal, n * sum(h^2) = sum(h)^2; both sums are exact.
+ * Compares the ranks' actions. Each rank describes its next actions by a few small hashes (graph, optimizer, learning rate, clipping and
+ * precision, seed, place in the data, parameters). They travel with the counts of losses that yk_backward sums over ranks anyway. If all
+ * n hashes h are equal, n * sum(h^2) = sum(h)^2; both sums are exact.
  *
- * Of the graph that is the sign of the loss and of what states are assigned (recipe.h): operations, operands in order, settings and mode.
- * What may differ between ranks is not in it: how many rows there are, padding that is taken out of them, devices, the format a device
- * computes in, blocks that are computed again, and operations that neither the loss nor a state depends on. Decision 0016.
+ * The graph's hash is the sign of the loss and of the assigned states (recipe.h): operations, operands in order, settings and mode. It
+ * leaves out the differences that ranks may have: the number of rows, removed padding, devices, the format of computing, recomputed
+ * blocks, and operations that neither the loss nor a state depends on. Decision 0016.
  */
 #ifndef YOKE_CORE_JOB_AGREE_H
 #define YOKE_CORE_JOB_AGREE_H
@@ -16,10 +16,10 @@
 #define YK__AGREE_PARTS 7
 #define YK__AGREE_NUMBERS (1 + 2 * YK__AGREE_PARTS)
 
-/* This rank's part of the sum; false after a failure (of memory). For the loss of the step under way. */
+/* This rank's numbers for the sum, for the loss of the current step; false if memory is out. */
 bool yk__agree_numbers(yk_job *job, double number[YK__AGREE_NUMBERS]);
-/* After the sum, the same on every rank: false where they differ, and the job's error then names the first rank that differs
- * from most, in what, and the values. Collective in that case. */
+/* Checks the sum, alike on every rank. False if ranks differ; the job's error then names the first rank that differs from most ranks,
+ * the part and the values. Collective in that case. */
 bool yk__agree_check(yk_job *job, const double sum[YK__AGREE_NUMBERS]);
 
 typedef struct yk__agree_number {
@@ -27,7 +27,7 @@ typedef struct yk__agree_number {
     double value;
 } yk__agree_number;
 
-/* The same question about data sets when they are opened: a hash of what is in them, and up to YK__AGREE_SETTINGS numbers. Collective. */
+/* Compares data sets when they are opened: a hash of their contents, and up to YK__AGREE_SETTINGS numbers. Collective. */
 #define YK__AGREE_SETTINGS 16
 bool yk__agree_data(yk_job *job, const char *spec, uint64_t hash, uint32_t n, const yk__agree_number *number);
 

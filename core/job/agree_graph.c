@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where the graphs of two ranks part. All ranks go from the loss towards the inputs together: from a call to the first of its operands
- * that two ranks made differently, until the call itself differs or takes another of the values that the other rank has, too.
+ * Finds the call at which the graphs of two ranks part. All ranks walk together from the loss towards the inputs, at each call to its
+ * first differing operand. The walk ends at a call that itself differs, or that takes a value which the other rank has at another place.
  */
 #include "core/job/agree_graph.h"
 
@@ -19,7 +19,7 @@ typedef struct graph_setting {
     double value;
 } graph_setting;
 
-/* A call of one rank, as it tells it to the others. */
+/* One rank's call, as the other ranks receive it. */
 typedef struct graph_place {
     char name[32], at[160];
     uint32_t n_operand, n_setting;
@@ -27,7 +27,7 @@ typedef struct graph_place {
     graph_setting setting[SETTINGS];
 } graph_place;
 
-/* The two ranks that are compared, and a table for all. */
+/* The two compared ranks, and a table of all ranks' calls. */
 typedef struct graph_walk {
     yk_job *job;
     uint32_t odd, like;
@@ -39,7 +39,7 @@ uint64_t yk__agree_loss(const yk_job *job)
     return job->step.loss == YK_NONE ? 0 : yk__sharding_of(job, job->step.loss).sign;
 }
 
-/* ---- What a rank tells ---- */
+/* ---- One rank's call ---- */
 
 static void call_text(const yk_job *job, uint32_t call, char *buf, size_t n)
 {
@@ -50,7 +50,7 @@ static void call_text(const yk_job *job, uint32_t call, char *buf, size_t n)
         snprintf(buf, n, "call %u of the step", call);
 }
 
-/* The step itself: its loss, then what it assigns. */
+/* Describes the step itself: its loss, then its assigned states. */
 static void place_of_step(const yk_job *job, graph_place *p)
 {
     const yk__recipes *r = &job->step.recipes;
@@ -108,7 +108,7 @@ static bool settings_equal(const graph_setting *a, const graph_setting *b)
     return !strcmp(a->name, b->name) && !memcmp(&a->value, &b->value, sizeof a->value);
 }
 
-/* The first setting that differs, or the number of those that both have. */
+/* Index of the first setting that differs, or the number of settings that both have. */
 static uint32_t setting_differs(const graph_place *a, const graph_place *b)
 {
     uint32_t i = 0;
@@ -122,7 +122,7 @@ static bool calls_differ(const graph_place *a, const graph_place *b)
     return strcmp(a->name, b->name) || a->n_setting != b->n_setting || setting_differs(a, b) < a->n_setting;
 }
 
-/* The first operand that differs; NOWHERE: none does. */
+/* Index of the first operand that differs; NOWHERE if none does. */
 static uint32_t operand_differs(const graph_place *a, const graph_place *b)
 {
     uint32_t i = 0;
@@ -138,7 +138,7 @@ static void setting_text(const graph_place *p, uint32_t i, char *buf, size_t n)
         snprintf(buf, n, " with %s %.9g", p->setting[i].name, p->setting[i].value);
 }
 
-/* What most likely stands behind a setting that differs. */
+/* A likely reason for a setting that differs. */
 static const char *setting_hint(const graph_place *p, uint32_t i)
 {
     const char *name = i < p->n_setting ? p->setting[i].name : "";
@@ -161,7 +161,7 @@ static void tell_calls(const graph_place *a, const graph_place *b, char *buf, si
              same ? setting_hint(a, i) : "");
 }
 
-/* Every rank says what the operand is there. */
+/* Tells the two ranks' operands; every rank takes part. */
 static yk_status tell_operands(const graph_walk *w, uint32_t i, char *buf, size_t n, yk_error *err)
 {
     enum { TEXT = 224 };
@@ -179,13 +179,13 @@ static yk_status tell_operands(const graph_walk *w, uint32_t i, char *buf, size_
 
 /* ---- The way from the loss ---- */
 
-/* What of an operand that differs decides whether it is looked at in its turn. */
+/* Facts that decide if the walk continues at a differing operand. */
 typedef struct graph_operand {
-    bool is_known; /* this rank has the other one's, too */
-    bool is_made;  /* by a call */
+    bool is_known; /* this rank also has the other rank's operand */
+    bool is_made;  /* a call made it */
 } graph_operand;
 
-/* *on: both ranks made the operand by calls, and neither has the other's, so that one made it otherwise. */
+/* *on: calls made the operand on both ranks, and neither rank has the other's, so the calls differ. */
 static yk_status operand_followed(const graph_walk *w, uint32_t i, bool *on, yk_error *err)
 {
     const yk__recipes *r = &w->job->step.recipes;
@@ -201,7 +201,7 @@ static yk_status operand_followed(const graph_walk *w, uint32_t i, bool *on, yk_
     return err->status;
 }
 
-/* One call after the other, the same on all ranks; ranks that are not compared tell nothing. */
+/* Visits one call after another, alike on all ranks; ranks that are not compared send empty calls. */
 static yk_status walk_graph(graph_walk *w, char *buf, size_t n, yk_error *err)
 {
     const yk__recipe *made = NULL;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yk_assign: states that get the value of a step when it has run. */
+/* yk_assign: states that take a value of a step once it has run. */
 #include "core/job/op.h"
 #include "core/job/param.h"
 #include "core/job/sharding.h"
 
-/* sign: of the recipe. In evaluation a rank may assign by itself. */
+/* sign: of the value's recipe. In evaluation a rank may assign alone. */
 static void assign_put(yk_job *job, yk__job_param *p, yk__vid v, uint64_t sign)
 {
     const yk__sharding s = yk__sharding_of(job, v);

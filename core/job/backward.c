@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yk_backward: which loss is differentiated, with what weight it goes into its window, and which parameters it trains. */
+/* yk_backward: the differentiated loss, its weight in the window, and the parameters that it trains. */
 #include "core/job/count.h"
 #include "core/job/input.h"
 #include "core/job/operand.h"
@@ -7,7 +7,7 @@
 #include "core/job/read.h"
 #include "core/job/sharding.h"
 
-/* The weight of this micro batch in its window, and which parameters it trains. */
+/* Sets the weight of this micro batch in its window, and marks the parameters that it trains. */
 static bool weigh_loss(yk_job *job)
 {
     yk__step *step = &job->step;
@@ -61,7 +61,7 @@ void yk_backward(yk_t loss)
     yk__job_meant(job);
     if (!yk__sharding_loss(job, v) || !yk__count_ranks(job) || !weigh_loss(job))
         return;
-    /* where all ranks have the loss itself, each gives its share of it */
+    /* if all ranks have the whole loss, each contributes its share */
     const double term = job->team.world > 1 && yk__sharding_of(job, v).kind == YK__REPLICATED ? job->step.row_share : 1.0;
     if (job->opt && job->opt->unit == 0.0 && job->step.loss_weight > 0.0)
         job->opt->unit = job->step.loss_weight;
@@ -73,6 +73,6 @@ void yk_backward(yk_t loss)
         return;
     k->loss = k->outlives_step = true;
     k->factor = term;
-    if (k->sent && yk__kept_fetch(job, k)) /* read before: its counts were this rank's own */
+    if (k->sent && yk__kept_fetch(job, k)) /* already read: its counts were only this rank's */
         k->sent = k->ready = k->summed = false;
 }

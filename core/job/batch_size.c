@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The largest batch that fits, found without running out of memory: steps are planned in a job that counts what it would take, and
- * all ranks go down together until the count of each is below what it may use.
+ * Finds the largest batch that fits without running out of memory. Each attempt plans steps in a job that only counts memory. All ranks
+ * reduce the batch together until every rank's count is within its budget.
  */
 #include "core/job/config_size.h"
 #include "core/job/open.h"
 #include "core/job/share.h"
 
-/* 0, or 1 where this rank lacks the memory for what the job would take. */
+/* 1 if this rank lacks the memory for the job, else 0. */
 static double lacks_memory(const yk_job *job)
 {
     const uint64_t budget = job->team.share->memory_budget;
     return budget && yk_peak_bytes(job) > budget;
 }
 
-/* 1: it fits on all ranks; 0: it does not; -1: step failed. */
+/* 1 if the batch fits on all ranks, 0 if not, -1 if `step` failed. */
 static int try_batch(const yk_config *config, uint32_t batch, void (*step)(yk_job *job, uint32_t batch, void *user), void *user)
 {
     yk_job *job = yk__open_uncapped(config, sizeof *config);

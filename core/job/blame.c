@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where numbers that are not finite came from, asked only when they are found: which input of the step holds one; else which
- * operation of the forward pass made the first, which runs once more for that, and which rows of which file the step was made of. Of
- * several ranks the one that knows most is told.
+ * Finds the source of a NaN or infinity after a step failed: an input of the step with one. Else the operation of the forward pass that
+ * made the first, by a second run with probes, and the file rows of the step. With several ranks the error has the most certain rank's
+ * finding.
  */
 #include "core/job/blame.h"
 
@@ -46,9 +46,9 @@ static bool blame_input(const yk_job *job, char *buf, size_t n)
     return false;
 }
 
-/* ---- Which operation made it ---- */
+/* ---- The operation that made it ---- */
 
-/* Other ranks would have to run it too. */
+/* A second run of an exchange would need the other ranks. */
 static bool has_exchange(const yk__graph *g)
 {
     for (size_t k = 0; k < g->n_node; k++)
@@ -57,8 +57,8 @@ static bool has_exchange(const yk__graph *g)
     return false;
 }
 
-/* Of v's elements: the sum of their squares, and how many are not finite, by the kernel that finds such gradients. A sum of 0 * v
- * would not do: some devices' compilers take that for 0. */
+/* Over v's elements: the sum of their squares, and the number that are not finite, by the gradients' kernel. A sum of 0 * v would not
+ * work, as some devices' compilers turn it into 0. */
 static yk__vid probe_of(yk__graph *g, yk__vid v, yk__vid one)
 {
     const int64_t n = yk__value_count(&g->value[v]);
@@ -67,7 +67,7 @@ static yk__vid probe_of(yk__graph *g, yk__vid v, yk__vid one)
     return yk__apply(g, YK_OP_GRAD_STATS, 2, in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &out, 1) ? out : YK_NONE;
 }
 
-/* Appends a probe of each node's first output that is of floats to the trace; node[k]: of probe k. */
+/* Appends a probe of each node's first float output to the trace. node[k]: the node of probe k. */
 static uint32_t add_probes(yk__graph *g, size_t n_node, yk__vid *node, yk__vid *probe)
 {
     const yk__vid one = yk__dense(g, yk__fill(g, 1.0, YK_F32, 1, (int64_t[]){1}));
@@ -82,7 +82,7 @@ static uint32_t add_probes(yk__graph *g, size_t n_node, yk__vid *node, yk__vid *
     return n;
 }
 
-/* Runs the forward pass once more, with nothing but the probes as its results. */
+/* Runs the forward pass again, with only the probes as results. */
 static bool run_probes(yk_job *job, uint32_t n, const yk__vid *probe, float *found, void **where)
 {
     yk__step *step = &job->step;
@@ -127,7 +127,7 @@ static void producer_text(const yk_job *job, const yk_node *node, char *buf, siz
              shapes_text(&job->step.trace, node, shapes, sizeof shapes), device);
 }
 
-/* Of the forward pass; a backward pass of its own making leaves all of that finite, and nothing is said. */
+/* Searches the forward pass. If only the backward pass made the value, all forward values are finite and nothing is reported. */
 static bool blame_operation(yk_job *job, char *buf, size_t n)
 {
     yk__graph *g = &job->step.trace;
@@ -148,7 +148,7 @@ static bool blame_operation(yk_job *job, char *buf, size_t n)
     return *buf != 0;
 }
 
-/* ---- Of all ranks ---- */
+/* ---- Over all ranks ---- */
 
 typedef enum certainty { KNOWS_NOTHING, KNOWS_ROWS, KNOWS_CAUSE } certainty;
 
@@ -189,7 +189,7 @@ static void find_own(yk_job *job, finding *own)
         own->certainty = KNOWS_ROWS;
 }
 
-/* The first of the ranks that know most; of rows each rank tells its own. */
+/* Takes the first finding among the most certain ranks; each rank reports its own rows. */
 static void take_cause(const yk_job *job, const finding *own, char *buf, size_t n)
 {
     const uint32_t world = job->team.world;

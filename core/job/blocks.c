@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of a step that are computed in another way: again in backward, or in f32. */
+/* Blocks of a step that are computed differently: again in backward, or in f32. */
 #include "core/base/mem.h"
 #include "core/job/job.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where in the user's program the operations of a step were called: file and line by number of the call. A node of the trace, of
- * the plan and of the plugin's programs has this number (yk_node.stream), and an error bears it (yk_error.node). So a late failure
- * leads back to a line.
+ * The places of a step's operations in the user's program: file and line by number of the call. A node of the trace, the plan and the
+ * plugins' programs has this number (yk_node.stream), and so has an error (yk_error.node). So a late failure leads back to a line.
  *
- * The table of the step before is kept: devices run behind, and tell of a failure when the next step is under way. Steps that
- * take a program found before have the numbers of the step that made it, as their calls are the same ones.
- * A table that cannot grow leaves the calls that follow without a place, and is no error. Thread rule: that of the job.
+ * The previous step's table is kept, as devices run behind and report a failure during the next step. A step that reuses a program has
+ * the
+ * call numbers of the step that made it, as both make the same calls.
+ * A table that cannot grow leaves later calls without a place; that is no error. Thread rule: that of the job.
  */
 #ifndef YOKE_CORE_JOB_CALLSITE_H
 #define YOKE_CORE_JOB_CALLSITE_H
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* file: as the compiler named it, lives as long as the program; NULL: the caller did not say. */
+/* file: a literal of the compiler; NULL if the caller gave none. */
 typedef struct yk__call_site {
     const char *file;
     int line;
@@ -27,7 +27,7 @@ typedef struct yk__call_table {
 } yk__call_table;
 
 typedef struct yk__call_sites {
-    yk__call_table now, before; /* entry k: of call k + 1 */
+    yk__call_table now, before; /* entry k: call k + 1 */
 } yk__call_sites;
 
 void yk__call_sites_grow(yk__call_table *t, uint32_t number, yk__call_site s);
@@ -41,9 +41,9 @@ static inline void yk__call_sites_add(yk__call_sites *s, uint32_t number, const 
         yk__call_sites_grow(&s->now, number, (yk__call_site){file, line});
 }
 
-void yk__call_sites_clear(yk__call_sites *s); /* a step ends */
+void yk__call_sites_clear(yk__call_sites *s); /* called at the end of a step */
 void yk__call_sites_free(yk__call_sites *s);
-/* The place of call `number` (from 1) of the step under way or, where it has not come so far, of the one before; NULL: not known. */
+/* The place of call `number` (from 1) of the current step or, before that call, of the previous step; NULL if unknown. */
 const yk__call_site *yk__call_sites_find(const yk__call_sites *s, uint32_t number);
 
 #endif

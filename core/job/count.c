@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Counts: how many items a loss counts, over all ranks. They are added up by yk_backward, in one exchange with all else that
- * ranks tell each other before a step runs.
+ * Counts of a loss's items over all ranks. yk_backward sums them in one exchange, with the other numbers that ranks exchange before a
+ * step runs.
  */
 #include "core/job/count.h"
 
@@ -77,7 +77,7 @@ double yk__count_own(yk_job *job, yk__vid v)
     return mean ? (double)step->local_rows : -1.0;
 }
 
-/* One exchange: the counts of losses, the rows, who has none, the values of a batch norm, and what the sharding checks. */
+/* One exchange: the counts of losses, the rows, empty ranks, the values of a batch norm, and the sharding's checks. */
 bool yk__count_ranks(yk_job *job)
 {
     yk__step *step = &job->step;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a data set is, and where a job is in it: its place, and that of a row of the step. */
+/* Properties of a data set, and the job's place in it, as batch and as file row. */
 #include "core/job/data_info.h"
 
 #include <string.h>

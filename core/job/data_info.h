@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job's data sets, as checkpoints, errors and the comparison of ranks see them. */
+/* A job's data sets, for checkpoints, errors and the comparison of ranks. */
 #ifndef YOKE_CORE_JOB_DATA_INFO_H
 #define YOKE_CORE_JOB_DATA_INFO_H
 
@@ -14,16 +14,16 @@ struct yk_data {
     bool eval, equal; /* equal: every rank has the same number of rows */
     int64_t batch; /* rows over all ranks */
     uint64_t epoch, next;
-    bool in_loop; /* of yk_each: it was not at its end yet */
-    uint64_t order_seed, content; /* of the order of rows; of what the rows are, 0: not computed yet */
+    bool in_loop; /* inside yk_each, before its end */
+    uint64_t order_seed, content; /* hash of the order of rows; hash of the rows' contents, 0 before it is computed */
     const yk__field *field;
     int n_field;
-    const yk__loader_batch *current; /* of the step under way */
+    const yk__loader_batch *current; /* batch of the current step */
 };
 
 bool yk__data_trains(const yk_data *d);
 int64_t yk__data_batch(const yk_data *d); /* rows of a batch over all ranks */
-/* Where this rank's row of the step under way stands in its file; false: the step was not made of a data set's batch. */
+/* Writes the place of this rank's row in its file; false if the current step is no batch of a data set. */
 bool yk__data_where(const yk_job *job, int64_t row, char *buf, size_t n);
 
 #endif

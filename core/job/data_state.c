@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A place in the data counts batches, so that another batch size needs another number, or has none. */
+/* The places in the data in a checkpoint. A place counts batches, so another batch size changes its number, or makes it invalid. */
 #include "core/job/data_state.h"
 
 #include <inttypes.h>
@@ -13,7 +13,7 @@
 
 /* ---- Saving ---- */
 
-/* Of what the rows are, as text; "": they cannot be read any more. */
+/* Hash of the rows as text; "" if the files cannot be read any more. */
 static const char *write_content(yk_data *d, char text[24])
 {
     yk_error ignored = YK_ERROR_INIT;
@@ -45,7 +45,7 @@ static json_t *describe_place(yk_data *d)
     yk__json_put(&o, "rows", yk__state_of_count(yk_data_rows(d)));
     yk__json_put(&o, "content", json_string(write_content(d, text)));
     yk__json_put(&o, "order_seed", yk__state_of_count(d->order_seed));
-    if (yk_data_class_name(d, 0)) /* else labels are numbers, or there are none */
+    if (yk_data_class_name(d, 0)) /* else labels are numbers, or absent */
         yk__json_put(&o, "classes", list_names(d));
     return yk__json_end(&o);
 }
@@ -59,9 +59,9 @@ json_t *yk__data_state(yk_job *job)
     return yk__json_end(&list);
 }
 
-/* ---- Going on ---- */
+/* ---- Resuming ---- */
 
-/* The next data set that trains, from *at on, which is left behind it; NULL: there is none. */
+/* The next training data set from *at on; moves *at past it. NULL if there is none. */
 static yk_data *next_trained(const yk_job *job, size_t *at)
 {
     while (*at < job->n_data && !yk__data_trains(job->data[*at]))
@@ -85,7 +85,7 @@ static yk_status check_names(const yk_data *d, const char *dir, const json_t *wa
     return YK_OK;
 }
 
-/* Whether an epoch is under way at that place: not before its first batch, nor behind its last whole one. */
+/* True if the place is within an epoch: after its first batch and before its last whole one. */
 static bool is_within(const json_t *place)
 {
     const json_int_t rows = json_integer_value(json_object_get(place, "global_batch"));
@@ -95,7 +95,7 @@ static bool is_within(const json_t *place)
     return batch && rows > 0 && batch < all / (uint64_t)rows;
 }
 
-/* Between epochs another order is as good as the old one. */
+/* Between epochs any order will do. */
 static yk_status check_order(const yk_data *d, const char *dir, const json_t *place, yk_error *err)
 {
     uint64_t was;
@@ -131,7 +131,7 @@ static void tell_other_rows(yk_data *d, const char *dir, const json_t *place)
         yk__log(YK_LOG_WARN, "resume", "%s was made with other data of as many rows; those of now rule", dir);
 }
 
-/* The place in batches of this job's size, where it was saved in others; false, with the job's error: there is none. */
+/* Converts the place to batches of this job's size. False, with the job's error, if none matches. */
 static bool convert_batch(const yk_data *d, const char *dir, const json_t *place, uint64_t *batch)
 {
     const json_int_t was = json_integer_value(json_object_get(place, "global_batch")), now = yk__data_batch(d);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a checkpoint keeps of a job's training data, in the order in which they were opened: the place in them, and what tells whether the
- * data that a job goes on with are the same. All ranks decide alike, as they have the same data. */
+/* The part of a checkpoint about a job's training data, in the order of their opening: the place, and facts that tell if a resumed job
+ * has the same data. All ranks decide alike, as they have the same data. */
 #ifndef YOKE_CORE_JOB_DATA_STATE_H
 #define YOKE_CORE_JOB_DATA_STATE_H
 
@@ -8,12 +8,12 @@
 
 #include "core/job/job.h"
 
-/* A list; the caller json_decref()s it. NULL: out of memory. */
+/* A list that the caller json_decref()s; NULL if memory is out. */
 json_t *yk__data_state(yk_job *job);
-/* YK_E_ARG: labels have other names, which would give the model's outputs other meanings, or the rest of an epoch would come in another
- * order. A checkpoint that keeps nothing of these passes. */
+/* YK_E_ARG if labels have other names, so that the model's outputs would change their meaning, or if the rest of an epoch would come in
+ * another order. A checkpoint without these facts passes. */
 yk_status yk__data_state_check(const yk_job *job, const char *dir, const json_t *places, yk_error *err);
-/* Takes up the places; a line on rank 0 where rows or batches are others. The job fails where a place is none of these batches. */
+/* Restores the places; rank 0 logs a line if rows or batches differ. Fails the job if a place falls between this job's batches. */
 void yk__data_state_restore(yk_job *job, const char *dir, const json_t *places);
 
 #endif

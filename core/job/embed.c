@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A job inside of another program: ended by any of its threads, with lines for the program's own log. */
+/* A job inside another program: any of its threads can end it, and its log lines go to the program's own log. */
 #include <stdatomic.h>
 #include <stdio.h>
 
@@ -8,8 +8,8 @@
 
 #define CANCELLED "cancelled by yk_cancel"
 
-/* The step thread learns of it by its waits, and between them by yk_ok. The end of the job is told to the other ranks from here, as this
- * rank may compute for long. */
+/* Ends the job from any thread. The step thread notices in its waits, and between them in yk_ok. This call informs the other ranks, as
+ * this rank may compute for long. */
 static void job_cancel(yk_job *job)
 {
     yk_error why = YK_ERROR_INIT;
@@ -38,7 +38,7 @@ void yk__cancel_noticed(yk_job *job)
     if (job->error.status || !atomic_load(&job->cancelled))
         return;
     yk__fail(&why, YK_E_CANCELLED, CANCELLED);
-    yk__job_fail(job, &why); /* which names the rank */
+    yk__job_fail(job, &why); /* adds the rank's name */
 }
 
 void yk_set_log(void (*write)(void *user, const char *line), void *user)

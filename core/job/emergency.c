@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Emergency checkpoints. A step is kept when the next window begins and not when its own ends, because what the user's loop does after
- * yk_step (the schedule, its own counts) belongs to it.
+ * Emergency checkpoints. A step is kept when the next window begins, not at its own end, because the user's loop may still change state
+ * after yk_step (the schedule, its own counts).
  */
 #include "core/job/emergency.h"
 
@@ -16,11 +16,11 @@
 #include "core/job/registered.h"
 #include "core/job/save.h"
 
-#define NUMBERS_BYTES (1u << 20) /* of the state as text: some KiB, and some hundred bytes a rank */
+#define NUMBERS_BYTES (1u << 20) /* bytes of the state as text: some KiB, and some hundred bytes a rank */
 
 static void write_kept(yk_job *job);
 
-/* The folder that holds dir; an output folder is made later than this. */
+/* Makes the parent folder of dir, as an output folder may not exist yet. */
 static yk_status make_parent(const char *dir, yk_error *err)
 {
     char *parent = yk__strdup(dir), *slash;
@@ -37,8 +37,8 @@ static yk_status make_parent(const char *dir, yk_error *err)
     return err->status;
 }
 
-/* A checkpoint is begun there and given up: once a rank is lost nobody can choose another place. An empty folder goes for it, and comes
- * back. */
+/* Begins and abandons a checkpoint there, as nobody can choose another place once a rank is lost. An empty folder is removed and made
+ * again. */
 static yk_status try_place(const char *dir, yk_error *err)
 {
     const bool was_there = yk__folder_is(dir);
@@ -84,7 +84,7 @@ void yk__emergency_stepped(yk_job *job)
         emergency->due = true;
 }
 
-/* The state as text, its end, the registered bytes. */
+/* Packs the state as text with its final 0, then the registered bytes. */
 static char *pack_numbers(yk_job *job, uint64_t *bytes)
 {
     json_t *state = yk__save_state(job);
@@ -102,7 +102,7 @@ static char *pack_numbers(yk_job *job, uint64_t *bytes)
     return all;
 }
 
-/* The first member's are taken. */
+/* Only the first member's numbers are kept. */
 static void keep_step(yk_job *job, yk_error *err)
 {
     const bool packs = yk__engine_snapshot_packs(job->engine);
@@ -152,7 +152,7 @@ static yk_status write_checkpoint(yk_job *job, const yk__kept_step *kept, json_t
     return yk__checkpoint_commit(c, state, err);
 }
 
-/* The error that ended the job stays; it is put aside, because what writes the files asks whether all is well. */
+/* Keeps the error that ended the job: it is set aside, because the writing functions check that all is well. */
 static void write_kept(yk_job *job)
 {
     const yk_error why = job->error;

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Emergency checkpoints: with YOKE_EMERGENCY_CHECKPOINT=DIR the ranks keep the last whole step in memory that outlives each of them, and
- * when the job fails one of those that are left writes it to DIR: exactly the checkpoint that yk_save would have written there when
- * that step had ended (docs/decisions/0027).
+ * Emergency checkpoints. With YOKE_EMERGENCY_CHECKPOINT=DIR the ranks keep the last whole step in memory that outlives each rank. When
+ * the job fails, a surviving rank writes it to DIR: exactly the checkpoint that yk_save would have written at the end of that step
+ * (docs/decisions/0027).
  */
 #ifndef YOKE_CORE_JOB_EMERGENCY_H
 #define YOKE_CORE_JOB_EMERGENCY_H
 
 #include "core/job/job.h"
 
-/* What the environment asks for. Once the engine is there. */
+/* Reads the variable, and prepares the memory. Call it once the engine exists. */
 yk_status yk__emergency_open(yk_job *job, yk_error *err);
-void yk__emergency_stepped(yk_job *job); /* a window has ended */
-/* Before anything of the next window is done: keeps the step, if it is due. By all ranks. False: the job has failed. */
+void yk__emergency_stepped(yk_job *job); /* called at the end of a window */
+/* Keeps the step if it is due, before any work of the next window. All ranks call it. False if the job has failed. */
 bool yk__emergency_keep(yk_job *job);
 
 #endif

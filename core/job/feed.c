@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the user gives a step: inputs, constants, its rows; and what dropout draws its numbers from. */
+/* The user's data of a step: inputs, constants, rows; and the keys of dropout's random numbers. */
 #include "core/job/feed.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ static bool input_type(yk_dtype t)
     return t == YK_F32 || t == YK_I32 || t == YK_U8 || t == YK_BOOL;
 }
 
-/* An input is known by its type, its lengths but for the first, and its number among those that have these. */
+/* Identifies an input by its type, its lengths except the first, and its number among inputs with the same. */
 static void input_compared(yk_job *job, uint32_t number)
 {
     yk__step *step = &job->step;
@@ -80,7 +80,7 @@ yk_t yk_constant(yk_job *job, float value)
     return yk__handle(job, leaf);
 }
 
-/* row NULL: they are first, first + 1, .. */
+/* row NULL: rows first, first + 1, .. */
 static void set_rows(yk_job *job, int64_t local, const int32_t *row, int64_t first, int64_t global)
 {
     yk__step *step = &job->step;
@@ -120,7 +120,7 @@ void yk__rows_from(yk_job *job, int64_t local, int64_t first, int64_t global)
         set_rows(job, local, NULL, first, global);
 }
 
-/* The number of rows dropout counts with: those said, else those of the first input, else `lead`. */
+/* Number of rows that dropout counts: set rows, else the first input's rows, else `lead`. */
 static int64_t random_rows(yk_job *job, int64_t lead)
 {
     int64_t n = job->step.rows_set || job->step.rows_default ? job->step.local_rows : lead;
@@ -145,7 +145,7 @@ bool yk__dropout_key(yk_job *job, yk__vid *key)
     return true;
 }
 
-/* 0, 1, ..: the rows of a value that all ranks have alike, so that they drop the same of it. */
+/* Rows 0, 1, ..: for a value that all ranks share, so that every rank drops the same elements. */
 static bool plain_rows(yk_job *job, int64_t lead, yk__vid *rows)
 {
     const uint32_t number = yk__input_new(job, YK_I32, 1, &lead, (uint64_t)lead * sizeof(int32_t));

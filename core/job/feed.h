@@ -6,7 +6,7 @@
 #include "core/job/job.h"
 
 void yk__rows_from(yk_job *job, int64_t local, int64_t first, int64_t global); /* yk_set_rows of first, first + 1, .. */
-bool yk__dropout_inputs(yk_job *job, yk__vid x, yk__vid *key, yk__vid *rows); /* of dropout of x along its first axis */
+bool yk__dropout_inputs(yk_job *job, yk__vid x, yk__vid *key, yk__vid *rows); /* for dropout of x along its first axis */
 bool yk__dropout_key(yk_job *job, yk__vid *key);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running what the step has so far, and its end. */
+/* Runs the traced part of the current step, and ends the step. */
 #include "core/job/flush.h"
 
 #include "core/base/log.h"
@@ -9,7 +9,7 @@
 #include "core/job/sharding.h"
 #include "core/job/share.h"
 
-/* Lists what the host wants of this step; false after a failure. */
+/* Lists the step's values that the host wants; false after a failure. */
 static bool gather_wanted(yk_job *job, uint32_t *n)
 {
     yk__step_lists *r = &job->step.lists;
@@ -49,9 +49,9 @@ static void mark_sent(yk_job *job, uint64_t ticket)
     step->assign_sent = step->n_assign;
 }
 
-#define WARM_UP 8 /* runs in which programs are expected to be made */
+#define WARM_UP 8 /* runs in which new programs are expected */
 
-/* Says once that a program had to be made in the middle of training, and which input's shape is new. */
+/* Logs once that a program was made in the middle of training, and the input with the new shape. */
 static void compile_noted(yk_job *job)
 {
     yk__step *step = &job->step;
@@ -116,7 +116,7 @@ static bool trace_run(yk_job *job, uint32_t n_wanted, bool train)
     return true;
 }
 
-/* The state as rank `root` has it. */
+/* Gives every rank the state of rank `root`. */
 static yk_status broadcast_state(yk_job *job, const yk__job_param *p, uint32_t root, yk_error *err)
 {
     const uint64_t bytes = p->n * yk_dtype_bytes(p->dtype);
@@ -130,7 +130,7 @@ static yk_status broadcast_state(yk_job *job, const yk__job_param *p, uint32_t r
     return err->status;
 }
 
-/* A rank without rows computed no running statistics: it takes those of the first rank that has rows. */
+/* A rank without rows computed no running statistics, so it takes them from the first rank with rows. */
 static bool broadcast_states(yk_job *job, size_t from)
 {
     yk_error err = YK_ERROR_INIT;
@@ -149,7 +149,7 @@ static bool broadcast_states(yk_job *job, size_t from)
     return yk_ok(job);
 }
 
-/* Whether what is to be read or assigned follows from an exchange: then all ranks are here, and it needs their counts. */
+/* True if a wanted or assigned value depends on an exchange: all ranks are here then, and it needs their counts. */
 static bool needs_counts(const yk_job *job)
 {
     bool met = job->step.assigns_exchanged;

@@ -16,7 +16,7 @@ static uint16_t serials;
 
 static _Thread_local const char *here_file;
 static _Thread_local int here_line;
-static _Thread_local uint16_t last_serial; /* of the job that this thread opened, or called yk_backward in, last */
+static _Thread_local uint16_t last_serial; /* job that this thread last opened, or called yk_backward in */
 
 void yk_here(const char *file, int line)
 {
@@ -101,7 +101,7 @@ yk_job *yk_job_of(yk_t x)
     return yk__job_of(x);
 }
 
-/* at NULL: the user's last call. */
+/* at NULL: the place is the user's last call. */
 static void fail_at(yk_job *job, yk_error *err, const yk__call_site *at)
 {
     const yk__call_site here = {here_file, here_line};
@@ -118,7 +118,7 @@ static void fail_at(yk_job *job, yk_error *err, const yk__call_site *at)
     *err = (yk_error)YK_ERROR_INIT;
 }
 
-/* Where a layer below names a node of the step, the place is that of its call; what noticed it comes last. */
+/* If a lower layer names a node of the step, the error has the place of that node's call; the call that noticed it comes last. */
 void yk__job_fail(yk_job *job, yk_error *err)
 {
     const yk__call_site *at = yk__call_sites_find(&job->sites, err->node);
@@ -160,7 +160,7 @@ bool yk__job_trains(yk_job *job, const char *call)
 
 bool yk_ok(const yk_job *job)
 {
-    yk__advance(); /* nearly every call comes by here */
+    yk__advance(); /* nearly every call passes here */
     return job && job->error.status == YK_OK && !atomic_load_explicit(&job->cancelled, memory_order_relaxed);
 }
 
@@ -198,7 +198,7 @@ bool yk__job_alive(yk_job *job)
     return yk_ok(job);
 }
 
-/* Dropout and batch norm are others in evaluation, products in a block of full precision. */
+/* Settings that change results: dropout and batch norm differ in evaluation, products in a block of full precision. */
 static void mode_compared(yk_job *job)
 {
     if (!job->training)
@@ -207,7 +207,7 @@ static void mode_compared(yk_job *job)
         yk__recipe_setting_add(&job->step.recipes, "full precision", 1.0);
 }
 
-/* 0: nothing. */
+/* Sign of an operand; 0 for YK_NO. */
 static uint64_t operand_sign(const yk_job *job, yk_t x)
 {
     const uint32_t index = (uint32_t)x.id;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether all ranks have the same parameters: hashes of what their devices read. */
+/* Checks that all ranks have the same parameters, by hashes of the values that their devices read. */
 #include "core/job/hash.h"
 
 #include <stdio.h>
@@ -15,7 +15,7 @@ bool yk__job_catch_up(yk_job *job)
     return yk_ok(job);
 }
 
-/* The hash that counts is rank 0's, or the first member's. */
+/* Compares with rank 0's hash, or the first member's. */
 static bool compare_hashes(yk_job *job, const yk__hashes *all, bool by_all)
 {
     uint32_t first = 0;
@@ -32,7 +32,7 @@ static bool compare_hashes(yk_job *job, const yk__hashes *all, bool by_all)
     return n == 0;
 }
 
-/* Of a part of the parameters; over all ranks, or those that take part in steps. Collective over them. */
+/* Hashes a part of the parameters; over all ranks, or the members. Collective over them. */
 static bool hash_part(yk_job *job, bool by_all, yk__span part, uint64_t *hash)
 {
     yk_error err = YK_ERROR_INIT;

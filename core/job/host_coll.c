@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Collectives on the user's own memory: sums, gathers, broadcasts and padding of numbers and bytes. All are made of the small
- * all-gather and the broadcast of the group; what is larger than one message of a rank goes in several.
+ * Collectives on the user's own memory: sums, gathers, broadcasts and padding of numbers and bytes. They use the group's small
+ * all-gather and broadcast, and split larger data into several messages.
  */
 #include <math.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "core/data/shard.h"
 #include "core/job/config_size.h"
 
-/* Whether a call may go on; a call alone on its rank has nothing to exchange. */
+/* True if the call must exchange data: the job is well and has several ranks. */
 static bool has_peers(const yk_job *job)
 {
     return yk_ok(job) && job->team.world > 1;
@@ -17,7 +17,7 @@ static bool has_peers(const yk_job *job)
 
 void yk_all_reduce_sum(yk_job *job, double *v, uint32_t n)
 {
-    const uint32_t most = YK__COLL_SMALL / sizeof *v; /* in one message */
+    const uint32_t most = YK__COLL_SMALL / sizeof *v; /* numbers in one message, at most */
     yk_error err = YK_ERROR_INIT;
     for (uint32_t done = 0; has_peers(job) && done < n; done += most)
         if (yk__group_sum_f64(job->team.group, v + done, n - done < most ? n - done : most, &err))
@@ -98,7 +98,7 @@ static yk_status gathered_reserve(yk_job *job, size_t bytes, yk_error *err)
     return YK_OK;
 }
 
-/* Every rank's bytes into job->gathered, their sizes first. The ranks' data go as if all were as long as the longest. */
+/* Gathers every rank's bytes into job->gathered, after exchanging their sizes. Each rank's data travels padded to the longest. */
 static yk_status gather_unlike(yk_job *job, const void *data, size_t bytes, yk_error *err)
 {
     const size_t world = job->team.world;
@@ -136,8 +136,8 @@ const void *yk_gather_object(yk_job *job, const void *data, size_t bytes, const 
     return job->gathered.data;
 }
 
-/* Every rank's rows into job->gathered; *all: how many. The ranks take runs of the global rows in their order, so what they have stands
- * in the order of rows already. */
+/* Gathers every rank's rows into job->gathered; *all: their number. Ranks take runs of the global rows in rank order, so the result is
+ * in row order. */
 static yk_status rows_gather(yk_job *job, const void *data, size_t row_bytes, int64_t *all, yk_error *err)
 {
     const yk__batch_rows batch = job->last_batch;
@@ -215,7 +215,7 @@ typedef struct padded_shape {
     int64_t dims, dtype, dim[YK_MAX_DIMS];
 } padded_shape;
 
-/* *longest: of all ranks, along the axis; an error names the first rank whose shape does not go with this one's. */
+/* *longest: the largest length over all ranks along the axis. An error names the first rank whose shape does not match this rank's. */
 static yk_status shapes_compare(yk_job *job, const padded_shape *own, uint32_t axis, int64_t *longest, yk_error *err)
 {
     padded_shape *all = yk__malloc(job->team.world * sizeof *all);
@@ -235,7 +235,7 @@ static yk_status shapes_compare(yk_job *job, const padded_shape *own, uint32_t a
     return err->status;
 }
 
-/* One element of the type; false: no such type. */
+/* Writes one element of the type; false for an unknown type. */
 static bool pad_element(yk_dtype dtype, double value, unsigned char *out)
 {
     const float f = (float)value;

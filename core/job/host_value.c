@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values of the trace that the host computes before the step runs, because a count depends on them: labels, class weights and
- * which tokens count. They are inputs, views of inputs, and simple functions of them.
+ * Values of the trace that the host computes before the step runs, because a count depends on them: labels, class weights and the mask
+ * of tokens that count. They are inputs, views of inputs, and simple functions of them.
  */
 #include "core/job/host_value.h"
 
@@ -47,7 +47,7 @@ static bool fail_unknown(yk_job *job, const char *what)
     return false;
 }
 
-/* Memory for n elements; NULL after a failure. */
+/* Allocates n elements; NULL after a failure. */
 static double *make_list(yk_job *job, int64_t n)
 {
     double *list = yk__calloc((size_t)n + 1, sizeof *list);
@@ -69,7 +69,7 @@ static bool read_input(yk_job *job, yk__vid v, double *out, int64_t n)
     return true;
 }
 
-/* False for an operation that the host does not compute. */
+/* False for an operation that the host cannot compute. */
 static bool apply_op(uint32_t op, uint32_t dtype, const double x[3], double *y)
 {
     const double a = x[0], b = x[1], c = x[2];

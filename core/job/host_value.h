@@ -5,10 +5,10 @@
 
 #include "core/job/job.h"
 
-/* All n elements of a value that follows from inputs; false after a failure, which the job has. */
+/* Computes all n elements of a value that depends only on inputs; false after a failure, which the job has. */
 bool yk__host_values(yk_job *job, yk__vid v, double *out, int64_t n);
-/* The short way for labels that are an input as it came: how many are not `other_than`; *bad: the first of these that is none of
- * `classes`, or -1; false: not such a value. */
+/* A fast path for labels that are a direct input: *n counts the labels other than `other_than`; *bad is the first of them outside
+ * `classes`, or -1. False for any other value. */
 bool yk__host_labels(yk_job *job, yk__vid v, int64_t other_than, int64_t classes, double *n, int64_t *bad);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host memory of a step: its input slots, and the vectors that run-time scalars are elements of. */
+/* Host memory of a step: its input slots, and the vectors of run-time scalars. */
 #include "core/job/input.h"
 
 #include <stdio.h>
@@ -63,7 +63,7 @@ uint32_t yk__input_new(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t
     return number;
 }
 
-/* The vector that holds scalar s, made when it is the first of it. */
+/* Makes the vector for scalar s if s is its first. */
 static bool vector_of(yk_job *job, uint32_t s)
 {
     yk__step *step = &job->step;

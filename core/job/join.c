@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Joining the ranks of a launch, once for all jobs of the process, and leaving them at its end. */
+/* Joins the ranks of a launch, once for all jobs of the process, and leaves them at its end. */
 #include "core/job/join.h"
 
 #include <stdatomic.h>
@@ -9,7 +9,7 @@
 #include "core/control/origin.h"
 #include "core/job/job.h"
 
-static atomic_bool opened; /* some job, ever */
+static atomic_bool opened; /* true once any job was opened */
 static yk__group *joined;
 static pid_t joined_by;
 
@@ -25,7 +25,7 @@ bool yk__join_had_job(void)
 
 void yk__join_leave(int code)
 {
-    if (!joined || getpid() != joined_by) /* a fork that ends: the group is its parent's */
+    if (!joined || getpid() != joined_by) /* in a forked child the group is its parent's */
         return;
     yk__group_exits(joined, code);
     yk__group_leave(joined);
@@ -41,7 +41,7 @@ static void leave_at_exit(int code)
     joined = NULL;
 }
 
-/* glibc's on_exit knows the exit code, which a plain exit handler does not. */
+/* glibc's on_exit passes the exit code; a plain exit handler does not know it. */
 #ifdef __GLIBC__
 static void leave_exiting(int code, void *unused)
 {
@@ -61,7 +61,7 @@ yk_status yk__join_group(yk__group **group, yk_error *err)
     if (!yk__launched() && !joined)
         return yk__group_solo(group, err);
     if (!joined) {
-        if (yk__group_join(NULL, &joined, err)) /* as the launcher named it: "rank 1 (cpu:1)" */
+        if (yk__group_join(NULL, &joined, err)) /* under the launcher's name: "rank 1 (cpu:1)" */
             return err->status;
         joined_by = getpid();
         on_exit(leave_exiting, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LocalSGD: when ranks average, and what a rank's rows weigh. */
+/* LocalSGD: the times at which ranks average, and the weight of a rank's rows. */
 #include "core/job/local_sgd.h"
 
 bool yk__local_sgd_on(const yk_job *job)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The job's log: values are written a step after they were named, so that nobody waits for them. */
+/* The job's log: values are written one step after they were named, so that no rank waits for them. */
 #include "core/job/log.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "core/job/opt.h"
 #include "core/job/read.h"
 
-#define LINE_VALUES 32 /* values of one line at most */
+#define LINE_VALUES 32 /* values in one line, at most */
 
 typedef struct log_entry {
     char *name;
@@ -17,7 +17,7 @@ typedef struct log_entry {
 } log_entry;
 
 struct yk__job_log {
-    struct yk__tracker *tracker; /* rank 0 */
+    struct yk__tracker *tracker; /* on rank 0; NULL on other ranks */
     log_entry *entry;
     size_t n_entry, cap_entry;
 };
@@ -57,7 +57,7 @@ void yk_track(yk_job *job, const char *name, yk_t x)
     log->entry[log->n_entry++] = e;
 }
 
-/* value[at[i]] = part i of all ranks put together. In evaluation ranks excluded from training have rows too. */
+/* value[at[i]] = part i combined over all ranks. In evaluation, ranks that are excluded from training have rows too. */
 static void parts_sum(yk_job *job, const yk__part *part, const uint32_t *at, uint32_t n, double *value)
 {
     yk_error err = YK_ERROR_INIT;
@@ -73,7 +73,7 @@ static void parts_sum(yk_job *job, const yk__part *part, const uint32_t *at, uin
         value[at[i]] = sum[3 * i] + (sum[3 * i + 2] > 0.0 ? sum[3 * i + 1] / sum[3 * i + 2] : 0.0);
 }
 
-/* Writes entries [from, to), all of one step. Every rank comes here, for what is added up over them. */
+/* Writes entries [from, to), all of one step. Collective, as values are summed over the ranks. */
 static void write_line(yk_job *job, size_t from, size_t to)
 {
     const log_entry *entry = job->log->entry;
@@ -94,7 +94,7 @@ static void write_line(yk_job *job, size_t from, size_t to)
         yk__tracker_line(job->log->tracker, entry[from].step, n, name, value);
 }
 
-/* Whether the entry is of the step under way. */
+/* True if the entry is of the current step. */
 static bool is_current(const yk_job *job, const log_entry *e)
 {
     return (uint16_t)(e->value.id >> 32) == job->gen;

@@ -5,7 +5,7 @@
 
 #include "core/job/job.h"
 
-void yk__log_flush(yk_job *job, bool all); /* writes what is of earlier steps, or all */
+void yk__log_flush(yk_job *job, bool all); /* writes the entries of earlier steps, or all */
 void yk__log_close(yk_job *job);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What some rank does before or for the others: the first of all or of its host, lines in order, and the flag that stops all. */
+/* Work that one rank does before or for other ranks: the first of the job or host, lines in rank order, and the flag that stops every
+ * rank. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What operations share. */
+/* Helpers that operations share. */
 #ifndef YOKE_CORE_JOB_OP_H
 #define YOKE_CORE_JOB_OP_H
 
 #include "core/job/job.h"
 
-/* yk__reshape, which looks at nothing where v has as many dimensions already and these are its lengths. */
+/* yk__reshape, skipped if v has these lengths already. */
 static inline yk__vid yk__reshape_to(yk__graph *g, yk__vid v, uint32_t dims, const int64_t *dim)
 {
     if (v == YK_NONE || g->value[v].dims != dims)
@@ -16,7 +16,7 @@ static inline yk__vid yk__reshape_to(yk__graph *g, yk__vid v, uint32_t dims, con
     return v;
 }
 
-/* What ranks compare of axes: from the last, as packed rows of tokens have one axis less. */
+/* Axes as ranks compare them: counted from the last, as packed rows of tokens have one axis less. */
 static inline double yk__axis_from_last(int64_t axis, uint32_t dims)
 {
     return (double)(axis - (int64_t)dims);
@@ -27,7 +27,7 @@ static inline double yk__axes_from_last(uint32_t axes, uint32_t dims)
     return (double)((uint64_t)axes << (YK_MAX_DIMS - dims));
 }
 
-void yk__assign_result(yk_job *job, yk_t state, yk_t value); /* of the call under way: no call of its own */
+void yk__assign_result(yk_job *job, yk_t state, yk_t value); /* part of the current call, not a call of its own */
 bool yk__dropout_wanted(yk_job *job, const char *name, float p); /* false in evaluation, and after a failure */
 yk__vid yk__dropout(yk_job *job, yk__vid x, float p, yk__vid rows);
 

@@ -10,7 +10,7 @@
 #include "core/job/row_ops.h"
 #include "core/job/sharding.h"
 
-/* One output of an op by yk__apply. */
+/* Applies an op with one output. */
 static yk__vid apply_op(yk_job *job, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr)
 {
     yk__vid out[4] = {YK_NONE};
@@ -84,8 +84,8 @@ static bool check_pool(yk_job *job, const char *name, bool max, yk__vid x, const
     return true;
 }
 
-/* ceil_mode: windows along an axis, and by how many pixels the last one hangs over the padded edge. A window that
- * begins behind the right edge of the image is none. */
+/* ceil_mode: the number of windows along an axis; *over: pixels of the last one beyond the padded edge. A window that begins beyond the
+ * image's right edge does not count. */
 static int64_t ceil_windows(int64_t n, int64_t kernel, int64_t stride, int64_t pad, int64_t dilation, int64_t *over)
 {
     int64_t span = dilation * (kernel - 1) + 1, out = (n + 2 * pad - span + stride - 1) / stride + 1;
@@ -96,8 +96,8 @@ static int64_t ceil_windows(int64_t n, int64_t kernel, int64_t stride, int64_t p
     return out;
 }
 
-/* 1 / the pixels that count in each window of one axis, as a constant of length n: windows [i*stride - pad, + kernel) cut
- * to [low, high). */
+/* 1 / the counted pixels of each window along one axis, as a constant of length n: windows [i*stride - pad, + kernel) cut to [low,
+ * high). */
 static yk__vid window_weight(yk_job *job, uint32_t axis, int64_t n, int64_t kernel, int64_t stride, int64_t pad, int64_t low,
                              int64_t high)
 {
@@ -112,7 +112,7 @@ static yk__vid window_weight(yk_job *job, uint32_t axis, int64_t n, int64_t kern
     return yk__un(g, YK_OP_RECIP, yk__bin(g, YK_OP_SUB, end, at));
 }
 
-/* Windows that hang over the edge: pixels are added there that never win (max), or add 0 and are not counted. */
+/* For windows beyond the edge: pads with pixels that never win (max), or with zeros that are not counted. */
 static yk__vid ceil_pooled(yk_job *job, bool max, yk__vid x, const yk_pool2d_config *c, const int64_t *attr)
 {
     yk__graph *g = &job->step.trace;
@@ -197,8 +197,8 @@ yk_t (yk_avg_pool2d)(yk_t x, const yk_pool2d_config *c, size_t size)
     return pool_images(YK_OP_AVG_POOL, "yk_avg_pool2d", x, c, size);
 }
 
-/* The matrix [from, to] that averages window i = [floor(i*from/to), ceil((i+1)*from/to)): element (l, i) is 1/length
- * where i*from < (l+1)*to and l*to < (i+1)*from. */
+/* The matrix [from, to] that averages window i = [floor(i*from/to), ceil((i+1)*from/to)): element (l, i) is 1/length if i*from <
+ * (l+1)*to and l*to < (i+1)*from. */
 static yk__vid window_matrix(yk_job *job, int64_t from, int64_t to)
 {
     yk__graph *g = &job->step.trace;
@@ -250,15 +250,14 @@ yk_t yk_adaptive_avg_pool2d(yk_t x, int64_t height, int64_t width)
     return yk__result(job, average_axis(job, average_axis(job, v, height), width), to);
 }
 
-/* The table again as a leaf of its own, which the differentiation does not know as the parameter. */
+/* A second leaf of the table, which differentiation does not connect to the parameter. */
 static yk__vid detach_table(yk_job *job, yk__vid table)
 {
     const yk_value v = job->step.trace.value[table];
     return yk__leaf(&job->step.trace, v.slot, v.offset, (yk_dtype)v.dtype, v.dims, v.dim);
 }
 
-/* Rows of `padding` are looked up in the detached table, all others in the table; an index of -1 gives a row of zeros
- * and no gradient. */
+/* Looks rows of `padding` up in the detached table, other rows in the table. An index of -1 gives a row of zeros and no gradient. */
 static yk__vid padded_lookup(yk_job *job, yk__vid table, yk__vid ids, int32_t padding)
 {
     yk__graph *g = &job->step.trace;
@@ -269,7 +268,7 @@ static yk__vid padded_lookup(yk_job *job, yk__vid table, yk__vid ids, int32_t pa
     return yk__bin(g, YK_OP_ADD, rest, held);
 }
 
-/* Ids as they came are looked at, as torch does; -1 is a row of zeros. What follows from others is not known here. */
+/* Range-checks ids that are a direct input, as torch does; -1 is a row of zeros. Computed ids cannot be checked here. */
 static bool ids_fit(yk_job *job, yk__vid ids, yk__vid table)
 {
     yk__step *step = &job->step;
@@ -369,7 +368,7 @@ yk_t yk_log_softmax(yk_t x)
     return apply_softmax("yk_log_softmax", x, true);
 }
 
-/* Which keys count and the bias lie as q, k and v do, along the batch, or are the same on all ranks. */
+/* The mask of keys and the bias lie like q, k and v along the batch, or are equal on all ranks. */
 static void join_attention(yk_job *job, yk__vid v, yk__sharding *to)
 {
     const yk__sharding s = yk__sharding_of(job, v);
@@ -381,7 +380,7 @@ static void join_attention(yk_job *job, yk__vid v, yk__sharding *to)
     to->exchanged = to->exchanged || s.exchanged;
 }
 
-/* The rows of q, k and v are along the batch or the heads; the tokens of one may not be rows. */
+/* The rows of q, k and v must lie along the batch or the heads, as queries of one rank cannot meet the keys of another. */
 static yk__sharding shard_attention(yk_job *job, const yk__vid *qkv)
 {
     const yk__sharding s = yk__shard_map(job, 3, qkv);
@@ -390,7 +389,7 @@ static yk__sharding shard_attention(yk_job *job, const yk__vid *qkv)
     return s;
 }
 
-/* The optional operands after q, k, v; their flags, or -1 after a failure. */
+/* Adds the optional operands after q, k, v; returns their flags, or -1 after a failure. */
 static int64_t attention_rest(yk_job *job, const yk_attention_config *c, const yk__vid *qkv, yk__vid *in, uint32_t *n,
                               yk__sharding *to)
 {

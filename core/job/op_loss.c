@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Losses: the sum over this rank's items times 1 / the number of items over all ranks, a run-time scalar. So the sum of
- * the ranks' values is the mean over the global micro batch, however the rows are shared out.
+ * Losses: the sum over this rank's items times 1 / the number of items over all ranks, a run-time scalar. So the sum of the ranks'
+ * values is the mean over the global micro batch, for any split of the rows.
  */
 #include <math.h>
 
@@ -31,7 +31,7 @@ static yk_t reduce_items(yk_job *job, yk__vid v, yk__sharding items, double coun
     return yk__result(job, out, yk__shard_total(items, how == YK_MEAN));
 }
 
-/* A class that the logits do not have. */
+/* Fails with the label of a class that the logits do not have. */
 static void refuse_label(yk_job *job, yk__vid labels, int64_t at, int64_t label, int64_t classes, int64_t ignore)
 {
     const yk_value *x = &job->step.trace.value[labels];
@@ -41,7 +41,7 @@ static void refuse_label(yk_job *job, yk__vid labels, int64_t at, int64_t label,
                   (long long)label, row, (long long)classes, (long long)classes - 1, (long long)ignore);
 }
 
-/* Labels as they came are looked at whatever becomes of the loss; they cost nothing to look at. */
+/* Range-checks labels that are a direct input, even if the loss goes unused, as the check costs nothing. */
 static bool labels_fit(yk_job *job, yk__vid labels, int64_t classes, int64_t ignore, double *count)
 {
     yk__step *step = &job->step;
@@ -55,8 +55,8 @@ static bool labels_fit(yk_job *job, yk__vid labels, int64_t classes, int64_t ign
     return false;
 }
 
-/* Number of labels that count, or the sum of their classes' weights; false after a failure. *count: before, that of labels that came as
- * an input, or negative. */
+/* Counts the labels, or adds up their classes' weights; false after a failure. *count on entry: the number of labels of a direct input,
+ * or negative. */
 static bool count_labels(yk_job *job, yk__vid labels, yk__vid weight, int64_t ignore, double *count)
 {
     yk__step *step = &job->step;
@@ -77,7 +77,7 @@ static bool count_labels(yk_job *job, yk__vid labels, yk__vid weight, int64_t ig
     return true;
 }
 
-/* Fractions would be cut off in silence. */
+/* Refuses float labels with fractions, which a cast would silently truncate. */
 static bool labels_typed(yk_job *job, const char *name, const yk_value *labels)
 {
     char text[96];
@@ -139,8 +139,8 @@ yk_t yk_cross_entropy(yk_t logits, yk_t labels)
 
 /*
  * With y the target, w the weight and q the weight of positives:
- *   -w (q y log s(x) + (1 - y) log(1 - s(x))),
- * where log s(x) and log(1 - s(x)) are the log-softmax of (x, 0): exact for large |x| and with the right slope at 0.
+ *   -w (q y log s(x) + (1 - y) log(1 - s(x)))
+ * Both logarithms are the log-softmax of (x, 0): exact for large |x| and with the right slope at 0.
  */
 static yk__vid bce_items(yk_job *job, yk__vid x, yk__vid y, yk__vid w, yk__vid q)
 {
@@ -162,7 +162,7 @@ static yk__vid bce_items(yk_job *job, yk__vid x, yk__vid y, yk__vid w, yk__vid q
     return w == YK_NONE ? sum : yk__bin(g, YK_OP_MUL, sum, w);
 }
 
-/* The two operands of an elementwise loss as floats; false after a failure. */
+/* Enters an elementwise loss: its two operands as floats; false after a failure. */
 static bool enter_pair(const char *name, yk_t x, yk_t target, const yk_loss_config *c, yk_job **job, yk__vid *a, yk__vid *b)
 {
     const yk_t all[4] = {x, target, c->weight, c->pos_weight};

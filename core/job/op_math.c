@@ -17,7 +17,7 @@ static void unite_types(yk_job *job, yk__vid *a, yk__vid *b)
     *b = yk__result_like(job, *b, yk__cast(g, *b, f ? YK_F32 : YK_I32));
 }
 
-/* Arithmetic knows f32 and i32. */
+/* Casts u8 and bool to i32, as arithmetic has only f32 and i32. */
 static void widen_bytes(yk_job *job, yk__vid *v)
 {
     yk__graph *g = &job->step.trace;
@@ -60,7 +60,7 @@ static yk_t apply_binary(yk_op op, const char *name, yk_t a, yk_t b)
     return map_result(job, op, yk__sum_of_ranks(job, va), yk__sum_of_ranks(job, vb));
 }
 
-/* What an operation that is linear in x gives of a PARTIAL x; all else that it takes is the same on all ranks. */
+/* The result of an operation that is linear in x, for a PARTIAL x; its other operand is equal on all ranks. */
 static yk_t give_linear(yk_job *job, yk__vid x, yk__vid other, yk__vid out)
 {
     yk__sharding s = yk__sharding_of(job, x);
@@ -70,7 +70,7 @@ static yk_t give_linear(yk_job *job, yk__vid x, yk__vid other, yk__vid out)
     return yk__result(job, out, s);
 }
 
-/* Terms of a sum over the ranks add up as they are; beside one, what all ranks have alike is added by its shares. */
+/* Adds or subtracts. Terms of sums over the ranks add up as they are; to a term each rank adds its share of a REPLICATED operand. */
 static yk_t add_values(yk_op op, const char *name, yk_t a, yk_t b)
 {
     yk_job *job;
@@ -99,7 +99,7 @@ yk_t yk_sub(yk_t a, yk_t b)
     return add_values(YK_OP_SUB, "yk_sub", a, b);
 }
 
-/* A product or quotient that stays a term of a sum over the ranks in its operand x; false: it is none. */
+/* True if a product or quotient stays a term of a sum over the ranks in its operand x. */
 static bool is_term(const yk_job *job, yk__vid x, yk__vid other)
 {
     return shard_kind_of(job, x) == YK__PARTIAL && shard_kind_of(job, other) == YK__REPLICATED;
@@ -169,7 +169,7 @@ yk_t yk_where(yk_t c, yk_t a, yk_t b)
     return yk__result(job, yk__select(&job->step.trace, yk__cast(&job->step.trace, v[0], YK_BOOL), v[1], v[2]), s);
 }
 
-/* One operand. */
+/* Enters an operation of one operand. */
 static yk__vid enter_unary(const char *name, yk_t x, yk_job **job)
 {
     *job = yk__op_enter(name, 1, &x);
@@ -255,7 +255,7 @@ yk_t yk_cast(yk_t x, yk_dtype dtype)
 
 /* ---- Reductions ---- */
 
-/* v with axes of length 1 removed where the mask says. */
+/* v without the axes of length 1 in the mask. */
 static yk__vid drop_axes(yk_job *job, yk__vid v, uint32_t axes)
 {
     int64_t dim[YK_MAX_DIMS];
@@ -329,7 +329,7 @@ yk_t yk_max(yk_t x, uint32_t axes, bool keep)
     return yk__result(job, keep ? s : drop_axes(job, s, axes), to);
 }
 
-/* Over all ranks: the global number of a row. */
+/* The global number of a row, over all ranks. */
 static yk_t argmax_of_rows(yk_job *job, yk__vid v, uint32_t axis)
 {
     const yk__sharding to = {.kind = YK__REPLICATED, .exchanged = true};
@@ -361,7 +361,7 @@ yk_t yk_argmax(yk_t x, int32_t axis)
 
 /* ---- Products ---- */
 
-/* An operand of dot: if v is a dense value with its last two dimensions swapped, that dense value, and *swapped. */
+/* Strips a swap of the last two dimensions from an operand of dot: returns the dense value behind it, and sets *swapped. */
 static yk__vid strip_transpose(yk_job *job, yk__vid v, bool *swapped)
 {
     yk__graph *g = &job->step.trace;
@@ -412,7 +412,7 @@ static bool broadcast_leading(const yk_value *a, const yk_value *b, uint32_t *n,
     return true;
 }
 
-/* A product is linear in one operand: that may stay a term of a sum over the ranks if the other is the same on all. */
+/* A product is linear in one operand, which may stay a term of a sum over the ranks if the other operand is REPLICATED. */
 static void whole_factors(yk_job *job, yk__vid *a, yk__vid *b)
 {
     if (shard_kind_of(job, *b) == YK__PARTIAL && shard_kind_of(job, *a) != YK__REPLICATED)

@@ -55,15 +55,15 @@ static yk__vid stats_of(yk_job *job, yk_op op, yk__vid x, yk__vid shift)
     return out;
 }
 
-/* Through an integer and back: no gradient passes. */
+/* Casts to an integer and back, so that no gradient passes. */
 static yk__vid whole_numbers(yk__graph *g, yk__vid v)
 {
     return yk__cast(g, yk__cast(g, v, YK_I32), YK_F32);
 }
 
 /*
- * A number near the mean of each channel, so that sums of squares about it do not cancel: the mean of this rank's first row,
- * rounded to multiples of 2^-12. One row costs next to nothing, and unlike the running mean it is near from the first step.
+ * A number near the mean of each channel, so that sums of squares about it do not cancel: the mean of this rank's first row, rounded to
+ * multiples of 2^-12. One row costs almost nothing, and unlike the running mean it is close from the first step.
  */
 static yk__vid near_mean(yk_job *job, yk__vid x, yk__vid running, int64_t channels)
 {
@@ -88,7 +88,7 @@ static batch_stats batch_statistics(yk_job *job, yk__vid x, yk__vid running, int
     return b;
 }
 
-/* What the statistics of all ranks' rows are. */
+/* Sharding of statistics over all ranks' rows. */
 static const yk__sharding global = {.kind = YK__REPLICATED};
 
 /* old + momentum * (now - old), assigned to the state. */
@@ -168,7 +168,7 @@ bool yk__batch_norm_check(yk_job *job, double values)
     return false;
 }
 
-/* Notes how many values of a channel this rank has; those of all ranks are known when counts are exchanged (count.c). */
+/* Records the number of this rank's values per channel; the count over all ranks is known once counts are exchanged (count.c). */
 static bool batch_note(yk_job *job, const yk_value *x, int64_t channels)
 {
     yk__step *step = &job->step;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of tokens without padding. Which tokens count is known to the host before the step runs, so that packing is a
- * look-up by two vectors of row numbers that are made here: of each packed row its token, and of each token its row. They
- * are each other's inverse, which the planner is told: the gradient of one look-up is the other.
+ * Rows of tokens without padding. The host knows the mask before the step runs. So packing is a look-up by two vectors of row numbers
+ * that are made here: the token of each packed row, and the packed row of each token. The vectors are inverse, which the planner uses:
+ * the gradient of one look-up is the other.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "core/job/operand.h"
 #include "core/job/sharding.h"
 
-#define PARTS 32 /* packed rows come in multiples of 1/32 of all tokens: each number of rows is a program of its own */
+#define PARTS 32 /* packed rows come in multiples of 1/32 of all tokens, as each number of rows needs its own program */
 
 static int64_t packed_rows(const double *keep, int64_t tokens)
 {
@@ -24,7 +24,7 @@ static int64_t packed_rows(const double *keep, int64_t tokens)
     return n < tokens ? n : tokens;
 }
 
-/* An i32 vector of the step. */
+/* Makes an i32 vector of the step. */
 static int32_t *index_vector(yk_job *job, int64_t n, uint32_t *number)
 {
     *number = yk__input_new(job, YK_I32, 1, &n, (uint64_t)n * sizeof(int32_t));
@@ -49,7 +49,7 @@ static bool make_lists(yk_job *job, yk__packing *p, const double *keep)
     const int64_t tokens = p->rows * p->width;
     uint32_t a, b;
     p->n = packed_rows(keep, tokens);
-    if (!index_vector(job, p->n, &a) || !index_vector(job, tokens, &b)) /* the second may move the list of inputs, not their data */
+    if (!index_vector(job, p->n, &a) || !index_vector(job, tokens, &b)) /* the second call may move the list of inputs, not their data */
         return false;
     fill_lists(keep, tokens, p->n, step->input[a].data, step->input[b].data);
     p->token_input = a;
@@ -94,7 +94,7 @@ static const yk__packing *packing_of(yk_job *job, const char *name, yk_t keep)
     return &step->packing[step->n_packing++];
 }
 
-/* x as one row for each entry of `lead`, and the rest of its dimensions. */
+/* x with one row for each entry of `lead`, then its other dimensions. */
 static yk__vid rows_of(yk_job *job, yk__vid x, uint32_t lead)
 {
     const yk_value v = job->step.trace.value[x];
@@ -115,7 +115,7 @@ static void wrong_shape(yk_job *job, const char *name, const yk_value *x, const 
                       (long long)p->width, text);
 }
 
-/* Rows that are packed, or were: they lie along the first axis. */
+/* Sharding of rows that are or were packed: they lie along the first axis. */
 static yk__sharding along_rows(yk_job *job, yk__vid v, yk__sharding s)
 {
     const bool fits = s.kind == YK__LOCAL || (s.kind == YK__SHARDED && s.axis == 0);
@@ -169,8 +169,7 @@ yk_t yk_unpack_tokens(yk_t x, yk_t keep)
     return yk__result_moved(job, yk__reshape(g, yk__gather(g, yk__dense(g, v), p->row), u.dims + 1, dim), to);
 }
 
-/* Numbers for dropout: token t of global row r is r * width + t, so that element e of its vector is what it would be in
- * [rows, width, vector]. */
+/* Row numbers for dropout: token t of global row r is r * width + t, so that each element drops as in [rows, width, vector]. */
 static yk__vid numbers_of(yk_job *job, uint32_t which)
 {
     yk__step *step = &job->step;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shapes: views and what moves elements. */
+/* Shapes: views, and operations that move elements. */
 #include <string.h>
 
 #include "core/job/op.h"
@@ -22,8 +22,8 @@ static int32_t axis_of(yk_job *job, const char *name, yk__vid v, int32_t axis)
     return -1;
 }
 
-/* Of a result's lengths what ranks compare: not that of the rows' axis, nor of tokens behind it that stay as they are, as packed rows of
- * tokens have no axis of them. */
+/* Adds the result's lengths that ranks compare. Leaves out the rows' axis, and unchanged axes of tokens after it, as packed rows of
+ * tokens do not have these. */
 static void lengths_compared(yk_job *job, yk__vid v, const yk_value *to, const yk__sharding *s)
 {
     const yk_value *x = &job->step.trace.value[v];
@@ -84,7 +84,7 @@ yk_t yk_permute(yk_t x, const uint32_t *axis)
     for (uint8_t i = 0; out != YK_NONE && i < dims; i++) {
         if (axis[i] == yk__sharding_of(job, v).axis)
             s.axis = i;
-        if (axis[i] != i) { /* those in front that stay are not told: packed rows have one less */
+        if (axis[i] != i) { /* leading axes that stay are not compared: packed rows have one less */
             yk__op_setting(job, "the axis", yk__axis_from_last(i, dims));
             yk__op_setting(job, "is taken from axis", yk__axis_from_last(axis[i], dims));
         }
@@ -99,7 +99,7 @@ yk_t yk_expand(yk_t x, uint32_t dims, const int64_t *dim)
     if (v == YK_NONE)
         return YK__POISON;
     const yk_value *u = &job->step.trace.value[v];
-    if (dims && dim[0] == job->step.local_rows && (u->dims < dims || u->dim[0] == 1)) /* it is rows from now on */
+    if (dims && dim[0] == job->step.local_rows && (u->dims < dims || u->dim[0] == 1)) /* it is rows from here on */
         v = yk__sum_of_ranks(job, v);
     const bool may_be_rows = dims && yk__sharding_of(job, v).kind == YK__REPLICATED && (u->dims < dims || u->dim[0] == 1);
     const yk__sharding s = yk__shard_expand(job, v, dims, dim);
@@ -111,7 +111,7 @@ yk_t yk_expand(yk_t x, uint32_t dims, const int64_t *dim)
     return may_be_rows ? yk__result_expanded(job, out, s) : yk__result(job, out, s);
 }
 
-/* All rows are others on each rank; a length that is no row's is the same on all. */
+/* Adds the slice's settings that ranks compare. A slice of all rows has other rows on each rank; any other length is equal on all ranks. */
 static void slice_compared(yk_job *job, yk__vid v, int32_t axis, int64_t begin, int64_t end, int64_t step)
 {
     yk__op_setting(job, "axis", yk__axis_from_last(axis, job->step.trace.value[v].dims));

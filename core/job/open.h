@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opening a job in another way than the user does. */
+/* Opens a job for the library's own use. */
 #ifndef YOKE_CORE_JOB_OPEN_H
 #define YOKE_CORE_JOB_OPEN_H
 

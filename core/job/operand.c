@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operands of an operation: what a handle stands for in the step under way. */
+/* Operands of an operation: the value of a handle in the current step. */
 #include "core/job/operand.h"
 
 #include <string.h>
 
 #include "core/job/param.h"
 
-/* Why a handle is no value of the step under way. */
+/* Fails with the reason why a handle is no value of the current step. */
 static void fail_dead(yk_job *job, const char *name, yk_t x)
 {
     if (!x.id)

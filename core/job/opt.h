@@ -7,9 +7,9 @@
 
 #include "core/job/job.h"
 
-/* What a micro batch adds to the loss of its window. */
+/* A micro batch's part of its window's loss. */
 typedef struct yk__loss_part {
-    double weight, loss; /* loss: this rank's part */
+    double weight, loss; /* weight of the micro batch; this rank's part of its loss */
     uint16_t gen;
     yk__vid vid;
 } yk__loss_part;
@@ -17,22 +17,22 @@ typedef struct yk__loss_part {
 struct yk_opt {
     yk_job *job;
     yk__optim rule;       /* kind and settings */
-    double lr, base_lr;   /* rate now; the one it was made with */
+    double lr, base_lr;   /* current rate; the rate that it was made with */
     uint32_t n_group;
-    yk__optim_group group[64]; /* as many as a rate for each layer takes */
-    uint32_t n_hyper;     /* its groups there: one per parameter */
+    yk__optim_group group[64]; /* enough for a rate per layer */
+    uint32_t n_hyper;     /* rows of hyper: one per parameter */
     float (*hyper)[YK_HYPER_COUNT];
-    bool compare;         /* the ranks' parameters are to be compared */
-    bool stepped;         /* the last yk_step really updated */
-    uint64_t steps;       /* updates done */
+    bool compare;         /* compare the ranks' parameters at the next chance */
+    bool stepped;         /* the last yk_step updated parameters */
+    uint64_t steps;       /* updates so far */
     double grad_norm, window_loss;
     bool window_known;
-    double since;         /* of yk_step_seconds: its last call */
-    uint32_t micro;       /* micro batches of the window under way */
+    double since;         /* yk_step_seconds: time of its last call */
+    uint32_t micro;       /* micro batches of the current window */
     struct {
         int64_t local, global;
-    } window_rows;        /* of the window under way: this rank's, all ranks' */
-    double weight, unit;  /* of the window under way: sum of weights; what its seeds are divided by */
+    } window_rows;        /* rows of the current window: this rank's, all ranks' */
+    double weight, unit;  /* current window: sum of weights; divisor of its seeds */
     yk__loss_part *part;
     size_t n_part, cap_part;
     yk_sched *sched;
@@ -42,11 +42,11 @@ struct yk_sched {
     yk_opt *opt;
     yk__sched *rule;
     uint64_t step;
-    double total; /* steps it is made for; 0: not known */
+    double total; /* steps that it is made for; 0 if unknown */
 };
 
 void yk__opt_free(yk_opt *opt);
-bool yk__opt_made(yk_opt *opt);   /* the engine knows the optimizer */
-void yk__opt_follow(yk_sched *s); /* the optimizer takes the rate (and momentum) of the schedule's step */
+bool yk__opt_made(yk_opt *opt);   /* registers the optimizer with the engine; false after a failure */
+void yk__opt_follow(yk_sched *s); /* sets the optimizer's rate, and momentum, for the schedule's step */
 
 #endif

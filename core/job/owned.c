@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lists of what hangs on a job. */
+/* The lists of objects that belong to a job. */
 #include "core/job/owned.h"
 
 #include "core/base/mem.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Objects that hang on a job: freed when it closes, or asked to write their files when it is saved.
- */
+/* Objects that belong to a job: freed when it closes, or called to write their files when it is saved. */
 #ifndef YOKE_CORE_JOB_OWNED_H
 #define YOKE_CORE_JOB_OWNED_H
 
@@ -14,19 +12,19 @@ typedef struct yk__owned {
     void (*release)(void *object);
 } yk__owned;
 
-/* Writes further files of a checkpoint. */
+/* An object that writes further files of a checkpoint. */
 typedef struct yk__companion {
     void *object;
     void (*write)(void *object, const char *dir);
 } yk__companion;
 
-/* Is called with the folder of a checkpoint that was taken up. */
+/* An object that is called with the folder of a loaded checkpoint. */
 typedef struct yk__reader {
     void *object;
     void (*call)(void *object, const char *dir);
 } yk__reader;
 
-/* The caller's bytes that are saved and restored. */
+/* The caller's bytes, which are saved and restored. */
 typedef struct yk__block {
     char *name;
     void *data;
@@ -44,12 +42,12 @@ typedef struct yk__attached {
     size_t n_block, cap_block;
 } yk__attached;
 
-/* false: no memory. */
+/* All return false if memory is out. */
 bool yk__owned_add(yk__attached *a, void *object, void (*release)(void *object));
 bool yk__companion_add(yk__attached *a, void *object, void (*write)(void *object, const char *dir));
 bool yk__reader_add(yk__attached *a, void *object, void (*call)(void *object, const char *dir));
 bool yk__block_add(yk__attached *a, const char *name, void *data, size_t bytes);
-void yk__owned_release(yk__attached *a); /* the last one first */
+void yk__owned_release(yk__attached *a); /* frees the newest first */
 void yk__attached_free(yk__attached *a);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How fast the ranks' devices are beside each other, before a job's own runs tell: a product on each, ranks that share cores in turn,
- * as of those that run at once the faster one can seem several times the slower. */
+/* Relative speeds of the ranks' devices before the job's own steps tell them: a product on each. Ranks that share cores take turns, as
+ * in parallel the faster one can seem several times slower. */
 #include "core/job/pace.h"
 
 #include <math.h>
@@ -13,10 +13,10 @@ typedef struct turns {
     yk_job *job;
     yk_error *err;
     uint32_t turn[YK__RANKS];
-    uint32_t passed, until; /* barriers: those that this rank has been at, those before its turn */
+    uint32_t passed, until; /* barriers that this rank has passed; barriers before its turn */
 } turns;
 
-/* Before the first turn all have made their programs, which takes cores, too. */
+/* Waits for this rank's turn. All ranks make their programs before the first turn, as that takes cores too. */
 static void turn_await(void *arg)
 {
     turns *t = arg;
@@ -48,11 +48,11 @@ yk_status yk__paces_measure(yk_job *job, yk_error *err)
     return YK_OK;
 }
 
-/* ---- An excluded rank by itself ---- */
+/* ---- An excluded rank alone ---- */
 
-#define PART 2.0          /* it rests for so many times the time of its shortest look, as a late one took no more of the device, */
-#define SHARED_PART 200.0 /* or so many where members compute on its cores: as little as trials of excluded ranks cost */
-#define LATE 32.0         /* a recovery is seen within such a part of the time since the exclusion */
+#define PART 2.0          /* rest, in multiples of the shortest look's time, as a late look took no more of the device, */
+#define SHARED_PART 200.0 /* and with members on its cores, so that looks cost as little as trials of excluded ranks */
+#define LATE 32.0         /* a recovery is seen within this part of the time since the exclusion */
 
 static bool cores_shared(const yk_job *job)
 {
@@ -65,7 +65,7 @@ static bool cores_shared(const yk_job *job)
     return shared;
 }
 
-/* Shows what a look says. */
+/* Looks at the device, and publishes the result. */
 static void device_look(yk_job *job)
 {
     yk__watch *w = &job->team.share->watch;

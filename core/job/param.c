@@ -23,7 +23,7 @@ yk__job_param *yk__param_named(const yk_job *job, const char *name)
     return NULL;
 }
 
-/* Why a parameter cannot be called so, in this job or in the files that it is saved in; NULL: it can. */
+/* The reason why a parameter cannot have this name, in the job or its files; NULL if it can. */
 static const char *name_wrong(const yk_job *job, const char *name)
 {
     if (!name || !*name)
@@ -35,7 +35,7 @@ static const char *name_wrong(const yk_job *job, const char *name)
     return yk__param_named(job, name) ? "there is one of that name already" : NULL;
 }
 
-/* Appends an entry and lays it out on the device; NULL after a failure. */
+/* Appends an entry and reserves it in the engine; NULL after a failure. */
 static yk__job_param *param_add(yk_job *job, const char *name, bool state, yk_dtype dtype, uint32_t dims, const int64_t *dim,
                        yk_init init)
 {
@@ -98,13 +98,13 @@ yk_t yk_state(yk_job *job, const char *name, yk_dtype dtype, uint32_t dims, cons
     return p ? yk__param_handle(job, (size_t)(p - job->param)) : YK__POISON;
 }
 
-/* The number in (0, 1) of word w. */
+/* Maps word w into (0, 1). */
 static double open_unit(uint32_t w)
 {
     return ((double)w + 0.5) * 0x1p-32;
 }
 
-/* Values depend on seed, name and element alone. Normal numbers by Box and Muller (1958). */
+/* First values, from seed, name and element alone. Normal numbers by Box and Muller (1958). */
 static void fill_first_values(const yk__job_param *p, uint64_t seed, float *out)
 {
     if (p->init.kind == YK_INIT_ZEROS || p->init.kind == YK_INIT_ONES || p->init.a == p->init.b) {
@@ -145,7 +145,7 @@ bool yk__param_put(yk_job *job, yk__job_param *p, const void *data)
     return !s;
 }
 
-/* Values that the program or a file gives; the ranks compare them. */
+/* Writes values of the program or a file, which the ranks compare. */
 static bool param_give(yk_job *job, yk__job_param *p, const void *data)
 {
     if (job->team.world > 1)
@@ -153,7 +153,7 @@ static bool param_give(yk_job *job, yk__job_param *p, const void *data)
     return yk__param_put(job, p, data);
 }
 
-/* In place, both are 4 bytes wide. */
+/* Converts in place, as both types have 4 bytes. */
 static void to_own_type(const yk__job_param *p, float *data)
 {
     for (uint64_t i = 0; i < p->n && p->dtype == YK_I32; i++) {
@@ -299,7 +299,7 @@ yk_dtype yk__param_file_type(const yk__job_param *p)
 
 void yk__param_to_file(const yk__job_param *p, void *data)
 {
-    for (uint64_t k = p->n; k-- > 0 && p->dtype == YK_I32;) { /* from the end: the wide ones cover the narrow ones behind */
+    for (uint64_t k = p->n; k-- > 0 && p->dtype == YK_I32;) { /* from the end, as a wide element covers later narrow ones */
         const int64_t v = ((const int32_t *)data)[k];
         memcpy((int64_t *)data + k, &v, sizeof v);
     }

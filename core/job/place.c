@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device of a process that no launcher of ours has given one. Ranks of a host that see the same cards (GPUs and their like: devices
- * that are not the host's cores) share them out, where there are enough; so one rank a card finds its card, whether a launcher shows all of
- * them to each (torchrun) or each its own (srun --gpus-per-task). Else each rank takes one of all devices, or a part of the cores.
+ * Chooses the device of a process without one from our launcher. Ranks of a host that see the same cards (GPUs and other devices apart
+ * from the host's cores) share them out if there are enough. So a rank per card finds its card, if a launcher shows every card to each
+ * rank (torchrun) or only its own (srun --gpus-per-task). Else each rank takes one of all devices, or a part of the cores.
  */
 #include "core/job/place.h"
 
@@ -17,24 +17,24 @@
 #include "core/control/variables.h"
 #include "core/job/log.h"
 
-/* What a rank may run on, what it sees, and the list that it was given; equal numbers for equal things. */
+/* A rank's view: hashes of its usable cores, of the cards it sees, and of its list. Equal numbers mean equal things. */
 typedef struct rank_view {
     uint64_t cores, cards;
-    uint32_t listed; /* devices of its list; 0: auto */
-    uint32_t failed; /* a yk_status, of finding them; why: its text */
+    uint32_t listed; /* devices in its list; 0 for auto */
+    uint32_t failed; /* a yk_status of the search; why: its text */
     char why[YK_ERROR_TEXT];
 } rank_view;
 
-/* Ranks of this host: with lower numbers, and all. */
+/* Ranks of this host: those with lower numbers, and all. */
 typedef struct rank_count {
     uint32_t lower, all;
 } rank_count;
 
 typedef struct neighbours {
-    rank_count host, cores, cards; /* all; those that run on the same cores; those that see the same cards */
+    rank_count host, cores, cards; /* all ranks of the host; those on the same cores; those that see the same cards */
 } neighbours;
 
-static char *asked; /* of yk_launch and yk_launch_ranks, for jobs that name no devices */
+static char *asked; /* devices of yk_launch and yk_launch_ranks, for jobs that name none */
 
 void yk__place_ask(const char *devices)
 {
@@ -62,14 +62,14 @@ static rank_count host_count(yk__group *g, uint32_t rank)
     return host;
 }
 
-/* The place in a list of `n` devices: one is for every rank that has it, as many as a host's ranks are theirs, and as many as the
- * job's are those of all. UINT32_MAX: the list fits neither. */
+/* Index of a rank's device in a list of n: one device serves every rank, a list as long as the host's ranks serves the host, a list as
+ * long as the job's ranks serves the job. UINT32_MAX for any other length. */
 static uint32_t list_place(uint32_t n, const rank_count *host, uint32_t rank, uint32_t size)
 {
     return n == 1 ? 0 : n == host->all ? host->lower : n == size ? rank : UINT32_MAX;
 }
 
-/* The same error on every rank, for the lowest rank whose list cannot be used; the rank itself says its own. */
+/* Fails alike on every rank for the lowest rank with an unusable list; that rank reports its own error. */
 static yk_status views_check(yk__group *g, const rank_view *all, yk_error *err)
 {
     const uint32_t size = yk__group_size(g), own = yk__group_rank(g);
@@ -101,7 +101,7 @@ static void neighbours_count(yk__group *g, const rank_view *all, neighbours *fou
     }
 }
 
-/* Collective over all ranks of the job, with an error that this rank has too. */
+/* Collective over all ranks of the job, also for a rank that has an error. */
 static yk_status neighbours_find(const yk_job *job, rank_view *own, neighbours *found, yk_error *err)
 {
     yk__group *g = job->team.group;
@@ -118,7 +118,7 @@ static yk_status neighbours_find(const yk_job *job, rank_view *own, neighbours *
     return err->status;
 }
 
-/* By their places on a bus, as their numbers may mean others for another process. */
+/* Hashes cards by their bus addresses, as their numbers may differ between processes. */
 static yk_status cards_hash(const yk__placement *place, uint32_t n, uint64_t *hash, yk_error *err)
 {
     *hash = YK_HASH_SEED;
@@ -143,8 +143,8 @@ static yk_status view_own(const yk_job *job, const yk__placement *place, uint32_
     return cards_hash(place, n, &own->cards, err);
 }
 
-/* This rank's part of the cores that it shares with others: a launcher may have bound each process to cores of its own, or none. Where
- * there are fewer cores than ranks, one of them. */
+/* This rank's part of the cores that it shares. A launcher may have bound each process to its own cores, or none. With fewer cores than
+ * ranks it takes one core. */
 static yk_status cores_choose(const yk_job *job, const rank_count *sharers, yk__placement *chosen, yk_error *err)
 {
     const uint32_t cores = yk__topology_cores(job->topology);
@@ -159,7 +159,7 @@ static yk_status cores_choose(const yk_job *job, const rank_count *sharers, yk__
     return YK_OK;
 }
 
-/* Names the cards that no rank takes: from place[from] on. One rank of those that see them says it. */
+/* Logs the cards that no rank takes, place[from] and later; one of the ranks that see them does so. */
 static void idle_warn(const yk__placement *place, uint32_t from, uint32_t n, const rank_count *seers)
 {
     char idle[160];
@@ -169,7 +169,7 @@ static void idle_warn(const yk__placement *place, uint32_t from, uint32_t n, con
                 "a rank's own device, or those of all", idle, n, seers->all, !from ? ", which share the cores instead" : "");
 }
 
-/* Of what auto found. */
+/* Chooses among the devices of auto. */
 static yk_status found_choose(const yk_job *job, yk__placement *place, uint32_t n, const neighbours *with, yk__placement *chosen,
                               yk_error *err)
 {
@@ -191,7 +191,7 @@ static yk_status found_choose(const yk_job *job, yk__placement *place, uint32_t 
     return cores_choose(job, &with->cores, chosen, err);
 }
 
-/* A list from which each rank of the job takes one. */
+/* Reads a list in which each rank of the job has one device. */
 static yk_status list_read(const yk_job *job, const char *list, const rank_count *host, uint32_t rank, uint32_t size, yk__placement **place,
                            uint32_t *n, yk_error *err)
 {
@@ -202,7 +202,7 @@ static yk_status list_read(const yk_job *job, const char *list, const rank_count
     return yk__device_pick(list, job->topology, list_place(*n, host, rank, size), place, n, err);
 }
 
-/* Of the devices that are selected for all ranks, that of this one. */
+/* Chooses this rank's device among devices that are selected for all ranks. */
 static yk_status local_choose(yk_job *job, const char *spec, yk__placement *chosen, yk_error *err)
 {
     const uint32_t size = yk__group_size(job->team.group), rank = yk__group_rank(job->team.group);
@@ -227,7 +227,7 @@ static yk_status local_choose(yk_job *job, const char *spec, yk__placement *chos
     return err->status;
 }
 
-/* In a process that nobody has given a device. */
+/* Chooses for a process without a launcher. */
 static yk_status single_choose(yk_job *job, const char *spec, yk__placement *chosen, yk_error *err)
 {
     yk__placement *place = NULL;
@@ -244,7 +244,7 @@ static yk_status single_choose(yk_job *job, const char *spec, yk__placement *cho
     return err->status;
 }
 
-/* ---- What yoke launch has given ----------------------------------------------------------------------------------- */
+/* ---- Devices of yoke launch --------------------------------------------------------------------------------------- */
 
 static uint32_t launch_number(const char *variable)
 {
@@ -262,7 +262,7 @@ static bool same_place(const yk__placement *a, const yk__placement *b)
     return !strcmp(one, other);
 }
 
-/* A program that names devices itself is to mean those that yoke launch gave its ranks, or one of the two would be ignored. */
+/* Refuses a program whose own device list differs from yoke launch's, as one of the two would be ignored. */
 static yk_status given_compare(const yk_job *job, const char *named, yk__placement *given, yk_error *err)
 {
     const uint32_t rank = launch_number("YOKE_RANK"), size = launch_number("YOKE_WORLD_SIZE");
@@ -292,7 +292,7 @@ static yk_status given_choose(yk_job *job, const char *named, yk__placement *cho
     return given_compare(job, named, chosen, err);
 }
 
-/* The launcher's word, else the program's, else the user's. */
+/* The launcher's device, else the program's, else the user's. */
 yk_status yk__place_choose(yk_job *job, yk__placement *chosen, yk_error *err)
 {
     const char *named = job->config.devices ? job->config.devices : asked;

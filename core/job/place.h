@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which device is this process's. */
+/* The device of this process. */
 #ifndef YOKE_CORE_JOB_PLACE_H
 #define YOKE_CORE_JOB_PLACE_H
 
 #include "core/job/job.h"
 
-/* By yoke launch, else the configuration, yk__place_ask, YOKE_DEVICES or what there is. Collective where the job has its group already:
- * ranks that another launcher started share out the devices of their host, and an error of one is an error of all. YK_E_ARG where the
- * program names other devices than yoke launch. Fills job->topology. */
+/* The device of yoke launch, else of the configuration, yk__place_ask or YOKE_DEVICES, else of auto. Collective if the job has its group
+ * already: ranks of another launcher share out their host's devices, and one rank's error is every rank's. YK_E_ARG if the program and
+ * yoke launch name different devices. Sets job->topology. */
 yk_status yk__place_choose(yk_job *job, yk__placement *chosen, yk_error *err);
-/* Devices for jobs of this process whose configuration names none; copied; NULL: none. Thread rule: the thread that opens jobs. */
+/* Sets the devices of this process's jobs whose configuration names none; copied; NULL for none. Thread rule: the thread that opens
+ * jobs. */
 void yk__place_ask(const char *devices);
 
 #endif

@@ -6,10 +6,10 @@
 
 #include "core/base/word.h"
 
-static const yk_dtype formats[] = {YK_F32, YK_BF16, YK_F16}; /* as the first of YK__PRECISION_WORDS */
+static const yk_dtype formats[] = {YK_F32, YK_BF16, YK_F16}; /* in the order of YK__PRECISION_WORDS */
 #define FORMATS (sizeof formats / sizeof *formats)
 
-/* The format that stands at s, and behind it; FORMATS if absent. */
+/* The format at *s, which moves past it; FORMATS if absent. */
 static size_t format_read(const char **s)
 {
     const size_t n = strcspn(*s, ",");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ranks as the user sees them: starting them, which this one is, and what they do together outside of steps. */
+/* The user's view of the ranks: starting them, this rank's number, and collective calls outside of steps. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -45,7 +45,7 @@ int yk_launch(const char *devices, char *const *argv)
     if (yk__launched())
         return -1;
     yk__launch_keep_standard();
-    /* in a child process: a driver must not run here before the ranks are forked */
+    /* selects in a child process, as a driver must not run here before the ranks are forked */
     const char *spec = devices ? devices : yk__option_devices();
     if (!yk__launch_check(&err) && !yk__options_check(&err) && !yk__launch_select(spec, &place, &n, &err))
         return run_ranks(place, n, argv);
@@ -59,7 +59,7 @@ typedef struct user_call {
     void *argument;
 } user_call;
 
-/* In a rank. */
+/* The body of a started rank. */
 static int call_user(void *argument)
 {
     const user_call *call = argument;
@@ -97,7 +97,7 @@ static uint32_t ranks_started(const yk__origin *origin)
     return yk__variable_number("YOKE_WORLD_SIZE", &size) && size <= YK__RANKS ? (uint32_t)size : 0;
 }
 
-/* In a rank that was started before: the job is as large as its launcher made it. */
+/* Runs in a rank that a launcher started: the launcher decided the number of ranks. */
 static int call_in_rank(uint32_t ranks, const char *devices, user_call *call)
 {
     yk_error err = YK_ERROR_INIT;

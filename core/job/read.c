@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Values that the host reads: kept for it, waited for, and added up over the ranks where they are a loss. */
+/* Values for the host: kept, awaited, and for a loss summed over the ranks. */
 #include "core/job/read.h"
 
 #include <math.h>
@@ -11,19 +11,19 @@
 #include "core/job/param.h"
 #include "core/job/sharding.h"
 
-/* An input needs no run: the host has it. */
+/* Copies an input from host memory, which needs no run. */
 static void take_input(const yk_job *job, yk__kept *k)
 {
     const yk__graph *g = &job->step.trace;
     const yk_value *x = &g->value[k->source];
     if (x->slot == YK_NONE || g->slot[x->slot].kind != YK_SLOT_INPUT || g->slot[x->slot].key >= job->step.n_input)
         return;
-    if (k->bytes) /* without rows there is no memory to copy from */
+    if (k->bytes) /* a rank without rows has no memory to copy from */
         memcpy(k->host, (const char *)job->step.input[g->slot[x->slot].key].data + x->offset, (size_t)k->bytes);
     k->sent = k->ready = true;
 }
 
-/* The entry of a value of the step under way; NULL after a failure. */
+/* The entry of a value of the current step; NULL after a failure. */
 yk__kept *yk__kept_add(yk_job *job, yk__vid v)
 {
     yk__graph *g = &job->step.trace;
@@ -96,7 +96,7 @@ bool yk__kept_part(yk_job *job, yk_t x, yk__part *part)
     return true;
 }
 
-/* The entry of a living handle, with its data here; NULL after a failure. */
+/* The entry of a living handle, with its data fetched; NULL after a failure. */
 static yk__kept *kept_fetched(yk_job *job, const char *name, yk_t x)
 {
     yk__kept *k = yk__kept_find(&job->values, (uint16_t)(x.id >> 32), (yk__vid)x.id);

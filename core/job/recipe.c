@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables of recipes, and the hash of one. */
+/* The tables of recipes, and a recipe's hash. */
 #include "core/job/recipe.h"
 
 #include <string.h>

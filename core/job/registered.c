@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Registered bytes are tensors of u8 in a safetensors file, so that they have the sums and the all-or-nothing of the others. */
+/* Registered bytes are u8 tensors in a safetensors file, so they get the same checksums and the same all-or-nothing writing as the other
+ * files. */
 #include "core/job/registered.h"
 
 #include <string.h>

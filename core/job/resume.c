@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a checkpoint was made with beside what the job has: the job's settings rule from there on, and a line says which differ. */
+/* Compares a checkpoint's settings with the job's. The job's settings hold from there on; one log line names the differences. */
 #include "core/job/resume.h"
 
 #include <inttypes.h>
@@ -36,7 +36,7 @@ static void note_number(differences *d, const char *name, const json_t *was, dou
         note_text(d, "%s %g, not %g", name, is, json_number_value(was));
 }
 
-/* NULL: not known, of a schedule by a version that did not keep it. */
+/* NULL if unknown: a schedule of a version that did not save it. */
 static const json_t *base_rate(const json_t *o)
 {
     const json_t *base = json_object_get(o, "base_lr");
@@ -89,7 +89,7 @@ const char *yk__resume_schedule(const yk_opt *opt, char *buf, size_t n)
     return buf;
 }
 
-/* One that had one rank, or no shares yet, says nothing of them. */
+/* A checkpoint of one rank, or from before the first shares, has none to compare. */
 static void note_shares(differences *d, const yk_job *job, const json_t *shares)
 {
     const char *was = json_string_value(json_object_get(shares, "fixed"));

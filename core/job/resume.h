@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whether a checkpoint was made with the settings that the job has now. Nothing passes without a word. */
+/* Compares the settings of a checkpoint with the job's. No difference passes silently. */
 #ifndef YOKE_CORE_JOB_RESUME_H
 #define YOKE_CORE_JOB_RESUME_H
 
@@ -7,17 +7,17 @@
 
 #include "core/job/job.h"
 
-/* One warning on rank 0 that names all settings that differ: precision, accumulation, shares, optimizer, schedule. Before the state is
- * restored. */
+/* Warns once on rank 0 and names each setting that differs: precision, accumulation, shares, optimizer, schedule. Call it before the
+ * state is restored. */
 void yk__resume_notes(const yk_job *job, const char *dir, const json_t *state);
-/* Whether the schedule moves the momentum, so that it is state and no setting. */
+/* True if the schedule moves the momentum, which is then state and no setting. */
 bool yk__resume_momentum(const yk_opt *opt);
-/* Whether the checkpoint's optimizer was made with the rate that this one was made with: only then is the rate it had come to
- * (by a schedule, by yk_set_lr) state that goes on. */
+/* True if the checkpoint's optimizer was made with this one's rate. Only then does the rate it reached (by a schedule, by yk_set_lr)
+ * carry over. */
 bool yk__resume_same_rate(const yk_opt *opt, const json_t *optimizer);
-/* The same of the schedule's settings; of both none is the same. */
+/* The same for the schedule's settings; two optimizers without a schedule are equal. */
 bool yk__resume_same_schedule(const yk_opt *opt, const json_t *optimizer);
-/* What a checkpoint keeps of the schedule's settings. */
+/* The schedule's settings as a checkpoint has them. */
 const char *yk__resume_schedule(const yk_opt *opt, char *buf, size_t n);
 
 #endif

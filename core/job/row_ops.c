@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations over the rows of all ranks: the largest and its row, a softmax, and rows put together (the global batch of contrastive
- * losses). Each is made of sums and maxima over the ranks, so that the planner, the gradients and the transports know nothing new.
+ * Operations over the rows of all ranks: maximum and its row, softmax, and gathered rows (the global batch of contrastive losses). Each
+ * consists of sums and maxima over the ranks, so that planner, gradients and transports need nothing new.
  */
 #include "core/job/row_ops.h"
 
@@ -11,7 +11,7 @@
 #include "core/job/op.h"
 #include "core/job/sharding.h"
 
-/* Over all ranks, with the axes kept; no gradient passes. A rank without rows has none that is larger. */
+/* Maximum over all ranks, axes kept, without a gradient. A rank without rows contributes -infinity. */
 static yk__vid largest_of(yk__graph *g, yk__vid v, uint32_t axes)
 {
     int64_t dim[YK_MAX_DIMS];
@@ -26,8 +26,8 @@ static yk__vid largest_of(yk__graph *g, yk__vid v, uint32_t axes)
 }
 
 /*
- * The largest over all ranks. Its gradient goes to all entries that are the largest, on whatever rank, evenly (torch.amax):
- * nothing passes all_max, but beside it stands a sum of 0, (v - largest) / ties over the ties, which has that gradient.
+ * The maximum over all ranks. Its gradient goes evenly to all entries that equal it, on any rank (torch.amax). all_max passes no
+ * gradient, so it adds a sum whose value is 0, (v - largest) / ties over the ties, and whose gradient is right.
  */
 yk__vid yk__row_max(yk_job *job, yk__vid v, uint32_t axes)
 {
@@ -41,7 +41,7 @@ yk__vid yk__row_max(yk_job *job, yk__vid v, uint32_t axes)
     return yk__bin(g, YK_OP_ADD, largest, yk__bin(g, YK_OP_DIV, none, yk__bin(g, YK_OP_MAX, ties, yk__const(g, 1.0, YK_F32))));
 }
 
-/* e^(v - largest) over its sum; the largest is only for the range, so it needs no gradient. */
+/* e^(v - largest) over its sum; the largest only limits the range, so it needs no gradient. */
 yk__vid yk__row_softmax(yk_job *job, yk__vid v, bool logarithm)
 {
     yk__graph *g = &job->step.trace;
@@ -69,7 +69,7 @@ const char *yk__row_numbers_missing(const yk_job *job)
     return NULL;
 }
 
-/* f32, -number of each of this rank's rows along the axis of v. */
+/* f32: minus the global number of each of this rank's rows, along the axis of v. */
 static yk__vid negative_numbers(yk_job *job, yk__vid v, uint32_t axis)
 {
     const yk__step *s = &job->step;
@@ -85,9 +85,9 @@ static yk__vid negative_numbers(yk_job *job, yk__vid v, uint32_t axis)
     return yk__reshape_to(&job->step.trace, s->input[number].leaf, s->trace.value[v].dims, dim);
 }
 
-/* Of the rows that have the largest entry the one of the least number. A NaN is larger than all else, as in torch.argmax: it is
- * ranked as infinite, and what is infinite as the largest finite number. A rank without rows has none of them, by sums and maxima of
- * what it has, so that it takes part in both exchanges and its graph is that of the others. */
+/* The least row number among the rows with the largest entry. NaN counts as the largest, as in torch.argmax: it ranks as infinity, and
+ * infinity as the largest finite number. A rank without rows computes "none" from the same sums and maxima, so that it takes part in
+ * both exchanges and its graph equals the other ranks'. */
 yk__vid yk__row_argmax(yk_job *job, yk__vid v, uint32_t axis)
 {
     yk__graph *g = &job->step.trace;
@@ -104,7 +104,7 @@ yk__vid yk__row_argmax(yk_job *job, yk__vid v, uint32_t axis)
     return yk__cast(g, yk__un(g, YK_OP_NEG, yk__all_max(g, best)), YK_I32);
 }
 
-/* i32 [global rows]: this rank's row of each, or -1. */
+/* i32 [global rows]: this rank's row with each global number, or -1. */
 static yk__vid rows_by_number(yk_job *job)
 {
     const yk__step *s = &job->step;
@@ -120,8 +120,8 @@ static yk__vid rows_by_number(yk_job *job)
     return s->input[number].leaf;
 }
 
-/* This rank's rows where they belong among all, zeros elsewhere; its gradient takes this rank's rows out again. A rank without rows
- * gives zeros that follow from them all the same: to the others, too, it does what they do. */
+/* This rank's rows at their places among all rows, zeros elsewhere; its gradient takes the rows out again. A rank without rows makes the
+ * same operations with zeros, so that its graph equals the other ranks'. */
 static yk__vid rows_in_place(yk_job *job, yk__vid v)
 {
     yk__graph *g = &job->step.trace;
@@ -135,8 +135,8 @@ static yk__vid rows_in_place(yk_job *job, yk__vid v)
 }
 
 /*
- * The sum over the ranks of what each has in its places. Its gradient is what it has to be by the rule of all_reduce: the sum of all
- * ranks' terms, of which each takes its rows (a reduce-scatter).
+ * The sum over the ranks of their rows in place. The rule of all_reduce gives the right gradient: the sum of all ranks' terms, of which
+ * each rank takes its rows (a reduce-scatter).
  */
 yk_t yk_gather_rows(yk_t x)
 {

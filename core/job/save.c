@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints of a job: parameters, moments, and the numbers a run needs to go on bit for bit. */
+/* Checkpoints of a job: parameters, moments, and the numbers that a run needs to continue bit for bit. */
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -26,15 +26,15 @@
 
 /* ---- Tensors ---- */
 
-/* The tensors of one file and how they are read from the device. */
+/* The tensors of one file, and the way to read them. */
 typedef struct tensors {
     yk_job *job;
     yk__safetensors_out *out;
-    uint32_t *param, *kind; /* number in job->param; which moment */
+    uint32_t *param, *kind; /* number in job->param; number of the moment */
     int64_t n, held;
     bool moments;
-    const yk__kept_step *kept; /* they are read from it; NULL: from the device */
-    float *whole;              /* of tensor `held` */
+    const yk__kept_step *kept; /* kept step to read from; NULL to read from the device */
+    float *whole;              /* owned: data of tensor `held` */
 } tensors;
 
 static const char *moment_name(const yk_opt *opt, uint32_t kind)
@@ -93,7 +93,7 @@ static bool tensors_list(yk_job *job, bool moments, tensors *t)
     return ok;
 }
 
-/* Of a step that was kept. */
+/* Copies a tensor of the kept step. */
 static void tensor_copy(tensors *t, int64_t i)
 {
     const yk__engine *e = t->job->engine;
@@ -106,7 +106,7 @@ static void tensor_copy(tensors *t, int64_t i)
         yk__param_to_file(p, t->whole);
 }
 
-/* Tensor i to t->whole; moments of the device are collective. */
+/* Reads tensor i to t->whole; moments on the device need every rank. */
 static yk_status tensor_read(tensors *t, int64_t i, yk_error *err)
 {
     yk_job *job = t->job;
@@ -145,7 +145,7 @@ static uint64_t count_of(const json_t *v)
     return yk__state_count(v, &out) ? out : 0;
 }
 
-/* Updates of the parameters that had fewer than the optimizer made. */
+/* Update counts of parameters with fewer updates than the optimizer. */
 static json_t *own_steps(const yk_opt *opt)
 {
     yk__json_builder o = yk__json_begin(json_object());
@@ -200,7 +200,7 @@ static json_t *scaler_state(const yk__scaler *s)
     return yk__json_end(&o);
 }
 
-/* Seconds since 1970, for people: `saves` gives the order, whatever became of the clock. */
+/* Seconds since 1970, for people; `saves` gives the order even if the clock was set. */
 static double save_time(void)
 {
     struct timespec now;
@@ -245,7 +245,7 @@ static json_t *state_with_shares(yk_job *job)
 
 /* ---- Saving ---- */
 
-/* Ranks that write nothing take part in reading the moments. */
+/* Ranks that write no file take part in reading the moments. */
 static yk_status tensors_follow(tensors *t, yk_error *err)
 {
     for (int64_t i = 0; i < t->n && !err->status; i++)
@@ -274,7 +274,7 @@ yk_status yk__save_companions(yk_job *job, const char *dir, yk_error *err)
     return yk_ok(job) ? YK_OK : yk__fail(err, job->error.status, "%s", job->error.text);
 }
 
-/* All files but the state; c NULL: of another rank than 0. */
+/* Writes all files except the state; c is NULL on ranks other than 0. */
 static yk_status save_parts(yk__checkpoint *c, yk_job *job, yk_error *err)
 {
     if (save_file(c, job, MODEL, false, NULL, err) || (job->opt && save_file(c, job, MOMENTS, true, NULL, err)) ||
@@ -332,7 +332,7 @@ void yk_save(yk_job *job, const char *dir)
 
 /* ---- Loading ---- */
 
-/* A run that had lost its numbers does not find them again. */
+/* Refuses a checkpoint with numbers that are not finite, as such a run cannot recover. */
 static yk_status finite_ok(const tensors *t, const yk__job_param *p, const yk__safetensor *x, const char *path, yk_error *err)
 {
     if (p->state || x->dtype != YK_F32)
@@ -369,7 +369,7 @@ static bool is_listed(const tensors *t, const char *name)
     return found;
 }
 
-/* Their numbers differ: the first tensor that only one side has. */
+/* Names the first tensor that only one side has, as the counts differ. */
 static yk_status fail_other_tensors(const tensors *t, const yk__safetensors *st, yk_error *err)
 {
     const long long have = (long long)yk__safetensors_count(st);
@@ -421,7 +421,7 @@ static yk_status check_format(const char *dir, const json_t *state, yk_error *er
     return YK_OK;
 }
 
-/* Once the model is known to be the checkpoint's: that of another model differs in most of this as well, and says so by its parameters. */
+/* Checks the state after the parameters: another model's state differs too, but the parameters tell it more clearly. */
 static yk_status check_state(const yk_job *job, const char *dir, const json_t *state, yk_error *err)
 {
     const json_t *o = json_object_get(state, "optimizer");
@@ -497,10 +497,10 @@ void yk_load(yk_job *job, const char *dir)
         yk__data_state_restore(job, dir, json_object_get(state, "data"));
         yk__registered_read(job, dir);
     }
-    if (yk_ok(job) && yk__engine_whole(job->engine, &err)) /* what was rounded away before is of another training */
+    if (yk_ok(job) && yk__engine_whole(job->engine, &err)) /* earlier rounding errors belong to another training */
         yk__job_fail(job, &err);
     job->local_sgd = (yk__local_sgd){0};
-    job->emergency.due = true; /* what was kept before is of another training */
+    job->emergency.due = true; /* the step kept before belongs to another training */
     json_decref(state);
     yk_barrier(job);
 }

@@ -17,19 +17,19 @@
 #include "core/io/labels.h"
 
 typedef struct pair {
-    char *key, *value;  /* value NULL: JSON null, or what is no text, number or list of these */
-    json_t *own;        /* as the file had it, and as it is saved; NULL: of the user's string, or put later */
-    bool given, asked;  /* given: by the user's string */
+    char *key, *value;  /* value is NULL for JSON null, and for JSON other than a text, number or list of them */
+    json_t *own;        /* JSON of the file, to be saved as it was; NULL for a pair of the user's string or a later one */
+    bool given, asked;  /* given: set by the user's string */
 } pair;
 
 struct yk_settings {
     yk_job *job;
     pair *pair;
     size_t n, cap;
-    char **asked; /* names that were asked for: all that a model has */
+    char **asked; /* names that the model asked for: all its settings */
     size_t n_asked, cap_asked;
     char source[256];
-    yk__labels labels; /* names of the classes; none: not known */
+    yk__labels labels; /* class names; empty if unknown */
 };
 
 static void settings_fail(const yk_settings *s, yk_status status, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -108,7 +108,7 @@ yk_settings *yk_settings_new(yk_job *job, const char *pairs)
     return s;
 }
 
-/* A scalar as text in place of what p points to. */
+/* Points *p to the text of a scalar. */
 static bool scalar_text(const json_t *v, const char **p, char number[64])
 {
     *p = number;
@@ -125,7 +125,7 @@ static bool scalar_text(const json_t *v, const char **p, char number[64])
     return true;
 }
 
-/* A scalar, or scalars of a list joined by '+'; NULL for everything else. False: out of memory. */
+/* Text of a scalar, or of a list's scalars joined by '+'; NULL for other JSON. False if memory is out. */
 static bool json_text(const json_t *v, char **text)
 {
     const char *one;
@@ -173,7 +173,7 @@ void yk_settings_labels(yk_settings *s, uint32_t n, const char *const *name)
         take_labels(s, &l);
 }
 
-/* Sets the pairs that are not set yet; names of classes are no pairs. */
+/* Sets the pairs that are unset; class names are no pairs. */
 static void take_pairs(yk_settings *s, json_t *o)
 {
     const char *key;
@@ -326,7 +326,7 @@ static int names_order(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* "; there are a, b, .." of all keys that were asked for, set or not. */
+/* Writes "; there are a, b, .." with every key that the model asked for, set or not. */
 static void write_known(const yk_settings *s, char *text, size_t size)
 {
     const char **name = yk__calloc(s->n_asked + 1, sizeof *name);
@@ -376,7 +376,7 @@ const char *yk_settings_unread(const yk_settings *s, uint32_t *i)
     return NULL;
 }
 
-/* Of a value that is text: numbers and booleans as such, a list under "architectures". */
+/* JSON of a text value: numbers and booleans as such, a list for "architectures". */
 static json_t *to_json(const char *key, const char *v)
 {
     char *end;
@@ -399,7 +399,7 @@ static json_t *to_json(const char *key, const char *v)
     return json_string(v);
 }
 
-/* The names, unless the model has another number of classes. */
+/* Saves the class names, unless the model has another number of classes. */
 static void put_labels(const yk_settings *s, yk__json_builder *o)
 {
     if (!s->labels.count || json_integer_value(json_object_get(o->value, "num_labels")) != s->labels.count)
@@ -408,7 +408,8 @@ static void put_labels(const yk_settings *s, yk__json_builder *o)
     yk__json_put(o, "label2id", yk__labels_map(&s->labels, true));
 }
 
-/* Whether 15 digits say all its numbers: 0.1 is written so then, as people and transformers do, and not as 0.10000000000000001. */
+/* True if 15 digits represent every number exactly: 0.1 is then written so, as people and transformers do, and not as
+ * 0.10000000000000001. */
 static bool are_short(const json_t *v)
 {
     const char *key;

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How the values of a step lie over the ranks, so that each rank's trace is its part of what one process would compute.
+ * The placement of a step's values over the ranks, so that each rank's trace is its part of the computation of one process.
  *
- * Every value is, by the words of PyTorch's DTensor,
- *   REPLICATED  the same on all ranks: parameters, constants, inputs that are no rows, what follows from those alone;
- *   SHARDED     this rank's rows of it, along one axis: what is computed row by row;
- *   PARTIAL     this rank's term of a sum over the ranks: a sum over rows, and what is linear in one;
- *   LOCAL       a function of this rank's rows that is no part of the global one: no loss may depend on it.
- * An operation that is not linear in a PARTIAL operand takes its sum over the ranks (yk__sum_of_ranks), which is REPLICATED; where
- * REPLICATED is added to PARTIAL each rank adds its share of it.
+ * Every value is one of the following, in the words of PyTorch's DTensor.
+ *   REPLICATED  equal on all ranks: parameters, constants, inputs without rows, and values that depend on only these
+ *   SHARDED     this rank's rows of the value, along one axis: computed row by row
+ *   PARTIAL     this rank's term of a sum over the ranks: a sum over rows, and values linear in one
+ *   LOCAL       a function of this rank's rows that is no part of a global value: no loss may depend on it
+ * An operation that is not linear in a PARTIAL operand takes its sum over the ranks (yk__sum_of_ranks), which is REPLICATED. To a
+ * PARTIAL operand each rank adds its share of a REPLICATED one.
  *
- * Gradients. Let L be the loss of all ranks, and g the gradient that the sweep of one rank finds at a value. What holds for
- * all values, and is kept by every rule:
+ * Gradients. Let L be the loss of all ranks, and g the gradient that one rank's sweep finds at a value. Every rule keeps these
+ * invariants.
  *   SHARDED     g is dL/d(these rows).
- *   PARTIAL     g is dL/d(the sum), the same on all ranks.
+ *   PARTIAL     g is dL/d(the sum), equal on all ranks.
  *   REPLICATED  the g of all ranks add up to dL/d(value). Parameters are REPLICATED, and their g are added up at the end.
- * The seeds begin so: 1 at a PARTIAL loss; this rank's share at a REPLICATED one, and the shares add up to 1. Operations on
- * rows give operands that are REPLICATED their own rows' terms. A sum over rows hands its g to each row. An all_reduce gets
- * the terms of dL/d(sum), and its rule adds them up: the PARTIAL before it gets the whole. A share of a REPLICATED value
- * hands on that share of dL/d(sum), and the shares add up.
+ * The seeds start so: 1 at a PARTIAL loss; this rank's share at a REPLICATED one, and the shares add up to 1. Operations on rows give
+ * REPLICATED operands their own rows' terms. A sum over rows passes its g to each row. An all_reduce receives the terms of dL/d(sum),
+ * and its rule adds them up, so the PARTIAL operand before it gets the whole. A share of a REPLICATED value passes on that share of
+ * dL/d(sum), and the shares add up.
  *
- * In evaluation nothing is exchanged, so that one rank may read a value by itself: what would need it is LOCAL.
+ * In evaluation the ranks exchange nothing, so that one rank may read a value alone. A value that would need an exchange is LOCAL.
  */
 #include "core/job/sharding.h"
 
@@ -73,7 +73,7 @@ static bool is_set(const yk_job *job, yk__vid v)
     return is_leaf(job, v) || (v < job->step.cap_sharding && job->step.sharding[v].kind);
 }
 
-/* The value is that of an operand already, which lies as it is to. */
+/* True if the value is an operand's own value, already placed as requested. */
 static bool is_placed(const yk_job *job, yk__vid v, const yk__sharding *s)
 {
     const yk__sharding had = yk__sharding_of(job, v);
@@ -85,7 +85,7 @@ static yk__vid sharding_place(yk_job *job, yk__vid v, yk__sharding s)
     s.sum_plus_1 = 0;
     if (is_placed(job, v, &s))
         return v;
-    if (is_set(job, v)) { /* a view that is its operand, because there is one row */
+    if (is_set(job, v)) { /* a view that equals its operand, as there is one row */
         yk__vid in = v;
         yk__apply(&job->step.trace, YK_OP_COPY, 1, &in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &v, 1);
     }
@@ -136,7 +136,7 @@ yk__vid yk__as_float(yk_job *job, yk__vid v)
 
 /* ---- Inputs ---- */
 
-/* Rows, where the first length is a multiple of this rank's: neighbouring entries are of one row then. */
+/* An input has rows if its first length is a multiple of this rank's: neighbouring entries then belong to one row. */
 void yk__sharding_input(yk_job *job, uint32_t number)
 {
     yk__step *step = &job->step;
@@ -228,7 +228,7 @@ bool yk__over_rows(const yk_job *job, yk__vid v, uint32_t axes)
     return s.kind == YK__SHARDED && (axes >> s.axis & 1);
 }
 
-/* How many entries a mean counts of each row. */
+/* Number of entries per row in a mean. */
 static double entries_of_row(const yk_job *job, yk__vid v, uint32_t axes)
 {
     const yk_value *x = &job->step.trace.value[v];
@@ -273,7 +273,7 @@ void yk__sharding_counts(yk_job *job, double ranks)
         yk__scalar_set(job, step->row_mean[i].scalar, count_inverse(step->row_mean[i].each * rows));
 }
 
-/* ---- What cannot be split ---- */
+/* ---- Values that cannot be split ---- */
 
 yk__sharding yk__shard_local(yk_job *job, yk__vid v, const char *why)
 {
@@ -304,7 +304,8 @@ bool yk__sharding_loss(yk_job *job, yk__vid loss)
     return yk_ok(job);
 }
 
-/* An input by itself: its flag and its content. Those behind the last place share it: which they are, and the content of all. */
+/* Numbers of one input for the comparison: a flag and its contents. Inputs beyond the last place share it: hash of their numbers, and of
+ * their contents. */
 static void input_numbers(double number[2], const yk__step_input *in, uint32_t k)
 {
     const uint64_t content = yk__hash_bytes(YK_HASH_SEED, in->data, (size_t)in->bytes);
@@ -318,7 +319,7 @@ void yk__sharding_numbers(const yk_job *job, double *number)
     const yk__step *step = &job->step;
     uint32_t k = 0;
     memset(number, 0, YK__SHARD_NUMBERS * sizeof *number);
-    number[YK__SHARD_NUMBERS - 1] = 1.0; /* their sum: the ranks that take part */
+    number[YK__SHARD_NUMBERS - 1] = 1.0; /* summed: the number of ranks that take part */
     for (size_t i = 0; job->team.world > 1 && i < step->n_input; i++) {
         const yk__step_input *in = &step->input[i];
         if (!in->from_user)
@@ -334,7 +335,7 @@ void yk__sharding_numbers(const yk_job *job, double *number)
         }
 }
 
-/* Where a rank takes a value that was expanded for the same on all ranks, its first length is that of all which do. */
+/* Fails if some ranks take an expanded value for equal on all ranks but have different first lengths. */
 static void check_expanded(yk_job *job, uint32_t i, double ranks, double sum)
 {
     const yk__expanded *e = &job->step.expanded[i];
@@ -346,7 +347,7 @@ static void check_expanded(yk_job *job, uint32_t i, double ranks, double sum)
                       at ? at->file : "?", at ? at->line : 0, own, sum / ranks);
 }
 
-/* An input that all ranks take for one that they share; in the last place it is the first of those that share the place. */
+/* Checks an input that all ranks take for shared; in the last place the error names the first of the inputs there. */
 static void check_input(yk_job *job, uint32_t k)
 {
     const yk__step *step = &job->step;

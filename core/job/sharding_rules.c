@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the result of an operation lies over the ranks, from its operands (sharding.c says what that means). */
+/* The placement of an operation's result over the ranks, from its operands (sharding.c defines it). */
 #include "core/job/sharding.h"
 
 static const char exchange_off[] = "it is no sum over rows, and in evaluation (yk_train off) the ranks exchange nothing";
@@ -10,7 +10,7 @@ static yk__sharding sharding_new(yk__shard_kind kind)
     return (yk__sharding){.kind = (uint8_t)kind, .inner = 1};
 }
 
-/* What a result takes over from an operand, whatever it is. */
+/* Copies the properties that a result inherits from any operand. */
 static void take_over(yk__sharding *to, const yk__sharding *from)
 {
     to->exchanged = to->exchanged || from->exchanged;
@@ -23,7 +23,7 @@ static yk__sharding sharding_result(yk__sharding s)
     return s;
 }
 
-/* The first operand that is LOCAL, or PARTIAL though no sum could be taken: its result is LOCAL. */
+/* Finds the first operand that is LOCAL, or PARTIAL without a possible sum: the result is LOCAL. */
 static bool is_local(yk_job *job, uint32_t n, const yk__vid *in, yk__sharding *out)
 {
     for (uint32_t i = 0; i < n; i++) {
@@ -43,7 +43,7 @@ static uint32_t dims_of(const yk_job *job, yk__vid v)
     return v == YK_NONE ? 0 : job->step.trace.value[v].dims;
 }
 
-/* The axis of the result along which its rows lie: what is known goes before what is guessed, then the outermost. */
+/* Chooses the result's row axis: a known axis before a guessed one, then the outermost. */
 static bool choose_axis(const yk_job *job, uint32_t n, const yk__vid *in, uint32_t dims, yk__sharding *out)
 {
     bool any = false;
@@ -60,8 +60,8 @@ static bool choose_axis(const yk_job *job, uint32_t n, const yk__vid *in, uint32
     return any;
 }
 
-/* NULL, or why the operand's rows are not the result's. A guess that does not fit was none: on no other ranks would the
- * shapes fit either. */
+/* NULL, or the reason why the operand's rows are not the result's. A guess that does not fit was wrong: on other ranks the shapes would
+ * not fit either. */
 static const char *axis_misfit(const yk_job *job, yk__vid v, uint32_t dims, const yk__sharding *out)
 {
     const yk__sharding s = yk__sharding_of(job, v);
@@ -169,7 +169,7 @@ static int64_t stride_of(uint32_t dims, const int64_t *dim, uint32_t axis)
     return n;
 }
 
-/* With one row, lengths tell less: the axis where it was, else one of length 1, else the one that it was merged into. */
+/* With one row the lengths tell less: the same axis, else one of length 1, else the axis that it was merged into. */
 static uint32_t axis_of_one(const yk__sharding *s, int64_t stride, uint32_t dims, const int64_t *dim)
 {
     if (s->axis < dims && stride_of(dims, dim, s->axis) * s->inner == stride && dim[s->axis] == s->inner)
@@ -185,7 +185,7 @@ static uint32_t axis_of_one(const yk__sharding *s, int64_t stride, uint32_t dims
     return dims;
 }
 
-/* Row r of n is what has (index / stride) % n == r, in the dense order of the value: the axis that holds this digit. */
+/* The axis that holds the row's digit: row r of n has (index / stride) % n == r, in the value's dense order. */
 static uint32_t axis_of_digit(int64_t stride, int64_t rows, uint32_t dims, const int64_t *dim)
 {
     for (uint32_t i = 0; i < dims; i++) {
@@ -301,7 +301,7 @@ yk__sharding yk__shard_matmul(yk_job *job, yk__vid a, yk__vid b)
     return sharding_result(out);
 }
 
-/* Rows of a table [v, ..] by numbers of any shape. */
+/* Looks up rows of a table [v, ..] by numbers of any shape. */
 yk__sharding yk__shard_gather(yk_job *job, yk__vid table, yk__vid index)
 {
     const yk__vid in[2] = {table, index};
@@ -346,7 +346,7 @@ yk__sharding yk__shard_labels(yk_job *job, yk__vid logits, yk__vid labels)
     return sharding_result(l);
 }
 
-/* The sum of items, or their mean by a count over all ranks: all ranks count items that are the same on all of them. */
+/* The sum of items, or their mean by a count over all ranks, in which every rank counts REPLICATED items. */
 yk__sharding yk__shard_total(yk__sharding items, bool mean)
 {
     if (items.kind == YK__SHARDED || (mean && items.kind == YK__REPLICATED))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a rank's windows took is timed, reported to the others, and turned into shares and roles. */
+/* Times a rank's windows, reports the times to the other ranks, and turns the reports into shares and roles. */
 #include "core/job/share.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ void yk__share_free(yk__share *s)
 
 /* ---- Timing ---- */
 
-/* A run that made its program first (planning, a driver's compiler) says nothing about speed. */
+/* Notes a run's time. A run that first made its program (planning, a driver's compiler) says nothing about speed. */
 void yk__share_run_noted(yk_job *job, bool train)
 {
     yk__share *s = job->team.share;
@@ -69,13 +69,13 @@ void yk__share_window(yk_job *job)
     s->undecided = true;
 }
 
-/* Rows that fit this rank's memory, from what those that ran took: what grows with them, and what does not. Later steps may
- * have more inputs under way; PADDING is for what is rounded up. */
+/* Rows that fit this rank's memory, from the memory of earlier rows: a part that grows with them and a fixed part. Later steps may have
+ * more inputs in flight; PADDING covers rounding. */
 static uint64_t rows_that_fit(const yk_job *job, const yk__engine_stats *st)
 {
     const yk__share *s = job->team.share;
     const uint64_t fixed = st->param_bytes + st->grad_bytes + st->state_bytes + PADDING;
-    const uint64_t grows = st->arena_bytes + 2 * st->input_bytes + st->scratch_bytes; /* the last: at most like rows */
+    const uint64_t grows = st->arena_bytes + 2 * st->input_bytes + st->scratch_bytes; /* the last term grows at most like the rows */
     double fit;
     if (!s->memory_budget || !s->max_rows || !grows)
         return 0;
@@ -83,8 +83,7 @@ static uint64_t rows_that_fit(const yk_job *job, const yk__engine_stats *st)
     return fit < (double)s->max_rows ? s->max_rows : fit < 9e15 ? (uint64_t)fit : (uint64_t)9e15;
 }
 
-/* The part of the optimizer whose moments fit beside all rows that the rank may be given, so that neither takes the other's
- * memory; what it owns already, at least. */
+/* The part of the optimizer whose moments fit besides all rows that the rank may get; at least the part that it has. */
 static double part_that_fits(const yk_job *job, const yk__engine_stats *st, double rows)
 {
     const yk__share *s = job->team.share;
@@ -100,7 +99,7 @@ static double part_that_fits(const yk_job *job, const yk__engine_stats *st, doub
     return fmax(left / all, own);
 }
 
-/* Windows that the schedule still has; 0: there is none that says. */
+/* Windows that the schedule still has; 0 if unknown. */
 static double windows_left(const yk_job *job)
 {
     const yk_sched *sched = job->opt ? job->opt->sched : NULL;
@@ -145,7 +144,7 @@ void yk__share_follow(yk_job *job)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* YOKE_LOG=debug: shares and parts of the optimizer, where they changed. */
+/* Logs changed shares and parts of the optimizer (YOKE_LOG=debug). */
 static void shares_log(const yk_job *job)
 {
     const yk__share *s = job->team.share;
@@ -167,7 +166,7 @@ static yk_status roles_take(yk_job *job, yk_error *err)
     if (s->generation == yk__policy_generation(s->policy))
         return YK_OK;
     s->generation = yk__policy_generation(s->policy);
-    if (job->config.local_sgd_steps) /* every rank takes part and updates all */
+    if (job->config.local_sgd_steps) /* every rank takes part and updates every parameter */
         return YK_OK;
     memcpy(roles.member, yk__policy_members(s->policy), job->team.world * sizeof roles.member[0]);
     memcpy(roles.owns, yk__policy_owns(s->policy), job->team.world * sizeof roles.owns[0]);
@@ -194,8 +193,8 @@ static void events_log(yk_job *job)
     }
 }
 
-/* Excluded ranks have no part in what members tell each other: a member tells of one after the other, and the first member's word
- * counts. */
+/* Reports a recovery of excluded ranks, which take no part in the members' exchange. A member reports one rank after another; the first
+ * member's report counts. */
 static void excluded_seen(yk_job *job)
 {
     yk__share *s = job->team.share;
@@ -260,7 +259,7 @@ static bool first_shares(yk_job *job, int64_t n, bool *changed)
     }
     job->team.share->resumed = false;
     yk__share_follow(job);
-    *changed = true; /* a loader that is there already split evenly */
+    *changed = true; /* an existing loader split evenly so far */
     window_begin(job);
     return true;
 }
@@ -276,10 +275,10 @@ bool yk__share_update(yk_job *job, int64_t n, bool *changed)
     if (!s->policy || (s->resumed && s->n != (uint64_t)n))
         return first_shares(job, n, changed);
     s->resumed = false;
-    if (job->opt && job->opt->micro) /* in the middle of a window */
+    if (job->opt && job->opt->micro) /* within a window */
         return true;
     memcpy(before, s->share, job->team.world * sizeof *before);
-    if (s->generation == UINT32_MAX && roles_take(job, &err)) { /* of a checkpoint */
+    if (s->generation == UINT32_MAX && roles_take(job, &err)) { /* from a checkpoint */
         yk__job_fail(job, &err);
         return false;
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shares that somebody fixed: where they are given, that all ranks have the same, and what contradicts them. */
+/* Fixed shares: the setting that has them, the check that all ranks agree, and conflicts with other settings. */
 #include <string.h>
 
 #include "core/base/option.h"
 #include "core/job/share.h"
 
-/* The setting that the shares are from. */
+/* The setting that the shares come from. */
 static const char *shares_source(const yk_job *job)
 {
     return job->config.shares ? "yk_config.shares (--shares)" : "YOKE_SHARES";

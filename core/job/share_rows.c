@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A batch's parts, and what each rank has had of all batches. */
+/* A batch's parts, and each rank's rows over all batches. */
 #include "core/job/share.h"
 
 static void fixed_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The shares in checkpoints. Those of other ranks, and of older versions, are measured anew; fixed ones are the job's own. */
+/* The shares in checkpoints. Shares of other ranks or older versions are measured anew; fixed shares are the job's own. */
 #include <math.h>
 
 #include "core/base/log.h"
@@ -37,7 +37,7 @@ static json_t *policy_state(const yk__policy *policy)
     return yk__json_end(&list);
 }
 
-/* Parts stand where rows do: an older version finds numbers that it knows, and measures anew. */
+/* Saves parts at the place of rows: an older version finds numbers that it knows, and measures anew. */
 static void fixed_save(const yk_job *job, yk__json_builder *state)
 {
     const yk__fixed *fixed = &job->team.share->fixed;
@@ -88,7 +88,7 @@ static bool numbers_of(const json_t *a, uint32_t n, double *v)
     return json_array_size(a) == n;
 }
 
-/* How many rows each had; the parts are the job's, and core/job/resume.c tells of others. */
+/* Restores each rank's total of rows; the parts are the job's own, and core/job/resume.c reports a difference. */
 static void totals_read(yk_job *job, const json_t *o)
 {
     double total[YK__RANKS];

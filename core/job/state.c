@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One pass over a checkpoint's state: kinds, ranges, names and sums. */
+/* One pass over a checkpoint's state: kinds, ranges, names and checksums. */
 #include "core/job/state.h"
 
 #include <float.h>
@@ -10,11 +10,11 @@
 
 #include "core/job/param.h"
 
-#define MOST_COUNT ((uint64_t)1 << 53) /* of steps, batches, epochs: what JSON's readers agree on */
+#define MOST_COUNT ((uint64_t)1 << 53) /* largest count of steps, batches, epochs: JSON readers agree up to here */
 
 #define MOST_EPOCH ((uint64_t)1 << 31)
 
-/* What is looked at, and the first thing found wrong. */
+/* The context of a check, and its first error. */
 typedef struct state_reader {
     const yk_job *job;
     const char *dir;
@@ -109,7 +109,7 @@ static bool whole_ok(const state_reader *l, const json_t *o, const char *key, co
 
 /* ---- The parts ---- */
 
-/* What a checkpoint of an earlier version does not have. */
+/* Facts that checkpoints of earlier versions lack. */
 static bool rows_ok(const state_reader *l, const json_t *place)
 {
     const json_t *content = json_object_get(place, "content"), *classes = json_object_get(place, "classes");
@@ -159,7 +159,7 @@ static bool schedule_ok(const state_reader *l, const json_t *s, uint64_t steps)
         return true;
     if (!count_ok(l, s, "step", "optimizer: schedule: step", steps, NULL))
         return false;
-    for (size_t i = 0; i < 4; i++) /* rate, best so far (infinite at first), bad ones, rest */
+    for (size_t i = 0; i < 4; i++) /* rate, best so far (infinite at first), bad steps, cooldown */
         if (!yk__state_real(json_array_get(plateau, i), &v) || !(v >= least[i] && v <= most[i]))
             return fail_value(l, "optimizer: schedule: plateau", plateau, "four numbers within their ranges");
     return true;
@@ -174,7 +174,7 @@ static bool optimizer_ok(const state_reader *l, const json_t *o, uint64_t micro)
     const double most_beta = json_string_value(json_object_get(o, "kind")) &&
                                      !strcmp(json_string_value(json_object_get(o, "kind")), "adam")
                                  ? 1.0 - DBL_EPSILON / 2
-                                 : DBL_MAX; /* sgd's momentum has no upper end */
+                                 : DBL_MAX; /* sgd's momentum has no upper limit */
     return count_ok(l, o, "steps", "optimizer: steps", micro, &steps) && own_steps_ok(l, json_object_get(o, "param_steps"), steps) &&
            real_ok(l, o, "lr", "optimizer: lr", 0, FLT_MAX) &&
            (!json_object_get(o, "base_lr") || real_ok(l, o, "base_lr", "optimizer: base_lr", 0, FLT_MAX)) &&

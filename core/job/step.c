@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The memory of a step: made once, emptied when a step ends. */
+/* The memory of a step: allocated once, emptied at each step's end. */
 #include "core/job/step.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ static void loss_clear(yk__step *s)
     s->n_assign = s->assign_sent = s->n_recompute = s->n_full = 0;
 }
 
-/* Entries of values that the trace has; those behind were never set. */
+/* Clears the entries of the trace's values; later entries were never set. */
 static void sharding_clear(yk__step *s)
 {
     const size_t n = s->cap_sharding < s->trace.n_value ? s->cap_sharding : s->trace.n_value;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The ranks of a job: which one this is, what the others are called, and how rows are shared out among them.
- */
+/* The ranks of a job: this rank's number, the ranks' names, and the split of rows. */
 #ifndef YOKE_CORE_JOB_TEAM_H
 #define YOKE_CORE_JOB_TEAM_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A timeline of the steps between two calls of the program's own, of all ranks, in one file of rank 0's. */
+/* A timeline of the steps between two calls of the program, over all ranks, in one file by rank 0. */
 #include <string.h>
 
 #include "core/base/log.h"
@@ -14,7 +14,7 @@ void yk_trace_begin(yk_job *job)
         yk__job_fail(job, &err);
 }
 
-/* The ranks' events in the frame of the format. */
+/* Writes the ranks' events between the format's head and tail. */
 static yk_status write_events(const char *file, const char *events, const size_t *size, uint32_t ranks, yk_error *err)
 {
     static const char head[] = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[", tail[] = "]}\n";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text to token ids for a program that has no data set: a server, which gets its texts one by one. */
+/* Converts text to token ids for a program without a data set, such as a server, which gets its texts one by one. */
 #include <string.h>
 
 #include "core/job/job.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of values that the host wants or has, and the memory they lie in. */
+/* The table of values that the host wants or has, and their memory. */
 #include "core/job/values.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ yk__kept *yk__kept_find(const yk__values *v, uint16_t gen, yk__vid vid)
     return NULL;
 }
 
-/* Zeroed memory for a value, used again where an earlier step left some of that size. */
+/* Takes zeroed memory for a value, from an earlier step if the size fits. */
 static bool host_take(yk__values *v, yk__kept *k)
 {
     for (int i = 0; i < YK__SPARES && !k->host; i++)
@@ -69,7 +69,7 @@ static void deferred_clear(yk__values *v)
     v->n_deferred = 0;
 }
 
-/* Frees an entry's memory; where a run may still write to it, later. */
+/* Frees an entry's memory; later, if a run may still write to it. */
 static void kept_release(yk__values *v, yk__engine *engine, yk__kept *k)
 {
     yk_error err = YK_ERROR_INIT;
@@ -85,7 +85,7 @@ static void kept_release(yk__values *v, yk__engine *engine, yk__kept *k)
     host_give(v, k);
 }
 
-/* Frees the entries that are over; those that the window wants stay. */
+/* Frees the expired entries, except those that the window needs. */
 void yk__values_age(yk__values *v, yk__engine *e)
 {
     size_t n = 0;

@@ -99,8 +99,8 @@ static bool is_whole_type(int dtype)
     return dtype == YK_I8 || dtype == YK_U8 || dtype == YK_BOOL || dtype == YK_I32 || dtype == YK_I64;
 }
 
-/* Types of fractions by way of f32; whole numbers stay whole, and are refused for a parameter of fractions. to: memory for the values as
- * the parameter takes them. */
+/* Converts float types by way of f32. Integers stay exact, and are refused for a float parameter. to: memory for the values in the
+ * parameter's type. */
 static void put_values(yk_weights *w, const yk__safetensor *t, yk_t param, yk__job_param *p, const void *data, void *to, yk_error *err)
 {
     const size_t n = (size_t)t->elements;
@@ -158,7 +158,7 @@ void yk_weights_close(yk_weights *w)
 typedef struct writer {
     yk_job *job;
     const yk_t *param;
-    void *whole;     /* of tensor `held` */
+    void *whole;     /* owned: data of tensor `held` */
     int64_t held;
     size_t capacity;
 } writer;
@@ -176,7 +176,7 @@ static yk_status tensor_fetch(void *user, int64_t i, uint64_t from, void *buf, s
     return YK_OK;
 }
 
-/* Beside, synced, renamed: `file` is the old one or the new one, never a half. */
+/* Writes a temporary file, syncs and renames it, so that `file` is the old or the new one, never a half. */
 static yk_status write_file(const char *file, const yk__safetensors_out *t, int64_t n, writer *w, yk_error *err)
 {
     const char *const meta[] = {"format", "pt"};
@@ -238,7 +238,7 @@ const char *yk_stage_begin(yk_job *job, const char *dir)
     job->scratch = NULL;
     if (yk_is_main(job))
         yk__stage_begin(dir, &job->scratch, &err);
-    else if (!(job->scratch = yk__strdup(dir))) /* a path to hand on; nothing is written there */
+    else if (!(job->scratch = yk__strdup(dir))) /* a path to hand on; this rank writes nothing there */
         yk__fail_mem(&err, strlen(dir), "a path");
     if (err.status)
         yk__job_fail(job, &err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a micro batch and of an accumulation window: the update, its loss, and the next step. */
+/* The end of a micro batch and of an accumulation window: the update, the window's loss, and the next step. */
 #include <string.h>
 
 #include "core/job/blame.h"
@@ -34,7 +34,7 @@ static void count_update(yk_opt *opt)
         opt->job->param[i].steps += opt->job->param[i].used;
 }
 
-/* Remembers this micro batch's loss for the loss of the window. */
+/* Remembers this micro batch's loss for the window's loss. */
 static bool add_part(yk_opt *opt)
 {
     yk_job *job = opt->job;
@@ -52,7 +52,7 @@ static bool add_part(yk_opt *opt)
     return true;
 }
 
-/* This rank's part of the window's loss; releases the values it is made of. */
+/* Reads this rank's part of the window's loss, and releases its values. */
 static void read_parts(yk_opt *opt)
 {
     yk_job *job = opt->job;
@@ -128,7 +128,7 @@ static bool window_update(yk_opt *opt)
     return true;
 }
 
-/* LocalSGD: the next time that they are to be alike. */
+/* Compares the ranks' parameters; in LocalSGD the next time that they should be equal. */
 static void compare_params(yk_opt *opt)
 {
     yk_job *job = opt->job;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The few primitives that connections are authenticated with. BLAKE2b (RFC 7693) takes a key as a parameter of its own, so that no
- * HMAC is needed round it, and is two to three times as fast as SHA-256 in software.
+ * The cryptographic primitives of connections. BLAKE2b (RFC 7693) is keyed, so it needs no HMAC; in software it is two to three times as
+ * fast as SHA-256.
  */
 #include "config.h"
 
@@ -35,7 +35,7 @@ bool yk__auth_equal(const void *a, const void *b, size_t bytes)
     return sodium_memcmp(a, b, bytes) == 0;
 }
 
-/* The secret may have any length: what it is hashed to is the key under which label and context are hashed. */
+/* The secret may have any length: its hash is the key under which label and context are hashed. */
 void yk__auth_derive(const void *secret, size_t secret_bytes, const char *label, const void *context, size_t context_bytes,
                      uint8_t key[YK__AUTH_BYTES])
 {

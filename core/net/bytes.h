@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers as they go over a wire: little-endian, whatever the host has. */
+/* Numbers in wire format: little-endian on every host. */
 #ifndef YOKE_CORE_NET_BYTES_H
 #define YOKE_CORE_NET_BYTES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames with a number and a MAC. The number is in the MAC, so that it needs no trust of its own. */
+/* Frames with a number and a MAC. The MAC covers the number, so the number needs no check of its own. */
 #include "core/net/frame.h"
 
 #include <string.h>
@@ -47,8 +47,8 @@ yk_status yk__frame_open(yk__frame_channel *in, const uint8_t *from, uint64_t ha
     if (!yk__auth_equal(mac, from + YK__FRAME_HEAD + bytes, YK__FRAME_MAC))
         return yk__fail(err, YK_E_IO, "a frame of %u bytes was not made by the peer, or was changed on its way", bytes);
     if (yk__bytes_get64(from + AT_NUMBER) != in->number)
-        return yk__fail(err, YK_E_IO, "frame %llu came where %llu was to come: it is repeated, or others are missing",
-                        (unsigned long long)yk__bytes_get64(from + AT_NUMBER), (unsigned long long)in->number);
+        return yk__fail(err, YK_E_IO, "expected frame %llu, got %llu: a frame was lost or duplicated",
+                        (unsigned long long)in->number, (unsigned long long)yk__bytes_get64(from + AT_NUMBER));
     in->number++;
     *frame = (yk__frame){.kind = yk__bytes_get32(from + AT_KIND), .bytes = bytes, .data = from + YK__FRAME_HEAD};
     return YK_OK;

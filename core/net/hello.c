@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The hello as a state machine over three messages of one form; it never blocks. The form: magic, version and kind, role, stream, rank,
- * peer, ranks, loopback, job, nonce, proof. The proof is looked at before any field but magic and version is believed.
+ * peer, ranks, loopback, job, nonce, proof. Apart from magic and version, no field is trusted before the proof is checked.
  */
 #include "core/net/hello.h"
 
@@ -23,13 +23,13 @@ static uint8_t *message_at(yk__hello *h, uint32_t message)
     return h->said + message * YK__HELLO_BYTES;
 }
 
-/* HELLO and PROOF are the connecting side's. */
+/* The connecting side writes HELLO and PROOF. */
 static bool is_own(const yk__hello *h, uint32_t message)
 {
     return h->connects == (message != 1);
 }
 
-/* Over all messages so far, but for the proof of the last. */
+/* The proof covers every message so far, except the last one's own proof. */
 static void make_proof(const yk__hello *h, uint32_t message, uint8_t proof[YK__AUTH_BYTES])
 {
     const uint8_t *key = message == 1 ? h->accept_key : h->connect_key;
@@ -58,7 +58,7 @@ static yk_status check_proof(yk__hello *h, const uint8_t *from, yk_error *err)
     const uint32_t version = yk__bytes_get32(from + AT_VERSION);
     uint8_t proof[YK__AUTH_BYTES];
     if (yk__bytes_get32(from + AT_MAGIC) != HELLO_MAGIC)
-        return yk__fail(err, YK_E_FORMAT, "what it sent is no hello of Yoke");
+        return yk__fail(err, YK_E_FORMAT, "it sent no hello of Yoke");
     if (version >> 16 != YK__HELLO_VERSION)
         return yk__fail(err, YK_E_FORMAT, "its hello has version %u, this Yoke's has %u: run the same Yoke on all hosts",
                         version >> 16, YK__HELLO_VERSION);
@@ -68,7 +68,7 @@ static yk_status check_proof(yk__hello *h, const uint8_t *from, yk_error *err)
     return YK_OK;
 }
 
-/* What somebody of this job says; wrong where two jobs share a secret, or an address led to another rank. */
+/* Compares the fields of a proven message. They differ if two jobs share a secret, or if an address leads to another rank. */
 static yk_status check_fields(const yk__hello *h, const uint8_t *from, yk_error *err)
 {
     const uint32_t rank = yk__bytes_get32(from + AT_RANK), peer = yk__bytes_get32(from + AT_PEER);
@@ -89,7 +89,7 @@ static yk_status check_fields(const yk__hello *h, const uint8_t *from, yk_error 
     return YK_OK;
 }
 
-/* The keys hold for this connection alone, as both nonces are in what was said. */
+/* The keys hold for this connection alone, as the hashed messages contain both nonces. */
 static void make_keys(yk__hello *h)
 {
     uint8_t *connecting = h->connects ? h->send_key : h->recv_key, *accepting = h->connects ? h->recv_key : h->send_key;
@@ -112,7 +112,7 @@ static void begin_message(yk__hello *h, uint32_t message)
     }
 }
 
-/* What is one's own port is the other's other. A proxy or tunnel between two loopback devices has other ports on either side. */
+/* Each end's own port must be the peer port of the other end. A proxy or tunnel between two loopback devices changes a port. */
 static bool ports_fit(uint32_t own, uint32_t other)
 {
     return own && other == (own << 16 | own >> 16);
@@ -123,7 +123,7 @@ static yk_status take_message(yk__hello *h, yk_error *err)
     const uint8_t *from = message_at(h, h->message);
     if (check_proof(h, from, err) || check_fields(h, from, err))
         return err->status;
-    h->peer = h->expected = yk__bytes_get32(from + AT_RANK); /* of the messages after this one too */
+    h->peer = h->expected = yk__bytes_get32(from + AT_RANK); /* take_message compares it in later messages too */
     h->stream = yk__bytes_get32(from + AT_STREAM);
     h->is_loopback = ports_fit(h->loopback, yk__bytes_get32(from + AT_LOOPBACK));
     return YK_OK;
@@ -148,7 +148,7 @@ yk_status yk__hello_begin(yk__hello *h, const yk__hello_config *c, bool connects
     return YK_OK;
 }
 
-/* Moves bytes of the message under way; *all: it is complete. */
+/* Moves bytes of the message in progress; *all: the message is complete. */
 static yk_status move_bytes(yk__hello *h, int fd, bool *all, yk_error *err)
 {
     uint8_t *at = message_at(h, h->message) + h->moved;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A link's two buffers. What was sent or read is moved off their beginning when they are empty, or more than half used. */
+/* A link's two buffers. Bytes that were sent or read are dropped from the front once the buffer is empty, or more than half used. */
 #include "config.h"
 
 #include "core/net/link.h"
@@ -11,7 +11,7 @@
 
 #include "core/base/mem.h"
 
-#define READ_BYTES 16384u /* taken at a time: more is reserved only for a frame whose head says so */
+#define READ_BYTES 16384u /* bytes per read; a frame reserves more only after its head announced them */
 
 void yk__link_open(yk__link *link, int fd, const yk__hello *hello)
 {
@@ -55,7 +55,8 @@ yk_status yk__link_flush(yk__link *link, yk_error *err)
             break;
         if (n < 0 && errno != EPIPE && errno != ECONNRESET)
             return yk__fail(err, YK_E_IO, "sending to rank %u: %s", link->peer, strerror(errno));
-        link->sent = n < 0 ? link->queued : link->sent + (size_t)n; /* who reads sees the end, behind the peer's last words */
+        link->sent = n < 0 ? link->queued : link->sent + (size_t)n; /* after a failed send yk__link_read sees the end, behind the peer's
+                                                                     * last frames */
     }
     if (link->sent)
         drop_front(link->queue, &link->sent, &link->queued);
@@ -90,7 +91,7 @@ yk_status yk__link_read(yk__link *link, bool *ended, yk_error *err)
         if (*ended)
             return YK_OK;
         link->have += (size_t)n;
-        if (link->have - link->used >= YK__FRAME_MOST) /* enough for a frame: the caller reads it first */
+        if (link->have - link->used >= YK__FRAME_MOST) /* a whole frame is here: the caller takes it first */
             return YK_OK;
     }
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TCP sockets of a job's control plane. A name is looked up anew each time: a pod's appears some time after the pod. */
+/* TCP sockets of a job's control plane. Each connect resolves the name again, as a pod's name appears some time after the pod. */
 #include "config.h"
 
 #include "core/net/tcp.h"
@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #define PENDING 64         /* connections that the kernel keeps for a listener */
-#define LOST_MS 10000      /* the kernel gives up what was sent and not acknowledged; a second net below the heartbeats */
+#define LOST_MS 10000      /* ms until the kernel gives up unacknowledged bytes; a second net below the heartbeats */
 
-/* IPv6 addresses come in brackets too, as a list of hosts and URLs have them. */
+/* IPv6 addresses may stand in brackets, as in lists of hosts and in URLs. */
 static yk_status find_host(const char *host, uint16_t port, struct addrinfo **list, yk_error *err)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
@@ -37,9 +37,9 @@ static yk_status find_host(const char *host, uint16_t port, struct addrinfo **li
     return YK_OK;
 }
 
-/* A connection carries few, short messages beside the job's bulk data. So it asks for the queues of interactive traffic (ip(7); where
- * nobody heeds it, it does no harm), and what was lost is sent again at even intervals: after three losses in a row the usual doubling
- * would be silent for longer than a dead host is waited for. */
+/* A connection carries few, short messages next to the job's bulk data. So it asks for the queues of interactive traffic (ip(7));
+ * networks that ignore the mark do no harm. Lost bytes are sent again at even intervals. The usual doubling would, after three losses in
+ * a row, stay silent for longer than the time after which a host counts as dead. */
 static void set_options(int fd)
 {
     const int one = 1, ms = LOST_MS, tos = IPTOS_LOWDELAY;
@@ -117,7 +117,7 @@ yk_status yk__tcp_accept(int listener, int *fd, yk_error *err)
     return YK_OK;
 }
 
-/* 0 or an errno. */
+/* Returns 0 or an errno. */
 static int connect_to(const struct addrinfo *at, int ms, int *fd)
 {
     const int s = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The numbers of an optimizer step: Adam's bias corrections (Kingma and Ba 2015, algorithm 1) are computed here, in double, once a
- * step, and not by every element on the device.
+ * The run-time numbers of an optimizer step. The host computes Adam's bias corrections (Kingma and Ba 2015, algorithm 1) once a step in
+ * double, so that no device computes them for each element.
  */
 #include "core/nn/optim.h"
 
@@ -39,7 +39,7 @@ void yk__optim_hyper(const yk__optim *optim, double lr, double weight_decay, uin
     hyper[YK_HYPER_DECAY] = (float)weight_decay;
     hyper[YK_HYPER_FIRST] = t == 1 ? 1.0f : 0.0f;
     if (optim->kind == YK_OPT_ADAM) {
-        /* of the betas as the device has them: 1 - 0.999f differs from 0.001 by 1.3e-5, and must cancel */
+        /* from the betas as the device has them: 1 - 0.999f differs from 0.001 by 1.3e-5, and must cancel */
         hyper[YK_HYPER_C1] = (float)(1.0 - pow((double)hyper[YK_HYPER_B1], (double)t));
         hyper[YK_HYPER_SQRT_C2] = (float)sqrt(1.0 - pow((double)hyper[YK_HYPER_B2], (double)t));
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loss scaling, one function for each library's rule; the order of tests and updates in each is that of its source, because a
- * comparison with a run of that library is bit for bit.
+ * Loss scaling, one function for each library's rule. Tests and updates keep the order of that library's source, as tests compare runs
+ * bit for bit.
  */
 #include "core/nn/scaler.h"
 

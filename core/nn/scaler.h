@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Dynamic loss scaling for fp16: the rules of torch.amp.GradScaler, DeepSpeed (ZeRO path) and Megatron as pure state
- * machines. yk__scaler_update is called once per window with whether any gradient of any rank was not finite.
+ * Dynamic loss scaling for fp16: the rules of torch.amp.GradScaler, DeepSpeed (ZeRO path) and Megatron as pure state machines. The
+ * caller reports to yk__scaler_update, once per window, if any gradient of any rank was not finite.
  *
  * torch      overflow: scale *= backoff, count = 0. Good: count + 1; at `interval` scale *= growth unless that is
  *            infinite in f32, count = 0. No floor.
@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 #define YK__SCALER_LEAST 0x1p-24  /* f16's least number: a gradient that overflows there overflows at every scale */
-#define YK__SCALER_MOST_SKIPS 100 /* torch gets from 2^16 to below that in 41 */
+#define YK__SCALER_MOST_SKIPS 100 /* torch falls from 2^16 below YK__SCALER_LEAST in 41 overflows */
 
 typedef enum yk__scaler_rule { YK_SCALER_TORCH, YK_SCALER_DEEPSPEED, YK_SCALER_MEGATRON, YK_SCALER_FIXED } yk__scaler_rule;
 
@@ -37,10 +37,10 @@ typedef struct yk__scaler {
 /* Zero settings take the rule's defaults. */
 void yk__scaler_init(yk__scaler *scaler, yk__scaler_rule rule, double init, double growth, double backoff, double floor,
                      uint32_t interval, uint32_t hysteresis);
-/* False: the scale is at its floor and overflowed again; the job is to end. */
+/* False if the scale is at its floor and overflowed again: the caller must end the job. */
 bool yk__scaler_update(yk__scaler *scaler, bool overflow);
-/* No lower scale will help, whatever the rule says: it is below YK__SCALER_LEAST, or YK__SCALER_MOST_SKIPS windows in a row
- * overflowed. Not where stay_at_floor asks to go on. */
+/* True if no lower scale can help, whatever the rule says: the scale is below YK__SCALER_LEAST, or YK__SCALER_MOST_SKIPS windows in a
+ * row overflowed. Always false with stay_at_floor. */
 bool yk__scaler_exhausted(const yk__scaler *scaler);
 
 #endif

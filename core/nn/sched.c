@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Learning-rate schedules: one function for each, of step and settings alone, in the order of their sources
- * (transformers/optimization.py, torch/optim/lr_scheduler.py, deepspeed/runtime/lr_schedules.py), whose floating-point expressions
- * they keep. Only reduce_lr_on_plateau has a state.
+ * Learning-rate schedules: one function for each, of step and settings alone. Functions and floating-point expressions keep the order of
+ * their sources (transformers/optimization.py, torch/optim/lr_scheduler.py, deepspeed/runtime/lr_schedules.py). Only
+ * reduce_lr_on_plateau has a state.
  */
 #include "core/nn/sched.h"
 
@@ -32,8 +32,8 @@ typedef void rate_fn(const yk__sched *sched, double k, double *lr, double *momen
 typedef struct sched_kind {
     const char *name;
     rate_fn *rate;
-    const char *keys; /* settings it knows, space around each */
-    const char *needs; /* settings without a default in its source, as "a b|c": a, and b or c; NULL: none */
+    const char *keys; /* names of its settings, with a blank around each */
+    const char *needs; /* settings that have no default in the source, as "a b|c": a, and b or c; NULL if none */
 } sched_kind;
 
 static const char *setting_find(const yk__sched *sched, const char *key)
@@ -168,7 +168,7 @@ static void rate_polynomial(const yk__sched *sched, double k, double *lr, double
     double end = setting_number(sched, "lr_end", 1e-7);
     if (warmup_applies(sched, k, lr))
         return;
-    if (k >= sched->total_steps) /* also where the warm-up is all there is */
+    if (k >= sched->total_steps) /* also if the whole schedule is warm-up */
         *lr = end;
     else
         *lr = (sched->base_lr - end) * pow(1.0 - (k - sched->warmup_steps) / (sched->total_steps - sched->warmup_steps),
@@ -261,7 +261,7 @@ static void rate_warm_restarts(const yk__sched *sched, double k, double *lr, dou
            mult = setting_number(sched, "T_mult", 1.0);
     if (mult == 1.0) {
         k = fmod(k, len);
-    } else { /* before restart n lie len (1 + mult + .. + mult^(n - 1)) steps; the logarithm may be off by a little */
+    } else { /* len (1 + mult + .. + mult^(n - 1)) steps lie before restart n; rounding may make the logarithm one restart wrong */
         double n = floor(log1p(k / len * (mult - 1.0)) / log(mult));
         n -= restart_begin(len, mult, n) > k ? 1.0 : 0.0;
         n += restart_begin(len, mult, n + 1.0) <= k ? 1.0 : 0.0;
@@ -304,7 +304,7 @@ static void rate_one_cycle_lr(const yk__sched *sched, double k, double *lr, doub
     double end[3] = {cut - 1.0, three ? 2.0 * cut - 2.0 : n - 1.0, n - 1.0};
     double rate[4] = {start, high, three ? start : low, low}, mom[4] = {m1, m0, m1, m1};
     int last = three ? 2 : 1, i = 0;
-    k = k < n - 1.0 ? k : n - 1.0; /* torch refuses steps behind the last: the rate stays */
+    k = k < n - 1.0 ? k : n - 1.0; /* torch refuses steps after the last one; here the rate stays */
     while (i < last && k > end[i])
         i++;
     double from = i ? end[i - 1] : 0.0, p = end[i] > from ? (k - from) / (end[i] - from) : 1.0;
@@ -450,7 +450,7 @@ static bool kind_knows(const sched_kind *kind, const char *key)
     return false;
 }
 
-/* The run supplies the number of its steps, if it knows them, under the names that the sources have for it. */
+/* True for a setting that the run supplies: its number of steps, if known, under the names that the sources use. */
 static bool run_supplies(const yk__sched *sched, const char *key, size_t n)
 {
     static const char *const steps[] = {"num_training_steps", "total_steps", "total_num_steps", "T_max"};
@@ -460,7 +460,7 @@ static bool run_supplies(const yk__sched *sched, const char *key, size_t n)
     return false;
 }
 
-/* Whether one of the settings of "a|b" is there. */
+/* True if one of the settings of "a|b" was given. */
 static bool need_met(const yk__sched *sched, const char *need, size_t length)
 {
     char key[64];
@@ -485,7 +485,7 @@ static yk_status check_needs(const yk__sched *sched, yk_error *err)
     return YK_OK;
 }
 
-/* What no single setting tells. */
+/* Checks the settings that depend on each other. */
 static yk_status check_together(const yk__sched *sched, yk_error *err)
 {
     const char *name = sched->kind->name;
@@ -502,7 +502,8 @@ static yk_status check_together(const yk__sched *sched, yk_error *err)
     return check_needs(sched, err);
 }
 
-/* Before the settings' own number replaces it. transformers' get_scheduler lets a warm-up pass that a schedule has none of. */
+/* Refuses a warm-up for a schedule without one, as transformers' get_scheduler silently ignores it. Runs before the settings' own number
+ * replaces the warm-up. */
 static yk_status check_warmup(const yk__sched *sched, yk_error *err)
 {
     static const char *const settings[] = {"num_warmup_steps", "warmup_num_steps"};

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Learning-rate schedules: the rate in force during optimizer step k = 0, 1, ... as a function of k, under the names and
- * settings of their sources: transformers' get_scheduler, torch.optim.lr_scheduler, DeepSpeed.
+ * Learning-rate schedules: the rate in force during optimizer step k = 0, 1, ... as a function of k, under the names and settings of
+ * their sources: transformers' get_scheduler, torch.optim.lr_scheduler, DeepSpeed.
  *
- * Where a schedule of transformers rises again after the end of training (cosine, cosine_with_min_lr), so does this one.
- * DeepSpeed's warm-up family keeps its first rate for two steps, as there.
+ * Schedules of transformers that rise again after the end of training (cosine, cosine_with_min_lr) do so here too.
+ * DeepSpeed's warm-up family keeps its first rate for two steps, as DeepSpeed does.
  * Memory: an object owns copies of its settings. Thread rule: one thread per object.
  */
 #ifndef YOKE_CORE_NN_SCHED_H
@@ -17,18 +17,18 @@
 
 typedef struct yk__sched yk__sched;
 
-/* params: "key=value,key=value", lists as "5+11+30", "null" = not given; may be NULL. num_warmup_steps and
- * num_training_steps may stand there too. An unknown name or key, a value out of its range, or a warm-up above 0 that the schedule
- * does not have, is an error that names it. */
+/* params: "key=value,key=value", lists as "5+11+30", "null" for a setting that is not given; may be NULL. It may hold num_warmup_steps
+ * and num_training_steps too. An unknown name or key, a value out of its range, or a warm-up above 0 for a schedule without warm-up is
+ * an error that names it. */
 yk_status yk__sched_new(const char *name, double warmup, double total, const char *params, double base_lr, yk__sched **s,
                         yk_error *err);
 void yk__sched_free(yk__sched *sched);
-/* *momentum: NAN where the schedule leaves it alone (may be NULL). */
+/* *momentum: NAN if the schedule does not change it; the pointer may be NULL. */
 void yk__sched_at(const yk__sched *sched, uint64_t step, double *lr, double *momentum);
-/* ReduceLROnPlateau only: the metric of an evaluation; moves its rate. */
+/* ReduceLROnPlateau only: takes the metric of an evaluation and adapts its rate. */
 bool yk__sched_wants_metric(const yk__sched *sched);
 void yk__sched_metric(yk__sched *sched, double metric);
-/* Of its name and settings, mixed into h. */
+/* Hash of its name and settings, mixed into h. */
 uint64_t yk__sched_hash(const yk__sched *sched, uint64_t h);
 /* State of ReduceLROnPlateau for checkpoints: rate, best, bad steps, cooldown left. */
 void yk__sched_state_get(const yk__sched *sched, double state[4]);

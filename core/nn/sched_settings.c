@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranges of the settings of schedules. Outside them a rate would not be finite, would be negative, or would mean nothing; where
- * the source refuses a value (torch's factors, transformers' lr_end above the rate), so does this. */
+/* The ranges of the schedules' settings. Outside them a rate would be infinite, negative or without meaning. A value that the source
+ * refuses (torch's factors, transformers' lr_end above the rate) is refused here too. */
 #include "core/nn/sched_settings.h"
 
 #include <math.h>
@@ -10,17 +10,17 @@
 
 #include "core/base/number.h"
 
-#define STEPS 9007199254740992.0 /* 2^53: the next number is not told apart from it */
+#define STEPS 9007199254740992.0 /* 2^53: a double cannot tell the next integer from it */
 #define ANY 1e9                  /* rates and factors */
-#define RATE (-1.0)              /* as the highest value: the optimizer's rate */
+#define RATE (-1.0)              /* as a highest value: the optimizer's rate */
 
 typedef enum setting_kind { REAL = 0, ABOVE, WHOLE, WORDS, SWITCH, STEP_LIST } setting_kind;
 
 typedef struct setting_row {
     const char *key;
-    setting_kind kind; /* ABOVE: the lowest value itself is not one */
+    setting_kind kind; /* ABOVE: the lowest value itself is refused */
     double low, high;
-    const char *words, *only; /* `only`: of schedules whose names begin so */
+    const char *words, *only; /* only: first letters of the schedules that have this row; NULL for every schedule */
 } setting_row;
 
 static const setting_row rows[] = {

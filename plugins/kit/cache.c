@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cache of compiled code: written beside its place and renamed, so that no process ever reads half a file. */
+/* The cache of compiled code. A file is written under another name and renamed, so that no process ever reads half a file. */
 #include "plugins/kit/cache.h"
 
 #include <stdbool.h>
@@ -23,7 +23,7 @@ static bool file_path(const kit_cache *cache, uint64_t key, char path[PATH])
     return n > 0 && n < PATH;
 }
 
-/* What stands behind the head; NULL: nothing that fits. */
+/* Reads the bytes after the head; NULL if they do not match. */
 static void *file_read(const kit_cache *cache, FILE *f, uint64_t key, size_t *bytes)
 {
     file_head h;

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Of a clock of the system: CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID .. */
+/* Time of a system clock: CLOCK_MONOTONIC, CLOCK_THREAD_CPUTIME_ID .. */
 static inline uint64_t kit_clock_ns(clockid_t which)
 {
     struct timespec t;

@@ -11,7 +11,7 @@ static bool size_fits(const kit_coop *s)
            KIT_COOP_TERMS % s->terms == 0;
 }
 
-/* Of the ways that come out even the squarest: what a subgroup loads for a term is its rows and its columns. */
+/* Chooses the squarest even division, as a subgroup loads its rows and its columns for each term. */
 bool kit_coop_shared(const kit_coop *size, uint32_t lanes, kit_coop_share *share)
 {
     *share = (kit_coop_share){0};

@@ -6,7 +6,7 @@
 
 #include "plugins/kit/plugin.h"
 
-/* What the drivers say replaces what an earlier process found. */
+/* Loads the drivers; their answers replace those of an earlier process. */
 static void devices_load(kit_devices *d)
 {
     const kit_survey survey = d->survey();

@@ -7,7 +7,7 @@
 
 #include "plugins/kit/clock.h"
 
-#define LEAVE_NS 2000000000u /* how long an aborted queue may finish nothing before it is taken for one that hangs */
+#define LEAVE_NS 2000000000u /* ns without a finished job after which an aborted queue counts as hung */
 
 bool kit_drain(yk_queue *q, size_t (*left)(yk_queue *q), const _Atomic int *failed)
 {
@@ -25,7 +25,7 @@ bool kit_drain(yk_queue *q, size_t (*left)(yk_queue *q), const _Atomic int *fail
     return true;
 }
 
-/* Of LeakSanitizer (sanitizer/lsan_interface.h); NULL without it. */
+/* LeakSanitizer's (sanitizer/lsan_interface.h); NULL without it. */
 extern void __lsan_ignore_object(const void *memory) __attribute__((weak, visibility("default")));
 
 void kit_leave(const void *memory)

@@ -8,12 +8,12 @@
 
 #include <yoke/plugin.h>
 
-/* Waits until nothing is left of what the queue was given: left() says how much is, from the caller's thread. A slow queue is waited for as
- * long as it finishes something, one that has not failed for ever. False: it has failed (*failed is not 0) and finished nothing for two
- * seconds, as one that hangs. Then it is to be left behind, with the memory that it may still write to. */
+/* Waits until the queue's work is done; left() returns the remaining work, on the caller's thread. The wait lasts as long as the queue
+ * finishes jobs, and for ever if it has not failed. False for a hung queue: it has failed (*failed is not 0) and finished nothing for
+ * two seconds. The caller then abandons it, with the memory that it may still write to. */
 bool kit_drain(yk_queue *q, size_t (*left)(yk_queue *q), const _Atomic int *failed);
 
-/* Leaves memory to a device that hangs: LeakSanitizer, where it is in the process, takes neither it nor what it leads to for a leak. */
+/* Abandons memory to a hung device: LeakSanitizer, if present, reports neither it nor the memory that it points to. */
 void kit_leave(const void *memory);
 
 #endif

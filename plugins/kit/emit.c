@@ -29,7 +29,7 @@ bool kit_is_float(uint32_t dtype)
     return dtype == YK_F32 || dtype == YK_F16 || dtype == YK_BF16;
 }
 
-/* What an op is over floats and over integers; $a $b $c are its operands. */
+/* An op's text over floats and over integers; $a $b $c are its operands. */
 typedef struct op_text {
     const char *on_float, *on_int;
 } op_text;
@@ -277,7 +277,7 @@ static void space_push(kit_space *s, uint32_t n, int64_t len, bool reduced, cons
         s->stride[k][d] = stride[k];
 }
 
-/* The shape all leaves have: of a leaf, or of the output of a map without leaves. */
+/* The common shape of all leaves: a leaf's, or the output's in a map without leaves. */
 static const yk_value *chain_shape(const kit_chain *chain)
 {
     return &chain->graph->value[chain->reduce && chain->n_leaf ? chain->leaf[0] : chain->out[0]];

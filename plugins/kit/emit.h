@@ -24,7 +24,7 @@ typedef struct kit_chain {
     uint32_t leaf[KIT_LEAVES], out[KIT_OUTS];
     uint32_t reduce; /* 0: map; otherwise YK_OP_SUM or YK_OP_RMAX of each output over `axes` */
     uint32_t axes;
-    uint32_t value[KIT_OUTS]; /* what is stored or reduced: the outputs themselves for a map */
+    uint32_t value[KIT_OUTS]; /* values to store or reduce: the outputs themselves for a map */
 } kit_chain;
 
 /* The index space of a chain after dimensions were merged; innermost last. Operands: leaves, then outputs. */
@@ -35,10 +35,10 @@ typedef struct kit_space {
     int64_t stride[KIT_OPERANDS][YK_MAX_DIMS];
 } kit_space;
 
-/* Fills a chain from a map, map_sum, sum, rmax, or single elementwise node. False: this node is none, or too large. */
+/* Makes a chain of a map, map_sum, sum, rmax, or single elementwise node. False for any other node, or a too large one. */
 bool kit_chain_of(const yk_graph *graph, uint32_t node, kit_chain *chain);
 
-/* Whether all nodes and leaves are of ops and types that can be emitted. */
+/* True if every op and type in the chain can be emitted. */
 bool kit_chain_fits(const kit_chain *chain);
 
 /* False if an operand is neither dense nor broadcast. */
@@ -47,9 +47,9 @@ bool kit_space_of(const kit_chain *chain, kit_space *s);
 /* The kernel's source: `KERNEL void NAME(leaf pairs, output pairs, meta pair)`. */
 void kit_emit_map(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s);
 void kit_emit_reduce(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s);
-/* The same of an innermost dimension that stays, on a GPU, in parts of the outermost one that is reduced: outputs are f32 [parts, outputs],
- * and one number more follows meta: how much of that dimension is a part's. Group: (block of outputs, part), of KIT_PART_TEAM work-items;
- * a block is KIT_PART_ACROSS vectors. lined: all leaves' lines are whole vectors at multiples of their size (K_LINED of dialect.kc). */
+/* The same for a kept innermost dimension on a GPU, in parts of the outermost reduced dimension. Outputs are f32 [parts, outputs], and
+ * meta has one more number: that dimension's length per part. Group: (block of outputs, part), of KIT_PART_TEAM work-items; a block is
+ * KIT_PART_ACROSS vectors. lined: every leaf's lines are whole vectors at multiples of their size (K_LINED of dialect.kc). */
 #define KIT_PART_TEAM 128u
 #define KIT_PART_ACROSS 32 /* K_ACROSS of dialect.kc */
 void kit_emit_parts(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s, bool lined);
@@ -58,9 +58,9 @@ void kit_emit_parts(kit_text *text, const char *name, const kit_chain *chain, co
 void kit_emit_team(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s, bool parts);
 
 /*
- * A map by work-items that have a vector of 16 bytes each (emit_wide.c). kit_wide_of: its elements, 4 or 8, which are K_WIDTH of the unit;
- * 0: its operands' lines are none of such vectors. scratch: leaf 0 lies at such a place in scratch memory, and not in its slot. The kernel
- * has behind meta, which is kit_meta_map's, how many vectors there are, and how many a line has.
+ * A map by work-items with a vector of 16 bytes each (emit_wide.c). kit_wide_of returns its elements, 4 or 8, which are the unit's
+ * K_WIDTH; 0 if the operands' lines are not such vectors. scratch: leaf 0 is in scratch memory at such a place, and not in its slot.
+ * After kit_meta_map's meta the kernel has the number of vectors, and the number per line.
  */
 uint32_t kit_wide_of(const kit_chain *chain, const kit_space *s, bool scratch);
 void kit_emit_wide(kit_text *text, const char *name, const kit_chain *chain, const kit_space *s, uint32_t width);
@@ -73,9 +73,9 @@ uint32_t kit_meta_reduce(const kit_chain *chain, const kit_space *s, int64_t blo
 
 /* The statements of a chain's nodes, between loads and stores the caller writes. Leaves are called x0, x1, ... */
 void kit_emit_nodes(kit_text *text, const kit_chain *chain);
-/* The name by which those statements know a value ("x3", "v7"); false if it is unknown. */
+/* The name of a value in those statements ("x3", "v7"); false if it is unknown. */
 bool kit_local_name(const kit_chain *chain, uint32_t value, char name[16]);
-const char *kit_type(uint32_t dtype); /* "f32", ... as in LD_f32; NULL: not for kernels */
+const char *kit_type(uint32_t dtype); /* "f32", ... as in LD_f32; NULL for a type without kernels */
 bool kit_is_float(uint32_t dtype);
 bool kit_emits(uint32_t op); /* may stand in a chain */
 

@@ -29,7 +29,7 @@ static void emit_head(kit_text *text, const char *name, const kit_chain *chain, 
     kit_text_add(text, "ATC(long, meta);\n");
 }
 
-/* Whether leaf i is one element for all that is summed in an output. */
+/* True if leaf i is one element over all terms of an output. */
 static bool leaf_is_still(const kit_chain *chain, const kit_space *s, uint32_t i)
 {
     bool still = chain->reduce != 0;
@@ -40,7 +40,7 @@ static bool leaf_is_still(const kit_chain *chain, const kit_space *s, uint32_t i
 
 enum { LOAD_STILL = 1, LOAD_MOVING = 2, LOAD_ALL = 3 };
 
-/* x<i> = leaf i at `offset` (an expression) from q<i>, or the one element there for all lanes; which: of those that are still or not */
+/* x<i> = leaf i at `offset` (an expression) from q<i>, or its one element for all lanes; which: only still leaves, or only others */
 static void emit_loads(kit_text *text, const kit_chain *chain, const kit_space *s, const char *offset, int which)
 {
     for (uint32_t i = 0; i < chain->n_leaf; i++) {
@@ -143,8 +143,8 @@ static void emit_combine(kit_text *text, const kit_chain *chain, uint32_t i, con
         kit_text_add(text, "%s%u = %s(%s%u, %s);\n", acc, i, sums_int(chain, i) ? "VI_MAX" : "V_MAX", acc, i, value);
 }
 
-/* Opens loops over the reduced dimensions but `skip` (the innermost), outermost first; adds to q<i>. Returns how many. In parts, the first
- * one runs over what a work-item has of a part (emit_part). */
+/* Opens loops over the reduced dimensions except `skip` (the innermost), outermost first, which add to q<i>. Returns their number. In
+ * parts, the first loop runs over the work-item's share of a part (emit_part). */
 static uint32_t emit_loops(kit_text *text, const kit_chain *chain, const kit_space *s, bool skip, bool parts, uint32_t at)
 {
     uint32_t loops = 0, step = chain->n_leaf + 1;
@@ -237,7 +237,7 @@ static void emit_reduce_inner(kit_text *text, const kit_chain *chain, const kit_
     kit_text_add(text, "}\n");
 }
 
-/* Offsets of the leaves of line `y` of what is summed, and c, where its vector e begins: dimensions are peeled off y, innermost first. */
+/* Offsets of the leaves of line `y` of the terms, and c, where its vector e begins: dimensions are divided off y, innermost first. */
 static void emit_team_place(kit_text *text, const kit_chain *chain, uint32_t loops, uint32_t at)
 {
     uint32_t step = chain->n_leaf + 1;
@@ -256,8 +256,8 @@ static void emit_team_place(kit_text *text, const kit_chain *chain, uint32_t loo
 }
 
 /*
- * The same on a GPU: a team per output and part of it. What is summed is one row of vectors, line by line, so that all of a team have
- * work where lines are short, and several loads are on their way.
+ * The same on a GPU: a team per output and part. The terms are one row of vectors, line by line, so that the whole team has work on
+ * short lines, and several loads are in flight.
  */
 static void emit_reduce_team(kit_text *text, const kit_chain *chain, const kit_space *s, bool parts)
 {
@@ -300,7 +300,7 @@ static void emit_part(kit_text *text, const kit_chain *chain, const kit_space *s
         kit_text_add(text, "q%u += from * meta[%u];\n", i, at + 1 + i);
 }
 
-/* The innermost dimension stays: a group per `block` neighbours of it, c0 .. c1; r: which line of it, of all that stay. */
+/* The innermost dimension stays: a group per `block` neighbours of it, c0 .. c1; r: index of its line among all kept lines. */
 static void emit_columns(kit_text *text, const kit_chain *chain, const kit_space *s)
 {
     kit_text_add(text, "const long parts = (meta[1] + meta[2] - 1) / meta[2], line = GID(0) / parts;\n"
@@ -325,7 +325,7 @@ static void emit_reduce_outer(kit_text *text, const kit_chain *chain, const kit_
     kit_text_add(text, "}\n");
 }
 
-/* In parts: a group's work-items are K_ROWS rows of K_ACROSS, each of which takes every K_ROWS-th line of the part. */
+/* In parts: a group's work-items are K_ROWS rows of K_ACROSS; each row takes every K_ROWS-th line of the part. */
 static void emit_reduce_part(kit_text *text, const kit_chain *chain, const kit_space *s, bool lined)
 {
     uint32_t loops_at = 3 + kept_dims(s, true) * (chain->n_leaf + 1);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Maps on a GPU whose work-items load and store 16 bytes at once (kit_target.four): a work-item has one vector of the outputs, all of
- * its loads come first, and nothing asks whether an address is aligned. It is for lines that are whole vectors, at such places.
+ * Maps on a GPU whose work-items load and store 16 bytes at once (kit_target.four). A work-item has one vector of the outputs, issues
+ * all its loads first, and never checks alignment. Only for lines that are whole vectors, at aligned places.
  */
 #include <stdio.h>
 
 #include "plugins/kit/emit.h"
 
-#define LINE_BYTES 16u           /* of a load */
-#define VECTORS_MOST (1ll << 30) /* they have ints as numbers */
+#define LINE_BYTES 16u           /* bytes of a load */
+#define VECTORS_MOST (1ll << 30) /* int counts the vectors */
 
-/* How a leaf's elements lie under those of the outputs. */
+/* A leaf's elements relative to the outputs'. */
 typedef enum leaf_way {
     LEAF_DENSE, /* as the outputs */
     LEAF_LINE,  /* one line for all */
@@ -33,7 +33,7 @@ static leaf_way way_of(const kit_space *s, uint32_t i)
     return is_dense ? LEAF_DENSE : is_line ? LEAF_LINE : LEAF_VIEW;
 }
 
-/* Whether vectors of `width` elements of operand i begin at multiples of their size, 16 bytes at most; at: its own begin. */
+/* True if vectors of `width` elements of operand i begin at multiples of their size, 16 bytes at most; at: the operand's own begin. */
 static bool operand_is_lined(const kit_chain *chain, const kit_space *s, uint32_t i, uint32_t width, uint64_t at)
 {
     const uint64_t element = yk_dtype_bytes(operand_dtype(chain, i)), whole = element * width;
@@ -84,7 +84,7 @@ static void emit_parameters(kit_text *text, const char *name, const kit_chain *c
     kit_text_add(text, "ATC(long, meta);\n");
 }
 
-/* Declares c, the place in the line, and q<i>, where the line of a view begins; meta: kit_meta_map's. */
+/* Declares c, the place in the line, and q<i>, the begin of a view's line; meta: kit_meta_map's. */
 static void emit_places(kit_text *text, const kit_chain *chain, const kit_space *s)
 {
     const uint32_t step = chain->n_leaf + 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A plugin's options (YOKE_<PLUGIN>_<KEY>), checked when it starts: a name or a value that means nothing is an error. */
+/* A plugin's options (YOKE_<PLUGIN>_<KEY>), checked when it starts: an unknown name or value is an error. */
 #ifndef YOKE_PLUGINS_KIT_OPTIONS_H
 #define YOKE_PLUGINS_KIT_OPTIONS_H
 
@@ -16,7 +16,7 @@ typedef struct kit_option {
 /* YK_E_ARG, explained to the host, for a value that is not good or a variable of the environment that only looks like one. */
 yk_status kit_options_check(const yk_host *host, const char *plugin, const kit_option *option, size_t n_option);
 
-/* Values that several plugins take, each with what its message says is allowed. */
+/* Checks that several plugins share, each with its message's list of allowed values. */
 bool kit_option_is_flag(const char *value);
 bool kit_option_is_ms(const char *value);
 bool kit_option_is_cores(const char *value);

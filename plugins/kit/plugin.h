@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What every plugin begins with: memory and options from the host, the machine's memory, and answers that an older host can take.
+ * The common start of every plugin: memory and options from the host, the machine's memory, and answers that an older host can take.
  * No state: any thread.
  */
 #ifndef YOKE_PLUGINS_KIT_PLUGIN_H
@@ -13,7 +13,7 @@
 
 #include <yoke/plugin.h>
 
-/* What yk_plugin.sanitizer says of this build; a configured build has said it in config.h. */
+/* The value of yk_plugin.sanitizer for this build; a configured build defines it in config.h. */
 #if defined(YK_SANITIZER)
 #define KIT_SANITIZER YK_SANITIZER
 #elif defined(__SANITIZE_ADDRESS__)
@@ -28,12 +28,12 @@
 #define KIT_STORE (1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32 | 1u << YK_U8 | 1u << YK_BOOL)
 #define KIT_COMPUTE (1u << YK_F32 | 1u << YK_F16 | 1u << YK_BF16 | 1u << YK_I32)
 
-/* The first members of a plugin's table, which say what it was built with. */
+/* The first members of a plugin's table, which describe its build. */
 #define KIT_PLUGIN_HEAD(plugin_name, plugin_version)                                                                 \
     .size = sizeof(yk_plugin), .abi = YK_ABI, .minor = YK_ABI_MINOR, .n_op = YK_OP_COUNT, .n_dtype = YK_DTYPE_COUNT, \
     .name = (plugin_name), .version = (plugin_version), .sanitizer = KIT_SANITIZER
 
-/* Whether the host lends all that the kit calls; a plugin's init answers YK_E_ABI if not. */
+/* True if the host has every function that the kit calls; a plugin's init returns YK_E_ABI if not. */
 static inline bool kit_host_fits(const yk_host *host)
 {
     return host->size >= offsetof(yk_host, cache_dir) + sizeof host->cache_dir;
@@ -45,14 +45,14 @@ static inline bool kit_host_fits(const yk_host *host)
          ? (host)->fail_node((plugin), (stream), __VA_ARGS__)                                             \
          : (host)->fail((plugin), __VA_ARGS__))
 
-/* Says that there is no memory for something; returns YK_E_MEM. */
+/* Reports that memory for something is out; returns YK_E_MEM. */
 static inline yk_status kit_no_memory(const yk_host *host, const char *plugin, uint64_t bytes, const char *what)
 {
     host->fail(plugin, "no memory for %s of %llu bytes", what, (unsigned long long)bytes);
     return YK_E_MEM;
 }
 
-/* Memory of zeros, for kit_release; of 0 bytes too. NULL after having said so. */
+/* Zeroed memory, also of 0 bytes, for kit_release. NULL after a report. */
 static inline void *kit_zeroed(const yk_host *host, const char *plugin, size_t bytes, const char *what)
 {
     void *p = host->alloc(bytes ? bytes : 1, 64);
@@ -82,7 +82,7 @@ static inline uint64_t kit_host_memory(void)
     return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Whether there is a device `i` among n; YK_E_ARG, said to the host, if not. */
+/* YK_E_ARG, reported to the host, unless `i` is one of n devices. */
 static inline yk_status kit_device_check(const yk_host *host, const char *plugin, uint32_t i, uint32_t n)
 {
     if (i < n)
@@ -91,7 +91,7 @@ static inline yk_status kit_device_check(const yk_host *host, const char *plugin
     return YK_E_ARG;
 }
 
-/* Fills what the caller asked for, whose struct may be older, and shorter, than this plugin's. */
+/* Copies as much as the caller's struct holds, which may be older and shorter than this plugin's. */
 static inline void kit_caps_give(yk_device_caps *to, const yk_device_caps *caps)
 {
     const uint32_t size = to->size < sizeof *caps ? to->size : (uint32_t)sizeof *caps;

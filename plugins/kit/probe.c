@@ -137,7 +137,7 @@ static void helper_verdict(const kit_probe *probe, kit_probe_entry *e, int statu
                        reason ? ": " : "", reason ? reason : "");
 }
 
-/* One look at all children; the number still running. */
+/* Checks every child once; returns the number still running. */
 static uint32_t helper_collect(kit_probe *probe)
 {
     uint32_t running = 0;
@@ -149,7 +149,7 @@ static uint32_t helper_collect(kit_probe *probe)
         pid_t r = waitpid(e->pid, &status, WNOHANG);
         if (r == e->pid)
             helper_verdict(probe, e, status);
-        else if (r < 0 && errno == ECHILD) { /* the program ignores SIGCHLD: nobody can tell */
+        else if (r < 0 && errno == ECHILD) { /* the program ignores SIGCHLD, so the exit code is lost */
             e->pid = 0;
             e->good = true;
         } else
@@ -220,7 +220,7 @@ static void verdict_report(const kit_probe *probe, const kit_probe_entry *e, uin
                             (unsigned long long)age / 60);
 }
 
-/* The entries are part of the key: verdict i is that of entry i. */
+/* The key covers the entries, so verdict i belongs to entry i. */
 static bool verdicts_recall(kit_probe *probe)
 {
     uint8_t good[KIT_PROBE_ENTRIES];

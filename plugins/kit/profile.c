@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list of a profile: one place to read where time goes, for each plugin whose device can say when a launch began and ended. */
+/* The list of a profile, for each plugin whose device can tell a launch's begin and end. */
 #include "plugins/kit/profile.h"
 
 #include <inttypes.h>
@@ -11,7 +11,7 @@
 struct kit_profile_entry {
     kit_profile_entry *next;
     char name[KIT_LAUNCH_TEXT];
-    uint64_t first_ns, ns, runs; /* the first run; the others */
+    uint64_t first_ns, ns, runs; /* ns of the first run; ns of the other runs */
 };
 
 void kit_profile_add(kit_profile *profile, const char *name, uint64_t ns)

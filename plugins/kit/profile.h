@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where a device's time goes: what its launches took, added up by operation, kernel and shape (kit_launch_text). The caller's lock. */
+/* Times of a device's launches, summed by operation, kernel and shape (kit_launch_text). The caller's lock. */
 #ifndef YOKE_PLUGINS_KIT_PROFILE_H
 #define YOKE_PLUGINS_KIT_PROFILE_H
 
@@ -14,9 +14,9 @@ typedef struct kit_profile {
     kit_profile_entry *first;
 } kit_profile;
 
-/* One run. The first run of each, in which drivers compile, stands by itself. Without memory it is left out. */
+/* Adds one run. The first run of each name, in which drivers compile, is kept apart. Without memory the run is dropped. */
 void kit_profile_add(kit_profile *profile, const char *name, uint64_t ns);
-/* Prints to stderr under the device's name, the longest first, and forgets; nothing where nothing was added. */
+/* Prints to stderr under the device's name, the longest first, and clears the list; no-op for an empty list. */
 void kit_profile_end(kit_profile *profile, const char *device);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program's tables, from empty to freed; lower/ fills them. What a launch is, as a text. */
+/* A program's tables, from empty to freed; lower/ fills them. Describes a launch as text. */
 #include "plugins/kit/program.h"
 
 #include <stdio.h>

@@ -13,15 +13,15 @@
 #include "plugins/kit/clock.h"
 #include "plugins/kit/plugin.h"
 
-#define SPANS 64             /* of the last points */
-#define LOOK_NS 20000000u    /* how long the thread waits for another queue without a look at its own */
-#define LEAVE_NS 2000000000u /* how long kit_queue_free waits for what an aborted queue was doing */
+#define SPANS 64             /* spans kept of the last points */
+#define LOOK_NS 20000000u    /* ns that the thread waits for another queue before it checks its own */
+#define LEAVE_NS 2000000000u /* ns that kit_queue_free waits for an aborted queue's work */
 
 typedef struct job {
     struct job *next;
     const yk_wait *wait;
     uint32_t n_wait;
-    bool runs; /* a program; else a copy, or what the plugin calls for */
+    bool runs; /* a program; else a copy, or the plugin's own call */
     yk_status (*call)(void *arg, char why[KIT_WHY]);
     void *arg;
     yk_submit submit;
@@ -36,7 +36,7 @@ struct yk_queue {
     yk_device *dev;
     const kit_queue_ops *ops;
     pthread_t thread;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t changed;
     job *first, **end;
     uint64_t given, done;
@@ -47,7 +47,7 @@ struct yk_queue {
     span span[SPANS];
 };
 
-static _Thread_local uint32_t blamed; /* of the work under way in a queue's thread */
+static _Thread_local uint32_t blamed; /* node at fault in the current work of a queue's thread */
 
 void kit_queue_blame(uint32_t stream)
 {
@@ -153,7 +153,7 @@ static void job_do(yk_queue *q, const job *j)
     pthread_mutex_unlock(&q->lock);
 }
 
-/* The next job, or NULL when there are none and there will be none. */
+/* The next job; NULL if the queue is empty and ending. */
 static job *queue_take(yk_queue *q)
 {
     job *j;
@@ -206,7 +206,7 @@ yk_status kit_queue_new(yk_device *dev, const kit_queue_ops *ops, yk_queue **out
     return YK_OK;
 }
 
-/* Whether the thread has come to its end, for which a failed queue is given some time and any other as long as it takes. */
+/* True once the thread has ended. A failed queue gets limited time, any other as long as it takes. */
 static bool thread_ends(yk_queue *q)
 {
     const uint64_t leave = deadline_ns(LEAVE_NS);
@@ -224,7 +224,7 @@ static bool thread_ends(yk_queue *q)
 void kit_queue_free(yk_queue *q)
 {
     if (!thread_ends(q)) {
-        pthread_detach(q->thread); /* what it does may never end: it and its queue are left behind */
+        pthread_detach(q->thread); /* its work may never end: the thread and its queue are abandoned */
         return;
     }
     pthread_join(q->thread, NULL);
@@ -235,7 +235,7 @@ void kit_queue_free(yk_queue *q)
 
 /* ---- Giving jobs --------------------------------------------------------------------------------------------------- */
 
-/* A job with room for its lists behind it; NULL when memory is gone. */
+/* A job with its lists in the same block; NULL if memory is out. */
 static job *job_new(const yk_queue *q, uint32_t n_wait, uint32_t n_slot)
 {
     const size_t bytes = sizeof(job) + n_wait * sizeof(yk_wait) + n_slot * (sizeof(yk_buffer *) + 2 * sizeof(uint64_t));
@@ -296,7 +296,7 @@ static bool slot_is_used(const yk_graph *g, uint32_t slot)
     return false;
 }
 
-/* A queue that has failed says so before anything else. */
+/* Returns the failure of a failed queue. */
 static yk_status queue_ready(yk_queue *q)
 {
     pthread_mutex_lock(&q->lock);

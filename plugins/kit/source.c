@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernels' sources by the names of their files, as texts in this library: what a unit is compiled of. The dialect and
- * the elementary functions stand before every one.
+ * The kernels' sources by file name, as texts in this library, of which units are compiled. The dialect and the elementary functions
+ * precede each text.
  */
 #include "plugins/kit/source.h"
 
@@ -36,7 +36,7 @@
 #include "plugins/kit/kernels/xent.kch"
 
 static const struct {
-    const char *name, *before, *between, *text; /* before, between: what a file builds upon, or "" */
+    const char *name, *before, *between, *text; /* before, between: texts that a file builds on, or "" */
 } files[] = {
     {"attn", "", kit_src_gemm, kit_src_attn},
     {"attn_gpu", "", "", kit_src_attn_gpu},

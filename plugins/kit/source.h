@@ -8,8 +8,8 @@
 #define KIT_PARTS 5
 
 /*
- * The source of a unit: texts to be compiled as one, in order. file: kit_unit.file; NULL: of generated kernels, whose text
- * (of one unit, or of several, one after the other) is `generated`. False: there is no such file.
+ * The source of a unit: texts to compile as one, in order. file: kit_unit.file; NULL for generated kernels, whose text (of one or
+ * several units, in order) is `generated`. False for an unknown file.
  */
 bool kit_unit_parts(const kit_target *target, const char *file, const char *generated, const char *part[KIT_PARTS]);
 /* The compiler's macros, "-DNAME=VALUE" each, separated by blanks; false if they do not fit. */
@@ -17,7 +17,7 @@ bool kit_unit_macros(const kit_target *target, const char *macros, char *text, s
 
 /* The macros, as of a kit_unit, of kernels of rows and elements, generated ones among them: " -DK_FOUR", or "". */
 const char *kit_row_macros(const kit_target *target);
-/* Those of generated products. */
+/* The macros of generated products. */
 const char *kit_generated_macros(const kit_target *target);
 
 /* For the lowering: the kernel of a product, before which its macros are written; lanes: the one for kit_target.lanes; mma: for

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was found out about the drivers is kept in the cache folder, because loading them takes seconds: which of them
- * could be tried without harm, and what devices they have. An answer holds while nothing it may depend on has changed:
- * this plugin's own file, the loader's entries, every library that was mapped (path, size, time), the environment of
- * drivers, device nodes, this boot of the machine, and for devices the cores. It is checked by stat alone, in less than a
- * millisecond. A file that is damaged or out of date is as good as none. A bad verdict is believed for an hour: what made
- * a driver fail may be gone.
+ * Facts about the drivers are kept in the cache folder, as loading drivers takes seconds: the verdict of each trial, and the devices. An
+ * answer holds while none of its dependencies has changed: this plugin's own file, the loader's entries, every library that was mapped
+ * (path, size, time), the drivers' environment, device nodes, this boot of the machine, and for devices the cores. The check needs only
+ * stat, and less than a millisecond. A damaged or outdated file counts as absent. A bad verdict holds for an hour, as the reason may go
+ * away.
  */
 #define _GNU_SOURCE
 #include "plugins/kit/survey.h"
@@ -36,11 +35,11 @@ typedef struct file_stamp {
 
 typedef struct survey_image {
     uint64_t magic, key, made;
-    uint32_t n_file, bytes; /* bytes of the answer, which follows the stamps; then a hash of all */
+    uint32_t n_file, bytes; /* bytes of the answer, which follows the stamps; then a hash of everything */
     file_stamp file[MAX_FILES];
 } survey_image;
 
-/* ---- What an answer depends on ---- */
+/* ---- Dependencies of an answer ---- */
 
 static void stamp_take(file_stamp *s, const char *path)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A text that grows; after a failure it takes nothing any more and says so. */
+/* A growing text; after a failure it ignores further text and reports the failure. */
 #include "plugins/kit/text.h"
 
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 
 #include "plugins/kit/plugin.h"
 
-#define MORE 32 /* places that are added beyond what is asked for */
+#define MORE 32 /* entries added beyond the requested number */
 
 /* ---- The table; under the lock ---- */
 
@@ -88,7 +88,7 @@ static uint64_t source_key(const kit_units *units, const char *macros, const cha
     return key;
 }
 
-/* file: of the kit, or NULL: the text of generated kernels. */
+/* file: of the kit, or NULL for the text of generated kernels. */
 static yk_status unit_build(kit_units *units, const char *file, const char *macros, const char *text, void **code)
 {
     char options[2 * KIT_MACROS];

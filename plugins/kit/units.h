@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The compiled units of a device. One is named by the hash of its text, its macros and the device's identity, and looked for in the
- * device's table, then in the cache folder (cache.h), then compiled; generated kernels that are not there are compiled together.
- * Any thread: a lock of its own is held while it compiles.
+ * The compiled units of a device. A unit's name is the hash of its text, its macros and the device's identity. It is looked up in the
+ * device's table, then in the cache folder (cache.h), then compiled; missing generated kernels are compiled together.
+ * Any thread: its own lock is held while it compiles.
  */
 #ifndef YOKE_PLUGINS_KIT_UNITS_H
 #define YOKE_PLUGINS_KIT_UNITS_H
@@ -12,15 +12,15 @@
 #include "plugins/kit/cache.h"
 #include "plugins/kit/source.h"
 
-/* What another process can load instead of compiling. */
+/* Code that another process can load instead of compiling. */
 typedef struct kit_image {
-    void *data; /* of host->alloc; the taker's. NULL: there is none */
+    void *data; /* memory of host->alloc, for the taker to free; NULL if absent */
     size_t bytes;
 } kit_image;
 
 /* A backend's compiler. "Code" is what its driver calls a program or a module. */
 typedef struct kit_compiler {
-    void *(*load)(yk_device *dev, const void *image, size_t bytes); /* NULL: it is of no use here, and thrown away */
+    void *(*load)(yk_device *dev, const void *image, size_t bytes); /* NULL if it is useless here; the file is then deleted */
     /* *image is filled in where the unit may be kept. */
     yk_status (*build)(yk_device *dev, const char *macros, const char *const part[KIT_PARTS], void **code, kit_image *image);
     void (*release)(void *code);
@@ -39,16 +39,16 @@ typedef struct kit_units {
     kit_cache cache;
     bool cached;       /* units are kept in the cache folder; no: the driver keeps its own */
     uint64_t identity; /* hash of device, driver and compiler */
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* guards the members below */
     kit_code *code;
     size_t n, cap;
 } kit_units;
 
-/* All members down to identity are the caller's, the others 0; it cannot fail. */
+/* The caller sets all members down to identity, and zeroes the others; cannot fail. */
 void kit_units_init(kit_units *units);
-/* The table and, if the compiler can still be asked to, what was compiled. Units can be used no more. */
+/* Frees the table and, if the compiler still works, the compiled code. Units are unusable afterwards. */
 void kit_units_release(kit_units *units, bool release_code);
-/* The code of a program's units, of[i] for unit[i]; the device keeps them. YK_E_MEM, or what build says. */
+/* The code of a program's units, of[i] for unit[i]; the device owns it. YK_E_MEM, or the error of `build`. */
 yk_status kit_units_get(kit_units *units, const kit_program *program, void **of);
 
 #endif

@@ -36,7 +36,7 @@ static inline size_t kit_round_bytes(size_t bytes, size_t to)
     return (bytes + to - 1) / to * to;
 }
 
-/* The name of an operation, for messages; "?" for none. */
+/* The name of an operation, for messages; "?" if unknown. */
 static inline const char *kit_op_name(uint32_t op)
 {
     static const char *const names[] = {
@@ -55,7 +55,7 @@ static inline int64_t kit_value_count(const yk_value *v)
     return n;
 }
 
-/* Whether its elements lie one after the other, the last dimension fastest. */
+/* True if its elements are contiguous, the last dimension fastest. */
 static inline bool kit_value_dense(const yk_value *v)
 {
     int64_t stride = 1;

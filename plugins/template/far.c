@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A second plugin to be copied: a device with memory of its own and a thread that drives it, over the kit's queue
- * (plugins/kit/queue.h). What a host sees of a GPU it sees here: buffers that cannot be mapped, copies that run beside the
- * caller, points, several queues, registered host memory. The device itself is played by the reference kernels.
+ * A second plugin to copy: a device with its own memory and a thread that drives it, over the kit's queue (plugins/kit/queue.h). It
+ * shows a host everything that a GPU does: buffers that cannot be mapped, copies in parallel to the caller, points, several queues,
+ * registered host memory. The reference kernels play the device.
  *
- * What to change, in this order: device_caps (its flags first: what stands there is this machine's, not yours), memory_take and
- * memory_give (where buffers lie), far_copy (how bytes get there), program_new (compile), far_run (run), node_claims. Build it as its
- * Makefile.am says, and run `yoke-cts --plugin ./yoke_far.so` after each.
+ * Change these, in this order: device_caps (its flags first, as they describe this machine), memory_take and memory_give (the place of
+ * buffers), far_copy (moving bytes), program_new (compile), far_run (run), node_claims. Build it as its Makefile.am says, and run
+ * `yoke-cts --plugin ./yoke_far.so` after each.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -23,9 +23,9 @@
 #endif
 #define WHO "far"
 #define DEVICES 2u
-#define ALIGN 256u       /* of slots in buffers */
-#define VALUE_ALIGN 128u /* of values in slots */
-#define STAGE 65536u     /* bytes of host memory that is not registered go over in parts */
+#define ALIGN 256u       /* alignment of slots in buffers */
+#define VALUE_ALIGN 128u /* alignment of values in slots */
+#define STAGE 65536u     /* bytes per part in copies of unregistered host memory */
 
 struct yk_device {
     uint32_t number;
@@ -33,7 +33,7 @@ struct yk_device {
 
 struct yk_buffer {
     yk_device *dev;
-    char *far; /* an address that means something to the device alone */
+    char *far; /* an address that only the device may use */
     uint64_t bytes;
     uint32_t use;
 };
@@ -79,10 +79,10 @@ static yk_status device_count(uint32_t *n)
 
 static yk_status device_caps(uint32_t i, yk_device_caps *caps)
 {
-    /* YK_CAP_CPU holds of this example, as it computes on the host's cores: `auto` leaves it out where another plugin has them, its
-     * memory is bounded as the process's is, and no leak of the device's own is looked for. A device with a chip of its own must
-     * not say it. YK_CAP_DETERMINISTIC promises equal bits for equal inputs, and YK_CAP_LONG_SUMS exact sums of any
-     * length, which the reference kernels make in double. */
+    /* This example has YK_CAP_CPU, as it computes on the host's cores. So `auto` leaves it out if another plugin has them, its memory
+     * has the process's limits, and no test looks for leaks of device memory. A device with its own chip must not set it.
+     * YK_CAP_DETERMINISTIC promises equal bits for equal inputs. YK_CAP_LONG_SUMS promises exact sums of any length, which the reference
+     * kernels make in double. */
     yk_device_caps c = {.flags = YK_CAP_DETERMINISTIC | YK_CAP_CPU | YK_CAP_PINS | YK_CAP_LONG_SUMS,
                         .mem_total = kit_host_memory(),
                         .max_alloc = kit_host_memory(),
@@ -108,7 +108,7 @@ static yk_status device_open(uint32_t i, yk_device **dev)
     return YK_OK;
 }
 
-/* The reference kernels run all composites, and add to what is there. */
+/* The reference kernels run every composite, and can add to the output. */
 static uint32_t node_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 {
     (void)dev, (void)g, (void)node;
@@ -194,7 +194,7 @@ static uint64_t value_bytes(const yk_value *v)
     return (uint64_t)kit_value_count(v) * yk_dtype_bytes(v->dtype);
 }
 
-/* Words that mean nothing yet are 0: a host that writes there says something this plugin cannot know. */
+/* Reserved words must be 0: a host that sets one uses a feature that this plugin does not know. */
 static bool reserved_is_zero(const yk_graph *g)
 {
     uint32_t any = g->reserved;
@@ -247,7 +247,7 @@ static const yk_graph *program_graph(const yk_program *p)
     return p->graph;
 }
 
-/* ---- What the queue's thread does ---------------------------------------------------------------------------------- */
+/* ---- Functions of the queue's thread -------------------------------------------------------------------------------- */
 
 static yk_status far_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY])
 {
@@ -268,7 +268,7 @@ static yk_status far_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY])
     return st;
 }
 
-/* Host memory that is not registered goes over in parts, as drivers do. */
+/* Copies unregistered host memory in parts, as drivers do. */
 static void bytes_move(char *to, const char *from, uint64_t bytes, bool at_once)
 {
     char stage[STAGE];
@@ -290,7 +290,7 @@ static yk_status far_copy(yk_device *dev, const yk_copy *c, char why[KIT_WHY])
     return YK_OK;
 }
 
-/* A buffer made for some kinds of slots is bound to no other. */
+/* Refuses a buffer in a slot of a kind that it was not made for. */
 static yk_status far_admit(yk_device *dev, const yk_submit *s, const yk_copy *c)
 {
     (void)dev, (void)c;
@@ -306,7 +306,7 @@ static yk_status far_admit(yk_device *dev, const yk_submit *s, const yk_copy *c)
 
 static yk_status queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **q)
 {
-    (void)desc; /* a thread each, whatever it is for */
+    (void)desc; /* every kind of queue is a thread */
     return kit_queue_new(dev, &queue_ops, q);
 }
 

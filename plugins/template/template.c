@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A complete plugin for Yoke, to be copied and changed. It computes on one core of the host: a few operations by loops of
- * its own, all others by the reference kernels the host lends (host->eval_node). It is slow and right.
+ * A complete plugin for Yoke, to copy and change. It computes on one core of the host: a few operations by its own loops, every other
+ * one by the host's reference kernels (host->eval_node). It is slow and right.
  *
- * What to change, in this order: device_count and device_caps (what there is), buffers (where memory lies), program_new
- * (turn the graph into something your device can run again and again), queue_run (run it). Then claim composites, one
- * after another, and run `yoke-cts --plugin ./yoke_template.so` after each.
+ * Change these, in this order: device_count and device_caps (your devices), buffers (the place of memory), program_new (turn the graph
+ * into something your device can run repeatedly), queue_run (run it). Then claim composites, one after another, and run
+ * `yoke-cts --plugin ./yoke_template.so` after each.
  */
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -31,12 +31,12 @@ struct yk_buffer {
 };
 
 struct yk_program {
-    const yk_graph *graph; /* lives as long as the program: nothing to copy */
+    const yk_graph *graph; /* the host keeps it as long as the program, so there is no copy */
 };
 
 struct yk_queue {
-    _Atomic uint64_t point; /* all is done before a call returns, so this is the last point and the last finished one */
-    _Atomic int failed;     /* yk_status: the first failure, which every later call returns; another thread may wait */
+    _Atomic uint64_t point; /* the last point, which is also the last finished one, as a call returns after its work */
+    _Atomic int failed;     /* yk_status of the first failure, which every later call returns; atomic, as another thread may wait */
 };
 
 static const yk_host *host;
@@ -46,7 +46,7 @@ static struct yk_device the_device;
 
 static yk_status plugin_init(const yk_host *h)
 {
-    if (h->size < offsetof(yk_host, option)) /* an older host that lacks what is used here */
+    if (h->size < offsetof(yk_host, option)) /* an older host without the functions used here */
         return YK_E_ABI;
     host = h;
     return YK_OK;
@@ -59,13 +59,13 @@ static void plugin_fini(void)
 
 static yk_status device_count(uint32_t *n)
 {
-    *n = 1; /* a driver that is absent means 0, not an error */
+    *n = 1; /* without a driver return 0 devices, not an error */
     return YK_OK;
 }
 
 static yk_status device_caps(uint32_t i, yk_device_caps *caps)
 {
-    /* YK_CAP_LONG_SUMS holds, as the reference kernels add up in double. Leave it out where yours take more than 32 terms in f32. */
+    /* YK_CAP_LONG_SUMS holds, as the reference kernels add up in double. Remove it if yours add more than 32 terms in f32. */
     const yk_device_caps c = {.flags = YK_CAP_HOST_VISIBLE | YK_CAP_WRAP | YK_CAP_DETERMINISTIC | YK_CAP_CPU | YK_CAP_LONG_SUMS,
                         .name = "one core, reference kernels",
                         .mem_total = kit_host_memory(),
@@ -94,7 +94,7 @@ static void device_close(yk_device *dev)
     (void)dev;
 }
 
-/* Composites: the host replaces those that are not claimed by primitives. This one is claimed to show how. */
+/* The host replaces unclaimed composites by primitives. This one is claimed as an example. */
 static uint32_t node_claims(yk_device *dev, const yk_graph *g, uint32_t node)
 {
     (void)dev;
@@ -125,7 +125,7 @@ static yk_status buffer_make(void *memory, uint64_t bytes, yk_buffer **out)
 static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b)
 {
     (void)dev;
-    return buffer_make(NULL, desc->bytes, b); /* what it is for makes no difference here */
+    return buffer_make(NULL, desc->bytes, b); /* the kind of buffer makes no difference here */
 }
 
 static yk_status buffer_wrap(yk_device *dev, void *memory, uint64_t bytes, yk_buffer **b)
@@ -146,7 +146,7 @@ static void *buffer_map(yk_buffer *b)
     return b->memory;
 }
 
-/* ---- Kernels of our own: f32, all operands dense. They return false for what they leave to the host. ------------------ */
+/* ---- Our own kernels: f32, all operands dense. They return false for nodes that the host must run. -------------------- */
 
 typedef struct operands {
     const yk_graph *graph;
@@ -267,7 +267,7 @@ static void program_free(yk_program *p)
 static yk_status queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **out)
 {
     yk_queue *q = kit_zeroed(host, WHO, sizeof *q, "a queue");
-    (void)dev, (void)desc; /* one kind of queue serves for all */
+    (void)dev, (void)desc; /* one kind of queue serves all purposes */
     if (!q)
         return YK_E_MEM;
     *out = q;
@@ -279,7 +279,7 @@ static void queue_free(yk_queue *q)
     host->free(q);
 }
 
-/* Ends every submission. What was refused for its arguments changes nothing; any other failure stays. */
+/* Ends every submission. A refused argument changes nothing; any other failure stays. */
 static yk_status queue_end(yk_queue *q, yk_status s, uint64_t *point)
 {
     int none = YK_OK;
@@ -321,7 +321,7 @@ static yk_status bind_slots(const yk_graph *g, const yk_submit *s, void **slot)
     return YK_OK;
 }
 
-/* Nothing to wait for in s->wait: what another queue of this plugin was given is done. */
+/* s->wait needs no wait, as the work of this plugin's other queues is done already. */
 static yk_status queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
     const yk_graph *g = s->program->graph;
@@ -339,7 +339,7 @@ static yk_status queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
     return queue_end(q, status, point);
 }
 
-/* Where an end of a copy lies; NULL, explained, if that is not inside the buffer. */
+/* Address of an end of a copy; NULL, with a message, if it is outside the buffer. */
 static void *copy_end(const yk_buffer *b, const void *memory, uint64_t offset, uint64_t bytes)
 {
     if (!b)
@@ -377,7 +377,7 @@ static yk_status queue_poll(yk_queue *q, uint64_t *done)
 
 static yk_status queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
 {
-    (void)timeout_ns; /* a point that was given out is done */
+    (void)timeout_ns; /* a point that was given out is done already */
     if (point <= q->point)
         return queue_status(q);
     host->fail(WHO, "waiting for point %llu; the last one is %llu", (unsigned long long)point, (unsigned long long)q->point);

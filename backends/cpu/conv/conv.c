@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which algorithm runs a convolution: the first of a table that fits. Winograd's and the one on blocks of channels take a node as
- * it is. Else it is products (conv_shape.h): forward one of all pixels, dx one for each phase of the stride, for input pixels of
- * one remainder modulo the stride see the same subset of taps:
+ * Chooses the algorithm of a convolution: the first of a table that fits. Winograd's and the one on blocks of channels take a node as it
+ * is. The other algorithms take products (conv_shape.h). Forward is one product of all pixels. dx is one for each phase of the stride,
+ * as input pixels with one remainder modulo the stride see the same subset of taps:
  *   gx[c, (n,q)] = sum_(o,t) w'[c, (o,t)] gy[n, o, at'(q,t)].
  */
 #include "backends/cpu/conv/conv.h"
@@ -19,7 +19,7 @@
 typedef struct filter_args {
     cpu_ref w;
     int64_t groups, out_channels, in_channels, taps, kernel_taps; /* channels of a group; taps of the phase; of the kernel */
-    const int32_t *tap;                                           /* which taps */
+    const int32_t *tap;                                           /* list of the phase's taps */
     int64_t ws_offset;
     uint8_t dtype;
 } filter_args;
@@ -128,7 +128,8 @@ static void plan_forward(cpu_build *build, const conv_problem *problem)
 
 /* ---- dx ---- */
 
-/* The taps that reach pixels of remainder (py, px): (py + ph - ky*dil_h) is divisible by sh. shift: those of y, of x, which taps. */
+/* Lists the taps that reach pixels of remainder (py, px), with (py + ph - ky*dil_h) divisible by sh. shift: shifts in y, shifts in x,
+ * tap numbers. */
 static int32_t phase_taps(const conv_shape *shape, int64_t py, int64_t px, int32_t *shift)
 {
     const int64_t all = shape->kh * shape->kw;
@@ -144,7 +145,7 @@ static int32_t phase_taps(const conv_shape *shape, int64_t py, int64_t px, int32
     return taps;
 }
 
-/* Adds the step that makes w' of a phase, behind those of the phases before; ws_bytes: where these end. */
+/* Adds the step that makes w' of a phase, after those of earlier phases; *ws_bytes: end of their scratch. */
 static void emit_filter(cpu_build *build, const conv_problem *problem, int32_t taps, const int32_t *tap, int64_t *ws_bytes)
 {
     const conv_shape *shape = &problem->shape;

@@ -15,12 +15,12 @@
 #include "plugins/kit/value.h"
 
 #define MOST_TAPS 49
-#define PART_BYTES (54 << 10)  /* of the weights at a time: they stay in the second cache */
-#define MOST_BYTES (3 << 20)   /* of a group laid out */
+#define PART_BYTES (54 << 10)  /* bytes of weights at a time: they stay in the second cache */
+#define MOST_BYTES (3 << 20)   /* bytes of a group's layout */
 #define LEAST_ROWS 12          /* grid points of a line of a group */
 #define SHORT_LINE 8           /* grid points: ends of a line are strips of their own, rows of four images */
 #define EDGE_ROWS 4
-#define EDGE_BYTES (768 << 10) /* of such a group */
+#define EDGE_BYTES (768 << 10) /* bytes of such a group */
 
 /* Taps lo .. hi - 1 of a row or a column of the kernel. */
 typedef struct block_taps {
@@ -36,10 +36,10 @@ typedef struct block_strip {
 /* result pixels of one remainder */
 typedef struct block_phase {
     int64_t grid_h, grid_w, first_y, first_x;
-    int64_t taps, across;             /* all, and those of one line */
-    const int32_t *tap, *offset;      /* which taps; words from a grid point to what (tap, block) sees */
+    int64_t taps, across;             /* all taps, and those of one line */
+    const int32_t *tap, *offset;      /* list of taps; words from a grid point to the word that (tap, block) sees */
     const int32_t *shift_y, *shift_x; /* shifts of each */
-    block_taps *down;                 /* of each line: what sees lines of the image */
+    block_taps *down;                 /* for each line: taps that see lines of the image */
     block_strip *strip;
     int64_t n_strip;
     size_t at_u, at_c; /* words: weights in the shared, sums in the worker's scratch */
@@ -116,7 +116,7 @@ typedef struct block_prefetch {
     cpu_prefetch from, to; /* images of the next group, results of this one */
 } block_prefetch;
 
-/* Parts k0 .. k1 - 1 of a panel's sums of one strip: runs of those that see pixels. */
+/* Adds parts k0 .. k1 - 1 of a panel's sums of one strip, in runs of taps that see pixels. */
 static void add_strip(const block_args *conv, const cpu_ctx *ctx, const block_phase *phase, int nv, const block_taps *down,
                       const block_strip *strip, const float *x, const float *u, float *sums, int64_t k0, int64_t k1)
 {
@@ -156,7 +156,7 @@ static void add_phase_strips(const block_args *conv, const cpu_ctx *ctx, const b
     }
 }
 
-/* The sums of a phase in parts of the weights: some taps, all blocks; where there are many of these, some of one tap. */
+/* Cuts a phase's sums by parts of the weights: some taps with all blocks; with many blocks, some blocks of one tap. */
 static int64_t phase_cuts(const block_args *conv, const block_phase *phase, int64_t most)
 {
     int64_t blocks = conv->group.planes.blocks;
@@ -252,7 +252,7 @@ static void set_phase(const conv_shape *shape, bool dx, int64_t py, int64_t px, 
     }
 }
 
-/* Which of n taps, d shifts `stride` entries apart, see one of `size` pixels from grid point q; all: none does. */
+/* Range of the n taps, d shifts `stride` entries apart, that see one of `size` pixels from grid point q; empty if none does. */
 static block_taps seen_from(const int32_t *d, int64_t n, int64_t stride, int64_t at, int64_t size)
 {
     block_taps t = {0, (int32_t)n};
@@ -277,7 +277,8 @@ static void add_strips(cpu_build *build, const block_args *conv, block_phase *ph
         phase->strip[phase->n_strip++] = (block_strip){x0 * conv->group.images + rows * s / n, rows * (s + 1) / n - rows * s / n, all};
 }
 
-/* What each line and each strip of a line sees; columns at the ends of short lines that see less are strips of their own. */
+/* Sets the taps seen by each line and by each strip of a line. Columns at the ends of short lines that see fewer taps are separate
+ * strips. */
 static void set_strips(cpu_build *build, const block_args *conv, block_phase *phase)
 {
     int64_t across = phase->across ? phase->across : 1;
@@ -296,7 +297,7 @@ static void set_strips(cpu_build *build, const block_args *conv, block_phase *ph
     }
 }
 
-/* A group of images as it is laid out: padded for the taps of all phases. */
+/* The layout of a group of images, padded for the taps of all phases. */
 static cpu_grouped group_of(const cpu_isa *isa, const conv_problem *problem, const cpu_planes *planes)
 {
     const conv_shape *shape = &problem->shape;
@@ -334,7 +335,7 @@ static bool set_phases(cpu_build *build, block_args *conv, const conv_shape *sha
     return build->status == YK_OK;
 }
 
-/* where each part of each phase lies */
+/* sets the offset of each part of each phase */
 static void set_offsets(cpu_build *build, block_args *conv, int64_t all, const int32_t *d)
 {
     int64_t vw = build->isa->vw, blocks = conv->group.planes.blocks;
@@ -364,7 +365,7 @@ static void set_offsets(cpu_build *build, block_args *conv, int64_t all, const i
     cpu_need_thread_ws(build, conv->at_tmp + plane);
 }
 
-/* The input in blocks; of bf16 pairs where there are products of them. */
+/* The input in blocks; of bf16 pairs if the set has products of them. */
 static cpu_planes planes_of(const cpu_isa *isa, const conv_problem *problem)
 {
     const conv_shape *shape = &problem->shape;

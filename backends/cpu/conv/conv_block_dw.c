@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The gradient of a convolution's weights, directly, where it has a stride: E[t, c, o], the sum over all grid points (pixels of
- * gy, of all images) of x[c, the pixel that tap t sees from there] gy[o, there]. For one tap that is a product of two matrices,
- * channels x grid points x results, whose rows need not be gathered: input and gradient are laid out in memory of the thread
- * (cpu_grouped: blocks of as many channels as a vector has words, a group of images side by side, x by remainder modulo the
- * stride), where the grid points of a line are neighbours in both, one vector each, at a distance that is the tap's.
+ * The gradient of a strided convolution's weights, directly. E[t, c, o] is the sum over all grid points (pixels of gy, of all images) of
+ * x[c, pixel that tap t sees from there] gy[o, there]. For one tap that is a product of two matrices, channels x grid points x results,
+ * whose rows need not be gathered. Input and gradient are laid out in the thread's memory (cpu_grouped: blocks of as many channels as a
+ * vector has words, a group of images side by side, x by remainder modulo the stride). There the grid points of a line are neighbours in
+ * both, one vector each, at the tap's distance.
  *
- * Three steps: part_step makes sums, of images cut into fixed parts (so that bits do not depend on the workers) and of panels (two
- * blocks of results) in ranges (so that there is work for all); sum_step adds the parts in order; finish_step turns E into
- * gw[o][c][t]. Where there are products of bf16 pairs a word holds a number of each of two images: half the words, half the products.
+ * Three steps. part_step makes sums of images cut into fixed parts, so that bits do not depend on the workers, and of panels (two blocks
+ * of results) in ranges, so that every worker has work. sum_step adds the parts in order. finish_step turns E into gw[o][c][t]. With
+ * products of bf16 pairs a word holds a number of each of two images: half the words, half the products.
  */
 #include <string.h>
 
@@ -20,9 +20,9 @@
 #define MOST_TAPS 49
 #define MOST_CUTS 16
 #define LEAST_TASKS 32
-#define SUMS_BYTES (20 << 20) /* of all parts */
-#define MOST_BYTES (3 << 20)  /* of a group laid out */
-#define LEAST_POSITIONS 256   /* grid points of a group, where it fits: the sums are read and written once for each */
+#define SUMS_BYTES (20 << 20) /* bytes of all parts */
+#define MOST_BYTES (3 << 20)  /* bytes of a group's layout */
+#define LEAST_POSITIONS 256   /* grid points of a group, if they fit: the sums are read and written once for each group */
 #define STRETCH 128           /* grid points at a time: two vectors of each in the first cache */
 
 /* Lines, or columns, of grid points: first .. end - 1. */
@@ -31,16 +31,16 @@ typedef struct dw_span {
 } dw_span;
 
 typedef struct dw_tap {
-    int64_t offset;       /* words from a grid point to what the tap sees */
-    dw_span down, across; /* what of it is no padding */
+    int64_t offset;       /* words from a grid point to the word that the tap sees */
+    dw_span down, across; /* its parts that are no padding */
 } dw_tap;
 
 /* A part's sums lie as [block of channels][panel: two blocks of results][tap][channel][results]. */
 typedef struct dw_block {
     cpu_grouped x_group, gy_group;
     cpu_ref gw_ref;
-    int64_t images, in_channels, out_channels, taps; /* images: or pairs of them */
-    int64_t cuts, ranges;                            /* of images, of blocks of results */
+    int64_t images, in_channels, out_channels, taps; /* images: or pairs of images */
+    int64_t cuts, ranges;                            /* cuts of images; ranges of blocks of results */
     size_t cut_stride;                               /* words of one part's sums */
     const dw_tap *tap;
     size_t at_gy, at_plane, at_tmp;
@@ -54,7 +54,7 @@ static int64_t sums_at(const dw_block *dw, int64_t vw, int64_t block, int64_t pa
     return (block * dw->gy_group.planes.blocks + 2 * panel) * dw->taps * vw * vw;
 }
 
-/* What is fetched while a group is summed: the images of the next one. */
+/* Data fetched while a group is summed: the images of the next group. */
 typedef struct dw_prefetch {
     cpu_prefetch x, gy;
 } dw_prefetch;

@@ -16,15 +16,15 @@
 #define PANELS 4 /* columns of a block of sums: PANELS * nr */
 #define KC 512   /* words of k at a time */
 
-/* a word of k in bf16: numbers of a row of the weights, -1: none */
+/* a word of k in bf16: indices into a row of the weights, -1 for none */
 typedef struct direct_pair {
     int32_t first, second;
 } direct_pair;
 
 typedef struct direct_args {
     conv_args conv;
-    bool pairs;        /* bf16 pairs: channels two by two; of an odd last one, a pixel and that `beside` it */
-    int64_t neighbour; /* from a tap to its neighbour in the line, source pixels; 0: there is none */
+    bool pairs;        /* bf16 pairs of channels; with an odd last one, pairs of a pixel and its neighbour */
+    int64_t neighbour; /* source pixels from a tap to its neighbour in the line; 0 without one */
     const direct_pair *pair;
     int mr, nr;
     bool dense;     /* panels are whole lines of the grid, or whole parts of a line */
@@ -88,7 +88,7 @@ static void pad_plane(const direct_args *direct, const conv_view_at *at, int64_t
     }
 }
 
-/* Lines of all remainders of a pair of channels at a step of 2: each is read once, even pixels and odd ones parted. */
+/* Splits a pair of channels into lines of all remainders at a step of 2: each line is read once, and even and odd pixels are separated. */
 static void split_planes(const direct_args *direct, const conv_view_at *at, int64_t c, uint32_t *to)
 {
     const conv_view *view = &direct->conv.view;
@@ -258,7 +258,7 @@ static void set_geometry(direct_args *direct)
     direct->words = direct->pairs ? set_pairs(direct, NULL, NULL) : channels * view->taps;
 }
 
-/* What of it is known without memory. */
+/* The members that need no memory. */
 static direct_args direct_of(const cpu_isa *isa, const conv_args *conv)
 {
     direct_args direct = {.conv = *conv, .pairs = conv->gemm.mode == CPU_GEMM_PAIR, .mr = conv->gemm.mr, .nr = 2 * isa->vw};
@@ -269,7 +269,7 @@ static direct_args direct_of(const cpu_isa *isa, const conv_args *conv)
     return direct;
 }
 
-/* Whether it pays. */
+/* True if it pays. */
 static bool direct_fits(const cpu_isa *isa, const conv_problem *problem)
 {
     const conv_args *conv = problem->product;

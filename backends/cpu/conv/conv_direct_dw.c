@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The weight gradient from padded images (see conv_direct.c): gw'[(c,t), o] = sum_q x[c, q + off(t)] gy[q, o]. The rows
- * of the first operand are read in the image itself. Where lines of gy fill vectors and results are few, so is gy, with
- * positions in the lanes (kern_span.inc; widened a few planes at a time where its type is not the kernel's); else it is
- * transposed, with zeros between its rows. Sums of a fixed share of the images are kept apart and added in order.
+ * The weight gradient from padded images (see conv_direct.c): gw'[(c,t), o] = sum_q x[c, q + off(t)] gy[q, o]. The rows of the first
+ * operand are read in the image itself. If lines of gy fill vectors and results are few, gy is read in place too, with positions in the
+ * lanes (kern_span.inc; widened a few planes at a time unless it has the kernel's type). Else it is transposed, with zeros between its
+ * rows. Sums of a fixed share of the images are kept apart and added in order.
  */
 #include <string.h>
 
@@ -18,7 +18,7 @@
 #define MOST_CUTS 16
 #define SPAN_ROWS 6            /* (c,t) at a time at most, positions in the lanes */
 #define SPAN_OUTS 4            /* results at a time */
-#define SPAN_BYTES (128 << 10) /* of all sums, a vector each */
+#define SPAN_BYTES (128 << 10) /* bytes of all sums, a vector each */
 #define KC 256 /* words of k at a time, in whole lines: the panel of gy stays in the first cache */
 
 typedef struct direct_dw {
@@ -27,13 +27,13 @@ typedef struct direct_dw {
     bool pairs, spans;                          /* spans: positions in the lanes */
     int64_t images, cuts, rows, in_channels;    /* rows: (c,t) of a group */
     int64_t item, out_padded;                   /* bytes of an image's number; o rounded up to whole vectors */
-    int64_t row_words, gap_words, rows_at_once; /* words of k of a padded line, those of its padding; lines at a time */
+    int64_t row_words, gap_words, rows_at_once; /* words of k in a padded line; in its padding; lines at a time */
     int mr;
-    const int32_t *offset; /* of each row, numbers */
+    const int32_t *offset; /* [rows], in numbers */
     size_t at_gy, at_tmp;  /* in the scratch: the image, gy' or spans' sums, a line of gy' */
 } direct_dw;
 
-/* whether the kernels take gy's numbers as they are; else they are widened */
+/* true if the kernels take gy's numbers as they are; else they are widened */
 static bool reads_gy(const direct_dw *direct)
 {
     return direct->pairs || direct->dw.grad_view.dtype == YK_F32;
@@ -60,9 +60,9 @@ static void pack_line(const direct_dw *direct, const conv_view_at *at, const cpu
             words = direct->pairs ? view->grid_w / 2 : view->grid_w;
     const char *from = at->data + o0 * size + y * view->grid_w * item;
     int64_t ahead = direct->rows_at_once * view->grid_w * item +
-                    (y + direct->rows_at_once < view->grid_h ? 0 : (view->channels - 1) * size); /* of the next image, then */
+                    (y + direct->rows_at_once < view->grid_h ? 0 : (view->channels - 1) * size); /* else in the next image */
     char *tmp = ctx->thread_ws + direct->at_tmp;
-    for (int64_t i = 0; i < n; i++) /* planes lie pages apart: no processor fetches their lines by itself */
+    for (int64_t i = 0; i < n; i++) /* planes lie pages apart, so no processor prefetches their lines itself */
         for (int64_t k = 0; k < view->grid_w * item; k += 64)
             __builtin_prefetch(from + i * size + ahead + k, 0, 2);
     if (reads_gy(direct)) {
@@ -98,7 +98,7 @@ static void add_lines(const direct_dw *direct, const cpu_ctx *ctx, const conv_vi
     }
 }
 
-/* n planes of gy from `o` on, as the kernel takes them: those that it cannot read where they lie are widened */
+/* n planes of gy from `o` on for the kernel, widened if it cannot read them in place */
 static const char *span_planes(const direct_dw *direct, const cpu_ctx *ctx, const char *gy, int64_t o, int64_t n)
 {
     const conv_view *view = &direct->dw.grad_view;
@@ -212,7 +212,7 @@ static void direct_dw_combine_step(const void *args, const cpu_ctx *ctx)
         }
 }
 
-/* Whether lines of gy fill vectors nearly, and all sums the scratch. */
+/* True if lines of gy nearly fill vectors, and all sums fit the scratch. */
 static bool suits_spans(const cpu_isa *isa, const direct_dw *direct)
 {
     int64_t bytes = direct->dw.grad_view.grid_w * direct->item, vector = isa->vw * 4, whole = (bytes + vector - 1) / vector * vector;
@@ -226,7 +226,7 @@ static int64_t image_pixels(const direct_dw *direct)
     return direct->in_channels * view->stride_y * view->stride_x * direct->pad.height * direct->pad.width;
 }
 
-/* What of it is known without memory. */
+/* The members that need no memory. */
 static direct_dw direct_of(const cpu_isa *isa, const conv_problem *problem)
 {
     const dw_args *dw = problem->dw;

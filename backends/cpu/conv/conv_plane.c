@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Between images of planes, [channel][pixel], and blocks of channels, [block][position][vector of words]: a word is a
- * number in f32 or, for products of bf16 pairs, two neighbouring channels or those of two neighbouring images.
+ * Converts between images of planes, [channel][pixel], and blocks of channels, [block][position][vector of words]. A word is a number in
+ * f32 or, for products of bf16 pairs, two neighbouring channels or two neighbouring images of one channel.
  */
 #include <string.h>
 
@@ -52,7 +52,7 @@ void cpu_plane_out(const cpu_ctx *ctx, const float *from, int64_t pixels, int64_
         ctx->isa->vec->from_f32(to + i * size * yk_dtype_bytes((yk_dtype)dtype), tmp + i * pixels, dtype, (size_t)pixels);
 }
 
-/* A padded line of one remainder: pixels y, sx * x + rx of the image, zeros where there are none. */
+/* Writes a padded line of one remainder: pixels y, sx * x + rx of the image, zeros outside it. */
 static void spread_line(const cpu_ctx *ctx, const cpu_grouped *group, const float *plane, const float *zero, int64_t y, int64_t rx,
                         float *to)
 {

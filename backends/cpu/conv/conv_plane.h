@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Images as blocks of channels, and memory fetched ahead: what the algorithms on blocks and the pools share. */
+/* Images as blocks of channels, and prefetched memory, for the algorithms on blocks and the pools. */
 #ifndef YOKE_BACKENDS_CPU_CONV_CONV_PLANE_H
 #define YOKE_BACKENDS_CPU_CONV_CONV_PLANE_H
 
@@ -12,7 +12,7 @@ typedef struct cpu_planes {
     int64_t blocks; /* a vector of words each */
     uint8_t dtype;
     bool pairs;          /* bf16: a word is two channels */
-    int64_t image_pairs; /* bf16: a word is a channel of two images, of so many; "image" counts them by twos */
+    int64_t image_pairs; /* bf16: number of images if a word is a channel of two images; "image" then counts pairs */
 } cpu_planes;
 
 /* A group of images laid out as [block][remainder modulo the step][padded line][padded column][image][vector]. */
@@ -30,7 +30,8 @@ void cpu_plane_in(const cpu_ctx *ctx, const cpu_planes *planes, int64_t image, i
 void cpu_plane_out(const cpu_ctx *ctx, const float *from, int64_t pixels, int64_t channels, char *to, int dtype, int64_t size,
                    float *tmp);
 int64_t cpu_grouped_block(const cpu_grouped *group, int vw); /* words of a block */
-/* Blocks b0 .. b1 - 1 of n images from `image` on; the group's others are zeros; plane, tmp: room for a block of an image. */
+/* Lays out blocks b0 .. b1 - 1 of n images from `image` on; the group's other images are zeros. plane, tmp: scratch for a block of an
+ * image. */
 void cpu_grouped_in(const cpu_ctx *ctx, const cpu_grouped *group, int64_t image, int64_t n, int64_t b0, int64_t b1, float *plane,
                     void *tmp, float *to);
 /* Gradients of weights, [channel][tap][vector of results], to rows of one result each, `stride` numbers apart;
@@ -44,7 +45,7 @@ typedef struct cpu_prefetch {
     int64_t step; /* lines of the cache at a time */
 } cpu_prefetch;
 
-/* all of it in so many times */
+/* everything in so many calls */
 static inline void cpu_prefetch_over(cpu_prefetch *prefetch, int64_t times)
 {
     prefetch->step = times > 0 ? ((prefetch->end - prefetch->at) / 64 + times) / times : 0;

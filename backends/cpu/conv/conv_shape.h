@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all algorithms of convolution share: the shape, images seen through taps, padded planes; and what an algorithm is. conv.c
- * has the tables of them and chooses.
+ * The common parts of all algorithms of convolution: the shape, images seen through taps, padded planes; and the interface of an
+ * algorithm. conv.c has the tables of algorithms and chooses.
  */
 #ifndef YOKE_BACKENDS_CPU_CONV_CONV_SHAPE_H
 #define YOKE_BACKENDS_CPU_CONV_CONV_SHAPE_H
@@ -9,14 +9,14 @@
 #include "backends/cpu/exec/cpu.h"
 #include "backends/cpu/gemm/gemm.h"
 
-/* Of the forward convolution, whichever of the three operations the node is. */
+/* Shape of the forward convolution, for all three operations. */
 typedef struct conv_shape {
     int64_t n, c, h, w, o, oh, ow, kh, kw, sh, sw, ph, pw, dil_h, dil_w, groups;
 } conv_shape;
 
 /* A batch of planes seen through taps: line (channel, tap), positions (image, grid point). */
 typedef struct conv_view {
-    int64_t channels, height, width; /* of one image of the whole tensor */
+    int64_t channels, height, width; /* size of one image of the whole tensor */
     int64_t grid_h, grid_w;          /* points of the grid */
     int64_t stride_y, stride_x;      /* from one grid point to the next, source pixels */
     int32_t taps;
@@ -37,13 +37,13 @@ typedef struct conv_args {
     cpu_gemm gemm;
     cpu_ref w_ref, x_ref, y_ref;
     int64_t groups, images;
-    int64_t w_stride, x_planes;                   /* elements of w, planes of x from one group to the next */
-    int64_t out_channels, oh, ow;                 /* of the result tensor */
+    int64_t w_stride, x_planes;                   /* elements of w from one group to the next; planes of x from one group to the next */
+    int64_t out_channels, oh, ow;                 /* shape of the result tensor */
     int64_t stride_y, stride_x, first_y, first_x; /* grid point q is pixel q * step + at of the result */
     uint8_t w_dtype, y_dtype;                     /* types of w and of the result */
     int grid_m, grid_n;                           /* rectangles that workers share */
     bool empty;   /* no tap reaches these pixels */
-    int64_t ws_w; /* dx: where this phase's w' lies in the shared scratch, bytes; -1: w itself */
+    int64_t ws_w; /* dx: byte offset of this phase's w' in the shared scratch; -1 for w itself */
 } conv_args;
 
 typedef struct conv_run {
@@ -54,8 +54,8 @@ typedef struct conv_run {
 
 /* The gradient of the weights as a product over positions, cut into fixed parts that are added in order. */
 typedef struct dw_args {
-    conv_view view;      /* of x */
-    conv_view grad_view; /* of gy: one tap */
+    conv_view view;      /* view of x */
+    conv_view grad_view; /* view of gy: one tap */
     cpu_gemm gemm;
     cpu_ref gy_ref, x_ref, gw_ref;
     int64_t groups, positions, cut_positions; /* positions in all, and of one cut */
@@ -67,14 +67,14 @@ typedef struct dw_args {
 
 /* ---- Algorithms ---- */
 
-/* A node, or a part of it, as algorithms are asked about it. */
+/* A node, or a part of it, as the algorithms get it. */
 typedef struct conv_problem {
     const yk_node *node;
     conv_shape shape;
-    uint8_t x_dtype, w_dtype, gy_dtype; /* x: of what slides under the kernel, gy in dx; w: of forward and dx; gy: of dw */
+    uint8_t x_dtype, w_dtype, gy_dtype; /* types. x: the tensor under the kernel, gy in dx; w: of forward and dx; gy: of dw */
     double work;                        /* as in cpu_emit */
-    const conv_args *product;           /* one product of forward or dx, where the algorithm runs these one by one; else NULL */
-    const dw_args *dw;                  /* of the gradient of the weights; else NULL */
+    const conv_args *product;           /* one product of forward or dx, for an algorithm that runs them one by one; else NULL */
+    const dw_args *dw;                  /* for the gradient of the weights; else NULL */
 } conv_problem;
 
 /* fits depends on the problem and the instruction set alone, never on the number of workers; plan adds the steps. */
@@ -104,12 +104,12 @@ typedef struct conv_padding {
 } conv_padding;
 
 conv_padding cpu_padding_of(const conv_view *view);
-/* words from the first grid point of channel 0 to what tap t of channel c sees at it */
+/* words from the first grid point of channel 0 to the word that tap t of channel c sees there */
 int64_t cpu_padding_offset(const conv_view *view, const conv_padding *p, int64_t c, int64_t t);
 
-/* Whether panels of two vectors are lines of a grid of this size or parts of one. */
+/* True if panels of two vectors are lines of a grid of this size, or parts of one. */
 bool cpu_grid_is_dense(const cpu_isa *isa, int64_t grid_h, int64_t grid_w);
-/* Forward, bf16 pairs: few channels, whose words fill no vector of a block, and lines that do. */
+/* Forward in bf16 pairs: channels are too few to fill a vector of a block, but lines fill vectors. */
 bool cpu_conv_few_channels(const cpu_isa *isa, const conv_shape *shape);
 
 /* a modulo m, at least 0 */

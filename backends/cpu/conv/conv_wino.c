@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * 3x3 convolutions of step 1, forward and dx, by Winograd's F(4x4, 3x3) (kern_wino.inc): 36 products of matrices
- * M[e] = V[e] U[e], e an element of the transformed tiles, V [tile, channel], U [channel, result channel]. Everything is
- * kept in blocks of one vector of channels (kern_block.inc), so that the transforms work on whole vectors whatever the
- * size of the images. A worker takes a group of neighbouring rows of tiles, all channels: transforms them, multiplies
- * with the weights (transformed once for all), transforms back. V and M of a group live in its second cache.
- * Where there are more channels than tiles, the transformed weights, 36 words for nine, would pass through memory for each
- * group. There all tiles are transformed first; then a worker takes a panel of two blocks of results, all tiles: it
- * transforms its weights, multiplies and transforms back.
+ * 3x3 convolutions of step 1, forward and dx, by Winograd's F(4x4, 3x3) (kern_wino.inc): 36 products of matrices M[e] = V[e] U[e], e an
+ * element of the transformed tiles, V [tile, channel], U [channel, result channel]. All data is in blocks of one vector of channels
+ * (kern_block.inc), so that transforms work on whole vectors for any image size. A worker takes a group of neighbouring rows of tiles
+ * with all channels. It transforms them, multiplies with the weights (transformed once for all groups), and transforms back. V and M of
+ * a group live in its second cache.
+ * With more channels than tiles, the transformed weights, 36 words for nine, would pass through memory for each group. Then all tiles
+ * are
+ * transformed first. A worker takes a panel of two blocks of results with all tiles: it transforms its weights, multiplies and
+ * transforms
+ * back.
  */
 #include <string.h>
 
@@ -19,9 +21,9 @@
 
 #define GROUP_BYTES (1 << 20) /* V and M of a group of tiles */
 #define LEAST_TILES 48        /* the transformed weights are read once for each group */
-#define AHEAD 4                /* lots of channels ahead of which weights are fetched */
+#define AHEAD 4                /* weights are prefetched so many lots of channels ahead */
 #define LOT 3                 /* channels whose weights are transposed at once, at most */
-#define PANEL_BYTES (1 << 20)  /* of transformed weights that pass a panel at a time */
+#define PANEL_BYTES (1 << 20)  /* bytes of transformed weights that pass a panel at a time */
 
 typedef struct wino_args {
     wino_source x; /* as the product sees it: dx swaps the roles */
@@ -31,19 +33,19 @@ typedef struct wino_args {
     int64_t w_out_stride, w_in_stride;        /* words of w from one result (source) channel to the next */
     bool flip;                                /* taps in reverse order */
     uint8_t w_dtype, y_dtype;
-    int64_t rows;              /* of tiles in a group */
+    int64_t rows;              /* rows of tiles in a group */
     size_t v_stride, m_stride; /* words from one element to the next */
     size_t at_m;               /* in a worker's scratch; V at 0 */
     wino_scratch scratch;
-    const int32_t *offset; /* of each block of V in whole groups, then in the last one */
-    bool by_panel;         /* V of all tiles in the shared scratch, U of a panel in a worker's; else U in the shared one */
+    const int32_t *offset; /* [blocks of V]: offsets in whole groups, then in the last one */
+    bool by_panel;         /* V of all tiles in the shared scratch, and U of a panel in a worker's; else U in the shared one */
     size_t u_stride;
-    int64_t ranges; /* of tiles: more than one keeps more workers busy */
+    int64_t ranges; /* ranges of tiles; more than one keeps more workers busy */
 } wino_args;
 
 /* ---- Weights ---- */
 
-/* Channels whose taps are transposed at once: in bf16, where they lie one after the other, a vector of words holds three. */
+/* Channels whose taps are transposed at once: in contiguous bf16 a vector of words holds three. */
 static int64_t lot_of(const wino_args *wino)
 {
     return wino->w_dtype == YK_BF16 && wino->w_in_stride == 9 ? LOT : 1;
@@ -68,7 +70,7 @@ static void transpose_taps(const wino_args *wino, const cpu_ctx *ctx, const char
     ctx->isa->pack->transpose(to, vw, widened, 9 * 4, (size_t)n, 9);
 }
 
-/* the 36 vectors of a block of results and of each of `lot` channels, `stride` words apart, the channels' `channel_stride` */
+/* the 36 vectors of a block of results for each of `lot` channels: vectors `stride` words apart, channels `channel_stride` */
 static void taps_in(const wino_args *wino, const cpu_ctx *ctx, int64_t block, int64_t ch, int64_t lot, float *u, size_t stride,
                     int64_t channel_stride)
 {
@@ -140,7 +142,7 @@ void cpu_wino_in(const wino_source *s, const wino_grid *grid, const wino_scratch
 
 /* ---- Products ---- */
 
-/* One element and panel: M[block][tile] from V, whose blocks begin at off, and U[channel][results]. */
+/* The product of one element and panel: M[block][tile] from V, with blocks at off, and U[channel][results]. */
 static void panel_product(const wino_args *wino, const cpu_ctx *ctx, const float *v, const int32_t *off, const float *u, float *m,
                           int64_t tiles, int nv)
 {
@@ -164,7 +166,7 @@ static void group_products(const wino_args *wino, const cpu_ctx *ctx, int64_t ti
 
 /* ---- Result ---- */
 
-/* pixels of whole tiles to those of the image, in place */
+/* copies pixels of whole tiles to those of the image, in place */
 static void plane_crop(float *y, int64_t lines, int64_t from, int64_t to)
 {
     for (int64_t i = 1; i < lines; i++)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Winograd's algorithm: what the result (conv_wino.c) and the gradient of the weights (conv_wino_dw.c) share. */
+/* Winograd's algorithm: the common part of the result (conv_wino.c) and the gradient of the weights (conv_wino_dw.c). */
 #ifndef YOKE_BACKENDS_CPU_CONV_CONV_WINO_H
 #define YOKE_BACKENDS_CPU_CONV_CONV_WINO_H
 
 #include "backends/cpu/conv/conv_plane.h"
 
-#define WINO_ELEMENTS 36 /* of a transformed tile */
+#define WINO_ELEMENTS 36 /* elements of a transformed tile */
 
-/* Rows of tiles, 4 x 4 pixels of the result each: all images one below the other. */
+/* Rows of tiles, 4 x 4 pixels of the result each; images are stacked. */
 typedef struct wino_grid {
     int64_t images, tiles_y, tiles_x; /* tiles of one image */
 } wino_grid;
@@ -19,7 +19,7 @@ typedef struct wino_source {
     bool grad;
 } wino_source;
 
-/* Where the transformed tiles of a source lie: element e of channel block b, tile t at e * stride + (b * tiles + t) * vw. */
+/* The transformed tiles of a source: element e of channel block b, tile t is at e * stride + (b * tiles + t) * vw. */
 typedef struct wino_place {
     float *v;
     size_t stride;
@@ -49,7 +49,7 @@ typedef struct wino_piece {
 wino_piece cpu_wino_piece(const wino_grid *grid, int64_t r0, int64_t r, int64_t r1);
 /* Rows of tiles in a group: about `bytes` of transformed tiles, `least` tiles or more, a multiple of nt groups. */
 int64_t cpu_wino_rows(const wino_grid *grid, int64_t tile_bytes, int64_t bytes, int64_t least, int64_t nt);
-/* whether a convolution of this shape is one for Winograd */
+/* true if Winograd's algorithm suits a convolution of this shape */
 bool cpu_wino_fits(const cpu_isa *isa, const conv_problem *problem);
 
 #endif

@@ -15,9 +15,9 @@
 #define LEAST_TILES 48          /* E is read and written once for each group */
 #define MOST_CUTS 16
 #define CUT_TILES 64 /* at least: E of a part is written and added as a whole */
-#define SUMS_BYTES (20 << 20)   /* E of all parts */
+#define SUMS_BYTES (20 << 20)   /* bytes of E of all parts */
 #define FEW (128 * 128)         /* channels times results that are few */
-#define ALL_BYTES (96 << 20)    /* X and G of all tiles */
+#define ALL_BYTES (96 << 20)    /* bytes of X and G of all tiles */
 #define SQUARE_C 2              /* blocks of a square of E */
 #define SQUARE_O 4
 #define KC 128 /* tiles at a time: a block of X and two of G in the first cache */
@@ -30,7 +30,7 @@ typedef struct dw_wino {
     int64_t in_channels, out_channels, in_blocks, out_blocks;
     int64_t cuts, rows;            /* parts of the images; rows of tiles in a group */
     size_t e_stride, e_cut_stride; /* words from one element, one part to the next */
-    size_t at_g;                   /* behind X, in the worker's or the shared scratch */
+    size_t at_g;                   /* offset of G after X, in the worker's or the shared scratch */
     size_t at_taps;                /* in the worker's scratch */
     uint8_t dtype;
     bool accumulate;

@@ -23,7 +23,7 @@ static const char *plane_at(const cpu_ctx *ctx, cpu_ref r, int64_t p, int64_t si
     return (const char *)cpu_at(ctx, r) + p * size * yk_dtype_bytes((uint32_t)dtype);
 }
 
-/* a plane as f32: where it lies, or converted into buf */
+/* a plane as f32: in place, or converted into buf */
 static const float *as_f32(const cpu_ctx *ctx, const char *p, int dtype, int64_t n, float *buf)
 {
     if (dtype == YK_F32)
@@ -130,7 +130,7 @@ static void planes_out(const pool_run *r, int64_t block, int64_t h, int64_t w, c
     cpu_plane_out(r->ctx, from, size, left < vw ? left : vw, y, r->win->dtype, size, r->tmp);
 }
 
-/* all windows of a row of outputs, those that are cut alike together; the image lies at x or at sum */
+/* all windows of a row of outputs, equally cut ones together; the image is at x or at sum */
 static void pool_row(const pool_run *r, int op, int64_t oy)
 {
     const window_args *win = r->win;

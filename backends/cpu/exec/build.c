@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A program under construction: the planners of nodes (ops.c lists them) add steps, memory for their arguments, and say what
- * workspace they need.
+ * A program under construction: the planners of nodes (ops.c lists them) add steps and memory for their arguments, and request
+ * workspace.
  */
 #include <string.h>
 

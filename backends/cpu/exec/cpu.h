@@ -1,29 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPU plugin's common types. One device is the cores this rank was given; a program is a list of steps, each a
- * function that is called for each of its pieces, by whichever worker is free; work is divided by shape alone so that
- * results do not depend on how many pieces and workers there are.
+ * The CPU plugin's common types. One device is the cores of this rank. A program is a list of steps; a step is a function that any free
+ * worker calls for each piece. Only shapes decide the split of work, so results do not depend on the number of pieces and workers.
  */
 #ifndef YOKE_BACKENDS_CPU_EXEC_CPU_H
 #define YOKE_BACKENDS_CPU_EXEC_CPU_H
 
 #include "backends/cpu/isa/isa.h"
 
-extern const yk_host *cpu_host; /* set by init, before anything else runs */
+extern const yk_host *cpu_host; /* init sets it before any other call */
 
 /* ---- Running ---- */
 
 typedef struct cpu_ref {
-    uint32_t slot; /* YK_NONE: nothing */
+    uint32_t slot; /* YK_NONE if unused */
     uint64_t offset;
 } cpu_ref;
 
 typedef struct cpu_ctx {
-    char *const *slot; /* where each slot lies for this run */
+    char *const *slot; /* address of each slot in this run */
     const cpu_isa *isa;
-    char *shared_ws;   /* scratch of the program, seen by all workers; contents live until the node's last step */
-    char *thread_ws;   /* scratch of this worker; nothing in it outlives the piece */
-    int piece, pieces; /* the piece, and of how many */
+    char *shared_ws;   /* scratch of the program, shared by all workers; contents live until the node's last step */
+    char *thread_ws;   /* scratch of this worker; contents live until the end of the piece */
+    int piece, pieces; /* index of the piece; number of pieces */
 } cpu_ctx;
 
 typedef void (*cpu_fn)(const void *args, const cpu_ctx *ctx);
@@ -40,8 +39,8 @@ static inline void cpu_part(int64_t n, int piece, int pieces, int64_t *lo, int64
     *hi = n * (piece + 1) / pieces;
 }
 
-/* e[0..n) gets the sum of `cuts` such vectors, `stride` numbers apart, eight of them at a time, so that few are added to one: what lies
- * behind e is lost. */
+/* e[0..n) becomes the sum of `cuts` such vectors, `stride` numbers apart. It adds eight at a time, so that few terms are added to one
+ * number, and destroys the vectors after e. */
 void cpu_cuts_sum(const cpu_ctx *ctx, float *e, size_t stride, int64_t cuts, size_t n);
 
 typedef struct cpu_build cpu_build;
@@ -53,16 +52,16 @@ struct cpu_build {
     struct cpu_prog *prog;
     yk_status status;
     const yk_node *node;   /* being planned */
-    const char *algorithm; /* by which it is run, where there are several; NULL */
+    const char *algorithm; /* name of the chosen algorithm, if there are several; NULL */
     uint32_t step;         /* steps it has so far */
-    uint32_t joined;       /* nodes behind it that its steps do as well */
+    uint32_t joined;       /* later nodes that its steps include */
 };
 
-/* Memory that lives as long as the program, zeroed; NULL (and build->status) when there is none. */
+/* Zeroed memory that lives as long as the program; NULL, with build->status set, if memory is out. */
 void *cpu_args(cpu_build *build, size_t bytes);
 /* Adds a step of a piece for each worker. work: a guess of its nanoseconds on one core; small steps are one piece. */
 void cpu_emit(cpu_build *build, cpu_fn fn, const void *args, double work);
-/* The same of so many pieces. */
+/* The same with so many pieces. */
 void cpu_emit_pieces(cpu_build *build, cpu_fn fn, const void *args, double work, int64_t pieces);
 /* Scratch of this node, shared or per worker: at least this many bytes, 64-byte aligned. */
 void cpu_need_shared_ws(cpu_build *build, size_t bytes);

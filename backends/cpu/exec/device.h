@@ -19,7 +19,7 @@ struct yk_device {
     int n, core0;
     cpu_set_t cores;      /* the workers' */
     pthread_mutex_t lock; /* one program at a time uses the pool and the scratch */
-    char *scratch;        /* grows to what the largest program needs */
+    char *scratch;        /* grows to the size for the largest program */
     size_t scratch_bytes;
 };
 

@@ -10,7 +10,7 @@
 typedef struct prog_step {
     cpu_fn fn;
     const void *args;
-    cpu_profile_entry *entry; /* where its time is counted, or NULL */
+    cpu_profile_entry *entry; /* counts its time; NULL if unprofiled */
     double work;              /* as in cpu_emit */
     int pieces;               /* 1: not shared */
 } prog_step;

@@ -50,7 +50,7 @@ bool cpu_seat_fetch(cpu_seat *seat)
         return false;
     CPU_ZERO(&here);
     CPU_SET(core, &here);
-    /* who lets go of his piece does so before he looks at the state: either is seen here, or waits there */
+    /* a worker releases its piece before it reads the state: so it is seen here, or waits there */
     const bool moved = atomic_load(&seat->holds_piece) && !sched_getaffinity(thread, sizeof seat->own, &seat->own) &&
                        !sched_setaffinity(thread, sizeof here, &here);
     atomic_store(&seat->state, moved ? AWAY : IN_PLACE);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Workers are bound to cores, so one that another program drove from its core in the midst of a piece stands in line there, and all
- * wait for that piece: milliseconds. Whoever waits takes such a worker over to its own core, goes to sleep, and so lets it finish;
- * afterwards it goes back where it belongs. What a hypervisor takes away is not seen from here: the worker seems to run.
+ * Workers are bound to cores. If another program takes a core from a worker within a piece, the piece waits in line there, and every
+ * worker waits for it: milliseconds. A waiting worker then moves such a worker to its own core and sleeps, so that the piece finishes.
+ * Afterwards the worker returns to its core. Cores that a hypervisor takes away are not noticed: the worker seems to run.
  */
 #ifndef YOKE_BACKENDS_CPU_EXEC_MIGRATE_H
 #define YOKE_BACKENDS_CPU_EXEC_MIGRATE_H
@@ -11,21 +11,21 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Where a worker's thread is. All zero at first. */
+/* The place of a worker's thread. All zero at first. */
 typedef struct cpu_seat {
     _Atomic int thread;       /* the system's number; 0: not known yet */
-    _Atomic bool holds_piece; /* others may have to wait for it */
+    _Atomic bool holds_piece; /* other workers may wait for the piece */
     _Atomic int state;        /* in place, being moved, away */
     cpu_set_t own;           /* its own cores, while it is away */
 } cpu_seat;
 
 /* The calling thread is the one of this seat. */
 void cpu_seat_take(cpu_seat *seat);
-/* Whether it holds a piece and has not run for some microseconds; waits for as long. [any thread] */
+/* True if it holds a piece and did not run for some microseconds; the call waits for as long. [any thread] */
 bool cpu_seat_stalled(const cpu_seat *seat);
 /* Moves the seat's thread to the caller's core, which the caller should leave. False where that cannot be. [any thread] */
 bool cpu_seat_fetch(cpu_seat *seat);
-/* Back to its own cores, by the thread itself after it has said that it holds no piece; it begins none elsewhere. */
+/* Moves the thread back to its own cores. The thread itself calls it while it holds no piece, before it begins another. */
 void cpu_seat_return(cpu_seat *seat);
 
 #endif

@@ -5,12 +5,12 @@
 #define FIRST 64        /* runs before the first trial: one costs about two runs */
 #define RETRY 16         /* runs before the next one where something has changed */
 #define SELDOM 1024     /* runs between trials, at most */
-#define COST 0.005      /* what trials of more workers may cost, of all time, where fewer are in force */
+#define COST 0.005      /* part of the time that trials of more workers may cost, while fewer are in force */
 #define BETTER 0.95     /* a level this much faster is kept */
 #define CHANGED 1.3     /* a level that has become so much slower is compared again soon */
-#define FREED 0.87      /* so does one of few workers that has become as fast as that: who was on its cores is gone */
-#define KEEP 0.875      /* weight of what was known beside a new run */
-#define OUTLIER 4.0     /* a run counts as no more than so many times what was known */
+#define FREED 0.87      /* the same for a level of few workers that became this much faster: another program has left its cores */
+#define KEEP 0.875      /* weight of the earlier mean against a new run */
+#define OUTLIER 4.0     /* a run counts as at most so many times the earlier mean */
 
 static int level_last(int n)
 {
@@ -20,7 +20,7 @@ static int level_last(int n)
     return last;
 }
 
-/* The neighbour to try: fewer and more workers in turn, where there are both. */
+/* The neighbour to try: fewer and more workers in turn, if both exist. */
 static int level_next(cpu_pace *pace, int n)
 {
     const int last = level_last(n);
@@ -28,7 +28,7 @@ static int level_next(cpu_pace *pace, int n)
     return pace->up ? pace->level - 1 : pace->level + 1;
 }
 
-/* Whether the run to come, or the one that ended, is a trial's of the other level. */
+/* True if the current run of a trial is at the other level. */
 static bool trial_has_other(const cpu_pace *pace)
 {
     return pace->trying && pace->tried % 2 == 0;
@@ -78,8 +78,8 @@ static double trial_score(double *ns)
     return trial_sum(ns, CPU_PACE_TRIAL) / CPU_PACE_TRIAL + 0.5 * (ns[CPU_PACE_TRIAL / 2] + ns[(CPU_PACE_TRIAL - 1) / 2]);
 }
 
-/* Runs until the next trial after a lost one: more and more. But who took cores away, another rank of the job, say, may leave them any
- * time, and a level of few workers is a loss from then on: as often as COST allows. */
+/* Runs until the next trial after a lost one: more and more. But another program, such as another rank, may free its cores any time; few
+ * workers are a loss from then on. So at few workers trials come as often as COST allows. */
 static uint32_t trial_wait(const cpu_pace *pace)
 {
     const uint32_t later = pace->wait < SELDOM / 4 ? 4 * pace->wait : SELDOM, n = (pace->tried + 1) / 2;
@@ -103,7 +103,7 @@ static void trial_end(cpu_pace *pace)
     pace->trying = false;
 }
 
-/* Ends where the other level has taken as long already as all its runs should. */
+/* Adds a run to the trial. Ends it once the other level has taken the time that all its runs should. */
 static void trial_add(cpu_pace *pace, double ns)
 {
     const bool other = trial_has_other(pace);

@@ -17,16 +17,16 @@
 #include "backends/cpu/exec/steal.h"
 #include "plugins/kit/clock.h"
 
-#define SPIN_NS 50000 /* of whom nobody measured: what waking a thread takes on a virtual machine */
+#define SPIN_NS 50000 /* without a measurement: the time of waking a thread on a virtual machine */
 #define SPIN_LEAST_NS 20000
 #define SPIN_MOST_NS 200000
 #define SPINS 16 /* between two looks at the clock */
 #define TIMESLICE_NS 1000000 /* less than schedulers give a thread at a time */
 #define WAKE_TRIES 5
 #define TURN_TRIES 16
-#define SHARE_NS 6000.0 /* of whom nobody measured */
+#define SHARE_NS 6000.0 /* without a measurement */
 #define SHARE_MOST_NS 20000.0
-#define SHARE_PAYS 8.0 /* a step is shared where it saves so many times what meeting costs: its data change caches, too */
+#define SHARE_PAYS 8.0 /* a step is shared if it saves so many times the cost of meeting, as its data changes caches too */
 
 typedef struct pool_worker {
     cpu_pool *pool;
@@ -43,15 +43,15 @@ struct cpu_pool {
     uint64_t turn_ns;
     double share_ns, slowness;
     pool_worker *worker;
-    cpu_range *range; /* of each worker */
-    /* of the phase that is going on; written by who begins it, before its ranges */
+    cpu_range *range; /* [n], one for each worker */
+    /* the current phase; written by the worker that begins it, before its ranges */
     const cpu_work *work;
     uint64_t phases;
     int pieces;
     _Atomic int active;            /* workers that take part in the run */
     _Alignas(64) _Atomic int left; /* pieces that are not finished */
     _Alignas(64) cpu_event begun;  /* phases: the workers wait for it */
-    cpu_event called;              /* grows with `active`: those who take no part wait for it */
+    cpu_event called;              /* incremented with `active`: inactive workers wait for it */
     _Alignas(64) cpu_event caller; /* phases and the end of the run: worker 0 waits for it */
     _Atomic bool over;
     _Alignas(64) _Atomic int arrived; /* workers that came out of a wait, for the measurements */
@@ -162,7 +162,7 @@ void cpu_float_end(uint64_t before)
 
 /* ---- Phases ---- */
 
-/* Whether some worker has lost its core with a piece and now goes on on this one. */
+/* True if a worker lost its core within a piece and now runs on this one. */
 static bool pool_fetch_stalled(cpu_pool *pool, int waiter)
 {
     const int active = atomic_load(&pool->active);
@@ -174,7 +174,7 @@ static bool pool_fetch_stalled(cpu_pool *pool, int waiter)
     return false;
 }
 
-/* Spins for as long as a wake takes, then sleeps; while others hold pieces, with a look at them now and then. */
+/* Spins for as long as a wake takes, then sleeps; while other workers hold pieces, checks on them now and then. */
 static void pool_wait(cpu_pool *pool, int waiter, cpu_event *event, uint32_t seen)
 {
     uint64_t pause = atomic_load_explicit(&pool->wake_ns, memory_order_relaxed);
@@ -194,10 +194,10 @@ static void pool_begin(cpu_pool *pool, cpu_phase phase)
     if (phase.work * pool->slowness > (double)atomic_load_explicit(&pool->wake_ns, memory_order_relaxed))
         cpu_event_post(&pool->begun);
     else
-        atomic_fetch_add(&pool->begun.value, 1); /* for those who spin */
+        atomic_fetch_add(&pool->begun.value, 1); /* for spinning workers */
 }
 
-/* After the last piece of a phase, by who finished it. */
+/* Called after the last piece of a phase, by the worker that finished it. */
 static void pool_advance(cpu_pool *pool, int worker)
 {
     const cpu_phase phase = pool->work->next(pool->work->arg, worker);
@@ -209,8 +209,8 @@ static void pool_advance(cpu_pool *pool, int worker)
         cpu_event_post(&pool->caller);
 }
 
-/* Who else wants this core gets it now, while the worker holds no piece: otherwise it would be taken away in the midst of one,
- * and all would wait for some milliseconds. Nobody there: half a microsecond. */
+/* Yields the core while the worker holds no piece. Another program would else take it within a piece, and every worker would wait for
+ * some milliseconds. Without one it costs half a microsecond. */
 static void worker_yield(pool_worker *worker)
 {
     const uint64_t now = kit_now_ns();
@@ -284,7 +284,7 @@ int cpu_pool_size(const cpu_pool *pool)
 
 /* ---- Measurement ---- */
 
-/* Workers are called, and come; SPIN_MOST_NS if not so many do in time. */
+/* Time until the called workers come; SPIN_MOST_NS if too few come in time. */
 static uint64_t pool_call(cpu_pool *pool, int wanted)
 {
     atomic_store(&pool->arrived, 0);
@@ -328,11 +328,11 @@ static uint64_t middle_of(uint64_t *ns, int n)
     return ns[n / 2];
 }
 
-/* What is saved is (n - 1) / n of the step; what meeting costs is two turns, to begin and to end. */
+/* Sharing saves (n - 1) / n of the step, and costs two meetings, at the beginning and the end. */
 static double share_time(uint64_t turn_ns, int n)
 {
     if (turn_ns >= SPIN_MOST_NS)
-        return SHARE_NS; /* somebody else has a core */
+        return SHARE_NS; /* another program uses a core */
     const double ns = SHARE_PAYS * 2.0 * (double)turn_ns * n / (n - 1);
     return ns < CPU_SHARE_LEAST_NS ? CPU_SHARE_LEAST_NS : ns > SHARE_MOST_NS ? SHARE_MOST_NS : ns;
 }
@@ -344,7 +344,7 @@ void cpu_pool_measure(cpu_pool *pool, double slowness)
     pool->slowness = slowness;
     if (pool->workers == 1 || pthread_getaffinity_np(pthread_self(), sizeof own, &own))
         return;
-    cpu_pool_bind(pool->worker[0].core); /* not on that of a worker, which would have to wait for the one who measures */
+    cpu_pool_bind(pool->worker[0].core); /* not on a worker's core, as that worker would have to wait for this thread */
     for (int i = 0; i < WAKE_TRIES; i++)
         ns[i] = wake_time(pool);
     const uint64_t wake = middle_of(ns, WAKE_TRIES);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A pool of threads, one bound to each core, that runs phases of pieces. The thread that calls cpu_pool_run is worker 0; the
- * others sleep between runs. One run at a time: callers serialise.
+ * A pool of threads, one bound to each core, that runs phases of pieces. The thread that calls cpu_pool_run is worker 0; the other
+ * workers sleep between runs. One run at a time: callers serialise.
  *
- * A phase ends when its pieces are done, not when all workers have come: one whose core is taken away, or which is still
- * being woken, is not waited for, and the last to finish a piece begins the next phase, whoever it is. Waiting spins for
- * as long as waking a thread takes on this machine, then sleeps on a futex.
+ * A phase ends once its pieces are done, even if some workers never came: a phase does not wait for a worker that lost its core or is
+ * still waking. The worker that finishes the last piece begins the next phase. A wait spins for as long as waking a thread takes on this
+ * machine, then sleeps on a futex.
  *
- * Numbers below the normal ones (1.2e-38) are zero, in what is read and in what is written (FTZ, DAZ): some processors
- * need a hundred times longer for them, and second moments of small gradients are full of them. So do vdpbf16ps and
- * tdpbf16ps by definition. Every thread that runs programs is in this mode, so that results are the same on all.
+ * Subnormal numbers (below 1.2e-38) are zero in inputs and outputs (FTZ, DAZ): some processors need a hundred times longer for them, and
+ * second moments of small gradients are full of them. vdpbf16ps and tdpbf16ps do so by definition. Every thread that runs programs is in
+ * this mode, so that all give the same results.
  */
 #ifndef YOKE_BACKENDS_CPU_EXEC_POOL_H
 #define YOKE_BACKENDS_CPU_EXEC_POOL_H
@@ -35,11 +35,10 @@ void cpu_event_post(cpu_event *event);
 
 typedef struct cpu_phase {
     int pieces;  /* 0: the run is over; at most CPU_PIECES_MOST */
-    double work; /* a guess, ns on one core: who sleeps is woken only for what takes longer than waking */
+    double work; /* a guess, ns on one core: a sleeping worker is woken only for work longer than a wake */
 } cpu_phase;
 
-/* What a run does. All pieces of a phase are done before `next` is called, by one of the workers; it is called once more at
- * the start of the run. */
+/* The work of a run. A worker calls `next` at the start of the run, and again each time all pieces of a phase are done. */
 typedef struct cpu_work {
     void (*piece)(void *arg, int worker, int piece, int pieces);
     cpu_phase (*next)(void *arg, int worker);
@@ -53,18 +52,18 @@ int cpu_pool_size(const cpu_pool *pool);
 
 #define CPU_SHARE_LEAST_NS 2000.0 /* no step of less is shared, on any machine */
 
-/* What workers cost each other, in ns. Who does what goes by it, results do not. */
+/* Costs of workers, in ns. They decide the workers of a step; results do not depend on them. */
 typedef struct cpu_costs {
-    uint64_t wake_ns; /* from waking one to its first instruction: so long a wait spins before it sleeps */
-    uint64_t turn_ns; /* until all come that spin; 0: not measured */
-    double share_ns;  /* a step of less is done by one */
-    double slowness;  /* of a core: ns that a guessed one takes */
+    uint64_t wake_ns; /* from a wake to the first instruction; a wait spins for so long before it sleeps */
+    uint64_t turn_ns; /* until all spinning workers come; 0 if not measured */
+    double share_ns;  /* a shorter step runs on one worker */
+    double slowness;  /* real ns per guessed ns on a core */
 } cpu_costs;
 
 /* Measures them here and now, in 15 ms at most. Before the first run. */
 void cpu_pool_measure(cpu_pool *pool, double slowness);
 cpu_costs cpu_pool_costs(const cpu_pool *pool);
-/* Runs it on the first so many workers; returns when the run is over. */
+/* Runs the work on the first so many workers; returns once the run is over. */
 void cpu_pool_run(cpu_pool *pool, const cpu_work *work, int workers);
 
 /* Into that mode, for the calling thread; the mode before, for cpu_float_end. */

@@ -35,7 +35,7 @@ void cpu_profile_workers(int n)
         which = CLOCK_PROCESS_CPUTIME_ID;
 }
 
-/* The longest line goes to the front of what is left: the list is short and this runs once. */
+/* Moves the longest line to the front of the remaining list, which is short; this runs once. */
 static void print_longest(uint64_t total)
 {
     cpu_profile_entry **best = &entries, *entry;

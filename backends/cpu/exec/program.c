@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run of a compiled program: shared steps as phases of the pool, what lies between them by whoever ended the last one. */
+/* A run of a compiled program. Shared steps are phases of the pool; the worker that ended the last phase runs the serial steps after it. */
 #include <math.h>
 
 #include "backends/cpu/exec/internal.h"
@@ -83,7 +83,7 @@ static void run_piece(void *arg, int worker, int piece, int pieces)
     step->fn(step->args, &ctx);
 }
 
-/* Does what is not shared, up to the next step that is. */
+/* Runs serial steps up to the next shared one. */
 static cpu_phase run_next(void *arg, int worker)
 {
     prog_run *run = arg;

@@ -15,16 +15,16 @@
 #define RING 256
 #define INLINE_BYTES 65536
 #define INLINE_NS 60000.0
-#define SPANS 64             /* of the last points; less than RING, so that a place is not written while it is read */
-#define LOOK_NS 20000000     /* how long the thread waits for another queue without a look at whether its own was aborted */
+#define SPANS 64             /* spans of the last points; less than RING, so that no entry is written while it is read */
+#define LOOK_NS 20000000     /* ns that the thread waits for another queue before it checks its own for an abort */
 
 typedef enum job_kind { JOB_RUN, JOB_COPY } job_kind;
 
-/* The lists stay with the place in the ring and grow to what was ever needed: a step asks for no memory. */
+/* The lists stay with the ring's entry and grow to the largest need, so that a step allocates nothing. */
 typedef struct job {
     job_kind kind;
     yk_program *program;
-    char **slot; /* where each slot of the program lies */
+    char **slot; /* address of each slot of the program */
     yk_wait *wait;
     uint32_t n_wait, slot_capacity, wait_capacity;
     void *dst;
@@ -42,8 +42,8 @@ struct yk_queue {
     _Atomic bool stop, shared; /* shared: the caller was last seen on the thread's own core */
     _Atomic uint64_t submitted, done; /* points, work done by the caller included */
     _Atomic uint64_t handed;          /* jobs put into the ring */
-    _Atomic uint64_t awaited;         /* the first point that somebody may sleep for */
-    atomic_flag failed;               /* somebody writes `why` */
+    _Atomic uint64_t awaited;         /* the first point that a thread may sleep for */
+    atomic_flag failed;               /* set by the thread that writes `why` */
     _Atomic int status;
     cpu_event work, finished;
     char why[256];
@@ -94,7 +94,7 @@ static void run_program(yk_queue *q, const job *j)
     cpu_float_end(before);
 }
 
-/* Wakes nobody before the point he waits for: a wake costs microseconds, and then there is one thread more than cores. */
+/* Counts a finished job. Wakes a thread only at its point, as a wake costs microseconds and then one thread more than cores is running. */
 static void one_more_done(yk_queue *q)
 {
     uint64_t done = atomic_fetch_add(&q->done, 1) + 1;
@@ -102,10 +102,10 @@ static void one_more_done(yk_queue *q)
     if (done < atomic_load(&q->awaited))
         return;
     atomic_store(&q->awaited, UINT64_MAX);
-    cpu_event_post(&q->finished); /* counts once more: whoever said what he awaits before the line above does not sleep */
+    cpu_event_post(&q->finished); /* counts again: a thread that stored its point before the line above does not sleep */
 }
 
-/* What a job is, and when: of the point after the last one. */
+/* Runs a job, which is the one after the last finished point, and notes its times. */
 static void do_job(yk_queue *q, const job *j)
 {
     job_span *span = &q->span[(atomic_load(&q->done) + 1) % RING];
@@ -153,7 +153,7 @@ static void *queue_main(void *arg)
     }
 }
 
-/* Whether the caller is on a worker's core: spinning would only keep the worker from it. */
+/* True if the caller is on a worker's core, which spinning would take from the worker. */
 static bool on_core_of_worker(yk_queue *q)
 {
     int core = sched_getcpu();
@@ -238,7 +238,7 @@ static void submit_count(yk_queue *q, uint64_t *point)
     cpu_event_post(&q->work);
 }
 
-/* The queue is idle, so nobody else counts; only a wait on another thread may look on. */
+/* The queue is idle, so no other thread counts; only a wait on another thread may read the count. */
 static void run_inline(yk_queue *q, const job *j, uint64_t *point)
 {
     do_job(q, j);
@@ -261,7 +261,7 @@ static bool job_reserve(job *j, uint32_t slots, uint32_t waits)
     return j->slot_capacity >= slots && j->wait_capacity >= waits;
 }
 
-/* Of a slot that the program uses. */
+/* Checks the binding of a slot that the program uses. */
 static yk_status slot_check(const cpu_prog *p, const yk_buffer *b, uint32_t i, uint64_t offset)
 {
     const uint64_t bytes = cpu_prog_slot_bytes(p, i);
@@ -324,7 +324,7 @@ yk_status cpu_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
     return YK_OK;
 }
 
-/* Where an end of a copy lies; NULL, explained, where the buffer is shorter. */
+/* Address of an end of a copy; NULL, with a message, if the buffer is too short. */
 static char *copy_end(const yk_buffer *b, const void *host, uint64_t offset, uint64_t bytes)
 {
     if (!b)
@@ -393,7 +393,7 @@ yk_status cpu_queue_wait(yk_queue *q, uint64_t point, uint64_t timeout_ns)
     return wait_until(q, point, cpu_event_deadline(timeout_ns)) ? queue_status(q) : YK_E_TIMEOUT;
 }
 
-/* What runs ends with the step under way; what comes after it is left out by run_job. */
+/* The running program ends after its current step; run_job skips later jobs. */
 void cpu_queue_abort(yk_queue *q, yk_status why)
 {
     queue_fail(q, why, "the queue was aborted");

@@ -130,7 +130,7 @@ void cpu_gemm_grid(const cpu_gemm *gemm, int64_t batch, int workers, int *grid_m
     int64_t strips = cpu_gemm_a_panels(gemm), panels = cpu_gemm_b_panels(gemm), best = INT64_MAX;
     for (int d = 1; d <= workers; d++) {
         int64_t m = kit_div_up(strips, d) * gemm->mr, n = kit_div_up(panels, workers / d) * gemm->nr;
-        int64_t cost = m * n * 64 + (m + n) * 64; /* the largest rectangle, then what it packs */
+        int64_t cost = m * n * 64 + (m + n) * 64; /* the largest rectangle, then its packing */
         if (cost < best) {
             best = cost;
             *grid_m = d;

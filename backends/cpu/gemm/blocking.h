@@ -26,11 +26,11 @@
 
 #define CPU_GEMM_UNPACKED_MR 8 /* rows of A read where they lie at a time, at most */
 #define CPU_GEMM_STAGE 4096 /* bytes of a staged row: 1024 f32 */
-#define CPU_GEMM_TILE_ROWS 32 /* of an AMX block: 2 tiles of 16; its columns are 32 too */
-#define CPU_GEMM_PAD 16 /* words between micro-panels: rows go to all of them at once, and those whole pages apart would take turns in
-                         * few places of the first-level cache; what runs over the end of one is not its neighbour's either */
-#define CPU_GEMM_PARTS 16 /* of k whose sums are added up in f32; those of more go to double after each so many */
-#define CPU_GEMM_TRANSPOSE_ROWS 16     /* of C transposed back at a time, ... */
+#define CPU_GEMM_TILE_ROWS 32 /* rows of an AMX block: 2 tiles of 16; it has 32 columns too */
+#define CPU_GEMM_PAD 16 /* words between micro-panels. Whole pages apart, micro-panels would compete for few places of the first-level
+                         * cache when a row goes to all of them. Writes beyond the end of one hit the padding, not its neighbour */
+#define CPU_GEMM_PARTS 16 /* parts of k whose sums are added in f32; with more parts, sums go to double after each so many */
+#define CPU_GEMM_TRANSPOSE_ROWS 16     /* rows of C transposed back at a time, ... */
 #define CPU_GEMM_TRANSPOSE_COLUMNS 256 /* and columns: 16 KiB */
 
 typedef enum cpu_gemm_mode { CPU_GEMM_F32 = CPU_WORDS_F32, CPU_GEMM_PAIR = CPU_WORDS_PAIRS, CPU_GEMM_TILE } cpu_gemm_mode;
@@ -43,26 +43,26 @@ typedef struct cpu_gemm {
     int64_t kc, k_parts; /* elements of k at a time, and how many times */
     int64_t mc, nc;      /* rows of A, columns of B that are packed at a time */
     int64_t mc_outer;    /* rows whose sums are kept from one part of k to the next: the macro block */
-    int64_t nc_inner;    /* columns whose micro-panels of B stay in L2 while those of A go by */
+    int64_t nc_inner;    /* columns whose micro-panels of B stay in L2 while A's pass */
     bool scratch;        /* sums are kept in scratch, not in C */
-    bool transposed;     /* m and n, a and b have changed places: `done` gets blocks of the other way round, at most 256 wide */
+    bool transposed;     /* computes C^T: m and n, a and b are swapped; `done` gets blocks of C, at most 256 wide */
     bool totals;         /* k has so many parts that sums go to double now and then */
     size_t pack_b, acc, tmp, total; /* offsets in the worker's scratch: a at 0, then b, acc, tmp; totals of a macro block */
     size_t bytes;
 } cpu_gemm;
 
 void cpu_gemm_init(cpu_gemm *gemm, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int a_dtype, int b_dtype, bool scratch);
-/* Of C^T = B^T A^T: m, n and the types are those of the transposed product; see cpu_gemm_prefers_transposed. */
+/* Plans C^T = B^T A^T: m, n and the types are the transposed product's; see cpu_gemm_prefers_transposed. */
 void cpu_gemm_init_transposed(cpu_gemm *gemm, const cpu_isa *isa, int64_t m, int64_t n, int64_t k, int a_dtype, int b_dtype);
 
 int64_t cpu_gemm_words(const cpu_gemm *gemm, int64_t kc); /* 32-bit words that kc elements of k take when packed */
 int64_t cpu_gemm_a_panels(const cpu_gemm *gemm);          /* micro-panels of A, mr rows each */
-int64_t cpu_gemm_b_panels(const cpu_gemm *gemm);          /* of B, nr columns each */
+int64_t cpu_gemm_b_panels(const cpu_gemm *gemm);          /* micro-panels of B, nr columns each */
 /* Words from one micro-panel to the next; `words` of k. */
 int64_t cpu_gemm_a_stride(const cpu_gemm *gemm, int64_t words);
 int64_t cpu_gemm_b_stride(const cpu_gemm *gemm, int64_t words);
 int cpu_gemm_unpacked_rows(const cpu_isa *isa); /* rows of A that a kernel reads where they lie */
-/* Whether scratch holds the sums of all rows of a macro block, not of a micro-panel alone. */
+/* True if scratch holds the sums of all rows of a macro block, and not of a micro-panel alone. */
 bool cpu_gemm_keeps_all(const cpu_gemm *gemm);
 
 /* How workers share `batch` products: a grid of grid_m x grid_n rectangles each; and rectangle r of the grid. */

@@ -13,20 +13,20 @@
 #define TRANSPOSED_LEAST 128             /* columns of a piece of a transposed product, at least, if that gives each worker two */
 #define SHARED_LEAST (1 << 24) /* multiplications that pay for another meeting of the workers */
 
-/* The operand that is packed once for all workers; each packs its pieces of the other one. */
+/* The operand that is packed once for all workers; each worker packs its pieces of the other operand. */
 typedef enum dot_shared { DOT_SHARED_NONE, DOT_SHARED_A, DOT_SHARED_B } dot_shared;
 
 typedef struct dot_args {
     cpu_gemm gemm;
-    int64_t m, n; /* of C: g's, or the other way round if that is transposed */
+    int64_t m, n; /* shape of C: g's, or swapped if that is transposed */
     cpu_src a, b; /* without their addresses */
     cpu_ref a_ref, b_ref, c_ref;
     int64_t batch, batch_stride_a, batch_stride_b; /* elements from one product to the next */
     int grid_m, grid_n;
-    uint8_t dtype; /* of C */
+    uint8_t dtype; /* type of C */
     bool accumulate;
     const cpu_map *map;
-    size_t map_at; /* where the map's scratch lies in the worker's */
+    size_t map_at; /* offset of the map's scratch in the worker's */
     dot_shared shared;
     int64_t pieces;
 } dot_args;
@@ -36,7 +36,7 @@ typedef struct dot_run {
     const cpu_ctx *ctx;
     int64_t batch;
     cpu_map_run map;
-    size_t n_stream; /* what is read and written beside A and B: from where, bytes of an element */
+    size_t n_stream; /* streams besides A and B: addresses, bytes of an element */
     const char *from[CPU_MAP_STREAMS];
     size_t item[CPU_MAP_STREAMS];
 } dot_run;
@@ -76,7 +76,7 @@ static void block_store(void *arg, int64_t i, int64_t ni, int64_t j, int64_t nj,
     const dot_args *dot = run->dot;
     int64_t item = dot->dtype == YK_F32 ? 4 : 2;
     char *c = cpu_at(run->ctx, dot->c_ref);
-    if (!dot->accumulate && nj == dot->n && nj == ld) { /* rows follow each other in both */
+    if (!dot->accumulate && nj == dot->n && nj == ld) { /* rows are contiguous in both */
         nj *= ni;
         ni = 1;
     }
@@ -196,7 +196,7 @@ static bool set_source(cpu_src *src, const yk_value *v, int64_t nx, int64_t nk, 
     return sx == 1 || nx == 1;
 }
 
-/* Said once: what 16-bit products cost where there are no instructions for them. */
+/* Logs once that 16-bit products are slow on a set without instructions for them. */
 static void say_emulated(const cpu_build *build, int dtype)
 {
     static atomic_bool said;
@@ -214,7 +214,7 @@ static int64_t pieces_of(int64_t n, int64_t least, int nt)
     return n >= per * nt * least ? per * nt : 0;
 }
 
-/* The smaller operand, if it is small enough and the other one long enough to be cut; none, if every worker reads A in place. */
+/* Shares the smaller operand if it is small enough and the other one long enough to cut; none if every worker reads A in place. */
 static void choose_shared(cpu_build *build, dot_args *dot)
 {
     const cpu_gemm *gemm = &dot->gemm;
@@ -248,8 +248,8 @@ static void init_gemm(cpu_build *build, dot_args *dot, int64_t k)
     cpu_gemm_init_transposed(&dot->gemm, build->isa, dot->n, dot->m, k, dot->a.dtype, dot->b.dtype);
 }
 
-/* A transposed product takes no less than the same one not transposed, so that what a step needs does not fall as its rows grow:
- * ranks whose memory is limited count on that. */
+/* Scratch of a product. A transposed product takes at least as much as the plain one, so that a step's need never falls as its rows
+ * grow: ranks with limited memory rely on that. */
 static size_t scratch_of(const cpu_build *build, const dot_args *dot, int64_t k)
 {
     cpu_gemm plain;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The five loops around the micro-kernel (figure in blocking.h), and products whose operands are read where they lie. */
+/* The five loops around the micro-kernel (figure in blocking.h), and products whose operands are read in place. */
 #include "backends/cpu/gemm/gemm.h"
 
 #include <string.h>
@@ -9,9 +9,9 @@
 #include "backends/cpu/isa/vec_kernels.h"
 #include "plugins/kit/value.h"
 
-#define UNPACKED_ROWS 128            /* of A read where they lie at most, ... */
+#define UNPACKED_ROWS 128            /* most rows of A that are read in place, ... */
 #define UNPACKED_COLUMNS 1024        /* against so many columns, ... */
-#define UNPACKED_B_BYTES (640 << 10) /* and where sums leave by `done`, so many bytes of B, which stay in L2 meanwhile */
+#define UNPACKED_B_BYTES (640 << 10) /* and with `done` so many bytes of B, which stay in L2 meanwhile */
 
 typedef struct gemm_run {
     const cpu_gemm *gemm;
@@ -19,13 +19,13 @@ typedef struct gemm_run {
     const cpu_src *a, *b;
     const cpu_sink *sink;
     char *thread_ws;
-    int64_t words, panel_stride;              /* of this part of k; from one micro-panel of B to the next */
-    int64_t prefetch_row;                     /* the row of C whose last sums are made, or -1 */
-    bool direct;                              /* B is read where it lies: few rows, no packing worth its while */
+    int64_t words, panel_stride;              /* words of this part of k; words from one micro-panel of B to the next */
+    int64_t prefetch_row;                     /* the row of C whose last sums are being made, or -1 */
+    bool direct;                              /* B is read in place: few rows do not repay packing */
     const cpu_unpacked_kernel (*unpacked)[3]; /* not NULL: A is read where it lies, for the same reason */
 } gemm_run;
 
-/* What lies further away than the first-level cache and is read or written when the sums of a panel are made. */
+/* Lists memory beyond the first-level cache that is read or written when a panel's sums are done. */
 static void prefetch_of(const gemm_run *run, int64_t mb, int64_t j, int64_t n, const float *c, int64_t ldc, cpu_prefetch_list *list)
 {
     list->n = 0;
@@ -50,7 +50,7 @@ static void micro_kernel(const gemm_run *run, const uint32_t *a, int64_t mb, con
     k[mb][gemm->nr / run->isa->vw]((size_t)run->words, a, b, b_stride, c, (size_t)ldc, (size_t)nb, add, list->at, n_prefetch);
 }
 
-/* Loop jr: C[mb, nb] of one micro-panel of A and the micro-panels of B of a block, which stay in L2 for those of A to come */
+/* Loop jr: C[mb, nb] of one micro-panel of A and a block's micro-panels of B, which stay in L2 for the next ones of A */
 static void jr_loop(const gemm_run *run, const uint32_t *a_panel, int64_t mb, int64_t j0, int64_t nb, int64_t k0,
                     const uint32_t *b_panel, float *c, int64_t ldc, int add)
 {
@@ -75,11 +75,11 @@ typedef struct macro_block {
 
 typedef struct k_part {
     int64_t k0;
-    bool first, last;         /* of the parts of k */
+    bool first, last;         /* first, last part of k */
     const uint32_t *b_packed; /* packed B of the macro block */
 } k_part;
 
-/* where sums of row i, column j of the macro block go, the rows *ldc apart */
+/* address of the sum of row i, column j of the macro block; its rows are *ldc apart */
 static float *target_of(const gemm_run *run, const macro_block *block, int64_t i, int64_t j, int64_t *ldc)
 {
     const cpu_gemm *gemm = run->gemm;
@@ -117,7 +117,7 @@ static void unpacked_at(const gemm_run *run, int64_t k0, int64_t i, int64_t n, c
 {
     const cpu_gemm *gemm = run->gemm;
     const int64_t item = run->a->dtype == YK_F32 ? 4 : 2;
-    const int64_t some = run->a->ld == run->words ? n : 1; /* rows that follow each other are widened at once */
+    const int64_t some = run->a->ld == run->words ? n : 1; /* contiguous rows are widened at once */
     float *widened = (float *)(void *)(run->thread_ws + gemm->tmp + 2 * CPU_GEMM_STAGE);
     for (int64_t q = 0; q < n; q++) {
         a_row[q] = (const char *)run->a->p + ((i + q) * run->a->ld + k0) * item;
@@ -129,7 +129,7 @@ static void unpacked_at(const gemm_run *run, int64_t k0, int64_t i, int64_t n, c
     }
 }
 
-/* the same, A's rows where they lie; sums are those of the packed kernels, bit for bit */
+/* the same with A's rows in place; its sums equal the packed kernels', bit for bit */
 static void macro_kernel_unpacked(gemm_run *run, const macro_block *block, const k_part *part)
 {
     const cpu_gemm *gemm = run->gemm;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Blocked matrix products: C[M,N] (+)= A[M,K] B[K,N] with f32 accumulation. A worker computes any rectangle of C by
- * itself; blocking.h says how it goes through the caches.
+ * Blocked matrix products: C[M,N] (+)= A[M,K] B[K,N] with f32 accumulation. A single worker computes any rectangle of C; blocking.h
+ * describes its way through the caches.
  */
 #ifndef YOKE_BACKENDS_CPU_GEMM_GEMM_H
 #define YOKE_BACKENDS_CPU_GEMM_GEMM_H
@@ -10,15 +10,15 @@
 
 #define CPU_PREFETCH_MOST 128
 
-/* Where a rectangle goes. f32: straight into C (unless `scratch`). done (may be NULL without scratch) gets each
- * finished block: acc is its first element, at row i, column j of C. prefetch (may be NULL) adds the lines of the cache that
- * `done` will read and write for a panel of a block, so that they are on their way while its last sums are made. */
+/* The sink of a rectangle. f32: straight into C, unless `scratch`. done (may be NULL without scratch) gets each finished block: acc is
+ * its first element, at row i, column j of C. prefetch (may be NULL) lists the cache lines that `done` will access for a panel, so that
+ * they arrive while its last sums are made. */
 typedef struct cpu_prefetch_list {
     size_t n;
     const char *at[CPU_PREFETCH_MOST];
 } cpu_prefetch_list;
 
-/* `rows` times `bytes` from p on, `pitch` bytes apart; what is too much is not fetched. */
+/* Adds `rows` runs of `bytes` from p on, `pitch` bytes apart; drops them if the list is full. */
 static inline void cpu_prefetch_add(cpu_prefetch_list *list, const void *p, size_t bytes, size_t pitch, size_t rows)
 {
     for (size_t e = 0; e < bytes && list->n + rows <= CPU_PREFETCH_MOST; e += 64, list->n += rows) {
@@ -39,11 +39,10 @@ typedef struct cpu_sink {
 
 void cpu_gemm_run(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, const cpu_src *a, const cpu_src *b,
                   int64_t i0, int64_t i1, int64_t j0, int64_t j1, const cpu_sink *sink);
-/* Whether a product C[m,n] of so few rows is better made as C^T = B^T A^T: B's lines, the many, are read where they lie, and A's
- * are transposed in their place. The caller lets a and b, m and n change places, cuts rectangles of C^T, and gets blocks of C; A,
- * which was B, is one that can be read in place. */
+/* True if a product C[m,n] of so few rows is better made as C^T = B^T A^T: B's many lines are read in place, and A's are transposed
+ * instead. The caller swaps a and b, m and n, cuts rectangles of C^T, and gets blocks of C. A, formerly B, is then readable in place. */
 bool cpu_gemm_prefers_transposed(const cpu_isa *isa, int64_t m, int64_t n, int64_t k, const cpu_src *a, const cpu_src *b);
-/* Whether a run reads A where it lies: a few rows against few columns would be packed for little use. `done`: the sink has one. */
+/* True if a run reads A in place, as packing few rows against few columns does not pay. `done`: the sink has one. */
 bool cpu_gemm_in_place(const cpu_gemm *gemm, const cpu_src *a, int64_t rows, int64_t cols, bool done);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packing: an operand's lines are read once, in the direction in which they are contiguous, and written k by k. Where k is the
- * contiguous direction squares of words are transposed in registers; 16-bit numbers are widened or paired on the way.
+ * Packing: an operand's lines are read once, in the direction in which they are contiguous, and written k by k. If that direction is k,
+ * squares of words are transposed in registers; 16-bit numbers are widened or paired on the way.
  */
 #include "backends/cpu/gemm/pack.h"
 
@@ -22,7 +22,7 @@ static bool is_direct(const cpu_gemm_packer *packer)
     return !packer->src->fetch && packer->src->dtype == (packer->raw ? YK_BF16 : YK_F32);
 }
 
-/* n elements along the contiguous direction; a pointer into the source where it can be read as it is */
+/* n elements along the contiguous direction; a pointer into the source if its numbers need no change */
 static const void *source_line(const cpu_gemm_packer *packer, int64_t line, int64_t from, size_t n, void *out)
 {
     const cpu_src *src = packer->src;

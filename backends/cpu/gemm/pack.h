@@ -16,7 +16,7 @@ typedef struct cpu_src {
     uint8_t dtype, kcontig;
     void (*fetch)(const void *arg, int64_t line, int64_t from, size_t n, void *out, bool raw);
     const void *arg;
-    const void *packed; /* the whole of it, as below; ld is its k, of A that of the product; p and fetch are not read */
+    const void *packed; /* the whole operand, packed as below; ld is its k, for A the product's k; p and fetch are unused */
 } cpu_src;
 
 /* A part of k of an operand on its way into micro-panels. */
@@ -32,7 +32,7 @@ typedef struct cpu_gemm_packer {
 
 /* Rows or columns x0 .. x0 + nx - 1. tiles: as AMX wants A; narrow: the last micro-panel has its own width, else the full one. */
 void cpu_gemm_pack(cpu_gemm_packer *packer, bool tiles, bool narrow, int64_t x0, int64_t nx, uint32_t *dst);
-/* Where micro-panel p of the part of k at k0, kc long, lies in an operand that is packed as a whole. */
+/* Address of micro-panel p of the part of k at k0, kc long, in an operand that is packed as a whole. */
 uint32_t *cpu_gemm_a_panel(const cpu_gemm *gemm, const void *packed, int64_t k0, int64_t kc, int64_t p);
 uint32_t *cpu_gemm_b_panel(const cpu_gemm *gemm, const void *packed, int64_t k0, int64_t kc, int64_t p);
 
@@ -42,7 +42,7 @@ size_t cpu_gemm_packed_b_bytes(const cpu_gemm *gemm); /* bytes */
 void cpu_gemm_pack_b(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, const cpu_src *b, void *to);
 void cpu_gemm_pack_b_panels(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, const cpu_src *b, int64_t from, int64_t end,
                             void *to);
-/* The same for A. Rectangles of it begin at a micro-panel. */
+/* The same for A. Its rectangles begin at a micro-panel. */
 size_t cpu_gemm_packed_a_bytes(const cpu_gemm *gemm);
 void cpu_gemm_pack_a_panels(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, const cpu_src *a, int64_t from, int64_t end,
                             void *to);

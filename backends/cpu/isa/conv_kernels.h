@@ -28,7 +28,7 @@ typedef struct cpu_spans {
     size_t lines, words, x_row_pitch, g_row_pitch, g_plane_pitch;
 } cpu_spans;
 
-/* C[row, result] += a vector of sums: X's rows at x[i], those of C ldc numbers apart. */
+/* C[row, result] += a vector of sums: X's rows at x[i], C's rows ldc numbers apart. */
 typedef void (*cpu_spans_kernel)(const cpu_spans *a, const char *const *x, const char *g, float *c, size_t ldc);
 
 typedef struct cpu_conv_kernels {
@@ -52,7 +52,7 @@ typedef struct cpu_wino_kernels {
 typedef struct cpu_window {
     size_t rows, cols, row_stride, col_stride; /* terms, and how far they are apart */
     size_t stride;                             /* from one window to the next */
-    float count;                               /* what a mean divides by */
+    float count;                               /* divisor of a mean */
 } cpu_window;
 
 typedef struct cpu_pool_kernels {
@@ -62,7 +62,7 @@ typedef struct cpu_pool_kernels {
     void (*avg_bwd)(float *sum, const float *g, const cpu_window *w, size_t n);
 } cpu_pool_kernels;
 
-/* isa_avx512.c; of the sets beyond it, too. */
+/* isa_avx512.c; the larger sets use it too */
 extern const cpu_conv_kernels cpu_avx512_f32_conv;
 extern const cpu_wino_kernels cpu_avx512_wino_kernels;
 extern const cpu_pool_kernels cpu_avx512_pool_kernels;

@@ -69,7 +69,7 @@ int cpu_isa_list(const cpu_isa *out[5])
 
 /* ---- Which is fastest ---- */
 
-#define TRY_WORDS 128 /* of k: strip and panel stay in L1 */
+#define TRY_WORDS 128 /* words of k: strip and panel stay in L1 */
 #define LEAST_TRIES 24
 #define MOST_TRIES 480 /* 5 ms */
 
@@ -86,10 +86,10 @@ static double try_kernel(const cpu_isa *isa, bool pairs)
 }
 
 /*
- * A pair product does twice the work of an f32 one. AMD starts both once a cycle; Intel starts pairs at a quarter of that,
- * so that there bf16 without tiles is faster through f32. Nothing in CPUID tells the two apart: a tenth of a millisecond
- * of either does, and the border (equal speed) is a factor of two away from both. They are tried in turn, least times of
- * both, so that a core that is slow for a while is so for both; while the result is near the border they are tried on.
+ * A pair product does twice the work of an f32 one. AMD starts both once a cycle; Intel starts pairs at a quarter of that, so bf16
+ * without tiles is faster there through f32. CPUID does not tell the two apart, but a tenth of a millisecond of each does: both are a
+ * factor of two away from the border (equal speed). Tries alternate, with the least time of each, so that a slow phase of the core
+ * affects both. While the result is near the border, the tries continue.
  */
 bool cpu_pairs_pay(const cpu_isa *isa, double (*ns)(const cpu_isa *, bool pairs))
 {

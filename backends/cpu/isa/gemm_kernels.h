@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Micro-kernels of matrix products, C[mr, nr] (+)= A[mr, kc] B[kc, nr] with all sums in registers: kern_gemm.inc, kern_amx.inc.
- * kc counts 32-bit words along k: numbers of f32, or pairs of bf16. Columns are one vector or two; rows have a kernel for each
- * number of them, so that none is computed in vain. Included from gemm/.
+ * Micro-kernels of matrix products, C[mr, nr] (+)= A[mr, kc] B[kc, nr] with all sums in registers: kern_gemm.inc, kern_amx.inc. kc
+ * counts 32-bit words along k: numbers of f32, or pairs of bf16. There are one or two vectors of columns; each number of rows has its
+ * own kernel, so that no row is computed in vain. Included from gemm/.
  */
 #ifndef YOKE_BACKENDS_CPU_ISA_GEMM_KERNELS_H
 #define YOKE_BACKENDS_CPU_ISA_GEMM_KERNELS_H
@@ -33,8 +33,8 @@ typedef struct cpu_tile_kernels {
     void (*end)(void);
 } cpu_tile_kernels;
 
-extern const cpu_gemm_kernels cpu_avx512_f32_gemm; /* isa_avx512.c; of the sets beyond it, too */
-extern const cpu_tile_kernels cpu_amx_tiles;          /* isa_amx.c; on processors that have them */
+extern const cpu_gemm_kernels cpu_avx512_f32_gemm; /* isa_avx512.c; the larger sets use it too */
+extern const cpu_tile_kernels cpu_amx_tiles;          /* isa_amx.c; on processors with AMX */
 extern const cpu_tile_kernels cpu_amx_emulated_tiles; /* isa_amx_emu.c: tiles in memory, on any machine, for tests */
 
 #endif

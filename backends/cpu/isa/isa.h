@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An instruction set: its vectors and its tables of kernels, one table for each subject, each declared in a header of its own
- * beside the kernels (gemm_kernels.h with kern_gemm.inc, ..). All sets are compiled from the same sources (isa_*.c) and chosen
- * between once, when a device is opened. Constant data: any thread.
+ * An instruction set: its vectors and its tables of kernels. Each subject has a table, declared in its own header next to the kernels
+ * (gemm_kernels.h with kern_gemm.inc, ..). All sets are compiled from the same sources (isa_*.c); the opening of a device chooses one.
+ * Constant data: any thread.
  */
 #ifndef YOKE_BACKENDS_CPU_ISA_ISA_H
 #define YOKE_BACKENDS_CPU_ISA_ISA_H
@@ -27,13 +27,13 @@ typedef struct cpu_isa {
     int vw; /* lanes of 32 bits */
     int mr; /* most rows of a register block; its columns are 2 * vw */
     cpu_bf16 bf16;
-    const struct cpu_gemm_kernels *gemm[2]; /* of f32; of bf16 pairs, or NULL */
-    const struct cpu_tile_kernels *tiles;   /* NULL: no AMX */
+    const struct cpu_gemm_kernels *gemm[2]; /* for f32; for bf16 pairs, or NULL */
+    const struct cpu_tile_kernels *tiles;   /* NULL without AMX */
     const struct cpu_conv_kernels *conv[2]; /* as gemm */
     const struct cpu_wino_kernels *wino;
     const struct cpu_pool_kernels *pool;
     const struct cpu_map_kernels *map;
-    const struct cpu_row_kernels *rows; /* [0]: of f32, [1]: of bf16 */
+    const struct cpu_row_kernels *rows; /* [0]: for f32, [1]: for bf16 */
     const struct cpu_vec_kernels *vec;
     const struct cpu_pack_kernels *pack;
     const struct cpu_random_kernels *random;
@@ -44,9 +44,9 @@ extern const cpu_isa cpu_isa_portable, cpu_isa_avx2, cpu_isa_avx512, cpu_isa_avx
 
 /* ---- cpuid.c: which of them this machine has ---- */
 
-/* The set named by `want`, or the best there is if NULL; on failure NULL and *why names what there is. */
+/* The set with the name `want`, or the best one for NULL; NULL after a failure, and *why lists the sets. */
 const cpu_isa *cpu_isa_choose(const char *want, const char **why);
-/* Whether products of pairs beat those of f32 for bf16 operands; ns: what one try of either takes. */
+/* True if products of pairs beat f32 products for bf16 operands; ns: the time of one try of either. */
 bool cpu_pairs_pay(const cpu_isa *isa, double (*ns)(const cpu_isa *, bool pairs));
 /* How many ns a product takes here for one of a planner's guess, which counts with CPU_GUESSED_RATE operations each; measured,
  * a tenth of a millisecond. */

@@ -13,8 +13,8 @@ CPU_TARGET_BEGIN("avx512f,avx512bw,avx512dq,avx512vl,amx-tile,amx-bf16")
 #define AMX_NAME amx_block
 #include "backends/cpu/isa/kern_amx.inc"
 
-/* What ldtilecfg reads: all eight tiles have 16 rows of 64 bytes. Constant, not filled where it is loaded: gcc's intrinsic says of eight
- * of these bytes only that it reads them, and stores of the others were left out. */
+/* The operand of ldtilecfg: all eight tiles have 16 rows of 64 bytes. Constant, because gcc's intrinsic declares that it reads only
+ * eight of these bytes, so gcc dropped stores to the other bytes. */
 static const struct {
     uint8_t palette, start, reserved[14];
     uint16_t bytes[16];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All tables of an instruction set, for those who fill them: isa_*.c. */
+/* All tables of an instruction set, for the files that fill them: isa_*.c. */
 #ifndef YOKE_BACKENDS_CPU_ISA_KERNELS_H
 #define YOKE_BACKENDS_CPU_ISA_KERNELS_H
 

@@ -17,7 +17,7 @@ typedef enum cpu_mapop {
     CPU_M_SILU_BWD, CPU_M_SIGMOID, CPU_M_SIGMOID_BWD, CPU_M_TANH_BWD,
     /* gelu and gelu_bwd of one x: bell(x); its distribution by (x, bell); the slope by (x, bell, distribution) */
     CPU_M_BELL, CPU_M_CDF, CPU_M_GELU_SLOPE,
-    CPU_M_GELU_GATE, CPU_M_GELU_TANH_SLOPE, /* gelu_tanh: what x is multiplied with; the slope by (x, gate) */
+    CPU_M_GELU_GATE, CPU_M_GELU_TANH_SLOPE, /* gelu_tanh: the factor of x; the slope by (x, gate) */
     CPU_M_FMA, CPU_M_FMA_B, CPU_M_FMA_C, CPU_M_FMA_BC, /* a*b + c; with one element for b, c, both */
     CPU_M_SPREAD,                                      /* one element for all */
     /* one element for b; in the same order, for a */
@@ -26,7 +26,7 @@ typedef enum cpu_mapop {
     CPU_M_COUNT
 } cpu_mapop;
 
-/* d = op(a, b, c) on n 32-bit elements; d may be a, b or c, where these are not one element for all */
+/* d = op(a, b, c) on n 32-bit elements; d may be a, b or c, unless that is one element for all */
 typedef void (*cpu_map_kernel)(void *d, const void *a, const void *b, const void *c, size_t n);
 
 /* Batch norm's chains. */
@@ -47,7 +47,7 @@ typedef void (*cpu_gelu_kernel)(void *const y[2], const float *v, const void *x,
 
 typedef struct cpu_map_kernels {
     const cpu_map_kernel *f32;                /* by cpu_mapop */
-    const cpu_map_kernel *bf16;               /* the same from bf16 to bf16; NULL: there is none */
+    const cpu_map_kernel *bf16;               /* the same from bf16 to bf16; NULL if there is none */
     cpu_map_kernel bf16_dropout;              /* a number, the mask of 32-bit numbers, one divisor */
     const cpu_chain_kernel (*chain)[2][2][4]; /* [kind][bf16][a number for each element][form] */
     const cpu_gelu_kernel (*gelu)[2][2];      /* [backward][tanh][bf16] */

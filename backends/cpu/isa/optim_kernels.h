@@ -14,7 +14,7 @@ typedef struct cpu_hyper {
 typedef struct cpu_optim_kernels {
     void (*adam)(const cpu_hyper *h, const float *g, float *p, float *m, float *v, float *vmax, size_t n);
     void (*sgd)(const cpu_hyper *h, const float *g, float *p, float *b, size_t n);
-    /* adds the sum of squares of scale g and the count of those that are not finite */
+    /* adds the sum of squares of scale g, and the count of numbers that are not finite */
     void (*stats)(const float *g, float scale, size_t n, double *sum, double *bad);
 } cpu_optim_kernels;
 

@@ -8,17 +8,17 @@
 /* The gradient of a row of logits: factor exp(x - shift) - uniform w, less `one_hot` at `at`. */
 typedef struct cpu_loss_row {
     float shift, factor, uniform, one_hot;
-    const float *w; /* NULL: of ones */
-    size_t at;      /* beyond the row: none */
+    const float *w; /* NULL means ones */
+    size_t at;      /* beyond the row for none */
 } cpu_loss_row;
 
-/* What 8 bits hold of x: largest is their largest number, least their least normal one, both times `up`; down: 1 / up. */
+/* The 8-bit format for x. largest: its largest number, least: its least normal one, both times `up`; down: 1 / up. */
 typedef struct cpu_round8 {
     float up, down, largest, least;
     float shift; /* 2^(bits that f32 has more) */
 } cpu_round8;
 
-/* x, y, gx, gy, a, b are of the row's type; all else is f32. */
+/* x, y, gx, gy, a, b have the row's type; every other operand is f32. */
 typedef struct cpu_row_kernels {
     float (*sum)(const void *x, size_t n);
     float (*max)(const void *x, size_t n);
@@ -36,7 +36,8 @@ typedef struct cpu_row_kernels {
     void (*softmax_bwd)(void *gx, const void *gy, const void *y, int log, size_t n);
     void (*loss_grad)(void *y, const void *x, const cpu_loss_row *a, size_t n);
     float (*weigh)(const void *x, const float *w, size_t n); /* sum of w x */
-    int32_t (*size)(const void *x, size_t n);                /* the bits of the largest |x| in f32; those of NaN are larger than any */
+    int32_t (*size)(const void *x, size_t n);                /* the bits of the largest |x| in f32; a NaN's bits are larger than any
+                                                              * number's */
     void (*round8)(void *y, const void *x, const cpu_round8 *to, size_t n); /* y may be x */
 } cpu_row_kernels;
 

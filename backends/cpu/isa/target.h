@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The instruction set that the functions of a file are compiled for, whatever the compiler's options say:
- * CPU_TARGET_BEGIN("avx2,fma") before the first of them, CPU_TARGET_END behind the last. The intrinsics' own header comes
- * first, as its functions name their sets themselves.
+ * The instruction set of a file's functions, independent of the compiler's options: CPU_TARGET_BEGIN("avx2,fma") before the first
+ * function, CPU_TARGET_END after the last. The intrinsics' header comes before, as its functions name their own sets.
  */
 #ifndef YOKE_BACKENDS_CPU_ISA_TARGET_H
 #define YOKE_BACKENDS_CPU_ISA_TARGET_H

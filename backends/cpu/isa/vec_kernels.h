@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernels on n numbers that lie one after the other: conversions (kern_pack.inc), sums, exponentials, dropout (kern_rows.inc). */
+/* Kernels on n contiguous numbers: conversions (kern_pack.inc), sums, exponentials, dropout (kern_rows.inc). */
 #ifndef YOKE_BACKENDS_CPU_ISA_VEC_KERNELS_H
 #define YOKE_BACKENDS_CPU_ISA_VEC_KERNELS_H
 
@@ -20,7 +20,7 @@ typedef struct cpu_vec_kernels {
 /* Random numbers of Philox, by row of the stream; first: the number in the row. */
 typedef struct cpu_random_kernels {
     void (*uniform)(float *d, const uint32_t key[3], uint32_t stream, uint64_t first, size_t n);
-    /* of uniform's numbers, all bits where u 2^24 >= least, else none */
+    /* from uniform's numbers: all bits set if u 2^24 >= least, else none */
     void (*keep)(int32_t *d, const uint32_t key[3], uint32_t stream, uint64_t first, int32_t least, size_t n);
 } cpu_random_kernels;
 

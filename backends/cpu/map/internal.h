@@ -25,13 +25,13 @@ typedef enum cpu_in_kind {
 typedef struct cpu_map_in {
     cpu_in_kind kind;
     uint8_t dtype;
-    uint16_t reg, filled; /* CONST, SCALAR: one element in reg, a block of it in wide (0: not wanted) */
+    uint16_t reg, filled; /* CONST, SCALAR: one element in reg, a block of it in wide (0 if unneeded) */
     cpu_ref ref;
     uint32_t bits; /* CONST */
     int dims;      /* collapsed, innermost first */
     int64_t len[YK_MAX_DIMS], stride[YK_MAX_DIMS];
     int64_t period;
-    size_t store; /* PERIOD: where in the scratch */
+    size_t store; /* PERIOD: offset in the scratch */
     cpu_ref rows; /* RANDOM: ref is the key */
     int64_t row;  /* elements of a row */
     uint32_t stream;
@@ -64,13 +64,13 @@ typedef struct cpu_map_chain {
 /* The whole map is gelu of a product and a bias, or gelu's backward with or without gelu again. */
 typedef struct cpu_map_gelu {
     bool found, back, tanh, bf16;
-    uint8_t x;     /* the operand beside the product: the bias, or what gelu was taken of */
-    int8_t out[2]; /* which results they are; -1: not wanted */
+    uint8_t x;     /* the operand next to the product: the bias, or gelu's input */
+    int8_t out[2]; /* indices of its results; -1 if unneeded */
 } cpu_map_gelu;
 
 typedef struct cpu_map {
     uint32_t n_in, n_ins, n_out, n_reg, n_plane;
-    int64_t block, plane_run; /* run: elements that share the numbers of the PLANE operands; 0: there are none */
+    int64_t block, plane_run; /* run: elements that share the numbers of the PLANE operands; 0 without such operands */
     size_t bytes;             /* scratch */
     cpu_map_in in[CPU_MAP_IN];
     cpu_map_out out[CPU_MAP_OUT];
@@ -78,7 +78,7 @@ typedef struct cpu_map {
     cpu_map_gelu gelu;
     cpu_map_kernel bf16_op;  /* the whole map is one operation from bf16 to bf16 ... */
     uint32_t bf16_a, bf16_b; /* ... of these operands */
-    size_t *store;           /* by register: where in the scratch */
+    size_t *store;           /* by register: offset in the scratch */
     cpu_map_ins *ins;
 } cpu_map;
 

@@ -326,7 +326,7 @@ size_t cpu_map_streams(const cpu_map_run *run, const char *from[CPU_MAP_STREAMS]
     return n;
 }
 
-/* A row of the bias may end within the block, in memory; one that was spread out goes on. */
+/* A row of a bias in memory may end within the block; a spread-out bias continues. */
 static void run_gelu(const cpu_map_run *run, int64_t pos, size_t n, const float *v)
 {
     const cpu_map *map = run->map;
@@ -349,7 +349,7 @@ static void run_gelu(const cpu_map_run *run, int64_t pos, size_t n, const float 
     }
 }
 
-/* One operation on bf16; or dropout, whose second operand is drawn and whose divisor is in a register. */
+/* One operation on bf16; or dropout, with a drawn second operand and its divisor in a register. */
 static void map_run_bf16(const cpu_map_run *run, int64_t pos, size_t n)
 {
     const cpu_map *map = run->map;

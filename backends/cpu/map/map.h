@@ -18,12 +18,12 @@ void cpu_plan_reduce(cpu_build *build, const yk_node *node); /* sum, rmax, argma
 
 typedef struct cpu_map cpu_map;
 
-/* Where one worker evaluates; lives in its scratch. */
+/* The state of one worker's evaluation; lives in its scratch. */
 typedef struct cpu_map_run {
     const cpu_map *map;
     const cpu_ctx *ctx;
     char *regs;
-    const void **at; /* where each register's contents lie now */
+    const void **at; /* present address of each register's contents */
 } cpu_map_run;
 
 /*
@@ -37,13 +37,13 @@ size_t cpu_map_scratch(const cpu_map *map); /* bytes a run needs */
 int64_t cpu_map_block(const cpu_map *map);  /* most elements of one cpu_map_eval */
 double cpu_map_cost(const cpu_map *map);    /* about how many ns an element takes */
 void cpu_map_begin(cpu_map_run *run, const cpu_map *map, const cpu_ctx *ctx, void *scratch);
-/* The memory that is read and written at an element's own place: where element 0 lies, bytes of one; how many there are. */
+/* The memory that an element's own position reads or writes: address of element 0, bytes of an element; returns their number. */
 size_t cpu_map_streams(const cpu_map_run *run, const char *from[CPU_MAP_STREAMS], size_t item[CPU_MAP_STREAMS]);
 /* Elements [pos, pos + n), n at most a block. */
 void cpu_map_eval(cpu_map_run *run, int64_t pos, size_t n, const float *special);
-/* Whether the map's two results can be summed without being stored: then cpu_map_sums adds the sums over elements
- * [pos, pos + n) to sum[0], sum[1]. rows: every element to its own of two rows of n; else every plane (elements that share
- * the broadcast operand's number; n may be longer than a block) to its own of two rows of as many as there are. */
+/* True if the map's two results can be summed without being stored. cpu_map_sums then adds the sums over elements [pos, pos + n) to
+ * sum[0], sum[1]. rows: each element adds to its own entry of two rows of n. Else each plane (elements that share the broadcast
+ * operand's number; n may exceed a block) adds to its own entry of two rows, one entry per plane. */
 bool cpu_map_has_sums(const cpu_map *map, bool rows);
 void cpu_map_sums(cpu_map_run *run, int64_t pos, size_t n, float *sum[2]);
 const float *cpu_map_result(const cpu_map_run *run, uint32_t k);

@@ -12,7 +12,7 @@ typedef struct chain_match {
     cpu_map_chain *chain;
     uint32_t used; /* instructions that belong to it */
     bool fails;
-    int dtype; /* of all dense operands; -1: none yet */
+    int dtype; /* type of all dense operands; -1 before the first */
     cpu_in_kind numbers;
 } chain_match;
 
@@ -77,7 +77,7 @@ static void match_shifted(chain_match *match, uint32_t reg)
     match_number(match, 0, sub->b);
 }
 
-/* a*b + c with one factor a number: which operand is the other one */
+/* a*b + c with one number as a factor: the index of the other factor */
 static uint32_t other_factor(const chain_match *match, const cpu_map_ins *fma, uint32_t *factor)
 {
     bool first = is_number(match, fma->a);
@@ -85,7 +85,7 @@ static uint32_t other_factor(const chain_match *match, const cpu_map_ins *fma, u
     return first ? fma->b : fma->a;
 }
 
-/* g, or relu's backward of it */
+/* Matches g, or relu's backward of it. */
 static void match_gradient(chain_match *match, uint32_t reg)
 {
     const cpu_map_ins *relu = made_by(match, reg, CPU_M_RELU_BWD);
@@ -213,7 +213,7 @@ static bool is_product(const cpu_map *map, uint32_t reg)
     return false;
 }
 
-/* Which result a register is; -1: none. */
+/* Index of the result in a register; -1 if none. */
 static int8_t result_of(const cpu_map *map, uint32_t reg)
 {
     for (uint32_t k = 0; k < map->n_out; k++)
@@ -222,7 +222,7 @@ static int8_t result_of(const cpu_map *map, uint32_t reg)
     return -1;
 }
 
-/* v + bias, then gelu of it */
+/* Matches v + bias, then gelu of the sum. */
 static bool gelu_forward(const cpu_map *map, cpu_map_gelu *fused)
 {
     const cpu_map_ins *add = map->ins, *gelu = add + 1;

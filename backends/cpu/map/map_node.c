@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The planner of elementwise nodes: each block of elements is evaluated by whoever takes it. */
+/* The planner of elementwise nodes: any worker evaluates any block of elements. */
 #include "backends/cpu/map/internal.h"
 #include "backends/cpu/map/map.h"
 #include "plugins/kit/value.h"

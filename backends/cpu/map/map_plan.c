@@ -12,7 +12,7 @@
 #include "backends/cpu/map/map.h"
 #include "plugins/kit/value.h"
 
-#define L1_BYTES (24 << 10) /* of the smallest first-level cache there is, 32 KiB */
+#define L1_BYTES (24 << 10) /* bytes of the smallest first-level cache in use, 32 KiB */
 #define LEAST_RUN 128       /* shorter planes are not worth calls of their own */
 #define LONGEST_PERIOD 8192
 
@@ -55,7 +55,7 @@ static void axes_collapse(const yk_value *v, const yk_value *shape, cpu_map_in *
     }
 }
 
-/* What is repeated: all but the outermost dimension, if that one has stride 0. */
+/* Describes the repeated part: all dimensions except the outermost, if that has stride 0. */
 static bool has_period(cpu_map_in *in, int64_t count)
 {
     in->period = 1;
@@ -113,7 +113,7 @@ static uint32_t value_bind_new(map_compiler *comp, uint32_t value)
     return value_bind(comp, value, reg_new(comp));
 }
 
-/* A new operand of the map with a register of its own. */
+/* A new operand of the map with its own register. */
 static cpu_map_in *new_in(map_compiler *comp, uint32_t value)
 {
     static cpu_map_in none;
@@ -127,7 +127,7 @@ static cpu_map_in *new_in(map_compiler *comp, uint32_t value)
     return in;
 }
 
-/* The same memory read before under another name: its register; 0: none. */
+/* The register of an operand with the same memory under another name; 0 if there is none. */
 static uint32_t known_leaf(const cpu_map *map, const cpu_map_in *in)
 {
     for (uint32_t i = 0; i + 1 < map->n_in; i++) {
@@ -214,7 +214,7 @@ static void value_make(map_compiler *comp, uint32_t value, int op, uint32_t a, u
     add_ins(comp, op, value_bind_new(comp, value), a, b, e);
 }
 
-/* Registers hold f32, so a cast between floats changes nothing there: what is stored is rounded then. */
+/* Registers hold f32, so a cast between floats changes no register; the store rounds. */
 static void compile_cast(map_compiler *comp, const yk_node *node, uint32_t a)
 {
     int from = cpu_in(comp->build, node, 0)->dtype, to = cpu_out(comp->build, node, 0)->dtype, op = CPU_M_MOVE;
@@ -289,7 +289,7 @@ static void compile_dropout(map_compiler *comp, const yk_node *node)
 static void compile_node(map_compiler *comp, const yk_node *node)
 {
     cpu_build *build = comp->build;
-    if (node->op == YK_OP_DOT || node->op == YK_OP_SUM) /* what the elementwise part of dot_map, map_sum is joined to */
+    if (node->op == YK_OP_DOT || node->op == YK_OP_SUM) /* its elementwise part is joined to dot_map, map_sum */
         return;
     if (node->op == YK_OP_FILL) {
         constant_new(comp, node);
@@ -358,7 +358,7 @@ static void count_uses(map_compiler *comp)
             comp->uses[reg_of(&map->ins[i], k)]++;
 }
 
-/* Removes what nothing reads; only products that went into a sum, or work for another part of a composite. */
+/* Removes instructions that no other one reads: products that went into a sum, or work for another part of a composite. */
 static void ins_sweep(map_compiler *comp)
 {
     cpu_map *map = comp->map;
@@ -370,7 +370,7 @@ static void ins_sweep(map_compiler *comp)
     map->n_ins = n;
 }
 
-/* a*b + c in one instruction where nothing else wants a*b */
+/* Makes one instruction of a*b + c if nothing else reads a*b. */
 static void join_products(map_compiler *comp)
 {
     cpu_map *map = comp->map;
@@ -388,7 +388,7 @@ static void join_products(map_compiler *comp)
     ins_sweep(comp);
 }
 
-/* Whether the map has both gelu and its backward (or those with tanh) of the register. */
+/* True if the map has both gelu and its backward (or the tanh forms) of the register. */
 static bool has_both(const cpu_map *map, int op, uint32_t x)
 {
     bool made = false, back = false;
@@ -475,7 +475,7 @@ static uint32_t reg_filled(map_compiler *comp, uint32_t reg)
     return w;
 }
 
-/* The form of a two-operand operation with one number on one side; -1: there is none. */
+/* The form of a two-operand operation with a number on one side; -1 if there is none. */
 static int one_sided(int op, bool first)
 {
     static const uint8_t ops[] = {CPU_M_ADD, CPU_M_SUB, CPU_M_MUL, CPU_M_DIV, CPU_M_MAX, CPU_M_MIN, CPU_M_LT, CPU_M_EQ};
@@ -540,7 +540,7 @@ static void ins_resolve(map_compiler *comp)
     }
 }
 
-/* the dense bf16 operand in register `reg`; n_in: there is none */
+/* the dense bf16 operand in register `reg`; n_in if none */
 static uint32_t bf16_operand(const cpu_map *map, uint32_t reg)
 {
     uint32_t i = 0;
@@ -549,7 +549,7 @@ static uint32_t bf16_operand(const cpu_map *map, uint32_t reg)
     return i;
 }
 
-/* the operand whose random mask is in register `reg`; n_in: there is none */
+/* the operand whose random mask is in register `reg`; n_in if none */
 static uint32_t mask_operand(const cpu_map *map, uint32_t reg)
 {
     uint32_t i = 0;
@@ -611,8 +611,8 @@ static bool in_overlaps(const cpu_map *map, cpu_ref ref, uint64_t bytes)
     return false;
 }
 
-/* The last instruction that writes a result may write it to memory: at once if nothing else may still read what lies
- * there, that is, if it is the only result or lies apart from every operand. */
+/* Lets the last instruction of a result write to memory at once, if nothing can still read that memory: the result is the only one, or
+ * overlaps no operand. */
 static void place_outs(map_compiler *comp)
 {
     cpu_map *map = comp->map;
@@ -637,7 +637,7 @@ static void place_outs(map_compiler *comp)
 
 typedef struct reg_places {
     int32_t last[CPU_MAP_REGS]; /* the last instruction that reads a register */
-    uint16_t at[CPU_MAP_REGS];  /* place + 1; 0: none */
+    uint16_t at[CPU_MAP_REGS];  /* place + 1; 0 if none */
     uint16_t free[CPU_MAP_REGS];
     uint32_t n_free, n_place;
 } reg_places;
@@ -665,7 +665,7 @@ static bool is_direct(const cpu_map *map, uint32_t reg)
     return false;
 }
 
-/* Which block of the scratch a register is. One number, and what is read or written in place elsewhere, has none. */
+/* Gives each register a block of the scratch. Single numbers, and operands and results in place, have none. */
 static void share_places(const map_compiler *comp, reg_places *places)
 {
     const cpu_map *map = comp->map;
@@ -685,7 +685,7 @@ static void share_places(const map_compiler *comp, reg_places *places)
             uint32_t r = reg_of(ins, k);
             if (places->last[r] == (int32_t)i && places->at[r]) {
                 places->free[places->n_free++] = (uint16_t)(places->at[r] - 1);
-                places->last[r] = -1; /* a second mention of it is none */
+                places->last[r] = -1; /* a second mention does not free it again */
             }
         }
         if (ins->dst_mask && !is_direct(map, ins->dst))
@@ -744,7 +744,7 @@ cpu_map *cpu_map_compile(cpu_build *build, uint32_t first, uint32_t count, const
     map_compiler comp = {.build = build, .map = map, .shape = shape, .special = special, .cap = 4 * count + CPU_MAP_OUT + 8};
     if (!map)
         return NULL;
-    map->n_reg = 1; /* 0 stands for none */
+    map->n_reg = 1; /* register 0 means none */
     map->ins = cpu_args(build, comp.cap * sizeof *map->ins);
     for (uint32_t i = 0; i < count && build->status == YK_OK; i++)
         compile_node(&comp, &build->graph->node[first + i]);

@@ -12,14 +12,14 @@
 #include <math.h>
 #include <string.h>
 
-#define COLUMNS 512  /* of partial results at a time */
-#define TILE 4096    /* most columns of a tile when the innermost axis is kept: whole rows are read as they lie in memory */
+#define COLUMNS 512  /* columns of partial results at a time */
+#define TILE 4096    /* most columns of a tile when the innermost axis is kept: whole rows in memory order */
 #define LEAST 32     /* rows of a cut of such tiles */
 #define PIECE 65536  /* elements of the innermost axis at a time when it is reduced */
 #define MOST_CUTS 64
 #define GROUP 16384  /* elements of neighbouring planes that are summed by one worker */
 #define MOST_ROWS 64 /* ... and as many planes at most */
-#define FLUSH 32     /* rows that are added up in f32 before the sum is taken in double: of alike terms they lose 6e-7 of it at most */
+#define FLUSH 32     /* rows added in f32 before the sum goes to double: equal terms lose at most 6e-7 of it */
 
 typedef struct axis_group {
     int64_t len, stride; /* in elements of the input's linear order */
@@ -27,14 +27,14 @@ typedef struct axis_group {
 
 typedef struct reduce_args {
     const cpu_map *map;
-    cpu_ref bf16_in;       /* a dense operand of bf16 that is reduced where it lies; or nothing, and the map's results are */
+    cpu_ref bf16_in;       /* a dense bf16 operand that is reduced in place; else unused, and the map's results are reduced */
     bool max, inner;       /* inner: the innermost group is reduced */
     int n_kept, n_reduced; /* kept and reduced groups without the innermost, outermost first */
     axis_group kept[YK_MAX_DIMS], reduced[YK_MAX_DIMS];
     int64_t outputs, terms, len; /* products of the kept, of the reduced groups; length of the innermost */
-    int64_t pieces;              /* of the innermost when it is reduced */
-    int64_t rows;                /* outputs whose short rows lie behind one another and are evaluated together */
-    bool planes;                 /* the map adds up the planes of `rows` outputs by itself */
+    int64_t pieces;              /* pieces of the innermost group, if it is reduced */
+    int64_t rows;                /* outputs with contiguous short rows that are evaluated together */
+    bool planes;                 /* the map itself sums the planes of `rows` outputs */
     int64_t tile, tiles, cuts;
     uint32_t n_out;
     cpu_ref out[4];
@@ -80,7 +80,7 @@ static const cpu_row_kernels *rows_of(const cpu_isa *isa, const reduce_args *red
     return cpu_rows_of(isa, reduce->bf16_in.slot == YK_NONE ? YK_F32 : YK_BF16);
 }
 
-/* The terms [pos, pos + n) of the first output, as rows_of's kernels read them; those of the others are the map's. */
+/* The terms [pos, pos + n) of the first output, as rows_of's kernels read them; the terms of other outputs are the map's. */
 static const void *terms_of(cpu_map_run *run, const reduce_args *reduce, int64_t pos, size_t n)
 {
     if (reduce->bf16_in.slot != YK_NONE)
@@ -120,7 +120,7 @@ static void reduce_row(cpu_map_run *run, const reduce_args *reduce, int64_t o, i
     }
 }
 
-/* Adds up each of `rows` rows of x, or takes their maxima. */
+/* Sums each of `rows` rows of x, or takes their maxima. */
 static void fold_rows(const cpu_row_kernels *k, const reduce_args *reduce, const void *x, size_t item, int64_t rows, double *sum)
 {
     for (int64_t i = 0; i < rows; i++) {
@@ -181,7 +181,7 @@ static void reduce_short_rows(cpu_map_run *run, const reduce_args *reduce, int64
     }
 }
 
-/* Outputs [o, o + rows) of planes that lie behind one another, one cut: in the order of memory. */
+/* Outputs [o, o + rows) with contiguous planes, one cut, in memory order. */
 static void reduce_planes(cpu_map_run *run, const reduce_args *reduce, int64_t o, int64_t rows, int64_t cut)
 {
     float part[2][MOST_ROWS], out[MOST_ROWS];
@@ -203,7 +203,7 @@ static void reduce_planes(cpu_map_run *run, const reduce_args *reduce, int64_t o
     }
 }
 
-/* The sums of a tile: its outputs lie reduce->tile apart, in f32, and what FLUSH rows made in double, which maxima have no need of. */
+/* The sums of a tile: its outputs, reduce->tile apart, in f32; and after FLUSH rows in double, which maxima do not need. */
 typedef struct tile_sums {
     float *acc;
     double *sum;
@@ -228,8 +228,8 @@ static void tile_drain(const cpu_ctx *ctx, const reduce_args *reduce, const tile
         ctx->isa->vec->drain(tile->sum + k * reduce->tile + j, tile->acc + k * reduce->tile + j, n);
 }
 
-/* Adds `rows` rows of n elements, x for the first output, to the columns from j on. Rows follow each other where there are several:
- * then they are whole, and what is pending is counted here. */
+/* Adds `rows` rows of n elements, x for the first output, to the columns from j on. Several rows must be contiguous and whole; pending
+ * rows are counted here. */
 static void tile_fold(const cpu_map_run *run, const reduce_args *reduce, tile_sums *tile, int64_t j, const void *x, int64_t rows, size_t n)
 {
     const cpu_row_kernels *kern = rows_of(run->ctx->isa, reduce);
@@ -254,7 +254,7 @@ static void reduce_tile(cpu_map_run *run, const reduce_args *reduce, int64_t o, 
     const cpu_ctx *ctx = run->ctx;
     int64_t j0 = tile * reduce->tile, n = reduce->len - j0 < reduce->tile ? reduce->len - j0 : reduce->tile, lo, hi;
     int64_t base = groups_position(reduce->kept, reduce->n_kept, o) + j0, block = cpu_map_block(reduce->map);
-    /* rows that follow each other in memory and are short are evaluated together */
+    /* short contiguous rows are evaluated together */
     bool follow = reduce->n_reduced == 1 && reduce->reduced[0].stride == reduce->len && n == reduce->len;
     int64_t group = follow && n < block ? block / n : 1, width = n < block ? n : block;
     tile_sums sums = tile_begin(ctx, reduce);
@@ -424,7 +424,7 @@ static void emit_reduce(cpu_build *build, reduce_args *reduce, const yk_value *s
     }
 }
 
-/* What a body sums if it only widens a dense operand of bf16 first; its rows are then read where they lie. */
+/* The operand of a body that only widens dense bf16 before the sum; its rows are then read in place. */
 static cpu_ref cast_source(const cpu_build *build, const yk_node *node, uint32_t summed)
 {
     const yk_node *body = &build->graph->node[node->body];

@@ -16,7 +16,7 @@
 #define LEAST_SCALED (-90)  /* least exponent of the largest element for the scale */
 
 static const struct {
-    int mantissa, least, most; /* bits behind the point; exponents of the least normal and of the largest number */
+    int mantissa, least, most; /* mantissa bits; exponents of the least normal and of the largest number */
 } formats[] = {[YK_ROUND8_E4M3] = {3, -6, 8}, [YK_ROUND8_E5M2] = {2, -14, 15}};
 
 typedef struct round8_args {

@@ -39,7 +39,7 @@ static bool values_meet(const yk_value *a, const yk_value *b)
     return a->slot == b->slot && a->slot != YK_NONE && a->offset < b->offset + value_bytes(b) && b->offset < a->offset + value_bytes(a);
 }
 
-/* The value whose memory a value has, as written last by this program; YK_NONE: none is. */
+/* The value with this value's memory that the program wrote last; YK_NONE if none. */
 static uint32_t value_below(const hlo_lowering *ctx, uint32_t base)
 {
     uint32_t last = YK_NONE;
@@ -50,7 +50,7 @@ static uint32_t value_below(const hlo_lowering *ctx, uint32_t base)
     return last;
 }
 
-/* What another value has written where this one lies: all of it is, or the node is refused. */
+/* The part of another written value that this one covers. The node is refused unless that is all of it. */
 static hlo_tensor value_cut(hlo_lowering *ctx, uint32_t below, const yk_value *v)
 {
     const yk_value *whole = &ctx->graph->value[below];
@@ -82,8 +82,8 @@ static hlo_tensor base_now(hlo_lowering *ctx, uint32_t base)
     return s->now;
 }
 
-/* Values that lie where this one is written now have other contents: what is read next is that. Memory of the arena is another's only
- * when nobody reads it any more. */
+/* Gives values in the same memory their new contents: the next read gets these. Memory of the arena is reused only when no node reads
+ * the old value any more. */
 static void base_written(hlo_lowering *ctx, uint32_t base)
 {
     const yk_value *v = &ctx->graph->value[base];
@@ -102,8 +102,8 @@ static void base_written(hlo_lowering *ctx, uint32_t base)
 
 /* ---- Views --------------------------------------------------------------------------------------------------------- */
 
-/* A view of a vector of `total` elements: its dimensions that have a stride, largest stride first. Level k is a block of step[k - 1]
- * elements, of which the view has n[k] pieces of step[k] elements, from piece at[k] on. */
+/* A view of a vector of `total` elements: its dimensions with a stride, largest stride first. Level k is a block of step[k - 1]
+ * elements; the view has n[k] pieces of step[k] elements in it, from piece at[k] on. */
 typedef struct view {
     uint32_t levels;
     int64_t total, n[YK_MAX_DIMS], step[YK_MAX_DIMS], at[YK_MAX_DIMS], rest; /* elements before the view in the innermost piece */
@@ -123,7 +123,7 @@ static void view_sort(view *w, const yk_value *v)
     }
 }
 
-/* False: its elements overlap, or a row of it goes on in the next block. */
+/* False if its elements overlap, or a row continues in the next block. */
 static bool view_of(const yk_graph *g, const yk_value *v, view *w)
 {
     const yk_value *base = &g->value[v->base];
@@ -249,7 +249,7 @@ hlo_tensor hlo_read(hlo_lowering *ctx, const yk_value *v)
     return view_shape(ctx, &w, v, view_take(ctx, &w, vector));
 }
 
-/* The elements beside the view keep what they have. */
+/* Stores into a view; the elements outside the view keep their values. */
 static hlo_tensor view_store(hlo_lowering *ctx, const yk_value *v, hlo_tensor t)
 {
     const hlo_tensor old = vector_of(ctx, base_now(ctx, v->base));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The primitives of plugin.h, whose comments say what each computes, as lines of StableHLO. Composites come as their bodies. */
+/* The primitives of plugin.h, which defines them, as lines of StableHLO. Composites arrive as their bodies. */
 #include <math.h>
 
 #include "plugins/kit/hlo/function.h"
@@ -163,7 +163,7 @@ static hlo_tensor tensor_max(hlo_lowering *ctx, hlo_tensor x, uint64_t mask)
     return hlo_reduce(&ctx->body, "maximum", x, hlo_number(&ctx->body, hlo_scalar(x.type), -HUGE_VAL), mask);
 }
 
-/* XLA's reductions on a processor lose a NaN beside an infinity, so NaN is looked for apart. */
+/* XLA's reductions on a processor lose a NaN next to an infinity, so this looks for NaN separately. */
 static hlo_tensor tensor_max_or_nan(hlo_lowering *ctx, hlo_tensor x, uint64_t mask)
 {
     hlo_text *p = &ctx->body;
@@ -179,7 +179,7 @@ static void lower_rmax(hlo_lowering *ctx, const yk_node *n)
     hlo_write(ctx, out, hlo_reshape(&ctx->body, x, out->dims, out->dim));
 }
 
-/* The least index of an element that equals the maximum; the last index where none does, as with NaN. */
+/* The least index of an element that equals the maximum; the last index if none does, as with NaN. */
 static void lower_argmax(hlo_lowering *ctx, const yk_node *n)
 {
     const yk_value *out = hlo_out(ctx, n, 0);
@@ -212,7 +212,7 @@ static void put_signature(hlo_text *p, uint32_t n, const hlo_tensor *in, const h
     kit_text_add(&p->text, "\n");
 }
 
-/* A row of the table as one dimension, or none: the numbers of its elements. */
+/* A row of the table as one dimension; no dimension for rows of one element. */
 static hlo_tensor table_flat(hlo_lowering *ctx, hlo_tensor t)
 {
     const int64_t rows = t.dim[0], dim[2] = {rows, hlo_count(&t) / rows};
@@ -240,7 +240,7 @@ static void lower_gather(hlo_lowering *ctx, const yk_node *n)
     hlo_write(ctx, out, hlo_reshape(p, r, out->dims, out->dim));
 }
 
-/* StableHLO skips what an index outside the result would add. */
+/* StableHLO ignores an index outside the result. */
 static void lower_scatter_add(hlo_lowering *ctx, const yk_node *n)
 {
     const yk_value *out = hlo_out(ctx, n, 0);

@@ -10,7 +10,7 @@
 
 #define HLO_DIMS (2 * YK_MAX_DIMS + 2)
 
-/* Element types of StableHLO: a dtype of Yoke by its number, then those that only the text uses. A bool is i1. */
+/* Element types of StableHLO: a dtype of Yoke has its own number, then types that only the text uses. A bool is i1. */
 enum { HLO_U32 = YK_DTYPE_COUNT, HLO_U64, HLO_TYPES };
 
 typedef struct hlo_tensor {
@@ -46,7 +46,7 @@ hlo_tensor hlo_transpose(hlo_text *p, hlo_tensor a, const uint32_t *axis);
 /* Dimension i of a becomes dimension axis[i] of the result. */
 hlo_tensor hlo_broadcast(hlo_text *p, hlo_tensor a, const uint32_t *axis, uint32_t dims, const int64_t *dim);
 hlo_tensor hlo_slice(hlo_text *p, hlo_tensor a, const int64_t *begin, const int64_t *end, const int64_t *step);
-/* Pads, or cuts where a number is negative, with `value`, a scalar; `inner` between elements, NULL: none. */
+/* Pads with the scalar `value`, or cuts for a negative number; `inner` between elements, NULL for none. */
 hlo_tensor hlo_pad(hlo_text *p, hlo_tensor a, hlo_tensor value, const int64_t *low, const int64_t *high, const int64_t *inner);
 hlo_tensor hlo_concat(hlo_text *p, uint32_t n, const hlo_tensor *a, uint32_t axis);
 /* Reduces the dimensions of a bit mask, which vanish, from `first`, a scalar. */

@@ -5,12 +5,12 @@
 
 #include <stdio.h>
 
-#define TEAM 128         /* of data.kc's kernels */
+#define TEAM 128         /* work-items of data.kc's kernels */
 #define BLOCK 8192
 #define ATT_MOST 128     /* elements of a head */
-#define GPU_TEAM 64      /* queries or keys of a group on a GPU, whose rows are in registers, */
-#define GPU_ROWS 32      /* and rows of the other side in local memory, at most, */
-#define GPU_ROWS_LEAST 4 /* at least */
+#define GPU_TEAM 64      /* queries or keys of a group on a GPU, whose rows are in registers, ... */
+#define GPU_ROWS 32      /* and rows of the other side in local memory, at most ... */
+#define GPU_ROWS_LEAST 4 /* and at least */
 #define LANES_MOST 64    /* elements of a head on lanes of a processor's vector; */
 #define LANES_TWICE 32   /* with no more of them a work-item has two queries */
 #define LANES_ROUNDS 60000 /* llvmpipe ends loops after 65535 rounds */
@@ -62,13 +62,13 @@ static bool rows_fit(const kit_target *target, const yk_graph *graph, const yk_n
 
 /* ---- Tensor cores ---- */
 
-/* Rows of the other side in local memory; their scores are in registers, in backward with their gradients. */
+/* Rows of the other side in local memory. Their scores are in registers, in backward with their gradients. */
 static int mma_rows(int64_t head, bool back)
 {
     return !back ? 64 : head <= 64 ? 32 : 16;
 }
 
-/* The elements of a head side by side, other strides multiples of `unit`. */
+/* True if a head's elements are contiguous, and its other strides are multiples of `unit`. */
 static bool head_lies(const yk_value *v, int64_t unit)
 {
     if (v->dim[3] != 1 && v->stride[3] != 1)
@@ -79,7 +79,7 @@ static bool head_lies(const yk_value *v, int64_t unit)
     return true;
 }
 
-/* What the kernels of kernels/attn_mma.kc take, operands and results in any order of heads and rows (YK_CLAIM_STRIDED_OUT). */
+/* True if the kernels of kernels/attn_mma.kc take the node, operands and results in any order of heads and rows (YK_CLAIM_STRIDED_OUT). */
 static bool mma_fits(const kit_target *target, const yk_graph *graph, const yk_node *n)
 {
     const bool back = n->op == YK_OP_ATTENTION_BWD;
@@ -99,7 +99,8 @@ static bool mma_fits(const kit_target *target, const yk_graph *graph, const yk_n
 
 /* ---- A library of the vendor's ---- */
 
-#define LIBRARY_SCORES 4096 /* of a head, from which on it is asked: making a plan takes long, and small ones are quick anyway */
+#define LIBRARY_SCORES 4096 /* scores of a head from which the library is asked: making a plan takes long, and small ones are quick
+                             * anyway */
 
 static kit_heads heads_of(const yk_value *v)
 {
@@ -109,7 +110,7 @@ static kit_heads heads_of(const yk_value *v)
     return (kit_heads){stride[0], stride[1], stride[2]};
 }
 
-/* What the library is asked for. False: it has masks or dropout, or lies otherwise. */
+/* The request to the library. False for masks, dropout or another layout. */
 static bool library_attention(const yk_graph *graph, const yk_node *n, kit_attention *a)
 {
     const bool back = n->op == YK_OP_ATTENTION_BWD;
@@ -138,7 +139,7 @@ static bool library_attention(const yk_graph *graph, const yk_node *n, kit_atten
     return true;
 }
 
-/* The launch of it, if the library computes this node; what fits tensor cores of the kit's own is asked for. */
+/* Adds the library's launch if it computes this node; only nodes that fit the kit's tensor-core kernels are asked for. */
 static bool library_lower(kit_lowering *ctx, const yk_node *n)
 {
     kit_attention a;
@@ -201,7 +202,7 @@ static uint32_t claim_attention(const kit_target *target, const yk_graph *graph,
     return !target->cpu_shape && mma_fits(target, graph, n) ? YK_CLAIM_RUN | YK_CLAIM_STRIDED_OUT : YK_CLAIM_RUN;
 }
 
-/* ---- Launches: what both shapes have in common ---- */
+/* ---- Launches: the common part of both shapes ---- */
 
 /* Heads, heads of keys, queries, keys, elements of a head, causal, flags, stream; strides of the bias */
 static void attention_sizes(const yk_graph *graph, const yk_node *n, uint32_t first, int64_t meta[12])
@@ -232,8 +233,8 @@ static void arg_sizes(kit_lowering *ctx, const yk_node *n, uint32_t first)
     kit_arg_f32(ctx, yk_attr_f64(kit_node_attr(ctx->graph, n, 2)));
 }
 
-/* Operands from `from` on up to queries, keys and values at `first`; then keep, bias, key, rows: those that are there, else the first
- * operand stands in. */
+/* Operands from `from` on up to queries, keys and values at `first`; then keep, bias, key, rows. The first operand stands in for an
+ * absent one. */
 static void arg_operands(kit_lowering *ctx, const yk_node *n, uint32_t from, uint32_t first)
 {
     const int64_t flags = kit_node_attr(ctx->graph, n, 4);
@@ -307,7 +308,7 @@ static void attention_launch(kit_lowering *ctx, const yk_node *n, const yk_value
 
 /* ---- Launches ---- */
 
-/* Strides of batch, head and row of operands and results, as kernels/attn_mma.kc has them; other kernels have dense ones. */
+/* Strides of batch, head and row of operands and results, for kernels/attn_mma.kc; the other kernels take dense ones. */
 static void arg_lie(kit_lowering *ctx, const yk_node *n, const yk_value *const *value, uint32_t count)
 {
     int64_t meta[18];

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which chains behind a product a library computes while it stores the product: a bias, gelu in its tanh form, and something to add. */
+/* Finds the chains after a product that a library computes while it stores the product: a bias, gelu in its tanh form, and an addend. */
 #include "plugins/kit/lower/internal.h"
 
-/* The node of the chain that makes a value, casts left out: the library rounds once, where it stores. NULL: it is a leaf, *value then. */
+/* The node of the chain that makes a value, past casts, as the library rounds once when it stores. NULL for a leaf, which *value then
+ * is. */
 static const yk_node *maker_of(const kit_chain *chain, uint32_t *value)
 {
     for (uint32_t i = chain->n_node; i-- > 0;) {
@@ -73,7 +74,7 @@ static bool sum_of(const kit_chain *chain, uint32_t value, kit_behind *b)
     return false;
 }
 
-/* value = gelu(the product + a bias); *before: what it is of. */
+/* value = gelu(the product + a bias); *before: gelu's input. */
 static bool gelu_of(const kit_chain *chain, uint32_t value, kit_behind *b, uint32_t *before)
 {
     const yk_node *n = maker_of(chain, &value);

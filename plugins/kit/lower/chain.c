@@ -10,18 +10,18 @@
 #define BLOCK_GPU 1024
 #define COLUMNS_CPU 64
 #define TEAM_GPU 64
-#define TEAM_WIDE 128      /* of a map of a vector each */
-#define TEAM_LONG 128      /* of a sum over a row of */
+#define TEAM_WIDE 128      /* work-items of a map with a vector each */
+#define TEAM_LONG 128      /* work-items of a sum over a row of */
 #define LONG 1024          /* so many elements, or more */
-#define TERMS_MOST (1 << 30) /* of a row that a team sums */
+#define TERMS_MOST (1 << 30) /* terms of a row that a team sums, at most */
 
 typedef struct chain {
     kit_chain nodes;
     kit_space space;
-    kit_parts parts; /* chain_launch's: of a sum; one: it is not cut */
-    bool team;       /* chain_launch's: of a sum over the innermost dimension, by a GPU's teams */
-    bool lined;      /* chain_launch's: of a sum in parts of other dimensions, whose lines are whole vectors */
-    uint32_t width;  /* of a map whose work-items have a vector of so many elements each; 0: it is none */
+    kit_parts parts; /* from chain_launch: parts of a sum; one if it is not cut */
+    bool team;       /* from chain_launch: a sum over the innermost dimension, by a GPU's teams */
+    bool lined;      /* from chain_launch: a sum in parts of other dimensions, whose lines are whole vectors */
+    uint32_t width;  /* elements of a work-item's vector in a map; 0 without vectors */
 } chain;
 
 static bool op_is_chain(uint32_t op)
@@ -112,8 +112,7 @@ static kit_parts chain_parts(const kit_target *target, const chain *c)
     return kit_parts_of(target, results / inner * kit_div_up(inner, part_columns(target)), outer, rows);
 }
 
-/* Whether all leaves' lines are whole vectors of a work-item's, at multiples of their size; leaf 0 lies in scratch memory at `at`, if
- * `scratch`. */
+/* True if every leaf's lines are whole vectors of a work-item, at multiples of their size. scratch: leaf 0 is in scratch memory at `at`. */
 static bool chain_is_lined(const kit_target *target, const chain *c, uint64_t at, bool scratch)
 {
     const kit_space *s = &c->space;
@@ -176,7 +175,7 @@ static void wide_launch(kit_lowering *ctx, chain *c, uint64_t at, uint64_t scrat
     kit_arg_i32(ctx, c->space.dim[c->space.dims - 1] / c->width);
 }
 
-/* As leaves_arg; parts of sums lie behind it. */
+/* As leaves_arg; parts of sums follow it in scratch memory. */
 static void chain_launch(kit_lowering *ctx, chain *c, uint64_t at, uint64_t scratch)
 {
     int64_t meta[KIT_META], groups;

@@ -4,17 +4,17 @@
 
 #include <stdio.h>
 
-#define CONV_LOCAL 126976 /* floats of local memory a kernel of kernels/conv.kc is given, where there is so much; */
-#define CONV_X 65536      /* more than these of the source, */
-#define CONV_G 49152      /* of the results' gradients */
-#define CONV_TAPS 8192    /* and taps do not pay */
+#define CONV_LOCAL 126976 /* floats of local memory for a kernel of kernels/conv.kc, if available; */
+#define CONV_X 65536      /* more of the source than these, */
+#define CONV_G 49152      /* more of the results' gradients, */
+#define CONV_TAPS 8192    /* and more taps do not pay */
 #define CONV_TILE 256     /* 16 * VW: results on their way, */
 #define CONV_LONG 1024    /* K_LONG of kernels/math.kc: three times as many where a result has more terms */
-#define DW_LONG 4096      /* of kernels/conv.kc: pixels of a chunk whose sums are put away, */
+#define DW_LONG 4096      /* DW_LONG of kernels/conv.kc: pixels of a chunk before its sums are moved away, */
 #define WINO_LONG 128     /* and of kernels/wino.kc: blocks */
-#define WINO_PIXELS 64 /* of a block of kernels/wino.kc */
+#define WINO_PIXELS 64 /* pixels of a block of kernels/wino.kc */
 #define WINO_MOST 128 /* channels */
-#define WINO_CHUNKS (KIT_CONV_CHUNKS / 2) /* of a gradient; they are 16 / 9 as large */
+#define WINO_CHUNKS (KIT_CONV_CHUNKS / 2) /* chunks of a gradient; they are 16 / 9 as large */
 
 static int64_t conv_local(const kit_target *target)
 {
@@ -24,7 +24,7 @@ static int64_t conv_local(const kit_target *target)
 /* Places of the parts in local memory with r rows of results in an item; false if they do not fit. */
 static bool conv_rows_fit(const kit_target *target, kit_conv_plan *conv, bool dw, int64_t r)
 {
-    int64_t *m = conv->meta, beyond = 4 * m[G_SH] * m[G_LEN] + 32; /* read behind the last row, and not used */
+    int64_t *m = conv->meta, beyond = 4 * m[G_SH] * m[G_LEN] + 32; /* read beyond the last row, and not used */
     int64_t gradients = r * m[G_OW] * m[G_PAD];
     m[G_R] = r;
     m[G_ROWS] = (r - 1) * m[G_SH] + (m[G_KH] - 1) * m[G_DH] + 1;
@@ -109,8 +109,8 @@ static int wino_vectors(const kit_conv_plan *conv)
 }
 
 /*
- * How many channels and outputs are transformed at a time: what lies in local memory are 1 KiB for each of twice as many and
- * one more, and 8 KiB of a gradient's stage. NULL: not even the least, which would pay for transforming them again and again.
+ * Channels and outputs to transform at a time. Local memory holds 1 KiB for each of twice as many and one more, and 8 KiB of a
+ * gradient's stage. NULL if even the least part does not fit: transforming again and again would not pay.
  */
 typedef struct wino_part {
     int kib, channels, outputs;
@@ -127,7 +127,7 @@ static const wino_part *wino_fit(const kit_target *target, bool dw)
     return NULL;
 }
 
-/* What kernels/wino.kc takes; fewer channels do not pay for the transforms. */
+/* True if kernels/wino.kc takes it; few channels do not pay for the transforms. */
 static bool wino_suits(const kit_target *target, const yk_graph *graph, const yk_node *n, const kit_conv_plan *conv)
 {
     const int64_t *a = &graph->attr[n->attr], *m = conv->meta;

@@ -14,16 +14,16 @@
 #define JOIN_TEAM 128
 #define DW_GROUPS 1024    /* that sums of a filter's gradient shall be together, on a GPU: chunks are as many as that takes, */
 #define DW_CHUNKS_MOST 512
-#define DW_PIXELS_LEAST 256 /* of so many pixels at least, */
-#define DW_PIXELS 32        /* and a multiple of these */
-#define LIBRARY_LINE 8    /* bytes that a plane is a multiple of, for a product of a library's */
-#define LANES_ROWS 16     /* of a work-item on lanes, about; with all of a filter's taps half as many */
-#define LANES_PIXELS 4    /* of a row */
-#define LANES_SPAN 16     /* columns of the source that those need, at most: the translator writes loops over them out */
-#define LANES_TAPS 9      /* of a filter whose gradients are in registers, of one channel */
+#define DW_PIXELS_LEAST 256 /* least pixels of a chunk, */
+#define DW_PIXELS 32        /* which has a multiple of these */
+#define LIBRARY_LINE 8    /* bytes that divide a plane, for a product by a library */
+#define LANES_ROWS 16     /* rows of a work-item on lanes, about; with all taps of a filter half as many */
+#define LANES_PIXELS 4    /* pixels of a row */
+#define LANES_SPAN 16     /* columns of the source for those, at most: the translator unrolls loops over them */
+#define LANES_TAPS 9      /* taps of a filter whose gradients are in registers, for one channel */
 #define LANES_ROUNDS 60000 /* llvmpipe ends loops after 65535 rounds */
 
-/* Tiles on lanes; tall and wide: taps of a filter's gradient, whose rows are cut where one is larger than LANES_TAPS. */
+/* Tiles on lanes; tall and wide: taps of a filter's gradient, whose rows are cut if longer than LANES_TAPS. */
 typedef struct lane_tile {
     int64_t lanes, rows, pixels, span, tall, wide;
 } lane_tile;
@@ -53,7 +53,7 @@ static lane_tile lane_tile_of(const kit_target *target, const kit_conv_plan *con
     return t;
 }
 
-/* Of a GPU's tile: no more than there are. */
+/* Rows of a GPU's tile: at most the existing ones. */
 static int64_t tile_rows(const kit_conv_plan *conv)
 {
     int64_t rows = TILE;
@@ -229,8 +229,8 @@ static uint32_t value_align(const yk_value *v)
     return (uint32_t)(bits & (~bits + 1));
 }
 
-/* One tap without a step is a product for each image, [M, C] x [C, pixels]; whether the vendor's library computes it. Planes whose rows
- * begin at odd places are not worth asking for. */
+/* A single tap without a stride is a product for each image, [M, C] x [C, pixels]. True if the vendor's library computes it. Planes with
+ * rows at odd places are not worth asking for. */
 static bool product_by_library(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv)
 {
     const int64_t *m = conv->meta, *a = &ctx->graph->attr[n->attr], pixels = m[G_OH] * m[G_OW];

@@ -5,7 +5,7 @@
 
 #include "plugins/kit/lower/conv_plan.h"
 
-/* Whether the device has what they need for this one; else its body runs. */
+/* True if the device has what this convolution needs; else its body runs. */
 bool kit_conv_gpu_fits(const kit_target *target, const yk_graph *graph, const yk_node *n, const kit_conv_plan *conv);
 /* Appends the launches. */
 void kit_conv_gpu_lower(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolutions and their gradients by a library of the vendor's. It is asked for results of the operands' type alone, as libraries have
- * fast kernels of 16 bits for no other: a filter's gradient that the graph has in f32 is one of 16 bits, in scratch memory, which a kernel
- * widens (kernels/widen.kc). That is a rounding more than in the kit's kernels, whose sums stay f32. Results of other convolutions that are
- * wider than the operands are the kit's.
+ * Convolutions and their gradients by a vendor's library. The request has results of the operands' type only, as libraries have fast
+ * kernels of 16 bits for no other. A filter's gradient in f32 is computed in 16 bits in scratch memory, and a kernel widens it
+ * (kernels/widen.kc). That rounds once more than the kit's kernels, whose sums stay f32. The kit computes other convolutions with
+ * results wider than the operands.
  */
 #include "plugins/kit/lower/conv_library.h"
 
@@ -35,7 +35,7 @@ static kit_convolution convolution_of(const yk_graph *graph, const yk_node *n, c
                              .dtype = kit_node_in(graph, n, 0)->dtype};
 }
 
-/* Whether the result is made of one of 16 bits. */
+/* True if the result is widened from 16 bits. */
 static bool result_widens(const yk_graph *graph, const yk_node *n)
 {
     return n->op == YK_OP_CONV2D_DW && kit_node_out(graph, n, 0)->dtype != kit_node_in(graph, n, 0)->dtype;

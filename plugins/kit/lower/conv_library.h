@@ -5,7 +5,7 @@
 
 #include "plugins/kit/lower/conv_plan.h"
 
-/* Its launch. False: nothing was added, the kit's kernels have to. */
+/* Adds the library's launch. False if nothing was added; the kit's kernels must then compute it. */
 bool kit_conv_by_library(kit_lowering *ctx, const yk_node *n, const kit_conv_plan *conv);
 
 #endif

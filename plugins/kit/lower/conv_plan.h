@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A convolution or one of its gradients as a plain convolution: what conv.c and conv_gpu.c have in common. No state. */
+/* A convolution or one of its gradients as a plain convolution: the common part of conv.c and conv_gpu.c. No state. */
 #ifndef YOKE_PLUGINS_KIT_LOWER_CONV_PLAN_H
 #define YOKE_PLUGINS_KIT_LOWER_CONV_PLAN_H
 
 #include "plugins/kit/lower/internal.h"
 
-/* Chunks of images whose sums of a filter's gradient are added: fixed, so that results do not depend on the device. */
+/* Chunks of images in the sum of a filter's gradient: fixed, so that results do not depend on the device. */
 #define KIT_CONV_CHUNKS 16
 
 enum { /* positions in the kernels' meta (kernels/conv.kc) */
@@ -23,7 +23,7 @@ typedef struct kit_conv_plan {
 /* False: not for the kit's kernels, because of types or layouts. */
 bool kit_conv_plan_make(const yk_graph *graph, const yk_node *n, kit_conv_plan *conv);
 
-/* Whether a gradient of the input is taken apart: a plain convolution for each of the pixels that differ modulo the stride. */
+/* True if a gradient of the input is split: a plain convolution for each set of pixels with one remainder modulo the stride. */
 bool kit_conv_has_phases(const yk_graph *graph, const yk_node *n);
 /* The gradient of the input for the pixels (row, column) modulo the strides `a[0]`, `a[1]`: a plain convolution of gy. */
 void kit_conv_phase(kit_conv_plan *conv, const int64_t *a, int64_t row, int64_t column);

@@ -6,17 +6,17 @@
 
 #define TEAM 64
 #define BLOCK 8192
-#define GROUPS 4096         /* of a GPU, about: some for each place where one can run */
+#define GROUPS 4096         /* groups on a GPU, about: some for each place that can run one */
 #define NEAR (1ll << 30)    /* elements that 32 bits count on a GPU */
-#define MOVE_TEAM 128       /* of copy_near and gather_near */
-#define MOVE_EACH 4         /* of kernels/data.kc */
-#define MOVE_BYTES 8        /* of their widest elements */
-#define TILE 32             /* of kernels/data.kc */
-#define SORT_EACH 8         /* of kernels/data.kc */
+#define MOVE_TEAM 128       /* work-items of copy_near and gather_near */
+#define MOVE_EACH 4         /* MOVE_EACH of kernels/data.kc */
+#define MOVE_BYTES 8        /* bytes of their widest elements */
+#define TILE 32             /* TILE of kernels/data.kc */
+#define SORT_EACH 8         /* SORT_EACH of kernels/data.kc */
 #define SORT_TEAM 128
 #define SORT_MOST (1 << 22) /* rows: counting takes the square of them */
 #define RUN_LEAST 32        /* rows that a group of scatter_runs adds up */
-#define RUN_MOST 256        /* of kernels/data.kc */
+#define RUN_MOST 256        /* RUN_MOST of kernels/data.kc */
 #define RUN_TEAM 128
 #define WIDTH_MOST (65535 * RUN_TEAM) /* columns: groups in y that each device has */
 
@@ -60,7 +60,7 @@ static divisor divisor_of(int64_t d)
     return (divisor){kit_div_up(1ll << (31 + shift), d), shift};
 }
 
-/* Whether an element can be `wide` bytes: places of values in slots, and those of slots, are known (yk_device_caps.align). */
+/* True if elements can be `wide` bytes: the offsets of values in slots are known, and so is the slots' alignment (yk_device_caps.align). */
 static bool place_is_multiple(const yk_value *v, uint32_t wide)
 {
     return v->offset % wide == 0;
@@ -115,7 +115,7 @@ static int64_t space_total(const copy_space *s)
     return total;
 }
 
-/* Whether 32 bits count the elements, and their distance on either side. */
+/* True if 32 bits count the elements, and both sides' distances. */
 static bool space_is_near(const copy_space *s)
 {
     int64_t x = 0, y = 0;
@@ -169,7 +169,7 @@ static void copy_near(kit_lowering *ctx, const yk_node *n, copy_space *s)
     kit_arg_meta(ctx, meta, k);
 }
 
-/* The dimension that x lies side by side in, where that is none of y's and both are long enough for tiles; YK_NONE: none. */
+/* The dimension in which x is contiguous, if y is contiguous in another and both are long enough for tiles; else YK_NONE. */
 static uint32_t space_transposed(const copy_space *s)
 {
     const uint32_t last = s->dims - 1;
@@ -315,14 +315,14 @@ static void scatter_sums(kit_lowering *ctx, const yk_node *n)
         kit_arg_scratch(ctx, 0, (uint64_t)kit_value_count(y) * 4, 4);
 }
 
-/* `n` numbers behind the sums of a 16-bit result, in scratch memory. */
+/* `n` numbers after the sums of a 16-bit result, in scratch memory. */
 static void scatter_behind_arg(kit_lowering *ctx, const yk_value *y, int64_t n)
 {
     const uint64_t at = y->dtype == YK_F32 ? 0 : kit_round_bytes((size_t)kit_value_count(y) * 4, KIT_PRODUCT_ALIGN);
     kit_arg_scratch(ctx, at, (uint64_t)n * 4, 4);
 }
 
-/* A GPU's groups own few columns each: others zero the table for them; lost: or what is lost of it. */
+/* Zeroes the table for scatter_rows, as a GPU's groups own few columns each; lost: zeroes its lost parts instead. */
 static void scatter_zeros(kit_lowering *ctx, const yk_node *n, bool lost)
 {
     const yk_value *y = kit_node_out(ctx->graph, n, 0);
@@ -363,9 +363,9 @@ static void scatter_columned(kit_lowering *ctx, const yk_node *n, const char *de
     kit_arg_i64(ctx, cols);
 }
 
-/* Scratch memory of scatter_sorted: behind the sums of a 16-bit result the order of the rows, then what groups leave to each other. */
+/* Scratch memory of scatter_sorted: after the sums of a 16-bit result the order of the rows, then data between groups. */
 typedef struct scatter_runs {
-    int64_t vocab, rows, width, each, groups; /* each: rows of a group, of shapes alone: the sum is the same on each GPU */
+    int64_t vocab, rows, width, each, groups; /* each: rows of a group, from shapes alone, so that the sum is the same on each GPU */
     uint64_t order, rest;
 } scatter_runs;
 
@@ -423,7 +423,7 @@ static void scatter_sorted(kit_lowering *ctx, const yk_node *n, const char *defi
     scatter_runs_sizes(ctx, r);
 }
 
-/* Whether rows are added to what is in y: the zeros before them are a launch of its own then. */
+/* True if rows are added to the contents of y; otherwise a separate launch zeroes y first. */
 static bool scatter_adds(const kit_target *target, const yk_graph *graph, const yk_node *n)
 {
     const yk_value *y = kit_node_out(graph, n, 0);

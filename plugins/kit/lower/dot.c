@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * dot and dot_map. The CPU shape packs both operands into panels first (gemm.kc), in slabs of bounded size, and then runs
- * the kernel with the epilogue over them; the GPU shape takes the operands as they are. Kernels with their epilogues are
- * part of the program's generated source, so that one compilation makes them all. What a library of the vendor's takes
- * (kit_target.product) needs no kernel.
+ * dot and dot_map. The CPU shape packs both operands into panels first (gemm.kc), in slabs of bounded size, and then runs the kernel
+ * with the epilogue over them; the GPU shape takes the operands as they are. Kernels with epilogues are part of the program's generated
+ * source, so that one compilation makes them all. A product by a vendor's library (kit_target.product) needs no kernel.
  */
 #include "plugins/kit/coop.h"
 #include "plugins/kit/lower/internal.h"
@@ -16,16 +15,16 @@
 #define GEMM_MC 128
 #define GEMM_NC 256
 #define GEMM_GPU 64
-#define LANES_ROWS 16      /* of a tile of kernels/gemm_lanes.kc, about: larger ones are hardly faster and take seconds to compile; */
+#define LANES_ROWS 16      /* rows of a tile of kernels/gemm_lanes.kc, about: larger ones are hardly faster and take seconds to compile; */
 #define LANES_COLS 2       /* columns of a work-item, */
 #define LANES_TERMS 60000  /* and terms of a sum: llvmpipe ends loops after 65535 rounds */
-#define BLOCK_A (96 * 1024)      /* elements of A that a group's rows should have at most: they stay in its cache */
-#define EIGHT_MULTIPLE 16 /* of all three sizes of a product in 8 bits */
+#define BLOCK_A (96 * 1024)      /* most elements of A in a group's rows, which should stay in its cache */
+#define EIGHT_MULTIPLE 16 /* divides all three sizes of a product in 8 bits */
 #define BATCH_MOST 65535  /* matrices of a launch: groups in z that each device has */
-#define BEHIND_ALIGN 16u  /* bytes of lines and places, where a library computes what is behind a product */
+#define BEHIND_ALIGN 16u  /* bytes: alignment of lines and places for a library that computes a product's epilogue */
 #define BIAS_TEAM 128     /* work-items of a group that rounds a bias, */
-#define BIAS_BLOCK 512    /* and elements */
-#define PANELS_MOST (16 << 20)   /* elements of packed panels of one operand, where one panel has fewer */
+#define BIAS_BLOCK 512    /* and its elements */
+#define PANELS_MOST (16 << 20)   /* elements of packed panels of one operand, unless one panel has more */
 
 /* A matrix operand: length and stride of its batch, rows and columns. */
 typedef struct dot_matrix {
@@ -63,7 +62,7 @@ static bool epilogue_strides(const yk_value *v, int64_t s[3])
     return s[2] == 0 || s[2] == 1;
 }
 
-/* The chain behind the dot: its result is leaf 0, the node's further inputs are the other leaves. */
+/* The chain after the dot: its result is leaf 0, the node's further inputs are the other leaves. */
 static bool epilogue_of(const yk_graph *graph, const yk_node *n, kit_chain *chain)
 {
     const yk_node *body = &graph->node[n->body];
@@ -78,7 +77,7 @@ static bool epilogue_of(const yk_graph *graph, const yk_node *n, kit_chain *chai
     chain->leaf[0] = graph->index[body->out];
     for (uint32_t i = 1; i < chain->n_leaf; i++) {
         chain->leaf[i] = graph->index[n->in + 1 + i];
-        if (graph->value[chain->leaf[i]].dims < 2 || !epilogue_strides(&graph->value[chain->leaf[i]], s)) /* fewer: of a dropout */
+        if (graph->value[chain->leaf[i]].dims < 2 || !epilogue_strides(&graph->value[chain->leaf[i]], s)) /* fewer: a dropout */
             return false;
     }
     for (uint32_t i = 0; i < chain->n_out; i++) {
@@ -216,7 +215,7 @@ static bool op_is_dot(uint32_t op)
     return op == YK_OP_DOT || op == YK_OP_DOT_MAP;
 }
 
-/* A library takes lines that are further apart than they are long; where it takes nothing, kernels do, with a copy of the result. */
+/* True if the result may have padded lines, which a library writes directly; if no library takes the product, kernels copy the result. */
 static bool dot_takes_padding(const kit_target *target, const yk_graph *graph, const yk_node *n)
 {
     const dot_plan dot = {.a = kit_node_in(graph, n, 0), .b = kit_node_in(graph, n, 1), .c = kit_node_out(graph, n, 0)};
@@ -287,7 +286,7 @@ static void dot_epilogue_args(kit_lowering *ctx, const kit_chain *chain)
         kit_arg_value(ctx, chain->out[i]);
 }
 
-/* Matrices z.. of the batch, BATCH_MOST at most: no device need have more groups in a dimension. What has an epilogue is one part. */
+/* Matrices from z on, BATCH_MOST at most, as no device needs more groups in a dimension. A product with an epilogue is one part. */
 static void dot_batch(kit_lowering *ctx, const yk_node *n, const dot_plan *dot, int64_t z, uint64_t scratch)
 {
     dot_matrix a = matrix_of(dot->a), b = matrix_of(dot->b), c = matrix_of(dot->c);
@@ -322,7 +321,7 @@ static void dot_whole(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
         kit_lines_spread(ctx, 0, bytes, ctx->graph->index[n->out]);
 }
 
-/* The panels of the slab's A lie at 0, those of its B at `at`. */
+/* The slab's panels of A begin at 0, of B at `at`. */
 static void dot_slab(kit_lowering *ctx, const yk_node *n, const dot_plan *dot, const dot_slab_part *s, uint64_t at, uint64_t bytes)
 {
     dot_matrix a = matrix_of(dot->a), b = matrix_of(dot->b), c = matrix_of(dot->c);
@@ -343,7 +342,7 @@ static void dot_slab(kit_lowering *ctx, const yk_node *n, const dot_plan *dot, c
     dot_epilogue_args(ctx, &dot->epilogue);
 }
 
-/* Both operands' panels are one allocation; a tenth of it is left for what is rounded up. */
+/* Both operands' panels are one allocation; a tenth is left for rounding. */
 static int64_t panels_most(const kit_target *target)
 {
     const int64_t fit = (int64_t)(target->max_alloc / 10 * 9 / 8);
@@ -383,7 +382,7 @@ static void dot_slabs(kit_lowering *ctx, const yk_node *n, const dot_plan *dot)
         }
 }
 
-/* ---- Products that a library of the vendor's computes; what is behind them is a kernel of its own ---- */
+/* ---- Products by a vendor's library; a separate kernel computes the rest ---- */
 
 static kit_matrix product_operand(const yk_value *v, const dot_matrix *m, uint64_t offset)
 {
@@ -395,7 +394,7 @@ static kit_matrix product_operand(const yk_value *v, const dot_matrix *m, uint64
                         .align = (uint32_t)(bits & (~bits + 1))};
 }
 
-/* c: where the product itself goes, from `offset` on. */
+/* c: target of the product itself, from `offset` on. */
 static kit_product product_of(const yk_node *n, const dot_plan *dot, const yk_value *c, uint64_t offset)
 {
     const dot_matrix am = matrix_of(dot->a), bm = matrix_of(dot->b);
@@ -413,7 +412,7 @@ static kit_product product_of(const yk_node *n, const dot_plan *dot, const yk_va
                          .accumulate = n->flags & YK_NODE_ACCUMULATE ? 1 : 0};
 }
 
-/* The format of operand i that the product is marked with; false: none. */
+/* The 8-bit format of operand i that the product is marked with; false if none. */
 static bool eight_format(const yk_graph *graph, const yk_node *n, uint32_t i, uint32_t *format)
 {
     const uint32_t flags = n->op == YK_OP_DOT_MAP ? graph->node[n->body].flags : n->flags;
@@ -421,7 +420,7 @@ static bool eight_format(const yk_graph *graph, const yk_node *n, uint32_t i, ui
     return flags & (i ? YK_NODE_B_E4M3 | YK_NODE_B_E5M2 : YK_NODE_A_E4M3 | YK_NODE_A_E5M2);
 }
 
-/* Whether the operands may be made of 8 bits, for the product *p, which then has them; terms lie side by side in both. */
+/* True if the operands may be converted to 8 bits for the product *p, which is then set; terms are contiguous in both. */
 static bool eight_of(const kit_lowering *ctx, const yk_node *n, kit_product *p, kit_eight e[2])
 {
     const int64_t terms = p->terms;
@@ -471,7 +470,7 @@ static bool product_by_library(kit_lowering *ctx, const yk_node *n, const dot_pl
     return true;
 }
 
-/* As product_by_library, of 16 bits, with copies of matrices whose lines are not aligned. False: not so. */
+/* As product_by_library, for 16 bits, with copies of matrices whose lines are not aligned. False if it does not pay. */
 static bool lines_by_library(kit_lowering *ctx, const yk_node *n, const dot_plan *dot, const kit_product *product)
 {
     const kit_chain *behind = &dot->epilogue;
@@ -511,7 +510,7 @@ static bool behind_lies(const yk_graph *graph, uint32_t value, const yk_value *o
     return v->dtype == out->dtype && kit_value_dense(v) && kit_value_count(v) == kit_value_count(out) && v->offset % BEHIND_ALIGN == 0;
 }
 
-/* Whether the library computes what is behind the product, too: *p, with it. */
+/* True if the library also computes the chain after the product; *p then includes it. */
 static bool behind_takes(const kit_lowering *ctx, const yk_node *n, const dot_plan *dot, kit_product *p, kit_behind *b)
 {
     const yk_graph *graph = ctx->graph;

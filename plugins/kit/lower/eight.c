@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* round8, and the operands of a product in 8 bits: the scale of a value first, in scratch memory, by three launches that nothing joins. */
+/* round8, and the operands of a product in 8 bits. Three launches that cannot be joined first make a value's scale, in scratch memory. */
 #include "plugins/kit/lower/internal.h"
 
 #include <math.h>
@@ -7,12 +7,12 @@
 
 #define TEAM 128
 #define BLOCK 8192
-#define TILE 32       /* of eight_transposed */
-#define SCALE_ROOM 64 /* bytes from a scale to the sizes of blocks that it is made of */
+#define TILE 32       /* TILE of eight_transposed */
+#define SCALE_ROOM 64 /* bytes from a scale to the sizes of blocks that it comes from */
 
 static const struct {
-    int mantissa, least, most; /* bits behind the point; exponents of the least normal and of the largest number */
-    int top, infinity;         /* bits of the largest number, and of what is beyond */
+    int mantissa, least, most; /* mantissa bits; exponents of the least normal and of the largest number */
+    int top, infinity;         /* bits of the largest number, and of the value beyond it */
 } formats[] = {[YK_ROUND8_E4M3] = {3, -6, 8, 0x7e, 0x7f}, [YK_ROUND8_E5M2] = {2, -14, 15, 0x7b, 0x7c}};
 
 static void eight_launch(kit_lowering *ctx, const char *file, uint32_t dtype, const char *kernel, int64_t x, int64_t y)

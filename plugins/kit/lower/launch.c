@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program under construction: units without repetition, launches, their arguments. What is added after a failure is
- * left out, so that the lowering of a node needs to ask once, at its end.
+ * The program under construction: units without repetition, launches, their arguments. Additions after a failure are no-ops, so that the
+ * lowering of a node checks only once, at its end.
  */
 #include <stdio.h>
 
@@ -13,7 +13,7 @@ void kit_lower_fail(kit_lowering *ctx, yk_status s)
         ctx->failed = s;
 }
 
-/* Makes sure that there is a place behind the n entries of an array. */
+/* Makes sure that the array has capacity for one more entry. */
 static bool array_reserve(kit_lowering *ctx, void **array, size_t n, size_t *cap, size_t entry_bytes)
 {
     const yk_host *host = ctx->target->host;
@@ -167,7 +167,7 @@ void kit_launch_add_generated(kit_lowering *ctx, uint32_t unit, int64_t x, int64
         launch_add(ctx, unit, ctx->program->unit[unit].kernel, x, y, z, local);
 }
 
-/* A library's launch, which is none of the three yet; NULL: after a failure. */
+/* A library's launch, without its kind; NULL after a failure. */
 static kit_launch *library_add(kit_lowering *ctx, const char *name)
 {
     kit_program *program = ctx->program;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products of a library over operands of 16 bits whose lines in memory are not aligned: GPT-2 has 50257 words. They have their
- * fast kernels where pointers, lines, and those sizes of a product that lie along a line are multiples of 16 bytes ("Tensor Core usage" in
- * NVIDIA's documentation), and are slower by a factor of 7 elsewhere. So, where that saves more than it costs, each matrix of the product
- * that does not fit is copied to scratch memory, with zeros up to the next multiple in lines and in numbers of lines, and a result that
- * lies there is copied from there. Terms that are added are zeros in both operands: they add nothing.
+ * Products by a library over operands of 16 bits whose lines in memory are not aligned: GPT-2 has 50257 words. Libraries have fast
+ * kernels only if pointers, lines, and the product's sizes along a line are multiples of 16 bytes ("Tensor Core usage" in NVIDIA's
+ * documentation), and are slower by a factor of 7 otherwise. So, if that saves more than it costs, each unaligned matrix is copied to
+ * scratch memory, with zeros up to the next multiple in lines and in numbers of lines. A result is copied back from there. Added terms
+ * are zeros in both operands, so they add nothing.
  *
- * A matrix whose lines are further apart than they are long, as core/plan/lines.c makes them, has that room already: it is not copied.
- * Zeros are written behind its lines where these are added up; what else lies there makes rows and columns of the result that nobody
- * reads.
+ * A matrix whose lines are further apart than their length, as core/plan/lines.c makes them, has this padding already and is not
+ * copied. Zeros are written into its padding if the padding is summed over; other padding only makes rows and columns of the result that
+ * no node reads.
  *
- * Copies are within a limit. A product that would need more is computed in parts, some rows of the result each; they are of the shape and
- * of the device alone, so that a product has the same bits each time.
+ * Copies are limited. A product that would need more is computed in parts of some rows of the result each. The parts depend on the shape
+ * and the device alone, so that a product has the same bits each time.
  */
 #include "plugins/kit/lower/internal.h"
 
@@ -19,19 +19,19 @@
 
 #define UNIT 8            /* elements that sizes become multiples of: 16 bytes, in 16 bits */
 #define UNIT_BYTES 16
-#define ROWS 128          /* those of a part are a multiple of it, so that parts begin at multiples of KIT_PRODUCT_ALIGN */
+#define ROWS 128          /* a part's rows are a multiple of it, so that parts begin at multiples of KIT_PRODUCT_ALIGN */
 #define PARTS_MOST 64
 #define SCRATCH_MOST (1ull << 30) /* bytes of copies at a time, */
-#define SCRATCH_SHARE 32          /* and one in so many of the device's memory */
+#define SCRATCH_SHARE 32          /* and this fraction of the device's memory */
 #define EACH 8            /* LINES_EACH of kernels/lines.kc */
 #define GRID_MOST 65535   /* groups in y and z */
 
-/* A second's operations and bytes, and seconds of a launch, on an H200. Slow: of lines that are aligned to 2 bytes; twice that for 4. */
+/* Operations and bytes per second, and seconds of a launch, on an H200. Slow: with lines aligned to 2 bytes; twice that for 4. */
 #define FAST 750e12
 #define SLOW 95e12
 #define COPIES 4.2e12
 #define LAUNCH 3e-6
-#define GAIN 0.75 /* of the time without copies that there may be with them, as other devices have other figures */
+#define GAIN 0.75 /* the copies must take at most this part of the time without them, as other devices have other figures */
 
 enum { A, B, C, MATRICES };
 
@@ -43,17 +43,17 @@ typedef struct stored {
 
 /* A part of the product. */
 typedef struct part {
-    stored from[MATRICES], to[MATRICES]; /* as they are; as they are copied */
-    bool copied[MATRICES], zeros[MATRICES]; /* zeros: behind the lines of what is not copied */
+    stored from[MATRICES], to[MATRICES]; /* the matrices as they are; their copies */
+    bool copied[MATRICES], zeros[MATRICES]; /* zeros: write zeros into the padding of a matrix that is not copied */
     kit_product product; /* that the library is asked for */
 } part;
 
 typedef struct wide {
     kit_lowering *ctx;
-    const kit_product *p;  /* as it is without copies */
+    const kit_product *p;  /* the product without copies */
     const uint32_t *value; /* A, B, C */
-    bool behind;           /* C lies in scratch memory, at c_at, for what is behind it */
-    uint64_t c_at, at[MATRICES], bytes[MATRICES]; /* of copies */
+    bool behind;           /* C goes to scratch memory, at c_at, for a later launch */
+    uint64_t c_at, at[MATRICES], bytes[MATRICES]; /* places and bytes of the copies */
     uint64_t workspace;
 } wide;
 
@@ -111,7 +111,7 @@ static uint32_t aligned_at(uint32_t align, int64_t bytes)
     return (uint32_t)(bits & (~bits + 1));
 }
 
-/* Matrix i of the part: where it is, from byte `from` of it on, or its copy. */
+/* Matrix i of the part: in place, from byte `from` on, or its copy. */
 static kit_matrix part_matrix(const kit_product *p, int i, const part *x, int64_t from)
 {
     const stored *s = &x->to[i];
@@ -125,7 +125,7 @@ static kit_matrix part_matrix(const kit_product *p, int i, const part *x, int64_
     return m;
 }
 
-/* The bytes from the beginning of A or C to row m0 of it. */
+/* The bytes from the begin of A or C to its row m0. */
 static int64_t part_offset(const kit_product *p, int i, int64_t m0)
 {
     return i == B ? 0 : m0 * matrix_at(p, i)->row_stride * element_of(p, i);
@@ -158,9 +158,9 @@ static void part_of(const kit_product *p, int64_t m0, int64_t m1, part *x)
     x->product.c = part_matrix(p, C, x, part_offset(p, C, m0));
 }
 
-/* ---- Whether it pays ---- */
+/* ---- Does it pay ---- */
 
-/* Bytes that the ends of lines are aligned to, where they have room behind them: 16 at most. */
+/* Bytes that the ends of padded lines are aligned to: 16 at most. */
 static uint64_t ends_of(const kit_product *p, int i, const stored *from)
 {
     const uint64_t bits = (uint64_t)(from->line > from->length ? from->length * element_of(p, i) : 0) | UNIT_BYTES;
@@ -172,7 +172,7 @@ static double time_max(double a, double b)
     return a > b ? a : b;
 }
 
-/* Of the whole product, in one part. */
+/* True for the whole product in one part. */
 static bool copies_pay(const kit_product *p)
 {
     part x;
@@ -192,7 +192,7 @@ static bool copies_pay(const kit_product *p)
     return least < UNIT_BYTES && fast + copies < GAIN * slow;
 }
 
-/* Of all copies that parts of so many rows need; the last part has fewer, and may need one that others do not. */
+/* Bytes of all copies for parts of so many rows; the last part has fewer, and may need a copy that others do not. */
 static uint64_t copies_bytes(const kit_product *p, int64_t rows, uint64_t bytes[MATRICES])
 {
     part first, last;
@@ -231,7 +231,7 @@ static int64_t part_rows(const kit_target *target, const kit_product *p, uint64_
 
 /* ---- Launches ---- */
 
-/* How many neighbouring work-items take a row of so many elements. */
+/* Neighbouring work-items that take a row of so many elements. */
 static int64_t across_of(int64_t team, int64_t length)
 {
     int64_t across = UNIT;
@@ -240,7 +240,7 @@ static int64_t across_of(int64_t team, int64_t length)
     return across;
 }
 
-/* Matrix i as it is; `from`: bytes to where the part begins. */
+/* Adds matrix i in place; `from`: bytes to the begin of the part. */
 static void whole_arg(const wide *w, int i, int64_t from)
 {
     const int64_t element = element_of(w->p, i);
@@ -281,7 +281,7 @@ static void copy_launch(const wide *w, int i, const part *x, int64_t from, bool 
     kit_arg_i32(w->ctx, across);
 }
 
-/* Zeros behind the lines of matrix i, up to the length that the product is told. */
+/* Writes zeros into the padding of matrix i, up to the length that the product sees. */
 static void zeros_launch(const wide *w, int i, const part *x, int64_t from)
 {
     const int64_t length = x->from[i].length, more = x->to[i].length - length, team = kit_gpu_team(w->ctx->target);
@@ -319,7 +319,7 @@ static void part_launch(const wide *w, int64_t m0, const part *x)
         copy_launch(w, C, x, part_offset(w->p, C, m0), true);
 }
 
-/* Whether the library takes all parts; the workspace of the one that needs most. */
+/* True if the library takes all parts; *w gets the largest workspace. */
 static bool parts_taken(wide *w, int64_t each)
 {
     const kit_target *target = w->ctx->target;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every node of a graph in turn goes to the rule that has its operation; what that adds is the program. */
+/* Lowers a graph: each node in turn goes to the rule for its operation, which adds launches to the program. */
 #include "plugins/kit/lower/lower.h"
 
 #include "plugins/kit/lower/internal.h"

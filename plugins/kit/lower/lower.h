@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A graph as launches: which kernels of the kit run its nodes, over which grid, with which arguments and how much scratch
- * memory. That is the same for every device that computes in groups of work-items, so it is decided here, and a backend
- * supplies three things: it compiles a unit's text (C with a few macros: kernels/dialect.kc), allocates memory, and
- * enqueues the launches one after the other; each may read what any before it wrote. The backend knows no operation, and
- * the kit knows no driver.
+ * A graph as launches: the kernels of its nodes, their grids, arguments and scratch memory. These are the same for every device that
+ * computes in groups of work-items, so the kit decides them. A backend supplies three things: it compiles a unit's text (C with a few
+ * macros: kernels/dialect.kc), allocates memory, and enqueues the launches in order; each may read the results of any earlier one. The
+ * backend knows no operation, and the kit knows no driver.
  *
  * A backend keeps one kit_target per device and one kit_program per yk_program (program.h):
  *
  *     kit_program_make(&target, graph, &k);
- *     for each k.unit:   its code (kit_units_get of units.h, which compiles what the device does not have already)
- *     once:              copy k.meta to the device; have k.scratch_bytes of memory that queues do not share
+ *     for each k.unit:   its code (kit_units_get of units.h, which compiles the code that the device lacks)
+ *     once:              copy k.meta to the device; reserve k.scratch_bytes of memory that queues do not share
  *     for each k.launch: groups x local work-items of kernel `launch.kernel` of its unit, over launch.n_arg arguments
  *
  * Thread rule: one thread per object; targets are only read. No state elsewhere.
@@ -26,10 +25,10 @@
  */
 yk_status kit_program_make(const kit_target *target, const yk_graph *graph, kit_program *program);
 
-/* As yk_plugin.claims asks: 0, or YK_CLAIM_RUN with what else holds. */
+/* Serves yk_plugin.claims: 0, or YK_CLAIM_RUN with further flags. */
 uint32_t kit_claims(const kit_target *target, const yk_graph *graph, uint32_t node);
 
-/* As yk_plugin.graph_scratch asks: what a program of the graph needs beside slots and meta. Fails as kit_program_make does. */
+/* Serves yk_plugin.graph_scratch: memory that a program of the graph needs besides slots and meta. Fails as kit_program_make does. */
 yk_status kit_scratch_bytes(const kit_target *target, const yk_graph *graph, uint64_t *bytes);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Composites but maps, convolutions and attention: which are claimed, and their launches. A composite is claimed when its operands
- * are dense and of the types its kernel was written for; the core runs the body of any other.
+ * Composites other than maps, convolutions and attention: their claims and launches. A composite is claimed if its operands are dense
+ * and of the types of its kernel; the core runs the body of any other.
  */
 #include "plugins/kit/lower/internal.h"
 #include "plugins/kit/lower/steps.h"
@@ -18,7 +18,7 @@
 #define LONG_ROW_TEAM 256
 #define LONG_ROW_TEAM_BACK 512 /* few groups: their rows stay in the caches for the second time */
 
-/* Whether kernels/xent.kc computes the node: a loss, or its gradient, without weights and smoothing. */
+/* True if kernels/xent.kc computes the node: a loss, or its gradient, without weights and smoothing. */
 static bool cross_entropy_is_long(const kit_target *target, const yk_graph *graph, const yk_node *n)
 {
     const bool back = n->op == YK_OP_CROSS_ENTROPY_BWD;
@@ -29,7 +29,7 @@ static bool cross_entropy_is_long(const kit_target *target, const yk_graph *grap
            columns >= LONG_ROW && columns <= INT32_MAX - LONG_ROW_TEAM_BACK * 64;
 }
 
-/* ---- What each kernel takes: a letter per operand: T the type of the unit, f f32, i i32; the rest repeats the last ---- */
+/* ---- Operand types of each kernel: a letter per operand: T the type of the unit, f f32, i i32; the last letter repeats ---- */
 
 static const struct {
     uint16_t op;
@@ -52,7 +52,7 @@ static const struct {
     {YK_OP_GRAD_STATS, "ff", "f"},
 };
 
-/* Whether the values fit their letters; *type gets the type that T stands for. padded: those of T may have rows further apart. */
+/* True if the values match their letters; *type gets the type that T stands for. padded: values of T may have rows further apart. */
 static bool operands_fit(const yk_graph *graph, const uint32_t *value, uint32_t n, const char *letters, bool padded, uint32_t *type)
 {
     if (n > strlen(letters))
@@ -68,7 +68,7 @@ static bool operands_fit(const yk_graph *graph, const uint32_t *value, uint32_t 
     return true;
 }
 
-/* A layer norm of f32 whose y is of 16 bits (YK_CLAIM_NARROW_OUT). */
+/* True for a layer norm of f32 with y of 16 bits (YK_CLAIM_NARROW_OUT). */
 static bool out_is_narrow(const yk_graph *graph, const yk_node *n)
 {
     const uint32_t y = kit_node_out(graph, n, 0)->dtype;
@@ -168,7 +168,7 @@ static void lower_layer_norm(kit_lowering *ctx, const yk_node *n, uint32_t type)
 
 #define PARAM_TEAM 64
 
-/* Of gamma and beta: sums over the rows, in parts where columns are few. */
+/* Gradients of gamma and beta: sums over the rows, in parts if columns are few. */
 static void layer_norm_params(kit_lowering *ctx, const yk_node *n, uint32_t type, const row_blocks *rows)
 {
     const int64_t columns = PARAM_TEAM * kit_lane_elements(ctx->target), groups = kit_div_up(rows->n_col, columns);
@@ -261,7 +261,7 @@ static void lower_cross_entropy(kit_lowering *ctx, const yk_node *n, uint32_t ty
 }
 
 #define STATS_LEAST 2048      /* elements of a channel that pay for a second launch */
-#define STATS_MOST (1 << 30) /* elements of a channel whose parts are counted in ints */
+#define STATS_MOST (1 << 30) /* elements of a channel whose parts an int counts */
 #define STATS_JOIN 64         /* work-items of a channel's parts */
 
 static void bn_stats_in_parts(kit_lowering *ctx, const yk_node *n, uint32_t type, int64_t inner, int64_t parts)
@@ -340,9 +340,9 @@ static void pool_args(kit_lowering *ctx, const yk_node *n, const yk_value *x, co
 }
 
 #define POOL_BLOCK 1024             /* pixels or windows of a group */
-#define POOL_PIXELS_MOST (1 << 30) /* of a plane whose pixels have an int each */
+#define POOL_PIXELS_MOST (1 << 30) /* pixels of a plane that ints count */
 
-/* A launch over the pixels of all planes; `block` and `parts` of its kernel. */
+/* A launch over the pixels of all planes, with the kernel's `block` and `parts`. */
 static void pool_launch(kit_lowering *ctx, uint32_t type, const char *kernel, int64_t planes, int64_t pixels)
 {
     nn_launch(ctx, "pool", type, kernel, planes * kit_div_up(pixels, POOL_BLOCK), TEAM);
@@ -354,7 +354,7 @@ static void pool_args_blocks(kit_lowering *ctx, int64_t pixels)
     kit_arg_i32(ctx, kit_div_up(pixels, POOL_BLOCK));
 }
 
-/* On a GPU windows tell the places of their maxima, and pixels look for windows. */
+/* On a GPU windows store the places of their maxima, and pixels look these up. */
 static void max_pool_gather(kit_lowering *ctx, const yk_node *n, uint32_t type, const yk_value *x, const yk_value *y)
 {
     const int64_t planes = x->dim[0] * x->dim[1], pixels = x->dim[2] * x->dim[3], windows = y->dim[2] * y->dim[3];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layer norms whose rows lie in registers (kernels/norms.kc): CUDA's, of rows of whole lines of 16 bytes and not more of them than a few
- * warps hold. The cut of the sums over rows is of the shape alone.
+ * Layer norms with rows in registers (kernels/norms.kc): only in CUDA, for rows of whole lines of 16 bytes that a few warps hold. The
+ * cut of the sums over rows depends on the shape alone.
  */
 #include "plugins/kit/lower/internal.h"
 #include "plugins/kit/source.h"
@@ -9,18 +9,18 @@
 #include <stdio.h>
 
 #define LINE_BYTES 16
-#define LANE_MOST 24      /* elements that a work-item has: with the sums of both parameters, and g and x, they fit in 128 registers */
+#define LANE_MOST 24      /* most elements of a work-item: with the sums of both parameters, and g and x, they fit in 128 registers */
 #define BACK_TEAM 256     /* NORM_TEAM of the kernels */
 #define FORWARD_TEAM 128
-#define BACK_GROUPS 264   /* of the backward kernel: two for each multiprocessor of the largest cards, */
-#define BACK_CHAIN 32     /* or more, so that a work-item adds up so many rows at most */
+#define BACK_GROUPS 264   /* groups of the backward kernel: two for each multiprocessor of the largest cards, ... */
+#define BACK_CHAIN 32     /* or more, so that a work-item adds at most so many rows */
 
 typedef struct norm_rows {
     int64_t n_row, n_col, each; /* each: rows of a group of the backward kernel */
-    uint32_t lines, warps;      /* of a work-item; of a row */
+    uint32_t lines, warps;      /* lines of a work-item; warps of a row */
 } norm_rows;
 
-/* Whether an operand lies in whole lines; a number's of a row need not. */
+/* True if an operand consists of whole lines; one number per row need not. */
 static bool value_in_lines(const yk_value *v)
 {
     return v->offset % LINE_BYTES == 0;

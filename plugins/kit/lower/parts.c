@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Sums over rows whose columns are too few to keep a GPU busy: rows are cut into parts, each part's sums go to scratch memory, and a second
- * launch adds the parts up, in an order that is always the same; and sums of neighbours that are too few. The parts are of the shape alone,
- * so that a sum is the same on each card.
+ * Sums over rows with too few columns to keep a GPU busy. Rows are cut into parts, each part's sums go to scratch memory, and a second
+ * launch adds the parts in a fixed order; likewise sums of too few rows of neighbours. The parts depend on the shape alone, so a sum is
+ * the same on each card.
  */
 #include "plugins/kit/lower/internal.h"
 
 #include <stdio.h>
 
-#define GROUPS 1024   /* that the parts of a sum shall be together */
-#define ROWS_LEAST 64 /* of a part */
-#define SLICES 32     /* of the parts of a column in the second launch, at most: work-items that add them up at the same time */
-#define SLICE_PARTS 4 /* that one of them adds at least */
-#define TERMS_LEAST 2048 /* of a part of a row */
-#define JOIN_TEAM 64     /* of a row's parts */
+#define GROUPS 1024   /* groups of all parts of a sum, about */
+#define ROWS_LEAST 64 /* rows of a part */
+#define SLICES 32     /* slices of a column's parts in the second launch, at most: work-items that add them in parallel */
+#define SLICE_PARTS 4 /* parts that one slice adds, at least */
+#define TERMS_LEAST 2048 /* terms of a part of a row */
+#define JOIN_TEAM 64     /* work-items for a row's parts */
 
 kit_parts kit_parts_of(const kit_target *target, int64_t groups, int64_t outer, int64_t rows)
 {
@@ -52,7 +52,7 @@ static int64_t power_of_two(int64_t n, int64_t most)
     return p;
 }
 
-/* One value, or two of one type, whose parts lie `stride` bytes from each other. */
+/* One value, or two of one type with their parts `stride` bytes apart. */
 static void parts_launch(kit_lowering *ctx, const kit_parts *parts, int64_t count, bool most, uint64_t at, uint64_t stride, uint32_t n,
                          const uint32_t *value)
 {

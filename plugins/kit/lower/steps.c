@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Adam's steps of neighbouring nodes as one launch: most parameters of a model have some thousand elements, and a launch of its own takes
- * longer than their step. Casts of what a step wrote (the copies in 16 bits that products read) are written by the same pass.
+ * Adam's steps of neighbouring nodes as one launch: most parameters of a model have some thousand elements, and a launch takes longer
+ * than their step. The same pass writes casts of the results (the copies in 16 bits that products read).
  */
 #include "plugins/kit/lower/internal.h"
 #include "plugins/kit/lower/steps.h"
 
-#define STEPS_MOST 32 /* of a launch */
+#define STEPS_MOST 32 /* steps of a launch */
 #define COPIES 8      /* parameters of adam_steps */
 #define BLOCK 8192    /* elements of a group */
 #define BLOCK_GPU 1024
 #define TEAM 128
-#define FIELDS 8      /* of a step in the kernel's table: STEPS_FIELDS */
+#define FIELDS 8      /* STEPS_FIELDS: fields of a step in the kernel's table */
 
 enum { GRAD, VALUE, FIRST, SECOND, HYPER, TOP, OPERANDS }; /* a node's inputs, in order */
-enum { COPY_BF16 = 16 };                                   /* of the kernel's flags, beside YK_OP_ADAM_STEP's own */
+enum { COPY_BF16 = 16 };                                   /* flag of the kernel, besides YK_OP_ADAM_STEP's own */
 
 typedef struct steps {
     const yk_graph *graph;
     const yk_node *first;
     uint32_t node[STEPS_MOST], copy[STEPS_MOST]; /* copy: the parameter of the kernel, or YK_NONE */
     uint32_t copy_value[COPIES];
-    uint32_t n, n_copy, nodes; /* nodes: of the graph, casts among them */
+    uint32_t n, n_copy, nodes; /* nodes: of the graph, casts included */
 } steps;
 
 static const yk_value *operand_at(const steps *s, uint32_t i, uint32_t which)
@@ -34,7 +34,7 @@ static bool same_place(const yk_value *a, const yk_value *b)
     return a->slot == b->slot && a->offset == b->offset && a->dtype == b->dtype;
 }
 
-/* All f32, dense, and written where it was read, each operand in a slot of its own. */
+/* True if all operands are f32, dense, each in its own slot, and written where they were read. */
 static bool step_is_plain(const yk_graph *graph, const yk_node *n)
 {
     static const uint32_t from[] = {VALUE, FIRST, SECOND, TOP};
@@ -61,7 +61,7 @@ static bool values_disjoint(const yk_value *a, const yk_value *b)
     return a->slot != b->slot || a_end <= b->offset || b_end <= a->offset;
 }
 
-/* Whether the node steps on, in the same slots as those before it and nowhere where they do. */
+/* True if the node is a step in the same slots as the earlier ones, without overlap. */
 static bool step_joins(const steps *s, const yk_node *n)
 {
     const yk_node *first = s->first;
@@ -79,7 +79,7 @@ static bool step_joins(const steps *s, const yk_node *n)
     return true;
 }
 
-/* Which of the steps the node makes a copy of, in 16 bits, in no slot of a step's; YK_NONE: none. */
+/* The step whose result the node copies in 16 bits, outside the steps' slots; YK_NONE if none. */
 static uint32_t copied_step(const steps *s, const yk_node *n)
 {
     const yk_value *from = kit_node_in(s->graph, n, 0), *to = kit_node_out(s->graph, n, 0);
@@ -120,8 +120,8 @@ static void steps_find(const kit_lowering *ctx, steps *s)
     }
 }
 
-/* Where each step's groups begin, then of each its fields: elements, which copy or -1, and how far behind the first one's its operands
- * lie. */
+/* The table: the first group of each step, then each step's fields: elements, its copy or -1, and the distances of its operands from the
+ * first step's. */
 static void steps_table(kit_lowering *ctx, const steps *s, int64_t block)
 {
     static const uint32_t field[FIELDS - 2] = {GRAD, VALUE, FIRST, SECOND, HYPER, TOP};

@@ -5,8 +5,8 @@
 
 #include "plugins/kit/lower/internal.h"
 
-/* The launch of node ctx->node, a step of Adam, and of those behind it that are one with it; macros: of the unit of step.kc. Returns how
- * many nodes it is; 0: none, and the step is a launch by itself. */
+/* The launch of node ctx->node, a step of Adam, and of later steps that join it; macros: of the unit of step.kc. Returns the number of
+ * nodes; 0 if no other joins, and the step needs its own launch. */
 uint32_t kit_steps_lower(kit_lowering *ctx, const char *macros);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the translator: one pass over the tokens of a kernel that writes instructions as it reads. lex.c makes tokens of texts,
- * macro.c expands them, memory.c and module.c keep words, types and constants, value.c computes, read.c takes tokens and reads types,
- * matrix.c writes what is done with cooperative matrices, expr.c reads expressions, stmt.c statements, unit.c functions and the kernel.
- * Each calls only those named before it; but functions are expanded where they are called, their tokens read once more, so an
- * expression comes back to unit.c by `call`.
+ * Inside the translator: one pass over the tokens of a kernel that writes instructions as it reads. lex.c makes tokens of texts, macro.c
+ * expands them, memory.c and module.c keep words, types and constants, value.c computes, read.c takes tokens and reads types, matrix.c
+ * writes operations on cooperative matrices, expr.c reads expressions, stmt.c statements, unit.c functions and the kernel. Each calls
+ * only the ones named before it. But a function is expanded at its call, by reading its tokens again, so expr.c comes back to unit.c by
+ * `call`.
  */
 #ifndef YOKE_PLUGINS_KIT_SPIRV_COMPILE_H
 #define YOKE_PLUGINS_KIT_SPIRV_COMPILE_H
@@ -15,7 +15,8 @@
 #include "plugins/kit/spirv/spirv.h"
 #include "plugins/kit/value.h"
 
-/* In the order of the usual arithmetic conversions; U8 and U16 are of memory only; of matrices left, right and sum of a format follow. */
+/* In the order of the usual arithmetic conversions; only memory has U8 and U16; left, right and sum matrices of a format follow each
+ * other. */
 typedef enum spv_type {
     SPV_VOID, SPV_BOOL, SPV_U8, SPV_U16, SPV_I32, SPV_U32, SPV_I64, SPV_U64, SPV_F32, SPV_LEFT_F16, SPV_RIGHT_F16, SPV_SUM_F16,
     SPV_LEFT_BF16, SPV_RIGHT_BF16, SPV_SUM_BF16, SPV_TYPES
@@ -38,7 +39,7 @@ typedef struct spv_token {
     bool starts_line, after_blank;
     uint32_t length, punct; /* punct: its characters, the first one lowest */
     const char *text;
-    spv_symbol *symbol; /* of a name */
+    spv_symbol *symbol; /* set for a name token */
 } spv_token;
 
 #define SPV_P2(a, b) ((uint32_t)(a) | (uint32_t)(b) << 8)
@@ -64,16 +65,16 @@ typedef struct spv_words {
 #define SPV_DIMS 3
 typedef struct spv_array {
     uint32_t variable, n_dim, dim[SPV_DIMS];
-    uint8_t type, space; /* local ones hold 32-bit words, whatever their type */
+    uint8_t type, space; /* in local memory words have 32 bits, for any type */
 } spv_array;
 
 typedef enum spv_form {
     SPV_NOTHING,
     SPV_VALUE,           /* id, or a constant of whole type */
-    SPV_VARIABLE,        /* id: of the variable */
-    SPV_ELEMENT,         /* of memory: what the pointer points to */
+    SPV_VARIABLE,        /* id of the variable */
+    SPV_ELEMENT,         /* element of memory: the pointer's target */
     SPV_POINTER,         /* id: the address in global memory; elsewhere index `id` of `array`, or the variable `id` itself */
-    SPV_POINTER_VARIABLE /* id: of the variable that holds an address in global memory */
+    SPV_POINTER_VARIABLE /* id of a variable with an address in global memory */
 } spv_form;
 
 typedef struct spv_item {
@@ -81,10 +82,10 @@ typedef struct spv_item {
     bool constant;
     uint32_t id;
     const spv_array *array;
-    int64_t number; /* of a constant, extended as its type says */
+    int64_t number; /* value of a constant, extended by its type */
 } spv_item;
 
-typedef struct spv_declared { /* a type as it is written */
+typedef struct spv_declared { /* a declared type */
     uint8_t type, space;
     bool pointer, constant;
 } spv_declared;
@@ -103,10 +104,10 @@ struct spv_symbol {
     const char *text;
     uint32_t length;
     uint8_t word; /* spv_word */
-    uint8_t type; /* of a type's name; SPV_TYPES: none */
+    uint8_t type; /* set for a type's name; SPV_TYPES for other words */
     spv_macro *macro;
     const spv_function *function;
-    const spv_item *bound; /* what the name stands for in this scope */
+    const spv_item *bound; /* the name's meaning in this scope */
 };
 
 typedef struct spv_undo {
@@ -130,7 +131,7 @@ struct spv_compile {
     const kit_spirv_source *source;
     struct spv_chunk *chunks; /* all that lives as long as the call */
     char why[SPV_WHY];
-    yk_status failed; /* the first failure; nothing is read any more then */
+    yk_status failed; /* the first failure; reading ends with it */
     spv_symbol *symbols[SPV_SYMBOL_LISTS];
     spv_tokens token;
     size_t at; /* the next token */
@@ -173,10 +174,10 @@ void spv_op(spv_compile *c, spv_words *words, uint32_t op, const uint32_t *opera
 #define SPV_OP(c, words, op, ...)                                                                                                 \
     spv_op(c, words, op, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 #define SPV_CODE(c, op, ...) SPV_OP(c, spv_code(c), op, __VA_ARGS__)
-spv_words *spv_code(spv_compile *c); /* where instructions go; opens a block that nothing reaches if none is open */
+spv_words *spv_code(spv_compile *c); /* target of instructions; opens an unreachable block if none is open */
 uint32_t spv_id(spv_compile *c);
 uint32_t spv_type_id(spv_compile *c, uint32_t type);
-uint32_t spv_pointer_id(spv_compile *c, uint32_t space, uint32_t type); /* type: of what it points to */
+uint32_t spv_pointer_id(spv_compile *c, uint32_t space, uint32_t type); /* type: of the pointer's target */
 uint32_t spv_constant_id(spv_compile *c, uint32_t type, uint64_t bits);
 /* An input of the shader, of a pointer's type. */
 uint32_t spv_builtin_new(spv_compile *c, uint32_t builtin, uint32_t pointer);
@@ -184,7 +185,7 @@ uint32_t spv_variable_new(spv_compile *c, uint32_t type);
 const spv_array *spv_array_new(spv_compile *c, uint32_t space, uint32_t type, uint32_t n_dim, const uint32_t *dim);
 void spv_label(spv_compile *c, uint32_t label); /* ends an open block by going there */
 void spv_branch(spv_compile *c, uint32_t label);
-/* The code behind `from`, which is taken out, to be put back after other code. */
+/* Removes the code after `from`, for insertion after other code. */
 spv_words spv_code_cut(spv_compile *c, size_t from);
 void spv_loop_left(spv_compile *c, uint32_t condition);
 void spv_kernel_return(spv_compile *c);
@@ -201,7 +202,7 @@ static inline bool spv_type_matrix(uint32_t type)
     return type >= SPV_LEFT_F16 && type <= SPV_SUM_BF16;
 }
 
-/* What a matrix is for, as SPIR-V numbers it. */
+/* The use of a matrix, by SPIR-V's numbers. */
 enum { SPV_USE_LEFT, SPV_USE_RIGHT, SPV_USE_SUM };
 static inline uint32_t spv_matrix_use(uint32_t type)
 {
@@ -245,7 +246,7 @@ uint32_t spv_common_type(const spv_item *a, const spv_item *b);
 #define SPV_MATRIX_ARGUMENTS 4
 /* One of the dialect's functions of matrices; arguments are not loaded. */
 spv_item spv_matrix_write(spv_compile *c, uint32_t word, const spv_item argument[SPV_MATRIX_ARGUMENTS], uint32_t n);
-bool spv_matrix_wanted(const spv_compile *c); /* whether the text has any */
+bool spv_matrix_wanted(const spv_compile *c); /* true if the text has any matrix */
 
 /* ---- expr.c ---- */
 spv_item spv_expression(spv_compile *c); /* with commas */
@@ -254,7 +255,7 @@ spv_item spv_rvalue(spv_compile *c);     /* an assignment, loaded */
 uint32_t spv_condition(spv_compile *c, spv_item *item); /* an expression as a truth value; its id */
 
 /* ---- stmt.c ---- */
-void spv_block(spv_compile *c); /* braces and what is between */
+void spv_block(spv_compile *c); /* reads braces and their contents */
 void spv_bind(spv_compile *c, spv_symbol *name, spv_item item);
 void spv_bind_parameter(spv_compile *c, const spv_function *f, uint32_t i, spv_item value);
 void spv_scope_end(spv_compile *c, uint32_t mark);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Expressions, by precedence. Where C evaluates one side only (?: && ||), both are written one after the other if that has no effect
- * and touches no memory, and as branches otherwise: the second side is read first and its code then put behind its label.
+ * Expressions, by precedence. For operators that evaluate one side only (?: && ||), both sides are written in order if they have no
+ * effect and touch no memory. Otherwise branches are written: the second side is read first, and its code then placed after its label.
  */
 #include "plugins/kit/spirv/compile.h"
 
@@ -113,7 +113,7 @@ static spv_item of_lane_read(spv_compile *c)
     return spv_value(SPV_F32, id);
 }
 
-/* Functions of matrices: what they change is not loaded. */
+/* Functions of matrices: an output argument is not loaded. */
 static spv_item matrix_read(spv_compile *c, uint32_t word)
 {
     spv_item argument[SPV_MATRIX_ARGUMENTS] = {{0}};
@@ -328,7 +328,7 @@ static spv_item variable_get(spv_compile *c, uint32_t variable, uint32_t type)
     return spv_load(c, (spv_item){.form = SPV_VARIABLE, .type = (uint8_t)type, .id = variable});
 }
 
-/* Goes on at label a if the condition holds, else at b; both end at `merge`. */
+/* Branches to label a if the condition holds, else to b; both end at `merge`. */
 static void branch_two(spv_compile *c, uint32_t condition, uint32_t a, uint32_t b, uint32_t merge)
 {
     SPV_CODE(c, OpSelectionMerge, merge, 0);

@@ -68,7 +68,7 @@ static size_t comment_length(const char *p)
     return end ? (size_t)(end - p) + 2 : strlen(p);
 }
 
-/* Over blanks; tells the token whether there were any, and the end of a line. */
+/* Skips blanks; marks the token if there were any, or an end of line. */
 static const char *blanks_skip(const char *p, spv_token *token)
 {
     for (size_t n;;) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The preprocessor: conditions, macros with and without arguments, pasting. What it leaves out, as the dialect does without it: text
- * made of tokens, macros of any number of arguments, and files (an #include is of the host's branch, which is not taken).
+ * The preprocessor: conditions, macros with and without arguments, pasting. The dialect needs no stringification, no variadic macros and
+ * no files (an #include is in the host's branch, which is not taken), so they are missing here.
  */
 #include "plugins/kit/spirv/compile.h"
 
 #define NESTED 32
 #define ARGUMENTS 32
 
-/* Where tokens come from: a text, or what a macro stands for. */
+/* A source of tokens: a text, or a macro's expansion. */
 typedef struct source {
     struct source *outer;
     const spv_token *at, *end;
@@ -136,7 +136,7 @@ static void tokens_append(spv_compile *c, spv_tokens *out, const spv_tokens *fro
         spv_tokens_add(c, out, &from->at[i]);
 }
 
-/* A macro's body with its arguments in their places: those beside ## as they stand, others expanded. */
+/* A macro's body with its arguments inserted: operands of ## as they are, other arguments expanded. */
 static spv_tokens body_make(spv_compile *c, const spv_macro *m, const spv_tokens *argument, uint32_t n_argument)
 {
     spv_tokens out = {0};
@@ -162,7 +162,7 @@ static spv_tokens body_make(spv_compile *c, const spv_macro *m, const spv_tokens
     return out;
 }
 
-/* The next token, which may stand for others. */
+/* Takes the next token, and expands it if it is a macro. */
 static void token_expand(spv_compile *c, source **from, spv_tokens *out)
 {
     const spv_token *t = source_peek(from);
@@ -196,7 +196,7 @@ static void tokens_expand(spv_compile *c, const spv_token *at, size_t n, spv_tok
 
 static bool condition_or(spv_compile *c, const spv_token **t, const spv_token *end);
 
-/* A number, a name that stands for one, or a name that stands for nothing. */
+/* The value of a number, or of a name that stands for one; 0 for any other name. */
 static bool condition_number(spv_compile *c, const spv_token *t)
 {
     const spv_macro *macro = t->kind == SPV_NAME ? t->symbol->macro : NULL;
@@ -287,7 +287,7 @@ static void conditions_else(conditions *k, bool is)
     k->taken[k->depth - 1] |= is;
 }
 
-/* The directive `t`, whose words end at `end`. */
+/* Executes directive `t`, whose words end at `end`. */
 static void directive_do(spv_compile *c, conditions *k, const spv_token *t, const spv_token *end)
 {
     const spv_token *rest = t + 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cooperative matrices (SPV_KHR_cooperative_matrix, SPV_KHR_bfloat16): a subgroup's work-items hold one between them. A kernel loads them
- * from local memory, adds products to a sum, and stores the sum there. A shader with them has the Vulkan memory model, in which what
- * work-items tell each other is marked at each access (value.c) and made available by barriers (expr.c).
+ * Cooperative matrices (SPV_KHR_cooperative_matrix, SPV_KHR_bfloat16): a subgroup's work-items together hold one. A kernel loads them
+ * from local memory, adds products to a sum, and stores the sum there. A shader with them has the Vulkan memory model, in which each
+ * access to shared data is marked (value.c) and barriers make data available (expr.c).
  */
 #include "plugins/kit/spirv/compile.h"
 
@@ -13,7 +13,7 @@ static bool matrix_good(spv_compile *c, const spv_item *m)
     return !c->failed;
 }
 
-/* Of an array, an index and the words of a row: where the matrix begins, and the row's constant. 0 after a failure. */
+/* From an array, an index and the words of a row: the matrix's begin, and the row's constant. 0 after a failure. */
 static uint32_t place_of(spv_compile *c, const spv_item argument[3], uint32_t *row)
 {
     uint32_t type;
@@ -28,7 +28,7 @@ static uint32_t place_of(spv_compile *c, const spv_item argument[3], uint32_t *r
     return c->failed ? 0 : spv_place(c, &word, &type);
 }
 
-/* The right operand lies transposed: its columns are rows of memory, as the terms of both lie side by side. */
+/* The right operand is transposed: its columns are rows of memory, as both operands have contiguous terms. */
 static void load_write(spv_compile *c, const spv_item argument[4])
 {
     uint32_t row = 0;

@@ -55,7 +55,7 @@ void spv_fail(spv_compile *c, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(c->why, sizeof c->why, fmt, ap);
     va_end(ap);
-    c->at = c->token.n; /* nothing is left to be read */
+    c->at = c->token.n; /* ends the reading */
 }
 
 /* Room for n more entries; false after a failure. */

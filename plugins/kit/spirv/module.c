@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The module under construction: words in their sections, types and constants once each, labels, and all of it put in order. */
+/* The module under construction: words in their sections, unique types and constants, labels, and the final order. */
 #include "plugins/kit/spirv/compile.h"
 
 void spv_op(spv_compile *c, spv_words *words, uint32_t op, const uint32_t *operand, size_t n)
@@ -9,7 +9,7 @@ void spv_op(spv_compile *c, spv_words *words, uint32_t op, const uint32_t *opera
     spv_words_add(c, words, operand, n);
 }
 
-/* An instruction with a text behind its first n operands, and others behind the text. */
+/* An instruction with a text after its first n operands, and further operands after the text. */
 static void op_text(spv_compile *c, spv_words *words, uint32_t op, const uint32_t *before, size_t n, const char *text,
                     const spv_words *after)
 {
@@ -178,7 +178,7 @@ spv_words spv_code_cut(spv_compile *c, size_t from)
 
 /* ---- Loops that the driver ends ---- */
 
-/* After a loop: whether its condition still holds. */
+/* Called after a loop: records if its condition still holds. */
 void spv_loop_left(spv_compile *c, uint32_t condition)
 {
     const uint32_t type = spv_type_id(c, SPV_BOOL), before = spv_id(c), now = spv_id(c);
@@ -231,7 +231,7 @@ static void push_type(spv_compile *c)
     for (uint32_t i = 0; i < sizeof offset / sizeof *offset; i++)
         SPV_OP(c, &c->decorations, OpMemberDecorate, block, i, DecorOffset, offset[i]);
     spv_words_add(c, &c->interface, &push, 1);
-    c->group_id[0] = push; /* until the kernel's first block has what is needed of it */
+    c->group_id[0] = push; /* until the kernel's first block has read it */
 }
 
 uint32_t spv_builtin_new(spv_compile *c, uint32_t builtin, uint32_t pointer)
@@ -251,7 +251,7 @@ static uint32_t push_member(spv_compile *c, uint32_t push, uint32_t pointer, uin
     return value;
 }
 
-/* Where this work-item is, and the address of its arguments, in `group_id`, `lane_id` and `result_variable`. */
+/* Reads this work-item's place, and the address of its arguments, into `group_id`, `lane_id` and `result_variable`. */
 static void places_read(spv_compile *c, uint32_t vector, uint32_t group, uint32_t lane)
 {
     const uint32_t push = c->group_id[0], u32 = spv_type_id(c, SPV_U32), p32 = spv_id(c), p64 = spv_id(c);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tokens of a text one after the other, and types as they are written: what expressions and statements are read with. */
+/* Reads the tokens of a text in order, and declared types, for expressions and statements. */
 #include "plugins/kit/spirv/compile.h"
 
 static const spv_token token_end = {.kind = SPV_END, .text = "its end", .length = 7};

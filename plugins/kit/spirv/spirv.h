@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernels of the kit as SPIR-V: a translator for the part of C in which the dialect is written (kernels/dialect.kc, the GPU shape).
- * So a device that takes SPIR-V runs the same texts as one that takes OpenCL C, generated ones too, and no compiler's library is
- * needed when a program is made (docs/decisions/0026).
+ * Kernels of the kit as SPIR-V: a translator for the part of C that the dialect uses (kernels/dialect.kc, the GPU shape). So a device
+ * that takes SPIR-V runs the same texts as one that takes OpenCL C, generated ones too, and making a program needs no compiler library
+ * (docs/decisions/0026).
  *
- * What comes out is one compute shader for Vulkan 1.2: entry point "main", SPIR-V 1.5, 64-bit addresses of buffers. It needs
- * bufferDeviceAddress, shaderInt64, storageBuffer8BitAccess and storageBuffer16BitAccess. It has no bindings; its push constants are
- * a kit_spirv_push. One with cooperative matrices (kit_target.coop) needs what they do, shaderFloat16 and
- * vulkanMemoryModel besides. Thread rule: any thread; no state outside a call.
+ * The output is one compute shader for Vulkan 1.2: entry point "main", SPIR-V 1.5, 64-bit addresses of buffers. It needs
+ * bufferDeviceAddress, shaderInt64, storageBuffer8BitAccess and storageBuffer16BitAccess. It has no bindings; its push constants are a
+ * kit_spirv_push. With cooperative matrices (kit_target.coop) it also needs their extensions, shaderFloat16 and vulkanMemoryModel.
+ * Thread rule: any thread; no state outside a call.
  */
 #ifndef YOKE_PLUGINS_KIT_SPIRV_SPIRV_H
 #define YOKE_PLUGINS_KIT_SPIRV_SPIRV_H
 
 #include "plugins/kit/source.h"
 
-/* What a launch is told, in this layout. */
+/* The push constants of a launch, in this layout. */
 typedef struct kit_spirv_push {
     uint64_t arguments; /* address of a word of 8 bytes per kit_arg: the address where memory begins, or the number in its low bytes */
     uint64_t stopped;   /* address of 4 bytes that get .. */
@@ -34,7 +34,7 @@ typedef struct kit_spirv_source {
 typedef struct kit_spirv {
     uint32_t *word;
     size_t n_word;
-    uint32_t local_bytes; /* of memory that a group shares */
+    uint32_t local_bytes; /* bytes of memory that a group shares */
     bool matrices;        /* cooperative ones: subgroups have kit_target.coop_lanes work-items, and are full */
     const yk_host *host;
 } kit_spirv;

@@ -28,7 +28,7 @@ static spv_symbol *name_expect(spv_compile *c)
 
 /* ---- Skipping ---- */
 
-/* Over what an opening token and its partner enclose. */
+/* Skips an opening token, its partner and all tokens between. */
 static void pair_skip(spv_compile *c, uint32_t open, uint32_t close)
 {
     uint32_t depth = 0;
@@ -44,7 +44,7 @@ static void pair_skip(spv_compile *c, uint32_t open, uint32_t close)
     } while (depth);
 }
 
-/* To the token itself, over what parentheses enclose. */
+/* Skips to the token itself, past parenthesised text. */
 static void skip_to(spv_compile *c, uint32_t punct)
 {
     while (spv_next(c)->kind != SPV_END && !spv_token_is(spv_next(c), punct))
@@ -183,7 +183,7 @@ static void declaration_read(spv_compile *c)
     spv_expect(c, ';');
 }
 
-/* Whether a function changes what it calls its parameter. */
+/* True if a function changes the parameter of that name. */
 static bool parameter_changes(const spv_compile *c, const spv_function *f, const spv_symbol *name)
 {
     uint32_t depth = 0;
@@ -264,7 +264,7 @@ static void if_read(spv_compile *c)
     spv_label(c, merge);
 }
 
-/* A loop from here: its header, whose body is what the caller writes after it. */
+/* A loop under construction: its header; the caller writes the body after it. */
 typedef struct loop {
     uint32_t header, next, merge, outer_next;
 } loop;
@@ -290,7 +290,7 @@ static void loop_condition(spv_compile *c, const loop *l)
     spv_label(c, body);
 }
 
-/* `condition`: its first token, which is read again where drivers end loops; what is left is the same either way. */
+/* condition: index of its first token, which is read again for drivers that end loops: the result is the same either way. */
 static void loop_end(spv_compile *c, const loop *l, size_t condition)
 {
     const size_t at = c->at;
@@ -317,7 +317,7 @@ static void while_read(spv_compile *c)
     loop_end(c, &l, condition);
 }
 
-/* for (int i = 0; i < n; i++) with a small constant n: each time through is written by itself, with i a constant. */
+/* for (int i = 0; i < n; i++) with a small constant n: each iteration is written out, with i a constant. */
 typedef struct counted {
     spv_symbol *name;
     int64_t end;

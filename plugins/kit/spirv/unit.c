@@ -26,7 +26,7 @@ static void parameters_read(spv_compile *c, spv_function *f)
     }
 }
 
-/* Over the body; whether a return stands before its last statement. */
+/* Skips the body; true if a return precedes its last statement. */
 static bool body_skip(spv_compile *c)
 {
     uint32_t depth = 0, returns = 0;
@@ -116,7 +116,7 @@ static void arguments_read(spv_compile *c, const spv_function *f, spv_item *valu
     spv_expect(c, ')');
 }
 
-/* The body in a loop of its own, out of which each return goes. */
+/* Writes the body inside a loop, which each return leaves. */
 static void body_write_leaving(spv_compile *c, const spv_function *f)
 {
     const uint32_t header = spv_id(c), next = spv_id(c), body = spv_id(c);

@@ -95,7 +95,7 @@ spv_item spv_convert(spv_compile *c, spv_item v, uint32_t type)
     }
     if (type == SPV_BOOL)
         return truth_of(c, &v);
-    if (type == SPV_U8 || type == SPV_U16) { /* a cast: what arithmetic then has is an int */
+    if (type == SPV_U8 || type == SPV_U16) { /* a cast: arithmetic then uses an int */
         v = spv_convert(c, v, SPV_I32);
         return spv_binary(c, '&', v, spv_number(SPV_I32, type == SPV_U8 ? 0xff : 0xffff));
     }
@@ -284,7 +284,7 @@ static bool number_fold(uint32_t punct, uint32_t type, int64_t a, int64_t b, int
 
 static const struct {
     uint32_t punct;
-    uint16_t real, with_sign, without; /* instructions; 0: there is none */
+    uint16_t real, with_sign, without; /* instructions; 0 for none */
     bool compares;
 } operators[] = {
     {'+', OpFAdd, OpIAdd, OpIAdd, false},
