@@ -9,10 +9,9 @@
 #include "core/job/agree.h"
 #include "core/job/config_size.h"
 #include "core/job/data_info.h"
-#include "core/job/emergency.h"
 #include "core/job/feed.h"
-#include "core/job/flush.h"
 #include "core/job/share.h"
+#include "core/job/window.h"
 
 static void part_of(void *user, int64_t n, int64_t *first, int64_t *count)
 {
@@ -266,11 +265,8 @@ bool yk_data_next(yk_data *d, yk_batch *batch)
     bool changed = false;
     if (!d || !yk_ok(d->job))
         return false;
-    if (d->job->step.from_loader)
-        yk__step_end(d->job);
-    if (!d->eval && !yk__emergency_keep(d->job))
-        return false;
-    if (!d->eval && !d->equal && !yk__share_update(d->job, d->batch, &changed))
+    yk__batch_leave(d->job);
+    if (!d->eval && !yk__window_begin(d->job, d->equal ? 0 : d->batch, &changed))
         return false;
     if ((!changed || !yk__loader_flush(d->loader, &err)) && !yk__loader_next(d->loader, &b, &err) && !b) {
         d->epoch++;

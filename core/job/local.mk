@@ -18,4 +18,5 @@ libyokecore_la_SOURCES += core/job/agree.c core/job/agree.h core/job/agree_graph
 	core/job/schedule.c core/job/settings.c core/job/sharding.c core/job/sharding.h core/job/sharding_rules.c core/job/share.c \
 	core/job/share.h core/job/share_fixed.c core/job/share_rows.c core/job/share_state.c \
 	core/job/state.c core/job/state.h core/job/step.c core/job/step.h \
-	core/job/team.h core/job/timeline.c core/job/tokens.c core/job/values.c core/job/values.h core/job/weights.c core/job/window.c
+	core/job/team.h core/job/timeline.c core/job/tokens.c core/job/values.c core/job/values.h core/job/weights.c core/job/window.c \
+	core/job/window.h

@@ -467,12 +467,3 @@ void yk_sync(yk_job *job)
     if (yk_ok(job) && yk__engine_wait(job->engine, 0, &err))
         yk__job_fail(job, &err);
 }
-
-void yk_on_close(yk_job *job, void *object, void (*release)(void *object))
-{
-    if (job && yk__owned_add(&job->attached, object, release))
-        return;
-    release(object);
-    if (job)
-        yk_fail(job, YK_E_MEM, "out of memory in yk_on_close");
-}

@@ -3,6 +3,7 @@
 #include "core/job/owned.h"
 
 #include "core/base/mem.h"
+#include "core/job/job.h"
 
 bool yk__owned_add(yk__attached *a, void *object, void (*release)(void *object))
 {
@@ -55,4 +56,13 @@ void yk__attached_free(yk__attached *a)
     for (size_t i = 0; i < a->n_block; i++)
         yk__free(a->block[i].name);
     yk__free(a->block);
+}
+
+void yk_on_close(yk_job *job, void *object, void (*release)(void *object))
+{
+    if (job && yk__owned_add(&job->attached, object, release))
+        return;
+    release(object);
+    if (job)
+        yk_fail(job, YK_E_MEM, "out of memory in yk_on_close");
 }

@@ -15,7 +15,6 @@
 #include "core/base/option.h"
 #include "core/control/origin.h"
 #include "core/control/variables.h"
-#include "core/job/log.h"
 
 /* A rank's view: hashes of its usable cores, of the cards it sees, and of its list. Equal numbers mean equal things. */
 typedef struct rank_view {

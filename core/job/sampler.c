@@ -10,8 +10,8 @@
 #include "core/data/shard.h"
 #include "core/job/config_size.h"
 #include "core/job/feed.h"
-#include "core/job/flush.h"
 #include "core/job/share.h"
+#include "core/job/window.h"
 
 #define ENDLESS ((int64_t)1 << 60) /* rows of a stream whose end is not known */
 
@@ -187,9 +187,8 @@ bool yk_sampler_next(yk_sampler *s, yk_sample *sample)
     bool changed;
     if (!s || !yk_ok(s->job))
         return false;
-    if (s->job->step.from_loader)
-        yk__step_end(s->job);
-    if (!place_ok(s) || (s->config.by_speed && !yk__share_update(s->job, s->global_batch, &changed)))
+    yk__batch_leave(s->job);
+    if (!place_ok(s) || (s->config.by_speed && !yk__window_begin(s->job, s->global_batch, &changed)))
         return false;
     const yk__shard shard = sampler_shard(s);
     const yk__shard_round round = yk__shard_at(&shard, sampler_index(s));

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a micro batch and of an accumulation window: the update, the window's loss, and the next step. */
+#include "core/job/window.h"
+
 #include <string.h>
 
+#include "core/base/clock.h"
 #include "core/job/blame.h"
 #include "core/job/emergency.h"
 #include "core/job/flush.h"
@@ -179,6 +182,24 @@ void yk_step(yk_opt *opt)
         return;
     yk__log_flush(job, false);
     yk__step_end(job);
+}
+
+void yk__batch_leave(yk_job *job)
+{
+    if (job->step.from_loader)
+        yk__step_end(job);
+}
+
+bool yk__window_begin(yk_job *job, int64_t n, bool *changed)
+{
+    const int64_t began = yk__clock_ns();
+    const bool within = job->opt && job->opt->micro;
+    *changed = false;
+    if (!yk__emergency_keep(job) || !yk__share_update(job, n, changed))
+        return false;
+    if (!within)
+        yk__engine_trace_span(job->engine, "window begin", job->opt ? job->opt->steps : 0, began);
+    return true;
 }
 
 static bool holds_pending(const yk_job *job)

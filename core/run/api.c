@@ -126,6 +126,11 @@ yk_status yk__engine_trace_begin(yk__engine *e, yk_error *err)
                : yk__tracer_begin(e->queue.dev, e->exchange.rank, yk__exchange_name(&e->exchange, e->exchange.rank), tracer, err);
 }
 
+void yk__engine_trace_span(yk__engine *e, const char *what, uint64_t number, int64_t begin_ns)
+{
+    yk__tracer_span(e->queue.tracer, YK__LANE_HOST, what, number, begin_ns, yk__clock_ns());
+}
+
 yk_status yk__engine_trace_end(yk__engine *e, char **text, yk_error *err)
 {
     yk__tracer *tracer = e->queue.tracer;

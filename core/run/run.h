@@ -106,6 +106,8 @@ yk_status yk__engine_wait(yk__engine *e, uint64_t ticket, yk_error *err);
 
 /* ---- Timelines (tracer.h) ------------------------------------------------------------------------------------------------- */
 
+/* A span of the step thread from begin_ns (yk__clock_ns) until now; what: a string that stays. Nothing while no trace is under way. */
+void yk__engine_trace_span(yk__engine *e, const char *what, uint64_t number, int64_t begin_ns);
 /* Nothing where YOKE_TRACE asks for a trace of the whole process: it has its own steps, and *text stays NULL. */
 yk_status yk__engine_trace_begin(yk__engine *e, yk_error *err);
 /* Waits for the device. *text: this rank's events, JSON objects with commas between; the caller's to free. */

@@ -39,6 +39,11 @@ for rank in 0, 1:
         assert a["ts"] + a["dur"] <= b["ts"] + 0.002, ("compute lane", a, b)
     steps = [e for e in lane[host] if e["name"] == "step"]
     assert [e["args"]["number"] for e in steps] == [12, 13], steps
+    # what an iterator does between two windows has a span of its own, which ends before the first program of its step
+    begins = {e["args"]["number"]: e for e in lane[host] if e["name"] == "window begin"}
+    assert 13 in begins, lane[host]
+    segments = [e["ts"] for e in lane[compute] if e["name"] == "segment" and e["ts"] > steps[1]["ts"]]
+    assert steps[1]["ts"] <= begins[13]["ts"] < min(segments), begins
     assert any(e["name"] == "segment" for e in lane[compute]), lane[compute]
     if rank == 1 and own_memory:
         assert {e["name"] for e in lane[copies]} == {"to device", "from device"}, lane[copies]
