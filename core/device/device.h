@@ -140,6 +140,9 @@ void yk__device_close(yk__device *dev);
 /* From here on the device plans only: it answers what it can do and how much memory it takes, gives out points, and holds and
  * computes nothing. What is read from it stays what it was. Nothing was made on it before. */
 yk_status yk__device_plan_only(yk__device *dev, yk_error *err);
+/* What the plugin has for devices that compute together, and with which handle it is asked; NULL: nothing. One that plans only is asked
+ * for names alone. */
+const struct yk_coll *yk__device_coll(const yk__device *dev, yk_device **handle);
 /* Seconds of a product of 128 x 512 and 512 x 512, least of a few runs (30 ms, or one run): how fast devices are beside each
  * other before anything else is known of them. 0: it could not be run. Its program has been made, and has run, when await (NULL: none) is
  * called, maybe never; what is timed runs after that. */
