@@ -140,6 +140,9 @@ void yk__device_close(yk__device *dev);
 /* From here on the device only plans: it reports capabilities and memory, and gives out points, but stores and computes nothing. Reads
  * leave their target unchanged. Call it before making any object on the device. */
 yk_status yk__device_plan_only(yk__device *dev, yk_error *err);
+/* The plugin's collectives among devices, and the handle to call them with; NULL if it has none. A device that plans only answers for its
+ * name alone. */
+const struct yk_coll *yk__device_coll(const yk__device *dev, yk_device **handle);
 /* Seconds of a product of 128 x 512 and 512 x 512, the least of a few runs (30 ms, or one run): a first comparison of devices. 0 if it
  * failed. It calls await (may be NULL) once the program is made and has run, before the timed runs; after a failure possibly never. */
 double yk__device_pace(yk__device *dev, void (*await)(void *arg), void *arg);

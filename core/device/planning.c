@@ -7,6 +7,8 @@
  */
 #include <string.h>
 
+#include <yoke/extension.h>
+
 #include "core/base/mem.h"
 #include "core/device/internal.h"
 
@@ -171,6 +173,13 @@ static yk_plugin planned_table(const yk_plugin *inner)
         .queue_poll = planned_queue_poll,
         .queue_wait = planned_queue_wait,
     };
+}
+
+const yk_coll *yk__device_coll(const yk__device *dev, yk_device **handle)
+{
+    const planned_device *d = (const planned_device *)(void *)dev->handle;
+    *handle = dev->plans_only ? d->device : dev->handle;
+    return (dev->plans_only ? d->inner : dev->table)->extension(YK_EXT_COLL);
 }
 
 yk_status yk__device_plan_only(yk__device *dev, yk_error *err)

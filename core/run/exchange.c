@@ -110,14 +110,19 @@ static yk_status alloc_block(yk__exchange *exchange, const char *what, uint32_t 
 yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n, yk__blocks blocks, yk_error *err)
 {
     const uint64_t grads = exchange->shares ? exchange->world : 1u + yk__coll_keeps_residual(exchange->coll);
+    const uint32_t due = (uint32_t)blocks & ~exchange->blocks;
     if (exchange->world == 1 || !n)
         return YK_OK;
-    exchange->shared_bytes = n * sizeof(float) * ((blocks & YK__BLOCK_GRADS ? grads : 0) + (blocks & YK__BLOCK_VALUES ? 1 : 0));
-    if (!exchange->medium || ((blocks & YK__BLOCK_GRADS) &&
-                              (alloc_block(exchange, "gradients", layout, n, YK__COLL_PRIVATE, &exchange->grad, err) ||
-                               yk__coll_keep_residual(exchange->coll, &exchange->grad, err))))
+    exchange->shared_bytes += n * sizeof(float) * ((due & YK__BLOCK_GRADS ? grads : 0) + (due & YK__BLOCK_VALUES ? 1 : 0));
+    if (exchange->medium && (due & YK__BLOCK_GRADS) &&
+        (alloc_block(exchange, "gradients", layout, n, YK__COLL_PRIVATE, &exchange->grad, err) ||
+         yk__coll_keep_residual(exchange->coll, &exchange->grad, err)))
         return err->status;
-    return blocks & YK__BLOCK_VALUES ? alloc_block(exchange, "parameters", layout, n, YK__COLL_COMMON, &exchange->value, err) : YK_OK;
+    if (exchange->medium && (due & YK__BLOCK_VALUES) &&
+        alloc_block(exchange, "parameters", layout, n, YK__COLL_COMMON, &exchange->value, err))
+        return err->status;
+    exchange->blocks |= due; /* not before: ranks that meet in making one publish values, if there is a block for them */
+    return YK_OK;
 }
 
 yk_status yk__exchange_alloc_sparse(yk__exchange *exchange, const char *what, uint32_t layout, uint64_t head, uint64_t bytes,
@@ -163,6 +168,7 @@ void yk__exchange_release(yk__exchange *exchange)
     if (exchange->value.mem)
         yk__coll_release(exchange->coll, &exchange->value);
     exchange->shared_bytes = 0;
+    exchange->blocks = 0;
 }
 
 yk_status yk__exchange_alloc_snapshot(yk__exchange *exchange, uint64_t bytes, yk__coll_buffer *block, yk_error *err)

@@ -39,7 +39,8 @@ typedef enum yk__blocks {
     YK__BLOCKS_UNSAID, /* what the rows behind need */
     YK__BLOCK_GRADS = 1,
     YK__BLOCK_VALUES = 2,
-    YK__BLOCKS_BOTH = YK__BLOCK_GRADS | YK__BLOCK_VALUES
+    YK__BLOCKS_BOTH = YK__BLOCK_GRADS | YK__BLOCK_VALUES,
+    YK__BLOCKS_NONE = 4
 } yk__blocks;
 
 /* The part this rank has in a step; it changes with the roles. */
@@ -63,6 +64,7 @@ typedef struct yk__exchange {
     yk__roles roles;
     yk__slices none; /* of no elements */
     yk__coll_buffer grad, value; /* of the trained buckets */
+    uint32_t blocks;             /* of yk__blocks: those that are there, or would be */
     uint64_t shared_bytes;       /* of these and of the other blocks in common memory, or what they would have */
     yk__request *reduction;      /* the all-reduce on its way */
 } yk__exchange;
@@ -82,7 +84,7 @@ const volatile int *yk__exchange_cancel(const yk__exchange *exchange); /* not 0 
 
 /* ---- Blocks ---- */
 
-/* For n elements of the layout of this number; by all ranks, with equal blocks. */
+/* For n elements of the layout of this number, those blocks that are not there; by all ranks, with equal blocks. */
 yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n, yk__blocks blocks, yk_error *err);
 void yk__exchange_release(yk__exchange *exchange);
 /* One more in common memory, of `head` bytes, which are there, and so many behind, whose memory ranks take range by range; by all ranks

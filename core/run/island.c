@@ -23,6 +23,7 @@ typedef struct island_info {
     uint32_t is_single; /* a device is a member once */
     uint32_t is_fixed;  /* its sums have a fixed order */
     uint32_t is_able;   /* its plugin can join devices, whether it does here or not */
+    uint32_t reads_host; /* it computes in the host's memory */
 } island_info;
 
 typedef struct island_ticket {
@@ -32,19 +33,22 @@ typedef struct island_ticket {
 
 static const yk_coll *find_coll(const yk__exchange *exchange, const yk__device *dev)
 {
-    return exchange->drives && exchange->part != YK__PART_LOCAL && !dev->plans_only ? dev->table->extension(YK_EXT_COLL) : NULL;
+    yk_device *handle;
+    return exchange->drives && exchange->part != YK__PART_LOCAL ? yk__device_coll(dev, &handle) : NULL;
 }
 
-static yk_status fill_info(const yk__device *dev, const yk_coll *coll, island_info *info, yk_error *err)
+static yk_status fill_info(const yk__queue *queue, const yk_coll *coll, island_info *info, yk_error *err)
 {
-    *info = (island_info){.name = "", .is_able = dev->table->extension(YK_EXT_COLL) != NULL};
+    const yk__device *dev = queue->dev;
+    yk_device *handle;
+    *info = (island_info){.name = "", .is_able = yk__device_coll(dev, &handle) != NULL, .reads_host = yk__queue_wraps(queue)};
     if (!coll)
         return YK_OK;
     info->is_single = coll->flags & YK_COLL_ONE_PER_DEVICE;
     info->is_fixed = coll->flags & YK_COLL_FIXED_ORDER;
     snprintf(info->device, sizeof info->device, "%.63s#%u", dev->caps.locality, *dev->caps.locality ? 0 : dev->place.device);
     yk__plugin_message();
-    const yk_status s = coll->island(dev->handle, info->name);
+    const yk_status s = coll->island(handle, info->name);
     return s ? yk__plugin_fail(err, dev->plugin, s, "asking which devices can be joined") : YK_OK;
 }
 
@@ -93,8 +97,10 @@ static yk_status list_able(yk__island *island, const island_info *info, yk_error
     island->able = yk__calloc(world, sizeof *island->able);
     if (!island->able)
         return yk__fail_mem(err, world * sizeof *island->able, "an island");
-    for (uint32_t r = 0; r < world; r++)
+    for (uint32_t r = 0; r < world; r++) {
         island->able[r] = info[r].is_able;
+        island->reads_host = island->reads_host || info[r].reads_host;
+    }
     return YK_OK;
 }
 
@@ -142,15 +148,15 @@ static yk_status join_members(yk__island *island, const island_ticket *ticket, y
     return YK_OK;
 }
 
-/* What all ranks tell, then tickets of those that begin an island. */
+/* What all ranks tell, then tickets of those that begin an island. Devices that plan only are not joined. */
 static yk_status join_ranks(yk__island *island, yk__group *group, island_info *info, island_ticket *ticket, yk_error *err)
 {
     const yk__exchange *exchange = island->exchange;
     island_info own_info;
     island_ticket own_ticket = {0};
-    if (fill_info(island->queue->dev, island->coll, &own_info, err) ||
+    if (fill_info(island->queue, island->coll, &own_info, err) ||
         yk__group_all_gather(group, &own_info, sizeof own_info, info, err) || list_members(island, info, err) ||
-        list_leads(island, info, err) || list_able(island, info, err))
+        list_leads(island, info, err) || list_able(island, info, err) || !exchange->medium)
         return err->status;
     if (make_ticket(island, &own_ticket, err) || yk__group_all_gather(group, &own_ticket, sizeof own_ticket, ticket, err))
         return err->status;
@@ -159,7 +165,7 @@ static yk_status join_ranks(yk__island *island, yk__group *group, island_info *i
 
 yk_status yk__island_open(yk__island *island, yk__queue *queue, yk__exchange *exchange, yk_error *err)
 {
-    if (island->asked || !exchange->medium)
+    if (island->asked || exchange->world == 1)
         return YK_OK;
     *island = (yk__island){.queue = queue, .exchange = exchange, .asked = true, .coll = find_coll(exchange, queue->dev)};
     island->in_rank_order = yk__option_words(YK__OPTION_REPRODUCIBILITY) == 0;
@@ -229,6 +235,12 @@ bool yk__island_could_hold_all(const yk__island *island)
         if (island->exchange->roles.member[r] && !island->able[r])
             return false;
     return island->able != NULL;
+}
+
+bool yk__island_keeps_values(const yk__island *island)
+{
+    return island->exchange && island->exchange->shares && !yk__exchange_excludes(island->exchange) && !island->reads_host &&
+           yk__island_holds_all(island);
 }
 
 uint32_t yk__island_place(const yk__island *island, uint32_t rank)

@@ -26,11 +26,13 @@ typedef struct yk__island {
     uint32_t size, own;  /* own: this rank's place among them */
     uint32_t *lead;      /* [world]: of each rank's island the lowest rank, if it adds in a fixed order; UINT32_MAX: none */
     bool *able;          /* [world]: the rank's plugin can join devices, whether it does in this job or not; NULL: not asked */
+    bool reads_host;     /* some rank's device computes in the host's memory */
     bool in_rank_order;  /* sums have to be */
     bool asked;          /* it was opened */
 } yk__island;
 
-/* Once; collective over all ranks. Without others to join it is none, which is no error. */
+/* Once; collective over all ranks. Without others to join it is none, which is no error. Devices that plan only learn who they would be
+ * joined with. */
 yk_status yk__island_open(yk__island *island, yk__queue *queue, yk__exchange *exchange, yk_error *err);
 /* Of an island that was joined: sums and a broadcast of known numbers, in some milliseconds; YK_E_DEVICE_LOST with the plugin, the
  * collective and the ranks where a result is wrong. yk__island_open does it, unless YOKE_PROBE is off. */
@@ -47,6 +49,9 @@ bool yk__island_spreads(const yk__island *island); /* parameters go from device 
 bool yk__island_holds_all(const yk__island *island);
 /* Plugins of all members can join devices. Such a job decides alike whether it has an island, is told to have none, or is on two hosts. */
 bool yk__island_could_hold_all(const yk__island *island);
+/* All ranks are such members and have memory in common, of which no device of theirs computes in the host's: nobody takes gradients or
+ * parameters from there. The same on all ranks, and on devices that plan only. */
+bool yk__island_keeps_values(const yk__island *island);
 /* The place of a rank in this rank's island; UINT32_MAX: it is in another, or in none. */
 uint32_t yk__island_place(const yk__island *island, uint32_t rank);
 

@@ -209,15 +209,31 @@ static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
     return b->is_wrapped ? YK_OK : yk__queue_buffer(p->queue, bytes, &b->grad, YK__GRAD_BYTES, err);
 }
 
-/* Blocks for exchanges that the way needs. Gradients leave a device with memory of its own, and parameters come to it, beside its
- * programs. */
+/* Blocks for exchanges that the way needs and that are not there. Gradients leave a device with memory of its own, and parameters come to
+ * it, beside its programs. */
 static yk_status make_blocks(yk__params *p, yk_error *err)
 {
     if (yk__exchange_alloc(p->exchange, p->layouts, p->n_trained, p->way.blocks, err) || yk__queue_wraps(p->queue))
         return err->status;
-    yk__queue_pin(p->queue, p->exchange->grad.mem, p->exchange->grad.bytes, &p->grad_pin);
-    yk__queue_pin(p->queue, p->exchange->value.mem, p->exchange->value.bytes, &p->value_pin);
+    if (!p->grad_pin)
+        yk__queue_pin(p->queue, p->exchange->grad.mem, p->exchange->grad.bytes, &p->grad_pin);
+    if (!p->value_pin)
+        yk__queue_pin(p->queue, p->exchange->value.mem, p->exchange->value.bytes, &p->value_pin);
     return YK_OK;
+}
+
+/* Until now the values were on devices alone: all go where exchanges take them, each from its owner. */
+yk_status yk__params_add_blocks(yk__params *p, yk_error *err)
+{
+    const bool has_values = p->exchange->blocks & YK__BLOCK_VALUES;
+    if (!p->laid_out || make_blocks(p, err))
+        return err->status;
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        p->bucket[i].shared = yk__exchange_grads(p->exchange, p->bucket[i].shared_at);
+    if (has_values || !(p->exchange->blocks & YK__BLOCK_VALUES))
+        return YK_OK;
+    p->values = YK__VALUES_UNPUBLISHED;
+    return yk__params_publish_late(p, err) ? err->status : yk__exchange_barrier(p->exchange, err);
 }
 
 yk_status yk__params_lay_out(yk__params *p, yk_error *err)

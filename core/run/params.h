@@ -120,6 +120,8 @@ yk_status yk__params_declare_state(yk__params *p, const char *name, yk_dtype dty
 yk_status yk__params_lay_out(yk__params *p, yk_error *err);
 void yk__params_drop_layout(yk__params *p);
 void yk__params_free(yk__params *p); /* states and names; there is no layout */
+/* Blocks that a way needs which was chosen after the layout was made; the values are there then. Collective. */
+yk_status yk__params_add_blocks(yk__params *p, yk_error *err);
 /* The slices of a bucket, by the roles. */
 yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err);
 /* Moments of this rank's slices, with undefined contents. */

@@ -34,7 +34,7 @@ yk_status yk__params_publish(yk__params *p, yk_error *err)
 
 yk_status yk__params_publish_late(yk__params *p, yk_error *err)
 {
-    if (p->values != YK__VALUES_UNPUBLISHED)
+    if (p->values != YK__VALUES_UNPUBLISHED || !(p->exchange->blocks & YK__BLOCK_VALUES))
         return YK_OK;
     if (yk__params_publish(p, err))
         return err->status;

@@ -135,7 +135,7 @@ static yk_status change_members(yk__engine *e, const yk__roles *roles, yk_error 
     yk__power_drop(&e->params);
     yk__exchange_note_members(exchange, roles->member);
     yk__params_choose_way(&e->params);
-    return YK_OK;
+    return yk__params_add_blocks(&e->params, err);
 }
 
 static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *err)

@@ -34,7 +34,8 @@ static yk_status check_agreement(yk__params *p, yk_error *err)
 /* To where excluded ranks take parameters from, and those with memory of their own in an update. One writes what all share. */
 static void flush_shared(const yk__params *p)
 {
-    if (!p->exchange->medium || (p->exchange->medium == YK__MEMORY && p->exchange->rank != yk__exchange_first_member(p->exchange)))
+    if (!p->exchange->medium || !(p->exchange->blocks & YK__BLOCK_VALUES) ||
+        (p->exchange->medium == YK__MEMORY && p->exchange->rank != yk__exchange_first_member(p->exchange)))
         return;
     for (size_t i = 0; i < p->n_param; i++) {
         const yk__param *q = &p->param[i];

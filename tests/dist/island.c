@@ -2,7 +2,7 @@
 /*
  * Islands of several hosts: CUDA ranks on the driver and the NCCL without cards (tests/fakes), and a CPU rank among them, train over
  * messages to the bits that they get without NCCL, whoever is excluded meanwhile, and send other hosts no more bytes. Where all
- * ranks are cards of one host, gradients and parameters stay on them.
+ * ranks are cards of one host, gradients and parameters stay on them, without host memory for exchanges; and a plan says so.
  *
  * The resting rank is the last with a card; it has no rows in windows 3 to 5.
  */
@@ -68,8 +68,9 @@ static void share_rows(rig *r, uint32_t resting, bool rest)
     r->end = rest && me == resting ? 0 : ROWS * (at + 1) / with;
 }
 
-/* They stay on the cards where nobody takes them from the host: not over messages, where others' memory holds them. */
-static yk_status check_parameters(const rig *r, int window, yk_error *err)
+/* They stay on the cards where nobody takes them from the host: not over messages, where others' memory holds them. Until a rank is first
+ * excluded there is no host memory for exchanges then. */
+static yk_status check_parameters(const rig *r, int window, bool excludes, yk_error *err)
 {
     const yk__exchange *exchange = &r->e->exchange;
     const bool whole = yk__island_holds_all(&r->e->params.island) && !getenv("YOKE_TRANSPORT"),
@@ -77,6 +78,9 @@ static yk_status check_parameters(const rig *r, int window, yk_error *err)
     const bool stay = r->e->params.values == YK__VALUES_UNPUBLISHED;
     if (stay != (whole || single))
         return yk__fail(err, YK_E_INTERNAL, "window %d: parameters %s", window, stay ? "stay" : "left");
+    if ((exchange->shared_bytes == 0) != (whole && (window < FIRST || !excludes)))
+        return yk__fail(err, YK_E_INTERNAL, "window %d: %llu bytes of the host for exchanges", window,
+                        (unsigned long long)exchange->shared_bytes);
     return YK_OK;
 }
 
@@ -96,7 +100,7 @@ static yk_status run_window(rig *r, int window, counted *c, yk_error *err)
     c->spread += yk__island_spreads(&r->e->params.island);
     c->summed += yk__island_sums(&r->e->params.island);
     c->whole += yk__island_holds_all(&r->e->params.island);
-    return check_parameters(r, window, err);
+    return YK_OK;
 }
 
 static yk_status run_windows(rig *r, bool excludes, counted *c, yk_error *err)
@@ -107,7 +111,7 @@ static yk_status run_windows(rig *r, bool excludes, counted *c, yk_error *err)
         if (excludes && (w == FIRST || w == LAST + 1) && set_member(r, resting, w != FIRST, err))
             return err->status;
         share_rows(r, resting, window_rests(w));
-        if (run_window(r, w, c, err) ||
+        if (run_window(r, w, c, err) || check_parameters(r, w, excludes, err) ||
             (w == 1 && yk__group_rank(r->group) == 0 && yk__engine_param_read(r->e, r->number[0], values, err))) /* the others do not */
             return err->status;
     }
@@ -136,6 +140,37 @@ static yk_status run_rank(yk__group *g, bool excludes, counted *c, yk_error *err
     return err->status;
 }
 
+/* What a window takes, on the card or on one that plans only. */
+static yk_status count_bytes(yk__group *g, bool plans, yk__engine_stats *stats, yk_error *err)
+{
+    const yk__engine_config config = {.precision = YK_F32, .bucket_bytes = BUCKET_BYTES};
+    counted c;
+    yk__device *dev = NULL;
+    rig r = {0};
+    if (!open_device(yk__group_rank(g), &dev, err) && !(plans && yk__device_plan_only(dev, err)) &&
+        !net_setup(&r, dev, g, &config, YK_OPT_ADAM, err)) {
+        share_rows(&r, 0, false);
+        run_window(&r, 0, &c, err);
+        yk__engine_stats_get(r.e, stats);
+    }
+    yk__engine_free(r.e);
+    yk__device_close(dev);
+    return err->status;
+}
+
+static yk_status compare_bytes(yk__group *g, yk_error *err)
+{
+    yk__engine_stats plan = {0}, run = {0};
+    const bool whole = !strchr(getenv("TEST_DEVICES"), '-') && strcmp(getenv("YOKE_CUDA_NCCL"), "0") != 0;
+    if (count_bytes(g, true, &plan, err) || count_bytes(g, false, &run, err))
+        return err->status;
+    if (plan.peak_bytes != run.peak_bytes || plan.shared_bytes != run.shared_bytes || (run.shared_bytes == 0) != whole)
+        return yk__fail(err, YK_E_INTERNAL, "planned: %llu bytes and %llu shared; taken: %llu and %llu",
+                        (unsigned long long)plan.peak_bytes, (unsigned long long)plan.shared_bytes, (unsigned long long)run.peak_bytes,
+                        (unsigned long long)run.shared_bytes);
+    return YK_OK;
+}
+
 /* One rank's NCCL may add in no fixed order, where those of the others do. */
 static void rank_loosen(uint32_t rank)
 {
@@ -152,7 +187,7 @@ static int rank_main(const char *what)
     alarm(WATCHDOG_S);
     if (!yk__group_join("a rank", &g, &err)) {
         rank_loosen(yk__group_rank(g));
-        if (run_rank(g, !strcmp(what, "excludes"), &c, &err))
+        if (!strcmp(what, "counts") ? compare_bytes(g, &err) : run_rank(g, !strcmp(what, "excludes"), &c, &err))
             yk__group_abort(g, &err);
         yk__group_leave(g);
     }
@@ -276,6 +311,22 @@ START_TEST(cards_of_one_host_keep_all_to_themselves)
 }
 END_TEST
 
+/* Memory is planned to the byte: of an island that holds all, of one beside a processor, and of cards that are not joined. */
+START_TEST(what_is_planned_is_what_is_taken)
+{
+    const world counting[] = {cards[0], cards[1], worlds[3], cards[0]};
+    hosts_job j;
+    set_ways("run", "");
+    setenv("TEST_DEVICES", counting[_i].devices, 1);
+    setenv("YOKE_CUDA_NCCL", _i < 3 ? fake_path("fake_nccl") : "0", 1);
+    hosts_new(&j, counting[_i].hosts);
+    hosts_start(&j, "counts");
+    hosts_wait(&j, -1);
+    hosts_assert_well(&j);
+    hosts_free(&j);
+}
+END_TEST
+
 /* An island adds up if all its members can say in which order, and all know that. */
 START_TEST(an_order_that_one_rank_does_not_know_is_nobodys)
 {
@@ -315,6 +366,7 @@ static int run_suite(void)
     tcase_add_loop_test(t, sums_in_the_order_of_ranks_keep_their_bits, 0, (int)(sizeof worlds / sizeof *worlds));
     tcase_add_loop_test(t, islands_add_first_where_they_may, 0, (int)(sizeof worlds / sizeof *worlds));
     tcase_add_loop_test(t, cards_of_one_host_keep_all_to_themselves, 0, 8);
+    tcase_add_loop_test(t, what_is_planned_is_what_is_taken, 0, 4);
     tcase_add_loop_test(t, an_order_that_one_rank_does_not_know_is_nobodys, 0, 4);
     tcase_add_test(t, without_a_progress_thread_there_is_no_island);
 #endif

@@ -21,13 +21,18 @@ static yk_status sum_on_devices(yk__params *p, yk_error *err)
     return yk__queue_idle_overlapped(p->queue, err);
 }
 
-/* While no rank is excluded nobody takes parameters from the host; over messages other memory holds copies of them. What the update takes
- * is timed without a way there. */
-static yk_status publish_island(yk__updater *u, yk_error *err)
+const yk__way yk__way_island = {.name = "island", .fits = island_fits, .reduce = sum_on_devices, .norm = yk__way_norm_on_device};
+
+/* While no rank is excluded nobody takes parameters from the host; over messages other memory holds copies of them. */
+static bool kept_fits(const yk__params *p)
+{
+    return !p->power_rank && yk__island_keeps_values(&p->island);
+}
+
+/* What the update takes is timed without a way to the host. */
+static yk_status spread_kept(yk__updater *u, yk_error *err)
 {
     yk__params *p = u->params;
-    if (p->exchange->medium != YK__MEMORY || yk__exchange_excludes(p->exchange))
-        return yk__way_publish_through(u, err);
     yk__copies_changed(p);
     p->values = YK__VALUES_UNPUBLISHED;
     if (u->measure && yk__queue_idle(p->queue, err))
@@ -37,8 +42,7 @@ static yk_status publish_island(yk__updater *u, yk_error *err)
     return yk__values_spread(p, err);
 }
 
-const yk__way yk__way_island = {
-    .name = "island", .fits = island_fits, .reduce = sum_on_devices, .norm = yk__way_norm_on_device, .publish = publish_island};
+const yk__way yk__way_kept = {.name = "kept by an island", .fits = kept_fits, .blocks = YK__BLOCKS_NONE, .publish = spread_kept};
 
 static bool joinable_fits(const yk__params *p)
 {
