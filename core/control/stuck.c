@@ -5,7 +5,8 @@
  * calls for others or its count of work move. Ranks that wait for each other in a circle do nothing either.
  *
  * How long is too long depends on what the rank is in, which it shows with the time that is normal for it: a call of ours or of a device
- * is lost after that, 30 s at least. In its program's own code it is named in one line after that, and lost after YOKE_STUCK_MS.
+ * is lost after that, 30 s at least, ten times as long while its process computes. In its program's own code it is named in one line after
+ * that, and lost after YOKE_STUCK_MS.
  *
  * Time is added up from this wait's own short steps, each counted with a bound, so that a job that was stopped as a whole
  * accuses nobody when it goes on.
@@ -42,7 +43,7 @@ static uint32_t find_culprit(const yk__control *c, uint32_t peer, bool *circle)
 static void write_seconds(char *text, size_t size, int64_t ns)
 {
     const double s = (double)ns * 1e-9;
-    snprintf(text, size, "%.*f s", s < 10 ? 1 : 0, s);
+    snprintf(text, size, "%.*f %s", s >= 0.1 && s < 10 ? 1 : 0, s < 0.1 ? 1e3 * s : s, s < 0.1 ? "ms" : "s");
 }
 
 static yk__act act_of(const yk__control *c, uint32_t rank)
