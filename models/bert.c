@@ -4,7 +4,7 @@
  * ("bert-mlm"), with the names of Hugging Face's BertForSequenceClassification and BertForMaskedLM.
  * Keys: vocab_size, hidden_size, num_hidden_layers, num_attention_heads, intermediate_size, hidden_act,
  * max_position_embeddings, type_vocab_size, layer_norm_eps, hidden_dropout_prob, attention_probs_dropout_prob,
- * classifier_dropout, initializer_range, num_labels, problem_type, seq_len (for benchmarks).
+ * classifier_dropout, initializer_range, num_labels, pad_token_id, problem_type, seq_len (for benchmarks).
  */
 #include "models/model.h"
 
@@ -23,15 +23,29 @@ typedef struct bert {
     bert_layer *layer;
     model_linear pooler, classifier, transform;
     int64_t vocab_size, hidden_size, n_layers, n_heads, intermediate_size, max_positions, n_classes;
+    int32_t padding; /* the token that embeddings learn nothing of; -1: none */
     float hidden_dropout, attention_dropout, classifier_dropout, norm_eps;
     model_activation *activation;
     yk_init init;
 } bert;
 
+/* transformers' BertConfig has 0 where the key is absent. */
+static void read_padding(yk_model *m, bert *net)
+{
+    net->padding = yk_settings_is_null(m->settings, "pad_token_id") ? -1 : (int32_t)yk_settings_int(m->settings, "pad_token_id", 0);
+    if (net->padding >= net->vocab_size) {
+        char text[128];
+        snprintf(text, sizeof text, "bert: pad_token_id=%d: expected a token of the vocabulary, 0 to %lld, or null", (int)net->padding,
+                 (long long)net->vocab_size - 1);
+        yk_fail(m->job, YK_E_ARG, text);
+    }
+}
+
 static void read_settings(yk_model *m, bert *net, const yk_data *data)
 {
     yk_settings *s = m->settings;
     net->vocab_size = yk_settings_int(s, "vocab_size", data && yk_data_vocab(data) ? yk_data_vocab(data) : 30522);
+    read_padding(m, net);
     net->hidden_size = yk_settings_int(s, "hidden_size", 768);
     net->n_layers = yk_settings_int(s, "num_hidden_layers", 12);
     net->n_heads = yk_settings_int(s, "num_attention_heads", 12);
@@ -218,7 +232,7 @@ static yk_t layer_on_first(const bert *net, const bert_layer *l, yk_t x, int64_t
 static yk_t embeddings_on(const bert *net, const yk_batch *batch)
 {
     const int64_t t = yk_dim(batch->input_ids, 1);
-    yk_t x = yk_add(yk_embedding(batch->input_ids, net->word_embeddings, -1),
+    yk_t x = yk_add(yk_embedding(batch->input_ids, net->word_embeddings, net->padding),
                     yk_slice(net->position_embeddings, 0, 0, t, 1));
     yk_t types = batch->token_type_ids.id ? yk_embedding(batch->token_type_ids, net->token_type_embeddings, -1)
                                           : yk_slice(net->token_type_embeddings, 0, 0, 1, 1);

@@ -3,6 +3,7 @@
 #include "core/base/advance.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "core/base/option.h"
 
@@ -41,16 +42,28 @@ void yk__act_end(yk__act act)
 
 yk__act yk__act_now(void)
 {
-    for (yk__act act = YK__ACT_OPEN; act < YK__ACTS; act++)
+    for (yk__act act = YK__ACT_WAIT + 1; act < YK__ACTS; act++)
         if (atomic_load_explicit(&acting[act], memory_order_relaxed))
             return act;
     return YK__ACT_OWN;
 }
 
+yk__act yk__act_entered(yk__act act)
+{
+    yk__act_begin(act);
+    return act;
+}
+
+void yk__act_left(const yk__act *act)
+{
+    yk__act_end(*act);
+}
+
 const char *yk__act_name(yk__act act)
 {
-    static const char *const names[] = {"its program's own code", "a wait for other ranks", "opening its device", "compiling a program",
-                                        "waiting for its device", "reading or writing a file", "waiting for a disk"};
+    static const char *const names[] = {"its program's own code", "a wait for other ranks", "waiting for a disk", "opening its device",
+                                        "compiling a program", "waiting for its device", "reading or writing a file",
+                                        "a call of Yoke"};
     return act < YK__ACTS ? names[act] : "an unknown act";
 }
 
@@ -60,4 +73,10 @@ uint32_t yk__act_patience_ms(yk__act act, uint32_t least_ms, uint32_t most_ms, u
     if (!least_ms || (act == YK__ACT_SYNC && !longest_ms))
         return most_ms;
     return long_ms < least_ms ? (least_ms < most_ms ? least_ms : most_ms) : long_ms < most_ms ? (uint32_t)long_ms : most_ms;
+}
+
+uint32_t yk__act_busy_ms(yk__act act, uint32_t patience_ms, uint32_t most_ms)
+{
+    const bool computes = act == YK__ACT_OPEN || act == YK__ACT_COMPILE || act == YK__ACT_CALL; /* the others wait only */
+    return !computes || patience_ms > most_ms / 10 ? (computes ? most_ms : patience_ms) : 10 * patience_ms;
 }

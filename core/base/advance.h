@@ -22,23 +22,30 @@ const volatile uint32_t *yk__advance_count(void);
 typedef enum yk__act {
     YK__ACT_OWN,     /* none of the acts below: the program's own code */
     YK__ACT_WAIT,    /* waits for other ranks; only the control plane reports it */
+    YK__ACT_SYNC,    /* waits until written bytes are on the disk */
     YK__ACT_OPEN,    /* starts a driver, opens a device */
     YK__ACT_COMPILE,
     YK__ACT_DEVICE,  /* waits for a device */
     YK__ACT_FILE,    /* reads or writes some bytes */
-    YK__ACT_SYNC,    /* waits until written bytes are on the disk */
+    YK__ACT_CALL,    /* in a call of this library, and in none of the acts above */
     YK__ACTS
 } yk__act;
 
-/* Each begin has its end, in any thread. */
+/* Each begin has its end, in any thread. Of several acts at once yk__act_now returns the first in the list. */
 void yk__act_begin(yk__act act);
 void yk__act_end(yk__act act);
 yk__act yk__act_now(void);
+/* From here to the end of the block: for functions with several ways out. */
+#define YK__ACT_HERE(act) const yk__act act_here __attribute__((cleanup(yk__act_left), unused)) = yk__act_entered(act)
+yk__act yk__act_entered(yk__act act);
+void yk__act_left(const yk__act *act);
 const char *yk__act_name(yk__act act); /* "compiling a program" */
 
 /* Milliseconds without progress after which an act counts as stuck: 20 times the longest such time so far, clamped to least_ms and
  * most_ms. least_ms 0: always most_ms. A process that has never waited for a disk gets most_ms there, as the amount of data is unknown. */
 uint32_t yk__act_patience_ms(yk__act act, uint32_t least_ms, uint32_t most_ms, uint64_t longest_ms);
+/* The same for an act in which the process computes all the while, which may be a large program's compiler: ten times as long. */
+uint32_t yk__act_busy_ms(yk__act act, uint32_t patience_ms, uint32_t most_ms);
 #define YK__CALL_MS 30000u
 /* least_ms of this process: YK__CALL_MS; 0 if YOKE_STUCK_MS is set, which then decides alone. */
 uint32_t yk__call_ms(void);

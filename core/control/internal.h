@@ -102,7 +102,8 @@ typedef struct yk__control_silence {
 typedef struct yk__control_still {
     yk__act act;
     uint32_t calls, advance;
-    uint64_t ms, longest_ms[YK__ACTS];
+    uint64_t ms, used_ms, longest_ms[YK__ACTS]; /* used_ms: of ms, processor time */
+    int64_t cpu_ms; /* processor time of the process at the last look */
 } yk__control_still;
 
 struct yk__control {

@@ -78,18 +78,25 @@ static void note_still(yk__control *c, int64_t step_ms)
     yk__control_still *still = &c->still;
     const yk__act act = atomic_load(&s->waits_for) ? YK__ACT_WAIT : yk__act_now();
     const uint32_t calls = atomic_load(&s->calls), advance = atomic_load(&s->advance);
-    if (act == still->act && calls == still->calls && advance == still->advance)
+    const int64_t cpu_ms = yk__clock_of(CLOCK_PROCESS_CPUTIME_ID) / 1000000, used_ms = cpu_ms - still->cpu_ms;
+    uint32_t patience_ms;
+    still->cpu_ms = cpu_ms;
+    if (act == still->act && calls == still->calls && advance == still->advance) {
         still->ms += (uint64_t)step_ms;
-    else {
+        still->used_ms += (uint64_t)(used_ms < step_ms ? used_ms : step_ms);
+    } else {
         if (still->ms > still->longest_ms[still->act])
             still->longest_ms[still->act] = still->ms;
         still->act = act;
         still->calls = calls;
         still->advance = advance;
-        still->ms = 0;
+        still->ms = still->used_ms = 0;
     }
+    patience_ms = yk__act_patience_ms(act, c->call_ms, c->stuck_ms, still->longest_ms[act]);
+    if (still->used_ms > still->ms / 20) /* on a machine under load too */
+        patience_ms = yk__act_busy_ms(act, patience_ms, c->stuck_ms);
     atomic_store(&s->act, act);
-    atomic_store(&s->patience_ms, yk__act_patience_ms(act, c->call_ms, c->stuck_ms, still->longest_ms[act]));
+    atomic_store(&s->patience_ms, patience_ms);
 }
 
 static void *beat_main(void *arg)

@@ -4,9 +4,9 @@
  * rank that delays it: its peer, or the rank that the peer waits for. A rank does something if its count of calls or of work moves.
  * Ranks that wait for each other in a circle do nothing either.
  *
- * The limit depends on the rank's act, which it shows with that act's normal time. A call of ours or of a device is lost after that
- * time, 30 s
- * at least. A rank in its program's own code is named in one log line after that time, and lost after YOKE_STUCK_MS.
+ * The limit depends on the rank's act, which it shows with that act's normal time. A call of ours or of a device is lost after that time,
+ * 30 s at least, or ten times as long while its process computes. A rank in its program's own code is named in one log line after that
+ * time, and lost after YOKE_STUCK_MS.
  *
  * A wait adds up time from its own short steps, each counted with a bound, so that a job that was stopped as a whole accuses no rank
  * when it
@@ -44,7 +44,7 @@ static uint32_t find_culprit(const yk__control *c, uint32_t peer, bool *circle)
 static void write_seconds(char *text, size_t size, int64_t ns)
 {
     const double s = (double)ns * 1e-9;
-    snprintf(text, size, "%.*f s", s < 10 ? 1 : 0, s);
+    snprintf(text, size, "%.*f %s", s >= 0.1 && s < 10 ? 1 : 0, s < 0.1 ? 1e3 * s : s, s < 0.1 ? "ms" : "s");
 }
 
 static yk__act act_of(const yk__control *c, uint32_t rank)

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/base/advance.h"
 #include "core/base/hash.h"
 #include "core/base/log.h"
 #include "core/base/mem.h"
@@ -63,6 +64,7 @@ static yk_status sum_file(const char *path, uint64_t *bytes, uint64_t *sum, yk_e
         size_t have = 0;
         while (have < CHUNK && (got = read(fd, buf + have, CHUNK - have)) > 0)
             have += (size_t)got;
+        yk__advance();
         if (got < 0)
             yk__fail(err, YK_E_IO, "%s: reading failed: %s", path, strerror(errno));
         if (have)
@@ -76,25 +78,33 @@ static yk_status sum_file(const char *path, uint64_t *bytes, uint64_t *sum, yk_e
     return err->status;
 }
 
-/* Files that a checkpoint may have besides those its state names; they identify the remains of an unfinished checkpoint. */
-static const char *const known_files[] = {"model.safetensors", "optimizer.safetensors", STATE,
-                                          STATE ".tmp",        "config.json",           "tokenizer.json",
-                                          "tokenizer_config.json", "special_tokens_map.json", "vocab.txt",
-                                          "vocab.json",        "merges.txt"};
+/* Files that a checkpoint may have besides those its state names; they identify the remains of an unfinished checkpoint. Each of them is
+ * NAME.tmp while it is written (yk__folder_write_file). */
+static const char *const known_files[] = {"model.safetensors", "optimizer.safetensors", "registered.safetensors", STATE, "best.json",
+                                          "config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json",
+                                          "added_tokens.json", "vocab.txt", "vocab.json", "merges.txt", "generation_config.json",
+                                          "chat_template.jinja"};
+
+static bool name_is_known(const char *name)
+{
+    for (size_t i = 0; i < sizeof known_files / sizeof known_files[0]; i++) {
+        const size_t n = strlen(known_files[i]);
+        if (!strncmp(name, known_files[i], n) && (!name[n] || !strcmp(name + n, ".tmp")))
+            return true;
+    }
+    return false;
+}
 
 /* user: the state, or NULL. */
 static bool checkpoint_owns(void *user, const char *name)
 {
     const json_t *more = json_object_get(user, "model_files");
-    for (size_t i = 0; i < sizeof known_files / sizeof known_files[0]; i++)
-        if (!strcmp(name, known_files[i]))
-            return true;
     for (size_t i = 0; i < json_array_size(more); i++) {
         const char *one = json_string_value(json_array_get(more, i));
         if (one && !strcmp(name, one))
             return true;
     }
-    return json_object_get(json_object_get(user, "files"), name) != NULL;
+    return name_is_known(name) || json_object_get(json_object_get(user, "files"), name) != NULL;
 }
 
 static json_t *state_or_null(const char *dir)
@@ -196,6 +206,7 @@ const char *yk__checkpoint_folder(const yk__checkpoint *ckpt)
 static void start_writeback(int fd)
 {
 #ifdef SYNC_FILE_RANGE_WRITE
+    YK__ACT_HERE(YK__ACT_SYNC); /* it waits where the disk's queue is full */
     sync_file_range(fd, 0, 0, SYNC_FILE_RANGE_WRITE);
 #else
     (void)fd;

@@ -192,6 +192,7 @@ static yk_status write_whole(int fd, const char *path, const char *text, size_t 
             continue;
         if (n < 0)
             return path_fail(path, "writing failed", err);
+        yk__advance();
         text += n;
         bytes -= (size_t)n;
     }

@@ -155,6 +155,7 @@ static void notes_show(const yk_data *d)
 
 yk_data *(yk_data_open)(yk_job *job, const char *spec, const yk_data_config *c, size_t size)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk_data_config whole;
     yk_error err = YK_ERROR_INIT;
     if (!yk_ok(job) || !yk__job_given(job, "yk_data_open", "spec", spec))
@@ -196,6 +197,7 @@ void yk__data_free(yk_data *d)
 
 void yk_data_save_tokenizer(const yk_data *d, const char *dir)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     const yk__tokenizer *t = d ? yk__dataset_tokenizer(d->set) : NULL;
     yk_error err = YK_ERROR_INIT;
     if (t && yk_ok(d->job) && yk__tokenizer_save(t, dir, &err))
@@ -260,6 +262,7 @@ static bool begin_step(yk_data *d, const yk__loader_batch *b, yk_batch *out)
 
 bool yk_data_next(yk_data *d, yk_batch *batch)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk_error err = YK_ERROR_INIT;
     const yk__loader_batch *b = NULL;
     bool changed = false;

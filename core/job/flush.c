@@ -162,6 +162,7 @@ static bool needs_counts(const yk_job *job)
 
 bool yk__step_flush(yk_job *job)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk__step *step = &job->step;
     uint32_t wanted;
     bool train = step->loss != YK_NONE && !step->loss_sent;

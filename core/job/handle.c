@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
-#include "core/base/advance.h"
 #include "core/job/job.h"
 
 #define JOBS 64

@@ -70,6 +70,7 @@ void yk__job_compare(yk_job *job, uint64_t turn)
 
 uint64_t yk_param_hash(yk_job *job)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     uint64_t hash = 0;
     return yk_ok(job) && yk__params_ready(job) && hash_part(job, true, YK__SPAN_ALL, &hash) ? hash : 0;
 }

@@ -17,6 +17,7 @@
 
 #include <yoke/yoke.h>
 
+#include "core/base/advance.h"
 #include "core/base/error.h"
 #include "core/base/mem.h"
 #include "core/device/device.h"

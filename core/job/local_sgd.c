@@ -61,6 +61,7 @@ bool yk__local_sgd_average(yk_job *job, bool moments)
 
 void yk_average_params(yk_job *job)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     if (yk_ok(job))
         yk__local_sgd_average(job, false);
 }

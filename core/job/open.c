@@ -393,6 +393,7 @@ static yk_job *volatile hung; /* the last job whose device hangs: kept, and for 
 
 int yk_close(yk_job *job)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     if (!job)
         return 1;
     if (yk_ok(job))
@@ -463,6 +464,7 @@ bool yk_training(const yk_job *job)
 
 void yk_sync(yk_job *job)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk_error err = YK_ERROR_INIT;
     if (yk_ok(job) && yk__engine_wait(job->engine, 0, &err))
         yk__job_fail(job, &err);

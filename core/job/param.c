@@ -263,6 +263,7 @@ static yk__job_param *sized_param(const char *name, yk_t param, size_t n, yk_job
 
 void yk_param_write(yk_t param, const float *data, size_t n)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk_job *job;
     yk__job_param *p = sized_param("yk_param_write", param, n, &job);
     float *own = p && p->dtype == YK_I32 ? yk__malloc(n * sizeof *own) : NULL;
@@ -329,6 +330,7 @@ bool yk__param_put_file(yk_job *job, yk__job_param *p, void *data)
 
 void yk_param_read(yk_t param, float *data, size_t n)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk_job *job;
     yk__job_param *p = sized_param("yk_param_read", param, n, &job);
     if (!p || !yk__param_get(job, p, data))
@@ -342,6 +344,7 @@ void yk_param_read(yk_t param, float *data, size_t n)
 
 void yk_grad_read(yk_t param, float *data, size_t n)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk_job *job;
     yk_error err = YK_ERROR_INIT;
     yk__job_param *p = sized_param("yk_grad_read", param, n, &job);

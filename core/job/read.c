@@ -134,6 +134,7 @@ static double param_number(yk_job *job, yk__job_param *p)
 
 double yk_item(yk_t x)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk_job *job = yk__job_of(x);
     yk_value buf;
     if (!yk_ok(job))
@@ -154,6 +155,7 @@ double yk_item(yk_t x)
 
 void yk_read(yk_t x, void *data, size_t bytes)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk_job *job = yk__job_of(x);
     if (!yk_ok(job))
         return;

@@ -304,6 +304,7 @@ static bool have_whole(yk_job *job)
 
 void yk_save(yk_job *job, const char *dir)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk_error err = YK_ERROR_INIT;
     yk__checkpoint *c = NULL;
     if (!yk_ok(job) || !yk__job_given(job, "yk_save", "dir", dir))
@@ -478,6 +479,7 @@ static void restore_scaler(yk__scaler *s, const json_t *o)
 
 void yk_load(yk_job *job, const char *dir)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk_error err = YK_ERROR_INIT;
     json_t *state = NULL;
     if (!yk_ok(job) || !yk__job_given(job, "yk_load", "dir", dir) || (job->opt && !yk__opt_made(job->opt)))

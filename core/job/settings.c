@@ -10,6 +10,7 @@
 #define YK_NO_HERE
 #include <yoke/yoke.h>
 
+#include "core/base/advance.h"
 #include "core/base/mem.h"
 #include "core/base/nearest.h"
 #include "core/base/number.h"
@@ -196,6 +197,7 @@ static void take_pairs(yk_settings *s, json_t *o)
 
 void yk_settings_json(yk_settings *s, const char *file)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk_error err = YK_ERROR_INIT;
     yk__labels l = {0};
     json_t *o = NULL;
@@ -248,6 +250,12 @@ bool yk_settings_has(yk_settings *s, const char *key)
 {
     const pair *p = s ? pair_find(s, key) : NULL;
     return s && (value_of(s, key) != NULL || (p && p->own && !json_is_null(p->own)));
+}
+
+bool yk_settings_is_null(yk_settings *s, const char *key)
+{
+    const pair *p = s ? pair_find(s, key) : NULL;
+    return p && !value_of(s, key) && json_is_null(p->own);
 }
 
 static void fail_value(const yk_settings *s, const char *key, const char *value, const char *expected)
@@ -432,6 +440,7 @@ static bool are_short(const json_t *v)
 
 void yk_settings_save(yk_settings *s, const char *file)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk_error err = YK_ERROR_INIT;
     if (!s)
         return;

@@ -20,6 +20,7 @@ struct yk_weights {
 
 yk_weights *yk_weights_open(yk_job *job, const char *path)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk_error err = YK_ERROR_INIT;
     yk_weights *w;
     if (!yk_ok(job) || !yk__job_given(job, "yk_weights_open", "path", path))
@@ -135,6 +136,7 @@ static yk_status read_into(yk_weights *w, const yk__safetensor *t, yk_t param, y
 
 bool yk_weights_read(yk_weights *w, const char *name, yk_t param)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     const yk__safetensor *t = w && yk_ok(w->job) ? yk__safetensors_find(w->file, name) : NULL;
     yk_error err = YK_ERROR_INIT;
     if (!t)
@@ -201,6 +203,7 @@ static yk_status write_file(const char *file, const yk__safetensors_out *t, int6
 
 void yk_weights_save(yk_job *job, const char *file, uint32_t n, const char *const *name, const yk_t *param)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk__safetensors_out *t = yk__calloc(n + 1, sizeof *t);
     writer w = {.job = job, .param = param, .held = -1};
     yk_error err = YK_ERROR_INIT;
@@ -228,6 +231,7 @@ void yk_weights_save(yk_job *job, const char *file, uint32_t n, const char *cons
 
 const char *yk_stage_begin(yk_job *job, const char *dir)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk_error err = YK_ERROR_INIT;
     if (!yk_ok(job) || !yk__job_given(job, "yk_stage_begin", "dir", dir))
         return NULL;
@@ -248,6 +252,7 @@ const char *yk_stage_begin(yk_job *job, const char *dir)
 
 void yk_stage_commit(yk_job *job, const char *dir)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk_error err = YK_ERROR_INIT;
     if (yk_is_main(job) && !yk_ok(job))
         yk__stage_abandon(dir);

@@ -159,6 +159,7 @@ static void window_finish(yk_opt *opt)
 
 void yk_step(yk_opt *opt)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     yk_job *job = opt ? opt->job : yk__job_last();
     if (!yk__job_alive(job) || !yk__job_trains(job, "yk_step"))
         return;
@@ -212,6 +213,7 @@ static bool holds_pending(const yk_job *job)
 
 void yk_end(yk_job *job)
 {
+    YK__ACT_HERE(YK__ACT_CALL);
     if (!job || !yk__step_open(&job->step))
         return;
     if (yk__job_alive(job) && holds_pending(job))

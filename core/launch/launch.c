@@ -196,6 +196,8 @@ static void note_end(yk__launcher *launcher, uint32_t rank, int status)
     child->stopped = false;
     launcher->alive--;
     child->code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (child->code == YK__LAUNCH_AGAIN && launcher->ending && !launcher->interrupted && !launcher->node)
+        child->code = 1; /* the signal that it obeyed was this launcher's own, as the job had failed */
     if (WIFSIGNALED(status))
         snprintf(what, sizeof what, " was killed by signal %d (%s)%s", WTERMSIG(status), strsignal(WTERMSIG(status)),
                  WTERMSIG(status) == SIGKILL && yk__cgroup_kills() > launcher->oom_kills
@@ -537,14 +539,13 @@ static yk_status launcher_run(yk__launcher *launcher, const yk__placement *place
 
 static yk_status prepare_launch(yk__launcher *launcher, yk_error *err)
 {
-    const int64_t stuck = yk__stuck_ms();
     if (!launcher->n_ranks || (!launcher->function && (!launcher->argv || !launcher->argv[0])))
         return yk__fail(err, YK_E_ARG, "nothing to launch: %u devices, program '%s'", launcher->n_ranks,
                         launcher->argv && launcher->argv[0] ? launcher->argv[0] : "");
     yk__limit_is_error();
     launcher->oom_kills = yk__cgroup_kills();
     launcher->liveness = yk__option_number(YK__OPTION_LIVENESS_MS) != 0;
-    launcher->left_ms = stuck < LEFT_MS ? stuck : LEFT_MS;
+    launcher->left_ms = yk__call_ms() && yk__stuck_ms() ? LEFT_MS : yk__stuck_ms();
     if (yk__control_job_new(launcher->n_ranks, &launcher->job, err))
         return err->status;
     launcher->rank = yk__calloc(launcher->n_ranks, sizeof *launcher->rank);

@@ -50,6 +50,7 @@ static const struct config_key {
     {"added_tokens_decoder", KEY_USED, NULL},
     {"truncation_side", KEY_USED, NULL},
     {"padding_side", KEY_USED, NULL},
+    {"model_input_names", KEY_USED, NULL},
     /* transformers 4 had these, 5 does not */
     {"clean_text", KEY_ONLY, "true"},
     {"wordpieces_prefix", KEY_ONLY, "\"##\""},
@@ -78,7 +79,6 @@ static const struct config_key {
     {"chat_control_tokens", KEY_FREE, NULL},
     {"response_schema", KEY_FREE, NULL},
     {"response_template", KEY_FREE, NULL},
-    {"model_input_names", KEY_FREE, NULL},
     {"use_fast", KEY_FREE, NULL},
     {"from_slow", KEY_FREE, NULL},
     {"legacy", KEY_FREE, NULL},
@@ -346,12 +346,25 @@ void yk__tok_bert_settings(const struct tok_source *src)
     tok->clean = 1;
 }
 
-static yk_status side_read(struct tok_source *src, const char *key, int *left, yk_error *err)
+/* preset: tokenizer.json's, which counts if the key is absent. */
+static yk_status side_read(struct tok_source *src, const char *key, bool preset, int *left, yk_error *err)
 {
     const json_t *v = json_object_get(src->config, key);
     const char *side = json_string_value(v);
-    *left = side && !strcmp(side, "left");
+    *left = v ? side && !strcmp(side, "left") : preset;
     return !v || json_is_null(v) || *left || (side && !strcmp(side, "right")) ? YK_OK : yk__tok_refuse(src, key, side, err);
+}
+
+/* Without the mask transformers' models attend to padding too, which no model here does. */
+static yk_status inputs_check(const struct tok_source *src, yk_error *err)
+{
+    const json_t *v = json_object_get(src->config, "model_input_names");
+    bool mask = !v || json_is_null(v);
+    for (size_t i = 0; i < json_array_size(v); i++) {
+        const char *name = json_string_value(json_array_get(v, i));
+        mask |= name && !strcmp(name, "attention_mask");
+    }
+    return mask ? YK_OK : yk__tok_refuse(src, "model_input_names", "without attention_mask", err);
 }
 
 /* A token's id by the key of the files, else by one of the usual names. */
@@ -369,10 +382,15 @@ yk_status yk__tok_settings_apply(struct tok_source *src, yk_error *err)
     tok->pad = pad > 0 && pad < tok->size ? pad : 0;
     tok->mask = tok->vocab ? token_of(src, "mask_token", "[MASK]", "<mask>") : -1;
     tok->split_special = yk__tok_setting_flag(src, "split_special_tokens", 0);
-    if (!src->config)
-        return YK_OK;
-    if (yk__tok_path(src, "tokenizer_config.json", &(int){0}, err) || side_read(src, "truncation_side", &tok->cut_left, err) ||
-        side_read(src, "padding_side", &pad_left, err))
+    if ((src->config && yk__tok_path(src, "tokenizer_config.json", &(int){0}, err)) ||
+        side_read(src, "truncation_side", src->cut_left, &tok->cut_left, err) ||
+        side_read(src, "padding_side", src->pad_left, &pad_left, err) || (tok->kind == TOK_WORDPIECE && inputs_check(src, err)))
         return err->status;
-    return pad_left && tok->kind == TOK_WORDPIECE ? yk__tok_refuse(src, "padding_side", "left", err) : YK_OK;
+    if (!pad_left || tok->kind != TOK_WORDPIECE)
+        return YK_OK;
+    if (json_object_get(src->config, "padding_side"))
+        return yk__tok_refuse(src, "padding_side", "left", err);
+    if (src->dir && yk__tok_path(src, "tokenizer.json", &(int){0}, err))
+        return err->status;
+    return yk__tok_refuse(src, "padding: direction", "Left", err);
 }

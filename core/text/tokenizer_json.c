@@ -465,6 +465,17 @@ static yk_status head_check(const struct tok_source *src, const json_t *root, yk
                       "version truncation padding added_tokens normalizer pre_tokenizer post_processor decoder model", err);
 }
 
+/* The lengths belong to the data; the side does not. */
+static yk_status direction_read(const struct tok_source *src, const json_t *root, const char *key, bool *left, yk_error *err)
+{
+    const json_t *v = json_object_get(json_object_get(root, key), "direction");
+    const char *side = json_string_value(v);
+    *left = side && !strcmp(side, "Left");
+    return is_none(v) || *left || (side && !strcmp(side, "Right"))
+               ? YK_OK
+               : yk__fail(err, YK_E_UNSUPPORTED, "%s: %s: direction '%.60s' is not supported", src->path, key, side ? side : "(none)");
+}
+
 /* Completes the tokenizer by its class; vocabulary, merges and the file's own template are there. */
 static yk_status anew_read(struct tok_source *src, const json_t *added, yk_error *err)
 {
@@ -494,7 +505,8 @@ static yk_status root_read(struct tok_source *src, const json_t *root, yk_error 
     const json_t *added = json_object_get(root, "added_tokens");
     const bool anew = src->class == TOK_CLASS_BERT || src->class == TOK_CLASS_GPT2;
     struct conflict c = {NULL, NULL, NULL};
-    if (head_check(src, root, err) || model_read(src, root, err))
+    if (head_check(src, root, err) || direction_read(src, root, "truncation", &src->cut_left, err) ||
+        direction_read(src, root, "padding", &src->pad_left, err) || model_read(src, root, err))
         return err->status;
     if (src->lowercase > 0 && src->t->kind != TOK_WORDPIECE)
         return yk__fail(err, YK_E_ARG, "%s: lowercase=yes has no effect on a tokenizer of kind %s", src->path,

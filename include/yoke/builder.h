@@ -21,6 +21,8 @@ YK_API void yk_settings_labels(yk_settings *s, uint32_t n, const char *const *na
 YK_API const char *yk_settings_label(const yk_settings *s, uint32_t i);
 /* [safe] True if the key is set, also to an object or a list of a JSON file; false for JSON null. */
 YK_API bool yk_settings_has(yk_settings *s, const char *key);
+/* [safe] True if the JSON file has null for the key and nothing else sets it. */
+YK_API bool yk_settings_is_null(yk_settings *s, const char *key);
 /* The value; preset if the key is unset or JSON null. A value of another kind fails the job, which names the key. */
 YK_API int64_t yk_settings_int(yk_settings *s, const char *key, int64_t preset);
 YK_API double yk_settings_real(yk_settings *s, const char *key, double preset);

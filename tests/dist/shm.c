@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "core/base/advance.h"
+#include "core/base/clock.h"
 #include "core/coll/shm.h"
 
 static yk__control *control;
@@ -103,6 +104,33 @@ static int case_call(void)
     return 0;
 }
 
+/* The act of a call around it counts, whatever hangs there. */
+static int case_around(void)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (rank == 0)
+        return yk__shm_wait(shm, &counter[1], 1, 1, "barrier", &err) != YK_OK;
+    YK__ACT_HERE(YK__ACT_CALL);
+    sleep(20);
+    return 0;
+}
+
+/* A compiler that computes does something, though nobody sees what. */
+static int case_compiles(void)
+{
+    const int64_t begin = yk__clock_ms();
+    yk_error err = YK_ERROR_INIT;
+    if (rank == 1) {
+        yk__act_begin(YK__ACT_COMPILE);
+        while (yk__clock_ms() - begin < 2000)
+            ;
+        yk__act_end(YK__ACT_COMPILE);
+        yk__shm_set(shm, &counter[1], 1);
+        return 0;
+    }
+    return yk__shm_wait(shm, &counter[1], 1, 1, "barrier", &err) != YK_OK;
+}
+
 static int lines_of(const char *path, const char *text)
 {
     char line[1000];
@@ -186,6 +214,8 @@ static const struct {
     {"circle", 2, case_circle, "the ranks' calls differ", 500, 0},
     {"same", 2, case_same, "in a gradient bucket, for 0.5 s (YOKE_STUCK_MS), and neither gets on: data between them do not arrive", 500, 0},
     {"call", 2, case_call, "has made no progress in compiling a program for 0.", 60000, 500},
+    {"around", 2, case_around, "has made no progress in a call of Yoke for 0.", 60000, 500},
+    {"compiles", 2, case_compiles, NULL, 60000, 1000},
     {"own", 2, case_own, NULL, 60000, 300},
     {"chain", 3, case_chain, "rank 2 (opencl:0@2) has made no progress for 0.5 s (YOKE_STUCK_MS) while rank ", 500, 0},
     {"moved", 3, case_moved, "rank 2 (opencl:0@2) has made no progress for 0.5 s (YOKE_STUCK_MS) while rank 1", 500, 0},

@@ -11,6 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/advance.h"
+
 ref_state ref = {.claim = REF_CLAIM_ALL, .align = 64};
 
 const yk_device_caps ref_caps = {
@@ -93,8 +95,15 @@ static uint32_t ref_device_claims(yk_device *dev, const yk_graph *g, uint32_t no
     return ref_claims(dev, g, node);
 }
 
+/* Who looks at this process takes it for one in its program's own code. */
+static void note_act(void)
+{
+    ref.own += yk__act_now() == YK__ACT_OWN;
+}
+
 static yk_status buffer_new(yk_device *dev, const yk_buffer_desc *desc, yk_buffer **b)
 {
+    note_act();
     const uint64_t bytes = desc->bytes;
     (void)dev;
     if (ref.max_alloc && bytes > ref.max_alloc)
@@ -120,6 +129,7 @@ static yk_status buffer_wrap(yk_device *dev, void *mem, uint64_t bytes, yk_buffe
 
 static void buffer_free(yk_buffer *b)
 {
+    note_act();
     if (b->own) {
         ref.bytes -= b->bytes;
         ref.buffers--;
@@ -130,6 +140,7 @@ static void buffer_free(yk_buffer *b)
 
 static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **p)
 {
+    note_act();
     (void)dev;
     for (uint32_t i = 0; i < g->n_all_node && ref.checks == 2; i++) /* in bodies too */
         if (g->node[i].op == YK_OP_LOG) {
@@ -144,6 +155,7 @@ static yk_status program_new(yk_device *dev, const yk_graph *g, yk_program **p)
 
 static void program_free(yk_program *p)
 {
+    note_act();
     ref.programs--;
     free(p);
 }
@@ -182,6 +194,7 @@ static bool is_update(const yk_graph *g)
 
 static yk_status queue_run(yk_queue *q, const yk_submit *s, uint64_t *point)
 {
+    note_act();
     const yk_graph *g = s->program->g;
     void *slot[4096];
     if (ref.update_ms && is_update(g))
@@ -212,6 +225,7 @@ static char *copy_end(yk_buffer *b, char *host_end, uint64_t offset, uint64_t by
 
 static yk_status queue_copy(yk_queue *q, const yk_copy *c, uint64_t *point)
 {
+    note_act();
     const char *src = copy_end(c->src, (char *)(uintptr_t)c->src_host, c->src_offset, c->bytes);
     char *dst = copy_end(c->dst, c->dst_host, c->dst_offset, c->bytes);
     if (c->bytes && (!src || !dst))

@@ -17,6 +17,7 @@ typedef struct ref_state {
     uint64_t programs, runs, copied; /* copied: bytes */
     int checks;             /* 1: an index outside of its table fails, when the queue is waited for; 2: a log is no operation it has */
     uint32_t aborts;
+    uint32_t own;           /* calls, but for those that ask, while no act of this process says what it is in */
     uint32_t update_ms;     /* what an optimizer's program takes besides */
     bool takes_signals; /* opening it installs a handler of SIGTERM, and blocks SIGUSR1 */
     int hangs; /* 1: nothing is ever finished, 2: and a thread computes; 3 and more: so many waits last, points are finished */

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Waiting for a device that never finishes, one that computes for long, and one that finishes something now and then. */
+#define _GNU_SOURCE /* renameat2 */
 #include "config.h"
 
 #include <check.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <yoke/yoke.h>
 
@@ -105,10 +111,79 @@ START_TEST(patience_follows_what_was_seen)
     ck_assert_uint_eq(yk__act_patience_ms(YK__ACT_SYNC, 30000, 600000, 2000), 40000);
     ck_assert_uint_eq(yk__act_patience_ms(YK__ACT_DEVICE, 0, 5000, 9000), 5000); /* it is set */
     ck_assert_uint_eq(yk__act_patience_ms(YK__ACT_DEVICE, 30000, 0, 9000), 0);   /* never */
+    ck_assert_uint_eq(yk__act_busy_ms(YK__ACT_COMPILE, 30000, 600000), 300000);
+    ck_assert_uint_eq(yk__act_busy_ms(YK__ACT_CALL, 80000, 600000), 600000);
+    ck_assert_uint_eq(yk__act_busy_ms(YK__ACT_FILE, 30000, 600000), 30000); /* another thread computes */
+    ck_assert_uint_eq(yk__act_busy_ms(YK__ACT_OPEN, 5000, 5000), 5000); /* it is set */
     unsetenv("YOKE_STUCK_MS");
     ck_assert_uint_eq(yk__call_ms(), 30000);
     setenv("YOKE_STUCK_MS", "600000", 1);
     ck_assert_uint_eq(yk__call_ms(), 0);
+}
+END_TEST
+
+/* In the place of the C library's: calls that may hang in a file system, while no act says what this process is in. */
+static uint32_t own_files;
+
+int rename(const char *from, const char *to)
+{
+    own_files += yk__act_now() == YK__ACT_OWN;
+    return (int)syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
+{
+    own_files += yk__act_now() == YK__ACT_OWN;
+    return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
+}
+
+int fsync(int fd)
+{
+    own_files += yk__act_now() != YK__ACT_SYNC; /* it has a longer limit than the call around it */
+    return (int)syscall(SYS_fsync, fd);
+}
+
+int mkdir(const char *path, mode_t mode)
+{
+    own_files += yk__act_now() == YK__ACT_OWN;
+    return (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+}
+
+/* What hangs in a call of ours is not taken for the program's own code. */
+START_TEST(no_call_is_the_programs_own)
+{
+    const int64_t n = 3;
+    yk_error err = YK_ERROR_INIT;
+    yk__device *dev = NULL;
+    char dir[] = "/tmp/yoke-wait-XXXXXX", path[64];
+    float value[3] = {0};
+    yk_job *job;
+    ck_assert_int_eq(ref_open(&dev, &err), YK_OK);
+    yk__device_close(dev);
+    ck_assert(mkdtemp(dir) != NULL);
+    job = yk_open(&(yk_config){.devices = "ref:0", .quiet = true});
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    ref.own = own_files = 0;
+    const yk_t w = yk_param(job, "w", 1, &n, (yk_init){YK_INIT_ONES, 0, 0});
+    yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
+    for (int i = 0; i < 2; i++) {
+        yk_t loss = yk_sum(yk_mul(w, w), 1, false);
+        yk_backward(loss);
+        yk_step(opt);
+        ck_assert(yk_item(loss) > 0);
+    }
+    yk_param_read(w, value, 3);
+    yk_param_write(w, value, 3);
+    snprintf(path, sizeof path, "%s/c", dir);
+    for (int i = 0; i < 2; i++) /* one that is there is exchanged */
+        yk_save(job, path);
+    yk_load(job, path);
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    ck_assert_int_eq(yk_close(job), 0);
+    ck_assert_uint_eq(ref.own, 0);
+    ck_assert_uint_eq(own_files, 0);
+    snprintf(path, sizeof path, "rm -r %s", dir);
+    ck_assert_int_eq(system(path), 0);
 }
 END_TEST
 
@@ -151,6 +226,7 @@ int main(void)
     tcase_add_test(t, without_a_limit);
     tcase_add_test(t, signals_stay_with_the_program);
     tcase_add_test(t, patience_follows_what_was_seen);
+    tcase_add_test(t, no_call_is_the_programs_own);
     tcase_add_test(t, a_job_ends);
     tcase_set_timeout(t, 60);
     return suite_run("device_wait", t);

@@ -3,6 +3,7 @@
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define YK_NO_HERE
 #include <yoke/yoke.h>
@@ -23,6 +24,56 @@ static void close_job(yk_job *job)
 }
 
 static const char small_bert[] = "vocab_size=9,hidden_size=4,num_hidden_layers=1,num_attention_heads=1,max_position_embeddings=4";
+
+static const struct {
+    const char *given, *file; /* --model-config; the key in a saved folder's config.json, NULL: a model without a file */
+    int row;                  /* that learns nothing; -1: none, -2: refused */
+} paddings[] = {
+    {"", NULL, 0}, {",pad_token_id=3", NULL, 3}, {",pad_token_id=9", NULL, -2}, {"", "\"pad_token_id\": 2", 2},
+    {"", "\"pad_token_id\": null", -1}, {"", "\"transformers_version\": \"5\"", 0}, {"", "\"pad_token_id\": 9", -2},
+};
+
+static void give_padding(yk_job *job, const char *file, const char *dir)
+{
+    char command[256];
+    yk_model_save(yk_model_new(job, "bert", small_bert, NULL), dir);
+    ck_assert_msg(yk_ok(job), "%s", yk_error_text(job));
+    snprintf(command, sizeof command, "sed -i 's/\"model_type\"/%s, &/' %s/config.json", file, dir);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* As transformers' padding_idx does, the embedding of pad_token_id has no gradient, wherever the token stands. */
+START_TEST(padding_learns_nothing)
+{
+    const int32_t id[4] = {0, 1, 2, 3};
+    char dir[] = "/tmp/yoke-models-XXXXXX", config[256];
+    float grad[9][4];
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    yk_job *job = open_job();
+    snprintf(config, sizeof config, "%s%s", small_bert, paddings[_i].given);
+    if (paddings[_i].file)
+        give_padding(job, paddings[_i].file, dir);
+    yk_model *m = paddings[_i].file ? yk_model_from_pretrained(job, dir, "prefix=b.", NULL) : yk_model_new(job, "bert", config, NULL);
+    if (paddings[_i].row == -2) {
+        ck_assert_msg(strstr(yk_error_text(job), "pad_token_id=9: expected a token of the vocabulary, 0 to 8"), "%s", yk_error_text(job));
+        ck_assert_int_eq(yk_close(job), 2);
+    } else {
+        const yk_batch batch = {.input_ids = yk_input(job, YK_I32, 2, (int64_t[]){1, 4}, id)};
+        yk_opt *opt = yk_sgd(job, &(yk_sgd_config){.lr = 0.1});
+        yk_t x = yk_model_part(m, &batch, "embeddings");
+        yk_backward(yk_sum(yk_mul(x, yk_tanh(x)), 7, false));
+        yk_step(opt);
+        yk_grad_read(yk_param_find(job, paddings[_i].file ? "b.bert.embeddings.word_embeddings.weight"
+                                                          : "bert.embeddings.word_embeddings.weight"), grad[0], 36);
+        for (int row = 0; row < 4; row++)
+            ck_assert_msg((grad[row][0] == 0 && grad[row][1] == 0) == (row == paddings[_i].row), "case %d: row %d has %g", _i, row,
+                          (double)grad[row][0]);
+        close_job(job);
+    }
+    snprintf(config, sizeof config, "rm -rf %s", dir);
+    ck_assert_int_eq(system(config), 0);
+}
+END_TEST
 
 /* A teacher beside its student: names of their own in the job, those of published files in the folder. */
 START_TEST(two_models_by_their_prefixes)
@@ -78,6 +129,7 @@ END_TEST
 int main(void)
 {
     TCase *t = tcase_create("models");
+    tcase_add_loop_test(t, padding_learns_nothing, 0, (int)(sizeof paddings / sizeof *paddings));
     tcase_add_test(t, two_models_by_their_prefixes);
     tcase_add_test(t, prefixes_stand_anywhere);
     return suite_run("models", t);

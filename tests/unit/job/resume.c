@@ -378,6 +378,29 @@ START_TEST(a_changed_schedule_rules_at_once)
 }
 END_TEST
 
+/* Half a checkpoint, which a save that was killed left behind. */
+START_TEST(remains_are_cleared)
+{
+    static const char *const remains[] = {"added_tokens.json", "generation_config.json", "chat_template.jinja", "tokenizer_config.json.tmp",
+                                          "trainer_state.json.tmp", "best.json", "registered.safetensors"};
+    char path[200];
+    struct stat st;
+    make_files();
+    run r = run_start(false);
+    snprintf(path, sizeof path, "%s.tmp", checkpoint);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    for (size_t i = 0; i < sizeof remains / sizeof *remains; i++) {
+        snprintf(path, sizeof path, "%s.tmp/%s", checkpoint, remains[i]);
+        fclose(fopen(path, "w"));
+    }
+    yk_save(r.job, checkpoint);
+    ck_assert_msg(yk_ok(r.job), "%s", yk_error_text(r.job));
+    ck_assert_int_eq(yk_close(r.job), 0);
+    snprintf(path, sizeof path, "%s.tmp", checkpoint);
+    ck_assert(stat(path, &st) != 0);
+}
+END_TEST
+
 START_TEST(saving_again_replaces)
 {
     char path[160];
@@ -479,6 +502,7 @@ int main(void)
     tcase_add_test(t, a_run_that_diverged);
     tcase_add_test(t, rates_without_a_schedule);
     tcase_add_test(t, a_changed_schedule_rules_at_once);
+    tcase_add_test(t, remains_are_cleared);
     tcase_add_test(t, saving_again_replaces);
     tcase_add_test(t, other_folders_are_not_replaced);
     tcase_add_test(t, counts_stay_whole);
