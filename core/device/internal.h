@@ -40,6 +40,7 @@ char *yk__plugin_loaded_names(bool linked_only); /* of those that are loaded, or
 /* Allocated: the names of the plugins in the folder, separated by ", "; the name in "yoke_NAME.so", or NULL; `s`, which is taken, with a
  * further name (NULL or "": none). */
 char *yk__plugin_folder_names(void);
+bool yk__plugin_is_file(const char *name); /* by its name: yoke_NAME.so */
 char *yk__plugin_file_name(const char *file);
 char *yk__plugin_add_name(char *s, const char *name);
 /* Whether a plugin was compiled with the operations and types of a node and its body. */
