@@ -40,7 +40,8 @@ typedef enum yk__option_scope {
       "device has no more")                                                                                                       \
     X(SHARES, "YOKE_SHARES", TEXT, "speed", 0, 0, NULL, "job", EACH,                                                                   \
       "rows of each rank: speed, as measured; equal, or parts by rank as 3:1:2, which fix the parts of the optimizer too, evenly")  \
-    X(PLUGIN_DIR, "YOKE_PLUGIN_DIR", PATH, "", 0, 0, NULL, "device", EACH, "the folder of plugins, instead of the installed one")      \
+    X(PLUGIN_DIR, "YOKE_PLUGIN_DIR", PATH, "", 0, 0, NULL, "device", EACH,                                                              \
+      "the folder of plugins, instead of the one beside the program or the installed one")                                       \
     X(PLUGINS, "YOKE_PLUGINS", PATH, "", 0, 0, NULL, "device", EACH, "names or paths of the plugins to use, instead of all")           \
     X(CACHE_DIR, "YOKE_CACHE_DIR", PATH, "", 0, 0, NULL, "device", EACH,                                                                \
       "the folder of compiled kernels and of what was measured, instead of ~/.cache/yoke")                                       \

@@ -38,6 +38,7 @@ char *yk__plugin_loaded_names(bool linked_only); /* names of the loaded plugins,
 /* All allocated: the names of the plugins in the folder, separated by ", "; the name in "yoke_NAME.so", or NULL; `s`, which is freed,
  * with a further name (NULL or "" for none). */
 char *yk__plugin_folder_names(void);
+bool yk__plugin_is_file(const char *name); /* by its name: yoke_NAME.so */
 char *yk__plugin_file_name(const char *file);
 char *yk__plugin_add_name(char *s, const char *name);
 /* True if the plugin was compiled with the operations and types of a node and its body. */

@@ -4,20 +4,100 @@
 
 #include "core/device/module.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/base/signals.h"
+#include "core/device/internal.h"
+
+/* ---- The folder of plugins --------------------------------------------------------------------------------------- */
+
+static char own_folder[PATH_MAX]; /* "": none */
+static pthread_once_t own_folder_once = PTHREAD_ONCE_INIT;
+
+static bool has_plugins(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *d;
+    bool found = false;
+    while (dir && !found && (d = readdir(dir)))
+        found = yk__plugin_is_file(d->d_name);
+    if (dir)
+        closedir(dir);
+    return found;
+}
+
+static bool folder_try(const char *format, const char *at, const char *rest)
+{
+    const int n = snprintf(own_folder, sizeof own_folder, format, at, rest);
+    if (n > 0 && (size_t)n < sizeof own_folder && has_plugins(own_folder))
+        return true;
+    own_folder[0] = 0;
+    return false;
+}
+
+/* Where a whole installation was moved, its folders lie to each other as they did: /opt/x/bin has /opt/x/lib/yoke. */
+static void moved_try(char *at)
+{
+    const char *bin = YK_BIN_DIR, *plugins = YK_PLUGIN_DIR;
+    size_t common = 0, i = 0;
+    for (; bin[i] && bin[i] == plugins[i]; i++)
+        if (bin[i] == '/')
+            common = i;
+    const size_t rest = strlen(bin + common), len = strlen(at);
+    if (len < rest || strcmp(at + len - rest, bin + common))
+        return;
+    at[len - rest] = 0;
+    folder_try("%s%s", at, plugins + common);
+}
+
+/* Where this code lies: libyoke.so of a program that loads it, else the program. A setuid program trusts no place that a link can give. */
+static void find_own_folder(void)
+{
+    Dl_info info = {NULL};
+    char path[PATH_MAX], *slash;
+    if (getauxval(AT_SECURE))
+        return;
+    const bool library = dladdr(own_folder, &info) && info.dli_fname && strstr(info.dli_fname, "libyoke.so");
+    if (!realpath(library ? info.dli_fname : "/proc/self/exe", path))
+        return;
+    slash = strrchr(path, '/');
+    if (!slash || slash == path)
+        return;
+    *slash = 0;
+    if (library) {
+        if (!folder_try("%s%s", path, "/yoke"))
+            folder_try("%s%s", path, ""); /* .libs of a build tree */
+    } else if (!folder_try("%s%s", path, "/.libs"))
+        moved_try(path);
+}
 
 const char *yk__plugin_folder(void)
 {
     const char *s = yk__option_text(YK__OPTION_PLUGIN_DIR);
-    return s ? s : YK_PLUGIN_DIR;
+    if (s)
+        return s;
+    pthread_once(&own_folder_once, find_own_folder);
+    return own_folder[0] ? own_folder : YK_PLUGIN_DIR;
 }
+
+const char *yk__plugin_folder_advice(void)
+{
+    return yk__option_text(YK__OPTION_PLUGIN_DIR) ? ": YOKE_PLUGIN_DIR is that folder, and has to be the one that holds yoke_cpu.so"
+                                                  : ": 'make install' puts plugins there, and YOKE_PLUGIN_DIR names another folder";
+}
+
+/* ---- Files -------------------------------------------------------------------------------------------------------- */
 
 bool yk__others_can_write(const struct stat *st)
 {

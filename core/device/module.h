@@ -14,8 +14,11 @@
 
 /* True if a user besides this one and root may change this file or folder; its contents must not run in this process. */
 bool yk__others_can_write(const struct stat *st);
-/* The folder of plugins and transports. */
+/* The folder of plugins and transports: YOKE_PLUGIN_DIR; else the folder beside this program or libyoke.so, in a build tree or a moved
+ * installation; else the installation's. */
 const char *yk__plugin_folder(void);
+/* The remedy if that folder has no plugin, as the end of an error that names it: ": ..". */
+const char *yk__plugin_folder_advice(void);
 /* Checks that the file may be loaded; *st is its own. kind: "plugin", "transport". */
 yk_status yk__module_check(const char *kind, const char *path, struct stat *st, yk_error *err);
 /* Maps a checked file, and finds its one symbol. */

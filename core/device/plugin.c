@@ -154,8 +154,8 @@ static yk_status unknown_name(const char *name, yk_error *err)
 {
     char near[64], *names = yk__plugin_names();
     yk__device_nearest(name, names ? names : "", near, sizeof near);
-    yk__fail(err, YK_E_ARG, "there is no plugin \"%s\"%s%s%s in %s; there are: %s", name, *near ? " (did you mean " : "", near,
-             *near ? "?)" : "", yk__plugin_folder(), names && *names ? names : "none");
+    yk__fail(err, YK_E_ARG, "there is no plugin \"%s\"%s%s%s in %s; there are: %s%s", name, *near ? " (did you mean " : "", near,
+             *near ? "?)" : "", yk__plugin_folder(), names && *names ? names : "none", names && *names ? "" : yk__plugin_folder_advice());
     yk__free(names);
     return err->status;
 }

@@ -17,10 +17,15 @@ char *yk__plugin_file_name(const char *file)
     return yk__strndup(file + 5, len - 8);
 }
 
+bool yk__plugin_is_file(const char *name)
+{
+    size_t len = strlen(name);
+    return len > 8 && !strncmp(name, "yoke_", 5) && !strcmp(name + len - 3, ".so");
+}
+
 static int is_plugin(const struct dirent *d)
 {
-    size_t len = strlen(d->d_name);
-    return len > 8 && !strncmp(d->d_name, "yoke_", 5) && !strcmp(d->d_name + len - 3, ".so");
+    return yk__plugin_is_file(d->d_name);
 }
 
 /* Names separated by ", ": takes `s`, returns s with `name` added. */

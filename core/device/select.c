@@ -445,6 +445,16 @@ static void warn_shared(const selection *s)
         }
 }
 
+static void fail_nothing(yk_error *err)
+{
+    char *names = yk__plugin_names();
+    if (names && *names)
+        yk__fail(err, YK_E_ARG, "no device was found by the plugins %s; `yoke plugin list` says why", names);
+    else
+        yk__fail(err, YK_E_ARG, "no device was found: there is no plugin in %s%s", yk__plugin_folder(), yk__plugin_folder_advice());
+    yk__free(names);
+}
+
 static yk_status specs_select(selection *s, const char *specs, yk__placement **place, uint32_t *n, yk_error *err)
 {
     device_spec *spec = NULL;
@@ -455,7 +465,7 @@ static yk_status specs_select(selection *s, const char *specs, yk__placement **p
     for (uint32_t i = 0; i < n_spec && !err->status; i++)
         spec_resolve(s, &spec[i], spec, n_spec, err);
     if (!err->status && !s->n)
-        yk__fail(err, YK_E_ARG, "no device was found in %s; `yoke plugin list` says why", yk__plugin_folder());
+        fail_nothing(err);
     if (!err->status && s->pick != YK__PICK_NONE)
         warn_shared(s);
     yk__free(spec);

@@ -56,8 +56,8 @@ void yk__transport_describe(const char *name, char *text, size_t capacity)
 static yk_status unknown_name(const char *name, yk_error *err)
 {
     char *names = yk__transport_names();
-    yk__fail(err, YK_E_ARG, "there is no transport \"%s\" in %s; there are: %s", name, yk__plugin_folder(),
-             names && *names ? names : "none");
+    yk__fail(err, YK_E_ARG, "there is no transport \"%s\" in %s; there are: %s%s", name, yk__plugin_folder(),
+             names && *names ? names : "none", names && *names ? "" : yk__plugin_folder_advice());
     yk__free(names);
     return err->status;
 }

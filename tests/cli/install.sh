@@ -65,9 +65,42 @@ small() {
 }
 ok "core library at most 1.25 MB, with the CPU plugin 2.5 MB" small
 
-works() { # from where it was installed, with what lies beside
-    plugins=$(dirname "$(find "$out/root" -name yoke_cpu.so)")
-    YOKE_PLUGIN_DIR=$plugins "$(find "$out/root" -path '*/bin/yoke')" info --kinds >"$out/kinds" && grep -qx cpu "$out/kinds"
+moved() { # COMMAND..: with what lies beside, wherever it was installed
+    env -u YOKE_PLUGIN_DIR "$@" info --kinds >"$out/kinds" 2>&1
+    cat "$out/kinds"
+    grep -qx cpu "$out/kinds"
 }
-ok "what is installed works" works
+ok "what is installed works, in another place too" moved "$(find "$out/root" -path '*/bin/yoke')"
+mv "$out/root" "$out/elsewhere" && ln -s "$(find "$out/elsewhere" -path '*/bin/yoke')" "$out/link"
+ok "and over a link" moved "$out/link"
+ok "what is built works before it is installed" moved "$YOKE_BUILD/yoke"
+
+library() { # a program over libyoke.so, which lies elsewhere
+    at=$(dirname "$(find "$out/elsewhere" -name libyoke.so)")
+    printf '%s\n' '#include <yoke/yoke.h>' 'int main(void)' '{' \
+        '    yk_job *job = yk_open(&(yk_config){.devices = "cpu"});' '    return yk_close(job);' '}' >"$out/one.c" &&
+        ${CC:-cc} -o "$out/one" -I"$YOKE_SOURCE/include" "$out/one.c" -L"$at" -lyoke || return 1
+    env -u YOKE_PLUGIN_DIR LD_LIBRARY_PATH="$at" "$out/one"
+}
+ok "a program over a library in another place" library
+
+alone() { # WORDS COMMAND..: refused, in words that say what to do
+    words=$1
+    shift
+    env -u YOKE_PLUGIN_DIR "$@" >"$out/said" 2>&1
+    code=$?
+    cat "$out/said"
+    [ $code != 0 ] && grep -q "$words" "$out/said"
+}
+advice="'make install' puts plugins there, and YOKE_PLUGIN_DIR names another folder"
+mkdir "$out/bare" && cp "$YOKE_BUILD/yoke" "$out/bare"
+if "$out/bare/yoke" --help >/dev/null 2>&1 && [ ! -e "$(sed -n 's/^prefix = //p' "$YOKE_BUILD/Makefile")/lib/yoke" ]; then
+    ok "a program alone says what to do" alone "there is no plugin \"cpu\" in .*; there are: none: $advice" \
+        "$out/bare/yoke" launch --devices cpu true
+    ok "and so where any device will do" alone "no device was found: there is no plugin in .*: $advice" "$out/bare/yoke" launch true
+    ok "a folder without plugins" alone "in $out/bare; there are: none: YOKE_PLUGIN_DIR is that folder" \
+        env YOKE_PLUGIN_DIR="$out/bare" "$out/bare/yoke" launch --devices cpu true
+else
+    skip "a program alone says what to do" "Yoke is installed on this machine"
+fi
 plan

@@ -90,6 +90,6 @@ result $? "a file that is not there: exit code 2"
 "$CTS" --transport pigeon 2>"$WORK/err"
 code=$?
 there=$(cd "$YOKE_PLUGIN_DIR" && ls transport_*.so 2>/dev/null | sed 's/transport_//; s/\.so//' | paste -sd, | sed 's/,/, /g')
-[ $code -eq 2 ] && grep -q "there is no transport \"pigeon\".*; there are: ${there:-none}\$" "$WORK/err"
+[ $code -eq 2 ] && grep -q "there is no transport \"pigeon\".*; there are: ${there:-none.*}\$" "$WORK/err"
 result $? "a name that is not there: the error lists those that are"
 finish

@@ -48,7 +48,8 @@ static const yk__cli_command command = {
     .name = "info",
     .usage = "[--env] [--json]",
     .summary = "devices, plugins and libraries on this machine, and what was chosen and why",
-    .text = "YOKE_PLUGIN_DIR names the folder of plugins, YOKE_PLUGINS picks some of them by name or path, YOKE_CPU_ISA forces\n"
+    .text = "YOKE_PLUGIN_DIR names the folder of plugins (else it is the one beside the program, in a build tree or an installation\n"
+            "that was moved, or that of the installation), YOKE_PLUGINS picks some of them by name or path, YOKE_CPU_ISA forces\n"
             "an instruction set of the CPU plugin, YOKE_DEVICES selects what a job runs on; --env lists those of the core.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
@@ -194,14 +195,19 @@ static void transport_line(void)
     printf("transports: %s\n", text);
 }
 
+static void absence_line(const survey *s)
+{
+    if (!s->n_plugin)
+        printf("  none in %s%s\n", yk__plugin_folder(), yk__plugin_folder_advice());
+}
+
 static void print_text(const survey *s)
 {
     char *cores = yk__topology_core_list(s->topology);
     printf("yoke %s\ncores: %u (%s)\nplugins:\n", PACKAGE_VERSION, yk__topology_cores(s->topology), cores ? cores : "?");
     for (uint32_t i = 0; i < s->n_plugin; i++)
         print_plugin(&s->plugin[i]);
-    if (!s->n_plugin)
-        printf("  none in %s (YOKE_PLUGIN_DIR)\n", yk__plugin_folder());
+    absence_line(s);
     printf("libraries:\n");
     libraries_each(library_line);
     yk__free(cores);
@@ -561,6 +567,7 @@ static void print_plugins(const survey *s)
         printf("%-10s %-8s %u device%s  %s  (%s)\n", s->plugin[i].name, s->plugin[i].loaded ? s->plugin[i].version : "not used",
                s->plugin[i].devices, s->plugin[i].devices == 1 ? " " : "s", s->plugin[i].path,
                s->plugin[i].reason ? s->plugin[i].reason : "");
+    absence_line(s);
 }
 
 int yk__cmd_plugin(int argc, char **argv)
