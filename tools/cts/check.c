@@ -279,6 +279,7 @@ bool cts_check_run(cts *c, cts_check *k)
 {
     side got = {.planned = false}, ref = {.planned = false}, aux = {.planned = false};
     bool ready = side_reference(c, k, &ref, true, false);
+    cts_held_to(c, k->tol);
     if (ready && k->tol == CTS_ABSSUM)
         ready = side_reference(c, k, &aux, true, true);
     if (ready && k->tol == CTS_NOISE)

@@ -152,6 +152,8 @@ typedef struct cts_check {
     bool arenas;      /* two slots of kind ARENA */
 } cts_check;
 
+/* Tells the parent what the numbers of the test that runs are held to. */
+void cts_held_to(cts *c, cts_tol tol);
 void cts_check_init(cts_check *k, const cts *c);
 void cts_check_free(cts_check *k);
 void cts_want(cts_check *k, yk__vid v);
@@ -244,6 +246,8 @@ typedef struct cts_lists {
 typedef struct cts_totals {
     uint32_t passed, failed, unsupported, expected, not_run, number;
     bool json;
+    struct cts_record *record; /* for --report (record.h); NULL: none is kept */
+    int tol;                   /* cts_tol of the test that runs; -1: none */
 } cts_totals;
 
 yk_status cts_list_read(const char *path, char ***list, yk_error *err);
