@@ -275,10 +275,11 @@ static void compare_all(cts *c, const cts_check *k, const side *got, const side 
     }
 }
 
-void cts_check_run(cts *c, cts_check *k)
+bool cts_check_run(cts *c, cts_check *k)
 {
     side got = {.planned = false}, ref = {.planned = false}, aux = {.planned = false};
     bool ready = side_reference(c, k, &ref, true, false);
+    cts_held_to(c, k->tol);
     if (ready && k->tol == CTS_ABSSUM)
         ready = side_reference(c, k, &aux, true, true);
     if (ready && k->tol == CTS_NOISE)
@@ -292,6 +293,7 @@ void cts_check_run(cts *c, cts_check *k)
     side_drop(&aux);
     side_drop(&ref);
     side_drop(&got);
+    return ready;
 }
 
 bool cts_claimed(cts *c, cts_check *k, yk_error *err)

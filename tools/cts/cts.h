@@ -35,6 +35,7 @@ typedef struct cts {
     int64_t printed_bytes;
     const struct cts_lists *lists;
     FILE *out; /* results go there */
+    uint32_t shrunk; /* graphs that this process made smaller */
     bool failed_now; /* the test that runs now has its verdict: it failed, or is unsupported */
     /* The open device; NULL in the groups that open it themselves. */
     yk__device *dev;
@@ -151,11 +152,16 @@ typedef struct cts_check {
     bool arenas;      /* two slots of kind ARENA */
 } cts_check;
 
+/* Tells the parent what the numbers of the test that runs are held to. */
+void cts_held_to(cts *c, cts_tol tol);
 void cts_check_init(cts_check *k, const cts *c);
 void cts_check_free(cts_check *k);
 void cts_want(cts_check *k, yk__vid v);
-/* Plans, runs on device and reference, compares results, looks at gaps and at inputs. Ends the test. */
-void cts_check_run(cts *c, cts_check *k);
+/* Plans, runs on device and reference, compares results, looks at gaps and at inputs. Ends the test. False: the reference gave no
+ * results, and the device was not asked. */
+bool cts_check_run(cts *c, cts_check *k);
+/* Prints graph `number` of the group random, which fails, as small as it can be made, and the command that runs it again. */
+void cts_shrink(cts *c, const cts_check *k, uint32_t number);
 /* Makes the graph's one composite add to what is there; false if it has not one result in f32 of its own. */
 bool cts_accumulate(cts_check *k);
 /* Whether the device claims every composite of a check's graph. */
@@ -240,6 +246,8 @@ typedef struct cts_lists {
 typedef struct cts_totals {
     uint32_t passed, failed, unsupported, expected, not_run, number;
     bool json;
+    struct cts_record *record; /* for --report (record.h); NULL: none is kept */
+    int tol;                   /* cts_tol of the test that runs; -1: none */
 } cts_totals;
 
 yk_status cts_list_read(const char *path, char ***list, yk_error *err);

@@ -14,6 +14,7 @@
 #include "core/base/option.h"
 #include "core/device/transport.h"
 #include "tools/cli.h"
+#include "tools/cts/record.h"
 #include "tools/cts/tr.h"
 
 #define DEATHS 20       /* of a group's processes, then its other tests are not run */
@@ -55,6 +56,7 @@ static const yk__cli_option options[] = {
     {"xfail", "FILE", NULL, "patterns of tests that are known to fail", NULL},
     {"verify", NULL, NULL, "run the listed tests too; one that passes fails the run", NULL},
     {"json", NULL, NULL, "one JSON object per line", NULL},
+    {"report", "FILE", NULL, "write the verdict, as JSON: what was tested, how, and with what result; the same bytes in each run", NULL},
 };
 
 static const yk__cli_command command = {
@@ -210,6 +212,11 @@ static void take_line(child *k, cts_totals *t, const cts_lists *l, const char *l
     } else if (*line == 'B') {
         k->number = (uint32_t)strtoul(line + 1, NULL, 10);
         snprintf(k->last, sizeof k->last, "%s", line + strcspn(line, " ") + (strchr(line, ' ') != NULL));
+        t->tol = -1;
+    } else if (*line == 'T') {
+        t->tol = atoi(line + 1);
+    } else if (*line == 'A') {
+        cts_record_about(t->record, line + 1);
     } else {
         cts_take(t, l, line);
         k->last[0] = 0;
@@ -280,6 +287,7 @@ static void count_rest(const cts *c, const cts_group *g, uint32_t from, int deat
     counting.from = 0;
     const uint32_t rest = run_child(&counting, g, &k, t) == 1 && k.number > from ? k.number - from : 0;
     t->not_run += rest;
+    cts_record_not_run(t->record, rest);
     snprintf(name, sizeof name, "%s/rest", g->name);
     snprintf(message, sizeof message, "%d processes died; the other tests of the group, %u of them at least, were not run", deaths,
              rest);
@@ -326,15 +334,55 @@ static bool group_runs(const cts *c, const char *groups, const cts_group *group)
     return group_chosen(groups, group->name) && (groups || !c->quick || group->run != cts_group_long);
 }
 
-static int run_all(cts *c, const cts_suite *suite, const char *groups, bool json)
+/* A process loads what is tested, and says for the report how that calls itself. One that dies says nothing: group abi tells why. */
+static void describe_tested(const cts *c, cts_totals *t)
 {
-    cts_totals t = {.json = json};
+    static const cts_group describe = {"describe", NULL, false, cts_describe};
+    cts counting = *c;
+    child k;
+    counting.counting = true;
+    run_child(&counting, &describe, &k, t);
+}
+
+static int report_write(const cts_totals *t, const cts *c, const char *groups, const char *path)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (!t->number || !cts_record_write(t->record, c, groups, path, &err))
+        return YK_EXIT_OK;
+    fprintf(stderr, "yoke-cts: %s\n", err.text);
+    return YK_EXIT_USAGE;
+}
+
+static int run_all(cts *c, const cts_suite *suite, const char *groups, cts_totals *t)
+{
+    if (t->record)
+        describe_tested(c, t);
     for (uint32_t i = 0; i < suite->n; i++)
-        if (group_runs(c, groups, &suite->group[i]) && run_group_all(c, &suite->group[i], &t)) {
+        if (group_runs(c, groups, &suite->group[i]) && run_group_all(c, &suite->group[i], t)) {
             fprintf(stderr, "yoke-cts: a process for group %s could not be run\n", suite->group[i].name);
             return YK_EXIT_FAILED;
         }
-    return totals_print(c, &t);
+    return totals_print(c, t);
+}
+
+/* With the report, if one is asked for. */
+static int run_reported(cts *c, const cts_suite *suite, const yk__cli *cli)
+{
+    const char *groups = yk__cli_text(cli, "group"), *path = yk__cli_text(cli, "report");
+    cts_totals t = {.json = yk__cli_on(cli, "json"), .record = path ? cts_record_new() : NULL, .tol = -1};
+    yk_error err = YK_ERROR_INIT;
+    int code, failed = YK_EXIT_OK;
+    if (path && !t.record)
+        return yk__cli_usage(&command, "out of memory");
+    if (path && cts_record_check(path, &err)) {
+        cts_record_free(t.record);
+        return yk__cli_usage(&command, "%s", err.text);
+    }
+    code = run_all(c, suite, groups, &t);
+    if (path)
+        failed = report_write(&t, c, groups, path);
+    cts_record_free(t.record);
+    return failed ? failed : code;
 }
 
 static int read_lists(const yk__cli *cli, cts_lists *l)
@@ -401,7 +449,7 @@ static int run_suite(int argc, char **argv)
         code = read_lists(&cli, &lists);
     setenv("YOKE_PROBE", "off", 1); /* what it would find is what the tests are to find, one by one */
     if (!code)
-        code = run_all(&c, suite, yk__cli_text(&cli, "group"), yk__cli_on(&cli, "json"));
+        code = run_reported(&c, suite, &cli);
     cts_list_free(lists.unsupported);
     cts_list_free(lists.expected);
     yk__free(path);

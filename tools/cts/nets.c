@@ -237,8 +237,8 @@ static yk__vid random_step(maker *m)
     }
 }
 
-/* Graph `number` of the seed, or of its steps the first `most`: what a shorter one has is the beginning of a longer one. */
-static void random_make(const cts *c, cts_check *k, uint32_t number, uint32_t most)
+/* Graph `number` of the seed. */
+static void random_make(const cts *c, cts_check *k, uint32_t number)
 {
     yk_dtype types[4];
     const uint32_t n_type = cts_float_types(c, types);
@@ -257,7 +257,7 @@ static void random_make(const cts *c, cts_check *k, uint32_t number, uint32_t mo
     }
     while (m.n < 3)
         m.value[m.n] = cts_leaf(m.g, YK_F32, CTS_UNIT, m.n, 2, m.dim), m.n++;
-    while (m.n < POOL && m.n < 3 + most && k->g.n_node < nodes && !k->g.error.status)
+    while (m.n < POOL && k->g.n_node < nodes && !k->g.error.status)
         m.value[m.n++] = random_step(&m);
     for (uint32_t i = 0; i < 4 && i + 4 < m.n; i++)
         cts_want(k, yk__bin(&k->g, YK_OP_ADD, m.value[m.n - 1 - i], m.value[3 + i % (m.n - 3)]));
@@ -265,50 +265,13 @@ static void random_make(const cts *c, cts_check *k, uint32_t number, uint32_t mo
         cts_want(k, m.value[m.n - 1]);
 }
 
-/* Whether the first `most` steps fail; nothing is reported. */
-static bool random_fails(const cts *c, uint32_t number, uint32_t most)
-{
-    cts quiet = *c;
-    cts_check k;
-    quiet.out = fopen("/dev/null", "we");
-    if (!quiet.out)
-        return false;
-    quiet.failed_now = false;
-    random_make(c, &k, number, most);
-    cts_check_run(&quiet, &k);
-    cts_check_free(&k);
-    fclose(quiet.out);
-    return quiet.failed_now;
-}
-
-/* The shortest beginning that fails, as text. */
-static void random_show(cts *c, uint32_t number)
-{
-    uint32_t most = 1;
-    yk_error err = YK_ERROR_INIT;
-    yk_graph g;
-    cts_check k;
-    char *text = NULL;
-    while (most < POOL && !random_fails(c, number, most))
-        most++;
-    random_make(c, &k, number, most);
-    if (!yk__graph_seal(&k.g, &g, &err))
-        text = yk__graph_text(&g);
-    if (text) /* on one stream with the host's own lines */
-        fprintf(stderr, "yoke-cts: random/graph.%u of --seed %llu, its first %u steps:\n%s", number, (unsigned long long)c->seed, most,
-                text);
-    yk__free(text);
-    cts_check_free(&k);
-}
-
 static void random_graph(cts *c, uint32_t number)
 {
     cts_check k;
-    random_make(c, &k, number, POOL);
-    cts_check_run(c, &k);
+    random_make(c, &k, number);
+    if (cts_check_run(c, &k) && c->failed_now)
+        cts_shrink(c, &k, number);
     cts_check_free(&k);
-    if (c->failed_now)
-        random_show(c, number);
 }
 
 void cts_group_random(cts *c)

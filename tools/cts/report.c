@@ -14,6 +14,7 @@
 #include "core/base/mem.h"
 #include "tools/cli.h"
 #include "tools/cts/cts.h"
+#include "tools/cts/record.h"
 
 static char current[160]; /* the test that runs; one thread per child */
 
@@ -144,6 +145,11 @@ bool cts_error(cts *c, yk_error *err)
     return ok;
 }
 
+void cts_held_to(cts *c, cts_tol tol)
+{
+    fprintf(c->out, "T%d\n", (int)tol);
+}
+
 /* ---- In the parent ----------------------------------------------------------------------------------------------------- */
 
 bool cts_listed(char *const *list, const char *name)
@@ -189,23 +195,25 @@ void cts_list_free(char **list)
     yk__free(list);
 }
 
-static void result_print(cts_totals *t, const char *word, const char *name, const char *message)
+static void result_print(cts_totals *t, cts_outcome outcome, const char *name, const char *message)
 {
+    static const char *const words[CTS_OUTCOMES] = {"passed", "failed", "unsupported", "expected failure"};
     t->number++;
+    cts_record_add(t->record, outcome, name, t->tol);
     if (t->json) {
         printf("{\"test\": ");
         yk__json_text(name);
-        printf(", \"result\": \"%s\", \"message\": ", word);
+        printf(", \"result\": \"%s\", \"message\": ", words[outcome]);
         yk__json_text(message);
         printf("}\n");
         return;
     }
-    if (!strcmp(word, "failed"))
+    if (outcome == CTS_FAILED)
         printf("not ok %u - %s\n# %s\n", t->number, name, message);
-    else if (!strcmp(word, "passed"))
+    else if (outcome == CTS_PASSED)
         printf("ok %u - %s\n", t->number, name);
     else
-        printf("ok %u - %s # SKIP %s: %s\n", t->number, name, word, message);
+        printf("ok %u - %s # SKIP %s: %s\n", t->number, name, words[outcome], message);
     fflush(stdout);
 }
 
@@ -214,19 +222,19 @@ void cts_report(cts_totals *t, const cts_lists *l, cts_verdict v, const char *na
     bool unsupported = cts_listed(l->unsupported, name), expected = cts_listed(l->expected, name);
     if (v == CTS_PASS && l->verify && (unsupported || expected)) {
         t->failed++;
-        result_print(t, "failed", name, unsupported ? "it is listed as unsupported, and passes" : "it is listed as failing, and passes");
+        result_print(t, CTS_FAILED, name, unsupported ? "it is listed as unsupported, and passes" : "it is listed as failing, and passes");
     } else if (v == CTS_PASS) {
         t->passed++;
-        result_print(t, "passed", name, message);
+        result_print(t, CTS_PASSED, name, message);
     } else if (v == CTS_FAIL && expected) {
         t->expected++;
-        result_print(t, "expected failure", name, message);
+        result_print(t, CTS_EXPECTED, name, message);
     } else if (v == CTS_UNSUPPORTED || unsupported) {
         t->unsupported++;
-        result_print(t, "unsupported", name, message);
+        result_print(t, CTS_LEFT_OUT, name, message);
     } else {
         t->failed++;
-        result_print(t, "failed", name, message);
+        result_print(t, CTS_FAILED, name, message);
     }
 }
 
