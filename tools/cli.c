@@ -62,7 +62,7 @@ static void print_option(const yk__cli_option *o)
     putchar('\n');
 }
 
-/* The options that are taken, or those that are refused. */
+/* Prints the accepted options, or the refused ones. */
 static void print_options(const yk__cli_command *c, bool refused, void (*print)(const yk__cli_option *o))
 {
     int n = 0;
@@ -78,11 +78,11 @@ static void print_options(const yk__cli_command *c, bool refused, void (*print)(
 
 enum { WIDTH = 100, FOLDED = 80 };
 
-/* Text in lines of at most WIDTH columns, broken at blanks. Of its own line ends those behind at most FOLDED columns stay, as a list
- * or a paragraph ends so; one behind more is only where the source's string was folded, and counts as a blank. */
+/* Prints text in lines of at most WIDTH columns, broken at blanks. A line end of the text after at most FOLDED columns stays, as it ends
+ * a list or paragraph. A later one is only a fold in the source's string, and counts as a blank. */
 static void print_wrapped(const char *s)
 {
-    const char *begin = s; /* of the source's line */
+    const char *begin = s; /* begin of the source's line */
     size_t column = 0;
     for (;;) {
         const size_t n = strcspn(s, " \n");
@@ -100,7 +100,7 @@ static void print_wrapped(const char *s)
     putchar('\n');
 }
 
-/* Each name of a row: its dashes, its length and the row. A row whose name is ours only maps a value. */
+/* Calls print for each name of a row: its dashes, its length and the row. A row with our own name only maps a value. */
 static void each_spelling(const yk__cli_command *c, bool idle, void (*print)(const char *name, const yk__cli_spelling *row))
 {
     char dashed[96];
@@ -236,7 +236,7 @@ static void print_name(const char *name, size_t n, const char *value)
     printf("--%.*s %s\n", (int)n, name, value ? value : "-");
 }
 
-/* For completion: each name with its dashes, then "-" for a switch or what its value is called. */
+/* For completion: each name with its dashes, then "-" for a switch or the name of its value. */
 static int print_names(const yk__cli_command *c)
 {
     for (size_t i = 0; i < c->n_options; i++) {
@@ -258,7 +258,7 @@ static int print_names(const yk__cli_command *c)
     return YK_EXIT_OK;
 }
 
-/* Whether `name`, of n characters, is one of the names of a list; '_' stands for '-'. */
+/* True if `name`, of n characters, is one of the names of a list; '_' stands for '-'. */
 bool yk__cli_is_named(const char *list, const char *name, size_t n)
 {
     for (; *list; list += list[0] == '|') {
@@ -309,7 +309,7 @@ static int refuse_unknown(const yk__cli_command *c, const char *arg, size_t n, b
                          c->name);
 }
 
-/* Over the value of an option that is not taken, so that reading can go on: what stands behind it, where nothing else can stand there. */
+/* Skips the value of an option that is not accepted, so that reading can continue: the next argument, if it can be nothing else. */
 static void skip_value(const yk__cli_command *c, bool valued, const char *next, int *i)
 {
     *i += next && (valued || (c->most == 0 && (next[0] != '-' || (next[1] >= '0' && next[1] <= '9'))));
@@ -324,7 +324,7 @@ int yk__cli_truth(const char *s)
     return -1;
 }
 
-/* A switch: its value behind "=", or the next argument if that is a truth value and no other argument is expected. */
+/* A switch: its value after "=", or the next argument if that is a truth value and no other argument is expected. */
 static int parse_switch(const yk__cli_command *c, int k, const char *value, const char *next, int *i, yk__cli *cli)
 {
     const int truth = value ? yk__cli_truth(value) : c->most == 0 ? yk__cli_truth(next) : -1;
@@ -336,7 +336,7 @@ static int parse_switch(const yk__cli_command *c, int k, const char *value, cons
     return -1;
 }
 
-/* An option of other programs. Turned off, it asks for nothing. */
+/* An option of other programs. Turned off, it has no effect. */
 static int parse_refused(const yk__cli_command *c, int k, const char *name, const char *next, int *i)
 {
     const char *eq = strchr(name, '='), *given = eq ? eq + 1 : next;
@@ -413,7 +413,7 @@ int yk__cli_parse(const yk__cli_command *c, int argc, char **argv, yk__cli *cli)
 {
     bool only_positional = false;
     take_presets(c, cli);
-    cli->positional = argv; /* positional arguments are moved to the front, over what was read */
+    cli->positional = argv; /* positional arguments are moved to the front, over read ones */
     for (int i = 1; i < argc; i++) {
         const char *a = argv[i];
         if (only_positional || a[0] != '-' || !a[1]) {
@@ -544,7 +544,7 @@ const char *yk__cli_close_file(FILE *f)
     bool failed;
     if (!f)
         return NULL;
-    failed = ferror(f); /* of an earlier write, whose errno is gone */
+    failed = ferror(f); /* set by an earlier write, whose errno is lost */
     errno = 0;
     reason = fflush(f) ? errno : 0;
     if (fclose(f) && !reason)

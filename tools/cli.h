@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Command lines: one table per command defines its options once; parsing, --help, the man page text (--man), the names
- * for completion (--options) and the nearest name in the error for an unknown option all come from it.
+ * Command lines. One table per command defines its options once. Parsing, --help, the man page text (--man), the names for completion
+ * (--options) and the nearest name in the error for an unknown option all come from it.
  *
- * A command is `int yk__cmd_NAME(int argc, char **argv)` with argv[0] the command's name; it returns the exit code: 0
- * done, 1 failed, 2 bad input or usage, and what `exits` adds.
+ * A command is `int yk__cmd_NAME(int argc, char **argv)` with argv[0] the command's name. It returns the exit code: 0 done, 1 failed, 2
+ * bad
+ * input or usage, and the codes in `exits`.
  */
 #ifndef YOKE_TOOLS_CLI_H
 #define YOKE_TOOLS_CLI_H
@@ -21,38 +22,38 @@ enum { YK_EXIT_OK = 0, YK_EXIT_FAILED = 1, YK_EXIT_USAGE = 2, YK_EXIT_AGAIN = 75
 enum { YK_CLI_OPTIONS = 224 }; /* most of a command */
 
 typedef struct yk__cli_option {
-    const char *name;     /* without the dashes, then other names of it: "eval-strategy|evaluation-strategy" */
-    const char *arg;      /* what the value is called in the help ("DIR"); NULL: a switch; YK_REFUSED: there is no such option here */
-    const char *preset;   /* value when not given; NULL: none. Of a refused option: what its value is called; NULL: it may have one */
-    const char *help;     /* one sentence, no full stop needed; of a refused option: why, and what to use instead */
-    const char *env;      /* environment variable that gives the value when the option is not given; NULL: none */
+    const char *name;     /* without the dashes, then its other names: "eval-strategy|evaluation-strategy" */
+    const char *arg;      /* name of the value in the help ("DIR"); NULL for a switch; YK_REFUSED for a known option without support */
+    const char *preset;   /* default value; NULL for none. For a refused option: the name of its value; NULL if it may have one */
+    const char *help;     /* one sentence without a full stop; for a refused option the reason and the replacement */
+    const char *env;      /* environment variable with the default; NULL for none */
 } yk__cli_option;
 
 /* A value of another program in ours: in space or elsewhere (tools/spell.h). */
 typedef const char *(*yk__cli_map)(const char *given, char *space, size_t size);
 
-/* A name of other programs. */
+/* An option's name in other programs. */
 typedef struct yk__cli_spelling {
     const char *name;     /* "lr"; several as "epochs|num-epochs"; one letter has one dash */
-    const char *arg;      /* what its value is called; NULL: a switch */
-    const char *ours;     /* the option it stands for; NULL: it changes nothing here */
-    yk__cli_map map;      /* NULL: the value is the same */
-    const char *expected; /* what map takes, for the error */
-    const char *why;      /* said on use: what differs, or why it changes nothing; NULL: nothing is said */
+    const char *arg;      /* name of its value; NULL for a switch */
+    const char *ours;     /* our option for it; NULL if it changes nothing here */
+    yk__cli_map map;      /* NULL if the value is the same */
+    const char *expected; /* values that map accepts, for the error */
+    const char *why;      /* printed on use: the difference, or the reason why it changes nothing; NULL for no line */
 } yk__cli_spelling;
 
 typedef struct yk__cli_command {
     const char *name;     /* "train" */
-    const char *usage;    /* what follows "yoke train": "--model NAME --data KIND:PATH [options]" */
+    const char *usage;    /* text after "yoke train": "--model NAME --data KIND:PATH [options]" */
     const char *summary;  /* one line */
     const char *text;     /* paragraphs for --help and the man page, may be NULL */
-    const char *exits;    /* further exit codes, as "75 WHEN"; NULL: none */
+    const char *exits;    /* further exit codes, as "75 WHEN"; NULL for none */
     const yk__cli_option *options;
     size_t n_options;     /* at most YK_CLI_OPTIONS */
     const yk__cli_spelling *spellings;
     size_t n_spellings;
     int least, most;      /* number of positional arguments; most -1: any */
-    bool own_program;     /* a program of its own, "yoke-NAME" */
+    bool own_program;     /* a separate program, "yoke-NAME" */
     bool rest;            /* the first positional argument ends the options (launch, trace) */
 } yk__cli_command;
 
@@ -67,20 +68,21 @@ typedef struct yk__cli {
 } yk__cli;
 
 extern const char yk__cli_refused[];
-#define YK_REFUSED yk__cli_refused /* known from other programs: the error says why it is not here. Turned off it is let pass */
+#define YK_REFUSED yk__cli_refused /* known from other programs: the error tells the reason. Turned off, it is accepted */
 
-/* -1: go on. Otherwise the exit code to return at once: 0 after --help, --man or --options, 2 after a message on standard error, which
- * names all that is unknown, refused or badly written.
- * Options: --name value, --name=value, -h; "--" ends them; names with - or _. A switch may be given as --no-NAME to turn it
- * off again, as --NAME=true|false, and, where a command takes no other arguments, as --NAME True|False. */
+/* -1: continue. Otherwise the exit code to return at once: 0 after --help, --man or --options, 2 after a message on standard error that
+ * names every unknown, refused or malformed argument.
+ * Options: --name value, --name=value, -h; "--" ends them; names with - or _. A switch may be given as --no-NAME to turn it off again,
+ * as
+ * --NAME=true|false, and, in commands without other arguments, as --NAME True|False. */
 int yk__cli_parse(const yk__cli_command *command, int argc, char **argv, yk__cli *cli);
 
-/* The option that is called so; -1: none. Names have - or _. */
+/* Index of the option with that name; -1 if none. Names have - or _. */
 int yk__cli_find(const yk__cli_command *command, const char *name, size_t n);
-/* Whether `name`, of n characters, is one of a list with | between. */
+/* True if `name`, of n characters, is in a list with | between names. */
 bool yk__cli_is_named(const char *list, const char *name, size_t n);
 bool yk__cli_takes_value(const yk__cli_option *option);
-/* 1 or 0 for the words that Python programs take for true and false; else -1. Takes NULL. */
+/* 1 or 0 for the words that Python programs accept as true and false; else -1. Takes NULL. */
 int yk__cli_truth(const char *s);
 
 /* Values by name (a name that is not in the table is a fault of the program: returns NULL / 0). */
@@ -96,16 +98,16 @@ int yk__cli_word(const yk__cli *cli, const char *name, const char *const *words,
 /* The same of a list of core/base/word.h, of at most 16 words with their further spellings. */
 int yk__cli_choice(const yk__cli *cli, const char *name, const char *list, bool *bad);
 
-/* Where the option stands on the command line: "--NAME has no effect WHY" on standard error, and sets *bad. */
+/* If the option was typed: prints "--NAME has no effect WHY" on standard error, and sets *bad. */
 void yk__cli_refuse_idle(const yk__cli *cli, const char *name, const char *why, bool *bad);
 
 /* "yoke train: TEXT" on standard error; returns YK_EXIT_USAGE. */
 int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* At the very end of a program: flushes and closes standard output. `code`; or 1, after a line in the name of `program`, where
- * not all of it could be written and the code was 0. */
+/* Flushes and closes standard output at the very end of a program. Returns `code`; or 1, after a line in the name of `program`, if the
+ * output is incomplete and the code was 0. */
 int yk__cli_close_output(const char *program, int code);
-/* Closes a file that was written; NULL, or why not all of it is in the file. Takes NULL. */
+/* Closes a written file; NULL, or the reason why the file is incomplete. Takes NULL. */
 const char *yk__cli_close_file(FILE *f);
 
 /* JSON strings on standard output, escaped, with the quotes. */

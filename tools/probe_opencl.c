@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke-probe-opencl: loads the OpenCL drivers the environment names and compiles and runs a small kernel on each device.
- * Exit 0: nothing bad happened (no device is nothing bad). A driver that cannot work ends this process, not a job.
- * Its one argument is the id of the process that asks: with that one it ends, also when the driver hangs.
+ * yoke-probe-opencl: loads the OpenCL drivers of the environment, and compiles and runs a small kernel on each device. Exit 0 if nothing
+ * failed, also without a device. A driver that fails ends this process, and not a job. Its one argument is the id of the asking process:
+ * the probe ends with that process, even if the driver hangs.
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * yoke-probe-vulkan: loads the Vulkan drivers the environment names and compiles and runs an empty kernel on each device.
- * Exit 0: nothing bad happened (no device is nothing bad). A driver that cannot work ends this process, not a job.
- * Its one argument is the id of the process that asks: with that one it ends, also when the driver hangs.
+ * yoke-probe-vulkan: loads the Vulkan drivers of the environment, and compiles and runs an empty kernel on each device. Exit 0 if
+ * nothing failed, also without a device. A driver that fails ends this process, and not a job. Its one argument is the id of the asking
+ * process: the probe ends with that process, even if the driver hangs.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static VkResult kernel_run(VkDevice dev, VkQueue queue, uint32_t family, VkPipel
     return rc == VK_SUCCESS ? vkQueueWaitIdle(queue) : rc;
 }
 
-/* The first family that computes; `n` where none does. */
+/* The first queue family that computes; `n` if none does. */
 static uint32_t family_of(VkPhysicalDevice physical, uint32_t *n)
 {
     VkQueueFamilyProperties family[MANY];
@@ -118,7 +118,7 @@ int main(int argc, char **argv)
     int bad = 0;
     end_with_parent(argc > 1 ? argv[1] : NULL);
     const VkResult rc = vkCreateInstance(&info, NULL, &instance);
-    if (rc != VK_SUCCESS) /* a manifest that cannot be read fails beside good ones too */
+    if (rc != VK_SUCCESS) /* an unreadable manifest fails even with good ones present */
         return rc != VK_ERROR_INCOMPATIBLE_DRIVER;
     if (vkEnumeratePhysicalDevices(instance, &n, device) < 0)
         n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Respells arguments by a command's rows. Values that change lie in one block as large as all of them could need. */
+/* Respells arguments by a command's rows. Changed values share one block, sized for the largest results. */
 #include "tools/spell.h"
 
 #include <jansson.h>
@@ -39,7 +39,7 @@ const char *yk__spell_cpu(const char *given, char *space, size_t size)
     return "cpu";
 }
 
-/* Whether a kind stands before the path: a word, and a colon. */
+/* True if a kind precedes the path: a word and a colon. */
 static bool has_kind(const char *spec)
 {
     const size_t n = strspn(spec, "abcdefghijklmnopqrstuvwxyz0123456789");
@@ -64,7 +64,7 @@ const char *yk__spell_data(const char *given, char *space, size_t size)
         snprintf(space, size, "%s:%.*s%s%s", kinds[i].kind, (int)n, given, keys, given + n);
         return space;
     }
-    return given; /* the reader says which kinds there are */
+    return given; /* the reader lists the kinds */
 }
 
 const char *yk__spell_percent(const char *given, char *space, size_t size)
@@ -87,7 +87,7 @@ const char *yk__spell_mebibytes(const char *given, char *space, size_t size)
     return space;
 }
 
-/* A number, a word, true or false, or null; of a list "5+11+30". */
+/* Writes a number, a word, true or false, or null; of a list "5+11+30". */
 static bool write_json(FILE *f, const json_t *v, bool nested)
 {
     bool ok = true;
@@ -137,7 +137,7 @@ typedef struct speller {
     char **out, *space;
     const char *typed[YK_CLI_OPTIONS], *value[YK_CLI_OPTIONS]; /* by option: the name that it was given by, and its value */
     int count;
-    bool lines; /* a text whose lines are rows */
+    bool lines; /* a text with a row per line */
     bool speaks, bad;
 } speller;
 
@@ -149,7 +149,7 @@ static const yk__cli_spelling *find_spelling(const yk__cli_command *c, const cha
     return NULL;
 }
 
-/* --line_by_line, which says how a .txt is read, wherever it stands. */
+/* True for --line_by_line anywhere: it tells how a .txt is read. */
 static bool is_line_by_line(const yk__cli_command *c, int argc, char **argv)
 {
     bool on = false;
@@ -181,7 +181,7 @@ static bool is_same_name(const char *a, const char *b, size_t n)
     return yk__cli_is_named(list, b, n);
 }
 
-/* Takes the option down under our name; false where another name of it said something else. */
+/* Notes the option under our name; false if another of its names had another value. */
 static bool speller_note(speller *s, const char *typed, size_t typed_length, const char *ours, const char *value)
 {
     const int k = yk__cli_find(s->command, ours, strcspn(ours, "|"));
@@ -204,7 +204,7 @@ static void speller_put(speller *s, const char *word)
     s->out[s->count++] = (char *)(uintptr_t)word;
 }
 
-/* An argument with a row; `value` NULL: it is missing, which the command's own parser says. */
+/* An argument with a row. `value` is NULL if it is missing, which the command's own parser reports. */
 static void speller_map(speller *s, const char *arg, const yk__cli_spelling *row, const char *value)
 {
     const size_t size = value ? 2 * strlen(value) + 64 : 0, n = strcspn(arg, "=");
@@ -234,7 +234,7 @@ static void speller_map(speller *s, const char *arg, const yk__cli_spelling *row
         speller_put(s, mapped);
 }
 
-/* A row without a value is a switch; one that is off asks for nothing. */
+/* A row without a value is a switch; turned off it has no effect. */
 static void speller_switch(speller *s, const char *arg, const yk__cli_spelling *row, const char *value, const char *next, int *i)
 {
     const int truth = value ? yk__cli_truth(value) : s->command->most == 0 ? yk__cli_truth(next) : -1;
@@ -274,7 +274,7 @@ static void speller_take(speller *s, int argc, char **argv, int *i)
 
 char **yk__spell(const yk__cli_command *command, int *argc, char **argv)
 {
-    static char **kept; /* what is returned, and behind it the values */
+    static char **kept; /* the result, followed by the values */
     const char *rank = getenv("YOKE_RANK");
     size_t bytes = 1;
     speller s = {.command = command, .lines = is_line_by_line(command, *argc, argv), .speaks = !rank || !strcmp(rank, "0")};

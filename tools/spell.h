@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of other programs: a command's rows (yk__cli_spelling) say which option of ours each stands for and how its value maps.
- * Arguments are respelled before anything reads them, so that the command and the ranks it starts find our names alone. --help
- * and the manual page print
+ * Options' names in other programs: a command's rows (yk__cli_spelling) map each to one of our options and convert its value. Arguments
+ * are respelled before any other code reads them, so that the command and its ranks see only our names. --help and the manual page print
  * the same rows.
  */
 #ifndef YOKE_TOOLS_SPELL_H
@@ -10,8 +9,8 @@
 
 #include "tools/cli.h"
 
-/* argv in our names, of *argc arguments (updated); valid until the process ends. Says a line on standard error where a row has one to say,
- * on rank 0 alone. NULL: a value does not map, or two names of one option contradict each other; the message was printed. */
+/* argv in our names, with *argc (updated) arguments; valid until the process ends. Prints a row's line, if any, on standard error, on
+ * rank 0 only. NULL after a message: a value does not map, or two names of one option contradict each other. */
 char **yk__spell(const yk__cli_command *command, int *argc, char **argv);
 
 /* Maps for the rows; each returns the value for our option, in space or not; yk__spell_nothing: the option is left out; NULL: no map. */

@@ -68,7 +68,7 @@ static int program_run(char **argv, char *out, size_t size)
     return 0;
 }
 
-/* Of one run: samples per second at its least and at its median step. */
+/* Samples per second of one run, at its least and at its median step. */
 typedef struct speed {
     double best, median;
 } speed;
@@ -105,7 +105,7 @@ static double median_of(const double *v, int n)
     return n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
 }
 
-/* Of rounds: the best of the best, the median of the medians. */
+/* Over the rounds: the best of the best, the median of the medians. */
 static speed over_rounds(const speed *v, int rounds)
 {
     double median[MOST_ROUNDS];
@@ -118,7 +118,7 @@ static speed over_rounds(const speed *v, int rounds)
     return all;
 }
 
-/* The two devices alone and both together: over all rounds, and the efficiency of each round by itself. */
+/* The two devices alone and together: rates over all rounds, and each round's efficiency. */
 typedef struct figures {
     char spec[3][257];
     speed run[3][MOST_ROUNDS], all[3];

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Fifteen independent sums hide the latency of an instruction that starts twice a cycle and takes six, with some to spare
- * (twelve reached nine tenths of what vdpbf16ps does on a Zen 5). Written in assembly with fixed registers, so that no
- * compiler spills or folds them; only registers 0 to 15 are used, which every compiler knows as clobbers without a target
- * attribute: one is left for both factors.
+ * Fifteen independent sums hide the latency of an instruction that starts twice a cycle and takes six, with some to spare (twelve
+ * reached nine tenths of vdpbf16ps' rate on a Zen 5). Assembly with fixed registers, so that no compiler spills or folds them. It uses
+ * only registers 0 to 15, which every compiler knows as clobbers without a target attribute; one is left for both factors.
  */
 #include "tools/bench/peak_loops.h"
 
@@ -43,7 +42,7 @@
                          : REGISTERS);                                                                                 \
     }
 
-#define HALF 0x3f000000u       /* 0.5f: no sum becomes infinite, none is denormal */
+#define HALF 0x3f000000u       /* 0.5f: no sum becomes infinite or denormal */
 #define HALVES 0x3f003f00u     /* two of them in bf16 */
 #define ONES_INT8 0x01010101u
 
@@ -103,7 +102,7 @@ static void int8_amx(uint64_t iterations)
     __asm__ volatile("1:\n" TILES("tdpbssd") "dec %0\njnz 1b\n" : "+r"(iterations) : : "cc");
 }
 
-/* ---- what the machine has: feature bits and the operating system's consent ---- */
+/* ---- The machine's features: feature bits and the operating system's consent ---- */
 
 typedef struct features {
     bool avx2, avx512, avx512bf16, avx512vnni, avxvnni, amx_bf16, amx_int8;

@@ -19,7 +19,7 @@
 enum { ROUNDS = 21, MOST_THREADS = 1024 };
 #define RUN_SECONDS 0.002
 
-typedef struct task { /* of one thread: what to run, and when it ran */
+typedef struct task { /* one thread's work, and its times */
     const peaks_math *math;
     const peaks_memory *memory;
     uint64_t iterations;
@@ -98,7 +98,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* units: of one iteration of one task. */
+/* units: work of one iteration of one task. */
 static rate rate_measure(task *t, int n, int rounds, double units)
 {
     double seconds[64];
@@ -126,11 +126,11 @@ static uint64_t task_calibrate(task *t)
 
 typedef struct machine {
     int core[MOST_THREADS], cores;
-    size_t l2, l3, dram; /* bytes of a buffer that fits the cache half, or fits none */
+    size_t l2, l3, dram; /* bytes of a buffer that fits half of the cache, or no cache */
     char *buffer;        /* 2 * dram */
 } machine;
 
-/* -1: a name that no C library knows. musl has none for caches. */
+/* -1 for a name that no C library knows. musl has none for caches. */
 #ifdef _SC_LEVEL2_CACHE_SIZE
 enum { LEVEL2 = _SC_LEVEL2_CACHE_SIZE, LEVEL3 = _SC_LEVEL3_CACHE_SIZE };
 #else
@@ -173,7 +173,7 @@ static void on_cores(const machine *m, task *t, int n)
     }
 }
 
-typedef struct report { /* what is printed: rows of one thread and of all */
+typedef struct report { /* printed rows: one thread's, and all threads' */
     bool json;
     int rows;
     int threads[2], counts;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `yoke bench peaks`: what this machine's cores and memory can do at most, on one thread and on all. */
+/* `yoke bench peaks`: the peak rates of this machine's cores and memory, on one thread and on all. */
 #ifndef YOKE_TOOLS_BENCH_PEAKS_H
 #define YOKE_TOOLS_BENCH_PEAKS_H
 

@@ -93,7 +93,7 @@ static void make_data(sample *s)
         s->labels[i] = (int32_t)(random_u32(&state) % (uint64_t)s->classes);
 }
 
-/* This rank's part by measured speed is the loader's business; here the split is even unless the job says otherwise. */
+/* Takes this rank's part of the batch: even, unless the job says otherwise. Only the loader splits by measured speed. */
 static void sample_split(sample *s, int64_t batch)
 {
     uint64_t n = 0, first = 0;
@@ -156,7 +156,7 @@ static void evaluate_batch(sample *s, const yk_batch *batch)
     yk_end(s->job);
 }
 
-/* Of equal batches one takes what all take; of rows of text as many as of training are planned. */
+/* Plans an evaluation: one batch if all are equal, else, for rows of text, as many batches as of training. */
 static void evaluate_data(sample *s)
 {
     yk_batch batch = {0};
@@ -206,7 +206,7 @@ static yk_opt *optimizer_new(const sample *s)
     return yk_sgd(s->job, &(yk_sgd_config){.lr = 0.01, .momentum = k ? 0.9 : 0});
 }
 
-/* Whether a training with evaluation data evaluates, by yoke train's rule. */
+/* True if a training with evaluation data evaluates, by yoke train's rule. */
 static bool evaluates_as_train(const yk__cli *cli)
 {
     const char *strategy = yk__cli_text(cli, "eval-strategy");
@@ -271,7 +271,7 @@ static void model_as_train(sample *s)
     yk_model_recompute(s->model, yk__cli_on(s->cli, "gradient-checkpointing"));
 }
 
-/* Data and model of the training that is planned: what its own command opens. */
+/* Opens data and model of the planned training, as its own command does. */
 static void make_as_train(sample *s)
 {
     const bool has_data = yk__cli_text(s->cli, "data") != NULL;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One training step of a named model on random data: what `yoke bench` times and `yoke estimate-memory` plans.
- */
+/* One training step of a named model on random data, for `yoke bench` to time and `yoke estimate-memory` to plan. */
 #ifndef YOKE_TOOLS_BENCH_SAMPLE_H
 #define YOKE_TOOLS_BENCH_SAMPLE_H
 
@@ -24,20 +22,19 @@ typedef struct sample {
     yk_model *model;
     yk_opt *opt;
     yk_data *data; /* NULL: one random batch */
-    yk_data *eval; /* what yoke train would evaluate on; NULL: random rows */
+    yk_data *eval; /* yoke train's evaluation data; NULL for random rows */
     char name[64];
-    bool by_rows;  /* the data are rows of text, each of its own length */
-    bool as_train; /* optimizer, clipping and batch are what `yoke train` has where no option says otherwise */
+    bool by_rows;  /* the data are rows of text with different lengths */
+    bool as_train; /* without an option, optimizer, clipping and batch have `yoke train`'s defaults */
     int64_t batch, rows, first, width, classes, channels, side; /* rows: this rank's part of the batch, from `first` */
-    int64_t eval_batch; /* rows over all ranks of an evaluation's batch; 0: it does not evaluate */
-    double clip; /* of the gradient's norm; 0: none */
+    int64_t eval_batch; /* rows over all ranks of an evaluation's batch; 0 without evaluation */
+    double clip; /* limit of the gradient's norm; 0 for none */
     float *x;
     int32_t *ids, *mask, *types, *labels, *row;
     char cores[64];
 } sample;
 
-/* Opens the job as the options say, over what `config` has already; false after a message about the options. A job that
- * only plans is as a training's. */
+/* Opens the job by the options, on top of `config`; false after a message about the options. A planning job has a training's settings. */
 bool sample_open(sample *s, const yk__cli *cli, const yk_config *config);
 /* Model, optimizer and data; failures stay in the job. */
 void sample_make(sample *s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `yoke test` without arguments: whether this machine's devices train right, together. After `accelerate test`: the model
- * y = a x + b from a = b = 0 on x ~ N(0, 1), y = 2x + 3 + noise; every way of splitting the work must end at the same
- * numbers as plain float64 on the host. What a loop is made of beside that is in sanity_ranks.c.
+ * `yoke test` without arguments: checks that this machine's devices train right, together. After `accelerate test`: the model y = a x +
+ * b from a = b = 0 on x ~ N(0, 1), y = 2x + 3 + noise. Every split of the work must end at the same numbers as plain float64 on the
+ * host. sanity_ranks.c checks the other parts of a loop.
  */
 #include "tools/check/sanity.h"
 #include "tools/check/sanity_ranks.h"
@@ -55,7 +55,7 @@ static line reference_train(const sample *s)
     return l;
 }
 
-/* One micro batch: rows at..at+n of the data, of which this rank takes a part; part 0: even, 1: all on the last rank. */
+/* One micro batch: rows at..at+n of the data; this rank takes a part of them. part is 0 for even parts, 1 for all on the last rank. */
 static void micro_run(yk_job *job, yk_opt *opt, const sample *s, int at, int n, int part, yk_t a, yk_t b)
 {
     const int rank = (int)yk_rank(job), world = (int)yk_world_size(job);
@@ -124,7 +124,7 @@ static void run_check(sanity *s, const check *c, const sample *data, line want)
         yk_close(job);
 }
 
-/* A dropout mask that does not depend on who holds the row. */
+/* A dropout mask must not depend on the rank that holds the row. */
 static void check_dropout(sanity *s, yk_job *job)
 {
     double sum = 0, summed;

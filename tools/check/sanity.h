@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks of `yoke test`, all of them. */
+/* All checks of `yoke test`. */
 #ifndef YOKE_TOOLS_CHECK_SANITY_H
 #define YOKE_TOOLS_CHECK_SANITY_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `yoke test`, what ranks do together beside the training: after `accelerate test` (test_script.py) and the scripts beside it (test_ops.py,
- * test_distributed_data_loop.py, test_metrics.py), on as many ranks as there are.
+ * `yoke test`: collective work outside the training, after `accelerate test` (test_script.py) and its neighbours (test_ops.py,
+ * test_distributed_data_loop.py, test_metrics.py), on any number of ranks.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +53,7 @@ static bool broadcasts_right(yk_job *job)
     return data[0] == (int32_t)root && text && bytes == 3 && !memcmp(text, "abc", 3);
 }
 
-/* One row more on rank 0 than elsewhere: the others get a zero behind theirs. */
+/* Rank 0 has one row more; the other ranks get a zero after theirs. */
 static bool padding_right(yk_job *job)
 {
     const float data[3] = {1, 2, 3};
@@ -148,7 +148,7 @@ static bool loaders_right(yk_job *job)
     return same;
 }
 
-/* Three epochs come again as they were from seek(0) on; another seed gives others, and so does another epoch. */
+/* Three epochs repeat after seek(0); another seed gives other orders, and so does another epoch. */
 static bool orders_right(yk_job *job)
 {
     enum { ROWS = 48 };
@@ -172,7 +172,7 @@ static bool orders_right(yk_job *job)
     return same;
 }
 
-/* Skipping the first two batches leaves what follows them. */
+/* After skipping the first two batches the rest follows. */
 static bool skipping_right(yk_job *job)
 {
     int64_t *row = calloc(MOST_ROWS, sizeof *row);

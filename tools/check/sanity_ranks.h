@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ranks do together beside the training; a check holds where it does on every rank. */
+/* Collective work outside the training; a check passes if it does on every rank. */
 #ifndef YOKE_TOOLS_CHECK_SANITY_RANKS_H
 #define YOKE_TOOLS_CHECK_SANITY_RANKS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What came of a check of `yoke test`. */
+/* Reports the result of a check of `yoke test`. */
 #include "tools/check/sanity_report.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The checks of `yoke test` as they are counted and printed. */
+/* Counts and prints the checks of `yoke test`. */
 #ifndef YOKE_TOOLS_CHECK_SANITY_REPORT_H
 #define YOKE_TOOLS_CHECK_SANITY_REPORT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A function for each family of ONNX operators: builds the case with yoke.h, or says that it is none of its own. */
+/* A function for each family of ONNX operators: builds the case with yoke.h, or returns that the operator is not in its family. */
 #include "tools/check/vectors_ops.h"
 
 #include <math.h>

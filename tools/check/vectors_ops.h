@@ -24,7 +24,7 @@ typedef struct vector_case {
     bool unsupported;
 } vector_case;
 
-/* Builds the case into out[]; false where the operator, or this use of it, is not built. */
+/* Builds the case into out[]; false if the operator, or this use of it, is not supported. */
 bool vector_build(vector_case *c);
 
 #endif

@@ -47,9 +47,9 @@ typedef struct bench {
     double *step_ms, *loss; /* loss: of each step, or NULL */
     uint64_t n_step;
     double first_ms, settled_ms;
-    double late_ms;   /* of a step, mean over the last third: a job that changes while it runs is what it was at the end */
-    uint32_t settled; /* steps until the ranks' shares were */
-    double wall_ms, user_ms, sys_ms; /* of all timed steps together; CPU time of the whole process */
+    double late_ms;   /* ms of a step, mean over the last third: a job that changes while it runs counts as it is at the end */
+    uint32_t settled; /* steps until the ranks' shares settled */
+    double wall_ms, user_ms, sys_ms; /* totals over all timed steps; CPU time of the whole process */
 } bench;
 
 static bool open_job(bench *b, const yk__cli *cli, uint32_t accumulate)
@@ -73,19 +73,19 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* ", "losses": [..]": what a peer that starts from the saved weights is compared with. */
+/* ", "losses": [..]", for comparison with a peer that starts from the saved weights. */
 static void print_losses(const bench *b)
 {
     for (uint64_t i = 0; b->loss && i < b->n_step; i++)
         printf("%s%.9g%s", i ? ", " : ", \"losses\": [", b->loss[i], i + 1 == b->n_step ? "]" : "");
 }
 
-/* Of this process: the device's memory, where that is the host's, and all else. */
+/* Peak memory of this process, including a device's memory on the host. */
 static unsigned long long peak_rss(void)
 {
     char line[128];
     unsigned long long kib = 0;
-    FILE *f = fopen("/proc/self/status", "re"); /* getrusage's figure still holds that of the program that started this one */
+    FILE *f = fopen("/proc/self/status", "re"); /* getrusage's figure still includes the program that started this one */
     while (f && !kib && fgets(line, sizeof line, f))
         if (sscanf(line, "VmHWM: %llu", &kib) != 1)
             kib = 0;
@@ -146,7 +146,7 @@ static void warm_up(bench *b)
     b->settled_ms = 1e3 * (train_seconds() - began);
 }
 
-/* Instead of warming up: the model as it is before the first step, and room for each step's loss. */
+/* Instead of warming up: saves the model before the first step, and allocates each step's loss. */
 static void save_init(bench *b)
 {
     b->loss = calloc(b->n_step, sizeof *b->loss);
@@ -188,7 +188,7 @@ static void timed_steps(bench *b)
     getrusage(RUSAGE_SELF, &to);
     b->wall_ms = 1e3 * (seconds_of_all(b) - began);
     b->late_ms = 1e3 * (train_seconds() - late) / (double)last;
-    /* the own times of a rank that is excluded say nothing of a step */
+    /* an excluded rank's own times say nothing about a step */
     for (uint64_t i = 0; i < b->n_step && yk_world_size(b->sample.job) > 1 && !b->sample.rows; i++)
         b->step_ms[i] = b->wall_ms / (double)b->n_step;
     b->user_ms = ms_of(to.ru_utime) - ms_of(from.ru_utime);
@@ -224,7 +224,7 @@ static void print_overhead(bench *b, bool json)
            1e3 * b->step_ms[0], 1e3 * b->step_ms[b->n_step / 2], 1e3 * st.plan_seconds);
 }
 
-/* Micro batches of a window that does not end: nothing but trace, look-up, binding and submission happens on this thread. */
+/* Micro batches of a window that does not end: this thread only traces, looks up, binds and submits. */
 static int run_overhead(const yk__cli *cli)
 {
     bench b = {0};
@@ -244,7 +244,7 @@ static int run_overhead(const yk__cli *cli)
     return yk_close(b.sample.job);
 }
 
-/* Of each action the options that it does not look at; peaks takes none but --json. */
+/* For each action, the options that it ignores; peaks takes only --json. */
 static bool refuse_idle(const yk__cli *cli, const char *what)
 {
     static const char *const rows[][2] = {{"step", "rounds"}, {"step-overhead", "rounds save-init"}, {"mixed", "threads data save-init"}};

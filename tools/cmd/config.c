@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke config: asks what `accelerate config` asks, or takes it as options, and writes the file that yoke launch and yoke train read. */
+/* yoke config: asks `accelerate config`'s questions, or takes the answers as options, and writes the file for yoke launch and yoke
+ * train. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -61,11 +62,11 @@ static const yk__cli_command command = {
     .n_spellings = sizeof spellings / sizeof spellings[0],
 };
 
-/* A setting: its option, whose it is, and how it is asked for. */
+/* A setting: its option, its owner, and its question. */
 static const struct question {
     const char *option, *section, *text, *words;
-    double least, most; /* of a number; most 0: none */
-    bool hosts;         /* asked where there are several */
+    double least, most; /* range of a number; most 0 for none */
+    bool hosts;         /* asked only for several hosts */
 } questions[] = {
     {"nnodes", "launch", "How many hosts?", NULL, 1, 65536, false},
     {"node-rank", "launch", "Which of them is this one, from 0?", NULL, 0, 65535, true},
@@ -82,7 +83,7 @@ enum { QUESTIONS = sizeof questions / sizeof questions[0] };
 
 typedef char answers[QUESTIONS][256];
 
-/* Why an answer is none, or NULL. */
+/* The reason why an answer is invalid, or NULL. */
 static const char *answer_fault(const struct question *q, const char *answer)
 {
     static char text[128];
@@ -125,7 +126,7 @@ static void answer_settle(const struct question *q, char *answer, size_t size)
         snprintf(answer, size, "%s", yk__word_text(q->words, yk__word_find(q->words, answer, strlen(answer))).text);
 }
 
-/* Asks until an answer is one, or nothing; false at the end of the input. */
+/* Asks until the answer is valid or empty; false at the end of the input. */
 static bool question_ask(const struct question *q, char *answer, size_t size)
 {
     const char *fault;
@@ -198,7 +199,7 @@ static void folders_make(const char *path)
     }
 }
 
-/* False after a message: the path is something that is not to be replaced. Asked before the questions, as nobody answers in vain. */
+/* False after a message if the path must not be replaced. Checked before the questions, so that no answer is lost. */
 static bool target_check(const yk__cli *cli, const char *path)
 {
     struct stat st;

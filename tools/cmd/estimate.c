@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke estimate-memory: plans a training step as the run itself would, without making, compiling or running anything. */
+/* yoke estimate-memory: plans a training step like the run itself, without making, compiling or running anything. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -124,8 +124,8 @@ static void estimate_report(sample *s)
 
 static const char *const average_rules[] = {"micro", "items", "rows"}; /* as yk_average */
 
-/* Batches to plan: later ones of equal rows take no more, the optimizer's state comes at the end of the first step, and rows of text have
- * lengths of their own. */
+/* Batches to plan: later ones of equal rows take no more, the optimizer's state comes at the end of the first step, and rows of text
+ * have different lengths. */
 static uint64_t batches_to_plan(const sample *s, uint32_t micros)
 {
     enum { LONGEST = 256 };
@@ -160,7 +160,7 @@ static int estimate_run(const yk__cli *cli)
     return yk_close(s.job);
 }
 
-/* What is planned is planned for the processor, where nobody says what else. */
+/* Plans for the processor, unless an option names a device. */
 static void take_devices(yk__cli *cli)
 {
     const int k = yk__cli_find(cli->command, "devices", 7);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke info and yoke plugin: what is on this machine, and what was chosen and why. */
+/* yoke info and yoke plugin: the devices and plugins of this machine, and the reasons for the choice. */
 #include "config.h"
 
 #include <stdio.h>
@@ -68,7 +68,7 @@ static yk_status survey_take(survey *s, yk_error *err)
     return yk__plugin_list(&s->plugin, &s->n_plugin, err);
 }
 
-/* What a device says of itself, or why it does not. */
+/* A device's capabilities, or the reason why it has none. */
 static yk_status device_caps(const yk__plugin_info *p, uint32_t i, yk_device_caps *caps, yk_error *err)
 {
     yk__plugin *plugin;
@@ -144,7 +144,7 @@ static void print_plugin(const yk__plugin_info *p)
     }
 }
 
-/* How this process was started, and so how a program that is started like it finds the other ranks. */
+/* The way in which this process was started, and by which a program started likewise finds the other ranks. */
 static void write_origin(char *text, size_t size)
 {
     yk_error err = YK_ERROR_INIT;
@@ -162,7 +162,7 @@ static void origin_line(void)
     printf("started as: %s\n", text);
 }
 
-/* Appends the installed transports; the chosen one says of itself by what means it reaches others, which can take a second to find. */
+/* Appends the installed transports. The chosen one describes its way to other hosts, which can take a second to find. */
 static void write_installed(char *text, size_t size, const char *chosen)
 {
     char *names = yk__transport_names();
@@ -176,7 +176,7 @@ static void write_installed(char *text, size_t size, const char *chosen)
     yk__free(names);
 }
 
-/* The transports there are, and what a job would use. */
+/* The installed transports, and the one that a job would use. */
 static void write_transports(char *text, size_t size)
 {
     const char *chosen = yk__option_text(YK__OPTION_TRANSPORT);
@@ -316,7 +316,7 @@ static int survey_child(void *argument, int fd)
     return yk__cli_close_output(program, code);
 }
 
-/* In a process of its own, so that a plugin that ends it or hangs is named. */
+/* Runs in a separate process, so that a plugin that ends it or hangs is named. */
 static int survey_run(const yk__cli *cli, void (*print)(const survey *s), bool refused_too)
 {
     survey_request request = {cli->command, print, refused_too};

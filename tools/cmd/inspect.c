@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke inspect: what is in a data, model or token file, or in one line why it is refused. */
+/* yoke inspect: the contents of a data, model or token file, or one line with the reason of its refusal. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -260,7 +260,7 @@ static yk_status csv_header(const struct look *l, const yk__csv *c, yk_error *er
     return YK_OK;
 }
 
-/* The columns of labelled texts: as --as says, or "label" with the one that is text for sure. NULL: no such file. */
+/* The columns of labelled texts: from --as, or "label" with the one that is certainly text. NULL if the file is not of that kind. */
 static yk_status csv_columns(const struct look *l, const yk__csv *c, char **text, char **label, yk_error *err)
 {
     static const char *const usual[] = {"text", "review", "sentence", "content"};
@@ -482,7 +482,7 @@ static yk_status kind_guess(const char *path, const char **kind, yk_error *err)
     s = yk__file_read(f, head, sizeof head, &n, err);
     if (!s && !n && !yk__file_is_gzip(f))
         s = yk__fail(err, YK_E_FORMAT, "%s: byte 0: expected data, found an empty file", path);
-    if (!s && !yk__file_is_gzip(f)) /* what a gzip file holds may be anything */
+    if (!s && !yk__file_is_gzip(f)) /* a gzip file may hold anything */
         s = yk__foreign_refuse(path, YK__FOREIGN_TEXT, head, n, err);
     if (!s)
         *kind = n ? by_content(head, n, path, f) : "gzip";

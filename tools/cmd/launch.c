@@ -75,7 +75,7 @@ static const char *per_node_map(const char *given, char *space, size_t size)
     return strcmp(given, "auto") && strcmp(given, "gpu") ? given : yk__spell_nothing;
 }
 
-/* MIN:MAX of torchrun, where both are the same. */
+/* MIN:MAX of torchrun, if both are equal. */
 static const char *nodes_map(const char *given, char *space, size_t size)
 {
     const size_t n = strcspn(given, ":");
@@ -170,7 +170,7 @@ static const yk__cli_command command = {
 };
 const yk__cli_command *const yk__launch_command = &command;
 
-/* What was launched: device specs by rank, and their hosts; NULL: this one. */
+/* A launched job: device specs by rank, and the ranks' hosts; NULL for this host. */
 typedef struct launched {
     uint32_t ranks;
     char **device;
@@ -271,7 +271,7 @@ typedef struct parts {
     const char *devices;                /* NULL: --devices */
 } parts;
 
-/* With several hosts nothing that they agree on can be guessed; false after a line with all that is missing. */
+/* For several hosts no common setting can be guessed; false after a line that names every missing option. */
 static bool check_nodes(const yk__cli *cli, const parts *p, uint32_t restarts)
 {
     const char *missing[] = {p->here ? "" : " --nproc-per-node or --num-processes (how many ranks),",
@@ -332,7 +332,7 @@ static void run_places(const yk__cli *cli, const parts *p, const yk__placement *
         yk__launch(place, n, cli->positional, restarts, say_launch, code, err);
 }
 
-/* The processor for several ranks: even parts of its cores, where there are enough. */
+/* The processor for several ranks: even parts of its cores, if there are enough. */
 static yk_status select_places(const yk__cli *cli, const parts *p, yk__placement **place, uint32_t *n, yk_error *err)
 {
     const char *devices = p->devices ? p->devices : yk__cli_given(cli, "devices") ? yk__cli_text(cli, "devices") : yk__option_devices();
@@ -416,7 +416,7 @@ static void print_hosts(const yk__remote *remote, const yk__hosts *hosts, const 
     print_program(argv);
 }
 
-/* Whether another attempt is to follow. */
+/* True if another attempt follows. */
 static bool hosts_attempt(const yk__cli *cli, const yk__peer_config *config, launched *job, int *code, yk_error *err)
 {
     yk__remote *remote = NULL;
@@ -460,7 +460,7 @@ static int launch_on_hosts(const yk__cli *cli, const yk__hosts *hosts, bool slur
     return code;
 }
 
-/* A program over yoke.h finds it in the environment, where its yk_config names none. Other hosts have environments of their own. */
+/* A program over yoke.h reads it from the environment, unless its yk_config has one. Other hosts have their own environments. */
 static bool pass_precision(const yk__cli *cli, const char *precision)
 {
     const bool far = yk__cli_given(cli, "hosts") || yk__cli_given(cli, "hostfile");
@@ -474,7 +474,7 @@ static bool pass_precision(const yk__cli *cli, const char *precision)
     return !bad;
 }
 
-/* --precision stands behind the command's name, where an option of the program's own goes before it; false after a message. */
+/* Inserts --precision after the command's name, so that the program's own option overrides it; false after a message. */
 static bool insert_precision(yk__cli *cli)
 {
     static const char *const commands[] = {"train", "eval", "predict"};

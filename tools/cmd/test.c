@@ -47,7 +47,7 @@ static bool folder_has(const char *dir, const char *name)
     return !stat(path, &st);
 }
 
-/* A folder of the format whose subject is not built. */
+/* Names a folder of the format whose subject is not supported. */
 static void name_unbuilt(golden *g)
 {
     if (folder_has(g->dir, "generate") && golden_wanted(g, "generate"))
@@ -114,7 +114,7 @@ static bool test_check(const yk__cli *cli)
     return !bad;
 }
 
-/* Whether devices that this process shares out with others can be opened at all: nothing has looked at them yet. */
+/* True if devices that this process shares with others can be opened, as nothing has checked them yet. */
 static bool devices_open(const yk__cli *cli, int *code)
 {
     *code = YK_EXIT_OK;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke tokenize: ids of a text, one line of them per line of it; or a token file of all of it. */
+/* yoke tokenize: the ids of a text, one line per line of text; or a token file of the whole text. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke trace: runs a program, whose ranks write a trace of some steps each, and joins these to one file. */
+/* yoke trace: runs a program whose ranks write a trace of some steps each, and joins the traces to one file. */
 #include "tools/cli.h"
 
 #include <errno.h>
@@ -46,7 +46,7 @@ static const yk__cli_command command = {
 
 /* ---- The program ---- */
 
-/* Its exit code. What is typed at the terminal ends the program, and this command after it. */
+/* Returns the program's exit code. A signal from the terminal ends the program, and this command after it. */
 static int run_program(char **argv)
 {
     int status = 0;
@@ -70,7 +70,7 @@ static int run_program(char **argv)
 
 /* ---- The files ---- */
 
-/* Rank r's part: joined and removed, where it is there. */
+/* Joins rank r's part, if it exists, and removes it. */
 static bool join_part(const char *output, unsigned rank, json_t *events)
 {
     char *path = yk__format("%s.%u", output, rank);

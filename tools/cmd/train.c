@@ -77,7 +77,7 @@ static void read_optimizer(train_run *r, bool *bad)
         yk__cli_refuse_idle(cli, "decay-all", "without --weight-decay", bad);
 }
 
-/* Whether there is anything to evaluate for. */
+/* True if a step of the run needs an evaluation. */
 static bool wants_eval(const train_run *r)
 {
     return r->eval_last || r->eval_first || yk__cli_on(r->cli, "do-predict");
@@ -87,7 +87,7 @@ static void refuse_idle_strategies(const train_run *r, bool *bad)
 {
     if (r->eval_delay > 0 && r->eval_when.strategy == TRAIN_NEVER)
         yk__cli_refuse_idle(r->cli, "eval-delay", "where nothing is evaluated during training", bad);
-    if (r->eval_when.strategy == TRAIN_NEVER && !*bad) /* --eval-strategy no beside it was refused before */
+    if (r->eval_when.strategy == TRAIN_NEVER && !*bad) /* --eval-strategy no with it was refused before */
         yk__cli_refuse_idle(r->cli, "eval-steps", "where nothing is evaluated during training", bad);
     if (!wants_eval(r)) {
         yk__cli_refuse_idle(r->cli, "max-eval-samples", "where nothing is evaluated", bad);
@@ -95,7 +95,7 @@ static void refuse_idle_strategies(const train_run *r, bool *bad)
     }
 }
 
-/* When to log, evaluate and save, and what. */
+/* Reads the times of logging, evaluation and saving, and their contents. */
 static void read_strategies(train_run *r, bool *bad)
 {
     const yk__cli *cli = r->cli;
@@ -109,7 +109,7 @@ static void read_strategies(train_run *r, bool *bad)
     r->kept.limit = (uint64_t)yk__cli_int(cli, "save-total-limit", 0, 1 << 30, bad);
     r->metrics = metric_read(cli, bad);
     r->best = train_best_read(cli, r->save_when.strategy == TRAIN_BEST, bad);
-    r->metrics |= 1u << r->best.by; /* computed because it is asked for, whatever --metrics names */
+    r->metrics |= 1u << r->best.by; /* always computed, even if --metrics does not name it */
     if (never)
         r->eval_when.strategy = TRAIN_NEVER;
     r->eval_last = r->eval_when.strategy != TRAIN_NEVER || yk__cli_on(cli, "do-eval");
@@ -199,7 +199,7 @@ static bool read_subject(const yk__cli *cli)
     return model && data;
 }
 
-/* All of it, so that one answer has all faults. */
+/* Reads every option, so that one run reports all errors. */
 static bool read_all(train_run *r, yk_config *config)
 {
     const bool right = read_numbers(r, config), subject = read_subject(r->cli);
@@ -294,7 +294,7 @@ static void open_data(train_run *r)
         yk_fail(r->job, YK_E_ARG, "--do-predict: there is no evaluation data to predict for: --eval-data or --eval-rows");
 }
 
-/* A copied line may bound checkpoints that Trainer writes by itself. */
+/* A copied command line may limit checkpoints that Trainer writes without being asked. */
 static void say_idle_limit(const train_run *r)
 {
     const bool none = r->save_when.strategy == TRAIN_NEVER || r->save_when.strategy == TRAIN_BEST;
@@ -303,7 +303,7 @@ static void say_idle_limit(const train_run *r)
                         "or --save-strategy epoch writes them)\n");
 }
 
-/* Where a default is another than Trainer's, and the line does not say which is meant. */
+/* Logs defaults that differ from Trainer's, if the command line leaves them open. */
 static void say_defaults(const train_run *r)
 {
     const yk__cli *cli = r->cli;
@@ -344,7 +344,7 @@ static void print_ranks(const train_run *r, FILE *f, const double *peak)
                 yk_device_name(r->job, i), yk_share(r->job, i), peak[i]);
 }
 
-/* What each rank's device held at most, in bytes; free() it. NULL after a failure. */
+/* Peak memory of each rank's device, in bytes; free() it. NULL after a failure. */
 static double *gather_peaks(const train_run *r)
 {
     double *peak = calloc(yk_world_size(r->job), sizeof *peak);

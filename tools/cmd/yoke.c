@@ -53,7 +53,7 @@ static int man_print(void)
     return YK_EXIT_OK;
 }
 
-/* Commands of other programs, and which of ours does their work, or why none does. */
+/* Commands of other programs, and ours for the same work, or the reason why there is none. */
 static const struct {
     const char *name, *ours;
 } elsewhere[] = {
@@ -129,7 +129,7 @@ static bool environment_refused(void)
     return true;
 }
 
-/* yoke help COMMAND: what yoke COMMAND --help prints. */
+/* yoke help COMMAND prints the same as yoke COMMAND --help. */
 static int command_help(int argc, char **argv)
 {
     char option[] = "--help", *words[] = {argv[1], option, NULL};
@@ -164,7 +164,7 @@ static int run_command(int argc, char **argv)
 static char program[64] = "yoke";
 static bool done;
 
-/* No command calls exit: a driver did, perhaps with 0, and nobody should take that for success. */
+/* No command calls exit: a driver did, perhaps with 0, which must not pass for success. */
 static void check_done(void)
 {
     if (done)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Puts what files of settings say in front of the arguments of a command. */
+/* Inserts the options from settings files before a command's arguments. */
 #include "tools/config/apply.h"
 
 #include <limits.h>
@@ -32,13 +32,14 @@ typedef struct applier {
     settings read;
     const char *given[SOURCES];
     bool typed[YK_CLI_OPTIONS]; /* by option of the command */
-    bool rank, speaks, dry;     /* of a job; the first */
-    const char *program;        /* base name of what yoke launch starts; NULL if absent, or yoke train, which reads the file itself */
+    bool rank, speaks, dry;     /* rank of a job; its first rank */
+    const char *program;        /* base name of the program that yoke launch starts; NULL if absent, or yoke train, which reads the file
+                                 * itself */
     char **out;
     int count;
 } applier;
 
-/* yoke launch starts what stands behind it; each other command computes by itself. */
+/* True for yoke launch, which starts the program after it; every other command computes itself. */
 static bool command_launches(const yk__cli_command *c)
 {
     return c->rest;
@@ -49,7 +50,7 @@ static bool command_has(const yk__cli_command *c, const char *name)
     return yk__cli_find(c, name, strlen(name)) >= 0;
 }
 
-/* The option that a typed name stands for, and whether it has a value; -1: none. */
+/* Index of the option that a typed name stands for, and if it has a value; -1 if unknown. */
 static int option_of(const yk__cli_command *c, const char *name, size_t n, bool *valued)
 {
     const int k = yk__cli_find(c, name, n);
@@ -79,7 +80,7 @@ static void applier_take(applier *a, int argc, char **argv, int *i)
     bool valued = false;
     const int k = option_of(a->command, name, n, &valued), source = source_of(a->command, name, n);
     char *next = valued && !eq && *i + 1 < argc ? argv[*i + 1] : NULL;
-    if (source == 1 && !eq && (!next || next[0] == '-')) /* a switch in scripts for deepspeed, beside --deepspeed_config FILE */
+    if (source == 1 && !eq && (!next || next[0] == '-')) /* a switch in scripts for deepspeed, besides --deepspeed_config FILE */
         return;
     if (k >= 0)
         a->typed[k] = true;
@@ -94,7 +95,7 @@ static void applier_take(applier *a, int argc, char **argv, int *i)
     *i += next != NULL;
 }
 
-/* The file that no option names; NULL: none. */
+/* The default file; NULL if none. */
 static const char *file_default(const yk__cli_command *c)
 {
     static char path[PATH_MAX];
@@ -143,7 +144,7 @@ static void applier_say(const applier *a, const char *fmt, const char *what, con
     yk__cli_usage(a->command, "%s%s%s, line %u", text, " of ", o->file, o->line);
 }
 
-/* True if the command line has an option that says what this one does. */
+/* True if the command line has an option with the same meaning. */
 static bool is_typed(const applier *a, const char *name)
 {
     static const char *const alike[] = {"precision|bf16|fp16", "global-batch|per-device-train-batch-size", "warmup-steps|warmup-ratio",
@@ -188,7 +189,7 @@ static void variable_apply(applier *a, const settings_option *o)
         setenv(o->name, o->value, 1);
 }
 
-/* Of yoke launch's options those that the command has, where it starts the ranks itself. */
+/* For a command that starts the ranks itself: the options of yoke launch that it has too. */
 static void place_apply(applier *a, const settings_option *o)
 {
     char spec[32];
@@ -244,7 +245,7 @@ static void say_idle(const applier *a)
         yk__cli_usage(a->command, "not needed here: %s (yoke config --dry-run --config-file FILE says why)", text);
 }
 
-/* Whether a setting of training is an option of the command; a switch may be turned off. */
+/* True if a setting of training is an option of the command; a switch may be turned off. */
 static bool command_takes(const yk__cli_command *c, const settings_option *o)
 {
     return command_has(c, o->name) || (!o->value && !strncmp(o->name, "no-", 3) && command_has(c, o->name + 3));
@@ -275,7 +276,7 @@ static void applier_find_program(applier *a, int end, int argc, char **argv)
     a->program = name;
 }
 
-/* Settings of training that go nowhere: behind yoke launch another program makes its own, and yoke eval has few. */
+/* Reports settings of training that have no target: the program of yoke launch has its own, and yoke eval has few. */
 static void say_other(const applier *a)
 {
     const bool launches = command_launches(a->command);
@@ -291,7 +292,7 @@ static void say_other(const applier *a)
         yk__cli_usage(a->command, "%s has settings of yoke train, which %s makes by itself: %s", a->given[0], a->program, text);
 }
 
-/* What yoke launch hands on: yoke train behind it reads the same file. */
+/* Passes the file on to a yoke train after yoke launch, which reads the same file. */
 static void hand_on(const applier *a)
 {
     char path[PATH_MAX];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of settings on a command line: --config-file FILE or YOKE_CONFIG_FILE, else the file that `yoke config` wrote, and Trainer's
- * --deepspeed, --fsdp, --fsdp-config, --sharded-ddp, --parallelism-config and --accelerator-config become options of the command, in
- * front of the rest. An option that is typed takes the place of a file's, and a line says so.
+ * Settings files on a command line: --config-file FILE or YOKE_CONFIG_FILE, else the file of `yoke config`; and Trainer's --deepspeed,
+ * --fsdp, --fsdp-config, --sharded-ddp, --parallelism-config and --accelerator-config. They become options of the command, before its
+ * other arguments. A typed option overrides a file's, and a line reports it.
  */
 #ifndef YOKE_TOOLS_CONFIG_APPLY_H
 #define YOKE_TOOLS_CONFIG_APPLY_H
@@ -15,8 +15,8 @@
      "settings in YAML (Yoke's, Accelerate's) or JSON (DeepSpeed's); none: no file", "YOKE_CONFIG_FILE"},                            \
         {"dry-run", NULL, NULL, "print what becomes of each key of --config-file and the like, and compute nothing", NULL}
 
-/* argv with the options of files, of *argc arguments (updated); valid until the process ends. NULL: *code is the exit code, after messages,
- * or after the fates of all keys where --dry-run asks a command other than `yoke launch` for them. */
+/* argv with the files' options, of *argc (updated) arguments; valid until the process ends. NULL with the exit code in *code, after
+ * messages, or after the fates of all keys for --dry-run of a command other than `yoke launch`. */
 char **settings_apply(const yk__cli_command *command, int *argc, char **argv, int *code);
 
 /* Prints each key with its fate, then the options that it makes; as one JSON object. */
@@ -26,7 +26,7 @@ void settings_show_json(const settings *s, FILE *f);
 bool settings_print_keys(const char *format, FILE *f);
 /* Each message in a line of the command's. */
 void settings_complain(const settings *s, const yk__cli_command *command);
-/* Where `yoke config` writes and the commands read: $XDG_CONFIG_HOME or ~/.config, yoke/config.yaml. False: there is no such folder. */
+/* The file of `yoke config` and of the commands: $XDG_CONFIG_HOME or ~/.config, yoke/config.yaml. False if there is no such folder. */
 bool settings_default_path(char *path, size_t size);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys of Accelerate's YAML (1.15 and older), and what they mean together. docs/from-accelerate.md tells of them. */
+/* Keys of Accelerate's YAML (1.15 and older), and their combined meaning. docs/from-accelerate.md documents them. */
 #include "tools/config/settings.h"
 
 #include <stdlib.h>
@@ -101,7 +101,7 @@ static const settings_table megatron = {"accelerate-megatron", "Accelerate's meg
 
 const settings_table *const settings_nested[] = {&plugin, &megatron, NULL};
 
-/* ---- What keys mean together ------------------------------------------------------------------------------------- */
+/* ---- Combined meaning of keys ------------------------------------------------------------------------------------ */
 
 static bool is_type(const yk__tree *map, const char *name)
 {
@@ -114,7 +114,7 @@ static bool is_cpu(const yk__tree *map)
     return settings_on(map, "use_cpu", false) || is_type(map, "MULTI_CPU");
 }
 
-/* Ranks in all, and those of one host; 0: not given. */
+/* Ranks in total, and per host; 0 if not given. */
 static double ranks_of(const yk__tree *map)
 {
     return settings_number(map, "num_processes", is_type(map, "NO") ? 1 : 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys of DeepSpeed's JSON (0.18), and what they mean together. docs/from-deepspeed.md is made of this table. */
+/* Keys of DeepSpeed's JSON (0.18), and their combined meaning. docs/from-deepspeed.md is made from this table. */
 #include "tools/config/settings.h"
 
 #include <math.h>
@@ -170,7 +170,7 @@ static const settings_key keys[] = {
 
 const settings_table settings_deepspeed = {"deepspeed", "DeepSpeed's JSON", keys, sizeof keys / sizeof keys[0], true};
 
-/* ---- What keys mean together ------------------------------------------------------------------------------------- */
+/* ---- Combined meaning of keys ------------------------------------------------------------------------------------ */
 
 static void put_number(settings *s, const char *name, double v, const char *file, uint32_t line)
 {

@@ -81,7 +81,7 @@ static const settings_key accelerator[] = {
 const settings_table settings_accelerator = {"accelerator", "AcceleratorConfig", accelerator, sizeof accelerator / sizeof accelerator[0],
                                              false};
 
-/* ---- What keys mean together ------------------------------------------------------------------------------------- */
+/* ---- Combined meaning of keys ------------------------------------------------------------------------------------ */
 
 static bool is_on(const yk__tree *map, const char *prefix, const char *name)
 {

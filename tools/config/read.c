@@ -31,7 +31,7 @@ static yk_status settings_status(const settings *s)
 
 /* ---- Yoke's own -------------------------------------------------------------------------------------------------- */
 
-/* A name of a command's table or of its spellings; NULL: none. Sets *valued. */
+/* A name from a command's table or its spellings; NULL if unknown. Sets *valued. */
 static const char *name_find(const yk__cli_command *c, const char *name, bool *valued, const char **refused)
 {
     const int k = yk__cli_find(c, name, strlen(name));

@@ -108,7 +108,7 @@ static bool is_nothing(const yk__tree *node)
     return node->kind == YK__TREE_TEXT && !node->quoted && !strcmp(node->text, "null");
 }
 
-/* Whether a node has a text that says something. */
+/* True if the node's text is neither empty nor automatic. */
 static bool is_said(const yk__tree *node)
 {
     return node && node->kind == YK__TREE_TEXT && !is_nothing(node) && !is_automatic(node);
@@ -147,7 +147,7 @@ uint32_t settings_line(const yk__tree *map, const char *path)
     return node ? node->line : 1;
 }
 
-/* Whether a value asks for nothing. */
+/* True if the value requests nothing. */
 static bool is_off(const yk__tree *node, const char *off)
 {
     if (node->kind != YK__TREE_TEXT) {
@@ -250,7 +250,7 @@ static bool value_check(settings *s, const settings_key *row, const char *file, 
     }
 }
 
-/* A word in its canonical spelling, and a whole number in digits (5e8: 500000000), for all who read the tree after its walk. */
+/* Writes a word in its canonical spelling, and an integer in digits (5e8: 500000000), for later readers of the tree. */
 static void value_settle(settings *s, const settings_key *row, yk__tree *node)
 {
     char digits[40];
@@ -275,7 +275,7 @@ static void value_settle(settings *s, const settings_key *row, yk__tree *node)
 
 /* ---- Walks ------------------------------------------------------------------------------------------------------- */
 
-/* What is shown of a value; a secret is not. */
+/* The value to print; a secret is hidden. */
 static const char *node_shown(const yk__tree *node, const char *path)
 {
     if (strstr(path, "api_key") || strstr(path, "experiment_key") || strstr(path, "token"))
@@ -291,7 +291,7 @@ static void item_add(settings *s, settings_fate fate, const char *file, const yk
                                               .why = why};
 }
 
-/* Whether one of the names between bars is this. */
+/* True if one of the names between bars equals this. */
 static bool names_have(const char *names, const char *name)
 {
     const size_t n = strlen(name);
@@ -303,7 +303,7 @@ static bool names_have(const char *names, const char *name)
     return false;
 }
 
-/* Whether the row is of this path. */
+/* True if the row describes this path. */
 static bool row_is(const settings_key *row, const char *path)
 {
     const char *dot = strrchr(row->path, '.');

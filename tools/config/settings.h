@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Files of settings of other programs, and of our own: what each of their keys means here. A format is one table of keys (keys_*.c),
- * and each key has a fate. What has an effect becomes an option, as if it stood on the command line.
+ * Settings files of other programs, and our own: the meaning of their keys here. A format is one table of keys (keys_*.c), and each key
+ * has a fate. A key with an effect becomes an option, as if typed on the command line.
  *
  * Lifetime: a settings object owns its texts until settings_free. Thread rule: one thread.
  */
@@ -19,10 +19,10 @@
 
 typedef enum settings_fate {
     SETTINGS_HONOURED, /* means the same here */
-    SETTINGS_MAPPED,   /* has a name or a form of its own here */
-    SETTINGS_IDLE,     /* not needed: one line says why */
+    SETTINGS_MAPPED,   /* has a different name or form here */
+    SETTINGS_IDLE,     /* not needed: one line gives the reason */
     SETTINGS_LATER,    /* has a meaning here, and is not built yet: a file is read with it, and a run refuses it */
-    SETTINGS_REFUSED   /* refused with the reason, unless its value asks for nothing */
+    SETTINGS_REFUSED   /* refused with the reason, unless its value requests nothing */
 } settings_fate;
 
 typedef enum settings_kind {
@@ -32,21 +32,21 @@ typedef enum settings_kind {
     SETTINGS_WORD, /* one of the words of the row */
     SETTINGS_TEXT,
     SETTINGS_REALS, /* a list of two numbers */
-    SETTINGS_MAP,   /* keys of rows of their own */
-    SETTINGS_ANY    /* whatever it is, with all below it */
+    SETTINGS_MAP,   /* keys with their own rows */
+    SETTINGS_ANY    /* any value, with all nested keys */
 } settings_kind;
 
-/* Who takes an option. */
+/* The target of an option. */
 typedef enum settings_scope { SETTINGS_TRAIN, SETTINGS_LAUNCH, SETTINGS_ENV } settings_scope;
 
 typedef struct settings_key {
     const char *path; /* "zero_optimization.stage"; several as "a|b", with the map before all: "fp16.a|b" */
     settings_kind kind;
     settings_fate fate;
-    const char *words;   /* of SETTINGS_WORD: a list of core/base/word.h; of numbers "LEAST MOST"; NULL: any */
-    const char *off;     /* of a refused key: what asks for nothing besides false, no, none, null, 0 and {}; NULL: nothing else */
-    const char *option;  /* where the value is the option's: "train:max-grad-norm", "env:YOKE_WIRE"; NULL: see `why`, or settings_finish */
-    const char *why;     /* what it means here, or why it means nothing */
+    const char *words;   /* SETTINGS_WORD: a list of core/base/word.h; numbers: "LEAST MOST"; NULL for any */
+    const char *off;     /* refused key: values that request nothing, besides false, no, none, null, 0 and {}; NULL for no others */
+    const char *option;  /* option that takes the value: "train:max-grad-norm", "env:YOKE_WIRE"; NULL: see `why`, or settings_finish */
+    const char *why;     /* its meaning here, or the reason why it has none */
 } settings_key;
 
 typedef struct settings_table {
@@ -58,10 +58,10 @@ typedef struct settings_table {
 
 /* The commands' own names, for our YAML. */
 extern const yk__cli_command *const yk__train_command, *const yk__launch_command;
-extern const settings_table *const settings_nested[]; /* of Accelerate's plugins; ends with NULL */
+extern const settings_table *const settings_nested[]; /* tables of Accelerate's plugins; ends with NULL */
 extern const settings_table settings_accelerate, settings_deepspeed, settings_fsdp, settings_parallelism, settings_accelerator;
 
-/* A key of a file, and what becomes of it. */
+/* A key of a file, and its fate. */
 typedef struct settings_item {
     settings_fate fate;
     const char *file; /* one of settings.file */
@@ -80,15 +80,15 @@ typedef struct settings_option {
 typedef struct settings {
     settings_item *item;
     settings_option *option;
-    char **message; /* what is wrong, one line each, with file, line and key */
+    char **message; /* errors, one line each, with file, line and key */
     char **file;
     size_t items, options, messages, files;
     size_t item_capacity, option_capacity, message_capacity, file_capacity;
-    double ranks; /* of the job, where the caller knows; 0: not */
-    yk_error err; /* memory alone; texts that are wrong are messages */
+    double ranks; /* of the job, if the caller knows; else 0 */
+    yk_error err; /* only for memory; errors in a file are messages */
 } settings;
 
-/* A file, whose format its keys say. Messages say what is wrong; the status is the first failure (YK_E_FORMAT for messages). */
+/* Reads a file, whose keys tell its format. Messages describe errors; the status is the first failure (YK_E_FORMAT for messages). */
 yk_status settings_read(settings *s, const char *path);
 /* One format's file, or its JSON text where `given` begins with '{'; `option` names the text in messages. */
 yk_status settings_read_as(settings *s, const settings_table *table, const char *option, const char *given);
@@ -101,9 +101,9 @@ void settings_free(settings *s);
 void settings_say(settings *s, const char *file, uint32_t line, const char *key, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
 void settings_put(settings *s, settings_scope scope, const char *name, const char *value, const char *file, uint32_t line);
-/* Walks a map by a table: checks kinds, notes fates, puts options, and gives each word and each whole number in the tree its canonical
- * form, so that whoever reads it later compares with one spelling. `shown` is the map's own path in the file, `strip` what its keys may
- * begin with besides the table's names ("fsdp_"). */
+/* Walks a map by a table: checks kinds, notes fates, adds options, and gives each word and integer in the tree its canonical form, so
+ * that later readers compare with one spelling. `shown` is the map's own path in the file, `strip` a prefix that its keys may have
+ * besides the table's names ("fsdp_"). */
 void settings_walk(settings *s, const settings_table *table, const char *file, yk__tree *map, const char *shown, const char *strip);
 /* The member that is called NAME, or PREFIX and NAME, and has a text; NULL if absent, null or "auto". */
 yk__tree *settings_key_get(const yk__tree *map, const char *prefix, const char *name);
@@ -119,7 +119,7 @@ bool settings_on(const yk__tree *map, const char *path, bool preset);
 double settings_number(const yk__tree *map, const char *path, double preset);
 uint32_t settings_line(const yk__tree *map, const char *path); /* 1: absent */
 
-/* What the keys of a format mean together. */
+/* Apply the combined meaning of a format's keys. */
 void settings_finish_deepspeed(settings *s, const char *file, const yk__tree *map, double ranks);
 void settings_finish_accelerate(settings *s, const char *file, const yk__tree *map);
 /* prefix "fsdp_" in Accelerate's files. */

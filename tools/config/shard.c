@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads the options of slices, offload and layout, and refuses by name what is not built yet. */
+/* Reads the options of slices, offload and layout, and refuses unsupported ones by name. */
 #include "tools/config/shard.h"
 
 #include <math.h>
@@ -186,7 +186,7 @@ static bool scaling_read(const yk__cli *cli, yk_config *config)
 
 /* ---- All --------------------------------------------------------------------------------------------------------- */
 
-/* What no stage that is built has. */
+/* Refuses options that no supported stage has. */
 static void idle_refuse(const yk__cli *cli, bool *bad)
 {
     static const char *const names[] = {"shard-within", "shard-unit", "reshard-after-forward", "prefetch-units", "keep-whole",
@@ -216,7 +216,7 @@ static bool plan_read(const yk__cli *cli)
     return good;
 }
 
-/* Slices of another size than that of today's parts. */
+/* Refuses slices of another size than the present parts. */
 static bool parts_refuse(const yk__cli *cli)
 {
     const char *value = yk__cli_text(cli, "shard-parts");

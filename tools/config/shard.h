@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options of training that say which part of a model each rank holds, and where; and of the scale of losses. What exists is
- * --shard state: the optimizer's state lies in slices over the ranks. All values are read, and what is not built yet is refused by name.
+ * Training options for the part of a model that each rank holds, and its place; and for the scale of losses. Supported is --shard state:
+ * the optimizer's state is sliced over the ranks. Every value is read, and unsupported ones are refused by name.
  */
 #ifndef YOKE_TOOLS_CONFIG_SHARD_H
 #define YOKE_TOOLS_CONFIG_SHARD_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints what becomes of settings. */
+/* Prints the fates of settings. */
 #include "tools/config/apply.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ void settings_show(const settings *s, FILE *f)
     for (size_t i = 0; i < s->items; i++)
         fprintf(f, "%s:%u: %s: %s: %s%s%s\n", s->item[i].file, s->item[i].line, s->item[i].path, s->item[i].value, fates[s->item[i].fate],
                 s->item[i].why ? ": " : "", s->item[i].why ? s->item[i].why : "");
-    for (size_t i = 0; i < s->options && !s->messages; i++) { /* of what is wrong nothing is made */
+    for (size_t i = 0; i < s->options && !s->messages; i++) { /* files with errors give no options */
         const settings_option *o = &s->option[i];
         if (o->scope == SETTINGS_ENV)
             fprintf(f, "variable: %s=%s\n", o->name, o->value);

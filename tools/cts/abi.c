@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Group abi: what can be said about the file and its table before a device is opened.
- */
+/* Group abi: checks of the file and its table before a device is opened. */
 #include "config.h"
 
 #include <dirent.h>
@@ -22,9 +20,9 @@
 #define STARTS 3
 
 typedef struct symbols {
-    const char *name; /* of the entry point */
+    const char *name; /* name of the entry point */
     uint32_t exported, foreign;
-    char wrong[300];   /* exported names that should not be, or undefined ones nobody gives */
+    char wrong[300];   /* wrongly exported names, or undefined ones without a provider */
     char library[400]; /* needed */
     bool entry, vendor; /* the entry point is there; a library beyond the C library's own is needed */
     bool versioned;     /* symbols of the C library carry versions (not so with musl, nor where a sanitizer stands between) */
@@ -144,7 +142,7 @@ static void check_table(cts *c, const yk_plugin *t)
     cts_pass(c);
 }
 
-/* Caps into a struct smaller than the plugin's: nothing behind it may change. */
+/* Caps into a struct smaller than the plugin's: no byte after it may change. */
 static void check_short_caps(cts *c, const yk_plugin *t)
 {
     struct {
@@ -210,7 +208,7 @@ static void check_caps(cts *c, const yk_plugin *t)
 
 /* ---- The process, which is the host's ---------------------------------------------------------------------------------- */
 
-/* Faults and what debuggers use: drivers that run kernels on the host's cores catch their own. */
+/* True for faults and debuggers' signals, which drivers with kernels on the host's cores catch themselves. */
 static bool signal_is_driver(int number)
 {
     return number == SIGFPE || number == SIGSEGV || number == SIGBUS || number == SIGILL || number == SIGTRAP || number == SIGABRT ||
@@ -220,7 +218,7 @@ static bool signal_is_driver(int number)
 typedef struct process_state {
     void *handler[65];
     sigset_t mask;
-    cpu_set_t cores; /* of the thread that calls */
+    cpu_set_t cores; /* cores of the calling thread */
     char locale[400];
     int rounding;
     bool makes_tiny, reads_tiny; /* the thread's numbers below the normal ones count */
@@ -285,7 +283,7 @@ static void objects_compare(cts *c, const yk_plugin *t, yk_device *dev, const pr
     state_compare(c, before, "queue_free or buffer_free");
 }
 
-/* What a process does with signals, and where a thread of the host runs, is not the plugin's to change. */
+/* A plugin must not change a process's signal handling, nor the cores of a host thread. */
 static void check_process(cts *c, const yk_plugin *t, const process_state *before)
 {
     yk_device *dev;
@@ -322,7 +320,7 @@ static void check_devices(cts *c, const yk_plugin *t)
     }
 }
 
-/* A host older than the plugin: its table ends before log. Refused, or taken; but what is not there is not called. */
+/* A host older than the plugin: its table ends before log. The plugin may refuse or accept it, but must not call missing functions. */
 static void check_old_host(cts *c, const yk_plugin *t)
 {
     static yk_host old;
@@ -364,7 +362,7 @@ static int threads_settled(int expected)
     return n;
 }
 
-/* Threads of the plugin's own are joined by fini. Those of a driver that stay are there after the first time already. */
+/* fini joins the plugin's own threads. Threads of a driver that stay exist after the first start already. */
 static void threads_compare(cts *c, const int threads[STARTS])
 {
     bool grows = true;
@@ -429,5 +427,5 @@ void cts_group_abi(cts *c)
     check_devices(c, yk__plugin_table(p));
     yk__plugins_fini();
     check_again(c);
-    check_old_host(c, t); /* last: what a plugin keeps of this host would be of no use to others */
+    check_old_host(c, t); /* last, as a plugin's state for this host would be useless to the other tests */
 }

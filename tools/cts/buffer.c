@@ -33,7 +33,7 @@ static void round_trip(cts *c, uint64_t bytes)
     yk__free(dst);
 }
 
-/* Parts at odd offsets, and nothing beside them. */
+/* Parts at odd offsets, without a change next to them. */
 static void test_parts(cts *c)
 {
     static const uint64_t at[][2] = {{0, 1}, {1, 3}, {5, 64}, {333, 1000}, {4095, 1}};
@@ -57,7 +57,7 @@ static void test_parts(cts *c)
     cts_pass(c);
 }
 
-/* Host memory that begins anywhere, beside buffers' bytes that do: nothing is rounded to words. */
+/* Host memory at any address, next to buffers' bytes at any offset: no copy may round to words. */
 static void test_odd(cts *c)
 {
     static const uint64_t begin[] = {1, 2, 3, 5, 7}, lengths[] = {1, 2, 61, 1003, 70001};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Group queue, third part: tests that need a device at work. A program is made as long as most of a second takes on the device, so
- * that a queue is surely busy when it is aborted, and a span has a length that the host's clock can judge. A device whose runs
- * are over when queue_run returns is never at work, and passes.
+ * Group queue, third part: tests of a device at work. A program is made so long that it takes most of a second, so that a queue is
+ * surely busy when it is aborted, and the host's clock can judge a span. A device whose runs are over when queue_run returns is never at
+ * work, and passes.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,8 +15,8 @@
 #define SLOTS 4
 #define LINKS 12        /* products of the program that is measured */
 #define MOST_LINKS 3000
-/* Seconds that a run is to take. A plugin gives up on an aborted queue that ends nothing for two seconds, which instrumented runs on a busy
- * machine come near. */
+/* Seconds of a run. A plugin gives up on an aborted queue that finishes nothing for two seconds, and instrumented runs on a busy machine
+ * come near that. */
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
 #define RUN_S 0.3
 #else
@@ -98,7 +98,7 @@ static bool load_run(cts *c, load *l, yk_queue *q, uint64_t *point)
     return cts_ok(c, load_submit(c, l, q, point), "queue_run");
 }
 
-/* A run on the device's own queue, from call to end; it has longer than a point of other tests, as it works. */
+/* Runs on the device's own queue, and times it from call to end; as it works, it gets longer than a point of other tests. */
 static bool load_time(cts *c, load *l, uint64_t *point, double *took)
 {
     const double began = yk__clock_seconds();
@@ -169,7 +169,7 @@ static void *waiting_main(void *arg)
     return NULL;
 }
 
-/* Whether the point is not done within a slice of time. */
+/* True if the point is still open after a slice of time. */
 static bool queue_works(cts *c, yk_queue *q, uint64_t point)
 {
     const bool works = c->t->queue_wait(q, point, SLICE_NS) == YK_E_TIMEOUT;
@@ -178,7 +178,7 @@ static bool queue_works(cts *c, yk_queue *q, uint64_t point)
     return works;
 }
 
-/* Every call on a queue that has failed gives the reason, in words, and changes nothing. */
+/* Every call on a failed queue returns the reason, with a message, and changes nothing. */
 static void failed_answers(cts *c, load *l, yk_queue *q, yk_status why)
 {
     static const char *const names[] = {"queue_wait", "queue_poll", "queue_copy", "queue_run", "queue_wait again"};
@@ -203,7 +203,7 @@ static void failed_answers(cts *c, load *l, yk_queue *q, yk_status why)
     }
 }
 
-/* Queues of one round: what is aborted, and what it waits for (or the same). */
+/* Queues of one round: the aborted one, and the one that it waits for (or itself). */
 typedef struct busy_round {
     yk_queue *q, *other;
     waiting w;
@@ -270,7 +270,7 @@ static bool abort_begins(cts *c, load *l, const char *name)
     return load_new_long(c, l);
 }
 
-/* Whoever waits when a queue is aborted in the midst of its work is woken at once; its work is left to end. */
+/* An abort within work wakes every waiting thread at once; the work may end. */
 static void test_abort_busy(cts *c, const char *name, bool across)
 {
     load l;
@@ -291,7 +291,7 @@ static void test_abort_busy(cts *c, const char *name, bool across)
     cts_pass(c);
 }
 
-/* ---- What waits for a queue that fails ---------------------------------------------------------------------------------------- */
+/* ---- Dependents of a failing queue -------------------------------------------------------------------------------------------- */
 
 typedef struct dependents {
     yk_queue *first, *second;
@@ -407,7 +407,7 @@ static void test_span_length(cts *c)
     cts_pass(c);
 }
 
-/* Of many points done at once, the last ones are known, oldest first, each after the one before. */
+/* With many points done at once, spans of the last ones are kept, oldest first, in order. */
 static void test_spans_kept(cts *c)
 {
     uint64_t point = 0, last = 0;

@@ -14,7 +14,7 @@ cts_case_fn *const cts_composites[] = {
 };
 const uint32_t cts_n_composite = sizeof cts_composites / sizeof *cts_composites;
 
-/* Applies an op whose outputs follow from its inputs, and wants them all. */
+/* Applies an op with outputs by its inputs, and wants every output. */
 static uint32_t case_apply(cts_check *k, yk_op op, uint32_t n_in, const yk__vid *in, uint32_t n_attr, const int64_t *attr, yk__vid *out)
 {
     return yk__apply(&k->g, op, n_in, in, n_attr, attr, YK_DTYPE_COUNT, YK_NONE, NULL, out, 8);
@@ -36,7 +36,7 @@ static void sums_of(cts_check *k, yk_dtype dtype, double n, double low)
 
 /* ---- Activations ---------------------------------------------------------------------------------------------------------- */
 
-/* Elementwise composite number i; YK_OP_COUNT behind the last. */
+/* Elementwise composite number i; YK_OP_COUNT beyond the last. */
 static uint32_t activation_at(uint32_t i)
 {
     uint32_t op = 0;
@@ -124,8 +124,8 @@ bool cts_case_norm(cts_check *k, uint32_t number, yk_dtype dtype, char *name, si
     return false;
 }
 
-/* Each row of the result is looked at alone: a large count makes nothing of the mean's error. Beside moderate numbers those whose mean is
- * 1000 times their spread, of which the square's mean tells nothing; and few elements, one image, one channel. */
+/* Each row of the result is checked alone, as a large count would hide an error of the mean. Besides moderate numbers there are some
+ * with a mean of 1000 times their spread, whose squares tell nothing about it; and few elements, one image, one channel. */
 bool cts_case_stats(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
 {
     static const int64_t dims[][3] = {
@@ -258,7 +258,7 @@ bool cts_case_loss(cts_check *k, uint32_t number, yk_dtype dtype, char *name, si
     snprintf(name, n, "cross_entropy%s.%lldx%lld%s%s", backward ? "_bwd" : "", (long long)dim[0], (long long)dim[1],
              smooth ? ".smoothing" : "", weighted ? ".weight" : "");
     sums_of(k, dtype, (double)dim[1], 4);
-    k->least = backward ? 0.1 : 4; /* what lse - z is the difference of */
+    k->least = backward ? 0.1 : 4; /* size of the numbers whose difference is lse - z */
     in[0] = cts_leaf(&k->g, dtype, CTS_WIDE, 0, 2, dim);
     in[1] = cts_leaf(&k->g, YK_I32, CTS_LABEL, (uint32_t)dim[1], 1, dim);
     in[2] = cts_leaf(&k->g, YK_F32, CTS_POSITIVE, 0, 1, dim + 1);
@@ -275,8 +275,8 @@ bool cts_case_loss(cts_check *k, uint32_t number, yk_dtype dtype, char *name, si
 
 /* ---- Rounding to 8 bits ----------------------------------------------------------------------------------------------------------- */
 
-/* Every number of bf16: with the scale 1, as some are not finite; then below the largest one, near 1, around the least factor, and where
- * all are zero or count as that. Then numbers of the type itself. */
+/* Every number of bf16: with the scale 1, as some are not finite; then below the largest one, near 1, around the least factor, and all
+ * zero or nearly. Then numbers of the type itself. */
 bool cts_case_round8(cts_check *k, uint32_t number, yk_dtype dtype, char *name, size_t n)
 {
     static const uint32_t largest[] = {0, 254, 127, 45, 36};
@@ -312,7 +312,7 @@ static void grad_stats(cts_check *k, bool special, char *name, size_t n)
     in[1] = cts_leaf(&k->g, YK_F32, CTS_POSITIVE, 0, 1, one);
     k->n = 5003;
     case_apply(k, YK_OP_GRAD_STATS, 2, in, 0, NULL, out);
-    if (special) /* the sum is whatever not-finite numbers give; their count is exact */
+    if (special) /* the sum depends on the order of numbers that are not finite; their count is exact */
         out[0] = yk__dense(&k->g, yk__slice(&k->g, out[0], 0, 1, 2, 1));
     cts_want(k, out[0]);
 }
@@ -323,7 +323,7 @@ static yk__vid part_of(yk__graph *g, yk__vid all, int64_t from, int64_t n)
     return all == YK_NONE ? YK_NONE : yk__leaf(g, g->value[all].slot, g->value[all].offset + (uint64_t)from * 4, YK_F32, 1, &n);
 }
 
-/* Steps of neighbours, whose copies in 16 bits products read, as in an update; number: flags, and which type. */
+/* Steps of neighbours, with copies in 16 bits for products, as in an update; number: flags, and the copies' type. */
 static void adam_steps(cts_check *k, uint32_t number, char *name, size_t n)
 {
     static const int64_t total[] = {6001}, hypers[] = {2 * YK_HYPER_COUNT};

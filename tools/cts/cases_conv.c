@@ -179,8 +179,7 @@ static uint32_t attention_extras(cts_check *k, const att *a, yk__vid *in)
     return n;
 }
 
-/* The first `many` results of the node made last, written as rows of tokens: [B,H,T,D] in the order [B,T,H,D]. The rows are
- * what is wanted then. */
+/* Writes the first `many` results of the last node as rows of tokens: [B,H,T,D] in the order [B,T,H,D]. The rows are then wanted. */
 static void as_rows(yk__graph *g, uint32_t many, yk__vid *y)
 {
     for (uint32_t i = 0; i < many && !g->error.status; i++) {
@@ -195,7 +194,7 @@ static void as_rows(yk__graph *g, uint32_t many, yk__vid *y)
     }
 }
 
-/* [B,H,T,D]; as a view: of rows of tokens, [B,T,H,D], whose heads have other elements beside them, so that they begin anywhere */
+/* [B,H,T,D]; as a view of rows of tokens, [B,T,H,D], in which other elements lie between the heads, so that these begin anywhere */
 static yk__vid head_leaf(cts_check *k, yk_dtype dtype, uint32_t n, const int64_t *dim, bool view)
 {
     static const uint32_t turn[] = {0, 2, 1, 3};

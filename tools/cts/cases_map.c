@@ -37,8 +37,8 @@ static void lies_on(yk__graph *g, yk__vid y, yk__vid x)
     g->value[y].offset = g->value[x].offset;
 }
 
-/* y = tanh(a * b + c) * 0.5, z = max(a, c) * b: every operand of the full shape, c broadcast from a row. in_place: one of the
- * outputs lies in the memory of a or of b, which both outputs need: the first for 0 and 1, where c is dense too, else the second. */
+/* y = tanh(a * b + c) * 0.5, z = max(a, c) * b: every operand of the full shape, c broadcast from a row. in_place: one output is in the
+ * memory of a or of b, which both outputs need: the first for 0 and 1, with a dense c, else the second. */
 static void two_outputs(cts_check *k, yk_dtype dtype, const int64_t *dim, int in_place)
 {
     yk__graph *g = &k->g;
@@ -55,7 +55,7 @@ static void two_outputs(cts_check *k, yk_dtype dtype, const int64_t *dim, int in
     cts_make_body(g, YK_OP_MAP, first, 3, in, 2, out);
     if (in_place >= 0) {
         lies_on(g, out[in_place / 2], in[in_place % 2]);
-        k->claims = YK_CLAIM_RUN; /* a body that runs node by node would read what it has overwritten */
+        k->claims = YK_CLAIM_RUN; /* a body run node by node would read overwritten data */
     }
     cts_want(k, out[0]);
     cts_want(k, out[1]);
@@ -93,8 +93,8 @@ static void many_inputs(cts_check *k, yk_dtype dtype, const int64_t *dim)
     cts_want(k, sum);
 }
 
-/* The largest nodes that fusion makes: so many members with a constant each, inputs and outputs. After the product, if it is one,
- * x = 0.75 x + in[i] goes on over all inputs, again and again; the outputs are its last values, or sums over rows of them. */
+/* The largest nodes that fusion makes: the most members with a constant each, inputs and outputs. After the product, if any, x = 0.75 x
+ * + in[i] repeats over all inputs; the outputs are its last values, or sums over rows of them. */
 static void case_largest(cts_check *k, yk_op op, yk_dtype dtype, const int64_t *dim)
 {
     static const int64_t depth = 19;

@@ -2,9 +2,9 @@
 /*
  * One graph on the device and by the reference.
  *
- * The reference runs with float64 values between nodes and as results. Where a tolerance depends on the data, the
- * reference runs once more: on absolute values (the sum of absolute products) or with the graph's own types (what
- * rounding alone does).
+ * The reference runs with float64 values between nodes and as results. For a tolerance that depends on the data, the reference runs
+ * again:
+ * on absolute values (the sum of absolute products) or with the graph's own types (the effect of rounding alone).
  */
 #include <math.h>
 #include <stdlib.h>
@@ -49,7 +49,7 @@ static double value_rounded(double v, uint32_t dtype)
     return yk__element(element, dtype, 0);
 }
 
-/* The reference as the type would hold it, for types whose stores are checked exactly. */
+/* The reference in the type's precision, for types whose stores are checked exactly. */
 static double value_target(const cts_check *k, double ref, uint32_t dtype)
 {
     bool whole = !yk__dtype_is_float(dtype);
@@ -87,8 +87,8 @@ bool cts_rounds_to(double got, uint32_t dtype, double low, double high)
     return value_rounded(low, dtype) <= got && got <= value_rounded(high, dtype);
 }
 
-/* Of f32, whose divisions and roots need not be the nearest number: half an epsilon. Of 16 bits none: rounding is exact (element_matches).
- * In f32 and bf16 numbers below the normal ones may be zero. */
+/* For f32, whose divisions and roots may miss the nearest number: half an epsilon. For 16 bits 0: rounding is exact (element_matches).
+ * In f32 and bf16 subnormal numbers may be zero. */
 static double one_rounding(double ref, uint32_t dtype)
 {
     const double least = dtype == YK_F16 ? 0 : 0x1p-126, half = yk__epsilon(YK_F32) / 2;
@@ -106,7 +106,7 @@ static double error_allowed(const cts_check *k, double ref, uint32_t dtype, doub
     switch (k->tol) {
     case CTS_EXACT:
         return 0;
-    case CTS_ROUND: /* arithmetic in f32 rounds what f32 does not hold */
+    case CTS_ROUND: /* arithmetic in f32 rounds numbers that f32 cannot hold */
         return one + (dtype == YK_F32 || (double)(float)ref == ref ? 0 : eps32 * fabs(ref));
     case CTS_ULP: /* a function of 16 bits may be as much coarser as changes few roundings */
         return one + (16 * eps32 + (dtype == YK_F32 ? 0 : yk__epsilon(dtype) / 64)) * fabs(ref) + 0x1p-120;
@@ -190,7 +190,7 @@ static void side_drop(side *x)
 
 static bool side_reference(cts *c, const cts_check *k, side *x, bool widen, bool absolute)
 {
-    /* where rounding at every node is asked for, the nodes are those the device runs, or bodies' */
+    /* CTS_NOISE rounds at every node that the device runs, or at every node of the bodies */
     const bool bodies = k->inlined || k->body_noise;
     yk__simple_how how = {.widen = widen, .claims = bodies && k->tol == CTS_NOISE && !widen ? no_claims : NULL};
     yk_error err = YK_ERROR_INIT;
@@ -216,7 +216,7 @@ static bool is_input(const yk__simple *s, uint32_t slot)
     return slot != s->result && s->abi.slot[slot].kind != YK_SLOT_ARENA;
 }
 
-/* Slots other than arena and results: only what nodes produce there may differ from what was put in. */
+/* Checks slots other than arena and results: only values that nodes produce there may change. */
 static bool inputs_untouched(cts *c, const cts_check *k, const side *got)
 {
     void **before = yk__simple_slots(&got->s);

@@ -20,13 +20,13 @@
 #include "tools/cts/coll.h"
 
 #define MOST 4u             /* members */
-#define GUARD 64u           /* elements at least before and behind a result that stay as they are */
+#define GUARD 64u           /* elements before and after a result that must not change, at least */
 #define LONGEST 1048579u    /* elements of a sum over all: more than 4 MiB */
-#define LONGEST_PART 262145u /* of one member's part: more than 1 MiB */
+#define LONGEST_PART 262145u /* elements of one member's part: more than 1 MiB */
 #define LONGEST_NARROW 4099u
 #define PATTERN 0xa5
 #define LATE_COUNT 1021u
-#define LATE_BYTES (8u << 20) /* of each copy that the late work consists of */
+#define LATE_BYTES (8u << 20) /* bytes of each copy in the late work */
 #define LATE_COPIES 12
 #define LATE_ROUNDS 6
 
@@ -50,10 +50,10 @@ typedef struct member {
     yk_status status;
     char why[300]; /* the plugin's words for status */
     char bad[300]; /* the first wrong element; "": none */
-    uint64_t bits; /* of all results that every member has */
+    uint64_t bits; /* hash of the results that every member has */
     atomic_uint meetings;
-    atomic_bool joined; /* or it could not */
-    yk_status ended;    /* of the wait for a collective that was given up */
+    atomic_bool joined; /* or failed to join */
+    yk_status ended;    /* status of the wait for a cancelled collective */
 } member;
 
 /* Lies in memory that processes share. */
@@ -67,10 +67,10 @@ typedef struct coll_team {
     member m[MOST];
 } coll_team;
 
-/* What a plugin says of its collectives. */
+/* A plugin's answer about its collectives. */
 typedef struct coll_info {
     uint32_t flags, devices;
-    char name[2][64]; /* of its island, asked in two processes */
+    char name[2][64]; /* name of its island, asked in two processes */
 } coll_info;
 
 /* A member at work. */
@@ -134,7 +134,7 @@ static uint64_t elements_out(const coll_step *s, uint32_t ranks)
 
 /* ---- Checking ---- */
 
-/* Sums in any order of f32; of a narrower type or wire, where each sum of two may be rounded to it. */
+/* Compares with sums in any order of f32; for a narrower type or wire each sum of two may be rounded to it. */
 static bool sum_matches(const coll_step *s, uint32_t ranks, uint64_t i, double got, double *want)
 {
     const uint32_t narrow = s->wire != s->dtype ? s->wire : s->dtype;
@@ -202,7 +202,7 @@ static yk_status put_operands(worker *w, const coll_step *s, uint64_t lead, uint
     return yk_put(w->t, w->q, w->a, 0, w->in, all, point);
 }
 
-/* Brings `all` elements around the result to the host and looks at them. Of parts in place the neighbours are undefined afterwards. */
+/* Copies `all` elements around the result to the host and checks them. For parts in place the neighbours are undefined afterwards. */
 static yk_status take_result(worker *w, const coll_step *s, yk_buffer *from, uint64_t at, uint64_t lead, uint64_t *point)
 {
     const uint64_t size = yk_dtype_bytes((yk_dtype)s->dtype), n = elements_out(s, w->team->ranks), begin = (at - lead) * size;
@@ -289,7 +289,7 @@ static yk_status late_round(worker *w, yk_buffer *large, const coll_step *s)
     uint64_t point = 0, late = 0;
     coll_step old = *s;
     old.salt += 1000;
-    yk_status st = put_operands(w, s, GUARD, &point); /* they lie in a; those of before in b, where the collective looks for them */
+    yk_status st = put_operands(w, s, GUARD, &point); /* the operands are in a; earlier ones are in b, from which the collective reads */
     for (uint64_t i = 0; i < s->count; i++)
         yk__element_set(w->out, YK_F32, i, number_of(&old, w->own->rank, i));
     if (!st)
@@ -423,7 +423,7 @@ static yk_status sum_abort(worker *w)
     return YK_OK;
 }
 
-/* A member that fails sets the others free. */
+/* A failing member releases the other ones. */
 static void worker_run(worker *w)
 {
     const coll_team *team = w->team;
@@ -446,7 +446,7 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* Members close when all are done: an aborted one may hold another's memory. A sum without an end is left behind. */
+/* Members close once all are done, as an aborted one may hold another's memory. A sum without an end is abandoned. */
 static void run_in_threads(cts *c, coll_team *team)
 {
     pthread_t thread[MOST];
@@ -483,7 +483,7 @@ static void process_main(cts *c, coll_team *team, uint32_t rank)
     _exit(0);
 }
 
-/* One that dies takes the others along, as they wait for it. */
+/* A member that dies ends the others, as they wait for it. */
 static void run_in_processes(cts *c, coll_team *team)
 {
     pid_t pid[MOST] = {0};
@@ -525,7 +525,7 @@ static coll_team *team_new(cts *c, uint32_t ranks, const coll_test *test)
     return t;
 }
 
-/* All members refuse alike what a plugin need not have. */
+/* True if all members alike refuse an optional feature. */
 static bool team_refuses(const coll_team *t)
 {
     for (uint32_t r = 0; r < t->ranks; r++)
@@ -551,7 +551,7 @@ static void team_check(cts *c, const coll_info *info, const coll_team *t)
             cts_fail(c, "%s", t->m[r].bad);
             return;
         }
-    for (uint32_t round = 0; round < 2; round++) /* the cause first, then those that it ended */
+    for (uint32_t round = 0; round < 2; round++) /* the cause first, then its consequences */
         for (uint32_t r = 0; r < t->ranks; r++)
             if (t->m[r].status && (round || t->m[r].status != YK_E_CANCELLED)) {
                 cts_fail(c, "member %u of %u: %s (%s)", r, t->ranks, t->m[r].why, yk__status_name(t->m[r].status));
@@ -624,7 +624,7 @@ static const coll_test kinds[] = {
 };
 #define KINDS (sizeof kinds / sizeof *kinds)
 
-/* Kinds that a plugin may refuse, but for the last, whose operands come late. */
+/* Kinds that a plugin may refuse, except the last, whose operands come late. */
 static const coll_test types[] = {
     {YK_COLL_ALL_REDUCE, YK_I32, YK_I32, false},  {YK_COLL_ALL_REDUCE, YK_BF16, YK_BF16, false},
     {YK_COLL_ALL_REDUCE, YK_F16, YK_F16, false},  {YK_COLL_BROADCAST, YK_BF16, YK_BF16, false},
@@ -648,7 +648,7 @@ void cts_coll(cts *c, const yk_coll *coll)
 
 /* ---- Group processes ---- */
 
-/* Asks the plugin in a process of its own: those that are forked for a test may not find it at work. name: of the island. */
+/* Asks the plugin in a separate process, as forked children of a test must not find it in use. name: of the island. */
 static void info_ask(cts *c, coll_info *info, uint32_t number)
 {
     yk__placement place = {.device = c->device};

@@ -18,7 +18,7 @@
 typedef enum cts_verdict { CTS_PASS, CTS_FAIL, CTS_UNSUPPORTED } cts_verdict;
 
 typedef struct cts {
-    const char *path; /* of the plugin */
+    const char *path; /* path of the plugin */
     uint32_t device;
     uint64_t seed, timeout_ns;
     const char *group; /* that runs now */
@@ -26,12 +26,12 @@ typedef struct cts {
     bool quick;
     bool longest;      /* sums of a hundred million terms, too */
     uint32_t count;    /* random graphs */
-    bool wide;         /* of many shapes, and with more operations */
-    bool claims;       /* composites are not run: what is claimed passes */
-    uint32_t from;     /* tests of the group that are over: a process before this one died in the last of them */
+    bool wide;         /* larger random graphs, of many shapes and more operations */
+    bool claims;       /* composites are not run: a claimed one passes */
+    uint32_t from;     /* finished tests of the group: an earlier process died in the last of them */
     uint32_t number;   /* tests of the group so far */
-    bool counting;     /* none is run, they are counted */
-    int printed;       /* file that stands for standard output: what a plugin prints */
+    bool counting;     /* only counts the tests */
+    int printed;       /* file in the place of standard output, for the plugin's output */
     int64_t printed_bytes;
     const struct cts_lists *lists;
     FILE *out; /* results go there */
@@ -47,7 +47,7 @@ typedef struct cts {
 
 /* ---- Reporting ------------------------------------------------------------------------------------------------------- */
 
-/* Whether to run this test: not if --only leaves it out or the list of unsupported tests names it (which is reported). */
+/* True if this test should run: --only includes it, and the list of unsupported tests does not name it (which is reported). */
 bool cts_begin(cts *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* Ends the test begun last; one verdict per test, the first failure counts. */
 void cts_pass(cts *c);
@@ -63,9 +63,9 @@ typedef struct cts_group {
     void (*run)(cts *c);
 } cts_group;
 
-/* What is run: the groups for plugins, or those for transports. */
+/* The groups to run: for plugins, or for transports. */
 typedef struct cts_suite {
-    const char *name; /* of the option that picks it */
+    const char *name; /* name of its option */
     const cts_group *group;
     uint32_t n;
 } cts_suite;
@@ -84,7 +84,7 @@ void cts_queue_again(cts *c);
 
 /* ---- Test data -------------------------------------------------------------------------------------------------------- */
 
-/* What the numbers of an input are; kept in yk_slot.key with a parameter n. */
+/* The numbers of an input; kept in yk_slot.key with a parameter n. */
 typedef enum cts_dist {
     CTS_UNIT,     /* -1..1 */
     CTS_WIDE,     /* -4..4 */
@@ -92,12 +92,12 @@ typedef enum cts_dist {
     CTS_NONZERO,  /* 0.25..4 with either sign */
     CTS_TIES,     /* multiples of 0.5 in -2..2 */
     CTS_SPECIAL,  /* as ties, now and then a NaN, an infinity or -0 */
-    CTS_NAN,      /* NaNs of all payloads in f32, now and then a number */
+    CTS_NAN,      /* NaNs with all payloads in f32, now and then a number */
     CTS_LOWEST,   /* -infinity */
     CTS_TINY,     /* below the normal numbers of the type */
     CTS_BYTES,    /* 0..255, whole */
     CTS_WHOLE,    /* -1000..1000, whole */
-    CTS_SAME,     /* n tenths, all of them */
+    CTS_SAME,     /* n tenths everywhere */
     CTS_INDEX,    /* 0..n-1, now and then outside */
     CTS_LABEL,    /* 0..n-1, now and then -100 */
     CTS_KEY,      /* a random key: {low, high, step, 0} */
@@ -108,14 +108,14 @@ typedef enum cts_dist {
     CTS_HUGE,     /* 2^n..2^(n+1) with either sign */
     CTS_LARGE,    /* 2^n..2^(n+1) */
     CTS_EDGE,     /* n bits of fraction, then about half a unit or just less than one; often all n are set */
-    CTS_PATTERN,  /* every pattern of bf16, in order, NaNs and infinities too; n not 0: with n - 40 .. n as exponents, no others */
+    CTS_PATTERN,  /* every pattern of bf16, in order, with NaNs and infinities; for n != 0 only exponents n - 40 .. n */
     CTS_HYPER     /* hyperparameters of the optimizers */
 } cts_dist;
 
 yk__vid cts_leaf(yk__graph *g, yk_dtype dtype, cts_dist dist, uint32_t n, uint32_t dims, const int64_t *dim);
 /* A leaf in a slot that a program also writes (parameters, gradient buckets). */
 yk__vid cts_state(yk__graph *g, yk_dtype dtype, cts_dist dist, uint32_t n, uint32_t dims, const int64_t *dim);
-/* Fills the slots of all leaves; the same numbers for every plan of one graph. absolute: their absolute values. */
+/* Fills the slots of all leaves, equally for every plan of one graph. absolute: with absolute values. */
 void cts_fill(const yk__simple *s, void **slot, uint64_t seed, bool absolute);
 uint64_t cts_random(uint64_t *state);
 uint32_t cts_below(uint64_t *state, uint32_t n); /* 0..n-1 */
@@ -129,7 +129,7 @@ typedef enum cts_tol {
     CTS_ABSSUM, /* 4 sqrt(n) eps of the same operation on absolute values, and one rounding */
     CTS_LARGEST, /* c sqrt(n) eps of the largest element, and one rounding */
     CTS_SHARE,  /* n times the element, and one rounding of 16 bits */
-    CTS_NOISE   /* a multiple of what storing every value in its type changes in the reference */
+    CTS_NOISE   /* a multiple of the effect of storing every value in its type, in the reference */
 } cts_tol;
 
 typedef struct cts_check {
@@ -138,16 +138,16 @@ typedef struct cts_check {
     uint32_t n_want;
     cts_tol tol;
     double n;         /* length of the sums; CTS_SHARE: the share */
-    const char *advice; /* said where a result is wrong; NULL: none */
+    const char *advice; /* printed with a wrong result; NULL for none */
     double least;     /* CTS_LARGEST: the largest element counts as this at least: differences of larger numbers */
     double low;       /* CTS_LARGEST: further error in units of the inputs' precision, for 16-bit intermediates */
     uint32_t in_type; /* the inputs' type */
     bool any_zero;    /* CTS_EXACT: +0 and -0 are alike, as max and min may give either; else a zero has the reference's sign */
-    uint32_t claims;  /* bits that claims() has to give beside 1 */
+    uint32_t claims;  /* bits that claims() must return besides 1 */
     uint32_t align;   /* the device's caps.value_align */
     uint64_t seed;
-    bool inlined;     /* run the bodies, whatever is claimed */
-    bool body_noise;  /* CTS_NOISE: what rounding does to the bodies, whatever is run */
+    bool inlined;     /* run the bodies of claimed composites too */
+    bool body_noise;  /* CTS_NOISE: rounding error of the bodies, even if composites run */
     bool share;       /* values share memory where the rules allow it */
     bool arenas;      /* two slots of kind ARENA */
 } cts_check;
@@ -157,14 +157,14 @@ void cts_held_to(cts *c, cts_tol tol);
 void cts_check_init(cts_check *k, const cts *c);
 void cts_check_free(cts_check *k);
 void cts_want(cts_check *k, yk__vid v);
-/* Plans, runs on device and reference, compares results, looks at gaps and at inputs. Ends the test. False: the reference gave no
+/* Plans, runs on device and reference, compares results, checks gaps and inputs. Ends the test. False: the reference gave no
  * results, and the device was not asked. */
 bool cts_check_run(cts *c, cts_check *k);
-/* Prints graph `number` of the group random, which fails, as small as it can be made, and the command that runs it again. */
+/* Prints the failing graph `number` of the group random, shrunk, and the command that repeats it. */
 void cts_shrink(cts *c, const cts_check *k, uint32_t number);
-/* Makes the graph's one composite add to what is there; false if it has not one result in f32 of its own. */
+/* Makes the graph's one composite add to its output; false unless it has one separate result in f32. */
 bool cts_accumulate(cts_check *k);
-/* Whether the device claims every composite of a check's graph. */
+/* True if the device claims every composite of a check's graph. */
 bool cts_claimed(cts *c, cts_check *k, yk_error *err);
 /* Compares one value's elements; false with a failure reported. */
 bool cts_compare(cts *c, const cts_check *k, uint32_t which, const yk_value *got_v, const void *got, const yk_value *ref_v,
@@ -172,7 +172,7 @@ bool cts_compare(cts *c, const cts_check *k, uint32_t which, const yk_value *got
 
 /* Half the distance of the type's numbers from |x| on. */
 double cts_half_ulp(double x, uint32_t dtype);
-/* Whether got is a number of [low, high], rounded to the type: to nearest, of two to the even one. */
+/* True if got is a number of [low, high], rounded to the type: to nearest, ties to even. */
 bool cts_rounds_to(double got, uint32_t dtype, double low, double high);
 
 /* ---- Cases of operations ------------------------------------------------------------------------------------------------ */
@@ -218,7 +218,7 @@ void cts_group_extension(cts *c);
 void cts_group_processes(cts *c);
 void cts_group_errors(cts *c);
 
-/* What a process holds, and what of it grew between two parts of a test as much as a leak of each round would make it. */
+/* A process's holdings; and which of them grew between two parts of a test by as much as a leak in each round. */
 typedef struct cts_held {
     int64_t bytes, pages, files, threads, device;
 } cts_held;
@@ -230,7 +230,7 @@ typedef struct cts_grown {
 cts_held cts_held_now(const cts *c);
 cts_grown cts_held_grown(const cts_held *before, const cts_held *now, uint32_t rounds);
 
-/* Fails the test where a shared object exports anything but its entry point, or takes anything of the host. */
+/* Fails the test if a shared object exports a name besides its entry point, or imports a name of the host. */
 void cts_file_check(cts *c, const char *path, const char *symbol);
 /* Reads the ELF file of a plugin: exported and undefined symbols, libraries it needs. */
 yk_status cts_elf_read(const char *path, void *arg, void (*symbol)(void *arg, const char *name, bool defined, const char *version),

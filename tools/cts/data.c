@@ -7,8 +7,8 @@
 
 #include "tools/cts/cts.h"
 
-#define OFFSET 4096 /* of a leaf in its slot: the slot's begin is not the value's */
-#define BEHIND 512  /* bytes after it that stay as they are */
+#define OFFSET 4096 /* offset of a leaf in its slot, so that the slot's begin is not the value's */
+#define BEHIND 512  /* bytes after it that must not change */
 
 uint64_t cts_random(uint64_t *state)
 {
@@ -51,7 +51,7 @@ static double hyper_value(uint64_t i)
         [YK_HYPER_DECAY] = 0.1,     [YK_HYPER_GRAD_SCALE] = 0.5, [YK_HYPER_CLIP] = 0.4,
         [YK_HYPER_C1] = 0.271,      [YK_HYPER_SQRT_C2] = 0.172, [YK_HYPER_FIRST] = 0,
     };
-    return i == YK_HYPER_COUNT + YK_HYPER_LR ? 0.03 : h[i % YK_HYPER_COUNT]; /* of two groups of parameters */
+    return i == YK_HYPER_COUNT + YK_HYPER_LR ? 0.03 : h[i % YK_HYPER_COUNT]; /* values of two groups of parameters */
 }
 
 static double special_or(uint32_t pick, double otherwise)
@@ -146,7 +146,7 @@ static void store_nan(void *data, uint64_t i)
 
 static double tiny_unit(uint32_t dtype)
 {
-    return dtype == YK_F16 ? 0x1p-24 : dtype == YK_BF16 ? 0x1p-133 : 0x1p-136; /* 1022 of them are no more than the least normal number */
+    return dtype == YK_F16 ? 0x1p-24 : dtype == YK_BF16 ? 0x1p-133 : 0x1p-136; /* 1022 of them are at most the least normal number */
 }
 
 static bool is_leaf(const yk__simple *s, uint32_t v)

@@ -100,7 +100,7 @@ static void test_binary(cts *c, uint32_t op, yk_dtype dtype, const shape *s, boo
     cts_check_free(&k);
 }
 
-/* NaN, infinities and both zeros where the rule says what happens to them. */
+/* NaN, infinities and both zeros, for rules that define their results. */
 static void test_special(cts *c, uint32_t op, yk_dtype dtype)
 {
     static const int64_t dim[] = {257};
@@ -191,7 +191,7 @@ static void cast_edge(cts *c, yk_dtype to)
     cts_check_free(&k);
 }
 
-/* Finite operands of about 2^n, whose result may not fit: an infinity. */
+/* Finite operands of about 2^n with a result that may not fit: infinity. */
 static void test_range(cts *c, uint32_t op, yk_dtype dtype, uint32_t n)
 {
     static const int64_t dim[] = {513};
@@ -252,7 +252,7 @@ static void cast_nan(cts *c, yk_dtype to)
     cts_check_free(&k);
 }
 
-/* Numbers below the normal ones: zero or what they are, but in f16 what they are. */
+/* Subnormal numbers: zero or unchanged, but in f16 unchanged. */
 static void tiny_numbers(cts *c, yk_dtype dtype)
 {
     static const int64_t dim[] = {301};
@@ -270,7 +270,7 @@ static void tiny_numbers(cts *c, yk_dtype dtype)
     cts_check_free(&k);
 }
 
-/* Any number may come of a division by zero; the elements beside it are right, and nothing traps. */
+/* A division by zero may give any number; the elements next to it are right, and there is no trap. */
 static void divide_by_zero(cts *c)
 {
     static const int64_t dim[] = {64};
@@ -301,8 +301,8 @@ static void many_rows(cts *c, yk_dtype dtype, bool columns)
     cts_check_free(&k);
 }
 
-/* More elements than the whole numbers that f32 tells apart: of the longest result the first rows and the last ones are looked at, so
- * that the reference takes seconds. */
+/* More elements than f32 has consecutive integers. Of the longest result only the first and last rows are checked, so that the reference
+ * takes seconds. */
 static void most_elements(cts *c)
 {
     static const int64_t dim[] = {4097, 4097};

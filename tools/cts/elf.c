@@ -77,7 +77,7 @@ static const char *text_at(const file *f, const ElfW(Shdr) * user, uint64_t offs
     return t + offset;
 }
 
-/* The version an undefined symbol asks for ("GLIBC_2.34"), "" when it has none. */
+/* The version that an undefined symbol requires ("GLIBC_2.34"), or "". */
 static const char *version_of(const file *f, uint64_t number)
 {
     const ElfW(Shdr) *need = section_of(f, SHT_GNU_verneed), *used = section_of(f, SHT_GNU_versym);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Group extension: families of functions beside a plugin's table. Both are tried with one process: members of a collective are
- * threads, and a shared buffer is imported by the device that exported it.
+ * Group extension: families of functions besides a plugin's table. Both are tested in one process: members of a collective are threads,
+ * and the exporting device imports a shared buffer.
  */
 #include <string.h>
 #include <unistd.h>
@@ -54,7 +54,7 @@ static const void *extension_of(cts *c, const char *name, const char *test)
     return e;
 }
 
-/* A version is a part of the name: what another one's functions mean is not known here. */
+/* The version is part of the name, as another version's functions may differ. */
 static void test_unknown(cts *c)
 {
     static const char *const names[] = {"yk.no-such-extension.1", "yk.coll", "yk.coll.0", "yk.coll.10", "yk.share.10", "yk.share.1 ", ""};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Groups composite, body and guard: the cases of composites run as they are claimed, run as their bodies, and small odd
- * sizes where a store too wide shows.
+ * Groups composite, body and guard: the cases of composites run as they are claimed, run as their bodies, and at small odd sizes that
+ * reveal too wide stores.
  */
 #include <pthread.h>
 #include <string.h>
@@ -93,7 +93,7 @@ static void as_claimed(cts *c, cts_check *k, const char *name)
         case_run(c, k);
 }
 
-/* What is claimed with YK_CLAIM_ACCUMULATE adds, too. */
+/* A composite claimed with YK_CLAIM_ACCUMULATE must also add. */
 static void as_added(cts *c, cts_check *k, const char *name)
 {
     yk_error err = YK_ERROR_INIT;
@@ -117,8 +117,8 @@ void cts_group_composite(cts *c)
 }
 
 /*
- * With bodies, sums are cut into steps that each round to f32, so errors are those of a longer sum. In 16 bits each step
- * rounds to its own type: what that does to the reference is the measure.
+ * In bodies, sums are cut into steps that each round to f32, so errors are those of a longer sum. In 16 bits each step rounds to its own
+ * type: the effect on the reference is the measure.
  */
 static void as_body(cts *c, cts_check *k, const char *name)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Group leak: the same thing is done over and over; what the process holds may not grow from each part of the rounds to the next.
- * A cache that fills up grows in some parts and then no longer; a leak grows in all of them, however many there are. What drivers
- * keep in threads of their own is counted too.
+ * Group leak: repeats one action; the process's holdings may not grow in every part of the rounds. A filling cache grows in some parts
+ * and then stops; a leak grows in all parts. Memory in drivers' own threads counts too.
  */
 #include "config.h"
 
@@ -14,13 +13,13 @@
 #include "core/base/mem.h"
 #include "tools/cts/cts.h"
 
-#define PARTS 8          /* the first of which does not count; the first without growth is the last */
+#define PARTS 8          /* the first does not count; the first without growth is the last */
 #define ROUNDS 40        /* in a part */
 #define RUNS 300         /* the same for runs: rings of some hundred places fill up in the first part */
-#define LEAST_BYTES 24   /* of a round: a lost object is at least so large, noise of a part less */
+#define LEAST_BYTES 24   /* bytes of a round: a lost object has at least so many, a part's noise has less */
 #define LEAST_PAGES 8    /* 32 KiB of a round */
 
-/* What sanitizers count; absent elsewhere. */
+/* A sanitizer's counter; absent elsewhere. */
 extern size_t __sanitizer_get_current_allocated_bytes(void) __attribute__((weak));
 
 static int64_t bytes_held(void)
@@ -46,7 +45,7 @@ static int64_t entries_of(const char *folder)
     return n;
 }
 
-/* 0 under a sanitizer, which does not give back what was freed. */
+/* 0 under a sanitizer, which does not return freed pages. */
 static int64_t pages_held(void)
 {
     long pages = 0;
@@ -64,7 +63,7 @@ static int64_t memory_free(const cts *c)
     return c->t->device_caps(c->device, &k) ? 0 : (int64_t)k.mem_free;
 }
 
-/* Whether what is said to be free is so but for the device's own buffers: some come and go, and nothing else is seen. */
+/* True if the reported free memory changes only with the device's own buffers: some come and go without another change. */
 static bool memory_is_own(const cts *c)
 {
     const int64_t before = memory_free(c);
@@ -83,7 +82,7 @@ static bool memory_is_own(const cts *c)
 
 static bool counts_device;
 
-/* A device's own memory. That of the host is shared with everybody, and says nothing. */
+/* A device's own memory. Host memory is shared with every process, so it is not counted. */
 static int64_t device_held(const cts *c)
 {
     return counts_device ? -memory_free(c) : 0;
@@ -119,7 +118,7 @@ static void fail_grown(cts *c, cts_grown g, const cts_held *first, const cts_hel
         cts_fail(c, "it keeps %.0f KiB of the device's memory each time", (double)(last->device - first->device) / (1024 * rounds));
 }
 
-/* Calls part(arg), which does the thing `rounds` times, until nothing has grown in all parts so far: false. */
+/* Calls part(arg), which acts `rounds` times, until nothing has grown in all parts so far: false. */
 static bool grows_in_parts(cts *c, uint32_t rounds, void (*part)(cts *c, void *arg), void *arg, cts_grown *all, cts_held *first,
                            cts_held *last)
 {
@@ -139,7 +138,7 @@ static bool grows_in_parts(cts *c, uint32_t rounds, void (*part)(cts *c, void *a
     return !c->failed_now;
 }
 
-/* What is lost is lost again; a driver's caches may grow through all parts once, on a machine that has other work. */
+/* Repeats a failure, as a leak leaks again; a driver's caches may grow through all parts once, on a busy machine. */
 static void measure_parts(cts *c, uint32_t rounds, void (*part)(cts *c, void *arg), void *arg)
 {
     cts_grown all;
@@ -169,7 +168,7 @@ static void test_leak(cts *c, const char *name, bool (*once)(cts *c, cts_check *
     cts_pass(c);
 }
 
-/* Of what not every device has. */
+/* Runs the test if the device has the feature. */
 static void test_leak_if(cts *c, const char *name, bool offered, const char *lacks, bool (*once)(cts *c, cts_check *k))
 {
     if (offered)
@@ -234,7 +233,7 @@ static bool wrap_once(cts *c, cts_check *k)
     return true;
 }
 
-/* Two queues, a copy of one that waits for the other, and one that is refused. */
+/* Two queues, a copy of one that waits for the other, and a refused copy. */
 static bool waits_once(cts *c, cts_check *k)
 {
     yk_queue *q[2] = {NULL, NULL};

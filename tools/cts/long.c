@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Group long: sums of up to millions of terms, with --long of a hundred million. An accumulator of 32 bits that takes them one after the
- * other loses digits: where all terms are alike, each addition rounds in the same direction. So terms have one sign, a result is the sum
- * of absolute values, too, and the error allowed is a share of it: whatever the number of terms, of a device with YK_CAP_LONG_SUMS;
- * of any other device, 2^-24 for each addition.
+ * Group long: sums of up to millions of terms, with --long of a hundred million. An accumulator of 32 bits that adds them in turn loses
+ * digits: with equal terms each addition rounds in the same direction. So terms have one sign, and a result equals its sum of absolute
+ * values. The allowed error is a share of it: a fixed one for a device with YK_CAP_LONG_SUMS, 2^-24 per addition for any other.
  */
 #include <math.h>
 #include <string.h>
@@ -11,10 +10,10 @@
 #include "tools/cts/cts.h"
 
 #define MOST 2000000
-#define SUM_SHARE 1e-6     /* of a sum's absolute terms */
-#define PRODUCT_SHARE 2e-6 /* of those of a product */
-#define FUNCTION_SHARE 1e-4 /* of a result of 16 bits before its rounding, where it is a function: as for CTS_ULP */
-#define CONV_SHARE 1e-5    /* of a convolution's: Winograd's transforms alone lose as much as a product may */
+#define SUM_SHARE 1e-6     /* share of a sum's absolute terms */
+#define PRODUCT_SHARE 2e-6 /* share of a product's */
+#define FUNCTION_SHARE 1e-4 /* share of a 16-bit function's result before its rounding: as for CTS_ULP */
+#define CONV_SHARE 1e-5    /* share of a convolution's: Winograd's transforms alone lose as much as a product may */
 
 typedef struct long_sum {
     uint32_t dims, axes;
@@ -32,7 +31,7 @@ static const long_sum longest[] = {{1, 1, {100000000}}, {2, 1, {50000000, 2}}, {
 
 typedef struct long_product {
     int64_t rows, cols, terms;
-    bool strided; /* terms lie far from each other in both operands, as in the gradient of a weight */
+    bool strided; /* terms are far apart in both operands, as in the gradient of a weight */
 } long_product;
 
 static const long_product products[] = {
@@ -80,7 +79,7 @@ static int64_t terms_of(const long_sum *s)
     return n;
 }
 
-/* fused: of a product of two operands, as one node. */
+/* fused: terms are products of two operands, as one node. */
 static void sum_of_alike(cts *c, yk_dtype dtype, const long_sum *s, bool fused)
 {
     cts_check k;
@@ -105,7 +104,7 @@ static void sum_of_alike(cts *c, yk_dtype dtype, const long_sum *s, bool fused)
     check_share(c, &k, SUM_SHARE, terms_of(s));
 }
 
-/* Most rows go to one row of the table, as those of a frequent word do. */
+/* Most rows go to one row of the table, as for a frequent word. */
 static void rows_added_to_one(cts *c, yk_dtype dtype, int64_t n, int64_t width, int64_t table)
 {
     const int64_t src[] = {n, width}, dim[] = {table, width};
@@ -147,7 +146,7 @@ static int64_t elements_of(uint32_t dims, const int64_t *dim)
     return n;
 }
 
-/* Operations of one operand x [a, b] or [a, b, c, d] whose results are sums. */
+/* Operations on one operand x [a, b] or [a, b, c, d] with sums as results. */
 static void sums_within(cts *c, yk_op op, yk_dtype dtype, cts_dist dist, uint32_t dims, const int64_t *dim, uint32_t n_attr,
                         const int64_t *attr, uint32_t from, uint32_t wanted)
 {
@@ -229,7 +228,7 @@ static void composites_of_type(cts *c, yk_dtype dtype)
     conv_gradient(c, dtype, 16, 3, 112, 7, 2);
 }
 
-/* In 16 bits kernels are other ones, sums of f32 the same: the longest of them are left out. */
+/* 16 bits use other kernels with the same sums of f32, so the longest are left out. */
 static void long_of_type(cts *c, yk_dtype dtype)
 {
     const bool wide = dtype == YK_F32;

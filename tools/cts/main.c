@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* yoke-cts: the command line, the groups, and a process for each of them. */
+/* yoke-cts: the command line, the groups, and a process for each group. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #include "tools/cts/record.h"
 #include "tools/cts/tr.h"
 
-#define DEATHS 20       /* of a group's processes, then its other tests are not run */
+#define DEATHS 20       /* processes of a group that may die before its other tests are skipped */
 #define COUNT_MS 60000
 
 static const cts_group plugin_groups[] = {
@@ -148,7 +148,7 @@ static void run_group(cts *c, const cts_group *g)
     yk__plugins_fini();
 }
 
-/* What one test may take: several waits, and compiling. */
+/* Time limit of one test: several waits, and compiling. */
 static int cts_limit_ms(const cts *c)
 {
     const uint64_t ms = c->timeout_ns / 1000000u * 2 + 10000;
@@ -161,12 +161,12 @@ static int cts_limit_ms(const cts *c)
 typedef struct child {
     pid_t pid;
     int results; /* the pipe */
-    uint32_t number; /* of the last test that began; tests counted, if they are */
-    char last[160]; /* its name; "" when its verdict has come */
+    uint32_t number; /* number of the last begun test; number of tests if counting */
+    char last[160]; /* its name; "" once its verdict has come */
     bool hung;
 } child;
 
-/* Standard output goes to a file, so that what a plugin prints is no line of the suite's. */
+/* Redirects standard output to a file, so that a plugin's output is no line of the suite's. */
 static void output_capture(cts *c)
 {
     FILE *f = tmpfile();
@@ -223,7 +223,7 @@ static void take_line(child *k, cts_totals *t, const cts_lists *l, const char *l
     }
 }
 
-/* Until the child ends, or has said nothing for longer than a test may take: then it is killed. */
+/* Reads until the child ends, or is silent for longer than a test may take: then kills it. */
 static void read_results(child *k, int limit_ms, cts_totals *t, const cts_lists *l)
 {
     char text[4096];
@@ -265,7 +265,7 @@ static bool report_end(const cts *c, const cts_group *g, const child *k, int sta
     return false;
 }
 
-/* Runs the group from c->from on in a process; k says how far it came. -1: there was no process, 1: it ended well. */
+/* Runs the group from c->from on in a process; k tells its progress. -1: no process, 1: it ended well. */
 static int run_child(const cts *c, const cts_group *g, child *k, cts_totals *t)
 {
     int status = 0;
@@ -277,7 +277,7 @@ static int run_child(const cts *c, const cts_group *g, child *k, cts_totals *t)
     return c->counting || report_end(c, g, k, status, t);
 }
 
-/* After too many deaths: how many tests nobody ran. */
+/* Counts the skipped tests after too many deaths. */
 static void count_rest(const cts *c, const cts_group *g, uint32_t from, int deaths, cts_totals *t)
 {
     cts counting = *c;
@@ -395,7 +395,7 @@ static int read_lists(const yk__cli *cli, cts_lists *l)
     return 0;
 }
 
-/* *file: that of the transport's name, allocated; NULL: a plugin is tested. */
+/* *file: the transport's file, allocated; NULL for a test of a plugin. */
 static yk_status find_tested(const yk__cli *cli, cts *c, char **file, yk_error *err)
 {
     const char *transport = yk__cli_text(cli, "transport");
@@ -447,7 +447,7 @@ static int run_suite(int argc, char **argv)
         code = check_groups(suite, yk__cli_text(&cli, "group"));
     if (!code)
         code = read_lists(&cli, &lists);
-    setenv("YOKE_PROBE", "off", 1); /* what it would find is what the tests are to find, one by one */
+    setenv("YOKE_PROBE", "off", 1); /* the tests find a probe's findings one by one */
     if (!code)
         code = run_reported(&c, suite, &cli);
     cts_list_free(lists.unsupported);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Groups random and gradients: larger graphs, compared with the reference by what rounding does to it.
- */
+/* Groups random and gradients: larger graphs, compared with the reference by its rounding error. */
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -111,7 +109,7 @@ static yk__vid value_detour(maker *m)
 
 /* ---- Steps of --wide ------------------------------------------------------------------------------------------------------- */
 
-/* Heads of the columns, where that comes out even; causal or not. */
+/* Heads of the columns, if they divide evenly; causal or not. */
 static yk__vid value_attended(maker *m)
 {
     static const uint32_t turn[] = {0, 2, 1, 3};
@@ -136,8 +134,7 @@ static yk__vid value_convolved(maker *m)
     return value_tame(m, yk__reshape(m->g, out, 2, m->dim));
 }
 
-/* A filter's gradient of two pictures, added up, to which a third is added: alone, what is left of terms that cancel each other has
- * more rounding than its size tells. */
+/* A filter's gradient of two pictures, plus a third: alone, its cancelling terms would leave more rounding error than its size tells. */
 static yk__vid value_filtered(maker *m)
 {
     const int64_t x[] = {1, 1, m->dim[0], m->dim[1]}, w[] = {1, 1, 3, 3}, one[] = {1, 1}, attr[] = {1, 1, 1, 1, 1, 1, 1};
@@ -148,7 +145,7 @@ static yk__vid value_filtered(maker *m)
     return yk__bin(m->g, YK_OP_ADD, value_tame(m, value_any(m)), yk__expand(m->g, yk__reshape(m->g, out, 2, one), 2, m->dim));
 }
 
-/* a b' c, and (a' b) that multiplies c from the right: products of other shapes, with either operand turned. */
+/* a b' c, and (a' b) times c from the right: products of other shapes, with either operand transposed. */
 static yk__vid value_products(maker *m)
 {
     const yk__vid a = value_tame(m, value_any(m)), b = value_tame(m, value_any(m)), c = value_any(m);
@@ -237,7 +234,7 @@ static yk__vid random_step(maker *m)
     }
 }
 
-/* Graph `number` of the seed. */
+/* Makes graph `number` of the seed. */
 static void random_make(const cts *c, cts_check *k, uint32_t number)
 {
     yk_dtype types[4];
@@ -246,7 +243,7 @@ static void random_make(const cts *c, cts_check *k, uint32_t number)
     uint32_t nodes;
     cts_check_init(k, c);
     k->tol = CTS_NOISE;
-    k->body_noise = true; /* what a layer norm's mean is off, all its elements are: their sum, next to nothing, is off so many times that */
+    k->body_noise = true; /* a layer norm's error of the mean is in all its elements, so their sum, near zero, has it many times */
     k->share = number % 2 == 1;
     k->arenas = number % 3 == 2;
     m.low_type = n_type > 1 ? types[1 + number % (n_type - 1)] : YK_F32;
@@ -285,7 +282,7 @@ void cts_group_random(cts *c)
 
 typedef struct net {
     cts_check k;
-    yk_dtype type; /* of what is computed; parameters are f32 */
+    yk_dtype type; /* type of the computation; parameters are f32 */
     yk__vid wrt[8];
     uint32_t n_wrt;
 } net;
@@ -302,7 +299,7 @@ static yk__vid net_param(net *t, uint32_t dims, const int64_t *dim)
     return v;
 }
 
-/* A parameter as it is computed with. */
+/* A parameter in the type of the computation. */
 static yk__vid net_weights(net *t, uint32_t dims, const int64_t *dim)
 {
     yk__vid v = net_param(t, dims, dim);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What all groups use: buffers and queues in short form, waiting, bytes that can be told apart. */
+/* Helpers of all groups: buffers and queues in short form, waits, distinguishable bytes. */
 #include "tools/cts/ops.h"
 
 yk_status cts_buffer_new(cts *c, uint64_t bytes, yk_buffer **b)

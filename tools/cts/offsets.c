@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Group offsets: copies, values, slots and rows at 5 GiB of a buffer, where offsets of 32 bits come out at 1 GiB. Little of the buffer is
- * touched, so that a device with the host's memory takes some MiB of it. Places are chosen in pairs that 31 or 32 bits do not tell apart.
+ * Group offsets: copies, values, slots and rows at 5 GiB of a buffer, which offsets of 32 bits turn into 1 GiB. Tests touch little of
+ * the buffer, so that a device with the host's memory takes some MiB of it. Places come in pairs that are equal in 31 or 32 bits.
  */
 #include "config.h"
 
@@ -19,19 +19,19 @@
 #define FAR_OUT (4 * GIB + GIB / 2)
 #define NEAR_OUT (GIB / 2)
 #define BYTES (FAR + (1u << 20))
-#define NEEDED (6 * GIB)  /* of memory, for devices that take all of a buffer at once */
+#define NEEDED (6 * GIB)  /* bytes of memory, for devices that reserve a whole buffer at once */
 #define COPIED 3000
 #define COUNT 256         /* elements of a value */
 #define WIDTH 4096        /* elements of a row */
 #define ROWS 3
 #define SLOTS 6
-#define TRIED_ROWS 16384  /* of a table of 256 MiB, from which a look-up takes less than TRIED_S unless it reads the whole table */
+#define TRIED_ROWS 16384  /* rows of a table of 256 MiB; looking them up takes less than TRIED_S unless it reads the whole table */
 #define TRIED_S 0.2
 #define MOST_SCRATCH (64u << 20)
 
 typedef struct large {
     cts *c;
-    yk_buffer *buffer; /* of BYTES */
+    yk_buffer *buffer; /* BYTES long */
 } large;
 
 static bool bytes_put(cts *c, yk_buffer *b, uint64_t at, const void *data, uint64_t bytes)
@@ -229,7 +229,7 @@ typedef struct rows_test {
     float row[ROWS][WIDTH], got[ROWS][WIDTH];
 } rows_test;
 
-/* Whether rows are looked up without a look at the others, as host->eval_node takes all of them. */
+/* False if a look-up reads the whole table, as host->eval_node does. */
 static bool rows_are_picked(large *l)
 {
     static const int64_t table[] = {TRIED_ROWS, WIDTH}, n[] = {ROWS};
@@ -322,7 +322,7 @@ static void added_check(large *l, const rows_test *t)
     }
 }
 
-/* i + 1 is added to row i of the index; only where the device adds to what is there, as a new table of 5 GiB is made of 5 GiB of zeros. */
+/* Adds i + 1 to row i of the index; only on devices that add to an output, as a new table of 5 GiB would need 5 GiB of zeros. */
 static void test_scatter(large *l)
 {
     static const int64_t dim[] = {ROWS, WIDTH};

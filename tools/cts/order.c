@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Group queue, second part: order between queues. A chain of products takes long enough for what does not wait to be found out;
- * each order is tried several times with other numbers. What is right comes from the reference evaluator.
+ * Group queue, second part: order between queues. A chain of products takes so long that a missing wait shows; each order is tried
+ * several times with other numbers. The reference evaluator gives the right result.
  */
 #include <math.h>
 #include <pthread.h>
@@ -21,7 +21,7 @@
 #define SLICE_NS 1000000u
 #define BESIDE_S 0.1 /* how long two queues are given runs */
 #define BESIDE 12    /* runs of each at a time */
-#define BEHIND 12 /* where results lie in another device's buffer */
+#define BEHIND 12 /* offset of results in another device's buffer */
 
 /* y = x w w .. w, each time scaled so that numbers stay moderate. Slots: arena, x, w, result. */
 typedef struct chain {
@@ -29,17 +29,17 @@ typedef struct chain {
     yk__simple plan;
     yk_program *program;
     uint32_t x, w, y; /* slots */
-    uint64_t y_at;    /* where the result lies in its slot */
+    uint64_t y_at;    /* offset of the result in its slot */
 } chain;
 
-/* What a run is bound to. Each has weights of its own: what one queue packs is of no use to another. */
+/* The bindings of a run. Each has its own weights, so that one queue's packed ones are useless to another. */
 typedef struct binding {
     yk_buffer *slot[8];
     uint64_t offset[8], version[8];
     float weights[SIDE * SIDE];
 } binding;
 
-/* The lists of one call. They are overwritten when it has returned: nothing may look at them any more. */
+/* The lists of one call. They are overwritten after its return: no later access is allowed. */
 typedef struct lists {
     yk_submit submit;
     yk_copy copy;
@@ -89,7 +89,7 @@ static void chain_free(cts *c, chain *k)
     yk__graph_free(&k->g);
 }
 
-/* What the reference makes of x. */
+/* The reference's result for x. */
 static bool chain_reference(cts *c, const chain *k, const float *weights, const float *x, float *y)
 {
     void **slot = yk__simple_slots(&k->plan);
@@ -163,7 +163,7 @@ static bool copy_listed(cts *c, yk_queue *q, const yk_copy *copy, uint32_t n_wai
     return cts_ok(c, s, "queue_copy");
 }
 
-/* A copy that waits for one point of another queue; a NULL queue: for none. */
+/* A copy that waits for one point of another queue; none for a NULL queue. */
 static bool copy_after(cts *c, yk_queue *q, yk_copy copy, yk_queue *other, uint64_t other_point, uint64_t *point)
 {
     return copy_listed(c, q, &copy, other != NULL, &(yk_wait){other, other_point}, point);
@@ -183,7 +183,7 @@ static bool result_right(cts *c, const float *got, const float *want, const char
     return true;
 }
 
-/* What all tests here have: a chain, two queues and one to wait for, two bindings, numbers. */
+/* The common objects of these tests: a chain, two queues and one to wait for, two bindings, numbers. */
 typedef struct scene {
     chain chain;
     yk_queue *q[QUEUES];
@@ -216,7 +216,7 @@ static scene *scene_open(cts *c)
     return NULL;
 }
 
-/* want: what the first binding makes of x; twice: what the second makes of that. */
+/* want: the first binding's result for x; twice: the second's result for that. */
 static bool scene_numbers(cts *c, scene *s, uint64_t seed)
 {
     numbers_fill(s->x, seed);
@@ -229,7 +229,7 @@ static bool put_x(cts *c, scene *s, int queue, int bound, uint64_t *point)
     return cts_ok(c, yk_put(c->t, s->q[queue], s->b[bound].slot[s->chain.x], 0, s->x, BYTES, point), "queue_copy");
 }
 
-/* The second queue runs on what the first one's run made, and is read by the first. */
+/* The second queue runs on the first one's result, and the first one reads its result. */
 static bool runs_wait_once(cts *c, scene *s, int first)
 {
     yk_queue *a = s->q[first], *b = s->q[!first];
@@ -267,7 +267,7 @@ static bool overwrites_wait_once(cts *c, scene *s, int first)
            result_right(c, s->got, s->want, "a run whose input another queue overwrites once it is over");
 }
 
-/* Nothing waits here but the host: a point that is done is so for every queue. */
+/* Only the host waits here: a point that is done is done for every queue. */
 static bool point_is_true_once(cts *c, scene *s, int first)
 {
     yk_queue *a = s->q[first], *b = s->q[!first];
@@ -279,7 +279,7 @@ static bool point_is_true_once(cts *c, scene *s, int first)
            result_right(c, s->got, s->want, "a result read by another queue when the run's point is done");
 }
 
-/* Runs of both queues, each with a copy of its result to a place of its own; all are compared when both are idle. */
+/* Runs on both queues, each with a copy of its result to its own place; all are compared once both are idle. */
 static bool overlapped_results(cts *c, scene *s, int first, float *got)
 {
     const chain *k = &s->chain;
@@ -314,7 +314,7 @@ static bool side_by_side_once(cts *c, scene *s, int first)
     return ok;
 }
 
-/* A list of n points, all of them done but one, the first or the last. */
+/* A list of n points, all done except the first or the last. */
 static bool waits_fill(cts *c, scene *s, uint32_t n, bool late_first, yk_wait late, yk_wait wait[WAITS])
 {
     uint64_t point = 0;
@@ -327,7 +327,7 @@ static bool waits_fill(cts *c, scene *s, uint32_t n, bool late_first, yk_wait la
     return cts_wait(c, s->q[2], point);
 }
 
-/* What the first queue made goes to the second binding, whose run waits for it; then the other way: nothing is read too early. */
+/* The first queue's result goes to the second binding, whose run waits for it; then the other way: no read is too early. */
 static bool waits_all_once(cts *c, scene *s, int first, uint32_t n, bool late_first)
 {
     yk_queue *a = s->q[first], *b = s->q[!first];
@@ -413,7 +413,7 @@ static void test_wait_any(cts *c)
 
 /* ---- How long a wait takes ---- */
 
-/* How many runs take half a second: of a fast device more than it begins at once, of a slow one a few. */
+/* Number of runs in half a second: on a fast device more than it starts at once, on a slow one a few. */
 static bool much_to_do(cts *c, scene *s, int most, int *runs)
 {
     uint64_t point;
@@ -451,7 +451,7 @@ static bool wait_slice(cts *c, scene *s, uint64_t point, uint64_t timeout_ns, bo
     return st == YK_E_TIMEOUT || cts_ok(c, st, "queue_wait");
 }
 
-/* The least a wait of a millisecond took of a few: on a busy machine one alone says nothing. */
+/* The least of a few waits of a millisecond: on a busy machine a single one tells little. */
 static bool wait_is_short(cts *c, scene *s, int runs, double *least)
 {
     bool over = false, ok = true;
@@ -490,7 +490,7 @@ static void test_wait_short(cts *c)
     cts_pass(c);
 }
 
-/* What poll says is done is there. Nobody waits meanwhile. */
+/* A point that poll reports as done has its results, without a wait. */
 static void test_poll(cts *c)
 {
     scene *s;
@@ -516,7 +516,7 @@ static void test_poll(cts *c)
 
 /* ---- Two devices ---- */
 
-/* What the other device of the plugin has: a queue, a buffer, and bytes that go through it. */
+/* Objects on the plugin's other device: a queue, a buffer, and bytes that pass through it. */
 typedef struct neighbour {
     yk_device *dev;
     yk_queue *q;
@@ -545,7 +545,7 @@ static void neighbour_close(cts *c, neighbour *n)
         c->t->device_close(n->dev);
 }
 
-/* Both devices write the same host memory, the other one when the run here is over. */
+/* Both devices write the same host memory, the other one after the run here. */
 static bool devices_wait(cts *c, scene *s, neighbour *n)
 {
     const chain *k = &s->chain;
@@ -559,7 +559,7 @@ static bool devices_wait(cts *c, scene *s, neighbour *n)
            result_right(c, s->got, n->out, "a copy that waits for a queue of another device");
 }
 
-/* A copy between devices in two parts by one queue, for which the other one waits; not every plugin has such. */
+/* One queue copies between devices in two parts, and the other one waits for it; not every plugin supports that. */
 static bool devices_copy(cts *c, scene *s, neighbour *n, bool pull)
 {
     const chain *k = &s->chain;
@@ -618,7 +618,7 @@ static void abort_check(cts *c, scene *s, const waiter *w)
         cts_fail(c, "after queue_abort with YK_E_CANCELLED a wait gives another status");
 }
 
-/* A queue with much to do is aborted while a thread waits; another queue goes on. */
+/* A busy queue is aborted while a thread waits; another queue continues. */
 static void test_abort(cts *c)
 {
     waiter w = {.c = c};
@@ -717,7 +717,7 @@ static void test_device_copy(cts *c)
     cts_pass(c);
 }
 
-/* Whatever a queue is for and however urgent it is, it copies. */
+/* A queue of any kind and priority copies. */
 static void test_copy_kinds(cts *c)
 {
     static const char *const names[] = {"compute", "copy", "coll"};

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Numbers for what only moves: each of them arrives as it is. */
+/* Numbers for operations that only move: each arrives unchanged. */
 static cts_dist moved_dist(yk_dtype dtype)
 {
     return dtype == YK_BOOL ? CTS_MASK : dtype == YK_I32 ? CTS_WHOLE : CTS_MOVED;
@@ -89,7 +89,7 @@ static const reduction reductions[] = {
     {2, 2, {70001, 3}},   {8, 0xaa, {2, 3, 2, 1, 3, 2, 2, 3}}, {8, 0x55, {3, 3, 2, 1, 3, 2, 2, 3}},
 };
 
-/* More than a million elements: all of them, in columns, in rows. */
+/* More than a million elements: in one sum, in columns, in rows. */
 static const reduction larges[] = {{1, 1, {1100003}}, {2, 1, {550003, 2}}, {2, 2, {2, 550003}}};
 
 static double reduce_apply(const reduction *r)
@@ -126,7 +126,7 @@ static void test_argmax(cts *c, yk_dtype dtype, cts_dist dist, uint32_t axis)
     check_run(c, &k, yk__argmax(&k.g, cts_leaf(&k.g, dtype, dist, 0, 3, dim), axis));
 }
 
-/* Rows of -infinity: nothing may take its place, and the first of equals is the first. */
+/* Rows of -infinity: no other number may replace it, and the first of equal elements wins. */
 static void rows_of_lowest(cts *c, yk_dtype dtype, bool arg)
 {
     static const int64_t dim[] = {40, 9};
@@ -264,7 +264,7 @@ static void copy_all_dims(cts *c, yk_dtype dtype)
     check_run(c, &k, yk__dense(&k.g, yk__permute(&k.g, cts_leaf(&k.g, dtype, moved_dist(dtype), 0, YK_MAX_DIMS, dim), turn)));
 }
 
-/* All of both. */
+/* Both copies. */
 static void copy_rows_of_type(cts *c, yk_dtype dtype)
 {
     test_copy_transposed(c, dtype, false);
@@ -308,7 +308,7 @@ static void test_gather(cts *c, yk_dtype dtype, int64_t rows, int64_t width, int
                           cts_leaf(&k.g, YK_I32, CTS_INDEX, (uint32_t)rows, 1, index)));
 }
 
-/* Added to what is there, where the device claims it. */
+/* Adds to an output, if the device claims that. */
 static void scatter_added(cts *c, yk_dtype dtype)
 {
     static const int64_t src[] = {33, 7}, index[] = {33}, to[] = {10, 7};
@@ -482,7 +482,7 @@ static void test_dot(cts *c, yk_dtype dtype, const product *p, uint32_t transpos
     check_run(c, &k, yk__dot(&k.g, a, b, ta, tb));
 }
 
-/* One operand has no batch of its own: stride 0. */
+/* One operand has no batch dimension: stride 0. */
 static void dot_batch(cts *c, yk_dtype dtype, bool first)
 {
     static const int64_t a[] = {5, 9, 16}, b[] = {5, 16, 11};
@@ -531,7 +531,7 @@ static void dot_wide(cts *c, yk_dtype dtype)
     check_run(c, &k, y);
 }
 
-/* Added to what is there, in every form. */
+/* Adds to an output, in every form. */
 static void dot_added(cts *c, yk_dtype dtype, int64_t batch, uint32_t transposed)
 {
     const bool ta = transposed & 1, tb = transposed & 2;
@@ -554,7 +554,7 @@ static void dot_added(cts *c, yk_dtype dtype, int64_t batch, uint32_t transposed
     check_run(c, &k, y);
 }
 
-/* A zero times what is not finite is NaN, in a sum that ends in such a term or begins with one; sums without one are numbers. */
+/* Zero times a number that is not finite is NaN, in a sum that ends or begins with such a term; sums without one are numbers. */
 static void dot_not_finite(cts *c, yk_dtype dtype, bool longer, uint32_t transposed)
 {
     static const int64_t few[] = {2, 33}, more[] = {63, 33}, left[] = {40, 65}, left_transposed[] = {65, 40};
@@ -577,7 +577,7 @@ static void dot_not_finite(cts *c, yk_dtype dtype, bool longer, uint32_t transpo
     check_run(c, &k, yk__dot(&k.g, x, tb ? yk__dense(&k.g, yk__permute(&k.g, y, swap)) : y, ta, tb));
 }
 
-/* Operands that 8 bits hold, in the formats that layers have: whether a device makes use of that, is its own affair. */
+/* Operands that 8 bits hold, in the formats of layers; a device may use that or not. */
 static void dot_eight(cts *c, yk_dtype dtype, uint32_t formats, uint32_t transposed)
 {
     static const uint16_t flags[] = {YK_NODE_A_E4M3 | YK_NODE_B_E4M3, YK_NODE_A_E5M2 | YK_NODE_B_E4M3, YK_NODE_A_E4M3 | YK_NODE_B_E5M2};
@@ -585,7 +585,7 @@ static void dot_eight(cts *c, yk_dtype dtype, uint32_t formats, uint32_t transpo
     const bool ta = transposed & 1, tb = transposed & 2;
     cts_check k;
     yk__vid a, b;
-    if (c->t->n_op <= YK_OP_ROUND8) /* such a plugin is sent none */
+    if (c->t->n_op <= YK_OP_ROUND8) /* such a plugin gets none */
         return;
     if (!cts_begin(c, "dot.%s.eight%u%s%s", yk__dtype_name(dtype), formats, ta ? ".ta" : "", tb ? ".tb" : ""))
         return;
@@ -629,7 +629,7 @@ void cts_ops_dot(cts *c)
     }
 }
 
-/* Many leaves, each in a slot of its own, added up one after another. */
+/* Many leaves in separate slots, added in turn. */
 static void many_slots(cts *c)
 {
     static const int64_t dim[] = {5, 13};

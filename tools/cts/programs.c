@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Groups rebind and errors: one program with several bindings; what must be refused; failures that stay.
- */
+/* Groups rebind and errors: one program with several bindings; required refusals; lasting failures. */
 #include <math.h>
 #include <string.h>
 
@@ -12,7 +10,7 @@
 #define K 10
 #define N 7
 
-/* y = x w + b with each in a slot of its own; unlike: y = x w - b, with a slot more, in another order. */
+/* y = x w + b with separate slots; unlike: y = x w - b, with one more slot, in another order. */
 typedef struct product {
     yk__graph g;
     yk_graph abi;
@@ -82,7 +80,7 @@ typedef struct binding {
     yk_buffer *buffer[8];
     uint64_t offset[8], version[8];
     float x[M * K], w[K * N], b[N], y[M * N];
-    float sign; /* of b in y */
+    float sign; /* sign of b in y */
 } binding;
 
 static bool bind_new(cts *c, const product *p, binding *b, uint32_t shift)
@@ -259,7 +257,7 @@ static void test_own_writes(cts *c)
     cts_pass(c);
 }
 
-/* The bytes beside the slots are said beforehand, and the same for the same graph. */
+/* The scratch bytes are known before the run, and equal for equal graphs. */
 static void test_scratch(cts *c, const product *p)
 {
     uint64_t bytes = 0, again = 0;
@@ -279,7 +277,7 @@ static void test_scratch(cts *c, const product *p)
 
 /* ---- Equal bits ---- */
 
-/* What adds in any order gives other bits each time, where the order is not fixed: long sums, products, and rows that meet. */
+/* Operations whose bits vary unless their order is fixed: long sums, products, and rows that meet. */
 static void sums_want(cts_check *k)
 {
     static const int64_t row[] = {3, 20011}, column[] = {2003, 5}, left[] = {16, 3001}, right[] = {3001, 16}, src[] = {2003, 8},
@@ -311,7 +309,7 @@ static void bits_compare(cts *c, const yk__simple *s, uint64_t seed)
     yk__simple_slots_free(s, again);
 }
 
-/* Plans what a check wants and compares the bits of some runs; frees it. */
+/* Plans a check's wanted values and compares the bits of some runs; frees it. */
 static void bits_check(cts *c, cts_check *k)
 {
     const yk__simple_how how = {.claims = yk__simple_claims, .arg = c->dev, .align = c->dev->caps.align};
@@ -324,7 +322,7 @@ static void bits_check(cts *c, cts_check *k)
     }
 }
 
-/* Composites that add, where they are claimed: one case of each. *done: which had theirs. */
+/* Claimed composites that add: one case each. *done: bits of the finished ones. */
 static void composite_bits(cts *c, cts_check *k, const char *name, uint32_t *done)
 {
     static const char *const adding[] = {"conv2d_dw.", "layer_norm_bwd.", "bn_stats.", "grad_stats", "attention_bwd."};
@@ -389,7 +387,7 @@ void cts_group_rebind(cts *c)
 
 /* ---- errors ------------------------------------------------------------------------------------------------------------------ */
 
-/* Compiles a graph that must be refused; why: in words behind `what`. */
+/* Compiles a graph that must be refused; why: the reason, in words after `what`. */
 static void graph_refused(cts *c, const yk_graph *g, const char *what, const char *why)
 {
     yk_program *p = NULL;
@@ -449,7 +447,7 @@ static void no_operation(cts *c, uint16_t op, const char *name)
     cts_check_free(&k);
 }
 
-/* A refusal leaves the queue as if nothing had been asked. */
+/* A refusal leaves the queue unchanged. */
 static void after_refusal(cts *c, yk_queue *q, yk_buffer *b)
 {
     uint8_t data[8] = {0};
@@ -495,7 +493,7 @@ static void test_refused_copy(cts *c, const char *name, uint64_t offset, bool ho
 
 typedef enum bad_binding { SLOT_TOO_FEW, SLOT_TOO_MANY, SLOT_SHORT } bad_binding;
 
-/* What a run is bound to is as long as the program says: else it would write behind a buffer's end. */
+/* A run's lists have the program's lengths, or it would write beyond a buffer's end. */
 static void run_refused(cts *c, const char *name, const product *p, binding *b, yk_queue *q, bad_binding how)
 {
     yk_submit s = {.size = sizeof s, .n_slot = p->n_slot, .program = p->program, .slot = b->buffer, .slot_offset = b->offset,

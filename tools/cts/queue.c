@@ -40,7 +40,7 @@ static void first_point(cts *c, yk_queue *q)
     cts_pass(c);
 }
 
-/* A point nobody was given is the caller's mistake, and said so at once. */
+/* Waiting for a point that was never given out is the caller's mistake, and returns at once. */
 static void test_not_given(cts *c, yk_queue *q)
 {
     double begin = yk__clock_seconds();
@@ -97,10 +97,10 @@ static void two_queues(cts *c, yk_queue *q, yk_buffer *b)
 }
 
 #define BESIDE_BYTES (1u << 20)
-#define BESIDE_COPIES 16u /* so many are under way that a core which both queues share goes from one to the other within a copy */
+#define BESIDE_COPIES 16u /* so many are in flight that a core shared by both queues changes between them within a copy */
 #define BESIDE_ROUNDS 8
 
-/* One of two queues' sides: a pattern goes to many places of its buffer, and all of them come back. */
+/* One queue's part: a pattern goes to many places of its buffer, and comes back from each. */
 static bool side_copy(cts *c, yk_queue *q, yk_buffer *b, const uint8_t *pattern, uint8_t *back, uint64_t *point)
 {
     bool good = true;
@@ -112,7 +112,7 @@ static bool side_copy(cts *c, yk_queue *q, yk_buffer *b, const uint8_t *pattern,
     return good;
 }
 
-/* Copies on two queues at a time: neither meets the other's bytes on its way. */
+/* Copies on two queues at a time: neither may touch the other's bytes. */
 static void copies_overlapped(cts *c, yk_queue *q[2], yk_buffer *b[2], uint8_t *back[2])
 {
     static uint8_t pattern[2][BESIDE_BYTES];
@@ -186,7 +186,7 @@ static void pinned_copy(cts *c, yk_queue *q, yk_buffer *b, uint8_t *from, const 
         cts_bytes_same(c, from, want, sizeof want, what);
 }
 
-/* The host pins what its user gives it, wherever that begins; copies may reach beyond what is pinned. */
+/* The host pins its user's memory at any address; copies may exceed the pinned range. */
 static void test_pin(cts *c, yk_queue *q, yk_buffer *b)
 {
     static uint8_t memory[4 * 4096];

@@ -42,7 +42,7 @@ static void send_text(cts *c, char verdict, const char *fmt, ...)
 #define STEMS 2048
 #define KEPT 10 /* one case in so many */
 
-/* For --quick: of the cases of one operation and type, the first and then every KEPTth; but what takes a compiler seconds in fp32 alone. */
+/* For --quick: the first case of an operation and type, then every KEPTth; cases that compile for seconds only in fp32. */
 static bool case_sampled(const char *name)
 {
     static struct {
@@ -84,7 +84,7 @@ bool cts_begin(cts *c, const char *fmt, ...)
     return true;
 }
 
-/* What was printed since the last look fails the test. */
+/* Fails the test if the plugin printed since the last check. */
 static void output_check(cts *c)
 {
     char text[80] = "";

@@ -12,7 +12,7 @@
 
 enum { CTS_TR_RANKS = 4, CTS_TR_BLOB = 4096 };
 
-/* ---- What ranks say of the test, in memory that they share with the process that started them -------------------------------- */
+/* ---- The ranks' verdicts on the test, in memory shared with the process that started them ------------------------------------ */
 
 /* LATE: something did not come in time, for which another rank may have a better reason. */
 typedef enum cts_tr_state { CTS_TR_NOTHING, CTS_TR_WRITING, CTS_TR_FAILED, CTS_TR_LATE, CTS_TR_UNSUPPORTED } cts_tr_state;
@@ -34,7 +34,7 @@ void cts_tr_set_failed(cts_tr_verdicts *verdicts);
 
 /* ---- A test -------------------------------------------------------------------------------------------------------------- */
 
-typedef struct cts_tr_meeting cts_tr_meeting; /* what the ranks of a test have in common */
+typedef struct cts_tr_meeting cts_tr_meeting; /* state shared by the ranks of a test */
 
 /* A rank of a test. */
 typedef struct cts_tr {
@@ -44,15 +44,15 @@ typedef struct cts_tr {
     uint32_t rank, ranks;
     int limit_ms; /* a wait that takes longer has failed */
     cts_tr_meeting *meeting;
-    cts_tr_verdicts *verdicts; /* of all ranks of the test */
+    cts_tr_verdicts *verdicts; /* verdicts of all ranks of the test */
     void *shared;
 } cts_tr;
 
 typedef enum cts_tr_how {
-    CTS_TR_OPEN = 0,   /* the transport is open when the test begins, and is closed behind it */
+    CTS_TR_OPEN = 0,   /* the transport is open when the test begins, and is closed after it */
     CTS_TR_CLOSED = 1, /* the test opens and closes it */
     CTS_TR_LOSES = 2,  /* the last but one of the ranks, or rank 1 of two, kills itself */
-    CTS_TR_HOSTS = 4   /* each rank counts as on a host of its own */
+    CTS_TR_HOSTS = 4   /* each rank counts as on a separate host */
 } cts_tr_how;
 
 /* A test returns false where it has failed; why was then said by one of the functions below. */
@@ -63,9 +63,9 @@ void cts_tr_run(cts *c, const char *name, uint32_t ranks, unsigned how, cts_tr_t
 
 /* The first failure of a rank counts. Always false. */
 bool cts_tr_fail(cts_tr *t, const char *fmt, ...) YK_PRINTF(2, 3);
-/* As cts_tr_fail, where something did not come in time; what others say counts more. */
+/* As cts_tr_fail, for a message that came too late; another rank's verdict counts more. */
 bool cts_tr_late(cts_tr *t, const char *fmt, ...) YK_PRINTF(2, 3);
-/* The transport does not have what is tested. Always false. */
+/* The transport lacks the tested feature. Always false. */
 bool cts_tr_unsupported(cts_tr *t, const char *fmt, ...) YK_PRINTF(2, 3);
 bool cts_tr_ok(cts_tr *t, yk_status status, const yk_tr_error *error, const char *what);
 /* The call was refused with that status, and its text is one line that names something. */
@@ -74,7 +74,7 @@ bool cts_tr_open(cts_tr *t);
 void cts_tr_close(cts_tr *t);
 /* All ranks are here; the transport moves meanwhile. */
 bool cts_tr_meet(cts_tr *t);
-/* all[r * bytes ..] is what rank r gave, at most CTS_TR_BLOB. */
+/* all[r * bytes ..] is rank r's `own`, at most CTS_TR_BLOB. */
 bool cts_tr_exchange(cts_tr *t, const void *own, uint32_t bytes, void *all);
 /* Waits without the transport, until the rank that was to die has done so. */
 bool cts_tr_await_death(cts_tr *t, uint32_t rank);
@@ -84,13 +84,13 @@ _Noreturn void cts_tr_die(cts_tr *t);
 
 yk_tr_op *cts_tr_send(cts_tr *t, uint32_t peer, uint64_t tag, const void *data, uint64_t bytes);
 yk_tr_op *cts_tr_recv(cts_tr *t, uint32_t peer, uint64_t tag, void *data, uint64_t bytes);
-/* Waits until it is done, and releases it. False without an operation, whose failure was said then. */
+/* Waits until the operation is done, and releases it. False without an operation, whose failure was reported then. */
 bool cts_tr_end(cts_tr *t, yk_tr_op *op, uint64_t bytes);
 bool cts_tr_send_whole(cts_tr *t, uint32_t peer, uint64_t tag, const void *data, uint64_t bytes);
 bool cts_tr_recv_whole(cts_tr *t, uint32_t peer, uint64_t tag, void *data, uint64_t bytes);
-/* Nothing comes for that receive within some time. */
+/* True if no message comes for that receive within some time. */
 bool cts_tr_nothing(cts_tr *t, yk_tr_op *op);
-/* Moves, and gives others time, for ms. */
+/* Drives the transport, and yields to other ranks, for ms. */
 bool cts_tr_move(cts_tr *t, int ms);
 
 /* Bytes that a number makes. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls of a transport as its tests make them: every failure is said in the words of the transport, and every wait has an end. */
+/* A transport's calls for its tests: every failure is reported in the transport's words, and every wait has an end. */
 #include "config.h"
 
 #include <string.h>

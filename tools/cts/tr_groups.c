@@ -70,7 +70,7 @@ static void check_table(cts *c)
     cts_pass(c);
 }
 
-/* Where it says what it would use. */
+/* Checks a transport's description of itself, if it has one. */
 static void check_describe(cts *c)
 {
     const yk_tr_describe *d = c->transport->extension(YK_TR_EXT_DESCRIBE);

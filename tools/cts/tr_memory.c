@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups memory, put, arguments, close and leak: what belongs to whom, and for how long. */
+/* Groups memory, put, arguments, close and leak: ownership and lifetimes. */
 #include "config.h"
 
 #include <malloc.h>
@@ -50,7 +50,7 @@ static bool memory_ranges(cts_tr *t)
     return true;
 }
 
-/* A block that is released is nobody's: another may lie at its address, with other bytes. */
+/* A released block has no owner: another may use its address, with other bytes. */
 static bool memory_released(cts_tr *t)
 {
     uint8_t *block = NULL;
@@ -108,7 +108,7 @@ typedef struct exported {
     uint8_t key[YK_TR_KEY_BYTES];
 } exported;
 
-/* The own memory, and the other rank's. */
+/* Registers the rank's memory, and imports the other rank's. */
 static bool memory_exchange(cts_tr *t, void *data, yk_tr_mem **own, yk_tr_mem **theirs)
 {
     exported local = {.bytes = YK_TR_KEY_BYTES}, all[CTS_TR_RANKS];
@@ -271,11 +271,11 @@ void cts_tr_group_arguments(cts *c)
 
 /* ---- close --------------------------------------------------------------------------------------------------------------- */
 
-/* What is done arrives, though its sender closes at once and its receiver comes late. */
+/* A finished send arrives, though its sender closes at once and its receiver comes late. */
 static bool close_flushes(cts_tr *t)
 {
     static uint8_t data[20][3000];
-    if (!cts_tr_open(t) || !cts_tr_meet(t)) /* who ends before the other has opened is rightly said to have died */
+    if (!cts_tr_open(t) || !cts_tr_meet(t)) /* a rank that ends before the other has opened would rightly count as dead */
         return false;
     for (uint32_t i = 0; i < 20 && t->rank == 0; i++) {
         cts_tr_fill(data[i], sizeof data[i], i);
@@ -291,7 +291,7 @@ static bool close_flushes(cts_tr *t)
     return true;
 }
 
-/* Operations that nobody has ended or given up. */
+/* Operations that were neither ended nor cancelled. */
 static bool close_gives_up(cts_tr *t)
 {
     static uint8_t data[1 << 20], in[1 << 20];
@@ -315,7 +315,7 @@ enum { LEAK_PARTS = 4, LEAK_ROUNDS = 40 };
 
 typedef bool leak_round(cts_tr *t);
 
-/* The parts are as many on all ranks, so that nobody waits for one that has seen enough. */
+/* All ranks run equally many parts, so that none waits for one that has stopped. */
 static bool leak_measure(cts_tr *t, leak_round *once)
 {
     cts_grown all = {true, true, true, true, true};

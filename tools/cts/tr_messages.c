@@ -73,7 +73,7 @@ static bool connect_again(cts_tr *t)
     return true;
 }
 
-/* As the host's: whoever waits for a rank that has died is told so. */
+/* Like the host's exchange: a rank that waits for a dead one gets an error. */
 static yk_status exchange_and_die(void *arg, const void *own, uint32_t bytes, void *all, yk_tr_error *error)
 {
     cts_tr *t = arg;
@@ -93,7 +93,7 @@ static yk_status end_of_job(void *arg, yk_tr_error *error)
     return YK_E_CANCELLED;
 }
 
-/* A rank dies while all open: the others' open ends, well or not, and if well so does their close. */
+/* A rank dies while all open: the other ranks' open ends, well or not, and if well so does their close. */
 static bool connect_lost(cts_tr *t)
 {
     static const uint64_t host[CTS_TR_RANKS];
@@ -251,7 +251,7 @@ static bool sizes_small(cts_tr *t)
     return sizes_sent(t, sizes, sizeof sizes / sizeof *sizes);
 }
 
-/* Where transports change how they send. */
+/* Sizes at which transports change their way of sending. */
 static bool sizes_rules(cts_tr *t)
 {
     static const uint64_t sizes[] = {8191, 8192, 8193, 16383, 16384, 16385, 32767, 32768, 32769, 65535, 65536, 65537, 131071, 131072,
@@ -323,7 +323,7 @@ static bool match_ranks(cts_tr *t)
     return true;
 }
 
-/* Messages that nobody has asked for let others pass, a short one and a long one. */
+/* Unexpected messages let other messages pass, a short one and a long one. */
 static bool match_pass(cts_tr *t)
 {
     const uint64_t n = 8u << 20;
@@ -390,7 +390,7 @@ static bool crowd_post(cts_tr *t, crowd *x, bool send, uint32_t n)
     return true;
 }
 
-/* The last first: nothing has to be waited for in any order. */
+/* Ends the last first: operations may be awaited in any order. */
 static bool crowd_end(cts_tr *t, crowd *x, uint32_t n)
 {
     char what[40];
@@ -430,7 +430,7 @@ static bool many_long(cts_tr *t)
     return crowd_moves(t, 24, 500000, 7, true);
 }
 
-/* Receives of one tag take messages in the order in which they were posted. */
+/* Receives with one tag take messages in posting order. */
 static bool many_of_one_tag(cts_tr *t)
 {
     return crowd_moves(t, CROWD, 1000, 1, true);
@@ -441,7 +441,7 @@ static bool many_unasked(cts_tr *t)
     return crowd_moves(t, UNASKED, 40, 1, false);
 }
 
-/* What goes wrong seldom. */
+/* Repeats exchanges, for rare failures. */
 static bool many_rounds(cts_tr *t)
 {
     bool good = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ranks of a transport's test: processes that are forked for it, and have a piece of memory in common, through which they meet and
- * say what went wrong. No rank waits for another for longer than a test may take, whatever the transport does.
+ * The ranks of a transport's test: processes forked for it, with a shared piece of memory for their meetings and verdicts. No rank waits
+ * for another for longer than a test may take, even if the transport hangs.
  */
 #include "config.h"
 
@@ -21,12 +21,12 @@ struct cts_tr_meeting {
     uint32_t entered[CTS_TR_RANKS]; /* atomic: meetings that the rank has come to */
     uint32_t died[CTS_TR_RANKS];    /* atomic: it is no more */
     cts_tr_verdicts verdicts;
-    uint8_t blob[2][CTS_TR_RANKS][CTS_TR_BLOB]; /* of even and odd meetings: nobody is two ahead of anybody */
+    uint8_t blob[2][CTS_TR_RANKS][CTS_TR_BLOB]; /* for even and odd meetings, as no rank is two meetings ahead */
 };
 
 /* ---- In a rank ----------------------------------------------------------------------------------------------------------- */
 
-/* Until `flags` of all ranks are at least that; the transport moves, if it is open. */
+/* Waits until every rank's flag has reached `value`; drives the transport, if it is open. */
 static bool ranks_await(cts_tr *t, const uint32_t *reached, uint32_t from, uint32_t to, uint32_t value)
 {
     const int64_t until = yk__clock_ms() + t->limit_ms;
@@ -79,7 +79,7 @@ bool cts_tr_await_death(cts_tr *t, uint32_t rank)
 {
     yk_tr *tr = t->tr;
     bool dead;
-    t->tr = NULL; /* what it does about the death is what the test looks at */
+    t->tr = NULL; /* the test observes the transport's own reaction to the death */
     dead = ranks_await(t, t->meeting->died, rank, rank + 1, 1);
     t->tr = tr;
     return dead;
@@ -101,7 +101,7 @@ static yk_status exchange_blobs(void *arg, const void *own, uint32_t bytes, void
     return YK_E_CANCELLED;
 }
 
-/* What the host's control plane would say. */
+/* Plays the host's control plane. */
 static yk_status check_ranks(void *arg, yk_tr_error *error)
 {
     const cts_tr *t = arg;
@@ -142,9 +142,9 @@ static void rank_run(cts_tr *t, unsigned how, cts_tr_test *test)
     if (!(how & CTS_TR_CLOSED) && !rank_open(t, (how & CTS_TR_HOSTS) != 0))
         _exit(1);
     if (!test(t) && !cts_tr_verdict_is(t->verdicts, t->rank, CTS_TR_UNSUPPORTED))
-        _exit(1); /* what is under way may refer to memory that is gone */
+        _exit(1); /* operations in flight may refer to freed memory */
     if (!(how & (CTS_TR_CLOSED | CTS_TR_LOSES)))
-        cts_tr_meet(t); /* nobody closes while others need it */
+        cts_tr_meet(t); /* no rank closes while other ranks need it */
     if (t->tr)
         cts_tr_close(t);
     fflush(stdout);
@@ -192,7 +192,7 @@ static void rank_ended(trial *x, uint32_t r, int status)
     }
 }
 
-/* Whether all have ended. */
+/* True once all ranks have ended. */
 static bool ranks_collect(trial *x)
 {
     bool all = true;
@@ -222,7 +222,7 @@ static void verdicts_fail(const trial *x, cts_tr_state state)
             cts_fail(x->c, "rank %u: %s", r, x->t.verdicts->rank[r].text);
 }
 
-/* The first that is reported counts: what is wrong before what hangs, and that before what others waited for in vain. */
+/* Reports the most telling verdict: a failure before a hang, and a hang before a vain wait for another rank. */
 static void trial_report(trial *x)
 {
     verdicts_fail(x, CTS_TR_FAILED);
@@ -236,7 +236,7 @@ static void trial_report(trial *x)
     cts_pass(x->c);
 }
 
-/* Until all have ended, or have had time enough; one that failed leaves the others little. */
+/* Waits until all ranks have ended, or their time is over; after a failure the other ranks get little more. */
 static void ranks_finish(trial *x)
 {
     int64_t until = yk__clock_ms() + 2 * x->t.limit_ms;

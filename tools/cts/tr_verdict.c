@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a rank of a transport's test says of it. It stands in memory that outlives the rank, and the first word of each rank counts: what
- * goes wrong afterwards mostly comes of it.
+ * A rank's verdict on a transport's test. It is in memory that outlives the rank, and each rank's first verdict counts: later failures
+ * mostly follow from it.
  */
 #include "config.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Groups wait, threads, cancel and death: waiting that ends, from whichever thread, also where nothing comes any more. */
+/* Groups wait, threads, cancel and death: waits that end, from any thread, even if no message comes any more. */
 #include "config.h"
 
 #include <pthread.h>
@@ -14,7 +14,7 @@ enum { SHORT_MS = 40, LONG_BYTES = 4 << 20 };
 
 /* ---- wait ---------------------------------------------------------------------------------------------------------------- */
 
-/* Of three receives, with nothing between them, the second one's message comes. */
+/* Posts three receives; only the message of the second one comes. */
 static bool wait_names_the_done(cts_tr *t)
 {
     uint32_t data[5] = {0}, index = 99;
@@ -56,7 +56,7 @@ static bool wait_times_out(cts_tr *t)
     return cts_tr_meet(t) && cts_tr_end(t, op, 1);
 }
 
-/* Whoever sleeps in progress while an operation ends wakes before its time is over. */
+/* A thread that sleeps in progress while an operation ends wakes early. */
 static bool wait_progress_wakes(cts_tr *t)
 {
     uint8_t byte = 1;
@@ -83,7 +83,7 @@ static bool wait_progress_wakes(cts_tr *t)
     return true;
 }
 
-/* Whoever finds it done with test alone sees it counted. */
+/* A completion that only test found is counted. */
 static bool wait_counts_events(cts_tr *t)
 {
     uint8_t byte = 1;
@@ -187,7 +187,7 @@ static void *helper_wait(void *arg)
     return NULL;
 }
 
-/* One thread waits, and another takes from the wire what it waits for. */
+/* One thread waits, and another takes its message from the wire. */
 static bool threads_wait(cts_tr *t)
 {
     helper h = {.t = t, .tag = 77};
@@ -245,7 +245,7 @@ static bool cancel_receive_long(cts_tr *t)
     return cancel_receive(t, 1000000);
 }
 
-/* Rank 1's end of a send that is given up: the message that came whole nevertheless, or none of it; then the next. */
+/* Rank 1's end of a cancelled send: it gets the whole message or nothing; then the next one. */
 static bool cancelled_received(cts_tr *t, yk_tr_op *op, uint8_t *data)
 {
     uint64_t moved = 0;
@@ -345,7 +345,7 @@ static bool op_try(cts_tr *t, bool send, uint8_t *data, uint64_t bytes, yk_tr_op
     return !s || strstr(error.text, "rank 1") || cts_tr_fail(t, "rank 1 has died, and the error does not name it: %s", error.text);
 }
 
-/* Sends and receives of a rank that dies, begun before or after its death, end; ranks that live still reach each other. */
+/* Sends and receives of a dying rank, begun before or after its death, end; living ranks still reach each other. */
 static bool death_ends(cts_tr *t, bool before)
 {
     const uint32_t other = 2 - t->rank;

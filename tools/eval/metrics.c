@@ -12,8 +12,8 @@
 const char *const metric_names[METRIC_COUNT] = {METRIC_TABLE(METRIC_NAME)};
 #undef METRIC_NAME
 
-/* Of an evaluation: labels that count, right ones, their losses, and what y (labels: classes or numbers) and p (predictions) add
- * up to; behind them, where f1 is asked for, right ones, predictions and labels of each class. */
+/* Sums of an evaluation: labels that count, right ones, their losses, and sums of y (labels: classes or numbers) and p (predictions).
+ * For f1 the right ones, predictions and labels of each class follow. */
 enum { LABELS, RIGHT, LOSSES, SUM_Y, SUM_P, SUM_YY, SUM_PP, SUM_YP, SUMS };
 
 typedef struct tally {

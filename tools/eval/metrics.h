@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an evaluation says about a model: sums over the rows of all ranks, and the figures that follow from them.
+ * The figures of an evaluation: sums over the rows of all ranks, and their results.
  *
  *   loss        mean over the labels that count      accuracy   labels that the largest score names / labels
  *   perplexity  exp(loss)
- *   f1          2 tp / (2 tp + fp + fn) of class 1; models of two classes only
- *   f1_macro    mean of the classes' f1, over classes that are labels or predictions of at least one row
- *   mse         mean of (class predicted - class)^2: for classes that are grades; of a regression of its numbers
- *   pearson     correlation of class predicted and class, or of the numbers; not defined (NaN) where one of them is constant
+ *   f1          2 tp / (2 tp + fp + fn) of class 1; only for models of two classes
+ *   f1_macro    mean of the classes' f1, over classes that are a label or prediction of at least one row
+ *   mse         mean of (class predicted - class)^2, for classes that are grades; for a regression of its numbers
+ *   pearson     correlation of class predicted and class, or of the numbers; undefined (NaN) if one of them is constant
  *
- * A regression has loss, mse and pearson alone.
+ * A regression has only loss, mse and pearson.
  */
 #ifndef YOKE_TOOLS_EVAL_METRICS_H
 #define YOKE_TOOLS_EVAL_METRICS_H
@@ -21,7 +21,7 @@
 
 #include "tools/cli.h"
 
-/* Name, whether more is better, whether it is computed when --metrics names nothing. */
+/* Name; true if more is better; true if computed without --metrics. */
 #define METRIC_TABLE(X)                                                                                                \
     X(LOSS, "loss", false, true)                                                                                       \
     X(ACCURACY, "accuracy", true, true)                                                                                \
@@ -50,14 +50,14 @@ train_result metric_none(void);
 
 /* The metrics that --metrics names, as a set of bits; loss is always among them. A bad name prints a message and sets *bad. */
 uint32_t metric_read(const yk__cli *cli, bool *bad);
-/* Those that are for labels of this kind, where no option names any or it says all. */
+/* The metrics for labels of this kind, if no option names any or it says all. */
 uint32_t metric_choose(const yk__cli *cli, yk_labels labels, uint32_t wanted);
-/* Whether they are defined for labels of this kind, of so many classes (0: of a language model); else the job fails. */
+/* Fails the job unless they are defined for labels of this kind, with so many classes (0 for a language model). */
 bool metric_check(yk_job *job, yk_labels labels, int64_t classes, uint32_t wanted);
-/* "f1", "eval_f1": the metric; -1 for another name. */
+/* Index of "f1" or "eval_f1"; -1 for another name. */
 int metric_find(const char *name);
 
-/* What an evaluation reads of a batch, kept: the class that the largest logit names (of a regression its numbers), and the loss. */
+/* Keeps the values that an evaluation reads of a batch: the class with the largest logit (for a regression its numbers), and the loss. */
 yk_t metric_trace(yk_model *m, const yk_batch *batch, yk_t logits, yk_t *loss);
 /* Over the whole evaluation data and all ranks. Leaves the job in training mode. */
 train_result train_evaluate(yk_job *job, yk_model *m, yk_data *data, uint32_t wanted);

@@ -9,7 +9,7 @@
 
 #include "tools/cli.h"
 
-/* What would take the line apart is written as C writes it. */
+/* Escapes characters that would break the line, as in C. */
 static void write_escaped(FILE *f, const char *text)
 {
     static const char plain[] = "\n\t\r\\", letter[] = "ntr\\";
@@ -56,8 +56,8 @@ static void write_row(FILE *f, const yk_data *data, uint64_t row, const double *
         fprintf(f, "]}\n");
 }
 
-/* This rank's scores of a batch among zeros, so that a sum over ranks has all of them. A rank without rows reads as well: what is read
- * first runs the step, which all ranks do together. */
+/* Puts this rank's scores of a batch among zeros, so that a sum over ranks has every score. A rank without rows reads too: the first
+ * read runs the step, which needs every rank. */
 static bool gather_scores(yk_job *job, const yk_batch *batch, yk_t scores, uint32_t classes, double *all)
 {
     const size_t n = (size_t)batch->rows * classes;

@@ -32,7 +32,7 @@ train_best train_best_read(const yk__cli *cli, bool keeps, bool *bad)
     return b;
 }
 
-/* As many digits as tell two numbers apart: a resumed training compares its evaluations with these. */
+/* Writes enough digits to distinguish any two numbers: a resumed training compares its evaluations with these. */
 static void write_best(void *object, const char *dir)
 {
     const train_best *b = object;
@@ -59,7 +59,7 @@ void train_best_attach(yk_job *job, train_best *best)
         yk_on_save(job, best, write_best);
 }
 
-/* What checkpoint/best.json says of the same metric; false: nothing. */
+/* Reads checkpoint/best.json for the same metric; false if it has none. */
 static bool read_best(yk_job *job, metric by, const char *checkpoint, train_best *best)
 {
     char path[4352], key[64];
@@ -75,12 +75,12 @@ static bool read_best(yk_job *job, metric by, const char *checkpoint, train_best
         snprintf(key, sizeof key, "eval_%s", metric_names[i]);
         best->result.value[i] = yk_settings_real(s, key, NAN);
     }
-    best->record = yk_settings_real(s, "record", best->result.value[by]); /* folders of earlier versions have none */
+    best->record = yk_settings_real(s, "record", best->result.value[by]); /* folders of earlier versions lack it */
     yk_settings_free(s);
     return same && isfinite(best->result.value[by]);
 }
 
-/* Whether dir/checkpoint-best is the best that is known, and not that of steps which were given up. */
+/* True if dir/checkpoint-best is the best known one, and not one of abandoned steps. */
 static bool is_kept(yk_job *job, const train_best *best, const char *dir)
 {
     train_best kept = {.step = 0};
@@ -95,7 +95,7 @@ void train_best_resume(yk_job *job, train_best *best, const char *checkpoint, ui
     struct {
         train_best best;
         bool found, kept;
-    } known = {.best = *best}; /* as rank 0 reads it, whose files other hosts may not see */
+    } known = {.best = *best}; /* read by rank 0, whose files other hosts may not see */
     char path[4352];
     if (!yk_ok(job) || (!best->save && !best->patience))
         return;

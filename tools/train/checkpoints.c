@@ -19,9 +19,9 @@
 
 typedef struct entry {
     int64_t step;
-    uint64_t saves;  /* its number, which a later one exceeds; 0: of a version that gave none */
-    double saved_at; /* by which those of such a version are in order */
-    bool own;        /* by this launch */
+    uint64_t saves;  /* its number, larger than every earlier one's; 0 in old versions */
+    double saved_at; /* order of checkpoints of such a version */
+    bool own;        /* written by this launch */
     bool old; /* called checkpoint-STEP.old */
 } entry;
 
@@ -50,13 +50,13 @@ static bool entry_parse(const char *name, entry *e)
     return !strcmp(name, again);
 }
 
-/* Whole numbers are text where they may exceed what JSON's readers take. */
+/* Reads an integer, which is text if it may exceed the range of JSON readers. */
 static uint64_t count_read(const json_t *number)
 {
     return json_is_string(number) ? strtoull(json_string_value(number), NULL, 10) : (uint64_t)json_integer_value(number);
 }
 
-/* Whether that folder holds a checkpoint of ours, and which. */
+/* True if that folder holds a checkpoint of ours; sets its facts. */
 static bool state_read(const char *path, entry *e)
 {
     yk_error ignored = YK_ERROR_INIT;
@@ -100,7 +100,7 @@ static bool listing_has(const listing *l, int64_t step, bool old)
     return false;
 }
 
-/* A .old is one only where an interrupted save left no other. */
+/* Drops a .old, unless an interrupted save left no other. */
 static void listing_drop_old(listing *l)
 {
     size_t n = 0;
@@ -110,7 +110,7 @@ static void listing_drop_old(listing *l)
     l->n = n;
 }
 
-/* What there is in dir; false: out of memory. */
+/* Lists the checkpoints in dir; false if memory is out. */
 static bool listing_read(const char *dir, listing *l)
 {
     DIR *d = opendir(dir);
@@ -184,7 +184,7 @@ void checkpoint_save(checkpoints *c, yk_job *job, uint64_t steps)
         checkpoints_trim(c, e.step); /* the new one is safe by now */
 }
 
-/* Whether all its files are there and as long as they were written; else a line says which is not. */
+/* True if all its files exist with their full length; else a line names the broken one. */
 static bool is_whole(const char *path, bool speaks)
 {
     yk_error err = YK_ERROR_INIT;
@@ -206,7 +206,7 @@ static void listing_keep_own(listing *l)
     l->n = n;
 }
 
-/* The newest whole one in dir, of this launch's alone or of all; its path "": there is none. */
+/* The newest complete one in dir, of this launch only or of all; its path is "" if none. */
 static entry find_newest(checkpoints *c, yk_job *job, bool own, char *path, size_t bytes)
 {
     listing l;
@@ -220,23 +220,23 @@ static entry find_newest(checkpoints *c, yk_job *job, bool own, char *path, size
         newest = l.item[--n];
         entry_path(c->dir, &newest, path, bytes);
         if (!n || is_whole(path, yk_is_main(job)))
-            break; /* the last that is left is taken as it is: loading it says what is wrong */
+            break; /* the last candidate is taken anyway: loading it reports the error */
     }
     yk__free(l.item);
     return newest;
 }
 
-/* Of what earlier attempts have written, the newest. */
+/* Finds the newest checkpoint of earlier attempts. */
 static void find_own(checkpoints *c, yk_job *job)
 {
     const char *emergency = yk__option_text(YK__OPTION_EMERGENCY_CHECKPOINT);
     const entry newest = find_newest(c, job, true, c->from, sizeof c->from);
     entry last;
-    if (emergency && state_read(emergency, &last) && last.own && last.saves >= newest.saves) /* of steps after that save */
+    if (emergency && state_read(emergency, &last) && last.own && last.saves >= newest.saves) /* it has later steps than that save */
         snprintf(c->from, sizeof c->from, "%s", emergency);
 }
 
-/* Rank 0 has the folder; the numbers of a job are those of all its ranks. */
+/* Rank 0 reads the folder and shares the number with all ranks. */
 static void number_saves(const checkpoints *c, yk_job *job)
 {
     uint64_t saves = 0;
@@ -249,7 +249,7 @@ static void number_saves(const checkpoints *c, yk_job *job)
         yk__save_after(job, saves);
 }
 
-/* Rank 0 chooses, for other hosts may not see yet what was written last. */
+/* Rank 0 chooses, as other hosts may not see the newest files yet. */
 static void resume_own(checkpoints *c, yk_job *job)
 {
     if (yk_is_main(job) && c->again)
@@ -265,7 +265,7 @@ static void resume_own(checkpoints *c, yk_job *job)
         fprintf(stderr, "yoke train: restart %u: no checkpoint of an earlier attempt is in %s\n", yk_restart_count(), c->dir);
 }
 
-/* What the user names. */
+/* Resumes from the user's choice. */
 static void resume_named(checkpoints *c, yk_job *job, const char *from)
 {
     char text[4608];
@@ -338,7 +338,7 @@ void checkpoints_clear(const char *dir)
         snprintf(name, sizeof name, "%.*s", (int)(n - 4), f->d_name);
         snprintf(path, sizeof path, "%s/%s", dir, f->d_name);
         if (((entry_parse(name, &e) && !e.old) || !strcmp(name, "checkpoint-best")) && !lstat(path, &st) && S_ISDIR(st.st_mode))
-            yk__checkpoint_remove(path, &ignored); /* what is not a checkpoint's stays */
+            yk__checkpoint_remove(path, &ignored); /* files that are not a checkpoint's stay */
     }
     if (d)
         closedir(d);

@@ -23,7 +23,7 @@
 
 static const int signals[] = {SIGTERM, SIGUSR1};
 static volatile sig_atomic_t saving;  /* a signal waits for the end of the step */
-static volatile sig_atomic_t asked;   /* the first signal; 0: none */
+static volatile sig_atomic_t asked;   /* the first signal; 0 before it */
 static volatile sig_atomic_t several; /* ranks, which a launcher may have started */
 static volatile pid_t launcher;       /* Yoke's own; 0 if another started this process */
 static _Atomic double asked_at;       /* seconds */
@@ -35,7 +35,7 @@ static bool is_same_signal(const siginfo_t *info)
     return asked && ((launcher && info->si_pid == launcher) || train_seconds() - atomic_load(&asked_at) < twice);
 }
 
-/* Async-signal-safe. The process also lives on after its save if the signal comes again: the other ranks wait until it leaves the group. */
+/* Async-signal-safe. After its save the process also survives further signals, as other ranks wait until it leaves the group. */
 static void signal_take(int sig, siginfo_t *info, void *context)
 {
     const int kept = errno;

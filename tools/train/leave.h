@@ -12,20 +12,20 @@
 #include <yoke/yoke.h>
 
 typedef struct leave {
-    uint64_t next, every; /* the step at which the ranks ask each other again; the steps between */
-    uint64_t step;        /* at which they did last */
+    uint64_t next, every; /* step of the ranks' next exchange; steps between exchanges */
+    uint64_t step;        /* step of the last exchange */
     double at;              /* when that was, in seconds */
 } leave;
 
-/* First of all: until leave_begin a signal ends the process with YK_EXIT_AGAIN, as there is nothing to save. A signal that is ignored
- * stays so. */
+/* Call it first: until leave_begin a signal ends the process with YK_EXIT_AGAIN, as there is nothing to save. An ignored signal stays
+ * ignored. */
 void leave_listen(void);
-/* A signal ends the process as it ends any other. */
+/* Restores the default: a signal ends the process. */
 void leave_ignore(void);
-/* After yk_open, whose drivers may have taken the signals: from here on a signal waits for the end of the step. */
+/* Call it after yk_open, as drivers may have taken the signals: from here on a signal waits for the end of the step. */
 void leave_begin(const yk_job *job);
-/* [all] After `step` steps: whether a rank has a signal, the same on all ranks. Several ranks ask each other every half second of steps, 16
- * steps at most, and where it is `last`. */
+/* [all] After `step` steps: true if any rank has a signal, equal on all ranks. Several ranks exchange every half second of steps, at
+ * most 16 steps, and if it is `last`. */
 bool leave_asked(leave *state, yk_job *job, uint64_t step, bool last);
 /* The signal that this process got; 0: another rank did. */
 int leave_signal(void);

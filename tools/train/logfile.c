@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Of a line; LOGFILE_NO_STEP: it has none. */
+/* Step of a line; LOGFILE_NO_STEP if it has none. */
 static int64_t line_step(const char *line)
 {
     static const char key[] = "\"step\": ";
@@ -21,7 +21,7 @@ static int64_t line_step(const char *line)
 }
 
 typedef struct cut {
-    off_t at, end; /* what goes: from here to there, whole lines alone; a torn one lies behind them */
+    off_t at, end; /* range to remove, whole lines only; a torn line may follow it */
     uint64_t lines;
 } cut;
 
@@ -39,7 +39,7 @@ static cut cut_find(FILE *f, int64_t kept)
     return c;
 }
 
-/* To the end of PATH.cut. False: errno says why. */
+/* Appends the range to PATH.cut. False with errno. */
 static bool cut_keep(FILE *f, const char *path, const cut *c)
 {
     char name[4400], block[4096];
@@ -54,7 +54,7 @@ static bool cut_keep(FILE *f, const char *path, const cut *c)
     return to && !fclose(to) && ok;
 }
 
-/* False: errno says why. What is no plain file is left as it is. */
+/* Cuts later lines off. False with errno. Leaves a special file as it is. */
 static bool lines_cut(const char *path, int64_t kept)
 {
     const int fd = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
@@ -62,7 +62,7 @@ static bool lines_cut(const char *path, int64_t kept)
     struct stat st;
     bool ok = true;
     if (!f)
-        return errno == ENOENT || errno == ENXIO; /* opening it to write says what else is wrong */
+        return errno == ENOENT || errno == ENXIO; /* opening it for writing reports other errors */
     if (!fstat(fd, &st) && S_ISREG(st.st_mode)) {
         const cut c = cut_find(f, kept);
         ok = (!c.lines || cut_keep(f, path, &c)) && (c.at == st.st_size || !ftruncate(fd, c.at));
@@ -82,6 +82,6 @@ FILE *logfile_open(const char *path, int64_t kept)
         return NULL;
     f = fopen(path, again ? "ae" : "we");
     if (f && again)
-        fseek(f, 0, SEEK_END); /* for who asks where it stands; a pipe does not */
+        fseek(f, 0, SEEK_END); /* for callers of ftell; a pipe has no position */
     return f;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A log that grows line by line: JSON lines with a "step", or a table whose first column is the step. A run that goes on from a checkpoint
- * goes on with its log, too: lines up to the checkpoint's step stay, later ones are moved to the end of PATH.cut. Rank 0's.
+ * A log that grows line by line: JSON lines with a "step", or a table whose first column is the step. A resumed run also continues its
+ * log: lines up to the checkpoint's step stay, later ones are moved to the end of PATH.cut. Rank 0's.
  */
 #ifndef YOKE_TOOLS_TRAIN_LOGFILE_H
 #define YOKE_TOOLS_TRAIN_LOGFILE_H
@@ -11,8 +11,8 @@
 
 enum { LOGFILE_ANEW = -2, LOGFILE_NO_STEP = -1 };
 
-/* Opens a log to write. kept: the last step whose lines stay; LOGFILE_NO_STEP: of no step; LOGFILE_ANEW: the file begins anew. A last line
- * that is torn goes. What is moved is told on standard error. NULL: errno says why. */
+/* Opens a log for writing. kept: the last step whose lines stay; LOGFILE_NO_STEP for no step; LOGFILE_ANEW to start a new file. A torn
+ * last line is removed. Moved lines are reported on standard error. NULL with errno. */
 FILE *logfile_open(const char *path, int64_t kept);
 
 #endif

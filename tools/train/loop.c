@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The training loop: batches to steps, steps to epochs, and what happens between them. */
+/* The training loop: batches to steps, steps to epochs, and the work between them. */
 #include "tools/train/loop.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ static double epochs_done(const train_run *r)
     return r->per_epoch ? (double)r->steps / (double)r->per_epoch : 0;
 }
 
-/* What was trained since the last line counts for the whole run's speed, and the next line begins anew. `span`: its seconds. */
+/* Adds the work since the last log line to the whole run's speed, and starts the next line. `span`: seconds. */
 static void close_span(train_run *r, double span)
 {
     r->spent += span;
@@ -41,10 +41,10 @@ static void print_step(const train_run *r, FILE *f, uint64_t epoch, double rows_
             train_seconds() - r->started);
 }
 
-/* All ranks call it, and rank 0 writes: the speed is that of all, over a span that ended on all. */
+/* All ranks call it, and rank 0 writes: the speed is over all ranks, and the span ended on all. */
 static void log_line(train_run *r, uint64_t epoch)
 {
-    const double loss = yk_step_loss(r->opt); /* waits for the device: only where it is shown */
+    const double loss = yk_step_loss(r->opt); /* waits for the device, so only for a printed line */
     const double span = r->log_spent + yk_step_seconds(r->opt);
     const double rows = (double)r->log_rows / span, tokens = (double)r->log_tokens / span;
     FILE *f = report_begin(r);
@@ -85,8 +85,8 @@ static void tell_result(train_run *r, uint64_t epoch)
     report_end(r);
 }
 
-/* counts: the strategy made it due, so the schedule and the best model follow it. A run that goes on from here has it too; one before the
- * first step, or after a last one that is last by the number of steps alone, it has not. */
+/* counts: the strategy made it due, so the schedule and the best model use it. A resumed run then has it too. False before the first
+ * step, and after a step that is last only by the number of steps. */
 static void run_evaluate(train_run *r, uint64_t epoch, bool counts)
 {
     if (!r->eval || !yk_data_rows(r->eval))
@@ -106,20 +106,20 @@ static void run_evaluate(train_run *r, uint64_t epoch, bool counts)
     yk_step_seconds(r->opt);
 }
 
-/* Optimizer steps done at this place in the data. Those whose update loss scaling skipped are among them, as in Hugging
- * Face's count, so that a run ends after its batches whatever became of their gradients. */
+/* Optimizer steps done at this place in the data. Steps whose update loss scaling skipped count, as in Hugging Face's count, so that a
+ * run ends after its batches in any case. */
 static uint64_t steps_at(const train_run *r, uint64_t epoch, uint64_t batch)
 {
     return epoch * r->per_epoch + (batch + r->accumulate - 1) / r->accumulate;
 }
 
-/* The same where a run begins. A window that a checkpoint of other windows ends within has its step still to come. */
+/* The same at the start of a run. A window that a checkpoint with other windows cut off still has its step to come. */
 static uint64_t steps_before(const train_run *r, uint64_t epoch, uint64_t batch)
 {
     return batch < yk_data_batches(r->data) ? epoch * r->per_epoch + batch / r->accumulate : steps_at(r, epoch, batch);
 }
 
-/* Windows are counted from an epoch's first batch, so the first one of a resumed run may be what is left of one. */
+/* Windows count from an epoch's first batch, so the first one of a resumed run may be a rest. */
 static bool window_ends(const train_run *r, const yk_batch *batch)
 {
     return batch->last || (batch->index + 1) % r->accumulate == 0;
@@ -143,7 +143,7 @@ static uint64_t epoch_at(const train_run *r)
     return r->steps && r->per_epoch ? (r->steps - 1) / r->per_epoch : 0;
 }
 
-/* The last step has a line of its own, also where the run was not known to end with it. */
+/* The last step has its own line, even if the run was not known to end with it. */
 static void end_span(train_run *r)
 {
     if (!r->log_rows || !yk_ok(r->job))
@@ -161,7 +161,7 @@ static void save_model(train_run *r)
     r->saved = r->steps;
 }
 
-/* Where a rank has got a signal, the checkpoint of this step is the last thing that the run does. saved: it is there already. */
+/* After a rank's signal the checkpoint of this step is the run's last action. saved: it exists already. */
 static void leave_if_asked(train_run *r, bool last, bool saved)
 {
     if (!leave_asked(&r->leave, r->job, r->steps, last))
@@ -180,7 +180,7 @@ static void leave_if_asked(train_run *r, bool last, bool saved)
                 (unsigned long long)r->steps, (unsigned long long)r->steps, (unsigned long long)r->total);
 }
 
-/* What the end of an accumulation window brings with it. A checkpoint comes last: who resumes from it has nothing to make up for, at the
+/* The work at the end of an accumulation window. A checkpoint comes last, so that a resumed run has nothing to catch up with, at the
  * run's end either. The model is saved before the last evaluation, which may fail. */
 static void after_window(train_run *r, const yk_batch *batch)
 {
@@ -215,8 +215,8 @@ static void train_batch(train_run *r, const yk_batch *batch)
         after_window(r, batch);
 }
 
-/* A checkpoint's schedule counts the steps of its run, which other batches or windows make more or fewer than this one's. (Else it is left
- * as it is: an update that loss scaling skipped was a step of the run, and none of the schedule's.) */
+/* Corrects the schedule's step, if other batches or windows give the checkpoint's run more or fewer steps than this one's. (Else it
+ * stays: an update that loss scaling skipped was a step of the run, and none of the schedule's.) */
 static void resume_steps(train_run *r)
 {
     if (!r->kept.from[0])
@@ -268,7 +268,7 @@ void train_loop(train_run *r)
     if (r->eval_first && r->steps < r->total && !r->left)
         run_evaluate(r, epoch_at(r), false);
     while (r->steps < r->total && !r->stop && !r->left && yk_ok(r->job))
-        yk_each (batch, r->job, r->data) { /* an epoch, or what a checkpoint left of it; the data go on with the next by themselves */
+        yk_each (batch, r->job, r->data) { /* an epoch, or the rest of a resumed one; the data then continue with the next */
             train_batch(r, &batch);
             if (r->steps >= r->total || r->stop || r->left)
                 break;

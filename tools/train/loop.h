@@ -31,16 +31,16 @@ typedef struct train_run {
     yk_model *model;
     yk_opt *opt;
     yk_sched *sched;
-    FILE *log[2]; /* --log and log.jsonl, on rank 0; NULL: none */
+    FILE *log[2]; /* --log and log.jsonl, on rank 0; NULL if unused */
     report_line line;
     const char *out;
     uint64_t steps, total, epochs, per_epoch, batch, accumulate; /* batch: rows of a micro batch over all ranks */
     checkpoints kept;
-    int lock; /* of the output folder; -1: not held */
+    int lock; /* lock of the output folder; -1 if not held */
     train_when eval_when, save_when, log_when;
     bool log_first, eval_first; /* at the first step, before it */
-    bool eval_last;             /* once more at the end, where the last step was not evaluated */
-    double eval_delay;          /* epochs, or steps where evaluation goes by steps, without one */
+    bool eval_last;             /* once more at the end, if the last step was not evaluated */
+    double eval_delay;          /* epochs, or steps if evaluation goes by steps, before the first one */
     uint32_t metrics;           /* a set of bits */
     train_best best;
     trackers *trackers;
@@ -48,14 +48,14 @@ typedef struct train_run {
     double log_spent, spent; /* seconds that the ranks trained for: since the last line, up to an evaluation; up to the last line */
     uint64_t log_rows, log_tokens, rows, logged; /* since the last line; in all; the step of that line */
     train_result result;
-    uint64_t evaluated, saved; /* steps of the result and of the model in `out`; UINT64_MAX: none */
-    bool stop;          /* nothing has got better for too long */
+    uint64_t evaluated, saved; /* steps of the result and of the model in `out`; UINT64_MAX if none */
+    bool stop;          /* no improvement for too long */
     leave leave;
     bool left;          /* for a signal, with a checkpoint */
     progress bar;
 } train_run;
 
-/* A number as JSON has it: what is not finite is null. */
+/* A number in JSON; null if it is not finite. */
 typedef struct train_json {
     char text[32];
 } train_json;
@@ -63,8 +63,7 @@ train_json train_number(double v);
 
 /* Sets r->steps to the data's place: a checkpoint's, or the start. */
 void train_begin(train_run *r);
-/* Trains from there to step r->total, saves the model, then evaluates it: a failed evaluation loses no model. What goes wrong is the job's
- * error. */
+/* Trains up to step r->total, saves the model, then evaluates it: a failed evaluation loses no model. An error is the job's. */
 void train_loop(train_run *r);
 
 #endif

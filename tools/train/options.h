@@ -71,7 +71,7 @@
         {"logging-dir", "DIR", NULL, "where --report-to writes (default: runs in --output-dir)", NULL}, \
         {"run-name", "NAME", NULL, "a folder in it for this run", NULL}
 
-/* Numbers and words of all these, before devices are opened; false after a message. */
+/* Checks the numbers and words of these options before devices are opened; false after a message. */
 bool train_options_right(const yk__cli *cli);
 
 #endif

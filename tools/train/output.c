@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The output folder: whether it is used, and its lock. */
+/* The output folder: a check that it is unused, and its lock. */
 #include "tools/train/output.h"
 
 #include <errno.h>
@@ -29,7 +29,7 @@ static void output_fail(yk_job *job, yk_status status, const char *fmt, ...)
     yk_fail(job, status, text);
 }
 
-/* What a model leaves in a folder; NULL: nothing of it is there. */
+/* A model's file in the folder; NULL if it has none. */
 static const char *find_model(const char *dir)
 {
     static const char *const names[] = {"config.json", "model.safetensors", "model.safetensors.index.json", ".yoke-save"};
@@ -56,7 +56,7 @@ void output_check(yk_job *job, const char *dir, bool allowed)
                     dir, model ? model : "checkpoints");
 }
 
-/* Who holds the lock, by what that process wrote into it. */
+/* Names the lock's holder, from the text that it wrote there. */
 static void fail_held(yk_job *job, const char *dir, int fd)
 {
     char holder[320] = "";
@@ -67,7 +67,7 @@ static void fail_held(yk_job *job, const char *dir, int fd)
                 dir, holder[0] ? holder : "a process that has just started");
 }
 
-/* Who it is, for another's message, and a number that no other lock has, for output_compare. */
+/* Writes the holder, for another process's message, and a unique number, for output_compare. */
 static void lock_sign(int fd)
 {
     char host[256] = "", text[LOCK_TEXT];
@@ -80,7 +80,7 @@ static void lock_sign(int fd)
         fprintf(stderr, "yoke train: .yoke-lock: %s\n", strerror(errno));
 }
 
-/* Whether the file that is locked is still the one of that name: its last holder may have removed it. */
+/* True if the locked file still has that name, as its last holder may have removed it. */
 static bool is_named(int fd, const char *path)
 {
     struct stat held, named;
@@ -152,7 +152,7 @@ static void lock_read(const char *dir, char text[LOCK_TEXT])
     close(fd);
 }
 
-/* What another host has written may take its time to be seen here. */
+/* True once this host sees the other host's text, which may take some time. */
 static bool is_seen(const char *dir, const char *written)
 {
     char text[LOCK_TEXT];
@@ -169,7 +169,7 @@ void output_compare(yk_job *job, const char *dir)
 {
     char written[LOCK_TEXT] = "", host[256] = "";
     const double last = yk_world_size(job), own = yk_rank(job);
-    double first = 0; /* of the ranks that do not see it, as last - rank: the most is the first rank */
+    double first = 0; /* last - rank for ranks that do not see it: the largest is the first rank */
     if (!yk_ok(job) || yk_local_world_size(job) == yk_world_size(job))
         return;
     if (yk_is_main(job))
@@ -194,6 +194,6 @@ void output_release(const char *dir, int lock)
     if (lock < 0)
         return;
     snprintf(path, sizeof path, "%s/.yoke-lock", dir);
-    unlink(path); /* while it is held: who waits for this very file sees that it has no name any more */
+    unlink(path); /* while it is held: a process waiting for this file sees that it has no name any more */
     close(lock);
 }

@@ -16,11 +16,11 @@
 /* Fails the job if dir holds a model or checkpoints, unless `allowed`: by --overwrite-output-dir or --resume-from-checkpoint,
  * or because an earlier attempt of this launch wrote it. */
 void output_check(yk_job *job, const char *dir, bool allowed);
-/* Makes the folder and locks it; then as output_check, for another job may have been there meanwhile. Collective. The lock's
+/* Makes the folder and locks it; then repeats output_check, as another job may have used it meanwhile. Collective. The lock's
  * descriptor, -1 on other ranks and after a failure. */
 int output_claim(yk_job *job, const char *dir, bool allowed);
-/* In a job on several hosts, after output_claim: a line on standard error where one of them has another folder of that name, as none of its
- * ranks could go on from a checkpoint. Collective. */
+/* In a job on several hosts, after output_claim: prints a line on standard error if a host has another folder of that name, as its ranks
+ * could not resume from a checkpoint. Collective. */
 void output_compare(yk_job *job, const char *dir);
 void output_release(const char *dir, int lock); /* takes -1 */
 

@@ -14,7 +14,7 @@ typedef struct progress {
 
 void progress_begin(progress *p, bool on);
 void progress_show(progress *p, uint64_t step, uint64_t total, double loss, double lr, double rows_per_s);
-void progress_say(progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* a line of its own */
+void progress_say(progress *p, const char *fmt, ...) __attribute__((format(printf, 2, 3))); /* on its own line */
 void progress_end(progress *p);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options of transformers' TrainingArguments that `yoke train` knows and does not take: rows of its table, each with why, and
- * what to use instead. docs/from-huggingface.md lists them beside those that are taken.
+ * Options of transformers' TrainingArguments that `yoke train` knows but does not support: rows of its table with the reason and the
+ * replacement. docs/from-huggingface.md lists them with the supported ones.
  */
 #ifndef YOKE_TOOLS_TRAIN_REFUSED_H
 #define YOKE_TOOLS_TRAIN_REFUSED_H

@@ -13,7 +13,7 @@
 enum { REPORT_NONE, REPORT_JSONL, REPORT_TENSORBOARD, REPORT_CSV, REPORT_ALL, REPORT_NAMES };
 static const char *const names[REPORT_NAMES] = {"none", "jsonl", "tensorboard", "csv", "all"};
 
-/* The names of --report-to as a set of bits; -1 for a name there is none of, which is then in `wrong`. */
+/* The names of --report-to as a set of bits; -1 with the name in `wrong` for an unknown one. */
 static int report_set(const yk__cli *cli, char wrong[64])
 {
     const char *s = yk__cli_text(cli, "report-to");
@@ -57,7 +57,7 @@ static void fail_log(const train_run *r, const char *path, const char *reason)
     yk_fail(r->job, YK_E_IO, text);
 }
 
-/* Of the run that this one goes on with, lines up to this step stay. */
+/* Last step whose log lines stay in a resumed run. */
 static int64_t lines_kept(const train_run *r)
 {
     if (!r->kept.from[0])

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an attempt leaves for the next one: a mark in the output folder. */
+/* The mark that an attempt leaves in the output folder for the next one. */
 #include "tools/train/restart.h"
 
 #include <errno.h>

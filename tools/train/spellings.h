@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Options of train, eval and predict as other programs call them: Trainer's example scripts, Accelerate, DeepSpeed, TRL, and habit; and
- * their options that change nothing here. docs/from-huggingface.md lists both.
+ * Options of train, eval and predict under their names in other programs: Trainer's example scripts, Accelerate, DeepSpeed, TRL, and
+ * habit; and options that change nothing here. docs/from-huggingface.md lists both.
  */
 #ifndef YOKE_TOOLS_TRAIN_SPELLINGS_H
 #define YOKE_TOOLS_TRAIN_SPELLINGS_H
@@ -10,7 +10,7 @@
 
 #define SPELLING_EXPECTED_DTYPE "bfloat16, float16, float32, fp8 or no"
 
-/* Of model and data: all three commands. */
+/* Model and data options: all three commands. */
 #define TRAIN_SPELLINGS                                                                                                          \
     {"model-name-or-path|model-name|base-model|pretrained-model-name-or-path", "DIR", "from", NULL, NULL, NULL},                 \
         {"train-file|dataset-path|train-data", "FILE", "data", yk__spell_data, NULL, NULL},                                      \
@@ -42,7 +42,7 @@
         {"eval-do-concat-batches|eval-use-gather-object|batch-eval-metrics", NULL, NULL, NULL, NULL,                             \
          "sums alone are kept of an evaluation batch"}
 
-/* Of training. */
+/* Training options. */
 #define TRAIN_RUN_SPELLINGS                                                                                                      \
     {"lr", "R", "learning-rate", NULL, NULL, NULL},                                                                              \
         {"batch-size|train-batch-size|micro-batch-size|train-micro-batch-size-per-gpu", "N", "per-device-train-batch-size", NULL, NULL, \

@@ -71,7 +71,7 @@ static void put_varint(message *m, uint64_t v)
     put_byte(m, (uint8_t)v);
 }
 
-static void put_fixed(message *m, uint8_t key, const void *v, size_t n) /* of a little-endian machine, as all here are */
+static void put_fixed(message *m, uint8_t key, const void *v, size_t n) /* numbers of a little-endian machine */
 {
     put_byte(m, key);
     for (size_t i = 0; i < n; i++)

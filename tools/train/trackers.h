@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where a training's figures go besides its log (--report-to): a table, log.csv, of the columns step, epoch, tag and value; and
- * events.out.tfevents.*, which TensorBoard reads. Rank 0's; other ranks have NULL, which every function takes.
+ * Targets of a training's figures besides its log (--report-to): a table, log.csv, with the columns step, epoch, tag and value; and
+ * events.out.tfevents.* for TensorBoard. Rank 0's; other ranks have NULL, which every function takes.
  */
 #ifndef YOKE_TOOLS_TRAIN_TRACKERS_H
 #define YOKE_TOOLS_TRAIN_TRACKERS_H
@@ -17,9 +17,9 @@ typedef struct trackers trackers;
 trackers *trackers_open(const char *dir, bool csv, bool tensorboard, int64_t kept, char *text, size_t size);
 /* One figure ("train/loss"). */
 void trackers_add(trackers *t, uint64_t step, double epoch, const char *tag, double value);
-/* Hands what was added to the system. */
+/* Hands the added figures to the system. */
 void trackers_flush(trackers *t);
-/* Closes; false after writing into text which file is not whole, and why. */
+/* Closes; false, with the incomplete file and the reason in `text`. */
 bool trackers_close(trackers *t, char *text, size_t size);
 
 #endif

@@ -95,7 +95,7 @@ const char *train_precision_by_rank(const yk__cli *cli)
 
 static const char *const formats[] = {"fp32", "bf16", "fp16", "fp8"};
 
-/* What accelerate launch asks for, as an index of formats. */
+/* The format that accelerate launch requests, as an index of formats. */
 static int environment_precision(void)
 {
     const uint32_t word = yk__option_words(YK__OPTION_ACCELERATE_PRECISION); /* no, fp32, bf16, fp16, fp8 */
@@ -140,7 +140,7 @@ static bool is_of(const char *spec, const char *const *kinds)
     return *kinds != NULL;
 }
 
-/* Whether all data that are named are of one of these kinds, and some are. */
+/* True if some data are named, all of these kinds. */
 static bool is_kind(const yk__cli *cli, const char *const *kinds)
 {
     const char *const spec[] = {yk__cli_text(cli, "data"), yk__cli_text(cli, "eval-data")};
@@ -150,7 +150,7 @@ static bool is_kind(const yk__cli *cli, const char *const *kinds)
     return spec[0] || spec[1];
 }
 
-/* Options that say how text is read, where none is read so. */
+/* Refuses options for reading text if no data are text. */
 static void refuse_idle_data_options(const yk__cli *cli, bool *bad)
 {
     static const char *const images[] = {"idx", "cifar10", NULL}, *const rows[] = {"csv", "jsonl", "lines", NULL};
@@ -203,7 +203,7 @@ static void refuse_pair(const yk__cli *cli, bool *bad)
     }
 }
 
-/* Whether there is such a path. */
+/* True if the path exists. */
 static bool is_there(const char *path)
 {
     struct stat st;
@@ -217,7 +217,7 @@ static bool is_hub_name(const char *path)
     return *path && path != slash && *path != '.' && (!slash || (slash[1] && !strchr(slash + 1, '/')));
 }
 
-/* A name of the hub is no folder; of a folder beside --model the weights alone are read, which leaves text without a tokenizer. */
+/* Refuses a hub's name, which is no folder. From a folder with --model only the weights are read, which leaves text without a tokenizer. */
 static void refuse_from(const yk__cli *cli, bool *bad)
 {
     static const char *const texts[] = {"csv", "jsonl", "lines", "text", NULL};
@@ -237,7 +237,7 @@ static void refuse_from(const yk__cli *cli, bool *bad)
     }
 }
 
-/* "char" numbers the characters of the text that is read: other numbers than those that a model was trained with. */
+/* Refuses "char" for a loaded model: it numbers the characters of the present text, unlike the model's training. */
 static void refuse_char(const yk__cli *cli, bool *bad)
 {
     static const char *const files[] = {"tokenizer.json", "vocab.txt", "vocab.json"};
@@ -256,7 +256,7 @@ static void refuse_char(const yk__cli *cli, bool *bad)
     }
 }
 
-/* What --devices "$UNSET" would be. */
+/* --devices "$UNSET" would be this. */
 static void refuse_no_devices(const yk__cli *cli, bool *bad)
 {
     if (!yk__cli_typed(cli, "devices") || *yk__cli_text(cli, "devices"))
@@ -348,14 +348,14 @@ static const char *model_folder(const yk__cli *cli)
     return yk__cli_text(cli, "model") ? NULL : yk__cli_text(cli, "from");
 }
 
-/* Where the tokenizer is: as given, else beside the model. */
+/* The tokenizer's folder: the given one, else the model's. */
 static const char *tokenizer_folder(const yk__cli *cli)
 {
     const char *t = yk__cli_text(cli, "tokenizer");
     return t ? t : model_folder(cli);
 }
 
-/* Running text: where other data evaluates, all of this one is for what it is named for. */
+/* Running text: if other data evaluates, the whole text serves its own purpose. */
 static bool text_is_whole(const yk__cli *cli)
 {
     const char *data = yk__cli_text(cli, "data"), *own = yk__cli_text(cli, "eval-data");
@@ -374,7 +374,7 @@ yk_settings *train_settings(const yk__cli *cli, yk_job *job)
     return s;
 }
 
-/* What the labels of the data are to be, by the model that is made for them. */
+/* Chooses the kind of labels that the model needs. */
 static void choose_labels(const yk__cli *cli, yk_job *job, yk_data_config *c)
 {
     static const char *const tables[] = {"csv", "jsonl", NULL}, *const texts[] = {"csv", "jsonl", "lines", "text", NULL};
@@ -384,7 +384,7 @@ static void choose_labels(const yk__cli *cli, yk_job *job, yk_data_config *c)
     name = name ? name : yk_settings_text(s, "yoke_model", "");
     if (yk__cli_given(cli, "mlm-probability"))
         c->mlm_probability = yk__cli_real(cli, "mlm-probability", 1e-6, 0.999999, &bad);
-    else if (!strcmp(name, "bert-mlm") && is_kind(cli, texts)) /* other data do not go with it, which the model says */
+    else if (!strcmp(name, "bert-mlm") && is_kind(cli, texts)) /* the model refuses other data itself */
         c->mlm_probability = 0.15;
     c->numbers = !(c->mlm_probability > 0) && is_kind(cli, tables) && yk_settings_int(s, "num_labels", 0) == 1;
     yk_settings_free(s);
@@ -405,7 +405,7 @@ uint32_t train_length(const yk__cli *cli, yk_job *job, const char *option)
     return yk__cli_given(cli, option) ? (uint32_t)yk__cli_int(cli, option, 1, 1 << 20, &bad) : default_length(cli, job);
 }
 
-/* Of training, where the command has such options; of evaluation, how many rows. */
+/* Reads training's sample options, if the command has them; for evaluation the number of rows. */
 static void take_sample_options(const yk__cli *cli, bool eval, yk_data_config *c)
 {
     bool bad = false; /* reported before the job was opened */

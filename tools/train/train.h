@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What `yoke train` and `yoke eval` share: the options that name model and data, evaluation, and the progress line.
- * All of it goes through yoke.h, so that a user's program can do the same.
+ * The common part of `yoke train` and `yoke eval`: options for model and data, evaluation, and the progress line. It uses only yoke.h,
+ * so that a user's program can do the same.
  */
 #ifndef YOKE_TOOLS_TRAIN_TRAIN_H
 #define YOKE_TOOLS_TRAIN_TRAIN_H
@@ -45,10 +45,10 @@
 /* If the devices select several ranks, starts them and returns the exit code; -1: go on here. args: as train_arguments
  * made them; loses --devices. */
 int train_launch(const yk__cli *cli, char **args);
-/* argv as the ranks are to be started with ("PROGRAM train ..."), made before yk__cli_parse moves things; free() it. */
+/* argv for starting the ranks ("PROGRAM train ..."), made before yk__cli_parse reorders it; free() it. */
 char **train_arguments(int argc, char **argv);
-/* The command: parses, starts a process per device if there are several, else runs here. Returns the exit code. check, if there is one, is
- * asked before ranks are started, so that a wrong value is told once: false after a message. */
+/* Runs the command: parses, starts a process per device if there are several, else runs here. Returns the exit code. check (may be NULL)
+ * runs before ranks are started, so that an error is reported once: false after a message. */
 int train_main(const yk__cli_command *command, int argc, char **argv, bool (*check)(const yk__cli *cli), int (*run)(const yk__cli *cli));
 
 /* --precision as a list; NULL: one for all ranks. */
@@ -57,15 +57,14 @@ const char *train_precision_by_rank(const yk__cli *cli);
 bool train_config(const yk__cli *cli, yk_config *config);
 /* Opens training (eval false) or evaluation data as the options say. */
 yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_batch);
-/* Whether there are rows to evaluate on. A table has no evaluation part of its own: evaluating on the rows that train would only look like
- * one. */
+/* True if there are rows to evaluate on. A table has no evaluation part: evaluating on the training rows would only look like one. */
 bool train_has_eval(const yk__cli *cli);
-/* Rows of an evaluation's batch over all ranks: as asked for, else 64 for each rank, but no more than `training`, the rows of a batch that
- * trains, so that an evaluation takes no more memory than the training; 0: nothing trains. */
+/* Rows of an evaluation's batch over all ranks: the requested number, else 64 per rank. At most `training`, a training batch's rows, so
+ * that an evaluation takes no more memory than training; 0 without training. */
 uint32_t train_eval_batch(const yk__cli *cli, const yk_job *job, uint32_t training);
 /* The model's settings: before data are opened it is known by them alone. yk_settings_free them. */
 yk_settings *train_settings(const yk__cli *cli, yk_job *job);
-/* Tokens of a row or window: of --max-length or --seq-len, else as many as the model has places for, at most 128. */
+/* Tokens of a row or window: from --max-length or --seq-len, else the model's number of positions, at most 128. */
 uint32_t train_length(const yk__cli *cli, yk_job *job, const char *option);
 /* Builds or loads the model; fails the job if the options name none. */
 yk_model *train_model(const yk__cli *cli, yk_job *job, const yk_data *data);
@@ -77,8 +76,8 @@ typedef struct train_use {
     yk_data *data;
     yk_model *model;
 } train_use;
-/* Opens them as the options say, with --per-device-eval-batch-size and --max-eval-samples; `config` has what is the command's own.
- * `bad`: an option was refused already. False: use->job is NULL, *code is the command's exit code. Else what fails is in the job. */
+/* Opens the job by the options, with --per-device-eval-batch-size and --max-eval-samples; `config` has the command's own settings.
+ * `bad`: an option was refused already. False: use->job is NULL, *code is the exit code. Other failures are in the job. */
 bool train_use_open(const yk__cli *cli, yk_config *config, train_use *use, int *code);
 /* Its options, before ranks are started; false after a message. */
 bool train_use_check(const yk__cli *cli);

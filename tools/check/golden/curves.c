@@ -118,7 +118,7 @@ static void set_up(curve *c)
 {
     const char *combine = json_string_value(json_object_get(c->spec, "combine"));
     json_t *frozen = json_object_get(c->spec, "frozen");
-    yk_config config = {.accumulate = 1u << 20, /* windows end where the table says */
+    yk_config config = {.accumulate = 1u << 20, /* only the table ends windows */
                         .average = combine && !strcmp(combine, "token_mean") ? YK_AVERAGE_ITEMS : YK_AVERAGE_MICRO};
     c->job = golden_job(c->golden, config);
     if (!c->job || !yk_ok(c->job))

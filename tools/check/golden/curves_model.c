@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The networks of curves/: built by the models of this project where there is one, with what the case adds to it. */
+/* The networks of curves/: a model of this project if there is one, with the case's additions. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,7 +153,7 @@ static yk_t net_activate(const golden_net *net, yk_t x)
     return !strcmp(net->act, "gelu") ? yk_gelu(x) : !strcmp(net->act, "silu") ? yk_silu(x) : yk_tanh(x);
 }
 
-/* The branch: h += tanh(late(h)) / 2 after fc1, where the micro batch has it. */
+/* The branch: h += tanh(late(h)) / 2 after fc1, in micro batches that have it. */
 static yk_t net_branch(const golden_net *net, yk_t x, bool branch)
 {
     yk_t h = net_activate(net, yk_linear(x, param_named(net, "fc1.weight"), param_named(net, "fc1.bias")));

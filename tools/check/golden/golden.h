@@ -15,7 +15,7 @@
 #include "core/io/safetensors.h"
 
 typedef struct golden {
-    const char *dir, *devices, *only; /* only: run cases whose name holds this; NULL: all */
+    const char *dir, *devices, *only; /* only: runs cases whose name contains this; NULL for all */
     bool json, speak;                 /* speak: rank 0 */
     unsigned passed, failed, unsupported;
     uint32_t world;
@@ -47,7 +47,7 @@ double golden_abs(const float *got, const double *want, size_t n);
 
 /* A job on the devices of the run; quiet. */
 yk_job *golden_job(const golden *g, yk_config config);
-/* Closes it; where it failed, copies the text to `text`. */
+/* Closes the job; after a failure copies its text to `text`. */
 bool golden_close(yk_job *job, char *text, size_t n);
 
 void golden_curves(golden *g);
@@ -67,8 +67,8 @@ typedef struct golden_layer {
 } golden_layer;
 yk_t golden_layer_build(golden_layer *l);
 
-/* job.c: whether all keys of a job file, or of the settings of one object of it ("optimizer" of type "sgd"), and their values
- * are those the runner reads; else `why` names the first that is not. */
+/* job.c: true if the runner reads every key and value of a job file, or of the settings of one object ("optimizer" of type "sgd"); else
+ * `why` names the first unknown one. */
 bool golden_job_known(json_t *spec, char *why, size_t n);
 bool golden_known(const char *section, const char *type, json_t *object, char *why, size_t n);
 /* The schedule of a job file as yk_schedule takes it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* job.json of a training run, and the settings of an optimizer's case: every key is one that the runner reads or that only
- * describes the data, and every value one that it knows; what else is there makes the case unsupported, by name. */
+/* Checks job.json of a training run, and the settings of an optimizer's case. The runner must read every key, or the key only describes
+ * the data; and it must know every value. Any other key or value makes the case unsupported, by name. */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "tools/check/golden/golden.h"
 
 typedef struct known_keys {
-    const char *section, *of; /* of: the section's type or kind, NULL: any */
+    const char *section, *of; /* of: the section's type or kind, NULL for any */
     const char *keys;
 } known_keys;
 
@@ -40,7 +40,7 @@ static bool has_word(const char *words, const char *word)
     return false;
 }
 
-/* The keys of a section of this type; NULL: there is none such. */
+/* The keys of a section of this type; NULL if unknown. */
 static const char *keys_of(const char *section, const char *type)
 {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
@@ -77,7 +77,7 @@ static bool section_known(json_t *spec, const char *section, const char *type_ke
     return !object || golden_known(section, type_in(object, type_key), object, why, n);
 }
 
-/* What stands there must be what the runner does. */
+/* Checks values that the runner does not read but assumes. */
 static bool values_known(json_t *spec, char *why, size_t n)
 {
     const char *combine = json_string_value(json_object_get(spec, "combine"));
@@ -126,7 +126,7 @@ const char *golden_schedule_name(json_t *schedule)
     return !strcmp(type, "torch_cosine_annealing") ? "CosineAnnealingLR" : !strcmp(type, "torch_multistep") ? "MultiStepLR" : type;
 }
 
-/* The schedule itself knows its settings. A case that is another one but for its ranks (same_as) names none. */
+/* Checks the schedule, which knows its own settings. A case that equals another except for its ranks (same_as) has none. */
 static bool schedule_known(json_t *spec, char *why, size_t n)
 {
     json_t *schedule = json_object_get(spec, "schedule");

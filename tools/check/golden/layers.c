@@ -14,7 +14,7 @@ typedef struct layer_case {
     yk_job *job;
     yk__safetensors *file;
     golden_worst worst;
-    double abs, rel, of_max; /* tolerance; of_max 0: the other two */
+    double abs, rel, of_max; /* tolerance; of_max is 0 if abs and rel hold */
     struct {
         char name[32];
         yk_t value;

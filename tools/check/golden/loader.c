@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * loader/: which rows go to which rank. Every case is held against the law (core/data/shard.h), for all its ranks; those that have as many
- * ranks as the run are then done by the library itself, with batches that go from rank to rank (loader_ranks.c).
+ * loader/: the rows of each rank. Every case is compared with the law (core/data/shard.h), for all its ranks. For cases with as many
+ * ranks as the run the library itself then does it, with batches that go from rank to rank (loader_ranks.c).
  *
- * Where Accelerate is at fault (README of the tables) the rows are compared, not what it made of them: a remainder of -1 or of a stream,
- * and gathers with rows twice.
+ * If Accelerate is at fault (README of the tables), only the rows are compared, not its derived numbers: a remainder of -1 or of a
+ * stream, and gathers with repeated rows.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +39,7 @@ static int64_t round_rows(const yk__shard *s, int64_t i, uint32_t r, int64_t *ro
     return count;
 }
 
-/* Rank r's batches from round `skip` on; where the last may be short, one without a row is none. */
+/* Rank r's batches from round `skip` on; a possibly short last batch without rows does not count. */
 static bool rank_is_law(const yk__shard *s, int64_t skip, uint32_t r, json_t *want)
 {
     int64_t row[GOLDEN_LOADER_ROWS];
@@ -52,7 +52,7 @@ static bool rank_is_law(const yk__shard *s, int64_t skip, uint32_t r, json_t *wa
     return have == json_array_size(want);
 }
 
-/* How many of the last round's rows are new, where the table knows. */
+/* Compares the number of new rows in the last round, if the table has it. */
 static bool remainder_is_law(const char *file, const yk__shard *s, json_t *c)
 {
     const yk__shard_round last = yk__shard_at(s, yk__shard_rounds(s) - 1);
@@ -65,14 +65,14 @@ static bool remainder_is_law(const char *file, const yk__shard *s, json_t *c)
 static bool length_is_law(const yk__shard *s, json_t *c)
 {
     json_t *len = json_object_get(c, "len");
-    const bool cut = s->tail == YK__TAIL_SHORT && s->ranks > 1; /* what it reports then is wrong for some ranks */
+    const bool cut = s->tail == YK__TAIL_SHORT && s->ranks > 1; /* it then reports a wrong number for some ranks */
     for (size_t r = 0; r < json_array_size(len) && !cut; r++)
         if (json_is_integer(json_array_get(len, r)) && json_integer_value(json_array_get(len, r)) != yk__shard_rounds(s))
             return false;
     return true;
 }
 
-/* Refused: a batch that the ranks do not divide; or, by a fault, no round where none is full. */
+/* Refused: a batch that the ranks do not divide; or, by a fault, no round if none is full. */
 static bool error_is_law(const yk__shard *s, json_t *c)
 {
     if (!strcmp(json_string_value(json_object_get(c, "error")), "TypeError"))
@@ -139,7 +139,7 @@ static bool split_case(const char *file, json_t *c)
     return true;
 }
 
-/* What remains of an epoch after `skip` rounds, once. */
+/* The rest of an epoch after `skip` rounds, each row once. */
 static bool metrics_case(const char *file, json_t *c)
 {
     const yk__shard s = case_shard(file, c);
@@ -155,7 +155,7 @@ static bool metrics_case(const char *file, json_t *c)
     return golden_loader_gathered_ok(want, first, s.rows, row, n);
 }
 
-/* file; whether a case follows the law, and whether the ranks of the run do it so. */
+/* A file: the check of a case against the law, and the check that the run's ranks follow it. */
 typedef struct loader_file {
     const char *name;
     bool (*law)(const char *file, json_t *c);

@@ -13,7 +13,7 @@ typedef struct epoch {
     int64_t gathered[GOLDEN_LOADER_ROWS], n;
 } epoch;
 
-/* A batch of this rank, whose row numbers are gathered as if they had been computed of the rows. */
+/* Takes a batch of this rank, and gathers its row numbers like results computed from the rows. */
 static void batch_take(yk_job *job, epoch *e, const yk_sample *b, bool empty_is_none)
 {
     int64_t rows = 0;
@@ -54,7 +54,7 @@ bool golden_loader_table(yk_job *job, const char *file, json_t *c)
     yk_sampler_seek(s, 0, (uint64_t)((first + global - 1) / global));
     for (int64_t read = first + global; yk_sampler_next(s, &b); read += global) {
         batch_take(job, &e, &b, config.uneven_batches);
-        if (stream && read <= n && read + global > n) /* what a program that reads one batch ahead knows now */
+        if (stream && read <= n && read + global > n) /* a program that reads one batch ahead knows now */
             yk_sampler_end(s, (uint64_t)n);
     }
     return e.same && (!e.want || e.have == json_array_size(e.want)) &&
@@ -90,7 +90,7 @@ bool golden_loader_split(yk_job *job, const char *file, json_t *c)
     return golden_loader_rows_are(json_array_get(json_object_get(c, "parts"), yk_rank(job)), row, got);
 }
 
-/* One epoch of a model of one number: whether optimizer steps are made where the table has them. */
+/* One epoch of a model of one number: checks that optimizer steps come at the table's places. */
 static bool epoch_syncs(yk_job *job, yk_sampler *s, yk_opt *opt, yk_t w, json_t *sync)
 {
     yk_sample b;

@@ -5,10 +5,10 @@
 
 #include "tools/check/golden/golden.h"
 
-/* A case done by the ranks of the job, as many as it has: whether this rank got what the table says. */
+/* Runs a case on the job's ranks, as many as the case has; true if this rank got the table's rows. */
 bool golden_loader_table(yk_job *job, const char *file, json_t *c);
 bool golden_loader_variable(yk_job *job, const char *file, json_t *c);
 bool golden_loader_split(yk_job *job, const char *file, json_t *c);
-bool golden_loader_accumulate(yk_job *job, const char *file, json_t *c); /* opens a job of its own */
+bool golden_loader_accumulate(yk_job *job, const char *file, json_t *c); /* opens its own job */
 
 #endif

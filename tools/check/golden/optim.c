@@ -186,7 +186,7 @@ static void clip_step(trajectory *t, json_t *c, golden_worst *w, double want_nor
     }
 }
 
-/* What of clip.json is ours: the 2-norm and clipping by value, on finite gradients. */
+/* The supported part of clip.json: the 2-norm and clipping by value, on finite gradients. */
 static const char *clip_unsupported(json_t *c, const trajectory *t)
 {
     const char *kind = json_string_value(json_object_get(c, "kind"));
