@@ -4,8 +4,7 @@
  * (--options) and the nearest name in the error for an unknown option all come from it.
  *
  * A command is `int yk__cmd_NAME(int argc, char **argv)` with argv[0] the command's name. It returns the exit code: 0 done, 1 failed, 2
- * bad
- * input or usage, and the codes in `exits`.
+ * bad input or usage, and the codes in `exits`.
  */
 #ifndef YOKE_TOOLS_CLI_H
 #define YOKE_TOOLS_CLI_H
@@ -72,8 +71,7 @@ extern const char yk__cli_refused[];
 
 /* -1: continue. Otherwise the exit code to return at once: 0 after --help, --man or --options, 2 after a message on standard error that
  * names every unknown, refused or malformed argument.
- * Options: --name value, --name=value, -h; "--" ends them; names with - or _. A switch may be given as --no-NAME to turn it off again,
- * as
+ * Options: --name value, --name=value, -h; "--" ends them; names with - or _. A switch may be given as --no-NAME to turn it off again, as
  * --NAME=true|false, and, in commands without other arguments, as --NAME True|False. */
 int yk__cli_parse(const yk__cli_command *command, int argc, char **argv, yk__cli *cli);
 

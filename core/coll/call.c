@@ -4,8 +4,7 @@
  * that diverged programs end with both places in their source instead of waiting for ever.
  *
  * The step thread makes requests on the world and on the members in the order of the user's program. Two numbers count them over both
- * communicators. `order` counts the requests that a member begins; two members compare it. `common` counts the requests that every
- * rank's
+ * communicators. `order` counts the requests that a member begins; two members compare it. `common` counts the requests that every rank's
  * program reaches, excluded ranks' too; an excluded rank and a member compare it. Other communicators compare their own sequence.
  */
 #include "core/coll/call.h"

@@ -4,8 +4,7 @@
  * rank waits for an excluded rank, unless very many results are on their way.
  *
  * A message wakes its receiver, but an excluded rank should sleep, as its cores may serve other ranks. So results are held back until
- * there
- * are many, the oldest is old, or a request of all ranks needs the excluded ranks. Without a progress thread they are sent at once.
+ * there are many, the oldest is old, or a request of all ranks needs the excluded ranks. Without a progress thread they are sent at once.
  */
 #include "core/coll/msg_feed.h"
 

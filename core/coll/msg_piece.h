@@ -6,8 +6,7 @@
  * Records and small data go from each member to each, or in rounds (msg_rounds.h).
  *
  * Ranks of one host read each other's blocks in common memory, so large vectors travel only between hosts (comm_hosts.h). Records and
- * small
- * data go as messages between hosts and within them.
+ * small data go as messages between hosts and within them.
  *
  * A request goes in pieces; two are in progress at once, so that one travels while the other is summed. A piece is a set of sends and
  * receives; the first carries the request's record, which each member compares. Posting piece k requires that pieces before k - 1 are

@@ -4,9 +4,8 @@
  * object to the other ranks of the host, and sees at once when one of their processes ends. It also keeps the slots of ranks on other
  * hosts up to date, over a link to the agent of rank 0's host, which relays between the other hosts.
  *
- * A host that is silent for YK__AGENT_SILENT_MS, or whose link ends, is lost with all its ranks, and the job ends. Heartbeats and data
- * end a
- * silence.
+ * A host that is silent for YK__AGENT_SILENT_MS, or whose link ends, is lost with all its ranks, and the job ends. Heartbeats and data end
+ * a silence.
  *
  * Thread rule: one thread starts and stops the agent; the agent's own thread does the rest.
  */

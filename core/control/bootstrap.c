@@ -3,8 +3,7 @@
  * The ways to a control object: by the job's name if one host has all ranks, else through rank 0's address.
  *
  * In a job of several hosts every rank opens a socket for the ranks of its host before it connects to rank 0, so that the socket exists
- * once
- * other ranks learn its name. The lowest rank of a host uses its socket; the other ranks close theirs.
+ * once other ranks learn its name. The lowest rank of a host uses its socket; the other ranks close theirs.
  */
 #include "config.h"
 

@@ -3,8 +3,7 @@
  * The layout of a job's control object: a head, then a slot per rank.
  *
  * Readers trust no contents: they check numbers against the values from the inherited socket, and copy text with a bound. Each word has
- * one
- * writer unless its comment names more.
+ * one writer unless its comment names more.
  */
 #ifndef YOKE_CORE_CONTROL_INTERNAL_H
 #define YOKE_CORE_CONTROL_INTERNAL_H

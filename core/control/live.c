@@ -3,8 +3,7 @@
  * Liveness: a thread per rank shows that this process lives, and checks the other processes.
  *
  * The thread adds up silence from its own short steps, each counted with a bound. So a job that was stopped as a whole (Ctrl-Z, a
- * suspended
- * machine) finds its peers alive when it continues.
+ * suspended machine) finds its peers alive when it continues.
  */
 #include "config.h"
 

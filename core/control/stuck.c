@@ -8,9 +8,8 @@
  * 30 s at least, or ten times as long while its process computes. A rank in its program's own code is named in one log line after that
  * time, and lost after YOKE_STUCK_MS.
  *
- * A wait adds up time from its own short steps, each counted with a bound, so that a job that was stopped as a whole accuses no rank
- * when it
- * continues.
+ * A wait adds up time from its own short steps, each counted with a bound, so that a job that was stopped as a whole accuses no rank when
+ * it continues.
  */
 #include "config.h"
 

@@ -80,7 +80,7 @@ void yk__device_cap_memory(yk_device_caps *caps);
 void yk__plugin_watch(char *text);
 /* The status of a call that should make `object`, NULL before the call: YK_OK without an object becomes a failure with a message. */
 yk_status yk__plugin_made(yk_status status, const void *object);
-/* Fills err from a plugin's status: "PLUGIN: WHAT: the plugin's own message". Returns status. */
+/* Fills err from a plugin's status: "PLUGIN: CALL: the plugin's own message"; what names the call. Returns status. */
 yk_status yk__plugin_fail(yk_error *err, const yk__plugin *p, yk_status status, const char *what);
 
 /* ---- Selection: YOKE_DEVICES / --devices ------------------------------------------------------------------------------ */

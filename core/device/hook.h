@@ -3,8 +3,7 @@
  * The hook layers of YOKE_LAYERS: one table around a plugin's own that traces, counts and validates.
  *
  * The host's handles are hook_objects around the plugin's handles. Functions without a handle (init, device_count ..) have a trampoline
- * per
- * wrapped plugin, so the number of plugins is limited.
+ * per wrapped plugin, so the number of plugins is limited.
  */
 #ifndef YOKE_CORE_DEVICE_HOOK_H
 #define YOKE_CORE_DEVICE_HOOK_H

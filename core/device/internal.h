@@ -9,7 +9,7 @@
 struct yk__plugin {
     yk__plugin *next;
     char *name, *path;     /* path "" for a plugin linked into the program */
-    uint64_t dev, ino;     /* of the file, so that loading it twice gives the same plugin */
+    uint64_t dev, ino;     /* the file's, so that loading it twice gives the same plugin */
     yk_plugin table;       /* the plugin's own, with gaps filled */
     const yk_plugin *call; /* table, or the hook layers around it */
     bool started;
@@ -57,7 +57,7 @@ yk_status yk__layers_wrap(const yk_plugin *inner, const yk_plugin **out, yk_erro
 
 /* Runs the start-up probe. */
 yk_status yk__probe(yk__device *dev, yk_error *err);
-/* Fails with the plugin's message: "NAME:0: WHAT: ..". No-op for YK_OK. */
+/* Fails with the plugin's message: "NAME:0: CALL: .."; what names the call. No-op for YK_OK. */
 yk_status yk__device_fail(yk__device *dev, yk_status status, const char *what, yk_error *err);
 
 #endif

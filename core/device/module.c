@@ -46,7 +46,7 @@ static bool folder_try(const char *format, const char *at, const char *rest)
     return false;
 }
 
-/* Where a whole installation was moved, its folders lie to each other as they did: /opt/x/bin has /opt/x/lib/yoke. */
+/* Tries the folder of a moved installation, whose folders lie to each other as before: /opt/x/bin has /opt/x/lib/yoke. */
 static void moved_try(char *at)
 {
     const char *bin = YK_BIN_DIR, *plugins = YK_PLUGIN_DIR;
@@ -61,7 +61,8 @@ static void moved_try(char *at)
     folder_try("%s%s", at, plugins + common);
 }
 
-/* Where this code lies: libyoke.so of a program that loads it, else the program. A setuid program trusts no place that a link can give. */
+/* Finds the folder of this code: of libyoke.so in a program that loads it, else of the program. A setuid program trusts no folder that a
+ * link can give. */
 static void find_own_folder(void)
 {
     Dl_info info = {NULL};

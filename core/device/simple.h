@@ -16,7 +16,7 @@
 typedef struct yk__simple_how {
     uint32_t (*claims)(void *arg, const yk_graph *g, uint32_t node); /* NULL to keep every composite */
     void *arg;
-    uint64_t align; /* of every value; a power of two; 0 means 64 */
+    uint64_t align; /* alignment of every value, a power of two; 0 means 64 */
     uint64_t gap;   /* bytes before and after every value in the arena and among the results */
     uint32_t arenas; /* slots of kind ARENA, used in turn; 0 means 1 */
     bool share;     /* a value's memory is reused after its last reader, and elementwise nodes work in place */

@@ -3,10 +3,9 @@
  * The places of a step's operations in the user's program: file and line by number of the call. A node of the trace, the plan and the
  * plugins' programs has this number (yk_node.stream), and so has an error (yk_error.node). So a late failure leads back to a line.
  *
- * The previous step's table is kept, as devices run behind and report a failure during the next step. A step that reuses a program has
- * the
- * call numbers of the step that made it, as both make the same calls.
- * A table that cannot grow leaves later calls without a place; that is no error. Thread rule: that of the job.
+ * The previous step's table is kept, as devices run behind and report a failure during the next step. A step that reuses a program has the
+ * call numbers of the step that made it, as both make the same calls. A table that cannot grow leaves later calls without a place; that is
+ * no error. Thread rule: that of the job.
  */
 #ifndef YOKE_CORE_JOB_CALLSITE_H
 #define YOKE_CORE_JOB_CALLSITE_H

@@ -4,8 +4,7 @@
  * stays for the next step.
  *
  * Numbers that may change from step to step (factors, constants, 1/count, the seed) are elements of f32 input vectors, so that the trace
- * and its
- * program stay the same.
+ * and its program stay the same.
  *
  * Thread rule: that of the job it belongs to.
  */

@@ -5,10 +5,8 @@
  * (kern_block.inc), so that transforms work on whole vectors for any image size. A worker takes a group of neighbouring rows of tiles
  * with all channels. It transforms them, multiplies with the weights (transformed once for all groups), and transforms back. V and M of
  * a group live in its second cache.
- * With more channels than tiles, the transformed weights, 36 words for nine, would pass through memory for each group. Then all tiles
- * are
- * transformed first. A worker takes a panel of two blocks of results with all tiles: it transforms its weights, multiplies and
- * transforms
+ * With more channels than tiles, the transformed weights, 36 words for nine, would pass through memory for each group. Then all tiles are
+ * transformed first. A worker takes a panel of two blocks of results with all tiles: it transforms its weights, multiplies and transforms
  * back.
  */
 #include <string.h>
