@@ -22,7 +22,7 @@ static uint64_t double_bits(double x)
     return u;
 }
 
-/* 2^e (1 + m 2^-FRACTION), for e of normal doubles: these bits take a tenth of the time of ldexp and frexp, for every element of every test. */
+/* 2^e (1 + m 2^-FRACTION), for e of normal doubles, faster than ldexp, as every element of every test comes here. */
 static double double_of(int e, uint64_t m)
 {
     const uint64_t u = (uint64_t)(e + BIAS) << FRACTION | m;
