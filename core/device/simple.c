@@ -351,20 +351,20 @@ int64_t yk__simple_gaps(const yk__simple *s, void *const *slot, uint32_t *where)
 {
     for (uint32_t i = 0; i < s->abi.n_slot; i++) {
         uint64_t bytes = s->abi.slot[i].bytes;
-        uint8_t *used = yk__calloc(bytes, 1);
+        uint8_t *want = has_gaps(s, i) ? yk__malloc(bytes) : NULL;
         const uint8_t *data = slot[i];
         int64_t bad = -1;
-        if (!has_gaps(s, i)) {
-            yk__free(used);
+        if (!want)
             continue;
-        }
-        for (uint32_t v = 0; used && v < s->abi.n_value; v++)
+        memset(want, YK__GUARD_BYTE, bytes);
+        for (uint32_t v = 0; v < s->abi.n_value; v++)
             if (s->abi.value[v].slot == i && s->abi.value[v].base == v)
-                memset(used + s->abi.value[v].offset, 1, yk__value_bytes(&s->abi.value[v]));
-        for (uint64_t b = 0; used && b < bytes && bad < 0; b++)
-            if (!used[b] && data[b] != YK__GUARD_BYTE)
+                memcpy(want + s->abi.value[v].offset, data + s->abi.value[v].offset, yk__value_bytes(&s->abi.value[v]));
+        const bool same = !memcmp(want, data, bytes);
+        for (uint64_t b = 0; !same && bad < 0; b++)
+            if (want[b] != data[b])
                 bad = (int64_t)b;
-        yk__free(used);
+        yk__free(want);
         *where = i;
         if (bad >= 0)
             return bad;

@@ -135,10 +135,19 @@ static float from_bits(uint32_t u)
     return f;
 }
 
+/* 2^e, for e of normal doubles, faster than ldexp. */
+static double double_power(int e)
+{
+    const uint64_t u = (uint64_t)(e + 1023) << 52;
+    double x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
 static double from_f16(uint16_t h)
 {
-    int e = h >> 10 & 31, m = h & 1023;
-    double v = e == 31 ? (m ? NAN : INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
+    const int e = h >> 10 & 31, m = h & 1023;
+    const double v = e == 31 ? (m ? NAN : INFINITY) : e ? (1024 + m) * double_power(e - 25) : m * 0x1p-24;
     return h >> 15 ? -v : v;
 }
 
@@ -180,6 +189,7 @@ static uint16_t to_f16(double v)
 {
     uint16_t sign = signbit(v) ? 0x8000 : 0;
     double a = fabs(v);
+    uint64_t u;
     int e;
     if (v != v)
         return 0x7e00;
@@ -187,9 +197,10 @@ static uint16_t to_f16(double v)
         return sign | 0x7c00;
     if (a == 0)
         return sign;
-    frexp(a, &e);
+    memcpy(&u, &a, sizeof u);
+    e = (int)(u >> 52) - 1022;
     e = e < -13 ? -13 : e;                     /* subnormal numbers are evenly spaced */
-    a = nearbyint(ldexp(a, 11 - e));           /* 11 significant bits, ties to even */
+    a = nearbyint(a * double_power(11 - e));   /* 11 significant bits, ties to even */
     return (uint16_t)(sign | (uint16_t)(a + (double)((e + 13) * 1024)));
 }
 

@@ -59,7 +59,7 @@ static double value_target(const cts_check *k, double ref, uint32_t dtype)
 static double finite_max(const void *p, const yk_value *v)
 {
     double m = 0;
-    for (int64_t i = 0; i < yk__value_count(v); i++) {
+    for (int64_t i = 0, n = yk__value_count(v); i < n; i++) {
         double a = fabs(yk__element(p, v->dtype, (uint64_t)i));
         m = a > m && isfinite(a) ? a : m;
     }
@@ -70,7 +70,7 @@ static double finite_max(const void *p, const yk_value *v)
 static double rounding_noise(const yk_value *ref_v, const void *ref, const void *aux, uint32_t dtype)
 {
     double m = 0;
-    for (int64_t i = 0; i < yk__value_count(ref_v); i++) {
+    for (int64_t i = 0, n = yk__value_count(ref_v); i < n; i++) {
         double d = fabs(yk__element(ref, ref_v->dtype, (uint64_t)i) - yk__element(aux, dtype, (uint64_t)i));
         m = d > m && isfinite(d) ? d : m;
     }
@@ -141,7 +141,7 @@ bool cts_compare(cts *c, const cts_check *k, uint32_t which, const yk_value *got
     scale s = {finite_max(ref, ref_v), k->tol == CTS_NOISE ? rounding_noise(ref_v, ref, aux, got_v->dtype) : 0};
     char shape[120];
     s.most = s.most > k->least ? s.most : k->least;
-    for (int64_t i = 0; i < yk__value_count(got_v); i++) {
+    for (int64_t i = 0, n = yk__value_count(got_v); i < n; i++) {
         double x = yk__element(got, got_v->dtype, (uint64_t)i), y = yk__element(ref, ref_v->dtype, (uint64_t)i);
         double a = k->tol == CTS_ABSSUM ? fabs(yk__element(aux, ref_v->dtype, (uint64_t)i)) : 0, may;
         y = value_target(k, y, got_v->dtype);
@@ -228,12 +228,14 @@ static bool inputs_untouched(cts *c, const cts_check *k, const side *got)
         if (x->base == v && x->slot != YK_NONE && is_input(&got->s, x->slot) && value_written(&got->s, v))
             memcpy((uint8_t *)before[x->slot] + x->offset, (uint8_t *)got->slot[x->slot] + x->offset, yk__value_bytes(x));
     }
-    for (uint32_t i = 1; ok && i < got->s.abi.n_slot; i++)
-        for (uint64_t b = 0; ok && is_input(&got->s, i) && b < got->s.abi.slot[i].bytes; b++)
-            if (((uint8_t *)before[i])[b] != ((uint8_t *)got->slot[i])[b]) {
-                cts_fail(c, "byte %llu of slot %u was changed; no node writes it", (unsigned long long)b, i);
-                ok = false;
-            }
+    for (uint32_t i = 1; ok && i < got->s.abi.n_slot; i++) {
+        uint64_t b = 0;
+        ok = !is_input(&got->s, i) || !memcmp(before[i], got->slot[i], got->s.abi.slot[i].bytes);
+        while (!ok && ((uint8_t *)before[i])[b] == ((uint8_t *)got->slot[i])[b])
+            b++;
+        if (!ok)
+            cts_fail(c, "byte %llu of slot %u was changed; no node writes it", (unsigned long long)b, i);
+    }
     yk__simple_slots_free(&got->s, before);
     return ok;
 }

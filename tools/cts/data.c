@@ -172,7 +172,7 @@ void cts_fill(const yk__simple *s, void **slot, uint64_t seed, bool absolute)
             continue;
         key = s->abi.slot[x->slot].key;
         before = (x->offset - OFFSET) / yk_dtype_bytes(x->dtype); /* a slot may have several */
-        for (int64_t i = 0; i < yk__value_count(x); i++) {
+        for (int64_t i = 0, n = yk__value_count(x); i < n; i++) {
             double a = dist_number((cts_dist)(key & 255), key >> 8, before + (uint64_t)i, &state);
             a = absolute && yk__dtype_is_float(x->dtype) ? fabs(a) : a;
             a = (key & 255) == CTS_TINY ? a * tiny_unit(x->dtype) : a;
