@@ -70,6 +70,30 @@ cat >"$out/ds.json" <<'J'
  "fp16": {"enabled": true, "initial_scale_power": 10, "loss_scale_window": 5, "hysteresis": 1, "min_loss_scale": 2},
  "zero_optimization": {"stage": 1, "overlap_comm": true}}
 J
+unbuilt() { # unbuilt WORDS ARGUMENTS..: a value of a file that only the command can refuse
+    words=$1
+    shift
+    "$yoke" train --model mlp --data "idx:$out/images" --output-dir "$out/m" "$@" >"$out/stdout" 2>"$out/err"
+    code=$?
+    cat "$out/err"
+    [ $code = 2 ] && grep -qF -e "$words" "$out/err"
+}
+printf '{"train_micro_batch_size_per_gpu": 4,\n "zero_optimization": {\n  "stage": 3}}\n' >"$out/three.json"
+for option in --config-file --deepspeed; do
+    ok "stage 3 names its file, line and key ($option)" unbuilt \
+        "[--shard: $out/three.json, line 3: zero_optimization.stage]" $option "$out/three.json"
+done
+ok "and so in the text of an option" unbuilt "[--shard: --deepspeed, line 1: zero_optimization.stage]" \
+    --deepspeed '{"zero_optimization": {"stage": 3}}'
+ok "and of FSDP" unbuilt "[--shard: --fsdp-config, line 1: reshard_after_forward]" \
+    --fsdp-config '{"reshard_after_forward": "full_shard"}'
+ok "words of an option" unbuilt "[--shard: --fsdp]" --fsdp full_shard
+printf '{"zero_optimization": {"stage": 1,\n "offload_optimizer": {"device": "cpu"}}}\n' >"$out/off.json"
+ok "a place that is not built" unbuilt "[--offload: $out/off.json, line 1: zero_optimization]" --deepspeed "$out/off.json"
+typed() { # an option that is typed is of no file
+    ! unbuilt "[--shard:" --shard params --deepspeed "$out/three.json" && [ $code = 2 ] && grep -q "^yoke train: --shard params" "$out/err"
+}
+ok "what is typed names no file" typed
 plain() { # plain DIR ARGUMENTS...
     to=$1
     shift

@@ -161,6 +161,17 @@ static bool is_typed(const applier *a, const char *name)
     return false;
 }
 
+/* A message of the command about this option names its file, line and key. */
+static void option_note(const settings_option *o)
+{
+    char from[PATH_MAX + 400];
+    if (o->key)
+        snprintf(from, sizeof from, "%.*s, line %u: %.300s", PATH_MAX, o->file, o->line, o->key);
+    else
+        snprintf(from, sizeof from, "%.*s", PATH_MAX, o->file);
+    yk__cli_note_file(o->name, from);
+}
+
 /* "--NAME=VALUE" in the list, unless it is typed. */
 static void option_apply(applier *a, const settings_option *o)
 {
@@ -177,6 +188,7 @@ static void option_apply(applier *a, const settings_option *o)
     }
     snprintf(word, n, "--%s%s%s", o->name, o->value ? "=" : "", o->value ? o->value : "");
     a->out[a->count++] = word;
+    option_note(o);
 }
 
 static void variable_apply(applier *a, const settings_option *o)
