@@ -307,7 +307,8 @@ asked() { # nothing is written but what was answered to the end, into a file tha
     mkdir -p "$out/folder"
     refused 'is no file but a device or pipe' config --config-file "$out/pipe.yaml" --force --devices cpu &&
         refused 'is no file but a folder' config --config-file "$out/folder" --force --devices cpu &&
-        refused 'is a pipe or a device, expected a file' config --dry-run --config-file "$out/pipe.yaml" || return 1
+        refused 'is a named pipe or a device, expected a file or a pipe of the shell' \
+            config --dry-run --config-file "$out/pipe.yaml" || return 1
     "$yoke" config --config-file "$out/full.yaml/x.yaml" --devices cpu 2>"$out/err"
     [ $? != 0 ] && grep -q "full.yaml/x.yaml: Not a directory" "$out/err" || { cat "$out/err"; return 1; }
     ln -s full.yaml "$out/link.yaml"
@@ -315,6 +316,27 @@ asked() { # nothing is written but what was answered to the end, into a file tha
         made "$out/full.yaml" 'yoke launch: --devices cpu/3'
 }
 [ -z "$yaml" ] || ok "yoke config writes complete answers alone" asked
+
+piped() { # a pipe of the shell is read, by one process
+    train="train --model mlp --data idx:$out/images --max-steps 1 --output-dir $out/piped --overwrite-output-dir --dry-run"
+    printf '{"gradient_clipping": 0.5}' >"$out/clip.json"
+    printf '{"train": {"max-grad-norm": 0.5}}' >"$out/own.json"
+    # shellcheck disable=SC2086
+    cat "$out/clip.json" | "$yoke" $train --deepspeed /dev/stdin >"$out/stdout" 2>&1
+    cat "$out/stdout"
+    grep -q -e '--max-grad-norm 0.5' "$out/stdout" || return 1
+    if command -v bash >/dev/null; then
+        bash -c '"$1" $2 --config-file <(cat "$3")' bash "$yoke" "$train" "$out/own.json" >"$out/stdout" 2>&1
+        cat "$out/stdout"
+        grep -q -e '--max-grad-norm 0.5' "$out/stdout" || return 1
+    fi
+    # shellcheck disable=SC2086
+    cat "$out/own.json" | "$yoke" launch --config-file /dev/stdin -- "$yoke" $train >"$out/stdout" 2>&1
+    code=$?
+    cat "$out/stdout"
+    [ $code = 2 ] && grep -q "/dev/stdin: is a pipe, which each rank would have to read: expected a file" "$out/stdout"
+}
+ok "a pipe of the shell is a file of settings" piped
 
 lines() { # as users write files: each ends in lines with the file, and the line and key where there is one
     while IFS='|' read -r name text want; do

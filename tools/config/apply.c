@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/option.h"
@@ -244,6 +245,14 @@ static void later_check(applier *a)
                      "accumulation, and it is not known yet: give gradient_accumulation_steps, or start by yoke launch --config-file");
 }
 
+/* What the ranks of yoke launch read again cannot be a pipe. */
+static void pipe_check(applier *a)
+{
+    struct stat st;
+    if (command_launches(a->command) && a->given[0] && !a->program && !stat(a->given[0], &st) && S_ISFIFO(st.st_mode))
+        settings_say(&a->read, a->given[0], 0, NULL, "is a pipe, which each rank would have to read: expected a file");
+}
+
 /* One line for the keys that are not needed. */
 static void say_idle(const applier *a)
 {
@@ -387,6 +396,7 @@ char **settings_apply(const yk__cli_command *command, int *argc, char **argv, in
     applier_read(&a);
     if (!command_launches(command))
         ranks_check(&a);
+    pipe_check(&a);
     if (a.dry && a.speaks && a.read.files)
         settings_show(&a.read, stdout);
     fflush(stdout);
