@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parses by the command's table; prints help and manual page from it; reads values with the option's name in the error. */
+#include "config.h"
+
 #include "tools/cli.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -20,14 +23,45 @@ static char name_separator(const yk__cli_command *command)
     return command->own_program ? '-' : ' ';
 }
 
+/* Options that nobody has typed. */
+static struct {
+    char *name, *from; /* until the process ends */
+} filed[YK_CLI_OPTIONS];
+static size_t filed_count;
+
+void yk__cli_note_file(const char *name, const char *from)
+{
+    if (filed_count == YK_CLI_OPTIONS)
+        return;
+    filed[filed_count].name = strdup(name);
+    filed[filed_count].from = strdup(from);
+    filed_count += filed[filed_count].name && filed[filed_count].from;
+}
+
+/* Whether a text has "--NAME" as a word. */
+static bool option_occurs(const char *text, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *at = strstr(text, "--"); at; at = strstr(at + 2, "--"))
+        if (!strncmp(at + 2, name, n) && !isalnum((unsigned char)at[n + 2]) && at[n + 2] != '-' && at[n + 2] != '_')
+            return true;
+    return false;
+}
+
 int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...)
 {
+    char *text = NULL;
     va_list ap;
-    fprintf(stderr, "yoke%c%s: ", name_separator(command), command->name);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    const int n = vasprintf(&text, fmt, ap);
     va_end(ap);
+    fprintf(stderr, "yoke%c%s: %s", name_separator(command), command->name, n < 0 ? "out of memory" : text);
+    for (size_t i = 0; n >= 0 && i < filed_count; i++)
+        if (option_occurs(text, filed[i].name))
+            fprintf(stderr, " [--%s: %s]", filed[i].name, filed[i].from);
     fputc('\n', stderr);
+    if (n >= 0)
+        free(text);
     return YK_EXIT_USAGE;
 }
 

@@ -99,6 +99,8 @@ int yk__cli_choice(const yk__cli *cli, const char *name, const char *list, bool 
 /* If the option was typed: prints "--NAME has no effect WHY" on standard error, and sets *bad. */
 void yk__cli_refuse_idle(const yk__cli *cli, const char *name, const char *why, bool *bad);
 
+/* An option that a file gave: a message that says its name (without dashes) says `from`, "FILE, line 3: KEY", too. */
+void yk__cli_note_file(const char *name, const char *from);
 /* "yoke train: TEXT" on standard error; returns YK_EXIT_USAGE. */
 int yk__cli_usage(const yk__cli_command *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -2,9 +2,11 @@
 /* Trees of settings, and their JSON. jansson checks the text first; a walk over it afterwards counts lines. */
 #include "core/io/tree.h"
 
+#include <linux/magic.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "core/base/mem.h"
 #include "core/io/file.h"
@@ -185,6 +187,13 @@ static bool is_json(const char *path, const char *text)
     return (n > 5 && !strcasecmp(path + n - 5, ".json")) || text[strspn(text, " \t\r\n")] == '{';
 }
 
+/* A pipe that is open already, as a shell's <(COMMAND) is; a named one without a writer would block for ever. */
+static bool is_open_pipe(const char *path)
+{
+    struct statfs fs;
+    return !statfs(path, &fs) && fs.f_type == PIPEFS_MAGIC;
+}
+
 yk_status yk__tree_load(const char *path, yk__tree **out, yk_error *err)
 {
     yk__file *file;
@@ -192,8 +201,8 @@ yk_status yk__tree_load(const char *path, yk__tree **out, yk_error *err)
     size_t bytes = 0, mark;
     struct stat st;
     *out = NULL;
-    if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) /* opening a pipe without a writer may block for ever */
-        return yk__fail(err, YK_E_ARG, "%s: is a pipe or a device, expected a file", path);
+    if (!stat(path, &st) && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode) && !is_open_pipe(path))
+        return yk__fail(err, YK_E_ARG, "%s: is a named pipe or a device, expected a file or a pipe of the shell", path);
     if (yk__file_open(path, YK__FILE_AUTO, &file, err))
         return err->status;
     yk__file_read_rest(file, YK__TREE_BYTES, &text, &bytes, err);

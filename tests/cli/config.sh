@@ -70,6 +70,30 @@ cat >"$out/ds.json" <<'J'
  "fp16": {"enabled": true, "initial_scale_power": 10, "loss_scale_window": 5, "hysteresis": 1, "min_loss_scale": 2},
  "zero_optimization": {"stage": 1, "overlap_comm": true}}
 J
+unbuilt() { # unbuilt WORDS ARGUMENTS..: a value of a file that only the command can refuse
+    words=$1
+    shift
+    "$yoke" train --model mlp --data "idx:$out/images" --output-dir "$out/m" "$@" >"$out/stdout" 2>"$out/err"
+    code=$?
+    cat "$out/err"
+    [ $code = 2 ] && grep -qF -e "$words" "$out/err"
+}
+printf '{"train_micro_batch_size_per_gpu": 4,\n "zero_optimization": {\n  "stage": 3}}\n' >"$out/three.json"
+for option in --config-file --deepspeed; do
+    ok "stage 3 names its file, line and key ($option)" unbuilt \
+        "[--shard: $out/three.json, line 3: zero_optimization.stage]" $option "$out/three.json"
+done
+ok "and so in the text of an option" unbuilt "[--shard: --deepspeed, line 1: zero_optimization.stage]" \
+    --deepspeed '{"zero_optimization": {"stage": 3}}'
+ok "and of FSDP" unbuilt "[--shard: --fsdp-config, line 1: reshard_after_forward]" \
+    --fsdp-config '{"reshard_after_forward": "full_shard"}'
+ok "words of an option" unbuilt "[--shard: --fsdp]" --fsdp full_shard
+printf '{"zero_optimization": {"stage": 1,\n "offload_optimizer": {"device": "cpu"}}}\n' >"$out/off.json"
+ok "a place that is not built" unbuilt "[--offload: $out/off.json, line 1: zero_optimization]" --deepspeed "$out/off.json"
+typed() { # an option that is typed is of no file
+    ! unbuilt "[--shard:" --shard params --deepspeed "$out/three.json" && [ $code = 2 ] && grep -q "^yoke train: --shard params" "$out/err"
+}
+ok "what is typed names no file" typed
 plain() { # plain DIR ARGUMENTS...
     to=$1
     shift
@@ -283,7 +307,8 @@ asked() { # nothing is written but what was answered to the end, into a file tha
     mkdir -p "$out/folder"
     refused 'is no file but a device or pipe' config --config-file "$out/pipe.yaml" --force --devices cpu &&
         refused 'is no file but a folder' config --config-file "$out/folder" --force --devices cpu &&
-        refused 'is a pipe or a device, expected a file' config --dry-run --config-file "$out/pipe.yaml" || return 1
+        refused 'is a named pipe or a device, expected a file or a pipe of the shell' \
+            config --dry-run --config-file "$out/pipe.yaml" || return 1
     "$yoke" config --config-file "$out/full.yaml/x.yaml" --devices cpu 2>"$out/err"
     [ $? != 0 ] && grep -q "full.yaml/x.yaml: Not a directory" "$out/err" || { cat "$out/err"; return 1; }
     ln -s full.yaml "$out/link.yaml"
@@ -291,6 +316,27 @@ asked() { # nothing is written but what was answered to the end, into a file tha
         made "$out/full.yaml" 'yoke launch: --devices cpu/3'
 }
 [ -z "$yaml" ] || ok "yoke config writes complete answers alone" asked
+
+piped() { # a pipe of the shell is read, by one process
+    train="train --model mlp --data idx:$out/images --max-steps 1 --output-dir $out/piped --overwrite-output-dir --dry-run"
+    printf '{"gradient_clipping": 0.5}' >"$out/clip.json"
+    printf '{"train": {"max-grad-norm": 0.5}}' >"$out/own.json"
+    # shellcheck disable=SC2086
+    cat "$out/clip.json" | "$yoke" $train --deepspeed /dev/stdin >"$out/stdout" 2>&1
+    cat "$out/stdout"
+    grep -q -e '--max-grad-norm 0.5' "$out/stdout" || return 1
+    if command -v bash >/dev/null; then
+        bash -c '"$1" $2 --config-file <(cat "$3")' bash "$yoke" "$train" "$out/own.json" >"$out/stdout" 2>&1
+        cat "$out/stdout"
+        grep -q -e '--max-grad-norm 0.5' "$out/stdout" || return 1
+    fi
+    # shellcheck disable=SC2086
+    cat "$out/own.json" | "$yoke" launch --config-file /dev/stdin -- "$yoke" $train >"$out/stdout" 2>&1
+    code=$?
+    cat "$out/stdout"
+    [ $code = 2 ] && grep -q "/dev/stdin: is a pipe, which each rank would have to read: expected a file" "$out/stdout"
+}
+ok "a pipe of the shell is a file of settings" piped
 
 lines() { # as users write files: each ends in lines with the file, and the line and key where there is one
     while IFS='|' read -r name text want; do

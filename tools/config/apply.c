@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/option.h"
@@ -162,6 +163,17 @@ static bool is_typed(const applier *a, const char *name)
     return false;
 }
 
+/* A message of the command about this option names its file, line and key. */
+static void option_note(const settings_option *o)
+{
+    char from[PATH_MAX + 400];
+    if (o->key)
+        snprintf(from, sizeof from, "%.*s, line %u: %.300s", PATH_MAX, o->file, o->line, o->key);
+    else
+        snprintf(from, sizeof from, "%.*s", PATH_MAX, o->file);
+    yk__cli_note_file(o->name, from);
+}
+
 /* "--NAME=VALUE" in the list, unless it is typed. */
 static void option_apply(applier *a, const settings_option *o)
 {
@@ -178,6 +190,7 @@ static void option_apply(applier *a, const settings_option *o)
     }
     snprintf(word, n, "--%s%s%s", o->name, o->value ? "=" : "", o->value ? o->value : "");
     a->out[a->count++] = word;
+    option_note(o);
 }
 
 static void variable_apply(applier *a, const settings_option *o)
@@ -231,6 +244,14 @@ static void later_check(applier *a)
         settings_say(&a->read, rows->file, rows->line, "train_batch_size",
                      "with train_micro_batch_size_per_gpu alone the number of ranks gives the "
                      "accumulation, and it is not known yet: give gradient_accumulation_steps, or start by yoke launch --config-file");
+}
+
+/* What the ranks of yoke launch read again cannot be a pipe. */
+static void pipe_check(applier *a)
+{
+    struct stat st;
+    if (command_launches(a->command) && a->given[0] && !a->program && !stat(a->given[0], &st) && S_ISFIFO(st.st_mode))
+        settings_say(&a->read, a->given[0], 0, NULL, "is a pipe, which each rank would have to read: expected a file");
 }
 
 /* One line for the keys that are not needed. */
@@ -376,6 +397,7 @@ char **settings_apply(const yk__cli_command *command, int *argc, char **argv, in
     applier_read(&a);
     if (!command_launches(command))
         ranks_check(&a);
+    pipe_check(&a);
     if (a.dry && a.speaks && a.read.files)
         settings_show(&a.read, stdout);
     fflush(stdout);

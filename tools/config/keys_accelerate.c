@@ -136,7 +136,7 @@ static void put_cards(settings *s, const char *file, const yk__tree *map)
             settings_say(s, file, settings_line(map, "gpu_ids"), "gpu_ids", "expected all, or numbers with commas between, got %s", ids);
     }
     if (n)
-        settings_put(s, SETTINGS_LAUNCH, "devices", text, file, settings_line(map, "gpu_ids"));
+        settings_put(s, SETTINGS_LAUNCH, "devices", text, file, settings_at(map, "gpu_ids"));
 }
 
 static void finish_hosts(settings *s, const char *file, const yk__tree *map)
@@ -156,7 +156,7 @@ static void finish_hosts(settings *s, const char *file, const yk__tree *map)
                      "%.0f are of all machines, and %.0f machines have no even "
                      "part of it", ranks, machines);
     if (machines > 1 && list && is_type(map, "MULTI_CPU")) {
-        settings_put(s, SETTINGS_LAUNCH, "hostfile", list, file, settings_line(map, "mpirun_config.mpirun_hostfile"));
+        settings_put(s, SETTINGS_LAUNCH, "hostfile", list, file, settings_at(map, "mpirun_config.mpirun_hostfile"));
         return;
     }
     if (machines > 1 && !settings_text(map, "main_process_ip"))
@@ -165,10 +165,10 @@ static void finish_hosts(settings *s, const char *file, const yk__tree *map)
     if (ranks > 0)
         settings_put(s, SETTINGS_LAUNCH, "num-processes", settings_text(map, "num_processes") ? settings_text(map, "num_processes") : "1",
                      file,
-                     settings_line(map, "num_processes"));
+                     settings_at(map, "num_processes"));
     for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++)
         if (machines > 1 && settings_text(map, hosts[i].key))
-            settings_put(s, SETTINGS_LAUNCH, hosts[i].option, settings_text(map, hosts[i].key), file, settings_line(map, hosts[i].key));
+            settings_put(s, SETTINGS_LAUNCH, hosts[i].option, settings_text(map, hosts[i].key), file, settings_at(map, hosts[i].key));
         else
             settings_unneed(s, file, hosts[i].key, "one host needs no address");
 }
@@ -190,7 +190,7 @@ static void finish_plugin(settings *s, const char *file, const yk__tree *map)
         settings_say(s, file, settings_line(part, "offload_param_device"), "deepspeed_config.offload_param_device",
                      "nvme needs offload_param_nvme_path, its folder");
     if (stage >= 0 && stage <= 3)
-        settings_put(s, SETTINGS_TRAIN, "shard", stages[(int)stage], file, settings_line(part, "zero_stage"));
+        settings_put(s, SETTINGS_TRAIN, "shard", stages[(int)stage], file, settings_at(part, "zero_stage"));
     if (state && strcmp(state, "none"))
         n += (size_t)snprintf(text, 512, "state=%s%s", strcmp(state, "nvme") ? "host" : "nvme:", strcmp(state, "nvme") ? "" : folder
                               ? folder : "");
@@ -198,7 +198,7 @@ static void finish_plugin(settings *s, const char *file, const yk__tree *map)
         n += (size_t)snprintf(text + n, 512, "%sparams=%s%s", n ? "," : "", strcmp(params, "nvme") ? "host" : "nvme:",
                               strcmp(params, "nvme") ? "" : second ? second : "");
     if (n)
-        settings_put(s, SETTINGS_TRAIN, "offload", text, file, part->line);
+        settings_put(s, SETTINGS_TRAIN, "offload", text, file, settings_of(part));
 }
 
 static void finish_megatron(settings *s, const char *file, const yk__tree *map)
@@ -214,7 +214,7 @@ static void finish_megatron(settings *s, const char *file, const yk__tree *map)
     for (size_t i = 0; i < sizeof keys_of / sizeof keys_of[0]; i++) {
         const yk__tree *node = settings_key_get(part, "megatron_lm_", keys_of[i].key);
         if (node && yk__cli_truth(node->text) == 1)
-            settings_put(s, SETTINGS_TRAIN, keys_of[i].option, keys_of[i].value, file, node->line);
+            settings_put(s, SETTINGS_TRAIN, keys_of[i].option, keys_of[i].value, file, settings_of(node));
     }
 }
 
@@ -258,9 +258,9 @@ void settings_finish_accelerate(settings *s, const char *file, const yk__tree *m
     if (list && (strstr(list, "true") || strstr(list, "True")))
         settings_say(s, file, settings_line(map, "fp8_config"), "fp8_config.override_linear_precision", FIXED_FP8);
     if (precision)
-        settings_put(s, SETTINGS_TRAIN, "precision", precision, file, settings_line(map, "mixed_precision"));
+        settings_put(s, SETTINGS_TRAIN, "precision", precision, file, settings_at(map, "mixed_precision"));
     if (is_cpu(map))
-        settings_put(s, SETTINGS_LAUNCH, "devices", "cpu", file, settings_line(map, settings_text(map, "use_cpu") ? "use_cpu"
+        settings_put(s, SETTINGS_LAUNCH, "devices", "cpu", file, settings_at(map, settings_text(map, "use_cpu") ? "use_cpu"
                                                                                : "distributed_type"));
     else
         put_cards(s, file, map);

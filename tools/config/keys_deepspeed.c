@@ -172,11 +172,11 @@ const settings_table settings_deepspeed = {"deepspeed", "DeepSpeed's JSON", keys
 
 /* ---- Combined meaning of keys ------------------------------------------------------------------------------------ */
 
-static void put_number(settings *s, const char *name, double v, const char *file, uint32_t line)
+static void put_number(settings *s, const char *name, double v, const char *file, settings_place at)
 {
     char text[40];
     snprintf(text, sizeof text, "%.15g", v);
-    settings_put(s, SETTINGS_TRAIN, name, text, file, line);
+    settings_put(s, SETTINGS_TRAIN, name, text, file, at);
 }
 
 static void finish_precision(settings *s, const char *file, const yk__tree *map)
@@ -189,7 +189,7 @@ static void finish_precision(settings *s, const char *file, const yk__tree *map)
                      "fp16.enabled (line %u) is on too: expected one precision",
                      settings_line(map, "fp16.enabled"));
     else if (half || brain)
-        settings_put(s, SETTINGS_TRAIN, "precision", half ? "fp16" : "bf16", file, settings_line(map, half ? "fp16" : "bf16"));
+        settings_put(s, SETTINGS_TRAIN, "precision", half ? "fp16" : "bf16", file, settings_at(map, half ? "fp16" : "bf16"));
     if (!half || brain)
         return;
     if (fixed > 0)
@@ -199,7 +199,7 @@ static void finish_precision(settings *s, const char *file, const yk__tree *map)
                  ldexp(1, (int)settings_number(map, "fp16.initial_scale_power", 16)), settings_number(map, "fp16.loss_scale_window", 1000),
                  settings_number(map, "fp16.hysteresis", 2), settings_number(map, "fp16.min_loss_scale", 1),
                  settings_on(map, "fp16.consecutive_hysteresis", false) ? ",consecutive=1" : "");
-    settings_put(s, SETTINGS_TRAIN, "loss-scaling", text, file, settings_line(map, "fp16"));
+    settings_put(s, SETTINGS_TRAIN, "loss-scaling", text, file, settings_at(map, "fp16"));
 }
 
 /* train_batch_size = micro batch x accumulation x ranks; 0: not given. */
@@ -207,27 +207,27 @@ static void finish_batch(settings *s, const char *file, const yk__tree *map, dou
 {
     const double all = settings_number(map, "train_batch_size", 0), micro = settings_number(map, "train_micro_batch_size_per_gpu", 0);
     const double given = settings_number(map, "gradient_accumulation_steps", 0), steps = given ? given : 1;
-    const uint32_t line = settings_line(map, "train_batch_size");
+    const settings_place at = settings_at(map, "train_batch_size");
     double unit = micro && given ? micro * steps : micro ? micro : steps;
     if (micro && !all)
-        put_number(s, "per-device-train-batch-size", micro, file, settings_line(map, "train_micro_batch_size_per_gpu"));
+        put_number(s, "per-device-train-batch-size", micro, file, settings_at(map, "train_micro_batch_size_per_gpu"));
     if (!all)
         return;
     if (micro && ranks > 0)
         unit = micro * ranks * (given ? steps : 1);
     if (fmod(all, unit) != 0 || (micro && given && ranks > 0 && all != unit)) {
-        settings_say(s, file, line, "train_batch_size", "%.15g is not %s%s%s: expected a multiple of %.15g", all, micro ? "micro batch"
+        settings_say(s, file, at.line, "train_batch_size", "%.15g is not %s%s%s: expected a multiple of %.15g", all, micro ? "micro batch"
                      : "accumulation",
                      micro && given ? " x accumulation" : "", micro ? " x ranks" : "", unit);
         return;
     }
     if (micro && !given && ranks > 0) {
-        put_number(s, "gradient-accumulation-steps", all / unit, file, line);
-        put_number(s, "global-batch", micro * ranks, file, line);
+        put_number(s, "gradient-accumulation-steps", all / unit, file, at);
+        put_number(s, "global-batch", micro * ranks, file, at);
     } else if (micro && !given)
-        settings_put(s, SETTINGS_TRAIN, "window-rows", NULL, file, line); /* the number of ranks decides: settings_place */
+        settings_put(s, SETTINGS_TRAIN, "window-rows", NULL, file, at); /* the number of ranks decides: settings_place */
     else
-        put_number(s, "global-batch", all / steps, file, line);
+        put_number(s, "global-batch", all / steps, file, at);
 }
 
 static void finish_optimizer(settings *s, const char *file, const yk__tree *map)
@@ -238,10 +238,10 @@ static void finish_optimizer(settings *s, const char *file, const yk__tree *map)
     if (type)
         settings_put(s, SETTINGS_TRAIN, "optim",
                      (type[0] | 32) == 's' ? "sgd" : strlen(type) > 4 || decoupled ? "adamw" : "adam", file,
-                         settings_line(map, "optimizer.type"));
+                         settings_at(map, "optimizer.type"));
     if (betas && betas->kind == YK__TREE_LIST && betas->child && betas->child->next && !betas->child->next->next) {
-        settings_put(s, SETTINGS_TRAIN, "adam-beta1", betas->child->text, file, betas->line);
-        settings_put(s, SETTINGS_TRAIN, "adam-beta2", betas->child->next->text, file, betas->line);
+        settings_put(s, SETTINGS_TRAIN, "adam-beta1", betas->child->text, file, settings_of(betas));
+        settings_put(s, SETTINGS_TRAIN, "adam-beta2", betas->child->next->text, file, settings_of(betas));
     }
 }
 
@@ -254,7 +254,7 @@ static void finish_schedule(settings *s, const char *file, const yk__tree *map)
         if (settings_text(params, c->key))
             n += (size_t)snprintf(text + n, sizeof text - n, "%s%s=%s", n ? "," : "", c->key, c->text);
     if (n && n < sizeof text)
-        settings_put(s, SETTINGS_TRAIN, "lr-scheduler-kwargs", text, file, params->line);
+        settings_put(s, SETTINGS_TRAIN, "lr-scheduler-kwargs", text, file, settings_of(params));
 }
 
 /* "host", "nvme:DIR", or NULL, of a place's device. */
@@ -298,7 +298,7 @@ static void finish_offload(settings *s, const char *file, const yk__tree *map, i
     if (settings_on(map, "activation_checkpointing.cpu_checkpointing", false))
         n += (size_t)snprintf(text + n, sizeof text - n, "%sactivations=host", n ? "," : "");
     if (n)
-        settings_put(s, SETTINGS_TRAIN, "offload", text, file, settings_line(map, "zero_optimization"));
+        settings_put(s, SETTINGS_TRAIN, "offload", text, file, settings_at(map, "zero_optimization"));
 }
 
 static void finish_zero(settings *s, const char *file, const yk__tree *map)
@@ -310,18 +310,18 @@ static void finish_zero(settings *s, const char *file, const yk__tree *map)
     const int stage = given >= 0 && given <= 3 ? (int)given : 0;
     char text[40];
     if (given >= 0)
-        settings_put(s, SETTINGS_TRAIN, "shard", stages[stage], file, settings_line(map, "zero_optimization.stage"));
+        settings_put(s, SETTINGS_TRAIN, "shard", stages[stage], file, settings_at(map, "zero_optimization.stage"));
     if (stage < 3)
         settings_unneed(s, file, "zero_optimization.stage3_param_persistence_threshold", "DeepSpeed reads it in stage 3 alone");
     if (stage == 3 && whole >= 0)
-        put_number(s, "keep-whole", whole, file, settings_line(map, "zero_optimization.stage3_param_persistence_threshold"));
+        put_number(s, "keep-whole", whole, file, settings_at(map, "zero_optimization.stage3_param_persistence_threshold"));
     if (stage == 3 && settings_number(map, "zero_optimization.zero_hpz_partition_size", 1) > 1)
-        settings_put(s, SETTINGS_TRAIN, "shard-within", "host", file, settings_line(map, "zero_optimization.zero_hpz_partition_size"));
+        settings_put(s, SETTINGS_TRAIN, "shard-within", "host", file, settings_at(map, "zero_optimization.zero_hpz_partition_size"));
     if (settings_on(map, "zero_optimization.zero_quantized_gradients", false))
-        settings_put(s, SETTINGS_ENV, "YOKE_WIRE", "int8", file, settings_line(map, "zero_optimization.zero_quantized_gradients"));
+        settings_put(s, SETTINGS_ENV, "YOKE_WIRE", "int8", file, settings_at(map, "zero_optimization.zero_quantized_gradients"));
     snprintf(text, sizeof text, "%.15g", bucket * 4 < 4096 ? 4096 : bucket * 4);
     if (bucket > 0)
-        settings_put(s, SETTINGS_ENV, "YOKE_BUCKET_BYTES", text, file, settings_line(map, "zero_optimization.reduce_bucket_size"));
+        settings_put(s, SETTINGS_ENV, "YOKE_BUCKET_BYTES", text, file, settings_at(map, "zero_optimization.reduce_bucket_size"));
     finish_offload(s, file, map, stage);
 }
 
@@ -333,11 +333,11 @@ static void finish_monitor(settings *s, const char *file, const yk__tree *map, c
     snprintf(name, sizeof name, "%s.job_name", monitor);
     if (!settings_on(map, enabled, false))
         return;
-    settings_put(s, SETTINGS_TRAIN, "report-to", report, file, settings_line(map, enabled));
+    settings_put(s, SETTINGS_TRAIN, "report-to", report, file, settings_at(map, enabled));
     if (settings_text(map, folder))
-        settings_put(s, SETTINGS_TRAIN, "logging-dir", settings_text(map, folder), file, settings_line(map, folder));
+        settings_put(s, SETTINGS_TRAIN, "logging-dir", settings_text(map, folder), file, settings_at(map, folder));
     if (settings_text(map, name))
-        settings_put(s, SETTINGS_TRAIN, "run-name", settings_text(map, name), file, settings_line(map, name));
+        settings_put(s, SETTINGS_TRAIN, "run-name", settings_text(map, name), file, settings_at(map, name));
 }
 
 void settings_finish_deepspeed(settings *s, const char *file, const yk__tree *map, double ranks)
@@ -353,5 +353,5 @@ void settings_finish_deepspeed(settings *s, const char *file, const yk__tree *ma
         finish_monitor(s, file, map, "csv_monitor", "csv");
     if (settings_text(map, "dataloader_drop_last"))
         settings_put(s, SETTINGS_TRAIN, settings_on(map, "dataloader_drop_last", true) ? "dataloader-drop-last" : "no-dataloader-drop-last",
-                     NULL, file, settings_line(map, "dataloader_drop_last"));
+                     NULL, file, settings_at(map, "dataloader_drop_last"));
 }

@@ -95,15 +95,16 @@ static void put_strategy(settings *s, const char *file, const yk__tree *map, con
     const yk__tree *reshard = settings_key_get(map, prefix, "reshard_after_forward");
     const int again = reshard ? yk__cli_truth(reshard->text) : -1; /* FSDP 2 has true and false, FSDP 1 a strategy */
     const char *name = strategy ? strategy->text : reshard && again < 0 ? reshard->text : "full_shard";
-    const uint32_t line = strategy ? strategy->line : reshard ? reshard->line : map ? map->line : 1;
+    const yk__tree *node = strategy ? strategy : reshard ? reshard : map;
+    const settings_place at = node ? settings_of(node) : (settings_place){1, NULL};
     yk__stage stage;
     if (!yk__stage_find(name, &stage)) /* its message was said */
         return;
-    settings_put(s, SETTINGS_TRAIN, "shard", stage.word, file, line);
+    settings_put(s, SETTINGS_TRAIN, "shard", stage.word, file, at);
     if (stage.within_host)
-        settings_put(s, SETTINGS_TRAIN, "shard-within", "host", file, line);
+        settings_put(s, SETTINGS_TRAIN, "shard-within", "host", file, at);
     if (stage.stays || again == 0)
-        settings_put(s, SETTINGS_TRAIN, "reshard-after-forward", "off", file, line);
+        settings_put(s, SETTINGS_TRAIN, "reshard-after-forward", "off", file, at);
 }
 
 void settings_finish_fsdp(settings *s, const char *file, const yk__tree *map, const char *prefix)
@@ -117,18 +118,18 @@ void settings_finish_fsdp(settings *s, const char *file, const yk__tree *map, co
         put_strategy(s, file, map, prefix);
     snprintf(text, sizeof text, "%.0f", least ? 4 * strtod(least->text, NULL) : 0);
     if (least && strtod(least->text, NULL) > 0 && (!wrap || !strcmp(wrap->text, "size_based_wrap")))
-        settings_put(s, SETTINGS_TRAIN, "shard-unit", text, file, least->line);
+        settings_put(s, SETTINGS_TRAIN, "shard-unit", text, file, settings_of(least));
     else if (wrap && !strcmp(wrap->text, "no_wrap"))
-        settings_put(s, SETTINGS_TRAIN, "shard-unit", "all", file, wrap->line);
+        settings_put(s, SETTINGS_TRAIN, "shard-unit", "all", file, settings_of(wrap));
     if (ahead && strcmp(ahead->text, "backward_pre"))
-        settings_put(s, SETTINGS_TRAIN, "prefetch-units", "0", file, ahead->line);
+        settings_put(s, SETTINGS_TRAIN, "prefetch-units", "0", file, settings_of(ahead));
     if (form && !strcmp(form->text, "local_state_dict"))
         settings_say(s, file, form->line, form->key, "LOCAL_STATE_DICT keeps private files of ranks, and a checkpoint here is one "
                      "whole: expected FULL_STATE_DICT or SHARDED_STATE_DICT");
     if (offload || activations)
-        settings_put(s, SETTINGS_TRAIN, "offload", !activations ? "state=host,params=host" : offload
-                     ? "state=host,params=host,activations=host"
-                                                                                                    : "activations=host", file, 1);
+        settings_put(s, SETTINGS_TRAIN, "offload",
+                     !activations ? "state=host,params=host" : offload ? "state=host,params=host,activations=host" : "activations=host",
+                     file, (settings_place){1, NULL});
 }
 
 void settings_finish_parallelism(settings *s, const char *file, const yk__tree *map, const char *prefix)
@@ -136,7 +137,7 @@ void settings_finish_parallelism(settings *s, const char *file, const yk__tree *
     const yk__tree *copies = settings_key_get(map, prefix, "dp_replicate_size"), *slices = settings_key_get(map, prefix, "dp_shard_size");
     const double replicate = copies ? strtod(copies->text, NULL) : 1, shard = slices ? strtod(slices->text, NULL) : 1;
     if (shard > 1)
-        settings_put(s, SETTINGS_TRAIN, "shard", "params", file, slices->line);
+        settings_put(s, SETTINGS_TRAIN, "shard", "params", file, settings_of(slices));
     if (shard > 1 && replicate > 1)
-        settings_put(s, SETTINGS_TRAIN, "shard-within", "host", file, copies->line);
+        settings_put(s, SETTINGS_TRAIN, "shard-within", "host", file, settings_of(copies));
 }

@@ -77,7 +77,7 @@ static void own_option(settings *s, const yk__cli_command *c, settings_scope sco
         snprintf(name, sizeof name, "%s%.90s", !valued && yk__cli_truth(node->text) == 0 ? "no-" : "", node->key);
         for (char *p = name; *p; p++)
             *p = *p == '_' ? '-' : *p;
-        settings_put(s, scope, name, valued ? node->text : NULL, file, node->line);
+        settings_put(s, scope, name, valued ? node->text : NULL, file, settings_of(node));
     }
 }
 
@@ -225,18 +225,18 @@ yk_status settings_read_strategy(settings *s, const char *option, const char *wo
         if (!n || yk__cli_truth(word) == 0 || yk__word_find("auto_wrap", word, n) == 0)
             continue;
         if (yk__word_find("offload", word, n) == 0)
-            settings_put(s, SETTINGS_TRAIN, "offload", "state=host,params=host", file, 1);
+            settings_put(s, SETTINGS_TRAIN, "offload", "state=host,params=host", file, (settings_place){1, NULL});
         else if (!staged)
             settings_say(s, file, 0, NULL,
                          "expected full_shard, shard_grad_op, no_shard, hybrid_shard, hybrid_shard_zero2, simple, zero_dp_2 or "
                          "zero_dp_3, with auto_wrap and offload, got \"%s\"", word);
         if (!staged)
             continue;
-        settings_put(s, SETTINGS_TRAIN, "shard", stage.word, file, 1);
+        settings_put(s, SETTINGS_TRAIN, "shard", stage.word, file, (settings_place){1, NULL});
         if (stage.within_host)
-            settings_put(s, SETTINGS_TRAIN, "shard-within", "host", file, 1);
+            settings_put(s, SETTINGS_TRAIN, "shard-within", "host", file, (settings_place){1, NULL});
         if (stage.stays)
-            settings_put(s, SETTINGS_TRAIN, "reshard-after-forward", "off", file, 1);
+            settings_put(s, SETTINGS_TRAIN, "reshard-after-forward", "off", file, (settings_place){1, NULL});
     }
     return settings_status(s);
 }

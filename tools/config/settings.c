@@ -43,16 +43,17 @@ void settings_say(settings *s, const char *file, uint32_t line, const char *key,
         s->message[s->messages++] = text_keep(s, text);
 }
 
-void settings_put(settings *s, settings_scope scope, const char *name, const char *value, const char *file, uint32_t line)
+void settings_put(settings *s, settings_scope scope, const char *name, const char *value, const char *file, settings_place at)
 {
     const settings_option *before = settings_find(s, scope, name);
     if (before && before->value && value && strcmp(before->value, value))
-        settings_say(s, file, line, NULL, "--%s would be %s, and %s, line %u makes it %s: leave one", name, value, before->file,
+        settings_say(s, file, at.line, at.key, "--%s would be %s, and %s, line %u makes it %s: leave one", name, value, before->file,
                      before->line,
                      before->value);
     else if (!before && list_grow(s, &s->option, &s->option_capacity, s->options, sizeof *s->option))
         s->option[s->options++] =
-            (settings_option){.scope = scope, .name = text_keep(s, name), .value = text_keep(s, value), .file = file, .line = line};
+            (settings_option){.scope = scope, .name = text_keep(s, name), .value = text_keep(s, value), .key = text_keep(s, at.key),
+                              .file = file, .line = at.line};
 }
 
 const settings_option *settings_find(const settings *s, settings_scope scope, const char *name)
@@ -72,6 +73,7 @@ void settings_free(settings *s)
     for (size_t i = 0; i < s->options; i++) {
         yk__free(s->option[i].name);
         yk__free(s->option[i].value);
+        yk__free(s->option[i].key);
     }
     for (size_t i = 0; i < s->messages; i++)
         yk__free(s->message[i]);
@@ -145,6 +147,16 @@ uint32_t settings_line(const yk__tree *map, const char *path)
 {
     const yk__tree *node = node_find(map, path);
     return node ? node->line : 1;
+}
+
+settings_place settings_at(const yk__tree *map, const char *path)
+{
+    return (settings_place){settings_line(map, path), path};
+}
+
+settings_place settings_of(const yk__tree *node)
+{
+    return (settings_place){node->line, node->key};
 }
 
 /* True if the value requests nothing. */
@@ -349,7 +361,7 @@ static void option_put(settings *s, const settings_key *row, const char *file, c
     if (row->kind == SETTINGS_SWITCH && yk__cli_truth(node->text) == 0)
         return;
     settings_put(s, launch ? SETTINGS_LAUNCH : variable ? SETTINGS_ENV : SETTINGS_TRAIN, name,
-                 row->kind == SETTINGS_SWITCH ? NULL : node->text, file, node->line);
+                 row->kind == SETTINGS_SWITCH ? NULL : node->text, file, settings_of(node));
 }
 
 /* One key. `path` is the table's, `shown` the file's. */

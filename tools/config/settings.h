@@ -73,9 +73,16 @@ typedef struct settings_item {
 typedef struct settings_option {
     settings_scope scope;
     char *name, *value; /* without dashes; value NULL: a switch that is on */
+    char *key;          /* of the file, which the option is made of; NULL: words on the command line */
     const char *file;
     uint32_t line;
 } settings_option;
+
+/* Where in a file an option comes from. */
+typedef struct settings_place {
+    uint32_t line;
+    const char *key; /* NULL: none */
+} settings_place;
 
 typedef struct settings {
     settings_item *item;
@@ -100,7 +107,7 @@ void settings_free(settings *s);
 
 void settings_say(settings *s, const char *file, uint32_t line, const char *key, const char *fmt, ...)
     __attribute__((format(printf, 5, 6)));
-void settings_put(settings *s, settings_scope scope, const char *name, const char *value, const char *file, uint32_t line);
+void settings_put(settings *s, settings_scope scope, const char *name, const char *value, const char *file, settings_place at);
 /* Walks a map by a table: checks kinds, notes fates, adds options, and gives each word and integer in the tree its canonical form, so
  * that later readers compare with one spelling. `shown` is the map's own path in the file, `strip` a prefix that its keys may have
  * besides the table's names ("fsdp_"). */
@@ -118,6 +125,8 @@ const char *settings_text(const yk__tree *map, const char *path);
 bool settings_on(const yk__tree *map, const char *path, bool preset);
 double settings_number(const yk__tree *map, const char *path, double preset);
 uint32_t settings_line(const yk__tree *map, const char *path); /* 1: absent */
+settings_place settings_at(const yk__tree *map, const char *path);
+settings_place settings_of(const yk__tree *node);
 
 /* Apply the combined meaning of a format's keys. */
 void settings_finish_deepspeed(settings *s, const char *file, const yk__tree *map, double ranks);
