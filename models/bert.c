@@ -33,7 +33,7 @@ typedef struct bert {
 static void read_padding(yk_model *m, bert *net)
 {
     net->padding = yk_settings_is_null(m->settings, "pad_token_id") ? -1 : (int32_t)yk_settings_int(m->settings, "pad_token_id", 0);
-    if (net->padding >= net->vocab_size) {
+    if (net->vocab_size && net->padding >= net->vocab_size) {
         char text[128];
         snprintf(text, sizeof text, "bert: pad_token_id=%d: expected a token of the vocabulary, 0 to %lld, or null", (int)net->padding,
                  (long long)net->vocab_size - 1);
