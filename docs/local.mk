@@ -14,7 +14,7 @@ $(COMMAND_MANS): yoke$(EXEEXT)
 	$(AM_V_GEN)name=`basename $@ .1`; command=`echo $$name | sed 's/^yoke-*//'`; \
 		./yoke$(EXEEXT) $$command --man > $@.tmp && mv $@.tmp $@
 EXTRA_DIST += docs/architecture.md docs/bindings.md docs/cpu-speed-conv.md docs/cpu-speed.md docs/cuda.md docs/data.md \
-	docs/from-accelerate.md docs/from-deepspeed.md \
+	docs/devices.md docs/from-accelerate.md docs/from-deepspeed.md \
 	docs/from-huggingface.md docs/opencl.md docs/pjrt.md docs/promises.md docs/serving.md docs/vulkan.md
 # a folder is distributed whole: a new page needs no line here
 EXTRA_DIST += docs/decisions
@@ -52,7 +52,7 @@ uninstall-hook:
 dist_doc_DATA = README.md CHANGELOG.md CONTRIBUTING.md LICENSE
 pagesdir = $(docdir)/docs
 pages_DATA = docs/architecture.md docs/bindings.md docs/cpu-speed-conv.md docs/cpu-speed.md docs/cuda.md docs/data.md \
-	docs/from-accelerate.md docs/from-deepspeed.md \
+	docs/devices.md docs/from-accelerate.md docs/from-deepspeed.md \
 	docs/from-huggingface.md docs/glossary.md docs/launching.md docs/opencl.md docs/pjrt.md docs/promises.md docs/serving.md \
 	docs/vulkan.md
 examplesdir = $(docdir)/examples
@@ -69,4 +69,4 @@ docs/completion/yoke: yoke$(EXEEXT) scripts/completion
 	@$(MKDIR_P) docs/completion
 	$(AM_V_GEN)$(top_srcdir)/scripts/completion ./yoke$(EXEEXT) > $@.tmp && mv $@.tmp $@
 endif
-EXTRA_DIST += docs/glossary.md docs/launching.md scripts/completion
+EXTRA_DIST += docs/glossary.md docs/launching.md scripts/completion scripts/devices

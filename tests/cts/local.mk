@@ -15,6 +15,6 @@ EXTRA_DIST += tests/cts/lib.sh tests/cts/broken.c tests/cts/broken_far.c tests/c
 	tests/cts/broken_stats.h tests/cts/cjit.c tests/cts/island.c \
 	tests/cts/loader.c tests/cts/older.c tests/cts/pjrt_layout.c tests/cts/pjrt_shim.c \
 	tests/cts/rusticl.xfail tests/cts/vulkan.xfail tests/cts/abi.txt tests/cts/api.txt tests/cts/minors.txt \
-	tests/cts/symbols.txt tests/cts/kept
+	tests/cts/symbols.txt tests/cts/kept tests/cts/reports
 # the plugin's queues and locks under TSan
 TSAN_TESTS += tests/cts/vulkan.sh

@@ -94,4 +94,19 @@ if [ -e /dev/full ] && mkdir "$WORK/full" && mount -t tmpfs -o size=4k none "$WO
     result $? "a disk that is full: exit code 2, and the file as it was (code $code)"
     umount "$WORK/full"
 fi
+# The page
+page()
+{
+    python3 "$YOKE_SOURCE/scripts/devices" "$@"
+}
+page "$YOKE_SOURCE"/tests/cts/reports/*.json | diff "$YOKE_SOURCE/docs/devices.md" - >"$WORK/diff"
+[ $? -eq 0 ] || { head -10 "$WORK/diff" | sed 's/^/# /'; false; }
+result $? "docs/devices.md is what scripts/devices makes of tests/cts/reports"
+page "$WORK/one.json" "$WORK/bad.json" >"$WORK/page" && grep -q '^- template:0: `abi/symbols`$' "$WORK/page" &&
+    grep -q '^| op/dot | abssum | .*f32.* | not run |$' "$WORK/page"
+result $? "a page of other reports: failures by name, and what was not run"
+page "$WORK/sock.json" >"$WORK/page" 2>"$WORK/err"
+[ $? -eq 1 ] && [ ! -s "$WORK/page" ] && grep -q 'expected the report of a device' "$WORK/err" && echo '{"report": 0}' >"$WORK/old.json" &&
+    ! page "$WORK/old.json" 2>"$WORK/err" && grep -q 'expected a report of form 1, got 0' "$WORK/err"
+result $? "a transport's report, and one of another form, are refused"
 finish

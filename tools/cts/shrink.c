@@ -269,6 +269,15 @@ static bool trial_valid(cts_check *k)
     return graph_prune(k) && !yk__graph_seal(&k->g, &sealed, &err) && !yk__graph_check(&sealed, &err);
 }
 
+/* The line of a failure among those of a test, without its 'F'; NULL: there is none. */
+static char *failure_in(char *lines)
+{
+    for (char *line = lines; line && *line; line += strcspn(line, "\n"), line += *line == '\n')
+        if (*line == 'F')
+            return line + 1;
+    return NULL;
+}
+
 /* Runs it; true if the device is at fault, with the suite's words in *said. Nothing is reported. */
 static bool trial_fails(shrinker *s, cts_check *k, char **said)
 {
@@ -283,7 +292,7 @@ static bool trial_fails(shrinker *s, cts_check *k, char **said)
     quiet.failed_now = false;
     ran = cts_check_run(&quiet, k);
     fclose(quiet.out);
-    return ran && *said && **said == 'F';
+    return ran && failure_in(*said);
 }
 
 /* Takes k, which is released if the failure is gone. */
@@ -386,7 +395,7 @@ static void best_print(shrinker *s, const char *name, size_t before)
     yk_error err = YK_ERROR_INIT;
     yk_graph g;
     char *text = yk__graph_seal(&s->best.g, &g, &err) ? NULL : yk__graph_text(&g);
-    const char *words = s->said ? strchr(s->said, '\t') : NULL;
+    const char *failure = failure_in(s->said), *words = failure ? strchr(failure, '\t') : NULL;
     if (text) /* on one stream with the host's own lines */
         fprintf(stderr, "yoke-cts: %s of --seed %llu, shrunk from %zu to %zu nodes in %u runs%s%s:\n%s", name,
                 (unsigned long long)s->c->seed, before, graph_size(&s->best.g), s->runs,
