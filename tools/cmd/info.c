@@ -47,7 +47,7 @@ static const yk__cli_option options[] = {
 static const yk__cli_command command = {
     .name = "info",
     .usage = "[--env] [--json]",
-    .summary = "devices, plugins and libraries on this machine, and what was chosen and why",
+    .summary = "devices, plugins and libraries on this machine, and the reasons for the choice",
     .text = "YOKE_PLUGIN_DIR names the folder of plugins, YOKE_PLUGINS picks some of them by name or path, YOKE_CPU_ISA forces\n"
             "an instruction set of the CPU plugin, YOKE_DEVICES selects what a job runs on; --env lists those of the core.",
     .options = options,
@@ -486,7 +486,7 @@ static const yk__cli_option env_options[] = {
 static const yk__cli_command env_command = {
     .name = "env",
     .usage = "[--json] [options]",
-    .summary = "what a report of a fault needs: versions, devices, plugins and every setting in force",
+    .summary = "facts for a fault report: versions, devices, plugins and every setting in force",
     .text = "Prints what yoke info prints, the system beneath, and each setting with its value and where that is from: an option of\n"
             "this command line, a variable of the environment, or the default. Variables of accelerate launch that a job follows are\n"
             "among them (ACCELERATE_MIXED_PRECISION, ACCELERATE_GRADIENT_ACCUMULATION_STEPS, ACCELERATE_USE_CPU). A variable that is\n"
