@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Emergency checkpoints: a rank dies at any instant of a step, and what those that are left write is, byte for byte, what yk_save
- * wrote after that step or the one before in a training that nobody disturbed: parameters, moments, running statistics, the
- * schedule, and the user's own bytes. One process opens it and goes on.
- *
- * Without a launcher this is the test; as a rank it trains: MODE FOLDER, where MODE is "whole", or an instant of the last step; with
- * "single-" before it the others are excluded meanwhile.
+ * Emergency checkpoints: a rank dies at any instant of a step. The survivors' checkpoint equals, byte for byte, yk_save's after that
+ * step or the one before, in an undisturbed training: parameters, moments, running statistics, the schedule, and the user's own bytes.
+ * One process opens it and continues. Without a launcher this is the test; as a rank it trains: MODE FOLDER. MODE is "whole", or an
+ * instant of the last step; with "single-" before it the other ranks are excluded meanwhile.
  */
 #include <yoke/yoke.h> /* before core/job/job.h: calls record their line here */
 
@@ -150,7 +148,7 @@ static int train_to_death(const char *instant, int last, const char *folder)
     return yk_close(m.job);
 }
 
-/* The job goes on, as it does for members that have not heard of its end: what is claimed stays. */
+/* The job continues, as it does for members that have not heard of its end: a claimed step stays. */
 static int train_with_claim(void)
 {
     enum { KEPT = HIDDEN * WIDTH };
@@ -317,7 +315,7 @@ START_TEST(what_is_claimed_is_not_written_over)
 }
 END_TEST
 
-/* What is said before the first step; a folder that is empty is still there afterwards. */
+/* Errors come before the first step; an empty folder still exists afterwards. */
 START_TEST(a_place_that_takes_no_checkpoint_is_refused)
 {
     char said[4096], file[64], folder[64];

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Islands of several hosts: CUDA ranks on the driver and the NCCL without cards (tests/fakes), and a CPU rank among them, train over
- * messages to the bits that they get without NCCL, whoever is excluded meanwhile, and send other hosts no more bytes. Where all
- * ranks are cards of one host, gradients and parameters stay on them.
- *
- * The resting rank is the last with a card; it has no rows in windows 3 to 5.
+ * messages to the bits that they get without NCCL, with any rank excluded meanwhile, and send other hosts no more bytes. If all ranks
+ * are cards of one host, gradients and parameters stay on them. The resting rank is the last with a card; it has no rows in windows 3 to
+ * 5.
  */
 #include "config.h"
 
@@ -51,7 +50,7 @@ static bool window_rests(int window)
     return window >= FIRST && window <= LAST;
 }
 
-/* Who rests is excluded, or a member that owns its part. */
+/* The resting rank is excluded, or a member that owns its part. */
 static yk_status set_member(rig *r, uint32_t resting, bool is_member, yk_error *err)
 {
     yk__roles roles = *yk__engine_roles(r->e);
@@ -68,7 +67,7 @@ static void share_rows(rig *r, uint32_t resting, bool rest)
     r->end = rest && me == resting ? 0 : ROWS * (at + 1) / with;
 }
 
-/* They stay on the cards where nobody takes them from the host: not over messages, where others' memory holds them. */
+/* Parameters stay on the cards unless a rank takes them from the host: not over messages, as other ranks' memory then holds them. */
 static yk_status check_parameters(const rig *r, int window, yk_error *err)
 {
     const yk__exchange *exchange = &r->e->exchange;
@@ -136,7 +135,7 @@ static yk_status run_rank(yk__group *g, bool excludes, counted *c, yk_error *err
     return err->status;
 }
 
-/* One rank's NCCL may add in no fixed order, where those of the others do. */
+/* Lets one rank's NCCL add in no fixed order, unlike the other ranks'. */
 static void rank_loosen(uint32_t rank)
 {
     const char *loose = getenv("TEST_LOOSE");
@@ -176,7 +175,7 @@ static counted read_rank(const hosts_job *j, uint32_t rank)
     return c;
 }
 
-/* What rank 0 found; sent: by all. All ranks have the same parameters, and an island is at work on those with a card and on no other. */
+/* Rank 0's counts; sent: by all ranks. All ranks have the same parameters, and only ranks with a card use an island. */
 static counted run_world(const world *w, const char *what, const char *nccl, int worked)
 {
     char resting[8];
@@ -290,7 +289,7 @@ START_TEST(an_order_that_one_rank_does_not_know_is_nobodys)
 }
 END_TEST
 
-/* Who waits for its card would move no messages meanwhile. */
+/* A rank that waits for its card would move no messages meanwhile. */
 START_TEST(without_a_progress_thread_there_is_no_island)
 {
     set_ways("run", "auto");

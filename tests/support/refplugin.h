@@ -17,13 +17,13 @@ typedef struct ref_state {
     uint64_t programs, runs, copied; /* copied: bytes */
     int checks;             /* 1: an index outside of its table fails, when the queue is waited for; 2: a log is no operation it has */
     uint32_t aborts;
-    uint32_t update_ms;     /* what an optimizer's program takes besides */
+    uint32_t update_ms;     /* extra time of an optimizer's program */
     bool takes_signals; /* opening it installs a handler of SIGTERM, and blocks SIGUSR1 */
     int hangs; /* 1: nothing is ever finished, 2: and a thread computes; 3 and more: so many waits last, points are finished */
 } ref_state;
 extern ref_state ref;
 
-uint32_t ref_claims(void *arg, const yk_graph *g, uint32_t node); /* what it answers, for plan requests */
+uint32_t ref_claims(void *arg, const yk_graph *g, uint32_t node); /* its claims, for plan requests */
 extern const yk_device_caps ref_caps;
 yk_status ref_register(yk_error *err); /* once; jobs name its device "ref" */
 /* Registers the plugin and opens its device. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program may not ask for is refused where it is asked for, and named. */
+/* A forbidden request of a program is refused at the call, by name. */
 #include <check.h>
 #include <math.h>
 #include <string.h>
@@ -56,7 +56,7 @@ START_TEST(stages_are_read_as_on_the_command_line)
 }
 END_TEST
 
-yk_job *open_of_old_programs(const void *config) __asm__("yk_open"); /* what a program calls that was built before yk_config.shard */
+yk_job *open_of_old_programs(const void *config) __asm__("yk_open"); /* the call of a program that was built before yk_config.shard */
 
 START_TEST(a_struct_without_later_members_is_read_to_its_end)
 {
@@ -137,7 +137,7 @@ static void null_is_named(yk_job *job, const char *words)
         null_is_named(job, words); \
     } while (0)
 
-/* What getenv or argv has not got. */
+/* NULLs of getenv or argv. */
 START_TEST(texts_that_are_null)
 {
     NULL_IS_NAMED(yk_data_open(job, NULL, NULL), "yk_data_open: spec is NULL");
