@@ -23,7 +23,7 @@ spdx='/* SPDX-License-Identifier: Apache-2.0 */\n'
 } >examples/bad.c
 printf '#include "core/run/run.h"\n#include "core/base/mem.h"\nint f(void)\n{\n    abort();\n}\n' >transport/local/bad.c
 {
-    printf "$spdx"'/* Calls that open. */\nstatic void all_open(void)\n{\n'
+    printf "$spdx"'/* Opens everything. */\nstatic void all_open(void)\n{\n'
     printf '    f = fopen(path, again ? "ae" : "w");\n    g = fopen(path, "wbxe");\n    fd = open(path, O_RDONLY);\n'
     printf '    fd = open(path, O_RDONLY | O_CLOEXEC);\n    fd = open(path, O_RDONLY); /* kept over exec: why */\n'
     printf '    pipe(end);\n    fd = dup(0);\n    fd = accept(listener, NULL, NULL);\n    fd = socket(AF_UNIX, SOCK_STREAM, 0);\n'

@@ -116,7 +116,7 @@ void yk__json_write(FILE *f, const char *s); /* the same into a file */
 
 /* The commands. */
 #define YK_COMMAND_TABLE(X)                                                                                            \
-    X(info, "info", "devices, plugins and libraries on this machine, and the reasons for the choice")                     \
+    X(info, "info", "devices, plugins and libraries on this machine, and what was chosen and why")                     \
     X(env, "env", "facts for a fault report: versions, devices, plugins and every setting in force")              \
     X(train, "train", "train a model")                                                                                 \
     X(eval, "eval", "evaluate a model")                                                                                \

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Emergency checkpoints: a rank dies at any instant of a step. The survivors' checkpoint equals, byte for byte, yk_save's after that
- * step or the one before, in an undisturbed training: parameters, moments, running statistics, the schedule, and the user's own bytes.
- * One process opens it and continues. Without a launcher this is the test; as a rank it trains: MODE FOLDER. MODE is "whole", or an
- * instant of the last step; with "single-" before it the other ranks are excluded meanwhile.
+ * Emergency checkpoints: a rank dies at any instant of a step, and what those that are left write is, byte for byte, what yk_save
+ * wrote after that step or the one before in a training that nobody disturbed: parameters, moments, running statistics, the
+ * schedule, and the user's own bytes. One process opens it and goes on.
+ *
+ * Without a launcher this is the test; as a rank it trains: MODE FOLDER, where MODE is "whole", or an instant of the last step; with
+ * "single-" before it the others are excluded meanwhile.
  */
 #include <yoke/yoke.h> /* before core/job/job.h: calls record their line here */
 

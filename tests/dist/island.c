@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Islands of several hosts: CUDA ranks on the driver and the NCCL without cards (tests/fakes), and a CPU rank among them, train over
- * messages to the bits that they get without NCCL, with any rank excluded meanwhile, and send other hosts no more bytes. If all ranks
- * are cards of one host, gradients and parameters stay on them. The resting rank is the last with a card; it has no rows in windows 3 to
- * 5.
+ * messages to the bits that they get without NCCL, whoever is excluded meanwhile, and send other hosts no more bytes. Where all
+ * ranks are cards of one host, gradients and parameters stay on them.
+ *
+ * The resting rank is the last with a card; it has no rows in windows 3 to 5.
  */
 #include "config.h"
 
@@ -67,7 +68,7 @@ static void share_rows(rig *r, uint32_t resting, bool rest)
     r->end = rest && me == resting ? 0 : ROWS * (at + 1) / with;
 }
 
-/* Parameters stay on the cards unless a rank takes them from the host: not over messages, as other ranks' memory then holds them. */
+/* They stay on the cards where nobody takes them from the host: not over messages, where others' memory holds them. */
 static yk_status check_parameters(const rig *r, int window, yk_error *err)
 {
     const yk__exchange *exchange = &r->e->exchange;
@@ -135,7 +136,7 @@ static yk_status run_rank(yk__group *g, bool excludes, counted *c, yk_error *err
     return err->status;
 }
 
-/* Lets one rank's NCCL add in no fixed order, unlike the other ranks'. */
+/* One rank's NCCL may add in no fixed order, where those of the others do. */
 static void rank_loosen(uint32_t rank)
 {
     const char *loose = getenv("TEST_LOOSE");

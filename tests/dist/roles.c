@@ -59,7 +59,7 @@ typedef struct result {
 static bool first_rests; /* or the last */
 static bool spoils;      /* the gradients are not finite */
 static bool unclipped;
-static double limit = 0.3; /* limit of the norm: most windows are clipped */
+static double limit = 0.3; /* of the norm: most windows are clipped */
 
 /* A rank's number as the plans count: the resting one is the last. */
 static uint32_t place_of(uint32_t rank, uint32_t ranks)

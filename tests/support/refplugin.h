@@ -17,7 +17,7 @@ typedef struct ref_state {
     uint64_t programs, runs, copied; /* copied: bytes */
     int checks;             /* 1: an index outside of its table fails, when the queue is waited for; 2: a log is no operation it has */
     uint32_t aborts;
-    uint32_t update_ms;     /* extra time of an optimizer's program */
+    uint32_t update_ms;     /* what an optimizer's program takes besides */
     bool takes_signals; /* opening it installs a handler of SIGTERM, and blocks SIGUSR1 */
     int hangs; /* 1: nothing is ever finished, 2: and a thread computes; 3 and more: so many waits last, points are finished */
 } ref_state;

@@ -47,7 +47,7 @@ static const yk__cli_option options[] = {
 static const yk__cli_command command = {
     .name = "info",
     .usage = "[--env] [--json]",
-    .summary = "devices, plugins and libraries on this machine, and the reasons for the choice",
+    .summary = "devices, plugins and libraries on this machine, and what was chosen and why",
     .text = "YOKE_PLUGIN_DIR names the folder of plugins, YOKE_PLUGINS picks some of them by name or path, YOKE_CPU_ISA forces\n"
             "an instruction set of the CPU plugin, YOKE_DEVICES selects what a job runs on; --env lists those of the core.",
     .options = options,

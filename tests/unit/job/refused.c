@@ -56,7 +56,7 @@ START_TEST(stages_are_read_as_on_the_command_line)
 }
 END_TEST
 
-yk_job *open_of_old_programs(const void *config) __asm__("yk_open"); /* the call of a program that was built before yk_config.shard */
+yk_job *open_of_old_programs(const void *config) __asm__("yk_open"); /* what a program calls that was built before yk_config.shard */
 
 START_TEST(a_struct_without_later_members_is_read_to_its_end)
 {
