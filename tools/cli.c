@@ -592,7 +592,7 @@ int yk__cli_close_output(const char *program, int code)
     const char *reason = yk__cli_close_file(stdout);
     if (!reason || (unused && errno == EBADF))
         return code;
-    fprintf(stderr, "%s: standard output: not all of it could be written: %s\n", program, reason);
+    fprintf(stderr, "%s: standard output is incomplete: %s\n", program, reason);
     return code ? code : YK_EXIT_FAILED;
 }
 

@@ -117,18 +117,18 @@ void yk__json_write(FILE *f, const char *s); /* the same into a file */
 /* The commands. */
 #define YK_COMMAND_TABLE(X)                                                                                            \
     X(info, "info", "devices, plugins and libraries on this machine, and what was chosen and why")                     \
-    X(env, "env", "what a report of a fault needs: versions, devices, plugins and every setting in force")              \
+    X(env, "env", "facts for a fault report: versions, devices, plugins and every setting in force")              \
     X(train, "train", "train a model")                                                                                 \
     X(eval, "eval", "evaluate a model")                                                                                \
     X(predict, "predict", "name the class of each row of a file")                                                      \
     X(launch, "launch", "run a program once per device, as the ranks of one job")                                      \
     X(config, "config", "write or show the file of settings")                                                          \
     X(trace, "trace", "run a program and write a timeline of some of its steps")                                       \
-    X(estimate, "estimate-memory", "say beforehand what memory a training step takes")                                 \
+    X(estimate, "estimate-memory", "tell beforehand how much memory a training step takes")                                 \
     X(bench, "bench", "measure steps, peaks, mixed efficiency and overheads")                                          \
     X(test, "test", "check that this machine computes right")                                                          \
     X(plugin, "plugin", "list the plugins")                                                                            \
-    X(inspect, "inspect", "say what is in a data, model or token file")                                                \
+    X(inspect, "inspect", "show the contents of a data, model or token file")                                                \
     X(tokenize, "tokenize", "turn text into token ids")
 #define YK_COMMAND_DECLARE(id, name, text) int yk__cmd_##id(int argc, char **argv);
 YK_COMMAND_TABLE(YK_COMMAND_DECLARE)

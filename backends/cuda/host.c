@@ -8,7 +8,7 @@ const yk_host *cuda_host;
 
 void *cuda_alloc(size_t bytes)
 {
-    return kit_zeroed(cuda_host, CUDA_WHO, bytes, "what the plugin keeps");
+    return kit_zeroed(cuda_host, CUDA_WHO, bytes, "the plugin's state");
 }
 
 void cuda_free(void *p)

@@ -16,7 +16,7 @@ static int device_number(CUdevice id, int attribute, yk_status *s)
     int value = 0;
     const CUresult rc = *s ? CUDA_SUCCESS : cuda.device_attribute(&value, (CUdevice_attribute)attribute, id);
     if (rc)
-        *s = cuda_error(rc, "asking what a device can do");
+        *s = cuda_error(rc, "reading a device's capabilities");
     return *s ? 0 : value;
 }
 
@@ -93,7 +93,7 @@ static yk_status caps_fill(CUdevice id, yk_device_caps *c)
     if (!rc)
         rc = cuda.driver_version(&version);
     if (rc)
-        return cuda_error(rc, "asking what a device is");
+        return cuda_error(rc, "reading a device's properties");
     caps_locality(id, c);
     snprintf(c->isa, sizeof c->isa, "sm_%d, CUDA %d.%d driver", device_sm(id, &s), version / 1000, version % 1000 / 10);
     c->flags = YK_CAP_DETERMINISTIC | YK_CAP_PINS | YK_CAP_LONG_SUMS;

@@ -231,7 +231,7 @@ static void product_plan(const yk_device *dev, const cuda_cublaslt *lt, cuda_pro
     }
     cuda_host->log(2, CUDA_WHO, "%s: not by cuBLASLt (%s); %s", text, lt->status_text(rc),
                    is_eight(p->shape.a.dtype) ? "it is computed of 16 bits"
-                   : p->shape.bias || p->shape.gelu ? "what is behind it is a kernel of its own"
+                   : p->shape.bias || p->shape.gelu ? "a separate kernel computes the rest"
                                               : "the plugin's own kernel computes it");
     description_free(lt, p);
 }

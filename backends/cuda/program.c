@@ -121,7 +121,7 @@ static yk_status scratch_reserve(const yk_program *p, CUstream stream, cuda_scra
         return YK_OK;
     const CUresult rc = cuda.stream_synchronize(stream);
     if (rc)
-        return cuda_error(rc, "waiting for what uses the scratch memory");
+        return cuda_error(rc, "waiting for the scratch memory");
     if (scratch->memory)
         cuda.memory_free(scratch->memory);
     *scratch = (cuda_scratch){0};

@@ -488,8 +488,8 @@ yk_status cuda_queue_span(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint6
     if (s)
         return s;
     if (!point || point > done || done - point >= SPANS) {
-        cuda_host->fail(CUDA_WHO, "the span of point %llu: those of the last %u up to %llu are known", (unsigned long long)point, SPANS,
-                        (unsigned long long)done);
+        cuda_host->fail(CUDA_WHO, "expected one of the last %u points, up to %llu, got point %llu, whose span is not kept", SPANS,
+                        (unsigned long long)done, (unsigned long long)point);
         return YK_E_ARG;
     }
     pthread_mutex_lock(&q->lock);

@@ -8,7 +8,7 @@ const yk_host *ocl_host;
 
 void *ocl_alloc(size_t bytes)
 {
-    return kit_zeroed(ocl_host, OCL_WHO, bytes, "what the plugin keeps");
+    return kit_zeroed(ocl_host, OCL_WHO, bytes, "the plugin's state");
 }
 
 void ocl_free(void *p)

@@ -9,7 +9,7 @@ const yk_host *vlk_host;
 
 void *vlk_alloc(size_t bytes)
 {
-    return kit_zeroed(vlk_host, VLK_WHO, bytes, "what the plugin keeps");
+    return kit_zeroed(vlk_host, VLK_WHO, bytes, "the plugin's state");
 }
 
 void vlk_free(void *p)

@@ -21,7 +21,7 @@ typedef struct yk__call_info {
     float shown;       /* yk__coll_show */
 } yk__call_info;
 
-_Static_assert(sizeof(yk__call_info) <= YK__CONTROL_INFO, "fits what a rank can show");
+_Static_assert(sizeof(yk__call_info) <= YK__CONTROL_INFO, "fits the record that a rank shows");
 
 #define PASSED 3 /* looks that must find a rank beyond a request that it never began */
 

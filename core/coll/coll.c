@@ -244,7 +244,7 @@ yk_status yk__coll_keep_residual(yk__coll *coll, yk__coll_buffer *b, yk_error *e
     if (!yk__coll_keeps_residual(coll) || b->residual)
         return YK_OK;
     b->residual = yk__calloc(1, b->bytes);
-    return b->residual ? YK_OK : yk__fail_mem(err, b->bytes, "what is rounded away");
+    return b->residual ? YK_OK : yk__fail_mem(err, b->bytes, "rounding errors of gradients");
 }
 
 void yk__coll_scale_residual(yk__coll_buffer *b, float factor)

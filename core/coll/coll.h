@@ -49,13 +49,11 @@ yk_status yk__coll_new(const yk__coll_config *config, yk__coll **coll, yk_error 
 /* Cancels the requests in progress. The control plane stays open. */
 void yk__coll_free(yk__coll *coll);
 void yk__coll_place(yk__coll *coll, void (*place)(const char **file, int *line)); /* file: NULL or a string that stays */
-void yk__coll_rows(yk__coll *coll, const bool *none); /* *none: this rank has no rows in this step, for errors; the pointer must stay
-                                                       * valid */
+void yk__coll_rows(yk__coll *coll, const bool *none); /* *none: this rank has no rows in the step, for errors; it stays */
 /* Ends the job for all ranks with this error; every wait returns it. */
 void yk__coll_abort(yk__coll *coll, const yk_error *why);
-/* true once the job must end; *err is then the error that ended it */
-bool yk__coll_why(const yk__coll *coll, yk_error *err); /* Non-zero once the job must end. Another process or thread writes it: read it
-                                                         * by __atomic_load_n(p, __ATOMIC_ACQUIRE). */
+bool yk__coll_why(const yk__coll *coll, yk_error *err); /* true once the job must end; *err is then the error that ended it */
+/* Non-zero once the job must end. Another process or thread writes it: read it by __atomic_load_n(p, __ATOMIC_ACQUIRE). */
 const volatile int *yk__coll_cancelled(const yk__coll *coll);
 
 /* A number that this rank publishes; other ranks read it at no cost to this one. 0 before the first call. */

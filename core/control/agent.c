@@ -88,7 +88,7 @@ static void link_lost(yk__agent *agent, uint32_t at, bool silent, const char *wh
     if (more && !agent->joining[at])
         snprintf(others, sizeof others, " and %u more of its host", more);
     yk__control_copy_name(name, agent->head->slot[peer].name);
-    snprintf(text, sizeof text, "%s%s%s", name, others, agent->joining[at] ? " ended before it joined the others" : why);
+    snprintf(text, sizeof text, "%s%s%s", name, others, agent->joining[at] ? " ended before it joined the other ranks" : why);
     end_job(agent, peer, silent, YK_E_DEVICE_LOST, text);
 }
 
@@ -221,7 +221,7 @@ static void rank_closed(yk__agent *agent, uint32_t rank)
         return;
     yk__control_copy_name(name, agent->head->slot[rank].name);
     snprintf(text, sizeof text, "%s ended %s", name,
-             state == YK__RANK_JOINED ? "without leaving the job (killed, or by an exit of its own)" : "before it joined the others");
+             state == YK__RANK_JOINED ? "without leaving the job (killed, or by an exit of its own)" : "before it joined the other ranks");
     end_job(agent, rank, false, YK_E_DEVICE_LOST, text);
 }
 
@@ -434,7 +434,7 @@ void yk__agent_stop(yk__agent *agent)
         return;
     if (state_of(agent, agent->rank) != YK__RANK_LEFT) { /* it never joined, so no rank need wait for it */
         yk__control_copy_name(name, agent->head->slot[agent->rank].name);
-        snprintf(text, sizeof text, "%s could not join the others", name);
+        snprintf(text, sizeof text, "%s could not join the other ranks", name);
         end_job(agent, agent->rank, false, YK_E_DEVICE_LOST, text);
     }
     atomic_store(&agent->stopping, true);

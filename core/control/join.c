@@ -55,7 +55,7 @@ static yk_status receive_hello(yk__control *c, yk__control_hello *hello, yk_erro
     c->memory_fd = descriptor_lift(fds[1]);
     if (n != (ssize_t)sizeof *hello || (m.msg_flags & MSG_CTRUNC) || c->fd < 0 || c->memory_fd < 0 ||
         hello->magic != YK__CONTROL_MAGIC)
-        return yk__fail(err, YK_E_FORMAT, "what came over descriptor %d is not a job", c->job_fd);
+        return yk__fail(err, YK_E_FORMAT, "expected a job over descriptor %d, got other bytes", c->job_fd);
     if (hello->version != YK__CONTROL_VERSION)
         return yk__fail(err, YK_E_FORMAT, "the launcher speaks version %u, this program %u: use one version", hello->version,
                         YK__CONTROL_VERSION);
@@ -130,7 +130,7 @@ static yk_status wait_joined(yk__control *c, uint32_t peer, int64_t begin, uint3
         if (yk__control_check(c, err))
             return err->status;
         if (state == YK__RANK_GONE)
-            return fail_join(c, peer, YK_E_DEVICE_LOST, "ended (exit code 0) before it joined the others", err);
+            return fail_join(c, peer, YK_E_DEVICE_LOST, "ended (exit code 0) before it joined the other ranks", err);
         if (join_ms && yk__clock_ns() - begin > join_ms * 1000000ll) {
             snprintf(what, sizeof what, "has not joined within %.1f s (YOKE_JOIN_MS)", (double)join_ms / 1000);
             return fail_join(c, peer, YK_E_TIMEOUT, what, err);

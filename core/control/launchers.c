@@ -70,7 +70,8 @@ static yk_status find_pod_address(yk__origin *origin, yk_error *err)
     yk__missing_add(&missing, "YOKE_SECRET_FILE");
     if (!missing.names[0] && service && !dash && !yk__variable_text("YOKE_ADDR"))
         return yk__fail(err, YK_E_ARG, "%s (%s): YOKE_SERVICE needs a HOSTNAME that is NAME-INDEX, as an indexed job gives its pods, and "
-                        "here it is \"%.60s\"; YOKE_ADDR may say instead who rank 0 is", origin->launcher, origin->why, host ? host : "");
+                        "here it is \"%.60s\"; YOKE_ADDR may give rank 0's address instead", origin->launcher, origin->why,
+                        host ? host : "");
     return missing.names[0] ? yk__origin_incomplete(origin, &missing, err) : yk__origin_meet(origin, err);
 }
 

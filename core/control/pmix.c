@@ -63,7 +63,7 @@ static yk_status value_get(const yk__pmix_calls *calls, const yk__pmix_proc *own
     if (s)
         return fail_call(calls, "Get", s, err);
     if (value->type != YK__PMIX_STRING || !value->data.string || strlen(value->data.string) >= size)
-        yk__fail(err, YK_E_FORMAT, "PMIx: what rank 0 has put is no text of fewer than %zu bytes", size);
+        yk__fail(err, YK_E_FORMAT, "PMIx: expected a text of fewer than %zu bytes from rank 0", size);
     else
         memcpy(text, value->data.string, strlen(value->data.string) + 1);
     if (value->type == YK__PMIX_STRING)

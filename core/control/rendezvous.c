@@ -166,7 +166,7 @@ yk_status yk__rendezvous_join(const yk__rendezvous_place *place, const uint8_t t
         return err->status;
     memcpy(ask.token, token, sizeof ask.token);
     if (!is_own_user(fd))
-        yk__fail(err, YK_E_ARG, "what listens under the name of this job belongs to another user");
+        yk__fail(err, YK_E_ARG, "another user's process listens under the name of this job");
     else if (send(fd, &ask, sizeof ask, MSG_NOSIGNAL) != (ssize_t)sizeof ask)
         yk__fail(err, YK_E_IO, "asking the lowest rank of this host: %s", strerror(errno));
     else

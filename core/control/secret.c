@@ -24,7 +24,7 @@ static yk_status check_file(const char *path, int fd, yk_error *err)
         return yk__fail(err, YK_E_ARG, "%s: the job's secret belongs to user %u: expected %u", path, (unsigned)st.st_uid,
                         (unsigned)geteuid());
     if (st.st_mode & 077)
-        return yk__fail(err, YK_E_ARG, "%s: the job's secret may be read or written by others (mode %04o): chmod 600 it", path,
+        return yk__fail(err, YK_E_ARG, "%s: other users can read or write the job's secret (mode %04o): chmod 600 it", path,
                         (unsigned)st.st_mode & 07777);
     if ((uint64_t)st.st_size < YK__AUTH_SECRET_LEAST || (uint64_t)st.st_size > YK__SECRET_MOST)
         return yk__fail(err, YK_E_ARG, "%s: a secret of %lld bytes: expected %u to %u (head -c 32 /dev/urandom > FILE)", path,

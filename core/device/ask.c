@@ -70,7 +70,7 @@ yk_status yk__plugin_caps(const yk__plugin *p, uint32_t i, yk_device_caps *c, yk
     yk__plugin_asked("");
     yk__signals_restore(&kept);
     if (s)
-        return yk__plugin_fail(err, p, s, "asking a device what it can do");
+        return yk__plugin_fail(err, p, s, "reading a device's capabilities");
     text_clean(c->name, sizeof c->name);
     text_clean(c->isa, sizeof c->isa);
     text_clean(c->locality, sizeof c->locality);

@@ -24,7 +24,7 @@ static void device_close(yk_device *dev)
     c = yk__hook_begin(o->hook, HOOK_device_close);
     for (const hook_object *p = o->hook->live; p && hook_validates(o->hook); p = p->next)
         if (p->device == o) {
-            yk__hook_wrong("%s: a device is closed before what was made on it", o->hook->inner->name);
+            yk__hook_wrong("%s: a device is closed before the objects that were made on it", o->hook->inner->name);
             break;
         }
     if (o->checker)
@@ -49,7 +49,7 @@ static uint32_t device_claims(yk_device *dev, const yk_graph *g, uint32_t node)
     answer = o->hook->inner->claims(o->inner, g, node);
     if (hook_validates(o->hook) && answer &&
         (!(answer & YK_CLAIM_RUN) || answer & ~(uint32_t)(YK_CLAIM_RUN | YK_CLAIM_ACCUMULATE | YK_CLAIM_NARROW_OUT | YK_CLAIM_STRIDED_OUT)))
-        yk__hook_wrong("%s: claims answers %u for node %u; expected 0, or YK_CLAIM_RUN with what else holds", o->hook->inner->name,
+        yk__hook_wrong("%s: claims answers %u for node %u; expected 0, or YK_CLAIM_RUN with further flags", o->hook->inner->name,
                        answer, node);
     yk__hook_end(&c, YK_OK, 0);
     return answer;

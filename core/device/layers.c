@@ -68,7 +68,7 @@ static yk_status hook_open(hook *h, uint32_t i, yk_device **dev)
 static const void *hook_extension(hook *h, const char *name)
 {
     if (h->inner->extension && h->inner->extension(name)) /* an extension's functions would receive the hook's handles */
-        yk__log(YK_LOG_WARN, "layers", "YOKE_LAYERS leaves %s of plugin \"%s\" out: what would go by it goes another way", name,
+        yk__log(YK_LOG_WARN, "layers", "YOKE_LAYERS hides %s of plugin \"%s\": its work goes another way", name,
                 h->inner->name);
     return NULL;
 }

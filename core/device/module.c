@@ -118,7 +118,7 @@ static yk_status check_above(const char *kind, const char *path, char *dir, yk_e
         if (stat(dir, &st))
             return yk__fail(err, YK_E_IO, "%s %s: %s: %s", kind, path, dir, strerror(errno));
         if ((st.st_mode & S_ISVTX) ? st.st_uid != geteuid() && st.st_uid != 0 : yk__others_can_write(&st))
-            return yk__fail(err, YK_E_ABI, "%s %s: others can write %s, a folder above it (mode %03o, owner %u, group %u), so "
+            return yk__fail(err, YK_E_ABI, "%s %s: other users can write %s, a folder above it (mode %03o, owner %u, group %u), so "
                             "it is not loaded; chmod go-w it", kind, path, dir, st.st_mode & 07777u, st.st_uid, st.st_gid);
         if (top)
             break;
@@ -140,12 +140,12 @@ yk_status yk__module_check(const char *kind, const char *path, struct stat *st, 
     else if (!S_ISREG(st->st_mode))
         yk__fail(err, YK_E_IO, "%s %s: it is not a file", kind, path);
     else if (yk__others_can_write(st))
-        yk__fail(err, YK_E_ABI, "%s %s: others can write this file (mode %03o, owner %u), so it is not loaded; "
+        yk__fail(err, YK_E_ABI, "%s %s: other users can write this file (mode %03o, owner %u), so it is not loaded; "
                  "chmod go-w it", kind, path, st->st_mode & 0777u, st->st_uid);
     else if (stat(slash ? dir : ".", &folder))
         yk__fail(err, YK_E_IO, "%s %s: its folder: %s", kind, path, strerror(errno));
     else if (yk__others_can_write(&folder))
-        yk__fail(err, YK_E_ABI, "%s %s: others can write its folder %s (mode %03o, owner %u), so it is not loaded; "
+        yk__fail(err, YK_E_ABI, "%s %s: other users can write its folder %s (mode %03o, owner %u), so it is not loaded; "
                  "chmod go-w it", kind, path, dir, folder.st_mode & 0777u, folder.st_uid);
     else if (slash)
         check_above(kind, path, dir, err);

@@ -148,9 +148,8 @@ yk_status yk__transport_choose(yk__coll_config *config, yk_error *err)
         return refuse_memory(config->control, other, err);
     if (!strcmp(name, "shm") || (!strcmp(name, "auto") && !other))
         return YK_OK;
-    config->messages_only = !other; /* reproducibility run; fast allows any order, and gains nothing by another */
-    config->by_host = yk__option_words(YK__OPTION_REPRODUCIBILITY) > 0; /* reproducibility run; fast, which allows any order, gains
-                                                                         * nothing by another one */
+    config->messages_only = !other; /* a transport that is chosen by name on one host */
+    config->by_host = yk__option_words(YK__OPTION_REPRODUCIBILITY) > 0; /* run; fast allows any order, and this is one */
     config->wire = (yk__wire)yk__option_words(YK__OPTION_WIRE);
     config->narrow_params = yk__option_words(YK__OPTION_WIRE_PARAMS) == 1;
     config->progress = yk__option_words(YK__OPTION_PROGRESS) == 0;

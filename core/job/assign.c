@@ -9,7 +9,7 @@ static void assign_put(yk_job *job, yk__job_param *p, yk__vid v, uint64_t sign)
 {
     const yk__sharding s = yk__sharding_of(job, v);
     if (job->training && s.kind != YK__REPLICATED) {
-        yk__job_failf(job, YK_E_ARG, "yk_assign to %s: each rank would assign what it finds in its own rows; take a sum, a mean or "
+        yk__job_failf(job, YK_E_ARG, "yk_assign to %s: each rank would assign a value of its own rows; take a sum, a mean or "
                                      "a maximum over the rows", p->name);
         return;
     }

@@ -102,7 +102,7 @@ static yk_status check_order(const yk_data *d, const char *dir, const json_t *pl
     if (!yk__state_count(json_object_get(place, "order_seed"), &was) || was == d->order_seed || !is_within(place))
         return YK_OK;
     return yk__fail(err, YK_E_ARG, "%s was made within an epoch whose rows were shuffled by seed %" PRIu64 ", this job's are by %" PRIu64
-                    ": some would come twice and others not at all", dir, was, d->order_seed);
+                    ": some rows would come twice and some not at all", dir, was, d->order_seed);
 }
 
 yk_status yk__data_state_check(const yk_job *job, const char *dir, const json_t *places, yk_error *err)
@@ -128,7 +128,7 @@ static void tell_other_rows(yk_data *d, const char *dir, const json_t *place)
         yk__log(YK_LOG_WARN, "resume", "%s was made with %" PRIu64 " rows, these data have %" PRIu64 ": the epoch under way goes on in "
                 "these, of which some may have been seen in it", dir, rows, yk_data_rows(d));
     else if (content && *content && *write_content(d, now) && strcmp(content, now) != 0)
-        yk__log(YK_LOG_WARN, "resume", "%s was made with other data of as many rows; those of now rule", dir);
+        yk__log(YK_LOG_WARN, "resume", "%s was made with other data of as many rows; the present data are used", dir);
 }
 
 /* Converts the place to batches of this job's size. False, with the job's error, if none matches. */

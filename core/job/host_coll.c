@@ -94,7 +94,7 @@ static yk_status gathered_reserve(yk_job *job, size_t bytes, yk_error *err)
 {
     yk__gathered *g = &job->gathered;
     if (yk__grow(&g->data, &g->cap_data, bytes + 1, 1) || yk__grow(&g->size, &g->cap_size, job->team.world, sizeof *g->size))
-        return yk__fail_mem(err, bytes, "what is gathered of all ranks");
+        return yk__fail_mem(err, bytes, "the ranks' gathered data");
     return YK_OK;
 }
 
@@ -111,7 +111,7 @@ static yk_status gather_unlike(yk_job *job, const void *data, size_t bytes, yk_e
     }
     unsigned char *own = yk__calloc(longest + 1, 1), *all = yk__malloc(world * longest + 1);
     if (!own || !all)
-        yk__fail_mem(err, world * longest, "what is gathered of all ranks");
+        yk__fail_mem(err, world * longest, "the ranks' gathered data");
     else if (bytes)
         memcpy(own, data, bytes);
     if (!err->status && !all_gather(job, own, longest, all, err) && !gathered_reserve(job, total, err))

@@ -140,7 +140,7 @@ yk_t yk_slice(yk_t x, int32_t axis, int64_t begin, int64_t end, int64_t step)
     }
     yk__sharding s = yk__sharding_of(job, v);
     if (yk__over_rows(job, v, 1u << at) && !all && !(n > 1 && end - begin == n && step == 1))
-        s = yk__shard_local(job, v, "it takes some of this rank's rows, which are others of all");
+        s = yk__shard_local(job, v, "it takes some of this rank's rows, which have other numbers among all rows");
     slice_compared(job, v, at, begin, end, step);
     return yk__result(job, yk__slice(&job->step.trace, v, (uint32_t)at, begin, end, step), s);
 }
@@ -190,7 +190,7 @@ yk_t yk_pad(yk_t x, int32_t axis, int64_t before, int64_t after, float value)
     v = value == 0.0f ? v : yk__sum_of_ranks(job, v);
     yk__sharding s = yk__sharding_of(job, v);
     if (yk__over_rows(job, v, 1u << at) && before + after > 0)
-        s = yk__shard_local(job, v, "it puts others between this rank's rows and those of the next");
+        s = yk__shard_local(job, v, "it puts other values between this rank's rows and the next rank's");
     const yk_value *u = &job->step.trace.value[v];
     memcpy(dim, u->dim, sizeof dim);
     yk__op_setting(job, "axis", yk__axis_from_last(at, u->dims));

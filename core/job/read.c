@@ -111,9 +111,9 @@ static yk__kept *kept_fetched(yk_job *job, const char *name, yk_t x)
         return NULL;
     if (!job->values.kept[at].absent)
         return &job->values.kept[at];
-    yk__job_failf(job, YK_E_ARG, "%s: rank %u is excluded from the steps at present, and this value follows from what the others exchanged "
-                                 "in one: read it where yk_share is above 0, or the loss, which all ranks have; '!' behind its device "
-                                 "spec keeps the rank in", name, job->team.rank);
+    yk__job_failf(job, YK_E_ARG, "%s: rank %u is excluded from the steps at present, and this value depends on data that the other "
+                                 "ranks exchanged in one: read it where yk_share is above 0, or the loss, which all ranks have; '!' "
+                                 "behind its device spec keeps the rank in", name, job->team.rank);
     return NULL;
 }
 

@@ -114,5 +114,5 @@ void yk__resume_notes(const yk_job *job, const char *dir, const json_t *state)
     if (job->opt)
         note_optimizer(&d, job->opt, json_object_get(state, "optimizer"));
     if (d.used)
-        yk__log(YK_LOG_WARN, "resume", "%s was made with other settings; those of now rule: %s", dir, d.text);
+        yk__log(YK_LOG_WARN, "resume", "%s was made with other settings; the present ones hold: %s", dir, d.text);
 }

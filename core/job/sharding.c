@@ -175,7 +175,7 @@ yk_t yk_replicated(yk_t x)
     if (s.kind == YK__SHARDED && s.guessed)
         sharding_put(job, v, (yk__sharding){.kind = YK__REPLICATED, .sign = s.sign});
     else if (s.kind != YK__REPLICATED)
-        yk__job_failf(job, YK_E_ARG, "yk_replicated: expected an input, or what yk_expand made; this follows from rows");
+        yk__job_failf(job, YK_E_ARG, "yk_replicated: expected an input, or a result of yk_expand, got a value that depends on rows");
     return yk_ok(job) ? x : YK__POISON;
 }
 

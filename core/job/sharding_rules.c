@@ -256,7 +256,7 @@ yk__sharding yk__shard_concat(yk_job *job, uint32_t n, const yk__vid *in, uint32
         return s;
     for (uint32_t i = 0; i < n; i++)
         if (yk__sharding_of(job, in[i]).kind != YK__SHARDED)
-            return yk__shard_local(job, in[i], "what is the same on all ranks is put between rows");
+            return yk__shard_local(job, in[i], "a value that all ranks share is put between rows");
     return s;
 }
 
@@ -287,7 +287,7 @@ yk__sharding yk__shard_matmul(yk_job *job, yk__vid a, yk__vid b)
     if (inner_a || inner_b)
         return yk__shard_local(job, inner_a ? a : b, "it sums over rows, and the other operand has none along that axis");
     if (rows_a && rows_b && (sa.axis + dims - da != sb.axis + dims - db || sb.axis == db - 1))
-        return yk__shard_local(job, b, "each row of one operand meets those of the other on all ranks");
+        return yk__shard_local(job, b, "each row of one operand meets the other operand's rows on all ranks");
     if (!rows_a && !rows_b)
         return sharding_result(out);
     out.kind = YK__SHARDED;

@@ -164,7 +164,7 @@ void yk_step(yk_opt *opt)
     if (!yk__job_alive(job) || !yk__job_trains(job, "yk_step"))
         return;
     if (!opt) {
-        yk__job_failf(job, YK_E_ARG, "yk_step: the optimizer is NULL: expected what yk_sgd, yk_adam or yk_adamw returned");
+        yk__job_failf(job, YK_E_ARG, "yk_step: the optimizer is NULL: expected the result of yk_sgd, yk_adam or yk_adamw");
         return;
     }
     if (job->step.loss == YK_NONE) {

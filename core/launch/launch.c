@@ -214,7 +214,7 @@ static void note_end(yk__launcher *launcher, uint32_t rank, int status)
     else if (left_open)
         snprintf(what, sizeof what, " ended without leaving the group (exit code 0)");
     else if (yk__control_job_gone(launcher->job, rank) && any_joined(launcher))
-        snprintf(what, sizeof what, " ended (exit code 0) before it joined the others");
+        snprintf(what, sizeof what, " ended (exit code 0) before it joined the other ranks");
     else
         return;
     fail_rank(launcher, rank, YK_E_DEVICE_LOST, what);
@@ -311,7 +311,7 @@ static void watch_stopped(yk__launcher *launcher)
         launcher->stopped_since = yk__clock_ms();
     if (!launcher->ending && yk__clock_ms() - launcher->stopped_since >= STOPPED_MS) {
         fail_rank(launcher, which, YK_E_DEVICE_LOST,
-                  stopped < launcher->alive ? " was stopped while others run" : " was stopped and does not go on");
+                  stopped < launcher->alive ? " was stopped while other ranks run" : " was stopped and does not go on");
         start_clock(launcher, GRACE_SILENT_MS);
         if (yk__option_text(YK__OPTION_EMERGENCY_CHECKPOINT)) /* or the launcher would wait for it as long as for ranks that save */
             kill_silent(launcher, which);

@@ -69,7 +69,7 @@ static yk_status text_take(const char *value, char **text, yk_error *err)
 {
     yk__free(*text);
     *text = yk__strdup(value);
-    return *text ? YK_OK : yk__fail_mem(err, strlen(value), "what the launcher says");
+    return *text ? YK_OK : yk__fail_mem(err, strlen(value), "the launcher's message");
 }
 
 static yk_status secret_take(part *own, const char *value, yk_error *err)
@@ -143,7 +143,7 @@ static yk_status records_read(part *own, bool *whole, yk_error *err)
 {
     char *record = yk__malloc(RECORD_MOST);
     if (!record)
-        return yk__fail_mem(err, RECORD_MOST, "what the launcher says");
+        return yk__fail_mem(err, RECORD_MOST, "the launcher's message");
     while ((*whole = record_read(record)) && *record && !record_take(own, record, err))
         ;
     yk__free(record);
@@ -210,7 +210,7 @@ static yk_status start_ranks(part *own, yk__node *node, const yk__placement *pla
     snprintf(node->address, sizeof node->address, "%s", own->address);
     node->output = yk__calloc(2 * (size_t)n, sizeof *node->output);
     if (!node->output)
-        return yk__fail_mem(err, 2 * (size_t)n * sizeof *node->output, "what the ranks print");
+        return yk__fail_mem(err, 2 * (size_t)n * sizeof *node->output, "the ranks' output");
     for (uint32_t i = 0; i < 2 * n; i++)
         node->output[i].fd = -1;
     node->ranks = n;

@@ -609,7 +609,7 @@ static void output_drain(yk__remote *remote)
         lost += remote->out[i].lost;
         remote->out[i].lost = 0;
     }
-    snprintf(text, sizeof text, "what the ranks printed last was not read, and is lost (%llu piece%s)", (unsigned long long)lost,
+    snprintf(text, sizeof text, "the ranks' last output was not read, and is lost (%llu piece%s)", (unsigned long long)lost,
              lost == 1 ? "" : "s");
     if (lost && remote->say)
         remote->say(text);

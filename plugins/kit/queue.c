@@ -435,8 +435,8 @@ yk_status kit_queue_span(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint64
     pthread_mutex_lock(&q->lock);
     s = queue_status(q);
     if (!s && (!point || point > q->done || q->done - point >= SPANS))
-        s = queue_refuse(q, YK_E_ARG, "the span of point %llu is not known; those of the last %d, up to %llu, are",
-                         (unsigned long long)point, SPANS, (unsigned long long)q->done);
+        s = queue_refuse(q, YK_E_ARG, "expected one of the last %d points, up to %llu, got point %llu, whose span is not kept",
+                         SPANS, (unsigned long long)q->done, (unsigned long long)point);
     if (!s) {
         *begin_ns = q->span[point % SPANS].begin_ns;
         *end_ns = q->span[point % SPANS].end_ns;

@@ -297,7 +297,7 @@ static yk_status far_admit(yk_device *dev, const yk_submit *s, const yk_copy *c)
     for (uint32_t i = 0; s && i < s->n_slot; i++) {
         const uint32_t kind = s->program->graph->slot[i].kind;
         if (s->slot[i] && s->slot[i]->use && !(s->slot[i]->use & 1u << kind)) {
-            host->fail(WHO, "slot %u is of kind %u; its buffer was made for others (use %#x)", i, kind, s->slot[i]->use);
+            host->fail(WHO, "slot %u is of kind %u; its buffer was made for other kinds (use %#x)", i, kind, s->slot[i]->use);
             return YK_E_ARG;
         }
     }

@@ -58,7 +58,7 @@ same_loss() {
 ok "rank 0 excluded: it reads the loss that the others have" same_loss
 told() {
     metric value && return 1
-    grep -q "yk_item: rank 0 is excluded from the steps at present, and this value follows from what the others exchanged" "$out/m"
+    grep -q "yk_item: rank 0 is excluded from the steps at present, and this value depends on data that the other ranks exchanged" "$out/m"
 }
 ok "rank 0 excluded: what it cannot read it is told" told
 

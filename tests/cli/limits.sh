@@ -23,15 +23,15 @@ if [ -n "$plugin" ]; then
     mkdir -p "$tmp/above/plugins" && cp "$plugin" "$tmp/above/plugins/" && chmod 755 "$tmp" "$tmp/above" "$tmp/above/plugins"
     info() { YOKE_PLUGINS=$tmp/above/plugins/yoke_cpu.so "$yoke" plugin list >"$tmp/out" 2>"$tmp/err"; code=$?; }
     info
-    ! grep -q "others can write" "$tmp/out" "$tmp/err"
+    ! grep -q "other users can write" "$tmp/out" "$tmp/err"
     check "a plugin in folders of one's own"
     chmod 777 "$tmp/above"
     info
-    grep -q "others can write $tmp/above, a folder above it" "$tmp/out" "$tmp/err"
+    grep -q "other users can write $tmp/above, a folder above it" "$tmp/out" "$tmp/err"
     check "a folder above it that all can write"
     chmod 1777 "$tmp/above"
     info
-    ! grep -q "others can write" "$tmp/out" "$tmp/err"
+    ! grep -q "other users can write" "$tmp/out" "$tmp/err"
     check "all can write, but only owners rename"
 else
     skip "no CPU plugin as a file" 3

@@ -102,7 +102,7 @@ same_names() { # names of other programs give the same bits as ours, and a line 
         --dataloader_num_workers 2 --ddp_find_unused_parameters False --device cpu:0 --epochs 1) || return 1
     cat "$out/err"
     [ "$a" = "$b" ] && [ -n "$a" ] || { echo "$a $b"; return 1; }
-    for said in "--batch_size is rows of each rank" "--torch_dtype sets what products compute in" \
+    for said in "--batch_size is rows of each rank" "--torch_dtype sets the format of products" \
         "--dataloader_num_workers changes nothing here: " \
         "--ddp_find_unused_parameters changes nothing here: " "--no_ddp_static_graph changes nothing here: "; do
         [ "$(grep -cF -e "$said" "$out/err")" = 1 ] || { echo "$said"; return 1; }

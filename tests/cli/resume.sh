@@ -93,10 +93,10 @@ unchanged() {
     changed 0 . && ! grep -q "resume:" "$out/err"
 }
 ok "the same settings: no word" unchanged
-ok "another beta is told, and rules" changed 0 "those of now rule: beta1 0.5, not 0.9" --adam-beta1 0.5
+ok "another beta is told, and rules" changed 0 "the present ones hold: beta1 0.5, not 0.9" --adam-beta1 0.5
 ok "another epsilon and decay" changed 0 "epsilon 0.001, not 1e-08; weight decay 0.3, not" --adam-epsilon 1e-3 --weight-decay 0.3
 ok "another precision" changed 0 "precision bf16, not f32" --precision bf16
-ok "another rate, with both values" changed 0 "those of now rule: learning rate 0.0005, not 0.001; another schedule" --learning-rate 5e-4
+ok "another rate, with both values" changed 0 "ones hold: learning rate 0.0005, not 0.001; another schedule" --learning-rate 5e-4
 ok "another schedule" changed 0 "another schedule or learning rate" --lr-scheduler-type cosine
 ok "batches that add up to the same place" \
     changed 0 "made with batches of 32 rows; this job's have 16, and go on at batch 26" --global-batch 16
@@ -110,7 +110,7 @@ import sys
 b = open(sys.argv[1], "rb").read()
 open(sys.argv[1], "wb").write(b[:16] + bytes(255 - v for v in b[16:]))
 P
-    changed 0 "was made with other data of as many rows; those of now rule" --data "idx:$out/inverted"
+    changed 0 "was made with other data of as many rows; the present data are used" --data "idx:$out/inverted"
 }
 ok "as many other rows" other_rows
 

@@ -145,7 +145,7 @@ goes_on() { # with the shares of before to the same bits and without a word; wit
     for now in speed equal; do
         rm -rf "$out/h" && mkdir "$out/h" && cp -r "$out/f/checkpoint-3" "$out/h" || return 1
         fixed "$out/h" --shares $now --resume-from-checkpoint last >"$out/said" 2>&1 || return 1
-        grep "made with other settings; those of now rule: shares $now, not 3:1" "$out/said" || { cat "$out/said"; return 1; }
+        grep "made with other settings; the present ones hold: shares $now, not 3:1" "$out/said" || { cat "$out/said"; return 1; }
     done
 }
 ok "a checkpoint of fixed shares" goes_on

@@ -22,7 +22,7 @@
 typedef void call_fn(void *const *memory, const int64_t *offset, const int64_t *i64, const int32_t *i32, const float *f32,
                      const uint64_t *groups);
 
-/* What was compiled so far, by the hash of its source; never unloaded. Under the lock. */
+/* Compiled libraries by the hash of their source; never unloaded. Under the lock. */
 static struct {
     uint64_t key;
     call_fn *call;

@@ -19,7 +19,7 @@
 
 /* ---- yk.coll.1 ---- */
 
-/* What the members of a comm share. A collective has two phases: all have come, all have read. */
+/* State that the members of a comm share. A collective has two phases: all have come, all have read. */
 typedef struct island {
     pthread_mutex_t lock;
     pthread_cond_t changed;

@@ -19,11 +19,11 @@ refused()
 compile "$WORK/yoke_good.so" "$LOADER" && "$CTS" --plugin "$WORK/yoke_good.so" --group abi --only abi/load >"$WORK/out"
 result $? "a good plugin is loaded"
 cp "$WORK/yoke_good.so" "$WORK/yoke_open.so" && chmod 777 "$WORK/yoke_open.so"
-refused "a file others can write" "$WORK/yoke_open.so" 'others can write this file (mode 777'
+refused "a file others can write" "$WORK/yoke_open.so" 'other users can write this file (mode 777'
 mkdir "$WORK/open" && cp "$WORK/yoke_good.so" "$WORK/open" && chmod 777 "$WORK/open"
-refused "a folder others can write" "$WORK/open/yoke_good.so" 'others can write its folder'
+refused "a folder others can write" "$WORK/open/yoke_good.so" 'other users can write its folder'
 ln -s "$WORK/open/yoke_good.so" "$WORK/yoke_link.so"
-refused "a link into such a folder" "$WORK/yoke_link.so" 'others can write its folder'
+refused "a link into such a folder" "$WORK/yoke_link.so" 'other users can write its folder'
 echo 'int x;' >"$WORK/yoke_text.so"
 refused "not ELF" "$WORK/yoke_text.so" 'invalid ELF header\|file too short'
 printf '#include <stddef.h>\nint something(void);\nint something(void) { return 0; }\n' >"$WORK/empty.c"

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks of one job that are about to do different things end within a step, with an error that names the rank and what it does
- * differently; what may differ (rows, operations beside the loss) does not end them.
- *
- * Without a launcher this is the test; as a rank it runs the mode that its arguments name: MODE FOLDER. Rank 2 differs.
+ * Ranks of one job that are about to act differently end within a step, with an error that names the rank and the difference. Permitted
+ * differences (rows, operations outside the loss) do not end them. Without a launcher this is the test; as a rank it runs the mode of
+ * its arguments: MODE FOLDER. Rank 2 differs.
  */
 #include <sys/stat.h>
 

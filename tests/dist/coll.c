@@ -31,7 +31,7 @@ typedef struct bucket {
     uint64_t n;
     yk__coll_buffer grad, param;
     yk__slices parts;
-    yk__exact squares; /* of this rank's slice of the sum */
+    yk__exact squares; /* squares of this rank's slice of the sum */
     yk__request *request;
 } bucket;
 
@@ -215,7 +215,7 @@ static int case_late(yk_error *err)
         if (yk__coll_wait(request, err))
             return report_wrong(err, "wait", 0);
     } else {
-        loopback_hold(1000); /* what the others send to a barrier, before they go on */
+        loopback_hold(1000); /* holds the other ranks' messages of a barrier */
     }
     if (yk__coll_run(yk__coll_world(coll), &(yk__coll_desc){.kind = YK__COLL_BARRIER}, err))
         return report_wrong(err, "barrier", 0);
@@ -291,7 +291,7 @@ static int case_still(yk_error *err)
         return report_wrong(err, "begin", 0);
     while (rank == 3)
         pause();
-    if (!yk__coll_wait(request, err)) /* done: what it needs was sent before */
+    if (!yk__coll_wait(request, err)) /* done: its messages were sent before */
         yk__coll_run(yk__coll_world(coll), &(yk__coll_desc){.kind = YK__COLL_BARRIER}, err);
     return report_wrong(err, "a rank that stands still", 0);
 }
@@ -372,7 +372,7 @@ static const yk_transport *noting_transport(void)
     return &table;
 }
 
-/* Of requests of many chunks that are begun at once each follows the one before; only the next one's first chunk may go ahead. */
+/* Requests of many chunks that begin at once run in order; only the next one's first chunk may go ahead. */
 static int case_order(yk_error *err)
 {
     enum { REQUESTS = 4, NUMBERS = 1 << 20 };
@@ -442,7 +442,7 @@ static const struct {
     const char *name;
     const yk_transport *(*table)(void);
     bool messages_only, progress;
-    uint64_t columns_from; /* of yk__coll_config: 0 as is measured, 1 always, UINT64_MAX never */
+    uint64_t columns_from; /* member of yk__coll_config: 0 as measured, 1 always, UINT64_MAX never */
     uint64_t rounds_below; /* UINT64_MAX always, 0 never */
 } ways[] = {{"shm", NULL, false, false, 0, 0},
             {"local", yk__local_transport, true, false, 4000, 600},

@@ -10,7 +10,7 @@
 extern yk__control *control;
 extern yk__coll *coll;
 extern uint32_t rank, ranks;
-extern uint64_t hash; /* of all results */
+extern uint64_t hash; /* hash of all results */
 
 float input_of(uint32_t r, uint32_t call, uint32_t i); /* every rank can compute every rank's input */
 int report_wrong(const yk_error *err, const char *what, uint32_t call); /* ends the job; 1 */
@@ -20,6 +20,6 @@ int check_sums(yk__comm *comm, uint32_t call, uint32_t n, bool feeds, yk_error *
 int check_gather(yk__comm *comm, uint32_t call, uint32_t bytes, bool feeds, yk_error *err);
 int check_broadcast(yk__comm *comm, uint32_t call, uint64_t bytes, yk_error *err);
 int case_small(yk_error *err);
-int case_few(yk_error *err); /* of all ranks, and of those of odd numbers while the even ones do without */
+int case_few(yk_error *err); /* over all ranks, and over odd ranks while the even ones do not call */
 
 #endif

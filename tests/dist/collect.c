@@ -90,7 +90,7 @@ static int check_maxima(yk__group *g, uint32_t call, uint32_t n, yk_error *err)
     return 0;
 }
 
-/* Of channel i rank r has this many numbers; none on some. */
+/* Numbers of rank r in channel i; none on some ranks. */
 static uint32_t number_count(uint32_t r, uint32_t i)
 {
     return (r + i) % 3 ? 1 + (r * 7 + i) % 5 : 0;
@@ -298,7 +298,7 @@ static int case_differ(yk__group *g, yk_error *err)
     return report_wrong(err, "unlike collectives", 0);
 }
 
-/* Where the test says that it calls from; long, so that its end counts. */
+/* The test's place of a call; long, so that its end counts. */
 static void test_place(const char **file, int *line)
 {
     *file = strcmp(getenv("YOKE_RANK"), "0")

@@ -152,7 +152,7 @@ static int train_to_death(const char *instant, int last, const char *folder)
     return yk_close(m.job);
 }
 
-/* The job goes on, as it does for members that have not heard of its end: what is claimed stays. */
+/* The job continues, as it does for members that have not heard of its end: a claimed step stays. */
 static int train_with_claim(void)
 {
     enum { KEPT = HIDDEN * WIDTH };
@@ -339,7 +339,7 @@ START_TEST(what_is_claimed_is_not_written_over)
 }
 END_TEST
 
-/* What is said before the first step; a folder that is empty is still there afterwards. */
+/* Errors come before the first step; an empty folder still exists afterwards. */
 START_TEST(a_place_that_takes_no_checkpoint_is_refused)
 {
     char said[4096], file[64], folder[64];

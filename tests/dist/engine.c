@@ -115,7 +115,7 @@ static yk_status run_case(yk__group *group, bool empty, yk__opt_kind kind, yk_er
     return err->status;
 }
 
-/* Trains in bf16; what the parameters are then. */
+/* Trains in bf16; returns the parameters. */
 static yk_status train_low(rig *r, yk__device *dev, yk__group *group, uint64_t limit, float p[N_PARAM][IN * MID], yk_error *err)
 {
     const yk__engine_config c = {.precision = YK_BF16, .memory_limit = limit, .bucket_bytes = 4096};
@@ -185,12 +185,12 @@ static yk_status run_ways(yk__group *group, yk_error *err)
     return err->status;
 }
 
-/* Over messages: rank 1's parameters come late, as its update is slow. What rank 0 waits for them is not its own run's time. */
+/* Over messages: rank 1's parameters come late, as its update is slow. Rank 0's wait for them does not count as its own run's time. */
 static yk_status run_slow(yk__group *group, yk_error *err)
 {
     const uint32_t me = yk__group_rank(group);
     rig r = {.begin = first_row(me, 2, false), .end = first_row(me + 1, 2, false)};
-    double norm[STEPS], least = HUGE_VAL; /* of some runs: a busy machine makes one long, not all */
+    double norm[STEPS], least = HUGE_VAL; /* least over some runs: a busy machine makes one long, not all */
     yk__engine_stats stats;
     yk__device *dev = NULL;
     ref.wrap = 1;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a rank that becomes excluded reads of a step: the loss, as all ranks do, and a value that follows from an exchange. Run by
+ * Reads of a rank that becomes excluded from a step: the loss, as on all ranks, and a value that depends on an exchange. Run by
  * tests/cli/excluded.sh, which makes rank 0 the slow one; prints a line "rank N: .." on every rank.
- *
  *   excluded IDX-DIR loss|value
  */
 #include <stdio.h>

@@ -34,7 +34,7 @@ static uint64_t number_of(int argc, char **argv, int i, uint64_t otherwise)
     return i < argc ? strtoull(argv[i], NULL, 10) : otherwise;
 }
 
-/* What others updated is on its way to rank 0 then, or on its devices. */
+/* The other ranks' updates are then on their way to rank 0, or on its devices. */
 static void read_single(yk_t param, size_t n)
 {
     float *values = malloc(n * sizeof *values);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks that are forks of a program: what they see and give, whose error ends them, how they start anew, and what is refused. */
+/* Ranks that are forks of a program: their inputs and results, the rank whose error ends them, restarts, and refused calls. */
 #include <check.h>
 #include <signal.h>
 #include <stdio.h>

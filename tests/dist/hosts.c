@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job over several hosts, which are one machine here: YOKE_HOST_ID makes the difference. Ranks are started by hand (YOKE_RANK and so
- * on) and come together over TCP. Exchanges, what ranks show, the end of the job, deaths; who is to be refused.
+ * A job over several hosts, which are one machine here, split by YOKE_HOST_ID. Ranks are started by hand (YOKE_RANK and so on) and meet
+ * over TCP. Exchanges, published data, the end of the job, deaths; refused strangers.
  */
 #include "config.h"
 

@@ -51,7 +51,7 @@ static bool window_rests(int window)
     return window >= FIRST && window <= LAST;
 }
 
-/* Who rests is excluded, or a member that owns its part. */
+/* The resting rank is excluded, or a member that owns its part. */
 static yk_status set_member(rig *r, uint32_t resting, bool is_member, yk_error *err)
 {
     yk__roles roles = *yk__engine_roles(r->e);
@@ -211,7 +211,7 @@ static counted read_rank(const hosts_job *j, uint32_t rank)
     return c;
 }
 
-/* What rank 0 found; sent: by all. All ranks have the same parameters, and an island is at work on those with a card and on no other. */
+/* Rank 0's counts; sent: by all ranks. All ranks have the same parameters, and only ranks with a card use an island. */
 static counted run_world(const world *w, const char *what, const char *nccl, int worked)
 {
     char resting[8];
@@ -341,7 +341,7 @@ START_TEST(an_order_that_one_rank_does_not_know_is_nobodys)
 }
 END_TEST
 
-/* Who waits for its card would move no messages meanwhile. */
+/* A rank that waits for its card would move no messages meanwhile. */
 START_TEST(without_a_progress_thread_there_is_no_island)
 {
     set_ways("run", "auto");

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a training loop over several ranks is made of beside the training itself: collectives on host memory, who comes first, triggers,
- * a loader with Accelerate's options, samplers whose place outlives another number of ranks, registered state, the batch that fits.
- *
- * Without arguments this is the test; as a rank, or as the one process, it runs the case that its arguments name: CASE FOLDER.
+ * A training loop's parts over several ranks, besides the training: collectives on host memory, the first rank, triggers, a loader with
+ * Accelerate's options, samplers whose place survives another number of ranks, registered state, the batch that fits. Without arguments
+ * this is the test; as a rank, or as the one process, it runs the case of its arguments: CASE FOLDER.
  */
 #include <math.h>
 #include <yoke/yoke.h>
 
 #include "tests/support/ranks.h"
 
-#define ROWS 23       /* of the data */
+#define ROWS 23       /* rows of the data */
 #define LARGE 150000u /* bytes of a rank: more than two messages */
 
 static const char *const devices_of[] = {"cpu:0!", "cpu:0! cpu:0!", "cpu:0! cpu:0! cpu:0!"};
@@ -113,7 +112,7 @@ static void a_trigger_is_seen_by_all_once(yk_job *job)
     CHECK(!yk_check_trigger(job));
 }
 
-/* What rank 0 leaves is there when the others come; what they leave is not yet when it looks. */
+/* Rank 0's files exist when the other ranks come; their files do not exist yet when rank 0 looks. */
 static void the_main_rank_comes_first(yk_job *job, const char *folder, bool local)
 {
     char main_made[160], other_made[160];
@@ -157,7 +156,7 @@ static void lines_are_in_order(uint32_t world)
 
 /* ---- Loaders ------------------------------------------------------------------------------------------------------- */
 
-/* Epoch of a file whose labels are the numbers of its rows: what is left of a gather is every row once, in order. */
+/* An epoch of a file whose labels are its row numbers: a gather leaves every row once, in order. */
 static void data_file_write(const char *path)
 {
     FILE *f = fopen(path, "w");

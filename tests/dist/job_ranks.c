@@ -22,7 +22,7 @@
 #define NUMBERS (MID * IN + 4 * MID + OUT * MID + 24) /* w1 mean var gamma beta w2, norms and losses of windows, losses */
 
 #define JOBS 60
-#define RESTED 500 /* steps; over messages, where they are told together: */
+#define RESTED 500 /* steps; over messages the excluded rank gets them together: */
 #define RESTED_APART 200
 #define SLOWER (TEST_UNDER_ASAN || TEST_UNDER_TSAN ? 10 : 1) /* than without checks */
 
@@ -44,7 +44,7 @@ static net make_net(yk_job *job)
                  yk_param(job, "w2", 2, b, (yk_init){YK_INIT_NORMAL, 0, 0.4f})};
 }
 
-/* A rank that has no rows in windows 1 and 4; -1: none. Where it is excluded then, nothing else may change. */
+/* A rank without rows in windows 1 and 4; -1 for none. If it is then excluded, nothing else may change. */
 static int resting = -1;
 static bool excludes;
 
@@ -211,7 +211,7 @@ static int many_jobs(void)
     return code;
 }
 
-/* What a program does that has not been thought through: one rank asks for what all must ask for together. */
+/* A careless program: one rank makes a call that every rank must make. */
 static yk_job *rank_diverge(bool item)
 {
     yk_job *job = yk_open(&(yk_config){.quiet = true, .seed = 9});

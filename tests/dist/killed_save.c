@@ -23,11 +23,11 @@ typedef struct net {
     yk_t weight;
     yk_opt *opt;
     uint32_t victim; /* LAUNCHER: no rank */
-    int signal;      /* what it gets */
+    int signal;      /* the signal that it gets */
     const char *folder;
 } net;
 
-/* What a rank that is left tells the test. */
+/* A survivor's report to the test. */
 typedef struct last_words {
     double seconds; /* from the death on */
     char text[512];
@@ -145,7 +145,7 @@ static int rank_load(const char *folder)
 /* ---- Tests -------------------------------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *transport, *what; /* what: its number and the signal that it gets */
+    const char *transport, *what; /* its number and its signal */
     const char *words;
 } cases[] = {
     {"shm", "0-9", "was killed by signal 9"},   {"shm", "1-9", "was killed by signal 9"},  {"local", "0-9", "was killed by signal 9"},

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * LocalSGD on three ranks with uneven rows. What it is to compute is made here by three jobs of one rank each, on the same rows, whose
- * parameters are averaged by hand between steps; with k = 1 and plain SGD it is the usual training.
- *
- * Without a launcher this is the test; as a rank it trains: MODE FOLDER.
+ * LocalSGD on three ranks with uneven rows. The expected result comes from three jobs of one rank each on the same rows, whose
+ * parameters are averaged by hand between steps; with k = 1 and plain SGD it is the usual training. Without a launcher this is the test;
+ * as a rank it trains: MODE FOLDER.
  */
 #include <math.h>
 #include <yoke/yoke.h>
@@ -58,7 +57,7 @@ static void net_backward(const net *m, int step, int first, int n)
     yk_backward(yk_cross_entropy(yk_linear(h, m->second, YK_NO), yk_input(m->job, YK_I32, 1, &labels, y)));
 }
 
-/* Of that rank's rows. */
+/* A step on that rank's rows. */
 static void net_step(const net *m, const int split[2][RANKS], int step, uint32_t rank)
 {
     int first = 0;
@@ -111,7 +110,7 @@ static int rank_train(const yk_config *config, bool adam, bool empties, int from
     return yk_close(m.job);
 }
 
-/* What cannot be done is refused: "middle" of a window, the "gradient" of all ranks, other steps on one rank ("odd"). */
+/* Impossible calls are refused: in the "middle" of a window, the "gradient" of all ranks, other steps on one rank ("odd"). */
 static int rank_refused(const char *mode)
 {
     const bool middle = !strcmp(mode, "middle"), odd = !strcmp(mode, "odd");
@@ -142,7 +141,7 @@ static int rank_main(const char *mode, const char *folder)
 
 /* ---- The same by hand --------------------------------------------------------------------------------------------- */
 
-/* *at: what all have, before and after; rows since the last mean. */
+/* *at: the common values, before and after; rows since the last mean. */
 static void average_by_hand(const net *m, int step, double *mean)
 {
     float weight[WEIGHTS];
@@ -200,7 +199,7 @@ static double largest_difference(const float *a, const double *b)
     return most;
 }
 
-/* What bf16 rounds in another order moves single weights by as much as the rate. */
+/* bf16 rounding in another order moves single weights by as much as the rate. */
 static double mean_difference(const float *a, const double *b)
 {
     double sum = 0;
@@ -261,7 +260,7 @@ START_TEST(memory_is_planned)
 }
 END_TEST
 
-/* Of the usual training: what numbers of 8 bits leave over, and PowerSGD's factors and errors. */
+/* The usual training's memory: the errors of 8-bit numbers, and PowerSGD's factors and errors. */
 START_TEST(memory_of_the_wire_is_planned)
 {
     const uint64_t factors = (MID + IN + OUT + MID + 2) * sizeof(float); /* a number each behind them */

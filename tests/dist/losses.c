@@ -111,7 +111,7 @@ static yk_t smallest_of_columns(const step *s)
     return sum_all(yk_neg(yk_max(yk_neg(s->h), 1, false)));
 }
 
-/* Of each column all rows are the largest: b, or 2 b minus what b is. */
+/* In each column all rows are the largest: b, or 2 b minus b itself. */
 static yk_t largest_with_ties(const step *s)
 {
     float at[MID];
@@ -578,7 +578,7 @@ const loss_case cases[] = {
 
 const size_t n_cases = sizeof cases / sizeof cases[0];
 
-/* ---- What cannot be split ---- */
+/* Losses that cannot be split */
 
 static yk_t against_each_other(const step *s)
 {
@@ -651,7 +651,7 @@ const refusal refusals[] = {
     {"best_of_merged", best_of_merged, {"yk_argmax of f32[", "some entries along the axis are of one row"}, true},
     {"gathered_columns", gathered_columns, {"yk_gather_rows of f32[4, ", "its rows do not lie along its first axis"}, true},
     {"rows_together", rows_together, {"yk_reshape of f32[", "puts some of them together"}, true},
-    {"padded_rows", padded_rows, {"yk_pad of f32[", "between this rank's rows and those of the next"}, true},
+    {"padded_rows", padded_rows, {"yk_pad of f32[", "between this rank's rows and the next rank's"}, true},
     {"own_mean", own_mean, {"has another graph", "divide by the rows of all"}, false},
     {"own_table", own_table, {"input 3 of the step, f32[5], has no row for each", "begin the shape of rows with their number"}, false},
     {"own_late_table", own_late_table, {"f32[5] (or a later one), has no row for each", "begin the shape of rows"}, false},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Losses over six rows and a small net, for tests of several ranks: what can be split over them, and what cannot. */
+/* Losses over six rows and a small net, for tests of several ranks: some can be split over the ranks, some cannot. */
 #ifndef YOKE_TESTS_DIST_LOSSES_H
 #define YOKE_TESTS_DIST_LOSSES_H
 

@@ -277,7 +277,7 @@ static int case_capacity(void)
     return sync_ranks();
 }
 
-/* What is done before one end closes still arrives. */
+/* Sends that are done before one end closes still arrive. */
 static int case_left(void)
 {
     unsigned char c = 42, got = 0;

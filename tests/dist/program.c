@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Every setting and every operand of every call that makes a value, altered on one rank, tells its value apart from those of the others,
- * and both lines are named. What follows from other rows does not: one rank has three rows, one has one, one has none.
- *
- * Without a launcher this is the test; as a rank it runs the mode that its arguments name. All cases run in one job: what yk_backward
- * would compare is compared, but a difference does not end the job. tests/dist/agree.c shows that it does.
+ * Altering any setting or operand of a call that makes a value, on one rank, distinguishes its value from the other ranks', and the
+ * error names both lines. Effects of other rows do not: one rank has three rows, one has one, one has none. Without a launcher this is
+ * the test; as a rank it runs the mode of its arguments. All cases run in one job: they make yk_backward's comparison, but a difference
+ * does not end the job. tests/dist/agree.c shows that it does.
  */
 #include <yoke/yoke.h>
 
@@ -19,7 +18,7 @@ typedef struct given {
     int64_t n;
     yk_t x, y, tokens, image, ids, numbers, labels, keep, pack; /* rows */
     yk_t w, v, b, c, table, filter, per_channel, other_channel, mean, var, count;
-    int line; /* of the case */
+    int line; /* line of the case */
 } given;
 
 /* One case: how a value is made, and how the odd rank makes it instead. */
@@ -272,7 +271,7 @@ static yk_t tanh_recomputed(const given *g, bool is_on)
     return out;
 }
 
-/* What the odd rank may do otherwise. */
+/* Permitted differences of the odd rank. */
 static yk_t make_legal(given *g, int which, bool is_altered)
 {
     CASE(packed_linear(g, false), packed_linear(g, true))
@@ -322,7 +321,7 @@ static void make_parameters(given *g)
     g->count = yk_state(g->job, "count", YK_I32, 0, NULL, 0);
 }
 
-/* What makes has traced: operations by number, and calls by name. */
+/* The traced contents: operations by number, and calls by name. */
 typedef struct covered {
     bool op[256];
     char calls[4096];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Some steps of each kind of model, one job after the other, and "NAME loss LOSS norm NORM parameters HASH" of each from rank 0. The
- * folder is the argument, "images", "rows.csv" and "text" in it; "mlp", "resnet20", "gpt2" or "bert" behind it name the only models.
- * Rows are shared out as YOKE_SHARES says; where it is not set, equally. Run by repeat.sh.
+ * Some steps of each kind of model, one job after the other. Rank 0 prints "NAME loss LOSS norm NORM parameters HASH" for each. The
+ * argument is a folder with "images", "rows.csv" and "text"; "mlp", "resnet20", "gpt2" or "bert" after it select models. YOKE_SHARES
+ * splits the rows; without it they are split equally. Run by repeat.sh.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Roles: whoever owns which part of the parameters, and whether a rank without rows is a member or excluded, training gives
- * the same bits, on devices that share the parameters and on devices with memory of their own, in every precision; and so it does
- * over messages, with and without a progress thread. An only member's norm is its device's sum in f32: where gradients are clipped by
- * it the numbers are near those of other roles, and have the bits of another job with an only member in the same windows.
+ * Roles: with any owners of the parameters, and with a rank without rows as a member or excluded, training gives the same bits: on
+ * devices that share the parameters and on devices with their own memory, in every precision, and over messages, with and without a
+ * progress thread. An only member's norm is its device's sum in f32: with clipping by it the numbers are near those of other roles, and
+ * have the bits of another job with an only member in the same windows.
  */
 #include "config.h"
 
@@ -20,8 +20,8 @@
 
 enum { WINDOWS = 12, MOMENTS = 2 };
 
-/* What the roles are from a window on. One rank, the first or the last, rests at times: it has no rows then. It owns the last of
- * the parts, the others those before it. */
+/* The roles from a window on. One rank, the first or the last, rests at times: it has no rows then. It owns the last of the parts, the
+ * other ranks own the parts before it. */
 typedef struct change {
     int window;
     bool all;       /* the resting rank is a member too */
@@ -160,7 +160,7 @@ static bool same_numbers(const float *a, const float *b, uint64_t n)
     return true;
 }
 
-/* The same bits, or, of an only member, what a device's sum in f32 is off by. */
+/* The same bits, or for an only member within the error of a device's sum in f32. */
 static bool same_norms(double a, double b, bool lone)
 {
     return !memcmp(&a, &b, sizeof a) || (lone && fabs(a - b) < 1e-5 * b);
@@ -223,7 +223,7 @@ static yk_status check_skips(const result *r, bool half, yk_error *err)
     return YK_OK;
 }
 
-/* Of rank 0, for the test to compare with other ways. */
+/* Leaves rank 0's hash, for the test to compare with other ways. */
 static void leave_hash(const yk__group *g, const result *r)
 {
     const char *name = getenv("YOKE_TEST_FILE");
@@ -295,7 +295,7 @@ static yk_status run_bad(yk__group *g, bool excludes, yk_error *err)
     return err->status;
 }
 
-/* Of a large model's parameters a part is due at a time, of each in turn. */
+/* A large model's parameters are compared a part at a time, each part in turn. */
 static yk_status check_parts(yk__device *dev, yk__group *g, yk_error *err)
 {
     const uint64_t n = 20000000, each = 1u << 23, from[] = {0, each, 2 * each, 0}, to[] = {each, 2 * each, n, each};
@@ -314,7 +314,7 @@ static yk_status check_parts(yk__device *dev, yk__group *g, yk_error *err)
     return err->status;
 }
 
-/* Whether two ranks' elements from..to-1 agree. */
+/* True if two ranks' elements from..to-1 agree. */
 static bool part_agrees(yk__engine *e, yk__group *g, yk__span part, yk_error *err)
 {
     yk__hashes own, all[2];
@@ -348,7 +348,7 @@ static yk_status run_copies(yk__group *g, yk_error *err)
     return err->status;
 }
 
-/* What an excluded rank reads by itself while members go on is of one update: its hash is among those that a member noted. */
+/* An excluded rank's own read while members go on is of one update: its hash is among those that a member noted. */
 static yk_status run_reads(yk__group *g, yk_error *err)
 {
     enum { TURNS = 60, READS = 400 };
@@ -391,7 +391,7 @@ static yk_status run_reads(yk__group *g, yk_error *err)
     return err->status;
 }
 
-/* Nothing of an only member's gradients and parameters leaves its device, whether they are clipped or not. */
+/* An only member's gradients and parameters never leave its device, clipped or not. */
 static yk_status run_single(yk__group *g, yk_error *err)
 {
     static const double limits[] = {1e6, 1e-3, 0.0};
@@ -413,7 +413,7 @@ static yk_status run_single(yk__group *g, yk_error *err)
     return err->status;
 }
 
-/* Whether what exchanges take of a bucket is what this rank's device has. */
+/* True if an exchange of the bucket takes this rank's device's values. */
 static bool is_published(rig *r, uint32_t bucket, yk_error *err)
 {
     const yk__bucket *b = &r->e->params.bucket[bucket];

@@ -368,5 +368,5 @@ code=$?
 ms=$(since)
 kill -9 $reader
 echo "# $ms ms"
-[ $code -eq 130 ] && [ $ms -lt 5000 ] && grep -q "what the ranks printed last was not read, and is lost" "$tmp/err" && nothing_left
+[ $code -eq 130 ] && [ $ms -lt 5000 ] && grep -q "the ranks' last output was not read, and is lost" "$tmp/err" && nothing_left
 check

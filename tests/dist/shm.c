@@ -19,7 +19,7 @@
 static yk__control *control;
 static yk__shm *shm;
 static yk__counter *counter; /* [ranks] */
-static uint32_t rank, work;  /* work: what this rank says of its progress */
+static uint32_t rank, work;  /* work: this rank's count of progress */
 
 /* In the place of the C library's: signals come so often that no call for more than so many bytes is done before the next. */
 static off_t most_reserved = INT64_MAX;

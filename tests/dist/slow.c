@@ -184,7 +184,7 @@ static bool graph_trains(const yk_graph *g)
     return gradient && graph_multiplies(g);
 }
 
-/* Of the batch that it reads. */
+/* Rows of the batch that the graph reads. */
 static uint64_t graph_rows(const yk_graph *g)
 {
     for (uint32_t i = 0; i < g->n_value; i++)
@@ -225,7 +225,7 @@ static void slow_program_free(yk_program *p)
     cpu->program_free(p);
 }
 
-/* What the device is slower by now. */
+/* The device's present factor. */
 static double factor_now(void)
 {
     const slow_factor *f = &factors[opened];

@@ -39,7 +39,7 @@ static bool by_host, narrow; /* narrow: parameters travel in bf16 */
 static yk__wire wire;
 static uint32_t vectors_made;
 
-/* ---- What is expected --------------------------------------------------------------------------------------------- */
+/* Expected values */
 
 /* Every rank can compute every rank's input. */
 static float input_of(uint32_t r, uint32_t turn, uint32_t i)
@@ -189,7 +189,7 @@ static void fill_grads(vector *v, uint32_t turn)
         ((float *)v->grad.mem)[i] = input_of(rank, turn, i);
 }
 
-/* What is to come is no number yet. */
+/* Spoils the results, which must become numbers. */
 static void spoil_params(vector *v)
 {
     for (uint64_t i = 0; i < v->n; i++)
@@ -228,7 +228,7 @@ static bool is_expected(const yk__comm *comm, const vector *v, uint32_t turn)
     return true;
 }
 
-/* Two vectors on their way at once; what others read of them is written again in the next turn. */
+/* Two vectors on their way at once; the next turn overwrites data that other ranks read. */
 static int run_turn(yk__comm *comm, vector *v, uint32_t turn, yk_error *err)
 {
     for (uint32_t k = 0; k < 2; k++)
@@ -255,7 +255,7 @@ static yk_status sum_sent(double *sent, yk_error *err)
                         err);
 }
 
-/* By all ranks: what sum_sent sends itself, and the records of a request. */
+/* Called by all ranks: measures the bytes that sum_sent itself sends, and a request's records. */
 static yk_status measure_idle(yk__comm *comm, double *begin, double *idle, double *records, yk_error *err)
 {
     const yk__coll_desc barrier = {.kind = YK__COLL_BARRIER};
@@ -325,7 +325,7 @@ static yk_status vector_new(vector *v, uint32_t n, const double *part, yk_error 
                : YK_OK;
 }
 
-/* Of the members, who own by `part`. */
+/* Checks vectors of the members, which own by `part`. */
 static int check_vectors(yk__comm *comm, uint32_t n, const double *part, yk_error *err)
 {
     vector v[2];
@@ -341,7 +341,7 @@ static int check_vectors(yk__comm *comm, uint32_t n, const double *part, yk_erro
     return bad;
 }
 
-/* Of all, then without rank 1, so that hosts have other members. */
+/* Checks with all ranks, then without rank 1, so that hosts have other members. */
 static int check_all(yk_error *err)
 {
     const bool some[HOSTS_RANKS] = {true, false, true, true, true}, all[HOSTS_RANKS] = {true, true, true, true, true};

@@ -88,7 +88,7 @@ static yk_t run_conv(const net *m, yk_t x, int64_t n)
     return yk_linear(yk_reshape(h, 2, flat), m->weight[3], YK_NO);
 }
 
-/* Of `n` rows from `first` on in step s. */
+/* Loss of `n` rows from `first` on in step s. */
 static yk_t net_loss(yk_job *job, const net *m, int s, int64_t first, int64_t n)
 {
     static float x[ROWS * 2 * SIDE * SIDE];
@@ -210,7 +210,7 @@ static int rank_train(const char *mode, const char *folder)
     return 0;
 }
 
-/* What an excluded rank cannot do by itself is said. */
+/* An excluded rank gets an error for values that it cannot read alone. */
 static int rank_read(void)
 {
     yk_job *job = yk_open(&(yk_config){.quiet = true, .seed = 9});

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A job of N ranks is the job of one: 50 steps of the same 28 rows, which 2, 3, 4 and 7 ranks share unevenly (one of them has none), end in
- * parameters within 1e-6 of one rank's; and how the ranks exchange data changes no bit of them. (One rank adds its rows up in another
- * order than several do, so that between them no more than this can be asked: decision 0006.)
- *
- * Without a launcher this is the test; as a rank it trains: NAME FOLDER, where NAME is that of the file which rank 0 leaves.
+ * A job of N ranks equals the job of one: 50 steps of the same 28 rows, which 2, 3, 4 and 7 ranks share unevenly (one rank has none),
+ * end in parameters within 1e-6 of one rank's; and the way of exchange changes no bit. (One rank adds its rows in another order than
+ * several do, so no more can be required between them: decision 0006.) Without a launcher this is the test; as a rank it trains: NAME
+ * FOLDER. NAME is the file that rank 0 leaves.
  */
 #include <yoke/yoke.h>
 

@@ -3,12 +3,12 @@
 #ifndef YOKE_TESTS_FAKES_BESIDE_H
 #define YOKE_TESTS_FAKES_BESIDE_H
 
-/* *to, a pointer to a function, gets a symbol of the driver; what is not there ends the process. */
+/* *to, a pointer to a function, gets a symbol of the driver; a missing one ends the process. */
 void fake_driver_symbol(const char *symbol, void *to);
-unsigned long long fake_number(const char *variable); /* of the environment; 0: not set */
+unsigned long long fake_number(const char *variable); /* value in the environment; 0 if unset */
 
 /* Before a function of loops over numbers: */
-#if defined(__GNUC__) && !defined(__clang__) /* of no interest to sanitizers, and slow under them */
+#if defined(__GNUC__) && !defined(__clang__) /* sanitizers need not see it, and would slow it */
 #define FAKE_LOOPS __attribute__((optimize("O3"), no_sanitize("address", "undefined")))
 #else
 #define FAKE_LOOPS

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A cuBLASLt without cards, for tests: libfake_cublaslt.so stands for libcublasLt.so beside the fake driver, whose memory and streams it
- * uses. Products are computed on the host as cuBLASLt's words for them say: columns one after the other, sums in fp32, operands
- * rounded to TF32 where that is allowed. What does not fit together is refused: sizes, lines, types, alignments, workspace, memory of
+ * uses. It computes products on the host by cuBLASLt's definitions: columns one after the other, sums in fp32, operands
+ * rounded to TF32 if that is allowed. It refuses mismatches: sizes, lines, types, alignments, workspace, memory of
  * the host, an algorithm that was chosen for another product.
  *
  * Long sums have parts that meet in the workspace, all of which is overwritten afterwards; in an order that changes from launch to launch
- * where a reduction scheme is allowed that promises none.
+ * if the allowed reduction scheme promises none.
  *
  * Operands of 8 bits (E4M3, E5M2, not both E5M2) are numbers of their own arithmetic here, and have a scale each in the device's memory.
  * There is an algorithm for them as NVIDIA says: compute capability 8.9 or later, terms side by side in both ("TN"), sizes that are
@@ -47,7 +47,7 @@ struct cuda_lt_matmul {
     int32_t transpose[2];
     uint32_t epilogue;
     int64_t before_line;
-    const void *scale[2]; /* of A and B, in the device's memory; NULL: 1 */
+    const void *scale[2]; /* scales of A and B, in the device's memory; NULL means 1 */
     const void *bias, *before;
 };
 struct cuda_lt_layout {
@@ -61,12 +61,12 @@ struct cuda_lt_preference {
     uint32_t scheme, align[4];
 };
 
-/* A product: what an algorithm is for, and with the pointers what a kernel is given. No padding. */
+/* A product: the key of an algorithm, and with the pointers a kernel's input. No padding. */
 typedef struct problem {
-    int64_t rows, cols, terms, batch; /* of D; of the sums */
-    int64_t type[3];                  /* of A, B, D */
+    int64_t rows, cols, terms, batch; /* size of D; length of the sums */
+    int64_t type[3];                  /* types of A, B, D */
     int64_t transpose[2], tf32;
-    int64_t line[3], stride[3]; /* of A, B, D */
+    int64_t line[3], stride[3]; /* strides of A, B, D */
     int64_t epilogue, before_line;
 } problem;
 typedef struct job {
@@ -87,7 +87,7 @@ static struct {
     int (*launch)(CUstream stream, const fake_kernel *kernel, void **parameters);
     atomic_ullong fail_at;
     atomic_bool refuse;
-    int bytes[JOB_WORDS]; /* of a kernel's parameters */
+    int bytes[JOB_WORDS]; /* sizes of a kernel's parameters */
 } fake = {.once = PTHREAD_ONCE_INIT};
 static atomic_ullong calls, live, products, eights, behinds, aligned, runs;
 static _Atomic(const char *) wrong = "";
@@ -308,7 +308,7 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
     return value_take(i >= 0 && i < 4 ? &preference->align[i] : NULL, sizeof *preference->align, value, bytes);
 }
 
-/* ---- What fits together ---- */
+/* Rules */
 
 static size_t type_bytes(int64_t type)
 {
@@ -322,7 +322,7 @@ static bool types_fit(const int64_t type[3])
     return type[0] == type[1] && (type[2] == type[0] || type[2] == CUDA_R_32F);
 }
 
-/* Whether there is a kernel for operands of 8 bits. */
+/* True if there is a kernel for operands of 8 bits. */
 static bool eight_fits(const problem *p, const uint32_t align[4])
 {
     for (int i = 0; i < 4; i++)
@@ -395,7 +395,7 @@ static uint64_t problem_key(const problem *p)
     return hash;
 }
 
-/* An algorithm is: MAGIC, key, parts, whether their order is any, workspace, alignments of A, B, D. */
+/* An algorithm consists of MAGIC, key, parts, a flag for any order, workspace, and the alignments of A, B, D. */
 cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t matmul, cublasLtMatrixLayout_t a,
                                               cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
                                               cublasLtMatmulPreference_t preference, int most, cublasLtMatmulHeuristicResult_t *found,
@@ -566,14 +566,14 @@ static int job_run(void **parameter, const unsigned grid[3], unsigned threads, c
 
 /* ---- Giving ---- */
 
-/* Where a matrix of a product lies; NULL: not as it should. */
+/* Address of a product's matrix; NULL if it breaks a rule. */
 static char *matrix_memory(const void *at, const struct cuda_lt_layout *x, uint64_t align)
 {
     const int64_t last = (x->batch - 1) * x->stride + ((int64_t)x->cols - 1) * x->line + (int64_t)x->rows;
     return (uintptr_t)at % align ? NULL : fake.memory((CUdeviceptr)(uintptr_t)at, (size_t)last * type_bytes(x->type));
 }
 
-/* Whether tensor cores do it best, as NVIDIA says: lines, sizes along lines and memory at multiples of 16 bytes. */
+/* True if it suits tensor cores best, as NVIDIA says: lines, sizes along lines and memory at multiples of 16 bytes. */
 static bool problem_aligned(const problem *p, const void *const at[3])
 {
     const int64_t along[] = {p->transpose[0] ? p->terms : p->rows, p->transpose[1] ? p->cols : p->terms, p->rows};

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* ---- What tests ask ---- */
+/* Questions of tests */
 
 static uint64_t live_count(void)
 {
@@ -33,7 +33,7 @@ FAKE_NUMBER(fake_cuda_live, live_count())
 FAKE_NUMBER(fake_cuda_graphs, fake.graphs)
 FAKE_NUMBER(fake_cuda_abandoned, fake.abandoned)
 
-/* ---- What the fake NCCL asks ---- */
+/* Questions of the fake NCCL */
 
 int fake_cuda_device(void)
 {

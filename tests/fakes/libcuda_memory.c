@@ -12,7 +12,7 @@ typedef struct piece {
     uint64_t address;
     size_t bytes;
     bool on_device, own; /* own: of the host's, allocated here */
-    void *memory;        /* of a device's: where it lies, for a checker of leaks, which does not know the tag */
+    void *memory;        /* a device's memory: its address, for a leak checker, which does not know the tag */
     CUcontext context;
 } piece;
 
@@ -122,7 +122,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr *memory, size_t bytes)
     return rc;
 }
 
-/* What fails here is freed all the same: a driver that is asked to free has nothing else to say than earlier failures. */
+/* A failing call still frees: a driver asked to free only reports earlier failures. */
 CUresult cuMemFree_v2(CUdeviceptr memory)
 {
     CUcontext context;

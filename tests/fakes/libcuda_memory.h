@@ -5,8 +5,8 @@
 
 #include "tests/fakes/libcuda_state.h"
 
-char *fake_host(CUdeviceptr address); /* where device memory lies */
-/* Whether device memory is that of one allocation. */
+char *fake_host(CUdeviceptr address); /* host address of device memory */
+/* True if the device memory is within one allocation. */
 bool fake_memory_covers(CUdeviceptr address, size_t bytes);
 bool fake_is_pinned(const void *memory, size_t bytes);
 uint64_t fake_memory_count(void); /* allocations and registrations that were not freed */

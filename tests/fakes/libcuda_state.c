@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The fake driver's ground floor: its state, calls that fail on purpose, the contexts of a thread, and what was made and not freed. It
- * knows of objects that they are there; what they are and how they end is known above it.
+ * The fake driver's ground floor: its state, calls that fail on purpose, the contexts of a thread, and objects that were made and not
+ * freed. It only counts objects; upper files know their contents and ends.
  */
 #define _GNU_SOURCE
 #include "tests/fakes/libcuda_state.h"
@@ -123,7 +123,7 @@ CUresult cuCtxPopCurrent_v2(CUcontext *context)
     return fails ? rc : CUDA_SUCCESS;
 }
 
-/* ---- What was made ---- */
+/* Living objects */
 
 typedef struct fake_object {
     struct fake_object *next;

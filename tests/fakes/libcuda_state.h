@@ -38,7 +38,7 @@ struct CUfunc_st {
     CUcontext context;
 };
 
-typedef struct fake_op { /* what a stream does */
+typedef struct fake_op { /* a stream's operation */
     struct fake_op *next;
     enum { FAKE_LAUNCH, FAKE_COPY, FAKE_RECORD, FAKE_WAIT, FAKE_GRAPH, FAKE_CALL } kind;
     const fake_kernel *kernel; /* a launch: the arguments lie behind the op */
@@ -69,14 +69,14 @@ struct CUstream_st {
     fake_op *first, **end;
     uint64_t given, done;
     bool stop;
-    CUgraph capture; /* what is recorded, or NULL */
+    CUgraph capture; /* the current recording, or NULL */
 };
 
 struct CUevent_st {
     CUcontext context;
     uint64_t asked, done; /* recordings */
     uint64_t uses;        /* its own, and one for each op that names it */
-    int64_t when_ns;      /* of the last recording that is done */
+    int64_t when_ns;      /* time of the last finished recording */
 };
 
 /* All of the driver's state, under one lock. */
@@ -109,7 +109,7 @@ CUcontext fake_context_now(void);
 
 uint64_t fake_env(const char *name, uint64_t otherwise);
 
-/* What was made and not freed, but for memory. */
+/* Kinds of objects that were made and not freed, except memory. */
 typedef enum fake_kind { FAKE_MODULE, FAKE_STREAM, FAKE_EVENT, FAKE_CAPTURED, FAKE_EXEC } fake_kind;
 void fake_object_add(fake_kind kind, void *object, CUcontext context); /* takes the lock, as do the next two */
 void fake_object_remove(void *object);

@@ -29,7 +29,7 @@ static int64_t now_ns(void)
     return t.tv_sec * 1000000000ll + t.tv_nsec;
 }
 
-/* ---- What a stream's thread does ---- */
+/* A stream's thread */
 
 static void op_free(fake_op *op)
 {
@@ -66,7 +66,7 @@ static void op_call(const fake_op *op)
     pthread_mutex_lock(&fake.lock);
 }
 
-/* Under the lock. What a lost device was given is not done; a call owns what it was given, and is. */
+/* Under the lock. Work for a lost device is dropped; a call owns its arguments, and frees them. */
 static void op_do(CUstream s, const fake_op *op, char *stacks)
 {
     if (s->context->lost && op->kind != FAKE_CALL)
@@ -331,7 +331,7 @@ static CUresult copy_give(CUstream stream, char *to, const char *from, size_t by
     return CUDA_SUCCESS;
 }
 
-/* What every copy begins with: device memory that is there, or NULL where there is none of it. */
+/* The start of every copy: checks that device memory exists; NULL for an end on the host. */
 static CUresult copy_begin(const CUdeviceptr *to, const CUdeviceptr *from, size_t bytes)
 {
     CUcontext context;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A cuDNN without cards, for tests: libfake_cudnn.so stands for libcudnn.so.9 beside the fake driver, whose memory and streams it
- * uses. Descriptors are objects whose attributes have a name, a type and a count; what does not fit together is refused when it is set,
+ * uses. Descriptors are objects whose attributes have a name, a type and a count; a mismatch is refused when it is set,
  * when a descriptor is finalized or when a plan is executed. A plan is its graph of operations, computed one after the other
- * (libcudnn_graph.c); it does not ask whether the real one has a kernel for them.
+ * (libcudnn_graph.c), even if the real one has no kernel for them.
  *
  * There are two engines for a graph of attention, of which the first can never be planned. There is none, as NVIDIA says, below compute
  * capability 8.0 and for heads of other than a multiple of 8 elements, 128 at most. For a convolution of tensors of one type there are
@@ -60,7 +60,7 @@ typedef struct descriptor {
     attribute attribute[ATTRIBUTES];
     cudnnHandle_t handle;        /* a graph's, an engine's, a plan's */
     const fake_dnn_graph *graph; /* the same */
-    int engine;                  /* of a configuration, an engine, a plan */
+    int engine;                  /* for a configuration, an engine, a plan */
 } descriptor;
 
 /* A convolution's engines. */
@@ -75,7 +75,7 @@ static const struct {
                {CUDNN_NUMERICAL_NOTE_FFT, WORKSPACE, true},
                {CUDNN_NUMERICAL_NOTE_WINOGRAD, WORKSPACE, true},
                {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, WORKSPACE_FAR, true},
-               {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, WORKSPACE, false}, /* of f32: TF32 */
+               {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, WORKSPACE, false}, /* for f32: TF32 */
                {-1, 0, false}};
 enum { CONV_ENGINES = sizeof engines / sizeof *engines };
 
@@ -96,8 +96,8 @@ static struct {
     int (*launch)(CUstream stream, const fake_kernel *kernel, void **parameters);
     atomic_ullong fail_at;
     atomic_bool refuse;
-    int bytes[JOB_WORDS]; /* of a kernel's parameters */
-    pthread_mutex_t lock; /* of: */
+    int bytes[JOB_WORDS]; /* sizes of a kernel's parameters */
+    pthread_mutex_t lock; /* guards: */
     fake_dnn_graph *graphs;
 } fake = {.once = PTHREAD_ONCE_INIT, .lock = PTHREAD_MUTEX_INITIALIZER};
 static atomic_ullong calls, live, attentions, convolutions;
@@ -395,7 +395,7 @@ static cudnnStatus_t workspace_give(const descriptor *d, int64_t *n, void *value
     return CUDNN_STATUS_SUCCESS;
 }
 
-/* What is asked of a kind of descriptor. */
+/* Requirements on a kind of descriptor. */
 static const struct {
     int of, name, type;
     cudnnStatus_t (*give)(const descriptor *d, int64_t *n, void *value);
@@ -692,7 +692,7 @@ static int job_run(void **parameter, const unsigned grid[3], unsigned threads, c
     return 1;
 }
 
-/* What a pack has of a tensor; false: nothing. */
+/* Finds a tensor's memory in a pack; false if absent. */
 static bool pack_find(const descriptor *pack, int64_t uid, void **to)
 {
     const attribute *ids = attribute_find(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
@@ -705,7 +705,7 @@ static bool pack_find(const descriptor *pack, int64_t uid, void **to)
     return false;
 }
 
-/* Where a tensor lies; NULL: not as it should. */
+/* Address of a tensor; NULL if it breaks a rule. */
 static char *tensor_memory(const fake_tensor *t, const void *at)
 {
     int64_t last = 0;

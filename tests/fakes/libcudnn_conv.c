@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Convolutions of the fake cuDNN and their gradients: what fits together, and computing them on the host in float. */
+/* Convolutions of the fake cuDNN and their gradients: their rules, and computing them on the host in float. */
 #include "tests/fakes/libcudnn_conv.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Graphs of the fake cuDNN: what fits together, and computing it on the host in float, a head of a batch after the other. Virtual
- * tensors are there for one head, and are rounded to their type.
+ * Graphs of the fake cuDNN: their rules, and computing them on the host in float, one head of a batch after the other. Virtual tensors
+ * exist for one head, and are rounded to their type.
  */
 #include "tests/fakes/libcudnn_graph.h"
 
@@ -13,7 +13,7 @@
 #include "tests/fakes/beside.h"
 #include "tests/support/f16.h"
 
-/* ---- What fits together ---- */
+/* Rules */
 
 int fake_type_bytes(int type)
 {

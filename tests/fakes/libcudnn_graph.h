@@ -39,7 +39,7 @@ typedef struct fake_dnn_graph {
 
 /* Adds an operation whose tensors are in the graph; NULL, or what is wrong with it. */
 const char *fake_graph_add(fake_dnn_graph *graph, const fake_step *step);
-const char *fake_graph_put(fake_dnn_graph *graph, const fake_step *step); /* the same, of any kind: what it computes is not looked at */
+const char *fake_graph_put(fake_dnn_graph *graph, const fake_step *step); /* the same for any kind, without a check of its computation */
 /* The number of a tensor that is like this one; -1: too many, or another with its uid. */
 int fake_graph_tensor(fake_dnn_graph *graph, const fake_tensor *tensor);
 /* Elements of a head that the first product sums over; 0: there is no product. */

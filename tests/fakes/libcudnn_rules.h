@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { FAKE_NO_LINK = -1, FAKE_OPERATION = -2 }; /* what a rule's links lead to, beside a type of descriptors: to any operation */
+enum { FAKE_NO_LINK = -1, FAKE_OPERATION = -2 }; /* targets of a rule's links besides a type of descriptors: any operation */
 
-/* An attribute that may be set, and how often its value is there; to: what kind of descriptor it leads to. */
+/* An attribute that may be set, and its number of values; to: the kind of descriptor that it links to. */
 typedef struct fake_rule {
     int of, name, type;
     int64_t least, most;

@@ -2,7 +2,7 @@
 /*
  * An NCCL without cards, for tests: libfake_nccl.so stands for libnccl.so.2 beside the fake driver, whose memory and streams it uses.
  * Members are threads or processes: they meet in a shared memory object that is named by the unique id. Sums are taken from the last
- * member to the first, so that a test sees whose order a sum has. What NCCL refuses is refused: one device twice, calls on a
+ * member to the first, so that a test sees whose order a sum has. It refuses the same as NCCL: one device twice, calls on a
  * communicator that is not ready, memory of the host. As NCCL from 2.22 on connects members in the first collective of an algorithm, that
  * of a kind is under way, and in no stream, until all members have called it; not so with NCCL_RUNTIME_CONNECT=0.
  *
@@ -42,7 +42,7 @@ FAKE_EXPORT const char *ncclGetLastError(ncclComm_t comm);
 
 typedef enum kind { SUM, SUM_PART, GATHER, SPREAD, KINDS } kind;
 
-/* What members share. */
+/* State that members share. */
 typedef struct shared {
     atomic_uint joined, aborted, finished;
     atomic_uint called[KINDS]; /* how many have called the first of them */
@@ -53,9 +53,9 @@ typedef struct shared {
 
 struct ncclComm {
     shared *common;
-    char name[128]; /* of the object, until all have it */
+    char name[128]; /* name of the object, until all members have it */
     int rank, ranks;
-    unsigned long long step; /* of the stream's thread */
+    unsigned long long step; /* counted by the stream's thread */
     atomic_bool aborted;
     atomic_int uses; /* its own, and one for each collective that is enqueued */
     bool finished, called[KINDS];
@@ -115,7 +115,7 @@ static void driver_find(void)
         abort();
 }
 
-/* What every call begins with. */
+/* The start of every call. */
 static ncclResult_t call_begin(void)
 {
     pthread_once(&driver.once, driver_find);
@@ -213,7 +213,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *out, int ranks, ncclUniqueId id,
     return (ncclResult_t)ncclInProgress;
 }
 
-/* Whether two members are one device. */
+/* True if two members are one device. */
 static bool devices_repeat(const shared *r, int ranks)
 {
     for (int i = 0; i < ranks; i++)
@@ -361,7 +361,7 @@ static void elements_sum(const collective *c, size_t from, size_t n, char *dst)
     }
 }
 
-/* What of elements [at, at + n) of all that is summed this member gets. */
+/* This member's part of elements [at, at + n) of all the sums. */
 static void chunk_sum(const collective *c, size_t at, size_t n)
 {
     const size_t part = driver.wrong_part ? 0 : (size_t)c->comm->rank;

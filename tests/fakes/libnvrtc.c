@@ -43,7 +43,7 @@ FAKE_EXPORT const char *nvrtcGetErrorString(nvrtcResult code);
 
 /* ---- Failing on purpose ---- */
 
-/* Whether this call is the one that fails. */
+/* True if this call is the one that fails. */
 static bool call_fails(void)
 {
     const char *text = getenv("FAKE_NVRTC_FAIL");
@@ -144,7 +144,7 @@ static char *table_make(const char *text)
     return table;
 }
 
-/* What the fake driver loads: a library behind its head. False: there is no such file. */
+/* The file for the fake driver: a library after its head. False if it does not exist. */
 static bool image_read(nvrtcProgram p, const char *path)
 {
     size_t bytes = 0;
@@ -251,7 +251,7 @@ static nvrtcResult real_compile(nvrtcProgram p, const cuda_compiler *real, int a
     return rc;
 }
 
-/* What the program is given, compiled by the real NVRTC for each chip that is named; the first option is the chip. */
+/* Compiles the program's text by the real NVRTC for each named chip; the first option is the chip. */
 static nvrtcResult real_check(nvrtcProgram p, int n, const char *const *options)
 {
     const char *path = getenv("FAKE_NVRTC_CHECK"), *archs_text = getenv("FAKE_NVRTC_ARCHS");

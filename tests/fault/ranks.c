@@ -73,7 +73,7 @@ static uint32_t victim_of(const char **what)
     return !zero;
 }
 
-/* What that rank does after some rounds. */
+/* That rank's misbehaviour after some rounds. */
 static int rank_misbehave(const char *what, yk__group *g)
 {
     yk_error err = YK_ERROR_INIT;
@@ -380,8 +380,8 @@ static const fault faults[] = {
     {"idle", "rank 1 (opencl:0@1) has made no progress for 0.", 1, true, "700"},
     {"member-idle", "rank 1 (opencl:0@1) has made no progress for 0.", 1, true, "700"},
     {"spin", "while rank ", 1, true, "700"},
-    {"early-end", "rank 1 (opencl:0@1) ended (exit code 0) before it joined the others", 1, false, NULL},
-    {"early-late", "rank 1 (opencl:0@1) ended (exit code 0) before it joined the others", 1, false, NULL},
+    {"early-end", "rank 1 (opencl:0@1) ended (exit code 0) before it joined the other ranks", 1, false, NULL},
+    {"early-late", "rank 1 (opencl:0@1) ended (exit code 0) before it joined the other ranks", 1, false, NULL},
     {"abrt", "rank 1 (opencl:0@1) was killed by signal 6", 1, true, NULL},
     {"early-abrt", "rank 1 (opencl:0@1) was killed by signal 6", 1, false, NULL},
     {"zero-kill", "rank 0 (opencl:0@0) was killed by signal 9", 1, true, NULL},
@@ -490,7 +490,7 @@ START_TEST(launcher_killed_in_bootstrap)
 }
 END_TEST
 
-/* What a rank started has no parent that is killed with the launcher. */
+/* A process that a rank started has no parent that is killed with the launcher. */
 START_TEST(launcher_killed_with_family)
 {
     pid_t pid = launch_child(2, "family");
@@ -599,7 +599,7 @@ START_TEST(a_rank_that_does_not_die)
 }
 END_TEST
 
-/* Where the launcher cannot tell, the ranks themselves find the one that is silent. */
+/* If the launcher cannot tell, the ranks themselves find the silent one. */
 START_TEST(silent_rank)
 {
     pid_t pid = launch_child(3, "loop");

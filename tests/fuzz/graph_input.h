@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the fuzzer and the deterministic mutation test do with bytes: they become a serial graph with a right checksum,
- * which is read; one that is accepted goes through everything that takes checked graphs.
+ * The fuzzer's and the deterministic mutation test's use of bytes: they become a serial graph with a right checksum, which is read; an
+ * accepted graph goes through every function that takes checked graphs.
  */
 #ifndef YOKE_TESTS_FUZZ_GRAPH_INPUT_H
 #define YOKE_TESTS_FUZZ_GRAPH_INPUT_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a stranger sends to a listener, and what one who knows the secret sends: the hello on both sides, and frames. The first byte of
- * the input says which; with 8 added the bytes are given good proofs, so that what is behind them is reached.
+ * Messages of a stranger to a listener, and of a peer with the secret: the hello on both sides, and frames. The first byte of the input
+ * selects the case; with 8 added the bytes get good proofs, so that the code after the check is reached.
  */
 #include "config.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a rank may send in frames of the ofi transport that bear a good MAC: heads and payload of all kinds and lengths, to receives that
- * are there or not. The input is one frame after the other, a head without its number and its payload; between them the receiving side
- * gives up a receive, posts one, and takes out what it would answer.
+ * Frames of a rank over the ofi transport that bear a good MAC: heads and payload of all kinds and lengths, with and without a receive.
+ * The input is one frame after the other, a head without its number and its payload. Between them the receiving side cancels a receive,
+ * posts one, and takes out its answers.
  */
 #include "config.h"
 

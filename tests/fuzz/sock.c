@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What comes in over the two streams of a rank of the sock transport: heads, short messages and segments, cut anywhere, between receives
- * that are there or not and operations that are given up. The first byte of the input says whether the streams have MACs, and whether
- * those are made good, so that what is behind them is reached; without good ones nothing may count. Then follow parts, each a byte and
- * what that asks for: a frame (a head, its payload), bytes as they are, or a call.
+ * Bytes that come in over the two streams of a rank of the sock transport: heads, short messages and segments, cut anywhere, with and
+ * without receives, and cancelled operations. The first byte of the input selects MACs, and good ones, so that the code after the check
+ * is reached; without good ones no message may count. Then follow parts, each a byte that selects a frame (a head, its payload), raw
+ * bytes, or a call.
  */
 #include "config.h"
 
@@ -17,8 +17,8 @@
 
 enum { STREAMS = 2, RECEIVES = 3, SENDS = 2, LENGTH = 100000, HEAD = YK__MATCH_HEAD };
 enum { MOST = YK__SOCK_SEGMENT + HEAD + 2 * YK__MAC_BYTES };
-enum { MACS = 1, PROVEN = 2 };                                     /* of the first byte */
-enum { STREAM = 1, BYTES = 2, FILL = 4, CALL = 8, CUT_SHIFT = 4 }; /* of a part's */
+enum { MACS = 1, PROVEN = 2 };                                     /* flags of the first byte */
+enum { STREAM = 1, BYTES = 2, FILL = 4, CALL = 8, CUT_SHIFT = 4 }; /* flags of a part's byte */
 
 typedef struct lab {
     yk_tr t;
@@ -98,7 +98,7 @@ static void lab_open(lab *l, int how)
     l->t.peer = l->peer;
     l->t.poll = l->t.bell = -1;
     l->proven = how & PROVEN;
-    l->block = malloc(RECEIVES * LENGTH); /* of its own, so that a sanitizer sees a write past the end */
+    l->block = malloc(RECEIVES * LENGTH); /* a separate block, so that a sanitizer sees a write past the end */
     l->peer[1].match = (yk__match){.calls = &calls, .t = &l->t, .peer = 1, .events = &l->t.base.events};
     for (uint32_t i = 0; i < YK__SOCK_STREAMS; i++)
         l->peer[0].stream[i].fd = l->peer[1].stream[i].fd = -1;
@@ -124,7 +124,7 @@ static void lab_close(lab *l)
     free(l->block);
 }
 
-/* ---- What comes ------------------------------------------------------------------------------------------------------ */
+/* Input */
 
 /* Reads what came, and takes out of the way what the rank says. */
 static void rank_move(lab *l)

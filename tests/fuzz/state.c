@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The numbers of a checkpoint's state through yk_load: each in turn is made every odd thing there is. What is accepted
- * must train on: finite, one update a step, forwards.
+ * The numbers of a checkpoint's state through yk_load: each in turn becomes every odd number of a list. An accepted state must train on:
+ * finite, one update a step, forwards.
  */
 #include <math.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ static const char *const odd[] = {"-1",        "0",      "1",      "0.5",       
 enum { N_ODD = sizeof odd / sizeof odd[0], MOST = 200 };
 
 static char folder[64], file[96];
-static char *text; /* of the good state */
+static char *text; /* text of the good state */
 static size_t number_at[MOST], number_bytes[MOST];
 static int n_number, loaded;
 
@@ -78,7 +78,7 @@ static bool make_checkpoint(void)
     return true;
 }
 
-/* Where the numbers are: digits behind a ':', '[' or ',' and a space, or within quotes there. The files' own are left alone. */
+/* Finds the numbers: digits after a ':', '[' or ',' and a space, or within quotes there. The files' own numbers stay. */
 static void find_numbers(void)
 {
     const char *end = strstr(text, "\"files\"");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What compilers made of kernels, for tests that have them made at run time: kept in the folder YOKE_TEST_COMPILED, where it is set, and
- * found there by other processes and other builds, as nothing of it is instrumented. The key is of all that the code follows from.
+ * Compiled kernels, for tests that compile at run time: kept in the folder YOKE_TEST_COMPILED, if set, for other processes and builds,
+ * as none is instrumented. The key covers every input of the code.
  */
 #ifndef YOKE_TESTS_SUPPORT_COMPILED_H
 #define YOKE_TESTS_SUPPORT_COMPILED_H
@@ -25,7 +25,7 @@ static inline uint64_t compiled_key(uint64_t key, const char *text)
     return key;
 }
 
-/* Where a library of this key is kept; false: nothing is. */
+/* Path of the library with this key; false if none is kept. */
 static inline bool compiled_path(uint64_t key, char path[COMPILED_PATH])
 {
     const char *folder = getenv("YOKE_TEST_COMPILED");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Halves by arithmetic in double: what the tests compare with, on compilers with and without a type for them. */
+/* Halves by arithmetic in double, for comparison in tests, on compilers with and without a type for them. */
 #ifndef YOKE_TESTS_SUPPORT_F16_H
 #define YOKE_TESTS_SUPPORT_F16_H
 

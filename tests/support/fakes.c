@@ -14,7 +14,7 @@
 
 bool fake_cuda_runs(void)
 {
-    unsetenv("CUDA_VISIBLE_DEVICES"); /* of real cards */
+    unsetenv("CUDA_VISIBLE_DEVICES"); /* it names real cards */
 #ifdef __x86_64__
     return true;
 #else

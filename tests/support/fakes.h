@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Libraries of tests/fakes for a test that loads the CUDA plugin itself. What is not there ends the test. */
+/* Libraries of tests/fakes for a test that loads the CUDA plugin itself. A missing one ends the test. */
 #ifndef YOKE_TESTS_SUPPORT_FAKES_H
 #define YOKE_TESTS_SUPPORT_FAKES_H
 
 #include <stdbool.h>
 
-/* The fake driver runs kernels on x86-64 only: false elsewhere, where the test is skipped by a line of TAP. */
+/* The fake driver runs kernels on x86-64 only: false elsewhere; a line of TAP then skips the test. */
 bool fake_cuda_runs(void);
 /* Opens NAME.so of the build's fakes; option: the plugin's option that names it from then on, or NULL. */
 void *fake_library(const char *name, const char *option);

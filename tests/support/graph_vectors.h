@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two files of the operator vector test share. */
+/* The common part of the two files of the operator vector test. */
 #ifndef YOKE_TESTS_SUPPORT_GRAPH_VECTORS_H
 #define YOKE_TESTS_SUPPORT_GRAPH_VECTORS_H
 

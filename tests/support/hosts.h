@@ -21,7 +21,7 @@
 #include "core/base/error.h"
 #include "core/net/tcp.h"
 
-#define HOSTS_RANKS 5 /* of a job at most */
+#define HOSTS_RANKS 5 /* ranks of a job, at most */
 
 typedef struct hosts_job {
     uint32_t ranks;

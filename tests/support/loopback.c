@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loopback transport. Each rank listens on an abstract socket, whose name goes round by the rendezvous; the later of two ranks
- * connects. A message travels in chunks, one message of a pair after the other; a chunk is copied before it is written, so that a
- * message can be given up between two of them. What nobody has asked for yet is kept in memory, whatever its length.
+ * The loopback transport. Each rank listens on an abstract socket, whose name the rendezvous distributes; the later of two ranks
+ * connects. A message travels in chunks, one message of a pair after the other. A chunk is copied before it is written, so that a
+ * message can be cancelled between two of them. Unexpected messages of any length are kept in memory.
  */
 #include "config.h"
 
@@ -60,7 +60,7 @@ typedef struct end {
     uint8_t out[sizeof(chunk_head) + CHUNK], in[sizeof(chunk_head) + CHUNK];
     size_t out_n, out_at, in_n;
     yk_tr_op *last; /* done when what is in `out` is written */
-    yk_tr_op *op; /* where the message that comes in goes; or */
+    yk_tr_op *op; /* the receive of the incoming message; or */
     early *store;
     uint64_t notices[YK_TR_NOTICES];
 } end;
@@ -329,7 +329,7 @@ static void receive_some(yk_tr *t, end *p)
         k = p->in_n < want ? recv(p->fd, p->in + p->in_n, want - p->in_n, 0) : 0;
         if (p->in_n < want && k <= 0) {
             if (k == 0)
-                close(p->fd), p->fd = -1; /* it has gone; whoever waits for it is told by the host */
+                close(p->fd), p->fd = -1; /* it has left; the host informs waiting ranks */
             return;
         }
         p->in_n += (size_t)k;
@@ -374,7 +374,7 @@ static bool loop_reaches(const yk_tr *t, uint32_t peer)
     return peer != t->base.rank;
 }
 
-/* What came before its receive goes to it: whole, or what is there of it. */
+/* A message that came before its receive goes to it: whole, or its available part. */
 static void adopt_early(yk_tr *t, end *p, yk_tr_op *op)
 {
     early **at = &p->early, *e;
@@ -387,7 +387,7 @@ static void adopt_early(yk_tr *t, end *p, yk_tr_op *op)
     op->total = e->total;
     op->status = e->total > op->bytes ? YK_E_ARG : YK_OK;
     if (!op->status && e->total) {
-        memcpy(op->data, e->data, e->total); /* of one that is not whole the rest is written later */
+        memcpy(op->data, e->data, e->total); /* the rest of an incomplete one is written later */
         op->moved = e->total;
     }
     if (e->whole) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two ranks of a transport as threads of one process, which meet in open's exchange; what they log goes to a file that can be looked
- * at. One meeting at a time.
+ * Two ranks of a transport as threads of one process, which meet in open's exchange; their log goes to a file for the test. One meeting
+ * at a time.
  */
 #ifndef YOKE_TESTS_SUPPORT_MEETING_H
 #define YOKE_TESTS_SUPPORT_MEETING_H
@@ -15,22 +15,22 @@ enum { MEETING_RANKS = 2, MEETING_BLOB = 4096, MEETING_MS = 20000 };
 
 typedef struct meeting_member {
     uint32_t rank;
-    const char *address; /* of its configuration */
+    const char *address; /* address of its configuration */
     yk_tr *tr;
     yk_tr_error error;
-    yk_status s; /* what open returned */
+    yk_status s; /* status of open */
 } meeting_member;
 
 typedef struct meeting {
     const yk_transport *table;
     meeting_member member[MEETING_RANKS];
     uint64_t host[MEETING_RANKS];
-    uint8_t blob[MEETING_RANKS][MEETING_BLOB]; /* what the ranks exchange */
+    uint8_t blob[MEETING_RANKS][MEETING_BLOB]; /* data of the exchange */
     uint32_t here;                             /* ranks that have exchanged */
     void (*speak)(uint32_t rank, uint8_t *own); /* changes what a rank says of itself */
-    void (*met)(uint32_t rank);                 /* what a rank does before it goes on from the exchange */
-    bool ended[MEETING_RANKS];                  /* what check says */
-    yk_tr_error lost[MEETING_RANKS];            /* of a connection that a rank was told of as lost; under the lock */
+    void (*met)(uint32_t rank);                 /* called for a rank before it leaves the exchange */
+    bool ended[MEETING_RANKS];                  /* result of check */
+    yk_tr_error lost[MEETING_RANKS];            /* lost connection that a rank was told of; under the lock */
 
     /* meeting.c's own */
     pthread_mutex_t lock;
@@ -59,7 +59,7 @@ void meeting_assert_unharmed(void);
 /* All TCP connections of this process from now on: nothing that comes is received, or they are shut down. */
 void meeting_deafen(void);
 void meeting_cut(void);
-/* What the rank is told of a lost connection within ms. */
+/* The rank's report of a lost connection within ms. */
 yk_tr_error meeting_lost(uint32_t rank, int64_t ms);
 void meeting_close(uint32_t rank);
 /* Lines of the log with that text in them. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What tests of plans have in common: a small transformer, memory for its slots, a run of a plan's segments on the reference
- * evaluator, and the same from the unplanned graph.
+ * Helpers of tests of plans: a small transformer, memory for its slots, a run of a plan's segments on the reference evaluator, and the
+ * same from the unplanned graph.
  */
 #ifndef YOKE_TESTS_SUPPORT_PLAN_LAB_H
 #define YOKE_TESTS_SUPPORT_PLAN_LAB_H

@@ -89,7 +89,7 @@ static inline int ranks_member(const char *what, yk_status (*run)(yk__group *g, 
 
 /* ---- The ranks of a job ---- */
 
-static char ranks_folder[] = "/tmp/yoke-ranks-XXXXXX"; /* what the ranks leave for the test; the second argument of each */
+static char ranks_folder[] = "/tmp/yoke-ranks-XXXXXX"; /* the ranks' files for the test; each rank's second argument */
 
 static inline void ranks_folder_make(void)
 {
@@ -117,7 +117,7 @@ static inline void ranks_child(const char *devices, const char *what, const char
     _exit(code < 0 ? 127 : code);
 }
 
-/* Runs a case on the devices: the exit code; what the ranks said on standard error in said[capacity]. */
+/* Runs a case on the devices: returns the exit code; the ranks' standard error in said[capacity]. */
 static inline int ranks_run(const char *devices, const char *what, char *said, size_t capacity)
 {
     char log[64];

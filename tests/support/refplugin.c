@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every node by the reference evaluator, at once; what tests count and bend stands in `ref`. */
+/* Every node by the reference evaluator, at once; `ref` has the counters and switches of tests. */
 #include "config.h"
 
 #include "tests/support/refplugin.h"
@@ -36,8 +36,8 @@ struct yk_buffer {
 };
 struct yk_queue {
     uint64_t point;
-    char broken[96]; /* what went wrong in a run, told to who waits */
-    uint32_t node;   /* where it did */
+    char broken[96]; /* failure of a run, for waiting threads */
+    uint32_t node;   /* node of the failure */
 };
 struct yk_program {
     const yk_graph *g;

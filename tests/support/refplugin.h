@@ -24,7 +24,7 @@ typedef struct ref_state {
 } ref_state;
 extern ref_state ref;
 
-uint32_t ref_claims(void *arg, const yk_graph *g, uint32_t node); /* what it answers, for plan requests */
+uint32_t ref_claims(void *arg, const yk_graph *g, uint32_t node); /* its claims, for plan requests */
 extern const yk_device_caps ref_caps;
 yk_status ref_register(yk_error *err); /* once; jobs name its device "ref" */
 /* Registers the plugin and opens its device. */

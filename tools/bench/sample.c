@@ -220,7 +220,7 @@ bool sample_as_train_right(const yk__cli *cli)
     if (yk__cli_typed(cli, "threads"))
         yk__cli_refuse_idle(cli, "devices", "beside --threads", &bad);
     if (yk__cli_text(cli, "eval-data") && !yk__cli_text(cli, "data")) {
-        yk__cli_usage(cli->command, "--eval-data without --data: what trains is what takes most: name it too");
+        yk__cli_usage(cli->command, "--eval-data without --data: training takes the most memory: name its data too");
         bad = true;
     }
     return !bad;

@@ -35,7 +35,7 @@ static const yk__cli_command command = {
             "mixed: each of two devices alone and both together, in turn; prints the throughput together over the sum of the\n"
             "two alone, by the least step of all rounds, by the median one, and round by round: the least steps of runs that\n"
             "stand minutes apart compare moments, not devices, where the clock changes or other programs disturb the cores.\n\n"
-            "step-overhead: what a step whose program is known costs the host's own thread.",
+            "step-overhead: the host thread's time for a step whose program is known.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
     .least = 1,

@@ -15,7 +15,7 @@
 #include "tools/spell.h"
 
 static const yk__cli_option options[] = {
-    {"config-file|default-config-file|output", "FILE", NULL, "where to write, or what to show (default: ~/.config/yoke/config.yaml)", NULL},
+    {"config-file|default-config-file|output", "FILE", NULL, "the file to write or to show (default: ~/.config/yoke/config.yaml)", NULL},
     {"devices", "SPECS", NULL, "devices of each host, one rank each (yoke launch)", NULL},
     {"num-processes", "N", NULL, "so many ranks in all (yoke launch)", NULL},
     {"nnodes", "N", NULL, "so many hosts (yoke launch)", NULL},
@@ -23,13 +23,13 @@ static const yk__cli_option options[] = {
     {"master-addr", "ADDRESS", NULL, "where rank 0 listens, with several hosts (yoke launch)", NULL},
     {"master-port", "PORT", NULL, "and its port (yoke launch)", NULL},
     {"precision", "P", NULL, "fp32, bf16, fp16 or fp8 (yoke train)", NULL},
-    {"shard", "STAGE", NULL, "what lies in slices over the ranks: state (yoke train)", NULL},
+    {"shard", "STAGE", NULL, "the part to slice over the ranks: state (yoke train)", NULL},
     {"gradient-accumulation-steps", "N", NULL, "micro batches per optimizer step (yoke train)", NULL},
     {"max-grad-norm", "R", NULL, "clip the gradient to this norm (yoke train)", NULL},
     {"overwrite|force", NULL, NULL, "the file may be there already", NULL},
-    {"dry-run", NULL, NULL, "write nothing: show what each key of --config-file becomes, or what would be written", NULL},
+    {"dry-run", NULL, NULL, "write nothing: show the fate of each key of --config-file, or the file that would be written", NULL},
     {"keys", "FORMAT", NULL,
-     "print what becomes of each key of a format: deepspeed, accelerate, fsdp, parallelism, accelerator ..", NULL},
+     "print the fate of each key of a format: deepspeed, accelerate, fsdp, parallelism, accelerator ..", NULL},
     {"json", NULL, NULL, "one JSON object on standard output", NULL},
 };
 
@@ -75,7 +75,7 @@ static const struct question {
     {"devices", "launch", "Which devices of each host (cpu/2, cuda:*, auto)?", NULL, 0, 0, false},
     {"num-processes", "launch", "How many ranks in all?", NULL, 1, 65536, false},
     {"precision", "train", "Which precision (fp32, bf16, fp16, fp8)?", YK__PRECISION_WORDS, 0, 0, false},
-    {"shard", "train", "What lies in slices over the ranks (state)?", "state=zero1=zero0=no_shard", 0, 0, false},
+    {"shard", "train", "Which part should be sliced over the ranks (state)?", "state=zero1=zero0=no_shard", 0, 0, false},
     {"gradient-accumulation-steps", "train", "How many micro batches per optimizer step?", NULL, 1, 1048576, false},
     {"max-grad-norm", "train", "Which norm is the gradient clipped to?", NULL, 0, 1e30, false},
 };

@@ -24,7 +24,7 @@ static const yk__cli_spelling spellings[] = {TRAIN_SPELLINGS, TRAIN_RUN_SPELLING
 static const yk__cli_command command = {
     .name = "estimate-memory",
     .usage = "--model NAME|--from DIR [--data KIND:PATH] [the options of yoke train]",
-    .summary = "say beforehand what memory a training step takes",
+    .summary = "tell beforehand how much memory a training step takes",
     .text = "Plans a training step as the run itself would, for each rank, and prints the bytes its device will be asked for:\n"
             "exactly those, since the very same code plans both. Nothing is allocated on the device, compiled or computed, so\n"
             "that models that do not fit here have an answer too.\n"

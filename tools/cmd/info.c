@@ -492,7 +492,7 @@ static const yk__cli_option env_options[] = {
 static const yk__cli_command env_command = {
     .name = "env",
     .usage = "[--json] [options]",
-    .summary = "what a report of a fault needs: versions, devices, plugins and every setting in force",
+    .summary = "facts for a fault report: versions, devices, plugins and every setting in force",
     .text = "Prints what yoke info prints, the system beneath, and each setting with its value and where that is from: an option of\n"
             "this command line, a variable of the environment, or the default. Variables of accelerate launch that a job follows are\n"
             "among them (ACCELERATE_MIXED_PRECISION, ACCELERATE_GRADIENT_ACCUMULATION_STEPS, ACCELERATE_USE_CPU). A variable that is\n"

@@ -31,7 +31,7 @@ static const yk__cli_option options[] = {
 static const yk__cli_command command = {
     .name = "inspect",
     .usage = "FILE [--as KIND] [--json]",
-    .summary = "say what is in a data, model or token file",
+    .summary = "show the contents of a data, model or token file",
     .text =
         "Reads the whole file with the reader that training uses. What is refused there is refused here: one line on\n"
         "standard error with the file, the place and what was expected, and exit code 2.\n\n"
@@ -475,7 +475,7 @@ static yk_status kind_guess(const char *path, const char **kind, yk_error *err)
     if (*kind)
         return YK_OK;
     if (!strcmp(path, "-"))
-        return yk__fail(err, YK_E_ARG, "standard input: say what it is with --as KIND");
+        return yk__fail(err, YK_E_ARG, "standard input: name its kind with --as KIND");
     s = yk__file_open(path, YK__FILE_AUTO, &f, err);
     if (s)
         return s;

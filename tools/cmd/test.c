@@ -25,7 +25,7 @@ static const yk__cli_command command = {
     .summary = "check that this machine computes right",
     .text = "Without a folder: trains a line on the given devices in every way (split, accumulated, idle ranks, 16-bit formats)\n"
             "and compares with float64. With --golden: training curves, optimizers, layers, schedules and loss scaling against\n"
-            "tables. With --vectors: single operators. A case that needs what is not built is named and counted separately.",
+            "tables. With --vectors: single operators. A case that needs an unsupported feature is named and counted separately.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };

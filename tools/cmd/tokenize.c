@@ -16,7 +16,7 @@ static const yk__cli_option options[] = {
      "folder with tokenizer.json, vocab.txt, or vocab.json and merges.txt; or the file's characters; or bytes", NULL},
     {"special-tokens", NULL, NULL,
      "add the template's tokens ([CLS] .. [SEP]), as by default; --no-special-tokens leaves them out", NULL},
-    {"lowercase", NULL, NULL, "fold case and accents whatever the files say; --no-lowercase keeps them", NULL},
+    {"lowercase", NULL, NULL, "fold case and accents in spite of the files; --no-lowercase keeps them", NULL},
     {"max-length", "N", NULL, "cut each line to this many ids", NULL},
     {"json", NULL, NULL, "a JSON array per line", NULL},
     {"output", "FILE", NULL, "write a token file for tokens:FILE instead: all of the text, its line ends too, no special tokens", NULL},

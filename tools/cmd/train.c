@@ -195,7 +195,7 @@ static bool read_subject(const yk__cli *cli)
     if (!model)
         yk__cli_usage(cli->command, "neither --model NAME nor --from DIR is given: there is nothing to work with");
     if (!data)
-        yk__cli_usage(cli->command, "--data is missing: what to work on, as KIND:PATH");
+        yk__cli_usage(cli->command, "--data is missing: give the data as KIND:PATH");
     return model && data;
 }
 

@@ -13,7 +13,7 @@
 #define CONFIG_FILE_OPTIONS                                                                                                          \
     {"config-file|default-config-file", "FILE", NULL,                                                                                \
      "settings in YAML (Yoke's, Accelerate's) or JSON (DeepSpeed's); none: no file", "YOKE_CONFIG_FILE"},                            \
-        {"dry-run", NULL, NULL, "print what becomes of each key of --config-file and the like, and compute nothing", NULL}
+        {"dry-run", NULL, NULL, "print the fate of each key of --config-file and similar files, and compute nothing", NULL}
 
 /* argv with the files' options, of *argc (updated) arguments; valid until the process ends. NULL with the exit code in *code, after
  * messages, or after the fates of all keys for --dry-run of a command other than `yoke launch`. */

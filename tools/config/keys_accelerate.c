@@ -9,7 +9,7 @@
 #include "core/base/word.h"
 
 #define TPU "there is no backend for TPUs"
-#define MEETING "ranks of one host meet in its memory; those of several at main_process_ip"
+#define MEETING "ranks of one host meet in its memory; ranks of several hosts at main_process_ip"
 #define FIXED_FP8 "fp8 rounds operands of products to E4M3, in one way"
 #define LAYOUT "layouts besides data parallel are not built yet: expected 1"
 #define CLOUD "jobs run on machines that are there: compute_environment LOCAL_MACHINE"
@@ -72,7 +72,7 @@ static const settings_key plugin_keys[] = {
     {"deepspeed_hostfile", SETTINGS_TEXT, SETTINGS_HONOURED, NULL, NULL, "launch:hostfile", "yoke launch --hostfile"},
     {"deepspeed_multinode_launcher", SETTINGS_TEXT, SETTINGS_IDLE, NULL, NULL, NULL, "yoke launch uses ssh, or srun in a Slurm allocation"},
     {"deepspeed_inclusion_filter|deepspeed_exclusion_filter", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL,
-     "--hosts and --devices name what takes part"},
+     "--hosts and --devices name the hosts and devices of the job"},
     {"deepspeed_moe_layer_cls_names", SETTINGS_ANY, SETTINGS_REFUSED, NULL, NULL, NULL, "there are no experts"},
 };
 

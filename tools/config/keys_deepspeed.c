@@ -9,7 +9,7 @@
 #define WITH_RANKS "rows of a step over all ranks: two of it, the micro batch and the accumulation give the third"
 #define LOSS_SCALING "--loss-scaling, by DeepSpeed's rule"
 #define ALWAYS "always so, or there is nothing to choose"
-#define BOUND "an upper bound of what is gathered, which is planned"
+#define BOUND "an upper bound of gathered data, which is planned"
 #define SWAPPED "transfers are planned"
 #define DATA "rows come from --data, shuffled by --data-seed"
 #define QUANTIZED "weights are not quantized"
@@ -118,7 +118,7 @@ static const settings_key keys[] = {
      SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, ALWAYS},
     {"zero_optimization.zero_hpz_partition_size", SETTINGS_INT, SETTINGS_MAPPED, "1 65536", NULL, NULL, "above 1: --shard-within host"},
     {"zero_optimization.mics_shard_size|mics_hierarchical_params_gather", SETTINGS_ANY, SETTINGS_REFUSED, NULL, "-1|1", NULL,
-     "slices lie over all ranks or those of a host: --shard-within host"},
+     "slices are over all ranks or one host's: --shard-within host"},
     {"zero_optimization.zero_quantized_gradients", SETTINGS_SWITCH, SETTINGS_MAPPED, NULL, NULL, NULL,
      "YOKE_WIRE=int8, with error feedback"},
     {"zero_optimization.zeropp_loco_param", SETTINGS_ANY, SETTINGS_IDLE, NULL, NULL, NULL, "YOKE_WIRE=int8 feeds errors back"},

@@ -24,9 +24,9 @@
         {"parallelism-config", "FILE|JSON", NULL, "Accelerate's ParallelismConfig", NULL},                                           \
         {"accelerator-config", "FILE|JSON", NULL, "Accelerate's AcceleratorConfig", NULL},                                           \
         {"shard", "state|gradients|params", "state",                                                                                 \
-         "what lies in slices over the ranks (also zero1 .. zero3); state alone is built", NULL},                                    \
+         "the part of the state to slice over the ranks (also zero1 .. zero3); only state is supported", NULL},                      \
         {"shard-within", "world|host", "world", "the ranks over which --shard params slices parameters", NULL},                      \
-        {"shard-parts", "speed|memory|R,R..", "speed", "what the size of a rank's slices follows", NULL},                            \
+        {"shard-parts", "speed|memory|R,R..", "speed", "the measure for the size of a rank's slices", NULL},                         \
         {"shard-unit", "auto|all|BYTES", "auto", "parameters that --shard params gathers together", NULL},                           \
         {"reshard-after-forward", "on|off", "on", "--shard params gathers parameters again in backward", NULL},                      \
         {"prefetch-units", "auto|N", "auto", "units that --shard params gathers ahead", NULL},                                       \

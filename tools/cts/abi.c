@@ -137,7 +137,7 @@ static void check_table(cts *c, const yk_plugin *t)
     if (cts_error(c, &err) && t->reserved)
         cts_fail(c, "the reserved word of the table is %u, expected 0", t->reserved);
     else if (!c->failed_now && t->minor <= YK_ABI_MINOR && t->size > sizeof *t)
-        cts_fail(c, "the table has %u bytes and says minor %u, whose tables have at most %zu: what is added raises the minor", t->size,
+        cts_fail(c, "the table has %u bytes and says minor %u, whose tables have at most %zu: additions raise the minor", t->size,
                  t->minor, sizeof *t);
     cts_pass(c);
 }
@@ -306,7 +306,7 @@ static void check_devices(cts *c, const yk_plugin *t)
     if (!cts_begin(c, "devices") || !cts_ok(c, t->device_count(&n), "device_count"))
         return;
     if (n > MOST_DEVICES)
-        cts_fail(c, "device_count gives %u devices, more than the %u that anybody has", n, MOST_DEVICES);
+        cts_fail(c, "device_count gives %u devices, expected at most %u", n, MOST_DEVICES);
     else if (c->device >= n)
         cts_fail(c, "there is no device %u; it has %u", c->device, n);
     else if (t->device_open(n + 1000, &dev) == YK_OK)

@@ -31,7 +31,7 @@ static const cts_group plugin_groups[] = {
     {"gradients", "gradients of small networks", true, cts_group_gradients},
     {"guard", "nothing is written outside of values", true, cts_group_guard},
     {"rebind", "one program, other buffers and offsets", true, cts_group_rebind},
-    {"leak", "what is made and released again leaves nothing behind", true, cts_group_leak},
+    {"leak", "objects that are made and released leave nothing behind", true, cts_group_leak},
     {"offsets", "bytes, values and rows beyond 4 GiB", true, cts_group_offsets},
     {"long", "sums of millions of terms", true, cts_group_long},
     {"extension", "collectives among devices, shared buffers", true, cts_group_extension},
@@ -409,7 +409,7 @@ static int check_tested(const cts *c)
 {
     const char *file = c->transport_path ? c->transport_path : c->path;
     if (!c->transport_path == !c->path)
-        return yk__cli_usage(&command, "--plugin or --transport, one of them: what is to be tested?");
+        return yk__cli_usage(&command, "expected --plugin or --transport: name the one to test");
     if (strchr(file, '/') && access(file, R_OK))
         return yk__cli_usage(&command, "%s cannot be read", file);
     return 0;

@@ -20,10 +20,10 @@ const cts_group cts_tr_groups[] = {
     {"cancel", "operations that are given up", true, cts_tr_group_cancel},
     {"memory", "registered memory", true, cts_tr_group_memory},
     {"put", "one-sided writes and their notices", true, cts_tr_group_put},
-    {"arguments", "what is to be refused", true, cts_tr_group_arguments},
+    {"arguments", "calls that must be refused", true, cts_tr_group_arguments},
     {"death", "a rank that dies", true, cts_tr_group_death},
-    {"close", "what is under way when a rank closes", true, cts_tr_group_close},
-    {"leak", "what was made and released leaves nothing behind", true, cts_tr_group_leak},
+    {"close", "operations in progress when a rank closes", true, cts_tr_group_close},
+    {"leak", "objects that were made and released leave nothing behind", true, cts_tr_group_leak},
 };
 const uint32_t cts_n_tr_group = sizeof cts_tr_groups / sizeof *cts_tr_groups;
 
@@ -84,7 +84,7 @@ static void check_describe(cts *c)
     memset(text, 'x', sizeof text);
     d->describe(text, sizeof text - 1);
     if (!memchr(text, 0, sizeof text - 1) || text[sizeof text - 1] != 'x' || !*text || strchr(text, '\n'))
-        cts_fail(c, "what it says of itself is not one line of less than its capacity");
+        cts_fail(c, "its description is not one line of less than its capacity");
     cts_pass(c);
 }
 

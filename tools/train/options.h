@@ -61,10 +61,10 @@
         {"enable-jit-checkpoint", NULL, "on", \
          "SIGTERM and SIGUSR1 write a checkpoint; --no-enable-jit-checkpoint: they end the run at once", NULL}, \
         {"load-best-model-at-end", NULL, NULL, "leave the model of the best evaluation, kept as checkpoint-best meanwhile", NULL}, \
-        {"metric-for-best-model", "NAME", NULL, "what is best: a metric of --metrics (default: loss)", NULL}, \
+        {"metric-for-best-model", "NAME", NULL, "the metric of --metrics that decides about the best model (default: loss)", NULL}, \
         {"greater-is-better", NULL, NULL, "whether more of it is better (default: as the metric is)", NULL}, \
         {"early-stopping-patience", "N", "0", "stop after so many evaluations without a better one; 0: never", NULL}, \
-        {"early-stopping-threshold", "R", "0", "what an evaluation must gain to count as better", NULL}, \
+        {"early-stopping-threshold", "R", "0", "the least gain of an evaluation to count as better", NULL}, \
         {"resume-from-checkpoint", "DIR|last", NULL, "go on from a checkpoint, bit for bit; True is the same as last", NULL}, \
         {"log", "FILE", NULL, "JSON lines; the last has \"final\": true; a run that is resumed goes on with them", NULL}, \
         {"report-to", "NAME,..", "none", "none, jsonl, tensorboard, csv or all: files in --logging-dir", NULL}, \

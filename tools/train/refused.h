@@ -33,7 +33,7 @@
                       "--optim is sgd, adam or adamw; --adam-* and --momentum set it"),                                       \
         TRAIN_REFUSED("neftune-noise-alpha", "no noise is added to embeddings"),                                              \
         TRAIN_REFUSED("auto-find-batch-size",                                                                                 \
-                      "yoke estimate-memory says what a batch takes; each rank gets rows that fit it"),                       \
+                      "yoke estimate-memory tells the memory of a batch; each rank gets rows that fit it"),                       \
         TRAIN_REFUSED("use-cache", "training keeps no keys and values of earlier tokens"),                                    \
         TRAIN_REFUSED("train-sampling-strategy",                                                                              \
                       "rows are shuffled by --data-seed; --group-by-length takes rows of like length"),                       \
@@ -79,7 +79,7 @@
                       "assistant-only-loss|completion-only-loss",                                                             \
                       "there are no stages or templates of chats: --model gpt2 with text:FILE trains on running text"),       \
         TRAIN_REFUSED("attn-implementation|flash-attn|trust-remote-code",                                                     \
-                      "there is no switch: attention is chosen by measurement, code of others is not run"),                   \
+                      "there is no switch: attention is chosen by measurement, and never runs downloaded code"),                   \
         TRAIN_REFUSED("streaming|cache-dir|model-revision|token|use-auth-token",                                              \
                       "data and models are read from files, once, and nothing is cached or downloaded"),                      \
         TRAIN_REFUSED("project|trackio-space-id|trackio-bucket-id|trackio-static-space-id",                                   \

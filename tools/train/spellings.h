@@ -24,7 +24,7 @@
         {"config-overrides", "KEY=VALUE,..", "model-config", yk__spell_settings, "a JSON object of numbers and words", NULL},    \
         {"model-config", "KEY=VALUE,..", "model-config", yk__spell_settings, "a JSON object of numbers and words", NULL},        \
         {"dtype|torch-dtype|mixed-precision", "TYPE", "precision", yk__spell_precision, SPELLING_EXPECTED_DTYPE,                 \
-         "sets what products compute in: weights and the optimizer's state stay f32"},                                                     \
+         "sets the format of products: weights and the optimizer's state stay f32"},                                                     \
         {"device", "NAME", "devices", yk__spell_device, NULL, NULL},                                                             \
         {"use-cpu|no-cuda|cpu", NULL, "devices", yk__spell_cpu, NULL, NULL},                                                     \
         {"eval-batch-size|validation-batch-size", "N", "per-device-eval-batch-size", NULL, NULL, "is rows of each rank"},        \
@@ -67,7 +67,7 @@
         {"ddp-bucket-cap-mb|bucket-cap-mb", "N", "bucket-bytes", yk__spell_mebibytes, "a number of MiB above 0", NULL}, \
         {"ddp-find-unused-parameters", NULL, NULL, NULL, NULL, "a parameter that a step does not use rests"},                    \
         {"ddp-broadcast-buffers|ddp-static-graph", NULL, NULL, NULL, NULL, "the ranks' steps are compared and planned as they are"}, \
-        {"with-tracking", NULL, NULL, NULL, NULL, "--report-to says what is written, and --log where"},                          \
+        {"with-tracking", NULL, NULL, NULL, NULL, "--report-to chooses the reports, and --log their file"},                          \
         {"torch-empty-cache-steps", "N", NULL, NULL, NULL, "memory is planned before a step runs: nothing piles up"}
 
 #endif

@@ -437,7 +437,7 @@ yk_data *train_data(const yk__cli *cli, yk_job *job, bool eval, uint32_t global_
     take_sample_options(cli, eval, &c);
     choose_labels(cli, job, &c);
     if (!spec)
-        yk_fail(job, YK_E_ARG, "--data is missing: what to work on, as KIND:PATH");
+        yk_fail(job, YK_E_ARG, "--data is missing: give the data as KIND:PATH");
     return spec ? yk_data_open(job, spec, &c) : NULL;
 }
 

@@ -153,7 +153,7 @@ static yk_status providers_compare(const uint8_t *all, uint32_t ranks, yk_tr_err
     for (uint32_t r = 0; r < ranks; r++) {
         const uint8_t *contact = all + (size_t)r * CONTACT;
         if (!memchr(contact, 0, YK__OFI_NAME) || yk__bytes_get32(contact + CONTACT_ADDRESS_BYTES) > ADDRESS)
-            return yk__tr_fail(error, YK_E_FORMAT, "what rank %u says of its provider cannot be read", r);
+            return yk__tr_fail(error, YK_E_FORMAT, "expected a provider description of rank %u, got unreadable bytes", r);
         if (!memcmp(contact, all, CONTACT_LIBRARY))
             continue;
         provider_print(all, first, sizeof first);

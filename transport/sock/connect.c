@@ -153,7 +153,7 @@ static yk_status contact_decode(const uint8_t *from, uint32_t rank, contact *to,
     to->job = yk__bytes_get64(from + ADDRESS + 8);
     if (memchr(to->address, 0, ADDRESS) && to->streams >= 1 && to->streams <= YK__SOCK_STREAMS)
         return YK_OK;
-    return yk__tr_fail(error, YK_E_FORMAT, "what rank %u says of its address cannot be read", rank);
+    return yk__tr_fail(error, YK_E_FORMAT, "expected an address of rank %u, got unreadable bytes", rank);
 }
 
 /* Exchanges contacts; every rank uses the least number of streams of all ranks. */

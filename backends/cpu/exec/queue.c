@@ -405,8 +405,8 @@ yk_status cpu_queue_span(yk_queue *q, uint64_t point, uint64_t *begin_ns, uint64
 {
     const uint64_t done = atomic_load(&q->done), last = atomic_load(&q->submitted);
     if (!point || point > done || last - point > SPANS) {
-        cpu_host->fail("cpu", "the span of point %llu is asked for; known are those of the last %d, up to %llu",
-                       (unsigned long long)point, SPANS, (unsigned long long)done);
+        cpu_host->fail("cpu", "expected one of the last %d points, up to %llu, got point %llu, whose span is not kept", SPANS,
+                       (unsigned long long)done, (unsigned long long)point);
         return YK_E_ARG;
     }
     *begin_ns = q->span[point % RING].begin_ns;

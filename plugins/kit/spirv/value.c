@@ -186,7 +186,7 @@ void spv_store(spv_compile *c, const spv_item *to, spv_item v)
     } else if (to->form == SPV_POINTER_VARIABLE && v.form == SPV_POINTER && !v.array) {
         SPV_CODE(c, OpStore, to->id, v.id);
     } else {
-        spv_fail(c, "what is on the left of an assignment cannot be assigned to");
+        spv_fail(c, "the left side of an assignment cannot be assigned to");
     }
 }
 

@@ -95,7 +95,7 @@ START_TEST(at_one_n_the_line_keeps_its_form)
 }
 END_TEST
 
-/* A line through one number of rows has no constant part; where there are half as many that shows at once, and is no change of speed. */
+/* A line through one number of rows has no constant part; at half as many rows that shows at once, and is no change of speed. */
 START_TEST(far_from_what_was_measured_a_slope_is_learnt)
 {
     yk__balance *b = balance_make(1);
@@ -211,7 +211,7 @@ START_TEST(owner_parts_are_the_best)
 }
 END_TEST
 
-/* Who shares cores does things in turn, others at once; cores of another host are others, whatever their numbers. */
+/* Ranks that share cores take turns, other ranks run at once; cores of another host are different, even with equal numbers. */
 START_TEST(turns_of_ranks_on_the_same_cores)
 {
     static const struct {
@@ -243,7 +243,7 @@ static void check_fixed_rows(const yk__fixed *fixed, uint64_t n)
     for (uint32_t r = 0; r < fixed->ranks; r++) {
         const uint64_t whole = n * fixed->part[r] / all, rest = n * fixed->part[r] % all;
         ck_assert(rows[r] == whole || (rows[r] == whole + 1 && rest));
-        for (uint32_t q = 0; q < fixed->ranks && rows[r] == whole; q++) { /* who has one more was due as much, at least */
+        for (uint32_t q = 0; q < fixed->ranks && rows[r] == whole; q++) { /* a rank with one more row was due at least as much */
             const uint64_t other = n * fixed->part[q] % all;
             ck_assert(rows[q] == n * fixed->part[q] / all || other > rest || (other == rest && q < r));
         }
@@ -321,7 +321,7 @@ START_TEST(no_memory)
 }
 END_TEST
 
-/* What holds of all slices of n elements. */
+/* The invariants of slices of n elements. */
 static void check_slices(const yk__slices *s, uint64_t n, uint32_t ranks)
 {
     ck_assert_uint_eq(s->ranks, ranks);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The policy of shares over simulated ranks: who takes part, after how many windows shares are right, and what was lost beside
- * the best there is. */
+/* The policy of shares over simulated ranks: the members, the number of windows until shares are right, and the loss against the best
+ * set. */
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ START_TEST(like_ranks_share_evenly)
 }
 END_TEST
 
-/* Slower by 3, 10, 30, 100, 1000: never a loss, whether the start-up probe knew it or not. */
+/* Slower by 3, 10, 30, 100, 1000: never a loss, known to the start-up probe or not. */
 START_TEST(a_slow_rank_is_never_a_loss)
 {
     static const double factor[] = {3, 10, 30, 100, 1000};
@@ -221,7 +221,7 @@ static int windows_to_best(world *w, int n)
     return n;
 }
 
-/* What a machine was seen to do: a row beyond a block of 16 costs as much as some others, noise comes in spells of many windows. */
+/* As seen on a machine: a row beyond a block of 16 costs as much as several rows, and noise comes in spells of many windows. */
 START_TEST(shares_follow_on_a_recorded_machine)
 {
     enum { JOBS = 48 };
@@ -419,7 +419,7 @@ START_TEST(tries_cost_little)
 }
 END_TEST
 
-/* What the last windows of a job lose beside those of the best set, the mean of some jobs. */
+/* Loss in the last windows of a job against the best set, as a mean over some jobs. */
 static double lost_late(const world *like, int jobs, uint64_t from, uint64_t windows)
 {
     double lost = 0;
@@ -462,9 +462,9 @@ START_TEST(a_rank_that_recovers_comes_back)
 }
 END_TEST
 
-/* Of 40 jobs with a rank that is so many times slower for a while, in windows, and no help meanwhile: how many are as fast as their best
- * set within 40 windows of the change, and again within `most` of the recovery. noisy: other work delays a third of the looks that the rank
- * takes at its device. */
+/* 40 jobs with a rank that is slower by the factor, for some windows, and useless meanwhile: counts jobs as fast as their best set
+ * within 40 windows of the change, and again within `most` of the recovery. noisy: other work delays a third of the rank's looks at its
+ * device. */
 static void jobs_with_spell(uint64_t from, uint64_t windows, double factor, bool noisy, int most, int *slow, int *back)
 {
     const device like = {.a = 6.6e-3, .b = 5e-5, .update = 1e-4, .noise = noisy ? 0.1 : 0.03, .absent = noisy ? 0.06 : 0,
@@ -500,7 +500,7 @@ START_TEST(a_spell_at_the_start_ends_too)
 }
 END_TEST
 
-/* Its device says that it is faster, and is no help: what comes of that is counted as tries are. */
+/* Its device says that it is faster, but it is useless: resulting trials count as any other. */
 START_TEST(a_false_sign_costs_little)
 {
     world w = {.ranks = 2, .n = 128, .d = {{.a = 2e-4, .b = 4e-5}, {.a = 2e-4, .b = 4e-5, .from = 300, .to = 1000000, .factor = 40}}};

@@ -87,7 +87,7 @@ START_TEST(members_cost_what_they_exchange)
         members += world_share(&w, r) > 0;
     ck_assert_uint_eq(members, 2);
     ck_assert_msg(world_rate(&w) >= 0.97, "%g", world_rate(&w));
-    for (uint32_t m = 2; m <= 4; m++) { /* what the policy takes a set to need, measured or not */
+    for (uint32_t m = 2; m <= 4; m++) { /* the time that the policy expects of a set, measured or not */
         const bool member[4] = {true, m > 1, m > 2, m > 3};
         uint64_t share[YK__RANKS];
         const double seen = yk__set_predict(w.p, member, share), is = world_best_of(&w, (1u << m) - 1);

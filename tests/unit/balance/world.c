@@ -44,7 +44,7 @@ static double run_seconds(const world *w, uint32_t r, uint64_t rows)
     return rows ? usual * factor_at(d, w->window) : 0;
 }
 
-/* What rank r takes with these shares: those on its core take their turns. */
+/* Seconds of rank r with these shares: ranks on one core take turns. */
 static double rank_seconds(const world *w, uint32_t r, const uint64_t *share)
 {
     double t = run_seconds(w, r, share[r]), factor = 1;
@@ -157,7 +157,7 @@ static void take_events(world *w)
     }
 }
 
-/* What an excluded rank sees of its device by itself (core/job/pace.c). */
+/* An excluded rank's own look at its device (core/job/pace.c). */
 static void device_look(world *w, uint32_t r)
 {
     device *d = &w->d[r];
@@ -204,7 +204,7 @@ void world_window(world *w)
         t->compiling += compiling[r];
         t->left = w->left;
         t->part = w->d[r].part;
-        t->update = yk__policy_owns(w->p)[r] > 0 ? w->d[r].update : 0; /* who owns nothing measures nothing */
+        t->update = yk__policy_owns(w->p)[r] > 0 ? w->d[r].update : 0; /* a rank without a part measures nothing */
     }
     for (uint32_t r = 0; r < w->ranks; r++)
         device_look(w, r);

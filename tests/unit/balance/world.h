@@ -17,7 +17,7 @@ typedef struct device {
     uint64_t from, to;    /* windows in which it is .. */
     double factor;        /* .. slower by this factor */
     double hurt;          /* factor by which it slows the others of its core, instead of taking turns; 0: turns */
-    double part;          /* of the optimizer, that fits its memory; 0: it does not tell */
+    double part;          /* part of the optimizer that fits its memory; 0 if unreported */
     double absent;        /* part of the windows in which it is off its core: twice as long */
     double spell;         /* part of the windows in which it takes 1.4 times as long, in spells of some 10 */
     bool in_spell;
@@ -26,7 +26,7 @@ typedef struct device {
     yk__recovery seen;
     double faster;
     const double *table;  /* seconds of 1, 2, .. rows, instead of a + b rows */
-    const char *recorded; /* what the windows of a machine were longer by, instead of the above (recorded.h), */
+    const char *recorded; /* recorded delays of a machine's windows, instead of the above (recorded.h), */
     uint64_t recorded_at; /* from this one on, and round */
 } device;
 
@@ -48,15 +48,15 @@ typedef struct world {
     double with, without;
 } world;
 
-double random_uniform(void);      /* of [0, 1), the same in every run */
-void random_from(uint32_t at);    /* where the next numbers are taken */
+double random_uniform(void);      /* in [0, 1), the same in every run */
+void random_from(uint32_t at);    /* start of the next numbers */
 void world_begin(world *w);
 void world_window(world *w);      /* one of the job */
 void world_windows(world *w, uint64_t n);
 void world_finish(world *w);
 uint64_t world_share(const world *w, uint32_t r);
 double world_best_of(const world *w, uint32_t subset); /* seconds of a window of these ranks with the best shares, a row each */
-double world_best(const world *w); /* of the best subset */
+double world_best(const world *w); /* rate of the best subset */
 double world_rate(const world *w); /* the best window beside that of the shares and roles of now */
 
 #endif

@@ -290,7 +290,7 @@ START_TEST(options_refuse_what_they_cannot_read)
 }
 END_TEST
 
-/* What is taken as it comes is a name, or read (and refused) where it is used: a new line of the table belongs to these, or is no text. */
+/* An unchecked option is a name, or is read (and refused) at its use: a new line of the table belongs to these, or is no text. */
 START_TEST(every_other_option_refuses_a_banana)
 {
     static const yk__option names[] = {YK__OPTION_DEVICES, YK__OPTION_TRANSPORT, YK__OPTION_OFI_PROVIDER, YK__OPTION_ADDR, YK__OPTION_SSH,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory limits of control groups, by made-up folders of both versions; what a processor's device says it has. */
+/* Memory limits of control groups, by made-up folders of both versions; and the memory that a processor's device reports. */
 #include "config.h"
 
 #include <stdio.h>

@@ -19,7 +19,7 @@ typedef struct fake {
     yk__control_head *head; /* the whole object */
     uint64_t bytes;
     int object, memory, fd[2], fds; /* fds: how many descriptors go with the hello */
-    size_t length;         /* of the hello */
+    size_t length;         /* length of the hello */
     bool seal;
 } fake;
 
@@ -253,7 +253,7 @@ START_TEST(endless_text)
 }
 END_TEST
 
-/* What a rank shows is not seen half written; an exchange of too many bytes is refused. */
+/* A rank's published info is never seen half written; an exchange of too many bytes is refused. */
 START_TEST(shown_info)
 {
     fake f;
@@ -275,7 +275,7 @@ START_TEST(shown_info)
 }
 END_TEST
 
-/* What a rank sends to the launcher is not trusted either. */
+/* A rank's notes to the launcher are checked too. */
 START_TEST(notices_of_ranks_are_checked)
 {
     yk_error err = YK_ERROR_INIT;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The launcher's end of a rank's socket: what a rank said is read, whatever it left unread itself. */
+/* The launcher's end of a rank's socket: a rank's message is read, even if the rank left messages unread. */
 #include "config.h"
 
 #include <check.h>

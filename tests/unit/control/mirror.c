@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Slots of other hosts: what changes here arrives there, once; frames that cannot be are refused and touch nothing
- * else. What the launcher's store says. */
+/* Slots of other hosts: a change here arrives there, once; impossible frames are refused and change nothing. The contents of the
+ * launcher's store. */
 #include "config.h"
 
 #include <check.h>

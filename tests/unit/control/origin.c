@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a process was started, by made-up environments: which are refused, who says so, and what is no cause for alarm. */
+/* The start of a process, by made-up environments: refused ones, their messages, and harmless ones. */
 #include "config.h"
 
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 
 typedef struct origin_case {
     const char *variables; /* separated by spaces */
-    const char *words;     /* in the error, or, where this process is a rank, in what is said of its origin; NULL: a single process */
+    const char *words;     /* in the error, or, for a rank, in the text of its origin; NULL for a single process */
     bool waits;            /* before it prints the error: another may say the same */
 } origin_case;
 
@@ -42,7 +42,7 @@ static const origin_case cases[] = {
     {"KUBERNETES_SERVICE_HOST=10.0.0.1 KUBERNETES_PORT=443 HOSTNAME=train-abc", NULL, false},
     {"JOB_COMPLETION_INDEX=0 WORLD_SIZE=1 RANK=0", NULL, false},
 
-    /* several, who find each other: all on this host */
+    /* several ranks that find each other: all on this host */
     {"OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_LOCAL_SIZE=2 PMIX_NAMESPACE=7 PMIX_RANK=1",
      "rank 1 of 2 of mpirun (Open MPI) (OMPI_COMM_WORLD_SIZE=2, OMPI_COMM_WORLD_RANK=1); all on this host", false},
     {"WORLD_SIZE=4 RANK=2 LOCAL_RANK=2 LOCAL_WORLD_SIZE=4 MASTER_ADDR=node MASTER_PORT=9 TORCHELASTIC_RUN_ID=x PMIX_RANK=0 "

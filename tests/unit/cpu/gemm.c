@@ -57,7 +57,7 @@ static void problem_multiply(problem *p, const cpu_isa *isa, bool scratch, int g
     cpu_host->free(thread_ws);
 }
 
-/* the same as C^T = B^T A^T, where B's lines can be read in place; whether they can */
+/* the same as C^T = B^T A^T, if B's lines can be read in place; returns if they can */
 static bool problem_multiply_transposed(problem *p, const cpu_isa *isa, int gm, int gn)
 {
     cpu_gemm g;

@@ -144,7 +144,7 @@ static void *count_alloc(size_t bytes, size_t align)
     return aligned_alloc(align, kit_round_bytes(bytes, align));
 }
 
-/* What graph_scratch tells is what the first run allocates. */
+/* graph_scratch reports exactly the first run's allocation. */
 START_TEST(scratch_is_reported)
 {
     const yk_plugin *p = open_plugin();
@@ -294,7 +294,7 @@ END_TEST
 enum { PHASES = 3000, MOST = 40, WORKERS = 4 };
 
 typedef struct phases {
-    int at, pieces; /* of the phase that is going on */
+    int at, pieces; /* of the current phase */
     double work;
     _Atomic int times[MOST];
     _Atomic int by[WORKERS]; /* pieces of each worker */
@@ -362,7 +362,7 @@ START_TEST(sleepers_are_not_waited_for)
 }
 END_TEST
 
-/* What was measured is what decides, and is within its limits whatever else the machine does. */
+/* Measured costs decide, and are within their limits on a busy machine too. */
 START_TEST(costs_are_measured)
 {
     static const int cores[WORKERS] = {-1, -1, -1, -1};
@@ -494,7 +494,7 @@ END_TEST
 
 /* ---- How many workers ---- */
 
-/* Runs on a machine where n workers take cost[k] ns at level k; what was lost beside the best level, in runs of that. */
+/* Runs on a machine on which n workers take cost[k] ns at level k; returns the loss against the best level, in runs. */
 static double pace_lost(cpu_pace *p, int n, const double *cost, int runs, double best)
 {
     double sum = 0.0;
@@ -614,7 +614,7 @@ END_TEST
 int main(void)
 {
     TCase *t = tcase_create("all");
-    tcase_set_timeout(t, 2 * PATIENCE); /* of a busy machine; none takes a second */
+    tcase_set_timeout(t, 2 * PATIENCE); /* for a busy machine; none takes a second */
     tcase_add_test(t, in_order);
     tcase_add_test(t, denormals_are_zero);
     tcase_add_test(t, scratch_is_reported);

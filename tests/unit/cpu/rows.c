@@ -207,7 +207,7 @@ START_TEST(batch_statistics)
                 const double d = kit_get(k, x, i) - want[i / inner % c];
                 want[c + i / inner % c] += d * d;
             }
-            kit_near(kit_isa(q), "bn_stats", k, y, want, 5e-4); /* of sums that nearly cancel */
+            kit_near(kit_isa(q), "bn_stats", k, y, want, 5e-4); /* sums that nearly cancel */
             kit_free(k);
         }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is behind a product as an epilogue of cuBLASLt's, on the fakes: a bias in each type, gelu of it with and without what it is of, a
- * sum with the product of 16 bits, gelu's gradient; against double. What is like these and is not is a kernel of its own.
+ * Epilogues of cuBLASLt after a product, on the fakes: a bias in each type, gelu of it with and without its input, a sum with the
+ * product of 16 bits, gelu's gradient; against double. A similar node that does not fit gets its own kernel.
  */
 #include "tests/unit/cuda/case.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA plugin's yk.coll.1 on an NCCL without cards (tests/fakes): members are threads, each with a device of its own. All four
- * collectives of two and of four, what is refused, every call of NCCL failing in turn. tests/dist/islands.sh has members that are
- * processes, yoke-cts what all such plugins have to do.
+ * The CUDA plugin's yk.coll.1 on an NCCL without cards (tests/fakes): members are threads with one device each. All four collectives of
+ * two and of four, refusals, every call of NCCL failing in turn. tests/dist/islands.sh has members that are processes, yoke-cts the
+ * rules for all such plugins.
  */
 #include <check.h>
 #include <pthread.h>
@@ -260,7 +260,7 @@ START_TEST(members_need_not_call_at_once)
 }
 END_TEST
 
-/* Of a member that is alone: others would wait for one that never comes until they give up. */
+/* For a single member, as other members would wait for it until they give up. */
 START_TEST(every_call_fails_in_turn)
 {
     uint64_t calls = UINT64_MAX, failures = 0;
@@ -306,14 +306,14 @@ START_TEST(what_nccl_cannot_is_refused)
     op.root = 1;
     ck_assert_int_eq(coll->run(m.q, m.comm, &op, &point), YK_E_ARG);
     op.root = 0;
-    ck_assert_int_eq(coll->run(m.q, m.comm, &op, &point), YK_OK); /* what is refused changes nothing */
+    ck_assert_int_eq(coll->run(m.q, m.comm, &op, &point), YK_OK); /* a refusal changes nothing */
     ck_assert_int_eq(plugin->queue_wait(m.q, point, UINT64_MAX), YK_OK);
     member_close(&m);
     plugin->device_close(dev);
 }
 END_TEST
 
-/* What comes after an abort fails with words, and at once. */
+/* A call after an abort fails with a message, and at once. */
 START_TEST(after_an_abort_nothing_runs)
 {
     member m = {.ranks = 1, .failed = &never};

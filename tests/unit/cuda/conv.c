@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolutions by cuDNN, on the fakes (tests/fakes), whose cuDNN computes the graph that it is given: results and gradients of every kind
- * against double, what is added to, TF32 on request alone, graphs, what is the plugin's own kernels' instead, libraries that are refused,
- * calls that fail in turn, a lost device.
+ * Convolutions by cuDNN, on the fakes (tests/fakes), whose cuDNN computes the graph that it is given: results and gradients of every
+ * kind against double, sums into an output, TF32 on request alone, graphs, work for the plugin's own kernels, refused libraries, calls
+ * that fail in turn, a lost device.
  */
 #include "tests/support/sanitize.h"
 #include "tests/unit/cuda/case.h"
@@ -27,7 +27,7 @@ typedef struct conv {
     shape of;
     uint32_t v[TENSORS];
     int out; /* which of them is the result */
-    double *was; /* what is there before */
+    double *was; /* the earlier contents */
 } conv;
 
 static int64_t out_of(int64_t in, int64_t taps, int64_t step, int64_t zeros, int64_t dilation)
@@ -159,7 +159,7 @@ static void shape_works(shape of, uint64_t by_library)
     *plugin_host_text = 0;
 }
 
-/* Of little more than the 2^26 multiplications from which on the library is asked. */
+/* A little more than the 2^26 multiplications from which the library is asked. */
 #define USUAL .images = 8, .channels = 32, .height = 32, .width = 32, .filters = 32, .tall = 3, .wide = 3, .attr = {1, 1, 1, 1, 1, 1, 1}
 
 /* ---- By the library ---- */

@@ -50,7 +50,7 @@ static pair pair_new(shape of)
     return p;
 }
 
-/* The same bits; where a number is not finite, neither is. A NaN may stand for an infinity. */
+/* The same bits; a number that is not finite stays so. A NaN may stand for an infinity. */
 static void pair_right(const pair *p)
 {
     for (int64_t i = 0; i < p->of.m * p->of.n; i++) {
@@ -97,7 +97,7 @@ START_TEST(every_layout_and_format_has_the_bits_of_16)
                             .add = type[1] == YK_F32},
                     1);
     }
-    shape_works((shape){.in = YK_BF16, .out = YK_F32, .m = 256, .n = 192, .terms = 400, .turn_b = true}, 1); /* of several blocks each */
+    shape_works((shape){.in = YK_BF16, .out = YK_F32, .m = 256, .n = 192, .terms = 400, .turn_b = true}, 1); /* several blocks each */
     device_stop();
 }
 END_TEST
@@ -141,7 +141,7 @@ START_TEST(hostile_numbers_have_the_bits_of_16)
 }
 END_TEST
 
-/* ---- What is not made so ---- */
+/* Nodes that stay in 16 bits */
 
 START_TEST(other_sizes_and_both_in_e5m2_are_of_16)
 {
@@ -271,7 +271,7 @@ static void *queue_uses(void *argument)
     return p;
 }
 
-/* Of one plan, with numbers whose scales are far apart. */
+/* One plan, with numbers whose scales are far apart. */
 START_TEST(queues_do_not_mix_their_scales)
 {
     pair p[2] = {pair_new(usual), pair_new(usual)};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CUDA plugin on a driver that fails (tests/fakes): every call of the driver and of NVRTC in turn, memory that is short, a device
- * that is lost, a kernel that never ends. Each failure is said, what was made is freed, and the next try works.
+ * The CUDA plugin on a driver that fails (tests/fakes): every call of the driver and of NVRTC in turn, short memory, a lost device, a
+ * kernel that never ends. Each failure is reported, objects are freed, and the next try works.
  */
 #include <check.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@
 static char cache[64];
 static const yk_plugin *plugin;
 
-/* What the fakes are asked, by name, as the plugin opens them itself. */
+/* Questions to the fakes, by name, as the plugin opens them itself. */
 static struct {
     void (*fail_call)(uint64_t n, int code);
     void (*fail_all)(const char *name, int code);
@@ -326,7 +326,7 @@ START_TEST(programs_with_the_same_memory_become_graphs)
 }
 END_TEST
 
-/* What has just run is not ended by it: launches go on, and the log says so once. */
+/* It does not end work that has just run: launches continue, and the log reports it once. */
 START_TEST(a_graph_that_cannot_be_made_is_said_once)
 {
     const uint64_t begin = fake.graphs();
@@ -403,7 +403,7 @@ END_TEST
 
 START_TEST(a_queue_that_hangs_can_be_given_up)
 {
-    static scene s; /* what is left behind is found here by a checker of leaks */
+    static scene s; /* a leak checker finds abandoned objects here */
     uint64_t live;
     scene_start(&s);
     fake.hang(1);

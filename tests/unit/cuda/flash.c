@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attention by cuDNN, on the fakes (tests/fakes), whose cuDNN computes the graph that it is given: results and gradients against double,
- * dense and packed, graphs, bits that stay the same, what is the plugin's own kernels' instead, libraries that are refused, calls that
- * fail in turn, a lost device.
+ * dense and packed, graphs, bits that stay the same, work for the plugin's own kernels, refused libraries, calls that fail in turn, a
+ * lost device.
  */
 #include "tests/support/sanitize.h"
 #include "tests/unit/cuda/case.h"
@@ -78,7 +78,7 @@ static attention attention_new(shape of)
         kit_random_int(k, in[n++] = a.keep = KIT(k, YK_F32, of.batch, of.keys), 0, 1);
     if (of.flags & YK_ATT_BIAS)
         kit_random(k, in[n++] = a.bias = KIT(k, YK_F32, of.batch, of.heads, of.queries, of.keys), -1, 1);
-    if (of.flags & YK_ATT_DROP) { /* of nothing: the rate is 0 */
+    if (of.flags & YK_ATT_DROP) { /* no effect: the rate is 0 */
         in[n++] = KIT(k, YK_I32, 4);
         in[n++] = KIT(k, YK_I32, of.batch);
     }
@@ -401,7 +401,7 @@ typedef struct outcomes {
     uint64_t failures, kernels; /* runs that fail, and runs that the plugin's kernels compute */
 } outcomes;
 
-/* Of every `step`th of so many calls. */
+/* Fails every `step`th of so many calls. */
 static outcomes calls_fail(bool forward, uint64_t calls, uint64_t step)
 {
     const uint64_t abandoned = fake.abandoned();

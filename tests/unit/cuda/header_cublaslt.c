@@ -30,7 +30,7 @@ _Static_assert(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES == 1 && CUBLASLT_MATMUL_
                    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES == 5 && CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES == 6 &&
                    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES == 7 && CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES == 8 &&
                    CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE == 2, "a preference has another number");
-/* what our own definitions have */
+/* the sizes of our own definitions */
 _Static_assert(sizeof(cublasLtMatmulAlgo_t) == 64 && sizeof(cublasLtMatmulHeuristicResult_t) == 96 &&
                    offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) == 64 &&
                    offsetof(cublasLtMatmulHeuristicResult_t, state) == 72, "a result has another size");

@@ -78,7 +78,7 @@ _Static_assert(CUDNN_ATTR_CONVOLUTION_COMP_TYPE == 100 && CUDNN_ATTR_CONVOLUTION
                CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X == 716 && CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY == 717 &&
                CUDNN_ATTR_ENGINE_NUMERICAL_NOTE == 1303,
                "an attribute of convolutions or engines has another number");
-/* what our own definitions have */
+/* the sizes of our own definitions */
 _Static_assert(sizeof(cudnnStatus_t) == sizeof(int) && sizeof(cudnnBackendDescriptorType_t) == sizeof(int) &&
                    sizeof(cudnnBackendAttributeName_t) == sizeof(int) && sizeof(cudnnBackendAttributeType_t) == sizeof(int) &&
                    sizeof(cudnnDataType_t) == sizeof(int) && sizeof(cudnnPointwiseMode_t) == sizeof(int) &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Products by cuBLASLt, on the fakes (tests/fakes), which refuse what does not fit together: every layout and type against sums in
- * double, lines that are not aligned, what is computed behind a product, graphs, bits that stay the same, TF32 on request, shapes and
- * libraries that are refused, calls that fail in turn, a lost device.
+ * Products by cuBLASLt, on the fakes (tests/fakes), which refuse invalid calls: every layout and type against sums in double, unaligned
+ * lines, epilogues, graphs, bits that stay the same, TF32 on request, refused shapes and libraries, calls that fail in turn, a lost
+ * device.
  */
 #include "tests/unit/cuda/case.h"
 
@@ -128,7 +128,7 @@ START_TEST(rows_columns_and_places_of_all_kinds_fit)
 }
 END_TEST
 
-/* ---- Lines that are not aligned: the library is given copies, where that pays ---- */
+/* Unaligned lines: the library gets copies, if that pays */
 
 /* Numbers so small that sums of a thousand are held by every type. */
 static void numbers_small(const product *p)
@@ -194,7 +194,7 @@ START_TEST(lines_that_are_not_aligned_are_copied)
 }
 END_TEST
 
-/* Matrices that have room behind their lines are not copied; what is not a number there is not seen in the result. */
+/* Matrices with padded lines are not copied; a NaN in the padding does not reach the result. */
 START_TEST(padded_lines_stay_where_they_are)
 {
     static const struct {
@@ -224,7 +224,7 @@ START_TEST(lines_are_left_where_copies_do_not_pay)
 }
 END_TEST
 
-/* A 32nd of the memory: what is copied once has 2 MiB, and leaves this for parts of the rest. */
+/* A 32nd of the memory: a single copy has 2 MiB, and leaves this for parts of the rest. */
 START_TEST(copies_beyond_a_limit_are_made_in_parts)
 {
     static const struct {
@@ -247,7 +247,7 @@ START_TEST(copies_beyond_a_limit_are_made_in_parts)
 }
 END_TEST
 
-/* ---- What is behind a product ---- */
+/* Epilogues of a product */
 
 /* t = a b; y = (t + bias) t, of which t is an output, too */
 typedef struct mapped {

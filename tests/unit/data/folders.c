@@ -493,7 +493,7 @@ static void text_try(yk__encoder *e, const json_t *text, const json_t *want, siz
         ck_assert_msg(json_integer_value(json_array_get(want, k)) == (k < ids.count ? ids.id[k] : 0), "%s: text %zu, id %zu", name, i, k);
 }
 
-/* Every text of golden/tokenizers, by the tokenizer.json of a folder; length: what one of them cuts and pads to. */
+/* Every text of golden/tokenizers, by the tokenizer.json of a folder; length: at which one of them cuts and pads. */
 static void golden_try(const char *name, size_t length)
 {
     char path[128], expected[128], *lines, *p;

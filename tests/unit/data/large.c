@@ -56,7 +56,7 @@ static size_t memory_of(const char *what)
     return kb << 10;
 }
 
-/* One step on the first ids of the rows alone: what is trained does not matter here. */
+/* One step on the first ids of the rows alone: the trained values do not matter here. */
 static void step_run(yk_job *job, yk_t table, yk_opt *opt, const yk_batch *batch)
 {
     yk_t ids = yk_slice(batch->input_ids, 1, 0, 1, 1);
@@ -104,7 +104,7 @@ END_TEST
 
 enum { SIDE = 512, IDX_IMAGES = 1200, CIFAR_IMAGES = 100000 };
 
-/* A file with holes: what stands in front of each of n records is made by `put` for its number. */
+/* A file with holes: `put` writes the bytes before each of n records, by its number. */
 static void records_make(const char *name, const uint8_t *head, size_t head_bytes, long record, long n, void (*put)(FILE *f, long i))
 {
     FILE *f = fopen(name, "wb");
@@ -195,7 +195,7 @@ START_TEST(cifar_images_larger_than_memory)
 }
 END_TEST
 
-/* What may be held is counted down over the files of a set; a file of more than that stays on disk. */
+/* The limit counts down over the files of a set; a larger file stays on disk. */
 START_TEST(images_are_held_up_to_the_limit)
 {
     static const uint8_t bytes[4] = {3, 1, 4, 1};

@@ -25,7 +25,7 @@ static int64_t row_at(uint64_t seed, uint64_t epoch, int64_t i, int64_t n)
     return row;
 }
 
-/* What order.h says, a place at a time. */
+/* order.h's order, one place at a time. */
 static int64_t plain_order(uint64_t seed, uint64_t epoch, int64_t i, int64_t n)
 {
     const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32) ^ 0x6f726465u};

@@ -17,7 +17,7 @@ enum { ROWS = 3000, WIDTH = 24, BATCH = 50, WORDS = 195, VOCAB = WORDS + 5, SPEC
 static char dir[64];
 static yk_error err;
 
-/* What a model sees of every row, and its labels; -1 behind a row's end. */
+/* A model's view of every row, and its labels; -1 after a row's end. */
 typedef struct view {
     int32_t id[ROWS][WIDTH], label[ROWS][WIDTH];
 } view;

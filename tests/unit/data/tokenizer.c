@@ -309,7 +309,7 @@ START_TEST(long_words)
 }
 END_TEST
 
-/* What Hugging Face's tokenizers split by has to be an expression of Oniguruma's, which has no (?s:.). */
+/* A split expression of Hugging Face's tokenizers must be Oniguruma's, which lacks (?s:.). */
 static void expect_any_character(int fd)
 {
     char text[512] = "";

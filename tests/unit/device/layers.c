@@ -232,7 +232,7 @@ START_TEST(layers_let_a_good_plugin_pass)
 }
 END_TEST
 
-/* Asks the device for both extensions; what is said of them on standard error, in text. */
+/* Asks the device for both extensions; text gets the lines on standard error. */
 static const void *ask_extension(const char *layers, char *text, size_t capacity)
 {
     yk_error err = YK_ERROR_INIT;
@@ -314,7 +314,7 @@ START_TEST(validate_finds_dead_handles_and_ranges)
 }
 END_TEST
 
-/* Words that a newer ABI may give a meaning: what the host keeps in them by mistake would then be read. */
+/* A newer ABI may use these words: it would read the host's garbage. */
 START_TEST(validate_finds_a_reserved_word)
 {
     yk_error err = YK_ERROR_INIT;
@@ -396,7 +396,7 @@ START_TEST(unknown_layer)
 }
 END_TEST
 
-/* What limits a device has and what its plugin cannot know, as a plan sees it. */
+/* A plan's view of a device's limits, and of types that its plugin does not know. */
 START_TEST(limits_and_a_plugin_of_fewer_types)
 {
     yk_error err = YK_ERROR_INIT;
@@ -456,7 +456,7 @@ START_TEST(a_failure_bears_its_node)
 }
 END_TEST
 
-/* What the host lends. */
+/* The host's services. */
 START_TEST(options_and_cache)
 {
     yk_error err = YK_ERROR_INIT;

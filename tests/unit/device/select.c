@@ -176,7 +176,7 @@ static void selection_refused(const char *words, const char *say)
     ck_assert_msg(strstr(err.text, say) != NULL, "\"%s\" lacks \"%s\"", err.text, say);
 }
 
-/* As launchers bind each of their processes to cores of its own: what the others have is not there. */
+/* Launchers bind each process to its own cores: cores of other processes do not exist for it. */
 START_TEST(process_picks_its_own_of_a_list)
 {
     static const struct {
@@ -262,7 +262,7 @@ START_TEST(auto_takes_each_device_once)
     ck_assert_ptr_null(strchr(s, '!'));
     ck_assert_str_eq(selection_is(NULL), selection_is("auto"));
     ck_assert_str_eq(selection_is("  "), selection_is(""));
-    ck_assert_str_eq(selection_is("gpux:0 otherx:0"), "gpux:0 otherx:0"); /* who asks for both gets them */
+    ck_assert_str_eq(selection_is("gpux:0 otherx:0"), "gpux:0 otherx:0"); /* a list that names both gets both */
 }
 END_TEST
 
@@ -289,7 +289,7 @@ START_TEST(a_device_of_two_plugins_goes_to_the_faster)
     ck_assert_msg(strstr(s, "otherx:0") && strstr(s, "gpux:1") && !strstr(s, "gpux:0"), "%s", s);
     memcpy(paces, ((double[2][2]){{1e-3, 0.95e-3}, {0.95e-3, 1e-3}}), sizeof paces); /* noise changes nothing */
     ck_assert_str_eq(selection_is("auto"), first);
-    together = true; /* what a product does not show */
+    together = true; /* a property that a product does not show */
     memcpy(paces, ((double[2][2]){{1e-3, 9e-3}, {9e-3, 1e-3}}), sizeof paces);
     s = selection_is("auto");
     together = false;
@@ -312,7 +312,7 @@ START_TEST(words_that_match_nothing)
 }
 END_TEST
 
-/* What a rank finds in YOKE_DEVICES is its placement again, the '!' with it; and nothing else forces a device. */
+/* A rank's YOKE_DEVICES gives its placement again, with its '!'; and no other text forces a device. */
 START_TEST(a_text_selects_its_placement_again)
 {
     static const char *const specs[] = {"gpux:0", "gpux:0!", "gpux:*!", "gpux:*", "jitx", "jitx!", "corex", "corex!", "auto", "auto!"};
@@ -366,7 +366,7 @@ START_TEST(shared_cores_are_reported_once)
         strcat(specs, "corex ");
     ck_assert_int_eq(lines_reported(specs, 300, text, sizeof text), 1);
     ck_assert_msg(strstr(text, "compute on the same cores, as do 298 more ranks") != NULL, "%s", text);
-    ck_assert_int_eq(lines_reported("corex corex jitx jitx:0", 4, text, sizeof text), 3); /* of each pair of plugins */
+    ck_assert_int_eq(lines_reported("corex corex jitx jitx:0", 4, text, sizeof text), 3); /* one for each pair of plugins */
     ck_assert_int_eq(lines_reported("corex gpux:0", 2, text, sizeof text), 0);
 }
 END_TEST

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is found of a machine: this one, recorded and made-up ones of many shapes, and files that cannot be read. */
+/* The topology of machines: this one, recorded and made-up ones of many shapes, and unreadable files. */
 #include "config.h"
 
 #include <check.h>

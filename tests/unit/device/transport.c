@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading transports: by name and by path; what is none, or could be somebody else's, is refused. */
+/* Loading transports: by name and by path; a file that is none, or that another user could have made, is refused. */
 #include "config.h"
 
 #include <check.h>
@@ -78,7 +78,7 @@ START_TEST(a_file_that_others_can_write_is_refused)
     snprintf(command, sizeof command, "cp %s %s", built_path("transport_sock.so"), path);
     ck_assert_int_eq(system(command), 0);
     ck_assert_int_eq(chmod(path, 0666), 0);
-    assert_refused(path, YK_E_ABI, "others can write this file");
+    assert_refused(path, YK_E_ABI, "other users can write this file");
     memset(&err, 0, sizeof err);
     ck_assert_int_eq(chmod(path, 0600), 0);
     ck_assert_msg(!yk__transport_load(path, &table, &err), "%s", err.text);

@@ -58,7 +58,7 @@ START_TEST(a_wait_ends_at_the_limit)
     ck_assert_msg(s == c->status, "case %d: %d '%s'", _i, (int)s, err.text);
     ck_assert_msg(took >= c->least && took < c->most, "case %d: %g s", _i, took);
     ck_assert_msg((has_advanced() != before) == c->advances, "case %d", _i);
-    ck_assert_uint_eq(ref.aborts, s == YK_E_DEVICE_LOST); /* whoever else waits for it is told */
+    ck_assert_uint_eq(ref.aborts, s == YK_E_DEVICE_LOST); /* other waiting threads are told */
     if (s)
         ck_assert_msg(strstr(err.text, "has finished nothing for 0.") && strstr(err.text, "ref:0"), "%s", err.text);
     yk__device_close(dev);

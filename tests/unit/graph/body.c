@@ -341,12 +341,12 @@ START_TEST(body_of_round8)
 }
 END_TEST
 
-/* Of every number of 16 bits, scaled by 1 as some are not finite, and then by what the largest asks for. */
+/* Every number of 16 bits, scaled by 1 as some are not finite, and then by the largest number's factor. */
 START_TEST(round8_is_the_nearest_number)
 {
     for (int64_t format = 0; format < 2; format++) {
         const double most = format ? 57344 : 448;
-        for (int exponent = -1; exponent < 100; exponent += 50) { /* of all elements; -1: all there are */
+        for (int exponent = -1; exponent < 100; exponent += 50) { /* exponents of all elements; -1 for every number */
             yk__vid x = lab_leaf(&l, YK_F32, DIM(65536)), y[4];
             double *v = l.data[l.n_slot - 1], largest = 0, *got;
             for (uint32_t i = 0; i < 65536; i++) {

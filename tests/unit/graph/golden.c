@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The single layers of golden/layers, forward and backward in float64: what the ops and their rules must give, computed
- * by PyTorch. Layers are written here as the compositions that core/nn makes of them. Prints how many cases were run.
+ * The single layers of golden/layers, forward and backward in float64: PyTorch's results for the ops and their rules. Layers are written
+ * here as core/nn composes them. Prints the number of cases run.
  */
 #include "core/grad/grad.h"
 #include "tests/support/graph_file.h"
@@ -251,7 +251,7 @@ static yk__vid loss_reduce(yk__vid x, yk__vid count)
     return count == YK_NONE ? yk__scale(graph, s, 1 / (double)yk__value_count(&v)) : yk__bin(graph, YK_OP_DIV, s, count);
 }
 
-/* What counts: the labels' weights, summed. */
+/* The weights of the labels that count, summed. */
 static yk__vid label_weights(yk__vid labels, int64_t ignore)
 {
     yk__vid keep = yk__bin(graph, YK_OP_EQ, labels, yk__const(graph, (double)ignore, YK_I32)), w;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text, DOT, the serial form, and the checker: what it refuses, and that no mutation of a graph harms the reader. */
+/* Text, DOT, the serial form, and the checker: its refusals, and that no mutation of a graph harms the reader. */
 #include "tests/fuzz/graph_input.h"
 #include "tests/support/graph_lab.h"
 #include "tests/support/run.h"
@@ -145,7 +145,7 @@ static void node_spoil(int fault)
     }
 }
 
-/* What a product may not be marked with, and another node not at all. */
+/* Flags that a product may not have, and any other node never. */
 static void flags_spoil(int fault)
 {
     static const uint16_t flags[] = {YK_NODE_A_E4M3 | YK_NODE_A_E5M2, YK_NODE_B_E4M3 | YK_NODE_B_E5M2, 2 * YK_NODE_B_E5M2, YK_NODE_A_E4M3};

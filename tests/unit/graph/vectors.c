@@ -151,7 +151,7 @@ static void op_sign(vec *v)
     OUT = vec_bin(v, YK_OP_SUB, high, yk__cast(v->graph, vec_bin(v, YK_OP_LT, IN[0], zero), YK_F32));
 }
 
-/* Of positive bases: e^(y ln x). */
+/* For positive bases: e^(y ln x). */
 static void op_power(vec *v)
 {
     yk__vid x = IN[0];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* core/io/tree: yaml-test-suite (what is taken equals the suite's JSON), JSONTestSuite, lines, and what is refused with why. */
+/* core/io/tree: yaml-test-suite (an accepted text equals the suite's JSON), JSONTestSuite, lines, and refusals with their reasons. */
 #include "config.h"
 
 #include <check.h>

@@ -78,7 +78,7 @@ START_TEST(foreign_and_missing_operands)
     ck_assert_ptr_nonnull(strstr(yk_error_text(b), "YK_NO"));
     ck_assert_int_eq(yk_close(a), 2);
     ck_assert_int_eq(yk_close(b), 2);
-    ck_assert(yk_neg(x).id == 0); /* of a job that is closed: nothing happens */
+    ck_assert(yk_neg(x).id == 0); /* of a closed job: no effect */
     ck_assert_int_eq((int)yk_dim(x, 0), -1);
 }
 END_TEST
@@ -483,7 +483,7 @@ START_TEST(zero_that_is_meant)
 }
 END_TEST
 
-/* A rate that nobody gives is PyTorch's preset, of each rule, whether the rest is given or not. */
+/* A missing rate is PyTorch's preset for each rule, with other settings or without. */
 START_TEST(a_rate_that_nobody_gives)
 {
     yk_opt *(*const adam[])(yk_job *, const yk_adam_config *, size_t) = {yk_adam, yk_adamw};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What fails late names the line of the operation it comes from: on the device, in planning, in numbers. */
+/* A late failure names the line of its operation: on the device, in planning, in numbers. */
 #include <check.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nets of very many elementwise operations: what a loop over time steps, layers or parameters traces. */
+/* Nets of very many elementwise operations, like the trace of a loop over time steps, layers or parameters. */
 #include <check.h>
 #include <math.h>
 

@@ -29,7 +29,7 @@ extern char **environ;
 #define MEGABYTES 4.0 /* that 88 jobs may add: 45 KB each, of a driver's own */
 #define RESTORER 0x04000000 /* the C library sets it in whatever passes by sigaction() */
 
-/* What a program has set for itself. */
+/* Settings of the program itself. */
 typedef struct own_state {
     cpu_set_t cores;
     sigset_t mask;
@@ -481,7 +481,7 @@ static void job_refused(yk_job *job, const char *words)
     ck_assert_int_eq(yk_close(job), 2);
 }
 
-/* Of several jobs the one that this thread has called yk_backward in, and the other one goes on. */
+/* With several jobs it ends the job in which this thread has called yk_backward; the other job continues. */
 static void step_of_no_optimizer(const yk_config *config)
 {
     yk_job *first = yk_open(config), *second = yk_open(config);
@@ -490,7 +490,7 @@ static void step_of_no_optimizer(const yk_config *config)
     yk_step(NULL);
     job_refused(first, "yk_step: the optimizer is NULL");
     ck_assert_msg(yk_ok(second), "%s", yk_error_text(second));
-    yk_step(NULL); /* of a job that is closed: nothing */
+    yk_step(NULL); /* of a closed job: no effect */
     ck_assert(yk_ok(second));
     ck_assert_int_eq(yk_close(second), 0);
 }

@@ -163,7 +163,7 @@ START_TEST(plans_stay_few_over_many_lengths)
     yk_memory few, many;
     yk_job *job = job_open("cpu:0", true, 8);
     yk_model *model = yk_model_new(job, "gpt2", SMALL, NULL);
-    tokens_forward(job, model, 256, logits); /* the longest: what grows with the length does so now */
+    tokens_forward(job, model, 256, logits); /* the longest: memory that depends on the length grows now */
     for (int64_t length = 1; length <= 40; length++)
         tokens_forward(job, model, length, logits);
     yk_memory_get(job, &few);
@@ -184,7 +184,7 @@ START_TEST(plans_stay_few_over_many_lengths)
 }
 END_TEST
 
-/* Of a cycle that fits, nothing is planned again: the plan that goes is the one used longest ago. */
+/* In a cycle that fits nothing is planned again: the plan used longest ago is dropped. */
 START_TEST(the_plan_used_longest_ago_goes)
 {
     static float logits[256 * VOCAB];

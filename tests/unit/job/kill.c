@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * SIGKILL at each file operation of a save: what is there afterwards is the old whole, the new whole, or is named on opening.
- *
- * The C library's calls that change files are replaced here: each counts, and the one asked for kills the process.
+ * SIGKILL at each file operation of a save: afterwards there is the old whole, the new whole, or a file that is named on opening. The C
+ * library's calls that change files are replaced here: each counts, and the selected one kills the process.
  */
 #define _GNU_SOURCE
 #include <check.h>
@@ -72,7 +71,7 @@ int fsync(int fd)
 int fclose(FILE *f)
 {
     static int (*real)(FILE *);
-    count_call(); /* what it holds in memory is lost */
+    count_call(); /* its memory is lost */
     if (!real)
         *(void **)&real = dlsym(RTLD_NEXT, "fclose");
     return real(f);

@@ -11,8 +11,8 @@
 #include "tests/support/run.h"
 #include "tests/support/sanitize.h"
 
-/* Of the allocations of a step and a checkpoint one in so many fails. With a sanitizer, which finds more, each does: by itself where its
- * number is odd, with all behind it where it is even. */
+/* One in so many allocations of a step and a checkpoint fails. With a sanitizer, which finds more, each does: alone if its number is
+ * odd, with all later ones if it is even. */
 enum { STRIDE = TEST_UNDER_ASAN ? 2 : 5 };
 
 static char dir[] = "/tmp/yoke-memory-XXXXXX";
@@ -38,7 +38,7 @@ static float one_step(yk_job *job, yk_t w, yk_t b, yk_opt *opt)
     return yk_item(loss);
 }
 
-/* What became of a job in which an allocation failed. */
+/* The result of a job in which an allocation failed. */
 typedef struct attempt {
     bool ok;
     float loss[2];
@@ -94,7 +94,7 @@ START_TEST(every_allocation)
 }
 END_TEST
 
-/* What the checkpoint holds but for the time. */
+/* The checkpoint's contents except the time. */
 static json_t *saved_state(unsigned long n)
 {
     char path[96];
@@ -130,7 +130,7 @@ END_TEST
 
 typedef struct training {
     const char *name, *config, *spec, *tokenizer;
-    int stride[2]; /* of allocations that are made to fail: without a sanitizer, and with one, which finds more */
+    int stride[2]; /* every so many-th allocation fails: without a sanitizer, and with one, which finds more */
     char data[128], model[128], checkpoint[128];
 } training;
 

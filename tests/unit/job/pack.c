@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rows of tokens without padding: what is where, gradients, dropout, and a model that uses it. */
+/* Rows of tokens without padding: their places, gradients, dropout, and a model that uses them. */
 #include <check.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program may not ask for is refused where it is asked for, and named. */
+/* A forbidden request of a program is refused at the call, by name. */
 #include <check.h>
 #include <math.h>
 #include <stddef.h>
@@ -351,7 +351,7 @@ static void null_is_named(yk_job *job, const char *words)
         null_is_named(job, words); \
     } while (0)
 
-/* What getenv or argv has not got. */
+/* NULLs of getenv or argv. */
 START_TEST(texts_that_are_null)
 {
     NULL_IS_NAMED(yk_data_open(job, NULL, NULL), "yk_data_open: spec is NULL");

@@ -174,7 +174,7 @@ START_TEST(damage_is_found)
 }
 END_TEST
 
-/* sed on the state: what another person may have written there. */
+/* sed on the state: another person may have written there. */
 static void state_edit(const char *script)
 {
     char cmd[900];
@@ -301,7 +301,7 @@ START_TEST(a_run_that_diverged)
 }
 END_TEST
 
-/* A run without a schedule, whose rate the program may move. What the log says of a resume is in `said`. */
+/* A run without a schedule, whose rate the program may move. `said` has the log of a resume. */
 static yk_opt *plain_sgd(yk_job **job, double lr, yk_t *w)
 {
     const int64_t two = 2;
@@ -344,17 +344,17 @@ START_TEST(rates_without_a_schedule)
     yk_save(job, checkpoint);
     ck_assert_int_eq(yk_close(job), 0);
     resumed_rate(0.5, 0.5, NULL);
-    resumed_rate(0.125, 0.125, "those of now rule: learning rate 0.125, not 0.5");
+    resumed_rate(0.125, 0.125, "the present ones hold: learning rate 0.125, not 0.5");
     opt = plain_sgd(&job, 0.5, &w);
     yk_load(job, checkpoint);
     yk_set_lr(opt, 0.0625);
     yk_save(job, checkpoint);
     ck_assert_int_eq(yk_close(job), 0);
     resumed_rate(0.5, 0.0625, NULL);
-    resumed_rate(0.125, 0.125, "those of now rule: learning rate 0.125, not 0.5");
+    resumed_rate(0.125, 0.125, "the present ones hold: learning rate 0.125, not 0.5");
     state_edit("s/\"base_lr\": .*,//"); /* as an earlier version wrote it */
     resumed_rate(0.0625, 0.0625, NULL);
-    resumed_rate(0.5, 0.5, "those of now rule: learning rate 0.5, not 0.0625");
+    resumed_rate(0.5, 0.5, "the present ones hold: learning rate 0.5, not 0.0625");
     remove_files();
 }
 END_TEST
@@ -448,7 +448,7 @@ START_TEST(other_folders_are_not_replaced)
 }
 END_TEST
 
-/* Counts of batches are whole numbers beyond 2^24, where f32 ends, in weight files and in checkpoints. */
+/* Counts of batches are integers beyond 2^24, the limit of f32, in weight files and in checkpoints. */
 static void check_file(const char *path, int64_t want)
 {
     yk__safetensors *st;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What samplers, registered state and steps that are held back refuse or do on one rank; several are in tests/dist/job_loop.c. */
+/* Samplers, registered state and held-back steps on one rank, and their refusals; tests/dist/job_loop.c has several ranks. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -29,7 +29,7 @@ typedef struct coop_sum_any {
     float at[MOST][MOST];
 } coop_sum_any;
 
-/* What runs, and how it is shared out; constants while threads run. */
+/* The running size, and its division; constants while threads run. */
 static kit_coop size;
 static kit_coop_share part;
 static uint32_t lanes;

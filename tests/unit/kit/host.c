@@ -279,7 +279,7 @@ START_TEST(test_pooling)
 }
 END_TEST
 
-/* Alike terms, whose sum is the sum of absolute terms too: what is lost of it, as a share. */
+/* Equal terms, whose sum equals the sum of absolute terms: returns the loss as a share of it. */
 static double share_lost(double got, double value, long n)
 {
     return fabs(got - value * (double)n) / (fabs(value) * (double)n);
@@ -321,7 +321,7 @@ START_TEST(test_long_rows)
 }
 END_TEST
 
-/* What is beyond the largest number is infinite, and stays so. */
+/* A sum beyond the largest number is infinite, and stays so. */
 START_TEST(test_sums_beyond)
 {
     const float x[3][64] = {{2e38f, [16] = 2e38f, [32] = 2e38f, [48] = 1.0f}, {K_INF, [32] = 1.0f}, {K_INF, [16] = -K_INF}};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a library of the vendor's is asked for, with no device: products and what is behind them, convolutions and their gradients. */
+/* Requests to a vendor's library, without a device: products with their epilogues, convolutions and their gradients. */
 #include "tests/unit/kit/case.h"
 
 /* ---- Products of a library ---- */
@@ -46,7 +46,7 @@ START_TEST(a_library_is_asked_for_a_product_and_a_kernel_is_behind_it)
     const kit_product want = {.batch = 3, .rows = 4, .cols = 6, .terms = 5,
                               .a = {1, 4, 20, YK_BF16, 8}, .b = {6, 1, 0, YK_BF16, 256}, .c = {6, 1, 24, YK_BF16, 256}};
     ck_assert_mem_eq(&asked, &want, sizeof want);
-    ck_assert_int_eq(arg_at(&p, 0, 2)->kind, KIT_ARG_SCRATCH); /* where the next kernel reads it */
+    ck_assert_int_eq(arg_at(&p, 0, 2)->kind, KIT_ARG_SCRATCH); /* read there by the next kernel */
     ck_assert_uint_eq(arg_at(&p, 0, 2)->value.offset, 1024);
     ck_assert_uint_eq(arg_at(&p, 1, 0)->value.offset, 1024);
     ck_assert_uint_eq(arg_at(&p, 0, 3)->value.offset, 0);

@@ -181,7 +181,7 @@ START_TEST(test_views_begin_in_their_slots)
 }
 END_TEST
 
-/* What decides about the order of a sum, on a small card and on a large one; the bfloat16 sums lie before what groups leave each other. */
+/* The factors of a sum's order, on a small card and on a large one; the bfloat16 sums come before the data between groups. */
 START_TEST(rows_are_added_in_the_same_groups_on_each_gpu)
 {
     for (int narrow = 0; narrow < 2; narrow++)
@@ -273,7 +273,7 @@ static uint32_t step_of(kit *k, const uint32_t all[5], int64_t from, int64_t n, 
 START_TEST(neighbouring_steps_are_one_launch)
 {
     static const struct {
-        int64_t second, flags; /* where the second step begins; its flags */
+        int64_t second, flags; /* begin of the second step; its flags */
         bool other_slot, copy_is_gradient;
         size_t launches;
         const char *first;
@@ -324,7 +324,7 @@ START_TEST(gradient_of_a_filter_on_a_gpu)
 }
 END_TEST
 
-/* Of 7 x 7 taps a work-item on lanes has a row; of 4 x 4 two rows; of 1 x 20 parts of seven. */
+/* Taps of a work-item on lanes: a row of 7 x 7, two rows of 4 x 4, parts of seven of 1 x 20. */
 START_TEST(gradient_of_a_large_filter_on_lanes)
 {
     static const struct {
@@ -462,7 +462,7 @@ START_TEST(products_take_cooperative_matrices_by_type)
     target.coop[KIT_COOP_F16] = (kit_coop){16, 8, 16};
     target.coop_lanes = 32;
     for (int i = 0; i < 4; i++) {
-        const int dtype = i == 0 ? YK_F32 : i == 1 ? YK_BF16 : YK_F16; /* of bf16 there are none; 3: on lanes, too */
+        const int dtype = i == 0 ? YK_F32 : i == 1 ? YK_BF16 : YK_F16; /* no bf16 there; 3: on lanes, too */
         const bool takes = dtype == YK_F16;
         kit *k = kit_new();
         kit_program p;
@@ -484,7 +484,7 @@ START_TEST(products_take_cooperative_matrices_by_type)
 }
 END_TEST
 
-/* ---- What is refused ---- */
+/* Refusals */
 
 START_TEST(test_refusals)
 {

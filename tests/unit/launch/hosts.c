@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lists of hosts: what each form stands for, and which are refused. */
+/* Lists of hosts: the meaning of each form, and refused ones. */
 #include "config.h"
 
 #include "core/launch/hosts.h"

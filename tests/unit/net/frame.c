@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames: what was sealed comes out of the other end as it was, in its place, or not at all. */
+/* Frames: a sealed frame arrives as it was, in order, or not at all. */
 #include "config.h"
 
 #include <check.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The hello of a connection: who knows the secret gets in, nobody else does, whatever he sends. */
+/* The hello of a connection: a peer with the secret is accepted, and no other one, with any bytes. */
 #include "config.h"
 
 #include <check.h>
@@ -21,7 +21,7 @@ static yk__hello_config config_of(uint32_t rank, uint32_t peer)
 }
 
 typedef struct ends {
-    int fd[2]; /* of the connecting side, of the accepting one */
+    int fd[2]; /* socket of the connecting side, of the accepting side */
     yk__hello hello[2];
     yk_error err[2];
 } ends;

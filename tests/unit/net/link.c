@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A link whose peer has gone: what it said last is read before its end, whatever was sent to it meanwhile. Addresses that are of no use to
- * a peer. */
+/* A link whose peer has gone: its last message is read before its end, even if messages were sent to it meanwhile. Addresses that a peer
+ * cannot use. */
 #include "config.h"
 
 #include <check.h>
@@ -39,7 +39,7 @@ START_TEST(loopback_and_no_address_reach_nobody_else)
 {
     ck_assert(yk__tcp_is_loopback("127.0.0.1") && yk__tcp_is_loopback("127.0.1.1") && yk__tcp_is_loopback("::1") &&
               yk__tcp_is_loopback("[::1]"));
-    ck_assert(yk__tcp_is_loopback("")); /* of a socket that has none */
+    ck_assert(yk__tcp_is_loopback("")); /* address of a socket without one */
     ck_assert(!yk__tcp_is_loopback("12.7.0.1") && !yk__tcp_is_loopback("128.0.0.1") && !yk__tcp_is_loopback("fe80::1"));
 }
 END_TEST

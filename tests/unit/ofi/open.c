@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ofi transport among strangers: what they send is refused, the job is unharmed, and the log says it once. Ranks are threads of this
- * process, a stranger is an endpoint of its own, or (who has taken over a rank's address) that rank's endpoint.
+ * The ofi transport among strangers: their messages are refused, the job is unharmed, and the log reports it once. Ranks are threads of
+ * this process. A stranger is its own endpoint, or that rank's endpoint if it has taken over a rank's address.
  */
 #include "config.h"
 

@@ -67,14 +67,14 @@ static void sleep_ns(uint64_t ns)
         continue;
 }
 
-/* ---- What is told ---- */
+/* Reported properties */
 
 static size_t local_limit(void)
 {
     return (size_t)(setting_of("OCL_FAKE_LOCAL_KB", 0) * 1024);
 }
 
-/* What a card says of itself; its bytes, or 0 where it does not answer that. */
+/* A card's answer about itself: its bytes, or 0 without an answer. */
 static size_t gpu_answer(cl_device_info what, unsigned char answer[24])
 {
     const cl_uint khr = (cl_uint)setting_of("OCL_FAKE_BUS", 0), amd = (cl_uint)setting_of("OCL_FAKE_BUS_AMD", 0),
@@ -126,7 +126,7 @@ static cl_int CL_API_CALL fake_device_info(cl_device_id id, cl_device_info what,
     return rc;
 }
 
-/* ---- What is kept to ---- */
+/* Enforced limits */
 
 static bool kernel_fits(cl_kernel kernel, cl_device_id id)
 {
@@ -162,7 +162,7 @@ static void CL_CALLBACK delay_begin(void *arg)
     (*(delay **)arg)->begin = now_ns();
 }
 
-#define LONGEST_NS 20000000u /* of a kernel; what is longer was mostly the driver's compiler, at its first run */
+#define LONGEST_NS 20000000u /* ns of a kernel; a longer one was mostly the driver's compiler, at its first run */
 
 static void CL_CALLBACK delay_end(void *arg)
 {
@@ -243,7 +243,7 @@ static void memory_change(cl_icd_dispatch *table)
 {
     if (!setting_of("OCL_FAKE_SNAPSHOT", 0))
         return;
-    real.clEnqueueFillBuffer = table->clEnqueueFillBuffer; /* of OpenCL 1.2: not among those saved */
+    real.clEnqueueFillBuffer = table->clEnqueueFillBuffer; /* a function of OpenCL 1.2: not among the saved ones */
     table->clCreateBuffer = fake_buffer;
     table->clEnqueueFillBuffer = fake_fill;
     table->clEnqueueMapBuffer = fake_map;

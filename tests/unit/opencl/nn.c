@@ -26,7 +26,7 @@ __attribute__((visibility("default"))) cl_mem clCreateBuffer(cl_context context,
 
 static uint32_t claimed_least = 1;
 
-/* What the evaluator makes of node 0 in copies of the slots. */
+/* The evaluator's result of node 0 in copies of the slots. */
 static void graph_expect(const kit *k, char **copy)
 {
     yk_error err = {0};
@@ -401,7 +401,7 @@ START_TEST(test_dot_map)
 }
 END_TEST
 
-/* What graph_scratch tells is what the first run asks the driver for; the second one asks for nothing. */
+/* graph_scratch reports exactly the first run's request to the driver; the second run requests nothing. */
 START_TEST(test_scratch_is_reported)
 {
     const int64_t attr[] = {1, 1, 1, 1, 1, 1, 1};
@@ -439,7 +439,7 @@ START_TEST(test_scratch_is_reported)
 }
 END_TEST
 
-/* ---- What lies in local memory, under a driver that has little (YOKE_TEST_LOCAL=1; tests/cts/opencl_machines.sh) ---- */
+/* Data in local memory, under a driver that has little (YOKE_TEST_LOCAL=1; tests/cts/opencl_machines.sh) */
 
 START_TEST(test_local_conv)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What drivers do to a process, and that the plugin keeps it from harm. Each case runs in a process of its own, started
- * anew with its environment (a driver is never used across a fork).
+ * Damage by drivers to a process, and the plugin's protection. Each case is a fresh process with its own environment (a driver is never
+ * used across a fork).
  */
 #include <check.h>
 #include <signal.h>
@@ -114,7 +114,7 @@ static int child_hang(void)
     return 0;
 }
 
-/* Ends like a killed launcher while the driver is tried; what was started goes with it. */
+/* Ends like a killed launcher while the driver is tried; the started processes end too. */
 static int child_orphan(void)
 {
     plugin_host_cache = "/nonexistent";
@@ -134,7 +134,7 @@ static bool driver_mapped(void)
     return found;
 }
 
-/* Asking twice, in processes of their own: what = 0 no answer is kept, 1 one is kept, 2 it is damaged, 3 out of date. */
+/* Asks twice, in separate processes: what = 0 no answer is kept, 1 one is kept, 2 it is damaged, 3 out of date. */
 static int child_kept(int what)
 {
     yk_device_caps caps = {.size = sizeof caps};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The arena of a device whose largest buffer is too small for it: in parts, with the same results; a value that fits none; what a
- * step keeps for backward. Matrices whose rows are no multiple of 16 bytes.
+ * The arena of a device whose largest buffer is too small for it: in parts, with the same results; a value that fits no part; a step's
+ * memory for backward. Matrices whose rows are no multiple of 16 bytes.
  */
 #include "config.h"
 
@@ -80,7 +80,7 @@ START_TEST(arena_in_parts)
 }
 END_TEST
 
-/* Whether a segment up to the last one leaves the vector that the action takes: as an output, of a value that is no view. */
+/* True if a segment up to the last one outputs the vector for the action, as a value that is no view. */
 static bool leaves_vector(const yk__plan *p, const yk__action *a)
 {
     for (uint32_t k = 0; k <= a->start_after; k++)
@@ -115,7 +115,7 @@ START_TEST(sums_take_outputs)
 }
 END_TEST
 
-/* A value that no buffer of the device can hold: what makes it, its shape, and both sizes. */
+/* A value too large for any buffer of the device: the error has its operation, its shape, and both sizes. */
 START_TEST(value_larger_than_a_buffer)
 {
     yk_device_caps caps = ref_caps;
@@ -145,10 +145,10 @@ static uint32_t count_ops(const yk__plan *p, yk_op op)
 }
 
 /*
- * What forward leaves for backward, to the byte. With r bytes for B T rows of ROW floats: each norm's operand, and its mean
- * and rstd (a small vector takes 256 bytes); in a layer q, k and v (3 r), attention's result (r) and lse, and what gelu is
- * of (2 r); logits (two small ones, 352 bytes) and lse. Where nothing is made again also each norm's result (r), attention's
- * in the order of rows (r) and gelu's (2 r); where what is cheap is kept, norms' results and gelu's.
+ * Forward's memory for backward, to the byte. With r bytes for B T rows of ROW floats: each norm's operand, and its mean and rstd (a
+ * small vector takes 256 bytes); in a layer q, k and v (3 r), attention's result (r) and lse, and gelu's input (2 r); logits (two small
+ * ones, 352 bytes) and lse. Without recomputation also each norm's result (r), attention's in the order of rows (r) and gelu's (2 r);
+ * with cheap results kept, norms' results and gelu's.
  */
 START_TEST(kept_to_the_byte)
 {

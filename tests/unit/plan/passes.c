@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans on the reference evaluator: what a planned program leaves in buckets, results and states equals the unplanned
- * graph, with fusion and without; recomputation changes no bit; nothing is read after its memory was given away.
+ * Plans on the reference evaluator: a planned program's buckets, results and states equal the unplanned graph's, with fusion and
+ * without; recomputation changes no bit; no value is read after its memory was given away.
  */
 #include "config.h"
 
@@ -17,7 +17,7 @@
 #include "tests/support/plan_lab.h"
 #include "tests/support/run.h"
 
-enum { STORED, CHEAP, BLOCKS }; /* what is computed again */
+enum { STORED, CHEAP, BLOCKS }; /* kinds of recomputation */
 
 static void against_truth(yk_dtype precision, bool accumulate, int again, double tol)
 {
@@ -142,7 +142,7 @@ END_TEST
 
 /* ---- Actions ---- */
 
-/* Whether a use of the slot is in segments [from, to). */
+/* True if a use of the slot is in segments [from, to). */
 static bool is_used(const yk__plan *p, uint32_t from, uint32_t to, uint32_t slot)
 {
     for (uint32_t s = from; s < to; s++)
@@ -152,7 +152,7 @@ static bool is_used(const yk__plan *p, uint32_t from, uint32_t to, uint32_t slot
     return false;
 }
 
-/* Whether segments [from, to) use a parameter of the bucket. */
+/* True if segments [from, to) use a parameter of the bucket. */
 static bool is_bucket_read(const yk__plan *p, const net *n, uint32_t from, uint32_t to, uint32_t bucket)
 {
     for (uint32_t i = 0; i < p->graph.n_slot; i++)
@@ -326,8 +326,7 @@ static void count_drops(const yk__plan *p, uint32_t *unfused, uint32_t *fused, u
     }
 }
 
-/* Four dropouts and their backward become members of maps; where a device does not take them there, what stands around
- * them is joined all the same. */
+/* Four dropouts and their backward become members of maps; if a device does not take them there, their neighbours are still joined. */
 START_TEST(dropout_is_fused_where_the_device_takes_it)
 {
     yk__plan_request r;
@@ -354,7 +353,7 @@ START_TEST(dropout_is_fused_where_the_device_takes_it)
 }
 END_TEST
 
-/* ---- Where attention's operands and results lie ---- */
+/* Placement of attention's operands and results */
 
 /* Takes attention with dense operands only. */
 static uint32_t claims_dense(void *arg, const yk_graph *g, uint32_t node)
@@ -440,7 +439,7 @@ END_TEST
 
 /* ---- Activations made again ---- */
 
-/* What is made again of an activation for a weight's gradient comes out of the product that takes its backward in. */
+/* An activation that is recomputed for a weight's gradient comes out of the product that includes its backward. */
 START_TEST(activation_again_with_its_backward)
 {
     yk__plan_request r;
@@ -513,7 +512,7 @@ static const yk_node *maker_of(const yk__graph *g, yk__vid x)
     return NULL;
 }
 
-/* Of two layers of 4 matrices: forward and its gradients, each with both operands rounded, and no other product. */
+/* Two layers of 4 matrices: forward and its gradients, each with both operands rounded, and no other product. */
 START_TEST(products_of_fp8)
 {
     enum { E4M3, E5M2 };
@@ -586,9 +585,9 @@ START_TEST(frozen_and_unused_parameters)
 }
 END_TEST
 
-/* ---- What is said of the passes ---- */
+/* Log lines of the passes */
 
-/* What a plan in bf16 for several ranks prints under YOKE_LOG=debug; dir: YOKE_DUMP. */
+/* The lines of a plan in bf16 for several ranks under YOKE_LOG=debug; dir: YOKE_DUMP. */
 static yk__plan *plan_logged(const yk__plan_request *r, const char *dir, char *text, size_t size)
 {
     FILE *f = tmpfile();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which streams bear MACs: all but those whose two ends have one address and both say so; whoever wants MACs gets them. In each case
+ * Streams with MACs: all except streams whose two ends have one address and both say so; a rank that wants MACs gets them. In each case
  * messages arrive, so the ends agree.
  */
 #include "config.h"

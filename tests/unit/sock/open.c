@@ -26,7 +26,7 @@
 
 enum { PORT_AT = 64, JOB_AT = 72, IDLE = YK__HELLO_PENDING + 6 };
 
-static void (*stranger)(const uint8_t *contact); /* what rank 1 does with rank 0's address before it connects itself */
+static void (*stranger)(const uint8_t *contact); /* rank 1's use of rank 0's address before it connects itself */
 
 static void meet_stranger(uint32_t rank)
 {
@@ -132,7 +132,7 @@ END_TEST
 
 static int first_claim;
 
-/* Who knows the secret claims rank 1's first stream twice. */
+/* A peer with the secret claims rank 1's first stream twice. */
 static void claim_twice(const uint8_t *contact)
 {
     const yk__hello_config c = config_of(contact, meeting_secret);

@@ -21,7 +21,7 @@
 
 static atomic_ullong submitted, waited, allocated;
 
-/* What the environment says, or a number that is never reached. */
+/* The number in the environment, or one that is never reached. */
 static unsigned long long number_of(const char *name)
 {
     const char *v = getenv(name);
@@ -59,7 +59,7 @@ SHOWN VKAPI_ATTR VkResult VKAPI_CALL vkAllocateMemory(VkDevice device, const VkM
 {
     PFN_vkAllocateMemory real;
     if (atomic_fetch_add(&allocated, info->allocationSize) + info->allocationSize > number_of("YOKE_TEST_VULKAN_MEMORY")) {
-        atomic_fetch_sub(&allocated, info->allocationSize); // what was refused takes no room from the next one
+        atomic_fetch_sub(&allocated, info->allocationSize); // a refused request takes no memory from the next one
         return VK_ERROR_OUT_OF_DEVICE_MEMORY;
     }
     real_find(&real, "vkAllocateMemory");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The translator of kernels to SPIR-V by itself: every kernel of the kit is translated, the same text gives the same words, and texts
- * outside the dialect are refused in words that name what is wrong. That the shaders compute is shown by tests/cts/vulkan.sh; that
- * they are valid, where spirv-val is installed, here.
+ * The translator of kernels to SPIR-V alone: every kernel of the kit is translated, the same text gives the same words, and texts
+ * outside the dialect are refused by name. tests/cts/vulkan.sh shows that the shaders compute; this test shows that they are valid, if
+ * spirv-val is installed.
  */
 #include <check.h>
 #include <stdarg.h>

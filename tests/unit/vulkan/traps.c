@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What drivers do to a process, as tests/unit/opencl/traps.c: handlers of signals that were there before a driver was loaded are there when
- * it has compiled and run. Each case is a process of its own.
+ * Damage by drivers to a process, as tests/unit/opencl/traps.c: signal handlers from before a driver was loaded are still there after it
+ * has compiled and run. Each case is a separate process.
  */
 #include <check.h>
 #include <signal.h>
