@@ -6,7 +6,8 @@ yoke_SOURCES = tools/bench/mixed.c tools/bench/mixed.h tools/bench/peak_loops.h 
 	tools/check/golden/curves_model.c tools/check/golden/golden.c tools/check/golden/golden.h tools/check/golden/job.c \
 	tools/check/golden/layers.c tools/check/golden/layers_ops.c tools/check/golden/loader.c tools/check/golden/loader_case.c \
 	tools/check/golden/loader_case.h tools/check/golden/loader_ranks.c tools/check/golden/loader_ranks.h tools/check/golden/optim.c \
-	tools/check/golden/tables.c tools/check/sanity.c tools/check/sanity.h tools/check/sanity_ranks.c tools/check/sanity_ranks.h \
+	tools/check/golden/tables.c tools/check/sanity.c tools/check/sanity.h tools/check/sanity_model.c tools/check/sanity_model.h \
+	tools/check/sanity_ranks.c tools/check/sanity_ranks.h \
 	tools/check/sanity_report.c tools/check/sanity_report.h tools/check/vectors.c tools/check/vectors.h tools/check/vectors_ops.c \
 	tools/check/vectors_ops.h tools/cli.c tools/cli.h tools/cmd/bench.c tools/cmd/config.c \
 	tools/cmd/estimate.c tools/cmd/eval.c tools/cmd/info.c \

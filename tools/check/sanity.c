@@ -5,6 +5,7 @@
  * host. sanity_ranks.c checks the other parts of a loop.
  */
 #include "tools/check/sanity.h"
+#include "tools/check/sanity_model.h"
 #include "tools/check/sanity_ranks.h"
 
 #include <math.h>
@@ -150,6 +151,7 @@ void sanity_run(sanity *s)
     want = reference_train(&data);
     for (size_t i = 0; i < sizeof checks / sizeof checks[0]; i++)
         run_check(s, &checks[i], &data, want);
+    sanity_model(s);
     yk_job *job = yk_open(&(yk_config){.devices = s->devices, .quiet = true, .seed = 7});
     if (!job)
         return;

@@ -24,8 +24,10 @@ static const yk__cli_command command = {
     .usage = "[--golden DIR | --vectors DIR] [options]",
     .summary = "check that this machine computes right",
     .text = "Without a folder: trains a line on the given devices in every way (split, accumulated, idle ranks, 16-bit formats)\n"
-            "and compares with float64. With --golden: training curves, optimizers, layers, schedules and loss scaling against\n"
-            "tables. With --vectors: single operators. A case that needs an unsupported feature is named and counted separately.",
+            "and compares with float64; then a small network with all rows on one device in turn (look-ups, batch norm, attention,\n"
+            "micro batches, fp32 and bf16), whose gradients are compared with the CPU plugin's, tensor by tensor. With --golden:\n"
+            "training curves, optimizers, layers, schedules and loss scaling against tables. With --vectors: single operators.\n"
+            "A case that needs an unsupported feature is named and counted separately.",
     .options = options,
     .n_options = sizeof options / sizeof options[0],
 };
