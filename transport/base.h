@@ -8,8 +8,8 @@
 
 #include <pthread.h>
 
-#include "transport/op.h"
-#include "transport/watch.h"
+#include "transport/transport_op.h"
+#include "transport/transport_watch.h"
 
 /* All functions except progress are called under the lock. */
 typedef struct yk__tr_calls {
@@ -20,7 +20,7 @@ typedef struct yk__tr_calls {
     yk_status (*move)(yk_tr *t, yk_tr_error *error); /* moves bytes without waiting */
     void (*give_up)(yk_tr *t, yk_tr_op *op);         /* frees it */
     yk_status (*progress)(yk_tr *t, int timeout_ms, uint64_t *events, yk_tr_error *error); /* as in yk_transport */
-    /* Moves bytes, checks each line (watch.h), and fails the operations of a peer with a lost line. Returns that peer, with the
+    /* Moves bytes, checks each line (transport_watch.h), and fails the operations of a peer with a lost line. Returns that peer, with the
      * error of its operations; UINT32_MAX if absent. NULL: nothing is watched. */
     uint32_t (*watch)(yk_tr *t, int64_t step_ms, yk_tr_error *why);
 } yk__tr_calls;
@@ -35,7 +35,7 @@ typedef struct yk__tr_base {
     yk_status (*check)(void *exchange_arg, yk_tr_error *error);
     void (*lost)(void *exchange_arg, uint32_t peer, const yk_tr_error *why);
     void *exchange_arg;
-    pthread_t watch; /* watch.c owns this member and the next ones */
+    pthread_t watch; /* transport_watch.c owns this member and the next ones */
     pthread_cond_t watch_wakes;
     bool watched, watch_stops;
     int64_t silent_ms;

@@ -12,7 +12,7 @@
 #ifndef YOKE_TRANSPORT_MATCH_H
 #define YOKE_TRANSPORT_MATCH_H
 
-#include "transport/op.h"
+#include "transport/transport_op.h"
 
 enum {
     YK__MATCH_HEAD = 40,       /* bytes of an encoded head */

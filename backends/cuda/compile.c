@@ -4,7 +4,7 @@
  * no header of CUDA is looked for. YOKE_CUDA_NVRTC names another library than those below. A driver takes code of its own major version
  * and of older ones, so that one of CUDA 12 is given no NVRTC of 13.
  */
-#include "backends/cuda/internal.h"
+#include "backends/cuda/cuda_internal.h"
 
 #include <dlfcn.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The device's context as this thread's, for calls of the driver. */
-#include "backends/cuda/internal.h"
+#include "backends/cuda/cuda_internal.h"
 
 bool cuda_enter(const yk_device *dev, yk_status *s)
 {

@@ -8,8 +8,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#include "backends/cuda/cuda_host.h"
 #include "backends/cuda/driver.h"
-#include "backends/cuda/host.h"
 #include "backends/cuda/library.h"
 
 static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};

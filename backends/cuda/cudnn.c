@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "backends/cuda/cublaslt.h"
-#include "backends/cuda/host.h"
+#include "backends/cuda/cuda_host.h"
 #include "backends/cuda/library.h"
 
 static const char *const names[] = {"libcudnn.so.9", "libcudnn.so", NULL};

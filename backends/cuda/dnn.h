@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plans of cuDNN for a device: of shapes, of two kinds (attention.c, convolution.c). A shape is planned once for each device;
+ * Plans of cuDNN for a device: of shapes, of two kinds (cuda_attention.c, conv_request.c). A shape is planned once for each device;
  * the kit's kernels compute a shape that cuDNN refuses.
  */
 #ifndef YOKE_BACKENDS_CUDA_DNN_H
 #define YOKE_BACKENDS_CUDA_DNN_H
 
+#include "backends/cuda/cuda_internal.h"
 #include "backends/cuda/dnn_graph.h"
-#include "backends/cuda/internal.h"
 
 #define CUDA_DNN_GIVEN 16 /* most arguments of a run */
 #define CUDA_DNN_TEXT 160

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuDNN's descriptors, and choosing one of its engines: attention's graphs (flash.c) and convolutions' (conv.c) are made of these. */
+/* cuDNN's descriptors, and choosing one of its engines: attention's graphs (flash.c) and convolutions' (cudnn_conv.c) are made of these. */
 #include "backends/cuda/dnn_graph.h"
 
 #define NOTES 16 /* most notes of an engine that are read */

@@ -7,7 +7,7 @@
 #define YOKE_BACKENDS_CUDA_DNN_GRAPH_H
 
 #include "backends/cuda/cudnn.h"
-#include "plugins/kit/program.h"
+#include "plugins/kit/kit_program.h"
 
 #define CUDA_DNN_MADE 192   /* descriptors of one plan, at most */
 #define CUDA_DNN_OPS 24     /* operations of a graph */

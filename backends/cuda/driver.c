@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "backends/cuda/host.h"
+#include "backends/cuda/cuda_host.h"
 #include "backends/cuda/library.h"
 
 cuda_driver cuda;

@@ -7,7 +7,7 @@
 #ifndef YOKE_BACKENDS_CUDA_FATBIN_H
 #define YOKE_BACKENDS_CUDA_FATBIN_H
 
-#include "plugins/kit/source.h"
+#include "plugins/kit/kit_source.h"
 
 /* A line of what fatbins.sh writes. */
 typedef struct cuda_fatbin {

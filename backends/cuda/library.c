@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "backends/cuda/host.h"
+#include "backends/cuda/cuda_host.h"
 
 /* The name of the first function that is not there, or NULL. */
 static const char *symbols_find(void *library, const cuda_symbol *symbol, void *table)

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # Needs nothing of NVIDIA's to be built: its libraries are opened at run time. With nvcc (--with-nvcc) kernels are compiled, too.
 plugin_LTLIBRARIES += yoke_cuda.la
-yoke_cuda_la_SOURCES = backends/cuda/attention.c backends/cuda/build.c backends/cuda/coll.c backends/cuda/compile.c \
-	backends/cuda/context.c backends/cuda/conv.c backends/cuda/conv.h backends/cuda/convolution.c backends/cuda/cublaslt.c \
-	backends/cuda/cublaslt.h backends/cuda/cudnn.c backends/cuda/cudnn.h \
-	backends/cuda/dnn.c backends/cuda/dnn.h backends/cuda/dnn_graph.c backends/cuda/dnn_graph.h \
-	backends/cuda/driver.c backends/cuda/driver.h backends/cuda/error.c backends/cuda/fatbin.c backends/cuda/fatbin.h \
-	backends/cuda/flash.c backends/cuda/flash.h backends/cuda/host.c backends/cuda/host.h backends/cuda/internal.h \
-	backends/cuda/library.c backends/cuda/library.h backends/cuda/list.c backends/cuda/memory.c backends/cuda/nccl.c \
-	backends/cuda/nccl.h backends/cuda/plugin.c backends/cuda/product.c backends/cuda/profile.c backends/cuda/program.c backends/cuda/queue.c
+yoke_cuda_la_SOURCES = backends/cuda/cuda_attention.c backends/cuda/cuda_build.c backends/cuda/cuda_coll.c backends/cuda/compile.c \
+	backends/cuda/context.c backends/cuda/cudnn_conv.c backends/cuda/cudnn_conv.h backends/cuda/conv_request.c \
+	backends/cuda/cublaslt.c backends/cuda/cublaslt.h backends/cuda/cudnn.c backends/cuda/cudnn.h backends/cuda/dnn.c \
+	backends/cuda/dnn.h backends/cuda/dnn_graph.c backends/cuda/dnn_graph.h backends/cuda/driver.c backends/cuda/driver.h \
+	backends/cuda/cuda_error.c backends/cuda/fatbin.c backends/cuda/fatbin.h backends/cuda/flash.c backends/cuda/flash.h \
+	backends/cuda/cuda_host.c backends/cuda/cuda_host.h backends/cuda/cuda_internal.h backends/cuda/library.c \
+	backends/cuda/library.h backends/cuda/cuda_list.c backends/cuda/cuda_memory.c backends/cuda/nccl.c backends/cuda/nccl.h \
+	backends/cuda/cuda_plugin.c backends/cuda/product.c backends/cuda/cuda_profile.c backends/cuda/cuda_program.c \
+	backends/cuda/cuda_queue.c
 yoke_cuda_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION) $(CUDA_FATBINS_FLAGS)
 yoke_cuda_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared -export-symbols-regex '^yk_plugin_query$$'
 yoke_cuda_la_LIBADD = libkit.la

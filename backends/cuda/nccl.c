@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/cuda/host.h"
+#include "backends/cuda/cuda_host.h"
 #include "backends/cuda/library.h"
 
 static const char *const names[] = {"libnccl.so.2", NULL};

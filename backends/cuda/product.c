@@ -11,7 +11,7 @@
  * cuBLASLt's matrices have columns one after the other, ours rows: to it ours are transposed, and C = A x B is C' = B' x A'.
  */
 #include "backends/cuda/cublaslt.h"
-#include "backends/cuda/internal.h"
+#include "backends/cuda/cuda_internal.h"
 
 #include <stdio.h>
 

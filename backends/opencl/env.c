@@ -4,7 +4,7 @@
  * files can be written and executed (else PoCL finds no device, or aborts). Its threads stay on their cores.
  */
 #define _GNU_SOURCE
-#include "plugins/kit/cores.h"
+#include "plugins/kit/kit_cores.h"
 #include "backends/opencl/ocl.h"
 
 #include <signal.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The OpenCL plugin's own types. One file per part, and each calls only parts named after it: plugin.c (table); list.c (list of
- * devices); shape.c (kernel family of a device); queue.c; program.c (launches of the kit as kernel objects);
- * build.c (compiling and the cache of binaries); watch.c; memory.c; device.c (an open device); probe.c (drivers tried in a
- * child process); survey.h (stored answers); env.c (environment, signals); options.c; host.c.
+ * The OpenCL plugin's own types. One file per part, and each calls only parts named after it: cl_plugin.c (table); cl_list.c (list of
+ * devices); cl_shape.c (kernel family of a device); cl_queue.c; cl_program.c (launches of the kit as kernel objects);
+ * cl_build.c (compiling and the cache of binaries); cl_watch.c; cl_memory.c; cl_device.c (an open device); cl_probe.c (drivers tried in a
+ * child process); cl_survey.h (stored answers); env.c (environment, signals); cl_options.c; cl_host.c.
  * The kit selects the launches of a graph (plugins/kit/lower/lower.h).
  */
 #ifndef YOKE_BACKENDS_OPENCL_OCL_H
@@ -24,7 +24,7 @@
 #define OCL_WHO "opencl"
 #define OCL_VERSION "0.1.0"
 
-/* ---- host.c ---- */
+/* ---- cl_host.c ---- */
 /* The host's table, NULL before init. */
 extern const yk_host *ocl_host;
 
@@ -35,11 +35,11 @@ yk_status ocl_error(cl_int code, const char *what);
 const char *ocl_error_name(cl_int code);
 bool ocl_finish(cl_command_queue q); /* waits for all its commands */
 
-/* ---- options.c ---- */
+/* ---- cl_options.c ---- */
 const char *ocl_option(const char *key); /* NULL if unset or empty */
 yk_status ocl_options_check(void);       /* YK_E_ARG, explained, for an unknown name or value */
 
-/* ---- env.c, probe.c ---- */
+/* ---- env.c, cl_probe.c ---- */
 typedef struct ocl_signals ocl_signals;
 ocl_signals *ocl_signals_save(void); /* NULL is harmless */
 void ocl_signals_restore(ocl_signals *s);
@@ -49,7 +49,7 @@ bool ocl_probe_known(void); /* true if stored results for these drivers are rece
 void ocl_probe_drivers(void); /* excludes drivers that abort or hang */
 void ocl_probe_done(void);    /* called after the loader has read its entries */
 
-/* ---- device.c ---- */
+/* ---- cl_device.c ---- */
 struct yk_device {
     cl_device_id id;
     cl_context ctx;
@@ -58,7 +58,7 @@ struct yk_device {
     bool visible;         /* host memory is used in place */
     kit_units units;
     atomic_bool left_behind; /* a hanging queue was left behind: buffers keep their memory, as the device may still write there */
-    _Atomic uint64_t compiling_ns; /* total so far; below: the user has got a line (watch.c) */
+    _Atomic uint64_t compiling_ns; /* total so far; below: the user has got a line (cl_watch.c) */
     atomic_bool compiling_reported;
 };
 
@@ -70,16 +70,16 @@ void ocl_device_close(yk_device *dev);
 uint64_t ocl_device_identity(cl_device_id id); /* hash of device, driver, platform */
 uint32_t ocl_device_claims(yk_device *dev, const yk_graph *graph, uint32_t node);
 
-/* ---- place.c ---- */
+/* ---- cl_place.c ---- */
 void ocl_device_place(cl_device_id id, char text[64]); /* text stays as it is if the place is unknown */
 
-/* ---- list.c ---- */
+/* ---- cl_list.c ---- */
 yk_status ocl_device_count(uint32_t *n);
 yk_status ocl_device_caps(uint32_t i, yk_device_caps *caps);
 yk_status ocl_device_open(uint32_t i, yk_device **dev);
 void ocl_devices_forget(void);
 
-/* ---- memory.c ---- */
+/* ---- cl_memory.c ---- */
 struct yk_buffer {
     yk_device *dev;
     cl_mem mem;
@@ -94,7 +94,7 @@ void ocl_buffer_free(yk_buffer *b);
 void *ocl_buffer_map(yk_buffer *b);
 bool ocl_memory_in_place(cl_context ctx, cl_device_id id); /* true if the device uses host memory without copies */
 
-/* ---- watch.c ---- */
+/* ---- cl_watch.c ---- */
 typedef struct ocl_watch { /* around a call in which the driver may compile; lives on the caller's stack */
     yk_device *dev;
     uint64_t begin;
@@ -106,10 +106,10 @@ typedef struct ocl_watch { /* around a call in which the driver may compile; liv
 void ocl_watch_begin(ocl_watch *watch, yk_device *dev);
 void ocl_watch_end(ocl_watch *watch);
 
-/* ---- build.c ---- */
+/* ---- cl_build.c ---- */
 extern const kit_compiler ocl_units_compiler;
 
-/* ---- program.c ---- */
+/* ---- cl_program.c ---- */
 typedef struct ocl_launch {
     cl_kernel kernel;
     cl_uint dims;
@@ -149,7 +149,7 @@ void ocl_program_free(yk_program *program);
 yk_status ocl_program_run(yk_program *program, const yk_submit *s, cl_command_queue q, ocl_scratch *scratch, cl_uint n_wait,
                           const cl_event *wait, cl_event *last);
 
-/* ---- queue.c ---- */
+/* ---- cl_queue.c ---- */
 yk_status ocl_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **q);
 void ocl_queue_free(yk_queue *q);
 yk_status ocl_queue_run(yk_queue *q, const yk_submit *s, uint64_t *point);

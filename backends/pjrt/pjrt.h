@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 #include "backends/pjrt/client.h"
-#include "plugins/kit/queue.h"
+#include "plugins/kit/kit_queue.h"
 
 #define PJ_NAME "pjrt"
 #define PJ_VERSION "0.1.0"
@@ -19,18 +19,18 @@ struct yk_device {
     struct pj_code *codes; /* compiled programs, each text once */
 };
 
-/* options.c */
+/* pjrt_options.c */
 const char *pj_option(const char *key);
 yk_status pj_options_check(void);
 
-/* list.c: vendors' plugins and their devices */
+/* pjrt_list.c: vendors' plugins and their devices */
 yk_status pj_device_count(uint32_t *n);
 yk_status pj_device_caps(uint32_t i, yk_device_caps *caps);
 yk_status pj_device_open(uint32_t i, yk_device **dev);
 void pj_device_close(yk_device *dev);
 void pj_devices_forget(void);
 
-/* memory.c: a buffer is host memory and arrays on the device that hold ranges of it. */
+/* pjrt_memory.c: a buffer is host memory and arrays on the device that hold ranges of it. */
 typedef struct pj_array pj_array; /* counted */
 typedef struct pj_range {
     uint64_t begin, bytes;
@@ -49,7 +49,7 @@ void pj_array_give(pj_array *a);
 bool pj_array_put(yk_buffer *b, const pj_range *range, pjrt_buffer *array, char why[KIT_WHY]);
 int pj_element_type(uint32_t dtype);
 
-/* program.c */
+/* pjrt_program.c */
 yk_status pj_program_new(yk_device *dev, const yk_graph *g, yk_program **out);
 void pj_program_free(yk_program *p);
 const yk_graph *pj_program_graph(const yk_program *p);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The Vulkan plugin's own types. One file per part, and each calls only parts named after it: plugin.c (table, options); queue.c
- * (functions for the kit's queue); program.c (launches of the kit as recorded commands); pipeline.c (kernels as pipelines);
- * profile.c (time per kernel); memory.c (buffers); work.c (submitting and waiting); device.c (an open device); cache.c (pipelines
- * between processes); list.c (list of devices); limits.c; probe.c (drivers tried in a child process); host.c.
+ * The Vulkan plugin's own types. One file per part, and each calls only parts named after it: vk_plugin.c (table, options); vk_queue.c
+ * (functions for the kit's queue); vk_program.c (launches of the kit as recorded commands); pipeline.c (kernels as pipelines);
+ * vk_profile.c (time per kernel); vk_memory.c (buffers); work.c (submitting and waiting); vk_device.c (an open device); vk_cache.c (pipelines
+ * between processes); vk_list.c (list of devices); limits.c; vk_probe.c (drivers tried in a child process); vk_host.c.
  * The kit selects the launches of a graph (plugins/kit/lower/lower.h) and translates kernels (spirv/spirv.h).
  *
  * Memory is named by its address (bufferDeviceAddress): there are no descriptors, no limit of a binding's range, and recorded
@@ -18,16 +18,16 @@
 
 #include <yoke/plugin.h>
 
+#include "plugins/kit/kit_profile.h"
+#include "plugins/kit/kit_queue.h"
+#include "plugins/kit/kit_survey.h"
 #include "plugins/kit/lower/lower.h"
-#include "plugins/kit/profile.h"
-#include "plugins/kit/queue.h"
-#include "plugins/kit/survey.h"
 
 #define VLK_WHO "vulkan"
 #define VLK_VERSION "0.1.0"
 #define VLK_PAGE 4096u /* alignment of imported host memory, bytes */
 
-/* ---- host.c ---- */
+/* ---- vk_host.c ---- */
 extern const yk_host *vlk_host; /* NULL before init */
 void *vlk_alloc(size_t bytes);  /* zeroed; NULL after telling the host */
 void vlk_free(void *p);
@@ -38,14 +38,14 @@ yk_status vlk_result_status(VkResult result);
 yk_status vlk_error(VkResult result, const char *what);
 bool vlk_extension_there(VkPhysicalDevice handle, const char *name);
 
-/* ---- probe.c ---- */
+/* ---- vk_probe.c ---- */
 uint64_t vlk_probe_key(void);    /* key of the present drivers and their environment, before any set-up; 0 without a driver */
 kit_survey vlk_survey(void);   /* stored answers about drivers and devices */
 bool vlk_probe_known(void);     /* true if stored results for these drivers are recent enough, or probing is off */
 void vlk_probe_drivers(void);   /* excludes drivers that abort or hang, by VK_DRIVER_FILES; after vlk_probe_key */
 void vlk_probe_done(void);      /* called after the drivers are loaded */
 
-/* ---- list.c ---- */
+/* ---- vk_list.c ---- */
 typedef struct vlk_physical { /* a device of a driver; lives until vlk_devices_forget */
     VkInstance instance;
     VkPhysicalDevice handle;
@@ -72,10 +72,10 @@ void vlk_devices_forget(void);
 bool vlk_limits_good(const char *value); /* true for a legal value of the option LIMITS */
 void vlk_limits_read(vlk_physical *p); /* max_alloc, max_group, max_local: the device's, or the option's lower ones */
 
-/* ---- coop.c ---- */
+/* ---- vk_coop.c ---- */
 void vlk_coop_find(const vlk_physical *p, kit_target *target); /* sets coop and coop_lanes; logs them, or the reason for none */
 
-/* ---- device.c ---- */
+/* ---- vk_device.c ---- */
 typedef struct vlk_memory { /* device memory with an address */
     VkBuffer buffer;
     VkDeviceMemory memory;
@@ -118,11 +118,11 @@ yk_status vlk_device_make(const vlk_physical *physical, yk_device **dev);
 void vlk_device_close(yk_device *dev);
 uint32_t vlk_device_claims(yk_device *dev, const yk_graph *graph, uint32_t node);
 
-/* ---- cache.c ---- */
+/* ---- vk_cache.c ---- */
 VkResult vlk_cache_open(yk_device *dev);  /* makes dev->cache, with data stored by other processes */
 void vlk_cache_close(yk_device *dev); /* stores new data, and destroys the cache */
 
-/* ---- memory.c ---- */
+/* ---- vk_memory.c ---- */
 struct yk_buffer {
     yk_device *dev;
     vlk_memory memory;
@@ -149,19 +149,19 @@ yk_status vlk_copy_run(yk_device *dev, const yk_copy *copy, char why[KIT_WHY]);
 yk_status vlk_pipeline_get(yk_device *dev, const kit_program *kit, const kit_launch *launch, VkPipeline *pipeline);
 void vlk_pipelines_free(yk_device *dev);
 
-/* ---- program.c ---- */
+/* ---- vk_program.c ---- */
 yk_status vlk_program_new(yk_device *dev, const yk_graph *graph, yk_program **program);
 void vlk_program_free(yk_program *program);
 yk_status vlk_graph_scratch(yk_device *dev, const yk_graph *graph, uint64_t *bytes);
 const yk_graph *vlk_program_graph(const yk_program *program);
 yk_status vlk_program_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY]);
 
-/* ---- profile.c ---- */
+/* ---- vk_profile.c ---- */
 bool vlk_profile_wanted(void);
 VkResult vlk_profile_begin(yk_device *dev, uint32_t n_launch, VkQueryPool *pool); /* for n_launch + 1 timestamps */
 void vlk_profile_add(yk_device *dev, VkQueryPool pool, const yk_graph *graph, const kit_program *kit); /* after a run */
 
-/* ---- queue.c ---- */
+/* ---- vk_queue.c ---- */
 yk_status vlk_queue_new(yk_device *dev, const yk_queue_desc *desc, yk_queue **queue);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/foreign.h"
+#include "core/base/foreign_variables.h"
 #include "core/base/nearest.h"
 
 static const yk__option_row rows[] = {

@@ -28,7 +28,7 @@ typedef enum yk__option_kind {
 /* Owner of a value. */
 typedef enum yk__option_scope {
     YK__OPTION_EACH, /* a rank's own: ranks may differ */
-    YK__OPTION_ALL   /* the job's: ranks with different values would deadlock or diverge (core/group/transport.c) */
+    YK__OPTION_ALL   /* the job's: ranks with different values would deadlock or diverge (core/group/transport_choice.c) */
 } yk__option_scope;
 
 /* X(id, name, kind, default, least, most, words, layer, scope, help); a default of "" means no default. */
@@ -151,7 +151,7 @@ uint32_t yk__option_words(yk__option option);
 const char *yk__option_devices(void);
 
 /* YK_E_ARG with the variable, its value and the allowed values: for one option; for all options, and for the variables of another
- * program that ask for a feature that Yoke lacks (foreign.h). */
+ * program that ask for a feature that Yoke lacks (foreign_variables.h). */
 yk_status yk__option_check(yk__option option, yk_error *err);
 yk_status yk__options_check(yk_error *err);
 

@@ -3,8 +3,8 @@
 #include "core/coll/algorithms.h"
 
 #include "core/coll/feed.h"
-#include "core/coll/msg.h"
-#include "core/coll/shm_comm.h"
+#include "core/coll/messages/msg.h"
+#include "core/coll/shm/shm_comm.h"
 #include "core/coll/solo.h"
 
 static const yk__coll_algorithm *const algorithms[] = {

@@ -3,7 +3,7 @@
 #ifndef YOKE_CORE_COLL_CALL_H
 #define YOKE_CORE_COLL_CALL_H
 
-#include "core/coll/state.h"
+#include "core/coll/coll_state.h"
 
 const char *yk__call_name(const yk__call *call);
 uint64_t yk__call_bytes(const yk__call *call);

@@ -7,10 +7,10 @@
 #include "core/base/mem.h"
 #include "core/coll/call.h"
 #include "core/coll/feed.h"
-#include "core/coll/msg_feed.h"
-#include "core/coll/msg_plane.h"
-#include "core/coll/plan.h"
+#include "core/coll/messages/msg_feed.h"
+#include "core/coll/messages/msg_plane.h"
 #include "core/coll/progress.h"
+#include "core/coll/tune.h"
 
 /* ---- Making -------------------------------------------------------------------------------------------------------- */
 

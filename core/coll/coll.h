@@ -38,7 +38,7 @@ typedef struct yk__coll_config {
     bool by_host;                  /* reduce-scatter adds up each host first, then the hosts in the order of their lowest ranks */
     yk__wire wire;                 /* format of gradients between hosts in a reduce-scatter; by_host and wire are equal on all ranks */
     bool narrow_params;            /* result of yk__coll_narrows if ranks talk by messages */
-    uint64_t columns_from;         /* least bytes of an all-reduce over messages that goes by columns; 0: the plan decides (plan.h) */
+    uint64_t columns_from;         /* least bytes of an all-reduce over messages that goes by columns; 0: the plan decides (tune.h) */
     uint64_t rounds_below;         /* with columns_from: records of fewer bytes of small data go in rounds (msg_rounds.h); 0 for never */
     bool progress;                 /* a thread drives requests over messages while the step thread computes */
     void (*place)(const char **file, int *line); /* finds the place of a request in the user's program; NULL if unknown */

@@ -9,9 +9,9 @@
 #include "core/coll/call.h"
 #include "core/coll/feed.h"
 #include "core/coll/members.h"
-#include "core/coll/msg_plane.h"
+#include "core/coll/messages/msg_plane.h"
 #include "core/coll/request.h"
-#include "core/coll/shm_slot.h"
+#include "core/coll/shm/shm_slot.h"
 
 /* ---- Reading ------------------------------------------------------------------------------------------------------- */
 

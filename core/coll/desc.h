@@ -9,7 +9,7 @@
 
 #include <yoke/dtype.h>
 
-#include "core/base/exact.h"
+#include "core/coll/exact.h"
 #include "core/coll/slices.h"
 
 typedef enum yk__coll_mode {

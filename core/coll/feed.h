@@ -4,7 +4,7 @@
 #ifndef YOKE_CORE_COLL_FEED_H
 #define YOKE_CORE_COLL_FEED_H
 
-#include "core/coll/state.h"
+#include "core/coll/coll_state.h"
 
 yk_status yk__feed_new(yk__coll *coll, yk_error *err);
 /* The lowest member puts the result of a finished request into the feed. No-op on other ranks. */

@@ -3,7 +3,7 @@
 #ifndef YOKE_CORE_COLL_MEMBERS_H
 #define YOKE_CORE_COLL_MEMBERS_H
 
-#include "core/coll/state.h"
+#include "core/coll/coll_state.h"
 
 /* Makes the ranks r with member[r] the members. */
 void yk__members_set(yk__comm *comm, const bool *member);

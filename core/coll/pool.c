@@ -3,8 +3,8 @@
 #include "core/coll/pool.h"
 
 #include "core/base/clock.h"
-#include "core/coll/msg_plane.h"
-#include "core/coll/shm_slot.h"
+#include "core/coll/messages/msg_plane.h"
+#include "core/coll/shm/shm_slot.h"
 
 yk__request *yk__pool_take(yk__comm *comm)
 {

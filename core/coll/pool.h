@@ -6,7 +6,7 @@
 #ifndef YOKE_CORE_COLL_POOL_H
 #define YOKE_CORE_COLL_POOL_H
 
-#include "core/coll/state.h"
+#include "core/coll/coll_state.h"
 
 yk__request *yk__pool_take(yk__comm *comm); /* NULL if all requests are in use. The step thread */
 void yk__pool_append(yk__request *request);

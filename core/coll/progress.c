@@ -9,9 +9,9 @@
 #include <signal.h>
 #include <string.h>
 
-#include "core/coll/msg.h"
-#include "core/coll/msg_feed.h"
-#include "core/coll/msg_plane.h"
+#include "core/coll/messages/msg.h"
+#include "core/coll/messages/msg_feed.h"
+#include "core/coll/messages/msg_plane.h"
 
 #define SLICE_MS 5 /* ms in the transport; a request that begins meanwhile has posted its first pieces already */
 

@@ -3,7 +3,7 @@
 #ifndef YOKE_CORE_COLL_PROGRESS_H
 #define YOKE_CORE_COLL_PROGRESS_H
 
-#include "core/coll/state.h"
+#include "core/coll/coll_state.h"
 
 yk_status yk__msg_start_thread(yk__coll *coll, yk_error *err);
 void yk__msg_stop(yk__coll *coll); /* before the communicators are freed */

@@ -8,9 +8,9 @@
 #include "core/coll/algorithms.h"
 #include "core/coll/call.h"
 #include "core/coll/feed.h"
-#include "core/coll/msg.h"
-#include "core/coll/msg_feed.h"
-#include "core/coll/msg_plane.h"
+#include "core/coll/messages/msg.h"
+#include "core/coll/messages/msg_feed.h"
+#include "core/coll/messages/msg_plane.h"
 #include "core/coll/pool.h"
 
 static yk_status fail_desc(const yk__call *call, const char *why, yk_error *err)

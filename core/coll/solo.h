@@ -3,7 +3,7 @@
 #ifndef YOKE_CORE_COLL_SOLO_H
 #define YOKE_CORE_COLL_SOLO_H
 
-#include "core/coll/state.h"
+#include "core/coll/coll_state.h"
 
 extern const yk__coll_algorithm yk__solo_algorithm;
 

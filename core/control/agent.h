@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #include "core/control/control.h"
-#include "core/control/job.h"
-#include "core/control/rendezvous.h"
+#include "core/control/control_job.h"
+#include "core/control/start/rendezvous.h"
 #include "core/net/link.h"
 
 #define YK__AGENT_BEAT_MS 250

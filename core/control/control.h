@@ -5,7 +5,7 @@
  *
  * A rank joins over a descriptor, from the launcher (YOKE_JOB_FD) or from bootstrap.h. The descriptor brings the job's secret and two
  * memory objects without a name. The first has a slot per rank of the job, for this header; the second holds the data of this host's
- * ranks. job.h makes them. The host's agent (agent.h) keeps the slots of ranks on other hosts up to date, so this header works alike for
+ * ranks. control_job.h makes them. The host's agent (agent.h) keeps the slots of ranks on other hosts up to date, so this header works alike for
  * ranks on one host and on several.
  *
  * A thread per rank shows that its process lives, and checks the other ranks of its host: a rank that is silent for liveness_ms is lost.
@@ -24,7 +24,7 @@
 #include "core/base/error.h"
 
 /*
- * Ranks of one job at most. Tables with an entry per rank (core/balance, core/job/share.h, yk__roles) have this size; memory and
+ * Ranks of one job at most. Tables with an entry per rank (core/balance, core/job/team/share.h, yk__roles) have this size; memory and
  * descriptors are the only other limits. The first part of the program that learns of a larger job, from its variables or hosts, refuses
  * it.
  */
@@ -59,7 +59,7 @@ const char *yk__control_name(const yk__control *c, uint32_t rank); /* valid as l
 uint64_t yk__control_host(const yk__control *c, uint32_t rank);
 /* This host's numeric address in the job's network; NULL if one host has all ranks. Valid as long as c. */
 const char *yk__control_address(const yk__control *c);
-/* The memory object of this host's ranks, empty at first; core/coll/shm.h lays it out. */
+/* The memory object of this host's ranks, empty at first; core/coll/shm/shm.h lays it out. */
 int yk__control_memory(const yk__control *c);
 #define YK__CONTROL_SECRET 32
 /* Known to the ranks of this job alone. Never log it. */

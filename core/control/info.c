@@ -3,7 +3,7 @@
  * Small data in the slots of the control object: a rank's current operation, for ranks that wait for it, and exchanges of a few bytes
  * per rank at the start of a job, before any other way to exchange data exists.
  */
-#include "core/control/internal.h"
+#include "core/control/control_internal.h"
 
 #include <string.h>
 #include <time.h>

@@ -3,13 +3,13 @@
  * A rank's side: joining and leaving. peers.c has its knowledge of the other ranks, stuck.c the waits, live.c the beat.
  *
  * The launcher has left one message in the inherited socket: this rank's number (hello), with descriptors of two shared memory objects,
- * the table of ranks and the host's common memory (core/coll/shm.h). Both are checked before they are mapped: an object without a size
+ * the table of ranks and the host's common memory (core/coll/shm/shm.h). Both are checked before they are mapped: an object without a size
  * seal could shrink and end the process later. A rank that has marked itself as joined waits until all ranks have joined, ended, or are
  * late.
  */
 #include "config.h"
 
-#include "core/control/internal.h"
+#include "core/control/control_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,8 +24,8 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/control/agent.h"
-#include "core/control/origin.h"
-#include "core/control/waiting.h"
+#include "core/control/start/origin.h"
+#include "core/control/start/waiting.h"
 
 /* Moves a descriptor above standard error: a program that closed that would log into the job's memory. */
 static int descriptor_lift(int fd)

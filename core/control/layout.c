@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sizes and text of the control object, for the launcher and the ranks alike. */
-#include "core/control/internal.h"
+#include "core/control/control_internal.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  */
 #include "config.h"
 
-#include "core/control/internal.h"
+#include "core/control/control_internal.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-libyokecore_la_SOURCES += core/control/agent.c core/control/agent.h core/control/bootstrap.c core/control/bootstrap.h \
-	core/control/control.h core/control/end.c core/control/gather.c core/control/gather.h core/control/info.c core/control/internal.h \
-	core/control/job.c core/control/job.h core/control/join.c core/control/launchers.c core/control/launchers.h core/control/layout.c \
-	core/control/live.c core/control/meeting.c core/control/meeting.h core/control/mirror.c core/control/mirror.h core/control/munge.c \
-	core/control/munge.h core/control/origin.c core/control/origin.h core/control/origin_record.c core/control/origin_record.h \
-	core/control/peers.c core/control/pmi.c core/control/pmi.h core/control/pmix.c core/control/pmix.h core/control/pmix_types.h \
-	core/control/rendezvous.c core/control/rendezvous.h core/control/secret.c core/control/secret.h core/control/stuck.c \
-	core/control/variables.c core/control/variables.h core/control/waiting.c core/control/waiting.h
+libyokecore_la_SOURCES += core/control/agent.c core/control/agent.h core/control/start/bootstrap.c core/control/start/bootstrap.h \
+	core/control/control.h core/control/end.c core/control/start/assemble.c core/control/start/assemble.h core/control/info.c \
+	core/control/control_internal.h core/control/control_job.c core/control/control_job.h core/control/join.c \
+	core/control/start/launchers.c core/control/start/launchers.h core/control/layout.c core/control/live.c \
+	core/control/start/meeting.c core/control/start/meeting.h core/control/mirror.c core/control/mirror.h core/control/start/munge.c \
+	core/control/start/munge.h core/control/start/origin.c core/control/start/origin.h core/control/start/origin_record.c \
+	core/control/start/origin_record.h core/control/peers.c core/control/start/pmi.c core/control/start/pmi.h \
+	core/control/start/pmix.c core/control/start/pmix.h core/control/start/pmix_types.h core/control/start/rendezvous.c \
+	core/control/start/rendezvous.h core/control/start/secret.c core/control/start/secret.h core/control/stuck.c \
+	core/control/start/variables.c core/control/start/variables.h core/control/start/waiting.c core/control/start/waiting.h

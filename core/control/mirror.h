@@ -11,12 +11,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/control/internal.h"
+#include "core/control/control_internal.h"
 #include "core/net/frame.h"
 
 /* Kinds of frames of the control plane. */
 typedef enum yk__control_frame {
-    YK__FRAME_HERE = 1,  /* a rank describes itself to rank 0 (gather.c) */
+    YK__FRAME_HERE = 1,  /* a rank describes itself to rank 0 (assemble.c) */
     YK__FRAME_TABLE,     /* rank 0 sends all descriptions to all ranks */
     YK__FRAME_HEARTBEAT, /* no contents */
     YK__FRAME_GOODBYE,   /* from a rank that its host's agent took over: this connection ends */

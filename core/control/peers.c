@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A joined rank's knowledge of itself and of the other ranks. */
-#include "core/control/internal.h"
+#include "core/control/control_internal.h"
 
 #include <stdio.h>
 

@@ -13,7 +13,7 @@
  */
 #include "config.h"
 
-#include "core/control/internal.h"
+#include "core/control/control_internal.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,7 +8,7 @@
 
 #include "core/base/cgroup.h"
 #include "core/base/signals.h"
-#include "core/device/internal.h"
+#include "core/device/device_internal.h"
 
 static char *watcher; /* YK__ASKED bytes that another process reads, or NULL */
 

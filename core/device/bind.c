@@ -6,7 +6,7 @@
 #include <sched.h>
 #include <string.h>
 
-#include "core/device/internal.h"
+#include "core/device/device_internal.h"
 
 yk_status yk__bind_cores(const char *list, yk_error *err)
 {

@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-#include "core/device/internal.h"
+#include "core/device/device_internal.h"
 
 #define HOOKS 8 /* plugins that can be wrapped in one process */
 

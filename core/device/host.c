@@ -15,7 +15,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/device/internal.h"
+#include "core/device/device_internal.h"
 #include "core/device/module.h"
 #include "core/graph/graph.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A rough speed of a device, before a job's own steps tell it: the time of one product. */
 #include "core/base/mem.h"
-#include "core/device/internal.h"
+#include "core/device/device_internal.h"
 #include "core/device/simple.h"
 
 #define ROWS 128

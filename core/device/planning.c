@@ -10,7 +10,7 @@
 #include <yoke/extension.h>
 
 #include "core/base/mem.h"
-#include "core/device/internal.h"
+#include "core/device/device_internal.h"
 
 typedef struct planned_device {
     yk_plugin table;

@@ -13,7 +13,7 @@
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/base/signals.h"
-#include "core/device/internal.h"
+#include "core/device/device_internal.h"
 
 /* guards the list and start-up; recursive, as an error message lists the plugins */
 static pthread_mutex_t lock;

@@ -7,7 +7,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/device/internal.h"
+#include "core/device/device_internal.h"
 
 typedef struct list {
     yk__plugin_info *info;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/device/internal.h"
+#include "core/device/device_internal.h"
 #include "core/device/module.h"
 
 /* "yoke_NAME.so" -> NAME, or NULL. */

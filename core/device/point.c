@@ -7,7 +7,7 @@
 
 #include "core/base/advance.h"
 #include "core/base/clock.h"
-#include "core/device/internal.h"
+#include "core/device/device_internal.h"
 
 #define SLICE_NS 50000000ull /* time between two looks at `cancel` */
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/device/internal.h"
+#include "core/device/device_internal.h"
 #include "core/device/simple.h"
 
 #define ROWS 16

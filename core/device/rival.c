@@ -2,7 +2,7 @@
 /*
  * One device of two plugins: a card by OpenCL and by Vulkan. A timed product decides which plugin keeps it, as it does for the CPU's and
  * GPU's families of kernels (decision 0012). The selecting process opens the device anyway, or is a child of the launcher
- * (core/launch/choose.c).
+ * (core/launch/device_choice.c).
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include <yoke/extension.h>
 
 #include "core/base/log.h"
-#include "core/device/internal.h"
+#include "core/device/device_internal.h"
 #include "core/device/rival.h"
 
 #define FASTER 0.9 /* share of the time: differences within noise must not change the choice from one start to the next */

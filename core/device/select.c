@@ -6,7 +6,7 @@
 
 #include "core/base/log.h"
 #include "core/base/mem.h"
-#include "core/device/internal.h"
+#include "core/device/device_internal.h"
 #include "core/device/rival.h"
 
 typedef struct device_spec {

@@ -17,7 +17,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/device/internal.h"
+#include "core/device/device_internal.h"
 
 struct yk__topology {
     uint32_t n;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "core/base/advance.h"
-#include "core/device/internal.h"
+#include "core/device/device_internal.h"
 
 yk_status yk__device_fail(yk__device *dev, yk_status status, const char *what, yk_error *err)
 {

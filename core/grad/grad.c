@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/grad/internal.h"
+#include "core/grad/grad_internal.h"
 
 #define NO_USE UINT32_MAX
 

@@ -3,7 +3,7 @@
  * Rules of the composites with a backward composite. The composite's body handles the uses that the backward composite does
  * not cover (the gradient of a saved statistic).
  */
-#include "core/grad/internal.h"
+#include "core/grad/grad_internal.h"
 
 #include <string.h>
 

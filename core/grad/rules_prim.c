@@ -3,7 +3,7 @@
  * Rules of the primitives. Notation: y = f(a, b), gy = dL/dy arrives, ga = dL/da is given. The formulas are those of
  * any calculus text. At a kink the convention is PyTorch's, stated beside the rule.
  */
-#include "core/grad/internal.h"
+#include "core/grad/grad_internal.h"
 
 #include <math.h>
 #include <string.h>

@@ -6,7 +6,7 @@
  * copied into one value: the slices q, k, v of a joint projection become one concatenation instead of three padded values and
  * two additions.
  */
-#include "core/grad/internal.h"
+#include "core/grad/grad_internal.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 #ifndef YOKE_CORE_GRAPH_BODY_H
 #define YOKE_CORE_GRAPH_BODY_H
 
-#include "core/graph/internal.h"
+#include "core/graph/graph_internal.h"
 
 /* Operand i in f32 (f64 stays f64): a composite computes wide and rounds once, at its end. */
 yk__vid yk__body_widen(yk__inline *b, uint32_t i);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes in short forms, with broadcasting; values made of parts; sealing. */
-#include "core/graph/internal.h"
+#include "core/graph/graph_internal.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * The checker: every rule of plugin.h that a plugin may rely on. It uses no part of the graph before it has checked that part,
  * so it accepts any contents, if the arrays have the lengths that the graph states.
  */
-#include "core/graph/internal.h"
+#include "core/graph/graph_internal.h"
 
 #include <string.h>
 

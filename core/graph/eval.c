@@ -3,7 +3,7 @@
  * Reference evaluation: the driver. Every operand is read into a dense array of doubles, the operation computes in
  * double, every result is written once. Simple and slow on purpose, since all tests compare with it.
  */
-#include "core/graph/internal.h"
+#include "core/graph/graph_internal.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reference evaluation of normalisations, softmax and cross entropy. */
-#include "core/graph/internal.h"
+#include "core/graph/graph_internal.h"
 
 #include <math.h>
 

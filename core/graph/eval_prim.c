@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reference evaluation of the primitives and activations. */
-#include "core/graph/internal.h"
+#include "core/graph/graph_internal.h"
 
 #include <math.h>
 #include <string.h>

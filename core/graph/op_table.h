@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One row per operation: its parts and its traits. YK_OP_TABLE (yoke/plugin.h) has the facts that plugins know. The files that use a
- * column make an array of it. A row that lacks a column does not compile, nor does an operation that lacks a row (table.c).
+ * column make an array of it. A row that lacks a column does not compile, nor does an operation that lacks a row (op_names.c).
  */
 #ifndef YOKE_CORE_GRAPH_OP_TABLE_H
 #define YOKE_CORE_GRAPH_OP_TABLE_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shape inference: the part common to all operations. Builder and checker both call yk__infer. */
-#include "core/graph/internal.h"
+#include "core/graph/graph_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shape inference of the primitives. */
-#include "core/graph/internal.h"
+#include "core/graph/graph_internal.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The graph's arrays, values, and queries about values. */
-#include "core/graph/internal.h"
+#include "core/graph/graph_internal.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,7 +4,7 @@
  * offset. A view that equals its operand or the whole root is that value itself, so a permutation and its inverse
  * cancel.
  */
-#include "core/graph/internal.h"
+#include "core/graph/graph_internal.h"
 
 #include <string.h>
 

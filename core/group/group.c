@@ -16,9 +16,9 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/control/bootstrap.h"
-#include "core/control/origin.h"
-#include "core/group/transport.h"
+#include "core/control/start/bootstrap.h"
+#include "core/control/start/origin.h"
+#include "core/group/transport_choice.h"
 
 struct yk__group {
     yk__control *control; /* NULL for a group of one */

@@ -26,7 +26,7 @@ typedef struct yk__group yk__group;
 
 /* A group of one. */
 yk_status yk__group_solo(yk__group **g, yk_error *err);
-/* Joins the group that this process's origin describes (core/control/origin.h); YK_E_ARG without an origin. name: this rank's name in
+/* Joins the group that this process's origin describes (core/control/start/origin.h); YK_E_ARG without an origin. name: this rank's name in
  * the messages of other ranks under yoke launch ("rank 1 (opencl:0@1)"). Under other launchers a rank bears its host's name. */
 yk_status yk__group_join(const char *name, yk__group **g, yk_error *err);
 void yk__group_exits(yk__group *g, int code); /* announces this process's exit code before it leaves, for ranks that wait for it */

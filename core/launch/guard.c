@@ -6,7 +6,7 @@
  */
 #include "config.h"
 
-#include "core/launch/internal.h"
+#include "core/launch/launch_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

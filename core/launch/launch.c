@@ -24,7 +24,7 @@
 #include "core/base/limit.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/launch/internal.h"
+#include "core/launch/launch_internal.h"
 
 #define GRACE_MS 1600       /* from the error to SIGKILL ... */
 #define GRACE_SILENT_MS 360 /* ... and after an error whose detection took most of the two seconds */

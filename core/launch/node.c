@@ -17,8 +17,8 @@
 #include "core/base/number.h"
 #include "core/base/option.h"
 #include "core/control/control.h"
-#include "core/launch/choose.h"
-#include "core/launch/internal.h"
+#include "core/launch/device_choice.h"
+#include "core/launch/launch_internal.h"
 #include "core/net/tcp.h"
 
 #define RECORD_MOST 131072u
@@ -180,7 +180,7 @@ static yk_status listen_for_ranks(const part *own, yk__node *node, yk_error *err
 
 /* ---- The whole --------------------------------------------------------------------------------------------------- */
 
-/* Makes a file without a name that its owner alone may read, as core/control/secret.h wants it. */
+/* Makes a file without a name that its owner alone may read, as core/control/start/secret.h wants it. */
 static yk_status secret_store(part *own, int *fd, yk_error *err)
 {
     *fd = memfd_create("yoke-secret", MFD_CLOEXEC);

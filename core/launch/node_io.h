@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "core/launch/lines.h"
+#include "core/launch/pipe_lines.h"
 
 #define YK__NODE_LINE "yoke-node " /* beginning of a line of the node's own */
 #define YK__NODE_BEAT_MS 500       /* each side sends a beat this often */

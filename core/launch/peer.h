@@ -14,9 +14,9 @@
 #include <sys/types.h>
 
 #include "core/launch/hosts.h"
-#include "core/launch/lines.h"
+#include "core/launch/launch_signals.h"
+#include "core/launch/pipe_lines.h"
 #include "core/launch/restart.h"
-#include "core/launch/signals.h"
 
 /* The program, and the hosts to run it on. Lives as long as the peers. */
 typedef struct yk__peer_config {

@@ -24,9 +24,9 @@
 #include "core/base/option.h"
 #include "core/control/control.h"
 #include "core/launch/beat.h"
+#include "core/launch/launch_signals.h"
 #include "core/launch/node.h"
 #include "core/launch/node_io.h"
-#include "core/launch/signals.h"
 
 #define END_MS 4000     /* a node needs 2 s at most */
 #define URGENT_MS 2500  /* after a second signal */

@@ -2,7 +2,7 @@
 /* Starting the ranks of a job: each rank's environment, its process in a group of its own, and the report of a failed exec. */
 #include "config.h"
 
-#include "core/launch/internal.h"
+#include "core/launch/launch_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>

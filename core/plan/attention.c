@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/plan/internal.h"
+#include "core/plan/plan_internal.h"
 
 #define MOST_VIEWS 8 /* views of one result; a result with more stays as it is */
 

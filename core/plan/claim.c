@@ -4,7 +4,7 @@
  * composites and primitives are left.
  */
 #include "core/base/log.h"
-#include "core/plan/internal.h"
+#include "core/plan/plan_internal.h"
 
 #define MAX_DEPTH 16 /* depth of nested bodies; more is a mistake in the table of bodies */
 

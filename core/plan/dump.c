@@ -12,7 +12,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/plan/internal.h"
+#include "core/plan/plan_internal.h"
 
 /* Opens a file for writing; makes a missing folder. */
 static FILE *open_file(const char *dir, const char *path)

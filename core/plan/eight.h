@@ -3,7 +3,7 @@
 #ifndef YOKE_CORE_PLAN_EIGHT_H
 #define YOKE_CORE_PLAN_EIGHT_H
 
-#include "core/plan/internal.h"
+#include "core/plan/plan_internal.h"
 
 enum { YK__EIGHT_NONE, YK__EIGHT_E4M3, YK__EIGHT_E5M2, YK__EIGHT_FORMATS };
 

@@ -12,7 +12,7 @@
 #ifndef YOKE_CORE_PLAN_FUSE_CLUSTER_H
 #define YOKE_CORE_PLAN_FUSE_CLUSTER_H
 
-#include "core/plan/internal.h"
+#include "core/plan/plan_internal.h"
 
 #define YK__FUSE_NODES 48u /* members of a cluster */
 #define YK__FUSE_IN 24u

@@ -3,7 +3,7 @@
  * The gradient of a look-up is a sum of rows. If each row was looked up at most once, and the trace has the inverse of the
  * row numbers (yk__graph_mark_inverse), the gradient is a look-up too: nothing to clear and nothing to add.
  */
-#include "core/plan/internal.h"
+#include "core/plan/plan_internal.h"
 
 /* The leaf of input `number`; YK_NONE if this graph does not read it. */
 static yk__vid leaf_of(const yk__graph *g, uint32_t number)

@@ -6,7 +6,7 @@
  * size: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020). The arena is one address range, but no
  * block crosses a multiple of the device's largest buffer: the arena is cut there into parts, a slot each.
  */
-#include "core/plan/internal.h"
+#include "core/plan/plan_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static bool in_arena(const yk__graph *g, yk__vid root)
     return g->value[root].slot == YK_NONE;
 }
 
-/* True if v lies in its root as w does in w's root: a matrix with padded rows, and its gradient (lines.c). */
+/* True if v lies in its root as w does in w's root: a matrix with padded rows, and its gradient (padding.c). */
 static bool lies_alike(const yk__graph *g, yk__vid v, yk__vid w)
 {
     const yk_value *x = &g->value[v], *y = &g->value[w];

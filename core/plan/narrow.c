@@ -3,7 +3,7 @@
  * Lets a layer norm in f32 write 16 bits itself, if only a cast to 16 bits reads its result and the device can: one pass
  * over its rows instead of two.
  */
-#include "core/plan/internal.h"
+#include "core/plan/plan_internal.h"
 
 typedef struct narrowing {
     yk__work *work;

@@ -4,7 +4,7 @@
  * in backward the weight gradients, half of its work. Nodes keep their order otherwise; sums keep theirs.
  */
 #include "core/base/mem.h"
-#include "core/plan/internal.h"
+#include "core/plan/plan_internal.h"
 
 typedef struct reorder {
     const yk__graph *g;

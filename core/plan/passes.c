@@ -9,7 +9,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/round.h"
-#include "core/plan/internal.h"
+#include "core/plan/plan_internal.h"
 
 #define MOST_PARTS 64 /* blocks of recomputation tried for a memory limit */
 

@@ -4,7 +4,7 @@
  * states. The node that makes a value writes there directly, or adds there, if that is legal; otherwise a copy or a sum
  * follows it. Operands of all_reduce get separate memory, in which the sum is taken.
  */
-#include "core/plan/internal.h"
+#include "core/plan/plan_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

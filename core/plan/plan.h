@@ -48,7 +48,7 @@ typedef struct yk__plan_request {
     yk_dtype precision;
     bool rounds8;                        /* fp8: precision is bf16, and linear layers' products have operands of 8 bits (eight.c) */
     bool keep_compute;                   /* read 16-bit operands that are whole parameters from the copies that
-                                            core/run/compute.c keeps, instead of casting them in the program */
+                                            core/run/values/compute.c keeps, instead of casting them in the program */
     bool keep_cheap;                     /* store results of activation functions and layer norms for backward, do not recompute */
     const yk_device_caps *caps;
     uint32_t (*claims)(void *arg, const yk_graph *g, uint32_t node); /* the plugin's function, or a test's */

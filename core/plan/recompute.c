@@ -14,7 +14,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/plan/internal.h"
+#include "core/plan/plan_internal.h"
 
 #define LARGE (64u << 10) /* least bytes that pay for a recomputed node, if the request gives no number */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rewrites a graph into a new one; facts about a graph that several passes need. */
-#include "core/plan/internal.h"
+#include "core/plan/plan_internal.h"
 
 #include <string.h>
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/plan/internal.h"
+#include "core/plan/plan_internal.h"
 
 #define DEPTH 5
 

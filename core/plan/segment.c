@@ -9,7 +9,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/plan/internal.h"
+#include "core/plan/plan_internal.h"
 
 typedef struct cutting {
     yk__work *work;

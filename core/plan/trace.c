@@ -4,7 +4,7 @@
  * that takes part in sums over ranks).
  */
 #include "core/base/mem.h"
-#include "core/plan/internal.h"
+#include "core/plan/plan_internal.h"
 
 /* With one rank an all_reduce is its operand, and all ranks' rows are this rank's. */
 static uint32_t emit_single_rank(yk__remap *remap, uint32_t k)

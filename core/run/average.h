@@ -9,7 +9,7 @@
 #ifndef YOKE_CORE_RUN_AVERAGE_H
 #define YOKE_CORE_RUN_AVERAGE_H
 
-#include "core/run/params.h"
+#include "core/run/values/params.h"
 
 /* The trained parameters. weight: this rank's. By all members, between windows: gradients are lost. */
 yk_status yk__params_average(yk__params *p, double weight, yk_error *err);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The engine as its own files see it: a device's queue, the talk with other ranks, parameters, execution, update, snapshot. Each of them
- * knows those before it; what needs several stands in the engine's files (api.c, layout.c, micro.c, state.c, roles.c, hash.c).
+ * knows those before it; what needs several stands in the engine's files (api.c, param_layout.c, micro.c, sliced_state.c, roles.c, param_hash.c).
  */
 #ifndef YOKE_CORE_RUN_ENGINE_H
 #define YOKE_CORE_RUN_ENGINE_H
 
 #include "core/run/fetch.h"
-#include "core/run/power.h"
-#include "core/run/snapshot.h"
 #include "core/run/update.h"
+#include "core/run/values/snapshot.h"
+#include "core/run/ways/powersgd.h"
 
 #define YK__TICKETS 64
 
@@ -24,7 +24,7 @@ struct yk__engine {
     uint64_t ticket, ticket_point[YK__TICKETS];
 };
 
-/* layout.c: the layout, if it is not made yet. Collective. */
+/* param_layout.c: the layout, if it is not made yet. Collective. */
 yk_status yk__engine_lay_out(yk__engine *e, yk_error *err);
 
 #endif

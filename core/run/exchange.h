@@ -13,8 +13,8 @@
 #define YOKE_CORE_RUN_EXCHANGE_H
 
 #include "core/group/group.h"
-#include "core/run/home.h"
 #include "core/run/run.h"
+#include "core/run/values/home.h"
 
 /* The medium between this rank and the others. */
 typedef enum yk__medium {

@@ -7,7 +7,7 @@
 #define YOKE_CORE_RUN_EXEC_H
 
 #include "core/run/arena.h"
-#include "core/run/params.h"
+#include "core/run/values/params.h"
 
 #define YK__STAGES 4 /* input areas of micro batches under way at once */
 

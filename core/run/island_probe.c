@@ -10,7 +10,7 @@
 #include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/run/island.h"
+#include "core/run/islands.h"
 
 #define PART 1021u /* elements of each member; a prime, so that positions and parts do not look alike */
 

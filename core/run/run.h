@@ -31,7 +31,7 @@ typedef struct yk__engine_config {
     bool rounds8;            /* with YK_BF16: operands of linear layers' products are rounded to 8 bits */
     uint64_t memory_limit;   /* bytes that may not be passed; 0: none, see yk__engine_budget */
     uint64_t bucket_bytes;   /* of gradients reduced together; 0: 16 MiB (YOKE_BUCKET_BYTES), or 1 GiB where a rank is alone */
-    uint32_t power_rank;     /* of PowerSGD (power.h), equal on all ranks; 0: none */
+    uint32_t power_rank;     /* of PowerSGD (powersgd.h), equal on all ranks; 0: none */
     bool local_sgd;          /* this rank updates parameters of its own, from yk__engine_average to the next; equal on all ranks */
     const struct yk__way *way; /* a way to exchange (way.h) before those of the table, by which tests bring their own; NULL for none */
     const struct yk__home *home; /* the same of homes of parameters (home.h) */

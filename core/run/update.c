@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/run/power.h"
+#include "core/run/ways/powersgd.h"
 
 /* Where memory is short the arena is given up for moments: the next run is planned anew, with more recomputation. */
 static yk_status free_arena_for_moments(yk__updater *u, yk_error *err)

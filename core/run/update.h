@@ -5,7 +5,7 @@
 #ifndef YOKE_CORE_RUN_UPDATE_H
 #define YOKE_CORE_RUN_UPDATE_H
 
-#include "core/run/optim.h"
+#include "core/run/update_programs.h"
 
 typedef struct yk__updater {
     yk__optim_programs optim;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "core/text/internal.h"
+#include "core/text/text_internal.h"
 #include "core/text/utf8.h"
 
 #define CACHE_SLOTS ((size_t)1 << 16)

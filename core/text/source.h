@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "core/text/internal.h"
+#include "core/text/text_internal.h"
 
 #define TOK_MAX_ID (1 << 28)
 

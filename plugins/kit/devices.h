@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The devices of a plugin whose drivers are slow or dangerous to load. Their number and capabilities come from an earlier process's
- * answer, if it still holds (survey.h). The drivers are loaded when a device is opened, or without such an answer. Any thread; one list
+ * answer, if it still holds (kit_survey.h). The drivers are loaded when a device is opened, or without such an answer. Any thread; one list
  * per plugin, which lives as long as the plugin.
  */
 #ifndef YOKE_PLUGINS_KIT_DEVICES_H
@@ -12,7 +12,7 @@
 
 #include <yoke/plugin.h>
 
-#include "plugins/kit/survey.h"
+#include "plugins/kit/kit_survey.h"
 
 #define KIT_DEVICES 64
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "plugins/kit/clock.h"
+#include "plugins/kit/kit_clock.h"
 
 #define LEAVE_NS 2000000000u /* ns without a finished job after which an aborted queue counts as hung */
 

@@ -8,7 +8,7 @@
 #ifndef YOKE_PLUGINS_KIT_EMIT_H
 #define YOKE_PLUGINS_KIT_EMIT_H
 
-#include "plugins/kit/text.h"
+#include "plugins/kit/kit_text.h"
 #include "plugins/kit/value.h"
 
 #define KIT_LEAVES 24

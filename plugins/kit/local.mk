@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 # The kit: a convenience library for plugins, and the kernel sources as C strings.
 noinst_LTLIBRARIES += libkit.la
-libkit_la_SOURCES = plugins/kit/cache.c plugins/kit/cache.h plugins/kit/clock.h plugins/kit/coop.c plugins/kit/coop.h \
-	plugins/kit/cores.c plugins/kit/cores.h \
-	plugins/kit/devices.c plugins/kit/devices.h plugins/kit/drain.c plugins/kit/drain.h plugins/kit/emit.c plugins/kit/emit.h \
-	plugins/kit/emit_kernel.c plugins/kit/emit_wide.c plugins/kit/hlo/function.c plugins/kit/hlo/function.h \
-	plugins/kit/hlo/primitives.c plugins/kit/hlo/tensor.c plugins/kit/hlo/tensor.h \
-	plugins/kit/lower/attn.c plugins/kit/lower/behind.c plugins/kit/lower/chain.c plugins/kit/lower/conv.c plugins/kit/lower/conv_gpu.c \
-	plugins/kit/lower/conv_gpu.h plugins/kit/lower/conv_library.c plugins/kit/lower/conv_library.h plugins/kit/lower/conv_plan.c \
-	plugins/kit/lower/conv_plan.h plugins/kit/lower/data.c plugins/kit/lower/dot.c plugins/kit/lower/eight.c \
-	plugins/kit/lower/internal.h plugins/kit/lower/launch.c plugins/kit/lower/lines.c plugins/kit/lower/lower.c \
-	plugins/kit/lower/lower.h plugins/kit/lower/nn.c plugins/kit/lower/norms.c plugins/kit/lower/parts.c \
-	plugins/kit/lower/steps.c plugins/kit/lower/steps.h \
-	plugins/kit/options.c plugins/kit/options.h plugins/kit/plugin.h \
-	plugins/kit/probe.c plugins/kit/probe.h plugins/kit/profile.c plugins/kit/profile.h \
-	plugins/kit/program.c plugins/kit/program.h plugins/kit/queue.c plugins/kit/queue.h \
-	plugins/kit/source.c plugins/kit/source.h plugins/kit/spirv/compile.h plugins/kit/spirv/expr.c plugins/kit/spirv/lex.c \
-	plugins/kit/spirv/macro.c plugins/kit/spirv/matrix.c plugins/kit/spirv/memory.c plugins/kit/spirv/module.c plugins/kit/spirv/opcodes.h \
-	plugins/kit/spirv/read.c plugins/kit/spirv/spirv.h plugins/kit/spirv/stmt.c plugins/kit/spirv/unit.c plugins/kit/spirv/value.c \
-	plugins/kit/survey.c plugins/kit/survey.h plugins/kit/text.c plugins/kit/text.h plugins/kit/units.c plugins/kit/units.h \
+libkit_la_SOURCES = plugins/kit/kit_cache.c plugins/kit/kit_cache.h plugins/kit/kit_clock.h plugins/kit/kit_coop.c \
+	plugins/kit/kit_coop.h plugins/kit/kit_cores.c plugins/kit/kit_cores.h plugins/kit/devices.c plugins/kit/devices.h \
+	plugins/kit/drain.c plugins/kit/drain.h plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c plugins/kit/emit_wide.c \
+	plugins/kit/hlo/function.c plugins/kit/hlo/function.h plugins/kit/hlo/hlo_primitives.c plugins/kit/hlo/tensor.c \
+	plugins/kit/hlo/tensor.h plugins/kit/lower/attn.c plugins/kit/lower/behind.c plugins/kit/lower/chain.c \
+	plugins/kit/lower/lower_conv.c plugins/kit/lower/conv_gpu.c plugins/kit/lower/conv_gpu.h plugins/kit/lower/conv_library.c \
+	plugins/kit/lower/conv_library.h plugins/kit/lower/conv_plan.c plugins/kit/lower/conv_plan.h plugins/kit/lower/lower_data.c \
+	plugins/kit/lower/lower_dot.c plugins/kit/lower/lower_eight.c plugins/kit/lower/lower_internal.h \
+	plugins/kit/lower/lower_launch.c plugins/kit/lower/lines.c plugins/kit/lower/lower.c plugins/kit/lower/lower.h \
+	plugins/kit/lower/nn.c plugins/kit/lower/norms.c plugins/kit/lower/parts.c plugins/kit/lower/steps.c plugins/kit/lower/steps.h \
+	plugins/kit/kit_options.c plugins/kit/kit_options.h plugins/kit/plugin.h plugins/kit/kit_probe.c plugins/kit/kit_probe.h \
+	plugins/kit/kit_profile.c plugins/kit/kit_profile.h plugins/kit/kit_program.c plugins/kit/kit_program.h plugins/kit/kit_queue.c \
+	plugins/kit/kit_queue.h plugins/kit/kit_source.c plugins/kit/kit_source.h plugins/kit/spirv/compile.h plugins/kit/spirv/expr.c \
+	plugins/kit/spirv/lex.c plugins/kit/spirv/macro.c plugins/kit/spirv/matrix.c plugins/kit/spirv/spirv_memory.c \
+	plugins/kit/spirv/spirv_module.c plugins/kit/spirv/opcodes.h plugins/kit/spirv/spirv_read.c plugins/kit/spirv/spirv.h \
+	plugins/kit/spirv/stmt.c plugins/kit/spirv/unit.c plugins/kit/spirv/spirv_value.c plugins/kit/kit_survey.c \
+	plugins/kit/kit_survey.h plugins/kit/kit_text.c plugins/kit/kit_text.h plugins/kit/units.c plugins/kit/units.h \
 	plugins/kit/value.h
 libkit_la_CFLAGS = $(AM_CFLAGS) $(CONVERSION)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The compiled units of a device. A unit's name is the hash of its text, its macros and the device's identity. It is looked up in the
- * device's table, then in the cache folder (cache.h), then compiled; missing generated kernels are compiled together.
+ * device's table, then in the cache folder (kit_cache.h), then compiled; missing generated kernels are compiled together.
  * Any thread: its own lock is held while it compiles.
  */
 #ifndef YOKE_PLUGINS_KIT_UNITS_H
@@ -9,8 +9,8 @@
 
 #include <pthread.h>
 
-#include "plugins/kit/cache.h"
-#include "plugins/kit/source.h"
+#include "plugins/kit/kit_cache.h"
+#include "plugins/kit/kit_source.h"
 
 /* Code that another process can load instead of compiling. */
 typedef struct kit_image {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A second plugin to copy: a device with its own memory and a thread that drives it, over the kit's queue (plugins/kit/queue.h). It
+ * A second plugin to copy: a device with its own memory and a thread that drives it, over the kit's queue (plugins/kit/kit_queue.h). It
  * shows a host everything that a GPU does: buffers that cannot be mapped, copies in parallel to the caller, points, several queues,
  * registered host memory. The reference kernels play the device.
  *
@@ -14,8 +14,8 @@
 #include <string.h>
 #include <yoke/plugin.h>
 
+#include "plugins/kit/kit_queue.h"
 #include "plugins/kit/plugin.h"
-#include "plugins/kit/queue.h"
 #include "plugins/kit/value.h"
 
 #ifndef SANITIZER

@@ -11,8 +11,8 @@
 #include "plugins/template/far.c"
 #undef yk_plugin_query
 
+#include "plugins/kit/kit_source.h"
 #include "plugins/kit/lower/lower.h"
-#include "plugins/kit/source.h"
 #include "tests/support/compiled.h"
 
 #define UNITS 1024

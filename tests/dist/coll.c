@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "core/base/hash.h"
-#include "core/coll/msg_piece.h"
-#include "core/coll/plan.h"
+#include "core/coll/messages/msg_piece.h"
+#include "core/coll/tune.h"
 #include "tests/dist/coll_small.h"
 #include "tests/support/loopback.h"
 #include "tests/support/run.h"

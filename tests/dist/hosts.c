@@ -22,9 +22,9 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
-#include "core/control/bootstrap.h"
 #include "core/control/control.h"
-#include "core/control/origin.h"
+#include "core/control/start/bootstrap.h"
+#include "core/control/start/origin.h"
 #include "core/net/auth.h"
 #include "core/net/tcp.h"
 #include "tests/support/hosts.h"

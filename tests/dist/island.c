@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/coll/state.h"
+#include "core/coll/coll_state.h"
 #include "core/run/engine.h"
 #include "tests/dist/net.h"
 #include "tests/support/fakes.h"
@@ -118,7 +118,7 @@ static yk_status run_windows(rig *r, bool excludes, counted *c, yk_error *err)
     return yk__engine_hash(r->e, &c->hash, err);
 }
 
-/* A plan follows what calls took in its run (core/coll/plan.h), and two plans send different bytes: all go directly here. */
+/* A plan follows what calls took in its run (core/coll/tune.h), and two plans send different bytes: all go directly here. */
 static void fix_plan(yk__coll *coll)
 {
     coll->columns_from = UINT64_MAX;

@@ -14,8 +14,8 @@ tests_dist_fifty_LDADD = libyoke.la
 tests_dist_repeat_SOURCES = tests/dist/repeat.c
 tests_dist_repeat_LDADD = libyoke.la
 RANKS_SH = tests/dist/cuda.sh tests/dist/islands.sh tests/dist/faults.sh tests/dist/fp8.sh tests/dist/launch.sh tests/dist/launchers.sh \
-	tests/dist/machines.sh tests/dist/mixed.sh tests/dist/network.sh tests/dist/ofi.sh tests/dist/repeat.sh tests/dist/several_hosts.sh \
-	tests/dist/started.sh tests/dist/trace.sh tests/dist/vulkan.sh
+	tests/dist/machines.sh tests/dist/mixed.sh tests/dist/network.sh tests/dist/ofi.sh tests/dist/repeat.sh \
+	tests/dist/several_hosts.sh tests/dist/started.sh tests/dist/trace.sh tests/dist/vulkan.sh
 dist_check_SCRIPTS += $(RANKS_SH)
 TESTS += $(RANKS_SH)
 noinst_HEADERS += tests/dist/coll_small.h tests/dist/losses.h tests/dist/net.h tests/dist/own_way.h
@@ -26,7 +26,8 @@ UNIT_TESTS += tests/dist/agree.test tests/dist/coll.test tests/dist/collect.test
 	tests/dist/message.test tests/dist/precision.test tests/dist/program.test tests/dist/roles.test tests/dist/shm.test \
 	tests/dist/topology.test tests/dist/train.test tests/dist/uneven.test
 TSAN_TESTS += tests/dist/coll.test tests/dist/collect.test tests/dist/emergency.test tests/dist/hosts.test tests/dist/island.test \
-	tests/dist/local_sgd.test tests/dist/message.test tests/dist/roles.test tests/dist/shm.test tests/dist/topology.test tests/dist/train.test
+	tests/dist/local_sgd.test tests/dist/message.test tests/dist/roles.test tests/dist/shm.test tests/dist/topology.test \
+	tests/dist/train.test
 tests_dist_coll_test_SOURCES = tests/dist/coll.c tests/dist/coll_small.c tests/support/loopback.c
 tests_dist_engine_test_SOURCES = tests/dist/engine.c tests/dist/net.c tests/dist/own_way.c
 tests_dist_island_test_SOURCES = tests/dist/island.c tests/dist/net.c

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "core/base/philox.h"
-#include "core/coll/shm.h"
+#include "core/coll/shm/shm.h"
 #include "tests/support/loopback.h"
 #include "tests/support/run.h"
 #include "transport/local/local.h"

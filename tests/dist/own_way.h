@@ -2,7 +2,7 @@
 #ifndef YOKE_TESTS_DIST_OWN_WAY_H
 #define YOKE_TESTS_DIST_OWN_WAY_H
 
-#include "core/run/params.h"
+#include "core/run/values/params.h"
 
 extern const yk__way own_way; /* for yk__engine_config.way */
 extern const yk__home own_home; /* for yk__engine_config.home: behind memory of its own, in a buffer of the device */

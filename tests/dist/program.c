@@ -7,7 +7,7 @@
  */
 #include <yoke/yoke.h>
 
-#include "core/job/agree_graph.h"
+#include "core/job/trace/agree_graph.h"
 #include "tests/support/ranks.h"
 
 #define DEVICES "cpu:0! cpu:0! cpu:0!"

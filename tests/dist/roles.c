@@ -10,7 +10,7 @@
 #include <math.h>
 
 #include "core/base/hash.h"
-#include "core/group/transport.h"
+#include "core/group/transport_choice.h"
 #include "core/run/engine.h"
 #include "tests/dist/net.h"
 #include "tests/support/loopback.h"

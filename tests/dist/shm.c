@@ -14,7 +14,7 @@
 
 #include "core/base/advance.h"
 #include "core/base/clock.h"
-#include "core/coll/shm.h"
+#include "core/coll/shm/shm.h"
 
 static yk__control *control;
 static yk__shm *shm;

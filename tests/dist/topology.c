@@ -18,10 +18,10 @@
 
 #include "core/base/convert.h"
 #include "core/coll/coll.h"
-#include "core/coll/state.h"
-#include "core/control/bootstrap.h"
+#include "core/coll/coll_state.h"
 #include "core/control/control.h"
-#include "core/control/origin.h"
+#include "core/control/start/bootstrap.h"
+#include "core/control/start/origin.h"
 #include "core/job/job.h"
 #include "core/run/engine.h"
 #include "tests/support/hosts.h"

@@ -8,7 +8,7 @@
  */
 #include <yoke/yoke.h> /* before core/job/job.h: calls record their line here */
 
-#include "core/group/transport.h"
+#include "core/group/transport_choice.h"
 #include "core/job/job.h"
 #include "tests/support/loopback.h"
 #include "tests/support/ranks.h"

@@ -8,7 +8,7 @@ UNIT_TESTS += tests/fuzz/net.test tests/fuzz/sock.test
 endif
 if WITH_OFI
 UNIT_TESTS += tests/fuzz/ofi.test
-tests_fuzz_ofi_test_SOURCES = tests/fuzz/ofi.c transport/ofi/message.c
+tests_fuzz_ofi_test_SOURCES = tests/fuzz/ofi.c transport/ofi/ofi_message.c
 tests_fuzz_ofi_test_CFLAGS = $(AM_CFLAGS) $(OFI_CFLAGS)
 endif
 endif

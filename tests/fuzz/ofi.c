@@ -9,8 +9,8 @@
 #include <stdio.h>
 
 #include "tests/fuzz/mutate.h"
-#include "transport/ofi/internal.h"
-#include "transport/ofi/message.h"
+#include "transport/ofi/ofi_internal.h"
+#include "transport/ofi/ofi_message.h"
 
 enum { HEAD = YK__MATCH_HEAD, RECEIVES = 3, LENGTH = 100000 };
 

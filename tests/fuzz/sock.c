@@ -13,7 +13,7 @@
 
 #include "core/base/mem.h"
 #include "tests/fuzz/mutate.h"
-#include "transport/sock/internal.h"
+#include "transport/sock/sock_internal.h"
 
 enum { STREAMS = 2, RECEIVES = 3, SENDS = 2, LENGTH = 100000, HEAD = YK__MATCH_HEAD };
 enum { MOST = YK__SOCK_SEGMENT + HEAD + 2 * YK__MAC_BYTES };

@@ -3,8 +3,8 @@
 #ifndef YOKE_TESTS_SUPPORT_CPU_KIT_H
 #define YOKE_TESTS_SUPPORT_CPU_KIT_H
 
+#include "backends/cpu/cpu_ops.h"
 #include "backends/cpu/exec/cpu.h"
-#include "backends/cpu/ops.h"
 #include "tests/support/kit.h"
 
 void kit_host(void); /* the plugin's host: malloc, stderr */

@@ -6,7 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
-#include "core/graph/internal.h"
+#include "core/graph/graph_internal.h"
 #include "core/io/safetensors.h"
 #include "tests/support/graph_lab.h"
 

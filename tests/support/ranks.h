@@ -26,7 +26,7 @@
 #include <yoke/yoke.h>
 
 #include "core/base/clock.h"
-#include "core/control/origin.h"
+#include "core/control/start/origin.h"
 #include "core/device/device.h"
 #include "core/group/group.h"
 #include "core/launch/launch.h"

@@ -3,24 +3,21 @@
 if WITH_CHECK
 UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test tests/unit/balance/sets.test tests/unit/base/base.test \
 	tests/unit/base/cgroup.test tests/unit/coll/reduce.test tests/unit/coll/wire.test tests/unit/control/garbage.test \
-	tests/unit/control/job.test \
-	tests/unit/control/mirror.test tests/unit/control/origin.test tests/unit/cpu/chain.test tests/unit/cpu/gemm.test \
-	tests/unit/cpu/nets.test tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test tests/unit/cuda/faults.test \
-	tests/unit/cuda/behind.test tests/unit/cuda/coll.test tests/unit/cuda/conv.test tests/unit/cuda/eight.test \
-	tests/unit/cuda/flash.test tests/unit/cuda/products.test tests/unit/data/csv.test tests/unit/data/foreign.test tests/unit/data/idx.test \
-	tests/unit/data/large.test tests/unit/data/loader.test tests/unit/data/mask.test tests/unit/data/shards.test \
-	tests/unit/data/folders.test \
-	tests/unit/data/tokenizer.test tests/unit/device/layers.test tests/unit/device/select.test tests/unit/device/topology.test \
-	tests/unit/device/transport.test tests/unit/device/wait.test tests/unit/grad/rules.test tests/unit/graph/body.test \
-	tests/unit/graph/build.test tests/unit/graph/eval.test tests/unit/graph/golden.test tests/unit/graph/serial.test \
-	tests/unit/graph/vectors.test tests/unit/io/gzip.test tests/unit/io/json.test tests/unit/io/safetensors.test tests/unit/io/tree.test \
-	tests/unit/job/api.test tests/unit/job/callsite.test tests/unit/job/deep.test tests/unit/job/guest.test tests/unit/job/host.test \
-	tests/unit/job/inference.test \
-	tests/unit/job/kill.test \
-	tests/unit/job/locale.test tests/unit/job/memory.test tests/unit/job/models.test tests/unit/job/pack.test \
-	tests/unit/job/precision.test tests/unit/job/refused.test tests/unit/job/resume.test tests/unit/job/sampler.test \
-	tests/unit/kit/coop.test tests/unit/kit/cpu_shape.test tests/unit/kit/gpu_shape.test tests/unit/kit/library.test \
-	tests/unit/kit/lower.test tests/unit/launch/hosts.test \
+	tests/unit/control/job.test tests/unit/control/mirror.test tests/unit/control/origin.test tests/unit/cpu/chain.test \
+	tests/unit/cpu/gemm.test tests/unit/cpu/nets.test tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test \
+	tests/unit/cuda/faults.test tests/unit/cuda/behind.test tests/unit/cuda/coll.test tests/unit/cuda/conv.test \
+	tests/unit/cuda/eight.test tests/unit/cuda/flash.test tests/unit/cuda/products.test tests/unit/data/csv.test \
+	tests/unit/data/foreign.test tests/unit/data/idx.test tests/unit/data/large.test tests/unit/data/loader.test \
+	tests/unit/data/mask.test tests/unit/data/shards.test tests/unit/data/folders.test tests/unit/data/tokenizer.test \
+	tests/unit/device/layers.test tests/unit/device/select.test tests/unit/device/topology.test tests/unit/device/transport.test \
+	tests/unit/device/wait.test tests/unit/grad/rules.test tests/unit/graph/body.test tests/unit/graph/build.test \
+	tests/unit/graph/eval.test tests/unit/graph/golden.test tests/unit/graph/serial.test tests/unit/graph/vectors.test \
+	tests/unit/io/gzip.test tests/unit/io/json.test tests/unit/io/safetensors.test tests/unit/io/tree.test tests/unit/job/api.test \
+	tests/unit/job/callsite.test tests/unit/job/deep.test tests/unit/job/guest.test tests/unit/job/host.test \
+	tests/unit/job/inference.test tests/unit/job/kill.test tests/unit/job/locale.test tests/unit/job/memory.test \
+	tests/unit/job/models.test tests/unit/job/pack.test tests/unit/job/precision.test tests/unit/job/refused.test \
+	tests/unit/job/resume.test tests/unit/job/sampler.test tests/unit/kit/coop.test tests/unit/kit/cpu_shape.test \
+	tests/unit/kit/gpu_shape.test tests/unit/kit/library.test tests/unit/kit/lower.test tests/unit/launch/hosts.test \
 	tests/unit/local/garbage.test
 if WITH_SODIUM
 UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test tests/unit/net/link.test tests/unit/sock/open.test \

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/control/origin.h"
+#include "core/control/start/origin.h"
 
 enum { MOST_ROUNDS = 99, MOST_ARGS = 64 };
 

@@ -4,7 +4,7 @@
 
 #include "core/base/word.h"
 #include "tools/eval/metrics.h"
-#include "tools/train/options.h"
+#include "tools/train/train_options.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/option.h"
-#include "core/control/origin.h"
+#include "core/control/start/origin.h"
 
 /* Options that name settings. */
 static const struct source {

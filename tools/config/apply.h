@@ -7,7 +7,7 @@
 #ifndef YOKE_TOOLS_CONFIG_APPLY_H
 #define YOKE_TOOLS_CONFIG_APPLY_H
 
-#include "tools/config/settings.h"
+#include "tools/config/config_settings.h"
 
 /* For the table of a command that reads them. */
 #define CONFIG_FILE_OPTIONS                                                                                                          \

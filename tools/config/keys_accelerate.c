@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys of Accelerate's YAML (1.15 and older), and their combined meaning. docs/from-accelerate.md documents them. */
-#include "tools/config/settings.h"
+#include "tools/config/config_settings.h"
 
 #include <stdlib.h>
 #include <string.h>

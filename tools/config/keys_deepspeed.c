@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys of DeepSpeed's JSON (0.18), and their combined meaning. docs/from-deepspeed.md is made from this table. */
-#include "tools/config/settings.h"
+#include "tools/config/config_settings.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keys of FSDP, as Accelerate's files (fsdp_NAME) and Trainer's fsdp_config have them; of ParallelismConfig and AcceleratorConfig. */
-#include "tools/config/settings.h"
+#include "tools/config/config_settings.h"
 
 #include <stdlib.h>
 #include <string.h>

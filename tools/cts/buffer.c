@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
-#include "tools/cts/ops.h"
+#include "tools/cts/cts_ops.h"
 
 static bool put_get(cts *c, yk_buffer *b, uint64_t off, const uint8_t *src, uint8_t *dst, uint64_t n)
 {

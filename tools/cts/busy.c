@@ -10,7 +10,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "tools/cts/ops.h"
+#include "tools/cts/cts_ops.h"
 
 #define SLOTS 4
 #define LINKS 12        /* products of the program that is measured */

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "tools/cts/ops.h"
+#include "tools/cts/cts_ops.h"
 
 typedef struct shape {
     const char *name;

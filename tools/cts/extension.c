@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tools/cts/coll.h"
+#include "tools/cts/cts_coll.h"
 
 /* ---- yk.share.1 ---- */
 

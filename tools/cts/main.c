@@ -12,7 +12,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "core/device/transport.h"
+#include "core/device/transport_load.h"
 #include "tools/cli.h"
 #include "tools/cts/record.h"
 #include "tools/cts/tr.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Helpers of all groups: buffers and queues in short form, waits, distinguishable bytes. */
-#include "tools/cts/ops.h"
+#include "tools/cts/cts_ops.h"
 
 yk_status cts_buffer_new(cts *c, uint64_t bytes, yk_buffer **b)
 {

@@ -10,7 +10,7 @@
 #include "core/base/cgroup.h"
 #include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "tools/cts/ops.h"
+#include "tools/cts/cts_ops.h"
 
 #define GIB (1ull << 30)
 #define FAR (5 * GIB)

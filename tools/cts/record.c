@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
-#include "core/device/transport.h"
+#include "core/device/transport_load.h"
 #include "core/io/folder.h"
 #include "tools/cli.h"
 

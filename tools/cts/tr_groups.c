@@ -5,7 +5,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-#include "core/device/transport.h"
+#include "core/device/transport_load.h"
 #include "tools/cts/tr.h"
 
 const cts_group cts_tr_groups[] = {

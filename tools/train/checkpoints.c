@@ -14,8 +14,8 @@
 #include "core/base/option.h"
 #include "core/base/word.h"
 #include "core/io/checkpoint.h"
-#include "core/job/save.h"
-#include "tools/train/restart.h"
+#include "core/job/checkpoint/save.h"
+#include "tools/train/train_restart.h"
 
 typedef struct entry {
     int64_t step;

@@ -21,7 +21,7 @@ typedef struct checkpoints {
     uint64_t limit;            /* number that stays; 0 for all */
     int64_t *stuck;            /* steps of checkpoints that could not be removed: reported once */
     size_t n_stuck, cap_stuck;
-    bool again;                /* on rank 0: an earlier attempt of this launch used dir (restart.h) */
+    bool again;                /* on rank 0: an earlier attempt of this launch used dir (train_restart.h) */
     char from[4352];           /* the resumed checkpoint; "" if none */
 } checkpoints;
 

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "core/control/origin.h"
+#include "core/control/start/origin.h"
 #include "tools/cli.h"
 #include "tools/train/train.h"
 

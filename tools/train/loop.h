@@ -10,7 +10,7 @@
 
 #include "tools/train/checkpoints.h"
 #include "tools/train/leave.h"
-#include "tools/train/progress.h"
+#include "tools/train/train_progress.h"
 #include "tools/train/trackers.h"
 #include "tools/train/train.h"
 #include "tools/train/best.h"

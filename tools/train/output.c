@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "tools/train/checkpoints.h"
-#include "tools/train/restart.h"
+#include "tools/train/train_restart.h"
 
 #define LOCK_TEXT 352
 

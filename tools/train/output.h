@@ -3,7 +3,7 @@
  * The output folder of a training: a used one is not written over by accident, and not by two jobs at a time.
  *
  * The lock is a flock on DIR/.yoke-lock, held by rank 0 and named in the message that another job gets; it ends with the
- * process, however that ends. A launch that may restart marks the folder as its own (restart.h).
+ * process, however that ends. A launch that may restart marks the folder as its own (train_restart.h).
  */
 #ifndef YOKE_TOOLS_TRAIN_OUTPUT_H
 #define YOKE_TOOLS_TRAIN_OUTPUT_H

@@ -10,8 +10,8 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "transport/local/internal.h"
 #include "transport/local/local.h"
+#include "transport/local/local_internal.h"
 
 #define LINE 64u
 #define SPIN_NS 40000

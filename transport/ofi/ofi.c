@@ -13,10 +13,10 @@
 
 #include "core/base/clock.h"
 #include "core/base/mem.h"
-#include "transport/ofi/frame.h"
-#include "transport/ofi/internal.h"
-#include "transport/ofi/message.h"
-#include "transport/ofi/open.h"
+#include "transport/ofi/ofi_frame.h"
+#include "transport/ofi/ofi_internal.h"
+#include "transport/ofi/ofi_message.h"
+#include "transport/ofi/ofi_open.h"
 #include "transport/ofi/provider.h"
 
 enum {

@@ -5,7 +5,7 @@
 
 #include <rdma/fabric.h>
 
-#include "transport/op.h"
+#include "transport/transport_op.h"
 
 /* This host's provider for an endpoint at that address (NULL: the loopback interface); released with fi_freeinfo. */
 yk_status yk__ofi_provider(const char *address, struct fi_info **info, yk_tr_error *error);

@@ -23,7 +23,7 @@
 #include "core/base/option.h"
 #include "core/net/bytes.h"
 #include "core/net/hello.h"
-#include "transport/sock/internal.h"
+#include "transport/sock/sock_internal.h"
 
 enum {
     ADDRESS = 64,       /* bytes of a numeric address, with its terminator */

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "transport/sock/internal.h"
+#include "transport/sock/sock_internal.h"
 
 enum { ROUNDS = 16 }; /* reads of one stream in a row, for fairness */
 

@@ -14,7 +14,7 @@
 #include <sys/uio.h>
 
 #include "core/base/mem.h"
-#include "transport/sock/internal.h"
+#include "transport/sock/sock_internal.h"
 
 static const uint8_t zeros[4096];
 

@@ -18,8 +18,8 @@
 #include "core/base/clock.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
-#include "transport/sock/internal.h"
 #include "transport/sock/sock.h"
+#include "transport/sock/sock_internal.h"
 
 enum {
     READY = 32,     /* streams that one epoll call reports */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
-#include "transport/sock/internal.h"
+#include "transport/sock/sock_internal.h"
 
 enum { LOSSY = 500 }; /* a stream is lossy if it loses more than one packet of so many */
 

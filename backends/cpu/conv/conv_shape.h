@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The common parts of all algorithms of convolution: the shape, images seen through taps, padded planes; and the interface of an
- * algorithm. conv.c has the tables of algorithms and chooses.
+ * algorithm. cpu_conv.c has the tables of algorithms and chooses.
  */
 #ifndef YOKE_BACKENDS_CPU_CONV_CONV_SHAPE_H
 #define YOKE_BACKENDS_CPU_CONV_CONV_SHAPE_H

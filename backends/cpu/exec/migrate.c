@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "plugins/kit/clock.h"
+#include "plugins/kit/kit_clock.h"
 
 #define STALL_NS 5000 /* a clock that stands still so long belongs to a thread that is not running: it counts single ns */
 

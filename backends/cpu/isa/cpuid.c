@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "plugins/kit/clock.h"
+#include "plugins/kit/kit_clock.h"
 #if defined __x86_64__
 #include <cpuid.h>
 #include <sys/syscall.h>

@@ -6,7 +6,7 @@
 
 #include "backends/cpu/isa/map_kernels.h"
 #include "backends/cpu/isa/vec_kernels.h"
-#include "backends/cpu/map/internal.h"
+#include "backends/cpu/map/map_internal.h"
 #include "plugins/kit/value.h"
 
 size_t cpu_map_scratch(const cpu_map *map)

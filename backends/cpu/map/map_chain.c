@@ -5,7 +5,7 @@
  * (kern_gelu.inc).
  */
 #include "backends/cpu/isa/map_kernels.h"
-#include "backends/cpu/map/internal.h"
+#include "backends/cpu/map/map_internal.h"
 
 typedef struct chain_match {
     const cpu_map *map;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The planner of elementwise nodes: any worker evaluates any block of elements. */
-#include "backends/cpu/map/internal.h"
 #include "backends/cpu/map/map.h"
+#include "backends/cpu/map/map_internal.h"
 #include "plugins/kit/value.h"
 
 #define SHARE 2048 /* elements that are not divided between workers */

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "backends/cpu/isa/map_kernels.h"
-#include "backends/cpu/map/internal.h"
 #include "backends/cpu/map/map.h"
+#include "backends/cpu/map/map_internal.h"
 #include "plugins/kit/value.h"
 
 #define L1_BYTES (24 << 10) /* bytes of the smallest first-level cache in use, 32 KiB */

@@ -9,7 +9,7 @@
 
 #include "backends/cpu/isa/row_kernels.h"
 #include "backends/cpu/isa/vec_kernels.h"
-#include "backends/cpu/nn/attention.h"
+#include "backends/cpu/nn/cpu_attention.h"
 
 /* Replaces dP of one row by dS, and the scores by dropped probabilities. */
 static void grad_row(att_head *head, int64_t i, float *p, float *dp, float lse, float delta, int64_t seen)

@@ -8,7 +8,7 @@
 
 #include "backends/cpu/isa/row_kernels.h"
 #include "backends/cpu/isa/vec_kernels.h"
-#include "backends/cpu/nn/attention.h"
+#include "backends/cpu/nn/cpu_attention.h"
 #include "backends/cpu/nn/nn.h"
 #include "plugins/kit/value.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PowerSGD in front of another way: what members add up are factors (power.h), on the host. */
-#include "core/run/power.h"
+/* PowerSGD in front of another way: what members add up are factors (powersgd.h), on the host. */
+#include "core/run/ways/powersgd.h"
 #include "core/run/ways/ways.h"
 
 /* The whole block at once, which then holds sums from end to end. */

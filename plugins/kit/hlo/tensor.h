@@ -6,7 +6,7 @@
 #ifndef YOKE_PLUGINS_KIT_HLO_TENSOR_H
 #define YOKE_PLUGINS_KIT_HLO_TENSOR_H
 
-#include "plugins/kit/text.h"
+#include "plugins/kit/kit_text.h"
 
 #define HLO_DIMS (2 * YK_MAX_DIMS + 2)
 

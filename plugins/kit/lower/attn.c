@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention and its gradient: which are claimed, blocks that fit local memory, launches (kernels/attn.kc, attn_gpu.kc,
  * attn_mma.kc). */
-#include "plugins/kit/lower/internal.h"
+#include "plugins/kit/lower/lower_internal.h"
 
 #include <stdio.h>
 

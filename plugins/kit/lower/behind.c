@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the chains after a product that a library computes while it stores the product: a bias, gelu in its tanh form, and an addend. */
-#include "plugins/kit/lower/internal.h"
+#include "plugins/kit/lower/lower_internal.h"
 
 /* The node of the chain that makes a value, past casts, as the library rounds once when it stores. NULL for a leaf, which *value then
  * is. */

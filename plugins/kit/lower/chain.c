@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Maps, sums and single elementwise nodes: a generated kernel each (emit.h), over blocks of elements or of results. */
-#include "plugins/kit/lower/internal.h"
-#include "plugins/kit/source.h"
+#include "plugins/kit/kit_source.h"
+#include "plugins/kit/lower/lower_internal.h"
 
 #include <stdio.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A convolution or one of its gradients as a plain convolution: the common part of conv.c and conv_gpu.c. No state. */
+/* A convolution or one of its gradients as a plain convolution: the common part of lower_conv.c and conv_gpu.c. No state. */
 #ifndef YOKE_PLUGINS_KIT_LOWER_CONV_PLAN_H
 #define YOKE_PLUGINS_KIT_LOWER_CONV_PLAN_H
 
-#include "plugins/kit/lower/internal.h"
+#include "plugins/kit/lower/lower_internal.h"
 
 /* Chunks of images in the sum of a filter's gradient: fixed, so that results do not depend on the device. */
 #define KIT_CONV_CHUNKS 16

@@ -6,14 +6,14 @@
  * scratch memory, with zeros up to the next multiple in lines and in numbers of lines. A result is copied back from there. Added terms
  * are zeros in both operands, so they add nothing.
  *
- * A matrix whose lines are further apart than their length, as core/plan/lines.c makes them, has this padding already and is not
+ * A matrix whose lines are further apart than their length, as core/plan/padding.c makes them, has this padding already and is not
  * copied. Zeros are written into its padding if the padding is summed over; other padding only makes rows and columns of the result that
  * no node reads.
  *
  * Copies are limited. A product that would need more is computed in parts of some rows of the result each. The parts depend on the shape
  * and the device alone, so that a product has the same bits each time.
  */
-#include "plugins/kit/lower/internal.h"
+#include "plugins/kit/lower/lower_internal.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
 /* Lowers a graph: each node in turn goes to the rule for its operation, which adds launches to the program. */
 #include "plugins/kit/lower/lower.h"
 
-#include "plugins/kit/lower/internal.h"
+#include "plugins/kit/lower/lower_internal.h"
 #include "plugins/kit/plugin.h"
 
 /* The first that covers an operation has it. */

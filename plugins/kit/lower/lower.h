@@ -17,7 +17,7 @@
 #ifndef YOKE_PLUGINS_KIT_LOWER_LOWER_H
 #define YOKE_PLUGINS_KIT_LOWER_LOWER_H
 
-#include "plugins/kit/program.h"
+#include "plugins/kit/kit_program.h"
 
 /*
  * YK_E_UNSUPPORTED for a node that claims would not have allowed, YK_E_ARG for a value without a slot, YK_E_MEM; each

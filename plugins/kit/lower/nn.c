@@ -3,9 +3,9 @@
  * Composites other than maps, convolutions and attention: their claims and launches. A composite is claimed if its operands are dense
  * and of the types of its kernel; the core runs the body of any other.
  */
-#include "plugins/kit/lower/internal.h"
+#include "plugins/kit/kit_source.h"
+#include "plugins/kit/lower/lower_internal.h"
 #include "plugins/kit/lower/steps.h"
-#include "plugins/kit/source.h"
 
 #include <stdio.h>
 

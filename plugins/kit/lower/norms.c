@@ -3,8 +3,8 @@
  * Layer norms with rows in registers (kernels/norms.kc): only in CUDA, for rows of whole lines of 16 bytes that a few warps hold. The
  * cut of the sums over rows depends on the shape alone.
  */
-#include "plugins/kit/lower/internal.h"
-#include "plugins/kit/source.h"
+#include "plugins/kit/kit_source.h"
+#include "plugins/kit/lower/lower_internal.h"
 
 #include <stdio.h>
 

@@ -4,7 +4,7 @@
  * launch adds the parts in a fixed order; likewise sums of too few rows of neighbours. The parts depend on the shape alone, so a sum is
  * the same on each card.
  */
-#include "plugins/kit/lower/internal.h"
+#include "plugins/kit/lower/lower_internal.h"
 
 #include <stdio.h>
 

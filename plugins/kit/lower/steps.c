@@ -3,7 +3,7 @@
  * Adam's steps of neighbouring nodes as one launch: most parameters of a model have some thousand elements, and a launch takes longer
  * than their step. The same pass writes casts of the results (the copies in 16 bits that products read).
  */
-#include "plugins/kit/lower/internal.h"
+#include "plugins/kit/lower/lower_internal.h"
 #include "plugins/kit/lower/steps.h"
 
 #define STEPS_MOST 32 /* steps of a launch */

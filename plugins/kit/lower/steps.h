@@ -3,7 +3,7 @@
 #ifndef YOKE_PLUGINS_KIT_LOWER_STEPS_H
 #define YOKE_PLUGINS_KIT_LOWER_STEPS_H
 
-#include "plugins/kit/lower/internal.h"
+#include "plugins/kit/lower/lower_internal.h"
 
 /* The launch of node ctx->node, a step of Adam, and of later steps that join it; macros: of the unit of step.kc. Returns the number of
  * nodes; 0 if no other joins, and the step needs its own launch. */

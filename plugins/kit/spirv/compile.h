@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside the translator: one pass over the tokens of a kernel that writes instructions as it reads. lex.c makes tokens of texts, macro.c
- * expands them, memory.c and module.c keep words, types and constants, value.c computes, read.c takes tokens and reads types, matrix.c
+ * expands them, spirv_memory.c and spirv_module.c keep words, types and constants, spirv_value.c computes, spirv_read.c takes tokens and reads types, matrix.c
  * writes operations on cooperative matrices, expr.c reads expressions, stmt.c statements, unit.c functions and the kernel. Each calls
  * only the ones named before it. But a function is expanded at its call, by reading its tokens again, so expr.c comes back to unit.c by
  * `call`.
@@ -154,7 +154,7 @@ struct spv_compile {
     spv_item (*call)(spv_compile *c, const spv_function *f); /* unit.c's: writes the call of a function, after its name */
 };
 
-/* ---- memory.c ---- */
+/* ---- spirv_memory.c ---- */
 void *spv_take(spv_compile *c, size_t bytes); /* zeroed; NULL after a failure */
 void spv_release(spv_compile *c);
 void spv_fail(spv_compile *c, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -169,7 +169,7 @@ spv_token spv_token_pasted(spv_compile *c, const spv_token *a, const spv_token *
 void spv_macros_define(spv_compile *c, const char *macros); /* "-DNAME=VALUE .." */
 void spv_macros_expand(spv_compile *c, const spv_tokens *in, spv_tokens *out);
 
-/* ---- module.c ---- */
+/* ---- spirv_module.c ---- */
 void spv_op(spv_compile *c, spv_words *words, uint32_t op, const uint32_t *operand, size_t n);
 #define SPV_OP(c, words, op, ...)                                                                                                 \
     spv_op(c, words, op, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
@@ -209,7 +209,7 @@ static inline uint32_t spv_matrix_use(uint32_t type)
     return (type - SPV_LEFT_F16) % 3;
 }
 
-/* ---- read.c ---- */
+/* ---- spirv_read.c ---- */
 const spv_token *spv_next(spv_compile *c); /* the next token, which is not taken; an end at the end */
 bool spv_accept(spv_compile *c, uint32_t punct);
 void spv_expect(spv_compile *c, uint32_t punct);
@@ -226,7 +226,7 @@ static inline bool spv_token_word(const spv_token *token, spv_word word)
     return token->kind == SPV_NAME && token->symbol->word == word;
 }
 
-/* ---- value.c ---- */
+/* ---- spirv_value.c ---- */
 spv_item spv_number(uint32_t type, int64_t number);
 spv_item spv_value(uint32_t type, uint32_t id);
 uint32_t spv_value_id(spv_compile *c, const spv_item *v);

@@ -12,7 +12,7 @@
 #ifndef YOKE_PLUGINS_KIT_SPIRV_SPIRV_H
 #define YOKE_PLUGINS_KIT_SPIRV_SPIRV_H
 
-#include "plugins/kit/source.h"
+#include "plugins/kit/kit_source.h"
 
 /* The push constants of a launch, in this layout. */
 typedef struct kit_spirv_push {

@@ -203,7 +203,7 @@ void spv_kernel_write(spv_compile *c)
     const spv_function *f = kernel_find(c);
     if (!f)
         return;
-    const uint32_t arguments = c->result_variable; /* module.c left their address there */
+    const uint32_t arguments = c->result_variable; /* spirv_module.c left their address there */
     for (uint32_t i = 0; i < f->n_parameter; i++)
         spv_bind_parameter(c, f, i, parameter_load(c, arguments, &f->parameter[i], i));
     c->function = f;

@@ -9,7 +9,7 @@
 #include "core/base/philox.h"
 #include "core/balance/balance.h"
 #include "core/balance/fixed.h"
-#include "core/control/origin.h"
+#include "core/control/start/origin.h"
 
 static yk__balance *balance_make(uint32_t ranks)
 {

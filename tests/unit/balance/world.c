@@ -157,7 +157,7 @@ static void take_events(world *w)
     }
 }
 
-/* An excluded rank's own look at its device (core/job/pace.c). */
+/* An excluded rank's own look at its device (core/job/team/rank_pace.c). */
 static void device_look(world *w, uint32_t r)
 {
     device *d = &w->d[r];

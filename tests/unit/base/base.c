@@ -12,7 +12,6 @@
 #include "core/base/clock.h"
 #include "core/base/convert.h"
 #include "core/base/error.h"
-#include "core/base/exact.h"
 #include "core/base/hash.h"
 #include "core/base/mem.h"
 #include "core/base/nearest.h"
@@ -22,6 +21,7 @@
 #include "core/base/philox.h"
 #include "core/base/round.h"
 #include "core/base/word.h"
+#include "core/coll/exact.h"
 #include "tests/support/run.h"
 
 START_TEST(error_keeps_one_clean_line)
@@ -295,7 +295,7 @@ START_TEST(every_other_option_refuses_a_banana)
 {
     static const yk__option names[] = {YK__OPTION_DEVICES, YK__OPTION_TRANSPORT, YK__OPTION_OFI_PROVIDER, YK__OPTION_ADDR, YK__OPTION_SSH,
                                        YK__OPTION_SERVICE, YK__OPTION_HOST_ID, YK__OPTION_RUN_ID, YK__OPTION_SHARES,
-                                       /* core/control/origin.c says more of them than that they are no numbers */
+                                       /* core/control/start/origin.c says more of them than that they are no numbers */
                                        YK__OPTION_JOB_FD, YK__OPTION_RANK, YK__OPTION_RANKS};
     for (yk__option option = 0; option < YK__OPTION_N; option++) {
         const yk__option_row *row = yk__option_row_of(option);

@@ -10,8 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/control/internal.h"
-#include "core/control/job.h"
+#include "core/control/control_internal.h"
+#include "core/control/control_job.h"
 #include "tests/support/run.h"
 
 typedef struct fake {

@@ -5,7 +5,7 @@
 #include <check.h>
 
 #include "core/control/control.h"
-#include "core/control/job.h"
+#include "core/control/control_job.h"
 #include "tests/support/run.h"
 
 /* A socket whose other end closed with unread bytes, here the hello, answers ECONNRESET first, and what was sent after that. */

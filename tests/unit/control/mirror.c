@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "core/control/mirror.h"
-#include "core/control/pmi.h"
+#include "core/control/start/pmi.h"
 #include "tests/support/run.h"
 
 #define RANKS 3u

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "core/control/origin.h"
+#include "core/control/start/origin.h"
 #include "tests/support/run.h"
 
 typedef struct origin_case {

@@ -3,7 +3,7 @@
 #include <pmix.h>
 #include <stddef.h>
 
-#include "core/control/pmix_types.h"
+#include "core/control/start/pmix_types.h"
 
 #define SAME(a, b) _Static_assert((a) == (b), #a " is " #b)
 SAME(sizeof(yk__pmix_proc), sizeof(pmix_proc_t));

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backends/cpu/exec/pool.h"
+#include "backends/cpu/exec/cpu_pool.h"
 #include "backends/cpu/isa/pack_kernels.h"
 #include "backends/cpu/isa/vec_kernels.h"
 #include "tests/support/cpu_kit.h"

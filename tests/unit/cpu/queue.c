@@ -8,9 +8,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "backends/cpu/exec/device.h"
+#include "backends/cpu/exec/cpu_device.h"
+#include "backends/cpu/exec/cpu_pace.h"
 #include "backends/cpu/exec/migrate.h"
-#include "backends/cpu/exec/pace.h"
 #include "backends/cpu/exec/steal.h"
 #include "core/base/clock.h"
 #include "plugins/kit/value.h"

@@ -16,7 +16,7 @@
 #undef fail /* a macro of check.h */
 #define SANITIZER YK_SANITIZER
 #define yk_plugin_query template_query
-#include "core/device/internal.h"
+#include "core/device/device_internal.h"
 #include "plugins/template/template.c"
 
 #include <yoke/extension.h>

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/mem.h"
-#include "core/device/transport.h"
+#include "core/device/transport_load.h"
 #include "tests/support/run.h"
 
 static const yk_transport *table;

@@ -4,7 +4,7 @@
  * operand. The rules are right or wrong by 1e-2 and more; the differences are good to about 1e-8.
  */
 #include "core/grad/grad.h"
-#include "core/grad/internal.h"
+#include "core/grad/grad_internal.h"
 #include "tests/support/graph_lab.h"
 #include "tests/support/run.h"
 

@@ -3,7 +3,7 @@
  * Every composite against its body, both evaluated in double: the composite by its own loops, the body by those of the
  * primitives. The two are written independently of each other.
  */
-#include "core/graph/internal.h"
+#include "core/graph/graph_internal.h"
 #include "tests/support/graph_lab.h"
 #include "tests/support/run.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* yk__eval_node on memory in the values' own types: rounding, strides, views, accumulation, random numbers. */
 #include "core/base/philox.h"
-#include "core/graph/internal.h"
+#include "core/graph/graph_internal.h"
 #include "tests/support/graph_lab.h"
 #include "tests/support/run.h"
 

@@ -37,7 +37,7 @@ compiled() { # compiled FILE..: with the copies in front of the sources
     done
 }
 
-whole() { make_tables "$row" && compiled core/graph/table.c core/graph/body.c core/graph/eval.c core/grad/rules_prim.c; }
+whole() { make_tables "$row" && compiled core/graph/op_names.c core/graph/body.c core/graph/eval.c core/grad/rules_prim.c; }
 ok "an operation with a whole row compiles" whole
 
 refused() { # refused WORDS FILE..: it does not compile, and the compiler says why
@@ -54,25 +54,25 @@ each_column() {
     column=0
     for left_out in $columns; do
         column=$((column + 1))
-        make_tables "$(echo "$row" | cut -d, --complement -f$column)" && refused "$lacks" core/graph/table.c ||
+        make_tables "$(echo "$row" | cut -d, --complement -f$column)" && refused "$lacks" core/graph/op_names.c ||
             { echo "column $column, $left_out"; return 1; }
     done
     [ $column -eq 12 ]
 }
 ok "a row that lacks a column is refused, whichever" each_column
 
-no_row() { make_tables "" && refused 'has no row in YK_IMPL_TABLE' core/graph/table.c; }
+no_row() { make_tables "" && refused 'has no row in YK_IMPL_TABLE' core/graph/op_names.c; }
 ok "an operation without a row is refused" no_row
 
-strange() { make_tables "$(echo "$row" | sed 's/ SCALE/ SOMEHOW/')" && refused 'YK_LINEAR_SOMEHOW' core/graph/table.c; }
+strange() { make_tables "$(echo "$row" | sed 's/ SCALE/ SOMEHOW/')" && refused 'YK_LINEAR_SOMEHOW' core/graph/op_names.c; }
 ok "a trait that is none is refused" strange
 
 public_column() {
-    make_tables "$row" && sed -i '/YK_OP_TWICE/s/ 1, 0)/ 1)/' "$public" && refused "$lacks" core/graph/table.c
+    make_tables "$row" && sed -i '/YK_OP_TWICE/s/ 1, 0)/ 1)/' "$public" && refused "$lacks" core/graph/op_names.c
 }
 ok "a row of the public table that lacks a column is refused" public_column
 
-plugin() { make_tables "$row" && refused 'YK_OP_TWICE.* not handled in switch' backends/cpu/ops.c; }
+plugin() { make_tables "$row" && refused 'YK_OP_TWICE.* not handled in switch' backends/cpu/cpu_ops.c; }
 ok "a plugin of this tree that forgets it is refused" plugin
 
 # The row of "Where to add" names all that sinh took: the files that know it, apart from its own tests and this page's decision.

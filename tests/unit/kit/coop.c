@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#include "plugins/kit/coop.h"
+#include "plugins/kit/kit_coop.h"
 #include "tests/support/f16.h"
 #include "tests/support/run.h"
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "plugins/kit/source.h"
+#include "plugins/kit/kit_source.h"
 #include "tests/unit/kit/case.h"
 
 static kit *product_new(int64_t m, int64_t n, int64_t k)

@@ -8,8 +8,8 @@
 
 #include "core/base/philox.h"
 #include "tests/support/run.h"
-#include "transport/local/internal.h"
 #include "transport/local/local.h"
+#include "transport/local/local_internal.h"
 
 static uint32_t drawn;
 

@@ -16,8 +16,8 @@
 #include "core/net/bytes.h"
 #include "tests/support/meeting.h"
 #include "tests/support/run.h"
-#include "transport/ofi/internal.h"
 #include "transport/ofi/ofi.h"
+#include "transport/ofi/ofi_internal.h"
 #include "transport/ofi/provider.h"
 
 static void open_meeting(void)

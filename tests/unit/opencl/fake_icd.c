@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An OpenCL driver that stands before another (PoCL) and makes another machine of it. A loader entry (*.icd) names this
- * file; the environment says what it does (all names begin as survey.c's do, so that answers are kept for each):
+ * file; the environment says what it does (all names begin as kit_survey.c's do, so that answers are kept for each):
  *   OCL_FAKE_DRIVER=FILE         the driver behind it; without it the one /etc/OpenCL/vendors/pocl.icd names
  *   OCL_FAKE_LOCAL_KB=N          its local memory, where it has more: told, and kernels that need more fail as at a driver's
  *   OCL_FAKE_UNITS=N             its compute units, as told

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* PowerSGD's products: what has the rank comes back whole, columns are orthonormal, and errors bring what was left out. */
-#include "core/run/power_math.h"
+#include "core/run/ways/powersgd_math.h"
 
 #include <check.h>
 #include <math.h>

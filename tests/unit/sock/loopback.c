@@ -12,8 +12,8 @@
 
 #include "tests/support/meeting.h"
 #include "tests/support/run.h"
-#include "transport/sock/internal.h"
 #include "transport/sock/sock.h"
+#include "transport/sock/sock_internal.h"
 
 enum { LONG = 2 * YK__SOCK_SEGMENT + 1000 };
 

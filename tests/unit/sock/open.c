@@ -21,8 +21,8 @@
 #include "core/net/hello.h"
 #include "tests/support/meeting.h"
 #include "tests/support/run.h"
-#include "transport/sock/internal.h"
 #include "transport/sock/sock.h"
+#include "transport/sock/sock_internal.h"
 
 enum { PORT_AT = 64, JOB_AT = 72, IDLE = YK__HELLO_PENDING + 6 };
 

@@ -13,8 +13,8 @@
 
 #include "tests/support/meeting.h"
 #include "tests/support/run.h"
-#include "transport/sock/internal.h"
 #include "transport/sock/sock.h"
+#include "transport/sock/sock_internal.h"
 
 enum { LONG = YK__MATCH_EAGER + 1000, MOST = YK__SOCK_HEAD + LONG + YK__MAC_BYTES };
 

@@ -10,8 +10,8 @@
 
 #include "tests/support/meeting.h"
 #include "tests/support/run.h"
-#include "transport/sock/internal.h"
 #include "transport/sock/sock.h"
+#include "transport/sock/sock_internal.h"
 
 enum { LOST_MS = 20000 }; /* the thread that watches counts its own steps: on a busy machine these take longer */
 

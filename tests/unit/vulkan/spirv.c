@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "plugins/kit/coop.h"
+#include "plugins/kit/kit_coop.h"
 #include "plugins/kit/spirv/opcodes.h"
 #include "plugins/kit/spirv/spirv.h"
 #include "tests/support/run.h"

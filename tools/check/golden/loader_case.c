@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The common reader of loader/'s cases, for the law (loader.c) and for the ranks (loader_ranks.c). */
+/* The common reader of loader/'s cases, for the law (golden_loader.c) and for the ranks (loader_ranks.c). */
 #include "tools/check/golden/loader_case.h"
 
 int64_t golden_loader_int(json_t *c, const char *key)

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Code of units, as plugins/kit/units.h asks for it: the images that were compiled with the plugin (fatbin.h) if the driver takes
+ * them, else those of NVRTC, which are kept for other processes.
+ */
+#include "backends/cuda/cuda_internal.h"
+#include "backends/cuda/fatbin.h"
+
+#include <stdio.h>
+
+static void *module_load(yk_device *dev, const void *image, size_t bytes)
+{
+    CUmodule module = NULL;
+    (void)dev, (void)bytes;
+    return cuda.module_load(&module, image) ? NULL : module;
+}
+
+/* NULL: it was not compiled with the plugin, or not for this chip. */
+static CUmodule module_built_in(const char *macros, const char *const part[KIT_PARTS])
+{
+    const uint64_t key = cuda_fatbin_key(macros, part);
+    const void *fatbin = cuda_fatbin_find(key);
+    CUmodule module = NULL;
+    const CUresult rc = fatbin ? cuda.module_load(&module, fatbin) : CUDA_SUCCESS;
+    if (rc)
+        cuda_host->log(3, CUDA_WHO, "unit %016llx was compiled with the plugin, and the driver does not take it (%d)",
+                       (unsigned long long)key, (int)rc);
+    else
+        cuda_host->log(3, CUDA_WHO, "unit %016llx (%s) is %s", (unsigned long long)key, macros, fatbin ? "built in" : "compiled by NVRTC");
+    return rc ? NULL : module;
+}
+
+/* The driver does not take what NVRTC made. */
+static yk_status image_refused(CUresult rc)
+{
+    const int driver = cuda_driver_version();
+    int version[2] = {0, 0};
+    char what[160];
+    cuda_compiler_version(version);
+    snprintf(what, sizeof what, "loading compiled kernels (NVRTC %d.%d, driver %d.%d%s)", version[0], version[1], driver / 1000,
+             driver % 1000 / 10, version[0] > driver / 1000 ? ": name one of the driver's major version by YOKE_CUDA_NVRTC" : "");
+    return cuda_error(rc, what);
+}
+
+static yk_status module_build(yk_device *dev, const char *macros, const char *const part[KIT_PARTS], void **code, kit_image *image)
+{
+    CUmodule module = cuda_option("FATBINS") && !strcmp(cuda_option("FATBINS"), "0") ? NULL : module_built_in(macros, part);
+    char *made = NULL;
+    if ((*code = module) != NULL)
+        return YK_OK;
+    const yk_status s = cuda_compile(part, KIT_PARTS, macros, dev->sm, &made, &image->bytes);
+    if (s)
+        return s;
+    const CUresult rc = cuda.module_load(&module, made);
+    if (rc) {
+        cuda_free(made);
+        return image_refused(rc);
+    }
+    *code = module;
+    image->data = made;
+    return YK_OK;
+}
+
+static void module_release(void *code)
+{
+    cuda.module_free(code);
+}
+
+const kit_compiler cuda_units_compiler = {.load = module_load, .build = module_build, .release = module_release};

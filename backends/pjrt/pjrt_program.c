@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Programs. A graph becomes one executable. Graphs with the same text share it: the text has neither slots nor offsets, so the many equal
+ * pieces of a network compile once. Compiled programs are kept in the host's cache folder under the text and the vendor's version.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "backends/pjrt/pjrt.h"
+#include "plugins/kit/hlo/function.h"
+#include "plugins/kit/kit_cache.h"
+#include "plugins/kit/plugin.h"
+
+#define LARGEST_KEPT (64u << 20) /* bytes of a file in the cache folder */
+
+typedef struct pj_code {
+    struct pj_code *next;
+    char *text;
+    size_t length;
+    pjrt_loaded *loaded;
+} pj_code;
+
+struct yk_program {
+    const yk_graph *graph;
+    hlo_lowered ends; /* its text is gone */
+    pj_code *code;   /* lives with the device */
+};
+
+/* ---- Compiled texts ---------------------------------------------------------------------------------------------------- */
+
+static kit_cache cache_of(void)
+{
+    return (kit_cache){.host = pj_host, .plugin = PJ_NAME, .prefix = "pjrt"};
+}
+
+static uint64_t code_key(const yk_device *dev, const kit_text *text)
+{
+    const pj_client *c = &dev->client;
+    uint64_t h = kit_hash(KIT_HASH_SEED, text->data, text->length);
+    h = kit_hash(h, c->platform, strlen(c->platform) + 1);
+    h = kit_hash(h, c->version, strlen(c->version) + 1);
+    h = kit_hash(h, c->kind, strlen(c->kind) + 1);
+    return kit_hash(h, &c->stamp, sizeof c->stamp);
+}
+
+typedef struct keeping {
+    uint64_t key;
+} keeping;
+
+static void code_keep(void *arg, const void *bytes, size_t n)
+{
+    const kit_cache cache = cache_of();
+    if (n <= LARGEST_KEPT)
+        kit_cache_write(&cache, ((keeping *)arg)->key, bytes, n);
+}
+
+/* From the cache folder, or compiled and kept there. */
+static bool code_compile(yk_device *dev, kit_text *text, pjrt_loaded **loaded, char why[PJ_WHY])
+{
+    const kit_cache cache = cache_of();
+    keeping k = {code_key(dev, text)};
+    size_t n = 0;
+    void *bytes = kit_cache_read(&cache, k.key, &n);
+    if (bytes) {
+        const bool good = pj_restore(&dev->client, bytes, n, loaded);
+        pj_host->free(bytes);
+        if (good)
+            return true;
+        kit_cache_drop(&cache, k.key);
+    }
+    if (!pj_compile(&dev->client, text->data, text->length, loaded, why))
+        return false;
+    pj_serialize(&dev->client, *loaded, code_keep, &k);
+    return true;
+}
+
+static pj_code *code_find(const yk_device *dev, const kit_text *text)
+{
+    pj_code *c = dev->codes;
+    while (c && (c->length != text->length || memcmp(c->text, text->data, text->length)))
+        c = c->next;
+    return c;
+}
+
+static pj_code *code_make(yk_device *dev, kit_text *text)
+{
+    char why[PJ_WHY] = "";
+    pj_code *c = kit_zeroed(pj_host, PJ_NAME, sizeof *c, "a compiled program");
+    if (!c)
+        return NULL;
+    if (!code_compile(dev, text, &c->loaded, why)) {
+        pj_host->fail(PJ_NAME, "%s does not compile a program of %zu bytes: %s", dev->client.platform, text->length, why);
+        pj_host->log(4, PJ_NAME, "%.900s", text->data);
+        pj_host->free(c);
+        return NULL;
+    }
+    c->text = text->data; /* it is the code's from here on */
+    c->length = text->length;
+    kit_text_init(text, pj_host);
+    c->next = dev->codes;
+    dev->codes = c;
+    return c;
+}
+
+void pj_codes_free(yk_device *dev)
+{
+    while (dev->codes) {
+        pj_code *c = dev->codes;
+        dev->codes = c->next;
+        pj_loaded_free(&dev->client, c->loaded);
+        pj_host->free(c->text);
+        pj_host->free(c);
+    }
+}
+
+/* ---- The table's functions ------------------------------------------------------------------------------------------------ */
+
+yk_status pj_program_new(yk_device *dev, const yk_graph *g, yk_program **out)
+{
+    yk_program *p = kit_zeroed(pj_host, PJ_NAME, sizeof *p, "a program");
+    if (!p)
+        return YK_E_MEM;
+    p->graph = g;
+    yk_status s = hlo_lower(pj_host, PJ_NAME, g, !strcmp(dev->client.platform, "cpu"), &p->ends);
+    if (!s && p->ends.n_out) {
+        pthread_mutex_lock(&dev->lock);
+        p->code = code_find(dev, &p->ends.function.text);
+        if (!p->code)
+            p->code = code_make(dev, &p->ends.function.text);
+        pthread_mutex_unlock(&dev->lock);
+        s = p->code ? YK_OK : YK_E_UNSUPPORTED;
+    }
+    kit_text_free(&p->ends.function.text);
+    if (s)
+        pj_program_free(p);
+    else
+        *out = p;
+    return s;
+}
+
+void pj_program_free(yk_program *p)
+{
+    if (p->ends.in)
+        hlo_lowered_free(pj_host, &p->ends);
+    pj_host->free(p);
+}
+
+const yk_graph *pj_program_graph(const yk_program *p)
+{
+    return p->graph;
+}
+
+/* ---- Runs ------------------------------------------------------------------------------------------------------------------ */
+
+typedef struct run {
+    const yk_program *program;
+    const yk_submit *submit;
+    pj_array **taken;
+    pjrt_buffer **in, **out;
+    int64_t *kept;
+    size_t n_taken, n_kept;
+} run;
+
+static pj_range port_range(const yk_submit *s, const hlo_port *p)
+{
+    return (pj_range){s->slot_offset[p->slot] + p->offset, p->bytes, p->dtype, p->dims, p->dim};
+}
+
+static bool run_take(run *r, char why[KIT_WHY])
+{
+    const hlo_lowered *ends = &r->program->ends;
+    for (uint32_t i = 0; i < ends->n_in; i++) {
+        const pj_range range = port_range(r->submit, &ends->in[i]);
+        r->taken[i] = pj_array_take(r->submit->slot[ends->in[i].slot], &range, why);
+        if (!r->taken[i])
+            return false;
+        r->n_taken++;
+        r->in[i] = pj_array_of(r->taken[i]);
+    }
+    return true;
+}
+
+/* An array that is two arguments is not donated. */
+static void run_keep(run *r)
+{
+    const hlo_lowered *ends = &r->program->ends;
+    for (uint32_t i = 0; i < ends->n_in; i++)
+        for (uint32_t k = 0; k < ends->n_in && ends->in[i].result != YK_NONE; k++)
+            if (k != i && r->in[k] == r->in[i]) {
+                r->kept[r->n_kept++] = i;
+                break;
+            }
+}
+
+static bool run_put(const run *r, char why[KIT_WHY])
+{
+    const hlo_lowered *ends = &r->program->ends;
+    bool good = true;
+    for (uint32_t i = 0; i < ends->n_out; i++) {
+        const pj_range range = port_range(r->submit, &ends->out[i]);
+        good = pj_array_put(r->submit->slot[ends->out[i].slot], &range, r->out[i], why) && good;
+    }
+    return good;
+}
+
+static bool run_do(yk_device *dev, run *r, char why[KIT_WHY])
+{
+    const hlo_lowered *ends = &r->program->ends;
+    bool good = run_take(r, why);
+    if (good) {
+        run_keep(r);
+        const pj_run what = {.loaded = r->program->code->loaded, .in = r->in, .n_in = ends->n_in, .out = r->out, .kept = r->kept,
+                             .n_kept = r->n_kept};
+        good = pj_execute(&dev->client, &what, why);
+    }
+    for (size_t i = 0; i < r->n_taken; i++)
+        pj_array_give(r->taken[i]);
+    return good && run_put(r, why);
+}
+
+yk_status pj_program_run(yk_device *dev, const yk_submit *s, char why[KIT_WHY])
+{
+    const hlo_lowered *ends = &s->program->ends;
+    const size_t n = ends->n_in + ends->n_out + 1u;
+    char text[PJ_WHY] = "";
+    run r = {.program = s->program, .submit = s};
+    if (!s->program->code)
+        return YK_OK;
+    void **lists = pj_host->alloc(4 * n * sizeof *lists, 64);
+    if (!lists)
+        return YK_E_MEM;
+    memset(lists, 0, 4 * n * sizeof *lists);
+    r.taken = (pj_array **)lists, r.in = (pjrt_buffer **)(lists + n), r.out = (pjrt_buffer **)(lists + 2 * n);
+    r.kept = (int64_t *)(lists + 3 * n);
+    const bool good = run_do(dev, &r, text);
+    pj_host->free(lists);
+    if (!good)
+        snprintf(why, KIT_WHY, "%s", text);
+    return good ? YK_OK : YK_E_DEVICE_LOST;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opens the transport of a job's messages, and registers memory with it. */
+#include "core/coll/messages/msg_plane.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/mem.h"
+#include "core/base/signals.h"
+
+void yk__msg_lock(yk__coll *coll)
+{
+    if (coll->plane)
+        pthread_mutex_lock(&coll->plane->lock);
+}
+
+void yk__msg_unlock(yk__coll *coll)
+{
+    if (coll->plane)
+        pthread_mutex_unlock(&coll->plane->lock);
+}
+
+/* Reports a format error as an I/O error: the wire changed the bytes, not the user's input, and another attempt may succeed. */
+yk_status yk__msg_fail(yk_error *err, yk_status status, const yk_tr_error *error, const yk__coll *coll)
+{
+    return yk__fail(err, status == YK_E_FORMAT ? YK_E_IO : status, "%s, transport %s: %s", yk__control_name(coll->control, coll->rank),
+                    coll->plane->table->name, error->text);
+}
+
+uint64_t yk__msg_sent_far(yk__coll *coll)
+{
+    uint64_t bytes;
+    pthread_mutex_lock(&coll->plane->lock);
+    bytes = coll->plane->sent_far;
+    pthread_mutex_unlock(&coll->plane->lock);
+    return bytes;
+}
+
+/* ---- Opening ------------------------------------------------------------------------------------------------------ */
+
+/* Serves the transport's rendezvous over the control plane. */
+static yk_status exchange_blobs(void *arg, const void *own, uint32_t bytes, void *all, yk_tr_error *error)
+{
+    yk_error err = YK_ERROR_INIT;
+    const yk_status s = yk__control_exchange(arg, "opening a transport", own, bytes, all, &err);
+    if (s)
+        snprintf(error->text, sizeof error->text, "%.639s", err.text);
+    return s;
+}
+
+static yk_status check_job(void *arg, yk_tr_error *error)
+{
+    yk_error err = YK_ERROR_INIT;
+    if (yk__control_check(arg, &err))
+        snprintf(error->text, sizeof error->text, "%.639s", err.text);
+    return err.status;
+}
+
+/* Runs in a thread of the transport. A rank that has left the job may close its connections in any way. */
+static void connection_lost(void *arg, uint32_t peer, const yk_tr_error *why)
+{
+    yk__control *control = arg;
+    yk_error err = YK_ERROR_INIT;
+    if (yk__control_left(control, peer))
+        return;
+    yk__fail(&err, YK_E_IO, "%s and %s: %s", yk__control_name(control, yk__control_rank(control)), yk__control_name(control, peer),
+             why->text);
+    yk__control_end(control, yk__control_rank(control), err.status, err.text);
+}
+
+static yk_status check_table(const yk_transport *table, uint32_t ranks, yk_error *err)
+{
+    if (!table)
+        return yk__fail(err, YK_E_ARG, "%u ranks have no memory in common, and there is no transport", ranks);
+    if (table->size < offsetof(yk_transport, mem_key) || table->major != YK_TRANSPORT_MAJOR)
+        return yk__fail(err, YK_E_ARG, "transport %s is of version %u.%u: expected %u", table->name, table->major, table->minor,
+                        YK_TRANSPORT_MAJOR);
+    return YK_OK;
+}
+
+static yk_status check_peers(const yk__coll *coll, yk_error *err)
+{
+    const yk__msg_plane *plane = coll->plane;
+    for (uint32_t r = 0; r < coll->size; r++) {
+        yk_tr_peer peer = {.size = sizeof peer};
+        yk_tr_error error = {""};
+        const yk_status s = plane->table->peer(plane->tr, r, &peer, &error);
+        if (s)
+            return yk__msg_fail(err, s, &error, coll);
+        if (r != coll->rank && (peer.caps & YK_TR_CAP_MESSAGES) == 0)
+            return yk__fail(err, YK_E_ARG, "transport %s does not reach %s", plane->table->name, yk__control_name(coll->control, r));
+    }
+    return YK_OK;
+}
+
+static yk_status share_memory(yk__coll *coll, yk_tr_config *c, yk_error *err)
+{
+    yk__msg_plane *plane = coll->plane;
+    const uint64_t bytes = plane->table->shared_bytes(coll->size);
+    if (!bytes || !yk__shm_one_host(coll->control))
+        return YK_OK;
+    if (yk__shm_attach(coll->control, &plane->shm, err))
+        return err->status;
+    return yk__shm_alloc(plane->shm, "messages", bytes, &c->shared, err);
+}
+
+static yk_status open_transport(yk__coll *coll, yk_error *err)
+{
+    yk__msg_plane *plane = coll->plane;
+    yk_tr_config c = {.size = sizeof c,
+                      .rank = coll->rank,
+                      .ranks = coll->size,
+                      .host = plane->host,
+                      .name = yk__control_name(coll->control, coll->rank),
+                      .exchange = exchange_blobs,
+                      .exchange_arg = coll->control,
+                      .secret = yk__control_secret(coll->control),
+                      .secret_bytes = YK__CONTROL_SECRET,
+                      .address = yk__control_address(coll->control),
+                      .check = check_job,
+                      .lost = connection_lost};
+    yk_tr_error error = {""};
+    yk__signals kept;
+    yk_status s;
+    for (uint32_t r = 0; r < coll->size; r++)
+        plane->host[r] = yk__control_host(coll->control, r);
+    s = share_memory(coll, &c, err);
+    if (s)
+        return s;
+    yk__signals_keep(&kept);
+    s = plane->table->open(&c, &plane->tr, &error);
+    yk__signals_restore(&kept);
+    return s ? yk__msg_fail(err, s, &error, coll) : check_peers(coll, err);
+}
+
+yk_status yk__msg_open(yk__coll *coll, const yk_transport *transport, yk_error *err)
+{
+    pthread_condattr_t attr;
+    yk__msg_plane *plane;
+    if (check_table(transport, coll->size, err))
+        return err->status;
+    plane = coll->plane = yk__calloc(1, sizeof *plane);
+    if (!plane)
+        return yk__fail_mem(err, sizeof *plane, "a transport");
+    plane->table = transport;
+    plane->pid = getpid();
+    pthread_mutex_init(&plane->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&plane->begun, &attr);
+    pthread_condattr_destroy(&attr);
+    plane->host = yk__calloc(coll->size, sizeof *plane->host);
+    if (!plane->host)
+        return yk__fail_mem(err, coll->size * sizeof *plane->host, "a transport");
+    return open_transport(coll, err);
+}
+
+bool yk__msg_plane_is_own(const yk__msg_plane *plane)
+{
+    return plane->pid == getpid();
+}
+
+void yk__msg_close(yk__coll *coll)
+{
+    yk__msg_plane *plane = coll->plane;
+    if (!plane || !yk__msg_plane_is_own(plane))
+        return;
+    if (plane->tr)
+        plane->table->close(plane->tr);
+    yk__shm_detach(plane->shm);
+    pthread_cond_destroy(&plane->begun);
+    pthread_mutex_destroy(&plane->lock);
+    yk__free(plane->host);
+    yk__free(plane);
+    coll->plane = NULL;
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------------------------- */
+
+yk_status yk__msg_register(yk__coll *coll, yk__coll_buffer *b, yk_error *err)
+{
+    const yk_tr_mem_source source = {.size = sizeof source, .kind = YK_TR_MEM_HOST, .data = b->mem, .bytes = b->bytes};
+    yk_tr_error error = {""};
+    yk_tr_mem *mem = NULL;
+    const yk_status s = coll->plane->table->mem_register(coll->plane->tr, &source, &mem, &error);
+    b->registered = mem;
+    return s ? yk__msg_fail(err, s, &error, coll) : YK_OK;
+}
+
+void yk__msg_unregister(yk__coll *coll, yk__coll_buffer *b)
+{
+    coll->plane->table->mem_release(coll->plane->tr, b->registered);
+    b->registered = NULL;
+}

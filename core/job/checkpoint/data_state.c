@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The places in the data in a checkpoint. A place counts batches, so another batch size changes its number, or makes it invalid. */
+#include "core/job/checkpoint/data_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/log.h"
+#include "core/io/json.h"
+#include "core/job/checkpoint/saved_state.h"
+#include "core/job/data_info.h"
+
+/* ---- Saving ---- */
+
+/* Hash of the rows as text; "" if the files cannot be read any more. */
+static const char *write_content(yk_data *d, char text[24])
+{
+    yk_error ignored = YK_ERROR_INIT;
+    if (!d->content && yk__dataset_hash(d->set, &d->content, &ignored))
+        d->content = 0;
+    text[0] = 0;
+    if (d->content)
+        snprintf(text, 24, "%016" PRIx64, d->content);
+    return text;
+}
+
+static json_t *list_names(const yk_data *d)
+{
+    yk__json_builder names = yk__json_begin(json_array());
+    for (uint32_t i = 0; i < yk_data_classes(d); i++)
+        yk__json_append(&names, json_string(yk_data_class_name(d, i)));
+    return yk__json_end(&names);
+}
+
+static json_t *describe_place(yk_data *d)
+{
+    uint64_t epoch, batch;
+    char text[24];
+    yk__json_builder o = yk__json_begin(json_object());
+    yk_data_tell(d, &epoch, &batch);
+    yk__json_put(&o, "epoch", yk__state_of_count(epoch));
+    yk__json_put(&o, "batch", yk__state_of_count(batch));
+    yk__json_put(&o, "global_batch", json_integer(yk__data_batch(d)));
+    yk__json_put(&o, "rows", yk__state_of_count(yk_data_rows(d)));
+    yk__json_put(&o, "content", json_string(write_content(d, text)));
+    yk__json_put(&o, "order_seed", yk__state_of_count(d->order_seed));
+    if (yk_data_class_name(d, 0)) /* else labels are numbers, or absent */
+        yk__json_put(&o, "classes", list_names(d));
+    return yk__json_end(&o);
+}
+
+json_t *yk__data_state(yk_job *job)
+{
+    yk__json_builder list = yk__json_begin(json_array());
+    for (size_t i = 0; i < job->n_data; i++)
+        if (yk__data_trains(job->data[i]))
+            yk__json_append(&list, describe_place(job->data[i]));
+    return yk__json_end(&list);
+}
+
+/* ---- Resuming ---- */
+
+/* The next training data set from *at on; moves *at past it. NULL if there is none. */
+static yk_data *next_trained(const yk_job *job, size_t *at)
+{
+    while (*at < job->n_data && !yk__data_trains(job->data[*at]))
+        (*at)++;
+    return *at < job->n_data ? job->data[(*at)++] : NULL;
+}
+
+static yk_status check_names(const yk_data *d, const char *dir, const json_t *was, yk_error *err)
+{
+    const uint32_t now = yk_data_classes(d);
+    if (!json_is_array(was) || !yk_data_class_name(d, 0))
+        return YK_OK;
+    if (json_array_size(was) != now)
+        return yk__fail(err, YK_E_ARG, "%s was made with %zu classes, these data have %u", dir, json_array_size(was), now);
+    for (uint32_t i = 0; i < now; i++) {
+        const char *name = json_string_value(json_array_get(was, i)), *own = yk_data_class_name(d, i);
+        if (!name || strcmp(name, own) != 0)
+            return yk__fail(err, YK_E_ARG, "%s: class %u was \"%.100s\" in the data it was made with, in these it is \"%.100s\": go on "
+                            "with data of the same classes, or begin anew from its model", dir, i, name ? name : "?", own);
+    }
+    return YK_OK;
+}
+
+/* True if the place is within an epoch: after its first batch and before its last whole one. */
+static bool is_within(const json_t *place)
+{
+    const json_int_t rows = json_integer_value(json_object_get(place, "global_batch"));
+    uint64_t batch = 0, all = 0;
+    yk__state_count(json_object_get(place, "batch"), &batch);
+    yk__state_count(json_object_get(place, "rows"), &all);
+    return batch && rows > 0 && batch < all / (uint64_t)rows;
+}
+
+/* Between epochs any order will do. */
+static yk_status check_order(const yk_data *d, const char *dir, const json_t *place, yk_error *err)
+{
+    uint64_t was;
+    if (!yk__state_count(json_object_get(place, "order_seed"), &was) || was == d->order_seed || !is_within(place))
+        return YK_OK;
+    return yk__fail(err, YK_E_ARG, "%s was made within an epoch whose rows were shuffled by seed %" PRIu64 ", this job's are by %" PRIu64
+                    ": some rows would come twice and some not at all", dir, was, d->order_seed);
+}
+
+yk_status yk__data_state_check(const yk_job *job, const char *dir, const json_t *places, yk_error *err)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < json_array_size(places); i++) {
+        const json_t *place = json_array_get(places, i);
+        const yk_data *d = next_trained(job, &at);
+        if (d && (check_names(d, dir, json_object_get(place, "classes"), err) || check_order(d, dir, place, err)))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+static void tell_other_rows(yk_data *d, const char *dir, const json_t *place)
+{
+    const char *content = json_string_value(json_object_get(place, "content"));
+    char now[24];
+    uint64_t rows;
+    if (d->job->team.rank || !yk__state_count(json_object_get(place, "rows"), &rows))
+        return;
+    if (rows != yk_data_rows(d))
+        yk__log(YK_LOG_WARN, "resume", "%s was made with %" PRIu64 " rows, these data have %" PRIu64 ": the epoch under way goes on in "
+                "these, of which some may have been seen in it", dir, rows, yk_data_rows(d));
+    else if (content && *content && *write_content(d, now) && strcmp(content, now) != 0)
+        yk__log(YK_LOG_WARN, "resume", "%s was made with other data of as many rows; the present data are used", dir);
+}
+
+/* Converts the place to batches of this job's size. False, with the job's error, if none matches. */
+static bool convert_batch(const yk_data *d, const char *dir, const json_t *place, uint64_t *batch)
+{
+    const json_int_t was = json_integer_value(json_object_get(place, "global_batch")), now = yk__data_batch(d);
+    if (!was || was == now || !*batch)
+        return true;
+    if (*batch * (uint64_t)was % (uint64_t)now) {
+        yk__job_failf(d->job, YK_E_ARG,
+                      "%s was made with batches of %lld rows, this job's have %lld, which do not add up to the %llu "
+                      "rows that were used: take batches of %lld rows, or go on from the end of an epoch",
+                      dir, (long long)was, (long long)now,
+                      (unsigned long long)*batch * (unsigned long long)was, (long long)was);
+        return false;
+    }
+    *batch = *batch * (uint64_t)was / (uint64_t)now;
+    if (!d->job->team.rank)
+        yk__log(YK_LOG_WARN, "resume", "%s was made with batches of %lld rows; this job's have %lld, and go on at batch %llu of the epoch",
+                dir, (long long)was, (long long)now, (unsigned long long)*batch);
+    return true;
+}
+
+void yk__data_state_restore(yk_job *job, const char *dir, const json_t *places)
+{
+    size_t at = 0;
+    for (size_t i = 0; i < json_array_size(places); i++) {
+        const json_t *place = json_array_get(places, i);
+        yk_data *d = next_trained(job, &at);
+        uint64_t epoch = 0, batch = 0;
+        if (!d)
+            return;
+        yk__state_count(json_object_get(place, "epoch"), &epoch);
+        yk__state_count(json_object_get(place, "batch"), &batch);
+        tell_other_rows(d, dir, place);
+        if (convert_batch(d, dir, place, &batch))
+            yk_data_seek(d, epoch, batch);
+    }
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The shares in checkpoints. Shares of other ranks or older versions are measured anew; fixed shares are the job's own. */
+#include <math.h>
+
+#include "core/base/log.h"
+#include "core/job/checkpoint/saved_state.h"
+#include "core/job/team/share.h"
+
+static json_t *list_of(const uint64_t *v, uint32_t n)
+{
+    yk__json_builder list = yk__json_begin(json_array());
+    for (uint32_t i = 0; i < n; i++)
+        yk__json_append(&list, json_integer((json_int_t)v[i]));
+    return yk__json_end(&list);
+}
+
+static json_t *devices_of(const yk_job *job)
+{
+    yk__json_builder list = yk__json_begin(json_array());
+    for (uint32_t r = 0; r < job->team.world; r++)
+        yk__json_append(&list, json_string(job->team.name[r]));
+    return yk__json_end(&list);
+}
+
+static json_t *policy_state(const yk__policy *policy)
+{
+    const uint32_t n = yk__policy_count(policy);
+    yk__json_builder list = yk__json_begin(json_array());
+    double *v = yk__calloc(n, sizeof *v);
+    if (v)
+        yk__policy_get(policy, v);
+    else
+        list.failed = true;
+    for (uint32_t i = 0; i < n && v; i++)
+        yk__json_append(&list, yk__state_of_real(v[i]));
+    yk__free(v);
+    return yk__json_end(&list);
+}
+
+/* Saves parts at the place of rows: an older version finds numbers that it knows, and measures anew. */
+static void fixed_save(const yk_job *job, yk__json_builder *state)
+{
+    const yk__fixed *fixed = &job->team.share->fixed;
+    uint64_t part[YK__RANKS], all = 0;
+    char text[YK__FIXED_TEXT];
+    yk__json_builder o = yk__json_begin(json_object());
+    for (uint32_t r = 0; r < job->team.world; r++)
+        all += part[r] = fixed->part[r];
+    yk__json_put(&o, "devices", devices_of(job));
+    yk__json_put(&o, "fixed", json_string(yk__fixed_text(fixed, text, sizeof text)));
+    yk__json_put(&o, "rows", json_integer((json_int_t)all));
+    yk__json_put(&o, "share", list_of(part, job->team.world));
+    yk__json_put(&o, "total", list_of(job->team.share->total, job->team.world));
+    yk__json_put(state, "shares", yk__json_end(&o));
+}
+
+void yk__share_save(const yk_job *job, yk__json_builder *state)
+{
+    const yk__share *s = job->team.share;
+    if (job->team.world > 1 && s->fixed.is_fixed)
+        fixed_save(job, state);
+    if (!s->policy || !yk__policy_count(s->policy))
+        return;
+    yk__json_builder o = yk__json_begin(json_object());
+    yk__json_put(&o, "devices", devices_of(job));
+    yk__json_put(&o, "rows", json_integer((json_int_t)s->n));
+    yk__json_put(&o, "share", list_of(yk__policy_shares(s->policy), job->team.world));
+    yk__json_put(&o, "total", list_of(s->total, job->team.world));
+    yk__json_put(&o, "policy", policy_state(s->policy));
+    yk__json_put(state, "shares", yk__json_end(&o));
+}
+
+static bool same_devices(const yk_job *job, const json_t *a)
+{
+    json_t *own = devices_of(job);
+    const bool same = a && json_equal(own, a);
+    json_decref(own);
+    return same;
+}
+
+static bool numbers_of(const json_t *a, uint32_t n, double *v)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        v[i] = json_number_value(json_array_get(a, i));
+        if (!json_is_number(json_array_get(a, i)) || !isfinite(v[i]) || v[i] < 0.0 || v[i] > 1e15)
+            return false;
+    }
+    return json_array_size(a) == n;
+}
+
+/* Restores each rank's total of rows; the parts are the job's own, and core/job/checkpoint/resume.c reports a difference. */
+static void totals_read(yk_job *job, const json_t *o)
+{
+    double total[YK__RANKS];
+    const bool good = same_devices(job, json_object_get(o, "devices")) && numbers_of(json_object_get(o, "total"), job->team.world, total);
+    for (uint32_t r = 0; r < job->team.world && good; r++)
+        job->team.share->total[r] = (uint64_t)total[r];
+}
+
+static bool shares_read(yk_job *job, const json_t *o)
+{
+    yk__share *s = job->team.share;
+    const double rows = json_number_value(json_object_get(o, "rows"));
+    yk_error quiet = YK_ERROR_INIT;
+    double total[YK__RANKS], *v;
+    uint32_t n;
+    bool good;
+    if (!same_devices(job, json_object_get(o, "devices")))
+        return false;
+    if (!(rows >= 1.0) || rows > INT32_MAX || !numbers_of(json_object_get(o, "total"), job->team.world, total) ||
+        yk__share_policy(job, (uint64_t)rows, &quiet))
+        return false;
+    n = yk__policy_count(s->policy);
+    v = yk__calloc(n, sizeof *v);
+    good = v && numbers_of(json_object_get(o, "policy"), n, v) && yk__policy_set(s->policy, v);
+    yk__free(v);
+    for (uint32_t r = 0; r < job->team.world && good; r++)
+        s->total[r] = (uint64_t)total[r];
+    return good;
+}
+
+void yk__share_load(yk_job *job, const json_t *o)
+{
+    yk__share *s = job->team.share;
+    if (job->team.world == 1 || !o)
+        return;
+    if (s->fixed.is_fixed || json_object_get(o, "fixed")) {
+        totals_read(job, o);
+        return;
+    }
+    if (shares_read(job, o)) {
+        s->resumed = true;
+        yk__share_follow(job);
+        return;
+    }
+    yk__policy_free(s->policy);
+    s->policy = NULL;
+    s->n = 0;
+    if (job->team.rank == 0)
+        yk__log(YK_LOG_INFO, "balance", "the checkpoint's shares are for other ranks; they are measured anew");
+}

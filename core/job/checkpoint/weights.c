@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yk_weights: tensors of safetensors files into parameters and back. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/base/convert.h"
+#include "core/io/folder.h"
+#include "core/io/safetensors.h"
+#include "core/job/checkpoint/job_hash.h"
+#include "core/job/param.h"
+
+struct yk_weights {
+    yk_job *job;
+    yk__safetensors *file;
+};
+
+yk_weights *yk_weights_open(yk_job *job, const char *path)
+{
+    YK__ACT_HERE(YK__ACT_CALL);
+    yk_error err = YK_ERROR_INIT;
+    yk_weights *w;
+    if (!yk_ok(job) || !yk__job_given(job, "yk_weights_open", "path", path))
+        return NULL;
+    w = yk__calloc(1, sizeof *w);
+    if (!w)
+        yk__fail_mem(&err, sizeof *w, path);
+    else {
+        w->job = job;
+        if (!yk__stage_check(path, &err))
+            yk__safetensors_open(path, &w->file, &err);
+    }
+    if (err.status) {
+        yk__free(w);
+        yk_fail(job, err.status, err.text);
+        return NULL;
+    }
+    return w;
+}
+
+bool yk_weights_has(yk_weights *w, const char *name)
+{
+    return w && yk__safetensors_find(w->file, name) != NULL;
+}
+
+uint32_t yk_weights_count(const yk_weights *w)
+{
+    return w ? (uint32_t)yk__safetensors_count(w->file) : 0;
+}
+
+const char *yk_weights_name(const yk_weights *w, uint32_t i)
+{
+    return i < yk_weights_count(w) ? yk__safetensors_at(w->file, i)->name : NULL;
+}
+
+uint32_t yk_weights_shape(const yk_weights *w, const char *name, int64_t dim[8])
+{
+    const yk__safetensor *t = w ? yk__safetensors_find(w->file, name) : NULL;
+    const uint32_t rank = t && t->rank > 0 && t->rank <= 8 ? (uint32_t)t->rank : 0;
+    for (uint32_t i = 0; i < rank; i++)
+        dim[i] = t->shape[i];
+    return rank;
+}
+
+static bool same_shape(const yk__safetensor *t, yk_t param)
+{
+    bool same = (uint32_t)t->rank == yk_dims(param);
+    for (int i = 0; same && i < t->rank; i++)
+        same = t->shape[i] == yk_dim(param, i);
+    return same;
+}
+
+static void shape_text(char *buf, size_t n, int rank, const int64_t *dim)
+{
+    size_t used = (size_t)snprintf(buf, n, "[");
+    for (int i = 0; i < rank && used < n; i++)
+        used += (size_t)snprintf(buf + used, n - used, "%s%lld", i ? ", " : "", (long long)dim[i]);
+    if (used < n)
+        snprintf(buf + used, n - used, "]");
+}
+
+static void wrong_shape(yk_weights *w, const yk__safetensor *t, yk_t param)
+{
+    char have[128], want[128], text[512];
+    int64_t dim[8];
+    for (uint32_t i = 0; i < yk_dims(param); i++)
+        dim[i] = yk_dim(param, (int32_t)i);
+    shape_text(have, sizeof have, t->rank, t->shape);
+    shape_text(want, sizeof want, (int)yk_dims(param), dim);
+    snprintf(text, sizeof text, "%s: tensor \"%s\" has shape %s, but the model needs %s", yk__safetensors_path(w->file), t->name,
+             have, want);
+    yk_fail(w->job, YK_E_FORMAT, text);
+}
+
+static bool is_whole_type(int dtype)
+{
+    return dtype == YK_I8 || dtype == YK_U8 || dtype == YK_BOOL || dtype == YK_I32 || dtype == YK_I64;
+}
+
+/* Converts float types by way of f32. Integers stay exact, and are refused for a float parameter. to: memory for the values in the
+ * parameter's type. */
+static void put_values(yk_weights *w, const yk__safetensor *t, yk_t param, yk__job_param *p, const void *data, void *to, yk_error *err)
+{
+    const size_t n = (size_t)t->elements;
+    const bool counts = yk__param_file_type(p) == YK_I64;
+    if (t->dtype == YK_I64 && counts) {
+        memcpy(to, data, n * sizeof(int64_t));
+        yk__param_put_file(w->job, p, to);
+    } else if (is_whole_type(t->dtype) && !counts) {
+        yk__fail(err, YK_E_FORMAT, "%s: tensor \"%s\" has type %s, but the model needs fractions: whole numbers are quantized "
+                 "weights, which Yoke does not read", yk__safetensors_path(w->file), t->name, t->dtype_name);
+    } else if (yk__array_to_f32(t->dtype, data, n, to)) {
+        yk__fail(err, YK_E_FORMAT, "%s: tensor \"%s\" has type %s, which cannot become f32", yk__safetensors_path(w->file),
+                 t->name, t->dtype_name);
+    } else {
+        yk_param_write(param, to, n);
+    }
+}
+
+static yk_status read_into(yk_weights *w, const yk__safetensor *t, yk_t param, yk_error *err)
+{
+    yk__job_param *p = yk__param_of(w->job, "yk_weights_read", param);
+    const size_t n = (size_t)t->elements;
+    const void *data;
+    void *to = p ? yk__malloc(n * sizeof(int64_t)) : NULL;
+    if (p && !to)
+        yk__fail_mem(err, n * sizeof(int64_t), t->name);
+    if (to && !yk__safetensors_data(w->file, t, &data, err))
+        put_values(w, t, param, p, data, to, err);
+    yk__free(to);
+    return err->status;
+}
+
+bool yk_weights_read(yk_weights *w, const char *name, yk_t param)
+{
+    YK__ACT_HERE(YK__ACT_CALL);
+    const yk__safetensor *t = w && yk_ok(w->job) ? yk__safetensors_find(w->file, name) : NULL;
+    yk_error err = YK_ERROR_INIT;
+    if (!t)
+        return false;
+    if (!same_shape(t, param))
+        wrong_shape(w, t, param);
+    else if (read_into(w, t, param, &err))
+        yk_fail(w->job, err.status, err.text);
+    return true;
+}
+
+void yk_weights_close(yk_weights *w)
+{
+    if (w)
+        yk__safetensors_close(w->file);
+    yk__free(w);
+}
+
+/* ---- Writing ------------------------------------------------------------------------------------------------------ */
+
+typedef struct writer {
+    yk_job *job;
+    const yk_t *param;
+    void *whole;     /* owned: data of tensor `held` */
+    int64_t held;
+    size_t capacity;
+} writer;
+
+static yk_status tensor_fetch(void *user, int64_t i, uint64_t from, void *buf, size_t bytes, yk_error *err)
+{
+    writer *w = user;
+    if (w->held != i) {
+        yk__job_param *p = yk__param_of(w->job, "yk_weights_save", w->param[i]);
+        if (!p || !yk__param_get_file(w->job, p, w->whole))
+            return yk__fail(err, yk_error_status(w->job), "%s", yk_error_text(w->job));
+        w->held = i;
+    }
+    memcpy(buf, (const char *)w->whole + from, bytes);
+    return YK_OK;
+}
+
+/* Writes a temporary file, syncs and renames it, so that `file` is the old or the new one, never a half. */
+static yk_status write_file(const char *file, const yk__safetensors_out *t, int64_t n, writer *w, yk_error *err)
+{
+    const char *const meta[] = {"format", "pt"};
+    char temporary[4096];
+    int fd;
+    snprintf(temporary, sizeof temporary, "%s.tmp", file);
+    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return yk__fail(err, YK_E_IO, "%s: cannot create it: %s", temporary, strerror(errno));
+    if (!yk__safetensors_write(fd, temporary, t, n, meta, 1, tensor_fetch, w, err) && yk__folder_sync_file(fd))
+        yk__fail(err, YK_E_IO, "%s: cannot sync it: %s", temporary, strerror(errno));
+    if (close(fd) && !err->status)
+        yk__fail(err, YK_E_IO, "%s: cannot close it: %s", temporary, strerror(errno));
+    if (!err->status && rename(temporary, file))
+        yk__fail(err, YK_E_IO, "%s: cannot rename %s to it: %s", file, temporary, strerror(errno));
+    if (err->status) {
+        unlink(temporary);
+        return err->status;
+    }
+    return yk__folder_sync_parent(file, err);
+}
+
+void yk_weights_save(yk_job *job, const char *file, uint32_t n, const char *const *name, const yk_t *param)
+{
+    YK__ACT_HERE(YK__ACT_CALL);
+    yk__safetensors_out *t = yk__calloc(n + 1, sizeof *t);
+    writer w = {.job = job, .param = param, .held = -1};
+    yk_error err = YK_ERROR_INIT;
+    yk__job_catch_up(job);
+    for (uint32_t i = 0; t && i < n && yk_ok(job); i++) {
+        const yk__job_param *p = yk__param_of(job, "yk_weights_save", param[i]);
+        if (!p)
+            break;
+        t[i] = (yk__safetensors_out){.name = name[i], .dtype = yk__param_file_type(p), .rank = (int)p->dims, .shape = p->dim};
+        w.capacity = p->n > w.capacity ? p->n : w.capacity;
+    }
+    w.whole = yk__malloc((w.capacity + 1) * sizeof(int64_t));
+    if (!t || !w.whole)
+        yk__fail_mem(&err, w.capacity * sizeof(int64_t), file);
+    else if (yk_is_main(job) && yk_ok(job))
+        write_file(file, t, n, &w, &err);
+    if (err.status)
+        yk_fail(job, err.status, err.text);
+    yk__free(w.whole);
+    yk__free(t);
+    yk_barrier(job);
+}
+
+/* ---- Several files together ---------------------------------------------------------------------------------------- */
+
+const char *yk_stage_begin(yk_job *job, const char *dir)
+{
+    YK__ACT_HERE(YK__ACT_CALL);
+    yk_error err = YK_ERROR_INIT;
+    if (!yk_ok(job) || !yk__job_given(job, "yk_stage_begin", "dir", dir))
+        return NULL;
+    yk_make_dir(job, dir);
+    if (!yk_ok(job))
+        return NULL;
+    yk__free(job->scratch);
+    job->scratch = NULL;
+    if (yk_is_main(job))
+        yk__stage_begin(dir, &job->scratch, &err);
+    else if (!(job->scratch = yk__strdup(dir))) /* a path to hand on; this rank writes nothing there */
+        yk__fail_mem(&err, strlen(dir), "a path");
+    if (err.status)
+        yk__job_fail(job, &err);
+    yk_barrier(job);
+    return yk_ok(job) ? job->scratch : NULL;
+}
+
+void yk_stage_commit(yk_job *job, const char *dir)
+{
+    YK__ACT_HERE(YK__ACT_CALL);
+    yk_error err = YK_ERROR_INIT;
+    if (yk_is_main(job) && !yk_ok(job))
+        yk__stage_abandon(dir);
+    else if (yk_is_main(job) && yk__stage_commit(dir, &err))
+        yk__job_fail(job, &err);
+    yk_barrier(job);
+}

@@ -1,0 +1,471 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Opening and closing a job: device, group, engine, the table of ranks. */
+#include <float.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/guest.h"
+#include "core/base/hash.h"
+#include "core/base/limit.h"
+#include "core/base/log.h"
+#include "core/base/option.h"
+#include "core/base/option_names.h"
+#include "core/control/start/origin.h"
+#include "core/job/checkpoint/emergency.h"
+#include "core/job/config_size.h"
+#include "core/job/loop/job_log.h"
+#include "core/job/opt.h"
+#include "core/job/session/open.h"
+#include "core/job/team/job_join.h"
+#include "core/job/team/precision.h"
+#include "core/job/team/rank_device.h"
+#include "core/job/team/rank_pace.h"
+#include "core/job/team/share.h"
+#include "core/run/stage.h"
+
+#define PLANS_LEAST 4u      /* the cache of plans keeps so many whatever their size */
+#define INFERENCE_PLANS 32u /* a server sees many lengths, and no window needs several */
+
+static atomic_int open_jobs;
+
+/* ---- Opening ---- */
+
+/* 0 is the rule's own value, and YK_ZERO a floor of 0. */
+static yk_status check_scale(const yk_scale_config *c, yk_error *err)
+{
+    const struct {
+        const char *name;
+        double value, least, most;
+        const char *expected;
+    } numbers[] = {{"init", c->init, DBL_MIN, FLT_MAX, "above 0"},
+                   {"fixed", c->fixed, DBL_MIN, FLT_MAX, "above 0"},
+                   {"growth", c->growth, 1, FLT_MAX, "1 or more"},
+                   {"backoff", c->backoff, DBL_MIN, 1, "above 0 and 1 at most"},
+                   {"floor", c->floor == YK_ZERO ? 0 : c->floor, 0, FLT_MAX, "0 or more"}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+        if (numbers[i].value != 0 && !(numbers[i].value >= numbers[i].least && numbers[i].value <= numbers[i].most))
+            return yk__fail(err, YK_E_ARG, "yk_config: scale.%s is %g: expected a number, %s", numbers[i].name, numbers[i].value,
+                            numbers[i].expected);
+    return YK_OK;
+}
+
+/* What accelerate launch says where the program does not. */
+static void take_environment(yk_config *c)
+{
+    static const yk_dtype types[] = {YK_F32, YK_F32, YK_BF16, YK_F16, YK_F8E4M3}; /* as the words of the option's row */
+    if (c->precision == YK_F32 && !c->precision_by_rank)
+        c->precision = types[yk__option_words(YK__OPTION_ACCELERATE_PRECISION)];
+    c->accumulate = c->accumulate ? c->accumulate : (uint32_t)yk__option_number(YK__OPTION_ACCELERATE_ACCUMULATE);
+}
+
+/* Settings of a training are errors in a job that trains nothing. */
+static yk_status check_inference(yk_config *c, yk_error *err)
+{
+    if (c->plans_most && c->plans_most < PLANS_LEAST)
+        return yk__fail(err, YK_E_ARG, "yk_config: plans_most is %u: expected %u or more, or 0 for the default", c->plans_most,
+                        PLANS_LEAST);
+    if (!c->inference)
+        return YK_OK;
+    c->plans_most = c->plans_most ? c->plans_most : INFERENCE_PLANS;
+    if (c->local_sgd_steps || c->power_sgd_rank)
+        return yk__fail(err, YK_E_ARG, "yk_config: inference with %s, but a job for inference has no gradients: choose one",
+                        c->local_sgd_steps ? "local_sgd_steps" : "power_sgd_rank");
+    return YK_OK;
+}
+
+static yk_status check_config(yk_job *job, yk_error *err)
+{
+    yk_config *c = &job->config;
+    yk__stage stage;
+    take_environment(c);
+    if (c->precision != YK_F32 && c->precision != YK_BF16 && c->precision != YK_F16 && c->precision != YK_F8E4M3)
+        return yk__fail(err, YK_E_ARG, "precision %s: expected f32, bf16, f16 or f8e4m3 (fp8)", yk__dtype_name(c->precision));
+    if (c->average > YK_AVERAGE_ROWS || c->scale.rule > YK_SCALE_MEGATRON)
+        return yk__fail(err, YK_E_ARG, "yk_config: an enumerator is out of range");
+    if (c->shard && yk__stage_read(c->shard, "yk_config.shard", &stage, err))
+        return err->status;
+    if (check_scale(&c->scale, err))
+        return err->status;
+    if (c->power_sgd_rank > YK__POWER_RANKS)
+        return yk__fail(err, YK_E_ARG, "PowerSGD of rank %u: expected at most %u", c->power_sgd_rank, YK__POWER_RANKS);
+    if (c->power_sgd_rank && c->local_sgd_steps)
+        return yk__fail(err, YK_E_ARG, "PowerSGD and LocalSGD: in LocalSGD no gradients are exchanged; choose one");
+    if (c->power_sgd_rank && yk__option_words(YK__OPTION_WIRE))
+        return yk__fail(err, YK_E_ARG, "YOKE_WIRE is \"%s\", but with PowerSGD ranks exchange factors, in fp32: choose one",
+                        yk__option_text(YK__OPTION_WIRE));
+    if (c->local_sgd_steps && yk__option_words(YK__OPTION_WIRE_PARAMS))
+        return yk__fail(err, YK_E_ARG, "YOKE_WIRE_PARAMS is \"%s\", but in LocalSGD each rank updates its own parameters and none travel: "
+                        "choose one", yk__option_text(YK__OPTION_WIRE_PARAMS));
+    c->hash_every = c->hash_every ? c->hash_every : 100;
+    return check_inference(c, err);
+}
+
+/* The format to compute in on this device. */
+static yk_status choose_precision(yk_job *job, yk_error *err)
+{
+    const yk_device_caps *caps = &job->device->caps;
+    const yk_dtype p = yk__precision_of(job, job->team.rank), other = job->config.substitute;
+    if (p == YK_F32 || (caps->compute >> p & 1)) {
+        job->precision = p;
+        return YK_OK;
+    }
+    if (job->config.allow_substitute && (other == YK_F32 || (caps->compute >> other & 1))) {
+        job->precision = other;
+        yk__log(YK_LOG_WARN, "job", "%s cannot compute in %s; it uses %s, as was allowed", caps->name, yk__dtype_name(p),
+                yk__dtype_name(other));
+        return YK_OK;
+    }
+    return yk__fail(err, YK_E_UNSUPPORTED, "%s (%s) cannot compute in %s%s", caps->name, caps->isa, yk__dtype_name(p),
+                    job->config.allow_substitute ? ", nor in the substitute" : "; a substitute may be allowed");
+}
+
+/* Not where a substitute was allowed and taken. */
+static bool job_rounds8(const yk_job *job)
+{
+    return yk__precision_rounds8(job) && job->precision == YK_BF16;
+}
+
+static void make_scaler(yk_job *job)
+{
+    static const yk__scaler_rule rules[] = {YK_SCALER_TORCH, YK_SCALER_DEEPSPEED, YK_SCALER_MEGATRON};
+    const yk_scale_config *c = &job->config.scale;
+    job->scaling = yk__precision_scales(job);
+    yk__scaler_init(&job->scaler, c->fixed != 0.0 ? YK_SCALER_FIXED : rules[c->rule], c->fixed != 0.0 ? c->fixed : c->init,
+                    c->growth, c->backoff, c->floor == YK_ZERO ? DBL_MIN : c->floor, c->interval, c->hysteresis);
+    job->scaler.consecutive = c->consecutive_hysteresis;
+    job->scaler.stay_at_floor = c->stay_at_floor;
+}
+
+/* What ranks tell each other at the start. */
+typedef struct rank_info {
+    char name[96], device[96], isa[64], cores[256];
+    char shares[64]; /* the beginning of the text; the hash is of all of it */
+    uint64_t shares_hash;
+    uint64_t memory, limit, free; /* limit: 0, or the user's; free: 0, or what the device has */
+    uint32_t units, precision, forced, cpu;
+    uint32_t on_host; /* its memory is the host's */
+    uint32_t inference;
+} rank_info;
+
+static void print_table(const yk_job *job, const rank_info *c)
+{
+    yk__log_line("%-5s %-18s %-6s %-34s %-14s %6s %9s %s", "rank", "device spec", "forced", "device", "isa", "units",
+                 "memory", "precision");
+    for (uint32_t r = 0; r < job->team.world; r++)
+        yk__log_line("%-5u %-18.18s %-6s %-34.34s %-14.14s %6u %6.1f GB %s", r, c[r].name, c[r].forced ? "yes" : "no", c[r].device,
+                     c[r].isa, c[r].units, (double)c[r].memory / 1e9, yk__precision_name((yk_dtype)c[r].precision));
+}
+
+#define SMALL (1ull << 30) /* bytes of a device with little memory, if another has eight times as much */
+
+/* Ranks that compute on the host's cores, and in its memory, share that. A limit that nobody set is what is free: a device with
+ * little of it begins with few rows, as one with a limit does. */
+static yk_status make_shares(yk_job *job, const rank_info *c, const yk__fixed *fixed, bool capped, yk_error *err)
+{
+    uint64_t most = 0;
+    yk__rank_budget *budget = yk__calloc(job->team.world, sizeof *budget);
+    uint32_t on_host = 0;
+    if (!budget)
+        return yk__fail_mem(err, job->team.world * sizeof *budget, "the table of ranks");
+    for (uint32_t r = 0; r < job->team.world; r++)
+        on_host += c[r].on_host;
+    for (uint32_t r = 0; r < job->team.world; r++)
+        budget[r] = (yk__rank_budget){.bytes = c[r].limit ? c[r].limit : c[r].free / (c[r].on_host ? on_host : 1),
+                                      .limited = c[r].limit != 0,
+                                      .forced = c[r].forced || job->config.local_sgd_steps,
+                                      .cores = c[r].cpu ? c[r].cores : NULL};
+    for (uint32_t r = 0; r < job->team.world; r++)
+        most = budget[r].bytes > most ? budget[r].bytes : most;
+    for (uint32_t r = 0; r < job->team.world; r++)
+        budget[r].limited = budget[r].limited || (budget[r].bytes && budget[r].bytes < SMALL && budget[r].bytes < most / 8);
+    if (capped)
+        yk__engine_budget(job->engine, budget[job->team.rank].bytes);
+    yk__share_new(job, budget, fixed, err);
+    yk__free(budget);
+    return err->status;
+}
+
+static void fill_shares(const yk__fixed *fixed, rank_info *own)
+{
+    char text[YK__FIXED_TEXT];
+    yk__fixed_text(fixed, text, sizeof text);
+    own->shares_hash = yk__hash_bytes(YK_HASH_SEED, text, strlen(text));
+    snprintf(own->shares, sizeof own->shares, "%.63s", text);
+}
+
+static yk_status compare_shares(const yk_job *job, const rank_info *all, yk_error *err)
+{
+    for (uint32_t r = 1; r < job->team.world; r++)
+        if (all[r].shares_hash != all[0].shares_hash)
+            return yk__fail(err, YK_E_ARG, "shares (--shares, YOKE_SHARES) are %s on rank 0 (%s) and %s on rank %u (%s): expected the "
+                            "same on all ranks", all[0].shares, all[0].name, all[r].shares, r, all[r].name);
+    return YK_OK;
+}
+
+static yk_status compare_inference(const yk_job *job, const rank_info *all, yk_error *err)
+{
+    for (uint32_t r = 1; r < job->team.world; r++)
+        if (all[r].inference != all[0].inference)
+            return yk__fail(err, YK_E_ARG, "yk_config.inference is %s on rank 0 (%s) and %s on rank %u (%s): expected the same on all "
+                            "ranks", all[0].inference ? "set" : "not set", all[0].name,
+                            all[r].inference ? "set" : "not set", r, all[r].name);
+    return YK_OK;
+}
+
+static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
+{
+    const yk_device_caps *caps = &job->device->caps;
+    rank_info own = {.memory = caps->mem_total, .units = caps->units, .precision = job->precision};
+    yk__fixed fixed;
+    if (yk__share_choose(job, &fixed, err))
+        return err->status;
+    fill_shares(&fixed, &own);
+    if (job_rounds8(job))
+        own.precision = YK_F8E4M3;
+    own.forced = job->device->place.forced;
+    own.inference = job->config.inference;
+    own.limit = job->config.memory_limit;
+    own.free = caps->mem_free;
+    own.cpu = caps->flags & YK_CAP_CPU;
+    own.on_host = own.cpu && caps->flags & YK_CAP_HOST_VISIBLE;
+    yk__placement_text(&job->device->place, own.name, sizeof own.name);
+    snprintf(own.cores, sizeof own.cores, "%.*s", (int)sizeof own.cores - 1, job->device->place.cores);
+    snprintf(own.device, sizeof own.device, "%s", caps->name);
+    snprintf(own.isa, sizeof own.isa, "%s", caps->isa);
+    rank_info *all = yk__calloc(job->team.world, sizeof *all);
+    job->team.name = yk__calloc(job->team.world, sizeof *job->team.name);
+    if (!all || !job->team.name)
+        yk__fail_mem(err, job->team.world * sizeof *all, "the table of ranks");
+    if (!err->status && !yk__group_all_gather(job->team.group, &own, sizeof own, all, err)) {
+        for (uint32_t r = 0; r < job->team.world; r++)
+            memcpy(job->team.name[r], all[r].name, sizeof all[r].name);
+        if (job->team.rank == 0 && !job->config.quiet)
+            print_table(job, all);
+        if (!compare_shares(job, all, err) && !compare_inference(job, all, err) && !make_shares(job, all, &fixed, capped, err))
+            yk__paces_measure(job, err);
+    }
+    yk__free(all);
+    return err->status;
+}
+
+/* Once the plugin is loaded, as its own variables bear its name. */
+static void warn_unknown_options(void)
+{
+    char *plugins = yk__plugin_owners();
+    yk__options_warn(plugins);
+    yk__free(plugins);
+}
+
+/* The group of an earlier job of this process may have excluded ranks. */
+static yk_status all_members(yk_job *job, yk_error *err)
+{
+    bool *member;
+    if (!yk__group_excludes(job->team.group))
+        return YK_OK;
+    member = yk__calloc(job->team.world, sizeof *member);
+    if (!member)
+        return yk__fail_mem(err, job->team.world * sizeof *member, "the ranks of a job");
+    for (uint32_t r = 0; r < job->team.world; r++)
+        member[r] = true;
+    yk__group_set_members(job->team.group, member, err);
+    yk__free(member);
+    return err->status;
+}
+
+/* Whom nobody has given a device learns from the others of its host which one it is to have. */
+static yk_status find_place(yk_job *job, yk__placement *chosen, yk_error *err)
+{
+    const bool given = !yk__launched() || yk__launch_fd() >= 0;
+    if (!given && yk__join_group(&job->team.group, err))
+        return err->status;
+    if (yk__place_choose(job, chosen, err))
+        return err->status;
+    return given ? yk__join_group(&job->team.group, err) : YK_OK;
+}
+
+static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
+{
+    yk__placement chosen;
+    if (yk__launch_check(err) || yk__options_check(err) || check_config(job, err) || find_place(job, &chosen, err))
+        return err->status;
+    yk__group_rows(job->team.group, &job->step.empty);
+    job->team.rank = yk__group_rank(job->team.group);
+    job->team.world = yk__group_size(job->team.group);
+    if (yk__precision_check(job, err) || yk__device_open(&chosen, &job->device, err) ||
+        (job->config.plan_only && yk__device_plan_only(job->device, err)) || choose_precision(job, err))
+        return err->status;
+    if (job->team.rank == 0)
+        warn_unknown_options();
+    if (!job->config.memory_limit)
+        job->config.memory_limit = yk__option_size_of(YK__OPTION_MEMORY_LIMIT, job->team.rank);
+    if (job->team.rank == 0 && job_rounds8(job))
+        yk__log(YK_LOG_WARN, "job", "fp8: operands of linear layers are rounded to 8 bits; only CUDA cards of compute capability 8.9 and "
+                "later multiply in 8 bits, all other devices are slower than in bf16");
+    make_scaler(job);
+    const yk__engine_config c = {.precision = job->precision,
+                                 .rounds8 = job_rounds8(job),
+                                 .memory_limit = capped ? job->config.memory_limit : 0,
+                                 .power_rank = job->config.power_sgd_rank,
+                                 .local_sgd = job->config.local_sgd_steps > 0,
+                                 .inference = job->config.inference,
+                                 .cache_most = job->config.plans_most};
+    if (all_members(job, err) || yk__engine_new(job->device, job->team.group, &c, &job->engine, err) || exchange_infos(job, capped, err) ||
+        yk__emergency_open(job, err))
+        return err->status;
+    return YK_OK;
+}
+
+static yk_job *open_job(const char *call, const yk_config *config, size_t size, bool capped)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk_job *job = yk__calloc(1, sizeof *job);
+    yk__guest kept;
+    if (!job)
+        return NULL;
+    yk__guest_keep(&kept);
+    yk__limit_raise();
+    const yk_config *given = yk__config_read(call, config, size, &job->config, sizeof job->config, &err);
+    if (given && given != &job->config)
+        job->config = *given;
+    job->gen = 1;
+    job->team.world = 1;
+    job->training = !job->config.inference;
+    atomic_fetch_add(&open_jobs, 1);
+    yk__join_note_job();
+    yk__step_init(&job->step);
+    if (!given || yk__job_register(job, &err) || assemble_job(job, capped, &err))
+        yk__job_fail(job, &err);
+    yk__job_meant(job);
+    yk__guest_restore(&kept);
+    return job;
+}
+
+yk_job *(yk_open)(const yk_config *config, size_t size)
+{
+    return open_job("yk_open", config, size, true);
+}
+
+yk_job *yk__open_uncapped(const yk_config *config, size_t size)
+{
+    return open_job("yk_find_batch_size", config, size, false);
+}
+
+/* ---- Closing ---- */
+
+static void free_tables(yk_job *job)
+{
+    for (size_t i = 0; i < job->n_param; i++)
+        yk__free(job->param[i].name);
+    yk__free(job->param);
+    yk__free(job->data);
+    yk__free(job->team.name);
+    yk__free(job->precision_list);
+    yk__free(job->scratch);
+    yk__free(job->gathered.data);
+    yk__free(job->gathered.size);
+    yk__attached_free(&job->attached);
+    yk__step_free(&job->step);
+    yk__call_sites_free(&job->sites);
+}
+
+static void release_all(yk_job *job)
+{
+    if (atomic_load(&job->cancelled) && job->device)
+        yk__device_settle(job->device); /* it may still compute, in memory that goes now */
+    for (size_t i = job->n_data; i-- > 0;)
+        yk__data_free(job->data[i]);
+    yk__opt_free(job->opt);
+    yk__owned_release(&job->attached);
+    yk__engine_free(job->engine);
+    job->engine = NULL;
+    yk__values_free(&job->values, NULL);
+    yk__device_close(job->device);
+    yk__share_free(job->team.share);
+    if (job->team.group)
+        yk__group_rows(job->team.group, NULL);
+    yk__join_release(job->team.group);
+    yk__topology_free(job->topology);
+    free_tables(job);
+}
+
+static yk_job *volatile hung; /* the last job whose device hangs: kept, and for who looks for leaks reachable */
+
+int yk_close(yk_job *job)
+{
+    YK__ACT_HERE(YK__ACT_CALL);
+    if (!job)
+        return 1;
+    if (yk_ok(job))
+        yk__log_flush(job, true);
+    yk__log_close(job);
+    yk__cancel_noticed(job);
+    if (yk_ok(job) && job->backwards > 1 && !job->has_stepped) {
+        yk_here(job->backward_file, job->backward_line);
+        yk__job_failf(job, YK_E_ARG, "yk_backward was called %llu times and yk_step never, so nothing was trained: call "
+                      "yk_step(optimizer) after each yk_backward", (unsigned long long)job->backwards);
+    }
+    yk_status s = job->error.status;
+    if (s && !yk__group_report(&job->error)) { /* a launched rank's error is reported once, by the launcher */
+        yk__launch_await_turn();
+        yk__log(YK_LOG_ERROR, "error", "%s", job->error.text);
+    }
+    yk__job_unregister(job);
+    if (job->device && job->device->lost) {
+        hung = job; /* what its device was given stays, for good */
+    } else {
+        release_all(job);
+        yk__free(job);
+        if (atomic_fetch_sub(&open_jobs, 1) == 1)
+            yk__plugins_fini();
+        yk__limit_lower();
+    }
+    return s == YK_OK ? 0 : s == YK_E_ARG || s == YK_E_FORMAT ? 2 : 1;
+}
+
+uint64_t yk_peak_bytes(const yk_job *job)
+{
+    yk__engine_stats s = {0};
+    if (job && job->engine)
+        yk__engine_stats_get(job->engine, &s);
+    return s.peak_bytes;
+}
+
+void (yk_memory_get)(const yk_job *job, yk_memory *m, size_t size)
+{
+    yk__engine_stats s = {0};
+    if (job && job->engine)
+        yk__engine_stats_get(job->engine, &s);
+    const uint64_t kept = s.kept_bytes < s.arena_bytes ? s.kept_bytes : s.arena_bytes;
+    const yk_memory now = {.params = s.param_bytes,
+                           .grads = s.grad_bytes,
+                           .state = s.state_bytes,
+                           .activations = kept,
+                           .scratch = s.arena_bytes - kept + s.scratch_bytes,
+                           .inputs = s.input_bytes,
+                           .peak = s.peak_bytes,
+                           .shared = s.shared_bytes,
+                           .plans = s.plans,
+                           .plan_bytes = s.plan_bytes,
+                           .plans_made = s.compiles};
+    yk__config_give(m, size, &now, sizeof now);
+}
+
+void yk_train(yk_job *job, bool on)
+{
+    if (job)
+        job->training = on;
+}
+
+bool yk_training(const yk_job *job)
+{
+    return job && job->training;
+}
+
+void yk_sync(yk_job *job)
+{
+    YK__ACT_HERE(YK__ACT_CALL);
+    yk_error err = YK_ERROR_INIT;
+    if (yk_ok(job) && yk__engine_wait(job->engine, 0, &err))
+        yk__job_fail(job, &err);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Fixed shares: the setting that has them, the check that all ranks agree, and conflicts with other settings. */
+#include <string.h>
+
+#include "core/base/option.h"
+#include "core/job/team/share.h"
+
+/* The setting that the shares come from. */
+static const char *shares_source(const yk_job *job)
+{
+    return job->config.shares ? "yk_config.shares (--shares)" : "YOKE_SHARES";
+}
+
+yk_status yk__share_choose(const yk_job *job, yk__fixed *fixed, yk_error *err)
+{
+    const char *text = job->config.shares ? job->config.shares : yk__option_text(YK__OPTION_SHARES);
+    return yk__fixed_read(text, shares_source(job), job->team.world, fixed, err);
+}
+
+yk_status yk__share_check_equal(const yk_job *job, const char *setting, yk_error *err)
+{
+    const yk__fixed *fixed = &job->team.share->fixed;
+    char text[YK__FIXED_TEXT];
+    if (!fixed->is_given || (fixed->is_fixed && fixed->is_even))
+        return YK_OK;
+    return yk__fail(err, YK_E_ARG, "%s gives each rank equally many rows, but %s is \"%.80s\": choose one", setting, shares_source(job),
+                    yk__fixed_text(fixed, text, sizeof text));
+}
+
+void yk__share_explain(const yk_job *job, yk_error *err)
+{
+    const yk_error said = *err;
+    if (said.status != YK_E_MEM || job->team.world == 1 || !job->team.share->fixed.is_fixed)
+        return;
+    yk__fail(err, YK_E_MEM, "%s; the fixed share of rank %u (%s) is %lld of %lld rows, and stays so: give it a smaller part, take "
+             "a smaller batch and more accumulation steps, or share by speed, which gives a rank no more than fits", said.text,
+             job->team.rank, job->team.name[job->team.rank], (long long)job->step.local_rows, (long long)job->step.global_rows);
+}

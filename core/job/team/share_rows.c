@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A batch's parts, and each rank's rows over all batches. */
+#include "core/job/team/share.h"
+
+static void fixed_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count)
+{
+    uint64_t rows[YK__RANKS];
+    yk__fixed_rows(&job->team.share->fixed, (uint64_t)n, rows);
+    *first = 0;
+    for (uint32_t r = 0; r < job->team.rank; r++)
+        *first += (int64_t)rows[r];
+    *count = (int64_t)rows[job->team.rank];
+}
+
+void yk__share_part(const yk_job *job, int64_t n, int64_t *first, int64_t *count)
+{
+    yk__share *s = job->team.share;
+    int64_t begin = 0, end = n;
+    if (job->team.world > 1 && s->fixed.is_fixed) {
+        fixed_part(job, n, first, count);
+        return;
+    }
+    pthread_mutex_lock(&s->lock);
+    if (job->team.world > 1 && s->n) {
+        uint64_t before = 0;
+        for (uint32_t r = 0; r < job->team.rank; r++)
+            before += s->share[r];
+        begin = (int64_t)((uint64_t)n * before / s->n);
+        end = (int64_t)((uint64_t)n * (before + s->share[job->team.rank]) / s->n);
+    } else if (job->team.world > 1) {
+        begin = n * job->team.rank / job->team.world;
+        end = n * (job->team.rank + 1) / job->team.world;
+    }
+    pthread_mutex_unlock(&s->lock);
+    *first = begin;
+    *count = end - begin;
+}
+
+static void fixed_count(yk__share *s, int64_t n)
+{
+    uint64_t rows[YK__RANKS];
+    yk__fixed_rows(&s->fixed, (uint64_t)n, rows);
+    for (uint32_t r = 0; r < s->fixed.ranks; r++)
+        s->total[r] += rows[r];
+}
+
+void yk__share_count(yk_job *job, int64_t n)
+{
+    yk__share *s = job->team.share;
+    uint64_t before = 0;
+    if (job->team.world > 1 && s->fixed.is_fixed)
+        fixed_count(s, n);
+    if (job->team.world == 1 || !s->n)
+        return;
+    for (uint32_t r = 0; r < job->team.world; r++) {
+        uint64_t begin = (uint64_t)n * before / s->n;
+        before += s->share[r];
+        s->total[r] += (uint64_t)n * before / s->n - begin;
+    }
+}
+
+bool yk__share_settled(const yk_job *job)
+{
+    const yk__share *s = job->team.share;
+    return job->team.world == 1 || s->fixed.is_fixed || (s->policy && yk__policy_settled(s->policy));
+}
+
+void yk_split(yk_job *job, uint64_t n, uint64_t *first, uint64_t *count)
+{
+    bool changed;
+    int64_t begin = 0, part = 0;
+    *first = *count = 0;
+    if (!yk_ok(job) || n > INT32_MAX || !yk__share_update(job, (int64_t)n, &changed))
+        return;
+    yk__share_part(job, (int64_t)n, &begin, &part);
+    yk__share_count(job, (int64_t)n);
+    *first = (uint64_t)begin;
+    *count = (uint64_t)part;
+}
+
+double yk_share(const yk_job *job, uint32_t rank)
+{
+    uint64_t all = 0;
+    if (!job || rank >= job->team.world)
+        return 0.0;
+    if (job->team.world == 1 || !job->team.share)
+        return 1.0;
+    for (uint32_t r = 0; r < job->team.world; r++)
+        all += job->team.share->total[r];
+    return all ? (double)job->team.share->total[rank] / (double)all : 1.0 / (double)job->team.world;
+}

@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Hashes of a rank's next actions, and the error if ranks are about to act differently. */
+#include "core/job/trace/agree.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "core/base/hash.h"
+#include "core/job/data_info.h"
+#include "core/job/opt.h"
+#include "core/job/team/precision.h"
+#include "core/job/trace/agree_graph.h"
+
+#define HASH_BITS 22 /* 2 * 22 bits and the largest number of ranks stay below 2^53 */
+#define NUMBERS YK__AGREE_SETTINGS
+
+typedef struct agree_part {
+    uint64_t hash;
+    uint32_t n;
+    yk__agree_number number[NUMBERS]; /* values that an error can show */
+} agree_part;
+
+static uint64_t hash_f64(uint64_t h, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    return yk__hash_u64(h, bits);
+}
+
+static void part_add(agree_part *part, const char *name, double value)
+{
+    part->hash = hash_f64(part->hash, value);
+    part->number[part->n++] = (yk__agree_number){name, value};
+}
+
+/* ---- Settings ---- */
+
+static void describe_optimizer(const yk_job *job, agree_part *part)
+{
+    const yk_opt *opt = job->opt;
+    part->hash = YK_HASH_SEED;
+    part_add(part, "number of parameters", (double)job->n_param);
+    if (!opt)
+        return;
+    const bool adam = opt->rule.kind != YK_OPT_SGD;
+    for (uint32_t i = 1; i < opt->n_group; i++)
+        part->hash = hash_f64(hash_f64(part->hash, opt->group[i].lr_factor), opt->group[i].weight_decay);
+    part_add(part, "kind", opt->rule.kind);
+    part_add(part, "flags", opt->rule.flags);
+    part_add(part, adam ? "beta1" : "momentum", opt->rule.beta1);
+    part_add(part, adam ? "beta2" : "dampening", opt->rule.beta2);
+    part_add(part, "epsilon", opt->rule.eps);
+    part_add(part, "weight decay", opt->group[0].weight_decay);
+    part_add(part, "groups of parameters", opt->n_group);
+    part_add(part, "steps between means (LocalSGD)", job->config.local_sgd_steps);
+    part_add(part, "rank of PowerSGD", job->config.power_sgd_rank);
+    part_add(part, "steps between hashes", job->config.hash_every);
+}
+
+static void describe_rate(const yk_job *job, agree_part *part)
+{
+    const yk_opt *opt = job->opt;
+    if (!opt)
+        return;
+    part_add(part, "rate", opt->lr);
+    part_add(part, "schedule's step", opt->sched ? (double)opt->sched->step : -1.0);
+    if (opt->sched)
+        part->hash = yk__sched_hash(opt->sched->rule, part->hash);
+}
+
+static void describe_scaler(const yk__scaler *scaler, agree_part *part)
+{
+    part_add(part, "rule of the loss scale", scaler->rule);
+    part_add(part, "growth of the loss scale", scaler->growth);
+    part_add(part, "backoff of the loss scale", scaler->backoff);
+    part_add(part, "least loss scale", scaler->floor);
+    part_add(part, "interval of the loss scale", scaler->interval);
+    part_add(part, "hysteresis of the loss scale", scaler->hysteresis);
+}
+
+/* Clipping requested before yk_backward belongs to this window. After yk_backward the comparison takes the previous window's values. */
+static void describe_clipping(const yk_job *job, agree_part *part)
+{
+    part_add(part, "largest norm", job->clip.norm > 0.0 ? job->clip.norm : job->clip.last_norm);
+    part_add(part, "largest value", job->clip.value > 0.0 ? job->clip.value : job->clip.last_value);
+    part_add(part, "loss scale", job->scaling ? job->scaler.scale : 1.0);
+    part_add(part, "precision", job->config.precision);
+    part->hash = yk__hash_bytes(part->hash, yk__precision_text(job), strlen(yk__precision_text(job)));
+    part_add(part, "micro batches in an accumulation window", job->config.accumulate);
+    part_add(part, "average", job->config.average);
+    if (job->scaling)
+        describe_scaler(&job->scaler, part);
+}
+
+static void describe_data(const yk_job *job, agree_part *part)
+{
+    for (size_t i = 0; i < job->n_data && part->n + 3 <= NUMBERS; i++)
+        if (yk__data_trains(job->data[i])) {
+            uint64_t epoch, batch;
+            yk_data_tell(job->data[i], &epoch, &batch);
+            part_add(part, "epoch", (double)epoch);
+            part_add(part, "batch", (double)batch);
+            part_add(part, "batches", (double)yk_data_batches(job->data[i]));
+        }
+    if (job->step.rows_set && part->n < NUMBERS)
+        part_add(part, "rows of the global micro batch", (double)job->step.global_rows);
+    if (job->step.sampled.used && part->n + 5 <= NUMBERS) {
+        part_add(part, "the sampler's epoch", (double)job->step.sampled.epoch);
+        part_add(part, "the sampler's row", (double)job->step.sampled.row);
+        part_add(part, "rows of the sampler", (double)job->step.sampled.rows);
+        part_add(part, "the sampler's global batch", (double)job->step.sampled.global_batch);
+        part_add(part, "the sampler's seed", (double)job->step.sampled.seed);
+    }
+}
+
+/* In LocalSGD each rank has its own values, so they are left out. */
+static uint64_t param_hash(const yk_job *job, const yk__job_param *p)
+{
+    const uint64_t given = job->config.local_sgd_steps ? 0 : p->given;
+    return yk__hash_u64(p->sign ^ given, (uint64_t)p->group << 1 | p->frozen);
+}
+
+static void describe_parameters(const yk_job *job, agree_part *part)
+{
+    for (size_t i = 0; i < job->n_param; i++)
+        part->hash = yk__hash_u64(part->hash, param_hash(job, &job->param[i]));
+}
+
+enum { PART_GRAPH, PART_OPTIMIZER, PART_RATE, PART_CLIPPING, PART_SEED, PART_DATA, PART_PARAMETERS };
+static const char *const part_names[YK__AGREE_PARTS] = {
+    "another graph (its operations, their order, operands and settings)", "other settings of the optimizer",
+    "another learning rate or schedule", "another clipping, loss scale or precision", "another seed", "another place in the data",
+    "other parameters (name, shape, init or values given, group, frozen or not)"};
+
+static bool describe_all(yk_job *job, agree_part part[YK__AGREE_PARTS])
+{
+    memset(part, 0, YK__AGREE_PARTS * sizeof *part);
+    describe_optimizer(job, &part[PART_OPTIMIZER]);
+    describe_rate(job, &part[PART_RATE]);
+    describe_clipping(job, &part[PART_CLIPPING]);
+    part_add(&part[PART_SEED], "seed", (double)job->config.seed);
+    part[PART_SEED].hash = yk__hash_u64(YK_HASH_SEED, job->config.seed);
+    describe_data(job, &part[PART_DATA]);
+    describe_parameters(job, &part[PART_PARAMETERS]);
+    part[PART_GRAPH].hash = yk__recipes_sign(&job->step.recipes, yk__agree_loss(job));
+    if (job->step.recipes.lost)
+        yk__job_failf(job, YK_E_MEM, "out of memory for how the values of a step were made");
+    return yk_ok(job);
+}
+
+/* ---- Comparing ---- */
+
+static double small_hash(uint64_t hash)
+{
+    return (double)(yk__hash_u64(YK_HASH_SEED, hash) >> (64 - HASH_BITS));
+}
+
+bool yk__agree_numbers(yk_job *job, double number[YK__AGREE_NUMBERS])
+{
+    agree_part part[YK__AGREE_PARTS];
+    if (!describe_all(job, part))
+        return false;
+    number[0] = 1.0;
+    for (uint32_t i = 0; i < YK__AGREE_PARTS; i++) {
+        number[1 + 2 * i] = small_hash(part[i].hash);
+        number[2 + 2 * i] = number[1 + 2 * i] * number[1 + 2 * i];
+    }
+    return true;
+}
+
+/* A product of whole numbers below 2^64, in two halves, as not every machine has 128-bit integers. */
+typedef struct product {
+    uint64_t high, low;
+} product;
+
+static product product_of(double a, double b)
+{
+    const uint64_t x = (uint64_t)a, y = (uint64_t)b, x_low = x & UINT32_MAX, y_low = y & UINT32_MAX;
+    const uint64_t low = x_low * y_low, middle = (x >> 32) * y_low + (low >> 32), other = x_low * (y >> 32) + (middle & UINT32_MAX);
+    return (product){(x >> 32) * (y >> 32) + (middle >> 32) + (other >> 32), other << 32 | (low & UINT32_MAX)};
+}
+
+static bool all_equal(double n, double sum, double squares)
+{
+    const product one = product_of(n, squares), other = product_of(sum, sum);
+    return one.high == other.high && one.low == other.low;
+}
+
+/* The first rank whose first number differs from most ranks'; *like: one of those ranks. A row's number 0 is 1 if the rank took part. */
+static uint32_t find_odd(const double *row, uint32_t world, uint32_t width, uint32_t *like)
+{
+    uint32_t most = 0;
+    for (uint32_t r = 0; r < world; r++) {
+        uint32_t n = 0;
+        for (uint32_t k = 0; k < world; k++)
+            n += row[r * width] != 0.0 && row[k * width] != 0.0 && row[k * width + 1] == row[r * width + 1];
+        if (n > most)
+            most = n, *like = r;
+    }
+    for (uint32_t r = 0; r < world; r++)
+        if (row[r * width] != 0.0 && row[r * width + 1] != row[*like * width + 1])
+            return r;
+    return *like;
+}
+
+/* Names the first parameter that differs between two ranks, which have equally many. */
+static yk_status name_parameter(yk_job *job, uint32_t odd, uint32_t like, char *buf, size_t n, yk_error *err)
+{
+    const size_t bytes = job->n_param * sizeof(uint64_t);
+    uint64_t *all = yk__calloc(job->team.world + 1u, bytes + 1), *own = all + job->team.world * job->n_param;
+    size_t i = 0;
+    if (!all)
+        return yk__fail_mem(err, (job->team.world + 1u) * bytes, "the ranks' parameters");
+    for (size_t k = 0; k < job->n_param; k++)
+        own[k] = param_hash(job, &job->param[k]);
+    if (!yk__group_all_gather(job->team.group, own, bytes, all, err)) {
+        while (i < job->n_param && all[odd * job->n_param + i] == all[like * job->n_param + i])
+            i++;
+        if (i < job->n_param)
+            snprintf(buf, n, ": %.200s", job->param[i].name);
+    }
+    yk__free(all);
+    return err->status;
+}
+
+static yk_status fail_differing(yk_job *job, const char *what, const agree_part *part, const double *row, uint32_t width, yk_error *err)
+{
+    uint32_t like = 0;
+    const uint32_t odd = find_odd(row, job->team.world, width, &like);
+    char values[512] = "";
+    for (uint32_t i = 0; i < part->n && !*values; i++)
+        if (row[odd * width + 2 + i] != row[like * width + 2 + i])
+            snprintf(values, sizeof values, ": %s %.9g, not %.9g", part->number[i].name, row[odd * width + 2 + i],
+                     row[like * width + 2 + i]);
+    if (what == part_names[PART_GRAPH] && yk__agree_graph_place(job, odd, like, values, sizeof values, err))
+        return err->status;
+    if (what == part_names[PART_PARAMETERS] && name_parameter(job, odd, like, values, sizeof values, err))
+        return err->status;
+    if (what == part_names[PART_GRAPH] && !*values)
+        snprintf(values, sizeof values, ": it assigned something else to states after yk_backward of the step before");
+    return yk__fail(err, YK_E_ARG, "%s has %s than %s%s: every rank must run the same program with the same settings",
+                    yk__group_name(job->team.group, odd), what, yk__group_name(job->team.group, like), values);
+}
+
+/* All ranks exchange their numbers of the part, so each reports the same error. */
+static void tell_difference(yk_job *job, const char *what, const agree_part *part)
+{
+    enum { WIDTH = 2 + NUMBERS };
+    yk_error err = YK_ERROR_INIT;
+    double *row = yk__calloc(job->team.world, WIDTH * sizeof *row);
+    if (!row) {
+        yk__job_failf(job, YK_E_MEM, "out of memory; ranks differ: one has %s", what);
+        return;
+    }
+    double *own = row + job->team.rank * WIDTH;
+    own[0] = 1.0;
+    own[1] = small_hash(part->hash);
+    for (uint32_t i = 0; i < part->n; i++)
+        own[2 + i] = part->number[i].value;
+    if (!yk__group_sum_f64(job->team.group, row, job->team.world * WIDTH, &err))
+        fail_differing(job, what, part, row, WIDTH, &err);
+    yk__free(row);
+    yk__job_fail(job, &err);
+}
+
+bool yk__agree_check(yk_job *job, const double sum[YK__AGREE_NUMBERS])
+{
+    agree_part part[YK__AGREE_PARTS];
+    for (uint32_t i = 0; i < YK__AGREE_PARTS; i++)
+        if (!all_equal(sum[0], sum[1 + 2 * i], sum[2 + 2 * i])) {
+            if (describe_all(job, part))
+                tell_difference(job, part_names[i], &part[i]);
+            return false;
+        }
+    yk__recipes_compared(&job->step.recipes);
+    return true;
+}
+
+bool yk__agree_data(yk_job *job, const char *spec, uint64_t hash, uint32_t n, const yk__agree_number *setting)
+{
+    yk_error err = YK_ERROR_INIT;
+    agree_part part = {.hash = hash};
+    char what[256];
+    for (uint32_t i = 0; i < n && i < NUMBERS; i++)
+        part_add(&part, setting[i].name, setting[i].value);
+    double number[3] = {1.0, small_hash(part.hash), small_hash(part.hash) * small_hash(part.hash)};
+    if (job->team.world == 1)
+        return true;
+    if (yk__group_sum_f64(job->team.group, number, 3, &err)) {
+        yk__job_fail(job, &err);
+        return false;
+    }
+    if (all_equal(number[0], number[1], number[2]))
+        return true;
+    snprintf(what, sizeof what, "read other data from %.200s", spec);
+    tell_difference(job, what, &part);
+    return false;
+}

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Linux keeps blocked signals even if they are ignored, so a descriptor of signals shows the sender of each. */
+#include "config.h"
+
+#include "core/launch/launch_signals.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "core/base/clock.h"
+
+#define TWICE_MS 50
+#define PASSED_ON_MS 500 /* over a connection between hosts */
+
+static bool is_ignored(int sig)
+{
+    struct sigaction now;
+    return !sigaction(sig, NULL, &now) && now.sa_handler == SIG_IGN;
+}
+
+yk_status yk__signals_take(yk__signals *signals, yk_error *err)
+{
+    static const int taken[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGTSTP};
+    const struct sigaction act = {.sa_handler = SIG_DFL};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    for (size_t i = 0; i < sizeof taken / sizeof *taken; i++)
+        if (taken[i] == SIGINT || !is_ignored(taken[i]))
+            sigaddset(&set, taken[i]);
+    signals->last = 0;
+    signals->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (signals->fd < 0)
+        return yk__fail(err, YK_E_IO, "signalfd: %s", strerror(errno));
+    sigaction(SIGCHLD, &act, &signals->old_child); /* an ignored SIGCHLD would throw the exit codes away */
+    sigprocmask(SIG_BLOCK, &set, &signals->mask);
+    return YK_OK;
+}
+
+int yk__signals_next(yk__signals *signals)
+{
+    struct signalfd_siginfo info;
+    while (read(signals->fd, &info, sizeof info) == (ssize_t)sizeof info)
+        if (info.ssi_signo != SIGINT || info.ssi_code <= 0 || !is_ignored(SIGINT))
+            return (int)info.ssi_signo;
+    return 0;
+}
+
+bool yk__signals_repeated(yk__signals *signals, int sig, bool order)
+{
+    const int64_t now = yk__clock_ms(), most = order == signals->last_order ? TWICE_MS : PASSED_ON_MS;
+    const bool repeated = sig == signals->last && now - signals->last_at < most;
+    signals->last = sig;
+    signals->last_order = order;
+    signals->last_at = now;
+    return repeated;
+}
+
+void yk__signals_release(yk__signals *signals)
+{
+    if (signals->fd < 0)
+        return;
+    while (yk__signals_next(signals))
+        ;
+    close(signals->fd);
+    signals->fd = -1;
+    sigprocmask(SIG_SETMASK, &signals->mask, NULL);
+    sigaction(SIGCHLD, &signals->old_child, NULL);
+}

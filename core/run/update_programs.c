@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The programs of an update: statistics of the gradients of this rank's slices, and the optimizer's step on them. One
+ * node per stretch of a slice that belongs to one parameter group; the gaps between parameters go with what is before
+ * them (their gradients, moments and values are zero and stay zero).
+ */
+#include "core/run/update_programs.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+
+#define PAGE 4096u
+#define HYPER_BYTES 256u /* each group's vector begins at a multiple */
+
+typedef struct stretch {
+    uint32_t bucket, group;
+    uint32_t compute;    /* the parameter it is, whose 16-bit copy is written as well; YK_NONE: some, without */
+    uint64_t begin, end; /* elements of the bucket */
+} stretch;
+
+typedef struct stretches {
+    stretch *list;
+    size_t n, cap;
+} stretches;
+
+static uint32_t group_of(const yk__optim_programs *optim, size_t param)
+{
+    return optim->group_of ? optim->group_of[param] : 0;
+}
+
+/* Appends one parameter's part of its bucket, up to the next parameter's begin. */
+static yk_status add_stretch(yk__optim_programs *optim, stretches *s, uint32_t number, uint64_t end, yk_error *err)
+{
+    const yk__param *p = &optim->params->param[number];
+    const uint32_t group = group_of(optim, number), compute = yk__copy_follows(optim->params, p) ? number : YK_NONE;
+    const yk__bucket *k = &optim->params->bucket[p->bucket];
+    stretch *last = s->n ? &s->list[s->n - 1] : NULL;
+    const yk__range own = yk__range_meet(p->at, end - p->at, k->begin, k->end);
+    if (own.from == own.to)
+        return YK_OK;
+    if (last && last->bucket == p->bucket && last->group == group && last->compute == compute && compute == YK_NONE &&
+        last->end == own.from) {
+        last->end = own.to;
+        return YK_OK;
+    }
+    if (yk__grow(&s->list, &s->cap, s->n + 1, sizeof *s->list))
+        return yk__fail_mem(err, sizeof *s->list, "an optimizer");
+    s->list[s->n++] = (stretch){p->bucket, group, compute, own.from, own.to};
+    return YK_OK;
+}
+
+/* The last parameter stands first: the end of one is the begin of the one declared before it in the same bucket. */
+static yk_status find_stretches(yk__optim_programs *optim, stretches *s, yk_error *err)
+{
+    *s = (stretches){0};
+    for (size_t i = optim->params->n_param; i-- > 0;) {
+        const yk__param *p = &optim->params->param[i];
+        uint64_t end;
+        if (!p->trained)
+            continue;
+        end = optim->params->bucket[p->bucket].layout.n;
+        for (size_t j = i; j-- > 0;)
+            if (optim->params->param[j].trained) {
+                end = optim->params->param[j].bucket == p->bucket ? optim->params->param[j].at : end;
+                break;
+            }
+        if (add_stretch(optim, s, (uint32_t)i, end, err))
+            return err->status;
+    }
+    return YK_OK;
+}
+
+typedef struct bucket_slots {
+    uint32_t value, grad, moment[YK__MOMENTS];
+} bucket_slots;
+
+static yk__vid stretch_leaf(yk__graph *g, uint32_t slot, const stretch *s, uint64_t from)
+{
+    const int64_t n = (int64_t)(s->end - s->begin);
+    return yk__leaf(g, slot, (s->begin - from) * sizeof(float), YK_F32, 1, &n);
+}
+
+static bucket_slots *make_slots(yk__optim_programs *optim, yk__graph *g)
+{
+    bucket_slots *s = yk__calloc(optim->params->n_bucket + 1ull, sizeof *s);
+    for (uint32_t i = 0; s && i < optim->params->n_bucket; i++) {
+        const uint64_t bytes = optim->params->bucket[i].layout.n * sizeof(float);
+        s[i].value = yk__slot_new(g, YK_SLOT_PARAM, bytes, YK__KEY_BUCKET | i);
+        s[i].grad = yk__slot_new(g, YK_SLOT_GRAD, bytes, i);
+        for (uint32_t k = 0; k < optim->params->n_moment; k++)
+            s[i].moment[k] =
+                yk__slot_new(g, YK_SLOT_STATE, (optim->params->bucket[i].end - optim->params->bucket[i].begin) * sizeof(float),
+                             YK__KEY_BUCKET | k << 24 | i);
+    }
+    return s;
+}
+
+/* The elements of a parameter in the stretch to its copy; there may be a gap behind them. */
+static void cast_stretch(const yk__params *p, yk__graph *g, const stretch *s, yk__vid value)
+{
+    const yk__param *q = &p->param[s->compute];
+    const yk__range own = yk__range_meet(q->at, q->n, s->begin, s->end);
+    const uint64_t n = own.to - own.from;
+    if (n)
+        yk__compute_cast(p, g, s->compute, own.from - q->at, n, yk__slice(g, value, 0, 0, (int64_t)n, 1));
+}
+
+static void step_node(yk__optim_programs *optim, yk__graph *g, const bucket_slots *slots, uint32_t hyper, const stretch *s)
+{
+    const bucket_slots *k = &slots[s->bucket];
+    const uint64_t own = optim->params->bucket[s->bucket].begin;
+    const int64_t n_hyper = YK_HYPER_COUNT, flags = optim->layout.flags;
+    const yk__vid h = yk__leaf(g, hyper, s->group * HYPER_BYTES, YK_F32, 1, &n_hyper);
+    yk__vid in[6], out[4];
+    uint32_t n = 0;
+    in[n++] = stretch_leaf(g, k->grad, s, 0);
+    in[n++] = stretch_leaf(g, k->value, s, 0);
+    for (uint32_t i = 0; i < optim->params->n_moment && i < 2; i++)
+        in[n++] = stretch_leaf(g, k->moment[i], s, own);
+    in[n++] = h;
+    if (optim->params->n_moment > 2)
+        in[n++] = stretch_leaf(g, k->moment[2], s, own);
+    for (uint32_t i = 0; i < n; i++)
+        if (in[i] == YK_NONE)
+            return;
+    if (yk__apply(g, optim->layout.kind == YK_OPT_ADAM ? YK_OP_ADAM_STEP : YK_OP_SGD_STEP, n, in, 1, &flags, YK_DTYPE_COUNT, 0,
+                  NULL, out, 4) &&
+        s->compute != YK_NONE)
+        cast_stretch(optim->params, g, s, out[0]);
+}
+
+static yk_status plan_graph(yk__optim_programs *optim, yk__graph *g, uint32_t n_result, const yk__vid *result, yk__prog **p, yk_error *err)
+{
+    yk__plan_request r;
+    yk__prog_request(optim->exec, g, &r);
+    r.single_rank = true;
+    r.gathers = false;
+    r.n_result = n_result, r.result = result;
+    if (g->error.status)
+        *err = g->error;
+    else if (!yk__prog_new(optim->exec, &r, p, err))
+        (*p)->is_update = true;
+    return err->status;
+}
+
+static yk_status make_step(yk__optim_programs *optim, const stretches *s, yk_error *err)
+{
+    yk__graph g;
+    bucket_slots *slots;
+    uint32_t hyper;
+    yk__graph_init(&g);
+    hyper = yk__slot_new(&g, YK_SLOT_INPUT, optim->layout.n_group * HYPER_BYTES, 0);
+    slots = make_slots(optim, &g);
+    if (!slots)
+        yk__fail_mem(err, optim->params->n_bucket * sizeof *slots, "an optimizer");
+    for (size_t i = 0; slots && i < s->n; i++)
+        step_node(optim, &g, slots, hyper, &s->list[i]);
+    if (!err->status)
+        plan_graph(optim, &g, 0, NULL, &optim->step_prog, err);
+    yk__free(slots);
+    yk__graph_free(&g);
+    return err->status;
+}
+
+static void stat_nodes(yk__optim_programs *optim, yk__graph *g, yk__vid scale, yk__vid *result)
+{
+    optim->n_stat = 0;
+    for (uint32_t i = 0; i < optim->params->n_bucket; i++) {
+        const yk__bucket *p = &optim->params->bucket[i];
+        const stretch all = {i, 0, YK_NONE, p->begin, p->end};
+        const uint32_t slot = yk__slot_new(g, YK_SLOT_GRAD, p->layout.n * sizeof(float), i);
+        yk__vid in[2], out;
+        if (p->begin == p->end)
+            continue;
+        in[0] = stretch_leaf(g, slot, &all, 0);
+        in[1] = scale;
+        if (in[0] != YK_NONE && yk__apply(g, YK_OP_GRAD_STATS, 2, in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &out, 1))
+            result[optim->n_stat++] = out;
+    }
+}
+
+/* Whole pages that the device knows: a copy to other memory holds up the host in the driver, where it sees no device hang. */
+static yk_status make_stats_memory(yk__optim_programs *optim, yk_error *err)
+{
+    const uint64_t bytes = (optim->stat_prog->plan->result_bytes + PAGE) / PAGE * PAGE;
+    optim->stats = yk__malloc_aligned(bytes, PAGE);
+    if (!optim->stats)
+        return yk__fail_mem(err, bytes, "an optimizer");
+    memset(optim->stats, 0, bytes);
+    yk__queue_pin(optim->exec->queue, optim->stats, bytes, &optim->stats_pin);
+    return YK_OK;
+}
+
+static yk_status make_stats(yk__optim_programs *optim, yk_error *err)
+{
+    const int64_t one = 1;
+    yk__vid *result = yk__calloc(optim->params->n_bucket + 1ull, sizeof *result);
+    yk__graph g;
+    uint32_t scale;
+    yk__graph_init(&g);
+    scale = yk__slot_new(&g, YK_SLOT_INPUT, HYPER_BYTES, 0);
+    if (!result) {
+        yk__fail_mem(err, optim->params->n_bucket * 8ull, "an optimizer");
+    } else {
+        stat_nodes(optim, &g, yk__leaf(&g, scale, 0, YK_F32, 1, &one), result);
+        plan_graph(optim, &g, optim->n_stat, result, &optim->stat_prog, err);
+    }
+    if (!err->status && make_stats_memory(optim, err)) {
+        yk__prog_free(optim->exec, optim->stat_prog);
+        optim->stat_prog = NULL;
+    }
+    yk__graph_free(&g);
+    yk__free(result);
+    return err->status;
+}
+
+static yk_status make_step_program(yk__optim_programs *optim, yk_error *err)
+{
+    stretches s;
+    if (!optim->hyper) /* it stays when the program is made again */
+        optim->hyper = yk__calloc(optim->layout.n_group ? optim->layout.n_group : 1, HYPER_BYTES);
+    if (!optim->hyper)
+        return yk__fail_mem(err, HYPER_BYTES, "an optimizer");
+    optim->n_compute = optim->params->copies.n;
+    if (!find_stretches(optim, &s, err))
+        make_step(optim, &s, err);
+    yk__free(s.list);
+    return err->status;
+}
+
+yk_status yk__optim_make_stats(yk__optim_programs *optim, yk_error *err)
+{
+    return optim->stat_prog ? YK_OK : make_stats(optim, err);
+}
+
+yk_status yk__optim_make_step(yk__optim_programs *optim, yk_error *err)
+{
+    if (optim->step_prog && optim->n_compute != optim->params->copies.n) { /* it is to write the new copies, too */
+        if (yk__queue_idle(optim->exec->queue, err))
+            return err->status;
+        yk__prog_free(optim->exec, optim->step_prog);
+        optim->step_prog = NULL;
+    }
+    return optim->step_prog ? YK_OK : make_step_program(optim, err);
+}
+
+void yk__optim_drop(yk__optim_programs *optim)
+{
+    yk__prog_free(optim->exec, optim->step_prog);
+    yk__prog_free(optim->exec, optim->stat_prog);
+    yk__free(optim->hyper);
+    if (optim->stats_pin)
+        yk__queue_unpin(optim->exec->queue, &optim->stats_pin);
+    yk__free(optim->stats);
+    optim->step_prog = optim->stat_prog = NULL;
+    optim->hyper = optim->stats = NULL;
+}
+
+static uint32_t moments_of(const yk__opt_layout *l)
+{
+    return l->kind == YK_OPT_ADAM ? ((l->flags & YK_OPT_AMSGRAD) ? 3 : 2) : l->kind == YK_OPT_SGD && l->momentum;
+}
+
+yk_status yk__optim_set_layout(yk__optim_programs *optim, const yk__opt_layout *layout, yk_error *err)
+{
+    const size_t n = optim->params->n_param;
+    optim->layout = *layout;
+    optim->layout.n_group = layout->n_group ? layout->n_group : 1;
+    optim->params->n_moment = moments_of(layout);
+    optim->group_of = yk__calloc(n + 1, sizeof *optim->group_of);
+    if (!optim->group_of)
+        return yk__fail_mem(err, n * sizeof *optim->group_of, "an optimizer");
+    for (size_t i = 0; layout->group_of && i < n; i++)
+        optim->group_of[i] = layout->group_of[i] < optim->layout.n_group ? layout->group_of[i] : 0;
+    optim->layout.group_of = optim->group_of;
+    optim->has_layout = true;
+    return YK_OK;
+}
+
+void yk__optim_free(yk__optim_programs *optim)
+{
+    yk__optim_drop(optim);
+    yk__free(optim->group_of);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Copies of the parameters that products read in the compute format, kept between steps, and the programs that write them. A
+ * group of one writes them while it updates (update_programs.c), as do owners where copies are once per host. Else what other ranks updated, and
+ * everywhere what the host wrote, is cast before the next program that reads it; what came as
+ * messages bucket by bucket, by the segment that waits for the bucket.
+ */
+#include "core/base/mem.h"
+#include "core/run/exec.h"
+
+void yk__compute_drop(yk__exec *exec)
+{
+    for (uint32_t i = 0; i < exec->params->n_bucket && exec->bucket_cast; i++)
+        yk__prog_free(exec, exec->bucket_cast[i]);
+    yk__free(exec->bucket_cast);
+    exec->bucket_cast = NULL;
+    yk__prog_free(exec, exec->cast_prog[0]);
+    yk__prog_free(exec, exec->cast_prog[1]);
+    exec->cast_prog[0] = exec->cast_prog[1] = NULL;
+}
+
+void yk__compute_cast(const yk__params *p, yk__graph *g, uint32_t number, uint64_t at, uint64_t n, yk__vid value)
+{
+    const yk__param *q = &p->param[number];
+    const int64_t dim = (int64_t)n;
+    const uint32_t slot = yk__slot_new(g, YK_SLOT_PARAM, yk__copy_bytes(p, q), number | YK__KEY_COMPUTE);
+    const yk__vid copy = yk__leaf(g, slot, at * yk_dtype_bytes(p->precision), p->precision, 1, &dim);
+    if (value != YK_NONE && copy != YK_NONE)
+        yk__node_new(g, YK_OP_CAST, 0, 1, &value, 1, &copy, 0, NULL);
+}
+
+/* The parameters a program casts. */
+typedef struct cast_choice {
+    bool all;        /* else those that are trained */
+    uint32_t bucket; /* of these; YK_NONE: any */
+} cast_choice;
+
+static bool is_chosen(const yk__param *q, cast_choice which)
+{
+    return q->compute && (which.all || (q->trained && (which.bucket == YK_NONE || q->bucket == which.bucket)));
+}
+
+static yk_status make_cast(yk__exec *exec, cast_choice which, yk__prog **out, yk_error *err)
+{
+    const yk__params *p = exec->params;
+    yk__plan_request r;
+    yk__graph g;
+    yk__graph_init(&g);
+    for (uint32_t i = 0; i < p->n_param; i++) {
+        const yk__param *q = &p->param[i];
+        const int64_t n = (int64_t)q->n;
+        if (is_chosen(q, which))
+            yk__compute_cast(p, &g, i, 0, q->n, yk__leaf(&g, yk__slot_new(&g, YK_SLOT_PARAM, q->n * sizeof(float), i), 0, YK_F32, 1, &n));
+    }
+    yk__prog_request(exec, &g, &r);
+    r.single_rank = true;
+    r.gathers = false;
+    if (g.error.status)
+        *err = g.error;
+    else
+        yk__prog_new(exec, &r, out, err);
+    yk__graph_free(&g);
+    return err->status;
+}
+
+/* Programs that were made before some of the copies were. */
+static yk_status drop_outdated(yk__exec *exec, yk_error *err)
+{
+    if (exec->n_cast == exec->params->copies.n)
+        return YK_OK;
+    if (yk__queue_idle(exec->queue, err))
+        return err->status;
+    yk__compute_drop(exec);
+    exec->n_cast = exec->params->copies.n;
+    return YK_OK;
+}
+
+/* The buckets with copies, or none. */
+static void mark_due(yk__params *p, bool due)
+{
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        p->bucket[i].cast_due = false;
+    for (uint32_t i = 0; i < p->n_param && due; i++)
+        if (p->param[i].trained && p->param[i].compute)
+            p->bucket[p->param[i].bucket].cast_due = true;
+}
+
+/* All at once. */
+static yk_status cast_all(yk__exec *exec, bool frozen, yk_error *err)
+{
+    const cast_choice which = {.all = frozen, .bucket = YK_NONE};
+    if (drop_outdated(exec, err) || (!exec->cast_prog[frozen] && make_cast(exec, which, &exec->cast_prog[frozen], err)) ||
+        yk__prog_run(exec, exec->cast_prog[frozen], 0, NULL, NULL, err))
+        return err->status;
+    mark_due(exec->params, false);
+    return YK_OK;
+}
+
+static yk_status reserve_bucket_casts(yk__exec *exec, yk_error *err)
+{
+    const uint32_t n = exec->params->n_bucket;
+    if (drop_outdated(exec, err) || exec->bucket_cast)
+        return err->status;
+    exec->bucket_cast = yk__calloc(n, sizeof *exec->bucket_cast);
+    return exec->bucket_cast ? YK_OK : yk__fail_mem(err, n * sizeof *exec->bucket_cast, "the compute format of a bucket");
+}
+
+/* The copies of a bucket, whose parameters are here, if they are due. */
+static yk_status refresh_bucket(yk__exec *exec, uint32_t bucket, yk_error *err)
+{
+    yk__bucket *b = &exec->params->bucket[bucket];
+    if (!b->cast_due)
+        return YK_OK;
+    b->cast_due = false;
+    if (reserve_bucket_casts(exec, err))
+        return err->status;
+    if (!exec->bucket_cast[bucket]) {
+        if (make_cast(exec, (cast_choice){.bucket = bucket}, &exec->bucket_cast[bucket], err))
+            return err->status;
+        exec->bucket_cast[bucket]->settles = false; /* the others may still be on their way */
+    }
+    return yk__prog_run(exec, exec->bucket_cast[bucket], 0, NULL, NULL, err);
+}
+
+yk_status yk__compute_refresh(yk__exec *exec, bool whole, yk_error *err)
+{
+    yk__params *params = exec->params;
+    const bool by_bucket = exec->exchange->medium == YK__MESSAGES;
+    if (params->copies.stale == YK__STALE_TRAINED && by_bucket)
+        mark_due(params, true);
+    else if (params->copies.stale != YK__FRESH && cast_all(exec, params->copies.stale == YK__STALE_ALL, err))
+        return err->status;
+    params->copies.stale = YK__FRESH;
+    exec->bucket_came = refresh_bucket;
+    for (uint32_t i = params->n_bucket; i-- > 0 && whole;)
+        if (yk__params_await(params, i, err) || refresh_bucket(exec, i, err))
+            return err->status;
+    return YK_OK;
+}

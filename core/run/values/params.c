@@ -1,0 +1,298 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters and states: declaring them, buckets, and the buffers of a layout. */
+#include "core/run/values/params.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/base/round.h"
+
+#define BUCKETS 8u /* that trained parameters fill, but for the smaller ones at the end: they may all be on their way at once */
+#define TAPER 3u   /* a bucket has this part of what is left at the end */
+#define BUCKET_LEAST ((1u << 20) / sizeof(float))
+#define GAP 64u     /* elements: parameters begin at multiples */
+#define PAGE 16384u /* elements: buckets end at multiples, so that each begins on a page of the blocks for exchanges */
+
+/* ---- Declaring ---- */
+
+yk_status yk__params_declare(yk__params *p, const char *name, uint64_t n, bool trained, uint32_t *number, yk_error *err)
+{
+    yk__param *q;
+    if (yk__grow(&p->param, &p->cap_param, p->n_param + 1, sizeof *p->param))
+        return yk__fail_mem(err, sizeof *p->param, name);
+    q = &p->param[p->n_param];
+    *q = (yk__param){.name = yk__strdup(name), .n = n, .trained = trained && !p->inference, .dtype = YK_F32};
+    if (!q->name)
+        return yk__fail_mem(err, strlen(name), name);
+    *number = (uint32_t)p->n_param++;
+    return YK_OK;
+}
+
+yk_status yk__params_declare_state(yk__params *p, const char *name, yk_dtype dtype, uint64_t n, uint32_t *number, yk_error *err)
+{
+    const uint64_t bytes = n * yk_dtype_bytes(dtype);
+    yk__state s = {.dtype = dtype, .n = n};
+    void *zero = yk__calloc(1, bytes);
+    s.name = yk__strdup(name);
+    if (!zero || !s.name || yk__grow(&p->state, &p->cap_state, p->n_state + 1, sizeof *p->state)) {
+        yk__fail_mem(err, bytes, name);
+    } else if (!yk__queue_buffer(p->queue, bytes, &s.buffer, YK__STATE_BYTES, err) &&
+               !yk__queue_write(p->queue, s.buffer, 0, zero, bytes, err)) {
+        p->state[p->n_state] = s;
+        *number = (uint32_t)p->n_state++;
+    }
+    if (err->status) {
+        yk__queue_unbuffer(p->queue, &s.buffer, bytes, YK__STATE_BYTES);
+        yk__free(s.name);
+    }
+    yk__free(zero);
+    return err->status;
+}
+
+void yk__params_free(yk__params *p)
+{
+    for (size_t i = 0; i < p->n_state; i++) {
+        yk__state *s = &p->state[i];
+        yk__queue_unbuffer(p->queue, &s->buffer, s->n * yk_dtype_bytes(s->dtype), YK__STATE_BYTES);
+        yk__free(s->name);
+    }
+    for (size_t i = 0; i < p->n_param; i++) {
+        yk__free(p->param[i].name);
+        yk__free(p->param[i].pending);
+    }
+    yk__free(p->param);
+    yk__free(p->state);
+}
+
+/* ---- Layout ---- */
+
+static yk_status new_bucket(yk__params *p, bool trained, size_t *cap, yk_error *err)
+{
+    if (yk__grow(&p->bucket, cap, p->n_all_bucket + 1ull, sizeof *p->bucket))
+        return yk__fail_mem(err, sizeof *p->bucket, "the layout of the parameters");
+    p->bucket[p->n_all_bucket++] =
+        (yk__bucket){.trained = trained, .layout = {.dtype = YK_F32, .comm = trained ? YK__TO_MEMBERS : YK__TO_NOBODY}};
+    return YK_OK;
+}
+
+/* Elements from which on a bucket is full, where `left` elements of all are in none yet. Messages of one bucket go while
+ * the device computes others, so what is never hidden is the last bucket's sum, and its way back, as the next forward reads it first:
+ * towards the first parameters buckets become smaller. Below 1 MiB the messages' own cost counts. In common memory nothing travels, but
+ * slices are parts of buckets: with other buckets another device would update a parameter, and round it otherwise. */
+static uint64_t full_bucket(const yk__params *p, bool trained, uint64_t all, uint64_t left)
+{
+    const uint64_t most = p->bucket_bytes / sizeof(float);
+    uint64_t n = all / BUCKETS + 1;
+    if (!trained || p->exchange->world == 1)
+        return most;
+    n = n < left / TAPER ? n : left / TAPER;
+    n = n > BUCKET_LEAST ? n : BUCKET_LEAST;
+    return n < most ? n : most;
+}
+
+/* Slices of a bucket go from rank to rank, so that parameters begin where the device that asks most wants them, and buckets end where
+ * the least of the largest buffers does, on all ranks, excluded ones too: they may come back. Once. */
+static yk_status agree_cuts(yk__params *p, yk_error *err)
+{
+    const yk_device_caps *caps = &p->queue->dev->caps;
+    const uint32_t align = caps->align / (uint32_t)sizeof(float);
+    const uint64_t pages = caps->max_alloc ? caps->max_alloc / (PAGE * sizeof(float)) : UINT32_MAX;
+    const uint32_t most = pages < UINT32_MAX ? (uint32_t)pages : UINT32_MAX;
+    uint32_t cut[2] = {align > GAP ? align : GAP, UINT32_MAX - most};
+    if (p->gap || yk__exchange_largest(p->exchange, 2, cut, err))
+        return err->status;
+    p->gap = cut[0];
+    p->most = (uint64_t)(UINT32_MAX - cut[1]) * PAGE;
+    return YK_OK;
+}
+
+static yk_status check_size(const yk__params *p, const yk__param *q, yk_error *err)
+{
+    const yk_device_caps *caps = &p->queue->dev->caps;
+    if (!caps->max_alloc || q->n <= caps->max_alloc / sizeof(float))
+        return YK_OK;
+    return yk__fail(err, YK_E_MEM,
+                    "%s: parameter \"%s\" has %llu bytes; the device's largest buffer has %llu: train a smaller one, or without it",
+                    caps->name, q->name, (unsigned long long)(q->n * sizeof(float)), (unsigned long long)caps->max_alloc);
+}
+
+static uint64_t count_elements(const yk__params *p, bool trained)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < p->n_param; i++)
+        n += p->param[i].trained == trained ? p->param[i].n : 0;
+    return n;
+}
+
+/* Assigns the parameters of one kind to buckets, the last one first. */
+static yk_status fill_buckets(yk__params *p, bool trained, size_t *cap, yk_error *err)
+{
+    const uint64_t all = count_elements(p, trained);
+    uint64_t left = all, most = 0;
+    bool open = false;
+    for (size_t i = p->n_param; i-- > 0;) {
+        yk__param *q = &p->param[i];
+        const uint64_t n = yk__round_up(q->n, p->gap);
+        if (q->trained != trained)
+            continue;
+        if (check_size(p, q, err))
+            return err->status;
+        open = open && p->bucket[p->n_all_bucket - 1].layout.n + n <= p->most;
+        most = open ? most : full_bucket(p, trained, all, left);
+        if (!open && new_bucket(p, trained, cap, err))
+            return err->status;
+        q->bucket = p->n_all_bucket - 1;
+        q->at = p->bucket[q->bucket].layout.n;
+        p->bucket[q->bucket].layout.n += n;
+        left -= q->n;
+        open = p->bucket[q->bucket].layout.n < most;
+    }
+    return YK_OK;
+}
+
+static yk_status list_buckets(yk__params *p, yk_error *err)
+{
+    size_t cap = 0;
+    if (agree_cuts(p, err) || fill_buckets(p, true, &cap, err))
+        return err->status;
+    p->n_bucket = p->n_all_bucket;
+    if (fill_buckets(p, false, &cap, err))
+        return err->status;
+    p->n_trained = 0;
+    for (uint32_t i = 0; i < p->n_all_bucket; i++) {
+        yk__bucket *b = &p->bucket[i];
+        b->layout.n = p->exchange->world > 1 ? yk__round_up(b->layout.n, PAGE) : b->layout.n;
+        b->shared_at = p->n_trained;
+        p->n_trained += b->trained ? b->layout.n : 0;
+    }
+    p->gathered = p->n_bucket;
+    return YK_OK;
+}
+
+/* What each rank owns. Cards of one island that are to own not very different parts own equal ones: sums of such parts move half as
+ * many bytes, which is more than how fast each updates is worth. */
+static void weigh_ranks(const yk__params *p, double weight[YK__RANKS])
+{
+    const yk__roles *roles = &p->exchange->roles;
+    double sum = 0.0, mean;
+    bool near = yk__island_holds_all(&p->island);
+    for (uint32_t r = 0; r < p->exchange->world; r++)
+        sum += roles->owns[r];
+    mean = sum / yk__exchange_members(p->exchange);
+    for (uint32_t r = 0; r < p->exchange->world; r++)
+        near = near && (!roles->member[r] || fabs(roles->owns[r] - mean) <= mean / 3);
+    for (uint32_t r = 0; r < p->exchange->world; r++)
+        weight[r] = near ? roles->member[r] : roles->owns[r];
+}
+
+yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err)
+{
+    double weight[YK__RANKS];
+    weigh_ranks(p, weight);
+    if (yk__slices_by(&b->layout.slice, b->layout.n, p->exchange->world, weight, err))
+        return err->status;
+    b->is_part = false; /* the old slice holds sums */
+    b->begin = yk__exchange_updates_all(p->exchange) ? 0 : b->layout.slice.begin[p->exchange->rank];
+    b->end = yk__exchange_updates_all(p->exchange) ? b->layout.n : b->layout.slice.begin[p->exchange->rank + 1];
+    return YK_OK;
+}
+
+/* The device adds the gradients up where exchanges take them itself, where it can. */
+static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
+{
+    const uint64_t bytes = yk__bucket_bytes(b);
+    if (p->exchange->world > 1) {
+        b->shared = yk__exchange_grads(p->exchange, b->shared_at);
+        b->is_wrapped = yk__queue_wrap_shared(p->queue, b->shared, bytes, &b->grad);
+    }
+    return b->is_wrapped ? YK_OK : yk__queue_buffer(p->queue, bytes, &b->grad, YK__GRAD_BYTES, err);
+}
+
+/* Blocks for exchanges that the way needs and that are not there. Gradients leave a device with memory of its own, and parameters come to
+ * it, beside its programs. */
+static yk_status make_blocks(yk__params *p, yk_error *err)
+{
+    if (yk__exchange_alloc(p->exchange, p->layouts, p->n_trained, p->way.blocks, err) || yk__queue_wraps(p->queue))
+        return err->status;
+    if (!p->grad_pin)
+        yk__queue_pin(p->queue, p->exchange->grad.mem, p->exchange->grad.bytes, &p->grad_pin);
+    if (!p->value_pin)
+        yk__queue_pin(p->queue, p->exchange->value.mem, p->exchange->value.bytes, &p->value_pin);
+    return YK_OK;
+}
+
+/* Until now the values were on devices alone: all go where exchanges take them, each from its owner. */
+yk_status yk__params_add_blocks(yk__params *p, yk_error *err)
+{
+    const bool has_values = p->exchange->blocks & YK__BLOCK_VALUES;
+    if (!p->laid_out || make_blocks(p, err))
+        return err->status;
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        p->bucket[i].shared = yk__exchange_grads(p->exchange, p->bucket[i].shared_at);
+    if (has_values || !(p->exchange->blocks & YK__BLOCK_VALUES))
+        return YK_OK;
+    p->values = YK__VALUES_UNPUBLISHED;
+    return yk__params_publish_late(p, err) ? err->status : yk__exchange_barrier(p->exchange, err);
+}
+
+yk_status yk__params_lay_out(yk__params *p, yk_error *err)
+{
+    if (list_buckets(p, err) || yk__island_open(&p->island, p->queue, p->exchange, err))
+        return err->status;
+    p->layouts++;
+    yk__params_choose_way(p); /* there is an island now */
+    if (make_blocks(p, err))
+        return err->status;
+    for (uint32_t i = 0; i < p->n_all_bucket; i++) {
+        yk__bucket *b = &p->bucket[i];
+        if (yk__home_choose(p, b, err))
+            return err->status;
+        if (!b->trained)
+            continue;
+        if (yk__params_cut(p, b, err) || make_grad(p, b, err))
+            return err->status;
+    }
+    return yk__copies_open(p, err);
+}
+
+void yk__params_drop_layout(yk__params *p)
+{
+    yk__copies_close(p);
+    for (uint32_t i = 0; i < p->n_all_bucket; i++) {
+        yk__bucket *b = &p->bucket[i];
+        const uint64_t own = (b->end - b->begin) * sizeof(float);
+        yk__exchange_drop(&b->request);
+        yk__free(b->rest);
+        yk__home_leave(p, b);
+        if (b->is_wrapped)
+            yk__queue_unwrap_shared(p->queue, &b->grad);
+        else
+            yk__queue_unbuffer(p->queue, &b->grad, yk__bucket_bytes(b), YK__GRAD_BYTES);
+        for (uint32_t k = 0; k < YK__MOMENTS; k++)
+            yk__queue_unbuffer(p->queue, &b->moment[k], own, YK__STATE_BYTES);
+        yk__slices_free(&b->layout.slice);
+        yk__slices_free(&b->summed);
+    }
+    yk__queue_unpin(p->queue, &p->grad_pin);
+    yk__queue_unpin(p->queue, &p->value_pin);
+    yk__exchange_release(p->exchange);
+    yk__free(p->bucket);
+    p->bucket = NULL;
+    p->n_all_bucket = p->n_bucket = p->gathered = 0;
+    p->laid_out = false;
+}
+
+/* ---- What comes later ---- */
+
+yk_status yk__params_make_moments(yk__params *p, yk_error *err)
+{
+    for (uint32_t i = 0; i < p->n_bucket; i++) {
+        yk__bucket *b = &p->bucket[i];
+        const uint64_t bytes = (b->end - b->begin) * sizeof(float);
+        for (uint32_t k = 0; k < p->n_moment && bytes; k++)
+            if (yk__queue_buffer(p->queue, bytes, &b->moment[k], YK__STATE_BYTES, err))
+                return err->status;
+    }
+    return YK_OK;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* yoke estimate-memory: plans a training step like the run itself, without making, compiling or running anything. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/bench/sample.h"
+#include "tools/config/apply.h"
+#include "tools/config/config_shard.h"
+#include "tools/train/spellings.h"
+#include "tools/train/train_options.h"
+
+static const yk__cli_option options[] = {
+    TRAIN_MODEL_OPTIONS,
+    TRAIN_RUN_OPTIONS,
+    SHARD_OPTIONS,
+    {"threads", "N", NULL, "the CPU's first N cores, instead of --devices", NULL},
+    {"memory-limit", "BYTES", NULL, "of each rank, as 6G or 500M; by rank: 6G,2G. Activations are recomputed to stay below",
+     "YOKE_MEMORY_LIMIT"},
+    TRAIN_REFUSED_OPTIONS,
+};
+
+static const yk__cli_spelling spellings[] = {TRAIN_SPELLINGS, TRAIN_RUN_SPELLINGS};
+
+static const yk__cli_command command = {
+    .name = "estimate-memory",
+    .usage = "--model NAME|--from DIR [--data KIND:PATH] [the options of yoke train]",
+    .summary = "tell beforehand how much memory a training step takes",
+    .text = "Plans a training step as the run itself would, for each rank, and prints the bytes its device will be asked for:\n"
+            "exactly those, since the very same code plans both. Nothing is allocated on the device, compiled or computed, so\n"
+            "that models that do not fit here have an answer too.\n"
+            "\n"
+            "Parameters include the 16-bit copies that products read in mixed precision (none under a memory limit).\n"
+            "Activations are what the forward pass leaves for the backward pass; working memory is the most that lies beside\n"
+            "them in the same block, at another time or at the same, with what the plugin packs operands into (where it\n"
+            "reports it). Shared: the host memory in which several ranks exchange gradients and parameters, once for all of them,\n"
+            "and the 16-bit copies that processors of one host read together;\n"
+            "where they send messages, of rank 0, with what YOKE_WIRE=int8 keeps.\n"
+            "With --data the vocabulary, the classes and the lengths of rows are the data's, and batches are read from them: of rows of\n"
+            "text the first 256. Without, batches are random numbers of the model's sizes, as long as --seq-len or --max-length says.\n"
+            "\n"
+            "An evaluation takes its working memory from the same block, and inputs and results of its own; a training without\n"
+            "evaluation data has --eval-strategy no here, where --data does not say so. What a device's driver or the\n"
+            "program itself need is not in it, nor\n"
+            "what yoke train's --do-predict adds. The options are yoke train's, so that its command\n"
+            "line and its files of settings can be asked for; those that change no memory have no effect.\n"
+            "Without --devices or YOKE_DEVICES: cpu.",
+    .options = options,
+    .n_options = sizeof options / sizeof options[0],
+    .spellings = spellings,
+    .n_spellings = sizeof spellings / sizeof spellings[0],
+};
+
+enum { FIELDS = 8 };
+
+static void memory_fields(const yk_memory *m, double v[FIELDS])
+{
+    const uint64_t all[FIELDS] = {m->params, m->grads,  m->state, m->activations,
+                                  m->scratch, m->inputs, m->peak,  m->shared};
+    for (int i = 0; i < FIELDS; i++)
+        v[i] = (double)all[i];
+}
+
+static void print_json(yk_job *job, const double *v)
+{
+    static const char *const names[] = {"parameter_bytes", "gradient_bytes", "state_bytes", "activation_bytes",
+                                        "scratch_bytes",   "input_bytes",    "peak_bytes"};
+    printf("{\"ranks\": [");
+    for (uint32_t r = 0; r < yk_world_size(job); r++) {
+        printf("%s{\"device\": ", r ? ", " : "");
+        yk__json_text(yk_device_name(job, r));
+        for (int i = 0; i < FIELDS - 1; i++)
+            printf(", \"%s\": %.0f", names[i], v[r * FIELDS + (uint32_t)i]);
+        printf("}");
+    }
+    printf("], \"shared_bytes\": %.0f}\n", v[FIELDS - 1]);
+}
+
+static const char *bytes_text(double bytes, char *buf, size_t n)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    size_t u = 0;
+    for (; bytes >= 1024 && u < 4; u++)
+        bytes /= 1024;
+    snprintf(buf, n, u ? "%.1f %s" : "%.0f %s", bytes, units[u]);
+    return buf;
+}
+
+static void print_table(yk_job *job, const double *v)
+{
+    static const char *const names[] = {"parameters", "gradients", "optimizer, state", "activations",
+                                        "working memory", "inputs, results", "peak"};
+    char text[32];
+    printf("%-18s", "");
+    for (uint32_t r = 0; r < yk_world_size(job); r++)
+        printf(" %14.14s", yk_device_name(job, r));
+    for (int i = 0; i < FIELDS - 1; i++) {
+        printf("\n%-18s", names[i]);
+        for (uint32_t r = 0; r < yk_world_size(job); r++)
+            printf(" %14s", bytes_text(v[r * FIELDS + (uint32_t)i], text, sizeof text));
+    }
+    printf("\n");
+    if (yk_world_size(job) > 1)
+        printf("%-18s %14s\n", "shared by all", bytes_text(v[FIELDS - 1], text, sizeof text));
+}
+
+static void estimate_report(sample *s)
+{
+    const uint32_t world = yk_world_size(s->job);
+    double *v = calloc((size_t)world * FIELDS, sizeof *v);
+    yk_memory m;
+    if (!v) {
+        yk_fail(s->job, YK_E_MEM, "out of memory for the report");
+        return;
+    }
+    yk_memory_get(s->job, &m);
+    memory_fields(&m, v + (size_t)yk_rank(s->job) * FIELDS);
+    yk_all_reduce_sum(s->job, v, world * FIELDS);
+    if (yk_ok(s->job) && yk_is_main(s->job) && yk__cli_on(s->cli, "json"))
+        print_json(s->job, v);
+    else if (yk_ok(s->job) && yk_is_main(s->job))
+        print_table(s->job, v);
+    free(v);
+}
+
+static const char *const average_rules[] = {"micro", "items", "rows"}; /* as yk_average */
+
+/* Batches to plan: later ones of equal rows take no more, the optimizer's state comes at the end of the first step, and rows of text
+ * have different lengths. */
+static uint64_t batches_to_plan(const sample *s, uint32_t micros)
+{
+    enum { LONGEST = 256 };
+    const uint64_t least = 3 * (uint64_t)micros, all = s->data && s->by_rows ? yk_data_batches(s->data) : 0;
+    const uint64_t most = all < LONGEST ? all : LONGEST;
+    return most > least ? most : least;
+}
+
+static int estimate_run(const yk__cli *cli)
+{
+    bool bad = false;
+    const int64_t asked = yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
+    const uint32_t micros = asked < 6 ? (uint32_t)asked : 6; /* later ones take no more */
+    const int rule = yk__cli_word(cli, "average", average_rules, 3, &bad);
+    const yk_config c = {.accumulate = micros,
+                         .average = (yk_average)(rule < 0 ? 0 : rule),
+                         .local_sgd_steps = (uint32_t)yk__cli_int(cli, "local-sgd-steps", 0, 1 << 30, &bad),
+                         .plan_only = true};
+    sample s;
+    if (yk__cli_given(cli, "memory-limit"))
+        setenv("YOKE_MEMORY_LIMIT", yk__cli_text(cli, "memory-limit"), 1);
+    if (bad || !sample_open(&s, cli, &c))
+        return YK_EXIT_USAGE;
+    sample_make(&s);
+    for (uint64_t i = 0, n = yk_ok(s.job) ? batches_to_plan(&s, micros) : 0; i < n && yk_ok(s.job); i++)
+        sample_micro(&s);
+    if (yk_ok(s.job) && s.eval_batch)
+        sample_evaluate(&s);
+    if (yk_ok(s.job))
+        estimate_report(&s);
+    sample_free(&s);
+    return yk_close(s.job);
+}
+
+/* Plans for the processor, unless an option names a device. */
+static void take_devices(yk__cli *cli)
+{
+    const int k = yk__cli_find(cli->command, "devices", 7);
+    if (!cli->value[k])
+        cli->value[k] = "cpu";
+}
+
+int yk__cmd_estimate(int argc, char **argv)
+{
+    yk__cli cli;
+    int code;
+    argv = settings_apply(&command, &argc, argv, &code);
+    if (!argv)
+        return code;
+    argv = yk__spell(&command, &argc, argv);
+    if (!argv)
+        return YK_EXIT_USAGE;
+    char **args = train_arguments(argc, argv);
+    code = yk__cli_parse(&command, argc, argv, &cli);
+    if (code < 0 && !sample_as_train_right(&cli))
+        code = YK_EXIT_USAGE;
+    if (code < 0)
+        take_devices(&cli);
+    if (code < 0)
+        code = yk__cli_given(&cli, "threads") ? -1 : train_launch(&cli, args);
+    if (code < 0)
+        code = estimate_run(&cli);
+    free(args);
+    return code;
+}

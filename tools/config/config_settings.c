@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Walks trees of settings by the tables of their formats. */
+#include "tools/config/config_settings.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "core/base/mem.h"
+#include "core/base/number.h"
+#include "core/base/word.h"
+
+/* ---- Lists ------------------------------------------------------------------------------------------------------- */
+
+static bool list_grow(settings *s, void *list, size_t *capacity, size_t count, size_t size)
+{
+    if (!s->err.status && yk__grow(list, capacity, count + 1, size))
+        yk__fail_mem(&s->err, (count + 1) * size, "settings");
+    return !s->err.status;
+}
+
+static char *text_keep(settings *s, const char *text)
+{
+    char *copy = text && !s->err.status ? yk__strdup(text) : NULL;
+    if (text && !copy && !s->err.status)
+        yk__fail_mem(&s->err, strlen(text), "settings");
+    return copy;
+}
+
+void settings_say(settings *s, const char *file, uint32_t line, const char *key, const char *fmt, ...)
+{
+    char text[1024];
+    va_list ap;
+    int n = snprintf(text, sizeof text, "%.400s%s", file, line ? "" : ": ");
+    n += line ? snprintf(text + n, sizeof text - (size_t)n, ", line %u: ", line) : 0;
+    n += snprintf(text + n, sizeof text - (size_t)n, "%.300s%s", key ? key : "", key ? ": " : "");
+    va_start(ap, fmt);
+    vsnprintf(text + n, sizeof text - (size_t)n, fmt, ap);
+    va_end(ap);
+    if (list_grow(s, &s->message, &s->message_capacity, s->messages, sizeof *s->message))
+        s->message[s->messages++] = text_keep(s, text);
+}
+
+void settings_put(settings *s, settings_scope scope, const char *name, const char *value, const char *file, settings_place at)
+{
+    const settings_option *before = settings_find(s, scope, name);
+    if (before && before->value && value && strcmp(before->value, value))
+        settings_say(s, file, at.line, at.key, "--%s would be %s, and %s, line %u makes it %s: leave one", name, value, before->file,
+                     before->line,
+                     before->value);
+    else if (!before && list_grow(s, &s->option, &s->option_capacity, s->options, sizeof *s->option))
+        s->option[s->options++] =
+            (settings_option){.scope = scope, .name = text_keep(s, name), .value = text_keep(s, value), .key = text_keep(s, at.key),
+                              .file = file, .line = at.line};
+}
+
+const settings_option *settings_find(const settings *s, settings_scope scope, const char *name)
+{
+    for (size_t i = 0; i < s->options; i++)
+        if (s->option[i].scope == scope && s->option[i].name && !strcmp(s->option[i].name, name))
+            return &s->option[i];
+    return NULL;
+}
+
+void settings_free(settings *s)
+{
+    for (size_t i = 0; i < s->items; i++) {
+        yk__free(s->item[i].path);
+        yk__free(s->item[i].value);
+    }
+    for (size_t i = 0; i < s->options; i++) {
+        yk__free(s->option[i].name);
+        yk__free(s->option[i].value);
+        yk__free(s->option[i].key);
+    }
+    for (size_t i = 0; i < s->messages; i++)
+        yk__free(s->message[i]);
+    for (size_t i = 0; i < s->files; i++)
+        yk__free(s->file[i]);
+    yk__free(s->item);
+    yk__free(s->option);
+    yk__free(s->message);
+    yk__free(s->file);
+    *s = (settings){.err = YK_ERROR_INIT};
+}
+
+/* ---- Values ------------------------------------------------------------------------------------------------------ */
+
+static const yk__tree *node_find(const yk__tree *map, const char *path)
+{
+    while (map && *path) {
+        char key[96];
+        const size_t n = strcspn(path, ".");
+        snprintf(key, sizeof key, "%.*s", (int)n, path);
+        map = yk__tree_get(map, key);
+        path += n + (path[n] == '.');
+    }
+    return map;
+}
+
+static bool is_automatic(const yk__tree *node)
+{
+    return node->kind == YK__TREE_TEXT && !strcasecmp(node->text, "auto");
+}
+
+static bool is_nothing(const yk__tree *node)
+{
+    return node->kind == YK__TREE_TEXT && !node->quoted && !strcmp(node->text, "null");
+}
+
+/* True if the node's text is neither empty nor automatic. */
+static bool is_said(const yk__tree *node)
+{
+    return node && node->kind == YK__TREE_TEXT && !is_nothing(node) && !is_automatic(node);
+}
+
+const char *settings_text(const yk__tree *map, const char *path)
+{
+    const yk__tree *node = node_find(map, path);
+    return is_said(node) ? node->text : NULL;
+}
+
+yk__tree *settings_key_get(const yk__tree *map, const char *prefix, const char *name)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%s%s", prefix, name);
+    yk__tree *node = yk__tree_get(map, key);
+    node = node ? node : yk__tree_get(map, name);
+    return is_said(node) ? node : NULL;
+}
+
+bool settings_on(const yk__tree *map, const char *path, bool preset)
+{
+    const char *text = settings_text(map, path);
+    return text ? yk__cli_truth(text) == 1 : preset;
+}
+
+double settings_number(const yk__tree *map, const char *path, double preset)
+{
+    const char *text = settings_text(map, path);
+    return text ? yk__number_read(text, NULL) : preset;
+}
+
+uint32_t settings_line(const yk__tree *map, const char *path)
+{
+    const yk__tree *node = node_find(map, path);
+    return node ? node->line : 1;
+}
+
+settings_place settings_at(const yk__tree *map, const char *path)
+{
+    return (settings_place){settings_line(map, path), path};
+}
+
+settings_place settings_of(const yk__tree *node)
+{
+    return (settings_place){node->line, node->key};
+}
+
+/* True if the value requests nothing. */
+static bool is_off(const yk__tree *node, const char *off)
+{
+    if (node->kind != YK__TREE_TEXT) {
+        const yk__tree *enabled = yk__tree_get(node, "enabled");
+        return !node->child || (enabled && enabled->kind == YK__TREE_TEXT && yk__cli_truth(enabled->text) == 0);
+    }
+    if (off && !strcmp(off, "true")) /* a key that asks for something where it is false */
+        return yk__cli_truth(node->text) == 1 || is_automatic(node);
+    return !*node->text || yk__cli_truth(node->text) == 0 || yk__word_find("none|null|auto", node->text, strlen(node->text)) >= 0 ||
+           (off && yk__word_find(off, node->text, strlen(node->text)) >= 0);
+}
+
+static const char *node_words(const yk__tree *node)
+{
+    return node->kind == YK__TREE_MAP ? "a map" : node->kind == YK__TREE_LIST ? "a list" : node->quoted ? "text" : node->text;
+}
+
+/* A number in the row's range; false after a message. Whole numbers may be written as 5e8. */
+static bool number_check(settings *s, const settings_key *row, const char *file, const yk__tree *node, const char *path, bool whole)
+{
+    const char *text = node->kind == YK__TREE_TEXT && !node->quoted ? node->text : "";
+    const char *digits = text + (*text == '-');
+    char *end;
+    const double v = yk__number_read(text, &end);
+    double least = whole ? 0 : -HUGE_VAL, most = whole ? 1e15 : HUGE_VAL;
+    if (row->words)
+        sscanf(row->words, "%lf %lf", &least, &most);
+    if (!*text || *end || !isfinite(v) || strpbrk(text, "xX_") || (whole && v != floor(v))) {
+        settings_say(s, file, node->line, path, "expected a %snumber, got %s%s%s", whole ? "whole " : "", node_words(node),
+                     node->quoted ? " in quotes: " : "", node->quoted ? node->text : "");
+        return false;
+    }
+    if (digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9') {
+        settings_say(s, file, node->line, path, "%s is one number in YAML 1.1 and another in YAML 1.2: write it without the first 0", text);
+        return false;
+    }
+    if (v < least || v > most) {
+        settings_say(s, file, node->line, path, "expected a %snumber from %.15g to %.15g, got %s", whole ? "whole " : "", least, most,
+                     text);
+        return false;
+    }
+    return true;
+}
+
+static bool word_check(settings *s, const settings_key *row, const char *file, const yk__tree *node, const char *path)
+{
+    const char *text = node->kind == YK__TREE_TEXT ? node->text : "", *list[32], *near;
+    yk__word word[32];
+    char all[512] = "";
+    size_t n = 0, used = 0;
+    if (*text && yk__word_find(row->words, text, strlen(text)) >= 0)
+        return true;
+    for (; n < 32 && *(word[n] = yk__word_text(row->words, (int)n)).text && used < sizeof all - YK__WORD_BYTES; n++) {
+        list[n] = word[n].text;
+        used += (size_t)snprintf(all + used, sizeof all - used, "%s%s", n ? "|" : "", list[n]);
+    }
+    near = *text ? yk__nearest_word(text, list, n) : NULL;
+    settings_say(s, file, node->line, path, "expected one of %s, got %s%s%s%s", all, *text ? text : node_words(node),
+                 near ? ": did you mean " : "", near ? near : "", near ? "?" : "");
+    return false;
+}
+
+static bool pair_check(settings *s, const char *file, const yk__tree *node, const char *path)
+{
+    const settings_key part = {.words = "0 0.999999999"};
+    size_t n = 0;
+    bool good = node->kind == YK__TREE_LIST;
+    for (const yk__tree *c = node->child; c && good; c = c->next, n++)
+        good = number_check(s, &part, file, c, path, false);
+    if (good && n == 2)
+        return true;
+    if (node->kind != YK__TREE_LIST || n != 2)
+        settings_say(s, file, node->line, path, "expected a list of two numbers, got %zu", n);
+    return false;
+}
+
+/* False after a message. */
+static bool value_check(settings *s, const settings_key *row, const char *file, const yk__tree *node, const char *path)
+{
+    switch (row->kind) {
+    case SETTINGS_INT: return number_check(s, row, file, node, path, true);
+    case SETTINGS_REAL: return number_check(s, row, file, node, path, false);
+    case SETTINGS_WORD: return word_check(s, row, file, node, path);
+    case SETTINGS_REALS: return pair_check(s, file, node, path);
+    case SETTINGS_SWITCH:
+        if (node->kind == YK__TREE_TEXT && yk__cli_truth(node->text) >= 0)
+            return true;
+        settings_say(s, file, node->line, path, "expected true or false, got %s", node_words(node));
+        return false;
+    case SETTINGS_MAP:
+        if (node->kind == YK__TREE_MAP)
+            return true;
+        settings_say(s, file, node->line, path, "expected a map of keys, got %s", node_words(node));
+        return false;
+    default:
+        if (row->kind == SETTINGS_ANY || node->kind == YK__TREE_TEXT)
+            return true;
+        settings_say(s, file, node->line, path, "expected a text, got %s", node_words(node));
+        return false;
+    }
+}
+
+/* Writes a word in its canonical spelling, and an integer in digits (5e8: 500000000), for later readers of the tree. */
+static void value_settle(settings *s, const settings_key *row, yk__tree *node)
+{
+    char digits[40];
+    yk__word word = {""};
+    const char *text = word.text;
+    char *copy;
+    if (row->kind == SETTINGS_WORD)
+        word = yk__word_text(row->words, yk__word_find(row->words, node->text, strlen(node->text)));
+    else if (row->kind == SETTINGS_INT && !strchr(node->text, 'e') && !strchr(node->text, 'E') && !strchr(node->text, '.'))
+        return;
+    else if (row->kind == SETTINGS_INT) {
+        snprintf(digits, sizeof digits, "%.0f", yk__number_read(node->text, NULL));
+        text = digits;
+    } else
+        return;
+    copy = text_keep(s, text);
+    if (!copy)
+        return;
+    yk__free(node->text);
+    node->text = copy;
+}
+
+/* ---- Walks ------------------------------------------------------------------------------------------------------- */
+
+/* The value to print; a secret is hidden. */
+static const char *node_shown(const yk__tree *node, const char *path)
+{
+    if (strstr(path, "api_key") || strstr(path, "experiment_key") || strstr(path, "token"))
+        return "(not shown)";
+    return node->kind == YK__TREE_TEXT ? node->text : node->child ? ".." : "{}";
+}
+
+static void item_add(settings *s, settings_fate fate, const char *file, const yk__tree *node, const char *path, const char *why)
+{
+    if (list_grow(s, &s->item, &s->item_capacity, s->items, sizeof *s->item))
+        s->item[s->items++] = (settings_item){.fate = fate, .file = file, .line = node->line, .path = text_keep(s, path),
+                                              .value = text_keep(s, node_shown(node, path)),
+                                              .why = why};
+}
+
+/* True if one of the names between bars equals this. */
+static bool names_have(const char *names, const char *name)
+{
+    const size_t n = strlen(name);
+    for (; *names; names += *names == '|') {
+        if (strcspn(names, "|") == n && !strncmp(names, name, n))
+            return true;
+        names += strcspn(names, "|");
+    }
+    return false;
+}
+
+/* True if the row describes this path. */
+static bool row_is(const settings_key *row, const char *path)
+{
+    const char *dot = strrchr(row->path, '.');
+    const size_t head = dot ? (size_t)(dot + 1 - row->path) : 0;
+    return strlen(path) > head && !strncmp(row->path, path, head) && !strchr(path + head, '.') && names_have(row->path + head, path + head);
+}
+
+static const settings_key *row_find(const settings_table *table, const char *path)
+{
+    for (size_t i = 0; i < table->count; i++)
+        if (row_is(&table->key[i], path))
+            return &table->key[i];
+    return NULL;
+}
+
+/* A key without a row, with the nearest one of the same map. */
+static void key_refuse(settings *s, const settings_table *table, const char *file, const yk__tree *node, const char *path,
+                       const char *shown)
+{
+    const char *dot = strrchr(path, '.'), *word[256], *near;
+    const size_t head = dot ? (size_t)(dot + 1 - path) : 0;
+    static char kept[256][64];
+    size_t n = 0;
+    for (size_t i = 0; i < table->count; i++) {
+        const char *row = table->key[i].path, *last = strrchr(row, '.'), *at = last ? last + 1 : row;
+        if ((size_t)(at - row) != head || strncmp(row, path, head))
+            continue;
+        for (; *at && n < 256; at += strcspn(at, "|"), at += *at == '|') {
+            snprintf(kept[n], sizeof kept[n], "%.*s", (int)strcspn(at, "|"), at);
+            word[n] = kept[n];
+            n++;
+        }
+    }
+    near = yk__nearest_word(path + head, word, n);
+    settings_say(s, file, node->line, shown, "unknown key of %s%s%s%s", table->title, near ? ": did you mean " : "", near ? near : "",
+                 near ? "?" : "");
+}
+
+static void option_put(settings *s, const settings_key *row, const char *file, const yk__tree *node)
+{
+    const bool launch = !strncmp(row->option, "launch:", 7), variable = !strncmp(row->option, "env:", 4);
+    const char *name = strchr(row->option, ':') + 1;
+    if (row->kind == SETTINGS_SWITCH && yk__cli_truth(node->text) == 0)
+        return;
+    settings_put(s, launch ? SETTINGS_LAUNCH : variable ? SETTINGS_ENV : SETTINGS_TRAIN, name,
+                 row->kind == SETTINGS_SWITCH ? NULL : node->text, file, settings_of(node));
+}
+
+/* One key. `path` is the table's, `shown` the file's. */
+static void key_walk(settings *s, const settings_table *table, const char *file, yk__tree *node, const char *path, const char *shown,
+                     void (*below)(settings *s, const settings_table *t, const char *file, const yk__tree *n, const char *p,
+                                   const char *shown))
+{
+    const settings_key *row = strchr(node->key, '.') ? NULL : row_find(table, path); /* a dot is of a path, not of a key */
+    const bool nothing = is_nothing(node), automatic = table->automatic && is_automatic(node);
+    if (!row) {
+        key_refuse(s, table, file, node, path, shown);
+        return;
+    }
+    if (nothing || (automatic && row->kind != SETTINGS_MAP && row->fate < SETTINGS_IDLE)) {
+        item_add(s, automatic ? row->fate : SETTINGS_IDLE, file, node, shown, automatic ? "the command's own value" : "nothing is set");
+        return;
+    }
+    if (row->fate == SETTINGS_REFUSED || row->fate == SETTINGS_LATER) {
+        const bool off = is_off(node, row->off);
+        item_add(s, off ? SETTINGS_IDLE : row->fate, file, node, shown, off ? "asks for nothing" : row->why);
+        if (!off && row->fate == SETTINGS_REFUSED)
+            settings_say(s, file, node->line, shown, "%s", row->why);
+        return;
+    }
+    if (!(automatic && row->fate == SETTINGS_IDLE) && !value_check(s, row, file, node, shown))
+        return;
+    if (row->kind == SETTINGS_MAP) {
+        below(s, table, file, node, path, shown);
+        return;
+    }
+    item_add(s, row->fate, file, node, shown, row->why);
+    if (!automatic)
+        value_settle(s, row, node);
+    if (row->option && row->fate < SETTINGS_IDLE)
+        option_put(s, row, file, node);
+}
+
+static void map_walk(settings *s, const settings_table *table, const char *file, const yk__tree *map, const char *path, const char *shown)
+{
+    for (yk__tree *c = map->child; c && !s->err.status; c = c->next) {
+        char full[256], seen[320];
+        snprintf(full, sizeof full, "%s%s%s", path, *path ? "." : "", c->key);
+        snprintf(seen, sizeof seen, "%s%s%s", shown, *shown ? "." : "", c->key);
+        key_walk(s, table, file, c, full, seen, map_walk);
+    }
+}
+
+void settings_walk(settings *s, const settings_table *table, const char *file, yk__tree *map, const char *shown, const char *strip)
+{
+    const size_t n = strlen(strip);
+    for (yk__tree *c = map->child; c && !s->err.status; c = c->next) {
+        const bool longer = n && !strncmp(c->key, strip, n);
+        const yk__tree *twin = longer ? yk__tree_get(map, c->key + n) : NULL;
+        char seen[320];
+        snprintf(seen, sizeof seen, "%s%s%s", shown, *shown ? "." : "", c->key);
+        if (twin)
+            settings_say(s, file, c->line, seen, "%s (line %u) is the same key: leave one", twin->key, twin->line);
+        key_walk(s, table, file, c, c->key + (longer ? n : 0), seen, map_walk);
+    }
+}
+
+void settings_idle(settings *s, const char *file, const yk__tree *map, const char *path, const char *why)
+{
+    for (const yk__tree *c = map ? map->child : NULL; c && !s->err.status; c = c->next) {
+        char full[256];
+        snprintf(full, sizeof full, "%s%s%s", path, *path && c->key ? "." : "", c->key ? c->key : "");
+        item_add(s, SETTINGS_IDLE, file, c, full, why);
+    }
+}
+
+void settings_unneed(settings *s, const char *file, const char *path, const char *why)
+{
+    const size_t n = strlen(path);
+    for (size_t i = 0; i < s->items; i++) {
+        settings_item *item = &s->item[i];
+        if (item->file == file && item->path && !strncmp(item->path, path, n) && strchr("._", item->path[n] ? item->path[n] : '.')) {
+            item->fate = SETTINGS_IDLE;
+            item->why = why;
+        }
+    }
+}

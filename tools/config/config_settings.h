@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Settings files of other programs, and our own: the meaning of their keys here. A format is one table of keys (keys_*.c), and each key
+ * has a fate. A key with an effect becomes an option, as if typed on the command line.
+ *
+ * Lifetime: a settings object owns its texts until settings_free. Thread rule: one thread.
+ */
+#ifndef YOKE_TOOLS_CONFIG_CONFIG_SETTINGS_H
+#define YOKE_TOOLS_CONFIG_CONFIG_SETTINGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "core/base/error.h"
+#include "core/io/tree.h"
+#include "tools/cli.h"
+
+typedef enum settings_fate {
+    SETTINGS_HONOURED, /* means the same here */
+    SETTINGS_MAPPED,   /* has a different name or form here */
+    SETTINGS_IDLE,     /* not needed: one line gives the reason */
+    SETTINGS_LATER,    /* has a meaning here, and is not built yet: a file is read with it, and a run refuses it */
+    SETTINGS_REFUSED   /* refused with the reason, unless its value requests nothing */
+} settings_fate;
+
+typedef enum settings_kind {
+    SETTINGS_SWITCH,
+    SETTINGS_INT,
+    SETTINGS_REAL,
+    SETTINGS_WORD, /* one of the words of the row */
+    SETTINGS_TEXT,
+    SETTINGS_REALS, /* a list of two numbers */
+    SETTINGS_MAP,   /* keys with their own rows */
+    SETTINGS_ANY    /* any value, with all nested keys */
+} settings_kind;
+
+/* The target of an option. */
+typedef enum settings_scope { SETTINGS_TRAIN, SETTINGS_LAUNCH, SETTINGS_ENV } settings_scope;
+
+typedef struct settings_key {
+    const char *path; /* "zero_optimization.stage"; several as "a|b", with the map before all: "fp16.a|b" */
+    settings_kind kind;
+    settings_fate fate;
+    const char *words;   /* SETTINGS_WORD: a list of core/base/word.h; numbers: "LEAST MOST"; NULL for any */
+    const char *off;     /* refused key: values that request nothing, besides false, no, none, null, 0 and {}; NULL for no others */
+    const char *option;  /* option that takes the value: "train:max-grad-norm", "env:YOKE_WIRE"; NULL: see `why`, or settings_finish */
+    const char *why;     /* its meaning here, or the reason why it has none */
+} settings_key;
+
+typedef struct settings_table {
+    const char *name, *title; /* "deepspeed", "DeepSpeed's JSON" */
+    const settings_key *key;
+    size_t count;
+    bool automatic; /* "auto" leaves a value to the command */
+} settings_table;
+
+/* The commands' own names, for our YAML. */
+extern const yk__cli_command *const yk__train_command, *const yk__launch_command;
+extern const settings_table *const settings_nested[]; /* tables of Accelerate's plugins; ends with NULL */
+extern const settings_table settings_accelerate, settings_deepspeed, settings_fsdp, settings_parallelism, settings_accelerator;
+
+/* A key of a file, and its fate. */
+typedef struct settings_item {
+    settings_fate fate;
+    const char *file; /* one of settings.file */
+    uint32_t line;
+    char *path, *value;
+    const char *why;
+} settings_item;
+
+typedef struct settings_option {
+    settings_scope scope;
+    char *name, *value; /* without dashes; value NULL: a switch that is on */
+    char *key;          /* of the file, which the option is made of; NULL: words on the command line */
+    const char *file;
+    uint32_t line;
+} settings_option;
+
+/* Where in a file an option comes from. */
+typedef struct settings_place {
+    uint32_t line;
+    const char *key; /* NULL: none */
+} settings_place;
+
+typedef struct settings {
+    settings_item *item;
+    settings_option *option;
+    char **message; /* errors, one line each, with file, line and key */
+    char **file;
+    size_t items, options, messages, files;
+    size_t item_capacity, option_capacity, message_capacity, file_capacity;
+    double ranks; /* of the job, if the caller knows; else 0 */
+    yk_error err; /* only for memory; errors in a file are messages */
+} settings;
+
+/* Reads a file, whose keys tell its format. Messages describe errors; the status is the first failure (YK_E_FORMAT for messages). */
+yk_status settings_read(settings *s, const char *path);
+/* One format's file, or its JSON text where `given` begins with '{'; `option` names the text in messages. */
+yk_status settings_read_as(settings *s, const settings_table *table, const char *option, const char *given);
+/* Trainer's --fsdp "full_shard auto_wrap offload" and --sharded_ddp "zero_dp_3 offload". */
+yk_status settings_read_strategy(settings *s, const char *option, const char *words);
+void settings_free(settings *s);
+
+/* ---- For the formats ---- */
+
+void settings_say(settings *s, const char *file, uint32_t line, const char *key, const char *fmt, ...)
+    __attribute__((format(printf, 5, 6)));
+void settings_put(settings *s, settings_scope scope, const char *name, const char *value, const char *file, settings_place at);
+/* Walks a map by a table: checks kinds, notes fates, adds options, and gives each word and integer in the tree its canonical form, so
+ * that later readers compare with one spelling. `shown` is the map's own path in the file, `strip` a prefix that its keys may have
+ * besides the table's names ("fsdp_"). */
+void settings_walk(settings *s, const settings_table *table, const char *file, yk__tree *map, const char *shown, const char *strip);
+/* The member that is called NAME, or PREFIX and NAME, and has a text; NULL if absent, null or "auto". */
+yk__tree *settings_key_get(const yk__tree *map, const char *prefix, const char *name);
+/* Every key below is idle for this reason. */
+void settings_idle(settings *s, const char *file, const yk__tree *map, const char *path, const char *why);
+/* The keys of this path and below turn out to be idle for this reason. */
+void settings_unneed(settings *s, const char *file, const char *path, const char *why);
+const settings_option *settings_find(const settings *s, settings_scope scope, const char *name);
+
+/* Values of checked trees by path; "auto" and null are as absent. */
+const char *settings_text(const yk__tree *map, const char *path);
+bool settings_on(const yk__tree *map, const char *path, bool preset);
+double settings_number(const yk__tree *map, const char *path, double preset);
+uint32_t settings_line(const yk__tree *map, const char *path); /* 1: absent */
+settings_place settings_at(const yk__tree *map, const char *path);
+settings_place settings_of(const yk__tree *node);
+
+/* Apply the combined meaning of a format's keys. */
+void settings_finish_deepspeed(settings *s, const char *file, const yk__tree *map, double ranks);
+void settings_finish_accelerate(settings *s, const char *file, const yk__tree *map);
+/* prefix "fsdp_" in Accelerate's files. */
+void settings_finish_fsdp(settings *s, const char *file, const yk__tree *map, const char *prefix);
+void settings_finish_parallelism(settings *s, const char *file, const yk__tree *map, const char *prefix);
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the options of slices, offload and layout, and refuses unsupported ones by name. */
+#include "tools/config/config_shard.h"
+
+#include <math.h>
+#include <regex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "core/base/number.h"
+#include "core/base/word.h"
+#include "core/run/stage.h"
+
+static bool value_refuse(const yk__cli *cli, const char *name, const char *value, const char *expected)
+{
+    yk__cli_usage(cli->command, "--%s %s: expected %s", name, value, expected);
+    return false;
+}
+
+static bool word_read(const yk__cli *cli, const char *name, const char *words)
+{
+    const char *value = yk__cli_text(cli, name);
+    return !value || yk__word_find(words, value, strlen(value)) >= 0 || value_refuse(cli, name, value, words);
+}
+
+/* A number of bytes or elements, at least 0. */
+static bool size_read(const yk__cli *cli, const char *name, const char *words)
+{
+    const char *value = yk__cli_text(cli, name);
+    char *end = NULL;
+    if (!value || yk__word_find(words, value, strlen(value)) >= 0)
+        return true;
+    const double v = yk__number_read(value, &end);
+    return (end != value && v >= 0 && v <= 1e18 && (!*end || (strchr("KMGT", *end) && !end[1]))) ||
+           value_refuse(cli, name, value, *words ? "a whole number from 0 on, or its preset" : "a whole number from 0 on");
+}
+
+/* Parts by rank, which add up to 1. */
+static bool parts_read(const yk__cli *cli)
+{
+    const char *value = yk__cli_text(cli, "shard-parts"), *at = value;
+    double sum = 0;
+    if (yk__word_find("speed|memory", value, strlen(value)) >= 0)
+        return true;
+    for (char *end; *at; at = *end == ',' ? end + 1 : end) {
+        const double v = yk__number_read(at, &end);
+        if (end == at || v < 0 || (*end && *end != ','))
+            return value_refuse(cli, "shard-parts", value, "speed, memory, or parts by rank as 0.7,0.3");
+        sum += v;
+    }
+    return fabs(sum - 1) < 1e-6 || value_refuse(cli, "shard-parts", value, "parts that add up to 1");
+}
+
+/* One PART=PLACE; false after a message. */
+static bool offload_part(const yk__cli *cli, const char *part)
+{
+    const size_t n = strcspn(part, "=");
+    const char *place = part[n] ? part + n + 1 : "", *fraction;
+    const bool known = yk__word_find("state|state+masters|params|activations", part, n) >= 0;
+    const size_t word = strcspn(place, ":");
+    const bool host = yk__word_find("host=cpu", place, word) == 0;
+    const bool disk = yk__word_find("nvme", place, word) == 0 && place[word] && place[word + 1];
+    double f = 1;
+    char *end = NULL;
+    fraction = host ? strchr(place, ':') : disk ? strchr(place + 5, ':') : NULL;
+    if (fraction)
+        f = yk__number_read(fraction + 1, &end);
+    if (known && (host || disk) && (!fraction || (end != fraction + 1 && !*end && f > 0 && f <= 1)))
+        return true;
+    return value_refuse(cli, "offload", part, "state, params or activations, = and host or nvme:DIR, and perhaps :R, a part from 0 to 1: "
+                        "state=host:0.6");
+}
+
+static bool offload_read(const yk__cli *cli)
+{
+    const char *value = yk__cli_text(cli, "offload");
+    char copy[2048], *next = copy, *part;
+    if (!value || yk__word_find("none=no=false", value, strlen(value)) == 0)
+        return true;
+    snprintf(copy, sizeof copy, "%s", value);
+    while ((part = strsep(&next, ",")))
+        if (!offload_part(cli, part))
+            return false;
+    yk__cli_usage(cli->command, "--offload %s: not built yet: all lies on the devices; YOKE_MEMORY_LIMIT makes a step take less there",
+                  value);
+    return false;
+}
+
+static bool layout_read(const yk__cli *cli)
+{
+    static const char *const axes[] = {"data", "tensor", "pipe"};
+    char copy[256], *next = copy, *axis;
+    snprintf(copy, sizeof copy, "%s", yk__cli_text(cli, "parallel"));
+    while ((axis = strsep(&next, ","))) {
+        const size_t n = strcspn(axis, "=");
+        char *end = NULL;
+        int k = 0;
+        while (k < 3 && !yk__word_is(axes[k], strlen(axes[k]), axis, n))
+            k++;
+        const long ranks = axis[n] ? strtol(axis + n + 1, &end, 10) : 1;
+        if (k == 3 || ranks < 1 || (axis[n] && (end == axis + n + 1 || *end)))
+            return value_refuse(cli, "parallel", axis, "data, tensor=N or pipe=N, N from 1 on");
+        if (k > 0 && ranks > 1) {
+            yk__cli_usage(cli->command, "--parallel %s: not built yet: ranks share the rows of a batch (data)", axis);
+            return false;
+        }
+        if (k == 0 && axis[n]) {
+            yk__cli_usage(cli->command, "--parallel %s: --devices says how many ranks share the rows: give data alone", axis);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool regex_read(const yk__cli *cli)
+{
+    const char *value = yk__cli_text(cli, "keep-whole-params");
+    regex_t r;
+    if (!value)
+        return true;
+    if (regcomp(&r, value, REG_EXTENDED | REG_NOSUB))
+        return value_refuse(cli, "keep-whole-params", value, "a regular expression (POSIX, extended)");
+    regfree(&r);
+    return true;
+}
+
+/* ---- The scale of losses ----------------------------------------------------------------------------------------- */
+
+static bool scaling_key(const yk__cli *cli, yk_scale_config *scale, const char *key, const char *value)
+{
+    const int rule = yk__word_find("rule", key, strlen(key)) == 0 ? yk__word_find("torch|deepspeed|megatron", value, strlen(value)) : -1;
+    struct {
+        const char *name;
+        double *real;
+        uint32_t *whole;
+    } keys[] = {{"init", &scale->init, NULL},   {"growth", &scale->growth, NULL}, {"backoff", &scale->backoff, NULL},
+                {"floor", &scale->floor, NULL},
+                {"fixed", &scale->fixed, NULL}, {"interval", NULL, &scale->interval}, {"hysteresis", NULL, &scale->hysteresis}};
+    char *end;
+    const double v = yk__number_read(value, &end);
+    if (rule >= 0) {
+        scale->rule = (yk_scale_rule)rule;
+        return true;
+    }
+    if (yk__word_find("consecutive", key, strlen(key)) == 0 && yk__cli_truth(value) >= 0) {
+        scale->consecutive_hysteresis = yk__cli_truth(value);
+        return true;
+    }
+    for (size_t i = 0; i < sizeof keys / sizeof keys[0]; i++) {
+        if (!yk__word_is(keys[i].name, strlen(keys[i].name), key, strlen(key)) || end == value || *end || !(v > 0 && v < 1e30) ||
+            (keys[i].whole && (v != floor(v) || v > 1e9)))
+            continue;
+        if (keys[i].real)
+            *keys[i].real = v;
+        else
+            *keys[i].whole = (uint32_t)v;
+        return true;
+    }
+    yk__cli_usage(cli->command,
+                  "--loss-scaling %s=%s: expected rule=torch, deepspeed or megatron, consecutive=1, or a number above 0 for init, "
+                  "growth, backoff, floor, interval, hysteresis or fixed", key, value);
+    return false;
+}
+
+static bool scaling_read(const yk__cli *cli, yk_config *config)
+{
+    const char *value = yk__cli_text(cli, "loss-scaling");
+    char copy[512], *next = copy, *pair;
+    if (!value)
+        return true;
+    if (config->precision != YK_F16 && !config->precision_by_rank) {
+        yk__cli_usage(cli->command, "--loss-scaling has no effect but in fp16: --precision fp16");
+        return false;
+    }
+    snprintf(copy, sizeof copy, "%s", value);
+    while ((pair = strsep(&next, ","))) {
+        const size_t n = strcspn(pair, "=");
+        char *text = pair[n] ? pair + n + 1 : pair + n;
+        pair[n] = 0;
+        if (!scaling_key(cli, &config->scale, pair, text))
+            return false;
+    }
+    return true;
+}
+
+/* ---- All --------------------------------------------------------------------------------------------------------- */
+
+/* Refuses options that no supported stage has. */
+static void idle_refuse(const yk__cli *cli, bool *bad)
+{
+    static const char *const names[] = {"shard-within", "shard-unit", "reshard-after-forward", "prefetch-units", "keep-whole",
+                                        "keep-whole-params",
+                                        "reduce", "tied-gradients"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        yk__cli_refuse_idle(cli, names[i], "with --shard state: parameters and gradients are whole on each rank", bad);
+}
+
+/* Options that ask a planner. */
+static bool plan_read(const yk__cli *cli)
+{
+    const char *plan = yk__cli_text(cli, "plan"), *file = yk__cli_text(cli, "device-file");
+    bool good = true;
+    if (plan && yk__word_find("auto|none", plan, strlen(plan)) != 1) {
+        yk__cli_usage(cli->command, yk__word_find("auto", plan, strlen(plan)) ? "--plan %s: expected auto or none"
+                      : "--plan %s: not built yet: there is nothing to choose, as --shard state alone is; yoke estimate-memory says what a "
+                      "step takes", plan);
+        good = false;
+    }
+    if (file) {
+        yk__cli_usage(cli->command, access(file, R_OK) ? "--device-file %s: there is no such file"
+                      : "--device-file %s: not built yet: steps are planned for devices that are there; YOKE_MEMORY_LIMIT gives another "
+                      "device's memory", file);
+        good = false;
+    }
+    return good;
+}
+
+/* Refuses slices of another size than the present parts. */
+static bool parts_refuse(const yk__cli *cli)
+{
+    const char *value = yk__cli_text(cli, "shard-parts");
+    if (!yk__cli_typed(cli, "shard-parts") || yk__word_find("speed", value, strlen(value)) == 0)
+        return true;
+    yk__cli_usage(cli->command,
+                  "--shard-parts %s: not built yet: slices follow the speed of updates, and what fits; --shares fixes even parts", value);
+    return false;
+}
+
+void shard_read(const yk__cli *cli, yk_config *config, bool *bad)
+{
+    yk_error err = YK_ERROR_INIT;
+    yk__stage stage = {0};
+    const bool good[] = { /* all are read, so that each mistake has its message */
+        word_read(cli, "shard-within", "world|host"), word_read(cli, "reshard-after-forward", "on=true|off=false"),
+        word_read(cli, "reduce", "auto|micro|window"), word_read(cli, "tied-gradients", "once|twice"),
+        size_read(cli, "shard-unit", "auto|all"), size_read(cli, "prefetch-units", "auto"), size_read(cli, "keep-whole", ""),
+        parts_read(cli), regex_read(cli), offload_read(cli), layout_read(cli), scaling_read(cli, config), plan_read(cli)};
+    for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)
+        *bad = *bad || !good[i];
+    if (yk__stage_read(yk__cli_text(cli, "shard"), "--shard", &stage, &err)) {
+        yk__cli_usage(cli->command, "%s", err.text);
+        *bad = true;
+        return;
+    }
+    config->shard = stage.word;
+    idle_refuse(cli, bad);
+    *bad = !parts_refuse(cli) || *bad;
+}

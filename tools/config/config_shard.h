@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Training options for the part of a model that each rank holds, and its place; and for the scale of losses. Supported is --shard state:
+ * the optimizer's state is sliced over the ranks. Every value is read, and unsupported ones are refused by name.
+ */
+#ifndef YOKE_TOOLS_CONFIG_CONFIG_SHARD_H
+#define YOKE_TOOLS_CONFIG_CONFIG_SHARD_H
+
+#ifndef YK_NO_HERE
+#define YK_NO_HERE
+#endif
+#include <yoke/yoke.h>
+
+#include "tools/cli.h"
+#include "tools/config/apply.h"
+
+/* For the table of a command that trains, or plans a training. */
+#define SHARD_OPTIONS                                                                                                                \
+    CONFIG_FILE_OPTIONS, \
+        {"deepspeed|deepspeed-config|deepspeed-config-file", "FILE|JSON", NULL, "DeepSpeed's settings", NULL}, \
+        {"fsdp", "WORDS", NULL, "full_shard, shard_grad_op, no_shard, hybrid_shard .. with auto_wrap, offload: --shard", NULL},      \
+        {"fsdp-config", "FILE|JSON", NULL, "FSDP's settings", NULL},                                                                 \
+        {"sharded-ddp", "WORDS", NULL, "simple, zero_dp_2 or zero_dp_3, with auto_wrap and offload: --shard", NULL},                 \
+        {"parallelism-config", "FILE|JSON", NULL, "Accelerate's ParallelismConfig", NULL},                                           \
+        {"accelerator-config", "FILE|JSON", NULL, "Accelerate's AcceleratorConfig", NULL},                                           \
+        {"shard", "state|gradients|params", "state",                                                                                 \
+         "the part of the state to slice over the ranks (also zero1 .. zero3); only state is supported", NULL},                      \
+        {"shard-within", "world|host", "world", "the ranks over which --shard params slices parameters", NULL},                      \
+        {"shard-parts", "speed|memory|R,R..", "speed", "the measure for the size of a rank's slices", NULL},                         \
+        {"shard-unit", "auto|all|BYTES", "auto", "parameters that --shard params gathers together", NULL},                           \
+        {"reshard-after-forward", "on|off", "on", "--shard params gathers parameters again in backward", NULL},                      \
+        {"prefetch-units", "auto|N", "auto", "units that --shard params gathers ahead", NULL},                                       \
+        {"keep-whole", "N", "100000", "parameters below N elements are whole on each rank with --shard params", NULL},               \
+        {"keep-whole-params", "REGEX", NULL, "and those with such names", NULL},                                                     \
+        {"reduce", "auto|micro|window", "auto", "when --shard gradients sums: in each micro batch, or once", NULL},                  \
+        {"tied-gradients", "once|twice", "once", "how often a tied table's gradient is summed with --shard gradients", NULL},        \
+        {"offload", "PART=PLACE,..", NULL, "state, params or activations in host or nvme:DIR, with :R a part; none is built yet", NULL}, \
+        {"parallel", "data|AXIS=N,..", "data", "the layout of ranks: data, tensor, pipe; data alone is built yet", NULL},            \
+        {"plan", "auto|none", NULL, "auto: choose sharding and offload by a plan; not built yet", NULL}, \
+        {"device-file", "FILE", NULL, "described devices, for a plan; not built yet", NULL}, \
+        {"loss-scaling", "KEY=VALUE,..", NULL,                                                                                       \
+         "of fp16: rule=torch|deepspeed|megatron, init, growth, backoff, floor, interval, hysteresis, consecutive, fixed", NULL}
+
+/* Reads them, and fills config->scale; sets *bad after messages. */
+void shard_read(const yk__cli *cli, yk_config *config, bool *bad);
+
+#endif
