@@ -13,7 +13,8 @@ $(COMMAND_MANS): yoke$(EXEEXT)
 	@$(MKDIR_P) docs
 	$(AM_V_GEN)name=`basename $@ .1`; command=`echo $$name | sed 's/^yoke-*//'`; \
 		./yoke$(EXEEXT) $$command --man > $@.tmp && mv $@.tmp $@
-EXTRA_DIST += docs/architecture.md docs/bindings.md docs/cpu-speed-conv.md docs/cpu-speed.md docs/cuda.md docs/data.md \
+EXTRA_DIST += docs/architecture.md docs/flow-step.md docs/flow-batch.md \
+	docs/flow-gradient.md docs/bindings.md docs/cpu-speed-conv.md docs/cpu-speed.md docs/cuda.md docs/data.md \
 	docs/devices.md docs/from-accelerate.md docs/from-deepspeed.md \
 	docs/from-huggingface.md docs/opencl.md docs/pjrt.md docs/promises.md docs/serving.md docs/vulkan.md
 # a folder is distributed whole: a new page needs no line here
@@ -51,7 +52,8 @@ uninstall-hook:
 # A reader of the installed copy has the pages where README names them, and the examples.
 dist_doc_DATA = README.md CHANGELOG.md CONTRIBUTING.md LICENSE
 pagesdir = $(docdir)/docs
-pages_DATA = docs/architecture.md docs/bindings.md docs/cpu-speed-conv.md docs/cpu-speed.md docs/cuda.md docs/data.md \
+pages_DATA = docs/architecture.md docs/flow-step.md docs/flow-batch.md \
+	docs/flow-gradient.md docs/bindings.md docs/cpu-speed-conv.md docs/cpu-speed.md docs/cuda.md docs/data.md \
 	docs/devices.md docs/from-accelerate.md docs/from-deepspeed.md \
 	docs/from-huggingface.md docs/glossary.md docs/launching.md docs/opencl.md docs/pjrt.md docs/promises.md docs/serving.md \
 	docs/vulkan.md

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The CUDA plugin's own types. One file per part, each calling only those named after it: cuda_plugin.c (table); cuda_list.c (list of
- * devices, opening one); cuda_coll.c (collectives); nccl.c (NCCL); cuda_queue.c (streams, points, copies); cuda_program.c (launches, graphs);
- * cuda_profile.c (times of launches);
- * product.c (products by cuBLASLt); cublaslt.c (that library); cuda_attention.c, flash.c, conv_request.c, cudnn_conv.c (both by cuDNN), dnn.c,
- * dnn_graph.c (their common part); cudnn.c (that library);
- * cuda_build.c (units as modules); fatbin.c (those that are built in);
- * compile.c (NVRTC); cuda_memory.c (buffers, registered host memory); context.c; cuda_error.c (of calls); driver.c (libcuda); cuda_host.c (the host's
- * table).
- * Which launches run a graph is decided by the kit (plugins/kit/lower/lower.h).
+ * devices, opening one); cuda_coll.c (collectives); nccl.c (NCCL); cuda_queue.c (streams, points, copies); cuda_program.c (launches,
+ * graphs); cuda_profile.c (times of launches); product.c (products by cuBLASLt); cublaslt.c (that library); cuda_attention.c, flash.c,
+ * conv_request.c, cudnn_conv.c (both by cuDNN), dnn.c, dnn_graph.c (their common part); cudnn.c (that library); cuda_build.c (units as
+ * modules); fatbin.c (those that are built in); compile.c (NVRTC); cuda_memory.c (buffers, registered host memory); context.c;
+ * cuda_error.c (of calls); driver.c (libcuda); cuda_host.c (the host's table). Which launches run a graph is decided by the kit
+ * (plugins/kit/lower/lower.h).
  *
  * Every call of the driver that needs one has the device's context current (cuda_enter .. cuda_leave): the primary context, which
  * other libraries of the process use too, and the caller's own is put back.

@@ -2,9 +2,9 @@
 /*
  * The Vulkan plugin's own types. One file per part, and each calls only parts named after it: vk_plugin.c (table, options); vk_queue.c
  * (functions for the kit's queue); vk_program.c (launches of the kit as recorded commands); pipeline.c (kernels as pipelines);
- * vk_profile.c (time per kernel); vk_memory.c (buffers); work.c (submitting and waiting); vk_device.c (an open device); vk_cache.c (pipelines
- * between processes); vk_list.c (list of devices); limits.c; vk_probe.c (drivers tried in a child process); vk_host.c.
- * The kit selects the launches of a graph (plugins/kit/lower/lower.h) and translates kernels (spirv/spirv.h).
+ * vk_profile.c (time per kernel); vk_memory.c (buffers); work.c (submitting and waiting); vk_device.c (an open device); vk_cache.c
+ * (pipelines between processes); vk_list.c (list of devices); limits.c; vk_probe.c (drivers tried in a child process); vk_host.c. The kit
+ * selects the launches of a graph (plugins/kit/lower/lower.h) and translates kernels (spirv/spirv.h).
  *
  * Memory is named by its address (bufferDeviceAddress): there are no descriptors, no limit of a binding's range, and recorded
  * commands do not refer to buffers.

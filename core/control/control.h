@@ -5,8 +5,8 @@
  *
  * A rank joins over a descriptor, from the launcher (YOKE_JOB_FD) or from bootstrap.h. The descriptor brings the job's secret and two
  * memory objects without a name. The first has a slot per rank of the job, for this header; the second holds the data of this host's
- * ranks. control_job.h makes them. The host's agent (agent.h) keeps the slots of ranks on other hosts up to date, so this header works alike for
- * ranks on one host and on several.
+ * ranks. control_job.h makes them. The host's agent (agent.h) keeps the slots of ranks on other hosts up to date, so this header works
+ * alike for ranks on one host and on several.
  *
  * A thread per rank shows that its process lives, and checks the other ranks of its host: a rank that is silent for liveness_ms is lost.
  * Heartbeats of another host share their line with data, so data is a sign of life too. A rank that waits for a live but idle rank finds

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Launching the ranks of one host, on devices that were chosen before (device_choice.h): their processes from the start to the end of the job. See
- * core/control/start/origin.h for how a process learns that it was launched.
+ * Launching the ranks of one host, on devices that were chosen before (device_choice.h): their processes from the start to the end of the
+ * job. See core/control/start/origin.h for how a process learns that it was launched.
  */
 #ifndef YOKE_CORE_LAUNCH_LAUNCH_H
 #define YOKE_CORE_LAUNCH_LAUNCH_H

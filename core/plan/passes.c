@@ -127,7 +127,7 @@ typedef struct pass {
     bool prune_after;                           /* it leaves unneeded nodes */
 } pass;
 
-/* The passes in order; docs/architecture.md gives the purpose of each. */
+/* The passes in order; docs/flow-step.md gives the purpose of each. */
 static const pass passes[] = {
     {"trace", yk__plan_trace, NULL, true},
     {"grad", yk__plan_grad, has_gradients, false},

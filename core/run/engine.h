@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The engine as its own files see it: a device's queue, the talk with other ranks, parameters, execution, update, snapshot. Each of them
- * knows those before it; what needs several stands in the engine's files (api.c, param_layout.c, micro.c, sliced_state.c, roles.c, param_hash.c).
+ * knows those before it; what needs several stands in the engine's files (api.c, param_layout.c, micro.c, sliced_state.c, roles.c,
+ * param_hash.c).
  */
 #ifndef YOKE_CORE_RUN_ENGINE_H
 #define YOKE_CORE_RUN_ENGINE_H

@@ -36,7 +36,8 @@ typedef struct cpu_bound {
     const cpu_isa *isa;
     char *scratch; /* cpu_prog_scratch bytes */
 } cpu_bound;
-/* Runs it on the pool's workers, or on fewer if that is faster (cpu_pace.h), or on the calling thread if it is serial. One run at a time. */
+/* Runs it on the pool's workers, or on fewer if that is faster (cpu_pace.h), or on the calling thread if it is serial. One run at a time.
+ * */
 /* If another thread sets *stop, the run ends after the current step, and its outputs are undefined. */
 void cpu_prog_run(cpu_prog *prog, const cpu_bound *bound, cpu_pool *pool, const atomic_int *stop);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Copies of the parameters that products read in the compute format, kept between steps, and the programs that write them. A
- * group of one writes them while it updates (update_programs.c), as do owners where copies are once per host. Else what other ranks updated, and
- * everywhere what the host wrote, is cast before the next program that reads it; what came as
- * messages bucket by bucket, by the segment that waits for the bucket.
+ * group of one writes them while it updates (update_programs.c), as do owners where copies are once per host. Else what other ranks
+ * updated, and everywhere what the host wrote, is cast before the next program that reads it; what came as messages bucket by bucket, by
+ * the segment that waits for the bucket.
  */
 #include "core/base/mem.h"
 #include "core/run/exec.h"
