@@ -38,7 +38,7 @@ void yk__cli_note_file(const char *name, const char *from)
     filed_count += filed[filed_count].name && filed[filed_count].from;
 }
 
-/* Whether a text has "--NAME" as a word. */
+/* True if a text has "--NAME" as a word. */
 static bool option_occurs(const char *text, const char *name)
 {
     const size_t n = strlen(name);

@@ -136,7 +136,7 @@ static double grads_worst(const grads *got, const grads *want, uint32_t *which)
     return worst;
 }
 
-/* What is compared: all rows on rank `owner` of the devices. */
+/* One side of the comparison: all rows on rank `owner` of the devices. */
 typedef struct side {
     const char *devices;
     uint32_t owner;

@@ -246,7 +246,7 @@ static void later_check(applier *a)
                      "accumulation, and it is not known yet: give gradient_accumulation_steps, or start by yoke launch --config-file");
 }
 
-/* What the ranks of yoke launch read again cannot be a pipe. */
+/* Refuses a pipe under yoke launch, as its ranks would read it again. */
 static void pipe_check(applier *a)
 {
     struct stat st;

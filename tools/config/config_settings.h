@@ -78,7 +78,7 @@ typedef struct settings_option {
     uint32_t line;
 } settings_option;
 
-/* Where in a file an option comes from. */
+/* The place of an option in a file. */
 typedef struct settings_place {
     uint32_t line;
     const char *key; /* NULL: none */

@@ -295,7 +295,7 @@ static void test_abort_busy(cts *c, load *l, const char *name, bool across)
         busy_round r = {.q = NULL};
         if (round_begin(c, l, &r, across) && r.worked)
             round_abort(c, l, &r);
-        if (r.worked && r.woken_s < least) /* what was over too soon says nothing */
+        if (r.worked && r.woken_s < least) /* a run that was over too soon proves nothing */
             least = r.woken_s;
         round_end(c, &r);
     }

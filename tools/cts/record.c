@@ -139,7 +139,7 @@ void cts_record_not_run(cts_record *r, uint32_t tests)
         r->not_run += tests;
 }
 
-/* ---- What is tested ------------------------------------------------------------------------------------------------------ */
+/* ---- The tested object ------------------------------------------------------------------------------------------------------ */
 
 static void about_say(cts *c, const char *key, const char *text)
 {
@@ -231,7 +231,7 @@ static void about_put(FILE *f, const cts_record *r)
     }
 }
 
-/* What decides which tests are run, and on which numbers. */
+/* Writes the options that select tests and their numbers. */
 static void options_put(FILE *f, const cts *c, const char *groups)
 {
     fprintf(f, "  \"options\": {\"seed\": %llu, \"count\": %u", (unsigned long long)c->seed, c->count);

@@ -22,7 +22,7 @@ void cts_record_not_run(cts_record *r, uint32_t tests);
 void cts_record_about(cts_record *r, const char *line);
 /* In that child: says those lines. */
 void cts_describe(cts *c);
-/* Whether a report may go there: no folder, device or pipe, in a folder that can be written. */
+/* Checks that a report may go there: no folder, device or pipe, in a folder that can be written. */
 yk_status cts_record_check(const char *path, yk_error *err);
 /* Writes the file, whole or not at all. groups: those that --group names, NULL: all. */
 yk_status cts_record_write(const cts_record *r, const cts *c, const char *groups, const char *path, yk_error *err);

@@ -19,7 +19,7 @@ typedef struct shrinker {
     cts_check best; /* fails; owned */
     uint32_t runs;
     double until; /* yk__clock_seconds */
-    char *said;     /* what the suite says of `best`; NULL: nothing yet */
+    char *said;     /* the suite's message about `best`; NULL before one */
 } shrinker;
 
 static uint32_t root_at(const yk__graph *g, uint32_t index)

@@ -23,7 +23,7 @@ typedef struct golden {
 
 typedef enum golden_verdict { GOLDEN_PASS, GOLDEN_FAIL, GOLDEN_UNSUPPORTED } golden_verdict;
 
-/* One line per case: "ok NAME worst 3.1e-07 of 2e-05 (what)". worst and limit: the case's comparison that came closest. */
+/* One line per case: "ok NAME worst 3.1e-07 of 2e-05 (text)". worst and limit: the case's comparison that came closest. */
 void golden_report(golden *g, golden_verdict v, const char *name, double worst, double limit, const char *text);
 bool golden_wanted(const golden *g, const char *name);
 
