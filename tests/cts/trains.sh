@@ -52,4 +52,9 @@ said 1 "one element that is a thousandth off" '^FAILED .*in fp32: template:0 bes
 "$YOKE_BUILD/yoke" test --devices cpu:0 >"$WORK/out" 2>&1
 code=$?
 said 0 "the CPU plugin alone has nothing to stand beside" '^16 passed'
+rm "$WORK/plugins/yoke_cpu.so"
+trains "" template:0
+code=$?
+said 0 "in a folder without the CPU plugin" '^unsupported .*there is no CPU plugin to compare template:0 with' \
+    '^16 passed, 0 failed, 2 unsupported'
 finish

@@ -178,6 +178,16 @@ static bool sides_name(const sanity *s, side *a)
     return ok;
 }
 
+/* True if a job on the CPU plugin opens; a plugin's author may have no other plugin in the folder. */
+static bool reference_opens(void)
+{
+    yk_job *job = yk_open(&(yk_config){.devices = "cpu", .quiet = true});
+    const bool ok = job && yk_ok(job);
+    if (job)
+        yk_close(job);
+    return ok;
+}
+
 void sanity_model(sanity *s)
 {
     side *a = calloc(s->world, sizeof *a), cpu = {.devices = "cpu", .device = "the CPU plugin"};
@@ -190,6 +200,11 @@ void sanity_model(sanity *s)
         const side *by = s->world > 1 ? &a[first] : &cpu;
         if (s->world > 1 ? r == first : is_reference(&a[r])) /* nothing differs from itself */
             continue;
+        if (s->world == 1 && !reference_opens()) {
+            s->unsupported += 2;
+            printf("unsupported  gradients of a small network: there is no CPU plugin to compare %s with\n", a[r].device);
+            continue;
+        }
         model_check(s, YK_F32, 1e-5, &a[r], by);
         model_check(s, YK_BF16, 2e-2, &a[r], by);
     }

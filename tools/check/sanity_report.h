@@ -12,7 +12,7 @@ typedef struct sanity {
     const char *devices;
     bool speak; /* rank 0 */
     uint32_t world;
-    unsigned passed, failed;
+    unsigned passed, failed, unsupported;
 } sanity;
 
 /* Counts a check, and prints it on rank 0. */

@@ -103,7 +103,7 @@ static int run_sanity(const yk__cli *cli)
 {
     sanity s = {.devices = yk__cli_text(cli, "devices")};
     sanity_run(&s);
-    return test_finish(cli, s.speak, s.passed, s.failed, 0);
+    return test_finish(cli, s.speak, s.passed, s.failed, s.unsupported);
 }
 
 static bool test_check(const yk__cli *cli)
