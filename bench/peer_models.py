@@ -144,7 +144,7 @@ def build(name, c):
 
 
 def random_numbers(count):
-    """The generator of tools/cmd/bench.c."""
+    """The generator of tools/cmd/cmd_bench.c."""
     state, out = 1, np.empty(count, np.uint32)
     for i in range(count):
         state = (state * 1664525 + 1013904223) & 0xffffffff

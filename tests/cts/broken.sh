@@ -75,7 +75,7 @@ broken_far()
 
 # what every plugin of far.c and island.c has, once
 ${CC:-gcc} -std=gnu11 -O1 -g -fvisibility=hidden -fPIC $SANITIZE -I"$YOKE_SOURCE" -I"$YOKE_SOURCE/include" -c \
-    -o "$WORK/queue.o" "$YOKE_SOURCE/plugins/kit/queue.c" || result 1 "the kit's queues are built"
+    -o "$WORK/queue.o" "$YOKE_SOURCE/plugins/kit/kit_queue.c" || result 1 "the kit's queues are built"
 compile "$WORK/yoke_good.so" "$BROKEN" && run_cts "without a fault" "$WORK/yoke_good.so" --group abi,queue,guard,rebind
 # the fault that takes longest, and no processor, meanwhile; it is looked at below
 HANG_TESTS='op/*er*.f32.10x7.33'

@@ -3,7 +3,8 @@
 # A second backend over the kit's lowering, whose compiler is the C compiler (cjit.c): it passes the suite, and trains as the CPU does.
 . "$YOKE_SOURCE/tests/cts/lib.sh"
 case $SANITIZER in thread) skip_all "what it compiles is not instrumented" ;; esac
-compile "$WORK/yoke_cjit.so" "$YOKE_SOURCE/tests/cts/cjit.c" "$YOKE_SOURCE/plugins/kit/queue.c" "$YOKE_BUILD/.libs/libkit.a" -pthread -ldl
+compile "$WORK/yoke_cjit.so" "$YOKE_SOURCE/tests/cts/cjit.c" "$YOKE_SOURCE/plugins/kit/kit_queue.c" \
+    "$YOKE_BUILD/.libs/libkit.a" -pthread -ldl
 result $? "it is built"
 chmod 755 "$WORK"
 [ "$SANITIZER" = none ] || QUICK="--quick --group abi,composite,random" # what it compiles is not instrumented; the lowering is

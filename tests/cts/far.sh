@@ -2,13 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # A device with memory of its own and a thread that drives it, over the kit's queue: it passes the suite, and trains beside the CPU.
 . "$YOKE_SOURCE/tests/cts/lib.sh"
-compile "$WORK/yoke_far.so" "$YOKE_SOURCE/plugins/template/far.c" "$YOKE_SOURCE/plugins/kit/queue.c" -pthread -Wall -Wextra -Werror
+compile "$WORK/yoke_far.so" "$YOKE_SOURCE/plugins/template/far.c" "$YOKE_SOURCE/plugins/kit/kit_queue.c" -pthread -Wall -Wextra -Werror
 result $? "it is built"
 chmod 755 "$WORK"
 run_cts "far" "$WORK/yoke_far.so" --quick # its operations are those of the template
 run_cts "its second device" "$WORK/yoke_far.so" --device 1 --group buffer,queue,rebind
 YOKE_LAYERS=validate run_cts "far under the validating layer" "$WORK/yoke_far.so" --group buffer,queue,guard,rebind,leak
-compile "$WORK/yoke_island.so" "$YOKE_SOURCE/tests/cts/island.c" "$YOKE_SOURCE/plugins/kit/queue.c" -pthread -Wall -Wextra -Werror
+compile "$WORK/yoke_island.so" "$YOKE_SOURCE/tests/cts/island.c" "$YOKE_SOURCE/plugins/kit/kit_queue.c" -pthread -Wall -Wextra -Werror
 result $? "far with both extensions is built"
 run_cts "its collectives and shared buffers" "$WORK/yoke_island.so" --group buffer,extension
 grep -q '^ok .* - extension/coll.all_reduce.3$' "$WORK/out" && grep -q '^ok .* - extension/share$' "$WORK/out"

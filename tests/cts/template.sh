@@ -8,7 +8,7 @@ make -s -C "$YOKE_BUILD" install-yokeincludeHEADERS install-pkgconfigDATA instal
     install-nobase_nodist_sdkDATA DESTDIR="$ROOT" >"$WORK/log" 2>&1 ||
     { tail -5 "$WORK/log" | sed 's/^/# /'; result 1 "headers are installed"; finish; }
 PC=$(find "$ROOT" -name yoke-plugin.pc)
-SDK=$(find "$ROOT" -path '*/yoke/plugins/kit/queue.h' | sed 's,/plugins/kit/queue.h,,')
+SDK=$(find "$ROOT" -path '*/yoke/plugins/kit/kit_queue.h' | sed 's,/plugins/kit/kit_queue.h,,')
 HEADERS=$(PKG_CONFIG_PATH=$(dirname "$PC") PKG_CONFIG_SYSROOT_DIR=$ROOT pkg-config --cflags yoke-plugin)
 mkdir "$WORK/src" && cp "$SDK"/plugins/template/* "$WORK/src" || exit 1
 if (cd "$WORK/src" && autoreconf --version) >/dev/null 2>&1; then
@@ -25,7 +25,7 @@ else
     ${CC:-gcc} -std=gnu11 -O1 -fvisibility=hidden -fPIC -shared $SANITIZE "-DSANITIZER=\"$SANITIZER\"" \
         $HEADERS -o "$PLUGIN" "$WORK/src/template.c" &&
         ${CC:-gcc} -std=gnu11 -O1 -fvisibility=hidden -fPIC -shared -pthread $SANITIZE "-DSANITIZER=\"$SANITIZER\"" \
-            $HEADERS -o "$WORK/yoke_far.so" "$WORK/src/far.c" "$SDK/plugins/kit/queue.c"
+            $HEADERS -o "$WORK/yoke_far.so" "$WORK/src/far.c" "$SDK/plugins/kit/kit_queue.c"
     result $? "built with the installed header (no autoreconf here)"
 fi
 symbols=$(nm -D --defined-only "$PLUGIN" 2>/dev/null | grep -vc ' yk_plugin_query$')
