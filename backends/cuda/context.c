@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The device's context as this thread's, for calls of the driver. */
+/*
+ * Makes a device's context current on this thread, for calls of the driver. Each cuda_enter that returned true needs one cuda_leave on the
+ * same thread; after a failed one *s has the error, and there is nothing to leave.
+ */
 #include "backends/cuda/cuda_internal.h"
 
 bool cuda_enter(const yk_device *dev, yk_status *s)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuBLASLt, opened when the first product is planned. Without it the kit's kernels compute products too, which the log says.
- * YOKE_CUDA_CUBLASLT names another library than those below, or is 0: none is opened.
+ * cuBLASLt, opened when the first matrix product is planned. Without it the plugin's own kernels (plugins/kit) compute products, and a log
+ * line says so. YOKE_CUDA_CUBLASLT names another library than the names below; 0 opens none.
  */
 #include "backends/cuda/cublaslt.h"
 

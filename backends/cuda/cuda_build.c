@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code of units, as plugins/kit/units.h asks for it: the images that were compiled with the plugin (fatbin.h) if the driver takes
- * them, else those of NVRTC, which are kept for other processes.
+ * Gives the kit the compiled code of a unit, a set of kernels that are compiled together (plugins/kit/units.h). An image that was compiled
+ * with the plugin (fatbin.h) is used if the driver accepts it. Otherwise NVRTC compiles the unit, and the kit keeps the image for other
+ * processes.
  */
 #include "backends/cuda/cuda_internal.h"
 #include "backends/cuda/fatbin.h"
@@ -15,7 +16,7 @@ static void *module_load(yk_device *dev, const void *image, size_t bytes)
     return cuda.module_load(&module, image) ? NULL : module;
 }
 
-/* NULL: it was not compiled with the plugin, or not for this chip. */
+/* NULL if the plugin has no image of this unit, or if the driver refuses the image. */
 static CUmodule module_built_in(const char *macros, const char *const part[KIT_PARTS])
 {
     const uint64_t key = cuda_fatbin_key(macros, part);
@@ -30,7 +31,7 @@ static CUmodule module_built_in(const char *macros, const char *const part[KIT_P
     return rc ? NULL : module;
 }
 
-/* The driver does not take what NVRTC made. */
+/* Makes the error for a driver that refuses NVRTC's image, with the versions of the two. */
 static yk_status image_refused(CUresult rc)
 {
     const int driver = cuda_driver_version();

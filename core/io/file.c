@@ -24,11 +24,11 @@ struct yk__file {
     size_t mem_left;
     int64_t size; /* bytes of the raw source, -1 if unknown */
     uint64_t raw; /* raw bytes taken so far */
-    uint64_t offset;
+    uint64_t offset; /* bytes given to the caller so far, after unpacking */
     uint8_t *buf; /* raw bytes read but not yet used: buf[pos..len) */
     size_t pos, len;
-    int raw_end;
-    int gzip;   /* unpack */
+    int raw_end; /* the raw source has ended */
+    int gzip;   /* the bytes are gzip members, which are unpacked */
     int z_live; /* z is initialised */
     int z_end;  /* the last member has ended */
     z_stream z;
@@ -125,7 +125,7 @@ static yk_status z_fail(yk__file *file, int code, yk_error *err)
                     raw_place(file), file->z.msg ? file->z.msg : "damaged data");
 }
 
-/* A member has ended: another member may follow, or the end. */
+/* Follows a member that has ended: begins the next one, or notes the end of the file. */
 static yk_status next_member(yk__file *file, yk_error *err)
 {
     yk_status s = buffer_fill(file, err);
@@ -297,7 +297,7 @@ yk_status yk__file_read(yk__file *file, void *buf, size_t n, size_t *got, yk_err
     return s;
 }
 
-/* Reads until `limit` bytes or the end, growing as the bytes come in. */
+/* Reads until `limit` bytes or the end. The array grows with the bytes read, as a size that a file claims may be false. */
 static yk_status read_growing(yk__file *file, uint64_t limit, char **out, size_t *bytes, yk_error *err)
 {
     int64_t left = yk__file_left(file);

@@ -40,7 +40,7 @@ struct yk__safetensors {
     json_t *meta;
 };
 
-/* The format's types. bits: size of an element. */
+/* The format's types. bits: size of an element; dtype: -1 if Yoke has no such type. */
 static const struct {
     const char *name;
     int bits, dtype;
@@ -84,7 +84,7 @@ static yk_status part_read(const struct part *part, uint64_t at, void *out, uint
     }
     while (n) {
         yk__act_begin(YK__ACT_FILE);
-        ssize_t r = pread(part->fd, to, (size_t)(n < CHUNK ? n : CHUNK), (off_t)at); /* each is a sign of life */
+        ssize_t r = pread(part->fd, to, (size_t)(n < CHUNK ? n : CHUNK), (off_t)at); /* each read counts as progress of this rank */
         yk__act_end(YK__ACT_FILE);
         if (r < 0 && errno == EINTR)
             continue;
@@ -116,7 +116,7 @@ static yk_status part_open(struct part *part, const char *path, yk_error *err)
 
 /* ---- the header ---- */
 
-/* Another program's file under the name of a safetensors file: YK_E_FORMAT that names the program. */
+/* Fails with YK_E_FORMAT and the program's name if the file has another program's format. */
 static yk_status part_foreign(const struct part *part, yk_error *err)
 {
     uint8_t head[YK__FOREIGN_HEAD];
@@ -164,7 +164,7 @@ static yk_status tensor_fail(const struct part *part, const char *name, const ch
     return yk__fail(err, YK_E_FORMAT, "%s: tensor '%.100s': %s", part->path, name, what);
 }
 
-/* Checks every dimension, even beside a dimension of 0: a product of the remaining ones would overflow. */
+/* Checks every dimension, also those of an empty tensor: a product of its other dimensions must not overflow. */
 static yk_status read_shape(const struct part *part, yk__safetensor *tensor, const json_t *v, yk_error *err)
 {
     uint64_t n = 1;
@@ -287,7 +287,7 @@ static int by_begin(const void *a, const void *b)
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;
 }
 
-/* The data must follow each other without hole or overlap and end with the file. */
+/* Checks that the tensors' data lie one after another, without hole or overlap, and end with the file. */
 static yk_status check_layout(const yk__safetensors *tensors, size_t first, const struct part *part, yk_error *err)
 {
     size_t n = tensors->count - first;
@@ -486,7 +486,7 @@ static yk_status open_single(yk__safetensors *tensors, const void *data, size_t 
     return s;
 }
 
-/* The file for a directory's path; other paths are copied. NULL if memory ran out. */
+/* Returns the file to open in a directory, or a copy of any other path. NULL if memory ran out. */
 static char *path_resolve(const char *path)
 {
     struct stat d, f;
@@ -608,7 +608,7 @@ yk_status yk__safetensors_load(yk__safetensors *tensors, const yk__safetensor *t
         return yk__fail(err, YK_E_ARG, "%s: tensor '%.100s': bytes %" PRIu64 " to %" PRIu64 " of %" PRIu64, part->path,
                         tensor->name, from, from + bytes, tensor->bytes);
     s = part_read(part, part->data_at + tensor->begin + from, out, bytes, err);
-    if (!s && !YK__LITTLE_ENDIAN && tensor->elements) /* the file is; from is a multiple of the element size whenever this matters */
+    if (!s && !YK__LITTLE_ENDIAN && tensor->elements) /* files are little-endian; callers that read a part begin at a whole element */
         yk__bytes_swap(out, bytes, (size_t)(tensor->bytes / (uint64_t)tensor->elements));
     return s;
 }

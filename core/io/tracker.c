@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tracker's file: a line is written as a whole and flushed, so that concurrent readers see whole lines. */
+/*
+ * The log of a training run (yk_track): one JSON object per line. Each line ends with a flush, so that other programs can read the file
+ * meanwhile. A failed write is kept for close, as a full disk must not stop the training.
+ */
 #include "core/io/tracker.h"
 
 #include <errno.h>
@@ -60,7 +63,7 @@ void yk__tracker_line(yk__tracker *tracker, uint64_t step, uint32_t n, const cha
             fputs(": null", tracker->file);
     }
     yk__limit_held held;
-    yk__limit_hold(&held);
+    yk__limit_hold(&held); /* a file above the limit of size (ulimit -f) is an error here, not a signal */
     errno = 0;
     if ((fputs("}\n", tracker->file) < 0 || fflush(tracker->file)) && !tracker->failed)
         tracker->failed = errno ? errno : EIO;

@@ -56,7 +56,7 @@ yk_status yk__paths_add_glob(yk__paths *paths, const char *pattern, yk_error *er
 {
     const size_t before = paths->count;
     glob_t found = {0};
-    const int code = glob(pattern, GLOB_NOSORT | GLOB_ERR, NULL, &found); /* its own order depends on the locale */
+    const int code = glob(pattern, GLOB_NOSORT | GLOB_ERR, NULL, &found); /* its order depends on the locale; ranks need one */
     yk_status s = YK_OK;
     if (code == GLOB_NOMATCH)
         s = yk__fail(err, YK_E_ARG, "%s: no file has such a name", pattern);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The lists that tokenizers write into. Ids and types have a capacity each, since most texts are no pairs and need no types. */
+/* The lists that tokenizers write into. Token types (0: first text of a pair, 1: second) have a capacity of their own, as a single text
+ * needs none. */
 #include "core/text/ids.h"
 
 #include <string.h>

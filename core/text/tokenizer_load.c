@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tokenizer folders: tokenizer.json, or vocab.txt, or vocab.json with merges.txt, and the files beside them. */
+/* Loads a tokenizer folder: tokenizer.json, or vocab.txt, or vocab.json with merges.txt. Settings come from the files beside them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -67,7 +67,7 @@ yk_status yk__tok_model_ready(struct tok_source *src, yk_error *err)
 
 /* ---- vocab.txt ---- */
 
-/* Counts a template's token, which every text has, in the size of the vocabulary. */
+/* Raises the vocabulary's size to include a token that is added to every text. */
 static void size_cover(yk__tokenizer *tok, int32_t id)
 {
     if (id >= tok->size)
@@ -87,7 +87,7 @@ yk_status yk__tok_bert_tokens(struct tok_source *src, yk_error *err)
     return YK_OK;
 }
 
-/* Refuses a class that does not fit the file; a class that only config.json implies is no statement about it. */
+/* Refuses a declared class that does not fit the file. A class that was only derived from config.json is not refused. */
 static yk_status class_expect(struct tok_source *src, enum tok_class class, yk_error *err)
 {
     const bool implied = !src->class_name || (!strcmp(src->class_file, "config.json") && src->class != TOK_CLASS_OTHER);
@@ -153,7 +153,7 @@ static yk_status merge_lines(const struct tok_source *src, yk_error *err)
     return st;
 }
 
-/* Sets the template by add_bos_token and add_eos_token, with the tokens that files name. */
+/* Sets the tokens around a text: add_bos_token and add_eos_token turn them on, bos_token and eos_token name them. */
 static yk_status gpt2_template(struct tok_source *src, yk_error *err)
 {
     const char *bos = yk__tok_setting_token(src, "bos_token", "<|endoftext|>");
@@ -211,7 +211,7 @@ static yk_status from_vocab_json(struct tok_source *src, yk_error *err)
     return gpt2_template(src, err);
 }
 
-/* ---- */
+/* ---- The folder ---- */
 
 static yk_status folder_load(struct tok_source *src, yk_error *err)
 {

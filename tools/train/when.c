@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Strategies of evaluation, saving and logging. */
+/*
+ * Decides at which steps to evaluate, save and log, by --eval-strategy, --save-strategy, --logging-strategy and their intervals.
+ * An interval below 1 is a part of all steps: train_when_total turns it into steps, and comes before train_when_due. Saving by "best" is
+ * decided where the best model is kept (best.c).
+ */
 #include "tools/train/when.h"
 
 #include <math.h>

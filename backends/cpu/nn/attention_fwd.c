@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention forward, and the planning of forward and gradient. For each block of queries: S = scale Q K^T with bias and mask; row by
- * row P = exp(S - max), dropped; and O = P V divided by the rows' sums. lse = max + log(sum) is kept for the gradient.
+ * Attention forward, and the preparation of the forward and gradient steps: arguments, scratch memory, cost.
+ *
+ * A task takes one head, and its queries in blocks. A block's scores are S = Q K^T plus bias and mask. Each row becomes
+ * P = exp(S - max) with the scale in S or in exp (exp_scale), then dropout. The output is O = P V, divided by each row's sum. lse = max + log(sum) is kept for the
+ * gradient.
  */
 #include <math.h>
 #include <string.h>
@@ -12,7 +15,8 @@
 #include "backends/cpu/nn/nn.h"
 #include "plugins/kit/value.h"
 
-/* Replaces the scores of one row by exp(score - maximum), dropped. *sum gets their sum before dropping; returns lse. */
+/* Replaces the first `seen` scores of one row, the keys that the mask lets it see, by exp(score - maximum), then applies dropout. *sum gets
+ * their sum before dropout; returns lse. A row without keys gets sum 1, as its output is divided by the sum. */
 static float softmax_row(att_head *head, int64_t i, float *row, int64_t seen, float *sum)
 {
     const att_args *att = head->att;
@@ -139,7 +143,7 @@ static size_t ws_place(size_t *at, int64_t bytes)
 
 static void set_scratch(cpu_build *build, att_args *att, bool bwd)
 {
-    int t = att->bf16 ? YK_BF16 : YK_F32; /* f32: packing widens 16-bit operands */
+    int t = att->bf16 ? YK_BF16 : YK_F32; /* with f32, packing widens 16-bit operands */
     int64_t block = att->tq < ATT_BLOCK ? att->tq : ATT_BLOCK, s = block * att->tk * 4;
     cpu_gemm_init(&att->scores, build->isa, block, att->tk, att->d, t, t, false);
     cpu_gemm_init(&att->mix, build->isa, block, att->d, att->tk, t, t, false);

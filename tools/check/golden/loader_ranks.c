@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* loader/ by the ranks of the run: samplers give out row numbers, yk_gather_for_metrics puts them together. */
+/*
+ * Runs the cases of the golden folder loader/, tables of Accelerate's loaders, on the ranks of this run. A sampler gives each rank its row
+ * numbers, which are compared with the table; yk_gather_for_metrics joins them, and the joined rows are compared too. Every rank makes the
+ * same collective calls, also after a difference.
+ */
 #include "tools/check/golden/loader_ranks.h"
 
 #include <string.h>
@@ -47,14 +51,14 @@ bool golden_loader_table(yk_job *job, const char *file, json_t *c)
     int64_t first = skip * global < golden_loader_kept(c) ? skip * global : golden_loader_kept(c);
     yk_sample b;
     if (json_object_get(c, "error") && global % golden_loader_int(c, "ranks"))
-        return true; /* would fail the job: tests/unit/job/sampler.c */
+        return true; /* this case would fail the job; tests/unit/job/sampler.c tries it instead */
     yk_sampler *s = yk_sampler_new(job, &config);
     if (stream && first + global > n)
         yk_sampler_end(s, (uint64_t)n);
     yk_sampler_seek(s, 0, (uint64_t)((first + global - 1) / global));
     for (int64_t read = first + global; yk_sampler_next(s, &b); read += global) {
         batch_take(job, &e, &b, config.uneven_batches);
-        if (stream && read <= n && read + global > n) /* a program that reads one batch ahead knows now */
+        if (stream && read <= n && read + global > n) /* a program that reads one batch ahead now knows that the stream has ended */
             yk_sampler_end(s, (uint64_t)n);
     }
     return e.same && (!e.want || e.have == json_array_size(e.want)) &&
@@ -90,7 +94,7 @@ bool golden_loader_split(yk_job *job, const char *file, json_t *c)
     return golden_loader_rows_are(json_array_get(json_object_get(c, "parts"), yk_rank(job)), row, got);
 }
 
-/* One epoch of a model of one number: checks that optimizer steps come at the table's places. */
+/* Trains a model of one parameter for one epoch: checks that the optimizer steps exactly at the batches that the table names. */
 static bool epoch_syncs(yk_job *job, yk_sampler *s, yk_opt *opt, yk_t w, json_t *sync)
 {
     yk_sample b;
