@@ -3,8 +3,8 @@
  * Attention forward, and the preparation of the forward and gradient steps: arguments, scratch memory, cost.
  *
  * A task takes one head, and its queries in blocks. A block's scores are S = Q K^T plus bias and mask. Each row becomes
- * P = exp(S - max) with the scale in S or in exp (exp_scale), then dropout. The output is O = P V, divided by each row's sum. lse = max + log(sum) is kept for the
- * gradient.
+ * P = exp(S - max), with the scale in S or in exp (exp_scale), then dropout. The output is O = P V, divided by each row's sum. lse =
+ * max + log(sum) is kept for the gradient.
  */
 #include <math.h>
 #include <string.h>
