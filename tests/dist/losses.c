@@ -645,7 +645,7 @@ static yk_t in_evaluation(const step *s)
 }
 
 const refusal refusals[] = {
-    {"against_each_other", against_each_other, {"yk_matmul of f32[4, ", "each row of one operand meets those of the other"}, true},
+    {"against_each_other", against_each_other, {"yk_matmul of f32[4, ", "each row of one operand meets the other operand's rows"}, true},
     {"distances", loss_distances, {"yk_sub of f32[", "rows of different ranks meet"}, true},
     {"first_row", first_row, {"yk_slice of f32[", "it takes some of this rank's rows"}, true},
     {"best_of_merged", best_of_merged, {"yk_argmax of f32[", "some entries along the axis are of one row"}, true},
