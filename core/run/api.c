@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's interface (run.h): making and joining its parts, what one of them does alone, waiting, reports. */
+/* The engine's interface (run.h): makes and joins its parts, passes on calls to a single part, waits, reports. */
 #include "core/run/engine.h"
 
 #include <string.h>
@@ -8,8 +8,8 @@
 #include "core/base/option.h"
 #include "core/run/average.h"
 
-#define PLANS 96u /* programs in the cache, where nobody says how many */
-#define SINGLE_BYTES (1ull << 30) /* of a bucket in a job of one rank, which exchanges nothing: few launches, of many elements each */
+#define PLANS 96u /* programs in the cache unless the config says how many */
+#define SINGLE_BYTES (1ull << 30) /* bytes of a bucket in a job of one rank, which exchanges nothing: few launches, each of many elements */
 
 static yk_status check_precision(const yk__device *dev, yk_dtype precision, yk_error *err)
 {
@@ -80,7 +80,7 @@ void yk__engine_free(yk__engine *e)
     if (!e)
         return;
     yk__exchange_before_meeting(&e->exchange, NULL, NULL);
-    if (!__atomic_load_n(e->queue.cancel, __ATOMIC_ACQUIRE)) { /* others may still wait for what this rank has */
+    if (!__atomic_load_n(e->queue.cancel, __ATOMIC_ACQUIRE)) { /* other ranks may still wait for values of this rank */
         yk__params_settle(&e->params, &err);
         yk__params_publish_late(&e->params, &err);
     } else {
@@ -107,7 +107,7 @@ void yk__engine_free(yk__engine *e)
 yk_status yk__engine_wait(yk__engine *e, uint64_t ticket, yk_error *err)
 {
     const bool all = !ticket || ticket > e->ticket;
-    if (!all && e->ticket - ticket >= YK__TICKETS) /* points only grow, so that a later ticket's will do */
+    if (!all && e->ticket - ticket >= YK__TICKETS) /* points only grow, so a later ticket's point will do */
         ticket = e->ticket - YK__TICKETS + 1;
     if (!yk__queue_wait(&e->queue, all ? e->queue.last_point : e->ticket_point[ticket % YK__TICKETS], err))
         yk__fetches_done(&e->fetches, &e->queue);
@@ -193,7 +193,7 @@ yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out
     return YK_OK;
 }
 
-/* *weight: what this rank gives becomes its part of the sum. */
+/* *weight: turns this rank's contribution into its fraction of the ranks' sum. */
 static yk_status weigh_rank(yk__engine *e, double *weight, yk_error *err)
 {
     double sum = *weight;

@@ -17,7 +17,7 @@ static yk_status arena_extend(yk__arena *arena, uint32_t n, yk_error *err)
     return YK_OK;
 }
 
-/* Each plan keeps to the limit by itself, but of two the first part of one and the second of the other may not. */
+/* Each plan keeps to the limit by itself. The first part of one plan and the second part of another may pass it together. */
 static bool passes_limit(const yk__arena *arena, const yk__queue *q, const yk__plan *plan)
 {
     uint64_t more = 0;

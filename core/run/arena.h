@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The device's memory for the temporaries of programs, which take turns in it: a buffer for each part of the arena (plan.h), as large as
- * the greediest program needs. One engine has one.
+ * The device's memory for the temporaries of programs, which take turns in it. Each part of the arena (plan.h) has a buffer, as large as
+ * the greediest program needs. One engine has one arena.
  */
 #ifndef YOKE_CORE_RUN_ARENA_H
 #define YOKE_CORE_RUN_ARENA_H
@@ -20,7 +20,7 @@ typedef struct yk__arena {
     uint32_t n;
 } yk__arena;
 
-/* Before a program of that plan runs. Waits for the device before a buffer goes. */
+/* Call it before a program of that plan runs. It waits for the device before it frees a buffer. */
 yk_status yk__arena_reserve(yk__arena *arena, yk__queue *q, const yk__plan *plan, yk_error *err);
 void yk__arena_free(yk__arena *arena, yk__queue *q); /* the device is idle */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Means of what ranks have by themselves. Parameters go the way of gradients and updated parameters, as there are many and often;
- * moments, which only a checkpoint asks for, as one vector after the other.
+ * Means over the ranks' own parameters and moments. Parameters take the buckets' way of gradients and updated parameters, as they are many
+ * and averaged often. Moments, which only a checkpoint needs, travel as one vector after the other.
  */
 #include "core/run/average.h"
 
@@ -9,7 +9,7 @@
 
 #include "core/base/mem.h"
 
-/* This rank's part of the changes, to where exchanges take gradients. */
+/* Writes this rank's part of the changes to the block from which exchanges take gradients. */
 static yk_status put_change(yk__params *p, const yk__bucket *b, double weight, yk_error *err)
 {
     const float *last = yk__params_host(p, b, 0);
@@ -20,7 +20,7 @@ static yk_status put_change(yk__params *p, const yk__bucket *b, double weight, y
     return YK_OK;
 }
 
-/* Of this rank's slice. */
+/* Adds the changes to this rank's slice. */
 static void add_changes(yk__params *p, const yk__bucket *b)
 {
     float *last = yk__params_host(p, b, 0);
@@ -39,7 +39,7 @@ static yk_status sum_changes(yk__params *p, yk__bucket *b, double weight, yk_err
     return YK_OK;
 }
 
-/* A gradient that the next windows do not have is zero. */
+/* Takes the mean as parameters, and clears the gradients: one that the next window does not produce must be zero. */
 static yk_status take_mean(yk__params *p, yk__bucket *b, yk_error *err)
 {
     if (p->exchange->medium == YK__MESSAGES &&
@@ -64,7 +64,7 @@ yk_status yk__params_average(yk__params *p, double weight, yk_error *err)
             return err->status;
     p->version++;
     yk__copies_changed(p);
-    return yk__queue_idle(p->queue, err); /* before the block of parameters is written again */
+    return yk__queue_idle(p->queue, err); /* the device must have read the block of parameters before the next write */
 }
 
 static yk_status average_moment(yk__params *p, const yk__bucket *b, uint32_t k, double weight, float *all, yk_error *err)

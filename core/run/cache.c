@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The programs made so far, by what they were made from. Several shapes live side by side; when there are more than
- * cache_most, or their plans take more memory than is meant for them, those that were used longest ago go, but for the LEAST that
- * a window needs. Arena, inputs and results are one for all of them.
+ * The programs made so far, keyed by their trace and request. Several shapes live side by side. If there are more than cache_most, or their
+ * plans pass cache_bytes, the least recently used programs go, but for the LEAST that a window needs. All programs share one arena, one
+ * input buffer and one result buffer.
  */
 #include <string.h>
 
@@ -63,7 +63,7 @@ static yk_status drop_many(yk__exec *exec, yk_error *err)
     return YK_OK;
 }
 
-/* The plugin's own program is taken to be as large as the plan. */
+/* Host memory of a program: the plugin's own program is assumed to be as large as the plan. */
 static uint64_t bytes_of(const yk__plan *p)
 {
     uint64_t n = yk__graph_bytes(&p->graph);
@@ -72,7 +72,7 @@ static uint64_t bytes_of(const yk__plan *p)
     return 2 * n;
 }
 
-/* Parameters with their leaves in the trace. */
+/* Lists the parameters with their leaves in the trace. */
 static yk__plan_param *list_params(const yk__params *params, const yk__graph *t)
 {
     yk__plan_param *list = yk__calloc(params->n_param + 1, sizeof *list);
@@ -91,8 +91,8 @@ static yk__plan_param *list_params(const yk__params *params, const yk__graph *t)
     return list;
 }
 
-/* What else the device's memory holds, or will hold for inputs and results, is not the arena's: 0 when nothing is known of
- * the memory. */
+/* Bytes left for the arena: the device's memory less all other buffers, and less the memory that inputs and results will need. Zero if the
+ * size of the memory is unknown. */
 static uint64_t arena_limit(const yk__exec *exec, const yk__micro *m)
 {
     const uint64_t *held = exec->queue->bytes;
@@ -107,8 +107,8 @@ static uint64_t arena_limit(const yk__exec *exec, const yk__micro *m)
     return most > other ? most - other : 1;
 }
 
-/* A program that the device has no room for, by what it said was free, is planned once more, with recomputation. If that does not help
- * the first one is tried: other programs may have given memory back since. */
+/* Plans a program once more, with recomputation, if it does not fit the memory that the device said was free. If that does not help, the
+ * first plan is tried: other programs may have given memory back since. */
 static yk_status plan_smaller(yk__exec *exec, const yk__micro *m, yk__plan_request *r, yk__prog **out, yk_error *err)
 {
     const uint64_t bytes = (*out)->plan->arena_bytes, budget = arena_limit(exec, m);
@@ -143,7 +143,7 @@ static yk_status plan_program(yk__exec *exec, const yk__micro *m, bool zero, yk_
     r.zero = zero;
     r.precision = exec->params->precision;
     r.rounds8 = exec->params->rounds8;
-    r.keep_compute = r.keep_cheap = !exec->queue->limit; /* where memory is short, what is cheap is made again instead */
+    r.keep_compute = r.keep_cheap = !exec->queue->limit; /* if memory is short, cheap values are made again instead */
     r.n_param = (uint32_t)exec->params->n_param, r.param = param;
     r.n_bucket = exec->params->n_bucket, r.bucket_bytes = bytes;
     r.n_result = m->n_result, r.result = m->result;
@@ -155,7 +155,7 @@ static yk_status plan_program(yk__exec *exec, const yk__micro *m, bool zero, yk_
         return err->status;
     if (!exec->queue->limit)
         return plan_smaller(exec, m, &r, out, err);
-    yk__prog_free(exec, *out); /* its scratch, known now, leaves less than it was planned for */
+    yk__prog_free(exec, *out); /* its scratch, known now, leaves less memory than its plan assumed */
     r.arena_limit = arena_limit(exec, m);
     return yk__prog_new(exec, &r, out, err);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine as its own files see it: a device's queue, the talk with other ranks, parameters, execution, update, snapshot. Each of them
- * knows those before it; what needs several stands in the engine's files (api.c, param_layout.c, micro.c, sliced_state.c, roles.c,
- * param_hash.c).
+ * The engine as its own files see it: a device's queue, exchanges with other ranks, parameters, execution, update, snapshot. Each part
+ * knows the parts before it. Functions that need several parts stand in the engine's files (api.c, param_layout.c, micro.c, sliced_state.c,
+ * roles.c, param_hash.c).
  */
 #ifndef YOKE_CORE_RUN_ENGINE_H
 #define YOKE_CORE_RUN_ENGINE_H
@@ -25,7 +25,7 @@ struct yk__engine {
     uint64_t ticket, ticket_point[YK__TICKETS];
 };
 
-/* param_layout.c: the layout, if it is not made yet. Collective. */
+/* param_layout.c: makes the layout if it is not made yet. Collective. */
 yk_status yk__engine_lay_out(yk__engine *e, yk_error *err);
 
 #endif

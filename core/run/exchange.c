@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine's talk with other ranks: requests on the world and on the members. */
+/* The engine's exchanges with other ranks: requests on the world and on the members. */
 #include "core/run/exchange.h"
 
 #include <stdio.h>
@@ -44,7 +44,7 @@ void yk__exchange_close(yk__exchange *exchange)
     yk__slices_free(&exchange->none);
 }
 
-/* NULL on a rank that does not talk. */
+/* The communicator of all ranks; NULL on a rank that does not talk. */
 static yk__comm *world_of(const yk__exchange *exchange)
 {
     return exchange->medium ? yk__coll_world(exchange->coll) : NULL;
@@ -60,7 +60,7 @@ static yk__comm *comm_of(const yk__exchange *exchange, const yk__layout *layout)
     return layout->comm == YK__TO_MEMBERS ? members_of(exchange) : NULL;
 }
 
-/* Without a communicator nothing is begun, and *r stays as it is. */
+/* Begins a request. Without a communicator it does nothing, and *r stays as it is. */
 static yk_status begin_request(yk__comm *comm, const yk__coll_desc *d, yk__request **r, yk_error *err)
 {
     return comm ? yk__coll_begin(comm, d, r, err) : YK_OK;
@@ -121,7 +121,7 @@ yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n
     if (exchange->medium && (due & YK__BLOCK_VALUES) &&
         alloc_block(exchange, "parameters", layout, n, YK__COLL_COMMON, &exchange->value, err))
         return err->status;
-    exchange->blocks |= due; /* not before: ranks that meet in making one publish values, if there is a block for them */
+    exchange->blocks |= due; /* not before: ranks that meet while they make a block publish values if the mask names a block for them */
     return YK_OK;
 }
 
@@ -243,7 +243,7 @@ void yk__exchange_updating(yk__exchange *exchange, bool on)
 
 /* ---- By members ---- */
 
-/* In common memory the step thread adds up itself, so that others' sums are no help to it. */
+/* In common memory the step thread adds the sums up itself, so sums in progress elsewhere do not help it. */
 uint32_t yk__exchange_depth(const yk__exchange *exchange)
 {
     return exchange->medium == YK__MEMORY ? 1 : YK__COLL_REQUESTS / 2;
@@ -296,7 +296,7 @@ void yk__exchange_drop(yk__request **r)
     *r = NULL;
 }
 
-/* The part of the vector from column `from` on that goes in one request: of one row, or of the three of moments. */
+/* The part of the vector from column `from` on that goes in one request: of the one row, or of the three rows of moments. */
 static yk__coll_desc columns_desc(float *v, uint64_t n, uint32_t op, uint64_t from)
 {
     const uint32_t rows = op == YK_REDUCE_MOMENTS ? 3 : 1;
@@ -316,7 +316,7 @@ yk_status yk__exchange_all_reduce_begin(yk__exchange *exchange, float *v, uint64
     return begin_request(members_of(exchange), &first, &exchange->reduction, err);
 }
 
-/* What does not go into one request follows here. */
+/* Columns beyond the first request are exchanged here. */
 yk_status yk__exchange_all_reduce_end(yk__exchange *exchange, float *v, uint64_t n, uint32_t op, double *waited, yk_error *err)
 {
     const uint64_t columns = op == YK_REDUCE_MOMENTS ? n / 3 : n;
@@ -342,7 +342,7 @@ yk_status yk__exchange_sum(yk__exchange *exchange, double *v, uint32_t n, yk_err
     return run_request(members_of(exchange), &d, err);
 }
 
-/* *all: n numbers of `bytes` from each rank, the caller's to free; NULL on a rank that does not talk, or with an error. */
+/* *all: n numbers of `bytes` bytes from each rank, the caller's to free; NULL on a rank that does not talk, or with an error. */
 static yk_status gather_numbers(yk__exchange *exchange, yk__comm *comm, bool feeds, const void *own, uint64_t bytes, void **all,
                                 yk_error *err)
 {

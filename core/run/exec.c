@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Running a program: inputs to the device, each segment bound to what it touches, and what ranks do between segments. */
+/*
+ * Runs a program: copies inputs to the device, binds each segment to the buffers it touches, and does the ranks' actions between segments.
+ */
 #include <string.h>
 
 #include "core/base/mem.h"
@@ -51,7 +53,7 @@ static void bind_slot(const yk__exec *exec, yk__prog *p, uint32_t i, yk_buffer *
     }
 }
 
-/* What a segment touches is looked up right before it runs, as it may have come only now; it sees nothing else. */
+/* Looks the buffers of a segment up right before it runs, as they may have come only now. The segment sees no other buffer. */
 static void bind_segment(const yk__exec *exec, yk__prog *p, const yk__segment *s, yk_buffer *input)
 {
     memset(p->slot, 0, p->n_slot * sizeof(*p->slot));
@@ -89,8 +91,8 @@ static yk_status stage_new(yk__exec *exec, yk__stage *s, uint64_t bytes, yk_erro
     return st;
 }
 
-/* Of those that nothing reads any more the smallest that is large enough, else the smallest; else the one in use longest.
- * So that no more of them grow than are in use at once. */
+/* Chooses among the stages that nothing reads any more: the smallest that is large enough, else the smallest. If all are in use, the stage
+ * in use longest. So no more stages grow than are in use at once. */
 static yk__stage *choose_stage(yk__exec *exec, uint64_t bytes)
 {
     yk__stage *best = &exec->stage[0];
@@ -113,7 +115,7 @@ static yk_status acquire_stage(yk__exec *exec, const yk__prog *p, yk__stage **ou
     return YK_OK;
 }
 
-/* The inputs to where the program reads them; *stage: what it reads them from itself, or NULL. */
+/* Brings the inputs to the buffer that the program reads. *stage: the stage that the program itself reads, or NULL. */
 static yk_status upload_inputs(yk__exec *exec, const yk__prog *p, uint32_t n, const void *const *input, const uint64_t *bytes,
                                yk__stage **stage, yk_error *err)
 {
@@ -143,8 +145,8 @@ static yk_status upload_inputs(yk__exec *exec, const yk__prog *p, uint32_t n, co
 
 /* ---- Actions ---- */
 
-/* Where the host sees this part of a buffer, or NULL. It may look while the device is idle: in common memory the result is written
- * then, by this thread; messages bring it at any time. */
+/* The host's address of this part of a buffer; NULL if the host does not see it. The host may use it while the device is idle: in common
+ * memory this thread writes the result then; messages bring it at any time. */
 static float *in_place(const yk__exec *exec, yk_buffer *b, uint64_t offset)
 {
     char *map = NULL;
@@ -157,7 +159,7 @@ static yk_status reserve_copy(yk__exec *exec, yk__reduction *r, uint64_t bytes, 
 {
     if (r->copy_bytes >= bytes)
         return YK_OK;
-    if (r->copy && yk__queue_idle(exec->queue, err)) /* the last one may still be on its way to the device */
+    if (r->copy && yk__queue_idle(exec->queue, err)) /* the last result may still be on its way to the device */
         return err->status;
     yk__queue_unpin(exec->queue, &r->pin);
     yk__free(r->copy);
@@ -170,7 +172,7 @@ static yk_status reserve_copy(yk__exec *exec, yk__reduction *r, uint64_t bytes, 
     return YK_OK;
 }
 
-/* Takes a vector of the program's memory along. Where the host does not see it, it is fetched. */
+/* Begins the all-reduce of a vector in the program's memory. A vector that the host does not see is fetched. */
 static yk_status begin_all_reduce(yk__exec *exec, const yk__prog *p, const yk__action *a, yk_error *err)
 {
     yk__reduction *r = &exec->reduction;
@@ -187,8 +189,8 @@ static yk_status begin_all_reduce(yk__exec *exec, const yk__prog *p, const yk__a
     return yk__exchange_all_reduce_begin(exec->exchange, r->vector ? r->vector : r->copy, a->count, a->op, err);
 }
 
-/* The result takes the vector's place: the one thing that is waited for inside a step. A vector that the host does not see goes
- * back without a wait: the queue is in order, so that the host's copy is read before the next one is fetched into it. */
+/* The result takes the vector's place: the only wait inside a step. A vector that the host does not see goes back without a wait. The queue
+ * is in order, so the device reads the host's copy before the next vector is fetched into it. */
 static yk_status end_all_reduce(yk__exec *exec, const yk__action *a, yk_error *err)
 {
     const yk__reduction *r = &exec->reduction;
@@ -200,15 +202,15 @@ static yk_status end_all_reduce(yk__exec *exec, const yk__action *a, yk_error *e
     return r->vector ? YK_OK : yk__queue_put(exec->queue, r->buffer, r->offset, r->copy, a->count * sizeof(float), err);
 }
 
-/* Starts what is done once the segment that was just submitted has run. */
+/* Starts an action behind the segment that was just submitted. */
 static yk_status begin_action(yk__exec *exec, const yk__prog *p, const yk__action *a, yk_error *err)
 {
     switch (a->kind) {
     case YK__ACTION_ALL_REDUCE:
         return begin_all_reduce(exec, p, a, err);
-    case YK__ACTION_ALL_GATHER: /* the last update did */
+    case YK__ACTION_ALL_GATHER: /* the last update has started it */
         return YK_OK;
-    case YK__ACTION_REDUCE_SCATTER: /* the update adds it up, when the window's last micro batch has run to here */
+    case YK__ACTION_REDUCE_SCATTER: /* the update sums the bucket after the window's last micro batch has run to here */
         exec->params->bucket[a->target].point = exec->queue->last_point;
         return YK_OK;
     }
@@ -222,7 +224,7 @@ static yk_status end_all_gather(yk__exec *exec, uint32_t bucket, yk_error *err)
     return exec->bucket_came ? exec->bucket_came(exec, bucket, err) : YK_OK;
 }
 
-/* Waits for the actions before[first .. first + n) of the plan; for buckets the update does. */
+/* Waits for the actions before[first .. first + n) of the plan. The update waits for buckets of gradients. */
 static yk_status end_actions(yk__exec *exec, const yk__plan *p, uint32_t first, uint32_t n, yk_error *err)
 {
     for (uint32_t i = first; i < first + n; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Execution: planned graphs as programs of the device, the cache of them, and running one: inputs, binding per segment, and the
- * actions between segments. Arena, inputs and results are one for all programs.
+ * Execution: planned graphs as programs of the device, their cache, and the run of a program: inputs, binding per segment, and the actions
+ * between segments. All programs share one arena, one input buffer and one result buffer.
  */
 #ifndef YOKE_CORE_RUN_EXEC_H
 #define YOKE_CORE_RUN_EXEC_H
@@ -14,33 +14,34 @@
 /* A planned and compiled graph. */
 typedef struct yk__prog {
     yk__plan *plan;
-    yk_program **program; /* per segment; NULL where there is nothing to run */
+    yk_program **program; /* per segment; NULL if the segment has nothing to run */
     uint32_t n_slot, n_input;
-    yk_buffer **slot;     /* what the segment that is submitted touches */
+    yk_buffer **slot;     /* buffers that the segment to submit touches */
     uint64_t *slot_offset, *slot_version, *input_offset, *input_size;
     uint64_t input_bytes;
-    uint64_t key, used;   /* of the cache */
+    uint64_t key, used;   /* for the cache: its key, and `runs` at its last use */
     uint64_t bytes;       /* host memory of the plan */
     bool reads_compute;   /* copies of parameters in the compute format */
-    bool settles;         /* parameters that are on their way are waited for before it, not by its segments */
-    bool is_update;       /* its few numbers hold up no micro batch's stage */
+    bool settles;         /* the run waits for parameters on their way before it begins, instead of its segments */
+    bool is_update;       /* its inputs are few numbers, and occupy no stage of a micro batch */
 } yk__prog;
 
-/* Host memory that inputs wait in, and of which a device that can compute on host memory reads them (buffer). */
+/* Host memory in which inputs wait; a device that can compute on host memory reads them there (buffer). */
 typedef struct yk__stage {
     void *host;
     yk_pin *pin;
     yk_buffer *buffer;
-    uint64_t bytes, point; /* point: until then it is read */
+    uint64_t bytes, point; /* point: the device reads the stage until then */
 } yk__stage;
 
-/* An all_reduce: where the vector lies, and where the host works on it: there, where it sees it, else on a copy of its own. */
+/* An all_reduce: the place of the vector on the device, and the host's place of work. The host works on the vector itself if it sees it,
+ * else on a copy. */
 typedef struct yk__reduction {
     yk_buffer *buffer;
     uint64_t offset;
     float *vector;
     float *copy;
-    yk_pin *pin; /* of the copy */
+    yk_pin *pin; /* pins the copy */
     uint64_t copy_bytes;
     int64_t begun_ns; /* for traces */
 } yk__reduction;
@@ -49,25 +50,25 @@ typedef struct yk__exec {
     yk__queue *queue;
     yk__exchange *exchange;
     yk__params *params;
-    uint64_t cache_bytes;            /* of host memory for programs kept beside those in use */
+    uint64_t cache_bytes;            /* host memory for programs kept beside those in use */
     uint32_t cache_most;             /* programs kept */
     yk__arena arena;
     yk_buffer *input, *result;
     uint64_t input_bytes, result_bytes;
     yk__stage stage[YK__STAGES + 1]; /* the last is the update's */
     yk__reduction reduction;         /* the all_reduce on its way: one at a time */
-    uint64_t runs;                   /* of programs; a version for slots that a run writes */
+    uint64_t runs;                   /* number of runs so far: the version of slots that a run writes */
     yk__prog **prog;                 /* the cache */
     size_t n_prog, cap_prog;
-    uint64_t prog_bytes;             /* of their plans */
+    uint64_t prog_bytes;             /* host memory of the cached plans */
     yk__prog *zero_prog;             /* writes zeros to the buckets */
     yk__prog *cast_prog[2];          /* casts trained parameters, all parameters */
     yk__prog **bucket_cast;          /* [n_bucket]: casts that bucket; NULL before one is needed */
-    /* What follows when a segment has waited for a bucket of parameters; NULL: nothing. */
+    /* Called after a segment has waited for a bucket of parameters; may be NULL. */
     yk_status (*bucket_came)(struct yk__exec *exec, uint32_t bucket, yk_error *err);
-    uint32_t n_cast;                 /* parameters with a copy when they were made */
-    uint64_t compiles, hits;         /* of the cache */
-    double plan_seconds;             /* of the last compile */
+    uint32_t n_cast;                 /* parameters with a copy when the casts were made */
+    uint64_t compiles, hits;         /* counts of the cache */
+    double plan_seconds;             /* seconds of the last compile */
     uint64_t kept_bytes;             /* part of the arena that forward leaves for backward, at most */
 } yk__exec;
 
@@ -75,7 +76,7 @@ void yk__exec_free(yk__exec *exec);
 
 /* ---- prog.c: making programs ---- */
 
-/* What every plan of this engine has in common. */
+/* Fills the part of a request that all plans of this engine have in common. */
 void yk__prog_request(const yk__exec *exec, const yk__graph *trace, yk__plan_request *r);
 /* Plans and compiles. */
 yk_status yk__prog_new(yk__exec *exec, const yk__plan_request *r, yk__prog **p, yk_error *err);
@@ -88,18 +89,19 @@ yk_status yk__prog_run(yk__exec *exec, yk__prog *p, uint32_t n_input, const void
 
 /* ---- cache.c ---- */
 
-/* NULL: the program that writes zeros to the buckets. */
+/* Finds or makes the program of a micro batch; with m NULL, the program that writes zeros to the buckets. */
 yk_status yk__cache_find(yk__exec *exec, const yk__micro *m, yk__prog **p, yk_error *err);
 void yk__cache_clear(yk__exec *exec);
 
 /* ---- compute.c: copies of parameters in the compute format; and zeros ---- */
 
-/* Before somebody reads them. Where parameters come as messages, not whole: segments see to those that they wait for. */
+/* Renews the copies before a program reads them. If parameters come as messages and `whole` is false, each segment renews the copies of the
+ * buckets it waits for. */
 yk_status yk__compute_refresh(yk__exec *exec, bool whole, yk_error *err);
 /* Appends the cast of n of a parameter's values, f32, in one dimension, to elements from `at` on of its copy. */
 void yk__compute_cast(const yk__params *p, yk__graph *g, uint32_t number, uint64_t at, uint64_t n, yk__vid value);
 void yk__compute_drop(yk__exec *exec); /* the programs */
-/* Writes zeros to all parameters and gradients (the gaps must be zero), or to this rank's moments. */
+/* Writes zeros to all parameters and gradients (the gaps must be zero), or to this rank's moments only. */
 yk_status yk__fill_zero(yk__exec *exec, bool moments, yk_error *err);
 
 #endif

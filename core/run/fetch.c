@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A program's results on their way to the host. They are copied to a stage, memory that is registered with the device, so that the copy
- * does not hold the host up, and from there to where they are wanted when the queue has been waited for up to their point. Where a
- * device registers no memory, and for what is larger than the stage, they are copied at once.
+ * does not hold the host up. After a wait for their point they are copied from the stage to their destination. If a device registers no
+ * memory, or results are larger than the stage, they are copied at once.
  */
 #include "core/run/fetch.h"
 
@@ -12,7 +12,7 @@
 
 #define STAGE_BYTES (64u << 10)
 
-/* False: this device has no stage. */
+/* False if this device has no stage. */
 static bool make_stage(yk__fetches *f, yk__queue *q)
 {
     if (!f->stage && (q->dev->caps.flags & YK_CAP_PINS)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Results of programs on their way to the host. A copy to memory that is not registered holds the host up until the device has come to it,
- * so that nothing could be submitted behind: where the device registers memory (YK_CAP_PINS) results go through a stage that is registered,
- * and from there to where they are wanted when they have been waited for. Zeros: none. Step thread.
+ * Results of programs on their way to the host. A copy to memory that is not registered holds the host up until the device reaches it, so
+ * the host could submit nothing behind it. If the device registers memory (YK_CAP_PINS), results go through a registered stage. After a
+ * wait they are copied from the stage to their destination. Zeros: no results. Step thread.
  */
 #ifndef YOKE_CORE_RUN_FETCH_H
 #define YOKE_CORE_RUN_FETCH_H
@@ -15,7 +15,7 @@ typedef struct yk__fetches {
     char *stage;
     yk_pin *pin;
     uint64_t used; /* bytes of the stage */
-    uint32_t n, first; /* first: of those that were not handed over */
+    uint32_t n, first; /* first: the first result that was not handed over */
     struct {
         void *dst;
         uint64_t at, bytes, point;
@@ -24,8 +24,8 @@ typedef struct yk__fetches {
 
 /* dst is valid after a wait for the queue's last point and yk__fetches_done. */
 yk_status yk__fetches_add(yk__fetches *f, yk__queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, yk_error *err);
-/* Hands over what is there by now. */
+/* Hands over the results that have arrived by now. */
 void yk__fetches_done(yk__fetches *f, const yk__queue *q);
-void yk__fetches_free(yk__fetches *f, yk__queue *q); /* the queue is done with them */
+void yk__fetches_free(yk__fetches *f, yk__queue *q); /* the queue no longer uses them */
 
 #endif

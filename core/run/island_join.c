@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The plugin's call on a thread of its own, and the wait for it; see island_join.h. */
+/* Runs the plugin's call on a thread of its own, and waits for it; see island_join.h. */
 #include "core/run/island_join.h"
 
 #include <pthread.h>
@@ -10,21 +10,21 @@
 #include "core/base/signals.h"
 
 #define TICKET_MOST 256u
-#define SLICE_NS 20000000 /* how long the wait goes without a look at `cancel` */
+#define SLICE_NS 20000000 /* ns of a wait between two looks at `cancel` */
 
 typedef struct join_call {
     yk__device *dev;
     const yk_coll *coll;
     uint8_t ticket[TICKET_MOST];
     uint32_t bytes, own, size;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* guards all members below */
     pthread_cond_t ended;
-    bool is_over, is_given_up; /* who comes second frees the call */
+    bool is_over, is_given_up; /* the thread that ends second frees the call */
     yk_comm *comm;
     yk_error err;
 } join_call;
 
-/* One whose waits have an end, whatever becomes of the wall clock. */
+/* A condition on the monotonic clock: its timed waits end even if the wall clock is set. */
 static void cond_make(pthread_cond_t *cond)
 {
     pthread_condattr_t attr;
@@ -63,7 +63,7 @@ static void *run_join(void *arg)
     return NULL;
 }
 
-/* Under the lock; false: it was given up. */
+/* Called under the lock. False if the call was given up. */
 static bool await_call(join_call *call, const volatile int *cancel)
 {
     while (!call->is_over && !__atomic_load_n(cancel, __ATOMIC_ACQUIRE)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sum of each form and a broadcast, once per island, before parameters or gradients depend on them: whole numbers, whose sums have one
- * value in any order. They go through the queues and in place, as those of a step do.
+ * The probe of an island: a sum of each form and a broadcast, once, before parameters or gradients depend on them. Its operands are whole
+ * numbers, whose sums have one value in any order. The requests use the same queues as a step's, in place.
  */
 #include <stdio.h>
 #include <yoke/extension.h>
@@ -18,7 +18,7 @@ typedef struct probe {
     yk__island *island;
     yk_buffer *buffer;
     float *data;
-    uint64_t n; /* elements of both, one more than is spread evenly */
+    uint64_t n; /* elements of either vector, one more than is spread evenly */
 } probe;
 
 /* Element i of the member at a place of the island. */
@@ -63,7 +63,7 @@ static yk_status write_operands(const probe *p, yk_error *err)
     return yk__queue_write(p->island->queue, p->buffer, 0, p->data, p->n * sizeof(float), err);
 }
 
-/* A sum over n elements: each member has its part if n is even among them, else all. */
+/* Tries a sum over n elements: each member gets its part if n divides evenly among them, else all elements. */
 static yk_status try_sum(const probe *p, uint64_t n, const char *what, yk_error *err)
 {
     yk__queue *q = p->island->queue;
@@ -77,7 +77,7 @@ static yk_status try_sum(const probe *p, uint64_t n, const char *what, yk_error 
     return YK_OK;
 }
 
-/* From the last member: the first one is what a wrong root most likely is. */
+/* Broadcasts from the last member, as a plugin with a wrong root most likely takes the first. */
 static yk_status try_broadcast(const probe *p, yk_error *err)
 {
     const uint64_t at = 3, count = p->n - 2 * at;
@@ -106,7 +106,7 @@ yk_status yk__island_probe(yk__island *island, yk_error *err)
     if (!yk__device_buffer(island->queue->dev, p.n * sizeof(float), &p.buffer, err) &&
         !try_sum(&p, p.n - 1, "a sum by parts", err) && !try_sum(&p, p.n, "a sum", err))
         try_broadcast(&p, err);
-    if (p.buffer && (!err->status || err->status == YK_E_DEVICE_LOST)) /* else the device may still write there */
+    if (p.buffer && (!err->status || err->status == YK_E_DEVICE_LOST)) /* else the device may still write to the buffer */
         island->queue->dev->table->buffer_free(p.buffer);
     yk__free(p.data);
     if (!err->status)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Islands: which ranks are one, joining them, and what they compute together. */
+/* Islands: finds the ranks of an island, joins them, and runs their common sums and broadcasts. */
 #include "core/run/islands.h"
 
 #include <stdio.h>
@@ -14,15 +14,15 @@
 
 #define TICKET 256u
 
-/* ---- Who is in it ---- */
+/* ---- Members ---- */
 
-/* What each rank tells the others of its device. */
+/* A rank's description of its device, sent to all ranks. */
 typedef struct island_info {
-    char name[64];     /* of the island; "": none */
-    char device[80];   /* another one for another device of the host */
+    char name[64];     /* name of the island; "" if the device is in none */
+    char device[80];   /* differs between devices of a host */
     uint32_t is_single; /* a device is a member once */
     uint32_t is_fixed;  /* its sums have a fixed order */
-    uint32_t is_able;   /* its plugin can join devices, whether it does here or not */
+    uint32_t is_able;   /* its plugin can join devices, even if it does not here */
     uint32_t reads_host; /* it computes in the host's memory */
 } island_info;
 
@@ -58,7 +58,7 @@ static bool has_reach(const yk__exchange *exchange, const island_info *info, uin
     return *info[a].name && !strcmp(info[a].name, info[b].name) && yk__group_same_host(exchange->group, a, b);
 }
 
-/* That of rank b is in the island of rank a's: as the first of its device, where a device can be in it once. */
+/* The device of rank b is in the island of rank a's. If a device can be a member only once, b must be the first rank on its device. */
 static bool is_member(const yk__exchange *exchange, const island_info *info, uint32_t a, uint32_t b)
 {
     for (uint32_t r = 0; r < b && info[b].is_single; r++)
@@ -67,7 +67,7 @@ static bool is_member(const yk__exchange *exchange, const island_info *info, uin
     return has_reach(exchange, info, a, b);
 }
 
-/* The lowest rank of the island that rank r is in; UINT32_MAX: it is in none. */
+/* The lowest rank of rank r's island; UINT32_MAX if r is in none. */
 static uint32_t find_lead(const yk__exchange *exchange, const island_info *info, uint32_t r)
 {
     for (uint32_t first = 0; first <= r && is_member(exchange, info, r, r); first++)
@@ -76,7 +76,7 @@ static uint32_t find_lead(const yk__exchange *exchange, const island_info *info,
     return UINT32_MAX;
 }
 
-/* Who leads each rank's island, of all islands that can add up in a fixed order. */
+/* Lists the lead of each rank's island, for all islands that can add up in a fixed order. */
 static yk_status list_leads(yk__island *island, const island_info *info, yk_error *err)
 {
     const uint32_t world = island->exchange->world;
@@ -104,7 +104,7 @@ static yk_status list_able(yk__island *island, const island_info *info, yk_error
     return YK_OK;
 }
 
-/* Fills the list of members; none where this rank would be the only one. */
+/* Fills the list of members; it stays empty if this rank would be the only one. */
 static yk_status list_members(yk__island *island, const island_info *info, yk_error *err)
 {
     const yk__exchange *exchange = island->exchange;
@@ -148,7 +148,7 @@ static yk_status join_members(yk__island *island, const island_ticket *ticket, y
     return YK_OK;
 }
 
-/* What all ranks tell, then tickets of those that begin an island. Devices that plan only are not joined. */
+/* Exchanges all ranks' descriptions, then the tickets of the ranks that begin an island. Devices that plan only are not joined. */
 static yk_status join_ranks(yk__island *island, yk__group *group, island_info *info, island_ticket *ticket, yk_error *err)
 {
     const yk__exchange *exchange = island->exchange;
@@ -196,7 +196,7 @@ void yk__island_abort(yk__island *island)
         island->coll->abort(island->comm);
 }
 
-/* ---- What it does ---- */
+/* ---- Sums and broadcasts ---- */
 
 bool yk__island_spreads(const yk__island *island)
 {
@@ -208,7 +208,7 @@ bool yk__island_spreads(const yk__island *island)
     return true;
 }
 
-/* By what all ranks told: this one's own plugin may promise an order that another's does not. */
+/* Decides by all ranks' descriptions: this rank's plugin may promise a fixed order that another rank's does not. */
 bool yk__island_sums(const yk__island *island)
 {
     return yk__island_spreads(island) && !island->in_rank_order && island->lead[island->exchange->rank] != UINT32_MAX;
@@ -264,7 +264,7 @@ static yk_status submit_op(yk__island *island, yk_queue *queue, const yk_coll_op
     return YK_OK;
 }
 
-/* even: each member gets the sums of its part, as large as the others'; else all have all of them. */
+/* even: each member gets the sums of its part, and all parts have one size. Else every member gets all sums. */
 static yk_status submit_sum(yk__island *island, yk_buffer *b, uint64_t n, bool even, uint32_t number, uint64_t point, yk_error *err)
 {
     yk__queue *q = island->queue;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Islands: ranks of one host whose devices compute together without the host (yk.coll.1), as cards do by NCCL. Members of one add their
- * gradients up on the devices, each passes its part of the sum on to the other ranks, and updated parameters go from device to device.
+ * Islands: ranks of one host whose devices compute together without the host (yk.coll.1), as GPUs do by NCCL. Members of an island add
+ * their gradients up on the devices, and each passes its part of the sum on to the other ranks. Updated parameters go from device to
+ * device.
  *
- * Order. The sum of an island is in its own order. With YOKE_REPRODUCIBILITY=rank sums are in the order of ranks, and only parameters
- * go from device to device; with run islands add first, where theirs is a fixed order (YK_COLL_FIXED_ORDER). Where all members of the job
- * are one island, gradients do not leave the devices, nor do parameters while no rank is excluded.
+ * Order. The sum of an island is in its own order. With YOKE_REPRODUCIBILITY=rank sums are in the order of ranks, and only parameters go
+ * from device to device. With YOKE_REPRODUCIBILITY=run islands add first if their order is fixed (YK_COLL_FIXED_ORDER). If all members of
+ * the job are one island, gradients do not leave the devices, nor do parameters while no rank is excluded.
  *
- * An island is at work while all its ranks are members (core/coll/coll.h): all decide alike, from the roles. Over messages all members
- * submit what the island does before they wait for other ranks, as those may be held up by a device that waits for this one's.
- * Thread rule: the step thread.
+ * An island is at work while all its ranks are members (core/coll/coll.h): all ranks decide alike, from the roles. Over messages all
+ * members submit the island's requests before they wait for other ranks. Else a rank could be held up by a device that waits for this
+ * one's. Thread rule: the step thread.
  */
 #ifndef YOKE_CORE_RUN_ISLANDS_H
 #define YOKE_CORE_RUN_ISLANDS_H
@@ -20,52 +21,52 @@
 typedef struct yk__island {
     yk__queue *queue;
     const yk__exchange *exchange;
-    const struct yk_coll *coll; /* of yoke/extension.h, as the next; NULL: this rank is in none */
+    const struct yk_coll *coll; /* table of yoke/extension.h, as the next; NULL if this rank is in no island */
     struct yk_comm *comm;
     uint32_t *rank;      /* [size], ascending */
-    uint32_t size, own;  /* own: this rank's place among them */
-    uint32_t *lead;      /* [world]: of each rank's island the lowest rank, if it adds in a fixed order; UINT32_MAX: none */
-    bool *able;          /* [world]: the rank's plugin can join devices, whether it does in this job or not; NULL: not asked */
+    uint32_t size, own;  /* own: this rank's index in `rank` */
+    uint32_t *lead;      /* [world]: the lowest rank of each rank's island, if it adds in a fixed order; else UINT32_MAX */
+    bool *able;          /* [world]: the rank's plugin can join devices, even if it does not in this job; NULL if not asked */
     bool reads_host;     /* some rank's device computes in the host's memory */
-    bool in_rank_order;  /* sums have to be */
-    bool asked;          /* it was opened */
+    bool in_rank_order;  /* sums must be in the order of ranks */
+    bool asked;          /* yk__island_open has run */
 } yk__island;
 
-/* Once; collective over all ranks. Without others to join it is none, which is no error. Devices that plan only learn who they would be
- * joined with. */
+/* Opens the island, once; collective over all ranks. A rank without other ranks to join gets no island, which is no error. Devices that
+ * plan only learn the ranks they would be joined with. */
 yk_status yk__island_open(yk__island *island, yk__queue *queue, yk__exchange *exchange, yk_error *err);
-/* Of an island that was joined: sums and a broadcast of known numbers, in some milliseconds; YK_E_DEVICE_LOST with the plugin, the
- * collective and the ranks where a result is wrong. yk__island_open does it, unless YOKE_PROBE is off. */
+/* Probes a joined island by sums and a broadcast of known numbers, in some milliseconds. A wrong result is YK_E_DEVICE_LOST, and the error
+ * names the plugin, the collective and the ranks. yk__island_open calls it unless YOKE_PROBE is off. */
 yk_status yk__island_probe(yk__island *island, yk_error *err);
-/* What was submitted is done, or the job was given up. Zeros: nothing. */
+/* Call it when all submitted commands are done, or the job was given up. It does nothing with zeros. */
 void yk__island_close(yk__island *island);
-/* Of a job that ends: what waits on the device for a member that is gone fails, and so does the queue. */
+/* For a job that ends: commands on the device that wait for a member that is gone fail, and so does the queue. */
 void yk__island_abort(yk__island *island);
 
-bool yk__island_sums(const yk__island *island);    /* gradients are added up by it now */
+bool yk__island_sums(const yk__island *island);    /* the island adds gradients up now */
 bool yk__island_spreads(const yk__island *island); /* parameters go from device to device now */
-/* The members of the job are the ranks of one island that adds up, so that nothing of gradients need leave the devices; the same on all
- * ranks. In rank order two members can: a sum of two numbers has one order. */
+/* The members of the job are the ranks of one island that adds up, so gradients need not leave the devices. The result is the same on all
+ * ranks. In rank order two members can add up, as a sum of two numbers has one order. */
 bool yk__island_holds_all(const yk__island *island);
-/* Plugins of all members can join devices. Such a job decides alike whether it has an island, is told to have none, or is on two hosts. */
+/* Plugins of all members can join devices. Such a job decides alike with an island, with islands turned off, and on two hosts. */
 bool yk__island_could_hold_all(const yk__island *island);
-/* All ranks are such members and have memory in common, of which no device of theirs computes in the host's: nobody takes gradients or
- * parameters from there. The same on all ranks, and on devices that plan only. */
+/* All ranks are such members and have memory in common, and no device of theirs computes in the host's memory. So no rank takes gradients
+ * or parameters from common memory. The same on all ranks, and on devices that plan only. */
 bool yk__island_keeps_values(const yk__island *island);
-/* The place of a rank in this rank's island; UINT32_MAX: it is in another, or in none. */
+/* The index of a rank in this rank's island; UINT32_MAX if it is in another, or in none. */
 uint32_t yk__island_place(const yk__island *island, uint32_t rank);
 
-/* number: of the bucket, for traces. */
+/* In the next three functions number is the bucket's, for traces. */
 
-/* Elements [*from, *to) of n at the beginning of a buffer become the island's sum; what the others become is undefined. Each member
- * has another part, and all parts are the n. It begins when `point` is done, beside the programs behind; yk__queue_get_overlapped is behind
- * it, and yk__queue_idle_overlapped waits for it. */
+/* Elements [*from, *to) of the first n of a buffer become the island's sum; the other elements become undefined. Each member has another
+ * part, and the parts cover all n. The sum begins when `point` is done, and overlaps the programs behind that. A yk__queue_get_overlapped
+ * waits for it on the device, yk__queue_idle_overlapped on the host. */
 yk_status yk__island_reduce(yk__island *island, yk_buffer *b, uint64_t n, uint32_t number, uint64_t point, uint64_t *from, uint64_t *to,
                             yk_error *err);
-/* The same, where each member's elements are those of its slice; all members of the job are in the island. */
+/* The same, but each member's part is its slice. All members of the job are in the island. */
 yk_status yk__island_reduce_slices(yk__island *island, yk_buffer *b, const yk__slices *slice, uint32_t number, uint64_t point,
                                    yk_error *err);
-/* n elements there become on every member those of the member at `place`. */
+/* Copies n elements at `at` from the member at `place` to all members. */
 yk_status yk__island_broadcast(yk__island *island, yk__bound at, uint64_t n, uint32_t place, uint32_t number, yk_error *err);
 
 #endif

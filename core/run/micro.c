@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One micro batch: look the program up, run it, fetch the results. */
+/* Runs a micro batch: looks the program up, runs it, fetches the results. */
 #include "core/run/engine.h"
 
 static uint64_t result_bytes(const yk_value *v)
@@ -42,7 +42,7 @@ static yk_status run_micro(yk__engine *e, const yk__micro *m, yk_error *err)
     return fetch_results(e, p, m, err);
 }
 
-/* An excluded rank runs nothing. */
+/* Refuses a micro batch with rows on an excluded rank, which runs nothing. */
 static yk_status check_excluded(const yk__engine *e, const yk__micro *m, yk_error *err)
 {
     if (m->empty)
@@ -54,7 +54,7 @@ static yk_status check_excluded(const yk__engine *e, const yk__micro *m, yk_erro
         yk__exchange_name(&e->exchange, e->exchange.rank));
 }
 
-/* Without rows there is nothing to add; only where others wait for this rank in a sum must it take part. */
+/* A rank without rows adds nothing; it takes part only in sums that other ranks wait for. */
 static yk_status run_empty(yk__engine *e, const yk__micro *m, yk_error *err)
 {
     yk__prog *p;
@@ -67,9 +67,9 @@ static yk_status run_empty(yk__engine *e, const yk__micro *m, yk_error *err)
     return yk__prog_run(&e->exec, p, 0, NULL, NULL, err);
 }
 
-/* A timed run: the host waits for the device before and after it, because otherwise it would learn of its end only when it
- * has waited for other ranks; and before it for the parameters that are on their way, whose time is that of those who send them. A rank
- * alone takes what it sees. */
+/* In a timed run the host waits for the device before and after it. Otherwise it would see the end only after it has waited for other
+ * ranks. Before the run it also waits for parameters on their way, as that time belongs to their senders. A job of one rank takes the time
+ * it sees. */
 static bool is_timed(const yk__engine *e, const yk__micro *m)
 {
     return m->loss != YK_NONE && e->exchange.world > 1 && e->updater.measure;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A planned graph as programs of the device: what is asked of the planner, where inputs lie, compiling the segments. */
+/* A planned graph as programs of the device: requests to the planner, offsets of inputs, compilation of the segments. */
 #include "core/base/advance.h"
 #include "core/base/mem.h"
 #include "core/base/signals.h"
@@ -52,7 +52,7 @@ static yk_status lay_inputs(yk__exec *exec, yk__prog *p, yk_error *err)
     return YK_OK;
 }
 
-/* What the plugin will take beside the slots is counted before it does. */
+/* Counts the plugin's memory beside the slots before the plugin takes it. */
 static yk_status count_scratch(yk__exec *exec, const yk__plan *plan, yk_error *err)
 {
     for (uint32_t i = 0; i < plan->n_segment; i++) {
@@ -70,7 +70,7 @@ static yk_status count_scratch(yk__exec *exec, const yk__plan *plan, yk_error *e
     return YK_OK;
 }
 
-/* The parameter whose copy is bound to the slot; NULL: none is. */
+/* The parameter whose copy is bound to the slot; NULL if none is. */
 static yk__param *param_of_slot(const yk__params *p, const yk_slot *s)
 {
     const uint32_t number = s->key & ~YK__KEY_COMPUTE;
@@ -79,7 +79,7 @@ static yk__param *param_of_slot(const yk__params *p, const yk_slot *s)
                : NULL;
 }
 
-/* The program finds the copies of parameters that it reads. */
+/* Makes the copies of parameters that the program reads and that do not exist yet. */
 static yk_status make_copies(yk__exec *exec, yk__prog *p, yk_error *err)
 {
     for (size_t i = 1; i < p->plan->graph.n_slot; i++) {
@@ -113,7 +113,7 @@ static yk_status compile_segments(yk__exec *exec, yk__prog *p, yk_error *err)
     return YK_OK;
 }
 
-/* A failure leaves a part of it to be freed. */
+/* Fills a program. After a failure the caller frees the finished part. */
 static yk_status prog_fill(yk__exec *exec, const yk__plan_request *r, yk__prog *p, yk_error *err)
 {
     size_t n;

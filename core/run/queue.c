@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Buffers and their account, transfers, points and waits: what all parts of the engine ask of the device. */
+/* Buffers and their account, transfers, points and waits: the services of the device that all parts of the engine use. */
 #include "core/run/queue.h"
 
 
@@ -34,7 +34,7 @@ void yk__queue_count(yk__queue *q, uint64_t bytes, yk__account account)
         q->peak = q->held;
 }
 
-/* What was queued may have failed before, of the same lack perhaps: then that is told, however late it shows. */
+/* Reports the first error: an earlier command in the queue may have failed, perhaps of the same lack of memory, and shows late. */
 static yk_status tell_first(const yk__queue *q, yk_error *err)
 {
     yk_error first = YK_ERROR_INIT;
@@ -43,7 +43,7 @@ static yk_status tell_first(const yk__queue *q, yk_error *err)
     return err->status;
 }
 
-/* A way out, behind what the device says. */
+/* Adds a remedy behind the device's message. */
 static void advise_limit(const yk__queue *q, yk_error *err)
 {
     const yk_error said = *err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who takes part in a step, and who updates how much: cutting buckets into slices, and moving moments when that changes. */
+/* Roles: the members of a step and each owner's part. Cuts buckets into slices, and moves moments when roles change. */
 #include <math.h>
 #include <string.h>
 
@@ -35,7 +35,7 @@ static uint64_t hash_roles(const yk__exchange *exchange, const yk__roles *roles)
     return yk__hash_bytes(h, roles->owns, exchange->world * sizeof roles->owns[0]);
 }
 
-/* All ranks set the same; what they submitted before is done. */
+/* Checks that all ranks set equal roles, and waits for all commands submitted before. */
 static yk_status agree_on(yk__engine *e, const yk__roles *roles, yk_error *err)
 {
     uint32_t other;
@@ -46,7 +46,8 @@ static yk_status agree_on(yk__engine *e, const yk__roles *roles, yk_error *err)
                     yk__exchange_name(&e->exchange, 0));
 }
 
-/* One moment of a bucket from its old owners to its new ones; each keeps what it had and has. all: as long as the bucket. */
+/* Moves one moment of a bucket from its old owners to its new ones; elements whose owner stays are kept. all: scratch, as long as the
+ * bucket. */
 static yk_status move_moment(yk__params *p, yk__bucket *b, const yk__bucket *was, uint32_t k, float *all, yk_error *err)
 {
     const uint64_t had = (was->end - was->begin) * sizeof *all, has = (b->end - b->begin) * sizeof *all;
@@ -84,7 +85,7 @@ static yk_status move_bucket(yk__params *p, yk__bucket *b, bool has_moments, yk_
     return err->status;
 }
 
-/* The sums of gradients stay where they were made; they can still be asked for. */
+/* Keeps the sums of gradients with the ranks that made them, so they can still be read. */
 static yk_status keep_summed(yk__params *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->n_bucket && p->sums != YK__SUMS_MOVED; i++)
@@ -94,7 +95,7 @@ static yk_status keep_summed(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
-/* A state as a member has it, to ranks that were excluded. */
+/* Sends a member's state to ranks that were excluded. */
 static yk_status spread_state(yk__params *p, const yk__state *s, uint32_t root, bool take, yk_error *err)
 {
     const uint64_t bytes = s->n * yk_dtype_bytes(s->dtype);
@@ -108,7 +109,7 @@ static yk_status spread_state(yk__params *p, const yk__state *s, uint32_t root, 
     return err->status;
 }
 
-/* Parameters and states of a rank that took no part in steps. All ranks call it. */
+/* Brings parameters and states to a rank that took no part in steps. All ranks call it. */
 static yk_status catch_up(yk__params *p, uint32_t root, bool take, yk_error *err)
 {
     if (yk__params_refresh(p, root, take, err))
@@ -131,7 +132,7 @@ static yk_status change_members(yk__engine *e, const yk__roles *roles, yk_error 
     if (yk__exchange_set_members(exchange, roles->member, err) ||
         (back && catch_up(&e->params, root, exchange->part == YK__PART_EXCLUDED && roles->member[exchange->rank], err)))
         return err->status;
-    yk__exchange_clear_residual(exchange); /* one that comes back would send what is long past */
+    yk__exchange_clear_residual(exchange); /* a rank that comes back would send errors of old gradients */
     yk__power_drop(&e->params);
     yk__exchange_note_members(exchange, roles->member);
     yk__params_choose_way(&e->params);
@@ -162,7 +163,7 @@ static bool same_roles(const yk__exchange *exchange, const yk__roles *roles)
            !memcmp(roles->owns, exchange->roles.owns, exchange->world * sizeof roles->owns[0]);
 }
 
-/* What was rounded away stays with nobody: all get the parameters whole, while those that own them still do. */
+/* Before owners change: all ranks gather exact parameters from their present owners, and the rounding errors are dropped. */
 static yk_status leave_rest(yk__params *p, yk_error *err)
 {
     if (yk__params_gather_whole(p, err))

@@ -2,17 +2,17 @@
 /*
  * The engine: one rank's device, its parameters, gradients and optimizer state, and the cache of planned programs.
  *
- * The layer above (core/job) traces a micro batch into a yk__graph and hands it to yk__engine_run; the engine looks the
- * trace up, or differentiates, autocasts, claims, fuses, plans and compiles it (core/plan), binds buffers and submits.
- * After the last micro batch of a window yk__engine_update reduces the gradients over the ranks, clips, updates the
- * slices this rank owns and gathers the parameters.
+ * The layer above (core/job) traces a micro batch into a yk__graph and hands it to yk__engine_run. The engine looks the trace up, or
+ * differentiates, autocasts, claims, fuses, plans and compiles it (core/plan). Then it binds buffers and submits. After the last micro
+ * batch of a window yk__engine_update reduces the gradients over the ranks and clips them. It updates the slices this rank owns and gathers
+ * the parameters.
  *
  * Leaves of a trace are values in slots of their own; the slot's key says what is bound there:
  *   YK_SLOT_PARAM  key = parameter number (from yk__engine_param), f32, dense, whole parameter
  *   YK_SLOT_STATE  key = state number (from yk__engine_state)
  *   YK_SLOT_INPUT  key = number of the input in yk__micro.input
  *
- * Thread rule: one thread, but for what the engine starts itself.
+ * Thread rule: one thread, apart from threads that the engine starts itself.
  */
 #ifndef YOKE_CORE_RUN_RUN_H
 #define YOKE_CORE_RUN_RUN_H
@@ -22,36 +22,36 @@
 #include "core/group/group.h"
 #include "core/plan/plan.h"
 
-#define YK__POWER_RANKS 64u /* of PowerSGD, at most */
+#define YK__POWER_RANKS 64u /* largest rank of PowerSGD */
 
 typedef struct yk__engine yk__engine;
 
 typedef struct yk__engine_config {
     yk_dtype precision;      /* YK_F32, YK_BF16, YK_F16: compute format of LOWP ops */
     bool rounds8;            /* with YK_BF16: operands of linear layers' products are rounded to 8 bits */
-    uint64_t memory_limit;   /* bytes that may not be passed; 0: none, see yk__engine_budget */
-    uint64_t bucket_bytes;   /* of gradients reduced together; 0: 16 MiB (YOKE_BUCKET_BYTES), or 1 GiB where a rank is alone */
-    uint32_t power_rank;     /* of PowerSGD (powersgd.h), equal on all ranks; 0: none */
+    uint64_t memory_limit;   /* most bytes of the device; 0: no limit, see yk__engine_budget */
+    uint64_t bucket_bytes;   /* size of gradients reduced together; 0: 16 MiB (YOKE_BUCKET_BYTES), or 1 GiB in a job of one rank */
+    uint32_t power_rank;     /* rank of PowerSGD (powersgd.h), equal on all ranks; 0: no PowerSGD */
     bool local_sgd;          /* this rank updates parameters of its own, from yk__engine_average to the next; equal on all ranks */
     const struct yk__way *way; /* a way to exchange (way.h) before those of the table, by which tests bring their own; NULL for none */
     const struct yk__home *home; /* the same of homes of parameters (home.h) */
-    uint64_t cache_bytes;    /* of host memory for programs kept beside those in use; 0: 64 MiB */
+    uint64_t cache_bytes;    /* host memory for programs kept beside those in use; 0: 64 MiB */
     uint32_t cache_most;     /* programs kept; 0: 96 */
     bool inference;          /* no parameter has a gradient */
 } yk__engine_config;
 
-/* On a device that plans only (yk__device_plan_only) all is counted as in a run, and values read stay what they are. A format
- * the device cannot compute in is an error that names format, device and what it has. */
+/* A device that plans only (yk__device_plan_only) counts memory as in a run, and its reads leave the caller's values unchanged. A format
+ * the device cannot compute in is an error that names the format, the device and the device's formats. */
 yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_config *c, yk__engine **e, yk_error *err);
 void yk__engine_free(yk__engine *e);
-/* Bytes of the device that this rank has: what is planned keeps to them, if recomputation can. Before the first run. */
+/* Sets the bytes of the device that this rank has: plans keep to them if recomputation can. Before the first run. */
 void yk__engine_budget(yk__engine *e, uint64_t bytes);
 
 /* ---- Parameters and states: declared before the first run that uses them; host data is dense --------------------------- */
 
-/* Lays a parameter out; its number. Values are undefined until written. */
+/* Declares a parameter. *number: its number. Values are undefined until written. */
 yk_status yk__engine_param(yk__engine *e, const char *name, uint64_t n, bool trained, uint32_t *number, yk_error *err);
-void yk__engine_param_rows(yk__engine *e, uint32_t number, uint64_t rows); /* it is a matrix of so many rows */
+void yk__engine_param_rows(yk__engine *e, uint32_t number, uint64_t rows); /* the parameter is a matrix of so many rows */
 yk_status yk__engine_param_trained(yk__engine *e, uint32_t number, bool trained, yk_error *err); /* before the first update */
 yk_status yk__engine_state(yk__engine *e, const char *name, yk_dtype dtype, uint64_t n, uint32_t *number, yk_error *err);
 yk_status yk__engine_param_write(yk__engine *e, uint32_t number, const float *data, yk_error *err);
@@ -60,21 +60,21 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
                                                                                                collective */
 yk_status yk__engine_state_write(yk__engine *e, uint32_t number, const void *data, yk_error *err);
 yk_status yk__engine_state_read(yk__engine *e, uint32_t number, void *data, yk_error *err);
-/* Hash over all parameters in order of number, from where this rank's device reads them. */
+/* Hash over all parameters in order of number, as this rank's device reads them. */
 yk_status yk__engine_hash(yk__engine *e, uint64_t *hash, yk_error *err);
-/* The same, and what a rank has beside it: the 16-bit copies that its products read; which they are, and what is in them. */
+/* The hash of values, and of the 16-bit copies that a rank's products read: `copied` names the copies, `copies` hashes their contents. */
 typedef struct yk__hashes {
     uint64_t values, copied, copies;
 } yk__hashes;
-/* Elements from..to-1 of all parameters' in order of number. */
+/* Elements [from, to) of all parameters in order of number. */
 typedef struct yk__span {
     uint64_t from, to;
 } yk__span;
 #define YK__SPAN_ALL ((yk__span){0, UINT64_MAX})
 yk_status yk__engine_hashes(yk__engine *e, yk__span part, yk__hashes *h, yk_error *err);
-/* What is compared in a turn, so that a large model's comparing costs a step little: all comes up in some turns. */
+/* The part that is compared in a turn, so that a comparison costs a step little even with a large model. The turns cover all parts. */
 yk__span yk__engine_hash_part(const yk__engine *e, uint64_t turn);
-/* Copies are compared where both have copies of the same parameters. */
+/* Copies are compared only if both ranks have copies of the same parameters. */
 bool yk__hashes_agree(const yk__hashes *a, const yk__hashes *b);
 
 /* ---- One micro batch ------------------------------------------------------------------------------------------------------ */
@@ -90,7 +90,7 @@ typedef struct yk__micro {
     const uint64_t *input_bytes;
     uint32_t n_result;
     const yk__vid *result;     /* values whose contents the host wants, dense */
-    void *const *result_host;  /* where they go: f32 (16-bit floats are widened), i32 or bool; valid after yk__engine_wait */
+    void *const *result_host;  /* destinations: f32 (16-bit floats are widened), i32 or bool; valid after yk__engine_wait */
     uint32_t n_assign;
     const yk__assign *assign;
     uint32_t n_recompute;
@@ -101,14 +101,14 @@ typedef struct yk__micro {
 
 /* Submits. *ticket: for yk__engine_wait. Collective when the trace holds an all_reduce (all ranks run the same ops). */
 yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk_error *err);
-/* Until the results of that ticket are in host memory (0: until all is done). */
+/* Waits until the results of that ticket are in host memory (0: until all commands are done). */
 yk_status yk__engine_wait(yk__engine *e, uint64_t ticket, yk_error *err);
 
 /* ---- Timelines (tracer.h) ------------------------------------------------------------------------------------------------- */
 
-/* A span of the step thread from begin_ns (yk__clock_ns) until now; what: a string that stays. Nothing while no trace is under way. */
+/* Adds a span of the step thread from begin_ns (yk__clock_ns) until now. `what` is a string that stays. Does nothing without a trace. */
 void yk__engine_trace_span(yk__engine *e, const char *what, uint64_t number, int64_t begin_ns);
-/* Nothing where YOKE_TRACE asks for a trace of the whole process: it has its own steps, and *text stays NULL. */
+/* Does nothing if YOKE_TRACE asks for a trace of the whole process: that trace has its own steps, and *text stays NULL. */
 yk_status yk__engine_trace_begin(yk__engine *e, yk_error *err);
 /* Waits for the device. *text: this rank's events, JSON objects with commas between; the caller's to free. */
 yk_status yk__engine_trace_end(yk__engine *e, char **text, yk_error *err);
@@ -125,7 +125,7 @@ typedef struct yk__opt_layout {
     const uint32_t *group_of; /* by parameter number */
 } yk__opt_layout;
 
-/* Makes capacity for the state of this rank's slices. Once, before the first update. */
+/* Makes memory for the state of this rank's slices. Once, before the first update. */
 yk_status yk__engine_optimizer(yk__engine *e, const yk__opt_layout *layout, yk_error *err);
 
 typedef struct yk__update {
@@ -147,49 +147,50 @@ typedef struct yk__updated {
 /* Collective. After an error only out->not_finite is set. */
 yk_status yk__engine_update(yk__engine *e, const yk__update *u, yk__updated *out, yk_error *err);
 
-/* The loss scale is `factor` times what it was: what gradients lost on their way, and is added to the next ones, follows. */
+/* The loss scale is `factor` times the last one: scales the rounding errors that are added to the next gradients. */
 void yk__engine_scale_errors(yk__engine *e, double factor);
 
-/* LocalSGD: parameters become the mean of all ranks', moments too, weighted by what each gives (rows, say; equally, where nobody gives
- * anything). Collective, between windows; gradients are lost. Nothing without LocalSGD or other ranks. */
+/* LocalSGD: parameters, or moments, become the mean over all ranks, weighted by each rank's `weight` (rows, say; equal weights if all are
+ * 0). Collective, between windows; gradients are lost. Does nothing without LocalSGD or other ranks. */
 yk_status yk__engine_average(yk__engine *e, double weight, yk_error *err);
 yk_status yk__engine_average_moments(yk__engine *e, double weight, yk_error *err);
 
-/* Optimizer state for checkpoints, whole vectors by parameter (collective; every rank gets all; kinds 0..n-1: sgd
- * momentum; adam m, v, vmax). In LocalSGD each rank gets its own: they are averaged first. */
+/* Optimizer state for checkpoints, whole vectors by parameter (collective; every rank gets all elements; kinds 0..n-1: sgd momentum; adam
+ * m, v, vmax). In LocalSGD each rank gets its own moments, so average them first. */
 uint32_t yk__engine_moments(const yk__engine *e);
 yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, float *data, yk_error *err);
 yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number, const float *data, yk_error *err);
-/* By all ranks, before a checkpoint is written: all have the parameters as their owners have them, where they travel rounded, and what
- * rounding took from gradients, which is in no checkpoint, is lost: so a job that goes on from it has the bits of the one that wrote it. */
+/* All ranks call it before a checkpoint is written. Parameters that travel rounded become exact on all ranks, as their owners have them.
+ * Rounding errors of gradients, which are in no checkpoint, are dropped. So a job that resumes has the bits of the job that wrote the
+ * checkpoint. */
 yk_status yk__engine_whole(yk__engine *e, yk_error *err);
 
-/* ---- The last whole step: what a rank that dies owned is there for those that are left (docs/decisions/0027) --------------- */
+/* ---- The last whole step: the part of a rank that dies stays for the ranks that are left (docs/decisions/0027) ------------- */
 
 bool yk__engine_can_snapshot(const yk__engine *e);   /* several ranks, which have memory in common */
 bool yk__engine_snapshot_packs(const yk__engine *e); /* this rank is the first member, whose bytes are kept */
-/* Keeps parameters, states and moments as they are now, with `bytes` of the caller's (the first member's count), `capacity` at most. By all
- * ranks, between windows, with equal capacity. The first call waits for the others; the next ones only for the device. */
+/* Keeps parameters, states and moments as they are now, with `bytes` of the caller's (the first member's count), `capacity` at most. All
+ * ranks call it between windows, with equal capacity. The first call waits for the other ranks, later calls only for the device. */
 yk_status yk__engine_snapshot(yk__engine *e, const void *host, uint64_t bytes, uint64_t capacity, yk_error *err);
 
 typedef struct yk__kept_step {
     uint64_t bytes;
-    const void *host; /* what the caller gave; as long as the engine */
+    const void *host; /* the caller's bytes; valid as long as the engine */
     int copy;
 } yk__kept_step;
 
-/* After the job has failed: the newest state that all members have kept. False: there is none, or another rank asked first. */
+/* After the job has failed: the newest state that all members have kept. False if there is none, or another rank asked first. */
 bool yk__engine_snapshot_claim(yk__engine *e, yk__kept_step *kept);
 const float *yk__engine_snapshot_param(const yk__engine *e, const yk__kept_step *kept, uint32_t number);
 const float *yk__engine_snapshot_moment(const yk__engine *e, const yk__kept_step *kept, uint32_t kind, uint32_t number);
 const void *yk__engine_snapshot_state(const yk__engine *e, const yk__kept_step *kept, uint32_t number);
 
-/* ---- Roles: who takes part in a step, and who updates how much of the parameters ------------------------------------------- */
+/* ---- Roles: the members of a step, and each owner's part of the parameters ------------------------------------------------- */
 
 /*
- * A member takes part in the collectives of every step, with rows or without. An owner updates part of the trained
- * parameters and holds the moments of that part: rank r owns owns[r] / (sum of owns) of each bucket, in whole multiples of
- * 64 elements; 0: nothing. Only a member can own. At first all ranks are members and own even parts.
+ * A member takes part in the collectives of every step, with rows or without. An owner updates part of the trained parameters and holds the
+ * moments of that part. Rank r owns owns[r] / (sum of owns) of each bucket, in whole multiples of 64 elements. A rank with 0 owns nothing.
+ * Only a member can own. At first all ranks are members and own even parts.
  */
 typedef struct yk__roles {
     bool member[YK__RANKS];
@@ -197,16 +198,16 @@ typedef struct yk__roles {
 } yk__roles;
 
 /*
- * Collective over all ranks, excluded ones too, with equal roles on all (else an error on all): between accumulation
- * windows, that is before the first micro batch of one. Before yk__engine_optimizer it only lays out; later moments move to
- * their new owners, once (as slow as a checkpoint's). Results are the same bits whatever the roles.
+ * Collective over all ranks, excluded ones too, with equal roles (else all ranks get an error). Call it between accumulation windows, that
+ * is before the first micro batch of one. Before yk__engine_optimizer it only lays out; later moments move to their new owners, once (as
+ * slow as in a checkpoint). Results have the same bits with any roles.
  */
 yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *err);
 const yk__roles *yk__engine_roles(const yk__engine *e);
 /*
- * A rank that is no member is excluded: its runs must be empty and run nothing, its updates return what the members' do, as of
- * their own time (core/coll/coll.h says how). Before all ranks read or save parameters or states, this brings excluded ones up
- * to date. Collective over all ranks.
+ * A rank that is no member is excluded. Its runs must be empty and run nothing; its updates return the members' results, each at the rank's
+ * own time (see core/coll/coll.h). Before all ranks read or save parameters or states, this call brings excluded ranks up to date.
+ * Collective over all ranks.
  */
 yk_status yk__engine_catch_up(yk__engine *e, yk_error *err);
 
@@ -215,24 +216,24 @@ yk_status yk__engine_catch_up(yk__engine *e, yk_error *err);
 typedef struct yk__engine_stats {
     uint64_t peak_bytes;      /* device memory held: parameters, gradients, state, arena, inputs, scratch */
     uint64_t param_bytes, grad_bytes, state_bytes, arena_bytes, input_bytes;
-    uint64_t kept_bytes;      /* part of the arena that a loss's forward leaves behind for its backward, at most */
-    uint64_t scratch_bytes;   /* what the plugin takes beside the slots, where it tells */
+    uint64_t kept_bytes;      /* largest part of the arena that a loss's forward leaves behind for its backward */
+    uint64_t scratch_bytes;   /* the plugin's memory beside the slots, if it reports it */
     uint64_t shared_bytes;    /* host memory shared by the ranks, beside the above: gradients and updated parameters */
-    double busy_seconds;      /* a yk__engine_run's own computing time, without waiting for other ranks: of the last one
-                                 in a group of one; of the last timed one with a loss otherwise */
-    uint64_t compiles, hits;  /* of the program cache */
-    /* For the roles, in a group of more than one: of the last update, what this rank took for the elements it owns (the
-     * optimizer, and on a device with memory of its own the way to shared memory), and on such a device for taking the
-     * elements that others updated. The second is timed, as runs are, when yk__engine_measure asks for it; it stays 0 on a
-     * device that reads them in shared memory. */
+    double busy_seconds;      /* a yk__engine_run's own computing time, without waits for other ranks. In a group of one it is
+                                 the last run's, else that of the last timed run with a loss */
+    uint64_t compiles, hits;  /* counts of the program cache */
+    /* Seconds of the last update, for the roles, in a group of more than one. update_seconds: this rank's time for the elements it owns
+     * (the optimizer, and on a device with memory of its own the way to shared memory). copy_seconds: such a device's time to take the
+     * elements that other ranks updated. It is timed, as runs are, if yk__engine_measure asks for it; it stays 0 on a device that reads
+     * shared memory. */
     double update_seconds, copy_seconds;
-    uint64_t update_elements, copy_elements; /* those that were timed; 0: nothing was yet */
-    uint64_t trained_elements; /* of all ranks' parts together */
-    double plan_seconds;      /* of the last compile */
+    uint64_t update_elements, copy_elements; /* elements that were timed; 0: none yet */
+    uint64_t trained_elements; /* elements of all ranks' parts together */
+    double plan_seconds;      /* seconds of the last compile */
     uint64_t plans, plan_bytes; /* in the cache now; host memory of these plans */
 } yk__engine_stats;
 void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s);
-/* Whether the runs that follow are timed (in a group of more than one): they wait for the device before and after. */
+/* Times the runs that follow (in a group of more than one), or no longer: timed runs wait for the device before and after. */
 void yk__engine_measure(yk__engine *e, bool on);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stages of sharding: which of a model's values lie in slices over the ranks. The words are those of yk_config.shard, of --shard, and of
- * FSDP's and ZeRO's files, from one table. Thread-safe.
+ * Stages of sharding: the kinds of a model's values that lie in slices over the ranks. One table has the words of yk_config.shard, of
+ * --shard, and of FSDP's and ZeRO's files. Thread-safe.
  */
 #ifndef YOKE_CORE_RUN_STAGE_H
 #define YOKE_CORE_RUN_STAGE_H
@@ -21,7 +21,8 @@ typedef struct yk__stage {
 
 /* The stage that a word names: state, gradients, params, zero0 to zero3, or a strategy of FSDP. False if absent. */
 bool yk__stage_find(const char *word, yk__stage *stage);
-/* YK_E_ARG for a word that names none, with the nearest one, and for a stage that is not built. `source` names the setting ("--shard"). */
+/* YK_E_ARG for a word that names no stage, with the nearest word, and for a stage that is not built. `source` names the setting
+ * ("--shard"). */
 yk_status yk__stage_read(const char *word, const char *source, yk__stage *stage, yk_error *err);
 
 #endif

@@ -19,28 +19,28 @@ typedef struct trace_event {
     const char *what;
     uint64_t number;
     int64_t begin, end; /* ns */
-    bool by_device;     /* of its clock */
+    bool by_device;     /* times are of the device's clock */
 } trace_event;
 
 typedef struct trace_pending {
     yk_queue *queue;
     uint64_t point;
     int64_t submitted;
-    uint32_t event; /* where it goes */
+    uint32_t event; /* index of its event */
 } trace_pending;
 
 struct yk__tracer {
     yk__device *dev;
-    char *path, *name;        /* path NULL: a program's own */
+    char *path, *name;        /* path: NULL for a program's own trace */
     uint32_t rank;
-    uint64_t skip, steps, step; /* of windows; step: so far */
+    uint64_t skip, steps, step; /* counts of windows; step: so far */
     int64_t step_begin;
     trace_event *event;
     size_t cap_event;
-    uint32_t n_event, dropped, unknown; /* unknown: points whose span was not to be had */
+    uint32_t n_event, dropped, unknown; /* unknown: points whose span the device did not give */
     trace_pending pending[PENDING];
     uint32_t n_pending;
-    int64_t offset; /* host's clock less the device's: at least */
+    int64_t offset; /* host's clock less the device's, at least */
     bool has_offset, written;
 };
 
@@ -115,7 +115,7 @@ static trace_event *append_event(yk__tracer *tracer, yk__lane lane, const char *
     return event;
 }
 
-/* A done point's span, or what the host saw. */
+/* Lists a done point's span by the device, or else by the host's clock. */
 static void resolve_point(yk__tracer *tracer, const trace_pending *pending)
 {
     trace_event *event = &tracer->event[pending->event];
@@ -134,7 +134,7 @@ static void resolve_point(yk__tracer *tracer, const trace_pending *pending)
     tracer->has_offset = true;
 }
 
-/* Up to which point a queue is done; 0 where it does not say. */
+/* The last point of a queue that is done; 0 if the queue does not say. */
 static uint64_t points_done(const yk__tracer *tracer, yk_queue *queue)
 {
     uint64_t done = 0;
@@ -214,7 +214,7 @@ static void append_names(const yk__tracer *tracer, json_t *list)
                                               i == YK__LANE_COMPUTE && !tracer->has_offset ? silent : lane[i]));
 }
 
-/* What is not done yet when it is written has no end, and is left out. */
+/* An event that is not done when the trace is written has no end, and is not written. */
 static bool is_pending(const yk__tracer *tracer, uint32_t event)
 {
     for (uint32_t i = 0; i < tracer->n_pending; i++)

@@ -8,7 +8,7 @@
 #include "core/base/mem.h"
 #include "core/run/ways/powersgd.h"
 
-/* Where memory is short the arena is given up for moments: the next run is planned anew, with more recomputation. */
+/* Frees the arena for moments if memory is short: the next run is planned anew, with more recomputation. */
 static yk_status free_arena_for_moments(yk__updater *u, yk_error *err)
 {
     yk__exec *exec = u->exec;
@@ -71,13 +71,13 @@ static yk_status find_own_bad(yk__params *p, uint32_t *bad, yk_error *err)
     return YK_OK;
 }
 
-/* The first of all ranks' slices, on all ranks. */
+/* The first such parameter in all ranks' slices; all ranks get it. */
 static yk_status find_bad(yk__params *p, uint32_t *bad, yk_error *err)
 {
     return find_own_bad(p, bad, err) ? err->status : yk__exchange_least(p->exchange, bad, err);
 }
 
-/* Without loss scaling a gradient that is not finite would only spread: the job ends, and names it. */
+/* Without loss scaling a gradient that is not finite would only spread: the job ends, and the error names the parameter. */
 static yk_status fail_not_finite(yk__params *p, bool *not_finite, yk_error *err)
 {
     uint32_t bad;
@@ -120,7 +120,7 @@ static yk_status publish_values(yk__updater *u, yk_error *err)
     return u->params->way.publish(u, err);
 }
 
-/* What of the sums decides about the update; *factor: of clipping. Skipped: nothing is to be changed. */
+/* Judges the update by the sums. *factor: of clipping. done->skipped: the update must change nothing. */
 static yk_status judge_gradients(yk__updater *u, const yk__update *update, yk__updated *done, double *factor, yk_error *err)
 {
     double sum[2];
@@ -128,10 +128,10 @@ static yk_status judge_gradients(yk__updater *u, const yk__update *update, yk__u
     if (u->params->way.norm(u, update->divisor, sum, err))
         return err->status;
     u->divisor = update->divisor;
-    done->grad_norm = sum[1] > 0.0 ? INFINITY : sqrt(sum[0]); /* ways to add up differ in what they make of what is not finite */
+    done->grad_norm = sum[1] > 0.0 ? INFINITY : sqrt(sum[0]); /* ways to add up differ in their sums of values that are not finite */
     done->skipped = update->check_finite && sum[1] > 0.0;
     if (done->skipped) {
-        yk__exchange_clear_residual(u->params->exchange); /* of another loss scale */
+        yk__exchange_clear_residual(u->params->exchange); /* its errors belong to another loss scale */
         yk__power_drop(u->params);
         return find_bad(u->params, &done->bad_param, err);
     }
@@ -142,7 +142,7 @@ static yk_status judge_gradients(yk__updater *u, const yk__update *update, yk__u
     return YK_OK;
 }
 
-/* Reduce, norm, judge, step, publish: what each of them is, the chosen way says. */
+/* Reduce, norm, judge, step, publish: the chosen way defines each of them. */
 yk_status yk__updater_run(yk__updater *u, const yk__update *update, yk__updated *out, yk_error *err)
 {
     const bool moves = u->optim.layout.kind != YK_OPT_NONE && !update->rests;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a window: sums of gradients, norm, clip, the optimizer on this rank's slices, and the parameters to all.
+ * The end of a window: sums of gradients, norm, clip, the optimizer on this rank's slices, and publication of the parameters to all ranks.
  */
 #ifndef YOKE_CORE_RUN_UPDATE_H
 #define YOKE_CORE_RUN_UPDATE_H
@@ -11,8 +11,8 @@ typedef struct yk__updater {
     yk__optim_programs optim;
     yk__exec *exec;
     yk__params *params;
-    double divisor;                      /* of the last update */
-    double started;                      /* its optimizer's program; the device was idle */
+    double divisor;                      /* divisor of the last update */
+    double started;                      /* begin of its optimizer's program, in seconds; the device was idle */
     bool measure;                        /* time runs and the copies of updated parameters */
     double update_seconds, copy_seconds; /* yk__engine_stats */
     uint64_t update_elements, copy_elements;

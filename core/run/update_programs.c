@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The programs of an update: statistics of the gradients of this rank's slices, and the optimizer's step on them. One
- * node per stretch of a slice that belongs to one parameter group; the gaps between parameters go with what is before
- * them (their gradients, moments and values are zero and stay zero).
+ * The programs of an update: statistics of the gradients of this rank's slices, and the optimizer's step on them. Each stretch of a slice
+ * that belongs to one parameter group has a node. The gaps between parameters go with the parameter before them: their gradients, moments
+ * and values are zero and stay zero.
  */
 #include "core/run/update_programs.h"
 
@@ -15,7 +15,7 @@
 
 typedef struct stretch {
     uint32_t bucket, group;
-    uint32_t compute;    /* the parameter it is, whose 16-bit copy is written as well; YK_NONE: some, without */
+    uint32_t compute;    /* the stretch's one parameter, whose 16-bit copy is written too; YK_NONE: one or several, without copies */
     uint64_t begin, end; /* elements of the bucket */
 } stretch;
 
@@ -96,7 +96,7 @@ static bucket_slots *make_slots(yk__optim_programs *optim, yk__graph *g)
     return s;
 }
 
-/* The elements of a parameter in the stretch to its copy; there may be a gap behind them. */
+/* Casts the elements of the stretch's parameter to its copy; a gap may follow them. */
 static void cast_stretch(const yk__params *p, yk__graph *g, const stretch *s, yk__vid value)
 {
     const yk__param *q = &p->param[s->compute];
@@ -180,7 +180,7 @@ static void stat_nodes(yk__optim_programs *optim, yk__graph *g, yk__vid scale, y
     }
 }
 
-/* Whole pages that the device knows: a copy to other memory holds up the host in the driver, where it sees no device hang. */
+/* Allocates whole pages and registers them with the device: a copy to other memory blocks the host in the driver, which hides a hang. */
 static yk_status make_stats_memory(yk__optim_programs *optim, yk_error *err)
 {
     const uint64_t bytes = (optim->stat_prog->plan->result_bytes + PAGE) / PAGE * PAGE;
@@ -218,7 +218,7 @@ static yk_status make_stats(yk__optim_programs *optim, yk_error *err)
 static yk_status make_step_program(yk__optim_programs *optim, yk_error *err)
 {
     stretches s;
-    if (!optim->hyper) /* it stays when the program is made again */
+    if (!optim->hyper) /* kept when the program is made again */
         optim->hyper = yk__calloc(optim->layout.n_group ? optim->layout.n_group : 1, HYPER_BYTES);
     if (!optim->hyper)
         return yk__fail_mem(err, HYPER_BYTES, "an optimizer");
@@ -236,7 +236,7 @@ yk_status yk__optim_make_stats(yk__optim_programs *optim, yk_error *err)
 
 yk_status yk__optim_make_step(yk__optim_programs *optim, yk_error *err)
 {
-    if (optim->step_prog && optim->n_compute != optim->params->copies.n) { /* it is to write the new copies, too */
+    if (optim->step_prog && optim->n_compute != optim->params->copies.n) { /* the step must write the new copies, too */
         if (yk__queue_idle(optim->exec->queue, err))
             return err->status;
         yk__prog_free(optim->exec, optim->step_prog);

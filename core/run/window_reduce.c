@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What ranks exchange at the end of a window, by the way that was chosen: sums of gradients, to each rank its slices, and updated
- * parameters, from each rank its slices. Buckets go in the order of their numbers on all ranks; bucket k travels, or is summed, while the
- * device still computes those after it.
+ * The exchanges at the end of a window, by the chosen way. Each rank gets its slices of the sums of gradients, and gives its slices of the
+ * updated parameters. Buckets go in the order of their numbers on all ranks. Bucket k travels, or is summed, while the device still
+ * computes the buckets after it.
  */
 #include <string.h>
 
 #include "core/base/mem.h"
 #include "core/run/values/params.h"
 
-#define SPREAD (1u << 20) /* elements of the parameters that go to ranks that were excluded at once */
+#define SPREAD (1u << 20) /* elements of the parameters that go at once to ranks that were excluded */
 
 yk_status yk__params_reduce(yk__params *p, yk_error *err)
 {
@@ -65,7 +65,7 @@ yk_status yk__params_settle(yk__params *p, yk_error *err)
 
 /* ---- Ranks that were excluded ---- */
 
-/* One bucket as messages. A member that is not the root gets again what it has. */
+/* Sends one bucket as messages. A member that is not the root gets the values it already has. */
 static yk_status spread_bucket(yk__params *p, const yk__bucket *b, uint32_t root, bool take, float *scratch, yk_error *err)
 {
     for (uint64_t at = 0; at < b->layout.n; at += SPREAD) {

@@ -18,7 +18,7 @@ static void part_of(void *user, int64_t n, int64_t *first, int64_t *count)
     yk__share_part(user, n, first, count);
 }
 
-/* The same run of each batch; of a short one what there is of it. */
+/* This rank's equal part: the same run of rows of each batch, cut off at the end of a short batch. */
 static void equal_part_of(void *user, int64_t n, int64_t *first, int64_t *count)
 {
     const yk_data *d = user;
@@ -29,7 +29,7 @@ static void equal_part_of(void *user, int64_t n, int64_t *first, int64_t *count)
     yk__shard_part(&shard, &round, d->job->team.rank, first, count);
 }
 
-/* The training data that an evaluation's labels and characters are numbered by. */
+/* The training data that numbers an evaluation's labels and characters. */
 static const yk__dataset *trained_on(const yk_job *job)
 {
     for (size_t i = 0; i < job->n_data; i++)
@@ -38,7 +38,7 @@ static const yk__dataset *trained_on(const yk_job *job)
     return NULL;
 }
 
-/* The file of a model's folder that names its classes; *out NULL: no folder. */
+/* The file of a model's folder that names its classes; *out is NULL if there is no folder. */
 static yk_status config_of(const char *dir, char **out, yk_error *err)
 {
     *out = dir ? yk__format("%s/config.json", dir) : NULL;
@@ -103,7 +103,7 @@ static yk_status open_parts(yk_data *d, const char *spec, const yk_data_config *
     return yk__loader_open(d->set, &l, &d->loader, err);
 }
 
-/* What is in the data, and in which order and batches it comes, is the same on all ranks. */
+/* Checks that contents, order and batches of the data are the same on all ranks. */
 static bool agree_on(const yk_data *d, const char *spec, const yk_data_config *c)
 {
     const yk__agree_number setting[] = {{"rows", (double)yk_data_rows(d)},
@@ -123,7 +123,7 @@ static bool agree_on(const yk_data *d, const char *spec, const yk_data_config *c
     return yk__agree_data(d->job, spec, d->content, sizeof setting / sizeof *setting, setting);
 }
 
-/* What one rank reads from a pipe is gone for the others. */
+/* Refuses a pipe: bytes that one rank reads from it are gone for the other ranks. */
 static yk_status refuse_pipe(const yk_job *job, const char *spec, yk_error *err)
 {
     struct stat st;
@@ -139,7 +139,7 @@ static yk_status refuse_pipe(const yk_job *job, const char *spec, yk_error *err)
     return err->status;
 }
 
-/* What a tokenizer's files leave open is said once, by one rank. */
+/* Logs the notes on points that a tokenizer's files leave open, once, on one rank. */
 static void notes_show(const yk_data *d)
 {
     const yk__tokenizer *t = yk__dataset_tokenizer(d->set);
@@ -288,7 +288,7 @@ bool yk_data_next(yk_data *d, yk_batch *batch)
 
 bool yk_data_each(yk_data *d, yk_batch *batch)
 {
-    if (d && d->in_loop && !batch->global_rows) /* the first call of a loop, and the last one was left */
+    if (d && d->in_loop && !batch->global_rows) /* the first call of a loop, after a loop that was left */
         yk_data_seek(d, d->epoch + 1, 0);
     const bool found = yk_data_next(d, batch);
     if (d)

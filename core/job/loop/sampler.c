@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Row numbers for programs with data of their own. A sampler's place is a row of the epoch's order, not a batch, and belongs to every
- * checkpoint; a place that is no multiple of the batch of now is where the rest of that epoch begins to be cut into batches.
+ * checkpoint. If a place is no multiple of the present batch, the rest of that epoch is cut into batches from that place on.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,10 +15,10 @@
 
 #define ENDLESS ((int64_t)1 << 60) /* rows of a stream whose end is not known */
 
-/* Of all ranks; saved and restored by its bytes. */
+/* The place of all ranks; saved and restored by its bytes. */
 typedef struct sampler_place {
     uint64_t epoch;
-    int64_t origin, next; /* rows of the order: where its batches begin to count; the next one */
+    int64_t origin, next; /* rows of the order: the origin of its batches; the next row */
 } sampler_place;
 
 struct yk_sampler {
@@ -44,7 +44,7 @@ static yk__shard sampler_shard(const yk_sampler *s)
                                                    : yk__shard_even(ranks)};
 }
 
-/* Number of the batch that begins at the place; behind an epoch's last one how many there are. */
+/* Number of the batch that begins at the place; behind an epoch's last batch, the number of batches. */
 static int64_t sampler_index(const yk_sampler *s)
 {
     const int64_t done = s->place.next - s->place.origin;
@@ -132,7 +132,7 @@ static bool choose_rows(yk_sampler *s, const yk__shard_round *round, int64_t fir
     return true;
 }
 
-/* Restored by a checkpoint: a place that there is. */
+/* True if a restored place exists in this sampler's order. */
 static bool place_ok(yk_sampler *s)
 {
     const sampler_place *p = &s->place;

@@ -50,7 +50,7 @@ static yk_status check_scale(const yk_scale_config *c, yk_error *err)
     return YK_OK;
 }
 
-/* What accelerate launch says where the program does not. */
+/* Takes accelerate launch's settings from the environment if the program sets none. */
 static void take_environment(yk_config *c)
 {
     static const yk_dtype types[] = {YK_F32, YK_F32, YK_BF16, YK_F16, YK_F8E4M3}; /* as the words of the option's row */
@@ -120,7 +120,7 @@ static yk_status choose_precision(yk_job *job, yk_error *err)
                     job->config.allow_substitute ? ", nor in the substitute" : "; a substitute may be allowed");
 }
 
-/* Not where a substitute was allowed and taken. */
+/* The job rounds operands to 8 bits, unless it took an allowed substitute. */
 static bool job_rounds8(const yk_job *job)
 {
     return yk__precision_rounds8(job) && job->precision == YK_BF16;
@@ -137,12 +137,12 @@ static void make_scaler(yk_job *job)
     job->scaler.stay_at_floor = c->stay_at_floor;
 }
 
-/* What ranks tell each other at the start. */
+/* A rank's description of itself, which all ranks get at the start. */
 typedef struct rank_info {
     char name[96], device[96], isa[64], cores[256];
-    char shares[64]; /* the beginning of the text; the hash is of all of it */
+    char shares[64]; /* the beginning of the text; the hash covers the whole text */
     uint64_t shares_hash;
-    uint64_t memory, limit, free; /* limit: 0, or the user's; free: 0, or what the device has */
+    uint64_t memory, limit, free; /* bytes; limit: the user's, or 0; free: of the device, 0 if unknown */
     uint32_t units, precision, forced, cpu;
     uint32_t on_host; /* its memory is the host's */
     uint32_t inference;
@@ -159,8 +159,8 @@ static void print_table(const yk_job *job, const rank_info *c)
 
 #define SMALL (1ull << 30) /* bytes of a device with little memory, if another has eight times as much */
 
-/* Ranks that compute on the host's cores, and in its memory, share that. A limit that nobody set is what is free: a device with
- * little of it begins with few rows, as one with a limit does. */
+/* Ranks that compute on the host's cores, and in its memory, share that memory. Without a limit of the user's the free memory is the limit:
+ * a device with little of it begins with few rows, as with a limit. */
 static yk_status make_shares(yk_job *job, const rank_info *c, const yk__fixed *fixed, bool capped, yk_error *err)
 {
     uint64_t most = 0;
@@ -249,7 +249,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
     return err->status;
 }
 
-/* Once the plugin is loaded, as its own variables bear its name. */
+/* Call it once the plugin is loaded, as the plugin's own variables bear its name. */
 static void warn_unknown_options(void)
 {
     char *plugins = yk__plugin_owners();
@@ -273,7 +273,7 @@ static yk_status all_members(yk_job *job, yk_error *err)
     return err->status;
 }
 
-/* Whom nobody has given a device learns from the others of its host which one it is to have. */
+/* A rank that was given no device learns its own from the other ranks of its host. */
 static yk_status find_place(yk_job *job, yk__placement *chosen, yk_error *err)
 {
     const bool given = !yk__launched() || yk__launch_fd() >= 0;
@@ -372,7 +372,7 @@ static void free_tables(yk_job *job)
 static void release_all(yk_job *job)
 {
     if (atomic_load(&job->cancelled) && job->device)
-        yk__device_settle(job->device); /* it may still compute, in memory that goes now */
+        yk__device_settle(job->device); /* the device may still compute, in memory that goes now */
     for (size_t i = job->n_data; i-- > 0;)
         yk__data_free(job->data[i]);
     yk__opt_free(job->opt);
@@ -389,7 +389,7 @@ static void release_all(yk_job *job)
     free_tables(job);
 }
 
-static yk_job *volatile hung; /* the last job whose device hangs: kept, and for who looks for leaks reachable */
+static yk_job *volatile hung; /* the last job whose device hangs: kept reachable, so leak checkers stay quiet */
 
 int yk_close(yk_job *job)
 {
@@ -412,7 +412,7 @@ int yk_close(yk_job *job)
     }
     yk__job_unregister(job);
     if (job->device && job->device->lost) {
-        hung = job; /* what its device was given stays, for good */
+        hung = job; /* memory that its device was given is kept for good */
     } else {
         release_all(job);
         yk__free(job);

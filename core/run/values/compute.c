@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies of the parameters that products read in the compute format, kept between steps, and the programs that write them. A
- * group of one writes them while it updates (update_programs.c), as do owners where copies are once per host. Else what other ranks
- * updated, and everywhere what the host wrote, is cast before the next program that reads it; what came as messages bucket by bucket, by
- * the segment that waits for the bucket.
+ * Copies of the parameters that products read in the compute format, kept between steps, and the programs that write them. A group of one
+ * writes them while it updates (update_programs.c), as do owners if copies are once per host. Other ranks' updates, and any values the host
+ * wrote, are cast before the next program that reads them. Parameters that come as messages are cast bucket by bucket, by the segment that
+ * waits for the bucket.
  */
 #include "core/base/mem.h"
 #include "core/run/exec.h"
@@ -31,8 +31,8 @@ void yk__compute_cast(const yk__params *p, yk__graph *g, uint32_t number, uint64
 
 /* The parameters a program casts. */
 typedef struct cast_choice {
-    bool all;        /* else those that are trained */
-    uint32_t bucket; /* of these; YK_NONE: any */
+    bool all;        /* else trained parameters only */
+    uint32_t bucket; /* bucket of the trained parameters; YK_NONE: any */
 } cast_choice;
 
 static bool is_chosen(const yk__param *q, cast_choice which)
@@ -63,7 +63,7 @@ static yk_status make_cast(yk__exec *exec, cast_choice which, yk__prog **out, yk
     return err->status;
 }
 
-/* Programs that were made before some of the copies were. */
+/* Drops programs that are older than some of the copies. */
 static yk_status drop_outdated(yk__exec *exec, yk_error *err)
 {
     if (exec->n_cast == exec->params->copies.n)
@@ -75,7 +75,7 @@ static yk_status drop_outdated(yk__exec *exec, yk_error *err)
     return YK_OK;
 }
 
-/* The buckets with copies, or none. */
+/* Marks the buckets with copies as due, or all buckets as not due. */
 static void mark_due(yk__params *p, bool due)
 {
     for (uint32_t i = 0; i < p->n_bucket; i++)
@@ -85,7 +85,7 @@ static void mark_due(yk__params *p, bool due)
             p->bucket[p->param[i].bucket].cast_due = true;
 }
 
-/* All at once. */
+/* Casts all parameters, or all trained ones, in one program. */
 static yk_status cast_all(yk__exec *exec, bool frozen, yk_error *err)
 {
     const cast_choice which = {.all = frozen, .bucket = YK_NONE};
@@ -105,7 +105,7 @@ static yk_status reserve_bucket_casts(yk__exec *exec, yk_error *err)
     return exec->bucket_cast ? YK_OK : yk__fail_mem(err, n * sizeof *exec->bucket_cast, "the compute format of a bucket");
 }
 
-/* The copies of a bucket, whose parameters are here, if they are due. */
+/* Casts the copies of a bucket if they are due. Its parameters are here. */
 static yk_status refresh_bucket(yk__exec *exec, uint32_t bucket, yk_error *err)
 {
     yk__bucket *b = &exec->params->bucket[bucket];
@@ -117,7 +117,7 @@ static yk_status refresh_bucket(yk__exec *exec, uint32_t bucket, yk_error *err)
     if (!exec->bucket_cast[bucket]) {
         if (make_cast(exec, (cast_choice){.bucket = bucket}, &exec->bucket_cast[bucket], err))
             return err->status;
-        exec->bucket_cast[bucket]->settles = false; /* the others may still be on their way */
+        exec->bucket_cast[bucket]->settles = false; /* the other buckets may still be on their way */
     }
     return yk__prog_run(exec, exec->bucket_cast[bucket], 0, NULL, NULL, err);
 }

@@ -34,7 +34,7 @@ static uint64_t copies_before(const yk__params *p, size_t i)
     return bytes;
 }
 
-/* The device reads all trained values where the host has them, so it does as much with their copies. */
+/* The device reads all trained values in host memory, so it can read their copies there, too. */
 static bool reads_host(const yk__params *p)
 {
     for (uint32_t i = 0; i < p->n_all_bucket; i++)
@@ -58,7 +58,7 @@ yk_status yk__copies_open(yk__params *p, yk_error *err)
                                      &copies->block, err);
 }
 
-/* Its memory comes with the first rank that needs it. */
+/* Makes the host's one copy; the first rank that needs it adds the memory. */
 static yk_status share_copy(yk__params *p, yk__param *q, yk_error *err)
 {
     const size_t number = (size_t)(q - p->param);
@@ -89,7 +89,7 @@ yk_status yk__copies_adopt(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
-/* ---- Any ---- */
+/* ---- Any copy ---- */
 
 static yk_status make_own(yk__params *p, yk__param *q, yk_error *err)
 {
@@ -114,7 +114,7 @@ bool yk__copy_follows(const yk__params *p, const yk__param *q)
 
 void yk__copies_changed(yk__params *p)
 {
-    if (!p->copies.shared && p->copies.stale == YK__FRESH) /* else owners have written them */
+    if (!p->copies.shared && p->copies.stale == YK__FRESH) /* else owners have written the copies */
         p->copies.stale = YK__STALE_TRAINED;
 }
 

@@ -13,7 +13,7 @@ static void fill_slot(yk__graph *g, yk_slot_kind kind, uint32_t key, uint64_t n)
 static void fill_bucket(const yk__params *p, yk__graph *g, uint32_t i, bool moments)
 {
     const yk__bucket *b = &p->bucket[i];
-    if (!moments && !b->home->in_block) /* fresh shared memory is zero, and others may have written to it */
+    if (!moments && !b->home->in_block) /* fresh shared memory is zero, and other ranks may have written to it */
         fill_slot(g, YK_SLOT_PARAM, YK__KEY_BUCKET | i, b->layout.n);
     if (!moments && b->trained)
         fill_slot(g, YK_SLOT_GRAD, i, b->layout.n);

@@ -17,7 +17,7 @@ void yk__home_unwrap(yk__params *p, yk__bucket *b)
     yk__queue_unwrap_shared(p->queue, &b->values);
 }
 
-/* A processor reads the values where exchanges leave them: no copy of its own, and nothing to fetch after an update. */
+/* A processor reads the values in the block for exchanges: it has no copy of its own, and fetches nothing after an update. */
 static bool block_fits(const yk__params *p, const yk__bucket *b)
 {
     return b->trained && !yk__exchange_updates_all(p->exchange) && yk__queue_wraps(p->queue);
@@ -49,7 +49,7 @@ static void drop_on_device(yk__params *p, yk__bucket *b)
     yk__queue_unbuffer(p->queue, &b->values, yk__bucket_bytes(b), YK__PARAM_BYTES);
 }
 
-/* The last fits always. */
+/* The last row fits always. */
 static const yk__home homes[] = {
     {YK__HOME_HOST, "once per host", true, host_fits, make_in_block, yk__home_unwrap, yk__home_bind_whole},
     {YK__HOME_MEMORY, "host memory", true, block_fits, make_in_block, yk__home_unwrap, yk__home_bind_whole},

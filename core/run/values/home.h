@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A home: where a bucket's values lie for this rank's device. The rows of the table stand in home.c; a bucket lives in the first that fits
- * and can be made (docs/decisions/0070). yk__params_bind alone knows the buffer, so that a new home is a new row. The step thread.
+ * A home: the memory of a bucket's values for this rank's device. The rows of the table stand in home.c; a bucket lives in the first home
+ * that fits and can be made (docs/decisions/0070). Only yk__params_bind knows the buffer, so a new home is a new row. The step thread.
  */
 #ifndef YOKE_CORE_RUN_VALUES_HOME_H
 #define YOKE_CORE_RUN_VALUES_HOME_H
@@ -18,7 +18,7 @@ struct yk__bucket;
 typedef enum yk__home_kind {
     YK__HOME_DEVICE, /* whole, in a buffer of the rank's device */
     YK__HOME_HOST,   /* once for all ranks of the host, in memory that they have in common */
-    YK__HOME_SLICE,  /* with their owners, each its slice */
+    YK__HOME_SLICE,  /* in slices, each with its owner */
     YK__HOME_MEMORY, /* whole, in host memory of the rank's own */
     YK__HOME_FILE    /* whole, in a file */
 } yk__home_kind;
@@ -28,9 +28,9 @@ typedef struct yk__range {
     uint64_t from, to;
 } yk__range;
 
-#define YK__RANGE_ALL ((yk__range){0, UINT64_MAX}) /* to be bound, not to be copied */
+#define YK__RANGE_ALL ((yk__range){0, UINT64_MAX}) /* for bind only, not for copies */
 
-/* Of `n` elements that begin at `at`, those in [from, to); from == to: none. */
+/* The elements in [from, to) of `n` that begin at `at`; from == to if there are none. */
 static inline yk__range yk__range_meet(uint64_t at, uint64_t n, uint64_t from, uint64_t to)
 {
     const yk__range r = {at > from ? at : from, at + n < to ? at + n : to};
@@ -46,22 +46,22 @@ typedef struct yk__bound {
 typedef struct yk__home {
     yk__home_kind kind;
     const char *name;
-    bool in_block; /* values lie in the block for exchanges: an update leaves them there, and nothing has to be fetched */
+    bool in_block; /* values lie in the block for exchanges: an update leaves them there, and no fetch follows */
     bool (*fits)(const struct yk__params *p, const struct yk__bucket *b);
-    /* Makes b->values, with undefined contents, or those of the block. False without an error: it cannot be here. */
+    /* Makes b->values, with undefined contents, or those of the block. False without an error if this home cannot be made here. */
     bool (*make)(struct yk__params *p, struct yk__bucket *b, yk_error *err);
     void (*drop)(struct yk__params *p, struct yk__bucket *b);
-    /* point: of the queue; what is submitted behind it uses the values. */
+    /* point: of the queue; commands submitted behind it use the values. */
     yk__bound (*bind)(const struct yk__bucket *b, yk__range range, uint64_t point);
 } yk__home;
 
-/* The first row that fits and can be made. */
+/* Chooses the first row that fits and can be made. */
 yk_status yk__home_choose(struct yk__params *p, struct yk__bucket *b, yk_error *err);
 void yk__home_leave(struct yk__params *p, struct yk__bucket *b);
 
 /* ---- Columns of several rows ---- */
 
-/* drop: of a buffer over memory that somebody else made. */
+/* drop: for a buffer over memory that is not its own. */
 void yk__home_unwrap(struct yk__params *p, struct yk__bucket *b);
 /* bind: b->values holds the whole bucket. */
 yk__bound yk__home_bind_whole(const struct yk__bucket *b, yk__range range, uint64_t point);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parameters that travel in bf16 (YOKE_WIRE_PARAMS). All ranks compute with the rounded ones, so that their bits are equal; what rounding
- * took from an owner's slice stays with the owner, in f32, and is added before the next update. The sum of both is the parameter as it
- * was, bit for bit: it has 24 bits, of which the rounded one has the first 8, and the rest is exact.
+ * Parameters that travel in bf16 (YOKE_WIRE_PARAMS). All ranks compute with the rounded parameters, so their bits are equal. The owner
+ * keeps the rest that rounding took from its slice, in f32, and adds it before the next update. Rounded value plus rest is the parameter
+ * bit for bit: of its 24 bits the rounded value has the first 8, and the rest is exact.
  */
 #include <string.h>
 
@@ -31,7 +31,7 @@ yk_status yk__params_round(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
-/* A member that was excluded, or whose rest was dropped, has none. */
+/* Adds the rest back. A member that was excluded, or whose rest was dropped, has none. */
 static yk_status restore_bucket(yk__params *p, const yk__bucket *b, yk_error *err)
 {
     float *v = yk__params_host(p, b, b->begin);

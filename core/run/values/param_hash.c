@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hashes of what this rank's device reads parameters from, to be compared with other ranks'. */
+/* Hashes of the memory from which this rank's device reads parameters, for comparison between ranks. */
 #include "core/base/clock.h"
 #include "core/base/hash.h"
 #include "core/base/mem.h"
@@ -18,7 +18,7 @@ static yk_status hash_part(yk__engine *e, yk__bound from, uint64_t bytes, void *
     return err->status;
 }
 
-/* Of a parameter that begins at element `begin` of all of them: which of its elements lie in the part. */
+/* The elements in `part` of a parameter that begins at element `begin` of all parameters. */
 static yk__span span_of(const yk__param *q, uint64_t begin, yk__span part)
 {
     const uint64_t from = part.from > begin ? part.from - begin : 0, to = part.to > begin ? part.to - begin : 0;
@@ -40,7 +40,7 @@ static yk_status hash_values(yk__engine *e, yk__span part, void *scratch, uint64
     return err->status;
 }
 
-/* Copies are made again first where they are older than the parameters: as the next program would. */
+/* Hashes the copies. Copies older than the parameters are made again first, as the next program would. */
 static yk_status hash_copies(yk__engine *e, yk__span part, void *scratch, yk__hashes *out, yk_error *err)
 {
     const uint64_t element = yk_dtype_bytes(e->params.precision);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When the layout of the parameters is made, and that a parameter which comes later makes it new. */
+/* The time of the parameters' layout: it is made when first needed, and again after a parameter that comes later. */
 #include "core/run/engine.h"
 
 yk_status yk__engine_lay_out(yk__engine *e, yk_error *err)
@@ -14,7 +14,7 @@ yk_status yk__engine_lay_out(yk__engine *e, yk_error *err)
     return yk__params_flush(&e->params, err);
 }
 
-/* Back to values on the host: a parameter came late, or is frozen now. */
+/* Drops the layout and keeps values on the host: a parameter came late, or is frozen now. */
 static yk_status drop_layout(yk__engine *e, yk_error *err)
 {
     if (e->updater.optim.has_layout)

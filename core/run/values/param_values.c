@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Values of parameters and states to and from the host. Before there is a layout they wait on the host; afterwards they go to the
- * device, and, where ranks share one copy, into that.
+ * Values of parameters and states to and from the host. Without a layout they wait on the host; with one they go to the device, and into
+ * the ranks' shared copy if they have one.
  */
 #include <string.h>
 
@@ -10,8 +10,8 @@
 #include "core/run/values/params.h"
 
 /*
- * Before the host's values of trained parameters go to shared memory all ranks are done with what they submitted, and
- * have the same values: afterwards there would be one value, and no telling whose.
+ * Checks, before the host's values of trained parameters go to shared memory, that all ranks' commands are done and their values are equal.
+ * Afterwards there would be one value, and no way to tell its rank.
  */
 static yk_status check_agreement(yk__params *p, yk_error *err)
 {
@@ -31,7 +31,8 @@ static yk_status check_agreement(yk__params *p, yk_error *err)
                     yk__exchange_name(p->exchange, other));
 }
 
-/* To where excluded ranks take parameters from, and those with memory of their own in an update. One writes what all share. */
+/* Writes to the block from which excluded ranks, and in an update devices with memory of their own, take parameters. One rank writes the
+ * shared block. */
 static void flush_shared(const yk__params *p)
 {
     if (!p->exchange->medium || !(p->exchange->blocks & YK__BLOCK_VALUES) ||
@@ -51,7 +52,7 @@ yk_status yk__params_flush(yk__params *p, yk_error *err)
     flush_shared(p);
     for (size_t i = 0; i < p->n_param; i++) {
         yk__param *q = &p->param[i];
-        /* Others write it: members, who may be in their next update by now. */
+        /* The members write it, and may be in their next update by now. */
         const bool others = p->exchange->part == YK__PART_EXCLUDED && p->exchange->medium == YK__MEMORY && q->trained;
         p->values = others ? YK__VALUES_BEHIND : p->values;
         if (q->pending && q->trained)
@@ -102,7 +103,7 @@ yk_status yk__params_write(yk__params *p, uint32_t number, const float *data, yk
     return p->laid_out ? yk__params_flush(p, err) : YK_OK;
 }
 
-/* One rank may ask alone before there is a layout, which is made by all. */
+/* Reads waiting values: one rank may read alone before there is a layout, as all ranks make a layout together. */
 static void read_pending(const yk__param *q, float *data)
 {
     memset(data, 0, q->n * sizeof *data);
@@ -130,7 +131,7 @@ yk_status yk__params_read(yk__params *p, uint32_t number, float *data, yk_error 
     return q->trained ? p->way.read(p, q, data, err) : yk__params_read_device(p, q, data, err);
 }
 
-/* NULL, with err filled: there is none of this number. */
+/* NULL, with err filled, if no state has this number. */
 static yk__state *find_state(yk__params *p, uint32_t number, yk_error *err)
 {
     if (number < p->n_state)

@@ -8,8 +8,8 @@
 #include "core/base/mem.h"
 #include "core/base/round.h"
 
-#define BUCKETS 8u /* that trained parameters fill, but for the smaller ones at the end: they may all be on their way at once */
-#define TAPER 3u   /* a bucket has this part of what is left at the end */
+#define BUCKETS 8u /* full buckets of trained parameters, before smaller ones at the end: all may be on their way at once */
+#define TAPER 3u   /* near the end a bucket takes 1/TAPER of the elements that are left */
 #define BUCKET_LEAST ((1u << 20) / sizeof(float))
 #define GAP 64u     /* elements: parameters begin at multiples */
 #define PAGE 16384u /* elements: buckets end at multiples, so that each begins on a page of the blocks for exchanges */
@@ -76,9 +76,9 @@ static yk_status new_bucket(yk__params *p, bool trained, size_t *cap, yk_error *
     return YK_OK;
 }
 
-/* Elements from which on a bucket is full, where `left` elements of all are in none yet. Messages of one bucket go while
- * the device computes others, so what is never hidden is the last bucket's sum, and its way back, as the next forward reads it first:
- * towards the first parameters buckets become smaller. Below 1 MiB the messages' own cost counts. In common memory nothing travels, but
+/* The number of elements that fills a bucket, if `left` elements of `all` are in no bucket yet. Messages of one bucket overlap the
+ * computation of other buckets. Only the last bucket's sum is never hidden, nor its way back, as the next forward reads it first. So
+ * buckets become smaller towards the first parameters. Below 1 MiB the messages' own cost counts. In common memory nothing travels, but
  * slices are parts of buckets: with other buckets another device would update a parameter, and round it otherwise. */
 static uint64_t full_bucket(const yk__params *p, bool trained, uint64_t all, uint64_t left)
 {
@@ -91,8 +91,8 @@ static uint64_t full_bucket(const yk__params *p, bool trained, uint64_t all, uin
     return n < most ? n : most;
 }
 
-/* Slices of a bucket go from rank to rank, so that parameters begin where the device that asks most wants them, and buckets end where
- * the least of the largest buffers does, on all ranks, excluded ones too: they may come back. Once. */
+/* Agrees on `gap` and `most`, once. Slices of a bucket go from rank to rank. So all ranks align parameters to the largest alignment that a
+ * device needs, and limit buckets to the smallest of the devices' largest buffers. Excluded ranks count too, as they may come back. */
 static yk_status agree_cuts(yk__params *p, yk_error *err)
 {
     const yk_device_caps *caps = &p->queue->dev->caps;
@@ -125,7 +125,7 @@ static uint64_t count_elements(const yk__params *p, bool trained)
     return n;
 }
 
-/* Assigns the parameters of one kind to buckets, the last one first. */
+/* Assigns the parameters of one kind to buckets, the last parameter first. */
 static yk_status fill_buckets(yk__params *p, bool trained, size_t *cap, yk_error *err)
 {
     const uint64_t all = count_elements(p, trained);
@@ -170,8 +170,8 @@ static yk_status list_buckets(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
-/* What each rank owns. Cards of one island that are to own not very different parts own equal ones: sums of such parts move half as
- * many bytes, which is more than how fast each updates is worth. */
+/* Weighs each rank's part. Devices of one island whose parts would differ little get equal parts. Sums of equal parts move half as many
+ * bytes, which gains more than parts fitted to each device's speed. */
 static void weigh_ranks(const yk__params *p, double weight[YK__RANKS])
 {
     const yk__roles *roles = &p->exchange->roles;
@@ -198,7 +198,7 @@ yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err)
     return YK_OK;
 }
 
-/* The device adds the gradients up where exchanges take them itself, where it can. */
+/* Makes a bucket's gradients. If it can, the device accumulates them in the block from which exchanges take them. */
 static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
 {
     const uint64_t bytes = yk__bucket_bytes(b);
@@ -209,8 +209,8 @@ static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
     return b->is_wrapped ? YK_OK : yk__queue_buffer(p->queue, bytes, &b->grad, YK__GRAD_BYTES, err);
 }
 
-/* Blocks for exchanges that the way needs and that are not there. Gradients leave a device with memory of its own, and parameters come to
- * it, beside its programs. */
+/* Makes the missing blocks for exchanges that the way needs. On a device with memory of its own, gradients leave and parameters arrive
+ * while its programs run. */
 static yk_status make_blocks(yk__params *p, yk_error *err)
 {
     if (yk__exchange_alloc(p->exchange, p->layouts, p->n_trained, p->way.blocks, err) || yk__queue_wraps(p->queue))
@@ -222,7 +222,7 @@ static yk_status make_blocks(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
-/* Until now the values were on devices alone: all go where exchanges take them, each from its owner. */
+/* Until now only devices had the values: each owner copies its own to the block for exchanges. */
 yk_status yk__params_add_blocks(yk__params *p, yk_error *err)
 {
     const bool has_values = p->exchange->blocks & YK__BLOCK_VALUES;
@@ -283,7 +283,7 @@ void yk__params_drop_layout(yk__params *p)
     p->laid_out = false;
 }
 
-/* ---- What comes later ---- */
+/* ---- Moments ---- */
 
 yk_status yk__params_make_moments(yk__params *p, yk_error *err)
 {

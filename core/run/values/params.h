@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Parameters and states of one rank: where they lie, their buffers, and which slices of them this rank owns.
+ * Parameters and states of one rank: their layout, their buffers, and the slices that this rank owns.
  *
- * Layout. Trained parameters stand in reverse order of creation (the gradients of the last layers come first) in buckets of about
- * bucket_bytes, or less where there are several ranks, and never more than some rank's device takes as one buffer, but for a parameter that
- * is larger by itself; a bucket of parameters is the bucket of their gradients too. Buckets follow from the parameters and from the ranks'
- * devices, never from how ranks exchange data or where they run: who updates what decides about bits. Values, gradients and moments of a
- * bucket are laid out alike: element i of one belongs to element i of the others; each parameter begins at a multiple of 64 elements, and
- * the gaps hold zeros. Frozen parameters stand in buckets behind, without gradients. Of every trained bucket each rank owns a slice by its
- * role (roles.c): it holds the moments of that slice alone, and updates it. In LocalSGD it holds and updates all, and slices are only what
- * ranks exchange.
+ * Layout. Trained parameters stand in reverse order of creation (the gradients of the last layers come first) in buckets. A bucket has
+ * about bucket_bytes, or less with several ranks. It never passes the smallest of the devices' buffer limits, unless a parameter is larger
+ * by itself. A bucket of parameters is the bucket of their gradients too. Buckets follow from the parameters and the ranks' devices, never
+ * from the exchanges or the hosts: an element's owner decides about its bits. Values, gradients and moments of a bucket are laid out alike:
+ * element i of one array belongs to element i of each other array. Each parameter begins at a multiple of 64 elements, and the gaps hold
+ * zeros. Frozen parameters stand in buckets behind, without gradients. Each rank owns a slice of every trained bucket by its role
+ * (roles.c): it holds the moments of that slice alone, and updates it. In LocalSGD a rank holds and updates whole buckets, and slices serve
+ * exchanges only.
  *
  * The layout is made when it is first needed (param_layout.c); values written before that wait on the host. A parameter that comes later
- * makes it new.
+ * causes a new layout.
  */
 #ifndef YOKE_CORE_RUN_VALUES_PARAMS_H
 #define YOKE_CORE_RUN_VALUES_PARAMS_H
@@ -23,18 +23,18 @@
 #include "core/run/way.h"
 
 #define YK__MOMENTS 3
-#define YK__KEY_BUCKET 0x80000000u /* of a slot's key: PARAM, a whole bucket; STATE, moment (bits 24..) of a bucket */
+#define YK__KEY_BUCKET 0x80000000u /* bit of a slot's key: PARAM, a whole bucket; STATE, moment (bits 24..) of a bucket */
 
 typedef struct yk__param {
     char *name;
-    uint64_t n, at; /* elements; where in its bucket */
-    uint64_t rows;  /* of the matrix that its gradient is to PowerSGD; 0: it is none */
+    uint64_t n, at; /* elements; first element in its bucket */
+    uint64_t rows;  /* rows of the gradient as PowerSGD's matrix; 0: no matrix */
     uint32_t bucket;
     bool trained;
-    yk_dtype dtype;     /* of its values and gradients; copies in the compute format stand beside it */
+    yk_dtype dtype;     /* dtype of its values and gradients; copies in the compute format come in addition */
     float *pending;     /* host values until there is a layout */
     yk_buffer *compute; /* the copy in the compute format, when a program reads one */
-    bool is_once;       /* it is the host's one copy, and owners write it in the optimizer's pass; else this rank's own */
+    bool is_once;       /* compute is the host's one copy, which owners write in the optimizer's pass; else this rank's own */
 } yk__param;
 
 typedef struct yk__state {
@@ -48,32 +48,32 @@ typedef struct yk__bucket {
     bool trained;
     yk__layout layout;
     const yk__home *home;
-    yk_buffer *values;   /* the home's; for others there is yk__params_bind */
-    uint64_t shared_at; /* elements of the trained buckets before it: where it begins in the blocks for exchanges */
+    yk_buffer *values;   /* the home's; other code calls yk__params_bind */
+    uint64_t shared_at; /* elements of the trained buckets before it: its begin in the blocks for exchanges */
     yk_buffer *grad, *moment[YK__MOMENTS];
-    float *shared;       /* this rank's gradients for exchanges; NULL where it does not talk */
+    float *shared;       /* this rank's gradients for exchanges; NULL if it does not talk */
     bool is_wrapped;     /* grad is that memory */
-    bool is_part;        /* outside this rank's part of its island's sum `shared` is zero, but for this rank's slice */
-    yk__slices summed;   /* whose slices hold the sums of gradients, of YK__SUMS_MOVED */
-    uint64_t begin, end; /* what this rank updates: its slice; in LocalSGD all */
-    float *rest;         /* [end - begin]: what rounding took from it (masters.c); NULL: it was not rounded */
+    bool is_part;        /* `shared` is zero outside this rank's part of its island's sum, apart from this rank's slice */
+    yk__slices summed;   /* with YK__SUMS_MOVED: the slices that hold the sums of gradients */
+    uint64_t begin, end; /* elements that this rank updates: its slice; in LocalSGD all */
+    float *rest;         /* [end - begin]: the slice's rest from rounding (masters.c); NULL if not rounded */
     bool cast_due;       /* its copies in the compute format are made when a segment waits for it */
-    uint64_t point;      /* when the gradients of the last micro batch are there */
-    yk__request *request; /* its exchange that is under way */
-    int64_t begun_ns, done_ns; /* of the last one, for traces */
+    uint64_t point;      /* queue point that completes the gradients of the last micro batch */
+    yk__request *request; /* its exchange under way */
+    int64_t begun_ns, done_ns; /* times of the last exchange, for traces */
 } yk__bucket;
 
-/* Where the newest values of the trained parameters are. */
+/* The place of the newest values of the trained parameters. */
 typedef enum yk__value_state {
-    YK__VALUES_PUBLISHED,   /* where exchanges take them; this rank's device has them, or they are on their way */
-    YK__VALUES_UNPUBLISHED, /* on the devices that updated them: what exchanges take is older */
+    YK__VALUES_PUBLISHED,   /* in the place exchanges read; this rank's device has them, or they are on their way */
+    YK__VALUES_UNPUBLISHED, /* on the devices that updated them: the block for exchanges is older */
     YK__VALUES_ROUNDED,     /* with their owners: they travelled as numbers of bf16, and the rest stayed (masters.c) */
     YK__VALUES_BEHIND       /* with the members: this excluded rank's device has older ones */
 } yk__value_state;
 
 /* The sums over ranks of the last window's gradients. */
 typedef enum yk__sums {
-    YK__SUMS_MADE,  /* in this rank's slices; at first, where there are no gradients */
+    YK__SUMS_MADE,  /* in this rank's slices; also at first, without gradients */
     YK__SUMS_MOVED, /* in the slices before roles changed: bucket.summed */
     YK__SUMS_DUE    /* a window has begun */
 } yk__sums;
@@ -82,59 +82,59 @@ typedef struct yk__params {
     yk__queue *queue;
     yk__exchange *exchange;
     yk__island island;
-    yk__way way;                    /* the columns that this rank follows; chosen anew where roles change */
+    yk__way way;                    /* the columns that this rank follows; chosen anew when roles change */
     const yk__way *first_way;       /* a row before the table's; NULL for none */
     const yk__home *first_home;     /* the same of homes */
     uint64_t bucket_bytes;
     uint32_t gap;                   /* elements: parameters begin at multiples; 0: not agreed yet */
-    uint64_t most;                  /* elements of a bucket of several parameters: what every rank's device takes as one buffer */
+    uint64_t most;                  /* elements of a bucket of several parameters that every rank's device takes as one buffer */
     yk_dtype precision;             /* the compute format */
     bool rounds8;                   /* and linear layers' products have operands of 8 bits */
     bool inference;                 /* no parameter is trained, whatever its declaration says */
     yk__param *param;
     yk__state *state;
     size_t n_param, cap_param, n_state, cap_state;
-    yk_pin *grad_pin, *value_pin;   /* of the blocks for exchanges */
+    yk_pin *grad_pin, *value_pin;   /* pins of the blocks for exchanges */
     bool laid_out;
-    uint32_t layouts;               /* made so far */
+    uint32_t layouts;               /* layouts made so far */
     yk__bucket *bucket;
     uint32_t n_all_bucket, n_bucket; /* trained buckets are the first n_bucket */
     uint64_t n_trained;             /* elements of all trained buckets */
-    uint32_t n_moment;              /* of each element of a slice */
-    uint64_t version;               /* of the values */
-    uint64_t writes;                /* by the host */
+    uint32_t n_moment;              /* moments of each element of a slice */
+    uint64_t version;               /* version of the values */
+    uint64_t writes;                /* writes by the host */
     yk__copies copies;              /* in the compute format */
-    uint32_t gathered;              /* trained buckets, the last first, whose parameters are here; the others are on their way */
-    uint32_t power_rank;            /* of PowerSGD; 0: gradients are exchanged as they are */
-    struct yk__power *power;        /* its state; NULL: it begins anew (powersgd.h) */
+    uint32_t gathered;              /* trained buckets, the last first, whose parameters are here; the rest are on their way */
+    uint32_t power_rank;            /* rank of PowerSGD; 0: gradients are exchanged as they are */
+    struct yk__power *power;        /* PowerSGD's state; NULL if it begins anew (powersgd.h) */
     yk__value_state values;
     yk__sums sums;
-    yk__exact squares;              /* of these sums, where the rank talks */
+    yk__exact squares;              /* squares of these sums, on a rank that talks */
 } yk__params;
 
 /* ---- params.c: declaring and laying out ---- */
 
 yk_status yk__params_declare(yk__params *p, const char *name, uint64_t n, bool trained, uint32_t *number, yk_error *err);
 yk_status yk__params_declare_state(yk__params *p, const char *name, yk_dtype dtype, uint64_t n, uint32_t *number, yk_error *err);
-/* Buckets and their buffers, with undefined contents; collective. */
+/* Makes buckets and their buffers, with undefined contents; collective. */
 yk_status yk__params_lay_out(yk__params *p, yk_error *err);
 void yk__params_drop_layout(yk__params *p);
-void yk__params_free(yk__params *p); /* states and names; there is no layout */
-/* Blocks that a way needs which was chosen after the layout was made; the values are there then. Collective. */
+void yk__params_free(yk__params *p); /* frees states and names; the layout must be gone */
+/* Adds the blocks that a way needs if it was chosen after the layout was made, and copies the values there. Collective. */
 yk_status yk__params_add_blocks(yk__params *p, yk_error *err);
-/* The slices of a bucket, by the roles. */
+/* Cuts a bucket into slices, by the roles. */
 yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err);
-/* Moments of this rank's slices, with undefined contents. */
+/* Makes moments of this rank's slices, with undefined contents. */
 yk_status yk__params_make_moments(yk__params *p, yk_error *err);
 
-/* ---- home.c: where a bucket's values are; the range's elements ---- */
+/* ---- home.c: a bucket's values; the range's elements ---- */
 
 /* For a program or a transfer of this rank's device, submitted behind `point`. */
 static inline yk__bound yk__params_bind(const yk__bucket *b, yk__range range, uint64_t point)
 {
     return b->home->bind(b, range, point);
 }
-/* Element `at` of the bucket in the block for exchanges; NULL where there is none. */
+/* Element `at` of the bucket in the block for exchanges; NULL if there is no block. */
 float *yk__params_host(const yk__params *p, const yk__bucket *b, uint64_t at);
 /* Transfers between the home and the host; last_point completes them. */
 yk_status yk__params_get(const yk__params *p, const yk__bucket *b, yk__range range, void *dst, yk_error *err);
@@ -146,49 +146,50 @@ static inline uint64_t yk__bucket_bytes(const yk__bucket *b)
 
 /* ---- param_values.c: to and from the host ---- */
 
-/* Values that wait on the host go to where devices read them; collective while some do. */
+/* Copies values that wait on the host to the buckets' homes; collective while any wait. */
 yk_status yk__params_flush(yk__params *p, yk_error *err);
-/* The other way round, before the layout goes. */
+/* The reverse, before the layout goes. */
 yk_status yk__params_unflush(yk__params *p, yk_error *err);
 yk_status yk__params_write(yk__params *p, uint32_t number, const float *data, yk_error *err);
 yk_status yk__params_read(yk__params *p, uint32_t number, float *data, yk_error *err);
-yk_status yk__params_read_device(yk__params *p, const yk__param *q, float *data, yk_error *err); /* what this rank's device has */
+yk_status yk__params_read_device(yk__params *p, const yk__param *q, float *data, yk_error *err); /* this rank's device's values */
 yk_status yk__params_write_state(yk__params *p, uint32_t number, const void *data, yk_error *err);
 yk_status yk__params_read_state(yk__params *p, uint32_t number, void *data, yk_error *err);
 
-/* ---- masters.c: where parameters travel in bf16 ---- */
+/* ---- masters.c: parameters that travel in bf16 ---- */
 
 /* This rank's slices, in the block for exchanges and on the device, become numbers of bf16; the rest is kept. The device is idle. */
 yk_status yk__params_round(yk__params *p, yk_error *err);
-/* The other way; nothing, where they are not. */
+/* The reverse; does nothing with parameters that are not rounded. */
 yk_status yk__params_restore(yk__params *p, yk_error *err);
-void yk__params_drop_rest(yk__params *p); /* the rounded ones are all there is from here on */
-void yk__params_forget_rest(const yk__params *p, const yk__param *q); /* the host writes this one */
-/* All members have all parameters as their owners have them. By all ranks. */
+void yk__params_drop_rest(yk__params *p); /* keeps only the rounded values */
+void yk__params_forget_rest(const yk__params *p, const yk__param *q); /* the host writes this parameter */
+/* Gathers all parameters, as their owners have them, on all members. All ranks call it. */
 yk_status yk__params_gather_whole(yk__params *p, yk_error *err);
 
 /* ---- ways/choose.c ---- */
 
-/* By all ranks, where the island or the roles may be others; nothing is under way. */
+/* Chooses the way anew. All ranks call it when the island or the roles may have changed, with no exchange under way. */
 void yk__params_choose_way(yk__params *p);
 
-/* ---- window_reduce.c: what members exchange at the end of a window ---- */
+/* ---- window_reduce.c: the exchanges at the end of a window ---- */
 
-/* The gradients over the members, to each owner its slices; once per window. */
+/* Sums the gradients over the members; each owner gets its slices. Once per window. */
 yk_status yk__params_reduce(yk__params *p, yk_error *err);
-/* This rank's slices of the values to where exchanges take them, where the device does not write them there. Done when it returns. */
+/* Copies this rank's slices of the values to the block for exchanges, unless the device writes them there. Done when it returns. */
 yk_status yk__params_publish(yk__params *p, yk_error *err);
-/* The same of YK__VALUES_UNPUBLISHED; of others nothing. */
+/* The same if the state is YK__VALUES_UNPUBLISHED; else does nothing. */
 yk_status yk__params_publish_late(yk__params *p, yk_error *err);
-/* Elements of a bucket from the block for exchanges to a home elsewhere. */
+/* Copies elements of a bucket from the block for exchanges to a home elsewhere. */
 yk_status yk__params_put_shared(yk__params *p, const yk__bucket *b, yk__range range, yk_error *err);
-/* What they published comes to this rank: as messages it is on its way, else the transfers to a device's own copies are. */
+/* Brings the members' published values to this rank. Messages, or the transfers to a device's own copies, are on their way when it
+ * returns. */
 yk_status yk__params_gather(yk__params *p, yk_error *err);
 /* Device and host may read the bucket. The transfers to a device's own copy go on behind. */
 yk_status yk__params_await(yk__params *p, uint32_t bucket, yk_error *err);
-yk_status yk__params_settle(yk__params *p, yk_error *err); /* all of them */
-/* All trained parameters to a rank that was excluded, if it is to take them, as the root, a member, has them. By all ranks; none may
- * be in an update meanwhile. */
+yk_status yk__params_settle(yk__params *p, yk_error *err); /* all buckets */
+/* Sends all trained parameters of the root, a member, to a rank that was excluded, if `take` is set. All ranks call it, and none may be in
+ * an update meanwhile. */
 yk_status yk__params_refresh(yk__params *p, uint32_t root, bool take, yk_error *err);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "core/run/engine.h"
 
-/* What this rank owns of a parameter, by the slices; the rest zero. */
+/* Reads this rank's part of a parameter, by the slices, and sets the other elements to zero. */
 static yk_status own_part(yk__engine *e, yk_buffer *b, const yk__slices *s, uint64_t base, const yk__param *q, float *data,
                           yk_error *err)
 {
@@ -46,7 +46,7 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
 
 void yk__engine_scale_errors(yk__engine *e, double factor)
 {
-    if (e->exchange.part == YK__PART_LOCAL) /* of changes of parameters, which bear no scale */
+    if (e->exchange.part == YK__PART_LOCAL) /* its residual is of changes of parameters, which bear no scale */
         return;
     yk__exchange_scale_residual(&e->exchange, (float)factor);
     yk__power_scale(&e->params, (float)factor);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The last whole step in two copies that outlive the ranks which wrote them. They are copies, and not the memory that the optimizer
- * writes, because its operations work in place, and because the moments of a device with memory of its own die with its process.
+ * The last whole step in two copies that outlive the ranks which wrote them. The optimizer's own memory cannot serve. Its operations work
+ * in place, and the moments of a device with memory of its own die with its process.
  */
 #include "core/run/values/snapshot.h"
 
@@ -13,14 +13,14 @@
 #define LINE 64u
 #define PAGE 4096u
 
-/* Before the copies. */
+/* The head of the block, before the copies. */
 typedef struct snapshot_head {
     _Atomic uint32_t claimed; /* a rank has taken it: the job is over, and no step is written any more */
 } snapshot_head;
 
 /* ---- Layout ---- */
 
-/* Elements of the buckets before it, trained and frozen. */
+/* Elements of the buckets before this one, trained and frozen. */
 static uint64_t bucket_at(const yk__params *p, uint32_t bucket)
 {
     uint64_t at = 0;
@@ -95,7 +95,7 @@ void yk__snapshot_release(yk__snapshot *snapshot)
         yk__exchange_release_snapshot(snapshot->exchange, &snapshot->block);
 }
 
-/* This rank's slices of a bucket; its transfers go on behind. */
+/* Begins the transfers of this rank's slices of a bucket, which go on after it returns. */
 static yk_status get_slices(const yk__snapshot *snapshot, int copy, uint32_t bucket, yk_error *err)
 {
     const yk__params *p = snapshot->params;
@@ -111,7 +111,7 @@ static yk_status get_slices(const yk__snapshot *snapshot, int copy, uint32_t buc
     return YK_OK;
 }
 
-/* They change only where the host writes them. */
+/* Copies frozen parameters, which change only when the host writes them. */
 static yk_status get_frozen(yk__snapshot *snapshot, int copy, yk_error *err)
 {
     const yk__params *p = snapshot->params;
@@ -124,7 +124,7 @@ static yk_status get_frozen(yk__snapshot *snapshot, int copy, yk_error *err)
     return YK_OK;
 }
 
-/* What all members have alike, by the first of them. */
+/* Copies the state that all members have alike; the first member does it. */
 static yk_status get_common(yk__snapshot *snapshot, int copy, const void *host, uint64_t bytes, yk_error *err)
 {
     const yk__params *p = snapshot->params;
@@ -165,7 +165,7 @@ yk_status yk__snapshot_write(yk__snapshot *snapshot, const void *host, uint64_t 
 
 /* ---- Reading ---- */
 
-/* The number of a copy's snapshot; 0: it is not whole. */
+/* The number of a copy's snapshot; 0 if it is not whole. */
 static uint64_t whole_number(const yk__snapshot *snapshot, int copy)
 {
     uint64_t newest = 0;
@@ -180,8 +180,8 @@ static uint64_t whole_number(const yk__snapshot *snapshot, int copy)
     return newest && have == members ? newest : 0;
 }
 
-/* First claimed, then looked at: a member that has not heard of the end may have begun the step after the newest whole one by then, into
- * the other copy, and begins no further one. An excluded rank may be the only one that is left. */
+/* Claims first, then reads. A member that has not seen the end may have begun one more snapshot by then, in the other copy, and begins no
+ * further one. An excluded rank may be the only rank left. */
 int yk__snapshot_claim(yk__snapshot *snapshot)
 {
     uint64_t first, second;

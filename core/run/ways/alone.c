@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rank that updates all parameters by itself: the only one of its job, or one of LocalSGD. And one whose device plans only. */
+/* A rank that updates all parameters by itself: the only rank of its job, or a rank of LocalSGD. Also a rank whose device plans only. */
 #include "core/run/ways/ways.h"
 
 static bool single_fits(const yk__params *p)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of ways, and which rows a rank follows: each column from the first that fits and has it. */
+/* The table of ways, and the choice of a rank's rows: each column comes from the first row that fits and has it. */
 #include "core/run/ways/ways.h"
 
-/* A way in front of another wraps it. The last fits always and has all columns. */
+/* A way in front of another wraps it. The last row fits always and has all columns. */
 static const yk__way *const ways[] = {
     &yk__way_single, &yk__way_planned, &yk__way_excluded, &yk__way_power,  &yk__way_rounded,
     &yk__way_sole,  &yk__way_kept,  &yk__way_island,  &yk__way_joinable, &yk__way_shared, &yk__way_messages,

@@ -15,7 +15,7 @@ static yk_status fall_behind(yk__updater *u, yk_error *err)
     return YK_OK;
 }
 
-/* Messages bring parameters to an excluded rank only where all ranks take part. */
+/* Messages bring parameters to an excluded rank only if all ranks take part. */
 static yk_status fail_behind(const yk__params *p, const yk__param *q, yk_error *err)
 {
     return yk__fail(err, YK_E_ARG, "%s is excluded from the steps at present and has no memory in common with the others, so that it "

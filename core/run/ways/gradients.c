@@ -4,13 +4,14 @@
 
 #include "core/run/ways/ways.h"
 
-/* The island adds the bucket up, and this rank passes a part of that on; the rest of its block counts nothing, as others pass it on. */
+/* The island adds the bucket up, and this rank passes its part of the sum on. The rest of its block is zero, as other members pass that
+ * on. */
 static yk_status island_to_shared(yk__params *p, yk__bucket *b, yk_error *err)
 {
     uint64_t from = 0, to = 0;
     if (yk__island_reduce(&p->island, b->grad, b->layout.n, (uint32_t)(b - p->bucket), b->point, &from, &to, err))
         return err->status;
-    if (b->is_part) /* the last sums went to the device from there, which the norm waited for */
+    if (b->is_part) /* the transfer of the last sums from there to the device is over: the norm waited for it */
         memset(b->shared + b->begin, 0, (b->end - b->begin) * sizeof *b->shared);
     else
         memset(b->shared, 0, b->layout.n * sizeof *b->shared);
@@ -21,8 +22,8 @@ static yk_status island_to_shared(yk__params *p, yk__bucket *b, yk_error *err)
     return yk__queue_idle_overlapped(p->queue, err);
 }
 
-/* This rank's gradients of a bucket are where exchanges take them; a device with memory of its own sends them while it computes those
- * of the buckets behind. */
+/* Brings this rank's gradients of a bucket to the block for exchanges. A device with memory of its own sends them while it computes the
+ * gradients of later buckets. */
 yk_status yk__grads_to_host(yk__params *p, yk__bucket *b, yk_error *err)
 {
     if (yk__island_sums(&p->island))
@@ -67,7 +68,7 @@ static yk_status end_sums(yk__params *p, yk__bucket *b, yk_error *err)
     return yk__bucket_await(p, b, "reduce_scatter", err) ? err->status : yk__sums_to_device(p, b, err);
 }
 
-/* All buckets in order, as many under way at once as are of use. */
+/* Reduces all buckets in order, with as many under way at once as are of use. */
 yk_status yk__way_reduce_buckets(yk__params *p, yk_error *err)
 {
     const uint32_t depth = yk__exchange_depth(p->exchange), n = p->n_bucket;

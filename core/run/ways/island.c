@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * All members are one island (docs/decisions/0053): sums are made on the devices, and parameters go from one to the other. And devices
- * that could be one: their norm is made as an island makes it, so that bits do not tell whether they are joined (0055).
+ * Members that are all one island (docs/decisions/0053): sums are made on the devices, and parameters go from device to device. Also
+ * devices that could form an island: their norm is made as an island makes it, so joining does not change bits (0055).
  */
 #include "core/run/ways/ways.h"
 
@@ -10,7 +10,7 @@ static bool island_fits(const yk__params *p)
     return !p->power_rank && yk__island_holds_all(&p->island); /* PowerSGD changes gradients on the host */
 }
 
-/* Nothing leaves the devices: each has the sums of its slices, in its gradients. */
+/* Gradients stay on the devices: each device gets the sums of its slices, in its gradients. */
 static yk_status sum_on_devices(yk__params *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->n_bucket; i++) {
@@ -23,13 +23,13 @@ static yk_status sum_on_devices(yk__params *p, yk_error *err)
 
 const yk__way yk__way_island = {.name = "island", .fits = island_fits, .reduce = sum_on_devices, .norm = yk__way_norm_on_device};
 
-/* While no rank is excluded nobody takes parameters from the host; over messages other memory holds copies of them. */
+/* While no rank is excluded no rank takes parameters from the host; over messages other memory holds copies of them. */
 static bool kept_fits(const yk__params *p)
 {
     return !p->power_rank && yk__island_keeps_values(&p->island);
 }
 
-/* What the update takes is timed without a way to the host. */
+/* Spreads the values between devices; the measured time of the update has no transfers to the host. */
 static yk_status spread_kept(yk__updater *u, yk_error *err)
 {
     yk__params *p = u->params;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ranks without memory in common: sums and updated parameters travel bucket by bucket, those while the next step begins. */
+/* Ranks without memory in common: sums and updated parameters travel bucket by bucket, the parameters while the next step begins. */
 #include "core/run/ways/ways.h"
 
 static bool messages_fit(const yk__params *p)
@@ -8,7 +8,7 @@ static bool messages_fit(const yk__params *p)
     return true;
 }
 
-/* The next of the buckets that are on their way. */
+/* Ends the exchange of the next bucket on its way. */
 static yk_status end_gather(yk__params *p, yk_error *err)
 {
     yk__bucket *b = &p->bucket[p->n_bucket - 1 - p->gathered];
@@ -18,8 +18,8 @@ static yk_status end_gather(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
-/* The last bucket first, as the next forward reads them. All are begun here, in the same order beside other requests on all ranks; of
- * many the first have come before the last begin. */
+/* Sends the last bucket first, as the next forward reads it first. All exchanges begin here, so their order among other requests is the
+ * same on all ranks. With many buckets the first have come before the last begin. */
 static yk_status send_buckets(yk__params *p, yk_error *err)
 {
     p->gathered = 0;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The norm of summed gradients: by a program of the device, or exact, of sums that went through the host. */
+/* The norm of summed gradients: by a program of the device, or exactly, from sums that went through the host. */
 #include <math.h>
 
 #include "core/run/ways/ways.h"
 
-/* sum of squares and number of not finite elements of all gradients, times `scale` */
+/* Sum of squares and number of not finite elements of all gradients, times `scale`. */
 static yk_status scaled_stats(yk__updater *u, double scale, double sum[2], yk_error *err)
 {
     yk__exec *exec = u->exec;
@@ -25,9 +25,9 @@ static yk_status scaled_stats(yk__updater *u, double scale, double sum[2], yk_er
     return YK_OK;
 }
 
-#define FEW 0x1p-90 /* a sum of squares below it may lack some: those below 2^-149 are 0 in f32 */
+#define FEW 0x1p-90 /* a sum of squares below it may lack terms: squares below 2^-149 are 0 in f32 */
 
-/* The same; squares of finite gradients that leave f32's range are taken again on another scale. */
+/* The same, but squares of finite gradients that leave f32's range are taken again on another scale. */
 yk_status yk__norm_own(yk__updater *u, double divisor, double sum[2], yk_error *err)
 {
     if (yk__optim_make_stats(&u->optim, err) || scaled_stats(u, 1.0 / divisor, sum, err) || sum[1] > 0.0 ||
@@ -40,7 +40,7 @@ yk_status yk__norm_own(yk__updater *u, double divisor, double sum[2], yk_error *
     return YK_OK;
 }
 
-/* Excluded ranks get what members found. */
+/* Excluded ranks get the members' result. */
 yk_status yk__way_norm_on_device(yk__updater *u, double divisor, double sum[2], yk_error *err)
 {
     sum[0] = sum[1] = 0.0;

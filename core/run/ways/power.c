@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PowerSGD in front of another way: what members add up are factors (powersgd.h), on the host. */
+/* PowerSGD in front of another way: members add up factors (powersgd.h), on the host. */
 #include "core/run/ways/powersgd.h"
 #include "core/run/ways/ways.h"
 
-/* The whole block at once, which then holds sums from end to end. */
+/* Reduces the whole block at once, which then holds sums from end to end. */
 static yk_status reduce_block(yk__params *p, yk_error *err)
 {
     for (uint32_t i = 0; i < p->n_bucket; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* PowerSGD over a rank's block of gradients: which parameters are matrices, the two sums over members, errors. */
+/* PowerSGD over a rank's block of gradients: the choice of matrices, the two sums over members, errors. */
 #include "core/run/ways/powersgd.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@
 
 typedef struct yk__power {
     float *error;        /* [n_trained], as the block of gradients */
-    float *left, *right; /* the factors of all matrices, one after the other; behind left's the numbers that go as they are */
+    float *left, *right; /* the factors of all matrices, one after the other; uncompressed gradients stand behind left's */
     uint64_t n_left, n_right, n_plain;
 } yk__power;
 
@@ -29,7 +29,7 @@ void yk__power_scale(yk__params *p, float factor)
         p->power->error[i] *= factor;
 }
 
-/* False: the gradient goes as it is. */
+/* False if the gradient goes as it is. */
 static bool find_shape(const yk__params *p, const yk__param *q, yk__power_shape *shape)
 {
     *shape = (yk__power_shape){q->rows, q->rows ? q->n / q->rows : 0, p->power_rank};
@@ -72,7 +72,7 @@ static yk_status power_new(yk__params *p, yk_error *err)
     return err->status;
 }
 
-/* Over the members. */
+/* Sums a vector over the members. */
 static yk_status sum_vector(const yk__params *p, float *v, uint64_t n, yk_error *err)
 {
     double waited = 0.0;

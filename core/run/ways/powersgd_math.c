@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Products in the order of memory; sums of a column in f64. All ranks compute what they share from equal numbers in this order. */
+/* Products in the order of memory; sums of a column in f64. All ranks compute their common factors from equal numbers in this order. */
 #include "core/run/ways/powersgd_math.h"
 
 #include <math.h>
@@ -55,7 +55,7 @@ void yk__power_orthonormal(const yk__power_shape *shape, float *left)
                 left[i * shape->rank + k] -= (float)(part * (double)left[i * shape->rank + before]);
         }
         is = dot_columns(shape, left, k, k);
-        scale_column(shape, left, k, is <= 1e-10 * was ? 0.0 : 1.0 / sqrt(is)); /* what is left is rounding; NaN goes on */
+        scale_column(shape, left, k, is <= 1e-10 * was ? 0.0 : 1.0 / sqrt(is)); /* a column this small is only rounding; NaN goes on */
     }
 }
 
@@ -72,7 +72,7 @@ void yk__power_restore(const yk__power_shape *shape, const float *left, const fl
         }
 }
 
-/* By Box and Muller (1958). */
+/* A normal number, by Box and Muller (1958). */
 static float normal_number(uint32_t number, uint32_t column, uint64_t at)
 {
     const uint32_t counter[4] = {(uint32_t)at, (uint32_t)(at >> 32), column, number}, key[2] = {0x706f7765, 0x72736764};

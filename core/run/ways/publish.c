@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Updated parameters through the block for exchanges: what this rank owns to there, and what others own from there. */
+/* Updated parameters through the block for exchanges: this rank's slices go there, and the other ranks' slices come from there. */
 #include "core/run/ways/ways.h"
 
 void yk__update_note(yk__updater *u)
@@ -10,8 +10,9 @@ void yk__update_note(yk__updater *u)
         u->update_elements += u->params->bucket[i].end - u->params->bucket[i].begin;
 }
 
-/* From each owner in the island to the others' devices. All members do it where they have just updated, before anything else comes: who
- * did it later, when messages have brought other slices, might wait meanwhile for a rank whose device waits for this one's. */
+/* Copies the slices of each owner in the island to the other members' devices. All members do it right after their update, before any other
+ * exchange. A member that did it later, after messages have brought other slices, might wait for a rank whose device waits for this
+ * one's. */
 static yk_status spread_island(yk__params *p, const yk__bucket *b, yk_error *err)
 {
     for (uint32_t r = 0; r < p->exchange->world && yk__island_spreads(&p->island); r++) {
@@ -32,13 +33,13 @@ yk_status yk__values_spread(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
-/* It comes to this device without the host. */
+/* The owner's slice comes to this device without the host. */
 static bool is_spread(const yk__params *p, uint32_t owner)
 {
     return owner == p->exchange->rank || (yk__island_spreads(&p->island) && yk__island_place(&p->island, owner) != UINT32_MAX);
 }
 
-/* What others updated, to a device's own copy: of slices in a row at once. */
+/* Copies the other ranks' updates to a device's own copy; adjacent slices go at once. */
 yk_status yk__values_take(yk__params *p, const yk__bucket *b, yk_error *err)
 {
     uint64_t from = 0;
@@ -52,7 +53,7 @@ yk_status yk__values_take(yk__params *p, const yk__bucket *b, yk_error *err)
     return yk__params_put_shared(p, b, (yk__range){from, b->layout.n}, err);
 }
 
-/* Elements that others update and a device's own copies take. */
+/* Elements that other ranks update and that this device's own copies take. */
 static uint64_t count_taken(const yk__params *p)
 {
     uint64_t n = 0;
@@ -61,7 +62,7 @@ static uint64_t count_taken(const yk__params *p)
     return n;
 }
 
-/* Messages and transfers go on behind; they are waited for where they are timed. */
+/* Messages and transfers go on after it returns; if they are timed, it waits for them. */
 yk_status yk__values_take_others(yk__updater *u, yk_error *err)
 {
     const uint64_t n = count_taken(u->params);

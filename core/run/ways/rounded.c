@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters that travel in bf16 (masters.c): the host rounds them, so that an only member's leave its device too. */
+/* Parameters that travel in bf16 (masters.c): the host rounds them, so an only member's parameters leave its device too. */
 #include "core/run/ways/ways.h"
 
 static bool rounded_fits(const yk__params *p)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that have memory in common: each adds its slices up from the others' blocks of gradients, and writes them into the one block of
- * parameters, which processors read as it is. The block is written again in the next update, after all ranks have added their norms: each
- * waits for its device before it does, and so for the transfers that begin here.
+ * Ranks that have memory in common. Each rank adds its slices up from all blocks of gradients. It writes its parameters into the one common
+ * block, which processors read as it is. The next update writes the block again, after all ranks have added their norms. Each rank waits
+ * for its device before it adds, and so for the transfers that begin here.
  */
 #include "core/run/ways/ways.h"
 
