@@ -65,7 +65,7 @@ static void moved_try(char *at)
  * link can give. */
 static void find_own_folder(void)
 {
-    Dl_info info = {NULL};
+    Dl_info info = {NULL, NULL, NULL, NULL};
     char path[PATH_MAX], *slash;
     if (getauxval(AT_SECURE))
         return;
