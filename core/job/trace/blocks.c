@@ -5,9 +5,9 @@
 
 void yk_recompute_begin(yk_job *job)
 {
-    yk__step *step = &job->step;
     if (!yk_ok(job))
         return;
+    yk__step *step = &job->step;
     if (step->recomputing) {
         yk__job_failf(job, YK_E_ARG, "yk_recompute_begin: a block is open already; blocks do not nest");
         return;
@@ -22,9 +22,9 @@ void yk_recompute_begin(yk_job *job)
 
 void yk_recompute_end(yk_job *job)
 {
-    yk__step *step = &job->step;
     if (!yk_ok(job))
         return;
+    yk__step *step = &job->step;
     if (!step->recomputing) {
         yk__job_failf(job, YK_E_ARG, "yk_recompute_end without a yk_recompute_begin in this step");
         return;
@@ -37,9 +37,9 @@ void yk_recompute_end(yk_job *job)
 
 void yk_full_precision_begin(yk_job *job)
 {
-    yk__step *step = &job->step;
     if (!yk_ok(job))
         return;
+    yk__step *step = &job->step;
     if (step->is_full) {
         yk__job_failf(job, YK_E_ARG, "yk_full_precision_begin: a block is open already; blocks do not nest");
         return;
@@ -54,9 +54,9 @@ void yk_full_precision_begin(yk_job *job)
 
 void yk_full_precision_end(yk_job *job)
 {
-    yk__step *step = &job->step;
     if (!yk_ok(job))
         return;
+    yk__step *step = &job->step;
     if (!step->is_full) {
         yk__job_failf(job, YK_E_ARG, "yk_full_precision_end without a yk_full_precision_begin in this step");
         return;

@@ -37,10 +37,10 @@ static void input_compared(yk_job *job, uint32_t number)
 
 yk_t yk_input(yk_job *job, yk_dtype dtype, uint32_t dims, const int64_t *dim, const void *data)
 {
-    yk__step *step = &job->step;
     uint64_t n;
     if (!yk_ok(job))
         return YK__POISON;
+    yk__step *step = &job->step;
     if (!input_type(dtype)) {
         yk__job_failf(job, YK_E_ARG, "yk_input: type %s; expected f32, i32, u8 or bool", yk__dtype_name(dtype));
         return YK__POISON;
