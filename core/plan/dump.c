@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * YOKE_DUMP=DIR: writes every new plan as text and as a drawing (plan-N.txt, plan-N.dot). Its graph after each pass goes to a text
- * file (pass-N-07-empty.txt), so that two passes can be compared. N is the plan's number in the lines of YOKE_LOG=debug.
+ * YOKE_DUMP=DIR: writes every new plan as text and as a drawing (plan-N.txt, plan-N.dot), and its instructions (list-N.txt). Its graph
+ * after each pass goes to a text file (pass-N-07-empty.txt), so that two passes can be compared. N is the plan's number in the lines of
+ * YOKE_LOG=debug.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -60,4 +61,15 @@ void yk__plan_dump(yk__plan *plan)
         return;
     write_text(dir, yk__format("%s/plan-%u.txt", dir, plan->number), yk__graph_text(&g));
     write_text(dir, yk__format("%s/plan-%u.dot", dir, plan->number), yk__graph_dot(&g));
+}
+
+bool yk__plan_dumps(void)
+{
+    return yk__option_text(YK__OPTION_DUMP) != NULL;
+}
+
+void yk__plan_dump_list(const yk__plan *plan, char *text)
+{
+    const char *dir = yk__option_text(YK__OPTION_DUMP);
+    write_text(dir, yk__format("%s/list-%u.txt", dir, plan->number), text);
 }

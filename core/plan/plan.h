@@ -119,5 +119,8 @@ static inline uint32_t yk__arena_slot(uint32_t second, uint32_t part)
 
 yk_status yk__plan_new(const yk__plan_request *request, yk__plan **p, yk_error *err);
 void yk__plan_free(yk__plan *plan);
+bool yk__plan_dumps(void); /* YOKE_DUMP names a folder */
+/* With it: writes the plan's instructions to list-N.txt. Frees text; NULL means that memory was short. */
+void yk__plan_dump_list(const yk__plan *plan, char *text);
 
 #endif

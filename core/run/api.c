@@ -55,8 +55,8 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->params.bucket_bytes = e->exchange.world > 1 ? yk__option_number(YK__OPTION_BUCKET_BYTES) : SINGLE_BYTES;
     if (c->bucket_bytes)
         e->params.bucket_bytes = c->bucket_bytes;
-    e->exec = (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .cache_bytes = c->cache_bytes,
-                         .cache_most = c->cache_most ? c->cache_most : PLANS, .runs = 1};
+    e->exec = (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .first_action = c->action,
+                         .cache_bytes = c->cache_bytes, .cache_most = c->cache_most ? c->cache_most : PLANS, .runs = 1};
     e->updater =
         (yk__updater){.optim = {.exec = &e->exec, .params = &e->params}, .exec = &e->exec, .params = &e->params, .divisor = 1.0};
     if (yk__tracer_open(dev, e->exchange.rank, yk__exchange_name(&e->exchange, e->exchange.rank), &e->queue.tracer, err)) {
@@ -97,7 +97,7 @@ void yk__engine_free(yk__engine *e)
     yk__power_drop(&e->params);
     yk__params_drop_layout(&e->params);
     yk__island_close(&e->params.island);
-    yk__exec_free(&e->exec);
+    yk__instance_free(&e->exec.instance, &e->queue);
     yk__fetches_free(&e->fetches, &e->queue);
     yk__params_free(&e->params);
     yk__exchange_close(&e->exchange);

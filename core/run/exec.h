@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Execution: planned graphs as programs of the device, their cache, and the run of a program: inputs, binding per segment, and the actions
- * between segments. All programs share one arena, one input buffer and one result buffer.
+ * Execution: planned graphs as programs of the device, their cache, and the run of a program's list of instructions.
  */
 #ifndef YOKE_CORE_RUN_EXEC_H
 #define YOKE_CORE_RUN_EXEC_H
 
-#include "core/run/arena.h"
+#include "core/run/instance.h"
+#include "core/run/list.h"
 #include "core/run/values/params.h"
-
-#define YK__STAGES 4 /* input areas of micro batches under way at once */
 
 /* A planned and compiled graph. */
 typedef struct yk__prog {
     yk__plan *plan;
+    yk__list list;
     yk_program **program; /* per segment; NULL if the segment has nothing to run */
     uint32_t n_slot, n_input;
     yk_buffer **slot;     /* buffers that the segment to submit touches */
@@ -26,37 +25,14 @@ typedef struct yk__prog {
     bool is_update;       /* its inputs are few numbers, and occupy no stage of a micro batch */
 } yk__prog;
 
-/* Host memory in which inputs wait; a device that can compute on host memory reads them there (buffer). */
-typedef struct yk__stage {
-    void *host;
-    yk_pin *pin;
-    yk_buffer *buffer;
-    uint64_t bytes, point; /* point: the device reads the stage until then */
-} yk__stage;
-
-/* An all_reduce: the place of the vector on the device, and the host's place of work. The host works on the vector itself if it sees it,
- * else on a copy. */
-typedef struct yk__reduction {
-    yk_buffer *buffer;
-    uint64_t offset;
-    float *vector;
-    float *copy;
-    yk_pin *pin; /* pins the copy */
-    uint64_t copy_bytes;
-    int64_t begun_ns; /* for traces */
-} yk__reduction;
-
 typedef struct yk__exec {
     yk__queue *queue;
     yk__exchange *exchange;
     yk__params *params;
+    const yk__action_row *first_action; /* a row before the table of kinds of actions; NULL for none */
     uint64_t cache_bytes;            /* host memory for programs kept beside those in use */
     uint32_t cache_most;             /* programs kept */
-    yk__arena arena;
-    yk_buffer *input, *result;
-    uint64_t input_bytes, result_bytes;
-    yk__stage stage[YK__STAGES + 1]; /* the last is the update's */
-    yk__reduction reduction;         /* the all_reduce on its way: one at a time */
+    yk__instance instance;           /* the memory of the programs' runs */
     uint64_t runs;                   /* number of runs so far: the version of slots that a run writes */
     yk__prog **prog;                 /* the cache */
     size_t n_prog, cap_prog;
@@ -72,8 +48,6 @@ typedef struct yk__exec {
     uint64_t kept_bytes;             /* part of the arena that forward leaves for backward, at most */
 } yk__exec;
 
-void yk__exec_free(yk__exec *exec);
-
 /* ---- prog.c: making programs ---- */
 
 /* Fills the part of a request that all plans of this engine have in common. */
@@ -84,8 +58,8 @@ void yk__prog_free(const yk__exec *exec, yk__prog *p);
 
 /* ---- exec.c: running them ---- */
 
-/* Copies the inputs, and submits segments and actions in order. */
-yk_status yk__prog_run(yk__exec *exec, yk__prog *p, uint32_t n_input, const void *const *input, const uint64_t *bytes, yk_error *err);
+/* Copies the inputs and executes the list. The program's commands may still run when it returns. */
+yk_status yk__prog_run(yk__exec *exec, yk__prog *p, yk__inputs inputs, yk_error *err);
 
 /* ---- cache.c ---- */
 

@@ -12,7 +12,8 @@ static yk_status fetch_results(yk__engine *e, const yk__prog *p, const yk__micro
 {
     for (uint32_t i = 0; i < m->n_result; i++) {
         const uint64_t bytes = result_bytes(&m->trace->value[m->result[i]]);
-        if (bytes && yk__fetches_add(&e->fetches, &e->queue, e->exec.result, p->plan->result_offset[i], m->result_host[i], bytes, err))
+        if (bytes && yk__fetches_add(&e->fetches, &e->queue, e->exec.instance.result, p->plan->result_offset[i], m->result_host[i], bytes,
+                                     err))
             return err->status;
     }
     return YK_OK;
@@ -37,7 +38,7 @@ static yk_status run_micro(yk__engine *e, const yk__micro *m, yk_error *err)
 {
     yk__prog *p;
     if (yk__cache_find(&e->exec, m, &p, err) || (p->reads_compute && yk__compute_refresh(&e->exec, p->settles, err)) ||
-        yk__prog_run(&e->exec, p, m->n_input, m->input, m->input_bytes, err))
+        yk__prog_run(&e->exec, p, (yk__inputs){m->n_input, m->input, m->input_bytes}, err))
         return err->status;
     return fetch_results(e, p, m, err);
 }
@@ -64,7 +65,7 @@ static yk_status run_empty(yk__engine *e, const yk__micro *m, yk_error *err)
         return YK_OK;
     if (yk__cache_find(&e->exec, NULL, &p, err))
         return err->status;
-    return yk__prog_run(&e->exec, p, 0, NULL, NULL, err);
+    return yk__prog_run(&e->exec, p, (yk__inputs){0}, err);
 }
 
 /* In a timed run the host waits for the device before and after it. Otherwise it would see the end only after it has waited for other

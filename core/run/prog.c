@@ -130,7 +130,11 @@ static yk_status prog_fill(yk__exec *exec, const yk__plan_request *r, yk__prog *
         return yk__fail_mem(err, n * 24, "a program");
     if (lay_inputs(exec, p, err) || make_copies(exec, p, err) || count_scratch(exec, p->plan, err))
         return err->status;
-    return compile_segments(exec, p, err);
+    if (compile_segments(exec, p, err) || yk__list_make(p->plan, exec->first_action, &p->list, err))
+        return err->status;
+    if (yk__plan_dumps())
+        yk__plan_dump_list(p->plan, yk__list_text(p->plan, &p->list));
+    return YK_OK;
 }
 
 yk_status yk__prog_new(yk__exec *exec, const yk__plan_request *r, yk__prog **out, yk_error *err)
@@ -153,6 +157,7 @@ void yk__prog_free(const yk__exec *exec, yk__prog *p)
         if (p->program[i])
             exec->queue->dev->table->program_free(p->program[i]);
     yk__plan_free(p->plan);
+    yk__list_free(&p->list);
     yk__free(p->program);
     yk__free(p->slot);
     yk__free(p->slot_offset);

@@ -35,6 +35,7 @@ typedef struct yk__engine_config {
     bool local_sgd;          /* this rank updates parameters of its own, from yk__engine_average to the next; equal on all ranks */
     const struct yk__way *way; /* a way to exchange (way.h) before those of the table, by which tests bring their own; NULL for none */
     const struct yk__home *home; /* the same of homes of parameters (home.h) */
+    const struct yk__action_row *action; /* the same of kinds of actions (actions.h) */
     uint64_t cache_bytes;    /* host memory for programs kept beside those in use; 0: 64 MiB */
     uint32_t cache_most;     /* programs kept; 0: 96 */
     bool inference;          /* no parameter has a gradient */

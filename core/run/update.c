@@ -21,7 +21,7 @@ static yk_status free_arena_for_moments(yk__updater *u, yk_error *err)
     if (yk__queue_idle(exec->queue, err))
         return err->status;
     yk__cache_clear(exec);
-    yk__arena_free(&exec->arena, exec->queue);
+    yk__arena_free(&exec->instance.arena, exec->queue);
     return YK_OK;
 }
 
@@ -111,7 +111,7 @@ static yk_status step_slices(yk__updater *u, const yk__update *update, double fa
     u->started = yk__seconds();
     if (yk__params_restore(u->params, err))
         return err->status;
-    return yk__prog_run(u->exec, u->optim.step_prog, 1, &input, &bytes, err);
+    return yk__prog_run(u->exec, u->optim.step_prog, (yk__inputs){1, &input, &bytes}, err);
 }
 
 static yk_status publish_values(yk__updater *u, yk_error *err)

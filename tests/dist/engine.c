@@ -143,11 +143,18 @@ static yk_status run_low(yk__group *group, yk_error *err)
     return err->status;
 }
 
-/* Trains with the ways and homes of the tables, or with one of this folder before them. */
-static yk_status train_by(rig *r, yk__device *dev, yk__group *group, const yk__way *way, const yk__home *home,
-                          float p[N_PARAM][IN * MID], double *norm, yk_error *err)
+/* Rows of this folder before those of the tables; NULL for none. */
+typedef struct own_rows {
+    const yk__way *way;
+    const yk__home *home;
+    const yk__action_row *action;
+} own_rows;
+
+static yk_status train_by(rig *r, yk__device *dev, yk__group *group, own_rows own, float p[N_PARAM][IN * MID], double *norm,
+                          yk_error *err)
 {
-    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 4096, .way = way, .home = home};
+    const yk__engine_config c = {
+        .precision = YK_F32, .bucket_bytes = 4096, .way = own.way, .home = own.home, .action = own.action};
     if (!net_setup(r, dev, group, &c, YK_OPT_ADAM, err) && !rig_train(r, YK_OPT_ADAM, norm, err))
         for (int i = 0; i < N_PARAM && !err->status; i++)
             yk__engine_param_read(r->e, r->number[i], p[i], err);
@@ -165,7 +172,8 @@ static void compare_runs(float table[N_PARAM][IN * MID], float own[N_PARAM][IN *
             yk__fail(err, YK_E_INTERNAL, "parameter %d is %g and %g", i, (double)table[i][0], (double)own[i][0]);
 }
 
-/* A way that adds up in the order of ranks gives the bits of those that do; so does a home that lays values elsewhere. */
+/* A way that adds up in the order of ranks gives the bits of those that do; so do a home that lays values elsewhere, and a kind
+ * of action that waits. */
 static yk_status run_ways(yk__group *group, yk_error *err)
 {
     static float table[N_PARAM][IN * MID], own[N_PARAM][IN * MID];
@@ -173,13 +181,17 @@ static yk_status run_ways(yk__group *group, yk_error *err)
     rig r = {.begin = first_row(me, ranks, false), .end = first_row(me + 1, ranks, false)};
     double norm[2][STEPS];
     yk__device *dev = NULL;
-    if (!ref_open(&dev, err) && !train_by(&r, dev, group, NULL, NULL, table, norm[0], err) &&
-        !train_by(&r, dev, group, &own_way, NULL, own, norm[1], err)) {
+    if (!ref_open(&dev, err) && !train_by(&r, dev, group, (own_rows){0}, table, norm[0], err) &&
+        !train_by(&r, dev, group, (own_rows){.way = &own_way}, own, norm[1], err)) {
         compare_runs(table, own, norm, err);
         if (!own_way_sums && !err->status)
             yk__fail(err, YK_E_INTERNAL, "no bucket went by the test's way");
-        if (!err->status && !train_by(&r, dev, group, NULL, &own_home, own, norm[1], err))
+        if (!err->status && !train_by(&r, dev, group, (own_rows){.home = &own_home}, own, norm[1], err))
             compare_runs(table, own, norm, err);
+        if (!err->status && !train_by(&r, dev, group, (own_rows){.action = &own_action}, own, norm[1], err))
+            compare_runs(table, own, norm, err);
+        if (!err->status && (!own_action_starts || own_action_starts != own_action_waits))
+            yk__fail(err, YK_E_INTERNAL, "%u actions started, %u waited for", own_action_starts, own_action_waits);
     }
     yk__device_close(dev);
     return err->status;

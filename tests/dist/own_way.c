@@ -2,6 +2,7 @@
 /*
  * A way to exchange that core/run does not know: every member sends every member all of its gradients, and adds its slices up in the order
  * of ranks. It has one column; the others are those of the ways behind it. And a home: the values begin PREFIX elements into their buffer.
+ * And a kind of action: a bucket of gradients is read back from the device when it is complete, and the program waits for that.
  */
 #include "tests/dist/own_way.h"
 
@@ -81,3 +82,24 @@ static yk__bound own_home_bind(const yk__bucket *b, yk__range range, uint64_t po
 }
 
 const yk__home own_home = {YK__HOME_DEVICE, "behind a prefix", false, own_home_fits, own_home_make, own_home_drop, own_home_bind};
+
+/* ---- A kind of action ---- */
+
+uint32_t own_action_starts, own_action_waits;
+
+static yk_status own_action_start(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
+{
+    own_action_starts++;
+    return yk__action_row_of(a->kind, NULL)->start(exec, p, a, err);
+}
+
+/* The device is idle behind it, so what the bucket holds is what the update sums. */
+static yk_status own_action_wait(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
+{
+    const yk__bucket *b = &exec->params->bucket[a->target];
+    (void)p;
+    own_action_waits++;
+    return yk__queue_wait(exec->queue, b->point, err);
+}
+
+const yk__action_row own_action = {YK__ACTION_REDUCE_SCATTER, "a bucket, at once", own_action_start, own_action_wait};

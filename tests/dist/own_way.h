@@ -2,10 +2,12 @@
 #ifndef YOKE_TESTS_DIST_OWN_WAY_H
 #define YOKE_TESTS_DIST_OWN_WAY_H
 
-#include "core/run/values/params.h"
+#include "core/run/exec.h"
 
 extern const yk__way own_way; /* for yk__engine_config.way */
 extern const yk__home own_home; /* for yk__engine_config.home: behind memory of its own, in a buffer of the device */
 extern uint32_t own_way_sums; /* buckets that it has added up */
+extern const yk__action_row own_action; /* for yk__engine_config.action: the program waits for complete buckets of gradients */
+extern uint32_t own_action_starts, own_action_waits;
 
 #endif

@@ -90,7 +90,7 @@ static yk_status cast_all(yk__exec *exec, bool frozen, yk_error *err)
 {
     const cast_choice which = {.all = frozen, .bucket = YK_NONE};
     if (drop_outdated(exec, err) || (!exec->cast_prog[frozen] && make_cast(exec, which, &exec->cast_prog[frozen], err)) ||
-        yk__prog_run(exec, exec->cast_prog[frozen], 0, NULL, NULL, err))
+        yk__prog_run(exec, exec->cast_prog[frozen], (yk__inputs){0}, err))
         return err->status;
     mark_due(exec->params, false);
     return YK_OK;
@@ -119,7 +119,7 @@ static yk_status refresh_bucket(yk__exec *exec, uint32_t bucket, yk_error *err)
             return err->status;
         exec->bucket_cast[bucket]->settles = false; /* the other buckets may still be on their way */
     }
-    return yk__prog_run(exec, exec->bucket_cast[bucket], 0, NULL, NULL, err);
+    return yk__prog_run(exec, exec->bucket_cast[bucket], (yk__inputs){0}, err);
 }
 
 yk_status yk__compute_refresh(yk__exec *exec, bool whole, yk_error *err)

@@ -12,8 +12,8 @@ static yk_status scaled_stats(yk__updater *u, double scale, double sum[2], yk_er
     const float in[64] = {(float)scale};
     const void *input = in;
     const uint64_t bytes = sizeof in;
-    if (yk__prog_run(exec, optim->stat_prog, 1, &input, &bytes, err) ||
-        (optim->n_stat && yk__queue_get(exec->queue, exec->result, 0, optim->stats, optim->stat_prog->plan->result_bytes, err)) ||
+    if (yk__prog_run(exec, optim->stat_prog, (yk__inputs){1, &input, &bytes}, err) ||
+        (optim->n_stat && yk__queue_get(exec->queue, exec->instance.result, 0, optim->stats, optim->stat_prog->plan->result_bytes, err)) ||
         yk__queue_idle(exec->queue, err))
         return err->status;
     sum[0] = sum[1] = 0.0;

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of kinds of actions: sums inside a step, buckets of gradients, and buckets of parameters. */
+#include "core/run/actions.h"
+
+#include "core/base/mem.h"
+#include "core/run/exec.h"
+
+/* ---- Sums of a vector of the step ---- */
+
+/* The host's address of this part of a buffer; NULL if the host does not see it. The host may use it while the device is idle: in common
+ * memory this thread writes the result then; messages bring it at any time. */
+static float *in_place(const yk__exec *exec, yk_buffer *b, uint64_t offset)
+{
+    char *map = NULL;
+    if (exec->exchange->medium == YK__MEMORY && (exec->queue->dev->caps.flags & YK_CAP_HOST_VISIBLE))
+        map = exec->queue->dev->table->buffer_map(b);
+    return map ? (float *)(void *)(map + offset) : NULL;
+}
+
+static yk_status reserve_copy(yk__exec *exec, yk__reduction *r, uint64_t bytes, yk_error *err)
+{
+    if (r->copy_bytes >= bytes)
+        return YK_OK;
+    if (r->copy && yk__queue_idle(exec->queue, err)) /* the last result may still be on its way to the device */
+        return err->status;
+    yk__queue_unpin(exec->queue, &r->pin);
+    yk__free(r->copy);
+    r->copy_bytes = 0;
+    r->copy = yk__malloc_aligned(bytes, 64);
+    if (!r->copy)
+        return yk__fail_mem(err, bytes, "a sum over ranks");
+    r->copy_bytes = bytes;
+    yk__queue_pin(exec->queue, r->copy, bytes, &r->pin);
+    return YK_OK;
+}
+
+/* Begins the all-reduce of a vector in the program's memory. A vector that the host does not see is fetched. */
+static yk_status all_reduce_start(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
+{
+    yk__reduction *r = &exec->instance.reduction;
+    const uint64_t bytes = a->count * sizeof(float);
+    if (!exec->exchange->medium)
+        return YK_OK;
+    r->buffer = p->slot[a->target];
+    r->offset = p->slot_offset[a->target] + a->offset;
+    r->vector = in_place(exec, r->buffer, r->offset);
+    if (r->vector ? yk__queue_idle(exec->queue, err)
+                  : reserve_copy(exec, r, bytes, err) || yk__queue_read(exec->queue, r->buffer, r->offset, r->copy, bytes, err))
+        return err->status;
+    r->begun_ns = yk__clock_ns();
+    return yk__exchange_all_reduce_begin(exec->exchange, r->vector ? r->vector : r->copy, a->count, a->op, err);
+}
+
+/* The result takes the vector's place. A vector that the host does not see goes back without a wait. The queue is in order, so the device
+ * reads the host's copy before the next vector is fetched into it. */
+static yk_status all_reduce_wait(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
+{
+    const yk__reduction *r = &exec->instance.reduction;
+    (void)p;
+    if (yk__queue_idle(exec->queue, err) || !exec->exchange->medium ||
+        yk__exchange_all_reduce_end(exec->exchange, r->vector ? r->vector : r->copy, a->count, a->op, &exec->queue->exchanging,
+                                    err))
+        return err->status;
+    yk__tracer_span(exec->queue->tracer, YK__LANE_WIRE, "all_reduce", a->count, r->begun_ns, yk__clock_ns());
+    return r->vector ? YK_OK : yk__queue_put(exec->queue, r->buffer, r->offset, r->copy, a->count * sizeof(float), err);
+}
+
+/* ---- Buckets ---- */
+
+/* The update sums the bucket after the window's last micro batch has run to here. */
+static yk_status bucket_made(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
+{
+    (void)p;
+    (void)err;
+    exec->params->bucket[a->target].point = exec->queue->last_point;
+    return YK_OK;
+}
+
+static yk_status gather_wait(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
+{
+    (void)p;
+    if (yk__params_await(exec->params, a->target, err))
+        return err->status;
+    return exec->bucket_came ? exec->bucket_came(exec, a->target, err) : YK_OK;
+}
+
+/* ---- The table ---- */
+
+static const yk__action_row rows[] = {
+    {YK__ACTION_ALL_REDUCE, "all_reduce", all_reduce_start, all_reduce_wait},
+    {YK__ACTION_REDUCE_SCATTER, "reduce_scatter", bucket_made, NULL},
+    {YK__ACTION_ALL_GATHER, "all_gather", NULL, gather_wait}, /* the last update has started it */
+};
+
+const yk__action_row *yk__action_row_of(yk__action_kind kind, const yk__action_row *first)
+{
+    return first && first->kind == kind ? first : &rows[kind];
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Room for a program's temporaries, inputs and results; the way of inputs to the device. */
+#include "core/run/instance.h"
+
+#include <string.h>
+
+#include "core/base/mem.h"
+#include "core/run/exec.h"
+
+yk_status yk__instance_reserve(yk__instance *instance, yk__queue *q, const yk__prog *p, yk_error *err)
+{
+    if (yk__arena_reserve(&instance->arena, q, p->plan, err))
+        return err->status;
+    if (!yk__queue_wraps(q) && yk__queue_reserve(q, &instance->input, &instance->input_bytes, p->input_bytes, YK__INPUT_BYTES, err))
+        return err->status;
+    return yk__queue_reserve(q, &instance->result, &instance->result_bytes, p->plan->result_bytes, YK__INPUT_BYTES, err);
+}
+
+static void staging_free(yk__queue *q, yk__staging *s)
+{
+    if (s->buffer)
+        yk__queue_unbuffer(q, &s->buffer, s->bytes, YK__INPUT_BYTES);
+    yk__queue_unpin(q, &s->pin);
+    yk__free(s->host);
+    *s = (yk__staging){0};
+}
+
+static yk_status staging_make(yk__queue *q, yk__staging *s, uint64_t bytes, yk_error *err)
+{
+    yk_status st = YK_OK;
+    if (s->bytes >= bytes)
+        return YK_OK;
+    staging_free(q, s);
+    s->host = yk__malloc_aligned(bytes, 4096);
+    if (!s->host)
+        return yk__fail_mem(err, bytes, "the inputs of a step");
+    s->bytes = bytes;
+    if (yk__queue_wraps(q))
+        st = yk__queue_wrap(q, s->host, bytes, &s->buffer, YK__INPUT_BYTES, err);
+    else
+        yk__queue_pin(q, s->host, bytes, &s->pin);
+    if (st)
+        staging_free(q, s);
+    return st;
+}
+
+/* Chooses among the areas that nothing reads any more: the smallest that is large enough, else the smallest. If all are in use, the area
+ * in use longest. So no more areas grow than are in use at once. */
+static yk__staging *staging_choose(yk__instance *instance, const yk__queue *q, uint64_t bytes)
+{
+    yk__staging *best = &instance->staging[0];
+    for (yk__staging *s = best + 1; s < instance->staging + YK__STAGINGS; s++) {
+        const bool idle = s->point <= q->waited, best_idle = best->point <= q->waited;
+        const bool fits = s->bytes >= bytes, best_fits = best->bytes >= bytes;
+        if (idle != best_idle ? idle : !idle ? s->point < best->point : fits != best_fits ? fits : s->bytes < best->bytes)
+            best = s;
+    }
+    return best;
+}
+
+/* A host area that no transfer or program reads any more. */
+static yk_status staging_acquire(yk__instance *instance, yk__queue *q, const yk__prog *p, yk__staging **out, yk_error *err)
+{
+    yk__staging *s = p->is_update ? &instance->staging[YK__STAGINGS] : staging_choose(instance, q, p->input_bytes);
+    if (yk__queue_wait(q, s->point, err) || staging_make(q, s, p->input_bytes, err))
+        return err->status;
+    *out = s;
+    return YK_OK;
+}
+
+yk_status yk__instance_upload(yk__instance *instance, yk__queue *q, const yk__prog *p, yk__inputs inputs, yk__staging **staging,
+                              yk_error *err)
+{
+    yk__staging *s = NULL;
+    *staging = NULL;
+    if (!p->input_bytes)
+        return YK_OK;
+    if (staging_acquire(instance, q, p, &s, err))
+        return err->status;
+    for (uint32_t i = 0; i < p->n_input; i++) {
+        if (!p->input_size[i])
+            continue;
+        if (i >= inputs.n || inputs.bytes[i] < p->input_size[i])
+            return yk__fail(err, YK_E_INTERNAL, "input %u has %llu bytes; the program reads %llu", i,
+                            i < inputs.n ? (unsigned long long)inputs.bytes[i] : 0ull, (unsigned long long)p->input_size[i]);
+        memcpy((char *)s->host + p->input_offset[i], inputs.data[i], p->input_size[i]);
+    }
+    if (s->buffer) {
+        *staging = s;
+        return YK_OK;
+    }
+    if (yk__queue_put(q, instance->input, 0, s->host, p->input_bytes, err))
+        return err->status;
+    s->point = q->last_point;
+    return YK_OK;
+}
+
+void yk__instance_free(yk__instance *instance, yk__queue *q)
+{
+    yk__arena_free(&instance->arena, q);
+    yk__queue_unbuffer(q, &instance->input, instance->input_bytes, YK__INPUT_BYTES);
+    yk__queue_unbuffer(q, &instance->result, instance->result_bytes, YK__INPUT_BYTES);
+    for (uint32_t i = 0; i <= YK__STAGINGS; i++)
+        staging_free(q, &instance->staging[i]);
+    yk__queue_unpin(q, &instance->reduction.pin);
+    yk__free(instance->reduction.copy);
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Compiles a plan's segments and actions to a flat list of instructions, and writes a list as text. */
+#include "core/run/list.h"
+
+#include <stdio.h>
+
+#include "core/base/mem.h"
+
+typedef struct listing {
+    const yk__plan *plan;
+    const yk__action_row *first;
+    yk__list *list;
+} listing;
+
+static yk_status list_add(const listing *state, yk__inst_kind kind, uint32_t at, yk_error *err)
+{
+    yk__list *list = state->list;
+    if (yk__grow(&list->inst, &list->cap, list->n + 1, sizeof *list->inst))
+        return yk__fail_mem(err, (list->n + 1) * sizeof *list->inst, "a program's instructions");
+    list->inst[list->n++] = (yk__inst){.kind = kind, .at = at};
+    return YK_OK;
+}
+
+/* Adds START or WAIT, unless the action's kind has nothing to do then. */
+static yk_status list_add_action(const listing *state, yk__inst_kind kind, uint32_t at, yk_error *err)
+{
+    const yk__action_row *row = yk__action_row_of(state->plan->action[at].kind, state->first);
+    if (!(kind == YK__INST_START ? row->start : row->wait))
+        return YK_OK;
+    if (list_add(state, kind, at, err))
+        return err->status;
+    state->list->inst[state->list->n - 1].row = row;
+    return YK_OK;
+}
+
+/* Waits for the actions before[first .. first + n) of the plan. */
+static yk_status add_waits(const listing *state, uint32_t first, uint32_t n, yk_error *err)
+{
+    for (uint32_t i = first; i < first + n; i++)
+        if (list_add_action(state, YK__INST_WAIT, state->plan->before[i], err))
+            return err->status;
+    return YK_OK;
+}
+
+static yk_status add_segment(const listing *state, uint32_t i, yk_error *err)
+{
+    const yk__segment *s = &state->plan->segment[i];
+    if (add_waits(state, s->first_before, s->n_before, err) || list_add(state, YK__INST_BIND, i, err) ||
+        (s->graph.n_node && list_add(state, YK__INST_RUN, i, err)))
+        return err->status;
+    for (uint32_t k = 0; k < s->n_after; k++)
+        if (list_add_action(state, YK__INST_START, s->first_after + k, err))
+            return err->status;
+    return YK_OK;
+}
+
+yk_status yk__list_make(const yk__plan *plan, const yk__action_row *first, yk__list *list, yk_error *err)
+{
+    const listing state = {plan, first, list};
+    for (uint32_t i = 0; i < plan->n_segment; i++)
+        if (add_segment(&state, i, err))
+            return err->status;
+    return add_waits(&state, plan->first_at_end, plan->n_action - plan->first_at_end, err);
+}
+
+void yk__list_free(yk__list *list)
+{
+    yk__free(list->inst);
+    *list = (yk__list){0};
+}
+
+/* ---- Text ---- */
+
+#define LINE 120
+
+static void inst_text(const yk__plan *plan, const yk__inst *inst, char line[LINE])
+{
+    static const char *const verbs[] = {"bind", "run", "start", "wait"};
+    const yk__action *a = inst->kind < YK__INST_START ? NULL : &plan->action[inst->at];
+    if (a)
+        snprintf(line, LINE, "%-5s %s %u, %llu elements\n", verbs[inst->kind], inst->row->name, a->target,
+                 (unsigned long long)a->count);
+    else
+        snprintf(line, LINE, "%-5s segment %u, %u nodes\n", verbs[inst->kind], inst->at, plan->segment[inst->at].graph.n_node);
+}
+
+char *yk__list_text(const yk__plan *plan, const yk__list *list)
+{
+    const size_t capacity = list->n * LINE + 1;
+    char *text = yk__calloc(1, capacity), line[LINE];
+    size_t used = 0;
+    for (size_t i = 0; text && i < list->n; i++) {
+        inst_text(plan, &list->inst[i], line);
+        used += (size_t)snprintf(text + used, capacity - used, "%s", line);
+    }
+    return text;
+}
