@@ -140,8 +140,10 @@ static void place_grad(placing *state, uint32_t i)
     const bool add = work->request->accumulate || state->written[param];
     const bool move = v != YK_NONE && is_movable(state, v, YK_F32);
     state->written[param] = true;
+    if (work->plan->written)
+        work->plan->written[param] |= v != YK_NONE;
     if (v == YK_NONE) {
-        if (!add)
+        if (!add && !work->request->scatters) /* else the host clears the parameter's part */
             zero_grad(state, param, slot, to->grad_offset);
     } else if (add && !(move && can_add(state, v))) {
         add_to(state, v, slot, to->grad_offset);
@@ -291,7 +293,9 @@ yk_status yk__plan_place(yk__work *work, yk_error *err)
     state.placed = yk__calloc(work->g.n_value + 1, 1);
     state.written = yk__calloc(work->request->n_param + 1ull, 1);
     state.slot_read = yk__malloc((work->g.n_slot + 1) * sizeof *state.slot_read);
-    if (!list || !state.placed || !state.written || !state.slot_read)
+    if (work->request->scatters)
+        work->plan->written = yk__calloc(work->request->n_param + 1ull, sizeof *work->plan->written);
+    if (!list || !state.placed || !state.written || !state.slot_read || (work->request->scatters && !work->plan->written))
         yk__fail_mem(err, work->g.n_value, "a plan");
     if (!err->status && !yk__uses_new(work, &state.uses, err) && !yk__remap_begin(&state.remap, work, &state.g, err)) {
         find_reads(&state);

@@ -42,6 +42,7 @@ typedef struct yk__plan_request {
     const yk__graph *trace;
     yk__vid loss, seed;                  /* loss YK_NONE: forward only */
     bool accumulate;                     /* add to the buckets instead of writing */
+    bool scatters;                       /* buckets are summed over ranks in this run: each has its memory, a lane, for a time */
     bool zero;                           /* no loss: write zeros to the buckets */
     bool single_rank;                    /* one rank: all_reduce is the identity, and no bucket is waited for before the end */
     bool gathers;                        /* updates still gather parameters: a reader of a bucket waits for its gather */
@@ -70,6 +71,7 @@ typedef struct yk__plan_request {
 typedef enum yk__action_kind {
     YK__ACTION_ALL_REDUCE,     /* sums a vector of f32 of a slot over the members, in place */
     YK__ACTION_REDUCE_SCATTER, /* sums a bucket of gradients, in the last micro batch of a window: each owner gets its slice */
+    YK__ACTION_SUM_BUCKET,     /* sums a bucket of gradients in this run: each owner adds its slice to its sums of the window */
     YK__ACTION_ALL_GATHER,     /* collects a bucket of parameters, a slice from each owner: the update before the plan started it */
 } yk__action_kind;
 
@@ -103,6 +105,10 @@ typedef struct yk__plan {
     uint32_t bucket_slot;          /* slot of bucket 0 */
     uint32_t result_slot;          /* slot of the results; result i lies at result_offset[i] */
     uint64_t *result_offset;
+    uint32_t n_lane;               /* memory of gradients if the run sums them */
+    uint32_t *lane;                /* by bucket: its lane; YK_NONE if the plan writes no gradient there */
+    uint64_t *lane_bytes;          /* by lane */
+    bool *written;                 /* by parameter: the plan writes its gradient */
     uint32_t n_arena, arena_slot;  /* number of parts of the arena (one, unless the device's largest buffer is too small), and the
                                       slot of the second part: yk__arena_slot */
     uint64_t arena_bytes, result_bytes; /* arena: sum of all parts */

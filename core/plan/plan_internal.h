@@ -153,6 +153,9 @@ yk_status yk__plan_place(yk__work *work, yk_error *err);     /* place.c: gradien
 yk_status yk__plan_memory(yk__work *work, yk_error *err);    /* memory.c: the arena */
 yk_status yk__plan_cut(yk__work *work, yk_error *err);       /* segment.c */
 
+/* lanes.c: plan->lane, and the node behind which each bucket is summed. turn: as many as there are buckets. */
+yk_status yk__plan_lanes(yk__work *work, uint32_t *turn, yk_error *err);
+
 /* dump.c: no effect unless YOKE_DUMP names a folder */
 void yk__plan_dump_pass(const yk__work *work, uint32_t order, const char *name);
 void yk__plan_dump(yk__plan *plan);

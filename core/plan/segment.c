@@ -16,7 +16,8 @@ typedef struct cutting {
     yk__plan *plan;
     yk__uses uses;
     uint32_t *first;    /* by root: node that first writes it */
-    uint32_t *complete; /* by bucket: last node that writes it, or with a single rank the plan's last node; YK_NONE if absent */
+    uint32_t *complete; /* by bucket: last node that writes it, or with a single rank the plan's last node; YK_NONE if absent. If the run sums
+                           buckets, the node behind which that happens. */
     uint32_t *reads;    /* by bucket: first node that reads its parameters, if an update may still gather them; YK_NONE if absent */
     uint32_t *reader;   /* by bucket: the segment of that node */
     size_t cap_segment, cap_action, cap_use;
@@ -52,7 +53,7 @@ static void find_ends(cutting *state)
             const uint32_t b = g->value[r].slot - state->work->bucket_slot;
             if (state->first[r] == YK_NONE)
                 state->first[r] = k;
-            if (g->value[r].slot != YK_NONE && b < state->work->request->n_bucket)
+            if (g->value[r].slot != YK_NONE && b < state->work->request->n_bucket && !state->work->request->scatters)
                 state->complete[b] = state->work->request->single_rank ? (uint32_t)g->n_node - 1 : k;
         }
 }
@@ -152,8 +153,9 @@ static yk_status add_reduce_scatters(cutting *state, uint32_t k, yk_error *err)
 {
     const yk__plan_request *request = state->work->request;
     for (uint32_t b = 0; b < request->n_bucket; b++)
-        if (state->complete[b] == k && add_action(state, (yk__action){.kind = YK__ACTION_REDUCE_SCATTER, .target = b,
-                                                                      .count = request->bucket_bytes[b] / sizeof(float)}, err))
+        if (state->complete[b] == k &&
+            add_action(state, (yk__action){.kind = request->scatters ? YK__ACTION_SUM_BUCKET : YK__ACTION_REDUCE_SCATTER, .target = b,
+                                           .count = request->bucket_bytes[b] / sizeof(float)}, err))
             return err->status;
     return YK_OK;
 }
@@ -320,7 +322,7 @@ yk_status yk__plan_cut(yk__work *work, yk_error *err)
         memset(state.complete, 0xff, 3 * nb * sizeof *state.complete);
         find_ends(&state);
         find_reads(&state);
-        if (!cut_segments(&state, err) && !add_gathers(&state, err) && !list_needs(&state, err))
+        if (!(work->request->scatters && yk__plan_lanes(work, state.complete, err)) && !cut_segments(&state, err) && !add_gathers(&state, err) && !list_needs(&state, err))
             list_uses(&state, err);
     }
     yk__uses_free(&state.uses);

@@ -76,6 +76,20 @@ static yk_status bucket_made(yk__exec *exec, yk__prog *p, const yk__action *a, y
     return YK_OK;
 }
 
+/* The bucket's gradients leave their lane behind the commands so far; sums of earlier pieces go on. */
+static yk_status sum_bucket_start(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
+{
+    const uint32_t lane = p->plan->lane[a->target];
+    return yk__sums_start(exec->params, &exec->params->bucket[a->target], lane == YK_NONE ? NULL : exec->instance.lane[lane].buffer,
+                          p->plan->written, err);
+}
+
+static yk_status sum_bucket_wait(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
+{
+    (void)p;
+    return yk__sums_wait(exec->params, &exec->params->bucket[a->target], err);
+}
+
 static yk_status gather_wait(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
 {
     (void)p;
@@ -89,6 +103,7 @@ static yk_status gather_wait(yk__exec *exec, yk__prog *p, const yk__action *a, y
 static const yk__action_row rows[] = {
     {YK__ACTION_ALL_REDUCE, "all_reduce", all_reduce_start, all_reduce_wait},
     {YK__ACTION_REDUCE_SCATTER, "reduce_scatter", bucket_made, NULL},
+    {YK__ACTION_SUM_BUCKET, "sum_bucket", sum_bucket_start, sum_bucket_wait},
     {YK__ACTION_ALL_GATHER, "all_gather", NULL, gather_wait}, /* the last update has started it */
 };
 

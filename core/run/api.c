@@ -49,6 +49,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->params.rounds8 = c->rounds8;
     e->params.inference = c->inference;
     e->params.power_rank = c->power_rank;
+    e->params.scatters = c->scatters && e->exchange.world > 1 && e->exchange.part != YK__PART_LOCAL;
     e->params.first_way = c->way;
     e->params.first_home = c->home;
     yk__params_choose_way(&e->params);

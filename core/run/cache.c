@@ -17,7 +17,7 @@
 static uint64_t key_of(const yk__exec *exec, const yk__micro *m)
 {
     uint64_t h = yk__hash_u64(m->trace->hash, (uint64_t)m->loss << 32 | m->seed);
-    h = yk__hash_u64(h, (uint64_t)exec->params->layouts << 8 | (m->loss != YK_NONE && !m->first));
+    h = yk__hash_u64(h, (uint64_t)exec->params->layouts << 8 | (m->loss != YK_NONE && !m->first && !exec->params->scatters));
     h = yk__hash_u64(h, yk__exchange_members(exec->exchange) == 1);
     for (uint32_t i = 0; i < m->n_result; i++)
         h = yk__hash_u64(h, (uint64_t)m->result[i] | 1ull << 40);
@@ -139,7 +139,8 @@ static yk_status plan_program(yk__exec *exec, const yk__micro *m, bool zero, yk_
         bytes[i] = exec->params->bucket[i].layout.n * sizeof(float);
     yk__prog_request(exec, m->trace, &r);
     r.loss = m->loss, r.seed = m->seed;
-    r.accumulate = !m->first && !zero;
+    r.accumulate = !m->first && !zero && !exec->params->scatters;
+    r.scatters = exec->params->scatters && m->loss != YK_NONE;
     r.zero = zero;
     r.precision = exec->params->precision;
     r.rounds8 = exec->params->rounds8;

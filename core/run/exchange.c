@@ -107,19 +107,19 @@ static yk_status alloc_block(yk__exchange *exchange, const char *what, uint32_t 
     return yk__coll_alloc(exchange->coll, name, n * sizeof(float), mode, block, err);
 }
 
-yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n, yk__blocks blocks, yk_error *err)
+yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t grads, uint64_t values, yk__blocks blocks, yk_error *err)
 {
-    const uint64_t grads = exchange->shares ? exchange->world : 1u + yk__coll_keeps_residual(exchange->coll);
+    const uint64_t copies = exchange->shares ? exchange->world : 1u + yk__coll_keeps_residual(exchange->coll);
     const uint32_t due = (uint32_t)blocks & ~exchange->blocks;
-    if (exchange->world == 1 || !n)
+    if (exchange->world == 1 || !values)
         return YK_OK;
-    exchange->shared_bytes += n * sizeof(float) * ((due & YK__BLOCK_GRADS ? grads : 0) + (due & YK__BLOCK_VALUES ? 1 : 0));
+    exchange->shared_bytes += sizeof(float) * ((due & YK__BLOCK_GRADS ? grads * copies : 0) + (due & YK__BLOCK_VALUES ? values : 0));
     if (exchange->medium && (due & YK__BLOCK_GRADS) &&
-        (alloc_block(exchange, "gradients", layout, n, YK__COLL_PRIVATE, &exchange->grad, err) ||
+        (alloc_block(exchange, "gradients", layout, grads, YK__COLL_PRIVATE, &exchange->grad, err) ||
          yk__coll_keep_residual(exchange->coll, &exchange->grad, err)))
         return err->status;
     if (exchange->medium && (due & YK__BLOCK_VALUES) &&
-        alloc_block(exchange, "parameters", layout, n, YK__COLL_COMMON, &exchange->value, err))
+        alloc_block(exchange, "parameters", layout, values, YK__COLL_COMMON, &exchange->value, err))
         return err->status;
     exchange->blocks |= due; /* not before: ranks that meet while they make a block publish values if the mask names a block for them */
     return YK_OK;

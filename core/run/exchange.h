@@ -84,8 +84,9 @@ const volatile int *yk__exchange_cancel(const yk__exchange *exchange); /* not 0 
 
 /* ---- Blocks ---- */
 
-/* Makes the missing blocks of `blocks`, each for n elements of layout number `layout`. All ranks call it, with equal blocks. */
-yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t n, yk__blocks blocks, yk_error *err);
+/* Makes the missing blocks of `blocks`, for so many elements of gradients and of values of layout number `layout`. All ranks call it, with
+ * equal numbers. */
+yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t grads, uint64_t values, yk__blocks blocks, yk_error *err);
 void yk__exchange_release(yk__exchange *exchange);
 /* Makes one more block in common memory: `head` bytes with memory, and `bytes` behind them, whose memory ranks take range by range. All
  * ranks call it, with equal numbers. It does nothing on a rank that does not talk. */
@@ -117,8 +118,8 @@ void yk__exchange_updating(yk__exchange *exchange, bool on);
 
 /* The number of buckets that may be on their way at once. */
 uint32_t yk__exchange_depth(const yk__exchange *exchange);
-/* Sums the bucket that begins at element `at` over the layout's ranks: this rank's slice of it, in place, and adds the slice's squares to
- * *squares. *r: the request to wait for; NULL on a rank that does not talk. *done_ns: after the wait, the time of its end in ns of
+/* Sums the bucket, or a piece of one, that begins at element `at` of the block of gradients over the layout's ranks: this rank's slice of it, in place, and adds the slice's squares to
+ * *squares, unless squares is NULL. *r: the request to wait for; NULL on a rank that does not talk. *done_ns: after the wait, the time of its end in ns of
  * CLOCK_MONOTONIC. */
 yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const yk__layout *layout, yk__exact *squares, int64_t *done_ns,
                                       yk__request **r, yk_error *err);

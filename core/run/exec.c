@@ -30,6 +30,15 @@ static void bind_state(const yk__params *v, yk__prog *p, uint32_t i, uint32_t ke
         p->slot[i] = v->state[key].buffer;
 }
 
+/* A lane of the run, sums of this rank's slice, or the bucket's own memory. */
+static void bind_grad(const yk__exec *exec, yk__prog *p, uint32_t i, uint32_t key)
+{
+    if (!(key & YK__KEY_BUCKET) && p->plan->n_lane)
+        p->slot[i] = exec->instance.lane[p->plan->lane[key]].buffer;
+    else
+        p->slot[i] = exec->params->bucket[key & ~YK__KEY_BUCKET].grad;
+}
+
 static void bind_slot(const yk__exec *exec, yk__prog *p, uint32_t i, yk_buffer *input)
 {
     const yk_slot *s = &p->plan->graph.slot[i];
@@ -44,7 +53,7 @@ static void bind_slot(const yk__exec *exec, yk__prog *p, uint32_t i, yk_buffer *
     } else if (s->kind == YK_SLOT_STATE) {
         bind_state(exec->params, p, i, s->key);
     } else if (s->kind == YK_SLOT_GRAD) {
-        p->slot[i] = exec->params->bucket[s->key].grad;
+        bind_grad(exec, p, i, s->key);
     } else {
         p->slot[i] = exec->instance.result;
     }

@@ -7,9 +7,21 @@
 #include "core/base/mem.h"
 #include "core/run/exec.h"
 
+yk_status yk__instance_lanes(yk__instance *instance, yk__queue *q, const yk__plan *plan, yk_error *err)
+{
+    if (yk__grow(&instance->lane, &instance->cap_lane, plan->n_lane, sizeof *instance->lane))
+        return yk__fail_mem(err, plan->n_lane * sizeof *instance->lane, "lanes of gradients");
+    for (; instance->n_lane < plan->n_lane; instance->n_lane++)
+        instance->lane[instance->n_lane] = (yk__lane_buffer){0};
+    for (uint32_t i = 0; i < plan->n_lane; i++)
+        if (yk__queue_reserve(q, &instance->lane[i].buffer, &instance->lane[i].bytes, plan->lane_bytes[i], YK__GRAD_BYTES, err))
+            return err->status;
+    return YK_OK;
+}
+
 yk_status yk__instance_reserve(yk__instance *instance, yk__queue *q, const yk__prog *p, yk_error *err)
 {
-    if (yk__arena_reserve(&instance->arena, q, p->plan, err))
+    if (yk__arena_reserve(&instance->arena, q, p->plan, err) || yk__instance_lanes(instance, q, p->plan, err))
         return err->status;
     if (!yk__queue_wraps(q) && yk__queue_reserve(q, &instance->input, &instance->input_bytes, p->input_bytes, YK__INPUT_BYTES, err))
         return err->status;
@@ -98,6 +110,9 @@ yk_status yk__instance_upload(yk__instance *instance, yk__queue *q, const yk__pr
 void yk__instance_free(yk__instance *instance, yk__queue *q)
 {
     yk__arena_free(&instance->arena, q);
+    for (uint32_t i = 0; i < instance->n_lane; i++)
+        yk__queue_unbuffer(q, &instance->lane[i].buffer, instance->lane[i].bytes, YK__GRAD_BYTES);
+    yk__free(instance->lane);
     yk__queue_unbuffer(q, &instance->input, instance->input_bytes, YK__INPUT_BYTES);
     yk__queue_unbuffer(q, &instance->result, instance->result_bytes, YK__INPUT_BYTES);
     for (uint32_t i = 0; i <= YK__STAGINGS; i++)

@@ -32,8 +32,17 @@ typedef struct yk__reduction {
     int64_t begun_ns; /* for traces */
 } yk__reduction;
 
+/* Memory of gradients that a run sums (core/plan/lanes.c). */
+typedef struct yk__lane_buffer {
+    yk_buffer *buffer;
+    uint64_t bytes;
+} yk__lane_buffer;
+
 typedef struct yk__instance {
     yk__arena arena;
+    yk__lane_buffer *lane;
+    size_t cap_lane;
+    uint32_t n_lane;
     yk_buffer *input, *result;
     uint64_t input_bytes, result_bytes;
     yk__staging staging[YK__STAGINGS + 1]; /* the last is the update's */
@@ -47,6 +56,8 @@ typedef struct yk__inputs {
     const uint64_t *bytes;
 } yk__inputs;
 
+/* Makes the lanes of a plan. It waits for the device before it frees a buffer. */
+yk_status yk__instance_lanes(yk__instance *instance, yk__queue *q, const yk__plan *plan, yk_error *err);
 /* Makes room for a program's temporaries, inputs and results. */
 yk_status yk__instance_reserve(yk__instance *instance, yk__queue *q, const struct yk__prog *p, yk_error *err);
 /* Brings inputs to the buffer that the program reads. *staging: the area that the program itself reads, whose point its caller sets; else

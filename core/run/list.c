@@ -10,9 +10,10 @@ typedef struct listing {
     const yk__plan *plan;
     const yk__action_row *first;
     yk__list *list;
+    uint32_t sum; /* the sum of a vector under way; YK_NONE: none */
 } listing;
 
-static yk_status list_add(const listing *state, yk__inst_kind kind, uint32_t at, yk_error *err)
+static yk_status list_add(listing *state, yk__inst_kind kind, uint32_t at, yk_error *err)
 {
     yk__list *list = state->list;
     if (yk__grow(&list->inst, &list->cap, list->n + 1, sizeof *list->inst))
@@ -22,7 +23,7 @@ static yk_status list_add(const listing *state, yk__inst_kind kind, uint32_t at,
 }
 
 /* Adds START or WAIT, unless the action's kind has nothing to do then. */
-static yk_status list_add_action(const listing *state, yk__inst_kind kind, uint32_t at, yk_error *err)
+static yk_status list_add_action(listing *state, yk__inst_kind kind, uint32_t at, yk_error *err)
 {
     const yk__action_row *row = yk__action_row_of(state->plan->action[at].kind, state->first);
     if (!(kind == YK__INST_START ? row->start : row->wait))
@@ -33,30 +34,52 @@ static yk_status list_add_action(const listing *state, yk__inst_kind kind, uint3
     return YK_OK;
 }
 
-/* Waits for the actions before[first .. first + n) of the plan. */
-static yk_status add_waits(const listing *state, uint32_t first, uint32_t n, yk_error *err)
+/* A sum of a vector is waited for once: where its result is needed, or before a bucket is summed. */
+static yk_status add_wait(listing *state, uint32_t at, yk_error *err)
+{
+    if (state->plan->action[at].kind == YK__ACTION_ALL_REDUCE) {
+        if (state->sum != at)
+            return YK_OK;
+        state->sum = YK_NONE;
+    }
+    return list_add_action(state, YK__INST_WAIT, at, err);
+}
+
+static yk_status add_waits(listing *state, uint32_t first, uint32_t n, yk_error *err)
 {
     for (uint32_t i = first; i < first + n; i++)
-        if (list_add_action(state, YK__INST_WAIT, state->plan->before[i], err))
+        if (add_wait(state, state->plan->before[i], err))
             return err->status;
     return YK_OK;
 }
 
-static yk_status add_segment(const listing *state, uint32_t i, yk_error *err)
+/* Before a bucket is summed no sum of a vector may be under way: its later requests would come between the bucket's, at other places on
+ * other ranks. */
+static yk_status add_start(listing *state, uint32_t at, yk_error *err)
+{
+    const yk__action_kind kind = state->plan->action[at].kind;
+    if (kind == YK__ACTION_SUM_BUCKET && state->sum != YK_NONE && add_wait(state, state->sum, err))
+        return err->status;
+    if (kind == YK__ACTION_ALL_REDUCE)
+        state->sum = at;
+    return list_add_action(state, YK__INST_START, at, err);
+}
+
+static yk_status add_segment(listing *state, uint32_t i, yk_error *err)
 {
     const yk__segment *s = &state->plan->segment[i];
     if (add_waits(state, s->first_before, s->n_before, err) || list_add(state, YK__INST_BIND, i, err) ||
         (s->graph.n_node && list_add(state, YK__INST_RUN, i, err)))
         return err->status;
     for (uint32_t k = 0; k < s->n_after; k++)
-        if (list_add_action(state, YK__INST_START, s->first_after + k, err))
+        if (add_start(state, s->first_after + k, err))
             return err->status;
     return YK_OK;
 }
 
 yk_status yk__list_make(const yk__plan *plan, const yk__action_row *first, yk__list *list, yk_error *err)
 {
-    const listing state = {plan, first, list};
+    listing state = {plan, first, list, YK_NONE};
     for (uint32_t i = 0; i < plan->n_segment; i++)
         if (add_segment(&state, i, err))
             return err->status;

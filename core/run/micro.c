@@ -61,7 +61,11 @@ static yk_status run_empty(yk__engine *e, const yk__micro *m, yk_error *err)
     yk__prog *p;
     if (m->trace && e->exchange.world > 1 && has_sums(m->trace))
         return run_micro(e, m, err);
-    if (m->loss == YK_NONE || !m->first)
+    if (m->loss == YK_NONE)
+        return YK_OK;
+    if (e->params.scatters)
+        return yk__sums_nothing(&e->params, err);
+    if (!m->first)
         return YK_OK;
     if (yk__cache_find(&e->exec, NULL, &p, err))
         return err->status;
@@ -85,6 +89,7 @@ yk_status yk__engine_run(yk__engine *e, const yk__micro *m, uint64_t *ticket, yk
         return err->status;
     e->queue.started = yk__seconds();
     e->queue.exchanging = 0.0;
+    e->params.summing.adds = !m->first;
     if (m->loss != YK_NONE)
         e->params.sums = e->exchange.world == 1 ? YK__SUMS_MADE : YK__SUMS_DUE;
     if (e->exchange.part == YK__PART_EXCLUDED ? check_excluded(e, m, err) : m->empty ? run_empty(e, m, err) : run_micro(e, m, err))

@@ -71,6 +71,21 @@ static yk_status move_moments(yk__params *p, yk__bucket *b, const yk__bucket *wa
     return err->status;
 }
 
+/* Sums of gradients in slices go to the new owners as moments do. */
+static yk_status move_sums(yk__params *p, yk__bucket *b, yk__bucket *was, yk_error *err)
+{
+    float *all = yk__calloc(b->layout.n, sizeof *all);
+    if (!all)
+        return yk__fail_mem(err, b->layout.n * sizeof *all, "sums that change their owner");
+    memcpy(all + was->begin, was->sum, (was->end - was->begin) * sizeof *all);
+    b->grad = NULL, b->sum = NULL, b->piece = NULL, b->n_piece = 0;
+    yk__sums_drop(p, was);
+    if (!yk__exchange_move(p->exchange, &was->layout.slice, &b->layout.slice, all, err) && !yk__sums_make(p, b, err))
+        memcpy(b->sum, all + b->begin, (b->end - b->begin) * sizeof *all);
+    yk__free(all);
+    return err->status;
+}
+
 static yk_status move_bucket(yk__params *p, yk__bucket *b, bool has_moments, yk_error *err)
 {
     yk__bucket was = *b;
@@ -81,13 +96,17 @@ static yk_status move_bucket(yk__params *p, yk__bucket *b, bool has_moments, yk_
     }
     if (has_moments && !yk__slices_same(&was.layout.slice, &b->layout.slice))
         move_moments(p, b, &was, err);
+    if (!err->status && p->scatters)
+        move_sums(p, b, &was, err);
     yk__slices_free(&was.layout.slice);
     return err->status;
 }
 
-/* Keeps the sums of gradients with the ranks that made them, so they can still be read. */
+/* Keeps the sums of gradients with the ranks that made them, so they can still be read. Sums in slices move. */
 static yk_status keep_summed(yk__params *p, yk_error *err)
 {
+    if (p->scatters)
+        return YK_OK;
     for (uint32_t i = 0; i < p->n_bucket && p->sums != YK__SUMS_MOVED; i++)
         if (yk__slices_copy(&p->bucket[i].summed, &p->bucket[i].layout.slice, err))
             return err->status;

@@ -32,6 +32,7 @@ typedef struct yk__engine_config {
     uint64_t memory_limit;   /* most bytes of the device; 0: no limit, see yk__engine_budget */
     uint64_t bucket_bytes;   /* size of gradients reduced together; 0: 16 MiB (YOKE_BUCKET_BYTES), or 1 GiB in a job of one rank */
     uint32_t power_rank;     /* rank of PowerSGD (powersgd.h), equal on all ranks; 0: no PowerSGD */
+    bool scatters;           /* gradients are summed over ranks in backward, and each rank keeps its slices; equal on all ranks */
     bool local_sgd;          /* this rank updates parameters of its own, from yk__engine_average to the next; equal on all ranks */
     const struct yk__way *way; /* a way to exchange (way.h) before those of the table, by which tests bring their own; NULL for none */
     const struct yk__home *home; /* the same of homes of parameters (home.h) */

@@ -62,7 +62,7 @@ static yk_status find_own_bad(yk__params *p, uint32_t *bad, yk_error *err)
         x = yk__malloc(n * sizeof *x);
         if (!x)
             return yk__fail_mem(err, n * sizeof *x, q->name);
-        if (!yk__queue_read(p->queue, b->grad, own.from * sizeof *x, x, n * sizeof *x, err) && has_bad(x, n))
+        if (!yk__queue_read(p->queue, b->grad, yk__grad_at(p, b, own.from), x, n * sizeof *x, err) && has_bad(x, n))
             *bad = (uint32_t)i;
         yk__free(x);
         if (err->status)

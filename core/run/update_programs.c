@@ -81,13 +81,27 @@ static yk__vid stretch_leaf(yk__graph *g, uint32_t slot, const stretch *s, uint6
     return yk__leaf(g, slot, (s->begin - from) * sizeof(float), YK_F32, 1, &n);
 }
 
+/* The slot of a bucket's gradients, or of the sums of this rank's slice. */
+static uint32_t grad_slot(const yk__params *p, yk__graph *g, uint32_t i)
+{
+    const yk__bucket *b = &p->bucket[i];
+    return p->scatters ? yk__slot_new(g, YK_SLOT_GRAD, (b->end - b->begin) * sizeof(float), YK__KEY_BUCKET | i)
+                       : yk__slot_new(g, YK_SLOT_GRAD, yk__bucket_bytes(b), i);
+}
+
+/* The bucket's element at which that slot begins. */
+static uint64_t grad_from(const yk__params *p, uint32_t i)
+{
+    return p->scatters ? p->bucket[i].begin : 0;
+}
+
 static bucket_slots *make_slots(yk__optim_programs *optim, yk__graph *g)
 {
     bucket_slots *s = yk__calloc(optim->params->n_bucket + 1ull, sizeof *s);
     for (uint32_t i = 0; s && i < optim->params->n_bucket; i++) {
         const uint64_t bytes = optim->params->bucket[i].layout.n * sizeof(float);
         s[i].value = yk__slot_new(g, YK_SLOT_PARAM, bytes, YK__KEY_BUCKET | i);
-        s[i].grad = yk__slot_new(g, YK_SLOT_GRAD, bytes, i);
+        s[i].grad = grad_slot(optim->params, g, i);
         for (uint32_t k = 0; k < optim->params->n_moment; k++)
             s[i].moment[k] =
                 yk__slot_new(g, YK_SLOT_STATE, (optim->params->bucket[i].end - optim->params->bucket[i].begin) * sizeof(float),
@@ -114,7 +128,7 @@ static void step_node(yk__optim_programs *optim, yk__graph *g, const bucket_slot
     const yk__vid h = yk__leaf(g, hyper, s->group * HYPER_BYTES, YK_F32, 1, &n_hyper);
     yk__vid in[6], out[4];
     uint32_t n = 0;
-    in[n++] = stretch_leaf(g, k->grad, s, 0);
+    in[n++] = stretch_leaf(g, k->grad, s, grad_from(optim->params, s->bucket));
     in[n++] = stretch_leaf(g, k->value, s, 0);
     for (uint32_t i = 0; i < optim->params->n_moment && i < 2; i++)
         in[n++] = stretch_leaf(g, k->moment[i], s, own);
@@ -169,11 +183,11 @@ static void stat_nodes(yk__optim_programs *optim, yk__graph *g, yk__vid scale, y
     for (uint32_t i = 0; i < optim->params->n_bucket; i++) {
         const yk__bucket *p = &optim->params->bucket[i];
         const stretch all = {i, 0, YK_NONE, p->begin, p->end};
-        const uint32_t slot = yk__slot_new(g, YK_SLOT_GRAD, p->layout.n * sizeof(float), i);
+        const uint32_t slot = grad_slot(optim->params, g, i);
         yk__vid in[2], out;
         if (p->begin == p->end)
             continue;
-        in[0] = stretch_leaf(g, slot, &all, 0);
+        in[0] = stretch_leaf(g, slot, &all, grad_from(optim->params, i));
         in[1] = scale;
         if (in[0] != YK_NONE && yk__apply(g, YK_OP_GRAD_STATS, 2, in, 0, NULL, YK_DTYPE_COUNT, 0, NULL, &out, 1))
             result[optim->n_stat++] = out;

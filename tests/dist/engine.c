@@ -18,14 +18,15 @@
 
 enum { STEPS = 3, SLOW_MS = 200 };
 
-static const yk__engine_config plain = {.precision = YK_F32, .bucket_bytes = 4096};
+static yk__engine_config plain = {.precision = YK_F32, .bucket_bytes = 4096};
+static int micros = 2; /* micro batches of a window */
 
 static yk_status rig_train(rig *r, yk__opt_kind kind, double *norm, yk_error *err)
 {
     float h[2][YK_HYPER_COUNT];
     yk__updated u;
     for (int step = 1; step <= STEPS; step++) {
-        for (int m = 0; m < 2; m++)
+        for (int m = 0; m < micros; m++)
             if (net_micro(r, (uint32_t)(step * 2 + m), m == 0, err))
                 return err->status;
         net_hyper(kind, step, h);
@@ -148,13 +149,14 @@ typedef struct own_rows {
     const yk__way *way;
     const yk__home *home;
     const yk__action_row *action;
+    bool scatters;
 } own_rows;
 
 static yk_status train_by(rig *r, yk__device *dev, yk__group *group, own_rows own, float p[N_PARAM][IN * MID], double *norm,
                           yk_error *err)
 {
     const yk__engine_config c = {
-        .precision = YK_F32, .bucket_bytes = 4096, .way = own.way, .home = own.home, .action = own.action};
+        .precision = YK_F32, .bucket_bytes = 4096, .way = own.way, .home = own.home, .action = own.action, .scatters = own.scatters};
     if (!net_setup(r, dev, group, &c, YK_OPT_ADAM, err) && !rig_train(r, YK_OPT_ADAM, norm, err))
         for (int i = 0; i < N_PARAM && !err->status; i++)
             yk__engine_param_read(r->e, r->number[i], p[i], err);
@@ -197,6 +199,22 @@ static yk_status run_ways(yk__group *group, yk_error *err)
     return err->status;
 }
 
+/* Gradients in slices give the bits of whole gradients, if a window has one micro batch. */
+static yk_status run_slices(yk__group *group, yk_error *err)
+{
+    static float table[N_PARAM][IN * MID], own[N_PARAM][IN * MID];
+    const uint32_t me = yk__group_rank(group), ranks = yk__group_size(group);
+    rig r = {.begin = first_row(me, ranks, false), .end = first_row(me + 1, ranks, false)};
+    double norm[2][STEPS];
+    yk__device *dev = NULL;
+    micros = 1;
+    if (!ref_open(&dev, err) && !train_by(&r, dev, group, (own_rows){0}, table, norm[0], err) &&
+        !train_by(&r, dev, group, (own_rows){.scatters = true}, own, norm[1], err))
+        compare_runs(table, own, norm, err);
+    yk__device_close(dev);
+    return err->status;
+}
+
 /* Over messages: rank 1's parameters come late, as its update is slow. Rank 0's wait for them does not count as its own run's time. */
 static yk_status run_slow(yk__group *group, yk_error *err)
 {
@@ -232,8 +250,11 @@ static int as_rank(const char *what)
         ref.claim = yk__group_rank(g) % 2 ? REF_CLAIM_NONE : REF_CLAIM_ADD;
         if (strstr(what, "unlike")) /* the parameters lie alike on all ranks nevertheless */
             ref.align = yk__group_rank(g) ? 1024 : 64;
+        plain.scatters = strstr(what, "sliced") != NULL;
         if (strstr(what, "slow"))
             run_slow(g, &err);
+        else if (strstr(what, "slices"))
+            run_slices(g, &err);
         else if (strstr(what, "way"))
             run_ways(g, &err);
         else if (strstr(what, "bf16"))
@@ -297,6 +318,20 @@ START_TEST(a_rank_without_rows)
 }
 END_TEST
 
+START_TEST(gradients_in_slices)
+{
+    static const char *const transports[] = {"", "local"};
+    for (int i = 0; i < 2; i++) {
+        setenv("YOKE_TRANSPORT", transports[i], 1);
+        ranks_launch(3, "slices");
+        ranks_launch(2, "adam-sliced");
+        ranks_launch(3, "sgd-unlike-sliced");
+        ranks_launch(2, "adam-empty-sliced");
+        unsetenv("YOKE_TRANSPORT");
+    }
+}
+END_TEST
+
 START_TEST(late_parameters_are_no_time_of_a_run)
 {
     setenv("YOKE_TRANSPORT", "local", 1);
@@ -317,6 +352,7 @@ int main(int argc, char **argv)
     tcase_add_test(c, two_ranks_bf16);
     tcase_add_test(c, a_way_from_outside_gives_the_same_bits);
     tcase_add_test(c, a_rank_without_rows);
+    tcase_add_test(c, gradients_in_slices);
     tcase_add_test(c, late_parameters_are_no_time_of_a_run);
     return suite_run("engine over ranks", c);
 }

@@ -12,6 +12,7 @@
 #define TAPER 3u   /* near the end a bucket takes 1/TAPER of the elements that are left */
 #define BUCKET_LEAST ((1u << 20) / sizeof(float))
 #define GAP 64u     /* elements: parameters begin at multiples */
+#define PIECE (1ull << 22) /* elements of gradients in slices that are summed at once, at most: a multiple of PAGE */
 #define PAGE 16384u /* elements: buckets end at multiples, so that each begins on a page of the blocks for exchanges */
 
 /* ---- Declaring ---- */
@@ -202,6 +203,8 @@ yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err)
 static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
 {
     const uint64_t bytes = yk__bucket_bytes(b);
+    if (p->scatters)
+        return yk__sums_make(p, b, err);
     if (p->exchange->world > 1) {
         b->shared = yk__exchange_grads(p->exchange, b->shared_at);
         b->is_wrapped = yk__queue_wrap_shared(p->queue, b->shared, bytes, &b->grad);
@@ -209,11 +212,21 @@ static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
     return b->is_wrapped ? YK_OK : yk__queue_buffer(p->queue, bytes, &b->grad, YK__GRAD_BYTES, err);
 }
 
+/* Elements of a piece of gradients in slices: the exchange of one piece is a fraction of a bucket's. */
+static uint64_t largest_piece(const yk__params *p)
+{
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        most = p->bucket[i].layout.n > most ? p->bucket[i].layout.n : most;
+    return most < PIECE ? most : PIECE;
+}
+
 /* Makes the missing blocks for exchanges that the way needs. On a device with memory of its own, gradients leave and parameters arrive
  * while its programs run. */
 static yk_status make_blocks(yk__params *p, yk_error *err)
 {
-    if (yk__exchange_alloc(p->exchange, p->layouts, p->n_trained, p->way.blocks, err) || yk__queue_wraps(p->queue))
+    const uint64_t grads = p->scatters ? YK__SUM_PARTS * p->summing.elements : p->n_trained;
+    if (yk__exchange_alloc(p->exchange, p->layouts, grads, p->n_trained, p->way.blocks, err) || yk__queue_wraps(p->queue))
         return err->status;
     if (!p->grad_pin)
         yk__queue_pin(p->queue, p->exchange->grad.mem, p->exchange->grad.bytes, &p->grad_pin);
@@ -228,7 +241,7 @@ yk_status yk__params_add_blocks(yk__params *p, yk_error *err)
     const bool has_values = p->exchange->blocks & YK__BLOCK_VALUES;
     if (!p->laid_out || make_blocks(p, err))
         return err->status;
-    for (uint32_t i = 0; i < p->n_bucket; i++)
+    for (uint32_t i = 0; i < p->n_bucket && !p->scatters; i++)
         p->bucket[i].shared = yk__exchange_grads(p->exchange, p->bucket[i].shared_at);
     if (has_values || !(p->exchange->blocks & YK__BLOCK_VALUES))
         return YK_OK;
@@ -241,6 +254,7 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err)
     if (list_buckets(p, err) || yk__island_open(&p->island, p->queue, p->exchange, err))
         return err->status;
     p->layouts++;
+    p->summing.elements = largest_piece(p);
     yk__params_choose_way(p); /* there is an island now */
     if (make_blocks(p, err))
         return err->status;
@@ -265,7 +279,9 @@ void yk__params_drop_layout(yk__params *p)
         yk__exchange_drop(&b->request);
         yk__free(b->rest);
         yk__home_leave(p, b);
-        if (b->is_wrapped)
+        if (p->scatters)
+            yk__sums_drop(p, b);
+        else if (b->is_wrapped)
             yk__queue_unwrap_shared(p->queue, &b->grad);
         else
             yk__queue_unbuffer(p->queue, &b->grad, yk__bucket_bytes(b), YK__GRAD_BYTES);

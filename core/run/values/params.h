@@ -20,10 +20,12 @@
 #include "core/run/islands.h"
 #include "core/run/queue.h"
 #include "core/run/values/copies.h"
+#include "core/run/values/sums.h"
 #include "core/run/way.h"
 
 #define YK__MOMENTS 3
-#define YK__KEY_BUCKET 0x80000000u /* bit of a slot's key: PARAM, a whole bucket; STATE, moment (bits 24..) of a bucket */
+/* A bit of a slot's key. PARAM: a whole bucket; STATE: moment (bits 24..) of a bucket; GRAD: sums of this rank's slice of a bucket. */
+#define YK__KEY_BUCKET 0x80000000u
 
 typedef struct yk__param {
     char *name;
@@ -50,9 +52,12 @@ typedef struct yk__bucket {
     const yk__home *home;
     yk_buffer *values;   /* the home's; other code calls yk__params_bind */
     uint64_t shared_at; /* elements of the trained buckets before it: its begin in the blocks for exchanges */
-    yk_buffer *grad, *moment[YK__MOMENTS];
+    yk_buffer *grad, *moment[YK__MOMENTS]; /* grad: of the whole bucket, or of this rank's slice (yk__grad_at) */
+    float *sum;          /* gradients in slices: the window's sums of this rank's slice; else NULL */
+    yk__piece *piece;    /* and the pieces that are summed at once */
+    uint32_t n_piece;
     float *shared;       /* this rank's gradients for exchanges; NULL if it does not talk */
-    bool is_wrapped;     /* grad is that memory */
+    bool is_wrapped;     /* grad is that memory, or `sum` */
     bool is_part;        /* `shared` is zero outside this rank's part of its island's sum, apart from this rank's slice */
     yk__slices summed;   /* with YK__SUMS_MOVED: the slices that hold the sums of gradients */
     uint64_t begin, end; /* elements that this rank updates: its slice; in LocalSGD all */
@@ -107,6 +112,8 @@ typedef struct yk__params {
     uint32_t gathered;              /* trained buckets, the last first, whose parameters are here; the rest are on their way */
     uint32_t power_rank;            /* rank of PowerSGD; 0: gradients are exchanged as they are */
     struct yk__power *power;        /* PowerSGD's state; NULL if it begins anew (powersgd.h) */
+    bool scatters;                  /* gradients in slices (sums.h): constant, the same on all ranks */
+    yk__sums_state summing;         /* their pieces on their way */
     yk__value_state values;
     yk__sums sums;
     yk__exact squares;              /* squares of these sums, on a rank that talks */
@@ -142,6 +149,12 @@ yk_status yk__params_put(const yk__params *p, const yk__bucket *b, yk__range ran
 static inline uint64_t yk__bucket_bytes(const yk__bucket *b)
 {
     return b->layout.n * yk_dtype_bytes(b->layout.dtype);
+}
+
+/* Byte of element `at` of a bucket in b->grad, which holds the bucket or this rank's slice. */
+static inline uint64_t yk__grad_at(const yk__params *p, const yk__bucket *b, uint64_t at)
+{
+    return (at - (p->scatters ? b->begin : 0)) * sizeof(float);
 }
 
 /* ---- param_values.c: to and from the host ---- */

@@ -27,6 +27,7 @@ static yk_status check_trained(yk__engine *e, uint32_t number, yk_error *err)
 yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_error *err)
 {
     const yk__slices *s;
+    const yk__bucket *b;
     const yk__param *q;
     if (check_trained(e, number, err))
         return err->status;
@@ -35,8 +36,9 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
     if (yk__params_reduce(&e->params, err))
         return err->status;
     q = &e->params.param[number];
-    s = e->params.sums == YK__SUMS_MOVED ? &e->params.bucket[q->bucket].summed : &e->params.bucket[q->bucket].layout.slice;
-    if (own_part(e, e->params.bucket[q->bucket].grad, s, 0, q, data, err) ||
+    b = &e->params.bucket[q->bucket];
+    s = e->params.sums == YK__SUMS_MOVED ? &b->summed : &b->layout.slice;
+    if (own_part(e, b->grad, s, e->params.scatters ? b->begin : 0, q, data, err) ||
         yk__exchange_spread(&e->exchange, s, q->at, q->n, data, err))
         return err->status;
     for (uint64_t i = 0; i < q->n && e->updater.divisor != 1.0; i++)
