@@ -112,8 +112,10 @@ typedef struct yk_config {
                                 rank, and each rank updates an even part of the parameters. So the same devices and shares give the same
                                 bits. Rows that parts leave over go to the largest remainders, on a tie to the lower rank. A share that
                                 exceeds a rank's memory is an error */
-    const char *shard;       /* values that lie in slices over the ranks: "state", the optimizer's state (NULL: the same); "gradients" and
-                                "params" (zero2, zero3, FSDP's names), which are refused until they are built */
+    const char *shard;       /* values that lie in slices over the ranks: "state", the optimizer's state (NULL: the same); "gradients"
+                                (zero2), which are summed in backward of each micro batch, so that a rank keeps sums of its slices alone.
+                                With one micro batch a window it has the bits of "state", with several another rounding. "params" (zero3,
+                                FSDP's names) is refused until it is built. Equal on all ranks */
     bool inference;          /* a job that only computes outputs: no memory for gradients, moments and their exchange, at most
                                 plans_most plans, and yk_train is off at first. yk_backward, an optimizer and yk_step are errors. Equal on
                                 all ranks */

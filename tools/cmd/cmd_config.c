@@ -23,7 +23,7 @@ static const yk__cli_option options[] = {
     {"master-addr", "ADDRESS", NULL, "where rank 0 listens, with several hosts (yoke launch)", NULL},
     {"master-port", "PORT", NULL, "and its port (yoke launch)", NULL},
     {"precision", "P", NULL, "fp32, bf16, fp16 or fp8 (yoke train)", NULL},
-    {"shard", "STAGE", NULL, "the part to slice over the ranks: state (yoke train)", NULL},
+    {"shard", "STAGE", NULL, "values in slices over the ranks: state, gradients (yoke train)", NULL},
     {"gradient-accumulation-steps", "N", NULL, "micro batches per optimizer step (yoke train)", NULL},
     {"max-grad-norm", "R", NULL, "clip the gradient to this norm (yoke train)", NULL},
     {"overwrite|force", NULL, NULL, "the file may be there already", NULL},
@@ -75,7 +75,7 @@ static const struct question {
     {"devices", "launch", "Which devices of each host (cpu/2, cuda:*, auto)?", NULL, 0, 0, false},
     {"num-processes", "launch", "How many ranks in all?", NULL, 1, 65536, false},
     {"precision", "train", "Which precision (fp32, bf16, fp16, fp8)?", YK__PRECISION_WORDS, 0, 0, false},
-    {"shard", "train", "Which part should be sliced over the ranks (state)?", "state=zero1=zero0=no_shard", 0, 0, false},
+    {"shard", "train", "Which values should lie in slices over the ranks (state, gradients)?", "state=zero1=zero0=no_shard|gradients=zero2", 0, 0, false},
     {"gradient-accumulation-steps", "train", "How many micro batches per optimizer step?", NULL, 1, 1048576, false},
     {"max-grad-norm", "train", "Which norm is the gradient clipped to?", NULL, 0, 1e30, false},
 };

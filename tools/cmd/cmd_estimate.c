@@ -140,13 +140,14 @@ static int estimate_run(const yk__cli *cli)
     const int64_t asked = yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
     const uint32_t micros = asked < 6 ? (uint32_t)asked : 6; /* later ones take no more */
     const int rule = yk__cli_word(cli, "average", average_rules, 3, &bad);
-    const yk_config c = {.accumulate = micros,
-                         .average = (yk_average)(rule < 0 ? 0 : rule),
-                         .local_sgd_steps = (uint32_t)yk__cli_int(cli, "local-sgd-steps", 0, 1 << 30, &bad),
-                         .plan_only = true};
+    yk_config c = {.accumulate = micros,
+                   .average = (yk_average)(rule < 0 ? 0 : rule),
+                   .local_sgd_steps = (uint32_t)yk__cli_int(cli, "local-sgd-steps", 0, 1 << 30, &bad),
+                   .plan_only = true};
     sample s;
     if (yk__cli_given(cli, "memory-limit"))
         setenv("YOKE_MEMORY_LIMIT", yk__cli_text(cli, "memory-limit"), 1);
+    shard_read(cli, &c, &bad);
     if (bad || !sample_open(&s, cli, &c))
         return YK_EXIT_USAGE;
     sample_make(&s);

@@ -186,14 +186,38 @@ static bool scaling_read(const yk__cli *cli, yk_config *config)
 
 /* ---- All --------------------------------------------------------------------------------------------------------- */
 
-/* Refuses options that no supported stage has. */
-static void idle_refuse(const yk__cli *cli, bool *bad)
+/* Refuses options that the stage does not have. */
+static void idle_refuse(const yk__cli *cli, yk__stage_kind kind, bool *bad)
 {
-    static const char *const names[] = {"shard-within", "shard-unit", "reshard-after-forward", "prefetch-units", "keep-whole",
-                                        "keep-whole-params",
-                                        "reduce", "tied-gradients"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        yk__cli_refuse_idle(cli, names[i], "with --shard state: parameters and gradients are whole on each rank", bad);
+    static const char *const of_params[] = {"shard-within", "shard-unit", "reshard-after-forward", "prefetch-units", "keep-whole",
+                                            "keep-whole-params"};
+    static const char *const of_gradients[] = {"reduce", "tied-gradients"};
+    char why[96];
+    snprintf(why, sizeof why, "with --shard %s: parameters are whole on each rank", kind == YK__STAGE_STATE ? "state" : "gradients");
+    for (size_t i = 0; i < sizeof of_params / sizeof of_params[0]; i++)
+        yk__cli_refuse_idle(cli, of_params[i], why, bad);
+    for (size_t i = 0; i < sizeof of_gradients / sizeof of_gradients[0] && kind == YK__STAGE_STATE; i++)
+        yk__cli_refuse_idle(cli, of_gradients[i], "with --shard state: gradients are whole on each rank", bad);
+}
+
+/* Refuses forms of --shard gradients that are not built. */
+static bool gradients_refuse(const yk__cli *cli)
+{
+    static const struct {
+        const char *name, *words, *why;
+    } later[] = {
+        {"reduce", "window", "gradients in slices are summed in each micro batch (--reduce micro); --shard state sums once a window"},
+        {"tied-gradients", "twice", "a tied table's gradient is summed once, when both of its parts are made"},
+    };
+    bool bad = false;
+    for (size_t i = 0; i < sizeof later / sizeof later[0]; i++) {
+        const char *value = yk__cli_text(cli, later[i].name);
+        if (!value || yk__word_find(later[i].words, value, strlen(value)) < 0)
+            continue;
+        yk__cli_usage(cli->command, "--%s %s: not built yet: %s", later[i].name, value, later[i].why);
+        bad = true;
+    }
+    return bad;
 }
 
 /* Options that ask a planner. */
@@ -203,7 +227,7 @@ static bool plan_read(const yk__cli *cli)
     bool good = true;
     if (plan && yk__word_find("auto|none", plan, strlen(plan)) != 1) {
         yk__cli_usage(cli->command, yk__word_find("auto", plan, strlen(plan)) ? "--plan %s: expected auto or none"
-                      : "--plan %s: not built yet: there is nothing to choose, as --shard state alone is; yoke estimate-memory says what a "
+                      : "--plan %s: not built yet: --shard state or gradients is for you to choose; yoke estimate-memory says what a "
                       "step takes", plan);
         good = false;
     }
@@ -244,6 +268,7 @@ void shard_read(const yk__cli *cli, yk_config *config, bool *bad)
         return;
     }
     config->shard = stage.word;
-    idle_refuse(cli, bad);
+    idle_refuse(cli, stage.kind, bad);
+    *bad = gradients_refuse(cli) || *bad;
     *bad = !parts_refuse(cli) || *bad;
 }

@@ -11,6 +11,7 @@
 #include "core/base/log.h"
 #include "core/base/option.h"
 #include "core/base/option_names.h"
+#include "core/coll/wire.h"
 #include "core/control/start/origin.h"
 #include "core/job/checkpoint/emergency.h"
 #include "core/job/config_size.h"
@@ -74,6 +75,26 @@ static yk_status check_inference(yk_config *c, yk_error *err)
     return YK_OK;
 }
 
+/* Gradients lie in slices (yk_config.shard). */
+static bool job_scatters(const yk_job *job)
+{
+    yk__stage stage;
+    return job->config.shard && yk__stage_find(job->config.shard, &stage) && stage.kind == YK__STAGE_GRADIENTS;
+}
+
+/* Refuses settings that need whole gradients on each rank. */
+static yk_status check_gradients(const yk_job *job, yk_error *err)
+{
+    const yk_config *c = &job->config;
+    const char *other = c->local_sgd_steps                          ? "LocalSGD, where each rank updates all parameters"
+                        : c->power_sgd_rank                         ? "PowerSGD, whose factors are of whole gradients"
+                        : yk__option_words(YK__OPTION_WIRE) == YK__WIRE_INT8 ? "YOKE_WIRE=int8, which keeps an error of each gradient on each rank"
+                                                                    : NULL;
+    if (!job_scatters(job) || !other)
+        return YK_OK;
+    return yk__fail(err, YK_E_ARG, "gradients in slices (shard \"%s\") with %s: choose one", c->shard, other);
+}
+
 static yk_status check_config(yk_job *job, yk_error *err)
 {
     yk_config *c = &job->config;
@@ -98,7 +119,7 @@ static yk_status check_config(yk_job *job, yk_error *err)
         return yk__fail(err, YK_E_ARG, "YOKE_WIRE_PARAMS is \"%s\", but in LocalSGD each rank updates its own parameters and none travel: "
                         "choose one", yk__option_text(YK__OPTION_WIRE_PARAMS));
     c->hash_every = c->hash_every ? c->hash_every : 100;
-    return check_inference(c, err);
+    return check_gradients(job, err) ? err->status : check_inference(c, err);
 }
 
 /* The format to compute in on this device. */
@@ -307,6 +328,7 @@ static yk_status assemble_job(yk_job *job, bool capped, yk_error *err)
                                  .rounds8 = job_rounds8(job),
                                  .memory_limit = capped ? job->config.memory_limit : 0,
                                  .power_rank = job->config.power_sgd_rank,
+                                 .scatters = job_scatters(job),
                                  .local_sgd = job->config.local_sgd_steps > 0,
                                  .inference = job->config.inference,
                                  .cache_most = job->config.plans_most};

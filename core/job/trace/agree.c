@@ -10,6 +10,7 @@
 #include "core/job/opt.h"
 #include "core/job/team/precision.h"
 #include "core/job/trace/agree_graph.h"
+#include "core/run/stage.h"
 
 #define HASH_BITS 22 /* 2 * 22 bits and the largest number of ranks stay below 2^53 */
 #define NUMBERS YK__AGREE_SETTINGS
@@ -35,6 +36,12 @@ static void part_add(agree_part *part, const char *name, double value)
 
 /* ---- Settings ---- */
 
+static double stage_of(const yk_job *job)
+{
+    yk__stage stage = {.kind = YK__STAGE_STATE};
+    return job->config.shard && yk__stage_find(job->config.shard, &stage) ? stage.kind : YK__STAGE_STATE;
+}
+
 static void describe_optimizer(const yk_job *job, agree_part *part)
 {
     const yk_opt *opt = job->opt;
@@ -54,6 +61,7 @@ static void describe_optimizer(const yk_job *job, agree_part *part)
     part_add(part, "groups of parameters", opt->n_group);
     part_add(part, "steps between means (LocalSGD)", job->config.local_sgd_steps);
     part_add(part, "rank of PowerSGD", job->config.power_sgd_rank);
+    part_add(part, "stage of sharding", stage_of(job));
     part_add(part, "steps between hashes", job->config.hash_every);
 }
 

@@ -12,7 +12,6 @@
 #define TAPER 3u   /* near the end a bucket takes 1/TAPER of the elements that are left */
 #define BUCKET_LEAST ((1u << 20) / sizeof(float))
 #define GAP 64u     /* elements: parameters begin at multiples */
-#define PIECE (1ull << 22) /* elements of gradients in slices that are summed at once, at most: a multiple of PAGE */
 #define PAGE 16384u /* elements: buckets end at multiples, so that each begins on a page of the blocks for exchanges */
 
 /* ---- Declaring ---- */
@@ -212,13 +211,14 @@ static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
     return b->is_wrapped ? YK_OK : yk__queue_buffer(p->queue, bytes, &b->grad, YK__GRAD_BYTES, err);
 }
 
-/* Elements of a piece of gradients in slices: the exchange of one piece is a fraction of a bucket's. */
+/* Elements of a piece of gradients in slices: a bucket, but for one that holds a parameter larger than buckets are to be. */
 static uint64_t largest_piece(const yk__params *p)
 {
+    const uint64_t piece = yk__round_up(p->bucket_bytes / sizeof(float), PAGE);
     uint64_t most = 0;
     for (uint32_t i = 0; i < p->n_bucket; i++)
         most = p->bucket[i].layout.n > most ? p->bucket[i].layout.n : most;
-    return most < PIECE ? most : PIECE;
+    return most < piece ? most : piece;
 }
 
 /* Makes the missing blocks for exchanges that the way needs. On a device with memory of its own, gradients leave and parameters arrive

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Gradients in slices (yk_config.shard "gradients") give the bits of whole gradients if a window has one micro batch: over shared memory and
+ * messages, with a tied table of several pieces, a batch norm over all ranks, a frozen parameter and one that no step uses; through skipped
+ * steps, from a checkpoint of the other stage, with uneven shares, and with ranks that have no rows. Several micro batches differ by rounding.
+ *
+ * Without a launcher this is the test; as a rank it trains: MODE FOLDER.
+ */
+#include <math.h>
+#include <yoke/yoke.h>
+
+#include "tests/support/ranks.h"
+
+enum { ROWS = 24, IN = 64, WORDS = 700, RANKS = 3, STEPS = 12, SAVED = 5, LOADED = 8, SAID = 4096 };
+
+#define DEVICES "cpu:0! cpu:0! cpu:0!"
+#define SKIPPING 0x1p24 /* a loss scale that is too large for the first steps in fp16 */
+
+typedef struct numbers {
+    double loss, norm, scale;
+    uint32_t skipped;
+    uint64_t hash;
+    float grad; /* the last element of the table's gradient */
+    uint64_t grads, shared; /* bytes */
+} numbers;
+
+typedef struct net {
+    yk_t table, frozen, unused, in, gamma, beta;
+    yk_batch_norm_state running;
+} net;
+
+static void make_net(yk_job *job, net *m)
+{
+    const int64_t table[2] = {WORDS, IN}, square[2] = {IN, IN}, width = IN;
+    const yk_init normal = {YK_INIT_NORMAL, 0, 0.3f}, ones = {YK_INIT_ONES, 0, 0}, zeros = {0};
+    m->table = yk_param(job, "table", 2, table, normal);
+    m->frozen = yk_param(job, "frozen", 2, square, normal);
+    m->unused = yk_param(job, "unused", 2, square, normal);
+    m->in = yk_param(job, "in", 2, square, normal);
+    m->gamma = yk_param(job, "gamma", 1, &width, ones);
+    m->beta = yk_param(job, "beta", 1, &width, zeros);
+    m->running = (yk_batch_norm_state){yk_state(job, "mean", YK_F32, 1, &width, 0),
+                                       yk_state(job, "var", YK_F32, 1, &width, 1), YK_NO};
+    yk_freeze(m->frozen, true);
+}
+
+/* This rank's rows of step s. */
+static yk_t step_loss(yk_job *job, const net *m, const char *mode, int s)
+{
+    uint64_t first = 0, own = 0;
+    if (strstr(mode, "empty")) /* all rows are one rank's */
+        own = yk_rank(job) == (uint32_t)s % RANKS ? ROWS : 0;
+    else
+        yk_split(job, ROWS, &first, &own);
+    const int64_t n = (int64_t)own;
+    int32_t word[ROWS], next[ROWS];
+    for (uint64_t i = 0; i < own; i++) {
+        word[i] = (int32_t)((first + i) * 37 % WORDS);
+        next[i] = (word[i] * 7 + 3) % WORDS;
+    }
+    const yk_t h = yk_linear(yk_embedding(yk_input(job, YK_I32, 1, &n, word), m->table, -1), m->frozen, YK_NO);
+    const yk_t norm = yk_batch_norm(yk_linear(h, m->in, YK_NO), m->gamma, m->beta, m->running, 0.1f, 1e-5f);
+    return yk_cross_entropy(yk_linear(yk_gelu(norm), m->table, YK_NO), yk_input(job, YK_I32, 1, &n, next));
+}
+
+/* Steps from..to-1. */
+static void train_steps(yk_job *job, yk_opt *opt, const net *m, const char *mode, int from, int to, numbers *done)
+{
+    const int micros = strstr(mode, "several") ? 3 : 1;
+    for (int s = from; s < to && yk_ok(job); s++) {
+        yk_clip_norm(job, 0.5f);
+        for (int k = 0; k < micros; k++) {
+            yk_backward(step_loss(job, m, mode, s * micros + k));
+            yk_step(opt);
+        }
+        done->skipped += !yk_stepped(opt);
+        done->loss = yk_step_loss(opt);
+        done->norm = yk_grad_norm(opt);
+    }
+}
+
+static void train_all(yk_job *job, yk_opt *opt, const net *m, const char *mode, const char *folder, numbers *done)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/saved", folder);
+    if (strstr(mode, "resumed")) { /* from what another job saved */
+        yk_load(job, path);
+        train_steps(job, opt, m, mode, SAVED, STEPS, done);
+        return;
+    }
+    train_steps(job, opt, m, mode, 0, SAVED, done);
+    yk_save(job, path);
+    train_steps(job, opt, m, mode, SAVED, STEPS, done);
+}
+
+static int rank_main(const char *mode, const char *folder)
+{
+    yk_job *job = yk_open(&(yk_config){.quiet = true,
+                                       .seed = 3,
+                                       .hash_every = 1,
+                                       .accumulate = strstr(mode, "several") ? 3 : 1,
+                                       .shares = strstr(mode, "uneven") ? "5:1:2" : "equal",
+                                       .shard = strstr(mode, "whole") ? "state" : "gradients",
+                                       .precision = strstr(mode, "fp16") ? YK_F16 : strstr(mode, "bf16") ? YK_BF16 : YK_F32,
+                                       .scale = {.init = SKIPPING, .interval = 8}});
+    static float grad[WORDS * IN];
+    net m;
+    make_net(job, &m);
+    yk_opt *opt = yk_adamw(job, &(yk_adam_config){.lr = 0.01});
+    numbers done = {.skipped = 0};
+    yk_memory memory;
+    train_all(job, opt, &m, mode, folder, &done);
+    yk_grad_read(m.table, grad, WORDS * IN);
+    done.grad = grad[WORDS * IN - 1];
+    done.scale = yk_loss_scale(opt);
+    done.hash = yk_param_hash(job);
+    yk_memory_get(job, &memory);
+    done.grads = memory.grads;
+    done.shared = memory.shared;
+    if (yk_ok(job))
+        ranks_write(folder, mode, yk_rank(job), &done, sizeof done);
+    return yk_close(job);
+}
+
+/* ---- Tests -------------------------------------------------------------------------------------------------------- */
+
+/* The same on all ranks. */
+static numbers train_ranks(const char *transport, const char *mode)
+{
+    char said[SAID];
+    numbers first, other;
+    setenv("YOKE_TRANSPORT", transport, 1);
+    setenv("YOKE_BUCKET_BYTES", "65536", 1); /* the table has three pieces */
+    ck_assert_msg(ranks_run(DEVICES, mode, said, sizeof said) == 0, "%s, %s: %s", transport, mode, said);
+    unsetenv("YOKE_TRANSPORT");
+    unsetenv("YOKE_BUCKET_BYTES");
+    ranks_read(mode, 0, &first, sizeof first);
+    for (uint32_t r = 1; r < RANKS; r++) {
+        ranks_read(mode, r, &other, sizeof other);
+        ck_assert_msg(first.hash == other.hash && first.loss == other.loss && first.grad == other.grad, "%s: rank %u has other numbers",
+                      mode, r);
+    }
+    return first;
+}
+
+static void expect_same(const numbers *a, const numbers *b, const char *what)
+{
+    ck_assert_msg(a->hash == b->hash && a->loss == b->loss && a->norm == b->norm && a->scale == b->scale && a->skipped == b->skipped &&
+                      a->grad == b->grad,
+                  "%s: losses %.17g and %.17g, norms %.17g and %.17g, gradients %g and %g", what, a->loss, b->loss, a->norm, b->norm,
+                  (double)a->grad, (double)b->grad);
+}
+
+static const char *const transports[] = {"shm", "local"};
+static const char *const cases[] = {"fp32", "bf16", "fp16", "fp32-uneven", "fp32-empty"};
+
+START_TEST(slices_change_no_bit)
+{
+    const char *transport = transports[_i % 2], *name = cases[_i / 2];
+    char whole[64], sliced[64], resumed[64];
+    snprintf(whole, sizeof whole, "%s-whole", name);
+    snprintf(sliced, sizeof sliced, "%s-sliced", name);
+    snprintf(resumed, sizeof resumed, "%s-sliced-resumed", name);
+    ranks_folder_make();
+    const numbers a = train_ranks(transport, whole), c = train_ranks(transport, resumed), b = train_ranks(transport, sliced);
+    expect_same(&a, &b, name);
+    ck_assert_uint_eq(a.hash, c.hash); /* it began with what the other stage saved */
+    ck_assert_msg((a.skipped > 1 && a.skipped < STEPS / 2) == !strcmp(name, "fp16"), "%s: %u steps were skipped", name, a.skipped);
+    ck_assert_uint_eq(a.grads, 0); /* processors compute in the block for exchanges */
+    ck_assert_uint_gt(b.grads, 0);
+    ck_assert_uint_lt(b.shared, a.shared);
+    ranks_folder_remove();
+}
+END_TEST
+
+START_TEST(several_micro_batches_differ_by_rounding)
+{
+    ranks_folder_make();
+    const numbers a = train_ranks(transports[_i], "fp32-several-whole"), b = train_ranks(transports[_i], "fp32-several-sliced");
+    ck_assert_double_eq_tol(a.loss, b.loss, 1e-5);
+    ck_assert_double_eq_tol(a.norm, b.norm, 1e-5);
+    ck_assert_float_eq_tol(a.grad, b.grad, 1e-6f);
+    ranks_folder_remove();
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    if (argc == 3)
+        return rank_main(argv[1], argv[2]);
+    TCase *t = tcase_create("sliced");
+    tcase_add_loop_test(t, slices_change_no_bit, 0, 10);
+    tcase_add_loop_test(t, several_micro_batches_differ_by_rounding, 0, 2);
+    tcase_set_timeout(t, 120);
+    return suite_run("sliced", t);
+}
