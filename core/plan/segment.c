@@ -16,8 +16,8 @@ typedef struct cutting {
     yk__plan *plan;
     yk__uses uses;
     uint32_t *first;    /* by root: node that first writes it */
-    uint32_t *complete; /* by bucket: last node that writes it, or with a single rank the plan's last node; YK_NONE if absent. If the run sums
-                           buckets, the node behind which that happens. */
+    uint32_t *complete; /* by bucket: last node that writes it, or with a single rank the plan's last node; YK_NONE if absent. If the run
+                           sums buckets, the node behind which that happens. */
     uint32_t *reads;    /* by bucket: first node that reads its parameters, if an update may still gather them; YK_NONE if absent */
     uint32_t *reader;   /* by bucket: the segment of that node */
     size_t cap_segment, cap_action, cap_use;
@@ -322,7 +322,9 @@ yk_status yk__plan_cut(yk__work *work, yk_error *err)
         memset(state.complete, 0xff, 3 * nb * sizeof *state.complete);
         find_ends(&state);
         find_reads(&state);
-        if (!(work->request->scatters && yk__plan_lanes(work, state.complete, err)) && !cut_segments(&state, err) && !add_gathers(&state, err) && !list_needs(&state, err))
+        if (work->request->scatters)
+            yk__plan_lanes(work, state.complete, err);
+        if (!err->status && !cut_segments(&state, err) && !add_gathers(&state, err) && !list_needs(&state, err))
             list_uses(&state, err);
     }
     yk__uses_free(&state.uses);

@@ -278,6 +278,7 @@ void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
         .arena_bytes = bytes[YK__ARENA_BYTES],
         .input_bytes = bytes[YK__INPUT_BYTES],
         .scratch_bytes = bytes[YK__SCRATCH_BYTES],
+        .sliced_bytes = bytes[YK__STATE_BYTES] + yk__sums_bytes(&e->params),
         .kept_bytes = e->exec.kept_bytes,
         .shared_bytes = e->exchange.shared_bytes + yk__power_bytes(&e->params),
         .busy_seconds = e->queue.busy_seconds,

@@ -118,9 +118,9 @@ void yk__exchange_updating(yk__exchange *exchange, bool on);
 
 /* The number of buckets that may be on their way at once. */
 uint32_t yk__exchange_depth(const yk__exchange *exchange);
-/* Sums the bucket, or a piece of one, that begins at element `at` of the block of gradients over the layout's ranks: this rank's slice of it, in place, and adds the slice's squares to
- * *squares, unless squares is NULL. *r: the request to wait for; NULL on a rank that does not talk. *done_ns: after the wait, the time of its end in ns of
- * CLOCK_MONOTONIC. */
+/* Sums the bucket, or a piece of one, that begins at element `at` of the block of gradients over the layout's ranks: this rank's slice of
+ * it, in place. It adds the slice's squares to *squares, unless squares is NULL. *r: the request to wait for; NULL on a rank that does not
+ * talk. *done_ns: after the wait, the time of its end in ns of CLOCK_MONOTONIC. */
 yk_status yk__exchange_reduce_scatter(yk__exchange *exchange, uint64_t at, const yk__layout *layout, yk__exact *squares, int64_t *done_ns,
                                       yk__request **r, yk_error *err);
 /* Brings every member's slice of the parameters of that bucket: each member has written its own before. */

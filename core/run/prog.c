@@ -128,7 +128,8 @@ static yk_status prog_fill(yk__exec *exec, const yk__plan_request *r, yk__prog *
     p->slot_version = yk__calloc(n, sizeof *p->slot_version);
     if (!p->program || !p->slot || !p->slot_offset || !p->slot_version)
         return yk__fail_mem(err, n * 24, "a program");
-    if (lay_inputs(exec, p, err) || yk__instance_lanes(&exec->instance, exec->queue, p->plan, err) || make_copies(exec, p, err) || count_scratch(exec, p->plan, err))
+    if (lay_inputs(exec, p, err) || yk__instance_lanes(&exec->instance, exec->queue, p->plan, err) || make_copies(exec, p, err) ||
+        count_scratch(exec, p->plan, err))
         return err->status;
     if (compile_segments(exec, p, err) || yk__list_make(p->plan, exec->first_action, &p->list, err))
         return err->status;

@@ -218,6 +218,7 @@ yk_status yk__engine_catch_up(yk__engine *e, yk_error *err);
 typedef struct yk__engine_stats {
     uint64_t peak_bytes;      /* device memory held: parameters, gradients, state, arena, inputs, scratch */
     uint64_t param_bytes, grad_bytes, state_bytes, arena_bytes, input_bytes;
+    uint64_t sliced_bytes;    /* part of these that grows with the elements that this rank owns: state, and sums of gradients in slices */
     uint64_t kept_bytes;      /* largest part of the arena that a loss's forward leaves behind for its backward */
     uint64_t scratch_bytes;   /* the plugin's memory beside the slots, if it reports it */
     uint64_t shared_bytes;    /* host memory shared by the ranks, beside the above: gradients and updated parameters */

@@ -54,6 +54,11 @@ for options in "" "--gradient-checkpointing" "--gradient-checkpointing --eval-st
     # shellcheck disable=SC2086
     ok "yoke train with text $options" as_train "text:$out/text,tokenizer=bytes,seq-len=32" "$gpt2" $options
 done
+for options in "" "--gradient-accumulation-steps 2" "--precision bf16"; do
+    # shellcheck disable=SC2086
+    ok "yoke train --shard gradients on two ranks $options" as_train "text:$out/text,tokenizer=bytes,seq-len=32" "$gpt2" \
+        --devices "cpu:0! cpu:0!" --shares equal --shard gradients $options
+done
 # The command line of a training can be asked for as it is: vocabulary and length are the data's.
 by_data() { # by_data OPTION...
     "$yoke" estimate-memory "$@" --json >"$out/plan" && "$yoke" train --max-steps 4 --json --overwrite-output-dir \

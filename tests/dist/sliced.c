@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Gradients in slices (yk_config.shard "gradients") give the bits of whole gradients if a window has one micro batch: over shared memory and
- * messages, with a tied table of several pieces, a batch norm over all ranks, a frozen parameter and one that no step uses; through skipped
- * steps, from a checkpoint of the other stage, with uneven shares, and with ranks that have no rows. Several micro batches differ by rounding.
+ * Gradients in slices (yk_config.shard "gradients") give the bits of whole gradients if a window has one micro batch: over shared memory
+ * and messages, with a tied table of several pieces, a batch norm over all ranks, a frozen parameter and one that no step uses; through
+ * skipped steps, from a checkpoint of the other stage, with uneven shares, and with ranks that have no rows. Several micro batches differ
+ * by rounding.
  *
  * Without a launcher this is the test; as a rank it trains: MODE FOLDER.
  */

@@ -75,7 +75,8 @@ static const struct question {
     {"devices", "launch", "Which devices of each host (cpu/2, cuda:*, auto)?", NULL, 0, 0, false},
     {"num-processes", "launch", "How many ranks in all?", NULL, 1, 65536, false},
     {"precision", "train", "Which precision (fp32, bf16, fp16, fp8)?", YK__PRECISION_WORDS, 0, 0, false},
-    {"shard", "train", "Which values should lie in slices over the ranks (state, gradients)?", "state=zero1=zero0=no_shard|gradients=zero2", 0, 0, false},
+    {"shard", "train", "Which values should lie in slices over the ranks (state, gradients)?",
+     "state=zero1=zero0=no_shard|gradients=zero2", 0, 0, false},
     {"gradient-accumulation-steps", "train", "How many micro batches per optimizer step?", NULL, 1, 1048576, false},
     {"max-grad-norm", "train", "Which norm is the gradient clipped to?", NULL, 0, 1e30, false},
 };

@@ -86,10 +86,13 @@ static bool job_scatters(const yk_job *job)
 static yk_status check_gradients(const yk_job *job, yk_error *err)
 {
     const yk_config *c = &job->config;
-    const char *other = c->local_sgd_steps                          ? "LocalSGD, where each rank updates all parameters"
-                        : c->power_sgd_rank                         ? "PowerSGD, whose factors are of whole gradients"
-                        : yk__option_words(YK__OPTION_WIRE) == YK__WIRE_INT8 ? "YOKE_WIRE=int8, which keeps an error of each gradient on each rank"
-                                                                    : NULL;
+    const char *other = NULL;
+    if (c->local_sgd_steps)
+        other = "LocalSGD, where each rank updates all parameters";
+    else if (c->power_sgd_rank)
+        other = "PowerSGD, whose factors are of whole gradients";
+    else if (yk__option_words(YK__OPTION_WIRE) == YK__WIRE_INT8)
+        other = "YOKE_WIRE=int8, which keeps an error of each gradient on each rank";
     if (!job_scatters(job) || !other)
         return YK_OK;
     return yk__fail(err, YK_E_ARG, "gradients in slices (shard \"%s\") with %s: choose one", c->shard, other);

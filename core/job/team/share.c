@@ -83,7 +83,8 @@ static uint64_t rows_that_fit(const yk_job *job, const yk__engine_stats *st)
     return fit < (double)s->max_rows ? s->max_rows : fit < 9e15 ? (uint64_t)fit : (uint64_t)9e15;
 }
 
-/* The part of the optimizer whose moments fit besides all rows that the rank may get; at least the part that it has. */
+/* The part of the optimizer whose moments, and sums of gradients in slices, fit besides all rows that the rank may get; at least the part
+ * that it has. */
 static double part_that_fits(const yk_job *job, const yk__engine_stats *st, double rows)
 {
     const yk__share *s = job->team.share;
@@ -92,10 +93,10 @@ static double part_that_fits(const yk_job *job, const yk__engine_stats *st, doub
     double left, own, all;
     if (!s->memory_budget || !s->max_rows || !st->update_elements || !st->state_bytes)
         return 0.0;
-    left = (double)s->memory_budget - (double)(st->param_bytes + st->grad_bytes + PADDING) -
+    left = (double)s->memory_budget - (double)(st->param_bytes + st->grad_bytes + st->state_bytes - st->sliced_bytes + PADDING) -
            grows * fmax(1.0, most / (double)s->max_rows);
     own = (double)st->update_elements / (double)st->trained_elements;
-    all = (double)st->state_bytes / own;
+    all = (double)st->sliced_bytes / own;
     return fmax(left / all, own);
 }
 

@@ -72,6 +72,14 @@ void yk__sums_drop(yk__params *p, yk__bucket *b)
     b->sum = NULL;
 }
 
+uint64_t yk__sums_bytes(const yk__params *p)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < p->n_bucket && p->scatters; i++)
+        bytes += own_bytes(&p->bucket[i]);
+    return bytes;
+}
+
 /* ---- Pieces on their way ---- */
 
 static uint64_t part_at(const yk__params *p, const yk__sum_part *part)
@@ -79,8 +87,8 @@ static uint64_t part_at(const yk__params *p, const yk__sum_part *part)
     return (uint64_t)(part - p->summing.part) * p->summing.elements;
 }
 
-/* Clears the elements that no gradient of the program wrote: gaps between parameters, and parameters that the program does not use. The last
- * parameter stands first in its bucket. */
+/* Clears the elements that no gradient of the program wrote: gaps between parameters, and parameters that the program does not use. The
+ * last parameter stands first in its bucket. */
 static void clear_unwritten(const yk__params *p, const yk__sum_part *part, float *to)
 {
     const uint64_t from = part->piece->from, end = from + part->piece->layout.n;
@@ -167,8 +175,11 @@ yk_status yk__sums_start(yk__params *p, yk__bucket *b, yk_buffer *lane, const bo
     return YK_OK;
 }
 
+/* A device that plans only waits as the run does, as waits decide which memory is free again. */
 yk_status yk__sums_wait(yk__params *p, const yk__bucket *b, yk_error *err)
 {
+    if (!p->exchange->medium)
+        return yk__queue_idle(p->queue, err);
     for (uint32_t back = YK__SUM_PARTS; back > 0; back--) {
         yk__sum_part *part = part_before(p, back);
         if (part->bucket && part->bucket <= b && part_finish(p, part, err))

@@ -1,0 +1,53 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# docs/sharding.md does as it says: its commands, a DeepSpeed file of stage 2, a checkpoint from stage to stage, what needs whole gradients.
+. "$YOKE_SOURCE/tests/cli/lib.sh"
+need_data fashion-mnist
+small_images "$out/images"
+
+page() { # the blocks of commands, in order, with `yoke` the one of this build
+    IMAGES=$out/images OUT=$out
+    export IMAGES OUT
+    sed -n '/^```sh$/,/^```$/p' "$YOKE_SOURCE/docs/sharding.md" | sed -e '/^```/d' -e "s|^yoke |\"\$YOKE\" |" >"$out/page.sh"
+    [ "$(grep -c '"$YOKE"' "$out/page.sh")" = 4 ] || { cat "$out/page.sh"; return 1; }
+    YOKE=$yoke sh -e "$out/page.sh" >"$out/said" 2>"$out/err" || { cat "$out/err"; return 1; }
+}
+ok "the commands of docs/sharding.md" page
+
+two() { # two OUT OPTION...
+    to=$1
+    shift
+    mlp "$to" --devices "cpu:0! cpu:0!" --shares equal "$@" >"$to.out" 2>"$to.err" || { cat "$to.err"; return 1; }
+}
+same() { cmp "$out/$1/model.safetensors" "$out/$2/model.safetensors"; }
+
+stage_two() {
+    printf '{"zero_optimization": {"stage": 2, "reduce_bucket_size": 16384}, "gradient_clipping": 1.0}' >"$out/two.json"
+    two "$out/whole" --max-grad-norm 1 && two "$out/two" --deepspeed "$out/two.json" && same whole two
+}
+ok "a DeepSpeed file of stage 2 trains, with the bits of stage 1" stage_two
+
+stages() { # each way
+    two "$out/a" --shard state --max-grad-norm 1 --max-steps 30 --save-steps 10 && same whole a || return 1
+    for at in 10 20; do
+        mkdir "$out/b$at" && cp -r "$out/a/checkpoint-$at" "$out/b$at" || return 1
+        [ $at = 10 ] && stage=gradients || stage=zero1
+        two "$out/b$at" --shard $stage --max-grad-norm 1 --resume-from-checkpoint last && same whole "b$at" || return 1
+    done
+}
+ok "a run goes on in the other stage" stages
+
+refused() { # refused TEXT COMMAND...: with exit code 2
+    text=$1
+    shift
+    "$@" >"$out/stdout" 2>"$out/err"
+    [ $? = 2 ] && grep -q -e "$text" "$out/err" || { cat "$out/err"; return 1; }
+}
+whole_only() {
+    set -- mlp "$out/none" --devices "cpu:0! cpu:0!" --shard gradients
+    refused 'gradients in slices (shard "gradients") with LocalSGD' "$@" --local-sgd-steps 4 &&
+        refused 'gradients in slices (shard "gradients") with YOKE_WIRE=int8' env YOKE_WIRE=int8 "$yoke" train --model mlp \
+            --data "idx:$out/images" --output-dir "$out/none" --devices "cpu:0! cpu:0!" --shard gradients
+}
+ok "what needs whole gradients is refused" whole_only
+plan
