@@ -8,6 +8,7 @@
 #define YOKE_CORE_BALANCE_POLICY_INNER_H
 
 #include "core/balance/balance.h"
+#include "core/balance/compare.h"
 #include "core/balance/line.h"
 
 /* ---- Constants, each with its reason ------------------------------------------------------------------------------ */
@@ -29,19 +30,13 @@
 #define HORIZON 200.0    /* windows for which a gain counts at least, if the number left is unknown: no job is shorter */
 
 /* trials */
-#define BLOCK 8u         /* windows of a side before the other's turn: a change of roles costs the first one */
-#define BLOCK_SECONDS 1.0 /* or fewer if windows are long: a machine stays alike for the seconds of two sides */
-#define MOST_BLOCKS 12u  /* 48 windows of a side: noise of 5 % is 0.7 % of their mean, less than WORTH */
-#define WORTH 1.01       /* the job drops ranks that add less together: a third of the 3 % that it may be below the best subset */
 #define PARTS_WORTH 0.02 /* part of a window: gain of new parts of the optimizer; moving its moments takes some windows */
-#define CLEAR 1.3        /* difference that a block of each side shows on a noisy machine */
 #define COSTLY 1.2       /* cost of a forced rank before it is reported; growth of windows before all ranks are weighed again */
-#define UNCLEAN 60u      /* windows without information (compiles, other batches), after which a trial is given up */
 #define AT_ONCE 2u       /* ranks that are tried regardless of cost, */
 #define AT_ONCE_COST 8.0 /* if windows without it are predicted longer by at most this: two of them decide, 14 windows are lost */
 #define SWAP_COST 4.0    /* the same for a swap: the rank's line was taken beside the other one and is too long */
 #define SWAP_WORTH 1.03  /* required speedup of a swap: sets that are alike should not take turns */
-#define TRIAL_PART 0.005 /* part of the elapsed time, for all other trials: with RETRY_PART, WORTH and timed windows within the 3 % */
+#define TRIAL_PART 0.005 /* part of the elapsed time, for all other trials: with RETRY_PART, YK__WORTH and timed windows within the 3 % */
 
 /* steady */
 #define EVERY 10u        /* one window of so many is timed, which costs it some 5 % of overlap, */
@@ -51,7 +46,6 @@
 #define HINTS 4u         /* shorter delays need so many alerts in a row, 10 windows apart or more. Spells last some 10: one in e lasts to
                           * the next alert, and one in e^3, 5 %, to the fourth */
 #define RETRY_PART 0.005 /* part of the elapsed time, for trying excluded ranks again */
-#define KEPT_TIMES 64u   /* windows of a side that are kept: more than MOST_BLOCKS give */
 
 typedef enum yk__phase { PROBE, GROW, SETTLE, TRIAL, STEADY, RETRY } yk__phase;
 
@@ -61,25 +55,13 @@ typedef struct yk__settled {
     yk__line line[YK__RANKS]; /* for a nonmember, from its last membership */
 } yk__settled;
 
-/* Times of one rank since the last look. */
-typedef struct yk__samples {
-    double seconds[8];
-    uint32_t n;
-} yk__samples;
-
-typedef struct yk__times {
-    double seconds[KEPT_TIMES];
-    uint32_t n;
-} yk__times;
-
+/* The two arms of a trial, and their comparison. */
 typedef struct yk__trial {
     uint32_t rank, instead; /* instead: a member that the rank replaces, or the number of ranks */
-    uint32_t blocks, in_block, length, unclean;
     bool was_member;
-    bool without; /* the side that runs */
-    uint64_t share[2][YK__RANKS]; /* with the rank, without */
-    double owns[2][YK__RANKS];    /* fixed for each side: parts that follow every measurement would make programs anew */
-    yk__times side[2];
+    uint64_t share[2][YK__RANKS]; /* by yk__arm: with the rank, without */
+    double owns[2][YK__RANKS];    /* fixed for each arm: parts that follow every measurement would make programs anew */
+    yk__compare compare;
     double expected;    /* seconds with the rank over those without, by the lines */
     double possible[2]; /* seconds with the best shares over those with share[] */
 } yk__trial;
@@ -109,7 +91,7 @@ struct yk__policy {
     yk__settled settled, before;        /* before: the last exclusion */
     yk__line rest;                      /* seconds of a window beside runs and the optimizer, over members - 1 */
     double followed[YK__RANKS];         /* the speedup at its last trial for being faster; 0 if none since its exclusion */
-    yk__samples busy[YK__RANKS];
+    yk__times busy[YK__RANKS];          /* timed runs since the last look, 8 at most */
     yk__phase phase;
     uint64_t windows, in_phase, unreported; /* windows of the job, of this phase, since ranks last reported */
     uint32_t skip, looks, calm;         /* windows without information yet; looks of this settling; those without a change in a row */
@@ -143,13 +125,6 @@ void yk__excursion_charge(yk__policy *p, const yk__report *report);
 void yk__excursion_end(yk__policy *p);
 
 /* policy_shares.c */
-void yk__times_add(yk__times *w, double seconds);
-double yk__times_mean(const yk__times *w);
-double yk__times_error(const yk__times *w); /* squared standard error of that mean */
-double yk__times_median(const yk__times *w);
-double yk__times_least(const yk__times *w);
-double yk__samples_median(const yk__samples *s);
-double yk__samples_least(const yk__samples *s);
 bool yk__timed_often(const yk__policy *p, uint32_t times);
 bool yk__rank_off(const yk__policy *p, uint32_t rank, double seconds); /* true if the rank's `seconds` are 20 % off the prediction */
 uint32_t yk__members_count(const yk__policy *p);

@@ -51,7 +51,7 @@ static void probe_record(yk__policy *p)
 {
     for (uint32_t r = 0; r < p->ranks; r++)
         if (p->busy[r].n)
-            yk__balance_record(p->balance, r, p->share[r], yk__samples_least(&p->busy[r]));
+            yk__balance_record(p->balance, r, p->share[r], yk__times_least(&p->busy[r]));
 }
 
 /* Gives four times the rows to ranks that began with few and took less time for them than the slowest rank. */
@@ -81,9 +81,9 @@ static bool probe_clear(const yk__policy *p)
     double few = 0, many = 0;
     for (uint32_t r = 0; r < p->ranks; r++)
         if (begins_low(p, r) && p->share[r] <= FEW)
-            few = fmax(few, yk__samples_least(&p->busy[r]));
+            few = fmax(few, yk__times_least(&p->busy[r]));
         else
-            many = fmax(many, yk__samples_least(&p->busy[r]));
+            many = fmax(many, yk__times_least(&p->busy[r]));
     return few > 4 * many && many > 0;
 }
 

@@ -20,7 +20,7 @@ bool yk__records_add(yk__policy *p)
     bool renewed = false, outlier = false, whole = true;
     double longest = 0;
     for (uint32_t r = 0; r < p->ranks; r++) {
-        const double mean = yk__samples_median(&p->busy[r]);
+        const double mean = yk__times_median(&p->busy[r]);
         longest = fmax(longest, mean);
         whole = whole && (mean > 0 || !p->share[r]); /* a line that was just renewed has used up its times */
         if (p->busy[r].n && p->share[r])
@@ -51,9 +51,9 @@ static double alert_size(const yk__policy *p)
     if (p->before_alert > 0 && wall > ALERT * p->before_alert)
         size = delay_size(yk__times_least(&p->wall), wall, p->before_alert);
     for (uint32_t r = 0; r < p->ranks; r++) {
-        const double seconds = yk__samples_median(&p->busy[r]), seen = yk__balance_predict(p->balance, r, p->share[r]);
+        const double seconds = yk__times_median(&p->busy[r]), seen = yk__balance_predict(p->balance, r, p->share[r]);
         if (yk__rank_off(p, r, seconds))
-            size = fmax(size, seconds < seen ? INFINITY : delay_size(yk__samples_least(&p->busy[r]), seconds, seen));
+            size = fmax(size, seconds < seen ? INFINITY : delay_size(yk__times_least(&p->busy[r]), seconds, seen));
     }
     return size;
 }
@@ -63,8 +63,8 @@ static void lines_renew(yk__policy *p)
 {
     bool any = false;
     for (uint32_t r = 0; r < p->ranks; r++)
-        if (yk__rank_off(p, r, yk__samples_median(&p->busy[r]))) {
-            yk__balance_renew(p->balance, r, p->share[r], yk__samples_median(&p->busy[r]));
+        if (yk__rank_off(p, r, yk__times_median(&p->busy[r]))) {
+            yk__balance_renew(p->balance, r, p->share[r], yk__times_median(&p->busy[r]));
             p->busy[r].n = 0;
             any = true;
         }

@@ -34,7 +34,7 @@ static bool lines_promise(const yk__policy *p, uint32_t rank)
 static double retry_price(const yk__policy *p, uint32_t rank, bool promising)
 {
     if (promising)
-        return fmax(p->trial.length * retry_harm(p, rank) + p->compiling, p->price[rank]);
+        return fmax(p->trial.compare.length * retry_harm(p, rank) + p->compiling, p->price[rank]);
     return p->retry_cost > 0 ? p->retry_cost : LOOK * yk__balance_predict(p->balance, rank, 1) + p->compiling;
 }
 
@@ -80,7 +80,7 @@ static void steady_samples(yk__policy *p, bool *off)
 {
     bool whole = true;
     for (uint32_t r = 0; r < p->ranks; r++) {
-        const yk__samples *s = &p->busy[r];
+        const yk__times *s = &p->busy[r];
         if (!p->member[r] || !p->share[r])
             continue;
         whole = whole && s->n >= 5;
@@ -177,7 +177,7 @@ static void retry_trial(yk__policy *p, uint32_t rank)
 static void retry_end(yk__policy *p)
 {
     const uint32_t r = p->retried;
-    const double seen = yk__balance_predict(p->balance, r, p->share[r]), now = yk__samples_least(&p->busy[r]);
+    const double seen = yk__balance_predict(p->balance, r, p->share[r]), now = yk__times_least(&p->busy[r]);
     bool member[YK__RANKS];
     uint64_t share[YK__RANKS];
     if (p->retry_cost < p->usual) /* not more often than every 1 / RETRY_PART windows */
@@ -186,7 +186,7 @@ static void retry_end(yk__policy *p)
     memcpy(member, p->member, sizeof member);
     if (now > 0 && now * COSTLY < seen) {
         yk__balance_renew(p->balance, r, p->share[r], now);
-        if (yk__shares_split(p, member, 0, share) && yk__balance_longest(p->balance, share) * WORTH < p->usual) {
+        if (yk__shares_split(p, member, 0, share) && yk__balance_longest(p->balance, share) * YK__WORTH < p->usual) {
             yk__shares_set(p, share);
             retry_trial(p, r);
             return;

@@ -5,13 +5,13 @@
 
 #include "core/balance/policy_inner.h"
 
-/* Gain in rate that justifies a rank: WORTH, less the measured additions of excluded ranks. */
+/* Gain in rate that justifies a rank: YK__WORTH, less the measured additions of excluded ranks. */
 bool yk__gain_counts(const yk__policy *p, uint32_t rank, double gain)
 {
     double given = 0;
     for (uint32_t r = 0; r < p->ranks; r++)
         given += r != rank && p->excluded[r] ? p->adds[r] : 0;
-    return gain > 0 && gain + given > WORTH - 1;
+    return gain > 0 && gain + given > YK__WORTH - 1;
 }
 
 double yk__flip_predict(const yk__policy *p, uint32_t rank)
@@ -39,8 +39,7 @@ static void trial_side(yk__policy *p, bool without)
     yk__trial *t = &p->trial;
     bool member[YK__RANKS];
     side_members(p, t, without, member);
-    t->without = without;
-    t->in_block = 0;
+    yk__compare_turn(&t->compare, without ? YK__WITHOUT : YK__WITH);
     yk__roles_set(p, member, t->owns[without]);
     yk__shares_set(p, t->share[without]);
     p->skip = 1;
@@ -83,13 +82,11 @@ static bool trial_begin(yk__policy *p, yk__trial what)
     t->was_member = p->member[t->rank];
     if (!trial_shares(p, t))
         return false;
-    t->length = now > 0 ? (uint32_t)fmin(BLOCK, fmax(2, ceil(BLOCK_SECONDS / now))) : BLOCK;
+    yk__compare_begin(&t->compare, now);
     yk__phase_begin(p, TRIAL);
-    if (seen.n && !memcmp(t->share[!t->was_member], p->share, sizeof p->share) && (t->was_member ? t->expected > CLEAR : seen.n >= 2)) {
-        t->side[!t->was_member] = seen;
-        t->blocks = 1;
-    }
-    trial_side(p, t->blocks && t->was_member);
+    if (seen.n && !memcmp(t->share[!t->was_member], p->share, sizeof p->share) && (t->was_member ? t->expected > YK__CLEAR : seen.n >= 2))
+        yk__compare_seed(&t->compare, t->was_member ? YK__WITH : YK__WITHOUT, &seen);
+    trial_side(p, t->compare.blocks && t->was_member);
     return true;
 }
 
@@ -134,7 +131,7 @@ bool yk__loss_foreseen(const yk__policy *p)
         return false;
     without = yk__set_predict(p, member, share);
     with = yk__set_predict(p, p->member, share);
-    return without > 0 && (p->early || p->seat[rank].forced ? without * CLEAR < with && share[rank] <= FEW : without * ALERT < with);
+    return without > 0 && (p->early || p->seat[rank].forced ? without * YK__CLEAR < with && share[rank] <= FEW : without * ALERT < with);
 }
 
 /* The weakest member goes through its trial at once. Further members follow if that is unlikely to cost much, or if all trials together
@@ -146,7 +143,7 @@ static bool member_due(const yk__policy *p, uint32_t rank)
     for (uint32_t r = 0; r < p->ranks; r++)
         tried += p->member[r] && p->tried[r];
     return !tried || (tried < AT_ONCE && without < AT_ONCE_COST * with) ||
-           p->trial_cost + BLOCK * fmax(without - with, 0) < TRIAL_PART * p->elapsed;
+           p->trial_cost + YK__BLOCK * fmax(without - with, 0) < TRIAL_PART * p->elapsed;
 }
 
 /* True if the lines speak for an excluded rank and are not refuted: it was weighed beside other ranks, or they promise more than before. */
@@ -154,14 +151,14 @@ static bool returner_promises(const yk__policy *p, uint32_t rank)
 {
     const double with = yk__flip_predict(p, rank) * (p->disturbs[rank] > 0 ? p->disturbs[rank] : 1);
     const double gain = with > 0 ? yk__window_predict(p, p->member, p->share) / with - 1 : 0;
-    return yk__gain_counts(p, rank, gain) && (!p->tried[rank] || gain > p->promised[rank] + WORTH - 1);
+    return yk__gain_counts(p, rank, gain) && (!p->tried[rank] || gain > p->promised[rank] + YK__WORTH - 1);
 }
 
 /* The first excluded rank that is worth another trial, if that costs little of the elapsed time. */
 static uint32_t returner_due(const yk__policy *p)
 {
     for (uint32_t r = 0; r < p->ranks; r++) {
-        const double cost = fmax(BLOCK * fmax(p->harm[r], 0) + 2 * p->compiling, p->price[r]);
+        const double cost = fmax(YK__BLOCK * fmax(p->harm[r], 0) + 2 * p->compiling, p->price[r]);
         if (p->excluded[r] && !p->member[r] && p->trial_cost + cost < TRIAL_PART * p->elapsed && returner_promises(p, r))
             return r;
     }
@@ -181,7 +178,7 @@ static double swap_predict(const yk__policy *p, uint32_t rank, uint32_t instead)
  * elapsed time. */
 static bool swap_due(const yk__policy *p, uint32_t rank, double now, double then)
 {
-    const double cost = fmax(BLOCK * fmax(then - now, 0) + 2 * p->compiling, p->price[rank]);
+    const double cost = fmax(YK__BLOCK * fmax(then - now, 0) + 2 * p->compiling, p->price[rank]);
     return p->swapped_once[rank] ? p->trial_cost + cost < TRIAL_PART * p->elapsed : then < SWAP_COST * now;
 }
 
@@ -232,7 +229,7 @@ void yk__trial_reweigh(yk__policy *p)
     const double with = yk__window_predict(p, p->member, p->share);
     bool clear[YK__RANKS];
     for (uint32_t r = 0; r < p->ranks; r++)
-        clear[r] = p->tried[r] && p->member[r] && p->adds[r] > CLEAR - 1 && yk__flip_predict(p, r) > CLEAR * with;
+        clear[r] = p->tried[r] && p->member[r] && p->adds[r] > YK__CLEAR - 1 && yk__flip_predict(p, r) > YK__CLEAR * with;
     yk__trial_round(p);
     memcpy(p->tried, clear, p->ranks * sizeof *clear);
 }
@@ -243,13 +240,13 @@ void yk__trial_reweigh(yk__policy *p)
 static void set_changed(yk__policy *p, uint32_t rank)
 {
     for (uint32_t r = 0; r < p->ranks; r++)
-        p->tried[r] = p->tried[r] && (r == rank || p->adds[r] > CLEAR - 1);
+        p->tried[r] = p->tried[r] && (r == rank || p->adds[r] > YK__CLEAR - 1);
 }
 
 /* Seconds that the slower side has cost. */
 static double trial_price(const yk__trial *t, double with, double without)
 {
-    return with > without ? t->side[0].n * (with - without) : t->side[1].n * (without - with);
+    return with > without ? t->compare.times[YK__WITH].n * (with - without) : t->compare.times[YK__WITHOUT].n * (without - with);
 }
 
 static void rank_exclude(yk__policy *p, uint32_t rank, double with, double without)
@@ -301,7 +298,7 @@ static void swap_take(yk__policy *p, double with, double without)
 static void trial_end(yk__policy *p, bool given_up)
 {
     const yk__trial *t = &p->trial;
-    const double with = yk__times_mean(&t->side[0]), without = yk__times_mean(&t->side[1]);
+    const double with = yk__times_mean(&t->compare.times[YK__WITH]), without = yk__times_mean(&t->compare.times[YK__WITHOUT]);
     if (p->away.usual <= 0) /* else its windows were charged one by one */
         p->trial_cost += trial_price(t, with, without);
     if (given_up || (t->instead < p->ranks && with * SWAP_WORTH > without)) {
@@ -324,53 +321,12 @@ static void trial_end(yk__policy *p, bool given_up)
         yk__steady_begin(p);
 }
 
-static double side_least(const yk__times *w, double sign)
-{
-    double least = INFINITY;
-    for (uint32_t i = 0; i < w->n && i < KEPT_TIMES; i++)
-        least = fmin(least, sign * w->seconds[i]);
-    return sign * least;
-}
-
-/* True if every window of one side is far longer than each of the other; twice as far if that side has only one window. */
-static bool sides_separate(const yk__trial *t)
-{
-    for (int k = 0; k < 2; k++) {
-        const yk__times *longer = &t->side[k], *shorter = &t->side[!k];
-        if (longer->n >= 1 && shorter->n >= 2 &&
-            side_least(longer, 1) > (longer->n >= 2 ? 2 : 4) * side_least(shorter, -1))
-            return true;
-    }
-    return false;
-}
-
-/* True when enough windows were seen: at once if the sides are far apart, after a block of each side if the difference is clear. After
- * two of each a difference beyond the noise is enough, and MOST_BLOCKS end every trial. */
-static bool trial_decided(const yk__trial *t, bool block_over)
-{
-    const double with = yk__times_mean(&t->side[0]), without = yk__times_mean(&t->side[1]);
-    const double noise = sqrt(yk__times_error(&t->side[0]) + yk__times_error(&t->side[1]));
-    if (!block_over)
-        return sides_separate(t);
-    if (t->blocks >= 2 && (with > CLEAR * without || without > CLEAR * with) && fabs(with - without) > 3 * noise)
-        return true;
-    return t->blocks >= MOST_BLOCKS || (t->blocks >= 4 && fabs(with * WORTH - without) > 2 * noise);
-}
-
 void yk__trial_look(yk__policy *p, bool clean, double wall)
 {
-    yk__trial *t = &p->trial;
-    bool over;
-    if (!clean) {
-        if (++t->unclean > UNCLEAN)
-            trial_end(p, true);
-        return;
-    }
-    yk__times_add(&t->side[t->without], wall);
-    over = ++t->in_block >= t->length;
-    t->blocks += over;
-    if (trial_decided(t, over))
-        trial_end(p, false);
-    else if (over)
-        trial_side(p, !t->without);
+    yk__compare *c = &p->trial.compare;
+    const yk__verdict verdict = yk__compare_window(c, clean, wall);
+    if (verdict == YK__NEXT_ARM)
+        trial_side(p, c->arm == YK__WITH);
+    else if (verdict != YK__RUNS_ON)
+        trial_end(p, verdict == YK__GIVEN_UP);
 }
