@@ -33,7 +33,7 @@ yk_status yk__policy_new(uint32_t ranks, const yk__seat *seat, uint64_t n, yk__p
         yk__policy_free(p);
         return yk__fail_mem(err, sizeof *p, "batch shares");
     }
-    if (yk__balance_new(ranks, &p->balance, err)) {
+    if (yk__fit_new(ranks, n, seat, &p->fit, err)) {
         yk__policy_free(p);
         return err->status;
     }
@@ -53,29 +53,12 @@ void yk__policy_free(yk__policy *p)
 {
     if (!p)
         return;
-    yk__balance_free(p->balance);
+    yk__fit_free(p->fit);
     yk__free(p->seat);
     yk__free(p);
 }
 
 /* ---- Reports of the ranks ---------------------------------------------------------------------------------------- */
-
-/* Disturbances only add to a time: so it moves down fast, and up by little. */
-static double time_follow(double was, double is)
-{
-    return is <= 0 ? was : was <= 0 ? is : is < was ? (was + is) / 2 : was + (fmin(is, 2 * was) - was) / 8;
-}
-
-static void report_limits(yk__policy *p, const yk__report *report)
-{
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        p->cap[r] = p->member[r] ? (uint64_t)report[r].cap : p->cap[r];
-        p->part[r] = p->member[r] && report[r].part > 0 ? report[r].part : p->part[r];
-        p->update[r] = time_follow(p->update[r], report[r].update);
-        p->copy[r] = time_follow(p->copy[r], report[r].copy);
-        p->left = p->member[r] ? report[r].left : p->left;
-    }
-}
 
 /* Takes the numbers; true if they are of whole windows with these shares and no compile. *mean: seconds of such a window. */
 static bool report_take(yk__policy *p, const yk__report *report, double *mean)
@@ -83,8 +66,9 @@ static bool report_take(yk__policy *p, const yk__report *report, double *mean)
     double longest = 0, compiling = 0;
     bool clean = !p->skip;
     *mean = 0;
-    report_limits(p, report);
+    yk__fit_report(p->fit, p->member, report);
     for (uint32_t r = 0; r < p->ranks; r++) {
+        p->left = p->member[r] ? report[r].left : p->left;
         longest = fmax(longest, report[r].wall);
         compiling = fmax(compiling, report[r].compiling);
         *mean = fmax(*mean, report[r].windows > 0 ? report[r].wall / report[r].windows : 0);
@@ -122,7 +106,7 @@ static yk_status caps_check(const yk__policy *p, yk_error *err)
 {
     uint64_t capacity = 0;
     for (uint32_t r = 0; r < p->ranks && capacity < p->n; r++)
-        capacity += yk__cap_of(p, r) < p->n - capacity ? yk__cap_of(p, r) : p->n - capacity;
+        capacity += yk__fit_cap(p->fit, r) < p->n - capacity ? yk__fit_cap(p->fit, r) : p->n - capacity;
     if (capacity < p->n)
         return yk__fail(err, YK_E_MEM,
                         "a batch of %llu rows does not fit: the devices' memory holds %llu; use a smaller batch or more "
@@ -137,8 +121,8 @@ static void caps_hold(yk__policy *p)
     uint64_t share[YK__RANKS];
     bool over = false;
     for (uint32_t r = 0; r < p->ranks; r++)
-        over = over || p->share[r] > yk__cap_of(p, r);
-    if (over && yk__shares_split(p, p->member, 0, share) && yk__shares_set(p, share) && p->phase != PROBE)
+        over = over || p->share[r] > yk__fit_cap(p->fit, r);
+    if (over && yk__fit_shares(p->fit, p->member, NULL, 0, share) && yk__shares_set(p, share) && p->phase != PROBE)
         yk__settle_begin(p);
 }
 
@@ -208,7 +192,7 @@ enum { OF_JOB = 7, OF_RANK = 9 };
 
 uint32_t yk__policy_count(const yk__policy *p)
 {
-    return OF_JOB + p->ranks * OF_RANK + YK__LINE_NUMBERS + yk__balance_count(p->balance);
+    return OF_JOB + p->ranks * OF_RANK + (p->ranks + 1) * YK__LINE_NUMBERS;
 }
 
 typedef struct present {
@@ -241,12 +225,13 @@ void yk__policy_get(const yk__policy *p, double *v)
     v += OF_JOB;
     for (uint32_t r = 0; r < p->ranks; r++, v += OF_RANK) {
         const bool in_trial = p->phase == TRIAL && r == p->trial.rank;
-        const double rank[OF_RANK] = {(double)now.share[r], now.member[r], now.owns[r], p->excluded[r], p->update[r],
-                                      p->copy[r], p->adds[r], p->disturbs[r], p->tried[r] && !in_trial};
+        const double rank[OF_RANK] = {(double)now.share[r], now.member[r], now.owns[r], p->excluded[r], p->fit->rank[r].update,
+                                      p->fit->rank[r].copy, p->adds[r], p->disturbs[r], p->tried[r] && !in_trial};
         memcpy(v, rank, sizeof rank);
     }
-    yk__line_get(&p->rest, v);
-    yk__balance_get(p->balance, v + YK__LINE_NUMBERS);
+    yk__line_get(&p->fit->rest, v);
+    for (uint32_t r = 0; r < p->ranks; r++)
+        yk__line_get(&p->fit->rank[r].line, v += YK__LINE_NUMBERS);
 }
 
 static bool numbers_fit(const yk__policy *p, const double *v)
@@ -283,12 +268,13 @@ bool yk__policy_set(yk__policy *p, const double *v)
         p->member[r] = v[1] != 0;
         p->owns[r] = v[2];
         p->excluded[r] = v[3] != 0;
-        p->update[r] = v[4], p->copy[r] = v[5];
+        p->fit->rank[r].update = v[4], p->fit->rank[r].copy = v[5];
         p->adds[r] = v[6], p->disturbs[r] = v[7];
         p->tried[r] = v[8] != 0;
     }
-    yk__line_set(&p->rest, v);
-    yk__balance_set(p->balance, v + YK__LINE_NUMBERS);
+    yk__line_set(&p->fit->rest, v);
+    for (uint32_t r = 0; r < p->ranks; r++)
+        yk__line_set(&p->fit->rank[r].line, v += YK__LINE_NUMBERS);
     p->generation++;
     return true;
 }

@@ -9,7 +9,7 @@
 
 #include "core/balance/balance.h"
 #include "core/balance/compare.h"
-#include "core/balance/line.h"
+#include "core/balance/fit.h"
 
 /* ---- Constants, each with its reason ------------------------------------------------------------------------------ */
 
@@ -24,9 +24,6 @@
 #define LOOKS 12u        /* looks at most: lines that still move by then are noise */
 #define TRUST 2.0        /* factor by which a share changes in a look at most, at the start its square: lines may not be straight */
 #define DEAD_BAND 0.01   /* gain that is worth new shares: the resolution that rounding leaves */
-#define ROWS_MOST 16u    /* rows of a block, tried first: measured, the CPU's kernels step after every 16, a GPU's at multiples of them, */
-#define ROWS_LEAST 4u    /* and rows of the last block tried: those of the smallest kernels' blocks */
-#define ROWS_WORTH 1.025 /* limit of a whole block's cost by the lines: a row beyond a block was measured to cost 3 to 7 % of a window */
 #define HORIZON 200.0    /* windows for which a gain counts at least, if the number left is unknown: no job is shorter */
 
 /* trials */
@@ -78,18 +75,16 @@ typedef struct yk__excursion {
 struct yk__policy {
     uint32_t ranks, generation;
     uint64_t n;
-    yk__balance *balance;
+    yk__fit *fit;
     yk__seat *seat;
     bool member[YK__RANKS], said_costs[YK__RANKS], excluded[YK__RANKS], tried[YK__RANKS];
     bool swapped[YK__RANKS], swapped_once[YK__RANKS]; /* tried instead of a member: in this round of trials; at any time */
-    uint64_t share[YK__RANKS], cap[YK__RANKS];
-    double owns[YK__RANKS], update[YK__RANKS], copy[YK__RANKS];
-    double part[YK__RANKS];             /* part of the optimizer that fits its memory; 0 if unknown */
+    uint64_t share[YK__RANKS];
+    double owns[YK__RANKS];
     double adds[YK__RANKS];             /* measured at its last trial: the rank's addition to the rate, in parts of it */
     double disturbs[YK__RANKS];         /* factor by which windows with an excluded rank exceeded its line; 0 if unknown */
     double promised[YK__RANKS];         /* predicted at its last trial by the lines: its addition to the rate */
     yk__settled settled, before;        /* before: the last exclusion */
-    yk__line rest;                      /* seconds of a window beside runs and the optimizer, over members - 1 */
     double followed[YK__RANKS];         /* the speedup at its last trial for being faster; 0 if none since its exclusion */
     yk__times busy[YK__RANKS];          /* timed runs since the last look, 8 at most */
     yk__phase phase;
@@ -130,17 +125,11 @@ bool yk__rank_off(const yk__policy *p, uint32_t rank, double seconds); /* true i
 uint32_t yk__members_count(const yk__policy *p);
 void yk__event_add(yk__policy *p, int kind, uint32_t rank, double with, double without);
 bool yk__shares_set(yk__policy *p, const uint64_t *share);
-uint64_t yk__cap_of(const yk__policy *p, uint32_t r);
-bool yk__shares_split(const yk__policy *p, const bool *member, double trust, uint64_t *share);
 bool yk__shares_worth(const yk__policy *p, const uint64_t *next);
 bool yk__shares_follow(yk__policy *p, double trust); /* a step towards the best shares, if they are worth it; true if there are new ones */
 void yk__roles_set(yk__policy *p, const bool *member, const double *owns); /* owns NULL: the best parts */
-void yk__parts_best(const yk__policy *p, const bool *member, double *owns);
 bool yk__roles_improve(yk__policy *p); /* new parts of the optimizer, if they are worth moving its moments */
 bool yk__members_flip(const yk__policy *p, uint32_t rank, bool with, bool *member); /* false: no member is left */
-double yk__window_predict(const yk__policy *p, const bool *member, const uint64_t *share); /* seconds */
-double yk__set_predict(const yk__policy *p, const bool *member, uint64_t *share); /* with the best shares; 0 if impossible */
-void yk__rest_record(yk__policy *p, double window, double longest); /* longest: seconds of the longest run */
 
 /* policy_probe.c */
 void yk__shares_first(yk__policy *p);

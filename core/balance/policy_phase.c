@@ -68,7 +68,7 @@ static void settled_keep(yk__policy *p)
     memcpy(p->settled.share, p->share, sizeof p->share);
     for (uint32_t r = 0; r < p->ranks; r++)
         if (p->member[r])
-            p->settled.line[r] = *yk__balance_line(p->balance, r);
+            p->settled.line[r] = p->fit->rank[r].line;
 }
 
 void yk__steady_begin(yk__policy *p)

@@ -51,13 +51,13 @@ static void probe_record(yk__policy *p)
 {
     for (uint32_t r = 0; r < p->ranks; r++)
         if (p->busy[r].n)
-            yk__balance_record(p->balance, r, p->share[r], yk__times_least(&p->busy[r]));
+            yk__fit_record(p->fit, r, p->share[r], yk__times_least(&p->busy[r]));
 }
 
 /* Gives four times the rows to ranks that began with few and took less time for them than the slowest rank. */
 static bool probe_grow(const yk__policy *p, uint64_t *next)
 {
-    const double longest = yk__balance_longest(p->balance, p->share);
+    const double longest = yk__fit_longest(p->fit, p->share);
     uint32_t largest = 0;
     bool any = false;
     for (uint32_t r = 1; r < p->ranks; r++)
@@ -65,8 +65,8 @@ static bool probe_grow(const yk__policy *p, uint64_t *next)
     memcpy(next, p->share, p->ranks * sizeof *next);
     for (uint32_t r = 0; r < p->ranks; r++) {
         const uint64_t more = 3 * p->share[r];
-        if (r == largest || !begins_low(p, r) || yk__balance_predict(p->balance, r, p->share[r]) >= longest ||
-            next[largest] < 2 * more || p->share[r] + more > yk__cap_of(p, r))
+        if (r == largest || !begins_low(p, r) || yk__fit_run(p->fit, r, p->share[r]) >= longest ||
+            next[largest] < 2 * more || p->share[r] + more > yk__fit_cap(p->fit, r))
             continue;
         next[r] += more;
         next[largest] -= more;
@@ -101,7 +101,7 @@ void yk__probe_look(yk__policy *p)
     yk__roles_set(p, p->member, NULL);
     if (yk__loss_foreseen(p) && yk__trial_begin(p, yk__trial_candidate(p)))
         return;
-    if (yk__shares_split(p, p->member, 0, next))
+    if (yk__fit_shares(p->fit, p->member, NULL, 0, next))
         yk__shares_set(p, next);
     yk__settle_begin(p);
 }

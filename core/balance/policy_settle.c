@@ -24,12 +24,12 @@ bool yk__records_add(yk__policy *p)
         longest = fmax(longest, mean);
         whole = whole && (mean > 0 || !p->share[r]); /* a line that was just renewed has used up its times */
         if (p->busy[r].n && p->share[r])
-            renewed = yk__balance_record(p->balance, r, p->share[r], mean) || renewed;
-        outlier = outlier || yk__balance_off(p->balance, r);
+            renewed = yk__fit_record(p->fit, r, p->share[r], mean) || renewed;
+        outlier = outlier || p->fit->rank[r].line.outlier != 0;
         p->busy[r].n = 0;
     }
     if (whole)
-        yk__rest_record(p, yk__times_mean(&p->wall), longest);
+        yk__fit_rest(p->fit, p->member, p->owns, yk__times_mean(&p->wall), longest);
     if (renewed)
         yk__trial_reweigh(p);
     return outlier;
@@ -51,7 +51,7 @@ static double alert_size(const yk__policy *p)
     if (p->before_alert > 0 && wall > ALERT * p->before_alert)
         size = delay_size(yk__times_least(&p->wall), wall, p->before_alert);
     for (uint32_t r = 0; r < p->ranks; r++) {
-        const double seconds = yk__times_median(&p->busy[r]), seen = yk__balance_predict(p->balance, r, p->share[r]);
+        const double seconds = yk__times_median(&p->busy[r]), seen = yk__fit_run(p->fit, r, p->share[r]);
         if (yk__rank_off(p, r, seconds))
             size = fmax(size, seconds < seen ? INFINITY : delay_size(yk__times_least(&p->busy[r]), seconds, seen));
     }
@@ -64,7 +64,7 @@ static void lines_renew(yk__policy *p)
     bool any = false;
     for (uint32_t r = 0; r < p->ranks; r++)
         if (yk__rank_off(p, r, yk__times_median(&p->busy[r]))) {
-            yk__balance_renew(p->balance, r, p->share[r], yk__times_median(&p->busy[r]));
+            yk__fit_renew(p->fit, r, p->share[r], yk__times_median(&p->busy[r]));
             p->busy[r].n = 0;
             any = true;
         }

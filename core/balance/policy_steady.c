@@ -28,14 +28,14 @@ static double retry_harm(const yk__policy *p, uint32_t r)
 static bool lines_promise(const yk__policy *p, uint32_t rank)
 {
     const double with = yk__flip_predict(p, rank);
-    return with > 0 && yk__gain_counts(p, rank, yk__window_predict(p, p->member, p->share) / with - 1);
+    return with > 0 && yk__gain_counts(p, rank, yk__fit_window(p->fit, p->member, p->share) / with - 1);
 }
 
 static double retry_price(const yk__policy *p, uint32_t rank, bool promising)
 {
     if (promising)
         return fmax(p->trial.compare.length * retry_harm(p, rank) + p->compiling, p->price[rank]);
-    return p->retry_cost > 0 ? p->retry_cost : LOOK * yk__balance_predict(p->balance, rank, 1) + p->compiling;
+    return p->retry_cost > 0 ? p->retry_cost : LOOK * yk__fit_run(p->fit, rank, 1) + p->compiling;
 }
 
 /* An excluded rank may be tried again when all tries together cost little of the elapsed time. */
@@ -58,6 +58,7 @@ static void retry_begin(yk__policy *p)
 {
     bool member[YK__RANKS];
     uint64_t share[YK__RANKS];
+    double owns[YK__RANKS];
     uint32_t largest = 0;
     memcpy(member, p->member, sizeof member);
     memcpy(share, p->share, sizeof share);
@@ -70,7 +71,8 @@ static void retry_begin(yk__policy *p)
     member[p->retried] = true;
     yk__excursion_begin(p, p->retried, true);
     yk__phase_begin(p, RETRY);
-    yk__roles_set(p, member, NULL);
+    yk__fit_parts(p->fit, p->member, owns); /* a rank that is only tried again owns nothing */
+    yk__roles_set(p, member, owns);
     yk__shares_set(p, share);
     p->retry_cost = 0;
 }
@@ -112,11 +114,11 @@ static void lines_restore(yk__policy *p, uint32_t rank, double faster)
         same = same && (s->share[r] > 0) == (r == rank || p->member[r]);
     for (uint32_t r = 0; r < p->ranks; r++)
         if (same && s->share[r])
-            *yk__balance_line(p->balance, r) = s->line[r];
+            p->fit->rank[r].line = s->line[r];
     if (!same && p->settled.line[rank].records)
-        *yk__balance_line(p->balance, rank) = p->settled.line[rank];
+        p->fit->rank[rank].line = p->settled.line[rank];
     else if (!same)
-        yk__balance_renew(p->balance, rank, 1, yk__balance_predict(p->balance, rank, 1) / faster);
+        yk__fit_renew(p->fit, rank, 1, yk__fit_run(p->fit, rank, 1) / faster);
 }
 
 /* Begins a trial with the share that the rank had before it was slow. */
@@ -177,7 +179,7 @@ static void retry_trial(yk__policy *p, uint32_t rank)
 static void retry_end(yk__policy *p)
 {
     const uint32_t r = p->retried;
-    const double seen = yk__balance_predict(p->balance, r, p->share[r]), now = yk__times_least(&p->busy[r]);
+    const double seen = yk__fit_run(p->fit, r, p->share[r]), now = yk__times_least(&p->busy[r]);
     bool member[YK__RANKS];
     uint64_t share[YK__RANKS];
     if (p->retry_cost < p->usual) /* not more often than every 1 / RETRY_PART windows */
@@ -185,15 +187,15 @@ static void retry_end(yk__policy *p)
     p->retry_cost = fmax(p->retry_cost, p->usual);
     memcpy(member, p->member, sizeof member);
     if (now > 0 && now * COSTLY < seen) {
-        yk__balance_renew(p->balance, r, p->share[r], now);
-        if (yk__shares_split(p, member, 0, share) && yk__balance_longest(p->balance, share) * YK__WORTH < p->usual) {
+        yk__fit_renew(p->fit, r, p->share[r], now);
+        if (yk__fit_shares(p->fit, member, NULL, 0, share) && yk__fit_longest(p->fit, share) * YK__WORTH < p->usual) {
             yk__shares_set(p, share);
             retry_trial(p, r);
             return;
         }
     }
     member[r] = false;
-    if (yk__shares_split(p, member, 0, share)) {
+    if (yk__fit_shares(p->fit, member, NULL, 0, share)) {
         yk__shares_set(p, share);
         p->away.usual = 0; /* without a trial there is no price to record */
         yk__phase_begin(p, STEADY);

@@ -18,7 +18,7 @@ double yk__flip_predict(const yk__policy *p, uint32_t rank)
 {
     bool member[YK__RANKS];
     uint64_t share[YK__RANKS];
-    return yk__members_flip(p, rank, !p->member[rank], member) ? yk__set_predict(p, member, share) : 0;
+    return yk__members_flip(p, rank, !p->member[rank], member) ? yk__fit_set(p->fit, member, share) : 0;
 }
 
 /* ---- With and without -------------------------------------------------------------------------------------------- */
@@ -55,7 +55,7 @@ static bool trial_shares(yk__policy *p, yk__trial *t)
         double best;
         if (!side_members(p, t, side == 1, member))
             return false;
-        best = yk__set_predict(p, member, t->share[side]);
+        best = yk__fit_set(p->fit, member, t->share[side]);
         if (best <= 0)
             return false;
         if (member[t->rank] == t->was_member && !yk__shares_worth(p, t->share[side]))
@@ -63,8 +63,8 @@ static bool trial_shares(yk__policy *p, yk__trial *t)
         if (member[t->rank] == t->was_member)
             memcpy(t->owns[side], p->owns, sizeof p->owns);
         else
-            yk__parts_best(p, member, t->owns[side]);
-        seconds[side] = yk__window_predict(p, member, t->share[side]);
+            yk__fit_parts(p->fit, member, t->owns[side]);
+        seconds[side] = yk__fit_window(p->fit, member, t->share[side]);
         t->possible[side] = best / seconds[side];
     }
     t->expected = seconds[0] / seconds[1];
@@ -104,7 +104,7 @@ bool yk__trial_begin(yk__policy *p, uint32_t rank)
 static bool forced_costs(const yk__policy *p, uint32_t rank)
 {
     const double without = p->said_costs[rank] ? 0 : yk__flip_predict(p, rank);
-    return without > 0 && without * COSTLY < yk__window_predict(p, p->member, p->share);
+    return without > 0 && without * COSTLY < yk__fit_window(p->fit, p->member, p->share);
 }
 
 /* The member with the fewest rows among those that may go, or a forced one that seems to cost. */
@@ -129,8 +129,8 @@ bool yk__loss_foreseen(const yk__policy *p)
     double with, without;
     if (rank == p->ranks || !yk__members_flip(p, rank, false, member))
         return false;
-    without = yk__set_predict(p, member, share);
-    with = yk__set_predict(p, p->member, share);
+    without = yk__fit_set(p->fit, member, share);
+    with = yk__fit_set(p->fit, p->member, share);
     return without > 0 && (p->early || p->seat[rank].forced ? without * YK__CLEAR < with && share[rank] <= FEW : without * ALERT < with);
 }
 
@@ -138,7 +138,7 @@ bool yk__loss_foreseen(const yk__policy *p)
  * cost little. */
 static bool member_due(const yk__policy *p, uint32_t rank)
 {
-    const double with = yk__window_predict(p, p->member, p->share), without = yk__flip_predict(p, rank);
+    const double with = yk__fit_window(p->fit, p->member, p->share), without = yk__flip_predict(p, rank);
     uint32_t tried = 0;
     for (uint32_t r = 0; r < p->ranks; r++)
         tried += p->member[r] && p->tried[r];
@@ -150,7 +150,7 @@ static bool member_due(const yk__policy *p, uint32_t rank)
 static bool returner_promises(const yk__policy *p, uint32_t rank)
 {
     const double with = yk__flip_predict(p, rank) * (p->disturbs[rank] > 0 ? p->disturbs[rank] : 1);
-    const double gain = with > 0 ? yk__window_predict(p, p->member, p->share) / with - 1 : 0;
+    const double gain = with > 0 ? yk__fit_window(p->fit, p->member, p->share) / with - 1 : 0;
     return yk__gain_counts(p, rank, gain) && (!p->tried[rank] || gain > p->promised[rank] + YK__WORTH - 1);
 }
 
@@ -171,7 +171,7 @@ static double swap_predict(const yk__policy *p, uint32_t rank, uint32_t instead)
     uint64_t share[YK__RANKS];
     memcpy(member, p->member, sizeof member);
     member[instead] = false, member[rank] = true;
-    return yk__set_predict(p, member, share);
+    return yk__fit_set(p->fit, member, share);
 }
 
 /* The first swap of a rank is due if its prediction is below SWAP_COST times the present. A later one is due if it costs little of the
@@ -185,7 +185,7 @@ static bool swap_due(const yk__policy *p, uint32_t rank, double now, double then
 /* Begins a swap. If two ranks share cores, the weaker is excluded first, by its time beside the other; alone it may be the better one. */
 static bool swap_begin(yk__policy *p, uint32_t rank)
 {
-    const double now = yk__window_predict(p, p->member, p->share);
+    const double now = yk__fit_window(p->fit, p->member, p->share);
     for (uint32_t r = 0; r < p->ranks; r++) {
         double then;
         if (!p->member[r] || p->seat[r].forced || !yk__seats_overlap(&p->seat[r], &p->seat[rank]))
@@ -226,7 +226,7 @@ void yk__trial_round(yk__policy *p)
 /* A measured clear gain that the lines still predict needs no new trial. */
 void yk__trial_reweigh(yk__policy *p)
 {
-    const double with = yk__window_predict(p, p->member, p->share);
+    const double with = yk__fit_window(p->fit, p->member, p->share);
     bool clear[YK__RANKS];
     for (uint32_t r = 0; r < p->ranks; r++)
         clear[r] = p->tried[r] && p->member[r] && p->adds[r] > YK__CLEAR - 1 && yk__flip_predict(p, r) > YK__CLEAR * with;
