@@ -4,6 +4,7 @@
  * give equal decisions on all ranks:
  *   fit.h      the cost model of the ranks, and by it the best rows and parts of the optimizer for a set of members
  *   compare.h  the test of two sets of members, by windows of each in turn
+ *   schedule.h the next trial, and the budgets of trials
  *   policy.c   members, their rows and parts of the optimizer, from the ranks' reports about their windows
  * Thread rule: the caller's.
  */
@@ -52,6 +53,16 @@ bool yk__seats_overlap(const yk__seat *a, const yk__seat *b);
 /* Turns for ranks that need their cores undisturbed; host[r]: equal for ranks of one host. Returns the number of turns. */
 uint32_t yk__seats_turns(uint32_t ranks, const yk__seat *seat, const uint32_t *host, uint32_t *turn);
 
+/* Arrays have an entry for each rank. Roles, which are members and parts, change seldom and cost a collective. */
+typedef struct yk__decision {
+    uint64_t *share;     /* rows */
+    bool *member;
+    bool *excluded;      /* members among them are on trial */
+    double *owns;        /* parts of the optimizer */
+    uint32_t generation; /* changes of roles so far */
+    bool settled;        /* no probe, trial or alert is open */
+} yk__decision;
+
 typedef struct yk__policy_event {
     enum { YK_POLICY_EXCLUDED, YK_POLICY_BACK, YK_POLICY_COSTS } kind; /* COSTS: a forced rank, more than 20 % */
     uint32_t rank;
@@ -68,13 +79,7 @@ bool yk__policy_timed(const yk__policy *p);
 bool yk__policy_pass(yk__policy *p);
 /* report: of every member, equal on all ranks; an excluded rank's counts only in `faster`. Fails if the rows fit no more. */
 yk_status yk__policy_look(yk__policy *p, const yk__report *report, yk_error *err);
-/* The decision for the next window. Roles change seldom, and cost a collective; generation counts their changes. */
-const uint64_t *yk__policy_shares(const yk__policy *p);
-const bool *yk__policy_members(const yk__policy *p);
-const bool *yk__policy_excluded(const yk__policy *p); /* members among them are on trial */
-const double *yk__policy_owns(const yk__policy *p);
-uint32_t yk__policy_generation(const yk__policy *p);
-bool yk__policy_settled(const yk__policy *p); /* no probe, trial or alert is open */
+const yk__decision *yk__policy_decision(const yk__policy *p); /* for the next window */
 /* Takes the next event to report, one at a time. */
 bool yk__policy_event_next(yk__policy *p, yk__policy_event *e);
 /* The whole state as yk__policy_count numbers, for checkpoints. set: false if the numbers are not from such a policy. */

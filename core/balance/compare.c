@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BLOCK_SECONDS 1.0 /* of a block of fewer, long windows: a machine stays alike for the seconds of two blocks */
+#define BLOCK_SECONDS 1.0 /* a block of fewer, long windows takes about so long: a machine stays alike for the seconds of two blocks */
 #define MOST_BLOCKS 12u   /* 48 windows of an arm: noise of 5 % is 0.7 % of their mean, less than YK__WORTH */
 #define UNCLEAN 60u       /* windows without information (compiles, other batches), after which a trial is given up */
 

@@ -45,7 +45,7 @@ typedef enum yk__arm { YK__WITH, YK__WITHOUT } yk__arm;
 typedef enum yk__verdict { YK__RUNS_ON, YK__NEXT_ARM, YK__DECIDED, YK__GIVEN_UP } yk__verdict;
 
 typedef struct yk__compare {
-    yk__times times[2]; /* of each arm */
+    yk__times times[2]; /* each arm's windows */
     yk__arm arm;        /* the one that runs */
     uint32_t blocks, in_block, length, unclean; /* whole blocks so far; windows of this one, of each; windows without information */
 } yk__compare;

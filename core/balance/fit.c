@@ -31,6 +31,14 @@ void yk__fit_free(yk__fit *f)
     yk__free(f);
 }
 
+uint32_t yk__members_count(uint32_t ranks, const bool *member)
+{
+    uint32_t sum = 0;
+    for (uint32_t r = 0; r < ranks; r++)
+        sum += member[r];
+    return sum;
+}
+
 /* ---- Records --------------------------------------------------------------------------------------------------------- */
 
 static bool record_holds(const yk__fit *f, uint32_t r, uint64_t rows, double seconds)
@@ -49,18 +57,10 @@ void yk__fit_renew(yk__fit *f, uint32_t r, uint64_t rows, double seconds)
         yk__line_renew(&f->rank[r].line, (double)rows, seconds);
 }
 
-static uint32_t members_count(const yk__fit *f, const bool *member)
-{
-    uint32_t sum = 0;
-    for (uint32_t r = 0; r < f->ranks; r++)
-        sum += member[r];
-    return sum;
-}
-
 void yk__fit_rest(yk__fit *f, const bool *member, const double *owns, double window, double longest)
 {
     const double rest = window - longest - yk__fit_update(f, member, owns);
-    const uint32_t members = members_count(f, member);
+    const uint32_t members = yk__members_count(f->ranks, member);
     if (longest > 0 && rest > 1e-9 && members > 1)
         yk__line_record(&f->rest, members - 1, rest);
 }
@@ -155,7 +155,7 @@ double yk__fit_update(const yk__fit *f, const bool *member, const double *owns)
 
 double yk__fit_window(const yk__fit *f, const bool *member, const uint64_t *share)
 {
-    const uint32_t members = members_count(f, member);
+    const uint32_t members = yk__members_count(f->ranks, member);
     double owns[YK__RANKS];
     yk__fit_parts(f, member, owns);
     return yk__fit_longest(f, share) + yk__fit_update(f, member, owns) +

@@ -36,6 +36,7 @@ typedef struct yk__fit {
 /* seat: of each rank; NULL for no limits and unknown paces. */
 yk_status yk__fit_new(uint32_t ranks, uint64_t n, const yk__seat *seat, yk__fit **f, yk_error *err);
 void yk__fit_free(yk__fit *f);
+uint32_t yk__members_count(uint32_t ranks, const bool *member);
 
 /* ---- Records --------------------------------------------------------------------------------------------------------- */
 

@@ -11,40 +11,32 @@
 bool yk__timed_often(const yk__policy *p, uint32_t times)
 {
     for (uint32_t r = 0; r < p->ranks; r++)
-        if (p->member[r] && p->share[r] && p->busy[r].n < times)
+        if (p->now.member[r] && p->now.share[r] && p->rank[r].busy.n < times)
             return false;
     return true;
 }
 
 bool yk__rank_off(const yk__policy *p, uint32_t rank, double seconds)
 {
-    return p->member[rank] && yk__fit_off(p->fit, rank, p->share[rank], seconds);
-}
-
-uint32_t yk__members_count(const yk__policy *p)
-{
-    uint32_t sum = 0;
-    for (uint32_t r = 0; r < p->ranks; r++)
-        sum += p->member[r];
-    return sum;
+    return p->now.member[rank] && yk__fit_off(p->fit, rank, p->now.share[rank], seconds);
 }
 
 void yk__event_add(yk__policy *p, int kind, uint32_t rank, double with, double without)
 {
-    if (p->n_event == YK__RANKS)
+    if (p->n_event == p->ranks)
         return;
-    p->event[p->n_event].kind = kind;
-    p->event[p->n_event].rank = rank;
-    p->event[p->n_event].with = with;
-    p->event[p->n_event++].without = without;
+    p->rank[p->n_event].event.kind = kind;
+    p->rank[p->n_event].event.rank = rank;
+    p->rank[p->n_event].event.with = with;
+    p->rank[p->n_event++].event.without = without;
 }
 
 /* Sets new shares; the first window with them carries no information. */
 bool yk__shares_set(yk__policy *p, const uint64_t *share)
 {
-    if (!memcmp(p->share, share, p->ranks * sizeof *share))
+    if (!memcmp(p->now.share, share, p->ranks * sizeof *share))
         return false;
-    memcpy(p->share, share, p->ranks * sizeof *share);
+    memcpy(p->now.share, share, p->ranks * sizeof *share);
     p->skip = 1;
     yk__looks_clear(p);
     return true;
@@ -55,20 +47,20 @@ bool yk__shares_set(yk__policy *p, const uint64_t *share)
 /* True if new shares gain enough in the remaining windows to pay for making their programs. */
 bool yk__shares_worth(const yk__policy *p, const uint64_t *next)
 {
-    const double now = yk__fit_longest(p->fit, p->share), then = yk__fit_longest(p->fit, next);
+    const double now = yk__fit_longest(p->fit, p->now.share), then = yk__fit_longest(p->fit, next);
     const double horizon = p->left > 0 ? p->left : fmax((double)p->windows, HORIZON);
     for (uint32_t r = 0; r < p->ranks; r++)
-        if (p->share[r] > yk__fit_cap(p->fit, r))
+        if (p->now.share[r] > yk__fit_cap(p->fit, r))
             return true;
-    return now - then > DEAD_BAND * now && (now - then) * horizon > p->compiling;
+    return now - then > DEAD_BAND * now && (now - then) * horizon > p->schedule->compiling;
 }
 
 /* Weighs the whole way to the best shares: for a rank that may only double its one row, a single step is never worth it. */
 bool yk__shares_follow(yk__policy *p, double trust)
 {
     uint64_t best[YK__RANKS], next[YK__RANKS];
-    return yk__fit_shares(p->fit, p->member, NULL, 0, best) && yk__shares_worth(p, best) &&
-           yk__fit_shares(p->fit, p->member, p->share, trust, next) && yk__shares_set(p, next);
+    return yk__fit_shares(p->fit, p->now.member, NULL, 0, best) && yk__shares_worth(p, best) &&
+           yk__fit_shares(p->fit, p->now.member, p->now.share, trust, next) && yk__shares_set(p, next);
 }
 
 /* ---- Roles ------------------------------------------------------------------------------------------------------- */
@@ -76,12 +68,12 @@ bool yk__shares_follow(yk__policy *p, double trust)
 bool yk__roles_improve(yk__policy *p)
 {
     double owns[YK__RANKS];
-    yk__fit_parts(p->fit, p->member, owns);
-    if (yk__fit_update(p->fit, p->member, p->owns) - yk__fit_update(p->fit, p->member, owns) <
-        PARTS_WORTH * yk__fit_longest(p->fit, p->share))
+    yk__fit_parts(p->fit, p->now.member, owns);
+    if (yk__fit_update(p->fit, p->now.member, p->now.owns) - yk__fit_update(p->fit, p->now.member, owns) <
+        PARTS_WORTH * yk__fit_longest(p->fit, p->now.share))
         return false;
-    memcpy(p->owns, owns, p->ranks * sizeof *owns);
-    p->generation++;
+    memcpy(p->now.owns, owns, p->ranks * sizeof *owns);
+    p->now.generation++;
     p->skip = 1;
     yk__looks_clear(p);
     return true;
@@ -93,19 +85,9 @@ void yk__roles_set(yk__policy *p, const bool *member, const double *owns)
     if (!owns)
         yk__fit_parts(p->fit, member, best);
     owns = owns ? owns : best;
-    if (!memcmp(member, p->member, p->ranks * sizeof *member) && !memcmp(owns, p->owns, p->ranks * sizeof *owns))
+    if (!memcmp(member, p->now.member, p->ranks * sizeof *member) && !memcmp(owns, p->now.owns, p->ranks * sizeof *owns))
         return;
-    memcpy(p->member, member, p->ranks * sizeof *member);
-    memcpy(p->owns, owns, p->ranks * sizeof *owns);
-    p->generation++;
-}
-
-bool yk__members_flip(const yk__policy *p, uint32_t rank, bool with, bool *member)
-{
-    bool any = false;
-    memcpy(member, p->member, p->ranks * sizeof *member);
-    member[rank] = with;
-    for (uint32_t r = 0; r < p->ranks; r++)
-        any = any || member[r];
-    return any;
+    memcpy(p->now.member, member, p->ranks * sizeof *member);
+    memcpy(p->now.owns, owns, p->ranks * sizeof *owns);
+    p->now.generation++;
 }

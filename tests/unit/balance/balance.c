@@ -310,7 +310,7 @@ START_TEST(no_memory)
     yk__mem_fail_after(0);
     ck_assert_int_eq(yk__fit_new(2, 10, seat, &b, &err), YK_E_MEM);
     ck_assert_ptr_null(b);
-    for (long n = 0; n < 3; n++) {
+    for (long n = 0; n < 5; n++) {
         yk__mem_fail_after(n);
         ck_assert_int_eq(yk__policy_new(2, seat, 10, &p, &err), YK_E_MEM);
         ck_assert_ptr_null(p);

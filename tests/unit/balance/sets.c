@@ -24,7 +24,7 @@ static void random_world(world *w, uint32_t turn)
 static void world_settle(world *w, uint64_t n)
 {
     world_windows(w, n);
-    for (int i = 0; i < 300 && !yk__policy_settled(w->p); i++)
+    for (int i = 0; i < 300 && !yk__policy_decision(w->p)->settled; i++)
         world_window(w);
 }
 
