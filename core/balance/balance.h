@@ -2,10 +2,10 @@
 /*
  * The split of a global micro batch's rows over the ranks. No part has a clock or communication, so that equal numbers
  * give equal decisions on all ranks:
- *   fit.h      the cost model of the ranks, and by it the best rows and parts of the optimizer for a set of members
- *   compare.h  the test of two sets of members, by windows of each in turn
- *   schedule.h the next trial, and the budgets of trials
- *   policy.c   members, their rows and parts of the optimizer, from the ranks' reports about their windows
+ *   cost_model.h      fit: the cost model of the ranks, and by it the best rows and parts of the optimizer for a set of members
+ *   compare.h         compare: the test of two sets of members, by windows of each in turn
+ *   trial_schedule.h  schedule: the next trial, and the budgets of trials
+ *   policy.c          members, their rows and parts of the optimizer, from the ranks' reports about their windows
  * Thread rule: the caller's.
  */
 #ifndef YOKE_CORE_BALANCE_BALANCE_H

@@ -9,8 +9,8 @@
 
 #include "core/balance/balance.h"
 #include "core/balance/compare.h"
-#include "core/balance/fit.h"
-#include "core/balance/schedule.h"
+#include "core/balance/cost_model.h"
+#include "core/balance/trial_schedule.h"
 
 /* ---- Constants, each with its reason ------------------------------------------------------------------------------ */
 

@@ -64,11 +64,10 @@ static bool trial_begin(yk__policy *p, uint32_t rank, uint32_t instead)
     const double now = yk__times_mean(&p->wall);
     const yk__times seen = p->wall;
     t->rank = rank, t->instead = instead;
-    t->compare.length = 0;
     t->was_member = p->now.member[t->rank];
+    yk__compare_begin(&t->compare, now);
     if (!trial_shares(p, t))
         return false;
-    yk__compare_begin(&t->compare, now);
     yk__phase_begin(p, TRIAL);
     if (seen.n && !memcmp(t->share[!t->was_member], p->now.share, p->ranks * sizeof *p->now.share) &&
         (t->was_member ? t->expected > YK__CLEAR : seen.n >= 2))

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "core/balance/fit.h"
+#include "core/balance/cost_model.h"
 
 #define ROWS_MOST 16u    /* rows of a block, tried first: measured, the CPU's kernels step after every 16, a GPU's at multiples of them, */
 #define ROWS_LEAST 4u    /* and rows of the last block tried: those of the smallest kernels' blocks */

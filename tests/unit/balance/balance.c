@@ -7,7 +7,7 @@
 
 #include "core/base/mem.h"
 #include "core/base/philox.h"
-#include "core/balance/fit.h"
+#include "core/balance/cost_model.h"
 #include "core/balance/fixed.h"
 #include "core/control/start/origin.h"
 

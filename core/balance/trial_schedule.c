@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The choice of trials, and their budgets; see schedule.h. */
-#include "core/balance/schedule.h"
+/* The choice of trials, and their budgets; see trial_schedule.h. */
+#include "core/balance/trial_schedule.h"
 
 #include <math.h>
 #include <string.h>

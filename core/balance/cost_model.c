@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The cost model of a job's ranks; see fit.h. */
-#include "core/balance/fit.h"
+/* The cost model of a job's ranks; see cost_model.h. */
+#include "core/balance/cost_model.h"
 
 #include <math.h>
 

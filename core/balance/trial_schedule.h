@@ -2,8 +2,8 @@
 /*
  * Schedule: the next trial of a set of ranks, if one is due, and the budgets that trials are paid from.
  *
- * Input: seconds of all windows, the cost model (fit.h), the baseline, which is the set of now, and results of earlier trials. Output: the
- * arm to try next. Two budgets, one for trials of excluded ranks and one for other trials, hold seconds lost so far:
+ * Input: seconds of all windows, the cost model (cost_model.h), the baseline, which is the set of now, and results of earlier trials.
+ * Output: the arm to try next. Two budgets, one for trials of excluded ranks and one for other trials, hold seconds lost so far:
  *
  *   an arm is due  if  lost + price <= PART elapsed
  *
@@ -11,11 +11,11 @@
  * is a block of windows beyond the baseline's by the cost model, and programs. A few first trials are due at any price, see AT_ONCE.
  * Pure: no clock, no job. Thread rule: the caller's.
  */
-#ifndef YOKE_CORE_BALANCE_SCHEDULE_H
-#define YOKE_CORE_BALANCE_SCHEDULE_H
+#ifndef YOKE_CORE_BALANCE_TRIAL_SCHEDULE_H
+#define YOKE_CORE_BALANCE_TRIAL_SCHEDULE_H
 
 #include "core/balance/balance.h"
-#include "core/balance/fit.h"
+#include "core/balance/cost_model.h"
 
 #define YK__COSTLY 1.2 /* factor of windows that is a cost: of a forced rank, or before all ranks are weighed again */
 

@@ -11,8 +11,8 @@
  * The first term is minimised exactly, over whole rows, by bisection over the time (split.c); the second alike, over parts (owners.c).
  * Pure: no clock, no job. Thread rule: the caller's.
  */
-#ifndef YOKE_CORE_BALANCE_FIT_H
-#define YOKE_CORE_BALANCE_FIT_H
+#ifndef YOKE_CORE_BALANCE_COST_MODEL_H
+#define YOKE_CORE_BALANCE_COST_MODEL_H
 
 #include "core/balance/balance.h"
 #include "core/balance/line.h"
