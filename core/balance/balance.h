@@ -1,49 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The split of a global micro batch's rows over the ranks. Neither part has a clock or communication, so that equal numbers
+ * The split of a global micro batch's rows over the ranks. No part has a clock or communication, so that equal numbers
  * give equal decisions on all ranks:
- *   balance.c  a line seconds = a + b rows for each rank (line.c), and the shares that minimise the slowest rank's time
- *   owners.c   the parts of the optimizer that do the same
- *   policy.c   members, their rows and parts of the optimizer, from the ranks' reports about their windows
+ *   cost_model.h      fit: the cost model of the ranks, and by it the best rows and parts of the optimizer for a set of members
+ *   compare.h         compare: the test of two sets of members, by windows of each in turn
+ *   trial_schedule.h  schedule: the next trial, and the budgets of trials
+ *   policy.c          members, their rows and parts of the optimizer, from the ranks' reports about their windows
  * Thread rule: the caller's.
  */
 #ifndef YOKE_CORE_BALANCE_BALANCE_H
 #define YOKE_CORE_BALANCE_BALANCE_H
 
 #include "core/group/group.h"
-
-/* ---- Lines and shares -------------------------------------------------------------------------------------------- */
-
-typedef struct yk__balance yk__balance;
-struct yk__line;
-yk_status yk__balance_new(uint32_t ranks, yk__balance **b, yk_error *err);
-void yk__balance_free(yk__balance *b);
-/* Records that rank r took `seconds` (a mean over some runs) for that many rows. A record that is off by 20 % changes nothing. A second
- * one in a row, off in the same direction, scales the whole line and forgets the older records. True if it did. */
-bool yk__balance_record(yk__balance *b, uint32_t r, uint64_t rows, double seconds);
-/* The same without doubt, for a rank that has been away: the line is scaled to go through this point. */
-void yk__balance_renew(yk__balance *b, uint32_t r, uint64_t rows, double seconds);
-struct yk__line *yk__balance_line(yk__balance *b, uint32_t r); /* r < ranks; to copy it, and to restore it */
-/* The last record against its line: -1 if 20 % lower, 1 if 20 % higher, else 0. */
-int yk__balance_off(const yk__balance *b, uint32_t r);
-double yk__balance_predict(const yk__balance *b, uint32_t r, uint64_t rows); /* seconds; 0 if nothing is known, or without rows */
-
-typedef struct yk__bounds {
-    uint64_t least, most; /* rows of a rank; 0, 0 for a rank that takes no part */
-} yk__bounds;
-/* Shares of n rows within the bounds that minimise the longest predicted time; false if the bounds hold no such shares. An unknown rank
- * counts as being as fast as the mean of the known ranks. */
-bool yk__balance_split(const yk__balance *b, uint64_t n, const yk__bounds *bounds, uint64_t *share);
-double yk__balance_longest(const yk__balance *b, const uint64_t *share); /* predicted */
-/* The whole state as yk__balance_count numbers; set takes only numbers from get, for as many ranks. */
-uint32_t yk__balance_count(const yk__balance *b);
-void yk__balance_get(const yk__balance *b, double *v);
-void yk__balance_set(yk__balance *b, const double *v);
-
-/* Parts of the parameters to update: s[r] >= 0 with sum 1 that minimise the longest of update[r] s[r] + copy[r] (1 - s[r]). update and
- * copy are the seconds for updating every parameter, and for taking every parameter from other ranks. s[r] = 0 if owner[r] is not set,
- * and s[r] <= most[r] (NULL for no caps). Ranks of unknown update time (0) count as the mean of the known ranks. */
-void yk__owner_parts(uint32_t ranks, const bool *owner, const double *update, const double *copy, const double *most, double *s);
 
 /* ---- An excluded rank alone -------------------------------------------------------------------------------------- */
 
@@ -85,6 +53,16 @@ bool yk__seats_overlap(const yk__seat *a, const yk__seat *b);
 /* Turns for ranks that need their cores undisturbed; host[r]: equal for ranks of one host. Returns the number of turns. */
 uint32_t yk__seats_turns(uint32_t ranks, const yk__seat *seat, const uint32_t *host, uint32_t *turn);
 
+/* Arrays have an entry for each rank. Roles, which are members and parts, change seldom and cost a collective. */
+typedef struct yk__decision {
+    uint64_t *share;     /* rows */
+    bool *member;
+    bool *excluded;      /* members among them are on trial */
+    double *owns;        /* parts of the optimizer */
+    uint32_t generation; /* changes of roles so far */
+    bool settled;        /* no probe, trial or alert is open */
+} yk__decision;
+
 typedef struct yk__policy_event {
     enum { YK_POLICY_EXCLUDED, YK_POLICY_BACK, YK_POLICY_COSTS } kind; /* COSTS: a forced rank, more than 20 % */
     uint32_t rank;
@@ -101,16 +79,10 @@ bool yk__policy_timed(const yk__policy *p);
 bool yk__policy_pass(yk__policy *p);
 /* report: of every member, equal on all ranks; an excluded rank's counts only in `faster`. Fails if the rows fit no more. */
 yk_status yk__policy_look(yk__policy *p, const yk__report *report, yk_error *err);
-/* The decision for the next window. Roles change seldom, and cost a collective; generation counts their changes. */
-const uint64_t *yk__policy_shares(const yk__policy *p);
-const bool *yk__policy_members(const yk__policy *p);
-const bool *yk__policy_excluded(const yk__policy *p); /* members among them are on trial */
-const double *yk__policy_owns(const yk__policy *p);
-uint32_t yk__policy_generation(const yk__policy *p);
-bool yk__policy_settled(const yk__policy *p); /* no probe, trial or alert is open */
+const yk__decision *yk__policy_decision(const yk__policy *p); /* for the next window */
 /* Takes the next event to report, one at a time. */
 bool yk__policy_event_next(yk__policy *p, yk__policy_event *e);
-/* For checkpoints, as yk__balance_get. set: false if the numbers are not from such a policy. */
+/* The whole state as yk__policy_count numbers, for checkpoints. set: false if the numbers are not from such a policy. */
 uint32_t yk__policy_count(const yk__policy *p);
 void yk__policy_get(const yk__policy *p, double *v);
 bool yk__policy_set(yk__policy *p, const double *v);

@@ -5,7 +5,7 @@
  */
 #include <math.h>
 
-#include "core/balance/balance.h"
+#include "core/balance/cost_model.h"
 
 typedef struct owner_line {
     double update, copy, most;

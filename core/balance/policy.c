@@ -21,30 +21,50 @@
 
 /* ---- Objects ------------------------------------------------------------------------------------------------------ */
 
-yk_status yk__policy_new(uint32_t ranks, const yk__seat *seat, uint64_t n, yk__policy **out, yk_error *err)
+/* The arrays of the decision and of the trial's arms, in one block. */
+static bool arrays_new(yk__policy *p)
 {
-    yk__policy *p;
-    if (ranks > YK__RANKS || !n)
-        return yk__fail(err, YK_E_ARG, "shares of %llu rows for %u ranks: at most %u ranks", (unsigned long long)n, ranks, YK__RANKS);
-    p = yk__calloc(1, sizeof *p);
-    if (p)
-        p->seat = yk__calloc(ranks, sizeof *p->seat);
-    if (!p || !p->seat) {
-        yk__policy_free(p);
-        return yk__fail_mem(err, sizeof *p, "batch shares");
+    const size_t n = p->ranks;
+    uint64_t *rows = p->arrays = yk__calloc(n, 3 * sizeof(uint64_t) + 3 * sizeof(double) + 2 * sizeof(bool));
+    double *parts = (double *)(rows + 3 * n);
+    bool *flags = (bool *)(parts + 3 * n);
+    if (!rows)
+        return false;
+    p->now = (yk__decision){.share = rows, .owns = parts, .member = flags, .excluded = flags + n};
+    for (size_t i = 0; i < 2; i++) {
+        p->trial.share[i] = rows + (i + 1) * n;
+        p->trial.owns[i] = parts + (i + 1) * n;
     }
-    if (yk__balance_new(ranks, &p->balance, err)) {
-        yk__policy_free(p);
+    return true;
+}
+
+static yk_status policy_fill(yk__policy *p, const yk__seat *seat, yk_error *err)
+{
+    p->seat = yk__calloc(p->ranks, sizeof *p->seat);
+    if (!p->seat || !arrays_new(p))
+        return yk__fail_mem(err, p->ranks * sizeof *p->rank, "batch shares");
+    memcpy(p->seat, seat, p->ranks * sizeof *seat);
+    if (yk__fit_new(p->ranks, p->n, seat, &p->fit, err) || yk__schedule_new(p->fit, p->seat, &p->schedule, err))
         return err->status;
-    }
-    memcpy(p->seat, seat, ranks * sizeof *seat);
-    p->ranks = ranks;
-    p->n = n;
-    for (uint32_t r = 0; r < ranks; r++)
-        p->member[r] = true;
+    for (uint32_t r = 0; r < p->ranks; r++)
+        p->now.member[r] = true;
     p->early = true;
     p->skip = 1;
     yk__shares_first(p);
+    return YK_OK;
+}
+
+yk_status yk__policy_new(uint32_t ranks, const yk__seat *seat, uint64_t n, yk__policy **out, yk_error *err)
+{
+    yk__policy *p = yk__calloc(1, sizeof *p + ranks * sizeof *p->rank);
+    if (!p)
+        return yk__fail_mem(err, ranks * sizeof *p->rank, "batch shares");
+    p->ranks = ranks;
+    p->n = n;
+    if (policy_fill(p, seat, err)) {
+        yk__policy_free(p);
+        return err->status;
+    }
     *out = p;
     return YK_OK;
 }
@@ -53,49 +73,35 @@ void yk__policy_free(yk__policy *p)
 {
     if (!p)
         return;
-    yk__balance_free(p->balance);
+    yk__schedule_free(p->schedule);
+    yk__fit_free(p->fit);
+    yk__free(p->arrays);
     yk__free(p->seat);
     yk__free(p);
 }
 
 /* ---- Reports of the ranks ---------------------------------------------------------------------------------------- */
 
-/* Disturbances only add to a time: so it moves down fast, and up by little. */
-static double time_follow(double was, double is)
-{
-    return is <= 0 ? was : was <= 0 ? is : is < was ? (was + is) / 2 : was + (fmin(is, 2 * was) - was) / 8;
-}
-
-static void report_limits(yk__policy *p, const yk__report *report)
-{
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        p->cap[r] = p->member[r] ? (uint64_t)report[r].cap : p->cap[r];
-        p->part[r] = p->member[r] && report[r].part > 0 ? report[r].part : p->part[r];
-        p->update[r] = time_follow(p->update[r], report[r].update);
-        p->copy[r] = time_follow(p->copy[r], report[r].copy);
-        p->left = p->member[r] ? report[r].left : p->left;
-    }
-}
-
 /* Takes the numbers; true if they are of whole windows with these shares and no compile. *mean: seconds of such a window. */
 static bool report_take(yk__policy *p, const yk__report *report, double *mean)
 {
-    double longest = 0, compiling = 0;
+    double longest = 0, windows = 0, compiling = 0;
     bool clean = !p->skip;
     *mean = 0;
-    report_limits(p, report);
+    yk__fit_report(p->fit, p->now.member, report);
     for (uint32_t r = 0; r < p->ranks; r++) {
+        const bool as_shared = report[r].rows == (double)p->now.share[r];
+        p->left = p->now.member[r] ? report[r].left : p->left;
         longest = fmax(longest, report[r].wall);
+        windows = fmax(windows, report[r].windows);
         compiling = fmax(compiling, report[r].compiling);
         *mean = fmax(*mean, report[r].windows > 0 ? report[r].wall / report[r].windows : 0);
-        clean = clean && (!p->member[r] || (report[r].windows > 0 && report[r].rows == (double)p->share[r]));
+        clean = clean && (!p->now.member[r] || (report[r].windows > 0 && as_shared));
+        if (!p->skip && report[r].busy > 0 && as_shared && p->rank[r].busy.n < 8)
+            yk__times_add(&p->rank[r].busy, report[r].busy);
     }
-    p->elapsed += longest;
-    if (compiling > 0)
-        p->compiling = p->compiling > 0 ? (p->compiling + compiling) / 2 : compiling;
-    for (uint32_t r = 0; r < p->ranks && !p->skip; r++)
-        if (report[r].busy > 0 && report[r].rows == (double)p->share[r] && p->busy[r].n < 8)
-            p->busy[r].seconds[p->busy[r].n++] = report[r].busy;
+    yk__schedule_elapse(p->schedule, longest, compiling);
+    yk__excursion_charge(p->schedule, longest, windows, compiling);
     p->skip -= p->skip > 0;
     return clean && compiling <= 0;
 }
@@ -122,7 +128,7 @@ static yk_status caps_check(const yk__policy *p, yk_error *err)
 {
     uint64_t capacity = 0;
     for (uint32_t r = 0; r < p->ranks && capacity < p->n; r++)
-        capacity += yk__cap_of(p, r) < p->n - capacity ? yk__cap_of(p, r) : p->n - capacity;
+        capacity += yk__fit_cap(p->fit, r) < p->n - capacity ? yk__fit_cap(p->fit, r) : p->n - capacity;
     if (capacity < p->n)
         return yk__fail(err, YK_E_MEM,
                         "a batch of %llu rows does not fit: the devices' memory holds %llu; use a smaller batch or more "
@@ -137,8 +143,8 @@ static void caps_hold(yk__policy *p)
     uint64_t share[YK__RANKS];
     bool over = false;
     for (uint32_t r = 0; r < p->ranks; r++)
-        over = over || p->share[r] > yk__cap_of(p, r);
-    if (over && yk__shares_split(p, p->member, 0, share) && yk__shares_set(p, share) && p->phase != PROBE)
+        over = over || p->now.share[r] > yk__fit_cap(p->fit, r);
+    if (over && yk__fit_shares(p->fit, p->now.member, NULL, 0, share) && yk__shares_set(p, share) && p->phase != PROBE)
         yk__settle_begin(p);
 }
 
@@ -151,7 +157,6 @@ yk_status yk__policy_look(yk__policy *p, const yk__report *report, yk_error *err
     if (clean && p->phase != TRIAL)
         yk__times_add(&p->wall, wall);
     caps_hold(p);
-    yk__excursion_charge(p, report);
     switch (p->phase) {
     case PROBE:
     case GROW: yk__probe_look(p); break;
@@ -163,42 +168,19 @@ yk_status yk__policy_look(yk__policy *p, const yk__report *report, yk_error *err
     return YK_OK;
 }
 
-const uint64_t *yk__policy_shares(const yk__policy *p)
+const yk__decision *yk__policy_decision(const yk__policy *p)
 {
-    return p->share;
-}
-
-const bool *yk__policy_members(const yk__policy *p)
-{
-    return p->member;
-}
-
-const bool *yk__policy_excluded(const yk__policy *p)
-{
-    return p->excluded;
-}
-
-const double *yk__policy_owns(const yk__policy *p)
-{
-    return p->owns;
-}
-
-uint32_t yk__policy_generation(const yk__policy *p)
-{
-    return p->generation;
-}
-
-bool yk__policy_settled(const yk__policy *p)
-{
-    return p->phase == STEADY;
+    return &p->now;
 }
 
 bool yk__policy_event_next(yk__policy *p, yk__policy_event *e)
 {
     if (!p->n_event)
         return false;
-    *e = p->event[0];
-    memmove(p->event, p->event + 1, --p->n_event * sizeof *e);
+    *e = p->rank[0].event;
+    p->n_event--;
+    for (uint32_t i = 0; i < p->n_event; i++)
+        p->rank[i].event = p->rank[i + 1].event;
     return true;
 }
 
@@ -208,45 +190,31 @@ enum { OF_JOB = 7, OF_RANK = 9 };
 
 uint32_t yk__policy_count(const yk__policy *p)
 {
-    return OF_JOB + p->ranks * OF_RANK + YK__LINE_NUMBERS + yk__balance_count(p->balance);
+    return OF_JOB + p->ranks * OF_RANK + (p->ranks + 1) * YK__LINE_NUMBERS;
 }
-
-typedef struct present {
-    bool member[YK__RANKS];
-    uint64_t share[YK__RANKS];
-    double owns[YK__RANKS];
-} present;
 
 /* The current state, as if no trial were under way. */
-static void present_get(const yk__policy *p, present *now)
-{
-    const yk__trial *t = &p->trial;
-    memcpy(now->member, p->member, sizeof now->member);
-    memcpy(now->share, p->phase == TRIAL ? t->share[!t->was_member] : p->share, sizeof now->share);
-    memcpy(now->owns, p->phase == TRIAL ? t->owns[!t->was_member] : p->owns, sizeof now->owns);
-    if (p->phase == TRIAL) {
-        now->member[t->rank] = t->was_member;
-        if (t->instead < p->ranks)
-            now->member[t->instead] = true;
-    }
-}
-
 void yk__policy_get(const yk__policy *p, double *v)
 {
-    present now;
-    const double job[OF_JOB] = {(double)p->n, (double)p->windows, p->elapsed, p->compiling, p->spent, p->trial_cost,
-                                p->phase == STEADY};
-    present_get(p, &now);
+    const yk__trial *t = &p->trial;
+    const yk__schedule *s = p->schedule;
+    const bool in_trial = p->phase == TRIAL;
+    const uint64_t *share = in_trial ? t->share[!t->was_member] : p->now.share;
+    const double *owns = in_trial ? t->owns[!t->was_member] : p->now.owns;
+    const double job[OF_JOB] = {(double)p->n, (double)p->windows, s->elapsed, s->compiling, s->lost[YK__OF_EXCLUDED],
+                                s->lost[YK__OF_MEMBERS], p->phase == STEADY};
     memcpy(v, job, sizeof job);
     v += OF_JOB;
     for (uint32_t r = 0; r < p->ranks; r++, v += OF_RANK) {
-        const bool in_trial = p->phase == TRIAL && r == p->trial.rank;
-        const double rank[OF_RANK] = {(double)now.share[r], now.member[r], now.owns[r], p->excluded[r], p->update[r],
-                                      p->copy[r], p->adds[r], p->disturbs[r], p->tried[r] && !in_trial};
+        const bool tries = in_trial && r == t->rank, member = tries ? t->was_member : (in_trial && r == t->instead) || p->now.member[r];
+        const yk__results *results = &s->rank[r];
+        const double rank[OF_RANK] = {(double)share[r], member, owns[r], p->now.excluded[r], p->fit->rank[r].update, p->fit->rank[r].copy,
+                                      results->adds, results->disturbs, results->tried && !tries};
         memcpy(v, rank, sizeof rank);
     }
-    yk__line_get(&p->rest, v);
-    yk__balance_get(p->balance, v + YK__LINE_NUMBERS);
+    yk__line_get(&p->fit->rest, v);
+    for (uint32_t r = 0; r < p->ranks; r++)
+        yk__line_get(&p->fit->rank[r].line, v += YK__LINE_NUMBERS);
 }
 
 static bool numbers_fit(const yk__policy *p, const double *v)
@@ -272,23 +240,25 @@ bool yk__policy_set(yk__policy *p, const double *v)
     if (!numbers_fit(p, v))
         return false;
     p->windows = (uint64_t)v[1];
-    p->elapsed = v[2], p->compiling = v[3], p->spent = v[4], p->trial_cost = v[5];
+    p->schedule->elapsed = v[2], p->schedule->compiling = v[3];
+    p->schedule->lost[YK__OF_EXCLUDED] = v[4], p->schedule->lost[YK__OF_MEMBERS] = v[5];
     p->early = false;
     yk__phase_begin(p, v[6] != 0 ? STEADY : SETTLE);
     p->usual_n = p->looks = p->calm = 0;
     p->skip = 1;
     v += OF_JOB;
     for (uint32_t r = 0; r < p->ranks; r++, v += OF_RANK) {
-        p->share[r] = (uint64_t)v[0];
-        p->member[r] = v[1] != 0;
-        p->owns[r] = v[2];
-        p->excluded[r] = v[3] != 0;
-        p->update[r] = v[4], p->copy[r] = v[5];
-        p->adds[r] = v[6], p->disturbs[r] = v[7];
-        p->tried[r] = v[8] != 0;
+        p->now.share[r] = (uint64_t)v[0];
+        p->now.member[r] = v[1] != 0;
+        p->now.owns[r] = v[2];
+        p->now.excluded[r] = v[3] != 0;
+        p->fit->rank[r].update = v[4], p->fit->rank[r].copy = v[5];
+        p->schedule->rank[r].adds = v[6], p->schedule->rank[r].disturbs = v[7];
+        p->schedule->rank[r].tried = v[8] != 0;
     }
-    yk__line_set(&p->rest, v);
-    yk__balance_set(p->balance, v + YK__LINE_NUMBERS);
-    p->generation++;
+    yk__line_set(&p->fit->rest, v);
+    for (uint32_t r = 0; r < p->ranks; r++)
+        yk__line_set(&p->fit->rank[r].line, v += YK__LINE_NUMBERS);
+    p->now.generation++;
     return true;
 }

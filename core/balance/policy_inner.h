@@ -8,7 +8,9 @@
 #define YOKE_CORE_BALANCE_POLICY_INNER_H
 
 #include "core/balance/balance.h"
-#include "core/balance/line.h"
+#include "core/balance/compare.h"
+#include "core/balance/cost_model.h"
+#include "core/balance/trial_schedule.h"
 
 /* ---- Constants, each with its reason ------------------------------------------------------------------------------ */
 
@@ -23,25 +25,10 @@
 #define LOOKS 12u        /* looks at most: lines that still move by then are noise */
 #define TRUST 2.0        /* factor by which a share changes in a look at most, at the start its square: lines may not be straight */
 #define DEAD_BAND 0.01   /* gain that is worth new shares: the resolution that rounding leaves */
-#define ROWS_MOST 16u    /* rows of a block, tried first: measured, the CPU's kernels step after every 16, a GPU's at multiples of them, */
-#define ROWS_LEAST 4u    /* and rows of the last block tried: those of the smallest kernels' blocks */
-#define ROWS_WORTH 1.025 /* limit of a whole block's cost by the lines: a row beyond a block was measured to cost 3 to 7 % of a window */
 #define HORIZON 200.0    /* windows for which a gain counts at least, if the number left is unknown: no job is shorter */
 
 /* trials */
-#define BLOCK 8u         /* windows of a side before the other's turn: a change of roles costs the first one */
-#define BLOCK_SECONDS 1.0 /* or fewer if windows are long: a machine stays alike for the seconds of two sides */
-#define MOST_BLOCKS 12u  /* 48 windows of a side: noise of 5 % is 0.7 % of their mean, less than WORTH */
-#define WORTH 1.01       /* the job drops ranks that add less together: a third of the 3 % that it may be below the best subset */
 #define PARTS_WORTH 0.02 /* part of a window: gain of new parts of the optimizer; moving its moments takes some windows */
-#define CLEAR 1.3        /* difference that a block of each side shows on a noisy machine */
-#define COSTLY 1.2       /* cost of a forced rank before it is reported; growth of windows before all ranks are weighed again */
-#define UNCLEAN 60u      /* windows without information (compiles, other batches), after which a trial is given up */
-#define AT_ONCE 2u       /* ranks that are tried regardless of cost, */
-#define AT_ONCE_COST 8.0 /* if windows without it are predicted longer by at most this: two of them decide, 14 windows are lost */
-#define SWAP_COST 4.0    /* the same for a swap: the rank's line was taken beside the other one and is too long */
-#define SWAP_WORTH 1.03  /* required speedup of a swap: sets that are alike should not take turns */
-#define TRIAL_PART 0.005 /* part of the elapsed time, for all other trials: with RETRY_PART, WORTH and timed windows within the 3 % */
 
 /* steady */
 #define EVERY 10u        /* one window of so many is timed, which costs it some 5 % of overlap, */
@@ -50,85 +37,54 @@
 #define SHIFT 1.6        /* delay of every window that needs one look to confirm: half way from a spell (1.4) to a rank twice as slow; */
 #define HINTS 4u         /* shorter delays need so many alerts in a row, 10 windows apart or more. Spells last some 10: one in e lasts to
                           * the next alert, and one in e^3, 5 %, to the fourth */
-#define RETRY_PART 0.005 /* part of the elapsed time, for trying excluded ranks again */
-#define KEPT_TIMES 64u   /* windows of a side that are kept: more than MOST_BLOCKS give */
 
 typedef enum yk__phase { PROBE, GROW, SETTLE, TRIAL, STEADY, RETRY } yk__phase;
 
-/* The state when shares were last settled. */
+/* A rank's share and line when shares were last settled. */
 typedef struct yk__settled {
-    uint64_t share[YK__RANKS];
-    yk__line line[YK__RANKS]; /* for a nonmember, from its last membership */
+    uint64_t share;
+    yk__line line; /* for a nonmember, from its last membership */
 } yk__settled;
 
-/* Times of one rank since the last look. */
-typedef struct yk__samples {
-    double seconds[8];
-    uint32_t n;
-} yk__samples;
-
-typedef struct yk__times {
-    double seconds[KEPT_TIMES];
-    uint32_t n;
-} yk__times;
-
+/* The two arms of a trial, and their comparison. */
 typedef struct yk__trial {
     uint32_t rank, instead; /* instead: a member that the rank replaces, or the number of ranks */
-    uint32_t blocks, in_block, length, unclean;
     bool was_member;
-    bool without; /* the side that runs */
-    uint64_t share[2][YK__RANKS]; /* with the rank, without */
-    double owns[2][YK__RANKS];    /* fixed for each side: parts that follow every measurement would make programs anew */
-    yk__times side[2];
+    uint64_t *share[2]; /* by yk__arm, then by rank: with the rank, without */
+    double *owns[2];    /* fixed for each arm: parts that follow every measurement would make programs anew */
+    yk__compare compare;
     double expected;    /* seconds with the rank over those without, by the lines */
     double possible[2]; /* seconds with the best shares over those with share[] */
 } yk__trial;
 
-/* The way from a steady window to the next one, through a trial. Its time beyond such windows is lost, programs and changes of roles
- * too. */
-typedef struct yk__excursion {
-    double usual; /* seconds of a steady window; 0 if no excursion is under way */
-    double lost;  /* seconds */
-    uint32_t rank;
-    bool retry; /* paid from RETRY_PART */
-} yk__excursion;
+typedef struct yk__policy_rank {
+    yk__settled settled, before; /* before: at the last exclusion */
+    yk__times busy;              /* seconds of timed runs since the last look, 8 at most */
+    yk__policy_event event;      /* the list of waiting events, the next one first */
+} yk__policy_rank;
 
 struct yk__policy {
-    uint32_t ranks, generation;
+    uint32_t ranks;
     uint64_t n;
-    yk__balance *balance;
+    yk__fit *fit;
+    yk__schedule *schedule;
     yk__seat *seat;
-    bool member[YK__RANKS], said_costs[YK__RANKS], excluded[YK__RANKS], tried[YK__RANKS];
-    bool swapped[YK__RANKS], swapped_once[YK__RANKS]; /* tried instead of a member: in this round of trials; at any time */
-    uint64_t share[YK__RANKS], cap[YK__RANKS];
-    double owns[YK__RANKS], update[YK__RANKS], copy[YK__RANKS];
-    double part[YK__RANKS];             /* part of the optimizer that fits its memory; 0 if unknown */
-    double adds[YK__RANKS];             /* measured at its last trial: the rank's addition to the rate, in parts of it */
-    double disturbs[YK__RANKS];         /* factor by which windows with an excluded rank exceeded its line; 0 if unknown */
-    double promised[YK__RANKS];         /* predicted at its last trial by the lines: its addition to the rate */
-    yk__settled settled, before;        /* before: the last exclusion */
-    yk__line rest;                      /* seconds of a window beside runs and the optimizer, over members - 1 */
-    double followed[YK__RANKS];         /* the speedup at its last trial for being faster; 0 if none since its exclusion */
-    yk__samples busy[YK__RANKS];
+    yk__decision now;
+    void *arrays;                       /* memory of now and of trial */
     yk__phase phase;
     uint64_t windows, in_phase, unreported; /* windows of the job, of this phase, since ranks last reported */
     uint32_t skip, looks, calm;         /* windows without information yet; looks of this settling; those without a change in a row */
     bool early;                         /* no shares have been settled yet */
     yk__times wall;                     /* since the last look */
-    double elapsed, compiling, left;    /* seconds; seconds of a change's compiles; windows left, 0 if unknown */
+    double left;                        /* windows; 0 if unknown */
     double usual, before_alert;         /* seconds of a steady window, and of one before the alert that is being settled; 0 if unknown */
     uint32_t usual_n;
     uint32_t hints;                     /* alerts in a row that were confirmed, but small */
     bool doubted;                       /* an alert is not confirmed yet */
     uint64_t alert_after, pause;        /* windows: no alert before this one; length of the next pause */
     yk__trial trial;
-    uint32_t retried;                   /* the rank of the retry */
-    yk__excursion away;
-    double spent, trial_cost;           /* seconds for tries of excluded ranks, and for other trials */
-    double retry_cost, harm[YK__RANKS];
-    double price[YK__RANKS];            /* seconds that the last excursion for this rank took; 0 before any */
-    yk__policy_event event[YK__RANKS];
     uint32_t n_event;
+    yk__policy_rank rank[];
 };
 
 /* policy_phase.c */
@@ -138,49 +94,26 @@ void yk__settle_begin(yk__policy *p);
 void yk__doubt_begin(yk__policy *p); /* settles only if the next look confirms the deviation */
 void yk__steady_begin(yk__policy *p);
 void yk__alert_confirmed(yk__policy *p);
-void yk__excursion_begin(yk__policy *p, uint32_t rank, bool retry);
-void yk__excursion_charge(yk__policy *p, const yk__report *report);
-void yk__excursion_end(yk__policy *p);
 
 /* policy_shares.c */
-void yk__times_add(yk__times *w, double seconds);
-double yk__times_mean(const yk__times *w);
-double yk__times_error(const yk__times *w); /* squared standard error of that mean */
-double yk__times_median(const yk__times *w);
-double yk__times_least(const yk__times *w);
-double yk__samples_median(const yk__samples *s);
-double yk__samples_least(const yk__samples *s);
 bool yk__timed_often(const yk__policy *p, uint32_t times);
 bool yk__rank_off(const yk__policy *p, uint32_t rank, double seconds); /* true if the rank's `seconds` are 20 % off the prediction */
-uint32_t yk__members_count(const yk__policy *p);
 void yk__event_add(yk__policy *p, int kind, uint32_t rank, double with, double without);
 bool yk__shares_set(yk__policy *p, const uint64_t *share);
-uint64_t yk__cap_of(const yk__policy *p, uint32_t r);
-bool yk__shares_split(const yk__policy *p, const bool *member, double trust, uint64_t *share);
 bool yk__shares_worth(const yk__policy *p, const uint64_t *next);
 bool yk__shares_follow(yk__policy *p, double trust); /* a step towards the best shares, if they are worth it; true if there are new ones */
 void yk__roles_set(yk__policy *p, const bool *member, const double *owns); /* owns NULL: the best parts */
-void yk__parts_best(const yk__policy *p, const bool *member, double *owns);
 bool yk__roles_improve(yk__policy *p); /* new parts of the optimizer, if they are worth moving its moments */
-bool yk__members_flip(const yk__policy *p, uint32_t rank, bool with, bool *member); /* false: no member is left */
-double yk__window_predict(const yk__policy *p, const bool *member, const uint64_t *share); /* seconds */
-double yk__set_predict(const yk__policy *p, const bool *member, uint64_t *share); /* with the best shares; 0 if impossible */
-void yk__rest_record(yk__policy *p, double window, double longest); /* longest: seconds of the longest run */
 
 /* policy_probe.c */
 void yk__shares_first(yk__policy *p);
 void yk__probe_look(yk__policy *p);
 
 /* policy_trial.c */
-uint32_t yk__trial_candidate(const yk__policy *p);
-bool yk__loss_foreseen(const yk__policy *p); /* by the lines, with the next candidate */
 bool yk__trial_begin(yk__policy *p, uint32_t rank);
-bool yk__trial_next(yk__policy *p);    /* begins the next trial that is due; false if none is */
-void yk__trial_round(yk__policy *p);   /* every rank is due again */
-void yk__trial_reweigh(yk__policy *p); /* every rank but clear gains is due, as lines have changed */
+bool yk__trial_foreseen(yk__policy *p); /* begins the trial of a member that the lines predict to cost much; false for none */
+bool yk__trial_next(yk__policy *p);     /* begins the next trial that is due; false for none */
 void yk__trial_look(yk__policy *p, bool clean, double wall);
-bool yk__gain_counts(const yk__policy *p, uint32_t rank, double gain); /* gain: the rank's addition to the rate, in parts of it */
-double yk__flip_predict(const yk__policy *p, uint32_t rank); /* seconds of a window with this rank's membership flipped; 0 if impossible */
 
 /* policy_settle.c */
 void yk__settle_look(yk__policy *p);

@@ -33,16 +33,16 @@ void yk__shares_first(yk__policy *p)
     low = low == p->ranks || !part ? 0 : low;
     for (uint32_t r = 0; r < p->ranks && low; r++)
         if (begins_low(p, r)) {
-            p->share[r] = p->seat[r].limited ? part : p->seat[r].pace > FAR * pace_least(p) ? 1 : part < FEW ? part : FEW;
-            rest -= p->share[r];
+            p->now.share[r] = p->seat[r].limited ? part : p->seat[r].pace > FAR * pace_least(p) ? 1 : part < FEW ? part : FEW;
+            rest -= p->now.share[r];
         }
     for (uint32_t r = 0; r < p->ranks; r++)
         if (!low || !begins_low(p, r)) {
-            p->share[r] = rest / (p->ranks - low) + (seen < rest % (p->ranks - low));
+            p->now.share[r] = rest / (p->ranks - low) + (seen < rest % (p->ranks - low));
             seen++;
         }
     for (uint32_t r = 0; r < p->ranks; r++)
-        p->owns[r] = low && begins_low(p, r) && !p->seat[r].limited ? 0 : 1;
+        p->now.owns[r] = low && begins_low(p, r) && !p->seat[r].limited ? 0 : 1;
 }
 
 /* ---- Probing ----------------------------------------------------------------------------------------------------- */
@@ -50,23 +50,23 @@ void yk__shares_first(yk__policy *p)
 static void probe_record(yk__policy *p)
 {
     for (uint32_t r = 0; r < p->ranks; r++)
-        if (p->busy[r].n)
-            yk__balance_record(p->balance, r, p->share[r], yk__samples_least(&p->busy[r]));
+        if (p->rank[r].busy.n)
+            yk__fit_record(p->fit, r, p->now.share[r], yk__times_least(&p->rank[r].busy));
 }
 
 /* Gives four times the rows to ranks that began with few and took less time for them than the slowest rank. */
 static bool probe_grow(const yk__policy *p, uint64_t *next)
 {
-    const double longest = yk__balance_longest(p->balance, p->share);
+    const double longest = yk__fit_longest(p->fit, p->now.share);
     uint32_t largest = 0;
     bool any = false;
     for (uint32_t r = 1; r < p->ranks; r++)
-        largest = p->share[r] > p->share[largest] ? r : largest;
-    memcpy(next, p->share, p->ranks * sizeof *next);
+        largest = p->now.share[r] > p->now.share[largest] ? r : largest;
+    memcpy(next, p->now.share, p->ranks * sizeof *next);
     for (uint32_t r = 0; r < p->ranks; r++) {
-        const uint64_t more = 3 * p->share[r];
-        if (r == largest || !begins_low(p, r) || yk__balance_predict(p->balance, r, p->share[r]) >= longest ||
-            next[largest] < 2 * more || p->share[r] + more > yk__cap_of(p, r))
+        const uint64_t more = 3 * p->now.share[r];
+        if (r == largest || !begins_low(p, r) || yk__fit_run(p->fit, r, p->now.share[r]) >= longest ||
+            next[largest] < 2 * more || p->now.share[r] + more > yk__fit_cap(p->fit, r))
             continue;
         next[r] += more;
         next[largest] -= more;
@@ -80,10 +80,10 @@ static bool probe_clear(const yk__policy *p)
 {
     double few = 0, many = 0;
     for (uint32_t r = 0; r < p->ranks; r++)
-        if (begins_low(p, r) && p->share[r] <= FEW)
-            few = fmax(few, yk__samples_least(&p->busy[r]));
+        if (begins_low(p, r) && p->now.share[r] <= FEW)
+            few = fmax(few, yk__times_least(&p->rank[r].busy));
         else
-            many = fmax(many, yk__samples_least(&p->busy[r]));
+            many = fmax(many, yk__times_least(&p->rank[r].busy));
     return few > 4 * many && many > 0;
 }
 
@@ -98,10 +98,10 @@ void yk__probe_look(yk__policy *p)
         yk__phase_begin(p, GROW);
         return;
     }
-    yk__roles_set(p, p->member, NULL);
-    if (yk__loss_foreseen(p) && yk__trial_begin(p, yk__trial_candidate(p)))
+    yk__roles_set(p, p->now.member, NULL);
+    if (yk__trial_foreseen(p))
         return;
-    if (yk__shares_split(p, p->member, 0, next))
+    if (yk__fit_shares(p->fit, p->now.member, NULL, 0, next))
         yk__shares_set(p, next);
     yk__settle_begin(p);
 }

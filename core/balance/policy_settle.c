@@ -8,8 +8,8 @@
 
 static void settle_end(yk__policy *p)
 {
-    if (p->before_alert > 0 && yk__times_mean(&p->wall) > COSTLY * p->before_alert)
-        yk__trial_round(p);
+    if (p->before_alert > 0 && yk__times_mean(&p->wall) > YK__COSTLY * p->before_alert)
+        yk__schedule_round(p->schedule);
     p->before_alert = 0;
     if (!yk__trial_next(p))
         yk__steady_begin(p);
@@ -20,18 +20,18 @@ bool yk__records_add(yk__policy *p)
     bool renewed = false, outlier = false, whole = true;
     double longest = 0;
     for (uint32_t r = 0; r < p->ranks; r++) {
-        const double mean = yk__samples_median(&p->busy[r]);
+        const double mean = yk__times_median(&p->rank[r].busy);
         longest = fmax(longest, mean);
-        whole = whole && (mean > 0 || !p->share[r]); /* a line that was just renewed has used up its times */
-        if (p->busy[r].n && p->share[r])
-            renewed = yk__balance_record(p->balance, r, p->share[r], mean) || renewed;
-        outlier = outlier || yk__balance_off(p->balance, r);
-        p->busy[r].n = 0;
+        whole = whole && (mean > 0 || !p->now.share[r]); /* a line that was just renewed has used up its times */
+        if (p->rank[r].busy.n && p->now.share[r])
+            renewed = yk__fit_record(p->fit, r, p->now.share[r], mean) || renewed;
+        outlier = outlier || p->fit->rank[r].line.outlier != 0;
+        p->rank[r].busy.n = 0;
     }
     if (whole)
-        yk__rest_record(p, yk__times_mean(&p->wall), longest);
+        yk__fit_rest(p->fit, p->now.member, p->now.owns, yk__times_mean(&p->wall), longest);
     if (renewed)
-        yk__trial_reweigh(p);
+        yk__schedule_reweigh(p->schedule, &p->now);
     return outlier;
 }
 
@@ -51,9 +51,9 @@ static double alert_size(const yk__policy *p)
     if (p->before_alert > 0 && wall > ALERT * p->before_alert)
         size = delay_size(yk__times_least(&p->wall), wall, p->before_alert);
     for (uint32_t r = 0; r < p->ranks; r++) {
-        const double seconds = yk__samples_median(&p->busy[r]), seen = yk__balance_predict(p->balance, r, p->share[r]);
+        const double seconds = yk__times_median(&p->rank[r].busy), seen = yk__fit_run(p->fit, r, p->now.share[r]);
         if (yk__rank_off(p, r, seconds))
-            size = fmax(size, seconds < seen ? INFINITY : delay_size(yk__samples_least(&p->busy[r]), seconds, seen));
+            size = fmax(size, seconds < seen ? INFINITY : delay_size(yk__times_least(&p->rank[r].busy), seconds, seen));
     }
     return size;
 }
@@ -63,15 +63,15 @@ static void lines_renew(yk__policy *p)
 {
     bool any = false;
     for (uint32_t r = 0; r < p->ranks; r++)
-        if (yk__rank_off(p, r, yk__samples_median(&p->busy[r]))) {
-            yk__balance_renew(p->balance, r, p->share[r], yk__samples_median(&p->busy[r]));
-            p->busy[r].n = 0;
+        if (yk__rank_off(p, r, yk__times_median(&p->rank[r].busy))) {
+            yk__fit_renew(p->fit, r, p->now.share[r], yk__times_median(&p->rank[r].busy));
+            p->rank[r].busy.n = 0;
             any = true;
         }
     if (!any)
         return;
     p->before_alert = 0; /* longer windows are explained */
-    yk__trial_reweigh(p);
+    yk__schedule_reweigh(p->schedule, &p->now);
 }
 
 /* Other work on a machine delays single windows all the time, and at times some in a row. Shares that follow them wander, and the
@@ -114,7 +114,7 @@ void yk__settle_look(yk__policy *p)
     off = yk__records_add(p);
     p->looks++;
     moved = p->looks < LOOKS && yk__roles_improve(p);
-    if (!moved && yk__loss_foreseen(p) && yk__trial_begin(p, yk__trial_candidate(p)))
+    if (!moved && yk__trial_foreseen(p))
         return;
     if (yk__shares_follow(p, p->early || p->looks > 2 ? TRUST * TRUST : TRUST) || moved)
         p->calm = 0;

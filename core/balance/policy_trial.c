@@ -5,33 +5,18 @@
 
 #include "core/balance/policy_inner.h"
 
-/* Gain in rate that justifies a rank: WORTH, less the measured additions of excluded ranks. */
-bool yk__gain_counts(const yk__policy *p, uint32_t rank, double gain)
-{
-    double given = 0;
-    for (uint32_t r = 0; r < p->ranks; r++)
-        given += r != rank && p->excluded[r] ? p->adds[r] : 0;
-    return gain > 0 && gain + given > WORTH - 1;
-}
-
-double yk__flip_predict(const yk__policy *p, uint32_t rank)
-{
-    bool member[YK__RANKS];
-    uint64_t share[YK__RANKS];
-    return yk__members_flip(p, rank, !p->member[rank], member) ? yk__set_predict(p, member, share) : 0;
-}
+#define SWAP_WORTH 1.03 /* required speedup of a swap: sets that are alike should not take turns */
 
 /* ---- With and without -------------------------------------------------------------------------------------------- */
 
 /* The members of a side; false if it has none. */
 static bool side_members(const yk__policy *p, const yk__trial *t, bool without, bool *member)
 {
-    bool any = yk__members_flip(p, t->rank, !without, member);
-    if (t->instead < p->ranks) {
+    memcpy(member, p->now.member, p->ranks * sizeof *member);
+    member[t->rank] = !without;
+    if (t->instead < p->ranks)
         member[t->instead] = without;
-        any = true; /* one of the two is in it */
-    }
-    return any;
+    return yk__members_count(p->ranks, member) > 0;
 }
 
 static void trial_side(yk__policy *p, bool without)
@@ -39,8 +24,7 @@ static void trial_side(yk__policy *p, bool without)
     yk__trial *t = &p->trial;
     bool member[YK__RANKS];
     side_members(p, t, without, member);
-    t->without = without;
-    t->in_block = 0;
+    yk__compare_turn(&t->compare, without ? YK__WITHOUT : YK__WITH);
     yk__roles_set(p, member, t->owns[without]);
     yk__shares_set(p, t->share[without]);
     p->skip = 1;
@@ -56,16 +40,16 @@ static bool trial_shares(yk__policy *p, yk__trial *t)
         double best;
         if (!side_members(p, t, side == 1, member))
             return false;
-        best = yk__set_predict(p, member, t->share[side]);
+        best = yk__fit_set(p->fit, member, t->share[side]);
         if (best <= 0)
             return false;
         if (member[t->rank] == t->was_member && !yk__shares_worth(p, t->share[side]))
-            memcpy(t->share[side], p->share, sizeof p->share);
+            memcpy(t->share[side], p->now.share, p->ranks * sizeof *p->now.share);
         if (member[t->rank] == t->was_member)
-            memcpy(t->owns[side], p->owns, sizeof p->owns);
+            memcpy(t->owns[side], p->now.owns, p->ranks * sizeof *p->now.owns);
         else
-            yk__parts_best(p, member, t->owns[side]);
-        seconds[side] = yk__window_predict(p, member, t->share[side]);
+            yk__fit_parts(p->fit, member, t->owns[side]);
+        seconds[side] = yk__fit_window(p->fit, member, t->share[side]);
         t->possible[side] = best / seconds[side];
     }
     t->expected = seconds[0] / seconds[1];
@@ -74,212 +58,89 @@ static bool trial_shares(yk__policy *p, yk__trial *t)
 
 /* Runs windows of each side in turn. The windows just timed count as the present set's first block if the lines predict a loss by the
  * rank, or if it is no member. */
-static bool trial_begin(yk__policy *p, yk__trial what)
+static bool trial_begin(yk__policy *p, uint32_t rank, uint32_t instead)
 {
     yk__trial *t = &p->trial;
     const double now = yk__times_mean(&p->wall);
     const yk__times seen = p->wall;
-    *t = what;
-    t->was_member = p->member[t->rank];
+    t->rank = rank, t->instead = instead;
+    t->was_member = p->now.member[t->rank];
+    yk__compare_begin(&t->compare, now);
     if (!trial_shares(p, t))
         return false;
-    t->length = now > 0 ? (uint32_t)fmin(BLOCK, fmax(2, ceil(BLOCK_SECONDS / now))) : BLOCK;
     yk__phase_begin(p, TRIAL);
-    if (seen.n && !memcmp(t->share[!t->was_member], p->share, sizeof p->share) && (t->was_member ? t->expected > CLEAR : seen.n >= 2)) {
-        t->side[!t->was_member] = seen;
-        t->blocks = 1;
-    }
-    trial_side(p, t->blocks && t->was_member);
+    if (seen.n && !memcmp(t->share[!t->was_member], p->now.share, p->ranks * sizeof *p->now.share) &&
+        (t->was_member ? t->expected > YK__CLEAR : seen.n >= 2))
+        yk__compare_seed(&t->compare, t->was_member ? YK__WITH : YK__WITHOUT, &seen);
+    trial_side(p, t->compare.blocks && t->was_member);
     return true;
 }
 
 bool yk__trial_begin(yk__policy *p, uint32_t rank)
 {
-    p->tried[rank] = true;
-    if (!trial_begin(p, (yk__trial){.rank = rank, .instead = p->ranks}))
+    p->schedule->rank[rank].tried = true;
+    if (!trial_begin(p, rank, p->ranks))
         return false;
-    p->promised[rank] = fmax(0, 1 / p->trial.expected - 1);
+    p->schedule->rank[rank].promised = fmax(0, 1 / p->trial.expected - 1);
     return true;
 }
 
-/* ---- The choice of the next trial -------------------------------------------------------------------------------- */
-
-static bool forced_costs(const yk__policy *p, uint32_t rank)
+bool yk__trial_foreseen(yk__policy *p)
 {
-    const double without = p->said_costs[rank] ? 0 : yk__flip_predict(p, rank);
-    return without > 0 && without * COSTLY < yk__window_predict(p, p->member, p->share);
-}
-
-/* The member with the fewest rows among those that may go, or a forced one that seems to cost. */
-uint32_t yk__trial_candidate(const yk__policy *p)
-{
-    uint32_t which = p->ranks;
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        if (!p->member[r] || p->tried[r] || (p->seat[r].forced && !forced_costs(p, r)))
-            continue;
-        if (which == p->ranks || p->share[r] < p->share[which])
-            which = r;
-    }
-    return which;
-}
-
-/* True if the lines predict a much faster job without some rank, for any shares of its rows: then its trial comes first. */
-bool yk__loss_foreseen(const yk__policy *p)
-{
-    bool member[YK__RANKS];
-    uint64_t share[YK__RANKS];
-    const uint32_t rank = yk__members_count(p) > 1 ? yk__trial_candidate(p) : p->ranks;
-    double with, without;
-    if (rank == p->ranks || !yk__members_flip(p, rank, false, member))
-        return false;
-    without = yk__set_predict(p, member, share);
-    with = yk__set_predict(p, p->member, share);
-    return without > 0 && (p->early || p->seat[rank].forced ? without * CLEAR < with && share[rank] <= FEW : without * ALERT < with);
-}
-
-/* The weakest member goes through its trial at once. Further members follow if that is unlikely to cost much, or if all trials together
- * cost little. */
-static bool member_due(const yk__policy *p, uint32_t rank)
-{
-    const double with = yk__window_predict(p, p->member, p->share), without = yk__flip_predict(p, rank);
-    uint32_t tried = 0;
-    for (uint32_t r = 0; r < p->ranks; r++)
-        tried += p->member[r] && p->tried[r];
-    return !tried || (tried < AT_ONCE && without < AT_ONCE_COST * with) ||
-           p->trial_cost + BLOCK * fmax(without - with, 0) < TRIAL_PART * p->elapsed;
-}
-
-/* True if the lines speak for an excluded rank and are not refuted: it was weighed beside other ranks, or they promise more than before. */
-static bool returner_promises(const yk__policy *p, uint32_t rank)
-{
-    const double with = yk__flip_predict(p, rank) * (p->disturbs[rank] > 0 ? p->disturbs[rank] : 1);
-    const double gain = with > 0 ? yk__window_predict(p, p->member, p->share) / with - 1 : 0;
-    return yk__gain_counts(p, rank, gain) && (!p->tried[rank] || gain > p->promised[rank] + WORTH - 1);
-}
-
-/* The first excluded rank that is worth another trial, if that costs little of the elapsed time. */
-static uint32_t returner_due(const yk__policy *p)
-{
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        const double cost = fmax(BLOCK * fmax(p->harm[r], 0) + 2 * p->compiling, p->price[r]);
-        if (p->excluded[r] && !p->member[r] && p->trial_cost + cost < TRIAL_PART * p->elapsed && returner_promises(p, r))
-            return r;
-    }
-    return p->ranks;
-}
-
-static double swap_predict(const yk__policy *p, uint32_t rank, uint32_t instead)
-{
-    bool member[YK__RANKS];
-    uint64_t share[YK__RANKS];
-    memcpy(member, p->member, sizeof member);
-    member[instead] = false, member[rank] = true;
-    return yk__set_predict(p, member, share);
-}
-
-/* The first swap of a rank is due if its prediction is below SWAP_COST times the present. A later one is due if it costs little of the
- * elapsed time. */
-static bool swap_due(const yk__policy *p, uint32_t rank, double now, double then)
-{
-    const double cost = fmax(BLOCK * fmax(then - now, 0) + 2 * p->compiling, p->price[rank]);
-    return p->swapped_once[rank] ? p->trial_cost + cost < TRIAL_PART * p->elapsed : then < SWAP_COST * now;
-}
-
-/* Begins a swap. If two ranks share cores, the weaker is excluded first, by its time beside the other; alone it may be the better one. */
-static bool swap_begin(yk__policy *p, uint32_t rank)
-{
-    const double now = yk__window_predict(p, p->member, p->share);
-    for (uint32_t r = 0; r < p->ranks; r++) {
-        double then;
-        if (!p->member[r] || p->seat[r].forced || !yk__seats_overlap(&p->seat[r], &p->seat[rank]))
-            continue;
-        then = swap_predict(p, rank, r);
-        if (then > 0 && !swap_due(p, rank, now, then))
-            continue;
-        p->swapped[rank] = true;
-        if (then > 0) {
-            p->swapped_once[rank] = true;
-            return trial_begin(p, (yk__trial){.rank = rank, .instead = r});
-        }
-    }
-    return false;
+    return yk__loss_foreseen(p->schedule, &p->now, p->early) && yk__trial_begin(p, yk__schedule_candidate(p->schedule, &p->now));
 }
 
 bool yk__trial_next(yk__policy *p)
 {
-    uint32_t rank = yk__members_count(p) > 1 ? yk__trial_candidate(p) : p->ranks;
-    if (rank < p->ranks && !member_due(p, rank))
-        return false;
-    if (rank == p->ranks)
-        rank = returner_due(p);
-    if (rank < p->ranks)
-        return yk__trial_begin(p, rank);
-    for (uint32_t r = 0; r < p->ranks; r++)
-        if (p->excluded[r] && !p->member[r] && !p->swapped[r] && swap_begin(p, r))
+    yk__try next;
+    while (next = yk__schedule_next(p->schedule, &p->now), next.rank < p->ranks) {
+        if (next.instead == p->ranks)
+            return yk__trial_begin(p, next.rank);
+        if (trial_begin(p, next.rank, next.instead))
             return true;
+    }
     return false;
-}
-
-void yk__trial_round(yk__policy *p)
-{
-    memset(p->tried, 0, sizeof p->tried);
-    memset(p->swapped, 0, sizeof p->swapped);
-}
-
-/* A measured clear gain that the lines still predict needs no new trial. */
-void yk__trial_reweigh(yk__policy *p)
-{
-    const double with = yk__window_predict(p, p->member, p->share);
-    bool clear[YK__RANKS];
-    for (uint32_t r = 0; r < p->ranks; r++)
-        clear[r] = p->tried[r] && p->member[r] && p->adds[r] > CLEAR - 1 && yk__flip_predict(p, r) > CLEAR * with;
-    yk__trial_round(p);
-    memcpy(p->tried, clear, p->ranks * sizeof *clear);
 }
 
 /* ---- The verdict ------------------------------------------------------------------------------------------------- */
 
-/* Earlier trials were beside another set of ranks; a clear gain stays one. */
-static void set_changed(yk__policy *p, uint32_t rank)
-{
-    for (uint32_t r = 0; r < p->ranks; r++)
-        p->tried[r] = p->tried[r] && (r == rank || p->adds[r] > CLEAR - 1);
-}
-
 /* Seconds that the slower side has cost. */
 static double trial_price(const yk__trial *t, double with, double without)
 {
-    return with > without ? t->side[0].n * (with - without) : t->side[1].n * (without - with);
+    return with > without ? t->compare.times[YK__WITH].n * (with - without) : t->compare.times[YK__WITHOUT].n * (without - with);
 }
 
 static void rank_exclude(yk__policy *p, uint32_t rank, double with, double without)
 {
-    if (!p->excluded[rank]) {
+    yk__results *results = &p->schedule->rank[rank];
+    if (!p->now.excluded[rank]) {
         yk__event_add(p, YK_POLICY_EXCLUDED, rank, with, without);
-        p->before = p->settled;
+        for (uint32_t r = 0; r < p->ranks; r++)
+            p->rank[r].before = p->rank[r].settled;
     }
-    p->excluded[rank] = true;
-    p->adds[rank] = fmax(0, without / with - 1);
-    p->disturbs[rank] = with / without / p->trial.expected;
-    p->harm[rank] = with - without;
-    set_changed(p, rank);
+    p->now.excluded[rank] = true;
+    results->adds = fmax(0, without / with - 1);
+    results->disturbs = with / without / p->trial.expected;
+    results->harm = with - without;
+    yk__schedule_set_changed(p->schedule, rank);
     trial_side(p, true);
     yk__settle_begin(p);
 }
 
 static void rank_keep(yk__policy *p, uint32_t rank, double with, double without)
 {
-    p->adds[rank] = fmax(0, without / with - 1);
-    if (p->seat[rank].forced && without * COSTLY < with) {
-        p->said_costs[rank] = true;
+    yk__results *results = &p->schedule->rank[rank];
+    results->adds = fmax(0, without / with - 1);
+    if (p->seat[rank].forced && without * YK__COSTLY < with) {
+        results->said_costs = true;
         yk__event_add(p, YK_POLICY_COSTS, rank, with, without);
     }
-    if (p->excluded[rank]) {
+    if (p->now.excluded[rank]) {
         yk__event_add(p, YK_POLICY_BACK, rank, with, without);
-        set_changed(p, rank);
+        yk__schedule_set_changed(p->schedule, rank);
     }
-    p->excluded[rank] = false;
-    p->followed[rank] = 0;
+    p->now.excluded[rank] = false;
+    results->followed = 0;
     trial_side(p, false);
 }
 
@@ -287,12 +148,11 @@ static void rank_keep(yk__policy *p, uint32_t rank, double with, double without)
 static void swap_take(yk__policy *p, double with, double without)
 {
     const uint32_t rank = p->trial.rank, instead = p->trial.instead;
-    p->excluded[instead] = true;
-    p->adds[instead] = 0;
-    p->disturbs[instead] = p->disturbs[rank];
-    p->harm[instead] = p->harm[rank];
-    p->swapped[instead] = p->swapped_once[instead] = true;
-    p->tried[instead] = true;
+    yk__results *left = &p->schedule->rank[instead];
+    const yk__results *results = &p->schedule->rank[rank];
+    p->now.excluded[instead] = true;
+    *left = (yk__results){.tried = true, .swapped = true, .swapped_once = true, .disturbs = results->disturbs, .harm = results->harm,
+                          .said_costs = left->said_costs, .promised = left->promised, .followed = left->followed, .price = left->price};
     yk__event_add(p, YK_POLICY_EXCLUDED, instead, without, with);
     rank_keep(p, rank, with, without);
     yk__settle_begin(p);
@@ -301,16 +161,16 @@ static void swap_take(yk__policy *p, double with, double without)
 static void trial_end(yk__policy *p, bool given_up)
 {
     const yk__trial *t = &p->trial;
-    const double with = yk__times_mean(&t->side[0]), without = yk__times_mean(&t->side[1]);
-    if (p->away.usual <= 0) /* else its windows were charged one by one */
-        p->trial_cost += trial_price(t, with, without);
+    const double with = yk__times_mean(&t->compare.times[YK__WITH]), without = yk__times_mean(&t->compare.times[YK__WITHOUT]);
+    if (p->schedule->away.usual <= 0) /* else its windows were charged one by one */
+        p->schedule->lost[YK__OF_MEMBERS] += trial_price(t, with, without);
     if (given_up || (t->instead < p->ranks && with * SWAP_WORTH > without)) {
         trial_side(p, !t->was_member);
     } else if (t->instead < p->ranks) {
         swap_take(p, with, without);
         return;
     } else if (!p->seat[t->rank].forced &&
-               !yk__gain_counts(p, t->rank, without * t->possible[1] / (with * t->possible[0]) - 1)) {
+               !yk__gain_counts(p->schedule, &p->now, t->rank, without * t->possible[1] / (with * t->possible[0]) - 1)) {
         rank_exclude(p, t->rank, with, without);
         return;
     } else {
@@ -324,53 +184,12 @@ static void trial_end(yk__policy *p, bool given_up)
         yk__steady_begin(p);
 }
 
-static double side_least(const yk__times *w, double sign)
-{
-    double least = INFINITY;
-    for (uint32_t i = 0; i < w->n && i < KEPT_TIMES; i++)
-        least = fmin(least, sign * w->seconds[i]);
-    return sign * least;
-}
-
-/* True if every window of one side is far longer than each of the other; twice as far if that side has only one window. */
-static bool sides_separate(const yk__trial *t)
-{
-    for (int k = 0; k < 2; k++) {
-        const yk__times *longer = &t->side[k], *shorter = &t->side[!k];
-        if (longer->n >= 1 && shorter->n >= 2 &&
-            side_least(longer, 1) > (longer->n >= 2 ? 2 : 4) * side_least(shorter, -1))
-            return true;
-    }
-    return false;
-}
-
-/* True when enough windows were seen: at once if the sides are far apart, after a block of each side if the difference is clear. After
- * two of each a difference beyond the noise is enough, and MOST_BLOCKS end every trial. */
-static bool trial_decided(const yk__trial *t, bool block_over)
-{
-    const double with = yk__times_mean(&t->side[0]), without = yk__times_mean(&t->side[1]);
-    const double noise = sqrt(yk__times_error(&t->side[0]) + yk__times_error(&t->side[1]));
-    if (!block_over)
-        return sides_separate(t);
-    if (t->blocks >= 2 && (with > CLEAR * without || without > CLEAR * with) && fabs(with - without) > 3 * noise)
-        return true;
-    return t->blocks >= MOST_BLOCKS || (t->blocks >= 4 && fabs(with * WORTH - without) > 2 * noise);
-}
-
 void yk__trial_look(yk__policy *p, bool clean, double wall)
 {
-    yk__trial *t = &p->trial;
-    bool over;
-    if (!clean) {
-        if (++t->unclean > UNCLEAN)
-            trial_end(p, true);
-        return;
-    }
-    yk__times_add(&t->side[t->without], wall);
-    over = ++t->in_block >= t->length;
-    t->blocks += over;
-    if (trial_decided(t, over))
-        trial_end(p, false);
-    else if (over)
-        trial_side(p, !t->without);
+    yk__compare *c = &p->trial.compare;
+    const yk__verdict verdict = yk__compare_window(c, clean, wall);
+    if (verdict == YK__NEXT_ARM)
+        trial_side(p, c->arm == YK__WITH);
+    else if (verdict != YK__RUNS_ON)
+        trial_end(p, verdict == YK__GIVEN_UP);
 }

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # One folder per layer, one program per file: tests/unit/graph/eval.test is of tests/unit/graph/eval.c.
 if WITH_CHECK
-UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/policy.test tests/unit/balance/sets.test tests/unit/base/base.test \
+UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/machines.test tests/unit/balance/policy.test \
+	tests/unit/balance/sets.test tests/unit/base/base.test \
 	tests/unit/base/cgroup.test tests/unit/coll/reduce.test tests/unit/coll/wire.test tests/unit/control/garbage.test \
 	tests/unit/control/job.test tests/unit/control/mirror.test tests/unit/control/origin.test tests/unit/cpu/chain.test \
 	tests/unit/cpu/gemm.test tests/unit/cpu/nets.test tests/unit/cpu/ops.test tests/unit/cpu/queue.test tests/unit/cpu/rows.test \

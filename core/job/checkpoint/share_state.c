@@ -64,7 +64,7 @@ void yk__share_save(const yk_job *job, yk__json_builder *state)
     yk__json_builder o = yk__json_begin(json_object());
     yk__json_put(&o, "devices", devices_of(job));
     yk__json_put(&o, "rows", json_integer((json_int_t)s->n));
-    yk__json_put(&o, "share", list_of(yk__policy_shares(s->policy), job->team.world));
+    yk__json_put(&o, "share", list_of(yk__policy_decision(s->policy)->share, job->team.world));
     yk__json_put(&o, "total", list_of(s->total, job->team.world));
     yk__json_put(&o, "policy", policy_state(s->policy));
     yk__json_put(state, "shares", yk__json_end(&o));

@@ -60,7 +60,7 @@ static bool cores_shared(const yk_job *job)
     const uint32_t own = job->team.rank;
     bool shared = false;
     for (uint32_t r = 0; r < job->team.world; r++)
-        shared = shared || (yk__policy_members(s->policy)[r] && yk__group_same_host(job->team.group, own, r) &&
+        shared = shared || (yk__policy_decision(s->policy)->member[r] && yk__group_same_host(job->team.group, own, r) &&
                             yk__seats_overlap(&s->seat[own], &s->seat[r]));
     return shared;
 }
@@ -81,10 +81,10 @@ void yk__recovery_watch(yk_job *job)
 {
     yk__watch *w = &job->team.share->watch;
     const double now = yk__clock_seconds();
-    if (!yk__policy_excluded(job->team.share->policy)[job->team.rank]) {
+    if (!yk__policy_decision(job->team.share->policy)->excluded[job->team.rank]) {
         *w = (yk__watch){0};
         yk__group_show(job->team.group, 0);
-    } else if (!yk__policy_members(job->team.share->policy)[job->team.rank] && now >= w->next) {
+    } else if (!yk__policy_decision(job->team.share->policy)->member[job->team.rank] && now >= w->next) {
         device_look(job);
         w->began = w->began > 0 ? w->began : now;
         w->next = yk__clock_seconds() + fmax((cores_shared(job) ? SHARED_PART : PART) * w->shortest, (now - w->began) / LATE);

@@ -141,7 +141,7 @@ void yk__share_follow(yk_job *job)
 {
     yk__share *s = job->team.share;
     pthread_mutex_lock(&s->lock);
-    memcpy(s->share, yk__policy_shares(s->policy), job->team.world * sizeof *s->share);
+    memcpy(s->share, yk__policy_decision(s->policy)->share, job->team.world * sizeof *s->share);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -149,7 +149,7 @@ void yk__share_follow(yk_job *job)
 static void shares_log(const yk_job *job)
 {
     const yk__share *s = job->team.share;
-    const double *owns = yk__policy_owns(s->policy);
+    const double *owns = yk__policy_decision(s->policy)->owns;
     char text[400];
     size_t used = 0;
     if (job->team.rank != 0 || yk__log_level() < YK_LOG_DEBUG)
@@ -164,13 +164,13 @@ static yk_status roles_take(yk_job *job, yk_error *err)
 {
     yk__share *s = job->team.share;
     yk__roles roles = {.member = {false}};
-    if (s->generation == yk__policy_generation(s->policy))
+    if (s->generation == yk__policy_decision(s->policy)->generation)
         return YK_OK;
-    s->generation = yk__policy_generation(s->policy);
+    s->generation = yk__policy_decision(s->policy)->generation;
     if (job->config.local_sgd_steps) /* every rank takes part and updates every parameter */
         return YK_OK;
-    memcpy(roles.member, yk__policy_members(s->policy), job->team.world * sizeof roles.member[0]);
-    memcpy(roles.owns, yk__policy_owns(s->policy), job->team.world * sizeof roles.owns[0]);
+    memcpy(roles.member, yk__policy_decision(s->policy)->member, job->team.world * sizeof roles.member[0]);
+    memcpy(roles.owns, yk__policy_decision(s->policy)->owns, job->team.world * sizeof roles.owns[0]);
     return yk__engine_set_roles(job->engine, &roles, err);
 }
 
@@ -201,14 +201,14 @@ static void excluded_seen(yk_job *job)
     yk__share *s = job->team.share;
     for (uint32_t i = 1; i <= job->team.world && s->report.faster <= 0; i++) {
         const uint32_t r = ((uint32_t)s->report.whose + i) % job->team.world;
-        s->report.faster = yk__policy_members(s->policy)[r] ? 0 : yk__group_shown(job->team.group, r);
+        s->report.faster = yk__policy_decision(s->policy)->member[r] ? 0 : yk__group_shown(job->team.group, r);
         s->report.whose = r;
     }
 }
 
 static void excluded_take(const yk_job *job, yk__report *all)
 {
-    const bool *member = yk__policy_members(job->team.share->policy);
+    const bool *member = yk__policy_decision(job->team.share->policy)->member;
     for (uint32_t r = 0; r < job->team.world; r++)
         if (member[r] && all[r].faster > 0 && all[r].whose < job->team.world) {
             all[(uint32_t)all[r].whose].faster = all[r].faster;

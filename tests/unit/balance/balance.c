@@ -7,15 +7,15 @@
 
 #include "core/base/mem.h"
 #include "core/base/philox.h"
-#include "core/balance/balance.h"
+#include "core/balance/cost_model.h"
 #include "core/balance/fixed.h"
 #include "core/control/start/origin.h"
 
-static yk__balance *balance_make(uint32_t ranks)
+static yk__fit *fit_make(uint32_t ranks, uint64_t n)
 {
     yk_error err = YK_ERROR_INIT;
-    yk__balance *b = NULL;
-    ck_assert_int_eq(yk__balance_new(ranks, &b, &err), YK_OK);
+    yk__fit *b = NULL;
+    ck_assert_int_eq(yk__fit_new(ranks, n, NULL, &b, &err), YK_OK);
     return b;
 }
 
@@ -53,80 +53,80 @@ static double best_time(const device *d, uint32_t ranks, uint64_t n, const yk__b
 
 START_TEST(fit_is_exact)
 {
-    yk__balance *b = balance_make(2);
+    yk__fit *b = fit_make(2, 100);
     for (uint64_t n = 10; n <= 100; n += 10)
-        yk__balance_record(b, 0, n, 0.02 + 0.003 * (double)n);
-    ck_assert_double_eq_tol(yk__balance_predict(b, 0, 500), 0.02 + 1.5, 1e-9);
-    ck_assert_double_eq(yk__balance_predict(b, 1, 500), 0);
-    ck_assert_double_eq(yk__balance_predict(b, 0, 0), 0);
+        yk__fit_record(b, 0, n, 0.02 + 0.003 * (double)n);
+    ck_assert_double_eq_tol(yk__fit_run(b, 0, 500), 0.02 + 1.5, 1e-9);
+    ck_assert_double_eq(yk__fit_run(b, 1, 500), 0);
+    ck_assert_double_eq(yk__fit_run(b, 0, 0), 0);
     /* one n alone: through the origin */
     for (int i = 0; i < 5; i++)
-        yk__balance_record(b, 1, 64, 0.32);
-    ck_assert_double_eq_tol(yk__balance_predict(b, 1, 128), 0.64, 1e-12);
-    yk__balance_free(b);
+        yk__fit_record(b, 1, 64, 0.32);
+    ck_assert_double_eq_tol(yk__fit_run(b, 1, 128), 0.64, 1e-12);
+    yk__fit_free(b);
 }
 END_TEST
 
 START_TEST(bad_records_are_ignored)
 {
-    yk__balance *b = balance_make(1);
-    yk__balance_record(b, 0, 0, 1);
-    yk__balance_record(b, 0, 5, -1);
-    yk__balance_record(b, 0, 5, 0);
-    yk__balance_record(b, 0, 5, NAN);
-    yk__balance_record(b, 0, 5, INFINITY);
-    yk__balance_record(b, 9, 5, 1);
-    ck_assert_double_eq(yk__balance_predict(b, 0, 5), 0);
-    yk__balance_free(b);
+    yk__fit *b = fit_make(1, 100);
+    yk__fit_record(b, 0, 0, 1);
+    yk__fit_record(b, 0, 5, -1);
+    yk__fit_record(b, 0, 5, 0);
+    yk__fit_record(b, 0, 5, NAN);
+    yk__fit_record(b, 0, 5, INFINITY);
+    yk__fit_record(b, 9, 5, 1);
+    ck_assert_double_eq(yk__fit_run(b, 0, 5), 0);
+    yk__fit_free(b);
 }
 END_TEST
 
 /* At one number of rows a change is the whole line's: most of a run's time may be what it costs whatever its rows. */
 START_TEST(at_one_n_the_line_keeps_its_form)
 {
-    yk__balance *b = balance_make(1);
+    yk__fit *b = fit_make(1, 100);
     for (uint64_t n = 1; n <= 128; n *= 2)
-        yk__balance_record(b, 0, n, 0.039 + 0.001 * (double)n);
+        yk__fit_record(b, 0, n, 0.039 + 0.001 * (double)n);
     for (int i = 0; i < 15; i++)
-        yk__balance_record(b, 0, 1, 0.080);
-    ck_assert_double_eq_tol(yk__balance_predict(b, 0, 1), 0.080, 0.008);
-    ck_assert_double_eq_tol(yk__balance_predict(b, 0, 128), 0.334, 0.05); /* it was 1 to 2.6 s */
-    yk__balance_free(b);
+        yk__fit_record(b, 0, 1, 0.080);
+    ck_assert_double_eq_tol(yk__fit_run(b, 0, 1), 0.080, 0.008);
+    ck_assert_double_eq_tol(yk__fit_run(b, 0, 128), 0.334, 0.05); /* it was 1 to 2.6 s */
+    yk__fit_free(b);
 }
 END_TEST
 
 /* A line through one number of rows has no constant part; at half as many rows that shows at once, and is no change of speed. */
 START_TEST(far_from_what_was_measured_a_slope_is_learnt)
 {
-    yk__balance *b = balance_make(1);
+    yk__fit *b = fit_make(1, 100);
     for (int i = 0; i < 5; i++)
-        yk__balance_record(b, 0, 64, 0.025 + 0.001 * 64);
-    ck_assert(!yk__balance_record(b, 0, 32, 0.025 + 0.001 * 32));
-    ck_assert_int_eq(yk__balance_off(b, 0), 0);
-    ck_assert_double_eq_tol(yk__balance_predict(b, 0, 16), 0.041, 0.002);
-    ck_assert(!yk__balance_record(b, 0, 32, 2 * 0.057)); /* but twice as long is one */
-    ck_assert_int_eq(yk__balance_off(b, 0), 1);
-    yk__balance_free(b);
+        yk__fit_record(b, 0, 64, 0.025 + 0.001 * 64);
+    ck_assert(!yk__fit_record(b, 0, 32, 0.025 + 0.001 * 32));
+    ck_assert_int_eq(b->rank[0].line.outlier, 0);
+    ck_assert_double_eq_tol(yk__fit_run(b, 0, 16), 0.041, 0.002);
+    ck_assert(!yk__fit_record(b, 0, 32, 2 * 0.057)); /* but twice as long is one */
+    ck_assert_int_eq(b->rank[0].line.outlier, 1);
+    yk__fit_free(b);
 }
 END_TEST
 
 /* Twice off by 20 % in one direction: from then on the line is the new one. Once, or to and fro, is nothing. */
 START_TEST(a_change_is_believed_the_second_time)
 {
-    yk__balance *b = balance_make(1);
+    yk__fit *b = fit_make(1, 100);
     for (int i = 0; i < 10; i++)
-        yk__balance_record(b, 0, 50 + (uint64_t)i % 3 * 20, 0.01 + 0.001 * (double)(50 + i % 3 * 20));
-    ck_assert(!yk__balance_record(b, 0, 50, 60)); /* a hiccup of a minute */
-    ck_assert_int_eq(yk__balance_off(b, 0), 1);
-    ck_assert_double_eq_tol(yk__balance_predict(b, 0, 100), 0.11, 1e-6);
-    ck_assert(!yk__balance_record(b, 0, 50, 0.03)); /* the other direction */
-    ck_assert_int_eq(yk__balance_off(b, 0), -1);
-    ck_assert(!yk__balance_record(b, 0, 50, 0.06));
-    ck_assert_int_eq(yk__balance_off(b, 0), 0);
-    ck_assert(!yk__balance_record(b, 0, 50, 0.12));
-    ck_assert(yk__balance_record(b, 0, 70, 0.16));
-    ck_assert_double_eq_tol(yk__balance_predict(b, 0, 100), 0.22, 1e-3);
-    yk__balance_free(b);
+        yk__fit_record(b, 0, 50 + (uint64_t)i % 3 * 20, 0.01 + 0.001 * (double)(50 + i % 3 * 20));
+    ck_assert(!yk__fit_record(b, 0, 50, 60)); /* a hiccup of a minute */
+    ck_assert_int_eq(b->rank[0].line.outlier, 1);
+    ck_assert_double_eq_tol(yk__fit_run(b, 0, 100), 0.11, 1e-6);
+    ck_assert(!yk__fit_record(b, 0, 50, 0.03)); /* the other direction */
+    ck_assert_int_eq(b->rank[0].line.outlier, -1);
+    ck_assert(!yk__fit_record(b, 0, 50, 0.06));
+    ck_assert_int_eq(b->rank[0].line.outlier, 0);
+    ck_assert(!yk__fit_record(b, 0, 50, 0.12));
+    ck_assert(yk__fit_record(b, 0, 70, 0.16));
+    ck_assert_double_eq_tol(yk__fit_run(b, 0, 100), 0.22, 1e-3);
+    yk__fit_free(b);
 }
 END_TEST
 
@@ -138,41 +138,42 @@ START_TEST(split_is_the_best)
         yk__bounds bounds[6];
         uint64_t share[6], sum = 0;
         device d[6];
-        yk__balance *b = balance_make(ranks);
+        yk__fit *b = fit_make(ranks, n);
         double best;
         for (uint32_t r = 0; r < ranks; r++) {
             d[r] = (device){draw_uniform() < 0.3 ? 0 : draw_uniform() * 0.1, 0.0001 + draw_uniform() * 0.01};
             bounds[r] = (yk__bounds){0, draw_uniform() < 0.5 ? 1000 : n / ranks + 1 + (uint64_t)(draw_uniform() * 50)};
             for (uint64_t k = 100; k <= 400; k += 100)
-                yk__balance_record(b, r, k, d[r].a + d[r].b * (double)k);
+                yk__fit_record(b, r, k, d[r].a + d[r].b * (double)k);
         }
-        ck_assert(yk__balance_split(b, n, bounds, share));
+        ck_assert(yk__fit_split(b, bounds, share));
         for (uint32_t r = 0; r < ranks; r++) {
             ck_assert_uint_le(share[r], bounds[r].most);
             sum += share[r];
         }
         ck_assert_uint_eq(sum, n);
         best = best_time(d, ranks, n, bounds);
-        ck_assert_msg(yk__balance_longest(b, share) <= best * (1 + 1e-9), "turn %d: %g, best %g", turn,
-                      yk__balance_longest(b, share), best);
-        yk__balance_free(b);
+        ck_assert_msg(yk__fit_longest(b, share) <= best * (1 + 1e-9), "turn %d: %g, best %g", turn,
+                      yk__fit_longest(b, share), best);
+        yk__fit_free(b);
     }
 }
 END_TEST
 
 START_TEST(bounds_hold)
 {
-    yk__balance *b = balance_make(3);
+    yk__fit *b = fit_make(3, 100);
     uint64_t share[3];
     for (uint32_t r = 0; r < 3; r++)
-        yk__balance_record(b, r, 10, r == 0 ? 0.01 : 0.1);
-    ck_assert(yk__balance_split(b, 100, (yk__bounds[]){{0, 40}, {0, 100}, {0, 0}}, share));
+        yk__fit_record(b, r, 10, r == 0 ? 0.01 : 0.1);
+    ck_assert(yk__fit_split(b, (yk__bounds[]){{0, 40}, {0, 100}, {0, 0}}, share));
     ck_assert(share[0] == 40 && share[1] == 60 && share[2] == 0);
-    ck_assert(yk__balance_split(b, 100, (yk__bounds[]){{0, 100}, {30, 100}, {1, 100}}, share));
+    ck_assert(yk__fit_split(b, (yk__bounds[]){{0, 100}, {30, 100}, {1, 100}}, share));
     ck_assert(share[1] == 30 && share[2] >= 1);
-    ck_assert(!yk__balance_split(b, 91, (yk__bounds[]){{0, 40}, {0, 50}, {0, 0}}, share));
-    ck_assert(!yk__balance_split(b, 91, (yk__bounds[]){{50, 91}, {50, 91}, {0, 0}}, share));
-    yk__balance_free(b);
+    b->n = 91;
+    ck_assert(!yk__fit_split(b, (yk__bounds[]){{0, 40}, {0, 50}, {0, 0}}, share));
+    ck_assert(!yk__fit_split(b, (yk__bounds[]){{50, 91}, {50, 91}, {0, 0}}, share));
+    yk__fit_free(b);
 }
 END_TEST
 
@@ -303,21 +304,19 @@ END_TEST
 START_TEST(no_memory)
 {
     yk_error err = YK_ERROR_INIT;
-    yk__balance *b = NULL;
+    yk__fit *b = NULL;
     yk__policy *p = NULL;
     const yk__seat seat[2] = {{.pace = 0}};
-    for (long n = 0; n < 2; n++) {
-        yk__mem_fail_after(n);
-        ck_assert_int_eq(yk__balance_new(2, &b, &err), YK_E_MEM);
-        ck_assert_ptr_null(b);
-    }
-    for (long n = 0; n < 4; n++) {
+    yk__mem_fail_after(0);
+    ck_assert_int_eq(yk__fit_new(2, 10, seat, &b, &err), YK_E_MEM);
+    ck_assert_ptr_null(b);
+    for (long n = 0; n < 5; n++) {
         yk__mem_fail_after(n);
         ck_assert_int_eq(yk__policy_new(2, seat, 10, &p, &err), YK_E_MEM);
         ck_assert_ptr_null(p);
     }
     yk__mem_fail_after(-1);
-    ck_assert_int_eq(yk__balance_new(0, &b, &err), YK_E_ARG);
+    ck_assert_int_eq(yk__fit_new(0, 10, seat, &b, &err), YK_E_ARG);
 }
 END_TEST
 

@@ -40,12 +40,12 @@ START_TEST(a_slow_rank_is_never_a_loss)
     fast_only = world_best_of(&w, 1);
     world_windows(&w, 1000);
     lost = (w.elapsed - 1000 * world_best(&w)) / fast_only;
-    for (int i = 0; i < 100 && !yk__policy_settled(w.p); i++) /* it may be trying the rank again just now */
+    for (int i = 0; i < 100 && !yk__policy_decision(w.p)->settled; i++) /* it may be trying the rank again just now */
         world_window(&w);
     ck_assert_msg(world_rate(&w) > 0.97, "x%g: %g of the best", f, world_rate(&w));
     ck_assert_int_eq(w.excluded > 0, world_share(&w, 1) == 0);
     if (w.excluded)
-        ck_assert(yk__policy_owns(w.p)[1] == 0 && !yk__policy_members(w.p)[1]);
+        ck_assert(yk__policy_decision(w.p)->owns[1] == 0 && !yk__policy_decision(w.p)->member[1]);
     ck_assert_msg(!known || lost < (f > 100 ? 120 : 60), "x%g: %g steps lost", f, lost);
     world_finish(&w);
 }
@@ -257,7 +257,7 @@ static double mean_rate(const world *like, int jobs, uint64_t from, int windows,
         for (int i = 0; i < windows; i++) {
             world_window(&w);
             sum += 1 / world_rate(&w);
-            settled += yk__policy_settled(w.p);
+            settled += yk__policy_decision(w.p)->settled;
         }
         rate += windows / sum / jobs;
         world_finish(&w);
@@ -356,9 +356,9 @@ START_TEST(parts_of_the_optimizer_follow)
     const double *owns;
     world_begin(&w);
     world_windows(&w, 200);
-    owns = yk__policy_owns(w.p);
+    owns = yk__policy_decision(w.p)->owns;
     ck_assert_msg(owns[1] > 0 && fabs(owns[1] / (owns[0] + owns[1]) - 0.1) < 0.02, "%g %g", owns[0], owns[1]);
-    ck_assert_uint_le(yk__policy_generation(w.p), 16);
+    ck_assert_uint_le(yk__policy_decision(w.p)->generation, 16);
     world_finish(&w);
 }
 END_TEST
@@ -373,7 +373,7 @@ START_TEST(parts_of_the_optimizer_fit_memory)
     const double *owns;
     world_begin(&w);
     world_windows(&w, 200);
-    owns = yk__policy_owns(w.p);
+    owns = yk__policy_decision(w.p)->owns;
     ck_assert_msg(fabs(owns[1] / (owns[0] + owns[1]) - due) < 0.01, "%g of %g", owns[1] / (owns[0] + owns[1]), due);
     world_finish(&w);
 }
@@ -394,7 +394,7 @@ START_TEST(steady_windows_are_seldom_timed)
     world w = {.ranks = 2, .n = 128, .d = {{.a = 2e-4, .b = 4e-5, .noise = 0.02}, {.a = 2e-4, .b = 6e-5, .noise = 0.02}}};
     world_begin(&w);
     world_windows(&w, 200);
-    ck_assert(yk__policy_settled(w.p));
+    ck_assert(yk__policy_decision(w.p)->settled);
     ck_assert_uint_le(timed_of(&w, 500), 60);
     world_finish(&w);
 }
@@ -457,7 +457,7 @@ START_TEST(a_rank_that_recovers_comes_back)
     world_windows(&w, 12000);
     ck_assert_int_eq(w.back, 1);
     ck_assert_msg(world_share(&w, 1) > 55, "%d rows", (int)world_share(&w, 1));
-    ck_assert(yk__policy_members(w.p)[1] && yk__policy_owns(w.p)[1] > 0.3);
+    ck_assert(yk__policy_decision(w.p)->member[1] && yk__policy_decision(w.p)->owns[1] > 0.3);
     world_finish(&w);
 }
 END_TEST
@@ -507,7 +507,7 @@ START_TEST(a_false_sign_costs_little)
     double fast_only;
     world_begin(&w);
     world_windows(&w, 600);
-    ck_assert(!yk__policy_members(w.p)[1]);
+    ck_assert(!yk__policy_decision(w.p)->member[1]);
     fast_only = world_best_of(&w, 1);
     w.elapsed = 0;
     w.d[1].faster = 2;
@@ -580,8 +580,8 @@ START_TEST(goes_on_from_its_numbers)
     yk__policy_get(w.p, v);
     ck_assert_int_eq(yk__policy_new(2, w.seat, 128, &other, &err), YK_OK);
     ck_assert(yk__policy_set(other, v));
-    ck_assert_mem_eq(yk__policy_shares(other), yk__policy_shares(w.p), 2 * sizeof(uint64_t));
-    ck_assert(!yk__policy_members(other)[1] && yk__policy_owns(other)[1] == 0);
+    ck_assert_mem_eq(yk__policy_decision(other)->share, yk__policy_decision(w.p)->share, 2 * sizeof(uint64_t));
+    ck_assert(!yk__policy_decision(other)->member[1] && yk__policy_decision(other)->owns[1] == 0);
     for (uint32_t i = 0; i < yk__policy_count(w.p); i++) { /* whatever a file holds */
         const double was = v[i];
         v[i] = NAN;

@@ -24,7 +24,7 @@ static void random_world(world *w, uint32_t turn)
 static void world_settle(world *w, uint64_t n)
 {
     world_windows(w, n);
-    for (int i = 0; i < 300 && !yk__policy_settled(w->p); i++)
+    for (int i = 0; i < 300 && !yk__policy_decision(w->p)->settled; i++)
         world_window(w);
 }
 
@@ -90,7 +90,7 @@ START_TEST(members_cost_what_they_exchange)
     for (uint32_t m = 2; m <= 4; m++) { /* the time that the policy expects of a set, measured or not */
         const bool member[4] = {true, m > 1, m > 2, m > 3};
         uint64_t share[YK__RANKS];
-        const double seen = yk__set_predict(w.p, member, share), is = world_best_of(&w, (1u << m) - 1);
+        const double seen = yk__fit_set(w.p->fit, member, share), is = world_best_of(&w, (1u << m) - 1);
         ck_assert_msg(fabs(seen - is) < 0.1 * is, "%u members: %g seconds foreseen, %g are true", m, seen, is);
     }
     world_finish(&w);

@@ -162,10 +162,10 @@ static void device_look(world *w, uint32_t r)
 {
     device *d = &w->d[r];
     double seconds = factor_at(d, w->window);
-    if (!yk__policy_excluded(w->p)[r]) {
+    if (!yk__policy_decision(w->p)->excluded[r]) {
         d->seen = (yk__recovery){0};
         d->faster = 0;
-    } else if (d->looks && !yk__policy_members(w->p)[r] && w->window % LOOK_EVERY == 0) {
+    } else if (d->looks && !yk__policy_decision(w->p)->member[r] && w->window % LOOK_EVERY == 0) {
         seconds *= 1 + d->noise * (2 * random_uniform() - 1);
         seconds *= random_uniform() < d->late ? 1 + (LATE - 1) * random_uniform() : 1;
         d->faster = yk__recovery_look(&d->seen, seconds);
@@ -176,7 +176,7 @@ static void device_look(world *w, uint32_t r)
 void world_window(world *w)
 {
     yk_error err = YK_ERROR_INIT;
-    const uint64_t *share = yk__policy_shares(w->p);
+    const uint64_t *share = yk__policy_decision(w->p)->share;
     uint64_t before[MOST];
     double longest = 0, update = 0, compiling[MOST] = {0}, making = 0, busy[MOST] = {0};
     const bool timed = yk__policy_timed(w->p);
@@ -188,14 +188,14 @@ void world_window(world *w)
         making = fmax(making, compiling[r]);
         busy[r] = time_noisy(&w->d[r], w->window, rank_seconds(w, r, share));
         longest = fmax(longest, busy[r]);
-        update = fmax(update, update_seconds(w, r, yk__policy_owns(w->p)));
+        update = fmax(update, update_seconds(w, r, yk__policy_decision(w->p)->owns));
     }
     w->last = longest + update + exchange_seconds(w, share);
     w->elapsed += w->last + making;
     w->compiled += making;
     for (uint32_t r = 0; r < w->ranks; r++) {
         yk__report *t = &w->report[r];
-        if (!yk__policy_members(w->p)[r])
+        if (!yk__policy_decision(w->p)->member[r])
             continue;
         t->rows = (double)share[r];
         t->busy = timed && !compiling[r] && share[r] ? busy[r] : 0;
@@ -204,7 +204,7 @@ void world_window(world *w)
         t->compiling += compiling[r];
         t->left = w->left;
         t->part = w->d[r].part;
-        t->update = yk__policy_owns(w->p)[r] > 0 ? w->d[r].update : 0; /* a rank without a part measures nothing */
+        t->update = yk__policy_decision(w->p)->owns[r] > 0 ? w->d[r].update : 0; /* a rank without a part measures nothing */
     }
     for (uint32_t r = 0; r < w->ranks; r++)
         device_look(w, r);
@@ -213,11 +213,11 @@ void world_window(world *w)
     if (!yk__policy_pass(w->p))
         return;
     for (uint32_t r = 0; r < w->ranks; r++)
-        w->report[r].faster = yk__policy_members(w->p)[r] ? 0 : w->d[r].faster;
+        w->report[r].faster = yk__policy_decision(w->p)->member[r] ? 0 : w->d[r].faster;
     ck_assert_msg(!yk__policy_look(w->p, w->report, &err), "%s", err.text);
     memset(w->report, 0, sizeof w->report);
     take_events(w);
-    w->changes += memcmp(before, yk__policy_shares(w->p), w->ranks * sizeof *before) != 0;
+    w->changes += memcmp(before, yk__policy_decision(w->p)->share, w->ranks * sizeof *before) != 0;
 }
 
 void world_windows(world *w, uint64_t n)
@@ -225,7 +225,7 @@ void world_windows(world *w, uint64_t n)
     for (uint64_t i = 0; i < n; i++) {
         uint64_t sum = 0;
         for (uint32_t r = 0; r < w->ranks; r++)
-            sum += yk__policy_shares(w->p)[r];
+            sum += yk__policy_decision(w->p)->share[r];
         ck_assert_uint_eq(sum, w->n);
         world_window(w);
     }
@@ -233,13 +233,13 @@ void world_windows(world *w, uint64_t n)
 
 uint64_t world_share(const world *w, uint32_t r)
 {
-    return yk__policy_shares(w->p)[r];
+    return yk__policy_decision(w->p)->share[r];
 }
 
 /* The window that shares and roles give now, beside the best there is. */
 double world_rate(const world *w)
 {
-    return world_best(w) / window_seconds(w, yk__policy_shares(w->p), yk__policy_owns(w->p));
+    return world_best(w) / window_seconds(w, yk__policy_decision(w->p)->share, yk__policy_decision(w->p)->owns);
 }
 
 void world_finish(world *w)

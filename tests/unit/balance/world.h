@@ -7,7 +7,7 @@
 #ifndef YOKE_TESTS_UNIT_BALANCE_WORLD_H
 #define YOKE_TESTS_UNIT_BALANCE_WORLD_H
 
-#include "core/balance/balance.h"
+#include "core/balance/cost_model.h"
 
 enum { MOST = 4, PROGRAMS = 2048, LOOK_EVERY = 5, LATE = 20 };
 
