@@ -78,7 +78,7 @@ static yk_status move_sums(yk__params *p, yk__bucket *b, yk__bucket *was, yk_err
     if (!all)
         return yk__fail_mem(err, b->layout.n * sizeof *all, "sums that change their owner");
     memcpy(all + was->begin, was->sum, (was->end - was->begin) * sizeof *all);
-    b->grad = NULL, b->sum = NULL, b->piece = NULL, b->n_piece = 0;
+    b->grad = NULL, b->sum = NULL, b->sum_pin = NULL, b->piece = NULL, b->n_piece = 0;
     yk__sums_drop(p, was);
     if (!yk__exchange_move(p->exchange, &was->layout.slice, &b->layout.slice, all, err) && !yk__sums_make(p, b, err))
         memcpy(b->sum, all + b->begin, (b->end - b->begin) * sizeof *all);

@@ -36,6 +36,15 @@ registered() { # DEVICES
     [ "$(cat "$out/pageable-25")" -lt $(($(cat "$out/pageable-5") + 20)) ]
 }
 
+# Gradients in slices: the bits of whole ones.
+sliced() { # sliced DEVICES
+    for stage in state gradients; do
+        "$yoke" train --model mlp --model-config hidden=64 --data "idx:$out/images" --devices "$1" --shares equal --shard $stage \
+            --global-batch 64 --max-steps 6 --overwrite-output-dir --output-dir "$out/$stage" || return 1
+    done
+    cmp "$out/state/model.safetensors" "$out/gradients/model.safetensors"
+}
+
 # A kernel of the card never ends: the job does, and says which device hangs.
 hang_is_noticed() {
     FAKE_CUDA_HANG=300 YOKE_STUCK_MS=2000 timeout 60 "$yoke" train --model mlp --model-config hidden=64 --data "idx:$out/images" \
@@ -118,6 +127,8 @@ ok "libraries that are named and cannot be opened" not_opened
 ok "a card without room" no_room
 ok "what a step copies is registered" registered "cpu:0! cuda:0!"
 ok "so is what a card alone copies" registered cuda:0
+ok "gradients in slices, on a card and a processor" sliced "cpu:0! cuda:0!"
+ok "gradients in slices, on two cards" sliced "cuda:0! cuda:1!"
 ok "a card alone that hangs is noticed" hang_is_noticed
 ok "an excluded neighbour adds nothing to a card's steps" only_the_card
 if "$yoke" info --kinds 2>/dev/null | grep -q '^opencl$'; then

@@ -54,6 +54,7 @@ typedef struct yk__bucket {
     uint64_t shared_at; /* elements of the trained buckets before it: its begin in the blocks for exchanges */
     yk_buffer *grad, *moment[YK__MOMENTS]; /* grad: of the whole bucket, or of this rank's slice (yk__grad_at) */
     float *sum;          /* gradients in slices: the window's sums of this rank's slice; else NULL */
+    yk_pin *sum_pin;     /* of that memory, on a device that copies it */
     yk__piece *piece;    /* and the pieces that are summed at once */
     uint32_t n_piece;
     float *shared;       /* this rank's gradients for exchanges; NULL if it does not talk */

@@ -56,8 +56,10 @@ yk_status yk__sums_make(yk__params *p, yk__bucket *b, yk_error *err)
         return yk__fail_mem(err, bytes, "sums of gradients");
     memset(b->sum, 0, bytes);
     b->is_wrapped = yk__queue_wraps(p->queue);
-    return b->is_wrapped ? yk__queue_wrap(p->queue, b->sum, bytes, &b->grad, YK__GRAD_BYTES, err)
-                         : yk__queue_buffer(p->queue, bytes, &b->grad, YK__GRAD_BYTES, err);
+    if (b->is_wrapped)
+        return yk__queue_wrap(p->queue, b->sum, bytes, &b->grad, YK__GRAD_BYTES, err);
+    yk__queue_pin(p->queue, b->sum, bytes, &b->sum_pin);
+    return yk__queue_buffer(p->queue, bytes, &b->grad, YK__GRAD_BYTES, err);
 }
 
 void yk__sums_drop(yk__params *p, yk__bucket *b)
@@ -68,6 +70,7 @@ void yk__sums_drop(yk__params *p, yk__bucket *b)
     b->piece = NULL;
     b->n_piece = 0;
     yk__queue_unbuffer(p->queue, &b->grad, own_bytes(b), YK__GRAD_BYTES);
+    yk__queue_unpin(p->queue, &b->sum_pin);
     yk__free(b->sum);
     b->sum = NULL;
 }
@@ -163,7 +166,7 @@ static yk_status piece_start(yk__params *p, yk__bucket *b, const yk__piece *piec
     if (lane && yk__queue_get(p->queue, lane, piece->from * sizeof(float), yk__exchange_grads(p->exchange, part_at(p, part)),
                               piece->layout.n * sizeof(float), err))
         return err->status;
-    part->point = lane ? p->queue->last_point : 0;
+    part->point = p->queue->last_point; /* without gradients, too: the last update may still read the sums */
     return YK_OK;
 }
 

@@ -31,7 +31,7 @@ typedef struct yk__sum_part {
     struct yk__bucket *bucket; /* NULL: none */
     const yk__piece *piece;
     const bool *written;       /* by parameter: the device wrote its gradient; NULL: it wrote none */
-    uint64_t point;            /* queue point that completes its way from the device */
+    uint64_t point;            /* queue point that completes its way from the device, and the update before */
     bool posted;
     yk__request *request;
     int64_t begun_ns, done_ns;
