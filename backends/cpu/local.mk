@@ -28,9 +28,13 @@ libyokecpu_la_SOURCES = backends/cpu/conv/cpu_conv.c backends/cpu/conv/cpu_conv.
 	plugins/kit/kit_cores.h plugins/kit/kit_options.c plugins/kit/kit_options.h plugins/kit/plugin.h plugins/kit/value.h
 libyokecpu_la_CFLAGS = $(AM_CFLAGS) -fno-math-errno
 if !SANITIZE_NONE
-# with a sanitizer's checks the kernels take two to three times as long at -O1, and with them most tests that train; where each variable
-# is, for a debugger, takes half of the time to compile them (a pattern: a target's own name would take the place of its rule)
-%isa_avx2.lo %isa_avx512.lo %isa_avx512bf16.lo: CFLAGS += -O2 -fno-var-tracking
+# with a sanitizer's checks the kernels take two to three times as long at -O1, and with them most tests that train; those for AVX-512 take
+# a minute to compile at -O2, so that they are fast only where they run. Where each variable is, for a debugger, takes half of the time to
+# compile them (a pattern: a target's own name would take the place of its rule)
+fast_where = $(if $(shell grep -m 1 -ow $(1) /proc/cpuinfo 2>/dev/null),-O2) -fno-var-tracking
+%isa_avx2.lo: CFLAGS += -O2 -fno-var-tracking
+%isa_avx512.lo: CFLAGS += $(call fast_where,avx512f)
+%isa_avx512bf16.lo: CFLAGS += $(call fast_where,avx512_bf16)
 endif
 libyokecpu_la_LIBADD = -lm -lpthread
 
