@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Manual pages of the commands are printed by the commands themselves, from their option tables.
 COMMAND_MANS = docs/yoke.1 docs/yoke-info.1 docs/yoke-env.1 docs/yoke-config.1 docs/yoke-train.1 docs/yoke-eval.1 docs/yoke-predict.1 \
-	docs/yoke-launch.1 docs/yoke-trace.1 docs/yoke-bench.1 docs/yoke-estimate-memory.1 docs/yoke-test.1 docs/yoke-plugin.1 \
+	docs/yoke-launch.1 docs/yoke-trace.1 docs/yoke-bench.1 docs/yoke-estimate-memory.1 docs/yoke-test.1 docs/yoke-plugin-list.1 \
 	docs/yoke-inspect.1 docs/yoke-tokenize.1
 # (not where they are built for another machine, whose programs do not run here)
 man_MANS =
@@ -11,12 +11,14 @@ endif
 CLEANFILES += $(COMMAND_MANS)
 $(COMMAND_MANS): yoke$(EXEEXT)
 	@$(MKDIR_P) docs
-	$(AM_V_GEN)name=`basename $@ .1`; command=`echo $$name | sed 's/^yoke-*//'`; \
+	$(AM_V_GEN)name=`basename $@ .1`; command=`echo $$name | sed 's/^yoke-*//;s/-list$$//'`; \
 		./yoke$(EXEEXT) $$command --man > $@.tmp && mv $@.tmp $@
 EXTRA_DIST += docs/architecture.md docs/flow-step.md docs/flow-batch.md \
 	docs/flow-gradient.md docs/bindings.md docs/cpu-speed-conv.md docs/cpu-speed.md docs/cuda.md docs/data.md \
 	docs/devices.md docs/from-accelerate.md docs/from-deepspeed.md \
 	docs/from-huggingface.md docs/opencl.md docs/pjrt.md docs/promises.md docs/serving.md docs/sharding.md docs/vulkan.md
+	docs/from-huggingface.md docs/opencl.md docs/pjrt.md docs/plugin-guide.md docs/promises.md docs/serving.md \
+	docs/vulkan.md docs/your-device.md
 # a folder is distributed whole: a new page needs no line here
 EXTRA_DIST += docs/decisions
 dist_man_MANS += docs/yoke-plugin.7
@@ -57,6 +59,8 @@ pages_DATA = docs/architecture.md docs/flow-step.md docs/flow-batch.md \
 	docs/devices.md docs/from-accelerate.md docs/from-deepspeed.md \
 	docs/from-huggingface.md docs/glossary.md docs/launching.md docs/opencl.md docs/pjrt.md docs/promises.md docs/serving.md \
 	docs/sharding.md docs/vulkan.md
+	docs/from-huggingface.md docs/glossary.md docs/launching.md docs/opencl.md docs/pjrt.md docs/plugin-guide.md docs/promises.md \
+	docs/serving.md docs/vulkan.md docs/your-device.md
 examplesdir = $(docdir)/examples
 examples_DATA = examples/finetune.c examples/mlp.c examples/own_layer.c examples/own_loop.c examples/resume.c examples/serve.c \
 	examples/stream.c \

@@ -249,9 +249,15 @@ static void print_man_spellings(const yk__cli_command *c)
     each_spelling(c, true, print_man_spelling);
 }
 
+/* man yoke-plugin shows the guide of those who write one, yoke-plugin(7), which a page of section 1 would hide. */
+const char *yk__cli_page(const char *command)
+{
+    return strcmp(command, "plugin") ? command : "plugin-list";
+}
+
 static int print_man(const yk__cli_command *c)
 {
-    printf(".TH YOKE-%s 1\n.SH NAME\nyoke-%s \\- %s\n.SH SYNOPSIS\n.B yoke%c%s\n", c->name, c->name, c->summary,
+    printf(".TH YOKE-%s 1\n.SH NAME\nyoke-%s \\- %s\n.SH SYNOPSIS\n.B yoke%c%s\n", yk__cli_page(c->name), yk__cli_page(c->name), c->summary,
            name_separator(c), c->name);
     print_roff(c->usage);
     printf("\n.SH DESCRIPTION\n");

@@ -80,6 +80,8 @@ int yk__cli_find(const yk__cli_command *command, const char *name, size_t n);
 /* True if `name`, of n characters, is in a list with | between names. */
 bool yk__cli_is_named(const char *list, const char *name, size_t n);
 bool yk__cli_takes_value(const yk__cli_option *option);
+/* Name of a command's manual page behind "yoke-". */
+const char *yk__cli_page(const char *command);
 /* 1 or 0 for the words that Python programs accept as true and false; else -1. Takes NULL. */
 int yk__cli_truth(const char *s);
 

@@ -284,8 +284,10 @@ typedef struct yk_graph yk_graph;
 
 /* Contents of a slot. */
 typedef enum yk_slot_kind {
-    YK_SLOT_ARENA,  /* scratch of the program; its contents end with the step. There may be several, anywhere among the
-                       slots: the host splits temporaries that exceed caps.max_alloc */
+    YK_SLOT_ARENA,  /* scratch of the step, whose programs share it; its contents end with the step. A value that one program
+                       leaves for a later one has YK_VALUE_OUTPUT in the one and YK_VALUE_INPUT in the other; without a mark its place
+                       is the plugin's own to choose. There may be several, anywhere among the slots: the host splits
+                       temporaries that exceed caps.max_alloc */
     YK_SLOT_INPUT,  /* written by the host before a run: batches, scalars, random keys */
     YK_SLOT_PARAM,  /* trained */
     YK_SLOT_STATE,  /* optimizer state, running statistics */
@@ -312,7 +314,8 @@ typedef struct yk_value {
     int64_t stride[YK_MAX_DIMS];    /* in elements; 0 = broadcast */
 } yk_value;
 
-enum { YK_VALUE_INPUT = 1, YK_VALUE_OUTPUT = 2 }; /* comes from, goes to a slot that outlives the program's run */
+enum { YK_VALUE_INPUT = 1, YK_VALUE_OUTPUT = 2 }; /* comes from, goes to memory that outlives the program's run: any slot but an
+                                                     arena, or an arena whose value another program of the step has made, will read */
 
 /*
  * Writers: one node writes a value that is no view, before any node that reads it. Three kinds of nodes write into existing
@@ -421,7 +424,8 @@ typedef struct yk_device_caps {
     uint64_t max_alloc;          /* bytes of one buffer; 0 = no limit known */
     uint32_t align;              /* slot offsets are multiples of this; a power of two up to 65536 */
     uint32_t units;              /* compute units or threads, one at least; for reports */
-    uint32_t store, compute;     /* bit masks of dtypes: can be stored; have arithmetic (inputs of dot and map) */
+    uint32_t store, compute;     /* bit masks of dtypes: can be stored; have arithmetic (inputs of dot and map). compute has f32, and
+                                    nothing that store has not. The host looks at its float types alone: i32 may stand there */
     char isa[64];                /* instruction set or architecture ("avx512bf16", "sm_90"), for reports */
     uint64_t max_bind;           /* bytes one slot may span (a storage buffer's range); 0 = as max_alloc */
     uint32_t value_align;        /* in its slot, a value that is no view and has at least so many bytes begins at a multiple
@@ -542,7 +546,8 @@ typedef struct yk_plugin {
     yk_status (*program_new)(yk_device *dev, const yk_graph *g, yk_program **p);
     void (*program_free)(yk_program *p); /* the queues that run it are idle [one] */
     yk_status (*queue_new)(yk_device *dev, const yk_queue_desc *desc, yk_queue **q); /* [any] */
-    void (*queue_free)(yk_queue *q); /* waits for running work; after queue_abort for a limited time [one] */
+    /* Waits for running work; after queue_abort for a limited time. By then no thread is in a wait on the queue. [one] */
+    void (*queue_free)(yk_queue *q);
     /* Enqueues work and returns the point that completes it. Points of a queue begin at 1 and grow by one. A point is done with
      * all points before it: every queue and buffer_map see their results. [one] per queue */
     yk_status (*queue_run)(yk_queue *q, const yk_submit *s, uint64_t *point);
@@ -557,9 +562,9 @@ typedef struct yk_plugin {
      * The pointer may be NULL: nothing worth counting, or unknown beforehand. [any] */
     yk_status (*graph_scratch)(yk_device *dev, const yk_graph *g, uint64_t *bytes);
     /* Fails the queue with `why`: every wait on it returns within 100 ms, and its work may or may not be done. queue_free
-     * then waits while the device finishes work, and for 2 s without any. Work that might never end is left behind: such
-     * a device is not closed, and its buffers keep their memory, as the device may still write there. NULL: the host can only
-     * give up the whole device. [any] */
+     * then waits while the device finishes work, and for 2 s without any. Work that might never end is left behind: the host
+     * never closes such a device and never frees its buffers, as the device may still write there. NULL: the host can only give up
+     * the whole device. [any] */
     void (*queue_abort)(yk_queue *q, yk_status why);
     /* Begin and end of a finished point's work, in ns of one clock per device, unrelated to other clocks. YK_E_ARG: not done,
      * or more than 64 points ago; those of the last 63 points are known. NULL: unknown. [one] per queue */

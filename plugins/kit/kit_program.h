@@ -80,6 +80,14 @@ typedef struct kit_coop {
 } kit_coop;
 enum { KIT_COOP_F16, KIT_COOP_BF16, KIT_COOPS };
 
+/* Where a node is computed. */
+enum {
+    KIT_PLACE_KERNELS, /* by kernels of the kit */
+    KIT_PLACE_LIBRARY, /* by a library of operators */
+    KIT_PLACE_HOST,    /* by the host, on copies of its operands */
+    KIT_PLACE_NONE     /* nowhere: the program is refused */
+};
+
 /* A device, as far as it decides about launches. A member comes with the first kernel that asks for it. */
 typedef struct kit_target {
     const yk_host *host;   /* allocates, and reports failures to the user */
@@ -113,7 +121,12 @@ typedef struct kit_target {
     /* The same of a convolution. */
     bool (*convolution)(yk_device *dev, const kit_convolution *convolution, uint64_t *scratch);
     bool eight;     /* `product` accepts YK_F8E4M3 and YK_F8E5M2, with contiguous terms */
-    yk_device *dev; /* for it */
+    /*
+     * KIT_PLACE_*; NULL: kernels compute every node. A node elsewhere is one launch without a unit; its arguments are the node's inputs,
+     * then its outputs, in elements of one byte.
+     */
+    uint32_t (*place)(yk_device *dev, const yk_graph *graph, uint32_t node);
+    yk_device *dev; /* for these functions */
 } kit_target;
 
 typedef enum kit_arg_kind {
@@ -158,7 +171,8 @@ typedef struct kit_launch {
                             * gq, gk, gv, delta (f32, a number for each query), scratch memory. YK_NONE for other launches */
     uint32_t convolution;  /* index in kit_program.convolution; arguments x, w, y, scratch memory; or gy, w, gx; or gy, x, gw. YK_NONE
                             * for other launches */
-    uint32_t node;         /* for messages */
+    uint32_t place;        /* KIT_PLACE_* */
+    uint32_t node;         /* of the graph, for messages and other places */
     char kernel[KIT_NAME];
     uint64_t groups[3];    /* number of groups in x, y, z, never 0 */
     uint32_t local;        /* work-items of a group, all in x; 1 in the CPU shape */

@@ -35,6 +35,7 @@ typedef struct span {
 struct yk_queue {
     yk_device *dev;
     const kit_queue_ops *ops;
+    void *own; /* the plugin's */
     pthread_t thread;
     pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t changed;
@@ -48,6 +49,17 @@ struct yk_queue {
 };
 
 static _Thread_local uint32_t blamed; /* node at fault in the current work of a queue's thread */
+static _Thread_local yk_queue *current; /* the queue that this thread works for */
+
+yk_queue *kit_queue_current(void)
+{
+    return current;
+}
+
+void **kit_queue_own(yk_queue *q)
+{
+    return &q->own;
+}
 
 void kit_queue_blame(uint32_t stream)
 {
@@ -169,10 +181,12 @@ static job *queue_take(yk_queue *q)
 
 static void *queue_main(void *arg)
 {
-    yk_queue *q = arg;
+    yk_queue *q = current = arg;
     for (job *j; (j = queue_take(q)) != NULL; q->ops->host->free(j))
         if (!queue_has_failed(q))
             job_do(q, j);
+    if (q->ops->end)
+        q->ops->end(q);
     pthread_mutex_lock(&q->lock);
     q->ended = true;
     pthread_cond_broadcast(&q->changed);

@@ -35,7 +35,15 @@ typedef struct kit_queue_ops {
     /* Runs in the caller's thread, after the kit's checks and before the point is given out: refuses impossible work through host->fail,
      * or takes data that must be read at once. May be NULL. */
     yk_status (*admit)(yk_device *dev, const yk_submit *s, const yk_copy *c); /* one of s, c is NULL */
+    /* Runs in the queue's thread after its last job: releases the plugin's own data of the queue. May be NULL. Never runs for a queue that
+     * kit_queue_free leaves behind. */
+    void (*end)(yk_queue *q);
 } kit_queue_ops;
+
+/* The queue whose thread calls, in run, copy and end; NULL in other threads. */
+yk_queue *kit_queue_current(void);
+/* The plugin's own data of a queue (a stream, scratch memory): a pointer, NULL at first. The plugin sets it in queue_new, or in run. */
+void **kit_queue_own(yk_queue *q);
 
 /* In run, copy or a call, which return a failure next: the node that failed, by its yk_node.stream. */
 void kit_queue_blame(uint32_t stream);

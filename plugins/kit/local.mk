@@ -2,7 +2,9 @@
 # The kit: a convenience library for plugins, and the kernel sources as C strings.
 noinst_LTLIBRARIES += libkit.la
 libkit_la_SOURCES = plugins/kit/kit_cache.c plugins/kit/kit_cache.h plugins/kit/kit_clock.h plugins/kit/kit_coop.c \
-	plugins/kit/kit_coop.h plugins/kit/kit_cores.c plugins/kit/kit_cores.h plugins/kit/devices.c plugins/kit/devices.h \
+	plugins/kit/kit_coop.h plugins/kit/kit_cores.c plugins/kit/kit_cores.h plugins/kit/kit_device.c plugins/kit/kit_device.h \
+	plugins/kit/kit_device_internal.h plugins/kit/kit_device_program.c plugins/kit/kit_entry.c plugins/kit/kit_entry.h \
+	plugins/kit/kit_fallback.c plugins/kit/kit_fallback.h plugins/kit/devices.c plugins/kit/devices.h \
 	plugins/kit/drain.c plugins/kit/drain.h plugins/kit/emit.c plugins/kit/emit.h plugins/kit/emit_kernel.c plugins/kit/emit_wide.c \
 	plugins/kit/hlo/function.c plugins/kit/hlo/function.h plugins/kit/hlo/hlo_primitives.c plugins/kit/hlo/tensor.c \
 	plugins/kit/hlo/tensor.h plugins/kit/lower/attn.c plugins/kit/lower/behind.c plugins/kit/lower/chain.c \

@@ -2,6 +2,7 @@
 /* Units by name: the table, then the cache folder, then the compiler; see units.h. */
 #include "plugins/kit/units.h"
 
+#include "plugins/kit/kit_entry.h"
 #include "plugins/kit/plugin.h"
 
 #define MORE 32 /* entries added beyond the requested number */
@@ -88,12 +89,11 @@ static uint64_t source_key(const kit_units *units, const char *macros, const cha
     return key;
 }
 
-/* file: of the kit, or NULL for the text of generated kernels. */
-static yk_status unit_build(kit_units *units, const char *file, const char *macros, const char *text, void **code)
+/* Found, loaded or compiled. */
+static yk_status parts_build(kit_units *units, const char *macros, const char *const part[KIT_PARTS], void **code)
 {
     char options[2 * KIT_MACROS];
-    const char *part[KIT_PARTS];
-    if (!kit_unit_parts(units->target, file, text, part) || !kit_unit_macros(units->target, macros, options, sizeof options))
+    if (!kit_unit_macros(units->target, macros, options, sizeof options))
         return YK_E_INTERNAL;
     const uint64_t key = source_key(units, options, part);
     if ((*code = code_find(units, key)) != NULL)
@@ -107,6 +107,13 @@ static yk_status unit_build(kit_units *units, const char *file, const char *macr
     if (!s)
         code_keep(units, key, *code, true);
     return s;
+}
+
+/* file: of the kit, or NULL for the text of generated kernels. */
+static yk_status unit_build(kit_units *units, const char *file, const char *macros, const char *text, void **code)
+{
+    const char *part[KIT_PARTS];
+    return kit_unit_parts(units->target, file, text, part) ? parts_build(units, macros, part, code) : YK_E_INTERNAL;
 }
 
 /* The generated kernels with these macros that the device does not have yet, compiled as one. */
@@ -146,6 +153,38 @@ yk_status kit_units_get(kit_units *units, const kit_program *program, void **of)
         else
             of[i] = code_find(units, u->key);
     }
+    pthread_mutex_unlock(&units->lock);
+    return s;
+}
+
+static yk_status entry_build(kit_units *units, const kit_program *program, const kit_launch *launch, void **code)
+{
+    const kit_unit *u = &program->unit[launch->unit];
+    const char *part[KIT_PARTS];
+    kit_text text, own;
+    kit_text_init(&text, units->target->host);
+    kit_text_init(&own, units->target->host);
+    if (!u->file)
+        kit_text_put(&own, program->text.data + u->begin, u->end - u->begin);
+    yk_status s = own.bad ? YK_E_MEM : kit_unit_parts(units->target, u->file, own.data, part) ? YK_OK : YK_E_INTERNAL;
+    if (!s) {
+        kit_text_put(&text, part[KIT_PARTS - 1], strlen(part[KIT_PARTS - 1]));
+        kit_entry_write(&text, program, launch);
+        part[KIT_PARTS - 1] = text.data;
+        s = text.bad ? YK_E_MEM : parts_build(units, u->macros, part, code);
+    }
+    kit_text_free(&own);
+    kit_text_free(&text);
+    return s;
+}
+
+yk_status kit_units_entries(kit_units *units, const kit_program *program, void **of)
+{
+    yk_status s = YK_OK;
+    pthread_mutex_lock(&units->lock);
+    for (size_t i = 0; i < program->n_launch && !s; i++)
+        if (program->launch[i].unit != YK_NONE)
+            s = entry_build(units, program, &program->launch[i], &of[i]);
     pthread_mutex_unlock(&units->lock);
     return s;
 }

@@ -5,7 +5,7 @@
 . "$YOKE_SOURCE/tests/cts/lib.sh"
 ROOT=$WORK/root
 make -s -C "$YOKE_BUILD" install-yokeincludeHEADERS install-pkgconfigDATA install-nobase_dist_sdkDATA \
-    install-nobase_nodist_sdkDATA DESTDIR="$ROOT" >"$WORK/log" 2>&1 ||
+    install-nobase_nodist_sdkDATA install-kitlibDATA DESTDIR="$ROOT" >"$WORK/log" 2>&1 ||
     { tail -5 "$WORK/log" | sed 's/^/# /'; result 1 "headers are installed"; finish; }
 PC=$(find "$ROOT" -name yoke-plugin.pc)
 SDK=$(find "$ROOT" -path '*/yoke/plugins/kit/kit_queue.h' | sed 's,/plugins/kit/kit_queue.h,,')
@@ -14,18 +14,22 @@ mkdir "$WORK/src" && cp "$SDK"/plugins/template/* "$WORK/src" || exit 1
 if (cd "$WORK/src" && autoreconf --version) >/dev/null 2>&1; then
     case $SANITIZER in none) flag= ;; *) flag=--enable-sanitize=$SANITIZER ;; esac
     export PKG_CONFIG_PATH=$(dirname "$PC") PKG_CONFIG_SYSROOT_DIR=$ROOT
-    (cd "$WORK/src" && autoreconf -i && ./configure --prefix=/usr/local sdkdir="$SDK" $flag && make) >"$WORK/log" 2>&1
+    (cd "$WORK/src" && autoreconf -i && ./configure --prefix=/usr/local $flag && make) >"$WORK/log" 2>&1
     code=$?
     [ $code -eq 0 ] || tail -15 "$WORK/log" | sed 's/^/# /'
     result $code "its own configure and make"
     PLUGIN=$WORK/src/.libs/yoke_template.so
-    cp "$WORK/src/.libs/yoke_far.so" "$WORK"
+    cp "$WORK/src/.libs/yoke_far.so" "$WORK/src/.libs/yoke_cc.so" "$WORK/src/.libs/yoke_blas.so" "$WORK"
 else
     PLUGIN=$WORK/yoke_template.so
     ${CC:-gcc} -std=gnu11 -O1 -fvisibility=hidden -fPIC -shared $SANITIZE "-DSANITIZER=\"$SANITIZER\"" \
         $HEADERS -o "$PLUGIN" "$WORK/src/template.c" &&
         ${CC:-gcc} -std=gnu11 -O1 -fvisibility=hidden -fPIC -shared -pthread $SANITIZE "-DSANITIZER=\"$SANITIZER\"" \
-            $HEADERS -o "$WORK/yoke_far.so" "$WORK/src/far.c" "$SDK/plugins/kit/kit_queue.c"
+            $HEADERS -o "$WORK/yoke_far.so" "$WORK/src/far.c" "$SDK/plugins/kit/kit_queue.c" &&
+        for name in cc blas; do
+            ${CC:-gcc} -std=gnu11 -O1 -fvisibility=hidden -fPIC -shared $SANITIZE $HEADERS -o "$WORK/yoke_$name.so" "$WORK/src/$name.c" \
+                $(PKG_CONFIG_PATH=$(dirname "$PC") PKG_CONFIG_SYSROOT_DIR=$ROOT pkg-config --libs yoke-plugin) || exit 1
+        done
     result $? "built with the installed header (no autoreconf here)"
 fi
 symbols=$(nm -D --defined-only "$PLUGIN" 2>/dev/null | grep -vc ' yk_plugin_query$')
@@ -43,6 +47,8 @@ result $code "the manual page's command builds it"
 run_cts "the suite" "$PLUGIN" $QUICK
 YOKE_LAYERS=validate run_cts "the suite under the validating layer" "$PLUGIN" --group buffer,queue,guard,rebind,gradients
 run_cts "the second one" "$WORK/yoke_far.so" --group abi,buffer,queue,leak
+run_cts "the text device" "$WORK/yoke_cc.so" --group abi,buffer
+run_cts "the device with a library" "$WORK/yoke_blas.so" --group abi,buffer,queue,leak
 code=0
 for file in "$SDK"/plugins/kit/*.c "$SDK"/plugins/kit/lower/*.c "$SDK"/tests/support/kit.c; do
     ${CC:-gcc} -std=gnu11 $HEADERS -c -o "$WORK/o" "$file" 2>"$WORK/err" || { code=1; sed 's/^/# /' "$WORK/err"; }

@@ -47,7 +47,7 @@ static int man_print(void)
     printf(".TH YOKE 1\n.SH NAME\nyoke \\- train one model across whatever hardware there is\n.SH SYNOPSIS\n.B yoke\n"
            "\\fICOMMAND\\fR [\\fIoptions\\fR]\n.SH DESCRIPTION\nThe commands have manual pages of their own:\n");
     for (size_t i = 0; i < N_COMMANDS; i++)
-        printf(".TP\n.BR yoke\\-%s (1)\n%s\n", commands[i].name, commands[i].summary);
+        printf(".TP\n.BR yoke\\-%s (1)\n%s\n", yk__cli_page(commands[i].name), commands[i].summary);
     man_environment();
     printf(".SH EXIT STATUS\n0 done, 1 failed, 2 bad input or usage.\n");
     return YK_EXIT_OK;

@@ -21,9 +21,12 @@ static void node_lower(kit_lowering *ctx, uint32_t node)
 {
     const yk_node *n = &ctx->graph->node[node];
     const kit_rule *rule = rule_of(n->op);
+    const uint32_t place = ctx->target->place ? ctx->target->place(ctx->target->dev, ctx->graph, node) : KIT_PLACE_KERNELS;
     ctx->node = node;
     ctx->further = 0;
-    if (rule)
+    if (place == KIT_PLACE_LIBRARY || place == KIT_PLACE_HOST)
+        kit_launch_add_elsewhere(ctx, n, place);
+    else if (rule && place == KIT_PLACE_KERNELS)
         rule->lower(ctx, n);
     else
         kit_lower_fail(ctx, YK_E_UNSUPPORTED);

@@ -40,6 +40,7 @@ void kit_launch_add_generated(kit_lowering *ctx, uint32_t unit, int64_t x, int64
 void kit_launch_add_product(kit_lowering *ctx, const kit_product *product); /* the library's; arguments A, B, C, scratch */
 void kit_launch_add_attention(kit_lowering *ctx, const kit_attention *attention); /* the library's; arguments as kit_launch has them */
 void kit_launch_add_convolution(kit_lowering *ctx, const kit_convolution *convolution); /* the same */
+void kit_launch_add_elsewhere(kit_lowering *ctx, const yk_node *n, uint32_t place); /* with its arguments; place: KIT_PLACE_* */
 void kit_arg_value(kit_lowering *ctx, uint32_t value);
 void kit_arg_value_at(kit_lowering *ctx, uint32_t value, int64_t element); /* from that element on */
 void kit_arg_wide(kit_lowering *ctx, uint32_t value, uint32_t bytes); /* as elements of so many bytes; its place is a multiple of them */

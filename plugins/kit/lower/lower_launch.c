@@ -258,6 +258,15 @@ void kit_arg_wide(kit_lowering *ctx, uint32_t value, uint32_t bytes)
         program->arg[program->n_arg - 1].element = (uint8_t)bytes;
 }
 
+void kit_launch_add_elsewhere(kit_lowering *ctx, const yk_node *n, uint32_t place)
+{
+    kit_launch *launch = library_add(ctx, place == KIT_PLACE_HOST ? "host" : "library");
+    if (launch)
+        launch->place = place;
+    for (uint32_t i = 0; i < (uint32_t)n->n_in + n->n_out; i++)
+        kit_arg_wide(ctx, ctx->graph->index[i < n->n_in ? n->in + i : n->out + i - n->n_in], 1);
+}
+
 void kit_arg_in(kit_lowering *ctx, const yk_node *n, uint32_t i)
 {
     kit_arg_value(ctx, ctx->graph->index[n->in + (i < n->n_in ? i : 0)]);

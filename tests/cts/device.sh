@@ -1,0 +1,34 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Two plugins over the kit's whole device (plugins/kit/kit_device.h): one whose compiler is the C compiler, one with a library of
+# operators and nothing else. They pass the suite, and train as the CPU does.
+. "$YOKE_SOURCE/tests/cts/lib.sh"
+case $SANITIZER in thread) skip_all "what it compiles is not instrumented" ;; esac
+chmod 755 "$WORK"
+for name in cc blas; do
+    compile "$WORK/yoke_$name.so" "$YOKE_SOURCE/plugins/template/$name.c" "$YOKE_BUILD/.libs/libkit.a" -pthread -Wall -Wextra -Werror
+    result $? "$name is built"
+    lines=$(wc -l <"$YOKE_SOURCE/plugins/template/$name.c")
+    [ "$lines" -le 150 ]
+    result $? "$name has $lines lines, at most 150"
+done
+# guide.sh runs all groups on the same source; what it compiles is not instrumented, the lowering is
+run_cts "cc" "$WORK/yoke_cc.so" $QUICK --group abi,composite,random --timeout 300
+run_cts "blas" "$WORK/yoke_blas.so" $QUICK
+YOKE_LAYERS=validate run_cts "cc under the validating layer" "$WORK/yoke_cc.so" --group buffer,queue,guard,rebind,leak
+
+for device in cpu:0 "$WORK/yoke_cc.so:0" "$WORK/yoke_blas.so:0"; do
+    YOKE_PLUGIN_DIR=$YOKE_BUILD/.libs "$YOKE_BUILD/yoke" bench step --devices "$device" --iterations 3 --json --save-init "$WORK/init" \
+        --model mlp --global-batch 16 --model-config hidden=64+64 >"$WORK/$(basename "$device").json" 2>"$WORK/err" ||
+        tail -3 "$WORK/err" | sed 's/^/# /'
+done
+for name in cc blas; do
+    python3 -c '
+import json, sys
+a, b = (json.load(open(f)) for f in sys.argv[1:])
+print("# losses", a["losses"], b["losses"])
+assert len(a["losses"]) == len(b["losses"]) >= 3
+assert all(abs(x - y) <= 1e-5 * abs(x) for x, y in zip(a["losses"], b["losses"]))' "$WORK/cpu:0.json" "$WORK/yoke_$name.so:0.json"
+    result $? "an MLP trains on $name as on the CPU"
+done
+finish
