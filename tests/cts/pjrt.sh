@@ -71,12 +71,12 @@ bench()
     "$YOKE_BUILD/yoke" bench step --devices "$devices" --iterations 3 --save-init "$WORK/init" --json "$@" >"$WORK/$file" 2>"$WORK/err"
 }
 
-# train NAME OPTIONS: the losses of some steps, alike on the CPU plugin, on PJRT, and on them with OpenCL in one job
+# train NAME OPTIONS: the losses of some steps, alike on the CPU plugin, on PJRT, and with TOGETHER on them with OpenCL in one job
 train()
 {
     name=$1
     shift
-    for file in cpu pjrt all; do
+    for file in cpu pjrt ${TOGETHER:+all}; do
         case $file in cpu) devices=cpu:0 ;; pjrt) devices=pjrt:0 ;; *) devices=$MIXED ;; esac
         bench "$devices" $file "$@" || { tail -3 "$WORK/err" | sed 's/^/# /'; result 1 "$name on $devices"; return; }
     done
@@ -86,18 +86,57 @@ a, *rest = (json.load(open(f))["losses"] for f in sys.argv[1:])
 print("# losses", a, *rest)
 assert len(a) >= 3
 for b in rest:
-    assert len(a) == len(b) and all(abs(x - y) <= 1e-4 * abs(x) for x, y in zip(a, b))' "$WORK/cpu" "$WORK/pjrt" "$WORK/all"
-    result $? "$name trains as on the CPU, alone and beside others"
+    assert len(a) == len(b) and all(abs(x - y) <= 1e-4 * abs(x) for x, y in zip(a, b))' "$WORK/cpu" "$WORK/pjrt" ${TOGETHER:+"$WORK/all"}
+    result $? "$name trains as on the CPU, alone${TOGETHER:+ and beside others}"
+}
+
+# trained FILE DEVICES OPTIONS: 12 steps of an MLP with dropout on Fashion-MNIST; the log in $WORK/FILE, which has the parameters' hash.
+# Parameters of ranks that differ in a bit fail the run.
+trained()
+{
+    file=$1
+    devices=$2
+    shift 2
+    # shellcheck disable=SC2086
+    $BEFORE "$YOKE_BUILD/yoke" train --model mlp --model-config hidden=64,dropout=0.1 --data "idx:$YOKE_TEST_DATA/fashion-mnist" --json \
+        --global-batch 128 --optim adamw --devices "$devices" --max-steps 12 --logging-steps 1 --log "$WORK/$file" \
+        --output-dir "$WORK/model-$file" "$@" >"$WORK/json" 2>"$WORK/err" && return
+    tail -n 3 "$WORK/err" | sed 's/^/# /'
+    return 1
+}
+
+# hash_of FILE
+hash_of()
+{
+    sed -n 's/.*"param_hash": "\([0-9a-f]*\)".*/\1/p' "$WORK/$1"
 }
 
 MIXED="cpu:0! pjrt:0!"
 "$YOKE_BUILD/yoke" info --kinds 2>/dev/null | grep -q '^opencl$' && MIXED="cpu:0! opencl:0! pjrt:0!"
-train "an MLP" --model mlp --model-config hidden=64+64 --global-batch 16
+TOGETHER=1
+if [ -d "$YOKE_TEST_DATA/fashion-mnist" ]; then
+    BEFORE=
+    trained whole pjrt:0 --save-steps 6 && trained rest pjrt:0 --resume-from-checkpoint "$WORK/model-whole/checkpoint-6" &&
+        [ -n "$(hash_of whole)" ] && [ "$(hash_of whole)" = "$(hash_of rest)" ]
+    result $? "a training that is resumed ends with the bits of the whole one"
+    trained alone cpu:0
+    BEFORE="$YOKE_BUILD/yoke trace --output $WORK/trace --"
+    trained mixed "$MIXED" && python3 "$YOKE_SOURCE/tests/cli/alike.py" 12 "$WORK/alone" "$WORK/mixed" 12 1e-4 1e-4 &&
+        grep -q pjrt:0 "$WORK/trace"
+    result $? "an MLP with dropout trains beside others as on the CPU, and is traced"
+else
+    train "an MLP" --model mlp --model-config hidden=64+64 --global-batch 16
+fi
+"$YOKE_BUILD/yoke" estimate-memory --devices pjrt:0 --model mlp --global-batch 16 >"$WORK/plan" && grep -q 'working memory  *[0-9]' "$WORK/plan"
+result $? "its memory is estimated"
 if [ "$SANITIZER" = none ]; then
-    # batch norm's moments are summed up between programs
-    train "a ResNet" --model resnet20 --global-batch 6
     # tied embeddings: two gradients lie in one place
     train "a GPT-2" --model gpt2 --global-batch 4 --model-config n_layer=1,n_head=2,n_embd=32,vocab_size=100,seq_len=16
+    TOGETHER=${YOKE_TEST_LONG-}
+    # batch norm's moments are summed up between programs
+    train "a ResNet" --model resnet20 --global-batch 6
+    train "a BERT" --model bert --global-batch 4 \
+        --model-config hidden_size=32,num_hidden_layers=1,num_attention_heads=2,intermediate_size=64,seq_len=32
 fi
 
 # goes_on NAME FILE SAYS: a job whose list has the file first leaves it out in one line of each process and trains. A trial takes 12 s
