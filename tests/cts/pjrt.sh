@@ -61,6 +61,8 @@ for group in ${YOKE_TEST_LONG:+all} abi,op,buffer,queue,rebind,random; do
         run_cts "pjrt: $group" "$PLUGIN" --quick --group "$group" --count 4 --timeout 300
     fi
 done
+# --quick leaves most of these out, and XLA's vector code loses a NaN
+run_cts "pjrt: NaN" "$PLUGIN" --only 'op/*.nan*' --timeout 300
 
 # bench DEVICES FILE OPTIONS: three steps from the same weights
 bench()

@@ -41,6 +41,16 @@ static void lower_unary(hlo_lowering *ctx, const yk_node *n)
         hlo_write(ctx, hlo_out(ctx, n, 0), hlo_unary(&ctx->body, names[n->op], x));
 }
 
+/* `other` where neither operand is NaN, else NaN: XLA's maximum and minimum of vectors on a processor lose a NaN. */
+static hlo_tensor tensor_or_nan(hlo_lowering *ctx, hlo_tensor a, hlo_tensor b, hlo_tensor other)
+{
+    hlo_text *p = &ctx->body;
+    if (!type_is_float(a.type))
+        return other;
+    other = hlo_select(p, hlo_compare(p, "NE", b, b), b, other);
+    return hlo_select(p, hlo_compare(p, "NE", a, a), a, other);
+}
+
 static void lower_binary(hlo_lowering *ctx, const yk_node *n)
 {
     static const char *const names[] = {[YK_OP_ADD] = "add",    [YK_OP_SUB] = "subtract", [YK_OP_MUL] = "multiply",
@@ -48,6 +58,8 @@ static void lower_binary(hlo_lowering *ctx, const yk_node *n)
     const hlo_tensor a = operand_wide(ctx, n, 0), b = operand_wide(ctx, n, 1);
     if (n->op == YK_OP_LT || n->op == YK_OP_EQ)
         hlo_write(ctx, hlo_out(ctx, n, 0), hlo_compare(&ctx->body, n->op == YK_OP_LT ? "LT" : "EQ", a, b));
+    else if (n->op == YK_OP_MAX || n->op == YK_OP_MIN)
+        hlo_write(ctx, hlo_out(ctx, n, 0), tensor_or_nan(ctx, a, b, hlo_binary(&ctx->body, names[n->op], a, b)));
     else
         hlo_write(ctx, hlo_out(ctx, n, 0), hlo_binary(&ctx->body, names[n->op], a, b));
 }
