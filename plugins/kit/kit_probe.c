@@ -229,8 +229,8 @@ static void verdict_report(const kit_probe *probe, const kit_probe_entry *e, uin
 {
     char text[240];
     verdict_say(probe, e, text, sizeof text);
-    probe->survey.host->log(1, probe->survey.plugin, "%s is not used: %s; that was %llu minutes ago, and it is tried again after an hour", e->path, text,
-                            (unsigned long long)age / 60);
+    probe->survey.host->log(1, probe->survey.plugin, "%s is not used: %s; that was %llu minutes ago, and it is tried again after an hour",
+                            e->path, text, (unsigned long long)age / 60);
 }
 
 /* The key covers the entries, so verdict i belongs to entry i. */

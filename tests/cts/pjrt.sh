@@ -129,7 +129,8 @@ if [ -d "$YOKE_TEST_DATA/fashion-mnist" ]; then
 else
     train "an MLP" --model mlp --model-config hidden=64+64 --global-batch 16
 fi
-"$YOKE_BUILD/yoke" estimate-memory --devices pjrt:0 --model mlp --global-batch 16 >"$WORK/plan" && grep -q 'working memory  *[0-9]' "$WORK/plan"
+"$YOKE_BUILD/yoke" estimate-memory --devices pjrt:0 --model mlp --global-batch 16 >"$WORK/plan" &&
+    grep -q 'working memory  *[0-9]' "$WORK/plan"
 result $? "its memory is estimated"
 if [ "$SANITIZER" = none ]; then
     # tied embeddings: two gradients lie in one place
