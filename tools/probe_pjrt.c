@@ -5,6 +5,7 @@
  * here and in no job. The reason is the exit code (PJ_EXIT_*) and stands on standard error.
  * Its one argument is the id of the process that asks: with that one it ends, also when the plugin hangs.
  */
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +22,17 @@ static void end_with_parent(const char *parent)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (parent && (long)getppid() != atol(parent))
         _exit(PJ_EXIT_LOAD); /* child process */
+}
+
+/* Without a TPU, libtpu asks a metadata server about it for minutes. */
+static void metadata_skip(void)
+{
+    glob_t found;
+    const bool none = glob("/dev/accel*", 0, NULL, &found) && glob("/dev/vfio/[0-9]*", 0, NULL, &found);
+    if (none)
+        setenv("TPU_SKIP_MDS_QUERY", "1", 0);
+    else
+        globfree(&found);
 }
 
 static int plugin_try(const char *file, char why[PJ_WHY])
@@ -43,6 +55,7 @@ int main(int argc, char **argv)
     if (!entry)
         return PJ_EXIT_LOAD;
     pj_entry_file(entry, file, sizeof file);
+    metadata_skip();
     const int code = plugin_try(file, why);
     if (code)
         fprintf(stderr, "%s: %s\n", file, why);

@@ -22,6 +22,7 @@ struct yk_device {
 /* pjrt_options.c */
 const char *pj_option(const char *key);
 yk_status pj_options_check(void);
+uint64_t pj_cache_most(void); /* bytes of compiled programs that are kept; 0: none is */
 
 /* pjrt_list.c: vendors' plugins and their devices */
 yk_status pj_device_count(uint32_t *n);

@@ -2,10 +2,22 @@
 /* The plugin's options (YOKE_PJRT_*), checked at its start: an unknown name or value is an error. */
 #include "plugins/kit/kit_options.h"
 
+#include <stdlib.h>
+
 #include "backends/pjrt/pjrt.h"
 #include "plugins/kit/plugin.h"
 
+#define DEFAULT_MIB 1024
+
+static bool option_is_mib(const char *value)
+{
+    char *end;
+    const long mib = strtol(value, &end, 10);
+    return end != value && !*end && mib >= 0 && mib <= 1 << 20;
+}
+
 static const kit_option options[] = {
+    {"CACHE_MIB", option_is_mib, "MiB, 0 to 1048576"},
     {"CORES", kit_option_is_cores, KIT_ALLOWED_CORES},
     {"PROBE", kit_option_is_helper, KIT_ALLOWED_HELPER},
     {"PROBE_MS", kit_option_is_ms, KIT_ALLOWED_MS},
@@ -14,6 +26,12 @@ static const kit_option options[] = {
 const char *pj_option(const char *key)
 {
     return kit_option_value(pj_host, PJ_NAME, key);
+}
+
+uint64_t pj_cache_most(void)
+{
+    const char *mib = pj_option("CACHE_MIB");
+    return (uint64_t)(mib ? atol(mib) : DEFAULT_MIB) << 20;
 }
 
 yk_status pj_options_check(void)

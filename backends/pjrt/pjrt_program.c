@@ -30,7 +30,7 @@ struct yk_program {
 
 static kit_cache cache_of(void)
 {
-    return (kit_cache){.host = pj_host, .plugin = PJ_NAME, .prefix = "pjrt"};
+    return (kit_cache){.host = pj_host, .plugin = PJ_NAME, .prefix = "pjrt", .most = pj_cache_most()};
 }
 
 static uint64_t code_key(const yk_device *dev, const kit_text *text)
@@ -60,7 +60,7 @@ static bool code_compile(yk_device *dev, kit_text *text, pjrt_loaded **loaded, c
     const kit_cache cache = cache_of();
     keeping k = {code_key(dev, text)};
     size_t n = 0;
-    void *bytes = kit_cache_read(&cache, k.key, &n);
+    void *bytes = cache.most ? kit_cache_read(&cache, k.key, &n) : NULL;
     if (bytes) {
         const bool good = pj_restore(&dev->client, bytes, n, loaded);
         pj_host->free(bytes);
@@ -70,7 +70,8 @@ static bool code_compile(yk_device *dev, kit_text *text, pjrt_loaded **loaded, c
     }
     if (!pj_compile(&dev->client, text->data, text->length, loaded, why))
         return false;
-    pj_serialize(&dev->client, *loaded, code_keep, &k);
+    if (cache.most)
+        pj_serialize(&dev->client, *loaded, code_keep, &k);
     return true;
 }
 

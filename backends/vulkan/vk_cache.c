@@ -9,7 +9,7 @@
 
 static kit_cache cache_of(void)
 {
-    return (kit_cache){vlk_host, VLK_WHO, VLK_WHO};
+    return (kit_cache){.host = vlk_host, .plugin = VLK_WHO, .prefix = VLK_WHO};
 }
 
 static uint64_t cache_key(const vlk_physical *p)

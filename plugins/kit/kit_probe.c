@@ -124,17 +124,28 @@ static void helper_start(const kit_probe *probe, kit_probe_entry *e, const char 
     probe->survey.host->free(env);
 }
 
+/* Why an entry is bad, in words. */
+static void verdict_say(const kit_probe *probe, const kit_probe_entry *e, char *text, size_t n)
+{
+    const char *reason = probe->reason && e->code < 128 ? probe->reason(e->code) : NULL;
+    if (e->code == KIT_PROBE_SILENT)
+        snprintf(text, n, "its driver gave no answer in time when tried");
+    else if (e->code >= 128)
+        snprintf(text, n, "its driver died of signal %d when tried", e->code - 128);
+    else
+        snprintf(text, n, "its driver failed when tried (exit %d)%s%s", e->code, reason ? ": " : "", reason ? reason : "");
+}
+
 static void helper_verdict(const kit_probe *probe, kit_probe_entry *e, int status)
 {
-    const kit_survey *who = &probe->survey;
+    char text[240];
     e->pid = 0;
     e->good = WIFEXITED(status) && WEXITSTATUS(status) == 0;
-    const char *reason = probe->reason && WIFEXITED(status) ? probe->reason(WEXITSTATUS(status)) : NULL;
-    if (!e->good && WIFSIGNALED(status))
-        who->host->log(1, who->plugin, "%s is not used: its driver died of signal %d when tried", e->path, WTERMSIG(status));
-    else if (!e->good)
-        who->host->log(1, who->plugin, "%s is not used: its driver failed when tried (exit %d)%s%s", e->path, WEXITSTATUS(status),
-                       reason ? ": " : "", reason ? reason : "");
+    e->code = (uint8_t)(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
+    if (e->good)
+        return;
+    verdict_say(probe, e, text, sizeof text);
+    probe->survey.host->log(1, probe->survey.plugin, "%s is not used: %s", e->path, text);
 }
 
 /* Checks every child once; returns the number still running. */
@@ -172,6 +183,7 @@ static void helper_kill(const kit_probe *probe, kit_probe_entry *e, int limit)
     kill(e->pid, SIGKILL);
     waitpid(e->pid, NULL, 0);
     e->pid = 0;
+    e->code = KIT_PROBE_SILENT;
 }
 
 static void helper_wait(kit_probe *probe)
@@ -215,25 +227,27 @@ uint64_t kit_probe_key(kit_probe *probe)
 
 static void verdict_report(const kit_probe *probe, const kit_probe_entry *e, uint64_t age)
 {
-    probe->survey.host->log(1, probe->survey.plugin,
-                            "%s is not used: its driver failed when tried %llu minutes ago (it is tried again after an hour)", e->path,
-                            (unsigned long long)age / 60);
+    char text[240];
+    verdict_say(probe, e, text, sizeof text);
+    probe->survey.host->log(1, probe->survey.plugin, "%s is not used: %s; that was %llu minutes ago, and it is tried again after an hour",
+                            e->path, text, (unsigned long long)age / 60);
 }
 
 /* The key covers the entries, so verdict i belongs to entry i. */
 static bool verdicts_recall(kit_probe *probe)
 {
-    uint8_t good[KIT_PROBE_ENTRIES];
+    uint8_t code[KIT_PROBE_ENTRIES];
     uint64_t age;
     uint32_t n;
-    if (!kit_survey_read(&probe->survey, "tried", probe->key, good, sizeof good, &n, &age) || n != probe->n)
+    if (!kit_survey_read(&probe->survey, "tried", probe->key, code, sizeof code, &n, &age) || n != probe->n)
         return false;
     for (uint32_t i = 0; i < n; i++)
-        if (!good[i] && kit_survey_old(age))
+        if (code[i] && kit_survey_old(age))
             return false;
     for (uint32_t i = 0; i < n; i++) {
-        probe->entry[i].good = good[i];
-        if (!good[i] && !probe->reported)
+        probe->entry[i].good = !code[i];
+        probe->entry[i].code = code[i];
+        if (code[i] && !probe->reported)
             verdict_report(probe, &probe->entry[i], age);
     }
     probe->reported = true;
@@ -268,10 +282,10 @@ bool kit_probe_drivers(kit_probe *probe)
 
 void kit_probe_done(kit_probe *probe)
 {
-    uint8_t good[KIT_PROBE_ENTRIES];
+    uint8_t code[KIT_PROBE_ENTRIES]; /* 0: good */
     for (uint32_t i = 0; i < probe->n; i++)
-        good[i] = probe->entry[i].good;
+        code[i] = probe->entry[i].good ? 0 : probe->entry[i].code ? probe->entry[i].code : KIT_PROBE_SILENT;
     if (probe->fresh)
-        kit_survey_write(&probe->survey, "tried", probe->key, good, probe->n);
+        kit_survey_write(&probe->survey, "tried", probe->key, code, probe->n);
     probe->fresh = false;
 }

@@ -20,11 +20,13 @@
 #include "plugins/kit/kit_survey.h"
 
 #define KIT_PROBE_ENTRIES 32
+#define KIT_PROBE_SILENT 255u /* no answer in time */
 
 typedef struct kit_probe_entry {
     char path[300];
     pid_t pid; /* 0: not running */
     bool good;
+    uint8_t code; /* of a bad one: its exit code, 128 and its signal, or KIT_PROBE_SILENT */
 } kit_probe_entry;
 
 typedef struct kit_probe {

@@ -30,7 +30,7 @@ static pjrt_error *shim_create(void *args)
 static pjrt_error *shim_execute(void *args)
 {
     static const float zeros[4096];
-    static const int64_t dim[1] = {64};
+    static const int64_t dim[1] = {512};
     static int runs;
     pjrt_execute_args *a = args;
     pjrt_error *error = real_execute(args);

@@ -41,6 +41,16 @@ static void lower_unary(hlo_lowering *ctx, const yk_node *n)
         hlo_write(ctx, hlo_out(ctx, n, 0), hlo_unary(&ctx->body, names[n->op], x));
 }
 
+/* `other` where neither operand is NaN, else NaN: XLA's maximum and minimum of vectors on a processor lose a NaN. */
+static hlo_tensor tensor_or_nan(hlo_lowering *ctx, hlo_tensor a, hlo_tensor b, hlo_tensor other)
+{
+    hlo_text *p = &ctx->body;
+    if (!type_is_float(a.type))
+        return other;
+    other = hlo_select(p, hlo_compare(p, "NE", b, b), b, other);
+    return hlo_select(p, hlo_compare(p, "NE", a, a), a, other);
+}
+
 static void lower_binary(hlo_lowering *ctx, const yk_node *n)
 {
     static const char *const names[] = {[YK_OP_ADD] = "add",    [YK_OP_SUB] = "subtract", [YK_OP_MUL] = "multiply",
@@ -48,6 +58,8 @@ static void lower_binary(hlo_lowering *ctx, const yk_node *n)
     const hlo_tensor a = operand_wide(ctx, n, 0), b = operand_wide(ctx, n, 1);
     if (n->op == YK_OP_LT || n->op == YK_OP_EQ)
         hlo_write(ctx, hlo_out(ctx, n, 0), hlo_compare(&ctx->body, n->op == YK_OP_LT ? "LT" : "EQ", a, b));
+    else if (n->op == YK_OP_MAX || n->op == YK_OP_MIN)
+        hlo_write(ctx, hlo_out(ctx, n, 0), tensor_or_nan(ctx, a, b, hlo_binary(&ctx->body, names[n->op], a, b)));
     else
         hlo_write(ctx, hlo_out(ctx, n, 0), hlo_binary(&ctx->body, names[n->op], a, b));
 }
@@ -285,24 +297,67 @@ static hlo_tensor tap_slice(hlo_lowering *ctx, const window *w, hlo_tensor padde
     return hlo_reshape(&ctx->body, hlo_slice(&ctx->body, padded, begin, end, step), 4, dim);
 }
 
-#define TAPS 1024
+#define TAPS 64 /* windows of more taps are looked up by index, so that the text stays short */
 
-static bool lower_unfold(hlo_lowering *ctx, const yk_node *n)
+/* The place of each tap of each window in a padded image: i32 [taps * windows]. */
+static hlo_tensor tap_places(hlo_lowering *ctx, const window *w)
 {
-    hlo_tensor tap[TAPS];
+    hlo_text *p = &ctx->body;
+    const hlo_tensor at = {.type = YK_I32, .dims = 4, .dim = {w->kh, w->kw, w->oh, w->ow}};
+    const int64_t row = w->w + 2 * w->pw, factor[4] = {w->dh * row, w->dw, w->sh * row, w->sw}, n = w->kh * w->kw * w->oh * w->ow;
+    hlo_tensor sum = hlo_binary(p, "multiply", hlo_iota(p, at, 0), hlo_integer(p, at, factor[0]));
+    for (uint32_t d = 1; d < 4; d++)
+        sum = hlo_binary(p, "add", sum, hlo_binary(p, "multiply", hlo_iota(p, at, d), hlo_integer(p, at, factor[d])));
+    return hlo_reshape(p, sum, 1, &n);
+}
+
+/* The columns of a padded image, by places. */
+static hlo_tensor tap_gather(hlo_lowering *ctx, const window *w, hlo_tensor padded)
+{
+    hlo_text *p = &ctx->body;
+    const int64_t dim[2] = {w->n * w->c, hlo_count(&padded) / (w->n * w->c)};
+    const hlo_tensor in[2] = {hlo_reshape(p, padded, 2, dim), tap_places(ctx, w)};
+    hlo_tensor r = {.type = padded.type, .dims = 2, .dim = {dim[0], in[1].dim[0]}};
+    r = hlo_begin(p, "\"stablehlo.gather\"", r);
+    kit_text_add(&p->text,
+                 "(%%%u, %%%u) {dimension_numbers = #stablehlo.gather<offset_dims = [0], collapsed_slice_dims = [1], "
+                 "start_index_map = [1], index_vector_dim = 1>, slice_sizes = array<i64: %lld, 1>, indices_are_sorted = false}",
+                 in[0].id, in[1].id, (long long)dim[0]);
+    put_signature(p, 2, in, &r);
+    return r;
+}
+
+/* The sums of columns at their places of a padded image. */
+static hlo_tensor tap_scatter(hlo_lowering *ctx, const window *w, hlo_tensor columns)
+{
+    hlo_text *p = &ctx->body;
+    const int64_t image[4] = {w->n, w->c, w->h + 2 * w->ph, w->w + 2 * w->pw}, dim[2] = {w->n * w->c, w->kh * w->kw * w->oh * w->ow};
+    const hlo_tensor sums = {.type = YK_F32, .dims = 2, .dim = {dim[0], image[2] * image[3]}};
+    const hlo_tensor in[3] = {hlo_number(p, sums, 0), tap_places(ctx, w), hlo_reshape(p, columns, 2, dim)};
+    hlo_tensor r = hlo_begin(p, "\"stablehlo.scatter\"", sums);
+    kit_text_add(&p->text,
+                 "(%%%u, %%%u, %%%u) ({ ^bb0(%%a: tensor<f32>, %%b: tensor<f32>): %%s = stablehlo.add %%a, %%b : tensor<f32> "
+                 "stablehlo.return %%s : tensor<f32> }) {scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0], "
+                 "inserted_window_dims = [1], scatter_dims_to_operand_dims = [1], index_vector_dim = 1>, indices_are_sorted = false, "
+                 "unique_indices = false}",
+                 in[0].id, in[1].id, in[2].id);
+    put_signature(p, 3, in, &r);
+    return hlo_reshape(p, r, 4, image);
+}
+
+static void lower_unfold(hlo_lowering *ctx, const yk_node *n)
+{
+    hlo_tensor tap[TAPS], all;
     const hlo_tensor x = hlo_read(ctx, hlo_in(ctx, n, 0));
     const window w = window_of(ctx, n, hlo_in(ctx, n, 0));
     const int64_t low[4] = {0, 0, w.ph, w.pw};
     const hlo_tensor around = hlo_number(&ctx->body, hlo_scalar(x.type), yk_attr_f64(attr_of(ctx, n, 8)));
-    if (w.kh * w.kw > TAPS)
-        return false;
     const hlo_tensor padded = hlo_pad(&ctx->body, x, around, low, low, NULL);
-    for (int64_t k = 0; k < w.kh * w.kw; k++)
+    for (int64_t k = 0; k < w.kh * w.kw && w.kh * w.kw <= TAPS; k++)
         tap[k] = tap_slice(ctx, &w, padded, k / w.kw, k % w.kw);
-    const hlo_tensor all = hlo_concat(&ctx->body, (uint32_t)(w.kh * w.kw), tap, 2);
+    all = w.kh * w.kw > TAPS ? tap_gather(ctx, &w, padded) : hlo_concat(&ctx->body, (uint32_t)(w.kh * w.kw), tap, 2);
     const yk_value *out = hlo_out(ctx, n, 0);
     hlo_write(ctx, out, hlo_reshape(&ctx->body, all, out->dims, out->dim));
-    return true;
 }
 
 /* Tap i, j of each window at its pixels of the padded image, zeros elsewhere; then without the padding. */
@@ -322,6 +377,11 @@ static void lower_fold(hlo_lowering *ctx, const yk_node *n)
     const window w = window_of(ctx, n, out);
     const int64_t dim[4] = {w.n, w.c, w.kh * w.kw, w.oh * w.ow};
     const hlo_tensor columns = hlo_reshape(&ctx->body, operand_wide(ctx, n, 0), 4, dim);
+    if (w.kh * w.kw > TAPS) {
+        const int64_t begin[4] = {0, 0, w.ph, w.pw}, end[4] = {w.n, w.c, w.ph + w.h, w.pw + w.w};
+        hlo_write(ctx, out, hlo_slice(&ctx->body, tap_scatter(ctx, &w, columns), begin, end, NULL));
+        return;
+    }
     hlo_tensor sum = tap_spread(ctx, &w, columns, 0, 0);
     for (int64_t k = 1; k < w.kh * w.kw; k++)
         sum = hlo_binary(&ctx->body, "add", sum, tap_spread(ctx, &w, columns, k / w.kw, k % w.kw));
@@ -351,7 +411,7 @@ static rule *rule_of(uint32_t op)
         [YK_OP_IOTA] = lower_iota,     [YK_OP_RNG] = lower_rng,       [YK_OP_SUM] = lower_sum,
         [YK_OP_RMAX] = lower_rmax,     [YK_OP_ARGMAX] = lower_argmax, [YK_OP_COPY] = lower_copy,
         [YK_OP_GATHER] = lower_gather, [YK_OP_SCATTER_ADD] = lower_scatter_add, [YK_OP_FOLD] = lower_fold,
-        [YK_OP_DOT] = lower_dot};
+        [YK_OP_UNFOLD] = lower_unfold, [YK_OP_DOT] = lower_dot};
     const int kind = yk_op_kind(op);
     if (op < YK_OP_COUNT && rules[op])
         return rules[op];
@@ -360,8 +420,6 @@ static rule *rule_of(uint32_t op)
 
 bool hlo_node_lower(hlo_lowering *ctx, const yk_node *n)
 {
-    if (n->op == YK_OP_UNFOLD)
-        return lower_unfold(ctx, n);
     rule *lower = rule_of(n->op);
     if (lower)
         lower(ctx, n);
