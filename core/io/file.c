@@ -401,6 +401,11 @@ int64_t yk__file_left(const yk__file *file)
     return file->size - (int64_t)file->offset;
 }
 
+uint64_t yk__file_whole(const yk__file *file)
+{
+    return file->gzip || file->size < 0 ? 0 : (uint64_t)file->size;
+}
+
 int yk__file_is_gzip(const yk__file *file)
 {
     return file->gzip;

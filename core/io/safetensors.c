@@ -116,14 +116,16 @@ static yk_status part_open(struct part *part, const char *path, yk_error *err)
 
 /* ---- the header ---- */
 
-/* Fails with YK_E_FORMAT and the program's name if the file has another program's format. */
+/* Fails with YK_E_FORMAT and the program's name if the file has another program's format; a header that begins as an object is ours. */
 static yk_status part_foreign(const struct part *part, yk_error *err)
 {
     uint8_t head[YK__FOREIGN_HEAD];
     const uint64_t n = part->size < sizeof head ? part->size : sizeof head;
     if (part_read(part, 0, head, n, err))
         return err->status;
-    return yk__foreign_refuse(part->path, YK__FOREIGN_TENSORS, head, (size_t)n, err);
+    if (n > 8 && head[8] == '{' && !head[5] && !head[6] && !head[7])
+        return YK_OK;
+    return yk__foreign_refuse(part->path, YK__FOREIGN_TENSORS, head, (size_t)n, part->size, err);
 }
 
 /* Reads the header's text; the caller frees *text. */
@@ -131,7 +133,9 @@ static yk_status header_text(struct part *part, char **text, size_t *bytes, yk_e
 {
     uint8_t b[8];
     uint64_t n = 0;
-    yk_status s;
+    yk_status s = part_foreign(part, err);
+    if (s)
+        return s;
     if (part->size < 8)
         return yk__fail(err, YK_E_FORMAT, "%s: byte 0: expected the 8 bytes of a header length, found %" PRIu64,
                         part->path, part->size);
@@ -140,8 +144,6 @@ static yk_status header_text(struct part *part, char **text, size_t *bytes, yk_e
         return s;
     for (int i = 7; i >= 0; i--)
         n = n << 8 | b[i];
-    if ((n > HEADER_LIMIT || n > part->size - 8) && part_foreign(part, err))
-        return err->status;
     if (n > HEADER_LIMIT)
         return yk__fail(err, YK_E_FORMAT, "%s: byte 0: header length %" PRIu64 ", expected at most %u", part->path, n,
                         HEADER_LIMIT);
