@@ -40,25 +40,25 @@ struct yk__safetensors {
     json_t *meta;
 };
 
-/* The format's types. bits: size of an element; dtype: -1 if Yoke has no such type. */
+/* The format's types. bits: size of an element; unit: bytes that stand in the file's order; dtype: -1 if Yoke has no such type. */
 static const struct {
     const char *name;
-    int bits, dtype;
+    int bits, unit, dtype;
 } types[] = {
-#define X(e, number, name, st, bytes) {st, 8 * (bytes), e},
+#define X(e, number, name, st, bytes) {st, 8 * (bytes), bytes, e},
     YK_DTYPE_TABLE(X)
 #undef X
-        {"I16", 16, -1},
-    {"U16", 16, -1},
-    {"U32", 32, -1},
-    {"U64", 64, -1},
-    {"C64", 64, -1},
-    {"F8_E8M0", 8, -1},
-    {"F8_E4M3FNUZ", 8, -1},
-    {"F8_E5M2FNUZ", 8, -1},
-    {"F4", 4, -1},
-    {"F6_E2M3", 6, -1},
-    {"F6_E3M2", 6, -1},
+        {"I16", 16, 2, -1},
+    {"U16", 16, 2, -1},
+    {"U32", 32, 4, -1},
+    {"U64", 64, 8, -1},
+    {"C64", 64, 4, -1},
+    {"F8_E8M0", 8, 1, -1},
+    {"F8_E4M3FNUZ", 8, 1, -1},
+    {"F8_E5M2FNUZ", 8, 1, -1},
+    {"F4", 4, 1, -1},
+    {"F6_E2M3", 6, 1, -1},
+    {"F6_E3M2", 6, 1, -1},
 };
 #define NTYPES ((int)(sizeof types / sizeof types[0]))
 
@@ -235,6 +235,7 @@ static yk_status read_tensor(const struct part *part, yk__safetensor *tensor, co
                         json_is_string(dtype) ? json_string_value(dtype) : yk__json_type(dtype));
     tensor->dtype_name = types[k].name;
     tensor->dtype = types[k].dtype;
+    tensor->unit = types[k].unit;
     s = read_shape(part, tensor, shape, err);
     if (!s)
         s = read_offsets(part, tensor, offsets, types[k].bits, err);
@@ -611,7 +612,7 @@ yk_status yk__safetensors_load(yk__safetensors *tensors, const yk__safetensor *t
                         tensor->name, from, from + bytes, tensor->bytes);
     s = part_read(part, part->data_at + tensor->begin + from, out, bytes, err);
     if (!s && !YK__LITTLE_ENDIAN && tensor->elements) /* files are little-endian; callers that read a part begin at a whole element */
-        yk__bytes_swap(out, bytes, (size_t)(tensor->bytes / (uint64_t)tensor->elements));
+        yk__bytes_swap(out, bytes, (size_t)tensor->unit);
     return s;
 }
 
