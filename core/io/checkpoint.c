@@ -259,14 +259,20 @@ static json_t *list_companions(const yk__checkpoint *ckpt, yk_error *err)
         return NULL;
     }
     yk__json_builder names = yk__json_begin(json_array());
-    for (struct dirent *e = readdir(d); e; e = readdir(d))
+    yk_error cut = YK_ERROR_INIT;
+    for (struct dirent *e; (e = yk__folder_next(d, ckpt->tmp, &cut));)
         if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && !json_object_get(ckpt->files, e->d_name))
             append_name(&names, e->d_name);
     closedir(d);
     json_t *list = yk__json_end(&names);
-    if (!list)
+    if (list && !cut.status)
+        return list;
+    if (cut.status)
+        yk__fail(err, cut.status, "%s", cut.text);
+    else
         yk__fail_mem(err, 64, "a checkpoint");
-    return list;
+    json_decref(list);
+    return NULL;
 }
 
 static yk_status write_state(const yk__checkpoint *ckpt, json_t *state, yk_error *err)

@@ -337,7 +337,10 @@ yk_status yk__file_read_exact(yk__file *file, uint64_t n, const char *what, void
     size_t got;
     char *p;
     yk_status s;
-    if ((left >= 0 && (uint64_t)left < n) || n >= SIZE_MAX / 2)
+    if (n >= SIZE_MAX / 2)
+        return yk__fail(err, YK_E_FORMAT, "%s: byte %" PRIu64 ": %" PRIu64 " bytes of %s, expected less than 2^63", file->path, from, n,
+                        what);
+    if (left >= 0 && (uint64_t)left < n)
         return yk__fail(err, YK_E_FORMAT, "%s: byte %" PRIu64 ": expected %" PRIu64 " bytes of %s, found %" PRId64,
                         file->path, from, n, what, left);
     s = read_growing(file, n, &p, &got, err);
@@ -399,6 +402,11 @@ int64_t yk__file_left(const yk__file *file)
     if (file->gzip || file->size < 0 || (uint64_t)file->size < file->offset)
         return -1;
     return file->size - (int64_t)file->offset;
+}
+
+uint64_t yk__file_whole(const yk__file *file)
+{
+    return file->gzip || file->size < 0 ? 0 : (uint64_t)file->size;
 }
 
 int yk__file_is_gzip(const yk__file *file)

@@ -48,6 +48,7 @@ yk_status yk__file_expect_end(yk__file *file, const char *what, yk_error *err);
 const char *yk__file_path(const yk__file *file);
 uint64_t yk__file_offset(const yk__file *file); /* (unpacked) bytes handed out so far */
 int64_t yk__file_left(const yk__file *file);    /* bytes not yet read, or -1 if unknown (gzip, pipes) */
+uint64_t yk__file_whole(const yk__file *file);  /* bytes of the whole file, 0 if unknown (gzip, pipes) */
 int yk__file_is_gzip(const yk__file *file);
 
 #endif

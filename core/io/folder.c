@@ -71,6 +71,15 @@ static DIR *entries_of(int fd, const char *dir, yk_error *err)
     return d;
 }
 
+struct dirent *yk__folder_next(DIR *dir, const char *path, yk_error *err)
+{
+    errno = 0;
+    struct dirent *entry = readdir(dir);
+    if (!entry && errno)
+        path_fail(path, "cannot be listed to its end", err);
+    return entry;
+}
+
 yk_status yk__folder_remove(const char *dir, yk__folder_own own, void *user, yk_error *err)
 {
     char stays[256] = "";
@@ -80,10 +89,13 @@ yk_status yk__folder_remove(const char *dir, yk__folder_own own, void *user, yk_
     DIR *d = entries_of(yk__folder_open(dir, err), dir, err);
     if (!d)
         return err->status;
-    for (struct dirent *e = readdir(d); e; e = readdir(d))
+    yk_error cut = YK_ERROR_INIT;
+    for (struct dirent *e; (e = yk__folder_next(d, dir, &cut));)
         if (!name_is_dots(e->d_name) && (!own(user, e->d_name) || unlinkat(dirfd(d), e->d_name, 0)))
             snprintf(stays, sizeof stays, "%s", e->d_name);
     closedir(d);
+    if (cut.status)
+        return yk__fail(err, cut.status, "%s", cut.text);
     if (stays[0])
         return yk__fail(err, YK_E_IO, "%s: %s in it cannot be removed or is not ours: the folder stays", dir, stays);
     return rmdir(dir) ? path_fail(dir, "cannot be removed", err) : YK_OK;
@@ -114,7 +126,7 @@ yk_status yk__folder_sync(const char *dir, yk_error *err)
     DIR *d = entries_of(yk__folder_open(dir, err), dir, err);
     if (!d)
         return err->status;
-    for (struct dirent *e = readdir(d); e && !err->status; e = readdir(d))
+    for (struct dirent *e; !err->status && (e = yk__folder_next(d, dir, err));)
         if (strcmp(e->d_name, "..") != 0)
             sync_at(dirfd(d), e->d_name, dir, err);
     closedir(d);
@@ -152,7 +164,7 @@ yk_status yk__folder_move(const char *from, const char *to, yk__folder_own own, 
     if (dest < 0)
         return path_fail(to, "cannot be opened as a folder", err);
     DIR *d = entries_of(yk__folder_open(from, err), from, err);
-    for (struct dirent *e = d ? readdir(d) : NULL; e && !err->status; e = readdir(d)) {
+    for (struct dirent *e; d && !err->status && (e = yk__folder_next(d, from, err));) {
         if (name_is_dots(e->d_name) || (own && (own(user, e->d_name) || !fstatat(dest, e->d_name, &st, AT_SYMLINK_NOFOLLOW))))
             continue;
         if (renameat(dirfd(d), e->d_name, dest, e->d_name))

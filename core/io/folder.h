@@ -8,6 +8,7 @@
 #ifndef YOKE_CORE_IO_FOLDER_H
 #define YOKE_CORE_IO_FOLDER_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -16,6 +17,8 @@
 /* Returns true if a file of that name belongs to the caller. */
 typedef bool (*yk__folder_own)(void *user, const char *name);
 
+/* The next entry of an open folder; NULL at its end, and after a failure, which fills the error. */
+struct dirent *yk__folder_next(DIR *dir, const char *path, yk_error *err);
 /* A descriptor of a real folder, for the *at calls; -1 with the error filled. */
 int yk__folder_open(const char *dir, yk_error *err);
 bool yk__folder_is(const char *dir); /* a real folder, not a link to one */

@@ -6,58 +6,92 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/io/foreign_forms.h"
+
 typedef struct signature {
     uint16_t at;
     uint8_t length;
-    bool text_only; /* for readers of text alone */
+    uint8_t readers; /* a bit for each reader that refuses it */
     const char *bytes;
+    yk__foreign_form *form; /* in place of bytes, or NULL */
     const char *format, *remedy;
 } signature;
+
+enum {
+    ALL = (1 << YK__FOREIGN_READERS) - 1,
+    TOKENS = 1 << YK__FOREIGN_TOKENS,
+    IDX = 1 << YK__FOREIGN_IDX,
+    TEXT = 1 << YK__FOREIGN_TEXT,
+    TEXTS = TEXT | 1 << YK__FOREIGN_BYTES,
+    TENSORS = 1 << YK__FOREIGN_TENSORS,
+    ANY = 1 << YK__FOREIGN_ANY
+};
 
 #define LFS_POINTER "version https://git-lfs.github.com/spec/v1"
 #define UNPACK "unpack it first"
 #define TO_UTF8 "convert the file to UTF-8"
 #define TO_TOKENS "tokens:FILE reads it"
+#define TO_SAFETENSORS "write its weights as safetensors, its data in a format that docs/data.md lists"
 #define TO_TEXT "write its columns as CSV or JSON lines"
 
+#define SIGN(at, bytes, readers, format, remedy) {at, sizeof(bytes) - 1, readers, bytes, NULL, format, remedy}
+#define FORM(form, readers, format, remedy) {0, 0, readers, NULL, form, format, remedy}
+
 static const signature signatures[] = {
-    {0, 6, false, "\x93NUMPY", "a NumPy array (.npy)", "write token ids by numpy.load(FILE).astype('uint16').tofile(OUT)"},
-    {0, 4, false, "PAR1", "a Parquet file", TO_TEXT},
-    {0, 4, false, "PARE", "an encrypted Parquet file", TO_TEXT},
-    {0, 6, false, "ARROW1", "an Arrow file", TO_TEXT},
-    {0, 4, false, "FEA1", "a Feather file", TO_TEXT},
-    {0, 4, false, "\xff\xff\xff\xff", "an Arrow stream", TO_TEXT},
-    {0, 4, false, "Obj\x01", "an Avro file", TO_TEXT},
-    {0, 3, false, "ORC", "an ORC file", TO_TEXT},
-    {0, 8, false, "\x89HDF\r\n\x1a\n", "an HDF5 file", "write its data set in a format that docs/data.md lists"},
-    {0, 16, false, "SQLite format 3\0", "an SQLite database", TO_TEXT},
-    {0, 4, false, "GGUF", "a GGUF model", "take the safetensors files of the same model"},
-    {0, 4, false, "lmgg", "a GGML model", "take the safetensors files of the same model"},
-    {0, 4, false, "tjgg", "a GGML model", "take the safetensors files of the same model"},
-    {0, 4, false, "PK\x03\x04", "a zip archive (.zip, .npz, .xlsx, PyTorch's .pt and .bin)", UNPACK},
-    {0, 4, false, "PK\x05\x06", "an empty zip archive", UNPACK},
-    {0, 4, false, "\x28\xb5\x2f\xfd", "a Zstandard file", UNPACK},
-    {0, 6, false, "\xfd\x37zXZ\0", "an xz file", UNPACK},
-    {0, 4, false, "\x04\x22\x4d\x18", "an LZ4 file", UNPACK},
-    {0, 6, false, "7z\xbc\xaf\x27\x1c", "a 7-Zip archive", UNPACK},
-    {0, 6, false, "Rar!\x1a\x07", "a RAR archive", UNPACK},
-    {4, 6, false, "1AY&SY", "a bzip2 file", UNPACK},
-    {257, 5, false, "ustar", "a tar archive", UNPACK},
-    {0, 3, false, "\x80\x02\x8a", "a pickle of PyTorch", "save it as safetensors"},
-    {0, 3, false, "\x80\x04\x95", "a pickle", "save its values in a format that docs/data.md lists"},
-    {0, 3, false, "\x80\x05\x95", "a pickle", "save its values in a format that docs/data.md lists"},
-    {0, 9, false, "MMIDIDX\0\0", "the index of Megatron's token file", "name the .bin file beside it"},
-    {0, 8, false, "\x89PNG\r\n\x1a\n", "a PNG picture", "docs/data.md lists the formats of pictures"},
-    {0, 3, false, "\xff\xd8\xff", "a JPEG picture", "docs/data.md lists the formats of pictures"},
-    {0, 5, false, "%PDF-", "a PDF document", "extract its text"},
-    {0, 4, false, "\177ELF", "a program (ELF)", "name a data file"},
-    {0, sizeof LFS_POINTER - 1, false, LFS_POINTER, "a pointer of Git LFS, not the file itself", "fetch the file by git lfs pull"},
-    {0, 4, true, "\x88\xd8\x34\x01", "a token file of llm.c", TO_TOKENS},
-    {0, 4, true, "\xa1\xd9\x34\x01", "a token file of llm.c", TO_TOKENS},
-    {0, 4, true, "\xff\xfe\0\0", "text in UTF-32", TO_UTF8},
-    {0, 4, true, "\0\0\xfe\xff", "text in UTF-32", TO_UTF8},
-    {0, 2, true, "\xff\xfe", "text with a UTF-16 byte order mark", TO_UTF8},
-    {0, 2, true, "\xfe\xff", "text with a UTF-16 byte order mark", TO_UTF8},
+    SIGN(0, "\x93NUMPY", ALL, "a NumPy array (.npy)", "write token ids by numpy.load(FILE).astype('uint16').tofile(OUT)"),
+    SIGN(0, "PAR1", ALL, "a Parquet file", TO_TEXT),
+    SIGN(0, "PARE", ALL, "an encrypted Parquet file", TO_TEXT),
+    SIGN(0, "ARROW1", ALL, "an Arrow file", TO_TEXT),
+    SIGN(0, "FEA1", ALL, "a Feather file", TO_TEXT),
+    SIGN(0, "\xff\xff\xff\xff", ALL, "an Arrow stream", TO_TEXT),
+    SIGN(0, "Obj\x01", ALL, "an Avro file", TO_TEXT),
+    SIGN(0, "ORC", ALL, "an ORC file", TO_TEXT),
+    SIGN(0, "\x89HDF\r\n\x1a\n", ALL, "an HDF5 file", "write its data set in a format that docs/data.md lists"),
+    SIGN(0, "SQLite format 3\0", ALL, "an SQLite database", TO_TEXT),
+    SIGN(0, "GGUF", ALL, "a GGUF model", "take the safetensors files of the same model"),
+    SIGN(0, "lmgg", ALL, "a GGML model", "take the safetensors files of the same model"),
+    SIGN(0, "tjgg", ALL, "a GGML model", "take the safetensors files of the same model"),
+    SIGN(0, "PK\x03\x04", ALL, "a zip archive (.zip, .npz, .xlsx, PyTorch's .pt and .bin)", UNPACK),
+    SIGN(0, "PK\x05\x06", ALL, "an empty zip archive", UNPACK),
+    SIGN(0, "\x28\xb5\x2f\xfd", ALL, "a Zstandard file", UNPACK),
+    SIGN(0, "\xfd\x37zXZ\0", ALL, "an xz file", UNPACK),
+    SIGN(0, "\x04\x22\x4d\x18", ALL, "an LZ4 file", UNPACK),
+    SIGN(0, "7z\xbc\xaf\x27\x1c", ALL, "a 7-Zip archive", UNPACK),
+    SIGN(0, "Rar!\x1a\x07", ALL, "a RAR archive", UNPACK),
+    SIGN(4, "1AY&SY", ALL, "a bzip2 file", UNPACK),
+    SIGN(257, "ustar", ALL, "a tar archive", UNPACK),
+    SIGN(0, "MMIDIDX\0\0", ALL, "the index of Megatron's token file", "name the .bin file beside it"),
+    SIGN(0, "\xba\x16\x4f\x2f", ALL, "a model of fastText", TO_SAFETENSORS),
+    SIGN(4, "TFL3", ALL, "a model of TensorFlow Lite", TO_SAFETENSORS),
+    SIGN(0, "\x0a\x23\xd7\xce", ALL, "a RecordIO file of MXNet", TO_TEXT),
+    SIGN(0, "MATLAB 5.0 MAT-file", ALL, "a MATLAB file", TO_TEXT),
+    SIGN(0, "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", ALL, "a document of Microsoft Office", TO_TEXT),
+    SIGN(0, "RIFF", ALL, "a sound or picture (RIFF)", "docs/data.md lists the formats of data"),
+    SIGN(0, "GIF8", ALL, "a GIF picture", "docs/data.md lists the formats of pictures"),
+    SIGN(0, "\x89PNG\r\n\x1a\n", ALL, "a PNG picture", "docs/data.md lists the formats of pictures"),
+    SIGN(0, "\xff\xd8\xff", ALL, "a JPEG picture", "docs/data.md lists the formats of pictures"),
+    SIGN(0, "%PDF-", ALL, "a PDF document", "extract its text"),
+    SIGN(0, "\177ELF", ALL, "a program (ELF)", "name a data file"),
+    SIGN(0, LFS_POINTER, ALL, "a pointer of Git LFS, not the file itself", "fetch the file by git lfs pull"),
+    SIGN(0, "YKTOKENS", ALL & ~TOKENS & ~ANY, "a token file of ours", TO_TOKENS),
+    SIGN(0, "\x88\xd8\x34\x01", ALL & ~TOKENS & ~ANY, "a token file of llm.c", TO_TOKENS),
+    SIGN(0, "\xa1\xd9\x34\x01", ALL & ~TOKENS & ~ANY, "a token file of llm.c", TO_TOKENS),
+    FORM(yk__form_pickle, ALL, "a pickle, as PyTorch writes (.pt, .bin)", TO_SAFETENSORS),
+    FORM(yk__form_tfrecord, ALL, "a TFRecord file", TO_TEXT),
+    FORM(yk__form_onnx, ALL, "an ONNX model", TO_SAFETENSORS),
+    FORM(yk__form_sentencepiece, ALL, "a SentencePiece model", "name the tokenizer.json of the same model"),
+    FORM(yk__form_gzip, ALL & ~TENSORS, "a gzip file within a gzip file", UNPACK),
+    FORM(yk__form_gzip, TENSORS, "a gzip file", UNPACK),
+    FORM(yk__form_safetensors, ALL & ~TENSORS & ~ANY, "a safetensors file of weights", "name a data file"),
+    FORM(yk__form_idx, ALL & ~IDX & ~ANY, "an IDX file", "idx:DIR reads it"),
+    FORM(yk__form_marked_utf32, ALL, "text in UTF-32", TO_UTF8),
+    FORM(yk__form_marked_utf16, ALL, "text with a UTF-16 byte order mark", TO_UTF8),
+    SIGN(0, "\xff\xfe", TEXTS, "text with a UTF-16 byte order mark", TO_UTF8),
+    SIGN(0, "\xfe\xff", TEXTS, "text with a UTF-16 byte order mark", TO_UTF8),
+    FORM(yk__form_bare_utf32, TEXT, "text in UTF-32", TO_UTF8),
+    FORM(yk__form_bare_utf16, TEXT, "text in UTF-16", TO_UTF8),
+    FORM(yk__form_text, TOKENS | IDX, "text", "text:FILE, csv:FILE or jsonl:FILE reads it"),
+    FORM(yk__form_text, TENSORS, "text", "fetch the file itself, not a page about it"),
 };
 
 static bool is_letters(const signature *sign)
@@ -88,39 +122,21 @@ static bool signature_fits(const signature *sign, const unsigned char *head, siz
     return !is_letters(sign) || is_lfs_pointer(sign) || has_control(head, n);
 }
 
-/* True for a frame of compress or gzip that yk__file was asked not to unpack; an unpacked one never comes here. */
-static bool is_gzip(const unsigned char *head, size_t n)
+bool yk__foreign_words(enum yk__foreign_reader reader, const void *head, size_t n, uint64_t size, char words[YK__FOREIGN_WORDS])
 {
-    return n >= 10 && head[0] == 0x1f && head[1] == 0x8b && head[2] == 8 && !(head[3] & 0xe0);
-}
-
-/* True for the length of a JSON object that is below 2^32, in 8 bytes, and the beginning of that object. */
-static bool is_safetensors(const unsigned char *head, size_t n)
-{
-    return n >= 10 && !memcmp(head + 4, "\0\0\0\0{", 5) && (head[9] == '"' || head[9] == '}');
-}
-
-bool yk__foreign_words(enum yk__foreign_reader reader, const void *head, size_t n, char words[YK__FOREIGN_WORDS])
-{
-    const unsigned char *byte = head;
-    const bool is_gzipped = is_gzip(byte, n), is_model = reader != YK__FOREIGN_TENSORS && is_safetensors(byte, n);
     n = n < YK__FOREIGN_HEAD ? n : YK__FOREIGN_HEAD;
     for (size_t i = 0; i < sizeof signatures / sizeof signatures[0]; i++) {
         const signature *sign = &signatures[i];
-        if ((sign->text_only && reader == YK__FOREIGN_BINARY) || !signature_fits(sign, head, n))
+        if (!(sign->readers & 1u << reader) || !(sign->form ? sign->form(head, n, size) : signature_fits(sign, head, n)))
             continue;
         snprintf(words, YK__FOREIGN_WORDS, "this is %s: %s", sign->format, sign->remedy);
         return true;
     }
-    if (is_gzipped)
-        snprintf(words, YK__FOREIGN_WORDS, "this is a gzip file within a gzip file: " UNPACK);
-    else if (is_model)
-        snprintf(words, YK__FOREIGN_WORDS, "this is a safetensors file of weights: name a data file");
-    return is_gzipped || is_model;
+    return false;
 }
 
-yk_status yk__foreign_refuse(const char *path, enum yk__foreign_reader reader, const void *head, size_t n, yk_error *err)
+yk_status yk__foreign_refuse(const char *path, enum yk__foreign_reader reader, const void *head, size_t n, uint64_t size, yk_error *err)
 {
     char words[YK__FOREIGN_WORDS];
-    return yk__foreign_words(reader, head, n, words) ? yk__fail(err, YK_E_FORMAT, "%s: %s", path, words) : YK_OK;
+    return yk__foreign_words(reader, head, n, size, words) ? yk__fail(err, YK_E_FORMAT, "%s: %s", path, words) : YK_OK;
 }

@@ -120,7 +120,7 @@ yk_status yk__json_read(yk__file *file, int flags, json_t **out, yk_error *err)
     if (s)
         return s;
     const size_t mark = yk__json_mark(text, bytes);
-    s = yk__foreign_refuse(yk__file_path(file), YK__FOREIGN_TEXT, text, bytes, err);
+    s = yk__foreign_refuse(yk__file_path(file), YK__FOREIGN_TEXT, text, bytes, bytes, err);
     if (!s)
         s = yk__json_parse(yk__file_path(file), text + mark, bytes - mark, flags, out, err);
     yk__free(text);

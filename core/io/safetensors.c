@@ -40,25 +40,25 @@ struct yk__safetensors {
     json_t *meta;
 };
 
-/* The format's types. bits: size of an element; dtype: -1 if Yoke has no such type. */
+/* The format's types. bits: size of an element; unit: bytes that stand in the file's order; dtype: -1 if Yoke has no such type. */
 static const struct {
     const char *name;
-    int bits, dtype;
+    int bits, unit, dtype;
 } types[] = {
-#define X(e, number, name, st, bytes) {st, 8 * (bytes), e},
+#define X(e, number, name, st, bytes) {st, 8 * (bytes), bytes, e},
     YK_DTYPE_TABLE(X)
 #undef X
-        {"I16", 16, -1},
-    {"U16", 16, -1},
-    {"U32", 32, -1},
-    {"U64", 64, -1},
-    {"C64", 64, -1},
-    {"F8_E8M0", 8, -1},
-    {"F8_E4M3FNUZ", 8, -1},
-    {"F8_E5M2FNUZ", 8, -1},
-    {"F4", 4, -1},
-    {"F6_E2M3", 6, -1},
-    {"F6_E3M2", 6, -1},
+        {"I16", 16, 2, -1},
+    {"U16", 16, 2, -1},
+    {"U32", 32, 4, -1},
+    {"U64", 64, 8, -1},
+    {"C64", 64, 4, -1},
+    {"F8_E8M0", 8, 1, -1},
+    {"F8_E4M3FNUZ", 8, 1, -1},
+    {"F8_E5M2FNUZ", 8, 1, -1},
+    {"F4", 4, 1, -1},
+    {"F6_E2M3", 6, 1, -1},
+    {"F6_E3M2", 6, 1, -1},
 };
 #define NTYPES ((int)(sizeof types / sizeof types[0]))
 
@@ -116,14 +116,16 @@ static yk_status part_open(struct part *part, const char *path, yk_error *err)
 
 /* ---- the header ---- */
 
-/* Fails with YK_E_FORMAT and the program's name if the file has another program's format. */
+/* Fails with YK_E_FORMAT and the program's name if the file has another program's format; a header that begins as an object is ours. */
 static yk_status part_foreign(const struct part *part, yk_error *err)
 {
     uint8_t head[YK__FOREIGN_HEAD];
     const uint64_t n = part->size < sizeof head ? part->size : sizeof head;
     if (part_read(part, 0, head, n, err))
         return err->status;
-    return yk__foreign_refuse(part->path, YK__FOREIGN_TENSORS, head, (size_t)n, err);
+    if (n > 8 && head[8] == '{' && !head[5] && !head[6] && !head[7])
+        return YK_OK;
+    return yk__foreign_refuse(part->path, YK__FOREIGN_TENSORS, head, (size_t)n, part->size, err);
 }
 
 /* Reads the header's text; the caller frees *text. */
@@ -131,7 +133,9 @@ static yk_status header_text(struct part *part, char **text, size_t *bytes, yk_e
 {
     uint8_t b[8];
     uint64_t n = 0;
-    yk_status s;
+    yk_status s = part_foreign(part, err);
+    if (s)
+        return s;
     if (part->size < 8)
         return yk__fail(err, YK_E_FORMAT, "%s: byte 0: expected the 8 bytes of a header length, found %" PRIu64,
                         part->path, part->size);
@@ -140,8 +144,6 @@ static yk_status header_text(struct part *part, char **text, size_t *bytes, yk_e
         return s;
     for (int i = 7; i >= 0; i--)
         n = n << 8 | b[i];
-    if ((n > HEADER_LIMIT || n > part->size - 8) && part_foreign(part, err))
-        return err->status;
     if (n > HEADER_LIMIT)
         return yk__fail(err, YK_E_FORMAT, "%s: byte 0: header length %" PRIu64 ", expected at most %u", part->path, n,
                         HEADER_LIMIT);
@@ -233,6 +235,7 @@ static yk_status read_tensor(const struct part *part, yk__safetensor *tensor, co
                         json_is_string(dtype) ? json_string_value(dtype) : yk__json_type(dtype));
     tensor->dtype_name = types[k].name;
     tensor->dtype = types[k].dtype;
+    tensor->unit = types[k].unit;
     s = read_shape(part, tensor, shape, err);
     if (!s)
         s = read_offsets(part, tensor, offsets, types[k].bits, err);
@@ -609,7 +612,7 @@ yk_status yk__safetensors_load(yk__safetensors *tensors, const yk__safetensor *t
                         tensor->name, from, from + bytes, tensor->bytes);
     s = part_read(part, part->data_at + tensor->begin + from, out, bytes, err);
     if (!s && !YK__LITTLE_ENDIAN && tensor->elements) /* files are little-endian; callers that read a part begin at a whole element */
-        yk__bytes_swap(out, bytes, (size_t)(tensor->bytes / (uint64_t)tensor->elements));
+        yk__bytes_swap(out, bytes, (size_t)tensor->unit);
     return s;
 }
 

@@ -28,6 +28,7 @@ typedef struct yk__safetensor {
     const char *name;
     const char *dtype_name; /* the format's name, "F32" */
     int dtype; /* yk_dtype; -1 for a type of the format that Yoke does not compute with (I16, U32, F4 ...) */
+    int unit;  /* bytes that stand in the file's order, least first: 1 for types below a byte, 4 for the parts of C64 */
     int rank;
     const int64_t *shape; /* rank entries */
     int64_t elements;

@@ -210,7 +210,7 @@ yk_status yk__tree_load(const char *path, yk__tree **out, yk_error *err)
     if (err->status)
         return err->status;
     mark = yk__json_mark(text, bytes);
-    if (!yk__foreign_refuse(path, YK__FOREIGN_TEXT, text, bytes, err))
+    if (!yk__foreign_refuse(path, YK__FOREIGN_TEXT, text, bytes, bytes, err))
         (is_json(path, text + mark) ? yk__tree_json : yk__tree_yaml)(path, text + mark, bytes - mark, out, err);
     yk__free(text);
     return err->status;

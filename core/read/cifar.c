@@ -23,7 +23,7 @@ static yk_status head_check(const yk__blob *blob, uint64_t bytes, yk_error *err)
     const size_t n = bytes < sizeof head ? (size_t)bytes : sizeof head;
     if (yk__blob_read(blob, 0, head, n, err))
         return err->status;
-    return yk__foreign_refuse(yk__blob_path(blob), YK__FOREIGN_BINARY, head, n, err);
+    return yk__foreign_refuse(yk__blob_path(blob), YK__FOREIGN_PIXELS, head, n, bytes, err);
 }
 
 static yk_status piece_labels(const yk__blob *blob, uint8_t *piece, int64_t from, int64_t n, uint8_t *labels, yk_error *err)
@@ -57,8 +57,6 @@ static yk_status records_read(yk__file *file, uint64_t held, yk__cifar *out, yk_
     uint64_t begin; /* 0: nothing of the file was read before */
     if (left < 0)
         return yk__blob_of_file(file, &out->records, err);
-    if (size_check(yk__file_path(file), (uint64_t)left, err))
-        return err->status;
     return yk__blob_of_rest(file, (uint64_t)left, "records", held, &out->records, &begin, err);
 }
 

@@ -248,7 +248,7 @@ static yk_status byte_order_mark(yk__csv *csv, yk_error *err)
         csv->pos = 3;
     if (csv->len == 0)
         return line_fail(csv, 1, "expected a header line, found an empty file", err);
-    return yk__foreign_words(YK__FOREIGN_TEXT, b, csv->len, words) ? line_fail(csv, 1, words, err) : YK_OK;
+    return yk__foreign_words(YK__FOREIGN_TEXT, b, csv->len, yk__file_whole(csv->file), words) ? line_fail(csv, 1, words, err) : YK_OK;
 }
 
 static char guess_delimiter(const yk__csv *csv)

@@ -8,6 +8,7 @@
 
 #include "core/base/byte_order.h"
 #include "core/base/mem.h"
+#include "core/io/foreign.h"
 
 struct yk__idx {
     enum yk__idx_type type;
@@ -43,19 +44,29 @@ static yk_status header_bytes(yk__file *file, uint8_t *to, size_t n, const char 
     return YK_OK;
 }
 
+/* Words for a file without IDX's magic m, which was read: another program's format, or the bytes found. */
+static yk_status magic_refuse(yk__file *file, const uint8_t m[4], yk_error *err)
+{
+    uint8_t head[YK__FOREIGN_HEAD] = {m[0], m[1], m[2], m[3]};
+    size_t got;
+    if (yk__file_read(file, head + 4, sizeof head - 4, &got, err) ||
+        yk__foreign_refuse(yk__file_path(file), YK__FOREIGN_IDX, head, got + 4, yk__file_whole(file), err))
+        return err->status;
+    if (m[0] || m[1])
+        return yk__fail(err, YK_E_FORMAT,
+                        "%s: byte 0: expected the IDX magic 00 00 TYPE RANK, found %02x %02x %02x %02x",
+                        yk__file_path(file), m[0], m[1], m[2], m[3]);
+    return yk__fail(err, YK_E_FORMAT, "%s: byte 2: expected an IDX type (08 09 0b 0c 0d 0e), found %02x", yk__file_path(file), m[2]);
+}
+
 static yk_status read_magic(yk__file *file, yk__idx *idx, yk_error *err)
 {
     uint8_t m[4];
     yk_status s = header_bytes(file, m, 4, "the IDX magic", err);
     if (s)
         return s;
-    if (m[0] || m[1])
-        return yk__fail(err, YK_E_FORMAT,
-                        "%s: byte 0: expected the IDX magic 00 00 TYPE RANK, found %02x %02x %02x %02x",
-                        yk__file_path(file), m[0], m[1], m[2], m[3]);
-    if (find_type(m[2]) < 0)
-        return yk__fail(err, YK_E_FORMAT, "%s: byte 2: expected an IDX type (08 09 0b 0c 0d 0e), found %02x",
-                        yk__file_path(file), m[2]);
+    if (m[0] || m[1] || find_type(m[2]) < 0)
+        return magic_refuse(file, m, err);
     if (m[3] < 1 || m[3] > YK__IDX_DIMS)
         return yk__fail(err, YK_E_FORMAT, "%s: byte 3: expected 1 to %d dimensions, found %d", yk__file_path(file),
                         YK__IDX_DIMS, m[3]);

@@ -136,7 +136,7 @@ static yk_status jsonl_begin(yk__jsonl *jsonl, yk_error *err)
     size_t n;
     yk_status s = whole_line(jsonl, &n, err);
     if (!s)
-        s = yk__foreign_refuse(yk__file_path(jsonl->file), YK__FOREIGN_TEXT, jsonl->buf, jsonl->len, err);
+        s = yk__foreign_refuse(yk__file_path(jsonl->file), YK__FOREIGN_TEXT, jsonl->buf, jsonl->len, yk__file_whole(jsonl->file), err);
     if (s)
         return s;
     size_t i = jsonl->pos = yk__json_mark(jsonl->buf, jsonl->len);

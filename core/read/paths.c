@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/mem.h"
+#include "core/io/folder.h"
 
 static yk_status path_adopt(yk__paths *paths, char *path, yk_error *err)
 {
@@ -41,15 +42,16 @@ yk_status yk__paths_add_folder(yk__paths *paths, const char *dir, yk__paths_acce
     const size_t before = paths->count;
     DIR *d = opendir(dir);
     struct dirent *entry;
+    yk_error cut = YK_ERROR_INIT; /* `err` may hold an earlier failure */
     yk_status s = YK_OK;
     if (!d)
         return yk__fail_open(err, dir, errno);
-    while (!s && (entry = readdir(d)))
+    while (!s && (entry = yk__folder_next(d, dir, &cut)))
         if (accept(user, entry->d_name))
             s = path_adopt(paths, yk__format("%s/%s", dir, entry->d_name), err);
     closedir(d);
     sort_from(paths, before);
-    return s;
+    return !s && cut.status ? yk__fail(err, cut.status, "%s", cut.text) : s;
 }
 
 yk_status yk__paths_add_glob(yk__paths *paths, const char *pattern, yk_error *err)

@@ -102,7 +102,7 @@ static yk_status head_parse(yk__tokens *tokens, const uint8_t *head, size_t n, i
         return header_parse(tokens, head, width, err);
     if (llmc)
         return llmc_parse(tokens, llmc, head, width, err);
-    return yk__foreign_refuse(yk__blob_path(tokens->blob), YK__FOREIGN_BINARY, head, n, err);
+    return yk__foreign_refuse(yk__blob_path(tokens->blob), YK__FOREIGN_TOKENS, head, n, yk__blob_bytes(tokens->blob), err);
 }
 
 /* Reads the header if there is one, and compares the length. */

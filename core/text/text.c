@@ -43,7 +43,7 @@ yk_status yk__text_read(yk__file *file, int any_bytes, char **text, size_t *byte
     yk_status s = yk__file_read_rest(file, LIMIT, &p, &n, err);
     if (s)
         return s;
-    s = yk__foreign_refuse(yk__file_path(file), YK__FOREIGN_TEXT, p, n, err);
+    s = yk__foreign_refuse(yk__file_path(file), any_bytes ? YK__FOREIGN_BYTES : YK__FOREIGN_TEXT, p, n, n, err);
     if (!s && !any_bytes)
         s = utf8_require(file, p, n, err);
     if (s) {

@@ -13,7 +13,8 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/machines.test t
 	tests/unit/device/layers.test tests/unit/device/select.test tests/unit/device/topology.test tests/unit/device/transport.test \
 	tests/unit/device/wait.test tests/unit/grad/rules.test tests/unit/graph/body.test tests/unit/graph/build.test \
 	tests/unit/graph/eval.test tests/unit/graph/golden.test tests/unit/graph/serial.test tests/unit/graph/vectors.test \
-	tests/unit/io/gzip.test tests/unit/io/json.test tests/unit/io/safetensors.test tests/unit/io/tree.test tests/unit/job/api.test \
+	tests/unit/io/cut.test tests/unit/io/gzip.test tests/unit/io/json.test tests/unit/io/safetensors.test \
+	tests/unit/io/tree.test tests/unit/job/api.test \
 	tests/unit/job/callsite.test tests/unit/job/deep.test tests/unit/job/guest.test tests/unit/job/host.test \
 	tests/unit/job/inference.test tests/unit/job/kill.test tests/unit/job/locale.test tests/unit/job/memory.test \
 	tests/unit/job/models.test tests/unit/job/pack.test tests/unit/job/precision.test tests/unit/job/refused.test \

@@ -483,7 +483,7 @@ static yk_status kind_guess(const char *path, const char **kind, yk_error *err)
     if (!s && !n && !yk__file_is_gzip(f))
         s = yk__fail(err, YK_E_FORMAT, "%s: byte 0: expected data, found an empty file", path);
     if (!s && !yk__file_is_gzip(f)) /* a gzip file may hold anything */
-        s = yk__foreign_refuse(path, YK__FOREIGN_TEXT, head, n, err);
+        s = yk__foreign_refuse(path, YK__FOREIGN_ANY, head, n, yk__file_whole(f), err);
     if (!s)
         *kind = n ? by_content(head, n, path, f) : "gzip";
     if (!s && !*kind)

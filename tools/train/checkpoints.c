@@ -3,6 +3,7 @@
 #include "tools/train/checkpoints.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,6 +15,7 @@
 #include "core/base/option.h"
 #include "core/base/word.h"
 #include "core/io/checkpoint.h"
+#include "core/io/folder.h"
 #include "core/job/checkpoint/save.h"
 #include "tools/train/train_restart.h"
 
@@ -110,18 +112,20 @@ static void listing_drop_old(listing *l)
     l->n = n;
 }
 
-/* Lists the checkpoints in dir; false if memory is out. */
-static bool listing_read(const char *dir, listing *l)
+/* Lists the checkpoints in dir, none if there is no such folder. A failure fills the error: it is not taken for a folder without any. */
+static bool listing_read(const char *dir, listing *l, yk_error *why)
 {
     DIR *d = opendir(dir);
-    bool ok = true;
     entry e;
     *l = (listing){0};
-    for (struct dirent *f = d ? readdir(d) : NULL; f && ok; f = readdir(d)) {
+    if (!d && errno != ENOENT && errno != ENOTDIR)
+        yk__fail_open(why, dir, errno);
+    for (struct dirent *f; d && !why->status && (f = yk__folder_next(d, dir, why));) {
         if (!entry_parse(f->d_name, &e) || !entry_read(dir, &e))
             continue;
-        ok = !yk__grow(&l->item, &l->cap, l->n + 1, sizeof *l->item);
-        if (ok)
+        if (yk__grow(&l->item, &l->cap, l->n + 1, sizeof *l->item))
+            yk__fail_mem(why, l->n * sizeof *l->item, "the list of checkpoints");
+        else
             l->item[l->n++] = e;
     }
     if (d)
@@ -130,7 +134,7 @@ static bool listing_read(const char *dir, listing *l)
         listing_drop_old(l);
         qsort(l->item, l->n, sizeof *l->item, entry_order);
     }
-    return ok;
+    return !why->status;
 }
 
 static bool is_stuck(const checkpoints *c, int64_t step)
@@ -158,8 +162,9 @@ static void checkpoints_trim(checkpoints *c, int64_t written)
 {
     listing l;
     size_t count = 0;
-    if (!listing_read(c->dir, &l)) {
-        fprintf(stderr, "yoke train: --save-total-limit: out of memory: nothing is removed this time\n");
+    yk_error why = YK_ERROR_INIT;
+    if (!listing_read(c->dir, &l, &why)) {
+        fprintf(stderr, "yoke train: --save-total-limit: %s: nothing is removed this time\n", why.text);
         yk__free(l.item);
         return;
     }
@@ -211,9 +216,10 @@ static entry find_newest(checkpoints *c, yk_job *job, bool own, char *path, size
 {
     listing l;
     entry newest = {0};
+    yk_error why = YK_ERROR_INIT;
     path[0] = 0;
-    if (!listing_read(c->dir, &l))
-        yk_fail(job, YK_E_MEM, "out of memory for the list of checkpoints");
+    if (!listing_read(c->dir, &l, &why))
+        yk_fail(job, why.status, why.text);
     if (own)
         listing_keep_own(&l);
     for (size_t n = l.n; n && yk_ok(job);) {
@@ -241,7 +247,10 @@ static void number_saves(const checkpoints *c, yk_job *job)
 {
     uint64_t saves = 0;
     listing l = {0};
-    if (yk_is_main(job) && listing_read(c->dir, &l) && l.n)
+    yk_error why = YK_ERROR_INIT;
+    if (yk_is_main(job) && !listing_read(c->dir, &l, &why))
+        yk_fail(job, why.status, why.text);
+    else if (l.n)
         saves = l.item[l.n - 1].saves;
     yk__free(l.item);
     yk_broadcast(job, &saves, sizeof saves, 0);
@@ -347,7 +356,8 @@ void checkpoints_clear(const char *dir)
 bool checkpoint_any(const char *dir)
 {
     listing l;
-    const bool any = listing_read(dir, &l) && l.n;
+    yk_error why = YK_ERROR_INIT;
+    const bool any = !listing_read(dir, &l, &why) || l.n; /* a folder that cannot be listed is not taken for an empty one */
     yk__free(l.item);
     return any;
 }

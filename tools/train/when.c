@@ -42,6 +42,7 @@ train_when train_when_read(const yk__cli *cli, const char *what, train_strategy 
         w.strategy = TRAIN_STEPS;
     if (interval > 0)
         w.interval = interval;
+    w.every = w.interval > 1 ? (uint64_t)w.interval : 1; /* until all steps are known, which a part of them needs */
     if (k >= 0 && k != TRAIN_STEPS && interval > 0 && yk__cli_given(cli, steps)) {
         yk__cli_usage(cli->command, "--%s has no effect with --%s %s: it goes with steps", steps, strategy, words[k]);
         *bad = true;
