@@ -35,6 +35,9 @@ typedef struct kit_queue_ops {
     /* Runs in the caller's thread, after the kit's checks and before the point is given out: refuses impossible work through host->fail,
      * or takes data that must be read at once. May be NULL. */
     yk_status (*admit)(yk_device *dev, const yk_submit *s, const yk_copy *c); /* one of s, c is NULL */
+    /* kit_queue_free leaves an aborted queue's thread behind, whose work may never end: it still uses the device, programs and buffers.
+     * The plugin frees none of them from here on, and does not close the device. May be NULL. */
+    void (*left)(yk_device *dev);
 } kit_queue_ops;
 
 /* In run, copy or a call, which return a failure next: the node that failed, by its yk_node.stream. */
