@@ -370,7 +370,7 @@ START_TEST(another_thread_ends_a_command)
     for (int convolves = 0; convolves < 2; convolves++) {
         yk_job *job = yk_open(&(yk_config){.devices = "cpu:0", .quiet = true});
         const double seconds = long_command_cancelled(job, convolves);
-        ck_assert_msg(seconds < 1.0, "%g s", seconds);
+        ck_assert_msg(seconds < (strcmp(YK_SANITIZER, "none") ? 10.0 : 1.0), "%g s", seconds); /* sanitized blocks take ten times as long */
     }
 }
 END_TEST
