@@ -4,6 +4,7 @@
 #define YOKE_BACKENDS_PJRT_PJRT_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "backends/pjrt/client.h"
 #include "plugins/kit/kit_queue.h"
@@ -17,6 +18,7 @@ struct yk_device {
     pj_client client;
     pthread_mutex_t lock;   /* guards the list */
     struct pj_code *codes; /* compiled programs, each text once */
+    atomic_bool left_behind; /* a hanging queue was left behind: nothing is freed, as the device may still use it */
 };
 
 /* pjrt_options.c */

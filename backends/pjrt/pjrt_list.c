@@ -244,7 +244,7 @@ yk_status pj_device_open(uint32_t i, yk_device **out)
 
 void pj_device_close(yk_device *dev)
 {
-    if (!dev)
+    if (!dev || atomic_load(&dev->left_behind))
         return;
     pj_codes_free(dev);
     pj_client_close(&dev->client);

@@ -200,7 +200,7 @@ yk_status pj_buffer_copy(yk_device *dev, const yk_copy *c, char why[KIT_WHY])
 void pj_buffer_release(yk_buffer *b)
 {
     char why[KIT_WHY];
-    if (!b)
+    if (!b || atomic_load(&b->dev->left_behind))
         return;
     pthread_mutex_lock(&arrays_lock);
     range_clear(b, 0, b->bytes, why);

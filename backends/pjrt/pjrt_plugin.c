@@ -6,8 +6,14 @@
 
 const yk_host *pj_host;
 
+static void queue_left(yk_device *dev)
+{
+    atomic_store(&dev->left_behind, true);
+}
+
 static kit_queue_ops queue_ops = {
-    .plugin = PJ_NAME, .graph = pj_program_graph, .bytes = pj_buffer_bytes, .run = pj_program_run, .copy = pj_buffer_copy};
+    .plugin = PJ_NAME, .graph = pj_program_graph, .bytes = pj_buffer_bytes, .run = pj_program_run, .copy = pj_buffer_copy,
+    .left = queue_left};
 
 static yk_status plugin_init(const yk_host *host)
 {

@@ -21,6 +21,7 @@ typedef struct pj_code {
 } pj_code;
 
 struct yk_program {
+    yk_device *dev;
     const yk_graph *graph;
     hlo_lowered ends; /* its text is gone */
     pj_code *code;   /* lives with the device */
@@ -121,6 +122,7 @@ yk_status pj_program_new(yk_device *dev, const yk_graph *g, yk_program **out)
     yk_program *p = kit_zeroed(pj_host, PJ_NAME, sizeof *p, "a program");
     if (!p)
         return YK_E_MEM;
+    p->dev = dev;
     p->graph = g;
     yk_status s = hlo_lower(pj_host, PJ_NAME, g, !strcmp(dev->client.platform, "cpu"), &p->ends);
     if (!s && p->ends.n_out) {
@@ -141,6 +143,8 @@ yk_status pj_program_new(yk_device *dev, const yk_graph *g, yk_program **out)
 
 void pj_program_free(yk_program *p)
 {
+    if (atomic_load(&p->dev->left_behind))
+        return;
     if (p->ends.in)
         hlo_lowered_free(pj_host, &p->ends);
     pj_host->free(p);

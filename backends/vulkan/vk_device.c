@@ -118,7 +118,7 @@ yk_status vlk_device_make(const vlk_physical *physical, yk_device **dev)
 
 void vlk_device_close(yk_device *d)
 {
-    if (!d)
+    if (!d || atomic_load(&d->left_behind))
         return;
     kit_profile_end(&d->profile, d->physical->properties.deviceName);
     if (d->handle) {

@@ -17,6 +17,7 @@
 static bool devices_load(void);
 
 static VkInstance instance;
+static atomic_bool instance_kept; /* a device was left behind: its driver stays loaded */
 static vlk_physical physical[KIT_DEVICES]; /* filled once the drivers are loaded */
 static kit_devices list = {.survey = vlk_survey,
                            .find_key = vlk_probe_key,
@@ -200,9 +201,14 @@ static bool devices_load(void)
     return keeps;
 }
 
+void vlk_instance_keep(void)
+{
+    atomic_store(&instance_kept, true);
+}
+
 void vlk_devices_forget(void)
 {
-    if (instance)
+    if (instance && !atomic_load(&instance_kept))
         vkDestroyInstance(instance, NULL);
     instance = NULL;
     kit_devices_forget(&list);

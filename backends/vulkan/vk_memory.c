@@ -196,7 +196,7 @@ yk_status vlk_buffer_wrap(yk_device *dev, void *host, uint64_t bytes, yk_buffer 
 
 void vlk_buffer_free(yk_buffer *buffer)
 {
-    if (!buffer)
+    if (!buffer || atomic_load(&buffer->dev->left_behind))
         return;
     vlk_memory_free(buffer->dev, &buffer->memory);
     vlk_free(buffer);

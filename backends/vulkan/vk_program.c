@@ -98,7 +98,7 @@ static void binding_free(yk_program *p, binding *b)
 
 void vlk_program_free(yk_program *p)
 {
-    if (!p)
+    if (!p || atomic_load(&p->dev->left_behind))
         return;
     while (p->binding) {
         binding *b = p->binding;

@@ -17,12 +17,19 @@ static yk_status queue_admit(yk_device *dev, const yk_submit *s, const yk_copy *
     return YK_OK;
 }
 
+static void queue_left(yk_device *dev)
+{
+    atomic_store(&dev->left_behind, true);
+    vlk_instance_keep();
+}
+
 static kit_queue_ops ops = {.plugin = VLK_WHO,
                             .graph = vlk_program_graph,
                             .bytes = vlk_buffer_bytes,
                             .run = vlk_program_run,
                             .copy = vlk_copy_run,
-                            .admit = queue_admit};
+                            .admit = queue_admit,
+                            .left = queue_left};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void ops_begin(void)

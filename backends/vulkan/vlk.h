@@ -13,6 +13,7 @@
 #define YOKE_BACKENDS_VULKAN_VLK_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <vulkan/vulkan.h>
 
@@ -67,6 +68,7 @@ yk_status vlk_device_count(uint32_t *n);
 yk_status vlk_device_caps(uint32_t i, yk_device_caps *caps);
 yk_status vlk_device_open(uint32_t i, yk_device **dev);
 void vlk_devices_forget(void);
+void vlk_instance_keep(void); /* from here on vlk_devices_forget leaves the instance, and so the drivers */
 
 /* ---- limits.c ---- */
 bool vlk_limits_good(const char *value); /* true for a legal value of the option LIMITS */
@@ -113,6 +115,7 @@ struct yk_device {
     kit_profile profile;
     vlk_pipeline *pipeline;
     vlk_lane *lane; /* free lanes */
+    atomic_bool left_behind; /* a hanging queue was left behind: nothing is freed, as the device may still use it */
 };
 yk_status vlk_device_make(const vlk_physical *physical, yk_device **dev);
 void vlk_device_close(yk_device *dev);

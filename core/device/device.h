@@ -7,6 +7,8 @@
 #ifndef YOKE_CORE_DEVICE_DEVICE_H
 #define YOKE_CORE_DEVICE_DEVICE_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include <yoke/plugin.h>
@@ -129,6 +131,9 @@ typedef struct yk__device {
                           * younger than the plugin */
     yk__placement place;
     bool plans_only; /* set by yk__device_plan_only */
+    pthread_mutex_t queues_lock; /* around yk__device_abort, and where the queues change */
+    atomic_bool aborted; /* yk__device_abort was called */
+    bool stopped; /* yk__device_settle was called: its queues have failed */
     bool lost; /* a wait gave it up: its objects are never freed, as it may still access the memory it was given */
     struct yk__device *lost_before; /* once closed: the device lost before it, so that leak checkers find it */
 } yk__device;
@@ -152,10 +157,12 @@ double yk__device_pace_mean(yk__device *dev);
 /* As yk_plugin.claims; 0 for a node with operations or types that are younger than the plugin. Any thread. */
 uint32_t yk__device_claims(const yk__device *dev, const yk_graph *g, uint32_t node);
 
-/* Ends every wait for the device with `why`, and its work early if the plugin can. Any thread. */
+/* Ends every wait for the device with `why`, and its work early if the plugin can: each queue's. Any thread. */
 void yk__device_abort(yk__device *dev, yk_status why);
-/* Call it after yk__device_abort: it returns once nothing runs on the device, which then has a new queue. */
+/* Returns once nothing runs on the device, which then does nothing more: every call on its queue fails with YK_E_CANCELLED. */
 void yk__device_settle(yk__device *dev);
+/* Returns once the point is done. If an abort ended the wait: once nothing runs on the device. Memory may go then. */
+void yk__device_drain(yk__device *dev, uint64_t point);
 /* Buffers and transfers in short form; errors carry the plugin's message. */
 yk_status yk__device_buffer(yk__device *dev, uint64_t bytes, yk_buffer **b, yk_error *err);
 yk_status yk__device_put(yk__device *dev, yk_buffer *b, uint64_t off, const void *src, uint64_t bytes, uint64_t *point,

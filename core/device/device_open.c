@@ -106,6 +106,7 @@ yk_status yk__device_open(const yk__placement *place, yk__device **out, yk_error
     if (!dev)
         return yk__fail_mem(err, sizeof *dev, "a device");
     dev->place = *place;
+    pthread_mutex_init(&dev->queues_lock, NULL);
     yk__act_begin(YK__ACT_OPEN);
     yk__signals_keep(&kept);
     s = open_parts(dev, err);
@@ -138,5 +139,6 @@ void yk__device_close(yk__device *dev)
         dev->table->queue_free(dev->queue);
     if (dev->handle)
         dev->table->device_close(dev->handle);
+    pthread_mutex_destroy(&dev->queues_lock);
     yk__free(dev);
 }

@@ -73,7 +73,7 @@ static yk_status run_submit(run *r, void *const *slot, yk_error *err)
 static void run_drain(run *r, const yk_error *err)
 {
     if (err->status && r->point)
-        r->dev->table->queue_wait(r->dev->queue, r->point, UINT64_MAX);
+        yk__device_drain(r->dev, r->point);
 }
 
 static void run_release(run *r, const yk_error *err)

@@ -51,9 +51,15 @@ yk_status yk__device_get(yk__device *dev, yk_buffer *b, uint64_t off, void *dst,
 
 void yk__device_abort(yk__device *dev, yk_status why)
 {
-    yk_queue *queue = dev->queue;
-    if (queue && yk__plugin_aborts(dev->plugin))
-        dev->table->queue_abort(queue, why);
+    atomic_store(&dev->aborted, true);
+    if (!yk__plugin_aborts(dev->plugin))
+        return;
+    pthread_mutex_lock(&dev->queues_lock);
+    if (dev->queue)
+        dev->table->queue_abort(dev->queue, why);
+    if (dev->side)
+        dev->table->queue_abort(dev->side, why);
+    pthread_mutex_unlock(&dev->queues_lock);
 }
 
 static yk_status lose_device(yk__device *dev, uint64_t idle_ns, yk_error *err)
@@ -70,12 +76,28 @@ void yk__device_settle(yk__device *dev)
 {
     const yk_queue_desc desc = {.size = sizeof desc, .kind = YK_QUEUE_COMPUTE};
     yk_queue *other = NULL;
-    if (dev->lost || !dev->queue || !yk__plugin_aborts(dev->plugin)) /* a lost one is kept for ever, as its driver may hang */
+    if (dev->stopped || dev->lost || !dev->queue || !yk__plugin_aborts(dev->plugin)) /* a lost one is kept, as its driver may hang */
         return;
     if (dev->table->queue_new(dev->handle, &desc, &other) || !other)
         return;
-    dev->table->queue_free(dev->queue);
+    yk__device_abort(dev, YK_E_CANCELLED);
+    pthread_mutex_lock(&dev->queues_lock);
+    yk_queue *queue = dev->queue, *side = dev->side;
     dev->queue = other;
+    dev->side = NULL;
+    dev->stopped = true;
+    pthread_mutex_unlock(&dev->queues_lock);
+    yk__device_abort(dev, YK_E_CANCELLED);
+    if (side)
+        dev->table->queue_free(side); /* first: its commands wait for points of the other */
+    dev->table->queue_free(queue);
+}
+
+void yk__device_drain(yk__device *dev, uint64_t point)
+{
+    yk_error ignored = YK_ERROR_INIT;
+    if (yk__device_wait(dev, point, NULL, &ignored) == YK_E_CANCELLED)
+        yk__device_settle(dev);
 }
 
 static yk_status queue_await(yk__device *dev, yk_queue *queue, uint64_t point, const volatile int *cancel, yk_error *err)
@@ -85,6 +107,8 @@ static yk_status queue_await(yk__device *dev, yk_queue *queue, uint64_t point, c
     yk__host_message_clear();
     if (dev->lost)
         return yk__fail(err, YK_E_DEVICE_LOST, "%s:%u has hung", dev->plugin->name, dev->place.device);
+    if (!queue)
+        return yk__fail(err, YK_E_CANCELLED, "%s:%u was stopped", dev->plugin->name, dev->place.device);
     s = yk__point_wait(dev->table, queue, queue == dev->queue ? dev->side : dev->queue, point, cancel, &idle_ns);
     if (s == YK_E_CANCELLED && cancel && __atomic_load_n(cancel, __ATOMIC_ACQUIRE))
         return yk__fail(err, YK_E_CANCELLED, "%s: the wait for the device was cancelled", dev->plugin->name);
@@ -102,13 +126,15 @@ yk_status yk__device_side(yk__device *dev, yk_queue **side, yk_error *err)
 {
     const yk_queue_desc desc = {.size = sizeof desc, .kind = YK_QUEUE_COLL};
     *side = dev->side;
-    if (dev->side || dev->plans_only || !(dev->caps.flags & YK_CAP_PINS))
+    if (dev->side || dev->plans_only || dev->stopped || !(dev->caps.flags & YK_CAP_PINS))
         return YK_OK;
     yk__host_message_clear();
-    const yk_status s = dev->table->queue_new(dev->handle, &desc, &dev->side);
-    if (yk__device_fail(dev, yk__plugin_made(s, dev->side), "making a queue for copies", err))
+    const yk_status s = dev->table->queue_new(dev->handle, &desc, side);
+    if (yk__device_fail(dev, yk__plugin_made(s, *side), "making a queue for copies", err))
         return err->status;
-    *side = dev->side;
+    pthread_mutex_lock(&dev->queues_lock);
+    dev->side = *side;
+    pthread_mutex_unlock(&dev->queues_lock);
     return YK_OK;
 }
 

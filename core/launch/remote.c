@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/log.h"
 #include "core/base/mem.h"
 #include "core/base/option.h"
 #include "core/control/control.h"
@@ -34,6 +35,8 @@
 #define DRAIN_MS 2000   /* a reader that takes nothing for so long counts as gone */
 #define VERDICT_MS 500 /* from a rank's verdict on another to the word of that one's host, which saw its process end */
 #define AGAIN_MS 65000 /* from the first host whose ranks have left to be started again to the last; each may take a minute (launch.c) */
+#define SAY_MS 5000 /* a line names the hosts that have not answered */
+#define SAY_HOSTS 8u
 #define LOST_MS 3000 /* ranks of a host whose connection ended may run on for so long */
 
 struct yk__remote {
@@ -454,13 +457,34 @@ static void look_once(yk__remote *remote, int64_t ready_at)
     deadlines_enforce(remote);
 }
 
+/* Names the hosts that have not answered, the first eight of them. */
+static void slow_say(const yk__remote *remote, int64_t left_ms)
+{
+    char names[512] = "";
+    size_t n = 0;
+    uint32_t slow = 0;
+    for (uint32_t i = 0; i < remote->config->hosts->count; i++)
+        if (!remote->peer[i].ready && slow++ < SAY_HOSTS)
+            n += (size_t)snprintf(names + n, sizeof names - n, "%s%.50s", n ? ", " : "", remote->peer[i].name);
+    if (slow > SAY_HOSTS)
+        snprintf(names + n, sizeof names - n, " and %u more", slow - SAY_HOSTS);
+    yk__log(YK_LOG_WARN, "launch", "waited %d s so far for an answer of host%s %s: its shell may wait for a network, a password or a slow "
+            "disk; the job ends in %.0f s more (YOKE_JOIN_MS)", SAY_MS / 1000, slow > 1 ? "s" : "", names, (double)left_ms / 1000);
+}
+
 /* Waits until every host has answered, or all children have ended after an error. */
 static yk_status ready_wait(yk__remote *remote)
 {
-    const int64_t until = yk__clock_ms() + (int64_t)yk__option_number(YK__OPTION_JOIN_MS);
+    const int64_t begun = yk__clock_ms(), until = begun + (int64_t)yk__option_number(YK__OPTION_JOIN_MS);
+    int64_t say_at = begun + SAY_MS;
     while (remote->err.status ? remote->alive > 0 : !all_ready(remote)) {
-        look_once(remote, until);
-        if (!remote->err.status && yk__clock_ms() >= until)
+        look_once(remote, say_at < until ? say_at : until);
+        const int64_t now = yk__clock_ms();
+        if (!remote->err.status && now >= say_at && now < until && !all_ready(remote)) {
+            slow_say(remote, until - now);
+            say_at = INT64_MAX;
+        }
+        if (!remote->err.status && now >= until)
             fail_slow(remote);
     }
     return remote->err.status;

@@ -20,6 +20,7 @@
 #include "core/base/number.h"
 #include "core/read/csv.h"
 #include "core/read/jsonl.h"
+#include "core/read/row_layouts.h"
 #include "core/text/strmap.h"
 #include "core/text/text.h"
 #include "core/io/json.h"
@@ -176,6 +177,18 @@ static yk_status add_row(struct rows_reader *reader, const char *label, const ch
     return YK_OK;
 }
 
+/* ---- columns and keys ---- */
+
+static bool csv_has(const void *csv, const char *name)
+{
+    return yk__csv_find(csv, name) >= 0;
+}
+
+static bool json_has(const void *row, const char *key)
+{
+    return json_object_get(row, key);
+}
+
 static yk_status column_find(const struct rows_reader *reader, const yk__csv *csv, const char *name, int *column,
                              yk_error *err)
 {
@@ -186,8 +199,8 @@ static yk_status column_find(const struct rows_reader *reader, const yk__csv *cs
         return YK_OK;
     for (int i = 0; i < yk__csv_columns(csv) && n < sizeof names - 60; i++)
         n += (size_t)snprintf(names + n, sizeof names - n, "%s'%.40s'", i ? ", " : "", yk__csv_column(csv, i));
-    return yk__fail(err, YK_E_FORMAT, "%s: line 1: no column '%s' in the header (it has %s)", reader->path, name,
-                    names);
+    return yk__fail(err, YK_E_FORMAT, "%s: line 1: no column '%s' in the header (it has %s)%s", reader->path, name, names,
+                    yk__row_layout_advice(csv_has, csv));
 }
 
 static yk_status csv_rows(struct rows_reader *reader, yk__csv *csv, yk_error *err)
@@ -224,6 +237,19 @@ static yk_status from_csv(struct rows_reader *reader, yk__file *file, yk_error *
     return s;
 }
 
+static yk_status key_absent(const struct rows_reader *reader, int64_t line, json_t *row, const char *name, yk_error *err)
+{
+    char names[200] = "";
+    size_t n = 0;
+    const char *key;
+    json_t *value;
+    json_object_foreach(row, key, value)
+        if (n < sizeof names - 60)
+            n += (size_t)snprintf(names + n, sizeof names - n, "%s'%.40s'", n ? ", " : "", key);
+    return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": no key '%s' (it has %s)%s", reader->path, line, name, n ? names : "none",
+                    yk__row_layout_advice(json_has, row));
+}
+
 static yk_status json_row(struct rows_reader *reader, const yk__jsonl *jsonl, yk_error *err)
 {
     const char *tkey = reader->options->text ? reader->options->text : "text",
@@ -231,6 +257,8 @@ static yk_status json_row(struct rows_reader *reader, const yk__jsonl *jsonl, yk
     const json_t *t = json_object_get(yk__jsonl_value(jsonl), tkey), *v = json_object_get(yk__jsonl_value(jsonl), lkey);
     const char *label = json_string_value(v);
     yk__number number;
+    if (!t || (!v && !reader->options->unlabelled))
+        return key_absent(reader, yk__jsonl_line(jsonl), yk__jsonl_value(jsonl), t ? lkey : tkey, err);
     if (!json_is_string(t))
         return yk__fail(err, YK_E_FORMAT, "%s: line %" PRId64 ": key '%s': expected a string, found %s", reader->path,
                         yk__jsonl_line(jsonl), tkey, yk__json_type(t));

@@ -75,6 +75,12 @@ void yk__engine_budget(yk__engine *e, uint64_t bytes)
     e->queue.budget = bytes;
 }
 
+void yk__engine_stop(yk__engine *e)
+{
+    yk__island_abort(&e->params.island); /* first: its collectives may wait for other ranks */
+    yk__device_settle(e->queue.dev);
+}
+
 void yk__engine_free(yk__engine *e)
 {
     yk_error err = YK_ERROR_INIT;

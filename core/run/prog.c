@@ -99,6 +99,8 @@ static yk_status compile_segments(yk__exec *exec, yk__prog *p, yk_error *err)
         yk_status st;
         if (!s->graph.n_node)
             continue;
+        if (atomic_load(&exec->queue->dev->aborted) || __atomic_load_n(exec->queue->cancel, __ATOMIC_ACQUIRE))
+            return yk__fail(err, YK_E_CANCELLED, "compiling: the job was ended");
         yk__plugin_message();
         yk__act_begin(YK__ACT_COMPILE);
         yk__signals_keep(&kept); /* a compiler may be loaded now */

@@ -208,14 +208,14 @@ yk_status yk__queue_write(yk__queue *q, yk_buffer *b, uint64_t offset, const voi
 {
     if (!bytes || yk__queue_put(q, b, offset, src, bytes, err))
         return err->status;
-    return yk__queue_idle(q, err);
+    return yk__queue_finish(q, err);
 }
 
 yk_status yk__queue_read(yk__queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, yk_error *err)
 {
     if (!bytes || yk__queue_get(q, b, offset, dst, bytes, err))
         return err->status;
-    return yk__queue_idle(q, err);
+    return yk__queue_finish(q, err);
 }
 
 /* ---- Waits ---- */
@@ -239,11 +239,18 @@ yk_status yk__queue_idle(yk__queue *q, yk_error *err)
     return yk__queue_wait(q, q->last_point, err);
 }
 
+yk_status yk__queue_finish(yk__queue *q, yk_error *err)
+{
+    if (yk__queue_idle(q, err) == YK_E_CANCELLED)
+        yk__device_settle(q->dev);
+    return err->status;
+}
+
 void yk__queue_drain(yk__queue *q)
 {
     yk_error ignored = YK_ERROR_INIT;
     if (q->last_point > q->waited)
-        yk__device_wait(q->dev, q->last_point, NULL, &ignored);
-    if (q->side_point)
+        yk__device_drain(q->dev, q->last_point);
+    if (q->side_point && q->dev->side)
         yk__device_wait_side(q->dev, q->side_point, NULL, &ignored);
 }

@@ -71,12 +71,14 @@ yk_wait yk__queue_behind(const yk__queue *q, uint64_t point);
  * behind them. yk__queue_idle_overlapped waits for all such transfers. */
 yk_status yk__queue_get_overlapped(yk__queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, uint64_t point, yk_error *err);
 yk_status yk__queue_idle_overlapped(yk__queue *q, yk_error *err);
-/* The same with a wait for the end. */
+/* The same with a wait for the end. After a failure nothing uses the host's memory any more. */
 yk_status yk__queue_write(yk__queue *q, yk_buffer *b, uint64_t offset, const void *src, uint64_t bytes, yk_error *err);
 yk_status yk__queue_read(yk__queue *q, yk_buffer *b, uint64_t offset, void *dst, uint64_t bytes, yk_error *err);
 
 yk_status yk__queue_wait(yk__queue *q, uint64_t point, yk_error *err);
 yk_status yk__queue_idle(yk__queue *q, yk_error *err); /* waits for all commands */
+/* The same, and if the job ends meanwhile, until the device has stopped: then memory and programs that it used may go. */
+yk_status yk__queue_finish(yk__queue *q, yk_error *err);
 /* Waits in an aborted job, too: queued commands still read and write the buffers that are about to go. */
 void yk__queue_drain(yk__queue *q);
 

@@ -45,6 +45,8 @@ typedef struct yk__engine_config {
 /* A device that plans only (yk__device_plan_only) counts memory as in a run, and its reads leave the caller's values unchanged. A format
  * the device cannot compute in is an error that names the format, the device and the device's formats. */
 yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_config *c, yk__engine **e, yk_error *err);
+/* Returns once nothing runs on the device, which then does nothing more: for a job that was cancelled. */
+void yk__engine_stop(yk__engine *e);
 void yk__engine_free(yk__engine *e);
 /* Sets the bytes of the device that this rank has: plans keep to them if recomputation can. Before the first run. */
 void yk__engine_budget(yk__engine *e, uint64_t bytes);

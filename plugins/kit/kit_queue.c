@@ -239,6 +239,8 @@ void kit_queue_free(yk_queue *q)
 {
     if (!thread_ends(q)) {
         pthread_detach(q->thread); /* its work may never end: the thread and its queue are abandoned */
+        if (q->ops->left)
+            q->ops->left(q->dev);
         return;
     }
     pthread_join(q->thread, NULL);

@@ -38,6 +38,9 @@ typedef struct kit_queue_ops {
     /* Runs in the queue's thread after its last job: releases the plugin's own data of the queue. May be NULL. Never runs for a queue that
      * kit_queue_free leaves behind. */
     void (*end)(yk_queue *q);
+    /* kit_queue_free leaves an aborted queue's thread behind, whose work may never end: it still uses the device, programs and buffers.
+     * The plugin frees none of them from here on, and does not close the device. May be NULL. */
+    void (*left)(yk_device *dev);
 } kit_queue_ops;
 
 /* The queue whose thread calls, in run, copy and end; NULL in other threads. */

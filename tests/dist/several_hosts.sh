@@ -13,7 +13,8 @@ a connection that ends;Ctrl-C ends all;a killed launcher leaves nothing;an alloc
 a job that starts anew on all hosts;a rank that is stopped is named and not one that ended for it;\
 an output folder that hosts do not share is said at the start;\
 SIGUSR1 to a rank and SIGTERM to the launcher leave a checkpoint;a host that falls silent;a launcher that falls silent;\
-a job that is stopped goes on;a signal to a host's part names the host;nobody reads what ranks print"
+a job that is stopped goes on;a signal to a host's part names the host;nobody reads what ranks print;\
+hosts that do not answer are named"
 total=$(echo "$CASES" | tr ';' '\n' | wc -l)
 echo "1..$total"
 n=0
@@ -34,6 +35,7 @@ fi
 cat >"$tmp/ssh" <<'E2'
 #!/bin/sh
 echo "welcome to $1"
+case $1 in mute*) exec sleep 100 ;; esac
 [ "$1" != gone ] || { echo "ssh: connect to host gone port 22: No route to host" >&2; exit 255; }
 YOKE_HOST_ID=$1 YOKE_TEST_HOST=$YOKE_TEST_JOB.$1
 export YOKE_HOST_ID YOKE_TEST_HOST
@@ -369,4 +371,13 @@ ms=$(since)
 kill -9 $reader
 echo "# $ms ms"
 [ $code -eq 130 ] && [ $ms -lt 5000 ] && grep -q "the ranks' last output was not read, and is lost" "$tmp/err" && nothing_left
+check
+
+# They are named after 5 s, once, and one that has answered is not; the end comes 2 s later.
+YOKE_LOG=warn YOKE_JOIN_MS=7000
+export YOKE_LOG YOKE_JOIN_MS
+run --hosts mute1,a,mute2 -- touch "$tmp/mute"
+[ $code -eq 1 ] && [ ! -e "$tmp/mute" ] && [ "$(grep -c 'waited 5 s so far' "$tmp/err")" -eq 1 ] &&
+    grep -q 'waited 5 s so far for an answer of hosts mute1, mute2: ' "$tmp/err" &&
+    grep -q 'host mute1 has not answered within 7.0 s' "$tmp/err"
 check

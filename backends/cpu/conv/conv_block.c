@@ -179,7 +179,7 @@ static void group_products(const block_args *conv, const cpu_ctx *ctx, block_pre
     cpu_prefetch_over(&prefetch->to, calls);
     for (int i = 0; i < conv->n_phase; i++) {
         const block_phase *phase = &conv->phase[i];
-        for (int64_t panel = 0; panel < (conv->out_blocks + 1) / 2; panel++)
+        for (int64_t panel = 0; panel < (conv->out_blocks + 1) / 2 && !cpu_stops(ctx); panel++)
             for (int64_t k = 0, n = phase_cuts(conv, phase, most); k < n; k++)
                 add_phase_strips(conv, ctx, phase, panel, cut_begin(conv, phase, most, k), cut_begin(conv, phase, most, k + 1),
                                  prefetch);
@@ -212,7 +212,7 @@ static void block_step(const void *args, const cpu_ctx *ctx)
     const block_args *conv = args;
     int64_t lo, hi, g = conv->group.images;
     cpu_part((conv->images + g - 1) / g, ctx->piece, ctx->pieces, &lo, &hi);
-    for (int64_t t = lo; t < hi; t++) {
+    for (int64_t t = lo; t < hi && !cpu_stops(ctx); t++) {
         int64_t n = kit_min(g, conv->images - t * g);
         cpu_grouped_in(ctx, &conv->group, t * g, n, 0, conv->group.planes.blocks,
                        (float *)(void *)(ctx->thread_ws + conv->at_plane), ctx->thread_ws + conv->at_tmp,

@@ -96,7 +96,7 @@ static void group_sums(const dw_block *dw, const cpu_ctx *ctx, int64_t p0, int64
     cpu_prefetch_over(&prefetch->x, calls);
     cpu_prefetch_over(&prefetch->gy, calls);
     for (int64_t b = 0; b < dw->x_group.planes.blocks; b++, x += cpu_grouped_block(&dw->x_group, ctx->isa->vw))
-        for (int64_t p = p0; p < p1; p++)
+        for (int64_t p = p0; p < p1 && !cpu_stops(ctx); p++)
             for (int64_t y = 0; y < lines; y += stretch)
                 add_lines(dw, ctx, kit_min(2, dw->gy_group.planes.blocks - 2 * p), y, kit_min(y + stretch, lines), x,
                           gy + (p - p0) * 2 * lines * row * vw, e + sums_at(dw, vw, b, p), prefetch);
@@ -115,7 +115,7 @@ static void part_step(const void *args, const cpu_ctx *ctx)
         int64_t o0 = 2 * p0, o1 = kit_min(2 * p1, dw->gy_group.planes.blocks);
         for (int64_t b = 0; b < dw->x_group.planes.blocks; b++)
             memset(e + sums_at(dw, vw, b, p0), 0, (size_t)((o1 - o0) * dw->taps * vw * vw) * 4);
-        for (int64_t i = n0; i < n1; i++) {
+        for (int64_t i = n0; i < n1 && !cpu_stops(ctx); i++) {
             int64_t n = kit_min(g, dw->images - i * g);
             cpu_grouped_in(ctx, &dw->x_group, i * g, n, 0, dw->x_group.planes.blocks, plane, ctx->thread_ws + dw->at_tmp,
                            (float *)(void *)ctx->thread_ws);

@@ -189,7 +189,7 @@ static void direct_image(const direct_args *direct, const conv_run *r, int64_t i
     float *acc = (float *)(void *)(ctx->thread_ws + direct->at_acc);
     int64_t width = PANELS * direct->nr, m = direct->conv.gemm.m,
             all = direct->dense ? direct->conv.view.grid_h * direct->conv.view.grid_w : direct->pad.columns;
-    for (int64_t p = 0; p < all; p += width) {
+    for (int64_t p = 0; p < all && !cpu_stops(ctx); p += width) {
         int64_t n = all - p < width ? all - p : width;
         for (int64_t k = 0; k < direct->words; k += KC) {
             size_t kc = (size_t)(direct->words - k < KC ? direct->words - k : KC);
@@ -211,7 +211,7 @@ static void direct_step(const void *args, const cpu_ctx *ctx)
     const conv_args *conv = &direct->conv;
     int64_t lo, hi, packed = -1, size = conv->view.height * conv->view.width * yk_dtype_bytes(conv->view.dtype);
     cpu_part(conv->groups * conv->images, ctx->piece, ctx->pieces, &lo, &hi);
-    for (int64_t t = lo; t < hi; t++) {
+    for (int64_t t = lo; t < hi && !cpu_stops(ctx); t++) {
         int64_t group = t / conv->images, image = t % conv->images;
         conv_run r = {conv, ctx, group};
         conv_view_at at = {&conv->view, ctx->isa, (const char *)cpu_at(ctx, conv->x_ref), 0};

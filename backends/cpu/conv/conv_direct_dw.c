@@ -144,7 +144,7 @@ static void span_images(const direct_dw *direct, const cpu_ctx *ctx, conv_view_a
             gp = dw->grad_view.channels * plane;
     float *sums = (float *)(void *)(ctx->thread_ws + direct->at_gy);
     memset(sums, 0, (size_t)(direct->rows * m * vw) * 4);
-    for (int64_t n = n0; n < n1; n++, x.data += xp, gy += gp) {
+    for (int64_t n = n0; n < n1 && !cpu_stops(ctx); n++, x.data += xp, gy += gp) {
         cpu_prefetch prefetch = {gy + gp, n + 1 < n1 ? gy + gp + m * plane : gy + gp, 0};
         pad_planes(direct, &x, ctx->thread_ws);
         add_spans(direct, ctx, gy, &prefetch, sums);
@@ -158,7 +158,7 @@ static void one_image(const direct_dw *direct, const cpu_ctx *ctx, const conv_vi
 {
     int64_t vw = ctx->isa->vw, gh = direct->dw.grad_view.grid_h;
     pad_planes(direct, x, ctx->thread_ws);
-    for (int64_t o = 0, w; o < direct->out_padded; o += w) {
+    for (int64_t o = 0, w; o < direct->out_padded && !cpu_stops(ctx); o += w) {
         w = direct->out_padded - o < 2 * vw ? vw : 2 * vw;
         for (int64_t y = 0; y < gh; y += direct->rows_at_once)
             add_lines(direct, ctx, gy, o, w, y, gh - y < direct->rows_at_once ? gh : y + direct->rows_at_once, sums);

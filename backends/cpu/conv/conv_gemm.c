@@ -86,7 +86,7 @@ static void conv_step(const void *args, const cpu_ctx *ctx)
         cpu_sink sink = {NULL, 0, false, conv_done, NULL, &r};
         cpu_gemm_rect(&conv->gemm, conv->grid_m, conv->grid_n, (int)(t % rects), &i0, &i1, &j0, &j1);
         if (i0 < i1 && j0 < j1)
-            cpu_gemm_run(&conv->gemm, ctx->isa, ctx->thread_ws, &sa, &sb, i0, i1, j0, j1, &sink);
+            cpu_gemm_run(&conv->gemm, ctx, &sa, &sb, i0, i1, j0, j1, &sink);
     }
 }
 
@@ -133,7 +133,7 @@ static void dw_step(const void *args, const cpu_ctx *ctx)
                                                                              : dw->cut_positions;
         cpu_gemm_rect(&gemm, dw->grid_m, dw->grid_n, (int)(t % rects), &i0, &i1, &j0, &j1);
         if (i0 < i1 && j0 < j1 && gemm.k > 0)
-            cpu_gemm_run(&gemm, ctx->isa, ctx->thread_ws, &sa, &sb, i0, i1, j0, j1, &sink);
+            cpu_gemm_run(&gemm, ctx, &sa, &sb, i0, i1, j0, j1, &sink);
     }
 }
 

@@ -205,7 +205,7 @@ static void wino_step(const void *args, const cpu_ctx *ctx)
     const wino_args *wino = args;
     int64_t lo, hi, all = wino->grid.images * wino->grid.tiles_y;
     cpu_part((all + wino->rows - 1) / wino->rows, ctx->piece, ctx->pieces, &lo, &hi);
-    for (int64_t g = lo; g < hi; g++) {
+    for (int64_t g = lo; g < hi && !cpu_stops(ctx); g++) {
         int64_t r0 = g * wino->rows, r1 = kit_min(all, r0 + wino->rows), tiles = (r1 - r0) * wino->grid.tiles_x;
         wino_place v = {(float *)(void *)ctx->thread_ws, wino->v_stride, tiles};
         cpu_wino_in(&wino->x, &wino->grid, &wino->scratch, ctx, r0, r1, &v);
@@ -241,7 +241,7 @@ static void panel_step(const void *args, const cpu_ctx *ctx)
     const wino_args *wino = args;
     int64_t lo, hi, made = -1, vw = ctx->isa->vw;
     cpu_part((wino->out_blocks + 1) / 2 * wino->ranges, ctx->piece, ctx->pieces, &lo, &hi);
-    for (int64_t t = lo; t < hi; t++) {
+    for (int64_t t = lo; t < hi && !cpu_stops(ctx); t++) {
         int64_t r0, r1, panel = t / wino->ranges;
         int nv = wino->out_blocks - 2 * panel < 2 ? 1 : 2;
         cpu_part(wino->grid.images * wino->grid.tiles_y, (int)(t % wino->ranges), (int)wino->ranges, &r0, &r1);
@@ -250,7 +250,7 @@ static void panel_step(const void *args, const cpu_ctx *ctx)
         const float *v = (const float *)(void *)ctx->shared_ws + r0 * wino->grid.tiles_x * vw,
                     *u = (const float *)(void *)ctx->thread_ws;
         float *m = (float *)(void *)(ctx->thread_ws + wino->at_m);
-        for (int64_t e = 0; e < WINO_ELEMENTS; e++, v += wino->v_stride, u += wino->u_stride, m += wino->m_stride)
+        for (int64_t e = 0; e < WINO_ELEMENTS && !cpu_stops(ctx); e++, v += wino->v_stride, u += wino->u_stride, m += wino->m_stride)
             panel_product(wino, ctx, v, wino->offset, u, m, (r1 - r0) * wino->grid.tiles_x, nv);
         blocks_out(wino, ctx, 2 * panel, 2 * panel + nv, r0, r1);
     }

@@ -73,7 +73,7 @@ static void part_step(const void *args, const cpu_ctx *ctx)
     cpu_part(wino->cuts, ctx->piece, ctx->pieces, &lo, &hi);
     for (int64_t p = lo; p < hi; p++) {
         cpu_part(wino->grid.images * wino->grid.tiles_y, (int)p, (int)wino->cuts, &r0, &r1);
-        for (int64_t r = r0; r < r1; r += wino->rows) {
+        for (int64_t r = r0; r < r1 && !cpu_stops(ctx); r += wino->rows) {
             int64_t to = kit_min(r1, r + wino->rows), tiles = (to - r) * wino->grid.tiles_x;
             wino_place px = {x, cpu_wino_stride(ctx->isa, wino->in_blocks, tiles), tiles};
             wino_place pg = {gy, cpu_wino_stride(ctx->isa, wino->out_blocks, tiles), tiles};
@@ -116,7 +116,7 @@ static void transform_step(const void *args, const cpu_ctx *ctx)
     const dw_wino *wino = args;
     int64_t lo, hi, all = wino->grid.images * wino->grid.tiles_y, vw = ctx->isa->vw;
     cpu_part((all + wino->rows - 1) / wino->rows, ctx->piece, ctx->pieces, &lo, &hi);
-    for (int64_t i = lo; i < hi; i++) {
+    for (int64_t i = lo; i < hi && !cpu_stops(ctx); i++) {
         int64_t r = i * wino->rows, to = kit_min(all, r + wino->rows), tiles = all * wino->grid.tiles_x;
         float *x = (float *)(void *)ctx->shared_ws + r * wino->grid.tiles_x * vw;
         float *gy = (float *)(void *)(ctx->shared_ws + wino->at_g) + r * wino->grid.tiles_x * vw;
@@ -135,7 +135,7 @@ static void square_products(const dw_wino *wino, const cpu_ctx *ctx, int64_t c0,
     float *e = (float *)(void *)ctx->thread_ws;
     const float *x = (const float *)(const void *)ctx->shared_ws + c0 * tiles * vw;
     const float *gy = (const float *)(const void *)(ctx->shared_ws + wino->at_g) + o0 * tiles * vw;
-    for (int64_t i = 0; i < WINO_ELEMENTS; i++, x += xs, gy += gs, e += wino->e_stride)
+    for (int64_t i = 0; i < WINO_ELEMENTS && !cpu_stops(ctx); i++, x += xs, gy += gs, e += wino->e_stride)
         for (int64_t k = 0; k < tiles; k += KC)
             for (int64_t b = 0; b < nc; b++)
                 for (int64_t o = 0; o < no; o += 2)
@@ -154,7 +154,7 @@ static void square_step(const void *args, const cpu_ctx *ctx)
     const dw_wino *wino = args;
     int64_t lo, hi, across = (wino->out_blocks + SQUARE_O - 1) / SQUARE_O, down = (wino->in_blocks + SQUARE_C - 1) / SQUARE_C;
     cpu_part(across * down, ctx->piece, ctx->pieces, &lo, &hi);
-    for (int64_t t = lo; t < hi; t++) {
+    for (int64_t t = lo; t < hi && !cpu_stops(ctx); t++) {
         int64_t c0 = t / across * SQUARE_C, o0 = t % across * SQUARE_O;
         square_products(wino, ctx, c0, kit_min(SQUARE_C, wino->in_blocks - c0), o0, kit_min(SQUARE_O, wino->out_blocks - o0));
     }

@@ -6,6 +6,8 @@
 #ifndef YOKE_BACKENDS_CPU_EXEC_CPU_H
 #define YOKE_BACKENDS_CPU_EXEC_CPU_H
 
+#include <stdatomic.h>
+
 #include "backends/cpu/isa/isa.h"
 
 extern const yk_host *cpu_host; /* init sets it before any other call */
@@ -23,7 +25,14 @@ typedef struct cpu_ctx {
     char *shared_ws;   /* scratch of the program, shared by all workers; contents live until the node's last step */
     char *thread_ws;   /* scratch of this worker; contents live until the end of the piece */
     int piece, pieces; /* index of the piece; number of pieces */
+    const atomic_int *stop; /* set by another thread to end the run; NULL: nothing ends it */
 } cpu_ctx;
+
+/* True once the run is to end. Its outputs are undefined then, so a long loop of a step leaves the rest, every few milliseconds. */
+static inline bool cpu_stops(const cpu_ctx *ctx)
+{
+    return ctx->stop && atomic_load_explicit(ctx->stop, memory_order_relaxed);
+}
 
 typedef void (*cpu_fn)(const void *args, const cpu_ctx *ctx);
 

@@ -78,9 +78,10 @@ static void run_piece(void *arg, int worker, int piece, int pieces)
     const prog_run *run = arg;
     const cpu_prog *prog = run->prog;
     const prog_step *step = &prog->steps[run->steps - 1];
-    const cpu_ctx ctx = {run->bound->slot, run->bound->isa, run->bound->scratch,
-                       run->bound->scratch + cpu_prog_shared_ws(prog) + (size_t)worker * cpu_prog_thread_ws(prog), piece, pieces};
-    step->fn(step->args, &ctx);
+    char *shared_ws = run->bound->scratch, *thread_ws = shared_ws + cpu_prog_shared_ws(prog) + (size_t)worker * cpu_prog_thread_ws(prog);
+    const cpu_ctx ctx = {run->bound->slot, run->bound->isa, shared_ws, thread_ws, piece, pieces, run->stop};
+    if (!cpu_stops(&ctx))
+        step->fn(step->args, &ctx);
 }
 
 /* Runs serial steps up to the next shared one. */

@@ -38,7 +38,7 @@ typedef struct cpu_bound {
 } cpu_bound;
 /* Runs it on the pool's workers, or on fewer if that is faster (cpu_pace.h), or on the calling thread if it is serial. One run at a time.
  * */
-/* If another thread sets *stop, the run ends after the current step, and its outputs are undefined. */
+/* If another thread sets *stop, the run ends within its current step, and its outputs are undefined. */
 void cpu_prog_run(cpu_prog *prog, const cpu_bound *bound, cpu_pool *pool, const atomic_int *stop);
 
 #endif

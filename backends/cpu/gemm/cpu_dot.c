@@ -121,7 +121,7 @@ static void dot_rect(dot_run *run, cpu_src *a, cpu_src *b, const dot_range *rect
                           NULL,
                           NULL};
     if (rect->i0 < rect->i1 && rect->j0 < rect->j1)
-        cpu_gemm_run(&dot->gemm, ctx->isa, ctx->thread_ws, a, b, rect->i0, rect->i1, rect->j0, rect->j1, &sink);
+        cpu_gemm_run(&dot->gemm, ctx, a, b, rect->i0, rect->i1, rect->j0, rect->j1, &sink);
 }
 
 static void dot_step(const void *args, const cpu_ctx *ctx)

@@ -15,6 +15,7 @@
 
 typedef struct gemm_run {
     const cpu_gemm *gemm;
+    const cpu_ctx *ctx;
     const cpu_isa *isa;
     const cpu_src *a, *b;
     const cpu_sink *sink;
@@ -98,7 +99,7 @@ static void macro_kernel(gemm_run *run, const macro_block *block, const k_part *
     const cpu_gemm *gemm = run->gemm;
     const cpu_sink *sink = run->sink;
     int add = !part->first || (sink->add && !gemm->scratch);
-    for (int64_t j = 0; j < block->nj; j += gemm->nc_inner) {
+    for (int64_t j = 0; j < block->nj && !cpu_stops(run->ctx); j += gemm->nc_inner) {
         int64_t nb = kit_min(gemm->nc_inner, block->nj - j);
         for (int64_t q = 0; q < ni; q += gemm->mr) {
             int64_t mb = kit_min(gemm->mr, ni - q), ldc;
@@ -136,7 +137,7 @@ static void macro_kernel_unpacked(gemm_run *run, const macro_block *block, const
     const cpu_sink *sink = run->sink;
     int64_t most =
         kit_min(cpu_gemm_unpacked_rows(run->isa), gemm->scratch || run->a->dtype == YK_BF16 ? gemm->mr : CPU_GEMM_UNPACKED_MR);
-    for (int64_t i = 0; i < block->ni; i += most) {
+    for (int64_t i = 0; i < block->ni && !cpu_stops(run->ctx); i += most) {
         const char *a_row[CPU_GEMM_UNPACKED_MR];
         int64_t mb = kit_min(most, block->ni - i), width = gemm->scratch ? gemm->nc_inner : block->nj;
         unpacked_at(run, part->k0, block->i0 + i, mb, a_row);
@@ -186,7 +187,7 @@ static void ic_loop(gemm_run *run, const macro_block *block, int64_t k0, int64_t
         macro_kernel(run, block, &part, cpu_gemm_a_panel(gemm, run->a->packed, k0, kc, block->i0 / gemm->mr), stride, 0, block->ni);
         return;
     }
-    for (int64_t i = 0; i < block->ni; i += gemm->mc) {
+    for (int64_t i = 0; i < block->ni && !cpu_stops(run->ctx); i += gemm->mc) {
         int64_t mb = kit_min(gemm->mc, block->ni - i);
         cpu_gemm_pack(&a, gemm->mode == CPU_GEMM_TILE, true, block->i0 + i, mb, (uint32_t *)(void *)run->thread_ws);
         macro_kernel(run, block, &part, (const uint32_t *)(const void *)run->thread_ws, stride, i, mb);
@@ -248,10 +249,11 @@ static const cpu_unpacked_kernel (*unpacked_kernels(const cpu_gemm *gemm, const 
     return isa->gemm[gemm->mode]->unpacked;
 }
 
-void cpu_gemm_run(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, const cpu_src *a, const cpu_src *b, int64_t i0,
-                  int64_t i1, int64_t j0, int64_t j1, const cpu_sink *sink)
+void cpu_gemm_run(const cpu_gemm *gemm, const cpu_ctx *ctx, const cpu_src *a, const cpu_src *b, int64_t i0, int64_t i1,
+                  int64_t j0, int64_t j1, const cpu_sink *sink)
 {
-    gemm_run run = {gemm, isa, a, b, sink, thread_ws, 0, 0, -1, false, unpacked_kernels(gemm, isa, a, sink, i1 - i0, j1 - j0)};
+    const cpu_isa *isa = ctx->isa;
+    gemm_run run = {gemm, ctx, isa, a, b, sink, ctx->thread_ws, 0, 0, -1, false, unpacked_kernels(gemm, isa, a, sink, i1 - i0, j1 - j0)};
     run.direct = !run.unpacked && gemm->mode == CPU_GEMM_F32 && i1 - i0 <= 2 * gemm->mr && !b->fetch && !b->packed && !b->kcontig &&
                b->dtype == YK_F32;
     if (gemm->mode == CPU_GEMM_TILE)
@@ -261,7 +263,7 @@ void cpu_gemm_run(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, con
             macro_block block = {i, kit_min(gemm->mc_outer, i1 - i), j, kit_min(gemm->nc, j1 - j)};
             if (gemm->totals)
                 memset(run.thread_ws + gemm->total, 0, (size_t)(block.ni * block.nj) * sizeof(double));
-            for (int64_t k = 0; k < gemm->k; k += gemm->kc) {
+            for (int64_t k = 0; k < gemm->k && !cpu_stops(ctx); k += gemm->kc) {
                 int64_t kc = kit_min(gemm->kc, gemm->k - k);
                 const bool last = k + kc >= gemm->k;
                 if (gemm->totals && k && (last || k / gemm->kc % CPU_GEMM_PARTS == 0))

@@ -6,6 +6,7 @@
 #ifndef YOKE_BACKENDS_CPU_GEMM_GEMM_H
 #define YOKE_BACKENDS_CPU_GEMM_GEMM_H
 
+#include "backends/cpu/exec/cpu.h"
 #include "backends/cpu/gemm/pack.h"
 
 #define CPU_PREFETCH_MOST 128
@@ -37,8 +38,8 @@ typedef struct cpu_sink {
     void *arg;
 } cpu_sink;
 
-void cpu_gemm_run(const cpu_gemm *gemm, const cpu_isa *isa, void *thread_ws, const cpu_src *a, const cpu_src *b,
-                  int64_t i0, int64_t i1, int64_t j0, int64_t j1, const cpu_sink *sink);
+void cpu_gemm_run(const cpu_gemm *gemm, const cpu_ctx *ctx, const cpu_src *a, const cpu_src *b, int64_t i0, int64_t i1,
+                  int64_t j0, int64_t j1, const cpu_sink *sink);
 /* True if a product C[m,n] of so few rows is better made as C^T = B^T A^T: B's many lines are read in place, and A's are transposed
  * instead. The caller swaps a and b, m and n, cuts rectangles of C^T, and gets blocks of C. A, formerly B, is then readable in place. */
 bool cpu_gemm_prefers_transposed(const cpu_isa *isa, int64_t m, int64_t n, int64_t k, const cpu_src *a, const cpu_src *b);

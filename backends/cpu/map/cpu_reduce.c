@@ -98,7 +98,7 @@ static void reduce_row(cpu_map_run *run, const reduce_args *reduce, int64_t o, i
     double sum[4] = {0};
     float max[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
     cpu_part(reduce->terms * reduce->pieces, (int)cut, (int)reduce->cuts, &lo, &hi);
-    for (int64_t u = lo; u < hi; u++) {
+    for (int64_t u = lo; u < hi && !cpu_stops(run->ctx); u++) {
         int64_t from = u % reduce->pieces * PIECE, end = from + PIECE < reduce->len ? from + PIECE : reduce->len;
         int64_t row = base + groups_position(reduce->reduced, reduce->n_reduced, u / reduce->pieces);
         for (int64_t e = from; e < end; e += block) {
@@ -259,7 +259,7 @@ static void reduce_tile(cpu_map_run *run, const reduce_args *reduce, int64_t o, 
     int64_t group = follow && n < block ? block / n : 1, width = n < block ? n : block;
     tile_sums sums = tile_begin(ctx, reduce);
     cpu_part(reduce->terms, (int)cut, (int)reduce->cuts, &lo, &hi);
-    for (int64_t u = lo; u < hi; u += group) {
+    for (int64_t u = lo; u < hi && !cpu_stops(ctx); u += group) {
         int64_t row = base + groups_position(reduce->reduced, reduce->n_reduced, u), rows = hi - u < group ? hi - u : group;
         for (int64_t j = 0; j < n; j += width) {
             size_t m = (size_t)(n - j < width ? n - j : width);
@@ -290,7 +290,7 @@ static void reduce_step(const void *args, const cpu_ctx *ctx)
     cpu_map_run run;
     cpu_map_begin(&run, reduce->map, ctx, ctx->thread_ws);
     cpu_part(groups_of(reduce) * reduce->tiles * reduce->cuts, ctx->piece, ctx->pieces, &lo, &hi);
-    for (int64_t t = lo; t < hi; t++) {
+    for (int64_t t = lo; t < hi && !cpu_stops(ctx); t++) {
         int64_t cut = t % reduce->cuts, tile = t / reduce->cuts % reduce->tiles, o = t / reduce->cuts / reduce->tiles;
         int64_t first = o * reduce->rows, rows = reduce->outputs - first < reduce->rows ? reduce->outputs - first : reduce->rows;
         if (reduce->planes)

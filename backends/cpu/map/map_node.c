@@ -19,7 +19,7 @@ static void map_step(const void *args, const cpu_ctx *ctx)
     cpu_map_run run;
     cpu_map_begin(&run, work->map, ctx, ctx->thread_ws);
     int64_t end = hi * work->block < work->count ? hi * work->block : work->count;
-    for (int64_t pos = lo * work->block; pos < end; pos += work->map->block)
+    for (int64_t pos = lo * work->block; pos < end && !cpu_stops(ctx); pos += work->map->block)
         cpu_map_eval(&run, pos, (size_t)kit_min(end - pos, work->map->block), NULL);
 }
 

@@ -78,15 +78,14 @@ static void grad_scores(att_head *head, int64_t i0, int64_t n, int64_t most)
 static void grad_keys(att_head *head, int64_t i0, int64_t n, int64_t most)
 {
     const att_args *att = head->att;
-    const cpu_isa *isa = head->ctx->isa;
     cpu_gemm gemm = att->back_k;
     gemm.k = n;
     cpu_src ds = att_probs(head, head->dprobs, head->dscores16, false), q = att_plain(head->ctx, &att->q, head->b, head->h, i0, false);
     cpu_src p = att_probs(head, head->scores, head->probs16, false), go = att_plain(head->ctx, &att->gout, head->b, head->h, i0, false);
     cpu_sink gk = {(float *)(void *)(head->ctx->thread_ws + att->at_gk), att->d, true, NULL, NULL, NULL};
     cpu_sink gv = {(float *)(void *)(head->ctx->thread_ws + att->at_gv), att->d, true, NULL, NULL, NULL};
-    cpu_gemm_run(&gemm, isa, head->ctx->thread_ws, &ds, &q, 0, most, 0, att->d, &gk);
-    cpu_gemm_run(&gemm, isa, head->ctx->thread_ws, &p, &go, 0, most, 0, att->d, &gv);
+    cpu_gemm_run(&gemm, head->ctx, &ds, &q, 0, most, 0, att->d, &gk);
+    cpu_gemm_run(&gemm, head->ctx, &p, &go, 0, most, 0, att->d, &gv);
 }
 
 static void grad_block(att_head *head, int64_t i0, int64_t n)
@@ -99,7 +98,7 @@ static void grad_block(att_head *head, int64_t i0, int64_t n)
         cpu_src go = att_plain(head->ctx, &att->gout, head->b, head->h, i0, true);
         cpu_src v = {.packed = head->ctx->thread_ws + att->at_vt, .ld = att->d, .dtype = att->v.dtype};
         cpu_sink dp = {head->dprobs, att->tk, false, NULL, NULL, NULL};
-        cpu_gemm_run(&att->scores, isa, head->ctx->thread_ws, &go, &v, 0, n, 0, most, &dp);
+        cpu_gemm_run(&att->scores, head->ctx, &go, &v, 0, n, 0, most, &dp);
         grad_scores(head, i0, n, most);
         grad_keys(head, i0, n, most);
         cpu_gemm gemm = att->back_q;
@@ -107,7 +106,7 @@ static void grad_block(att_head *head, int64_t i0, int64_t n)
         cpu_src k = {.packed = head->ctx->thread_ws + att->at_kn, .ld = att->tk, .dtype = att->k.dtype};
         cpu_sink gq = {head->out, att->d, false, NULL, NULL, NULL};
         gemm.k = most;
-        cpu_gemm_run(&gemm, isa, head->ctx->thread_ws, &ds, &k, 0, n, 0, att->d, &gq);
+        cpu_gemm_run(&gemm, head->ctx, &ds, &k, 0, n, 0, att->d, &gq);
         isa->vec->scale(head->out, head->out, att->scale, (size_t)(n * att->d));
     } else if (att->gbias.slot != YK_NONE) {
         for (int64_t r = 0; r < n; r++)
@@ -131,7 +130,7 @@ void cpu_attention_bwd_step(const void *args, const cpu_ctx *ctx)
     const att_args *att = args;
     int64_t lo, hi, group = att->h / att->hk;
     cpu_part(att->b * att->hk, ctx->piece, ctx->pieces, &lo, &hi);
-    for (int64_t t = lo; t < hi; t++) {
+    for (int64_t t = lo; t < hi && !cpu_stops(ctx); t++) {
         int64_t b = t / att->hk, kv = t % att->hk;
         cpu_src k = att_plain(ctx, &att->k, b, kv, 0, true), v = att_plain(ctx, &att->v, b, kv, 0, true);
         cpu_src kn = att_plain(ctx, &att->k, b, kv, 0, false);
@@ -142,7 +141,7 @@ void cpu_attention_bwd_step(const void *args, const cpu_ctx *ctx)
         memset(ctx->thread_ws + att->at_gv, 0, (size_t)(att->tk * att->d) * 4);
         for (int64_t number = kv * group; number < (kv + 1) * group; number++) {
             att_head head = att_open(att, ctx, b, number);
-            for (int64_t i = 0; i < att->tq; i += ATT_BLOCK)
+            for (int64_t i = 0; i < att->tq && !cpu_stops(ctx); i += ATT_BLOCK)
                 grad_block(&head, i, att->tq - i < ATT_BLOCK ? att->tq - i : ATT_BLOCK);
         }
         store_keys(att, ctx, &att->gk, b, kv, att->at_gk, att->scale);

@@ -63,7 +63,7 @@ static void forward_block(att_head *head, int64_t i0, int64_t n)
         cpu_src v = {.packed = head->ctx->thread_ws + att->at_vt, .ld = att->tk, .dtype = att->v.dtype};
         cpu_sink sink = {head->out, att->d, false, NULL, NULL, NULL};
         gemm.k = most;
-        cpu_gemm_run(&gemm, isa, head->ctx->thread_ws, &p, &v, 0, n, 0, att->d, &sink);
+        cpu_gemm_run(&gemm, head->ctx, &p, &v, 0, n, 0, att->d, &sink);
         for (int64_t r = 0; r < n; r++)
             isa->vec->scale(head->out + r * att->d, head->out + r * att->d, 1.0f / sum[r], (size_t)att->d);
     }
@@ -75,14 +75,14 @@ static void forward_step(const void *args, const cpu_ctx *ctx)
     const att_args *att = args;
     int64_t lo, hi, blocks = (att->tq + ATT_BLOCK - 1) / ATT_BLOCK;
     cpu_part(att->b * att->h * att->split, ctx->piece, ctx->pieces, &lo, &hi);
-    for (int64_t t = lo; t < hi; t++) {
+    for (int64_t t = lo; t < hi && !cpu_stops(ctx); t++) {
         int64_t number = t / att->split, b0, b1, kv = number % att->h / (att->h / att->hk);
         att_head head = att_open(att, ctx, number / att->h, number % att->h);
         cpu_src k = att_plain(ctx, &att->k, head.b, kv, 0, true), v = att_plain(ctx, &att->v, head.b, kv, 0, false);
         cpu_gemm_pack_b(&att->scores, ctx->isa, ctx->thread_ws, &k, ctx->thread_ws + att->at_kt);
         cpu_gemm_pack_b(&att->mix, ctx->isa, ctx->thread_ws, &v, ctx->thread_ws + att->at_vt);
         cpu_part(blocks, (int)(t % att->split), (int)att->split, &b0, &b1);
-        for (int64_t i = b0 * ATT_BLOCK; i < b1 * ATT_BLOCK && i < att->tq; i += ATT_BLOCK)
+        for (int64_t i = b0 * ATT_BLOCK; i < b1 * ATT_BLOCK && i < att->tq && !cpu_stops(ctx); i += ATT_BLOCK)
             forward_block(&head, i, att->tq - i < ATT_BLOCK ? att->tq - i : ATT_BLOCK);
     }
 }

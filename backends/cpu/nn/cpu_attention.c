@@ -81,7 +81,7 @@ int64_t att_scores(att_head *head, int64_t i0, int64_t n, const void *packed_k)
     cpu_src q = att_plain(head->ctx, &att->q, head->b, head->h, i0, true);
     cpu_src k = {.packed = packed_k, .ld = att->d, .dtype = att->k.dtype};
     cpu_sink sink = {head->scores, att->tk, false, NULL, NULL, NULL};
-    cpu_gemm_run(&att->scores, isa, head->ctx->thread_ws, &q, &k, 0, n, 0, most, &sink);
+    cpu_gemm_run(&att->scores, head->ctx, &q, &k, 0, n, 0, most, &sink);
     for (int64_t r = 0; r < n; r++) {
         float *row = head->scores + r * att->tk;
         int64_t seen = att_seen(head, i0 + r);

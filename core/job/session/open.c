@@ -396,8 +396,8 @@ static void free_tables(yk_job *job)
 
 static void release_all(yk_job *job)
 {
-    if (atomic_load(&job->cancelled) && job->device)
-        yk__device_settle(job->device); /* the device may still compute, in memory that goes now */
+    if (atomic_load(&job->cancelled) && job->engine)
+        yk__engine_stop(job->engine); /* the device may still compute, in memory that goes now */
     for (size_t i = job->n_data; i-- > 0;)
         yk__data_free(job->data[i]);
     yk__opt_free(job->opt);

@@ -36,7 +36,7 @@ yk_status yk__fill_zero(yk__exec *exec, bool moments, yk_error *err)
     if (g.error.status)
         *err = g.error;
     else if (!yk__prog_new(exec, &r, &prog, err) && !yk__prog_run(exec, prog, (yk__inputs){0}, err))
-        yk__queue_idle(exec->queue, err);
+        yk__queue_finish(exec->queue, err);
     yk__prog_free(exec, prog);
     yk__graph_free(&g);
     return err->status;

@@ -47,12 +47,13 @@ static void problem_multiply(problem *p, const cpu_isa *isa, bool scratch, int g
     memset(thread_ws, 0xff, g.bytes); /* NaN everywhere: nothing may leak in */
     cpu_src a = {p->sa, p->trans & 1 ? p->m : p->k, (uint8_t)p->dtype, !(p->trans & 1), NULL, NULL, NULL};
     cpu_src b = {p->sb, p->trans & 2 ? p->k : p->n, (uint8_t)p->dtype, !!(p->trans & 2), NULL, NULL, NULL};
+    const cpu_ctx ctx = {.isa = isa, .thread_ws = thread_ws};
     cpu_sink sink = {scratch ? NULL : p->c, p->n, false, scratch ? block_keep : NULL, NULL, p};
     for (int r = 0; r < gm * gn; r++) {
         int64_t i0, i1, j0, j1;
         cpu_gemm_rect(&g, gm, gn, r, &i0, &i1, &j0, &j1);
         if (i0 < i1 && j0 < j1)
-            cpu_gemm_run(&g, isa, thread_ws, &a, &b, i0, i1, j0, j1, &sink);
+            cpu_gemm_run(&g, &ctx, &a, &b, i0, i1, j0, j1, &sink);
     }
     cpu_host->free(thread_ws);
 }
@@ -69,12 +70,13 @@ static bool problem_multiply_transposed(problem *p, const cpu_isa *isa, int gm, 
     char *thread_ws = cpu_host->alloc(g.bytes, 64);
     memset(thread_ws, 0xff, g.bytes);
     memset(p->c, 0xff, (size_t)(p->m * p->n) * 4);
+    const cpu_ctx ctx = {.isa = isa, .thread_ws = thread_ws};
     cpu_sink sink = {NULL, 0, false, block_keep, NULL, p};
     for (int r = 0; r < gm * gn; r++) {
         int64_t i0, i1, j0, j1;
         cpu_gemm_rect(&g, gm, gn, r, &i0, &i1, &j0, &j1);
         if (i0 < i1 && j0 < j1)
-            cpu_gemm_run(&g, isa, thread_ws, &a, &b, i0, i1, j0, j1, &sink);
+            cpu_gemm_run(&g, &ctx, &a, &b, i0, i1, j0, j1, &sink);
     }
     cpu_host->free(thread_ws);
     return true;

@@ -156,6 +156,40 @@ START_TEST(lines_and_names)
 }
 END_TEST
 
+/* Rows that other trainers' users have: the message has their keys, says what they are, and what there is instead. */
+START_TEST(rows_of_other_trainers)
+{
+    static const struct {
+        const char *row, *words[3];
+    } cases[] = {
+        {"{\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}",
+         {"no key 'text' (it has 'messages'): chats", "apply_chat_template", "text:FILE"}},
+        {"{\"conversations\":[{\"from\":\"human\",\"value\":\"a\"}]}", {"'conversations'): chats", "ShareGPT", "text:FILE"}},
+        {"{\"prompt\":\"a\",\"completion\":\"b\"}", {"'prompt', 'completion'", "prompts with completions", "text:FILE"}},
+        {"{\"prompt\":[{\"role\":\"user\"}],\"chosen\":[],\"rejected\":[]}", {"preferences", "not built", "text:FILE"}},
+        {"{\"instruction\":\"a\",\"input\":\"\",\"output\":\"b\"}", {"instructions", "Alpaca", "text:FILE"}},
+        {"{\"tokens\":[\"a\"],\"ner_tags\":[0]}", {"words with tags", "not built", "no key 'text'"}},
+        {"{\"text\":\"a\"}", {"no key 'label' (it has 'text')", "texts without labels", "text:FILE"}},
+        {"{\"review\":\"a\",\"stars\":1}", {"'review', 'stars'", "text=NAME", "label=NAME"}},
+        {"{}", {"no key 'text' (it has none)", "text=NAME", "label=NAME"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        yk_error err = YK_ERROR_INIT;
+        yk__rows_options o = {.json = 1};
+        yk__rows *r;
+        ck_assert_int_eq(rows_of(cases[i].row, &o, &r, &err), YK_E_FORMAT);
+        for (int k = 0; k < 3; k++)
+            ck_assert_msg(!!strstr(err.text, cases[i].words[k]), "%s in: %s", cases[i].words[k], err.text);
+        ck_assert_msg(!strchr(err.text, '\n') && strlen(err.text) < sizeof err.text - 1, "%s", err.text);
+    }
+    yk_error err = YK_ERROR_INIT;
+    yk__rows_options o = {0};
+    yk__rows *r;
+    ck_assert_int_eq(rows_of("instruction,output\na,b\n", &o, &r, &err), YK_E_FORMAT);
+    ck_assert_msg(strstr(err.text, "it has 'instruction', 'output'") && strstr(err.text, "Alpaca"), "%s", err.text);
+}
+END_TEST
+
 START_TEST(json_lines)
 {
     yk_error err = YK_ERROR_INIT;
@@ -262,6 +296,7 @@ int main(void)
     tcase_add_test(t, spectrum_files_read_as_its_json);
     tcase_add_test(t, lines_and_names);
     tcase_add_test(t, json_lines);
+    tcase_add_test(t, rows_of_other_trainers);
     tcase_add_test(t, real_files);
     tcase_add_test(t, failing_allocations);
     return suite_run("csv", t);

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Rows of a text and a label are what csv: and jsonl: read. Other trainers' rows are known by their keys, so that an error says what they
+ * are and what to do with them. */
+#ifndef YOKE_CORE_READ_ROW_LAYOUTS_H
+#define YOKE_CORE_READ_ROW_LAYOUTS_H
+
+#include <stdbool.h>
+
+/* The nature of a row without the wanted key, and the remedy: the end of a message, from ": " on. `has` tells whether the row has a key. */
+const char *yk__row_layout_advice(bool (*has)(const void *row, const char *key), const void *row);
+
+#endif
