@@ -25,7 +25,7 @@
         {"parallelism-config", "FILE|JSON", NULL, "Accelerate's ParallelismConfig", NULL},                                           \
         {"accelerator-config", "FILE|JSON", NULL, "Accelerate's AcceleratorConfig", NULL},                                           \
         {"shard", "state|gradients|params", "state",                                                                                 \
-         "in slices over the ranks: the optimizer's state, gradients, too (zero2); params is not built yet", NULL},                        \
+         "in slices over the ranks: the optimizer's state; gradients, too; params: not built", NULL},                                    \
         {"shard-within", "world|host", "world", "the ranks over which --shard params slices parameters", NULL},                      \
         {"shard-parts", "speed|memory|R,R..", "speed", "the measure for the size of a rank's slices", NULL},                         \
         {"shard-unit", "auto|all|BYTES", "auto", "parameters that --shard params gathers together", NULL},                           \
