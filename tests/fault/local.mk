@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Ranks that die, stop or misbehave.
-dist_check_SCRIPTS += tests/fault/instants.sh tests/fault/kill.sh tests/fault/nodes.sh tests/fault/restart.sh tests/fault/select.sh
-TESTS += tests/fault/instants.sh tests/fault/kill.sh tests/fault/nodes.sh tests/fault/restart.sh tests/fault/select.sh
+check_LTLIBRARIES += tests/fault/hung_io.la
+tests_fault_hung_io_la_SOURCES = tests/fault/hung_io.c
+tests_fault_hung_io_la_LIBADD = -ldl
+tests_fault_hung_io_la_LDFLAGS = $(TEST_MODULE)
+dist_check_SCRIPTS += tests/fault/hung.sh tests/fault/instants.sh tests/fault/kill.sh tests/fault/nodes.sh tests/fault/restart.sh \
+	tests/fault/select.sh
+TESTS += tests/fault/hung.sh tests/fault/instants.sh tests/fault/kill.sh tests/fault/nodes.sh tests/fault/restart.sh tests/fault/select.sh
 EXTRA_DIST += tests/fault/instants.py tests/fault/twice.py
 if WITH_CHECK
 UNIT_TESTS += tests/fault/ranks.test

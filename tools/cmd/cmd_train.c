@@ -15,6 +15,7 @@
 #include "tools/train/reports.h"
 #include "tools/train/train_restart.h"
 #include "tools/train/spellings.h"
+#include "tools/train/still.h"
 
 static const yk__cli_option options[] = {
     TRAIN_MODEL_OPTIONS,
@@ -443,6 +444,7 @@ static int run_training(const yk__cli *cli)
     r.job = yk_open(&config);
     if (!r.job)
         return YK_EXIT_FAILED;
+    still_watch(r.job);
     if (yk__cli_on(cli, "enable-jit-checkpoint"))
         leave_begin(r.job);
     progress_begin(&r.bar, yk_is_main(r.job) && !yk__cli_on(cli, "json"));

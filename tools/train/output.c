@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/advance.h"
 #include "tools/train/checkpoints.h"
 #include "tools/train/train_restart.h"
 
@@ -70,6 +71,7 @@ static void fail_held(yk_job *job, const char *dir, int fd)
 /* Writes the holder, for another process's message, and a unique number, for output_compare. */
 static void lock_sign(int fd)
 {
+    YK__ACT_HERE(YK__ACT_SYNC);
     char host[256] = "", text[LOCK_TEXT];
     uint64_t number = 0;
     gethostname(host, sizeof host - 1);

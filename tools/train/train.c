@@ -16,6 +16,7 @@
 #include "core/base/word.h"
 #include "tools/config/apply.h"
 #include "tools/spell.h"
+#include "tools/train/still.h"
 
 double train_seconds(void)
 {
@@ -498,6 +499,7 @@ bool train_use_open(const yk__cli *cli, yk_config *config, train_use *use, int *
     use->job = yk_open(config);
     if (!use->job)
         return false;
+    still_watch(use->job);
     use->data = train_data(cli, use->job, true, train_eval_batch(cli, use->job, 0));
     use->model = train_model(cli, use->job, use->data);
     return true;
