@@ -8,8 +8,9 @@
 
 #include <yoke/yoke.h>
 
-/* From here on a thread watches the progress of a job of one rank. After 30 s without progress, or 20 times the longest of its kind (advance.h), in a file, a disk
- * or a call it writes one line and ends the process with YK_EXIT_FAILED. It does nothing for several ranks, or with YOKE_STUCK_MS=0. */
+/* From here on a thread watches the progress of a job of one rank. If a file, a disk or a call stands still for 30 s, or 20 times the
+ * longest of its kind (advance.h), it writes one line and ends the process with YK_EXIT_FAILED. It does nothing for several ranks, or with
+ * YOKE_STUCK_MS=0. */
 void still_watch(const yk_job *job);
 
 #endif
