@@ -80,7 +80,7 @@ void kit_device_programs_begin(yk_device *dev)
     dev->units = (kit_units){.dev = dev,
                              .target = &dev->target,
                              .compiler = &compiler,
-                             .cache = {kit_device_lent, kit_device_own->name, kit_device_own->name},
+                             .cache = {.host = kit_device_lent, .plugin = kit_device_own->name, .prefix = kit_device_own->name},
                              .cached = kit_device_own->load != NULL,
                              .identity = device_identity(dev)};
     kit_units_init(&dev->units);

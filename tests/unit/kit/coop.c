@@ -80,10 +80,12 @@ static void sum_store(const coop_sum_any *s, uint *tile, int at, int row)
             tile[at + (int)i * row + (int)j] = AS_U(s->at[i][j]);
 }
 
+#undef LOCAL
 #undef GID
 #undef LID
 #undef LSIZE
 #undef BARRIER
+#define LOCAL static /* the threads of a group share it */
 #define GID(d) own_group[d]
 #define LID own_lane
 #define LSIZE ((int)KIT_COOP_TEAM)
