@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuBLASLt, opened when the first matrix product is planned. Without it the plugin's own kernels (plugins/kit) compute products, and a log
- * line says so. YOKE_CUDA_CUBLASLT names another library than the names below; 0 opens none.
+ * Opens cuBLASLt, once for all devices, when the first matrix product is planned. Without it the plugin's own kernels (plugins/kit) compute
+ * products, and a log line says so. YOKE_CUDA_CUBLASLT names another library than the names below; 0 opens none.
  */
 #include "backends/cuda/cublaslt.h"
 
@@ -12,10 +12,12 @@
 #include "backends/cuda/driver.h"
 #include "backends/cuda/library.h"
 
+/* Newest first. A driver older than CUDA 13 cannot run the first, so CUDA_NAMES_BEFORE_13 skips it. */
 static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
-static cuda_cublaslt blas;
+static cuda_cublaslt blas; /* library_open fills it, and nothing changes it after */
 static cuda_once once = CUDA_ONCE;
 
+/* The last two functions are not in the header's table, as they return no cublasStatus_t. */
 #define SYMBOL(member, name, parameters) {#name, offsetof(cuda_cublaslt, member)},
 static const cuda_symbol symbols[] = {
     CUDA_CUBLASLT_TABLE(SYMBOL) SYMBOL(status_text, cublasLtGetStatusString, ) SYMBOL(version, cublasLtGetVersion, ) {NULL, 0}};
@@ -47,6 +49,7 @@ const cuda_cublaslt *cuda_cublaslt_open(void)
     return cuda_once_found(&once, library_open) ? &blas : NULL;
 }
 
+/* The plugin ends: the next cuda_cublaslt_open reads the option anew. The library stays loaded (library.h). */
 void cuda_cublaslt_forget(void)
 {
     cuda_once_forget(&once);

@@ -2,13 +2,16 @@
 /*
  * Gives the kit the compiled code of a unit, a set of kernels that are compiled together (plugins/kit/units.h). An image that was compiled
  * with the plugin (fatbin.h) is used if the driver accepts it. Otherwise NVRTC compiles the unit, and the kit keeps the image for other
- * processes.
+ * processes. The caller of the kit has made the device's context current.
+ *
+ * A unit's text is `part`, pieces of source in order; `macros` are the compiler's options that define its macros.
  */
 #include "backends/cuda/cuda_internal.h"
 #include "backends/cuda/fatbin.h"
 
 #include <stdio.h>
 
+/* Loads an image from the kit's cache folder. NULL if the driver refuses the image, and the kit deletes its file. */
 static void *module_load(yk_device *dev, const void *image, size_t bytes)
 {
     CUmodule module = NULL;
@@ -43,6 +46,8 @@ static yk_status image_refused(CUresult rc)
     return cuda_error(rc, what);
 }
 
+/* *code: the module, which the kit owns. image: NVRTC's image in memory that the kit frees. It stays empty for a built-in unit, as no
+ * other process needs a file of it. YOKE_CUDA_FATBINS=0 compiles built-in units anew. */
 static yk_status module_build(yk_device *dev, const char *macros, const char *const part[KIT_PARTS], void **code, kit_image *image)
 {
     CUmodule module = cuda_option("FATBINS") && !strcmp(cuda_option("FATBINS"), "0") ? NULL : module_built_in(macros, part);

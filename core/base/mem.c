@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The core's allocator: malloc with a counter in front that lets a test refuse the n-th request, and huge pages for large blocks. */
+/*
+ * The core's allocator: malloc behind a counter of requests. A test can make the n-th request fail, alone or with all later requests.
+ * Large blocks that are aligned to pages get huge pages.
+ */
 #include "core/base/mem.h"
 
 #include <errno.h>
@@ -15,8 +18,8 @@
 #define PAGE 4096u
 #define HUGE_PAGE ((size_t)2 << 20)
 
-static long fail_after = -1; /* tests only */
-static bool fails_once;
+static long fail_after = -1; /* requests that succeed before one fails; -1: none fails. No lock: tests of one thread set it */
+static bool fails_once;      /* requests after the failed one succeed again */
 static _Atomic unsigned long n_allocs;
 
 unsigned long yk__mem_count(void)
@@ -36,6 +39,7 @@ void yk__mem_fail_once(long n)
     fails_once = true;
 }
 
+/* Counts a request. Returns 1, with malloc's errno, if a test wants it to fail. */
 static int alloc_refused(void)
 {
     atomic_fetch_add_explicit(&n_allocs, 1, memory_order_relaxed);
@@ -78,7 +82,7 @@ void *yk__malloc_aligned(size_t bytes, size_t align)
         return NULL;
 #ifdef MADV_HUGEPAGE
     if (huge)
-        madvise(p, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* a hint, may fail */
+        madvise(p, bytes / HUGE_PAGE * HUGE_PAGE, MADV_HUGEPAGE); /* a hint, may fail; other blocks may share the last page */
 #endif
     return p;
 }
@@ -120,6 +124,7 @@ void yk__free(void *p)
     free(p);
 }
 
+/* array: the address of the caller's pointer, of any type. */
 int yk__grow(void *array, size_t *cap, size_t need, size_t size)
 {
     void **slot = array;

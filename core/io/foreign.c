@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signatures of other programs' files, from their published formats, and the remedy for each. */
+/*
+ * The table of other programs' formats: a signature or a form of each, from its published description, and the remedy that a message gives.
+ * The first row that fits decides. So UTF-32's mark stands before UTF-16's, which it begins with.
+ */
 #include "core/io/foreign.h"
 
 #include <stdint.h>
@@ -9,14 +12,15 @@
 #include "core/io/foreign_forms.h"
 
 typedef struct signature {
-    uint16_t at;
-    uint8_t length;
-    uint8_t readers; /* a bit for each reader that refuses it */
-    const char *bytes;
-    yk__foreign_form *form; /* in place of bytes, or NULL */
+    uint16_t at;     /* byte of the file at which `bytes` begin */
+    uint8_t length;  /* number of `bytes`, which may hold a NUL */
+    uint8_t readers; /* a bit for each reader that refuses the format */
+    const char *bytes;      /* NULL if the row has a form */
+    yk__foreign_form *form; /* a test in place of bytes (foreign_forms.h); NULL if the row has bytes */
     const char *format, *remedy;
 } signature;
 
+/* Sets of readers. A row without ANY is a format that some reader of ours takes: ANY asks before the kind of a file is guessed. */
 enum {
     ALL = (1 << YK__FOREIGN_READERS) - 1,
     TOKENS = 1 << YK__FOREIGN_TOKENS,
@@ -80,6 +84,7 @@ static const signature signatures[] = {
     FORM(yk__form_tfrecord, ALL, "a TFRecord file", TO_TEXT),
     FORM(yk__form_onnx, ALL, "an ONNX model", TO_SAFETENSORS),
     FORM(yk__form_sentencepiece, ALL, "a SentencePiece model", "name the tokenizer.json of the same model"),
+    /* all readers but TENSORS unpack a file before they ask, so their gzip is a second one within it */
     FORM(yk__form_gzip, ALL & ~TENSORS, "a gzip file within a gzip file", UNPACK),
     FORM(yk__form_gzip, TENSORS, "a gzip file", UNPACK),
     FORM(yk__form_safetensors, ALL & ~TENSORS & ~ANY, "a safetensors file of weights", "name a data file"),
@@ -94,6 +99,7 @@ static const signature signatures[] = {
     FORM(yk__form_text, TENSORS, "text", "fetch the file itself, not a page about it"),
 };
 
+/* True if the signature is printable ASCII only, so that an ordinary text may begin with it. */
 static bool is_letters(const signature *sign)
 {
     for (int i = 0; i < sign->length; i++)
@@ -102,6 +108,7 @@ static bool is_letters(const signature *sign)
     return true;
 }
 
+/* True if the head holds a control byte that is no white space, as binary headers do and texts do not. */
 static bool has_control(const unsigned char *head, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -115,6 +122,7 @@ static bool is_lfs_pointer(const signature *sign)
     return !strcmp(sign->bytes, LFS_POINTER);
 }
 
+/* A signature of letters counts only in a file that is no text. The pointer of Git LFS is text itself. */
 static bool signature_fits(const signature *sign, const unsigned char *head, size_t n)
 {
     if (n < (size_t)sign->at + sign->length || memcmp(head + sign->at, sign->bytes, sign->length) != 0)

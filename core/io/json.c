@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* jansson with our errors, and with two repairs. One is for a NUL in a key, which JSON allows and published vocabularies have. The other
- * makes doubles of whole numbers beyond 64 bits (transformers writes 10^30 for a tokenizer without a longest text). */
+/*
+ * Reads and writes JSON by jansson, with our errors. jansson refuses two kinds of legal text, which are repaired in a copy.
+ *
+ * A NUL in a key, which published vocabularies have, becomes U+FFFD for callers that pass YK__JSON_ANY. A whole number beyond 64 bits
+ * becomes a double: transformers writes 10^30 for a tokenizer without a longest text.
+ */
 #include "core/io/json.h"
 
 #include <errno.h>
@@ -10,9 +14,9 @@
 #include "core/base/mem.h"
 #include "core/io/foreign.h"
 
-#define LIMIT ((uint64_t)1 << 32)
+#define LIMIT ((uint64_t)1 << 32) /* bytes of a file's text */
 
-/* jansson gives some allocation failures no text, and reports some as syntax errors. */
+/* jansson gives some allocation failures no text, and reports some as syntax errors: the errno of malloc tells those. */
 static yk_status parse_fail(const char *name, const json_error_t *e, yk_error *err)
 {
     if (json_error_code(e) == json_error_out_of_memory || !e->text[0] || errno == ENOMEM)
@@ -68,7 +72,8 @@ static bool mend_text(char *text, size_t *bytes, int flags, const json_error_t *
     return (flags & YK__JSON_ANY) && json_error_code(e) == json_error_null_byte_in_key && replace_nul(text, end);
 }
 
-/* Repairs at most 16 places. */
+/* jansson stops at the first error, so a new parse follows each repair. At most 16 repairs bound the time, and add 2 bytes each. *e has the
+ * last error. */
 static json_t *load_mended(const char *text, size_t bytes, int flags, size_t jansson_flags, json_error_t *e)
 {
     char *copy = yk__malloc(bytes + 2 * 16 + 1);
@@ -154,6 +159,7 @@ yk_status yk__json_object(const json_t *o, const char *path, const char *key, js
     return YK_OK;
 }
 
+/* `value` is a new object or array, which the builder owns; NULL if jansson had no memory for it. */
 yk__json_builder yk__json_begin(json_t *value)
 {
     return (yk__json_builder){value, !value};
@@ -178,9 +184,10 @@ json_t *yk__json_end(yk__json_builder *builder)
     return builder->failed ? NULL : builder->value;
 }
 
+/* Text under construction, in memory that yk__free releases. */
 typedef struct text_buffer {
     char *text;
-    size_t length, capacity;
+    size_t length, capacity; /* bytes; length does not count the NUL */
     bool failed;
 } text_buffer;
 

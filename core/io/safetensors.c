@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Reading safetensors. Opening checks a file as a whole, header against size, so that reading data later needs no check but that of the
- * read itself. Each of several files is a part; binary search leads from a name to its tensor.
+ * Reads safetensors. Opening reads only headers, and checks each against its file's size, so that reading data later needs no check but
+ * that of the read itself. A model in several files has an index, whose weight_map names each tensor's file; each file is a part. Binary
+ * search leads from a name to its tensor.
  */
 #include "core/io/safetensors.h"
 
@@ -20,27 +21,28 @@
 #include "core/io/foreign.h"
 #include "core/io/json.h"
 
-#define HEADER_LIMIT 100000000u
+#define HEADER_LIMIT 100000000u /* bytes; the format's own limit */
 
 struct part {
     char *path;
     int fd; /* -1 for memory */
-    const uint8_t *mem;
+    const uint8_t *mem; /* the caller's memory in place of a file; NULL if fd is open */
     uint64_t size, data_at; /* bytes of the file; offset of its data */
 };
 
 struct yk__safetensors {
-    char *path;
+    char *path; /* the file or index that was opened */
     struct part *parts;
     int n_parts;
     yk__safetensor *tensor;
     size_t count, cap;
     const yk__safetensor **by_name;
-    void **data; /* per tensor, or NULL */
-    json_t *meta;
+    void **data; /* per tensor, the copy that yk__safetensors_data keeps; NULL before its first call */
+    json_t *meta; /* metadata of the first part that has any; NULL if none has */
 };
 
-/* The format's types. bits: size of an element; unit: bytes that stand in the file's order; dtype: -1 if Yoke has no such type. */
+/* The format's types. bits: size of an element; dtype: -1 if Yoke has no such type. unit: bytes of a number, whose order a big-endian
+ * machine swaps: C64 has two numbers of 4 bytes. */
 static const struct {
     const char *name;
     int bits, unit, dtype;
@@ -99,6 +101,7 @@ static yk_status part_read(const struct part *part, uint64_t at, void *out, uint
     return YK_OK;
 }
 
+/* O_NONBLOCK: opening a FIFO would wait for a writer, before the check for a regular file refuses it. */
 static yk_status part_open(struct part *part, const char *path, yk_error *err)
 {
     struct stat st;
@@ -116,7 +119,8 @@ static yk_status part_open(struct part *part, const char *path, yk_error *err)
 
 /* ---- the header ---- */
 
-/* Fails with YK_E_FORMAT and the program's name if the file has another program's format; a header that begins as an object is ours. */
+/* Fails with YK_E_FORMAT and the program's name if the file has another program's format. A file is ours if its header is shorter than
+ * 2^40 bytes and begins as an object. */
 static yk_status part_foreign(const struct part *part, yk_error *err)
 {
     uint8_t head[YK__FOREIGN_HEAD];
@@ -426,6 +430,7 @@ static yk_status check_map(const yk__safetensors *tensors, json_t *map, yk_error
     return YK_OK;
 }
 
+/* Opens each file that the map names, once. A map names at most as many files as it has tensors. */
 static yk_status open_map(yk__safetensors *tensors, json_t *map, yk_error *err)
 {
     const char *key;
@@ -514,6 +519,7 @@ static int is_index(const char *path)
     return n > 11 && !strcmp(path + n - 11, ".index.json");
 }
 
+/* Takes `path` over; NULL if memory for it ran out. data: the file's bytes in memory; NULL if `path` is on disk. */
 static yk_status open_as(char *path, const void *data, size_t bytes, yk__safetensors **out, yk_error *err)
 {
     yk__safetensors *tensors = path ? yk__calloc(1, sizeof *tensors) : NULL;

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes at any place of a file. The first OPEN_FILES blobs of a process keep their descriptor; those after them open the
- * file for every read, so that a data set of thousands of files does not run into the limit of descriptors.
+ * Reads bytes at any place of a file. pread reads a regular file. A gzip file or a pipe can be read in order only, so opening takes all of
+ * it into memory.
+ *
+ * At most OPEN_FILES blobs of a process keep their descriptor. Further blobs open the file for every read, so that a data set of thousands
+ * of files does not run into the limit of descriptors.
  */
 #include "core/read/blob.h"
 
@@ -16,16 +19,16 @@
 #include "core/base/mem.h"
 
 #define OPEN_FILES 256
-#define IN_MEMORY ((uint64_t)1 << 40) /* the most bytes that are unpacked */
+#define IN_MEMORY ((uint64_t)1 << 40) /* bytes; a gzip file or a pipe that unpacks to more is refused */
 
 struct yk__blob {
     char *path;
-    uint64_t bytes;
-    char *memory; /* NULL: on disk */
-    int fd;       /* -1: opened for every read */
+    uint64_t bytes; /* as of opening; reads end there */
+    char *memory;   /* all of the bytes; NULL if they stay on disk */
+    int fd;         /* kept open; -1 if in memory, or if each read opens the path */
 };
 
-static atomic_int open_files;
+static atomic_int open_files; /* blobs that keep a descriptor; a closed blob gives its place to a later one */
 
 static yk_status blob_new(const char *path, yk__blob **out, yk_error *err)
 {
@@ -62,6 +65,7 @@ static int fd_open(const yk__blob *blob)
     return open(blob->path, O_RDONLY | O_CLOEXEC);
 }
 
+/* bytes: the size that the file had when the caller opened it. */
 static yk_status blob_on_disk(const char *path, int64_t bytes, yk__blob **out, yk_error *err)
 {
     yk__blob *blob;
@@ -92,6 +96,7 @@ yk_status yk__blob_open(const char *path, yk__blob **out, yk_error *err)
     return s;
 }
 
+/* A blob on disk is the whole file, so the rest begins at the file's offset. A blob in memory holds the rest alone, from byte 0. */
 yk_status yk__blob_of_rest(yk__file *file, uint64_t n, const char *what, uint64_t held, yk__blob **out, uint64_t *begin, yk_error *err)
 {
     const int64_t left = yk__file_left(file);

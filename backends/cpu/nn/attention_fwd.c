@@ -2,9 +2,11 @@
 /*
  * Attention forward, and the preparation of the forward and gradient steps: arguments, scratch memory, cost.
  *
- * A task takes one head, and its queries in blocks. A block's scores are S = Q K^T plus bias and mask. Each row becomes
- * P = exp(S - max), with the scale in S or in exp (exp_scale), then dropout. The output is O = P V, divided by each row's sum. lse =
- * max + log(sum) is kept for the gradient.
+ * A task takes the blocks of queries of one head, or a part of them (att->split). It packs the head's whole K and V itself, as scratch
+ * memory belongs to one worker and lasts for one piece.
+ *
+ * A block's scores are S = Q K^T plus bias and mask. Each row becomes P = exp(S - max), then dropout. The scale is already in S, or exp
+ * applies it (exp_scale). The output is O = P V, divided by each row's sum. The gradient reads lse = max + log(sum).
  */
 #include <math.h>
 #include <string.h>
@@ -15,8 +17,8 @@
 #include "backends/cpu/nn/nn.h"
 #include "plugins/kit/value.h"
 
-/* Replaces the first `seen` scores of one row, the keys that the mask lets it see, by exp(score - maximum), then applies dropout. *sum gets
- * their sum before dropout; returns lse. A row without keys gets sum 1, as its output is divided by the sum. */
+/* Replaces the scores of one row's visible keys, the first `seen`, by exp(score - maximum), then applies dropout. *sum gets their sum
+ * before dropout. Returns lse. A row without keys gets sum 1, as its output is divided by the sum. */
 static float softmax_row(att_head *head, int64_t i, float *row, int64_t seen, float *sum)
 {
     const att_args *att = head->att;
@@ -36,6 +38,7 @@ static float softmax_row(att_head *head, int64_t i, float *row, int64_t seen, fl
     return m + logf(*sum);
 }
 
+/* Writes n rows of f32 to queries i0 .. i0+n-1 of a tensor, in its format. */
 static void store_rows(att_head *head, const att_mat *mat, int64_t i0, int64_t n, const float *o)
 {
     const att_args *att = head->att;
@@ -43,6 +46,7 @@ static void store_rows(att_head *head, const att_mat *mat, int64_t i0, int64_t n
         head->ctx->isa->vec->from_f32(att_row(head->ctx, mat, head->b, head->h, i0 + r), o + r * att->d, mat->dtype, (size_t)att->d);
 }
 
+/* n: queries of the block, at most ATT_BLOCK. most: keys that any of them sees, in whole panels; products leave out the keys behind. */
 static void forward_block(att_head *head, int64_t i0, int64_t n)
 {
     const att_args *att = head->att;
@@ -70,6 +74,7 @@ static void forward_block(att_head *head, int64_t i0, int64_t n)
     store_rows(head, &att->out, i0, n, head->out);
 }
 
+/* kv: the head of K and V, which h / hk heads of queries share (grouped queries). */
 static void forward_step(const void *args, const cpu_ctx *ctx)
 {
     const att_args *att = args;
@@ -99,7 +104,8 @@ static bool last_is_dense(const yk_value *v)
     return v->dim[3] == 1 || v->stride[3] == 1;
 }
 
-/* Sets the common operands, from input `first` on. */
+/* Sets the operands that the forward and gradient steps have in common, from input `first` on. False if the last dimension of Q, K or V is
+ * not dense: products and row kernels read each row as adjacent elements. */
 static bool set_operands(cpu_build *build, const yk_node *node, att_args *att, uint32_t first)
 {
     const yk_value *q = cpu_in(build, node, first), *k = cpu_in(build, node, first + 1), *v = cpu_in(build, node, first + 2);
@@ -134,6 +140,7 @@ static bool set_operands(cpu_build *build, const yk_node *node, att_args *att, u
     return last_is_dense(q) && last_is_dense(k) && last_is_dense(v);
 }
 
+/* Reserves bytes in the scratch memory, of which *at counts the bytes so far. Returns the place's offset. */
 static size_t ws_place(size_t *at, int64_t bytes)
 {
     size_t here = *at;
@@ -141,6 +148,8 @@ static size_t ws_place(size_t *at, int64_t bytes)
     return here;
 }
 
+/* Divides a worker's scratch memory. The products share the first part for themselves, as only one runs at a time. back_q needs as
+ * much as mix, which has its shape. at_o has two rows more, as the gradient converts two rows to f32 there. */
 static void set_scratch(cpu_build *build, att_args *att, bool bwd)
 {
     int t = att->bf16 ? YK_BF16 : YK_F32; /* with f32, packing widens 16-bit operands */
@@ -200,8 +209,10 @@ void cpu_plan_attention(cpu_build *build, const yk_node *node)
         return;
     }
     set_scratch(build, att, bwd);
+    /* a head is one task if heads alone occupy the workers evenly; else each block is one, though each then packs K and V */
     int64_t heads = att->b * att->h, blocks = (att->tq + ATT_BLOCK - 1) / ATT_BLOCK;
     att->split = heads >= 4 * build->workers || heads % build->workers == 0 ? 1 : blocks;
+    /* nanoseconds of a score: 1 for its exponential, 0.04 for each of the d elements of K and V; the gradient takes 2.5 times as long */
     double work = (double)heads * (double)att->tq * (double)att->tk * ((double)att->d * 0.04 + 1.0) * (bwd ? 2.5 : 1.0);
     cpu_emit(build, bwd ? cpu_attention_bwd_step : forward_step, att, work);
 }

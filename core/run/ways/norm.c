@@ -1,15 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The norm of summed gradients: by a program of the device, or exactly, from sums that went through the host. */
+/*
+ * The column `norm` of ways (way.h): sums of squares of the summed gradients, of which core/run/update.c takes the root.
+ *
+ * A device's program adds the squares of this rank's slices in f32, and the host adds one number from each member. Sums that went through
+ * the host have exact squares (core/coll/exact.h) instead, so the norm does not depend on the cut into slices.
+ */
 #include <math.h>
 
 #include "core/run/ways/ways.h"
 
-/* Sum of squares and number of not finite elements of all gradients, times `scale`. */
+/* sum[0]: the squares of this rank's summed gradients, each times `scale` before it is squared; sum[1]: the number that are not finite. The
+ * device computes them for each bucket, in f32. */
 static yk_status scaled_stats(yk__updater *u, double scale, double sum[2], yk_error *err)
 {
     yk__exec *exec = u->exec;
     const yk__optim_programs *optim = &u->optim;
-    const float in[64] = {(float)scale};
+    const float in[64] = {(float)scale}; /* stat_prog has an input of 256 bytes, and reads its first number */
     const void *input = in;
     const uint64_t bytes = sizeof in;
     if (yk__prog_run(exec, optim->stat_prog, (yk__inputs){1, &input, &bytes}, err) ||
@@ -27,7 +33,8 @@ static yk_status scaled_stats(yk__updater *u, double scale, double sum[2], yk_er
 
 #define FEW 0x1p-90 /* a sum of squares below it may lack terms: squares below 2^-149 are 0 in f32 */
 
-/* The same, but squares of finite gradients that leave f32's range are taken again on another scale. */
+/* The sums of this rank's gradients, each divided by `divisor`. Squares of finite gradients that leave f32's range are taken again on
+ * another scale: 2^100 if their sum is too small, 2^-80 if it is infinite. */
 yk_status yk__norm_own(yk__updater *u, double divisor, double sum[2], yk_error *err)
 {
     if (yk__optim_make_stats(&u->optim, err) || scaled_stats(u, 1.0 / divisor, sum, err) || sum[1] > 0.0 ||
@@ -40,7 +47,7 @@ yk_status yk__norm_own(yk__updater *u, double divisor, double sum[2], yk_error *
     return YK_OK;
 }
 
-/* Excluded ranks get the members' result. */
+/* An excluded rank has no sums of its own, and gets the members' result. */
 yk_status yk__way_norm_on_device(yk__updater *u, double divisor, double sum[2], yk_error *err)
 {
     sum[0] = sum[1] = 0.0;
@@ -49,6 +56,8 @@ yk_status yk__way_norm_on_device(yk__updater *u, double divisor, double sum[2], 
     return yk__exchange_sum(u->params->exchange, sum, 2, err);
 }
 
+/* sum[1]: the number of parts of 64 elements that are not all finite. A rank adds only when its device is idle. So no transfer reads the
+ * block for exchanges after the sum, and ranks with common memory may write it (shared.c). */
 yk_status yk__way_norm_exact(yk__updater *u, double divisor, double sum[2], yk_error *err)
 {
     double v[YK__EXACT_NUMBERS];

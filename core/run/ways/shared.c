@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ranks that have memory in common. Each rank adds its slices up from all blocks of gradients. It writes its parameters into the one common
- * block, which processors read as it is. The next update writes the block again, after all ranks have added their norms. Each rank waits
- * for its device before it adds, and so for the transfers that begin here.
+ * The way of ranks that have memory in common. Each rank has a block of gradients there; the owner of a slice adds it up from the blocks of
+ * all ranks. Owners write updated parameters to one common block. Devices whose parameters lie in that block read them there; other devices
+ * copy the slices of other ranks.
+ *
+ * The next update overwrites the common block, while a slow rank's device might still copy from it. The norm prevents that: each rank waits
+ * for its device before the ranks add their norms (yk__way_norm_exact), and no rank writes before all have added.
  */
 #include "core/run/ways/ways.h"
 
@@ -11,6 +14,7 @@ static bool memory_fits(const yk__params *p)
     return p->exchange->medium == YK__MEMORY;
 }
 
+/* The transfers to the device go on when it returns. */
 static yk_status gather_shared(yk__params *p, yk_error *err)
 {
     if (yk__values_spread(p, err))
@@ -21,6 +25,7 @@ static yk_status gather_shared(yk__params *p, yk_error *err)
     return YK_OK;
 }
 
+/* No message brings the values. The queue runs later programs behind the transfers that gather_shared has begun. */
 static yk_status await_nothing(yk__params *p, uint32_t bucket, yk_error *err)
 {
     (void)p;
