@@ -76,7 +76,7 @@ static void *watch_main(void *arg)
         used = now_used;
     }
     /* yk__call_ms() is 0 if the user has set YOKE_STUCK_MS */
-    fprintf(stderr, "yoke: no progress in %s for %.1f s (YOKE_STUCK_MS%s): look at the disk or file system; the last checkpoint is whole\n",
+    fprintf(stderr, "yoke: no progress in %s for %.1f s (YOKE_STUCK_MS%s): look at the disk or file system\n",
             yk__act_name(still.act), (double)still.ms / 1e3, yk__call_ms() ? " would set it" : "");
     _exit(YK_EXIT_FAILED); /* the thread that hangs cannot end */
 }
