@@ -106,7 +106,8 @@ static int child_hang(void)
         plugin_host_text[0] = 0;
         if (ok_start(0) != 0 || time(NULL) - begin > 20)
             return 100;
-        if (!strstr(plugin_host_text, i ? "its driver gave no answer in time when tried; that was 0 minutes ago" : "no answer within 700 ms"))
+        if (!strstr(plugin_host_text, i ? "its driver gave no answer in time when tried; that was 0 minutes ago"
+                                        : "no answer within 700 ms"))
             return 107;
         ok_stop();
         setenv("OCL_ICD_VENDORS", getenv("TRAP_VENDORS"), 1); /* the plugin has pointed it elsewhere */
