@@ -61,7 +61,7 @@ calls() { # calls NAME STEPS DEVICES
 }
 
 only_the_card() {
-    calls alone 40 cuda:0 && calls mixed 100 "cuda:0 slow:0@0" || return 1
+    calls alone 40 cuda:0 && calls mixed 300 "cuda:0 slow:0@0" || return 1
     python3 - "$out" <<'P'
 import collections, glob, sys
 questions = {"cuEventElapsedTime", "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2"}
@@ -72,7 +72,7 @@ alone, mixed = between_graphs("alone"), between_graphs("mixed")
 usual = alone.most_common(2) # from the graph of gradients to the optimizer's, and the other way round
 print("alone:", usual)
 print("mixed:", mixed.most_common(4))
-assert all(times >= 32 and mixed[calls] >= 80 for calls, times in usual)
+assert all(times >= 32 and mixed[calls] >= 240 for calls, times in usual) # the neighbour may take 40 steps to be excluded
 P
 }
 
