@@ -77,11 +77,15 @@ static yk_status move_sums(yk__params *p, yk__bucket *b, yk__bucket *was, yk_err
     float *all = yk__calloc(b->layout.n, sizeof *all);
     if (!all)
         return yk__fail_mem(err, b->layout.n * sizeof *all, "sums that change their owner");
-    memcpy(all + was->begin, was->sum, (was->end - was->begin) * sizeof *all);
+    if (was->begin < was->end)
+        memcpy(all + was->begin, was->sum, (was->end - was->begin) * sizeof *all);
     b->grad = NULL, b->sum = NULL, b->sum_pin = NULL, b->piece = NULL, b->n_piece = 0;
     yk__sums_drop(p, was);
-    if (!yk__exchange_move(p->exchange, &was->layout.slice, &b->layout.slice, all, err) && !yk__sums_make(p, b, err))
+    if (!yk__exchange_move(p->exchange, &was->layout.slice, &b->layout.slice, all, err) && !yk__sums_make(p, b, err) &&
+        b->begin < b->end) {
         memcpy(b->sum, all + b->begin, (b->end - b->begin) * sizeof *all);
+        yk__queue_write(p->queue, b->grad, 0, b->sum, b->is_wrapped ? 0 : (b->end - b->begin) * sizeof *all, err);
+    }
     yk__free(all);
     return err->status;
 }
@@ -199,6 +203,7 @@ yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *
         return err->status;
     if (!same_roles(&e->exchange, roles) && leave_rest(&e->params, err))
         return err->status;
+    yk__sums_restart(&e->params);
     return change_members(e, roles, err) ? err->status : change_owners(e, roles, err);
 }
 

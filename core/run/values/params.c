@@ -273,6 +273,7 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err)
 void yk__params_drop_layout(yk__params *p)
 {
     yk__copies_close(p);
+    yk__sums_cancel(p);
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
         const uint64_t own = (b->end - b->begin) * sizeof(float);

@@ -199,6 +199,20 @@ yk_status yk__sums_nothing(yk__params *p, yk_error *err)
     return p->n_bucket ? yk__sums_wait(p, &p->bucket[p->n_bucket - 1], err) : YK_OK;
 }
 
+void yk__sums_restart(yk__params *p)
+{
+    p->summing.count = 0;
+}
+
+void yk__sums_cancel(yk__params *p)
+{
+    for (uint32_t i = 0; i < YK__SUM_PARTS; i++) {
+        yk__exchange_drop(&p->summing.part[i].request);
+        p->summing.part[i] = (yk__sum_part){0};
+    }
+    p->summing.count = 0;
+}
+
 /* ---- The end of a window ---- */
 
 yk_status yk__sums_finish(yk__params *p, yk_error *err)

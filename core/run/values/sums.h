@@ -39,7 +39,7 @@ typedef struct yk__sum_part {
 
 typedef struct yk__sums_state {
     uint64_t elements;                 /* of a part of the block */
-    uint64_t count;                    /* pieces so far; the same on all members */
+    uint64_t count;                    /* pieces since roles changed: the same on all members, as it chooses the part of the block */
     bool adds;                         /* the window has sums: a piece is added, else written */
     yk__sum_part part[YK__SUM_PARTS];
 } yk__sums_state;
@@ -53,6 +53,11 @@ uint64_t yk__sums_bytes(const struct yk__params *p); /* of this rank's slices, o
 yk_status yk__sums_start(struct yk__params *p, struct yk__bucket *b, yk_buffer *lane, const bool *written, yk_error *err);
 /* Ends the sums of a bucket, and of those before it. */
 yk_status yk__sums_wait(struct yk__params *p, const struct yk__bucket *b, yk_error *err);
+/* Begins the count anew. All ranks call it when roles may change, behind a meeting, with no sum under way: an excluded rank has counted no
+ * pieces. */
+void yk__sums_restart(struct yk__params *p);
+/* Before the layout goes, after a failure too: ends the requests under way. */
+void yk__sums_cancel(struct yk__params *p);
 /* Takes part in the sums of all buckets with zeros: this rank has no rows. */
 yk_status yk__sums_nothing(struct yk__params *p, yk_error *err);
 /* The end of a window: brings the sums to the device, and adds their squares to p->squares. */
