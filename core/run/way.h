@@ -23,7 +23,7 @@ typedef struct yk__way {
     /* Writes the sums over members of this rank's slices into its device's gradients; sums that went through the host also set
      * p->squares. */
     yk_status (*reduce)(struct yk__params *p, yk_error *err);
-    /* sum[0]: the squares of all summed gradients, each divided by `divisor`; sum[1]: the number of sums that are not finite. The same on
+    /* sum[0]: the squares of all summed gradients, each divided by `divisor`; sum[1]: above 0 if some are not finite. The same on
      * all ranks, excluded ones too, apart from sum[0] in LocalSGD. */
     yk_status (*norm)(struct yk__updater *u, double divisor, double sum[2], yk_error *err);
     /* After the update has written this rank's slices: the other ranks get them, and this rank gets the other ranks' slices. */

@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -64,6 +65,7 @@ static void *watch_main(void *arg)
 {
     const struct timespec look = {0, LOOK_MS * 1000000l};
     standing still = {.act = YK__ACT_OWN};
+    char line[200];
     int64_t last = yk__clock_ns();
     uint64_t used = process_ms();
     (void)arg;
@@ -76,9 +78,11 @@ static void *watch_main(void *arg)
         used = now_used;
     }
     /* yk__call_ms() is 0 if the user has set YOKE_STUCK_MS */
-    fprintf(stderr, "yoke: no progress in %s for %.1f s (YOKE_STUCK_MS%s): look at the disk or file system\n",
-            yk__act_name(still.act), (double)still.ms / 1e3, yk__call_ms() ? " would set it" : "");
-    _exit(YK_EXIT_FAILED); /* the thread that hangs cannot end */
+    snprintf(line, sizeof line, "yoke: no progress in %s for %.1f s (YOKE_STUCK_MS%s): look at the disk or file system\n",
+             yk__act_name(still.act), (double)still.ms / 1e3, yk__call_ms() ? " would set it" : "");
+    if (write(STDERR_FILENO, line, strlen(line)) < 0) /* not stderr, whose lock the thread that hangs may hold */
+        _exit(YK_EXIT_FAILED);
+    _exit(YK_EXIT_FAILED); /* that thread cannot end */
 }
 
 void still_watch(const yk_job *job)

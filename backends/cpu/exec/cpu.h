@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The CPU plugin's common types. One device is the cores of this rank. A program is a list of steps; a step is a function that any free
- * worker calls for each piece. Only shapes decide the split of work, so results do not depend on the number of pieces and workers.
+ * worker calls for each piece. A result does not depend on the number of pieces and workers, as one piece computes it whole.
  */
 #ifndef YOKE_BACKENDS_CPU_EXEC_CPU_H
 #define YOKE_BACKENDS_CPU_EXEC_CPU_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attention a block of queries at a time: at most the scores of 64 queries with their visible keys are in memory.
- * Keys and values of a head are packed once. 16-bit formats multiply in their own format if the instruction set has such
+ * Each task packs the keys and values of its head. 16-bit formats multiply in their own format if the instruction set has such
  * products; scores, exponentials and sums are f32.
  */
 #ifndef YOKE_BACKENDS_CPU_NN_CPU_ATTENTION_H
@@ -46,7 +46,7 @@ char *att_row(const cpu_ctx *ctx, const att_mat *mat, int64_t b, int64_t h, int6
 cpu_src att_plain(const cpu_ctx *ctx, const att_mat *mat, int64_t b, int64_t h, int64_t t, bool kcontig);
 /* Number n of keys that query i sees: 0 .. n-1. */
 int64_t att_seen(const att_head *head, int64_t i);
-/* Writes biased and masked scores of queries i0 .. i0+n-1 to h->s (rows of tk). Returns the number of keys that the last query sees,
+/* Writes biased and masked scores of queries i0 .. i0+n-1 to head->scores (rows of tk). Returns the keys that the last query sees,
  * rounded up to whole panels. */
 int64_t att_scores(att_head *head, int64_t i0, int64_t n, const void *packed_k);
 /* Random numbers u of row i for the first n keys */
