@@ -23,6 +23,7 @@ typedef struct yk__call_info {
 
 _Static_assert(sizeof(yk__call_info) <= YK__CONTROL_INFO, "fits the record that a rank shows");
 
+#define PLACE 64 /* elements: a unit of yk__call.root for requests on a buffer */
 #define PASSED 3 /* looks that must find a rank beyond a request that it never began */
 
 const char *yk__call_name(const yk__call *call)
@@ -81,7 +82,7 @@ static void fill_call(yk__request *request, yk__call *call)
     call->kind = (uint8_t)d->kind;
     call->dtype = (uint8_t)d->dtype;
     call->op = (uint8_t)d->op;
-    call->root = d->root;
+    call->root = d->buffer ? (uint32_t)(d->offset / PLACE) : d->root;
     call->rows = d->rows;
     call->count = d->count;
     call->no_rows = coll->no_rows && *coll->no_rows;
@@ -138,6 +139,8 @@ static void describe_call(const yk__coll *coll, uint32_t rank, const yk__call *c
              (unsigned long long)yk__call_bytes(c));
     if (c->kind == YK__COLL_BROADCAST)
         snprintf(text + strlen(text), size - strlen(text), " from rank %u", c->root);
+    else if (c->root)
+        snprintf(text + strlen(text), size - strlen(text), " at element %llu of a block", (unsigned long long)c->root * PLACE);
     if (c->no_rows)
         snprintf(text + strlen(text), size - strlen(text), ", with no rows of the step,");
     if (*file)

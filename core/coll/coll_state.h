@@ -23,7 +23,8 @@ typedef struct yk__call {
     uint32_t order, common; /* requests so far on world and members: begun by a member; reached by all ranks' programs */
     uint8_t kind, dtype, op;
     uint8_t is_common; /* excluded ranks' programs make it too */
-    uint32_t root, rows;
+    uint32_t root; /* of a broadcast; of a request on a buffer: its place there, in 64 elements, as members read each other's blocks */
+    uint32_t rows;
     uint64_t count;
     int32_t line;
     char file[83];
