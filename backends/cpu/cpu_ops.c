@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The operations that the plugin runs, their planners and operands; and the program of a graph. */
+/*
+ * The operations that the plugin runs, and the program of a graph.
+ *
+ * A planner adds the steps of one operation to a program. cpu_op_claims tells the core which composites have a planner for their operands.
+ * The core replaces a composite without a claim by its body.
+ */
 #include "backends/cpu/conv/cpu_conv.h"
 #include "backends/cpu/cpu_ops.h"
 #include "backends/cpu/gemm/cpu_dot.h"
@@ -50,6 +55,7 @@ static planner planner_of(uint32_t op)
     return NULL;
 }
 
+/* True if the inputs from number `from` on are dense. */
 static bool all_dense(const yk_graph *graph, const yk_node *node, uint32_t from)
 {
     for (uint32_t i = from; i < node->n_in; i++)
@@ -58,6 +64,7 @@ static bool all_dense(const yk_graph *graph, const yk_node *node, uint32_t from)
     return true;
 }
 
+/* For attention. True if the last dimension of inputs from .. to-1 is dense, and every later input of fewer than 4 dimensions is dense. */
 static bool last_dense(const yk_graph *graph, const yk_node *node, uint32_t from, uint32_t to)
 {
     for (uint32_t i = from; i < to; i++) {
@@ -65,7 +72,7 @@ static bool last_dense(const yk_graph *graph, const yk_node *node, uint32_t from
         if (v->dim[3] != 1 && v->stride[3] != 1)
             return false;
     }
-    for (uint32_t i = to; i < node->n_in; i++) { /* keep; bias may have any strides */
+    for (uint32_t i = to; i < node->n_in; i++) { /* keep, key and rows; bias has 4 dimensions and any strides */
         const yk_value *v = &graph->value[graph->index[node->in + i]];
         if (v->dims < 4 && !kit_value_dense(v))
             return false;
@@ -84,6 +91,8 @@ static bool all_types(const yk_graph *graph, const yk_node *node)
     return true;
 }
 
+/* YK_CLAIM_RUN: the device runs the node. The other bits (plugin.h) let the core ask for a sum onto the output (ACCUMULATE), an output of
+ * 16 bits (NARROW_OUT), or an output that is a view (STRIDED_OUT). */
 uint32_t cpu_op_claims(const yk_graph *graph, uint32_t number)
 {
     const yk_node *node = &graph->node[number];
@@ -121,6 +130,7 @@ uint32_t cpu_op_claims(const yk_graph *graph, uint32_t number)
     }
 }
 
+/* A planner may take later nodes into its step, so the loop goes on behind the last node taken. */
 yk_status cpu_prog_new(const yk_graph *graph, const cpu_isa *isa, int workers, cpu_prog **out)
 {
     cpu_build build;

@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A group: this process's control plane and collectives, and core/job's operations over them. */
+/*
+ * A group: this process's control plane and collectives, and core/job's operations over them.
+ *
+ * Two communicators carry the operations. The world has all ranks; the members are the ranks that take part in a step. An operation of the
+ * members either feeds its result to excluded ranks (`feeds`), or does nothing on an excluded rank.
+ */
 #include "config.h"
 
 #include "core/group/group.h"
@@ -31,6 +36,7 @@ enum { EXIT_SECONDS = 4 }; /* seconds for the last messages of a process that ex
 static yk__group *joined; /* a process joins one group at a time */
 static yk__group *volatile left_at_exit; /* never freed, as the allocator has locks too; volatile, so that a leak checker sees it */
 
+/* True if a launcher prints the error; else this process prints it. */
 bool yk__group_report(const yk_error *why)
 {
     if (!joined)
@@ -158,8 +164,8 @@ static void thread_join_within(pthread_t thread, int64_t seconds)
         nanosleep(&pause, NULL);
 }
 
-/* A program may exit in the handler of a signal that interrupted one of our calls, which may hold locks. So another thread does
- * everything that takes a lock, and is abandoned if it makes no progress. */
+/* A program may exit in the handler of a signal that interrupted one of our calls, which may hold locks. So another thread closes the
+ * collectives, and this thread goes on without it after EXIT_SECONDS. This thread then leaves the control plane itself. */
 void yk__group_leave_at_exit(yk__group *g)
 {
     sigset_t all, old;
@@ -243,6 +249,7 @@ void yk__group_place(yk__group *g, void (*place)(const char **file, int *line))
     yk__coll_place(g->coll, place);
 }
 
+/* none: a flag of the caller that stays; errors read it to say that this rank has no rows in the step. */
 void yk__group_rows(yk__group *g, const bool *none)
 {
     yk__coll_rows(g->coll, none);
@@ -272,6 +279,7 @@ yk_status yk__group_barrier(yk__group *g, yk_error *err)
     return yk__coll_run(world_of(g), &(yk__coll_desc){.kind = YK__COLL_BARRIER}, err);
 }
 
+/* feeds: set for the members. An excluded rank then makes the same call, adds nothing, and gets the result. */
 static yk_status gather_bytes(yk__comm *comm, bool feeds, const void *in, size_t bytes, void *out, yk_error *err)
 {
     const yk__coll_desc d = {
@@ -289,6 +297,7 @@ yk_status yk__group_gather_members(yk__group *g, const void *in, size_t bytes, v
     return gather_bytes(members_of(g), true, in, bytes, out, err);
 }
 
+/* feeds: as in gather_bytes. v: this rank's numbers, and then the sums. */
 static yk_status sum_numbers(yk__comm *comm, bool feeds, double *v, uint32_t n, yk_error *err)
 {
     const yk__coll_desc d = {.kind = YK__COLL_ALL_REDUCE, .dtype = YK_F64, .feeds = feeds, .out = v, .count = n};

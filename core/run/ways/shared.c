@@ -4,8 +4,8 @@
  * all ranks. Owners write updated parameters to one common block. Devices whose parameters lie in that block read them there; other devices
  * copy the slices of other ranks.
  *
- * The next update overwrites the common block, while a slow rank's device might still copy from it. The norm prevents that: each rank waits
- * for its device before the ranks add their norms (yk__way_norm_exact), and no rank writes before all have added.
+ * The next update overwrites the common block, while a slow rank's device might still copy from it. The next update's norm prevents that:
+ * each rank waits for its device before the ranks add their norms (yk__way_norm_exact), and no rank writes before every rank has added.
  */
 #include "core/run/ways/ways.h"
 
@@ -14,7 +14,8 @@ static bool memory_fits(const yk__params *p)
     return p->exchange->medium == YK__MEMORY;
 }
 
-/* The transfers to the device go on when it returns. */
+/* Every owner has written its slices before. The ranks of an island first copy slices between their devices (spread). Each
+ * device then takes the remaining slices from the common block. The transfers to the device go on when it returns. */
 static yk_status gather_shared(yk__params *p, yk_error *err)
 {
     if (yk__values_spread(p, err))
@@ -34,6 +35,7 @@ static yk_status await_nothing(yk__params *p, uint32_t bucket, yk_error *err)
     return YK_OK;
 }
 
+/* publish: this rank's slices go to the common block, and gather follows. read: from this rank's device, which has every slice. */
 const yk__way yk__way_shared = {.name = "shared",
                                 .fits = memory_fits,
                                 .blocks = YK__BLOCKS_BOTH,
