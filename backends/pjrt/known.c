@@ -64,7 +64,8 @@ static char program[] =
 
 static double host_b[HIDDEN], host_w[INPUTS][HIDDEN], host_u[HIDDEN][OUTPUTS], host_x[ROWS][INPUTS], host_y[ROWS][OUTPUTS];
 static double host_h[ROWS][HIDDEN], host_d[ROWS][OUTPUTS], host_s[ROWS][HIDDEN];
-static float data[ROWS * INPUTS];
+static float data[INPUTS * HIDDEN]; /* the largest array */
+_Static_assert(ROWS <= HIDDEN && OUTPUTS <= HIDDEN, "no array is larger");
 static uint32_t noise_state;
 
 /* A number in -1..1, the same in every process. */
