@@ -55,7 +55,7 @@ hang_is_noticed() {
 # A card whose slow neighbour is excluded makes the driver's calls of a card alone in its steps, and no more: gradients are clipped on the
 # card, nothing leaves it. What the first batch of an epoch and a trial add is allowed for one step in five.
 calls() { # calls NAME STEPS DEVICES
-    FAKE_CUDA_CALLS="$out/calls-$1" YOKE_PLUGINS="cpu,cuda,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_FACTORS=1000 "$yoke" train \
+    FAKE_CUDA_CALLS="$out/calls-$1" YOKE_PLUGINS="cpu,cuda,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_FACTORS=200 "$yoke" train \
         --model mlp --model-config hidden=64 --data "idx:$out/images" --devices "$3" --global-batch 32 --max-steps "$2" \
         --max-grad-norm 0.1 --overwrite-output-dir --output-dir "$out/model"
 }
