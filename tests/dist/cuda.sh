@@ -53,7 +53,7 @@ hang_is_noticed() {
 }
 
 # A card whose slow neighbour is excluded makes the driver's calls of a card alone in its steps, and no more: gradients are clipped on the
-# card, nothing leaves it. What the first batch of an epoch and a trial add is allowed for one step in five.
+# card, nothing leaves it. What the first batch of an epoch, the way to the exclusion and a trial add is allowed for one step in three.
 calls() { # calls NAME STEPS DEVICES
     FAKE_CUDA_CALLS="$out/calls-$1" YOKE_PLUGINS="cpu,cuda,$YOKE_BUILD/tests/dist/.libs/yoke_slow.so" YOKE_SLOW_FACTORS=200 "$yoke" train \
         --model mlp --model-config hidden=64 --data "idx:$out/images" --devices "$3" --global-batch 32 --max-steps "$2" \
@@ -72,7 +72,7 @@ alone, mixed = between_graphs("alone"), between_graphs("mixed")
 usual = alone.most_common(2) # from the graph of gradients to the optimizer's, and the other way round
 print("alone:", usual)
 print("mixed:", mixed.most_common(4))
-assert all(times >= 32 and mixed[calls] >= 240 for calls, times in usual) # the neighbour may take 40 steps to be excluded
+assert all(times >= 32 and mixed[calls] >= 200 for calls, times in usual) # 250 to 270 on an idle machine, 219 seen at load 5
 P
 }
 
