@@ -143,7 +143,7 @@ YK_API void yk_fail(yk_job *job, yk_status status, const char *text);
 /* [safe] Ends the job, for all ranks, from any thread of the program while the job is open, but from no signal handler: a step that runs
  * returns within 100 ms on a CPU, waits for other ranks do so too, and every rank's error (YK_E_CANCELLED) names this one. yk_close is
  * still to be called, by the job's own thread; a CPU computes no more within 100 ms. A job that is closed already is left alone, as is
- * NULL. Another device (OpenCL, Vulkan, CUDA) first ends what it was given: the step returns within 500 ms, and yk_close waits for the
+ * NULL. Another device (OpenCL, Vulkan, CUDA) first ends the commands it has: the step returns within 500 ms, and yk_close waits for the
  * device, or for 2 s in which it finishes nothing; then the process keeps what that device holds. A compiler ends first, too: a first step
  * on OpenCL took 10 to 24 s more. Measured from the call, by tests/unit/job/guest: 0 to 20 ms on a CPU and to 85 ms until yk_close ends,
  * within 20 ms in collectives over shared memory and sockets. */

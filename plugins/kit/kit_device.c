@@ -34,7 +34,7 @@ void kit_device_say(const char *fmt, ...)
         kit_device_lent->fail(kit_device_own->name, "%s", text);
 }
 
-/* In a queue's thread: what was said becomes the reason of the queue's failure. */
+/* In a queue's thread: the text becomes the reason of the queue's failure. */
 static yk_status status_of(yk_status s, char why[KIT_WHY])
 {
     if (s && said[0])

@@ -13,7 +13,7 @@
 typedef struct piece {
     uint32_t slot;
     uint64_t begin, end;
-    uint64_t at; /* where it lies in host memory */
+    uint64_t at; /* its offset in host memory, bytes */
 } piece;
 
 struct kit_fallback {

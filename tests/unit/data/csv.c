@@ -156,7 +156,7 @@ START_TEST(lines_and_names)
 }
 END_TEST
 
-/* Rows that other trainers' users have: the message has their keys, says what they are, and what there is instead. */
+/* Rows that other trainers' users have: the message has their keys, their kind and the remedy. */
 START_TEST(rows_of_other_trainers)
 {
     static const struct {

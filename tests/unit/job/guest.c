@@ -447,7 +447,7 @@ START_TEST(another_thread_ends_a_step)
 END_TEST
 
 /* Nothing stops a command that a driver has begun, nor its compiler: yk_step returns, and yk_close waits for the device for 2 s without
- * progress at most. What still runs then keeps its memory. */
+ * progress at most. A command that still runs keeps its memory. */
 START_TEST(other_devices_end_a_step)
 {
     static const char *const devices[] = {"opencl:0@0", "vulkan:0@0", "cuda:0"};
