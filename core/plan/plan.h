@@ -92,6 +92,12 @@ typedef struct yk__segment {
     uint32_t first_after, n_after;   /* plan->action[first_after ..]: actions that start after its submission, in this order */
 } yk__segment;
 
+/* Ranges of device memory in which buckets take turns. */
+typedef struct yk__lanes {
+    uint32_t n;
+    uint64_t *bytes; /* by lane */
+} yk__lanes;
+
 typedef struct yk__plan {
     yk__graph graph;               /* slots: 0 arena; the trace's slots; one per bucket; one for results; one for each
                                       assigned state that the trace does not read; further parts of the arena */
@@ -105,9 +111,8 @@ typedef struct yk__plan {
     uint32_t bucket_slot;          /* slot of bucket 0 */
     uint32_t result_slot;          /* slot of the results; result i lies at result_offset[i] */
     uint64_t *result_offset;
-    uint32_t n_lane;               /* memory of gradients if the run sums them */
+    yk__lanes grad_lanes;          /* memory of gradients if the run sums them */
     uint32_t *lane;                /* by bucket: its lane; YK_NONE if the plan writes no gradient there */
-    uint64_t *lane_bytes;          /* by lane */
     bool *written;                 /* by parameter: the plan writes its gradient */
     uint32_t n_arena, arena_slot;  /* number of parts of the arena (one, unless the device's largest buffer is too small), and the
                                       slot of the second part: yk__arena_slot */

@@ -80,7 +80,7 @@ static yk_status bucket_made(yk__exec *exec, yk__prog *p, const yk__action *a, y
 static yk_status sum_bucket_start(yk__exec *exec, yk__prog *p, const yk__action *a, yk_error *err)
 {
     const uint32_t lane = p->plan->lane[a->target];
-    return yk__sums_start(exec->params, &exec->params->bucket[a->target], lane == YK_NONE ? NULL : exec->instance.lane[lane].buffer,
+    return yk__sums_start(exec->params, &exec->params->bucket[a->target], lane == YK_NONE ? NULL : exec->instance.grads.lane[lane].buffer,
                           p->plan->written, err);
 }
 

@@ -33,8 +33,8 @@ static void bind_state(const yk__params *v, yk__prog *p, uint32_t i, uint32_t ke
 /* A lane of the run, sums of this rank's slice, or the bucket's own memory. */
 static void bind_grad(const yk__exec *exec, yk__prog *p, uint32_t i, uint32_t key)
 {
-    if (!(key & YK__KEY_BUCKET) && p->plan->n_lane)
-        p->slot[i] = exec->instance.lane[p->plan->lane[key]].buffer;
+    if (!(key & YK__KEY_BUCKET) && p->plan->grad_lanes.n)
+        p->slot[i] = exec->instance.grads.lane[p->plan->lane[key]].buffer;
     else
         p->slot[i] = exec->params->bucket[key & ~YK__KEY_BUCKET].grad;
 }
