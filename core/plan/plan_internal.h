@@ -165,6 +165,11 @@ yk_status yk__plan_lay_lanes(const yk__plan_request *request, yk__stay *list, ui
 /* plan->lane, and the node behind which each bucket is summed. turn: as many as there are buckets. */
 yk_status yk__plan_lanes(yk__work *work, uint32_t *turn, yk_error *err);
 
+/* pulls.c: plan->pull, with numbers of nodes; nothing if no bucket is pulled. */
+yk_status yk__plan_pulls(yk__work *work, yk_error *err);
+/* The bucket that must be pulled for the parameter in this slot; YK_NONE if none must. */
+uint32_t yk__plan_pulled(const yk__plan_request *request, const yk_slot *s);
+
 /* dump.c: no effect unless YOKE_DUMP names a folder */
 void yk__plan_dump_pass(const yk__work *work, uint32_t order, const char *name);
 void yk__plan_dump(yk__plan *plan);

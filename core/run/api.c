@@ -50,6 +50,10 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->params.inference = c->inference;
     e->params.power_rank = c->power_rank;
     e->params.scatters = c->scatters && e->exchange.world > 1 && e->exchange.part != YK__PART_LOCAL;
+    e->params.slices = c->slices && e->params.scatters;
+    e->params.pulls_stay = c->pulls_stay;
+    e->params.pulls_ahead = c->pulls_ahead;
+    e->params.keep_whole = c->keep_whole;
     e->params.first_way = c->way;
     e->params.first_home = c->home;
     yk__params_choose_way(&e->params);
@@ -284,7 +288,7 @@ void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
         .arena_bytes = bytes[YK__ARENA_BYTES],
         .input_bytes = bytes[YK__INPUT_BYTES],
         .scratch_bytes = bytes[YK__SCRATCH_BYTES],
-        .sliced_bytes = bytes[YK__STATE_BYTES] + yk__sums_bytes(&e->params),
+        .sliced_bytes = bytes[YK__STATE_BYTES] + yk__sums_bytes(&e->params) + yk__params_slice_bytes(&e->params),
         .kept_bytes = e->exec.kept_bytes,
         .shared_bytes = e->exchange.shared_bytes + yk__power_bytes(&e->params),
         .busy_seconds = e->queue.busy_seconds,

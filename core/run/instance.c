@@ -29,7 +29,9 @@ static void lanes_free(yk__lane_set *set, yk__queue *q, yk__account account)
 
 yk_status yk__instance_lanes(yk__instance *instance, yk__queue *q, const yk__plan *plan, yk_error *err)
 {
-    return lanes_reserve(&instance->grads, q, &plan->grad_lanes, YK__GRAD_BYTES, err);
+    return lanes_reserve(&instance->pulls, q, &plan->pull_lanes, YK__PARAM_BYTES, err)
+               ? err->status
+               : lanes_reserve(&instance->grads, q, &plan->grad_lanes, YK__GRAD_BYTES, err);
 }
 
 yk_status yk__instance_reserve(yk__instance *instance, yk__queue *q, const yk__prog *p, yk_error *err)
@@ -124,6 +126,7 @@ void yk__instance_free(yk__instance *instance, yk__queue *q)
 {
     yk__arena_free(&instance->arena, q);
     lanes_free(&instance->grads, q, YK__GRAD_BYTES);
+    lanes_free(&instance->pulls, q, YK__PARAM_BYTES);
     yk__queue_unbuffer(q, &instance->input, instance->input_bytes, YK__INPUT_BYTES);
     yk__queue_unbuffer(q, &instance->result, instance->result_bytes, YK__INPUT_BYTES);
     for (uint32_t i = 0; i <= YK__STAGINGS; i++)

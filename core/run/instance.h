@@ -47,6 +47,7 @@ typedef struct yk__lane_set {
 typedef struct yk__instance {
     yk__arena arena;
     yk__lane_set grads; /* of a run that sums them */
+    yk__lane_set pulls; /* of parameters that lie in slices */
     yk_buffer *input, *result;
     uint64_t input_bytes, result_bytes;
     yk__staging staging[YK__STAGINGS + 1]; /* the last is the update's */
