@@ -26,6 +26,15 @@ static yk_status check_precision(const yk__device *dev, yk_dtype precision, yk_e
     return yk__fail(err, YK_E_UNSUPPORTED, "%s cannot compute in %s; it has %s", c->name, yk__dtype_name(precision), have);
 }
 
+/* A pull reads the values of the whole bucket in this host's memory. */
+static yk_status check_slices(const yk__exchange *exchange, const yk__engine_config *c, yk_error *err)
+{
+    if (!c->slices || c->slices_by_host || exchange->world == 1 || exchange->shares)
+        return YK_OK;
+    return yk__fail(err, YK_E_ARG, "parameters in slices over ranks that exchange messages: not built yet, as a rank cannot read slices in "
+                    "another host's memory: expected that each host has all parameters (--shard-within host)");
+}
+
 static yk_status publish_late(void *params, yk_error *err)
 {
     return yk__params_publish_late(params, err);
@@ -39,7 +48,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e = yk__calloc(1, sizeof *e);
     if (!e)
         return yk__fail_mem(err, sizeof *e, "an engine");
-    if (yk__exchange_open(&e->exchange, group, dev->plans_only, c->local_sgd, err)) {
+    if (yk__exchange_open(&e->exchange, group, dev->plans_only, c->local_sgd, err) || check_slices(&e->exchange, c, err)) {
         yk__free(e);
         return err->status;
     }

@@ -34,6 +34,7 @@ typedef struct yk__engine_config {
     uint32_t power_rank;     /* rank of PowerSGD (powersgd.h), equal on all ranks; 0: no PowerSGD */
     bool scatters;           /* gradients are summed over ranks in backward, and each rank keeps its slices; equal on all ranks */
     bool slices;             /* with it: a device with memory of its own keeps its slices of the parameters; equal on all ranks */
+    bool slices_by_host;     /* each host has all parameters; else all ranks must have memory in common */
     bool pulls_stay;         /* and pulls a bucket once in a run, not for forward and backward */
     uint32_t pulls_ahead;    /* buckets that are pulled early */
     uint64_t keep_whole;     /* elements of a bucket up to which it stays whole */
