@@ -9,42 +9,48 @@
 
 /* ---- Lanes ---- */
 
-/* Takes the free lane that needs least growth, else a new one. busy: by lane, the last node of its last stay. */
-static void choose_lane(yk__lanes *lanes, uint32_t *busy, yk__stay *stay, uint64_t bytes)
+static bool stays_cross(const yk__stay *a, const yk__stay *b)
 {
-    uint32_t best = lanes->n;
-    for (uint32_t i = 0; i < lanes->n; i++) {
-        const uint64_t grows = bytes > lanes->bytes[i] ? bytes - lanes->bytes[i] : 0;
-        if (busy[i] < stay->begin && (best == lanes->n || grows < (bytes > lanes->bytes[best] ? bytes - lanes->bytes[best] : 0)))
-            best = i;
-    }
-    if (best == lanes->n)
-        lanes->bytes[lanes->n++] = 0;
-    stay->lane = best;
-    lanes->bytes[best] = bytes > lanes->bytes[best] ? bytes : lanes->bytes[best];
-    busy[best] = stay->end;
+    return a->begin <= b->end && b->begin <= a->end;
 }
 
-/* The stay without a lane that begins first; NULL if there is none. */
-static yk__stay *next_stay(yk__stay *list, uint32_t n)
+/* The first lane that holds no bucket of the list at this time; n if each does. */
+static uint32_t free_lane(const yk__stay *list, uint32_t n_stay, const yk__stay *stay, uint32_t n)
+{
+    for (uint32_t lane = 0; lane < n; lane++) {
+        uint32_t i = 0;
+        while (i < n_stay && (list[i].lane != lane || !stays_cross(&list[i], stay)))
+            i++;
+        if (i == n_stay)
+            return lane;
+    }
+    return n;
+}
+
+/* The stay without a lane that needs most bytes, the first of several; NULL if there is none. */
+static yk__stay *next_stay(const yk__plan_request *request, yk__stay *list, uint32_t n)
 {
     yk__stay *next = NULL;
     for (uint32_t i = 0; i < n; i++)
-        if (list[i].lane == YK_NONE && list[i].begin != YK_NONE && (!next || list[i].begin < next->begin))
+        if (list[i].lane == YK_NONE && list[i].begin != YK_NONE &&
+            (!next || request->bucket_bytes[list[i].bucket] > request->bucket_bytes[next->bucket]))
             next = &list[i];
     return next;
 }
 
+/* From large to small: a table gets a lane of its size, and smaller buckets take turns there while it is away. */
 yk_status yk__plan_lay_lanes(const yk__plan_request *request, yk__stay *list, uint32_t n, yk__lanes *lanes, yk_error *err)
 {
-    uint32_t *busy = yk__calloc(n + 1ull, sizeof *busy);
     lanes->bytes = yk__calloc(n + 1ull, sizeof *lanes->bytes);
-    if (!busy || !lanes->bytes)
-        yk__fail_mem(err, n * sizeof *lanes->bytes, "a plan");
-    for (yk__stay *s; !err->status && (s = next_stay(list, n));)
-        choose_lane(lanes, busy, s, request->bucket_bytes[s->bucket]);
-    yk__free(busy);
-    return err->status;
+    if (!lanes->bytes)
+        return yk__fail_mem(err, n * sizeof *lanes->bytes, "a plan");
+    for (yk__stay *s; (s = next_stay(request, list, n));) {
+        const uint32_t lane = free_lane(list, n, s, lanes->n);
+        if (lane == lanes->n)
+            lanes->bytes[lanes->n++] = request->bucket_bytes[s->bucket];
+        s->lane = lane;
+    }
+    return YK_OK;
 }
 
 /* ---- Gradients ---- */

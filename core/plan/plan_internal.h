@@ -160,7 +160,7 @@ typedef struct yk__stay {
     uint32_t bucket, begin, end; /* begin: YK_NONE for a bucket that no node touches */
     uint32_t lane;               /* YK_NONE: none */
 } yk__stay;
-/* Chooses lanes for the stays without one, in the order in which they begin; stays whose times cross have lanes of their own. */
+/* Chooses lanes for the stays without one; stays whose times cross have lanes of their own. */
 yk_status yk__plan_lay_lanes(const yk__plan_request *request, yk__stay *list, uint32_t n, yk__lanes *lanes, yk_error *err);
 /* plan->lane, and the node behind which each bucket is summed. turn: as many as there are buckets. */
 yk_status yk__plan_lanes(yk__work *work, uint32_t *turn, yk_error *err);
