@@ -264,11 +264,7 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err)
         return err->status;
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
-        if (yk__home_choose(p, b, err))
-            return err->status;
-        if (!b->trained)
-            continue;
-        if (yk__params_cut(p, b, err) || make_grad(p, b, err))
+        if ((b->trained && yk__params_cut(p, b, err)) || yk__home_choose(p, b, err) || (b->trained && make_grad(p, b, err)))
             return err->status;
     }
     return yk__copies_open(p, err);
@@ -302,6 +298,15 @@ void yk__params_drop_layout(yk__params *p)
     p->bucket = NULL;
     p->n_all_bucket = p->n_bucket = p->gathered = 0;
     p->laid_out = false;
+}
+
+uint64_t yk__params_slice_bytes(const yk__params *p)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < p->n_bucket; i++)
+        if (p->bucket[i].home && p->bucket[i].home->kind == YK__HOME_SLICE)
+            bytes += (p->bucket[i].end - p->bucket[i].begin) * yk_dtype_bytes(p->bucket[i].layout.dtype);
+    return bytes;
 }
 
 /* ---- Moments ---- */
