@@ -78,7 +78,8 @@ unbuilt() { # unbuilt WORDS ARGUMENTS..: a value of a file that only the command
     cat "$out/err"
     [ $code = 2 ] && grep -qF -e "$words" "$out/err"
 }
-printf '{"train_micro_batch_size_per_gpu": 4,\n "zero_optimization":\n {"stage": 3, "offload_param": {"device": "cpu"}}}\n' >"$out/three.json"
+printf '{"train_micro_batch_size_per_gpu": 4,\n "zero_optimization":\n {"stage": 3, "offload_param": {"device": "cpu"}}}\n' \
+    >"$out/three.json"
 for option in --config-file --deepspeed; do
     ok "parameters on the host name their file, line and key ($option)" unbuilt \
         "[--offload: $out/three.json, line 2: zero_optimization]" $option "$out/three.json"
