@@ -14,7 +14,7 @@ mlp="--model mlp --model-config hidden=64 --data idx:$out/images --global-batch 
 layers="n_layer=3,n_head=2,n_embd=64,n_positions=32,attn_pdrop=0.1"
 gpt2="--model gpt2 --model-config $layers --data text:$out/text --tokenizer bytes --seq-len 32 --global-batch 4 --eval-strategy no"
 bert="--model bert --model-config num_hidden_layers=2,hidden_size=64,num_attention_heads=2,intermediate_size=128,max_position_embeddings=32"
-bert="$bert --data csv:$out/rows.csv --global-batch 4 --eval-strategy no"
+bert="$bert --data csv:$out/rows.csv,text=text,label=category --tokenizer bytes --max-length 32 --global-batch 4 --eval-strategy no"
 resnet="--model resnet20 --data cifar10:$data/cifar10-part --global-batch 16 --optim sgd --eval-strategy no"
 
 train() { # train NAME DEVICES OPTION..: the model in $out/NAME
