@@ -159,7 +159,7 @@ static yk_status train_by(rig *r, yk__device *dev, yk__group *group, own_rows ow
 {
     const yk__engine_config c = {
         .precision = YK_F32, .bucket_bytes = 4096, .way = own.way, .home = own.home, .action = own.action,
-        .scatters = own.scatters, .slices = own.slices, .pulls_stay = own.stay, .pulls_ahead = own.ahead};
+        .scatters = own.scatters, .slices = own.slices, .slices_by_host = true, .pulls_stay = own.stay, .pulls_ahead = own.ahead};
     if (!net_setup(r, dev, group, &c, YK_OPT_ADAM, err) && !rig_train(r, YK_OPT_ADAM, norm, err))
         for (int i = 0; i < N_PARAM && !err->status; i++)
             yk__engine_param_read(r->e, r->number[i], p[i], err);
@@ -218,7 +218,8 @@ static yk_status last_takes_part(rig *r, bool part, yk_error *err)
 static yk_status train_excluded(rig *r, yk__device *dev, yk__group *group, own_rows own, float p[N_PARAM][IN * MID], double *norm,
                                 yk_error *err)
 {
-    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 4096, .scatters = own.scatters, .slices = own.slices};
+    const yk__engine_config c = {.precision = YK_F32, .bucket_bytes = 4096, .scatters = own.scatters, .slices = own.slices,
+        .slices_by_host = true};
     float h[2][YK_HYPER_COUNT], grad[IN * MID];
     yk__updated u;
     net_setup(r, dev, group, &c, YK_OPT_ADAM, err);

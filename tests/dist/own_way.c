@@ -2,8 +2,8 @@
 /*
  * A way to exchange that core/run does not know: every member sends every member all of its gradients, and adds its slices up in the order
  * of ranks. It has one column; the others are those of the ways behind it. And a home: the values begin PREFIX elements into their buffer.
- * And a kind of action: a bucket of gradients is read back from the device when it is complete, and the program waits for that. And another:
- * before each pull of parameters, what the lanes held is overwritten if no segment is to read it.
+ * And a kind of action: a bucket of gradients is read back from the device when it is complete, and the program waits for that. And
+ * another: before each pull of parameters, what the lanes held is overwritten if no segment is to read it.
  */
 #include "tests/dist/own_way.h"
 

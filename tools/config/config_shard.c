@@ -260,8 +260,8 @@ static bool plan_read(const yk__cli *cli)
     bool good = true;
     if (plan && yk__word_find("auto|none", plan, strlen(plan)) != 1) {
         yk__cli_usage(cli->command, yk__word_find("auto", plan, strlen(plan)) ? "--plan %s: expected auto or none"
-                      : "--plan %s: not built yet: --shard state, gradients or params is for you to choose; yoke estimate-memory says what a "
-                      "step takes", plan);
+                      : "--plan %s: not built yet: --shard state, gradients or params is for you to choose; yoke estimate-memory says what "
+                      "a step takes", plan);
         good = false;
     }
     if (file) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Training options for the part of a model that each rank holds, and its place; and for the scale of losses. --shard says which values lie
- * in slices over the ranks: the optimizer's state, gradients, too, or parameters, too. Every value is read, and unsupported ones are refused
- * by name.
+ * in slices over the ranks: the optimizer's state, gradients, too, or parameters, too. Every value is read, and unsupported ones are
+ * refused by name.
  */
 #ifndef YOKE_TOOLS_CONFIG_CONFIG_SHARD_H
 #define YOKE_TOOLS_CONFIG_CONFIG_SHARD_H
