@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* CRC-32C: by the instruction, and without it for processors that lack it and for tests, with the same results. */
 #include "core/base/crc32c.h"
 
 #include <stdbool.h>

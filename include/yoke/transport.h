@@ -162,9 +162,9 @@ typedef struct yk_tr_describe {
     yk_status (*describe)(char *text, uint64_t capacity);
 } yk_tr_describe;
 
-/* Extension, since 2.3: not NULL if the transport itself finds changed, lost, doubled and overtaken messages, by a checksum or a MAC of each
- * message, or as the bytes never leave memory. The host then adds no checksum (YOKE_MESSAGE_CHECK=auto). What it points to is not read.
- * [any] */
+/* Extension, since 2.3: not NULL if the transport itself finds changed, lost, doubled and overtaken messages, by a checksum or a MAC of
+ * each message, or as the bytes never leave memory. The host then adds no checksum (YOKE_MESSAGE_CHECK=auto). The host does not read the
+ * memory at that address. [any] */
 #define YK_TR_EXT_CHECKED "yoke.checked.1"
 
 /* The one exported symbol: `const yk_transport *yk_transport_query(uint32_t major)`. NULL if it cannot serve that major. */

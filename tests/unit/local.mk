@@ -21,7 +21,7 @@ UNIT_TESTS += tests/unit/balance/balance.test tests/unit/balance/machines.test t
 	tests/unit/job/models.test tests/unit/job/pack.test tests/unit/job/precision.test tests/unit/job/refused.test \
 	tests/unit/job/resume.test tests/unit/job/sampler.test tests/unit/kit/cache.test tests/unit/kit/coop.test \
 	tests/unit/kit/cpu_shape.test \
-	tests/unit/kit/gpu_shape.test tests/unit/kit/library.test tests/unit/kit/lower.test tests/unit/launch/hosts.test \
+	tests/unit/kit/gpu_shape.test tests/unit/kit/left.test tests/unit/kit/library.test tests/unit/kit/lower.test tests/unit/launch/hosts.test \
 	tests/unit/local/garbage.test
 if WITH_SODIUM
 UNIT_TESTS += tests/unit/net/frame.test tests/unit/net/hello.test tests/unit/net/link.test tests/unit/sock/open.test \

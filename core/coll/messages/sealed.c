@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Seals of messages. An operation has its head and bytes in one block, as they travel: a send copies its bytes into it, and a receive gives
+ * them out only when they are right. Each end remembers the last messages of a pair, so that a search for one takes no memory that grows.
+ */
 #include "core/coll/messages/sealed.h"
 
 #include <stdarg.h>
@@ -56,7 +60,7 @@ typedef struct seal_op {
     uint32_t peer;
     uint64_t tag, number; /* number: of a send; of the message that the answer SENT names, for a receive */
     void *to;             /* of a receive, */
-    uint64_t room;        /* with so many bytes */
+    uint64_t capacity;        /* with so many bytes */
     int64_t asks_at, ask_ms; /* ms of the clock of the next question; ms from it to the one after it */
     int64_t silent_ms;    /* since the answer SENT */
     uint64_t heard;       /* the peer's count when silent_ms began */
@@ -76,7 +80,7 @@ struct yk__sealed {
     yk__sealed_config config;
     seal_peer *peer;
     seal_op *open; /* receives that are not done */
-    int64_t served_at, looked_at; /* ms */
+    int64_t served_at, counted_at; /* ms */
     bool moved;
 };
 
@@ -249,7 +253,7 @@ static yk_status send_begin(yk__sealed *s, seal_op *op, uint64_t bytes, yk_tr_er
 static yk_status recv_begin(yk__sealed *s, seal_op *op, yk_tr_error *error)
 {
     const yk__sealed_config *c = &s->config;
-    const yk_tr_range range = op_range(op, op->room);
+    const yk_tr_range range = op_range(op, op->capacity);
     return c->table->recv(c->tr, op->peer, op->tag, &range, &op->inner, error);
 }
 
@@ -276,7 +280,7 @@ yk_status yk__sealed_recv(yk__sealed *s, uint32_t peer, uint64_t tag, const yk_t
     if (!op)
         return YK_E_MEM;
     op->to = to->data;
-    op->room = to->bytes;
+    op->capacity = to->bytes;
     status = recv_begin(s, op, error);
     if (status) {
         yk__free(op);
@@ -387,7 +391,7 @@ static void question_await(yk__sealed *s, uint32_t peer)
     yk_tr_error ignored;
     seal_op *op = op_new(false, peer, s->config.question_tag, sizeof(question), &ignored);
     if (op) {
-        op->room = sizeof(question);
+        op->capacity = sizeof(question);
         if (recv_begin(s, op, &ignored)) {
             yk__free(op);
             op = NULL;
@@ -489,14 +493,14 @@ static bool op_is_lost(const yk__sealed *s, seal_op *op, int64_t step)
 
 yk_status yk__sealed_look(yk__sealed *s, int64_t now, yk_tr_error *error)
 {
-    const int64_t passed = now - s->looked_at, step = passed < STEP_MS ? passed : STEP_MS;
-    s->looked_at = now;
+    const int64_t passed = now - s->counted_at, step = passed < STEP_MS ? passed : STEP_MS;
+    s->counted_at = now;
     for (seal_op *op = s->open; op && s->config.lost_ms; op = op->next) {
         op_ask(s, op, now);
         if (op_is_lost(s, op, step))
             return seal_fail(error, YK_E_IO, "message %llu of rank %u to rank %u, of at most %llu bytes, is lost: rank %u sent it, and "
                              "nothing of it came for %.1f s: the transport or its network loses messages",
-                             (unsigned long long)op->number, op->peer, s->config.rank, (unsigned long long)op->room, op->peer,
+                             (unsigned long long)op->number, op->peer, s->config.rank, (unsigned long long)op->capacity, op->peer,
                              (double)s->config.lost_ms / 1000);
     }
     return YK_OK;
@@ -521,7 +525,7 @@ yk_status yk__sealed_new(const yk__sealed_config *config, yk__sealed **sealed, y
         return seal_fail(error, YK_E_MEM, "out of memory (seals of messages of %u ranks)", config->ranks);
     }
     s->config = *config;
-    s->looked_at = yk__clock_ms();
+    s->counted_at = yk__clock_ms();
     for (uint32_t r = 0; r < config->ranks; r++)
         if (r != config->rank)
             question_await(s, r);

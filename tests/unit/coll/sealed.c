@@ -127,7 +127,7 @@ static const yk_transport table = {.name = "memory", .send = mem_send, .recv = m
 
 /* ---- Two ranks ---------------------------------------------------------------------------------------------------- */
 
-static void begin(void)
+static void ranks_begin(void)
 {
     yk_tr_error error;
     fault_now = NONE;
@@ -139,7 +139,7 @@ static void begin(void)
     }
 }
 
-static void finish(void)
+static void ranks_finish(void)
 {
     for (uint32_t r = 0; r < 2; r++) {
         yk__sealed_free(sealed[r]);
@@ -343,7 +343,7 @@ END_TEST
 int main(void)
 {
     TCase *t = tcase_create("sealed");
-    tcase_add_checked_fixture(t, begin, finish);
+    tcase_add_checked_fixture(t, ranks_begin, ranks_finish);
     tcase_add_test(t, test_checksums);
     tcase_add_test(t, test_sound);
     tcase_add_loop_test(t, test_spoiled, 0, sizeof spoiled / sizeof *spoiled);
