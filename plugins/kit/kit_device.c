@@ -337,14 +337,8 @@ static yk_plugin table = {
     .program_new = kit_device_program_new,
     .program_free = kit_device_program_free,
     .queue_new = queue_new,
-    .queue_free = kit_queue_free,
-    .queue_run = kit_queue_run,
-    .queue_copy = kit_queue_copy,
-    .queue_poll = kit_queue_poll,
-    .queue_wait = kit_queue_wait,
+    KIT_QUEUE_TABLE,
     .graph_scratch = kit_device_scratch,
-    .queue_abort = kit_queue_abort,
-    .queue_span = kit_queue_span,
 };
 
 const yk_plugin *kit_device_plugin(const kit_device *device)
