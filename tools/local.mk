@@ -14,7 +14,7 @@ yoke_SOURCES = tools/bench/mixed.c tools/bench/mixed.h tools/bench/peak_loops.h 
 	tools/cmd/cmd_predict.c tools/cmd/cmd_test.c tools/cmd/cmd_trace.c tools/cmd/cmd_tokenize.c tools/cmd/cmd_train.c \
 	tools/cmd/yoke.c tools/config/apply.c tools/config/apply.h tools/config/keys_accelerate.c tools/config/keys_deepspeed.c \
 	tools/config/keys_fsdp.c tools/config/config_read.c tools/config/config_settings.c tools/config/config_settings.h \
-	tools/config/config_shard.c tools/config/config_shard.h tools/config/show.c tools/spell.c tools/spell.h tools/eval/metrics.c \
+	tools/config/config_shard.c tools/config/config_shard.h tools/config/show.c tools/plan/work.c tools/plan/work.h tools/spell.c tools/spell.h tools/eval/metrics.c \
 	tools/eval/metrics.h tools/eval/predict.c tools/eval/predict.h tools/train/best.c tools/train/best.h tools/train/checkpoints.c \
 	tools/train/checkpoints.h tools/train/logfile.c tools/train/logfile.h tools/train/leave.c tools/train/leave.h \
 	tools/train/loop.c tools/train/loop.h tools/train/train_options.h tools/train/output.c tools/train/output.h \
