@@ -66,7 +66,21 @@ static void rank_fields(const yk_job *job, double v[FIELDS])
     memcpy(v + SIZES, &counted, sizeof counted);
 }
 
-static void print_json(yk_job *job, const double *v)
+/* A device's facts for a plan, of all ranks on each rank. */
+typedef struct device_facts {
+    char model[sizeof((yk_device_caps *)0)->name];
+    uint64_t free;
+    bool host;
+} device_facts;
+
+static void facts_print(const device_facts *f)
+{
+    printf(", \"model\": ");
+    yk__json_text(f->model);
+    printf(", \"free\": %llu, \"host\": %s", (unsigned long long)f->free, f->host ? "true" : "false");
+}
+
+static void print_json(yk_job *job, const double *v, const device_facts *facts)
 {
     static const char *const names[] = {"parameter_bytes", "gradient_bytes", "state_bytes", "activation_bytes",
                                         "scratch_bytes",   "input_bytes",    "peak_bytes"};
@@ -76,6 +90,7 @@ static void print_json(yk_job *job, const double *v)
         yk__json_text(yk_device_name(job, r));
         for (int i = 0; i < SIZES - 1; i++)
             printf(", \"%s\": %.0f", names[i], v[r * FIELDS + (uint32_t)i]);
+        facts_print(&facts[r]);
         printf(", \"work\": ");
         work_print(v + r * FIELDS + SIZES);
         printf("}");
@@ -115,17 +130,25 @@ static void estimate_report(sample *s)
 {
     const uint32_t world = yk_world_size(s->job);
     double *v = calloc((size_t)world * FIELDS, sizeof *v);
-    if (!v) {
+    device_facts *facts = calloc(world, sizeof *facts);
+    const yk_device_caps *caps = &s->job->device->caps;
+    device_facts own = {.free = caps->mem_free, .host = caps->flags & YK_CAP_CPU};
+    if (!v || !facts) {
         yk_fail(s->job, YK_E_MEM, "out of memory for the report");
+        free(v);
+        free(facts);
         return;
     }
+    snprintf(own.model, sizeof own.model, "%s", caps->name);
+    yk_gather(s->job, &own, sizeof own, facts);
     rank_fields(s->job, v + (size_t)yk_rank(s->job) * FIELDS);
     yk_all_reduce_sum(s->job, v, world * FIELDS);
     if (yk_ok(s->job) && yk_is_main(s->job) && yk__cli_on(s->cli, "json"))
-        print_json(s->job, v);
+        print_json(s->job, v, facts);
     else if (yk_ok(s->job) && yk_is_main(s->job))
         print_table(s->job, v);
     free(v);
+    free(facts);
 }
 
 static const char *const average_rules[] = {"micro", "items", "rows"}; /* as yk_average */

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs of this program as a child, whose JSON on standard output a command reads. */
+#ifndef YOKE_TOOLS_PLAN_CHILD_H
+#define YOKE_TOOLS_PLAN_CHILD_H
+
+#include <stddef.h>
+
+/* Runs argv and reads its standard output into out, with a NUL. errors: a file for its standard error; NULL: it stays this process's.
+ * Returns the exit code; -1 for a child that was not started, was killed, or wrote more than fits. */
+int child_run(char **argv, const char *errors, char *out, size_t size);
+
+#endif
