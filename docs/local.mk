@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Manual pages of the commands are printed by the commands themselves, from their option tables.
 COMMAND_MANS = docs/yoke.1 docs/yoke-info.1 docs/yoke-env.1 docs/yoke-config.1 docs/yoke-train.1 docs/yoke-eval.1 docs/yoke-predict.1 \
-	docs/yoke-launch.1 docs/yoke-trace.1 docs/yoke-bench.1 docs/yoke-estimate-memory.1 docs/yoke-plan.1 docs/yoke-test.1 docs/yoke-plugin-list.1 \
-	docs/yoke-inspect.1 docs/yoke-tokenize.1
+	docs/yoke-launch.1 docs/yoke-trace.1 docs/yoke-bench.1 docs/yoke-estimate-memory.1 docs/yoke-plan.1 docs/yoke-test.1 \
+	docs/yoke-plugin-list.1 docs/yoke-inspect.1 docs/yoke-tokenize.1
 # (not where they are built for another machine, whose programs do not run here)
 man_MANS =
 if !CROSS_COMPILING

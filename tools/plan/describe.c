@@ -36,7 +36,7 @@ static const struct {
 };
 enum { PROBES = sizeof probes / sizeof probes[0], PROBE_STEP = 0, PROBE_UPDATE = 2, PROBE_MIX = 8 };
 
-static char *word(const char *s)
+static char *text_of(const char *s)
 {
     return (char *)(uintptr_t)s;
 }
@@ -98,9 +98,9 @@ static double probe_run(const describe_ask *ask, const char *on, int k, int batc
                                  "--optim", "adamw", "--iterations", "8", "--global-batch", rows, "--devices", on, "--precision",
                                  ask->precision};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        argv[n++] = word(words[i]);
+        argv[n++] = text_of(words[i]);
     if (ask->substitute)
-        argv[n++] = word("--allow-substitute");
+        argv[n++] = text_of("--allow-substitute");
     argv[n] = NULL;
     o = describe_run(argv, err);
     seconds = json_number_value(json_object_get(o, "min_ms")) * 1e-3;
@@ -117,7 +117,7 @@ static void counts_of(const work *w, double trained, double a[TIMES_FIELDS])
     a[TIMES_FIELDS - 1] = 1;
 }
 
-static yk_status measure_alone(const describe_ask *ask, device_row *row, yk_error *err)
+static yk_status measure_single(const describe_ask *ask, device_row *row, yk_error *err)
 {
     double a[PROBES][TIMES_FIELDS], s[PROBES];
     for (int k = 0; k < PROBES; k++) {
@@ -139,7 +139,7 @@ static yk_status measure_alone(const describe_ask *ask, device_row *row, yk_erro
 /* ---- All devices of a job ------------------------------------------------------------------------------------------ */
 
 /* Seconds that the model predicts for a probe's step of each rank without exchange, on the slowest device. */
-static double predicted(const devices *d, const work *w)
+static double step_predict(const devices *d, const work *w)
 {
     double most = 0;
     for (uint32_t i = 0; i < d->n; i++)
@@ -156,19 +156,19 @@ static yk_status measure_together(const describe_ask *ask, const char *on, devic
     const double big = err->status ? 0 : probe_run(ask, on, PROBE_UPDATE, rows, &w, err);
     if (err->status)
         return err->status;
-    d->line = fmax(0, (big - d->step - predicted(d, &w)) / cost_wire(w.trained, d->ranks, 1, false));
+    d->line = fmax(0, (big - d->step - step_predict(d, &w)) / cost_wire(w.trained, d->ranks, 1, false));
     const double mixed = probe_run(ask, on, PROBE_MIX, rows * probes[PROBE_MIX].batch, &w, err);
     if (err->status)
         return err->status;
-    const double alone = predicted(d, &w), exchange = d->line * cost_wire(w.trained, d->ranks, 1, false);
-    d->together = fmax(1, (mixed - d->step - exchange) / alone);
+    const double single = step_predict(d, &w), exchange = d->line * cost_wire(w.trained, d->ranks, 1, false);
+    d->together = fmax(1, (mixed - d->step - exchange) / single);
     return YK_OK;
 }
 
 static yk_status measure_all(const describe_ask *ask, const char *on, devices *d, yk_error *err)
 {
     for (uint32_t i = 0; i < d->n && !err->status; i++)
-        measure_alone(ask, &d->row[i], err);
+        measure_single(ask, &d->row[i], err);
     if (err->status || d->ranks < 2)
         return err->status;
     char *shares = getenv("YOKE_SHARES") ? yk__strdup(getenv("YOKE_SHARES")) : NULL;
@@ -205,8 +205,8 @@ static void add_rank(devices *d, const json_t *rank)
 /* The ranks that the specifications give, by a tiny estimate. */
 static yk_status list_ranks(const describe_ask *ask, const char *on, devices *d, yk_error *err)
 {
-    char *argv[] = {ask->program, word("estimate-memory"), word("--json"), word("--config-file"), word("none"), word("--model"),
-                    word("mlp"), word("--model-config"), word("hidden=8,input_size=8"), word("--devices"), word(on), NULL};
+    char *argv[] = {ask->program, text_of("estimate-memory"), text_of("--json"), text_of("--config-file"), text_of("none"), text_of("--model"),
+                    text_of("mlp"), text_of("--model-config"), text_of("hidden=8,input_size=8"), text_of("--devices"), text_of(on), NULL};
     json_t *o = describe_run(argv, err), *ranks = json_object_get(o, "ranks");
     const size_t n = json_array_size(ranks);
     if (!err->status) {

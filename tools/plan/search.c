@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/mem.h"
 #include "core/base/number.h"
 #include "core/base/option.h"
 #include "core/base/word.h"
@@ -24,7 +25,7 @@ static const char own_options[] = "config-file|deepspeed|fsdp|fsdp-config|sharde
                                   "device-file|json|objective|measure|memory-limit|shard|gradient-checkpointing|global-batch|"
                                   "gradient-accumulation-steps|devices|output-dir";
 
-static char *word(const char *s)
+static char *text_of(const char *s)
 {
     return (char *)(uintptr_t)s;
 }
@@ -71,7 +72,7 @@ static int user_arguments(const yk__cli *cli, char **argv, char (*names)[48])
         snprintf(names[i], sizeof names[i], "--%s%.*s", o->arg || cli->value[i] ? "" : "no-", (int)length, o->name);
         argv[n++] = names[i];
         if (o->arg)
-            argv[n++] = word(cli->value[i]);
+            argv[n++] = text_of(cli->value[i]);
     }
     return n;
 }
@@ -95,14 +96,14 @@ static json_t *candidate_run(const search *s, const candidate *c, yk_error *err)
     snprintf(batch, sizeof batch, "%llu", (unsigned long long)rows);
     snprintf(micros, sizeof micros, "%llu", (unsigned long long)c->micros);
     argv[n++] = s->program;
-    argv[n++] = word("estimate-memory");
+    argv[n++] = text_of("estimate-memory");
     n += user_arguments(s->cli, argv + n, names);
     const char *const words[] = {"--json", "--config-file", "none", "--devices", planning_devices(s), "--shard", c->shard,
                                  "--global-batch", batch, "--gradient-accumulation-steps", micros};
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        argv[n++] = word(words[i]);
+        argv[n++] = text_of(words[i]);
     if (c->recomputes)
-        argv[n++] = word("--gradient-checkpointing");
+        argv[n++] = text_of("--gradient-checkpointing");
     argv[n] = NULL;
     return describe_run(argv, err);
 }
@@ -189,6 +190,31 @@ static void time_read(const search *s, candidate *c, const json_t *o)
     c->wire = cost_wire(c->work[0].trained, d->ranks, (double)c->micros, slices);
 }
 
+/* Plans without the limit in YOKE_MEMORY_LIMIT. */
+static json_t *unlimited_run(const search *s, const candidate *c, yk_error *err)
+{
+    char *limit = getenv("YOKE_MEMORY_LIMIT") ? yk__strdup(getenv("YOKE_MEMORY_LIMIT")) : NULL;
+    unsetenv("YOKE_MEMORY_LIMIT");
+    json_t *o = candidate_run(s, c, err);
+    if (limit)
+        setenv("YOKE_MEMORY_LIMIT", limit, 1);
+    yk__free(limit);
+    return o;
+}
+
+/* Under a limit the planner recomputes more, as in the run; a candidate that cannot be planned so tells what it needs without. A rank that
+ * stands for a described one has other slices, which a limit would not fit. */
+static json_t *limited_run(const search *s, const candidate *c, yk_error *err)
+{
+    if (s->described)
+        return unlimited_run(s, c, err);
+    json_t *o = candidate_run(s, c, err);
+    if (o || !getenv("YOKE_MEMORY_LIMIT"))
+        return o;
+    *err = (yk_error)YK_ERROR_INIT;
+    return unlimited_run(s, c, err);
+}
+
 static bool candidate_plan(search *s, candidate *c, yk_error *err)
 {
     json_t *o;
@@ -196,7 +222,7 @@ static bool candidate_plan(search *s, candidate *c, yk_error *err)
     c->work = calloc(s->devices.n, sizeof *c->work);
     if (!c->rank || !c->work)
         return !yk__fail_mem(err, s->devices.n * sizeof *c->rank, "a plan");
-    o = candidate_run(s, c, err);
+    o = limited_run(s, c, err);
     if (o) {
         memory_read(s, c, o);
         time_read(s, c, o);

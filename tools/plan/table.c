@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Prints candidates in columns of fixed width, so that scripts can cut them. */
 #include "tools/plan/table.h"
 
 #include "core/base/number.h"

@@ -15,7 +15,7 @@ static const yk_value *result_of(const yk_graph *g, const yk_node *n, uint32_t i
     return &g->value[g->index[n->out + i]];
 }
 
-static double elements(const yk_value *v)
+static double count_of(const yk_value *v)
 {
     return (double)yk__value_count(v);
 }
@@ -23,7 +23,7 @@ static double elements(const yk_value *v)
 static double product_operations(const yk_graph *g, const yk_node *n)
 {
     const yk_value *a = operand_of(g, n, 0);
-    return a->dims ? 2 * elements(result_of(g, n, 0)) * (double)a->dim[a->dims - 1] : 0;
+    return a->dims ? 2 * count_of(result_of(g, n, 0)) * (double)a->dim[a->dims - 1] : 0;
 }
 
 /* gy or y, whose elements each take a multiply-add for every weight of their channel. */
@@ -32,7 +32,7 @@ static double convolution_operations(const yk_graph *g, const yk_node *n)
     const bool forward = n->op == YK_OP_CONV2D, weight = n->op == YK_OP_CONV2D_DW;
     const yk_value *y = forward ? result_of(g, n, 0) : operand_of(g, n, 0);
     const yk_value *w = weight ? result_of(g, n, 0) : operand_of(g, n, 1);
-    return 2 * elements(y) * elements(w) / (double)w->dim[0];
+    return 2 * count_of(y) * count_of(w) / (double)w->dim[0];
 }
 
 /* Two products forward, five backward; a causal mask leaves half. */
@@ -40,7 +40,7 @@ static double attention_operations(const yk_graph *g, const yk_node *n)
 {
     const bool backward = n->op == YK_OP_ATTENTION_BWD;
     const yk_value *q = operand_of(g, n, backward ? 3 : 0), *k = operand_of(g, n, backward ? 4 : 1);
-    const double pairs = elements(q) * (double)k->dim[k->dims - 2];
+    const double pairs = count_of(q) * (double)k->dim[k->dims - 2];
     return (backward ? 10 : 4) * pairs * (g->attr[n->attr] ? 0.5 : 1);
 }
 
@@ -51,13 +51,13 @@ static bool is_special(uint32_t op)
 }
 
 /* Largest operand or result: the elements that a reduction or a softmax looks at. */
-static double widest(const yk_graph *g, const yk_node *n)
+static double widest_of(const yk_graph *g, const yk_node *n)
 {
     double most = 0;
     for (uint32_t i = 0; i < n->n_in; i++)
-        most = elements(operand_of(g, n, i)) > most ? elements(operand_of(g, n, i)) : most;
+        most = count_of(operand_of(g, n, i)) > most ? count_of(operand_of(g, n, i)) : most;
     for (uint32_t i = 0; i < n->n_out; i++)
-        most = elements(result_of(g, n, i)) > most ? elements(result_of(g, n, i)) : most;
+        most = count_of(result_of(g, n, i)) > most ? count_of(result_of(g, n, i)) : most;
     return most;
 }
 
@@ -72,8 +72,8 @@ static void count_node(work *w, const yk_graph *g, const yk_node *n)
     case YK_OP_ATTENTION_BWD: w->attention += attention_operations(g, n); break;
     case YK_OP_SOFTMAX:
     case YK_OP_CROSS_ENTROPY:
-    case YK_OP_CROSS_ENTROPY_BWD: w->special += widest(g, n); break;
-    default: w->special += is_special(n->op) ? widest(g, n) : 0;
+    case YK_OP_CROSS_ENTROPY_BWD: w->special += widest_of(g, n); break;
+    default: w->special += is_special(n->op) ? widest_of(g, n) : 0;
     }
 }
 
@@ -102,7 +102,7 @@ void work_add(work *w, const yk_graph *g)
     }
 }
 
-static double operations(const work *w)
+static double operations_of(const work *w)
 {
     return w->products + w->convolutions + w->attention;
 }
@@ -113,7 +113,7 @@ static void see_plan(void *arg, const yk__plan *plan)
     work *best = arg, w = {0};
     for (uint32_t i = 0; i < plan->n_segment; i++)
         work_add(&w, &plan->segment[i].graph);
-    if (operations(&w) > operations(best) || (operations(&w) == operations(best) && w.moved > best->moved))
+    if (operations_of(&w) > operations_of(best) || (operations_of(&w) == operations_of(best) && w.moved > best->moved))
         *best = w;
 }
 

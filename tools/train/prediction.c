@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Single windows are timed, so that logs, evaluations and checkpoints between them do not count. */
 #include "tools/train/prediction.h"
 
 #include <stdlib.h>
@@ -18,7 +19,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static void say(prediction *p, yk_job *job, progress *bar)
+static void prediction_say(prediction *p, yk_job *job, progress *bar)
 {
     const uint32_t n = p->windows - PREDICTION_FIRST;
     qsort(p->ms, n, sizeof p->ms[0], by_size);
@@ -36,7 +37,7 @@ void prediction_end(prediction *p, yk_opt *opt, yk_job *job, progress *bar, bool
         p->ms[p->windows - PREDICTION_FIRST] = 1e3 * (train_seconds() - p->begun);
     p->windows++;
     if (p->windows == PREDICTION_FIRST + PREDICTION_WINDOWS || (last && p->windows > PREDICTION_FIRST))
-        say(p, job, bar);
+        prediction_say(p, job, bar);
 }
 
 void prediction_begin(prediction *p)
