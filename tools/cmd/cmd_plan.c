@@ -55,8 +55,6 @@ static int plan_run(const yk__cli *cli, char *program)
     bool bad = false;
     int code = YK_EXIT_USAGE;
     const int objective = yk__cli_word(cli, "objective", objectives, 2, &bad);
-    yk_config config = {0};
-    shard_read(cli, &config, &bad);
     if (!sample_as_train_right(cli) || bad)
         return YK_EXIT_USAGE;
     if (yk__cli_given(cli, "memory-limit"))

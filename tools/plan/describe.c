@@ -223,7 +223,8 @@ static yk_status list_ranks(const describe_ask *ask, const char *on, devices *d,
 static bool cache_path(const devices *d, char *path, size_t size)
 {
     const char *dir = yk__cache_folder();
-    uint64_t h = yk__hash_bytes(yk__hash_bytes(0, PACKAGE_VERSION, sizeof PACKAGE_VERSION), d->precision, strlen(d->precision));
+    uint64_t h = yk__hash_bytes(0, PACKAGE_VERSION, sizeof PACKAGE_VERSION);
+    h = yk__hash_bytes(h, d->precision, strlen(d->precision));
     for (uint32_t i = 0; i < d->n; i++) {
         h = yk__hash_bytes(h, d->row[i].name, strlen(d->row[i].name));
         h = yk__hash_bytes(h ^ d->row[i].count, d->row[i].model, strlen(d->row[i].model));

@@ -94,7 +94,7 @@ static json_t *candidate_run(const search *s, const candidate *c, yk_error *err)
     const uint64_t rows = s->described ? (c->batch + ranks - 1) / ranks * planned : c->batch;
     int n = 0;
     snprintf(batch, sizeof batch, "%llu", (unsigned long long)rows);
-    snprintf(micros, sizeof micros, "%llu", (unsigned long long)c->micros);
+    snprintf(micros, sizeof micros, "%llu", (unsigned long long)(s->described && c->micros > 2 ? 2 : c->micros)); /* more: no more bytes */
     argv[n++] = s->program;
     argv[n++] = text_of("estimate-memory");
     n += user_arguments(s->cli, argv + n, names);
