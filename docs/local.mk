@@ -16,7 +16,7 @@ $(COMMAND_MANS): yoke$(EXEEXT)
 EXTRA_DIST += docs/architecture.md docs/flow-step.md docs/flow-batch.md \
 	docs/flow-gradient.md docs/bindings.md docs/cpu-speed-conv.md docs/cpu-speed.md docs/cuda.md docs/data.md \
 	docs/devices.md docs/from-accelerate.md docs/from-deepspeed.md \
-	docs/from-huggingface.md docs/opencl.md docs/pjrt.md docs/plugin-guide.md docs/promises.md docs/serving.md \
+	docs/from-huggingface.md docs/opencl.md docs/pjrt.md docs/plan.md docs/plugin-guide.md docs/promises.md docs/serving.md \
 	docs/sharding.md docs/vulkan.md docs/your-device.md
 # a folder is distributed whole: a new page needs no line here
 EXTRA_DIST += docs/decisions
@@ -56,7 +56,8 @@ pagesdir = $(docdir)/docs
 pages_DATA = docs/architecture.md docs/flow-step.md docs/flow-batch.md \
 	docs/flow-gradient.md docs/bindings.md docs/cpu-speed-conv.md docs/cpu-speed.md docs/cuda.md docs/data.md \
 	docs/devices.md docs/from-accelerate.md docs/from-deepspeed.md \
-	docs/from-huggingface.md docs/glossary.md docs/launching.md docs/opencl.md docs/pjrt.md docs/plugin-guide.md docs/promises.md \
+	docs/from-huggingface.md docs/glossary.md docs/launching.md docs/opencl.md docs/pjrt.md docs/plan.md docs/plugin-guide.md \
+	docs/promises.md \
 	docs/serving.md docs/sharding.md docs/vulkan.md docs/your-device.md
 examplesdir = $(docdir)/examples
 examples_DATA = examples/finetune.c examples/mlp.c examples/own_layer.c examples/own_loop.c examples/resume.c examples/serve.c \

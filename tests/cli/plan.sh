@@ -22,7 +22,8 @@ line_runs() {
     cat "$out/plan"
     grep -q '^rank 0  a  bound by ' "$out/plan" || return 1
     # shellcheck disable=SC2046,SC2086
-    "$yoke" train $gpt2 $text --devices cpu:0! $(chosen) --max-steps 2 --output-dir "$out/run" >"$out/said" 2>&1 || { cat "$out/said"; return 1; }
+    "$yoke" train $gpt2 $text --devices cpu:0! $(chosen) --max-steps 2 --output-dir "$out/run" >"$out/said" 2>&1 ||
+        { cat "$out/said"; return 1; }
 }
 ok "the option line of a plan trains" line_runs
 
@@ -39,8 +40,9 @@ fits() { # under a limit that no whole batch keeps to, even with its activations
     python3 -c 'import json, sys
 assert 0 < json.loads(open(sys.argv[1]).read().splitlines()[-1])["peak_bytes"] <= int(sys.argv[2])' "$out/said" $limit || return 1
     # shellcheck disable=SC2086
-    ! YOKE_MEMORY_LIMIT=$limit "$yoke" train $gpt2 $text --devices cpu:0! --global-batch 16 --eval-strategy no --max-steps 2 \
-        --output-dir "$out/large" >"$out/said" 2>&1
+    YOKE_MEMORY_LIMIT=$limit "$yoke" train $gpt2 $text --devices cpu:0! --global-batch 16 --eval-strategy no --max-steps 2 \
+        --output-dir "$out/large" >"$out/said" 2>&1 && return 1
+    grep -q 'smaller batch or raise the limit' "$out/said" || { cat "$out/said"; return 1; }
 }
 ok "the choice trains under a limit where the given batch does not" fits
 
@@ -140,6 +142,15 @@ assert d["format"] == "yoke-devices" and d["devices"][0]["count"] == 2 and d["de
     grep -q 'plan: --shard state --global-batch ' "$out/said" && [ "$(grep -c 'ms predicted, .* measured' "$out/said")" = 1 ]
 }
 ok "times of the devices that are there, and --plan auto" measured
+
+page() { # the blocks of commands, in order, with `yoke` the one of this build
+    sed -n '/^```sh$/,/^```$/p' "$YOKE_SOURCE/docs/plan.md" | sed -e '/^```/d' -e "s|^yoke |\"\$YOKE\" |" >"$out/page.sh"
+    [ "$(grep -c '"$YOKE"' "$out/page.sh")" = 4 ] || { cat "$out/page.sh"; return 1; }
+    OUT=$out YOKE=$yoke sh -e "$out/page.sh" >"$out/said" 2>"$out/err" || { cat "$out/err"; return 1; }
+    cat "$out/said"
+    [ "$(grep -c '^use: --shard ' "$out/said")" = 3 ]
+}
+ok "the commands of docs/plan.md" page
 
 exact() { # a plan's bytes are the estimate's
     set -- $gpt2 --devices "cpu:0! cpu:0!" --global-batch 8

@@ -5,9 +5,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
+#include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "core/base/mem.h"
 
 static void child_exec(char **argv, const char *errors, const int *pipes)
 {
@@ -39,4 +41,26 @@ int child_run(char **argv, const char *errors, char *out, size_t size)
         if (errno != EINTR)
             return -1;
     return pid > 0 && used < size - 1 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void environment_put(const char *name, const char *value)
+{
+    if (value)
+        setenv(name, value, 1);
+    else
+        unsetenv(name);
+}
+
+void child_set(const char *name, const char *value, char **kept)
+{
+    const char *now = getenv(name);
+    *kept = now ? yk__strdup(now) : NULL;
+    environment_put(name, value);
+}
+
+void child_restore(const char *name, char **kept)
+{
+    environment_put(name, *kept);
+    yk__free(*kept);
+    *kept = NULL;
 }

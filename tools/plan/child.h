@@ -9,4 +9,9 @@
  * Returns the exit code; -1 for a child that was not started, was killed, or wrote more than fits. */
 int child_run(char **argv, const char *errors, char *out, size_t size);
 
+/* Sets a variable of the environment for the children that follow, NULL: takes it away. child_restore gives back the state before; *kept is
+ * theirs. Thread rule: no other thread may use the environment meanwhile. */
+void child_set(const char *name, const char *value, char **kept);
+void child_restore(const char *name, char **kept);
+
 #endif

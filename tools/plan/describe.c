@@ -171,14 +171,10 @@ static yk_status measure_all(const describe_ask *ask, const char *on, devices *d
         measure_single(ask, &d->row[i], err);
     if (err->status || d->ranks < 2)
         return err->status;
-    char *shares = getenv("YOKE_SHARES") ? yk__strdup(getenv("YOKE_SHARES")) : NULL;
-    setenv("YOKE_SHARES", "equal", 1); /* bench has no option for them */
+    char *kept;
+    child_set("YOKE_SHARES", "equal", &kept); /* bench has no option for them */
     measure_together(ask, on, d, err);
-    if (shares)
-        setenv("YOKE_SHARES", shares, 1);
-    else
-        unsetenv("YOKE_SHARES");
-    yk__free(shares);
+    child_restore("YOKE_SHARES", &kept);
     return err->status;
 }
 
@@ -205,8 +201,8 @@ static void add_rank(devices *d, const json_t *rank)
 /* The ranks that the specifications give, by a tiny estimate. */
 static yk_status list_ranks(const describe_ask *ask, const char *on, devices *d, yk_error *err)
 {
-    char *argv[] = {ask->program, text_of("estimate-memory"), text_of("--json"), text_of("--config-file"), text_of("none"), text_of("--model"),
-                    text_of("mlp"), text_of("--model-config"), text_of("hidden=8,input_size=8"), text_of("--devices"), text_of(on), NULL};
+    char *argv[] = {ask->program, text_of("estimate-memory"), text_of("--json"), text_of("--config-file"), text_of("none"),
+                    text_of("--model"), text_of("mlp"), text_of("--model-config"), text_of("hidden=8,input_size=8"), text_of("--devices"), text_of(on), NULL};
     json_t *o = describe_run(argv, err), *ranks = json_object_get(o, "ranks");
     const size_t n = json_array_size(ranks);
     if (!err->status) {
@@ -263,7 +259,7 @@ static void cache_store(const char *path, const devices *d)
 
 yk_status describe_devices(const describe_ask *ask, devices *d, yk_error *err)
 {
-    char path[4096];
+    char path[4096], *kept;
     const char *given = ask->devices ? ask->devices : getenv("YOKE_DEVICES"), *on = given && *given ? given : "cpu";
     *d = (devices){.together = 1};
     snprintf(d->precision, sizeof d->precision, "%s", ask->precision);
@@ -274,7 +270,10 @@ yk_status describe_devices(const describe_ask *ask, devices *d, yk_error *err)
     const bool keeps = cache_path(d, path, sizeof path);
     if (keeps && !ask->fresh && cache_load(path, d))
         return YK_OK;
-    if (measure_all(ask, on, d, err))
+    child_set("YOKE_MEMORY_LIMIT", NULL, &kept); /* it is for the model, not for probes */
+    measure_all(ask, on, d, err);
+    child_restore("YOKE_MEMORY_LIMIT", &kept);
+    if (err->status)
         devices_free(d);
     else if (keeps)
         cache_store(path, d);

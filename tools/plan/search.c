@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/mem.h"
 #include "core/base/number.h"
 #include "core/base/option.h"
 #include "core/base/word.h"
 #include "core/control/start/origin.h"
 #include "core/run/stage.h"
+#include "tools/plan/child.h"
 #include "tools/plan/describe.h"
 #include "tools/train/train.h"
 
@@ -193,12 +193,10 @@ static void time_read(const search *s, candidate *c, const json_t *o)
 /* Plans without the limit in YOKE_MEMORY_LIMIT. */
 static json_t *unlimited_run(const search *s, const candidate *c, yk_error *err)
 {
-    char *limit = getenv("YOKE_MEMORY_LIMIT") ? yk__strdup(getenv("YOKE_MEMORY_LIMIT")) : NULL;
-    unsetenv("YOKE_MEMORY_LIMIT");
+    char *limit;
+    child_set("YOKE_MEMORY_LIMIT", NULL, &limit);
     json_t *o = candidate_run(s, c, err);
-    if (limit)
-        setenv("YOKE_MEMORY_LIMIT", limit, 1);
-    yk__free(limit);
+    child_restore("YOKE_MEMORY_LIMIT", &limit);
     return o;
 }
 
@@ -293,6 +291,7 @@ static bool batch_enough(const search *s, uint64_t batch)
 bool search_run(search *s, const yk__cli *cli, bool by_memory, char *program, int *code)
 {
     bool bad = false;
+    char *transport;
     yk_error err = YK_ERROR_INIT;
     *s = (search){.cli = cli, .program = program, .by_memory = by_memory};
     if (!devices_find(s, code))
@@ -301,13 +300,11 @@ bool search_run(search *s, const yk__cli *cli, bool by_memory, char *program, in
     const uint64_t micros = (uint64_t)yk__cli_int(cli, "gradient-accumulation-steps", 1, 1 << 20, &bad);
     if (bad || !batch_enough(s, batch))
         return false;
-    if (s->described)
-        setenv("YOKE_TRANSPORT", "local", 1); /* in the children: ranks with memory of their own */
+    child_set("YOKE_TRANSPORT", s->described ? "local" : getenv("YOKE_TRANSPORT"), &transport); /* local: ranks with memory of their own */
     candidates_make(s, batch, micros);
     for (uint32_t i = 0; i < s->n && !err.status; i++)
         candidate_plan(s, &s->list[i], &err);
-    if (s->described)
-        unsetenv("YOKE_TRANSPORT");
+    child_restore("YOKE_TRANSPORT", &transport);
     if (err.status) {
         yk__cli_usage(cli->command, "%s", err.text);
         return false;
