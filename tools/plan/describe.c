@@ -201,8 +201,11 @@ static void add_rank(devices *d, const json_t *rank)
 /* The ranks that the specifications give, by a tiny estimate. */
 static yk_status list_ranks(const describe_ask *ask, const char *on, devices *d, yk_error *err)
 {
-    char *argv[] = {ask->program, text_of("estimate-memory"), text_of("--json"), text_of("--config-file"), text_of("none"),
-                    text_of("--model"), text_of("mlp"), text_of("--model-config"), text_of("hidden=8,input_size=8"), text_of("--devices"), text_of(on), NULL};
+    const char *const words[] = {ask->program, "estimate-memory", "--json", "--config-file", "none", "--model", "mlp", "--model-config",
+                                 "hidden=8,input_size=8", "--devices", on};
+    char *argv[MOST_ARGS] = {NULL};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        argv[i] = text_of(words[i]);
     json_t *o = describe_run(argv, err), *ranks = json_object_get(o, "ranks");
     const size_t n = json_array_size(ranks);
     if (!err->status) {
