@@ -4,8 +4,8 @@
  * points, waits for other queues, keeps the first failure with its text, and measures spans. The plugin runs a program and copies bytes;
  * the queue's thread calls it for one job after another.
  *
- * The kit defines struct yk_queue, so a table takes KIT_QUEUE_TABLE as it is, and queue_new is one call of kit_queue_new. Thread rules are those of plugin.h. Sources: kit_queue.c, which needs -pthread and no other
- * file of the kit.
+ * The kit defines struct yk_queue, so a table takes KIT_QUEUE_TABLE as it is, and queue_new is one call of kit_queue_new. Thread rules are
+ * those of plugin.h. Sources: kit_queue.c, which needs -pthread and no other file of the kit.
  */
 #ifndef YOKE_PLUGINS_KIT_KIT_QUEUE_H
 #define YOKE_PLUGINS_KIT_KIT_QUEUE_H
