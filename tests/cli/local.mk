@@ -8,4 +8,4 @@ CLI_TESTS = tests/cli/errors.sh tests/cli/estimate.sh tests/cli/fit.sh tests/cli
 	tests/cli/bare.sh tests/cli/config.sh tests/cli/plan.sh tests/cli/switcher.sh
 dist_check_SCRIPTS += $(CLI_TESTS)
 TESTS += $(CLI_TESTS)
-EXTRA_DIST += tests/cli/lib.sh tests/cli/made.sh tests/cli/alike.py
+EXTRA_DIST += tests/cli/switcher.txt tests/cli/lib.sh tests/cli/made.sh tests/cli/alike.py

@@ -19,9 +19,11 @@ static const yk__cli_option options[] = {
     {"memory-limit", "BYTES", NULL, "of each rank, as 6G or 500M; by rank: 6G,2G. Activations are recomputed to stay below",
      "YOKE_MEMORY_LIMIT"},
     TRAIN_REFUSED_OPTIONS,
+    TRAIN_REFUSED("dtypes", "--precision names one format: run it once for each"),
 };
 
-static const yk__cli_spelling spellings[] = {TRAIN_SPELLINGS, TRAIN_RUN_SPELLINGS};
+static const yk__cli_spelling spellings[] = {
+    TRAIN_SPELLINGS, TRAIN_RUN_SPELLINGS, {"library-name", "NAME", NULL, NULL, NULL, "config.json of the folder names the model"}};
 
 static const yk__cli_command command = {
     .name = "estimate-memory",
