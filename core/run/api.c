@@ -45,7 +45,7 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     }
     e->queue = (yk__queue){.dev = dev, .cancel = yk__exchange_cancel(&e->exchange), .limit = c->memory_limit};
     e->params =
-        (yk__params){.queue = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1};
+        (yk__params){.queue = &e->queue, .updates = &e->queue, .exchange = &e->exchange, .precision = c->precision, .version = 1};
     e->params.rounds8 = c->rounds8;
     e->params.inference = c->inference;
     e->params.power_rank = c->power_rank;

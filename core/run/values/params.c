@@ -287,7 +287,7 @@ void yk__params_drop_layout(yk__params *p)
         else
             yk__queue_unbuffer(p->queue, &b->grad, yk__bucket_bytes(b), YK__GRAD_BYTES);
         for (uint32_t k = 0; k < YK__MOMENTS; k++)
-            yk__queue_unbuffer(p->queue, &b->moment[k], own, YK__STATE_BYTES);
+            yk__queue_unbuffer(p->updates, &b->moment[k], own, YK__STATE_BYTES);
         yk__slices_free(&b->layout.slice);
         yk__slices_free(&b->summed);
     }
@@ -308,7 +308,7 @@ yk_status yk__params_make_moments(yk__params *p, yk_error *err)
         yk__bucket *b = &p->bucket[i];
         const uint64_t bytes = (b->end - b->begin) * sizeof(float);
         for (uint32_t k = 0; k < p->n_moment && bytes; k++)
-            if (yk__queue_buffer(p->queue, bytes, &b->moment[k], YK__STATE_BYTES, err))
+            if (yk__queue_buffer(p->updates, bytes, &b->moment[k], YK__STATE_BYTES, err))
                 return err->status;
     }
     return YK_OK;

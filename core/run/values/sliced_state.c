@@ -12,7 +12,7 @@ static yk_status own_part(yk__engine *e, yk_buffer *b, const yk__slices *s, uint
     memset(data, 0, q->n * sizeof *data);
     if (own.from == own.to)
         return YK_OK;
-    return yk__queue_read(&e->queue, b, (own.from - base) * sizeof *data, data + (own.from - q->at), (own.to - own.from) * sizeof *data,
+    return yk__queue_read(e->params.updates, b, (own.from - base) * sizeof *data, data + (own.from - q->at), (own.to - own.from) * sizeof *data,
                           err);
 }
 
@@ -82,7 +82,7 @@ yk_status yk__engine_moment_read(yk__engine *e, uint32_t kind, uint32_t number, 
     q = &e->params.param[number];
     p = &e->params.bucket[q->bucket];
     if (yk__exchange_updates_all(&e->exchange))
-        return yk__queue_read(&e->queue, p->moment[kind], q->at * sizeof *data, data, q->n * sizeof *data, err);
+        return yk__queue_read(e->params.updates, p->moment[kind], q->at * sizeof *data, data, q->n * sizeof *data, err);
     if (own_part(e, p->moment[kind], &p->layout.slice, p->begin, q, data, err))
         return err->status;
     return yk__exchange_spread(&e->exchange, &p->layout.slice, q->at, q->n, data, err);
@@ -100,6 +100,6 @@ yk_status yk__engine_moment_write(yk__engine *e, uint32_t kind, uint32_t number,
     own = yk__range_meet(q->at, q->n, p->begin, p->end);
     if (own.from == own.to)
         return YK_OK;
-    return yk__queue_write(&e->queue, p->moment[kind], (own.from - p->begin) * sizeof *data, data + (own.from - q->at),
+    return yk__queue_write(e->params.updates, p->moment[kind], (own.from - p->begin) * sizeof *data, data + (own.from - q->at),
                            (own.to - own.from) * sizeof *data, err);
 }
