@@ -52,15 +52,21 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->params.scatters = c->scatters && e->exchange.world > 1 && e->exchange.part != YK__PART_LOCAL;
     e->params.first_way = c->way;
     e->params.first_home = c->home;
-    yk__params_choose_way(&e->params);
+    e->params.offloads = c->offloads;
     e->params.bucket_bytes = e->exchange.world > 1 ? yk__option_number(YK__OPTION_BUCKET_BYTES) : SINGLE_BYTES;
     if (c->bucket_bytes)
         e->params.bucket_bytes = c->bucket_bytes;
+    if (c->offloads && yk__host_open(&e->host, &e->params, c->host, err)) {
+        yk__free(e);
+        return err->status;
+    }
+    yk__params_choose_way(&e->params);
     e->exec = (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .first_action = c->action,
                          .cache_bytes = c->cache_bytes, .cache_most = c->cache_most ? c->cache_most : PLANS, .runs = 1};
     e->updater =
-        (yk__updater){.optim = {.exec = &e->exec, .params = &e->params}, .exec = &e->exec, .params = &e->params, .divisor = 1.0};
+        (yk__updater){.optim = {.exec = e->host.dev ? &e->host.exec : &e->exec, .params = &e->params}, .exec = &e->exec, .params = &e->params, .divisor = 1.0};
     if (yk__tracer_open(dev, e->exchange.rank, yk__exchange_name(&e->exchange, e->exchange.rank), &e->queue.tracer, err)) {
+        yk__host_close(&e->host);
         yk__free(e);
         return err->status;
     }
@@ -79,6 +85,13 @@ void yk__engine_stop(yk__engine *e)
 {
     yk__island_abort(&e->params.island); /* first: its collectives may wait for other ranks */
     yk__device_settle(e->queue.dev);
+    if (e->host.dev)
+        yk__device_settle(e->host.dev);
+}
+
+bool yk__engine_lost(const yk__engine *e)
+{
+    return e && e->host.dev && e->host.dev->lost;
 }
 
 void yk__engine_free(yk__engine *e)
@@ -94,6 +107,7 @@ void yk__engine_free(yk__engine *e)
         yk__island_abort(&e->params.island);
     }
     yk__queue_drain(&e->queue);
+    yk__queue_drain(e->params.updates);
     yk__tracer_close(e->queue.tracer);
     e->queue.tracer = NULL;
     yk__exchange_drop(&e->exchange.reduction);
@@ -107,6 +121,7 @@ void yk__engine_free(yk__engine *e)
     yk__instance_free(&e->exec.instance, &e->queue);
     yk__fetches_free(&e->fetches, &e->queue);
     yk__params_free(&e->params);
+    yk__host_close(&e->host);
     yk__exchange_close(&e->exchange);
     yk__free(e);
 }
@@ -275,7 +290,8 @@ void yk__engine_measure(yk__engine *e, bool on)
 
 void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
 {
-    const uint64_t *bytes = e->queue.bytes;
+    const uint64_t *bytes = e->queue.bytes, blocks = e->exchange.shared_bytes;
+    const uint64_t own = e->exchange.world == 1 ? blocks : 0, shared = blocks - own;
     *s = (yk__engine_stats){
         .peak_bytes = e->queue.peak,
         .param_bytes = bytes[YK__PARAM_BYTES],
@@ -284,9 +300,10 @@ void yk__engine_stats_get(const yk__engine *e, yk__engine_stats *s)
         .arena_bytes = bytes[YK__ARENA_BYTES],
         .input_bytes = bytes[YK__INPUT_BYTES],
         .scratch_bytes = bytes[YK__SCRATCH_BYTES],
-        .sliced_bytes = bytes[YK__STATE_BYTES] + yk__sums_bytes(&e->params),
+        .sliced_bytes = yk__params_offload(&e->params) ? 0 : bytes[YK__STATE_BYTES] + yk__sums_bytes(&e->params),
         .kept_bytes = e->exec.kept_bytes,
-        .shared_bytes = e->exchange.shared_bytes + yk__power_bytes(&e->params),
+        .shared_bytes = shared + yk__power_bytes(&e->params),
+        .host_bytes = e->host.queue.peak + own,
         .busy_seconds = e->queue.busy_seconds,
         .compiles = e->exec.compiles,
         .hits = e->exec.hits,

@@ -121,6 +121,9 @@ typedef struct yk_config {
                                 all ranks */
     uint32_t plans_most;     /* plans (one for each combination of operations and shapes) kept at a time; the one used longest ago goes.
                                 At least 4; default 96, with inference 32. Plans that pass 64 MiB of host memory go earlier */
+    const char *offload;     /* "state=host": the host's processor holds the optimizer's state of a rank whose device has memory of its own,
+                                and updates the rank's slices, with the bits of a processor. Other ranks stay as they are. NULL, "none":
+                                nothing. Equal on all ranks */
 } yk_config;
 
 /* [all] [waits] Opens a job on the device(s); in a process started by `yoke launch` it joins the other ranks. Returns NULL only if memory
@@ -200,6 +203,8 @@ typedef struct yk_memory {
     uint64_t plans;                /* number of plans kept now (yk_config.plans_most) */
     uint64_t plan_bytes;           /* host memory of these plans, estimated */
     uint64_t plans_made;           /* plans made so far, with those that went */
+    uint64_t host;                 /* host memory of this rank with yk_config.offload, at most: optimizer, sums of gradients in slices, and
+                                    * on an only rank gradients and parameters */
 } yk_memory;
 /* [safe] Fills m. */
 YK_API void yk_memory_get(const yk_job *job, yk_memory *m, size_t size);

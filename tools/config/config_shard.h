@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Training options for the part of a model that each rank holds, and its place; and for the scale of losses. Supported are --shard state,
- * by which the optimizer's state lies in slices over the ranks, and --shard gradients, by which gradients do, too. Every value is
+ * by which the optimizer's state lies in slices over the ranks, --shard gradients, by which gradients do, too, and
+ * --offload state=host, by which the host holds that state. Every value is
  * read, and unsupported ones are refused by name.
  */
 #ifndef YOKE_TOOLS_CONFIG_CONFIG_SHARD_H
@@ -35,7 +36,7 @@
         {"keep-whole-params", "REGEX", NULL, "and those with such names", NULL},                                                     \
         {"reduce", "auto|micro|window", "auto", "when --shard gradients sums: in each micro batch (auto); window is not built", NULL},   \
         {"tied-gradients", "once|twice", "once", "how often a tied table's gradient is summed with --shard gradients", NULL},        \
-        {"offload", "PART=PLACE,..", NULL, "state, params or activations in host or nvme:DIR, with :R a part; none is built yet", NULL}, \
+        {"offload", "PART=PLACE,..", NULL, "state=host: the host holds the optimizer's state of cards, and updates; params, activations, nvme:DIR: not built", NULL}, \
         {"parallel", "data|AXIS=N,..", "data", "the layout of ranks: data, tensor, pipe; data alone is built yet", NULL},            \
         {"plan", "auto|none", NULL, "auto: choose sharding and offload by a plan; not built yet", NULL}, \
         {"device-file", "FILE", NULL, "described devices, for a plan; not built yet", NULL}, \

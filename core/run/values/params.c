@@ -162,7 +162,7 @@ static yk_status list_buckets(yk__params *p, yk_error *err)
     p->n_trained = 0;
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
-        b->layout.n = p->exchange->world > 1 ? yk__round_up(b->layout.n, PAGE) : b->layout.n;
+        b->layout.n = p->exchange->world > 1 || yk__params_offload(p) ? yk__round_up(b->layout.n, PAGE) : b->layout.n;
         b->shared_at = p->n_trained;
         p->n_trained += b->trained ? b->layout.n : 0;
     }
@@ -204,7 +204,7 @@ static yk_status make_grad(yk__params *p, yk__bucket *b, yk_error *err)
     const uint64_t bytes = yk__bucket_bytes(b);
     if (p->scatters)
         return yk__sums_make(p, b, err);
-    if (p->exchange->world > 1) {
+    if (p->exchange->world > 1 || yk__params_offload(p)) {
         b->shared = yk__exchange_grads(p->exchange, b->shared_at);
         b->is_wrapped = yk__queue_wrap_shared(p->queue, b->shared, bytes, &b->grad);
     }
@@ -251,7 +251,7 @@ yk_status yk__params_add_blocks(yk__params *p, yk_error *err)
 
 yk_status yk__params_lay_out(yk__params *p, yk_error *err)
 {
-    if (list_buckets(p, err) || yk__island_open(&p->island, p->queue, p->exchange, err))
+    if (list_buckets(p, err) || (!p->offloads && yk__island_open(&p->island, p->queue, p->exchange, err)))
         return err->status;
     p->layouts++;
     p->summing.elements = largest_piece(p);
@@ -264,7 +264,7 @@ yk_status yk__params_lay_out(yk__params *p, yk_error *err)
             return err->status;
         if (!b->trained)
             continue;
-        if (yk__params_cut(p, b, err) || make_grad(p, b, err))
+        if (yk__params_cut(p, b, err) || make_grad(p, b, err) || yk__host_show(p, b, err))
             return err->status;
     }
     return yk__copies_open(p, err);
@@ -280,6 +280,7 @@ void yk__params_drop_layout(yk__params *p)
         yk__exchange_drop(&b->request);
         yk__free(b->rest);
         yk__home_leave(p, b);
+        yk__host_hide(p, b);
         if (p->scatters)
             yk__sums_drop(p, b);
         else if (b->is_wrapped)

@@ -59,6 +59,7 @@ typedef struct yk__bucket {
     uint32_t n_piece;
     float *shared;       /* this rank's gradients for exchanges; NULL if it does not talk */
     bool is_wrapped;     /* grad is that memory, or `sum` */
+    yk_buffer *host_values, *host_grad; /* on a rank that offloads: the blocks' part, for the host device; NULL with sums in slices */
     bool is_part;        /* `shared` is zero outside this rank's part of its island's sum, apart from this rank's slice */
     yk__slices summed;   /* with YK__SUMS_MOVED: the slices that hold the sums of gradients */
     uint64_t begin, end; /* elements that this rank updates: its slice; in LocalSGD all */
@@ -114,6 +115,7 @@ typedef struct yk__params {
     uint32_t gathered;              /* trained buckets, the last first, whose parameters are here; the rest are on their way */
     uint32_t power_rank;            /* rank of PowerSGD; 0: gradients are exchanged as they are */
     struct yk__power *power;        /* PowerSGD's state; NULL if it begins anew (powersgd.h) */
+    bool offloads;                  /* the job offloads (host.h): constant, the same on all ranks */
     bool scatters;                  /* gradients in slices (sums.h): constant, the same on all ranks */
     yk__sums_state summing;         /* their pieces on their way */
     yk__value_state values;
@@ -135,6 +137,18 @@ yk_status yk__params_add_blocks(yk__params *p, yk_error *err);
 yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err);
 /* Makes moments of this rank's slices, with undefined contents. */
 yk_status yk__params_make_moments(yk__params *p, yk_error *err);
+
+/* The host updates this rank's slices: its own device holds no moments of them. */
+static inline bool yk__params_offload(const yk__params *p)
+{
+    return p->updates != p->queue;
+}
+
+/* The buffer, of the device that updates, with the sums of gradients. */
+static inline yk_buffer *yk__bucket_sums(const yk__bucket *b)
+{
+    return b->host_grad ? b->host_grad : b->grad;
+}
 
 /* ---- home.c: a bucket's values; the range's elements ---- */
 
@@ -158,6 +172,12 @@ static inline uint64_t yk__grad_at(const yk__params *p, const yk__bucket *b, uin
 {
     return (at - (p->scatters ? b->begin : 0)) * sizeof(float);
 }
+
+/* ---- host.c: a trained bucket on the host device, if the rank offloads ---- */
+
+/* Makes the host device's buffers over the blocks for exchanges. */
+yk_status yk__host_show(yk__params *p, yk__bucket *b, yk_error *err);
+void yk__host_hide(yk__params *p, yk__bucket *b);
 
 /* ---- param_values.c: to and from the host ---- */
 

@@ -38,7 +38,7 @@ yk_status yk__engine_grad_read(yk__engine *e, uint32_t number, float *data, yk_e
     q = &e->params.param[number];
     b = &e->params.bucket[q->bucket];
     s = e->params.sums == YK__SUMS_MOVED ? &b->summed : &b->layout.slice;
-    if (own_part(e, b->grad, s, e->params.scatters ? b->begin : 0, q, data, err) ||
+    if (own_part(e, yk__bucket_sums(b), s, e->params.scatters ? b->begin : 0, q, data, err) ||
         yk__exchange_spread(&e->exchange, s, q->at, q->n, data, err))
         return err->status;
     for (uint64_t i = 0; i < q->n && e->updater.divisor != 1.0; i++)

@@ -36,7 +36,7 @@ yk_status yk__values_spread(yk__params *p, yk_error *err)
 /* The owner's slice comes to this device without the host. */
 static bool is_spread(const yk__params *p, uint32_t owner)
 {
-    return owner == p->exchange->rank || (yk__island_spreads(&p->island) && yk__island_place(&p->island, owner) != UINT32_MAX);
+    return (owner == p->exchange->rank && !yk__params_offload(p)) || (yk__island_spreads(&p->island) && yk__island_place(&p->island, owner) != UINT32_MAX);
 }
 
 /* Copies the other ranks' updates to a device's own copy; adjacent slices go at once. */
@@ -53,12 +53,14 @@ yk_status yk__values_take(yk__params *p, const yk__bucket *b, yk_error *err)
     return yk__params_put_shared(p, b, (yk__range){from, b->layout.n}, err);
 }
 
-/* Elements that other ranks update and that this device's own copies take. */
+/* Elements that other ranks, or the host, update and that this device's own copies take. */
 static uint64_t count_taken(const yk__params *p)
 {
     uint64_t n = 0;
-    for (uint32_t i = 0; i < p->n_bucket; i++)
-        n += p->bucket[i].home->in_block ? 0 : p->bucket[i].layout.n - (p->bucket[i].end - p->bucket[i].begin);
+    for (uint32_t i = 0; i < p->n_bucket; i++) {
+        const uint64_t own = yk__params_offload(p) ? 0 : p->bucket[i].end - p->bucket[i].begin;
+        n += p->bucket[i].home->in_block ? 0 : p->bucket[i].layout.n - own;
+    }
     return n;
 }
 
