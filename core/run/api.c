@@ -64,7 +64,9 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->exec = (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .first_action = c->action,
                          .cache_bytes = c->cache_bytes, .cache_most = c->cache_most ? c->cache_most : PLANS, .runs = 1};
     e->updater =
-        (yk__updater){.optim = {.exec = e->host.dev ? &e->host.exec : &e->exec, .params = &e->params}, .exec = &e->exec, .params = &e->params, .divisor = 1.0};
+        (yk__updater){.optim = {.exec = &e->exec, .params = &e->params}, .exec = &e->exec, .params = &e->params, .divisor = 1.0};
+    if (e->host.dev)
+        e->updater.optim.exec = &e->host.exec;
     if (yk__tracer_open(dev, e->exchange.rank, yk__exchange_name(&e->exchange, e->exchange.rank), &e->queue.tracer, err)) {
         yk__host_close(&e->host);
         yk__free(e);

@@ -128,15 +128,15 @@ static yk_status alloc_block(yk__exchange *exchange, const char *what, uint32_t 
 
 yk_status yk__exchange_alloc(yk__exchange *exchange, uint32_t layout, uint64_t grads, uint64_t values, yk__blocks blocks, yk_error *err)
 {
-    const bool alone = exchange->world == 1, makes = exchange->medium || alone;
-    const uint64_t copies = exchange->shares ? exchange->world : 1u + (!alone && yk__coll_keeps_residual(exchange->coll));
+    const bool single = exchange->world == 1, makes = exchange->medium || single;
+    const uint64_t copies = exchange->shares ? exchange->world : 1u + (!single && yk__coll_keeps_residual(exchange->coll));
     const uint32_t due = (uint32_t)blocks & ~exchange->blocks;
-    if ((alone && !exchange->keeps) || !values)
+    if ((single && !exchange->keeps) || !values)
         return YK_OK;
     exchange->shared_bytes += sizeof(float) * ((due & YK__BLOCK_GRADS ? grads * copies : 0) + (due & YK__BLOCK_VALUES ? values : 0));
     if (makes && (due & YK__BLOCK_GRADS) &&
         (alloc_block(exchange, "gradients", layout, grads, YK__COLL_PRIVATE, &exchange->grad, err) ||
-         (!alone && yk__coll_keep_residual(exchange->coll, &exchange->grad, err))))
+         (!single && yk__coll_keep_residual(exchange->coll, &exchange->grad, err))))
         return err->status;
     if (makes && (due & YK__BLOCK_VALUES) &&
         alloc_block(exchange, "parameters", layout, values, YK__COLL_COMMON, &exchange->value, err))

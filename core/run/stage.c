@@ -91,8 +91,8 @@ yk_status yk__offload_read(const char *text, const char *source, bool *offloads,
     while ((one = strsep(&next, ","))) {
         offload_part p;
         if (!part_split(one, &p))
-            return yk__fail(err, YK_E_ARG, "%s %.200s: expected state, params or activations, = and host or nvme:DIR, and perhaps :R, a part "
-                            "from 0 to 1: state=host:0.6", source, one);
+            return yk__fail(err, YK_E_ARG, "%s %.200s: expected state, params or activations, = and host or nvme:DIR, and perhaps :R, a "
+                            "part from 0 to 1: state=host:0.6", source, one);
         if (part_unbuilt(&p))
             return yk__fail(err, YK_E_ARG, "%s %.300s: not built yet: %s", source, text, part_unbuilt(&p));
         *offloads = true;

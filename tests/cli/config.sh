@@ -88,7 +88,7 @@ ok "and so in the text of an option" unbuilt "[--shard: --deepspeed, line 1: zer
 ok "and of FSDP" unbuilt "[--shard: --fsdp-config, line 1: reshard_after_forward]" \
     --fsdp-config '{"reshard_after_forward": "full_shard"}'
 ok "words of an option" unbuilt "[--shard: --fsdp]" --fsdp full_shard
-printf '{"zero_optimization": {"stage": 1,\n "offload_optimizer": {"device": "cpu"}}}\n' >"$out/off.json"
+printf '{"zero_optimization": {"stage": 1,\n "offload_optimizer": {"device": "cpu", "ratio": 0.5}}}\n' >"$out/off.json"
 ok "a place that is not built" unbuilt "[--offload: $out/off.json, line 1: zero_optimization]" --deepspeed "$out/off.json"
 typed() { # an option that is typed is of no file
     ! unbuilt "[--shard:" --shard params --deepspeed "$out/three.json" && [ $code = 2 ] && grep -q "^yoke train: --shard params" "$out/err"
@@ -134,7 +134,7 @@ later() { # what has a meaning and is not built says so, by whatever name it cam
         refused "--reduce has no effect with --shard state: gradients are whole" $small --reduce micro &&
         refused "--shard params: not built yet" $small --fsdp "full_shard auto_wrap" &&
         refused "--shard params: not built yet" $small --sharded_ddp zero_dp_3 &&
-        refused "--offload state=host,params=host: not built yet" $small --fsdp "no_shard offload" &&
+        refused "--offload state=host,params=host: not built yet: parameters are whole" $small --fsdp "no_shard offload" &&
         refused "--parallel tensor=2: not built yet" $small --parallel data,tensor=2 &&
         refused "tp_size: tensor parallel is not built yet" $small --parallelism_config '{"tp_size": 2}' &&
         refused "split_batches: --global-batch is of all ranks" $small --accelerator_config '{"split_batches": true}' &&
@@ -236,11 +236,14 @@ J
     made "$out/words.json" 'yoke train: --offload state=nvme:/d' 'yoke train: --logging-steps 100' \
         'yoke train: --lr-scheduler-type WarmupLR' 'yoke train: --precision bf16' || return 1
     # shellcheck disable=SC2086
-    refused '--offload STATE=CPU: not built yet' $small --offload STATE=CPU &&
+    refused '--offload STATE=CPU:0.5: not built yet: the host updates the whole of a slice' $small --offload STATE=CPU:0.5 &&
+        refused '--offload state=nvme:/d: not built yet: a disk' $small --offload state=nvme:/d &&
+        refused '--offload ACTIVATIONS=Host: not built yet: YOKE_MEMORY_LIMIT' $small --offload ACTIVATIONS=Host &&
+        refused '--offload state=gpu: expected state, params or activations' $small --offload state=gpu &&
         refused '--shard Hybrid-Shard: not built yet: parameters' $small --shard Hybrid-Shard &&
         refused 'YOKE_BUCKET_BYTES=1049: expected bytes, at least 4096' $small --ddp_bucket_cap_mb 0.001 || return 1
     "$yoke" train --model mlp --data "idx:$out/images" --max-steps 1 --output-dir "$out/case" --overwrite-output-dir --precision BF16 \
-        --optim AdamW --eval-strategy NO --shares EQUAL --shard ZeRO1 --offload None --metrics LOSS 2>"$out/err" >"$out/stdout" ||
+        --optim AdamW --eval-strategy NO --shares EQUAL --shard ZeRO1 --offload STATE=CPU --metrics LOSS 2>"$out/err" >"$out/stdout" ||
         { cat "$out/err"; return 1; }
     [ -n "$yaml" ] || return 0
     for strategy in FULL_SHARD full_shard 1; do

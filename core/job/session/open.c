@@ -174,7 +174,7 @@ typedef struct rank_info {
     uint32_t units, precision, forced, cpu;
     uint32_t on_host; /* its memory is the host's */
     uint32_t inference;
-    uint32_t offloads, on_card; /* the job's setting; this rank's device has memory of its own */
+    uint32_t offloads, has_memory; /* the job's setting; this rank's device has memory of its own */
 } rank_info;
 
 static void print_table(const yk_job *job, const rank_info *c)
@@ -236,11 +236,11 @@ static yk_status compare_offload(const yk_job *job, const rank_info *all, yk_err
 {
     uint32_t cards = 0;
     for (uint32_t r = 0; r < job->team.world; r++) {
-        cards += all[r].on_card;
+        cards += all[r].has_memory;
         if (all[r].offloads != all[0].offloads)
-            return yk__fail(err, YK_E_ARG, "yk_config.offload (--offload) is %s on rank 0 (%s) and %s on rank %u (%s): expected the same on "
-                            "all ranks", all[0].offloads ? "state=host" : "none", all[0].name, all[r].offloads ? "state=host" : "none", r,
-                            all[r].name);
+            return yk__fail(err, YK_E_ARG, "yk_config.offload (--offload) is %s on rank 0 (%s) and %s on rank %u (%s): expected the same "
+                            "on all ranks", all[0].offloads ? "state=host" : "none", all[0].name,
+                            all[r].offloads ? "state=host" : "none", r, all[r].name);
     }
     if (all[0].offloads && job->team.rank == 0 && !job->config.quiet)
         yk__log_line("offload: the host updates for %u of %u ranks%s", cards, job->team.world,
@@ -271,7 +271,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
     own.forced = job->device->place.forced;
     own.inference = job->config.inference;
     own.offloads = yk__job_offloads(job);
-    own.on_card = yk__host_serves(job->device);
+    own.has_memory = yk__host_serves(job->device);
     own.limit = job->config.memory_limit;
     own.free = caps->mem_free;
     own.cpu = caps->flags & YK_CAP_CPU;

@@ -12,6 +12,7 @@
 #define TAPER 3u   /* near the end a bucket takes 1/TAPER of the elements that are left */
 #define BUCKET_LEAST ((1u << 20) / sizeof(float))
 #define GAP 64u     /* elements: parameters begin at multiples */
+#define HOST_PAGE 1024u /* the same where the host updates for a rank that is alone */
 #define PAGE 16384u /* elements: buckets end at multiples, so that each begins on a page of the blocks for exchanges */
 
 /* ---- Declaring ---- */
@@ -162,7 +163,7 @@ static yk_status list_buckets(yk__params *p, yk_error *err)
     p->n_trained = 0;
     for (uint32_t i = 0; i < p->n_all_bucket; i++) {
         yk__bucket *b = &p->bucket[i];
-        b->layout.n = p->exchange->world > 1 || yk__params_offload(p) ? yk__round_up(b->layout.n, PAGE) : b->layout.n;
+        b->layout.n = yk__round_up(b->layout.n, p->exchange->world > 1 ? PAGE : yk__params_offload(p) ? HOST_PAGE : 1);
         b->shared_at = p->n_trained;
         p->n_trained += b->trained ? b->layout.n : 0;
     }

@@ -87,7 +87,7 @@ typedef enum yk__sums {
 
 typedef struct yk__params {
     yk__queue *queue;
-    yk__queue *updates;             /* of the device that updates this rank's slices, and holds their moments: the rank's own, or the host */
+    yk__queue *updates;             /* of the device that updates this rank's slices and has their moments: its own, or the host's */
     yk__exchange *exchange;
     yk__island island;
     yk__way way;                    /* the columns that this rank follows; chosen anew when roles change */

@@ -12,8 +12,8 @@ static yk_status own_part(yk__engine *e, yk_buffer *b, const yk__slices *s, uint
     memset(data, 0, q->n * sizeof *data);
     if (own.from == own.to)
         return YK_OK;
-    return yk__queue_read(e->params.updates, b, (own.from - base) * sizeof *data, data + (own.from - q->at), (own.to - own.from) * sizeof *data,
-                          err);
+    return yk__queue_read(e->params.updates, b, (own.from - base) * sizeof *data, data + (own.from - q->at),
+                          (own.to - own.from) * sizeof *data, err);
 }
 
 static yk_status check_trained(yk__engine *e, uint32_t number, yk_error *err)

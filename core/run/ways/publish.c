@@ -36,7 +36,8 @@ yk_status yk__values_spread(yk__params *p, yk_error *err)
 /* The owner's slice comes to this device without the host. */
 static bool is_spread(const yk__params *p, uint32_t owner)
 {
-    return (owner == p->exchange->rank && !yk__params_offload(p)) || (yk__island_spreads(&p->island) && yk__island_place(&p->island, owner) != UINT32_MAX);
+    return (owner == p->exchange->rank && !yk__params_offload(p)) ||
+           (yk__island_spreads(&p->island) && yk__island_place(&p->island, owner) != UINT32_MAX);
 }
 
 /* Copies the other ranks' updates to a device's own copy; adjacent slices go at once. */
