@@ -3,7 +3,7 @@
  * Gradients in slices (yk_config.shard "gradients") give the bits of whole gradients if a window has one micro batch: over shared memory
  * and messages, with a tied table of several pieces, a batch norm over all ranks, a frozen parameter and one that no step uses; through
  * skipped steps, from a checkpoint of the other stage, with uneven shares, and with ranks that have no rows. Several micro batches differ
- * by rounding.
+ * by rounding. The same if the host updates for devices with memory of their own, which the other run's devices do not ask for.
  *
  * Without a launcher this is the test; as a rank it trains: MODE FOLDER.
  */
@@ -15,6 +15,7 @@
 enum { ROWS = 24, IN = 64, WORDS = 700, RANKS = 3, STEPS = 12, SAVED = 5, LOADED = 8, SAID = 4096 };
 
 #define DEVICES "cpu:0! cpu:0! cpu:0!"
+#define OFFLOADING "slow:0! cpu:0! slow:1!" /* the first and the last have memory of their own */
 #define SKIPPING 0x1p24 /* a loss scale that is too large for the first steps in fp16 */
 
 typedef struct numbers {
@@ -22,7 +23,7 @@ typedef struct numbers {
     uint32_t skipped;
     uint64_t hash;
     float grad; /* the last element of the table's gradient */
-    uint64_t grads, shared; /* bytes */
+    uint64_t grads, shared, state, host; /* bytes */
 } numbers;
 
 typedef struct net {
@@ -102,6 +103,7 @@ static int rank_main(const char *mode, const char *folder)
                                        .accumulate = strstr(mode, "several") ? 3 : 1,
                                        .shares = strstr(mode, "uneven") ? "5:1:2" : "equal",
                                        .shard = strstr(mode, "whole") ? "state" : "gradients",
+                                       .offload = strstr(mode, "offload") && !strstr(mode, "whole") ? "state=host" : NULL,
                                        .precision = strstr(mode, "fp16") ? YK_F16 : strstr(mode, "bf16") ? YK_BF16 : YK_F32,
                                        .scale = {.init = SKIPPING, .interval = 8}});
     static float grad[WORDS * IN];
@@ -118,6 +120,8 @@ static int rank_main(const char *mode, const char *folder)
     yk_memory_get(job, &memory);
     done.grads = memory.grads;
     done.shared = memory.shared;
+    done.state = memory.state;
+    done.host = memory.host;
     if (yk_ok(job))
         ranks_write(folder, mode, yk_rank(job), &done, sizeof done);
     return yk_close(job);
@@ -132,7 +136,7 @@ static numbers train_ranks(const char *transport, const char *mode)
     numbers first, other;
     setenv("YOKE_TRANSPORT", transport, 1);
     setenv("YOKE_BUCKET_BYTES", "65536", 1); /* the table has three pieces */
-    ck_assert_msg(ranks_run(DEVICES, mode, said, sizeof said) == 0, "%s, %s: %s", transport, mode, said);
+    ck_assert_msg(ranks_run(strstr(mode, "offload") ? OFFLOADING : DEVICES, mode, said, sizeof said) == 0, "%s, %s: %s", transport, mode, said);
     unsetenv("YOKE_TRANSPORT");
     unsetenv("YOKE_BUCKET_BYTES");
     ranks_read(mode, 0, &first, sizeof first);
@@ -152,8 +156,20 @@ static void expect_same(const numbers *a, const numbers *b, const char *what)
                   (double)a->grad, (double)b->grad);
 }
 
+/* Devices of the plugin "slow", which copy what goes in and out. */
+static void own_memory(void)
+{
+    const char *build = getenv("YOKE_BUILD");
+    char plugins[512];
+    snprintf(plugins, sizeof plugins, "cpu,%s/tests/dist/.libs/yoke_slow.so", build ? build : ".");
+    setenv("YOKE_PLUGINS", plugins, 1);
+    setenv("YOKE_SLOW_FACTORS", "1;1", 1);
+    setenv("YOKE_SLOW_OWN", "1", 1);
+}
+
 static const char *const transports[] = {"shm", "local"};
 static const char *const cases[] = {"fp32", "bf16", "fp16", "fp32-uneven", "fp32-empty"};
+static const char *const offloading[] = {"fp16-uneven-offload", "bf16-offload"};
 
 START_TEST(slices_change_no_bit)
 {
@@ -170,6 +186,24 @@ START_TEST(slices_change_no_bit)
     ck_assert_uint_eq(a.grads, 0); /* processors compute in the block for exchanges */
     ck_assert_uint_gt(b.grads, 0);
     ck_assert_uint_lt(b.shared, a.shared);
+    ranks_folder_remove();
+}
+END_TEST
+
+START_TEST(the_host_updates_with_the_same_bits)
+{
+    char whole[64], sliced[64], resumed[64];
+    snprintf(whole, sizeof whole, "%s-whole", offloading[_i]);
+    snprintf(sliced, sizeof sliced, "%s-sliced", offloading[_i]);
+    snprintf(resumed, sizeof resumed, "%s-sliced-resumed", offloading[_i]);
+    own_memory();
+    ranks_folder_make();
+    const numbers a = train_ranks(transports[_i], whole), c = train_ranks(transports[_i], resumed);
+    const numbers b = train_ranks(transports[_i], sliced);
+    expect_same(&a, &b, offloading[_i]);
+    ck_assert_uint_eq(a.hash, c.hash);
+    ck_assert_uint_gt(a.state, b.state + 4 * WORDS * IN / RANKS);
+    ck_assert(a.host == 0 && b.host > 0);
     ranks_folder_remove();
 }
 END_TEST
@@ -191,6 +225,7 @@ int main(int argc, char **argv)
         return rank_main(argv[1], argv[2]);
     TCase *t = tcase_create("sliced");
     tcase_add_loop_test(t, slices_change_no_bit, 0, 10);
+    tcase_add_loop_test(t, the_host_updates_with_the_same_bits, 0, 2);
     tcase_add_loop_test(t, several_micro_batches_differ_by_rounding, 0, 2);
     tcase_set_timeout(t, 120);
     return suite_run("sliced", t);
