@@ -31,6 +31,15 @@ static yk_status publish_late(void *params, yk_error *err)
     return yk__params_publish_late(params, err);
 }
 
+/* For an engine of which only the exchange, and perhaps the host device, is open. */
+static yk_status engine_drop(yk__engine *e, yk_error *err)
+{
+    yk__host_close(&e->host);
+    yk__exchange_close(&e->exchange);
+    yk__free(e);
+    return err->status;
+}
+
 yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_config *c, yk__engine **out, yk_error *err)
 {
     yk__engine *e;
@@ -56,10 +65,8 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
     e->params.bucket_bytes = e->exchange.world > 1 ? yk__option_number(YK__OPTION_BUCKET_BYTES) : SINGLE_BYTES;
     if (c->bucket_bytes)
         e->params.bucket_bytes = c->bucket_bytes;
-    if (c->offloads && yk__host_open(&e->host, &e->params, c->host, err)) {
-        yk__free(e);
-        return err->status;
-    }
+    if (c->offloads && yk__host_open(&e->host, &e->params, c->host, err))
+        return engine_drop(e, err);
     yk__params_choose_way(&e->params);
     e->exec = (yk__exec){.queue = &e->queue, .exchange = &e->exchange, .params = &e->params, .first_action = c->action,
                          .cache_bytes = c->cache_bytes, .cache_most = c->cache_most ? c->cache_most : PLANS, .runs = 1};
@@ -67,11 +74,8 @@ yk_status yk__engine_new(yk__device *dev, yk__group *group, const yk__engine_con
         (yk__updater){.optim = {.exec = &e->exec, .params = &e->params}, .exec = &e->exec, .params = &e->params, .divisor = 1.0};
     if (e->host.dev)
         e->updater.optim.exec = &e->host.exec;
-    if (yk__tracer_open(dev, e->exchange.rank, yk__exchange_name(&e->exchange, e->exchange.rank), &e->queue.tracer, err)) {
-        yk__host_close(&e->host);
-        yk__free(e);
-        return err->status;
-    }
+    if (yk__tracer_open(dev, e->exchange.rank, yk__exchange_name(&e->exchange, e->exchange.rank), &e->queue.tracer, err))
+        return engine_drop(e, err);
     yk__exchange_before_meeting(&e->exchange, publish_late, &e->params);
     e->snapshot = (yk__snapshot){.params = &e->params, .exchange = &e->exchange};
     *out = e;

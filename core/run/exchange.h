@@ -63,7 +63,9 @@ typedef struct yk__exchange {
     bool narrows; /* parameters travel in bf16 */
     bool keeps;   /* the only rank of its job has blocks, too, in memory of its own: the host updates (host.h) */
     bool plans_only;
-    yk__roles roles;
+    yk__roles roles; /* a view of the next two arrays */
+    bool *member;
+    double *owns;
     yk__slices none; /* slices of no elements */
     yk__coll_buffer grad, value; /* blocks of the trained buckets */
     uint32_t blocks;             /* mask of yk__blocks: the blocks that are there, or would be */

@@ -166,7 +166,7 @@ static yk_status change_owners(yk__engine *e, const yk__roles *roles, yk_error *
 {
     yk__exchange *exchange = &e->exchange;
     const bool same = !memcmp(exchange->roles.owns, roles->owns, exchange->world * sizeof roles->owns[0]);
-    memcpy(exchange->roles.owns, roles->owns, sizeof exchange->roles.owns);
+    memcpy(exchange->owns, roles->owns, exchange->world * sizeof *roles->owns);
     if (!e->params.laid_out || same)
         return YK_OK;
     yk__exchange_clear_residual(exchange);

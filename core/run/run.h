@@ -200,8 +200,8 @@ const void *yk__engine_snapshot_state(const yk__engine *e, const yk__kept_step *
  * Only a member can own. At first all ranks are members and own even parts.
  */
 typedef struct yk__roles {
-    bool member[YK__RANKS];
-    double owns[YK__RANKS];
+    const bool *member; /* by rank */
+    const double *owns;
 } yk__roles;
 
 /*
@@ -210,7 +210,7 @@ typedef struct yk__roles {
  * slow as in a checkpoint). Results have the same bits with any roles.
  */
 yk_status yk__engine_set_roles(yk__engine *e, const yk__roles *roles, yk_error *err);
-const yk__roles *yk__engine_roles(const yk__engine *e);
+const yk__roles *yk__engine_roles(const yk__engine *e); /* its arrays change with the next roles */
 /*
  * A rank that is no member is excluded. Its runs must be empty and run nothing; its updates return the members' results, each at the rank's
  * own time (see core/coll/coll.h). Before all ranks read or save parameters or states, this call brings excluded ranks up to date.

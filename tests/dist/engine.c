@@ -13,6 +13,7 @@
 
 #include "tests/dist/net.h"
 #include "tests/dist/own_way.h"
+#include "tests/support/own_roles.h"
 #include "tests/support/refplugin.h"
 #include "tests/support/run.h"
 
@@ -203,12 +204,12 @@ static yk_status run_ways(yk__group *group, yk_error *err)
 static yk_status last_takes_part(rig *r, bool part, yk_error *err)
 {
     const uint32_t last = yk__group_size(r->group) - 1, me = yk__group_rank(r->group);
-    yk__roles roles = *yk__engine_roles(r->e);
+    own_roles roles = own_roles_of(r->e, last + 1);
     roles.member[last] = part;
     roles.owns[last] = part;
     r->begin = part ? first_row(me, last + 1, false) : me == last ? 0 : ROWS * (int64_t)me / (int64_t)last;
     r->end = part ? first_row(me + 1, last + 1, false) : me == last ? 0 : ROWS * (int64_t)(me + 1) / (int64_t)last;
-    return yk__engine_set_roles(r->e, &roles, err);
+    return own_roles_set(r->e, &roles, err);
 }
 
 /* A rank that is excluded for one window counts fewer pieces than the members do. Also reads gradients after they moved. */

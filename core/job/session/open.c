@@ -190,7 +190,7 @@ static void print_table(const yk_job *job, const rank_info *c)
 
 /* Ranks that compute on the host's cores, and in its memory, share that memory. Without a limit of the user's the free memory is the limit:
  * a device with little of it begins with few rows, as with a limit. */
-static yk_status make_shares(yk_job *job, const rank_info *c, const yk__fixed *fixed, bool capped, yk_error *err)
+static yk_status make_shares(yk_job *job, const rank_info *c, yk__fixed *fixed, bool capped, yk_error *err)
 {
     uint64_t most = 0;
     yk__rank_budget *budget = yk__calloc(job->team.world, sizeof *budget);
@@ -217,10 +217,8 @@ static yk_status make_shares(yk_job *job, const rank_info *c, const yk__fixed *f
 
 static void fill_shares(const yk__fixed *fixed, rank_info *own)
 {
-    char text[YK__FIXED_TEXT];
-    yk__fixed_text(fixed, text, sizeof text);
-    own->shares_hash = yk__hash_bytes(YK_HASH_SEED, text, strlen(text));
-    snprintf(own->shares, sizeof own->shares, "%.63s", text);
+    own->shares_hash = yk__hash_bytes(YK_HASH_SEED, fixed->text, strlen(fixed->text));
+    snprintf(own->shares, sizeof own->shares, "%.63s", fixed->text);
 }
 
 static yk_status compare_shares(const yk_job *job, const rank_info *all, yk_error *err)
@@ -293,6 +291,7 @@ static yk_status exchange_infos(yk_job *job, bool capped, yk_error *err)
             !make_shares(job, all, &fixed, capped, err))
             yk__paces_measure(job, err);
     }
+    yk__fixed_free(&fixed);
     yk__free(all);
     return err->status;
 }

@@ -173,7 +173,7 @@ static yk_status list_buckets(yk__params *p, yk_error *err)
 
 /* Weighs each rank's part. Devices of one island whose parts would differ little get equal parts. Sums of equal parts move half as many
  * bytes, which gains more than parts fitted to each device's speed. */
-static void weigh_ranks(const yk__params *p, double weight[YK__RANKS])
+static void weigh_ranks(const yk__params *p, double *weight)
 {
     const yk__roles *roles = &p->exchange->roles;
     double sum = 0.0, mean;
@@ -189,9 +189,13 @@ static void weigh_ranks(const yk__params *p, double weight[YK__RANKS])
 
 yk_status yk__params_cut(const yk__params *p, yk__bucket *b, yk_error *err)
 {
-    double weight[YK__RANKS];
+    double *weight = yk__malloc(p->exchange->world * sizeof *weight);
+    if (!weight)
+        return yk__fail_mem(err, p->exchange->world * sizeof *weight, "the ranks' parts");
     weigh_ranks(p, weight);
-    if (yk__slices_by(&b->layout.slice, b->layout.n, p->exchange->world, weight, err))
+    yk__slices_by(&b->layout.slice, b->layout.n, p->exchange->world, weight, err);
+    yk__free(weight);
+    if (err->status)
         return err->status;
     b->is_part = false; /* the old slice holds sums */
     b->begin = yk__exchange_updates_all(p->exchange) ? 0 : b->layout.slice.begin[p->exchange->rank];
